@@ -1,0 +1,150 @@
+//! Object names in their PG's order.
+
+use std::{cmp::Ordering, fmt};
+
+use bytes::Bytes;
+use codec::{Decode, DecodeError, Encode, Features, Reader};
+
+use crate::{PoolId, SnapId};
+
+/// `hobject_t`: an object (head or clone) with its hash. Names are bytes, not text: clients may use any.
+///
+/// Ordered as Ceph's bitwise order: by pool, bit-reversed hash, namespace, locator key (or name),
+/// name, snapshot; `max` objects last. Objects of one PG are contiguous in this order.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct HObject {
+    /// The object's name.
+    pub oid: Bytes,
+    /// The locator key, empty if the name itself was hashed.
+    pub key: Bytes,
+    /// The namespace.
+    pub nspace: Bytes,
+    /// The pool.
+    pub pool: PoolId,
+    /// `ceph_str_hash_rjenkins` of namespace and key or name.
+    pub hash: u32,
+    /// [`SnapId::HEAD`] or the id of a clone.
+    pub snap: SnapId,
+    /// True for the end of the order, a cursor only.
+    pub is_max: bool,
+}
+
+impl HObject {
+    /// Before every object.
+    pub fn min() -> HObject {
+        HObject { pool: PoolId(i64::MIN), ..HObject::default() }
+    }
+
+    /// After every object.
+    pub fn max() -> HObject {
+        HObject { pool: PoolId(i64::MIN), is_max: true, ..HObject::default() }
+    }
+
+    /// The same object at another snapshot.
+    pub fn with_snap(&self, snap: SnapId) -> HObject {
+        HObject { snap, ..self.clone() }
+    }
+
+    /// The head of the same object.
+    pub fn head(&self) -> HObject {
+        self.with_snap(SnapId::HEAD)
+    }
+
+    /// True for the head.
+    pub fn is_head(&self) -> bool {
+        self.snap == SnapId::HEAD
+    }
+
+    /// True for [`HObject::min`].
+    pub fn is_min(&self) -> bool {
+        !self.is_max && self.pool.0 == i64::MIN
+    }
+
+    /// What decides the place in a hash bucket: the key, or the name without one.
+    fn effective_key(&self) -> &Bytes {
+        if self.key.is_empty() { &self.oid } else { &self.key }
+    }
+}
+
+impl Ord for HObject {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.is_max.cmp(&other.is_max).then_with(|| {
+            if self.is_max {
+                return Ordering::Equal;
+            }
+            self.pool
+                .cmp(&other.pool)
+                .then_with(|| self.hash.reverse_bits().cmp(&other.hash.reverse_bits()))
+                .then_with(|| self.nspace.cmp(&other.nspace))
+                .then_with(|| self.effective_key().cmp(other.effective_key()))
+                .then_with(|| self.oid.cmp(&other.oid))
+                .then_with(|| self.key.cmp(&other.key))
+                .then_with(|| self.snap.cmp(&other.snap))
+        })
+    }
+}
+
+impl PartialOrd for HObject {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// `pool:hash:namespace:key:name:snap`, as Ceph logs it.
+impl fmt::Display for HObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_max {
+            return f.write_str("MAX");
+        }
+        if self.is_min() {
+            return f.write_str("MIN");
+        }
+        write!(
+            f,
+            "{}:{:08x}:{}:{}:{}:{}",
+            self.pool,
+            self.hash.reverse_bits(),
+            self.nspace.escape_ascii(),
+            self.key.escape_ascii(),
+            self.oid.escape_ascii(),
+            self.snap
+        )
+    }
+}
+
+impl fmt::Debug for HObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Ceph's encoding, version 4: key, name, snap, hash, max, namespace, pool.
+impl Encode for HObject {
+    fn encode(&self, out: &mut Vec<u8>, features: Features) {
+        codec::encode_envelope(out, 4, 3, |out| {
+            self.key.encode(out, features);
+            self.oid.encode(out, features);
+            self.snap.encode(out, features);
+            self.hash.encode(out, features);
+            self.is_max.encode(out, features);
+            self.nspace.encode(out, features);
+            self.pool.encode(out, features);
+        });
+    }
+}
+
+impl Decode for HObject {
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        codec::decode_envelope(input, 4, "hobject_t", |input, _| {
+            Ok(HObject {
+                key: Bytes::decode(input)?,
+                oid: Bytes::decode(input)?,
+                snap: SnapId::decode(input)?,
+                hash: u32::decode(input)?,
+                is_max: bool::decode(input)?,
+                nspace: Bytes::decode(input)?,
+                pool: PoolId::decode(input)?,
+            })
+        })
+    }
+}

@@ -1,0 +1,29 @@
+//! The nouns of a cluster: ids, epochs, names, addresses, versions, object names, transactions and
+//! the cluster maps, each with Ceph's encoding where a stock client sees it.
+//!
+//! Invariants: plain values; no IO, no clock, no randomness. This crate knows no message and no daemon.
+
+mod addr;
+mod errno;
+mod hobject;
+mod ids;
+mod interval_set;
+mod name;
+mod snap_context;
+mod time;
+mod transaction;
+mod version;
+
+pub use addr::{AddrType, EntityAddr, EntityAddrVec};
+pub use errno::Errno;
+pub use hobject::HObject;
+pub use ids::{CollId, Epoch, GlobalId, OsdId, PgId, PoolId, SnapId, SpgId, Token};
+pub use interval_set::IntervalSet;
+pub use name::{EntityName, EntityNum, EntityType};
+pub use snap_context::SnapContext;
+pub use time::{Instant, UTime};
+pub use transaction::{Mutation, Transaction, TxnOp};
+pub use version::{EVersion, ReqId};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+use bytes::Bytes;
+use codec::{Decode, Encode, Features, Reader};
+
+use crate::*;
+
+#[test]
+fn utime_prints_as_ceph_does() {
+    assert_eq!(UTime::new(1_795_209_488, 651_397_000).to_string(), "2026-11-20T21:18:08.651397+0000");
+    assert_eq!(UTime::default().to_string(), "0.000000");
+}
+
+#[test]
+fn hobject_cursor_has_ceph_size() {
+    // The PGNLS cursor of a stock client: `4, 3, 33` and 33 bytes.
+    let bytes = HObject { pool: PoolId(2), ..HObject::default() }.to_bytes(Features::default());
+    assert_eq!((bytes.len(), &bytes[..6]), (39, &[4, 3, 33, 0, 0, 0][..]));
+}
+
+#[test]
+fn hobject_order_is_bitwise() {
+    let at = |hash: u32| HObject { hash, pool: PoolId(1), oid: Bytes::from_static(b"x"), ..HObject::default() };
+    assert!(at(0x8000_0000) > at(0) && at(1) > at(0x8000_0000));
+    assert!(HObject::min() < at(0) && at(u32::MAX) < HObject::max());
+    assert!(at(1).with_snap(SnapId(4)) < at(1).with_snap(SnapId::HEAD));
+}
+
+#[test]
+fn address_round_trips_and_prints() {
+    let addr = EntityAddr::parse("v2:127.0.0.1:6800/77").unwrap();
+    assert_eq!(addr.to_string(), "v2:127.0.0.1:6800/77");
+    let bytes = addr.to_bytes(Features::default());
+    assert_eq!(bytes.len(), 1 + 6 + 28);
+    assert_eq!(EntityAddr::from_bytes(bytes).unwrap(), addr);
+    let v6 = EntityAddr::parse("v2:[::1]:6800/1").unwrap();
+    assert_eq!(EntityAddr::from_bytes(v6.to_bytes(Features::default())).unwrap(), v6);
+}
+
+#[test]
+fn interval_set_merges_and_splits() {
+    let mut set = IntervalSet::new();
+    set.insert(1, 2);
+    set.insert(5, 1);
+    set.insert(3, 2);
+    assert_eq!(set.iter().collect::<Vec<_>>(), [(1, 5)]);
+    set.remove(2, 2);
+    assert_eq!(set.iter().collect::<Vec<_>>(), [(1, 1), (4, 2)]);
+    assert!(set.contains(5) && !set.contains(3) && !set.contains(6));
+    let mut other = IntervalSet::new();
+    other.insert(0, 5);
+    assert_eq!(set.intersection(&other).iter().collect::<Vec<_>>(), [(1, 1), (4, 1)]);
+}
+
+#[test]
+fn transaction_splits_payloads_from_meta() {
+    let mut txn = Transaction::new(CollId::pg(PgId::new(PoolId(1), 3)));
+    let oid = HObject { oid: Bytes::from_static(b"o"), ..HObject::default() };
+    txn.ops.push(TxnOp::CreateCollection);
+    txn.push(&oid, Mutation::Write { offset: 4096, data: Bytes::from_static(b"payload") });
+    txn.push(&oid, Mutation::OmapSet([(Bytes::from_static(b"k"), Bytes::from_static(b"v"))].into()));
+    txn.push(&oid.with_snap(SnapId(3)), Mutation::CloneFrom { source: oid.clone() });
+    let (mut meta, mut payloads) = (Vec::new(), Vec::new());
+    txn.encode_split(&mut meta, &mut payloads);
+    assert_eq!(payloads, [Bytes::from_static(b"payload")]);
+    let mut payload = Reader::new(payloads[0].clone());
+    let back = Transaction::decode_split(&mut Reader::new(Bytes::from(meta.clone())), &mut payload).unwrap();
+    assert_eq!(back, txn);
+    for end in 0..meta.len() {
+        let mut payload = Reader::new(payloads[0].clone());
+        let mut cut = Reader::new(Bytes::from(meta[..end].to_vec()));
+        assert!(Transaction::decode_split(&mut cut, &mut payload).is_err(), "{end}");
+    }
+}

@@ -1,0 +1,276 @@
+//! What changes in a store as one: the unit that a primary replicates and a journal makes durable.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use codec::{Decode, DecodeError, Encode, Features, Reader};
+
+use crate::{CollId, HObject};
+
+/// A change to one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// Makes the object exist, empty if it did not.
+    Touch,
+    /// Writes `data` at `offset`; the object grows as needed, a gap reads as zeros.
+    Write {
+        /// Byte offset in the object.
+        offset: u64,
+        /// The payload.
+        data: Bytes,
+    },
+    /// Makes `[offset, offset + len)` read as zeros, and frees its space; grows the object as needed.
+    Zero {
+        /// Byte offset in the object.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// Sets the size; what is cut off is gone, what is added reads as zeros.
+    Truncate {
+        /// New size in bytes.
+        size: u64,
+    },
+    /// Removes the object with its data, xattrs and omap. No error if it is not there.
+    Remove,
+    /// Sets xattrs.
+    SetXattrs(BTreeMap<Bytes, Bytes>),
+    /// Removes one xattr.
+    RemoveXattr(Bytes),
+    /// Removes all xattrs.
+    ClearXattrs,
+    /// Sets omap entries.
+    OmapSet(BTreeMap<Bytes, Bytes>),
+    /// Removes omap entries.
+    OmapRemove(Vec<Bytes>),
+    /// Removes the omap entries with `first <= key < last`.
+    OmapRemoveRange {
+        /// The first key removed.
+        first: Bytes,
+        /// The first key kept.
+        last: Bytes,
+    },
+    /// Removes all omap entries and the header.
+    OmapClear,
+    /// Sets the omap header.
+    OmapSetHeader(Bytes),
+    /// Makes this object a copy of `source` as it is at this point of the transaction: data, xattrs,
+    /// omap. What was here before is gone.
+    CloneFrom {
+        /// The object copied, in the same collection.
+        source: HObject,
+    },
+    /// Copies a range of data from `source` into this object at the same offset.
+    CloneRangeFrom {
+        /// The object copied from, in the same collection.
+        source: HObject,
+        /// Byte offset in both objects.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+}
+
+/// One step of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TxnOp {
+    /// Makes the collection exist.
+    CreateCollection,
+    /// Removes the collection with all its objects.
+    RemoveCollection,
+    /// Changes an object, which comes into being if it was not there.
+    Object(HObject, Mutation),
+}
+
+/// Changes to objects of one collection that become durable together or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// Where.
+    pub coll: CollId,
+    /// What, in order.
+    pub ops: Vec<TxnOp>,
+}
+
+impl Transaction {
+    /// A transaction without changes.
+    pub fn new(coll: CollId) -> Transaction {
+        Transaction { coll, ops: Vec::new() }
+    }
+
+    /// Appends a change of `object`.
+    pub fn push(&mut self, object: &HObject, mutation: Mutation) {
+        self.ops.push(TxnOp::Object(object.clone(), mutation));
+    }
+
+    /// Appends all of `other`, which is of the same collection.
+    pub fn append(&mut self, other: Transaction) {
+        assert_eq!(self.coll, other.coll, "a transaction stays in one collection");
+        self.ops.extend(other.ops);
+    }
+
+    /// Bytes of object data that it carries.
+    pub fn payload_bytes(&self) -> usize {
+        self.ops.iter().map(|op| op.payload().map_or(0, Bytes::len)).sum()
+    }
+
+    /// Encodes everything but the payloads of writes into `meta`, and hands those over, uncopied, in
+    /// order in `payloads`. The format is ours, of messages between OSDs and of the journal.
+    pub fn encode_split(&self, meta: &mut Vec<u8>, payloads: &mut Vec<Bytes>) {
+        let f = Features::default();
+        FORMAT.encode(meta, f);
+        self.coll.encode(meta, f);
+        (self.ops.len() as u32).encode(meta, f);
+        for op in &self.ops {
+            op.encode_meta(meta);
+            payloads.extend(op.payload().cloned());
+        }
+    }
+
+    /// Decodes what [`Transaction::encode_split`] wrote; `payload` holds the payloads end to end.
+    pub fn decode_split(meta: &mut Reader, payload: &mut Reader) -> Result<Transaction, DecodeError> {
+        let format = u8::decode(meta)?;
+        if format != FORMAT {
+            return Err(DecodeError::Invalid { what: "transaction format", value: u64::from(format) });
+        }
+        let coll = CollId::decode(meta)?;
+        let count = meta.count(1)?;
+        let ops = (0..count).map(|_| TxnOp::decode_meta(meta, payload)).collect::<Result<_, _>>()?;
+        Ok(Transaction { coll, ops })
+    }
+}
+
+/// The version of the encoding.
+const FORMAT: u8 = 1;
+
+mod tag {
+    pub(super) const CREATE_COLLECTION: u8 = 1;
+    pub(super) const REMOVE_COLLECTION: u8 = 2;
+    pub(super) const TOUCH: u8 = 10;
+    pub(super) const WRITE: u8 = 11;
+    pub(super) const ZERO: u8 = 12;
+    pub(super) const TRUNCATE: u8 = 13;
+    pub(super) const REMOVE: u8 = 14;
+    pub(super) const SET_XATTRS: u8 = 20;
+    pub(super) const REMOVE_XATTR: u8 = 21;
+    pub(super) const CLEAR_XATTRS: u8 = 22;
+    pub(super) const OMAP_SET: u8 = 30;
+    pub(super) const OMAP_REMOVE: u8 = 31;
+    pub(super) const OMAP_REMOVE_RANGE: u8 = 32;
+    pub(super) const OMAP_CLEAR: u8 = 33;
+    pub(super) const OMAP_SET_HEADER: u8 = 34;
+    pub(super) const CLONE_FROM: u8 = 40;
+    pub(super) const CLONE_RANGE_FROM: u8 = 41;
+}
+
+impl TxnOp {
+    fn payload(&self) -> Option<&Bytes> {
+        match self {
+            TxnOp::Object(_, Mutation::Write { data, .. }) => Some(data),
+            TxnOp::Object(..) | TxnOp::CreateCollection | TxnOp::RemoveCollection => None,
+        }
+    }
+
+    fn encode_meta(&self, out: &mut Vec<u8>) {
+        let f = Features::default();
+        match self {
+            TxnOp::CreateCollection => tag::CREATE_COLLECTION.encode(out, f),
+            TxnOp::RemoveCollection => tag::REMOVE_COLLECTION.encode(out, f),
+            TxnOp::Object(object, mutation) => {
+                mutation.tag().encode(out, f);
+                object.encode(out, f);
+                mutation.encode_fields(out);
+            }
+        }
+    }
+
+    fn decode_meta(meta: &mut Reader, payload: &mut Reader) -> Result<TxnOp, DecodeError> {
+        Ok(match u8::decode(meta)? {
+            tag::CREATE_COLLECTION => TxnOp::CreateCollection,
+            tag::REMOVE_COLLECTION => TxnOp::RemoveCollection,
+            tag => {
+                let object = HObject::decode(meta)?;
+                TxnOp::Object(object, Mutation::decode_fields(tag, meta, payload)?)
+            }
+        })
+    }
+}
+
+impl Mutation {
+    fn tag(&self) -> u8 {
+        match self {
+            Mutation::Touch => tag::TOUCH,
+            Mutation::Write { .. } => tag::WRITE,
+            Mutation::Zero { .. } => tag::ZERO,
+            Mutation::Truncate { .. } => tag::TRUNCATE,
+            Mutation::Remove => tag::REMOVE,
+            Mutation::SetXattrs(_) => tag::SET_XATTRS,
+            Mutation::RemoveXattr(_) => tag::REMOVE_XATTR,
+            Mutation::ClearXattrs => tag::CLEAR_XATTRS,
+            Mutation::OmapSet(_) => tag::OMAP_SET,
+            Mutation::OmapRemove(_) => tag::OMAP_REMOVE,
+            Mutation::OmapRemoveRange { .. } => tag::OMAP_REMOVE_RANGE,
+            Mutation::OmapClear => tag::OMAP_CLEAR,
+            Mutation::OmapSetHeader(_) => tag::OMAP_SET_HEADER,
+            Mutation::CloneFrom { .. } => tag::CLONE_FROM,
+            Mutation::CloneRangeFrom { .. } => tag::CLONE_RANGE_FROM,
+        }
+    }
+
+    fn encode_fields(&self, out: &mut Vec<u8>) {
+        let f = Features::default();
+        match self {
+            Mutation::Touch | Mutation::Remove | Mutation::ClearXattrs | Mutation::OmapClear => {}
+            Mutation::Write { offset, data } => (*offset, data.len() as u64).encode(out, f),
+            Mutation::Zero { offset, len } => (*offset, *len).encode(out, f),
+            Mutation::Truncate { size } => size.encode(out, f),
+            Mutation::SetXattrs(map) | Mutation::OmapSet(map) => map.encode(out, f),
+            Mutation::RemoveXattr(name) => name.encode(out, f),
+            Mutation::OmapRemove(keys) => keys.encode(out, f),
+            Mutation::OmapRemoveRange { first, last } => {
+                first.encode(out, f);
+                last.encode(out, f);
+            }
+            Mutation::OmapSetHeader(header) => header.encode(out, f),
+            Mutation::CloneFrom { source } => source.encode(out, f),
+            Mutation::CloneRangeFrom { source, offset, len } => {
+                source.encode(out, f);
+                (*offset, *len).encode(out, f);
+            }
+        }
+    }
+
+    fn decode_fields(tag: u8, meta: &mut Reader, payload: &mut Reader) -> Result<Mutation, DecodeError> {
+        Ok(match tag {
+            tag::TOUCH => Mutation::Touch,
+            tag::WRITE => {
+                let (offset, len) = <(u64, u64)>::decode(meta)?;
+                let len = usize::try_from(len)
+                    .map_err(|_| DecodeError::Invalid { what: "write length", value: len })?;
+                Mutation::Write { offset, data: payload.take(len)? }
+            }
+            tag::ZERO => {
+                let (offset, len) = Decode::decode(meta)?;
+                Mutation::Zero { offset, len }
+            }
+            tag::TRUNCATE => Mutation::Truncate { size: Decode::decode(meta)? },
+            tag::REMOVE => Mutation::Remove,
+            tag::SET_XATTRS => Mutation::SetXattrs(Decode::decode(meta)?),
+            tag::REMOVE_XATTR => Mutation::RemoveXattr(Decode::decode(meta)?),
+            tag::CLEAR_XATTRS => Mutation::ClearXattrs,
+            tag::OMAP_SET => Mutation::OmapSet(Decode::decode(meta)?),
+            tag::OMAP_REMOVE => Mutation::OmapRemove(Decode::decode(meta)?),
+            tag::OMAP_REMOVE_RANGE => {
+                Mutation::OmapRemoveRange { first: Decode::decode(meta)?, last: Decode::decode(meta)? }
+            }
+            tag::OMAP_CLEAR => Mutation::OmapClear,
+            tag::OMAP_SET_HEADER => Mutation::OmapSetHeader(Decode::decode(meta)?),
+            tag::CLONE_FROM => Mutation::CloneFrom { source: Decode::decode(meta)? },
+            tag::CLONE_RANGE_FROM => Mutation::CloneRangeFrom {
+                source: Decode::decode(meta)?,
+                offset: Decode::decode(meta)?,
+                len: Decode::decode(meta)?,
+            },
+            other => return Err(DecodeError::Invalid { what: "mutation", value: u64::from(other) }),
+        })
+    }
+}
