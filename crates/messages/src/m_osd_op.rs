@@ -1,0 +1,207 @@
+//! `MOSDOp` (42), version 8 (messages/MOSDOp.h).
+
+use bytes::Bytes;
+use codec::{Decode, DecodeError, Encode, Features, Reader};
+use types::{Epoch, HObject, PgId, PoolId, ReqId, SnapContext, SnapId, SpgId, UTime};
+
+use crate::{OsdOp, RawMessage, table::Body};
+
+/// `CEPH_OSD_FLAG_*`: flags of the whole operation.
+#[allow(missing_docs, reason = "Ceph's own names")]
+pub mod osd_flag {
+    pub const ACK: u32 = 0x0001;
+    pub const ONNVRAM: u32 = 0x0002;
+    pub const ONDISK: u32 = 0x0004;
+    pub const RETRY: u32 = 0x0008;
+    pub const READ: u32 = 0x0010;
+    pub const WRITE: u32 = 0x0020;
+    pub const ORDERSNAP: u32 = 0x0040;
+    pub const PEERSTAT_OLD: u32 = 0x0080;
+    pub const BALANCE_READS: u32 = 0x0100;
+    pub const PARALLELEXEC: u32 = 0x0200;
+    pub const PGOP: u32 = 0x0400;
+    pub const EXEC: u32 = 0x0800;
+    pub const LOCALIZE_READS: u32 = 0x2000;
+    pub const RWORDERED: u32 = 0x4000;
+    pub const IGNORE_CACHE: u32 = 0x8000;
+    pub const SKIPRWLOCKS: u32 = 0x1_0000;
+    pub const IGNORE_OVERLAY: u32 = 0x2_0000;
+    pub const FLUSH: u32 = 0x4_0000;
+    pub const MAP_SNAP_CLONE: u32 = 0x8_0000;
+    pub const ENFORCE_SNAPC: u32 = 0x10_0000;
+    pub const REDIRECTED: u32 = 0x20_0000;
+    pub const KNOWN_REDIR: u32 = 0x40_0000;
+    pub const FULL_TRY: u32 = 0x80_0000;
+    pub const FULL_FORCE: u32 = 0x100_0000;
+    pub const IGNORE_REDIRECT: u32 = 0x200_0000;
+    pub const RETURNVEC: u32 = 0x400_0000;
+}
+
+/// `object_locator_t`: where in a pool an object is placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectLocator {
+    /// The pool.
+    pub pool: PoolId,
+    /// Hashed instead of the name, if not empty.
+    pub key: Bytes,
+    /// The namespace.
+    pub nspace: Bytes,
+    /// The PG's seed for PG ops, else -1.
+    pub hash: i64,
+}
+
+impl Default for ObjectLocator {
+    fn default() -> Self {
+        ObjectLocator { pool: PoolId(-1), key: Bytes::new(), nspace: Bytes::new(), hash: -1 }
+    }
+}
+
+/// Version 6; compat 6 when `hash` is used, else 3.
+impl Encode for ObjectLocator {
+    fn encode(&self, out: &mut Vec<u8>, features: Features) {
+        let compat = if self.hash == -1 { 3 } else { 6 };
+        codec::encode_envelope(out, 6, compat, |out| {
+            self.pool.encode(out, features);
+            (-1i32).encode(out, features);
+            self.key.encode(out, features);
+            self.nspace.encode(out, features);
+            self.hash.encode(out, features);
+        });
+    }
+}
+
+impl Decode for ObjectLocator {
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        codec::decode_envelope(input, 6, "object_locator_t", |input, version| {
+            let pool = PoolId::decode(input)?;
+            let _preferred = i32::decode(input)?;
+            let key = Bytes::decode(input)?;
+            let nspace = if version >= 5 { Bytes::decode(input)? } else { Bytes::new() };
+            let hash = if version >= 6 { i64::decode(input)? } else { -1 };
+            Ok(ObjectLocator { pool, key, nspace, hash })
+        })
+    }
+}
+
+/// A client's operation: ops on one object (or PG) that happen together.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct MOSDOp {
+    /// The PG, its seed already folded to `pg_num`.
+    pub pgid: PgId,
+    /// The shard, -1 for replicated pools.
+    pub shard: i8,
+    /// The object's full hash.
+    pub hash: u32,
+    /// The map epoch that the client mapped the object with.
+    pub epoch: Epoch,
+    /// [`osd_flag`]s.
+    pub flags: u32,
+    /// All zero from clients, whose name and tid the session and header give.
+    pub reqid: ReqId,
+    /// The client's incarnation.
+    pub client_inc: u32,
+    /// The client's wall clock; becomes the object's mtime.
+    pub mtime: UTime,
+    /// Placement.
+    pub locator: ObjectLocator,
+    /// The object's name; empty for PG ops.
+    pub oid: Bytes,
+    /// The ops, done in order.
+    pub ops: Vec<OsdOp>,
+    /// What to read: the head or a snapshot.
+    pub snapid: SnapId,
+    /// For writes: the snapshots that exist.
+    pub snapc: SnapContext,
+    /// 0 at the first attempt.
+    pub retry_attempt: i32,
+    /// The client's features.
+    pub features: u64,
+    /// The header's tid. Not part of the front.
+    pub tid: u64,
+}
+
+impl MOSDOp {
+    /// The object that is addressed, at the snapshot that is addressed.
+    pub fn object(&self) -> HObject {
+        HObject {
+            oid: self.oid.clone(),
+            key: self.locator.key.clone(),
+            nspace: self.locator.nspace.clone(),
+            pool: self.pgid.pool,
+            hash: self.hash,
+            snap: self.snapid,
+            is_max: false,
+        }
+    }
+
+    /// True when any op, or the client's flags, say that it may change the object.
+    pub fn may_write(&self) -> bool {
+        self.flags & osd_flag::WRITE != 0 || self.ops.iter().any(|op| op.code.is_write())
+    }
+}
+
+/// Three u64 of tracing ids that nobody sets.
+const TRACE_BYTES: usize = 24;
+
+impl Body for MOSDOp {
+    fn encode_body(&self, raw: &mut RawMessage) {
+        let f = Features::PACIFIC;
+        let mut out = Vec::with_capacity(256);
+        SpgId { pg: self.pgid, shard: self.shard }.encode(&mut out, f);
+        self.hash.encode(&mut out, f);
+        self.epoch.encode(&mut out, f);
+        self.flags.encode(&mut out, f);
+        self.reqid.encode(&mut out, f);
+        out.extend_from_slice(&[0; TRACE_BYTES]);
+        self.client_inc.encode(&mut out, f);
+        self.mtime.encode(&mut out, f);
+        self.locator.encode(&mut out, f);
+        self.oid.encode(&mut out, f);
+        (self.ops.len() as u16).encode(&mut out, f);
+        OsdOp::encode_ops(&self.ops, &mut out);
+        self.snapid.encode(&mut out, f);
+        self.snapc.encode(&mut out, f);
+        self.retry_attempt.encode(&mut out, f);
+        self.features.encode(&mut out, f);
+        raw.front = Bytes::from(out);
+        raw.data_more = self.ops.iter().map(|op| op.data.clone()).filter(|d| !d.is_empty()).collect();
+    }
+
+    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+        if raw.version < 8 {
+            return Err(DecodeError::Invalid { what: "MOSDOp version", value: u64::from(raw.version) });
+        }
+        let mut front = Reader::new(raw.front.clone());
+        let input = &mut front;
+        let SpgId { pg: pgid, shard } = SpgId::decode(input)?;
+        let hash = u32::decode(input)?;
+        let epoch = Epoch::decode(input)?;
+        let flags = u32::decode(input)?;
+        let reqid = ReqId::decode(input)?;
+        let _trace: [u8; TRACE_BYTES] = input.array()?;
+        let client_inc = u32::decode(input)?;
+        let mtime = UTime::decode(input)?;
+        let locator = ObjectLocator::decode(input)?;
+        let oid = Bytes::decode(input)?;
+        let count = usize::from(u16::decode(input)?);
+        let ops = OsdOp::decode_ops(count, input, &mut Reader::new(raw.data.clone()))?;
+        Ok(MOSDOp {
+            pgid,
+            shard,
+            hash,
+            epoch,
+            flags,
+            reqid,
+            client_inc,
+            mtime,
+            locator,
+            oid,
+            ops,
+            snapid: SnapId::decode(input)?,
+            snapc: SnapContext::decode(input)?,
+            retry_attempt: i32::decode(input)?,
+            features: u64::decode(input)?,
+            tid: raw.tid,
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! `MOSDOpReply` (43), version 8 (messages/MOSDOpReply.h).
+
+use bytes::Bytes;
+use codec::{Decode, DecodeError, Encode, Features, Reader};
+use types::{EVersion, Epoch, PgId};
+
+use crate::{OsdOp, RawMessage, table::Body};
+
+/// The answer to an `MOSDOp`.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct MOSDOpReply {
+    /// The object's name, echoed.
+    pub oid: Bytes,
+    /// The PG, echoed.
+    pub pgid: PgId,
+    /// The request's flags with ACK or ONDISK set.
+    pub flags: u64,
+    /// 0 or what a read returns; negative errno of the first op that failed.
+    pub result: i32,
+    /// Unused since replay is gone; zero.
+    pub bad_replay_version: EVersion,
+    /// The epoch of the OSD's map.
+    pub epoch: Epoch,
+    /// The ops with their results and output.
+    pub ops: Vec<OsdOp>,
+    /// Echoed.
+    pub retry_attempt: i32,
+    /// For writes: the version in the PG's log.
+    pub replay_version: EVersion,
+    /// The object's version as users see it.
+    pub user_version: u64,
+}
+
+const TRACE_BYTES: usize = 24;
+
+impl Body for MOSDOpReply {
+    fn encode_body(&self, raw: &mut RawMessage) {
+        let f = Features::PACIFIC;
+        let mut out = Vec::with_capacity(160 + self.oid.len() + self.ops.len() * 42);
+        self.oid.encode(&mut out, f);
+        self.pgid.encode(&mut out, f);
+        self.flags.encode(&mut out, f);
+        self.result.encode(&mut out, f);
+        self.bad_replay_version.encode(&mut out, f);
+        self.epoch.encode(&mut out, f);
+        (self.ops.len() as u32).encode(&mut out, f);
+        OsdOp::encode_ops(&self.ops, &mut out);
+        self.retry_attempt.encode(&mut out, f);
+        for op in &self.ops {
+            op.result.encode(&mut out, f);
+        }
+        self.replay_version.encode(&mut out, f);
+        self.user_version.encode(&mut out, f);
+        false.encode(&mut out, f);
+        out.extend_from_slice(&[0; TRACE_BYTES]);
+        raw.front = Bytes::from(out);
+        raw.data_more = self.ops.iter().map(|op| op.data.clone()).filter(|d| !d.is_empty()).collect();
+    }
+
+    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+        if raw.version < 8 {
+            return Err(DecodeError::Invalid { what: "MOSDOpReply version", value: u64::from(raw.version) });
+        }
+        let mut front = Reader::new(raw.front.clone());
+        let input = &mut front;
+        let oid = Bytes::decode(input)?;
+        let pgid = PgId::decode(input)?;
+        let flags = u64::decode(input)?;
+        let result = i32::decode(input)?;
+        let bad_replay_version = EVersion::decode(input)?;
+        let epoch = Epoch::decode(input)?;
+        let count = u32::decode(input)? as usize;
+        let mut ops = OsdOp::decode_ops(count, input, &mut Reader::new(raw.data.clone()))?;
+        let retry_attempt = i32::decode(input)?;
+        for op in &mut ops {
+            op.result = i32::decode(input)?;
+        }
+        Ok(MOSDOpReply {
+            oid,
+            pgid,
+            flags,
+            result,
+            bad_replay_version,
+            epoch,
+            ops,
+            retry_attempt,
+            replay_version: EVersion::decode(input)?,
+            user_version: u64::decode(input)?,
+        })
+    }
+}

@@ -1,0 +1,27 @@
+//! A message as the messenger carries it: a type number and byte segments.
+
+use bytes::Bytes;
+
+/// The parts of a message that a connection moves; see `Message` for their meaning.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RawMessage {
+    /// `CEPH_MSG_*` number.
+    pub kind: u16,
+    /// Version of the front's encoding.
+    pub version: u16,
+    /// Oldest version that a decoder must know to read it.
+    pub compat: u16,
+    /// Larger is more urgent; clients see Ceph's values (63 to 196).
+    pub priority: u16,
+    /// The request's id, echoed by the reply. 0 for what nobody asked for.
+    pub tid: u64,
+    /// The encoded struct.
+    pub front: Bytes,
+    /// Unused by all messages here.
+    pub middle: Bytes,
+    /// Payload.
+    pub data: Bytes,
+    /// More payload, behind `data`; the messenger sends all of it as one segment without joining it.
+    /// Always empty on received messages.
+    pub data_more: Vec<Bytes>,
+}

@@ -1,0 +1,103 @@
+//! The table of messages: number, type, encoding version and compat, priority as a sender sets it.
+
+use codec::DecodeError;
+
+use crate::*;
+
+/// Implemented by each message type: its body in segments.
+pub(crate) trait Body: Sized {
+    /// Writes the front and says what goes to the data segment.
+    fn encode_body(&self, raw: &mut RawMessage);
+    /// Reads the segments back; `raw.version` tells the encoding.
+    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError>;
+}
+
+macro_rules! messages {
+    ($($(#[$doc:meta])* $name:ident = $kind:literal, v $version:literal / $compat:literal, prio $prio:literal;)*) => {
+        /// A decoded message. `Unknown` keeps what this version does not know.
+        #[derive(Clone, Debug)]
+        pub enum Message {
+            $($(#[$doc])* $name(Box<$name>),)*
+            /// A type number without a row in the table, or a version newer than we read.
+            Unknown(Box<RawMessage>),
+        }
+
+        $(impl From<$name> for Message {
+            fn from(body: $name) -> Message { Message::$name(Box::new(body)) }
+        })*
+
+        impl Message {
+            /// The message's type number.
+            pub fn kind(&self) -> u16 {
+                match self {
+                    $(Message::$name(_) => $kind,)*
+                    Message::Unknown(raw) => raw.kind,
+                }
+            }
+
+            /// The message's Ceph name, for logs.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Message::$name(_) => stringify!($name),)*
+                    Message::Unknown(_) => "unknown",
+                }
+            }
+
+            /// The segments to send; `tid` names the request (or the request that this answers).
+            pub fn encode(&self, tid: u64) -> RawMessage {
+                match self {
+                    $(Message::$name(body) => {
+                        let mut raw = RawMessage {
+                            kind: $kind, version: $version, compat: $compat, priority: $prio, tid,
+                            ..RawMessage::default()
+                        };
+                        body.encode_body(&mut raw);
+                        raw
+                    })*
+                    Message::Unknown(raw) => RawMessage::clone(raw),
+                }
+            }
+
+            /// Reads a message from its segments.
+            pub fn decode(raw: RawMessage) -> Result<Message, DecodeError> {
+                match raw.kind {
+                    $($kind if raw.compat <= $version => {
+                        Ok(Message::$name(Box::new(<$name as Body>::decode_body(&raw)?)))
+                    })*
+                    _ => Ok(Message::Unknown(Box::new(raw))),
+                }
+            }
+        }
+
+        /// Rows of the table: number, name, version, compat; `docs/` and tests derive from it.
+        pub const TABLE: &[(u16, &str, u16, u16)] = &[$(($kind, stringify!($name), $version, $compat),)*];
+    };
+}
+
+messages! {
+    /// Keeps an OSD session alive; no answer.
+    MPing = 2, v 1/1, prio 127;
+    /// Maps, from monitors and OSDs.
+    MOSDMap = 41, v 4/3, prio 196;
+    /// A client's operation on an object.
+    MOSDOp = 42, v 8/3, prio 63;
+    /// Its answer.
+    MOSDOpReply = 43, v 8/2, prio 127;
+    /// To a watcher or a notifier.
+    MWatchNotify = 44, v 3/1, prio 127;
+}
+
+/// Encodes a `Codec` struct as a message that has a front only.
+macro_rules! front_only {
+    ($name:ident) => {
+        impl $crate::table::Body for $name {
+            fn encode_body(&self, raw: &mut $crate::RawMessage) {
+                raw.front = codec::Encode::to_bytes(self, codec::Features::PACIFIC);
+            }
+            fn decode_body(raw: &$crate::RawMessage) -> Result<Self, codec::DecodeError> {
+                codec::Decode::from_prefix(raw.front.clone())
+            }
+        }
+    };
+}
+pub(crate) use front_only;
