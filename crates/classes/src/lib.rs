@@ -1,1 +1,8 @@
-//! Placeholder.
+//! Object classes: server-side methods over a small view of one object (Ceph's `src/cls`).
+//!
+//! Invariants: a method is synchronous, deterministic code; it sees one object through
+//! [`ObjectView`] and changes it through the view's buffer. It knows no PG, no store, no message.
+
+mod view;
+
+pub use view::{CallContext, ObjectStat, ObjectView, Stop};

@@ -1,0 +1,145 @@
+//! What a placement group asks of its store.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+use thiserror::Error;
+use types::{CollId, HObject, Token, Transaction};
+
+/// What must be loaded before a read can be answered: the caller passes it to
+/// [`ObjectStore::load`] and tries again when that completes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The object's entry in the index (metadata, xattrs, omap).
+    Index {
+        /// Where.
+        coll: CollId,
+        /// Which object.
+        object: HObject,
+    },
+    /// A range of the object's data.
+    Data {
+        /// Where.
+        coll: CollId,
+        /// Which object.
+        object: HObject,
+        /// Byte offset.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+}
+
+/// Why something could not be loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ReadError {
+    /// The device reported an error.
+    #[error("the device failed to read")]
+    Device,
+    /// The bytes on the device do not have their checksum: the object must be read from a replica
+    /// and repaired.
+    #[error("checksum mismatch at byte {offset} of the object")]
+    Corrupt {
+        /// Byte offset in the object of the block that failed.
+        offset: u64,
+    },
+}
+
+/// The facts of an object that are always at hand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ObjectMeta {
+    /// Size in bytes.
+    pub size: u64,
+}
+
+/// Space of a store, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreUsage {
+    /// Size of the device.
+    pub total_bytes: u64,
+    /// Free for new data.
+    pub available_bytes: u64,
+    /// Held by objects' data.
+    pub data_bytes: u64,
+    /// Held by omap.
+    pub omap_bytes: u64,
+    /// Held by the journal, the index and other metadata.
+    pub meta_bytes: u64,
+}
+
+/// A finished request of a PG, reported by the store in the order of submission for commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// The transaction is durable.
+    Committed(Token),
+    /// What was missing is at hand until [`ObjectStore::unload`], or could not be had.
+    Loaded(Token, Result<(), ReadError>),
+}
+
+/// A shard's objects as one PG (or several, on one reactor) sees them.
+///
+/// A submitted transaction is visible to reads at once (applied) and durable when its
+/// [`Completion::Committed`] is reported (committed), in the order of submission. Reads answer from
+/// what is in memory or name what is [`Missing`]; they never wait.
+pub trait ObjectStore {
+    /// Applies `txn` and starts making it durable. The caller must have room ([`StoreUsage`]) and, for
+    /// the partial changes that need it, the index entries loaded (a preceding read of the object's
+    /// meta answered `Ok`). Tokens are the caller's and need not be unique.
+    fn submit(&mut self, token: Token, txn: Transaction);
+
+    /// Starts loading what is missing; [`Completion::Loaded`] follows.
+    fn load(&mut self, token: Token, missing: Missing);
+
+    /// Lets go of what `load(token, …)` brought; a no-op for unknown tokens.
+    fn unload(&mut self, token: Token);
+
+    /// The object's facts, `None` if it does not exist.
+    fn meta(&self, coll: CollId, object: &HObject) -> Result<Option<ObjectMeta>, Missing>;
+
+    /// Data of `[offset, offset + len)`, cut at the object's size; holes are zeros. Empty if the
+    /// object does not exist.
+    fn read(&self, coll: CollId, object: &HObject, offset: u64, len: u64) -> Result<Bytes, Missing>;
+
+    /// Ranges (offset, length) of `[offset, offset + len)` that hold data, ascending, cut at the size.
+    /// Ranges left out read as zeros.
+    fn extents(
+        &self,
+        coll: CollId,
+        object: &HObject,
+        offset: u64,
+        len: u64,
+    ) -> Result<Vec<(u64, u64)>, Missing>;
+
+    /// One xattr.
+    fn xattr(&self, coll: CollId, object: &HObject, name: &[u8]) -> Result<Option<Bytes>, Missing>;
+
+    /// All xattrs by name.
+    fn xattrs(&self, coll: CollId, object: &HObject) -> Result<Vec<(Bytes, Bytes)>, Missing>;
+
+    /// The omap header, empty if never set.
+    fn omap_header(&self, coll: CollId, object: &HObject) -> Result<Bytes, Missing>;
+
+    /// One omap value.
+    fn omap_get(&self, coll: CollId, object: &HObject, key: &[u8]) -> Result<Option<Bytes>, Missing>;
+
+    /// Up to `count_max` omap entries from `from` on, ascending by key.
+    fn omap_range(
+        &self,
+        coll: CollId,
+        object: &HObject,
+        from: Bound<&[u8]>,
+        count_max: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, Missing>;
+
+    /// Up to `count_max` objects of the collection from `from` on (inclusive), in order.
+    fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, Missing>;
+
+    /// All collections, ascending.
+    fn collections(&self) -> Vec<CollId>;
+
+    /// True if the collection exists.
+    fn collection_exists(&self, coll: CollId) -> bool;
+
+    /// Space used and free.
+    fn usage(&self) -> StoreUsage;
+}
