@@ -11,6 +11,7 @@ mod m_osd_op_reply;
 mod m_ping;
 mod m_watch_notify;
 mod osd_op;
+mod osd_to_mon;
 mod raw;
 mod table;
 
@@ -20,6 +21,7 @@ pub use m_osd_op_reply::MOSDOpReply;
 pub use m_ping::MPing;
 pub use m_watch_notify::{MWatchNotify, WatchOpcode};
 pub use osd_op::{OpCode, OpParams, OsdOp, op_flag};
+pub use osd_to_mon::{MOSDAlive, MOSDBoot, MOSDFailure, MOSDMarkMeDown, MOSDPGCreate, MPGStats};
 pub use raw::RawMessage;
 pub use table::{Message, TABLE};
 

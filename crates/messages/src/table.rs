@@ -85,6 +85,18 @@ messages! {
     MOSDOpReply = 43, v 8/2, prio 127;
     /// To a watcher or a notifier.
     MWatchNotify = 44, v 3/1, prio 127;
+    /// OSD to monitor: mark me up.
+    MOSDBoot = 0x8001, v 1/1, prio 127;
+    /// OSD to monitor: record that I was alive in this interval.
+    MOSDAlive = 0x8002, v 1/1, prio 127;
+    /// OSD to monitor: a peer does not answer.
+    MOSDFailure = 0x8003, v 1/1, prio 196;
+    /// OSD to monitor and back: an orderly stop.
+    MOSDMarkMeDown = 0x8004, v 1/1, prio 127;
+    /// OSD to monitor: statistics and beacon.
+    MPGStats = 0x8005, v 1/1, prio 63;
+    /// Monitor to OSD: make these PGs.
+    MOSDPGCreate = 0x8006, v 1/1, prio 127;
 }
 
 /// Encodes a `Codec` struct as a message that has a front only.

@@ -1,0 +1,104 @@
+//! What OSDs and monitors say to each other. Encodings are ours; names are those of the Ceph messages
+//! that play the same part.
+
+use std::collections::BTreeMap;
+
+use codec::Codec;
+use types::{EntityAddrVec, Epoch, OsdId, OsdStat, PgId, PgStat};
+
+use crate::table::front_only;
+
+/// An OSD is up and asks to be marked so.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MOSDBoot {
+    /// Who.
+    pub osd: OsdId,
+    /// The store's uuid; the OSD map must have it for this id.
+    pub uuid: [u8; 16],
+    /// Where clients reach it.
+    pub public_addrs: EntityAddrVec,
+    /// Where OSDs reach it.
+    pub cluster_addrs: EntityAddrVec,
+    /// Newest map that it has.
+    pub newest_map: Epoch,
+    /// Size of the device in bytes: the initial CRUSH weight is its TiB.
+    pub device_bytes: u64,
+    /// `ceph osd metadata`: hostname, arch, kernel, ….
+    pub metadata: BTreeMap<String, String>,
+    /// Message features.
+    pub features: u64,
+}
+front_only!(MOSDBoot);
+
+/// A primary that starts an interval asks that the map record that it was alive in it: no interval
+/// counts as one that may have taken writes unless `up_thru` reached it.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MOSDAlive {
+    /// Who.
+    pub osd: OsdId,
+    /// The epoch that `up_thru` should reach.
+    pub want: Epoch,
+}
+front_only!(MOSDAlive);
+
+/// A heartbeat peer has not answered in time, or answers again.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MOSDFailure {
+    /// Who tells.
+    pub reporter: OsdId,
+    /// Who failed.
+    pub target: OsdId,
+    /// The `up_from` of the incarnation that failed.
+    pub target_up_from: Epoch,
+    /// False takes an earlier report back.
+    pub is_failed: bool,
+    /// True when its socket refuses connections: no grace is needed.
+    pub is_immediate: bool,
+    /// For how long, in milliseconds.
+    pub failed_for_ms: u64,
+    /// Newest map of the reporter.
+    pub epoch: Epoch,
+}
+front_only!(MOSDFailure);
+
+/// An OSD that stops in order asks to be marked down, or a monitor confirms it (`is_ack`).
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MOSDMarkMeDown {
+    /// Who.
+    pub osd: OsdId,
+    /// Newest map that it has.
+    pub epoch: Epoch,
+    /// True on the way back.
+    pub is_ack: bool,
+}
+front_only!(MOSDMarkMeDown);
+
+/// PG and device statistics, every few seconds and at each change of a PG's state. Also the beacon.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MPGStats {
+    /// Who.
+    pub osd: OsdId,
+    /// Newest map that it has.
+    pub epoch: Epoch,
+    /// Its device.
+    pub stat: OsdStat,
+    /// PGs that it leads.
+    pub pgs: Vec<PgStat>,
+}
+front_only!(MPGStats);
+
+/// To the primary of PGs that never existed: make them. Repeated until a report shows them active.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MOSDPGCreate {
+    /// Map epoch that the receiver needs first.
+    pub epoch: Epoch,
+    /// The PGs and the epoch in which their pool (or they, by a split) came to be.
+    pub pgs: Vec<(PgId, Epoch)>,
+}
+front_only!(MOSDPGCreate);

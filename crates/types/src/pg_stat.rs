@@ -1,0 +1,187 @@
+//! What an OSD tells the monitors of its PGs and of itself. Encodings are ours: no client sees them.
+
+use codec::Codec;
+
+use crate::{EVersion, Epoch, OsdId, PgId, UTime};
+
+/// `PG_STATE_*` bits, with Ceph's names (osd/osd_types.h).
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PgState(pub u64);
+
+macro_rules! pg_states {
+    ($($name:ident = $bit:literal, $text:literal;)*) => {
+        #[allow(missing_docs, reason = "Ceph's own names")]
+        impl PgState { $(pub const $name: PgState = PgState(1 << $bit);)* }
+        const NAMES: &[(PgState, &str)] = &[$((PgState::$name, $text),)*];
+    };
+}
+
+// In the order in which Ceph joins the names.
+pg_states! {
+    STALE = 17, "stale";
+    CREATING = 0, "creating";
+    ACTIVE = 1, "active";
+    ACTIVATING = 24, "activating";
+    CLEAN = 2, "clean";
+    RECOVERY_WAIT = 22, "recovery_wait";
+    RECOVERY_TOOFULL = 28, "recovery_toofull";
+    RECOVERING = 14, "recovering";
+    FORCED_RECOVERY = 30, "forced_recovery";
+    DOWN = 4, "down";
+    RECOVERY_UNFOUND = 5, "recovery_unfound";
+    UNDERSIZED = 23, "undersized";
+    DEGRADED = 10, "degraded";
+    REMAPPED = 18, "remapped";
+    SCRUBBING = 8, "scrubbing";
+    INCONSISTENT = 11, "inconsistent";
+    PEERING = 12, "peering";
+    REPAIR = 13, "repair";
+    BACKFILL_WAIT = 15, "backfill_wait";
+    BACKFILLING = 20, "backfilling";
+    INCOMPLETE = 16, "incomplete";
+    PEERED = 25, "peered";
+    SNAPTRIM = 26, "snaptrim";
+    SNAPTRIM_WAIT = 27, "snaptrim_wait";
+}
+
+impl PgState {
+    /// True when every bit of `other` is set.
+    pub fn has(self, other: PgState) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// This with the bits of `other`.
+    pub fn with(self, other: PgState) -> PgState {
+        PgState(self.0 | other.0)
+    }
+}
+
+/// `active+clean`; `unknown` without any bit.
+impl std::fmt::Display for PgState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0 == 0 {
+            return f.write_str("unknown");
+        }
+        let names: Vec<&str> = NAMES.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, text)| *text).collect();
+        f.write_str(&names.join("+"))
+    }
+}
+
+/// What a PG holds and has done (`object_stat_sum_t`). Totals since the PG was made; rates are
+/// differences of two reports.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct PgStatSum {
+    /// Bytes of object data (heads and clones).
+    pub bytes: u64,
+    /// Objects, clones included.
+    pub objects: u64,
+    /// Clones.
+    pub clones: u64,
+    /// Copies that should exist: objects × size.
+    pub object_copies: u64,
+    /// Objects missing on the primary.
+    pub missing_on_primary: u64,
+    /// Missing copies.
+    pub degraded: u64,
+    /// Copies in the wrong place.
+    pub misplaced: u64,
+    /// Objects of which no copy was found.
+    pub unfound: u64,
+    /// Bytes of omap keys and values.
+    pub omap_bytes: u64,
+    /// Omap keys.
+    pub omap_keys: u64,
+    /// Client reads.
+    pub reads: u64,
+    /// Bytes read by clients.
+    pub read_bytes: u64,
+    /// Client writes.
+    pub writes: u64,
+    /// Bytes written by clients.
+    pub write_bytes: u64,
+    /// Objects recovered.
+    pub objects_recovered: u64,
+    /// Bytes recovered.
+    pub bytes_recovered: u64,
+}
+
+/// One PG as its primary reports it (`pg_stat_t`).
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct PgStat {
+    /// The PG.
+    pub pgid: PgId,
+    /// Its state.
+    pub state: PgState,
+    /// The newest change.
+    pub version: EVersion,
+    /// Map epoch of the report.
+    pub reported_epoch: Epoch,
+    /// Counts reports within an epoch.
+    pub reported_seq: u64,
+    /// Up set.
+    pub up: Vec<OsdId>,
+    /// Acting set.
+    pub acting: Vec<OsdId>,
+    /// First of `up`.
+    pub up_primary: OsdId,
+    /// First of `acting`.
+    pub acting_primary: OsdId,
+    /// The oldest log entry's version.
+    pub log_start: EVersion,
+    /// Log entries.
+    pub log_size: u64,
+    /// Epoch of the pool's creation for this PG.
+    pub created: Epoch,
+    /// Last epoch in which it was clean.
+    pub last_epoch_clean: Epoch,
+    /// When the current interval started.
+    pub mapping_epoch: Epoch,
+    /// Last time it was known fresh, in each state class.
+    pub last_fresh: UTime,
+    /// Last change of state.
+    pub last_change: UTime,
+    /// Last time active.
+    pub last_active: UTime,
+    /// Last time clean.
+    pub last_clean: UTime,
+    /// Snapshots waiting to be trimmed.
+    pub snaptrimq_len: u64,
+    /// Contents and activity.
+    pub sum: PgStatSum,
+}
+
+impl Default for OsdId {
+    fn default() -> Self {
+        OsdId::NONE
+    }
+}
+
+/// An OSD's device and its latencies (`osd_stat_t`).
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct OsdStat {
+    /// Device size in KiB.
+    pub kb: u64,
+    /// KiB used by anything.
+    pub kb_used: u64,
+    /// KiB used by object data.
+    pub kb_used_data: u64,
+    /// KiB used by omap.
+    pub kb_used_omap: u64,
+    /// KiB used by journal and index.
+    pub kb_used_meta: u64,
+    /// KiB free.
+    pub kb_avail: u64,
+    /// Mean commit latency since the last report, in ns.
+    pub commit_latency_ns: u64,
+    /// Mean apply latency since the last report, in ns.
+    pub apply_latency_ns: u64,
+    /// PGs that it holds.
+    pub pg_count: u32,
+    /// PGs that it leads.
+    pub primary_pg_count: u32,
+    /// OSDs that it exchanges heartbeats with.
+    pub heartbeat_peers: Vec<OsdId>,
+}
