@@ -1,1 +1,63 @@
-fn main() {}
+//! `cargo xtask check|tidy|test|soak`: the gates of the project, in one place.
+
+mod tidy;
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match args.first().map(String::as_str) {
+        Some("check") => check(),
+        Some("tidy") => run_tidy(),
+        Some("test") => check().and_then(|()| test()),
+        Some("soak") => soak(&args[1..]),
+        _ => {
+            eprintln!("usage: cargo xtask check | tidy | test | soak [SEEDS]");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The read-only gate: format, lints, house style.
+fn check() -> Result<()> {
+    cargo(&["fmt", "--all", "--check"])?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
+    run_tidy()
+}
+
+fn run_tidy() -> Result<()> {
+    let problems = tidy::problems(&tidy::workspace_root())?;
+    for problem in &problems {
+        eprintln!("tidy: {problem}");
+    }
+    if problems.is_empty() { Ok(()) } else { bail!("{} breaches of the house style", problems.len()) }
+}
+
+/// All tests: unit, golden vectors, properties, simulator, and end to end with the stock clients.
+fn test() -> Result<()> {
+    cargo(&["test", "--workspace", "--no-fail-fast"])
+}
+
+/// Many simulator seeds; the number is an argument, 5,000 without one.
+fn soak(args: &[String]) -> Result<()> {
+    let seeds = args.first().map_or("5000", String::as_str);
+    run(Command::new("cargo").args(["test", "--release", "-p", "sim"]).env("LOLIGO_SIM_SEEDS", seeds))
+}
+
+fn cargo(args: &[&str]) -> Result<()> {
+    run(Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())).args(args))
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("starting {command:?}"))?;
+    if status.success() { Ok(()) } else { bail!("{command:?} failed: {status}") }
+}
