@@ -8,6 +8,7 @@
 mod m_osd_map;
 mod m_osd_op;
 mod m_osd_op_reply;
+mod m_osd_ping;
 mod m_ping;
 mod m_watch_notify;
 mod osd_op;
@@ -18,6 +19,7 @@ mod table;
 pub use m_osd_map::MOSDMap;
 pub use m_osd_op::{MOSDOp, ObjectLocator, osd_flag};
 pub use m_osd_op_reply::MOSDOpReply;
+pub use m_osd_ping::{MOSDPing, PingOp};
 pub use m_ping::MPing;
 pub use m_watch_notify::{MWatchNotify, WatchOpcode};
 pub use osd_op::{OpCode, OpParams, OsdOp, op_flag};

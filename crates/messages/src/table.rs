@@ -97,6 +97,8 @@ messages! {
     MPGStats = 0x8005, v 1/1, prio 63;
     /// Monitor to OSD: make these PGs.
     MOSDPGCreate = 0x8006, v 1/1, prio 127;
+    /// OSD to OSD: heartbeat.
+    MOSDPing = 0x8007, v 1/1, prio 196;
 }
 
 /// Encodes a `Codec` struct as a message that has a front only.
