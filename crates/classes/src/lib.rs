@@ -3,6 +3,13 @@
 //! Invariants: a method is synchronous, deterministic code; it sees one object through
 //! [`ObjectView`] and changes it through the view's buffer. It knows no PG, no store, no message.
 
+mod keys;
+mod lock;
+mod rbd;
+pub mod registry;
+#[cfg(test)]
+mod test_view;
 mod view;
 
+pub use registry::{Method, method};
 pub use view::{CallContext, ObjectStat, ObjectView, Stop};

@@ -1,0 +1,109 @@
+//! `rbd_object_map.<id>`: which data objects exist.
+
+use bytes::Bytes;
+use codec::Decode;
+use types::Errno;
+
+use super::bit_vector::{BitVector, COUNT_MAX};
+use crate::{ObjectView, Stop, keys::input};
+
+const EXISTS: u8 = 1;
+const EXISTS_CLEAN: u8 = 3;
+
+/// The stored map; ENOENT without one.
+fn read_map(view: &mut dyn ObjectView) -> Result<BitVector, Stop> {
+    let size = view.stat()?.map_or(0, |s| s.size);
+    if size == 0 {
+        return Err(Errno::ENOENT.into());
+    }
+    let bytes = view.read(0, size)?;
+    BitVector::from_prefix(bytes).map_err(|_| Errno::EINVAL.into())
+}
+
+fn write_map(view: &mut dyn ObjectView, map: &BitVector) -> Result<Bytes, Stop> {
+    view.write_full(map.to_bytes(true))?;
+    Ok(Bytes::new())
+}
+
+pub(super) fn object_map_load(view: &mut dyn ObjectView, _: &Bytes) -> Result<Bytes, Stop> {
+    Ok(read_map(view)?.to_bytes(false))
+}
+
+pub(super) fn object_map_save(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
+    write_map(view, &input(bytes)?)
+}
+
+pub(super) fn object_map_resize(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
+    let (count, default_state): (u64, u8) = input(bytes)?;
+    if count > COUNT_MAX {
+        return Err(Errno::EINVAL.into());
+    }
+    let mut map = match read_map(view) {
+        Err(Stop::Refused(Errno::ENOENT)) => BitVector::default(),
+        other => other?,
+    };
+    if (count..map.len()).any(|index| map.get(index) != default_state) {
+        return Err(Errno::ESTALE.into());
+    }
+    map.resize(count, default_state);
+    write_map(view, &map)
+}
+
+pub(super) fn object_map_update(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
+    let ((first, end), state, filter): ((u64, u64), u8, Option<u8>) = input(bytes)?;
+    if view.stat()?.is_none() {
+        return Err(Errno::ENOENT.into());
+    }
+    let mut map = match read_map(view) {
+        Err(Stop::Refused(Errno::ENOENT)) => return Err(Errno::EINVAL.into()),
+        other => other?,
+    };
+    if first >= end || end > map.len() {
+        return Err(Errno::ERANGE.into());
+    }
+    let matches = |old: u8| match filter {
+        None => true,
+        Some(EXISTS) => old == EXISTS || old == EXISTS_CLEAN,
+        Some(wanted) => old == wanted,
+    };
+    let mut is_changed = false;
+    for index in first..end {
+        let old = map.get(index);
+        if old != state && matches(old) {
+            map.set(index, state);
+            is_changed = true;
+        }
+    }
+    if is_changed {
+        for (offset, bytes) in map.changed(first, end) {
+            view.write(offset, bytes)?;
+        }
+    }
+    Ok(Bytes::new())
+}
+
+/// The image got a snapshot: what exists is clean until it is written again.
+pub(super) fn object_map_snap_add(view: &mut dyn ObjectView, _: &Bytes) -> Result<Bytes, Stop> {
+    let mut map = read_map(view)?;
+    let before = map.clone();
+    for index in 0..map.len() {
+        if map.get(index) == EXISTS {
+            map.set(index, EXISTS_CLEAN);
+        }
+    }
+    if map == before { Ok(Bytes::new()) } else { write_map(view, &map) }
+}
+
+/// A snapshot went: what is clean in the head only because of it is dirty again.
+pub(super) fn object_map_snap_remove(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
+    let snap: BitVector = input(bytes)?;
+    let mut map = read_map(view)?;
+    let before = map.clone();
+    for index in 0..map.len() {
+        let was_written = index >= snap.len() || snap.get(index) == EXISTS;
+        if map.get(index) == EXISTS_CLEAN && was_written {
+            map.set(index, EXISTS);
+        }
+    }
+    if map == before { Ok(Bytes::new()) } else { write_map(view, &map) }
+}

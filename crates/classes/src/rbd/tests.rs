@@ -1,0 +1,151 @@
+use bytes::Bytes;
+use codec::{Decode, Encode, Features};
+use types::{Errno, SnapId, UTime};
+
+use super::{bit_vector::BitVector, types::*};
+use crate::test_view::TestView;
+
+fn bytes<T: Encode>(value: T) -> Bytes {
+    value.to_bytes(Features::PACIFIC)
+}
+
+fn image(features: u64) -> TestView {
+    let mut view = TestView::default();
+    view.context.now = UTime::new(1_700_000_000, 0);
+    view.call("rbd", "create", bytes(((64u64 << 20, 22u8), (features, "rbd_data.1".to_owned())))).unwrap();
+    view
+}
+
+/// Captured from Ceph 16.2.15: the map of a 64 MiB image with three objects written.
+const MAP: &str = "0e0000000101080000001000000000000000540000000c000000e6b3c16e0100000029dfe039";
+
+fn hex(text: &str) -> Bytes {
+    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
+}
+
+#[test]
+fn object_map_has_ceph_bytes() {
+    let map = BitVector::from_bytes(hex(MAP)).unwrap();
+    assert_eq!((map.len(), map.get(0), map.get(2), map.get(3)), (16, 1, 1, 0));
+    assert_eq!(map.to_bytes(true), hex(MAP));
+    assert_eq!(map.to_bytes(false), hex("0e00000001010800000010000000000000005400000000000000"));
+    for end in 0..hex(MAP).len() {
+        assert!(BitVector::from_bytes(hex(MAP).slice(..end)).is_err(), "{end}");
+    }
+}
+
+#[test]
+fn object_map_updates_are_written_as_a_save_would() {
+    let mut view = TestView::default();
+    view.call("rbd", "object_map_resize", bytes((40_000u64, 0u8))).unwrap();
+    for (first, end, state, filter) in [
+        (0u64, 1u64, 1u8, None),
+        (16_383, 16_385, 1, Some(0u8)),
+        (39_999, 40_000, 2, None),
+        (0, 9, 3, Some(1)),
+    ] {
+        view.call("rbd", "object_map_update", bytes(((first, end), state, filter))).unwrap();
+        let map = BitVector::from_bytes(Bytes::from(view.data.clone())).expect("crcs are right");
+        assert_eq!(map.to_bytes(true), view.data);
+    }
+    let map = BitVector::from_bytes(Bytes::from(view.data.clone())).unwrap();
+    assert_eq!([0, 1, 16_383, 16_384, 39_999].map(|i| map.get(i)), [3, 0, 1, 1, 2]);
+    let out_of_range = bytes(((39_999u64, 40_001u64), 1u8, None::<u8>));
+    assert_eq!(view.call("rbd", "object_map_update", out_of_range).unwrap_err(), Errno::ERANGE);
+    assert_eq!(view.call("rbd", "object_map_resize", bytes((10u64, 0u8))).unwrap_err(), Errno::ESTALE);
+}
+
+#[test]
+fn features_guard_themselves() {
+    let mut view = image(0x3d);
+    let out = view.call("rbd", "get_features", bytes((SnapId::HEAD, true))).unwrap();
+    assert_eq!(<(u64, u64)>::from_bytes(out).unwrap(), (0x3d, 1));
+    assert_eq!(view.call("rbd", "set_features", bytes((1u64 << 8, 1u64 << 8))).unwrap_err(), Errno::EINVAL);
+    assert_eq!(view.call("rbd", "set_features", bytes((0u64, 1u64))).unwrap_err(), Errno::EINVAL);
+    view.call("rbd", "set_features", bytes((0u64, 8u64))).unwrap();
+    let out = view.call("rbd", "get_features", bytes((SnapId::HEAD, false))).unwrap();
+    assert_eq!(<(u64, u64)>::from_bytes(out).unwrap(), (0x35, 0x35));
+    let again = bytes(((1u64, 22u8), (1u64, "x".to_owned())));
+    assert_eq!(view.call("rbd", "create", again).unwrap_err(), Errno::EEXIST);
+}
+
+fn add(view: &mut TestView, name: &str, id: u64) -> Result<Bytes, Errno> {
+    view.call("rbd", "snapshot_add", bytes((name.to_owned(), SnapId(id), SnapshotNamespace::default())))
+}
+
+#[test]
+fn snapshots_come_and_go() {
+    let mut view = image(1);
+    add(&mut view, "a", 4).unwrap();
+    assert_eq!(add(&mut view, "a", 5).unwrap_err(), Errno::EEXIST);
+    assert_eq!(add(&mut view, "b", 3).unwrap_err(), Errno::ESTALE);
+    add(&mut view, "b", 0x20).unwrap();
+    let out = view.call("rbd", "get_snapcontext", "").unwrap();
+    assert_eq!(<(u64, Vec<u64>)>::from_bytes(out).unwrap(), (0x20, vec![0x20, 4]));
+    view.call("rbd", "set_protection_status", bytes((SnapId(4), 2u8))).unwrap();
+    assert_eq!(view.call("rbd", "snapshot_remove", bytes(SnapId(4))).unwrap_err(), Errno::EBUSY);
+    view.call("rbd", "set_protection_status", bytes((SnapId(4), 0u8))).unwrap();
+    view.call("rbd", "snapshot_trash_add", bytes(SnapId(4))).unwrap();
+    let out = view.call("rbd", "op_features_get", "").unwrap();
+    assert_eq!(u64::from_bytes(out).unwrap(), op_feature::SNAP_TRASH);
+    view.call("rbd", "snapshot_remove", bytes(SnapId(4))).unwrap();
+    let out = view.call("rbd", "op_features_get", "").unwrap();
+    assert_eq!(u64::from_bytes(out).unwrap(), 0);
+    assert_eq!(view.call("rbd", "snapshot_set_limit", bytes(0u64)).unwrap_err(), Errno::ERANGE);
+    view.call("rbd", "snapshot_set_limit", bytes(1u64)).unwrap();
+    assert_eq!(add(&mut view, "c", 0x21).unwrap_err(), Errno::EDQUOT);
+}
+
+#[test]
+fn a_clone_keeps_its_parent_while_snapshots_need_it() {
+    let mut view = image(1);
+    let spec = ParentSpec { pool_id: 2, image_id: "p".into(), snap_id: SnapId(9), ..ParentSpec::default() };
+    view.call("rbd", "parent_attach", bytes((spec.clone(), 1u64 << 40))).unwrap();
+    assert_eq!(view.call("rbd", "parent_attach", bytes((spec.clone(), 1u64))).unwrap_err(), Errno::EEXIST);
+    let overlap = |view: &mut TestView, snap| {
+        let out = view.call("rbd", "parent_overlap_get", bytes(snap)).unwrap();
+        Option::<u64>::from_bytes(out).unwrap()
+    };
+    assert_eq!(overlap(&mut view, SnapId::HEAD), Some(64 << 20));
+    view.call("rbd", "set_size", bytes(1u64 << 20)).unwrap();
+    assert_eq!(overlap(&mut view, SnapId::HEAD), Some(1 << 20));
+    add(&mut view, "s", 4).unwrap();
+    view.call("rbd", "parent_detach", "").unwrap();
+    assert_eq!((overlap(&mut view, SnapId::HEAD), overlap(&mut view, SnapId(4))), (None, Some(1 << 20)));
+    assert_eq!(ParentSpec::from_bytes(view.call("rbd", "parent_get", "").unwrap()).unwrap(), spec);
+    view.call("rbd", "snapshot_remove", bytes(SnapId(4))).unwrap();
+    let gone = ParentSpec::from_bytes(view.call("rbd", "parent_get", "").unwrap()).unwrap();
+    assert!(!gone.exists());
+}
+
+#[test]
+fn the_directory_keeps_both_ways_in_step() {
+    let mut view = TestView::default();
+    let pair = |name: &str, id: &str| bytes((name.to_owned(), id.to_owned()));
+    view.call("rbd", "dir_add_image", pair("one", "1a")).unwrap();
+    assert_eq!(view.call("rbd", "dir_add_image", pair("one", "2b")).unwrap_err(), Errno::EEXIST);
+    assert_eq!(view.call("rbd", "dir_add_image", pair("two", "1a")).unwrap_err(), Errno::EBADF);
+    assert_eq!(view.call("rbd", "dir_add_image", pair("two", "no!")).unwrap_err(), Errno::EINVAL);
+    let rename = bytes(("one".to_owned(), "uno".to_owned(), "1a".to_owned()));
+    view.call("rbd", "dir_rename_image", rename).unwrap();
+    let out = view.call("rbd", "dir_get_name", bytes("1a".to_owned())).unwrap();
+    assert_eq!(String::from_bytes(out).unwrap(), "uno");
+    assert_eq!(view.call("rbd", "dir_remove_image", pair("uno", "3c")).unwrap_err(), Errno::ENOENT);
+    let out = view.call("rbd", "dir_list", bytes((String::new(), 10u64))).unwrap();
+    assert_eq!(std::collections::BTreeMap::<String, String>::from_bytes(out).unwrap().len(), 1);
+}
+
+#[test]
+fn copyup_writes_a_missing_object_only() {
+    let mut view = TestView::default();
+    let extents = std::collections::BTreeMap::from([(4u64, 2u64), (8, 1)]);
+    let input = bytes((extents, Bytes::from_static(b"abc")));
+    view.call("rbd", "sparse_copyup", input.clone()).unwrap();
+    assert_eq!(view.data, b"\0\0\0\0ab\0\0c");
+    view.data[4] = b'x';
+    view.call("rbd", "sparse_copyup", input).unwrap();
+    assert_eq!(view.data[4], b'x');
+    view.data.extend_from_slice(&[0; 100]);
+    view.call("rbd", "sparsify", bytes((4u64, true))).unwrap();
+    assert_eq!(view.data.len(), 9);
+}

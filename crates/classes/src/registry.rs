@@ -1,0 +1,64 @@
+//! The table of class methods, found by class and method name.
+
+use bytes::Bytes;
+
+use crate::{ObjectView, Stop};
+
+/// Flags of a method (`CLS_METHOD_*`).
+pub mod method {
+    use super::{Method, Run};
+
+    /// It reads the object.
+    pub const RD: u8 = 1;
+    /// It changes the object.
+    pub const WR: u8 = 2;
+    /// A cache tier would promote the object first; without tiers it means nothing.
+    pub const PROMOTE: u8 = 8;
+
+    /// A row of a class's table.
+    pub(crate) const fn row(class: &'static str, name: &'static str, flags: u8, run: Run) -> Method {
+        Method { class, name, flags, run }
+    }
+}
+
+/// What runs: input to output, over one object.
+pub type Run = fn(&mut dyn ObjectView, &Bytes) -> Result<Bytes, Stop>;
+
+/// A class method.
+#[derive(Clone, Copy, Debug)]
+pub struct Method {
+    /// The class.
+    pub class: &'static str,
+    /// The method.
+    pub name: &'static str,
+    /// [`method`] flags.
+    pub flags: u8,
+    /// Its code.
+    pub run: Run,
+}
+
+impl Method {
+    /// True when it may change the object.
+    pub fn is_write(&self) -> bool {
+        self.flags & method::WR != 0
+    }
+}
+
+const CLASSES: &[(&str, &[Method])] = &[("lock", crate::lock::METHODS), ("rbd", crate::rbd::METHODS)];
+
+/// The method of that name. `None` for one that does not exist: EOPNOTSUPP in an existing class, EPERM
+/// in a class that does not ([`class_exists`]), as Ceph answers.
+pub fn find(class: &[u8], name: &[u8]) -> Option<&'static Method> {
+    let (_, methods) = CLASSES.iter().find(|(c, _)| c.as_bytes() == class)?;
+    methods.iter().find(|m| m.name.as_bytes() == name)
+}
+
+/// True for a class that is here.
+pub fn class_exists(class: &[u8]) -> bool {
+    CLASSES.iter().any(|(c, _)| c.as_bytes() == class)
+}
+
+/// All methods, for documentation and tests.
+pub fn all() -> impl Iterator<Item = &'static Method> {
+    CLASSES.iter().flat_map(|(_, methods)| methods.iter())
+}

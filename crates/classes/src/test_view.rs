@@ -1,0 +1,140 @@
+//! An object in memory, for tests of methods.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use types::Errno;
+
+use crate::{CallContext, ObjectStat, ObjectView, Stop, registry};
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TestView {
+    pub(crate) context: CallContext,
+    pub(crate) exists: bool,
+    pub(crate) data: Vec<u8>,
+    pub(crate) xattrs: BTreeMap<Bytes, Bytes>,
+    pub(crate) omap: BTreeMap<Bytes, Bytes>,
+    header: Bytes,
+}
+
+impl TestView {
+    /// Calls a method by name; on an error nothing is changed, as in an OSD.
+    pub(crate) fn call(&mut self, class: &str, name: &str, input: impl Into<Bytes>) -> Result<Bytes, Errno> {
+        let method = registry::find(class.as_bytes(), name.as_bytes()).expect("the method exists");
+        let before = self.clone();
+        match (method.run)(self, &input.into()) {
+            Ok(out) => {
+                let changed =
+                    (self.exists, &self.data, &self.omap) != (before.exists, &before.data, &before.omap);
+                assert!(method.is_write() || !changed, "{name} reads only");
+                Ok(out)
+            }
+            Err(Stop::Refused(errno)) => {
+                *self = before;
+                Err(errno)
+            }
+            Err(Stop::Missing) => unreachable!("all is in memory"),
+        }
+    }
+}
+
+impl ObjectView for TestView {
+    fn context(&self) -> &CallContext {
+        &self.context
+    }
+    fn stat(&mut self) -> Result<Option<ObjectStat>, Stop> {
+        Ok(self.exists.then_some(ObjectStat { size: self.data.len() as u64, mtime: self.context.now }))
+    }
+    fn read(&mut self, offset: u64, len: u64) -> Result<Bytes, Stop> {
+        let end = self.data.len().min((offset + len) as usize);
+        Ok(Bytes::copy_from_slice(&self.data[(offset as usize).min(end)..end]))
+    }
+    fn xattr(&mut self, name: &[u8]) -> Result<Option<Bytes>, Stop> {
+        Ok(self.xattrs.get(name).cloned())
+    }
+    fn xattrs(&mut self) -> Result<BTreeMap<Bytes, Bytes>, Stop> {
+        Ok(self.xattrs.clone())
+    }
+    fn omap_header(&mut self) -> Result<Bytes, Stop> {
+        Ok(self.header.clone())
+    }
+    fn omap_get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Stop> {
+        Ok(self.omap.get(key).cloned())
+    }
+    fn omap_list(
+        &mut self,
+        after: &[u8],
+        prefix: &[u8],
+        count_max: usize,
+    ) -> Result<(Vec<(Bytes, Bytes)>, bool), Stop> {
+        let all: Vec<_> = self
+            .omap
+            .iter()
+            .filter(|(k, _)| k.as_ref() > after && k.starts_with(prefix))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
+        let has_more = all.len() > count_max;
+        Ok((all.into_iter().take(count_max).collect(), has_more))
+    }
+    fn create(&mut self, exclusive: bool) -> Result<(), Stop> {
+        if self.exists && exclusive {
+            return Err(Errno::EEXIST.into());
+        }
+        self.exists = true;
+        Ok(())
+    }
+    fn write(&mut self, offset: u64, data: Bytes) -> Result<(), Stop> {
+        self.exists = true;
+        let end = offset as usize + data.len();
+        self.data.resize(self.data.len().max(end), 0);
+        self.data[offset as usize..end].copy_from_slice(&data);
+        Ok(())
+    }
+    fn write_full(&mut self, data: Bytes) -> Result<(), Stop> {
+        self.exists = true;
+        self.data = data.to_vec();
+        Ok(())
+    }
+    fn truncate(&mut self, size: u64) -> Result<(), Stop> {
+        self.data.resize(size as usize, 0);
+        Ok(())
+    }
+    fn zero(&mut self, offset: u64, len: u64) -> Result<(), Stop> {
+        let end = self.data.len().min((offset + len) as usize);
+        self.data[offset as usize..end].fill(0);
+        Ok(())
+    }
+    fn remove(&mut self) -> Result<(), Stop> {
+        *self = TestView { context: self.context.clone(), ..TestView::default() };
+        Ok(())
+    }
+    fn set_xattr(&mut self, name: &[u8], value: Bytes) -> Result<(), Stop> {
+        self.exists = true;
+        self.xattrs.insert(Bytes::copy_from_slice(name), value);
+        Ok(())
+    }
+    fn remove_xattr(&mut self, name: &[u8]) -> Result<(), Stop> {
+        self.xattrs.remove(name);
+        Ok(())
+    }
+    fn omap_set(&mut self, entries: BTreeMap<Bytes, Bytes>) -> Result<(), Stop> {
+        self.exists = true;
+        self.omap.extend(entries);
+        Ok(())
+    }
+    fn omap_remove(&mut self, keys: Vec<Bytes>) -> Result<(), Stop> {
+        keys.iter().for_each(|k| {
+            self.omap.remove(k);
+        });
+        Ok(())
+    }
+    fn omap_clear(&mut self) -> Result<(), Stop> {
+        self.omap.clear();
+        self.header = Bytes::new();
+        Ok(())
+    }
+    fn omap_set_header(&mut self, header: Bytes) -> Result<(), Stop> {
+        self.header = header;
+        Ok(())
+    }
+}
