@@ -23,7 +23,7 @@ impl AddrType {
 }
 
 /// `entity_addr_t`: protocol, IP address and port, and a nonce that tells incarnations apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct EntityAddr {
     /// The protocol.
     pub kind: AddrType,
@@ -71,6 +71,33 @@ impl EntityAddr {
             Err(_) => SocketAddr::new(socket.trim_matches(['[', ']']).parse::<IpAddr>().ok()?, 0),
         };
         Some(EntityAddr { kind, nonce, socket: Some(socket) })
+    }
+}
+
+/// `memcmp` of the C struct: the order in which Ceph encodes sets of addresses.
+impl Ord for EntityAddr {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let key = |addr: &EntityAddr| {
+            let (family, port, flow, ip) = match addr.socket {
+                None => (0, 0, 0, [0; 16]),
+                Some(SocketAddr::V4(v4)) => {
+                    let mut ip = [0; 16];
+                    ip[..4].copy_from_slice(&v4.ip().octets());
+                    // The IPv4 address lies where an IPv6 one has its flow label.
+                    (AF_INET, v4.port(), v4.ip().to_bits(), ip)
+                }
+                Some(SocketAddr::V6(v6)) => (AF_INET6, v6.port(), v6.flowinfo(), v6.ip().octets()),
+            };
+            // The first two and the family are little-endian in memory, port and label big-endian.
+            (addr.kind.0.swap_bytes(), addr.nonce.swap_bytes(), family, port, flow, ip)
+        };
+        key(self).cmp(&key(other)).then_with(|| self.socket.cmp(&other.socket))
+    }
+}
+
+impl PartialOrd for EntityAddr {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
     }
 }
 

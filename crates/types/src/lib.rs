@@ -8,7 +8,9 @@ mod errno;
 mod hobject;
 mod ids;
 mod interval_set;
+mod monmap;
 mod name;
+mod osdmap;
 mod pg_stat;
 mod snap_context;
 mod time;
@@ -20,7 +22,13 @@ pub use errno::Errno;
 pub use hobject::HObject;
 pub use ids::{CollId, Epoch, GlobalId, OsdId, PgId, PoolId, SnapId, SpgId, Token};
 pub use interval_set::IntervalSet;
+pub use monmap::{MonFeatures, MonInfo, MonMap};
 pub use name::{EntityName, EntityNum, EntityType};
+pub use osdmap::{
+    ApplyError, AutoscaleMode, ErasureCodeProfiles, HitSetParams, Incremental, MapFlags, OSD_COUNT_MAX,
+    OsdInfo, OsdMap, OsdState, OsdXInfo, PRIMARY_AFFINITY_DEFAULT, PgMergeMeta, PgPool, PoolFlags,
+    PoolOptKey, PoolOptKind, PoolOptValue, PoolOpts, PoolSnapInfo, PoolType, Release, WEIGHT_IN,
+};
 pub use pg_stat::{OsdStat, PgStat, PgStatSum, PgState};
 pub use snap_context::SnapContext;
 pub use time::{Instant, UTime};
