@@ -75,6 +75,13 @@ impl Body for MOSDOpReply {
         for op in &mut ops {
             op.result = i32::decode(input)?;
         }
+        let replay_version = EVersion::decode(input)?;
+        let user_version = u64::decode(input)?;
+        if bool::decode(input)? {
+            // Only cache tiers redirect, and they are not served.
+            return Err(DecodeError::Invalid { what: "MOSDOpReply redirect", value: 1 });
+        }
+        let _trace: [u8; TRACE_BYTES] = input.array()?;
         Ok(MOSDOpReply {
             oid,
             pgid,
@@ -84,8 +91,8 @@ impl Body for MOSDOpReply {
             epoch,
             ops,
             retry_attempt,
-            replay_version: EVersion::decode(input)?,
-            user_version: u64::decode(input)?,
+            replay_version,
+            user_version,
         })
     }
 }

@@ -1,17 +1,12 @@
+use std::{fs, path::PathBuf};
+
 use bytes::Bytes;
 
 use crate::{Message, RawMessage};
 
 /// Decodes and re-encodes a captured message and compares the bytes.
-fn round_trip(kind: u16, version: u16, compat: u16, front: &'static [u8], data: &'static [u8]) -> Message {
-    let raw = RawMessage {
-        kind,
-        version,
-        compat,
-        front: Bytes::from_static(front),
-        data: Bytes::from_static(data),
-        ..RawMessage::default()
-    };
+fn round_trip(kind: u16, version: u16, compat: u16, front: Bytes, data: Bytes) -> Message {
+    let raw = RawMessage { kind, version, compat, front, data, ..RawMessage::default() };
     let message = Message::decode(raw.clone()).unwrap();
     let back = message.encode(0);
     assert_eq!((back.kind, back.version, back.compat), (kind, version, compat));
@@ -19,9 +14,29 @@ fn round_trip(kind: u16, version: u16, compat: u16, front: &'static [u8], data: 
     let mut payload = back.data.to_vec();
     back.data_more.iter().for_each(|d| payload.extend_from_slice(d));
     assert_eq!(payload, raw.data);
-    for end in 0..front.len() {
+    for end in 0..raw.front.len() {
         let cut = RawMessage { front: raw.front.slice(..end), ..raw.clone() };
-        assert!(Message::decode(cut).is_err(), "{end} of {}", front.len());
+        assert!(Message::decode(cut).is_err(), "{end} of {}", raw.front.len());
     }
     message
+}
+
+/// Each captured message of `testdata/index.tsv`.
+#[test]
+fn captured_messages_round_trip() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testdata");
+    let index = fs::read_to_string(folder.join("index.tsv")).unwrap();
+    let mut count = 0;
+    for line in index.lines().filter(|line| !line.starts_with('#')) {
+        let row: Vec<&str> = line.split('\t').collect();
+        let [file, kind, version, compat, ops] = row[..] else { panic!("bad row: {line}") };
+        println!("{file} {ops}");
+        let front = fs::read(folder.join(format!("{file}.front.bin"))).unwrap();
+        let data = fs::read(folder.join(format!("{file}.data.bin"))).unwrap_or_default();
+        let numbers = [kind, version, compat].map(|n| n.parse::<u16>().unwrap());
+        let message = round_trip(numbers[0], numbers[1], numbers[2], front.into(), data.into());
+        assert!(!matches!(message, Message::Unknown(_)), "{file}");
+        count += 1;
+    }
+    assert!(count > 160, "only {count} messages");
 }
