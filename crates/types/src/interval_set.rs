@@ -31,7 +31,7 @@ impl IntervalSet {
 
     /// How many elements there are.
     pub fn size(&self) -> u64 {
-        self.0.values().sum()
+        self.0.values().fold(0, |sum, len| sum.saturating_add(*len))
     }
 
     /// True when `value` is an element.
@@ -49,13 +49,13 @@ impl IntervalSet {
             .0
             .range(..=to)
             .rev()
-            .take_while(|(s, l)| *s + **l >= from)
+            .take_while(|(s, l)| s.saturating_add(**l) >= from)
             .map(|(s, _)| *s)
             .collect();
         for s in touching {
             let l = self.0.remove(&s).expect("the key was just seen");
             from = from.min(s);
-            to = to.max(s + l);
+            to = to.max(s.saturating_add(l));
         }
         self.0.insert(from, to - from);
     }
@@ -67,7 +67,7 @@ impl IntervalSet {
             .0
             .range(..end)
             .rev()
-            .take_while(|(s, l)| *s + **l > start)
+            .take_while(|(s, l)| s.saturating_add(**l) > start)
             .map(|(s, l)| (*s, *l))
             .collect();
         for (s, l) in touching {
@@ -75,8 +75,8 @@ impl IntervalSet {
             if s < start {
                 self.0.insert(s, start - s);
             }
-            if s + l > end {
-                self.0.insert(end, s + l - end);
+            if s.saturating_add(l) > end {
+                self.0.insert(end, s.saturating_add(l) - end);
             }
         }
     }
@@ -99,9 +99,11 @@ impl IntervalSet {
     pub fn intersection(&self, other: &IntervalSet) -> IntervalSet {
         let mut out = IntervalSet::new();
         for (s, l) in self.iter() {
-            for (t, m) in other.0.range(..s + l).rev().take_while(|(t, m)| *t + **m > s) {
+            for (t, m) in
+                other.0.range(..s.saturating_add(l)).rev().take_while(|(t, m)| t.saturating_add(**m) > s)
+            {
                 let from = s.max(*t);
-                let to = (s + l).min(t + m);
+                let to = s.saturating_add(l).min(t.saturating_add(*m));
                 out.insert(from, to - from);
             }
         }

@@ -115,3 +115,6 @@ impl MonMap {
         self.mon_info.len()
     }
 }
+
+#[cfg(test)]
+mod tests;

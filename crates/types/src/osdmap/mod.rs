@@ -210,12 +210,9 @@ impl OsdMap {
         self.osd_info.resize(n, OsdInfo::default());
         self.osd_xinfo.resize(n, OsdXInfo::default());
         self.osd_uuid.resize(n, [0; 16]);
-        for addrs in [
-            &mut self.osd_addrs,
-            &mut self.cluster_addrs,
-            &mut self.hb_back_addrs,
-            &mut self.hb_front_addrs,
-        ] {
+        for addrs in
+            [&mut self.osd_addrs, &mut self.cluster_addrs, &mut self.hb_back_addrs, &mut self.hb_front_addrs]
+        {
             addrs.resize(n, EntityAddrVec::default());
         }
         if !self.osd_primary_affinity.is_empty() {
@@ -238,7 +235,9 @@ impl OsdMap {
         ];
         let Ok(n) = usize::try_from(self.max_osd) else { return false };
         let affinity = self.osd_primary_affinity.len();
-        self.max_osd <= OSD_COUNT_MAX && lengths.iter().all(|len| *len == n) && (affinity == 0 || affinity == n)
+        self.max_osd <= OSD_COUNT_MAX
+            && lengths.iter().all(|len| *len == n)
+            && (affinity == 0 || affinity == n)
     }
 }
 

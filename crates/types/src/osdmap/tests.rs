@@ -17,7 +17,7 @@ fn inc(epoch: u32) -> Incremental {
     Incremental::from_bytes(vector(&format!("seq/inc.{epoch}"))).unwrap()
 }
 
-/// The format's checksum makes most damage visible; these bytes have it recomputed after a cut.
+/// A prefix of the bytes is never a value.
 fn every_truncation_errors(bytes: &Bytes, decode: impl Fn(Bytes) -> bool) {
     for end in 0..bytes.len() {
         assert!(!decode(bytes.slice(..end)), "{end} of {}", bytes.len());
@@ -58,3 +58,6 @@ fn applying_each_incremental_gives_the_stored_maps() {
         }
     }
 }
+
+mod damage;
+mod queries;
