@@ -27,7 +27,7 @@ pub use name::{EntityName, EntityNum, EntityType};
 pub use osdmap::{
     ApplyError, AutoscaleMode, ErasureCodeProfiles, HitSetParams, Incremental, MapFlags, OSD_COUNT_MAX,
     OsdInfo, OsdMap, OsdState, OsdXInfo, PRIMARY_AFFINITY_DEFAULT, PgMergeMeta, PgPool, PoolFlags,
-    PoolOptKey, PoolOptKind, PoolOptValue, PoolOpts, PoolSnapInfo, PoolType, Release, WEIGHT_IN,
+    PoolOptKey, PoolOptKind, PoolOptValue, PoolOpts, PoolSnapInfo, PoolType, Release, UpActing, WEIGHT_IN,
 };
 pub use pg_stat::{OsdStat, PgStat, PgStatSum, PgState};
 pub use snap_context::SnapContext;

@@ -62,7 +62,8 @@ impl std::fmt::Display for PgState {
         if self.0 == 0 {
             return f.write_str("unknown");
         }
-        let names: Vec<&str> = NAMES.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, text)| *text).collect();
+        let names: Vec<&str> =
+            NAMES.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, text)| *text).collect();
         f.write_str(&names.join("+"))
     }
 }

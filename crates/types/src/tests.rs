@@ -18,7 +18,8 @@ fn hobject_cursor_has_ceph_size() {
 
 #[test]
 fn hobject_order_is_bitwise() {
-    let at = |hash: u32| HObject { hash, pool: PoolId(1), oid: Bytes::from_static(b"x"), ..HObject::default() };
+    let at =
+        |hash: u32| HObject { hash, pool: PoolId(1), oid: Bytes::from_static(b"x"), ..HObject::default() };
     assert!(at(0x8000_0000) > at(0) && at(1) > at(0x8000_0000));
     assert!(HObject::min() < at(0) && at(u32::MAX) < HObject::max());
     assert!(at(1).with_snap(SnapId(4)) < at(1).with_snap(SnapId::HEAD));

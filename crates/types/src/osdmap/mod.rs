@@ -6,7 +6,9 @@
 //! refuses anything else; applying an [`Incremental`] either succeeds or leaves the map as it was.
 
 mod apply;
+mod hash;
 mod incremental;
+mod mapping;
 mod names;
 mod osd_info;
 mod pool;
@@ -21,6 +23,7 @@ use codec::{Decode, DecodeError, Encode, Features, Reader};
 
 pub use apply::ApplyError;
 pub use incremental::Incremental;
+pub use mapping::UpActing;
 pub use names::{MapFlags, OsdState, PoolFlags, Release};
 pub use osd_info::{OsdInfo, OsdXInfo};
 pub use pool::{AutoscaleMode, HitSetParams, PgMergeMeta, PgPool, PoolSnapInfo, PoolType};

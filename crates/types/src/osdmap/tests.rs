@@ -60,4 +60,5 @@ fn applying_each_incremental_gives_the_stored_maps() {
 }
 
 mod damage;
+mod mapping;
 mod queries;
