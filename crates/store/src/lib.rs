@@ -2,13 +2,28 @@
 //! are durable whole or not at all.
 //!
 //! [`ObjectStore`] is what a PG sees. It has two implementors: [`MemStore`], the reference model that
-//! tests compare against, and the store proper (journal, allocator, index, checksums), whose device
-//! commands are effects.
+//! tests compare against, and [`Store`], the store proper (journal, allocator, index, checksums), whose
+//! device commands are effects. docs/formats/store.md draws its bytes and argues its crash safety.
 //!
 //! Invariants: no IO, no clock; completions come back as events. The store knows no message and no PG.
 
+mod allocator;
+mod cache;
+mod config;
+mod device;
+mod extent_map;
+mod index;
+mod journal;
 mod mem_store;
 mod object_store;
+mod onode;
+mod pending;
+mod shard;
+mod superblock;
+pub mod virtual_disk;
 
+pub use config::Config;
+pub use device::{DeviceCommand, DeviceError};
 pub use mem_store::MemStore;
 pub use object_store::{Completion, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage};
+pub use shard::{Mount, MountError, Store, StoreIdentity};

@@ -1,0 +1,219 @@
+//! Free and shared blocks of the data area.
+//!
+//! A block that is let go of is quarantined: it is allocated again only when a checkpoint that does not
+//! refer to it is durable, so that whatever state a crash falls back to finds its blocks as they were.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use codec::Codec;
+
+/// Consecutive blocks on the device.
+#[derive(Codec, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Run {
+    /// The first block.
+    pub(crate) start: u64,
+    /// How many.
+    pub(crate) count: u64,
+}
+
+impl Run {
+    pub(crate) fn end(self) -> u64 {
+        self.start + self.count
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    free: BTreeMap<u64, u64>,
+    by_size: BTreeSet<(u64, u64)>,
+    /// References beyond the first, of blocks that clones share.
+    shared: BTreeMap<u64, u32>,
+    quarantine: Vec<Run>,
+    /// The last transaction that dropped a reference to a shared block.
+    last_unshare_txn: u64,
+    free_count: u64,
+    quarantine_count: u64,
+    total_count: u64,
+    /// Blocks that only the index may take, so that a checkpoint finds room.
+    reserve_count: u64,
+}
+
+impl Space {
+    /// A space of which all of `area` is free.
+    pub(crate) fn new(area: Run) -> Space {
+        let reserve_count = (area.count / 32).clamp(64.min(area.count / 4), 1 << 18);
+        let mut space = Space { total_count: area.count, reserve_count, ..Space::default() };
+        space.free(area);
+        space
+    }
+
+    pub(crate) fn total_count(&self) -> u64 {
+        self.total_count
+    }
+
+    /// Blocks for new data, those in quarantine included.
+    pub(crate) fn available_count(&self) -> u64 {
+        (self.free_count + self.quarantine_count).saturating_sub(self.reserve_count)
+    }
+
+    /// True if new data has little room left that a checkpoint could enlarge.
+    pub(crate) fn wants_checkpoint(&self) -> bool {
+        self.quarantine_count > 0
+            && self.quarantine_count >= self.free_count.saturating_sub(self.reserve_count) / 2
+    }
+
+    fn insert_free(&mut self, run: Run) {
+        self.free.insert(run.start, run.count);
+        self.by_size.insert((run.count, run.start));
+    }
+
+    fn remove_free(&mut self, start: u64) -> Run {
+        let count = self.free.remove(&start).expect("the run is free");
+        self.by_size.remove(&(count, start));
+        Run { start, count }
+    }
+
+    /// Takes `count` blocks for data: the smallest free run that holds them all, or the largest ones.
+    pub(crate) fn allocate(&mut self, count: u64) -> Option<Vec<Run>> {
+        if self.free_count < count + self.reserve_count { None } else { self.take(count) }
+    }
+
+    /// Takes `count` blocks for the index, from the reserve too.
+    pub(crate) fn allocate_index(&mut self, count: u64) -> Option<Vec<Run>> {
+        if self.free_count < count { None } else { self.take(count) }
+    }
+
+    fn take(&mut self, count: u64) -> Option<Vec<Run>> {
+        let mut out = Vec::new();
+        let mut left = count;
+        while left > 0 {
+            let fit = self.by_size.range((left, 0)..).next().or_else(|| self.by_size.last());
+            let start = fit?.1;
+            let run = self.remove_free(start);
+            let used = run.count.min(left);
+            if used < run.count {
+                self.insert_free(Run { start: start + used, count: run.count - used });
+            }
+            out.push(Run { start, count: used });
+            left -= used;
+        }
+        self.free_count -= count;
+        Some(out)
+    }
+
+    /// Makes a run free at once.
+    pub(crate) fn free(&mut self, run: Run) {
+        if run.count == 0 {
+            return;
+        }
+        let mut merged = run;
+        if let Some((&start, &count)) = self.free.range(..run.start).next_back() {
+            assert!(start + count <= run.start, "block {} is free already", run.start);
+            if start + count == run.start {
+                self.remove_free(start);
+                merged = Run { start, count: count + merged.count };
+            }
+        }
+        if let Some((&start, &count)) = self.free.range(run.start..).next() {
+            assert!(run.end() <= start, "block {start} is free already");
+            if run.end() == start {
+                self.remove_free(start);
+                merged.count += count;
+            }
+        }
+        self.insert_free(merged);
+        self.free_count += run.count;
+    }
+
+    /// Takes exactly this run; false if part of it is not free.
+    pub(crate) fn reserve(&mut self, run: Run) -> bool {
+        let Some((&start, &count)) = self.free.range(..=run.start).next_back() else { return false };
+        if run.count == 0 || start + count < run.end() {
+            return false;
+        }
+        self.remove_free(start);
+        if start < run.start {
+            self.insert_free(Run { start, count: run.start - start });
+        }
+        if run.end() < start + count {
+            self.insert_free(Run { start: run.end(), count: start + count - run.end() });
+        }
+        self.free_count -= run.count;
+        true
+    }
+
+    /// Counts one more reference to each block of a run, free or not, as a mount finds them; false if
+    /// the run is not on the device.
+    pub(crate) fn adopt(&mut self, run: Run, area: Run) -> bool {
+        let end = run.start.checked_add(run.count);
+        if run.start < area.start || end.is_none_or(|end| end > area.end()) {
+            return false;
+        }
+        if !self.reserve(run) {
+            for start in run.start..run.end() {
+                if !self.reserve(Run { start, count: 1 }) {
+                    *self.shared.entry(start).or_default() += 1;
+                }
+            }
+        }
+        true
+    }
+
+    /// Adds a reference to each block of a run in use.
+    pub(crate) fn share(&mut self, run: Run) {
+        for block in run.start..run.end() {
+            *self.shared.entry(block).or_default() += 1;
+        }
+    }
+
+    pub(crate) fn is_shared(&self, block: u64) -> bool {
+        self.shared.contains_key(&block)
+    }
+
+    /// The last transaction that dropped a reference to a shared block: until it is durable, a crash
+    /// may bring the other reference back.
+    pub(crate) fn last_unshare_txn(&self) -> u64 {
+        self.last_unshare_txn
+    }
+
+    /// Drops a reference to each block of a run, in transaction `txn`; those without any go to
+    /// quarantine.
+    pub(crate) fn release(&mut self, run: Run, txn: u64) {
+        if self.shared.range(run.start..run.end()).next().is_none() {
+            return self.quarantine(run);
+        }
+        self.last_unshare_txn = txn;
+        for block in run.start..run.end() {
+            match self.shared.get_mut(&block) {
+                Some(count) if *count > 1 => *count -= 1,
+                Some(_) => {
+                    self.shared.remove(&block);
+                }
+                None => self.quarantine(Run { start: block, count: 1 }),
+            }
+        }
+    }
+
+    fn quarantine(&mut self, run: Run) {
+        self.quarantine_count += run.count;
+        match self.quarantine.last_mut() {
+            Some(last) if last.end() == run.start => last.count += run.count,
+            Some(_) | None => self.quarantine.push(run),
+        }
+    }
+
+    /// What was let go of up to now; to be given back when the checkpoint being made is durable.
+    pub(crate) fn take_quarantine(&mut self) -> Vec<Run> {
+        std::mem::take(&mut self.quarantine)
+    }
+
+    /// Takes a run of [`Space::take_quarantine`] out of the account, before it is freed.
+    pub(crate) fn leave_quarantine(&mut self, run: Run) {
+        self.quarantine_count -= run.count;
+    }
+
+    /// Free runs and shared counts, for the invariants.
+    pub(crate) fn parts(&self) -> (&BTreeMap<u64, u64>, &BTreeMap<u64, u32>, &[Run]) {
+        (&self.free, &self.shared, &self.quarantine)
+    }
+}

@@ -1,0 +1,35 @@
+//! The sizes that govern a store.
+
+/// Limits of a store shard. The journal's size is fixed when the store is made; the rest may differ
+/// from mount to mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Bytes of the journal ring; 0 chooses an eighth of the device, at most 1 GiB.
+    pub journal_bytes: u64,
+    /// Writes of more bytes than this go straight to new space, smaller ones by the journal.
+    pub small_write_bytes_max: u64,
+    /// Journal writes in flight at once; later transactions wait and share the next write.
+    pub journal_writes_max: usize,
+    /// Bytes of one journal record's body at which it is closed.
+    pub record_bytes_max: usize,
+    /// Bytes of pending small writes in memory at which they are flushed to their places.
+    pub pending_bytes_max: u64,
+    /// Bytes of clean data blocks kept in memory.
+    pub cache_bytes_max: u64,
+    /// Whether freed space is discarded on the device.
+    pub discard: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            journal_bytes: 0,
+            small_write_bytes_max: 64 << 10,
+            journal_writes_max: 2,
+            record_bytes_max: 4 << 20,
+            pending_bytes_max: 64 << 20,
+            cache_bytes_max: 64 << 20,
+            discard: false,
+        }
+    }
+}

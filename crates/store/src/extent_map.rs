@@ -1,0 +1,149 @@
+//! Where an object's blocks are on the device, with their checksums.
+
+use std::collections::BTreeMap;
+
+use codec::{Decode, DecodeError, Encode, Features, Reader};
+
+use crate::allocator::Run;
+
+/// Blocks of one extent at most, which bounds the cost of splitting one.
+const EXTENT_BLOCKS_MAX: usize = 1024;
+
+/// Consecutive blocks of an object that are consecutive on the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// The first block on the device.
+    pub(crate) device: u64,
+    /// crc32c of each block.
+    pub(crate) crcs: Vec<u32>,
+}
+
+impl Extent {
+    fn count(&self) -> u64 {
+        self.crcs.len() as u64
+    }
+}
+
+/// One block as the map knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mapped {
+    /// Block on the device.
+    pub(crate) device: u64,
+    /// crc32c of its bytes.
+    pub(crate) crc: u32,
+}
+
+/// Extents by the object's block number; they do not overlap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ExtentMap {
+    extents: BTreeMap<u64, Extent>,
+}
+
+impl ExtentMap {
+    pub(crate) fn lookup(&self, block: u64) -> Option<Mapped> {
+        let (&start, extent) = self.extents.range(..=block).next_back()?;
+        let at = block - start;
+        (at < extent.count())
+            .then(|| Mapped { device: extent.device + at, crc: extent.crcs[at as usize] })
+    }
+
+    /// Parts of extents in `[from, to)`: object block, device block, checksums.
+    pub(crate) fn range(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64, &[u32])> {
+        let first = self.extents.range(..=from).next_back().map_or(from, |(&start, _)| start);
+        self.extents.range(first..to.max(first)).filter_map(move |(&start, extent)| {
+            let low = start.max(from);
+            let high = (start + extent.count()).min(to);
+            (low < high).then(|| {
+                let crcs = &extent.crcs[(low - start) as usize..(high - start) as usize];
+                (low, extent.device + (low - start), crcs)
+            })
+        })
+    }
+
+    /// Every extent as a run on the device.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+        self.extents.values().map(|extent| Run { start: extent.device, count: extent.count() })
+    }
+
+    /// Unmaps `[from, to)` and returns what it mapped.
+    pub(crate) fn punch(&mut self, from: u64, to: u64) -> Vec<Run> {
+        let mut out = Vec::new();
+        if from >= to {
+            return out;
+        }
+        let first = self.extents.range(..=from).next_back().map_or(from, |(&start, _)| start);
+        let touched: Vec<u64> = self.extents.range(first..to).map(|(&start, _)| start).collect();
+        for start in touched {
+            let extent = &self.extents[&start];
+            let end = start + extent.count();
+            let (low, high) = (start.max(from), end.min(to));
+            if low >= high {
+                continue;
+            }
+            let mut extent = self.extents.remove(&start).expect("the key was just seen");
+            out.push(Run { start: extent.device + (low - start), count: high - low });
+            if high < end {
+                let crcs = extent.crcs.split_off((high - start) as usize);
+                self.extents.insert(high, Extent { device: extent.device + (high - start), crcs });
+            }
+            if start < low {
+                extent.crcs.truncate((low - start) as usize);
+                self.extents.insert(start, extent);
+            }
+        }
+        out
+    }
+
+    /// Maps blocks from `block` on, which are unmapped, to `device` on.
+    pub(crate) fn insert(&mut self, block: u64, device: u64, crcs: &[u32]) {
+        if let Some((&start, last)) = self.extents.range_mut(..block).next_back()
+            && start + last.count() == block
+            && last.device + last.count() == device
+            && last.crcs.len() + crcs.len() <= EXTENT_BLOCKS_MAX
+        {
+            last.crcs.extend_from_slice(crcs);
+            return;
+        }
+        for (at, chunk) in crcs.chunks(EXTENT_BLOCKS_MAX).enumerate() {
+            let skip = (at * EXTENT_BLOCKS_MAX) as u64;
+            self.extents.insert(block + skip, Extent { device: device + skip, crcs: chunk.to_vec() });
+        }
+    }
+
+    /// Gives a mapped block a new checksum.
+    pub(crate) fn set_crc(&mut self, block: u64, crc: u32) {
+        if let Some((&start, extent)) = self.extents.range_mut(..=block).next_back()
+            && let Some(slot) = extent.crcs.get_mut((block - start) as usize)
+        {
+            *slot = crc;
+        }
+    }
+}
+
+impl Encode for ExtentMap {
+    fn encode(&self, out: &mut Vec<u8>, f: Features) {
+        (self.extents.len() as u32).encode(out, f);
+        for (block, extent) in &self.extents {
+            (*block, extent.device).encode(out, f);
+            extent.crcs.encode(out, f);
+        }
+    }
+}
+
+impl Decode for ExtentMap {
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        let mut extents = BTreeMap::new();
+        let mut next = 0;
+        for _ in 0..input.count(20)? {
+            let (block, device) = <(u64, u64)>::decode(input)?;
+            let crcs = Vec::<u32>::decode(input)?;
+            let end = block.checked_add(crcs.len() as u64);
+            if block < next || crcs.is_empty() || end.is_none() {
+                return Err(DecodeError::Invalid { what: "extent order", value: block });
+            }
+            next = end.unwrap_or(u64::MAX);
+            extents.insert(block, Extent { device, crcs });
+        }
+        Ok(ExtentMap { extents })
+    }
+}

@@ -1,0 +1,48 @@
+//! An object as the index knows it (Ceph's BlueStore onode).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use codec::{Decode, DecodeError, Encode, Features, Reader};
+
+use crate::{extent_map::ExtentMap, pending::Pending};
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Onode {
+    pub(crate) size: u64,
+    pub(crate) extents: ExtentMap,
+    pub(crate) pending: Pending,
+    pub(crate) xattrs: BTreeMap<Bytes, Bytes>,
+    pub(crate) omap: BTreeMap<Bytes, Bytes>,
+    pub(crate) omap_header: Bytes,
+    /// The last transaction that unmapped data here: a flush that began before it is void.
+    pub(crate) generation: u64,
+    /// True if the entry differs from the last checkpoint's.
+    pub(crate) is_dirty: bool,
+    /// Keys of omap entries that differ from the last checkpoint's.
+    pub(crate) omap_dirty: BTreeSet<Bytes>,
+}
+
+/// Everything but the omap, whose entries follow in the index on their own.
+impl Encode for Onode {
+    fn encode(&self, out: &mut Vec<u8>, f: Features) {
+        self.size.encode(out, f);
+        self.extents.encode(out, f);
+        self.pending.encode(out, f);
+        self.xattrs.encode(out, f);
+        self.omap_header.encode(out, f);
+    }
+}
+
+impl Decode for Onode {
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Onode {
+            size: Decode::decode(input)?,
+            extents: Decode::decode(input)?,
+            pending: Decode::decode(input)?,
+            xattrs: Decode::decode(input)?,
+            omap_header: Decode::decode(input)?,
+            ..Onode::default()
+        })
+    }
+}

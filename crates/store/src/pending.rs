@@ -1,0 +1,154 @@
+//! Bytes of an object that the journal holds and the device does not have in their place yet.
+//!
+//! Invariant: what covers a mapped block shrinks only together with the mapping. The flusher may
+//! therefore overwrite a fully covered block in place: whatever a crash leaves of it, the journal or
+//! the checkpoint covers it again (docs/formats/store.md).
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use codec::{Decode, DecodeError, Encode, Features, Reader};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    pub(crate) data: Bytes,
+    /// The transaction that wrote it.
+    pub(crate) txn: u64,
+}
+
+/// Pieces by byte offset; they do not overlap.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pending {
+    pieces: BTreeMap<u64, Piece>,
+    bytes: u64,
+}
+
+impl Pending {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Drops what lies in `[from, to)`.
+    pub(crate) fn punch(&mut self, from: u64, to: u64) {
+        if from >= to || self.pieces.is_empty() {
+            return;
+        }
+        let first = self.pieces.range(..=from).next_back().map_or(from, |(&start, _)| start);
+        let touched: Vec<u64> = self.pieces.range(first..to).map(|(&start, _)| start).collect();
+        for start in touched {
+            let end = start + self.pieces[&start].data.len() as u64;
+            let (low, high) = (start.max(from), end.min(to));
+            if low >= high {
+                continue;
+            }
+            let piece = self.pieces.remove(&start).expect("the key was just seen");
+            self.bytes -= high - low;
+            if start < low {
+                let data = piece.data.slice(..(low - start) as usize);
+                self.pieces.insert(start, Piece { data, txn: piece.txn });
+            }
+            if high < end {
+                let data = piece.data.slice((high - start) as usize..);
+                self.pieces.insert(high, Piece { data, txn: piece.txn });
+            }
+        }
+    }
+
+    /// Drops what transactions up to `txn` wrote in `[from, to)`.
+    pub(crate) fn remove_upto(&mut self, from: u64, to: u64, txn: u64) {
+        let old = self.range(from, to).filter(|part| part.2 <= txn);
+        let parts: Vec<(u64, u64)> = old.map(|(at, part, _)| (at, at + part.len() as u64)).collect();
+        parts.into_iter().for_each(|(low, high)| self.punch(low, high));
+    }
+
+    /// Lays `data` over what is there.
+    pub(crate) fn insert(&mut self, offset: u64, data: Bytes, txn: u64) {
+        if data.is_empty() {
+            return;
+        }
+        self.punch(offset, offset + data.len() as u64);
+        self.bytes += data.len() as u64;
+        self.pieces.insert(offset, Piece { data, txn });
+    }
+
+    /// Parts of pieces in `[from, to)`: offset, bytes, transaction.
+    pub(crate) fn range(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &[u8], u64)> {
+        let first = self.pieces.range(..=from).next_back().map_or(from, |(&start, _)| start);
+        self.pieces.range(first..to.max(first)).filter_map(move |(&start, piece)| {
+            let low = start.max(from);
+            let high = (start + piece.data.len() as u64).min(to);
+            let part = || &piece.data[(low - start) as usize..(high - start) as usize];
+            (low < high).then(|| (low, part(), piece.txn))
+        })
+    }
+
+    /// True if pieces cover all of `[from, to)`.
+    pub(crate) fn covers(&self, from: u64, to: u64) -> bool {
+        let mut next = from;
+        for (offset, part, _) in self.range(from, to) {
+            if offset > next {
+                return false;
+            }
+            next = offset + part.len() as u64;
+        }
+        next >= to
+    }
+
+    /// The piece that holds all of `[from, to)`, without a copy.
+    pub(crate) fn slice(&self, from: u64, to: u64) -> Option<Bytes> {
+        let (&start, piece) = self.pieces.range(..=from).next_back()?;
+        (to <= start + piece.data.len() as u64)
+            .then(|| piece.data.slice((from - start) as usize..(to - start) as usize))
+    }
+
+    /// All pieces.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Piece)> {
+        self.pieces.iter().map(|(&offset, piece)| (offset, piece))
+    }
+
+    /// Copies the parts of `source` in `[from, to)` over what is here.
+    pub(crate) fn copy_range(&mut self, source: &Pending, from: u64, to: u64, txn: u64) {
+        for (&start, piece) in source.pieces.range(..to) {
+            let low = start.max(from);
+            let high = (start + piece.data.len() as u64).min(to);
+            if low < high {
+                let data = piece.data.slice((low - start) as usize..(high - start) as usize);
+                self.insert(low, data, txn);
+            }
+        }
+    }
+
+    /// Every piece as written by `txn`.
+    pub(crate) fn stamp(&mut self, txn: u64) {
+        self.pieces.values_mut().for_each(|piece| piece.txn = txn);
+    }
+}
+
+impl Encode for Pending {
+    fn encode(&self, out: &mut Vec<u8>, f: Features) {
+        (self.pieces.len() as u32).encode(out, f);
+        for (offset, piece) in &self.pieces {
+            offset.encode(out, f);
+            piece.data.encode(out, f);
+        }
+    }
+}
+
+impl Decode for Pending {
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        let mut out = Pending::default();
+        for _ in 0..input.count(12)? {
+            let offset = u64::decode(input)?;
+            let data = Bytes::decode(input)?;
+            if offset.checked_add(data.len() as u64).is_none() {
+                return Err(DecodeError::Invalid { what: "pending offset", value: offset });
+            }
+            out.insert(offset, data, 0);
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,280 @@
+//! What each change does to the index in memory, the same when submitted and when replayed.
+
+use bytes::Bytes;
+use codec::BLOCK_BYTES;
+use types::{CollId, HObject, Mutation, TxnOp};
+
+use super::Store;
+use crate::{
+    allocator::Run,
+    device::BLOCK,
+    index::Index,
+    journal::{Body, Direct},
+    onode::Onode,
+};
+
+static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
+
+impl Store {
+    /// Applies a transaction out of the journal.
+    pub(super) fn apply_body(&mut self, body: &Body, txn: u64) {
+        let mut directs = body.directs.iter().peekable();
+        for (at, op) in body.txn.ops.iter().enumerate() {
+            while let Some(direct) = directs.next_if(|direct| direct.before_op as usize <= at) {
+                self.apply_direct(body.txn.coll, direct, txn);
+            }
+            self.apply_op(body.txn.coll, op, txn);
+        }
+        directs.for_each(|direct| self.apply_direct(body.txn.coll, direct, txn));
+    }
+
+    pub(super) fn apply_op(&mut self, coll: CollId, op: &TxnOp, txn: u64) {
+        match op {
+            TxnOp::CreateCollection => {
+                self.index.colls.entry(coll).or_default();
+            }
+            TxnOp::RemoveCollection => {
+                let objects = self.index.colls.get(&coll);
+                let names: Vec<HObject> = objects.map_or_else(Vec::new, |o| o.keys().cloned().collect());
+                names.iter().for_each(|object| self.remove_object(coll, object));
+                self.index.colls.remove(&coll);
+            }
+            TxnOp::Object(object, Mutation::Remove) => {
+                self.remove_object(coll, object);
+                self.index.colls.entry(coll).or_default();
+            }
+            TxnOp::Object(object, Mutation::CloneFrom { source }) => {
+                if source != object {
+                    self.clone_object(coll, source, object, txn);
+                } else {
+                    self.index.change(coll, object);
+                }
+            }
+            TxnOp::Object(object, Mutation::CloneRangeFrom { source, offset, len }) => {
+                self.clone_range(coll, object, source, (*offset, *offset + *len), txn);
+            }
+            TxnOp::Object(object, mutation) => self.mutate(coll, object, mutation, txn),
+        }
+    }
+
+    fn mutate(&mut self, coll: CollId, object: &HObject, mutation: &Mutation, txn: u64) {
+        match mutation {
+            Mutation::OmapSet(map) => {
+                self.index.change(coll, object);
+                for (key, value) in map {
+                    self.index.omap_set(coll, object, key.clone(), value.clone());
+                }
+            }
+            Mutation::OmapRemove(keys) => {
+                self.index.change(coll, object);
+                keys.iter().for_each(|key| self.index.omap_remove(coll, object, key));
+            }
+            Mutation::OmapRemoveRange { first, last } => {
+                let onode = self.index.change(coll, object);
+                if first < last {
+                    let keys: Vec<Bytes> = onode.omap.range::<Bytes, _>(first..last).map(|(key, _)| key.clone()).collect();
+                    keys.iter().for_each(|key| self.index.omap_remove(coll, object, key));
+                }
+            }
+            Mutation::OmapClear => {
+                let onode = self.index.change(coll, object);
+                onode.omap_header = Bytes::new();
+                let keys: Vec<Bytes> = onode.omap.keys().cloned().collect();
+                keys.iter().for_each(|key| self.index.omap_remove(coll, object, key));
+            }
+            Mutation::Write { offset, data } => {
+                self.with_data(coll, object, |onode, _| {
+                    onode.pending.insert(*offset, data.clone(), txn);
+                    onode.size = onode.size.max(offset + data.len() as u64);
+                });
+            }
+            Mutation::Zero { offset, len } => {
+                self.with_data(coll, object, |onode, freed| zero(onode, (*offset, *offset + *len), txn, freed));
+            }
+            Mutation::Truncate { size } => {
+                self.with_data(coll, object, |onode, freed| truncate(onode, *size, txn, freed));
+            }
+            Mutation::Touch
+            | Mutation::SetXattrs(_)
+            | Mutation::RemoveXattr(_)
+            | Mutation::ClearXattrs
+            | Mutation::OmapSetHeader(_)
+            | Mutation::Remove
+            | Mutation::CloneFrom { .. }
+            | Mutation::CloneRangeFrom { .. } => mutate_attributes(self.index.change(coll, object), mutation),
+        }
+    }
+
+    /// Changes an object's data and keeps the accounts; what `change` unmaps is released.
+    fn with_data(
+        &mut self,
+        coll: CollId,
+        object: &HObject,
+        change: impl FnOnce(&mut Onode, &mut Vec<Run>),
+    ) {
+        let onode = self.index.change(coll, object);
+        let (pending, size) = (onode.pending.bytes(), onode.size);
+        let mut freed = Vec::new();
+        change(onode, &mut freed);
+        self.pending_bytes = self.pending_bytes + onode.pending.bytes() - pending;
+        self.data_bytes = self.data_bytes + onode.size - size;
+        match (pending == 0, onode.pending.is_empty()) {
+            (true, false) => {
+                self.pending_objects.insert((coll, object.clone()));
+            }
+            (false, true) => {
+                self.pending_objects.remove(&(coll, object.clone()));
+            }
+            (true, true) | (false, false) => {}
+        }
+        freed.into_iter().for_each(|run| self.space.release(run, self.last_txn));
+    }
+
+    pub(super) fn apply_direct(&mut self, coll: CollId, direct: &Direct, txn: u64) {
+        let count = direct.crcs.len() as u64;
+        let (from, to) = (direct.block, direct.block + count);
+        self.with_data(coll, &direct.object, |onode, freed| {
+            onode.pending.punch(from * BLOCK, to * BLOCK);
+            freed.extend(onode.extents.punch(from, to));
+            let mut at = 0;
+            for run in &direct.runs {
+                let crcs = &direct.crcs[at..at + run.count as usize];
+                onode.extents.insert(from + at as u64, run.start, crcs);
+                at += run.count as usize;
+            }
+            onode.size = onode.size.max(to * BLOCK);
+            onode.generation = txn;
+        });
+    }
+
+    fn remove_object(&mut self, coll: CollId, object: &HObject) {
+        let Some(onode) = self.index.remove(coll, object) else { return };
+        self.forget_data(&onode);
+        if !onode.pending.is_empty() {
+            self.pending_objects.remove(&(coll, object.clone()));
+        }
+    }
+
+    fn forget_data(&mut self, onode: &Onode) {
+        self.pending_bytes -= onode.pending.bytes();
+        self.data_bytes -= onode.size;
+        onode.extents.runs().for_each(|run| self.space.release(run, self.last_txn));
+    }
+
+    fn clone_object(&mut self, coll: CollId, source: &HObject, target: &HObject, txn: u64) {
+        let found = self.index.get(coll, source).cloned().unwrap_or_default();
+        self.remove_object(coll, target);
+        found.extents.runs().for_each(|run| self.space.share(run));
+        self.data_bytes += found.size;
+        self.pending_bytes += found.pending.bytes();
+        if !found.pending.is_empty() {
+            self.pending_objects.insert((coll, target.clone()));
+        }
+        let index: &mut Index = &mut self.index;
+        let onode = index.change(coll, target);
+        let mut pending = found.pending;
+        pending.stamp(txn);
+        *onode = Onode {
+            size: found.size,
+            extents: found.extents,
+            pending,
+            xattrs: found.xattrs,
+            omap_header: found.omap_header,
+            generation: txn,
+            is_dirty: true,
+            ..Onode::default()
+        };
+        for (key, value) in found.omap {
+            index.omap_set(coll, target, key, value);
+        }
+    }
+
+    /// Copies `[from, to)`: `from` is a block's start, `to` one too or the end of both objects.
+    fn clone_range(
+        &mut self,
+        coll: CollId,
+        target: &HObject,
+        source: &HObject,
+        (from, to): (u64, u64),
+        txn: u64,
+    ) {
+        let found = self.index.get(coll, source).cloned().unwrap_or_default();
+        let (first, last) = (from / BLOCK, to.div_ceil(BLOCK));
+        for (_, device, crcs) in found.extents.range(first, last) {
+            self.space.share(Run { start: device, count: crcs.len() as u64 });
+        }
+        self.with_data(coll, target, |onode, freed| {
+            onode.pending.punch(from, last * BLOCK);
+            freed.extend(onode.extents.punch(first, last));
+            for (block, device, crcs) in found.extents.range(first, last) {
+                onode.extents.insert(block, device, crcs);
+            }
+            onode.pending.copy_range(&found.pending, from, last * BLOCK, txn);
+            onode.size = onode.size.max(to);
+            onode.generation = txn;
+        });
+    }
+}
+
+fn mutate_attributes(onode: &mut Onode, mutation: &Mutation) {
+    match mutation {
+        Mutation::SetXattrs(map) => {
+            onode.xattrs.extend(map.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        Mutation::RemoveXattr(name) => {
+            onode.xattrs.remove(name);
+        }
+        Mutation::ClearXattrs => onode.xattrs.clear(),
+        Mutation::OmapSetHeader(header) => onode.omap_header = header.clone(),
+        // The others change data or omap, or are no more than an object's being.
+        Mutation::Touch
+        | Mutation::Write { .. }
+        | Mutation::Zero { .. }
+        | Mutation::Truncate { .. }
+        | Mutation::Remove
+        | Mutation::OmapSet(_)
+        | Mutation::OmapRemove(_)
+        | Mutation::OmapRemoveRange { .. }
+        | Mutation::OmapClear
+        | Mutation::CloneFrom { .. }
+        | Mutation::CloneRangeFrom { .. } => {}
+    }
+}
+
+fn zero(onode: &mut Onode, (from, to): (u64, u64), txn: u64, freed: &mut Vec<Run>) {
+    let (first, last) = (from.div_ceil(BLOCK), to / BLOCK);
+    if first < last {
+        onode.pending.punch(first * BLOCK, last * BLOCK);
+        freed.extend(onode.extents.punch(first, last));
+        onode.generation = txn;
+        blank(onode, from, first * BLOCK, txn);
+        blank(onode, last * BLOCK, to, txn);
+    } else {
+        // Less than a block in each of at most two blocks.
+        let middle = (last * BLOCK).clamp(from, to);
+        blank(onode, from, middle, txn);
+        blank(onode, middle, to, txn);
+    }
+    onode.size = onode.size.max(to);
+}
+
+/// Makes part of one block read as zeros.
+fn blank(onode: &mut Onode, from: u64, to: u64, txn: u64) {
+    if from < to {
+        onode.pending.insert(from, Bytes::from_static(&ZEROS[..(to - from) as usize]), txn);
+    }
+}
+
+fn truncate(onode: &mut Onode, size: u64, txn: u64, freed: &mut Vec<Run>) {
+    if size < onode.size {
+        let first = size.div_ceil(BLOCK);
+        onode.pending.punch(size, u64::MAX);
+        freed.extend(onode.extents.punch(first, u64::MAX));
+        onode.generation = txn;
+        // What the object may grow over again must read as zeros.
+        if onode.extents.lookup(size / BLOCK).is_some() {
+            blank(onode, size, first * BLOCK, txn);
+        }
+    }
+    onode.size = size;
+}

@@ -1,0 +1,236 @@
+//! Pending small writes go to their places: whole blocks over the old ones, the rest to new blocks.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use codec::{AlignedBuf, BLOCK_BYTES, crc32c};
+use types::{CollId, HObject};
+
+use super::{Background, Purpose, Store};
+use crate::{DeviceError, allocator::Run, device::BLOCK, extent_map::Mapped, onode::Onode};
+
+/// Objects flushed at once.
+const JOBS_MAX: usize = 16;
+
+#[derive(Debug, Default)]
+pub(super) struct Flushing {
+    queue: VecDeque<(CollId, HObject)>,
+    jobs: BTreeMap<u64, Job>,
+    next_job: u64,
+}
+
+#[derive(Debug)]
+struct Job {
+    coll: CollId,
+    object: HObject,
+    /// Blocks whose old bytes are needed, and then those bytes.
+    reads: Vec<(u64, Mapped)>,
+    olds: BTreeMap<u64, (Mapped, Bytes)>,
+    /// Commands outstanding.
+    left: usize,
+    /// The last committed transaction when the blocks were put together.
+    upto: u64,
+    generation: u64,
+    moves: Vec<Move>,
+}
+
+/// A block being written: over the old one, or to a new place.
+#[derive(Clone, Copy, Debug)]
+struct Move {
+    block: u64,
+    to: Mapped,
+    is_in_place: bool,
+}
+
+/// A block put together from what is pending and what was there.
+struct Merged {
+    block: u64,
+    bytes: [u8; BLOCK_BYTES],
+    /// Where it may be written over.
+    in_place: Option<u64>,
+}
+
+impl Store {
+    pub(super) fn start_flush(&mut self) {
+        let queue = self.pending_objects.iter().cloned().collect();
+        self.background = Background::Flushing(Flushing { queue, ..Flushing::default() });
+    }
+
+    pub(super) fn pump_flush(&mut self) {
+        loop {
+            let Background::Flushing(flushing) = &mut self.background else { return };
+            if flushing.jobs.len() >= JOBS_MAX {
+                return;
+            }
+            let Some((coll, object)) = flushing.queue.pop_front() else {
+                if flushing.jobs.is_empty() {
+                    self.start_checkpoint();
+                }
+                return;
+            };
+            let id = flushing.next_job;
+            flushing.next_job += 1;
+            self.start_job(id, coll, object);
+        }
+    }
+
+    fn start_job(&mut self, id: u64, coll: CollId, object: HObject) {
+        let Some(onode) = self.index.get(coll, &object) else { return };
+        let mut olds = BTreeMap::new();
+        let mut reads = Vec::new();
+        for block in ready_blocks(onode, self.committed_txn) {
+            let Some(mapped) = onode.extents.lookup(block) else { continue };
+            if onode.pending.covers(block * BLOCK, (block + 1) * BLOCK) {
+                continue;
+            }
+            match self.cache.block(mapped.device, mapped.crc) {
+                Some(bytes) => {
+                    olds.insert(block, (mapped, Bytes::copy_from_slice(bytes)));
+                }
+                None => reads.push((block, mapped)),
+            }
+        }
+        let left = reads.len();
+        let job = Job { coll, object, reads, olds, left, upto: 0, generation: 0, moves: Vec::new() };
+        if left == 0 {
+            return self.write_job(id, job);
+        }
+        for (read, &(_, mapped)) in job.reads.iter().enumerate() {
+            let run = Run { start: mapped.device, count: 1 };
+            self.read_device(run, Purpose::FlushRead { job: id, read });
+        }
+        if let Background::Flushing(flushing) = &mut self.background {
+            flushing.jobs.insert(id, job);
+        }
+    }
+
+    /// A block that cannot be read, or is not what it was, stays pending: the checkpoint keeps it.
+    pub(super) fn flush_read_done(&mut self, id: u64, read: usize, result: Result<Option<Bytes>, DeviceError>) {
+        let Background::Flushing(flushing) = &mut self.background else { return };
+        let Some(mut job) = flushing.jobs.remove(&id) else { return };
+        let (block, mapped) = job.reads[read];
+        match result {
+            Ok(Some(data)) if data.len() == BLOCK_BYTES && crc32c(u32::MAX, &data) == mapped.crc => {
+                job.olds.insert(block, (mapped, data));
+            }
+            Ok(_) | Err(_) => tracing::warn!(object = %job.object, block, "a block to merge with is unreadable"),
+        }
+        job.left -= 1;
+        if job.left > 0 {
+            flushing.jobs.insert(id, job);
+        } else {
+            self.write_job(id, job);
+            self.run_background();
+        }
+    }
+
+    fn write_job(&mut self, id: u64, mut job: Job) {
+        let Some(onode) = self.index.get(job.coll, &job.object) else { return };
+        job.upto = self.committed_txn;
+        job.generation = onode.generation;
+        // A reference that a crash could bring back must find the block as it was.
+        let may_overwrite = self.space.last_unshare_txn() <= self.committed_txn;
+        let mut placed = Vec::new();
+        let mut moved = Vec::new();
+        for block in ready_blocks(onode, job.upto) {
+            let Some(mut merged) = merge(onode, block, job.olds.get(&block)) else { continue };
+            merged.in_place = merged.in_place.filter(|&old| may_overwrite && !self.space.is_shared(old));
+            if merged.in_place.is_some() { placed.push(merged) } else { moved.push(merged) }
+        }
+        let mut targets: Vec<(u64, Merged)> =
+            placed.into_iter().filter_map(|merged| merged.in_place.map(|at| (at, merged))).collect();
+        if let Some(runs) = self.space.allocate(moved.len() as u64) {
+            let places = runs.into_iter().flat_map(|run| run.start..run.end());
+            targets.extend(places.zip(moved));
+        }
+        let mut rest = targets.as_slice();
+        job.left = 0;
+        while let Some(&(start, _)) = rest.first() {
+            let same_run = |(at, pair): &(usize, &(u64, Merged))| pair.0 == start + *at as u64;
+            let count = rest.iter().enumerate().take_while(same_run).count();
+            let (run, tail) = rest.split_at(count);
+            rest = tail;
+            let mut buf = AlignedBuf::zeroed(count * BLOCK_BYTES);
+            for ((device, merged), out) in run.iter().zip(buf.as_mut_slice().chunks_mut(BLOCK_BYTES)) {
+                out.copy_from_slice(&merged.bytes);
+                let to = Mapped { device: *device, crc: crc32c(u32::MAX, &merged.bytes) };
+                job.moves.push(Move { block: merged.block, to, is_in_place: merged.in_place.is_some() });
+            }
+            self.write_device(start, buf.into(), false, Purpose::FlushWrite { job: id });
+            job.left += 1;
+        }
+        if job.left > 0
+            && let Background::Flushing(flushing) = &mut self.background
+        {
+            flushing.jobs.insert(id, job);
+        }
+    }
+
+    pub(super) fn flush_write_done(&mut self, id: u64) {
+        let Background::Flushing(flushing) = &mut self.background else { return };
+        let Some(mut job) = flushing.jobs.remove(&id) else { return };
+        job.left -= 1;
+        if job.left > 0 {
+            flushing.jobs.insert(id, job);
+            return;
+        }
+        for step in &job.moves {
+            self.cache.remove(step.to.device);
+        }
+        let exists = self.index.get(job.coll, &job.object).is_some_and(|o| o.generation == job.generation);
+        if !exists {
+            // The object changed under the flush. What was overwritten in place is still covered.
+            for step in job.moves.iter().filter(|step| !step.is_in_place) {
+                self.space.release(Run { start: step.to.device, count: 1 }, self.last_txn);
+            }
+            return;
+        }
+        let onode = self.index.change(job.coll, &job.object);
+        let before = onode.pending.bytes();
+        let mut freed = Vec::new();
+        for step in &job.moves {
+            onode.pending.remove_upto(step.block * BLOCK, (step.block + 1) * BLOCK, job.upto);
+            if step.is_in_place {
+                onode.extents.set_crc(step.block, step.to.crc);
+            } else {
+                freed.extend(onode.extents.punch(step.block, step.block + 1));
+                onode.extents.insert(step.block, step.to.device, &[step.to.crc]);
+            }
+        }
+        self.pending_bytes -= before - onode.pending.bytes();
+        if onode.pending.is_empty() {
+            self.pending_objects.remove(&(job.coll, job.object));
+        }
+        freed.into_iter().for_each(|run| self.space.release(run, self.last_txn));
+    }
+}
+
+/// Blocks with pending bytes that are all committed.
+fn ready_blocks(onode: &Onode, upto: u64) -> Vec<u64> {
+    let mut blocks: BTreeMap<u64, bool> = BTreeMap::new();
+    for (offset, piece) in onode.pending.iter() {
+        let end = offset + piece.data.len() as u64;
+        for block in offset / BLOCK..end.div_ceil(BLOCK) {
+            *blocks.entry(block).or_insert(true) &= piece.txn <= upto;
+        }
+    }
+    blocks.into_iter().filter(|(_, is_ready)| *is_ready).map(|(block, _)| block).collect()
+}
+
+/// The block as it should be, or `None` if its old bytes are needed and not at hand.
+fn merge(onode: &Onode, block: u64, old: Option<&(Mapped, Bytes)>) -> Option<Merged> {
+    let (from, to) = (block * BLOCK, (block + 1) * BLOCK);
+    let mut out = Merged { block, bytes: [0; BLOCK_BYTES], in_place: None };
+    if let Some(mapped) = onode.extents.lookup(block) {
+        if onode.pending.covers(from, to) {
+            out.in_place = Some(mapped.device);
+        } else {
+            let (_, bytes) = old.filter(|(old, _)| *old == mapped)?;
+            out.bytes.copy_from_slice(bytes);
+        }
+    }
+    for (offset, part, _) in onode.pending.range(from, to) {
+        out.bytes[(offset - from) as usize..][..part.len()].copy_from_slice(part);
+    }
+    Some(out)
+}

@@ -1,0 +1,279 @@
+//! The store proper: a machine whose effects are device commands.
+
+mod apply;
+mod checkpoint;
+mod flusher;
+mod format;
+mod invariants;
+mod mount;
+mod read;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
+use types::{CollId, HObject, Token};
+
+pub use format::StoreIdentity;
+pub use mount::{Mount, MountError};
+
+use self::{checkpoint::Checkpoint, flusher::Flushing, read::Load, write::Queued};
+use crate::{
+    Completion, Config, DeviceCommand, DeviceError,
+    allocator::{Run, Space},
+    cache::Cache,
+    device::BLOCK,
+    index::Index,
+    journal::Ring,
+    superblock::Superblock,
+};
+
+/// What a device command was for.
+#[derive(Debug)]
+enum Purpose {
+    Journal { sequence: u64 },
+    Direct { txn: u64, run: Run },
+    Load { load: u64, read: usize },
+    FlushRead { job: u64, read: usize },
+    FlushWrite { job: u64 },
+    CheckpointPage,
+    CheckpointFlush,
+    CheckpointSuperblock,
+    Discard(Run),
+}
+
+/// What goes on behind the requests; one thing at a time.
+#[derive(Debug)]
+enum Background {
+    Idle,
+    Flushing(Flushing),
+    Checkpoint(Box<Checkpoint>),
+}
+
+/// A store shard on one device.
+///
+/// The caller passes requests through [`crate::ObjectStore`], calls [`Store::kick`] once per turn of its
+/// loop, executes what [`Store::take_commands`] gives, answers each command with [`Store::device_done`]
+/// and picks up [`Store::take_completions`]. Nothing is durable until a `Committed` says so.
+///
+/// After a failed write or flush the store is dead ([`Store::fault`]): it reports no commit any more,
+/// as nothing is known about what the device holds; the shard must be mounted again or replaced.
+#[derive(Debug)]
+pub struct Store {
+    config: Config,
+    superblock: Superblock,
+    index: Index,
+    space: Space,
+    cache: Cache,
+    ring: Ring,
+    commands: Vec<DeviceCommand>,
+    purposes: BTreeMap<u64, Purpose>,
+    next_token: u64,
+    completions: Vec<Completion>,
+    /// Applied transactions whose record is not written yet.
+    queue: VecDeque<Queued>,
+    /// Applied transactions that are not committed, in order.
+    uncommitted: VecDeque<(u64, Token)>,
+    last_txn: u64,
+    committed_txn: u64,
+    /// True if the head of the queue found no room in the journal.
+    is_journal_full: bool,
+    pending_bytes: u64,
+    pending_objects: BTreeSet<(CollId, HObject)>,
+    data_bytes: u64,
+    background: Background,
+    loads: BTreeMap<u64, Load>,
+    /// Device blocks that a caller's token keeps in the cache.
+    pins: BTreeMap<Token, Vec<u64>>,
+    unmount: Unmount,
+    fault: Option<DeviceError>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unmount {
+    No,
+    Wanted,
+    Flushed,
+    Done,
+}
+
+impl Store {
+    fn new(config: Config, superblock: Superblock, index: Index, space: Space) -> Store {
+        let last_txn = superblock.last_txn;
+        Store {
+            ring: Ring::new(superblock.journal.count),
+            cache: Cache::new(config.cache_bytes_max),
+            config,
+            superblock,
+            index,
+            space,
+            commands: Vec::new(),
+            purposes: BTreeMap::new(),
+            next_token: 1,
+            completions: Vec::new(),
+            queue: VecDeque::new(),
+            uncommitted: VecDeque::new(),
+            last_txn,
+            committed_txn: last_txn,
+            is_journal_full: false,
+            pending_bytes: 0,
+            pending_objects: BTreeSet::new(),
+            data_bytes: 0,
+            background: Background::Idle,
+            loads: BTreeMap::new(),
+            pins: BTreeMap::new(),
+            unmount: Unmount::No,
+            fault: None,
+        }
+    }
+
+    /// The commands to execute, in any order. To be called after each call that changes the store.
+    pub fn take_commands(&mut self) -> Vec<DeviceCommand> {
+        std::mem::take(&mut self.commands)
+    }
+
+    /// What finished since the last call; commits in the order of submission.
+    pub fn take_completions(&mut self) -> Vec<Completion> {
+        std::mem::take(&mut self.completions)
+    }
+
+    /// Ends a turn of the caller's loop: all that was submitted in it leaves in one journal write.
+    pub fn kick(&mut self) {
+        self.write_records();
+        self.run_background();
+    }
+
+    /// A device command was executed. Reads come with their bytes. An unknown token is ignored.
+    pub fn device_done(&mut self, token: Token, result: Result<Option<Bytes>, DeviceError>) {
+        let Some(purpose) = self.purposes.remove(&token.0) else { return };
+        match purpose {
+            Purpose::Load { load, read } => return self.load_done(load, read, result),
+            Purpose::FlushRead { job, read } => return self.flush_read_done(job, read, result),
+            Purpose::Discard(run) => {
+                // A device that cannot discard loses nothing by it.
+                self.space.leave_quarantine(run);
+                return self.space.free(run);
+            }
+            Purpose::Journal { .. }
+            | Purpose::Direct { .. }
+            | Purpose::FlushWrite { .. }
+            | Purpose::CheckpointPage
+            | Purpose::CheckpointFlush
+            | Purpose::CheckpointSuperblock => {}
+        }
+        if let Err(error) = result {
+            tracing::error!(%error, "a device write failed; the store stops");
+            self.fault.get_or_insert(error);
+        }
+        if self.fault.is_some() {
+            return;
+        }
+        match purpose {
+            Purpose::Journal { sequence } => self.record_done(sequence),
+            Purpose::Direct { txn, run } => self.direct_done(txn, run),
+            Purpose::FlushWrite { job } => self.flush_write_done(job),
+            Purpose::CheckpointPage => self.checkpoint_page_done(),
+            Purpose::CheckpointFlush => self.checkpoint_flushed(),
+            Purpose::CheckpointSuperblock => self.checkpoint_done(),
+            Purpose::Load { .. } | Purpose::FlushRead { .. } | Purpose::Discard(_) => {}
+        }
+        self.kick();
+    }
+
+    /// Why the store stopped, if it did.
+    pub fn fault(&self) -> Option<DeviceError> {
+        self.fault
+    }
+
+    /// Starts the orderly end: everything is flushed, a checkpoint is written and marked clean. Nothing
+    /// may be submitted any more. Go on as usual until [`Store::is_unmounted`].
+    pub fn unmount(&mut self) {
+        if self.unmount == Unmount::No {
+            self.unmount = Unmount::Wanted;
+        }
+        self.kick();
+    }
+
+    /// True when the store is clean on the device and has nothing left to do.
+    pub fn is_unmounted(&self) -> bool {
+        self.unmount == Unmount::Done
+    }
+
+    /// Transactions submitted and not committed yet.
+    pub fn uncommitted_count(&self) -> usize {
+        self.uncommitted.len()
+    }
+
+    /// True if no command is outstanding and nothing waits for one.
+    pub fn is_idle(&self) -> bool {
+        self.purposes.is_empty()
+            && self.uncommitted.is_empty()
+            && matches!(self.background, Background::Idle)
+    }
+
+    /// The OSD and cluster whose store this is.
+    pub fn identity(&self) -> StoreIdentity {
+        StoreIdentity {
+            store_uuid: self.superblock.store_uuid,
+            fsid: self.superblock.fsid,
+            osd: self.superblock.osd,
+        }
+    }
+
+    fn token(&mut self, purpose: Purpose) -> Token {
+        let token = self.next_token;
+        self.next_token += 1;
+        self.purposes.insert(token, purpose);
+        Token(token)
+    }
+
+    fn read_device(&mut self, run: Run, purpose: Purpose) {
+        let token = self.token(purpose);
+        self.commands.push(DeviceCommand::Read {
+            token,
+            offset: run.start * BLOCK,
+            len: run.count * BLOCK,
+        });
+    }
+
+    fn write_device(&mut self, block: u64, data: Bytes, durable: bool, purpose: Purpose) {
+        let token = self.token(purpose);
+        self.commands.push(DeviceCommand::Write { token, offset: block * BLOCK, data, durable });
+    }
+
+    /// All transactions up to `txn` are durable.
+    fn commit(&mut self, txn: u64) {
+        self.committed_txn = self.committed_txn.max(txn);
+        while let Some(&(_, token)) = self.uncommitted.front().filter(|(txn, _)| *txn <= self.committed_txn) {
+            self.uncommitted.pop_front();
+            self.completions.push(Completion::Committed(token));
+        }
+    }
+
+    fn run_background(&mut self) {
+        if self.fault.is_some() {
+            return;
+        }
+        if matches!(self.background, Background::Idle) {
+            let wants_end = self.unmount == Unmount::Wanted && self.uncommitted.is_empty();
+            if wants_end || self.wants_checkpoint() {
+                if wants_end {
+                    self.unmount = Unmount::Flushed;
+                }
+                self.start_flush();
+            }
+        }
+        self.pump_flush();
+        self.pump_checkpoint();
+    }
+
+    fn wants_checkpoint(&self) -> bool {
+        self.is_journal_full
+            || self.pending_bytes > self.config.pending_bytes_max
+            || self.ring.used_count() * 2 > self.ring.block_count()
+            || self.space.wants_checkpoint()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,399 @@
+//! Opening a store: newest superblock, root, pages, journal, then a checkpoint of a new epoch.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use codec::BLOCK_BYTES;
+use thiserror::Error;
+use types::Token;
+
+use super::Store;
+use crate::{
+    Config, DeviceCommand, DeviceError,
+    allocator::{Run, Space},
+    device::BLOCK,
+    index::{Index, Root, blob_crc},
+    journal::{Header, Ring, place},
+    superblock::{Blob, COPIES, Superblock},
+};
+
+/// Pages read at once.
+const PAGE_READS_MAX: usize = 32;
+/// Blocks of one look into the journal.
+const WINDOW_BLOCKS: u64 = 1024;
+
+/// Why a store cannot be opened. The shard is to be rebuilt from its replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MountError {
+    /// Neither superblock is valid: there is no store, or another version's.
+    #[error("no valid superblock: not a store, or one of another version")]
+    NoSuperblock,
+    /// The device is smaller than the store.
+    #[error("the device has {found} bytes, the store {expected}")]
+    DeviceSize {
+        /// What the superblock says.
+        expected: u64,
+        /// What there is.
+        found: u64,
+    },
+    /// Bytes of the index have a wrong checksum or make no sense.
+    #[error("corrupt {what}")]
+    Corrupt {
+        /// Which part.
+        what: &'static str,
+    },
+    /// The device failed.
+    #[error("device: {0}")]
+    Device(DeviceError),
+    /// There was no room for the checkpoint that ends a mount.
+    #[error("no room for a checkpoint")]
+    NoSpace,
+}
+
+/// A store on its way up: execute its commands, answer them, until [`Mount::take`] has a result.
+#[derive(Debug)]
+pub struct Mount {
+    config: Config,
+    device_bytes: u64,
+    commands: Vec<DeviceCommand>,
+    next_token: u64,
+    step: Step,
+}
+
+#[derive(Debug)]
+enum Step {
+    Superblocks { left: usize, best: Option<Superblock> },
+    Blobs(Box<Blobs>),
+    Journal(Box<Replay>),
+    Checkpoint(Box<Store>),
+    Done(Option<Result<Box<Store>, MountError>>),
+}
+
+/// Reading the root, then the pages.
+#[derive(Debug)]
+struct Blobs {
+    superblock: Superblock,
+    index: Index,
+    is_root: bool,
+    waiting: VecDeque<Blob>,
+    reading: BTreeMap<u64, Reading>,
+    next: u64,
+    /// Which blob and run a token reads.
+    tokens: BTreeMap<u64, (u64, usize)>,
+}
+
+#[derive(Debug)]
+struct Reading {
+    blob: Blob,
+    parts: Vec<Option<Bytes>>,
+}
+
+/// Reading the journal record by record, a window at a time.
+#[derive(Debug)]
+struct Replay {
+    store: Store,
+    position: u64,
+    sequence: u64,
+    /// Where the window read last begins, and its bytes.
+    window: (u64, Bytes),
+    is_moved: bool,
+}
+
+impl Store {
+    /// Starts to open the store on a device.
+    pub fn mount(device_bytes: u64, config: Config) -> Mount {
+        let step = Step::Superblocks { left: COPIES.len(), best: None };
+        let mut mount = Mount { config, device_bytes, commands: Vec::new(), next_token: 1, step };
+        for block in COPIES {
+            mount.read(Run { start: block, count: 1 });
+        }
+        mount
+    }
+}
+
+impl Mount {
+    /// The commands to execute, in any order.
+    pub fn take_commands(&mut self) -> Vec<DeviceCommand> {
+        if let Step::Checkpoint(store) = &mut self.step {
+            self.commands.extend(store.take_commands());
+        }
+        std::mem::take(&mut self.commands)
+    }
+
+    /// The store, or why there is none; `None` until it is decided.
+    pub fn take(&mut self) -> Option<Result<Store, MountError>> {
+        let Step::Done(result) = &mut self.step else { return None };
+        result.take().map(|result| result.map(|store| *store))
+    }
+
+    /// A command was executed.
+    pub fn device_done(&mut self, token: Token, result: Result<Option<Bytes>, DeviceError>) {
+        let step = std::mem::replace(&mut self.step, Step::Done(None));
+        if let Step::Checkpoint(mut store) = step {
+            store.device_done(token, result);
+            self.step = finish_checkpoint(store);
+            return;
+        }
+        let next = match (step, result) {
+            (Step::Done(result), _) => Ok(Step::Done(result)),
+            (Step::Superblocks { left, best }, result) => self.superblock_read(left, best, result.ok().flatten()),
+            (_, Err(error)) => Err(MountError::Device(error)),
+            (Step::Blobs(blobs), Ok(data)) => self.blob_read(blobs, token, data.unwrap_or_default()),
+            (Step::Journal(replay), Ok(data)) => self.window_read(replay, data.unwrap_or_default()),
+            (Step::Checkpoint(store), Ok(_)) => Ok(Step::Checkpoint(store)),
+        };
+        self.step = next.unwrap_or_else(|error| Step::Done(Some(Err(error))));
+    }
+
+    fn read(&mut self, run: Run) -> u64 {
+        let token = self.next_token;
+        self.next_token += 1;
+        let (offset, len) = (run.start * BLOCK, run.count * BLOCK);
+        self.commands.push(DeviceCommand::Read { token: Token(token), offset, len });
+        token
+    }
+
+    fn superblock_read(
+        &mut self,
+        left: usize,
+        best: Option<Superblock>,
+        data: Option<Bytes>,
+    ) -> Result<Step, MountError> {
+        let found = data.and_then(|data| Superblock::from_block(&data));
+        let best = best.into_iter().chain(found).max_by_key(|superblock| superblock.sequence);
+        if left > 1 {
+            return Ok(Step::Superblocks { left: left - 1, best });
+        }
+        let superblock = best.ok_or(MountError::NoSuperblock)?;
+        if superblock.device_bytes > self.device_bytes {
+            let (expected, found) = (superblock.device_bytes, self.device_bytes);
+            return Err(MountError::DeviceSize { expected, found });
+        }
+        let waiting = VecDeque::from([superblock.root.clone()]);
+        let blobs = Blobs {
+            superblock,
+            index: Index::default(),
+            is_root: true,
+            waiting,
+            reading: BTreeMap::new(),
+            next: 0,
+            tokens: BTreeMap::new(),
+        };
+        self.read_blobs(Box::new(blobs))
+    }
+
+    fn read_blobs(&mut self, mut blobs: Box<Blobs>) -> Result<Step, MountError> {
+        while blobs.reading.len() < PAGE_READS_MAX
+            && let Some(blob) = blobs.waiting.pop_front()
+        {
+            if blob.runs.is_empty() && blobs.is_root {
+                // An empty store has no root.
+                continue;
+            }
+            let blocks = blob.runs.iter().map(|run| run.count).fold(0, u64::saturating_add);
+            let area = blobs.superblock.area;
+            let inside = |run: &Run| run.start >= area.start && run.start < area.end() && run.count <= area.count;
+            if !blob.runs.iter().all(inside) || u64::from(blob.bytes).div_ceil(BLOCK) != blocks || blocks == 0 {
+                return Err(MountError::Corrupt { what: "index reference" });
+            }
+            let id = blobs.next;
+            blobs.next += 1;
+            for (part, &run) in blob.runs.iter().enumerate() {
+                let token = self.read(run);
+                blobs.tokens.insert(token, (id, part));
+            }
+            let parts = vec![None; blob.runs.len()];
+            blobs.reading.insert(id, Reading { blob, parts });
+        }
+        if blobs.reading.is_empty() {
+            return self.index_loaded(*blobs);
+        }
+        Ok(Step::Blobs(blobs))
+    }
+
+    fn blob_read(&mut self, mut blobs: Box<Blobs>, token: Token, data: Bytes) -> Result<Step, MountError> {
+        let Some((id, part)) = blobs.tokens.remove(&token.0) else { return Ok(Step::Blobs(blobs)) };
+        let reading = blobs.reading.get_mut(&id).expect("a token names a blob being read");
+        reading.parts[part] = Some(data);
+        if reading.parts.iter().any(Option::is_none) {
+            return Ok(Step::Blobs(blobs));
+        }
+        let Reading { blob, parts } = blobs.reading.remove(&id).expect("it was just there");
+        let mut bytes = Vec::with_capacity(blob.bytes as usize);
+        parts.into_iter().flatten().for_each(|part| bytes.extend_from_slice(&part));
+        bytes.truncate(blob.bytes as usize);
+        if bytes.len() != blob.bytes as usize || blob_crc(&bytes) != blob.crc {
+            return Err(MountError::Corrupt { what: "index page" });
+        }
+        if blobs.is_root {
+            let root = Root::open(Bytes::from(bytes)).map_err(|_| MountError::Corrupt { what: "root" })?;
+            blobs.is_root = false;
+            for coll in root.colls {
+                blobs.index.colls.entry(coll).or_default();
+            }
+            for (key, page) in root.pages {
+                blobs.waiting.push_back(page.clone());
+                blobs.index.pages.insert(key, page);
+            }
+        } else {
+            let loaded = blobs.index.load_page(Bytes::from(bytes));
+            loaded.map_err(|_| MountError::Corrupt { what: "index entry" })?;
+        }
+        self.read_blobs(blobs)
+    }
+
+    fn index_loaded(&mut self, blobs: Blobs) -> Result<Step, MountError> {
+        let Blobs { superblock, index, .. } = blobs;
+        let area = superblock.area;
+        let mut space = Space::new(area);
+        let corrupt = MountError::Corrupt { what: "block reference" };
+        let roots = superblock.root.runs.iter();
+        for &run in roots.chain(index.pages.values().flat_map(|blob| &blob.runs)) {
+            if !space.reserve(run) {
+                return Err(corrupt);
+            }
+        }
+        for run in index.colls.values().flat_map(|o| o.values()).flat_map(|onode| onode.extents.runs()) {
+            if !space.adopt(run, area) {
+                return Err(corrupt);
+            }
+        }
+        let (position, sequence) = (superblock.journal_position, superblock.journal_sequence);
+        let mut store = Store::new(self.config, superblock, index, space);
+        store.account();
+        let window = (position, Bytes::new());
+        let mut replay = Box::new(Replay { store, position, sequence, window, is_moved: false });
+        self.read_window(&mut replay, 1);
+        Ok(Step::Journal(replay))
+    }
+
+    /// Reads from the position on, at least `count` blocks if the ring goes on that far.
+    fn read_window(&mut self, replay: &mut Replay, count: u64) {
+        let journal = replay.store.superblock.journal;
+        let at = replay.position % journal.count;
+        let count = count.max(WINDOW_BLOCKS).min(journal.count - at);
+        replay.window = (replay.position, Bytes::new());
+        self.read(Run { start: journal.start + at, count });
+    }
+
+    fn window_read(&mut self, mut replay: Box<Replay>, data: Bytes) -> Result<Step, MountError> {
+        replay.window.1 = data;
+        loop {
+            match replay.next_record()? {
+                Found::Record => {}
+                Found::Beyond(count) => {
+                    self.read_window(&mut replay, count);
+                    return Ok(Step::Journal(replay));
+                }
+                Found::End => {
+                    // A record may have been too long for the ring's end and lie at its start.
+                    let next = place(replay.position, u64::MAX, replay.store.superblock.journal.count);
+                    if replay.is_moved || next == replay.position {
+                        return self.replayed(*replay);
+                    }
+                    replay.is_moved = true;
+                    replay.position = next;
+                    self.read_window(&mut replay, 1);
+                    return Ok(Step::Journal(replay));
+                }
+            }
+        }
+    }
+
+    /// Nothing of an older epoch replays: what a crash left behind the last record cannot come back.
+    fn replayed(&mut self, replay: Replay) -> Result<Step, MountError> {
+        let mut store = replay.store;
+        store.superblock.epoch += 1;
+        // No checkpoint has this value: it tells whether the one that follows came about.
+        store.superblock.journal_sequence = 0;
+        store.ring = Ring::new(store.superblock.journal.count);
+        store.committed_txn = store.last_txn;
+        store.next_token = self.next_token;
+        store.start_flush();
+        store.pump_flush();
+        Ok(finish_checkpoint(Box::new(store)))
+    }
+}
+
+fn finish_checkpoint(store: Box<Store>) -> Step {
+    if let Some(error) = store.fault {
+        return Step::Done(Some(Err(MountError::Device(error))));
+    }
+    match store.background {
+        super::Background::Flushing(_) | super::Background::Checkpoint(_) => Step::Checkpoint(store),
+        // The sequence in memory is the old one until a checkpoint is durable.
+        super::Background::Idle if store.superblock.journal_position == 0 && store.is_fresh() => {
+            Step::Done(Some(Ok(store)))
+        }
+        super::Background::Idle => Step::Done(Some(Err(MountError::NoSpace))),
+    }
+}
+
+enum Found {
+    Record,
+    /// The window must hold so many blocks from the position on.
+    Beyond(u64),
+    End,
+}
+
+impl Replay {
+    fn next_record(&mut self) -> Result<Found, MountError> {
+        let journal = self.store.superblock.journal;
+        let skip = (self.position - self.window.0) * BLOCK;
+        let room = (journal.count - self.position % journal.count) * BLOCK;
+        let rest = match usize::try_from(skip).ok().filter(|skip| *skip < self.window.1.len()) {
+            Some(skip) => self.window.1.slice(skip..),
+            None => return Ok(Found::Beyond(1)),
+        };
+        let superblock = &self.store.superblock;
+        let Some(header) = Header::peek(&rest, superblock.store_uuid, superblock.epoch) else {
+            return Ok(Found::End);
+        };
+        let bytes = u64::from(header.block_count) * BLOCK;
+        if header.sequence != self.sequence || bytes > room {
+            return Ok(Found::End);
+        }
+        if (rest.len() as u64) < bytes {
+            return Ok(Found::Beyond(bytes / BLOCK_BYTES as u64));
+        }
+        let Some(bodies) = header.open(&rest) else { return Ok(Found::End) };
+        for (txn, body) in (header.first_txn..).zip(&bodies) {
+            if txn <= self.store.last_txn {
+                continue;
+            }
+            self.store.last_txn = txn;
+            let area = self.store.superblock.area;
+            for run in body.directs.iter().flat_map(|direct| &direct.runs) {
+                if run.start < area.start || !self.store.space.reserve(*run) {
+                    return Err(MountError::Corrupt { what: "journal block reference" });
+                }
+            }
+            self.store.apply_body(body, txn);
+        }
+        self.position += u64::from(header.block_count);
+        self.sequence += 1;
+        self.is_moved = false;
+        Ok(Found::Record)
+    }
+}
+
+impl Store {
+    /// True if the journal has nothing and the superblock is this epoch's.
+    fn is_fresh(&self) -> bool {
+        self.ring.used_count() == 0 && self.superblock.journal_sequence == self.ring.head().1
+    }
+
+    /// Counts what the index holds.
+    fn account(&mut self) {
+        for (&coll, objects) in &self.index.colls {
+            for (object, onode) in objects {
+                self.data_bytes += onode.size;
+                self.pending_bytes += onode.pending.bytes();
+                if !onode.pending.is_empty() {
+                    self.pending_objects.insert((coll, object.clone()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Reading: from memory at once, from the device by loads.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+use codec::{BLOCK_BYTES, crc32c};
+use types::{CollId, HObject, Token, Transaction};
+
+use super::{Purpose, Store};
+use crate::{
+    Completion, DeviceError, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage,
+    allocator::Run,
+    device::BLOCK,
+    extent_map::Mapped,
+    onode::Onode,
+};
+
+/// Blocks of one device read.
+const READ_BLOCKS_MAX: u64 = 1024;
+
+/// A load whose device reads are outstanding.
+#[derive(Debug)]
+pub(super) struct Load {
+    token: Token,
+    coll: CollId,
+    object: HObject,
+    reads: Vec<LoadRead>,
+    reads_left: usize,
+    result: Result<(), ReadError>,
+}
+
+/// Consecutive blocks of the object that are read as one.
+#[derive(Debug)]
+struct LoadRead {
+    block: u64,
+    device: u64,
+    crcs: Vec<u32>,
+}
+
+impl Onode {
+    /// True if the device's bytes of the block do not show in `[from, to)`.
+    fn hides(&self, block: u64, from: u64, to: u64) -> bool {
+        let (low, high) = ((block * BLOCK).max(from), ((block + 1) * BLOCK).min(to));
+        self.pending.covers(low, high)
+    }
+}
+
+impl Store {
+    fn read_range(&self, onode: &Onode, from: u64, to: u64) -> Option<Bytes> {
+        if from >= to {
+            return Some(Bytes::new());
+        }
+        if let Some(data) = onode.pending.slice(from, to).or_else(|| self.read_shared(onode, from, to)) {
+            return Some(data);
+        }
+        let mut out = vec![0; (to - from) as usize];
+        for (first, device, crcs) in onode.extents.range(from / BLOCK, to.div_ceil(BLOCK)) {
+            for (at, &crc) in crcs.iter().enumerate() {
+                let block = first + at as u64;
+                if onode.hides(block, from, to) {
+                    continue;
+                }
+                let bytes = self.cache.block(device + at as u64, crc)?;
+                let (low, high) = ((block * BLOCK).max(from), ((block + 1) * BLOCK).min(to));
+                out[(low - from) as usize..(high - from) as usize]
+                    .copy_from_slice(&bytes[(low - block * BLOCK) as usize..(high - block * BLOCK) as usize]);
+            }
+        }
+        for (offset, part, _) in onode.pending.range(from, to) {
+            out[(offset - from) as usize..][..part.len()].copy_from_slice(part);
+        }
+        Some(Bytes::from(out))
+    }
+
+    /// A range that one buffer in the cache holds whole, without a copy.
+    fn read_shared(&self, onode: &Onode, from: u64, to: u64) -> Option<Bytes> {
+        if onode.pending.range(from, to).next().is_some() {
+            return None;
+        }
+        let (first, last) = (from / BLOCK, to.div_ceil(BLOCK));
+        let start = onode.extents.lookup(first)?;
+        let (parent, base) = self.cache.get(start.device, start.crc)?;
+        let mut next = 0;
+        for (_, device, crcs) in onode.extents.range(first, last) {
+            for (at, &crc) in crcs.iter().enumerate() {
+                let (other, number) = self.cache.get(device + at as u64, crc)?;
+                if other.as_ptr() != parent.as_ptr() || number != base + next {
+                    return None;
+                }
+                next += 1;
+            }
+        }
+        let begin = base * BLOCK_BYTES + (from - first * BLOCK) as usize;
+        (next as u64 == last - first).then(|| parent.slice(begin..begin + (to - from) as usize))
+    }
+
+    fn start_load(&mut self, token: Token, coll: CollId, object: HObject, from: u64, to: u64) {
+        let mut reads: Vec<LoadRead> = Vec::new();
+        let mut pinned = Vec::new();
+        if let Some(onode) = self.index.get(coll, &object) {
+            let to = to.min(onode.size);
+            for (first, device, crcs) in onode.extents.range(from / BLOCK, to.div_ceil(BLOCK).max(from / BLOCK)) {
+                for (at, &crc) in crcs.iter().enumerate() {
+                    let (block, device) = (first + at as u64, device + at as u64);
+                    if onode.hides(block, from, to) {
+                        continue;
+                    }
+                    if self.cache.get(device, crc).is_some() {
+                        pinned.push(device);
+                        continue;
+                    }
+                    match reads.last_mut() {
+                        Some(last)
+                            if last.block + last.crcs.len() as u64 == block
+                                && last.device + last.crcs.len() as u64 == device
+                                && (last.crcs.len() as u64) < READ_BLOCKS_MAX =>
+                        {
+                            last.crcs.push(crc);
+                        }
+                        Some(_) | None => reads.push(LoadRead { block, device, crcs: vec![crc] }),
+                    }
+                }
+            }
+        }
+        for &device in &pinned {
+            self.cache.pin(device);
+        }
+        self.pins.entry(token).or_default().extend(pinned);
+        if reads.is_empty() {
+            self.completions.push(Completion::Loaded(token, Ok(())));
+            return;
+        }
+        let load = self.next_token;
+        self.next_token += 1;
+        for (read, part) in reads.iter().enumerate() {
+            let run = Run { start: part.device, count: part.crcs.len() as u64 };
+            self.read_device(run, Purpose::Load { load, read });
+        }
+        let reads_left = reads.len();
+        self.loads.insert(load, Load { token, coll, object, reads, reads_left, result: Ok(()) });
+    }
+
+    pub(super) fn load_done(&mut self, id: u64, read: usize, result: Result<Option<Bytes>, DeviceError>) {
+        let Some(mut load) = self.loads.remove(&id) else { return };
+        let part = &load.reads[read];
+        match result {
+            Ok(Some(data)) if data.len() == part.crcs.len() * BLOCK_BYTES => {
+                let onode = self.index.get(load.coll, &load.object);
+                let pins = self.pins.entry(load.token).or_default();
+                for (at, &crc) in part.crcs.iter().enumerate() {
+                    let (block, device) = (part.block + at as u64, part.device + at as u64);
+                    let bytes = &data[at * BLOCK_BYTES..][..BLOCK_BYTES];
+                    // What changed since the load began is not this load's to judge: a read asks again.
+                    let is_current = onode.is_some_and(|onode| {
+                        onode.extents.lookup(block) == Some(Mapped { device, crc })
+                            && !onode.pending.covers(block * BLOCK, (block + 1) * BLOCK)
+                    });
+                    if !is_current {
+                        continue;
+                    }
+                    if crc32c(u32::MAX, bytes) == crc {
+                        self.cache.insert(device, data.clone(), at, crc, false);
+                        self.cache.pin(device);
+                        pins.push(device);
+                    } else if load.result.is_ok() {
+                        load.result = Err(ReadError::Corrupt { offset: block * BLOCK });
+                    }
+                }
+            }
+            Ok(_) | Err(_) => load.result = Err(ReadError::Device),
+        }
+        load.reads_left -= 1;
+        if load.reads_left == 0 {
+            self.completions.push(Completion::Loaded(load.token, load.result));
+        } else {
+            self.loads.insert(id, load);
+        }
+    }
+}
+
+impl ObjectStore for Store {
+    fn submit(&mut self, token: Token, txn: Transaction) {
+        self.submit_txn(token, txn);
+    }
+
+    fn load(&mut self, token: Token, missing: Missing) {
+        match missing {
+            // All of the index is in memory.
+            Missing::Index { .. } => self.completions.push(Completion::Loaded(token, Ok(()))),
+            Missing::Data { coll, object, offset, len } => {
+                self.start_load(token, coll, object, offset, offset.saturating_add(len));
+            }
+        }
+    }
+
+    fn unload(&mut self, token: Token) {
+        for device in self.pins.remove(&token).unwrap_or_default() {
+            self.cache.unpin(device);
+        }
+        self.cache.evict();
+    }
+
+    fn meta(&self, coll: CollId, object: &HObject) -> Result<Option<ObjectMeta>, Missing> {
+        Ok(self.index.get(coll, object).map(|onode| ObjectMeta { size: onode.size }))
+    }
+
+    fn read(&self, coll: CollId, object: &HObject, offset: u64, len: u64) -> Result<Bytes, Missing> {
+        let Some(onode) = self.index.get(coll, object) else { return Ok(Bytes::new()) };
+        let end = offset.saturating_add(len).min(onode.size);
+        let missing = || Missing::Data { coll, object: object.clone(), offset, len };
+        self.read_range(onode, offset.min(end), end).ok_or_else(missing)
+    }
+
+    fn extents(
+        &self,
+        coll: CollId,
+        object: &HObject,
+        offset: u64,
+        len: u64,
+    ) -> Result<Vec<(u64, u64)>, Missing> {
+        let Some(onode) = self.index.get(coll, object) else { return Ok(Vec::new()) };
+        let end = offset.saturating_add(len).min(onode.size);
+        if offset >= end {
+            return Ok(Vec::new());
+        }
+        let mapped = onode.extents.range(offset / BLOCK, end.div_ceil(BLOCK));
+        let mut parts: Vec<(u64, u64)> = mapped
+            .map(|(block, _, crcs)| (block * BLOCK, (block + crcs.len() as u64) * BLOCK))
+            .chain(onode.pending.range(offset, end).map(|(at, part, _)| (at, at + part.len() as u64)))
+            .map(|(low, high)| (low.max(offset), high.min(end)))
+            .collect();
+        parts.sort_unstable();
+        let mut out: Vec<(u64, u64)> = Vec::new();
+        for (low, high) in parts {
+            match out.last_mut() {
+                Some(last) if low <= last.0 + last.1 => last.1 = last.1.max(high - last.0),
+                Some(_) | None => out.push((low, high - low)),
+            }
+        }
+        Ok(out)
+    }
+
+    fn xattr(&self, coll: CollId, object: &HObject, name: &[u8]) -> Result<Option<Bytes>, Missing> {
+        Ok(self.index.get(coll, object).and_then(|onode| onode.xattrs.get(name).cloned()))
+    }
+
+    fn xattrs(&self, coll: CollId, object: &HObject) -> Result<Vec<(Bytes, Bytes)>, Missing> {
+        let pairs = |onode: &Onode| onode.xattrs.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+        Ok(self.index.get(coll, object).map_or_else(Vec::new, pairs))
+    }
+
+    fn omap_header(&self, coll: CollId, object: &HObject) -> Result<Bytes, Missing> {
+        Ok(self.index.get(coll, object).map(|onode| onode.omap_header.clone()).unwrap_or_default())
+    }
+
+    fn omap_get(&self, coll: CollId, object: &HObject, key: &[u8]) -> Result<Option<Bytes>, Missing> {
+        Ok(self.index.get(coll, object).and_then(|onode| onode.omap.get(key).cloned()))
+    }
+
+    fn omap_range(
+        &self,
+        coll: CollId,
+        object: &HObject,
+        from: Bound<&[u8]>,
+        count_max: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, Missing> {
+        let Some(onode) = self.index.get(coll, object) else { return Ok(Vec::new()) };
+        let range = onode.omap.range::<[u8], _>((from, Bound::Unbounded));
+        Ok(range.take(count_max).map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
+
+    fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, Missing> {
+        let Some(objects) = self.index.colls.get(&coll) else { return Ok(Vec::new()) };
+        Ok(objects.range(from..).take(count_max).map(|(object, _)| object.clone()).collect())
+    }
+
+    fn collections(&self) -> Vec<CollId> {
+        self.index.colls.keys().copied().collect()
+    }
+
+    fn collection_exists(&self, coll: CollId) -> bool {
+        self.index.colls.contains_key(&coll)
+    }
+
+    fn usage(&self) -> StoreUsage {
+        let used = self.space.total_count() - self.space.available_count().min(self.space.total_count());
+        let pages = self.index.pages.values().map(|blob| u64::from(blob.bytes)).sum::<u64>();
+        StoreUsage {
+            total_bytes: self.superblock.device_bytes,
+            available_bytes: (self.space.available_count() * BLOCK).saturating_sub(self.pending_bytes),
+            data_bytes: self.data_bytes.min(used * BLOCK),
+            omap_bytes: self.index.omap_bytes,
+            meta_bytes: self.superblock.area.start * BLOCK + pages,
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! The store against its model, on a disk that crashes.
+
+use std::{collections::BTreeMap, ops::Bound};
+
+use bytes::Bytes;
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp};
+
+use super::{Mount, MountError, Store, StoreIdentity};
+use crate::{Completion, Config, MemStore, ObjectStore, ReadError, device::BLOCK, virtual_disk::VirtualDisk};
+
+const DISK_BYTES: u64 = 8 << 20;
+
+fn config() -> Config {
+    Config {
+        journal_bytes: 1 << 20,
+        pending_bytes_max: 128 << 10,
+        cache_bytes_max: 256 << 10,
+        ..Config::default()
+    }
+}
+
+fn coll(seed: u32) -> CollId {
+    CollId::pg(PgId::new(PoolId(1), seed))
+}
+
+fn object(number: u32) -> HObject {
+    HObject {
+        oid: Bytes::from(format!("object{number}")),
+        pool: PoolId(1),
+        hash: number.wrapping_mul(0x9e37_79b9),
+        snap: SnapId::HEAD,
+        ..HObject::default()
+    }
+}
+
+fn formatted(bytes: u64, config: &Config) -> VirtualDisk {
+    let mut disk = VirtualDisk::new(bytes);
+    let identity = StoreIdentity { store_uuid: [7; 16], fsid: [8; 16], osd: 3 };
+    for command in Store::format(bytes, identity, config).unwrap() {
+        disk.execute(command).1.unwrap();
+    }
+    disk
+}
+
+fn mount(disk: &mut VirtualDisk, rng: &mut StdRng) -> Result<Store, MountError> {
+    let mut mount: Mount = Store::mount(disk.bytes(), config());
+    loop {
+        if let Some(result) = mount.take() {
+            return result;
+        }
+        disk.submit(mount.take_commands());
+        let (token, result) = disk.step(rng).expect("a mount that is not done waits for the disk");
+        mount.device_done(token, result);
+    }
+}
+
+/// Executes everything that is outstanding.
+fn settle(store: &mut Store, disk: &mut VirtualDisk, rng: &mut StdRng) -> Vec<Completion> {
+    let mut out = Vec::new();
+    loop {
+        disk.submit(store.take_commands());
+        out.extend(store.take_completions());
+        match disk.step(rng) {
+            Some((token, result)) => store.device_done(token, result),
+            None => return out,
+        }
+    }
+}
+
+fn read(store: &mut Store, disk: &mut VirtualDisk, rng: &mut StdRng, c: CollId, o: &HObject, at: (u64, u64)) -> Result<Bytes, ReadError> {
+    for _ in 0..4 {
+        let missing = match store.read(c, o, at.0, at.1) {
+            Ok(data) => {
+                store.unload(Token(77));
+                return Ok(data);
+            }
+            Err(missing) => missing,
+        };
+        store.load(Token(77), missing);
+        for done in settle(store, disk, rng) {
+            if let Completion::Loaded(_, Err(error)) = done {
+                store.unload(Token(77));
+                return Err(error);
+            }
+        }
+    }
+    panic!("a load brings what was missing");
+}
+
+fn assert_same(store: &mut Store, model: &MemStore, disk: &mut VirtualDisk, rng: &mut StdRng) {
+    assert_eq!(store.collections(), model.collections());
+    for c in model.collections() {
+        let names = model.list(c, &HObject::min(), usize::MAX).unwrap();
+        assert_eq!(store.list(c, &HObject::min(), usize::MAX).unwrap(), names);
+        for o in &names {
+            assert_eq!(store.meta(c, o), model.meta(c, o), "{o}");
+            assert_eq!(store.xattrs(c, o), model.xattrs(c, o), "{o}");
+            assert_eq!(store.omap_header(c, o), model.omap_header(c, o), "{o}");
+            let all = |s: &dyn ObjectStore| s.omap_range(c, o, Bound::Unbounded, usize::MAX);
+            assert_eq!(all(store), all(model), "{o}");
+            let found = read(store, disk, rng, c, o, (0, u64::MAX)).unwrap();
+            let expected = model.read(c, o, 0, u64::MAX).unwrap();
+            let differs = found.iter().zip(&expected).position(|(a, b)| a != b);
+            assert_eq!((found.len(), differs), (expected.len(), None), "{o}");
+        }
+    }
+}
+
+fn random_mutation(rng: &mut StdRng, fill: u8) -> Mutation {
+    let aligned = rng.random_bool(0.5);
+    let round = |n: u64| if aligned { n / BLOCK * BLOCK } else { n };
+    let offset = round(rng.random_range(0..80_000));
+    let key = |rng: &mut StdRng| Bytes::from(format!("k{}", rng.random_range(0..40)));
+    match rng.random_range(0..20) {
+        0..6 => {
+            let len = round(rng.random_range(1..12_000)).max(100);
+            let data: Vec<u8> = (0..len).map(|at| fill.wrapping_add((at / 512) as u8)).collect();
+            Mutation::Write { offset, data: Bytes::from(data) }
+        }
+        6 => {
+            let len = rng.random_range(66_000..150_000);
+            Mutation::Write { offset, data: Bytes::from(vec![fill; round(len).max(66_000) as usize]) }
+        }
+        7 => Mutation::Zero { offset, len: round(rng.random_range(1..30_000)) },
+        8 => Mutation::Truncate { size: offset },
+        9 => Mutation::Remove,
+        10 => Mutation::SetXattrs(BTreeMap::from([(key(rng), Bytes::from(vec![fill; 20]))])),
+        11 => Mutation::RemoveXattr(key(rng)),
+        12 => Mutation::OmapSet((0..5).map(|_| (key(rng), Bytes::from(vec![fill; 900]))).collect()),
+        13 => Mutation::OmapRemove(vec![key(rng)]),
+        14 => Mutation::OmapRemoveRange { first: key(rng), last: key(rng) },
+        15 => Mutation::OmapSetHeader(Bytes::from(vec![fill; 9])),
+        16 => if rng.random_bool(0.2) { Mutation::OmapClear } else { Mutation::Touch },
+        17 | 18 => Mutation::CloneFrom { source: object(rng.random_range(0..6)) },
+        _ => Mutation::CloneRangeFrom {
+            source: object(rng.random_range(0..6)),
+            offset: offset / BLOCK * BLOCK,
+            len: rng.random_range(1..20) * BLOCK,
+        },
+    }
+}
+
+fn random_txn(rng: &mut StdRng, model: &MemStore) -> Transaction {
+    let c = coll(rng.random_range(0..2));
+    let mut txn = Transaction::new(c);
+    if rng.random_bool(0.02) {
+        txn.ops.push(TxnOp::RemoveCollection);
+    }
+    txn.ops.push(TxnOp::CreateCollection);
+    let fill = rng.random();
+    for _ in 0..rng.random_range(1..4) {
+        let mutation = random_mutation(rng, fill);
+        // The ends of an unaligned source would have to be loaded first.
+        if let Mutation::CloneRangeFrom { source, .. } = &mutation {
+            let size = model.meta(c, source).unwrap().unwrap_or_default().size;
+            if !size.is_multiple_of(BLOCK) || !txn.ops.iter().all(|op| *op == TxnOp::CreateCollection) {
+                continue;
+            }
+        }
+        txn.push(&object(rng.random_range(0..6)), mutation);
+    }
+    txn
+}
+
+/// Runs a workload that crashes after some device commands, again and again: what was committed is
+/// there, whole transactions only, in order.
+fn crash_run(seed: u64, rounds: usize, txns: usize) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut disk = formatted(DISK_BYTES, &config());
+    let mut model = MemStore::new();
+    for round in 0..rounds {
+        let mut store = mount(&mut disk, &mut rng).unwrap_or_else(|e| panic!("seed {seed} round {round}: {e}"));
+        store.check_invariants();
+        assert_same(&mut store, &model, &mut disk, &mut rng);
+        // States after each submission; the crash leaves one of those not older than the commits.
+        let mut states = vec![model.clone()];
+        let mut committed = 0;
+        let mut steps = rng.random_range(0..txns * 6);
+        let ends_well = rng.random_bool(0.2);
+        for _ in 0..txns {
+            let txn = random_txn(&mut rng, states.last().unwrap());
+            let mut next = states.last().unwrap().clone();
+            next.submit(Token(0), txn.clone());
+            next.complete();
+            store.submit(Token(states.len() as u64), txn);
+            states.push(next);
+            if rng.random_bool(0.7) {
+                store.kick();
+            }
+            if rng.random_bool(0.2) {
+                store.check_invariants();
+            }
+            disk.submit(store.take_commands());
+            for _ in 0..rng.random_range(0..8) {
+                if steps == 0 && !ends_well {
+                    break;
+                }
+                steps = steps.saturating_sub(1);
+                let Some((token, result)) = disk.step(&mut rng) else { break };
+                store.device_done(token, result);
+                disk.submit(store.take_commands());
+            }
+            for done in store.take_completions() {
+                if let Completion::Committed(token) = done {
+                    committed += 1;
+                    assert_eq!(token.0, committed, "commits come in order");
+                }
+            }
+            if steps == 0 && !ends_well {
+                break;
+            }
+            if rng.random_bool(0.05) && steps > 50 {
+                let o = object(rng.random_range(0..6));
+                let expected = states.last().unwrap().read(coll(0), &o, 5_000, 70_000).unwrap();
+                store.kick();
+                let missing = store.read(coll(0), &o, 5_000, 70_000);
+                if let Ok(found) = missing {
+                    assert!(found == expected, "seed {seed}: a read from memory");
+                }
+            }
+        }
+        if ends_well {
+            store.unmount();
+            settle(&mut store, &mut disk, &mut rng);
+            assert!(store.is_unmounted(), "seed {seed}");
+            store.check_invariants();
+            committed = states.len() as u64 - 1;
+        }
+        disk.crash(&mut rng);
+        let mut store = mount(&mut disk, &mut rng).unwrap_or_else(|e| panic!("seed {seed} round {round}: {e}"));
+        let legal = committed as usize..states.len();
+        let matched = legal.clone().find(|&at| {
+            same_shape(&store, &states[at]) && same_data(&mut store, &states[at], &mut disk, &mut rng)
+        });
+        let at = matched.unwrap_or_else(|| panic!("seed {seed} round {round}: no legal state, {committed} of {}", states.len() - 1));
+        model = states.swap_remove(at);
+    }
+}
+
+fn same_shape(store: &Store, model: &MemStore) -> bool {
+    store.collections() == model.collections()
+        && model.collections().into_iter().all(|c| {
+            let names = model.list(c, &HObject::min(), usize::MAX).unwrap();
+            store.list(c, &HObject::min(), usize::MAX).unwrap() == names
+                && names.iter().all(|o| {
+                    store.meta(c, o) == model.meta(c, o)
+                        && store.xattrs(c, o) == model.xattrs(c, o)
+                        && store.omap_header(c, o) == model.omap_header(c, o)
+                        && store.omap_range(c, o, Bound::Unbounded, usize::MAX)
+                            == model.omap_range(c, o, Bound::Unbounded, usize::MAX)
+                })
+        })
+}
+
+fn same_data(store: &mut Store, model: &MemStore, disk: &mut VirtualDisk, rng: &mut StdRng) -> bool {
+    model.collections().into_iter().all(|c| {
+        model.list(c, &HObject::min(), usize::MAX).unwrap().iter().all(|o| {
+            let found = read(store, disk, rng, c, o, (0, u64::MAX)).expect("no block is corrupt after a crash");
+            found == model.read(c, o, 0, u64::MAX).unwrap()
+        })
+    })
+}
+
+#[test]
+fn a_small_write_costs_one_journal_write_of_two_blocks() {
+    let mut rng = StdRng::seed_from_u64(1);
+    let mut disk = formatted(DISK_BYTES, &config());
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    let mut txn = Transaction::new(coll(0));
+    txn.push(&object(0), Mutation::Write { offset: 8192, data: Bytes::from(vec![5; 4096]) });
+    store.submit(Token(9), txn);
+    store.kick();
+    let commands = store.take_commands();
+    assert!(matches!(&commands[..], [crate::DeviceCommand::Write { data, durable: true, .. }] if data.len() == 8192));
+    assert_eq!(store.read(coll(0), &object(0), 8192, 4096).unwrap(), vec![5; 4096]);
+    disk.submit(commands);
+    assert_eq!(settle(&mut store, &mut disk, &mut rng), vec![Completion::Committed(Token(9))]);
+}
+
+#[test]
+fn the_store_equals_its_model_across_mounts() {
+    for seed in 0..6 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut disk = formatted(DISK_BYTES, &config());
+        let mut model = MemStore::new();
+        for _ in 0..4 {
+            let mut store = mount(&mut disk, &mut rng).unwrap();
+            assert_same(&mut store, &model, &mut disk, &mut rng);
+            for at in 0..120 {
+                let txn = random_txn(&mut rng, &model);
+                model.submit(Token(at), txn.clone());
+                store.submit(Token(at), txn);
+                if rng.random_bool(0.5) {
+                    store.kick();
+                    settle(&mut store, &mut disk, &mut rng);
+                }
+                if at % 30 == 0 {
+                    store.check_invariants();
+                    assert_same(&mut store, &model, &mut disk, &mut rng);
+                }
+            }
+            store.unmount();
+            settle(&mut store, &mut disk, &mut rng);
+            assert!(store.is_unmounted());
+            store.check_invariants();
+            assert_same(&mut store, &model, &mut disk, &mut rng);
+        }
+    }
+}
+
+#[test]
+fn after_a_crash_the_store_is_a_legal_prefix() {
+    for seed in 0..40 {
+        crash_run(seed, 4, 60);
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_an_error_and_never_data() {
+    let mut rng = StdRng::seed_from_u64(3);
+    let mut disk = formatted(DISK_BYTES, &config());
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    let mut txn = Transaction::new(coll(0));
+    txn.push(&object(0), Mutation::Write { offset: 0, data: Bytes::from(vec![5; 100 << 10]) });
+    store.submit(Token(1), txn);
+    store.unmount_after(&mut disk, &mut rng);
+    let run = store.index.get(coll(0), &object(0)).unwrap().extents.runs().next().unwrap();
+    disk.flip_bit((run.start + 2) * BLOCK + 17, 3);
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    let found = read(&mut store, &mut disk, &mut rng, coll(0), &object(0), (0, 100 << 10));
+    assert_eq!(found, Err(ReadError::Corrupt { offset: 2 * BLOCK }));
+    assert_eq!(read(&mut store, &mut disk, &mut rng, coll(0), &object(0), (0, 8192)), Ok(Bytes::from(vec![5; 8192])));
+}
+
+impl Store {
+    fn unmount_after(&mut self, disk: &mut VirtualDisk, rng: &mut StdRng) {
+        self.unmount();
+        settle(self, disk, rng);
+        assert!(self.is_unmounted());
+    }
+}

@@ -1,0 +1,189 @@
+//! The way of a transaction: applied at once, data of large writes to new space, the rest into a record.
+
+use bytes::Bytes;
+use codec::{AlignedBuf, BLOCK_BYTES, crc32c};
+use types::{CollId, HObject, Mutation, Token, Transaction, TxnOp};
+
+use super::{Purpose, Store};
+use crate::{
+    ObjectStore,
+    allocator::Run,
+    device::BLOCK,
+    journal::{Body, Direct, Encoded, Header, shape},
+};
+
+/// A transaction that waits for its record.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) txn: u64,
+    encoded: Encoded,
+    /// Writes of its data that the device has not answered.
+    pub(super) directs_left: usize,
+}
+
+impl Store {
+    pub(super) fn submit_txn(&mut self, token: Token, txn: Transaction) {
+        assert!(self.unmount == super::Unmount::No, "nothing is submitted to a store that unmounts");
+        self.last_txn += 1;
+        let index = self.last_txn;
+        let mut body = Body { txn: Transaction::new(txn.coll), directs: Vec::new() };
+        let mut directs_left = 0;
+        for op in txn.ops {
+            self.submit_op(&mut body, op, index, &mut directs_left);
+        }
+        self.uncommitted.push_back((index, token));
+        self.queue.push_back(Queued { txn: index, encoded: body.encode(), directs_left });
+    }
+
+    fn submit_op(&mut self, body: &mut Body, op: TxnOp, txn: u64, directs_left: &mut usize) {
+        let coll = body.txn.coll;
+        match op {
+            TxnOp::Object(object, Mutation::Write { offset, data })
+                if data.len() as u64 > self.config.small_write_bytes_max =>
+            {
+                self.submit_large(body, object, (offset, data), txn, directs_left);
+            }
+            TxnOp::Object(object, Mutation::CloneRangeFrom { source, offset, len }) => {
+                for mutation in self.split_clone_range(coll, &object, source, offset, len) {
+                    self.submit_step(body, TxnOp::Object(object.clone(), mutation), txn);
+                }
+            }
+            op => self.submit_step(body, op, txn),
+        }
+    }
+
+    fn submit_step(&mut self, body: &mut Body, op: TxnOp, txn: u64) {
+        self.apply_op(body.txn.coll, &op, txn);
+        body.txn.ops.push(op);
+    }
+
+    /// Whole blocks go to new space, what is left at the ends by the journal. Without new space all of
+    /// it goes by the journal.
+    fn submit_large(
+        &mut self,
+        body: &mut Body,
+        object: HObject,
+        (offset, data): (u64, Bytes),
+        txn: u64,
+        directs_left: &mut usize,
+    ) {
+        let end = offset + data.len() as u64;
+        let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);
+        let runs = (first < last).then(|| self.space.allocate(last - first)).flatten();
+        let Some(runs) = runs else {
+            return self.submit_step(body, TxnOp::Object(object, Mutation::Write { offset, data }), txn);
+        };
+        let head = (first * BLOCK - offset) as usize;
+        let middle = data.slice(head..head + ((last - first) * BLOCK) as usize);
+        let tail = data.slice(head + middle.len()..);
+        for (at, part) in [(offset, data.slice(..head)), (last * BLOCK, tail)] {
+            if !part.is_empty() {
+                let write = Mutation::Write { offset: at, data: part };
+                self.submit_step(body, TxnOp::Object(object.clone(), write), txn);
+            }
+        }
+        let aligned = align(middle);
+        let crcs: Vec<u32> = aligned.chunks(BLOCK_BYTES).map(|block| crc32c(u32::MAX, block)).collect();
+        let mut at = 0;
+        for &run in &runs {
+            let part = aligned.slice(at * BLOCK_BYTES..(at + run.count as usize) * BLOCK_BYTES);
+            for i in 0..run.count {
+                let crc = crcs[at + i as usize];
+                self.cache.insert(run.start + i, part.clone(), i as usize, crc, true);
+            }
+            self.write_device(run.start, part, true, Purpose::Direct { txn, run });
+            *directs_left += 1;
+            at += run.count as usize;
+        }
+        let before_op = body.txn.ops.len() as u32;
+        let direct = Direct { before_op, object, block: first, runs, crcs };
+        self.apply_direct(body.txn.coll, &direct, txn);
+        body.directs.push(direct);
+    }
+
+    /// A clone of a range as steps that need no data at replay: whole blocks are shared, the ends are
+    /// written. The ends' data must be in memory (a preceding read of them answered).
+    fn split_clone_range(
+        &mut self,
+        coll: CollId,
+        object: &HObject,
+        source: HObject,
+        offset: u64,
+        len: u64,
+    ) -> Vec<Mutation> {
+        let source_size = self.index.get(coll, &source).map_or(0, |onode| onode.size);
+        let target_size = self.index.get(coll, object).map_or(0, |onode| onode.size);
+        let end = offset.saturating_add(len).min(source_size);
+        if offset >= end || source == *object {
+            return vec![Mutation::Touch];
+        }
+        let first = offset.next_multiple_of(BLOCK).min(end);
+        // The block at the source's end is zeros beyond it and may be shared if the target ends there.
+        let is_tail = end == source_size && target_size <= end;
+        let last = if is_tail { end } else { (end / BLOCK * BLOCK).max(first) };
+        let mut out = Vec::new();
+        for (from, to) in [(offset, first), (last, end)] {
+            if from < to {
+                let data = self.read(coll, &source, from, to - from);
+                let data = data.expect("the ends of a cloned range are loaded before it is submitted");
+                out.push(Mutation::Write { offset: from, data });
+            }
+        }
+        if first < last {
+            out.push(Mutation::CloneRangeFrom { source, offset: first, len: last - first });
+        }
+        out
+    }
+
+    pub(super) fn direct_done(&mut self, txn: u64, run: Run) {
+        (run.start..run.end()).for_each(|block| self.cache.written(block));
+        if let Ok(at) = self.queue.binary_search_by_key(&txn, |queued| queued.txn) {
+            self.queue[at].directs_left -= 1;
+        }
+    }
+
+    /// Writes records while there is something to write, room, and few are in flight. A transaction
+    /// whose data is still on its way holds up those behind it: commits keep their order.
+    pub(super) fn write_records(&mut self) {
+        while self.fault.is_none() && self.ring.writing_count() < self.config.journal_writes_max {
+            let (mut count, mut meta_bytes, mut payload_bytes) = (0, 0, 0);
+            for queued in self.queue.iter().take_while(|queued| queued.directs_left == 0) {
+                if count > 0 && meta_bytes + payload_bytes + queued.encoded.bytes() > self.config.record_bytes_max
+                {
+                    break;
+                }
+                count += 1;
+                meta_bytes += queued.encoded.meta.len();
+                payload_bytes += queued.encoded.payload_bytes;
+            }
+            if count == 0 {
+                return;
+            }
+            let blocks = shape(meta_bytes, payload_bytes).0 as u64;
+            let first_txn = self.queue[0].txn;
+            let Some((block, sequence)) = self.ring.reserve(blocks, first_txn + count as u64 - 1) else {
+                // A checkpoint makes room, and commits what is applied without a record.
+                self.is_journal_full = true;
+                return;
+            };
+            let batch = self.queue.range(..count).map(|queued| &queued.encoded);
+            let ids = (self.superblock.epoch, sequence, first_txn);
+            let record = Header::build(self.superblock.store_uuid, ids, batch);
+            self.queue.drain(..count);
+            let place = self.superblock.journal.start + block;
+            self.write_device(place, record, true, Purpose::Journal { sequence });
+        }
+    }
+
+    pub(super) fn record_done(&mut self, sequence: u64) {
+        if let Some(last) = self.ring.done(sequence) {
+            self.commit(last);
+        }
+    }
+}
+
+/// The same bytes in memory that a device takes.
+fn align(data: Bytes) -> Bytes {
+    let is_aligned = (data.as_ptr() as usize).is_multiple_of(BLOCK_BYTES);
+    if is_aligned { data } else { AlignedBuf::from_slice(&data).into() }
+}

@@ -1,0 +1,96 @@
+//! The two blocks that say what is on the device. See docs/formats/store.md.
+
+use bytes::Bytes;
+use codec::{BLOCK_BYTES, Codec, Decode, DecodeError, Encode, Features, Reader, crc32c};
+
+use crate::{allocator::Run, device::BLOCK};
+
+const MAGIC: [u8; 8] = *b"LOLISTOR";
+const VERSION: u32 = 1;
+/// Magic, version, checksum.
+const HEADER_BYTES: usize = 16;
+/// The blocks of the two copies: far enough apart that one misdirected write does not hit both.
+pub(crate) const COPIES: [u64; 2] = [0, 16];
+/// The first block after the superblocks' area.
+pub(crate) const JOURNAL_START: u64 = 32;
+/// Runs that a root may consist of: they must fit the block.
+pub(crate) const ROOT_RUNS_MAX: usize = 200;
+
+const _: () = assert!(HEADER_BYTES == MAGIC.len() + 4 + 4);
+const _: () = assert!(HEADER_BYTES + 256 + ROOT_RUNS_MAX * 16 <= BLOCK_BYTES);
+const _: () = assert!(COPIES[1] < JOURNAL_START);
+
+/// Bytes of the index on the device, with the checksum that its parent keeps.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Blob {
+    pub(crate) runs: Vec<Run>,
+    pub(crate) bytes: u32,
+    pub(crate) crc: u32,
+}
+
+/// What a checkpoint makes true.
+#[derive(Codec, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Superblock {
+    /// Names the store; old records of another store do not replay.
+    pub(crate) store_uuid: [u8; 16],
+    /// The cluster.
+    pub(crate) fsid: [u8; 16],
+    /// The OSD whose store it is.
+    pub(crate) osd: u32,
+    /// Grows by one with each superblock written; the newest wins.
+    pub(crate) sequence: u64,
+    pub(crate) device_bytes: u64,
+    pub(crate) journal: Run,
+    pub(crate) area: Run,
+    /// Grows by one with each mount; records of other epochs do not replay.
+    pub(crate) epoch: u64,
+    /// Where the first record after this checkpoint is, in blocks since the epoch's start.
+    pub(crate) journal_position: u64,
+    /// Its sequence number.
+    pub(crate) journal_sequence: u64,
+    /// The last transaction that the index holds.
+    pub(crate) last_txn: u64,
+    /// 1 after an orderly unmount.
+    pub(crate) is_clean: u8,
+    pub(crate) root: Blob,
+}
+
+impl Superblock {
+    /// The block as it is on the device.
+    pub(crate) fn to_block(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(BLOCK_BYTES);
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        self.encode(&mut out, Features::default());
+        assert!(out.len() <= BLOCK_BYTES, "root runs are limited so that a superblock fits");
+        out.resize(BLOCK_BYTES, 0);
+        let crc = crc32c(u32::MAX, &out);
+        out[12..16].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// Reads a block; `None` if it is no valid superblock of this version.
+    pub(crate) fn from_block(block: &[u8]) -> Option<Superblock> {
+        if block.len() != BLOCK_BYTES || block[..8] != MAGIC || block[8..12] != VERSION.to_le_bytes() {
+            return None;
+        }
+        let mut copy = block.to_vec();
+        copy[12..16].fill(0);
+        if crc32c(u32::MAX, &copy).to_le_bytes() != block[12..16] {
+            return None;
+        }
+        let decode = || -> Result<Superblock, DecodeError> {
+            Superblock::decode(&mut Reader::new(Bytes::copy_from_slice(&block[HEADER_BYTES..])))
+        };
+        decode().ok().filter(Superblock::is_sane)
+    }
+
+    fn is_sane(&self) -> bool {
+        let ends = self.device_bytes / BLOCK;
+        self.journal.start == JOURNAL_START
+            && self.journal.count > 0
+            && self.journal.start.checked_add(self.journal.count) == Some(self.area.start)
+            && self.area.start.checked_add(self.area.count).is_some_and(|end| end <= ends)
+    }
+}

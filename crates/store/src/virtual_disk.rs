@@ -1,0 +1,169 @@
+//! A disk in memory that forgets, tears and reorders, for tests and the simulator.
+//!
+//! Writes that were not flushed, nor durable by themselves when they were answered, may be lost at a
+//! crash: each block of them on its own, and the block in flight torn at a sector.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use codec::{AlignedBuf, BLOCK_BYTES};
+use rand::Rng;
+use types::Token;
+
+use crate::{DeviceCommand, DeviceError};
+
+const SECTOR_BYTES: usize = 512;
+
+/// A write that a crash may undo.
+#[derive(Clone, Debug)]
+struct Unflushed {
+    offset: u64,
+    data: Bytes,
+}
+
+/// The disk. Commands are executed when [`VirtualDisk::step`] picks them, in any order.
+#[derive(Clone, Debug)]
+pub struct VirtualDisk {
+    bytes: u64,
+    blocks: BTreeMap<u64, Bytes>,
+    /// Executed and answered, not durable: in order.
+    unflushed: Vec<Unflushed>,
+    queue: Vec<DeviceCommand>,
+}
+
+impl VirtualDisk {
+    /// A disk of zeros.
+    pub fn new(bytes: u64) -> VirtualDisk {
+        VirtualDisk { bytes, blocks: BTreeMap::new(), unflushed: Vec::new(), queue: Vec::new() }
+    }
+
+    /// Its size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Queues commands.
+    pub fn submit(&mut self, commands: Vec<DeviceCommand>) {
+        self.queue.extend(commands);
+    }
+
+    /// Commands that wait.
+    pub fn queued_count(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Executes one of the queued commands, any, and returns its answer.
+    pub fn step(&mut self, rng: &mut impl Rng) -> Option<(Token, Result<Option<Bytes>, DeviceError>)> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        let at = rng.random_range(0..self.queue.len());
+        let command = self.queue.swap_remove(at);
+        Some(self.execute(command))
+    }
+
+    /// Executes a command at once.
+    pub fn execute(&mut self, command: DeviceCommand) -> (Token, Result<Option<Bytes>, DeviceError>) {
+        match command {
+            DeviceCommand::Read { token, offset, len } => (token, self.read(offset, len).map(Some)),
+            DeviceCommand::Write { token, offset, data, durable } => {
+                if offset + data.len() as u64 > self.bytes {
+                    return (token, Err(DeviceError::Io));
+                }
+                if durable {
+                    // Older writes of the same blocks must not come back over this one.
+                    self.settle(offset, data.len() as u64);
+                    self.put(offset, &data);
+                } else {
+                    self.unflushed.push(Unflushed { offset, data });
+                }
+                (token, Ok(None))
+            }
+            DeviceCommand::Flush { token } => {
+                for write in std::mem::take(&mut self.unflushed) {
+                    self.put(write.offset, &write.data);
+                }
+                (token, Ok(None))
+            }
+            DeviceCommand::Discard { token, .. } => (token, Ok(None)),
+        }
+    }
+
+    /// Cuts the power: of what is queued or not flushed, each block survives or not; one block of the
+    /// queue is torn. The queue is lost.
+    pub fn crash(&mut self, rng: &mut impl Rng) {
+        for write in std::mem::take(&mut self.unflushed) {
+            self.put_some(write.offset, &write.data, rng, false);
+        }
+        for command in std::mem::take(&mut self.queue) {
+            if let DeviceCommand::Write { offset, data, .. } = command {
+                self.put_some(offset, &data, rng, true);
+            }
+        }
+    }
+
+    /// Inverts one bit of what is on the disk.
+    pub fn flip_bit(&mut self, offset: u64, bit: u8) {
+        let block = offset / BLOCK_BYTES as u64;
+        let mut data = AlignedBuf::from_slice(&self.block(block));
+        data.as_mut_slice()[(offset % BLOCK_BYTES as u64) as usize] ^= 1 << (bit % 8);
+        self.blocks.insert(block, data.into());
+    }
+
+    fn read(&self, offset: u64, len: u64) -> Result<Bytes, DeviceError> {
+        if offset + len > self.bytes {
+            return Err(DeviceError::Io);
+        }
+        let mut out = AlignedBuf::zeroed(len as usize);
+        let first = offset / BLOCK_BYTES as u64;
+        for (at, chunk) in out.as_mut_slice().chunks_mut(BLOCK_BYTES).enumerate() {
+            chunk.copy_from_slice(&self.block(first + at as u64));
+        }
+        for write in &self.unflushed {
+            let low = write.offset.max(offset);
+            let high = (write.offset + write.data.len() as u64).min(offset + len);
+            if low < high {
+                let part = &write.data[(low - write.offset) as usize..(high - write.offset) as usize];
+                out.as_mut_slice()[(low - offset) as usize..(high - offset) as usize].copy_from_slice(part);
+            }
+        }
+        Ok(out.into())
+    }
+
+    fn block(&self, block: u64) -> Bytes {
+        self.blocks.get(&block).cloned().unwrap_or_else(|| Bytes::from(AlignedBuf::zeroed(BLOCK_BYTES)))
+    }
+
+    fn put(&mut self, offset: u64, data: &Bytes) {
+        let first = offset / BLOCK_BYTES as u64;
+        for (at, chunk) in data.chunks(BLOCK_BYTES).enumerate() {
+            self.blocks.insert(first + at as u64, data.slice_ref(chunk));
+        }
+    }
+
+    fn put_some(&mut self, offset: u64, data: &Bytes, rng: &mut impl Rng, may_tear: bool) {
+        let first = offset / BLOCK_BYTES as u64;
+        // A cut at once, or at every block by chance: both happen.
+        let chance = *[0.0, 0.5, 1.0].get(rng.random_range(0..3)).unwrap_or(&0.5);
+        for (at, chunk) in data.chunks(BLOCK_BYTES).enumerate() {
+            let block = first + at as u64;
+            if rng.random_bool(chance) {
+                self.blocks.insert(block, data.slice_ref(chunk));
+            } else if may_tear && rng.random_bool(0.2) {
+                let mut torn = AlignedBuf::from_slice(&self.block(block));
+                let cut = rng.random_range(0..BLOCK_BYTES / SECTOR_BYTES) * SECTOR_BYTES;
+                torn.as_mut_slice()[..cut].copy_from_slice(&chunk[..cut]);
+                self.blocks.insert(block, torn.into());
+            }
+        }
+    }
+
+    fn settle(&mut self, offset: u64, len: u64) {
+        let end = offset + len;
+        let overlaps = |w: &Unflushed| w.offset < end && offset < w.offset + w.data.len() as u64;
+        let (hit, kept) = std::mem::take(&mut self.unflushed).into_iter().partition(overlaps);
+        self.unflushed = kept;
+        let hit: Vec<Unflushed> = hit;
+        hit.iter().for_each(|write| self.put(write.offset, &write.data));
+    }
+}
