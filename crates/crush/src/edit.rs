@@ -1,0 +1,393 @@
+//! Changes to a map as the monitor makes them; weights follow up to the root, shadows of device
+//! classes are rebuilt.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+use crate::map::{Bucket, BucketAlg, CrushMap, Rule, Step, slot, step};
+
+/// Why a change was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum EditError {
+    /// No item, type, class or rule of that name.
+    #[error("{0} does not exist")]
+    NotFound(String),
+    /// The name is taken.
+    #[error("{0} already exists")]
+    Exists(String),
+    /// A bucket with items cannot go.
+    #[error("bucket {0} is not empty")]
+    NotEmpty(String),
+    /// The item would be below itself.
+    #[error("{0} cannot be moved below itself")]
+    Loop(String),
+    /// A rule or pool needs it.
+    #[error("{0} is in use")]
+    InUse(String),
+    /// A name may hold letters, digits, `-`, `_` and `.` only.
+    #[error("{0} is not a valid name")]
+    BadName(String),
+}
+
+/// Ceph's types, by number.
+const TYPES: &[&str] =
+    &["osd", "host", "chassis", "rack", "row", "pdu", "pod", "room", "datacenter", "zone", "region", "root"];
+
+impl CrushMap {
+    /// A map with Ceph's types, a root `default`, and no devices.
+    pub fn initial() -> CrushMap {
+        let type_names = (0i32..).zip(TYPES).map(|(id, name)| (id, (*name).to_owned())).collect();
+        let mut map = CrushMap { type_names, ..CrushMap::default() };
+        map.add_bucket("default", "root").expect("the map is empty and has the type");
+        map
+    }
+
+    fn check_new_name(&self, name: &str) -> Result<(), EditError> {
+        let is_valid = !name.is_empty()
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+        if !is_valid {
+            return Err(EditError::BadName(name.to_owned()));
+        }
+        if self.id_of(name).is_some() { Err(EditError::Exists(name.to_owned())) } else { Ok(()) }
+    }
+
+    fn find(&self, name: &str) -> Result<i32, EditError> {
+        self.id_of(name).ok_or_else(|| EditError::NotFound(name.to_owned()))
+    }
+
+    fn new_bucket(&mut self, name: &str, kind: i32) -> i32 {
+        let free = self.buckets.iter().position(Option::is_none).unwrap_or(self.buckets.len());
+        if free == self.buckets.len() {
+            // Ceph doubles its table of buckets; clients see its size only.
+            self.buckets.resize(if free == 0 { 8 } else { free * 2 }, None);
+        }
+        let id = -1 - free as i32;
+        let alg = BucketAlg::Straw2 { item_weights: Vec::new() };
+        let bucket = Bucket { id, kind: kind as u16, alg, hash: 0, weight: 0, items: Vec::new() };
+        self.buckets[free] = Some(bucket);
+        self.names.insert(id, name.to_owned());
+        id
+    }
+
+    /// Makes an empty bucket of a type, below nothing.
+    pub fn add_bucket(&mut self, name: &str, type_name: &str) -> Result<i32, EditError> {
+        self.check_new_name(name)?;
+        let kind = self.type_of(type_name).filter(|kind| *kind > 0);
+        let kind = kind.ok_or_else(|| EditError::NotFound(format!("type {type_name}")))?;
+        Ok(self.new_bucket(name, kind))
+    }
+
+    /// Renames a bucket.
+    pub fn rename_bucket(&mut self, from: &str, to: &str) -> Result<(), EditError> {
+        let id = self.find(from)?;
+        self.check_new_name(to)?;
+        self.names.insert(id, to.to_owned());
+        self.rebuild_shadows();
+        Ok(())
+    }
+
+    /// Puts a device at `location` (type name to bucket name), or moves it there; buckets named there
+    /// that do not exist are made. `weight` is 16.16.
+    pub fn place_device(
+        &mut self,
+        device: i32,
+        name: &str,
+        weight: u32,
+        location: &[(String, String)],
+    ) -> Result<(), EditError> {
+        self.max_devices = self.max_devices.max(device + 1);
+        self.names.insert(device, name.to_owned());
+        self.place(device, weight, location)
+    }
+
+    /// Moves a device or a bucket, with all below it, to `location`.
+    pub fn move_item(&mut self, name: &str, location: &[(String, String)]) -> Result<(), EditError> {
+        let id = self.find(name)?;
+        let weight = self.item_weight(id).or_else(|| self.bucket(id).map(|b| b.weight)).unwrap_or(0);
+        self.place(id, weight, location)
+    }
+
+    fn place(&mut self, id: i32, weight: u32, location: &[(String, String)]) -> Result<(), EditError> {
+        let mut wanted: Vec<(i32, &str)> = Vec::new();
+        for (type_name, name) in location {
+            let kind = self.type_of(type_name).filter(|k| *k > 0);
+            wanted.push((kind.ok_or_else(|| EditError::NotFound(format!("type {type_name}")))?, name));
+        }
+        wanted.sort_unstable();
+        // From the lowest up: make what is missing, and hang each below the next.
+        let mut child = id;
+        let mut child_weight = weight;
+        for (kind, name) in wanted {
+            let (bucket, is_new) = match self.id_of(name) {
+                Some(found) if found < 0 => (found, false),
+                Some(_) => return Err(EditError::Exists(name.to_owned())),
+                None => {
+                    self.check_new_name(name)?;
+                    (self.new_bucket(name, kind), true)
+                }
+            };
+            if child < 0 && self.is_below(bucket, child) {
+                return Err(EditError::Loop(self.names.get(&child).cloned().unwrap_or_default()));
+            }
+            if self.parent_of(child) != Some(bucket) {
+                self.detach(child);
+                self.attach(bucket, child, child_weight);
+            } else if child == id {
+                self.set_item_weight(bucket, child, child_weight);
+            }
+            if !is_new && self.parent_of(bucket).is_some() {
+                break;
+            }
+            child_weight = self.bucket(bucket).map_or(0, |b| b.weight);
+            child = bucket;
+        }
+        self.rebuild_shadows();
+        Ok(())
+    }
+
+    /// True when `id` is `top` or below it.
+    fn is_below(&self, id: i32, top: i32) -> bool {
+        id == top || self.bucket(top).is_some_and(|b| b.items.iter().any(|item| self.is_below(id, *item)))
+    }
+
+    fn attach(&mut self, parent: i32, item: i32, weight: u32) {
+        if let Some(bucket) = self.bucket_mut(parent) {
+            bucket.items.push(item);
+            bucket.push_weight(weight);
+        }
+        self.reweigh_up(parent);
+    }
+
+    fn detach(&mut self, item: i32) {
+        let Some(parent) = self.parent_of(item) else { return };
+        if let Some(bucket) = self.bucket_mut(parent)
+            && let Some(at) = bucket.items.iter().position(|i| *i == item)
+        {
+            bucket.straw2_weights().remove(at);
+            bucket.items.remove(at);
+        }
+        self.reweigh_up(parent);
+    }
+
+    fn set_item_weight(&mut self, parent: i32, item: i32, weight: u32) {
+        if let Some(bucket) = self.bucket_mut(parent)
+            && let Some(at) = bucket.items.iter().position(|i| *i == item)
+        {
+            bucket.set_weight(at, weight);
+        }
+        self.reweigh_up(parent);
+    }
+
+    /// Sums a bucket's weights and passes the sum on to those above.
+    fn reweigh_up(&mut self, id: i32) {
+        let mut at = id;
+        loop {
+            let Some(bucket) = self.bucket_mut(at) else { return };
+            let sum = (0..bucket.items.len()).fold(0u32, |sum, i| sum.saturating_add(bucket.item_weight(i)));
+            bucket.weight = sum;
+            let Some(parent) = self.parent_of(at) else { return };
+            if let Some(above) = self.bucket_mut(parent)
+                && let Some(place) = above.items.iter().position(|i| *i == at)
+            {
+                above.set_weight(place, sum);
+            }
+            at = parent;
+        }
+    }
+
+    /// Sets the weight of a device, or of every device below a bucket.
+    pub fn reweight(&mut self, name: &str, weight: u32) -> Result<usize, EditError> {
+        let id = self.find(name)?;
+        let mut devices = Vec::new();
+        self.devices_below(id, &mut devices);
+        for device in &devices {
+            if let Some(parent) = self.parent_of(*device) {
+                self.set_item_weight(parent, *device, weight);
+            }
+        }
+        self.rebuild_shadows();
+        Ok(devices.len())
+    }
+
+    /// Devices at or below `id`.
+    pub fn devices_below(&self, id: i32, out: &mut Vec<i32>) {
+        if id >= 0 {
+            out.push(id);
+        } else if let Some(bucket) = self.bucket(id) {
+            bucket.items.iter().for_each(|item| self.devices_below(*item, out));
+        }
+    }
+
+    /// Takes a device or an empty bucket out of the map.
+    pub fn remove_item(&mut self, name: &str) -> Result<(), EditError> {
+        let id = self.find(name)?;
+        if self.bucket(id).is_some_and(|b| !b.items.is_empty()) {
+            return Err(EditError::NotEmpty(name.to_owned()));
+        }
+        let is_taken = |s: &Step| s.op == step::TAKE && s.arg1 == id;
+        if self.rules.iter().flatten().any(|rule| rule.steps.iter().any(is_taken)) {
+            return Err(EditError::InUse(name.to_owned()));
+        }
+        self.detach(id);
+        self.names.remove(&id);
+        self.classes.remove(&id);
+        if let Some(slot) = slot(id) {
+            self.buckets[slot] = None;
+        }
+        self.rebuild_shadows();
+        Ok(())
+    }
+
+    /// Gives a device a class, made if new; none takes its class away.
+    pub fn set_device_class(&mut self, device: i32, class: Option<&str>) -> Result<(), EditError> {
+        match class {
+            None => {
+                self.classes.remove(&device);
+            }
+            Some(name) => {
+                let id = self.class_of(name).unwrap_or_else(|| {
+                    let id = self.class_names.keys().next_back().map_or(0, |last| last + 1);
+                    self.class_names.insert(id, name.to_owned());
+                    id
+                });
+                self.classes.insert(device, id);
+            }
+        }
+        self.rebuild_shadows();
+        Ok(())
+    }
+
+    /// Adds a rule for replicated pools: copies in different buckets of type `domain` below `root`,
+    /// on devices of `class` if one is given.
+    pub fn add_simple_rule(
+        &mut self,
+        name: &str,
+        root: &str,
+        domain: &str,
+        class: Option<&str>,
+    ) -> Result<u8, EditError> {
+        if self.rule_of(name).is_some() {
+            return Err(EditError::Exists(name.to_owned()));
+        }
+        let mut take = self.find(root)?;
+        let kind = self.type_of(domain).ok_or_else(|| EditError::NotFound(format!("type {domain}")))?;
+        if let Some(class) = class {
+            let class_id =
+                self.class_of(class).ok_or_else(|| EditError::NotFound(format!("class {class}")))?;
+            let shadow = self.class_buckets.get(&take).and_then(|by_class| by_class.get(&class_id));
+            take = *shadow.ok_or_else(|| EditError::NotFound(format!("{root}~{class}")))?;
+        }
+        let op = if kind == 0 { step::CHOOSE_FIRSTN } else { step::CHOOSELEAF_FIRSTN };
+        let steps = vec![
+            Step { op: step::TAKE, arg1: take, arg2: 0 },
+            Step { op, arg1: 0, arg2: kind },
+            Step { op: step::EMIT, arg1: 0, arg2: 0 },
+        ];
+        let id = self.rules.iter().position(Option::is_none).unwrap_or(self.rules.len());
+        let ruleset = u8::try_from(id).map_err(|_| EditError::Exists("every rule id".to_owned()))?;
+        let rule = Rule { ruleset, kind: 1, min_size: 1, max_size: 10, steps };
+        if id == self.rules.len() {
+            self.rules.push(None);
+        }
+        self.rules[id] = Some(rule);
+        self.rule_names.insert(id as i32, name.to_owned());
+        Ok(ruleset)
+    }
+
+    /// Removes a rule.
+    pub fn remove_rule(&mut self, name: &str) -> Result<(), EditError> {
+        let id = self.rule_of(name).ok_or_else(|| EditError::NotFound(format!("rule {name}")))?;
+        self.rules[usize::from(id)] = None;
+        while self.rules.last().is_some_and(Option::is_none) {
+            self.rules.pop();
+        }
+        self.rule_names.remove(&i32::from(id));
+        Ok(())
+    }
+
+    /// Makes the shadow trees of all classes anew; shadows keep their ids, as rules take them.
+    fn rebuild_shadows(&mut self) {
+        let used: Vec<i32> = self.class_names.keys().copied().collect();
+        let roots = self.roots();
+        let mut wanted = BTreeMap::new();
+        for class in used {
+            for root in &roots {
+                self.build_shadow(*root, class, &mut wanted);
+            }
+        }
+        let stale: Vec<i32> = self.names.keys().copied().filter(|id| self.is_shadow(*id)).collect();
+        for id in stale.into_iter().filter(|id| !wanted.values().any(|shadow| shadow == id)) {
+            self.names.remove(&id);
+            self.classes.remove(&id);
+            if let Some(slot) = slot(id) {
+                self.buckets[slot] = None;
+            }
+        }
+        self.class_buckets.clear();
+        for ((bucket, class), shadow) in wanted {
+            self.class_buckets.entry(bucket).or_default().insert(class, shadow);
+        }
+    }
+
+    /// The shadow of `id` for `class`: devices of the class, and shadows below. Its id and weight.
+    fn build_shadow(
+        &mut self,
+        id: i32,
+        class: i32,
+        wanted: &mut BTreeMap<(i32, i32), i32>,
+    ) -> Option<(i32, u32)> {
+        let original = self.bucket(id)?.clone();
+        let mut items = Vec::new();
+        for (at, item) in original.items.iter().enumerate() {
+            if *item >= 0 {
+                if self.classes.get(item) == Some(&class) {
+                    items.push((*item, original.item_weight(at)));
+                }
+            } else {
+                items.extend(self.build_shadow(*item, class, wanted));
+            }
+        }
+        let class_name = self.class_names.get(&class).cloned().unwrap_or_default();
+        let name = format!("{}~{class_name}", self.names.get(&id).map_or("", String::as_str));
+        let known = self.class_buckets.get(&id).and_then(|c| c.get(&class)).copied();
+        let shadow = known.unwrap_or_else(|| self.new_bucket(&name, i32::from(original.kind)));
+        self.names.insert(shadow, name);
+        self.classes.insert(shadow, class);
+        let weight = items.iter().fold(0u32, |sum, (_, w)| sum.saturating_add(*w));
+        if let Some(bucket) = self.bucket_mut(shadow) {
+            bucket.items = items.iter().map(|(item, _)| *item).collect();
+            bucket.alg = BucketAlg::Straw2 { item_weights: items.iter().map(|(_, w)| *w).collect() };
+            bucket.weight = weight;
+        }
+        wanted.insert((id, class), shadow);
+        Some((shadow, weight))
+    }
+}
+
+impl Bucket {
+    /// Weights of items, as a straw2 bucket keeps them: a bucket of another kind becomes one when it
+    /// is changed, as all clients know straw2.
+    fn straw2_weights(&mut self) -> &mut Vec<u32> {
+        if !matches!(self.alg, BucketAlg::Straw2 { .. }) {
+            let item_weights = (0..self.items.len()).map(|at| self.item_weight(at)).collect();
+            self.alg = BucketAlg::Straw2 { item_weights };
+        }
+        match &mut self.alg {
+            BucketAlg::Straw2 { item_weights } => item_weights,
+            _ => unreachable!("the bucket was just made straw2"),
+        }
+    }
+
+    fn push_weight(&mut self, weight: u32) {
+        // The item is there already, its weight is not.
+        let item = self.items.pop();
+        self.straw2_weights().push(weight);
+        self.items.extend(item);
+    }
+
+    fn set_weight(&mut self, at: usize, weight: u32) {
+        self.straw2_weights()[at] = weight;
+    }
+}

@@ -1,0 +1,3 @@
+//! Tables that are data, not code.
+
+pub(crate) mod ln_tables;

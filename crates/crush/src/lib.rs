@@ -1,0 +1,22 @@
+//! CRUSH: where objects are placed, computed alike by clients and daemons.
+//!
+//! Authority: Ceph's `src/crush` (16.2). Everything is bit-exact: encodings, hashes, choices.
+//! Invariants: pure and total; a decoded map cannot make the mapper loop or panic. This crate knows no
+//! OSD map and no pool.
+
+mod binary;
+mod choose;
+mod edit;
+mod generated;
+mod hash;
+mod ln;
+mod map;
+mod mapper;
+
+pub use edit::EditError;
+pub use hash::{ceph_stable_mod, ceph_str_hash_rjenkins, crush_hash32_2, crush_hash32_3, crush_hash32_4};
+pub use map::{Bucket, BucketAlg, ChooseArg, CrushMap, Rule, Step, Tunables, WEIGHT_ONE, step};
+pub use mapper::ITEM_NONE;
+
+#[cfg(test)]
+mod tests;
