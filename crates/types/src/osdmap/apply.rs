@@ -5,8 +5,8 @@ use codec::Decode;
 use thiserror::Error;
 
 use super::{
-    Incremental, MapFlags, OSD_COUNT_MAX, OsdInfo, OsdMap, OsdState, OsdXInfo, PRIMARY_AFFINITY_DEFAULT,
-    Release,
+    CrushBlob, Incremental, MapFlags, OSD_COUNT_MAX, OsdInfo, OsdMap, OsdState, OsdXInfo,
+    PRIMARY_AFFINITY_DEFAULT, Release,
 };
 use crate::{EntityAddrVec, Epoch, OsdId, UTime};
 
@@ -62,6 +62,7 @@ impl OsdMap {
             return Err(ApplyError::BadOsdCount { max_osd });
         }
         check_osds(inc, max_osd)?;
+        let crush = CrushBlob::new(inc.crush.clone())?;
         self.fsid = inc.fsid;
         self.epoch = inc.epoch;
         self.modified = inc.modified;
@@ -73,7 +74,7 @@ impl OsdMap {
         self.apply_placements(inc);
         self.apply_settings(inc);
         if !inc.crush.is_empty() {
-            self.apply_crush(inc.crush.clone());
+            self.apply_crush(crush);
         }
         Ok(())
     }
@@ -285,7 +286,7 @@ impl OsdMap {
     }
 
     /// Last, as Ceph does: the counter depends on the release that was just set.
-    fn apply_crush(&mut self, crush: bytes::Bytes) {
+    fn apply_crush(&mut self, crush: CrushBlob) {
         self.crush = crush;
         if self.require_osd_release >= Release::LUMINOUS {
             self.crush_version = self.crush_version.wrapping_add(1);

@@ -1,10 +1,9 @@
 //! From an object to its placement group and from there to its OSDs (`OSDMap::_pg_to_up_acting_osds` and
 //! what it calls). Clients and OSDs compute this on their own and must agree to the last bit.
 
-use super::{
-    OsdMap, PRIMARY_AFFINITY_DEFAULT, PgPool, PoolFlags,
-    hash::{ceph_stable_mod, ceph_str_hash_rjenkins, crush_hash32_2},
-};
+use crush::{ITEM_NONE, ceph_stable_mod, ceph_str_hash_rjenkins, crush_hash32_2};
+
+use super::{OsdMap, PRIMARY_AFFINITY_DEFAULT, PgPool, PoolFlags};
 use crate::{OsdId, PgId, PoolId};
 
 /// The byte between a namespace and a name in what is hashed.
@@ -68,6 +67,30 @@ impl OsdMap {
         let p = self.pools.get(&pool)?;
         let hash = p.hash_object(nspace, key, oid);
         Some((hash, p.pg_of_hash(pool, hash)))
+    }
+
+    /// `pg_to_raw_osds`: the OSDs that CRUSH chooses for a PG, holes as [`OsdId::HOLE`]; empty without a
+    /// rule that fits the pool.
+    pub fn pg_to_raw_osds(&self, pg: PgId) -> Vec<OsdId> {
+        let Some(pool) = self.pools.get(&pg.pool) else { return Vec::new() };
+        let crush = self.crush.map();
+        let fits = |rule: &crush::Rule| {
+            rule.ruleset == pool.crush_rule
+                && rule.kind == pool.kind.0
+                && (rule.min_size..=rule.max_size).contains(&pool.size)
+        };
+        let rules = (0u8..).zip(&crush.rules);
+        let found = rules.filter_map(|(id, rule)| Some((id, rule.as_ref()?))).find(|(_, rule)| fits(rule));
+        let Some((rule, _)) = found else { return Vec::new() };
+        let args = crush.choose_args_of(pg.pool.0);
+        let x = pool.placement_seed(pg);
+        let chosen = crush.do_rule(rule, x, usize::from(pool.size), &self.osd_weight, args);
+        chosen.into_iter().map(|item| if item == ITEM_NONE { OsdId::HOLE } else { OsdId(item) }).collect()
+    }
+
+    /// `pg_to_up_acting_osds`: where a PG lives. All empty when there is no such PG.
+    pub fn pg_to_up_acting(&self, pg: PgId) -> UpActing {
+        self.up_acting_of_raw(pg, &self.pg_to_raw_osds(pg))
     }
 
     /// Where a PG lives, given the OSDs that CRUSH chose for it (before any that do not exist are dropped).

@@ -6,7 +6,7 @@
 //! refuses anything else; applying an [`Incremental`] either succeeds or leaves the map as it was.
 
 mod apply;
-mod hash;
+mod crush_blob;
 mod incremental;
 mod mapping;
 mod names;
@@ -22,6 +22,7 @@ use bytes::Bytes;
 use codec::{Decode, DecodeError, Encode, Features, Reader};
 
 pub use apply::ApplyError;
+pub use crush_blob::CrushBlob;
 pub use incremental::Incremental;
 pub use mapping::UpActing;
 pub use names::{MapFlags, OsdState, PoolFlags, Release};
@@ -79,7 +80,7 @@ pub struct OsdMap {
     /// Primary affinity of each OSD, 0 to [`PRIMARY_AFFINITY_DEFAULT`]; empty when all are default.
     pub osd_primary_affinity: Vec<u32>,
     /// The encoded CRUSH map.
-    pub crush: Bytes,
+    pub crush: CrushBlob,
     /// Erasure code profiles.
     pub erasure_code_profiles: ErasureCodeProfiles,
     /// Operators' replacements of a PG's whole mapping.
@@ -150,7 +151,7 @@ wire_sections! {
 
 impl OsdMap {
     /// A map of epoch 0: no OSDs, no pools, everything else as a new Pacific cluster has it.
-    pub fn new(fsid: [u8; 16], created: UTime, crush: Bytes) -> OsdMap {
+    pub fn new(fsid: [u8; 16], created: UTime, crush: CrushBlob) -> OsdMap {
         OsdMap {
             fsid,
             epoch: Epoch(0),
