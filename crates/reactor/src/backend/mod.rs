@@ -1,0 +1,184 @@
+//! What the reactor asks of the kernel, as requests that own their memory and complete later. Two
+//! implementors: [`uring`], and [`epoll`] where io_uring is forbidden. Neither knows connections,
+//! timers or consumers.
+
+use std::{io, os::fd::OwnedFd, time::Duration};
+
+use bytes::Bytes;
+use rustix::{io::Errno, net::SocketAddrAny};
+
+use crate::{
+    BackendKind, Config, ConnId, FileId, ListenerId, RawFd,
+    backend::{batch::Batch, epoll::Epoll, uring::Uring},
+    buffer::PageBuf,
+    slab::SlotId,
+};
+
+pub(crate) mod batch;
+mod epoll;
+mod ring_buffers;
+mod uring;
+
+/// Names a request in flight.
+pub(crate) type OpKey = SlotId;
+
+/// Whom a completion is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner {
+    Accept(ListenerId),
+    Connect(ConnId),
+    Receive(ConnId),
+    Send(ConnId),
+    File { file: FileId, token: u64 },
+    Wake,
+    Signal,
+}
+
+/// Work for the kernel, with the memory it works on. Descriptors stay open until the final
+/// completion: their owner waits for it.
+pub(crate) enum Request {
+    /// Completes once per new connection until cancelled.
+    Accept {
+        socket: RawFd,
+    },
+    Connect {
+        socket: RawFd,
+        address: Box<SocketAddrAny>,
+    },
+    /// Completes once per arrived chunk until cancelled; zero bytes at the end of the stream.
+    Receive {
+        socket: RawFd,
+    },
+    /// Fills `buffer`; short at the end of the stream or when cancelled.
+    ReceiveExact {
+        socket: RawFd,
+        buffer: PageBuf,
+    },
+    Send {
+        socket: RawFd,
+        batch: Box<Batch>,
+    },
+    /// Reads an eventfd (8 bytes) or a signalfd (128).
+    ReadSmall {
+        fd: RawFd,
+        buffer: Box<[u8; 128]>,
+        bytes: u32,
+    },
+    /// Reads to the tail of `buffer`, from the file's `offset` plus what is there.
+    Read {
+        file: RawFd,
+        offset: u64,
+        buffer: PageBuf,
+    },
+    /// Writes what `batch` still has, at `offset`.
+    Write {
+        file: RawFd,
+        offset: u64,
+        batch: Box<Batch>,
+        durable: bool,
+    },
+    Sync {
+        file: RawFd,
+    },
+    Discard {
+        file: RawFd,
+        offset: u64,
+        bytes: u64,
+    },
+}
+
+/// What a multishot request brought.
+pub(crate) enum Data {
+    /// A new connection.
+    Socket(OwnedFd),
+    /// Bytes in a provided buffer, to be copied out and recycled.
+    Ring { buffer: u16, bytes: usize },
+    /// Bytes with memory of their own.
+    Owned(Bytes),
+}
+
+/// An answer of the kernel.
+pub(crate) struct Completion {
+    pub(crate) owner: Owner,
+    /// A byte count where there is one.
+    pub(crate) result: Result<u32, Errno>,
+    pub(crate) data: Option<Data>,
+    /// The request with its memory when this is its last completion.
+    pub(crate) request: Option<Request>,
+}
+
+/// The kernel interface in use.
+pub(crate) enum Backend {
+    Uring(Box<Uring>),
+    Epoll(Epoll),
+}
+
+impl Backend {
+    /// The backend that `config` names; with `Automatic`, epoll only where io_uring cannot be had.
+    pub(crate) fn new(config: &Config) -> io::Result<Backend> {
+        let uring = || Uring::new(config).map(|uring| Backend::Uring(Box::new(uring)));
+        match config.backend {
+            BackendKind::IoUring => uring(),
+            BackendKind::Epoll => Epoll::new().map(Backend::Epoll),
+            BackendKind::Automatic => uring().or_else(|error| {
+                tracing::warn!(%error, "io_uring is not available here: using epoll, which costs CPU");
+                Epoll::new().map(Backend::Epoll)
+            }),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> BackendKind {
+        match self {
+            Backend::Uring(_) => BackendKind::IoUring,
+            Backend::Epoll(_) => BackendKind::Epoll,
+        }
+    }
+
+    /// Queues `request`; it reaches the kernel with the next poll.
+    pub(crate) fn submit(&mut self, owner: Owner, request: Request) -> OpKey {
+        match self {
+            Backend::Uring(uring) => uring.submit(owner, request),
+            Backend::Epoll(epoll) => epoll.submit(owner, request),
+        }
+    }
+
+    /// Asks for an early end of `key`, which still completes, as ECANCELED or as whatever was faster.
+    pub(crate) fn cancel(&mut self, key: OpKey) {
+        match self {
+            Backend::Uring(uring) => uring.cancel(key),
+            Backend::Epoll(epoll) => epoll.cancel(key),
+        }
+    }
+
+    /// Submits everything queued and waits up to `wait` (for ever if `None`) for a completion.
+    pub(crate) fn poll(&mut self, wait: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {
+        match self {
+            Backend::Uring(uring) => uring.poll(wait, out),
+            Backend::Epoll(epoll) => epoll.poll(wait, out),
+        }
+    }
+
+    /// The bytes of a chunk.
+    pub(crate) fn bytes<'a>(&'a self, data: &'a Data) -> &'a [u8] {
+        match (self, data) {
+            (Backend::Uring(uring), Data::Ring { buffer, bytes }) => uring.ring_bytes(*buffer, *bytes),
+            (_, Data::Owned(bytes)) => bytes,
+            (Backend::Epoll(_), Data::Ring { .. }) | (_, Data::Socket(_)) => &[],
+        }
+    }
+
+    /// Gives a chunk's memory back.
+    pub(crate) fn recycle(&mut self, data: Data) {
+        if let (Backend::Uring(uring), Data::Ring { buffer, .. }) = (self, data) {
+            uring.recycle(buffer);
+        }
+    }
+
+    /// To be told before a socket is closed.
+    pub(crate) fn forget(&mut self, socket: RawFd) {
+        match self {
+            Backend::Uring(_) => {}
+            Backend::Epoll(epoll) => epoll.forget(socket),
+        }
+    }
+}

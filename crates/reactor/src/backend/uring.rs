@@ -1,0 +1,262 @@
+//! Requests over io_uring: one ring per reactor, used by its thread only.
+//!
+//! Memory: a request moves into `ops` before its entry is pushed and leaves with its final
+//! completion, also at drop, which cancels and waits. Everything that the kernel has an address of
+//! is on the heap, so that moving the request moves no such memory.
+#![allow(unsafe_code, reason = "entries hold addresses of memory that the request owns")]
+
+use std::{
+    io, mem,
+    os::fd::{FromRawFd, OwnedFd, RawFd},
+    time::Duration,
+};
+
+use io_uring::{
+    IoUring, cqueue, opcode, squeue,
+    types::{Fd, FsyncFlags, SubmitArgs, Timespec},
+};
+use rustix::io::Errno;
+
+use crate::{
+    Config,
+    backend::{
+        Completion, Data, OpKey, Owner, Request,
+        ring_buffers::{BUFFER_GROUP, RingBuffers},
+    },
+    slab::{Slab, SlotId},
+};
+
+/// User data of cancellations, whose own completions mean nothing. No key packs to it: generations
+/// stay below 2^31.
+const CANCEL: u64 = u64::MAX;
+/// Most bytes of one read, write or receive: the kernel's MAX_RW_COUNT, rounded down.
+const TRANSFER_BYTES_MAX: usize = 1 << 30;
+
+/// An io_uring and the requests in it.
+pub(crate) struct Uring {
+    uring: IoUring,
+    /// `None` only at the very end of drop.
+    buffers: Option<RingBuffers>,
+    ops: Slab<(Owner, Request)>,
+}
+
+impl Uring {
+    /// Fails where the kernel (below 6.0) or a container has no io_uring for us.
+    pub(crate) fn new(config: &Config) -> io::Result<Uring> {
+        let uring = build(config.entries)?;
+        // SAFETY: dropped after `drop` has drained all requests, or leaked with them.
+        let buffers =
+            unsafe { RingBuffers::register(&uring, config.receive_buffers, config.receive_buffer_bytes)? };
+        Ok(Uring { uring, buffers: Some(buffers), ops: Slab::default() })
+    }
+
+    pub(crate) fn submit(&mut self, owner: Owner, request: Request) -> OpKey {
+        let key = self.ops.insert((owner, request));
+        let (_, request) = self.ops.get_mut(key).expect("inserted above");
+        let entry = entry(request).user_data(pack(key));
+        self.push(&entry);
+        key
+    }
+
+    pub(crate) fn cancel(&mut self, key: OpKey) {
+        if self.ops.get(key).is_some() {
+            self.push(&opcode::AsyncCancel::new(pack(key)).build().user_data(CANCEL));
+        }
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) {
+        // SAFETY: the addresses in the entry belong to a request in `ops`, see the module's doc.
+        while unsafe { self.uring.submission().push(entry) }.is_err() {
+            if let Err(error) = self.uring.submit() {
+                assert!(is_transient(&error), "io_uring_enter refuses a full queue: {error}");
+            }
+        }
+    }
+
+    pub(crate) fn poll(&mut self, wait: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {
+        let idle = wait != Some(Duration::ZERO) && self.uring.completion().is_empty();
+        let result = match wait {
+            None if idle => self.uring.submit_and_wait(1),
+            Some(wait) if idle => {
+                let time = Timespec::new().sec(wait.as_secs()).nsec(wait.subsec_nanos());
+                self.uring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time))
+            }
+            _ => {
+                let queue = self.uring.submission();
+                let skip = queue.is_empty() && !queue.taskrun() && !queue.cq_overflow();
+                drop(queue);
+                if skip { Ok(0) } else { self.uring.submit() }
+            }
+        };
+        match result {
+            Err(error) if !is_transient(&error) => return Err(error),
+            _ => {}
+        }
+        self.reap(out);
+        Ok(())
+    }
+
+    fn reap(&mut self, out: &mut Vec<Completion>) {
+        for entry in self.uring.completion() {
+            if entry.user_data() == CANCEL {
+                continue;
+            }
+            let key = unpack(entry.user_data());
+            let Some((owner, request)) = self.ops.get_mut(key) else {
+                debug_assert!(false, "a completion of no request");
+                continue;
+            };
+            let result = match entry.result() {
+                code if code < 0 => Err(Errno::from_raw_os_error(-code)),
+                count => Ok(count as u32),
+            };
+            let data = data(request, result, entry.flags());
+            let mut request = None;
+            let owner = *owner;
+            if !cqueue::more(entry.flags()) {
+                request = self.ops.remove(key).map(|(_, request)| request);
+            }
+            if let (Some(request), Ok(count)) = (&mut request, result) {
+                account(request, count as usize);
+            }
+            out.push(Completion { owner, result, data, request });
+        }
+    }
+
+    pub(crate) fn ring_bytes(&self, buffer: u16, bytes: usize) -> &[u8] {
+        self.buffers.as_ref().expect("present until drop").bytes(buffer, bytes)
+    }
+
+    pub(crate) fn recycle(&mut self, buffer: u16) {
+        self.buffers.as_mut().expect("present until drop").recycle(buffer);
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        for key in self.ops.ids() {
+            self.cancel(key);
+        }
+        let mut completions = Vec::new();
+        while self.ops.len() > 0 {
+            // Completions are dropped here: accepted sockets close, memory is freed.
+            if let Err(error) = self.poll(None, &mut completions) {
+                tracing::error!(%error, "cannot drain io_uring; its memory is leaked");
+                mem::forget(mem::take(&mut self.ops));
+                mem::forget(self.buffers.take());
+                return;
+            }
+            completions.clear();
+        }
+    }
+}
+
+/// A ring with the cheapest kind of completion that the kernel has. SINGLE_ISSUER came with
+/// multishot receive (6.0), so a kernel that refuses both sets cannot run the rest either.
+fn build(entries: u32) -> io::Result<IoUring> {
+    let mut deferred = IoUring::builder();
+    deferred.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
+    let mut cooperative = IoUring::builder();
+    cooperative.setup_single_issuer().setup_coop_taskrun().setup_taskrun_flag();
+    let mut result = Err(io::ErrorKind::Unsupported.into());
+    for builder in [&mut deferred, &mut cooperative] {
+        result = builder.setup_submit_all().setup_cqsize(entries * 4).build(entries);
+        if !result.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL)) {
+            break;
+        }
+    }
+    result
+}
+
+/// Errors after which the same call may be made again.
+fn is_transient(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY))
+}
+
+fn pack(key: OpKey) -> u64 {
+    u64::from(key.generation) << 32 | u64::from(key.index)
+}
+
+fn unpack(user_data: u64) -> OpKey {
+    SlotId { index: user_data as u32, generation: (user_data >> 32) as u32 }
+}
+
+/// What a completion of a multishot request carries.
+fn data(request: &Request, result: Result<u32, Errno>, flags: u32) -> Option<Data> {
+    match (request, cqueue::buffer_select(flags), result) {
+        // SAFETY: the kernel made this descriptor for us and told nobody else.
+        (Request::Accept { .. }, _, Ok(fd)) => {
+            Some(Data::Socket(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }))
+        }
+        (_, Some(buffer), result) => Some(Data::Ring { buffer, bytes: result.unwrap_or(0) as usize }),
+        _ => None,
+    }
+}
+
+/// Counts `count` transferred bytes in a request that is complete.
+fn account(request: &mut Request, count: usize) {
+    match request {
+        Request::ReceiveExact { buffer, .. } | Request::Read { buffer, .. } => {
+            // SAFETY: the kernel says that it wrote them at the tail that it was given.
+            unsafe { buffer.advance(count) }
+        }
+        Request::Send { batch, .. } => batch.advance(count),
+        Request::Write { batch, offset, .. } => {
+            batch.advance(count);
+            *offset += count as u64;
+        }
+        Request::Accept { .. }
+        | Request::Connect { .. }
+        | Request::Receive { .. }
+        | Request::ReadSmall { .. }
+        | Request::Sync { .. }
+        | Request::Discard { .. } => {}
+    }
+}
+
+/// The submission entry of `request`, with the addresses of its memory.
+fn entry(request: &mut Request) -> squeue::Entry {
+    const SEND_FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+    match request {
+        Request::Accept { socket } => opcode::AcceptMulti::new(Fd(*socket)).flags(libc::SOCK_CLOEXEC).build(),
+        Request::Connect { socket, address } => {
+            opcode::Connect::new(Fd(*socket), address.as_ptr().cast(), address.addr_len()).build()
+        }
+        Request::Receive { socket } => opcode::RecvMulti::new(Fd(*socket), BUFFER_GROUP).build(),
+        Request::ReceiveExact { socket, buffer } => {
+            let bytes = buffer.remaining().min(TRANSFER_BYTES_MAX) as u32;
+            opcode::Recv::new(Fd(*socket), buffer.tail(), bytes).flags(libc::MSG_WAITALL).build()
+        }
+        Request::Send { socket, batch } => {
+            opcode::SendMsg::new(Fd(*socket), batch.header()).flags(SEND_FLAGS as u32).build()
+        }
+        Request::ReadSmall { fd, buffer, bytes } => {
+            opcode::Read::new(Fd(*fd), buffer.as_mut_ptr(), *bytes).offset(u64::MAX).build()
+        }
+        Request::Read { file, offset, buffer } => {
+            let at = *offset + buffer.filled() as u64;
+            let bytes = buffer.remaining().min(TRANSFER_BYTES_MAX) as u32;
+            opcode::Read::new(Fd(*file), buffer.tail(), bytes).offset(at).build()
+        }
+        Request::Write { file, offset, batch, durable } => {
+            let flags = if *durable { libc::RWF_DSYNC } else { 0 };
+            match batch.iovecs() {
+                [one] if one.iov_len <= TRANSFER_BYTES_MAX => {
+                    opcode::Write::new(Fd(*file), one.iov_base.cast_const().cast(), one.iov_len as u32)
+                        .offset(*offset)
+                        .rw_flags(flags)
+                        .build()
+                }
+                many => opcode::Writev::new(Fd(*file), many.as_ptr(), many.len() as u32)
+                    .offset(*offset)
+                    .rw_flags(flags)
+                    .build(),
+            }
+        }
+        Request::Sync { file } => opcode::Fsync::new(Fd(*file)).flags(FsyncFlags::DATASYNC).build(),
+        Request::Discard { file, offset, bytes } => opcode::Fallocate::new(Fd(*file), *bytes)
+            .offset(*offset)
+            .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
+            .build(),
+    }
+}

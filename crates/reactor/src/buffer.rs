@@ -1,0 +1,160 @@
+//! Page-aligned memory for receives and file reads, recycled so that a stream of large transfers
+//! neither zeroes nor faults fresh pages.
+#![allow(unsafe_code, reason = "memory that the kernel fills is uninitialised until it did")]
+
+use std::{
+    alloc::{Layout, alloc, dealloc, handle_alloc_error},
+    ptr::NonNull,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bytes::Bytes;
+use codec::BLOCK_BYTES;
+
+/// Buffers below this size go back to the allocator, which is fast for them.
+const POOLED_BYTES_MIN: usize = 64 << 10;
+/// Idle memory that a pool keeps.
+const POOL_BYTES_MAX: usize = 64 << 20;
+
+/// Memory of whole pages, freed at drop.
+struct Pages {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: `Pages` owns its memory alone; nothing about it is bound to a thread.
+unsafe impl Send for Pages {}
+// SAFETY: a shared `Pages` gives out nothing but its address.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    fn new(bytes: usize) -> Pages {
+        let bytes = bytes.max(1).next_multiple_of(BLOCK_BYTES);
+        let layout = Self::layout(bytes);
+        // SAFETY: the size is not zero.
+        let start = unsafe { alloc(layout) };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        Pages { start, bytes }
+    }
+
+    fn layout(bytes: usize) -> Layout {
+        Layout::from_size_align(bytes, BLOCK_BYTES).expect("a page is a power of two, sizes are bounded")
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout, freed once.
+        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.bytes)) }
+    }
+}
+
+/// Recycles the memory of large buffers; shared with the `Bytes` handed out, which may be dropped
+/// on any thread.
+#[derive(Default)]
+pub(crate) struct Pool {
+    free: Mutex<(Vec<Pages>, usize)>,
+}
+
+impl Pool {
+    /// An empty buffer for exactly `limit` bytes.
+    pub(crate) fn take(self: &Arc<Self>, limit: usize) -> PageBuf {
+        let pages = (limit >= POOLED_BYTES_MIN).then(|| self.find(limit)).flatten();
+        let pages = pages.unwrap_or_else(|| Pages::new(limit));
+        PageBuf { pages: Some(pages), filled: 0, limit, pool: Arc::clone(self) }
+    }
+
+    fn find(&self, limit: usize) -> Option<Pages> {
+        let (free, bytes) = &mut *self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = free.iter().rposition(|pages| (limit..=limit * 2).contains(&pages.bytes))?;
+        let pages = free.swap_remove(index);
+        *bytes -= pages.bytes;
+        Some(pages)
+    }
+
+    fn put(&self, pages: Pages) {
+        let (free, bytes) = &mut *self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if pages.bytes >= POOLED_BYTES_MIN && *bytes + pages.bytes <= POOL_BYTES_MAX {
+            *bytes += pages.bytes;
+            free.push(pages);
+        }
+    }
+}
+
+/// A page-aligned buffer that is filled from its start up to `limit` bytes.
+pub(crate) struct PageBuf {
+    /// Present until drop.
+    pages: Option<Pages>,
+    filled: usize,
+    limit: usize,
+    pool: Arc<Pool>,
+}
+
+impl PageBuf {
+    /// Bytes still missing.
+    pub(crate) fn remaining(&self) -> usize {
+        self.limit - self.filled
+    }
+
+    /// Bytes there.
+    pub(crate) fn filled(&self) -> usize {
+        self.filled
+    }
+
+    /// True once `limit` bytes are there.
+    pub(crate) fn is_full(&self) -> bool {
+        self.remaining() == 0
+    }
+
+    fn start(&self) -> *mut u8 {
+        self.pages.as_ref().expect("present until drop").start.as_ptr()
+    }
+
+    /// Where the next byte goes: `remaining()` bytes from here may be written. The address does
+    /// not change when the `PageBuf` moves.
+    pub(crate) fn tail(&mut self) -> *mut u8 {
+        // SAFETY: `filled <= limit <= bytes of the allocation`.
+        unsafe { self.start().add(self.filled) }
+    }
+
+    /// Counts `count` bytes at the tail as there.
+    ///
+    /// # Safety
+    /// They have been written.
+    pub(crate) unsafe fn advance(&mut self, count: usize) {
+        assert!(count <= self.remaining(), "the kernel wrote no more than it was given");
+        self.filled += count;
+    }
+
+    /// Takes as much of `data` as fits and tells how much that was.
+    pub(crate) fn fill_from(&mut self, data: &[u8]) -> usize {
+        let count = data.len().min(self.remaining());
+        // SAFETY: `count` bytes fit behind the tail, this buffer's memory is its own, and they are
+        // written before they count.
+        unsafe {
+            self.tail().copy_from_nonoverlapping(data.as_ptr(), count);
+            self.advance(count);
+        }
+        count
+    }
+
+    /// The bytes that are there, shared without a copy.
+    pub(crate) fn freeze(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for PageBuf {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the first `filled` bytes have been written.
+        unsafe { std::slice::from_raw_parts(self.start(), self.filled) }
+    }
+}
+
+impl Drop for PageBuf {
+    fn drop(&mut self) {
+        if let Some(pages) = self.pages.take() {
+            self.pool.put(pages);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Files and block devices: opening, and the state of one that is open.
+#![allow(unsafe_code, reason = "BLKDISCARD has no safe wrapper")]
+
+use std::{
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+    path::Path,
+};
+
+use rustix::{
+    fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, fstat, ftruncate, open, seek},
+    io::Errno,
+};
+
+use crate::{FileError, FileOperation, RawFd};
+
+/// How to open a file or block device; always for reading and writing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenOptions {
+    /// O_DIRECT: offsets, lengths and memory of all operations are multiples of a block.
+    pub direct: bool,
+    /// Create the file if it is not there (readable by its owner only).
+    pub create: bool,
+    /// Make a regular file at least this long; a device must be. In bytes.
+    pub size: Option<u64>,
+    /// Take an exclusive lock, or fail with `WouldBlock` when another process has it.
+    pub lock: bool,
+}
+
+/// An open file.
+pub(crate) struct File {
+    fd: OwnedFd,
+    path: String,
+    is_device: bool,
+    /// Operations in flight.
+    pub(crate) ops: u32,
+    /// Closed by its owner: goes when `ops` is zero.
+    pub(crate) closing: bool,
+}
+
+impl File {
+    pub(crate) fn open(path: &Path, options: OpenOptions) -> Result<File, FileError> {
+        let name = path.display().to_string();
+        let fail =
+            |operation, source: io::Error| FileError { operation, path: name.clone(), offset: 0, source };
+        let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
+        flags.set(OFlags::CREATE, options.create);
+        flags.set(OFlags::DIRECT, options.direct);
+        let fd = open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|error| {
+            let hint = "its file system has no O_DIRECT; use another one or a block device";
+            match error {
+                Errno::INVAL if options.direct => {
+                    fail(FileOperation::Open, io::Error::new(io::ErrorKind::Unsupported, hint))
+                }
+                error => fail(FileOperation::Open, error.into()),
+            }
+        })?;
+        if options.lock {
+            rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)
+                .map_err(|error| fail(FileOperation::Lock, error.into()))?;
+        }
+        let file = Self::prepare(fd, name.clone(), options);
+        file.map_err(|error| fail(FileOperation::Open, error))
+    }
+
+    fn prepare(fd: OwnedFd, path: String, options: OpenOptions) -> io::Result<File> {
+        let kind = FileType::from_raw_mode(fstat(&fd)?.st_mode);
+        let file = File { fd, path, is_device: kind == FileType::BlockDevice, ops: 0, closing: false };
+        let bytes = file.size()?;
+        match options.size {
+            Some(wanted) if bytes < wanted && file.is_device => {
+                let text = format!("the device has {bytes} bytes, {wanted} are needed");
+                return Err(io::Error::new(io::ErrorKind::StorageFull, text));
+            }
+            Some(wanted) if bytes < wanted => ftruncate(&file.fd, wanted)?,
+            _ => {}
+        }
+        Ok(file)
+    }
+
+    /// Bytes of the file or device.
+    pub(crate) fn size(&self) -> io::Result<u64> {
+        Ok(seek(&self.fd, SeekFrom::End(0))?)
+    }
+
+    pub(crate) fn raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// The error of an operation on this file.
+    pub(crate) fn error(&self, operation: FileOperation, offset: u64, source: io::Error) -> FileError {
+        FileError { operation, path: self.path.clone(), offset, source }
+    }
+
+    /// Discards on a device that cannot write zeroes: there the hole punching that reads as zeros
+    /// afterwards is refused, and BLKDISCARD promises less. Waits for the device.
+    pub(crate) fn discard_device(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        /// `_IO(0x12, 119)`.
+        const BLKDISCARD: libc::c_ulong = 0x1277;
+        if !self.is_device {
+            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+        }
+        let range = [offset, bytes];
+        // SAFETY: the request reads two u64 at the address, which outlive the call.
+        match unsafe { libc::ioctl(self.raw_fd(), BLKDISCARD as _, range.as_ptr()) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    }
+}

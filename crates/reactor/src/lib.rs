@@ -1,0 +1,37 @@
+//! The event loop under the daemons, and the only crate with system calls: sockets, files and block
+//! devices, timers, signals, wake-ups and queues between threads.
+//!
+//! A [`Reactor`] belongs to one thread. The loop is: [`Reactor::poll`] for [`Event`]s, hand them to
+//! the pure machines, turn their effects into calls here. No call waits for the network or a disk:
+//! all queued work of a turn enters the kernel with the next poll, in one system call, and comes
+//! back as events. Over io_uring ([`BackendKind::IoUring`]), or over epoll and plain system calls
+//! where a kernel or container forbids that.
+//!
+//! Must not know: protocols, messages, PGs, stores.
+
+mod backend;
+mod buffer;
+pub mod channel;
+pub mod clock;
+mod config;
+mod connection;
+mod event;
+mod file;
+mod listener;
+mod reactor;
+mod signal;
+mod slab;
+mod thread;
+mod timers;
+mod wake;
+
+use std::os::fd::RawFd;
+
+pub use channel::channel;
+pub use config::{BackendKind, Config};
+pub use event::{CloseReason, ConnId, Event, FileError, FileId, FileOperation, ListenerId};
+pub use file::OpenOptions;
+pub use reactor::Reactor;
+pub use signal::{Signal, block_signals, unblock_signals};
+pub use thread::{available_cpus, spawn};
+pub use wake::Waker;

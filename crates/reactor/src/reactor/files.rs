@@ -1,0 +1,129 @@
+//! The reactor's files.
+
+use std::{io, path::Path};
+
+use bytes::Bytes;
+
+use crate::{
+    Event, FileError, FileId, FileOperation, OpenOptions, Reactor,
+    backend::{Completion, Owner, Request, batch::Batch},
+    file::File,
+};
+
+impl Reactor {
+    /// Opens a file or block device; waits for the file system.
+    pub fn open(&mut self, path: impl AsRef<Path>, options: OpenOptions) -> Result<FileId, FileError> {
+        Ok(FileId(self.files.insert(File::open(path.as_ref(), options)?)))
+    }
+
+    /// Bytes of the file or device.
+    pub fn size(&self, file: FileId) -> io::Result<u64> {
+        self.files.get(file.0).ok_or(io::ErrorKind::NotFound)?.size()
+    }
+
+    /// Closes `file` (and gives its lock up) once its operations have ended; their events still come.
+    pub fn close_file(&mut self, file: FileId) {
+        if let Some(open) = self.files.get_mut(file.0) {
+            open.closing = true;
+            self.forget_file(file);
+        }
+    }
+
+    /// Reads exactly `bytes` at `offset` into page-aligned memory.
+    pub fn read(&mut self, file: FileId, token: u64, offset: u64, bytes: usize) {
+        let buffer = self.pool.take(bytes);
+        self.submit_file(file, token, |file| Request::Read { file, offset, buffer });
+    }
+
+    /// Writes `buffers` one after the other at `offset`. With `durable` they are on stable storage
+    /// when that ends well (RWF_DSYNC); earlier writes are not. With O_DIRECT each buffer's address
+    /// and length must be multiples of a block, as those of `codec::AlignedBuf` are.
+    pub fn write(&mut self, file: FileId, token: u64, offset: u64, buffers: Vec<Bytes>, durable: bool) {
+        let batch = Batch::new(buffers);
+        self.submit_file(file, token, |file| Request::Write { file, offset, batch, durable });
+    }
+
+    /// Makes all writes that have ended durable (fdatasync).
+    pub fn sync(&mut self, file: FileId, token: u64) {
+        self.submit_file(file, token, |file| Request::Sync { file });
+    }
+
+    /// Gives space back; it reads as zeros afterwards, except on a device that can only discard,
+    /// where it reads as anything. An error of kind `Unsupported` means that nothing was done.
+    pub fn discard(&mut self, file: FileId, token: u64, offset: u64, bytes: u64) {
+        self.submit_file(file, token, |file| Request::Discard { file, offset, bytes });
+    }
+
+    fn submit_file(&mut self, file: FileId, token: u64, request: impl FnOnce(crate::RawFd) -> Request) {
+        let Some(open) = self.files.get_mut(file.0).filter(|open| !open.closing) else {
+            tracing::error!(?file, token, "an operation on a file that is closed");
+            return;
+        };
+        open.ops += 1;
+        self.backend.submit(Owner::File { file, token }, request(open.raw_fd()));
+    }
+
+    /// A request went as far as it could: send the rest again, or report.
+    pub(super) fn on_file(
+        &mut self,
+        file: FileId,
+        token: u64,
+        completion: Completion,
+        events: &mut Vec<Event>,
+    ) {
+        let (Some(open), Some(request)) = (self.files.get_mut(file.0), completion.request) else { return };
+        let is_retried = completion
+            .result
+            .is_err_and(|error| error == rustix::io::Errno::INTR || error == rustix::io::Errno::AGAIN);
+        if is_retried || (completion.result.is_ok_and(|count| count > 0) && !is_whole(&request)) {
+            self.backend.submit(Owner::File { file, token }, request);
+            return;
+        }
+        open.ops -= 1;
+        let result = finish(open, request, completion.result.map(drop).map_err(io::Error::from));
+        events.push(Event::FileDone { file, token, result });
+        self.forget_file(file);
+    }
+
+    fn forget_file(&mut self, file: FileId) {
+        if self.files.get(file.0).is_some_and(|open| open.closing && open.ops == 0) {
+            self.files.remove(file.0);
+        }
+    }
+}
+
+/// True when nothing is left to be transferred.
+fn is_whole(request: &Request) -> bool {
+    match request {
+        Request::Read { buffer, .. } => buffer.is_full(),
+        Request::Write { batch, .. } => batch.bytes() == 0,
+        _ => true,
+    }
+}
+
+/// The result that the consumer gets.
+fn finish(file: &File, request: Request, result: io::Result<()>) -> Result<Bytes, FileError> {
+    let whole = is_whole(&request);
+    let (operation, at, short) = match &request {
+        Request::Read { offset, buffer, .. } => {
+            (FileOperation::Read, offset + buffer.filled() as u64, io::ErrorKind::UnexpectedEof)
+        }
+        Request::Write { offset, .. } => (FileOperation::Write, *offset, io::ErrorKind::WriteZero),
+        Request::Discard { offset, .. } => (FileOperation::Discard, *offset, io::ErrorKind::Other),
+        _ => (FileOperation::Sync, 0, io::ErrorKind::Other),
+    };
+    let result = match (&request, result) {
+        (Request::Discard { offset, bytes, .. }, Err(error))
+            if error.raw_os_error() == Some(libc::EOPNOTSUPP) =>
+        {
+            file.discard_device(*offset, *bytes)
+        }
+        (_, Ok(())) if !whole => Err(short.into()),
+        (_, result) => result,
+    };
+    match (result, request) {
+        (Err(error), _) => Err(file.error(operation, at, error)),
+        (Ok(()), Request::Read { buffer, .. }) => Ok(buffer.freeze()),
+        (Ok(()), _) => Ok(Bytes::new()),
+    }
+}

@@ -1,0 +1,453 @@
+//! The reactor's listeners and connections.
+
+use std::{
+    io, mem,
+    net::SocketAddr,
+    os::fd::{AsRawFd, OwnedFd},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use rustix::{
+    io::Errno,
+    net::{Shutdown, SocketAddrAny, shutdown, sockopt::set_tcp_nodelay},
+};
+
+use super::TimerKey;
+use crate::{
+    CloseReason, ConnId, Event, ListenerId, Reactor,
+    backend::{Completion, Data, Owner, Request},
+    clock,
+    connection::{Connection, DIRECT_BYTES_MIN, End, Expect, ReceiveKind, Receiving},
+    listener::{Listener, local_address, peer_address, socket},
+};
+
+/// How long a flushed connection waits for the peer's end of stream: closing earlier could reset
+/// the connection under bytes that the peer has not read.
+const LINGER: Duration = Duration::from_secs(1);
+/// Pause after an accept that failed, mostly for want of descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+impl Reactor {
+    /// Above this many queued bytes a connection counts as congested.
+    pub const SEND_HIGH_BYTES: usize = 8 << 20;
+    /// [`Event::Drained`] comes when a congested connection has no more than this queued.
+    pub const SEND_LOW_BYTES: usize = 1 << 20;
+
+    /// Listens on `address`; port 0 picks one, see [`local_addr`](Reactor::local_addr).
+    pub fn listen(&mut self, address: SocketAddr) -> io::Result<ListenerId> {
+        let listener = Listener::bind(address, self.backend.kind())?;
+        let id = ListenerId(self.listeners.insert(listener));
+        self.arm_accept(id);
+        Ok(id)
+    }
+
+    /// Where a listener listens.
+    pub fn local_addr(&self, listener: ListenerId) -> Option<SocketAddr> {
+        self.listeners.get(listener.0).map(|listener| listener.local)
+    }
+
+    /// Ends a listener; its connections stay. The port is free after the next polls.
+    pub fn close_listener(&mut self, listener: ListenerId) {
+        if let Some(open) = self.listeners.get_mut(listener.0) {
+            open.closing = true;
+            match open.accept {
+                Some(key) => self.backend.cancel(key),
+                None => self.forget_listener(listener),
+            }
+        }
+    }
+
+    /// Starts to connect to `address`; [`Event::Connected`] tells how that went. Bytes may be
+    /// queued before.
+    pub fn connect(&mut self, address: SocketAddr) -> io::Result<ConnId> {
+        let fd = socket(address, self.backend.kind())?;
+        set_tcp_nodelay(&fd, true)?;
+        let mut connection = Connection::new(fd, false);
+        connection.ops = 1;
+        let socket = connection.raw_fd();
+        let conn = ConnId(self.connections.insert(connection));
+        let address = Box::new(SocketAddrAny::from(address));
+        let key = self.backend.submit(Owner::Connect(conn), Request::Connect { socket, address });
+        if let Some(connection) = self.connections.get_mut(conn.0) {
+            connection.sending = Some(key);
+        }
+        Ok(conn)
+    }
+
+    /// Queues `bytes` behind what is queued; one vectored send per connection is in flight. Never
+    /// refuses: watch [`queued_bytes`](Reactor::queued_bytes).
+    pub fn send(&mut self, conn: ConnId, bytes: Bytes) {
+        self.send_vectored(conn, [bytes]);
+    }
+
+    /// Queues several buffers.
+    pub fn send_vectored(&mut self, conn: ConnId, buffers: impl IntoIterator<Item = Bytes>) {
+        let Some(connection) = self.open_connection(conn) else { return };
+        if connection.close_when_sent {
+            return;
+        }
+        buffers.into_iter().for_each(|bytes| connection.queue(bytes));
+        connection.is_congested |= connection.queued_bytes > Self::SEND_HIGH_BYTES;
+        self.mark_dirty(conn);
+    }
+
+    /// Bytes accepted by `send` that the kernel has not taken; zero for a stale id.
+    pub fn queued_bytes(&self, conn: ConnId) -> usize {
+        self.connections.get(conn.0).map_or(0, |connection| connection.queued_bytes)
+    }
+
+    /// Wants the next `bytes` of the stream in one [`Event::Received`], counted from the end of the
+    /// last one. Bytes that have not arrived are received into one page-aligned buffer without a
+    /// copy when there are enough of them. For the next event only, after which any bytes come.
+    /// Bound `bytes` before: it is allocated at once. Zero means any.
+    pub fn expect(&mut self, conn: ConnId, bytes: usize) {
+        let pool = Arc::clone(&self.pool);
+        let Some(connection) = self.open_connection(conn).filter(|connection| !connection.close_when_sent)
+        else {
+            return;
+        };
+        assert!(!connection.expects_buffer(), "expect is called once per received event");
+        connection.set_expect(match bytes {
+            0 => Expect::Any,
+            1..DIRECT_BYTES_MIN => Expect::Count(bytes),
+            _ => Expect::Buffer(Some(pool.take(bytes))),
+        });
+        self.mark_dirty(conn);
+        self.mark_ready(conn);
+    }
+
+    /// Delivers no more bytes, so that the peer has to stop sending, until
+    /// [`resume_receive`](Reactor::resume_receive). Events already returned by `poll` stand.
+    pub fn pause_receive(&mut self, conn: ConnId) {
+        if let Some(connection) = self.open_connection(conn) {
+            connection.is_paused = true;
+            self.mark_dirty(conn);
+        }
+    }
+
+    /// Ends a pause.
+    pub fn resume_receive(&mut self, conn: ConnId) {
+        if let Some(connection) = self.open_connection(conn) {
+            connection.is_paused = false;
+            self.mark_dirty(conn);
+            self.mark_ready(conn);
+        }
+    }
+
+    /// Ends a connection at once. What is queued may be lost. No event of it follows, though the
+    /// caller may hold some from its last poll.
+    pub fn close(&mut self, conn: ConnId) {
+        if self.open_connection(conn).is_some() {
+            self.release(conn);
+        }
+    }
+
+    /// Ends a connection after all that is queued has been sent; receives no more. Then, or when
+    /// that fails, comes [`Event::Closed`].
+    pub fn close_when_sent(&mut self, conn: ConnId) {
+        if let Some(connection) = self.open_connection(conn) {
+            connection.close_when_sent = true;
+            connection.is_paused = false;
+            if connection.receiving.as_ref().is_none_or(|receiving| receiving.kind == ReceiveKind::Stream) {
+                connection.set_expect(Expect::Any);
+            }
+            self.mark_dirty(conn);
+            self.mark_ready(conn);
+        }
+    }
+
+    /// Connections, including those that are being closed.
+    pub fn connection_count(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// A connection that its owner has not lost.
+    fn open_connection(&mut self, conn: ConnId) -> Option<&mut Connection> {
+        self.connections.get_mut(conn.0).filter(|connection| !connection.is_closing)
+    }
+
+    fn mark_dirty(&mut self, conn: ConnId) {
+        if let Some(connection) = self.connections.get_mut(conn.0) {
+            if !mem::replace(&mut connection.in_dirty, true) {
+                self.dirty.push(conn);
+            }
+        }
+    }
+
+    fn mark_ready(&mut self, conn: ConnId) {
+        if let Some(connection) = self.connections.get_mut(conn.0) {
+            if !mem::replace(&mut connection.in_ready, true) {
+                self.ready.push(conn);
+            }
+        }
+    }
+
+    /// Submits the sends and receives that this turn's calls and completions led to.
+    pub(super) fn arm_dirty(&mut self) {
+        for conn in mem::take(&mut self.dirty) {
+            self.arm_send(conn);
+            self.arm_receive(conn);
+        }
+    }
+
+    fn arm_send(&mut self, conn: ConnId) {
+        let Some(connection) = self.connections.get_mut(conn.0) else { return };
+        connection.in_dirty = false;
+        if connection.is_closing || !connection.is_connected || connection.sending.is_some() {
+            return;
+        }
+        if let Some(batch) = connection.next_batch() {
+            connection.ops += 1;
+            let request = Request::Send { socket: connection.raw_fd(), batch };
+            connection.sending = Some(self.backend.submit(Owner::Send(conn), request));
+        }
+    }
+
+    fn arm_receive(&mut self, conn: ConnId) {
+        let Some(connection) = self.connections.get_mut(conn.0) else { return };
+        if connection.is_closing {
+            return;
+        }
+        let wanted = connection.wanted_receive();
+        if let Some(receiving) = &mut connection.receiving {
+            if wanted != Some(receiving.kind) && !mem::replace(&mut receiving.is_cancelled, true) {
+                self.backend.cancel(receiving.key);
+            }
+            return;
+        }
+        let Some(kind) = wanted else { return };
+        let socket = connection.raw_fd();
+        let request = match kind {
+            ReceiveKind::Stream => Request::Receive { socket },
+            ReceiveKind::Exact => match connection.take_buffer() {
+                Some(buffer) => Request::ReceiveExact { socket, buffer },
+                None => return,
+            },
+        };
+        connection.ops += 1;
+        let key = self.backend.submit(Owner::Receive(conn), request);
+        connection.receiving = Some(Receiving { key, kind, is_cancelled: false });
+    }
+
+    pub(super) fn arm_accept(&mut self, listener: ListenerId) {
+        if let Some(open) = self.listeners.get_mut(listener.0).filter(|open| !open.closing) {
+            let request = Request::Accept { socket: open.fd.as_raw_fd() };
+            open.accept = Some(self.backend.submit(Owner::Accept(listener), request));
+        }
+    }
+
+    fn forget_listener(&mut self, listener: ListenerId) {
+        self.timers.cancel(TimerKey::Accept(listener));
+        if let Some(open) = self.listeners.remove(listener.0) {
+            self.backend.forget(open.fd.as_raw_fd());
+        }
+    }
+
+    pub(super) fn on_accept(
+        &mut self,
+        listener: ListenerId,
+        completion: Completion,
+        events: &mut Vec<Event>,
+    ) {
+        let Some(open) = self.listeners.get_mut(listener.0) else { return };
+        let is_closing = open.closing;
+        if completion.request.is_some() {
+            open.accept = None;
+        }
+        if let (Some(Data::Socket(fd)), false) = (completion.data, is_closing) {
+            if let Err(error) = self.accepted(listener, fd, events) {
+                tracing::debug!(%error, "a connection was gone before it was accepted");
+            }
+        }
+        match (completion.request.is_some(), is_closing, completion.result) {
+            (true, true, _) => self.forget_listener(listener),
+            (true, false, Ok(_)) => self.arm_accept(listener),
+            (true, false, Err(error)) => {
+                tracing::warn!(%error, "cannot accept connections");
+                let at = clock::now() + ACCEPT_RETRY.as_nanos() as u64;
+                self.timers.set(TimerKey::Accept(listener), at);
+            }
+            (false, _, _) => {}
+        }
+    }
+
+    fn accepted(&mut self, listener: ListenerId, fd: OwnedFd, events: &mut Vec<Event>) -> io::Result<()> {
+        set_tcp_nodelay(&fd, true)?;
+        let (peer, local) = (peer_address(&fd)?, local_address(&fd)?);
+        let conn = ConnId(self.connections.insert(Connection::new(fd, true)));
+        self.mark_dirty(conn);
+        events.push(Event::Accepted { listener, conn, peer, local });
+        Ok(())
+    }
+
+    pub(super) fn on_connect(&mut self, conn: ConnId, completion: Completion, events: &mut Vec<Event>) {
+        let Some(connection) = self.connections.get_mut(conn.0) else { return };
+        connection.ops -= 1;
+        connection.sending = None;
+        if connection.is_closing {
+            self.forget_connection(conn);
+            return;
+        }
+        let result = completion.result.map_err(io::Error::from).and_then(|_| local_address(&connection.fd));
+        connection.is_connected = result.is_ok();
+        let failed = result.is_err();
+        events.push(Event::Connected { conn, result });
+        if failed {
+            self.release(conn);
+        } else {
+            self.mark_dirty(conn);
+            self.mark_ready(conn);
+        }
+    }
+
+    pub(super) fn on_receive(&mut self, conn: ConnId, completion: Completion) {
+        let Completion { result, data, request, .. } = completion;
+        if let Some(data) = data {
+            if let Some(connection) = self.connections.get_mut(conn.0) {
+                connection.arrived(self.backend.bytes(&data));
+            }
+            self.backend.recycle(data);
+        }
+        let Some(connection) = self.connections.get_mut(conn.0) else { return };
+        if let Some(request) = request {
+            connection.ops -= 1;
+            connection.receiving = None;
+            if let Request::ReceiveExact { buffer, .. } = request {
+                connection.return_buffer(buffer);
+            }
+            match result {
+                Ok(0) if connection.end.is_none() => connection.end = Some(End::Eof),
+                Err(Errno::CANCELED | Errno::NOBUFS | Errno::INTR | Errno::AGAIN) | Ok(_) => {}
+                Err(error) => connection.end = Some(End::Error(error.into())),
+            }
+            if connection.is_closing {
+                self.forget_connection(conn);
+                return;
+            }
+            self.mark_dirty(conn);
+        }
+        self.mark_ready(conn);
+    }
+
+    pub(super) fn on_send(&mut self, conn: ConnId, completion: Completion, events: &mut Vec<Event>) {
+        let Some(connection) = self.connections.get_mut(conn.0) else { return };
+        connection.sending = None;
+        if connection.is_closing {
+            connection.ops -= 1;
+            self.forget_connection(conn);
+            return;
+        }
+        let Some(Request::Send { socket, batch }) = completion.request else { return };
+        let again = match completion.result {
+            Ok(count) => {
+                connection.queued_bytes -= count as usize;
+                batch.bytes() > 0
+            }
+            Err(Errno::INTR | Errno::AGAIN) => true,
+            Err(error) => {
+                connection.end = Some(End::Error(error.into()));
+                false
+            }
+        };
+        if again {
+            let key = self.backend.submit(Owner::Send(conn), Request::Send { socket, batch });
+            connection.sending = Some(key);
+        } else {
+            connection.ops -= 1;
+        }
+        if connection.is_congested && connection.queued_bytes <= Self::SEND_LOW_BYTES {
+            connection.is_congested = false;
+            events.push(Event::Drained { conn });
+        }
+        if !again {
+            self.mark_dirty(conn);
+            self.mark_ready(conn);
+        }
+    }
+
+    /// Reports at most one event of each connection that may have one. Those with more stay on the
+    /// list, and the next poll does not sleep.
+    pub(super) fn deliver_ready(&mut self, events: &mut Vec<Event>) {
+        for conn in mem::take(&mut self.ready) {
+            let Some(connection) = self.connections.get_mut(conn.0) else { continue };
+            connection.in_ready = false;
+            if connection.is_closing || !connection.is_connected {
+                continue;
+            }
+            if !connection.is_paused && !connection.close_when_sent {
+                if let Some(bytes) = connection.next_bytes() {
+                    events.push(Event::Received { conn, bytes });
+                    let more = connection.has_bytes() || connection.end.is_some();
+                    self.mark_dirty(conn);
+                    if more {
+                        self.mark_ready(conn);
+                    }
+                    continue;
+                }
+            }
+            self.deliver_end(conn, events);
+        }
+    }
+
+    fn deliver_end(&mut self, conn: ConnId, events: &mut Vec<Event>) {
+        let Some(connection) = self.connections.get_mut(conn.0) else { return };
+        let is_flushed = connection.queued_bytes == 0;
+        if connection.close_when_sent && is_flushed && connection.end.is_none() {
+            connection.end = Some(End::Flushed);
+        }
+        let reason = match connection.end.take() {
+            None => return,
+            Some(End::Eof) if !is_flushed || (connection.is_paused && connection.has_bytes()) => {
+                connection.end = Some(End::Eof);
+                return;
+            }
+            Some(End::Eof) if connection.close_when_sent => CloseReason::Flushed,
+            Some(End::Eof) => CloseReason::Eof,
+            Some(End::Flushed) => CloseReason::Flushed,
+            Some(End::Error(error)) => CloseReason::Error(error),
+        };
+        let lingers = matches!(reason, CloseReason::Flushed) && connection.receiving.is_some();
+        events.push(Event::Closed { conn, reason });
+        if lingers { self.linger(conn) } else { self.release(conn) }
+    }
+
+    /// Sends the end of the stream and drops what still arrives, until the peer ends its own.
+    fn linger(&mut self, conn: ConnId) {
+        let Some(connection) = self.connections.get_mut(conn.0) else { return };
+        connection.is_closing = true;
+        connection.discard();
+        if shutdown(&connection.fd, Shutdown::Write).is_err() {
+            self.release(conn);
+        } else {
+            self.timers.set(TimerKey::Linger(conn), clock::now() + LINGER.as_nanos() as u64);
+        }
+    }
+
+    /// Takes a connection from its owner and ends its requests; the last one's completion frees it.
+    pub(super) fn release(&mut self, conn: ConnId) {
+        let Some(connection) = self.connections.get_mut(conn.0) else { return };
+        connection.is_closing = true;
+        connection.discard();
+        if connection.is_connected {
+            // Fails when the peer has ended the connection: nothing to do then.
+            let _ = shutdown(&connection.fd, Shutdown::Both);
+        }
+        let keys = [connection.sending, connection.receiving.as_ref().map(|receiving| receiving.key)];
+        for key in keys.into_iter().flatten() {
+            self.backend.cancel(key);
+        }
+        self.forget_connection(conn);
+    }
+
+    fn forget_connection(&mut self, conn: ConnId) {
+        if self.connections.get(conn.0).is_none_or(|connection| connection.ops > 0) {
+            return;
+        }
+        self.timers.cancel(TimerKey::Linger(conn));
+        if let Some(connection) = self.connections.remove(conn.0) {
+            self.backend.forget(connection.raw_fd());
+        }
+    }
+}

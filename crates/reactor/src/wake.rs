@@ -1,0 +1,69 @@
+//! Wake-ups from other threads: a state word, and an eventfd that is written only when the reactor
+//! sleeps, so that waking a busy reactor costs one atomic.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, OwnedFd, RawFd},
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+const AWAKE: u8 = 0;
+const SLEEPING: u8 = 1;
+const NOTIFIED: u8 = 2;
+
+struct Shared {
+    state: AtomicU8,
+    eventfd: OwnedFd,
+}
+
+/// Wakes one reactor from any thread. Made before the reactor, so that threads can be wired up
+/// before they start; given to it in its `Config`.
+#[derive(Clone)]
+pub struct Waker {
+    shared: Arc<Shared>,
+}
+
+impl Waker {
+    /// A waker for one reactor. Fails when the process has no file descriptor left.
+    pub fn new() -> io::Result<Waker> {
+        // Blocking on purpose: io_uring answers a read of a non-blocking descriptor with EAGAIN.
+        let eventfd = eventfd(0, EventfdFlags::CLOEXEC)?;
+        Ok(Waker { shared: Arc::new(Shared { state: AtomicU8::new(AWAKE), eventfd }) })
+    }
+
+    /// Makes the reactor return [`Event::Woken`](crate::Event::Woken) from its current or its next
+    /// poll. Several calls before that give one event. What the caller wrote before is visible then.
+    pub fn wake(&self) {
+        if self.shared.state.swap(NOTIFIED, Ordering::SeqCst) != SLEEPING {
+            return;
+        }
+        if let Err(error) = rustix::io::write(&self.shared.eventfd, &1u64.to_ne_bytes()) {
+            tracing::error!(%error, "cannot write the eventfd of a sleeping reactor");
+        }
+    }
+
+    /// Announces sleep; false when a wake-up is pending and sleep must not begin.
+    pub(crate) fn prepare_sleep(&self) -> bool {
+        let state = &self.shared.state;
+        state.compare_exchange(AWAKE, SLEEPING, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// True when a wake-up is pending.
+    pub(crate) fn is_notified(&self) -> bool {
+        self.shared.state.load(Ordering::SeqCst) == NOTIFIED
+    }
+
+    /// Ends sleep, takes the pending wake-up and tells whether there was one.
+    pub(crate) fn take(&self) -> bool {
+        self.shared.state.swap(AWAKE, Ordering::SeqCst) == NOTIFIED
+    }
+
+    pub(crate) fn raw_fd(&self) -> RawFd {
+        self.shared.eventfd.as_raw_fd()
+    }
+}
