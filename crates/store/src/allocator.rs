@@ -29,8 +29,8 @@ pub(crate) struct Space {
     /// References beyond the first, of blocks that clones share.
     shared: BTreeMap<u64, u32>,
     quarantine: Vec<Run>,
-    /// The last transaction that dropped a reference to a shared block.
-    last_unshare_txn: u64,
+    /// Blocks that lost a reference since the last checkpoint, which still has it.
+    guarded: BTreeSet<u64>,
     free_count: u64,
     quarantine_count: u64,
     total_count: u64,
@@ -166,24 +166,21 @@ impl Space {
         }
     }
 
-    pub(crate) fn is_shared(&self, block: u64) -> bool {
-        self.shared.contains_key(&block)
+    /// True if no other owner refers to the block, nor comes back if a crash undoes what is not in a
+    /// checkpoint.
+    pub(crate) fn is_exclusive(&self, block: u64) -> bool {
+        !self.shared.contains_key(&block) && !self.guarded.contains(&block)
     }
 
-    /// The last transaction that dropped a reference to a shared block: until it is durable, a crash
-    /// may bring the other reference back.
-    pub(crate) fn last_unshare_txn(&self) -> u64 {
-        self.last_unshare_txn
-    }
-
-    /// Drops a reference to each block of a run, in transaction `txn`; those without any go to
-    /// quarantine.
-    pub(crate) fn release(&mut self, run: Run, txn: u64) {
+    /// Drops a reference to each block of a run; those without any go to quarantine.
+    pub(crate) fn release(&mut self, run: Run) {
         if self.shared.range(run.start..run.end()).next().is_none() {
             return self.quarantine(run);
         }
-        self.last_unshare_txn = txn;
         for block in run.start..run.end() {
+            if self.shared.contains_key(&block) {
+                self.guarded.insert(block);
+            }
             match self.shared.get_mut(&block) {
                 Some(count) if *count > 1 => *count -= 1,
                 Some(_) => {
@@ -202,8 +199,9 @@ impl Space {
         }
     }
 
-    /// What was let go of up to now; to be given back when the checkpoint being made is durable.
+    /// Starts a new checkpoint's account: what was let go of up to now; to be given back when the checkpoint being made is durable.
     pub(crate) fn take_quarantine(&mut self) -> Vec<Run> {
+        self.guarded.clear();
         std::mem::take(&mut self.quarantine)
     }
 

@@ -43,8 +43,7 @@ impl ExtentMap {
     pub(crate) fn lookup(&self, block: u64) -> Option<Mapped> {
         let (&start, extent) = self.extents.range(..=block).next_back()?;
         let at = block - start;
-        (at < extent.count())
-            .then(|| Mapped { device: extent.device + at, crc: extent.crcs[at as usize] })
+        (at < extent.count()).then(|| Mapped { device: extent.device + at, crc: extent.crcs[at as usize] })
     }
 
     /// Parts of extents in `[from, to)`: object block, device block, checksums.

@@ -15,7 +15,7 @@ pub(crate) struct Onode {
     pub(crate) xattrs: BTreeMap<Bytes, Bytes>,
     pub(crate) omap: BTreeMap<Bytes, Bytes>,
     pub(crate) omap_header: Bytes,
-    /// The last transaction that unmapped data here: a flush that began before it is void.
+    /// The last transaction that made the object or unmapped data of it: a flush that began before it is void.
     pub(crate) generation: u64,
     /// True if the entry differs from the last checkpoint's.
     pub(crate) is_dirty: bool,

@@ -33,6 +33,8 @@ pub(crate) struct Index {
     /// Keys of entries that changed or went since the last checkpoint.
     dirty: BTreeSet<Key>,
     pub(crate) omap_bytes: u64,
+    /// The transaction being applied.
+    pub(crate) txn: u64,
 }
 
 impl Index {
@@ -48,7 +50,8 @@ impl Index {
     pub(crate) fn change(&mut self, coll: CollId, object: &HObject) -> &mut Onode {
         let objects = self.colls.entry(coll).or_default();
         if !objects.contains_key(object) {
-            objects.insert(object.clone(), Onode::default());
+            // A flush of an object that was here before is void.
+            objects.insert(object.clone(), Onode { generation: self.txn, ..Onode::default() });
         }
         let onode = objects.get_mut(object).expect("it was just made");
         if !onode.is_dirty {

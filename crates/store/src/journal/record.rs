@@ -134,7 +134,8 @@ impl Header {
 
     /// The record's transactions, if every byte is as it was written.
     pub(crate) fn open(&self, record: &Bytes) -> Option<Vec<Body>> {
-        let record = record.get(..self.block_count as usize * BLOCK_BYTES).map(|part| record.slice_ref(part))?;
+        let record =
+            record.get(..self.block_count as usize * BLOCK_BYTES).map(|part| record.slice_ref(part))?;
         if crc32c(u32::MAX, &record[CRC_AT + 4..]) != self.crc {
             return None;
         }

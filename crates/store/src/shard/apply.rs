@@ -72,7 +72,8 @@ impl Store {
             Mutation::OmapRemoveRange { first, last } => {
                 let onode = self.index.change(coll, object);
                 if first < last {
-                    let keys: Vec<Bytes> = onode.omap.range::<Bytes, _>(first..last).map(|(key, _)| key.clone()).collect();
+                    let keys: Vec<Bytes> =
+                        onode.omap.range::<Bytes, _>(first..last).map(|(key, _)| key.clone()).collect();
                     keys.iter().for_each(|key| self.index.omap_remove(coll, object, key));
                 }
             }
@@ -89,7 +90,9 @@ impl Store {
                 });
             }
             Mutation::Zero { offset, len } => {
-                self.with_data(coll, object, |onode, freed| zero(onode, (*offset, *offset + *len), txn, freed));
+                self.with_data(coll, object, |onode, freed| {
+                    zero(onode, (*offset, *offset + *len), txn, freed)
+                });
             }
             Mutation::Truncate { size } => {
                 self.with_data(coll, object, |onode, freed| truncate(onode, *size, txn, freed));
@@ -106,12 +109,7 @@ impl Store {
     }
 
     /// Changes an object's data and keeps the accounts; what `change` unmaps is released.
-    fn with_data(
-        &mut self,
-        coll: CollId,
-        object: &HObject,
-        change: impl FnOnce(&mut Onode, &mut Vec<Run>),
-    ) {
+    fn with_data(&mut self, coll: CollId, object: &HObject, change: impl FnOnce(&mut Onode, &mut Vec<Run>)) {
         let onode = self.index.change(coll, object);
         let (pending, size) = (onode.pending.bytes(), onode.size);
         let mut freed = Vec::new();
@@ -127,7 +125,7 @@ impl Store {
             }
             (true, true) | (false, false) => {}
         }
-        freed.into_iter().for_each(|run| self.space.release(run, self.last_txn));
+        freed.into_iter().for_each(|run| self.space.release(run));
     }
 
     pub(super) fn apply_direct(&mut self, coll: CollId, direct: &Direct, txn: u64) {
@@ -158,7 +156,7 @@ impl Store {
     fn forget_data(&mut self, onode: &Onode) {
         self.pending_bytes -= onode.pending.bytes();
         self.data_bytes -= onode.size;
-        onode.extents.runs().for_each(|run| self.space.release(run, self.last_txn));
+        onode.extents.runs().for_each(|run| self.space.release(run));
     }
 
     fn clone_object(&mut self, coll: CollId, source: &HObject, target: &HObject, txn: u64) {

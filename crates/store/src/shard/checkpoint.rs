@@ -42,11 +42,11 @@ impl Store {
         let Placed { pages, root, writes, taken: _ } = placed;
         for old in &olds {
             if let Some(blob) = self.index.pages.remove(old) {
-                blob.runs.into_iter().for_each(|run| self.space.release(run, self.last_txn));
+                blob.runs.into_iter().for_each(|run| self.space.release(run));
             }
         }
         let old_root = std::mem::take(&mut self.superblock.root.runs);
-        old_root.into_iter().for_each(|run| self.space.release(run, self.last_txn));
+        old_root.into_iter().for_each(|run| self.space.release(run));
         self.index.pages.extend(pages);
         self.index.mark_clean();
         let (journal_position, journal_sequence) = self.ring.head();

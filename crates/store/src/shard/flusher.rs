@@ -105,7 +105,12 @@ impl Store {
     }
 
     /// A block that cannot be read, or is not what it was, stays pending: the checkpoint keeps it.
-    pub(super) fn flush_read_done(&mut self, id: u64, read: usize, result: Result<Option<Bytes>, DeviceError>) {
+    pub(super) fn flush_read_done(
+        &mut self,
+        id: u64,
+        read: usize,
+        result: Result<Option<Bytes>, DeviceError>,
+    ) {
         let Background::Flushing(flushing) = &mut self.background else { return };
         let Some(mut job) = flushing.jobs.remove(&id) else { return };
         let (block, mapped) = job.reads[read];
@@ -113,7 +118,9 @@ impl Store {
             Ok(Some(data)) if data.len() == BLOCK_BYTES && crc32c(u32::MAX, &data) == mapped.crc => {
                 job.olds.insert(block, (mapped, data));
             }
-            Ok(_) | Err(_) => tracing::warn!(object = %job.object, block, "a block to merge with is unreadable"),
+            Ok(_) | Err(_) => {
+                tracing::warn!(object = %job.object, block, "a block to merge with is unreadable")
+            }
         }
         job.left -= 1;
         if job.left > 0 {
@@ -128,13 +135,11 @@ impl Store {
         let Some(onode) = self.index.get(job.coll, &job.object) else { return };
         job.upto = self.committed_txn;
         job.generation = onode.generation;
-        // A reference that a crash could bring back must find the block as it was.
-        let may_overwrite = self.space.last_unshare_txn() <= self.committed_txn;
         let mut placed = Vec::new();
         let mut moved = Vec::new();
         for block in ready_blocks(onode, job.upto) {
             let Some(mut merged) = merge(onode, block, job.olds.get(&block)) else { continue };
-            merged.in_place = merged.in_place.filter(|&old| may_overwrite && !self.space.is_shared(old));
+            merged.in_place = merged.in_place.filter(|&old| self.space.is_exclusive(old));
             if merged.in_place.is_some() { placed.push(merged) } else { moved.push(merged) }
         }
         let mut targets: Vec<(u64, Merged)> =
@@ -181,7 +186,7 @@ impl Store {
         if !exists {
             // The object changed under the flush. What was overwritten in place is still covered.
             for step in job.moves.iter().filter(|step| !step.is_in_place) {
-                self.space.release(Run { start: step.to.device, count: 1 }, self.last_txn);
+                self.space.release(Run { start: step.to.device, count: 1 });
             }
             return;
         }
@@ -201,7 +206,7 @@ impl Store {
         if onode.pending.is_empty() {
             self.pending_objects.remove(&(job.coll, job.object));
         }
-        freed.into_iter().for_each(|run| self.space.release(run, self.last_txn));
+        freed.into_iter().for_each(|run| self.space.release(run));
     }
 }
 

@@ -45,7 +45,8 @@ impl Store {
         assert_eq!(data, self.data_bytes, "data bytes");
         let with_pending = onodes().filter(|onode| !onode.pending.is_empty()).count();
         assert_eq!(with_pending, self.pending_objects.len(), "objects with pending bytes");
-        let omap = onodes().flat_map(|onode| &onode.omap).map(|(k, v)| (k.len() + v.len()) as u64).sum::<u64>();
+        let omap =
+            onodes().flat_map(|onode| &onode.omap).map(|(k, v)| (k.len() + v.len()) as u64).sum::<u64>();
         assert_eq!(omap, self.index.omap_bytes, "omap bytes");
     }
 }

@@ -206,9 +206,7 @@ impl Store {
 
     /// True if no command is outstanding and nothing waits for one.
     pub fn is_idle(&self) -> bool {
-        self.purposes.is_empty()
-            && self.uncommitted.is_empty()
-            && matches!(self.background, Background::Idle)
+        self.purposes.is_empty() && self.uncommitted.is_empty() && matches!(self.background, Background::Idle)
     }
 
     /// The OSD and cluster whose store this is.
@@ -229,11 +227,7 @@ impl Store {
 
     fn read_device(&mut self, run: Run, purpose: Purpose) {
         let token = self.token(purpose);
-        self.commands.push(DeviceCommand::Read {
-            token,
-            offset: run.start * BLOCK,
-            len: run.count * BLOCK,
-        });
+        self.commands.push(DeviceCommand::Read { token, offset: run.start * BLOCK, len: run.count * BLOCK });
     }
 
     fn write_device(&mut self, block: u64, data: Bytes, durable: bool, purpose: Purpose) {

@@ -137,7 +137,9 @@ impl Mount {
         }
         let next = match (step, result) {
             (Step::Done(result), _) => Ok(Step::Done(result)),
-            (Step::Superblocks { left, best }, result) => self.superblock_read(left, best, result.ok().flatten()),
+            (Step::Superblocks { left, best }, result) => {
+                self.superblock_read(left, best, result.ok().flatten())
+            }
             (_, Err(error)) => Err(MountError::Device(error)),
             (Step::Blobs(blobs), Ok(data)) => self.blob_read(blobs, token, data.unwrap_or_default()),
             (Step::Journal(replay), Ok(data)) => self.window_read(replay, data.unwrap_or_default()),
@@ -193,8 +195,10 @@ impl Mount {
             }
             let blocks = blob.runs.iter().map(|run| run.count).fold(0, u64::saturating_add);
             let area = blobs.superblock.area;
-            let inside = |run: &Run| run.start >= area.start && run.start < area.end() && run.count <= area.count;
-            if !blob.runs.iter().all(inside) || u64::from(blob.bytes).div_ceil(BLOCK) != blocks || blocks == 0 {
+            let inside =
+                |run: &Run| run.start >= area.start && run.start < area.end() && run.count <= area.count;
+            if !blob.runs.iter().all(inside) || u64::from(blob.bytes).div_ceil(BLOCK) != blocks || blocks == 0
+            {
                 return Err(MountError::Corrupt { what: "index reference" });
             }
             let id = blobs.next;
@@ -363,6 +367,7 @@ impl Replay {
                 continue;
             }
             self.store.last_txn = txn;
+            self.store.index.txn = txn;
             let area = self.store.superblock.area;
             for run in body.directs.iter().flat_map(|direct| &direct.runs) {
                 if run.start < area.start || !self.store.space.reserve(*run) {

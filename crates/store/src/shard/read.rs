@@ -8,11 +8,8 @@ use types::{CollId, HObject, Token, Transaction};
 
 use super::{Purpose, Store};
 use crate::{
-    Completion, DeviceError, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage,
-    allocator::Run,
-    device::BLOCK,
-    extent_map::Mapped,
-    onode::Onode,
+    Completion, DeviceError, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage, allocator::Run,
+    device::BLOCK, extent_map::Mapped, onode::Onode,
 };
 
 /// Blocks of one device read.
@@ -99,7 +96,9 @@ impl Store {
         let mut pinned = Vec::new();
         if let Some(onode) = self.index.get(coll, &object) {
             let to = to.min(onode.size);
-            for (first, device, crcs) in onode.extents.range(from / BLOCK, to.div_ceil(BLOCK).max(from / BLOCK)) {
+            for (first, device, crcs) in
+                onode.extents.range(from / BLOCK, to.div_ceil(BLOCK).max(from / BLOCK))
+            {
                 for (at, &crc) in crcs.iter().enumerate() {
                     let (block, device) = (first + at as u64, device + at as u64);
                     if onode.hides(block, from, to) {

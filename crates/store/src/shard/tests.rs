@@ -68,7 +68,14 @@ fn settle(store: &mut Store, disk: &mut VirtualDisk, rng: &mut StdRng) -> Vec<Co
     }
 }
 
-fn read(store: &mut Store, disk: &mut VirtualDisk, rng: &mut StdRng, c: CollId, o: &HObject, at: (u64, u64)) -> Result<Bytes, ReadError> {
+fn read(
+    store: &mut Store,
+    disk: &mut VirtualDisk,
+    rng: &mut StdRng,
+    c: CollId,
+    o: &HObject,
+    at: (u64, u64),
+) -> Result<Bytes, ReadError> {
     for _ in 0..4 {
         let missing = match store.read(c, o, at.0, at.1) {
             Ok(data) => {
@@ -131,7 +138,13 @@ fn random_mutation(rng: &mut StdRng, fill: u8) -> Mutation {
         13 => Mutation::OmapRemove(vec![key(rng)]),
         14 => Mutation::OmapRemoveRange { first: key(rng), last: key(rng) },
         15 => Mutation::OmapSetHeader(Bytes::from(vec![fill; 9])),
-        16 => if rng.random_bool(0.2) { Mutation::OmapClear } else { Mutation::Touch },
+        16 => {
+            if rng.random_bool(0.2) {
+                Mutation::OmapClear
+            } else {
+                Mutation::Touch
+            }
+        }
         17 | 18 => Mutation::CloneFrom { source: object(rng.random_range(0..6)) },
         _ => Mutation::CloneRangeFrom {
             source: object(rng.random_range(0..6)),
@@ -170,7 +183,8 @@ fn crash_run(seed: u64, rounds: usize, txns: usize) {
     let mut disk = formatted(DISK_BYTES, &config());
     let mut model = MemStore::new();
     for round in 0..rounds {
-        let mut store = mount(&mut disk, &mut rng).unwrap_or_else(|e| panic!("seed {seed} round {round}: {e}"));
+        let mut store =
+            mount(&mut disk, &mut rng).unwrap_or_else(|e| panic!("seed {seed} round {round}: {e}"));
         store.check_invariants();
         assert_same(&mut store, &model, &mut disk, &mut rng);
         // States after each submission; the crash leaves one of those not older than the commits.
@@ -228,12 +242,15 @@ fn crash_run(seed: u64, rounds: usize, txns: usize) {
             committed = states.len() as u64 - 1;
         }
         disk.crash(&mut rng);
-        let mut store = mount(&mut disk, &mut rng).unwrap_or_else(|e| panic!("seed {seed} round {round}: {e}"));
+        let mut store =
+            mount(&mut disk, &mut rng).unwrap_or_else(|e| panic!("seed {seed} round {round}: {e}"));
         let legal = committed as usize..states.len();
         let matched = legal.clone().find(|&at| {
             same_shape(&store, &states[at]) && same_data(&mut store, &states[at], &mut disk, &mut rng)
         });
-        let at = matched.unwrap_or_else(|| panic!("seed {seed} round {round}: no legal state, {committed} of {}", states.len() - 1));
+        let at = matched.unwrap_or_else(|| {
+            panic!("seed {seed} round {round}: no legal state, {committed} of {}", states.len() - 1)
+        });
         model = states.swap_remove(at);
     }
 }
@@ -256,7 +273,8 @@ fn same_shape(store: &Store, model: &MemStore) -> bool {
 fn same_data(store: &mut Store, model: &MemStore, disk: &mut VirtualDisk, rng: &mut StdRng) -> bool {
     model.collections().into_iter().all(|c| {
         model.list(c, &HObject::min(), usize::MAX).unwrap().iter().all(|o| {
-            let found = read(store, disk, rng, c, o, (0, u64::MAX)).expect("no block is corrupt after a crash");
+            let found =
+                read(store, disk, rng, c, o, (0, u64::MAX)).expect("no block is corrupt after a crash");
             found == model.read(c, o, 0, u64::MAX).unwrap()
         })
     })
@@ -272,7 +290,9 @@ fn a_small_write_costs_one_journal_write_of_two_blocks() {
     store.submit(Token(9), txn);
     store.kick();
     let commands = store.take_commands();
-    assert!(matches!(&commands[..], [crate::DeviceCommand::Write { data, durable: true, .. }] if data.len() == 8192));
+    assert!(
+        matches!(&commands[..], [crate::DeviceCommand::Write { data, durable: true, .. }] if data.len() == 8192)
+    );
     assert_eq!(store.read(coll(0), &object(0), 8192, 4096).unwrap(), vec![5; 4096]);
     disk.submit(commands);
     assert_eq!(settle(&mut store, &mut disk, &mut rng), vec![Completion::Committed(Token(9))]);
@@ -311,8 +331,10 @@ fn the_store_equals_its_model_across_mounts() {
 
 #[test]
 fn after_a_crash_the_store_is_a_legal_prefix() {
-    for seed in 0..40 {
-        crash_run(seed, 4, 60);
+    // STORE_CRASH_FIRST and STORE_CRASH_SEEDS (its end) choose other seeds.
+    let number = |name, default| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
+    for seed in number("STORE_CRASH_FIRST", 0)..number("STORE_CRASH_SEEDS", 60) {
+        crash_run(seed, 4, if seed % 2 == 0 { 60 } else { 250 });
     }
 }
 
@@ -330,7 +352,10 @@ fn a_flipped_bit_is_an_error_and_never_data() {
     let mut store = mount(&mut disk, &mut rng).unwrap();
     let found = read(&mut store, &mut disk, &mut rng, coll(0), &object(0), (0, 100 << 10));
     assert_eq!(found, Err(ReadError::Corrupt { offset: 2 * BLOCK }));
-    assert_eq!(read(&mut store, &mut disk, &mut rng, coll(0), &object(0), (0, 8192)), Ok(Bytes::from(vec![5; 8192])));
+    assert_eq!(
+        read(&mut store, &mut disk, &mut rng, coll(0), &object(0), (0, 8192)),
+        Ok(Bytes::from(vec![5; 8192]))
+    );
 }
 
 impl Store {

@@ -26,6 +26,7 @@ impl Store {
         assert!(self.unmount == super::Unmount::No, "nothing is submitted to a store that unmounts");
         self.last_txn += 1;
         let index = self.last_txn;
+        self.index.txn = index;
         let mut body = Body { txn: Transaction::new(txn.coll), directs: Vec::new() };
         let mut directs_left = 0;
         for op in txn.ops {
@@ -148,7 +149,8 @@ impl Store {
         while self.fault.is_none() && self.ring.writing_count() < self.config.journal_writes_max {
             let (mut count, mut meta_bytes, mut payload_bytes) = (0, 0, 0);
             for queued in self.queue.iter().take_while(|queued| queued.directs_left == 0) {
-                if count > 0 && meta_bytes + payload_bytes + queued.encoded.bytes() > self.config.record_bytes_max
+                if count > 0
+                    && meta_bytes + payload_bytes + queued.encoded.bytes() > self.config.record_bytes_max
                 {
                     break;
                 }
