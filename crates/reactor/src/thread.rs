@@ -19,10 +19,10 @@ pub fn spawn<R: Send + 'static>(
     run: impl FnOnce() -> R + Send + 'static,
 ) -> io::Result<JoinHandle<R>> {
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        if let Some(cpu) = cpu {
-            if let Err(error) = pin(cpu) {
-                tracing::warn!(cpu, %error, "cannot pin the thread");
-            }
+        if let Some(cpu) = cpu
+            && let Err(error) = pin(cpu)
+        {
+            tracing::warn!(cpu, %error, "cannot pin the thread");
         }
         run()
     })

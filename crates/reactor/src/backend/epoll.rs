@@ -105,10 +105,10 @@ impl Epoll {
     }
 
     pub(crate) fn forget(&mut self, fd: RawFd) {
-        if self.interests.remove(&fd).is_some() {
-            if let Err(error) = epoll::delete(&self.epoll, borrow(fd)) {
-                tracing::error!(%error, "epoll does not let go of a socket");
-            }
+        if self.interests.remove(&fd).is_some()
+            && let Err(error) = epoll::delete(&self.epoll, borrow(fd))
+        {
+            tracing::error!(%error, "epoll does not let go of a socket");
         }
     }
 

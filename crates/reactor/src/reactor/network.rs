@@ -169,18 +169,18 @@ impl Reactor {
     }
 
     fn mark_dirty(&mut self, conn: ConnId) {
-        if let Some(connection) = self.connections.get_mut(conn.0) {
-            if !mem::replace(&mut connection.in_dirty, true) {
-                self.dirty.push(conn);
-            }
+        if let Some(connection) = self.connections.get_mut(conn.0)
+            && !mem::replace(&mut connection.in_dirty, true)
+        {
+            self.dirty.push(conn);
         }
     }
 
     fn mark_ready(&mut self, conn: ConnId) {
-        if let Some(connection) = self.connections.get_mut(conn.0) {
-            if !mem::replace(&mut connection.in_ready, true) {
-                self.ready.push(conn);
-            }
+        if let Some(connection) = self.connections.get_mut(conn.0)
+            && !mem::replace(&mut connection.in_ready, true)
+        {
+            self.ready.push(conn);
         }
     }
 
@@ -256,10 +256,10 @@ impl Reactor {
         if completion.request.is_some() {
             open.accept = None;
         }
-        if let (Some(Data::Socket(fd)), false) = (completion.data, is_closing) {
-            if let Err(error) = self.accepted(listener, fd, events) {
-                tracing::debug!(%error, "a connection was gone before it was accepted");
-            }
+        if let (Some(Data::Socket(fd)), false) = (completion.data, is_closing)
+            && let Err(error) = self.accepted(listener, fd, events)
+        {
+            tracing::debug!(%error, "a connection was gone before it was accepted");
         }
         match (completion.request.is_some(), is_closing, completion.result) {
             (true, true, _) => self.forget_listener(listener),
@@ -376,16 +376,17 @@ impl Reactor {
             if connection.is_closing || !connection.is_connected {
                 continue;
             }
-            if !connection.is_paused && !connection.close_when_sent {
-                if let Some(bytes) = connection.next_bytes() {
-                    events.push(Event::Received { conn, bytes });
-                    let more = connection.has_bytes() || connection.end.is_some();
-                    self.mark_dirty(conn);
-                    if more {
-                        self.mark_ready(conn);
-                    }
-                    continue;
+            if !connection.is_paused
+                && !connection.close_when_sent
+                && let Some(bytes) = connection.next_bytes()
+            {
+                events.push(Event::Received { conn, bytes });
+                let more = connection.has_bytes() || connection.end.is_some();
+                self.mark_dirty(conn);
+                if more {
+                    self.mark_ready(conn);
                 }
+                continue;
             }
             self.deliver_end(conn, events);
         }

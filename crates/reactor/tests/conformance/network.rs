@@ -1,0 +1,260 @@
+//! Connections.
+
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use reactor::{Config, ConnId, Event, Reactor, spawn};
+
+use super::{Harness, PATIENCE, on_both, pattern};
+
+const ECHO_BYTES: usize = 100 << 20;
+
+#[test]
+fn echoes_100_mb_in_chunks_of_any_size() {
+    on_both(|config| {
+        let waker = reactor::Waker::new().unwrap();
+        let server_config = Config { waker: Some(waker.clone()), ..config.clone() };
+        let (tell, told) = std::sync::mpsc::channel();
+        let server = spawn("echo", None, move || {
+            let mut harness = Harness::new(server_config);
+            let listener = harness.listen();
+            tell.send(harness.reactor.local_addr(listener).unwrap()).unwrap();
+            serve_echo(&mut harness);
+        })
+        .unwrap();
+        let address = told.recv().unwrap();
+        let mut harness = Harness::new(config);
+        let conn = harness.reactor.connect(address).unwrap();
+        exchange(&mut harness, conn);
+        waker.wake();
+        server.join().unwrap();
+    });
+}
+
+fn serve_echo(harness: &mut Harness) {
+    loop {
+        harness.reactor.poll(Some(PATIENCE), &mut harness.events).unwrap();
+        for event in harness.events.drain(..) {
+            match event {
+                Event::Received { conn, bytes } => harness.reactor.send(conn, bytes),
+                Event::Woken => return,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Sends the pattern in random chunks with bounded queues, checks that it comes back, half of the
+/// time as one expected buffer of random size.
+fn exchange(harness: &mut Harness, conn: ConnId) {
+    let mut rng = StdRng::seed_from_u64(7);
+    let data = Bytes::from(pattern(0, ECHO_BYTES));
+    let (mut sent, mut received, mut expected) = (0, 0, 0);
+    while received < ECHO_BYTES {
+        while sent < ECHO_BYTES && sent - received < 16 << 20 {
+            let chunk = 1usize << rng.random_range(0..22);
+            let end = (sent + rng.random_range(1..=chunk)).min(ECHO_BYTES);
+            harness.reactor.send(conn, data.slice(sent..end));
+            sent = end;
+        }
+        harness.reactor.poll(Some(PATIENCE), &mut harness.events).unwrap();
+        for event in harness.events.drain(..) {
+            let Event::Received { bytes, .. } = event else { continue };
+            assert!(expected == 0 || bytes.len() == expected, "{} instead of {expected}", bytes.len());
+            assert_eq!(bytes, data.slice(received..received + bytes.len()));
+            received += bytes.len();
+            let room = (sent - received).min(1 << rng.random_range(1..23));
+            expected = if room > 0 && rng.random() { rng.random_range(1..=room) } else { 0 };
+            harness.reactor.expect(conn, expected);
+        }
+    }
+    assert_eq!(harness.reactor.queued_bytes(conn), 0);
+}
+
+#[test]
+fn expected_bytes_come_whole_and_the_rest_after() {
+    on_both(|config| {
+        for expected in [1, 5_000, 32 << 10, 100_000, 4 << 20] {
+            let mut harness = Harness::new(config.clone());
+            let (client, server) = harness.pair();
+            let data = Bytes::from(pattern(0, expected + 3));
+            harness.reactor.expect(server, expected);
+            let buffers = data.chunks(70_001).map(|chunk| data.slice_ref(chunk));
+            harness.reactor.send_vectored(client, buffers);
+            let first = harness.receive_some(server);
+            assert_eq!(first, data[..expected]);
+            if expected >= 32 << 10 {
+                assert_eq!(first.as_ptr() as usize % 4096, 0, "large buffers are page-aligned");
+            }
+            assert_eq!(harness.receive(server, 3), data[expected..]);
+        }
+    });
+}
+
+#[test]
+fn serves_many_connections() {
+    on_both(|config| {
+        const COUNT: usize = 200;
+        let mut harness = Harness::new(config);
+        let listener = harness.listen();
+        let address = harness.reactor.local_addr(listener).unwrap();
+        let mut clients = Vec::new();
+        for number in 0..COUNT {
+            let conn = harness.reactor.connect(address).unwrap();
+            harness.reactor.send(conn, Bytes::from(pattern(number, 5_000)));
+            clients.push(conn);
+        }
+        let mut echoed = vec![Vec::new(); COUNT];
+        while echoed.iter().any(|bytes| bytes.len() < 5_000) {
+            harness.reactor.poll(Some(PATIENCE), &mut harness.events).unwrap();
+            for event in harness.events.drain(..) {
+                let Event::Received { conn, bytes } = event else { continue };
+                match clients.iter().position(|client| *client == conn) {
+                    Some(number) => echoed[number].extend_from_slice(&bytes),
+                    None => harness.reactor.send(conn, bytes),
+                }
+            }
+        }
+        for (number, bytes) in echoed.iter().enumerate() {
+            assert_eq!(*bytes, pattern(number, 5_000));
+        }
+        clients.iter().for_each(|conn| harness.reactor.close(*conn));
+        let mut left = COUNT;
+        while left > 0 {
+            harness.wait(|_, event| matches!(event, Event::Closed { .. }).then_some(()));
+            left -= 1;
+        }
+        harness.run_for(Duration::from_millis(20));
+        assert_eq!(harness.reactor.connection_count(), 0, "nothing leaks");
+    });
+}
+
+#[test]
+fn a_half_closed_peer_gets_its_answer() {
+    on_both(|config| {
+        let mut harness = Harness::new(config);
+        let listener = harness.listen();
+        let address = harness.reactor.local_addr(listener).unwrap();
+        let peer = spawn("peer", None, move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(&pattern(0, 3 << 20)).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).unwrap();
+            answer
+        })
+        .unwrap();
+        let reason = loop {
+            harness.reactor.poll(Some(PATIENCE), &mut harness.events).unwrap();
+            let mut end = None;
+            for event in harness.events.drain(..) {
+                match event {
+                    Event::Received { conn, bytes } => harness.reactor.send(conn, bytes),
+                    Event::Closed { reason, .. } => end = Some(format!("{reason:?}")),
+                    _ => {}
+                }
+            }
+            if let Some(reason) = end {
+                break reason;
+            }
+        };
+        assert_eq!(reason, "Eof");
+        harness.run_for(Duration::from_millis(20));
+        assert!(peer.join().unwrap() == pattern(0, 3 << 20));
+    });
+}
+
+#[test]
+fn a_refused_connect_is_an_event() {
+    on_both(|config| {
+        let mut harness = Harness::new(config);
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let wanted = harness.reactor.connect(closed).unwrap();
+        harness.reactor.send(wanted, Bytes::from_static(b"lost"));
+        let kind = harness.wait(|_, event| match event {
+            Event::Connected { conn, result } if *conn == wanted => Some(result.as_ref().unwrap_err().kind()),
+            _ => None,
+        });
+        assert_eq!(kind, std::io::ErrorKind::ConnectionRefused);
+        assert_eq!(harness.reactor.queued_bytes(wanted), 0);
+        assert!(harness.run_for(Duration::from_millis(10)).is_empty());
+        assert_eq!(harness.reactor.connection_count(), 0);
+    });
+}
+
+#[test]
+fn close_with_requests_in_flight_is_silent_and_frees_all() {
+    on_both(|config| {
+        let mut harness = Harness::new(config);
+        let (client, server) = harness.pair();
+        harness.reactor.pause_receive(server);
+        harness.reactor.send(client, Bytes::from(vec![1; 64 << 20]));
+        harness.run_for(Duration::from_millis(20));
+        assert!(harness.reactor.queued_bytes(client) > 0, "the peer does not read");
+        harness.reactor.close(client);
+        harness.reactor.close(client);
+        harness.reactor.send(client, Bytes::from_static(b"stale"));
+        harness.reactor.resume_receive(server);
+        harness.closed(server);
+        harness.run_for(Duration::from_millis(20));
+        let quiet = harness.events.iter().all(|event| !matches!(event, Event::Closed { .. }));
+        assert!(quiet, "{:?}", harness.events.len());
+        assert_eq!(harness.reactor.connection_count(), 0);
+    });
+}
+
+#[test]
+fn close_when_sent_sends_all_first() {
+    on_both(|config| {
+        let mut harness = Harness::new(config);
+        let (client, server) = harness.pair();
+        harness.reactor.send(client, Bytes::from(pattern(0, 5 << 20)));
+        harness.reactor.close_when_sent(client);
+        // Bytes that the closing side never reads must not reset the connection.
+        harness.reactor.send(server, Bytes::from(vec![0; 100_000]));
+        assert!(harness.receive(server, 5 << 20) == pattern(0, 5 << 20));
+        assert_eq!(harness.closed(server), "Eof");
+        assert_eq!(harness.closed(client), "Flushed");
+        harness.run_for(Duration::from_millis(20));
+        assert_eq!(harness.reactor.connection_count(), 0);
+    });
+}
+
+#[test]
+fn a_paused_connection_delivers_nothing_and_holds_the_peer_back() {
+    on_both(|config| {
+        let mut harness = Harness::new(config);
+        let (client, server) = harness.pair();
+        harness.reactor.send(client, Bytes::from(pattern(0, 100)));
+        harness.receive(server, 100);
+        harness.reactor.pause_receive(server);
+        harness.reactor.send(client, Bytes::from(pattern(0, 40 << 20)));
+        let events = harness.run_for(Duration::from_millis(50));
+        assert!(events.iter().all(|event| !matches!(event, Event::Received { .. })));
+        assert!(harness.reactor.queued_bytes(client) > Reactor::SEND_HIGH_BYTES);
+        harness.reactor.resume_receive(server);
+        assert!(harness.receive(server, 40 << 20) == pattern(0, 40 << 20));
+        harness.wait(|_, event| matches!(event, Event::Drained { conn } if *conn == client).then_some(()));
+    });
+}
+
+#[test]
+fn drop_with_everything_in_flight() {
+    on_both(|config| {
+        let mut harness = Harness::new(config);
+        let (client, server) = harness.pair();
+        harness.reactor.pause_receive(server);
+        harness.reactor.send(client, Bytes::from(vec![1; 32 << 20]));
+        harness.run_for(Duration::from_millis(10));
+        let (_, other) = harness.pair();
+        harness.reactor.expect(other, 1 << 20);
+        harness.listen();
+        harness.run_for(Duration::from_millis(10));
+        drop(harness);
+    });
+}
