@@ -5,25 +5,57 @@
 //!
 //! Invariants: plain values and their encodings. Nothing here decides, and nothing panics on input.
 
+mod m_auth;
+mod m_command;
+mod m_config;
+mod m_get_pool_stats;
+mod m_log;
+mod m_mgr_map;
+mod m_mon_command;
+mod m_mon_get_map;
+mod m_mon_get_version;
+mod m_mon_map;
+mod m_mon_subscribe;
+mod m_osd_backoff;
 mod m_osd_map;
 mod m_osd_op;
 mod m_osd_op_reply;
 mod m_osd_ping;
 mod m_ping;
+mod m_pool_op;
+mod m_statfs;
 mod m_watch_notify;
 mod osd_op;
 mod osd_to_mon;
+mod paxos_header;
+mod pool_stat;
 mod raw;
 mod table;
 
+pub use m_auth::{MAuth, MAuthReply};
+pub use m_command::{MCommand, MCommandReply, MMgrCommand, MMgrCommandReply};
+pub use m_config::MConfig;
+pub use m_get_pool_stats::{MGetPoolStats, MGetPoolStatsReply};
+pub use m_log::{LogEntry, LogLevel, MLog, MLogAck};
+pub use m_mgr_map::MMgrMap;
+pub use m_mon_command::{MMonCommand, MMonCommandAck};
+pub use m_mon_get_map::MMonGetMap;
+pub use m_mon_get_version::{MMonGetVersion, MMonGetVersionReply};
+pub use m_mon_map::MMonMap;
+pub use m_mon_subscribe::{MMonSubscribe, SubscribeItem};
+pub use m_osd_backoff::{BackoffOp, MOSDBackoff};
 pub use m_osd_map::MOSDMap;
 pub use m_osd_op::{MOSDOp, ObjectLocator, osd_flag};
 pub use m_osd_op_reply::MOSDOpReply;
 pub use m_osd_ping::{MOSDPing, PingOp};
 pub use m_ping::MPing;
+pub use m_pool_op::{MPoolOp, MPoolOpReply, PoolOpCode};
+pub use m_statfs::{MStatfs, MStatfsReply};
 pub use m_watch_notify::{MWatchNotify, WatchOpcode};
 pub use osd_op::{OpCode, OpParams, OsdOp, op_flag};
 pub use osd_to_mon::{MOSDAlive, MOSDBoot, MOSDFailure, MOSDMarkMeDown, MOSDPGCreate, MPGStats};
+pub use paxos_header::PaxosHeader;
+pub use pool_stat::{ObjectStatCollection, ObjectStatSum, PoolStat, StoreStatfs};
 pub use raw::RawMessage;
 pub use table::{Message, TABLE};
 

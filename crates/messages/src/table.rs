@@ -77,6 +77,24 @@ macro_rules! messages {
 messages! {
     /// Keeps an OSD session alive; no answer.
     MPing = 2, v 1/1, prio 127;
+    /// The monitor map.
+    MMonMap = 4, v 1/1, prio 196;
+    /// Asks for it.
+    MMonGetMap = 5, v 1/1, prio 127;
+    /// How full is the cluster?
+    MStatfs = 13, v 2/1, prio 127;
+    /// Its answer.
+    MStatfsReply = 14, v 1/1, prio 196;
+    /// What a client wants to be told.
+    MMonSubscribe = 15, v 3/1, prio 127;
+    /// Renewal of tickets.
+    MAuth = 17, v 1/1, prio 127;
+    /// Its answer.
+    MAuthReply = 18, v 1/1, prio 196;
+    /// How new is a map?
+    MMonGetVersion = 19, v 1/1, prio 127;
+    /// Its answer.
+    MMonGetVersionReply = 20, v 2/2, prio 196;
     /// Maps, from monitors and OSDs.
     MOSDMap = 41, v 4/3, prio 196;
     /// A client's operation on an object.
@@ -85,6 +103,36 @@ messages! {
     MOSDOpReply = 43, v 8/2, prio 127;
     /// To a watcher or a notifier.
     MWatchNotify = 44, v 3/1, prio 127;
+    /// Answer to a change of a pool.
+    MPoolOpReply = 48, v 1/1, prio 196;
+    /// A change of a pool by librados.
+    MPoolOp = 49, v 4/2, prio 127;
+    /// A command to the monitors.
+    MMonCommand = 50, v 1/1, prio 127;
+    /// Its answer.
+    MMonCommandAck = 51, v 1/1, prio 196;
+    /// Lines of the cluster log.
+    MLog = 52, v 1/1, prio 127;
+    /// They are written down.
+    MLogAck = 53, v 1/1, prio 127;
+    /// Statistics of pools?
+    MGetPoolStats = 58, v 1/1, prio 127;
+    /// Its answer.
+    MGetPoolStatsReply = 59, v 2/1, prio 196;
+    /// OSD to client: hold operations.
+    MOSDBackoff = 61, v 1/1, prio 127;
+    /// Options of a client.
+    MConfig = 62, v 1/1, prio 196;
+    /// A command to one daemon.
+    MCommand = 97, v 1/1, prio 127;
+    /// Its answer.
+    MCommandReply = 98, v 1/1, prio 127;
+    /// The manager map.
+    MMgrMap = 0x704, v 1/1, prio 196;
+    /// A command to the manager.
+    MMgrCommand = 0x709, v 1/1, prio 127;
+    /// Its answer.
+    MMgrCommandReply = 0x70a, v 1/1, prio 127;
     /// OSD to monitor: mark me up.
     MOSDBoot = 0x8001, v 1/1, prio 127;
     /// OSD to monitor: record that I was alive in this interval.

@@ -1,0 +1,72 @@
+//! `MCommand` (97), `MMgrCommand` (0x709) and their answers: commands to one daemon.
+
+use bytes::Bytes;
+use codec::{Codec, DecodeError, Encode, Features};
+
+use crate::{RawMessage, table::Body};
+
+macro_rules! command {
+    ($name:ident, $front:ident, $reply:ident, $reply_front:ident, $who:literal) => {
+        #[derive(Codec)]
+        struct $front {
+            fsid: [u8; 16],
+            cmd: Vec<String>,
+        }
+
+        #[doc = concat!("A command to ", $who, ".")]
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct $name {
+            /// The cluster.
+            pub fsid: [u8; 16],
+            /// One JSON document.
+            pub cmd: Vec<String>,
+            /// What `-i FILE` gave. Data segment.
+            pub input: Bytes,
+        }
+
+        impl Body for $name {
+            fn encode_body(&self, raw: &mut RawMessage) {
+                raw.front = $front { fsid: self.fsid, cmd: self.cmd.clone() }.to_bytes(Features::PACIFIC);
+                raw.data = self.input.clone();
+            }
+
+            fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+                let $front { fsid, cmd } = codec::Decode::from_prefix(raw.front.clone())?;
+                Ok($name { fsid, cmd, input: raw.data.clone() })
+            }
+        }
+
+        #[derive(Codec)]
+        struct $reply_front {
+            result: i32,
+            status: String,
+        }
+
+        #[doc = concat!("The answer of ", $who, ".")]
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct $reply {
+            /// 0 or a negative errno.
+            pub result: i32,
+            /// A line for the operator.
+            pub status: String,
+            /// Goes to stdout. Data segment.
+            pub output: Bytes,
+        }
+
+        impl Body for $reply {
+            fn encode_body(&self, raw: &mut RawMessage) {
+                let front = $reply_front { result: self.result, status: self.status.clone() };
+                raw.front = front.to_bytes(Features::PACIFIC);
+                raw.data = self.output.clone();
+            }
+
+            fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+                let $reply_front { result, status } = codec::Decode::from_prefix(raw.front.clone())?;
+                Ok($reply { result, status, output: raw.data.clone() })
+            }
+        }
+    };
+}
+
+command!(MCommand, CommandFront, MCommandReply, CommandReplyFront, "an OSD or a monitor");
+command!(MMgrCommand, MgrCommandFront, MMgrCommandReply, MgrCommandReplyFront, "the manager");

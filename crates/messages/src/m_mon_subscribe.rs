@@ -1,0 +1,36 @@
+//! `MMonSubscribe` (15), version 3: what a client wants to be told.
+
+use std::collections::BTreeMap;
+
+use codec::Codec;
+
+use crate::table::front_only;
+
+/// `ceph_mon_subscribe_item`.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SubscribeItem {
+    /// The first version wanted; 0 asks for whatever is there.
+    pub start: u64,
+    /// [`SubscribeItem::ONETIME`] or 0 for every version from `start` on.
+    pub flags: u8,
+}
+
+impl SubscribeItem {
+    /// `CEPH_SUBSCRIBE_ONETIME`: the subscription ends with the first answer.
+    pub const ONETIME: u8 = 1;
+
+    /// True when one answer ends it.
+    pub fn is_onetime(&self) -> bool {
+        self.flags & SubscribeItem::ONETIME != 0
+    }
+}
+
+/// Subscriptions by name (`osdmap`, `monmap`, `config`, …).
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+pub struct MMonSubscribe {
+    /// What is wanted.
+    pub what: BTreeMap<String, SubscribeItem>,
+    /// The client's host name. Since version 3.
+    pub hostname: String,
+}
+front_only!(MMonSubscribe);
