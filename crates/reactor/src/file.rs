@@ -32,6 +32,7 @@ pub(crate) struct File {
     fd: OwnedFd,
     path: String,
     is_device: bool,
+    is_locked: bool,
     /// Operations in flight.
     pub(crate) ops: u32,
     /// Closed by its owner: goes when `ops` is zero.
@@ -65,7 +66,14 @@ impl File {
 
     fn prepare(fd: OwnedFd, path: String, options: OpenOptions) -> io::Result<File> {
         let kind = FileType::from_raw_mode(fstat(&fd)?.st_mode);
-        let file = File { fd, path, is_device: kind == FileType::BlockDevice, ops: 0, closing: false };
+        let file = File {
+            fd,
+            path,
+            is_device: kind == FileType::BlockDevice,
+            is_locked: options.lock,
+            ops: 0,
+            closing: false,
+        };
         let bytes = file.size()?;
         match options.size {
             Some(wanted) if bytes < wanted && file.is_device => {
@@ -105,6 +113,18 @@ impl File {
         match unsafe { libc::ioctl(self.raw_fd(), BLKDISCARD as _, range.as_ptr()) } {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for File {
+    /// Unlocks: io_uring may hold a completed request's reference to the open file for a moment
+    /// longer than we do, and with it the lock.
+    fn drop(&mut self) {
+        if self.is_locked
+            && let Err(error) = rustix::fs::flock(&self.fd, FlockOperation::Unlock)
+        {
+            tracing::error!(path = self.path, %error, "cannot unlock a file");
         }
     }
 }

@@ -39,9 +39,10 @@ fn open(reactor: &mut Reactor, file: &TempFile) -> FileId {
 
 fn done(harness: &mut Harness, wanted: u64) -> Result<Bytes, (FileOperation, std::io::ErrorKind)> {
     harness.wait(|_, event| match event {
-        Event::FileDone { token, result, .. } if *token == wanted => {
-            Some(result.as_ref().map(Bytes::clone).map_err(|error| (error.operation, error.source.kind())))
-        }
+        Event::FileDone { token, result, .. } if *token == wanted => Some(match result {
+            Ok(bytes) => Ok(bytes.clone()),
+            Err(error) => Err((error.operation, error.source.kind())),
+        }),
         _ => None,
     })
 }

@@ -1,5 +1,6 @@
 //! The behaviour that both backends share, tried over real sockets, files and threads on loopback.
 //! Each test runs on each backend; where io_uring is forbidden its half is skipped, loudly.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod files;
 mod loops;
