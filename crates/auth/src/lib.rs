@@ -1,1 +1,24 @@
-//! Placeholder.
+//! Who is who and what they may do: cephx (and auth `none`), keyrings, tickets, rotating keys,
+//! capabilities.
+//!
+//! Authority: Ceph's `src/auth` (16.2). Invariants: pure; time and randomness are arguments. This crate
+//! knows no connection: `msgr` moves its payloads.
+
+mod authority;
+mod caps;
+mod cephx;
+mod key;
+mod keyring;
+mod rotating;
+
+pub use authority::{AuthError, Authority, EntityAuth, Identity, Proof, ServerAuth, Step, con_mode, method};
+pub use caps::{CapsError, MonAccess, MonCaps, OsdAccess, OsdCaps};
+pub use cephx::{
+    ClientAuth, ClientStep, TicketKeeper, answer_mauth, mauth_request_rotating, mauth_request_tickets,
+};
+pub use key::{CryptoKey, KeyError, signature};
+pub use keyring::{Keyring, KeyringEntry};
+pub use rotating::{RotatingSecrets, SERVICE_TICKET_TTL};
+
+#[cfg(test)]
+mod tests;

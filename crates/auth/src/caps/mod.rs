@@ -1,0 +1,18 @@
+//! Capabilities: what an entity may do on a service (`MonCap`, `OSDCap`).
+
+mod grammar;
+mod mon;
+mod osd;
+
+use thiserror::Error;
+
+pub use mon::{MonAccess, MonCaps};
+pub use osd::{OsdAccess, OsdCaps};
+
+/// A text that is no capability; monitors answer EINVAL.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("osd or mon capability parse failed, stopped at '{at}'")]
+pub struct CapsError {
+    /// The part that was not understood.
+    pub at: String,
+}

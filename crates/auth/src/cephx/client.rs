@@ -1,0 +1,227 @@
+//! The client's side: our own daemons toward monitors and each other.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use codec::{Decode, Encode, Features, Reader};
+use rand::{Rng, RngCore};
+use types::{EntityName, EntityType, UTime};
+
+use super::types::{
+    Authenticate, Authorize, AuthorizeReply, Challenge, GET_AUTH_SESSION_KEY, ServiceTicket, TicketBlob,
+    fold_challenges,
+};
+use crate::{AuthError, CryptoKey};
+
+#[derive(Clone, Debug)]
+struct Ticket {
+    session_key: CryptoKey,
+    blob: TicketBlob,
+    expires: UTime,
+}
+
+/// The key of an entity and the tickets that it was given.
+#[derive(Clone, Debug)]
+pub struct TicketKeeper {
+    name: EntityName,
+    key: CryptoKey,
+    global_id: u64,
+    tickets: BTreeMap<EntityType, Ticket>,
+}
+
+impl TicketKeeper {
+    /// Without tickets yet.
+    pub fn new(name: EntityName, key: CryptoKey) -> TicketKeeper {
+        TicketKeeper { name, key, global_id: 0, tickets: BTreeMap::new() }
+    }
+
+    /// The owner's name.
+    pub fn name(&self) -> &EntityName {
+        &self.name
+    }
+
+    /// The id that the monitors gave; 0 before.
+    pub fn global_id(&self) -> u64 {
+        self.global_id
+    }
+
+    /// True when there is a ticket for `service` that is valid at `now`.
+    pub fn has_ticket(&self, service: EntityType, now: UTime) -> bool {
+        self.tickets.get(&service).is_some_and(|t| t.expires > now)
+    }
+
+    /// True when a ticket is past three quarters of its life.
+    pub fn needs_renewal(&self, service: EntityType, now: UTime) -> bool {
+        let quarter = crate::SERVICE_TICKET_TTL / 4;
+        self.tickets.get(&service).is_none_or(|t| t.expires <= now.plus(quarter))
+    }
+
+    /// The owner's secret key.
+    pub(super) fn key(&self) -> &CryptoKey {
+        &self.key
+    }
+
+    /// The session key and ticket for a service.
+    pub(super) fn ticket(&self, service: EntityType) -> Option<(&CryptoKey, &TicketBlob)> {
+        self.tickets.get(&service).map(|t| (&t.session_key, &t.blob))
+    }
+
+    /// Keeps the tickets of a reply whose session keys are sealed with `key`.
+    pub(super) fn take_reply(
+        &mut self,
+        reader: &mut Reader,
+        key: &CryptoKey,
+        now: UTime,
+    ) -> Result<(), AuthError> {
+        let malformed = |_| AuthError::Malformed;
+        let _version = u8::decode(reader).map_err(malformed)?;
+        let count = u32::decode(reader).map_err(malformed)?;
+        for _ in 0..count {
+            let service = u32::decode(reader).map_err(malformed)?;
+            let _version = u8::decode(reader).map_err(malformed)?;
+            let sealed = Bytes::decode(reader).map_err(malformed)?;
+            let learned: ServiceTicket = key.open(&sealed).map_err(|_| AuthError::Denied)?;
+            let is_sealed = bool::decode(reader).map_err(malformed)?;
+            let mut blob = Bytes::decode(reader).map_err(malformed)?;
+            let service = EntityType(u8::try_from(service).map_err(|_| AuthError::Malformed)?);
+            if is_sealed {
+                let (old, _) = self.ticket(service).ok_or(AuthError::Malformed)?;
+                blob = old.open(&blob).map_err(|_| AuthError::Denied)?;
+            }
+            let blob = TicketBlob::from_prefix(blob).map_err(malformed)?;
+            let life = std::time::Duration::new(u64::from(learned.validity.sec), learned.validity.nsec);
+            let ticket = Ticket { session_key: learned.session_key, blob, expires: now.plus(life) };
+            self.tickets.insert(service, ticket);
+        }
+        Ok(())
+    }
+}
+
+/// What comes next on the client's side.
+#[derive(Debug)]
+pub enum ClientStep {
+    /// Send AUTH_REQUEST_MORE with this payload.
+    More(Bytes),
+    /// The server is who it should be.
+    Done {
+        /// Signs the handshake.
+        session_key: CryptoKey,
+        /// Key material of secure mode, empty in crc mode.
+        connection_secret: Bytes,
+    },
+}
+
+/// One connection's authentication with cephx, on the client's side.
+#[derive(Debug)]
+pub struct ClientAuth {
+    service: EntityType,
+    nonce: u64,
+    session_key: Option<CryptoKey>,
+}
+
+const MODE_AUTHORIZER: u8 = 1;
+const MODE_MON: u8 = 10;
+
+impl ClientAuth {
+    /// Starts toward a service; the payload of AUTH_REQUEST. Denied without a ticket for it.
+    pub fn start(
+        service: EntityType,
+        keeper: &TicketKeeper,
+        rng: &mut dyn RngCore,
+    ) -> Result<(ClientAuth, Bytes), AuthError> {
+        let f = Features::default();
+        let nonce: u64 = rng.random();
+        let mut auth = ClientAuth { service, nonce, session_key: None };
+        let mut out = Vec::new();
+        if service == EntityType::MON {
+            MODE_MON.encode(&mut out, f);
+            keeper.name.encode(&mut out, f);
+            keeper.global_id.encode(&mut out, f);
+        } else {
+            auth.session_key = Some(keeper.ticket(service).ok_or(AuthError::Denied)?.0.clone());
+            out = auth.authorizer(keeper, None)?;
+        }
+        Ok((auth, Bytes::from(out)))
+    }
+
+    fn authorizer(&self, keeper: &TicketKeeper, challenge: Option<u64>) -> Result<Vec<u8>, AuthError> {
+        let f = Features::default();
+        let (session_key, blob) = keeper.ticket(self.service).ok_or(AuthError::Denied)?;
+        let authorize = Authorize {
+            nonce: self.nonce,
+            have_challenge: challenge.is_some(),
+            server_challenge_plus_one: challenge.map_or(0, |c| c.wrapping_add(1)),
+        };
+        let mut out = vec![MODE_AUTHORIZER];
+        keeper.global_id.encode(&mut out, f);
+        u32::from(self.service.0).encode(&mut out, f);
+        blob.encode(&mut out, f);
+        session_key.seal(&authorize).encode(&mut out, f);
+        Ok(out)
+    }
+
+    /// Takes AUTH_REPLY_MORE.
+    pub fn more(
+        &mut self,
+        payload: &Bytes,
+        keeper: &TicketKeeper,
+        rng: &mut dyn RngCore,
+    ) -> Result<ClientStep, AuthError> {
+        if self.service != EntityType::MON {
+            let key = self.session_key.as_ref().ok_or(AuthError::Malformed)?;
+            let challenge: Challenge = key.open(payload).map_err(|_| AuthError::Denied)?;
+            let again = self.authorizer(keeper, Some(challenge.server_challenge))?;
+            return Ok(ClientStep::More(Bytes::from(again)));
+        }
+        let challenge = Challenge::from_prefix(payload.clone()).map_err(|_| AuthError::Malformed)?;
+        let client_challenge: u64 = rng.random();
+        let old_ticket = keeper.ticket(EntityType::AUTH).map(|(_, blob)| blob.clone()).unwrap_or_default();
+        let services = [EntityType::AUTH, EntityType::MON, EntityType::OSD];
+        let request = Authenticate {
+            client_challenge,
+            key: fold_challenges(&keeper.key, challenge.server_challenge, client_challenge),
+            old_ticket,
+            other_keys: services.iter().map(|s| u32::from(s.0)).sum(),
+        };
+        let mut out = Vec::new();
+        GET_AUTH_SESSION_KEY.encode(&mut out, Features::default());
+        request.encode(&mut out, Features::default());
+        Ok(ClientStep::More(Bytes::from(out)))
+    }
+
+    /// Takes AUTH_DONE; tickets go to the keeper.
+    pub fn done(
+        &mut self,
+        global_id: u64,
+        payload: Bytes,
+        now: UTime,
+        keeper: &mut TicketKeeper,
+    ) -> Result<ClientStep, AuthError> {
+        let malformed = |_| AuthError::Malformed;
+        let mut reader = Reader::new(payload);
+        if self.service != EntityType::MON {
+            let session_key = self.session_key.clone().ok_or(AuthError::Malformed)?;
+            let sealed = Bytes::decode(&mut reader).map_err(malformed)?;
+            let reply: AuthorizeReply = session_key.open(&sealed).map_err(|_| AuthError::Denied)?;
+            if reply.nonce_plus_one != self.nonce.wrapping_add(1) {
+                return Err(AuthError::Denied);
+            }
+            return Ok(ClientStep::Done { session_key, connection_secret: reply.connection_secret });
+        }
+        let _request = u16::decode(&mut reader).map_err(malformed)?;
+        if i32::decode(&mut reader).map_err(malformed)? != 0 {
+            return Err(AuthError::Denied);
+        }
+        let key = keeper.key.clone();
+        keeper.take_reply(&mut reader, &key, now)?;
+        keeper.global_id = global_id;
+        let session_key = keeper.ticket(EntityType::AUTH).ok_or(AuthError::Malformed)?.0.clone();
+        let sealed = Bytes::from_prefix(Bytes::decode(&mut reader).map_err(malformed)?).map_err(malformed)?;
+        let connection_secret: Bytes = session_key.open(&sealed).map_err(|_| AuthError::Denied)?;
+        let extra = Bytes::decode(&mut reader).map_err(malformed)?;
+        if !extra.is_empty() {
+            keeper.take_reply(&mut Reader::new(extra), &session_key, now)?;
+        }
+        Ok(ClientStep::Done { session_key, connection_secret })
+    }
+}

@@ -1,0 +1,11 @@
+//! cephx: tickets from the monitor for a shared secret, authorizers for tickets
+//! (`auth/cephx/CephxProtocol.h`). Byte facts: `shared/protocol/handshake.md` §7.
+
+mod client;
+mod mauth;
+mod server;
+mod types;
+
+pub use client::{ClientAuth, ClientStep, TicketKeeper};
+pub use mauth::{answer_mauth, mauth_request_rotating, mauth_request_tickets};
+pub(crate) use server::Server;

@@ -1,0 +1,255 @@
+//! The server's side: the monitor gives tickets for a proof of the key, other services take tickets.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use codec::{Decode, Encode, Features, Reader};
+use rand::{Rng, RngCore};
+use types::{EntityName, EntityType, UTime};
+
+use super::types::{
+    Authenticate, Authorize, AuthorizeReply, Challenge, GET_AUTH_SESSION_KEY, SERVICES, ServiceTicket,
+    TicketBlob, TicketInfo, fold_challenges,
+};
+use crate::{
+    AuthError, Authority, CryptoKey, EntityAuth, Identity, Proof, SERVICE_TICKET_TTL, Step, con_mode,
+};
+
+/// `auth_mon_ticket_ttl`.
+const AUTH_TICKET_TTL: Duration = Duration::from_secs(72 * 3_600);
+/// Bytes of key material for secure mode.
+const CONNECTION_SECRET_BYTES: usize = 64;
+
+const MALFORMED: AuthError = AuthError::Malformed;
+
+/// Where a handshake is.
+#[derive(Debug)]
+pub(crate) enum Server {
+    /// The monitor sent its challenge.
+    Mon { name: EntityName, asked_global_id: u64, challenge: u64 },
+    /// A service sent its challenge to the owner of a ticket.
+    Service { challenge: u64 },
+}
+
+impl Server {
+    /// Takes the first request, without its mode byte.
+    pub(crate) fn start(
+        is_mon: bool,
+        request: Bytes,
+        rng: &mut dyn RngCore,
+        authority: &mut dyn Authority,
+    ) -> Result<(Server, Step), AuthError> {
+        let challenge: u64 = rng.random();
+        let mut reader = Reader::new(request);
+        if is_mon {
+            let name = EntityName::decode(&mut reader).map_err(|_| MALFORMED)?;
+            let asked_global_id = u64::decode(&mut reader).map_err(|_| MALFORMED)?;
+            let payload = Challenge { server_challenge: challenge }.to_bytes(Features::default());
+            return Ok((Server::Mon { name, asked_global_id, challenge }, Step::More(payload)));
+        }
+        let (ticket, _) = open_authorizer(&mut reader, authority)?;
+        let payload = ticket.session_key.seal(&Challenge { server_challenge: challenge });
+        Ok((Server::Service { challenge }, Step::More(payload)))
+    }
+
+    /// Takes the answer to the challenge.
+    pub(crate) fn more(
+        &mut self,
+        payload: Bytes,
+        mode: u32,
+        now: UTime,
+        rng: &mut dyn RngCore,
+        authority: &mut dyn Authority,
+    ) -> Result<Step, AuthError> {
+        let mut reader = Reader::new(payload);
+        match self {
+            Server::Mon { name, asked_global_id, challenge } => {
+                let (name, asked, challenge) = (name.clone(), *asked_global_id, *challenge);
+                give_tickets(name, asked, challenge, &mut reader, mode, now, rng, authority)
+            }
+            Server::Service { challenge } => {
+                let _mode = u8::decode(&mut reader.clone()).map_err(|_| MALFORMED)?;
+                take_ticket(*challenge, &mut reader, mode, now, rng, authority)
+            }
+        }
+    }
+}
+
+fn connection_secret(mode: u32, rng: &mut dyn RngCore) -> Bytes {
+    if mode != con_mode::SECURE {
+        return Bytes::new();
+    }
+    let mut secret = vec![0; CONNECTION_SECRET_BYTES];
+    rng.fill_bytes(&mut secret);
+    Bytes::from(secret)
+}
+
+#[allow(clippy::too_many_arguments, reason = "a handshake's facts, used once")]
+fn give_tickets(
+    name: EntityName,
+    asked_global_id: u64,
+    challenge: u64,
+    reader: &mut Reader,
+    mode: u32,
+    now: UTime,
+    rng: &mut dyn RngCore,
+    authority: &mut dyn Authority,
+) -> Result<Step, AuthError> {
+    let request = u16::decode(reader).map_err(|_| MALFORMED)?;
+    if request != GET_AUTH_SESSION_KEY {
+        return Err(MALFORMED);
+    }
+    let asked = Authenticate::decode(reader).map_err(|_| MALFORMED)?;
+    // An unknown name gets the same answer as a wrong key.
+    let entity = authority.entity(&name).ok_or(AuthError::Denied)?;
+    if fold_challenges(&entity.key, challenge, asked.client_challenge) != asked.key {
+        return Err(AuthError::Denied);
+    }
+    let old = open_ticket(&asked.old_ticket, EntityType::AUTH, authority).filter(|old| old.name == name);
+    let global_id = match (&old, asked_global_id) {
+        (_, 0) => authority.next_global_id(),
+        (Some(old), asked) if old.global_id == asked && old.expires > now => asked,
+        // Nobody takes over a global id without proof of its ticket (CVE-2021-20288).
+        _ => return Err(AuthError::Denied),
+    };
+    let old_key = old.map(|old| old.session_key);
+    let issue = Issue { name: &name, global_id, entity: &entity, now };
+    let (auth_ticket, session_key) =
+        issue.reply(&[EntityType::AUTH], &entity.key, old_key.as_ref(), rng, authority)?;
+    let session_key = session_key.ok_or(AuthError::Denied)?;
+    let secret = connection_secret(mode, rng);
+    let wanted: Vec<EntityType> =
+        SERVICES.into_iter().filter(|s| asked.other_keys & u32::from(s.0) != 0).collect();
+    let extra = if wanted.is_empty() {
+        Bytes::new()
+    } else {
+        issue.reply(&wanted, &session_key, None, rng, authority)?.0
+    };
+    let f = Features::default();
+    let mut out = Vec::new();
+    GET_AUTH_SESSION_KEY.encode(&mut out, f);
+    0i32.encode(&mut out, f);
+    out.extend_from_slice(&auth_ticket);
+    session_key.seal(&secret).to_bytes(f).encode(&mut out, f);
+    extra.encode(&mut out, f);
+    let caps = entity.caps.get("mon").cloned().unwrap_or_default();
+    Ok(Step::Done(Box::new(Proof {
+        identity: Identity { name, global_id, caps },
+        session_key: Some(session_key),
+        connection_secret: secret,
+        payload: Bytes::from(out),
+    })))
+}
+
+/// Tickets to issue for one entity.
+pub(super) struct Issue<'a> {
+    pub(super) name: &'a EntityName,
+    pub(super) global_id: u64,
+    pub(super) entity: &'a EntityAuth,
+    pub(super) now: UTime,
+}
+
+impl Issue<'_> {
+    /// `cephx_build_service_ticket_reply`: tickets for `services`, their session keys sealed with `key`;
+    /// with `old_key` the tickets themselves are sealed, too. The last session key is returned as well.
+    pub(super) fn reply(
+        &self,
+        services: &[EntityType],
+        key: &CryptoKey,
+        old_key: Option<&CryptoKey>,
+        rng: &mut dyn RngCore,
+        authority: &dyn Authority,
+    ) -> Result<(Bytes, Option<CryptoKey>), AuthError> {
+        let f = Features::default();
+        let mut out = vec![1u8];
+        let known: Vec<_> =
+            services.iter().filter_map(|s| Some((*s, authority.secrets(*s)?.current()?))).collect();
+        (known.len() as u32).encode(&mut out, f);
+        let mut last = None;
+        for (service, (secret_id, secret)) in known {
+            let session_key = CryptoKey::generate(self.now, rng);
+            let ttl = if service == EntityType::AUTH { AUTH_TICKET_TTL } else { SERVICE_TICKET_TTL };
+            let validity = UTime::new(ttl.as_secs() as u32, 0);
+            u32::from(service.0).encode(&mut out, f);
+            out.push(1);
+            key.seal(&ServiceTicket { session_key: session_key.clone(), validity }).encode(&mut out, f);
+            let info = TicketInfo {
+                name: self.name.clone(),
+                global_id: self.global_id,
+                created: self.now,
+                expires: self.now.plus(ttl),
+                caps: self.entity.caps.get(service.as_str()).cloned().unwrap_or_default(),
+                session_key: session_key.clone(),
+            };
+            let blob = TicketBlob { secret_id, blob: secret.seal(&info) }.to_bytes(f);
+            old_key.is_some().encode(&mut out, f);
+            match old_key {
+                Some(old) => old.seal(&blob).encode(&mut out, f),
+                None => blob.encode(&mut out, f),
+            }
+            last = Some(session_key);
+        }
+        Ok((Bytes::from(out), last))
+    }
+}
+
+/// Opens a ticket with the service's secrets.
+pub(super) fn open_ticket(
+    ticket: &TicketBlob,
+    service: EntityType,
+    authority: &dyn Authority,
+) -> Option<TicketInfo> {
+    authority.secrets(service)?.get(ticket.secret_id)?.open(&ticket.blob).ok()
+}
+
+/// Reads an authorizer (behind its mode byte): the ticket's contents and the proof.
+fn open_authorizer(
+    reader: &mut Reader,
+    authority: &dyn Authority,
+) -> Result<(TicketInfo, Authorize), AuthError> {
+    let global_id = u64::decode(reader).map_err(|_| MALFORMED)?;
+    let service = u32::decode(reader).map_err(|_| MALFORMED)?;
+    let ticket = TicketBlob::decode(reader).map_err(|_| MALFORMED)?;
+    let sealed = Bytes::decode(reader).map_err(|_| MALFORMED)?;
+    if service != u32::from(authority.service().0) {
+        return Err(AuthError::Denied);
+    }
+    let info = open_ticket(&ticket, authority.service(), authority).ok_or(AuthError::Denied)?;
+    if info.global_id != global_id {
+        return Err(AuthError::Denied);
+    }
+    let authorize = info.session_key.open(&sealed).map_err(|_| AuthError::Denied)?;
+    Ok((info, authorize))
+}
+
+fn take_ticket(
+    challenge: u64,
+    reader: &mut Reader,
+    mode: u32,
+    now: UTime,
+    rng: &mut dyn RngCore,
+    authority: &mut dyn Authority,
+) -> Result<Step, AuthError> {
+    let _mode = u8::decode(reader).map_err(|_| MALFORMED)?;
+    let (info, authorize) = open_authorizer(reader, authority)?;
+    // Without the challenge an authorizer could be replayed (CVE-2018-1128).
+    if !authorize.have_challenge || authorize.server_challenge_plus_one != challenge.wrapping_add(1) {
+        return Err(AuthError::Denied);
+    }
+    if info.expires <= now {
+        return Err(AuthError::Expired);
+    }
+    let secret = connection_secret(mode, rng);
+    let nonce_plus_one = authorize.nonce.wrapping_add(1);
+    let sealed = if secret.is_empty() {
+        info.session_key.seal(&(1u8, nonce_plus_one))
+    } else {
+        info.session_key.seal(&AuthorizeReply { nonce_plus_one, connection_secret: secret.clone() })
+    };
+    Ok(Step::Done(Box::new(Proof {
+        identity: Identity { name: info.name, global_id: info.global_id, caps: info.caps },
+        session_key: Some(info.session_key),
+        connection_secret: secret,
+        payload: sealed.to_bytes(Features::default()),
+    })))
+}

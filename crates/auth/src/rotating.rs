@@ -1,0 +1,57 @@
+//! Service secrets that rotate: tickets are sealed with the current one, and open with the previous
+//! and the next one, too.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use codec::Codec;
+use rand::RngCore;
+use types::UTime;
+
+use crate::CryptoKey;
+
+/// `auth_service_ticket_ttl`: a service ticket's life, and the step of rotation.
+pub const SERVICE_TICKET_TTL: Duration = Duration::from_secs(3_600);
+
+/// Secrets kept: previous, current, next.
+const KEPT: usize = 3;
+
+#[derive(Codec, Clone, Debug, PartialEq, Eq)]
+struct Expiring {
+    key: CryptoKey,
+    expires: UTime,
+}
+
+/// `RotatingSecrets` of one service.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct RotatingSecrets {
+    secrets: BTreeMap<u64, Expiring>,
+    newest: u64,
+}
+
+impl RotatingSecrets {
+    /// Makes the secrets that are missing at `now` and drops expired ones. True when something changed.
+    pub fn rotate(&mut self, now: UTime, rng: &mut dyn RngCore) -> bool {
+        let before = self.newest;
+        while self.secrets.len() > 1 && self.secrets.values().nth(1).is_some_and(|s| s.expires <= now) {
+            self.secrets.pop_first();
+        }
+        while self.secrets.len() < KEPT {
+            let last = self.secrets.values().next_back().map_or(now, |s| s.expires.max(now));
+            self.newest += 1;
+            let expires = last.plus(SERVICE_TICKET_TTL);
+            self.secrets.insert(self.newest, Expiring { key: CryptoKey::generate(now, rng), expires });
+        }
+        self.newest != before
+    }
+
+    /// The secret to seal with, and its id: the one before the newest.
+    pub fn current(&self) -> Option<(u64, &CryptoKey)> {
+        self.secrets.iter().rev().nth(1).map(|(id, s)| (*id, &s.key))
+    }
+
+    /// The secret of that id, while it is kept.
+    pub fn get(&self, id: u64) -> Option<&CryptoKey> {
+        self.secrets.get(&id).map(|s| &s.key)
+    }
+}

@@ -1,0 +1,241 @@
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use rand::{SeedableRng, rngs::StdRng};
+use types::{EntityName, EntityType, UTime};
+
+use crate::*;
+
+const ADMIN: &str = "AQAQuQBrA94mIBAAo+GWtvvESSLUPpNJ+huiaA==";
+
+struct TestAuthority {
+    service: EntityType,
+    entities: BTreeMap<EntityName, EntityAuth>,
+    secrets: BTreeMap<EntityType, RotatingSecrets>,
+    next: u64,
+}
+
+impl Authority for TestAuthority {
+    fn service(&self) -> EntityType {
+        self.service
+    }
+    fn allows_none(&self) -> bool {
+        false
+    }
+    fn entity(&self, name: &EntityName) -> Option<EntityAuth> {
+        self.entities.get(name).cloned()
+    }
+    fn next_global_id(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+    fn secrets(&self, service: EntityType) -> Option<&RotatingSecrets> {
+        self.secrets.get(&service)
+    }
+}
+
+const NOW: UTime = UTime { sec: 1_795_210_947, nsec: 0 };
+
+fn cluster() -> (TestAuthority, TestAuthority, TicketKeeper, StdRng) {
+    let mut rng = StdRng::seed_from_u64(1);
+    let name = EntityName::parse("osd.3").unwrap();
+    let key = CryptoKey::from_base64(ADMIN).unwrap();
+    let caps =
+        BTreeMap::from([("mon".to_owned(), "profile osd".to_owned()), ("osd".into(), "allow *".into())]);
+    let mut secrets = BTreeMap::new();
+    for service in [EntityType::AUTH, EntityType::MON, EntityType::OSD] {
+        let mut rotating = RotatingSecrets::default();
+        rotating.rotate(NOW, &mut rng);
+        secrets.insert(service, rotating);
+    }
+    let entities = BTreeMap::from([(name.clone(), EntityAuth { key: key.clone(), caps })]);
+    let osd = BTreeMap::from([(EntityType::OSD, secrets[&EntityType::OSD].clone())]);
+    let mon = TestAuthority { service: EntityType::MON, entities, secrets, next: 100 };
+    let osd = TestAuthority { service: EntityType::OSD, entities: BTreeMap::new(), secrets: osd, next: 0 };
+    (mon, osd, TicketKeeper::new(name, key), rng)
+}
+
+/// Runs a whole handshake; the server's proof and the client's end.
+fn shake(
+    service: EntityType,
+    mode: u32,
+    now: UTime,
+    authority: &mut TestAuthority,
+    keeper: &mut TicketKeeper,
+    rng: &mut StdRng,
+) -> Result<(Box<Proof>, Bytes), AuthError> {
+    let mut server = ServerAuth::new(method::CEPHX, mode);
+    let (mut client, mut payload) = ClientAuth::start(service, keeper, rng)?;
+    loop {
+        match server.step(payload, now, rng, authority)? {
+            Step::More(reply) => match client.more(&reply, keeper, rng)? {
+                ClientStep::More(next) => payload = next,
+                ClientStep::Done { .. } => unreachable!("the server is not done"),
+            },
+            Step::Done(proof) => {
+                let id = proof.identity.global_id;
+                match client.done(id, proof.payload.clone(), now, keeper)? {
+                    ClientStep::Done { session_key, connection_secret } => {
+                        assert_eq!(Some(session_key), proof.session_key);
+                        return Ok((proof, connection_secret));
+                    }
+                    ClientStep::More(_) => unreachable!("the client is done"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn tickets_open_the_way_to_an_osd() {
+    let (mut mon, mut osd, mut keeper, mut rng) = cluster();
+    assert_eq!(
+        shake(EntityType::OSD, 1, NOW, &mut osd, &mut keeper, &mut rng).unwrap_err(),
+        AuthError::Denied
+    );
+    let (proof, secret) =
+        shake(EntityType::MON, con_mode::SECURE, NOW, &mut mon, &mut keeper, &mut rng).unwrap();
+    assert_eq!((proof.identity.caps.as_str(), secret.len()), ("profile osd", 64));
+    assert_eq!(proof.connection_secret, secret);
+    for mode in [con_mode::CRC, con_mode::SECURE] {
+        let (proof, secret) = shake(EntityType::OSD, mode, NOW, &mut osd, &mut keeper, &mut rng).unwrap();
+        assert_eq!((proof.identity.global_id, proof.identity.caps.as_str()), (101, "allow *"));
+        assert_eq!(proof.connection_secret, secret);
+    }
+    let later = NOW.plus(SERVICE_TICKET_TTL);
+    assert_eq!(
+        shake(EntityType::OSD, 1, later, &mut osd, &mut keeper, &mut rng).unwrap_err(),
+        AuthError::Expired
+    );
+}
+
+#[test]
+fn a_global_id_is_kept_with_proof_only() {
+    let (mut mon, _, mut keeper, mut rng) = cluster();
+    shake(EntityType::MON, 1, NOW, &mut mon, &mut keeper, &mut rng).unwrap();
+    let (proof, _) = shake(EntityType::MON, 1, NOW, &mut mon, &mut keeper, &mut rng).unwrap();
+    assert_eq!(proof.identity.global_id, 101);
+    mon.secrets.insert(EntityType::AUTH, {
+        let mut other = RotatingSecrets::default();
+        other.rotate(NOW, &mut rng);
+        other
+    });
+    assert_eq!(
+        shake(EntityType::MON, 1, NOW, &mut mon, &mut keeper, &mut rng).unwrap_err(),
+        AuthError::Denied
+    );
+}
+
+#[test]
+fn a_wrong_key_and_an_unknown_name_are_denied_alike() {
+    let (mut mon, _, keeper, mut rng) = cluster();
+    let wrong = CryptoKey::generate(NOW, &mut rng);
+    for name in [keeper.name().clone(), EntityName::parse("client.nobody").unwrap()] {
+        let mut keeper = TicketKeeper::new(name, wrong.clone());
+        let denied = shake(EntityType::MON, 1, NOW, &mut mon, &mut keeper, &mut rng).unwrap_err();
+        assert_eq!(denied, AuthError::Denied);
+    }
+}
+
+#[test]
+fn tickets_renew_and_secrets_come_over_the_session() {
+    let (mut mon, mut osd, mut keeper, mut rng) = cluster();
+    shake(EntityType::MON, 1, NOW, &mut mon, &mut keeper, &mut rng).unwrap();
+    let name = keeper.name().clone();
+    let later = NOW.plus(SERVICE_TICKET_TTL);
+    for service in [EntityType::AUTH, EntityType::MON, EntityType::OSD] {
+        mon.secrets.get_mut(&service).unwrap().rotate(later, &mut rng);
+    }
+    assert!(keeper.needs_renewal(EntityType::OSD, later));
+    let request = mauth_request_tickets(&keeper, &mut rng).unwrap();
+    let reply = answer_mauth(&name, keeper.global_id(), request, later, &mut rng, &mon).unwrap();
+    assert_eq!(keeper.take_mauth_reply(reply, later).unwrap(), None);
+    assert!(keeper.has_ticket(EntityType::OSD, later));
+    let reply = answer_mauth(&name, 101, mauth_request_rotating(), later, &mut rng, &mon).unwrap();
+    osd.secrets.insert(EntityType::OSD, keeper.take_mauth_reply(reply, later).unwrap().unwrap());
+    shake(EntityType::OSD, 1, later, &mut osd, &mut keeper, &mut rng).unwrap();
+    let client = EntityName::parse("client.admin").unwrap();
+    mon.entities.insert(client.clone(), mon.entities[&name].clone());
+    let denied = answer_mauth(&client, 5, mauth_request_rotating(), later, &mut rng, &mon).unwrap_err();
+    assert_eq!(denied, AuthError::Denied);
+}
+
+#[test]
+fn keyrings_read_what_ceph_authtool_writes() {
+    let text = format!(
+        "[client.admin]\n\tkey = {ADMIN}\n\tcaps mon = \"allow *\"\n\tcaps osd = \"allow rw pool=x\"\n"
+    );
+    let keyring = Keyring::parse(&text).unwrap();
+    assert_eq!(keyring.to_string(), text);
+    assert!(Keyring::parse("key = x").is_err() && Keyring::parse("[client.a]\nkey = AAAA").is_err());
+}
+
+fn access<'a>(
+    pool: &'a str,
+    key: &'a str,
+    need: &str,
+    tags: &'a BTreeMap<String, BTreeMap<String, String>>,
+) -> OsdAccess<'a> {
+    OsdAccess {
+        pool_name: pool,
+        namespace: b"",
+        application_metadata: tags,
+        key: key.as_bytes(),
+        read: need.contains('r'),
+        write: need.contains('w'),
+        class_read: need.contains('c'),
+        class_write: need.contains('C'),
+    }
+}
+
+#[test]
+fn osd_capabilities() {
+    let tags = BTreeMap::from([("rbd".to_owned(), BTreeMap::new())]);
+    let check = |caps: &str, pool: &str, key: &str, need: &str| {
+        OsdCaps::parse(caps).unwrap().allows(&access(pool, key, need, &tags))
+    };
+    assert!(check("allow *", "p", "o", "rwcC"));
+    assert!(check("allow rw pool=p", "p", "o", "rw") && !check("allow rw pool=p", "q", "o", "r"));
+    assert!(!check("allow r", "p", "o", "rw") && !check("", "p", "o", "r"));
+    assert!(
+        check("allow rw object_prefix a", "p", "abc", "w")
+            && !check("allow rw object_prefix a", "p", "b", "w")
+    );
+    assert!(check("allow r class-read", "p", "o", "rc") && !check("allow r class-read", "p", "o", "C"));
+    assert!(
+        check("profile rbd pool=p", "p", "rbd_data.1", "rwcC") && !check("profile rbd pool=p", "q", "o", "r")
+    );
+    assert!(
+        check("allow rwx tag rbd * = *", "p", "o", "rwcC")
+            && !check("allow r tag cephfs data=x", "p", "o", "r")
+    );
+    assert!(check("profile rbd-read-only", "p", "o", "rc") && !check("profile rbd-read-only", "p", "o", "w"));
+    for bad in ["hello", "allow q", "profile nobody", "allow rw pool", "allow \"r"] {
+        assert!(OsdCaps::parse(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn mon_capabilities() {
+    let none = BTreeMap::new();
+    let check = |caps: &str, service: &str, command: &str, need: &str| {
+        MonCaps::parse(caps).unwrap().allows(&MonAccess {
+            service,
+            command,
+            arguments: &none,
+            read: need.contains('r'),
+            write: need.contains('w'),
+            execute: need.contains('x'),
+        })
+    };
+    assert!(check("allow *", "osd", "osd out", "rwx") && check("allow r", "mon", "status", "r"));
+    assert!(!check("allow r", "osd", "osd out", "rw") && !check("", "mon", "status", "r"));
+    assert!(
+        check("profile rbd", "osd", "osd blocklist", "rw") && !check("profile rbd", "osd", "osd out", "rw")
+    );
+    assert!(check("allow command \"osd out\"", "osd", "osd out", "rw"));
+    assert!(
+        check("allow service osd rw", "osd", "x", "rw") && !check("allow service osd rw", "auth", "x", "r")
+    );
+    assert!(MonCaps::parse("allow nothing").is_err() && MonCaps::parse("what").is_err());
+}
