@@ -1,1 +1,20 @@
-//! Placeholder.
+//! msgr2.1: frames, the handshake, sessions. Bytes in, messages out.
+//!
+//! Authority: Ceph's `msg/async/ProtocolV2.cc`, `frames_v2.h` (16.2); byte facts in
+//! `shared/protocol/handshake.md`. Invariants: pure; nothing is allocated for a length that the peer
+//! merely claims; this crate decodes no message.
+
+mod connection;
+mod control;
+mod crypto;
+mod frame;
+mod handshake;
+mod lossless;
+mod rope;
+
+pub use connection::{CloseReason, Config, ConnEvent, Connection, Cx, Established, Output, Role};
+pub use frame::{FrameError, Tag};
+pub use lossless::{InSessions, OutSession, Resume};
+
+#[cfg(test)]
+mod tests;

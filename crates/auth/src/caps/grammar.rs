@@ -18,7 +18,7 @@ pub(super) fn grants(text: &str) -> Result<Vec<Vec<String>>, CapsError> {
     let mut grant = Vec::new();
     let mut word = String::new();
     let mut quote = None;
-    let mut end_word = |word: &mut String, grant: &mut Vec<String>| {
+    let end_word = |word: &mut String, grant: &mut Vec<String>| {
         if !word.is_empty() {
             grant.push(std::mem::take(word));
         }

@@ -1,0 +1,335 @@
+//! One connection as a machine: bytes and messages in, bytes and messages out.
+
+use std::net::SocketAddr;
+
+use auth::{Authority, ClientAuth, CryptoKey, Identity, ServerAuth, TicketKeeper};
+use bytes::Bytes;
+use codec::{Decode, Encode, Features};
+use messages::RawMessage;
+use rand::RngCore;
+use thiserror::Error;
+use types::{EntityAddr, EntityAddrVec, EntityType, UTime};
+
+use crate::{
+    control::{HEADER_FLAGS, Header, Keepalive},
+    frame::{Frame, FrameError, FrameReader, FrameWriter, Tag},
+    lossless::{InSessions, Resume},
+};
+
+/// What a daemon says of itself on all its connections.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What it is.
+    pub entity_type: EntityType,
+    /// Where it listens.
+    pub addrs: EntityAddrVec,
+    /// OSD id or monitor rank; its global id as a client.
+    pub gid: i64,
+    /// `CEPH_AUTH_*` methods accepted, and used when dialing, best first.
+    pub methods: Vec<u32>,
+    /// `CEPH_CON_MODE_*` allowed, and asked for when dialing, best first.
+    pub modes: Vec<u32>,
+}
+
+/// Features announced: what a Pacific daemon announces.
+pub(crate) const FEATURES_SUPPORTED: u64 = Features::PACIFIC.0;
+/// Features demanded: `MSG_ADDR2`. Everything else that we rely on, all clients since Nautilus have.
+pub(crate) const FEATURES_REQUIRED: u64 = Features::MSG_ADDR2;
+
+/// Why a connection ends.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CloseReason {
+    /// The peer's bytes are no frame.
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+    /// The peer does not speak msgr2.
+    #[error("not a msgr2 peer")]
+    Banner,
+    /// A frame came that does not belong here, or makes no sense.
+    #[error("unexpected or malformed frame, tag {0}")]
+    Protocol(u8),
+    /// The peer is not who it claims to be, or we are not to it.
+    #[error("authentication failed: {0}")]
+    Auth(#[from] auth::AuthError),
+    /// The signature over the handshake is wrong: somebody changed it on the way.
+    #[error("the handshake's signature is wrong")]
+    Signature,
+    /// The peer lacks features, or demands some.
+    #[error("features are missing: {0:#x}")]
+    Features(u64),
+    /// It dialed somebody else.
+    #[error("the peer meant another address")]
+    WrongAddress,
+}
+
+/// Who is there, after the handshake.
+#[derive(Clone, Debug)]
+pub struct Established {
+    /// As authentication proved; for a dialer, what the peer says it is.
+    pub identity: Identity,
+    /// What kind of entity it is.
+    pub entity_type: EntityType,
+    /// Its address: for a client with its nonce, as blocklists name it.
+    pub addr: EntityAddr,
+    /// Features of both.
+    pub features: u64,
+    /// For the dialer of a lossless session: what the acceptor has received, and its cookie.
+    pub resumed: Option<(u64, u64)>,
+}
+
+/// What the owner of a connection learns.
+#[derive(Debug)]
+pub enum ConnEvent {
+    /// The handshake is over.
+    Established(Box<Established>),
+    /// A message.
+    Message(RawMessage),
+    /// The peer has everything up to this number.
+    Acked(u64),
+    /// The acceptor of a lossless session does not know it: begin a new one.
+    SessionReset,
+}
+
+/// What a call of a connection brings.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// To send, in order.
+    pub bytes: Vec<Bytes>,
+    /// To learn, in order.
+    pub events: Vec<ConnEvent>,
+}
+
+/// What a connection may use during a call.
+pub struct Cx<'a> {
+    /// Wall clock.
+    pub wall: UTime,
+    /// Challenges and nonces.
+    pub rng: &'a mut dyn RngCore,
+    /// Of the own daemon; asked when others dial.
+    pub authority: &'a mut dyn Authority,
+    /// The own tickets; used when dialing with cephx.
+    pub keeper: Option<&'a mut TicketKeeper>,
+    /// Receiving sides of lossless sessions.
+    pub sessions: &'a mut InSessions,
+}
+
+/// Which end this is.
+#[derive(Clone, Debug)]
+pub enum Role {
+    /// Somebody dialed us.
+    Acceptor {
+        /// The dialer's socket.
+        peer: SocketAddr,
+    },
+    /// We dial.
+    Dialer {
+        /// Whom, as the map says.
+        target: EntityAddr,
+        /// What it is.
+        service: EntityType,
+        /// For a session that outlives connections.
+        resume: Option<Resume>,
+    },
+}
+
+/// Where a handshake is. Names say what is awaited.
+#[derive(Debug)]
+pub(crate) enum State {
+    Banner,
+    Hello,
+    /// Acceptor: a request. Dialer: the answer to it.
+    Auth(AuthState),
+    Signature(Box<Identity>),
+    Ident(Box<Identity>),
+    Ready,
+}
+
+#[derive(Debug)]
+pub(crate) enum AuthState {
+    AcceptorStart,
+    Acceptor(ServerAuth),
+    Dialer(Option<ClientAuth>),
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    pub(crate) config: Config,
+    pub(crate) role: Role,
+    pub(crate) state: State,
+    pub(crate) reader: FrameReader,
+    pub(crate) writer: FrameWriter,
+    /// All that was received and sent until AUTH_DONE: what signatures cover.
+    pub(crate) received: Vec<u8>,
+    pub(crate) sent: Vec<u8>,
+    pub(crate) session_key: Option<CryptoKey>,
+    pub(crate) mode: u32,
+    pub(crate) peer_type: EntityType,
+    /// Our own address, as the peer sees it; what a dialer calls itself.
+    pub(crate) seen_as: EntityAddr,
+    /// Of a lossless session.
+    pub(crate) cookie: Option<u64>,
+    pub(crate) in_seq: u64,
+    pub(crate) out_seq: u64,
+    is_ack_due: bool,
+}
+
+impl Connection {
+    /// A connection whose transport is there. [`Connection::start`] is next.
+    pub fn new(config: Config, role: Role) -> Connection {
+        let peer_type = match &role {
+            Role::Dialer { service, .. } => *service,
+            Role::Acceptor { .. } => EntityType::default(),
+        };
+        Connection {
+            config,
+            role,
+            state: State::Banner,
+            reader: FrameReader::default(),
+            writer: FrameWriter::default(),
+            received: Vec::new(),
+            sent: Vec::new(),
+            session_key: None,
+            mode: auth::con_mode::CRC,
+            peer_type,
+            seen_as: EntityAddr::default(),
+            cookie: None,
+            in_seq: 0,
+            out_seq: 0,
+            is_ack_due: false,
+        }
+    }
+
+    /// Sends the banner.
+    pub fn start(&mut self, out: &mut Output) {
+        self.sent.extend_from_slice(crate::control::BANNER);
+        out.bytes.push(Bytes::from_static(crate::control::BANNER));
+    }
+
+    /// True when messages flow.
+    pub fn is_ready(&self) -> bool {
+        matches!(self.state, State::Ready)
+    }
+
+    /// Bytes that the frame under way still needs, 0 when unknown: receive them into one buffer.
+    pub fn bytes_wanted(&self) -> usize {
+        self.reader.bytes_wanted()
+    }
+
+    /// Takes received bytes. On an error the connection is to be closed; what is in `out` may still be sent.
+    pub fn receive(&mut self, bytes: Bytes, cx: &mut Cx<'_>, out: &mut Output) -> Result<(), CloseReason> {
+        self.reader.push(bytes);
+        if matches!(self.state, State::Banner) && !self.take_banner(out)? {
+            return Ok(());
+        }
+        loop {
+            let is_open = matches!(self.state, State::Hello | State::Auth(_));
+            let transcript = is_open.then_some(&mut self.received);
+            let Some(frame) = self.reader.next(transcript)? else { break };
+            if self.is_ready() {
+                self.on_frame(frame, cx, out)?;
+            } else {
+                self.on_handshake(frame, cx, out)?;
+            }
+        }
+        if self.is_ack_due {
+            self.is_ack_due = false;
+            self.control(Tag::ACK, &self.in_seq.to_le_bytes(), out);
+        }
+        Ok(())
+    }
+
+    /// Sends a message; only when [`Connection::is_ready`]. `seq` is the number of a lossless session's
+    /// message, none lets the connection count.
+    pub fn send(&mut self, raw: &RawMessage, seq: Option<u64>, out: &mut Output) {
+        self.out_seq = seq.unwrap_or(self.out_seq + 1);
+        let header = Header {
+            seq: self.out_seq,
+            tid: raw.tid,
+            kind: raw.kind,
+            priority: raw.priority,
+            version: raw.version,
+            ack_seq: self.in_seq,
+            flags: HEADER_FLAGS,
+            compat: raw.compat,
+            ..Header::default()
+        };
+        let header = header.to_bytes(Features::default());
+        if raw.data_more.is_empty() {
+            let data = std::slice::from_ref(&raw.data);
+            self.writer.frame(Tag::MESSAGE, &header, &raw.front, data, &mut out.bytes);
+        } else {
+            let mut data = Vec::with_capacity(raw.data_more.len() + 1);
+            if !raw.data.is_empty() {
+                data.push(raw.data.clone());
+            }
+            data.extend_from_slice(&raw.data_more);
+            self.writer.frame(Tag::MESSAGE, &header, &raw.front, &data, &mut out.bytes);
+        }
+    }
+
+    /// Asks the peer for a sign of life.
+    pub fn keepalive(&mut self, wall: UTime, out: &mut Output) {
+        self.control(Tag::KEEPALIVE2, &Keepalive { stamp: wall }.to_bytes(Features::default()), out);
+    }
+
+    pub(crate) fn control(&mut self, tag: Tag, payload: &[u8], out: &mut Output) {
+        let first = out.bytes.len();
+        self.writer.control(tag, payload, &mut out.bytes);
+        if matches!(self.state, State::Banner | State::Hello | State::Auth(_)) {
+            out.bytes[first..].iter().for_each(|piece| self.sent.extend_from_slice(piece));
+        }
+    }
+
+    fn on_frame(&mut self, frame: Frame, cx: &mut Cx<'_>, out: &mut Output) -> Result<(), CloseReason> {
+        let [first, front, middle, data] = frame.segments;
+        let malformed = CloseReason::Protocol(frame.tag.0);
+        match frame.tag {
+            Tag::MESSAGE => {
+                let header = Header::from_prefix(first).map_err(|_| malformed)?;
+                if header.ack_seq > 0 {
+                    out.events.push(ConnEvent::Acked(header.ack_seq));
+                }
+                if !self.accept_seq(header.seq, cx) {
+                    return Ok(());
+                }
+                out.events.push(ConnEvent::Message(RawMessage {
+                    kind: header.kind,
+                    version: header.version,
+                    compat: header.compat,
+                    priority: header.priority,
+                    tid: header.tid,
+                    front,
+                    middle,
+                    data,
+                    data_more: Vec::new(),
+                }));
+            }
+            Tag::KEEPALIVE2 => self.control(Tag::KEEPALIVE2_ACK, &first, out),
+            Tag::KEEPALIVE2_ACK => {}
+            Tag::ACK => {
+                let seq = u64::from_prefix(first).map_err(|_| malformed)?;
+                out.events.push(ConnEvent::Acked(seq));
+            }
+            _ => return Err(malformed),
+        }
+        Ok(())
+    }
+
+    /// Counts a message; false for one of a lossless session that came before.
+    fn accept_seq(&mut self, seq: u64, cx: &mut Cx<'_>) -> bool {
+        let is_acceptor = matches!(self.role, Role::Acceptor { .. });
+        match self.cookie {
+            Some(cookie) if is_acceptor => {
+                self.is_ack_due = true;
+                let is_new = cx.sessions.receive(cookie, seq);
+                self.in_seq = self.in_seq.max(seq);
+                is_new
+            }
+            _ => {
+                self.in_seq = seq;
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Sessions between OSDs that outlive their connections. Each OSD sends over connections that it
+//! opened itself and only receives over those that it accepted, so that nothing has to be resolved
+//! when two dial each other.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use messages::RawMessage;
+
+/// Messages kept for a peer that does not take them; then the session is given up.
+const UNACKED_MAX: usize = 100_000;
+
+/// What a dialer needs to go on with a session over a new connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resume {
+    /// Ours, drawn at random once per session.
+    pub client_cookie: u64,
+    /// The acceptor's; 0 before the first connection.
+    pub server_cookie: u64,
+    /// Counts the connections of the session.
+    pub connect_seq: u64,
+}
+
+/// The sending side of a session.
+#[derive(Debug, Default)]
+pub struct OutSession {
+    /// For the next connection.
+    pub resume: Resume,
+    sent: VecDeque<(u64, RawMessage)>,
+    next_seq: u64,
+}
+
+impl OutSession {
+    /// A session that has not connected; `cookie` is random and not 0.
+    pub fn new(cookie: u64) -> OutSession {
+        OutSession { resume: Resume { client_cookie: cookie, ..Resume::default() }, ..OutSession::default() }
+    }
+
+    /// Numbers a message and keeps it until it is acknowledged; the number goes on the wire. None when
+    /// too many wait: the peer is as good as dead.
+    pub fn push(&mut self, message: RawMessage) -> Option<u64> {
+        if self.sent.len() >= UNACKED_MAX {
+            return None;
+        }
+        self.next_seq += 1;
+        self.sent.push_back((self.next_seq, message));
+        Some(self.next_seq)
+    }
+
+    /// The peer has everything up to `seq`.
+    pub fn acked(&mut self, seq: u64) {
+        while self.sent.front().is_some_and(|(s, _)| *s <= seq) {
+            self.sent.pop_front();
+        }
+    }
+
+    /// The acceptor forgot the session: what was not acknowledged is renumbered from 1 on and sent in a
+    /// new one with this cookie. Its receiver has a new life, to which old messages mean nothing: they
+    /// are dropped.
+    pub fn reset(&mut self, cookie: u64) {
+        *self = OutSession::new(cookie);
+    }
+
+    /// What to send again over a new connection, after the peer said what it has.
+    pub fn unacked(&self) -> impl Iterator<Item = (u64, &RawMessage)> {
+        self.sent.iter().map(|(seq, message)| (*seq, message))
+    }
+
+    /// Messages kept.
+    pub fn unacked_count(&self) -> usize {
+        self.sent.len()
+    }
+}
+
+/// The receiving sides of all sessions of a daemon: by the sender's cookie, the last number received.
+#[derive(Debug, Default)]
+pub struct InSessions {
+    by_cookie: BTreeMap<u64, u64>,
+    order: VecDeque<u64>,
+}
+
+/// Sessions remembered; a cluster has far fewer OSDs.
+const SESSIONS_MAX: usize = 10_000;
+
+impl InSessions {
+    /// Starts a session.
+    pub(crate) fn open(&mut self, cookie: u64) {
+        if self.by_cookie.insert(cookie, 0).is_none() {
+            self.order.push_back(cookie);
+        }
+        if self.order.len() > SESSIONS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.by_cookie.remove(&oldest);
+        }
+    }
+
+    /// The last number received in a session that is known.
+    pub(crate) fn last(&self, cookie: u64) -> Option<u64> {
+        self.by_cookie.get(&cookie).copied()
+    }
+
+    /// Notes a message. False if it was received before.
+    pub(crate) fn receive(&mut self, cookie: u64, seq: u64) -> bool {
+        match self.by_cookie.get_mut(&cookie) {
+            Some(last) if seq <= *last => false,
+            Some(last) => {
+                *last = seq;
+                true
+            }
+            None => true,
+        }
+    }
+}

@@ -1,0 +1,304 @@
+use std::collections::BTreeMap;
+
+use auth::{Authority, CryptoKey, EntityAuth, RotatingSecrets, TicketKeeper, con_mode, method};
+use bytes::Bytes;
+use messages::RawMessage;
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, UTime};
+
+use crate::*;
+
+struct Keys {
+    service: EntityType,
+    entities: BTreeMap<EntityName, EntityAuth>,
+    secrets: BTreeMap<EntityType, RotatingSecrets>,
+}
+
+impl Authority for Keys {
+    fn service(&self) -> EntityType {
+        self.service
+    }
+    fn allows_none(&self) -> bool {
+        true
+    }
+    fn entity(&self, name: &EntityName) -> Option<EntityAuth> {
+        self.entities.get(name).cloned()
+    }
+    fn next_global_id(&mut self) -> u64 {
+        4_100
+    }
+    fn secrets(&self, service: EntityType) -> Option<&RotatingSecrets> {
+        self.secrets.get(&service)
+    }
+}
+
+const NOW: UTime = UTime { sec: 1_795_210_947, nsec: 0 };
+
+/// Two ends and the bytes between them.
+struct Pair {
+    rng: StdRng,
+    keys: Keys,
+    keeper: TicketKeeper,
+    sessions: InSessions,
+    dialer_sessions: InSessions,
+    ends: [Connection; 2],
+    seen: [Vec<ConnEvent>; 2],
+    wires: [Vec<u8>; 2],
+}
+
+fn server_addr() -> EntityAddr {
+    EntityAddr::parse("v2:127.0.0.1:6800/7").unwrap()
+}
+
+fn config(kind: EntityType, addr: Option<EntityAddr>, auth: u32, mode: u32) -> Config {
+    let addrs = EntityAddrVec(addr.into_iter().collect());
+    Config { entity_type: kind, addrs, gid: 1, methods: vec![auth], modes: vec![mode] }
+}
+
+impl Pair {
+    fn new(auth: u32, mode: u32, service: EntityType, seed: u64) -> Pair {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let name = EntityName::parse("osd.1").unwrap();
+        let key = CryptoKey::generate(NOW, &mut rng);
+        let mut secrets = BTreeMap::new();
+        for kind in [EntityType::AUTH, EntityType::MON, EntityType::OSD] {
+            let mut rotating = RotatingSecrets::default();
+            rotating.rotate(NOW, &mut rng);
+            secrets.insert(kind, rotating);
+        }
+        let caps = BTreeMap::from([("osd".to_owned(), "allow *".to_owned())]);
+        let entities = BTreeMap::from([(name.clone(), EntityAuth { key: key.clone(), caps })]);
+        let keys = Keys { service, entities, secrets };
+        let keeper = TicketKeeper::new(name, key);
+        let mut pair = Pair {
+            rng,
+            keys,
+            keeper,
+            sessions: InSessions::default(),
+            dialer_sessions: InSessions::default(),
+            ends: [Pair::dialer(auth, mode, service, None), Pair::acceptor(service, auth, mode)],
+            seen: Default::default(),
+            wires: Default::default(),
+        };
+        pair.begin();
+        pair
+    }
+
+    fn dialer(auth: u32, mode: u32, service: EntityType, resume: Option<Resume>) -> Connection {
+        let role = Role::Dialer { target: server_addr(), service, resume };
+        Connection::new(config(EntityType::OSD, None, auth, mode), role)
+    }
+
+    fn acceptor(service: EntityType, auth: u32, mode: u32) -> Connection {
+        let peer = "127.0.0.1:50000".parse().unwrap();
+        Connection::new(config(service, Some(server_addr()), auth, mode), Role::Acceptor { peer })
+    }
+
+    fn begin(&mut self) {
+        for side in 0..2 {
+            let mut out = Output::default();
+            self.ends[side].start(&mut out);
+            self.post(side, out);
+        }
+    }
+
+    fn post(&mut self, side: usize, out: Output) {
+        out.bytes.iter().for_each(|b| self.wires[1 - side].extend_from_slice(b));
+        self.seen[side].extend(out.events);
+    }
+
+    /// Moves bytes in random chunks until nothing is on the wires.
+    fn run(&mut self) -> Result<(), CloseReason> {
+        while let Some(side) = (0..2).find(|s| !self.wires[*s].is_empty()) {
+            let count = self.rng.random_range(1..=self.wires[side].len().min(50));
+            let chunk: Vec<u8> = self.wires[side].drain(..count).collect();
+            let mut out = Output::default();
+            let sessions = if side == 1 { &mut self.sessions } else { &mut self.dialer_sessions };
+            let mut cx = Cx {
+                wall: NOW,
+                rng: &mut self.rng,
+                authority: &mut self.keys,
+                keeper: (side == 0).then_some(&mut self.keeper),
+                sessions,
+            };
+            let result = self.ends[side].receive(Bytes::from(chunk), &mut cx, &mut out);
+            self.post(side, out);
+            result?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, side: usize, raw: &RawMessage, seq: Option<u64>) {
+        let mut out = Output::default();
+        self.ends[side].send(raw, seq, &mut out);
+        self.post(side, out);
+    }
+
+    fn messages(&mut self, side: usize) -> Vec<RawMessage> {
+        let events = std::mem::take(&mut self.seen[side]);
+        events
+            .into_iter()
+            .filter_map(|e| if let ConnEvent::Message(m) = e { Some(m) } else { None })
+            .collect()
+    }
+}
+
+fn message(bytes: usize) -> RawMessage {
+    let data: Vec<u8> = (0..bytes).map(|n| (n * 7) as u8).collect();
+    RawMessage {
+        kind: 42,
+        version: 8,
+        compat: 3,
+        priority: 63,
+        tid: 9,
+        front: Bytes::from_static(b"front"),
+        data: Bytes::from(data),
+        ..RawMessage::default()
+    }
+}
+
+#[test]
+fn messages_cross_in_every_mode() {
+    for (auth, mode) in
+        [(method::NONE, con_mode::CRC), (method::CEPHX, con_mode::CRC), (method::CEPHX, con_mode::SECURE)]
+    {
+        let mut pair = Pair::new(auth, mode, EntityType::MON, 3);
+        pair.run().unwrap();
+        assert!(pair.ends.iter().all(Connection::is_ready));
+        for bytes in [0, 1, 47, 48, 4096, 100_000] {
+            let mut raw = message(bytes);
+            pair.send(0, &raw, None);
+            raw.data_more = vec![raw.data.clone(), Bytes::from_static(b"more")];
+            pair.send(1, &raw, None);
+            pair.send(0, &RawMessage { kind: 5, ..RawMessage::default() }, None);
+            pair.run().unwrap();
+            let got = pair.messages(1);
+            assert_eq!((got.len(), &got[0]), (2, &message(bytes)));
+            let whole = [&raw.data[..], &raw.data, b"more"].concat();
+            assert_eq!(pair.messages(0)[0].data, whole);
+        }
+    }
+}
+
+#[test]
+fn an_osd_session_goes_on_over_a_new_connection() {
+    let mut pair = Pair::new(method::CEPHX, con_mode::CRC, EntityType::MON, 5);
+    pair.run().unwrap();
+    pair.keys.service = EntityType::OSD;
+    let mut session = OutSession::new(77);
+    let mut delivered = Vec::new();
+    for round in 0..20u64 {
+        let resume = Some(session.resume);
+        pair.ends = [
+            Pair::dialer(method::CEPHX, con_mode::CRC, EntityType::OSD, resume),
+            Pair::acceptor(EntityType::OSD, method::CEPHX, con_mode::CRC),
+        ];
+        pair.wires = Default::default();
+        pair.seen = Default::default();
+        pair.begin();
+        pair.run().unwrap();
+        for event in std::mem::take(&mut pair.seen[0]) {
+            let ConnEvent::Established(end) = event else { continue };
+            let (last, cookie) = end.resumed.unwrap();
+            session.acked(last);
+            session.resume.server_cookie = cookie;
+            session.resume.connect_seq += 1;
+        }
+        for tid in [round * 2, round * 2 + 1] {
+            session.push(RawMessage { tid, ..message(10) }).unwrap();
+        }
+        let again: Vec<(u64, RawMessage)> = session.unacked().map(|(s, m)| (s, m.clone())).collect();
+        again.iter().for_each(|(seq, raw)| pair.send(0, raw, Some(*seq)));
+        // The connection is cut somewhere on the way.
+        let kept = pair.rng.random_range(0..=pair.wires[1].len());
+        pair.wires[1].truncate(kept);
+        pair.run().unwrap();
+        delivered.extend(pair.messages(1).iter().map(|m| m.tid));
+        for event in std::mem::take(&mut pair.seen[0]) {
+            if let ConnEvent::Acked(seq) = event {
+                session.acked(seq);
+            }
+        }
+    }
+    assert!(delivered.len() > 10, "{delivered:?}");
+    assert_eq!(delivered, (0..delivered.len() as u64).collect::<Vec<_>>(), "in order, once each");
+}
+
+#[test]
+fn damage_closes_the_connection() {
+    for at in [30, 60, 100, 200] {
+        let mut pair = Pair::new(method::CEPHX, con_mode::CRC, EntityType::MON, 9);
+        // Past the banners, one byte of the client's stream changes.
+        let mut passed = 0;
+        let failed = loop {
+            let Some(side) = (0..2).find(|s| !pair.wires[*s].is_empty()) else {
+                break pair.ends[1].is_ready().then_some(());
+            };
+            if side == 1 {
+                for byte in &mut pair.wires[1] {
+                    if passed == at {
+                        *byte ^= 0x10;
+                    }
+                    passed += 1;
+                }
+            }
+            if pair.run_once(side).is_err() {
+                break None;
+            }
+        };
+        assert!(failed.is_none(), "byte {at}");
+    }
+}
+
+impl Pair {
+    fn run_once(&mut self, side: usize) -> Result<(), CloseReason> {
+        let chunk = std::mem::take(&mut self.wires[side]);
+        let mut out = Output::default();
+        let mut cx = Cx {
+            wall: NOW,
+            rng: &mut self.rng,
+            authority: &mut self.keys,
+            keeper: (side == 0).then_some(&mut self.keeper),
+            sessions: &mut self.sessions,
+        };
+        let result = self.ends[side].receive(Bytes::from(chunk), &mut cx, &mut out);
+        self.post(side, out);
+        result
+    }
+}
+
+#[test]
+fn strangers_are_turned_away() {
+    let feed = |bytes: &[u8]| {
+        let mut pair = Pair::new(method::CEPHX, con_mode::CRC, EntityType::MON, 1);
+        pair.wires = [Vec::new(), bytes.to_vec()];
+        pair.run_once(1)
+    };
+    assert_eq!(feed(b"GET / HTTP/1.1\r\nHost: example\r\n\r\n"), Err(CloseReason::Banner));
+    let banner = crate::control::BANNER.to_vec();
+    assert_eq!(feed(&[&banner[..], &[0xff; 64]].concat()), Err(CloseReason::Frame(FrameError::Crc)));
+    // A preamble that is right but for the length that it claims.
+    let mut preamble = [0u8; 32];
+    preamble[0] = 1;
+    preamble[1] = 1;
+    preamble[2..6].copy_from_slice(&u32::MAX.to_le_bytes());
+    let crc = codec::crc32c(0, &preamble[..28]);
+    preamble[28..].copy_from_slice(&crc.to_le_bytes());
+    let too_long = Err(CloseReason::Frame(FrameError::TooLong { bytes: u32::MAX }));
+    assert_eq!(feed(&[&banner[..], &preamble].concat()), too_long);
+    let mut rng = StdRng::seed_from_u64(4);
+    for _ in 0..200 {
+        let noise: Vec<u8> = (0..rng.random_range(1..300)).map(|_| rng.random()).collect();
+        let _ = feed(&[&banner[..], &noise].concat());
+    }
+}
+
+#[test]
+fn auth_none_is_refused_where_cephx_is_asked_for() {
+    let mut pair = Pair::new(method::CEPHX, con_mode::CRC, EntityType::MON, 2);
+    pair.ends[0] = Pair::dialer(method::NONE, con_mode::CRC, EntityType::MON, None);
+    pair.wires = Default::default();
+    pair.begin();
+    assert!(pair.run().is_err());
+    assert!(!pair.ends[1].is_ready());
+}
