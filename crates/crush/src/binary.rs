@@ -9,7 +9,11 @@ use crate::map::{Bucket, BucketAlg, ChooseArg, CrushMap, Rule, Step, Tunables};
 const MAGIC: u32 = 0x0001_0000;
 
 /// More buckets, rules or items than any cluster has: a damaged map must not cost memory.
-const SLOTS_MAX: usize = 1 << 20;
+pub(crate) const SLOTS_MAX: usize = 1 << 20;
+
+/// Levels of buckets. Ceph's own limit is 10 (`CRUSH_MAX_DEPTH`), with 12 types by default; beyond this
+/// is damage, and the check for cycles would take a pass per level.
+const DEPTH_MAX: usize = 64;
 
 impl Encode for CrushMap {
     fn encode(&self, out: &mut Vec<u8>, f: Features) {
@@ -249,21 +253,23 @@ fn check_shape(map: &CrushMap) -> Result<(), DecodeError> {
             return Err(invalid("crush weight set", u64::from(*slot)));
         }
     }
-    if has_cycle(map) { Err(invalid("crush bucket that holds itself", 0)) } else { Ok(()) }
+    if is_too_deep(map) { Err(invalid("crush hierarchy's depth", 0)) } else { Ok(()) }
 }
 
-/// Takes away buckets whose children are all gone; what stays lies on a cycle or above one.
-fn has_cycle(map: &CrushMap) -> bool {
+/// Takes away buckets whose children are all gone, level by level; what stays after [`DEPTH_MAX`] levels
+/// lies on a cycle, above one, or too high.
+fn is_too_deep(map: &CrushMap) -> bool {
     let mut open: BTreeMap<i32, Vec<i32>> =
         map.all_buckets().map(|b| (b.id, b.items.iter().copied().filter(|i| *i < 0).collect())).collect();
-    loop {
+    for _ in 0..DEPTH_MAX {
         let done: Vec<i32> =
             open.iter().filter(|(_, c)| c.iter().all(|i| !open.contains_key(i))).map(|(id, _)| *id).collect();
         if done.is_empty() {
-            return !open.is_empty();
+            break;
         }
         done.iter().for_each(|id| {
             open.remove(id);
         });
     }
+    !open.is_empty()
 }

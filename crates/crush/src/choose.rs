@@ -36,7 +36,7 @@ pub(crate) fn permuted(bucket: &Bucket, x: u32, r: u32) -> i32 {
 fn list(bucket: &Bucket, item_weights: &[u32], sum_weights: &[u32], x: u32, r: u32) -> i32 {
     for (at, item) in bucket.items.iter().enumerate().rev() {
         let draw = u64::from(crush_hash32_4(x, *item as u32, r, bucket.id as u32) & 0xffff);
-        if draw * u64::from(sum_weights[at]) >> 16 < u64::from(item_weights[at]) {
+        if (draw * u64::from(sum_weights[at])) >> 16 < u64::from(item_weights[at]) {
             return *item;
         }
     }
@@ -49,7 +49,7 @@ fn tree(bucket: &Bucket, node_weights: &[u32], x: u32, r: u32) -> i32 {
     let mut node = node_weights.len() >> 1;
     while node & 1 == 0 && node > 0 {
         let hash = crush_hash32_4(x, node as u32, r, bucket.id as u32);
-        let draw = u64::from(hash) * u64::from(weight(node)) >> 32;
+        let draw = (u64::from(hash) * u64::from(weight(node))) >> 32;
         let half = 1usize << (node.trailing_zeros() - 1);
         node = if draw < u64::from(weight(node - half)) { node - half } else { node + half };
     }

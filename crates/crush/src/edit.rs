@@ -1,11 +1,14 @@
 //! Changes to a map as the monitor makes them; weights follow up to the root, shadows of device
 //! classes are rebuilt.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
-use crate::map::{Bucket, BucketAlg, CrushMap, Rule, Step, slot, step};
+use crate::{
+    binary::SLOTS_MAX,
+    map::{Bucket, BucketAlg, CrushMap, Rule, Step, slot, step},
+};
 
 /// Why a change was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -29,6 +32,12 @@ pub enum EditError {
     /// A name may hold letters, digits, `-`, `_` and `.` only.
     #[error("{0} is not a valid name")]
     BadName(String),
+    /// A location names a bucket by another type than it has.
+    #[error("{0} is of another type")]
+    WrongType(String),
+    /// A device's id is negative or larger than any map has.
+    #[error("osd.{0} is not a valid device")]
+    BadDevice(i32),
 }
 
 /// Ceph's types, by number.
@@ -97,16 +106,32 @@ impl CrushMap {
         weight: u32,
         location: &[(String, String)],
     ) -> Result<(), EditError> {
-        self.max_devices = self.max_devices.max(device + 1);
-        self.names.insert(device, name.to_owned());
-        self.place(device, weight, location)
+        if !usize::try_from(device).is_ok_and(|device| device < SLOTS_MAX) {
+            return Err(EditError::BadDevice(device));
+        }
+        self.whole_or_nothing(|map| {
+            map.max_devices = map.max_devices.max(device + 1);
+            map.names.insert(device, name.to_owned());
+            map.place(device, weight, location)
+        })
+    }
+
+    /// A refused change leaves the map as it was.
+    fn whole_or_nothing(
+        &mut self,
+        change: impl FnOnce(&mut CrushMap) -> Result<(), EditError>,
+    ) -> Result<(), EditError> {
+        let mut changed = self.clone();
+        change(&mut changed)?;
+        *self = changed;
+        Ok(())
     }
 
     /// Moves a device or a bucket, with all below it, to `location`.
     pub fn move_item(&mut self, name: &str, location: &[(String, String)]) -> Result<(), EditError> {
         let id = self.find(name)?;
         let weight = self.item_weight(id).or_else(|| self.bucket(id).map(|b| b.weight)).unwrap_or(0);
-        self.place(id, weight, location)
+        self.whole_or_nothing(|map| map.place(id, weight, location))
     }
 
     fn place(&mut self, id: i32, weight: u32, location: &[(String, String)]) -> Result<(), EditError> {
@@ -121,7 +146,12 @@ impl CrushMap {
         let mut child_weight = weight;
         for (kind, name) in wanted {
             let (bucket, is_new) = match self.id_of(name) {
-                Some(found) if found < 0 => (found, false),
+                Some(found) if found < 0 => {
+                    if self.bucket(found).is_none_or(|b| i32::from(b.kind) != kind) {
+                        return Err(EditError::WrongType(name.to_owned()));
+                    }
+                    (found, false)
+                }
                 Some(_) => return Err(EditError::Exists(name.to_owned())),
                 None => {
                     self.check_new_name(name)?;
@@ -149,13 +179,19 @@ impl CrushMap {
 
     /// True when `id` is `top` or below it.
     fn is_below(&self, id: i32, top: i32) -> bool {
-        id == top || self.bucket(top).is_some_and(|b| b.items.iter().any(|item| self.is_below(id, *item)))
+        let mut is_found = false;
+        self.walk(top, |item| is_found |= item == id);
+        is_found
     }
 
     fn attach(&mut self, parent: i32, item: i32, weight: u32) {
         if let Some(bucket) = self.bucket_mut(parent) {
             bucket.items.push(item);
             bucket.push_weight(weight);
+        }
+        self.weight_sets_push(parent, item, weight);
+        if let Some(at) = self.bucket(parent).map(|b| b.items.len() - 1).filter(|_| item < 0) {
+            self.weight_sets_sum_up(parent, at, item);
         }
         self.reweigh_up(parent);
     }
@@ -167,6 +203,7 @@ impl CrushMap {
         {
             bucket.straw2_weights().remove(at);
             bucket.items.remove(at);
+            self.weight_sets_remove(parent, at);
         }
         self.reweigh_up(parent);
     }
@@ -175,7 +212,12 @@ impl CrushMap {
         if let Some(bucket) = self.bucket_mut(parent)
             && let Some(at) = bucket.items.iter().position(|i| *i == item)
         {
+            let is_changed = bucket.item_weight(at) != weight;
             bucket.set_weight(at, weight);
+            // A set may weigh a device otherwise on purpose: only a real change overrides it.
+            if is_changed && item >= 0 {
+                self.weight_sets_assign(parent, at, weight);
+            }
         }
         self.reweigh_up(parent);
     }
@@ -192,6 +234,7 @@ impl CrushMap {
                 && let Some(place) = above.items.iter().position(|i| *i == at)
             {
                 above.set_weight(place, sum);
+                self.weight_sets_sum_up(parent, place, at);
             }
             at = parent;
         }
@@ -213,10 +256,17 @@ impl CrushMap {
 
     /// Devices at or below `id`.
     pub fn devices_below(&self, id: i32, out: &mut Vec<i32>) {
-        if id >= 0 {
-            out.push(id);
-        } else if let Some(bucket) = self.bucket(id) {
-            bucket.items.iter().for_each(|item| self.devices_below(*item, out));
+        self.walk(id, |item| out.extend((item >= 0).then_some(item)));
+    }
+
+    /// Visits `top` and all below it, once each even if linked more than once, parents first.
+    fn walk(&self, top: i32, mut visit: impl FnMut(i32)) {
+        let (mut open, mut seen) = (vec![top], BTreeSet::new());
+        while let Some(id) = open.pop() {
+            if seen.insert(id) {
+                visit(id);
+                open.extend(self.bucket(id).iter().flat_map(|b| b.items.iter().rev()));
+            }
         }
     }
 
@@ -233,6 +283,7 @@ impl CrushMap {
         self.detach(id);
         self.names.remove(&id);
         self.classes.remove(&id);
+        self.weight_sets_forget(id);
         if let Some(slot) = slot(id) {
             self.buckets[slot] = None;
         }
@@ -321,6 +372,7 @@ impl CrushMap {
         for id in stale.into_iter().filter(|id| !wanted.values().any(|shadow| shadow == id)) {
             self.names.remove(&id);
             self.classes.remove(&id);
+            self.weight_sets_forget(id);
             if let Some(slot) = slot(id) {
                 self.buckets[slot] = None;
             }
@@ -338,6 +390,10 @@ impl CrushMap {
         class: i32,
         wanted: &mut BTreeMap<(i32, i32), i32>,
     ) -> Option<(i32, u32)> {
+        // A bucket that two others hold has one shadow for both.
+        if let Some(shadow) = wanted.get(&(id, class)) {
+            return Some((*shadow, self.bucket(*shadow)?.weight));
+        }
         let original = self.bucket(id)?.clone();
         let mut items = Vec::new();
         for (at, item) in original.items.iter().enumerate() {
@@ -361,6 +417,7 @@ impl CrushMap {
             bucket.alg = BucketAlg::Straw2 { item_weights: items.iter().map(|(_, w)| *w).collect() };
             bucket.weight = weight;
         }
+        self.weight_sets_copy(id, shadow);
         wanted.insert((id, class), shadow);
         Some((shadow, weight))
     }

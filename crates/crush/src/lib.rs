@@ -12,6 +12,7 @@ mod hash;
 mod ln;
 mod map;
 mod mapper;
+mod weight_sets;
 
 pub use edit::EditError;
 pub use hash::{ceph_stable_mod, ceph_str_hash_rjenkins, crush_hash32_2, crush_hash32_3, crush_hash32_4};

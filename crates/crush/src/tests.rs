@@ -3,6 +3,9 @@ use codec::{Decode, Encode, Features};
 
 use crate::*;
 
+mod damage;
+mod stock;
+
 const CAPTURED: &[u8] = include_bytes!("../testdata/crush.bin");
 
 fn captured() -> CrushMap {
