@@ -28,6 +28,7 @@ mod m_watch_notify;
 mod osd_op;
 mod osd_to_mon;
 mod paxos_header;
+mod pg_peer;
 mod pool_stat;
 mod raw;
 mod table;
@@ -55,6 +56,10 @@ pub use m_watch_notify::{MWatchNotify, WatchOpcode};
 pub use osd_op::{OpCode, OpParams, OsdOp, op_flag};
 pub use osd_to_mon::{MOSDAlive, MOSDBoot, MOSDFailure, MOSDMarkMeDown, MOSDPGCreate, MPGStats};
 pub use paxos_header::PaxosHeader;
+pub use pg_peer::{
+    MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgLog, MPgNotify, MPgPull, MPgPush, MPgPushReply,
+    MPgQuery, pg_peer_target,
+};
 pub use pool_stat::{ObjectStatCollection, ObjectStatSum, PoolStat, StoreStatfs};
 pub use raw::RawMessage;
 pub use table::{Message, TABLE};

@@ -147,6 +147,26 @@ messages! {
     MOSDPGCreate = 0x8006, v 1/1, prio 127;
     /// OSD to OSD: heartbeat.
     MOSDPing = 0x8007, v 1/1, prio 196;
+    /// Primary to replica: make this change.
+    MOSDRepOp = 0x8010, v 1/1, prio 127;
+    /// Replica to primary: it is durable.
+    MOSDRepOpReply = 0x8011, v 1/1, prio 196;
+    /// Primary to copy: what are you, what is your log?
+    MPgQuery = 0x8012, v 1/1, prio 127;
+    /// Copy to primary: here I am.
+    MPgNotify = 0x8013, v 1/1, prio 127;
+    /// A log, asked for or to activate by.
+    MPgLog = 0x8014, v 1/1, prio 127;
+    /// Replica to primary: active.
+    MPgActivated = 0x8015, v 1/1, prio 127;
+    /// Primary to copy: I lack this object.
+    MPgPull = 0x8016, v 1/1, prio 63;
+    /// A whole object.
+    MPgPush = 0x8017, v 1/1, prio 63;
+    /// It is durable.
+    MPgPushReply = 0x8018, v 1/1, prio 63;
+    /// Primary to copies: the past is settled.
+    MPgClean = 0x8019, v 1/1, prio 63;
 }
 
 /// Encodes a `Codec` struct as a message that has a front only.

@@ -11,6 +11,7 @@ mod interval_set;
 mod monmap;
 mod name;
 mod osdmap;
+mod pg_log;
 mod pg_stat;
 mod snap_context;
 mod time;
@@ -25,10 +26,12 @@ pub use interval_set::IntervalSet;
 pub use monmap::{MonFeatures, MonInfo, MonMap};
 pub use name::{EntityName, EntityNum, EntityType};
 pub use osdmap::{
-    ApplyError, AutoscaleMode, ErasureCodeProfiles, HitSetParams, Incremental, MapFlags, OSD_COUNT_MAX,
-    OsdInfo, OsdMap, OsdState, OsdXInfo, PRIMARY_AFFINITY_DEFAULT, PgMergeMeta, PgPool, PoolFlags,
-    PoolOptKey, PoolOptKind, PoolOptValue, PoolOpts, PoolSnapInfo, PoolType, Release, UpActing, WEIGHT_IN,
+    ApplyError, AutoscaleMode, CrushBlob, ErasureCodeProfiles, HitSetParams, Incremental, MapFlags,
+    OSD_COUNT_MAX, OsdInfo, OsdMap, OsdState, OsdXInfo, PRIMARY_AFFINITY_DEFAULT, PgMergeMeta, PgPool,
+    PoolFlags, PoolOptKey, PoolOptKind, PoolOptValue, PoolOpts, PoolSnapInfo, PoolType, Release, UpActing,
+    WEIGHT_IN,
 };
+pub use pg_log::{EncodedTransaction, LogEntry, Missing, ObjectVersions, PgInfo, PgInterval};
 pub use pg_stat::{OsdStat, PgStat, PgStatSum, PgState};
 pub use snap_context::SnapContext;
 pub use time::{Instant, UTime};

@@ -25,7 +25,10 @@ fn check_dump(map: &OsdMap, dump: &str) -> usize {
         let (up, up_primary) = set(up);
         let (acting, acting_primary) = set(acting);
         let expected = UpActing { up, up_primary, acting, acting_primary };
+        let existing: Vec<OsdId> = map.pg_to_raw_osds(pg).into_iter().filter(|o| map.exists(*o)).collect();
+        assert_eq!(existing, set(raw).0.into_iter().filter(|o| map.exists(*o)).collect::<Vec<_>>(), "{line}");
         assert_eq!(map.up_acting_of_raw(pg, &set(raw).0), expected, "{line}");
+        assert_eq!(map.pg_to_up_acting(pg), expected, "{line}");
         count += 1;
     }
     count

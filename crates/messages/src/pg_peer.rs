@@ -1,0 +1,253 @@
+//! What the copies of a PG say to each other. Names follow the Ceph messages of the same part,
+//! encodings are ours.
+
+use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
+use types::{
+    EVersion, Epoch, HObject, LogEntry, Missing, ObjectVersions, PgId, PgInfo, PgInterval, Transaction,
+};
+
+use crate::{
+    RawMessage,
+    table::{Body, front_only},
+};
+
+/// A change to be made durable: from the primary to each replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MOSDRepOp {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// The newest version of `log`; the answer names it.
+    pub version: EVersion,
+    /// Log entries of the change.
+    pub log: Vec<LogEntry>,
+    /// Log entries up to here may go.
+    pub trim_to: EVersion,
+    /// The change.
+    pub txn: Transaction,
+}
+
+#[derive(Codec)]
+struct RepOpFront {
+    pgid: PgId,
+    epoch: Epoch,
+    version: EVersion,
+    log: Vec<LogEntry>,
+    trim_to: EVersion,
+}
+
+/// Appends a transaction: metadata to the front, payload to the data segment.
+fn encode_txn(txn: &Transaction, front: &mut Vec<u8>, raw: &mut RawMessage) {
+    txn.encode_split(front, &mut raw.data_more);
+}
+
+fn decode_txn(front: &mut Reader, raw: &RawMessage) -> Result<Transaction, DecodeError> {
+    Transaction::decode_split(front, &mut Reader::new(raw.data.clone()))
+}
+
+impl Body for MOSDRepOp {
+    fn encode_body(&self, raw: &mut RawMessage) {
+        let front = RepOpFront {
+            pgid: self.pgid,
+            epoch: self.epoch,
+            version: self.version,
+            log: self.log.clone(),
+            trim_to: self.trim_to,
+        };
+        let mut out = Vec::with_capacity(512);
+        front.encode(&mut out, Features::PACIFIC);
+        encode_txn(&self.txn, &mut out, raw);
+        raw.front = out.into();
+    }
+
+    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(raw.front.clone());
+        let RepOpFront { pgid, epoch, version, log, trim_to } = RepOpFront::decode(&mut reader)?;
+        Ok(MOSDRepOp { pgid, epoch, version, log, trim_to, txn: decode_txn(&mut reader, raw)? })
+    }
+}
+
+/// The change is durable.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MOSDRepOpReply {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// Which.
+    pub version: EVersion,
+}
+front_only!(MOSDRepOpReply);
+
+/// The primary asks for a copy's info, or for its log.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MPgQuery {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// The epoch in which the PG was made.
+    pub created: Epoch,
+    /// True to ask for the log.
+    pub wants_log: bool,
+    /// For the log: what the primary has.
+    pub since: EVersion,
+}
+front_only!(MPgQuery);
+
+/// A copy tells the primary that it exists.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MPgNotify {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// Where it is.
+    pub info: PgInfo,
+    /// What it knows of the past.
+    pub intervals: Vec<PgInterval>,
+}
+front_only!(MPgNotify);
+
+/// A log: the best copy's, for the primary, or the primary's, by which replicas activate.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MPgLog {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// The sender's info.
+    pub info: PgInfo,
+    /// Entries, ascending, up to `info.last_update`.
+    pub entries: Vec<LogEntry>,
+    /// All objects with their versions, where the log does not reach the receiver.
+    pub objects: Option<ObjectVersions>,
+    /// What the sender itself lacks.
+    pub missing: Missing,
+    /// True from the primary: take this as yours and activate.
+    pub is_activation: bool,
+    /// The past, as the sender knows it.
+    pub intervals: Vec<PgInterval>,
+}
+front_only!(MPgLog);
+
+/// A replica is active.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MPgActivated {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// What it lacks.
+    pub missing: Missing,
+}
+front_only!(MPgActivated);
+
+/// The primary asks for an object that it lacks.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MPgPull {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// The object.
+    pub object: HObject,
+    /// The version needed.
+    pub version: EVersion,
+}
+front_only!(MPgPull);
+
+/// A whole object, for a copy that lacks it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MPgPush {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// The object.
+    pub object: HObject,
+    /// Its version; zero if the sender does not have it.
+    pub version: EVersion,
+    /// What makes it.
+    pub txn: Transaction,
+}
+
+#[derive(Codec)]
+struct PushFront {
+    pgid: PgId,
+    epoch: Epoch,
+    object: HObject,
+    version: EVersion,
+}
+
+impl Body for MPgPush {
+    fn encode_body(&self, raw: &mut RawMessage) {
+        let front = PushFront {
+            pgid: self.pgid,
+            epoch: self.epoch,
+            object: self.object.clone(),
+            version: self.version,
+        };
+        let mut out = Vec::new();
+        front.encode(&mut out, Features::PACIFIC);
+        encode_txn(&self.txn, &mut out, raw);
+        raw.front = out.into();
+    }
+
+    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(raw.front.clone());
+        let PushFront { pgid, epoch, object, version } = PushFront::decode(&mut reader)?;
+        Ok(MPgPush { pgid, epoch, object, version, txn: decode_txn(&mut reader, raw)? })
+    }
+}
+
+/// A pushed object is durable.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MPgPushReply {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// The object.
+    pub object: HObject,
+}
+front_only!(MPgPushReply);
+
+/// From the primary of a clean PG: the past is settled; a copy that is not needed any more goes.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MPgClean {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map, and the epoch in which it is clean.
+    pub epoch: Epoch,
+    /// True for a copy that is to be removed.
+    pub remove: bool,
+}
+front_only!(MPgClean);
+
+/// A message between copies of a PG: which one, and the sender's epoch.
+pub fn pg_peer_target(message: &crate::Message) -> Option<(PgId, Epoch)> {
+    use crate::Message as M;
+    Some(match message {
+        M::MOSDRepOp(m) => (m.pgid, m.epoch),
+        M::MOSDRepOpReply(m) => (m.pgid, m.epoch),
+        M::MPgQuery(m) => (m.pgid, m.epoch),
+        M::MPgNotify(m) => (m.pgid, m.epoch),
+        M::MPgLog(m) => (m.pgid, m.epoch),
+        M::MPgActivated(m) => (m.pgid, m.epoch),
+        M::MPgPull(m) => (m.pgid, m.epoch),
+        M::MPgPush(m) => (m.pgid, m.epoch),
+        M::MPgPushReply(m) => (m.pgid, m.epoch),
+        M::MPgClean(m) => (m.pgid, m.epoch),
+        _ => return None,
+    })
+}

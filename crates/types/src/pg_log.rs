@@ -1,0 +1,77 @@
+//! What OSDs keep and tell each other of a PG: its log, its info, its past. Encodings are ours.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use codec::Codec;
+
+use crate::{EVersion, Epoch, HObject, OsdId, ReqId, UTime};
+
+/// One change of one object (`pg_log_entry_t`).
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct LogEntry {
+    /// The change's version.
+    pub version: EVersion,
+    /// The object.
+    pub object: HObject,
+    /// The object's version before; zero if it did not exist.
+    pub prior_version: EVersion,
+    /// True when the object is gone after it.
+    pub is_delete: bool,
+    /// The request, default for changes that nobody asked for.
+    pub reqid: ReqId,
+    /// The object's version as users see it.
+    pub user_version: u64,
+    /// The request's result, for those who ask again.
+    pub result: i32,
+    /// When, by the client's clock.
+    pub mtime: UTime,
+}
+
+/// Where a copy of a PG is (`pg_info_t`).
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct PgInfo {
+    /// The newest change in its log.
+    pub last_update: EVersion,
+    /// The oldest change that its log reaches back to, exclusive.
+    pub log_tail: EVersion,
+    /// The last epoch in which this copy was part of an active PG.
+    pub last_epoch_started: Epoch,
+    /// The last epoch in which the PG was known clean.
+    pub last_epoch_clean: Epoch,
+    /// The epoch in which the PG was made.
+    pub created: Epoch,
+    /// The newest map that the copy has seen.
+    pub epoch: Epoch,
+    /// Objects that the log has and the copy lacks.
+    pub missing_count: u64,
+    /// Snapshots whose clones are trimmed.
+    pub purged_snaps: crate::IntervalSet,
+}
+
+/// A span of epochs in which the acting set did not change (`PastIntervals`).
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct PgInterval {
+    /// First epoch.
+    pub first: Epoch,
+    /// Last epoch.
+    pub last: Epoch,
+    /// Who acted.
+    pub acting: Vec<OsdId>,
+    /// Who led.
+    pub primary: OsdId,
+    /// True when it may have taken writes: enough members, and the map says that the primary lived.
+    pub maybe_went_rw: bool,
+}
+
+/// Objects that a copy lacks, with the versions that it needs (`pg_missing_t`).
+pub type Missing = BTreeMap<HObject, EVersion>;
+
+/// An object list for copies that the log does not reach.
+pub type ObjectVersions = Vec<(HObject, EVersion)>;
+
+/// A transaction on the wire: its metadata; payloads travel in the data segment.
+pub type EncodedTransaction = Bytes;
