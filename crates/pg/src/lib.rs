@@ -1,1 +1,21 @@
-//! Placeholder.
+//! One placement group as a machine: the order of ops, the log, peering, replication, recovery,
+//! watches.
+//!
+//! [`Pg::handle`] takes one event and appends effects; transactions go straight to the store it is
+//! handed. Invariants: no IO, no clock, no randomness; it knows no other PG and no connection.
+
+mod event;
+mod exec;
+mod interval;
+mod log;
+mod meta;
+mod ops;
+mod peering;
+mod pg;
+mod recovery;
+mod replica;
+mod stats;
+mod watch;
+
+pub use event::{Client, Ctx, Effect, Event};
+pub use pg::Pg;

@@ -1,0 +1,68 @@
+//! Which capability an operation needs.
+
+use classes::registry;
+use messages::{MOSDOp, OpCode};
+
+/// What an operation's ops do, as capabilities see it (`OpRequest`'s flags).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// Reads data or attributes.
+    pub(crate) read: bool,
+    /// Changes the object.
+    pub(crate) write: bool,
+    /// Calls a class method that reads.
+    pub(crate) class_read: bool,
+    /// Calls a class method that changes.
+    pub(crate) class_write: bool,
+}
+
+impl Need {
+    /// What `op` needs. A method that does not exist needs nothing: its execution refuses it.
+    pub(crate) fn of(op: &MOSDOp) -> Need {
+        let mut need = Need::default();
+        for step in &op.ops {
+            match step.code {
+                OpCode::CALL => {
+                    let (class_len, method_len) =
+                        (usize::from(step.params.u8_at(0)), usize::from(step.params.u8_at(1)));
+                    let class = step.data.get(..class_len).unwrap_or_default();
+                    let name = step.data.get(class_len..class_len + method_len).unwrap_or_default();
+                    if let Some(method) = registry::find(class, name) {
+                        need.class_read |= method.flags & classes::method::RD != 0;
+                        need.class_write |= method.is_write();
+                    }
+                }
+                OpCode::WATCH => need.read = true,
+                code => {
+                    need.read |= code.is_read();
+                    need.write |= code.is_write();
+                }
+            }
+        }
+        need
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use messages::{OpParams, OsdOp};
+
+    use super::*;
+
+    fn need(code: OpCode, class: &str, method: &str) -> Need {
+        let params = OpParams::from_parts(&[&[class.len() as u8, method.len() as u8]]);
+        let step = OsdOp { code, params, data: Bytes::from(format!("{class}{method}")), ..OsdOp::default() };
+        Need::of(&MOSDOp { ops: vec![step], ..MOSDOp::default() })
+    }
+
+    #[test]
+    fn methods_need_class_capabilities() {
+        let reads = Need { class_read: true, ..Need::default() };
+        assert_eq!(need(OpCode::CALL, "rbd", "get_size"), reads);
+        assert_eq!(need(OpCode::CALL, "rbd", "set_size"), Need { class_write: true, ..reads });
+        assert_eq!(need(OpCode::CALL, "no", "such"), Need::default());
+        assert_eq!(need(OpCode::READ, "", ""), Need { read: true, ..Need::default() });
+        assert_eq!(need(OpCode::WRITE, "", ""), Need { write: true, ..Need::default() });
+    }
+}

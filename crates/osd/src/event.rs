@@ -1,0 +1,82 @@
+//! What reaches an OSD and what it wants done.
+
+use auth::OsdCaps;
+use messages::Message;
+use types::{EntityAddr, EntityAddrVec, EntityName, GlobalId, OsdId, Token};
+
+/// A connection of this daemon; ids are never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId(pub u64);
+
+/// Who is at the other end of a connection, as its authentication proved.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// `client.admin`, `osd.3`, `mon.a`.
+    pub name: EntityName,
+    /// The global id of its ticket; 0 for daemons without one.
+    pub global_id: GlobalId,
+    /// Its address: what a blocklist names, with its nonce.
+    pub addr: EntityAddr,
+    /// What its ticket allows on OSDs.
+    pub caps: OsdCaps,
+    /// Message features that both ends have.
+    pub features: u64,
+}
+
+/// An input of the machine.
+#[derive(Debug)]
+pub enum Event {
+    /// The first event: the store is mounted, the daemon listens at these addresses.
+    Started {
+        /// Where clients reach it.
+        public_addrs: EntityAddrVec,
+        /// Where OSDs reach it.
+        cluster_addrs: EntityAddrVec,
+    },
+    /// The session with a monitor is there (again).
+    MonOpened,
+    /// The session with the monitor is lost; the daemon looks for another.
+    MonClosed,
+    /// The monitor says.
+    FromMon(Message),
+    /// A client or an OSD finished its handshake.
+    ConnOpened(ConnId, Box<Peer>),
+    /// Its connection is gone.
+    ConnClosed(ConnId),
+    /// A client or an OSD says; `tid` names the request.
+    Received(ConnId, u64, Message),
+    /// Nobody listens at the OSD's address.
+    OsdRefused(OsdId),
+    /// A store request finished.
+    Store(store::Completion),
+    /// A timer of [`Effect::SetTimer`] rang.
+    Timer(Token),
+    /// SIGTERM or Ctrl-C: stop in order.
+    Stop,
+}
+
+/// An output of the machine, carried out in order.
+#[derive(Debug)]
+pub enum Effect {
+    /// To the monitor in session; dropped without one.
+    SendMon(Message),
+    /// Answers or tells the peer of a connection.
+    Send(ConnId, u64, Message),
+    /// To an OSD, over a session that survives lost connections.
+    SendOsd {
+        /// Who.
+        osd: OsdId,
+        /// Its cluster addresses by the newest map.
+        addrs: EntityAddrVec,
+        /// What.
+        message: Message,
+    },
+    /// The OSD is down or has new addresses: drop its session and all that is queued.
+    ForgetOsd(OsdId),
+    /// Close a connection.
+    Close(ConnId),
+    /// Ring [`Event::Timer`] at this time; replaces a timer of the same token.
+    SetTimer(Token, types::Instant),
+    /// All is stopped in order: the store may be unmounted.
+    Stopped,
+}

@@ -1,0 +1,140 @@
+//! The OSD maps that this OSD keeps, in its store's own collection: full maps and the incrementals
+//! between them, an object each.
+
+use bytes::Bytes;
+use store::{Missing, ObjectStore};
+use types::{CollId, Epoch, HObject, Mutation, PoolId, SnapId, Transaction, TxnOp};
+
+/// Maps kept behind the newest one: PGs that were away walk through them.
+pub const EPOCHS_KEPT: u32 = 500;
+
+fn object(name: String) -> HObject {
+    HObject { oid: Bytes::from(name), pool: PoolId(-1), snap: SnapId::HEAD, ..HObject::default() }
+}
+
+fn full_object(epoch: Epoch) -> HObject {
+    object(format!("osdmap.{epoch}"))
+}
+
+fn incremental_object(epoch: Epoch) -> HObject {
+    object(format!("inc_osdmap.{epoch}"))
+}
+
+fn bounds_object() -> HObject {
+    object("osd_superblock".to_owned())
+}
+
+const OLDEST: &[u8] = b"oldest_map";
+const NEWEST: &[u8] = b"newest_map";
+
+/// Which maps are there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MapStore {
+    /// Oldest epoch kept; 0 for none.
+    pub oldest: Epoch,
+    /// Newest epoch kept; 0 for none.
+    pub newest: Epoch,
+}
+
+impl MapStore {
+    /// Reads the bounds. The objects are small and of the OSD's own collection, whose index is
+    /// loaded at mount.
+    pub fn load(store: &dyn ObjectStore) -> Result<MapStore, Missing> {
+        let read = |name: &[u8]| -> Result<Epoch, Missing> {
+            let value = store.omap_get(CollId::META, &bounds_object(), name)?;
+            let bytes = value.and_then(|v| v.first_chunk::<4>().copied()).unwrap_or_default();
+            Ok(Epoch(u32::from_le_bytes(bytes)))
+        };
+        Ok(MapStore { oldest: read(OLDEST)?, newest: read(NEWEST)? })
+    }
+
+    /// The encoded full map of `epoch`.
+    pub fn full(&self, store: &dyn ObjectStore, epoch: Epoch) -> Result<Option<Bytes>, Missing> {
+        store.omap_get(CollId::META, &full_object(epoch), b"map")
+    }
+
+    /// The encoded incremental that leads to `epoch`.
+    pub fn incremental(&self, store: &dyn ObjectStore, epoch: Epoch) -> Result<Option<Bytes>, Missing> {
+        store.omap_get(CollId::META, &incremental_object(epoch), b"map")
+    }
+
+    /// Adds a map to `txn`: its full form, and the incremental that led to it where there was one.
+    /// Maps too old to keep leave in the same transaction.
+    pub fn push(&mut self, txn: &mut Transaction, epoch: Epoch, full: Bytes, incremental: Option<Bytes>) {
+        let entry = |value: Bytes| Mutation::OmapSet([(Bytes::from_static(b"map"), value)].into());
+        if self.newest.0 + 1 != epoch.0 || incremental.is_none() {
+            // A gap: what is older cannot be walked through.
+            self.drop_below(txn, epoch);
+            self.oldest = epoch;
+        }
+        txn.push(&full_object(epoch), entry(full));
+        if let Some(incremental) = incremental {
+            txn.push(&incremental_object(epoch), entry(incremental));
+        }
+        self.newest = epoch;
+        if epoch.0 > EPOCHS_KEPT {
+            self.drop_below(txn, Epoch(epoch.0 - EPOCHS_KEPT));
+        }
+        let bounds = [(OLDEST, self.oldest), (NEWEST, self.newest)];
+        let bounds = bounds.map(|(k, v)| (Bytes::from_static(k), Bytes::copy_from_slice(&v.0.to_le_bytes())));
+        txn.push(&bounds_object(), Mutation::OmapSet(bounds.into()));
+    }
+
+    fn drop_below(&mut self, txn: &mut Transaction, floor: Epoch) {
+        while self.oldest.0 != 0 && self.oldest < floor && self.oldest <= self.newest {
+            txn.push(&full_object(self.oldest), Mutation::Remove);
+            txn.push(&incremental_object(self.oldest), Mutation::Remove);
+            self.oldest = self.oldest.next();
+        }
+    }
+
+    /// A transaction for [`MapStore::push`]; makes the collection on first use.
+    pub fn transaction(store: &dyn ObjectStore) -> Transaction {
+        let mut txn = Transaction::new(CollId::META);
+        if !store.collection_exists(CollId::META) {
+            txn.ops.push(TxnOp::CreateCollection);
+        }
+        txn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::MemStore;
+    use types::Token;
+
+    use super::*;
+
+    fn push(store: &mut MemStore, maps: &mut MapStore, epoch: u32, with_incremental: bool) {
+        let mut txn = MapStore::transaction(store);
+        let inc = with_incremental.then(|| Bytes::from(format!("inc {epoch}")));
+        maps.push(&mut txn, Epoch(epoch), Bytes::from(format!("full {epoch}")), inc);
+        store.submit(Token(0), txn);
+    }
+
+    #[test]
+    fn maps_survive_a_reload_and_a_gap_drops_what_is_older() {
+        let (mut store, mut maps) = (MemStore::new(), MapStore::default());
+        for epoch in 1..=5 {
+            push(&mut store, &mut maps, epoch, epoch > 1);
+        }
+        let loaded = MapStore::load(&store).unwrap();
+        assert_eq!((loaded.oldest, loaded.newest), (Epoch(1), Epoch(5)));
+        assert_eq!(loaded.incremental(&store, Epoch(3)).unwrap().unwrap(), "inc 3");
+        push(&mut store, &mut maps, 9, false);
+        let loaded = MapStore::load(&store).unwrap();
+        assert_eq!((loaded.oldest, loaded.newest), (Epoch(9), Epoch(9)));
+        assert_eq!(loaded.full(&store, Epoch(5)).unwrap(), None);
+    }
+
+    #[test]
+    fn old_maps_are_trimmed() {
+        let (mut store, mut maps) = (MemStore::new(), MapStore::default());
+        for epoch in 1..=EPOCHS_KEPT + 10 {
+            push(&mut store, &mut maps, epoch, epoch > 1);
+        }
+        assert_eq!(maps.oldest, Epoch(10));
+        assert!(maps.full(&store, Epoch(9)).unwrap().is_none());
+        assert!(maps.full(&store, Epoch(10)).unwrap().is_some());
+    }
+}

@@ -1,0 +1,123 @@
+//! Messages of clients: is it for us, is it allowed, and which PG gets it.
+
+use auth::OsdAccess;
+use messages::{MOSDOp, MOSDOpReply, Message, osd_flag};
+use types::{Epoch, Errno, MapFlags};
+
+use crate::{
+    ConnId, Effect, Osd,
+    caps_check::Need,
+    osd::{Cx, Waiting},
+};
+
+impl Osd {
+    /// A client's or an OSD's message.
+    pub(crate) fn on_received(&mut self, conn: ConnId, tid: u64, message: Message, cx: &mut Cx<'_>) {
+        let Some(session) = self.sessions.get(&conn) else { return };
+        if session.osd().is_some() {
+            return self.on_osd_message(conn, tid, message, cx);
+        }
+        match message {
+            Message::MOSDOp(op) => self.on_op(conn, tid, op, cx),
+            Message::MCommand(command) => self.on_tell(conn, tid, &command, cx),
+            Message::MOSDMap(maps) => self.on_osd_map(*maps, cx),
+            Message::MPing(_) => {}
+            other => tracing::debug!(message = other.name(), "ignored from a client"),
+        }
+    }
+
+    pub(crate) fn on_conn_closed(&mut self, conn: ConnId, cx: &mut Cx<'_>) {
+        if self.sessions.remove(&conn).is_some() {
+            self.pgs_session_closed(conn, cx);
+        }
+    }
+
+    fn on_op(&mut self, conn: ConnId, tid: u64, op: Box<MOSDOp>, cx: &mut Cx<'_>) {
+        let Some(session) = self.sessions.get(&conn) else { return };
+        if op.epoch > self.map.epoch {
+            let waiting = Waiting { epoch: op.epoch, conn, tid, message: Message::MOSDOp(op) };
+            if !self.wait_for_map(waiting, cx) {
+                cx.effects.push(Effect::Close(conn));
+            }
+            return;
+        }
+        if self.map.is_blocklisted(&session.peer.addr) {
+            return self.refuse(conn, tid, &op, Errno::EBLOCKLISTED, cx);
+        }
+        let epoch = op.epoch;
+        self.share_maps(conn, epoch, cx);
+        if !self.map.pg_exists(op.pgid) {
+            // The pool is gone, or has fewer PGs than the client thinks: its next map tells it.
+            return;
+        }
+        if let Err(errno) = self.check_op(conn, &op) {
+            return self.refuse(conn, tid, &op, errno, cx);
+        }
+        if self.is_paused(&op) {
+            // Clients hold such ops back themselves and send them again once the flag goes.
+            return;
+        }
+        self.pg_op(conn, tid, op, cx);
+    }
+
+    /// Capabilities and limits that need no PG.
+    fn check_op(&self, conn: ConnId, op: &MOSDOp) -> Result<(), Errno> {
+        let session = self.sessions.get(&conn).ok_or(Errno::EPERM)?;
+        let pool = self.map.pools.get(&op.pgid.pool).ok_or(Errno::ENOENT)?;
+        let need = Need::of(op);
+        let access = OsdAccess {
+            pool_name: self.map.pool_name(op.pgid.pool).unwrap_or_default(),
+            namespace: &op.locator.nspace,
+            application_metadata: &pool.application_metadata,
+            key: if op.locator.key.is_empty() { &op.oid } else { &op.locator.key },
+            read: need.read,
+            write: need.write,
+            class_read: need.class_read,
+            class_write: need.class_write,
+        };
+        if !session.peer.caps.allows(&access) {
+            return Err(Errno::EPERM);
+        }
+        let is_full_try = op.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0;
+        if op.may_write()
+            && is_full_try
+            && self.map.is_full(op.pgid.pool)
+            && op.flags & osd_flag::FULL_FORCE == 0
+        {
+            let frees =
+                op.ops.iter().all(|step| step.code == messages::OpCode::DELETE || !step.code.is_write());
+            return if frees { Ok(()) } else { Err(Errno::ENOSPC) };
+        }
+        Ok(())
+    }
+
+    fn is_paused(&self, op: &MOSDOp) -> bool {
+        let is_write = op.may_write();
+        let is_full_try = op.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0;
+        (is_write && self.map.has_flag(MapFlags::PAUSEWR))
+            || (!is_write && self.map.has_flag(MapFlags::PAUSERD))
+            || (is_write && !is_full_try && self.map.is_full(op.pgid.pool))
+    }
+
+    /// Answers an op with an errno and no data.
+    pub(crate) fn refuse(&mut self, conn: ConnId, tid: u64, op: &MOSDOp, errno: Errno, cx: &mut Cx<'_>) {
+        let reply = refusal(op, errno, self.map.epoch);
+        cx.effects.push(Effect::Send(conn, tid, reply.into()));
+    }
+}
+
+/// The answer to an op that was refused as a whole.
+fn refusal(op: &MOSDOp, errno: Errno, epoch: Epoch) -> MOSDOpReply {
+    let mut ops = op.ops.clone();
+    ops.iter_mut().for_each(|step| step.data = bytes::Bytes::new());
+    MOSDOpReply {
+        oid: op.oid.clone(),
+        pgid: op.pgid,
+        flags: u64::from(op.flags | osd_flag::ACK | osd_flag::ONDISK),
+        result: errno.negated(),
+        epoch,
+        ops,
+        retry_attempt: op.retry_attempt,
+        ..MOSDOpReply::default()
+    }
+}

@@ -1,0 +1,185 @@
+//! New maps: stored, applied one epoch at a time, walked through by the PGs, and shared.
+
+use bytes::Bytes;
+use messages::{MOSDBoot, MOSDMap, Message};
+use types::{EntityType, Epoch, OsdId, OsdMap};
+
+use crate::{
+    Effect, Osd,
+    boot::Boot,
+    map_store::MapStore,
+    osd::{Cx, WAITING_MAX, Waiting},
+};
+
+/// Incrementals in one message to a peer that is behind.
+const SHARED_MAX: u32 = 100;
+
+impl Osd {
+    /// Takes the maps of a message, from a monitor, or from an OSD or client that has newer ones.
+    pub(crate) fn on_osd_map(&mut self, message: MOSDMap, cx: &mut Cx<'_>) {
+        if message.fsid != self.config.fsid {
+            tracing::warn!("a map of another cluster is ignored");
+            return;
+        }
+        let before = self.map.epoch;
+        while self.take_next_map(&message, cx) {}
+        if self.map.epoch > before {
+            self.after_new_maps(cx);
+        } else if message.newest > self.map.epoch && self.has_mon {
+            // The message does not connect to what we have.
+            self.subscribe(cx);
+        }
+    }
+
+    /// Applies the next epoch of `message`, if it has it.
+    fn take_next_map(&mut self, message: &MOSDMap, cx: &mut Cx<'_>) -> bool {
+        let next = self.map.epoch.next();
+        let step = if self.map.epoch.0 == 0 { None } else { message.incrementals.get(&next) };
+        if let Some(bytes) = step {
+            return self.take_incremental(bytes.clone(), cx);
+        }
+        let newer = message.fulls.iter().rev().find(|(epoch, _)| **epoch > self.map.epoch);
+        let Some((_, bytes)) = newer else { return false };
+        let Some(map) = Osd::decode_full(bytes.clone()) else { return false };
+        self.install(map, bytes.clone(), None, cx);
+        true
+    }
+
+    fn take_incremental(&mut self, bytes: Bytes, cx: &mut Cx<'_>) -> bool {
+        let Some(inc) = Osd::decode_incremental(bytes.clone()) else { return false };
+        let mut map = self.map.clone();
+        if let Err(error) = map.apply(&inc) {
+            tracing::error!(%error, epoch = inc.epoch.0, "an incremental map does not apply");
+            return false;
+        }
+        let (full, crc) = map.to_bytes_and_crc();
+        if crc != inc.full_crc {
+            tracing::warn!(epoch = inc.epoch.0, "our map differs from the monitor's");
+        }
+        self.install(map, full, Some(bytes), cx);
+        true
+    }
+
+    /// Makes `map` the newest: stored first, then walked through by every PG.
+    fn install(&mut self, map: OsdMap, full: Bytes, incremental: Option<Bytes>, cx: &mut Cx<'_>) {
+        let mut txn = MapStore::transaction(cx.store);
+        self.maps.push(&mut txn, map.epoch, full, incremental);
+        cx.store.submit(crate::pgs::MAP_TOKEN, txn);
+        self.map = map;
+        self.advance_pgs(cx);
+    }
+
+    fn after_new_maps(&mut self, cx: &mut Cx<'_>) {
+        let me = self.config.whoami;
+        let is_ours = self.map.osd_addrs(me).is_some_and(|addrs| *addrs == self.public_addrs);
+        match (self.map.is_up(me) && is_ours, self.boot) {
+            (true, Boot::Booting { .. } | Boot::CatchingUp(_) | Boot::Starting) => {
+                self.boot = Boot::Active;
+                self.boot_epoch = self.map.up_from(me);
+                tracing::info!(osd = me.0, epoch = self.map.epoch.0, "up");
+            }
+            (false, Boot::Active) => {
+                tracing::warn!(
+                    osd = me.0,
+                    epoch = self.map.epoch.0,
+                    "marked down while running: booting again"
+                );
+                self.boot = Boot::CatchingUp(self.map.epoch);
+            }
+            (false, Boot::Stopping { .. }) => self.finish_stop(cx),
+            _ => {}
+        }
+        self.boot_if_due(cx);
+        self.forget_down_osds(cx);
+        self.set_heartbeat_peers(cx);
+        self.retry_waiting(cx);
+        self.stats_due = cx.now;
+    }
+
+    /// Sends the boot message when it is due.
+    pub(crate) fn boot_if_due(&mut self, cx: &mut Cx<'_>) {
+        if !self.has_mon || !self.boot.is_due(cx.now, self.map.epoch) {
+            return;
+        }
+        self.boot = Boot::Booting { asked: cx.now };
+        let message = MOSDBoot {
+            osd: self.config.whoami,
+            uuid: self.config.uuid,
+            public_addrs: self.public_addrs.clone(),
+            cluster_addrs: self.cluster_addrs.clone(),
+            newest_map: self.map.epoch,
+            device_bytes: self.config.device_bytes,
+            metadata: self.config.metadata.clone(),
+            features: self.config.features,
+        };
+        cx.effects.push(Effect::SendMon(message.into()));
+    }
+
+    fn forget_down_osds(&mut self, cx: &mut Cx<'_>) {
+        for osd in self.pgs.take_contacted(|osd| !self.map.is_up(osd)) {
+            cx.effects.push(Effect::ForgetOsd(osd));
+        }
+    }
+
+    fn set_heartbeat_peers(&mut self, cx: &mut Cx<'_>) {
+        let me = self.config.whoami;
+        let mut peers = self.pgs.peers();
+        // Few PGs make few peers; neighbours by number see to it that everybody is watched.
+        let up: Vec<OsdId> = self.map.osds().filter(|osd| self.map.is_up(*osd)).collect();
+        if let Some(at) = up.iter().position(|osd| *osd == me) {
+            peers.extend([1, 2].map(|n| up[(at + n) % up.len()]));
+        }
+        peers.remove(&me);
+        let peers = peers.into_iter().filter(|osd| self.map.is_up(*osd));
+        let with_incarnation: Vec<_> = peers.map(|osd| (osd, self.map.up_from(osd))).collect();
+        self.heartbeat.set_peers(cx.now, with_incarnation.into_iter());
+    }
+
+    /// Keeps a message until its map is there. False when too many wait.
+    pub(crate) fn wait_for_map(&mut self, waiting: Waiting, cx: &mut Cx<'_>) -> bool {
+        if self.waiting.len() >= WAITING_MAX {
+            return false;
+        }
+        self.waiting.push_back(waiting);
+        if self.has_mon {
+            self.subscribe(cx);
+        }
+        true
+    }
+
+    fn retry_waiting(&mut self, cx: &mut Cx<'_>) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let (ready, later) = waiting.into_iter().partition(|w| w.epoch <= self.map.epoch);
+        self.waiting = later;
+        let ready: std::collections::VecDeque<Waiting> = ready;
+        for Waiting { conn, tid, message, .. } in ready {
+            self.on_received(conn, tid, message, cx);
+        }
+    }
+
+    /// Sends a client or OSD that named `its_epoch` the maps that it lacks, once each.
+    pub(crate) fn share_maps(&mut self, conn: crate::ConnId, its_epoch: Epoch, cx: &mut Cx<'_>) {
+        let newest = self.map.epoch;
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let have = session.map_epoch.max(its_epoch);
+        if have >= newest || session.peer.name.kind == EntityType::MON {
+            session.map_epoch = have;
+            return;
+        }
+        session.map_epoch = newest;
+        let mut message =
+            MOSDMap { fsid: self.config.fsid, oldest: self.maps.oldest, newest, ..MOSDMap::default() };
+        let first = Epoch(have.0 + 1).max(Epoch(newest.0.saturating_sub(SHARED_MAX)));
+        let is_connected = first.0 == have.0 + 1 && first > self.maps.oldest;
+        if is_connected {
+            for epoch in (first.0..=newest.0).map(Epoch) {
+                if let Ok(Some(bytes)) = self.maps.incremental(cx.store, epoch) {
+                    message.incrementals.insert(epoch, bytes);
+                }
+            }
+        } else if let Ok(Some(bytes)) = self.maps.full(cx.store, newest) {
+            message.fulls.insert(newest, bytes);
+        }
+        cx.effects.push(Effect::Send(conn, 0, Message::from(message)));
+    }
+}

@@ -1,0 +1,78 @@
+//! Messages of other OSDs: heartbeats, maps, and what PGs say to each other.
+
+use std::time::Duration;
+
+use messages::{MOSDFailure, MOSDPing, Message, PingOp, pg_peer_target};
+use types::{Instant, OsdId};
+
+use crate::{
+    ConnId, Effect, Osd,
+    heartbeat::Heartbeat,
+    osd::{Cx, Waiting},
+};
+
+impl Osd {
+    pub(crate) fn on_osd_message(&mut self, conn: ConnId, tid: u64, message: Message, cx: &mut Cx<'_>) {
+        let Some(from) = self.sessions.get(&conn).and_then(|s| s.osd()) else { return };
+        match message {
+            Message::MOSDPing(ping) => self.on_ping(conn, from, *ping, cx),
+            Message::MOSDMap(maps) => self.on_osd_map(*maps, cx),
+            message => match pg_peer_target(&message).map(|(_, epoch)| epoch) {
+                Some(epoch) if epoch > self.map.epoch => {
+                    if !self.wait_for_map(Waiting { epoch, conn, tid, message }, cx) {
+                        cx.effects.push(Effect::Close(conn));
+                    }
+                }
+                Some(epoch) => {
+                    self.share_maps(conn, epoch, cx);
+                    self.pg_peer_message(from, message, cx);
+                }
+                None => tracing::debug!(message = message.name(), osd = from.0, "ignored from an OSD"),
+            },
+        }
+    }
+
+    fn on_ping(&mut self, conn: ConnId, from: OsdId, ping: MOSDPing, cx: &mut Cx<'_>) {
+        let me = self.config.whoami;
+        match ping.op {
+            PingOp::PING => {
+                let is_dead = self.map.is_down(from) && ping.epoch <= self.map.epoch;
+                let op = if is_dead { PingOp::YOU_DIED } else { PingOp::REPLY };
+                let reply =
+                    MOSDPing { op, from: me, up_from: self.boot_epoch, epoch: self.map.epoch, ..ping };
+                self.send_osd(from, reply.into(), cx);
+                self.share_maps(conn, ping.epoch, cx);
+            }
+            PingOp::REPLY => {
+                if self.heartbeat.on_reply(from, Instant(ping.stamp_ns)) {
+                    let report = Heartbeat::failure(
+                        me,
+                        from,
+                        self.map.up_from(from),
+                        Duration::ZERO,
+                        false,
+                        self.map.epoch,
+                    );
+                    cx.effects.push(Effect::SendMon(MOSDFailure { is_failed: false, ..report }.into()));
+                }
+            }
+            PingOp::YOU_DIED if self.has_mon => self.subscribe(cx),
+            other => tracing::debug!(op = other.0, "an unknown heartbeat"),
+        }
+    }
+
+    /// Nobody listens at the address of an OSD that the map shows up.
+    pub(crate) fn on_osd_refused(&mut self, osd: OsdId, cx: &mut Cx<'_>) {
+        let Some(up_from) = self.heartbeat.on_refused(cx.now, osd) else { return };
+        let me = self.config.whoami;
+        let report = Heartbeat::failure(me, osd, up_from, Duration::ZERO, true, self.map.epoch);
+        cx.effects.push(Effect::SendMon(report.into()));
+    }
+
+    /// Sends to an OSD by the newest map; dropped when that shows it down.
+    pub(crate) fn send_osd(&mut self, osd: OsdId, message: Message, cx: &mut Cx<'_>) {
+        let Some(addrs) = self.map.osd_cluster_addrs(osd).filter(|_| self.map.is_up(osd)) else { return };
+        self.pgs.contacted(osd);
+        cx.effects.push(Effect::SendOsd { osd, addrs: addrs.clone(), message });
+    }
+}

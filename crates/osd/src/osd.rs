@@ -1,0 +1,210 @@
+//! The machine's state and the dispatch of events.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use messages::{MMonGetVersion, MMonSubscribe, Message, SubscribeItem};
+use rand::{SeedableRng, rngs::StdRng};
+use store::{Completion, ObjectStore};
+use types::{EntityAddrVec, Epoch, Incremental, Instant, OsdId, OsdMap, PgId, Token, UTime};
+
+use crate::{
+    ConnId, Effect, Event, boot::Boot, heartbeat::Heartbeat, map_store::MapStore, pgs::Pgs, session::Session,
+};
+
+/// What an OSD is told at its start.
+#[derive(Clone, Debug)]
+pub struct OsdConfig {
+    /// Its number.
+    pub whoami: OsdId,
+    /// The cluster.
+    pub fsid: [u8; 16],
+    /// The store's uuid.
+    pub uuid: [u8; 16],
+    /// Size of the device in bytes.
+    pub device_bytes: u64,
+    /// `ceph osd metadata`.
+    pub metadata: BTreeMap<String, String>,
+    /// Message features that it announces.
+    pub features: u64,
+    /// Seeds everything that is drawn at random.
+    pub seed: u64,
+}
+
+/// Messages that wait for a map, at most; then connections that send more are closed.
+pub(crate) const WAITING_MAX: usize = 10_000;
+
+/// A message that came before its map.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) epoch: Epoch,
+    pub(crate) conn: ConnId,
+    pub(crate) tid: u64,
+    pub(crate) message: Message,
+}
+
+/// One object storage daemon.
+pub struct Osd {
+    pub(crate) config: OsdConfig,
+    pub(crate) rng: StdRng,
+    pub(crate) maps: MapStore,
+    pub(crate) map: OsdMap,
+    pub(crate) public_addrs: EntityAddrVec,
+    pub(crate) cluster_addrs: EntityAddrVec,
+    pub(crate) boot: Boot,
+    pub(crate) boot_epoch: Epoch,
+    pub(crate) has_mon: bool,
+    pub(crate) sessions: BTreeMap<ConnId, Session>,
+    pub(crate) waiting: VecDeque<Waiting>,
+    pub(crate) pgs: Pgs,
+    pub(crate) heartbeat: Heartbeat,
+    pub(crate) stats_due: Instant,
+    pub(crate) started: Instant,
+}
+
+/// The timer of [`Osd`].
+pub(crate) const TICK: Token = Token(u64::MAX);
+
+/// What every handler may use.
+pub(crate) struct Cx<'a> {
+    pub(crate) now: Instant,
+    pub(crate) wall: UTime,
+    pub(crate) store: &'a mut dyn ObjectStore,
+    pub(crate) effects: &'a mut Vec<Effect>,
+}
+
+impl Osd {
+    /// An OSD that has not started.
+    pub fn new(config: OsdConfig) -> Osd {
+        let rng = StdRng::seed_from_u64(config.seed);
+        let map = OsdMap::new(config.fsid, UTime::default(), types::CrushBlob::default());
+        Osd {
+            config,
+            rng,
+            maps: MapStore::default(),
+            map,
+            public_addrs: EntityAddrVec::default(),
+            cluster_addrs: EntityAddrVec::default(),
+            boot: Boot::Starting,
+            boot_epoch: Epoch(0),
+            has_mon: false,
+            sessions: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            pgs: Pgs::default(),
+            heartbeat: Heartbeat::default(),
+            stats_due: Instant(0),
+            started: Instant(0),
+        }
+    }
+
+    /// Handles one event. `wall` is the wall clock; transactions are submitted to `store`, whose
+    /// completions come back as [`Event::Store`].
+    pub fn handle(
+        &mut self,
+        now: Instant,
+        wall: UTime,
+        event: Event,
+        store: &mut dyn ObjectStore,
+        effects: &mut Vec<Effect>,
+    ) {
+        let cx = &mut Cx { now, wall, store, effects };
+        match event {
+            Event::Started { public_addrs, cluster_addrs } => {
+                self.on_started(public_addrs, cluster_addrs, cx)
+            }
+            Event::MonOpened => self.on_mon_opened(cx),
+            Event::MonClosed => self.on_mon_closed(),
+            Event::FromMon(message) => self.on_mon_message(message, cx),
+            Event::ConnOpened(conn, peer) => {
+                self.sessions.insert(conn, Session::new(*peer));
+            }
+            Event::ConnClosed(conn) => self.on_conn_closed(conn, cx),
+            Event::Received(conn, tid, message) => self.on_received(conn, tid, message, cx),
+            Event::OsdRefused(osd) => self.on_osd_refused(osd, cx),
+            Event::Store(completion) => self.on_store(completion, cx),
+            Event::Timer(TICK) => self.on_tick(cx),
+            Event::Timer(_) => {}
+            Event::Stop => self.on_stop(cx),
+        }
+    }
+
+    /// The newest map.
+    pub fn map(&self) -> &OsdMap {
+        &self.map
+    }
+
+    /// The PGs that it holds.
+    pub fn pg_ids(&self) -> impl Iterator<Item = PgId> + '_ {
+        self.pgs.ids()
+    }
+
+    fn on_started(&mut self, public_addrs: EntityAddrVec, cluster_addrs: EntityAddrVec, cx: &mut Cx<'_>) {
+        self.started = cx.now;
+        self.public_addrs = public_addrs;
+        self.cluster_addrs = cluster_addrs;
+        self.maps = MapStore::load(cx.store).expect("the OSD's own collection is loaded at mount");
+        self.load_pgs(cx);
+        cx.effects.push(Effect::SetTimer(TICK, cx.now));
+    }
+
+    fn on_mon_opened(&mut self, cx: &mut Cx<'_>) {
+        self.has_mon = true;
+        if self.boot != Boot::Active {
+            self.boot = Boot::Starting;
+        }
+        self.subscribe(cx);
+        let version = MMonGetVersion { handle: 1, what: "osdmap".to_owned() };
+        cx.effects.push(Effect::SendMon(version.into()));
+        self.stats_due = cx.now;
+    }
+
+    fn on_mon_closed(&mut self) {
+        self.has_mon = false;
+    }
+
+    /// Asks the monitor for every map from the next one on.
+    pub(crate) fn subscribe(&self, cx: &mut Cx<'_>) {
+        let start = if self.map.epoch.0 == 0 { 0 } else { u64::from(self.map.epoch.0) + 1 };
+        let message = MMonSubscribe {
+            what: [("osdmap".to_owned(), SubscribeItem { start, flags: 0 })].into(),
+            hostname: String::new(),
+        };
+        cx.effects.push(Effect::SendMon(message.into()));
+    }
+
+    fn on_mon_message(&mut self, message: Message, cx: &mut Cx<'_>) {
+        match message {
+            Message::MOSDMap(maps) => self.on_osd_map(*maps, cx),
+            Message::MMonGetVersionReply(reply) => {
+                if self.boot == Boot::Starting {
+                    let newest = Epoch(u32::try_from(reply.version).unwrap_or(u32::MAX));
+                    self.boot = Boot::CatchingUp(newest);
+                    self.boot_if_due(cx);
+                }
+            }
+            Message::MOSDPGCreate(create) => self.on_pg_create(*create, cx),
+            Message::MOSDMarkMeDown(ack) if ack.is_ack => self.finish_stop(cx),
+            other => tracing::debug!(message = other.name(), "ignored from the monitor"),
+        }
+    }
+
+    fn on_store(&mut self, completion: Completion, cx: &mut Cx<'_>) {
+        match completion {
+            Completion::Committed(token) => self.pg_committed(token, cx),
+            Completion::Loaded(token, result) => self.pg_loaded(token, result, cx),
+        }
+    }
+
+    /// Decodes a stored full map.
+    pub(crate) fn decode_full(bytes: bytes::Bytes) -> Option<OsdMap> {
+        <OsdMap as codec::Decode>::from_bytes(bytes)
+            .inspect_err(|error| tracing::error!(%error, "a full map does not decode"))
+            .ok()
+    }
+
+    /// Decodes a stored or received incremental.
+    pub(crate) fn decode_incremental(bytes: bytes::Bytes) -> Option<Incremental> {
+        <Incremental as codec::Decode>::from_bytes(bytes)
+            .inspect_err(|error| tracing::error!(%error, "an incremental map does not decode"))
+            .ok()
+    }
+}

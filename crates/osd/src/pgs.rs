@@ -1,0 +1,258 @@
+//! The OSD's PGs: making, loading, walking through maps, handing events in and carrying effects out.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use messages::{MOSDAlive, MOSDOp, MOSDPGCreate, Message, pg_peer_target};
+use pg::{Client, Ctx, Event, Pg};
+use rand::RngCore;
+use store::{Completion, ReadError};
+use types::{CollId, Epoch, OsdId, PgId, PgStat, Token};
+
+use crate::{ConnId, Effect, Osd, osd::Cx};
+
+/// Completions of map transactions: nobody waits for them.
+pub(crate) const MAP_TOKEN: Token = Token(0);
+/// Ops that wait for a PG that is not here yet, at most.
+const EARLY_MAX: usize = 10_000;
+
+/// See the module's page.
+#[derive(Default)]
+pub(crate) struct Pgs {
+    pgs: BTreeMap<PgId, Pg>,
+    /// Which PG a store token's high half names.
+    ids: BTreeMap<u32, PgId>,
+    last_id: u32,
+    /// Ops for PGs that we should lead and that are not here yet.
+    early: VecDeque<(ConnId, u64, Box<MOSDOp>)>,
+    contacted: BTreeSet<OsdId>,
+}
+
+impl Pgs {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = PgId> + '_ {
+        self.pgs.keys().copied()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.pgs.len()
+    }
+
+    fn new_id(&mut self, pgid: PgId) -> u32 {
+        self.last_id += 1;
+        self.ids.insert(self.last_id, pgid);
+        self.last_id
+    }
+
+    /// OSDs that share PGs with this one.
+    pub(crate) fn peers(&self) -> BTreeSet<OsdId> {
+        self.pgs.values().flat_map(|pg| pg.acting().iter().copied()).filter(|o| o.is_some()).collect()
+    }
+
+    pub(crate) fn contacted(&mut self, osd: OsdId) {
+        self.contacted.insert(osd);
+    }
+
+    /// Those of the OSDs spoken to that `is_gone` says are gone; they are not spoken to any more.
+    pub(crate) fn take_contacted(&mut self, is_gone: impl Fn(OsdId) -> bool) -> Vec<OsdId> {
+        let gone: Vec<OsdId> = self.contacted.iter().copied().filter(|o| is_gone(*o)).collect();
+        gone.iter().for_each(|osd| {
+            self.contacted.remove(osd);
+        });
+        gone
+    }
+}
+
+impl Osd {
+    /// Loads the PGs in the store, and walks each from the map that it saw last to the newest.
+    pub(crate) fn load_pgs(&mut self, cx: &mut Cx<'_>) {
+        let me = self.config.whoami;
+        let mut loaded = Vec::new();
+        for coll in cx.store.collections().into_iter().filter(|c| *c != CollId::META) {
+            let id = self.pgs.new_id(coll.0);
+            match Pg::load(id, coll.0, me, cx.store) {
+                Ok(Some(pg)) => loaded.push(pg),
+                Ok(None) => tracing::warn!(pg = %coll.0, "a collection without a PG"),
+                Err(missing) => tracing::error!(pg = %coll.0, ?missing, "a PG's record is not at hand"),
+            }
+        }
+        let newest = self.maps.newest;
+        let oldest = loaded.iter().map(Pg::epoch).min().unwrap_or(newest).max(self.maps.oldest);
+        let mut epoch = oldest;
+        while epoch.0 != 0 && epoch <= newest {
+            let bytes = self.maps.full(cx.store, epoch).ok().flatten();
+            let Some(map) = bytes.and_then(Osd::decode_full) else {
+                tracing::error!(epoch = epoch.0, "a stored map is not readable");
+                break;
+            };
+            self.map = map;
+            self.advance_pgs(cx);
+            let (ready, later): (Vec<Pg>, Vec<Pg>) = loaded.into_iter().partition(|pg| pg.epoch() <= epoch);
+            loaded = later;
+            for pg in ready {
+                let pgid = pg.pgid();
+                self.pgs.pgs.insert(pgid, pg);
+                self.with_pg(pgid, cx, |pg, ctx| pg.resume(ctx));
+            }
+            epoch = epoch.next();
+        }
+    }
+
+    /// Walks every PG into the newest map.
+    pub(crate) fn advance_pgs(&mut self, cx: &mut Cx<'_>) {
+        for pgid in self.pgs.ids().collect::<Vec<_>>() {
+            self.pg_event(pgid, Event::NewMap, cx);
+        }
+    }
+
+    fn pg_event(&mut self, pgid: PgId, event: Event, cx: &mut Cx<'_>) {
+        self.with_pg(pgid, cx, |pg, ctx| pg.handle(event, ctx));
+    }
+
+    /// Calls into a PG and carries out its effects.
+    fn with_pg(&mut self, pgid: PgId, cx: &mut Cx<'_>, act: impl FnOnce(&mut Pg, &mut Ctx<'_>)) {
+        let Some(pg) = self.pgs.pgs.get_mut(&pgid) else { return };
+        let mut effects = Vec::new();
+        let mut ctx = Ctx {
+            now: cx.now,
+            wall: cx.wall,
+            store: cx.store,
+            map: &self.map,
+            random: self.rng.next_u64(),
+            effects: &mut effects,
+        };
+        act(pg, &mut ctx);
+        if pg.is_removed() {
+            self.pgs.pgs.remove(&pgid);
+        }
+        for effect in effects {
+            self.pg_effect(effect, cx);
+        }
+    }
+
+    fn pg_effect(&mut self, effect: pg::Effect, cx: &mut Cx<'_>) {
+        match effect {
+            pg::Effect::SendOsd(osd, message) => self.send_osd(osd, message, cx),
+            pg::Effect::Reply(session, tid, reply) => {
+                cx.effects.push(Effect::Send(ConnId(session), tid, Message::MOSDOpReply(reply)));
+            }
+            pg::Effect::Notify(session, message) => {
+                cx.effects.push(Effect::Send(ConnId(session), 0, Message::MWatchNotify(message)));
+            }
+            pg::Effect::WantUpThru(want) => {
+                let alive = MOSDAlive { osd: self.config.whoami, want };
+                cx.effects.push(Effect::SendMon(alive.into()));
+            }
+            pg::Effect::StatsChanged | pg::Effect::Removed => self.stats_changed(cx),
+        }
+    }
+
+    fn make_pg(&mut self, pgid: PgId, created: Epoch, cx: &mut Cx<'_>) {
+        let id = self.pgs.new_id(pgid);
+        let mut effects = Vec::new();
+        let mut ctx = Ctx {
+            now: cx.now,
+            wall: cx.wall,
+            store: cx.store,
+            map: &self.map,
+            random: self.rng.next_u64(),
+            effects: &mut effects,
+        };
+        let pg = Pg::create(id, pgid, self.config.whoami, created, &mut ctx);
+        self.pgs.pgs.insert(pgid, pg);
+        for effect in effects {
+            self.pg_effect(effect, cx);
+        }
+        let early = std::mem::take(&mut self.pgs.early);
+        for (conn, tid, op) in early {
+            self.pg_op(conn, tid, op, cx);
+        }
+    }
+
+    /// The monitor says that these PGs never existed.
+    pub(crate) fn on_pg_create(&mut self, create: MOSDPGCreate, cx: &mut Cx<'_>) {
+        for (pgid, created) in create.pgs {
+            let is_primary = self.map.pg_to_up_acting(pgid).acting_primary == self.config.whoami;
+            if !self.pgs.pgs.contains_key(&pgid) && is_primary {
+                self.make_pg(pgid, created, cx);
+            }
+        }
+        self.stats_due = cx.now;
+    }
+
+    /// A client's op, permitted, for a PG of the newest map.
+    pub(crate) fn pg_op(&mut self, conn: ConnId, tid: u64, op: Box<MOSDOp>, cx: &mut Cx<'_>) {
+        let pgid = op.pgid;
+        if !self.pgs.pgs.contains_key(&pgid) {
+            let is_primary = self.map.pg_to_up_acting(pgid).acting_primary == self.config.whoami;
+            if is_primary && self.pgs.early.len() < EARLY_MAX {
+                self.pgs.early.push_back((conn, tid, op));
+            }
+            return;
+        }
+        let Some(session) = self.sessions.get(&conn) else { return };
+        let client = Client {
+            session: conn.0,
+            entity: session.entity(),
+            addr: session.peer.addr,
+            features: session.peer.features,
+        };
+        self.pg_event(pgid, Event::Op(client, tid, op), cx);
+    }
+
+    /// Another OSD's message about a PG; an OSD that should have the PG and does not, makes it.
+    pub(crate) fn pg_peer_message(&mut self, from: OsdId, message: Message, cx: &mut Cx<'_>) {
+        let Some((pgid, _)) = pg_peer_target(&message) else { return };
+        if !self.pgs.pgs.contains_key(&pgid) {
+            let created = match &message {
+                Message::MPgQuery(query) => query.created,
+                Message::MPgNotify(notify) => notify.info.created,
+                Message::MPgLog(log) if log.is_activation => log.info.created,
+                _ => return,
+            };
+            let placed = self.map.pg_to_up_acting(pgid);
+            let me = self.config.whoami;
+            if !self.map.pg_exists(pgid) || !(placed.acting.contains(&me) || placed.acting_primary == me) {
+                return;
+            }
+            self.make_pg(pgid, created, cx);
+        }
+        self.pg_event(pgid, Event::Peer(from, message), cx);
+    }
+
+    fn pg_completion(&mut self, token: Token, completion: Completion, cx: &mut Cx<'_>) {
+        let id = (token.0 >> 32) as u32;
+        if let Some(pgid) = self.pgs.ids.get(&id).copied() {
+            self.pg_event(pgid, Event::Store(completion), cx);
+        }
+    }
+
+    pub(crate) fn pg_committed(&mut self, token: Token, cx: &mut Cx<'_>) {
+        if token != MAP_TOKEN {
+            self.pg_completion(token, Completion::Committed(token), cx);
+        }
+    }
+
+    pub(crate) fn pg_loaded(&mut self, token: Token, result: Result<(), ReadError>, cx: &mut Cx<'_>) {
+        self.pg_completion(token, Completion::Loaded(token, result), cx);
+    }
+
+    pub(crate) fn pgs_session_closed(&mut self, conn: ConnId, cx: &mut Cx<'_>) {
+        for pgid in self.pgs.ids().collect::<Vec<_>>() {
+            self.pg_event(pgid, Event::SessionClosed(conn.0), cx);
+        }
+    }
+
+    pub(crate) fn tick_pgs(&mut self, cx: &mut Cx<'_>) {
+        for pgid in self.pgs.ids().collect::<Vec<_>>() {
+            self.pg_event(pgid, Event::Tick, cx);
+        }
+    }
+
+    pub(crate) fn primary_pg_stats(&mut self, cx: &Cx<'_>) -> Vec<PgStat> {
+        let primaries = self.pgs.pgs.values_mut().filter(|pg| pg.is_primary());
+        primaries.map(|pg| pg.stat(&self.map, cx.wall)).collect()
+    }
+
+    pub(crate) fn primary_pg_count(&self) -> usize {
+        self.pgs.pgs.values().filter(|pg| pg.is_primary()).count()
+    }
+}

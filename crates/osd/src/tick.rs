@@ -1,0 +1,104 @@
+//! What happens once a second: heartbeats, statistics, retries, an orderly stop.
+
+use std::time::Duration;
+
+use messages::{MOSDMarkMeDown, MPGStats, Message};
+use types::OsdStat;
+
+use crate::{
+    Effect, Osd,
+    boot::Boot,
+    heartbeat::{self, Heartbeat},
+    osd::{Cx, TICK},
+};
+
+const TICK_INTERVAL: Duration = Duration::from_secs(1);
+/// Statistics without any change; the monitor's sign of life of an OSD.
+const STATS_INTERVAL: Duration = Duration::from_secs(5);
+/// Between two reports while PGs change all the time.
+const STATS_INTERVAL_BUSY: Duration = Duration::from_millis(500);
+/// An orderly stop waits this long for the monitor's word.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+impl Osd {
+    pub(crate) fn on_tick(&mut self, cx: &mut Cx<'_>) {
+        if let Boot::Stopping { deadline } = self.boot
+            && cx.now >= deadline
+        {
+            return self.finish_stop(cx);
+        }
+        self.boot_if_due(cx);
+        self.beat(cx);
+        self.tick_pgs(cx);
+        self.send_stats_if_due(cx);
+        cx.effects.push(Effect::SetTimer(TICK, cx.now + TICK_INTERVAL));
+    }
+
+    fn beat(&mut self, cx: &mut Cx<'_>) {
+        if self.boot != Boot::Active {
+            return;
+        }
+        let me = self.config.whoami;
+        let seconds = cx.now.since(self.started).as_secs();
+        if seconds.is_multiple_of(heartbeat::INTERVAL.as_secs()) {
+            let ping = Heartbeat::ping(cx.now, me, self.boot_epoch, self.map.epoch);
+            for osd in self.heartbeat.peers().collect::<Vec<_>>() {
+                self.send_osd(osd, ping.into(), cx);
+            }
+        }
+        for (osd, up_from, silent) in self.heartbeat.overdue(cx.now) {
+            tracing::warn!(osd = osd.0, silent_ms = silent.as_millis() as u64, "no heartbeat");
+            let report = Heartbeat::failure(me, osd, up_from, silent, false, self.map.epoch);
+            cx.effects.push(Effect::SendMon(report.into()));
+        }
+    }
+
+    /// PGs changed: report soon.
+    pub(crate) fn stats_changed(&mut self, cx: &Cx<'_>) {
+        self.stats_due = self.stats_due.min(cx.now + STATS_INTERVAL_BUSY);
+    }
+
+    pub(crate) fn send_stats_if_due(&mut self, cx: &mut Cx<'_>) {
+        if !self.has_mon || self.boot != Boot::Active || cx.now < self.stats_due {
+            return;
+        }
+        self.stats_due = cx.now + STATS_INTERVAL;
+        let stats = MPGStats {
+            osd: self.config.whoami,
+            epoch: self.map.epoch,
+            stat: self.osd_stat(cx),
+            pgs: self.primary_pg_stats(cx),
+        };
+        cx.effects.push(Effect::SendMon(Message::from(stats)));
+    }
+
+    fn osd_stat(&self, cx: &Cx<'_>) -> OsdStat {
+        let usage = cx.store.usage();
+        OsdStat {
+            kb: usage.total_bytes >> 10,
+            kb_used: usage.total_bytes.saturating_sub(usage.available_bytes) >> 10,
+            kb_used_data: usage.data_bytes >> 10,
+            kb_used_omap: usage.omap_bytes >> 10,
+            kb_used_meta: usage.meta_bytes >> 10,
+            kb_avail: usage.available_bytes >> 10,
+            pg_count: self.pgs.len() as u32,
+            primary_pg_count: self.primary_pg_count() as u32,
+            heartbeat_peers: self.heartbeat.peers().collect(),
+            ..OsdStat::default()
+        }
+    }
+
+    pub(crate) fn on_stop(&mut self, cx: &mut Cx<'_>) {
+        if !self.has_mon || self.boot != Boot::Active {
+            return self.finish_stop(cx);
+        }
+        self.boot = Boot::Stopping { deadline: cx.now + STOP_PATIENCE };
+        let message = MOSDMarkMeDown { osd: self.config.whoami, epoch: self.map.epoch, is_ack: false };
+        cx.effects.push(Effect::SendMon(message.into()));
+    }
+
+    pub(crate) fn finish_stop(&mut self, cx: &mut Cx<'_>) {
+        tracing::info!(osd = self.config.whoami.0, "stopped in order");
+        cx.effects.push(Effect::Stopped);
+    }
+}

@@ -1,0 +1,68 @@
+//! What reaches a PG and what it wants done.
+
+use messages::{MOSDOp, MOSDOpReply, MWatchNotify, Message};
+use store::{Completion, ObjectStore};
+use types::{EntityAddr, EntityNum, Epoch, Instant, OsdId, OsdMap, UTime};
+
+/// A client's session, as far as an op needs it.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// The session: where answers and notifications go.
+    pub session: u64,
+    /// Who.
+    pub entity: EntityNum,
+    /// Its address, as blocklists and lock owners name it.
+    pub addr: EntityAddr,
+    /// Its features.
+    pub features: u64,
+}
+
+/// An input of the machine.
+#[derive(Debug)]
+pub enum Event {
+    /// The map moved on by one epoch; `Ctx::map` is the new one.
+    NewMap,
+    /// A client's operation, permitted and mapped here.
+    Op(Client, u64, Box<MOSDOp>),
+    /// A client's session is gone.
+    SessionClosed(u64),
+    /// Another copy says.
+    Peer(OsdId, Message),
+    /// The store finished a request of this PG.
+    Store(Completion),
+    /// A second passed, more or less.
+    Tick,
+}
+
+/// An output of the machine, carried out in order.
+#[derive(Debug)]
+pub enum Effect {
+    /// Tell another OSD.
+    SendOsd(OsdId, Message),
+    /// Answer a client's op.
+    Reply(u64, u64, Box<MOSDOpReply>),
+    /// Tell a client that watches or notifies.
+    Notify(u64, Box<MWatchNotify>),
+    /// Have the monitor record that this OSD lived in the interval that began then.
+    WantUpThru(Epoch),
+    /// The PG's state or contents changed: report soon.
+    StatsChanged,
+    /// The PG is not needed here any more: its collection is being removed.
+    Removed,
+}
+
+/// What a PG may use during a call.
+pub struct Ctx<'a> {
+    /// Monotonic clock.
+    pub now: Instant,
+    /// Wall clock.
+    pub wall: UTime,
+    /// Where its objects are.
+    pub store: &'a mut dyn ObjectStore,
+    /// The newest map.
+    pub map: &'a OsdMap,
+    /// Random bits for this call.
+    pub random: u64,
+    /// Where effects go.
+    pub effects: &'a mut Vec<Effect>,
+}

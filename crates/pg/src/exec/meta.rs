@@ -1,0 +1,185 @@
+//! Ops on xattrs, omap and versions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use classes::{ObjectView, Stop};
+use codec::{Decode, Encode, Features, Reader};
+use messages::OsdOp;
+use types::Errno;
+
+use super::{Output, Run};
+
+/// `osd_max_attr_size` and `osd_max_attr_name_len`.
+const XATTR_BYTES_MAX: usize = 64 << 10;
+const XATTR_NAME_BYTES_MAX: usize = 100;
+/// `osd_max_omap_entries_per_request`.
+const OMAP_COUNT_MAX: u64 = 1024;
+
+fn input<T: Decode>(reader: &mut Reader) -> Result<T, Stop> {
+    T::decode(reader).map_err(|_| Errno::EINVAL.into())
+}
+
+fn done() -> Result<Output, Stop> {
+    Ok(Output::default())
+}
+
+/// Splits an xattr op's data into name and value.
+fn name_and_value(step: &OsdOp) -> Result<(Bytes, Bytes), Stop> {
+    let (name, value) = (step.params.u32_at(0) as usize, step.params.u32_at(4) as usize);
+    if name.checked_add(value).is_none_or(|sum| sum > step.data.len()) {
+        return Err(Errno::EINVAL.into());
+    }
+    Ok((step.data.slice(..name), step.data.slice(name..name + value)))
+}
+
+/// `CEPH_OSD_CMPXATTR_OP_*`.
+fn compare<T: Ord>(op: u8, stored: &T, given: &T) -> Result<bool, Stop> {
+    // The operator stands between the given value and the stored one.
+    Ok(match op {
+        1 => given == stored,
+        2 => given != stored,
+        3 => given > stored,
+        4 => given >= stored,
+        5 => given < stored,
+        6 => given <= stored,
+        _ => return Err(Errno::EINVAL.into()),
+    })
+}
+
+impl Run<'_, '_> {
+    pub(super) fn get_xattr(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        self.view.check_exists()?;
+        let (name, _) = name_and_value(step)?;
+        let value = self.view.xattr(&name)?.ok_or(Errno::ENODATA)?;
+        Ok(value.into())
+    }
+
+    pub(super) fn get_xattrs(&mut self) -> Result<Output, Stop> {
+        self.view.check_exists()?;
+        Ok(self.view.xattrs()?.to_bytes(Features::default()).into())
+    }
+
+    pub(super) fn set_xattr(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        let (name, value) = name_and_value(step)?;
+        if value.len() > XATTR_BYTES_MAX {
+            return Err(Errno::EFBIG.into());
+        }
+        if name.len() > XATTR_NAME_BYTES_MAX {
+            return Err(Errno::ENAMETOOLONG.into());
+        }
+        self.view.set_xattr(&name, value)?;
+        done()
+    }
+
+    pub(super) fn remove_xattr(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        let (name, _) = name_and_value(step)?;
+        self.view.remove_xattr(&name)?;
+        done()
+    }
+
+    pub(super) fn compare_xattr(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        const MODE_STRING: u8 = 1;
+        const MODE_U64: u8 = 2;
+        let (name, given) = name_and_value(step)?;
+        let stored = self.view.xattr(&name)?.unwrap_or_default();
+        let (op, mode) = (step.params.u8_at(8), step.params.u8_at(9));
+        let holds = match mode {
+            MODE_STRING => compare(op, &stored, &given)?,
+            MODE_U64 => {
+                let text =
+                    std::str::from_utf8(&stored).ok().and_then(|t| t.trim_end_matches('\0').parse().ok());
+                let given: u64 = input(&mut Reader::new(given))?;
+                compare(op, &text.unwrap_or(0), &given)?
+            }
+            _ => return Err(Errno::EINVAL.into()),
+        };
+        if holds { Ok(Output { result: 1, ..Output::default() }) } else { Err(Errno::ECANCELED.into()) }
+    }
+
+    pub(super) fn omap_keys(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        self.view.check_exists()?;
+        let (after, count): (Bytes, u64) = input(&mut Reader::new(step.data.clone()))?;
+        let (entries, has_more) = self.view.omap_list(&after, b"", count.min(OMAP_COUNT_MAX) as usize)?;
+        let keys: BTreeSet<Bytes> = entries.into_iter().map(|(k, _)| k).collect();
+        Ok((keys, has_more).to_bytes(Features::default()).into())
+    }
+
+    pub(super) fn omap_values(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        self.view.check_exists()?;
+        let (after, count, prefix): (Bytes, u64, Bytes) = input(&mut Reader::new(step.data.clone()))?;
+        let (entries, has_more) = self.view.omap_list(&after, &prefix, count.min(OMAP_COUNT_MAX) as usize)?;
+        let map: BTreeMap<Bytes, Bytes> = entries.into_iter().collect();
+        Ok((map, has_more).to_bytes(Features::default()).into())
+    }
+
+    pub(super) fn omap_values_by_keys(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        self.view.check_exists()?;
+        let keys: BTreeSet<Bytes> = input(&mut Reader::new(step.data.clone()))?;
+        let mut found = BTreeMap::new();
+        for key in keys {
+            if let Some(value) = self.view.omap_get(&key)? {
+                found.insert(key, value);
+            }
+        }
+        Ok(found.to_bytes(Features::default()).into())
+    }
+
+    pub(super) fn omap_header(&mut self) -> Result<Output, Stop> {
+        self.view.check_exists()?;
+        Ok(self.view.omap_header()?.into())
+    }
+
+    pub(super) fn omap_compare(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        self.view.check_exists()?;
+        let wanted: BTreeMap<Bytes, (Bytes, i32)> = input(&mut Reader::new(step.data.clone()))?;
+        for (key, (given, op)) in wanted {
+            let stored = self.view.omap_get(&key)?.unwrap_or_default();
+            let op = u8::try_from(op).map_err(|_| Errno::EINVAL)?;
+            if !compare(op, &given, &stored)? {
+                return Err(Errno::ECANCELED.into());
+            }
+        }
+        done()
+    }
+
+    pub(super) fn omap_set(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        let entries = input(&mut Reader::new(step.data.clone()))?;
+        self.view.omap_set(entries)?;
+        done()
+    }
+
+    pub(super) fn omap_set_header(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        self.view.omap_set_header(step.data.clone())?;
+        done()
+    }
+
+    pub(super) fn omap_remove(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        let keys: BTreeSet<Bytes> = input(&mut Reader::new(step.data.clone()))?;
+        self.view.omap_remove(keys.into_iter().collect())?;
+        done()
+    }
+
+    pub(super) fn omap_remove_range(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        let (first, last): (Bytes, Bytes) = input(&mut Reader::new(step.data.clone()))?;
+        if first < last {
+            self.view.omap_remove_range(&first, &last)?;
+        }
+        done()
+    }
+
+    pub(super) fn omap_clear(&mut self) -> Result<Output, Stop> {
+        self.view.omap_clear()?;
+        done()
+    }
+
+    pub(super) fn assert_version(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        let (given, version) = (step.params.u64_at(8), self.view.user_version());
+        match given.cmp(&version) {
+            _ if given == 0 => Err(Errno::EINVAL.into()),
+            std::cmp::Ordering::Less => Err(Errno::ERANGE.into()),
+            std::cmp::Ordering::Greater => Err(Errno::EOVERFLOW.into()),
+            std::cmp::Ordering::Equal => done(),
+        }
+    }
+}

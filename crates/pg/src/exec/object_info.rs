@@ -1,0 +1,63 @@
+//! What a PG keeps with each object, in xattrs that clients cannot name. The encodings are ours.
+
+use std::collections::BTreeMap;
+
+use codec::Codec;
+use types::{EVersion, EntityAddr, IntervalSet, SnapId, UTime};
+
+/// The xattr of [`ObjectInfo`].
+pub(crate) const INFO_XATTR: &[u8] = b"_";
+/// The xattr of [`SnapSet`], on heads only.
+pub(crate) const SNAPSET_XATTR: &[u8] = b"snapset";
+/// In front of users' xattrs.
+pub(crate) const USER_XATTR: u8 = b'u';
+
+/// A client that watches (`watch_info_t`).
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WatchInfo {
+    /// Its address.
+    pub(crate) addr: EntityAddr,
+    /// Without a sign of life for this many seconds it is gone.
+    pub(crate) timeout_sec: u32,
+}
+
+/// `object_info_t`.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub(crate) struct ObjectInfo {
+    /// The last change.
+    pub(crate) version: EVersion,
+    /// The change before.
+    pub(crate) prior_version: EVersion,
+    /// The version as users see it.
+    pub(crate) user_version: u64,
+    /// By the writer's clock.
+    pub(crate) mtime: UTime,
+    /// True for a head that is gone but for its clones.
+    pub(crate) is_whiteout: bool,
+    /// Watchers by global id and cookie.
+    pub(crate) watchers: BTreeMap<(u64, u64), WatchInfo>,
+}
+
+/// One clone of an object.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CloneInfo {
+    /// Its id: the newest snapshot that it serves.
+    pub(crate) id: SnapId,
+    /// Snapshots that it serves, newest first.
+    pub(crate) snaps: Vec<SnapId>,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// What is the same in the next newer clone, or in the head.
+    pub(crate) overlap: IntervalSet,
+}
+
+/// `SnapSet`: an object's clones, oldest first.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub(crate) struct SnapSet {
+    /// The newest snapshot that existed at the last write.
+    pub(crate) seq: SnapId,
+    /// The clones.
+    pub(crate) clones: Vec<CloneInfo>,
+}

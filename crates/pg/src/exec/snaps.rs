@@ -1,0 +1,165 @@
+//! Snapshots of single objects: list, roll back, trim.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use classes::{ObjectView, Stop};
+use codec::{Codec, Decode, Encode, Features};
+use messages::OsdOp;
+use store::ObjectStore;
+use types::{CollId, EVersion, HObject, LogEntry, Mutation, SnapId, Transaction};
+
+use super::{
+    Delta, Output, Run, Staged,
+    object_info::{INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet},
+};
+
+/// `clone_info` and `obj_list_snap_response_t` (osd/osd_types.h, include/rados/rados_types.hpp).
+#[derive(Codec)]
+#[codec(version = 1, compat = 1)]
+struct ListedClone {
+    id: SnapId,
+    snaps: Vec<SnapId>,
+    overlap: Vec<(u64, u64)>,
+    size: u64,
+}
+
+#[derive(Codec)]
+#[codec(version = 2, compat = 1)]
+struct ListedSnaps {
+    clones: Vec<ListedClone>,
+    seq: SnapId,
+}
+
+impl Run<'_, '_> {
+    pub(super) fn list_snaps(&mut self) -> Result<Output, Stop> {
+        let snapset = &self.view.snapset;
+        if !self.view.exists() && snapset.clones.is_empty() {
+            return Err(types::Errno::ENOENT.into());
+        }
+        let mut clones: Vec<ListedClone> = snapset
+            .clones
+            .iter()
+            .map(|c| ListedClone {
+                id: c.id,
+                snaps: c.snaps.iter().rev().copied().collect(),
+                overlap: c.overlap.iter().collect(),
+                size: c.size,
+            })
+            .collect();
+        if self.view.exists() {
+            let (snaps, overlap) = (Vec::new(), Vec::new());
+            clones.push(ListedClone { id: SnapId::HEAD, snaps, overlap, size: self.view.size() });
+        }
+        Ok(ListedSnaps { clones, seq: snapset.seq }.to_bytes(Features::default()).into())
+    }
+
+    pub(super) fn rollback(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        let snap = step.params.snap();
+        if snap > self.view.snapset.seq {
+            // Nothing was written since: the head is what it was.
+            return Ok(Output::default());
+        }
+        match self.view.snapset.clone_of(snap) {
+            Some(clone) => self.view.roll_back_to(clone)?,
+            None if self.view.exists() => self.view.remove()?,
+            None => {}
+        }
+        Ok(Output::default())
+    }
+}
+
+/// One step of trimming removed snapshots.
+pub(crate) enum TrimStep {
+    /// A clone to change or remove.
+    Change(HObject, Box<Staged>),
+    /// Nothing up to here; go on behind it.
+    Continue(HObject),
+    /// All objects were seen.
+    Done,
+}
+
+/// Objects looked at in one step.
+const TRIM_SCAN: usize = 128;
+
+/// Looks for the next clone from `from` on that serves a snapshot of `removed` (true: it is removed).
+pub(crate) fn trim_step(
+    store: &dyn ObjectStore,
+    coll: CollId,
+    from: &HObject,
+    removed: &dyn Fn(SnapId) -> bool,
+    at: EVersion,
+) -> Result<TrimStep, store::Missing> {
+    let objects = store.list(coll, from, TRIM_SCAN)?;
+    let is_last = objects.len() < TRIM_SCAN;
+    for object in &objects {
+        if object.is_head() || object.pool.0 < 0 {
+            continue;
+        }
+        let head = object.head();
+        let snapset = store.xattr(coll, &head, SNAPSET_XATTR)?.and_then(|b| SnapSet::from_bytes(b).ok());
+        let Some(mut snapset) = snapset else { continue };
+        let Some(index) = snapset.clones.iter().position(|c| c.id == object.snap) else { continue };
+        if snapset.clones[index].snaps.iter().any(|s| removed(*s)) {
+            let info = store.xattr(coll, &head, INFO_XATTR)?.and_then(|b| ObjectInfo::from_bytes(b).ok());
+            snapset.clones[index].snaps.retain(|s| !removed(*s));
+            let staged = trim_clone(coll, object, &head, info.unwrap_or_default(), snapset, index, at);
+            return Ok(TrimStep::Change(head, Box::new(staged)));
+        }
+    }
+    match objects.last() {
+        Some(last) if !is_last => {
+            Ok(TrimStep::Continue(last.with_snap(SnapId(last.snap.0.saturating_add(1)))))
+        }
+        _ => Ok(TrimStep::Done),
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "what the scan already read")]
+fn trim_clone(
+    coll: CollId,
+    clone: &HObject,
+    head: &HObject,
+    mut info: ObjectInfo,
+    mut snapset: SnapSet,
+    index: usize,
+    mut at: EVersion,
+) -> Staged {
+    let f = Features::default();
+    let mut txn = Transaction::new(coll);
+    let mut log = Vec::new();
+    let mut delta = Delta::default();
+    if snapset.clones[index].snaps.is_empty() {
+        let gone = snapset.clones.remove(index);
+        // What the older clone shares with the one that goes, it shares with the next newer only as
+        // far as that did.
+        if let Some(older) = index.checked_sub(1).and_then(|i| snapset.clones.get_mut(i)) {
+            older.overlap = older.overlap.intersection(&gone.overlap);
+        }
+        txn.push(clone, Mutation::Remove);
+        log.push(LogEntry { version: at, object: clone.clone(), is_delete: true, ..LogEntry::default() });
+        at.version += 1;
+        delta = Delta { objects: -1, clones: -1, bytes: -(gone.size as i64) };
+    }
+    let is_head_gone = info.is_whiteout && snapset.clones.is_empty();
+    let prior_version = info.version;
+    if is_head_gone {
+        txn.push(head, Mutation::Remove);
+    } else {
+        info.prior_version = prior_version;
+        info.version = at;
+        let system = [(INFO_XATTR, info.to_bytes(f)), (SNAPSET_XATTR, snapset.to_bytes(f))];
+        let system: BTreeMap<Bytes, Bytes> = system.map(|(n, v)| (Bytes::from_static(n), v)).into();
+        txn.push(head, Mutation::SetXattrs(system));
+    }
+    log.push(LogEntry {
+        version: at,
+        object: head.clone(),
+        prior_version,
+        is_delete: is_head_gone,
+        user_version: info.user_version,
+        mtime: info.mtime,
+        ..LogEntry::default()
+    });
+    Staged { txn, log, delta }
+}

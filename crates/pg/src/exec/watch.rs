@@ -1,0 +1,182 @@
+//! Watch and notify as ops: what they change in the object, and what the PG is to do besides.
+
+use bytes::Bytes;
+use classes::Stop;
+use codec::{Codec, Decode, Encode, Features, Reader};
+use messages::OsdOp;
+use store::ObjectStore;
+use types::{CollId, EVersion, EntityAddr, EntityNum, Errno, HObject, LogEntry, Mutation, Transaction};
+
+use super::{
+    Delta, Output, Run, Staged,
+    object_info::{INFO_XATTR, ObjectInfo, WatchInfo},
+};
+
+/// A side effect on the PG's watches; done when the op is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WatchChange {
+    /// The client watches (again).
+    Watch {
+        /// The watch.
+        cookie: u64,
+        /// Seconds without a sign of life after which it ends.
+        timeout_sec: u32,
+    },
+    /// It does not any more.
+    Unwatch {
+        /// The watch.
+        cookie: u64,
+    },
+    /// It is alive.
+    Ping {
+        /// The watch.
+        cookie: u64,
+    },
+    /// Tell all watchers.
+    Notify {
+        /// The notifier's name for it.
+        cookie: u64,
+        /// Seconds.
+        timeout_sec: u32,
+        /// For the watchers.
+        payload: Bytes,
+        /// Watchers as the object knows them: global id and cookie.
+        watchers: Vec<(u64, u64)>,
+    },
+    /// A watcher's answer.
+    Ack {
+        /// The notification.
+        notify_id: u64,
+        /// The watch.
+        cookie: u64,
+        /// For the notifier.
+        reply: Bytes,
+    },
+}
+
+/// `CEPH_OSD_WATCH_OP_*`.
+const UNWATCH: u8 = 0;
+const LEGACY_WATCH: u8 = 1;
+const WATCH: u8 = 3;
+const RECONNECT: u8 = 5;
+const PING: u8 = 7;
+
+/// `osd_client_watch_timeout`, and `osd_default_notify_timeout`.
+const TIMEOUT_SEC: u32 = 30;
+
+/// `watch_item_t`, `obj_list_watch_response_t`.
+#[derive(Codec)]
+#[codec(version = 2, compat = 1)]
+struct WatchItem {
+    name: EntityNum,
+    cookie: u64,
+    timeout_sec: u32,
+    addr: EntityAddr,
+}
+
+#[derive(Codec)]
+#[codec(version = 1, compat = 1)]
+struct Watchers {
+    entries: Vec<WatchItem>,
+}
+
+impl Run<'_, '_> {
+    pub(super) fn watch(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        self.view.check_exists()?;
+        let (cookie, op) = (step.params.u64_at(0), step.params.u8_at(16));
+        let timeout_sec = match step.params.u32_at(21) {
+            0 => TIMEOUT_SEC,
+            given => given,
+        };
+        let key = (self.cx.origin.num as u64, cookie);
+        let is_known = self.view.info.watchers.contains_key(&key);
+        match op {
+            WATCH | LEGACY_WATCH => {
+                let info = WatchInfo { addr: self.cx.origin_addr, timeout_sec };
+                self.view.info.watchers.insert(key, info);
+                self.view.is_info_changed = true;
+                self.watch.push(WatchChange::Watch { cookie, timeout_sec });
+            }
+            RECONNECT | PING if !is_known => return Err(Errno::ENOTCONN.into()),
+            RECONNECT => self.watch.push(WatchChange::Watch { cookie, timeout_sec }),
+            PING => self.watch.push(WatchChange::Ping { cookie }),
+            UNWATCH => {
+                if is_known {
+                    self.view.info.watchers.remove(&key);
+                    self.view.is_info_changed = true;
+                }
+                self.watch.push(WatchChange::Unwatch { cookie });
+            }
+            _ => return Err(Errno::EINVAL.into()),
+        }
+        Ok(Output::default())
+    }
+
+    /// The PG fills in the notification's id: the op's output.
+    pub(super) fn notify(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        self.view.check_exists()?;
+        let mut reader = Reader::new(step.data.clone());
+        let parts = <(u32, u32, Bytes)>::decode(&mut reader);
+        let (_version, timeout_sec, payload) = parts.unwrap_or((0, 0, Bytes::new()));
+        let timeout_sec = if timeout_sec == 0 { TIMEOUT_SEC } else { timeout_sec };
+        let watchers = self.view.info.watchers.keys().copied().collect();
+        self.watch.push(WatchChange::Notify {
+            cookie: step.params.u64_at(0),
+            timeout_sec,
+            payload,
+            watchers,
+        });
+        Ok(Output::default())
+    }
+
+    pub(super) fn notify_ack(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        let mut reader = Reader::new(step.data.clone());
+        let invalid = |_| Stop::Refused(Errno::EINVAL);
+        let notify_id = u64::decode(&mut reader).map_err(invalid)?;
+        let cookie = u64::decode(&mut reader).map_err(invalid)?;
+        let reply = Bytes::decode(&mut reader).unwrap_or_default();
+        self.watch.push(WatchChange::Ack { notify_id, cookie, reply });
+        Ok(Output::default())
+    }
+
+    pub(super) fn list_watchers(&mut self) -> Result<Output, Stop> {
+        self.view.check_exists()?;
+        let watchers = self.view.info.watchers.iter();
+        let entries = watchers
+            .map(|((gid, cookie), info)| WatchItem {
+                name: EntityNum::client(*gid),
+                cookie: *cookie,
+                timeout_sec: info.timeout_sec,
+                addr: info.addr,
+            })
+            .collect();
+        Ok(Watchers { entries }.to_bytes(Features::default()).into())
+    }
+}
+
+/// A change that ends a watch whose client is gone; none if the object does not know it.
+pub(crate) fn remove_watcher(
+    store: &dyn ObjectStore,
+    coll: CollId,
+    head: &HObject,
+    watcher: (u64, u64),
+    at: EVersion,
+) -> Result<Option<Staged>, store::Missing> {
+    let info = store.xattr(coll, head, INFO_XATTR)?.and_then(|b| ObjectInfo::from_bytes(b).ok());
+    let Some(mut info) = info.filter(|i| i.watchers.contains_key(&watcher)) else { return Ok(None) };
+    info.watchers.remove(&watcher);
+    info.prior_version = info.version;
+    info.version = at;
+    let mut txn = Transaction::new(coll);
+    let entry = (Bytes::from_static(INFO_XATTR), info.to_bytes(Features::default()));
+    txn.push(head, Mutation::SetXattrs([entry].into()));
+    let log = vec![LogEntry {
+        version: at,
+        object: head.clone(),
+        prior_version: info.prior_version,
+        user_version: info.user_version,
+        mtime: info.mtime,
+        ..LogEntry::default()
+    }];
+    Ok(Some(Staged { txn, log, delta: Delta::default() }))
+}

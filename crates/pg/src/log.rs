@@ -1,0 +1,202 @@
+//! The PG log: recent changes in order, and what they say of requests that come again.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use types::{EVersion, HObject, LogEntry, Missing, ReqId};
+
+/// Entries kept (`osd_max_pg_log_entries` is larger; a copy that was away longer gets an object list).
+pub(crate) const ENTRIES_KEPT: usize = 3_000;
+/// Entries dropped at once.
+const TRIM_BATCH: usize = 100;
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub(crate) struct PgLog {
+    entries: VecDeque<LogEntry>,
+    by_reqid: BTreeMap<ReqId, EVersion>,
+}
+
+impl PgLog {
+    pub(crate) fn from_entries(entries: Vec<LogEntry>) -> PgLog {
+        let mut log = PgLog::default();
+        entries.into_iter().for_each(|entry| log.push(entry));
+        log
+    }
+
+    pub(crate) fn push(&mut self, entry: LogEntry) {
+        debug_assert!(self.entries.back().is_none_or(|last| last.version.version < entry.version.version));
+        if entry.reqid != ReqId::default() {
+            self.by_reqid.insert(entry.reqid, entry.version);
+        }
+        self.entries.push_back(entry);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &LogEntry> {
+        self.entries.iter()
+    }
+
+    fn position(&self, version: EVersion) -> Option<usize> {
+        let at = self.entries.partition_point(|e| e.version.version < version.version);
+        self.entries.get(at).filter(|e| e.version == version).map(|_| at)
+    }
+
+    /// True when the log has exactly this change.
+    pub(crate) fn contains(&self, version: EVersion) -> bool {
+        self.position(version).is_some()
+    }
+
+    /// The change that a request made.
+    pub(crate) fn find(&self, reqid: &ReqId) -> Option<&LogEntry> {
+        let at = self.position(*self.by_reqid.get(reqid)?)?;
+        self.entries.get(at)
+    }
+
+    /// Entries after `version`.
+    pub(crate) fn after(&self, version: EVersion) -> impl Iterator<Item = &LogEntry> {
+        let at = self.entries.partition_point(|e| e.version.version <= version.version);
+        self.entries.range(at..)
+    }
+
+    /// Up to where the log should be trimmed, if it is long.
+    pub(crate) fn trim_target(&self) -> Option<EVersion> {
+        let extra = self.entries.len().checked_sub(ENTRIES_KEPT + TRIM_BATCH)?;
+        self.entries.get(extra + TRIM_BATCH - 1).map(|e| e.version)
+    }
+
+    /// Drops entries up to `version`; their versions.
+    pub(crate) fn trim(&mut self, version: EVersion) -> Vec<EVersion> {
+        let mut out = Vec::new();
+        while self.entries.front().is_some_and(|e| e.version <= version) {
+            if let Some(entry) = self.entries.pop_front() {
+                self.by_reqid.retain(|_, v| *v != entry.version || entry.reqid == ReqId::default());
+                out.push(entry.version);
+            }
+        }
+        out
+    }
+
+    /// Takes away the entries after `version`, newest first.
+    pub(crate) fn rewind(&mut self, version: EVersion) -> Vec<LogEntry> {
+        let mut out = Vec::new();
+        while self.entries.back().is_some_and(|e| e.version.version > version.version) {
+            if let Some(entry) = self.entries.pop_back() {
+                self.by_reqid.remove(&entry.reqid);
+                out.push(entry);
+            }
+        }
+        out
+    }
+}
+
+/// What taking over another copy's log means for this one.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Merge {
+    /// Entries of ours that the cluster does not have.
+    pub(crate) divergent: Vec<EVersion>,
+    /// Entries that we lacked.
+    pub(crate) added: Vec<LogEntry>,
+    /// Objects that are gone.
+    pub(crate) deleted: Vec<HObject>,
+    /// Objects that we need in another version.
+    pub(crate) missing: Missing,
+}
+
+/// Takes over `theirs`, the end of the authoritative log, which reaches back to `tail` (exclusive).
+/// None if it does not reach back to what we have.
+pub(crate) fn merge(
+    log: &mut PgLog,
+    last_update: EVersion,
+    theirs: &[LogEntry],
+    tail: EVersion,
+) -> Option<Merge> {
+    let knows = |version: EVersion| version == tail || theirs.iter().any(|e| e.version == version);
+    let common = if knows(last_update) {
+        last_update
+    } else {
+        log.iter().rev().map(|e| e.version).find(|v| knows(*v))?
+    };
+    let mut out = Merge::default();
+    let divergent = log.rewind(common);
+    for entry in theirs.iter().filter(|e| e.version.version > common.version) {
+        if entry.is_delete {
+            out.missing.remove(&entry.object);
+            out.deleted.push(entry.object.clone());
+        } else {
+            out.deleted.retain(|o| *o != entry.object);
+            out.missing.insert(entry.object.clone(), entry.version);
+        }
+        log.push(entry.clone());
+        out.added.push(entry.clone());
+    }
+    for entry in divergent {
+        // Newest first: the oldest divergent change of an object decides what it was before.
+        let is_settled = out.added.iter().any(|e| e.object == entry.object);
+        if !is_settled {
+            if entry.prior_version == EVersion::ZERO {
+                out.missing.remove(&entry.object);
+                out.deleted.push(entry.object.clone());
+            } else {
+                out.deleted.retain(|o| *o != entry.object);
+                out.missing.insert(entry.object.clone(), entry.prior_version);
+            }
+        }
+        out.divergent.push(entry.version);
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use types::Epoch;
+
+    use super::*;
+
+    fn entry(epoch: u32, version: u64, name: &'static str, prior: u64, is_delete: bool) -> LogEntry {
+        LogEntry {
+            version: EVersion::new(Epoch(epoch), version),
+            object: HObject { oid: Bytes::from_static(name.as_bytes()), ..HObject::default() },
+            prior_version: if prior == 0 { EVersion::ZERO } else { EVersion::new(Epoch(1), prior) },
+            is_delete,
+            ..LogEntry::default()
+        }
+    }
+
+    fn names(objects: &[HObject]) -> Vec<&[u8]> {
+        objects.iter().map(|o| o.oid.as_ref()).collect()
+    }
+
+    #[test]
+    fn what_was_missed_is_missing_and_what_was_deleted_goes() {
+        let mut log = PgLog::from_entries(vec![entry(1, 1, "a", 0, false)]);
+        let theirs = [entry(2, 2, "b", 0, false), entry(2, 3, "a", 1, true), entry(2, 4, "b", 2, false)];
+        let merged =
+            merge(&mut log, EVersion::new(Epoch(1), 1), &theirs, EVersion::new(Epoch(1), 1)).unwrap();
+        assert_eq!(names(&merged.deleted), [b"a"]);
+        assert_eq!(merged.missing.values().copied().collect::<Vec<_>>(), [EVersion::new(Epoch(2), 4)]);
+        assert_eq!(log.len(), 4);
+    }
+
+    #[test]
+    fn changes_that_nobody_else_has_are_undone() {
+        let ours = vec![entry(1, 1, "a", 0, false), entry(1, 2, "a", 1, false), entry(1, 3, "n", 0, false)];
+        let mut log = PgLog::from_entries(ours);
+        let theirs = [entry(1, 1, "a", 0, false), entry(2, 2, "b", 0, false)];
+        let merged = merge(&mut log, EVersion::new(Epoch(1), 3), &theirs, EVersion::ZERO).unwrap();
+        assert_eq!(merged.divergent.len(), 2);
+        assert_eq!(names(&merged.deleted), [b"n"]);
+        let needs: Vec<_> = merged.missing.iter().map(|(o, v)| (o.oid.clone(), v.version)).collect();
+        assert_eq!(needs, [(Bytes::from_static(b"a"), 1), (Bytes::from_static(b"b"), 2)]);
+    }
+
+    #[test]
+    fn a_log_that_does_not_reach_us_is_no_help() {
+        let mut log = PgLog::from_entries(vec![entry(1, 1, "a", 0, false)]);
+        let theirs = [entry(2, 9, "b", 0, false)];
+        assert!(merge(&mut log, EVersion::new(Epoch(1), 1), &theirs, EVersion::new(Epoch(2), 8)).is_none());
+    }
+}

@@ -1,0 +1,126 @@
+//! What a PG keeps of itself in its collection: info, log, missing objects, past intervals, as omap of
+//! an object that no client can name.
+
+use std::{collections::BTreeMap, ops::Bound};
+
+use bytes::Bytes;
+use codec::{Decode, Encode, Features};
+use store::ObjectStore;
+use types::{
+    CollId, EVersion, HObject, LogEntry, Missing, Mutation, PgInfo, PgInterval, PoolId, SnapId, Transaction,
+};
+
+const INFO: &[u8] = b"info";
+const INTERVALS: &[u8] = b"intervals";
+const LOG: u8 = b'l';
+const MISSING: u8 = b'm';
+
+/// The object's name sorts before all objects of pools.
+pub(crate) fn object() -> HObject {
+    HObject { oid: Bytes::from_static(b"pgmeta"), pool: PoolId(-2), snap: SnapId::HEAD, ..HObject::default() }
+}
+
+fn log_key(version: EVersion) -> Bytes {
+    Bytes::from(format!("l{:016x}", version.version))
+}
+
+fn missing_key(object: &HObject) -> Bytes {
+    let mut key = vec![MISSING];
+    object.encode(&mut key, Features::default());
+    Bytes::from(key)
+}
+
+/// Changes of the PG's own record, to go along with a transaction.
+#[derive(Debug, Default)]
+pub(crate) struct MetaChange {
+    set: BTreeMap<Bytes, Bytes>,
+    removed: Vec<Bytes>,
+}
+
+impl MetaChange {
+    pub(crate) fn info(&mut self, info: &PgInfo) {
+        self.set.insert(Bytes::from_static(INFO), info.to_bytes(Features::default()));
+    }
+
+    pub(crate) fn intervals(&mut self, intervals: &Vec<PgInterval>) {
+        self.set.insert(Bytes::from_static(INTERVALS), intervals.to_bytes(Features::default()));
+    }
+
+    pub(crate) fn log(&mut self, entry: &LogEntry) {
+        self.set.insert(log_key(entry.version), entry.to_bytes(Features::default()));
+    }
+
+    pub(crate) fn unlog(&mut self, version: EVersion) {
+        let key = log_key(version);
+        self.set.remove(&key);
+        self.removed.push(key);
+    }
+
+    pub(crate) fn missing(&mut self, object: &HObject, need: Option<EVersion>) {
+        let key = missing_key(object);
+        match need {
+            Some(need) => {
+                self.removed.retain(|k| *k != key);
+                self.set.insert(key, need.to_bytes(Features::default()));
+            }
+            None => {
+                self.set.remove(&key);
+                self.removed.push(key);
+            }
+        }
+    }
+
+    /// Appends the changes to `txn`. Removals come first: a key set again stays.
+    pub(crate) fn into_txn(self, txn: &mut Transaction) {
+        if !self.removed.is_empty() {
+            txn.push(&object(), Mutation::OmapRemove(self.removed));
+        }
+        if !self.set.is_empty() {
+            txn.push(&object(), Mutation::OmapSet(self.set));
+        }
+    }
+}
+
+/// All that was kept.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded {
+    pub(crate) info: PgInfo,
+    pub(crate) intervals: Vec<PgInterval>,
+    pub(crate) log: Vec<LogEntry>,
+    pub(crate) missing: Missing,
+}
+
+/// Reads the record of the PG in `coll`; none where there is no PG.
+pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loaded>, store::Missing> {
+    const PAGE: usize = 1_024;
+    let mut out = Loaded::default();
+    let mut found = false;
+    let mut from: Bytes = Bytes::new();
+    loop {
+        let page = store.omap_range(coll, &object(), Bound::Excluded(&from), PAGE)?;
+        for (key, value) in &page {
+            match key.first() {
+                _ if key == INFO => {
+                    found = true;
+                    out.info = PgInfo::from_bytes(value.clone()).unwrap_or_default();
+                }
+                _ if key == INTERVALS => {
+                    out.intervals = Vec::from_bytes(value.clone()).unwrap_or_default();
+                }
+                Some(&LOG) => out.log.extend(LogEntry::from_bytes(value.clone()).ok()),
+                Some(&MISSING) => {
+                    let object = HObject::from_bytes(key.slice(1..));
+                    let need = EVersion::from_bytes(value.clone());
+                    if let (Ok(object), Ok(need)) = (object, need) {
+                        out.missing.insert(object, need);
+                    }
+                }
+                _ => {}
+            }
+        }
+        match page.last() {
+            Some((last, _)) if page.len() == PAGE => from = last.clone(),
+            _ => return Ok(found.then_some(out)),
+        }
+    }
+}

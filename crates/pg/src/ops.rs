@@ -1,0 +1,330 @@
+//! Clients' ops: order per object, duplicates, execution, answers.
+//!
+//! Per object, ops run in the order in which they came. A change may start while earlier ones are not
+//! durable yet; a read waits for them; nothing passes an op that waits for something to be loaded or
+//! recovered.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use messages::{MOSDOp, MOSDOpReply, OpCode, OsdOp, osd_flag};
+use store::{Completion, ReadError};
+use types::{EVersion, Epoch, Errno, HObject, OsdId, ReqId, Token};
+
+use crate::{
+    Client, Ctx, Effect, Pg,
+    exec::{self, Blocked, Executed, OpContext, Staged},
+    pg::{Pending, Phase},
+};
+
+/// Ops that wait in one PG, at most; what comes above is dropped and sent again by its client.
+const WAITING_MAX: usize = 20_000;
+
+/// An op that has not run to its end.
+#[derive(Debug)]
+pub(crate) struct WaitingOp {
+    client: Client,
+    tid: u64,
+    op: Box<MOSDOp>,
+    /// What was loaded for it, held until it ends.
+    loads: Vec<Token>,
+}
+
+/// The ops of one object.
+#[derive(Debug, Default)]
+struct ObjectOps {
+    queue: VecDeque<WaitingOp>,
+    /// Reads that wait for data.
+    loading: BTreeMap<u64, WaitingOp>,
+    /// True while one of `loading` is a change: nothing else starts.
+    is_change_loading: bool,
+    /// Changes that are not durable everywhere.
+    in_flight: usize,
+}
+
+impl ObjectOps {
+    fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.loading.is_empty() && self.in_flight == 0
+    }
+
+    fn may_start(&self, is_change: bool) -> bool {
+        if is_change { self.loading.is_empty() } else { self.in_flight == 0 && !self.is_change_loading }
+    }
+}
+
+/// A change that is not durable everywhere.
+#[derive(Debug)]
+struct InFlight {
+    waiting: BTreeSet<OsdId>,
+    object: HObject,
+    reqid: ReqId,
+    replies: Vec<(u64, u64, Box<MOSDOpReply>)>,
+}
+
+/// All ops of a PG.
+#[derive(Debug, Default)]
+pub(crate) struct Ops {
+    objects: BTreeMap<HObject, ObjectOps>,
+    /// Came while the PG does not serve.
+    early: VecDeque<WaitingOp>,
+    in_flight: BTreeMap<EVersion, InFlight>,
+    next_load: u64,
+}
+
+impl Ops {
+    /// The acting set changed: clients send again what was under way; what they sent for the new
+    /// interval already, waits.
+    pub(crate) fn on_new_interval(&mut self, since: Epoch, is_primary: bool) {
+        self.objects.clear();
+        self.in_flight.clear();
+        self.early.retain(|waiting| is_primary && waiting.op.epoch >= since);
+    }
+}
+
+/// True for ops that change an object or its watchers.
+fn is_change(op: &MOSDOp) -> bool {
+    op.may_write()
+}
+
+fn reply_for(op: &MOSDOp, epoch: Epoch) -> MOSDOpReply {
+    MOSDOpReply {
+        oid: op.oid.clone(),
+        pgid: op.pgid,
+        flags: u64::from(op.flags | osd_flag::ACK | osd_flag::ONDISK),
+        epoch,
+        retry_attempt: op.retry_attempt,
+        ..MOSDOpReply::default()
+    }
+}
+
+fn without_data(op: &MOSDOp) -> Vec<OsdOp> {
+    op.ops.iter().map(|step| OsdOp { data: bytes::Bytes::new(), ..step.clone() }).collect()
+}
+
+fn reqid_of(client: &Client, tid: u64, op: &MOSDOp) -> ReqId {
+    ReqId { name: client.entity, tid, inc: op.client_inc as i32 }
+}
+
+impl Pg {
+    pub(crate) fn on_op(&mut self, client: Client, tid: u64, op: Box<MOSDOp>, cx: &mut Ctx<'_>) {
+        // A client that mapped the object before this interval sends again.
+        if !self.is_primary() || op.epoch < self.since && self.since > self.info.created {
+            return;
+        }
+        let waiting = WaitingOp { client, tid, op, loads: Vec::new() };
+        if self.phase != Phase::Active {
+            if self.ops.early.len() < WAITING_MAX {
+                self.ops.early.push_back(waiting);
+            }
+            return;
+        }
+        self.enqueue(waiting, cx);
+    }
+
+    /// Runs what came before the PG served.
+    pub(crate) fn run_waiting_ops(&mut self, cx: &mut Ctx<'_>) {
+        for waiting in std::mem::take(&mut self.ops.early) {
+            self.enqueue(waiting, cx);
+        }
+    }
+
+    fn enqueue(&mut self, waiting: WaitingOp, cx: &mut Ctx<'_>) {
+        let head = exec::head_of(&waiting.op);
+        let ops = self.ops.objects.entry(head.clone()).or_default();
+        ops.queue.push_back(waiting);
+        if ops.queue.len() == 1 {
+            self.run_object(&head, cx);
+        }
+    }
+
+    /// Starts the object's ops, as many as may start.
+    pub(crate) fn run_object(&mut self, head: &HObject, cx: &mut Ctx<'_>) {
+        if self.phase != Phase::Active {
+            return;
+        }
+        while let Some(ops) = self.ops.objects.get_mut(head) {
+            let Some(front) = ops.queue.front() else { break };
+            let is_change = is_change(&front.op);
+            if !ops.may_start(is_change) {
+                return;
+            }
+            let must_recover = if is_change { self.is_degraded(head) } else { self.is_missing(head) };
+            if must_recover {
+                return self.recover_soon(head, cx);
+            }
+            let Some(waiting) = self.ops.objects.get_mut(head).and_then(|o| o.queue.pop_front()) else {
+                return;
+            };
+            self.run(head, waiting, cx);
+        }
+        if self.ops.objects.get(head).is_some_and(ObjectOps::is_idle) {
+            self.ops.objects.remove(head);
+        }
+    }
+
+    fn run(&mut self, head: &HObject, waiting: WaitingOp, cx: &mut Ctx<'_>) {
+        let reqid = reqid_of(&waiting.client, waiting.tid, &waiting.op);
+        if is_change(&waiting.op) && self.answer_duplicate(&reqid, &waiting, cx) {
+            return self.release(&waiting, cx);
+        }
+        let context = OpContext {
+            coll: self.coll,
+            wall: cx.wall,
+            reqid,
+            origin: waiting.client.entity,
+            origin_addr: waiting.client.addr,
+            features: waiting.client.features,
+            next_version: self.next_version(cx),
+            pool_snapc: self.pool_snapc(cx),
+            random_seed: cx.random ^ waiting.tid,
+        };
+        match exec::execute(cx.store, &context, &waiting.op) {
+            Err(Blocked::Missing(missing)) => self.load_for(head, waiting, missing, cx),
+            Err(Blocked::Refused(errno)) => self.refuse(&waiting, errno, cx),
+            Ok(done) => self.finish(head, waiting, done, reqid, cx),
+        }
+    }
+
+    fn load_for(&mut self, head: &HObject, waiting: WaitingOp, missing: store::Missing, cx: &mut Ctx<'_>) {
+        self.ops.next_load += 1;
+        let load = self.ops.next_load;
+        let ops = self.ops.objects.entry(head.clone()).or_default();
+        ops.is_change_loading |= is_change(&waiting.op);
+        ops.loading.insert(load, waiting);
+        let token = self.token(Pending::OpLoad { object: head.clone(), load });
+        cx.store.load(token, missing);
+    }
+
+    pub(crate) fn on_op_loaded(
+        &mut self,
+        head: &HObject,
+        load: u64,
+        completion: Completion,
+        cx: &mut Ctx<'_>,
+    ) {
+        let Completion::Loaded(token, result) = completion else { return };
+        let found = self.ops.objects.get_mut(head).and_then(|ops| {
+            ops.is_change_loading = false;
+            ops.loading.remove(&load)
+        });
+        let Some(mut waiting) = found else { return cx.store.unload(token) };
+        waiting.loads.push(token);
+        match result {
+            Ok(()) => self.run(head, waiting, cx),
+            Err(error) => {
+                let what = if matches!(error, ReadError::Corrupt { .. }) { "corrupt" } else { "unreadable" };
+                tracing::error!(pg = %self.pgid, object = %head, %error, "{what} data");
+                self.refuse(&waiting, Errno::EIO, cx);
+            }
+        }
+        self.run_object(head, cx);
+    }
+
+    /// Lets go of what was loaded for an op.
+    fn release(&mut self, waiting: &WaitingOp, cx: &mut Ctx<'_>) {
+        waiting.loads.iter().for_each(|token| cx.store.unload(*token));
+    }
+
+    fn refuse(&mut self, waiting: &WaitingOp, errno: Errno, cx: &mut Ctx<'_>) {
+        let reply = MOSDOpReply {
+            result: errno.negated(),
+            ops: without_data(&waiting.op),
+            ..reply_for(&waiting.op, cx.map.epoch)
+        };
+        self.release(waiting, cx);
+        cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, Box::new(reply)));
+    }
+
+    /// Answers a request that was done before, or joins the one that is under way.
+    fn answer_duplicate(&mut self, reqid: &ReqId, waiting: &WaitingOp, cx: &mut Ctx<'_>) -> bool {
+        let Some(entry) = self.log.find(reqid) else { return false };
+        let reply = Box::new(MOSDOpReply {
+            result: entry.result,
+            ops: without_data(&waiting.op),
+            replay_version: entry.version,
+            user_version: entry.user_version,
+            ..reply_for(&waiting.op, cx.map.epoch)
+        });
+        match self.ops.in_flight.values_mut().find(|f| f.reqid == *reqid) {
+            Some(in_flight) => in_flight.replies.push((waiting.client.session, waiting.tid, reply)),
+            None => cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, reply)),
+        }
+        true
+    }
+
+    fn finish(&mut self, head: &HObject, waiting: WaitingOp, done: Executed, reqid: ReqId, cx: &mut Ctx<'_>) {
+        self.release(&waiting, cx);
+        let Executed { mut ops, result, staged, watch, user_version } = done;
+        self.count(&waiting.op, &ops, staged.is_some());
+        for change in watch {
+            if let Some(notify_id) = self.watches.apply(head, &waiting.client, change, cx) {
+                let id = bytes::Bytes::copy_from_slice(&notify_id.to_le_bytes());
+                ops.iter_mut()
+                    .filter(|step| step.code == OpCode::NOTIFY)
+                    .for_each(|step| step.data = id.clone());
+            }
+        }
+        let mut reply = MOSDOpReply { result, ops, user_version, ..reply_for(&waiting.op, cx.map.epoch) };
+        let Some(staged) = staged else {
+            cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, Box::new(reply)));
+            return;
+        };
+        let (version, members) = self.replicate(staged, cx);
+        reply.replay_version = version;
+        let replies = vec![(waiting.client.session, waiting.tid, Box::new(reply))];
+        self.put_in_flight(head, version, members, reqid, replies);
+    }
+
+    fn put_in_flight(
+        &mut self,
+        head: &HObject,
+        version: EVersion,
+        waiting: BTreeSet<OsdId>,
+        reqid: ReqId,
+        replies: Vec<(u64, u64, Box<MOSDOpReply>)>,
+    ) {
+        self.ops.objects.entry(head.clone()).or_default().in_flight += 1;
+        self.ops.in_flight.insert(version, InFlight { waiting, object: head.clone(), reqid, replies });
+    }
+
+    /// A change that nobody asked for: trimming, watches that end.
+    pub(crate) fn submit_internal(&mut self, head: &HObject, staged: Staged, cx: &mut Ctx<'_>) {
+        let (version, members) = self.replicate(staged, cx);
+        self.put_in_flight(head, version, members, ReqId::default(), Vec::new());
+    }
+
+    /// True when nothing is under way on the object.
+    pub(crate) fn is_object_idle(&self, head: &HObject) -> bool {
+        self.ops.objects.get(head).is_none_or(ObjectOps::is_idle)
+    }
+
+    /// A member has the change of `version`, and all before, durable.
+    pub(crate) fn on_commit(&mut self, from: OsdId, version: EVersion, cx: &mut Ctx<'_>) {
+        for (_, in_flight) in self.ops.in_flight.range_mut(..=version) {
+            in_flight.waiting.remove(&from);
+        }
+        // Answers leave in the order of the changes.
+        while let Some(first) = self.ops.in_flight.first_entry() {
+            if !first.get().waiting.is_empty() {
+                break;
+            }
+            let done = first.remove();
+            for (session, tid, reply) in done.replies {
+                cx.effects.push(Effect::Reply(session, tid, reply));
+            }
+            if let Some(ops) = self.ops.objects.get_mut(&done.object) {
+                ops.in_flight -= 1;
+            }
+            self.run_object(&done.object, cx);
+        }
+    }
+
+    fn count(&mut self, op: &MOSDOp, ops: &[OsdOp], is_write: bool) {
+        if is_write {
+            self.sum.writes += 1;
+            self.sum.write_bytes += op.ops.iter().map(|s| s.data.len() as u64).sum::<u64>();
+        } else {
+            self.sum.reads += 1;
+            self.sum.read_bytes += ops.iter().map(|s| s.data.len() as u64).sum::<u64>();
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Peering: after every change of the acting set the primary finds the newest log, takes it over, and
+//! has the replicas take it over, before anything is served.
+//!
+//! Authority: `PeeringState` (GetInfo, GetLog, WaitUpThru, Activating). Simpler than Ceph's in two
+//! points: a member that the log does not reach stays in the acting set and gets an object list instead
+//! of a backfill; replicas compute themselves what they lack.
+
+use std::collections::BTreeSet;
+
+use messages::{MPgActivated, MPgClean, MPgLog, MPgNotify, MPgQuery};
+use store::ObjectStore;
+use types::{
+    EVersion, Epoch, HObject, LogEntry, Missing, Mutation, ObjectVersions, OsdId, PgInfo, Transaction,
+};
+
+use crate::{
+    Ctx, Effect, Pg,
+    exec::{INFO_XATTR, ObjectInfo},
+    interval::Membership,
+    log::{self, Merge},
+    meta::{self, MetaChange},
+    pg::{Pending, Phase},
+};
+
+impl Pg {
+    pub(crate) fn on_map(&mut self, cx: &mut Ctx<'_>) {
+        let members = Membership::of(cx.map, self.pgid);
+        self.info.epoch = cx.map.epoch;
+        if !cx.map.pools.contains_key(&self.pgid.pool) {
+            return self.remove(cx);
+        }
+        let is_restarted = self.members.acting.iter().any(|o| cx.map.up_from(*o) == cx.map.epoch);
+        if members == self.members && !is_restarted {
+            return self.on_map_same_interval(cx);
+        }
+        let last = Epoch(cx.map.epoch.0 - 1);
+        let past = self.members.close(self.since, last, cx.map);
+        if past.maybe_went_rw {
+            self.intervals.push(past);
+        }
+        self.members = members;
+        self.since = cx.map.epoch;
+        let mut change = MetaChange::default();
+        change.info(&self.info);
+        change.intervals(&self.intervals);
+        let mut txn = Transaction::new(self.coll);
+        change.into_txn(&mut txn);
+        self.submit(Pending::Nothing, txn, cx);
+        self.start_interval(cx);
+    }
+
+    fn on_map_same_interval(&mut self, cx: &mut Ctx<'_>) {
+        if let Phase::GetInfo { waiting } = &mut self.phase {
+            waiting.retain(|osd| cx.map.is_up(*osd));
+        }
+        match self.phase {
+            Phase::GetInfo { .. } => self.check_infos(cx),
+            Phase::Down => self.get_info(cx),
+            Phase::WaitUpThru => self.check_up_thru(cx),
+            Phase::Idle
+            | Phase::Replica
+            | Phase::GetLog { .. }
+            | Phase::Activating { .. }
+            | Phase::Active => {}
+        }
+    }
+
+    /// Begins anew in the interval of the newest map.
+    pub(crate) fn start_interval(&mut self, cx: &mut Ctx<'_>) {
+        self.phase = Phase::Idle;
+        self.peer_info.clear();
+        self.peer_missing.clear();
+        self.recovery.clear();
+        self.is_clean = false;
+        self.trim_from = None;
+        // Completions of the last interval answer nobody.
+        self.pending.values_mut().for_each(|p| *p = Pending::Nothing);
+        self.ops.on_new_interval(self.since, self.is_primary());
+        self.watches.on_new_interval();
+        if self.is_primary() {
+            self.get_info(cx);
+        } else if self.members.primary.is_some() {
+            let notify = MPgNotify {
+                pgid: self.pgid,
+                epoch: cx.map.epoch,
+                info: self.own_info(),
+                intervals: self.intervals.clone(),
+            };
+            cx.effects.push(Effect::SendOsd(self.members.primary, notify.into()));
+        }
+        cx.effects.push(Effect::StatsChanged);
+    }
+
+    pub(crate) fn own_info(&self) -> PgInfo {
+        PgInfo { missing_count: self.missing.len() as u64, ..self.info.clone() }
+    }
+
+    fn others(&self) -> impl Iterator<Item = OsdId> + '_ {
+        self.members.acting.iter().copied().filter(|o| o.is_some() && *o != self.me)
+    }
+
+    /// Asks everybody who may have been part of the PG since it was last clean.
+    fn get_info(&mut self, cx: &mut Ctx<'_>) {
+        let past = self.intervals.iter().flat_map(|i| i.acting.iter().copied());
+        let asked: BTreeSet<OsdId> = past
+            .chain(self.others())
+            .filter(|o| o.is_some() && *o != self.me && cx.map.is_up(*o) && !self.peer_info.contains_key(o))
+            .collect();
+        for osd in &asked {
+            let query = MPgQuery {
+                pgid: self.pgid,
+                epoch: cx.map.epoch,
+                created: self.info.created,
+                wants_log: false,
+                since: EVersion::ZERO,
+            };
+            cx.effects.push(Effect::SendOsd(*osd, query.into()));
+        }
+        self.phase = Phase::GetInfo { waiting: asked };
+        self.check_infos(cx);
+    }
+
+    /// Answers the primary; a copy that does not exist yet answers with an empty info.
+    pub(crate) fn on_query(&mut self, from: OsdId, query: MPgQuery, cx: &mut Ctx<'_>) {
+        if query.wants_log {
+            let reply = self.log_for(query.since, false, cx);
+            cx.effects.push(Effect::SendOsd(from, reply.into()));
+            return;
+        }
+        let info = self.own_info();
+        let notify =
+            MPgNotify { pgid: self.pgid, epoch: cx.map.epoch, info, intervals: self.intervals.clone() };
+        cx.effects.push(Effect::SendOsd(from, notify.into()));
+    }
+
+    pub(crate) fn on_notify(&mut self, from: OsdId, notify: MPgNotify, cx: &mut Ctx<'_>) {
+        if !self.is_primary() {
+            return;
+        }
+        self.learn_intervals(notify.intervals, notify.info.last_epoch_clean);
+        self.peer_info.insert(from, notify.info);
+        match &mut self.phase {
+            Phase::GetInfo { waiting } => {
+                waiting.remove(&from);
+                // What was learned of the past may add somebody to ask.
+                if waiting.is_empty() {
+                    self.get_info(cx);
+                }
+            }
+            Phase::Down => self.get_info(cx),
+            Phase::Active if self.is_clean && !self.members.acting.contains(&from) => {
+                let clean = MPgClean { pgid: self.pgid, epoch: cx.map.epoch, remove: true };
+                cx.effects.push(Effect::SendOsd(from, clean.into()));
+            }
+            Phase::Idle
+            | Phase::Replica
+            | Phase::GetLog { .. }
+            | Phase::WaitUpThru
+            | Phase::Activating { .. }
+            | Phase::Active => {}
+        }
+    }
+
+    fn learn_intervals(&mut self, theirs: Vec<types::PgInterval>, clean: Epoch) {
+        self.info.last_epoch_clean = self.info.last_epoch_clean.max(clean);
+        for interval in theirs {
+            let is_known =
+                self.intervals.iter().any(|i| i.first == interval.first && i.last == interval.last);
+            if !is_known && interval.last < self.since {
+                self.intervals.push(interval);
+            }
+        }
+        let clean = self.info.last_epoch_clean;
+        self.intervals.retain(|i| i.last >= clean);
+        self.intervals.sort_by_key(|i| i.first);
+    }
+
+    fn check_infos(&mut self, cx: &mut Ctx<'_>) {
+        let Phase::GetInfo { waiting } = &self.phase else { return };
+        if !waiting.is_empty() {
+            return;
+        }
+        let has_member = |i: &types::PgInterval| {
+            i.acting.iter().any(|o| *o == self.me || self.peer_info.contains_key(o) && cx.map.is_up(*o))
+        };
+        // The last activation that anybody knows of bounds what can have been lost.
+        let started = self.peer_info.values().map(|i| i.last_epoch_started).max().unwrap_or_default();
+        let started = started.max(self.info.last_epoch_started);
+        if !self.intervals.iter().filter(|i| i.last >= started).all(has_member) {
+            self.phase = Phase::Down;
+            return;
+        }
+        let rank = |info: &PgInfo| (info.last_epoch_started, info.last_update);
+        let best = self.peer_info.iter().filter(|(o, _)| cx.map.is_up(**o)).max_by_key(|(_, i)| rank(i));
+        match best.map(|(osd, info)| (*osd, rank(info))) {
+            Some((from, theirs)) if theirs > rank(&self.info) => {
+                self.phase = Phase::GetLog { from };
+                let query = MPgQuery {
+                    pgid: self.pgid,
+                    epoch: cx.map.epoch,
+                    created: self.info.created,
+                    wants_log: true,
+                    since: self.oldest_needed(),
+                };
+                cx.effects.push(Effect::SendOsd(from, query.into()));
+            }
+            _ => self.after_log(cx),
+        }
+    }
+
+    /// The oldest point from which a member has to catch up.
+    fn oldest_needed(&self) -> EVersion {
+        let members = self.others().filter_map(|o| self.peer_info.get(&o)).map(|i| i.last_update);
+        members.chain([self.info.last_update]).min().unwrap_or_default()
+    }
+
+    /// The log for a copy that has `since`: the entries behind it, all where it may diverge, or an
+    /// object list where the log does not reach.
+    fn log_for(&self, since: EVersion, is_activation: bool, cx: &Ctx<'_>) -> MPgLog {
+        let is_reached = since == self.info.log_tail || self.log.contains(since);
+        let is_divergent = !is_reached && since > self.info.log_tail;
+        let entries: Vec<LogEntry> = if is_reached {
+            self.log.after(since).cloned().collect()
+        } else {
+            self.log.iter().cloned().collect()
+        };
+        let needs_list = !is_reached && !is_divergent;
+        let tail = if is_reached { since } else { self.info.log_tail };
+        MPgLog {
+            pgid: self.pgid,
+            epoch: cx.map.epoch,
+            info: PgInfo { log_tail: tail, ..self.own_info() },
+            entries,
+            objects: needs_list.then(|| self.object_versions(cx.store)),
+            missing: self.missing.clone(),
+            is_activation,
+            intervals: self.intervals.clone(),
+        }
+    }
+
+    /// All objects with their versions: those at hand, and those that are missing.
+    fn object_versions(&self, store: &dyn ObjectStore) -> ObjectVersions {
+        let mut all = self.missing.clone();
+        for object in self.objects(store) {
+            let version = object_version(store, self.coll, &object);
+            all.entry(object).or_insert(version);
+        }
+        all.into_iter().collect()
+    }
+
+    /// Every object of the PG that this copy holds.
+    fn objects(&self, store: &dyn ObjectStore) -> Vec<HObject> {
+        let all = store.list(self.coll, &HObject::min(), usize::MAX).unwrap_or_default();
+        all.into_iter().filter(|o| *o != meta::object()).collect()
+    }
+
+    /// The best copy's log came.
+    pub(crate) fn on_log(&mut self, from: OsdId, message: MPgLog, cx: &mut Ctx<'_>) {
+        if self.phase != (Phase::GetLog { from }) {
+            return;
+        }
+        self.learn_intervals(message.intervals.clone(), message.info.last_epoch_clean);
+        self.peer_missing.insert(from, message.missing.clone());
+        self.take_over(&message, Pending::Nothing, cx);
+        self.after_log(cx);
+    }
+
+    /// Makes another copy's log ours; what we lack becomes missing. `pending` tells of its durability.
+    fn take_over(&mut self, message: &MPgLog, pending: Pending, cx: &mut Ctx<'_>) {
+        let mut change = MetaChange::default();
+        let mut txn = Transaction::new(self.coll);
+        let merged = match &message.objects {
+            Some(objects) => self.resync(objects, message, &mut change, cx),
+            None => {
+                let tail = message.info.log_tail;
+                log::merge(&mut self.log, self.info.last_update, &message.entries, tail)
+            }
+        };
+        let Some(Merge { divergent, added, deleted, missing }) = merged else {
+            tracing::error!(pg = %self.pgid, "a log that does not reach us came without an object list");
+            self.submit(pending, txn, cx);
+            return;
+        };
+        divergent.into_iter().for_each(|version| change.unlog(version));
+        added.iter().for_each(|entry| change.log(entry));
+        for object in deleted {
+            txn.push(&object, Mutation::Remove);
+            self.missing.remove(&object);
+            change.missing(&object, None);
+        }
+        for (object, need) in missing {
+            // What is here already, in the version needed, is not missing.
+            if object_version(cx.store, self.coll, &object) == need {
+                self.missing.remove(&object);
+                change.missing(&object, None);
+            } else {
+                change.missing(&object, Some(need));
+                self.missing.insert(object, need);
+            }
+        }
+        self.info.last_update = message.info.last_update;
+        self.info.last_epoch_started = self.info.last_epoch_started.max(message.info.last_epoch_started);
+        self.info.purged_snaps = message.info.purged_snaps.clone();
+        change.info(&self.info);
+        change.intervals(&self.intervals);
+        change.into_txn(&mut txn);
+        self.submit(pending, txn, cx);
+    }
+
+    /// Compares with a list of all objects, and starts the log anew.
+    fn resync(
+        &mut self,
+        objects: &ObjectVersions,
+        message: &MPgLog,
+        change: &mut MetaChange,
+        cx: &Ctx<'_>,
+    ) -> Option<Merge> {
+        let mut merged = Merge::default();
+        let wanted: Missing = objects.iter().cloned().collect();
+        for object in self.objects(cx.store) {
+            if !wanted.contains_key(&object) {
+                merged.deleted.push(object);
+            }
+        }
+        merged.missing = wanted;
+        for object in std::mem::take(&mut self.missing).into_keys() {
+            change.missing(&object, None);
+        }
+        for entry in self.log.rewind(EVersion::ZERO) {
+            change.unlog(entry.version);
+        }
+        self.info.log_tail = message.info.log_tail;
+        for entry in &message.entries {
+            self.log.push(entry.clone());
+            merged.added.push(entry.clone());
+        }
+        Some(merged)
+    }
+
+    fn after_log(&mut self, cx: &mut Ctx<'_>) {
+        self.phase = Phase::WaitUpThru;
+        if cx.map.up_thru(self.me) < self.since {
+            cx.effects.push(Effect::WantUpThru(self.since));
+        }
+        self.check_up_thru(cx);
+    }
+
+    /// True with enough members to take writes.
+    pub(crate) fn has_min_size(&self) -> bool {
+        self.members.acting.iter().filter(|o| o.is_some()).count() >= usize::from(self.members.min_size)
+    }
+
+    fn check_up_thru(&mut self, cx: &mut Ctx<'_>) {
+        if cx.map.up_thru(self.me) < self.since || !self.has_min_size() {
+            return;
+        }
+        let waiting: BTreeSet<OsdId> = self.others().collect();
+        for osd in &waiting {
+            let since = self.peer_info.get(osd).map_or(EVersion::ZERO, |i| i.last_update);
+            let message = self.log_for(since, true, cx);
+            cx.effects.push(Effect::SendOsd(*osd, message.into()));
+        }
+        self.phase = Phase::Activating { waiting, is_durable: false };
+        self.info.last_epoch_started = cx.map.epoch;
+        let mut change = MetaChange::default();
+        change.info(&self.info);
+        change.intervals(&self.intervals);
+        let mut txn = Transaction::new(self.coll);
+        change.into_txn(&mut txn);
+        self.submit(Pending::Activated, txn, cx);
+    }
+
+    /// Replica: the primary's log is ours from here on.
+    pub(crate) fn on_activate(&mut self, from: OsdId, mut message: MPgLog, cx: &mut Ctx<'_>) {
+        if from != self.members.primary || self.is_primary() {
+            return;
+        }
+        self.intervals = std::mem::take(&mut message.intervals);
+        self.info.last_epoch_clean = self.info.last_epoch_clean.max(message.info.last_epoch_clean);
+        message.info.last_epoch_started = cx.map.epoch;
+        self.phase = Phase::Replica;
+        self.take_over(&message, Pending::ReplicaActivated { primary: from }, cx);
+    }
+
+    pub(crate) fn reply_activated(&mut self, primary: OsdId, cx: &mut Ctx<'_>) {
+        let missing = self.missing.clone();
+        let reply = MPgActivated { pgid: self.pgid, epoch: cx.map.epoch, missing };
+        cx.effects.push(Effect::SendOsd(primary, reply.into()));
+    }
+
+    pub(crate) fn on_activated(&mut self, from: OsdId, message: MPgActivated, cx: &mut Ctx<'_>) {
+        let Phase::Activating { waiting, .. } = &mut self.phase else { return };
+        waiting.remove(&from);
+        self.peer_missing.insert(from, message.missing);
+        self.check_active(cx);
+    }
+
+    pub(crate) fn on_activation_durable(&mut self, cx: &mut Ctx<'_>) {
+        if let Phase::Activating { is_durable, .. } = &mut self.phase {
+            *is_durable = true;
+        }
+        self.check_active(cx);
+    }
+
+    fn check_active(&mut self, cx: &mut Ctx<'_>) {
+        let Phase::Activating { waiting, is_durable: true } = &self.phase else { return };
+        if !waiting.is_empty() {
+            return;
+        }
+        self.phase = Phase::Active;
+        cx.effects.push(Effect::StatsChanged);
+        self.recover(cx);
+        self.run_waiting_ops(cx);
+    }
+
+    /// Every copy has everything: the past is settled.
+    pub(crate) fn become_clean(&mut self, cx: &mut Ctx<'_>) {
+        self.is_clean = true;
+        self.settle(cx.map.epoch, cx);
+        let clean = MPgClean { pgid: self.pgid, epoch: cx.map.epoch, remove: false };
+        let members: Vec<OsdId> = self.others().collect();
+        for osd in &members {
+            cx.effects.push(Effect::SendOsd(*osd, clean.into()));
+        }
+        for osd in self.peer_info.keys().filter(|o| !members.contains(o)) {
+            cx.effects.push(Effect::SendOsd(*osd, MPgClean { remove: true, ..clean }.into()));
+        }
+        cx.effects.push(Effect::StatsChanged);
+    }
+
+    fn settle(&mut self, epoch: Epoch, cx: &mut Ctx<'_>) {
+        // With less than all members the past may still be needed.
+        if self.members.acting.iter().filter(|o| o.is_some()).count() == usize::from(self.members.size) {
+            self.info.last_epoch_clean = epoch;
+            self.intervals.clear();
+        }
+        let mut change = MetaChange::default();
+        change.info(&self.info);
+        change.intervals(&self.intervals);
+        let mut txn = Transaction::new(self.coll);
+        change.into_txn(&mut txn);
+        self.submit(Pending::Nothing, txn, cx);
+    }
+
+    pub(crate) fn on_clean(&mut self, from: OsdId, message: MPgClean, cx: &mut Ctx<'_>) {
+        if from != self.members.primary {
+            return;
+        }
+        if !message.remove {
+            self.settle(message.epoch, cx);
+        } else if !self.members.acting.contains(&self.me) && !self.members.up.contains(&self.me) {
+            self.remove(cx);
+        }
+    }
+}
+
+/// The version of an object at hand; zero without one.
+pub(crate) fn object_version(store: &dyn ObjectStore, coll: types::CollId, object: &HObject) -> EVersion {
+    let bytes = store.xattr(coll, object, INFO_XATTR).ok().flatten();
+    bytes
+        .and_then(|b| <ObjectInfo as codec::Decode>::from_bytes(b).ok())
+        .map_or(EVersion::ZERO, |i| i.version)
+}

@@ -1,0 +1,319 @@
+//! The PG's state and the dispatch of events.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use messages::Message;
+use store::{Completion, ObjectStore};
+use types::{
+    CollId, EVersion, Epoch, HObject, Missing, OsdId, PgId, PgInfo, PgInterval, PgStatSum, SnapId, Token,
+    Transaction, TxnOp, UTime,
+};
+
+use crate::{
+    Ctx, Event,
+    interval::Membership,
+    log::PgLog,
+    meta::{self, MetaChange},
+    ops::Ops,
+    recovery::Recovery,
+    watch::Watches,
+};
+
+/// How far the PG is in its interval.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Not a member, or a member that waits for its primary.
+    Idle,
+    /// Replica that the primary activated.
+    Replica,
+    /// Primary: asks all that may know something.
+    GetInfo {
+        /// Who has not answered.
+        waiting: BTreeSet<OsdId>,
+    },
+    /// Primary: an interval that may have taken writes has no member left to ask.
+    Down,
+    /// Primary: asked the best copy for its log.
+    GetLog {
+        /// Who.
+        from: OsdId,
+    },
+    /// Primary: the map has to say that we live in this interval.
+    WaitUpThru,
+    /// Primary: replicas take over the log.
+    Activating {
+        /// Who has not.
+        waiting: BTreeSet<OsdId>,
+        /// Our own record of it is durable.
+        is_durable: bool,
+    },
+    /// Primary: serves.
+    Active,
+}
+
+/// What a completion of the store means.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    /// The local part of the change of this version.
+    LocalCommit(EVersion),
+    /// A replicated change: answer the primary.
+    ReplicaCommit { primary: OsdId, version: EVersion },
+    /// Replica: activated; answer the primary.
+    ReplicaActivated { primary: OsdId },
+    /// Primary: the activation is recorded.
+    Activated,
+    /// A pushed object is here.
+    Pushed { from: OsdId, object: HObject },
+    /// An object to push is being read.
+    PushRead { to: OsdId, object: HObject, version: EVersion },
+    /// An op waits for what it lacks.
+    OpLoad { object: HObject, load: u64 },
+    /// Nobody waits.
+    Nothing,
+}
+
+/// One placement group on one OSD.
+pub struct Pg {
+    pub(crate) id: u32,
+    pub(crate) pgid: PgId,
+    pub(crate) coll: CollId,
+    pub(crate) me: OsdId,
+    pub(crate) info: PgInfo,
+    pub(crate) intervals: Vec<PgInterval>,
+    pub(crate) log: PgLog,
+    pub(crate) missing: Missing,
+    pub(crate) members: Membership,
+    pub(crate) since: Epoch,
+    pub(crate) phase: Phase,
+    pub(crate) peer_info: BTreeMap<OsdId, PgInfo>,
+    pub(crate) peer_missing: BTreeMap<OsdId, Missing>,
+    pub(crate) ops: Ops,
+    pub(crate) recovery: Recovery,
+    pub(crate) watches: Watches,
+    pub(crate) pending: BTreeMap<u64, Pending>,
+    pub(crate) next_token: u64,
+    pub(crate) sum: PgStatSum,
+    pub(crate) trim_from: Option<HObject>,
+    pub(crate) is_clean: bool,
+    pub(crate) reported_seq: u64,
+    pub(crate) stamps: Stamps,
+    is_removed: bool,
+}
+
+/// When the PG was last in each kind of state.
+#[derive(Debug, Default)]
+pub(crate) struct Stamps {
+    pub(crate) state: types::PgState,
+    pub(crate) change: UTime,
+    pub(crate) active: UTime,
+    pub(crate) clean: UTime,
+}
+
+impl Pg {
+    fn new(id: u32, pgid: PgId, me: OsdId) -> Pg {
+        Pg {
+            id,
+            pgid,
+            coll: CollId::pg(pgid),
+            me,
+            info: PgInfo::default(),
+            intervals: Vec::new(),
+            log: PgLog::default(),
+            missing: Missing::new(),
+            members: Membership::default(),
+            since: Epoch(0),
+            phase: Phase::Idle,
+            peer_info: BTreeMap::new(),
+            peer_missing: BTreeMap::new(),
+            ops: Ops::default(),
+            recovery: Recovery::default(),
+            watches: Watches::default(),
+            pending: BTreeMap::new(),
+            next_token: 0,
+            sum: PgStatSum::default(),
+            trim_from: None,
+            is_clean: false,
+            reported_seq: 0,
+            stamps: Stamps::default(),
+            is_removed: false,
+        }
+    }
+
+    /// A PG that this OSD has not had: new in the cluster, or new here. `id` (not 0) goes into the high
+    /// half of its store tokens; `created` is the epoch in which the PG was made.
+    pub fn create(id: u32, pgid: PgId, me: OsdId, created: Epoch, cx: &mut Ctx<'_>) -> Pg {
+        let mut pg = Pg::new(id, pgid, me);
+        pg.info.created = created;
+        pg.info.epoch = cx.map.epoch;
+        let mut txn = Transaction::new(pg.coll);
+        txn.ops.push(TxnOp::CreateCollection);
+        let mut change = MetaChange::default();
+        change.info(&pg.info);
+        change.into_txn(&mut txn);
+        pg.submit(Pending::Nothing, txn, cx);
+        pg.members = Membership::of(cx.map, pgid);
+        pg.since = cx.map.epoch;
+        pg.start_interval(cx);
+        pg
+    }
+
+    /// The PG kept in `store`, as of the map that it saw last: the caller walks it through the maps
+    /// since. None if the collection has no PG.
+    pub fn load(
+        id: u32,
+        pgid: PgId,
+        me: OsdId,
+        store: &dyn ObjectStore,
+    ) -> Result<Option<Pg>, store::Missing> {
+        let mut pg = Pg::new(id, pgid, me);
+        let Some(kept) = meta::load(store, pg.coll)? else { return Ok(None) };
+        pg.info = kept.info;
+        pg.intervals = kept.intervals;
+        pg.log = PgLog::from_entries(kept.log);
+        pg.missing = kept.missing;
+        pg.count_objects(store)?;
+        Ok(Some(pg))
+    }
+
+    /// After [`Pg::load`]: takes its place in the map that it saw last.
+    pub fn resume(&mut self, cx: &mut Ctx<'_>) {
+        self.members = Membership::of(cx.map, self.pgid);
+        self.since = cx.map.epoch;
+        self.start_interval(cx);
+    }
+
+    /// The last map that it saw.
+    pub fn epoch(&self) -> Epoch {
+        self.info.epoch
+    }
+
+    /// Its id.
+    pub fn pgid(&self) -> PgId {
+        self.pgid
+    }
+
+    /// True when this OSD leads it.
+    pub fn is_primary(&self) -> bool {
+        self.members.primary == self.me
+    }
+
+    /// True when its collection is being removed.
+    pub fn is_removed(&self) -> bool {
+        self.is_removed
+    }
+
+    /// OSDs that act with this one.
+    pub fn acting(&self) -> &[OsdId] {
+        &self.members.acting
+    }
+
+    /// Handles one event.
+    pub fn handle(&mut self, event: Event, cx: &mut Ctx<'_>) {
+        if self.is_removed {
+            return;
+        }
+        match event {
+            Event::NewMap => self.on_map(cx),
+            Event::Op(client, tid, op) => self.on_op(client, tid, op, cx),
+            Event::SessionClosed(session) => self.watches.on_session_closed(session, cx.now),
+            Event::Peer(from, message) => self.on_peer(from, message, cx),
+            Event::Store(completion) => self.on_store(completion, cx),
+            Event::Tick => self.on_tick(cx),
+        }
+        self.note_state(cx);
+    }
+
+    /// Submits `txn`; `pending` says what its completion means.
+    pub(crate) fn submit(&mut self, pending: Pending, txn: Transaction, cx: &mut Ctx<'_>) {
+        let token = self.token(pending);
+        cx.store.submit(token, txn);
+    }
+
+    pub(crate) fn token(&mut self, pending: Pending) -> Token {
+        self.next_token = (self.next_token + 1) & 0xffff_ffff;
+        self.pending.insert(self.next_token, pending);
+        Token(u64::from(self.id) << 32 | self.next_token)
+    }
+
+    fn on_store(&mut self, completion: Completion, cx: &mut Ctx<'_>) {
+        let (Completion::Committed(token) | Completion::Loaded(token, _)) = completion;
+        let Some(pending) = self.pending.remove(&(token.0 & 0xffff_ffff)) else {
+            cx.store.unload(token);
+            return;
+        };
+        match pending {
+            Pending::LocalCommit(version) => self.on_commit(self.me, version, cx),
+            Pending::ReplicaCommit { primary, version } => self.reply_rep_op(primary, version, cx),
+            Pending::ReplicaActivated { primary } => self.reply_activated(primary, cx),
+            Pending::Activated => self.on_activation_durable(cx),
+            Pending::Pushed { from, object } => self.on_push_durable(from, object, cx),
+            Pending::PushRead { to, object, version } => {
+                self.on_push_read(to, object, version, completion, cx);
+                cx.store.unload(token);
+            }
+            Pending::OpLoad { object, load } => self.on_op_loaded(&object, load, completion, cx),
+            Pending::Nothing => {}
+        }
+    }
+
+    fn on_peer(&mut self, from: OsdId, message: Message, cx: &mut Ctx<'_>) {
+        // What was said before this interval began is about another one.
+        let Some((_, epoch)) = messages::pg_peer_target(&message) else { return };
+        if epoch < self.since {
+            return;
+        }
+        match message {
+            Message::MOSDRepOp(m) => self.on_rep_op(from, *m, cx),
+            Message::MOSDRepOpReply(m) => self.on_commit(from, m.version, cx),
+            Message::MPgQuery(m) => self.on_query(from, *m, cx),
+            Message::MPgNotify(m) => self.on_notify(from, *m, cx),
+            Message::MPgLog(m) if m.is_activation => self.on_activate(from, *m, cx),
+            Message::MPgLog(m) => self.on_log(from, *m, cx),
+            Message::MPgActivated(m) => self.on_activated(from, *m, cx),
+            Message::MPgPull(m) => self.on_pull(from, *m, cx),
+            Message::MPgPush(m) => self.on_push(from, *m, cx),
+            Message::MPgPushReply(m) => self.on_push_reply(from, *m, cx),
+            Message::MPgClean(m) => self.on_clean(from, *m, cx),
+            _ => {}
+        }
+    }
+
+    fn on_tick(&mut self, cx: &mut Ctx<'_>) {
+        self.tick_watches(cx);
+        if self.phase == Phase::Active {
+            self.recover(cx);
+            self.trim_snaps(cx);
+        }
+    }
+
+    /// Removes everything of the PG from this OSD.
+    pub(crate) fn remove(&mut self, cx: &mut Ctx<'_>) {
+        let mut txn = Transaction::new(self.coll);
+        txn.ops.push(TxnOp::RemoveCollection);
+        self.submit(Pending::Nothing, txn, cx);
+        self.is_removed = true;
+        cx.effects.push(crate::Effect::Removed);
+    }
+
+    /// The version of the next change.
+    pub(crate) fn next_version(&self, cx: &Ctx<'_>) -> EVersion {
+        EVersion::new(cx.map.epoch, self.info.last_update.version + 1)
+    }
+
+    /// True for a snapshot that the map says is removed.
+    pub(crate) fn removed_snaps(&self, cx: &Ctx<'_>) -> types::IntervalSet {
+        let mut removed = cx.map.removed_snaps_queue.get(&self.pgid.pool).cloned().unwrap_or_default();
+        removed.subtract(&self.info.purged_snaps);
+        removed
+    }
+
+    /// The snapshots of the pool, where it has them itself.
+    pub(crate) fn pool_snapc(&self, cx: &Ctx<'_>) -> Option<types::SnapContext> {
+        let pool = cx.map.pools.get(&self.pgid.pool)?;
+        if !pool.is_pool_snaps_mode() {
+            return None;
+        }
+        let snaps: Vec<SnapId> = pool.snaps.keys().rev().copied().collect();
+        Some(types::SnapContext { seq: pool.snap_seq, snaps })
+    }
+}

@@ -1,0 +1,83 @@
+//! Replication: a change goes to the own store and to all members in the same turn, and is answered
+//! when all have it durable.
+
+use std::collections::BTreeSet;
+
+use messages::{MOSDRepOp, MOSDRepOpReply};
+use types::{EVersion, HObject, LogEntry, OsdId, Transaction};
+
+use crate::{
+    Ctx, Effect, Pg,
+    exec::Staged,
+    meta::MetaChange,
+    pg::{Pending, Phase},
+};
+
+impl Pg {
+    /// Orders a change: log, own store, replicas. Its version, and who has to confirm it.
+    pub(crate) fn replicate(&mut self, staged: Staged, cx: &mut Ctx<'_>) -> (EVersion, BTreeSet<OsdId>) {
+        let Staged { txn, log, delta } = staged;
+        let version = log.last().map_or(self.info.last_update, |entry| entry.version);
+        self.sum.objects = self.sum.objects.saturating_add_signed(delta.objects);
+        self.sum.clones = self.sum.clones.saturating_add_signed(delta.clones);
+        self.sum.bytes = self.sum.bytes.saturating_add_signed(delta.bytes);
+        let trim_to = self.log.trim_target().unwrap_or(EVersion::ZERO);
+        let members: BTreeSet<OsdId> = self.members.acting.iter().copied().filter(|o| o.is_some()).collect();
+        for osd in members.iter().filter(|o| **o != self.me) {
+            let message = MOSDRepOp {
+                pgid: self.pgid,
+                epoch: cx.map.epoch,
+                version,
+                log: log.clone(),
+                trim_to,
+                txn: txn.clone(),
+            };
+            cx.effects.push(Effect::SendOsd(*osd, message.into()));
+        }
+        self.apply(txn, log, trim_to, Pending::LocalCommit(version), cx);
+        (version, members)
+    }
+
+    /// Makes a change with its log entries part of this copy.
+    fn apply(
+        &mut self,
+        mut txn: Transaction,
+        log: Vec<LogEntry>,
+        trim_to: EVersion,
+        pending: Pending,
+        cx: &mut Ctx<'_>,
+    ) {
+        let mut change = MetaChange::default();
+        for entry in log {
+            self.info.last_update = entry.version;
+            change.log(&entry);
+            self.log.push(entry);
+        }
+        if trim_to > self.info.log_tail {
+            self.info.log_tail = trim_to;
+            self.log.trim(trim_to).into_iter().for_each(|version| change.unlog(version));
+        }
+        change.info(&self.info);
+        change.into_txn(&mut txn);
+        self.submit(pending, txn, cx);
+    }
+
+    pub(crate) fn on_rep_op(&mut self, from: OsdId, message: MOSDRepOp, cx: &mut Ctx<'_>) {
+        if from != self.members.primary || self.phase != Phase::Replica {
+            return;
+        }
+        let pending = Pending::ReplicaCommit { primary: from, version: message.version };
+        // The primary does not change an object that we lack; a delete of one settles it.
+        let gone: Vec<HObject> =
+            message.log.iter().filter(|e| e.is_delete).map(|e| e.object.clone()).collect();
+        self.apply(message.txn, message.log, message.trim_to, pending, cx);
+        for object in gone {
+            self.missing.remove(&object);
+        }
+    }
+
+    pub(crate) fn reply_rep_op(&mut self, primary: OsdId, version: EVersion, cx: &mut Ctx<'_>) {
+        let reply = MOSDRepOpReply { pgid: self.pgid, epoch: cx.map.epoch, version };
+        cx.effects.push(Effect::SendOsd(primary, reply.into()));
+    }
+}

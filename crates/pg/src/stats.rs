@@ -1,0 +1,163 @@
+//! The PG's state and totals, as monitors hear of them; snapshots trimmed along the way.
+
+use codec::Decode;
+use store::ObjectStore;
+use types::{HObject, OsdMap, PgStat, PgStatSum, PgState, UTime};
+
+use crate::{
+    Ctx, Effect, Pg,
+    exec::{self, INFO_XATTR, ObjectInfo, TrimStep},
+    meta,
+    meta::MetaChange,
+    pg::Phase,
+};
+
+impl Pg {
+    /// Counts what the collection holds.
+    pub(crate) fn count_objects(&mut self, store: &dyn ObjectStore) -> Result<(), store::Missing> {
+        self.sum = PgStatSum::default();
+        for object in store.list(self.coll, &HObject::min(), usize::MAX)? {
+            if object == meta::object() {
+                continue;
+            }
+            let info = store.xattr(self.coll, &object, INFO_XATTR)?;
+            let is_whiteout =
+                info.and_then(|b| ObjectInfo::from_bytes(b).ok()).is_some_and(|i| i.is_whiteout);
+            if is_whiteout {
+                continue;
+            }
+            self.sum.objects += 1;
+            self.sum.clones += u64::from(!object.is_head());
+            self.sum.bytes += store.meta(self.coll, &object)?.map_or(0, |m| m.size);
+        }
+        Ok(())
+    }
+
+    /// The state's bits.
+    pub fn state(&self) -> PgState {
+        let acting = self.members.acting.iter().filter(|o| o.is_some()).count();
+        let mut state = match &self.phase {
+            Phase::Active => PgState::ACTIVE,
+            Phase::Activating { .. } => PgState::ACTIVATING,
+            Phase::Down => PgState::DOWN,
+            Phase::WaitUpThru if !self.has_min_size() => PgState::PEERED,
+            Phase::Idle
+            | Phase::Replica
+            | Phase::GetInfo { .. }
+            | Phase::GetLog { .. }
+            | Phase::WaitUpThru => PgState::PEERING,
+        };
+        if acting < usize::from(self.members.size) {
+            state = state.with(PgState::UNDERSIZED);
+            if self.phase == Phase::Active || state.has(PgState::PEERED) {
+                state = state.with(PgState::DEGRADED);
+            }
+        }
+        if self.phase == Phase::Active {
+            if self.degraded_count() > 0 {
+                state = state.with(PgState::DEGRADED).with(PgState::RECOVERING);
+            } else if self.is_clean && acting >= usize::from(self.members.size) {
+                state = state.with(PgState::CLEAN);
+            }
+            if self.trim_from.is_some() {
+                state = state.with(PgState::SNAPTRIM);
+            }
+        }
+        state
+    }
+
+    /// Notes a change of state and reports it.
+    pub(crate) fn note_state(&mut self, cx: &mut Ctx<'_>) {
+        let state = self.state();
+        if state.has(PgState::ACTIVE) {
+            self.stamps.active = cx.wall;
+        }
+        if state.has(PgState::CLEAN) {
+            self.stamps.clean = cx.wall;
+        }
+        if state != self.stamps.state {
+            self.stamps.state = state;
+            self.stamps.change = cx.wall;
+            if self.is_primary() {
+                cx.effects.push(Effect::StatsChanged);
+            }
+        }
+    }
+
+    /// What the primary reports.
+    pub fn stat(&mut self, map: &OsdMap, wall: UTime) -> PgStat {
+        self.reported_seq += 1;
+        let state = self.state();
+        let size = u64::from(self.members.size);
+        let lacking = size.saturating_sub(self.members.acting.iter().filter(|o| o.is_some()).count() as u64);
+        let mut sum = self.sum;
+        sum.object_copies = sum.objects * size;
+        sum.missing_on_primary = self.missing.len() as u64;
+        sum.degraded = self.degraded_count() + lacking * sum.objects;
+        PgStat {
+            pgid: self.pgid,
+            state,
+            version: self.info.last_update,
+            reported_epoch: map.epoch,
+            reported_seq: self.reported_seq,
+            up: self.members.up.clone(),
+            acting: self.members.acting.clone(),
+            up_primary: self.members.up_primary,
+            acting_primary: self.members.primary,
+            log_start: self.info.log_tail,
+            log_size: self.log.len() as u64,
+            created: self.info.created,
+            last_epoch_clean: self.info.last_epoch_clean,
+            mapping_epoch: self.since,
+            last_fresh: wall,
+            last_change: self.stamps.change,
+            last_active: self.stamps.active,
+            last_clean: self.stamps.clean,
+            snaptrimq_len: map.removed_snaps_queue.get(&self.pgid.pool).map_or(0, |q| {
+                let mut left = q.clone();
+                left.subtract(&self.info.purged_snaps);
+                left.size()
+            }),
+            sum,
+        }
+    }
+
+    /// Removes clones that only removed snapshots need, one object at a time.
+    pub(crate) fn trim_snaps(&mut self, cx: &mut Ctx<'_>) {
+        /// Objects changed in one tick.
+        const STEPS: usize = 16;
+        if !self.is_clean {
+            return;
+        }
+        let removed = self.removed_snaps(cx);
+        if removed.is_empty() {
+            self.trim_from = None;
+            return;
+        }
+        for _ in 0..STEPS {
+            let from = self.trim_from.clone().unwrap_or_else(HObject::min);
+            let at = self.next_version(cx);
+            match exec::trim_step(cx.store, self.coll, &from, &|s| removed.contains(s.0), at) {
+                Ok(TrimStep::Change(head, staged)) => {
+                    if !self.is_object_idle(&head) {
+                        return;
+                    }
+                    self.trim_from = Some(from);
+                    self.submit_internal(&head, *staged, cx);
+                }
+                Ok(TrimStep::Continue(next)) => self.trim_from = Some(next),
+                Ok(TrimStep::Done) => {
+                    self.trim_from = None;
+                    self.info.purged_snaps.union_with(&removed);
+                    let mut change = MetaChange::default();
+                    change.info(&self.info);
+                    let mut txn = types::Transaction::new(self.coll);
+                    change.into_txn(&mut txn);
+                    self.submit(crate::pg::Pending::Nothing, txn, cx);
+                    return;
+                }
+                Err(_) => return,
+            }
+        }
+    }
+}
