@@ -1,1 +1,19 @@
-//! Placeholder.
+//! Runs the pure machines on reactors: executes their effects, reads configuration, keeps the ledger.
+//!
+//! Invariant: nothing is decided here; what happens follows from the machines' effects.
+
+mod ceph_conf;
+mod clock;
+mod cluster;
+mod device;
+mod embedded_ledger;
+mod mon_daemon;
+mod net;
+mod osd_daemon;
+mod stop;
+mod up;
+
+pub use cluster::mkfs;
+pub use mon_daemon::run as run_mon;
+pub use osd_daemon::run as run_osd;
+pub use up::{UpOptions, up};

@@ -1,1 +1,140 @@
-fn main() {}
+//! The command line of Loligo: arguments and wiring only.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+/// A storage cluster for NVMe that unmodified Ceph clients use as if it were Ceph.
+#[derive(Parser)]
+#[command(name = "loligo", version, arg_required_else_help = true)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a whole cluster on this machine: a monitor and OSDs; Ctrl-C stops it, the next `up` goes on.
+    Up(UpArgs),
+    /// Make the data of one daemon, as named in ceph.conf: a monitor's ledger or an OSD's store.
+    Mkfs(MkfsArgs),
+    /// Run one monitor.
+    Mon(DaemonArgs),
+    /// Run one OSD.
+    Osd(DaemonArgs),
+}
+
+#[derive(clap::Args)]
+struct UpArgs {
+    /// Folder of the cluster: its ceph.conf and keyring are for the stock clients.
+    #[arg(long, default_value = "loligo-data", value_name = "DIR")]
+    data: PathBuf,
+    /// How many OSDs.
+    #[arg(long, default_value_t = 3)]
+    osds: u32,
+    /// Block devices or files for the OSDs, one each; files in the cluster's folder without it.
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    device: Vec<PathBuf>,
+    /// Size of an OSD's file (sparse), with K, M, G or T.
+    #[arg(long, default_value = "20G", value_parser = parse_size)]
+    size: u64,
+    /// Port of the monitor; the OSDs take the ports behind it.
+    #[arg(long, default_value_t = 3300)]
+    port: u16,
+    /// Run every daemon as a process of its own, with DIR/run/NAME.pid.
+    #[arg(long)]
+    separate: bool,
+    /// CPUs for the reactors, such as 0-3,8; all that this process may use without it.
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<String>,
+}
+
+#[derive(clap::Args)]
+struct MkfsArgs {
+    /// What kind of daemon.
+    #[arg(value_parser = ["mon", "osd"])]
+    kind: String,
+    /// The daemon's id: `a` of mon.a, `0` of osd.0.
+    #[arg(short, long)]
+    id: String,
+    /// ceph.conf of the cluster.
+    #[arg(short, long, env = "CEPH_CONF", default_value = "/etc/ceph/ceph.conf")]
+    conf: PathBuf,
+    /// Size of the OSD's file if it is to be made, with K, M, G or T.
+    #[arg(long, default_value = "20G", value_parser = parse_size)]
+    size: u64,
+}
+
+#[derive(clap::Args)]
+struct DaemonArgs {
+    /// The daemon's id: `a` of mon.a, `0` of osd.0.
+    #[arg(short, long)]
+    id: String,
+    /// ceph.conf of the cluster.
+    #[arg(short, long, env = "CEPH_CONF", default_value = "/etc/ceph/ceph.conf")]
+    conf: PathBuf,
+    /// CPU to pin the reactor to.
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
+}
+
+/// Reads `20G`; K, M, G and T are powers of 1024.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let units = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
+    let (number, shift) = match text.char_indices().next_back() {
+        Some((at, unit)) if unit.is_ascii_alphabetic() => {
+            let unit = unit.to_ascii_uppercase();
+            let found = units.iter().find(|(name, _)| *name == unit);
+            (&text[..at], found.ok_or(format!("{text}: a size ends with K, M, G or T"))?.1)
+        }
+        _ => (text, 0),
+    };
+    let number: u64 = number.parse().map_err(|_| format!("{text} is not a size"))?;
+    number.checked_shl(shift).filter(|n| n >> shift == number).ok_or(format!("{text} is too large"))
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let filter = EnvFilter::try_from_env("LOLIGO_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let outcome = match args.command {
+        Command::Up(up) => daemon::up(&daemon::UpOptions {
+            data: up.data,
+            osds: up.osds,
+            devices: up.device,
+            device_bytes: up.size,
+            port: up.port,
+            is_separate: up.separate,
+            cpus: up.cpus,
+        }),
+        Command::Mkfs(mkfs) => daemon::mkfs(&mkfs.kind, &mkfs.id, &mkfs.conf, mkfs.size),
+        Command::Mon(mon) => daemon::run_mon(&mon.id, &mon.conf, mon.cpu),
+        Command::Osd(osd) => daemon::run_osd(&osd.id, &osd.conf, osd.cpu),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("loligo: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(parse_size("512"), Ok(512));
+        assert_eq!(parse_size("4k"), Ok(4096));
+        assert_eq!(parse_size("20G"), Ok(20 << 30));
+        assert!(parse_size("x").is_err() && parse_size("1Q").is_err() && parse_size("99999999999T").is_err());
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        <Args as clap::CommandFactory>::command().debug_assert();
+    }
+}

@@ -112,7 +112,7 @@ impl Osd {
                 self.on_started(public_addrs, cluster_addrs, cx)
             }
             Event::MonOpened => self.on_mon_opened(cx),
-            Event::MonClosed => self.on_mon_closed(),
+            Event::MonClosed => self.on_mon_closed(cx),
             Event::FromMon(message) => self.on_mon_message(message, cx),
             Event::ConnOpened(conn, peer) => {
                 self.sessions.insert(conn, Session::new(*peer));
@@ -157,8 +157,11 @@ impl Osd {
         self.stats_due = cx.now;
     }
 
-    fn on_mon_closed(&mut self) {
+    fn on_mon_closed(&mut self, cx: &mut Cx<'_>) {
         self.has_mon = false;
+        if matches!(self.boot, Boot::Stopping { .. }) {
+            self.finish_stop(cx);
+        }
     }
 
     /// Asks the monitor for every map from the next one on.

@@ -1,0 +1,153 @@
+//! `ceph.conf`: sections, keys with spaces, underscores or dashes alike, comments, metavariables.
+//!
+//! Authority: Ceph's `common/ConfUtils.cc` and the documentation of its configuration file.
+
+use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path};
+
+use anyhow::{Context, Result, bail};
+use types::{AddrType, EntityAddr, EntityAddrVec, EntityName};
+
+/// A parsed configuration file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CephConf {
+    sections: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// Spaces, dashes and underscores are one.
+fn normalize(key: &str) -> String {
+    key.split([' ', '-', '_', '\t']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("_")
+}
+
+impl CephConf {
+    /// Reads and parses `path`.
+    pub fn read(path: &Path) -> Result<CephConf> {
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("reading {}: give it with --conf or CEPH_CONF", path.display()))?;
+        CephConf::parse(&text).with_context(|| path.display().to_string())
+    }
+
+    /// Parses the text of a file.
+    pub fn parse(text: &str) -> Result<CephConf> {
+        let mut conf = CephConf::default();
+        let mut section = "global".to_owned();
+        let joined = text.replace("\\\n", " ");
+        for (index, line) in joined.lines().enumerate() {
+            let line = line.split([';', '#']).next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            if let Some(name) = line.strip_prefix('[') {
+                let Some(name) = name.strip_suffix(']') else {
+                    bail!("line {}: a section's name ends with ]", index + 1)
+                };
+                name.trim().clone_into(&mut section);
+            } else if let Some((key, value)) = line.split_once('=') {
+                let value = value.trim().trim_matches('"').to_owned();
+                conf.sections.entry(section.clone()).or_default().insert(normalize(key), value);
+            } else {
+                bail!("line {}: neither a section nor key = value", index + 1);
+            }
+        }
+        Ok(conf)
+    }
+
+    /// The value for `who`: from its own section, its kind's, or `[global]`, metavariables expanded.
+    pub fn get(&self, who: &EntityName, key: &str) -> Option<String> {
+        let key = normalize(key);
+        let own = who.to_string();
+        let raw = [own.as_str(), who.kind.as_str(), "global"]
+            .iter()
+            .find_map(|section| self.sections.get(*section)?.get(&key))?;
+        let expanded = [
+            ("$cluster", "ceph"),
+            ("$type", who.kind.as_str()),
+            ("$id", who.id.as_str()),
+            ("$name", own.as_str()),
+        ];
+        Some(expanded.iter().fold(raw.clone(), |text, (from, to)| text.replace(from, to)))
+    }
+
+    /// The value, or an error that names the key.
+    pub fn require(&self, who: &EntityName, key: &str) -> Result<String> {
+        self.get(who, key)
+            .with_context(|| format!("ceph.conf has no `{key}` for {who}: add it to [{who}] or [global]"))
+    }
+
+    /// The monitors' addresses from `mon host`, one vector a monitor.
+    pub fn mon_hosts(&self, who: &EntityName) -> Result<Vec<EntityAddrVec>> {
+        let text = self.require(who, "mon host")?;
+        let hosts = parse_mon_host(&text).with_context(|| format!("mon host = {text}"))?;
+        if hosts.is_empty() {
+            bail!("mon host names no monitor");
+        }
+        Ok(hosts)
+    }
+}
+
+/// `[v2:1.2.3.4:3300,v1:1.2.3.4:6789],5.6.7.8:3300 9.9.9.9`: brackets hold one monitor's addresses.
+fn parse_mon_host(text: &str) -> Result<Vec<EntityAddrVec>> {
+    let mut out = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let (group, tail) = match rest.strip_prefix("[v") {
+            Some(_) => {
+                let end = rest.find(']').context("a bracket is not closed")?;
+                (&rest[1..end], &rest[end + 1..])
+            }
+            None => rest.split_at(rest.find([',', ' ', ';']).unwrap_or(rest.len())),
+        };
+        out.push(EntityAddrVec(group.split(',').map(parse_mon_addr).collect::<Result<_>>()?));
+        rest = tail.trim_start_matches([',', ' ', ';']);
+    }
+    Ok(out)
+}
+
+/// The port of msgr2 where none is given.
+const MSGR2_PORT: u16 = 3300;
+
+fn parse_mon_addr(text: &str) -> Result<EntityAddr> {
+    let mut addr = EntityAddr::parse(text.trim()).with_context(|| format!("{text} is not an address"))?;
+    if addr.kind == AddrType::ANY {
+        addr.kind = AddrType::MSGR2;
+    }
+    if let Some(socket) = addr.socket.filter(|s| s.port() == 0) {
+        addr.socket = Some(SocketAddr::new(socket.ip(), MSGR2_PORT));
+    }
+    Ok(addr)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_override_and_metavariables_expand() {
+        let conf = CephConf::parse(
+            "[global]\nmon host = 127.0.0.1 # here\nosd-data=/data/$name\n[osd]\nosd pool size = 2\n\
+             [osd.1]\nosd_data = \"/one/$type-$id\"\n; end\n",
+        )
+        .unwrap();
+        let osd = |id: &str| EntityName::parse(&format!("osd.{id}")).unwrap();
+        assert_eq!(conf.get(&osd("0"), "osd data").unwrap(), "/data/osd.0");
+        assert_eq!(conf.get(&osd("1"), "osd_data").unwrap(), "/one/osd-1");
+        assert_eq!(conf.get(&osd("1"), "osd pool size").unwrap(), "2");
+        assert_eq!(conf.get(&osd("1"), "nothing"), None);
+    }
+
+    #[test]
+    fn mon_host_has_many_forms() {
+        let parse = |text| parse_mon_host(text).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            parse("[v2:10.0.0.1:3300,v1:10.0.0.1:6789],10.0.0.2"),
+            ["[v2:10.0.0.1:3300/0,v1:10.0.0.1:6789/0]", "v2:10.0.0.2:3300/0"]
+        );
+        assert_eq!(parse("127.0.0.1:40000 127.0.0.1:40001").len(), 2);
+        assert!(parse_mon_host("[v2:1.2.3.4:1").is_err());
+    }
+
+    #[test]
+    fn what_is_no_configuration_is_refused() {
+        assert!(CephConf::parse("[global\n").is_err());
+        assert!(CephConf::parse("hello\n").is_err());
+    }
+}

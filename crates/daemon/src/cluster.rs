@@ -1,0 +1,222 @@
+//! A cluster's folder: ceph.conf, keyrings, data of daemons; and making it.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail};
+use auth::{CryptoKey, Keyring, KeyringEntry};
+use mon::{Ledger, MkfsParams};
+use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
+use reactor::Reactor;
+use store::StoreIdentity;
+use types::{EntityName, EntityType};
+
+use crate::{ceph_conf::CephConf, clock, device::Device, embedded_ledger::EmbeddedLedger};
+
+/// A new uuid, version 4.
+pub(crate) fn new_uuid(rng: &mut StdRng) -> [u8; 16] {
+    let mut bytes: [u8; 16] = rng.random();
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    bytes
+}
+
+/// The usual form of a uuid.
+pub(crate) fn format_uuid(bytes: &[u8; 16]) -> String {
+    let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+/// Reads the usual form.
+pub(crate) fn parse_uuid(text: &str) -> Result<[u8; 16]> {
+    let hex: String = text.chars().filter(|c| *c != '-').collect();
+    let bytes: Option<Vec<u8>> =
+        (0..hex.len() / 2).map(|i| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()).collect();
+    bytes.and_then(|b| b.try_into().ok()).with_context(|| format!("{text} is not a uuid"))
+}
+
+/// The machine's name.
+pub(crate) fn hostname() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
+}
+
+/// The OSD's device: `loligo device`, or the file `block` in its folder.
+pub(crate) fn device_path(conf: &CephConf, who: &EntityName) -> Result<PathBuf> {
+    match conf.get(who, "loligo device") {
+        Some(path) => Ok(PathBuf::from(path)),
+        None => Ok(Path::new(&conf.require(who, "osd data")?).join("block")),
+    }
+}
+
+fn pid_path(conf: &CephConf, who: &EntityName) -> Option<PathBuf> {
+    conf.get(who, "pid file").map(PathBuf::from)
+}
+
+/// Writes the pid file, if one is configured.
+pub(crate) fn write_pid(conf: &CephConf, who: &EntityName) -> Result<()> {
+    let Some(path) = pid_path(conf, who) else { return Ok(()) };
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(&path, format!("{}\n", std::process::id())).with_context(|| path.display().to_string())
+}
+
+/// Removes it.
+pub(crate) fn remove_pid(conf: &CephConf, who: &EntityName) {
+    if let Some(path) = pid_path(conf, who) {
+        // It may be gone already: its folder belongs to the operator.
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// What a new cluster on one machine is made of.
+pub(crate) struct NewCluster<'a> {
+    pub(crate) dir: &'a Path,
+    pub(crate) osds: u32,
+    pub(crate) devices: &'a [PathBuf],
+    pub(crate) device_bytes: u64,
+    pub(crate) port: u16,
+}
+
+impl NewCluster<'_> {
+    /// Makes the folder with everything in it.
+    pub(crate) fn make(&self) -> Result<()> {
+        let dir = self.dir;
+        fs::create_dir_all(dir.join("run")).with_context(|| format!("making {}", dir.display()))?;
+        let dir = &dir.canonicalize()?;
+        let mut rng = StdRng::from_seed(clock::random_seed());
+        let fsid = new_uuid(&mut rng);
+        let mut keys = BTreeMap::new();
+        let admin = EntityName::new(EntityType::CLIENT, "admin");
+        keys.insert(EntityName::new(EntityType::MON, ""), CryptoKey::generate(clock::wall(), &mut rng));
+        keys.insert(admin.clone(), CryptoKey::generate(clock::wall(), &mut rng));
+        for osd in 0..self.osds {
+            let name = EntityName::new(EntityType::OSD, osd.to_string());
+            keys.insert(name, CryptoKey::generate(clock::wall(), &mut rng));
+        }
+        let conf_path = dir.join("ceph.conf");
+        for (name, key) in &keys {
+            let mut caps = BTreeMap::new();
+            let path = match name.kind {
+                EntityType::MON => dir.join("mon.a/keyring"),
+                EntityType::OSD => dir.join(format!("{name}/keyring")),
+                _ => {
+                    for service in ["mds", "mgr", "mon", "osd"] {
+                        caps.insert(service.to_owned(), "allow *".to_owned());
+                    }
+                    dir.join("keyring")
+                }
+            };
+            let entry = KeyringEntry { key: key.clone(), caps };
+            write_secret(&path, &Keyring([(name.clone(), entry)].into()).to_string())?;
+        }
+        let conf = CephConf::parse(&self.conf_text(dir, &fsid))?;
+        let who = EntityName::new(EntityType::MON, "a");
+        let mons = conf.mon_hosts(&who)?.into_iter().map(|addrs| ("a".to_owned(), addrs)).collect();
+        let now = clock::wall();
+        let params = MkfsParams { fsid, now, mons, keys, chooseleaf_type: 0, seed: clock::random_seed() };
+        EmbeddedLedger::open(&dir.join("mon.a/ledger.redb"))?.commit(&mon::mkfs(&params))?;
+        for osd in 0..self.osds {
+            make_store(&conf, &EntityName::new(EntityType::OSD, osd.to_string()), self.device_bytes)?;
+        }
+        // Last: a folder with a ceph.conf is a whole cluster.
+        fs::write(&conf_path, self.conf_text(dir, &fsid)).with_context(|| conf_path.display().to_string())
+    }
+
+    fn conf_text(&self, dir: &Path, fsid: &[u8; 16]) -> String {
+        let (dir, port, fsid) = (dir.display(), self.port, format_uuid(fsid));
+        let mut out = format!(
+            "[global]\nfsid = {fsid}\nmon initial members = a\nmon host = [v2:127.0.0.1:{port}]\n\
+             auth cluster required = cephx\nauth service required = cephx\nauth client required = cephx\n\
+             keyring = {dir}/keyring\npid file = {dir}/run/$name.pid\nms bind ipv6 = false\n\
+             osd crush chooseleaf type = 0\n\n[mon.a]\nmon data = {dir}/mon.a\n\n[osd]\nosd data = {dir}/osd.$id\n"
+        );
+        for osd in 0..self.osds {
+            let osd_port = u32::from(port) + 1 + osd;
+            out.push_str(&format!("\n[osd.{osd}]\npublic addr = 127.0.0.1:{osd_port}\n"));
+            if let Some(device) = self.devices.get(osd as usize) {
+                let device = device.canonicalize().unwrap_or_else(|_| device.clone());
+                out.push_str(&format!("loligo device = {}\n", device.display()));
+            }
+        }
+        out
+    }
+}
+
+/// Writes a file that only its owner reads.
+fn write_secret(path: &Path, text: &str) -> Result<()> {
+    use std::{io::Write, os::unix::fs::OpenOptionsExt};
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.create(true).write(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes()).with_context(|| path.display().to_string())
+}
+
+fn make_store(conf: &CephConf, who: &EntityName, device_bytes: u64) -> Result<()> {
+    let path = device_path(conf, who)?;
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut reactor = Reactor::new(reactor::Config::default())?;
+    let size = (!path.exists()).then_some(device_bytes);
+    let device = Device::open(&mut reactor, &path, size)?;
+    let mut rng = StdRng::from_seed(clock::random_seed());
+    let identity = StoreIdentity {
+        store_uuid: new_uuid(&mut rng),
+        fsid: parse_uuid(&conf.require(who, "fsid")?)?,
+        osd: who.id.parse().context("an OSD's id is a number")?,
+    };
+    device.format(identity, &mut reactor).with_context(|| format!("formatting {}", path.display()))
+}
+
+/// Makes the data of one daemon that ceph.conf names.
+pub fn mkfs(kind: &str, id: &str, conf_path: &Path, device_bytes: u64) -> Result<()> {
+    let conf = CephConf::read(conf_path)?;
+    if kind == "osd" {
+        return make_store(&conf, &EntityName::new(EntityType::OSD, id), device_bytes);
+    }
+    let who = EntityName::new(EntityType::MON, id);
+    let data = PathBuf::from(conf.require(&who, "mon data")?);
+    fs::create_dir_all(&data)?;
+    let ledger_path = data.join("ledger.redb");
+    if ledger_path.exists() {
+        bail!("{} exists: a monitor's data is made once", ledger_path.display());
+    }
+    let mut keys = BTreeMap::new();
+    for path in
+        [conf.get(&who, "keyring").map(PathBuf::from), Some(data.join("keyring"))].into_iter().flatten()
+    {
+        if let Ok(text) = fs::read_to_string(&path) {
+            let keyring = Keyring::parse(&text).with_context(|| path.display().to_string())?;
+            keys.extend(keyring.0.into_iter().map(|(name, entry)| (name, entry.key)));
+        }
+    }
+    let mut rng = StdRng::from_seed(clock::random_seed());
+    let admin = EntityName::new(EntityType::CLIENT, "admin");
+    if !keys.contains_key(&admin) {
+        let key = CryptoKey::generate(clock::wall(), &mut rng);
+        let caps = ["mds", "mgr", "mon", "osd"].map(|s| (s.to_owned(), "allow *".to_owned())).into();
+        let path = conf.get(&who, "keyring").map_or(data.join("client.admin.keyring"), PathBuf::from);
+        write_secret(
+            &path,
+            &Keyring([(admin.clone(), KeyringEntry { key: key.clone(), caps })].into()).to_string(),
+        )?;
+        keys.insert(admin, key);
+    }
+    let mons = conf.mon_hosts(&who)?.into_iter().take(1).map(|addrs| (id.to_owned(), addrs)).collect();
+    let chooseleaf_type =
+        conf.get(&who, "osd crush chooseleaf type").and_then(|v| v.parse().ok()).unwrap_or(1);
+    let mut seed = [0; 32];
+    rng.fill_bytes(&mut seed);
+    let fsid = parse_uuid(&conf.require(&who, "fsid")?)?;
+    let params = MkfsParams { fsid, now: clock::wall(), mons, keys, chooseleaf_type, seed };
+    EmbeddedLedger::open(&ledger_path)?.commit(&mon::mkfs(&params))?;
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! A store's device commands on a file or block device.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use reactor::{Event, FileId, OpenOptions, Reactor};
+use store::{Config as StoreConfig, DeviceCommand, DeviceError, Store, StoreIdentity};
+use types::Token;
+
+/// An open device.
+pub(crate) struct Device {
+    file: FileId,
+    pub(crate) bytes: u64,
+}
+
+impl Device {
+    /// Opens `path` for O_DIRECT and locks it. `size` makes a file that is not there.
+    pub(crate) fn open(reactor: &mut Reactor, path: &Path, size: Option<u64>) -> Result<Device> {
+        let options = OpenOptions { direct: true, create: size.is_some(), size, lock: true };
+        let file = reactor.open(path, options)?;
+        let bytes = reactor.size(file).with_context(|| path.display().to_string())?;
+        Ok(Device { file, bytes })
+    }
+
+    /// Starts commands; each ends with an event.
+    pub(crate) fn submit(&self, commands: Vec<DeviceCommand>, reactor: &mut Reactor) {
+        for command in commands {
+            match command {
+                DeviceCommand::Read { token, offset, len } => {
+                    reactor.read(self.file, token.0, offset, len as usize);
+                }
+                DeviceCommand::Write { token, offset, data, durable } => {
+                    reactor.write(self.file, token.0, offset, vec![data], durable);
+                }
+                DeviceCommand::Flush { token } => reactor.sync(self.file, token.0),
+                DeviceCommand::Discard { token, offset, len } => {
+                    reactor.discard(self.file, token.0, offset, len);
+                }
+            }
+        }
+    }
+
+    /// What an event says of a command.
+    pub(crate) fn done(
+        token: u64,
+        result: Result<Bytes, reactor::FileError>,
+    ) -> (Token, Result<Option<Bytes>, DeviceError>) {
+        let result = result.map(Some).map_err(|error| {
+            tracing::error!(%error, "the device failed");
+            DeviceError::Io
+        });
+        (Token(token), result)
+    }
+
+    /// Makes an empty store on it.
+    pub(crate) fn format(&self, identity: StoreIdentity, reactor: &mut Reactor) -> Result<()> {
+        let commands = Store::format(self.bytes, identity, &StoreConfig::default());
+        let Some(commands) = commands else { bail!("a device of {} bytes is too small", self.bytes) };
+        for command in commands {
+            self.submit(vec![command], reactor);
+            self.wait(reactor)?;
+        }
+        Ok(())
+    }
+
+    fn wait(&self, reactor: &mut Reactor) -> Result<(Token, Bytes)> {
+        let mut events = Vec::new();
+        loop {
+            reactor.poll(None, &mut events)?;
+            for event in events.drain(..) {
+                if let Event::FileDone { token, result, .. } = event {
+                    return Ok((Token(token), result?));
+                }
+            }
+        }
+    }
+
+    /// Mounts the store on it.
+    pub(crate) fn mount(&self, reactor: &mut Reactor) -> Result<Store> {
+        let mut mount = Store::mount(self.bytes, StoreConfig::default());
+        let mut in_flight = 0;
+        loop {
+            let commands = mount.take_commands();
+            in_flight += commands.len();
+            self.submit(commands, reactor);
+            if let Some(store) = mount.take() {
+                return store.context("mounting the store");
+            }
+            if in_flight == 0 {
+                bail!("the store's mount does not end");
+            }
+            let (token, bytes) = self.wait(reactor)?;
+            in_flight -= 1;
+            mount.device_done(token, Ok(Some(bytes)));
+        }
+    }
+}

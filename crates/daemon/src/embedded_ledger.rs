@@ -1,0 +1,109 @@
+//! The embedded ledger: a redb file in the monitor's folder.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use mon::{Ledger, LedgerContents, LedgerError, LedgerTxn, Revision};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+
+const ENTRIES: TableDefinition<&str, &[u8]> = TableDefinition::new("entries");
+const REVISION: TableDefinition<(), u64> = TableDefinition::new("revision");
+
+/// EIO: what the machine is told of any failure; the log says more.
+const EIO: i32 = 5;
+
+/// See the module's page.
+pub(crate) struct EmbeddedLedger {
+    database: Database,
+}
+
+fn io(error: impl std::fmt::Display) -> LedgerError {
+    tracing::error!(%error, "the ledger failed");
+    LedgerError::Io { errno: EIO }
+}
+
+impl EmbeddedLedger {
+    /// Opens the file, made if it does not exist.
+    pub(crate) fn open(path: &Path) -> Result<EmbeddedLedger> {
+        let database =
+            Database::create(path).with_context(|| format!("opening the ledger {}", path.display()))?;
+        let txn = database.begin_write()?;
+        txn.open_table(ENTRIES)?;
+        txn.open_table(REVISION)?;
+        txn.commit()?;
+        Ok(EmbeddedLedger { database })
+    }
+
+    fn read(&self) -> Result<LedgerContents, redb::Error> {
+        let txn = self.database.begin_read()?;
+        let revision = txn.open_table(REVISION)?.get(())?.map_or(0, |v| v.value());
+        let mut contents = LedgerContents { revision: Revision(revision), ..LedgerContents::default() };
+        for entry in txn.open_table(ENTRIES)?.iter()? {
+            let (key, value) = entry?;
+            contents.entries.insert(key.value().to_owned(), Bytes::copy_from_slice(value.value()));
+        }
+        Ok(contents)
+    }
+
+    fn write(&mut self, change: &LedgerTxn) -> Result<Result<Revision, LedgerError>, redb::Error> {
+        let txn = self.database.begin_write()?;
+        let found = {
+            let mut revision = txn.open_table(REVISION)?;
+            let found = revision.get(())?.map_or(0, |v| v.value());
+            revision.insert((), found + 1)?;
+            let mut entries = txn.open_table(ENTRIES)?;
+            for (key, value) in &change.ops {
+                match value {
+                    Some(value) => entries.insert(key.as_str(), value.as_ref())?,
+                    None => entries.remove(key.as_str())?,
+                };
+            }
+            found
+        };
+        if Revision(found) != change.expected {
+            txn.abort()?;
+            return Ok(Err(LedgerError::Conflict { expected: change.expected, found: Revision(found) }));
+        }
+        // Durable when this returns: redb's default.
+        txn.commit()?;
+        Ok(Ok(Revision(found + 1)))
+    }
+}
+
+impl Ledger for EmbeddedLedger {
+    fn load(&self) -> Result<LedgerContents, LedgerError> {
+        self.read().map_err(io)
+    }
+
+    fn commit(&mut self, txn: &LedgerTxn) -> Result<Revision, LedgerError> {
+        self.write(txn).map_err(io)?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_committed_is_there_after_reopening() {
+        let dir = std::env::temp_dir().join(format!("loligo-ledger-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("ledger");
+        let change = |expected, key: &str, value: Option<&'static [u8]>| LedgerTxn {
+            expected: Revision(expected),
+            ops: [(key.to_owned(), value.map(Bytes::from_static))].into(),
+        };
+        let mut ledger = EmbeddedLedger::open(&path).unwrap();
+        assert_eq!(ledger.commit(&change(0, "a", Some(b"1"))), Ok(Revision(1)));
+        let conflict = LedgerError::Conflict { expected: Revision(0), found: Revision(1) };
+        assert_eq!(ledger.commit(&change(0, "b", Some(b"2"))), Err(conflict));
+        drop(ledger);
+        let mut ledger = EmbeddedLedger::open(&path).unwrap();
+        let contents = ledger.load().unwrap();
+        assert_eq!((contents.revision, contents.entries.len()), (Revision(1), 1));
+        assert_eq!(ledger.commit(&change(1, "a", None)), Ok(Revision(2)));
+        assert!(ledger.load().unwrap().entries.is_empty());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

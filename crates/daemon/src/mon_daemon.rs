@@ -1,0 +1,217 @@
+//! A monitor on a reactor: sessions, the ledger, the clock.
+
+use std::{fs, path::Path, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use auth::{con_mode, method};
+use messages::Message;
+use mon::{Effect, Event, Ledger, LedgerError, Mon, MonOptions, Peer};
+use msgr::Config;
+use reactor::{Event as IoEvent, Reactor};
+use types::{EntityName, EntityType, GlobalId};
+
+use crate::{
+    ceph_conf::CephConf,
+    clock,
+    cluster::{self, hostname},
+    embedded_ledger::EmbeddedLedger,
+    net::{Net, NetEvent},
+    stop::Stop,
+};
+
+const MON_TIMER: u64 = 1;
+const NET_TIMER: u64 = 2;
+const NET_TICK: Duration = Duration::from_millis(250);
+/// How often the status line's file is written.
+const STATUS_TICKS: u32 = 8;
+
+/// Runs monitor `id` until a signal.
+pub fn run(id: &str, conf: &Path, cpu: Option<usize>) -> Result<()> {
+    let stop = Stop::new()?;
+    reactor::block_signals()?;
+    let (id, conf) = (id.to_owned(), conf.to_owned());
+    let handle = reactor::spawn(&format!("mon.{id}"), cpu, move || serve(&id, &conf, &stop, true))?;
+    handle.join().map_err(|_| anyhow::anyhow!("the monitor's thread ended with a panic"))?
+}
+
+/// Serves until `stop` or, with `signals`, a signal.
+pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> Result<()> {
+    let conf = CephConf::read(conf_path)?;
+    let who = EntityName::new(EntityType::MON, id);
+    let data = conf.require(&who, "mon data")?;
+    let mut ledger = EmbeddedLedger::open(&Path::new(&data).join("ledger.redb"))?;
+    let contents = ledger.load().context("reading the ledger")?;
+    if contents.entries.is_empty() {
+        bail!("{data} has no cluster yet: run `loligo mkfs mon --id {id}` first");
+    }
+    let mut reactor =
+        Reactor::new(reactor::Config { waker: Some(stop.waker()), signals, ..Default::default() })?;
+    let addrs = own_addrs(&conf, &who, &contents)?;
+    let socket =
+        addrs.msgr2_addr().and_then(|a| a.socket).context("the monitor's address has no msgr2 part")?;
+    let listener = reactor.listen(socket).with_context(|| format!("listening at {socket}"))?;
+    let is_auth_none = conf.get(&who, "auth service required").is_some_and(|v| v == "none");
+    let config = Config {
+        entity_type: EntityType::MON,
+        addrs,
+        gid: 0,
+        methods: vec![if is_auth_none { method::NONE } else { method::CEPHX }],
+        modes: vec![con_mode::CRC, con_mode::SECURE],
+    };
+    let mut net = Net::new(config, None);
+    net.listeners.push(listener);
+    cluster::write_pid(&conf, &who)?;
+    let options =
+        MonOptions { name: id.to_owned(), is_auth_none, hostname: hostname(), ..options(&conf, &who) };
+    let mut daemon =
+        Daemon { mon: Mon::new(options, clock::random_seed()), net, ledger, effects: Vec::new() };
+    daemon.handle(Event::Boot(Box::new(contents)), &mut reactor);
+    daemon.handle(Event::Timer, &mut reactor);
+    reactor.set_timer(NET_TIMER, clock::now().0);
+    tracing::info!(%socket, "mon.{id} serves");
+    let status = Path::new(&data).join("status");
+    let result = daemon.run(&mut reactor, stop, &status);
+    cluster::remove_pid(&conf, &who);
+    result
+}
+
+fn options(conf: &CephConf, who: &EntityName) -> MonOptions {
+    let mut options = MonOptions::default();
+    let number = |key: &str| conf.get(who, key).and_then(|v| v.parse::<u64>().ok());
+    if let Some(sec) = number("mon osd down out interval") {
+        options.osd_down_out_interval = Duration::from_secs(sec);
+    }
+    if let Some(size) = number("osd pool default size") {
+        options.pool_size = u8::try_from(size).unwrap_or(options.pool_size);
+    }
+    if let Some(size) = number("osd pool default min size") {
+        options.pool_size_min = u8::try_from(size).unwrap_or(options.pool_size_min);
+    }
+    options
+}
+
+/// The monitor's address: as its monitor map says.
+fn own_addrs(
+    conf: &CephConf,
+    who: &EntityName,
+    contents: &mon::LedgerContents,
+) -> Result<types::EntityAddrVec> {
+    let bytes = contents.entries.get("monmap").context("the ledger has no monitor map")?;
+    let monmap =
+        <types::MonMap as codec::Decode>::from_bytes(bytes.clone()).context("decoding the monitor map")?;
+    match monmap.rank_of(&who.id).and_then(|rank| monmap.mon(rank)) {
+        Some(info) => Ok(info.public_addrs.clone()),
+        None => conf.mon_hosts(who)?.into_iter().next().context("mon host is empty"),
+    }
+}
+
+/// One line for whoever watches `loligo up`.
+fn status_line(mon: &Mon) -> String {
+    let map = mon.osdmap();
+    format!(
+        "osdmap e{}: {} osds: {} up, {} in; {} pools",
+        map.epoch,
+        map.num_osds(),
+        map.num_up(),
+        map.num_in(),
+        map.pools.len()
+    )
+}
+
+struct Daemon {
+    mon: Mon,
+    net: Net,
+    ledger: EmbeddedLedger,
+    effects: Vec<Effect>,
+}
+
+impl Daemon {
+    fn run(&mut self, reactor: &mut Reactor, stop: &Stop, status: &Path) -> Result<()> {
+        let mut io_events = Vec::new();
+        let mut ticks = 0u32;
+        loop {
+            reactor.poll(None, &mut io_events)?;
+            for event in std::mem::take(&mut io_events) {
+                match event {
+                    IoEvent::Signal(_) => return Ok(()),
+                    IoEvent::Timer { token: MON_TIMER } => self.handle(Event::Timer, reactor),
+                    IoEvent::Timer { .. } => {
+                        let mut out = Vec::new();
+                        self.net.tick(reactor, &mut out);
+                        self.on_net(out, reactor);
+                        reactor.set_timer(NET_TIMER, (clock::now() + NET_TICK).0);
+                        ticks += 1;
+                        if ticks.is_multiple_of(STATUS_TICKS) {
+                            // Only a convenience: the cluster does not depend on it.
+                            let _ = fs::write(status, status_line(&self.mon));
+                        }
+                    }
+                    event => {
+                        let mut out = Vec::new();
+                        self.net.on_event(event, reactor, &mut self.mon, &mut out);
+                        self.on_net(out, reactor);
+                    }
+                }
+            }
+            if stop.is_asked() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn on_net(&mut self, events: Vec<NetEvent>, reactor: &mut Reactor) {
+        for event in events {
+            match event {
+                NetEvent::Opened(id, end) => {
+                    let peer = Peer {
+                        name: end.identity.name,
+                        global_id: GlobalId(end.identity.global_id),
+                        addr: end.addr,
+                        features: end.features,
+                    };
+                    self.handle(Event::ConnOpened(mon::ConnId(id), Box::new(peer)), reactor);
+                }
+                NetEvent::Closed(id) => self.handle(Event::ConnClosed(mon::ConnId(id)), reactor),
+                NetEvent::Received(id, tid, message) => {
+                    self.handle(Event::Received { conn: mon::ConnId(id), tid, message }, reactor);
+                }
+                NetEvent::MonOpened
+                | NetEvent::MonClosed
+                | NetEvent::FromMon(_)
+                | NetEvent::OsdRefused(_) => {}
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event, reactor: &mut Reactor) {
+        let mut effects = std::mem::take(&mut self.effects);
+        self.mon.handle(clock::now(), clock::wall(), event, &mut effects);
+        for effect in effects.drain(..) {
+            self.execute(effect, reactor);
+        }
+        self.effects = effects;
+    }
+
+    fn execute(&mut self, effect: Effect, reactor: &mut Reactor) {
+        match effect {
+            Effect::Send { conn, tid, message } => self.send(conn.0, tid, &message, reactor),
+            Effect::Close(conn) => self.net.close(conn.0, reactor),
+            Effect::SetTimer(at) => reactor.set_timer(MON_TIMER, at.0),
+            Effect::Propose(txn) => {
+                let event = match self.ledger.commit(&txn) {
+                    Ok(revision) => Event::LedgerCommitted(revision),
+                    Err(error @ (LedgerError::Conflict { .. } | LedgerError::Io { .. })) => {
+                        tracing::error!(%error, "a decision was not committed");
+                        Event::LeaseLost
+                    }
+                    Err(_) => Event::LeaseLost,
+                };
+                self.handle(event, reactor);
+            }
+        }
+    }
+
+    fn send(&mut self, conn: u64, tid: u64, message: &Message, reactor: &mut Reactor) {
+        self.net.send(conn, tid, message, reactor);
+    }
+}

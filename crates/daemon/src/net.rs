@@ -1,0 +1,465 @@
+//! A daemon's connections: sockets of the reactor on one side, messages on the other. What to send,
+//! and to whom, the machines decide.
+
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+
+use auth::{Authority, TicketKeeper};
+use bytes::Bytes;
+use messages::{Message, RawMessage};
+use msgr::{
+    CloseReason, Config, ConnEvent, Connection, Cx, Established, InSessions, OutSession, Output, Role,
+};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use reactor::{Event, ListenerId, Reactor};
+use types::{EntityAddr, EntityAddrVec, EntityType, OsdId};
+
+use crate::clock;
+
+/// A handshake takes no longer, or its connection is closed.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two attempts to reach an OSD or a monitor.
+const RETRY: Duration = Duration::from_millis(200);
+/// A monitor session without a word for this long is given up.
+const MON_KEEPALIVE: Duration = Duration::from_secs(10);
+/// A peer that does not take its answers: more than this waits to be sent.
+const QUEUED_BYTES_MAX: usize = 256 << 20;
+
+/// What came of an event, for the machine.
+#[derive(Debug)]
+pub(crate) enum NetEvent {
+    /// Somebody dialed us and finished the handshake.
+    Opened(u64, Box<Established>),
+    /// A connection that was opened is gone.
+    Closed(u64),
+    /// A message of such a connection.
+    Received(u64, u64, Message),
+    /// The monitor session is there.
+    MonOpened,
+    /// It is gone.
+    MonClosed,
+    /// The monitor says.
+    FromMon(Message),
+    /// Nobody listens at the OSD's address.
+    OsdRefused(OsdId),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Inbound,
+    Mon,
+    Osd(OsdId),
+}
+
+struct Link {
+    id: u64,
+    conn: Connection,
+    purpose: Purpose,
+    opened_ns: u64,
+}
+
+struct OsdPeer {
+    addrs: EntityAddrVec,
+    session: OutSession,
+    link: Option<reactor::ConnId>,
+    retry_at_ns: u64,
+}
+
+struct MonLink {
+    hosts: Vec<EntityAddrVec>,
+    next: usize,
+    link: Option<reactor::ConnId>,
+    retry_at_ns: u64,
+    keepalive_at_ns: u64,
+}
+
+/// All connections of a daemon.
+pub(crate) struct Net {
+    config: Config,
+    rng: StdRng,
+    links: BTreeMap<reactor::ConnId, Link>,
+    by_id: BTreeMap<u64, reactor::ConnId>,
+    next_id: u64,
+    sessions: InSessions,
+    osds: BTreeMap<OsdId, OsdPeer>,
+    mon: Option<MonLink>,
+    /// The daemon's own key and tickets.
+    pub(crate) keeper: Option<TicketKeeper>,
+    /// The types that listeners' peers see; listeners all have the same.
+    pub(crate) listeners: Vec<ListenerId>,
+}
+
+impl Net {
+    pub(crate) fn new(config: Config, keeper: Option<TicketKeeper>) -> Net {
+        Net {
+            config,
+            rng: StdRng::from_seed(clock::random_seed()),
+            links: BTreeMap::new(),
+            by_id: BTreeMap::new(),
+            next_id: 1,
+            sessions: InSessions::default(),
+            osds: BTreeMap::new(),
+            mon: None,
+            keeper,
+            listeners: Vec::new(),
+        }
+    }
+
+    /// Where the daemon listens, once it is known.
+    pub(crate) fn set_addrs(&mut self, addrs: EntityAddrVec) {
+        self.config.addrs = addrs;
+    }
+
+    /// Keeps a session with one of the monitors from now on.
+    pub(crate) fn keep_mon_session(&mut self, hosts: Vec<EntityAddrVec>) {
+        self.mon = Some(MonLink { hosts, next: 0, link: None, retry_at_ns: 0, keepalive_at_ns: 0 });
+    }
+
+    /// A generator for whoever needs one besides.
+    pub(crate) fn rng(&mut self) -> &mut StdRng {
+        &mut self.rng
+    }
+
+    /// Handles an event of the reactor, if it is one of a connection.
+    pub(crate) fn on_event(
+        &mut self,
+        event: Event,
+        reactor: &mut Reactor,
+        authority: &mut dyn Authority,
+        out: &mut Vec<NetEvent>,
+    ) {
+        match event {
+            Event::Accepted { conn, peer, .. } => {
+                self.add_link(conn, Purpose::Inbound, Role::Acceptor { peer });
+                self.with_output(conn, reactor, out, |link, output| {
+                    link.conn.start(output);
+                    Ok(())
+                });
+            }
+            Event::Connected { conn, result } => match result {
+                Ok(_) => self.with_output(conn, reactor, out, |link, output| {
+                    link.conn.start(output);
+                    Ok(())
+                }),
+                Err(error) => {
+                    let is_refused = error.kind() == std::io::ErrorKind::ConnectionRefused;
+                    if let Some(Link { purpose: Purpose::Osd(osd), .. }) = self.links.get(&conn)
+                        && is_refused
+                    {
+                        out.push(NetEvent::OsdRefused(*osd));
+                    }
+                    self.drop_link(conn, out);
+                }
+            },
+            Event::Received { conn, bytes } => self.on_received(conn, bytes, reactor, authority, out),
+            Event::Closed { conn, .. } => self.drop_link(conn, out),
+            _ => {}
+        }
+    }
+
+    fn on_received(
+        &mut self,
+        conn: reactor::ConnId,
+        bytes: Bytes,
+        reactor: &mut Reactor,
+        authority: &mut dyn Authority,
+        out: &mut Vec<NetEvent>,
+    ) {
+        let Some(link) = self.links.get_mut(&conn) else { return };
+        let mut output = Output::default();
+        let mut cx = Cx {
+            wall: clock::wall(),
+            rng: &mut self.rng,
+            authority,
+            keeper: self.keeper.as_mut(),
+            sessions: &mut self.sessions,
+        };
+        let result = link.conn.receive(bytes, &mut cx, &mut output);
+        reactor.expect(conn, link.conn.bytes_wanted());
+        self.finish(conn, result, output, reactor, out);
+    }
+
+    fn add_link(&mut self, conn: reactor::ConnId, purpose: Purpose, role: Role) {
+        let id = self.next_id;
+        self.next_id += 1;
+        let link =
+            Link { id, conn: Connection::new(self.config.clone(), role), purpose, opened_ns: clock::now().0 };
+        self.links.insert(conn, link);
+    }
+
+    fn with_output(
+        &mut self,
+        conn: reactor::ConnId,
+        reactor: &mut Reactor,
+        out: &mut Vec<NetEvent>,
+        act: impl FnOnce(&mut Link, &mut Output) -> Result<(), CloseReason>,
+    ) {
+        let Some(link) = self.links.get_mut(&conn) else { return };
+        let mut output = Output::default();
+        let result = act(link, &mut output);
+        self.finish(conn, result, output, reactor, out);
+    }
+
+    fn finish(
+        &mut self,
+        conn: reactor::ConnId,
+        result: Result<(), CloseReason>,
+        output: Output,
+        reactor: &mut Reactor,
+        out: &mut Vec<NetEvent>,
+    ) {
+        if !output.bytes.is_empty() {
+            reactor.send_vectored(conn, output.bytes);
+        }
+        for event in output.events {
+            self.on_conn_event(conn, event, reactor, out);
+        }
+        if let Err(reason) = result {
+            if let Some(link) = self.links.get(&conn) {
+                tracing::debug!(%reason, purpose = ?link.purpose, "connection closed");
+            }
+            // What was said last may still tell the peer why.
+            reactor.close_when_sent(conn);
+            self.drop_link(conn, out);
+        }
+    }
+
+    fn on_conn_event(
+        &mut self,
+        conn: reactor::ConnId,
+        event: ConnEvent,
+        reactor: &mut Reactor,
+        out: &mut Vec<NetEvent>,
+    ) {
+        let Some(link) = self.links.get(&conn) else { return };
+        let (id, purpose) = (link.id, link.purpose);
+        match (event, purpose) {
+            (ConnEvent::Established(end), Purpose::Inbound) => {
+                self.by_id.insert(id, conn);
+                out.push(NetEvent::Opened(id, end));
+            }
+            (ConnEvent::Established(_), Purpose::Mon) => out.push(NetEvent::MonOpened),
+            (ConnEvent::Established(end), Purpose::Osd(osd)) => self.resume_osd(osd, conn, &end, reactor),
+            (ConnEvent::Message(raw), purpose) => {
+                let (kind, tid) = (raw.kind, raw.tid);
+                match (Message::decode(raw), purpose) {
+                    (Ok(message), Purpose::Mon) => out.push(NetEvent::FromMon(message)),
+                    (Ok(message), _) => out.push(NetEvent::Received(id, tid, message)),
+                    (Err(error), _) => {
+                        tracing::warn!(kind, %error, "a message does not decode; closing its connection");
+                        reactor.close(conn);
+                        self.drop_link(conn, out);
+                    }
+                }
+            }
+            (ConnEvent::Acked(seq), Purpose::Osd(osd)) => {
+                if let Some(peer) = self.osds.get_mut(&osd) {
+                    peer.session.acked(seq);
+                }
+            }
+            (ConnEvent::SessionReset, Purpose::Osd(osd)) => {
+                let cookie = self.rng.random_range(1..=u64::MAX);
+                if let Some(peer) = self.osds.get_mut(&osd) {
+                    peer.session.reset(cookie);
+                }
+            }
+            (ConnEvent::Acked(_) | ConnEvent::SessionReset, _) => {}
+        }
+    }
+
+    fn resume_osd(&mut self, osd: OsdId, conn: reactor::ConnId, end: &Established, reactor: &mut Reactor) {
+        let (Some(peer), Some(link)) = (self.osds.get_mut(&osd), self.links.get_mut(&conn)) else { return };
+        if let Some((last, cookie)) = end.resumed {
+            peer.session.acked(last);
+            peer.session.resume.server_cookie = cookie;
+            peer.session.resume.connect_seq += 1;
+        }
+        let mut output = Output::default();
+        for (seq, raw) in peer.session.unacked() {
+            link.conn.send(raw, Some(seq), &mut output);
+        }
+        reactor.send_vectored(conn, output.bytes);
+    }
+
+    fn drop_link(&mut self, conn: reactor::ConnId, out: &mut Vec<NetEvent>) {
+        let Some(link) = self.links.remove(&conn) else { return };
+        let retry_at_ns = clock::now().0 + RETRY.as_nanos() as u64;
+        match link.purpose {
+            Purpose::Inbound => {
+                if self.by_id.remove(&link.id).is_some() {
+                    out.push(NetEvent::Closed(link.id));
+                }
+            }
+            Purpose::Mon => {
+                if let Some(mon) = &mut self.mon {
+                    mon.link = None;
+                    mon.retry_at_ns = retry_at_ns;
+                    mon.next += 1;
+                }
+                if link.conn.is_ready() {
+                    out.push(NetEvent::MonClosed);
+                }
+            }
+            Purpose::Osd(osd) => {
+                if let Some(peer) = self.osds.get_mut(&osd).filter(|p| p.link == Some(conn)) {
+                    peer.link = None;
+                    peer.retry_at_ns = retry_at_ns;
+                }
+            }
+        }
+    }
+
+    /// Answers or tells a peer that dialed us.
+    pub(crate) fn send(&mut self, id: u64, tid: u64, message: &Message, reactor: &mut Reactor) {
+        let Some(conn) = self.by_id.get(&id).copied() else { return };
+        let Some(link) = self.links.get_mut(&conn).filter(|l| l.conn.is_ready()) else { return };
+        let mut output = Output::default();
+        link.conn.send(&message.encode(tid), None, &mut output);
+        reactor.send_vectored(conn, output.bytes);
+        if reactor.queued_bytes(conn) > QUEUED_BYTES_MAX {
+            tracing::warn!("a peer does not take its answers; closing its connection");
+            reactor.close(conn);
+        }
+    }
+
+    /// Tells the monitor in session; dropped without one.
+    pub(crate) fn send_mon(&mut self, message: &Message, reactor: &mut Reactor) {
+        let Some(conn) = self.mon.as_ref().and_then(|m| m.link) else { return };
+        let Some(link) = self.links.get_mut(&conn).filter(|l| l.conn.is_ready()) else { return };
+        let mut output = Output::default();
+        link.conn.send(&message.encode(0), None, &mut output);
+        reactor.send_vectored(conn, output.bytes);
+    }
+
+    /// Tells an OSD, over a session that survives lost connections.
+    pub(crate) fn send_osd(
+        &mut self,
+        osd: OsdId,
+        addrs: EntityAddrVec,
+        message: &Message,
+        reactor: &mut Reactor,
+    ) {
+        if self.osds.get(&osd).is_some_and(|peer| peer.addrs != addrs) {
+            self.forget_osd(osd, reactor);
+        }
+        let cookie = self.rng.random_range(1..=u64::MAX);
+        let peer = self.osds.entry(osd).or_insert_with(|| OsdPeer {
+            addrs,
+            session: OutSession::new(cookie),
+            link: None,
+            retry_at_ns: 0,
+        });
+        let raw: RawMessage = message.encode(0);
+        let Some(seq) = peer.session.push(raw.clone()) else {
+            tracing::warn!(osd = osd.0, "an OSD does not take its messages");
+            return;
+        };
+        match peer.link {
+            Some(conn) => {
+                let Some(link) = self.links.get_mut(&conn).filter(|l| l.conn.is_ready()) else { return };
+                let mut output = Output::default();
+                link.conn.send(&raw, Some(seq), &mut output);
+                reactor.send_vectored(conn, output.bytes);
+            }
+            None => self.dial_osd(osd, reactor),
+        }
+    }
+
+    /// Drops the session with an OSD and all that waits in it.
+    pub(crate) fn forget_osd(&mut self, osd: OsdId, reactor: &mut Reactor) {
+        if let Some(conn) = self.osds.remove(&osd).and_then(|peer| peer.link) {
+            self.links.remove(&conn);
+            reactor.close(conn);
+        }
+    }
+
+    /// Closes a connection that somebody dialed.
+    pub(crate) fn close(&mut self, id: u64, reactor: &mut Reactor) {
+        if let Some(conn) = self.by_id.remove(&id) {
+            self.links.remove(&conn);
+            reactor.close_when_sent(conn);
+        }
+    }
+
+    fn dial_osd(&mut self, osd: OsdId, reactor: &mut Reactor) {
+        let now = clock::now().0;
+        let Some(peer) = self.osds.get_mut(&osd) else { return };
+        let Some(target) = peer.addrs.msgr2_addr().copied() else { return };
+        let Some(socket) = target.socket.filter(|_| now >= peer.retry_at_ns) else { return };
+        let has_ticket = self.config.methods.first() != Some(&auth::method::CEPHX)
+            || self.keeper.as_ref().is_some_and(|k| k.has_ticket(EntityType::OSD, clock::wall()));
+        if !has_ticket {
+            return;
+        }
+        peer.retry_at_ns = now + RETRY.as_nanos() as u64;
+        let resume = Some(peer.session.resume);
+        if let Some(conn) = dial(reactor, socket) {
+            peer.link = Some(conn);
+            self.add_link(conn, Purpose::Osd(osd), Role::Dialer { target, service: EntityType::OSD, resume });
+        }
+    }
+
+    fn dial_mon(&mut self, reactor: &mut Reactor) {
+        let now = clock::now().0;
+        let Some(mon) = self.mon.as_mut().filter(|m| m.link.is_none() && now >= m.retry_at_ns) else {
+            return;
+        };
+        let host = &mon.hosts[mon.next % mon.hosts.len()];
+        let Some(target) = host.msgr2_addr().copied() else { return };
+        let Some(socket) = target.socket else { return };
+        mon.retry_at_ns = now + RETRY.as_nanos() as u64;
+        if let Some(conn) = dial(reactor, socket) {
+            mon.link = Some(conn);
+            mon.keepalive_at_ns = now + MON_KEEPALIVE.as_nanos() as u64;
+            let role = Role::Dialer {
+                target: EntityAddr { nonce: 0, ..target },
+                service: EntityType::MON,
+                resume: None,
+            };
+            self.add_link(conn, Purpose::Mon, role);
+        }
+    }
+
+    /// Several times a second: dials what is to be dialed, ends handshakes that take too long.
+    pub(crate) fn tick(&mut self, reactor: &mut Reactor, out: &mut Vec<NetEvent>) {
+        self.dial_mon(reactor);
+        let waiting: Vec<OsdId> = self
+            .osds
+            .iter()
+            .filter(|(_, peer)| peer.link.is_none() && peer.session.unacked_count() > 0)
+            .map(|(osd, _)| *osd)
+            .collect();
+        for osd in waiting {
+            self.dial_osd(osd, reactor);
+        }
+        let now = clock::now().0;
+        let limit = now.saturating_sub(HANDSHAKE_TIMEOUT.as_nanos() as u64);
+        let slow: Vec<reactor::ConnId> = self
+            .links
+            .iter()
+            .filter(|(_, link)| !link.conn.is_ready() && link.opened_ns < limit)
+            .map(|(conn, _)| *conn)
+            .collect();
+        for conn in slow {
+            reactor.close(conn);
+            self.drop_link(conn, out);
+        }
+        if let Some(mon) = &mut self.mon
+            && let Some(conn) = mon.link
+            && now >= mon.keepalive_at_ns
+        {
+            mon.keepalive_at_ns = now + MON_KEEPALIVE.as_nanos() as u64;
+            if let Some(link) = self.links.get_mut(&conn).filter(|l| l.conn.is_ready()) {
+                let mut output = Output::default();
+                link.conn.keepalive(clock::wall(), &mut output);
+                reactor.send_vectored(conn, output.bytes);
+            }
+        }
+    }
+}
+
+fn dial(reactor: &mut Reactor, socket: SocketAddr) -> Option<reactor::ConnId> {
+    reactor
+        .connect(socket)
+        .inspect_err(|error| tracing::warn!(%error, %socket, "no socket to dial with"))
+        .ok()
+}

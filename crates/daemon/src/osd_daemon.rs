@@ -1,0 +1,336 @@
+//! An OSD on a reactor: connections, the store's device, tickets.
+
+use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path, time::Duration};
+
+use anyhow::{Context, Result};
+use auth::{
+    Authority, EntityAuth, Keyring, OsdCaps, RotatingSecrets, TicketKeeper, con_mode, mauth_request_rotating,
+    mauth_request_tickets, method,
+};
+use messages::{MAuth, Message};
+use msgr::Config;
+use osd::{ConnId, Effect, Event, Osd, OsdConfig, Peer};
+use rand::Rng;
+use reactor::{Event as IoEvent, Reactor};
+use store::{ObjectStore, Store};
+use types::{EntityAddrVec, EntityName, EntityType, GlobalId, OsdId, Token};
+
+use crate::{
+    ceph_conf::CephConf,
+    clock,
+    cluster::{self, hostname},
+    device::Device,
+    net::{Net, NetEvent},
+    stop::Stop,
+};
+
+const NET_TIMER: u64 = u64::MAX - 1;
+const NET_TICK: Duration = Duration::from_millis(200);
+/// Service secrets are fetched again this often; they rotate once an hour.
+const SECRETS_INTERVAL: Duration = Duration::from_secs(600);
+
+/// Runs OSD `id` until a signal.
+pub fn run(id: &str, conf: &Path, cpu: Option<usize>) -> Result<()> {
+    let stop = Stop::new()?;
+    reactor::block_signals()?;
+    let (id, conf) = (id.to_owned(), conf.to_owned());
+    let handle = reactor::spawn(&format!("osd.{id}"), cpu, move || serve(&id, &conf, &stop, true))?;
+    handle.join().map_err(|_| anyhow::anyhow!("the OSD's thread ended with a panic"))?
+}
+
+/// What the OSD knows to authenticate others.
+struct OsdAuthority {
+    secrets: Option<RotatingSecrets>,
+    is_none: bool,
+}
+
+impl Authority for OsdAuthority {
+    fn service(&self) -> EntityType {
+        EntityType::OSD
+    }
+    fn allows_none(&self) -> bool {
+        self.is_none
+    }
+    fn entity(&self, _: &EntityName) -> Option<EntityAuth> {
+        None
+    }
+    fn next_global_id(&mut self) -> u64 {
+        0
+    }
+    fn secrets(&self, service: EntityType) -> Option<&RotatingSecrets> {
+        self.secrets.as_ref().filter(|_| service == EntityType::OSD)
+    }
+}
+
+struct Daemon {
+    osd: Osd,
+    store: Store,
+    device: Device,
+    net: Net,
+    authority: OsdAuthority,
+    is_mon_open: bool,
+    secrets_at_ns: u64,
+    is_stopped: bool,
+    effects: Vec<Effect>,
+}
+
+/// Serves until `stop` or, with `signals`, a signal.
+pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> Result<()> {
+    let conf = CephConf::read(conf_path)?;
+    let who = EntityName::new(EntityType::OSD, id);
+    let whoami = OsdId(id.parse().context("an OSD's id is a number")?);
+    let data = conf.require(&who, "osd data")?;
+    let mut reactor =
+        Reactor::new(reactor::Config { waker: Some(stop.waker()), signals, ..Default::default() })?;
+    let device = Device::open(&mut reactor, &cluster::device_path(&conf, &who)?, None)?;
+    let store = device.mount(&mut reactor)?;
+    let is_none = conf.get(&who, "auth cluster required").is_some_and(|v| v == "none");
+    let keyring =
+        fs::read_to_string(Path::new(&data).join("keyring")).context("reading the OSD's keyring")?;
+    let keyring = Keyring::parse(&keyring).context("parsing the OSD's keyring")?;
+    let key = keyring.0.get(&who).with_context(|| format!("the keyring has no {who}"))?.key.clone();
+    let wanted: SocketAddr = conf
+        .get(&who, "public addr")
+        .unwrap_or("127.0.0.1:0".into())
+        .parse()
+        .or_else(|_| {
+            conf.get(&who, "public addr").unwrap_or_default().parse().map(|ip| SocketAddr::new(ip, 0))
+        })
+        .context("public addr is an address with or without a port")?;
+    let listener = reactor.listen(wanted).with_context(|| format!("listening at {wanted}"))?;
+    let socket = reactor.local_addr(listener).context("the listener has no address")?;
+    let mut net = Net::new(
+        Config {
+            entity_type: EntityType::OSD,
+            addrs: EntityAddrVec::default(),
+            gid: i64::from(whoami.0),
+            methods: vec![if is_none { method::NONE } else { method::CEPHX }],
+            modes: vec![con_mode::CRC, con_mode::SECURE],
+        },
+        Some(TicketKeeper::new(who.clone(), key)),
+    );
+    let nonce = net.rng().random_range(1..=u32::MAX);
+    let addrs = EntityAddrVec::msgr2(socket, nonce);
+    net.set_addrs(addrs.clone());
+    net.listeners.push(listener);
+    net.keep_mon_session(conf.mon_hosts(&who)?);
+    let fsid = cluster::parse_uuid(&conf.require(&who, "fsid")?)?;
+    let config = OsdConfig {
+        whoami,
+        fsid,
+        uuid: store.identity().store_uuid,
+        device_bytes: device.bytes,
+        metadata: metadata(&data),
+        features: codec::Features::PACIFIC.0,
+        seed: net.rng().random(),
+    };
+    cluster::write_pid(&conf, &who)?;
+    let mut daemon = Daemon {
+        osd: Osd::new(config),
+        store,
+        device,
+        net,
+        authority: OsdAuthority { secrets: None, is_none },
+        is_mon_open: false,
+        secrets_at_ns: 0,
+        is_stopped: false,
+        effects: Vec::new(),
+    };
+    daemon.handle(Event::Started { public_addrs: addrs.clone(), cluster_addrs: addrs }, &mut reactor);
+    reactor.set_timer(NET_TIMER, clock::now().0);
+    tracing::info!(%socket, "osd.{id} serves");
+    let result = daemon.run(&mut reactor, stop);
+    cluster::remove_pid(&conf, &who);
+    result
+}
+
+fn metadata(data: &str) -> BTreeMap<String, String> {
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let pairs = [
+        ("hostname", hostname()),
+        ("arch", std::env::consts::ARCH.to_owned()),
+        ("kernel_version", kernel.trim().to_owned()),
+        ("osd_objectstore", "loligo".to_owned()),
+        ("osd_data", data.to_owned()),
+        ("ceph_version_short", env!("CARGO_PKG_VERSION").to_owned()),
+        (
+            "ceph_version",
+            concat!("loligo version ", env!("CARGO_PKG_VERSION"), " pacific (stable)").to_owned(),
+        ),
+        ("ceph_release", "pacific".to_owned()),
+    ];
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+impl Daemon {
+    fn run(&mut self, reactor: &mut Reactor, stop: &Stop) -> Result<()> {
+        let mut io_events = Vec::new();
+        let mut is_stopping = false;
+        loop {
+            self.drain_store(reactor);
+            if let Some(fault) = self.store.fault() {
+                anyhow::bail!("the store failed and stopped: {fault}");
+            }
+            if self.is_stopped && self.store.is_unmounted() {
+                return Ok(());
+            }
+            reactor.poll(None, &mut io_events)?;
+            for event in std::mem::take(&mut io_events) {
+                self.on_io(event, reactor, &mut is_stopping);
+            }
+            if stop.is_asked() && !is_stopping {
+                is_stopping = true;
+                self.handle(Event::Stop, reactor);
+            }
+        }
+    }
+
+    fn on_io(&mut self, event: IoEvent, reactor: &mut Reactor, is_stopping: &mut bool) {
+        match event {
+            IoEvent::Signal(_) => {
+                *is_stopping = true;
+                self.handle(Event::Stop, reactor);
+            }
+            IoEvent::FileDone { token, result, .. } => {
+                let (token, result) = Device::done(token, result);
+                self.store.device_done(token, result);
+            }
+            IoEvent::Timer { token: NET_TIMER } => {
+                let mut out = Vec::new();
+                self.net.tick(reactor, &mut out);
+                self.on_net(out, reactor);
+                self.renew(reactor);
+                reactor.set_timer(NET_TIMER, (clock::now() + NET_TICK).0);
+            }
+            IoEvent::Timer { token } => self.handle(Event::Timer(Token(token)), reactor),
+            event => {
+                let mut out = Vec::new();
+                self.net.on_event(event, reactor, &mut self.authority, &mut out);
+                self.on_net(out, reactor);
+            }
+        }
+    }
+
+    /// Gives the store its turn: one journal write for all that this turn submitted.
+    fn drain_store(&mut self, reactor: &mut Reactor) {
+        loop {
+            if !self.is_stopped {
+                self.store.kick();
+            }
+            self.device.submit(self.store.take_commands(), reactor);
+            let completions = self.store.take_completions();
+            if completions.is_empty() {
+                return;
+            }
+            for completion in completions {
+                self.handle(Event::Store(completion), reactor);
+            }
+        }
+    }
+
+    fn on_net(&mut self, events: Vec<NetEvent>, reactor: &mut Reactor) {
+        for event in events {
+            match event {
+                NetEvent::Opened(id, end) => {
+                    let caps = if self.authority.is_none {
+                        OsdCaps::allow_all()
+                    } else {
+                        OsdCaps::parse(&end.identity.caps).unwrap_or_default()
+                    };
+                    let peer = Peer {
+                        name: end.identity.name,
+                        global_id: GlobalId(end.identity.global_id),
+                        addr: end.addr,
+                        caps,
+                        features: end.features,
+                    };
+                    self.handle(Event::ConnOpened(ConnId(id), Box::new(peer)), reactor);
+                }
+                NetEvent::Closed(id) => self.handle(Event::ConnClosed(ConnId(id)), reactor),
+                NetEvent::Received(id, tid, message) => {
+                    self.handle(Event::Received(ConnId(id), tid, message), reactor);
+                }
+                NetEvent::MonOpened => self.on_mon_opened(reactor),
+                NetEvent::MonClosed => {
+                    self.is_mon_open = false;
+                    self.handle(Event::MonClosed, reactor);
+                }
+                NetEvent::FromMon(Message::MAuthReply(reply)) => self.on_auth_reply(reply.payload, reactor),
+                NetEvent::FromMon(message) => self.handle(Event::FromMon(message), reactor),
+                NetEvent::OsdRefused(osd) => self.handle(Event::OsdRefused(osd), reactor),
+            }
+        }
+    }
+
+    /// Others can only prove who they are once this OSD has its service's secrets.
+    fn on_mon_opened(&mut self, reactor: &mut Reactor) {
+        if self.authority.is_none {
+            self.is_mon_open = true;
+            self.handle(Event::MonOpened, reactor);
+        } else {
+            self.ask_auth(mauth_request_rotating(), reactor);
+        }
+    }
+
+    fn ask_auth(&mut self, payload: bytes::Bytes, reactor: &mut Reactor) {
+        let message = MAuth { protocol: method::CEPHX, payload, ..MAuth::default() };
+        self.net.send_mon(&message.into(), reactor);
+    }
+
+    fn on_auth_reply(&mut self, payload: bytes::Bytes, reactor: &mut Reactor) {
+        let Some(keeper) = self.net.keeper.as_mut() else { return };
+        match keeper.take_mauth_reply(payload, clock::wall()) {
+            Ok(Some(secrets)) => {
+                self.authority.secrets = Some(secrets);
+                self.secrets_at_ns = (clock::now() + SECRETS_INTERVAL).0;
+                if !self.is_mon_open {
+                    self.is_mon_open = true;
+                    self.handle(Event::MonOpened, reactor);
+                }
+            }
+            Ok(None) => {}
+            Err(error) => tracing::error!(%error, "the monitor's authentication answer is not usable"),
+        }
+    }
+
+    /// Fetches secrets and tickets again before they expire.
+    fn renew(&mut self, reactor: &mut Reactor) {
+        if self.authority.is_none || !self.is_mon_open || clock::now().0 < self.secrets_at_ns {
+            return;
+        }
+        self.secrets_at_ns = (clock::now() + SECRETS_INTERVAL).0;
+        self.ask_auth(mauth_request_rotating(), reactor);
+        let needs =
+            self.net.keeper.as_ref().filter(|k| k.needs_renewal(EntityType::OSD, clock::wall())).cloned();
+        if let Some(request) = needs.and_then(|keeper| mauth_request_tickets(&keeper, self.net.rng())) {
+            self.ask_auth(request, reactor);
+        }
+    }
+
+    fn handle(&mut self, event: Event, reactor: &mut Reactor) {
+        if self.is_stopped {
+            return;
+        }
+        let mut effects = std::mem::take(&mut self.effects);
+        self.osd.handle(clock::now(), clock::wall(), event, &mut self.store, &mut effects);
+        for effect in effects.drain(..) {
+            self.execute(effect, reactor);
+        }
+        self.effects = effects;
+    }
+
+    fn execute(&mut self, effect: Effect, reactor: &mut Reactor) {
+        match effect {
+            Effect::SendMon(message) => self.net.send_mon(&message, reactor),
+            Effect::Send(conn, tid, message) => self.net.send(conn.0, tid, &message, reactor),
+            Effect::SendOsd { osd, addrs, message } => self.net.send_osd(osd, addrs, &message, reactor),
+            Effect::ForgetOsd(osd) => self.net.forget_osd(osd, reactor),
+            Effect::Close(conn) => self.net.close(conn.0, reactor),
+            Effect::SetTimer(token, at) => reactor.set_timer(token.0, at.0),
+            Effect::Stopped => {
+                self.is_stopped = true;
+                self.store.unmount();
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Asking a daemon's thread to stop.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use anyhow::{Context, Result};
+use reactor::Waker;
+
+/// Shared by a daemon's thread and whoever may end it.
+#[derive(Clone)]
+pub(crate) struct Stop {
+    is_asked: Arc<AtomicBool>,
+    waker: Waker,
+}
+
+impl Stop {
+    pub(crate) fn new() -> Result<Stop> {
+        let waker = Waker::new().context("making an eventfd")?;
+        Ok(Stop { is_asked: Arc::new(AtomicBool::new(false)), waker })
+    }
+
+    /// Asks the daemon to stop in order.
+    pub(crate) fn ask(&self) {
+        self.is_asked.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+}

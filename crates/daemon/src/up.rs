@@ -1,0 +1,183 @@
+//! `loligo up`: a whole cluster on this machine, in one process or in several.
+
+use std::{
+    fs,
+    io::{IsTerminal, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use reactor::{Event, Reactor};
+
+use crate::{cluster::NewCluster, mon_daemon, osd_daemon, stop::Stop};
+
+/// Arguments of `loligo up`.
+pub struct UpOptions {
+    /// The cluster's folder.
+    pub data: PathBuf,
+    /// How many OSDs.
+    pub osds: u32,
+    /// Their devices; files in the folder where there are fewer.
+    pub devices: Vec<PathBuf>,
+    /// Size of the files, in bytes.
+    pub device_bytes: u64,
+    /// The monitor's port; OSDs take those behind it.
+    pub port: u16,
+    /// A process for each daemon.
+    pub is_separate: bool,
+    /// CPUs for the reactors: `0-3,8`.
+    pub cpus: Option<String>,
+}
+
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Reads `0-3,8`.
+fn parse_cpus(text: &str) -> Result<Vec<usize>> {
+    let mut out = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let read = |t: &str| t.trim().parse::<usize>().with_context(|| format!("--cpus: {t} is not a CPU"));
+        out.extend(read(first)?..=read(last)?);
+    }
+    Ok(out)
+}
+
+enum Daemon {
+    Process(Child),
+    Thread(Stop, std::thread::JoinHandle<Result<()>>),
+}
+
+/// Runs the cluster until Ctrl-C.
+pub fn up(options: &UpOptions) -> Result<()> {
+    let conf = options.data.join("ceph.conf");
+    if !conf.exists() {
+        let new = NewCluster {
+            dir: &options.data,
+            osds: options.osds,
+            devices: &options.devices,
+            device_bytes: options.device_bytes,
+            port: options.port,
+        };
+        new.make().context("making the cluster")?;
+    }
+    let conf = conf.canonicalize()?;
+    let osds = existing_osds(&options.data)?;
+    reactor::block_signals()?;
+    let cpus = match &options.cpus {
+        Some(text) => Some(parse_cpus(text)?),
+        None => None,
+    };
+    let mut daemons = vec![("mon.a".to_owned(), start("mon", "a", &conf, None, options.is_separate)?)];
+    for (index, id) in osds.iter().enumerate() {
+        let cpu = cpus.as_ref().map(|c| c[index % c.len()]);
+        daemons.push((format!("osd.{id}"), start("osd", id, &conf, cpu, options.is_separate)?));
+    }
+    let outcome = wait_for_signal(&options.data, &mut daemons);
+    // OSDs first: they tell the monitor that they go.
+    let mut result = outcome;
+    for (name, daemon) in daemons.into_iter().rev() {
+        if let Err(error) = end(daemon) {
+            tracing::error!(%error, "{name} did not stop in order");
+            result = result.and(Err(error));
+        }
+    }
+    result
+}
+
+/// Ids of the OSDs in the folder.
+fn existing_osds(data: &Path) -> Result<Vec<String>> {
+    let mut ids = Vec::new();
+    for entry in fs::read_dir(data)? {
+        let name = entry?.file_name();
+        if let Some(id) = name.to_str().and_then(|n| n.strip_prefix("osd.")) {
+            ids.push(id.to_owned());
+        }
+    }
+    ids.sort_by_key(|id| id.parse::<u32>().unwrap_or(u32::MAX));
+    Ok(ids)
+}
+
+fn start(kind: &str, id: &str, conf: &Path, cpu: Option<usize>, is_separate: bool) -> Result<Daemon> {
+    if is_separate {
+        use std::os::unix::process::CommandExt;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args([kind, "--id", id, "--conf"]).arg(conf);
+        if let Some(cpu) = cpu {
+            command.args(["--cpu", &cpu.to_string()]);
+        }
+        // A group of its own: Ctrl-C reaches this process, which stops the others in order.
+        command.process_group(0);
+        return Ok(Daemon::Process(command.spawn().with_context(|| format!("starting {kind}.{id}"))?));
+    }
+    let stop = Stop::new()?;
+    let (id, conf, own, is_mon) = (id.to_owned(), conf.to_owned(), stop.clone(), kind == "mon");
+    let handle = reactor::spawn(&format!("{kind}.{id}"), cpu, move || {
+        if is_mon {
+            mon_daemon::serve(&id, &conf, &own, false)
+        } else {
+            osd_daemon::serve(&id, &conf, &own, false)
+        }
+    })?;
+    Ok(Daemon::Thread(stop, handle))
+}
+
+/// Shows the cluster's state until Ctrl-C, or until every daemon ended.
+fn wait_for_signal(data: &Path, daemons: &mut [(String, Daemon)]) -> Result<()> {
+    let mut reactor = Reactor::new(reactor::Config { signals: true, ..Default::default() })?;
+    let mut events = Vec::new();
+    let mut shown = String::new();
+    loop {
+        reactor.poll(Some(STATUS_INTERVAL), &mut events)?;
+        if events.drain(..).any(|event| matches!(event, Event::Signal(_))) {
+            return Ok(());
+        }
+        for (name, daemon) in daemons.iter_mut() {
+            match daemon {
+                // A process may be killed and started again by hand; a thread may not end.
+                Daemon::Process(child) => {
+                    child.try_wait()?;
+                }
+                Daemon::Thread(_, handle) if handle.is_finished() => bail!("{name} ended: its log says why"),
+                Daemon::Thread(..) => {}
+            }
+        }
+        let line = fs::read_to_string(data.join("mon.a/status")).unwrap_or_default();
+        if line != shown && !line.is_empty() {
+            let end = if std::io::stdout().is_terminal() { "\r" } else { "\n" };
+            print!("{line:<70}{end}");
+            std::io::stdout().flush()?;
+            shown = line;
+        }
+    }
+}
+
+fn end(daemon: Daemon) -> Result<()> {
+    match daemon {
+        Daemon::Process(mut child) => {
+            if child.try_wait()?.is_none() {
+                let pid = child.id().to_string();
+                Command::new("kill").args(["-TERM", &pid]).status().context("sending SIGTERM")?;
+            }
+            // One that was killed by hand is no error of this process.
+            child.wait()?;
+            Ok(())
+        }
+        Daemon::Thread(stop, handle) => {
+            stop.ask();
+            handle.join().map_err(|_| anyhow::anyhow!("its thread panicked"))?
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists() {
+        assert_eq!(parse_cpus("0-2,8").unwrap(), [0, 1, 2, 8]);
+        assert!(parse_cpus("x").is_err());
+    }
+}

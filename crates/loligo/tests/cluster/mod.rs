@@ -1,0 +1,256 @@
+//! A real cluster for tests: daemon processes on loopback in a folder of their own, driven by the
+//! stock Ceph clients. Everything is stopped, by pid, and erased when it is dropped.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The binary under test.
+pub const LOLIGO: &str = env!("CARGO_BIN_EXE_loligo");
+
+static COUNTER: AtomicU32 = AtomicU32::new(0);
+
+/// A running cluster.
+pub struct Cluster {
+    dir: PathBuf,
+    supervisor: Option<Child>,
+    restarted: Vec<(String, Child)>,
+    osds: usize,
+    port: u16,
+    extra: Vec<String>,
+}
+
+/// What a command printed.
+pub struct Ran {
+    /// Exit code; -1 if a signal ended it.
+    pub code: i32,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+impl Cluster {
+    /// Three OSDs and a monitor, a process each, waited for until healthy.
+    pub fn start() -> Cluster {
+        Cluster::start_with(3, &["--separate"])
+    }
+
+    /// `loligo up` with `osds` OSDs and more arguments.
+    pub fn start_with(osds: usize, extra: &[&str]) -> Cluster {
+        let unique = format!("loligo-test-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
+        let dir = std::env::temp_dir().join(unique);
+        fs::create_dir_all(&dir).unwrap();
+        let extra = extra.iter().map(ToString::to_string).collect();
+        let mut cluster =
+            Cluster { dir, supervisor: None, restarted: Vec::new(), osds, port: free_port(), extra };
+        cluster.up();
+        cluster.sh("ceph osd pool create rbd 32; rbd pool init rbd");
+        cluster.wait_healthy(Duration::from_secs(60));
+        cluster
+    }
+
+    /// Starts (again) everything with `loligo up` and waits for health.
+    pub fn up(&mut self) {
+        let log = fs::File::options().create(true).append(true).open(self.dir.join("up.log")).unwrap();
+        let child = Command::new(LOLIGO)
+            .args(["up", "--data"])
+            .arg(&self.dir)
+            .args(["--osds", &self.osds.to_string(), "--port", &self.port.to_string(), "--size", "4G"])
+            .args(&self.extra)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.supervisor = Some(child);
+        self.wait_healthy(Duration::from_secs(60));
+    }
+
+    /// Folder of the cluster.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// `ceph.conf` for the stock clients.
+    pub fn conf(&self) -> PathBuf {
+        self.dir.join("ceph.conf")
+    }
+
+    /// Waits until `ceph health` says HEALTH_OK and all PGs are active+clean.
+    pub fn wait_healthy(&self, limit: Duration) {
+        self.wait("a healthy cluster", limit, |c| {
+            if !c.conf().exists() {
+                return false;
+            }
+            let status = c.run_limited("ceph --connect-timeout 5 status -f json", Duration::from_secs(10));
+            let Ok(json) = serde_json::from_str::<serde_json::Value>(&status.out) else { return false };
+            let states = json["pgmap"]["pgs_by_state"].as_array().cloned().unwrap_or_default();
+            json["health"]["status"] == "HEALTH_OK"
+                && json["osdmap"]["num_up_osds"].as_u64() == Some(c.osds as u64)
+                && states.iter().all(|s| s["state_name"] == "active+clean")
+        });
+    }
+
+    /// Polls `done` until it holds; fails the test with the daemons' logs after `limit`.
+    pub fn wait(&self, what: &str, limit: Duration, done: impl Fn(&Cluster) -> bool) {
+        let start = Instant::now();
+        while !done(self) {
+            if start.elapsed() > limit {
+                panic!("no {what} within {limit:?}\n{}\n{}", self.sh("ceph -s").out, self.logs());
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Runs a shell command with CEPH_CONF set, in the cluster's folder.
+    pub fn run(&self, command: &str) -> Ran {
+        self.run_limited(command, Duration::from_secs(120))
+    }
+
+    fn run_limited(&self, command: &str, limit: Duration) -> Ran {
+        let output = self.command(&format!("timeout {} {command}", limit.as_secs())).output().unwrap();
+        ran(output)
+    }
+
+    /// Runs a command that must succeed.
+    pub fn sh(&self, command: &str) -> Ran {
+        let ran = ran(self.command(&format!("set -e; {command}")).output().unwrap());
+        assert_eq!(ran.code, 0, "{command}\n{}\n{}\n{}", ran.out, ran.err, self.logs());
+        ran
+    }
+
+    /// Starts a command and goes on.
+    pub fn spawn(&self, command: &str) -> Child {
+        self.command(command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn command(&self, command: &str) -> Command {
+        let mut shell = Command::new("bash");
+        shell.arg("-c").arg(command).current_dir(&self.dir).env("CEPH_CONF", self.conf()).stdin(Stdio::null());
+        shell
+    }
+
+    /// The JSON that a stock command prints.
+    pub fn json(&self, command: &str) -> serde_json::Value {
+        let out = self.sh(&format!("{command} -f json")).out;
+        serde_json::from_str(&out).unwrap_or_else(|e| panic!("{command}: {e}: {out}"))
+    }
+
+    /// The process id of a daemon, `osd.0` or `mon.a`.
+    pub fn pid(&self, name: &str) -> i32 {
+        let path = self.dir.join("run").join(format!("{name}.pid"));
+        fs::read_to_string(path).unwrap().trim().parse().unwrap()
+    }
+
+    /// Kills a daemon as a crash would.
+    pub fn kill(&self, name: &str) {
+        let pid = self.pid(name).to_string();
+        assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+        self.wait("end of the killed process", Duration::from_secs(10), |_| {
+            !is_running(pid.parse().unwrap())
+        });
+    }
+
+    /// Starts a daemon that was killed.
+    pub fn restart(&mut self, name: &str) {
+        let (kind, id) = name.split_once('.').unwrap();
+        let log = fs::File::options().create(true).append(true).open(self.dir.join("up.log")).unwrap();
+        let child = Command::new(LOLIGO)
+            .args([kind, "--id", id, "--conf"])
+            .arg(self.conf())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.restarted.push((name.to_owned(), child));
+    }
+
+    /// Kills every daemon, then starts all of them again.
+    pub fn crash_all(&mut self) {
+        for name in self.daemon_names() {
+            self.kill(&name);
+        }
+        self.end_supervisor("-9");
+        self.restarted.drain(..).for_each(|(_, mut child)| {
+            child.wait().unwrap();
+        });
+        self.up();
+    }
+
+    /// Stops in order, as Ctrl-C does.
+    pub fn stop(&mut self) {
+        self.end_supervisor("-INT");
+        for (_, mut child) in self.restarted.drain(..) {
+            let _ = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+            child.wait().unwrap();
+        }
+    }
+
+    fn daemon_names(&self) -> Vec<String> {
+        (0..self.osds).map(|n| format!("osd.{n}")).chain(["mon.a".to_owned()]).collect()
+    }
+
+    fn end_supervisor(&mut self, signal: &str) {
+        if let Some(mut child) = self.supervisor.take() {
+            let _ = Command::new("kill").args([signal, &child.id().to_string()]).status();
+            child.wait().unwrap();
+        }
+    }
+
+    /// The ends of all logs.
+    pub fn logs(&self) -> String {
+        let mut out = String::new();
+        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|e| e == "log") {
+                let text = fs::read_to_string(&path).unwrap_or_default();
+                let lines: Vec<&str> = text.lines().collect();
+                let tail = lines[lines.len().saturating_sub(40)..].join("\n");
+                out.push_str(&format!("--- {}\n{tail}\n", path.display()));
+            }
+        }
+        out
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.stop();
+        if thread::panicking() && std::env::var_os("LOLIGO_KEEP").is_some() {
+            eprintln!("kept: {}", self.dir.display());
+        } else {
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+fn ran(output: Output) -> Ran {
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+fn is_running(pid: i32) -> bool {
+    // A zombie waits for its parent only.
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// A port with free neighbours, so that the daemons' ports follow it.
+fn free_port() -> u16 {
+    (0..1_000)
+        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port())
+        .find(|p| *p < 60_000 && (0..10).all(|n| TcpListener::bind(("127.0.0.1", p + n)).is_ok()))
+        .expect("some ports are free")
+}

@@ -1,0 +1,44 @@
+//! Daemons are killed for real under load (issue 2, item 5), and nothing acknowledged is lost.
+
+mod cluster;
+
+use std::time::Duration;
+
+use cluster::Cluster;
+
+const VERIFY: &str = "fio --name=v --ioengine=rbd --clientname=admin --pool=rbd --rbdname=img --bs=4k --iodepth=16 \
+                      --size=64M --verify=crc32c --verify_fatal=1 --randrepeat=1 --randseed=7 --rw=randwrite";
+
+#[test]
+fn io_goes_on_without_one_osd_and_it_catches_up() {
+    for victim in ["osd.0", "osd.2"] {
+        let mut c = Cluster::start();
+        c.sh("rbd create --size 64M --image-feature layering img");
+        let mut fio = c.spawn(&format!("timeout 170 {VERIFY} --do_verify=0 --rate_iops=1500"));
+        std::thread::sleep(Duration::from_secs(3));
+        c.kill(victim);
+        c.wait("mark-down", Duration::from_secs(30), |c| {
+            c.json("ceph osd stat")["num_up_osds"].as_u64() == Some(2)
+        });
+        std::thread::sleep(Duration::from_secs(2));
+        c.restart(victim);
+        let output = fio.wait().unwrap();
+        assert!(output.success(), "fio failed\n{}", c.logs());
+        c.wait_healthy(Duration::from_secs(60));
+        c.sh(&format!("{VERIFY} --verify_only=1"));
+    }
+}
+
+#[test]
+fn every_acknowledged_write_survives_a_crash_of_everything() {
+    let mut c = Cluster::start();
+    c.sh("rbd create --size 64M --image-feature layering img");
+    c.sh(&format!("{VERIFY} --do_verify=0"));
+    c.sh("echo kept > note; rados -p rbd put note note");
+    c.crash_all();
+    c.sh(&format!("{VERIFY} --verify_only=1"));
+    assert_eq!(c.sh("rados -p rbd get note -").out, "kept\n");
+    c.stop();
+    c.up();
+    assert_eq!(c.sh("rados -p rbd get note -").out, "kept\n");
+}
