@@ -1,1 +1,33 @@
-//! Placeholder.
+//! The monitor as a pure state machine: cluster maps, authentication database, configuration, commands,
+//! statistics and health, over a ledger that makes decisions durable.
+//!
+//! [`Mon::handle`] takes an [`Event`] and gives [`Effect`]s. Every change goes to the ledger first and becomes
+//! visible when it is committed; what the ledger holds is all that survives a restart. Statistics are soft.
+//!
+//! Invariant: no socket, file, clock or hidden randomness; this crate knows no `osd`, no `pg` and no `store`.
+
+mod auth_service;
+mod commands;
+mod config_service;
+mod event;
+mod format;
+mod health;
+mod keys;
+mod ledger;
+mod log_service;
+mod mkfs;
+mod mon;
+mod options;
+mod osdmap_service;
+mod session;
+mod state;
+mod stats;
+
+pub use event::{ConnId, Effect, Effects, Event, Peer};
+pub use ledger::{Ledger, LedgerContents, LedgerError, LedgerTxn, MemLedger, Revision};
+pub use mkfs::{MkfsParams, mkfs};
+pub use mon::Mon;
+pub use options::MonOptions;
+
+#[cfg(test)]
+mod tests;

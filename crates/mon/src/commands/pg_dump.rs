@@ -13,9 +13,27 @@ use crate::{
 };
 
 pub(super) const ROWS: &[Row] = &[
-    Row { sig: "pg dump name=dumpcontents,type=CephChoices,strings=all|summary|sum|delta|pools|osds|pgs|pgs_brief,n=N,req=false", help: "show human-readable versions of pg map (only 'all' valid with plain)", module: "pg", perm: "r", run: dump },
-    Row { sig: "pg dump_json name=dumpcontents,type=CephChoices,strings=all|summary|sum|pools|osds|pgs,n=N,req=false", help: "show human-readable version of pg map in json only", module: "pg", perm: "r", run: dump_json },
-    Row { sig: "pg dump_pools_json", help: "show pg pools info in json only", module: "pg", perm: "r", run: dump_pools },
+    Row {
+        sig: "pg dump name=dumpcontents,type=CephChoices,strings=all|summary|sum|delta|pools|osds|pgs|pgs_brief,n=N,req=false",
+        help: "show human-readable versions of pg map (only 'all' valid with plain)",
+        module: "pg",
+        perm: "r",
+        run: dump,
+    },
+    Row {
+        sig: "pg dump_json name=dumpcontents,type=CephChoices,strings=all|summary|sum|pools|osds|pgs,n=N,req=false",
+        help: "show human-readable version of pg map in json only",
+        module: "pg",
+        perm: "r",
+        run: dump_json,
+    },
+    Row {
+        sig: "pg dump_pools_json",
+        help: "show pg pools info in json only",
+        module: "pg",
+        perm: "r",
+        run: dump_pools,
+    },
 ];
 
 /// `object_stat_sum_t` as dumps have it.
@@ -48,9 +66,20 @@ fn sum_json(sum: &PgStatSum) -> Value {
     out.extend(known.map(|(name, value)| (name.to_owned(), value.into())));
     // Cache tiers and the like, which do not exist here.
     let unused = [
-        "num_objects_hit_set_archive", "num_bytes_hit_set_archive", "num_flush", "num_flush_kb", "num_evict",
-        "num_evict_kb", "num_promote", "num_flush_mode_high", "num_flush_mode_low", "num_evict_mode_some",
-        "num_evict_mode_full", "num_objects_pinned", "num_legacy_snapsets", "num_large_omap_objects",
+        "num_objects_hit_set_archive",
+        "num_bytes_hit_set_archive",
+        "num_flush",
+        "num_flush_kb",
+        "num_evict",
+        "num_evict_kb",
+        "num_promote",
+        "num_flush_mode_high",
+        "num_flush_mode_low",
+        "num_evict_mode_some",
+        "num_evict_mode_full",
+        "num_objects_pinned",
+        "num_legacy_snapsets",
+        "num_large_omap_objects",
         "num_objects_manifest",
     ];
     out.extend(unused.map(|name| (name.to_owned(), 0.into())));
@@ -138,7 +167,11 @@ pub(super) fn pg_json(stat: &PgStat) -> Value {
     out
 }
 
-fn sums_json<'a>(mon: &Mon, stats: impl Iterator<Item = &'a PgStat>, pool: Option<PoolId>) -> Map<String, Value> {
+fn sums_json<'a>(
+    mon: &Mon,
+    stats: impl Iterator<Item = &'a PgStat>,
+    pool: Option<PoolId>,
+) -> Map<String, Value> {
     let (mut log, mut up, mut acting) = (0u64, 0usize, 0usize);
     for stat in stats {
         log += stat.log_size;
@@ -320,7 +353,8 @@ pub(super) fn brief_text(stats: &[PgStat]) -> String {
 fn all_text(mon: &Mon, wall: UTime, wanted: &[String]) -> String {
     let stats = all_stats(mon);
     let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == "all" || w == name);
-    let mut out = format!("version {}\nstamp {wall}\nlast_osdmap_epoch 0\nlast_pg_scan 0\n", mon.stats.version);
+    let mut out =
+        format!("version {}\nstamp {wall}\nlast_osdmap_epoch 0\nlast_pg_scan 0\n", mon.stats.version);
     if wants("pgs") {
         out.push_str(&pgs_text(&stats));
     }
@@ -344,11 +378,30 @@ fn all_text(mon: &Mon, wall: UTime, wanted: &[String]) -> String {
 fn pgs_text(stats: &[PgStat]) -> String {
     let (l, r) = (Align::Left, Align::Right);
     let headings = [
-        ("PG_STAT", l), ("OBJECTS", r), ("MISSING_ON_PRIMARY", r), ("DEGRADED", r), ("MISPLACED", r), ("UNFOUND", r),
-        ("BYTES", r), ("OMAP_BYTES*", r), ("OMAP_KEYS*", r), ("LOG", r), ("DISK_LOG", r), ("STATE", l),
-        ("STATE_STAMP", l), ("VERSION", r), ("REPORTED", r), ("UP", l), ("UP_PRIMARY", r), ("ACTING", l),
-        ("ACTING_PRIMARY", r), ("LAST_SCRUB", r), ("SCRUB_STAMP", l), ("LAST_DEEP_SCRUB", r),
-        ("DEEP_SCRUB_STAMP", l), ("SNAPTRIMQ_LEN", r),
+        ("PG_STAT", l),
+        ("OBJECTS", r),
+        ("MISSING_ON_PRIMARY", r),
+        ("DEGRADED", r),
+        ("MISPLACED", r),
+        ("UNFOUND", r),
+        ("BYTES", r),
+        ("OMAP_BYTES*", r),
+        ("OMAP_KEYS*", r),
+        ("LOG", r),
+        ("DISK_LOG", r),
+        ("STATE", l),
+        ("STATE_STAMP", l),
+        ("VERSION", r),
+        ("REPORTED", r),
+        ("UP", l),
+        ("UP_PRIMARY", r),
+        ("ACTING", l),
+        ("ACTING_PRIMARY", r),
+        ("LAST_SCRUB", r),
+        ("SCRUB_STAMP", l),
+        ("LAST_DEEP_SCRUB", r),
+        ("DEEP_SCRUB_STAMP", l),
+        ("SNAPTRIMQ_LEN", r),
     ];
     let mut table = TextTable::default();
     for (heading, align) in headings {
@@ -358,8 +411,16 @@ fn pgs_text(stats: &[PgStat]) -> String {
     for stat in stats {
         let sum = &stat.sum;
         let numbers = [
-            sum.objects, sum.missing_on_primary, sum.degraded, sum.misplaced, sum.unfound, sum.bytes, sum.omap_bytes,
-            sum.omap_keys, stat.log_size, stat.log_size,
+            sum.objects,
+            sum.missing_on_primary,
+            sum.degraded,
+            sum.misplaced,
+            sum.unfound,
+            sum.bytes,
+            sum.omap_bytes,
+            sum.omap_keys,
+            stat.log_size,
+            stat.log_size,
         ];
         let mut cells = vec![stat.pgid.to_string()];
         cells.extend(numbers.map(|n| n.to_string()));
@@ -388,8 +449,16 @@ fn sums_text(rows: Vec<(String, PgStatSum, u64)>) -> String {
     let mut table = TextTable::default().columns(&[("", Align::Left); 1]).columns(&[("", Align::Right); 10]);
     for (name, sum, log) in rows {
         let numbers = [
-            sum.objects, sum.missing_on_primary, sum.degraded, sum.misplaced, sum.unfound, sum.bytes, sum.omap_bytes,
-            sum.omap_keys, log, log,
+            sum.objects,
+            sum.missing_on_primary,
+            sum.degraded,
+            sum.misplaced,
+            sum.unfound,
+            sum.bytes,
+            sum.omap_bytes,
+            sum.omap_keys,
+            log,
+            log,
         ];
         table.row([vec![name], numbers.map(|n| n.to_string()).to_vec()].concat());
     }
@@ -403,7 +472,9 @@ fn osds_text(mon: &Mon) -> String {
     for (at, heading) in headings.into_iter().enumerate() {
         table = table.column(heading, Align::Left, if at == 0 { Align::Left } else { Align::Right });
     }
-    let sizes = |stat: &OsdStat| [stat.kb_used, stat.kb_avail, stat.kb_used, stat.kb].map(|kb| format::bytes(kb << 10));
+    let sizes = |stat: &OsdStat| {
+        [stat.kb_used, stat.kb_avail, stat.kb_used, stat.kb].map(|kb| format::bytes(kb << 10))
+    };
     for (osd, stat) in map.osds().filter_map(|osd| Some((osd, mon.stats.osd(osd)?))) {
         let mut cells = vec![osd.to_string()];
         cells.extend(sizes(stat));

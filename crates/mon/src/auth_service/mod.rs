@@ -1,0 +1,103 @@
+//! The authentication database: entities, rotating service secrets, global ids; and the answers that the
+//! handshake of a connection asks the monitor for.
+
+use auth::{Authority, CryptoKey, EntityAuth, RotatingSecrets, answer_mauth};
+use messages::{MAuth, MAuthReply};
+use types::{EntityName, EntityType, Errno, GlobalId, UTime};
+
+use crate::{ConnId, Effect, Effects, Mon, keys, state::value};
+
+/// Global ids that are reserved by one ledger entry: an id is given out only below the committed limit.
+pub(crate) const GLOBAL_IDS_PER_BATCH: u64 = 10_000;
+
+/// Services with rotating secrets.
+pub(crate) const SERVICES: [EntityType; 5] =
+    [EntityType::AUTH, EntityType::MON, EntityType::OSD, EntityType::MDS, EntityType::MGR];
+
+impl Mon {
+    /// True when the monitor can authenticate: its ledger is read and it may give out global ids. A daemon
+    /// listens once this holds.
+    pub fn is_ready(&self) -> bool {
+        self.is_booted() && self.next_global_id < self.committed.global_id_limit
+    }
+
+    /// Reserves global ids and rotates secrets before they run out.
+    pub(crate) fn tick_auth(&mut self, wall: UTime) {
+        if self.next_global_id + GLOBAL_IDS_PER_BATCH / 2 > self.next.global_id_limit {
+            let limit = self.next.global_id_limit.max(self.next_global_id) + GLOBAL_IDS_PER_BATCH;
+            self.put(keys::GLOBAL_ID.to_owned(), value(&limit));
+        }
+        for service in SERVICES {
+            let mut secrets = self.next.rotating.get(&service).cloned().unwrap_or_default();
+            if secrets.rotate(wall, &mut self.rng) {
+                self.put(keys::rotating(service), value(&secrets));
+            }
+        }
+    }
+
+    pub(crate) fn on_auth(
+        &mut self,
+        wall: UTime,
+        conn: ConnId,
+        tid: u64,
+        request: &MAuth,
+        effects: &mut Effects,
+    ) {
+        let Some(peer) = self.sessions.get(&conn).map(|s| s.peer.clone()) else { return };
+        let mut rng = self.rng.clone();
+        let payload = request.payload.clone();
+        let answer = answer_mauth(&peer.name, peer.global_id.0, payload, wall, &mut rng, self);
+        self.rng = rng;
+        let reply = match answer {
+            Ok(payload) => MAuthReply {
+                protocol: request.protocol,
+                result: 0,
+                global_id: peer.global_id,
+                payload,
+                message: String::new(),
+            },
+            Err(error) => MAuthReply {
+                protocol: request.protocol,
+                result: Errno::EACCES.negated(),
+                global_id: GlobalId(0),
+                message: error.to_string(),
+                ..MAuthReply::default()
+            },
+        };
+        effects.push(Effect::Send { conn, tid, message: reply.into() });
+    }
+
+    /// Writes an entity to the database.
+    pub(crate) fn put_entity(&mut self, name: &EntityName, entity: &EntityAuth) {
+        self.put(keys::auth(name), value(&(entity.key.clone(), entity.caps.clone())));
+    }
+
+    /// A new secret key.
+    pub(crate) fn new_key(&mut self, wall: UTime) -> CryptoKey {
+        CryptoKey::generate(wall, &mut self.rng)
+    }
+}
+
+impl Authority for Mon {
+    fn service(&self) -> EntityType {
+        EntityType::MON
+    }
+
+    fn allows_none(&self) -> bool {
+        self.options.is_auth_none
+    }
+
+    fn entity(&self, name: &EntityName) -> Option<EntityAuth> {
+        self.committed.entities.get(name).cloned()
+    }
+
+    fn next_global_id(&mut self) -> u64 {
+        self.next_global_id += 1;
+        self.next_global_id
+    }
+
+    /// None, which turns everybody away, while no global id could be given out.
+    fn secrets(&self, service: EntityType) -> Option<&RotatingSecrets> {
+        if self.is_ready() { self.committed.rotating.get(&service) } else { None }
+    }
+}

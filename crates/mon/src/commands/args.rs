@@ -1,0 +1,76 @@
+//! The arguments of a command: one JSON document.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+/// Arguments by name. Values may come as text or as what they are: clients differ.
+#[derive(Clone, Debug)]
+pub(crate) struct Args(Map<String, Value>);
+
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Array(_) | Value::Object(_) | Value::Null => None,
+    }
+}
+
+impl Args {
+    /// Reads a command: JSON, in one or several strings.
+    pub(crate) fn parse(cmd: &[String]) -> Option<Args> {
+        let value: Value = serde_json::from_str(&cmd.concat()).ok()?;
+        match value {
+            Value::Object(map) if map.get("prefix").is_some_and(Value::is_string) => Some(Args(map)),
+            _ => None,
+        }
+    }
+
+    /// The command's words.
+    pub(crate) fn prefix(&self) -> &str {
+        self.0.get("prefix").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// True when the argument was given.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|v| !v.is_null())
+    }
+
+    /// A single value as text.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        match self.0.get(name)? {
+            Value::Array(items) => items.first().and_then(text_of),
+            other => text_of(other),
+        }
+    }
+
+    /// All values of an argument that may be repeated.
+    pub(crate) fn list(&self, name: &str) -> Vec<String> {
+        match self.0.get(name) {
+            Some(Value::Array(items)) => items.iter().filter_map(text_of).collect(),
+            Some(other) => text_of(other).into_iter().collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// A whole number.
+    pub(crate) fn int(&self, name: &str) -> Option<i64> {
+        self.text(name)?.parse().ok()
+    }
+
+    /// A number.
+    pub(crate) fn float(&self, name: &str) -> Option<f64> {
+        self.text(name)?.parse().ok()
+    }
+
+    /// A switch: absent is false. Older clients send the option's own text.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.text(name).is_some_and(|text| text != "false" && text != "0" && !text.is_empty())
+    }
+
+    /// Every argument as text, for capabilities.
+    pub(crate) fn texts(&self) -> BTreeMap<String, String> {
+        self.0.iter().filter_map(|(name, value)| Some((name.clone(), text_of(value)?))).collect()
+    }
+}

@@ -1,0 +1,496 @@
+//! Changes to the CRUSH map.
+
+use codec::Decode;
+use crush::{CrushMap, EditError};
+use types::{Errno, OsdId};
+
+use super::{Reply, Request, Row, status::parse_osd};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        sig: "osd crush add-bucket name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=type,type=CephString name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=],req=false",
+        help: "add no-parent (probably root) crush bucket <name> of type <type> to location <args>",
+        module: "osd",
+        perm: "rw",
+        run: add_bucket,
+    },
+    Row {
+        sig: "osd crush rename-bucket name=srcname,type=CephString,goodchars=[A-Za-z0-9-_.] name=dstname,type=CephString,goodchars=[A-Za-z0-9-_.]",
+        help: "rename bucket <srcname> to <dstname>",
+        module: "osd",
+        perm: "rw",
+        run: rename_bucket,
+    },
+    Row {
+        sig: "osd crush move name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]",
+        help: "move existing entry for <name> to location <args>",
+        module: "osd",
+        perm: "rw",
+        run: move_item,
+    },
+    Row {
+        sig: "osd crush add name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0 name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]",
+        help: "add or update crushmap position and weight for <name> with <weight> and location <args>",
+        module: "osd",
+        perm: "rw",
+        run: place,
+    },
+    Row {
+        sig: "osd crush set name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0 name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]",
+        help: "update crushmap position and weight for <name> to <weight> with location <args>",
+        module: "osd",
+        perm: "rw",
+        run: place,
+    },
+    Row {
+        sig: "osd crush create-or-move name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0 name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]",
+        help: "create entry or move existing entry for <name> <weight> at/to location <args>",
+        module: "osd",
+        perm: "rw",
+        run: create_or_move,
+    },
+    Row {
+        sig: "osd crush reweight name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=weight,type=CephFloat,range=0.0",
+        help: "change <name>'s weight to <weight> in crush map",
+        module: "osd",
+        perm: "rw",
+        run: reweight,
+    },
+    Row {
+        sig: "osd crush reweight-subtree name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=weight,type=CephFloat,range=0.0",
+        help: "change all leaf items beneath <name> to <weight> in crush map",
+        module: "osd",
+        perm: "rw",
+        run: reweight_subtree,
+    },
+    Row {
+        sig: "osd crush reweight-all",
+        help: "recalculate the weights for the tree to ensure they sum correctly",
+        module: "osd",
+        perm: "rw",
+        run: reweight_all,
+    },
+    Row {
+        sig: "osd crush rm name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=ancestor,type=CephString,goodchars=[A-Za-z0-9-_.],req=false",
+        help: "remove <name> from crush map (everywhere, or just at <ancestor>)",
+        module: "osd",
+        perm: "rw",
+        run: rm,
+    },
+    Row {
+        sig: "osd crush remove name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=ancestor,type=CephString,goodchars=[A-Za-z0-9-_.],req=false",
+        help: "remove <name> from crush map (everywhere, or just at <ancestor>)",
+        module: "osd",
+        perm: "rw",
+        run: rm,
+    },
+    Row {
+        sig: "osd crush rule create-replicated name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=root,type=CephString,goodchars=[A-Za-z0-9-_.] name=type,type=CephString,goodchars=[A-Za-z0-9-_.] name=class,type=CephString,goodchars=[A-Za-z0-9-_.],req=false",
+        help: "create crush rule <name> for replicated pool to start from <root>, replicate across buckets of type <type>, use devices of type <class> (ssd or hdd)",
+        module: "osd",
+        perm: "rw",
+        run: rule_create,
+    },
+    Row {
+        sig: "osd crush rule create-simple name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=root,type=CephString,goodchars=[A-Za-z0-9-_.] name=type,type=CephString,goodchars=[A-Za-z0-9-_.] name=mode,type=CephChoices,strings=firstn|indep,req=false",
+        help: "create crush rule <name> to start from <root>, replicate across buckets of type <type>, using a choose mode of <firstn|indep>",
+        module: "osd",
+        perm: "rw",
+        run: rule_create,
+    },
+    Row {
+        sig: "osd crush rule rm name=name,type=CephString,goodchars=[A-Za-z0-9-_.]",
+        help: "remove crush rule <name>",
+        module: "osd",
+        perm: "rw",
+        run: rule_rm,
+    },
+    Row {
+        sig: "osd crush set-device-class name=class,type=CephString name=ids,type=CephString,n=N",
+        help: "set the <class> of the osd(s) <id> [<id>...],or use <all|any> to set all.",
+        module: "osd",
+        perm: "rw",
+        run: set_class,
+    },
+    Row {
+        sig: "osd crush rm-device-class name=ids,type=CephString,n=N",
+        help: "remove class of the osd(s) <id> [<id>...],or use <all|any> to remove all.",
+        module: "osd",
+        perm: "rw",
+        run: rm_class,
+    },
+    Row {
+        sig: "osd crush tunables name=profile,type=CephChoices,strings=legacy|argonaut|bobtail|firefly|hammer|jewel|optimal|default",
+        help: "set crush tunables values to <profile>",
+        module: "osd",
+        perm: "rw",
+        run: tunables,
+    },
+    Row {
+        sig: "osd setcrushmap name=prior_version,type=CephInt,req=false",
+        help: "set crush map from input file",
+        module: "osd",
+        perm: "rw",
+        run: setcrushmap,
+    },
+];
+
+const ONE: f64 = 65_536.0;
+
+/// What an edit of the map answers when it is refused.
+fn refused(error: &EditError) -> Reply {
+    let errno = match error {
+        EditError::NotFound(_) => Errno::ENOENT,
+        EditError::Exists(_) => Errno::EEXIST,
+        EditError::NotEmpty(_) => Errno::ENOTEMPTY,
+        EditError::InUse(_) => Errno::EBUSY,
+        _ => Errno::EINVAL,
+    };
+    Reply::fail(errno, error.to_string())
+}
+
+/// The map with all that is pending, to be edited.
+fn pending(req: &Request<'_>) -> CrushMap {
+    req.next_map().crush.map().clone()
+}
+
+fn text(req: &Request<'_>, name: &str) -> String {
+    req.args.text(name).unwrap_or_default()
+}
+
+/// Pairs of type and bucket of `args`, and the way they are printed.
+fn location_arg(req: &Request<'_>) -> Result<(Vec<(String, String)>, String), Reply> {
+    let mut out = Vec::new();
+    // Clients split at spaces or leave that to the monitor.
+    for word in req.args.list("args").iter().flat_map(|arg| arg.split_whitespace()) {
+        match word.split_once('=') {
+            Some((kind, name)) => out.push((kind.to_owned(), name.to_owned())),
+            None => {
+                return Err(Reply::fail(
+                    Errno::EINVAL,
+                    format!("invalid location '{word}', expected type=name"),
+                ));
+            }
+        }
+    }
+    let mut shown: Vec<String> = out.iter().map(|(kind, name)| format!("{kind}={name}")).collect();
+    shown.sort_unstable();
+    let shown = format!("{{{}}}", shown.join(","));
+    Ok((out, shown))
+}
+
+fn add_bucket(req: &mut Request<'_>) -> Reply {
+    let (name, kind) = (text(req, "name"), text(req, "type"));
+    let (location, shown) = match location_arg(req) {
+        Ok(location) => location,
+        Err(reply) => return reply,
+    };
+    let mut crush = pending(req);
+    if crush.id_of(&name).is_some() {
+        return Reply::done(format!("bucket '{name}' already exists"));
+    }
+    match crush.type_of(&kind) {
+        None => return Reply::fail(Errno::EINVAL, format!("type '{kind}' does not exist")),
+        Some(0) => return Reply::fail(Errno::EINVAL, format!("type '{kind}' is for devices, not buckets")),
+        Some(_) => {}
+    }
+    let made = crush.add_bucket(&name, &kind).and_then(|_| match location.is_empty() {
+        true => Ok(()),
+        false => crush.move_item(&name, &location),
+    });
+    if let Err(error) = made {
+        return refused(&error);
+    }
+    req.mon.change_crush(req.wall, crush);
+    let to = if location.is_empty() { "crush map".to_owned() } else { format!("location {shown}") };
+    Reply::done(format!("added bucket {name} type {kind} to {to}"))
+}
+
+fn rename_bucket(req: &mut Request<'_>) -> Reply {
+    let (from, to) = (text(req, "srcname"), text(req, "dstname"));
+    let mut crush = pending(req);
+    match crush.rename_bucket(&from, &to) {
+        Ok(()) => {
+            req.mon.change_crush(req.wall, crush);
+            Reply::done(format!("renamed bucket {from} into {to}"))
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+fn move_item(req: &mut Request<'_>) -> Reply {
+    let name = text(req, "name");
+    let (location, shown) = match location_arg(req) {
+        Ok(location) => location,
+        Err(reply) => return reply,
+    };
+    let mut crush = pending(req);
+    let Some(id) = crush.id_of(&name) else {
+        return Reply::fail(Errno::ENOENT, format!("item {name} does not exist"));
+    };
+    match crush.move_item(&name, &location) {
+        Ok(()) => {
+            req.mon.change_crush(req.wall, crush);
+            Reply::done(format!("moved item id {id} name '{name}' to location {shown} in crush map"))
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+/// The OSD, its weight and its place.
+type Placement = (OsdId, f64, Vec<(String, String)>, String);
+
+fn placement(req: &Request<'_>) -> Result<Placement, Reply> {
+    let id = text(req, "id");
+    let osd = parse_osd(&id).ok_or_else(|| Reply::fail(Errno::EINVAL, format!("osd id {id} is invalid")))?;
+    if !req.next_map().exists(osd) {
+        let why = format!("osd.{osd} does not exist. Create it before updating the crush map");
+        return Err(Reply::fail(Errno::ENOENT, why));
+    }
+    let (location, shown) = location_arg(req)?;
+    Ok((osd, req.args.float("weight").unwrap_or(0.0), location, shown))
+}
+
+fn place(req: &mut Request<'_>) -> Reply {
+    let (osd, weight, location, shown) = match placement(req) {
+        Ok(found) => found,
+        Err(reply) => return reply,
+    };
+    let is_add = req.args.prefix() == "osd crush add";
+    let mut crush = pending(req);
+    let name = format!("osd.{osd}");
+    if !is_add && crush.parent_of(osd.0).is_none() {
+        let why = format!(
+            "unable to set item id {osd} name '{name}' weight {weight} at location {shown}: does not exist"
+        );
+        return Reply::fail(Errno::ENOENT, why);
+    }
+    match crush.place_device(osd.0, &name, (weight * ONE) as u32, &location) {
+        Ok(()) => {
+            req.mon.change_crush(req.wall, crush);
+            let verb = if is_add { "add" } else { "set" };
+            Reply::done(format!(
+                "{verb} item id {osd} name '{name}' weight {weight} at location {shown} to crush map"
+            ))
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+fn create_or_move(req: &mut Request<'_>) -> Reply {
+    let (osd, weight, location, shown) = match placement(req) {
+        Ok(found) => found,
+        Err(reply) => return reply,
+    };
+    let mut crush = pending(req);
+    let name = format!("osd.{osd}");
+    // An entry that is there keeps its weight.
+    let fixed = crush.item_weight(osd.0).unwrap_or((weight * ONE) as u32);
+    match crush.place_device(osd.0, &name, fixed, &location) {
+        Ok(()) => {
+            req.mon.change_crush(req.wall, crush);
+            Reply::done(format!(
+                "create-or-move updating item name '{name}' weight {weight} at location {shown} to crush map"
+            ))
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+fn reweight(req: &mut Request<'_>) -> Reply {
+    let name = text(req, "name");
+    let weight = req.args.float("weight").unwrap_or(0.0);
+    let mut crush = pending(req);
+    let Some(id) = crush.id_of(&name) else {
+        return Reply::fail(Errno::ENOENT, format!("device '{name}' does not appear in the crush map"));
+    };
+    if id < 0 {
+        return Reply::fail(Errno::EINVAL, format!("device '{name}' is not a leaf in the crush map"));
+    }
+    match crush.reweight(&name, (weight * ONE) as u32) {
+        Ok(_) => {
+            req.mon.change_crush(req.wall, crush);
+            Reply::done(format!("reweighted item id {id} name '{name}' to {weight} in crush map"))
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+fn reweight_subtree(req: &mut Request<'_>) -> Reply {
+    let name = text(req, "name");
+    let weight = req.args.float("weight").unwrap_or(0.0);
+    let mut crush = pending(req);
+    let Some(id) = crush.id_of(&name) else {
+        return Reply::fail(Errno::ENOENT, format!("device '{name}' does not appear in the crush map"));
+    };
+    match crush.reweight(&name, (weight * ONE) as u32) {
+        Ok(_) => {
+            req.mon.change_crush(req.wall, crush);
+            Reply::done(format!("reweighted subtree id {id} name '{name}' to {weight} in crush map"))
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+/// Sums always hold here; a weight that is set to itself sums anew.
+fn reweight_all(req: &mut Request<'_>) -> Reply {
+    let mut crush = pending(req);
+    let devices: Vec<(String, u32)> = (crush.names.iter())
+        .filter(|(id, _)| **id >= 0)
+        .filter_map(|(id, name)| Some((name.clone(), crush.item_weight(*id)?)))
+        .collect();
+    for (name, weight) in devices {
+        if let Err(error) = crush.reweight(&name, weight) {
+            return refused(&error);
+        }
+    }
+    req.mon.change_crush(req.wall, crush);
+    Reply::done("reweighted crush hierarchy")
+}
+
+fn rm(req: &mut Request<'_>) -> Reply {
+    let name = text(req, "name");
+    let mut crush = pending(req);
+    let Some(id) = crush.id_of(&name) else {
+        return Reply::done(format!("device '{name}' does not appear in the crush map"));
+    };
+    match crush.remove_item(&name) {
+        Ok(()) => {
+            req.mon.change_crush(req.wall, crush);
+            Reply::done(format!("removed item id {id} name '{name}' from crush map"))
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+fn rule_create(req: &mut Request<'_>) -> Reply {
+    let name = text(req, "name");
+    let mut crush = pending(req);
+    if crush.rule_of(&name).is_some() {
+        return Reply::done(format!("rule {name} already exists"));
+    }
+    if text(req, "mode") == "indep" {
+        return Reply::fail(Errno::EOPNOTSUPP, "rules for erasure-coded pools are not supported yet");
+    }
+    let (root, kind) = (text(req, "root"), text(req, "type"));
+    if crush.id_of(&root).is_none() {
+        return Reply::fail(Errno::ENOENT, format!("root item {root} does not exist"));
+    }
+    if crush.type_of(&kind).is_none() {
+        return Reply::fail(Errno::EINVAL, format!("unknown type {kind}"));
+    }
+    let class = req.args.text("class").filter(|class| !class.is_empty());
+    match crush.add_simple_rule(&name, &root, &kind, class.as_deref()) {
+        Ok(_) => {
+            req.mon.change_crush(req.wall, crush);
+            Reply::done("")
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+fn rule_rm(req: &mut Request<'_>) -> Reply {
+    let name = text(req, "name");
+    let mut crush = pending(req);
+    let Some(id) = crush.rule_of(&name) else {
+        return Reply::done(format!("rule {name} does not exist"));
+    };
+    if req.next_map().pools.values().any(|pool| pool.crush_rule == id) {
+        return Reply::fail(Errno::EBUSY, format!("crush rule {name} ({id}) is in use"));
+    }
+    match crush.remove_rule(&name) {
+        Ok(()) => {
+            req.mon.change_crush(req.wall, crush);
+            Reply::done("")
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+fn devices_arg(req: &Request<'_>) -> Result<Vec<OsdId>, Reply> {
+    let ids = req.args.list("ids");
+    if ids.iter().any(|id| matches!(id.as_str(), "all" | "any" | "*")) {
+        return Ok(req.next_map().osds().collect());
+    }
+    let parse = |text: &String| {
+        let osd = parse_osd(text).filter(|osd| req.next_map().exists(*osd));
+        osd.ok_or_else(|| {
+            Reply::fail(Errno::EINVAL, format!("unable to parse osd id or osd does not exist: \"{text}\""))
+        })
+    };
+    ids.iter().map(parse).collect()
+}
+
+fn set_class(req: &mut Request<'_>) -> Reply {
+    let class = text(req, "class");
+    let osds = match devices_arg(req) {
+        Ok(osds) => osds,
+        Err(reply) => return reply,
+    };
+    let mut crush = pending(req);
+    for osd in &osds {
+        if let Some(known) = crush.device_class(osd.0).filter(|known| *known != class) {
+            let why = format!(
+                "osd.{osd} has already bound to class '{known}', can not reset class to '{class}'; use 'ceph osd crush rm-device-class <id>' to remove old class first"
+            );
+            return Reply::fail(Errno::EBUSY, why);
+        }
+        if let Err(error) = crush.set_device_class(osd.0, Some(&class)) {
+            return refused(&error);
+        }
+    }
+    req.mon.change_crush(req.wall, crush);
+    let ids: Vec<String> = osds.iter().map(ToString::to_string).collect();
+    Reply::done(format!("set osd(s) {} to class '{class}'", ids.join(",")))
+}
+
+fn rm_class(req: &mut Request<'_>) -> Reply {
+    let osds = match devices_arg(req) {
+        Ok(osds) => osds,
+        Err(reply) => return reply,
+    };
+    let mut crush = pending(req);
+    for osd in &osds {
+        if let Err(error) = crush.set_device_class(osd.0, None) {
+            return refused(&error);
+        }
+    }
+    req.mon.change_crush(req.wall, crush);
+    let ids: Vec<String> = osds.iter().map(ToString::to_string).collect();
+    Reply::done(format!("done removing class of osd(s): {}", ids.join(",")))
+}
+
+fn tunables(req: &mut Request<'_>) -> Reply {
+    let profile = text(req, "profile");
+    if !matches!(profile.as_str(), "optimal" | "default" | "jewel") {
+        return Reply::fail(Errno::EOPNOTSUPP, "only the optimal tunables are supported");
+    }
+    let mut crush = pending(req);
+    crush.tunables = crush::Tunables::default();
+    req.mon.change_crush(req.wall, crush);
+    Reply::done(format!("adjusted tunables profile to {profile}"))
+}
+
+fn setcrushmap(req: &mut Request<'_>) -> Reply {
+    let Ok(crush) = CrushMap::from_prefix(req.input.clone()) else {
+        return Reply::fail(Errno::EINVAL, "Failed to parse crushmap: not a crush map");
+    };
+    let version = req.next_map().crush_version;
+    if req.args.int("prior_version").is_some_and(|prior| prior != i64::from(version)) {
+        return Reply::fail(
+            Errno::EPERM,
+            format!("prior_version {} != crush version {version}", text(req, "prior_version")),
+        );
+    }
+    let lost = req.next_map().pools.iter().find(|(_, pool)| crush.rule(pool.crush_rule).is_none());
+    if let Some((pool, _)) = lost {
+        return Reply::fail(
+            Errno::EINVAL,
+            format!("pool {pool} references crush rule that is not in the map"),
+        );
+    }
+    // The bytes are kept as they came: they may hold what this version does not know.
+    let bytes = req.input.clone();
+    req.mon.change_osdmap(req.wall, |_, inc| inc.crush = bytes);
+    Reply::done((version + 1).to_string())
+}

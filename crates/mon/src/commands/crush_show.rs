@@ -1,0 +1,287 @@
+//! The CRUSH map shown.
+
+use crush::{Bucket, CrushMap, Step, Tunables, step};
+use serde_json::{Map, Value, json};
+use types::{Errno, OsdId};
+
+use super::{
+    Reply, Request, Row,
+    osd_tree::{class_cell, label, name_of, node_json, sorted_roots, walk},
+    status::parse_osd,
+};
+use crate::format::{Align, TextTable};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        sig: "osd crush tree name=show_shadow,type=CephBool,req=false",
+        help: "dump crush buckets and items in a tree view",
+        module: "osd",
+        perm: "r",
+        run: tree,
+    },
+    Row { sig: "osd crush dump", help: "dump crush map", module: "osd", perm: "r", run: dump },
+    Row {
+        sig: "osd crush show-tunables",
+        help: "show current crush tunables",
+        module: "osd",
+        perm: "r",
+        run: show_tunables,
+    },
+    Row { sig: "osd crush rule ls", help: "list crush rules", module: "osd", perm: "r", run: rule_ls },
+    Row { sig: "osd crush rule list", help: "list crush rules", module: "osd", perm: "r", run: rule_ls },
+    Row {
+        sig: "osd crush rule dump name=name,type=CephString,goodchars=[A-Za-z0-9-_.],req=false",
+        help: "dump crush rule <name> (default all)",
+        module: "osd",
+        perm: "r",
+        run: rule_dump,
+    },
+    Row {
+        sig: "osd crush class ls",
+        help: "list all crush device classes",
+        module: "osd",
+        perm: "r",
+        run: class_ls,
+    },
+    Row {
+        sig: "osd crush class ls-osd name=class,type=CephString,goodchars=[A-Za-z0-9-_]",
+        help: "list all osds belonging to the specific <class>",
+        module: "osd",
+        perm: "r",
+        run: class_osds,
+    },
+    Row {
+        sig: "osd crush get-device-class name=ids,type=CephString,n=N",
+        help: "get classes of specified osd(s) <id> [<id>...]",
+        module: "osd",
+        perm: "r",
+        run: get_class,
+    },
+    Row {
+        sig: "osd crush ls name=node,type=CephString,goodchars=[A-Za-z0-9-_.]",
+        help: "list items beneath a node in the CRUSH tree",
+        module: "osd",
+        perm: "r",
+        run: ls,
+    },
+];
+
+fn tree(req: &mut Request<'_>) -> Reply {
+    let crush = req.map().crush.map();
+    let mut roots = sorted_roots(crush);
+    if req.args.flag("show_shadow") {
+        // A shadow root is below no bucket, shadow or not.
+        let is_root = |b: &&Bucket| {
+            crush.is_shadow(b.id) && !crush.all_buckets().any(|above| above.items.contains(&b.id))
+        };
+        roots.extend(crush.all_buckets().filter(is_root).map(|b| b.id));
+        roots.sort_unstable();
+    }
+    let nodes = walk(crush, &roots);
+    let json = || {
+        let dump = |node: &super::osd_tree::Node| {
+            let mut out = node_json(crush, node);
+            if node.id < 0 {
+                out.insert("children".to_owned(), node.children.iter().rev().copied().collect());
+            }
+            Value::from(out)
+        };
+        json!({"nodes": nodes.iter().map(dump).collect::<Vec<_>>(), "stray": []})
+    };
+    let text = || {
+        let mut table = TextTable::default();
+        for (heading, align) in [
+            ("ID", Align::Right),
+            ("CLASS", Align::Right),
+            ("WEIGHT", Align::Right),
+            ("TYPE NAME", Align::Left),
+        ] {
+            table = table.column(heading, Align::Left, align);
+        }
+        for node in &nodes {
+            let weight = format!("{:.5}", node.weight);
+            table.row(vec![node.id.to_string(), class_cell(crush, node.id), weight, label(crush, node)]);
+        }
+        table.render()
+    };
+    Reply::show(req.args, json, text)
+}
+
+fn bucket_json(crush: &CrushMap, bucket: &Bucket) -> Value {
+    let items: Vec<Value> = (bucket.items.iter().enumerate())
+        .map(|(pos, id)| json!({"id": id, "weight": bucket.item_weight(pos), "pos": pos}))
+        .collect();
+    json!({
+        "id": bucket.id,
+        "name": name_of(crush, bucket.id),
+        "type_id": bucket.kind,
+        "type_name": crush.type_names.get(&i32::from(bucket.kind)),
+        "weight": bucket.weight,
+        "alg": bucket.alg.name(),
+        "hash": "rjenkins1",
+        "items": items,
+    })
+}
+
+fn dump(req: &mut Request<'_>) -> Reply {
+    let crush = req.map().crush.map();
+    let devices: Vec<Value> = (0..crush.max_devices)
+        .filter(|id| crush.names.contains_key(id))
+        .map(|id| match crush.device_class(id) {
+            Some(class) => json!({"id": id, "name": name_of(crush, id), "class": class}),
+            None => json!({"id": id, "name": name_of(crush, id)}),
+        })
+        .collect();
+    let types: Vec<Value> =
+        crush.type_names.iter().map(|(id, name)| json!({"type_id": id, "name": name})).collect();
+    let choose_args: Map<String, Value> =
+        crush.choose_args.keys().map(|index| (index.to_string(), json!([]))).collect();
+    let out = json!({
+        "devices": devices,
+        "types": types,
+        "buckets": crush.all_buckets().map(|b| bucket_json(crush, b)).collect::<Vec<_>>(),
+        "rules": rule_ids(crush).map(|id| rule_json(crush, id)).collect::<Vec<_>>(),
+        "tunables": tunables_json(crush),
+        "choose_args": choose_args,
+    });
+    Reply::json(req.args, out)
+}
+
+fn tunables_json(crush: &CrushMap) -> Value {
+    let t = &crush.tunables;
+    let is_optimal = *t == Tunables::default();
+    let profile = if is_optimal { "jewel" } else { "unknown" };
+    json!({
+        "choose_local_tries": t.choose_local_tries,
+        "choose_local_fallback_tries": t.choose_local_fallback_tries,
+        "choose_total_tries": t.choose_total_tries,
+        "chooseleaf_descend_once": t.chooseleaf_descend_once,
+        "chooseleaf_vary_r": t.chooseleaf_vary_r,
+        "chooseleaf_stable": t.chooseleaf_stable,
+        "straw_calc_version": t.straw_calc_version,
+        "allowed_bucket_algs": t.allowed_bucket_algs,
+        "profile": profile,
+        "optimal_tunables": i32::from(is_optimal),
+        "legacy_tunables": 0,
+        "minimum_required_version": "jewel",
+        "require_feature_tunables": 1,
+        "require_feature_tunables2": 1,
+        "has_v2_rules": 0,
+        "require_feature_tunables3": 1,
+        "has_v3_rules": 0,
+        "has_v4_buckets": 1,
+        "require_feature_tunables5": 1,
+        "has_v5_rules": 0,
+    })
+}
+
+fn show_tunables(req: &mut Request<'_>) -> Reply {
+    let out = tunables_json(req.map().crush.map());
+    Reply::json(req.args, out).padded()
+}
+
+fn rule_ids(crush: &CrushMap) -> impl Iterator<Item = u8> + '_ {
+    (0..=u8::MAX).filter(|id| crush.rule(*id).is_some())
+}
+
+fn step_json(crush: &CrushMap, s: &Step) -> Value {
+    let kind = || crush.type_names.get(&s.arg2).cloned().unwrap_or_default();
+    let choose = |op: &str| json!({"op": op, "num": s.arg1, "type": kind()});
+    let tries = |op: &str| json!({"op": op, "num": s.arg1});
+    match s.op {
+        step::NOOP => json!({"op": "noop"}),
+        step::TAKE => json!({"op": "take", "item": s.arg1, "item_name": name_of(crush, s.arg1)}),
+        step::EMIT => json!({"op": "emit"}),
+        step::CHOOSE_FIRSTN => choose("choose_firstn"),
+        step::CHOOSE_INDEP => choose("choose_indep"),
+        step::CHOOSELEAF_FIRSTN => choose("chooseleaf_firstn"),
+        step::CHOOSELEAF_INDEP => choose("chooseleaf_indep"),
+        step::SET_CHOOSE_TRIES => tries("set_choose_tries"),
+        step::SET_CHOOSELEAF_TRIES => tries("set_chooseleaf_tries"),
+        step::SET_CHOOSE_LOCAL_TRIES => tries("set_choose_local_tries"),
+        step::SET_CHOOSE_LOCAL_FALLBACK_TRIES => tries("set_choose_local_fallback_tries"),
+        step::SET_CHOOSELEAF_VARY_R => tries("set_chooseleaf_vary_r"),
+        step::SET_CHOOSELEAF_STABLE => tries("set_chooseleaf_stable"),
+        other => json!({"opcode": other, "arg1": s.arg1, "arg2": s.arg2}),
+    }
+}
+
+fn rule_json(crush: &CrushMap, id: u8) -> Value {
+    let Some(rule) = crush.rule(id) else { return Value::Null };
+    json!({
+        "rule_id": id,
+        "rule_name": crush.rule_names.get(&i32::from(id)),
+        "ruleset": rule.ruleset,
+        "type": rule.kind,
+        "min_size": rule.min_size,
+        "max_size": rule.max_size,
+        "steps": rule.steps.iter().map(|s| step_json(crush, s)).collect::<Vec<_>>(),
+    })
+}
+
+fn rule_ls(req: &mut Request<'_>) -> Reply {
+    let crush = req.map().crush.map();
+    let names: Vec<&String> = rule_ids(crush).filter_map(|id| crush.rule_names.get(&i32::from(id))).collect();
+    Reply::show(req.args, || json!(names), || names.iter().map(|name| format!("{name}\n")).collect())
+}
+
+fn rule_dump(req: &mut Request<'_>) -> Reply {
+    let crush = req.map().crush.map();
+    let out = match req.args.text("name") {
+        None => rule_ids(crush).map(|id| rule_json(crush, id)).collect(),
+        Some(name) => match crush.rule_of(&name) {
+            Some(id) => rule_json(crush, id),
+            None => return Reply::fail(Errno::ENOENT, format!("unknown crush rule '{name}'")),
+        },
+    };
+    Reply::json(req.args, out).padded()
+}
+
+fn class_ls(req: &mut Request<'_>) -> Reply {
+    let crush = req.map().crush.map();
+    let in_use = |class: &i32| crush.classes.iter().any(|(id, c)| *id >= 0 && c == class);
+    let names: Vec<&String> =
+        crush.class_names.iter().filter(|(id, _)| in_use(id)).map(|(_, name)| name).collect();
+    Reply::json(req.args, json!(names))
+}
+
+fn class_osds(req: &mut Request<'_>) -> Reply {
+    let crush = req.map().crush.map();
+    let class = req.args.text("class").unwrap_or_default();
+    let Some(wanted) = crush.class_of(&class) else {
+        return Reply::fail(Errno::ENOENT, format!("class '{class}' does not exist"));
+    };
+    let ids: Vec<i32> =
+        crush.classes.iter().filter(|(id, c)| **id >= 0 && **c == wanted).map(|(id, _)| *id).collect();
+    Reply::show(req.args, || json!(ids), || ids.iter().map(|id| format!("{id}\n")).collect())
+}
+
+fn get_class(req: &mut Request<'_>) -> Reply {
+    let mut out = Vec::new();
+    for text in req.args.list("ids") {
+        let osd: Option<OsdId> = parse_osd(&text).filter(|osd| req.map().exists(*osd));
+        let Some(osd) = osd else {
+            return Reply::fail(
+                Errno::EINVAL,
+                format!("unable to parse osd id or osd does not exist: \"{text}\""),
+            );
+        };
+        out.push((osd, req.map().crush.map().device_class(osd.0).unwrap_or_default().to_owned()));
+    }
+    let json = || out.iter().map(|(osd, class)| json!({"osd": osd.0, "device_class": class})).collect();
+    let text = || out.iter().map(|(_, class)| format!("{class}\n")).collect();
+    Reply::show(req.args, json, text)
+}
+
+fn ls(req: &mut Request<'_>) -> Reply {
+    let crush = req.map().crush.map();
+    let node = req.args.text("node").unwrap_or_default();
+    let Some(id) = crush.id_of(&node) else {
+        return Reply::fail(Errno::ENOENT, format!("node '{node}' does not exist"));
+    };
+    let names: Vec<String> = match crush.bucket(id) {
+        Some(bucket) => bucket.items.iter().map(|item| name_of(crush, *item)).collect(),
+        None => vec![node],
+    };
+    Reply::show(req.args, || json!(names), || names.iter().map(|name| format!("{name}\n")).collect())
+}

@@ -1,0 +1,379 @@
+//! Flags, weights, blocklist, upmaps and other settings of the OSD map.
+
+use std::time::Duration;
+
+use types::{AddrType, EntityAddr, Errno, Incremental, MapFlags, OsdId, PgId, Release};
+
+use super::{Reply, Request, Row, status::parse_osd};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        sig: "osd set name=key,type=CephChoices,strings=full|pause|noup|nodown|noout|noin|nobackfill|norebalance|norecover|noscrub|nodeep-scrub|notieragent|nosnaptrim|pglog_hardlimit name=yes_i_really_mean_it,type=CephBool,req=false",
+        help: "set <key>",
+        module: "osd",
+        perm: "rw",
+        run: set_flag,
+    },
+    Row {
+        sig: "osd unset name=key,type=CephChoices,strings=full|pause|noup|nodown|noout|noin|nobackfill|norebalance|norecover|noscrub|nodeep-scrub|notieragent|nosnaptrim",
+        help: "unset <key>",
+        module: "osd",
+        perm: "rw",
+        run: unset_flag,
+    },
+    Row { sig: "osd pause", help: "pause osd", module: "osd", perm: "rw", run: pause },
+    Row { sig: "osd unpause", help: "unpause osd", module: "osd", perm: "rw", run: unpause },
+    Row {
+        sig: "osd reweight name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0|1.0",
+        help: "reweight osd to 0.0 < <weight> < 1.0",
+        module: "osd",
+        perm: "rw",
+        run: reweight,
+    },
+    Row {
+        sig: "osd primary-affinity name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0|1.0",
+        help: "adjust osd primary-affinity from 0.0 <= <weight> <= 1.0",
+        module: "osd",
+        perm: "rw",
+        run: primary_affinity,
+    },
+    Row {
+        sig: "osd blocklist name=blocklistop,type=CephChoices,strings=add|rm name=addr,type=CephEntityAddr name=expire,type=CephFloat,range=0.0,req=false",
+        help: "add (optionally until <expire> seconds from now) or remove <addr> from blocklist",
+        module: "osd",
+        perm: "rw",
+        run: blocklist,
+    },
+    Row {
+        sig: "osd blacklist name=blacklistop,type=CephChoices,strings=add|rm name=addr,type=CephEntityAddr name=expire,type=CephFloat,range=0.0,req=false",
+        help: "add (optionally until <expire> seconds from now) or remove <addr> from blacklist",
+        module: "osd",
+        perm: "rw",
+        run: blocklist,
+    },
+    Row {
+        sig: "osd blocklist clear",
+        help: "clear all blocklisted clients",
+        module: "osd",
+        perm: "rw",
+        run: blocklist_clear,
+    },
+    Row {
+        sig: "osd setmaxosd name=newmax,type=CephInt,range=0",
+        help: "set new maximum osd value",
+        module: "osd",
+        perm: "rw",
+        run: setmaxosd,
+    },
+    Row {
+        sig: "osd set-require-min-compat-client name=version,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false",
+        help: "set the minimum client version we will maintain compatibility with",
+        module: "osd",
+        perm: "rw",
+        run: min_compat_client,
+    },
+    Row {
+        sig: "osd require-osd-release name=release,type=CephChoices,strings=octopus|pacific name=yes_i_really_mean_it,type=CephBool,req=false",
+        help: "set the minimum allowed OSD release to participate in the cluster",
+        module: "osd",
+        perm: "rw",
+        run: require_release,
+    },
+    Row {
+        sig: "osd set-full-ratio name=ratio,type=CephFloat,range=0.0|1.0",
+        help: "set usage ratio at which OSDs are marked full",
+        module: "osd",
+        perm: "rw",
+        run: full_ratio,
+    },
+    Row {
+        sig: "osd set-backfillfull-ratio name=ratio,type=CephFloat,range=0.0|1.0",
+        help: "set usage ratio at which OSDs are marked too full to backfill",
+        module: "osd",
+        perm: "rw",
+        run: backfillfull_ratio,
+    },
+    Row {
+        sig: "osd set-nearfull-ratio name=ratio,type=CephFloat,range=0.0|1.0",
+        help: "set usage ratio at which OSDs are marked near-full",
+        module: "osd",
+        perm: "rw",
+        run: nearfull_ratio,
+    },
+    Row {
+        sig: "osd pg-upmap-items name=pgid,type=CephPgid name=id,type=CephOsdName,n=N",
+        help: "set pg_upmap_items mapping <pgid>:{<id> to <id>, [...]} (developers only)",
+        module: "osd",
+        perm: "rw",
+        run: upmap_items,
+    },
+    Row {
+        sig: "osd rm-pg-upmap-items name=pgid,type=CephPgid",
+        help: "clear pg_upmap_items mapping for <pgid> (developers only)",
+        module: "osd",
+        perm: "rw",
+        run: rm_upmap_items,
+    },
+    Row {
+        sig: "osd pg-upmap name=pgid,type=CephPgid name=id,type=CephOsdName,n=N",
+        help: "set pg_upmap mapping <pgid>:[<id> [<id>...]] (developers only)",
+        module: "osd",
+        perm: "rw",
+        run: upmap,
+    },
+    Row {
+        sig: "osd rm-pg-upmap name=pgid,type=CephPgid",
+        help: "clear pg_upmap mapping for <pgid> (developers only)",
+        module: "osd",
+        perm: "rw",
+        run: rm_upmap,
+    },
+];
+
+/// `mon_osd_blocklist_default_expire`.
+const BLOCKLIST_SECS: f64 = 3_600.0;
+
+/// One: a weight or an affinity in 16.16 fixed point.
+const ONE: f64 = 65_536.0;
+
+fn flag_of(key: &str) -> Option<MapFlags> {
+    match key {
+        "pause" => Some(MapFlags::PAUSERD | MapFlags::PAUSEWR),
+        other => MapFlags::parse(other),
+    }
+}
+
+fn change_flag(req: &mut Request<'_>, key: &str, is_set: bool) -> Reply {
+    let Some(flag) = flag_of(key) else {
+        return Reply::fail(Errno::EINVAL, format!("unrecognized flag '{key}'"));
+    };
+    let flags = req.next_map().flags.with(flag, is_set);
+    if flags != req.next_map().flags {
+        req.mon.change_osdmap(req.wall, |_, inc| inc.new_flags = Some(flags));
+    }
+    let names = if key == "pause" { "pauserd,pausewr" } else { key };
+    Reply::done(format!("{names} is {}", if is_set { "set" } else { "unset" }))
+}
+
+fn set_flag(req: &mut Request<'_>) -> Reply {
+    let key = req.args.text("key").unwrap_or_default();
+    change_flag(req, &key, true)
+}
+
+fn unset_flag(req: &mut Request<'_>) -> Reply {
+    let key = req.args.text("key").unwrap_or_default();
+    change_flag(req, &key, false)
+}
+
+fn pause(req: &mut Request<'_>) -> Reply {
+    change_flag(req, "pause", true)
+}
+
+fn unpause(req: &mut Request<'_>) -> Reply {
+    change_flag(req, "pause", false)
+}
+
+/// The existing OSD that the argument `id` names.
+pub(super) fn osd_arg(req: &Request<'_>) -> Result<OsdId, Reply> {
+    let text = req.args.text("id").unwrap_or_default();
+    let osd =
+        parse_osd(&text).ok_or_else(|| Reply::fail(Errno::EINVAL, format!("osd id {text} is invalid")))?;
+    if req.next_map().exists(osd) {
+        Ok(osd)
+    } else {
+        Err(Reply::fail(Errno::ENOENT, format!("osd.{osd} does not exist")))
+    }
+}
+
+fn reweight(req: &mut Request<'_>) -> Reply {
+    let osd = match osd_arg(req) {
+        Ok(osd) => osd,
+        Err(reply) => return reply,
+    };
+    let weight = req.args.float("weight").unwrap_or(1.0);
+    let fixed = (weight * ONE) as u32;
+    req.mon.change_osdmap(req.wall, |_, inc| {
+        inc.new_weight.insert(osd, fixed);
+    });
+    Reply::done(format!("reweighted osd.{osd} to {weight} ({fixed:x})"))
+}
+
+fn primary_affinity(req: &mut Request<'_>) -> Reply {
+    let osd = match osd_arg(req) {
+        Ok(osd) => osd,
+        Err(reply) => return reply,
+    };
+    let weight = req.args.float("weight").unwrap_or(1.0);
+    let text = format!("set osd.{osd} primary-affinity to {weight} ({})", (weight * ONE) as u32);
+    req.mon.change_osdmap(req.wall, |_, inc| {
+        inc.new_primary_affinity.insert(osd, (weight * ONE) as u32);
+    });
+    Reply::done(text)
+}
+
+fn blocklist(req: &mut Request<'_>) -> Reply {
+    let text = req.args.text("addr").unwrap_or_default();
+    let Some(parsed) = EntityAddr::parse(&text) else {
+        return Reply::fail(Errno::EINVAL, format!("unable to parse address {text}"));
+    };
+    // Entries are of any protocol: a client's nonce is what tells it apart.
+    let addr = EntityAddr { kind: AddrType::ANY, ..parsed };
+    let op = req.args.text("blocklistop").or(req.args.text("blacklistop")).unwrap_or_default();
+    if op == "add" {
+        let secs = req.args.float("expire").filter(|secs| *secs > 0.0).unwrap_or(BLOCKLIST_SECS);
+        // Ten years are for ever.
+        let until = req.wall.plus(Duration::from_secs_f64(secs.min(315_360_000.0)));
+        req.mon.change_osdmap(req.wall, |map, inc| {
+            // An entry that is there keeps its expiry unless it is taken out first.
+            if map.blocklist.get(&addr).is_none_or(|known| *known < until) {
+                inc.new_blocklist.insert(addr, until);
+            }
+        });
+        return Reply::done(format!("blocklisting {} until {until} ({secs} sec)", addr.legacy_str()));
+    }
+    if !req.next_map().blocklist.contains_key(&addr) {
+        return Reply::done(format!("{} isn't blocklisted", addr.legacy_str()));
+    }
+    req.mon.change_osdmap(req.wall, |_, inc| inc.old_blocklist.push(addr));
+    Reply::done(format!("un-blocklisting {}", addr.legacy_str()))
+}
+
+fn blocklist_clear(req: &mut Request<'_>) -> Reply {
+    req.mon.change_osdmap(req.wall, |map, inc| inc.old_blocklist = map.blocklist.keys().copied().collect());
+    Reply::done(" removed all blocklist entries")
+}
+
+fn setmaxosd(req: &mut Request<'_>) -> Reply {
+    let wanted = req.args.int("newmax").unwrap_or(0);
+    let Some(max) = i32::try_from(wanted).ok().filter(|max| *max <= types::OSD_COUNT_MAX) else {
+        return Reply::fail(
+            Errno::ERANGE,
+            format!("cannot set max_osd to {wanted} which is > conf.mon_max_osd"),
+        );
+    };
+    if let Some(osd) = req.next_map().osds().find(|osd| osd.0 >= max) {
+        let text =
+            format!("cannot shrink max_osd to {max} because osd.{osd} (and possibly others) still in use");
+        return Reply::fail(Errno::EBUSY, text);
+    }
+    req.mon.change_osdmap(req.wall, |_, inc| inc.new_max_osd = Some(max));
+    Reply::done(format!("set new max_osd = {max}"))
+}
+
+fn min_compat_client(req: &mut Request<'_>) -> Reply {
+    let name = req.args.text("version").unwrap_or_default();
+    let Some(release) = Release::parse(&name) else {
+        return Reply::fail(Errno::EINVAL, format!("version {name} is not recognized"));
+    };
+    req.mon.change_osdmap(req.wall, |_, inc| inc.new_require_min_compat_client = Some(release));
+    Reply::done(format!("set require_min_compat_client to {release}"))
+}
+
+fn require_release(req: &mut Request<'_>) -> Reply {
+    let name = req.args.text("release").unwrap_or_default();
+    let Some(release) = Release::parse(&name) else {
+        return Reply::fail(Errno::EINVAL, format!("unrecognized release {name}"));
+    };
+    if release < req.next_map().require_osd_release {
+        return Reply::fail(Errno::EPERM, "require_osd_release cannot be lowered once it has been set");
+    }
+    req.mon.change_osdmap(req.wall, |_, inc| inc.new_require_osd_release = Some(release));
+    Reply::done("")
+}
+
+fn change_ratio(req: &mut Request<'_>, what: &str, set: impl FnOnce(&mut Incremental, f32)) -> Reply {
+    let ratio = req.args.float("ratio").unwrap_or(0.0);
+    req.mon.change_osdmap(req.wall, |_, inc| set(inc, ratio as f32));
+    Reply::done(format!("osd set-{what}-ratio {ratio}"))
+}
+
+fn full_ratio(req: &mut Request<'_>) -> Reply {
+    change_ratio(req, "full", |inc, ratio| inc.new_full_ratio = Some(ratio))
+}
+
+fn backfillfull_ratio(req: &mut Request<'_>) -> Reply {
+    change_ratio(req, "backfillfull", |inc, ratio| inc.new_backfillfull_ratio = Some(ratio))
+}
+
+fn nearfull_ratio(req: &mut Request<'_>) -> Reply {
+    change_ratio(req, "nearfull", |inc, ratio| inc.new_nearfull_ratio = Some(ratio))
+}
+
+/// The PG and the OSDs of an upmap, checked.
+fn upmap_args(req: &Request<'_>) -> Result<(PgId, Vec<OsdId>), Reply> {
+    let text = req.args.text("pgid").unwrap_or_default();
+    let pg =
+        PgId::parse(&text).ok_or_else(|| Reply::fail(Errno::EINVAL, format!("invalid pgid '{text}'")))?;
+    let map = req.next_map();
+    if !map.pg_exists(pg) {
+        return Err(Reply::fail(Errno::ENOENT, format!("pg {pg} does not exist")));
+    }
+    if map.require_min_compat_client < Release::LUMINOUS {
+        let text = "min_compat_client < luminous, which is required for pg-upmap. Try 'ceph osd set-require-min-compat-client luminous' before using the new interface";
+        return Err(Reply::fail(Errno::EPERM, text));
+    }
+    let mut osds = Vec::new();
+    for text in req.args.list("id") {
+        let osd =
+            parse_osd(&text).ok_or_else(|| Reply::fail(Errno::EINVAL, format!("invalid osd id {text}")))?;
+        if !map.exists(osd) {
+            return Err(Reply::fail(Errno::ENOENT, format!("osd.{osd} does not exist")));
+        }
+        osds.push(osd);
+    }
+    Ok((pg, osds))
+}
+
+fn upmap_items(req: &mut Request<'_>) -> Reply {
+    let (pg, osds) = match upmap_args(req) {
+        Ok(args) => args,
+        Err(reply) => return reply,
+    };
+    if osds.is_empty() || osds.len() % 2 != 0 {
+        return Reply::fail(Errno::EINVAL, "you must specify pairs of OSDs");
+    }
+    let items: Vec<(OsdId, OsdId)> = osds.chunks(2).map(|pair| (pair[0], pair[1])).collect();
+    let text: Vec<String> = items.iter().map(|(from, to)| format!("{from}->{to}")).collect();
+    req.mon.change_osdmap(req.wall, |_, inc| {
+        inc.new_pg_upmap_items.insert(pg, items);
+    });
+    Reply::done(format!("set {pg} pg_upmap_items mapping to [{}]", text.join(",")))
+}
+
+fn rm_upmap_items(req: &mut Request<'_>) -> Reply {
+    let (pg, _) = match upmap_args(req) {
+        Ok(args) => args,
+        Err(reply) => return reply,
+    };
+    req.mon.change_osdmap(req.wall, |_, inc| {
+        inc.old_pg_upmap_items.insert(pg);
+    });
+    Reply::done(format!("clear {pg} pg_upmap_items mapping"))
+}
+
+fn upmap(req: &mut Request<'_>) -> Reply {
+    let (pg, osds) = match upmap_args(req) {
+        Ok(args) => args,
+        Err(reply) => return reply,
+    };
+    let size = req.next_map().pools.get(&pg.pool).map_or(0, |pool| usize::from(pool.size));
+    if osds.is_empty() || osds.len() > size {
+        return Reply::fail(Errno::EINVAL, format!("num of osds ({}) > pool size ({size})", osds.len()));
+    }
+    let text = crate::format::list(&osds);
+    req.mon.change_osdmap(req.wall, |_, inc| {
+        inc.new_pg_upmap.insert(pg, osds);
+    });
+    Reply::done(format!("set {pg} pg_upmap mapping to {text}"))
+}
+
+fn rm_upmap(req: &mut Request<'_>) -> Reply {
+    let (pg, _) = match upmap_args(req) {
+        Ok(args) => args,
+        Err(reply) => return reply,
+    };
+    req.mon.change_osdmap(req.wall, |_, inc| {
+        inc.old_pg_upmap.insert(pg);
+    });
+    Reply::done(format!("clear {pg} pg_upmap mapping"))
+}

@@ -1,0 +1,364 @@
+//! OSDs in and out, down, new and gone.
+
+use serde_json::json;
+use types::{Errno, OsdId, OsdState, WEIGHT_IN};
+
+use super::{Reply, Request, Row, osd_change::osd_arg, status::parse_osd};
+use crate::{format, keys};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        sig: "osd in name=ids,type=CephString,n=N",
+        help: "set osd(s) <id> [<id>...] in, can use <any|all> to automatically set all previously out osds in",
+        module: "osd",
+        perm: "rw",
+        run: mark_in,
+    },
+    Row {
+        sig: "osd out name=ids,type=CephString,n=N",
+        help: "set osd(s) <id> [<id>...] out, or use <any|all> to set all osds out",
+        module: "osd",
+        perm: "rw",
+        run: mark_out,
+    },
+    Row {
+        sig: "osd down name=ids,type=CephString,n=N name=definitely_dead,type=CephBool,req=false",
+        help: "set osd(s) <id> [<id>...] down, or use <any|all> to set all osds down",
+        module: "osd",
+        perm: "rw",
+        run: mark_down,
+    },
+    Row {
+        sig: "osd new name=uuid,type=CephUUID name=id,type=CephOsdName,req=false",
+        help: "Create a new OSD. If supplied, the `id` to be replaced needs to exist and have been previously destroyed.",
+        module: "osd",
+        perm: "rw",
+        run: new,
+    },
+    Row {
+        sig: "osd create name=uuid,type=CephUUID,req=false name=id,type=CephOsdName,req=false",
+        help: "create new osd (with optional UUID and ID)",
+        module: "osd",
+        perm: "rw",
+        run: new,
+    },
+    Row {
+        sig: "osd rm name=ids,type=CephString,n=N",
+        help: "remove osd(s) <id> [<id>...], or use <any|all> to remove all osds",
+        module: "osd",
+        perm: "rw",
+        run: rm,
+    },
+    Row {
+        sig: "osd lost name=id,type=CephOsdName name=yes_i_really_mean_it,type=CephBool,req=false",
+        help: "mark osd as permanently lost. THIS DESTROYS DATA IF NO MORE REPLICAS EXIST, BE CAREFUL",
+        module: "osd",
+        perm: "rw",
+        run: lost,
+    },
+    Row {
+        sig: "osd destroy name=id,type=CephOsdName name=force,type=CephBool,req=false name=yes_i_really_mean_it,type=CephBool,req=false",
+        help: "mark osd as being destroyed. Keeps the ID intact (allowing reuse), but removes cephx keys",
+        module: "osd",
+        perm: "rw",
+        run: destroy,
+    },
+    Row {
+        sig: "osd purge name=id,type=CephOsdName name=force,type=CephBool,req=false name=yes_i_really_mean_it,type=CephBool,req=false",
+        help: "purge all osd data from the monitors including the OSD id and CRUSH position",
+        module: "osd",
+        perm: "rw",
+        run: purge,
+    },
+    Row {
+        sig: "osd ok-to-stop name=ids,type=CephString,n=N",
+        help: "check whether osd(s) can be safely stopped without reducing immediate data availability",
+        module: "osd",
+        perm: "r",
+        run: ok_to_stop,
+    },
+    Row {
+        sig: "osd safe-to-destroy name=ids,type=CephString,n=N",
+        help: "check whether osd(s) can be safely destroyed without reducing data durability",
+        module: "osd",
+        perm: "r",
+        run: safe_to_destroy,
+    },
+];
+
+/// The OSDs of `ids`; `any`, `all` and `*` are all of them. The second part says which do not exist.
+fn ids_arg(req: &Request<'_>) -> Result<(Vec<OsdId>, String), Reply> {
+    let map = req.next_map();
+    let (mut osds, mut missing) = (Vec::new(), String::new());
+    for text in req.args.list("ids") {
+        if matches!(text.as_str(), "any" | "all" | "*") {
+            return Ok((map.osds().collect(), missing));
+        }
+        let osd = parse_osd(&text)
+            .ok_or_else(|| Reply::fail(Errno::EINVAL, format!("unable to parse osd id value \"{text}\"")))?;
+        if map.exists(osd) {
+            osds.push(osd);
+        } else {
+            missing.push_str(&format!("osd.{osd} does not exist. "));
+        }
+    }
+    Ok((osds, missing))
+}
+
+/// Does `change` to each OSD that it applies to and says so.
+fn for_each(
+    req: &mut Request<'_>,
+    is_done: fn(&types::OsdMap, OsdId) -> bool,
+    word: &str,
+    change: fn(&types::OsdMap, &mut types::Incremental, OsdId),
+) -> Reply {
+    let (osds, mut text) = match ids_arg(req) {
+        Ok(found) => found,
+        Err(reply) => return reply,
+    };
+    let mut todo = Vec::new();
+    for osd in osds {
+        if is_done(req.next_map(), osd) {
+            text.push_str(&format!("osd.{osd} is already {word}. "));
+        } else {
+            text.push_str(&format!("marked {word} osd.{osd}. "));
+            todo.push(osd);
+        }
+    }
+    if !todo.is_empty() {
+        req.mon.change_osdmap(req.wall, |map, inc| todo.iter().for_each(|osd| change(map, inc, *osd)));
+    }
+    Reply::done(text)
+}
+
+fn mark_in(req: &mut Request<'_>) -> Reply {
+    for_each(
+        req,
+        |map, osd| map.is_in(osd),
+        "in",
+        |map, inc, osd| {
+            let known = map.osd_xinfo[osd.0 as usize].old_weight;
+            inc.new_weight.insert(osd, if known > 0 { known } else { WEIGHT_IN });
+        },
+    )
+}
+
+fn mark_out(req: &mut Request<'_>) -> Reply {
+    for_each(
+        req,
+        |map, osd| map.is_out(osd),
+        "out",
+        |map, inc, osd| {
+            let mut xinfo = map.osd_xinfo[osd.0 as usize];
+            xinfo.old_weight = map.weight(osd);
+            inc.new_xinfo.insert(osd, xinfo);
+            inc.new_weight.insert(osd, 0);
+        },
+    )
+}
+
+fn mark_down(req: &mut Request<'_>) -> Reply {
+    for_each(
+        req,
+        |map, osd| map.is_down(osd),
+        "down",
+        |_, inc, osd| {
+            inc.new_state.insert(osd, OsdState::UP);
+        },
+    )
+}
+
+fn new(req: &mut Request<'_>) -> Reply {
+    let uuid = match req.args.text("uuid").map(|text| format::parse_uuid(&text)) {
+        Some(None) => return Reply::fail(Errno::EINVAL, "invalid uuid"),
+        Some(Some(uuid)) => Some(uuid),
+        None => None,
+    };
+    let map = req.next_map();
+    let same = |osd: &OsdId| uuid.is_some() && map.osd_uuid.get(osd.0 as usize).copied() == uuid;
+    let id = match (map.osds().find(same), req.args.text("id")) {
+        // Asked for again: the same answer.
+        (Some(osd), _) => return id_reply(req, osd),
+        (None, Some(text)) => match parse_osd(&text) {
+            Some(osd) if osd.0 < types::OSD_COUNT_MAX => osd,
+            Some(_) | None => return Reply::fail(Errno::EINVAL, format!("osd id {text} is invalid")),
+        },
+        (None, None) => {
+            (0..=map.max_osd).map(OsdId).find(|osd| !map.exists(*osd)).unwrap_or(OsdId(map.max_osd))
+        }
+    };
+    if map.exists(id) && !map.state(id).has(OsdState::DESTROYED) {
+        return Reply::fail(Errno::EEXIST, format!("osd.{id} already exists"));
+    }
+    req.mon.change_osdmap(req.wall, |map, inc| {
+        if id.0 >= map.max_osd {
+            inc.new_max_osd = Some(id.0 + 1);
+        }
+        let bits = if map.exists(id) {
+            OsdState::DESTROYED | OsdState::NEW
+        } else {
+            OsdState::EXISTS | OsdState::NEW
+        };
+        inc.new_state.insert(id, bits);
+        if let Some(uuid) = uuid {
+            inc.new_uuid.insert(id, uuid);
+        }
+    });
+    id_reply(req, id)
+}
+
+fn id_reply(req: &Request<'_>, osd: OsdId) -> Reply {
+    Reply::show(req.args, || json!({"osdid": osd.0}), || format!("{osd}\n"))
+}
+
+fn rm(req: &mut Request<'_>) -> Reply {
+    let (osds, mut text) = match ids_arg(req) {
+        Ok(found) => found,
+        Err(reply) => return reply,
+    };
+    if let Some(osd) = osds.iter().find(|osd| req.next_map().is_up(**osd)) {
+        return Reply::fail(Errno::EBUSY, format!("osd.{osd} is still up; must be down before removal. "));
+    }
+    for osd in osds {
+        forget(req, osd);
+        text.push_str(&format!("removed osd.{osd}. "));
+    }
+    Reply::done(text.trim_end().trim_end_matches('.'))
+}
+
+/// Takes an OSD out of the map; its place in CRUSH stays.
+fn forget(req: &mut Request<'_>, osd: OsdId) {
+    req.mon.change_osdmap(req.wall, |map, inc| {
+        // Bits are toggled: EXISTS, and everything else that is set goes with it.
+        inc.new_state.insert(osd, map.state(osd));
+        inc.new_weight.insert(osd, 0);
+    });
+    req.mon.put(keys::osd_metadata(osd), None);
+}
+
+fn lost(req: &mut Request<'_>) -> Reply {
+    let osd = match osd_arg(req) {
+        Ok(osd) => osd,
+        Err(reply) => return reply,
+    };
+    if !req.args.flag("yes_i_really_mean_it") {
+        let text = "are you SURE?  this might mean real, permanent data loss.  pass --yes-i-really-mean-it if you really do.";
+        return Reply::fail(Errno::EPERM, text);
+    }
+    if req.next_map().is_up(osd) {
+        return Reply::fail(Errno::EBUSY, format!("osd.{osd} is not down or doesn't exist"));
+    }
+    let at = req.next_map().info(osd).down_at;
+    req.mon.change_osdmap(req.wall, |_, inc| {
+        inc.new_lost.insert(osd, at);
+    });
+    Reply::done(format!("marked osd lost in epoch {at}"))
+}
+
+fn is_sure(req: &Request<'_>, osd: OsdId) -> Result<(), Reply> {
+    if !req.args.flag("yes_i_really_mean_it") && !req.args.flag("force") {
+        let text = "Are you SURE?  Did you verify with 'ceph osd safe-to-destroy'?  This will mean real, permanent data loss, as well as deletion of cephx and lockbox keys. Pass --yes-i-really-mean-it if you really do.";
+        return Err(Reply::fail(Errno::EPERM, text));
+    }
+    if req.next_map().is_up(osd) {
+        return Err(Reply::fail(Errno::EBUSY, format!("osd.{osd} is not `down`.")));
+    }
+    Ok(())
+}
+
+fn drop_key(req: &mut Request<'_>, osd: OsdId) {
+    let name = types::EntityName::new(types::EntityType::OSD, osd.to_string());
+    if req.mon.next.entities.contains_key(&name) {
+        req.mon.put(keys::auth(&name), None);
+    }
+}
+
+fn destroy(req: &mut Request<'_>) -> Reply {
+    let osd = match osd_arg(req) {
+        Ok(osd) => osd,
+        Err(reply) => return reply,
+    };
+    if let Err(reply) = is_sure(req, osd) {
+        return reply;
+    }
+    if !req.next_map().state(osd).has(OsdState::DESTROYED) {
+        req.mon.change_osdmap(req.wall, |_, inc| {
+            inc.new_state.insert(osd, OsdState::DESTROYED);
+            inc.new_uuid.insert(osd, [0; 16]);
+        });
+    }
+    drop_key(req, osd);
+    Reply::done(format!("destroyed osd.{osd}"))
+}
+
+fn purge(req: &mut Request<'_>) -> Reply {
+    let text = req.args.text("id").unwrap_or_default();
+    let Some(osd) = parse_osd(&text) else {
+        return Reply::fail(Errno::EINVAL, format!("osd id {text} is invalid"));
+    };
+    if !req.next_map().exists(osd) {
+        return Reply::done(format!("osd.{osd} does not exist"));
+    }
+    if let Err(reply) = is_sure(req, osd) {
+        return reply;
+    }
+    forget(req, osd);
+    drop_key(req, osd);
+    let mut crush = req.next_map().crush.map().clone();
+    if crush.remove_item(&format!("osd.{osd}")).is_ok() {
+        req.mon.change_crush(req.wall, crush);
+    }
+    Reply::done(format!("purged osd.{osd}"))
+}
+
+/// PGs that would have fewer than `floor` members without `osds`.
+fn short_pgs(req: &Request<'_>, osds: &[OsdId], floor: impl Fn(&types::PgPool) -> usize) -> usize {
+    let map = req.map();
+    let mut short = 0;
+    for (id, pool) in &map.pools {
+        for pg in map.pgs_of(*id) {
+            let acting = map.pg_to_up_acting(pg).acting;
+            let left = acting.iter().filter(|osd| !osds.contains(osd)).count();
+            short += usize::from(left < acting.len() && left < floor(pool));
+        }
+    }
+    short
+}
+
+fn ok_to_stop(req: &mut Request<'_>) -> Reply {
+    let (osds, _) = match ids_arg(req) {
+        Ok(found) => found,
+        Err(reply) => return reply,
+    };
+    let short = short_pgs(req, &osds, |pool| usize::from(pool.min_size));
+    let ids: Vec<i32> = osds.iter().map(|osd| osd.0).collect();
+    let out =
+        json!({"ok_to_stop": {"ok": short == 0, "osds": ids, "num_ok_pgs": 0, "num_not_ok_pgs": short}});
+    if short > 0 {
+        let text = format!("unsafe to stop osd(s) at this time ({short} PGs are or would become offline)");
+        return Reply { result: Errno::EBUSY.negated(), ..Reply::json(req.args, out) }.with_status(text);
+    }
+    Reply::json(req.args, out)
+}
+
+fn safe_to_destroy(req: &mut Request<'_>) -> Reply {
+    let (osds, _) = match ids_arg(req) {
+        Ok(found) => found,
+        Err(reply) => return reply,
+    };
+    let map = req.map();
+    let counts = super::osd_info::pgs_per_osd(map);
+    let active: Vec<i32> =
+        osds.iter().filter(|osd| counts.get(osd).is_some_and(|n| *n > 0)).map(|o| o.0).collect();
+    let safe: Vec<i32> = osds.iter().map(|o| o.0).filter(|id| !active.contains(id)).collect();
+    let out = json!({"safe_to_destroy": safe, "active": active, "missing_stats": [], "stored_pgs": []});
+    if !active.is_empty() {
+        let text =
+            format!("OSD(s) {} have {} pgs currently mapped to them. ", format::list(&active), active.len());
+        return Reply { result: Errno::EBUSY.negated(), ..Reply::json(req.args, out) }.with_status(text);
+    }
+    Reply::json(req.args, out).with_status(format!(
+        "OSD(s) {} are safe to destroy without reducing data durability.",
+        format::list(&safe)
+    ))
+}

@@ -1,0 +1,252 @@
+//! The CRUSH hierarchy as a tree: `osd tree`, and the walk that `osd df tree` and `osd crush tree` share.
+
+use crush::CrushMap;
+use serde_json::{Map, Value, json};
+use types::{Errno, OsdId, OsdMap, OsdState, PRIMARY_AFFINITY_DEFAULT};
+
+use super::{Reply, Request, Row, osd_info::map_arg};
+use crate::format::{self, Align, TextTable};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        sig: "osd tree name=epoch,type=CephInt,range=0,req=false name=states,type=CephChoices,strings=up|down|in|out|destroyed,n=N,req=false",
+        help: "print OSD tree",
+        module: "osd",
+        perm: "r",
+        run: tree,
+    },
+    Row {
+        sig: "osd tree-from name=epoch,type=CephInt,range=0,req=false name=bucket,type=CephString",
+        help: "print OSD tree in bucket",
+        module: "osd",
+        perm: "r",
+        run: tree_from,
+    },
+];
+
+/// A bucket or device on the way through the tree.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) id: i32,
+    pub(super) depth: usize,
+    /// CRUSH weight, 1.0 for a TiB.
+    pub(super) weight: f64,
+    /// Those below, in the order in which they are shown.
+    pub(super) children: Vec<i32>,
+}
+
+const ONE: f64 = 65_536.0;
+
+/// The tree from `roots` on, each node before those below it.
+pub(super) fn walk(crush: &CrushMap, roots: &[i32]) -> Vec<Node> {
+    let mut out = Vec::new();
+    for root in roots {
+        let weight = crush.bucket(*root).map_or(0.0, |b| f64::from(b.weight) / ONE);
+        visit(crush, *root, 0, weight, &mut out);
+    }
+    out
+}
+
+fn visit(crush: &CrushMap, id: i32, depth: usize, weight: f64, out: &mut Vec<Node>) {
+    let Some(bucket) = crush.bucket(id) else {
+        out.push(Node { id, depth, weight, children: Vec::new() });
+        return;
+    };
+    let mut below: Vec<(i32, f64)> = (bucket.items.iter().enumerate())
+        .map(|(at, item)| (*item, f64::from(bucket.item_weight(at)) / ONE))
+        .collect();
+    let key = |id: i32| (crush.device_class(id).unwrap_or_default().to_owned(), name_of(crush, id));
+    below.sort_by_key(|(id, _)| key(*id));
+    out.push(Node { id, depth, weight, children: below.iter().map(|(id, _)| *id).collect() });
+    for (item, weight) in below {
+        visit(crush, item, depth + 1, weight, out);
+    }
+}
+
+/// The name of a device or bucket.
+pub(super) fn name_of(crush: &CrushMap, id: i32) -> String {
+    crush.names.get(&id).cloned().unwrap_or_else(|| format!("osd.{id}"))
+}
+
+/// The type of a bucket, or that of devices.
+pub(super) fn kind_of(crush: &CrushMap, id: i32) -> (i32, String) {
+    let kind = crush.bucket(id).map_or(0, |bucket| i32::from(bucket.kind));
+    (kind, crush.type_names.get(&kind).cloned().unwrap_or_default())
+}
+
+/// What every listing says of a node.
+pub(super) fn node_json(crush: &CrushMap, node: &Node) -> Map<String, Value> {
+    let mut out = Map::new();
+    out.insert("id".to_owned(), node.id.into());
+    if let Some(class) = crush.device_class(node.id).filter(|_| node.id >= 0) {
+        out.insert("device_class".to_owned(), class.into());
+    }
+    let (kind, kind_name) = kind_of(crush, node.id);
+    out.insert("name".to_owned(), name_of(crush, node.id).into());
+    out.insert("type".to_owned(), kind_name.into());
+    out.insert("type_id".to_owned(), kind.into());
+    if node.id >= 0 {
+        out.insert("crush_weight".to_owned(), format::number(node.weight));
+        out.insert("depth".to_owned(), node.depth.into());
+    }
+    if node.depth > 0 {
+        out.insert("pool_weights".to_owned(), json!({}));
+    }
+    out
+}
+
+/// `    host vm` or `        osd.0`.
+pub(super) fn label(crush: &CrushMap, node: &Node) -> String {
+    let indent = "    ".repeat(node.depth);
+    let name = name_of(crush, node.id);
+    if node.id >= 0 {
+        format!("{indent}{name}")
+    } else {
+        format!("{indent}{} {name}", kind_of(crush, node.id).1)
+    }
+}
+
+/// The class of a device for a table.
+pub(super) fn class_cell(crush: &CrushMap, id: i32) -> String {
+    if id >= 0 { crush.device_class(id).unwrap_or_default().to_owned() } else { String::new() }
+}
+
+/// `up`, `down`, `destroyed`, or `DNE` for one that does not exist.
+pub(super) fn status_of(map: &OsdMap, osd: OsdId) -> &'static str {
+    if !map.exists(osd) {
+        "DNE"
+    } else if map.is_up(osd) {
+        "up"
+    } else if map.state(osd).has(OsdState::DESTROYED) {
+        "destroyed"
+    } else {
+        "down"
+    }
+}
+
+fn affinity(map: &OsdMap, osd: OsdId) -> f64 {
+    f64::from(map.primary_affinity(osd)) / f64::from(PRIMARY_AFFINITY_DEFAULT)
+}
+
+/// Reweight of an OSD as a fraction.
+pub(super) fn reweight(map: &OsdMap, osd: OsdId) -> f64 {
+    f64::from(map.weight_fraction(osd))
+}
+
+/// True when the OSD is in one of the states asked for.
+fn is_wanted(map: &OsdMap, osd: OsdId, states: &[String]) -> bool {
+    let fits = |state: &str| match state {
+        "up" => map.is_up(osd),
+        "down" => map.exists(osd) && map.is_down(osd),
+        "in" => map.is_in(osd),
+        "out" => map.exists(osd) && map.is_out(osd),
+        "destroyed" => map.state(osd).has(OsdState::DESTROYED),
+        _ => false,
+    };
+    states.is_empty() || states.iter().all(|state| fits(state))
+}
+
+fn tree(req: &mut Request<'_>) -> Reply {
+    match map_arg(req) {
+        Ok(map) => {
+            let roots = sorted_roots(map.crush.map());
+            show(req, &map, &roots, true)
+        }
+        Err(reply) => reply,
+    }
+}
+
+fn tree_from(req: &mut Request<'_>) -> Reply {
+    let map = match map_arg(req) {
+        Ok(map) => map,
+        Err(reply) => return reply,
+    };
+    let name = req.args.text("bucket").unwrap_or_default();
+    match map.crush.map().id_of(&name) {
+        Some(id) if id < 0 => show(req, &map, &[id], false),
+        Some(_) => Reply::fail(Errno::EINVAL, format!("\"{name}\" is not a bucket")),
+        None => Reply::fail(Errno::ENOENT, format!("bucket '{name}' does not exist")),
+    }
+}
+
+/// Roots in the order of the listings: lowest id first.
+pub(super) fn sorted_roots(crush: &CrushMap) -> Vec<i32> {
+    let mut roots = crush.roots();
+    roots.sort_unstable();
+    roots
+}
+
+fn show(req: &Request<'_>, map: &OsdMap, roots: &[i32], with_stray: bool) -> Reply {
+    let crush = map.crush.map();
+    let states = req.args.list("states");
+    let mut nodes = walk(crush, roots);
+    if !states.is_empty() {
+        let keep = |node: &Node| {
+            let mut below = Vec::new();
+            crush.devices_below(node.id, &mut below);
+            below.iter().any(|id| is_wanted(map, OsdId(*id), &states))
+        };
+        nodes.retain(keep);
+    }
+    let stray: Vec<OsdId> = map.osds().filter(|osd| with_stray && crush.parent_of(osd.0).is_none()).collect();
+    let stray: Vec<Node> = stray
+        .into_iter()
+        .filter(|osd| is_wanted(map, *osd, &states))
+        .map(|osd| Node { id: osd.0, depth: 0, weight: 0.0, children: Vec::new() })
+        .collect();
+    let json = || {
+        let dump = |node: &Node| Value::from(osd_node_json(map, node));
+        json!({"nodes": nodes.iter().map(dump).collect::<Vec<_>>(), "stray": stray.iter().map(dump).collect::<Vec<_>>()})
+    };
+    Reply::show(req.args, json, || tree_text(map, nodes.iter().chain(&stray)))
+}
+
+fn osd_node_json(map: &OsdMap, node: &Node) -> Map<String, Value> {
+    let mut out = node_json(map.crush.map(), node);
+    if node.id < 0 {
+        out.insert("children".to_owned(), node.children.iter().rev().copied().collect());
+        return out;
+    }
+    let osd = OsdId(node.id);
+    out.insert("exists".to_owned(), i32::from(map.exists(osd)).into());
+    out.insert("status".to_owned(), if map.is_up(osd) { "up" } else { "down" }.into());
+    out.insert("reweight".to_owned(), format::number(reweight(map, osd)));
+    out.insert("primary_affinity".to_owned(), format::number(affinity(map, osd)));
+    out
+}
+
+fn tree_text<'a>(map: &OsdMap, nodes: impl Iterator<Item = &'a Node>) -> String {
+    let crush = map.crush.map();
+    let mut table = TextTable::default();
+    for (heading, align) in [
+        ("ID", Align::Right),
+        ("CLASS", Align::Right),
+        ("WEIGHT", Align::Right),
+        ("TYPE NAME", Align::Left),
+        ("STATUS", Align::Right),
+        ("REWEIGHT", Align::Right),
+        ("PRI-AFF", Align::Right),
+    ] {
+        table = table.column(heading, Align::Left, align);
+    }
+    for node in nodes {
+        let mut cells = vec![
+            node.id.to_string(),
+            class_cell(crush, node.id),
+            format!("{:.5}", node.weight),
+            label(crush, node),
+        ];
+        let osd = OsdId(node.id);
+        match (node.id >= 0, map.exists(osd)) {
+            (true, true) => cells.extend([
+                status_of(map, osd).to_owned(),
+                format!("{:.5}", reweight(map, osd)),
+                format!("{:.5}", affinity(map, osd)),
+            ]),
+            (true, false) => cells.extend(["DNE", "0", ""].map(str::to_owned)),
+            (false, _) => cells.extend(["", "", ""].map(str::to_owned)),
+        }
+        table.row(cells);
+    }
+    table.render()
+}

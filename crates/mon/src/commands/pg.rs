@@ -1,0 +1,281 @@
+//! PGs: small questions.
+
+use serde_json::{Map, Value, json};
+use types::{Errno, OsdId, PgId, PgStat, PgState, PoolId, UTime};
+
+use super::{
+    Reply, Request, Row,
+    pg_dump::pg_json,
+    status::{parse_osd, pgs_by_state},
+};
+use crate::{
+    Mon,
+    format::{self, Align, TextTable},
+};
+
+pub(super) const ROWS: &[Row] = &[
+    Row { sig: "pg stat", help: "show placement group status.", module: "pg", perm: "r", run: stat },
+    Row {
+        sig: "pg map name=pgid,type=CephPgid",
+        help: "show mapping of pg to osds",
+        module: "pg",
+        perm: "r",
+        run: map_pg,
+    },
+    Row {
+        sig: "pg ls name=pool,type=CephInt,req=false name=states,type=CephString,n=N,req=false",
+        help: "list pg with specific pool, osd, state",
+        module: "pg",
+        perm: "r",
+        run: ls,
+    },
+    Row {
+        sig: "pg ls-by-pool name=poolstr,type=CephString name=states,type=CephString,n=N,req=false",
+        help: "list pg with pool = [poolname]",
+        module: "pg",
+        perm: "r",
+        run: ls_by_pool,
+    },
+    Row {
+        sig: "pg ls-by-osd name=osd,type=CephOsdName name=pool,type=CephInt,req=false name=states,type=CephString,n=N,req=false",
+        help: "list pg on osd [osd]",
+        module: "pg",
+        perm: "r",
+        run: ls_by_osd,
+    },
+    Row {
+        sig: "pg ls-by-primary name=osd,type=CephOsdName name=pool,type=CephInt,req=false name=states,type=CephString,n=N,req=false",
+        help: "list pg with primary = [osd]",
+        module: "pg",
+        perm: "r",
+        run: ls_by_primary,
+    },
+    Row {
+        sig: "pg dump_stuck name=stuckops,type=CephChoices,strings=inactive|unclean|stale|undersized|degraded,n=N,req=false name=threshold,type=CephInt,req=false",
+        help: "show information about stuck pgs",
+        module: "pg",
+        perm: "r",
+        run: dump_stuck,
+    },
+];
+
+fn stat(req: &mut Request<'_>) -> Reply {
+    let mon = &*req.mon;
+    let map = &mon.committed.osdmap;
+    let devices = mon.stats.devices(map.osds());
+    let total = mon.stats.total();
+    let states = pgs_by_state(mon);
+    let json = || {
+        let by_state: Vec<Value> =
+            states.iter().map(|(name, num)| json!({"name": name, "num": num})).collect();
+        let mut summary = json!({
+            "num_pg_by_state": by_state,
+            "num_pgs": map.pgs().count(),
+            "num_bytes": total.bytes,
+            "total_bytes": devices.kb << 10,
+            "total_avail_bytes": devices.kb_avail << 10,
+            "total_used_bytes": devices.kb_used << 10,
+            "total_used_raw_bytes": devices.kb_used << 10,
+        });
+        let rates = mon.stats.rates(None);
+        for (name, value) in [
+            ("read_bytes_sec", rates.read_bytes),
+            ("write_bytes_sec", rates.write_bytes),
+            ("io_sec", rates.reads + rates.writes),
+        ] {
+            if value > 0 {
+                summary[name] = value.into();
+            }
+        }
+        json!({"pg_ready": true, "pg_summary": summary})
+    };
+    let text = || {
+        let states: Vec<String> = states.iter().map(|(name, num)| format!("{num} {name}")).collect();
+        let mut out = format!(
+            "{} pgs: {}; {} data, {} used, {} / {} avail",
+            map.pgs().count(),
+            states.join(", "),
+            format::bytes(total.bytes),
+            format::bytes(devices.kb_used << 10),
+            format::bytes(devices.kb_avail << 10),
+            format::bytes(devices.kb << 10)
+        );
+        let rates = mon.stats.rates(None);
+        if rates.reads + rates.writes > 0 {
+            out.push_str(&format!(
+                "; {}/s rd, {}/s wr, {} op/s",
+                format::bytes(rates.read_bytes),
+                format::bytes(rates.write_bytes),
+                format::count(rates.reads + rates.writes)
+            ));
+        }
+        for (part, what) in [(total.degraded, "degraded"), (total.misplaced, "misplaced")] {
+            if part > 0 {
+                out.push_str(&format!("; {}", crate::health::ratio_text(part, total.object_copies, what)));
+            }
+        }
+        out + "\n"
+    };
+    Reply::show(req.args, json, text)
+}
+
+fn map_pg(req: &mut Request<'_>) -> Reply {
+    let text = req.args.text("pgid").unwrap_or_default();
+    let map = req.map();
+    let Some(raw) = PgId::parse(&text) else {
+        return Reply::fail(Errno::EINVAL, format!("invalid pgid '{text}'"));
+    };
+    let Some(pool) = map.pools.get(&raw.pool) else {
+        return Reply::fail(Errno::ENOENT, format!("pg '{raw}' does not exist"));
+    };
+    let pg = pool.pg_of_hash(raw.pool, raw.seed);
+    let at = map.pg_to_up_acting(pg);
+    let ids = |osds: &[OsdId]| osds.iter().map(|osd| osd.0).collect::<Vec<_>>();
+    let json = || {
+        json!({
+            "epoch": map.epoch.0,
+            "raw_pgid": raw.to_string(),
+            "pgid": pg.to_string(),
+            "up": ids(&at.up),
+            "acting": ids(&at.acting),
+        })
+    };
+    let (up, acting) = (format::list(&at.up), format::list(&at.acting));
+    Reply::show(req.args, json, || {
+        format!("osdmap e{} pg {raw} ({pg}) -> up {up} acting {acting}\n", map.epoch)
+    })
+}
+
+/// All PGs, with what is known of them.
+pub(super) fn all_stats(mon: &Mon) -> Vec<PgStat> {
+    let map = &mon.committed.osdmap;
+    map.pgs().map(|pg| mon.stats.stat_of(map, pg, mon.is_creating(pg))).collect()
+}
+
+fn has_states(stat: &PgStat, states: &[String]) -> bool {
+    let text = stat.state.to_string();
+    let has = |wanted: &String| text.split('+').any(|state| state == wanted);
+    states.is_empty() || states.iter().any(has)
+}
+
+fn list(req: &Request<'_>, wanted: impl Fn(&PgStat) -> bool) -> Reply {
+    let states = req.args.list("states");
+    let mut stats = all_stats(req.mon);
+    stats.retain(|stat| wanted(stat) && has_states(stat, &states));
+    let json = || json!({"pg_ready": true, "pg_stats": stats.iter().map(pg_json).collect::<Vec<_>>()});
+    Reply::show(req.args, json, || list_text(&stats, req.wall))
+}
+
+fn ls(req: &mut Request<'_>) -> Reply {
+    let pool = req.args.int("pool").map(PoolId);
+    list(req, |stat| pool.is_none_or(|pool| pool == stat.pgid.pool))
+}
+
+fn ls_by_pool(req: &mut Request<'_>) -> Reply {
+    let name = req.args.text("poolstr").unwrap_or_default();
+    match req.map().pool_by_name(&name) {
+        Some((id, _)) => list(req, |stat| stat.pgid.pool == id),
+        None => Reply::fail(Errno::ENOENT, format!("pool {name} does not exist")),
+    }
+}
+
+fn osd_arg(req: &Request<'_>) -> Result<OsdId, Reply> {
+    let text = req.args.text("osd").unwrap_or_default();
+    let osd = parse_osd(&text).filter(|osd| req.map().exists(*osd));
+    osd.ok_or_else(|| Reply::fail(Errno::ENOENT, format!("osd {text} is not a valid osd")))
+}
+
+fn ls_by_osd(req: &mut Request<'_>) -> Reply {
+    match osd_arg(req) {
+        Ok(osd) => list(req, |stat| stat.acting.contains(&osd) || stat.up.contains(&osd)),
+        Err(reply) => reply,
+    }
+}
+
+fn ls_by_primary(req: &mut Request<'_>) -> Reply {
+    match osd_arg(req) {
+        Ok(osd) => list(req, |stat| stat.acting_primary == osd),
+        Err(reply) => reply,
+    }
+}
+
+/// What dumps say of omap statistics.
+pub(super) const OMAP_NOTE: &str = "\n* NOTE: Omap statistics are gathered during deep scrub and may be inaccurate soon afterwards depending on utilization. See http://docs.ceph.com/en/latest/dev/placement-group/#omap-statistics for further details.\n";
+
+fn list_text(stats: &[PgStat], wall: UTime) -> String {
+    let (l, r) = (Align::Left, Align::Right);
+    let headings = [
+        ("PG", l),
+        ("OBJECTS", r),
+        ("DEGRADED", r),
+        ("MISPLACED", r),
+        ("UNFOUND", r),
+        ("BYTES", r),
+        ("OMAP_BYTES*", r),
+        ("OMAP_KEYS*", r),
+        ("LOG", r),
+        ("STATE", l),
+        ("SINCE", r),
+        ("VERSION", r),
+        ("REPORTED", r),
+        ("UP", l),
+        ("ACTING", l),
+        ("SCRUB_STAMP", l),
+        ("DEEP_SCRUB_STAMP", l),
+    ];
+    let mut table = TextTable::default();
+    for (heading, align) in headings {
+        table = table.column(heading, l, align);
+    }
+    for stat in stats {
+        let sum = &stat.sum;
+        let mut cells = vec![stat.pgid.to_string()];
+        let numbers = [
+            sum.objects,
+            sum.degraded,
+            sum.misplaced,
+            sum.unfound,
+            sum.bytes,
+            sum.omap_bytes,
+            sum.omap_keys,
+            stat.log_size,
+        ];
+        cells.extend(numbers.map(|n| n.to_string()));
+        cells.extend([
+            stat.state.to_string(),
+            format::timespan(wall.since(stat.last_change)),
+            stat.version.to_string(),
+            format!("{}:{}", stat.reported_epoch, stat.reported_seq),
+            format!("{}p{}", format::list(&stat.up), stat.up_primary),
+            format!("{}p{}", format::list(&stat.acting), stat.acting_primary),
+            UTime::default().to_string(),
+            UTime::default().to_string(),
+        ]);
+        table.row(cells);
+    }
+    table.render() + OMAP_NOTE
+}
+
+fn dump_stuck(req: &mut Request<'_>) -> Reply {
+    let kinds = match req.args.list("stuckops") {
+        kinds if kinds.is_empty() => vec!["unclean".to_owned()],
+        kinds => kinds,
+    };
+    let is_stuck = |stat: &PgStat| {
+        kinds.iter().any(|kind| match kind.as_str() {
+            "inactive" => !stat.state.has(PgState::ACTIVE),
+            "unclean" => !stat.state.has(PgState::CLEAN),
+            "stale" => stat.state.has(PgState::STALE),
+            "undersized" => stat.state.has(PgState::UNDERSIZED),
+            _ => stat.state.has(PgState::DEGRADED),
+        })
+    };
+    let mut stats = all_stats(req.mon);
+    stats.retain(is_stuck);
+    let json = || {
+        let all: Vec<Value> = stats.iter().map(pg_json).collect();
+        Value::from(Map::from_iter([("stuck_pg_stats".to_owned(), Value::from(all))]))
+    };
+    let text = || if stats.is_empty() { String::new() } else { super::pg_dump::brief_text(&stats) };
+    Reply::show(req.args, json, text).with_status("ok")
+}

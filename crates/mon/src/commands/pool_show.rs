@@ -1,0 +1,373 @@
+//! Pools listed and described.
+
+use serde_json::{Map, Value, json};
+use types::{Errno, OsdMap, PgPool, PoolId};
+
+use super::{Reply, Request, Row, osd_info::pool_arg, status::io_lines};
+use crate::{format, health::ratio_text};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        sig: "osd pool ls name=detail,type=CephChoices,strings=detail,req=false",
+        help: "list pools",
+        module: "osd",
+        perm: "r",
+        run: ls,
+    },
+    Row {
+        sig: "osd pool stats name=pool_name,type=CephPoolname,req=false",
+        help: "obtain stats from all pools, or from specified pool",
+        module: "osd",
+        perm: "r",
+        run: stats,
+    },
+    Row {
+        sig: "osd pool get-quota name=pool,type=CephPoolname",
+        help: "obtain object or byte limits for pool",
+        module: "osd",
+        perm: "r",
+        run: get_quota,
+    },
+    Row {
+        sig: "osd pool application get name=pool,type=CephPoolname,req=false name=app,type=CephString,req=false name=key,type=CephString,req=false",
+        help: "get value of key of application <app> on pool <poolname>",
+        module: "osd",
+        perm: "r",
+        run: app_get,
+    },
+    Row {
+        sig: "osd pool autoscale-status",
+        help: "report on pool pg_num sizing recommendation and intent",
+        module: "osd",
+        perm: "r",
+        run: autoscale_status,
+    },
+];
+
+/// `CEPH_NOSTRETCH`: the mark of pools outside of stretch mode.
+const NO_MANDATORY_MEMBER: i32 = i32::MAX;
+
+/// A pool as dumps have it.
+pub(super) fn pool_json(map: &OsdMap, id: PoolId, pool: &PgPool) -> Value {
+    let snaps: Vec<Value> = pool
+        .snaps
+        .values()
+        .map(|s| json!({"snapid": s.snapid.0, "stamp": s.stamp.to_string(), "name": s.name}))
+        .collect();
+    let removed: Vec<String> =
+        pool.removed_snaps.iter().map(|(start, len)| format!("{start:x}~{len:x}")).collect();
+    let options: Map<String, Value> = pool
+        .opts
+        .0
+        .iter()
+        .filter_map(|(key, value)| {
+            let value = match value {
+                types::PoolOptValue::Str(text) => text.as_str().into(),
+                types::PoolOptValue::Int(n) => (*n).into(),
+                types::PoolOptValue::Double(n) => format::number(*n),
+            };
+            Some((key.name()?.to_owned(), value))
+        })
+        .collect();
+    let merge = &pool.last_pg_merge_meta;
+    let mode = if pool.is_pool_snaps_mode() { "pool" } else { "selfmanaged" };
+    let mut out = json!({
+        "pool": id.0,
+        "pool_name": map.pool_name(id).unwrap_or_default(),
+        "create_time": pool.create_time.to_string(),
+        "flags": pool.flags.0,
+        "flags_names": pool.flags.to_string(),
+        "type": pool.kind.0,
+        "size": pool.size,
+        "min_size": pool.min_size,
+        "crush_rule": pool.crush_rule,
+        "peering_crush_bucket_count": 0,
+        "peering_crush_bucket_target": 0,
+        "peering_crush_bucket_barrier": 0,
+        "peering_crush_bucket_mandatory_member": NO_MANDATORY_MEMBER,
+        "object_hash": pool.object_hash,
+        "pg_autoscale_mode": pool.pg_autoscale_mode.name(),
+        "pg_num": pool.pg_num,
+        "pg_placement_num": pool.pgp_num,
+        "pg_placement_num_target": pool.pgp_num_target,
+        "pg_num_target": pool.pg_num_target,
+        "pg_num_pending": pool.pg_num_pending,
+        "last_pg_merge_meta": {
+            "source_pgid": merge.source_pgid.to_string(),
+            "ready_epoch": merge.ready_epoch.0,
+            "last_epoch_started": merge.last_epoch_started.0,
+            "last_epoch_clean": merge.last_epoch_clean.0,
+            "source_version": merge.source_version.to_string(),
+            "target_version": merge.target_version.to_string(),
+        },
+        "last_change": pool.last_change.to_string(),
+        "last_force_op_resend": pool.last_force_op_resend.to_string(),
+        "last_force_op_resend_prenautilus": pool.last_force_op_resend_prenautilus.to_string(),
+        "last_force_op_resend_preluminous": pool.last_force_op_resend_preluminous.to_string(),
+        "auid": pool.auid,
+        "snap_mode": mode,
+        "snap_seq": pool.snap_seq.0,
+        "snap_epoch": pool.snap_epoch.0,
+        "pool_snaps": snaps,
+        "removed_snaps": format!("[{}]", removed.join(",")),
+        "quota_max_bytes": pool.quota_bytes_max,
+        "quota_max_objects": pool.quota_objects_max,
+    });
+    out["tiers"] = pool.tiers.iter().map(|tier| tier.0).collect();
+    if let (Value::Object(all), Value::Object(rest)) = (&mut out, tier_json(pool)) {
+        all.extend(rest);
+    }
+    out["options"] = options.into();
+    out["application_metadata"] = json!(pool.application_metadata);
+    out
+}
+
+/// The settings of cache tiers, which nobody uses here, and of erasure codes.
+fn tier_json(pool: &PgPool) -> Value {
+    json!({
+        "tier_of": pool.tier_of.0,
+        "read_tier": pool.read_tier.0,
+        "write_tier": pool.write_tier.0,
+        "cache_mode": "none",
+        "target_max_bytes": pool.target_bytes_max,
+        "target_max_objects": pool.target_objects_max,
+        "cache_target_dirty_ratio_micro": pool.cache_target_dirty_ratio_micro,
+        "cache_target_dirty_high_ratio_micro": pool.cache_target_dirty_high_ratio_micro,
+        "cache_target_full_ratio_micro": pool.cache_target_full_ratio_micro,
+        "cache_min_flush_age": pool.cache_flush_age_min,
+        "cache_min_evict_age": pool.cache_evict_age_min,
+        "erasure_code_profile": pool.erasure_code_profile,
+        "hit_set_params": {"type": "none"},
+        "hit_set_period": pool.hit_set_period,
+        "hit_set_count": pool.hit_set_count,
+        "use_gmt_hitset": pool.use_gmt_hitset,
+        "min_read_recency_for_promote": pool.read_recency_for_promote_min,
+        "min_write_recency_for_promote": pool.write_recency_for_promote_min,
+        "hit_set_grade_decay_rate": pool.hit_set_grade_decay_rate,
+        "hit_set_search_last_n": pool.hit_set_search_last_n,
+        "grade_table": [],
+        "stripe_width": pool.stripe_width,
+        "expected_num_objects": pool.expected_num_objects,
+        "fast_read": pool.fast_read,
+    })
+}
+
+/// `pool 1 'rbd' replicated size 3 …`.
+pub(super) fn pool_line(map: &OsdMap, id: PoolId, pool: &PgPool) -> String {
+    let mut out = format!(
+        "pool {id} '{}' {} size {} min_size {} crush_rule {} object_hash rjenkins pg_num {} pgp_num {} autoscale_mode {} last_change {}",
+        map.pool_name(id).unwrap_or_default(),
+        pool.kind,
+        pool.size,
+        pool.min_size,
+        pool.crush_rule,
+        pool.pg_num,
+        pool.pgp_num,
+        pool.pg_autoscale_mode.name(),
+        pool.last_change,
+    );
+    if pool.flags.0 != 0 {
+        out.push_str(&format!(" flags {}", pool.flags));
+    }
+    if pool.quota_bytes_max > 0 {
+        out.push_str(&format!(" max_bytes {}", pool.quota_bytes_max));
+    }
+    if pool.quota_objects_max > 0 {
+        out.push_str(&format!(" max_objects {}", pool.quota_objects_max));
+    }
+    out.push_str(&format!(" stripe_width {}", pool.stripe_width));
+    // The greater the option's number the earlier it was set last; Ceph prints them in that order.
+    for (key, value) in pool.opts.0.iter().rev() {
+        out.push_str(&format!(" {} {value}", key.name().unwrap_or_default()));
+    }
+    if !pool.application_metadata.is_empty() {
+        let apps: Vec<&str> = pool.application_metadata.keys().map(String::as_str).collect();
+        out.push_str(&format!(" application {}", apps.join(",")));
+    }
+    out.push('\n');
+    for snap in pool.snaps.values() {
+        out.push_str(&format!("\tsnap {} '{}' {}\n", snap.snapid.0, snap.name, snap.stamp));
+    }
+    out
+}
+
+/// The same as [`pool_json`] but for the name of the id: this listing calls it `pool_id`.
+fn detail_json(map: &OsdMap, id: PoolId, pool: &PgPool) -> Value {
+    let rename = |(key, value)| if key == "pool" { ("pool_id".to_owned(), value) } else { (key, value) };
+    match pool_json(map, id, pool) {
+        Value::Object(all) => Value::Object(all.into_iter().map(rename).collect()),
+        other => other,
+    }
+}
+
+fn ls(req: &mut Request<'_>) -> Reply {
+    let map = req.map();
+    if req.args.has("detail") {
+        let json = || map.pools.iter().map(|(id, pool)| detail_json(map, *id, pool)).collect();
+        let text = || map.pools.iter().map(|(id, pool)| pool_line(map, *id, pool)).collect::<String>() + "\n";
+        return Reply::show(req.args, json, text);
+    }
+    let names: Vec<&String> = map.pool_name.values().collect();
+    Reply::show(req.args, || json!(names), || names.iter().map(|name| format!("{name}\n")).collect())
+}
+
+fn stats(req: &mut Request<'_>) -> Reply {
+    let map = req.map();
+    let wanted = req.args.text("pool_name");
+    let pools: Vec<(PoolId, String)> = match &wanted {
+        None => map.pool_name.iter().map(|(id, name)| (*id, name.clone())).collect(),
+        Some(name) => match map.pool_by_name(name) {
+            Some((id, _)) => vec![(id, name.clone())],
+            None => return Reply::fail(Errno::ENOENT, format!("unrecognized pool '{name}'")),
+        },
+    };
+    let mon = &*req.mon;
+    let json = || pools.iter().map(|(id, name)| stats_json(mon, *id, name)).collect();
+    let text = || {
+        let mut out = String::new();
+        for (id, name) in &pools {
+            out.push_str(&format!("pool {name} id {id}\n"));
+            let sum = mon.stats.pool_sum(*id);
+            let mut lines = Vec::new();
+            if sum.degraded > 0 {
+                lines.push(ratio_text(sum.degraded, sum.object_copies, "degraded"));
+            }
+            if sum.misplaced > 0 {
+                lines.push(ratio_text(sum.misplaced, sum.object_copies, "misplaced"));
+            }
+            lines.extend(
+                io_lines(mon, Some(*id))
+                    .into_iter()
+                    .map(|l| l.replace("client:   ", "client io ").replace("recovery: ", "recovery io ")),
+            );
+            if lines.is_empty() {
+                lines.push("nothing is going on".to_owned());
+            }
+            out.extend(lines.iter().map(|line| format!("  {line}\n")));
+            out.push('\n');
+        }
+        out
+    };
+    Reply::show(req.args, json, text)
+}
+
+fn stats_json(mon: &crate::Mon, id: PoolId, name: &str) -> Value {
+    let sum = mon.stats.pool_sum(id);
+    let rates = mon.stats.rates(Some(id));
+    let mut recovery = Map::new();
+    for (part, what) in [(sum.degraded, "degraded"), (sum.misplaced, "misplaced")] {
+        if part > 0 {
+            recovery.insert(format!("{what}_objects"), part.into());
+            recovery.insert(format!("{what}_total"), sum.object_copies.into());
+        }
+    }
+    let mut recovery_rate = Map::new();
+    if rates.recovered_objects > 0 {
+        recovery_rate.insert("recovering_objects_per_sec".to_owned(), rates.recovered_objects.into());
+        recovery_rate.insert("recovering_bytes_per_sec".to_owned(), rates.recovered_bytes.into());
+    }
+    let mut client = Map::new();
+    if rates.reads + rates.writes > 0 {
+        client.insert("read_bytes_sec".to_owned(), rates.read_bytes.into());
+        client.insert("write_bytes_sec".to_owned(), rates.write_bytes.into());
+        client.insert("read_op_per_sec".to_owned(), rates.reads.into());
+        client.insert("write_op_per_sec".to_owned(), rates.writes.into());
+    }
+    json!({
+        "pool_name": name,
+        "pool_id": id.0,
+        "recovery": recovery,
+        "recovery_rate": recovery_rate,
+        "client_io_rate": client,
+    })
+}
+
+fn get_quota(req: &mut Request<'_>) -> Reply {
+    let map = req.map();
+    let (id, name) = match pool_arg(req, map) {
+        Ok(found) => found,
+        Err(reply) => return reply,
+    };
+    let Some(pool) = map.pools.get(&id) else { return Reply::fail(Errno::ENOENT, "no such pool") };
+    let sum = req.mon.stats.pool_sum(id);
+    let json = || {
+        json!({
+            "pool_name": name,
+            "pool_id": id.0,
+            "quota_max_objects": pool.quota_objects_max,
+            "current_num_objects": sum.objects,
+            "quota_max_bytes": pool.quota_bytes_max,
+            "current_num_bytes": sum.bytes,
+        })
+    };
+    let line = |max: u64, limit: String, now: String| match max {
+        0 => "N/A".to_owned(),
+        _ => format!("{limit}  (current num {now})"),
+    };
+    let text = || {
+        let objects = line(
+            pool.quota_objects_max,
+            format!("{} objects", format::count(pool.quota_objects_max)),
+            format!("objects: {} objects", sum.objects),
+        );
+        let bytes = line(
+            pool.quota_bytes_max,
+            format::bytes(pool.quota_bytes_max),
+            format!("bytes: {} bytes", sum.bytes),
+        );
+        format!("quotas for pool '{name}':\n  max objects: {objects}\n  max bytes  : {bytes}\n")
+    };
+    Reply::show(req.args, json, text)
+}
+
+fn app_get(req: &mut Request<'_>) -> Reply {
+    let map = req.map();
+    if !req.args.has("pool") {
+        let all: Map<String, Value> = map
+            .pools
+            .iter()
+            .map(|(id, p)| (map.pool_name(*id).unwrap_or_default().to_owned(), json!(p.application_metadata)))
+            .collect();
+        return Reply::json(req.args, all.into());
+    }
+    let (id, name) = match pool_arg(req, map) {
+        Ok(found) => found,
+        Err(reply) => return reply,
+    };
+    let Some(pool) = map.pools.get(&id) else { return Reply::fail(Errno::ENOENT, "no such pool") };
+    let Some(app) = req.args.text("app") else {
+        return Reply::json(req.args, json!(pool.application_metadata));
+    };
+    let Some(pairs) = pool.application_metadata.get(&app) else {
+        return Reply::fail(Errno::ENOENT, format!("pool '{name}' has no application '{app}'"));
+    };
+    match req.args.text("key") {
+        None => Reply::json(req.args, json!(pairs)),
+        Some(key) => match pairs.get(&key) {
+            Some(value) => Reply::show(req.args, || json!(value), || format!("{value}\n")),
+            None => Reply::fail(
+                Errno::ENOENT,
+                format!("application '{app}' on pool '{name}' does not have key '{key}'"),
+            ),
+        },
+    }
+}
+
+fn autoscale_status(req: &mut Request<'_>) -> Reply {
+    let map = req.map();
+    let json = || {
+        map.pools
+            .iter()
+            .map(|(id, pool)| {
+                json!({
+                    "pool_id": id.0,
+                    "pool_name": map.pool_name(*id).unwrap_or_default(),
+                    "pg_num_target": pool.pg_num_target,
+                    "pg_autoscale_mode": pool.pg_autoscale_mode.name(),
+                    "logical_used": req.mon.stats.pool_sum(*id).bytes,
+                })
+            })
+            .collect()
+    };
+    Reply::show(req.args, json, String::new)
+}

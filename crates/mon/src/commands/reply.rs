@@ -1,0 +1,63 @@
+//! What a command answers.
+
+use bytes::Bytes;
+use serde_json::Value;
+use types::Errno;
+
+use super::Args;
+use crate::format;
+
+/// Result, a line for the operator, and output.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reply {
+    /// 0 or a negative errno.
+    pub(crate) result: i32,
+    /// Goes to stderr.
+    pub(crate) status: String,
+    /// Goes to stdout.
+    pub(crate) output: Bytes,
+}
+
+impl Reply {
+    /// It is done; `status` says what.
+    pub(crate) fn done(status: impl Into<String>) -> Reply {
+        Reply { status: status.into(), ..Reply::default() }
+    }
+
+    /// It is refused.
+    pub(crate) fn fail(errno: Errno, status: impl Into<String>) -> Reply {
+        Reply { result: errno.negated(), status: status.into(), output: Bytes::new() }
+    }
+
+    /// Output as it is.
+    pub(crate) fn text(output: impl Into<Bytes>) -> Reply {
+        Reply { output: output.into(), ..Reply::default() }
+    }
+
+    /// Output as JSON when the caller asked for a format, else as text.
+    pub(crate) fn show(args: &Args, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Reply {
+        match args.text("format").as_deref() {
+            Some("json") => Reply::text(format!("\n{}\n", json())),
+            Some("json-pretty") => Reply::text(format!("\n{}\n", format::pretty(&json()))),
+            Some(_) | None => Reply::text(text()),
+        }
+    }
+
+    /// JSON in any case: commands that have no plain form print it indented.
+    pub(crate) fn json(args: &Args, json: Value) -> Reply {
+        let plain = format::pretty(&json) + "\n";
+        Reply::show(args, || json, || plain)
+    }
+
+    /// The same with a line for the operator.
+    pub(crate) fn with_status(self, status: impl Into<String>) -> Reply {
+        Reply { status: status.into(), ..self }
+    }
+
+    /// With an empty line behind: some listings of the stock monitor end so.
+    pub(crate) fn padded(self) -> Reply {
+        let mut output = self.output.to_vec();
+        output.push(b'\n');
+        Reply { output: output.into(), ..self }
+    }
+}

@@ -1,0 +1,384 @@
+//! `ceph -s`, health, versions and the like.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use types::{Errno, OsdId, OsdMap, UTime};
+
+use super::{Reply, Request, Row};
+use crate::{Mon, format, health::ratio_text, keys, state::value};
+
+pub(super) const ROWS: &[Row] = &[
+    Row { sig: "status", help: "show cluster status", module: "mon", perm: "r", run: status },
+    Row {
+        sig: "health name=detail,type=CephChoices,strings=detail,req=false",
+        help: "show cluster health",
+        module: "mon",
+        perm: "r",
+        run: health,
+    },
+    Row {
+        sig: "health mute name=code,type=CephString name=ttl,type=CephString,req=false name=sticky,type=CephBool,req=false",
+        help: "mute health alert",
+        module: "mon",
+        perm: "rw",
+        run: mute,
+    },
+    Row {
+        sig: "health unmute name=code,type=CephString,req=false",
+        help: "unmute existing health alert mute(s)",
+        module: "mon",
+        perm: "rw",
+        run: unmute,
+    },
+    Row { sig: "version", help: "show mon daemon version", module: "mon", perm: "r", run: version },
+    Row {
+        sig: "versions",
+        help: "check running versions of ceph daemons",
+        module: "mon",
+        perm: "r",
+        run: versions,
+    },
+    Row { sig: "features", help: "report of connected features", module: "mon", perm: "r", run: features },
+    Row { sig: "fsid", help: "show cluster FSID/UUID", module: "mon", perm: "r", run: fsid },
+    Row { sig: "time-sync-status", help: "show time sync status", module: "mon", perm: "r", run: time_sync },
+    Row {
+        sig: "node ls name=type,type=CephChoices,strings=all|osd|mon|mds|mgr,req=false",
+        help: "list all nodes in cluster [type]",
+        module: "mon",
+        perm: "r",
+        run: node_ls,
+    },
+];
+
+fn health(req: &mut Request<'_>) -> Reply {
+    let health = req.mon.health();
+    let with_detail = req.args.text("detail").as_deref() == Some("detail");
+    Reply::show(req.args, || health.json(with_detail), || health.text(with_detail))
+}
+
+fn mute(req: &mut Request<'_>) -> Reply {
+    let code = req.args.text("code").unwrap_or_default();
+    let until = match req.args.text("ttl").map(|text| parse_ttl(&text)) {
+        None => UTime::default(),
+        Some(Some(secs)) => req.wall.plus(std::time::Duration::from_secs(secs)),
+        Some(None) => return Reply::fail(Errno::EINVAL, "not a valid duration"),
+    };
+    req.mon.put(keys::mute(&code), value(&until));
+    Reply::done("")
+}
+
+/// `30s`, `5m`, `2h`, `1d`, `1w`.
+fn parse_ttl(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        "w" => 604_800,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+fn unmute(req: &mut Request<'_>) -> Reply {
+    let codes = match req.args.text("code") {
+        Some(code) => vec![code],
+        None => req.mon.next.mutes.keys().cloned().collect(),
+    };
+    for code in codes {
+        req.mon.put(keys::mute(&code), None);
+    }
+    Reply::done("")
+}
+
+fn version(req: &mut Request<'_>) -> Reply {
+    let version = req.mon.options.version.clone();
+    Reply::show(req.args, || json!({"version": version}), || format!("{version}\n"))
+}
+
+fn fsid(req: &mut Request<'_>) -> Reply {
+    let fsid = format::uuid(&req.state().monmap.fsid);
+    Reply::show(req.args, || json!({"fsid": fsid}), || format!("{fsid}\n"))
+}
+
+/// How many daemons run each version.
+pub(super) fn osd_versions(mon: &Mon) -> BTreeMap<String, u64> {
+    let mut out = BTreeMap::new();
+    for osd in mon.committed.osdmap.osds() {
+        let metadata = mon.committed.osd_metadata.get(&osd);
+        let version = metadata.and_then(|m| m.get("ceph_version")).cloned();
+        *out.entry(version.unwrap_or_else(|| mon.options.version.clone())).or_default() += 1;
+    }
+    out
+}
+
+fn versions(req: &mut Request<'_>) -> Reply {
+    let mons = BTreeMap::from([(req.mon.options.version.clone(), req.state().monmap.size() as u64)]);
+    let osds = osd_versions(req.mon);
+    let mut overall = mons.clone();
+    for (version, count) in &osds {
+        *overall.entry(version.clone()).or_default() += count;
+    }
+    let out = json!({"mon": mons, "mgr": {}, "osd": osds, "mds": {}, "overall": overall});
+    Reply::json(req.args, out)
+}
+
+fn features(req: &mut Request<'_>) -> Reply {
+    let mut by_kind: BTreeMap<&str, BTreeMap<u64, u64>> = BTreeMap::new();
+    by_kind.entry("mon").or_default().insert(codec::Features::PACIFIC.0, 1);
+    for session in req.mon.sessions.values() {
+        let groups = by_kind.entry(session.peer.name.kind.as_str()).or_default();
+        *groups.entry(session.peer.features).or_default() += 1;
+    }
+    let mut out = Map::new();
+    for kind in ["mon", "mds", "osd", "client", "mgr"] {
+        let Some(groups) = by_kind.get(kind) else { continue };
+        let entry = |(features, num): (&u64, &u64)| json!({"features": format!("{features:#x}"), "release": "luminous", "num": num});
+        out.insert(kind.to_owned(), groups.iter().map(entry).collect());
+    }
+    Reply::json(req.args, out.into())
+}
+
+fn time_sync(req: &mut Request<'_>) -> Reply {
+    let out = json!({"timechecks": {"epoch": ELECTION_EPOCH, "round": 0, "round_status": "finished"}});
+    Reply::json(req.args, out)
+}
+
+/// Monitors do not elect here: the lease says who leads.
+pub(super) const ELECTION_EPOCH: u64 = 3;
+
+fn node_ls(req: &mut Request<'_>) -> Reply {
+    let mut osds: BTreeMap<String, Vec<i32>> = BTreeMap::new();
+    for osd in req.map().osds() {
+        let host = req.state().osd_metadata.get(&osd).and_then(|m| m.get("hostname")).cloned();
+        osds.entry(host.unwrap_or_else(|| "unknown".to_owned())).or_default().push(osd.0);
+    }
+    let mons = json!({req.mon.options.hostname.clone(): req.state().monmap.ranks});
+    let osds = json!(osds);
+    let out = match req.args.text("type").as_deref() {
+        Some("osd") => osds,
+        Some("mon") => mons,
+        Some("mds" | "mgr") => json!({}),
+        Some(_) | None => json!({"mon": mons, "osd": osds, "mgr": {}}),
+    };
+    Reply::json(req.args, out)
+}
+
+/// How many PGs are in each state, the most frequent first.
+pub(super) fn pgs_by_state(mon: &Mon) -> Vec<(String, usize)> {
+    let map = &mon.committed.osdmap;
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for pg in map.pgs() {
+        let state = mon.stats.state_of(map, pg, mon.is_creating(pg));
+        *counts.entry(state.to_string()).or_default() += 1;
+    }
+    let mut out: Vec<(String, usize)> = counts.into_iter().collect();
+    out.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    out
+}
+
+/// PGs that are not active, of all.
+fn inactive_ratio(mon: &Mon) -> f64 {
+    let map = &mon.committed.osdmap;
+    let (mut all, mut inactive) = (0u32, 0u32);
+    for pg in map.pgs() {
+        all += 1;
+        let state = mon.stats.state_of(map, pg, false);
+        inactive += u32::from(!state.has(types::PgState::ACTIVE));
+    }
+    if all == 0 { 0.0 } else { f64::from(inactive) / f64::from(all) }
+}
+
+/// Seconds of the last change, as `status` gives it.
+fn since(stamp: UTime) -> u32 {
+    stamp.sec
+}
+
+/// The `osdmap` part of `status`.
+pub(super) fn osdmap_summary(map: &OsdMap) -> Value {
+    let remapped = map.pgs().filter(|pg| {
+        let at = map.pg_to_up_acting(*pg);
+        at.up != at.acting
+    });
+    json!({
+        "epoch": map.epoch.0,
+        "num_osds": map.num_osds(),
+        "num_up_osds": map.num_up(),
+        "osd_up_since": since(map.last_up_change),
+        "num_in_osds": map.num_in(),
+        "osd_in_since": since(map.last_in_change),
+        "num_remapped_pgs": remapped.count(),
+    })
+}
+
+/// The `pgmap` part of `status`.
+pub(super) fn pgmap_summary(mon: &Mon) -> Value {
+    let map = &mon.committed.osdmap;
+    let states = pgs_by_state(mon);
+    let states: Vec<Value> =
+        states.iter().map(|(name, count)| json!({"state_name": name, "count": count})).collect();
+    let devices = mon.stats.devices(map.osds());
+    let total = mon.stats.total();
+    let rates = mon.stats.rates(None);
+    let mut out = json!({
+        "pgs_by_state": states,
+        "num_pgs": map.pgs().count(),
+        "num_pools": map.pools.len(),
+        "num_objects": total.objects,
+        "data_bytes": total.bytes,
+        "bytes_used": devices.kb_used << 10,
+        "bytes_avail": devices.kb_avail << 10,
+        "bytes_total": devices.kb << 10,
+    });
+    let inactive = inactive_ratio(mon);
+    let optional = [
+        ("inactive_pgs_ratio", inactive > 0.0, format::number(inactive)),
+        ("degraded_objects", total.degraded > 0, total.degraded.into()),
+        ("degraded_total", total.degraded > 0, total.object_copies.into()),
+        ("misplaced_objects", total.misplaced > 0, total.misplaced.into()),
+        ("misplaced_total", total.misplaced > 0, total.object_copies.into()),
+        ("recovering_objects_per_sec", rates.recovered_objects > 0, rates.recovered_objects.into()),
+        ("recovering_bytes_per_sec", rates.recovered_objects > 0, rates.recovered_bytes.into()),
+    ];
+    for (name, _, value) in optional.into_iter().filter(|(_, is_there, _)| *is_there) {
+        out[name] = value;
+    }
+    if rates.reads + rates.writes + rates.read_bytes + rates.write_bytes > 0 {
+        out["read_bytes_sec"] = rates.read_bytes.into();
+        out["write_bytes_sec"] = rates.write_bytes.into();
+        out["read_op_per_sec"] = rates.reads.into();
+        out["write_op_per_sec"] = rates.writes.into();
+    }
+    out
+}
+
+fn status(req: &mut Request<'_>) -> Reply {
+    let (mon, wall) = (&*req.mon, req.wall);
+    Reply::show(req.args, || status_json(mon, wall), || status_text(mon, wall))
+}
+
+fn status_json(mon: &Mon, wall: UTime) -> Value {
+    let monmap = &mon.committed.monmap;
+    json!({
+        "fsid": format::uuid(&monmap.fsid),
+        "health": mon.health().json(false),
+        "election_epoch": ELECTION_EPOCH,
+        "quorum": (0..monmap.size()).collect::<Vec<_>>(),
+        "quorum_names": monmap.ranks,
+        "quorum_age": wall.since(mon.started).as_secs(),
+        "monmap": {
+            "epoch": monmap.epoch.0,
+            "min_mon_release_name": monmap.min_mon_release.name(),
+            "num_mons": monmap.size(),
+        },
+        "osdmap": osdmap_summary(&mon.committed.osdmap),
+        "pgmap": pgmap_summary(mon),
+        "fsmap": {"epoch": 1, "by_rank": [], "up:standby": 0},
+        "mgrmap": {"available": true, "num_standbys": 0, "modules": [], "services": {}},
+        "servicemap": {"epoch": 1, "modified": mon.started.to_string(), "services": {}},
+        "progress_events": {},
+    })
+}
+
+/// `3 osds: 3 up (since 10m), 3 in (since 14m)`.
+pub(super) fn osd_line(map: &OsdMap, wall: UTime) -> String {
+    let ago = |stamp: UTime| match stamp.sec {
+        0 => String::new(),
+        _ => format!(" (since {})", format::timespan(wall.since(stamp))),
+    };
+    format!(
+        "{} osds: {} up{}, {} in{}",
+        map.num_osds(),
+        map.num_up(),
+        ago(map.last_up_change),
+        map.num_in(),
+        ago(map.last_in_change)
+    )
+}
+
+fn status_text(mon: &Mon, wall: UTime) -> String {
+    let monmap = &mon.committed.monmap;
+    let map = &mon.committed.osdmap;
+    let age = format::timespan(wall.since(mon.started));
+    let names = monmap.ranks.join(",");
+    let mut out = format!("  cluster:\n    id:     {}\n    health: ", format::uuid(&monmap.fsid));
+    out.push_str(&mon.health().summary_lines().join("\n            "));
+    out.push_str(&format!(
+        "\n \n  services:\n    mon: {} daemons, quorum {names} (age {age})\n    mgr: {}(active, since {age})\n    osd: {}",
+        monmap.size(),
+        mon.options.name,
+        osd_line(map, wall),
+    ));
+    let remapped = map.pgs().filter(|pg| map.pg_temp.contains_key(pg)).count();
+    if remapped > 0 {
+        out.push_str(&format!("; {remapped} remapped pgs"));
+    }
+    let total = mon.stats.total();
+    let devices = mon.stats.devices(map.osds());
+    out.push_str(&format!(
+        "\n \n  data:\n    pools:   {} pools, {} pgs\n    objects: {} objects, {}\n    usage:   {} used, {} / {} avail\n    pgs:     ",
+        map.pools.len(),
+        map.pgs().count(),
+        format::count(total.objects),
+        format::bytes(total.bytes),
+        format::bytes(devices.kb_used << 10),
+        format::bytes(devices.kb_avail << 10),
+        format::bytes(devices.kb << 10),
+    ));
+    out.push_str(&pg_lines(mon).join("\n             "));
+    out.push_str("\n \n");
+    let io = io_lines(mon, None);
+    if !io.is_empty() {
+        out.push_str(&format!("  io:\n{} \n", io.iter().map(|l| format!("    {l}\n")).collect::<String>()));
+    }
+    out
+}
+
+fn pg_lines(mon: &Mon) -> Vec<String> {
+    let mut out = Vec::new();
+    let inactive = inactive_ratio(mon);
+    if inactive > 0.0 {
+        out.push(format!("{:.3}% pgs not active", inactive * 100.0));
+    }
+    let total = mon.stats.total();
+    for (part, what) in [(total.degraded, "degraded"), (total.misplaced, "misplaced")] {
+        if part > 0 {
+            out.push(ratio_text(part, total.object_copies, what));
+        }
+    }
+    let states = pgs_by_state(mon);
+    let width = states.iter().map(|(_, n)| n.to_string().len()).max().unwrap_or(0);
+    out.extend(states.iter().map(|(name, n)| format!("{n:<width$} {name}")));
+    out
+}
+
+/// `client:   1.3 MiB/s rd, 18 op/s rd, 0 op/s wr` and the like; none while nothing goes on.
+pub(super) fn io_lines(mon: &Mon, pool: Option<types::PoolId>) -> Vec<String> {
+    let rates = mon.stats.rates(pool);
+    let mut out = Vec::new();
+    if rates.reads + rates.writes + rates.read_bytes + rates.write_bytes > 0 {
+        let mut parts = Vec::new();
+        if rates.read_bytes > 0 {
+            parts.push(format!("{}/s rd", format::bytes(rates.read_bytes)));
+        }
+        if rates.write_bytes > 0 {
+            parts.push(format!("{}/s wr", format::bytes(rates.write_bytes)));
+        }
+        parts.push(format!("{} op/s rd", format::count(rates.reads)));
+        parts.push(format!("{} op/s wr", format::count(rates.writes)));
+        out.push(format!("client:   {}", parts.join(", ")));
+    }
+    if rates.recovered_objects > 0 {
+        let bytes = format::bytes(rates.recovered_bytes);
+        out.push(format!("recovery: {bytes}/s, {} objects/s", format::count(rates.recovered_objects)));
+    }
+    out
+}
+
+/// The name and number of an OSD that a command means: `3` or `osd.3`.
+pub(super) fn parse_osd(text: &str) -> Option<OsdId> {
+    let id = text.strip_prefix("osd.").unwrap_or(text);
+    id.parse::<i32>().ok().filter(|id| *id >= 0).map(OsdId)
+}

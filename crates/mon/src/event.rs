@@ -1,0 +1,73 @@
+//! What reaches a monitor and what it wants done.
+
+use messages::Message;
+use types::{EntityAddr, EntityName, GlobalId, Instant};
+
+use crate::{LedgerContents, LedgerTxn, Revision};
+
+/// A connection of this daemon; ids are never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId(pub u64);
+
+/// Who is at the other end of a connection, as its authentication proved.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// `client.admin`, `osd.3`, `mon.a`.
+    pub name: EntityName,
+    /// The global id that the handshake gave it.
+    pub global_id: GlobalId,
+    /// Its address, with the nonce of its incarnation.
+    pub addr: EntityAddr,
+    /// Message features that both ends have.
+    pub features: u64,
+}
+
+/// An input of the machine.
+#[derive(Debug)]
+pub enum Event {
+    /// The ledger is open, the lease is held: this is all that was ever committed.
+    Boot(Box<LedgerContents>),
+    /// The lease or the ledger is lost: sessions are closed until the next [`Event::Boot`].
+    LeaseLost,
+    /// The proposal in flight is durable.
+    LedgerCommitted(Revision),
+    /// A client or a daemon finished its handshake.
+    ConnOpened(ConnId, Box<Peer>),
+    /// Its connection is gone.
+    ConnClosed(ConnId),
+    /// It says something; `tid` names the request.
+    Received {
+        /// From where.
+        conn: ConnId,
+        /// The request's id, which the answer carries.
+        tid: u64,
+        /// What.
+        message: Message,
+    },
+    /// The timer of [`Effect::SetTimer`] rang.
+    Timer,
+}
+
+/// An output of the machine, carried out in order.
+#[derive(Debug)]
+pub enum Effect {
+    /// Says something to a peer.
+    Send {
+        /// To where.
+        conn: ConnId,
+        /// The request that it answers, 0 for what nobody asked for.
+        tid: u64,
+        /// What.
+        message: Message,
+    },
+    /// Close a connection.
+    Close(ConnId),
+    /// Commit to the ledger; answered with [`Event::LedgerCommitted`], or with [`Event::LeaseLost`] when
+    /// that fails. One proposal is in flight at most.
+    Propose(LedgerTxn),
+    /// Ring [`Event::Timer`] at this time; replaces an earlier timer.
+    SetTimer(Instant),
+}
+
+/// Where the machine puts its effects; the caller owns and empties it.
+pub type Effects = Vec<Effect>;

@@ -1,0 +1,111 @@
+//! Text as the stock tools print it: tables, sizes, durations; and the JSON of the formatters.
+
+mod table;
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+pub(crate) use table::{Align, TextTable};
+
+fn scaled(value: u64, base: u64, units: &[&str]) -> String {
+    let (mut n, mut mult, mut index) = (value, 1u64, 0);
+    while n >= base && index + 1 < units.len() {
+        n /= base;
+        mult = mult.saturating_mul(base);
+        index += 1;
+    }
+    let unit = units[index];
+    if value % mult == 0 {
+        return format!("{n}{unit}");
+    }
+    // The best precision that fits in seven characters.
+    let exact = value as f64 / mult as f64;
+    let fits = (0..=2).rev().map(|digits| format!("{exact:.digits$}{unit}")).find(|text| text.len() <= 7);
+    fits.unwrap_or_else(|| format!("{exact:.0}{unit}"))
+}
+
+/// `20 GiB`, `1.2 MiB`, `0 B`.
+pub(crate) fn bytes(value: u64) -> String {
+    scaled(value, 1024, &[" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"])
+}
+
+/// `48`, `1.23k`.
+pub(crate) fn count(value: u64) -> String {
+    scaled(value, 1000, &["", "k", "M", "G", "T", "P", "E"])
+}
+
+/// `14m`, `2h`, `3d`: the unit that says most.
+pub(crate) fn timespan(span: Duration) -> String {
+    const UNITS: [(&str, u64); 6] =
+        [("y", 31_536_000), ("M", 2_592_000), ("w", 604_800), ("d", 86_400), ("h", 3_600), ("m", 60)];
+    let secs = span.as_secs();
+    // A unit is used from twice its length on.
+    match UNITS.iter().find(|(_, len)| secs >= 2 * len) {
+        Some((unit, len)) => format!("{}{unit}", secs / len),
+        None => format!("{secs}s"),
+    }
+}
+
+/// A number as Ceph's JSON has it: whole ones without a fraction.
+pub(crate) fn number(value: f64) -> Value {
+    if value.fract() == 0.0 && value.abs() < 9e15 { Value::from(value as i64) } else { Value::from(value) }
+}
+
+/// Four spaces a level, as `json-pretty` is.
+pub(crate) fn pretty(value: &Value) -> String {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    // Line breaks inside of strings are escaped, so spaces at the start of a line are indentation.
+    let widen = |line: &str| {
+        let body = line.trim_start_matches(' ');
+        format!("{}{body}", " ".repeat((line.len() - body.len()) * 2))
+    };
+    text.lines().map(widen).collect::<Vec<_>>().join("\n")
+}
+
+/// `[0,1,2]`.
+pub(crate) fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
+    format!("[{}]", items.into_iter().map(|i| i.to_string()).collect::<Vec<_>>().join(","))
+}
+
+/// The 16 bytes of a uuid in their usual form.
+pub(crate) fn uuid(bytes: &[u8; 16]) -> String {
+    let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+/// The inverse of [`uuid`].
+pub(crate) fn parse_uuid(text: &str) -> Option<[u8; 16]> {
+    let hex: String = text.chars().filter(|c| *c != '-').collect();
+    if hex.len() != 32 || !hex.is_ascii() {
+        return None;
+    }
+    let mut out = [0; 16];
+    for (at, byte) in out.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&hex[at * 2..at * 2 + 2], 16).ok()?;
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_look_like_cephs() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(20 << 30), "20 GiB");
+        assert_eq!(bytes(33_478_910), "32 MiB");
+        assert_eq!(bytes(1_500_000), "1.4 MiB");
+        assert_eq!(count(1_234), "1.23k");
+        assert_eq!(timespan(Duration::from_secs(858)), "14m");
+        assert_eq!(timespan(Duration::from_secs(100)), "100s");
+    }
+
+    #[test]
+    fn uuids_round_trip() {
+        let text = "d115b587-6118-415a-af14-47309b5357db";
+        assert_eq!(uuid(&parse_uuid(text).unwrap()), text);
+        assert_eq!(parse_uuid("x"), None);
+    }
+}

@@ -1,0 +1,92 @@
+//! The cluster log: lines of the monitor and of daemons, kept in the ledger and sent to `ceph -w`.
+
+use messages::{LogEntry, LogLevel, MLog, MLogAck, PaxosHeader};
+use types::{EntityName, EntityNum, EntityType, UTime};
+
+use crate::{ConnId, Effect, Effects, Mon, keys, state::value};
+
+/// Lines kept.
+const LINES_MAX: usize = 1000;
+
+/// Bytes of one line; more is cut.
+const LINE_BYTES_MAX: usize = 4096;
+
+impl Mon {
+    /// A line of the monitor's own.
+    pub(crate) fn log_info(&mut self, wall: UTime, message: String) {
+        self.log_line(wall, LogLevel::INFO, message);
+    }
+
+    pub(crate) fn log_warn(&mut self, wall: UTime, message: String) {
+        self.log_line(wall, LogLevel::WARN, message);
+    }
+
+    fn log_line(&mut self, wall: UTime, level: LogLevel, message: String) {
+        let name = EntityName::new(EntityType::MON, self.options.name.clone());
+        let rank = EntityNum { kind: EntityType::MON.0, num: 0 };
+        let addrs = self.next.monmap.mon(0).map(|info| info.public_addrs.clone()).unwrap_or_default();
+        let channel = "cluster".to_owned();
+        self.append_log(LogEntry { name, rank, addrs, stamp: wall, seq: 0, level, message, channel });
+    }
+
+    /// Adds a line; its number is the log's own.
+    pub(crate) fn append_log(&mut self, mut entry: LogEntry) {
+        self.log_seq += 1;
+        entry.seq = self.log_seq;
+        if entry.message.len() > LINE_BYTES_MAX {
+            let end = (0..=LINE_BYTES_MAX).rev().find(|at| entry.message.is_char_boundary(*at));
+            entry.message.truncate(end.unwrap_or(0));
+        }
+        tracing::info!(target: "cluster", "{} {} : {}", entry.name, entry.level.tag(), entry.message);
+        self.put(keys::log(self.log_seq), value(&entry));
+        while self.next.log.len() > LINES_MAX {
+            let Some(oldest) = self.next.log.front().map(|e| e.seq) else { break };
+            self.put(keys::log(oldest), None);
+        }
+    }
+
+    pub(crate) fn on_log(&mut self, conn: ConnId, tid: u64, log: MLog, effects: &mut Effects) {
+        let Some(last) = log.entries.last() else { return };
+        let ack = MLogAck { fsid: log.fsid, last: last.seq, channel: last.channel.clone() };
+        // A client may write under its own name only.
+        let Some(name) = self.sessions.get(&conn).map(|s| s.peer.name.clone()) else { return };
+        for entry in log.entries.into_iter().filter(|entry| entry.name == name) {
+            self.append_log(entry);
+        }
+        let answer = crate::mon::Answer { conn, tid, message: ack.into() };
+        self.answer_when_committed(answer, effects);
+    }
+
+    /// Sends the lines that a session subscribed to and has not seen.
+    pub(crate) fn check_log(&mut self, conn: ConnId, effects: &mut Effects) {
+        let newest = self.committed.log.back().map_or(0, |e| e.seq);
+        let fsid = self.committed.monmap.fsid;
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        for (what, sub) in &mut session.subs {
+            let Some(level) = what.strip_prefix("log-").and_then(LogLevel::parse) else { continue };
+            // A new subscriber sees what comes from here on.
+            let from = if sub.next == 0 { newest + 1 } else { sub.next };
+            sub.next = newest + 1;
+            let entries: Vec<LogEntry> =
+                self.committed.log.iter().filter(|e| e.seq >= from && e.level >= level).cloned().collect();
+            if !entries.is_empty() {
+                let message = MLog { header: PaxosHeader::new(newest), fsid, entries }.into();
+                effects.push(Effect::Send { conn, tid: 0, message });
+            }
+        }
+    }
+}
+
+/// A line as `ceph log last` and the log file show it.
+pub(crate) fn format_line(entry: &LogEntry) -> String {
+    format!(
+        "{} {} ({}) {} : {} {} {}",
+        entry.stamp,
+        entry.name,
+        entry.rank,
+        entry.seq,
+        entry.channel,
+        entry.level.tag(),
+        entry.message
+    )
+}

@@ -1,0 +1,99 @@
+//! A new cluster: the first transaction of its ledger.
+
+use std::collections::BTreeMap;
+
+use auth::{CryptoKey, RotatingSecrets};
+use crush::CrushMap;
+use rand::{SeedableRng, rngs::StdRng};
+use types::{EntityAddrVec, EntityName, EntityType, Epoch, Incremental, MonMap, OsdMap, UTime};
+
+use crate::{
+    LedgerTxn, Revision,
+    auth_service::{GLOBAL_IDS_PER_BATCH, SERVICES},
+    keys,
+    state::value,
+};
+
+/// What a new cluster is made from.
+#[derive(Clone, Debug)]
+pub struct MkfsParams {
+    /// The cluster's id.
+    pub fsid: [u8; 16],
+    /// When.
+    pub now: UTime,
+    /// Names and addresses of the monitors.
+    pub mons: BTreeMap<String, EntityAddrVec>,
+    /// Keys of entities: `mon.`, `client.admin` and `osd.N` where the caller wants to know them; any of the
+    /// first two that is missing, and the bootstrap keys, are made up.
+    pub keys: BTreeMap<EntityName, CryptoKey>,
+    /// `osd_crush_chooseleaf_type`: copies are spread over OSDs (0, for one machine) or hosts (1).
+    pub chooseleaf_type: i32,
+    /// Seed of the keys that are made up.
+    pub seed: [u8; 32],
+}
+
+/// Capabilities of an entity as mkfs gives them.
+fn default_caps(name: &EntityName) -> BTreeMap<String, String> {
+    let caps: &[(&str, &str)] = match (name.kind, name.id.as_str()) {
+        (EntityType::MON, _) => &[("mon", "allow *")],
+        (EntityType::OSD, _) => {
+            &[("mgr", "allow profile osd"), ("mon", "allow profile osd"), ("osd", "allow *")]
+        }
+        (EntityType::CLIENT, "bootstrap-osd") => &[("mon", "allow profile bootstrap-osd")],
+        (EntityType::CLIENT, _) => {
+            &[("mds", "allow *"), ("mgr", "allow *"), ("mon", "allow *"), ("osd", "allow *")]
+        }
+        _ => &[],
+    };
+    caps.iter().map(|(service, text)| ((*service).to_owned(), (*text).to_owned())).collect()
+}
+
+/// The first transaction: monitor map, authentication database, an OSD map without OSDs and pools.
+pub fn mkfs(params: &MkfsParams) -> LedgerTxn {
+    let mut rng = StdRng::from_seed(params.seed);
+    let mut ops = BTreeMap::new();
+    let mut monmap = MonMap::new(params.fsid, params.now);
+    monmap.epoch = Epoch(1);
+    for (name, addrs) in &params.mons {
+        monmap.add(name, addrs.clone());
+    }
+    ops.insert(keys::MONMAP.to_owned(), value(&monmap));
+
+    let mut entities = params.keys.clone();
+    for name in ["mon.", "client.admin", "client.bootstrap-osd"] {
+        let name = EntityName::parse(name).expect("the names are well formed");
+        entities.entry(name).or_insert_with(|| CryptoKey::generate(params.now, &mut rng));
+    }
+    for (name, key) in entities {
+        let caps = default_caps(&name);
+        ops.insert(keys::auth(&name), value(&(key, caps)));
+    }
+    for service in SERVICES {
+        let mut secrets = RotatingSecrets::default();
+        secrets.rotate(params.now, &mut rng);
+        ops.insert(keys::rotating(service), value(&secrets));
+    }
+    ops.insert(keys::GLOBAL_ID.to_owned(), value(&GLOBAL_IDS_PER_BATCH));
+    add_osdmap(params, &mut ops);
+    LedgerTxn { expected: Revision(0), ops }
+}
+
+fn add_osdmap(params: &MkfsParams, ops: &mut BTreeMap<String, Option<bytes::Bytes>>) {
+    let mut crush = CrushMap::initial();
+    let domain = crush.type_names.get(&params.chooseleaf_type).cloned().unwrap_or("host".to_owned());
+    crush.add_simple_rule("replicated_rule", "default", &domain, None).expect("the map has no rules");
+    let mut map = OsdMap::new(params.fsid, params.now, crush.into());
+    map.epoch = Epoch(1);
+    map.modified = params.now;
+    let profile = [("plugin", "jerasure"), ("technique", "reed_sol_van"), ("k", "2"), ("m", "2")];
+    let profile = profile.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    map.erasure_code_profiles.insert("default".to_owned(), profile);
+    let (full, crc) = map.to_bytes_and_crc();
+    // Epoch 1 has an incremental, too, for those who have nothing: it carries the whole map.
+    let mut inc = Incremental::new(params.fsid, Epoch(1));
+    inc.fullmap = full.clone();
+    inc.modified = params.now;
+    inc.full_crc = crc;
+    ops.insert(keys::osdmap_full(Epoch(1)), Some(full));
+    ops.insert(keys::osdmap_inc(Epoch(1)), value(&inc));
+}

@@ -1,0 +1,286 @@
+//! The monitor: committed state, the next state, and the one proposal between them.
+//!
+//! A change is made to the next state, which is what later changes are checked against; it becomes visible,
+//! to the one who asked for it and to everybody else, when the ledger has committed it.
+
+use std::{collections::BTreeMap, mem, time::Duration};
+
+use bytes::Bytes;
+use messages::Message;
+use rand::rngs::StdRng;
+use types::{EntityType, Instant, OsdId, UTime};
+
+use crate::{
+    ConnId, Effect, Effects, Event, LedgerContents, LedgerTxn, MonOptions, Revision,
+    osdmap_service::OsdService,
+    session::{Session, Sub},
+    state::State,
+    stats::Stats,
+};
+
+/// How often time-outs are looked at.
+const TICK: Duration = Duration::from_secs(1);
+
+/// An answer that waits for a commit.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) conn: ConnId,
+    pub(crate) tid: u64,
+    pub(crate) message: Message,
+}
+
+/// Changes that are committed together, and who waits for them.
+#[derive(Debug, Default)]
+struct Batch {
+    ops: BTreeMap<String, Option<Bytes>>,
+    answers: Vec<Answer>,
+}
+
+/// The state machine of one monitor; see the crate's page.
+#[derive(Debug)]
+pub struct Mon {
+    pub(crate) options: MonOptions,
+    pub(crate) rng: StdRng,
+    is_booted: bool,
+    revision: Revision,
+    /// What everybody may see.
+    pub(crate) committed: State,
+    /// The committed state with all changes that are proposed or waiting.
+    pub(crate) next: State,
+    in_flight: Option<(Batch, State)>,
+    queued: Batch,
+    pub(crate) sessions: BTreeMap<ConnId, Session>,
+    pub(crate) osds: OsdService,
+    pub(crate) stats: Stats,
+    /// When this monitor came to serve.
+    pub(crate) started: UTime,
+    pub(crate) log_seq: u64,
+    pub(crate) next_global_id: u64,
+    /// Health checks that the cluster log knows of.
+    pub(crate) health_logged: BTreeMap<&'static str, String>,
+}
+
+impl Mon {
+    /// A monitor that serves nothing before [`Event::Boot`]. `seed` is for keys and other secrets: it must
+    /// come from the system's randomness except in tests and simulations.
+    pub fn new(options: MonOptions, seed: [u8; 32]) -> Mon {
+        Mon {
+            options,
+            rng: rand::SeedableRng::from_seed(seed),
+            is_booted: false,
+            revision: Revision(0),
+            committed: State::default(),
+            next: State::default(),
+            in_flight: None,
+            queued: Batch::default(),
+            sessions: BTreeMap::new(),
+            osds: OsdService::default(),
+            stats: Stats::default(),
+            started: UTime::default(),
+            log_seq: 0,
+            next_global_id: 0,
+            health_logged: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in one event. `now` is the monotonic clock, `wall` the time of day.
+    pub fn handle(&mut self, now: Instant, wall: UTime, event: Event, effects: &mut Effects) {
+        match event {
+            Event::Boot(contents) => self.on_boot(now, wall, &contents, effects),
+            Event::LeaseLost => self.on_lease_lost(effects),
+            Event::LedgerCommitted(revision) => self.on_committed(now, wall, revision, effects),
+            Event::ConnOpened(conn, peer) if self.is_booted => {
+                self.sessions.insert(conn, Session::new(*peer));
+            }
+            Event::ConnOpened(conn, _) => effects.push(Effect::Close(conn)),
+            Event::ConnClosed(conn) => {
+                self.sessions.remove(&conn);
+            }
+            Event::Received { conn, tid, message } => {
+                if self.is_booted && self.sessions.contains_key(&conn) {
+                    self.on_message(now, wall, conn, tid, message, effects);
+                }
+            }
+            Event::Timer => {
+                if self.is_booted {
+                    self.tick(now, wall, effects);
+                }
+                effects.push(Effect::SetTimer(now + TICK));
+            }
+        }
+        self.propose(effects);
+    }
+
+    fn on_boot(&mut self, now: Instant, wall: UTime, contents: &LedgerContents, effects: &mut Effects) {
+        self.on_lease_lost(effects);
+        // A ledger that cannot be read is not served: nothing it says could be trusted.
+        let Ok(state) = State::load(contents) else {
+            tracing::error!("the ledger holds what this version cannot read: not serving");
+            return;
+        };
+        self.revision = contents.revision;
+        self.log_seq = state.log.back().map_or(0, |entry| entry.seq);
+        self.next_global_id = state.global_id_limit;
+        self.committed = state.clone();
+        self.next = state;
+        self.started = wall;
+        self.is_booted = true;
+        self.osds = OsdService::started(now, &self.committed);
+        self.tick_auth(wall);
+        let name = self.options.name.clone();
+        self.log_info(wall, format!("mon.{name} is new leader, mons {name} in quorum (ranks 0)"));
+        effects.push(Effect::SetTimer(now + TICK));
+    }
+
+    fn on_lease_lost(&mut self, effects: &mut Effects) {
+        self.is_booted = false;
+        effects.extend(mem::take(&mut self.sessions).into_keys().map(Effect::Close));
+        self.in_flight = None;
+        self.queued = Batch::default();
+        self.next = self.committed.clone();
+        self.stats = Stats::default();
+    }
+
+    fn on_committed(&mut self, now: Instant, wall: UTime, revision: Revision, effects: &mut Effects) {
+        // A commit that nobody waits for belongs to a lease that was lost.
+        let Some((batch, state)) = self.in_flight.take() else { return };
+        self.revision = revision;
+        let before = mem::replace(&mut self.committed, state);
+        self.on_state_changed(now, wall, &before, effects);
+        for Answer { conn, tid, mut message } in batch.answers {
+            if let Message::MMonCommandAck(ack) = &mut message {
+                ack.header.version = u64::from(self.committed.osdmap.epoch.0);
+            }
+            if let Message::MPoolOpReply(reply) = &mut message {
+                reply.epoch = self.committed.osdmap.epoch;
+                reply.header.version = u64::from(reply.epoch.0);
+            }
+            if self.sessions.contains_key(&conn) {
+                effects.push(Effect::Send { conn, tid, message });
+            }
+        }
+    }
+
+    /// Tells subscribers what a commit changed.
+    fn on_state_changed(&mut self, now: Instant, wall: UTime, before: &State, effects: &mut Effects) {
+        let conns: Vec<ConnId> = self.sessions.keys().copied().collect();
+        if before.osdmap.epoch != self.committed.osdmap.epoch {
+            self.on_osdmap_changed(now, wall, &before.osdmap, effects);
+        }
+        for conn in conns {
+            self.check_subs(conn, effects);
+        }
+    }
+
+    fn propose(&mut self, effects: &mut Effects) {
+        if self.in_flight.is_some() || self.queued.ops.is_empty() {
+            return;
+        }
+        let batch = mem::take(&mut self.queued);
+        effects.push(Effect::Propose(LedgerTxn { expected: self.revision, ops: batch.ops.clone() }));
+        self.in_flight = Some((batch, self.next.clone()));
+    }
+
+    /// Changes one key in the next state and queues it for the ledger.
+    pub(crate) fn put(&mut self, key: String, value: Option<Bytes>) {
+        self.next.apply(&key, value.as_ref()).expect("the monitor wrote what it reads");
+        self.queued.ops.insert(key, value);
+    }
+
+    /// Answers when all that was asked for so far is committed: at once when nothing is pending.
+    pub(crate) fn answer_when_committed(&mut self, answer: Answer, effects: &mut Effects) {
+        if !self.queued.ops.is_empty() {
+            self.queued.answers.push(answer);
+        } else if let Some((batch, _)) = &mut self.in_flight {
+            batch.answers.push(answer);
+        } else {
+            effects.push(Effect::Send { conn: answer.conn, tid: answer.tid, message: answer.message });
+        }
+    }
+
+    fn on_message(
+        &mut self,
+        now: Instant,
+        wall: UTime,
+        conn: ConnId,
+        tid: u64,
+        message: Message,
+        effects: &mut Effects,
+    ) {
+        match message {
+            Message::MMonGetMap(_) => {
+                let message = self.monmap_message();
+                effects.push(Effect::Send { conn, tid, message });
+            }
+            Message::MMonSubscribe(subscribe) => {
+                if let Some(session) = self.sessions.get_mut(&conn) {
+                    session.hostname.clone_from(&subscribe.hostname);
+                    for (what, item) in subscribe.what {
+                        session.subs.insert(what, Sub::new(item));
+                    }
+                }
+                self.check_subs(conn, effects);
+            }
+            Message::MMonGetVersion(question) => self.on_get_version(conn, tid, &question, effects),
+            Message::MMonCommand(command) => self.on_command(wall, conn, tid, *command, effects),
+            Message::MCommand(command) => self.on_tell(wall, conn, tid, *command, effects),
+            Message::MStatfs(question) => self.on_statfs(conn, tid, &question, effects),
+            Message::MGetPoolStats(question) => self.on_get_pool_stats(conn, tid, &question, effects),
+            Message::MPoolOp(op) => self.on_pool_op(wall, conn, tid, &op, effects),
+            Message::MLog(log) => self.on_log(conn, tid, *log, effects),
+            Message::MAuth(request) => self.on_auth(wall, conn, tid, &request, effects),
+            other => self.on_osd_message(now, wall, conn, tid, other, effects),
+        }
+    }
+
+    /// What only OSDs say; from anybody else it is ignored.
+    fn on_osd_message(
+        &mut self,
+        now: Instant,
+        wall: UTime,
+        conn: ConnId,
+        tid: u64,
+        message: Message,
+        effects: &mut Effects,
+    ) {
+        let Some(sender) = self.osd_of(conn) else { return };
+        match message {
+            Message::MOSDBoot(boot) if boot.osd == sender => {
+                self.on_osd_boot(now, wall, conn, &boot, effects)
+            }
+            Message::MOSDAlive(alive) if alive.osd == sender => self.on_osd_alive(wall, &alive),
+            Message::MOSDFailure(failure) if failure.reporter == sender => {
+                self.on_osd_failure(now, wall, &failure);
+            }
+            Message::MOSDMarkMeDown(request) if request.osd == sender => {
+                self.on_mark_me_down(wall, conn, tid, &request, effects);
+            }
+            Message::MPGStats(stats) if stats.osd == sender => self.on_pg_stats(now, wall, *stats),
+            other => tracing::debug!("{} from osd.{sender} ignored", other.name()),
+        }
+    }
+
+    /// The OSD at the other end of a connection.
+    pub(crate) fn osd_of(&self, conn: ConnId) -> Option<OsdId> {
+        let name = &self.sessions.get(&conn)?.peer.name;
+        (name.kind == EntityType::OSD).then(|| name.id.parse().ok().map(OsdId)).flatten()
+    }
+
+    pub(crate) fn is_booted(&self) -> bool {
+        self.is_booted
+    }
+
+    fn tick(&mut self, now: Instant, wall: UTime, effects: &mut Effects) {
+        self.tick_auth(wall);
+        self.tick_osds(now, wall);
+        self.tick_pools(wall);
+        self.tick_creating(now, effects);
+        self.stats.sample(now);
+        self.tick_health_log(wall);
+    }
+
+    /// The newest committed OSD map.
+    pub fn osdmap(&self) -> &types::OsdMap {
+        &self.committed.osdmap
+    }
+}

@@ -1,0 +1,57 @@
+//! What an operator may set of a monitor. Names and defaults are Ceph's where Ceph has the option.
+
+use std::time::Duration;
+
+/// Settings of the machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MonOptions {
+    /// The monitor's name, `a` of `mon.a`.
+    pub name: String,
+    /// `mon_osd_min_down_reporters`: so many OSDs must report a failure.
+    pub osd_down_reporters_min: usize,
+    /// `osd_heartbeat_grace`: an OSD must have been silent for that long.
+    pub osd_heartbeat_grace: Duration,
+    /// `mon_osd_report_timeout`: without statistics for that long an OSD is marked down.
+    pub osd_report_timeout: Duration,
+    /// `mon_osd_down_out_interval`: an OSD that is down for that long is marked out; zero never.
+    pub osd_down_out_interval: Duration,
+    /// `mon_osd_min_in_ratio`: no OSD is marked out automatically when fewer would be in.
+    pub osd_in_ratio_min: f64,
+    /// `mon_max_pg_per_osd`.
+    pub pgs_per_osd_max: u32,
+    /// `osd_pool_default_size`.
+    pub pool_size: u8,
+    /// `osd_pool_default_min_size`; 0 takes `size - size / 2`.
+    pub pool_size_min: u8,
+    /// `osd_pool_default_pg_num`.
+    pub pool_pg_num: u32,
+    /// `mon_allow_pool_delete`.
+    pub is_pool_delete_allowed: bool,
+    /// Auth `none` is accepted: everybody is who they say and may do everything.
+    pub is_auth_none: bool,
+    /// The version that `ceph version` and `ceph versions` show.
+    pub version: String,
+    /// Host name and the like, for `mon metadata`.
+    pub hostname: String,
+}
+
+impl Default for MonOptions {
+    fn default() -> Self {
+        MonOptions {
+            name: "a".to_owned(),
+            osd_down_reporters_min: 2,
+            osd_heartbeat_grace: Duration::from_secs(20),
+            osd_report_timeout: Duration::from_secs(60),
+            osd_down_out_interval: Duration::from_secs(600),
+            osd_in_ratio_min: 0.75,
+            pgs_per_osd_max: 250,
+            pool_size: 3,
+            pool_size_min: 0,
+            pool_pg_num: 32,
+            is_pool_delete_allowed: true,
+            is_auth_none: false,
+            version: concat!("loligo version ", env!("CARGO_PKG_VERSION"), " pacific (stable)").to_owned(),
+            hostname: "localhost".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! OSDs that come up, tell that they live, and go down in order.
+
+use std::collections::BTreeMap;
+
+use crush::WEIGHT_ONE;
+use messages::{MOSDAlive, MOSDBoot, MOSDMarkMeDown};
+use types::{Epoch, Incremental, Instant, MapFlags, OsdMap, OsdState, OsdXInfo, UTime, WEIGHT_IN};
+
+use crate::{ConnId, Effects, Mon, keys, mon::Answer, state::value};
+
+const TIB: f64 = (1u64 << 40) as f64;
+
+impl Mon {
+    /// Marks an OSD up, and makes its place in the map when it is new.
+    pub(crate) fn on_osd_boot(
+        &mut self,
+        now: Instant,
+        wall: UTime,
+        conn: ConnId,
+        boot: &MOSDBoot,
+        effects: &mut Effects,
+    ) {
+        let osd = boot.osd;
+        let map = self.next.osdmap.clone();
+        let known_uuid = map.osd_uuid.get(osd.0.max(0) as usize).copied().unwrap_or([0; 16]);
+        if !(0..types::OSD_COUNT_MAX).contains(&osd.0) || (known_uuid != [0; 16] && known_uuid != boot.uuid) {
+            self.log_warn(wall, format!("osd.{osd} boots with another uuid than the map's: refused"));
+            return;
+        }
+        if map.has_flag(MapFlags::NOUP) || map.state(osd).has(OsdState::NOUP) {
+            return;
+        }
+        self.osds.last_report.insert(osd, now);
+        if map.is_up(osd) {
+            if map.osd_addrs(osd) == Some(&boot.public_addrs) && map.osd_uuid[osd.0 as usize] == boot.uuid {
+                // It missed the map that marked it up.
+                let from = Epoch(boot.newest_map.0 + 1);
+                self.send_osdmaps(conn, from, false, effects);
+                return;
+            }
+            self.change_osdmap(wall, |_, inc| {
+                inc.new_state.insert(osd, OsdState::UP);
+            });
+        }
+        self.add_to_crush(wall, boot);
+        self.change_osdmap(wall, |map, inc| mark_up(map, inc, boot));
+        self.put(keys::osd_metadata(osd), value(&metadata_of(boot)));
+        self.log_info(wall, format!("osd.{osd} {} boot", boot.public_addrs));
+    }
+
+    /// First boot: a device below its host, weighing its size in TiB.
+    fn add_to_crush(&mut self, wall: UTime, boot: &MOSDBoot) {
+        let osd = boot.osd;
+        let mut crush = self.next.osdmap.crush.map().clone();
+        if crush.parent_of(osd.0).is_some() {
+            return;
+        }
+        let host = boot.metadata.get("hostname").map_or("localhost", String::as_str);
+        let host: String = host.split('.').next().unwrap_or_default().to_owned();
+        let location = [("root", "default"), ("host", &host)].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        let weight = (boot.device_bytes as f64 / TIB * f64::from(WEIGHT_ONE)).round().max(1.0) as u32;
+        let class = boot.metadata.get("default_device_class").map_or("ssd", String::as_str);
+        let placed = crush
+            .place_device(osd.0, &format!("osd.{osd}"), weight, &location)
+            .and_then(|()| crush.set_device_class(osd.0, Some(class)));
+        if let Err(error) = placed {
+            self.log_warn(wall, format!("osd.{osd} has no place in the CRUSH map: {error}"));
+            return;
+        }
+        self.change_crush(wall, crush);
+    }
+
+    /// Makes `crush` the map's CRUSH map.
+    pub(crate) fn change_crush(&mut self, wall: UTime, crush: crush::CrushMap) {
+        let blob = types::CrushBlob::from(crush);
+        self.change_osdmap(wall, |_, inc| inc.crush = blob.bytes().clone());
+    }
+
+    pub(crate) fn on_osd_alive(&mut self, wall: UTime, alive: &MOSDAlive) {
+        let map = &self.next.osdmap;
+        // A want from the future is a lie or of another cluster's life.
+        if map.is_up(alive.osd) && alive.want > map.up_thru(alive.osd) && alive.want <= map.epoch {
+            self.change_osdmap(wall, |_, inc| {
+                inc.new_up_thru.insert(alive.osd, alive.want);
+            });
+        }
+    }
+
+    pub(crate) fn on_mark_me_down(
+        &mut self,
+        wall: UTime,
+        conn: ConnId,
+        tid: u64,
+        request: &MOSDMarkMeDown,
+        effects: &mut Effects,
+    ) {
+        let osd = request.osd;
+        if self.next.osdmap.is_up(osd) {
+            self.log_info(wall, format!("osd.{osd} marked itself down"));
+            self.change_osdmap(wall, |_, inc| {
+                inc.new_state.insert(osd, OsdState::UP);
+            });
+        }
+        let ack = MOSDMarkMeDown { is_ack: true, ..*request };
+        self.answer_when_committed(Answer { conn, tid, message: ack.into() }, effects);
+    }
+}
+
+fn mark_up(map: &OsdMap, inc: &mut Incremental, boot: &MOSDBoot) {
+    let osd = boot.osd;
+    if osd.0 >= map.max_osd {
+        inc.new_max_osd = Some(osd.0 + 1);
+    }
+    inc.new_up_client.insert(osd, boot.public_addrs.clone());
+    inc.new_up_cluster.insert(osd, boot.cluster_addrs.clone());
+    inc.new_hb_back_up.insert(osd, boot.cluster_addrs.clone());
+    inc.new_hb_front_up.insert(osd, boot.public_addrs.clone());
+    inc.new_uuid.insert(osd, boot.uuid);
+    let known = map.osd_xinfo.get(osd.0 as usize).copied().unwrap_or_default();
+    inc.new_xinfo.insert(osd, OsdXInfo { features: boot.features, ..known });
+    let state = map.state(osd);
+    let may_be_in = !map.has_flag(MapFlags::NOIN) && !state.has(OsdState::NOIN);
+    let is_new = !map.exists(osd) || state.has(OsdState::NEW);
+    if state.has(OsdState::DESTROYED) {
+        inc.new_state.insert(osd, OsdState::DESTROYED);
+    }
+    if may_be_in && map.weight(osd) == 0 && (is_new || state.has(OsdState::AUTOOUT)) {
+        let weight = if known.old_weight > 0 { known.old_weight } else { WEIGHT_IN };
+        inc.new_weight.insert(osd, weight);
+    }
+}
+
+/// `ceph osd metadata` as Ceph's OSDs fill it, as far as the boot message tells.
+fn metadata_of(boot: &MOSDBoot) -> BTreeMap<String, String> {
+    let mut out = boot.metadata.clone();
+    let addrs = |vec: &types::EntityAddrVec| {
+        format!("[{}]", vec.0.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
+    };
+    for (key, value) in [
+        ("front_addr", addrs(&boot.public_addrs)),
+        ("hb_front_addr", addrs(&boot.public_addrs)),
+        ("back_addr", addrs(&boot.cluster_addrs)),
+        ("hb_back_addr", addrs(&boot.cluster_addrs)),
+        ("bluestore_bdev_size", boot.device_bytes.to_string()),
+        ("osd_objectstore", "loligo".to_owned()),
+    ] {
+        out.entry(key.to_owned()).or_insert(value);
+    }
+    out
+}

@@ -1,0 +1,139 @@
+//! The OSD map: who is up and in, pools and their snapshots, placement.
+
+mod boot;
+mod creating;
+mod failure;
+mod pool_op;
+mod pools;
+mod tick;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use types::{Epoch, Incremental, Instant, OsdId, OsdMap, UTime};
+
+pub(crate) use pools::{PoolParams, check_pg_num};
+
+use crate::{
+    Effects, Mon, keys,
+    state::{State, value},
+};
+
+/// Epochs kept for subscribers that fell behind.
+const EPOCHS_KEPT: u32 = 1000;
+
+/// A full map is written every so many epochs.
+const FULL_MAP_INTERVAL: u32 = 50;
+
+/// What the service remembers but does not decide from alone: gone after a restart.
+#[derive(Debug, Default)]
+pub(crate) struct OsdService {
+    /// Reports by target, then by reporter.
+    failures: BTreeMap<OsdId, BTreeMap<OsdId, failure::Report>>,
+    /// When an OSD that is up was last heard of.
+    last_report: BTreeMap<OsdId, Instant>,
+    /// Since when an OSD is down.
+    down_since: BTreeMap<OsdId, Instant>,
+    /// When the last OSDs were told to create PGs.
+    creates_sent: Option<Instant>,
+    /// For pools with snapshots to purge: the epoch that removed the last one.
+    purge_after: BTreeMap<types::PoolId, Epoch>,
+}
+
+impl OsdService {
+    /// Every OSD that is up gets the time of a report from here on.
+    pub(crate) fn started(now: Instant, state: &State) -> OsdService {
+        let map = &state.osdmap;
+        OsdService {
+            last_report: map.osds().filter(|o| map.is_up(*o)).map(|o| (o, now)).collect(),
+            down_since: map.osds().filter(|o| map.is_down(*o)).map(|o| (o, now)).collect(),
+            purge_after: map.removed_snaps_queue.keys().map(|pool| (*pool, map.epoch)).collect(),
+            ..OsdService::default()
+        }
+    }
+
+    /// An OSD was heard of.
+    pub(crate) fn note_report(&mut self, osd: OsdId, now: Instant) {
+        self.last_report.insert(osd, now);
+    }
+}
+
+impl Mon {
+    /// Makes the next epoch of the OSD map. `change` gets the map so far and fills in what changes.
+    pub(crate) fn change_osdmap(&mut self, wall: UTime, change: impl FnOnce(&OsdMap, &mut Incremental)) {
+        let before = self.next.osdmap.clone();
+        let mut inc = Incremental::new(before.fsid, before.epoch.next());
+        inc.modified = wall;
+        change(&before, &mut inc);
+        stamp_changes(&before, &mut inc, wall);
+        let mut after = OsdMap::clone(&before);
+        if let Err(error) = after.apply(&inc) {
+            // Commands check their arguments; what slips through changes nothing.
+            tracing::error!("an impossible map change was dropped: {error}");
+            return;
+        }
+        let (full, crc) = after.to_bytes_and_crc();
+        inc.full_crc = crc;
+        let epoch = inc.epoch;
+        self.put(keys::osdmap_inc(epoch), value(&inc));
+        if epoch.0 % FULL_MAP_INTERVAL == 0 {
+            self.put(keys::osdmap_full(epoch), Some(full));
+            self.trim_osdmaps(epoch);
+        }
+    }
+
+    /// Drops what is older than the last full map that still has enough epochs behind it.
+    fn trim_osdmaps(&mut self, newest: Epoch) {
+        let wanted = Epoch(newest.0.saturating_sub(EPOCHS_KEPT));
+        let Some(base) = self.next.fulls.range(..=wanted).next_back().map(|(e, _)| *e) else { return };
+        let incs: Vec<Epoch> = self.next.incrementals.range(..=base).map(|(e, _)| *e).collect();
+        let fulls: Vec<Epoch> = self.next.fulls.range(..base).map(|(e, _)| *e).collect();
+        for epoch in incs {
+            self.put(keys::osdmap_inc(epoch), None);
+        }
+        for epoch in fulls {
+            self.put(keys::osdmap_full(epoch), None);
+        }
+    }
+
+    /// Follows a committed change: what is remembered of OSDs, health lines, PGs to create.
+    pub(crate) fn on_osdmap_changed(
+        &mut self,
+        now: Instant,
+        _wall: UTime,
+        before: &OsdMap,
+        effects: &mut Effects,
+    ) {
+        let map = self.committed.osdmap.clone();
+        for osd in map.osds() {
+            if map.is_up(osd) && before.up_from(osd) != map.up_from(osd) {
+                self.osds.last_report.insert(osd, now);
+                self.osds.failures.remove(&osd);
+                self.osds.down_since.remove(&osd);
+            }
+            if map.is_down(osd) {
+                self.osds.last_report.remove(&osd);
+                self.osds.failures.remove(&osd);
+                self.osds.down_since.entry(osd).or_insert(now);
+            }
+        }
+        let gone: BTreeSet<OsdId> = before.osds().filter(|osd| !map.exists(*osd)).collect();
+        for osd in gone {
+            self.osds.down_since.remove(&osd);
+            self.stats.forget_osd(osd);
+        }
+        self.stats.follow(&map);
+        self.osds.creates_sent = None;
+        self.tick_creating(now, effects);
+    }
+}
+
+/// Fills in the times of the last up and in changes.
+fn stamp_changes(before: &OsdMap, inc: &mut Incremental, wall: UTime) {
+    let toggles_up = inc.new_state.values().any(|bits| bits.0 == 0 || bits.has(types::OsdState::UP));
+    if toggles_up || !inc.new_up_client.is_empty() {
+        inc.new_last_up_change = wall;
+    }
+    if inc.new_weight.iter().any(|(osd, weight)| (*weight == 0) != (before.weight(*osd) == 0)) {
+        inc.new_last_in_change = wall;
+    }
+}

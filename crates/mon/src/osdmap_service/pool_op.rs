@@ -1,0 +1,184 @@
+//! `MPoolOp`: pools and snapshots as librados changes them.
+
+use auth::{MonAccess, MonCaps, OsdAccess, OsdCaps};
+use bytes::Bytes;
+use messages::{MPoolOp, MPoolOpReply, PaxosHeader, PoolOpCode};
+use types::{Errno, PgPool, PoolFlags, PoolId, PoolSnapInfo, SnapId, UTime};
+
+use super::PoolParams;
+use crate::{ConnId, Effects, Mon, keys, mon::Answer, state::value};
+
+type OpResult = Result<Option<Bytes>, Errno>;
+
+impl Mon {
+    pub(crate) fn on_pool_op(
+        &mut self,
+        wall: UTime,
+        conn: ConnId,
+        tid: u64,
+        op: &MPoolOp,
+        effects: &mut Effects,
+    ) {
+        let outcome = if op.fsid != self.committed.monmap.fsid {
+            Err(Errno::EINVAL)
+        } else if !self.may_pool_op(conn, op) {
+            Err(Errno::EPERM)
+        } else {
+            self.run_pool_op(wall, op)
+        };
+        // The epoch is filled in when the change is committed.
+        let epoch = self.committed.osdmap.epoch;
+        let (reply_code, response) = match outcome {
+            Ok(response) => (0, response),
+            Err(errno) => (errno.negated(), None),
+        };
+        let header = PaxosHeader::new(u64::from(epoch.0));
+        let reply = MPoolOpReply { header, fsid: op.fsid, reply_code, epoch, response };
+        self.answer_when_committed(Answer { conn, tid, message: reply.into() }, effects);
+    }
+
+    /// Snapshots of its own may take whoever may write to the pool; everything else is the monitors'.
+    fn may_pool_op(&self, conn: ConnId, op: &MPoolOp) -> bool {
+        let Some(session) = self.sessions.get(&conn) else { return false };
+        let caps = |service: &str| self.caps_of(&session.peer, service);
+        let command = match op.op {
+            PoolOpCode::CREATE => "osd pool create",
+            PoolOpCode::DELETE => "osd pool delete",
+            PoolOpCode::CREATE_SNAP | PoolOpCode::DELETE_SNAP => "osd pool mksnap",
+            _ => "osd pool op unmanaged-snap",
+        };
+        let arguments = Default::default();
+        let access = MonAccess {
+            service: "osd",
+            command,
+            arguments: &arguments,
+            read: false,
+            write: true,
+            execute: false,
+        };
+        if MonCaps::parse(&caps("mon")).is_ok_and(|caps| caps.allows(&access)) {
+            return true;
+        }
+        let is_unmanaged =
+            matches!(op.op, PoolOpCode::CREATE_UNMANAGED_SNAP | PoolOpCode::DELETE_UNMANAGED_SNAP);
+        let id = PoolId(i64::from(op.pool));
+        let Some(pool) = self.next.osdmap.pools.get(&id).filter(|_| is_unmanaged) else { return false };
+        let access = OsdAccess {
+            pool_name: self.next.osdmap.pool_name(id).unwrap_or_default(),
+            namespace: b"",
+            application_metadata: &pool.application_metadata,
+            key: b"",
+            read: true,
+            write: true,
+            class_read: false,
+            class_write: false,
+        };
+        OsdCaps::parse(&caps("osd")).is_ok_and(|caps| caps.allows(&access))
+    }
+
+    fn run_pool_op(&mut self, wall: UTime, op: &MPoolOp) -> OpResult {
+        let id = PoolId(i64::from(op.pool));
+        if op.op == PoolOpCode::CREATE {
+            if self.next.osdmap.pool_by_name(&op.name).is_some() {
+                return Err(Errno::EEXIST);
+            }
+            let params = PoolParams { name: op.name.clone(), ..PoolParams::default() };
+            return self.create_pool(wall, &params).map(|_| None).map_err(|(errno, _)| errno);
+        }
+        let Some(pool) = self.next.osdmap.pools.get(&id).cloned() else {
+            // Deleting what is gone succeeds.
+            return if op.op == PoolOpCode::DELETE { Ok(None) } else { Err(Errno::ENOENT) };
+        };
+        match op.op {
+            PoolOpCode::DELETE if !self.options.is_pool_delete_allowed => Err(Errno::EPERM),
+            PoolOpCode::DELETE => self.delete_pool(wall, id).map(|()| None).map_err(|(errno, _)| errno),
+            PoolOpCode::CREATE_SNAP => self.make_pool_snap(wall, id, pool, &op.name),
+            PoolOpCode::DELETE_SNAP => self.remove_pool_snap(wall, id, pool, &op.name),
+            PoolOpCode::CREATE_UNMANAGED_SNAP => self.make_unmanaged_snap(wall, id, pool),
+            PoolOpCode::DELETE_UNMANAGED_SNAP => self.remove_unmanaged_snap(wall, id, pool, op.snapid),
+            _ => Err(Errno::EOPNOTSUPP),
+        }
+    }
+
+    fn put_pool(&mut self, wall: UTime, id: PoolId, pool: PgPool, removed: Option<SnapId>) {
+        self.change_osdmap(wall, |_, inc| {
+            if let Some(snap) = removed {
+                inc.new_removed_snaps.entry(id).or_default().insert(snap.0, 1);
+            }
+            let pool = PgPool { snap_epoch: inc.epoch, ..pool };
+            inc.new_pools.insert(id, pool);
+        });
+        if let Some(snap) = removed {
+            let mut all = self.next.removed_snaps.get(&id).cloned().unwrap_or_default();
+            all.insert(snap.0, 1);
+            self.put(keys::removed_snaps(id), value(&all));
+            self.osds.purge_after.insert(id, self.next.osdmap.epoch);
+        }
+    }
+
+    /// A snapshot of the whole pool.
+    pub(crate) fn make_pool_snap(
+        &mut self,
+        wall: UTime,
+        id: PoolId,
+        mut pool: PgPool,
+        name: &str,
+    ) -> OpResult {
+        if pool.is_unmanaged_snaps_mode() {
+            return Err(Errno::EINVAL);
+        }
+        if pool.snap_by_name(name).is_none() {
+            pool.flags |= PoolFlags::POOL_SNAPS;
+            pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
+            let snap = PoolSnapInfo { snapid: pool.snap_seq, stamp: wall, name: name.to_owned() };
+            pool.snaps.insert(pool.snap_seq, snap);
+            self.put_pool(wall, id, pool, None);
+        }
+        Ok(None)
+    }
+
+    /// Removes a snapshot of the whole pool.
+    pub(crate) fn remove_pool_snap(
+        &mut self,
+        wall: UTime,
+        id: PoolId,
+        mut pool: PgPool,
+        name: &str,
+    ) -> OpResult {
+        if pool.is_unmanaged_snaps_mode() {
+            return Err(Errno::EINVAL);
+        }
+        if let Some(snap) = pool.snap_by_name(name) {
+            pool.snaps.remove(&snap);
+            pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
+            self.put_pool(wall, id, pool, Some(snap));
+        }
+        Ok(None)
+    }
+
+    fn make_unmanaged_snap(&mut self, wall: UTime, id: PoolId, mut pool: PgPool) -> OpResult {
+        if pool.is_pool_snaps_mode() {
+            return Err(Errno::EINVAL);
+        }
+        pool.flags |= PoolFlags::SELFMANAGED_SNAPS;
+        // The first id is 2, as in Ceph: 1 marked the mode in old pools.
+        let snap = pool.snap_seq.0.max(1) + 1;
+        pool.snap_seq = SnapId(snap);
+        self.put_pool(wall, id, pool, None);
+        Ok(value(&snap))
+    }
+
+    fn remove_unmanaged_snap(&mut self, wall: UTime, id: PoolId, mut pool: PgPool, snap: SnapId) -> OpResult {
+        if pool.is_pool_snaps_mode() || !pool.is_unmanaged_snaps_mode() {
+            return Err(Errno::EINVAL);
+        }
+        if snap.0 == 0 || snap > pool.snap_seq {
+            return Err(Errno::ENOENT);
+        }
+        if !self.next.removed_snaps.get(&id).is_some_and(|set| set.contains(snap.0)) {
+            pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
+            self.put_pool(wall, id, pool, Some(snap));
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,128 @@
+//! Making and deleting pools.
+
+use types::{
+    AutoscaleMode, Errno, Incremental, OsdMap, PgPool, PoolFlags, PoolId, PoolOptKey, PoolOptValue, PoolType,
+    UTime,
+};
+
+use crate::{Mon, MonOptions};
+
+/// The most PGs that a pool may have.
+const PG_NUM_MAX: u32 = 65_536;
+
+/// What a new pool shall be like; `None` takes the default.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PoolParams {
+    pub(crate) name: String,
+    pub(crate) pg_num: Option<u32>,
+    pub(crate) pgp_num: Option<u32>,
+    pub(crate) size: Option<u8>,
+    pub(crate) rule: Option<String>,
+    pub(crate) autoscale: Option<AutoscaleMode>,
+    pub(crate) pg_num_min: Option<i64>,
+}
+
+/// A refusal: errno and the line for the operator.
+type Refusal = (Errno, String);
+
+/// The pool that `params` describe, checked against the map.
+fn new_pool(map: &OsdMap, options: &MonOptions, params: &PoolParams, wall: UTime) -> Result<PgPool, Refusal> {
+    if params.name.is_empty() || params.name.contains('\0') {
+        return Err((Errno::EINVAL, "pool name is empty".to_owned()));
+    }
+    let crush = map.crush.map();
+    let rule = match &params.rule {
+        Some(name) => {
+            crush.rule_of(name).ok_or((Errno::ENOENT, format!("specified rule {name} doesn't exist")))?
+        }
+        None => (0..=u8::MAX)
+            .find(|id| crush.rule(*id).is_some_and(|r| r.kind == PoolType::REPLICATED.0))
+            .ok_or((
+                Errno::ENOENT,
+                "no suitable CRUSH rule exists, check 'osd pool default crush rule'".to_owned(),
+            ))?,
+    };
+    if crush.rule(rule).is_some_and(|r| r.kind != PoolType::REPLICATED.0) {
+        return Err((Errno::EINVAL, format!("pool type does not match the crush rule {rule}")));
+    }
+    let size = params.size.unwrap_or(options.pool_size);
+    let pg_num = params.pg_num.unwrap_or(options.pool_pg_num);
+    let pgp_num = params.pgp_num.unwrap_or(pg_num);
+    check_pg_num(map, options, pg_num, size)?;
+    if pgp_num == 0 || pgp_num > pg_num {
+        let text = format!(
+            "'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in this case is {pg_num}"
+        );
+        return Err((Errno::ERANGE, text));
+    }
+    let size_min = if options.pool_size_min > 0 { options.pool_size_min.min(size) } else { size - size / 2 };
+    let mut pool = PgPool::new(PoolType::REPLICATED, size, size_min, rule, pg_num);
+    (pool.pgp_num, pool.pgp_num_target) = (pgp_num, pgp_num);
+    pool.create_time = wall;
+    pool.pg_autoscale_mode = params.autoscale.unwrap_or(AutoscaleMode::OFF);
+    if let (Some(min), Some((key, _))) = (params.pg_num_min, PoolOptKey::parse("pg_num_min")) {
+        pool.opts.0.insert(key, PoolOptValue::Int(min));
+    }
+    Ok(pool)
+}
+
+/// Refuses a number of PGs that the OSDs could not carry.
+pub(crate) fn check_pg_num(map: &OsdMap, options: &MonOptions, pg_num: u32, size: u8) -> Result<(), Refusal> {
+    if !(1..=PG_NUM_MAX).contains(&pg_num) {
+        let text = format!(
+            "'pg_num' must be greater than 0 and less than or equal to {PG_NUM_MAX} (you may adjust 'mon max pool pg num' for higher values)"
+        );
+        return Err((Errno::ERANGE, text));
+    }
+    let current: u64 = map.pools.values().map(|p| u64::from(p.pg_num) * u64::from(p.size)).sum();
+    let osds = map.num_in().max(3) as u64;
+    let wanted = current + u64::from(pg_num) * u64::from(size);
+    let limit = u64::from(options.pgs_per_osd_max) * osds;
+    if wanted > limit {
+        let text = format!(
+            " pg_num {pg_num} size {size} would mean {wanted} total pgs, which exceeds max {limit} (mon_max_pg_per_osd {} * num_in_osds {osds})",
+            options.pgs_per_osd_max
+        );
+        return Err((Errno::ERANGE, text));
+    }
+    Ok(())
+}
+
+impl Mon {
+    /// Makes a pool; its name must be free. Its PGs are queued for creation.
+    pub(crate) fn create_pool(&mut self, wall: UTime, params: &PoolParams) -> Result<PoolId, Refusal> {
+        let pool = new_pool(&self.next.osdmap, &self.options, params, wall)?;
+        let id = PoolId(i64::from(self.next.osdmap.pool_max) + 1);
+        let pg_num = pool.pg_num;
+        self.change_osdmap(wall, |_, inc| {
+            inc.new_pool_max = Some(id);
+            inc.new_pools.insert(id, pool);
+            inc.new_pool_names.insert(id, params.name.clone());
+        });
+        let epoch = self.next.osdmap.epoch;
+        self.queue_creating(id, 0, pg_num, epoch);
+        Ok(id)
+    }
+
+    /// Deletes a pool with everything in it.
+    pub(crate) fn delete_pool(&mut self, wall: UTime, id: PoolId) -> Result<(), Refusal> {
+        let Some(pool) = self.next.osdmap.pools.get(&id) else { return Ok(()) };
+        if pool.flags.has(PoolFlags::NODELETE) {
+            let text = "pool deletion is disabled; you must unset nodelete flag for the pool first";
+            return Err((Errno::EPERM, text.to_owned()));
+        }
+        self.change_osdmap(wall, |map, inc| remove_pool(map, inc, id));
+        self.put(crate::keys::creating(id), None);
+        self.put(crate::keys::removed_snaps(id), None);
+        Ok(())
+    }
+}
+
+fn remove_pool(map: &OsdMap, inc: &mut Incremental, id: PoolId) {
+    inc.old_pools.insert(id);
+    inc.new_pg_temp.extend(map.pg_temp.keys().filter(|pg| pg.pool == id).map(|pg| (*pg, Vec::new())));
+    inc.new_primary_temp
+        .extend(map.primary_temp.keys().filter(|pg| pg.pool == id).map(|pg| (*pg, types::OsdId::NONE)));
+    inc.old_pg_upmap.extend(map.pg_upmap.keys().filter(|pg| pg.pool == id));
+    inc.old_pg_upmap_items.extend(map.pg_upmap_items.keys().filter(|pg| pg.pool == id));
+}

@@ -1,0 +1,111 @@
+//! What time alone decides: OSDs that fell silent, that stay down, blocklist entries that expire, full
+//! flags and quotas of pools, snapshots that are purged.
+
+use types::{EntityAddr, Instant, MapFlags, OsdId, OsdState, PgPool, PoolFlags, PoolId, UTime};
+
+use crate::Mon;
+
+impl Mon {
+    pub(crate) fn tick_osds(&mut self, now: Instant, wall: UTime) {
+        self.tick_failures(now, wall);
+        self.tick_silent(now, wall);
+        self.tick_down_out(now, wall);
+        let expired: Vec<EntityAddr> =
+            self.next.osdmap.blocklist.iter().filter(|(_, until)| **until <= wall).map(|(a, _)| *a).collect();
+        if !expired.is_empty() {
+            self.change_osdmap(wall, |_, inc| inc.old_blocklist = expired);
+        }
+    }
+
+    /// OSDs without a report for too long: nobody may be left to miss them.
+    fn tick_silent(&mut self, now: Instant, wall: UTime) {
+        let timeout = self.options.osd_report_timeout;
+        let silent: Vec<OsdId> = self
+            .osds
+            .last_report
+            .iter()
+            .filter(|(osd, at)| self.next.osdmap.is_up(**osd) && now.since(**at) >= timeout)
+            .map(|(osd, _)| *osd)
+            .collect();
+        for osd in silent {
+            let secs = timeout.as_secs();
+            self.mark_down(wall, osd, format!("osd.{osd} marked down after no report for {secs} seconds"));
+        }
+    }
+
+    fn tick_down_out(&mut self, now: Instant, wall: UTime) {
+        let interval = self.options.osd_down_out_interval;
+        let map = self.next.osdmap.clone();
+        if interval.is_zero() || map.has_flag(MapFlags::NOOUT) {
+            return;
+        }
+        for (osd, since) in self.osds.down_since.clone() {
+            if !map.exists(osd) || map.is_up(osd) || map.is_out(osd) || now.since(since) < interval {
+                continue;
+            }
+            let in_after = self.next.osdmap.num_in().saturating_sub(1) as f64;
+            let is_floor = in_after / (map.num_osds().max(1) as f64) < self.options.osd_in_ratio_min;
+            if map.state(osd).has(OsdState::NOOUT) || is_floor {
+                continue;
+            }
+            self.log_info(
+                wall,
+                format!("Marking osd.{osd} out (has been down for {} seconds)", now.since(since).as_secs()),
+            );
+            self.change_osdmap(wall, |map, inc| {
+                let mut xinfo = map.osd_xinfo[osd.0 as usize];
+                xinfo.old_weight = map.weight(osd);
+                inc.new_xinfo.insert(osd, xinfo);
+                inc.new_weight.insert(osd, 0);
+                inc.new_state.insert(osd, OsdState::AUTOOUT);
+            });
+        }
+    }
+
+    /// Quotas and purged snapshots.
+    pub(crate) fn tick_pools(&mut self, wall: UTime) {
+        for (id, pool) in &self.next.osdmap.clone().pools {
+            self.check_quota(wall, *id, pool);
+        }
+        self.tick_purge(wall);
+    }
+
+    fn check_quota(&mut self, wall: UTime, id: PoolId, pool: &PgPool) {
+        let sum = self.stats.pool_sum(id);
+        let is_over = (pool.quota_bytes_max > 0 && sum.bytes >= pool.quota_bytes_max)
+            || (pool.quota_objects_max > 0 && sum.objects >= pool.quota_objects_max);
+        let both = PoolFlags::FULL | PoolFlags::FULL_QUOTA;
+        if is_over != pool.flags.has(PoolFlags::FULL_QUOTA) {
+            let name = self.next.osdmap.pool_name(id).unwrap_or_default().to_owned();
+            if is_over {
+                self.log_warn(wall, format!("pool '{name}' is full (reached quota)"));
+            } else {
+                self.log_info(wall, format!("pool '{name}' no longer out of quota; removing NO_QUOTA flag"));
+            }
+            let mut pool = pool.clone();
+            pool.flags = pool.flags.with(both, is_over);
+            self.change_osdmap(wall, |_, inc| {
+                inc.new_pools.insert(id, pool);
+            });
+        }
+    }
+
+    /// Removed snapshots are purged when every PG of the pool has trimmed them.
+    fn tick_purge(&mut self, wall: UTime) {
+        let map = self.next.osdmap.clone();
+        self.osds.purge_after.retain(|pool, _| map.removed_snaps_queue.contains_key(pool));
+        for (pool, queue) in &map.removed_snaps_queue {
+            let Some(after) = self.osds.purge_after.get(pool).copied() else {
+                self.osds.purge_after.insert(*pool, map.epoch);
+                continue;
+            };
+            if map.pools.contains_key(pool) && !self.stats.is_trimmed(&map, *pool, after) {
+                continue;
+            }
+            self.osds.purge_after.remove(pool);
+            self.change_osdmap(wall, |_, inc| {
+                inc.new_purged_snaps.insert(*pool, queue.clone());
+            });
+        }
+    }
+}

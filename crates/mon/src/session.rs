@@ -1,0 +1,164 @@
+//! Sessions and what their peers subscribed to.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use codec::{Encode, Features};
+use messages::{MConfig, MMonGetVersion, MMonGetVersionReply, MMonMap, MOSDMap, Message, SubscribeItem};
+use types::Epoch;
+
+use crate::{ConnId, Effect, Effects, Mon, Peer, config_service::config_for};
+
+/// Incrementals in one message (`osd_map_message_max`).
+const MAPS_PER_MESSAGE: usize = 40;
+
+/// A subscription.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sub {
+    /// The version to send next; 0 for whatever is there.
+    pub(crate) next: u64,
+    pub(crate) is_onetime: bool,
+}
+
+impl Sub {
+    pub(crate) fn new(item: SubscribeItem) -> Sub {
+        Sub { next: item.start, is_onetime: item.is_onetime() }
+    }
+}
+
+/// A peer's session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) peer: Peer,
+    pub(crate) hostname: String,
+    pub(crate) subs: BTreeMap<String, Sub>,
+    /// The options that it was told last.
+    config_sent: Option<BTreeMap<String, String>>,
+}
+
+impl Session {
+    pub(crate) fn new(peer: Peer) -> Session {
+        Session { peer, hostname: String::new(), subs: BTreeMap::new(), config_sent: None }
+    }
+
+    fn done(&mut self, what: &str, next: u64) {
+        if let Some(sub) = self.subs.get_mut(what) {
+            sub.next = next;
+            if sub.is_onetime {
+                self.subs.remove(what);
+            }
+        }
+    }
+}
+
+impl Mon {
+    /// Sends a session whatever is due to it.
+    pub(crate) fn check_subs(&mut self, conn: ConnId, effects: &mut Effects) {
+        let Some(session) = self.sessions.get(&conn) else { return };
+        for what in session.subs.keys().cloned().collect::<Vec<_>>() {
+            match what.as_str() {
+                "monmap" => self.check_monmap(conn, effects),
+                "config" => self.check_config(conn, effects),
+                "osdmap" => self.check_osdmap(conn, effects),
+                // Log lines are sent as they are committed; everything else has no versions here.
+                _ => {}
+            }
+        }
+        self.check_log(conn, effects);
+    }
+
+    pub(crate) fn monmap_message(&self) -> Message {
+        MMonMap { monmap: self.committed.monmap.to_bytes(Features::PACIFIC) }.into()
+    }
+
+    fn check_monmap(&mut self, conn: ConnId, effects: &mut Effects) {
+        let epoch = u64::from(self.committed.monmap.epoch.0);
+        let message = self.monmap_message();
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let Some(sub) = session.subs.get("monmap").copied() else { return };
+        if sub.next <= epoch {
+            session.done("monmap", epoch + 1);
+            effects.push(Effect::Send { conn, tid: 0, message });
+        }
+    }
+
+    fn check_config(&mut self, conn: ConnId, effects: &mut Effects) {
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let Some(sub) = session.subs.get("config").copied() else { return };
+        let config = config_for(&self.committed.config, &session.peer.name);
+        if sub.next == 0 || session.config_sent.as_ref() != Some(&config) {
+            session.config_sent = Some(config.clone());
+            session.done("config", 1);
+            effects.push(Effect::Send { conn, tid: 0, message: MConfig { config }.into() });
+        }
+    }
+
+    fn check_osdmap(&mut self, conn: ConnId, effects: &mut Effects) {
+        let newest = self.committed.osdmap.epoch;
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let Some(sub) = session.subs.get("osdmap").copied() else { return };
+        if sub.next > u64::from(newest.0) {
+            return;
+        }
+        session.done("osdmap", u64::from(newest.0) + 1);
+        let from = Epoch(u32::try_from(sub.next).unwrap_or(u32::MAX));
+        self.send_osdmaps(conn, from, sub.is_onetime, effects);
+    }
+
+    /// Sends the maps from `from` on; 0 or an epoch that is not kept gives the newest full map. With
+    /// `is_one_message` the receiver asks for the rest itself.
+    pub(crate) fn send_osdmaps(
+        &self,
+        conn: ConnId,
+        from: Epoch,
+        is_one_message: bool,
+        effects: &mut Effects,
+    ) {
+        let mut send = |message: MOSDMap| {
+            effects.push(Effect::Send { conn, tid: 0, message: message.into() });
+        };
+        if from.0 == 0 || from < self.committed.oldest_epoch() {
+            let (bytes, _) = self.committed.osdmap.to_bytes_and_crc();
+            send(MOSDMap { fulls: [(self.committed.osdmap.epoch, bytes)].into(), ..self.empty_osdmap() });
+            return;
+        }
+        let due: Vec<(Epoch, Bytes)> =
+            self.committed.incrementals.range(from..).map(|(e, b)| (*e, b.clone())).collect();
+        for chunk in due.chunks(MAPS_PER_MESSAGE) {
+            send(MOSDMap { incrementals: chunk.iter().cloned().collect(), ..self.empty_osdmap() });
+            if is_one_message {
+                return;
+            }
+        }
+    }
+
+    fn empty_osdmap(&self) -> MOSDMap {
+        MOSDMap {
+            fsid: self.committed.monmap.fsid,
+            oldest: self.committed.oldest_epoch(),
+            newest: self.committed.osdmap.epoch,
+            ..MOSDMap::default()
+        }
+    }
+
+    pub(crate) fn on_get_version(
+        &self,
+        conn: ConnId,
+        tid: u64,
+        question: &MMonGetVersion,
+        effects: &mut Effects,
+    ) {
+        let (version, oldest) = match question.what.as_str() {
+            "osdmap" => (self.committed.osdmap.epoch.0, self.committed.oldest_epoch().0),
+            "monmap" => (self.committed.monmap.epoch.0, 1),
+            // The client waits for an answer even where the map is unknown.
+            _ => (0, 0),
+        };
+        let reply = MMonGetVersionReply {
+            handle: question.handle,
+            version: u64::from(version),
+            oldest: u64::from(oldest),
+        };
+        effects.push(Effect::Send { conn, tid, message: reply.into() });
+    }
+}

@@ -1,0 +1,205 @@
+//! All that a monitor knows for certain: what the ledger holds, decoded. State changes in one way only, by
+//! applying keys and values, be it at boot or after a commit, so a restart comes to the same state.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use auth::{CryptoKey, EntityAuth, RotatingSecrets};
+use bytes::Bytes;
+use codec::{Codec, Decode, DecodeError, Encode, Features};
+use messages::LogEntry;
+use types::{
+    CrushBlob, EntityName, EntityType, Epoch, Incremental, IntervalSet, MonMap, OsdId, OsdMap, PoolId, UTime,
+};
+
+use crate::{LedgerContents, keys};
+
+/// PGs of a pool that no OSD has reported active.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub(crate) struct Creating {
+    /// The epoch in which they came to be.
+    pub(crate) epoch: Epoch,
+    /// Their numbers in the pool.
+    pub(crate) seeds: BTreeSet<u32>,
+}
+
+/// Options by section (`global`, `osd`, `client.admin`), then by name.
+pub(crate) type Config = BTreeMap<String, BTreeMap<String, String>>;
+
+/// The decoded ledger. Clones share what they can.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) monmap: Arc<MonMap>,
+    pub(crate) osdmap: Arc<OsdMap>,
+    /// Encoded incrementals by the epoch that they lead to, without gaps up to the map's epoch.
+    pub(crate) incrementals: Arc<BTreeMap<Epoch, Bytes>>,
+    /// Epochs of the full maps in the ledger.
+    pub(crate) fulls: Arc<BTreeMap<Epoch, Bytes>>,
+    pub(crate) entities: Arc<BTreeMap<EntityName, EntityAuth>>,
+    /// Rotating secrets by service.
+    pub(crate) rotating: Arc<BTreeMap<EntityType, RotatingSecrets>>,
+    /// Global ids below this may have been given out.
+    pub(crate) global_id_limit: u64,
+    pub(crate) config: Arc<Config>,
+    pub(crate) config_keys: Arc<BTreeMap<String, Bytes>>,
+    pub(crate) log: Arc<VecDeque<LogEntry>>,
+    pub(crate) osd_metadata: Arc<BTreeMap<OsdId, BTreeMap<String, String>>>,
+    pub(crate) creating: Arc<BTreeMap<PoolId, Creating>>,
+    /// Snapshots ever removed, by pool.
+    pub(crate) removed_snaps: Arc<BTreeMap<PoolId, IntervalSet>>,
+    /// Health codes that are muted; the value is the time until, 0 for ever.
+    pub(crate) mutes: Arc<BTreeMap<String, UTime>>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        State {
+            monmap: Arc::default(),
+            osdmap: Arc::new(OsdMap::new([0; 16], UTime::default(), CrushBlob::default())),
+            incrementals: Arc::default(),
+            fulls: Arc::default(),
+            entities: Arc::default(),
+            rotating: Arc::default(),
+            global_id_limit: 0,
+            config: Arc::default(),
+            config_keys: Arc::default(),
+            log: Arc::default(),
+            osd_metadata: Arc::default(),
+            creating: Arc::default(),
+            removed_snaps: Arc::default(),
+            mutes: Arc::default(),
+        }
+    }
+}
+
+fn set<K: Ord + Clone, V: Clone>(map: &mut Arc<BTreeMap<K, V>>, key: K, value: Option<V>) {
+    let map = Arc::make_mut(map);
+    match value {
+        Some(value) => map.insert(key, value),
+        None => map.remove(&key),
+    };
+}
+
+fn decode<T: Decode>(value: Option<&Bytes>) -> Result<Option<T>, DecodeError> {
+    value.map(|v| T::from_prefix(v.clone())).transpose()
+}
+
+fn bad_key(key: &str) -> DecodeError {
+    DecodeError::Invalid { what: "ledger key", value: key.len() as u64 }
+}
+
+impl State {
+    /// The state that `contents` describes.
+    pub(crate) fn load(contents: &LedgerContents) -> Result<State, DecodeError> {
+        let mut state = State::default();
+        // Keys are in order: full maps come before the incrementals that lead on from them.
+        for (key, value) in &contents.entries {
+            state.apply(key, Some(value))?;
+        }
+        Ok(state)
+    }
+
+    /// Takes in one key of a committed or proposed transaction. Unknown keys are kept in the ledger for
+    /// newer monitors and otherwise ignored.
+    pub(crate) fn apply(&mut self, key: &str, value: Option<&Bytes>) -> Result<(), DecodeError> {
+        let (folder, rest) = key.split_once('/').unwrap_or((key, ""));
+        match folder {
+            keys::MONMAP => self.monmap = Arc::new(decode(value)?.unwrap_or_default()),
+            keys::OSDMAP_FULL => self.apply_full(keys::epoch(rest).ok_or(bad_key(key))?, value)?,
+            keys::OSDMAP_INC => self.apply_incremental(keys::epoch(rest).ok_or(bad_key(key))?, value)?,
+            keys::AUTH => {
+                let name = EntityName::parse(rest).ok_or(bad_key(key))?;
+                let entity = decode::<(CryptoKey, BTreeMap<String, String>)>(value)?;
+                set(&mut self.entities, name, entity.map(|(key, caps)| EntityAuth { key, caps }));
+            }
+            keys::ROTATING => {
+                let service = EntityType::parse(rest).ok_or(bad_key(key))?;
+                set(&mut self.rotating, service, decode(value)?);
+            }
+            keys::GLOBAL_ID => self.global_id_limit = decode(value)?.unwrap_or(0),
+            keys::CONFIG => {
+                let (who, name) = rest.rsplit_once('/').ok_or(bad_key(key))?;
+                let config = Arc::make_mut(&mut self.config);
+                let section = config.entry(who.to_owned()).or_default();
+                match decode(value)? {
+                    Some(value) => section.insert(name.to_owned(), value),
+                    None => section.remove(name),
+                };
+                config.retain(|_, section| !section.is_empty());
+            }
+            keys::CONFIG_KEY => set(&mut self.config_keys, rest.to_owned(), value.cloned()),
+            keys::LOG => {
+                let log = Arc::make_mut(&mut self.log);
+                match decode::<LogEntry>(value)? {
+                    Some(entry) => log.push_back(entry),
+                    None => {
+                        let seq: u64 = rest.parse().map_err(|_| bad_key(key))?;
+                        log.retain(|entry| entry.seq != seq);
+                    }
+                }
+            }
+            keys::OSD_METADATA => {
+                set(&mut self.osd_metadata, OsdId(rest.parse().map_err(|_| bad_key(key))?), decode(value)?);
+            }
+            keys::CREATING => set(&mut self.creating, pool(key, rest)?, decode(value)?),
+            keys::REMOVED_SNAPS => set(&mut self.removed_snaps, pool(key, rest)?, decode(value)?),
+            keys::MUTES => set(&mut self.mutes, rest.to_owned(), decode(value)?),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn apply_full(&mut self, epoch: Epoch, value: Option<&Bytes>) -> Result<(), DecodeError> {
+        if let Some(bytes) = value
+            && epoch > self.osdmap.epoch
+        {
+            self.osdmap = Arc::new(OsdMap::from_prefix(bytes.clone())?);
+        }
+        set(&mut self.fulls, epoch, value.cloned());
+        Ok(())
+    }
+
+    fn apply_incremental(&mut self, epoch: Epoch, value: Option<&Bytes>) -> Result<(), DecodeError> {
+        if let Some(bytes) = value
+            && epoch > self.osdmap.epoch
+        {
+            let inc = Incremental::from_prefix(bytes.clone())?;
+            Arc::make_mut(&mut self.osdmap)
+                .apply(&inc)
+                .map_err(|_| DecodeError::Invalid { what: "OSD map in the ledger", value: epoch.0.into() })?;
+        }
+        set(&mut self.incrementals, epoch, value.cloned());
+        Ok(())
+    }
+
+    /// The oldest epoch that subscribers can still be led on from.
+    pub(crate) fn oldest_epoch(&self) -> Epoch {
+        self.incrementals.keys().next().copied().unwrap_or(self.osdmap.epoch)
+    }
+
+    /// The full map of an epoch, computed from the nearest full one before it.
+    pub(crate) fn full_map(&self, epoch: Epoch) -> Option<OsdMap> {
+        if epoch == self.osdmap.epoch {
+            return Some(OsdMap::clone(&self.osdmap));
+        }
+        let (_, bytes) = self.fulls.range(..=epoch).next_back()?;
+        let mut map = OsdMap::from_prefix(bytes.clone()).ok()?;
+        while map.epoch < epoch {
+            let inc = self.incrementals.get(&map.epoch.next())?;
+            map.apply(&Incremental::from_prefix(inc.clone()).ok()?).ok()?;
+        }
+        Some(map)
+    }
+}
+
+fn pool(key: &str, rest: &str) -> Result<PoolId, DecodeError> {
+    Ok(PoolId(rest.parse().map_err(|_| bad_key(key))?))
+}
+
+/// The bytes of a value in the ledger.
+pub(crate) fn value<T: Encode>(value: &T) -> Option<Bytes> {
+    Some(value.to_bytes(Features::PACIFIC))
+}

@@ -1,0 +1,142 @@
+//! What OSDs report of their PGs and devices. Soft state: a new monitor learns it within seconds.
+
+mod rates;
+mod requests;
+mod space;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use messages::MPGStats;
+use types::{Epoch, Instant, OsdId, OsdMap, OsdStat, PgId, PgStat, PgStatSum, PgState, PoolId, UTime};
+
+pub(crate) use space::{PoolSpace, pool_space};
+
+use crate::Mon;
+
+/// Statistics as they came in.
+#[derive(Debug, Default)]
+pub(crate) struct Stats {
+    pgs: BTreeMap<PgId, PgStat>,
+    osds: BTreeMap<OsdId, OsdStat>,
+    samples: VecDeque<rates::Sample>,
+    /// Counts reports: the version of the statistics.
+    pub(crate) version: u64,
+}
+
+impl Mon {
+    pub(crate) fn on_pg_stats(&mut self, now: Instant, _wall: UTime, report: MPGStats) {
+        if !self.committed.osdmap.is_up(report.osd) {
+            return;
+        }
+        self.osds.note_report(report.osd, now);
+        self.stats.version += 1;
+        self.stats.osds.insert(report.osd, report.stat);
+        for stat in report.pgs {
+            if !self.committed.osdmap.pg_exists(stat.pgid) {
+                continue;
+            }
+            let age = |s: &PgStat| (s.reported_epoch, s.reported_seq);
+            if self.stats.pgs.get(&stat.pgid).is_none_or(|known| age(known) <= age(&stat)) {
+                self.stats.pgs.insert(stat.pgid, stat);
+            }
+        }
+    }
+}
+
+impl Stats {
+    /// The last report on a PG.
+    pub(crate) fn pg(&self, pg: PgId) -> Option<&PgStat> {
+        self.pgs.get(&pg)
+    }
+
+    /// The last report on an OSD's device.
+    pub(crate) fn osd(&self, osd: OsdId) -> Option<&OsdStat> {
+        self.osds.get(&osd)
+    }
+
+    /// All reports on PGs.
+    pub(crate) fn pgs(&self) -> impl Iterator<Item = &PgStat> {
+        self.pgs.values()
+    }
+
+    /// The state to show: `unknown` without a report, stale when the OSD that reported it is down.
+    pub(crate) fn state_of(&self, map: &OsdMap, pg: PgId, is_creating: bool) -> PgState {
+        match self.pgs.get(&pg) {
+            Some(stat) if map.is_up(stat.acting_primary) => stat.state,
+            Some(stat) => stat.state.with(PgState::STALE),
+            None if is_creating => PgState::CREATING,
+            None => PgState(0),
+        }
+    }
+
+    /// A report on a PG, made up from the map where none came in.
+    pub(crate) fn stat_of(&self, map: &OsdMap, pg: PgId, is_creating: bool) -> PgStat {
+        let mut stat = self.pgs.get(&pg).cloned().unwrap_or_else(|| {
+            let at = map.pg_to_up_acting(pg);
+            PgStat {
+                pgid: pg,
+                up: at.up,
+                acting: at.acting,
+                up_primary: at.up_primary,
+                acting_primary: at.acting_primary,
+                ..PgStat::default()
+            }
+        });
+        stat.state = self.state_of(map, pg, is_creating);
+        stat
+    }
+
+    /// Sum over a pool's PGs.
+    pub(crate) fn pool_sum(&self, pool: PoolId) -> PgStatSum {
+        let range = PgId::new(pool, 0)..=PgId::new(pool, u32::MAX);
+        self.pgs.range(range).fold(PgStatSum::default(), |sum, (_, stat)| add(sum, stat.sum))
+    }
+
+    /// Sum over all PGs.
+    pub(crate) fn total(&self) -> PgStatSum {
+        self.pgs.values().fold(PgStatSum::default(), |sum, stat| add(sum, stat.sum))
+    }
+
+    /// True when every PG of the pool has trimmed the snapshots removed up to `after`.
+    pub(crate) fn is_trimmed(&self, map: &OsdMap, pool: PoolId, after: Epoch) -> bool {
+        map.pgs_of(pool).all(|pg| {
+            self.pgs.get(&pg).is_some_and(|stat| {
+                stat.reported_epoch >= after
+                    && stat.snaptrimq_len == 0
+                    && stat.state.has(PgState::ACTIVE)
+                    && stat.state.has(PgState::CLEAN)
+            })
+        })
+    }
+
+    /// Drops the PGs that the map no longer has.
+    pub(crate) fn follow(&mut self, map: &OsdMap) {
+        self.pgs.retain(|pg, _| map.pg_exists(*pg));
+    }
+
+    pub(crate) fn forget_osd(&mut self, osd: OsdId) {
+        self.osds.remove(&osd);
+    }
+}
+
+/// Sum of two.
+fn add(a: PgStatSum, b: PgStatSum) -> PgStatSum {
+    PgStatSum {
+        bytes: a.bytes + b.bytes,
+        objects: a.objects + b.objects,
+        clones: a.clones + b.clones,
+        object_copies: a.object_copies + b.object_copies,
+        missing_on_primary: a.missing_on_primary + b.missing_on_primary,
+        degraded: a.degraded + b.degraded,
+        misplaced: a.misplaced + b.misplaced,
+        unfound: a.unfound + b.unfound,
+        omap_bytes: a.omap_bytes + b.omap_bytes,
+        omap_keys: a.omap_keys + b.omap_keys,
+        reads: a.reads + b.reads,
+        read_bytes: a.read_bytes + b.read_bytes,
+        writes: a.writes + b.writes,
+        write_bytes: a.write_bytes + b.write_bytes,
+        objects_recovered: a.objects_recovered + b.objects_recovered,
+        bytes_recovered: a.bytes_recovered + b.bytes_recovered,
+    }
+}

@@ -1,0 +1,82 @@
+//! How much space there is and how much of it a pool may still use.
+
+use std::collections::BTreeMap;
+
+use crush::{CrushMap, step};
+use types::{OsdId, OsdMap, OsdStat, PgPool, PoolId};
+
+use super::Stats;
+
+/// The space of one pool, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct PoolSpace {
+    /// What clients stored.
+    pub(crate) stored: u64,
+    /// The part of it in omap.
+    pub(crate) stored_omap: u64,
+    /// With all copies.
+    pub(crate) used: u64,
+    /// What clients may still store.
+    pub(crate) max_avail: u64,
+    /// `used` of `used` and what is free for the pool.
+    pub(crate) used_ratio: f64,
+}
+
+impl Stats {
+    /// Sum of the devices of a set of OSDs.
+    pub(crate) fn devices(&self, osds: impl Iterator<Item = OsdId>) -> OsdStat {
+        let mut sum = OsdStat::default();
+        for stat in osds.filter_map(|osd| self.osds.get(&osd)) {
+            sum.kb += stat.kb;
+            sum.kb_used += stat.kb_used;
+            sum.kb_used_data += stat.kb_used_data;
+            sum.kb_used_omap += stat.kb_used_omap;
+            sum.kb_used_meta += stat.kb_used_meta;
+            sum.kb_avail += stat.kb_avail;
+        }
+        sum
+    }
+}
+
+/// The space of a pool; the fullest of its OSDs decides what is left.
+pub(crate) fn pool_space(stats: &Stats, map: &OsdMap, id: PoolId, pool: &PgPool) -> PoolSpace {
+    let sum = stats.pool_sum(id);
+    let stored = sum.bytes + sum.omap_bytes;
+    let used = stored * u64::from(pool.size.max(1));
+    let raw_avail = raw_avail(stats, map, pool);
+    let max_avail = raw_avail / u64::from(pool.size.max(1));
+    let whole = used + raw_avail;
+    let used_ratio = if whole == 0 { 0.0 } else { used as f64 / whole as f64 };
+    PoolSpace { stored, stored_omap: sum.omap_bytes, used, max_avail, used_ratio }
+}
+
+/// Bytes that the rule's OSDs may still take until the first of them is full.
+fn raw_avail(stats: &Stats, map: &OsdMap, pool: &PgPool) -> u64 {
+    let weights = rule_weights(map.crush.map(), pool.crush_rule, map);
+    let total: f64 = weights.values().sum();
+    let mut least: Option<f64> = None;
+    for (osd, weight) in weights.iter().filter(|(_, weight)| **weight > 0.0) {
+        let Some(stat) = stats.osd(*osd) else { continue };
+        let unusable = stat.kb as f64 * f64::from(1.0 - map.full_ratio);
+        let avail = (stat.kb_avail as f64 - unusable).max(0.0) * 1024.0;
+        let projected = avail / (weight / total);
+        least = Some(least.map_or(projected, |l: f64| l.min(projected)));
+    }
+    least.unwrap_or(0.0) as u64
+}
+
+/// Weights of the OSDs that a rule places data on.
+fn rule_weights(crush: &CrushMap, rule: u8, map: &OsdMap) -> BTreeMap<OsdId, f64> {
+    let mut out = BTreeMap::new();
+    let Some(rule) = crush.rule(rule) else { return out };
+    for take in rule.steps.iter().filter(|s| s.op == step::TAKE) {
+        let mut devices = Vec::new();
+        crush.devices_below(take.arg1, &mut devices);
+        for device in devices {
+            let osd = OsdId(device);
+            let weight = f64::from(crush.item_weight(device).unwrap_or(0)) / f64::from(crush::WEIGHT_ONE);
+            out.insert(osd, weight * f64::from(map.weight_fraction(osd)));
+        }
+    }
+    out
+}

@@ -1,0 +1,8 @@
+//! The machine driven with an in-memory ledger.
+
+mod cluster;
+mod commands;
+mod json_keys;
+mod osds;
+mod pools;
+mod restart;

@@ -1,0 +1,277 @@
+//! A monitor with a ledger, connections and OSDs that say what real ones would.
+
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+
+use auth::CryptoKey;
+use codec::{Decode, Features};
+use messages::{MMonCommand, MMonCommandAck, MOSDBoot, MPGStats, Message};
+use rand::{SeedableRng, rngs::StdRng};
+use serde_json::Value;
+use types::{
+    EntityAddr, EntityAddrVec, EntityName, Epoch, GlobalId, Instant, OsdId, OsdMap, OsdStat, PgStat,
+    PgStatSum, PgState, UTime,
+};
+
+use crate::{ConnId, Effect, Event, Ledger, LedgerTxn, MemLedger, MkfsParams, Mon, MonOptions, Peer, mkfs};
+
+pub(crate) const FSID: [u8; 16] = [7; 16];
+pub(crate) const ADMIN: ConnId = ConnId(1);
+const GIB_KIB: u64 = 1 << 20;
+
+/// One monitor and its world.
+pub(crate) struct Cluster {
+    pub(crate) mon: Mon,
+    pub(crate) ledger: MemLedger,
+    pub(crate) now: Instant,
+    pub(crate) sent: Vec<(ConnId, u64, Message)>,
+    /// Proposals are held back while false.
+    pub(crate) is_committing: bool,
+    pub(crate) held: Vec<LedgerTxn>,
+    pub(crate) closed: Vec<ConnId>,
+    tid: u64,
+}
+
+pub(crate) fn addr(port: u16) -> EntityAddrVec {
+    EntityAddrVec::msgr2(SocketAddr::from(([127, 0, 0, 1], port)), 1)
+}
+
+fn wall(now: Instant) -> UTime {
+    UTime::new(1_790_000_000, 0).plus(Duration::from_nanos(now.0))
+}
+
+impl Cluster {
+    /// A new cluster, booted, with an admin connected.
+    pub(crate) fn new() -> Cluster {
+        let mut rng = StdRng::seed_from_u64(1);
+        let now = UTime::new(1_790_000_000, 0);
+        let keys = (0..3)
+            .map(|id| (EntityName::parse(&format!("osd.{id}")).unwrap(), CryptoKey::generate(now, &mut rng)));
+        let mut ledger = MemLedger::default();
+        let params = MkfsParams {
+            fsid: FSID,
+            now,
+            mons: BTreeMap::from([("a".to_owned(), addr(3300))]),
+            keys: keys.collect(),
+            chooseleaf_type: 0,
+            seed: [3; 32],
+        };
+        ledger.commit(&mkfs(&params)).unwrap();
+        let mut cluster = Cluster {
+            mon: Mon::new(MonOptions::default(), [1; 32]),
+            ledger,
+            now: Instant(1_000_000_000_000),
+            sent: Vec::new(),
+            is_committing: true,
+            held: Vec::new(),
+            closed: Vec::new(),
+            tid: 0,
+        };
+        cluster.boot();
+        cluster
+    }
+
+    /// The same with three OSDs up and a pool `rbd` whose PGs are clean.
+    pub(crate) fn with_rbd() -> Cluster {
+        let mut cluster = Cluster::new();
+        (0..3).for_each(|id| cluster.boot_osd(id));
+        assert_eq!(
+            cluster.ok(r#"{"prefix":"osd pool create","pool":"rbd","pg_num":8}"#),
+            "pool 'rbd' created"
+        );
+        cluster.ok(r#"{"prefix":"osd pool application enable","pool":"rbd","app":"rbd"}"#);
+        cluster.report_all();
+        cluster.pass(Duration::from_secs(3));
+        cluster
+    }
+
+    /// Hands the ledger's contents to the monitor and connects the admin.
+    pub(crate) fn boot(&mut self) {
+        let contents = self.ledger.load().unwrap();
+        self.event(Event::Boot(Box::new(contents)));
+        self.connect(ADMIN, "client.admin");
+    }
+
+    /// A new monitor on what the ledger has committed.
+    pub(crate) fn restart(&mut self) {
+        self.mon = Mon::new(MonOptions::default(), [9; 32]);
+        self.held.clear();
+        self.is_committing = true;
+        self.boot();
+    }
+
+    pub(crate) fn connect(&mut self, conn: ConnId, name: &str) {
+        let peer = Peer {
+            name: EntityName::parse(name).unwrap(),
+            global_id: GlobalId(4000 + conn.0),
+            addr: EntityAddr::parse("127.0.0.1:0/99").unwrap(),
+            features: Features::PACIFIC.0,
+        };
+        self.event(Event::ConnOpened(conn, Box::new(peer)));
+    }
+
+    pub(crate) fn event(&mut self, event: Event) {
+        let mut effects = Vec::new();
+        self.mon.handle(self.now, wall(self.now), event, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Send { conn, tid, message } => self.sent.push((conn, tid, message)),
+                Effect::Propose(txn) => self.held.push(txn),
+                Effect::Close(conn) => self.closed.push(conn),
+                Effect::SetTimer(_) => {}
+            }
+        }
+        if self.is_committing {
+            self.commit();
+        }
+    }
+
+    /// Commits what is proposed.
+    pub(crate) fn commit(&mut self) {
+        while let Some(txn) = self.held.pop() {
+            assert!(self.held.is_empty(), "one proposal at a time");
+            let revision = self.ledger.commit(&txn).unwrap();
+            self.event(Event::LedgerCommitted(revision));
+        }
+    }
+
+    /// Time passes, with a timer every second.
+    pub(crate) fn pass(&mut self, span: Duration) {
+        for _ in 0..span.as_secs() {
+            self.now = self.now + Duration::from_secs(1);
+            self.event(Event::Timer);
+        }
+    }
+
+    pub(crate) fn say(&mut self, conn: ConnId, message: impl Into<Message>) -> u64 {
+        self.tid += 1;
+        let tid = self.tid;
+        self.event(Event::Received { conn, tid, message: message.into() });
+        tid
+    }
+
+    /// Runs a command; `None` while it is not answered.
+    pub(crate) fn try_command(&mut self, conn: ConnId, json: &str, input: &[u8]) -> Option<MMonCommandAck> {
+        let command = MMonCommand {
+            fsid: FSID,
+            cmd: vec![json.to_owned()],
+            input: input.to_vec().into(),
+            ..MMonCommand::default()
+        };
+        let tid = self.say(conn, command);
+        self.sent.iter().find_map(|(_, t, message)| match message {
+            Message::MMonCommandAck(ack) if *t == tid => Some(MMonCommandAck::clone(ack)),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn command(&mut self, json: &str) -> MMonCommandAck {
+        self.try_command(ADMIN, json, b"").unwrap_or_else(|| panic!("no answer to {json}"))
+    }
+
+    /// Runs a command that must succeed; gives its status line.
+    pub(crate) fn ok(&mut self, json: &str) -> String {
+        let ack = self.command(json);
+        assert_eq!(ack.result, 0, "{json}: {}", ack.status);
+        ack.status
+    }
+
+    /// Runs a command that must be refused.
+    pub(crate) fn refused(&mut self, json: &str) -> (i32, String) {
+        let ack = self.command(json);
+        assert!(ack.result < 0, "{json} succeeded");
+        (ack.result, ack.status)
+    }
+
+    /// The plain output of a command that must succeed.
+    pub(crate) fn text(&mut self, json: &str) -> String {
+        let ack = self.command(json);
+        assert_eq!(ack.result, 0, "{json}: {}", ack.status);
+        String::from_utf8(ack.output.to_vec()).unwrap()
+    }
+
+    /// The JSON output of a command that must succeed.
+    pub(crate) fn json(&mut self, json: &str) -> Value {
+        let with_format = json.replacen('}', r#","format":"json"}"#, 1);
+        serde_json::from_str(&self.text(&with_format)).unwrap()
+    }
+
+    pub(crate) fn map(&self) -> &OsdMap {
+        self.mon.osdmap()
+    }
+
+    pub(crate) fn osd_conn(id: i32) -> ConnId {
+        ConnId(100 + id as u64)
+    }
+
+    pub(crate) fn boot_osd(&mut self, id: i32) {
+        self.connect(Self::osd_conn(id), &format!("osd.{id}"));
+        let newest_map = self.map().epoch;
+        self.say(Self::osd_conn(id), boot_message(id, newest_map));
+    }
+
+    /// Every primary reports all of its PGs clean, every OSD its device.
+    pub(crate) fn report_all(&mut self) {
+        let map = self.map().clone();
+        for osd in map.osds().filter(|osd| map.is_up(*osd)) {
+            let pgs: Vec<PgStat> = map
+                .pgs()
+                .filter_map(|pg| {
+                    let at = map.pg_to_up_acting(pg);
+                    let full = at.acting.len() == 3;
+                    let state = PgState::ACTIVE.with(if full { PgState::CLEAN } else { PgState::UNDERSIZED });
+                    let sum = PgStatSum { bytes: 4096, objects: 1, object_copies: 3, ..PgStatSum::default() };
+                    (at.acting_primary == osd).then(|| PgStat {
+                        pgid: pg,
+                        state,
+                        reported_epoch: map.epoch,
+                        reported_seq: self.now.0,
+                        up: at.up.clone(),
+                        acting: at.acting.clone(),
+                        up_primary: at.up_primary,
+                        acting_primary: at.acting_primary,
+                        sum,
+                        ..PgStat::default()
+                    })
+                })
+                .collect();
+            let stat = OsdStat {
+                kb: 20 * GIB_KIB,
+                kb_used: GIB_KIB,
+                kb_avail: 19 * GIB_KIB,
+                pg_count: 8,
+                ..OsdStat::default()
+            };
+            self.say(Self::osd_conn(osd.0), MPGStats { osd, epoch: map.epoch, stat, pgs });
+        }
+    }
+}
+
+pub(crate) fn boot_message(id: i32, newest_map: Epoch) -> MOSDBoot {
+    MOSDBoot {
+        osd: OsdId(id),
+        uuid: [id as u8 + 1; 16],
+        public_addrs: addr(6800 + id as u16 * 2),
+        cluster_addrs: addr(6801 + id as u16 * 2),
+        newest_map,
+        device_bytes: 20 << 30,
+        metadata: BTreeMap::from([("hostname".to_owned(), "vm".to_owned())]),
+        features: Features::PACIFIC.0,
+    }
+}
+
+/// The OSD maps in what was sent to `conn`: full ones and incrementals, by epoch.
+pub(crate) fn maps_sent(cluster: &Cluster, conn: ConnId) -> (Vec<Epoch>, Vec<Epoch>) {
+    let (mut fulls, mut incs) = (Vec::new(), Vec::new());
+    for (to, _, message) in &cluster.sent {
+        if let Message::MOSDMap(maps) = message
+            && *to == conn
+        {
+            fulls.extend(maps.fulls.keys());
+            incs.extend(maps.incrementals.keys());
+            for (epoch, bytes) in &maps.fulls {
+                assert_eq!(OsdMap::from_bytes(bytes.clone()).unwrap().epoch, *epoch);
+            }
+        }
+    }
+    (fulls, incs)
+}

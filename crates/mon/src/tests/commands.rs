@@ -1,0 +1,154 @@
+use serde_json::Value;
+
+use super::cluster::{ADMIN, Cluster};
+use crate::ConnId;
+use messages::{MMonGetMap, MMonSubscribe, Message, SubscribeItem};
+
+#[test]
+fn descriptions_are_what_the_stock_tool_parses() {
+    let mut cluster = Cluster::new();
+    let doc: Value = serde_json::from_str(&cluster.text(r#"{"prefix":"get_command_descriptions"}"#)).unwrap();
+    let all = doc.as_object().unwrap();
+    assert!(all.len() > 150);
+    for (name, entry) in all {
+        assert!(name.starts_with("cmd"));
+        for key in ["sig", "help", "module", "perm", "flags"] {
+            assert!(!entry[key].is_null(), "{name} has no {key}");
+        }
+        for param in entry["sig"].as_array().unwrap().iter().filter(|p| p.is_object()) {
+            assert!(param["name"].is_string() && param["type"].is_string(), "{name}: {param}");
+        }
+    }
+}
+
+#[test]
+fn every_prefix_is_there_once() {
+    let mut cluster = Cluster::new();
+    let doc: Value = serde_json::from_str(&cluster.text(r#"{"prefix":"get_command_descriptions"}"#)).unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    for entry in doc.as_object().unwrap().values() {
+        let words: Vec<&str> = entry["sig"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(seen.insert(words.join(" ")), "{words:?} twice");
+    }
+}
+
+#[test]
+fn bad_commands_get_cephs_errno_and_text() {
+    let mut cluster = Cluster::with_rbd();
+    let cases = [
+        (r#"{"prefix":"no such command"}"#, -22, "command not known"),
+        (
+            r#"{"prefix":"osd pool set","pool":"nopool","var":"size","val":"3"}"#,
+            -2,
+            "unrecognized pool 'nopool'",
+        ),
+        (r#"{"prefix":"osd reweight","id":99,"weight":0.5}"#, -2, "osd.99 does not exist"),
+        (r#"{"prefix":"osd reweight","id":1,"weight":1.5}"#, -22, "bad value for weight: 1.5"),
+        (r#"{"prefix":"osd pool rename","srcpool":"a","destpool":"b"}"#, -2, "unrecognized pool 'a'"),
+        (r#"{"prefix":"auth get","entity":"client.nope"}"#, -2, "failed to find client.nope in keyring"),
+        (
+            r#"{"prefix":"auth caps","entity":"client.nope","caps":["mon","allow r"]}"#,
+            -2,
+            "couldn't find entry client.nope",
+        ),
+        (
+            r#"{"prefix":"osd crush reweight","name":"osd.77","weight":1}"#,
+            -2,
+            "device 'osd.77' does not appear in the crush map",
+        ),
+        (r#"{"prefix":"osd pool get","pool":"rbd"}"#, -22, "missing required parameter var(CephChoices)"),
+    ];
+    for (json, result, status) in cases {
+        assert_eq!(cluster.refused(json), (result, status.to_owned()), "{json}");
+    }
+    assert_eq!(cluster.ok(r#"{"prefix":"osd out","ids":["77"]}"#), "osd.77 does not exist. ");
+    assert_eq!(cluster.try_command(ADMIN, "not json", b"").unwrap().result, -22);
+}
+
+#[test]
+fn capabilities_decide_who_may_do_what() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"auth get-or-create","entity":"client.ro","caps":["mon","allow r"]}"#);
+    cluster.ok(r#"{"prefix":"auth get-or-create","entity":"client.rbd","caps":["mon","profile rbd"]}"#);
+    cluster.connect(ConnId(60), "client.ro");
+    cluster.connect(ConnId(61), "client.rbd");
+    cluster.connect(ConnId(62), "client.unknown");
+    let mut run = |conn, json: &str| cluster.try_command(ConnId(conn), json, b"").unwrap();
+    let denied = run(60, r#"{"prefix":"osd set","key":"noout"}"#);
+    assert_eq!((denied.result, denied.status.as_str()), (-13, "access denied"));
+    assert_eq!(run(60, r#"{"prefix":"osd dump"}"#).result, 0);
+    assert_eq!(run(60, r#"{"prefix":"auth get-key","entity":"client.admin"}"#).result, -13);
+    let blocklist = r#"{"prefix":"osd blocklist","blocklistop":"add","addr":"127.0.0.1:0/3280368365"}"#;
+    assert_eq!(run(61, blocklist).result, 0);
+    assert_eq!(run(61, r#"{"prefix":"osd pool create","pool":"x"}"#).result, -13);
+    assert_eq!(run(62, r#"{"prefix":"status"}"#).result, -13);
+    assert_eq!(run(62, r#"{"prefix":"get_command_descriptions"}"#).result, 0);
+}
+
+#[test]
+fn a_client_gets_monmap_and_config_and_each_change_of_config() {
+    let mut cluster = Cluster::new();
+    let conn = ConnId(70);
+    cluster.connect(conn, "client.x");
+    cluster.say(conn, MMonGetMap {});
+    let both = ["config", "monmap"].map(|w| (w.to_owned(), SubscribeItem { start: 0, flags: 0 }));
+    cluster.say(conn, MMonSubscribe { what: both.into(), hostname: "vm".to_owned() });
+    let count =
+        |c: &Cluster, kind: u16| c.sent.iter().filter(|(to, _, m)| *to == conn && m.kind() == kind).count();
+    assert_eq!((count(&cluster, 4), count(&cluster, 62)), (2, 1));
+    cluster.ok(r#"{"prefix":"config set","who":"client","name":"rbd_cache","value":"false"}"#);
+    cluster.ok(r#"{"prefix":"config set","who":"osd","name":"osd_heartbeat_grace","value":"10"}"#);
+    assert_eq!(count(&cluster, 62), 2, "only what concerns it");
+    let last = cluster.sent.iter().rev().find_map(|(to, _, m)| match m {
+        Message::MConfig(config) if *to == conn => Some(config.config.clone()),
+        _ => None,
+    });
+    assert_eq!(last.unwrap()["rbd_cache"], "false");
+}
+
+#[test]
+fn the_blocklist_is_listed_and_expires() {
+    let mut cluster = Cluster::new();
+    let status =
+        cluster.ok(r#"{"prefix":"osd blocklist","blocklistop":"add","addr":"127.0.0.1:0/12345","expire":5}"#);
+    assert!(status.starts_with("blocklisting 127.0.0.1:0/12345 until "), "{status}");
+    assert!(cluster.text(r#"{"prefix":"osd blocklist ls"}"#).starts_with("127.0.0.1:0/12345 "));
+    cluster.pass(std::time::Duration::from_secs(6));
+    assert_eq!(cluster.ok(r#"{"prefix":"osd blocklist ls"}"#), "listed 0 entries");
+}
+
+#[test]
+fn status_reads_like_cephs() {
+    let mut cluster = Cluster::with_rbd();
+    let text = cluster.text(r#"{"prefix":"status"}"#);
+    for part in [
+        "  cluster:\n    id:     07070707-0707-0707-0707-070707070707\n    health: HEALTH_OK\n \n  services:\n",
+        "    mon: 1 daemons, quorum a (age ",
+        "    osd: 3 osds: 3 up (since ",
+        "    pools:   1 pools, 8 pgs\n    objects: 8 objects, 32 KiB\n    usage:   3 GiB used, 57 GiB / 60 GiB avail\n    pgs:     8 active+clean\n \n",
+    ] {
+        assert!(text.contains(part), "no {part:?} in:\n{text}");
+    }
+}
+
+#[test]
+fn a_crush_map_goes_out_and_comes_back() {
+    let mut cluster = Cluster::with_rbd();
+    let map = cluster.command(r#"{"prefix":"osd getcrushmap"}"#).output;
+    let version = cluster.map().crush_version;
+    let ack = cluster.try_command(ADMIN, r#"{"prefix":"osd setcrushmap"}"#, &map).unwrap();
+    assert_eq!((ack.result, ack.status), (0, (version + 1).to_string()));
+    assert_eq!(cluster.map().crush.bytes(), &map);
+    let bad = cluster.try_command(ADMIN, r#"{"prefix":"osd setcrushmap"}"#, b"garbage").unwrap();
+    assert_eq!(bad.result, -22);
+}
+
+#[test]
+fn keyrings_are_imported() {
+    let mut cluster = Cluster::new();
+    let ring = b"[client.z]\n\tkey = AQCGygBr0jq9EhAA9xgRaUSnBYhA9PKf8M5x5A==\n\tcaps mon = \"allow r\"\n";
+    let ack = cluster.try_command(ADMIN, r#"{"prefix":"auth import"}"#, ring).unwrap();
+    assert_eq!((ack.result, ack.status.as_str()), (0, "imported keyring"));
+    let text = cluster.text(r#"{"prefix":"auth get","entity":"client.z"}"#);
+    assert_eq!(text.as_bytes(), ring);
+}

@@ -1,0 +1,211 @@
+use std::time::Duration;
+
+use codec::Decode;
+use messages::{MMonSubscribe, MOSDAlive, MOSDFailure, MOSDMarkMeDown, Message, SubscribeItem};
+use types::{Epoch, Incremental, OsdId, OsdMap, OsdState};
+
+use super::cluster::{ADMIN, Cluster, boot_message, maps_sent};
+use crate::ConnId;
+
+fn failure(reporter: i32, target: i32, up_from: Epoch, is_immediate: bool, secs: u64) -> MOSDFailure {
+    MOSDFailure {
+        reporter: OsdId(reporter),
+        target: OsdId(target),
+        target_up_from: up_from,
+        is_failed: true,
+        is_immediate,
+        failed_for_ms: secs * 1000,
+        epoch: Epoch(1),
+    }
+}
+
+#[test]
+fn osds_that_boot_are_up_in_and_have_a_place() {
+    let mut cluster = Cluster::new();
+    (0..3).for_each(|id| cluster.boot_osd(id));
+    let map = cluster.map();
+    assert_eq!((map.num_osds(), map.num_up(), map.num_in()), (3, 3, 3));
+    let crush = map.crush.map();
+    assert_eq!(crush.location(0)[0], ("host".to_owned(), "vm".to_owned()));
+    // 20 GiB in TiB.
+    assert_eq!(crush.item_weight(0), Some(1280));
+    assert_eq!(crush.device_class(1), Some("ssd"));
+    assert!(cluster.text(r#"{"prefix":"osd tree"}"#).contains("osd.2      up   1.00000  1.00000"));
+}
+
+#[test]
+fn an_osd_with_another_uuid_is_refused() {
+    let mut cluster = Cluster::new();
+    cluster.boot_osd(0);
+    let before = cluster.map().clone();
+    let mut boot = boot_message(0, before.epoch);
+    boot.uuid = [99; 16];
+    cluster.say(Cluster::osd_conn(0), boot);
+    assert_eq!(cluster.map().up_from(OsdId(0)), before.up_from(OsdId(0)));
+    assert_eq!(cluster.map().osd_uuid[0], [1; 16]);
+}
+
+#[test]
+fn an_osd_cannot_speak_for_another() {
+    let mut cluster = Cluster::with_rbd();
+    let epoch = cluster.map().epoch;
+    cluster.say(Cluster::osd_conn(0), boot_message(1, epoch));
+    cluster.say(ADMIN, boot_message(1, epoch));
+    cluster.say(Cluster::osd_conn(0), failure(1, 2, cluster.map().up_from(OsdId(2)), true, 0));
+    assert_eq!(cluster.map().epoch, epoch);
+}
+
+#[test]
+fn a_refused_connection_marks_down_at_once_and_a_boot_brings_back() {
+    let mut cluster = Cluster::with_rbd();
+    let up_from = cluster.map().up_from(OsdId(2));
+    cluster.say(Cluster::osd_conn(0), failure(0, 2, up_from, true, 0));
+    assert!(cluster.map().is_down(OsdId(2)));
+    assert!(cluster.text(r#"{"prefix":"health"}"#).contains("1 osds down"));
+    cluster.boot_osd(2);
+    assert!(cluster.map().is_up(OsdId(2)));
+    assert!(cluster.map().up_from(OsdId(2)) > up_from);
+    // A late report on the earlier life changes nothing.
+    cluster.say(Cluster::osd_conn(0), failure(0, 2, up_from, true, 0));
+    assert!(cluster.map().is_up(OsdId(2)));
+}
+
+#[test]
+fn two_reporters_and_the_grace_are_needed() {
+    let mut cluster = Cluster::with_rbd();
+    let up_from = cluster.map().up_from(OsdId(2));
+    cluster.say(Cluster::osd_conn(0), failure(0, 2, up_from, false, 25));
+    assert!(cluster.map().is_up(OsdId(2)));
+    cluster.say(Cluster::osd_conn(1), failure(1, 2, up_from, false, 25));
+    assert!(cluster.map().is_down(OsdId(2)));
+
+    let up_from = cluster.map().up_from(OsdId(1));
+    cluster.say(Cluster::osd_conn(0), failure(0, 1, up_from, false, 5));
+    assert!(cluster.map().is_up(OsdId(1)), "silent for 5 s only");
+    cluster.pass(Duration::from_secs(16));
+    assert!(cluster.map().is_down(OsdId(1)), "with two OSDs up one reporter is enough");
+}
+
+#[test]
+fn nodown_keeps_osds_up_and_noup_keeps_them_down() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd set","key":"nodown"}"#);
+    let up_from = cluster.map().up_from(OsdId(2));
+    cluster.say(Cluster::osd_conn(0), failure(0, 2, up_from, true, 0));
+    assert!(cluster.map().is_up(OsdId(2)));
+    cluster.ok(r#"{"prefix":"osd unset","key":"nodown"}"#);
+    cluster.ok(r#"{"prefix":"osd set","key":"noup"}"#);
+    assert_eq!(cluster.ok(r#"{"prefix":"osd down","ids":["2"]}"#), "marked down osd.2. ");
+    cluster.boot_osd(2);
+    assert!(cluster.map().is_down(OsdId(2)));
+}
+
+#[test]
+fn an_orderly_stop_is_acknowledged_once_it_is_in_the_map() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.is_committing = false;
+    let request = MOSDMarkMeDown { osd: OsdId(1), epoch: cluster.map().epoch, is_ack: false };
+    cluster.say(Cluster::osd_conn(1), request);
+    let is_acked =
+        |c: &Cluster| c.sent.iter().any(|(_, _, m)| matches!(m, Message::MOSDMarkMeDown(m) if m.is_ack));
+    assert!(!is_acked(&cluster));
+    cluster.commit();
+    assert!(is_acked(&cluster) && cluster.map().is_down(OsdId(1)));
+}
+
+#[test]
+fn silent_osds_go_down_and_then_out_and_come_back_in() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.pass(Duration::from_secs(65));
+    assert_eq!(cluster.map().num_up(), 0);
+    (0..2).for_each(|id| cluster.boot_osd(id));
+    for _ in 0..70 {
+        cluster.report_all();
+        cluster.pass(Duration::from_secs(10));
+    }
+    assert!(cluster.map().is_in(OsdId(2)), "two of three in would be below the floor");
+    cluster.mon.options.osd_in_ratio_min = 0.5;
+    cluster.pass(Duration::from_secs(2));
+    assert!(cluster.map().is_out(OsdId(2)));
+    assert!(cluster.map().state(OsdId(2)).has(OsdState::AUTOOUT));
+    cluster.boot_osd(2);
+    assert!(cluster.map().is_in(OsdId(2)));
+}
+
+#[test]
+fn alive_moves_up_thru_and_never_into_the_future() {
+    let mut cluster = Cluster::with_rbd();
+    let epoch = cluster.map().epoch;
+    cluster.say(Cluster::osd_conn(0), MOSDAlive { osd: OsdId(0), want: epoch });
+    assert_eq!(cluster.map().up_thru(OsdId(0)), epoch);
+    cluster.say(Cluster::osd_conn(0), MOSDAlive { osd: OsdId(0), want: Epoch(9999) });
+    assert_eq!(cluster.map().up_thru(OsdId(0)), epoch);
+}
+
+fn subscribe(what: &str, start: u64, flags: u8) -> MMonSubscribe {
+    MMonSubscribe {
+        what: [(what.to_owned(), SubscribeItem { start, flags })].into(),
+        hostname: "vm".to_owned(),
+    }
+}
+
+#[test]
+fn subscribers_get_what_they_ask_for_and_then_each_change() {
+    let mut cluster = Cluster::with_rbd();
+    let newest = cluster.map().epoch;
+    let conn = ConnId(50);
+    cluster.connect(conn, "client.admin");
+    cluster.say(conn, subscribe("osdmap", 0, 1));
+    assert_eq!(maps_sent(&cluster, conn), (vec![newest], vec![]));
+    cluster.ok(r#"{"prefix":"osd set","key":"noout"}"#);
+    assert_eq!(maps_sent(&cluster, conn).1, vec![], "one answer ends a onetime subscription");
+    cluster.say(conn, subscribe("osdmap", 3, 0));
+    let have: Vec<Epoch> = (3..=newest.0 + 1).map(Epoch).collect();
+    assert_eq!(maps_sent(&cluster, conn).1, have);
+    cluster.ok(r#"{"prefix":"osd unset","key":"noout"}"#);
+    assert_eq!(maps_sent(&cluster, conn).1.last(), Some(&Epoch(newest.0 + 2)));
+}
+
+#[test]
+fn a_onetime_subscription_to_the_next_epoch_waits() {
+    let mut cluster = Cluster::with_rbd();
+    let next = cluster.map().epoch.next();
+    let conn = ConnId(50);
+    cluster.connect(conn, "client.admin");
+    cluster.say(conn, subscribe("osdmap", u64::from(next.0), 1));
+    assert_eq!(maps_sent(&cluster, conn), (vec![], vec![]));
+    cluster.ok(r#"{"prefix":"osd set","key":"noout"}"#);
+    assert_eq!(maps_sent(&cluster, conn), (vec![], vec![next]));
+}
+
+#[test]
+fn incrementals_lead_from_the_first_map_to_the_newest() {
+    let cluster = Cluster::with_rbd();
+    let incs = &cluster.mon.committed.incrementals;
+    let mut map = OsdMap::new(super::cluster::FSID, Default::default(), Default::default());
+    for bytes in incs.values() {
+        let inc = Incremental::from_bytes(bytes.clone()).unwrap();
+        map.apply(&inc).unwrap();
+        assert_eq!(map.to_bytes_and_crc().1, inc.full_crc);
+    }
+    assert_eq!(map, *cluster.map());
+}
+
+#[test]
+fn history_is_trimmed_and_old_subscribers_get_a_full_map() {
+    let mut cluster = Cluster::with_rbd();
+    for _ in 0..600 {
+        cluster.ok(r#"{"prefix":"osd set","key":"noout"}"#);
+        cluster.ok(r#"{"prefix":"osd unset","key":"noout"}"#);
+    }
+    let oldest = cluster.mon.committed.oldest_epoch();
+    assert!(oldest.0 > 100 && cluster.map().epoch.0 - oldest.0 >= 500, "{oldest}");
+    let conn = ConnId(50);
+    cluster.connect(conn, "client.admin");
+    cluster.say(conn, subscribe("osdmap", 5, 0));
+    let newest = cluster.map().epoch;
+    assert_eq!(maps_sent(&cluster, conn), (vec![newest], vec![]));
+    cluster.restart();
+    assert_eq!(cluster.map().epoch, newest);
+    assert!(cluster.mon.committed.full_map(Epoch(newest.0 - 400)).is_some());
+}
