@@ -64,16 +64,18 @@ impl Device {
         Ok(())
     }
 
-    fn wait(&self, reactor: &mut Reactor) -> Result<(Token, Bytes)> {
-        let mut events = Vec::new();
-        loop {
+    /// Waits for at least one command; all that are done by then.
+    fn wait(&self, reactor: &mut Reactor) -> Result<Vec<(Token, Bytes)>> {
+        let (mut events, mut done) = (Vec::new(), Vec::new());
+        while done.is_empty() {
             reactor.poll(None, &mut events)?;
             for event in events.drain(..) {
                 if let Event::FileDone { token, result, .. } = event {
-                    return Ok((Token(token), result?));
+                    done.push((Token(token), result?));
                 }
             }
         }
+        Ok(done)
     }
 
     /// Mounts the store on it.
@@ -90,9 +92,10 @@ impl Device {
             if in_flight == 0 {
                 bail!("the store's mount does not end");
             }
-            let (token, bytes) = self.wait(reactor)?;
-            in_flight -= 1;
-            mount.device_done(token, Ok(Some(bytes)));
+            for (token, bytes) in self.wait(reactor)? {
+                in_flight -= 1;
+                mount.device_done(token, Ok(Some(bytes)));
+            }
         }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
     let conf = CephConf::read(conf_path)?;
     let who = EntityName::new(EntityType::MON, id);
     let data = conf.require(&who, "mon data")?;
-    let mut ledger = EmbeddedLedger::open(&Path::new(&data).join("ledger.redb"))?;
+    let ledger = EmbeddedLedger::open(&Path::new(&data).join("ledger.redb"))?;
     let contents = ledger.load().context("reading the ledger")?;
     if contents.entries.is_empty() {
         bail!("{data} has no cluster yet: run `loligo mkfs mon --id {id}` first");

@@ -12,7 +12,7 @@ use msgr::Config;
 use osd::{ConnId, Effect, Event, Osd, OsdConfig, Peer};
 use rand::Rng;
 use reactor::{Event as IoEvent, Reactor};
-use store::{ObjectStore, Store};
+use store::Store;
 use types::{EntityAddrVec, EntityName, EntityType, GlobalId, OsdId, Token};
 
 use crate::{

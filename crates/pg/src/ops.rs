@@ -175,6 +175,7 @@ impl Pg {
             features: waiting.client.features,
             next_version: self.next_version(cx),
             pool_snapc: self.pool_snapc(cx),
+            pg_num: self.members.pg_num,
             random_seed: cx.random ^ waiting.tid,
         };
         match exec::execute(cx.store, &context, &waiting.op) {

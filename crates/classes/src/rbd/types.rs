@@ -217,8 +217,8 @@ pub(super) struct MigrationSpec {
 #[derive(Codec, Clone, Debug, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
 pub(super) struct GroupSpec {
-    pub(super) group_id: String,
     pub(super) pool_id: i64,
+    pub(super) group_id: String,
 }
 
 /// `GroupImageSpec`.

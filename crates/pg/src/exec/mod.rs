@@ -49,6 +49,8 @@ pub(crate) struct OpContext {
     pub(crate) next_version: EVersion,
     /// The pool's snapshots, where it has them instead of the client.
     pub(crate) pool_snapc: Option<SnapContext>,
+    /// PGs of the pool.
+    pub(crate) pg_num: u32,
     /// For classes that want random bits.
     pub(crate) random_seed: u64,
 }
