@@ -1,7 +1,7 @@
 //! A cluster's folder: ceph.conf, keyrings, data of daemons; and making it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     fs,
     path::{Path, PathBuf},
 };
@@ -200,15 +200,13 @@ pub fn mkfs(kind: &str, id: &str, conf_path: &Path, device_bytes: u64) -> Result
     }
     let mut rng = StdRng::from_seed(clock::random_seed());
     let admin = EntityName::new(EntityType::CLIENT, "admin");
-    if !keys.contains_key(&admin) {
+    if let Entry::Vacant(slot) = keys.entry(admin.clone()) {
         let key = CryptoKey::generate(clock::wall(), &mut rng);
         let caps = ["mds", "mgr", "mon", "osd"].map(|s| (s.to_owned(), "allow *".to_owned())).into();
         let path = conf.get(&who, "keyring").map_or(data.join("client.admin.keyring"), PathBuf::from);
-        write_secret(
-            &path,
-            &Keyring([(admin.clone(), KeyringEntry { key: key.clone(), caps })].into()).to_string(),
-        )?;
-        keys.insert(admin, key);
+        let keyring = Keyring([(admin, KeyringEntry { key: key.clone(), caps })].into());
+        write_secret(&path, &keyring.to_string())?;
+        slot.insert(key);
     }
     let mons = conf.mon_hosts(&who)?.into_iter().take(1).map(|addrs| (id.to_owned(), addrs)).collect();
     let chooseleaf_type =

@@ -8,10 +8,11 @@ use std::{collections::BTreeMap, mem, time::Duration};
 use bytes::Bytes;
 use messages::Message;
 use rand::rngs::StdRng;
-use types::{EntityType, Instant, OsdId, UTime};
+use types::{EntityName, EntityType, Instant, OsdId, UTime};
 
 use crate::{
     ConnId, Effect, Effects, Event, LedgerContents, LedgerTxn, MonOptions, Revision,
+    config_service::config_for,
     osdmap_service::OsdService,
     session::{Session, Sub},
     state::State,
@@ -20,6 +21,9 @@ use crate::{
 
 /// How often time-outs are looked at.
 const TICK: Duration = Duration::from_secs(1);
+
+/// `mon_health_log_update_period`: the cluster log hears of changed health checks that often.
+const HEALTH_LOG_INTERVAL: Duration = Duration::from_secs(5);
 
 /// An answer that waits for a commit.
 #[derive(Debug)]
@@ -39,6 +43,9 @@ struct Batch {
 /// The state machine of one monitor; see the crate's page.
 #[derive(Debug)]
 pub struct Mon {
+    /// What the daemon was started with.
+    base_options: MonOptions,
+    /// The same with what the configuration database says.
     pub(crate) options: MonOptions,
     pub(crate) rng: StdRng,
     is_booted: bool,
@@ -58,6 +65,8 @@ pub struct Mon {
     pub(crate) next_global_id: u64,
     /// Health checks that the cluster log knows of.
     pub(crate) health_logged: BTreeMap<&'static str, String>,
+    /// When the cluster log was brought up to date with the health checks.
+    health_logged_at: Instant,
 }
 
 impl Mon {
@@ -65,6 +74,7 @@ impl Mon {
     /// come from the system's randomness except in tests and simulations.
     pub fn new(options: MonOptions, seed: [u8; 32]) -> Mon {
         Mon {
+            base_options: options.clone(),
             options,
             rng: rand::SeedableRng::from_seed(seed),
             is_booted: false,
@@ -80,6 +90,7 @@ impl Mon {
             log_seq: 0,
             next_global_id: 0,
             health_logged: BTreeMap::new(),
+            health_logged_at: Instant::default(),
         }
     }
 
@@ -125,6 +136,7 @@ impl Mon {
         self.next = state;
         self.started = wall;
         self.is_booted = true;
+        self.apply_config();
         self.osds = OsdService::started(now, &self.committed);
         self.tick_auth(wall);
         let name = self.options.name.clone();
@@ -164,6 +176,9 @@ impl Mon {
     /// Tells subscribers what a commit changed.
     fn on_state_changed(&mut self, now: Instant, wall: UTime, before: &State, effects: &mut Effects) {
         let conns: Vec<ConnId> = self.sessions.keys().copied().collect();
+        if before.config != self.committed.config {
+            self.apply_config();
+        }
         if before.osdmap.epoch != self.committed.osdmap.epoch {
             self.on_osdmap_changed(now, wall, &before.osdmap, effects);
         }
@@ -266,6 +281,18 @@ impl Mon {
         (name.kind == EntityType::OSD).then(|| name.id.parse().ok().map(OsdId)).flatten()
     }
 
+    /// Takes the monitor's own options from the configuration database.
+    fn apply_config(&mut self) {
+        let name = EntityName::new(EntityType::MON, self.base_options.name.clone());
+        let config = config_for(&self.committed.config, &name);
+        self.options = self.base_options.clone();
+        for (name, value) in &config {
+            if !self.options.set(name, value) {
+                tracing::debug!("option {name} does not concern the monitor, or has a bad value");
+            }
+        }
+    }
+
     pub(crate) fn is_booted(&self) -> bool {
         self.is_booted
     }
@@ -276,7 +303,16 @@ impl Mon {
         self.tick_pools(wall);
         self.tick_creating(now, effects);
         self.stats.sample(now);
-        self.tick_health_log(wall);
+        self.expire_mutes(wall);
+        if now.since(self.health_logged_at) >= HEALTH_LOG_INTERVAL {
+            self.health_logged_at = now;
+            self.tick_health_log(wall);
+        }
+    }
+
+    /// The health in one line: `HEALTH_OK`, or what is wrong.
+    pub fn health_line(&self) -> String {
+        self.health().text(false).trim_end().to_owned()
     }
 
     /// The newest committed OSD map.

@@ -55,3 +55,39 @@ impl Default for MonOptions {
         }
     }
 }
+
+impl MonOptions {
+    /// Sets an option by Ceph's name; false for an unknown one or a value that does not fit.
+    pub fn set(&mut self, name: &str, value: &str) -> bool {
+        fn put<T: std::str::FromStr>(slot: &mut T, value: &str) -> bool {
+            value.parse().map(|parsed| *slot = parsed).is_ok()
+        }
+        let put_secs = |slot: &mut Duration| {
+            let secs = value.parse::<f64>().ok().and_then(|secs| Duration::try_from_secs_f64(secs).ok());
+            secs.map(|secs| *slot = secs).is_some()
+        };
+        match name {
+            "mon_osd_min_down_reporters" => put(&mut self.osd_down_reporters_min, value),
+            "osd_heartbeat_grace" => put_secs(&mut self.osd_heartbeat_grace),
+            "mon_osd_report_timeout" => put_secs(&mut self.osd_report_timeout),
+            "mon_osd_down_out_interval" => put_secs(&mut self.osd_down_out_interval),
+            "mon_osd_min_in_ratio" => put(&mut self.osd_in_ratio_min, value),
+            "mon_max_pg_per_osd" => put(&mut self.pgs_per_osd_max, value),
+            "osd_pool_default_size" => put(&mut self.pool_size, value),
+            "osd_pool_default_min_size" => put(&mut self.pool_size_min, value),
+            "osd_pool_default_pg_num" => put(&mut self.pool_pg_num, value),
+            "mon_allow_pool_delete" => match value {
+                "true" | "1" => {
+                    self.is_pool_delete_allowed = true;
+                    true
+                }
+                "false" | "0" => {
+                    self.is_pool_delete_allowed = false;
+                    true
+                }
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+}

@@ -241,9 +241,9 @@ fn crc_segments(preamble: &Preamble, mut rest: Bytes) -> Result<[Bytes; SEGMENTS
     }
     if preamble.count > 1 {
         check_late(rest[0])?;
-        for index in 1..preamble.count {
+        for (index, segment) in segments.iter().enumerate().take(preamble.count).skip(1) {
             let at = 1 + (index - 1) * 4;
-            if crc32c(SEED, &segments[index]) != word(&rest[at..]) {
+            if crc32c(SEED, segment) != word(&rest[at..]) {
                 return Err(FrameError::Crc);
             }
         }
@@ -272,8 +272,8 @@ fn secure_segments(
         let tail = take(first - INLINE_BYTES);
         segments[0] = Bytes::from([&segments[0][..], &tail].concat());
     }
-    for index in 1..preamble.count {
-        segments[index] = take(preamble.lengths[index] as usize);
+    for (segment, length) in segments.iter_mut().zip(preamble.lengths).take(preamble.count).skip(1) {
+        *segment = take(length as usize);
     }
     if preamble.count > 1 {
         check_late(plain[0])?;

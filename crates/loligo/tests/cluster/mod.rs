@@ -2,6 +2,7 @@
 //! stock Ceph clients. Everything is stopped, by pid, and erased when it is dropped.
 
 #![allow(dead_code, reason = "each test file uses a part")]
+#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
 
 use std::{
     fs,
@@ -46,7 +47,8 @@ impl Cluster {
 
     /// `loligo up` with `osds` OSDs and more arguments.
     pub fn start_with(osds: usize, extra: &[&str]) -> Cluster {
-        let unique = format!("loligo-test-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
+        let unique =
+            format!("loligo-test-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
         let dir = std::env::temp_dir().join(unique);
         fs::create_dir_all(&dir).unwrap();
         let extra = extra.iter().map(ToString::to_string).collect();
@@ -135,7 +137,12 @@ impl Cluster {
 
     fn command(&self, command: &str) -> Command {
         let mut shell = Command::new("bash");
-        shell.arg("-c").arg(command).current_dir(&self.dir).env("CEPH_CONF", self.conf()).stdin(Stdio::null());
+        shell
+            .arg("-c")
+            .arg(command)
+            .current_dir(&self.dir)
+            .env("CEPH_CONF", self.conf())
+            .stdin(Stdio::null());
         shell
     }
 

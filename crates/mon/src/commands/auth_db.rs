@@ -181,7 +181,7 @@ fn get_key(req: &mut Request<'_>) -> Reply {
 /// Pairs of service and capability, checked.
 fn caps_arg(req: &Request<'_>) -> Result<Caps, Reply> {
     let list = req.args.list("caps");
-    if list.len() % 2 != 0 {
+    if !list.len().is_multiple_of(2) {
         return Err(Reply::fail(Errno::EINVAL, "bad capabilities request; odd number of arguments"));
     }
     let mut out = Caps::new();

@@ -28,11 +28,10 @@ pub(super) const ROWS: &[Row] = &[
 const LAST_LINES: i64 = 20;
 
 fn write(req: &mut Request<'_>) -> Reply {
-    let name = types::EntityName::new(types::EntityType::CLIENT, "admin");
     let entry = LogEntry {
-        name,
-        rank: EntityNum::client(0),
-        addrs: EntityAddrVec::default(),
+        name: req.peer.name.clone(),
+        rank: EntityNum { kind: req.peer.name.kind.0, num: req.peer.global_id.0 as i64 },
+        addrs: EntityAddrVec(vec![req.peer.addr]),
         stamp: req.wall,
         seq: 0,
         level: LogLevel::INFO,

@@ -38,6 +38,8 @@ pub(crate) use reply::Reply;
 pub(crate) struct Request<'a> {
     pub(crate) mon: &'a mut Mon,
     pub(crate) wall: UTime,
+    /// Who asks.
+    pub(crate) peer: &'a Peer,
     pub(crate) args: &'a Args,
     /// What `-i FILE` gave.
     pub(crate) input: &'a Bytes,
@@ -162,7 +164,7 @@ impl Mon {
         if row.is_change() {
             tracing::info!(target: "audit", "{} {}: {}", peer.name, peer.addr, cmd.join(" "));
         }
-        let reply = (row.run)(&mut Request { mon: self, wall, args: &args, input });
+        let reply = (row.run)(&mut Request { mon: self, wall, peer: &peer, args: &args, input });
         (reply, row.is_change())
     }
 

@@ -5,7 +5,7 @@ use types::{Epoch, OsdId, OsdMap, OsdState, PRIMARY_AFFINITY_DEFAULT, Release};
 
 use super::{
     Reply, Request, Row,
-    mon_info::{addrs_json, bracketed, legacy_addr},
+    mon_info::{addrs_json, legacy_addr},
     osd_info::map_arg,
     pool_show::{pool_json, pool_line},
 };
@@ -225,12 +225,7 @@ fn osd_line(map: &OsdMap, osd: OsdId) -> String {
     if info.lost_at.0 > 0 {
         out.push_str(&format!(" lost_at {}", info.lost_at));
     }
-    out.push_str(&format!(
-        " {} {} {}",
-        bracketed(&map.osd_addrs[at]),
-        bracketed(&map.cluster_addrs[at]),
-        map.state(osd)
-    ));
+    out.push_str(&format!(" {} {} {}", map.osd_addrs[at], map.cluster_addrs[at], map.state(osd)));
     if map.osd_uuid[at] != [0; 16] {
         out.push_str(&format!(" {}", format::uuid(&map.osd_uuid[at])));
     }

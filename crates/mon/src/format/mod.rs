@@ -16,7 +16,7 @@ fn scaled(value: u64, base: u64, units: &[&str]) -> String {
         index += 1;
     }
     let unit = units[index];
-    if value % mult == 0 {
+    if value.is_multiple_of(mult) {
         return format!("{n}{unit}");
     }
     // The best precision that fits in seven characters.

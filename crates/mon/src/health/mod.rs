@@ -319,6 +319,16 @@ impl Mon {
         self.committed.creating.get(&pg.pool).is_some_and(|c| c.seeds.contains(&pg.seed))
     }
 
+    /// Mutes end when their time is over.
+    pub(crate) fn expire_mutes(&mut self, wall: UTime) {
+        let over = |until: &UTime| *until != UTime::default() && *until <= wall;
+        let codes: Vec<String> =
+            self.next.mutes.iter().filter(|(_, until)| over(until)).map(|(code, _)| code.clone()).collect();
+        for code in codes {
+            self.put(crate::keys::mute(&code), None);
+        }
+    }
+
     /// Writes to the cluster log what began to be wrong and what is right again.
     pub(crate) fn tick_health_log(&mut self, wall: UTime) {
         let found: BTreeMap<&'static str, String> =

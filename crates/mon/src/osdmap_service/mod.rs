@@ -75,7 +75,7 @@ impl Mon {
         inc.full_crc = crc;
         let epoch = inc.epoch;
         self.put(keys::osdmap_inc(epoch), value(&inc));
-        if epoch.0 % FULL_MAP_INTERVAL == 0 {
+        if epoch.0.is_multiple_of(FULL_MAP_INTERVAL) {
             self.put(keys::osdmap_full(epoch), Some(full));
             self.trim_osdmaps(epoch);
         }

@@ -7,7 +7,7 @@ use types::{Instant, PgStatSum, PoolId};
 use super::Stats;
 
 /// Samples kept; they are a second apart. OSDs report every few seconds, so a window must span some.
-const SAMPLES: usize = 16;
+const SAMPLES: usize = 8;
 
 /// Totals at one time.
 #[derive(Debug)]

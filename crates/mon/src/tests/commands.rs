@@ -152,3 +152,24 @@ fn keyrings_are_imported() {
     let text = cluster.text(r#"{"prefix":"auth get","entity":"client.z"}"#);
     assert_eq!(text.as_bytes(), ring);
 }
+
+#[test]
+fn the_monitors_own_options_follow_the_database() {
+    let mut cluster = Cluster::with_rbd();
+    let rm = r#"{"prefix":"osd pool rm","pool":"rbd","pool2":"rbd","yes_i_really_really_mean_it":true}"#;
+    cluster.ok(r#"{"prefix":"config set","who":"mon","name":"mon_allow_pool_delete","value":"false"}"#);
+    assert_eq!(cluster.refused(rm).0, -1);
+    cluster.ok(r#"{"prefix":"config rm","who":"mon","name":"mon_allow_pool_delete"}"#);
+    cluster.ok(rm);
+}
+
+#[test]
+fn muted_checks_do_not_count_until_the_mute_ends() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd set","key":"noout"}"#);
+    assert!(cluster.text(r#"{"prefix":"health"}"#).starts_with("HEALTH_WARN"));
+    cluster.ok(r#"{"prefix":"health mute","code":"OSDMAP_FLAGS","ttl":"5s"}"#);
+    assert!(cluster.text(r#"{"prefix":"health"}"#).starts_with("HEALTH_OK (muted: OSDMAP_FLAGS)"));
+    cluster.pass(std::time::Duration::from_secs(6));
+    assert!(cluster.text(r#"{"prefix":"health"}"#).starts_with("HEALTH_WARN"));
+}
