@@ -46,6 +46,8 @@ errnos! {
     ENOTEMPTY = 39, "Directory not empty";
     ENODATA = 61, "No data available";
     EOVERFLOW = 75, "Value too large for defined data type";
+    EMSGSIZE = 90, "Message too long";
+    ERESTART = 85, "Interrupted system call should be restarted";
     EILSEQ = 84, "Invalid or incomplete multibyte or wide character";
     EBADF = 9, "Bad file descriptor";
     EDQUOT = 122, "Disk quota exceeded";
@@ -62,6 +64,9 @@ errnos! {
 impl Errno {
     /// `EBLOCKLISTED`, which Ceph spells as ESHUTDOWN.
     pub const EBLOCKLISTED: Errno = Errno::ESHUTDOWN;
+
+    /// `EOLDSNAPC`: the writer does not know the newest snapshots; spelled as ERESTART.
+    pub const EOLDSNAPC: Errno = Errno::ERESTART;
 
     /// The value as results carry it: negative.
     pub fn negated(self) -> i32 {
