@@ -38,6 +38,9 @@ pub enum AuthError {
     /// The ticket's time is over.
     #[error("ticket expired")]
     Expired,
+    /// What was asked for only a new handshake gives: close the connection.
+    #[error("a new handshake is due")]
+    HandshakeDue,
 }
 
 /// An entity of the auth database.

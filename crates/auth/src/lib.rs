@@ -18,7 +18,7 @@ pub use cephx::{
 };
 pub use key::{CryptoKey, KeyError, signature};
 pub use keyring::{Keyring, KeyringEntry};
-pub use rotating::{RotatingSecrets, SERVICE_TICKET_TTL};
+pub use rotating::{RotatingSecrets, SERVICE_TICKET_TTL, ticket_ttl};
 
 #[cfg(test)]
 mod tests;

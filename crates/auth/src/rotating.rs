@@ -5,12 +5,22 @@ use std::{collections::BTreeMap, time::Duration};
 
 use codec::Codec;
 use rand::RngCore;
-use types::UTime;
+use types::{EntityType, UTime};
 
 use crate::CryptoKey;
 
 /// `auth_service_ticket_ttl`: a service ticket's life, and the step of rotation.
 pub const SERVICE_TICKET_TTL: Duration = Duration::from_secs(3_600);
+
+/// `auth_mon_ticket_ttl`: life of the ticket that proves a client to the monitors, with which it renews
+/// the others and reclaims its global id.
+const AUTH_TICKET_TTL: Duration = Duration::from_secs(72 * 3_600);
+
+/// Life of a service's tickets, and the step in which its secrets rotate: a ticket must open for as long
+/// as it is valid.
+pub fn ticket_ttl(service: EntityType) -> Duration {
+    if service == EntityType::AUTH { AUTH_TICKET_TTL } else { SERVICE_TICKET_TTL }
+}
 
 /// Secrets kept: previous, current, next.
 const KEPT: usize = 3;
@@ -30,8 +40,9 @@ pub struct RotatingSecrets {
 }
 
 impl RotatingSecrets {
-    /// Makes the secrets that are missing at `now` and drops expired ones. True when something changed.
-    pub fn rotate(&mut self, now: UTime, rng: &mut dyn RngCore) -> bool {
+    /// Makes the secrets that are missing at `now` and drops expired ones; each lasts the service's
+    /// [`ticket_ttl`]. True when something changed.
+    pub fn rotate(&mut self, service: EntityType, now: UTime, rng: &mut dyn RngCore) -> bool {
         let before = self.newest;
         while self.secrets.len() > 1 && self.secrets.values().nth(1).is_some_and(|s| s.expires <= now) {
             self.secrets.pop_first();
@@ -39,7 +50,7 @@ impl RotatingSecrets {
         while self.secrets.len() < KEPT {
             let last = self.secrets.values().next_back().map_or(now, |s| s.expires.max(now));
             self.newest += 1;
-            let expires = last.plus(SERVICE_TICKET_TTL);
+            let expires = last.plus(ticket_ttl(service));
             self.secrets.insert(self.newest, Expiring { key: CryptoKey::generate(now, rng), expires });
         }
         self.newest != before

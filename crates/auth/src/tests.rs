@@ -45,7 +45,7 @@ fn cluster() -> (TestAuthority, TestAuthority, TicketKeeper, StdRng) {
     let mut secrets = BTreeMap::new();
     for service in [EntityType::AUTH, EntityType::MON, EntityType::OSD] {
         let mut rotating = RotatingSecrets::default();
-        rotating.rotate(NOW, &mut rng);
+        rotating.rotate(service, NOW, &mut rng);
         secrets.insert(service, rotating);
     }
     let entities = BTreeMap::from([(name.clone(), EntityAuth { key: key.clone(), caps })]);
@@ -117,7 +117,7 @@ fn a_global_id_is_kept_with_proof_only() {
     assert_eq!(proof.identity.global_id, 101);
     mon.secrets.insert(EntityType::AUTH, {
         let mut other = RotatingSecrets::default();
-        other.rotate(NOW, &mut rng);
+        other.rotate(EntityType::AUTH, NOW, &mut rng);
         other
     });
     assert_eq!(
@@ -144,7 +144,7 @@ fn tickets_renew_and_secrets_come_over_the_session() {
     let name = keeper.name().clone();
     let later = NOW.plus(SERVICE_TICKET_TTL);
     for service in [EntityType::AUTH, EntityType::MON, EntityType::OSD] {
-        mon.secrets.get_mut(&service).unwrap().rotate(later, &mut rng);
+        mon.secrets.get_mut(&service).unwrap().rotate(service, later, &mut rng);
     }
     assert!(keeper.needs_renewal(EntityType::OSD, later));
     let request = mauth_request_tickets(&keeper, &mut rng).unwrap();
@@ -238,4 +238,57 @@ fn mon_capabilities() {
         check("allow service osd rw", "osd", "x", "rw") && !check("allow service osd rw", "auth", "x", "r")
     );
     assert!(MonCaps::parse("allow nothing").is_err() && MonCaps::parse("what").is_err());
+}
+
+/// Days of a client that renews its tickets as stock clients do, and of its last handshake's proof.
+#[test]
+fn a_long_session_keeps_its_tickets_and_its_global_id() {
+    let (mut mon, mut osd, mut keeper, mut rng) = cluster();
+    shake(EntityType::MON, 1, NOW, &mut mon, &mut keeper, &mut rng).unwrap();
+    let name = keeper.name().clone();
+    let mut now = NOW;
+    while !keeper.needs_renewal(EntityType::AUTH, now) {
+        now = now.plus(std::time::Duration::from_secs(600));
+        for service in [EntityType::AUTH, EntityType::MON, EntityType::OSD] {
+            mon.secrets.get_mut(&service).unwrap().rotate(service, now, &mut rng);
+        }
+        osd.secrets = mon.secrets.clone();
+        if keeper.needs_renewal(EntityType::OSD, now) {
+            let request = mauth_request_tickets(&keeper, &mut rng).unwrap();
+            let reply = answer_mauth(&name, keeper.global_id(), request, now, &mut rng, &mon).unwrap();
+            keeper.take_mauth_reply(reply, now).unwrap();
+        }
+        shake(EntityType::OSD, 1, now, &mut osd, &mut keeper, &mut rng).unwrap();
+    }
+    assert_eq!(now, NOW.plus(ticket_ttl(EntityType::AUTH) * 3 / 4));
+    let asked = Bytes::from_static(&[0, 1]);
+    let due = answer_mauth(&name, keeper.global_id(), asked, now, &mut rng, &mon).unwrap_err();
+    assert_eq!(due, AuthError::HandshakeDue);
+    let (proof, _) = shake(EntityType::MON, 1, now, &mut mon, &mut keeper, &mut rng).unwrap();
+    assert_eq!(proof.identity.global_id, 101);
+    assert!(!keeper.needs_renewal(EntityType::AUTH, now));
+}
+
+#[test]
+fn secrets_last_as_long_as_the_tickets_sealed_with_them() {
+    let mut rng = StdRng::seed_from_u64(7);
+    for service in [EntityType::AUTH, EntityType::OSD] {
+        let (mut secrets, mut now) = (RotatingSecrets::default(), NOW);
+        let mut issued = Vec::new();
+        for _ in 0..200 {
+            secrets.rotate(service, now, &mut rng);
+            issued.push((secrets.current().unwrap().0, now.plus(ticket_ttl(service))));
+            issued.retain(|(_, expires)| *expires > now);
+            assert!(issued.iter().all(|(id, _)| secrets.get(*id).is_some()), "{service:?}");
+            now = now.plus(ticket_ttl(service) / 7);
+        }
+    }
+}
+
+#[test]
+fn who_has_no_capability_on_monitors_gets_no_tickets() {
+    let (mut mon, _, mut keeper, mut rng) = cluster();
+    mon.entities.get_mut(keeper.name()).unwrap().caps.remove("mon");
+    let denied = shake(EntityType::MON, 1, NOW, &mut mon, &mut keeper, &mut rng).unwrap_err();
+    assert_eq!(denied, AuthError::Denied);
 }

@@ -70,7 +70,7 @@ pub fn mkfs(params: &MkfsParams) -> LedgerTxn {
     }
     for service in SERVICES {
         let mut secrets = RotatingSecrets::default();
-        secrets.rotate(params.now, &mut rng);
+        secrets.rotate(service, params.now, &mut rng);
         ops.insert(keys::rotating(service), value(&secrets));
     }
     ops.insert(keys::GLOBAL_ID.to_owned(), value(&GLOBAL_IDS_PER_BATCH));

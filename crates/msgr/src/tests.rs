@@ -63,10 +63,10 @@ impl Pair {
         let mut secrets = BTreeMap::new();
         for kind in [EntityType::AUTH, EntityType::MON, EntityType::OSD] {
             let mut rotating = RotatingSecrets::default();
-            rotating.rotate(NOW, &mut rng);
+            rotating.rotate(kind, NOW, &mut rng);
             secrets.insert(kind, rotating);
         }
-        let caps = BTreeMap::from([("osd".to_owned(), "allow *".to_owned())]);
+        let caps = ["mon", "osd"].map(|service| (service.to_owned(), "allow *".to_owned())).into();
         let entities = BTreeMap::from([(name.clone(), EntityAuth { key: key.clone(), caps })]);
         let keys = Keys { service, entities, secrets };
         let keeper = TicketKeeper::new(name, key);

@@ -18,6 +18,8 @@ struct Ticket {
     session_key: CryptoKey,
     blob: TicketBlob,
     expires: UTime,
+    /// Three quarters of its life are over then.
+    renew_after: UTime,
 }
 
 /// The key of an entity and the tickets that it was given.
@@ -50,10 +52,11 @@ impl TicketKeeper {
         self.tickets.get(&service).is_some_and(|t| t.expires > now)
     }
 
-    /// True when a ticket is past three quarters of its life.
+    /// True when a ticket is past three quarters of its life, or missing. The one for
+    /// [`EntityType::AUTH`] is renewed by a new handshake with a monitor, all others with
+    /// [`crate::mauth_request_tickets`].
     pub fn needs_renewal(&self, service: EntityType, now: UTime) -> bool {
-        let quarter = crate::SERVICE_TICKET_TTL / 4;
-        self.tickets.get(&service).is_none_or(|t| t.expires <= now.plus(quarter))
+        self.tickets.get(&service).is_none_or(|t| t.renew_after <= now)
     }
 
     /// The owner's secret key.
@@ -90,7 +93,8 @@ impl TicketKeeper {
             }
             let blob = TicketBlob::from_prefix(blob).map_err(malformed)?;
             let life = std::time::Duration::new(u64::from(learned.validity.sec), learned.validity.nsec);
-            let ticket = Ticket { session_key: learned.session_key, blob, expires: now.plus(life) };
+            let (expires, renew_after) = (now.plus(life), now.plus(life * 3 / 4));
+            let ticket = Ticket { session_key: learned.session_key, blob, expires, renew_after };
             self.tickets.insert(service, ticket);
         }
         Ok(())

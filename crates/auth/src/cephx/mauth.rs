@@ -9,12 +9,14 @@ use types::{EntityName, EntityType, UTime};
 use super::{
     server::{Issue, open_ticket},
     types::{
-        Authorize, GET_PRINCIPAL_SESSION_KEY, GET_ROTATING_KEY, SERVICES, ServiceTicketRequest, TicketBlob,
+        Authorize, GET_AUTH_SESSION_KEY, GET_PRINCIPAL_SESSION_KEY, GET_ROTATING_KEY, SERVICES, ServiceTicketRequest, TicketBlob,
     },
 };
 use crate::{AuthError, Authority, RotatingSecrets, TicketKeeper};
 
-/// The monitor's answer to an `MAuth` payload of the session's owner.
+/// The monitor's answer to an `MAuth` payload of the session's owner. [`AuthError::HandshakeDue`] asks
+/// for the connection to be closed: the client dials again, keeps its global id with its old ticket, and
+/// gets a new one.
 pub fn answer_mauth(
     name: &EntityName,
     global_id: u64,
@@ -44,12 +46,17 @@ pub fn answer_mauth(
             if service != u32::from(EntityType::AUTH.0) || !is_own {
                 return Err(AuthError::Denied);
             }
+            if old.expires <= now {
+                return Err(AuthError::Expired);
+            }
             let _proof: Authorize = old.session_key.open(&sealed).map_err(|_| AuthError::Denied)?;
             let wanted: Vec<EntityType> =
                 SERVICES.into_iter().filter(|s| asked.keys & u32::from(s.0) != 0).collect();
             let issue = Issue { name, global_id, entity: &entity, now };
             out.extend_from_slice(&issue.reply(&wanted, &old.session_key, None, rng, authority)?.0);
         }
+        // The ticket that proves the client grows old. Only a handshake gives a new one.
+        GET_AUTH_SESSION_KEY => return Err(AuthError::HandshakeDue),
         // Only a daemon may have its own service's secrets.
         GET_ROTATING_KEY if matches!(name.kind, EntityType::OSD | EntityType::MGR | EntityType::MDS) => {
             let secrets = authority.secrets(name.kind).ok_or(AuthError::Denied)?;

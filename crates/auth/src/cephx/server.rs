@@ -1,7 +1,5 @@
 //! The server's side: the monitor gives tickets for a proof of the key, other services take tickets.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use codec::{Decode, Encode, Features, Reader};
 use rand::{Rng, RngCore};
@@ -12,11 +10,9 @@ use super::types::{
     TicketBlob, TicketInfo, fold_challenges,
 };
 use crate::{
-    AuthError, Authority, CryptoKey, EntityAuth, Identity, Proof, SERVICE_TICKET_TTL, Step, con_mode,
+    AuthError, Authority, CryptoKey, EntityAuth, Identity, Proof, Step, con_mode, rotating::ticket_ttl,
 };
 
-/// `auth_mon_ticket_ttl`.
-const AUTH_TICKET_TTL: Duration = Duration::from_secs(72 * 3_600);
 /// Bytes of key material for secure mode.
 const CONNECTION_SECRET_BYTES: usize = 64;
 
@@ -105,10 +101,13 @@ fn give_tickets(
     if fold_challenges(&entity.key, challenge, asked.client_challenge) != asked.key {
         return Err(AuthError::Denied);
     }
+    // As with Ceph: who has no capability on monitors has no business in the cluster.
+    let caps = entity.caps.get("mon").filter(|caps| !caps.is_empty()).cloned().ok_or(AuthError::Denied)?;
     let old = open_ticket(&asked.old_ticket, EntityType::AUTH, authority).filter(|old| old.name == name);
     let global_id = match (&old, asked_global_id) {
         (_, 0) => authority.next_global_id(),
-        (Some(old), asked) if old.global_id == asked && old.expires > now => asked,
+        // An expired ticket is proof enough while its secret is kept: a client that slept may go on.
+        (Some(old), asked) if old.global_id == asked => asked,
         // Nobody takes over a global id without proof of its ticket (CVE-2021-20288).
         _ => return Err(AuthError::Denied),
     };
@@ -132,7 +131,6 @@ fn give_tickets(
     out.extend_from_slice(&auth_ticket);
     session_key.seal(&secret).to_bytes(f).encode(&mut out, f);
     extra.encode(&mut out, f);
-    let caps = entity.caps.get("mon").cloned().unwrap_or_default();
     Ok(Step::Done(Box::new(Proof {
         identity: Identity { name, global_id, caps },
         session_key: Some(session_key),
@@ -168,7 +166,7 @@ impl Issue<'_> {
         let mut last = None;
         for (service, (secret_id, secret)) in known {
             let session_key = CryptoKey::generate(self.now, rng);
-            let ttl = if service == EntityType::AUTH { AUTH_TICKET_TTL } else { SERVICE_TICKET_TTL };
+            let ttl = ticket_ttl(service);
             let validity = UTime::new(ttl.as_secs() as u32, 0);
             u32::from(service.0).encode(&mut out, f);
             out.push(1);

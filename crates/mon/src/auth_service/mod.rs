@@ -1,7 +1,7 @@
 //! The authentication database: entities, rotating service secrets, global ids; and the answers that the
 //! handshake of a connection asks the monitor for.
 
-use auth::{Authority, CryptoKey, EntityAuth, RotatingSecrets, answer_mauth};
+use auth::{AuthError, Authority, CryptoKey, EntityAuth, RotatingSecrets, answer_mauth};
 use messages::{MAuth, MAuthReply};
 use types::{EntityName, EntityType, Errno, GlobalId, UTime};
 
@@ -29,7 +29,7 @@ impl Mon {
         }
         for service in SERVICES {
             let mut secrets = self.next.rotating.get(&service).cloned().unwrap_or_default();
-            if secrets.rotate(wall, &mut self.rng) {
+            if secrets.rotate(service, wall, &mut self.rng) {
                 self.put(keys::rotating(service), value(&secrets));
             }
         }
@@ -56,6 +56,7 @@ impl Mon {
                 payload,
                 message: String::new(),
             },
+            Err(AuthError::HandshakeDue) => return effects.push(Effect::Close(conn)),
             Err(error) => MAuthReply {
                 protocol: request.protocol,
                 result: Errno::EACCES.negated(),
