@@ -49,14 +49,13 @@ const FORBIDDEN_ARROWS: &[(&str, &str)] = &[
     ("mon", "client"),
     ("client", "store"),
     ("client", "pg"),
-    ("sim", "reactor"),
     ("sim", "daemon"),
     ("reactor", "types"),
     ("reactor", "messages"),
 ];
 
 /// Crates that may do IO.
-const IO_CRATES: &[&str] = &["reactor", "daemon", "study", "loligo", "xtask"];
+const IO_CRATES: &[&str] = &["reactor", "daemon", "loligo", "xtask"];
 
 /// External crates that only IO crates may use.
 const IO_DEPENDENCIES: &[&str] = &["io-uring", "rustix", "libc", "tokio", "redb", "mio"];

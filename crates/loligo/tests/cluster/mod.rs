@@ -148,7 +148,7 @@ impl Cluster {
 
     /// The JSON that a stock command prints.
     pub fn json(&self, command: &str) -> serde_json::Value {
-        let out = self.sh(&format!("{command} -f json")).out;
+        let out = self.sh(&format!("{command} --format json")).out;
         serde_json::from_str(&out).unwrap_or_else(|e| panic!("{command}: {e}: {out}"))
     }
 
