@@ -1,0 +1,146 @@
+//! The stock `ceph` command against a real monitor (issue 2, items 3 and 7): every command answers, bad
+//! ones are refused, and strangers on the port change nothing.
+
+mod cluster;
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+use cluster::Cluster;
+
+/// Commands that must succeed, in this order, plain; those that only show are asked for JSON, too.
+const SHOW: &[&str] = &[
+    "-s",
+    "health detail",
+    "df",
+    "df detail",
+    "mon dump",
+    "mon stat",
+    "quorum_status",
+    "osd tree",
+    "osd dump",
+    "osd stat",
+    "osd df",
+    "osd ls",
+    "osd find 0",
+    "osd metadata 0",
+    "osd map rbd foo",
+    "osd lspools",
+    "osd pool ls detail",
+    "osd pool get rbd all",
+    "osd pool stats",
+    "osd crush tree",
+    "osd crush rule ls",
+    "osd crush rule dump",
+    "osd blocklist ls",
+    "pg stat",
+    "pg dump",
+    "auth ls",
+    "config dump",
+    "versions",
+    "features",
+    "fsid",
+    "time-sync-status",
+];
+
+const CHANGE: &[&str] = &[
+    "osd pool create tp 8 8",
+    "osd pool application enable tp rados",
+    "osd pool set tp min_size 1",
+    "osd pool rename tp tq",
+    "osd pool rm tq tq --yes-i-really-really-mean-it",
+    "osd set noout",
+    "osd unset noout",
+    "osd out 2",
+    "osd in 2",
+    "osd reweight 2 0.9",
+    "osd reweight 2 1",
+    "osd crush rule create-replicated r2 default osd",
+    "osd crush add-bucket h2 host",
+    "osd crush move h2 root=default",
+    "osd blocklist add 127.0.0.1:0/12345",
+    "osd blocklist rm 127.0.0.1:0/12345",
+    "osd getmap -o osdmap.bin",
+    "osd getcrushmap -o crush.bin",
+    "osd setcrushmap -i crush.bin",
+    "auth get-or-create client.t1 mon 'profile rbd' osd 'profile rbd pool=rbd'",
+    "auth get client.t1",
+    "auth get-key client.t1",
+    "auth caps client.t1 mon 'allow r' osd 'allow r'",
+    "auth rm client.t1",
+    "config set client rbd_cache false",
+    "config get client rbd_cache",
+    "config rm client rbd_cache",
+    "config-key set k v",
+    "config-key get k",
+    "config-key rm k",
+    "log hello",
+    "tell osd.0 version",
+];
+
+#[test]
+fn commands_answer_as_in_ceph() {
+    let c = Cluster::start();
+    assert!(c.sh("ceph --help").out.contains("osd pool create"));
+    for command in SHOW {
+        assert!(!c.sh(&format!("ceph {command}")).out.trim().is_empty(), "{command} prints something");
+        let _parsed = c.json(&format!("ceph {command}"));
+    }
+    for command in CHANGE {
+        c.sh(&format!("ceph {command}"));
+    }
+    c.sh("osdmaptool osdmap.bin --print; crushtool -d crush.bin");
+    for (command, code, text) in [
+        ("ceph osd pool rm nosuch nosuch --yes-i-really-really-mean-it", 0, "does not exist"),
+        ("ceph osd pool get nosuch size", 2, "ENOENT"),
+        ("ceph osd crush rule rm nosuch", 0, "does not exist"),
+        ("ceph nonsense", 22, "EINVAL"),
+    ] {
+        let ran = c.run(command);
+        assert_eq!((ran.code, ran.err.contains(text)), (code, true), "{command}: {}", ran.err);
+    }
+    c.wait_healthy(Duration::from_secs(60));
+}
+
+#[test]
+fn strangers_change_nothing() {
+    let c = Cluster::start();
+    let port = |name: &str| -> u16 {
+        let dump = c.json("ceph osd dump");
+        match name {
+            "mon" => c.json("ceph mon dump")["mons"][0]["public_addrs"]["addrvec"][0]["addr"].clone(),
+            _ => dump["osds"][0]["public_addrs"]["addrvec"][0]["addr"].clone(),
+        }
+        .as_str()
+        .and_then(|addr| addr.rsplit(':').next()?.parse().ok())
+        .unwrap()
+    };
+    let banner = b"ceph v2\n\x10\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    let huge = [&banner[..], &[1, 1, 255, 255, 255, 255], &[0; 26]].concat();
+    let noise: Vec<u8> = (0..5_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let mut half_open = Vec::new();
+    for port in [port("mon"), port("osd")] {
+        for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &noise, &huge, &[&banner[..], &noise].concat()] {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            // The daemon may close before it took everything.
+            let _ = stream.write_all(bytes);
+            let mut answer = Vec::new();
+            let _ = stream.read_to_end(&mut answer);
+        }
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.write_all(banner).unwrap();
+        half_open.push(stream);
+    }
+    let wrong = c.dir().join("wrong.keyring");
+    std::fs::write(&wrong, "[client.admin]\n\tkey = AQAQuQBrA94mIBAAo+GWtvvESSLUPpNJ+huiaA==\n").unwrap();
+    let denied = c.run(&format!("ceph --connect-timeout 10 -k {} -s", wrong.display()));
+    assert!(denied.code != 0, "{}", denied.out);
+    let nobody = c.run("ceph --connect-timeout 10 -n client.nobody -s");
+    assert!(nobody.code != 0, "{}", nobody.out);
+    c.sh("echo ok > x; rados -p rbd put x x; rados -p rbd get x -");
+    c.wait_healthy(Duration::from_secs(30));
+}
