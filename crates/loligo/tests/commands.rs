@@ -35,7 +35,6 @@ const SHOW: &[&str] = &[
     "osd crush tree",
     "osd crush rule ls",
     "osd crush rule dump",
-    "osd blocklist ls",
     "pg stat",
     "pg dump",
     "auth ls",
