@@ -9,7 +9,8 @@ use types::{EntityName, EntityType, UTime};
 use super::{
     server::{Issue, open_ticket},
     types::{
-        Authorize, GET_AUTH_SESSION_KEY, GET_PRINCIPAL_SESSION_KEY, GET_ROTATING_KEY, SERVICES, ServiceTicketRequest, TicketBlob,
+        Authorize, GET_AUTH_SESSION_KEY, GET_PRINCIPAL_SESSION_KEY, GET_ROTATING_KEY, SERVICES,
+        ServiceTicketRequest, TicketBlob,
     },
 };
 use crate::{AuthError, Authority, RotatingSecrets, TicketKeeper};
