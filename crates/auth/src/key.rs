@@ -119,10 +119,22 @@ impl Decode for CryptoKey {
     }
 }
 
+fn mac(key: &CryptoKey, bytes: &[u8]) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key.secret).expect("HMAC takes keys of any length");
+    mac.update(bytes);
+    mac
+}
+
 /// `AUTH_SIGNATURE`: HMAC-SHA256 of what a side received; zeros without a session key (auth `none`).
 pub fn signature(key: Option<&CryptoKey>, received: &[u8]) -> [u8; 32] {
-    let Some(key) = key else { return [0; 32] };
-    let mut mac = Hmac::<Sha256>::new_from_slice(&key.secret).expect("HMAC takes keys of any length");
-    mac.update(received);
-    mac.finalize().into_bytes().into()
+    key.map_or([0; 32], |key| mac(key, received).finalize().into_bytes().into())
+}
+
+/// True when `claimed` is the peer's signature over what was sent to it. Takes the same time for any
+/// wrong one.
+pub fn is_signature(key: Option<&CryptoKey>, sent: &[u8], claimed: &[u8]) -> bool {
+    match key {
+        Some(key) => mac(key, sent).verify_slice(claimed).is_ok(),
+        None => claimed == [0; 32],
+    }
 }

@@ -16,7 +16,7 @@ pub use caps::{CapsError, MonAccess, MonCaps, OsdAccess, OsdCaps};
 pub use cephx::{
     ClientAuth, ClientStep, TicketKeeper, answer_mauth, mauth_request_rotating, mauth_request_tickets,
 };
-pub use key::{CryptoKey, KeyError, signature};
+pub use key::{CryptoKey, KeyError, is_signature, signature};
 pub use keyring::{Keyring, KeyringEntry};
 pub use rotating::{RotatingSecrets, SERVICE_TICKET_TTL, ticket_ttl};
 

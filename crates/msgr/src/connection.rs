@@ -13,7 +13,7 @@ use types::{EntityAddr, EntityAddrVec, EntityType, UTime};
 use crate::{
     control::{HEADER_FLAGS, Header, Keepalive},
     frame::{Frame, FrameError, FrameReader, FrameWriter, Tag},
-    lossless::{InSessions, Resume},
+    lossless::{Arrival, InSessions, Resume},
 };
 
 /// What a daemon says of itself on all its connections.
@@ -290,8 +290,10 @@ impl Connection {
                 if header.ack_seq > 0 {
                     out.events.push(ConnEvent::Acked(header.ack_seq));
                 }
-                if !self.accept_seq(header.seq, cx) {
-                    return Ok(());
+                match self.accept_seq(header.seq, cx) {
+                    Arrival::New => {}
+                    Arrival::Again => return Ok(()),
+                    Arrival::Gap => return Err(CloseReason::Protocol(frame.tag.0)),
                 }
                 out.events.push(ConnEvent::Message(RawMessage {
                     kind: header.kind,
@@ -316,19 +318,21 @@ impl Connection {
         Ok(())
     }
 
-    /// Counts a message; false for one of a lossless session that came before.
-    fn accept_seq(&mut self, seq: u64, cx: &mut Cx<'_>) -> bool {
+    /// Counts a message.
+    fn accept_seq(&mut self, seq: u64, cx: &mut Cx<'_>) -> Arrival {
         let is_acceptor = matches!(self.role, Role::Acceptor { .. });
         match self.cookie {
             Some(cookie) if is_acceptor => {
                 self.is_ack_due = true;
-                let is_new = cx.sessions.receive(cookie, seq);
-                self.in_seq = self.in_seq.max(seq);
-                is_new
+                let arrival = cx.sessions.receive(cookie, seq);
+                if arrival == Arrival::New {
+                    self.in_seq = seq;
+                }
+                arrival
             }
             _ => {
                 self.in_seq = seq;
-                true
+                Arrival::New
             }
         }
     }

@@ -7,8 +7,8 @@ use types::{EntityAddr, EntityAddrVec, UTime};
 /// `"ceph v2\n"`, payload length 16, features supported (revision 1) and required (none).
 pub(crate) const BANNER: &[u8; 26] = b"ceph v2\n\x10\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
-/// What must be the same in every banner; features follow.
-pub(crate) const BANNER_PREFIX: &[u8; 8] = b"ceph v2\n";
+/// Bytes that are the same in every banner; features follow.
+pub(crate) const BANNER_FIXED_BYTES: usize = 10;
 
 #[derive(Codec)]
 pub(crate) struct Hello {

@@ -68,12 +68,12 @@ const SECURE_PREAMBLE_BYTES: usize = PREAMBLE_BYTES + INLINE_BYTES + TAG_BYTES;
 const EPILOGUE_BYTES: usize = 13;
 const SECURE_EPILOGUE_BYTES: usize = 16;
 const LATE_COMPLETE: u8 = 0x0e;
-const LATE_ABORTED: u8 = 0x01;
 const SEED: u32 = u32::MAX;
 
-/// Longest segments: everything before a session, and a message's front, then its payload. Ceph
-/// clients send up to 32 MiB of payload (`osd_max_write_size` is 90 MiB).
-const HANDSHAKE_BYTES_MAX: u32 = 64 << 10;
+/// Longest segments: of control frames (all that there is before a session) and message headers, then
+/// of a message's front and its payload. Ceph clients send up to 32 MiB of payload
+/// (`osd_max_write_size` is 90 MiB).
+const CONTROL_BYTES_MAX: u32 = 64 << 10;
 const FRONT_BYTES_MAX: u32 = 32 << 20;
 const DATA_BYTES_MAX: u32 = 128 << 20;
 
@@ -114,14 +114,16 @@ impl Preamble {
             return Err(FrameError::Crc);
         }
         let (tag, count) = (bytes[0], usize::from(bytes[1]));
-        if !(1..=SEGMENTS_MAX).contains(&count) {
+        let is_message = is_ready && Tag(tag) == Tag::MESSAGE;
+        let count_max = if is_message { SEGMENTS_MAX } else { 1 };
+        if !(1..=count_max).contains(&count) {
             return Err(FrameError::Preamble);
         }
         let mut lengths = [0; SEGMENTS_MAX];
         for (index, length) in lengths.iter_mut().enumerate().take(count) {
             *length = word(2 + index * 6);
-            let limit = match (is_ready, index) {
-                (false, _) => HANDSHAKE_BYTES_MAX,
+            let limit = match (is_message, index) {
+                (false, _) | (true, 0) => CONTROL_BYTES_MAX,
                 (true, 3) => DATA_BYTES_MAX,
                 (true, _) => FRONT_BYTES_MAX,
             };
@@ -224,7 +226,10 @@ fn open(cipher: &mut Cipher, sealed: &[u8]) -> Result<Bytes, FrameError> {
 }
 
 fn check_late(status: u8) -> Result<(), FrameError> {
-    if status & 0x0f == LATE_ABORTED { Err(FrameError::Aborted) } else { Ok(()) }
+    match status & 0x0f {
+        LATE_COMPLETE => Ok(()),
+        _ => Err(FrameError::Aborted),
+    }
 }
 
 fn crc_segments(preamble: &Preamble, mut rest: Bytes) -> Result<[Bytes; SEGMENTS_MAX], FrameError> {

@@ -1,6 +1,8 @@
 //! The handshake: banner, hello, authentication, signatures, identification.
 
-use auth::{ClientAuth, ClientStep, Identity, Proof, ServerAuth, Step, con_mode, method, signature};
+use auth::{
+    ClientAuth, ClientStep, Identity, Proof, ServerAuth, Step, con_mode, is_signature, method, signature,
+};
 use bytes::Bytes;
 use codec::{Decode, Encode, Features};
 use types::{AddrType, EntityAddr, EntityAddrVec, EntityName, EntityType};
@@ -11,7 +13,7 @@ use crate::{
         FEATURES_SUPPORTED, Output, Role, State,
     },
     control::{
-        AuthBadMethod, AuthDone, AuthMore, AuthRequest, BANNER, BANNER_PREFIX, ClientIdent, FLAG_LOSSY,
+        AuthBadMethod, AuthDone, AuthMore, AuthRequest, BANNER, BANNER_FIXED_BYTES, ClientIdent, FLAG_LOSSY,
         Hello, ServerIdent, SessionReconnect,
     },
     crypto::Cipher,
@@ -32,6 +34,10 @@ const BAD_METHOD: i32 = -95;
 /// EACCES.
 const DENIED: i32 = -13;
 
+/// Bytes received before a peer is authenticated. A handshake takes some 500; a stranger may not fill
+/// memory with requests that are refused one after the other.
+const TRANSCRIPT_BYTES_MAX: usize = 256 << 10;
+
 impl Connection {
     /// Takes the peer's banner, once it is whole, and says hello.
     pub(crate) fn take_banner(&mut self, out: &mut Output) -> Result<bool, CloseReason> {
@@ -39,7 +45,8 @@ impl Connection {
         let required = banner.last_chunk::<8>().map_or(u64::MAX, |b| u64::from_le_bytes(*b));
         let supported = banner[10..18].first_chunk::<8>().map_or(0, |b| u64::from_le_bytes(*b));
         // Revision 1 is all that we speak.
-        if !banner.starts_with(BANNER_PREFIX) || supported & 1 == 0 || required & !1 != 0 {
+        let is_banner = banner.starts_with(&BANNER[..BANNER_FIXED_BYTES]);
+        if !is_banner || supported & 1 == 0 || required & !1 != 0 {
             return Err(CloseReason::Banner);
         }
         self.received.extend_from_slice(&banner);
@@ -60,6 +67,9 @@ impl Connection {
         out: &mut Output,
     ) -> Result<(), CloseReason> {
         let unexpected = CloseReason::Protocol(frame.tag.0);
+        if self.received.len() > TRANSCRIPT_BYTES_MAX || !self.may_send(frame.tag) {
+            return Err(unexpected);
+        }
         match (&self.state, frame.tag) {
             (State::Hello, Tag::HELLO) => self.on_hello(&frame, cx, out),
             (State::Auth(AuthState::AcceptorStart), Tag::AUTH_REQUEST) => {
@@ -74,7 +84,7 @@ impl Connection {
             }
             (State::Auth(AuthState::Dialer(_)), Tag::AUTH_DONE) => self.on_auth_done(&frame, cx, out),
             (State::Auth(AuthState::Dialer(_)), Tag::AUTH_BAD_METHOD) => {
-                Err(CloseReason::Auth(auth::AuthError::Denied))
+                self.on_auth_bad_method(&frame, cx, out)
             }
             (State::Signature(_), Tag::AUTH_SIGNATURE) => self.on_signature(&frame, out),
             (State::Ident(_), Tag::CLIENT_IDENT) => self.on_client_ident(&frame, cx, out),
@@ -90,6 +100,16 @@ impl Connection {
         }
     }
 
+    /// True for what the peer's side of a handshake says, and not ours.
+    fn may_send(&self, tag: Tag) -> bool {
+        let is_dialer_only = matches!(
+            tag,
+            Tag::AUTH_REQUEST | Tag::AUTH_REQUEST_MORE | Tag::CLIENT_IDENT | Tag::SESSION_RECONNECT
+        );
+        let is_either = matches!(tag, Tag::HELLO | Tag::AUTH_SIGNATURE);
+        is_either || is_dialer_only == matches!(self.role, Role::Acceptor { .. })
+    }
+
     fn on_hello(&mut self, frame: &Frame, cx: &mut Cx<'_>, out: &mut Output) -> Result<(), CloseReason> {
         let hello: Hello = payload(frame)?;
         self.seen_as = hello.peer_addr;
@@ -98,7 +118,20 @@ impl Connection {
             self.state = State::Auth(AuthState::AcceptorStart);
             return Ok(());
         };
+        if hello.entity_type != service.0 {
+            return Err(CloseReason::WrongAddress);
+        }
         let wanted = self.config.methods.first().copied().unwrap_or(method::CEPHX);
+        self.request_auth(wanted, service, cx, out)
+    }
+
+    fn request_auth(
+        &mut self,
+        wanted: u32,
+        service: EntityType,
+        cx: &mut Cx<'_>,
+        out: &mut Output,
+    ) -> Result<(), CloseReason> {
         let (auth, request) = if wanted == method::CEPHX {
             let keeper = cx.keeper.as_deref().ok_or(auth::AuthError::Denied)?;
             let (auth, request) = ClientAuth::start(service, keeper, cx.rng)?;
@@ -111,6 +144,23 @@ impl Connection {
         self.state = State::Auth(AuthState::Dialer(auth));
         self.control(Tag::AUTH_REQUEST, &bytes(&request), out);
         Ok(())
+    }
+
+    /// Goes on with the next method of ours that the peer has; a refusal of the method it has is final.
+    fn on_auth_bad_method(
+        &mut self,
+        frame: &Frame,
+        cx: &mut Cx<'_>,
+        out: &mut Output,
+    ) -> Result<(), CloseReason> {
+        let bad: AuthBadMethod = payload(frame)?;
+        let denied = CloseReason::Auth(auth::AuthError::Denied);
+        let Role::Dialer { service, .. } = self.role else { return Err(denied) };
+        let later = self.config.methods.iter().skip_while(|m| **m != bad.method).skip(1);
+        match later.copied().find(|m| bad.allowed_methods.contains(m)) {
+            Some(next) if bad.result == BAD_METHOD => self.request_auth(next, service, cx, out),
+            _ => Err(denied),
+        }
     }
 
     /// Auth `none`: a mode byte, the name, and a global id.
@@ -131,7 +181,9 @@ impl Connection {
         out: &mut Output,
     ) -> Result<(), CloseReason> {
         let request: AuthRequest = payload(frame)?;
-        let mode = request.preferred_modes.iter().find(|m| self.config.modes.contains(m));
+        // Without a session key there is nothing to encrypt with.
+        let fits = |mode: u32| request.method != method::NONE || mode == con_mode::CRC;
+        let mode = request.preferred_modes.iter().find(|m| self.config.modes.contains(m) && fits(**m));
         let (true, Some(mode)) = (self.config.methods.contains(&request.method), mode) else {
             self.bad_method(request.method, BAD_METHOD, out);
             return Ok(());
@@ -170,6 +222,11 @@ impl Connection {
     }
 
     fn send_auth_done(&mut self, proof: Proof, out: &mut Output) -> Result<(), CloseReason> {
+        // What the peer called itself decides over its session: only a daemon's key makes a daemon.
+        if !matches!(self.peer_type, EntityType::CLIENT) && self.peer_type != proof.identity.name.kind {
+            self.bad_method(method::CEPHX, DENIED, out);
+            return Err(CloseReason::Auth(auth::AuthError::Denied));
+        }
         let done =
             AuthDone { global_id: proof.identity.global_id, con_mode: self.mode, payload: proof.payload };
         self.control(Tag::AUTH_DONE, &bytes(&done), out);
@@ -236,7 +293,7 @@ impl Connection {
 
     /// The peer's signature covers all that we sent; it was made with the session's key.
     fn on_signature(&mut self, frame: &Frame, out: &mut Output) -> Result<(), CloseReason> {
-        if frame.segments[0] != signature(self.session_key.as_ref(), &self.sent)[..] {
+        if !is_signature(self.session_key.as_ref(), &self.sent, &frame.segments[0]) {
             return Err(CloseReason::Signature);
         }
         (self.sent, self.received) = (Vec::new(), Vec::new());
@@ -309,7 +366,15 @@ impl Connection {
     ) -> Result<(), CloseReason> {
         let ident: ClientIdent = payload(frame)?;
         let Role::Acceptor { peer } = self.role else { return Err(CloseReason::Protocol(frame.tag.0)) };
-        let is_ours = self.config.addrs.0.iter().any(|own| own.socket == ident.target_addr.socket);
+        // The nonce tells apart who had this port before. One that is not known yet, of a monitor in a
+        // configuration file, is 0.
+        let target = ident.target_addr;
+        let is_ours = self
+            .config
+            .addrs
+            .0
+            .iter()
+            .any(|own| own.socket == target.socket && (target.nonce == 0 || target.nonce == own.nonce));
         if !is_ours {
             return Err(CloseReason::WrongAddress);
         }
@@ -351,8 +416,8 @@ impl Connection {
 
     fn on_reconnect(&mut self, frame: &Frame, cx: &mut Cx<'_>, out: &mut Output) -> Result<(), CloseReason> {
         let asked: SessionReconnect = payload(frame)?;
-        let Some(last) = cx.sessions.last(asked.client_cookie).filter(|_| self.peer_type == EntityType::OSD)
-        else {
+        let known = (self.peer_type == EntityType::OSD).then(|| cx.sessions.resume(asked.client_cookie));
+        let Some(last) = known.flatten() else {
             self.control(Tag::SESSION_RESET, &[1], out);
             return Ok(());
         };

@@ -71,43 +71,65 @@ impl OutSession {
     }
 }
 
-/// The receiving sides of all sessions of a daemon: by the sender's cookie, the last number received.
-#[derive(Debug, Default)]
-pub struct InSessions {
-    by_cookie: BTreeMap<u64, u64>,
-    order: VecDeque<u64>,
+/// What a message's number says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// It is the next one.
+    New,
+    /// It was received before.
+    Again,
+    /// One before it is missing, or its session is: the connection cannot go on.
+    Gap,
 }
 
-/// Sessions remembered; a cluster has far fewer OSDs.
+#[derive(Clone, Copy, Debug)]
+struct InSession {
+    /// The last number received.
+    last: u64,
+    /// When it was last opened or resumed, as a count of both.
+    used: u64,
+}
+
+/// The receiving sides of all sessions of a daemon, by the sender's cookie.
+#[derive(Debug, Default)]
+pub struct InSessions {
+    by_cookie: BTreeMap<u64, InSession>,
+    uses: u64,
+}
+
+/// Sessions remembered; a cluster has far fewer OSDs. Those are forgotten that were not resumed for the
+/// longest time.
 const SESSIONS_MAX: usize = 10_000;
 
 impl InSessions {
     /// Starts a session.
     pub(crate) fn open(&mut self, cookie: u64) {
-        if self.by_cookie.insert(cookie, 0).is_none() {
-            self.order.push_back(cookie);
-        }
-        if self.order.len() > SESSIONS_MAX
-            && let Some(oldest) = self.order.pop_front()
+        self.uses += 1;
+        self.by_cookie.insert(cookie, InSession { last: 0, used: self.uses });
+        if self.by_cookie.len() > SESSIONS_MAX
+            && let Some(oldest) = self.by_cookie.iter().min_by_key(|(_, s)| s.used).map(|(cookie, _)| *cookie)
         {
             self.by_cookie.remove(&oldest);
         }
     }
 
-    /// The last number received in a session that is known.
-    pub(crate) fn last(&self, cookie: u64) -> Option<u64> {
-        self.by_cookie.get(&cookie).copied()
+    /// Goes on with a session that is known: the last number received in it.
+    pub(crate) fn resume(&mut self, cookie: u64) -> Option<u64> {
+        self.uses += 1;
+        let session = self.by_cookie.get_mut(&cookie)?;
+        session.used = self.uses;
+        Some(session.last)
     }
 
-    /// Notes a message. False if it was received before.
-    pub(crate) fn receive(&mut self, cookie: u64, seq: u64) -> bool {
+    /// Notes a message.
+    pub(crate) fn receive(&mut self, cookie: u64, seq: u64) -> Arrival {
         match self.by_cookie.get_mut(&cookie) {
-            Some(last) if seq <= *last => false,
-            Some(last) => {
-                *last = seq;
-                true
+            Some(session) if seq <= session.last => Arrival::Again,
+            Some(session) if seq == session.last + 1 => {
+                session.last = seq;
+                Arrival::New
             }
-            None => true,
+            Some(_) | None => Arrival::Gap,
         }
     }
 }

@@ -8,6 +8,8 @@ use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, UTime};
 
 use crate::*;
 
+mod golden;
+
 struct Keys {
     service: EntityType,
     entities: BTreeMap<EntityName, EntityAuth>,

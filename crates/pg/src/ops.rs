@@ -90,11 +90,6 @@ impl Ops {
     }
 }
 
-/// True for ops that change an object or its watchers.
-fn is_change(op: &MOSDOp) -> bool {
-    op.may_write()
-}
-
 fn reply_for(op: &MOSDOp, epoch: Epoch) -> MOSDOpReply {
     MOSDOpReply {
         oid: op.oid.clone(),
@@ -153,7 +148,7 @@ impl Pg {
         }
         while let Some(ops) = self.ops.objects.get_mut(head) {
             let Some(front) = ops.queue.front() else { break };
-            let is_change = is_change(&front.op);
+            let is_change = exec::is_ordered(&front.op);
             if !ops.may_start(is_change) {
                 return;
             }
@@ -173,7 +168,7 @@ impl Pg {
 
     fn run(&mut self, head: &HObject, waiting: WaitingOp, cx: &mut Ctx<'_>) {
         let reqid = reqid_of(&waiting.client, waiting.tid, &waiting.op);
-        if is_change(&waiting.op) && self.log.find(&reqid).is_some() {
+        if exec::is_ordered(&waiting.op) && self.log.find(&reqid).is_some() {
             return self.answer_duplicate(&reqid, waiting, cx);
         }
         let context = OpContext {
@@ -185,6 +180,9 @@ impl Pg {
             features: waiting.client.features,
             next_version: self.next_version(cx),
             pool_snapc: self.pool_snapc(cx),
+            removed_snaps: cx.map.removed_snaps_queue.get(&self.pgid.pool).cloned().unwrap_or_default(),
+            connected: self.watches.connected(head, &waiting.client),
+            missing: self.missing_for(&waiting.op),
             pg_num: self.members.pg_num,
             random_seed: cx.random ^ waiting.tid,
         };
@@ -195,11 +193,19 @@ impl Pg {
         }
     }
 
+    /// Objects that a listing must name though they are not here yet.
+    fn missing_for(&self, op: &MOSDOp) -> BTreeSet<HObject> {
+        if !op.ops.iter().any(|step| step.code.is_pg()) {
+            return BTreeSet::new();
+        }
+        self.missing.keys().filter(|object| object.is_head()).cloned().collect()
+    }
+
     fn load_for(&mut self, head: &HObject, waiting: WaitingOp, missing: store::Missing, cx: &mut Ctx<'_>) {
         self.ops.next_load += 1;
         let load = self.ops.next_load;
         let ops = self.ops.objects.entry(head.clone()).or_default();
-        ops.is_change_loading |= is_change(&waiting.op);
+        ops.is_change_loading |= exec::is_ordered(&waiting.op);
         ops.loading.insert(load, waiting);
         let token = self.token(Pending::OpLoad { object: head.clone(), load });
         cx.store.load(token, missing);
@@ -264,7 +270,8 @@ impl Pg {
 
     fn finish(&mut self, head: &HObject, waiting: WaitingOp, done: Executed, reqid: ReqId, cx: &mut Ctx<'_>) {
         self.release(&waiting, cx);
-        let Executed { mut ops, result, staged, watch, user_version } = done;
+        let Executed { mut ops, result, staged, watch, watchers, user_version, version } = done;
+        self.watches.learn(head, &watchers, cx.now);
         self.count(&waiting.op, &ops, staged.is_some());
         for change in watch {
             if let Some(notify_id) = self.watches.apply(head, &waiting.client, change, cx) {
@@ -274,7 +281,13 @@ impl Pg {
                     .for_each(|step| step.data = id.clone());
             }
         }
-        let mut reply = MOSDOpReply { result, ops, user_version, ..reply_for(&waiting.op, cx.map.epoch) };
+        let mut reply = MOSDOpReply {
+            result,
+            ops,
+            user_version,
+            replay_version: version,
+            ..reply_for(&waiting.op, cx.map.epoch)
+        };
         let Some(staged) = staged else {
             cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, Box::new(reply)));
             return;

@@ -9,11 +9,12 @@ use std::{
 use bytes::Bytes;
 use codec::{Encode, Features};
 use messages::{MWatchNotify, WatchOpcode};
-use types::{Errno, HObject, Instant};
+use types::{EntityAddr, Errno, HObject, Instant};
 
 use crate::{
     Client, Ctx, Effect, Pg,
-    exec::{self, WatchChange},
+    exec::{self, KnownWatch, WatchChange},
+    pg::Pending,
 };
 
 /// Global id and cookie of a watcher.
@@ -25,6 +26,7 @@ struct Watch {
     session: Option<u64>,
     timeout: Duration,
     expires: Instant,
+    addr: EntityAddr,
 }
 
 #[derive(Debug)]
@@ -32,6 +34,8 @@ struct Notify {
     object: HObject,
     notifier: Client,
     cookie: u64,
+    payload: Bytes,
+    user_version: u64,
     waiting: BTreeSet<Watcher>,
     replies: BTreeMap<Watcher, Bytes>,
     expires: Instant,
@@ -61,6 +65,24 @@ impl Watches {
         }
     }
 
+    /// Cookies of the client's watches of an object, as far as it is connected.
+    pub(crate) fn connected(&self, head: &HObject, client: &Client) -> BTreeSet<u64> {
+        let gid = client.entity.num as u64;
+        let Some(watches) = self.watches.get(head) else { return BTreeSet::new() };
+        let of_client = watches.range((gid, 0)..=(gid, u64::MAX));
+        of_client.filter(|(_, watch)| watch.session.is_some()).map(|((_, cookie), _)| *cookie).collect()
+    }
+
+    /// Watchers that an object has had since before this PG led: each has its time to come back.
+    pub(crate) fn learn(&mut self, head: &HObject, known: &[KnownWatch], now: Instant) {
+        for KnownWatch { watcher, timeout_sec, addr } in known {
+            let timeout = Duration::from_secs(u64::from(*timeout_sec));
+            let watches = self.watches.entry(head.clone()).or_default();
+            let watch = Watch { session: None, timeout, expires: now + timeout, addr: *addr };
+            watches.entry(*watcher).or_insert(watch);
+        }
+    }
+
     /// Carries out what an op did to watches; a new notification's id.
     pub(crate) fn apply(
         &mut self,
@@ -73,14 +95,13 @@ impl Watches {
         match change {
             WatchChange::Watch { cookie, timeout_sec } => {
                 let timeout = Duration::from_secs(u64::from(timeout_sec));
-                let watch = Watch { session: Some(client.session), timeout, expires: cx.now + timeout };
+                let (session, expires) = (Some(client.session), cx.now + timeout);
+                let watch = Watch { session, timeout, expires, addr: client.addr };
                 self.watches.entry(head.clone()).or_default().insert((gid, cookie), watch);
                 self.repeat_notifies(head, (gid, cookie), client.session, cx);
             }
-            WatchChange::Unwatch { cookie } => {
-                self.forget(head, (gid, cookie));
-                self.answer_for((gid, cookie), head, cx);
-            }
+            WatchChange::Unwatch { cookie } => self.end((gid, cookie), head, false, cx),
+            WatchChange::Disconnect(watcher) => self.end(watcher, head, true, cx),
             WatchChange::Ping { cookie } => {
                 let watch = self.watches.get_mut(head).and_then(|w| w.get_mut(&(gid, cookie)));
                 if let Some(watch) = watch {
@@ -88,14 +109,28 @@ impl Watches {
                     watch.expires = cx.now + watch.timeout;
                 }
             }
-            WatchChange::Notify { cookie, timeout_sec, payload, watchers } => {
-                return Some(self.notify(head, client, cookie, timeout_sec, payload, watchers, cx));
+            WatchChange::Notify { cookie, timeout_sec, payload, user_version } => {
+                let notify = Notify {
+                    object: head.clone(),
+                    notifier: client.clone(),
+                    cookie,
+                    payload,
+                    user_version,
+                    waiting: self
+                        .watches
+                        .get(head)
+                        .map_or_else(BTreeSet::new, |w| w.keys().copied().collect()),
+                    replies: BTreeMap::new(),
+                    expires: cx.now + Duration::from_secs(u64::from(timeout_sec)),
+                };
+                return Some(self.notify(notify, cx));
             }
             WatchChange::Ack { notify_id, cookie, reply } => {
-                if let Some(notify) = self.notifies.get_mut(&notify_id)
-                    && notify.waiting.remove(&(gid, cookie))
-                {
-                    notify.replies.insert((gid, cookie), reply);
+                if let Some(notify) = self.notifies.get_mut(&notify_id) {
+                    let is_meant = |w: &Watcher| w.0 == gid && cookie.is_none_or(|cookie| w.1 == cookie);
+                    for watcher in notify.waiting.extract_if(.., |w| is_meant(w)) {
+                        notify.replies.insert(watcher, reply.clone());
+                    }
                     self.complete(notify_id, cx);
                 }
             }
@@ -107,63 +142,40 @@ impl Watches {
     fn repeat_notifies(&self, head: &HObject, watcher: Watcher, session: u64, cx: &mut Ctx<'_>) {
         for (id, notify) in &self.notifies {
             if notify.object == *head && notify.waiting.contains(&watcher) {
-                let message = MWatchNotify {
-                    opcode: WatchOpcode::NOTIFY,
-                    cookie: watcher.1,
-                    notify_id: *id,
-                    notifier_gid: notify.notifier.entity.num as u64,
-                    ..MWatchNotify::default()
-                };
-                cx.effects.push(Effect::Notify(session, Box::new(message)));
+                cx.effects.push(Effect::Notify(session, Box::new(notify.message(*id, watcher))));
             }
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the parts of a notify op")]
-    fn notify(
-        &mut self,
-        head: &HObject,
-        notifier: &Client,
-        cookie: u64,
-        timeout_sec: u32,
-        payload: Bytes,
-        watchers: Vec<Watcher>,
-        cx: &mut Ctx<'_>,
-    ) -> u64 {
+    fn notify(&mut self, notify: Notify, cx: &mut Ctx<'_>) -> u64 {
         self.count += 1;
         // Ids of one primary's time do not meet those of the next.
         let id = u64::from(cx.map.epoch.0) << 32 | self.count;
-        let expires = cx.now + Duration::from_secs(u64::from(timeout_sec));
-        for watcher in &watchers {
-            // Watchers known only from the object were not heard of since this primary leads.
-            let known = self.watches.entry(head.clone()).or_default();
-            let timeout = Duration::from_secs(30);
-            let watch =
-                known.entry(*watcher).or_insert(Watch { session: None, timeout, expires: cx.now + timeout });
+        for (watcher, watch) in self.watches.get(&notify.object).into_iter().flatten() {
             if let Some(session) = watch.session {
-                let message = MWatchNotify {
-                    opcode: WatchOpcode::NOTIFY,
-                    cookie: watcher.1,
-                    notify_id: id,
-                    payload: payload.clone(),
-                    notifier_gid: notifier.entity.num as u64,
-                    ..MWatchNotify::default()
-                };
-                cx.effects.push(Effect::Notify(session, Box::new(message)));
+                cx.effects.push(Effect::Notify(session, Box::new(notify.message(id, *watcher))));
             }
         }
-        let waiting = watchers.into_iter().collect();
-        let notify = Notify {
-            object: head.clone(),
-            notifier: notifier.clone(),
-            cookie,
-            waiting,
-            replies: BTreeMap::new(),
-            expires,
-        };
         self.notifies.insert(id, notify);
         self.complete(id, cx);
         id
+    }
+
+    /// A watch is over; `is_told` if the client does not know yet.
+    fn end(&mut self, watcher: Watcher, head: &HObject, is_told: bool, cx: &mut Ctx<'_>) {
+        let watch = self.watches.get_mut(head).and_then(|watches| watches.remove(&watcher));
+        if self.watches.get(head).is_some_and(BTreeMap::is_empty) {
+            self.watches.remove(head);
+        }
+        if let Some(session) = watch.and_then(|watch| watch.session).filter(|_| is_told) {
+            let message = MWatchNotify {
+                opcode: WatchOpcode::DISCONNECT,
+                cookie: watcher.1,
+                ..MWatchNotify::default()
+            };
+            cx.effects.push(Effect::Notify(session, Box::new(message)));
+        }
+        self.answer_for(watcher, head, cx);
     }
 
     /// A watcher is gone: nobody waits for it any more.
@@ -189,6 +201,7 @@ impl Watches {
         let message = MWatchNotify {
             opcode: WatchOpcode::NOTIFY_COMPLETE,
             cookie: notify.cookie,
+            version: notify.user_version,
             notify_id: id,
             return_code,
             notifier_gid: notify.notifier.entity.num as u64,
@@ -198,18 +211,25 @@ impl Watches {
         cx.effects.push(Effect::Notify(notify.notifier.session, Box::new(message)));
     }
 
-    fn forget(&mut self, head: &HObject, watcher: Watcher) {
-        if let Some(watches) = self.watches.get_mut(head) {
-            watches.remove(&watcher);
-            if watches.is_empty() {
-                self.watches.remove(head);
-            }
-        }
-    }
-
-    fn expired(&self, now: Instant) -> Vec<(HObject, Watcher)> {
+    /// Watches whose time is over, or whose client may do nothing any more.
+    fn expired(&self, cx: &Ctx<'_>) -> Vec<(HObject, Watcher)> {
+        let is_over = |watch: &Watch| cx.now >= watch.expires || cx.map.is_blocklisted(&watch.addr);
         let all = self.watches.iter().flat_map(|(o, ws)| ws.iter().map(move |(w, watch)| (o, w, watch)));
-        all.filter(|(_, _, watch)| now >= watch.expires).map(|(o, w, _)| (o.clone(), *w)).collect()
+        all.filter(|(_, _, watch)| is_over(watch)).map(|(o, w, _)| (o.clone(), *w)).collect()
+    }
+}
+
+impl Notify {
+    fn message(&self, id: u64, watcher: Watcher) -> MWatchNotify {
+        MWatchNotify {
+            opcode: WatchOpcode::NOTIFY,
+            cookie: watcher.1,
+            version: self.user_version,
+            notify_id: id,
+            payload: self.payload.clone(),
+            notifier_gid: self.notifier.entity.num as u64,
+            ..MWatchNotify::default()
+        }
     }
 }
 
@@ -219,16 +239,22 @@ impl Pg {
         for id in self.watches.notifies.keys().copied().collect::<Vec<_>>() {
             self.watches.complete(id, cx);
         }
-        for (head, watcher) in self.watches.expired(cx.now) {
+        for (head, watcher) in self.watches.expired(cx) {
             if !self.is_object_idle(&head) || self.is_degraded(&head) {
                 continue;
             }
             let at = self.next_version(cx);
-            if let Ok(Some(staged)) = exec::remove_watcher(cx.store, self.coll, &head, watcher, at) {
-                self.submit_internal(&head, staged, cx);
+            match exec::remove_watcher(cx.store, self.coll, &head, watcher, at) {
+                Ok(Some(staged)) => self.submit_internal(&head, staged, cx),
+                Ok(None) => {}
+                Err(missing) => {
+                    // At hand by the next tick; nothing waits for it.
+                    let token = self.token(Pending::OpLoad { object: head, load: 0 });
+                    cx.store.load(token, missing);
+                    continue;
+                }
             }
-            self.watches.forget(&head, watcher);
-            self.watches.answer_for(watcher, &head, cx);
+            self.watches.end(watcher, &head, true, cx);
         }
     }
 }

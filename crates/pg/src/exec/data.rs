@@ -1,35 +1,72 @@
-//! Ops on an object's data and existence, and class calls.
+//! Ops on an object's data and existence.
 
 use bytes::Bytes;
-use classes::{ObjectView, Stop, registry};
-use codec::{Encode, Features};
-use messages::{OsdOp, op_flag};
+use classes::{ObjectView, Stop};
+use codec::{Decode, Encode, Features, Reader};
+use messages::{OpCode, OpParams, OsdOp, op_flag};
 use types::Errno;
 
-use super::{OBJECT_BYTES_MAX, Output, Run};
+use super::{Output, Run};
 
 /// `MAX_ERRNO`: a failed comparison answers with -4095 less the offset of the first difference.
 const MAX_ERRNO: i32 = 4095;
 
+/// A truncation that the client of an extent op knows of. Truncations and writes of several clients
+/// pass each other on their way; the number tells which came first.
+#[derive(Clone, Copy)]
+struct Truncation {
+    seq: u32,
+    size: u64,
+}
+
+impl Truncation {
+    fn of(params: &OpParams) -> Truncation {
+        match (params.u32_at(24), params.u64_at(16)) {
+            // What clients send that never truncate.
+            (1, u64::MAX) => Truncation { seq: 0, size: 0 },
+            (seq, size) => Truncation { seq, size },
+        }
+    }
+}
+
 impl Run<'_, '_> {
+    /// Where the data ends for a reader that knows of a truncation which has not come here yet.
+    fn readable_size(&self, params: &OpParams) -> u64 {
+        let (truncation, size) = (Truncation::of(params), self.view.size());
+        let end = params.offset().saturating_add(params.length());
+        if self.view.info.truncate_seq < truncation.seq && end > truncation.size {
+            size.min(truncation.size)
+        } else {
+            size
+        }
+    }
+
     pub(super) fn read(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        self.view.check_exists()?;
+        let (offset, size) = (step.params.offset(), self.readable_size(&step.params));
         // Length 0 reads everything.
-        let len = if step.params.length() == 0 { OBJECT_BYTES_MAX } else { step.params.length() };
-        let data = self.view.read(step.params.offset(), len)?;
-        Ok(Output { length: Some(data.len() as u64), data, result: 0 })
+        let len = if step.params.length() == 0 { size } else { step.params.length() };
+        let data = self.view.read(offset, len.min(size.saturating_sub(offset)))?;
+        Ok(Output { length: Some(data.len() as u64), ..data.into() })
     }
 
     pub(super) fn sparse_read(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        self.view.check_exists()?;
+        if Truncation::of(&step.params).seq != 0 {
+            return Err(Errno::EINVAL.into());
+        }
         let extents = self.view.extents(step.params.offset(), step.params.length())?;
         let mut data = Vec::new();
         for (offset, len) in &extents {
             data.extend_from_slice(&self.view.read(*offset, *len)?);
         }
+        let length = Some(data.len() as u64);
         let mut out = extents.to_bytes(Features::default()).to_vec();
         Bytes::from(data).encode(&mut out, Features::default());
-        Ok(Bytes::from(out).into())
+        Ok(Output { length, ..Bytes::from(out).into() })
+    }
+
+    pub(super) fn map_extents(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        let extents = self.view.extents(step.params.offset(), step.params.length())?;
+        Ok(extents.to_bytes(Features::default()).into())
     }
 
     pub(super) fn stat(&mut self) -> Result<Output, Stop> {
@@ -37,22 +74,44 @@ impl Run<'_, '_> {
         Ok((stat.size, stat.mtime).to_bytes(Features::default()).into())
     }
 
+    /// What lies beyond the end, or does not exist, compares as zeros.
     pub(super) fn cmpext(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        let stored = self.view.read(step.params.offset(), step.params.length())?;
-        // What lies beyond the end compares as zeros.
+        let (offset, size) = (step.params.offset(), self.readable_size(&step.params));
+        let len = step.params.length().min(size.saturating_sub(offset));
+        let stored = self.view.read(offset, len)?;
         let byte = |at: usize| stored.get(at).copied().unwrap_or(0);
         match step.data.iter().enumerate().position(|(at, b)| byte(at) != *b) {
-            None => Ok(Output::default()),
-            Some(at) => Err(Errno(MAX_ERRNO + at as i32).into()),
+            None => Ok(Output { length: Some(len), ..Output::default() }),
+            Some(at) => Err(Errno(MAX_ERRNO.saturating_add_unsigned(at as u32)).into()),
         }
     }
 
     pub(super) fn write(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        if step.params.length() != step.data.len() as u64 {
+        let (offset, mut data) = (step.params.offset(), step.data.clone());
+        if step.params.length() != data.len() as u64 {
             return Err(Errno::EINVAL.into());
         }
-        self.view.write(step.params.offset(), step.data.clone())?;
-        Ok(Output::default())
+        let (truncation, size) = (Truncation::of(&step.params), self.view.size());
+        let known = self.view.info.truncate_seq;
+        if known > truncation.seq && offset.saturating_add(data.len() as u64) > size {
+            // Written before a truncation that overtook it.
+            data.truncate(size.saturating_sub(offset) as usize);
+        }
+        if truncation.seq > known {
+            // The truncation is still on its way.
+            if self.view.exists() {
+                self.view.truncate(truncation.size)?;
+            }
+            self.note_truncation(truncation);
+        }
+        let length = Some(data.len() as u64);
+        self.view.write(offset, data)?;
+        Ok(Output { length, ..Output::default() })
+    }
+
+    fn note_truncation(&mut self, truncation: Truncation) {
+        self.view.info.truncate_seq = truncation.seq;
+        self.view.info.truncate_size = truncation.size;
     }
 
     pub(super) fn write_full(&mut self, step: &OsdOp) -> Result<Output, Stop> {
@@ -64,25 +123,44 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn write_same(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        let (len, unit) = (step.params.length(), step.data.len() as u64);
-        if unit == 0 || step.params.u64_at(16) != unit || !len.is_multiple_of(unit) || len > OBJECT_BYTES_MAX
-        {
+        let (offset, len, unit) = (step.params.offset(), step.params.length(), step.data.len() as u64);
+        if len == 0 {
+            return Ok(Output::default());
+        }
+        if unit == 0 || step.params.u64_at(16) != unit || !len.is_multiple_of(unit) {
             return Err(Errno::EINVAL.into());
         }
-        let data = step.data.repeat((len / unit) as usize);
-        self.view.write(step.params.offset(), Bytes::from(data))?;
+        self.view.check_range(offset, len)?;
+        self.view.write(offset, Bytes::from(step.data.repeat((len / unit) as usize)))?;
         Ok(Output::default())
     }
 
     pub(super) fn append(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        let end = self.view.size();
-        self.view.write(end, step.data.clone())?;
+        if step.params.length() != step.data.len() as u64 {
+            return Err(Errno::EINVAL.into());
+        }
+        self.view.write(self.view.size(), step.data.clone())?;
         Ok(Output::default())
     }
 
+    /// An object that does not exist is not made by it.
     pub(super) fn truncate(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        self.view.check_exists()?;
-        self.view.truncate(step.params.offset())?;
+        if !self.view.exists() {
+            return Ok(Output::default());
+        }
+        let truncation = Truncation::of(&step.params);
+        let size = if step.code == OpCode::TRIMTRUNC { truncation.size } else { step.params.offset() };
+        self.view.check_range(size, step.params.length())?;
+        if truncation.seq != 0 {
+            if truncation.size != size {
+                return Err(Errno::EINVAL.into());
+            }
+            if truncation.seq <= self.view.info.truncate_seq {
+                return Ok(Output::default());
+            }
+            self.note_truncation(truncation);
+        }
+        self.view.truncate(size)?;
         Ok(Output::default())
     }
 
@@ -93,6 +171,10 @@ impl Run<'_, '_> {
 
     pub(super) fn create(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         self.view.create(step.flags & op_flag::EXCL != 0)?;
+        if !step.data.is_empty() {
+            // A category, from the days when objects had one.
+            Bytes::decode(&mut Reader::new(step.data.clone())).map_err(|_| Errno::EINVAL)?;
+        }
         Ok(Output::default())
     }
 
@@ -107,21 +189,22 @@ impl Run<'_, '_> {
         Ok(Output::default())
     }
 
+    pub(super) fn is_dirty(&mut self) -> Result<Output, Stop> {
+        Ok((!self.view.info.is_clean).to_bytes(Features::default()).into())
+    }
+
+    pub(super) fn undirty(&mut self) -> Result<Output, Stop> {
+        if self.view.exists() && !self.view.info.is_clean {
+            self.is_undirtied = true;
+            self.view.touch();
+        }
+        Ok(Output::default())
+    }
+
     pub(super) fn call(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        let (class_len, method_len) = (usize::from(step.params.u8_at(0)), usize::from(step.params.u8_at(1)));
-        if step.data.len() < class_len + method_len {
-            return Err(Errno::EINVAL.into());
-        }
-        let class = step.data.slice(..class_len);
-        let name = step.data.slice(class_len..class_len + method_len);
-        let Some(method) = registry::find(&class, &name) else {
-            let errno = if registry::class_exists(&class) { Errno::EOPNOTSUPP } else { Errno::EPERM };
-            return Err(errno.into());
-        };
-        if method.is_write() && !self.view.is_head() {
-            return Err(Errno::EINVAL.into());
-        }
-        let input = step.data.slice(class_len + method_len..);
-        Ok((method.run)(self.view, &input)?.into())
+        let (method, input) = super::request::find_method(step)?;
+        self.is_user_change |= method.is_write();
+        let data = (method.run)(self.view, &input)?;
+        Ok(Output { length: Some(data.len() as u64), ..data.into() })
     }
 }

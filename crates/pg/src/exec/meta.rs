@@ -10,8 +10,10 @@ use types::Errno;
 
 use super::{Output, Run};
 
-/// `osd_max_attr_size` and `osd_max_attr_name_len`.
-const XATTR_BYTES_MAX: usize = 64 << 10;
+/// Xattrs are kept in memory with their object's entry in the index. (`osd_max_attr_size` is off by
+/// default; nobody is known to need larger ones.)
+const XATTR_BYTES_MAX: usize = 1 << 20;
+/// `osd_max_attr_name_len`.
 const XATTR_NAME_BYTES_MAX: usize = 100;
 /// `osd_max_omap_entries_per_request`.
 const OMAP_COUNT_MAX: u64 = 1024;
@@ -47,12 +49,22 @@ fn compare<T: Ord>(op: u8, stored: &T, given: &T) -> Result<bool, Stop> {
     })
 }
 
+/// `strtoull` of base 10: the number that the text begins with, 0 if there is none.
+fn leading_u64(text: &[u8]) -> u64 {
+    let digits = text.trim_ascii_start();
+    let digits = digits.strip_prefix(b"+").unwrap_or(digits);
+    digits
+        .iter()
+        .take_while(|b| b.is_ascii_digit())
+        .fold(0u64, |sum, b| sum.saturating_mul(10).saturating_add(u64::from(b - b'0')))
+}
+
 impl Run<'_, '_> {
     pub(super) fn get_xattr(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         self.view.check_exists()?;
         let (name, _) = name_and_value(step)?;
         let value = self.view.xattr(&name)?.ok_or(Errno::ENODATA)?;
-        Ok(value.into())
+        Ok(Output { value_len: Some(value.len() as u32), ..value.into() })
     }
 
     pub(super) fn get_xattrs(&mut self) -> Result<Output, Stop> {
@@ -81,16 +93,15 @@ impl Run<'_, '_> {
     pub(super) fn compare_xattr(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         const MODE_STRING: u8 = 1;
         const MODE_U64: u8 = 2;
+        self.view.check_exists()?;
         let (name, given) = name_and_value(step)?;
         let stored = self.view.xattr(&name)?.unwrap_or_default();
         let (op, mode) = (step.params.u8_at(8), step.params.u8_at(9));
         let holds = match mode {
             MODE_STRING => compare(op, &stored, &given)?,
             MODE_U64 => {
-                let text =
-                    std::str::from_utf8(&stored).ok().and_then(|t| t.trim_end_matches('\0').parse().ok());
                 let given: u64 = input(&mut Reader::new(given))?;
-                compare(op, &text.unwrap_or(0), &given)?
+                compare(op, &leading_u64(&stored), &given)?
             }
             _ => return Err(Errno::EINVAL.into()),
         };
@@ -98,7 +109,6 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn omap_keys(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        self.view.check_exists()?;
         let (after, count): (Bytes, u64) = input(&mut Reader::new(step.data.clone()))?;
         let (entries, has_more) = self.view.omap_list(&after, b"", count.min(OMAP_COUNT_MAX) as usize)?;
         let keys: BTreeSet<Bytes> = entries.into_iter().map(|(k, _)| k).collect();
@@ -106,7 +116,6 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn omap_values(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        self.view.check_exists()?;
         let (after, count, prefix): (Bytes, u64, Bytes) = input(&mut Reader::new(step.data.clone()))?;
         let (entries, has_more) = self.view.omap_list(&after, &prefix, count.min(OMAP_COUNT_MAX) as usize)?;
         let map: BTreeMap<Bytes, Bytes> = entries.into_iter().collect();
@@ -114,7 +123,6 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn omap_values_by_keys(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        self.view.check_exists()?;
         let keys: BTreeSet<Bytes> = input(&mut Reader::new(step.data.clone()))?;
         let mut found = BTreeMap::new();
         for key in keys {
@@ -126,7 +134,6 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn omap_header(&mut self) -> Result<Output, Stop> {
-        self.view.check_exists()?;
         Ok(self.view.omap_header()?.into())
     }
 
@@ -135,7 +142,8 @@ impl Run<'_, '_> {
         let wanted: BTreeMap<Bytes, (Bytes, i32)> = input(&mut Reader::new(step.data.clone()))?;
         for (key, (given, op)) in wanted {
             let stored = self.view.omap_get(&key)?.unwrap_or_default();
-            let op = u8::try_from(op).map_err(|_| Errno::EINVAL)?;
+            // Of the comparisons of xattrs only these: equal, greater, less.
+            let op = u8::try_from(op).ok().filter(|op| [1, 3, 5].contains(op)).ok_or(Errno::EINVAL)?;
             if !compare(op, &given, &stored)? {
                 return Err(Errno::ECANCELED.into());
             }
@@ -155,16 +163,16 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn omap_remove(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        self.view.check_exists()?;
         let keys: BTreeSet<Bytes> = input(&mut Reader::new(step.data.clone()))?;
         self.view.omap_remove(keys.into_iter().collect())?;
         done()
     }
 
     pub(super) fn omap_remove_range(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        self.view.check_exists()?;
         let (first, last): (Bytes, Bytes) = input(&mut Reader::new(step.data.clone()))?;
-        if first < last {
-            self.view.omap_remove_range(&first, &last)?;
-        }
+        self.view.omap_remove_range(&first, &last)?;
         done()
     }
 

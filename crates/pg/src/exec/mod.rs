@@ -7,7 +7,10 @@ mod data;
 mod meta;
 mod object_info;
 mod pgls;
+mod request;
 mod snaps;
+#[cfg(test)]
+mod tests;
 mod view;
 mod watch;
 
@@ -15,20 +18,24 @@ use bytes::Bytes;
 use messages::{MOSDOp, OpCode, OsdOp, op_flag, osd_flag};
 use store::ObjectStore;
 use types::{
-    CollId, EVersion, EntityAddr, EntityNum, Errno, HObject, LogEntry, ReqId, SnapContext, Transaction, UTime,
+    CollId, EVersion, EntityAddr, EntityNum, Errno, HObject, IntervalSet, LogEntry, ReqId, SnapContext,
+    SnapId, Transaction, UTime,
 };
 
 pub(crate) use object_info::{INFO_XATTR, ObjectInfo};
+pub(crate) use request::{is_ordered, may_write};
 pub(crate) use snaps::{TrimStep, trim_step};
-pub(crate) use watch::{WatchChange, remove_watcher};
+pub(crate) use watch::{KnownWatch, WatchChange, remove_watcher};
+
+use std::collections::BTreeSet;
 
 use classes::{CallContext, Stop};
-use view::View;
+use view::{Change, View};
 
 /// `osd_max_object_size`.
 pub(crate) const OBJECT_BYTES_MAX: u64 = 128 << 20;
-/// `osd_max_object_name_len`.
-const NAME_BYTES_MAX: usize = 2048;
+/// `osd_max_write_op_reply_len`: what a change may answer besides its result.
+const CHANGE_OUTPUT_BYTES_MAX: usize = 64;
 
 /// What an execution may know besides the object.
 #[derive(Clone, Debug)]
@@ -49,6 +56,12 @@ pub(crate) struct OpContext {
     pub(crate) next_version: EVersion,
     /// The pool's snapshots, where it has them instead of the client.
     pub(crate) pool_snapc: Option<SnapContext>,
+    /// Snapshots of the pool that are removed, though clones for them may still be here.
+    pub(crate) removed_snaps: IntervalSet,
+    /// Cookies of the client's watches of this object that are connected.
+    pub(crate) connected: BTreeSet<u64>,
+    /// Objects that the PG has and this copy lacks, for listings.
+    pub(crate) missing: BTreeSet<HObject>,
     /// PGs of the pool.
     pub(crate) pg_num: u32,
     /// For classes that want random bits.
@@ -97,8 +110,12 @@ pub(crate) struct Executed {
     pub(crate) staged: Option<Staged>,
     /// What it did to watches.
     pub(crate) watch: Vec<WatchChange>,
+    /// Who watches the object by what is kept with it.
+    pub(crate) watchers: Vec<KnownWatch>,
     /// The object's version for the reply.
     pub(crate) user_version: u64,
+    /// The PG's version for the reply, of requests that change nothing.
+    pub(crate) version: EVersion,
 }
 
 /// Runs the ops of `op`.
@@ -106,16 +123,8 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
     if op.ops.iter().any(|step| step.code.is_pg()) {
         return pgls::execute(store, cx, op);
     }
-    if op.oid.is_empty() {
-        return Err(Blocked::Refused(Errno::EINVAL));
-    }
-    if op.oid.len() > NAME_BYTES_MAX || op.locator.key.len() > NAME_BYTES_MAX {
-        return Err(Blocked::Refused(Errno::ENAMETOOLONG));
-    }
-    let snapc = cx.pool_snapc.clone().unwrap_or_else(|| op.snapc.clone());
-    if op.may_write() && !snapc.is_valid() {
-        return Err(Blocked::Refused(Errno::EINVAL));
-    }
+    request::check(op).map_err(Blocked::Refused)?;
+    let snapc = snap_context(cx, op);
     let call = CallContext {
         origin: cx.origin,
         origin_addr: cx.origin_addr,
@@ -127,45 +136,103 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
         object_bytes_max: OBJECT_BYTES_MAX,
         ..CallContext::default()
     };
-    let head = op.object().head();
-    let mut view = View::open(store, cx.coll, head, op.snapid, call)?;
-    let mut run = Run { view: &mut view, watch: Vec::new(), cx };
+    let is_of_all = op.snapid == SnapId::DIR;
+    let mut view = View::open(store, cx, op.object().head(), op.snapid, call)?;
+    if may_write(op) {
+        if op.flags & osd_flag::ORDERSNAP != 0 && snapc.seq < view.snapset.seq {
+            return Err(Blocked::Refused(Errno::EOLDSNAPC));
+        }
+        if !snapc.is_valid() {
+            return Err(Blocked::Refused(Errno::EINVAL));
+        }
+    } else if !view.exists() && (!is_of_all || !view.is_whiteout()) {
+        return Err(Blocked::Refused(Errno::ENOENT));
+    }
+    let watchers = watch::known(&view);
+    let mut run = Run::new(&mut view, cx);
     let (ops, result) = run.all(op)?;
-    let watch = run.watch;
-    finish(view, cx, op, snapc, ops, result, watch)
+    let Run { watch, is_user_change, is_undirtied, .. } = run;
+    let done = Executed {
+        ops,
+        result,
+        staged: None,
+        watch,
+        watchers,
+        user_version: view.user_version(),
+        version: EVersion::ZERO,
+    };
+    Ok(finish(view, cx, op, &snapc, done, is_user_change, is_undirtied))
+}
+
+/// The snapshots that a change has to respect.
+fn snap_context(cx: &OpContext, op: &MOSDOp) -> SnapContext {
+    match &cx.pool_snapc {
+        Some(of_pool) if op.flags & osd_flag::ENFORCE_SNAPC == 0 => of_pool.clone(),
+        Some(_) | None => {
+            let mut snapc = op.snapc.clone();
+            snapc.snaps.retain(|snap| !cx.removed_snaps.contains(snap.0));
+            snapc
+        }
+    }
 }
 
 fn finish(
-    view: View<'_>,
+    mut view: View<'_>,
     cx: &OpContext,
     op: &MOSDOp,
-    snapc: SnapContext,
-    mut ops: Vec<OsdOp>,
-    result: i32,
-    watch: Vec<WatchChange>,
-) -> Result<Executed, Blocked> {
-    let old_version = view.user_version();
-    if result < 0 || !view.is_changed() {
-        let watch = if result < 0 { Vec::new() } else { watch };
-        return Ok(Executed { ops, result, staged: None, watch, user_version: old_version });
+    snapc: &SnapContext,
+    mut done: Executed,
+    is_user_change: bool,
+    is_undirtied: bool,
+) -> Executed {
+    if done.result < 0 {
+        done.watch.clear();
+        if !may_write(op) {
+            done.user_version = 0;
+        }
+        if done.result == Errno::ENOENT.negated() {
+            // No version of the object that may come is lower.
+            done.user_version = cx.next_version.version.saturating_sub(1);
+        }
+        return done;
     }
-    if op.flags & osd_flag::ORDERSNAP != 0 && snapc.seq < view.snapset_seq() {
-        return Err(Blocked::Refused(Errno::EOVERFLOW));
+    if !view.is_changed() {
+        return done;
     }
-    if op.flags & osd_flag::RETURNVEC == 0 {
-        // A write answers with results only.
-        ops.iter_mut().for_each(|step| step.data = Bytes::new());
+    let returns_output = op.flags & osd_flag::RETURNVEC != 0;
+    if returns_output {
+        for step in done.ops.iter_mut().filter(|step| step.data.len() > CHANGE_OUTPUT_BYTES_MAX) {
+            step.data = Bytes::new();
+            step.result = Errno::EOVERFLOW.negated();
+            done.result = step.result;
+        }
+        if done.result < 0 {
+            done.watch.clear();
+            return done;
+        }
+    } else {
+        // A request that is repeated could not be answered with the same data: none has any.
+        done.ops.iter_mut().for_each(|step| step.data = Bytes::new());
+        done.result = 0;
     }
-    let mtime = if op.mtime == UTime::default() { cx.wall } else { op.mtime };
-    let (staged, user_version) = view.stage(cx, &snapc, mtime, result)?;
-    Ok(Executed { ops, result, staged: Some(staged), watch, user_version })
+    view.info.is_clean = is_undirtied;
+    done.watch.extend(view.take_disconnected().into_iter().map(WatchChange::Disconnect));
+    let change = Change { mtime: op.mtime, is_user_change, result: done.result };
+    let (staged, user_version) = view.stage(cx, snapc, change);
+    done.staged = Some(staged);
+    done.user_version = user_version;
+    done
 }
 
 /// One run over the ops.
 struct Run<'r, 's> {
     view: &'r mut View<'s>,
-    watch: Vec<WatchChange>,
     cx: &'r OpContext,
+    watch: Vec<WatchChange>,
+    /// Some op counts as a change that users see, and gives the object a new user version.
+    is_user_change: bool,
+    /// UNDIRTY was among the ops.
+    is_undirtied: bool,
 }
 
 /// An op's output: data, a result that is not an error, and parameters to echo.
@@ -173,7 +240,10 @@ struct Run<'r, 's> {
 struct Output {
     data: Bytes,
     result: i32,
+    /// extent.length.
     length: Option<u64>,
+    /// xattr.value_len.
+    value_len: Option<u32>,
 }
 
 impl From<Bytes> for Output {
@@ -182,21 +252,34 @@ impl From<Bytes> for Output {
     }
 }
 
-impl Run<'_, '_> {
+/// Ops that change something and yet give the object no new user version.
+fn is_hidden_change(code: OpCode) -> bool {
+    matches!(code, OpCode::WATCH | OpCode::UNDIRTY)
+}
+
+impl<'r, 's> Run<'r, 's> {
+    fn new(view: &'r mut View<'s>, cx: &'r OpContext) -> Run<'r, 's> {
+        Run { view, cx, watch: Vec::new(), is_user_change: false, is_undirtied: false }
+    }
+
     /// All ops in order; the first error ends it, unless its op may fail.
     fn all(&mut self, op: &MOSDOp) -> Result<(Vec<OsdOp>, i32), Blocked> {
         let mut ops = op.ops.clone();
+        ops.iter_mut().for_each(|step| step.data = Bytes::new());
         let mut result = 0;
         for (index, step) in op.ops.iter().enumerate() {
             self.view.set_subop(index as u32);
+            self.is_user_change |= step.code.is_write() && !is_hidden_change(step.code);
             let outcome = self.one(step);
-            ops[index].data = Bytes::new();
             match outcome {
                 Ok(output) => {
                     ops[index].data = output.data;
                     ops[index].result = output.result;
                     if let Some(length) = output.length {
                         ops[index].params.0[8..16].copy_from_slice(&length.to_le_bytes());
+                    }
+                    if let Some(len) = output.value_len {
+                        ops[index].params.0[4..8].copy_from_slice(&len.to_le_bytes());
                     }
                     result = output.result;
                 }
@@ -205,9 +288,9 @@ impl Run<'_, '_> {
                     ops[index].result = errno.negated();
                     if step.flags & op_flag::FAILOK == 0 {
                         result = errno.negated();
-                        ops[index + 1..].iter_mut().for_each(|later| later.data = Bytes::new());
                         break;
                     }
+                    result = 0;
                 }
             }
         }
@@ -215,19 +298,17 @@ impl Run<'_, '_> {
     }
 
     fn one(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        if step.code.is_write() && !self.view.is_head() {
-            return Err(Errno::EINVAL.into());
-        }
         match step.code {
             OpCode::READ | OpCode::SYNC_READ => self.read(step),
-            OpCode::SPARSE_READ | OpCode::MAPEXT => self.sparse_read(step),
+            OpCode::SPARSE_READ => self.sparse_read(step),
+            OpCode::MAPEXT => self.map_extents(step),
             OpCode::STAT => self.stat(),
             OpCode::CMPEXT => self.cmpext(step),
             OpCode::WRITE => self.write(step),
             OpCode::WRITEFULL => self.write_full(step),
             OpCode::WRITESAME => self.write_same(step),
             OpCode::APPEND => self.append(step),
-            OpCode::TRUNCATE => self.truncate(step),
+            OpCode::TRUNCATE | OpCode::TRIMTRUNC => self.truncate(step),
             OpCode::ZERO => self.zero(step),
             OpCode::CREATE => self.create(step),
             OpCode::DELETE => self.delete(),
@@ -255,8 +336,8 @@ impl Run<'_, '_> {
             OpCode::NOTIFY => self.notify(step),
             OpCode::NOTIFY_ACK => self.notify_ack(step),
             OpCode::LIST_WATCHERS => self.list_watchers(),
-            OpCode::ISDIRTY => Ok(Output::from(Bytes::from_static(&[0]))),
-            OpCode::UNDIRTY => Ok(Output::default()),
+            OpCode::ISDIRTY => self.is_dirty(),
+            OpCode::UNDIRTY => self.undirty(),
             _ => Err(Errno::EOPNOTSUPP.into()),
         }
     }

@@ -23,7 +23,7 @@ pub(crate) struct WatchInfo {
 
 /// `object_info_t`.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub(crate) struct ObjectInfo {
     /// The last change.
     pub(crate) version: EVersion,
@@ -37,6 +37,23 @@ pub(crate) struct ObjectInfo {
     pub(crate) is_whiteout: bool,
     /// Watchers by global id and cookie.
     pub(crate) watchers: BTreeMap<(u64, u64), WatchInfo>,
+    /// The newest truncation that a client named; what it sends with an older one was sent before.
+    #[codec(since = 2)]
+    pub(crate) truncate_seq: u32,
+    /// To where that truncation cut, in bytes.
+    #[codec(since = 2)]
+    pub(crate) truncate_size: u64,
+    /// True from an UNDIRTY on until the next change.
+    #[codec(since = 2)]
+    pub(crate) is_clean: bool,
+}
+
+impl ObjectInfo {
+    /// Forgets what belongs to the object's life so far, not to its name (`object_info_t::new_object`).
+    pub(crate) fn renew(&mut self) {
+        self.watchers.clear();
+        (self.truncate_seq, self.truncate_size) = (0, 0);
+    }
 }
 
 /// One clone of an object.

@@ -7,7 +7,7 @@ use classes::{ObjectView, Stop};
 use codec::{Codec, Decode, Encode, Features};
 use messages::OsdOp;
 use store::ObjectStore;
-use types::{CollId, EVersion, HObject, LogEntry, Mutation, SnapId, Transaction};
+use types::{CollId, EVersion, Errno, HObject, LogEntry, Mutation, SnapId, Transaction};
 
 use super::{
     Delta, Output, Run, Staged,
@@ -35,7 +35,7 @@ impl Run<'_, '_> {
     pub(super) fn list_snaps(&mut self) -> Result<Output, Stop> {
         let snapset = &self.view.snapset;
         if !self.view.exists() && snapset.clones.is_empty() {
-            return Err(types::Errno::ENOENT.into());
+            return Err(Errno::ENOENT.into());
         }
         let mut clones: Vec<ListedClone> = snapset
             .clones
@@ -56,12 +56,12 @@ impl Run<'_, '_> {
 
     pub(super) fn rollback(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         let snap = step.params.snap();
-        if snap > self.view.snapset.seq {
+        let is_of_head = snap > self.view.snapset.seq && self.view.exists();
+        match self.view.snapset.clone_of(snap).filter(|_| !self.cx.removed_snaps.contains(snap.0)) {
             // Nothing was written since: the head is what it was.
-            return Ok(Output::default());
-        }
-        match self.view.snapset.clone_of(snap) {
+            _ if is_of_head => self.view.touch(),
             Some(clone) => self.view.roll_back_to(clone)?,
+            None if !self.view.info.watchers.is_empty() => return Err(Errno::EBUSY.into()),
             None if self.view.exists() => self.view.remove()?,
             None => {}
         }

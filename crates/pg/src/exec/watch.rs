@@ -10,6 +10,8 @@ use types::{CollId, EVersion, EntityAddr, EntityNum, Errno, HObject, LogEntry, M
 use super::{
     Delta, Output, Run, Staged,
     object_info::{INFO_XATTR, ObjectInfo, WatchInfo},
+    request::WATCH_PING,
+    view::View,
 };
 
 /// A side effect on the PG's watches; done when the op is.
@@ -40,18 +42,43 @@ pub(crate) enum WatchChange {
         timeout_sec: u32,
         /// For the watchers.
         payload: Bytes,
-        /// Watchers as the object knows them: global id and cookie.
-        watchers: Vec<(u64, u64)>,
+        /// The object's version, for the watchers.
+        user_version: u64,
     },
     /// A watcher's answer.
     Ack {
         /// The notification.
         notify_id: u64,
-        /// The watch.
-        cookie: u64,
+        /// The watch; none for all of the client's.
+        cookie: Option<u64>,
         /// For the notifier.
         reply: Bytes,
     },
+    /// The object is gone: the watcher, by global id and cookie, is told so.
+    Disconnect((u64, u64)),
+}
+
+/// A watch as it is kept with the object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KnownWatch {
+    /// Global id and cookie.
+    pub(crate) watcher: (u64, u64),
+    /// Seconds.
+    pub(crate) timeout_sec: u32,
+    /// The client, as blocklists name it.
+    pub(crate) addr: EntityAddr,
+}
+
+/// Who watches the object before the request.
+pub(super) fn known(view: &View<'_>) -> Vec<KnownWatch> {
+    let watchers = view.info.watchers.iter();
+    watchers
+        .map(|(watcher, info)| KnownWatch {
+            watcher: *watcher,
+            timeout_sec: info.timeout_sec,
+            addr: info.addr,
+        })
+        .collect()
 }
 
 /// `CEPH_OSD_WATCH_OP_*`.
@@ -59,7 +86,6 @@ const UNWATCH: u8 = 0;
 const LEGACY_WATCH: u8 = 1;
 const WATCH: u8 = 3;
 const RECONNECT: u8 = 5;
-const PING: u8 = 7;
 
 /// `osd_client_watch_timeout`, and `osd_default_notify_timeout`.
 const TIMEOUT_SEC: u32 = 30;
@@ -92,20 +118,23 @@ impl Run<'_, '_> {
         let is_known = self.view.info.watchers.contains_key(&key);
         match op {
             WATCH | LEGACY_WATCH => {
-                let info = WatchInfo { addr: self.cx.origin_addr, timeout_sec };
-                self.view.info.watchers.insert(key, info);
-                self.view.is_info_changed = true;
+                if !is_known {
+                    let info = WatchInfo { addr: self.cx.origin_addr, timeout_sec };
+                    self.view.info.watchers.insert(key, info);
+                    self.view.touch();
+                }
                 self.watch.push(WatchChange::Watch { cookie, timeout_sec });
             }
-            RECONNECT | PING if !is_known => return Err(Errno::ENOTCONN.into()),
+            RECONNECT | WATCH_PING if !is_known => return Err(Errno::ENOTCONN.into()),
             RECONNECT => self.watch.push(WatchChange::Watch { cookie, timeout_sec }),
-            PING => self.watch.push(WatchChange::Ping { cookie }),
+            WATCH_PING if !self.cx.connected.contains(&cookie) => return Err(Errno::ETIMEDOUT.into()),
+            WATCH_PING => self.watch.push(WatchChange::Ping { cookie }),
             UNWATCH => {
                 if is_known {
                     self.view.info.watchers.remove(&key);
-                    self.view.is_info_changed = true;
+                    self.view.touch();
+                    self.watch.push(WatchChange::Unwatch { cookie });
                 }
-                self.watch.push(WatchChange::Unwatch { cookie });
             }
             _ => return Err(Errno::EINVAL.into()),
         }
@@ -119,30 +148,35 @@ impl Run<'_, '_> {
         let parts = <(u32, u32, Bytes)>::decode(&mut reader);
         let (_version, timeout_sec, payload) = parts.unwrap_or((0, 0, Bytes::new()));
         let timeout_sec = if timeout_sec == 0 { TIMEOUT_SEC } else { timeout_sec };
-        let watchers = self.view.info.watchers.keys().copied().collect();
         self.watch.push(WatchChange::Notify {
             cookie: step.params.u64_at(0),
             timeout_sec,
             payload,
-            watchers,
+            user_version: self.view.user_version(),
         });
         Ok(Output::default())
     }
 
     pub(super) fn notify_ack(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         let mut reader = Reader::new(step.data.clone());
-        let invalid = |_| Stop::Refused(Errno::EINVAL);
-        let notify_id = u64::decode(&mut reader).map_err(invalid)?;
-        let cookie = u64::decode(&mut reader).map_err(invalid)?;
-        let reply = Bytes::decode(&mut reader).unwrap_or_default();
-        self.watch.push(WatchChange::Ack { notify_id, cookie, reply });
+        let change = match <(u64, u64)>::decode(&mut reader) {
+            Ok((notify_id, cookie)) => {
+                let reply = Bytes::decode(&mut reader).unwrap_or_default();
+                WatchChange::Ack { notify_id, cookie: Some(cookie), reply }
+            }
+            // Old clients have only the id, where others have a cookie.
+            Err(_) => {
+                WatchChange::Ack { notify_id: step.params.u64_at(0), cookie: None, reply: Bytes::new() }
+            }
+        };
+        self.watch.push(change);
         Ok(Output::default())
     }
 
     pub(super) fn list_watchers(&mut self) -> Result<Output, Stop> {
         self.view.check_exists()?;
         let watchers = self.view.info.watchers.iter();
-        let entries = watchers
+        let mut entries: Vec<WatchItem> = watchers
             .map(|((gid, cookie), info)| WatchItem {
                 name: EntityNum::client(*gid),
                 cookie: *cookie,
@@ -150,6 +184,7 @@ impl Run<'_, '_> {
                 addr: info.addr,
             })
             .collect();
+        entries.sort_by_key(|item| item.cookie);
         Ok(Watchers { entries }.to_bytes(Features::default()).into())
     }
 }

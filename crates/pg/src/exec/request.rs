@@ -1,0 +1,82 @@
+//! What a whole request is, and whether it is refused before its ops run (`OpInfo::set_from_op`,
+//! `PrimaryLogPG::do_op`).
+
+use bytes::Bytes;
+use classes::{Method, registry};
+use messages::{MOSDOp, OpCode, OsdOp};
+use types::{Errno, SnapId};
+
+/// `osd_max_object_name_len`, of names and locator keys.
+const NAME_BYTES_MAX: usize = 2048;
+/// `osd_max_object_namespace_len`.
+const NAMESPACE_BYTES_MAX: usize = 256;
+/// `osd_max_write_size`.
+const DATA_BYTES_MAX: usize = 90 << 20;
+
+/// Classes that a stock OSD loads; one of these that is not here is not supported, any other forbidden.
+const LOADABLE_CLASSES: &str = "cephfs hello journal lock log numops otp rbd refcount rgw rgw_gc timeindex \
+                                user version cas cmpomap queue 2pc_queue fifo";
+
+/// `CEPH_OSD_WATCH_OP_PING`: changes nothing, and yet keeps its place among the changes.
+pub(super) const WATCH_PING: u8 = 7;
+
+/// True for a request that may change its object. Clients do not say so of every class call: it is the
+/// method that counts.
+pub(crate) fn may_write(op: &MOSDOp) -> bool {
+    op.ops.iter().any(|step| match step.code {
+        OpCode::CALL => find_method(step).is_ok_and(|(method, _)| method.is_write()),
+        OpCode::WATCH => step.params.u8_at(16) != WATCH_PING,
+        code => code.is_write(),
+    })
+}
+
+/// True for a request that waits its turn among the changes of its object.
+pub(crate) fn is_ordered(op: &MOSDOp) -> bool {
+    op.may_write() || may_write(op)
+}
+
+/// The method that an op calls, and its input.
+pub(super) fn find_method(step: &OsdOp) -> Result<(&'static Method, Bytes), Errno> {
+    let (class_len, name_len) = (usize::from(step.params.u8_at(0)), usize::from(step.params.u8_at(1)));
+    let input_len = step.params.u32_at(3) as usize;
+    let name_end = class_len + name_len;
+    if name_end.checked_add(input_len).is_none_or(|end| end > step.data.len()) {
+        return Err(Errno::EINVAL);
+    }
+    let (class, name) = (&step.data[..class_len], &step.data[class_len..name_end]);
+    let method = registry::find(class, name).ok_or_else(|| {
+        let is_loadable = LOADABLE_CLASSES.split(' ').any(|c| c.as_bytes() == class);
+        if is_loadable || registry::class_exists(class) { Errno::EOPNOTSUPP } else { Errno::EPERM }
+    })?;
+    Ok((method, step.data.slice(name_end..name_end + input_len)))
+}
+
+/// Refuses what no object can be asked.
+pub(super) fn check(op: &MOSDOp) -> Result<(), Errno> {
+    for step in op.ops.iter().filter(|step| step.code == OpCode::CALL) {
+        find_method(step)?;
+    }
+    if op.ops.is_empty() || op.oid.is_empty() {
+        return Err(Errno::EINVAL);
+    }
+    if op.oid.len() > NAME_BYTES_MAX
+        || op.locator.key.len() > NAME_BYTES_MAX
+        || op.locator.nspace.len() > NAMESPACE_BYTES_MAX
+    {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    if may_write(op) {
+        if op.snapid != SnapId::HEAD {
+            return Err(Errno::EINVAL);
+        }
+        if op.ops.iter().map(|step| step.data.len()).sum::<usize>() > DATA_BYTES_MAX {
+            return Err(Errno::EMSGSIZE);
+        }
+    }
+    // The list of snapshots is asked of all of them together, and nothing else is.
+    let is_of_all = op.snapid == SnapId::DIR;
+    if op.ops.iter().any(|step| (step.code == OpCode::LIST_SNAPS) != is_of_all) {
+        return Err(Errno::EINVAL);
+    }
+    Ok(())
+}

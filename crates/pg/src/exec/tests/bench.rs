@@ -1,0 +1,187 @@
+//! One object's PG in memory: requests in, results out, changes applied at once.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use codec::{Encode, Features};
+use messages::{MOSDOp, ObjectLocator, OpCode, OpParams, OsdOp, osd_flag};
+use store::{MemStore, ObjectStore};
+use types::{
+    CollId, EVersion, EntityAddr, EntityNum, Epoch, Errno, HObject, IntervalSet, PgId, PoolId, ReqId,
+    SnapContext, SnapId, Token, Transaction, TxnOp, UTime,
+};
+
+use crate::exec::{Blocked, Delta, Executed, OpContext, execute};
+
+pub(super) const POOL: PoolId = PoolId(1);
+
+pub(super) struct Bench {
+    pub(super) store: MemStore,
+    pub(super) cx: OpContext,
+    pub(super) snapc: SnapContext,
+    pub(super) flags: u32,
+    pub(super) total: Delta,
+}
+
+pub(super) fn step(code: OpCode, params: OpParams, data: impl Into<Bytes>) -> OsdOp {
+    OsdOp { code, params, data: data.into(), ..OsdOp::default() }
+}
+
+pub(super) fn plain(code: OpCode) -> OsdOp {
+    OsdOp::new(code)
+}
+
+/// An extent op whose length is that of its data.
+pub(super) fn extent(code: OpCode, offset: u64, data: &'static str) -> OsdOp {
+    step(code, OpParams::extent(offset, data.len() as u64), data)
+}
+
+pub(super) fn range(code: OpCode, offset: u64, len: u64) -> OsdOp {
+    step(code, OpParams::extent(offset, len), "")
+}
+
+/// As [`extent`], of a client that knows of a truncation.
+pub(super) fn truncated(mut op: OsdOp, seq: u32, size: u64) -> OsdOp {
+    op.params.0[16..24].copy_from_slice(&size.to_le_bytes());
+    op.params.0[24..28].copy_from_slice(&seq.to_le_bytes());
+    op
+}
+
+pub(super) fn xattr(code: OpCode, name: &str, value: &str) -> OsdOp {
+    compared_xattr(code, name, value.as_bytes(), 0, 0)
+}
+
+pub(super) fn compared_xattr(code: OpCode, name: &str, value: &[u8], op: u8, mode: u8) -> OsdOp {
+    let lens = [(name.len() as u32).to_le_bytes(), (value.len() as u32).to_le_bytes()];
+    let params = OpParams::from_parts(&[&lens[0], &lens[1], &[op, mode]]);
+    step(code, params, [name.as_bytes(), value].concat())
+}
+
+pub(super) fn encoded(code: OpCode, input: impl Encode) -> OsdOp {
+    step(code, OpParams::default(), input.to_bytes(Features::default()))
+}
+
+pub(super) fn call(class: &str, method: &str, input: &[u8]) -> OsdOp {
+    let lens = [class.len() as u8, method.len() as u8, 0];
+    let params = OpParams::from_parts(&[&lens, &(input.len() as u32).to_le_bytes()]);
+    step(OpCode::CALL, params, [class.as_bytes(), method.as_bytes(), input].concat())
+}
+
+pub(super) fn watch(op: u8, cookie: u64) -> OsdOp {
+    step(OpCode::WATCH, OpParams::from_parts(&[&cookie.to_le_bytes(), &[0; 8], &[op]]), "")
+}
+
+pub(super) fn snap(code: OpCode, snap: u64) -> OsdOp {
+    step(code, OpParams::from_parts(&[&snap.to_le_bytes()]), "")
+}
+
+pub(super) fn entries(pairs: &[(&'static str, &'static str)]) -> std::collections::BTreeMap<Bytes, Bytes> {
+    pairs.iter().map(|(k, v)| (Bytes::from(*k), Bytes::from(*v))).collect()
+}
+
+impl Bench {
+    pub(super) fn new() -> Bench {
+        let coll = CollId::pg(PgId::new(POOL, 0));
+        let mut store = MemStore::new();
+        let mut txn = Transaction::new(coll);
+        txn.ops.push(TxnOp::CreateCollection);
+        store.submit(Token(0), txn);
+        let cx = OpContext {
+            coll,
+            wall: UTime::default(),
+            reqid: ReqId::default(),
+            origin: EntityNum::client(7),
+            origin_addr: EntityAddr::default(),
+            features: 0,
+            next_version: EVersion::new(Epoch(1), 1),
+            pool_snapc: None,
+            removed_snaps: IntervalSet::new(),
+            connected: BTreeSet::new(),
+            missing: BTreeSet::new(),
+            pg_num: 1,
+            random_seed: 0,
+        };
+        let (snapc, total) = (SnapContext::default(), Delta::default());
+        Bench { store, cx, snapc, flags: 0, total }
+    }
+
+    pub(super) fn object(name: &str) -> HObject {
+        let oid = Bytes::from(name.to_string());
+        HObject { oid, pool: POOL, snap: SnapId::HEAD, ..HObject::default() }
+    }
+
+    pub(super) fn request(&self, name: &str, snapid: SnapId, ops: Vec<OsdOp>) -> MOSDOp {
+        MOSDOp {
+            pgid: PgId::new(POOL, 0),
+            flags: self.flags,
+            locator: ObjectLocator { pool: POOL, ..ObjectLocator::default() },
+            oid: Bytes::from(name.to_string()),
+            ops,
+            snapid,
+            snapc: self.snapc.clone(),
+            ..MOSDOp::default()
+        }
+    }
+
+    pub(super) fn apply(&mut self, done: &Executed) {
+        if let Some(staged) = &done.staged {
+            let last = staged.log.last().expect("a change is logged");
+            self.cx.next_version = EVersion { version: last.version.version + 1, ..last.version };
+            self.total.objects += staged.delta.objects;
+            self.total.clones += staged.delta.clones;
+            self.total.bytes += staged.delta.bytes;
+            self.store.submit(Token(0), staged.txn.clone());
+        }
+    }
+
+    pub(super) fn execute(&mut self, op: &MOSDOp) -> Result<Executed, Errno> {
+        match execute(&self.store, &self.cx, op) {
+            Ok(done) => {
+                self.apply(&done);
+                Ok(done)
+            }
+            Err(Blocked::Refused(errno)) => Err(errno),
+            Err(Blocked::Missing(missing)) => panic!("all is in memory, not so {missing:?}"),
+        }
+    }
+
+    /// Runs ops on the object `o` at a snapshot.
+    pub(super) fn at(&mut self, snapid: SnapId, ops: Vec<OsdOp>) -> Result<Executed, Errno> {
+        let request = self.request("o", snapid, ops);
+        self.execute(&request)
+    }
+
+    /// Runs ops on the object `o`.
+    pub(super) fn run(&mut self, ops: Vec<OsdOp>) -> Result<Executed, Errno> {
+        self.at(SnapId::HEAD, ops)
+    }
+
+    /// As [`Bench::run`]: the request's result, refusals included.
+    pub(super) fn result(&mut self, ops: Vec<OsdOp>) -> i32 {
+        self.run(ops).map_or_else(Errno::negated, |done| done.result)
+    }
+
+    /// The object's data at a snapshot.
+    pub(super) fn read_at(&mut self, snapid: SnapId) -> Result<Bytes, Errno> {
+        let done = self.at(snapid, vec![range(OpCode::READ, 0, 0)])?;
+        Ok(done.ops[0].data.clone())
+    }
+
+    pub(super) fn read(&mut self) -> Result<Bytes, Errno> {
+        self.read_at(SnapId::HEAD)
+    }
+
+    pub(super) fn put(&mut self, data: &'static str) {
+        assert_eq!(self.result(vec![extent(OpCode::WRITEFULL, 0, data)]), 0);
+    }
+
+    /// A snapshot is made; writers know it from then on.
+    pub(super) fn make_snap(&mut self, id: u64) {
+        self.snapc.seq = SnapId(id);
+        self.snapc.snaps.insert(0, SnapId(id));
+    }
+
+    pub(super) fn return_outputs(&mut self) {
+        self.flags |= osd_flag::RETURNVEC;
+    }
+}

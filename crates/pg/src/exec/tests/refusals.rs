@@ -1,0 +1,96 @@
+//! Whole requests that are refused.
+
+use messages::{OpCode, OsdOp, osd_flag};
+use types::{Errno, SnapId};
+
+use super::bench::{Bench, call, extent, plain, range, step, xattr};
+
+fn check(ops: Vec<OsdOp>, expect: Errno) {
+    assert_eq!(Bench::new().run(ops).map(|done| done.result), Err(expect));
+}
+
+#[test]
+fn reads_of_nothing_are_refused_as_a_whole() {
+    // Observed: the ops' own results stay 0.
+    check(vec![range(OpCode::READ, 0, 0)], Errno::ENOENT);
+    check(vec![plain(OpCode::STAT)], Errno::ENOENT);
+    check(vec![xattr(OpCode::GETXATTR, "a", ""), plain(OpCode::STAT)], Errno::ENOENT);
+    check(vec![plain(OpCode::NOTIFY)], Errno::ENOENT);
+    check(vec![call("lock", "get_info", b"")], Errno::ENOENT);
+}
+
+#[test]
+fn calls_of_what_is_not_there_are_refused_before_the_object_is_looked_for() {
+    // Observed, all three.
+    check(vec![call("nosuch", "x", b"")], Errno::EPERM);
+    check(vec![call("user", "nosuch", b"")], Errno::EOPNOTSUPP);
+    check(vec![call("rbd", "nosuch", b"")], Errno::EOPNOTSUPP);
+    let mut short = call("rbd", "get_size", b"12345678");
+    short.data.truncate(4);
+    check(vec![short], Errno::EINVAL);
+}
+
+#[test]
+fn names_have_limits() {
+    let mut bench = Bench::new();
+    for (bytes, expect) in [(2048, Ok(0)), (2049, Err(Errno::ENAMETOOLONG)), (0, Err(Errno::EINVAL))] {
+        let request =
+            bench.request(&"n".repeat(bytes), SnapId::HEAD, vec![extent(OpCode::WRITEFULL, 0, "x")]);
+        assert_eq!(bench.execute(&request).map(|done| done.result), expect, "{bytes} bytes");
+    }
+    let mut request = bench.request("o", SnapId::HEAD, vec![plain(OpCode::CREATE)]);
+    request.locator.nspace = "n".repeat(257).into();
+    assert_eq!(bench.execute(&request).map(|done| done.result), Err(Errno::ENAMETOOLONG));
+}
+
+#[test]
+fn requests_without_ops_and_with_too_much_data_are_refused() {
+    check(Vec::new(), Errno::EINVAL);
+    let data = vec![0u8; (90 << 20) + 1];
+    let params = messages::OpParams::extent(0, data.len() as u64);
+    check(vec![step(OpCode::WRITE, params, data)], Errno::EMSGSIZE);
+}
+
+#[test]
+fn snapshots_are_not_written_to() {
+    let mut bench = Bench::new();
+    bench.put("x");
+    let write = vec![extent(OpCode::WRITE, 0, "y")];
+    assert_eq!(bench.at(SnapId(1), write).map(|done| done.result), Err(Errno::EINVAL));
+}
+
+#[test]
+fn only_lists_of_snapshots_address_all_of_them() {
+    let mut bench = Bench::new();
+    bench.put("x");
+    let results = [
+        bench.at(SnapId::DIR, vec![plain(OpCode::LIST_SNAPS)]).map(|done| done.result),
+        bench.at(SnapId::HEAD, vec![plain(OpCode::LIST_SNAPS)]).map(|done| done.result),
+        bench.at(SnapId::DIR, vec![plain(OpCode::STAT)]).map(|done| done.result),
+    ];
+    assert_eq!(results, [Ok(0), Err(Errno::EINVAL), Err(Errno::EINVAL)]);
+}
+
+#[test]
+fn writers_with_old_snapshots_can_ask_to_be_refused() {
+    let mut bench = Bench::new();
+    bench.make_snap(5);
+    bench.put("x");
+    bench.snapc = types::SnapContext::default();
+    bench.put("y");
+    bench.flags = osd_flag::ORDERSNAP;
+    assert_eq!(bench.result(vec![extent(OpCode::WRITEFULL, 0, "z")]), -85);
+    bench.flags = 0;
+    bench.snapc = types::SnapContext { seq: SnapId(3), snaps: vec![SnapId(4)] };
+    assert_eq!(bench.result(vec![extent(OpCode::WRITEFULL, 0, "z")]), -22);
+}
+
+#[test]
+fn unknown_ops_are_not_supported() {
+    let mut bench = Bench::new();
+    bench.put("x");
+    let done = bench.run(vec![plain(OpCode::STAT), plain(OpCode::TMAPUP), plain(OpCode::STAT)]).unwrap();
+    assert_eq!(done.result, -95);
+    assert_eq!(done.ops.iter().map(|op| op.result).collect::<Vec<_>>(), [0, -95, 0]);
+    assert!(done.staged.is_none());
+}

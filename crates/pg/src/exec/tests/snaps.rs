@@ -1,0 +1,213 @@
+//! Snapshots: clones, their overlaps, rollback, trimming.
+
+use bytes::Bytes;
+use codec::{Codec, Decode};
+use messages::{OpCode, OsdOp};
+use store::ObjectStore;
+use types::{Errno, HObject, SnapId, Token};
+
+use super::bench::{Bench, extent, plain, range, snap, watch, xattr};
+use crate::exec::{Delta, TrimStep, trim_step};
+
+#[derive(Codec, Debug, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+struct Clone {
+    id: SnapId,
+    snaps: Vec<SnapId>,
+    overlap: Vec<(u64, u64)>,
+    size: u64,
+}
+
+#[derive(Codec, Debug, PartialEq, Eq)]
+#[codec(version = 2, compat = 1)]
+struct Snaps {
+    clones: Vec<Clone>,
+    seq: SnapId,
+}
+
+fn list(bench: &mut Bench) -> Result<Snaps, Errno> {
+    let done = bench.at(SnapId::DIR, vec![plain(OpCode::LIST_SNAPS)])?;
+    Ok(Snaps::from_bytes(done.ops[0].data.clone()).unwrap())
+}
+
+fn clone(id: u64, snaps: &[u64], overlap: &[(u64, u64)], size: u64) -> Clone {
+    Clone { id: SnapId(id), snaps: snaps.iter().map(|s| SnapId(*s)).collect(), overlap: overlap.into(), size }
+}
+
+fn head(size: u64) -> Clone {
+    Clone { id: SnapId::HEAD, snaps: Vec::new(), overlap: Vec::new(), size }
+}
+
+fn write(offset: u64, data: &'static str) -> Vec<OsdOp> {
+    vec![extent(OpCode::WRITE, offset, data)]
+}
+
+/// Data, its clones, and changes in between.
+fn example() -> Bench {
+    let mut bench = Bench::new();
+    bench.put("0123456789");
+    bench.make_snap(2);
+    bench.make_snap(3);
+    assert_eq!(bench.result(write(2, "ab")), 0);
+    bench.make_snap(5);
+    assert_eq!(bench.result(write(8, "cdef")), 0);
+    bench
+}
+
+#[test]
+fn snapshots_keep_what_was() {
+    let mut bench = example();
+    let read = |bench: &mut Bench, snap| bench.read_at(SnapId(snap));
+    assert_eq!(read(&mut bench, 2), Ok(Bytes::from("0123456789")));
+    assert_eq!(read(&mut bench, 3), Ok(Bytes::from("0123456789")));
+    assert_eq!(read(&mut bench, 5), Ok(Bytes::from("01ab456789")));
+    assert_eq!(read(&mut bench, 6), Ok(Bytes::from("01ab4567cdef")));
+    assert_eq!(bench.read(), Ok(Bytes::from("01ab4567cdef")));
+    // Snapshots that did not exist when the object was changed.
+    assert_eq!(read(&mut bench, 1), Err(Errno::ENOENT));
+    assert_eq!(read(&mut bench, 4), Err(Errno::ENOENT));
+    let clones = vec![clone(3, &[2, 3], &[(0, 2), (4, 6)], 10), clone(5, &[5], &[(0, 8)], 10), head(12)];
+    assert_eq!(list(&mut bench), Ok(Snaps { clones, seq: SnapId(5) }));
+    assert_eq!(bench.total, Delta { objects: 3, clones: 2, bytes: 32 });
+}
+
+#[test]
+fn objects_are_not_in_snapshots_older_than_they() {
+    let mut bench = Bench::new();
+    bench.make_snap(1);
+    bench.put("x");
+    bench.make_snap(2);
+    bench.put("y");
+    assert_eq!(bench.read_at(SnapId(1)), Err(Errno::ENOENT));
+    assert_eq!(bench.read_at(SnapId(2)), Ok(Bytes::from("x")));
+}
+
+#[test]
+fn removed_snapshots_are_gone_for_readers_and_writers_at_once() {
+    let mut bench = example();
+    bench.cx.removed_snaps.insert(5, 1);
+    assert_eq!(bench.read_at(SnapId(5)), Err(Errno::ENOENT));
+    bench.make_snap(6);
+    bench.cx.removed_snaps.insert(6, 1);
+    bench.put("z");
+    assert_eq!(list(&mut bench).unwrap().clones.len(), 3);
+}
+
+#[test]
+fn deleted_objects_live_on_in_snapshots() {
+    let mut bench = example();
+    bench.make_snap(7);
+    assert_eq!(bench.result(vec![plain(OpCode::DELETE)]), 0);
+    assert_eq!(bench.read(), Err(Errno::ENOENT));
+    assert_eq!(bench.result(vec![plain(OpCode::DELETE)]), -2);
+    assert_eq!(bench.read_at(SnapId(7)), Ok(Bytes::from("01ab4567cdef")));
+    assert_eq!(bench.read_at(SnapId(8)), Err(Errno::ENOENT));
+    let snaps = list(&mut bench).unwrap();
+    assert_eq!((snaps.clones.len(), snaps.clones[2].size), (3, 12));
+    assert_eq!(bench.total, Delta { objects: 3, clones: 3, bytes: 32 });
+    // It may come back; what it was does not.
+    bench.put("new");
+    assert_eq!(bench.read(), Ok(Bytes::from("new")));
+    assert_eq!(bench.read_at(SnapId(3)), Ok(Bytes::from("0123456789")));
+}
+
+#[test]
+fn rollback_makes_the_head_what_it_was() {
+    let mut bench = example();
+    assert_eq!(bench.result(vec![xattr(OpCode::SETXATTR, "later", "1")]), 0);
+    let version = bench.run(vec![snap(OpCode::ROLLBACK, 3)]).unwrap().user_version;
+    assert_eq!(bench.read(), Ok(Bytes::from("0123456789")));
+    assert_eq!(bench.result(vec![xattr(OpCode::GETXATTR, "later", "")]), -61);
+    assert_eq!(bench.run(vec![plain(OpCode::STAT)]).unwrap().user_version, version);
+    assert_eq!(list(&mut bench).unwrap().clones[1], clone(5, &[5], &[(0, 2), (4, 4)], 10));
+    // A snapshot without the object: it is removed.
+    assert_eq!(bench.result(vec![snap(OpCode::ROLLBACK, 1)]), 0);
+    assert_eq!(bench.read(), Err(Errno::ENOENT));
+    assert_eq!(bench.result(vec![snap(OpCode::ROLLBACK, 5)]), 0);
+    assert_eq!(bench.read(), Ok(Bytes::from("01ab456789")));
+    // One after the last change: it is that already.
+    assert_eq!(bench.result(vec![snap(OpCode::ROLLBACK, 9)]), 0);
+    assert_eq!(bench.read(), Ok(Bytes::from("01ab456789")));
+}
+
+#[test]
+fn rollback_does_not_take_an_object_from_its_watchers() {
+    let mut bench = Bench::new();
+    bench.make_snap(1);
+    bench.put("x");
+    assert_eq!(bench.result(vec![watch(3, 1)]), 0);
+    assert_eq!(bench.result(vec![snap(OpCode::ROLLBACK, 1)]), -16);
+}
+
+#[test]
+fn a_rollback_after_a_new_snapshot_keeps_the_state_before() {
+    let mut bench = example();
+    bench.make_snap(9);
+    assert_eq!(bench.result(vec![snap(OpCode::ROLLBACK, 3)]), 0);
+    assert_eq!(bench.read_at(SnapId(9)), Ok(Bytes::from("01ab4567cdef")));
+    assert_eq!(bench.read(), Ok(Bytes::from("0123456789")));
+}
+
+fn trim(bench: &mut Bench, removed: &[u64]) -> usize {
+    let (mut from, mut changes) = (HObject::min(), 0);
+    loop {
+        let is_removed = |snap: SnapId| removed.contains(&snap.0);
+        match trim_step(&bench.store, bench.cx.coll, &from, &is_removed, bench.cx.next_version).unwrap() {
+            TrimStep::Done => return changes,
+            TrimStep::Continue(next) => from = next,
+            TrimStep::Change(_, staged) => {
+                changes += 1;
+                bench.cx.next_version.version += staged.log.len() as u64;
+                bench.total.objects += staged.delta.objects;
+                bench.total.clones += staged.delta.clones;
+                bench.total.bytes += staged.delta.bytes;
+                bench.store.submit(Token(0), staged.txn);
+            }
+        }
+    }
+}
+
+#[test]
+fn trimming_removes_what_only_removed_snapshots_need() {
+    let mut bench = example();
+    assert_eq!(trim(&mut bench, &[2]), 1);
+    assert_eq!(list(&mut bench).unwrap().clones[0].snaps, [SnapId(3)]);
+    assert_eq!(bench.read_at(SnapId(3)), Ok(Bytes::from("0123456789")));
+    assert_eq!(trim(&mut bench, &[2]), 0);
+    assert_eq!(trim(&mut bench, &[2, 5]), 1);
+    let snaps = list(&mut bench).unwrap();
+    assert_eq!(snaps.clones, [clone(3, &[3], &[(0, 2), (4, 4)], 10), head(12)]);
+    assert_eq!(bench.total, Delta { objects: 2, clones: 1, bytes: 22 });
+    assert_eq!(bench.read(), Ok(Bytes::from("01ab4567cdef")));
+    assert_eq!(trim(&mut bench, &[2, 3, 5]), 1);
+    assert_eq!(list(&mut bench).unwrap().clones, [head(12)]);
+}
+
+#[test]
+fn the_last_clone_takes_a_deleted_head_with_it() {
+    let mut bench = example();
+    assert_eq!(bench.result(vec![plain(OpCode::DELETE)]), 0);
+    assert_eq!(trim(&mut bench, &[2, 3, 5]), 2);
+    assert_eq!(bench.total, Delta::default());
+    assert_eq!(bench.store.list(bench.cx.coll, &HObject::min(), 9).unwrap(), []);
+}
+
+#[test]
+fn what_a_snapshot_shows_stays_when_the_head_is_written_in_the_same_request() {
+    let mut bench = Bench::new();
+    bench.put("old");
+    bench.make_snap(1);
+    let ops = vec![plain(OpCode::DELETE), extent(OpCode::WRITE, 0, "newer"), range(OpCode::TRUNCATE, 2, 0)];
+    assert_eq!(bench.result(ops), 0);
+    assert_eq!(bench.read_at(SnapId(1)), Ok(Bytes::from("old")));
+    assert_eq!(bench.read(), Ok(Bytes::from("ne")));
+}
+
+#[test]
+fn pools_snapshots_come_from_the_map() {
+    let mut bench = Bench::new();
+    bench.put("old");
+    bench.cx.pool_snapc = Some(types::SnapContext { seq: SnapId(4), snaps: vec![SnapId(4)] });
+    bench.put("new");
+    assert_eq!(bench.read_at(SnapId(4)), Ok(Bytes::from("old")));
+}

@@ -1,0 +1,110 @@
+//! Watch and notify as ops.
+
+use bytes::Bytes;
+use codec::{Encode, Features};
+use messages::{OpCode, OpParams};
+use types::{EntityNum, Errno};
+
+use super::bench::{Bench, plain, step, watch};
+use crate::exec::{WatchChange, remove_watcher};
+
+const UNWATCH: u8 = 0;
+const WATCH: u8 = 3;
+const RECONNECT: u8 = 5;
+const PING: u8 = 7;
+
+fn started(cookie: u64) -> WatchChange {
+    WatchChange::Watch { cookie, timeout_sec: 30 }
+}
+
+fn watched() -> Bench {
+    let mut bench = Bench::new();
+    bench.put("x");
+    assert_eq!(bench.result(vec![watch(WATCH, 11)]), 0);
+    bench
+}
+
+#[test]
+fn watches_are_kept_with_the_object() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.result(vec![watch(WATCH, 11)]), -2);
+    bench.put("x");
+    let version = bench.run(vec![plain(OpCode::STAT)]).unwrap().user_version;
+    let done = bench.run(vec![watch(WATCH, 11)]).unwrap();
+    assert_eq!(done.watch, [started(11)]);
+    assert_eq!((done.user_version, done.staged.is_some()), (version, true));
+    // Again: nothing to keep.
+    let done = bench.run(vec![watch(WATCH, 11)]).unwrap();
+    assert_eq!((done.watch, done.staged.is_none()), (vec![started(11)], true));
+    assert_eq!(done.watchers.iter().map(|w| w.watcher).collect::<Vec<_>>(), [(7, 11)]);
+    let done = bench.run(vec![watch(UNWATCH, 11)]).unwrap();
+    assert_eq!((done.watch.len(), done.staged.is_some()), (1, true));
+    let done = bench.run(vec![watch(UNWATCH, 11)]).unwrap();
+    assert_eq!((done.result, done.watch.len(), done.staged.is_none()), (0, 0, true));
+}
+
+#[test]
+fn only_known_watches_reconnect_and_only_connected_ones_ping() {
+    let mut bench = watched();
+    assert_eq!(bench.run(vec![watch(RECONNECT, 11)]).unwrap().watch, [started(11)]);
+    assert_eq!(bench.result(vec![watch(RECONNECT, 12)]), -107);
+    assert_eq!(bench.result(vec![watch(PING, 12)]), -107);
+    assert_eq!(bench.result(vec![watch(PING, 11)]), -110);
+    bench.cx.connected.insert(11);
+    assert_eq!(bench.run(vec![watch(PING, 11)]).unwrap().watch, [WatchChange::Ping { cookie: 11 }]);
+    bench.cx.origin = EntityNum::client(8);
+    assert_eq!(bench.result(vec![watch(RECONNECT, 11)]), -107);
+    assert_eq!(bench.result(vec![watch(99, 11)]), -22);
+    // A ping of nothing is a read of nothing.
+    assert_eq!(Bench::new().run(vec![watch(PING, 1)]).map(|done| done.result), Err(Errno::ENOENT));
+}
+
+#[test]
+fn watchers_of_a_deleted_object_are_told() {
+    let mut bench = watched();
+    let done = bench.run(vec![plain(OpCode::DELETE)]).unwrap();
+    assert_eq!(done.watch, [WatchChange::Disconnect((7, 11))]);
+    bench.put("x");
+    assert_eq!(bench.result(vec![watch(RECONNECT, 11)]), -107);
+}
+
+#[test]
+fn watches_that_end_by_themselves_leave_the_version_alone() {
+    let mut bench = watched();
+    let before = bench.run(vec![plain(OpCode::STAT)]).unwrap();
+    let head = Bench::object("o");
+    let staged = remove_watcher(&bench.store, bench.cx.coll, &head, (7, 11), bench.cx.next_version);
+    let staged = staged.unwrap().unwrap();
+    bench.cx.next_version.version += 1;
+    store::ObjectStore::submit(&mut bench.store, types::Token(0), staged.txn);
+    let after = bench.run(vec![plain(OpCode::STAT)]).unwrap();
+    assert_eq!((after.user_version, &after.ops), (before.user_version, &before.ops));
+    assert!(after.watchers.is_empty());
+    let again = remove_watcher(&bench.store, bench.cx.coll, &head, (7, 11), bench.cx.next_version);
+    assert!(again.unwrap().is_none());
+}
+
+#[test]
+fn notifications_carry_the_payload_and_the_version() {
+    let mut bench = watched();
+    let mut input = (1u32, 10u32).to_bytes(Features::default()).to_vec();
+    Bytes::from("hi").encode(&mut input, Features::default());
+    let op = step(OpCode::NOTIFY, OpParams::from_parts(&[&5u64.to_le_bytes()]), input);
+    let user_version = 1;
+    let expect = WatchChange::Notify { cookie: 5, timeout_sec: 10, payload: "hi".into(), user_version };
+    assert_eq!(bench.run(vec![op]).unwrap().watch, [expect]);
+    let expect = WatchChange::Notify { cookie: 0, timeout_sec: 30, payload: Bytes::new(), user_version };
+    assert_eq!(bench.run(vec![plain(OpCode::NOTIFY)]).unwrap().watch, [expect]);
+}
+
+#[test]
+fn acknowledgements_name_a_watch_or_all_of_them() {
+    let mut bench = watched();
+    let mut input = (9u64, 11u64).to_bytes(Features::default()).to_vec();
+    Bytes::from("yes").encode(&mut input, Features::default());
+    let done = bench.run(vec![step(OpCode::NOTIFY_ACK, OpParams::default(), input)]).unwrap();
+    assert_eq!(done.watch, [WatchChange::Ack { notify_id: 9, cookie: Some(11), reply: "yes".into() }]);
+    let old = step(OpCode::NOTIFY_ACK, OpParams::from_parts(&[&9u64.to_le_bytes()]), "");
+    let done = bench.run(vec![old]).unwrap();
+    assert_eq!(done.watch, [WatchChange::Ack { notify_id: 9, cookie: None, reply: Bytes::new() }]);
+}

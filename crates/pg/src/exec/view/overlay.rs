@@ -1,0 +1,269 @@
+//! What ops and class methods see and change: the stored state under the changes made so far.
+
+use std::{collections::BTreeMap, ops::Bound};
+
+use bytes::Bytes;
+use classes::{CallContext, ObjectStat, ObjectView, Stop};
+use types::{Errno, Mutation};
+
+use super::{Piece, View};
+use crate::exec::object_info::USER_XATTR;
+
+fn user_name(name: &[u8]) -> Bytes {
+    Bytes::from([&[USER_XATTR], name].concat())
+}
+
+impl ObjectView for View<'_> {
+    fn context(&self) -> &CallContext {
+        &self.call
+    }
+
+    fn stat(&mut self) -> Result<Option<ObjectStat>, Stop> {
+        Ok(self.exists.then_some(ObjectStat { size: self.size, mtime: self.info.mtime }))
+    }
+
+    fn read(&mut self, offset: u64, len: u64) -> Result<Bytes, Stop> {
+        let end = offset.saturating_add(len).min(self.size);
+        if offset >= end {
+            return Ok(Bytes::new());
+        }
+        let base_end = end.min(self.base_bytes);
+        let mut below = Bytes::new();
+        if let Some(base) = self.base.clone()
+            && offset < base_end
+        {
+            let result = self.store.read(self.coll, &base, offset, base_end - offset);
+            below = self.need(result)?;
+        }
+        if self.pieces.is_empty() && below.len() as u64 == end - offset {
+            return Ok(below);
+        }
+        let mut out = vec![0u8; (end - offset) as usize];
+        out[..below.len()].copy_from_slice(&below);
+        for piece in &self.pieces {
+            let (at, bytes) = match piece {
+                Piece::Data(at, data) => (*at, data.len() as u64),
+                Piece::Zero(at, len) => (*at, *len),
+            };
+            let (from, to) = (at.max(offset), (at + bytes).min(end));
+            if from < to {
+                let target = &mut out[(from - offset) as usize..(to - offset) as usize];
+                match piece {
+                    Piece::Data(at, data) => {
+                        target.copy_from_slice(&data[(from - at) as usize..(to - at) as usize]);
+                    }
+                    Piece::Zero(..) => target.fill(0),
+                }
+            }
+        }
+        Ok(Bytes::from(out))
+    }
+
+    fn xattr(&mut self, name: &[u8]) -> Result<Option<Bytes>, Stop> {
+        let name = user_name(name);
+        if let Some(value) = self.xattrs.get(&name) {
+            return Ok(value.clone());
+        }
+        match self.base.clone().filter(|_| !self.are_xattrs_new) {
+            Some(base) => {
+                let result = self.store.xattr(self.coll, &base, &name);
+                self.need(result)
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn xattrs(&mut self) -> Result<BTreeMap<Bytes, Bytes>, Stop> {
+        let mut all = BTreeMap::new();
+        if let Some(base) = self.base.clone().filter(|_| !self.are_xattrs_new) {
+            let result = self.store.xattrs(self.coll, &base);
+            all.extend(self.need(result)?);
+        }
+        for (name, value) in &self.xattrs {
+            match value {
+                Some(value) => all.insert(name.clone(), value.clone()),
+                None => all.remove(name),
+            };
+        }
+        let users = all.into_iter().filter(|(name, _)| name.first() == Some(&USER_XATTR));
+        Ok(users.map(|(name, value)| (name.slice(1..), value)).collect())
+    }
+
+    fn omap_header(&mut self) -> Result<Bytes, Stop> {
+        if let Some(header) = &self.omap_head {
+            return Ok(header.clone());
+        }
+        match self.base.clone().filter(|_| !self.is_omap_new) {
+            Some(base) => {
+                let result = self.store.omap_header(self.coll, &base);
+                self.need(result)
+            }
+            None => Ok(Bytes::new()),
+        }
+    }
+
+    fn omap_get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Stop> {
+        if let Some(value) = self.omap.get(key) {
+            return Ok(value.clone());
+        }
+        match self.base.clone().filter(|_| !self.is_omap_new) {
+            Some(base) => {
+                let result = self.store.omap_get(self.coll, &base, key);
+                self.need(result)
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn omap_list(
+        &mut self,
+        after: &[u8],
+        prefix: &[u8],
+        count_max: usize,
+    ) -> Result<(Vec<(Bytes, Bytes)>, bool), Stop> {
+        // From the prefix itself on, where that lies behind `after`.
+        let from = if prefix > after { Bound::Included(prefix) } else { Bound::Excluded(after) };
+        let wanted = count_max.saturating_add(1);
+        let removed = self.omap.values().filter(|v| v.is_none()).count();
+        let mut all: BTreeMap<Bytes, Bytes> = BTreeMap::new();
+        if let Some(base) = self.base.clone().filter(|_| !self.is_omap_new) {
+            let result = self.store.omap_range(self.coll, &base, from, wanted.saturating_add(removed));
+            all.extend(self.need(result)?);
+        }
+        let overlay = self.omap.range::<[u8], _>((from, Bound::Unbounded));
+        for (key, value) in overlay {
+            match value {
+                Some(value) => all.insert(key.clone(), value.clone()),
+                None => all.remove(key),
+            };
+        }
+        let mut out: Vec<(Bytes, Bytes)> =
+            all.into_iter().take_while(|(k, _)| k.starts_with(prefix)).take(wanted).collect();
+        let has_more = out.len() > count_max;
+        out.truncate(count_max);
+        Ok((out, has_more))
+    }
+
+    fn create(&mut self, exclusive: bool) -> Result<(), Stop> {
+        if self.exists && exclusive {
+            return Err(Errno::EEXIST.into());
+        }
+        self.make_exist();
+        self.touch();
+        Ok(())
+    }
+
+    fn write(&mut self, offset: u64, data: Bytes) -> Result<(), Stop> {
+        self.check_range(offset, data.len() as u64)?;
+        self.make_exist();
+        if data.is_empty() {
+            self.touch();
+            if offset > self.size {
+                self.cut(offset);
+            }
+            return Ok(());
+        }
+        self.changed.insert(offset, data.len() as u64);
+        self.size = self.size.max(offset + data.len() as u64);
+        self.pieces.push(Piece::Data(offset, data.clone()));
+        self.mutations.push(Mutation::Write { offset, data });
+        Ok(())
+    }
+
+    fn write_full(&mut self, data: Bytes) -> Result<(), Stop> {
+        let size = data.len() as u64;
+        self.check_range(0, size)?;
+        self.make_exist();
+        self.changed.insert(0, self.size);
+        if size < self.size {
+            self.cut(size);
+        }
+        self.write(0, data)
+    }
+
+    fn truncate(&mut self, size: u64) -> Result<(), Stop> {
+        self.check_range(size, 0)?;
+        self.make_exist();
+        self.cut(size);
+        Ok(())
+    }
+
+    fn zero(&mut self, offset: u64, len: u64) -> Result<(), Stop> {
+        self.check_range(offset, len)?;
+        if !self.exists || len == 0 || offset >= self.size {
+            return Ok(());
+        }
+        if offset + len >= self.size {
+            // Zeros at the end are cut off, as Ceph does.
+            self.cut(offset);
+            return Ok(());
+        }
+        self.changed.insert(offset, len);
+        self.pieces.push(Piece::Zero(offset, len));
+        self.mutations.push(Mutation::Zero { offset, len });
+        Ok(())
+    }
+
+    fn remove(&mut self) -> Result<(), Stop> {
+        self.check_exists()?;
+        self.changed.insert(0, self.size);
+        self.exists = false;
+        self.base = None;
+        (self.size, self.base_bytes) = (0, 0);
+        self.pieces.clear();
+        self.xattrs.clear();
+        self.omap.clear();
+        self.omap_head = None;
+        (self.are_xattrs_new, self.is_omap_new) = (true, true);
+        self.disconnected.extend(self.info.watchers.keys());
+        self.info.renew();
+        self.mutations = vec![Mutation::Remove];
+        Ok(())
+    }
+
+    fn set_xattr(&mut self, name: &[u8], value: Bytes) -> Result<(), Stop> {
+        self.make_exist();
+        let name = user_name(name);
+        self.xattrs.insert(name.clone(), Some(value.clone()));
+        self.mutations.push(Mutation::SetXattrs([(name, value)].into()));
+        Ok(())
+    }
+
+    fn remove_xattr(&mut self, name: &[u8]) -> Result<(), Stop> {
+        self.check_exists()?;
+        let name = user_name(name);
+        self.xattrs.insert(name.clone(), None);
+        self.mutations.push(Mutation::RemoveXattr(name));
+        Ok(())
+    }
+
+    fn omap_set(&mut self, entries: BTreeMap<Bytes, Bytes>) -> Result<(), Stop> {
+        self.make_exist();
+        self.omap.extend(entries.iter().map(|(k, v)| (k.clone(), Some(v.clone()))));
+        self.mutations.push(Mutation::OmapSet(entries));
+        Ok(())
+    }
+
+    fn omap_remove(&mut self, keys: Vec<Bytes>) -> Result<(), Stop> {
+        self.check_exists()?;
+        self.omap.extend(keys.iter().map(|k| (k.clone(), None)));
+        self.mutations.push(Mutation::OmapRemove(keys));
+        Ok(())
+    }
+
+    fn omap_clear(&mut self) -> Result<(), Stop> {
+        self.check_exists()?;
+        self.omap.clear();
+        self.is_omap_new = true;
+        self.omap_head = Some(Bytes::new());
+        self.mutations.push(Mutation::OmapClear);
+        Ok(())
+    }
+
+    fn omap_set_header(&mut self, header: Bytes) -> Result<(), Stop> {
+        self.make_exist();
+        self.omap_head = Some(header.clone());
+        self.mutations.push(Mutation::OmapSetHeader(header));
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! From changes to a transaction and its log entries.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use codec::{Encode, Features};
+use types::{EVersion, IntervalSet, LogEntry, Mutation, SnapContext, SnapId, Transaction, UTime};
+
+use super::View;
+use crate::exec::{
+    Delta, OpContext, Staged,
+    object_info::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR},
+};
+
+/// What is being put together.
+struct Stage {
+    txn: Transaction,
+    log: Vec<LogEntry>,
+    delta: Delta,
+    at: EVersion,
+}
+
+/// What the request says of its own change.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::exec) struct Change {
+    /// The client's clock, zero to leave the object's mtime alone.
+    pub(in crate::exec) mtime: UTime,
+    /// False for changes that users do not see, as of watchers.
+    pub(in crate::exec) is_user_change: bool,
+    /// The result that a repeated request is answered with.
+    pub(in crate::exec) result: i32,
+}
+
+impl View<'_> {
+    /// Turns what was changed into a transaction with its log entries; a clone first, where a snapshot
+    /// needs the old state (`make_writeable`, `finish_ctx`). The reply's user version comes with it.
+    pub(in crate::exec) fn stage(
+        mut self,
+        cx: &OpContext,
+        snapc: &SnapContext,
+        change: Change,
+    ) -> (Staged, u64) {
+        let txn = Transaction::new(self.coll);
+        let mut stage = Stage { txn, log: Vec::new(), delta: Delta::default(), at: cx.next_version };
+        self.keep_for_snaps(snapc, change.mtime, &mut stage);
+        let at = stage.at;
+        if change.is_user_change {
+            self.info.user_version = at.version.max(self.info.user_version + 1);
+        }
+        let user_version = self.info.user_version;
+        let prior_version = self.old_info.version;
+        let is_gone = !self.exists && self.snapset.clones.is_empty();
+        if is_gone {
+            stage.txn.push(&self.head, Mutation::Remove);
+        } else {
+            self.put_head(at, change.mtime, &mut stage.txn);
+        }
+        stage.delta.objects += i64::from(self.exists) - i64::from(self.existed);
+        stage.delta.bytes += self.size as i64 - self.old_bytes as i64;
+        stage.log.push(LogEntry {
+            version: at,
+            object: self.head.clone(),
+            prior_version,
+            is_delete: is_gone,
+            reqid: cx.reqid,
+            user_version,
+            result: change.result,
+            mtime: change.mtime,
+        });
+        let Stage { txn, log, delta, .. } = stage;
+        (Staged { txn, log, delta }, user_version)
+    }
+
+    fn put_head(&mut self, at: EVersion, mtime: UTime, txn: &mut Transaction) {
+        if !self.exists {
+            // A head without an object stays as a mark that its clones belong to.
+            self.mutations = vec![Mutation::Remove, Mutation::Touch];
+        }
+        self.info.is_whiteout = !self.exists;
+        self.info.prior_version = self.old_info.version;
+        self.info.version = at;
+        if mtime != UTime::default() {
+            self.info.mtime = mtime;
+        }
+        for mutation in std::mem::take(&mut self.mutations) {
+            txn.push(&self.head, mutation);
+        }
+        let f = Features::default();
+        let system = [(INFO_XATTR, self.info.to_bytes(f)), (SNAPSET_XATTR, self.snapset.to_bytes(f))];
+        let system: BTreeMap<Bytes, Bytes> =
+            system.map(|(name, value)| (Bytes::from_static(name), value)).into();
+        txn.push(&self.head, Mutation::SetXattrs(system));
+    }
+
+    /// Clones the head if snapshots were made since its last change, and notes what of the newest clone
+    /// is the head's no more.
+    fn keep_for_snaps(&mut self, snapc: &SnapContext, mtime: UTime, stage: &mut Stage) {
+        let seq = self.snapset.seq;
+        let snaps: Vec<SnapId> = snapc.snaps.iter().copied().take_while(|s| *s > seq).collect();
+        if self.existed && !snaps.is_empty() {
+            self.clone_head(snapc.seq, snaps, mtime, stage);
+        }
+        if let Some(newest) = self.snapset.clones.last_mut() {
+            newest.overlap.subtract(&self.changed);
+        }
+        self.snapset.seq = seq.max(snapc.seq);
+    }
+
+    fn clone_head(&mut self, id: SnapId, snaps: Vec<SnapId>, mtime: UTime, stage: &mut Stage) {
+        let clone = self.head.with_snap(id);
+        let info = ObjectInfo {
+            version: stage.at,
+            prior_version: self.old_info.version,
+            watchers: BTreeMap::new(),
+            ..self.old_info.clone()
+        };
+        let user_version = info.user_version;
+        stage.txn.push(&clone, Mutation::CloneFrom { source: self.head.clone() });
+        stage.txn.push(&clone, Mutation::RemoveXattr(Bytes::from_static(SNAPSET_XATTR)));
+        let entry = (Bytes::from_static(INFO_XATTR), info.to_bytes(Features::default()));
+        stage.txn.push(&clone, Mutation::SetXattrs([entry].into()));
+        let mut overlap = IntervalSet::new();
+        overlap.insert(0, self.old_bytes);
+        self.snapset.clones.push(CloneInfo { id, snaps, size: self.old_bytes, overlap });
+        stage.delta.objects += 1;
+        stage.delta.clones += 1;
+        stage.delta.bytes += self.old_bytes as i64;
+        stage.log.push(LogEntry {
+            version: stage.at,
+            object: clone,
+            user_version,
+            mtime,
+            ..LogEntry::default()
+        });
+        stage.at.version += 1;
+    }
+}
