@@ -3,6 +3,7 @@
 //!
 //! Authority: `PrimaryLogPG::do_osd_ops`, `make_writeable`, `find_object_context` (16.2).
 
+mod checksum;
 mod data;
 mod meta;
 mod object_info;
@@ -257,6 +258,24 @@ fn is_hidden_change(code: OpCode) -> bool {
     matches!(code, OpCode::WATCH | OpCode::UNDIRTY)
 }
 
+/// Ops that leave the result of the op before them in place when they do not fail: what matters is
+/// that of a comparison, 1.
+fn keeps_result(code: OpCode) -> bool {
+    matches!(
+        code,
+        OpCode::STAT
+            | OpCode::MAPEXT
+            | OpCode::ASSERT_VER
+            | OpCode::NOTIFY
+            | OpCode::NOTIFY_ACK
+            | OpCode::OMAPGETKEYS
+            | OpCode::OMAPGETVALS
+            | OpCode::OMAPGETHEADER
+            | OpCode::OMAPGETVALSBYKEYS
+            | OpCode::OMAP_CMP
+    )
+}
+
 impl<'r, 's> Run<'r, 's> {
     fn new(view: &'r mut View<'s>, cx: &'r OpContext) -> Run<'r, 's> {
         Run { view, cx, watch: Vec::new(), is_user_change: false, is_undirtied: false }
@@ -274,14 +293,16 @@ impl<'r, 's> Run<'r, 's> {
             match outcome {
                 Ok(output) => {
                     ops[index].data = output.data;
-                    ops[index].result = output.result;
+                    if !keeps_result(step.code) {
+                        result = output.result;
+                    }
+                    ops[index].result = result;
                     if let Some(length) = output.length {
                         ops[index].params.0[8..16].copy_from_slice(&length.to_le_bytes());
                     }
                     if let Some(len) = output.value_len {
                         ops[index].params.0[4..8].copy_from_slice(&len.to_le_bytes());
                     }
-                    result = output.result;
                 }
                 Err(Stop::Missing) => return Err(self.view.take_missing()),
                 Err(Stop::Refused(errno)) => {
@@ -304,6 +325,7 @@ impl<'r, 's> Run<'r, 's> {
             OpCode::MAPEXT => self.map_extents(step),
             OpCode::STAT => self.stat(),
             OpCode::CMPEXT => self.cmpext(step),
+            OpCode::CHECKSUM => self.checksum(step),
             OpCode::WRITE => self.write(step),
             OpCode::WRITEFULL => self.write_full(step),
             OpCode::WRITESAME => self.write_same(step),

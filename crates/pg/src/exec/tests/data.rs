@@ -135,6 +135,54 @@ fn comparisons_tell_where_they_fail() {
 }
 
 #[test]
+fn checksums_come_in_chunks() {
+    let mut bench = Bench::new();
+    bench.put("0123456789abcdef");
+    let mut check = |kind: u8, offset: u64, len: u64, chunk: u32, init: &'static [u8]| {
+        let parts = [offset.to_le_bytes(), len.to_le_bytes()];
+        let params = messages::OpParams::from_parts(&[&parts[0], &parts[1], &chunk.to_le_bytes(), &[kind]]);
+        let done = bench.run(vec![step(OpCode::CHECKSUM, params, init)]).unwrap();
+        (done.result, done.ops[0].data.clone())
+    };
+    // All observed.
+    assert_eq!(check(0, 0, 16, 0, &[0; 4]), (0, Bytes::from_static(b"\x01\0\0\0i[\xc4\xc2")));
+    assert_eq!(check(0, 0, 0, 0, &[0; 4]), (0, Bytes::from_static(b"\x01\0\0\0i[\xc4\xc2")));
+    let last = b"\x02\0\0\0\x15\xfd\xed\xae\xb7\xae@\xdf";
+    assert_eq!(check(0, 8, 16, 4, &[0; 4]), (0, Bytes::from_static(last)));
+    assert_eq!(check(1, 0, 16, 0, &[0; 8]), (0, Bytes::from_static(b"\x01\0\0\0\x0bm7N\xc3\x90[\\")));
+    assert_eq!(check(2, 8, 16, 0, &[255; 4]), (0, Bytes::from_static(b"\x01\0\0\0y\x1e\";")));
+    assert_eq!(check(0, 100, 16, 0, &[0; 4]), (0, Bytes::new()));
+    assert_eq!(check(3, 100, 16, 0, &[0; 4]), (0, Bytes::new()));
+    assert_eq!(check(0, 0, 16, 5, &[0; 4]).0, -22);
+    assert_eq!(check(0, 0, 0, 4, &[0; 4]).0, -22);
+    assert_eq!(check(1, 0, 16, 0, &[0; 4]).0, -22);
+    assert_eq!(check(3, 0, 16, 0, &[0; 4]).0, -22);
+}
+
+#[test]
+fn a_comparisons_result_stays_with_ops_that_have_none_of_their_own() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.result(vec![xattr(OpCode::SETXATTR, "n", "12")]), 0);
+    let guard = || compared_xattr(OpCode::CMPXATTR, "n", b"12", 1, 1);
+    // Observed, all.
+    let done = bench.run(vec![plain(OpCode::STAT), guard(), plain(OpCode::STAT)]).unwrap();
+    let results: Vec<i32> = done.ops.iter().map(|op| op.result).collect();
+    assert_eq!((done.result, results), (1, vec![0, 1, 1]));
+    assert_eq!(bench.result(vec![guard(), range(OpCode::READ, 0, 5)]), 0);
+    assert_eq!(bench.result(vec![guard(), extent(OpCode::WRITE, 0, "x")]), 0);
+}
+
+#[test]
+fn clearing_an_empty_omap_is_no_change() {
+    let mut bench = Bench::new();
+    bench.put("x");
+    assert!(bench.run(vec![plain(OpCode::OMAPCLEAR)]).unwrap().staged.is_none());
+    assert_eq!(bench.result(vec![encoded(OpCode::OMAPSETVALS, entries(&[("", "1")]))]), 0);
+    assert!(bench.run(vec![plain(OpCode::OMAPCLEAR)]).unwrap().staged.is_some());
+    assert!(bench.run(vec![plain(OpCode::OMAPCLEAR)]).unwrap().staged.is_none());
+}
+
+#[test]
 fn xattrs_are_kept_compared_and_removed() {
     let mut bench = Bench::new();
     assert_eq!(bench.result(vec![xattr(OpCode::SETXATTR, "k", "12")]), 0);

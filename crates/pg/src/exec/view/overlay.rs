@@ -253,6 +253,12 @@ impl ObjectView for View<'_> {
 
     fn omap_clear(&mut self) -> Result<(), Stop> {
         self.check_exists()?;
+        if self.omap_header()?.is_empty()
+            && self.omap_list(b"", b"", 1)?.0.is_empty()
+            && self.omap_get(b"")?.is_none()
+        {
+            return Ok(());
+        }
         self.omap.clear();
         self.is_omap_new = true;
         self.omap_head = Some(Bytes::new());
