@@ -57,7 +57,8 @@ struct InFlight {
     waiting: BTreeSet<OsdId>,
     object: HObject,
     reqid: ReqId,
-    replies: Vec<(u64, u64, Box<MOSDOpReply>)>,
+    /// The requests that it answers, kept: a new interval may have to run them again.
+    requests: Vec<(WaitingOp, Box<MOSDOpReply>)>,
 }
 
 /// All ops of a PG.
@@ -71,12 +72,21 @@ pub(crate) struct Ops {
 }
 
 impl Ops {
-    /// The acting set changed: clients send again what was under way; what they sent for the new
-    /// interval already, waits.
-    pub(crate) fn on_new_interval(&mut self, since: Epoch, is_primary: bool) {
-        self.objects.clear();
-        self.in_flight.clear();
-        self.early.retain(|waiting| is_primary && waiting.op.epoch >= since);
+    /// The acting set changed. While the primary stays the same, clients rely on it to run what it has
+    /// (`apply_and_flush_repops`): all of it waits, in its order, until the PG serves again. A change that
+    /// is in the log by then is only answered. With another primary clients send again.
+    pub(crate) fn on_new_interval(&mut self, primary_since: Epoch, is_primary: bool) {
+        let mut all: Vec<WaitingOp> = Vec::new();
+        for in_flight in std::mem::take(&mut self.in_flight).into_values() {
+            all.extend(in_flight.requests.into_iter().map(|(waiting, _)| waiting));
+        }
+        for ops in std::mem::take(&mut self.objects).into_values() {
+            all.extend(ops.loading.into_values());
+            all.extend(ops.queue);
+        }
+        all.extend(std::mem::take(&mut self.early));
+        all.retain(|waiting| is_primary && waiting.op.epoch >= primary_since);
+        self.early = all.into();
     }
 }
 
@@ -101,8 +111,8 @@ fn reqid_of(client: &Client, tid: u64, op: &MOSDOp) -> ReqId {
 
 impl Pg {
     pub(crate) fn on_op(&mut self, client: Client, tid: u64, op: Box<MOSDOp>, cx: &mut Ctx<'_>) {
-        // A client that mapped the object before this interval sends again.
-        if !self.is_primary() || op.epoch < self.since && self.since > self.info.created {
+        // A client that mapped the object to another primary sends again.
+        if !self.is_primary() || op.epoch < self.primary_since {
             return;
         }
         let waiting = WaitingOp { client, tid, op, loads: Vec::new() };
@@ -158,8 +168,8 @@ impl Pg {
 
     fn run(&mut self, head: &HObject, waiting: WaitingOp, cx: &mut Ctx<'_>) {
         let reqid = reqid_of(&waiting.client, waiting.tid, &waiting.op);
-        if exec::is_ordered(&waiting.op) && self.answer_duplicate(&reqid, &waiting, cx) {
-            return self.release(&waiting, cx);
+        if exec::is_ordered(&waiting.op) && self.log.find(&reqid).is_some() {
+            return self.answer_duplicate(&reqid, waiting, cx);
         }
         let context = OpContext {
             coll: self.coll,
@@ -242,8 +252,8 @@ impl Pg {
     }
 
     /// Answers a request that was done before, or joins the one that is under way.
-    fn answer_duplicate(&mut self, reqid: &ReqId, waiting: &WaitingOp, cx: &mut Ctx<'_>) -> bool {
-        let Some(entry) = self.log.find(reqid) else { return false };
+    fn answer_duplicate(&mut self, reqid: &ReqId, waiting: WaitingOp, cx: &mut Ctx<'_>) {
+        let Some(entry) = self.log.find(reqid) else { return };
         let reply = Box::new(MOSDOpReply {
             result: entry.result,
             ops: without_data(&waiting.op),
@@ -251,11 +261,11 @@ impl Pg {
             user_version: entry.user_version,
             ..reply_for(&waiting.op, cx.map.epoch)
         });
+        self.release(&waiting, cx);
         match self.ops.in_flight.values_mut().find(|f| f.reqid == *reqid) {
-            Some(in_flight) => in_flight.replies.push((waiting.client.session, waiting.tid, reply)),
+            Some(in_flight) => in_flight.requests.push((waiting, reply)),
             None => cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, reply)),
         }
-        true
     }
 
     fn finish(&mut self, head: &HObject, waiting: WaitingOp, done: Executed, reqid: ReqId, cx: &mut Ctx<'_>) {
@@ -284,8 +294,7 @@ impl Pg {
         };
         let (version, members) = self.replicate(staged, cx);
         reply.replay_version = version;
-        let replies = vec![(waiting.client.session, waiting.tid, Box::new(reply))];
-        self.put_in_flight(head, version, members, reqid, replies);
+        self.put_in_flight(head, version, members, reqid, vec![(waiting, Box::new(reply))]);
     }
 
     fn put_in_flight(
@@ -294,10 +303,10 @@ impl Pg {
         version: EVersion,
         waiting: BTreeSet<OsdId>,
         reqid: ReqId,
-        replies: Vec<(u64, u64, Box<MOSDOpReply>)>,
+        requests: Vec<(WaitingOp, Box<MOSDOpReply>)>,
     ) {
         self.ops.objects.entry(head.clone()).or_default().in_flight += 1;
-        self.ops.in_flight.insert(version, InFlight { waiting, object: head.clone(), reqid, replies });
+        self.ops.in_flight.insert(version, InFlight { waiting, object: head.clone(), reqid, requests });
     }
 
     /// A change that nobody asked for: trimming, watches that end.
@@ -322,8 +331,8 @@ impl Pg {
                 break;
             }
             let done = first.remove();
-            for (session, tid, reply) in done.replies {
-                cx.effects.push(Effect::Reply(session, tid, reply));
+            for (asked, reply) in done.requests {
+                cx.effects.push(Effect::Reply(asked.client.session, asked.tid, reply));
             }
             if let Some(ops) = self.ops.objects.get_mut(&done.object) {
                 ops.in_flight -= 1;

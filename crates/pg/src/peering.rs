@@ -38,6 +38,9 @@ impl Pg {
         if past.maybe_went_rw {
             self.intervals.push(past);
         }
+        if members.primary != self.members.primary || cx.map.up_from(members.primary) == cx.map.epoch {
+            self.primary_since = cx.map.epoch;
+        }
         self.members = members;
         self.since = cx.map.epoch;
         let mut change = MetaChange::default();
@@ -75,7 +78,7 @@ impl Pg {
         self.trim_from = None;
         // Completions of the last interval answer nobody.
         self.pending.values_mut().for_each(|p| *p = Pending::Nothing);
-        self.ops.on_new_interval(self.since, self.is_primary());
+        self.ops.on_new_interval(self.primary_since, self.is_primary());
         self.watches.on_new_interval();
         if self.is_primary() {
             self.get_info(cx);

@@ -84,6 +84,8 @@ pub struct Pg {
     pub(crate) missing: Missing,
     pub(crate) members: Membership,
     pub(crate) since: Epoch,
+    /// Since when this primary leads, through changes of other members (`same_primary_since`).
+    pub(crate) primary_since: Epoch,
     pub(crate) phase: Phase,
     pub(crate) peer_info: BTreeMap<OsdId, PgInfo>,
     pub(crate) peer_missing: BTreeMap<OsdId, Missing>,
@@ -122,6 +124,7 @@ impl Pg {
             missing: Missing::new(),
             members: Membership::default(),
             since: Epoch(0),
+            primary_since: Epoch(0),
             phase: Phase::Idle,
             peer_info: BTreeMap::new(),
             peer_missing: BTreeMap::new(),
@@ -252,7 +255,7 @@ impl Pg {
                 cx.store.unload(token);
             }
             Pending::OpLoad { object, load } => self.on_op_loaded(&object, load, completion, cx),
-            Pending::Nothing => {}
+            Pending::Nothing => cx.store.unload(token),
         }
     }
 
