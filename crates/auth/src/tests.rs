@@ -6,6 +6,8 @@ use types::{EntityName, EntityType, UTime};
 
 use crate::*;
 
+mod caps;
+
 const ADMIN: &str = "AQAQuQBrA94mIBAAo+GWtvvESSLUPpNJ+huiaA==";
 
 struct TestAuthority {
@@ -168,76 +170,6 @@ fn keyrings_read_what_ceph_authtool_writes() {
     let keyring = Keyring::parse(&text).unwrap();
     assert_eq!(keyring.to_string(), text);
     assert!(Keyring::parse("key = x").is_err() && Keyring::parse("[client.a]\nkey = AAAA").is_err());
-}
-
-fn access<'a>(
-    pool: &'a str,
-    key: &'a str,
-    need: &str,
-    tags: &'a BTreeMap<String, BTreeMap<String, String>>,
-) -> OsdAccess<'a> {
-    OsdAccess {
-        pool_name: pool,
-        namespace: b"",
-        application_metadata: tags,
-        key: key.as_bytes(),
-        read: need.contains('r'),
-        write: need.contains('w'),
-        class_read: need.contains('c'),
-        class_write: need.contains('C'),
-    }
-}
-
-#[test]
-fn osd_capabilities() {
-    let tags = BTreeMap::from([("rbd".to_owned(), BTreeMap::new())]);
-    let check = |caps: &str, pool: &str, key: &str, need: &str| {
-        OsdCaps::parse(caps).unwrap().allows(&access(pool, key, need, &tags))
-    };
-    assert!(check("allow *", "p", "o", "rwcC"));
-    assert!(check("allow rw pool=p", "p", "o", "rw") && !check("allow rw pool=p", "q", "o", "r"));
-    assert!(!check("allow r", "p", "o", "rw") && !check("", "p", "o", "r"));
-    assert!(
-        check("allow rw object_prefix a", "p", "abc", "w")
-            && !check("allow rw object_prefix a", "p", "b", "w")
-    );
-    assert!(check("allow r class-read", "p", "o", "rc") && !check("allow r class-read", "p", "o", "C"));
-    assert!(
-        check("profile rbd pool=p", "p", "rbd_data.1", "rwcC") && !check("profile rbd pool=p", "q", "o", "r")
-    );
-    assert!(
-        check("allow rwx tag rbd * = *", "p", "o", "rwcC")
-            && !check("allow r tag cephfs data=x", "p", "o", "r")
-    );
-    assert!(check("profile rbd-read-only", "p", "o", "rc") && !check("profile rbd-read-only", "p", "o", "w"));
-    for bad in ["hello", "allow q", "profile nobody", "allow rw pool", "allow \"r"] {
-        assert!(OsdCaps::parse(bad).is_err(), "{bad}");
-    }
-}
-
-#[test]
-fn mon_capabilities() {
-    let none = BTreeMap::new();
-    let check = |caps: &str, service: &str, command: &str, need: &str| {
-        MonCaps::parse(caps).unwrap().allows(&MonAccess {
-            service,
-            command,
-            arguments: &none,
-            read: need.contains('r'),
-            write: need.contains('w'),
-            execute: need.contains('x'),
-        })
-    };
-    assert!(check("allow *", "osd", "osd out", "rwx") && check("allow r", "mon", "status", "r"));
-    assert!(!check("allow r", "osd", "osd out", "rw") && !check("", "mon", "status", "r"));
-    assert!(
-        check("profile rbd", "osd", "osd blocklist", "rw") && !check("profile rbd", "osd", "osd out", "rw")
-    );
-    assert!(check("allow command \"osd out\"", "osd", "osd out", "rw"));
-    assert!(
-        check("allow service osd rw", "osd", "x", "rw") && !check("allow service osd rw", "auth", "x", "r")
-    );
-    assert!(MonCaps::parse("allow nothing").is_err() && MonCaps::parse("what").is_err());
 }
 
 /// Days of a client that renews its tickets as stock clients do, and of its last handshake's proof.

@@ -235,7 +235,7 @@ impl Daemon {
                     let caps = if self.authority.is_none {
                         OsdCaps::allow_all()
                     } else {
-                        OsdCaps::parse(&end.identity.caps).unwrap_or_default()
+                        OsdCaps::parse(&end.identity.caps).unwrap_or_default().at(end.socket.ip())
                     };
                     let peer = Peer {
                         name: end.identity.name,

@@ -1,5 +1,7 @@
 //! What reaches a monitor and what it wants done.
 
+use std::net::IpAddr;
+
 use messages::Message;
 use types::{EntityAddr, EntityName, GlobalId, Instant};
 
@@ -20,6 +22,13 @@ pub struct Peer {
     pub addr: EntityAddr,
     /// Message features that both ends have.
     pub features: u64,
+}
+
+impl Peer {
+    /// From where it speaks: capabilities may hold for some networks only.
+    pub(crate) fn ip(&self) -> IpAddr {
+        self.addr.socket.map_or(IpAddr::from([0, 0, 0, 0]), |socket| socket.ip())
+    }
 }
 
 /// An input of the machine.

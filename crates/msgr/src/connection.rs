@@ -69,8 +69,10 @@ pub struct Established {
     pub identity: Identity,
     /// What kind of entity it is.
     pub entity_type: EntityType,
-    /// Its address: for a client with its nonce, as blocklists name it.
+    /// Its address: for a client with its nonce, as blocklists name it. It is the one that the peer says.
     pub addr: EntityAddr,
+    /// The peer's end of the transport: for capabilities that hold for some networks only.
+    pub socket: SocketAddr,
     /// Features of both.
     pub features: u64,
     /// For the dialer of a lossless session: what the acceptor has received, and its cookie.

@@ -348,11 +348,18 @@ impl Connection {
         out: &mut Output,
     ) {
         let State::Ident(identity) = std::mem::replace(&mut self.state, State::Ready) else { return };
+        let socket = match &self.role {
+            Role::Acceptor { peer } => *peer,
+            Role::Dialer { target, .. } => {
+                target.socket.unwrap_or((std::net::Ipv4Addr::UNSPECIFIED, 0).into())
+            }
+        };
         self.reader.ready();
         out.events.push(ConnEvent::Established(Box::new(Established {
             identity: *identity,
             entity_type: self.peer_type,
             addr,
+            socket,
             features,
             resumed,
         })));
@@ -402,11 +409,11 @@ impl Connection {
         };
         self.control(Tag::SERVER_IDENT, &bytes(&reply), out);
         let mut addr = ident.addrs.0.first().copied().unwrap_or_default();
-        // A client knows its nonce, the socket knows its address.
-        addr.socket = match addr.socket {
-            Some(own) if own.port() != 0 => Some(own),
-            _ => Some(std::net::SocketAddr::new(peer.ip(), 0)),
-        };
+        // All daemons must know a client by one address, or a blocklist stops it on some of them only: it
+        // is the one that the client says, though it may have another on the way to us.
+        if addr.socket.is_none_or(|own| own.ip().is_unspecified()) {
+            addr.socket = Some(std::net::SocketAddr::new(peer.ip(), 0));
+        }
         if self.peer_type == EntityType::CLIENT {
             addr.kind = AddrType::ANY;
         }

@@ -1,19 +1,18 @@
 //! Which capability an operation needs.
 
+use auth::ClassCall;
 use classes::registry;
 use messages::{MOSDOp, OpCode};
 
 /// What an operation's ops do, as capabilities see it (`OpRequest`'s flags).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Need {
     /// Reads data or attributes.
     pub(crate) read: bool,
     /// Changes the object.
     pub(crate) write: bool,
-    /// Calls a class method that reads.
-    pub(crate) class_read: bool,
-    /// Calls a class method that changes.
-    pub(crate) class_write: bool,
+    /// Class methods that it calls.
+    pub(crate) classes: Vec<ClassCall>,
 }
 
 impl Need {
@@ -28,8 +27,12 @@ impl Need {
                     let class = step.data.get(..class_len).unwrap_or_default();
                     let name = step.data.get(class_len..class_len + method_len).unwrap_or_default();
                     if let Some(method) = registry::find(class, name) {
-                        need.class_read |= method.flags & classes::method::RD != 0;
-                        need.class_write |= method.is_write();
+                        need.classes.push(ClassCall {
+                            class: method.class,
+                            method: method.name,
+                            read: method.flags & classes::method::RD != 0,
+                            write: method.is_write(),
+                        });
                     }
                 }
                 OpCode::WATCH => need.read = true,
@@ -58,9 +61,12 @@ mod tests {
 
     #[test]
     fn methods_need_class_capabilities() {
-        let reads = Need { class_read: true, ..Need::default() };
-        assert_eq!(need(OpCode::CALL, "rbd", "get_size"), reads);
-        assert_eq!(need(OpCode::CALL, "rbd", "set_size"), Need { class_write: true, ..reads });
+        let calls = |method, write| Need {
+            classes: vec![ClassCall { class: "rbd", method, read: true, write }],
+            ..Need::default()
+        };
+        assert_eq!(need(OpCode::CALL, "rbd", "get_size"), calls("get_size", false));
+        assert_eq!(need(OpCode::CALL, "rbd", "set_size"), calls("set_size", true));
         assert_eq!(need(OpCode::CALL, "no", "such"), Need::default());
         assert_eq!(need(OpCode::READ, "", ""), Need { read: true, ..Need::default() });
         assert_eq!(need(OpCode::WRITE, "", ""), Need { write: true, ..Need::default() });

@@ -72,8 +72,7 @@ impl Osd {
             key: if op.locator.key.is_empty() { &op.oid } else { &op.locator.key },
             read: need.read,
             write: need.write,
-            class_read: need.class_read,
-            class_write: need.class_write,
+            classes: &need.classes,
         };
         if !session.peer.caps.allows(&access) {
             return Err(Errno::EPERM);

@@ -2,12 +2,13 @@
 
 mod grammar;
 mod mon;
+mod mon_profiles;
 mod osd;
 
 use thiserror::Error;
 
 pub use mon::{MonAccess, MonCaps};
-pub use osd::{OsdAccess, OsdCaps};
+pub use osd::{ClassCall, OsdAccess, OsdCaps};
 
 /// A text that is no capability; monitors answer EINVAL.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -1,10 +1,11 @@
 //! Capabilities on monitors (`MonCap`): rights on services and single commands.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use super::{
     CapsError,
-    grammar::{grants, right, rights},
+    grammar::{Network, Text, list, right},
+    mon_profiles::profile_grants,
 };
 
 /// What a command needs.
@@ -24,13 +25,30 @@ pub struct MonAccess<'a> {
     pub execute: bool,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What an argument of a command must be like (`StringConstraint`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Constraint {
+    Equal(String),
+    Prefix(String),
+    /// `IP/nonce`: one incarnation of one client, and not all that run there.
+    Incarnation,
+    /// A regular expression. They are read, and fit nothing: what they would allow stays forbidden.
+    Regex,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// Every service; `config-key`, which holds secrets, only with `*`.
+    All,
+    Service(String),
+    Command(String, Vec<(String, Constraint)>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Grant {
+    target: Target,
     rights: u8,
-    service: Option<String>,
-    command: Option<String>,
-    /// Arguments that a command must have: exact, or a prefix.
-    with: Vec<(String, String, bool)>,
+    network: Option<Network>,
 }
 
 /// A parsed capability text.
@@ -42,112 +60,122 @@ pub struct MonCaps {
 impl MonCaps {
     /// Everything.
     pub fn allow_all() -> MonCaps {
-        MonCaps { grants: vec![Grant { rights: right::ANY, ..Grant::default() }] }
+        MonCaps { grants: vec![Grant { target: Target::All, rights: right::ANY, network: None }] }
     }
 
-    /// Parses `allow r, allow command "osd blocklist", profile rbd`.
+    /// Parses `allow r, allow command "osd blocklist", profile rbd`. A profile that does not exist is one
+    /// without rights, as with Ceph.
     pub fn parse(text: &str) -> Result<MonCaps, CapsError> {
-        let mut out = MonCaps::default();
-        for words in grants(text)? {
-            parse_grant(&words, &mut out.grants)?;
-        }
-        Ok(out)
+        let mut grants = Vec::new();
+        list(text, |t| {
+            let pairs = t.attempt(profile).or_else(|| allow(t))?;
+            let network = t.network();
+            grants.extend(pairs.into_iter().map(|(target, rights)| Grant { target, rights, network }));
+            Some(())
+        })?;
+        Ok(MonCaps { grants })
     }
 
-    /// True when all that `access` needs is granted.
+    /// What of it holds for a peer at `ip`. Grants for networks hold in no other way.
+    pub fn at(mut self, ip: IpAddr) -> MonCaps {
+        self.grants.retain(|grant| grant.network.is_none_or(|network| network.contains(ip)));
+        self.grants.iter_mut().for_each(|grant| grant.network = None);
+        self
+    }
+
+    /// True when all that `access` needs is granted, by one grant or by several together.
     pub fn allows(&self, access: &MonAccess<'_>) -> bool {
-        let mut granted = 0;
-        for grant in &self.grants {
-            match &grant.command {
-                Some(command) if command == access.command && grant.arguments_fit(access.arguments) => {
-                    return true;
-                }
-                Some(_) => {}
-                None if grant.service.as_deref().is_none_or(|s| s == access.service) => {
-                    granted |= grant.rights
-                }
-                None => {}
-            }
-        }
+        let grants = self.grants.iter().filter(|grant| grant.network.is_none());
+        let granted = grants.fold(0, |bits, grant| bits | grant.rights_on(access));
         let needs = [(access.read, right::R), (access.write, right::W), (access.execute, right::X)];
-        needs.iter().all(|(is_needed, bits)| !is_needed || granted & bits == *bits)
+        granted == right::ANY || needs.iter().all(|(is_needed, bits)| !is_needed || granted & bits == *bits)
     }
 }
 
 impl Grant {
-    fn arguments_fit(&self, arguments: &BTreeMap<String, String>) -> bool {
-        self.with.iter().all(|(name, value, is_prefix)| {
-            let given = arguments.get(name);
-            given.is_some_and(|g| if *is_prefix { g.starts_with(value.as_str()) } else { g == value })
-        })
-    }
-
-    fn service(rights: u8, service: &str) -> Grant {
-        Grant { rights, service: Some(service.to_owned()), ..Grant::default() }
-    }
-
-    fn command(command: &str) -> Grant {
-        Grant { command: Some(command.to_owned()), ..Grant::default() }
-    }
-}
-
-fn fail(word: &str) -> CapsError {
-    CapsError { at: word.to_owned() }
-}
-
-fn parse_grant(words: &[String], out: &mut Vec<Grant>) -> Result<(), CapsError> {
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["profile", name, ..] | ["allow", "profile", name, ..] => push_profile(name, out),
-        ["allow", "service", service, spec, ..] => {
-            out.push(Grant::service(rights(spec).ok_or(fail(spec))?, service));
-            Ok(())
-        }
-        ["allow", "command", command, rest @ ..] => {
-            let mut grant = Grant::command(command);
-            let mut rest = rest.strip_prefix(&["with"]).unwrap_or(rest);
-            while let [name, tail @ ..] = rest {
-                let (value, is_prefix, tail) = match tail {
-                    ["prefix", value, tail @ ..] => (value, true, tail),
-                    [value, tail @ ..] => (value, false, tail),
-                    [] => return Err(fail(name)),
-                };
-                grant.with.push(((*name).to_owned(), (*value).to_owned(), is_prefix));
-                rest = tail;
+    fn rights_on(&self, access: &MonAccess<'_>) -> u8 {
+        let is_in = match &self.target {
+            Target::All => self.rights == right::ANY || access.service != "config-key",
+            Target::Service(service) => service == access.service,
+            Target::Command(command, with) => {
+                command == access.command
+                    && with.iter().all(|(name, constraint)| {
+                        access.arguments.get(name).is_some_and(|given| constraint.fits(given))
+                    })
             }
-            out.push(grant);
-            Ok(())
-        }
-        ["allow", specs @ ..] if !specs.is_empty() => {
-            let bits = specs.iter().try_fold(0, |bits, s| rights(s).map(|r| bits | r).ok_or(fail(s)))?;
-            out.push(Grant { rights: bits, ..Grant::default() });
-            Ok(())
-        }
-        other => Err(fail(other.first().unwrap_or(&""))),
+        };
+        if is_in { self.rights } else { 0 }
     }
 }
 
-/// `MonCapGrant::expand_profile`.
-fn push_profile(name: &str, out: &mut Vec<Grant>) -> Result<(), CapsError> {
-    let read =
-        [Grant::service(right::R, "mon"), Grant::service(right::R, "osd"), Grant::service(right::R, "pg")];
-    match name {
-        "osd" | "mgr" | "mon" => out.push(Grant { rights: right::ANY, ..Grant::default() }),
-        "rbd" | "rbd-mirror" => {
-            out.extend(read);
-            out.extend(["osd blocklist", "osd blacklist"].map(Grant::command));
+impl Constraint {
+    fn fits(&self, given: &str) -> bool {
+        match self {
+            Constraint::Equal(value) => given == value,
+            Constraint::Prefix(prefix) => given.starts_with(prefix.as_str()),
+            Constraint::Incarnation => given.split_once('/').is_some_and(|(addr, nonce)| {
+                !addr.is_empty() && !nonce.is_empty() && nonce.bytes().all(|b| b.is_ascii_digit())
+            }),
+            Constraint::Regex => false,
         }
-        "rbd-read-only" | "read-only" | "simple-rados-client" => out.extend(read),
-        "simple-rados-client-with-blocklist" => {
-            out.extend(read);
-            out.push(Grant::command("osd blocklist"));
-        }
-        "bootstrap-osd" => {
-            out.extend(read);
-            out.extend(["osd new", "mon getmap", "osd getmap"].map(Grant::command));
-        }
-        "bootstrap-mds" | "bootstrap-mgr" | "bootstrap-rgw" | "bootstrap-rbd" | "crash" => out.extend(read),
-        other => return Err(fail(other)),
     }
-    Ok(())
+}
+
+/// `profile NAME`, `allow profile NAME`.
+fn profile(t: &mut Text<'_>) -> Option<Vec<(Target, u8)>> {
+    let _ = t.attempt(|t| {
+        t.word("allow")?;
+        t.spaces()
+    });
+    t.word("profile")?;
+    t.equals_or_spaces()?;
+    Some(profile_grants(&t.string()?))
+}
+
+fn letters(t: &mut Text<'_>) -> Option<u8> {
+    t.wildcard().map(|()| right::ANY).or_else(|| t.letters())
+}
+
+/// `allow rwx`, `allow service NAME rwx`, `allow command NAME with KEY=VALUE …`.
+fn allow(t: &mut Text<'_>) -> Option<Vec<(Target, u8)>> {
+    t.word("allow")?;
+    t.spaces()?;
+    if t.word("service").is_some() {
+        t.equals_or_spaces()?;
+        let service = t.string()?;
+        t.spaces()?;
+        return Some(vec![(Target::Service(service), letters(t)?)]);
+    }
+    if t.word("command").is_some() {
+        t.equals_or_spaces()?;
+        let command = t.string()?;
+        let with = t.attempt(with).unwrap_or_default();
+        return Some(vec![(Target::Command(command, with), right::RWX)]);
+    }
+    Some(vec![(Target::All, letters(t)?)])
+}
+
+/// ` with KEY=VALUE KEY prefix VALUE …`.
+fn with(t: &mut Text<'_>) -> Option<Vec<(String, Constraint)>> {
+    t.spaced("with")?;
+    let mut out = Vec::new();
+    while let Some(pair) = t.attempt(pair) {
+        out.push(pair);
+    }
+    (!out.is_empty()).then_some(out)
+}
+
+fn pair(t: &mut Text<'_>) -> Option<(String, Constraint)> {
+    t.spaces()?;
+    let name = t.string()?;
+    if t.word("=").is_some() {
+        return Some((name, Constraint::Equal(t.string()?)));
+    }
+    let is_prefix = t.spaced("prefix").is_some();
+    if !is_prefix {
+        t.spaced("regex")?;
+    }
+    t.spaces()?;
+    let value = t.string()?;
+    Some((name, if is_prefix { Constraint::Prefix(value) } else { Constraint::Regex }))
 }

@@ -178,7 +178,7 @@ impl Mon {
             write: row.perm.contains('w'),
             execute: row.perm.contains('x'),
         };
-        MonCaps::parse(&self.caps_of(peer, "mon")).is_ok_and(|caps| caps.allows(&access))
+        MonCaps::parse(&self.caps_of(peer, "mon")).is_ok_and(|caps| caps.at(peer.ip()).allows(&access))
     }
 
     /// The capability text of a peer on a service, as the database has it at this moment.

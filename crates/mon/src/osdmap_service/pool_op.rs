@@ -56,7 +56,7 @@ impl Mon {
             write: true,
             execute: false,
         };
-        if MonCaps::parse(&caps("mon")).is_ok_and(|caps| caps.allows(&access)) {
+        if MonCaps::parse(&caps("mon")).is_ok_and(|caps| caps.at(session.peer.ip()).allows(&access)) {
             return true;
         }
         let is_unmanaged =
@@ -70,10 +70,9 @@ impl Mon {
             key: b"",
             read: true,
             write: true,
-            class_read: false,
-            class_write: false,
+            classes: &[],
         };
-        OsdCaps::parse(&caps("osd")).is_ok_and(|caps| caps.allows(&access))
+        OsdCaps::parse(&caps("osd")).is_ok_and(|caps| caps.at(session.peer.ip()).allows(&access))
     }
 
     fn run_pool_op(&mut self, wall: UTime, op: &MPoolOp) -> OpResult {

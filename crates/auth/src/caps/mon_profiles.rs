@@ -1,0 +1,91 @@
+//! The named sets of capabilities on monitors (`MonCapGrant::expand_profile_mon`).
+
+use super::{
+    grammar::right::{R, RWX, W},
+    mon::{Constraint, Target},
+};
+
+fn on(service: &str, rights: u8) -> (Target, u8) {
+    (Target::Service(service.to_owned()), rights)
+}
+
+fn command(command: &str, with: &[(&str, Constraint)]) -> (Target, u8) {
+    let with = with.iter().map(|(name, constraint)| ((*name).to_owned(), constraint.clone())).collect();
+    (Target::Command(command.to_owned(), with), RWX)
+}
+
+fn equal(value: &str) -> Constraint {
+    Constraint::Equal(value.to_owned())
+}
+
+fn prefix(value: &str) -> Constraint {
+    Constraint::Prefix(value.to_owned())
+}
+
+fn reads(services: &[&str]) -> Vec<(Target, u8)> {
+    services.iter().map(|service| on(service, R)).collect()
+}
+
+/// Fencing of a dead client whose exclusive lock is taken over; the command by both of its names.
+fn fencing() -> [(Target, u8); 2] {
+    [("osd blocklist", "blocklistop"), ("osd blacklist", "blacklistop")]
+        .map(|(name, op)| command(name, &[(op, equal("add")), ("addr", Constraint::Incarnation)]))
+}
+
+/// A new key for a daemon of one kind, with nothing but these capabilities.
+fn bootstrap(entity: &str, caps: &[(&str, &str)]) -> Vec<(Target, u8)> {
+    let caps = caps.iter().map(|(name, text)| (*name, equal(text)));
+    let with: Vec<_> = [("entity", prefix(entity))].into_iter().chain(caps).collect();
+    let commands = [command("mon getmap", &[]), command("auth get-or-create", &with)];
+    reads(&["mon", "osd"]).into_iter().chain(commands).collect()
+}
+
+/// What a profile grants; nothing, if there is none of that name.
+pub(super) fn profile_grants(name: &str) -> Vec<(Target, u8)> {
+    let rw = R | W;
+    match name {
+        "read-only" => vec![(Target::All, R)],
+        "read-write" => vec![(Target::All, rw)],
+        "mon" => vec![on("mon", RWX), on("log", RWX)],
+        "osd" => vec![on("osd", RWX), on("mon", R), on("pg", rw), on("log", W)],
+        "mds" => {
+            let fence = command("osd blocklist", &[]);
+            let rmsnap = command("osd pool rmsnap", &[]);
+            vec![on("mds", RWX), on("mon", R), on("osd", R), rmsnap, fence, on("log", W)]
+        }
+        "mgr" => vec![
+            on("mgr", RWX),
+            on("log", rw),
+            on("mon", rw),
+            on("mds", rw),
+            on("fs", rw),
+            on("osd", rw),
+            on("auth", RWX),
+            on("config-key", rw),
+            on("config", rw),
+        ],
+        "bootstrap-osd" => {
+            let commands = ["mon getmap", "osd new", "osd purge-new"].map(|name| command(name, &[]));
+            reads(&["mon", "osd"]).into_iter().chain(commands).collect()
+        }
+        "bootstrap-mds" => bootstrap(
+            "mds.",
+            &[("caps_mon", "allow profile mds"), ("caps_osd", "allow rwx"), ("caps_mds", "allow")],
+        ),
+        "bootstrap-mgr" => bootstrap("mgr.", &[("caps_mon", "allow profile mgr")]),
+        "bootstrap-rgw" => bootstrap("client.rgw.", &[("caps_mon", "allow rw"), ("caps_osd", "allow rwx")]),
+        "bootstrap-rbd" | "bootstrap-rbd-mirror" => reads(&["mon"]),
+        "fs-client" => reads(&["mon", "mds", "osd", "pg"]),
+        "simple-rados-client" | "rbd-read-only" => reads(&["mon", "osd", "pg"]),
+        "simple-rados-client-with-blocklist" | "rbd" => {
+            reads(&["mon", "osd", "pg"]).into_iter().chain(fencing()).collect()
+        }
+        "rbd-mirror" => {
+            let peers = command("config-key get", &[("key", prefix("rbd/mirror/"))]);
+            profile_grants("rbd").into_iter().chain([peers]).collect()
+        }
+        "crash" => reads(&["mon"]),
+        "role-definer" => vec![on("mon", R), on("auth", RWX)],
+        _ => Vec::new(),
+    }
+}
