@@ -34,17 +34,17 @@ impl Keyring {
             let (Some(name), Some((key, value))) = (&name, line.split_once('=')) else {
                 return Err(KeyError::Malformed);
             };
-            let value = value.trim().trim_matches('"');
+            let value = unquote(value.trim());
             match key.trim() {
                 "key" => {
-                    let key = CryptoKey::from_base64(value)?;
+                    let key = CryptoKey::from_base64(&value)?;
                     out.0.insert(name.clone(), KeyringEntry { key, caps: caps.clone() });
                 }
                 key => {
                     let Some(service) = key.strip_prefix("caps ") else { continue };
-                    caps.insert(service.trim().to_owned(), value.to_owned());
+                    caps.insert(service.trim().to_owned(), value.clone());
                     if let Some(entry) = out.0.get_mut(name) {
-                        entry.caps.insert(service.trim().to_owned(), value.to_owned());
+                        entry.caps.insert(service.trim().to_owned(), value.clone());
                     }
                 }
             }
@@ -53,13 +53,30 @@ impl Keyring {
     }
 }
 
+/// What stands between quotes, quotes inside it behind backslashes; or the text without a comment.
+fn unquote(text: &str) -> String {
+    let Some(quoted) = text.strip_prefix('"') else {
+        return text.split(['#', ';']).next().unwrap_or_default().trim_end().to_owned();
+    };
+    let mut out = String::new();
+    let mut chars = quoted.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => break,
+            '\\' => out.extend(chars.next()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// As `ceph-authtool` prints it.
 impl std::fmt::Display for Keyring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (name, entry) in &self.0 {
             writeln!(f, "[{name}]\n\tkey = {}", entry.key.to_base64())?;
             for (service, caps) in &entry.caps {
-                writeln!(f, "\tcaps {service} = \"{caps}\"")?;
+                writeln!(f, "\tcaps {service} = \"{}\"", caps.replace('"', "\\\""))?;
             }
         }
         Ok(())

@@ -169,6 +169,14 @@ fn keyrings_read_what_ceph_authtool_writes() {
     );
     let keyring = Keyring::parse(&text).unwrap();
     assert_eq!(keyring.to_string(), text);
+    let text = format!("[client.a]\n\tkey = {ADMIN}\n\tcaps mon = \"allow command \\\"osd blocklist\\\"\"\n");
+    let keyring = Keyring::parse(&text).unwrap();
+    let name = EntityName::parse("client.a").unwrap();
+    assert_eq!(keyring.0[&name].caps["mon"], "allow command \"osd blocklist\"");
+    assert_eq!(keyring.to_string(), text);
+    let by_hand = format!("# ours\n[client.a]\nkey=\"{ADMIN}\" # of a\ncaps mon=allow *\n");
+    let entry = &Keyring::parse(&by_hand).unwrap().0[&name];
+    assert_eq!((entry.key.to_base64().as_str(), entry.caps["mon"].as_str()), (ADMIN, "allow *"));
     assert!(Keyring::parse("key = x").is_err() && Keyring::parse("[client.a]\nkey = AAAA").is_err());
 }
 

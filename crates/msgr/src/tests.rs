@@ -8,7 +8,10 @@ use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, UTime};
 
 use crate::*;
 
+mod frames;
 mod golden;
+mod hostile;
+mod lossless;
 
 struct Keys {
     service: EntityType,
@@ -113,21 +116,26 @@ impl Pair {
     fn run(&mut self) -> Result<(), CloseReason> {
         while let Some(side) = (0..2).find(|s| !self.wires[*s].is_empty()) {
             let count = self.rng.random_range(1..=self.wires[side].len().min(50));
-            let chunk: Vec<u8> = self.wires[side].drain(..count).collect();
-            let mut out = Output::default();
-            let sessions = if side == 1 { &mut self.sessions } else { &mut self.dialer_sessions };
-            let mut cx = Cx {
-                wall: NOW,
-                rng: &mut self.rng,
-                authority: &mut self.keys,
-                keeper: (side == 0).then_some(&mut self.keeper),
-                sessions,
-            };
-            let result = self.ends[side].receive(Bytes::from(chunk), &mut cx, &mut out);
-            self.post(side, out);
-            result?;
+            self.deliver(side, count)?;
         }
         Ok(())
+    }
+
+    /// Moves bytes to one end.
+    fn deliver(&mut self, side: usize, count: usize) -> Result<(), CloseReason> {
+        let chunk: Vec<u8> = self.wires[side].drain(..count).collect();
+        let mut out = Output::default();
+        let sessions = if side == 1 { &mut self.sessions } else { &mut self.dialer_sessions };
+        let mut cx = Cx {
+            wall: NOW,
+            rng: &mut self.rng,
+            authority: &mut self.keys,
+            keeper: (side == 0).then_some(&mut self.keeper),
+            sessions,
+        };
+        let result = self.ends[side].receive(Bytes::from(chunk), &mut cx, &mut out);
+        self.post(side, out);
+        result
     }
 
     fn send(&mut self, side: usize, raw: &RawMessage, seq: Option<u64>) {
@@ -183,50 +191,6 @@ fn messages_cross_in_every_mode() {
 }
 
 #[test]
-fn an_osd_session_goes_on_over_a_new_connection() {
-    let mut pair = Pair::new(method::CEPHX, con_mode::CRC, EntityType::MON, 5);
-    pair.run().unwrap();
-    pair.keys.service = EntityType::OSD;
-    let mut session = OutSession::new(77);
-    let mut delivered = Vec::new();
-    for round in 0..20u64 {
-        let resume = Some(session.resume);
-        pair.ends = [
-            Pair::dialer(method::CEPHX, con_mode::CRC, EntityType::OSD, resume),
-            Pair::acceptor(EntityType::OSD, method::CEPHX, con_mode::CRC),
-        ];
-        pair.wires = Default::default();
-        pair.seen = Default::default();
-        pair.begin();
-        pair.run().unwrap();
-        for event in std::mem::take(&mut pair.seen[0]) {
-            let ConnEvent::Established(end) = event else { continue };
-            let (last, cookie) = end.resumed.unwrap();
-            session.acked(last);
-            session.resume.server_cookie = cookie;
-            session.resume.connect_seq += 1;
-        }
-        for tid in [round * 2, round * 2 + 1] {
-            session.push(RawMessage { tid, ..message(10) }).unwrap();
-        }
-        let again: Vec<(u64, RawMessage)> = session.unacked().map(|(s, m)| (s, m.clone())).collect();
-        again.iter().for_each(|(seq, raw)| pair.send(0, raw, Some(*seq)));
-        // The connection is cut somewhere on the way.
-        let kept = pair.rng.random_range(0..=pair.wires[1].len());
-        pair.wires[1].truncate(kept);
-        pair.run().unwrap();
-        delivered.extend(pair.messages(1).iter().map(|m| m.tid));
-        for event in std::mem::take(&mut pair.seen[0]) {
-            if let ConnEvent::Acked(seq) = event {
-                session.acked(seq);
-            }
-        }
-    }
-    assert!(delivered.len() > 10, "{delivered:?}");
-    assert_eq!(delivered, (0..delivered.len() as u64).collect::<Vec<_>>(), "in order, once each");
-}
-
-#[test]
 fn damage_closes_the_connection() {
     for at in [30, 60, 100, 200] {
         let mut pair = Pair::new(method::CEPHX, con_mode::CRC, EntityType::MON, 9);
@@ -254,18 +218,7 @@ fn damage_closes_the_connection() {
 
 impl Pair {
     fn run_once(&mut self, side: usize) -> Result<(), CloseReason> {
-        let chunk = std::mem::take(&mut self.wires[side]);
-        let mut out = Output::default();
-        let mut cx = Cx {
-            wall: NOW,
-            rng: &mut self.rng,
-            authority: &mut self.keys,
-            keeper: (side == 0).then_some(&mut self.keeper),
-            sessions: &mut self.sessions,
-        };
-        let result = self.ends[side].receive(Bytes::from(chunk), &mut cx, &mut out);
-        self.post(side, out);
-        result
+        self.deliver(side, self.wires[side].len())
     }
 }
 

@@ -1,0 +1,139 @@
+//! Frames: any segments, any chunks, any damage.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    crypto::Cipher,
+    frame::{FrameReader, FrameWriter},
+};
+
+fn ends(is_secure: bool) -> (FrameWriter, FrameReader) {
+    let (mut writer, mut reader) = (FrameWriter::default(), FrameReader::default());
+    reader.ready();
+    if is_secure {
+        let secret: Vec<u8> = (0..64).collect();
+        writer.secure(Cipher::pair(&secret).unwrap().0);
+        reader.secure(Cipher::pair(&secret).unwrap().0);
+    }
+    (writer, reader)
+}
+
+/// Header, front, and payload in pieces.
+fn parts() -> impl Strategy<Value = (Vec<u8>, Vec<u8>, Vec<Vec<u8>>)> {
+    let bytes = |most| prop::collection::vec(any::<u8>(), 0..most);
+    (bytes(100), bytes(200), prop::collection::vec(bytes(300), 0..4))
+}
+
+fn encode(writer: &mut FrameWriter, first: &[u8], front: &[u8], data: &[Vec<u8>]) -> Vec<u8> {
+    let data: Vec<Bytes> = data.iter().cloned().map(Bytes::from).collect();
+    let mut out = Vec::new();
+    writer.frame(Tag::MESSAGE, first, &Bytes::copy_from_slice(front), &data, &mut out);
+    out.concat()
+}
+
+proptest! {
+    #[test]
+    fn come_back_as_they_were_sent(
+        frames in prop::collection::vec(parts(), 1..5),
+        chunk in 1usize..200,
+        is_secure: bool,
+    ) {
+        let (mut writer, mut reader) = ends(is_secure);
+        let wire: Vec<u8> =
+            frames.iter().flat_map(|(first, front, data)| encode(&mut writer, first, front, data)).collect();
+        let mut got = Vec::new();
+        for piece in wire.chunks(chunk) {
+            let wanted = reader.bytes_wanted();
+            reader.push(Bytes::copy_from_slice(piece));
+            let before = got.len();
+            while let Some(frame) = reader.next(None).unwrap() {
+                got.push(frame);
+            }
+            prop_assert!(wanted == 0 || piece.len() >= wanted || got.len() == before);
+        }
+        prop_assert_eq!(got.len(), frames.len());
+        for (frame, (first, front, data)) in got.iter().zip(&frames) {
+            prop_assert_eq!(&frame.segments[0], first);
+            prop_assert_eq!(&frame.segments[1], front);
+            prop_assert_eq!(&frame.segments[3], &data.concat());
+        }
+    }
+
+    #[test]
+    fn damage_is_found(parts in parts(), at: prop::sample::Index, bit in 0u8..8, is_secure: bool) {
+        let (first, front, data) = parts;
+        let (mut writer, mut reader) = ends(is_secure);
+        let mut wire = encode(&mut writer, &first, &front, &data);
+        let at = at.index(wire.len());
+        wire[at] ^= 1 << bit;
+        reader.push(Bytes::from(wire));
+        if let Ok(Some(frame)) = reader.next(None) {
+            // Behind the payload there are checksums of segments that are not there; they say nothing.
+            prop_assert!(!is_secure);
+            prop_assert_eq!(&frame.segments[0], &first);
+            prop_assert_eq!(&frame.segments[1], &front);
+            prop_assert_eq!(&frame.segments[3], &data.concat());
+        }
+    }
+
+    #[test]
+    fn noise_is_no_frame(noise in prop::collection::vec(any::<u8>(), 0..2000), is_secure: bool) {
+        let (_, mut reader) = ends(is_secure);
+        reader.push(Bytes::from(noise));
+        prop_assert!(!matches!(reader.next(None), Ok(Some(_))));
+    }
+
+    /// Preambles that are right but for what they claim.
+    #[test]
+    fn no_claim_makes_the_reader_wait_for_too_much(
+        tag in 0u8..24,
+        count: u8,
+        lengths: [u32; 4],
+        is_ready: bool,
+    ) {
+        let mut preamble = [0u8; 32];
+        (preamble[0], preamble[1]) = (tag, count);
+        for (index, length) in lengths.iter().enumerate() {
+            preamble[2 + index * 6..6 + index * 6].copy_from_slice(&length.to_le_bytes());
+        }
+        let crc = codec::crc32c(0, &preamble[..28]);
+        preamble[28..].copy_from_slice(&crc.to_le_bytes());
+        let mut reader = FrameReader::default();
+        if is_ready {
+            reader.ready();
+        }
+        reader.push(Bytes::copy_from_slice(&preamble));
+        let _ = reader.next(None);
+        let most = if is_ready { 256 << 20 } else { 65 << 10 };
+        prop_assert!(reader.bytes_wanted() < most);
+    }
+}
+
+#[test]
+fn payload_is_not_copied() {
+    let payload = Bytes::from(vec![7; 8192]);
+    let (mut writer, mut reader) = ends(false);
+    let mut out = Vec::new();
+    let data = [payload.slice(..4096), payload.slice(4096..)];
+    writer.frame(Tag::MESSAGE, b"header", &Bytes::from_static(b"front"), &data, &mut out);
+    assert!(data.iter().all(|piece| out.iter().any(|sent| sent.as_ptr() == piece.as_ptr())));
+    let wire = Bytes::from(out.concat());
+    let range = wire.as_ptr() as usize..wire.as_ptr() as usize + wire.len();
+    reader.push(wire.clone());
+    let frame = reader.next(None).unwrap().unwrap();
+    assert!(range.contains(&(frame.segments[3].as_ptr() as usize)));
+}
+
+#[test]
+fn an_aborted_frame_is_refused() {
+    let (mut writer, mut reader) = ends(false);
+    let mut wire = encode(&mut writer, b"header", b"front", &[]);
+    let late = wire.len() - 13;
+    for status in [0x01, 0x00, 0x0f] {
+        wire[late] = status;
+        reader.push(Bytes::from(wire.clone()));
+        assert!(matches!(reader.next(None), Err(FrameError::Aborted)));
+        (_, reader) = ends(false);
+    }
+}

@@ -1,0 +1,191 @@
+//! Peers that break the rules: each is closed, and nothing grows.
+
+use codec::{Encode, Features};
+
+use super::*;
+use crate::{
+    control::{AuthRequest, ClientIdent, Hello, ServerIdent},
+    frame::FrameWriter,
+};
+
+fn frame(tag: Tag, payload: &impl Encode) -> Vec<u8> {
+    let mut out = Vec::new();
+    FrameWriter::default().control(tag, &payload.to_bytes(Features::default()), &mut out);
+    out.concat()
+}
+
+fn hello(kind: EntityType) -> Vec<u8> {
+    let hello = Hello { entity_type: kind.0, peer_addr: server_addr() };
+    [&crate::control::BANNER[..], &frame(Tag::HELLO, &hello)].concat()
+}
+
+/// An acceptor to which nobody honest talks.
+fn acceptor(auth: u32) -> Pair {
+    let mut pair = Pair::new(auth, con_mode::CRC, EntityType::MON, 6);
+    pair.wires = Default::default();
+    pair
+}
+
+fn feed(pair: &mut Pair, bytes: Vec<u8>) -> Result<(), CloseReason> {
+    pair.wires[1] = bytes;
+    pair.run_once(1)
+}
+
+/// Authenticates without cephx as `name`; what comes next is the identification.
+fn authenticated(name: &str, hello_kind: EntityType) -> Result<Pair, CloseReason> {
+    let mut pair = acceptor(method::NONE);
+    feed(&mut pair, hello(hello_kind))?;
+    let mut payload = vec![10u8];
+    EntityName::parse(name).unwrap().encode(&mut payload, Features::default());
+    payload.extend_from_slice(&[0; 8]);
+    let request = AuthRequest { method: method::NONE, preferred_modes: vec![1], payload: payload.into() };
+    feed(&mut pair, frame(Tag::AUTH_REQUEST, &request))?;
+    let mut signature = Vec::new();
+    FrameWriter::default().control(Tag::AUTH_SIGNATURE, &[0; 32], &mut signature);
+    feed(&mut pair, signature.concat())?;
+    Ok(pair)
+}
+
+fn ident(target_addr: EntityAddr) -> ClientIdent {
+    ClientIdent {
+        addrs: EntityAddrVec(vec![EntityAddr::parse("v2:10.1.2.3:0/99").unwrap()]),
+        target_addr,
+        gid: 1,
+        global_seq: 1,
+        features_supported: crate::connection::FEATURES_SUPPORTED,
+        features_required: 0,
+        flags: 0,
+        cookie: 5,
+    }
+}
+
+fn established(pair: &mut Pair) -> Option<Box<Established>> {
+    std::mem::take(&mut pair.seen[1]).into_iter().find_map(|event| match event {
+        ConnEvent::Established(end) => Some(end),
+        ConnEvent::Message(_) | ConnEvent::Acked(_) | ConnEvent::SessionReset => None,
+    })
+}
+
+#[test]
+fn a_client_keeps_the_address_that_it_says_and_is_lossy() {
+    let mut pair = authenticated("client.x", EntityType::CLIENT).unwrap();
+    feed(&mut pair, frame(Tag::CLIENT_IDENT, &ident(server_addr()))).unwrap();
+    let end = established(&mut pair).unwrap();
+    assert_eq!(end.addr.socket, Some("10.1.2.3:0".parse().unwrap()));
+    assert_eq!((end.addr.nonce, end.socket), (99, "127.0.0.1:50000".parse().unwrap()));
+    // The bootstrap connection of stock clients asks for more than a lossy session.
+    let reply: Vec<u8> = pair.wires[0].clone();
+    let at = reply.len() - 4 - 16;
+    assert_eq!(reply[at..at + 16], [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], "flags, cookie");
+}
+
+#[test]
+fn who_meant_another_incarnation_is_closed() {
+    for (nonce, expect) in [(7, Ok(())), (0, Ok(())), (8, Err(CloseReason::WrongAddress))] {
+        let mut pair = authenticated("client.x", EntityType::CLIENT).unwrap();
+        let target = EntityAddr { nonce, ..server_addr() };
+        assert_eq!(feed(&mut pair, frame(Tag::CLIENT_IDENT, &ident(target))), expect, "{nonce}");
+    }
+}
+
+#[test]
+fn a_client_key_makes_no_osd() {
+    let denied = CloseReason::Auth(auth::AuthError::Denied);
+    assert_eq!(authenticated("client.x", EntityType::OSD).err(), Some(denied));
+    assert!(authenticated("osd.1", EntityType::OSD).is_ok());
+    // A tool that uses a daemon's key.
+    assert!(authenticated("osd.1", EntityType::CLIENT).is_ok());
+}
+
+#[test]
+fn a_client_does_not_speak_for_the_server() {
+    let mut pair = authenticated("client.x", EntityType::CLIENT).unwrap();
+    let ours = ServerIdent {
+        addrs: EntityAddrVec(vec![server_addr()]),
+        gid: 1,
+        global_seq: 1,
+        features_supported: u64::MAX,
+        features_required: 0,
+        flags: 0,
+        cookie: 9,
+    };
+    let refused = Err(CloseReason::Protocol(Tag::SERVER_IDENT.0));
+    assert_eq!(feed(&mut pair, frame(Tag::SERVER_IDENT, &ours)), refused);
+    assert!(established(&mut pair).is_none());
+}
+
+#[test]
+fn features_that_are_missing_are_named() {
+    let mut pair = authenticated("client.x", EntityType::CLIENT).unwrap();
+    pair.wires = Default::default();
+    let old = ClientIdent { features_supported: 0, ..ident(server_addr()) };
+    feed(&mut pair, frame(Tag::CLIENT_IDENT, &old)).unwrap();
+    assert_eq!(pair.wires[0], frame(Tag::IDENT_MISSING_FEATURES, &crate::connection::FEATURES_REQUIRED));
+    assert!(established(&mut pair).is_none() && !pair.ends[1].is_ready());
+}
+
+#[test]
+fn refused_requests_do_not_fill_memory() {
+    let mut pair = acceptor(method::CEPHX);
+    feed(&mut pair, hello(EntityType::CLIENT)).unwrap();
+    let payload = Bytes::from(vec![0; 60_000]);
+    let request = frame(Tag::AUTH_REQUEST, &AuthRequest { method: 77, preferred_modes: vec![1], payload });
+    let closed_after = (0..).find(|_| feed(&mut pair, request.clone()).is_err());
+    assert!(closed_after.is_some_and(|requests| requests < 10));
+    assert!(pair.ends[1].received.len() < 1 << 20 && pair.ends[1].sent.len() < 1 << 20);
+}
+
+#[test]
+fn messages_before_the_session_are_refused() {
+    let mut pair = acceptor(method::CEPHX);
+    feed(&mut pair, hello(EntityType::CLIENT)).unwrap();
+    let mut early = Vec::new();
+    let header = crate::control::Header::default().to_bytes(Features::default());
+    FrameWriter::default().frame(Tag::MESSAGE, &header, &Bytes::from_static(b"front"), &[], &mut early);
+    assert_eq!(feed(&mut pair, early.concat()), Err(CloseReason::Frame(FrameError::Preamble)));
+    let mut pair = acceptor(method::CEPHX);
+    feed(&mut pair, hello(EntityType::CLIENT)).unwrap();
+    let early = frame(Tag::MESSAGE, &crate::control::Header::default());
+    assert_eq!(feed(&mut pair, early), Err(CloseReason::Protocol(Tag::MESSAGE.0)));
+}
+
+#[test]
+fn a_dialer_takes_the_next_method_that_both_have() {
+    let mut pair = Pair::new(method::NONE, con_mode::CRC, EntityType::MON, 2);
+    let mut wanted = config(EntityType::OSD, None, method::CEPHX, con_mode::CRC);
+    wanted.methods.push(method::NONE);
+    let role = Role::Dialer { target: server_addr(), service: EntityType::MON, resume: None };
+    pair.ends[0] = Connection::new(wanted, role);
+    pair.wires = Default::default();
+    pair.begin();
+    pair.run().unwrap();
+    assert!(pair.ends.iter().all(Connection::is_ready));
+}
+
+#[test]
+fn a_wrong_key_is_told_so_and_closed() {
+    for service in [EntityType::MON, EntityType::OSD] {
+        let mut pair = Pair::new(method::CEPHX, con_mode::SECURE, EntityType::MON, 8);
+        pair.run().unwrap();
+        pair.keys.service = service;
+        if service == EntityType::MON {
+            let key = CryptoKey::generate(NOW, &mut pair.rng);
+            pair.keeper = TicketKeeper::new(pair.keeper.name().clone(), key);
+        } else {
+            let secrets = pair.keys.secrets.get_mut(&EntityType::OSD).unwrap();
+            *secrets = RotatingSecrets::default();
+            secrets.rotate(EntityType::OSD, NOW, &mut pair.rng);
+        }
+        pair.ends = [
+            Pair::dialer(method::CEPHX, con_mode::SECURE, service, None),
+            Pair::acceptor(service, method::CEPHX, con_mode::SECURE),
+        ];
+        pair.wires = Default::default();
+        pair.begin();
+        let denied = Err(CloseReason::Auth(auth::AuthError::Denied));
+        assert_eq!(pair.run(), denied);
+        // The server refused; the client learns it from what the server said last.
+        assert_eq!(pair.run(), denied, "{service:?}");
+        assert!(pair.ends.iter().all(|end| !end.is_ready()));
+    }
+}

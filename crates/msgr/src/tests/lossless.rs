@@ -1,0 +1,165 @@
+//! Sessions of OSDs under faults: whatever is cut, nothing is lost, doubled or swapped.
+
+use super::*;
+
+/// A dialer's session and what its peer got.
+struct World {
+    pair: Pair,
+    mode: u32,
+    session: OutSession,
+    pushed: u64,
+    delivered: Vec<u64>,
+    /// Acceptors whose dialer is gone, with bytes that are still on the way to them.
+    ghosts: Vec<(Connection, Vec<u8>)>,
+}
+
+impl World {
+    fn new(mode: u32, seed: u64) -> World {
+        let mut pair = Pair::new(method::CEPHX, mode, EntityType::MON, seed);
+        pair.run().unwrap();
+        pair.keys.service = EntityType::OSD;
+        let (pushed, delivered, ghosts) = (0, Vec::new(), Vec::new());
+        World { pair, mode, session: OutSession::new(77), pushed, delivered, ghosts }
+    }
+
+    fn dial(&mut self) {
+        let resume = Some(self.session.resume);
+        let ends = [
+            Pair::dialer(method::CEPHX, self.mode, EntityType::OSD, resume),
+            Pair::acceptor(EntityType::OSD, method::CEPHX, self.mode),
+        ];
+        let [_, old] = std::mem::replace(&mut self.pair.ends, ends);
+        let [_, late] = std::mem::take(&mut self.pair.wires);
+        if old.is_ready() && self.ghosts.len() < 3 {
+            self.ghosts.push((old, late));
+        }
+        self.pair.seen = Default::default();
+        self.pair.begin();
+    }
+
+    fn push(&mut self) {
+        let raw = RawMessage { tid: self.pushed, ..message(self.pushed as usize % 90) };
+        self.pushed += 1;
+        let seq = self.session.push(raw.clone()).unwrap();
+        if self.pair.ends[0].is_ready() {
+            self.pair.send(0, &raw, Some(seq));
+        }
+    }
+
+    /// What the daemon does with events.
+    fn drain(&mut self) {
+        self.delivered.extend(self.pair.messages(1).iter().map(|m| m.tid));
+        for event in std::mem::take(&mut self.pair.seen[0]) {
+            match event {
+                ConnEvent::Established(end) => {
+                    let (last, cookie) = end.resumed.unwrap();
+                    self.session.acked(last);
+                    self.session.resume.server_cookie = cookie;
+                    self.session.resume.connect_seq += 1;
+                    let again: Vec<_> = self.session.unacked().map(|(s, m)| (s, m.clone())).collect();
+                    again.iter().for_each(|(seq, raw)| self.pair.send(0, raw, Some(*seq)));
+                }
+                ConnEvent::Acked(seq) => self.session.acked(seq),
+                ConnEvent::Message(_) | ConnEvent::SessionReset => panic!("not in this world"),
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        let ready: Vec<usize> = (0..2).filter(|s| !self.pair.wires[*s].is_empty()).collect();
+        if let Some(side) = ready.get(self.pair.rng.random_range(0..2)) {
+            let count = self.pair.rng.random_range(1..=self.pair.wires[*side].len().min(200));
+            self.pair.deliver(*side, count).unwrap();
+        }
+        self.drain();
+    }
+
+    /// No more cuts: all that is on the way arrives, and what that brings.
+    fn settle(&mut self) {
+        while self.pair.wires.iter().any(|wire| !wire.is_empty()) {
+            self.step();
+        }
+    }
+
+    /// Bytes of a connection that the dialer gave up arrive after all.
+    fn haunt(&mut self) {
+        let Some((ghost, late)) = self.ghosts.pop() else { return };
+        let current = std::mem::replace(&mut self.pair.ends[1], ghost);
+        let mut out = Output::default();
+        let mut cx = Cx {
+            wall: NOW,
+            rng: &mut self.pair.rng,
+            authority: &mut self.pair.keys,
+            keeper: None,
+            sessions: &mut self.pair.sessions,
+        };
+        let result = self.pair.ends[1].receive(Bytes::from(late), &mut cx, &mut out);
+        assert_eq!(result, Ok(()));
+        for event in out.events {
+            if let ConnEvent::Message(raw) = event {
+                self.delivered.push(raw.tid);
+            }
+        }
+        self.pair.ends[1] = current;
+    }
+}
+
+#[test]
+fn a_session_survives_cuts_at_any_point() {
+    for seed in 0..60 {
+        let mode = if seed % 4 == 0 { con_mode::SECURE } else { con_mode::CRC };
+        let mut world = World::new(mode, seed);
+        for _ in 0..30 {
+            world.dial();
+            for _ in 0..world.pair.rng.random_range(0..120) {
+                match world.pair.rng.random_range(0..12) {
+                    0 => world.push(),
+                    1 => world.haunt(),
+                    _ => world.step(),
+                }
+            }
+        }
+        world.dial();
+        world.settle();
+        assert_eq!(world.session.unacked_count(), 0);
+        assert!(world.pushed > 20 && world.pair.ends.iter().all(Connection::is_ready));
+        assert_eq!(world.delivered, (0..world.pushed).collect::<Vec<_>>(), "seed {seed}");
+    }
+}
+
+#[test]
+fn an_acceptor_that_forgot_the_session_says_so() {
+    let mut world = World::new(con_mode::CRC, 3);
+    world.dial();
+    world.push();
+    world.settle();
+    world.pair.sessions = InSessions::default();
+    world.dial();
+    assert_eq!(world.pair.run(), Err(CloseReason::Protocol(Tag::SESSION_RESET.0)));
+    assert!(matches!(world.pair.seen[0].last(), Some(ConnEvent::SessionReset)));
+    world.session.reset(78);
+    world.dial();
+    world.push();
+    world.settle();
+    assert_eq!(world.delivered, [0, 1]);
+}
+
+#[test]
+fn a_gap_closes_the_connection() {
+    let mut world = World::new(con_mode::CRC, 4);
+    world.dial();
+    world.pair.run().unwrap();
+    world.pair.send(0, &message(3), Some(2));
+    assert_eq!(world.pair.run(), Err(CloseReason::Protocol(Tag::MESSAGE.0)));
+}
+
+#[test]
+fn old_sessions_are_forgotten_before_used_ones() {
+    let mut sessions = InSessions::default();
+    sessions.open(1);
+    for cookie in 2..30_000 {
+        sessions.open(cookie);
+        assert_eq!(sessions.resume(1), Some(0));
+    }
+    assert_eq!(sessions.resume(2), None);
+}
