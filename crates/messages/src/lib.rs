@@ -57,8 +57,8 @@ pub use osd_op::{OpCode, OpParams, OsdOp, op_flag};
 pub use osd_to_mon::{MOSDAlive, MOSDBoot, MOSDFailure, MOSDMarkMeDown, MOSDPGCreate, MPGStats};
 pub use paxos_header::PaxosHeader;
 pub use pg_peer::{
-    MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgLog, MPgNotify, MPgPull, MPgPush, MPgPushReply,
-    MPgQuery, pg_peer_target,
+    MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgCopyData, MPgCopyGet, MPgLog, MPgNotify, MPgPull,
+    MPgPush, MPgPushReply, MPgQuery, pg_peer_target,
 };
 pub use pool_stat::{ObjectStatCollection, ObjectStatSum, PoolStat, StoreStatfs};
 pub use raw::RawMessage;

@@ -234,6 +234,81 @@ pub struct MPgClean {
 }
 front_only!(MPgClean);
 
+/// A PG's primary asks another's for an object, to copy it (the part of Ceph's COPY_GET).
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MPgCopyGet {
+    /// The object's PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// The object, or what it was at a snapshot.
+    pub object: HObject,
+    /// Who asks.
+    pub asker: PgId,
+    /// The asker's name for the request.
+    pub id: u64,
+}
+front_only!(MPgCopyGet);
+
+/// The object asked for (the part of `object_copy_data_t`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MPgCopyData {
+    /// Who asked.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// The asker's name for the request.
+    pub id: u64,
+    /// 0, or why there is none: a negative errno.
+    pub result: i32,
+    /// Its version as users see it.
+    pub user_version: u64,
+    /// The newest truncation that it knows.
+    pub truncate_seq: u32,
+    /// To where that cut, in bytes.
+    pub truncate_size: u64,
+    /// What makes its contents, from nothing; xattrs have the names that users know.
+    pub txn: Transaction,
+}
+
+#[derive(Codec)]
+struct CopyFront {
+    pgid: PgId,
+    epoch: Epoch,
+    id: u64,
+    result: i32,
+    user_version: u64,
+    truncate_seq: u32,
+    truncate_size: u64,
+}
+
+impl Body for MPgCopyData {
+    fn encode_body(&self, raw: &mut RawMessage) {
+        let front = CopyFront {
+            pgid: self.pgid,
+            epoch: self.epoch,
+            id: self.id,
+            result: self.result,
+            user_version: self.user_version,
+            truncate_seq: self.truncate_seq,
+            truncate_size: self.truncate_size,
+        };
+        let mut out = Vec::new();
+        front.encode(&mut out, Features::PACIFIC);
+        encode_txn(&self.txn, &mut out, raw);
+        raw.front = out.into();
+    }
+
+    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(raw.front.clone());
+        let front = CopyFront::decode(&mut reader)?;
+        let CopyFront { pgid, epoch, id, result, user_version, truncate_seq, truncate_size } = front;
+        let txn = decode_txn(&mut reader, raw)?;
+        Ok(MPgCopyData { pgid, epoch, id, result, user_version, truncate_seq, truncate_size, txn })
+    }
+}
+
 /// A message between copies of a PG: which one, and the sender's epoch.
 pub fn pg_peer_target(message: &crate::Message) -> Option<(PgId, Epoch)> {
     use crate::Message as M;
@@ -248,6 +323,8 @@ pub fn pg_peer_target(message: &crate::Message) -> Option<(PgId, Epoch)> {
         M::MPgPush(m) => (m.pgid, m.epoch),
         M::MPgPushReply(m) => (m.pgid, m.epoch),
         M::MPgClean(m) => (m.pgid, m.epoch),
+        M::MPgCopyGet(m) => (m.pgid, m.epoch),
+        M::MPgCopyData(m) => (m.pgid, m.epoch),
         _ => return None,
     })
 }

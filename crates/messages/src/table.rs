@@ -167,6 +167,10 @@ messages! {
     MPgPushReply = 0x8018, v 1/1, prio 63;
     /// Primary to copies: the past is settled.
     MPgClean = 0x8019, v 1/1, prio 63;
+    /// Primary to another PG's primary: I copy this object.
+    MPgCopyGet = 0x801a, v 1/1, prio 63;
+    /// Its contents.
+    MPgCopyData = 0x801b, v 1/1, prio 63;
 }
 
 /// Encodes a `Codec` struct as a message that has a front only.

@@ -130,6 +130,10 @@ impl Osd {
 
     fn pg_effect(&mut self, effect: pg::Effect, cx: &mut Cx<'_>) {
         match effect {
+            // One PG here may ask another.
+            pg::Effect::SendOsd(osd, message) if osd == self.config.whoami => {
+                self.pg_peer_message(osd, message, cx);
+            }
             pg::Effect::SendOsd(osd, message) => self.send_osd(osd, message, cx),
             pg::Effect::Reply(session, tid, reply) => {
                 cx.effects.push(Effect::Send(ConnId(session), tid, Message::MOSDOpReply(reply)));

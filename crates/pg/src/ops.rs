@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use messages::{MOSDOp, MOSDOpReply, OpCode, OsdOp, osd_flag};
+use messages::{MOSDOp, MOSDOpReply, MPgCopyData, OpCode, OsdOp, osd_flag};
 use store::{Completion, ReadError};
 use types::{EVersion, Epoch, Errno, HObject, OsdId, ReqId, Token};
 
 use crate::{
     Client, Ctx, Effect, Pg,
-    exec::{self, Blocked, Executed, OpContext, Staged},
+    exec::{self, Blocked, CopySource, Executed, OpContext, Staged},
     pg::{Pending, Phase},
 };
 
@@ -27,6 +27,8 @@ pub(crate) struct WaitingOp {
     op: Box<MOSDOp>,
     /// What was loaded for it, held until it ends.
     loads: Vec<Token>,
+    /// What it copies, by the number of its op.
+    copied: BTreeMap<u32, Box<MPgCopyData>>,
 }
 
 /// The ops of one object.
@@ -115,7 +117,7 @@ impl Pg {
         if !self.is_primary() || op.epoch < self.primary_since {
             return;
         }
-        let waiting = WaitingOp { client, tid, op, loads: Vec::new() };
+        let waiting = WaitingOp { client, tid, op, loads: Vec::new(), copied: BTreeMap::new() };
         if self.phase != Phase::Active {
             if self.ops.early.len() < WAITING_MAX {
                 self.ops.early.push_back(waiting);
@@ -183,11 +185,13 @@ impl Pg {
             removed_snaps: cx.map.removed_snaps_queue.get(&self.pgid.pool).cloned().unwrap_or_default(),
             connected: self.watches.connected(head, &waiting.client),
             missing: self.missing_for(&waiting.op),
+            copied: waiting.copied.clone(),
             pg_num: self.members.pg_num,
             random_seed: cx.random ^ waiting.tid,
         };
         match exec::execute(cx.store, &context, &waiting.op) {
             Err(Blocked::Missing(missing)) => self.load_for(head, waiting, missing, cx),
+            Err(Blocked::Copy { subop, source }) => self.copy_for(head, waiting, subop, source, cx),
             Err(Blocked::Refused(errno)) => self.refuse(&waiting, errno, cx),
             Ok(done) => self.finish(head, waiting, done, reqid, cx),
         }
@@ -201,12 +205,61 @@ impl Pg {
         self.missing.keys().filter(|object| object.is_head()).cloned().collect()
     }
 
-    fn load_for(&mut self, head: &HObject, waiting: WaitingOp, missing: store::Missing, cx: &mut Ctx<'_>) {
+    /// Puts a request aside until something comes; its number.
+    fn put_aside(&mut self, head: &HObject, waiting: WaitingOp) -> u64 {
         self.ops.next_load += 1;
         let load = self.ops.next_load;
         let ops = self.ops.objects.entry(head.clone()).or_default();
         ops.is_change_loading |= exec::is_ordered(&waiting.op);
         ops.loading.insert(load, waiting);
+        load
+    }
+
+    fn take_back(&mut self, head: &HObject, load: u64) -> Option<WaitingOp> {
+        let ops = self.ops.objects.get_mut(head)?;
+        ops.is_change_loading = false;
+        ops.loading.remove(&load)
+    }
+
+    fn copy_for(
+        &mut self,
+        head: &HObject,
+        waiting: WaitingOp,
+        subop: u32,
+        source: CopySource,
+        cx: &mut Ctx<'_>,
+    ) {
+        let load = self.put_aside(head, waiting);
+        if self.fetch_copy(head, load, subop, source, cx).is_none()
+            && let Some(waiting) = self.take_back(head, load)
+        {
+            self.refuse(&waiting, Errno::ENOENT, cx);
+        }
+    }
+
+    /// The contents came that a request copies.
+    pub(crate) fn resume_with_copy(
+        &mut self,
+        head: &HObject,
+        load: u64,
+        subop: u32,
+        data: Box<MPgCopyData>,
+        cx: &mut Ctx<'_>,
+    ) {
+        if let Some(mut waiting) = self.take_back(head, load) {
+            waiting.copied.insert(subop, data);
+            self.run(head, waiting, cx);
+            self.run_object(head, cx);
+        }
+    }
+
+    /// True while a change of the object is not durable everywhere.
+    pub(crate) fn has_change_under_way(&self, head: &HObject) -> bool {
+        self.ops.objects.get(head).is_some_and(|ops| ops.in_flight > 0)
+    }
+
+    fn load_for(&mut self, head: &HObject, waiting: WaitingOp, missing: store::Missing, cx: &mut Ctx<'_>) {
+        let load = self.put_aside(head, waiting);
         let token = self.token(Pending::OpLoad { object: head.clone(), load });
         cx.store.load(token, missing);
     }
@@ -219,11 +272,7 @@ impl Pg {
         cx: &mut Ctx<'_>,
     ) {
         let Completion::Loaded(token, result) = completion else { return };
-        let found = self.ops.objects.get_mut(head).and_then(|ops| {
-            ops.is_change_loading = false;
-            ops.loading.remove(&load)
-        });
-        let Some(mut waiting) = found else { return cx.store.unload(token) };
+        let Some(mut waiting) = self.take_back(head, load) else { return cx.store.unload(token) };
         waiting.loads.push(token);
         match result {
             Ok(()) => self.run(head, waiting, cx),
@@ -339,6 +388,7 @@ impl Pg {
             }
             self.run_object(&done.object, cx);
         }
+        self.answer_copies(cx);
     }
 
     fn count(&mut self, op: &MOSDOp, ops: &[OsdOp], is_write: bool) {

@@ -80,6 +80,7 @@ impl Pg {
         self.pending.values_mut().for_each(|p| *p = Pending::Nothing);
         self.ops.on_new_interval(self.primary_since, self.is_primary());
         self.watches.on_new_interval();
+        self.copies.on_new_interval();
         if self.is_primary() {
             self.get_info(cx);
         } else if self.members.primary.is_some() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use messages::Message;
+use messages::{MPgCopyGet, Message};
 use store::{Completion, ObjectStore};
 use types::{
     CollId, EVersion, Epoch, HObject, Missing, OsdId, PgId, PgInfo, PgInterval, PgStatSum, SnapId, Token,
@@ -11,6 +11,7 @@ use types::{
 
 use crate::{
     Ctx, Event,
+    copy::Copies,
     interval::Membership,
     log::PgLog,
     meta::{self, MetaChange},
@@ -66,6 +67,8 @@ pub(crate) enum Pending {
     Pushed { from: OsdId, object: HObject },
     /// An object to push is being read.
     PushRead { to: OsdId, object: HObject, version: EVersion },
+    /// An object that another PG copies is being read.
+    CopyRead { from: OsdId, message: Box<MPgCopyGet> },
     /// An op waits for what it lacks.
     OpLoad { object: HObject, load: u64 },
     /// Nobody waits.
@@ -92,6 +95,7 @@ pub struct Pg {
     pub(crate) ops: Ops,
     pub(crate) recovery: Recovery,
     pub(crate) watches: Watches,
+    pub(crate) copies: Copies,
     pub(crate) pending: BTreeMap<u64, Pending>,
     pub(crate) next_token: u64,
     pub(crate) sum: PgStatSum,
@@ -131,6 +135,7 @@ impl Pg {
             ops: Ops::default(),
             recovery: Recovery::default(),
             watches: Watches::default(),
+            copies: Copies::default(),
             pending: BTreeMap::new(),
             next_token: 0,
             sum: PgStatSum::default(),
@@ -254,6 +259,11 @@ impl Pg {
                 self.on_push_read(to, object, version, completion, cx);
                 cx.store.unload(token);
             }
+            Pending::CopyRead { from, message } => {
+                let is_loaded = matches!(completion, Completion::Loaded(_, Ok(())));
+                self.on_copy_read(from, *message, is_loaded, cx);
+                cx.store.unload(token);
+            }
             Pending::OpLoad { object, load } => self.on_op_loaded(&object, load, completion, cx),
             Pending::Nothing => cx.store.unload(token),
         }
@@ -277,12 +287,15 @@ impl Pg {
             Message::MPgPush(m) => self.on_push(from, *m, cx),
             Message::MPgPushReply(m) => self.on_push_reply(from, *m, cx),
             Message::MPgClean(m) => self.on_clean(from, *m, cx),
+            Message::MPgCopyGet(m) => self.on_copy_get(from, *m, cx),
+            Message::MPgCopyData(m) => self.on_copy_data(m, cx),
             _ => {}
         }
     }
 
     fn on_tick(&mut self, cx: &mut Ctx<'_>) {
         self.tick_watches(cx);
+        self.tick_copies(cx);
         if self.phase == Phase::Active {
             self.recover(cx);
             self.trim_snaps(cx);

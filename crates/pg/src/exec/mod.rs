@@ -4,6 +4,7 @@
 //! Authority: `PrimaryLogPG::do_osd_ops`, `make_writeable`, `find_object_context` (16.2).
 
 mod checksum;
+mod copy;
 mod data;
 mod meta;
 mod object_info;
@@ -16,19 +17,20 @@ mod view;
 mod watch;
 
 use bytes::Bytes;
-use messages::{MOSDOp, OpCode, OsdOp, op_flag, osd_flag};
+use messages::{MOSDOp, MPgCopyData, OpCode, OsdOp, op_flag, osd_flag};
 use store::ObjectStore;
 use types::{
     CollId, EVersion, EntityAddr, EntityNum, Errno, HObject, IntervalSet, LogEntry, ReqId, SnapContext,
     SnapId, Transaction, UTime,
 };
 
+pub(crate) use copy::{CopySource, copy_out};
 pub(crate) use object_info::{INFO_XATTR, ObjectInfo};
 pub(crate) use request::{is_ordered, may_write};
 pub(crate) use snaps::{TrimStep, trim_step};
 pub(crate) use watch::{KnownWatch, WatchChange, remove_watcher};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use classes::{CallContext, Stop};
 use view::{Change, View};
@@ -63,6 +65,8 @@ pub(crate) struct OpContext {
     pub(crate) connected: BTreeSet<u64>,
     /// Objects that the PG has and this copy lacks, for listings.
     pub(crate) missing: BTreeSet<HObject>,
+    /// What the request's copies are of, by the number of the op.
+    pub(crate) copied: BTreeMap<u32, Box<MPgCopyData>>,
     /// PGs of the pool.
     pub(crate) pg_num: u32,
     /// For classes that want random bits.
@@ -74,6 +78,13 @@ pub(crate) struct OpContext {
 pub(crate) enum Blocked {
     /// Load this and run again.
     Missing(store::Missing),
+    /// Fetch this object's contents and run again.
+    Copy {
+        /// Which op copies it.
+        subop: u32,
+        /// The object.
+        source: CopySource,
+    },
     /// The whole request is refused.
     Refused(Errno),
 }
@@ -255,7 +266,7 @@ impl From<Bytes> for Output {
 
 /// Ops that change something and yet give the object no new user version.
 fn is_hidden_change(code: OpCode) -> bool {
-    matches!(code, OpCode::WATCH | OpCode::UNDIRTY)
+    matches!(code, OpCode::WATCH | OpCode::UNDIRTY | OpCode::COPY_FROM | OpCode::COPY_FROM2)
 }
 
 /// Ops that leave the result of the op before them in place when they do not fail: what matters is
@@ -334,6 +345,7 @@ impl<'r, 's> Run<'r, 's> {
             OpCode::ZERO => self.zero(step),
             OpCode::CREATE => self.create(step),
             OpCode::DELETE => self.delete(),
+            OpCode::COPY_FROM | OpCode::COPY_FROM2 => self.copy_from(step),
             OpCode::SETALLOCHINT => self.set_alloc_hint(),
             OpCode::CALL => self.call(step),
             OpCode::GETXATTR => self.get_xattr(step),

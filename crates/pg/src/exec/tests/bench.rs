@@ -1,17 +1,17 @@
 //! One object's PG in memory: requests in, results out, changes applied at once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use codec::{Encode, Features};
-use messages::{MOSDOp, ObjectLocator, OpCode, OpParams, OsdOp, osd_flag};
+use messages::{MOSDOp, MPgCopyData, ObjectLocator, OpCode, OpParams, OsdOp, osd_flag};
 use store::{MemStore, ObjectStore};
 use types::{
     CollId, EVersion, EntityAddr, EntityNum, Epoch, Errno, HObject, IntervalSet, PgId, PoolId, ReqId,
     SnapContext, SnapId, Token, Transaction, TxnOp, UTime,
 };
 
-use crate::exec::{Blocked, Delta, Executed, OpContext, execute};
+use crate::exec::{Blocked, CopySource, Delta, Executed, OpContext, copy_out, execute};
 
 pub(super) const POOL: PoolId = PoolId(1);
 
@@ -75,7 +75,7 @@ pub(super) fn snap(code: OpCode, snap: u64) -> OsdOp {
     step(code, OpParams::from_parts(&[&snap.to_le_bytes()]), "")
 }
 
-pub(super) fn entries(pairs: &[(&'static str, &'static str)]) -> std::collections::BTreeMap<Bytes, Bytes> {
+pub(super) fn entries(pairs: &[(&'static str, &'static str)]) -> BTreeMap<Bytes, Bytes> {
     pairs.iter().map(|(k, v)| (Bytes::from(*k), Bytes::from(*v))).collect()
 }
 
@@ -98,6 +98,7 @@ impl Bench {
             removed_snaps: IntervalSet::new(),
             connected: BTreeSet::new(),
             missing: BTreeSet::new(),
+            copied: BTreeMap::new(),
             pg_num: 1,
             random_seed: 0,
         };
@@ -141,8 +142,35 @@ impl Bench {
                 Ok(done)
             }
             Err(Blocked::Refused(errno)) => Err(errno),
+            Err(Blocked::Copy { subop, source }) => {
+                self.fetch(subop, &source);
+                self.execute(op)
+            }
             Err(Blocked::Missing(missing)) => panic!("all is in memory, not so {missing:?}"),
         }
+    }
+
+    /// Does for a copy what the PG does, of objects here.
+    fn fetch(&mut self, subop: u32, source: &CopySource) {
+        let object = HObject {
+            oid: source.oid.clone(),
+            nspace: source.locator.nspace.clone(),
+            pool: source.locator.pool,
+            snap: source.snap,
+            ..HObject::default()
+        };
+        let mut data = MPgCopyData {
+            pgid: PgId::new(POOL, 0),
+            epoch: Epoch(1),
+            id: 1,
+            result: 0,
+            user_version: 0,
+            truncate_seq: 0,
+            truncate_size: 0,
+            txn: Transaction::new(self.cx.coll),
+        };
+        copy_out(&self.store, self.cx.coll, &object, &mut data).unwrap();
+        self.cx.copied.insert(subop, Box::new(data));
     }
 
     /// Runs ops on the object `o` at a snapshot.

@@ -6,13 +6,15 @@ mod stage;
 use std::{collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
-use classes::{CallContext, Stop};
+use classes::{CallContext, ObjectView, Stop};
 use codec::Decode;
+use messages::MPgCopyData;
 use store::ObjectStore;
 use types::{CollId, Errno, HObject, IntervalSet, Mutation, SnapId};
 
 use super::{
     Blocked, OBJECT_BYTES_MAX, OpContext,
+    copy::{self, CopySource},
     object_info::{INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet},
 };
 
@@ -58,7 +60,7 @@ pub(super) struct View<'a> {
     is_touched: bool,
     /// Watchers that lost the object.
     disconnected: Vec<(u64, u64)>,
-    missing: Option<store::Missing>,
+    missing: Option<Blocked>,
 }
 
 fn decode_xattr<T: Decode>(bytes: Option<Bytes>) -> Result<Option<T>, Blocked> {
@@ -164,14 +166,59 @@ impl<'a> View<'a> {
         self.old_info.is_whiteout
     }
 
-    /// What a read said to be missing.
+    /// Which op of the request runs.
+    pub(super) fn subop(&self) -> u32 {
+        self.call.subop
+    }
+
+    /// What a read, or a copy, said to be missing.
     pub(super) fn take_missing(&mut self) -> Blocked {
-        self.missing.take().map_or(Blocked::Refused(Errno::EIO), Blocked::Missing)
+        self.missing.take().unwrap_or(Blocked::Refused(Errno::EIO))
+    }
+
+    /// True when the source of a copy is this object itself.
+    pub(super) fn is_head_of(&self, source: &CopySource) -> bool {
+        let (head, locator) = (&self.head, &source.locator);
+        source.snap == SnapId::HEAD
+            && (locator.pool, &locator.nspace, &locator.key) == (head.pool, &head.nspace, &head.key)
+            && source.oid == head.oid
+    }
+
+    /// Stops for the contents of another object.
+    pub(super) fn want_copy(&mut self, subop: u32, source: CopySource) -> Stop {
+        self.missing = Some(Blocked::Copy { subop, source });
+        Stop::Missing
+    }
+
+    /// Takes over another object's contents; watchers stay.
+    pub(super) fn become_copy(&mut self, copied: &MPgCopyData) -> Result<(), Stop> {
+        self.changed.insert(0, self.size);
+        self.base = None;
+        (self.size, self.base_bytes, self.exists) = (0, 0, true);
+        self.pieces.clear();
+        self.xattrs.clear();
+        self.omap.clear();
+        self.omap_head = None;
+        (self.are_xattrs_new, self.is_omap_new) = (true, true);
+        self.mutations = vec![Mutation::Remove, Mutation::Touch];
+        for mutation in copy::mutations(copied) {
+            match mutation.clone() {
+                Mutation::Write { offset, data } => self.write(offset, data)?,
+                Mutation::Truncate { size } => self.truncate(size)?,
+                Mutation::SetXattrs(xattrs) => {
+                    xattrs.into_iter().try_for_each(|(name, value)| self.set_xattr(&name, value))?;
+                }
+                Mutation::OmapSetHeader(header) => self.omap_set_header(header)?,
+                Mutation::OmapSet(entries) => self.omap_set(entries)?,
+                _ => return Err(Errno::EIO.into()),
+            }
+        }
+        Ok(())
     }
 
     fn need<T>(&mut self, result: Result<T, store::Missing>) -> Result<T, Stop> {
         result.map_err(|missing| {
-            self.missing = Some(missing);
+            self.missing = Some(Blocked::Missing(missing));
             Stop::Missing
         })
     }

@@ -1,0 +1,191 @@
+//! Copies of objects between PGs: the primary of the copy asks the primary of the source, which may be
+//! this OSD, and holds the request until the contents come.
+//!
+//! Questions may be lost with a session or an interval: they are asked again when the source's PG
+//! changes, and after a while. An answer to a question that nobody waits for any more is dropped.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use messages::{MPgCopyData, MPgCopyGet};
+use types::{Epoch, Errno, HObject, Instant, OsdId, PgId, Transaction, UpActing};
+
+use crate::{
+    Ctx, Effect, Pg,
+    exec::{self, CopySource},
+    pg::{Pending, Phase},
+};
+
+/// Until a question is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(15);
+/// Questions of others that wait here, at most: they ask again.
+const ASKED_MAX: usize = 256;
+
+/// What a request waits for.
+#[derive(Debug)]
+struct Wanted {
+    /// Object and number of the request, among those that wait for something to be loaded.
+    head: HObject,
+    load: u64,
+    subop: u32,
+    source: HObject,
+    source_pg: PgId,
+    asked: Option<(Instant, UpActing, Epoch)>,
+}
+
+/// The copies of a PG, as the one that asks and the one that is asked.
+#[derive(Debug, Default)]
+pub(crate) struct Copies {
+    wanted: BTreeMap<u64, Wanted>,
+    asked: Vec<(OsdId, MPgCopyGet)>,
+    count: u64,
+}
+
+impl Copies {
+    pub(crate) fn on_new_interval(&mut self) {
+        self.wanted.clear();
+        self.asked.clear();
+    }
+}
+
+impl Pg {
+    /// Has a request, number `load` of those that wait at `head`, wait for the contents of `source`.
+    /// None if there is no such pool.
+    pub(crate) fn fetch_copy(
+        &mut self,
+        head: &HObject,
+        load: u64,
+        subop: u32,
+        source: CopySource,
+        cx: &mut Ctx<'_>,
+    ) -> Option<()> {
+        let CopySource { locator, oid, snap } = source;
+        let (hash, source_pg) = cx.map.object_to_pg(locator.pool, &locator.nspace, &locator.key, &oid)?;
+        let (pool, is_max) = (locator.pool, false);
+        let source = HObject { oid, key: locator.key, nspace: locator.nspace, pool, hash, snap, is_max };
+        self.copies.count += 1;
+        let wanted = Wanted { head: head.clone(), load, subop, source, source_pg, asked: None };
+        self.copies.wanted.insert(self.copies.count, wanted);
+        self.ask_for_copies(cx);
+        Some(())
+    }
+
+    /// Asks what was not asked, or not of those who are in charge now.
+    fn ask_for_copies(&mut self, cx: &mut Ctx<'_>) {
+        for (id, wanted) in &mut self.copies.wanted {
+            let placed = cx.map.pg_to_up_acting(wanted.source_pg);
+            let primary = placed.acting_primary;
+            let now = (cx.now, placed, cx.map.up_from(primary));
+            let is_asked = wanted.asked.as_ref().is_some_and(|(at, placed, up_from)| {
+                cx.now < *at + ASK_AGAIN && (placed, up_from) == (&now.1, &now.2)
+            });
+            if is_asked || !primary.is_some() {
+                continue;
+            }
+            wanted.asked = Some(now);
+            let message = MPgCopyGet {
+                pgid: wanted.source_pg,
+                epoch: cx.map.epoch,
+                object: wanted.source.clone(),
+                asker: self.pgid,
+                id: *id,
+            };
+            cx.effects.push(Effect::SendOsd(primary, message.into()));
+        }
+    }
+
+    /// The contents that a request waits for.
+    pub(crate) fn on_copy_data(&mut self, data: Box<MPgCopyData>, cx: &mut Ctx<'_>) {
+        if let Some(wanted) = self.copies.wanted.remove(&data.id) {
+            self.resume_with_copy(&wanted.head, wanted.load, wanted.subop, data, cx);
+        }
+    }
+
+    /// Another PG's primary copies an object of this one.
+    pub(crate) fn on_copy_get(&mut self, from: OsdId, message: MPgCopyGet, cx: &mut Ctx<'_>) {
+        if self.is_primary() && self.copies.asked.len() < ASKED_MAX {
+            let again = |asked: &(OsdId, MPgCopyGet)| {
+                (asked.0, asked.1.asker, asked.1.id) == (from, message.asker, message.id)
+            };
+            self.copies.asked.retain(|asked| !again(asked));
+            self.copies.asked.push((from, message));
+            self.answer_copies(cx);
+        }
+    }
+
+    /// Answers those questions whose object is here, and has no change under way.
+    pub(crate) fn answer_copies(&mut self, cx: &mut Ctx<'_>) {
+        if self.phase != Phase::Active || self.copies.asked.is_empty() {
+            return;
+        }
+        for (from, message) in std::mem::take(&mut self.copies.asked) {
+            let head = message.object.head();
+            if self.is_missing(&head) {
+                self.recover_soon(&head, cx);
+                self.copies.asked.push((from, message));
+            } else if self.has_change_under_way(&head) {
+                self.copies.asked.push((from, message));
+            } else {
+                self.answer_copy(from, message, cx);
+            }
+        }
+    }
+
+    fn answer_copy(&mut self, from: OsdId, message: MPgCopyGet, cx: &mut Ctx<'_>) {
+        let mut data = MPgCopyData {
+            pgid: message.asker,
+            epoch: cx.map.epoch,
+            id: message.id,
+            result: Errno::ENOENT.negated(),
+            user_version: 0,
+            truncate_seq: 0,
+            truncate_size: 0,
+            txn: Transaction::new(self.coll),
+        };
+        let is_removed = cx
+            .map
+            .removed_snaps_queue
+            .get(&self.pgid.pool)
+            .is_some_and(|removed| removed.contains(message.object.snap.0));
+        if !is_removed
+            && let Err(missing) = exec::copy_out(cx.store, self.coll, &message.object, &mut data)
+        {
+            let token = self.token(Pending::CopyRead { from, message: Box::new(message) });
+            return cx.store.load(token, missing);
+        }
+        cx.effects.push(Effect::SendOsd(from, data.into()));
+    }
+
+    /// What a question needed is loaded, or cannot be.
+    pub(crate) fn on_copy_read(
+        &mut self,
+        from: OsdId,
+        message: MPgCopyGet,
+        is_loaded: bool,
+        cx: &mut Ctx<'_>,
+    ) {
+        if is_loaded {
+            self.copies.asked.push((from, message));
+            return self.answer_copies(cx);
+        }
+        tracing::error!(pg = %self.pgid, object = %message.object, "an object to copy cannot be read");
+        let data = MPgCopyData {
+            pgid: message.asker,
+            epoch: cx.map.epoch,
+            id: message.id,
+            result: Errno::EIO.negated(),
+            user_version: 0,
+            truncate_seq: 0,
+            truncate_size: 0,
+            txn: Transaction::new(self.coll),
+        };
+        cx.effects.push(Effect::SendOsd(from, data.into()));
+    }
+
+    /// Asks and answers again what is due.
+    pub(crate) fn tick_copies(&mut self, cx: &mut Ctx<'_>) {
+        if self.phase == Phase::Active {
+            self.ask_for_copies(cx);
+            self.answer_copies(cx);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! COPY_FROM: an object takes over the contents of another, which may be in any PG. The PG fetches
+//! them and runs the request again, as it does for what has to be loaded.
+
+use std::{collections::BTreeMap, ops::Bound};
+
+use bytes::Bytes;
+use classes::Stop;
+use codec::{Decode, DecodeError, Reader};
+use messages::{MPgCopyData, ObjectLocator, OpCode, OsdOp};
+use store::ObjectStore;
+use types::{CollId, Errno, HObject, Mutation, SnapId, Transaction, TxnOp};
+
+use super::{
+    Output, Run,
+    object_info::{INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet, USER_XATTR},
+};
+
+/// `CEPH_OSD_COPY_FROM_FLAG_TRUNCATE_SEQ`, and all flags of COPY_FROM2.
+const FLAG_TRUNCATE: u8 = 32;
+const FLAGS: u8 = 63;
+
+/// An object to be copied, as the client names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CopySource {
+    /// Pool, namespace and key.
+    pub(crate) locator: ObjectLocator,
+    /// Name.
+    pub(crate) oid: Bytes,
+    /// The head or a snapshot.
+    pub(crate) snap: SnapId,
+}
+
+/// What the op's data says: the source, and a truncation that the copy is to know instead of the
+/// source's.
+fn parse(step: &OsdOp) -> Result<(CopySource, Option<(u32, u64)>), DecodeError> {
+    let mut reader = Reader::new(step.data.clone());
+    let oid = Bytes::decode(&mut reader)?;
+    let locator = ObjectLocator::decode(&mut reader)?;
+    let has_truncation = step.code == OpCode::COPY_FROM2 && step.params.u8_at(16) & FLAG_TRUNCATE != 0;
+    let truncation = if has_truncation { Some(Decode::decode(&mut reader)?) } else { None };
+    Ok((CopySource { locator, oid, snap: step.params.snap() }, truncation))
+}
+
+impl Run<'_, '_> {
+    pub(super) fn copy_from(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        if step.code == OpCode::COPY_FROM2 && step.params.u8_at(16) & !FLAGS != 0 {
+            return Err(Errno::EINVAL.into());
+        }
+        let (source, truncation) = parse(step).map_err(|_| Errno::EINVAL)?;
+        if self.view.is_head_of(&source) {
+            return Err(Errno::EINVAL.into());
+        }
+        let subop = self.view.subop();
+        let Some(copied) = self.cx.copied.get(&subop) else {
+            return Err(self.view.want_copy(subop, source));
+        };
+        if copied.result < 0 {
+            return Err(Errno(-copied.result).into());
+        }
+        match step.params.u64_at(8) {
+            0 => {}
+            wanted if wanted < copied.user_version => return Err(Errno::ERANGE.into()),
+            wanted if wanted > copied.user_version => return Err(Errno::EOVERFLOW.into()),
+            _ => {}
+        }
+        self.view.become_copy(copied)?;
+        let info = &mut self.view.info;
+        (info.truncate_seq, info.truncate_size) =
+            truncation.unwrap_or((copied.truncate_seq, copied.truncate_size));
+        info.user_version = copied.user_version;
+        Ok(Output::default())
+    }
+}
+
+/// The contents of an object, or of what it was at a snapshot, for a copy; `data` gets all but the
+/// envelope. ENOENT in its result if there is no such object.
+pub(crate) fn copy_out(
+    store: &dyn ObjectStore,
+    coll: CollId,
+    object: &HObject,
+    data: &mut MPgCopyData,
+) -> Result<(), store::Missing> {
+    data.txn = Transaction::new(coll);
+    data.result = Errno::ENOENT.negated();
+    let head = object.head();
+    let mut base = head.clone();
+    if object.snap != SnapId::HEAD {
+        let snapset = store.xattr(coll, &head, SNAPSET_XATTR)?;
+        let snapset = snapset.and_then(|b| SnapSet::from_bytes(b).ok()).unwrap_or_default();
+        if object.snap <= snapset.seq {
+            let Some(clone) = snapset.clone_of(object.snap) else { return Ok(()) };
+            base = head.with_snap(clone);
+        }
+    }
+    let info = store.xattr(coll, &base, INFO_XATTR)?.and_then(|b| ObjectInfo::from_bytes(b).ok());
+    let (Some(info), Some(meta)) = (info, store.meta(coll, &base)?) else { return Ok(()) };
+    if info.is_whiteout {
+        return Ok(());
+    }
+    let bytes = store.read(coll, &base, 0, meta.size)?;
+    for (offset, len) in store.extents(coll, &base, 0, meta.size)? {
+        let data_range = bytes.slice(offset as usize..(offset + len) as usize);
+        data.txn.push(&head, Mutation::Write { offset, data: data_range });
+    }
+    data.txn.push(&head, Mutation::Truncate { size: meta.size });
+    let xattrs = store.xattrs(coll, &base)?.into_iter().filter(|(name, _)| name.first() == Some(&USER_XATTR));
+    let xattrs: BTreeMap<Bytes, Bytes> = xattrs.map(|(name, value)| (name.slice(1..), value)).collect();
+    data.txn.push(&head, Mutation::SetXattrs(xattrs));
+    let header = store.omap_header(coll, &base)?;
+    if !header.is_empty() {
+        data.txn.push(&head, Mutation::OmapSetHeader(header));
+    }
+    let omap = store.omap_range(coll, &base, Bound::Unbounded, usize::MAX)?;
+    if !omap.is_empty() {
+        data.txn.push(&head, Mutation::OmapSet(omap.into_iter().collect()));
+    }
+    data.result = 0;
+    data.user_version = info.user_version;
+    (data.truncate_seq, data.truncate_size) = (info.truncate_seq, info.truncate_size);
+    Ok(())
+}
+
+/// The mutations of a copy, which are of one object.
+pub(super) fn mutations(copied: &MPgCopyData) -> impl Iterator<Item = &Mutation> {
+    copied.txn.ops.iter().filter_map(|op| match op {
+        TxnOp::Object(_, mutation) => Some(mutation),
+        TxnOp::CreateCollection | TxnOp::RemoveCollection => None,
+    })
+}

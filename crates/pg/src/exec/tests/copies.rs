@@ -1,0 +1,73 @@
+//! Copies of objects.
+
+use bytes::Bytes;
+use codec::{Encode, Features};
+use messages::{ObjectLocator, OpCode, OpParams, OsdOp};
+use types::{Errno, SnapId};
+
+use super::bench::{Bench, POOL, encoded, entries, extent, plain, range, step, watch, xattr};
+
+fn copy_from(name: &'static str, snap: SnapId, version: u64) -> OsdOp {
+    let params = OpParams::from_parts(&[&snap.0.to_le_bytes(), &version.to_le_bytes()]);
+    let mut data = Bytes::from(name).to_bytes(Features::default()).to_vec();
+    ObjectLocator { pool: POOL, ..ObjectLocator::default() }.encode(&mut data, Features::default());
+    step(OpCode::COPY_FROM, params, data)
+}
+
+/// A source `s` with data, a hole, xattrs and omap; its version.
+fn source(bench: &mut Bench) -> u64 {
+    let ops = vec![
+        extent(OpCode::WRITE, 0, "begin"),
+        extent(OpCode::WRITE, 100, "end"),
+        xattr(OpCode::SETXATTR, "k", "v"),
+        encoded(OpCode::OMAPSETVALS, entries(&[("a", "1")])),
+        step(OpCode::OMAPSETHEADER, OpParams::default(), "head"),
+    ];
+    let request = bench.request("s", SnapId::HEAD, ops);
+    bench.execute(&request).unwrap().user_version
+}
+
+#[test]
+fn copies_have_the_contents_and_the_version() {
+    let mut bench = Bench::new();
+    let version = source(&mut bench);
+    bench.put("what was here before, and watched");
+    assert_eq!(bench.result(vec![xattr(OpCode::SETXATTR, "old", "1"), watch(3, 5)]), 0);
+    // Observed: the copy answers with the source's version, and keeps it.
+    let done = bench.run(vec![copy_from("s", SnapId::HEAD, 0)]).unwrap();
+    assert_eq!((done.result, done.user_version, done.watch.len()), (0, version, 0));
+    let done =
+        bench.run(vec![range(OpCode::READ, 0, 0), plain(OpCode::GETXATTRS), plain(OpCode::OMAPGETHEADER)]);
+    let done = done.unwrap();
+    assert_eq!((done.ops[0].data.len(), done.user_version, done.watchers.len()), (103, version, 1));
+    assert!(done.ops[0].data.starts_with(b"begin\0") && done.ops[0].data.ends_with(b"\0end"));
+    assert_eq!(done.ops[1].data, entries(&[("k", "v")]).to_bytes(Features::default()));
+    assert_eq!(done.ops[2].data, "head");
+}
+
+#[test]
+fn copies_can_be_of_a_snapshot_and_of_a_version() {
+    let mut bench = Bench::new();
+    source(&mut bench);
+    let version = source(&mut bench);
+    assert_eq!(bench.result(vec![copy_from("s", SnapId::HEAD, version)]), 0);
+    bench.cx.copied.clear();
+    assert_eq!(bench.result(vec![copy_from("s", SnapId::HEAD, version - 1)]), -34);
+    bench.cx.copied.clear();
+    assert_eq!(bench.result(vec![copy_from("s", SnapId::HEAD, version + 1)]), -75);
+    bench.cx.copied.clear();
+    bench.make_snap(4);
+    let request = bench.request("s", SnapId::HEAD, vec![extent(OpCode::WRITEFULL, 0, "new")]);
+    bench.execute(&request).unwrap();
+    assert_eq!(bench.result(vec![copy_from("s", SnapId(4), 0)]), 0);
+    assert_eq!(bench.read().unwrap().len(), 103);
+}
+
+#[test]
+fn copies_of_nothing_are_refused() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.result(vec![copy_from("s", SnapId::HEAD, 0)]), Errno::ENOENT.negated());
+    assert_eq!(bench.result(vec![copy_from("o", SnapId::HEAD, 0)]), Errno::EINVAL.negated());
+    assert_eq!(bench.result(vec![plain(OpCode::COPY_FROM)]), Errno::EINVAL.negated());
+    assert_eq!(bench.read(), Err(Errno::ENOENT));
+}
