@@ -4,6 +4,7 @@ mod bench;
 mod copies;
 mod data;
 mod listing;
+mod model;
 mod refusals;
 mod snaps;
 mod watches;

@@ -148,7 +148,7 @@ fn a_rollback_after_a_new_snapshot_keeps_the_state_before() {
     assert_eq!(bench.read(), Ok(Bytes::from("0123456789")));
 }
 
-fn trim(bench: &mut Bench, removed: &[u64]) -> usize {
+pub(super) fn trim(bench: &mut Bench, removed: &[u64]) -> usize {
     let (mut from, mut changes) = (HObject::min(), 0);
     loop {
         let is_removed = |snap: SnapId| removed.contains(&snap.0);

@@ -1,0 +1,297 @@
+//! Random requests against a model that is too simple to be wrong.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use codec::{Codec, Decode};
+use messages::{OpCode, OpParams, OsdOp};
+use store::ObjectStore;
+use types::{Errno, HObject, SnapId};
+
+use super::{
+    bench::{Bench, encoded, plain, range, snap, step, xattr},
+    snaps::trim,
+};
+
+/// Numbers from a seed (a linear congruential generator): the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+
+    fn bytes(&mut self, len_max: u64) -> Bytes {
+        let len = self.below(len_max + 1);
+        (0..len).map(|_| b'a' + self.below(26) as u8).collect::<Vec<u8>>().into()
+    }
+
+    fn key(&mut self) -> Bytes {
+        Bytes::from(format!("k{}", self.below(6)))
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Object {
+    data: Vec<u8>,
+    xattrs: BTreeMap<Bytes, Bytes>,
+    omap: BTreeMap<Bytes, Bytes>,
+    header: Bytes,
+}
+
+type Model = Option<Object>;
+
+impl Object {
+    fn write(&mut self, offset: usize, data: &[u8]) {
+        let end = offset + data.len();
+        self.data.resize(self.data.len().max(end), 0);
+        self.data[offset..end].copy_from_slice(data);
+    }
+}
+
+/// A random op, and what it does to the model.
+fn random_op(n: &mut Numbers) -> (OsdOp, Box<dyn Fn(&mut Model) -> Result<(), Errno>>) {
+    let offset = n.below(24);
+    let data = n.bytes(12);
+    let (len, key) = (n.below(16) + 1, n.key());
+    let extent = |code, offset| step(code, OpParams::extent(offset, data.len() as u64), data.clone());
+    let name = String::from_utf8(key.to_vec()).unwrap();
+    let at = offset as usize;
+    match n.below(14) {
+        0 => (plain(OpCode::DELETE), Box::new(|m| m.take().map(drop).ok_or(Errno::ENOENT))),
+        1 => (extent(OpCode::WRITEFULL, 0), {
+            let data = data.clone();
+            Box::new(move |m| {
+                m.get_or_insert_default().data = data.to_vec();
+                Ok(())
+            })
+        }),
+        2 => (extent(OpCode::APPEND, 0), {
+            let data = data.clone();
+            Box::new(move |m| {
+                m.get_or_insert_default().data.extend_from_slice(&data);
+                Ok(())
+            })
+        }),
+        3 => (range(OpCode::TRUNCATE, offset, 0), {
+            Box::new(move |m| {
+                m.iter_mut().for_each(|o| o.data.resize(at, 0));
+                Ok(())
+            })
+        }),
+        4 => (range(OpCode::ZERO, offset, len), {
+            Box::new(move |m| {
+                let Some(o) = m.as_mut().filter(|o| at < o.data.len()) else { return Ok(()) };
+                let end = at + len as usize;
+                if end < o.data.len() {
+                    o.data[at..end].fill(0);
+                } else {
+                    o.data.truncate(at);
+                }
+                Ok(())
+            })
+        }),
+        5 => (xattr(OpCode::SETXATTR, &name, "v"), {
+            Box::new(move |m| {
+                m.get_or_insert_default().xattrs.insert(key.clone(), "v".into());
+                Ok(())
+            })
+        }),
+        6 => (xattr(OpCode::RMXATTR, &name, ""), {
+            Box::new(move |m| m.as_mut().map(|o| drop(o.xattrs.remove(&key))).ok_or(Errno::ENOENT))
+        }),
+        7 | 8 => {
+            let entries: BTreeMap<Bytes, Bytes> = [(key, data.clone()), (n.key(), data)].into();
+            (encoded(OpCode::OMAPSETVALS, entries.clone()), {
+                Box::new(move |m| {
+                    m.get_or_insert_default().omap.extend(entries.clone());
+                    Ok(())
+                })
+            })
+        }
+        9 => (encoded(OpCode::OMAPRMKEYS, vec![key.clone()]), {
+            Box::new(move |m| m.as_mut().map(|o| drop(o.omap.remove(&key))).ok_or(Errno::ENOENT))
+        }),
+        10 => {
+            let (first, last) = (key, n.key());
+            (encoded(OpCode::OMAPRMKEYRANGE, (first.clone(), last.clone())), {
+                Box::new(move |m| {
+                    let o = m.as_mut().ok_or(Errno::ENOENT)?;
+                    o.omap.retain(|k, _| *k < first || *k >= last);
+                    Ok(())
+                })
+            })
+        }
+        11 => (plain(OpCode::OMAPCLEAR), {
+            Box::new(|m| {
+                let o = m.as_mut().ok_or(Errno::ENOENT)?;
+                o.omap.clear();
+                o.header = Bytes::new();
+                Ok(())
+            })
+        }),
+        12 => (step(OpCode::OMAPSETHEADER, OpParams::default(), data.clone()), {
+            Box::new(move |m| {
+                m.get_or_insert_default().header = data.clone();
+                Ok(())
+            })
+        }),
+        _ => (extent(OpCode::WRITE, offset), {
+            let data = data.clone();
+            Box::new(move |m| {
+                let o = m.get_or_insert_default();
+                if data.is_empty() {
+                    o.data.resize(o.data.len().max(at), 0);
+                } else {
+                    o.write(at, &data);
+                }
+                Ok(())
+            })
+        }),
+    }
+}
+
+/// Everything of the object, by requests that only read.
+fn read_all(bench: &mut Bench, snapid: SnapId) -> Model {
+    let ops = vec![
+        range(OpCode::READ, 0, 0),
+        plain(OpCode::GETXATTRS),
+        encoded(OpCode::OMAPGETVALS, (Bytes::new(), 1000u64, Bytes::new())),
+        plain(OpCode::OMAPGETHEADER),
+    ];
+    let done = match bench.at(snapid, ops) {
+        Ok(done) => done,
+        Err(Errno::ENOENT) => return None,
+        Err(errno) => panic!("{errno:?}"),
+    };
+    let data = |at: usize| done.ops[at].data.clone();
+    let (omap, has_more) = <(BTreeMap<Bytes, Bytes>, bool)>::from_bytes(data(2)).unwrap();
+    assert!(!has_more && done.result == 0);
+    let xattrs = <BTreeMap<Bytes, Bytes>>::from_bytes(data(1)).unwrap();
+    Some(Object { data: data(0).to_vec(), xattrs, omap, header: data(3) })
+}
+
+/// Runs a random request on both; the model changes only if all goes well.
+fn random_request(bench: &mut Bench, model: &mut Model, n: &mut Numbers) {
+    let (mut ops, mut after, mut expect) = (Vec::new(), model.clone(), Ok(()));
+    for _ in 0..=n.below(4) {
+        let (op, act) = random_op(n);
+        ops.push(op);
+        if expect.is_ok() {
+            expect = act(&mut after);
+        }
+    }
+    // What the ops left, read by the last of the same request.
+    ops.push(range(OpCode::READ, 0, 60));
+    let what = format!("{ops:?}");
+    let done = bench.run(ops).unwrap();
+    assert_eq!(done.result, expect.map_or_else(Errno::negated, |()| 0), "{what}");
+    if done.result == 0 {
+        let seen = &done.ops.last().unwrap().data;
+        let data = after.as_ref().map_or(&[][..], |o| &o.data);
+        assert_eq!(seen.as_ref(), &data[..data.len().min(60)], "{what}");
+        *model = after;
+    }
+}
+
+#[test]
+fn requests_do_what_a_plain_model_does() {
+    for seed in 0..60 {
+        let (mut n, mut bench, mut model) = (Numbers(seed), Bench::new(), None);
+        bench.return_outputs();
+        for _ in 0..60 {
+            random_request(&mut bench, &mut model, &mut n);
+            assert_eq!(read_all(&mut bench, SnapId::HEAD), model, "seed {seed}");
+        }
+    }
+}
+
+#[derive(Codec)]
+#[codec(version = 1, compat = 1)]
+struct Listed {
+    id: SnapId,
+    snaps: Vec<SnapId>,
+    overlap: Vec<(u64, u64)>,
+    size: u64,
+}
+
+#[derive(Codec)]
+#[codec(version = 2, compat = 1)]
+struct ListedSnaps {
+    clones: Vec<Listed>,
+    seq: SnapId,
+}
+
+/// Clones tell truly where they are the same as what is next newer.
+fn check_overlaps(bench: &mut Bench, head: &Model) {
+    let Ok(done) = bench.at(SnapId::DIR, vec![plain(OpCode::LIST_SNAPS)]) else { return };
+    let listed = ListedSnaps::from_bytes(done.ops[0].data.clone()).unwrap().clones;
+    for pair in listed.windows(2) {
+        let older = read_all(bench, pair[0].snaps[0]).unwrap().data;
+        let newer = match pair[1].snaps.first() {
+            Some(snap) => read_all(bench, *snap).unwrap().data,
+            None => head.as_ref().unwrap().data.clone(),
+        };
+        assert_eq!(pair[0].size, older.len() as u64);
+        for (offset, len) in &pair[0].overlap {
+            let same = *offset as usize..(offset + len) as usize;
+            assert_eq!(older.get(same.clone()), newer.get(same.clone()), "{same:?}");
+            assert!(older.get(same).is_some());
+        }
+    }
+}
+
+/// Totals that the log's changes add up to are those of what is stored.
+fn check_totals(bench: &Bench, head: &Model) {
+    let objects = bench.store.list(bench.cx.coll, &HObject::min(), usize::MAX).unwrap();
+    let size = |o: &HObject| bench.store.meta(bench.cx.coll, o).unwrap().unwrap().size as i64;
+    let visible: Vec<&HObject> = objects.iter().filter(|o| !o.is_head() || head.is_some()).collect();
+    assert_eq!(bench.total.objects, visible.len() as i64);
+    assert_eq!(bench.total.bytes, visible.iter().map(|o| size(o)).sum::<i64>());
+    assert_eq!(bench.total.clones, objects.iter().filter(|o| !o.is_head()).count() as i64);
+}
+
+#[test]
+fn snapshots_show_what_was_whatever_happens_after() {
+    for seed in 0..60 {
+        let (mut n, mut bench) = (Numbers(seed), Bench::new());
+        let mut model: Model = None;
+        let mut snaps: BTreeMap<u64, Model> = BTreeMap::new();
+        let mut removed: Vec<u64> = Vec::new();
+        bench.return_outputs();
+        for next in 1..80 {
+            match n.below(10) {
+                0 | 1 => {
+                    bench.make_snap(next);
+                    snaps.insert(next, model.clone());
+                }
+                2 if !snaps.is_empty() => {
+                    let gone = *snaps.keys().nth(n.below(snaps.len() as u64) as usize).unwrap();
+                    snaps.remove(&gone);
+                    removed.push(gone);
+                    bench.snapc.snaps.retain(|s| s.0 != gone);
+                    if n.below(2) == 0 {
+                        trim(&mut bench, &removed);
+                    }
+                }
+                3 if !snaps.is_empty() => {
+                    let (id, then) = snaps.iter().nth(n.below(snaps.len() as u64) as usize).unwrap();
+                    assert_eq!(bench.result(vec![snap(OpCode::ROLLBACK, *id)]), 0);
+                    model = then.clone();
+                }
+                _ => random_request(&mut bench, &mut model, &mut n),
+            }
+            assert_eq!(read_all(&mut bench, SnapId::HEAD), model, "seed {seed} step {next}");
+            for (id, then) in &snaps {
+                assert_eq!(read_all(&mut bench, SnapId(*id)), *then, "seed {seed} step {next} snap {id}");
+            }
+            check_overlaps(&mut bench, &model);
+            check_totals(&bench, &model);
+        }
+        removed.extend(snaps.keys());
+        trim(&mut bench, &removed);
+        let left = bench.store.list(bench.cx.coll, &HObject::min(), 9).unwrap().len();
+        assert_eq!(left, usize::from(model.is_some()), "seed {seed}");
+    }
+}
