@@ -146,9 +146,7 @@ impl Pg {
             .removed_snaps_queue
             .get(&self.pgid.pool)
             .is_some_and(|removed| removed.contains(message.object.snap.0));
-        if !is_removed
-            && let Err(missing) = exec::copy_out(cx.store, self.coll, &message.object, &mut data)
-        {
+        if !is_removed && let Err(missing) = exec::copy_out(cx.store, self.coll, &message.object, &mut data) {
             let token = self.token(Pending::CopyRead { from, message: Box::new(message) });
             return cx.store.load(token, missing);
         }

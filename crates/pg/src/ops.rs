@@ -292,6 +292,8 @@ impl Pg {
 
     fn refuse(&mut self, waiting: &WaitingOp, errno: Errno, cx: &mut Ctx<'_>) {
         let reply = MOSDOpReply {
+            // Refusals do not say more than the request.
+            flags: u64::from(waiting.op.flags),
             result: errno.negated(),
             ops: without_data(&waiting.op),
             ..reply_for(&waiting.op, cx.map.epoch)

@@ -258,3 +258,6 @@ impl Pg {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! Requests and what stock OSDs answer to them; results marked "observed" were seen from 16.2.15.
 
 mod bench;
+mod captured;
 mod copies;
 mod data;
 mod listing;

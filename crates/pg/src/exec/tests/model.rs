@@ -50,105 +50,99 @@ impl Object {
     }
 }
 
+/// What an op does to the model.
+type Act = Box<dyn Fn(&mut Model) -> Result<(), Errno>>;
+
+fn act(act: impl Fn(&mut Object) + 'static) -> Act {
+    Box::new(move |model| {
+        act(model.get_or_insert_default());
+        Ok(())
+    })
+}
+
+fn act_on_existing(act: impl Fn(&mut Object) + 'static) -> Act {
+    Box::new(move |model| model.as_mut().map(&act).ok_or(Errno::ENOENT))
+}
+
 /// A random op, and what it does to the model.
-fn random_op(n: &mut Numbers) -> (OsdOp, Box<dyn Fn(&mut Model) -> Result<(), Errno>>) {
-    let offset = n.below(24);
-    let data = n.bytes(12);
-    let (len, key) = (n.below(16) + 1, n.key());
-    let extent = |code, offset| step(code, OpParams::extent(offset, data.len() as u64), data.clone());
-    let name = String::from_utf8(key.to_vec()).unwrap();
-    let at = offset as usize;
+fn random_op(n: &mut Numbers) -> (OsdOp, Act) {
     match n.below(14) {
-        0 => (plain(OpCode::DELETE), Box::new(|m| m.take().map(drop).ok_or(Errno::ENOENT))),
-        1 => (extent(OpCode::WRITEFULL, 0), {
-            let data = data.clone();
-            Box::new(move |m| {
-                m.get_or_insert_default().data = data.to_vec();
+        0 => (plain(OpCode::DELETE), Box::new(|model| model.take().map(drop).ok_or(Errno::ENOENT))),
+        1..=6 => data_op(n),
+        _ => key_op(n),
+    }
+}
+
+fn data_op(n: &mut Numbers) -> (OsdOp, Act) {
+    let (offset, len, data) = (n.below(24), n.below(16) + 1, n.bytes(12));
+    let (at, end) = (offset as usize, (offset + len) as usize);
+    let extent = |code, offset| step(code, OpParams::extent(offset, data.len() as u64), data.clone());
+    match n.below(6) {
+        0 => (extent(OpCode::WRITEFULL, 0), act(move |o| o.data = data.to_vec())),
+        1 => (extent(OpCode::APPEND, 0), act(move |o| o.data.extend_from_slice(&data))),
+        2 => {
+            let cut: Act = Box::new(move |model| {
+                model.iter_mut().for_each(|o| o.data.resize(at, 0));
                 Ok(())
-            })
-        }),
-        2 => (extent(OpCode::APPEND, 0), {
-            let data = data.clone();
-            Box::new(move |m| {
-                m.get_or_insert_default().data.extend_from_slice(&data);
-                Ok(())
-            })
-        }),
-        3 => (range(OpCode::TRUNCATE, offset, 0), {
-            Box::new(move |m| {
-                m.iter_mut().for_each(|o| o.data.resize(at, 0));
-                Ok(())
-            })
-        }),
-        4 => (range(OpCode::ZERO, offset, len), {
-            Box::new(move |m| {
-                let Some(o) = m.as_mut().filter(|o| at < o.data.len()) else { return Ok(()) };
-                let end = at + len as usize;
+            });
+            (range(OpCode::TRUNCATE, offset, 0), cut)
+        }
+        3 => {
+            let clear: Act = Box::new(move |model| {
+                let Some(o) = model.as_mut().filter(|o| at < o.data.len()) else { return Ok(()) };
                 if end < o.data.len() {
                     o.data[at..end].fill(0);
                 } else {
                     o.data.truncate(at);
                 }
                 Ok(())
-            })
-        }),
-        5 => (xattr(OpCode::SETXATTR, &name, "v"), {
-            Box::new(move |m| {
-                m.get_or_insert_default().xattrs.insert(key.clone(), "v".into());
-                Ok(())
-            })
-        }),
-        6 => (xattr(OpCode::RMXATTR, &name, ""), {
-            Box::new(move |m| m.as_mut().map(|o| drop(o.xattrs.remove(&key))).ok_or(Errno::ENOENT))
-        }),
-        7 | 8 => {
-            let entries: BTreeMap<Bytes, Bytes> = [(key, data.clone()), (n.key(), data)].into();
-            (encoded(OpCode::OMAPSETVALS, entries.clone()), {
-                Box::new(move |m| {
-                    m.get_or_insert_default().omap.extend(entries.clone());
-                    Ok(())
-                })
-            })
+            });
+            (range(OpCode::ZERO, offset, len), clear)
         }
-        9 => (encoded(OpCode::OMAPRMKEYS, vec![key.clone()]), {
-            Box::new(move |m| m.as_mut().map(|o| drop(o.omap.remove(&key))).ok_or(Errno::ENOENT))
-        }),
-        10 => {
-            let (first, last) = (key, n.key());
-            (encoded(OpCode::OMAPRMKEYRANGE, (first.clone(), last.clone())), {
-                Box::new(move |m| {
-                    let o = m.as_mut().ok_or(Errno::ENOENT)?;
-                    o.omap.retain(|k, _| *k < first || *k >= last);
-                    Ok(())
-                })
-            })
+        _ if data.is_empty() => {
+            let grow = act(move |o: &mut Object| o.data.resize(o.data.len().max(at), 0));
+            (extent(OpCode::WRITE, offset), grow)
         }
-        11 => (plain(OpCode::OMAPCLEAR), {
-            Box::new(|m| {
-                let o = m.as_mut().ok_or(Errno::ENOENT)?;
+        _ => (extent(OpCode::WRITE, offset), act(move |o| o.write(at, &data))),
+    }
+}
+
+fn key_op(n: &mut Numbers) -> (OsdOp, Act) {
+    let (key, last, value) = (n.key(), n.key(), n.bytes(12));
+    let name = String::from_utf8(key.to_vec()).unwrap();
+    match n.below(8) {
+        0 => {
+            let set = act(move |o| drop(o.xattrs.insert(key.clone(), "v".into())));
+            (xattr(OpCode::SETXATTR, &name, "v"), set)
+        }
+        1 => {
+            let remove = act_on_existing(move |o| drop(o.xattrs.remove(&key)));
+            (xattr(OpCode::RMXATTR, &name, ""), remove)
+        }
+        2 | 3 => {
+            let entries: BTreeMap<Bytes, Bytes> = [(key, value.clone()), (last, value)].into();
+            let op = encoded(OpCode::OMAPSETVALS, entries.clone());
+            (op, act(move |o| o.omap.extend(entries.clone())))
+        }
+        4 => {
+            let op = encoded(OpCode::OMAPRMKEYS, vec![key.clone()]);
+            (op, act_on_existing(move |o| drop(o.omap.remove(&key))))
+        }
+        5 => {
+            let op = encoded(OpCode::OMAPRMKEYRANGE, (key.clone(), last.clone()));
+            (op, act_on_existing(move |o| o.omap.retain(|k, _| *k < key || *k >= last)))
+        }
+        6 => {
+            let clear = act_on_existing(|o| {
                 o.omap.clear();
                 o.header = Bytes::new();
-                Ok(())
-            })
-        }),
-        12 => (step(OpCode::OMAPSETHEADER, OpParams::default(), data.clone()), {
-            Box::new(move |m| {
-                m.get_or_insert_default().header = data.clone();
-                Ok(())
-            })
-        }),
-        _ => (extent(OpCode::WRITE, offset), {
-            let data = data.clone();
-            Box::new(move |m| {
-                let o = m.get_or_insert_default();
-                if data.is_empty() {
-                    o.data.resize(o.data.len().max(at), 0);
-                } else {
-                    o.write(at, &data);
-                }
-                Ok(())
-            })
-        }),
+            });
+            (plain(OpCode::OMAPCLEAR), clear)
+        }
+        _ => {
+            let op = step(OpCode::OMAPSETHEADER, OpParams::default(), value.clone());
+            (op, act(move |o| o.header = value.clone()))
+        }
     }
 }
 
