@@ -419,6 +419,18 @@ impl Net {
         }
     }
 
+    /// The ticket that proves this daemon to the monitors is only renewed by a handshake.
+    fn renew_mon_session(&mut self, reactor: &mut Reactor, out: &mut Vec<NetEvent>) {
+        let is_old = |keeper: &TicketKeeper| keeper.needs_renewal(EntityType::AUTH, clock::wall());
+        let is_due = self.config.methods.first() == Some(&auth::method::CEPHX)
+            && self.keeper.as_ref().is_some_and(is_old);
+        let Some(conn) = self.mon.as_ref().and_then(|mon| mon.link).filter(|_| is_due) else { return };
+        if self.links.get(&conn).is_some_and(|link| link.conn.is_ready()) {
+            reactor.close(conn);
+            self.drop_link(conn, out);
+        }
+    }
+
     /// Several times a second: dials what is to be dialed, ends handshakes that take too long.
     pub(crate) fn tick(&mut self, reactor: &mut Reactor, out: &mut Vec<NetEvent>) {
         self.dial_mon(reactor);
@@ -443,6 +455,7 @@ impl Net {
             reactor.close(conn);
             self.drop_link(conn, out);
         }
+        self.renew_mon_session(reactor, out);
         if let Some(mon) = &mut self.mon
             && let Some(conn) = mon.link
             && now >= mon.keepalive_at_ns
