@@ -1,5 +1,5 @@
 # One-line targets; what they do lives in scripts/, xtask and the loligo binary.
-.PHONY: up test check fix bench soak setup
+.PHONY: up test check fix soak setup
 
 up: setup
 	cargo build --release -p loligo && scripts/up
@@ -12,9 +12,6 @@ check:
 
 fix:
 	cargo fmt --all && cargo clippy --workspace --all-targets --fix --allow-dirty
-
-bench: setup
-	cargo build --release -p loligo && bench/side-by-side
 
 soak: setup
 	cargo xtask soak

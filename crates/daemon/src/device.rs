@@ -1,12 +1,19 @@
 //! A store's device commands on a file or block device.
 
-use std::path::Path;
+use std::{io::ErrorKind, path::Path, thread, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use reactor::{Event, FileId, OpenOptions, Reactor};
 use store::{Config as StoreConfig, DeviceCommand, DeviceError, Store, StoreIdentity};
 use types::Token;
+
+/// How often the lock of a device is tried before another process is said to have it: the kernel lets
+/// go of a killed process' files only when its last device command has ended.
+const LOCK_ATTEMPTS: u32 = 100;
+
+/// Pause between two attempts.
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 /// An open device.
 pub(crate) struct Device {
@@ -18,7 +25,7 @@ impl Device {
     /// Opens `path` for O_DIRECT and locks it. `size` makes a file that is not there.
     pub(crate) fn open(reactor: &mut Reactor, path: &Path, size: Option<u64>) -> Result<Device> {
         let options = OpenOptions { direct: true, create: size.is_some(), size, lock: true };
-        let file = reactor.open(path, options)?;
+        let file = open_when_unlocked(reactor, path, options)?;
         let bytes = reactor.size(file).with_context(|| path.display().to_string())?;
         Ok(Device { file, bytes })
     }
@@ -98,4 +105,15 @@ impl Device {
             }
         }
     }
+}
+
+/// Opens and locks `path`; waits for a process that is just ending.
+fn open_when_unlocked(reactor: &mut Reactor, path: &Path, options: OpenOptions) -> Result<FileId> {
+    for _ in 1..LOCK_ATTEMPTS {
+        match reactor.open(path, options) {
+            Err(error) if error.source.kind() == ErrorKind::WouldBlock => thread::sleep(LOCK_PAUSE),
+            opened => return Ok(opened?),
+        }
+    }
+    reactor.open(path, options).context("another process uses this device")
 }
