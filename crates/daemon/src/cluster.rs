@@ -57,6 +57,12 @@ fn pid_path(conf: &CephConf, who: &EntityName) -> Option<PathBuf> {
     conf.get(who, "pid file").map(PathBuf::from)
 }
 
+/// Where the daemon logs to, if its ceph.conf says.
+pub fn log_file(kind: &str, id: &str, conf_path: &Path) -> Result<Option<PathBuf>> {
+    let kind = if kind == "mon" { EntityType::MON } else { EntityType::OSD };
+    Ok(CephConf::read(conf_path)?.get(&EntityName::new(kind, id), "log file").map(PathBuf::from))
+}
+
 /// Writes the pid file, if one is configured.
 pub(crate) fn write_pid(conf: &CephConf, who: &EntityName) -> Result<()> {
     let Some(path) = pid_path(conf, who) else { return Ok(()) };
@@ -134,7 +140,8 @@ impl NewCluster<'_> {
             "[global]\nfsid = {fsid}\nmon initial members = a\nmon host = [v2:127.0.0.1:{port}]\n\
              auth cluster required = cephx\nauth service required = cephx\nauth client required = cephx\n\
              keyring = {dir}/keyring\npid file = {dir}/run/$name.pid\nms bind ipv6 = false\n\
-             osd crush chooseleaf type = 0\n\n[mon.a]\nmon data = {dir}/mon.a\n\n[osd]\nosd data = {dir}/osd.$id\n"
+             osd crush chooseleaf type = 0\n\n[mon.a]\nmon data = {dir}/mon.a\nlog file = {dir}/log/mon.a.log\n\n\
+             [osd]\nosd data = {dir}/osd.$id\nlog file = {dir}/log/$name.log\n"
         );
         for osd in 0..self.osds {
             let osd_port = u32::from(port) + 1 + osd;

@@ -13,7 +13,7 @@ mod osd_daemon;
 mod stop;
 mod up;
 
-pub use cluster::mkfs;
+pub use cluster::{log_file, mkfs};
 pub use mon_daemon::run as run_mon;
 pub use osd_daemon::run as run_osd;
 pub use up::{UpOptions, up};

@@ -105,19 +105,6 @@ fn own_addrs(
     }
 }
 
-/// One line for whoever watches `loligo up`.
-fn status_line(mon: &Mon) -> String {
-    let map = mon.osdmap();
-    format!(
-        "osdmap e{}: {} osds: {} up, {} in; {} pools",
-        map.epoch,
-        map.num_osds(),
-        map.num_up(),
-        map.num_in(),
-        map.pools.len()
-    )
-}
-
 struct Daemon {
     mon: Mon,
     net: Net,
@@ -143,7 +130,8 @@ impl Daemon {
                         ticks += 1;
                         if ticks.is_multiple_of(STATUS_TICKS) {
                             // Only a convenience: the cluster does not depend on it.
-                            let _ = fs::write(status, status_line(&self.mon));
+                            let (state, activity) = self.mon.status_lines();
+                            let _ = fs::write(status, format!("{state}\n{activity}\n"));
                         }
                     }
                     event => {

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use auth::{
-    Authority, EntityAuth, Keyring, OsdCaps, RotatingSecrets, TicketKeeper, con_mode, mauth_request_rotating,
-    mauth_request_tickets, method,
+    Authority, CryptoKey, EntityAuth, Keyring, OsdCaps, RotatingSecrets, TicketKeeper, con_mode,
+    mauth_request_rotating, mauth_request_tickets, method,
 };
 use messages::{MAuth, Message};
 use msgr::Config;
@@ -82,13 +82,14 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
     let data = conf.require(&who, "osd data")?;
     let mut reactor =
         Reactor::new(reactor::Config { waker: Some(stop.waker()), signals, ..Default::default() })?;
-    let device = Device::open(&mut reactor, &cluster::device_path(&conf, &who)?, None)?;
+    let path = cluster::device_path(&conf, &who)?;
+    if !path.exists() {
+        bail!("{} does not exist: run `loligo mkfs osd --id {id}` first", path.display());
+    }
+    let device = Device::open(&mut reactor, &path, None)?;
     let store = device.mount(&mut reactor)?;
     let is_none = conf.get(&who, "auth cluster required").is_some_and(|v| v == "none");
-    let keyring =
-        fs::read_to_string(Path::new(&data).join("keyring")).context("reading the OSD's keyring")?;
-    let keyring = Keyring::parse(&keyring).context("parsing the OSD's keyring")?;
-    let key = keyring.0.get(&who).with_context(|| format!("the keyring has no {who}"))?.key.clone();
+    let key = own_key(Path::new(&data), &who)?;
     let wanted: SocketAddr = conf
         .get(&who, "public addr")
         .unwrap_or("127.0.0.1:0".into())
@@ -144,6 +145,12 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
     result
 }
 
+fn own_key(data: &Path, who: &EntityName) -> Result<CryptoKey> {
+    let keyring = fs::read_to_string(data.join("keyring")).context("reading the OSD's keyring")?;
+    let keyring = Keyring::parse(&keyring).context("parsing the OSD's keyring")?;
+    Ok(keyring.0.get(who).with_context(|| format!("the keyring has no {who}"))?.key.clone())
+}
+
 fn metadata(data: &str) -> BTreeMap<String, String> {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let pairs = [
@@ -169,7 +176,7 @@ impl Daemon {
         loop {
             self.drain_store(reactor);
             if let Some(fault) = self.store.fault() {
-                anyhow::bail!("the store failed and stopped: {fault}");
+                bail!("the store failed and stopped: {fault}");
             }
             if self.is_stopped && self.store.is_unmounted() {
                 return Ok(());

@@ -127,7 +127,7 @@ fn start(kind: &str, id: &str, conf: &Path, cpu: Option<usize>, is_separate: boo
 fn wait_for_signal(data: &Path, daemons: &mut [(String, Daemon)]) -> Result<()> {
     let mut reactor = Reactor::new(reactor::Config { signals: true, ..Default::default() })?;
     let mut events = Vec::new();
-    let mut shown = String::new();
+    let mut status = StatusLine::default();
     loop {
         reactor.poll(Some(STATUS_INTERVAL), &mut events)?;
         if events.drain(..).any(|event| matches!(event, Event::Signal(_))) {
@@ -143,13 +143,39 @@ fn wait_for_signal(data: &Path, daemons: &mut [(String, Daemon)]) -> Result<()> 
                 Daemon::Thread(..) => {}
             }
         }
-        let line = fs::read_to_string(data.join("mon.a/status")).unwrap_or_default();
-        if line != shown && !line.is_empty() {
-            let end = if std::io::stdout().is_terminal() { "\r" } else { "\n" };
-            print!("{line:<70}{end}");
-            std::io::stdout().flush()?;
-            shown = line;
+        status.show(&fs::read_to_string(data.join("mon.a/status")).unwrap_or_default())?;
+    }
+}
+
+/// What the monitor wrote of the cluster, shown in place on a terminal; elsewhere a line for each change
+/// of state, and nothing of what clients do.
+#[derive(Default)]
+struct StatusLine {
+    shown: String,
+}
+
+impl StatusLine {
+    fn show(&mut self, text: &str) -> Result<()> {
+        let (state, activity) = text.trim_end().split_once('\n').unwrap_or((text.trim_end(), ""));
+        let mut out = std::io::stdout();
+        let is_terminal = out.is_terminal();
+        let line = match activity {
+            "" => state.to_owned(),
+            _ if is_terminal => format!("{state} | {activity}"),
+            _ => state.to_owned(),
+        };
+        if line.is_empty() || line == self.shown {
+            return Ok(());
         }
+        if is_terminal {
+            // Back to the line's start, and erase what a longer text left.
+            write!(out, "\r{line}\x1b[K")?;
+        } else {
+            writeln!(out, "{line}")?;
+        }
+        out.flush()?;
+        self.shown = line;
+        Ok(())
     }
 }
 

@@ -3,7 +3,8 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
+
+mod logging;
 
 /// A storage cluster for NVMe that unmodified Ceph clients use as if it were Ceph.
 #[derive(Parser)]
@@ -94,11 +95,15 @@ fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_shl(shift).filter(|n| n >> shift == number).ok_or(format!("{text} is too large"))
 }
 
-fn main() -> ExitCode {
-    let args = Args::parse();
-    let filter = EnvFilter::try_from_env("LOLIGO_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
-    let outcome = match args.command {
+fn run(command: Command) -> anyhow::Result<()> {
+    let log = match &command {
+        Command::Up(up) => Some(up.data.join("log/loligo.log")),
+        Command::Mkfs(_) => None,
+        Command::Mon(mon) => daemon::log_file("mon", &mon.id, &mon.conf)?,
+        Command::Osd(osd) => daemon::log_file("osd", &osd.id, &osd.conf)?,
+    };
+    logging::start(log.as_deref())?;
+    match command {
         Command::Up(up) => daemon::up(&daemon::UpOptions {
             data: up.data,
             osds: up.osds,
@@ -111,8 +116,12 @@ fn main() -> ExitCode {
         Command::Mkfs(mkfs) => daemon::mkfs(&mkfs.kind, &mkfs.id, &mkfs.conf, mkfs.size),
         Command::Mon(mon) => daemon::run_mon(&mon.id, &mon.conf, mon.cpu),
         Command::Osd(osd) => daemon::run_osd(&osd.id, &osd.conf, osd.cpu),
-    };
-    match outcome {
+    }
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(args.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("loligo: {error:#}");

@@ -11,9 +11,9 @@ const VERIFY: &str = "fio --name=v --ioengine=rbd --clientname=admin --pool=rbd 
 
 #[test]
 fn io_goes_on_without_one_osd_and_it_catches_up() {
-    for victim in ["osd.0", "osd.2"] {
+    for (victim, features) in [("osd.0", "--image-feature layering"), ("osd.2", "")] {
         let mut c = Cluster::start();
-        c.sh("rbd create --size 64M --image-feature layering img");
+        c.sh(&format!("rbd create --size 64M {features} img"));
         let mut fio = c.spawn(&format!("timeout 170 {VERIFY} --do_verify=0 --rate_iops=1500"));
         std::thread::sleep(Duration::from_secs(3));
         c.kill(victim);

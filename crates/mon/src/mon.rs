@@ -310,11 +310,6 @@ impl Mon {
         }
     }
 
-    /// The health in one line: `HEALTH_OK`, or what is wrong.
-    pub fn health_line(&self) -> String {
-        self.health().text(false).trim_end().to_owned()
-    }
-
     /// The newest committed OSD map.
     pub fn osdmap(&self) -> &types::OsdMap {
         &self.committed.osdmap

@@ -47,10 +47,7 @@ impl Cluster {
 
     /// `loligo up` with `osds` OSDs and more arguments.
     pub fn start_with(osds: usize, extra: &[&str]) -> Cluster {
-        let unique =
-            format!("loligo-test-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
-        let dir = std::env::temp_dir().join(unique);
-        fs::create_dir_all(&dir).unwrap();
+        let dir = temp_dir();
         let extra = extra.iter().map(ToString::to_string).collect();
         let mut cluster =
             Cluster { dir, supervisor: None, restarted: Vec::new(), osds, port: free_port(), extra };
@@ -104,12 +101,8 @@ impl Cluster {
 
     /// Polls `done` until it holds; fails the test with the daemons' logs after `limit`.
     pub fn wait(&self, what: &str, limit: Duration, done: impl Fn(&Cluster) -> bool) {
-        let start = Instant::now();
-        while !done(self) {
-            if start.elapsed() > limit {
-                panic!("no {what} within {limit:?}\n{}\n{}", self.sh("ceph -s").out, self.logs());
-            }
-            thread::sleep(Duration::from_millis(100));
+        if !is_done_within(limit, || done(self)) {
+            panic!("no {what} within {limit:?}\n{}\n{}", self.sh("ceph -s").out, self.logs());
         }
     }
 
@@ -119,8 +112,7 @@ impl Cluster {
     }
 
     fn run_limited(&self, command: &str, limit: Duration) -> Ran {
-        let output = self.command(&format!("timeout {} {command}", limit.as_secs())).output().unwrap();
-        ran(output)
+        run_in(&self.dir, command, limit)
     }
 
     /// Runs a command that must succeed.
@@ -136,14 +128,7 @@ impl Cluster {
     }
 
     fn command(&self, command: &str) -> Command {
-        let mut shell = Command::new("bash");
-        shell
-            .arg("-c")
-            .arg(command)
-            .current_dir(&self.dir)
-            .env("CEPH_CONF", self.conf())
-            .stdin(Stdio::null());
-        shell
+        shell(&self.dir, command)
     }
 
     /// The JSON that a stock command prints.
@@ -217,7 +202,8 @@ impl Cluster {
     /// The ends of all logs.
     pub fn logs(&self) -> String {
         let mut out = String::new();
-        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+        let folders = [self.dir.clone(), self.dir.join("log")];
+        for entry in folders.iter().flat_map(fs::read_dir).flatten().flatten() {
             let path = entry.path();
             if path.extension().is_some_and(|e| e == "log") {
                 let text = fs::read_to_string(&path).unwrap_or_default();
@@ -241,6 +227,38 @@ impl Drop for Cluster {
     }
 }
 
+/// A folder of the test's own.
+pub fn temp_dir() -> PathBuf {
+    let unique = format!("loligo-test-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
+    let dir = std::env::temp_dir().join(unique);
+    fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+/// Runs a shell command in a cluster's folder, for so long at most.
+pub fn run_in(dir: &Path, command: &str, limit: Duration) -> Ran {
+    ran(shell(dir, &format!("timeout {} {command}", limit.as_secs())).output().unwrap())
+}
+
+/// Polls until `is_done` holds; false when it does not within `limit`.
+pub fn is_done_within(limit: Duration, is_done: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    while !is_done() {
+        if start.elapsed() > limit {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    true
+}
+
+/// A shell in a cluster's folder, with its CEPH_CONF.
+fn shell(dir: &Path, command: &str) -> Command {
+    let mut shell = Command::new("bash");
+    shell.args(["-c", command]).current_dir(dir).env("CEPH_CONF", dir.join("ceph.conf")).stdin(Stdio::null());
+    shell
+}
+
 fn ran(output: Output) -> Ran {
     Ran {
         code: output.status.code().unwrap_or(-1),
@@ -255,7 +273,7 @@ fn is_running(pid: i32) -> bool {
 }
 
 /// A port with free neighbours, so that the daemons' ports follow it.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     (0..1_000)
         .map(|_| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port())
         .find(|p| *p < 60_000 && (0..10).all(|n| TcpListener::bind(("127.0.0.1", p + n)).is_ok()))

@@ -22,6 +22,7 @@ mod pool_set;
 mod pool_show;
 mod reply;
 mod status;
+mod status_line;
 
 use auth::{MonAccess, MonCaps};
 use bytes::Bytes;
