@@ -1,0 +1,55 @@
+//! Commands to the monitor, and its answers.
+
+use bytes::Bytes;
+use messages::{MMonCommand, MMonCommandAck};
+use types::{Instant, Token};
+
+use crate::{Client, CommandReply, Effect, machine::Cx};
+
+/// A command without its answer.
+pub(crate) struct PendingCommand {
+    token: Token,
+    cmd: String,
+    input: Bytes,
+}
+
+impl Client {
+    /// Starts a command, one JSON document as Ceph's tools make it; `input` is what `-i FILE` gives. Ends
+    /// in [`Effect::CommandDone`] with `token`. After a lost monitor session it is sent again.
+    pub fn command(
+        &mut self,
+        now: Instant,
+        token: Token,
+        cmd: String,
+        input: Bytes,
+        effects: &mut Vec<Effect>,
+    ) {
+        let tid = self.take_tid();
+        self.commands.insert(tid, PendingCommand { token, cmd, input });
+        self.send_command(tid, &mut Cx { now, effects });
+    }
+
+    fn send_command(&self, tid: u64, cx: &mut Cx<'_>) {
+        // The map tells which cluster this is; the monitor refuses commands for another one.
+        let (Some(map), Some(pending)) = (&self.map, self.commands.get(&tid)) else { return };
+        let message = MMonCommand {
+            fsid: map.fsid,
+            cmd: vec![pending.cmd.clone()],
+            input: pending.input.clone(),
+            ..MMonCommand::default()
+        };
+        cx.effects.push(Effect::SendMon(tid, message.into()));
+    }
+
+    pub(crate) fn resend_commands(&mut self, cx: &mut Cx<'_>) {
+        for tid in self.commands.keys() {
+            self.send_command(*tid, cx);
+        }
+    }
+
+    pub(crate) fn on_command_ack(&mut self, tid: u64, ack: MMonCommandAck, cx: &mut Cx<'_>) {
+        let Some(pending) = self.commands.remove(&tid) else { return };
+        let reply = CommandReply { result: ack.result, status: ack.status, output: ack.output };
+        cx.effects.push(Effect::CommandDone(pending.token, reply));
+    }
+}

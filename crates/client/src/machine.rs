@@ -1,0 +1,132 @@
+//! The client as a whole: its state, and which part handles what.
+
+use std::collections::BTreeMap;
+
+use messages::Message;
+use types::{Epoch, Instant, OsdId, OsdMap, Token, UTime};
+
+use crate::{
+    Effect, Event, Request, SessionId, commands::PendingCommand, requests::InFlight, sessions::Session,
+};
+
+/// Fixed properties of a client.
+#[derive(Clone, Debug, Default)]
+pub struct ClientConfig {
+    /// Its machine's name, for the monitor.
+    pub hostname: String,
+    /// Message features that it claims.
+    pub features: u64,
+}
+
+/// A RADOS client. Feed it events with [`Client::handle`], requests with [`Client::submit`]; it answers
+/// with effects. Requests on one object reach its PG in the order of their submission.
+pub struct Client {
+    pub(crate) config: ClientConfig,
+    /// None until the monitor sent one.
+    pub(crate) map: Option<OsdMap>,
+    pub(crate) requests: BTreeMap<u64, InFlight>,
+    pub(crate) sessions: BTreeMap<OsdId, Session>,
+    pub(crate) commands: BTreeMap<u64, PendingCommand>,
+    /// Requests whose pool is not in the map, by the question how new the map is.
+    pub(crate) pool_checks: BTreeMap<u64, u64>,
+    pub(crate) next_tid: u64,
+    pub(crate) next_session: u64,
+    pub(crate) is_timer_set: bool,
+}
+
+/// What every handler gets.
+pub(crate) struct Cx<'a> {
+    pub(crate) now: Instant,
+    pub(crate) effects: &'a mut Vec<Effect>,
+}
+
+impl Client {
+    /// A client without a map.
+    pub fn new(config: ClientConfig) -> Client {
+        Client {
+            config,
+            map: None,
+            requests: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            commands: BTreeMap::new(),
+            pool_checks: BTreeMap::new(),
+            next_tid: 1,
+            next_session: 1,
+            is_timer_set: false,
+        }
+    }
+
+    /// The newest map, once there is one.
+    pub fn map(&self) -> Option<&OsdMap> {
+        self.map.as_ref()
+    }
+
+    /// Requests that have not ended.
+    pub fn in_flight(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Starts a request; ends in [`Effect::Done`] with `token`.
+    pub fn submit(
+        &mut self,
+        now: Instant,
+        wall: UTime,
+        token: Token,
+        request: Request,
+        effects: &mut Vec<Effect>,
+    ) {
+        let tid = self.take_tid();
+        self.requests.insert(tid, InFlight::new(token, wall, request));
+        self.place(tid, &mut Cx { now, effects });
+    }
+
+    /// Handles one event.
+    pub fn handle(&mut self, now: Instant, event: Event, effects: &mut Vec<Effect>) {
+        let cx = &mut Cx { now, effects };
+        match event {
+            Event::MonOpened => self.on_mon_opened(cx),
+            Event::FromMon(tid, message) => self.on_mon(tid, message, cx),
+            Event::SessionOpened(id) => self.on_session_opened(id, cx),
+            Event::SessionClosed(id) => self.on_session_closed(id, cx),
+            Event::FromOsd(id, tid, message) => self.on_osd(id, tid, message, cx),
+            Event::Timer => self.on_timer(cx),
+        }
+    }
+
+    pub(crate) fn take_tid(&mut self) -> u64 {
+        self.next_tid += 1;
+        self.next_tid - 1
+    }
+
+    /// Epoch of the newest map, 0 without one.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.map.as_ref().map_or(Epoch(0), |map| map.epoch)
+    }
+
+    fn on_mon_opened(&mut self, cx: &mut Cx<'_>) {
+        self.subscribe(cx);
+        self.resend_commands(cx);
+        let checks: Vec<u64> = self.pool_checks.keys().copied().collect();
+        for check in checks {
+            self.ask_version(check, cx);
+        }
+    }
+
+    fn on_mon(&mut self, tid: u64, message: Message, cx: &mut Cx<'_>) {
+        match message {
+            Message::MOSDMap(maps) => self.on_maps(&maps, cx),
+            Message::MMonCommandAck(ack) => self.on_command_ack(tid, *ack, cx),
+            Message::MMonGetVersionReply(reply) => self.on_version(*reply, cx),
+            other => tracing::debug!(message = other.name(), "the monitor says what is of no use here"),
+        }
+    }
+
+    fn on_osd(&mut self, id: SessionId, tid: u64, message: Message, cx: &mut Cx<'_>) {
+        match message {
+            Message::MOSDOpReply(reply) => self.on_reply(id, tid, *reply, cx),
+            Message::MOSDMap(maps) => self.on_maps(&maps, cx),
+            Message::MOSDBackoff(backoff) => self.on_backoff(id, *backoff, cx),
+            other => tracing::debug!(message = other.name(), "an OSD says what is of no use here"),
+        }
+    }
+}

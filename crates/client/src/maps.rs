@@ -1,0 +1,89 @@
+//! New OSD maps, and what they mean for what is in flight.
+
+use codec::Decode;
+use messages::{MMonGetVersion, MMonGetVersionReply, MMonSubscribe, MOSDMap, SubscribeItem};
+use types::{Errno, Incremental, OsdMap};
+
+use crate::{Client, Effect, Response, machine::Cx};
+
+impl Client {
+    /// Asks for every map from the next one on.
+    pub(crate) fn subscribe(&self, cx: &mut Cx<'_>) {
+        let epoch = self.epoch();
+        let start = if epoch.0 == 0 { 0 } else { u64::from(epoch.next().0) };
+        let what = [("osdmap".to_owned(), SubscribeItem { start, flags: 0 })].into();
+        let message = MMonSubscribe { what, hostname: self.config.hostname.clone() };
+        cx.effects.push(Effect::SendMon(0, message.into()));
+    }
+
+    pub(crate) fn on_maps(&mut self, message: &MOSDMap, cx: &mut Cx<'_>) {
+        let before = self.epoch();
+        if self.map.as_ref().is_some_and(|map| map.fsid != message.fsid) {
+            tracing::warn!("a map of another cluster is ignored");
+            return;
+        }
+        while self.take_next(message) {}
+        if self.epoch() == before {
+            if message.newest > before {
+                // The message does not connect to what is here.
+                self.subscribe(cx);
+            }
+            return;
+        }
+        if before.0 == 0 {
+            self.resend_commands(cx);
+        }
+        self.drop_dead_sessions(cx);
+        self.place_all(cx);
+    }
+
+    /// Applies the next incremental of `message`, else its newest full map; false when it has neither.
+    fn take_next(&mut self, message: &MOSDMap) -> bool {
+        let next = self.epoch().next();
+        if let (Some(map), Some(bytes)) = (&mut self.map, message.incrementals.get(&next)) {
+            let applied = match Incremental::from_bytes(bytes.clone()) {
+                Ok(inc) => map.apply(&inc).is_ok(),
+                Err(_) => false,
+            };
+            if applied {
+                return true;
+            }
+            tracing::warn!(epoch = next.0, "an incremental map does not apply");
+        }
+        let newest = message.fulls.iter().next_back().filter(|(epoch, _)| **epoch >= next);
+        let Some(map) = newest.and_then(|(_, bytes)| OsdMap::from_bytes(bytes.clone()).ok()) else {
+            return false;
+        };
+        self.map = Some(map);
+        true
+    }
+
+    /// A pool that is not in the map may be newer than the map: the monitor knows.
+    pub(crate) fn check_pool(&mut self, tid: u64, cx: &mut Cx<'_>) {
+        if self.pool_checks.values().all(|checked| *checked != tid) {
+            let handle = self.take_tid();
+            self.pool_checks.insert(handle, tid);
+            self.ask_version(handle, cx);
+        }
+    }
+
+    pub(crate) fn ask_version(&self, handle: u64, cx: &mut Cx<'_>) {
+        let question = MMonGetVersion { handle, what: "osdmap".to_owned() };
+        cx.effects.push(Effect::SendMon(handle, question.into()));
+    }
+
+    pub(crate) fn on_version(&mut self, reply: MMonGetVersionReply, cx: &mut Cx<'_>) {
+        let Some(tid) = self.pool_checks.get(&reply.handle).copied() else { return };
+        if u64::from(self.epoch().0) < reply.version {
+            // Asked again when the map is here: the request is placed anew then.
+            self.pool_checks.remove(&reply.handle);
+            return;
+        }
+        self.pool_checks.remove(&reply.handle);
+        let is_gone = |map: &OsdMap, pool| !map.pools.contains_key(&pool);
+        let Some(request) = self.requests.get(&tid) else { return };
+        if self.map.as_ref().is_some_and(|map| is_gone(map, request.request.pool)) {
+            self.finish(tid, Response { result: -Errno::ENOENT.0, ..Response::default() }, cx);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Requests: where they go, when they go again, how they end.
+
+use messages::{MOSDOp, MOSDOpReply, ObjectLocator, osd_flag};
+use types::{MapFlags, OsdId, OsdMap, PgId, ReqId, Token, UTime};
+
+use crate::{Client, Effect, Request, Response, SessionId, machine::Cx};
+
+/// A request that has not ended.
+pub(crate) struct InFlight {
+    token: Token,
+    /// When the user submitted it: the object's mtime.
+    mtime: UTime,
+    pub(crate) request: Request,
+    target: Option<Target>,
+    /// How often it was sent.
+    attempts: i32,
+}
+
+/// Where a request goes. A new interval of the PG makes a new target, and the request is sent again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Target {
+    pg: PgId,
+    hash: u32,
+    acting: Vec<OsdId>,
+    primary: OsdId,
+}
+
+impl InFlight {
+    pub(crate) fn new(token: Token, mtime: UTime, request: Request) -> InFlight {
+        InFlight { token, mtime, request, target: None, attempts: 0 }
+    }
+}
+
+/// Where the map says that a request goes; none without a pool or a primary.
+fn target_of(map: &OsdMap, request: &Request) -> Option<Target> {
+    let (hash, pg) = map.object_to_pg(request.pool, &request.nspace, &request.key, &request.oid)?;
+    let at = map.pg_to_up_acting(pg);
+    let is_served = at.acting_primary != OsdId::NONE;
+    is_served.then(|| Target { pg, hash, acting: at.acting, primary: at.acting_primary })
+}
+
+/// True when the map says that requests like this wait.
+fn is_paused(map: &OsdMap, request: &Request) -> bool {
+    let is_write = request.may_write();
+    let ignores_full = request.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0;
+    (is_write && (map.has_flag(MapFlags::PAUSEWR) || (!ignores_full && map.is_full(request.pool))))
+        || (!is_write && map.has_flag(MapFlags::PAUSERD))
+}
+
+impl Client {
+    /// Finds a request's target and sends it there if that is a new one.
+    pub(crate) fn place(&mut self, tid: u64, cx: &mut Cx<'_>) {
+        let (Some(map), Some(flying)) = (&self.map, self.requests.get_mut(&tid)) else { return };
+        if !map.pools.contains_key(&flying.request.pool) {
+            self.check_pool(tid, cx);
+            return;
+        }
+        let wanted = target_of(map, &flying.request).filter(|_| !is_paused(map, &flying.request));
+        if wanted != flying.target {
+            flying.target = wanted;
+            self.send(tid, cx);
+        }
+    }
+
+    /// The same for all, in the order of their submission.
+    pub(crate) fn place_all(&mut self, cx: &mut Cx<'_>) {
+        let tids: Vec<u64> = self.requests.keys().copied().collect();
+        for tid in tids {
+            self.place(tid, cx);
+        }
+        // Connections that were dropped with their OSD's address took their requests along.
+        let lost: Vec<OsdId> = self.targets().filter(|osd| !self.sessions.contains_key(osd)).collect();
+        for osd in lost {
+            self.resend_to(osd, cx);
+        }
+    }
+
+    fn targets(&self) -> impl Iterator<Item = OsdId> + '_ {
+        self.requests.values().filter_map(|flying| Some(flying.target.as_ref()?.primary))
+    }
+
+    /// Sends everything that goes to `osd` (again).
+    pub(crate) fn resend_to(&mut self, osd: OsdId, cx: &mut Cx<'_>) {
+        self.resend_where(|target| target.primary == osd, cx);
+    }
+
+    /// Sends everything that goes to a PG (again).
+    pub(crate) fn resend_pg(&mut self, osd: OsdId, pg: PgId, cx: &mut Cx<'_>) {
+        self.resend_where(|target| target.primary == osd && target.pg == pg, cx);
+    }
+
+    fn resend_where(&mut self, goes: impl Fn(&Target) -> bool, cx: &mut Cx<'_>) {
+        let all = self.requests.iter();
+        let tids: Vec<u64> = all
+            .filter(|(_, flying)| flying.target.as_ref().is_some_and(&goes))
+            .map(|(tid, _)| *tid)
+            .collect();
+        for tid in tids {
+            self.send(tid, cx);
+        }
+    }
+
+    fn send(&mut self, tid: u64, cx: &mut Cx<'_>) {
+        let Some(target) = self.requests.get(&tid).and_then(|flying| flying.target.clone()) else { return };
+        let Some(session) = self.session_to(target.primary, cx) else { return };
+        if self.is_backed_off(target.primary, target.pg) {
+            return;
+        }
+        let (epoch, features) = (self.epoch(), self.config.features);
+        let Some(flying) = self.requests.get_mut(&tid) else { return };
+        let request = &flying.request;
+        let message = MOSDOp {
+            pgid: target.pg,
+            shard: -1,
+            hash: target.hash,
+            epoch,
+            flags: request.all_flags() | if flying.attempts > 0 { osd_flag::RETRY } else { 0 },
+            reqid: ReqId::default(),
+            client_inc: 0,
+            mtime: flying.mtime,
+            locator: ObjectLocator {
+                pool: request.pool,
+                key: request.key.clone(),
+                nspace: request.nspace.clone(),
+                hash: -1,
+            },
+            oid: request.oid.clone(),
+            ops: request.ops.clone(),
+            snapid: request.snapid,
+            snapc: request.snapc.clone(),
+            retry_attempt: flying.attempts,
+            features,
+            tid,
+        };
+        flying.attempts += 1;
+        cx.effects.push(Effect::Send(session, tid, message.into()));
+    }
+
+    pub(crate) fn on_reply(&mut self, id: SessionId, tid: u64, reply: MOSDOpReply, cx: &mut Cx<'_>) {
+        let Some(flying) = self.requests.get(&tid) else { return };
+        let is_from_target = flying.target.as_ref().is_some_and(|target| self.is_open(id, target.primary));
+        // An answer to an earlier attempt may be of an interval that is over: the newest one decides.
+        let is_newest = reply.retry_attempt < 0 || reply.retry_attempt + 1 == flying.attempts;
+        if is_from_target && is_newest {
+            let MOSDOpReply { result, ops, user_version, .. } = reply;
+            self.finish(tid, Response { result, ops, user_version }, cx);
+        }
+    }
+
+    /// Ends a request.
+    pub(crate) fn finish(&mut self, tid: u64, response: Response, cx: &mut Cx<'_>) {
+        if let Some(flying) = self.requests.remove(&tid) {
+            cx.effects.push(Effect::Done(flying.token, response));
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Connections to OSDs: dialed when a request needs one, dialed again when lost, dropped with the OSD.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use messages::{BackoffOp, MOSDBackoff};
+use types::{EntityAddrVec, Instant, OsdId, PgId};
+
+use crate::{Client, Effect, SessionId, machine::Cx};
+
+/// An OSD that refused or closed a connection is dialed again after this time.
+pub const REDIAL_AFTER: Duration = Duration::from_millis(200);
+
+/// Where a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Dialing,
+    Open,
+    Lost { redial_at: Instant },
+}
+
+/// The connection to an OSD.
+pub(crate) struct Session {
+    id: SessionId,
+    addrs: EntityAddrVec,
+    state: State,
+    /// PGs that the OSD asked to leave alone, with the backoff's id.
+    backoffs: BTreeMap<PgId, u64>,
+}
+
+impl Client {
+    /// The open connection to `osd`; none while it is being made, which this sees to.
+    pub(crate) fn session_to(&mut self, osd: OsdId, cx: &mut Cx<'_>) -> Option<SessionId> {
+        if let Some(session) = self.sessions.get(&osd) {
+            return (session.state == State::Open).then_some(session.id);
+        }
+        let addrs = self.map.as_ref()?.osd_addrs(osd)?.clone();
+        let id = SessionId(self.next_session);
+        self.next_session += 1;
+        cx.effects.push(Effect::Dial(id, addrs.clone()));
+        let session = Session { id, addrs, state: State::Dialing, backoffs: BTreeMap::new() };
+        self.sessions.insert(osd, session);
+        None
+    }
+
+    /// True when the OSD asked to hold requests to `pg`.
+    pub(crate) fn is_backed_off(&self, osd: OsdId, pg: PgId) -> bool {
+        self.sessions.get(&osd).is_some_and(|session| session.backoffs.contains_key(&pg))
+    }
+
+    fn osd_of(&self, id: SessionId) -> Option<OsdId> {
+        self.sessions.iter().find(|(_, session)| session.id == id).map(|(osd, _)| *osd)
+    }
+
+    pub(crate) fn is_open(&self, id: SessionId, osd: OsdId) -> bool {
+        self.sessions.get(&osd).is_some_and(|session| session.id == id)
+    }
+
+    pub(crate) fn on_session_opened(&mut self, id: SessionId, cx: &mut Cx<'_>) {
+        let Some(osd) = self.osd_of(id) else { return };
+        if let Some(session) = self.sessions.get_mut(&osd) {
+            session.state = State::Open;
+        }
+        self.resend_to(osd, cx);
+    }
+
+    pub(crate) fn on_session_closed(&mut self, id: SessionId, cx: &mut Cx<'_>) {
+        let Some(osd) = self.osd_of(id) else { return };
+        let redial_at = cx.now + REDIAL_AFTER;
+        if let Some(session) = self.sessions.get_mut(&osd) {
+            session.state = State::Lost { redial_at };
+            session.backoffs.clear();
+        }
+        if !self.is_timer_set {
+            self.is_timer_set = true;
+            cx.effects.push(Effect::SetTimer(redial_at));
+        }
+    }
+
+    /// Forgets lost connections whose time has come, and dials those that requests wait for.
+    pub(crate) fn on_timer(&mut self, cx: &mut Cx<'_>) {
+        self.is_timer_set = false;
+        let mut due = Vec::new();
+        let mut next: Option<Instant> = None;
+        for (osd, session) in &self.sessions {
+            match session.state {
+                State::Lost { redial_at } if redial_at <= cx.now => due.push(*osd),
+                State::Lost { redial_at } => next = Some(next.map_or(redial_at, |at| at.min(redial_at))),
+                State::Dialing | State::Open => {}
+            }
+        }
+        for osd in due {
+            self.sessions.remove(&osd);
+            self.resend_to(osd, cx);
+        }
+        if let Some(at) = next {
+            self.is_timer_set = true;
+            cx.effects.push(Effect::SetTimer(at));
+        }
+    }
+
+    /// Ends connections to OSDs that are down or have moved.
+    pub(crate) fn drop_dead_sessions(&mut self, cx: &mut Cx<'_>) {
+        let Some(map) = &self.map else { return };
+        let is_dead = |osd: OsdId, session: &Session| {
+            !map.is_up(osd) || map.osd_addrs(osd).is_none_or(|addrs| *addrs != session.addrs)
+        };
+        let dead: Vec<OsdId> = self
+            .sessions
+            .iter()
+            .filter(|(osd, session)| is_dead(**osd, session))
+            .map(|(osd, _)| *osd)
+            .collect();
+        for osd in dead {
+            if let Some(session) = self.sessions.remove(&osd) {
+                cx.effects.push(Effect::Close(session.id));
+            }
+        }
+    }
+
+    /// An OSD asks to hold or to go on with the requests to a PG. The range within the PG is not looked
+    /// at: holding more than asked for is slower and as correct.
+    pub(crate) fn on_backoff(&mut self, id: SessionId, message: MOSDBackoff, cx: &mut Cx<'_>) {
+        let Some(osd) = self.osd_of(id) else { return };
+        let Some(session) = self.sessions.get_mut(&osd) else { return };
+        let pg = message.pgid.pg;
+        match message.op {
+            BackoffOp::BLOCK => {
+                session.backoffs.insert(pg, message.id);
+                let ack = MOSDBackoff { op: BackoffOp::ACK_BLOCK, ..message };
+                cx.effects.push(Effect::Send(id, 0, ack.into()));
+            }
+            BackoffOp::UNBLOCK if session.backoffs.get(&pg) == Some(&message.id) => {
+                session.backoffs.remove(&pg);
+                self.resend_pg(osd, pg, cx);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The client against a map captured from Ceph 16.2 (three OSDs, pools 1 to 3), OSDs played by the test.
+
+use bytes::Bytes;
+use codec::{Decode, Encode, Features};
+use messages::{
+    BackoffOp, MMonGetVersionReply, MOSDBackoff, MOSDMap, MOSDOp, MOSDOpReply, Message, OpCode, OsdOp,
+    osd_flag,
+};
+use types::{Epoch, Errno, HObject, Instant, OsdId, OsdMap, OsdState, PoolId, SpgId, Token, UTime};
+
+use crate::{Client, ClientConfig, Effect, Event, REDIAL_AFTER, Request, SessionId};
+
+const MAPS: &[u8] = include_bytes!("../../messages/testdata/osd_map_41_s2c_005.front.bin");
+
+struct Bench {
+    client: Client,
+    map: OsdMap,
+    now: Instant,
+    effects: Vec<Effect>,
+}
+
+impl Bench {
+    /// A client with the captured map, all OSDs up.
+    fn new() -> Bench {
+        let message = MOSDMap::from_bytes(Bytes::from_static(MAPS)).unwrap();
+        let full = message.fulls.values().next_back().unwrap().clone();
+        let mut bench = Bench {
+            client: Client::new(ClientConfig::default()),
+            map: OsdMap::from_bytes(full).unwrap(),
+            now: Instant(1),
+            effects: Vec::new(),
+        };
+        bench.handle(Event::MonOpened);
+        assert!(matches!(bench.effects[..], [Effect::SendMon(0, Message::MMonSubscribe(_))]));
+        bench.publish();
+        bench
+    }
+
+    fn handle(&mut self, event: Event) {
+        self.effects.clear();
+        self.client.handle(self.now, event, &mut self.effects);
+    }
+
+    /// Sends the client `self.map` as its next epoch.
+    fn publish(&mut self) {
+        self.map.epoch = Epoch(self.map.epoch.0 + 1);
+        let bytes = self.map.to_bytes(Features::PACIFIC);
+        let (fsid, newest) = (self.map.fsid, self.map.epoch);
+        let fulls = [(newest, bytes)].into();
+        let message = MOSDMap { fsid, fulls, newest, ..MOSDMap::default() };
+        self.handle(Event::FromMon(0, message.into()));
+    }
+
+    fn pool(&self) -> PoolId {
+        *self.map.pools.keys().next().unwrap()
+    }
+
+    fn primary(&self, oid: &str) -> OsdId {
+        let (_, pg) = self.map.object_to_pg(self.pool(), b"", b"", oid.as_bytes()).unwrap();
+        self.map.pg_to_up_acting(pg).acting_primary
+    }
+
+    fn submit(&mut self, token: u64, pool: PoolId, oid: &'static str, code: OpCode) {
+        self.effects.clear();
+        let request = Request::new(pool, oid, vec![OsdOp::new(code)]);
+        self.client.submit(self.now, UTime::new(9, 0), Token(token), request, &mut self.effects);
+    }
+
+    fn read(&mut self, token: u64, oid: &'static str) {
+        self.submit(token, self.pool(), oid, OpCode::READ);
+    }
+
+    fn dialed(&self) -> Vec<SessionId> {
+        let dial = |effect: &Effect| match effect {
+            Effect::Dial(id, _) => Some(*id),
+            _ => None,
+        };
+        self.effects.iter().filter_map(dial).collect()
+    }
+
+    fn sent(&self) -> Vec<(SessionId, u64, MOSDOp)> {
+        let send = |effect: &Effect| match effect {
+            Effect::Send(id, tid, Message::MOSDOp(op)) => Some((*id, *tid, MOSDOp::clone(op))),
+            _ => None,
+        };
+        self.effects.iter().filter_map(send).collect()
+    }
+
+    fn reply(&mut self, (id, tid, op): &(SessionId, u64, MOSDOp)) {
+        let reply = MOSDOpReply { result: 5, retry_attempt: op.retry_attempt, ..MOSDOpReply::default() };
+        self.handle(Event::FromOsd(*id, *tid, reply.into()));
+    }
+
+    fn done(&self) -> Vec<(u64, i32)> {
+        let done = |effect: &Effect| match effect {
+            Effect::Done(token, response) => Some((token.0, response.result)),
+            _ => None,
+        };
+        self.effects.iter().filter_map(done).collect()
+    }
+}
+
+#[test]
+fn a_request_dials_its_primary_and_goes_once_it_is_there() {
+    let mut b = Bench::new();
+    b.read(1, "a");
+    let [session] = b.dialed()[..] else { panic!("{:?}", b.effects) };
+    b.read(2, "a");
+    assert!(b.effects.is_empty(), "the dial is under way");
+    b.handle(Event::SessionOpened(session));
+    let sent = b.sent();
+    assert_eq!(sent.iter().map(|(id, ..)| *id).collect::<Vec<_>>(), [session, session]);
+    let first = &sent[0].2;
+    assert_eq!((first.epoch, first.retry_attempt), (b.map.epoch, 0));
+    assert_eq!(first.flags, osd_flag::READ | osd_flag::ONDISK);
+    b.reply(&sent[1]);
+    assert_eq!(b.done(), [(2, 5)]);
+    b.reply(&sent[0]);
+    assert_eq!((b.done(), b.client.in_flight()), (vec![(1, 5)], 0));
+    b.reply(&sent[0]);
+    assert!(b.effects.is_empty(), "a second answer is of no use");
+}
+
+#[test]
+fn a_lost_connection_is_dialed_again_and_requests_resent_in_order() {
+    let mut b = Bench::new();
+    b.read(1, "a");
+    let session = b.dialed()[0];
+    b.read(2, "a");
+    b.handle(Event::SessionOpened(session));
+    let old = b.sent();
+    b.handle(Event::SessionClosed(session));
+    let Effect::SetTimer(at) = b.effects[0] else { panic!("{:?}", b.effects) };
+    assert_eq!(at, b.now + REDIAL_AFTER);
+    b.now = at;
+    b.handle(Event::Timer);
+    let again = b.dialed()[0];
+    assert_ne!(again, session);
+    b.handle(Event::SessionOpened(again));
+    let new = b.sent();
+    assert_eq!(
+        new.iter().map(|(_, tid, op)| (*tid, op.retry_attempt)).collect::<Vec<_>>(),
+        [(old[0].1, 1), (old[1].1, 1)]
+    );
+    assert!(new[0].2.flags & osd_flag::RETRY != 0);
+    b.reply(&old[0]);
+    assert!(b.done().is_empty(), "an answer of the lost connection does not count");
+    b.reply(&new[0]);
+    assert_eq!(b.done(), [(1, 5)]);
+}
+
+#[test]
+fn a_new_interval_sends_a_request_to_its_new_primary() {
+    let mut b = Bench::new();
+    b.read(1, "a");
+    let session = b.dialed()[0];
+    b.handle(Event::SessionOpened(session));
+    let old = b.sent();
+    let primary = b.primary("a");
+    b.map.osd_state[primary.0 as usize] = OsdState(b.map.osd_state[primary.0 as usize].0 & !OsdState::UP.0);
+    b.publish();
+    assert!(matches!(b.effects[0], Effect::Close(id) if id == session));
+    let new_session = b.dialed()[0];
+    b.handle(Event::SessionOpened(new_session));
+    let new = b.sent();
+    assert_ne!(b.primary("a"), primary);
+    assert_eq!((new[0].1, new[0].2.epoch), (old[0].1, b.map.epoch));
+    b.reply(&new[0]);
+    assert_eq!(b.done(), [(1, 5)]);
+}
+
+#[test]
+fn an_unknown_pool_is_enoent_only_when_the_map_is_the_newest() {
+    let mut b = Bench::new();
+    b.submit(1, PoolId(77), "a", OpCode::READ);
+    let [Effect::SendMon(handle, Message::MMonGetVersion(_))] = b.effects[..] else {
+        panic!("{:?}", b.effects)
+    };
+    let newer = u64::from(b.map.epoch.0) + 1;
+    b.handle(Event::FromMon(handle, MMonGetVersionReply { handle, version: newer, oldest: 1 }.into()));
+    assert!(b.done().is_empty());
+    b.publish();
+    let [Effect::SendMon(handle, Message::MMonGetVersion(_))] = b.effects[..] else {
+        panic!("{:?}", b.effects)
+    };
+    b.handle(Event::FromMon(handle, MMonGetVersionReply { handle, version: newer, oldest: 1 }.into()));
+    assert_eq!(b.done(), [(1, -Errno::ENOENT.0)]);
+}
+
+#[test]
+fn writes_wait_while_the_cluster_is_paused() {
+    let mut b = Bench::new();
+    b.map.flags.0 |= types::MapFlags::PAUSEWR.0;
+    b.publish();
+    b.submit(1, b.pool(), "a", OpCode::CREATE);
+    assert!(b.effects.is_empty());
+    b.read(2, "a");
+    assert_eq!(b.dialed().len(), 1);
+    b.map.flags.0 &= !types::MapFlags::PAUSEWR.0;
+    b.publish();
+    b.handle(Event::SessionOpened(SessionId(1)));
+    assert_eq!(b.sent().len(), 2);
+}
+
+#[test]
+fn a_backoff_holds_requests_until_it_is_lifted() {
+    let mut b = Bench::new();
+    b.read(1, "a");
+    let session = b.dialed()[0];
+    b.handle(Event::SessionOpened(session));
+    let pg = b.sent()[0].2.pgid;
+    let mut backoff = MOSDBackoff {
+        pgid: SpgId { pg, shard: -1 },
+        epoch: b.map.epoch,
+        op: BackoffOp::BLOCK,
+        id: 3,
+        begin: HObject::default(),
+        end: HObject::default(),
+    };
+    b.handle(Event::FromOsd(session, 0, backoff.clone().into()));
+    assert!(
+        matches!(&b.effects[..], [Effect::Send(_, 0, Message::MOSDBackoff(ack))] if ack.op == BackoffOp::ACK_BLOCK)
+    );
+    b.read(2, "a");
+    assert!(b.effects.is_empty());
+    backoff.op = BackoffOp::UNBLOCK;
+    b.handle(Event::FromOsd(session, 0, backoff.into()));
+    let tids: Vec<u64> = b.sent().iter().map(|(_, tid, _)| *tid).collect();
+    assert_eq!(tids.len(), 2);
+}
+
+#[test]
+fn a_command_outlives_the_monitor_session() {
+    let mut b = Bench::new();
+    b.effects.clear();
+    b.client.command(b.now, Token(4), "{}".into(), Bytes::new(), &mut b.effects);
+    let [Effect::SendMon(tid, Message::MMonCommand(_))] = b.effects[..] else { panic!("{:?}", b.effects) };
+    b.handle(Event::MonOpened);
+    assert!(matches!(b.effects[1], Effect::SendMon(again, Message::MMonCommand(_)) if again == tid));
+    let ack = messages::MMonCommandAck { result: -2, ..messages::MMonCommandAck::default() };
+    b.handle(Event::FromMon(tid, ack.into()));
+    assert!(matches!(&b.effects[..], [Effect::CommandDone(Token(4), reply)] if reply.result == -2));
+}
