@@ -36,7 +36,7 @@ fn target_of(map: &OsdMap, request: &Request) -> Option<Target> {
     let (hash, pg) = map.object_to_pg(request.pool, &request.nspace, &request.key, &request.oid)?;
     let at = map.pg_to_up_acting(pg);
     let is_served = at.acting_primary != OsdId::NONE;
-    is_served.then(|| Target { pg, hash, acting: at.acting, primary: at.acting_primary })
+    is_served.then_some(Target { pg, hash, acting: at.acting, primary: at.acting_primary })
 }
 
 /// True when the map says that requests like this wait.

@@ -2,7 +2,9 @@
 //!
 //! Invariant: nothing is decided here; what happens follows from the machines' effects.
 
+mod bench;
 mod ceph_conf;
+mod client_runner;
 mod clock;
 mod cluster;
 mod device;
@@ -13,6 +15,7 @@ mod osd_daemon;
 mod stop;
 mod up;
 
+pub use bench::{BenchOptions, Workload, bench};
 pub use cluster::{log_file, mkfs};
 pub use mon_daemon::run as run_mon;
 pub use osd_daemon::run as run_osd;

@@ -165,7 +165,7 @@ impl Daemon {
                 }
                 NetEvent::MonOpened
                 | NetEvent::MonClosed
-                | NetEvent::FromMon(_)
+                | NetEvent::FromMon(..)
                 | NetEvent::OsdRefused(_) => {}
             }
         }

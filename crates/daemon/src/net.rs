@@ -37,8 +37,8 @@ pub(crate) enum NetEvent {
     MonOpened,
     /// It is gone.
     MonClosed,
-    /// The monitor says.
-    FromMon(Message),
+    /// The monitor says, under this tid.
+    FromMon(u64, Message),
     /// Nobody listens at the OSD's address.
     OsdRefused(OsdId),
 }
@@ -48,6 +48,8 @@ enum Purpose {
     Inbound,
     Mon,
     Osd(OsdId),
+    /// Dialed for a machine that keeps its own sessions.
+    Outbound,
 }
 
 struct Link {
@@ -233,7 +235,7 @@ impl Net {
         let Some(link) = self.links.get(&conn) else { return };
         let (id, purpose) = (link.id, link.purpose);
         match (event, purpose) {
-            (ConnEvent::Established(end), Purpose::Inbound) => {
+            (ConnEvent::Established(end), Purpose::Inbound | Purpose::Outbound) => {
                 self.by_id.insert(id, conn);
                 out.push(NetEvent::Opened(id, end));
             }
@@ -242,7 +244,7 @@ impl Net {
             (ConnEvent::Message(raw), purpose) => {
                 let (kind, tid) = (raw.kind, raw.tid);
                 match (Message::decode(raw), purpose) {
-                    (Ok(message), Purpose::Mon) => out.push(NetEvent::FromMon(message)),
+                    (Ok(message), Purpose::Mon) => out.push(NetEvent::FromMon(tid, message)),
                     (Ok(message), _) => out.push(NetEvent::Received(id, tid, message)),
                     (Err(error), _) => {
                         tracing::warn!(kind, %error, "a message does not decode; closing its connection");
@@ -289,6 +291,10 @@ impl Net {
                     out.push(NetEvent::Closed(link.id));
                 }
             }
+            Purpose::Outbound => {
+                self.by_id.remove(&link.id);
+                out.push(NetEvent::Closed(link.id));
+            }
             Purpose::Mon => {
                 if let Some(mon) = &mut self.mon {
                     mon.link = None;
@@ -322,12 +328,24 @@ impl Net {
     }
 
     /// Tells the monitor in session; dropped without one.
-    pub(crate) fn send_mon(&mut self, message: &Message, reactor: &mut Reactor) {
+    pub(crate) fn send_mon(&mut self, tid: u64, message: &Message, reactor: &mut Reactor) {
         let Some(conn) = self.mon.as_ref().and_then(|m| m.link) else { return };
         let Some(link) = self.links.get_mut(&conn).filter(|l| l.conn.is_ready()) else { return };
         let mut output = Output::default();
-        link.conn.send(&message.encode(0), None, &mut output);
+        link.conn.send(&message.encode(tid), None, &mut output);
         reactor.send_vectored(conn, output.bytes);
+    }
+
+    /// Dials an OSD without a session that outlives the connection. Its id is that of the events that
+    /// follow; none when nobody can be dialed.
+    pub(crate) fn dial(&mut self, addrs: &EntityAddrVec, reactor: &mut Reactor) -> Option<u64> {
+        let target = *addrs.msgr2_addr()?;
+        let conn = dial(reactor, target.socket?)?;
+        let role = Role::Dialer { target, service: EntityType::OSD, resume: None };
+        self.add_link(conn, Purpose::Outbound, role);
+        let id = self.links.get(&conn)?.id;
+        self.by_id.insert(id, conn);
+        Some(id)
     }
 
     /// Tells an OSD, over a session that survives lost connections.

@@ -262,8 +262,10 @@ impl Daemon {
                     self.is_mon_open = false;
                     self.handle(Event::MonClosed, reactor);
                 }
-                NetEvent::FromMon(Message::MAuthReply(reply)) => self.on_auth_reply(reply.payload, reactor),
-                NetEvent::FromMon(message) => self.handle(Event::FromMon(message), reactor),
+                NetEvent::FromMon(_, Message::MAuthReply(reply)) => {
+                    self.on_auth_reply(reply.payload, reactor)
+                }
+                NetEvent::FromMon(_, message) => self.handle(Event::FromMon(message), reactor),
                 NetEvent::OsdRefused(osd) => self.handle(Event::OsdRefused(osd), reactor),
             }
         }
@@ -281,7 +283,7 @@ impl Daemon {
 
     fn ask_auth(&mut self, payload: bytes::Bytes, reactor: &mut Reactor) {
         let message = MAuth { protocol: method::CEPHX, payload, ..MAuth::default() };
-        self.net.send_mon(&message.into(), reactor);
+        self.net.send_mon(0, &message.into(), reactor);
     }
 
     fn on_auth_reply(&mut self, payload: bytes::Bytes, reactor: &mut Reactor) {
@@ -328,7 +330,7 @@ impl Daemon {
 
     fn execute(&mut self, effect: Effect, reactor: &mut Reactor) {
         match effect {
-            Effect::SendMon(message) => self.net.send_mon(&message, reactor),
+            Effect::SendMon(message) => self.net.send_mon(0, &message, reactor),
             Effect::Send(conn, tid, message) => self.net.send(conn.0, tid, &message, reactor),
             Effect::SendOsd { osd, addrs, message } => self.net.send_osd(osd, addrs, &message, reactor),
             Effect::ForgetOsd(osd) => self.net.forget_osd(osd, reactor),

@@ -1,6 +1,6 @@
 //! The command line of Loligo: arguments and wiring only.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Parser, Subcommand};
 
@@ -24,6 +24,8 @@ enum Command {
     Mon(DaemonArgs),
     /// Run one OSD.
     Osd(DaemonArgs),
+    /// Measure a cluster, Loligo's or Ceph's, with a load generator that costs less than a stock client.
+    Bench(BenchArgs),
 }
 
 #[derive(clap::Args)]
@@ -80,6 +82,40 @@ struct DaemonArgs {
     cpu: Option<usize>,
 }
 
+#[derive(clap::Args)]
+struct BenchArgs {
+    /// ceph.conf of the cluster. CPU times of OSDs on this machine are measured by their `pid file`.
+    #[arg(short, long, env = "CEPH_CONF", default_value = "/etc/ceph/ceph.conf")]
+    conf: PathBuf,
+    /// Which client to be.
+    #[arg(long, default_value = "admin", value_name = "ID")]
+    client: String,
+    /// The pool, made if it is not there. Objects named `loligo_bench.N` are erased from it at the end.
+    #[arg(short, long, default_value = "loligo-bench")]
+    pool: String,
+    /// randwrite, randread, write or read.
+    #[arg(long, default_value = "randwrite", value_parser = daemon::Workload::parse)]
+    rw: daemon::Workload,
+    /// Bytes of a request, with K or M.
+    #[arg(long, default_value = "4K", value_parser = parse_size)]
+    bs: u64,
+    /// Requests in flight, a round for each number.
+    #[arg(long, value_delimiter = ',', default_value = "1,4,16,64")]
+    depth: Vec<usize>,
+    /// Seconds of a round.
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// How many objects.
+    #[arg(long, default_value_t = 64)]
+    objects: u64,
+    /// Bytes of each, with K or M.
+    #[arg(long, default_value = "4M", value_parser = parse_size)]
+    object_size: u64,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Reads `20G`; K, M, G and T are powers of 1024.
 fn parse_size(text: &str) -> Result<u64, String> {
     let units = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
@@ -98,7 +134,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
 fn run(command: Command) -> anyhow::Result<()> {
     let log = match &command {
         Command::Up(up) => Some(up.data.join("log/loligo.log")),
-        Command::Mkfs(_) => None,
+        Command::Mkfs(_) | Command::Bench(_) => None,
         Command::Mon(mon) => daemon::log_file("mon", &mon.id, &mon.conf)?,
         Command::Osd(osd) => daemon::log_file("osd", &osd.id, &osd.conf)?,
     };
@@ -116,6 +152,18 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Mkfs(mkfs) => daemon::mkfs(&mkfs.kind, &mkfs.id, &mkfs.conf, mkfs.size),
         Command::Mon(mon) => daemon::run_mon(&mon.id, &mon.conf, mon.cpu),
         Command::Osd(osd) => daemon::run_osd(&osd.id, &osd.conf, osd.cpu),
+        Command::Bench(bench) => daemon::bench(&daemon::BenchOptions {
+            conf: bench.conf,
+            client: bench.client,
+            pool: bench.pool,
+            workload: bench.rw,
+            block_bytes: bench.bs,
+            depths: bench.depth,
+            duration: Duration::from_secs(bench.seconds),
+            objects: bench.objects,
+            object_bytes: bench.object_size,
+            is_json: bench.json,
+        }),
     }
 }
 

@@ -1,0 +1,246 @@
+//! `loligo bench`: what a cluster does without a stock client's own cost. Speaks Ceph's protocol only, so
+//! that it measures a real Ceph as well.
+
+mod report;
+mod workload;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use client::Request;
+use hdrhistogram::Histogram;
+use messages::{OpCode, OpParams, OsdOp};
+use rand::{SeedableRng, rngs::StdRng};
+use types::{EntityName, EntityType, OsdId, PoolId, Token};
+
+use crate::{
+    ceph_conf::CephConf,
+    client_runner::{ClientRunner, Finished},
+    clock,
+};
+
+pub use workload::Workload;
+
+/// Arguments of `loligo bench`.
+pub struct BenchOptions {
+    /// ceph.conf of the cluster, Loligo's or Ceph's.
+    pub conf: PathBuf,
+    /// Which client to be: the `admin` of `client.admin`.
+    pub client: String,
+    /// The pool; made if it is not there.
+    pub pool: String,
+    /// What to do.
+    pub workload: Workload,
+    /// Bytes of a request.
+    pub block_bytes: u64,
+    /// Requests in flight, one round for each number.
+    pub depths: Vec<usize>,
+    /// Length of a round.
+    pub duration: Duration,
+    /// How many objects the requests are spread over.
+    pub objects: u64,
+    /// Bytes of each object; written before the first round.
+    pub object_bytes: u64,
+    /// JSON instead of a table.
+    pub is_json: bool,
+}
+
+/// What one round measured.
+pub(crate) struct Round {
+    pub(crate) depth: usize,
+    pub(crate) requests: u64,
+    pub(crate) elapsed: Duration,
+    /// Nanoseconds.
+    pub(crate) latency: Histogram<u64>,
+    /// CPU time of all OSDs together; none where their processes are not known.
+    pub(crate) osd_cpu: Option<Duration>,
+    /// CPU time of this process.
+    pub(crate) own_cpu: Option<Duration>,
+}
+
+/// Longest latency told apart, in nanoseconds: ten minutes.
+const LATENCY_MAX_NS: u64 = 600_000_000_000;
+const LATENCY_DIGITS: u8 = 3;
+
+/// Runs the rounds and prints what they measured; erases its objects at the end.
+pub fn bench(options: &BenchOptions) -> Result<()> {
+    if options.block_bytes == 0 || !options.object_bytes.is_multiple_of(options.block_bytes) {
+        bail!("an object holds a whole number of blocks: change --bs or --object-size");
+    }
+    let conf = CephConf::read(&options.conf)?;
+    let who = EntityName::new(EntityType::CLIENT, &options.client);
+    let mut runner = ClientRunner::connect(&conf, &who)?;
+    let pool = find_or_make_pool(&mut runner, &options.pool)?;
+    let map = runner.client.map().context("connected")?;
+    let osd_pids = osd_pids(&conf, map.osds());
+    let mut bench = Bench { options, runner, pool, osd_pids, rng: StdRng::seed_from_u64(1) };
+    bench.fill()?;
+    let mut rounds = Vec::new();
+    for depth in &options.depths {
+        rounds.push(bench.round(*depth)?);
+    }
+    bench.erase()?;
+    print!(
+        "{}",
+        if options.is_json { report::json(options, &rounds) } else { report::table(options, &rounds) }
+    );
+    Ok(())
+}
+
+/// The pool's id; one that is not there is made, for benchmarks by its application, and stays.
+fn find_or_make_pool(runner: &mut ClientRunner, name: &str) -> Result<PoolId> {
+    let id_in = |runner: &ClientRunner| Some(runner.client.map()?.pool_by_name(name)?.0);
+    if id_in(runner).is_none() {
+        run(runner, &format!(r#"{{"prefix":"osd pool create","pool":{name:?},"pg_num":32}}"#))?;
+        let enable = "osd pool application enable";
+        run(runner, &format!(r#"{{"prefix":{enable:?},"pool":{name:?},"app":"loligo-bench"}}"#))?;
+    }
+    loop {
+        if let Some(id) = id_in(runner) {
+            return Ok(id);
+        }
+        runner.turn()?;
+    }
+}
+
+fn run(runner: &mut ClientRunner, json: &str) -> Result<()> {
+    let reply = runner.command(json.to_owned())?;
+    if reply.result < 0 {
+        bail!("{json}: error {}: {}", -reply.result, reply.status);
+    }
+    Ok(())
+}
+
+/// Processes of the OSDs that run on this machine, by the pid files that ceph.conf names.
+fn osd_pids(conf: &CephConf, osds: impl Iterator<Item = OsdId>) -> Vec<u32> {
+    osds.filter_map(|osd| {
+        let path = conf.get(&EntityName::new(EntityType::OSD, osd.0.to_string()), "pid file")?;
+        fs::read_to_string(path).ok()?.trim().parse().ok()
+    })
+    .collect()
+}
+
+/// CPU time that a process used until now.
+fn cpu_time(proc_dir: &Path) -> Option<Duration> {
+    /// Linux counts in these for user space on every machine that we know.
+    const TICKS_PER_SEC: u64 = 100;
+    let stat = fs::read_to_string(proc_dir.join("stat")).ok()?;
+    // Behind the name in parentheses, which may hold anything, come the third field and the others.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
+    Some(Duration::from_millis(ticks * 1000 / TICKS_PER_SEC))
+}
+
+struct Bench<'a> {
+    options: &'a BenchOptions,
+    runner: ClientRunner,
+    pool: PoolId,
+    osd_pids: Vec<u32>,
+    rng: StdRng,
+}
+
+/// Requests in flight while objects are written and erased.
+const FILL_DEPTH: usize = 8;
+
+impl Bench<'_> {
+    fn object_request(&self, object: u64, op: OsdOp) -> Request {
+        Request::new(self.pool, format!("loligo_bench.{object}"), vec![op])
+    }
+
+    /// Does a request for each object, some at a time.
+    fn for_each_object(&mut self, op: &OsdOp) -> Result<()> {
+        let (mut next, mut ended) = (0, 0);
+        while ended < self.options.objects {
+            while next < self.options.objects && next - ended < FILL_DEPTH as u64 {
+                self.runner.submit(Token(next), self.object_request(next, op.clone()));
+                next += 1;
+            }
+            for finished in self.runner.turn()? {
+                let Finished::Request(_, response) = finished else { continue };
+                if response.result < 0 {
+                    bail!("{:?} of an object: error {}", op.code, -response.result);
+                }
+                ended += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let bytes = self.options.object_bytes;
+        let data = workload::payload(bytes, &mut self.rng);
+        self.for_each_object(&OsdOp {
+            params: OpParams::extent(0, bytes),
+            data,
+            ..OsdOp::new(OpCode::WRITEFULL)
+        })
+    }
+
+    fn erase(&mut self) -> Result<()> {
+        self.for_each_object(&OsdOp::new(OpCode::DELETE))
+    }
+
+    fn osd_cpu(&self) -> Option<Duration> {
+        let times = self.osd_pids.iter().map(|pid| cpu_time(Path::new(&format!("/proc/{pid}"))));
+        (!self.osd_pids.is_empty()).then_some(())?;
+        times.sum()
+    }
+
+    fn round(&mut self, depth: usize) -> Result<Round> {
+        let mut latency = Histogram::new_with_max(LATENCY_MAX_NS, LATENCY_DIGITS)?;
+        let payload = workload::payload(self.options.block_bytes, &mut self.rng);
+        let mut started: BTreeMap<Token, u64> = BTreeMap::new();
+        let mut stream = workload::Stream::new(self.options);
+        let (osd_cpu, own_cpu) = (self.osd_cpu(), cpu_time(Path::new("/proc/self")));
+        let start = clock::now();
+        let end = start + self.options.duration;
+        let mut requests = 0;
+        let mut next = 0;
+        loop {
+            while started.len() < depth && clock::now() < end {
+                let request = self.next_request(&mut stream, &payload);
+                started.insert(Token(next), clock::now().0);
+                self.runner.submit(Token(next), request);
+                next += 1;
+            }
+            if started.is_empty() {
+                break;
+            }
+            for finished in self.runner.turn()? {
+                let Finished::Request(token, response) = finished else { continue };
+                if response.result < 0 {
+                    bail!("a request ended with error {}", -response.result);
+                }
+                let Some(since) = started.remove(&token) else { continue };
+                latency.saturating_record(clock::now().0 - since);
+                requests += 1;
+            }
+        }
+        let used = |after: Option<Duration>, before: Option<Duration>| Some(after?.saturating_sub(before?));
+        Ok(Round {
+            depth,
+            requests,
+            elapsed: clock::now().since(start),
+            latency,
+            osd_cpu: used(self.osd_cpu(), osd_cpu),
+            own_cpu: used(cpu_time(Path::new("/proc/self")), own_cpu),
+        })
+    }
+
+    fn next_request(&mut self, stream: &mut workload::Stream, payload: &Bytes) -> Request {
+        let (object, offset) = stream.next(&mut self.rng);
+        let params = OpParams::extent(offset, self.options.block_bytes);
+        let op = if self.options.workload.is_write() {
+            OsdOp { params, data: payload.clone(), ..OsdOp::new(OpCode::WRITE) }
+        } else {
+            OsdOp { params, ..OsdOp::new(OpCode::READ) }
+        };
+        self.object_request(object, op)
+    }
+}
