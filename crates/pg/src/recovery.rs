@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use messages::{MPgPull, MPgPush, MPgPushReply};
 use store::{Completion, ObjectStore};
-use types::{EVersion, HObject, Mutation, OsdId, Transaction};
+use types::{EVersion, HObject, Missing, Mutation, OsdId, SnapId, Transaction};
 
 use crate::{
     Ctx, Effect, Pg,
@@ -38,14 +38,13 @@ impl Recovery {
 impl Pg {
     /// True when some copy lacks the object, or a clone of it.
     pub(crate) fn is_degraded(&self, head: &HObject) -> bool {
-        let lacks = |missing: &types::Missing| missing.keys().any(|o| o.oid == head.oid && o.head() == *head);
-        lacks(&self.missing)
-            || self.peer_missing.iter().any(|(o, m)| self.members.acting.contains(o) && lacks(m))
+        let mut acting = self.peer_missing.iter().filter(|(osd, _)| self.members.acting.contains(osd));
+        self.is_missing(head) || acting.any(|(_, missing)| lacked(missing, head).next().is_some())
     }
 
     /// True when this copy lacks the object, or a clone of it.
     pub(crate) fn is_missing(&self, head: &HObject) -> bool {
-        self.missing.keys().any(|o| o.oid == head.oid && o.head() == *head)
+        lacked(&self.missing, head).next().is_some()
     }
 
     /// An op waits for the object.
@@ -59,25 +58,15 @@ impl Pg {
         if self.phase != Phase::Active || self.is_clean {
             return;
         }
-        let is_urgent = |r: &Recovery, o: &HObject| r.urgent.contains(&o.head());
-        let mut pulls: Vec<HObject> = self.missing.keys().cloned().collect();
-        pulls.sort_by_key(|o| !is_urgent(&self.recovery, o));
-        for object in pulls {
-            if self.recovery.active() >= ACTIVE_MAX {
-                return;
+        let room = ACTIVE_MAX.saturating_sub(self.recovery.active());
+        for (source, object, version) in self.next_pulls(room, cx) {
+            if self.recovery.pulling.insert(object.clone()) {
+                let message = MPgPull { pgid: self.pgid, epoch: cx.map.epoch, object, version };
+                cx.effects.push(Effect::SendOsd(source, message.into()));
             }
-            self.pull(object, cx);
         }
-        let mut pushes: Vec<(OsdId, HObject)> = Vec::new();
-        for (osd, missing) in self.peer_missing.iter().filter(|(o, _)| self.members.acting.contains(o)) {
-            pushes
-                .extend(missing.keys().filter(|o| !self.missing.contains_key(o)).map(|o| (*osd, o.clone())));
-        }
-        pushes.sort_by_key(|(_, o)| !is_urgent(&self.recovery, o));
-        for (osd, object) in pushes {
-            if self.recovery.active() >= ACTIVE_MAX {
-                return;
-            }
+        let room = ACTIVE_MAX.saturating_sub(self.recovery.active());
+        for (osd, object) in self.next_pushes(room) {
             if self.recovery.pushing.insert((osd, object.clone())) {
                 let version = object_version(cx.store, self.coll, &object);
                 self.push(osd, object, version, cx);
@@ -90,18 +79,52 @@ impl Pg {
         }
     }
 
-    fn pull(&mut self, object: HObject, cx: &mut Ctx<'_>) {
-        let Some(version) = self.missing.get(&object).copied() else { return };
+    /// The next objects to pull, from whom, urgent ones first. Looks at no more than it must: a PG may
+    /// lack a hundred thousand objects, and this runs after each that came.
+    fn next_pulls(&self, count: usize, cx: &Ctx<'_>) -> Vec<(OsdId, HObject, EVersion)> {
+        self.urgent_first(&self.missing)
+            .filter(|(object, _)| !self.recovery.pulling.contains(*object))
+            .filter_map(|(object, version)| {
+                Some((self.source_of(object, *version, cx)?, object.clone(), *version))
+            })
+            .take(count)
+            .collect()
+    }
+
+    /// The next objects to push, urgent ones first. What this copy lacks itself is pulled before.
+    fn next_pushes(&self, count: usize) -> Vec<(OsdId, HObject)> {
+        let acting = self.peer_missing.iter().filter(|(osd, _)| self.members.acting.contains(osd));
+        acting
+            .flat_map(|(osd, missing)| self.urgent_first(missing).map(|(object, _)| (*osd, object.clone())))
+            .filter(|push| !self.missing.contains_key(&push.1) && !self.recovery.pushing.contains(push))
+            .take(count)
+            .collect()
+    }
+
+    /// `missing`, starting with what ops wait for; those come twice.
+    fn urgent_first<'a>(&'a self, missing: &'a Missing) -> impl Iterator<Item = (&'a HObject, &'a EVersion)> {
+        self.recovery.urgent.iter().flat_map(|head| lacked(missing, head)).chain(missing)
+    }
+
+    /// An OSD that has this version of the object.
+    fn source_of(&self, object: &HObject, version: EVersion, cx: &Ctx<'_>) -> Option<OsdId> {
         let has_it = |osd: &&OsdId| {
             let reaches = self.peer_info.get(osd).is_some_and(|i| i.last_update >= version);
-            let lacks = self.peer_missing.get(osd).is_some_and(|m| m.contains_key(&object));
+            let lacks = self.peer_missing.get(osd).is_some_and(|m| m.contains_key(object));
             **osd != self.me && cx.map.is_up(**osd) && reaches && !lacks
         };
-        let Some(source) = self.peer_info.keys().find(has_it).copied() else { return };
-        if self.recovery.pulling.insert(object.clone()) {
-            let message = MPgPull { pgid: self.pgid, epoch: cx.map.epoch, object, version };
-            cx.effects.push(Effect::SendOsd(source, message.into()));
+        self.peer_info.keys().find(has_it).copied()
+    }
+
+    /// An object is where it belongs on one more copy.
+    fn after_recovered(&mut self, object: &HObject, cx: &mut Ctx<'_>) {
+        let head = object.head();
+        self.sum.objects_recovered += 1;
+        if !self.is_degraded(&head) {
+            self.recovery.urgent.remove(&head);
         }
+        self.recover(cx);
+        self.run_object(&head, cx);
     }
 
     pub(crate) fn on_pull(&mut self, from: OsdId, message: MPgPull, cx: &mut Ctx<'_>) {
@@ -163,9 +186,7 @@ impl Pg {
     pub(crate) fn on_push_durable(&mut self, from: OsdId, object: HObject, cx: &mut Ctx<'_>) {
         self.missing.remove(&object);
         if self.is_primary() {
-            self.sum.objects_recovered += 1;
-            self.recover(cx);
-            self.run_object(&object.head(), cx);
+            self.after_recovered(&object, cx);
         } else {
             let reply = MPgPushReply { pgid: self.pgid, epoch: cx.map.epoch, object };
             cx.effects.push(Effect::SendOsd(from, reply.into()));
@@ -178,9 +199,7 @@ impl Pg {
         if let Some(missing) = self.peer_missing.get_mut(&from) {
             missing.remove(&object);
         }
-        self.sum.objects_recovered += 1;
-        self.recover(cx);
-        self.run_object(&object.head(), cx);
+        self.after_recovered(&object, cx);
     }
 
     /// Missing objects here and at peers, for statistics.
@@ -188,6 +207,11 @@ impl Pg {
         let peers = self.members.acting.iter().filter_map(|o| self.peer_missing.get(o));
         self.missing.len() as u64 + peers.map(|m| m.len() as u64).sum::<u64>()
     }
+}
+
+/// The object and its clones, as far as they are missing: they are neighbours in the order.
+fn lacked<'a>(missing: &'a Missing, head: &HObject) -> impl Iterator<Item = (&'a HObject, &'a EVersion)> {
+    missing.range(head.with_snap(SnapId(0))..=head.head())
 }
 
 /// A transaction that makes the object what it is here, whatever was there before.
