@@ -26,6 +26,12 @@ fn io_goes_on_without_one_osd_and_it_catches_up() {
         assert!(output.success(), "fio failed\n{}", c.logs());
         c.wait_healthy(Duration::from_secs(60));
         c.sh(&format!("{VERIFY} --verify_only=1"));
+        let listed = c.sh("rados -p rbd ls --all").out.lines().count() as u64;
+        c.wait("totals that agree with what is there", Duration::from_secs(30), |c| {
+            let df = c.json("ceph df");
+            let rbd = df["pools"].as_array().and_then(|pools| pools.iter().find(|p| p["name"] == "rbd"));
+            rbd.and_then(|p| p["stats"]["objects"].as_u64()) == Some(listed)
+        });
     }
 }
 

@@ -3,7 +3,8 @@
 
 use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
 use types::{
-    EVersion, Epoch, HObject, LogEntry, Missing, ObjectVersions, PgId, PgInfo, PgInterval, Transaction,
+    EVersion, Epoch, HObject, LogEntry, Missing, ObjectVersions, PgId, PgInfo, PgInterval, PgTotals,
+    Transaction,
 };
 
 use crate::{
@@ -24,6 +25,8 @@ pub struct MOSDRepOp {
     pub log: Vec<LogEntry>,
     /// Log entries up to here may go.
     pub trim_to: EVersion,
+    /// What the PG holds with the change.
+    pub totals: PgTotals,
     /// The change.
     pub txn: Transaction,
 }
@@ -35,6 +38,7 @@ struct RepOpFront {
     version: EVersion,
     log: Vec<LogEntry>,
     trim_to: EVersion,
+    totals: PgTotals,
 }
 
 /// Appends a transaction: metadata to the front, payload to the data segment.
@@ -54,6 +58,7 @@ impl Body for MOSDRepOp {
             version: self.version,
             log: self.log.clone(),
             trim_to: self.trim_to,
+            totals: self.totals,
         };
         let mut out = Vec::with_capacity(512);
         front.encode(&mut out, Features::PACIFIC);
@@ -63,8 +68,9 @@ impl Body for MOSDRepOp {
 
     fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(raw.front.clone());
-        let RepOpFront { pgid, epoch, version, log, trim_to } = RepOpFront::decode(&mut reader)?;
-        Ok(MOSDRepOp { pgid, epoch, version, log, trim_to, txn: decode_txn(&mut reader, raw)? })
+        let RepOpFront { pgid, epoch, version, log, trim_to, totals } = RepOpFront::decode(&mut reader)?;
+        let txn = decode_txn(&mut reader, raw)?;
+        Ok(MOSDRepOp { pgid, epoch, version, log, trim_to, totals, txn })
     }
 }
 

@@ -395,11 +395,11 @@ impl Pg {
 
     fn count(&mut self, op: &MOSDOp, ops: &[OsdOp], is_write: bool) {
         if is_write {
-            self.sum.writes += 1;
-            self.sum.write_bytes += op.ops.iter().map(|s| s.data.len() as u64).sum::<u64>();
+            self.counters.writes += 1;
+            self.counters.write_bytes += op.ops.iter().map(|s| s.data.len() as u64).sum::<u64>();
         } else {
-            self.sum.reads += 1;
-            self.sum.read_bytes += ops.iter().map(|s| s.data.len() as u64).sum::<u64>();
+            self.counters.reads += 1;
+            self.counters.read_bytes += ops.iter().map(|s| s.data.len() as u64).sum::<u64>();
         }
     }
 }

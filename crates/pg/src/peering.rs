@@ -305,6 +305,7 @@ impl Pg {
         self.info.last_update = message.info.last_update;
         self.info.last_epoch_started = self.info.last_epoch_started.max(message.info.last_epoch_started);
         self.info.purged_snaps = message.info.purged_snaps.clone();
+        self.info.totals = message.info.totals;
         change.info(&self.info);
         change.intervals(&self.intervals);
         change.into_txn(&mut txn);

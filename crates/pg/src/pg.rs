@@ -98,7 +98,8 @@ pub struct Pg {
     pub(crate) copies: Copies,
     pub(crate) pending: BTreeMap<u64, Pending>,
     pub(crate) next_token: u64,
-    pub(crate) sum: PgStatSum,
+    /// What it has done since it was loaded; what it holds is in `info.totals`.
+    pub(crate) counters: PgStatSum,
     pub(crate) trim_from: Option<HObject>,
     pub(crate) is_clean: bool,
     pub(crate) reported_seq: u64,
@@ -138,7 +139,7 @@ impl Pg {
             copies: Copies::default(),
             pending: BTreeMap::new(),
             next_token: 0,
-            sum: PgStatSum::default(),
+            counters: PgStatSum::default(),
             trim_from: None,
             is_clean: false,
             reported_seq: 0,
@@ -179,7 +180,6 @@ impl Pg {
         pg.intervals = kept.intervals;
         pg.log = PgLog::from_entries(kept.log);
         pg.missing = kept.missing;
-        pg.count_objects(store)?;
         Ok(Some(pg))
     }
 

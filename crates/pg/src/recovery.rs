@@ -119,7 +119,7 @@ impl Pg {
     /// An object is where it belongs on one more copy.
     fn after_recovered(&mut self, object: &HObject, cx: &mut Ctx<'_>) {
         let head = object.head();
-        self.sum.objects_recovered += 1;
+        self.counters.objects_recovered += 1;
         if !self.is_degraded(&head) {
             self.recovery.urgent.remove(&head);
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use messages::{MOSDRepOp, MOSDRepOpReply};
-use types::{EVersion, HObject, LogEntry, OsdId, Transaction};
+use types::{EVersion, LogEntry, OsdId, Transaction};
 
 use crate::{
     Ctx, Effect, Pg,
@@ -18,9 +18,10 @@ impl Pg {
     pub(crate) fn replicate(&mut self, staged: Staged, cx: &mut Ctx<'_>) -> (EVersion, BTreeSet<OsdId>) {
         let Staged { txn, log, delta } = staged;
         let version = log.last().map_or(self.info.last_update, |entry| entry.version);
-        self.sum.objects = self.sum.objects.saturating_add_signed(delta.objects);
-        self.sum.clones = self.sum.clones.saturating_add_signed(delta.clones);
-        self.sum.bytes = self.sum.bytes.saturating_add_signed(delta.bytes);
+        let totals = &mut self.info.totals;
+        totals.objects = totals.objects.saturating_add_signed(delta.objects);
+        totals.clones = totals.clones.saturating_add_signed(delta.clones);
+        totals.bytes = totals.bytes.saturating_add_signed(delta.bytes);
         let trim_to = self.log.trim_target().unwrap_or(EVersion::ZERO);
         let members: BTreeSet<OsdId> = self.members.acting.iter().copied().filter(|o| o.is_some()).collect();
         for osd in members.iter().filter(|o| **o != self.me) {
@@ -30,6 +31,7 @@ impl Pg {
                 version,
                 log: log.clone(),
                 trim_to,
+                totals: self.info.totals,
                 txn: txn.clone(),
             };
             cx.effects.push(Effect::SendOsd(*osd, message.into()));
@@ -51,6 +53,10 @@ impl Pg {
         for entry in log {
             self.info.last_update = entry.version;
             change.log(&entry);
+            // A copy that lacks an object is not asked to change it, but a delete settles it.
+            if entry.is_delete && self.missing.remove(&entry.object).is_some() {
+                change.missing(&entry.object, None);
+            }
             self.log.push(entry);
         }
         if trim_to > self.info.log_tail {
@@ -67,13 +73,8 @@ impl Pg {
             return;
         }
         let pending = Pending::ReplicaCommit { primary: from, version: message.version };
-        // The primary does not change an object that we lack; a delete of one settles it.
-        let gone: Vec<HObject> =
-            message.log.iter().filter(|e| e.is_delete).map(|e| e.object.clone()).collect();
+        self.info.totals = message.totals;
         self.apply(message.txn, message.log, message.trim_to, pending, cx);
-        for object in gone {
-            self.missing.remove(&object);
-        }
     }
 
     pub(crate) fn reply_rep_op(&mut self, primary: OsdId, version: EVersion, cx: &mut Ctx<'_>) {

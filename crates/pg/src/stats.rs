@@ -1,38 +1,15 @@
 //! The PG's state and totals, as monitors hear of them; snapshots trimmed along the way.
 
-use codec::Decode;
-use store::ObjectStore;
-use types::{HObject, OsdMap, PgStat, PgStatSum, PgState, UTime};
+use types::{HObject, OsdMap, PgStat, PgStatSum, PgState, PgTotals, UTime};
 
 use crate::{
     Ctx, Effect, Pg,
-    exec::{self, INFO_XATTR, ObjectInfo, TrimStep},
-    meta,
+    exec::{self, TrimStep},
     meta::MetaChange,
     pg::Phase,
 };
 
 impl Pg {
-    /// Counts what the collection holds.
-    pub(crate) fn count_objects(&mut self, store: &dyn ObjectStore) -> Result<(), store::Missing> {
-        self.sum = PgStatSum::default();
-        for object in store.list(self.coll, &HObject::min(), usize::MAX)? {
-            if object == meta::object() {
-                continue;
-            }
-            let info = store.xattr(self.coll, &object, INFO_XATTR)?;
-            let is_whiteout =
-                info.and_then(|b| ObjectInfo::from_bytes(b).ok()).is_some_and(|i| i.is_whiteout);
-            if is_whiteout {
-                continue;
-            }
-            self.sum.objects += 1;
-            self.sum.clones += u64::from(!object.is_head());
-            self.sum.bytes += store.meta(self.coll, &object)?.map_or(0, |m| m.size);
-        }
-        Ok(())
-    }
-
     /// The state's bits.
     pub fn state(&self) -> PgState {
         let acting = self.members.acting.iter().filter(|o| o.is_some()).count();
@@ -90,7 +67,8 @@ impl Pg {
         let state = self.state();
         let size = u64::from(self.members.size);
         let lacking = size.saturating_sub(self.members.acting.iter().filter(|o| o.is_some()).count() as u64);
-        let mut sum = self.sum;
+        let PgTotals { objects, clones, bytes } = self.info.totals;
+        let mut sum = PgStatSum { objects, clones, bytes, ..self.counters };
         sum.object_copies = sum.objects * size;
         sum.missing_on_primary = self.missing.len() as u64;
         sum.degraded = self.degraded_count() + lacking * sum.objects;

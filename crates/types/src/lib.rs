@@ -31,7 +31,7 @@ pub use osdmap::{
     PoolFlags, PoolOptKey, PoolOptKind, PoolOptValue, PoolOpts, PoolSnapInfo, PoolType, Release, UpActing,
     WEIGHT_IN,
 };
-pub use pg_log::{EncodedTransaction, LogEntry, Missing, ObjectVersions, PgInfo, PgInterval};
+pub use pg_log::{LogEntry, Missing, ObjectVersions, PgInfo, PgInterval, PgTotals};
 pub use pg_stat::{OsdStat, PgStat, PgStatSum, PgState};
 pub use snap_context::SnapContext;
 pub use time::{Instant, UTime};

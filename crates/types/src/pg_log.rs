@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use codec::Codec;
 
 use crate::{EVersion, Epoch, HObject, OsdId, ReqId, UTime};
@@ -29,9 +28,21 @@ pub struct LogEntry {
     pub mtime: UTime,
 }
 
+/// What a PG holds at its `last_update`, objects counted that a copy still lacks: part of the history
+/// that copies agree on, so that nobody has to count.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PgTotals {
+    /// Objects, clones included.
+    pub objects: u64,
+    /// Clones.
+    pub clones: u64,
+    /// Bytes of object data.
+    pub bytes: u64,
+}
+
 /// Where a copy of a PG is (`pg_info_t`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub struct PgInfo {
     /// The newest change in its log.
     pub last_update: EVersion,
@@ -49,6 +60,9 @@ pub struct PgInfo {
     pub missing_count: u64,
     /// Snapshots whose clones are trimmed.
     pub purged_snaps: crate::IntervalSet,
+    /// What the PG holds.
+    #[codec(since = 2)]
+    pub totals: PgTotals,
 }
 
 /// A span of epochs in which the acting set did not change (`PastIntervals`).
@@ -72,6 +86,3 @@ pub type Missing = BTreeMap<HObject, EVersion>;
 
 /// An object list for copies that the log does not reach.
 pub type ObjectVersions = Vec<(HObject, EVersion)>;
-
-/// A transaction on the wire: its metadata; payloads travel in the data segment.
-pub type EncodedTransaction = Bytes;
