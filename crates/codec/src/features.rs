@@ -9,6 +9,8 @@ impl Features {
     pub const PACIFIC: Features = Features(0x3f01_cfbd_fffd_ffff);
     /// `MSG_ADDR2` (bit 59): addresses with a type, address vectors. Required of every msgr2 peer.
     pub const MSG_ADDR2: u64 = 1 << 59;
+    /// `RADOS_BACKOFF` (bit 21 of incarnation 2, shared with `SERVER_LUMINOUS`): understands MOSDBackoff.
+    pub const RADOS_BACKOFF: u64 = 1 << 21 | 1 << 57;
     /// `SERVER_NAUTILUS` (bit 2 of incarnation 2).
     pub const SERVER_NAUTILUS: u64 = 1 << 2;
 

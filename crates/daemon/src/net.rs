@@ -57,6 +57,8 @@ struct Link {
     conn: Connection,
     purpose: Purpose,
     opened_ns: u64,
+    /// True for a client, once it proved to be one.
+    is_client: bool,
 }
 
 struct OsdPeer {
@@ -84,6 +86,7 @@ pub(crate) struct Net {
     sessions: InSessions,
     osds: BTreeMap<OsdId, OsdPeer>,
     mon: Option<MonLink>,
+    is_holding_clients: bool,
     /// The daemon's own key and tickets.
     pub(crate) keeper: Option<TicketKeeper>,
     /// The types that listeners' peers see; listeners all have the same.
@@ -101,6 +104,7 @@ impl Net {
             sessions: InSessions::default(),
             osds: BTreeMap::new(),
             mon: None,
+            is_holding_clients: false,
             keeper,
             listeners: Vec::new(),
         }
@@ -183,8 +187,13 @@ impl Net {
     fn add_link(&mut self, conn: reactor::ConnId, purpose: Purpose, role: Role) {
         let id = self.next_id;
         self.next_id += 1;
-        let link =
-            Link { id, conn: Connection::new(self.config.clone(), role), purpose, opened_ns: clock::now().0 };
+        let link = Link {
+            id,
+            conn: Connection::new(self.config.clone(), role),
+            purpose,
+            opened_ns: clock::now().0,
+            is_client: false,
+        };
         self.links.insert(conn, link);
     }
 
@@ -232,10 +241,14 @@ impl Net {
         reactor: &mut Reactor,
         out: &mut Vec<NetEvent>,
     ) {
-        let Some(link) = self.links.get(&conn) else { return };
+        let Some(link) = self.links.get_mut(&conn) else { return };
         let (id, purpose) = (link.id, link.purpose);
         match (event, purpose) {
             (ConnEvent::Established(end), Purpose::Inbound | Purpose::Outbound) => {
+                link.is_client = end.entity_type == EntityType::CLIENT;
+                if link.is_client && self.is_holding_clients {
+                    reactor.pause_receive(conn);
+                }
                 self.by_id.insert(id, conn);
                 out.push(NetEvent::Opened(id, end));
             }
@@ -314,6 +327,21 @@ impl Net {
         }
     }
 
+    /// Takes nothing more from clients, or takes again: what they send waits on their side.
+    pub(crate) fn hold_clients(&mut self, hold: bool, reactor: &mut Reactor) {
+        if hold == self.is_holding_clients {
+            return;
+        }
+        self.is_holding_clients = hold;
+        for (conn, _) in self.links.iter().filter(|(_, link)| link.is_client) {
+            if hold {
+                reactor.pause_receive(*conn);
+            } else {
+                reactor.resume_receive(*conn);
+            }
+        }
+    }
+
     /// Answers or tells a peer that dialed us.
     pub(crate) fn send(&mut self, id: u64, tid: u64, message: &Message, reactor: &mut Reactor) {
         let Some(conn) = self.by_id.get(&id).copied() else { return };
@@ -321,7 +349,8 @@ impl Net {
         let mut output = Output::default();
         link.conn.send(&message.encode(tid), None, &mut output);
         reactor.send_vectored(conn, output.bytes);
-        if reactor.queued_bytes(conn) > QUEUED_BYTES_MAX {
+        // What we ask of others is bounded by who asks; answers are not, if nobody reads them.
+        if link.purpose == Purpose::Inbound && reactor.queued_bytes(conn) > QUEUED_BYTES_MAX {
             tracing::warn!("a peer does not take its answers; closing its connection");
             reactor.close(conn);
         }

@@ -181,6 +181,7 @@ impl Daemon {
             if self.is_stopped && self.store.is_unmounted() {
                 return Ok(());
             }
+            self.net.hold_clients(self.osd.is_saturated(), reactor);
             reactor.poll(None, &mut io_events)?;
             for event in std::mem::take(&mut io_events) {
                 self.on_io(event, reactor, &mut is_stopping);

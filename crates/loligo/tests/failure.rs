@@ -36,6 +36,29 @@ fn io_goes_on_without_one_osd_and_it_catches_up() {
 }
 
 #[test]
+fn writes_wait_while_too_few_osds_live() {
+    let mut c = Cluster::start();
+    c.sh("echo before > note; rados -p rbd put note note");
+    c.kill("osd.1");
+    c.kill("osd.2");
+    c.wait("mark-down", Duration::from_secs(30), |c| {
+        c.json("ceph osd stat")["num_up_osds"].as_u64() == Some(1)
+    });
+    let log = "--log-to-stderr --debug-objecter=20 --debug-ms=0";
+    let mut put =
+        c.spawn(&format!("echo after > note; timeout 60 rados {log} -p rbd put note note 2> put.log"));
+    c.wait("the OSD's word to hold", Duration::from_secs(20), |c| {
+        c.sh("cat put.log").out.contains("BACKOFF") || c.sh("cat put.log").out.contains("backoff")
+    });
+    assert!(put.try_wait().unwrap().is_none(), "a write was acknowledged by one OSD of three");
+    c.restart("osd.1");
+    assert!(put.wait().unwrap().success(), "the write did not go on\n{}", c.logs());
+    c.restart("osd.2");
+    c.wait_healthy(Duration::from_secs(60));
+    assert_eq!(c.sh("rados -p rbd get note -").out, "after\n");
+}
+
+#[test]
 fn every_acknowledged_write_survives_a_crash_of_everything() {
     let mut c = Cluster::start();
     c.sh("rbd create --size 64M --image-feature layering img");

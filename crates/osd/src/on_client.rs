@@ -1,7 +1,7 @@
 //! Messages of clients: is it for us, is it allowed, and which PG gets it.
 
 use auth::OsdAccess;
-use messages::{MOSDOp, MOSDOpReply, Message, osd_flag};
+use messages::{BackoffOp, MOSDBackoff, MOSDOp, MOSDOpReply, Message, osd_flag};
 use types::{Epoch, Errno, MapFlags};
 
 use crate::{
@@ -19,6 +19,7 @@ impl Osd {
         }
         match message {
             Message::MOSDOp(op) => self.on_op(conn, tid, op, cx),
+            Message::MOSDBackoff(backoff) => self.on_backoff(conn, &backoff, cx),
             Message::MCommand(command) => self.on_tell(conn, tid, &command, cx),
             Message::MOSDMap(maps) => self.on_osd_map(*maps, cx),
             Message::MPing(_) => {}
@@ -34,8 +35,10 @@ impl Osd {
 
     fn on_op(&mut self, conn: ConnId, tid: u64, op: Box<MOSDOp>, cx: &mut Cx<'_>) {
         let Some(session) = self.sessions.get(&conn) else { return };
+        let permit = self.held.take(op.ops.iter().map(|step| step.data.len() as u64).sum());
         if op.epoch > self.map.epoch {
-            let waiting = Waiting { epoch: op.epoch, conn, tid, message: Message::MOSDOp(op) };
+            let (epoch, message) = (op.epoch, Message::MOSDOp(op));
+            let waiting = Waiting { epoch, conn, tid, message, permit: Some(permit) };
             if !self.wait_for_map(waiting, cx) {
                 cx.effects.push(Effect::Close(conn));
             }
@@ -57,7 +60,13 @@ impl Osd {
             // Clients hold such ops back themselves and send them again once the flag goes.
             return;
         }
-        self.pg_op(conn, tid, op, cx);
+        self.pg_op(conn, tid, op, permit, cx);
+    }
+
+    fn on_backoff(&mut self, conn: ConnId, backoff: &MOSDBackoff, cx: &mut Cx<'_>) {
+        if backoff.op == BackoffOp::ACK_BLOCK {
+            self.pg_event(backoff.pgid.pg, pg::Event::BackoffAck(conn.0, backoff.id), cx);
+        }
     }
 
     /// Capabilities and limits that need no PG.

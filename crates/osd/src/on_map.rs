@@ -152,7 +152,8 @@ impl Osd {
         let (ready, later) = waiting.into_iter().partition(|w| w.epoch <= self.map.epoch);
         self.waiting = later;
         let ready: std::collections::VecDeque<Waiting> = ready;
-        for Waiting { conn, tid, message, .. } in ready {
+        for Waiting { conn, tid, message, permit, .. } in ready {
+            drop(permit);
             self.on_received(conn, tid, message, cx);
         }
     }

@@ -19,7 +19,7 @@ impl Osd {
             Message::MOSDMap(maps) => self.on_osd_map(*maps, cx),
             message => match pg_peer_target(&message).map(|(_, epoch)| epoch) {
                 Some(epoch) if epoch > self.map.epoch => {
-                    if !self.wait_for_map(Waiting { epoch, conn, tid, message }, cx) {
+                    if !self.wait_for_map(Waiting { epoch, conn, tid, message, permit: None }, cx) {
                         cx.effects.push(Effect::Close(conn));
                     }
                 }

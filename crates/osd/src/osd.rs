@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use messages::{MMonGetVersion, MMonSubscribe, Message, SubscribeItem};
+use pg::{Budget, Permit};
 use rand::{SeedableRng, rngs::StdRng};
 use store::{Completion, ObjectStore};
 use types::{EntityAddrVec, Epoch, Incremental, Instant, OsdId, OsdMap, PgId, Token, UTime};
@@ -40,7 +41,14 @@ pub(crate) struct Waiting {
     pub(crate) conn: ConnId,
     pub(crate) tid: u64,
     pub(crate) message: Message,
+    /// A client's share of what is held.
+    pub(crate) permit: Option<Permit>,
 }
+
+/// Clients' ops that are held at a time, at most (`osd_client_message_cap`): deep enough for any device.
+const OPS_MAX: u64 = 1_024;
+/// Their payload (`osd_client_message_size_cap`), in bytes.
+const OP_BYTES_MAX: u64 = 128 << 20;
 
 /// One object storage daemon.
 pub struct Osd {
@@ -57,6 +65,7 @@ pub struct Osd {
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) pgs: Pgs,
     pub(crate) heartbeat: Heartbeat,
+    pub(crate) held: Budget,
     pub(crate) stats_due: Instant,
     pub(crate) started: Instant,
 }
@@ -91,6 +100,7 @@ impl Osd {
             waiting: VecDeque::new(),
             pgs: Pgs::default(),
             heartbeat: Heartbeat::default(),
+            held: Budget::default(),
             stats_due: Instant(0),
             started: Instant(0),
         }
@@ -130,6 +140,12 @@ impl Osd {
     /// The newest map.
     pub fn map(&self) -> &OsdMap {
         &self.map
+    }
+
+    /// True while clients have to wait: it holds as much of theirs as it wants to. Messages of OSDs and
+    /// monitors are always welcome.
+    pub fn is_saturated(&self) -> bool {
+        self.held.ops() >= OPS_MAX || self.held.bytes() >= OP_BYTES_MAX
     }
 
     /// The PGs that it holds.

@@ -1,9 +1,9 @@
 //! The OSD's PGs: making, loading, walking through maps, handing events in and carrying effects out.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use messages::{MOSDAlive, MOSDOp, MOSDPGCreate, Message, pg_peer_target};
-use pg::{Client, Ctx, Event, Pg};
+use pg::{Client, Ctx, Event, Permit, Pg};
 use rand::RngCore;
 use store::{Completion, ReadError};
 use types::{CollId, Epoch, OsdId, PgId, PgStat, Token};
@@ -12,8 +12,6 @@ use crate::{ConnId, Effect, Osd, osd::Cx};
 
 /// Completions of map transactions: nobody waits for them.
 pub(crate) const MAP_TOKEN: Token = Token(0);
-/// Ops that wait for a PG that is not here yet, at most.
-const EARLY_MAX: usize = 10_000;
 
 /// See the module's page.
 #[derive(Default)]
@@ -23,7 +21,7 @@ pub(crate) struct Pgs {
     ids: BTreeMap<u32, PgId>,
     last_id: u32,
     /// Ops for PGs that we should lead and that are not here yet.
-    early: VecDeque<(ConnId, u64, Box<MOSDOp>)>,
+    early: Vec<(ConnId, u64, Box<MOSDOp>, Permit)>,
     contacted: BTreeSet<OsdId>,
 }
 
@@ -103,7 +101,7 @@ impl Osd {
         }
     }
 
-    fn pg_event(&mut self, pgid: PgId, event: Event, cx: &mut Cx<'_>) {
+    pub(crate) fn pg_event(&mut self, pgid: PgId, event: Event, cx: &mut Cx<'_>) {
         self.with_pg(pgid, cx, |pg, ctx| pg.handle(event, ctx));
     }
 
@@ -138,8 +136,8 @@ impl Osd {
             pg::Effect::Reply(session, tid, reply) => {
                 cx.effects.push(Effect::Send(ConnId(session), tid, Message::MOSDOpReply(reply)));
             }
-            pg::Effect::Notify(session, message) => {
-                cx.effects.push(Effect::Send(ConnId(session), 0, Message::MWatchNotify(message)));
+            pg::Effect::Tell(session, message) => {
+                cx.effects.push(Effect::Send(ConnId(session), 0, message));
             }
             pg::Effect::WantUpThru(want) => {
                 let alive = MOSDAlive { osd: self.config.whoami, want };
@@ -166,8 +164,8 @@ impl Osd {
             self.pg_effect(effect, cx);
         }
         let early = std::mem::take(&mut self.pgs.early);
-        for (conn, tid, op) in early {
-            self.pg_op(conn, tid, op, cx);
+        for (conn, tid, op, permit) in early {
+            self.pg_op(conn, tid, op, permit, cx);
         }
     }
 
@@ -183,12 +181,12 @@ impl Osd {
     }
 
     /// A client's op, permitted, for a PG of the newest map.
-    pub(crate) fn pg_op(&mut self, conn: ConnId, tid: u64, op: Box<MOSDOp>, cx: &mut Cx<'_>) {
+    pub(crate) fn pg_op(&mut self, conn: ConnId, tid: u64, op: Box<MOSDOp>, permit: Permit, cx: &mut Cx<'_>) {
         let pgid = op.pgid;
         if !self.pgs.pgs.contains_key(&pgid) {
             let is_primary = self.map.pg_to_up_acting(pgid).acting_primary == self.config.whoami;
-            if is_primary && self.pgs.early.len() < EARLY_MAX {
-                self.pgs.early.push_back((conn, tid, op));
+            if is_primary {
+                self.pgs.early.push((conn, tid, op, permit));
             }
             return;
         }
@@ -199,7 +197,7 @@ impl Osd {
             addr: session.peer.addr,
             features: session.peer.features,
         };
-        self.pg_event(pgid, Event::Op(client, tid, op), cx);
+        self.pg_event(pgid, Event::Op(client, tid, op, permit), cx);
     }
 
     /// Another OSD's message about a PG; an OSD that should have the PG and does not, makes it.

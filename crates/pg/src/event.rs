@@ -1,6 +1,7 @@
 //! What reaches a PG and what it wants done.
 
-use messages::{MOSDOp, MOSDOpReply, MWatchNotify, Message};
+use crate::Permit;
+use messages::{MOSDOp, MOSDOpReply, Message};
 use store::{Completion, ObjectStore};
 use types::{EntityAddr, EntityNum, Epoch, Instant, OsdId, OsdMap, UTime};
 
@@ -22,8 +23,10 @@ pub struct Client {
 pub enum Event {
     /// The map moved on by one epoch; `Ctx::map` is the new one.
     NewMap,
-    /// A client's operation, permitted and mapped here.
-    Op(Client, u64, Box<MOSDOp>),
+    /// A client's operation, permitted and mapped here; its permit is dropped when it is answered.
+    Op(Client, u64, Box<MOSDOp>, Permit),
+    /// A client holds its ops, as the backoff of this id in this session asked.
+    BackoffAck(u64, u64),
     /// A client's session is gone.
     SessionClosed(u64),
     /// Another copy says.
@@ -41,8 +44,8 @@ pub enum Effect {
     SendOsd(OsdId, Message),
     /// Answer a client's op.
     Reply(u64, u64, Box<MOSDOpReply>),
-    /// Tell a client that watches or notifies.
-    Notify(u64, Box<MWatchNotify>),
+    /// Tell a client of a session what it did not ask for: notifications, backoffs.
+    Tell(u64, Message),
     /// Have the monitor record that this OSD lived in the interval that began then.
     WantUpThru(Epoch),
     /// The PG's state or contents changed: report soon.

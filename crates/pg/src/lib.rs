@@ -4,6 +4,8 @@
 //! [`Pg::handle`] takes one event and appends effects; transactions go straight to the store it is
 //! handed. Invariants: no IO, no clock, no randomness; it knows no other PG and no connection.
 
+mod backoff;
+mod budget;
 mod copy;
 mod event;
 mod exec;
@@ -18,5 +20,6 @@ mod replica;
 mod stats;
 mod watch;
 
+pub use budget::{Budget, Permit};
 pub use event::{Client, Ctx, Effect, Event};
 pub use pg::Pg;

@@ -11,24 +11,23 @@ use store::{Completion, ReadError};
 use types::{EVersion, Epoch, Errno, HObject, OsdId, ReqId, Token};
 
 use crate::{
-    Client, Ctx, Effect, Pg,
+    Client, Ctx, Effect, Permit, Pg,
     exec::{self, Blocked, CopySource, Executed, OpContext, Staged},
     pg::{Pending, Phase},
 };
 
-/// Ops that wait in one PG, at most; what comes above is dropped and sent again by its client.
-const WAITING_MAX: usize = 20_000;
-
 /// An op that has not run to its end.
 #[derive(Debug)]
 pub(crate) struct WaitingOp {
-    client: Client,
+    pub(crate) client: Client,
     tid: u64,
     op: Box<MOSDOp>,
     /// What was loaded for it, held until it ends.
     loads: Vec<Token>,
     /// What it copies, by the number of its op.
     copied: BTreeMap<u32, Box<MPgCopyData>>,
+    /// Its share of what the OSD holds.
+    _permit: Permit,
 }
 
 /// The ops of one object.
@@ -90,6 +89,13 @@ impl Ops {
         all.retain(|waiting| is_primary && waiting.op.epoch >= primary_since);
         self.early = all.into();
     }
+
+    /// Takes those away that wait for the PG to serve and that `is_wanted` wants.
+    pub(crate) fn take_early(&mut self, is_wanted: impl Fn(&WaitingOp) -> bool) -> Vec<WaitingOp> {
+        let (taken, kept) = std::mem::take(&mut self.early).into_iter().partition(is_wanted);
+        self.early = kept;
+        taken.into_iter().collect()
+    }
 }
 
 fn reply_for(op: &MOSDOp, epoch: Epoch) -> MOSDOpReply {
@@ -112,19 +118,25 @@ fn reqid_of(client: &Client, tid: u64, op: &MOSDOp) -> ReqId {
 }
 
 impl Pg {
-    pub(crate) fn on_op(&mut self, client: Client, tid: u64, op: Box<MOSDOp>, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_op(
+        &mut self,
+        client: Client,
+        tid: u64,
+        op: Box<MOSDOp>,
+        permit: Permit,
+        cx: &mut Ctx<'_>,
+    ) {
         // A client that mapped the object to another primary sends again.
-        if !self.is_primary() || op.epoch < self.primary_since {
+        if !self.is_primary() || op.epoch < self.primary_since || self.is_held_back(&client) {
             return;
         }
-        let waiting = WaitingOp { client, tid, op, loads: Vec::new(), copied: BTreeMap::new() };
-        if self.phase != Phase::Active {
-            if self.ops.early.len() < WAITING_MAX {
-                self.ops.early.push_back(waiting);
-            }
-            return;
+        let (loads, copied) = (Vec::new(), BTreeMap::new());
+        let waiting = WaitingOp { client, tid, op, loads, copied, _permit: permit };
+        if self.phase == Phase::Active {
+            self.enqueue(waiting, cx);
+        } else {
+            self.ops.early.push_back(waiting);
         }
-        self.enqueue(waiting, cx);
     }
 
     /// Runs what came before the PG served.

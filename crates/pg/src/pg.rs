@@ -11,6 +11,7 @@ use types::{
 
 use crate::{
     Ctx, Event,
+    backoff::Backoffs,
     copy::Copies,
     interval::Membership,
     log::PgLog,
@@ -93,6 +94,7 @@ pub struct Pg {
     pub(crate) peer_info: BTreeMap<OsdId, PgInfo>,
     pub(crate) peer_missing: BTreeMap<OsdId, Missing>,
     pub(crate) ops: Ops,
+    pub(crate) backoffs: Backoffs,
     pub(crate) recovery: Recovery,
     pub(crate) watches: Watches,
     pub(crate) copies: Copies,
@@ -134,6 +136,7 @@ impl Pg {
             peer_info: BTreeMap::new(),
             peer_missing: BTreeMap::new(),
             ops: Ops::default(),
+            backoffs: Backoffs::default(),
             recovery: Recovery::default(),
             watches: Watches::default(),
             copies: Copies::default(),
@@ -222,12 +225,17 @@ impl Pg {
         }
         match event {
             Event::NewMap => self.on_map(cx),
-            Event::Op(client, tid, op) => self.on_op(client, tid, op, cx),
-            Event::SessionClosed(session) => self.watches.on_session_closed(session, cx.now),
+            Event::Op(client, tid, op, permit) => self.on_op(client, tid, op, permit, cx),
+            Event::BackoffAck(session, id) => self.backoffs.on_ack(session, id),
+            Event::SessionClosed(session) => {
+                self.watches.on_session_closed(session, cx.now);
+                self.backoffs.on_session_closed(session);
+            }
             Event::Peer(from, message) => self.on_peer(from, message, cx),
             Event::Store(completion) => self.on_store(completion, cx),
             Event::Tick => self.on_tick(cx),
         }
+        self.settle_backoffs(cx);
         self.note_state(cx);
     }
 

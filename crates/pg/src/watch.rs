@@ -142,7 +142,7 @@ impl Watches {
     fn repeat_notifies(&self, head: &HObject, watcher: Watcher, session: u64, cx: &mut Ctx<'_>) {
         for (id, notify) in &self.notifies {
             if notify.object == *head && notify.waiting.contains(&watcher) {
-                cx.effects.push(Effect::Notify(session, Box::new(notify.message(*id, watcher))));
+                cx.effects.push(Effect::Tell(session, notify.message(*id, watcher).into()));
             }
         }
     }
@@ -153,7 +153,7 @@ impl Watches {
         let id = u64::from(cx.map.epoch.0) << 32 | self.count;
         for (watcher, watch) in self.watches.get(&notify.object).into_iter().flatten() {
             if let Some(session) = watch.session {
-                cx.effects.push(Effect::Notify(session, Box::new(notify.message(id, *watcher))));
+                cx.effects.push(Effect::Tell(session, notify.message(id, *watcher).into()));
             }
         }
         self.notifies.insert(id, notify);
@@ -173,7 +173,7 @@ impl Watches {
                 cookie: watcher.1,
                 ..MWatchNotify::default()
             };
-            cx.effects.push(Effect::Notify(session, Box::new(message)));
+            cx.effects.push(Effect::Tell(session, message.into()));
         }
         self.answer_for(watcher, head, cx);
     }
@@ -208,7 +208,7 @@ impl Watches {
             replies: (notify.replies, timed_out).to_bytes(Features::default()),
             ..MWatchNotify::default()
         };
-        cx.effects.push(Effect::Notify(notify.notifier.session, Box::new(message)));
+        cx.effects.push(Effect::Tell(notify.notifier.session, message.into()));
     }
 
     /// Watches whose time is over, or whose client may do nothing any more.

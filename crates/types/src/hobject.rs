@@ -5,7 +5,7 @@ use std::{cmp::Ordering, fmt};
 use bytes::Bytes;
 use codec::{Decode, DecodeError, Encode, Features, Reader};
 
-use crate::{PoolId, SnapId};
+use crate::{PgId, PoolId, SnapId};
 
 /// `hobject_t`: an object (head or clone) with its hash. Names are bytes, not text: clients may use any.
 ///
@@ -38,6 +38,25 @@ impl HObject {
     /// After every object.
     pub fn max() -> HObject {
         HObject { pool: PoolId(i64::MIN), is_max: true, ..HObject::default() }
+    }
+
+    /// The objects of a PG in a pool of `pg_num` PGs: from the first one on, before the second
+    /// (`pg_t::get_hobj_start`, `pg_t::get_hobj_end`).
+    pub fn range_of(pgid: PgId, pg_num: u32) -> (HObject, HObject) {
+        let bits = u32::BITS - pg_num.leading_zeros();
+        let bits = match pg_num {
+            0 | 1 => 0,
+            n if pgid.seed % (1 << (bits - 1)) < n % (1 << (bits - 1)) => bits,
+            _ => bits - 1,
+        };
+        let begin =
+            HObject { pool: pgid.pool, hash: pgid.seed, snap: SnapId::default(), ..HObject::default() };
+        let last = u64::from(pgid.seed.reverse_bits()) | u64::from(u32::MAX) >> bits;
+        let end = match u32::try_from(last + 1) {
+            Ok(next) => HObject { hash: next.reverse_bits(), snap: SnapId::HEAD, ..begin.clone() },
+            Err(_) => HObject::max(),
+        };
+        (begin, end)
     }
 
     /// The same object at another snapshot.
@@ -146,5 +165,29 @@ impl Decode for HObject {
                 pool: PoolId::decode(input)?,
             })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pgs_follow_each_other_through_the_pool() {
+        for pg_num in [1u32, 8, 12, 32] {
+            let mut at = HObject { pool: PoolId(1), ..HObject::default() };
+            let mut seen = Vec::new();
+            while !at.is_max {
+                let mask = pg_num.next_power_of_two() - 1;
+                let low = at.hash & mask;
+                let seed = if low < pg_num { low } else { at.hash & (mask >> 1) };
+                seen.push(seed);
+                let (begin, end) = HObject::range_of(PgId::new(PoolId(1), seed), pg_num);
+                assert_eq!(begin, HObject { snap: begin.snap, ..at });
+                at = end;
+            }
+            seen.sort_unstable();
+            assert_eq!(seen, (0..pg_num).collect::<Vec<_>>());
+        }
     }
 }

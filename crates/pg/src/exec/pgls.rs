@@ -6,7 +6,7 @@ use bytes::Bytes;
 use codec::{Codec, Decode, Encode, Features};
 use messages::{MOSDOp, OpCode, OsdOp};
 use store::ObjectStore;
-use types::{EVersion, Errno, HObject, PgId, SnapId};
+use types::{EVersion, Errno, HObject, SnapId};
 
 use super::{
     Blocked, Executed, OpContext,
@@ -127,28 +127,12 @@ fn list(
             }
         }
         if is_last {
-            return Ok((Response { handle: end_of_pg(op.pgid, cx.pg_num), entries }, true));
+            // A client that lists a pool goes on from there, until it gets the maximum.
+            let (_, end) = HObject::range_of(op.pgid, cx.pg_num);
+            return Ok((Response { handle: end, entries }, true));
         }
     }
     Ok((Response { handle: at, entries }, false))
-}
-
-/// Where the next PG begins in the order of objects (`pg_t::get_hobj_end`): a client that lists a pool
-/// goes on from there, until it gets the maximum.
-fn end_of_pg(pgid: PgId, pg_num: u32) -> HObject {
-    let bits = u32::BITS - pg_num.leading_zeros();
-    let bits = match pg_num {
-        0 | 1 => 0,
-        n if pgid.seed % (1 << (bits - 1)) < n % (1 << (bits - 1)) => bits,
-        _ => bits - 1,
-    };
-    let last = u64::from(pgid.seed.reverse_bits()) | u64::from(u32::MAX) >> bits;
-    match u32::try_from(last + 1) {
-        Ok(next) => {
-            HObject { pool: pgid.pool, hash: next.reverse_bits(), snap: SnapId::HEAD, ..HObject::default() }
-        }
-        Err(_) => HObject::max(),
-    }
 }
 
 /// True for heads of the namespace asked for, but those that only keep their clones together.
@@ -168,28 +152,4 @@ fn is_listed(
     let info = store.xattr(cx.coll, object, INFO_XATTR).map_err(Blocked::Missing)?;
     let info = info.and_then(|bytes| ObjectInfo::from_bytes(bytes).ok());
     Ok(info.is_some_and(|i| !i.is_whiteout))
-}
-
-#[cfg(test)]
-mod tests {
-    use types::PoolId;
-
-    use super::*;
-
-    #[test]
-    fn pgs_follow_each_other_through_the_pool() {
-        for pg_num in [1u32, 8, 12, 32] {
-            let mut at = HObject { pool: PoolId(1), ..HObject::default() };
-            let mut seen = Vec::new();
-            while !at.is_max {
-                let mask = pg_num.next_power_of_two() - 1;
-                let low = at.hash & mask;
-                let seed = if low < pg_num { low } else { at.hash & (mask >> 1) };
-                seen.push(seed);
-                at = end_of_pg(PgId::new(PoolId(1), seed), pg_num);
-            }
-            seen.sort_unstable();
-            assert_eq!(seen, (0..pg_num).collect::<Vec<_>>());
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! Watches and notifications in virtual time.
 
 use codec::Decode;
+use messages::Message;
 use store::MemStore;
 use types::{CrushBlob, EntityNum, Epoch, OsdMap, UTime};
 
@@ -70,7 +71,7 @@ impl World {
     /// Messages since the last call, with their sessions.
     fn sent(&mut self) -> Vec<(u64, MWatchNotify)> {
         let messages = self.effects.drain(..).map(|effect| match effect {
-            Effect::Notify(session, message) => (session, *message),
+            Effect::Tell(session, Message::MWatchNotify(message)) => (session, *message),
             other => panic!("{other:?}"),
         });
         messages.collect()

@@ -1,0 +1,69 @@
+//! What an OSD holds for its clients at a time: the ops it took and has not answered. Above a limit it
+//! takes no more, so that a client that sends faster than the OSD serves waits in its own memory.
+
+use std::{cell::Cell, fmt, rc::Rc};
+
+#[derive(Default)]
+struct Held {
+    ops: Cell<u64>,
+    bytes: Cell<u64>,
+}
+
+/// Counts what is held; clones count together.
+#[derive(Clone, Default)]
+pub struct Budget(Rc<Held>);
+
+impl Budget {
+    /// Counts an op of `bytes` until the permit is dropped.
+    pub fn take(&self, bytes: u64) -> Permit {
+        self.0.ops.set(self.0.ops.get() + 1);
+        self.0.bytes.set(self.0.bytes.get() + bytes);
+        Permit { held: Rc::clone(&self.0), bytes }
+    }
+
+    /// Ops held.
+    pub fn ops(&self) -> u64 {
+        self.0.ops.get()
+    }
+
+    /// Bytes of their payload.
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes.get()
+    }
+}
+
+/// The share of one op, given back when it is dropped: answered, or sent again by its client.
+pub struct Permit {
+    held: Rc<Held>,
+    bytes: u64,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.held.ops.set(self.held.ops.get() - 1);
+        self.held.bytes.set(self.held.bytes.get() - self.bytes);
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Permit({} bytes)", self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Budget;
+
+    #[test]
+    fn a_dropped_permit_gives_its_share_back() {
+        let budget = Budget::default();
+        let first = budget.take(5);
+        let second = budget.clone().take(7);
+        assert_eq!((budget.ops(), budget.bytes()), (2, 12));
+        drop(first);
+        assert_eq!((budget.ops(), budget.bytes()), (1, 7));
+        drop(second);
+        assert_eq!((budget.ops(), budget.bytes()), (0, 0));
+    }
+}
