@@ -1,5 +1,7 @@
 //! Buffers whose memory is aligned for O_DIRECT.
 
+use std::cell::RefCell;
+
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The unit of every device command, in bytes: the logical block of any NVMe we serve.
@@ -9,7 +11,48 @@ pub const BLOCK_BYTES: usize = 4096;
 #[repr(C, align(4096))]
 struct Block([u8; BLOCK_BYTES]);
 
-/// A zeroed buffer of whole blocks, aligned to a block.
+/// Buffers below this size go back to the allocator, which is fast for them.
+const POOLED_BLOCKS_MIN: usize = 16;
+/// Blocks that a thread keeps for its next large buffers.
+const POOL_BLOCKS_MAX: usize = 2 << 10;
+
+thread_local! {
+    /// Memory of large buffers that were dropped on this thread: fresh pages cost more than what is done
+    /// with them.
+    static POOL: RefCell<Pool> = const { RefCell::new(Pool { free: Vec::new(), blocks: 0 }) };
+}
+
+struct Pool {
+    free: Vec<Vec<Block>>,
+    blocks: usize,
+}
+
+impl Pool {
+    fn take(&mut self, count: usize) -> Option<Vec<Block>> {
+        let fits = |blocks: &Vec<Block>| (count..=count * 2).contains(&blocks.capacity());
+        let blocks = self.free.swap_remove(self.free.iter().rposition(fits)?);
+        self.blocks -= blocks.capacity();
+        Some(blocks)
+    }
+
+    fn put(&mut self, mut blocks: Vec<Block>) {
+        if self.blocks + blocks.capacity() <= POOL_BLOCKS_MAX {
+            self.blocks += blocks.capacity();
+            blocks.clear();
+            self.free.push(blocks);
+        }
+    }
+}
+
+/// An empty vector with room for `count` blocks.
+fn room_for(count: usize) -> Vec<Block> {
+    let pooled = (count >= POOLED_BLOCKS_MIN)
+        .then(|| POOL.try_with(|pool| pool.borrow_mut().take(count)).ok().flatten())
+        .flatten();
+    pooled.unwrap_or_else(|| Vec::with_capacity(count))
+}
+
+/// A buffer of whole blocks, aligned to a block.
 #[derive(Clone, Default)]
 pub struct AlignedBuf {
     blocks: Vec<Block>,
@@ -24,14 +67,23 @@ impl std::fmt::Debug for AlignedBuf {
 impl AlignedBuf {
     /// A buffer of `bytes` zeros, rounded up to whole blocks.
     pub fn zeroed(bytes: usize) -> Self {
-        AlignedBuf { blocks: vec![Block([0; BLOCK_BYTES]); bytes.div_ceil(BLOCK_BYTES)] }
+        let count = bytes.div_ceil(BLOCK_BYTES);
+        let mut blocks = room_for(count);
+        blocks.resize(count, Block([0; BLOCK_BYTES]));
+        AlignedBuf { blocks }
     }
 
     /// A buffer that starts with `data`, padded with zeros to whole blocks.
     pub fn from_slice(data: &[u8]) -> Self {
-        let mut out = Self::zeroed(data.len());
-        out.as_mut_slice()[..data.len()].copy_from_slice(data);
-        out
+        let mut blocks = room_for(data.len().div_ceil(BLOCK_BYTES));
+        let (whole, rest) = data.as_chunks::<BLOCK_BYTES>();
+        blocks.extend(whole.iter().map(|chunk| Block(*chunk)));
+        if !rest.is_empty() {
+            let mut last = Block([0; BLOCK_BYTES]);
+            last.0[..rest.len()].copy_from_slice(rest);
+            blocks.push(last);
+        }
+        AlignedBuf { blocks }
     }
 
     /// Its length in bytes, a multiple of [`BLOCK_BYTES`].
@@ -52,6 +104,16 @@ impl AlignedBuf {
     /// The bytes, to be written to.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         self.blocks.as_mut_bytes()
+    }
+}
+
+impl Drop for AlignedBuf {
+    fn drop(&mut self) {
+        if self.blocks.capacity() >= POOLED_BLOCKS_MIN {
+            let blocks = std::mem::take(&mut self.blocks);
+            // A thread that ends has no pool any more, and needs none.
+            let _ = POOL.try_with(|pool| pool.borrow_mut().put(blocks));
+        }
     }
 }
 

@@ -9,9 +9,11 @@ mod clock;
 mod cluster;
 mod device;
 mod embedded_ledger;
+mod memory;
 mod mon_daemon;
 mod net;
 mod osd_daemon;
+mod size;
 mod stop;
 mod up;
 

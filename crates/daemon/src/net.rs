@@ -180,7 +180,10 @@ impl Net {
             sessions: &mut self.sessions,
         };
         let result = link.conn.receive(bytes, &mut cx, &mut output);
-        reactor.expect(conn, link.conn.bytes_wanted());
+        match link.conn.take_partial() {
+            Some(part) => reactor.expect_aligned(conn, &part.have, part.bytes, part.align_at),
+            None => reactor.expect(conn, link.conn.bytes_wanted()),
+        }
         self.finish(conn, result, output, reactor, out);
     }
 

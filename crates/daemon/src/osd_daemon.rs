@@ -20,6 +20,7 @@ use crate::{
     clock,
     cluster::{self, hostname},
     device::Device,
+    memory::Memory,
     net::{Net, NetEvent},
     stop::Stop,
 };
@@ -66,6 +67,7 @@ struct Daemon {
     osd: Osd,
     store: Store,
     device: Device,
+    memory: Memory,
     net: Net,
     authority: OsdAuthority,
     is_mon_open: bool,
@@ -82,12 +84,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
     let data = conf.require(&who, "osd data")?;
     let mut reactor =
         Reactor::new(reactor::Config { waker: Some(stop.waker()), signals, ..Default::default() })?;
-    let path = cluster::device_path(&conf, &who)?;
-    if !path.exists() {
-        bail!("{} does not exist: run `loligo mkfs osd --id {id}` first", path.display());
-    }
-    let device = Device::open(&mut reactor, &path, None)?;
-    let store = device.mount(&mut reactor)?;
+    let (device, memory, store) = open_store(&conf, &who, &mut reactor)?;
     let is_none = conf.get(&who, "auth cluster required").is_some_and(|v| v == "none");
     let key = own_key(Path::new(&data), &who)?;
     let wanted: SocketAddr = conf
@@ -130,6 +127,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
         osd: Osd::new(config),
         store,
         device,
+        memory,
         net,
         authority: OsdAuthority { secrets: None, is_none },
         is_mon_open: false,
@@ -143,6 +141,19 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
     let result = daemon.run(&mut reactor, stop);
     cluster::remove_pid(&conf, &who);
     result
+}
+
+/// The OSD's device and what is on it.
+fn open_store(conf: &CephConf, who: &EntityName, reactor: &mut Reactor) -> Result<(Device, Memory, Store)> {
+    let path = cluster::device_path(conf, who)?;
+    if !path.exists() {
+        bail!("{} does not exist: run `loligo mkfs osd --id {}` first", path.display(), who.id);
+    }
+    let memory = Memory::read(conf, who)?;
+    let device = Device::open(reactor, &path, None)?;
+    let mut store = device.mount(reactor)?;
+    store.set_cache_bytes(memory.cache_bytes());
+    Ok((device, memory, store))
 }
 
 fn own_key(data: &Path, who: &EntityName) -> Result<CryptoKey> {
@@ -208,6 +219,9 @@ impl Daemon {
                 self.net.tick(reactor, &mut out);
                 self.on_net(out, reactor);
                 self.renew(reactor);
+                if let Some(bytes) = self.memory.tick() {
+                    self.store.set_cache_bytes(bytes);
+                }
                 reactor.set_timer(NET_TIMER, (clock::now() + NET_TICK).0);
             }
             IoEvent::Timer { token } => self.handle(Event::Timer(Token(token)), reactor),

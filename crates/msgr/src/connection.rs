@@ -12,7 +12,7 @@ use types::{EntityAddr, EntityAddrVec, EntityType, UTime};
 
 use crate::{
     control::{HEADER_FLAGS, Header, Keepalive},
-    frame::{Frame, FrameError, FrameReader, FrameWriter, Tag},
+    frame::{Frame, FrameError, FrameReader, FrameWriter, PartialFrame, Tag},
     lossless::{Arrival, InSessions, Resume},
 };
 
@@ -216,6 +216,12 @@ impl Connection {
     /// Bytes that the frame under way still needs, 0 when unknown: receive them into one buffer.
     pub fn bytes_wanted(&self) -> usize {
         self.reader.bytes_wanted()
+    }
+
+    /// Takes back what was received of a large frame: the next call of [`Connection::receive`] brings all
+    /// of it in one piece. `None` if the frame under way is small or unknown.
+    pub fn take_partial(&mut self) -> Option<PartialFrame> {
+        self.reader.take_partial()
     }
 
     /// Takes received bytes. On an error the connection is to be closed; what is in `out` may still be sent.

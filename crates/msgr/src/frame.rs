@@ -155,6 +155,23 @@ impl Preamble {
     }
 }
 
+/// Longest front that is copied out of the receive buffer; longer ones are most of their frame.
+const COPIED_FRONT_BYTES_MAX: usize = 16 << 10;
+/// Frames with more bytes than this behind the preamble are received into one buffer.
+const LARGE_FRAME_BYTES: usize = 32 << 10;
+
+/// The part that is there of a large frame: the owner of the transport puts it and what follows into one
+/// buffer, and gives that to the connection instead.
+#[derive(Debug)]
+pub struct PartialFrame {
+    /// The first bytes, in pieces.
+    pub have: Vec<Bytes>,
+    /// Bytes in all.
+    pub bytes: usize,
+    /// The byte where the payload begins: it should lie on a page's start, for a device to take it as it is.
+    pub align_at: usize,
+}
+
 /// Takes frames out of received bytes.
 #[derive(Debug, Default)]
 pub(crate) struct FrameReader {
@@ -190,6 +207,21 @@ impl FrameReader {
             Some((preamble, _)) => preamble.rest_bytes(self.cipher.is_some()).saturating_sub(self.rope.len()),
             None => 0,
         }
+    }
+
+    /// What is there of a large frame under way; forgotten here.
+    pub(crate) fn take_partial(&mut self) -> Option<PartialFrame> {
+        let (preamble, _) = self.preamble.as_ref()?;
+        let is_secure = self.cipher.is_some();
+        let bytes = preamble.rest_bytes(is_secure);
+        if bytes < LARGE_FRAME_BYTES {
+            return None;
+        }
+        let payload_bytes = preamble.lengths[3] as usize;
+        // What is encrypted is decrypted into other memory.
+        let has_payload = !is_secure && payload_bytes > 0;
+        let align_at = if has_payload { bytes - EPILOGUE_BYTES - payload_bytes } else { 0 };
+        Some(PartialFrame { have: self.rope.take_all(), bytes, align_at })
     }
 
     /// The next whole frame, and the bytes that it took on the wire (for the handshake's signature).
@@ -243,6 +275,10 @@ fn crc_segments(preamble: &Preamble, mut rest: Bytes) -> Result<[Bytes; SEGMENTS
     }
     for (segment, length) in segments.iter_mut().zip(preamble.lengths).skip(1) {
         *segment = rest.split_to(length as usize);
+    }
+    // Names out of a front live long, in logs and indexes: they must not keep the receive buffer.
+    if segments[1].len() <= COPIED_FRONT_BYTES_MAX {
+        segments[1] = Bytes::copy_from_slice(&segments[1]);
     }
     if preamble.count > 1 {
         check_late(rest[0])?;

@@ -13,7 +13,7 @@ mod lossless;
 mod rope;
 
 pub use connection::{CloseReason, Config, ConnEvent, Connection, Cx, Established, Output, Role};
-pub use frame::{FrameError, Tag};
+pub use frame::{FrameError, PartialFrame, Tag};
 pub use lossless::{InSessions, OutSession, Resume};
 
 #[cfg(test)]

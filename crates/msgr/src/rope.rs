@@ -23,6 +23,12 @@ impl Rope {
         self.bytes
     }
 
+    /// All pieces.
+    pub(crate) fn take_all(&mut self) -> Vec<Bytes> {
+        self.bytes = 0;
+        self.pieces.drain(..).collect()
+    }
+
     /// The first `count` bytes, if there are that many.
     pub(crate) fn take(&mut self, count: usize) -> Option<Bytes> {
         if count > self.bytes {

@@ -49,6 +49,10 @@ struct Pair {
     ends: [Connection; 2],
     seen: [Vec<ConnEvent>; 2],
     wires: [Vec<u8>; 2],
+    /// A large frame to be delivered whole: its bytes, and where its payload begins.
+    whole: [Option<(usize, usize)>; 2],
+    /// The address at which the payload of the last such frame was delivered.
+    payload_at: [usize; 2],
 }
 
 fn server_addr() -> EntityAddr {
@@ -84,6 +88,8 @@ impl Pair {
             ends: [Pair::dialer(auth, mode, service, None), Pair::acceptor(service, auth, mode)],
             seen: Default::default(),
             wires: Default::default(),
+            whole: Default::default(),
+            payload_at: Default::default(),
         };
         pair.begin();
         pair
@@ -123,7 +129,12 @@ impl Pair {
 
     /// Moves bytes to one end.
     fn deliver(&mut self, side: usize, count: usize) -> Result<(), CloseReason> {
-        let chunk: Vec<u8> = self.wires[side].drain(..count).collect();
+        let whole = self.whole[side].take();
+        let count = whole.map_or(count, |(bytes, _)| bytes);
+        let chunk = Bytes::from(self.wires[side].drain(..count).collect::<Vec<u8>>());
+        if let Some((_, align_at)) = whole {
+            self.payload_at[side] = chunk.as_ptr() as usize + align_at;
+        }
         let mut out = Output::default();
         let sessions = if side == 1 { &mut self.sessions } else { &mut self.dialer_sessions };
         let mut cx = Cx {
@@ -133,7 +144,11 @@ impl Pair {
             keeper: (side == 0).then_some(&mut self.keeper),
             sessions,
         };
-        let result = self.ends[side].receive(Bytes::from(chunk), &mut cx, &mut out);
+        let result = self.ends[side].receive(chunk, &mut cx, &mut out);
+        if let Some(part) = self.ends[side].take_partial() {
+            self.wires[side].splice(..0, part.have.concat());
+            self.whole[side] = Some((part.bytes, part.align_at));
+        }
         self.post(side, out);
         result
     }
@@ -184,6 +199,9 @@ fn messages_cross_in_every_mode() {
             pair.run().unwrap();
             let got = pair.messages(1);
             assert_eq!((got.len(), &got[0]), (2, &message(bytes)));
+            if bytes == 100_000 && mode == con_mode::CRC {
+                assert_eq!(got[0].data.as_ptr() as usize, pair.payload_at[1]);
+            }
             let whole = [&raw.data[..], &raw.data, b"more"].concat();
             assert_eq!(pair.messages(0)[0].data, whole);
         }

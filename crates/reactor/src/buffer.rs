@@ -14,7 +14,7 @@ use codec::BLOCK_BYTES;
 /// Buffers below this size go back to the allocator, which is fast for them.
 const POOLED_BYTES_MIN: usize = 64 << 10;
 /// Idle memory that a pool keeps.
-const POOL_BYTES_MAX: usize = 64 << 20;
+const POOL_BYTES_MAX: usize = 32 << 20;
 
 /// Memory of whole pages, freed at drop.
 struct Pages {
@@ -59,9 +59,16 @@ pub(crate) struct Pool {
 impl Pool {
     /// An empty buffer for exactly `limit` bytes.
     pub(crate) fn take(self: &Arc<Self>, limit: usize) -> PageBuf {
-        let pages = (limit >= POOLED_BYTES_MIN).then(|| self.find(limit)).flatten();
-        let pages = pages.unwrap_or_else(|| Pages::new(limit));
-        PageBuf { pages: Some(pages), filled: 0, limit, pool: Arc::clone(self) }
+        self.take_aligned(limit, 0)
+    }
+
+    /// An empty buffer for exactly `limit` bytes, whose byte `align_at` lies on a page's start.
+    pub(crate) fn take_aligned(self: &Arc<Self>, limit: usize, align_at: usize) -> PageBuf {
+        let lead = align_at.next_multiple_of(BLOCK_BYTES) - align_at;
+        let bytes = lead + limit;
+        let pages = (bytes >= POOLED_BYTES_MIN).then(|| self.find(bytes)).flatten();
+        let pages = pages.unwrap_or_else(|| Pages::new(bytes));
+        PageBuf { pages: Some(pages), lead, filled: 0, limit, pool: Arc::clone(self) }
     }
 
     fn find(&self, limit: usize) -> Option<Pages> {
@@ -85,6 +92,8 @@ impl Pool {
 pub(crate) struct PageBuf {
     /// Present until drop.
     pages: Option<Pages>,
+    /// Unused bytes before the first one.
+    lead: usize,
     filled: usize,
     limit: usize,
     pool: Arc<Pool>,
@@ -107,13 +116,15 @@ impl PageBuf {
     }
 
     fn start(&self) -> *mut u8 {
-        self.pages.as_ref().expect("present until drop").start.as_ptr()
+        let pages = self.pages.as_ref().expect("present until drop");
+        // SAFETY: `lead + limit <= bytes of the allocation`.
+        unsafe { pages.start.as_ptr().add(self.lead) }
     }
 
     /// Where the next byte goes: `remaining()` bytes from here may be written. The address does
     /// not change when the `PageBuf` moves.
     pub(crate) fn tail(&mut self) -> *mut u8 {
-        // SAFETY: `filled <= limit <= bytes of the allocation`.
+        // SAFETY: `filled <= limit`, and `limit` bytes from the start are in the allocation.
         unsafe { self.start().add(self.filled) }
     }
 

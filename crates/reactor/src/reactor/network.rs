@@ -118,6 +118,23 @@ impl Reactor {
         self.mark_ready(conn);
     }
 
+    /// Wants the rest of `bytes` bytes, of which the consumer has got the first ones as `have`, and all
+    /// of them in one [`Event::Received`], in memory whose byte `align_at` lies on a page's start. For
+    /// large frames whose payload goes to a device as it is. Like [`expect`](Reactor::expect) otherwise.
+    pub fn expect_aligned(&mut self, conn: ConnId, have: &[Bytes], bytes: usize, align_at: usize) {
+        let mut buffer = self.pool.take_aligned(bytes, align_at);
+        let Some(connection) = self.open_connection(conn).filter(|connection| !connection.close_when_sent)
+        else {
+            return;
+        };
+        assert!(!connection.expects_buffer(), "expect is called once per received event");
+        let copied: usize = have.iter().map(|piece| buffer.fill_from(piece)).sum();
+        assert!(copied == have.iter().map(Bytes::len).sum() && copied < bytes, "something is missing");
+        connection.set_expect(Expect::Buffer(Some(buffer)));
+        self.mark_dirty(conn);
+        self.mark_ready(conn);
+    }
+
     /// Delivers no more bytes, so that the peer has to stop sending, until
     /// [`resume_receive`](Reactor::resume_receive). Events already returned by `poll` stand.
     pub fn pause_receive(&mut self, conn: ConnId) {

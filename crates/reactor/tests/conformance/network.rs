@@ -97,6 +97,24 @@ fn expected_bytes_come_whole_and_the_rest_after() {
 }
 
 #[test]
+fn a_large_frame_comes_whole_and_aligned_where_asked() {
+    on_both(|config| {
+        let mut harness = Harness::new(config);
+        let (near, far) = harness.pair();
+        let data = pattern(0, 300_000);
+        harness.reactor.send(near, Bytes::from(data[..1000].to_vec()));
+        let first = Bytes::from(harness.receive(far, 1000));
+        let (bytes, align_at) = (200_000, 777);
+        harness.reactor.expect_aligned(far, &[first.slice(..5), first.slice(5..)], bytes, align_at);
+        harness.reactor.send(near, Bytes::from(data[1000..].to_vec()));
+        let whole = harness.receive_some(far);
+        assert_eq!(whole, data[..bytes]);
+        assert!((whole.as_ptr() as usize + align_at).is_multiple_of(4096));
+        assert_eq!(harness.receive(far, data.len() - bytes), &data[bytes..]);
+    });
+}
+
+#[test]
 fn serves_many_connections() {
     on_both(|config| {
         const COUNT: usize = 200;

@@ -144,7 +144,7 @@ impl Store {
         self.ring.trim(self.superblock.journal_position);
         self.is_journal_full = false;
         for run in checkpoint.freed {
-            (run.start..run.end()).for_each(|block| self.cache.remove(block));
+            self.cache.remove(run);
             if self.config.discard {
                 let token = self.token(Purpose::Discard(run));
                 let (offset, len) = (run.start * BLOCK, run.count * BLOCK);

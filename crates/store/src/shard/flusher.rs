@@ -83,9 +83,9 @@ impl Store {
             if onode.pending.covers(block * BLOCK, (block + 1) * BLOCK) {
                 continue;
             }
-            match self.cache.block(mapped.device, mapped.crc) {
+            match self.cache.get(mapped.device, &[mapped.crc]) {
                 Some(bytes) => {
-                    olds.insert(block, (mapped, Bytes::copy_from_slice(bytes)));
+                    olds.insert(block, (mapped, bytes));
                 }
                 None => reads.push((block, mapped)),
             }
@@ -180,7 +180,7 @@ impl Store {
             return;
         }
         for step in &job.moves {
-            self.cache.remove(step.to.device);
+            self.cache.remove(Run { start: step.to.device, count: 1 });
         }
         let exists = self.index.get(job.coll, &job.object).is_some_and(|o| o.generation == job.generation);
         if !exists {

@@ -84,7 +84,7 @@ pub struct Store {
     background: Background,
     loads: BTreeMap<u64, Load>,
     /// Device blocks that a caller's token keeps in the cache.
-    pins: BTreeMap<Token, Vec<u64>>,
+    pins: BTreeMap<Token, Vec<Run>>,
     unmount: Unmount,
     fault: Option<DeviceError>,
 }
@@ -207,6 +207,12 @@ impl Store {
     /// True if no command is outstanding and nothing waits for one.
     pub fn is_idle(&self) -> bool {
         self.purposes.is_empty() && self.uncommitted.is_empty() && matches!(self.background, Background::Idle)
+    }
+
+    /// Changes how many bytes of clean data blocks are kept in memory.
+    pub fn set_cache_bytes(&mut self, bytes: u64) {
+        self.config.cache_bytes_max = bytes;
+        self.cache.set_bytes_max(bytes);
     }
 
     /// The OSD and cluster whose store this is.

@@ -52,15 +52,20 @@ impl Store {
         }
         let mut out = vec![0; (to - from) as usize];
         for (first, device, crcs) in onode.extents.range(from / BLOCK, to.div_ceil(BLOCK)) {
-            for (at, &crc) in crcs.iter().enumerate() {
+            let mut at = 0;
+            while at < crcs.len() {
                 let block = first + at as u64;
                 if onode.hides(block, from, to) {
+                    at += 1;
                     continue;
                 }
-                let bytes = self.cache.block(device + at as u64, crc)?;
-                let (low, high) = ((block * BLOCK).max(from), ((block + 1) * BLOCK).min(to));
+                let bytes = self.cache.get(device + at as u64, &crcs[at..])?;
+                // Hidden blocks among these are covered again by what is pending.
+                let (start, end) = (block * BLOCK, block * BLOCK + bytes.len() as u64);
+                let (low, high) = (start.max(from), end.min(to));
                 out[(low - from) as usize..(high - from) as usize]
-                    .copy_from_slice(&bytes[(low - block * BLOCK) as usize..(high - block * BLOCK) as usize]);
+                    .copy_from_slice(&bytes[(low - start) as usize..(high - start) as usize]);
+                at += bytes.len() / BLOCK_BYTES;
             }
         }
         for (offset, part, _) in onode.pending.range(from, to) {
@@ -75,20 +80,13 @@ impl Store {
             return None;
         }
         let (first, last) = (from / BLOCK, to.div_ceil(BLOCK));
-        let start = onode.extents.lookup(first)?;
-        let (parent, base) = self.cache.get(start.device, start.crc)?;
-        let mut next = 0;
-        for (_, device, crcs) in onode.extents.range(first, last) {
-            for (at, &crc) in crcs.iter().enumerate() {
-                let (other, number) = self.cache.get(device + at as u64, crc)?;
-                if other.as_ptr() != parent.as_ptr() || number != base + next {
-                    return None;
-                }
-                next += 1;
-            }
+        let (start, device, crcs) = onode.extents.range(first, last).next()?;
+        if start != first || crcs.len() as u64 != last - first {
+            return None;
         }
-        let begin = base * BLOCK_BYTES + (from - first * BLOCK) as usize;
-        (next as u64 == last - first).then(|| parent.slice(begin..begin + (to - from) as usize))
+        let bytes = self.cache.get(device, crcs)?;
+        let begin = (from - first * BLOCK) as usize;
+        (bytes.len() == crcs.len() * BLOCK_BYTES).then(|| bytes.slice(begin..begin + (to - from) as usize))
     }
 
     fn start_load(&mut self, token: Token, coll: CollId, object: HObject, from: u64, to: u64) {
@@ -104,8 +102,8 @@ impl Store {
                     if onode.hides(block, from, to) {
                         continue;
                     }
-                    if self.cache.get(device, crc).is_some() {
-                        pinned.push(device);
+                    if self.cache.has(device, crc) {
+                        pinned.push(Run { start: device, count: 1 });
                         continue;
                     }
                     match reads.last_mut() {
@@ -121,10 +119,10 @@ impl Store {
                 }
             }
         }
-        for &device in &pinned {
-            self.cache.pin(device);
+        for run in merged(pinned) {
+            let runs = self.cache.pin(run);
+            self.pins.entry(token).or_default().extend(runs);
         }
-        self.pins.entry(token).or_default().extend(pinned);
         if reads.is_empty() {
             self.completions.push(Completion::Loaded(token, Ok(())));
             return;
@@ -144,30 +142,21 @@ impl Store {
         let part = &load.reads[read];
         match result {
             Ok(Some(data)) if data.len() == part.crcs.len() * BLOCK_BYTES => {
-                let onode = self.index.get(load.coll, &load.object);
+                let result = self.verify(load.coll, &load.object, part, &data);
                 let pins = self.pins.entry(load.token).or_default();
-                for (at, &crc) in part.crcs.iter().enumerate() {
-                    let (block, device) = (part.block + at as u64, part.device + at as u64);
-                    let bytes = &data[at * BLOCK_BYTES..][..BLOCK_BYTES];
-                    // What changed since the load began is not this load's to judge: a read asks again.
-                    let is_current = onode.is_some_and(|onode| {
-                        onode.extents.lookup(block) == Some(Mapped { device, crc })
-                            && !onode.pending.covers(block * BLOCK, (block + 1) * BLOCK)
-                    });
-                    if !is_current {
-                        continue;
-                    }
-                    if crc32c(u32::MAX, bytes) == crc {
-                        self.cache.insert(device, data.clone(), at, crc, false);
-                        self.cache.pin(device);
-                        pins.push(device);
-                    } else if load.result.is_ok() {
-                        load.result = Err(ReadError::Corrupt { offset: block * BLOCK });
-                    }
+                for (low, high) in result.good {
+                    let run = Run { start: part.device + low as u64, count: (high - low) as u64 };
+                    let blocks = data.slice(low * BLOCK_BYTES..high * BLOCK_BYTES);
+                    self.cache.insert(run.start, blocks, part.crcs[low..high].to_vec(), false);
+                    pins.extend(self.cache.pin(run));
+                }
+                if let (Some(offset), Ok(())) = (result.corrupt, load.result) {
+                    load.result = Err(ReadError::Corrupt { offset });
                 }
             }
             Ok(_) | Err(_) => load.result = Err(ReadError::Device),
         }
+        self.cache.evict();
         load.reads_left -= 1;
         if load.reads_left == 0 {
             self.completions.push(Completion::Loaded(load.token, load.result));
@@ -175,6 +164,51 @@ impl Store {
             self.loads.insert(id, load);
         }
     }
+
+    /// Which of the blocks read are as the object's map says.
+    fn verify(&self, coll: CollId, object: &HObject, part: &LoadRead, data: &Bytes) -> Verified {
+        let onode = self.index.get(coll, object);
+        let mut out = Verified::default();
+        for (at, &crc) in part.crcs.iter().enumerate() {
+            let (block, device) = (part.block + at as u64, part.device + at as u64);
+            // What changed since the load began is not this load's to judge: a read asks again.
+            let is_current = onode.is_some_and(|onode| {
+                onode.extents.lookup(block) == Some(Mapped { device, crc })
+                    && !onode.pending.covers(block * BLOCK, (block + 1) * BLOCK)
+            });
+            if !is_current {
+                continue;
+            }
+            if crc32c(u32::MAX, &data[at * BLOCK_BYTES..][..BLOCK_BYTES]) != crc {
+                out.corrupt.get_or_insert(block * BLOCK);
+                continue;
+            }
+            match out.good.last_mut() {
+                Some(last) if last.1 == at => last.1 = at + 1,
+                Some(_) | None => out.good.push((at, at + 1)),
+            }
+        }
+        out
+    }
+}
+
+/// What a read of a load brought: good blocks from and to, the first corrupt byte of the object.
+#[derive(Default)]
+struct Verified {
+    good: Vec<(usize, usize)>,
+    corrupt: Option<u64>,
+}
+
+/// Runs that follow each other as one.
+fn merged(runs: Vec<Run>) -> Vec<Run> {
+    let mut out: Vec<Run> = Vec::new();
+    for run in runs {
+        match out.last_mut() {
+            Some(last) if last.end() == run.start => last.count += run.count,
+            Some(_) | None => out.push(run),
+        }
+    }
+    out
 }
 
 impl ObjectStore for Store {
@@ -193,8 +227,8 @@ impl ObjectStore for Store {
     }
 
     fn unload(&mut self, token: Token) {
-        for device in self.pins.remove(&token).unwrap_or_default() {
-            self.cache.unpin(device);
+        for run in self.pins.remove(&token).unwrap_or_default() {
+            self.cache.unpin(run);
         }
         self.cache.evict();
     }

@@ -49,6 +49,11 @@ impl Store {
                     self.submit_step(body, TxnOp::Object(object.clone(), mutation), txn);
                 }
             }
+            // It stays in memory until it is flushed, and must not keep the buffer that it came in.
+            TxnOp::Object(object, Mutation::Write { offset, data }) => {
+                let data = Bytes::copy_from_slice(&data);
+                self.submit_step(body, TxnOp::Object(object, Mutation::Write { offset, data }), txn);
+            }
             op => self.submit_step(body, op, txn),
         }
     }
@@ -79,7 +84,7 @@ impl Store {
         let tail = data.slice(head + middle.len()..);
         for (at, part) in [(offset, data.slice(..head)), (last * BLOCK, tail)] {
             if !part.is_empty() {
-                let write = Mutation::Write { offset: at, data: part };
+                let write = Mutation::Write { offset: at, data: Bytes::copy_from_slice(&part) };
                 self.submit_step(body, TxnOp::Object(object.clone(), write), txn);
             }
         }
@@ -88,14 +93,13 @@ impl Store {
         let mut at = 0;
         for &run in &runs {
             let part = aligned.slice(at * BLOCK_BYTES..(at + run.count as usize) * BLOCK_BYTES);
-            for i in 0..run.count {
-                let crc = crcs[at + i as usize];
-                self.cache.insert(run.start + i, part.clone(), i as usize, crc, true);
-            }
+            let part_crcs = crcs[at..at + run.count as usize].to_vec();
+            self.cache.insert(run.start, part.clone(), part_crcs, true);
             self.write_device(run.start, part, true, Purpose::Direct { txn, run });
             *directs_left += 1;
             at += run.count as usize;
         }
+        self.cache.evict();
         let before_op = body.txn.ops.len() as u32;
         let direct = Direct { before_op, object, block: first, runs, crcs };
         self.apply_direct(body.txn.coll, &direct, txn);
@@ -137,7 +141,7 @@ impl Store {
     }
 
     pub(super) fn direct_done(&mut self, txn: u64, run: Run) {
-        (run.start..run.end()).for_each(|block| self.cache.written(block));
+        self.cache.written(run);
         if let Ok(at) = self.queue.binary_search_by_key(&txn, |queued| queued.txn) {
             self.queue[at].directs_left -= 1;
         }
