@@ -166,7 +166,8 @@ fn generated_mappings_agree_with_stock_ceph() {
     let mut rng = Rng(1);
     let mut count = 0;
     for _ in 0..rounds {
-        for (osds, pg_bits) in [("3", "12"), ("5", "15"), ("12", "16"), ("40", "11"), ("250", "5"), ("1000", "3")]
+        for (osds, pg_bits) in
+            [("3", "12"), ("5", "15"), ("12", "16"), ("40", "11"), ("250", "5"), ("1000", "3")]
         {
             let args =
                 ["--createsimple", osds, &path, "--with-default-pool", "--pg-bits", pg_bits, "--clobber"];
