@@ -19,6 +19,7 @@ const ORDER: &[&str] = &[
     "auth",
     "messages",
     "msgr",
+    "net",
     "store",
     "classes",
     "pg",
@@ -35,6 +36,8 @@ const ORDER: &[&str] = &[
 const FORBIDDEN_ARROWS: &[(&str, &str)] = &[
     ("store", "messages"),
     ("store", "auth"),
+    ("net", "pg"),
+    ("net", "store"),
     ("msgr", "pg"),
     ("msgr", "mon"),
     ("msgr", "store"),

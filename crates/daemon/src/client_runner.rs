@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use auth::{Authority, EntityAuth, Keyring, RotatingSecrets, TicketKeeper, con_mode, method};
 use client::{Client, ClientConfig, CommandReply, Effect, Event, Request, Response, SessionId};
 use msgr::Config;
+use net::NetEvent;
 use rand::Rng;
 use reactor::{Event as IoEvent, Reactor};
 use types::{EntityAddrVec, EntityName, EntityType, Instant, Token};
@@ -14,7 +15,7 @@ use crate::{
     ceph_conf::CephConf,
     clock,
     cluster::hostname,
-    net::{Net, NetEvent},
+    wire::{Net, OnReactor, wire_event},
 };
 
 const NET_TIMER: u64 = 1;
@@ -93,7 +94,7 @@ impl ClientRunner {
             methods: vec![if is_none { method::NONE } else { method::CEPHX }],
             modes: vec![con_mode::CRC, con_mode::SECURE],
         };
-        let mut net = Net::new(config, keeper);
+        let mut net = Net::new(config, keeper, clock::random_seed());
         let nonce = net.rng().random_range(1..=u32::MAX);
         net.set_addrs(EntityAddrVec::msgr2(([127, 0, 0, 1], 0).into(), nonce));
         net.keep_mon_session(conf.mon_hosts(who)?);
@@ -157,10 +158,14 @@ impl ClientRunner {
         match event {
             IoEvent::Timer { token: CLIENT_TIMER } => self.handle(Event::Timer),
             IoEvent::Timer { .. } => {
-                self.net.tick(&mut self.reactor, &mut out);
+                self.net.tick(&mut OnReactor(&mut self.reactor), &mut out);
                 self.reactor.set_timer(NET_TIMER, (clock::now() + NET_TICK).0);
             }
-            event => self.net.on_event(event, &mut self.reactor, &mut NoAuthority, &mut out),
+            event => {
+                if let Some(event) = wire_event(event) {
+                    self.net.on_event(event, &mut OnReactor(&mut self.reactor), &mut NoAuthority, &mut out);
+                }
+            }
         }
         for event in out {
             self.on_net(event);
@@ -200,17 +205,19 @@ impl ClientRunner {
     fn execute(&mut self, mut effects: Vec<Effect>) {
         for effect in effects.drain(..) {
             match effect {
-                Effect::SendMon(tid, message) => self.net.send_mon(tid, &message, &mut self.reactor),
+                Effect::SendMon(tid, message) => {
+                    self.net.send_mon(tid, &message, &mut OnReactor(&mut self.reactor))
+                }
                 Effect::Dial(session, addrs) => self.dial(session, &addrs),
                 Effect::Close(session) => {
                     if let Some(link) = self.links.remove(&session) {
                         self.sessions.remove(&link);
-                        self.net.close(link, &mut self.reactor);
+                        self.net.close(link, &mut OnReactor(&mut self.reactor));
                     }
                 }
                 Effect::Send(session, tid, message) => {
                     if let Some(link) = self.links.get(&session) {
-                        self.net.send(*link, tid, &message, &mut self.reactor);
+                        self.net.send(*link, tid, &message, &mut OnReactor(&mut self.reactor));
                     }
                 }
                 Effect::SetTimer(Instant(at)) => self.reactor.set_timer(CLIENT_TIMER, at),
@@ -222,7 +229,7 @@ impl ClientRunner {
     }
 
     fn dial(&mut self, session: SessionId, addrs: &EntityAddrVec) {
-        match self.net.dial(addrs, &mut self.reactor) {
+        match self.net.dial(addrs, &mut OnReactor(&mut self.reactor)) {
             Some(link) => {
                 self.links.insert(session, link);
                 self.sessions.insert(link, session);

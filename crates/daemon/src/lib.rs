@@ -11,11 +11,11 @@ mod device;
 mod embedded_ledger;
 mod memory;
 mod mon_daemon;
-mod net;
 mod osd_daemon;
 mod size;
 mod stop;
 mod up;
+mod wire;
 
 pub use bench::{BenchOptions, Workload, bench};
 pub use cluster::{log_file, mkfs};

@@ -7,6 +7,7 @@ use auth::{con_mode, method};
 use messages::Message;
 use mon::{Effect, Event, Ledger, LedgerError, Mon, MonOptions, Peer};
 use msgr::Config;
+use net::NetEvent;
 use reactor::{Event as IoEvent, Reactor};
 use types::{EntityName, EntityType, GlobalId};
 
@@ -15,8 +16,8 @@ use crate::{
     clock,
     cluster::{self, hostname},
     embedded_ledger::EmbeddedLedger,
-    net::{Net, NetEvent},
     stop::Stop,
+    wire::{Net, OnReactor, wire_event},
 };
 
 const MON_TIMER: u64 = 1;
@@ -49,7 +50,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
     let addrs = own_addrs(&conf, &who, &contents)?;
     let socket =
         addrs.msgr2_addr().and_then(|a| a.socket).context("the monitor's address has no msgr2 part")?;
-    let listener = reactor.listen(socket).with_context(|| format!("listening at {socket}"))?;
+    reactor.listen(socket).with_context(|| format!("listening at {socket}"))?;
     let is_auth_none = conf.get(&who, "auth service required").is_some_and(|v| v == "none");
     let config = Config {
         entity_type: EntityType::MON,
@@ -58,8 +59,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
         methods: vec![if is_auth_none { method::NONE } else { method::CEPHX }],
         modes: vec![con_mode::CRC, con_mode::SECURE],
     };
-    let mut net = Net::new(config, None);
-    net.listeners.push(listener);
+    let net = Net::new(config, None, clock::random_seed());
     cluster::write_pid(&conf, &who)?;
     let options =
         MonOptions { name: id.to_owned(), is_auth_none, hostname: hostname(), ..options(&conf, &who) };
@@ -124,7 +124,7 @@ impl Daemon {
                     IoEvent::Timer { token: MON_TIMER } => self.handle(Event::Timer, reactor),
                     IoEvent::Timer { .. } => {
                         let mut out = Vec::new();
-                        self.net.tick(reactor, &mut out);
+                        self.net.tick(&mut OnReactor(reactor), &mut out);
                         self.on_net(out, reactor);
                         reactor.set_timer(NET_TIMER, (clock::now() + NET_TICK).0);
                         ticks += 1;
@@ -135,8 +135,9 @@ impl Daemon {
                         }
                     }
                     event => {
+                        let Some(event) = wire_event(event) else { continue };
                         let mut out = Vec::new();
-                        self.net.on_event(event, reactor, &mut self.mon, &mut out);
+                        self.net.on_event(event, &mut OnReactor(reactor), &mut self.mon, &mut out);
                         self.on_net(out, reactor);
                     }
                 }
@@ -183,7 +184,7 @@ impl Daemon {
     fn execute(&mut self, effect: Effect, reactor: &mut Reactor) {
         match effect {
             Effect::Send { conn, tid, message } => self.send(conn.0, tid, &message, reactor),
-            Effect::Close(conn) => self.net.close(conn.0, reactor),
+            Effect::Close(conn) => self.net.close(conn.0, &mut OnReactor(reactor)),
             Effect::SetTimer(at) => reactor.set_timer(MON_TIMER, at.0),
             Effect::Propose(txn) => {
                 let event = match self.ledger.commit(&txn) {
@@ -200,6 +201,6 @@ impl Daemon {
     }
 
     fn send(&mut self, conn: u64, tid: u64, message: &Message, reactor: &mut Reactor) {
-        self.net.send(conn, tid, message, reactor);
+        self.net.send(conn, tid, message, &mut OnReactor(reactor));
     }
 }

@@ -3,12 +3,10 @@
 use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path, time::Duration};
 
 use anyhow::{Context, Result, bail};
-use auth::{
-    Authority, CryptoKey, EntityAuth, Keyring, OsdCaps, RotatingSecrets, TicketKeeper, con_mode,
-    mauth_request_rotating, mauth_request_tickets, method,
-};
-use messages::{MAuth, Message};
+use auth::{CryptoKey, Keyring, OsdCaps, TicketKeeper, con_mode, method};
+use messages::Message;
 use msgr::Config;
+use net::{NetEvent, ServiceAuth};
 use osd::{ConnId, Effect, Event, Osd, OsdConfig, Peer};
 use rand::Rng;
 use reactor::{Event as IoEvent, Reactor};
@@ -21,14 +19,12 @@ use crate::{
     cluster::{self, hostname},
     device::Device,
     memory::Memory,
-    net::{Net, NetEvent},
     stop::Stop,
+    wire::{Net, OnReactor, wire_event},
 };
 
 const NET_TIMER: u64 = u64::MAX - 1;
 const NET_TICK: Duration = Duration::from_millis(200);
-/// Service secrets are fetched again this often; they rotate once an hour.
-const SECRETS_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Runs OSD `id` until a signal.
 pub fn run(id: &str, conf: &Path, cpu: Option<usize>) -> Result<()> {
@@ -39,39 +35,14 @@ pub fn run(id: &str, conf: &Path, cpu: Option<usize>) -> Result<()> {
     handle.join().map_err(|_| anyhow::anyhow!("the OSD's thread ended with a panic"))?
 }
 
-/// What the OSD knows to authenticate others.
-struct OsdAuthority {
-    secrets: Option<RotatingSecrets>,
-    is_none: bool,
-}
-
-impl Authority for OsdAuthority {
-    fn service(&self) -> EntityType {
-        EntityType::OSD
-    }
-    fn allows_none(&self) -> bool {
-        self.is_none
-    }
-    fn entity(&self, _: &EntityName) -> Option<EntityAuth> {
-        None
-    }
-    fn next_global_id(&mut self) -> u64 {
-        0
-    }
-    fn secrets(&self, service: EntityType) -> Option<&RotatingSecrets> {
-        self.secrets.as_ref().filter(|_| service == EntityType::OSD)
-    }
-}
-
 struct Daemon {
     osd: Osd,
     store: Store,
     device: Device,
     memory: Memory,
     net: Net,
-    authority: OsdAuthority,
-    is_mon_open: bool,
-    secrets_at_ns: u64,
+    authority: ServiceAuth,
+    is_none: bool,
     is_stopped: bool,
     effects: Vec<Effect>,
 }
@@ -106,11 +77,11 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
             modes: vec![con_mode::CRC, con_mode::SECURE],
         },
         Some(TicketKeeper::new(who.clone(), key)),
+        clock::random_seed(),
     );
     let nonce = net.rng().random_range(1..=u32::MAX);
     let addrs = EntityAddrVec::msgr2(socket, nonce);
     net.set_addrs(addrs.clone());
-    net.listeners.push(listener);
     net.keep_mon_session(conf.mon_hosts(&who)?);
     let fsid = cluster::parse_uuid(&conf.require(&who, "fsid")?)?;
     let config = OsdConfig {
@@ -129,9 +100,8 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
         device,
         memory,
         net,
-        authority: OsdAuthority { secrets: None, is_none },
-        is_mon_open: false,
-        secrets_at_ns: 0,
+        authority: ServiceAuth::new(EntityType::OSD, is_none),
+        is_none,
         is_stopped: false,
         effects: Vec::new(),
     };
@@ -192,7 +162,7 @@ impl Daemon {
             if self.is_stopped && self.store.is_unmounted() {
                 return Ok(());
             }
-            self.net.hold_clients(self.osd.is_saturated(), reactor);
+            self.net.hold_clients(self.osd.is_saturated(), &mut OnReactor(reactor));
             reactor.poll(None, &mut io_events)?;
             for event in std::mem::take(&mut io_events) {
                 self.on_io(event, reactor, &mut is_stopping);
@@ -216,9 +186,9 @@ impl Daemon {
             }
             IoEvent::Timer { token: NET_TIMER } => {
                 let mut out = Vec::new();
-                self.net.tick(reactor, &mut out);
+                self.net.tick(&mut OnReactor(reactor), &mut out);
                 self.on_net(out, reactor);
-                self.renew(reactor);
+                self.authority.renew(&mut self.net, &mut OnReactor(reactor));
                 if let Some(bytes) = self.memory.tick() {
                     self.store.set_cache_bytes(bytes);
                 }
@@ -226,8 +196,9 @@ impl Daemon {
             }
             IoEvent::Timer { token } => self.handle(Event::Timer(Token(token)), reactor),
             event => {
+                let Some(event) = wire_event(event) else { return };
                 let mut out = Vec::new();
-                self.net.on_event(event, reactor, &mut self.authority, &mut out);
+                self.net.on_event(event, &mut OnReactor(reactor), &mut self.authority, &mut out);
                 self.on_net(out, reactor);
             }
         }
@@ -254,7 +225,7 @@ impl Daemon {
         for event in events {
             match event {
                 NetEvent::Opened(id, end) => {
-                    let caps = if self.authority.is_none {
+                    let caps = if self.is_none {
                         OsdCaps::allow_all()
                     } else {
                         OsdCaps::parse(&end.identity.caps).unwrap_or_default().at(end.socket.ip())
@@ -272,62 +243,24 @@ impl Daemon {
                 NetEvent::Received(id, tid, message) => {
                     self.handle(Event::Received(ConnId(id), tid, message), reactor);
                 }
-                NetEvent::MonOpened => self.on_mon_opened(reactor),
+                NetEvent::MonOpened => {
+                    if self.authority.on_mon_opened(&mut self.net, &mut OnReactor(reactor)) {
+                        self.handle(Event::MonOpened, reactor);
+                    }
+                }
                 NetEvent::MonClosed => {
-                    self.is_mon_open = false;
+                    self.authority.on_mon_closed();
                     self.handle(Event::MonClosed, reactor);
                 }
                 NetEvent::FromMon(_, Message::MAuthReply(reply)) => {
-                    self.on_auth_reply(reply.payload, reactor)
+                    let wire = &mut OnReactor(reactor);
+                    if self.authority.on_auth_reply(reply.payload, &mut self.net, wire) {
+                        self.handle(Event::MonOpened, reactor);
+                    }
                 }
                 NetEvent::FromMon(_, message) => self.handle(Event::FromMon(message), reactor),
                 NetEvent::OsdRefused(osd) => self.handle(Event::OsdRefused(osd), reactor),
             }
-        }
-    }
-
-    /// Others can only prove who they are once this OSD has its service's secrets.
-    fn on_mon_opened(&mut self, reactor: &mut Reactor) {
-        if self.authority.is_none {
-            self.is_mon_open = true;
-            self.handle(Event::MonOpened, reactor);
-        } else {
-            self.ask_auth(mauth_request_rotating(), reactor);
-        }
-    }
-
-    fn ask_auth(&mut self, payload: bytes::Bytes, reactor: &mut Reactor) {
-        let message = MAuth { protocol: method::CEPHX, payload, ..MAuth::default() };
-        self.net.send_mon(0, &message.into(), reactor);
-    }
-
-    fn on_auth_reply(&mut self, payload: bytes::Bytes, reactor: &mut Reactor) {
-        let Some(keeper) = self.net.keeper.as_mut() else { return };
-        match keeper.take_mauth_reply(payload, clock::wall()) {
-            Ok(Some(secrets)) => {
-                self.authority.secrets = Some(secrets);
-                self.secrets_at_ns = (clock::now() + SECRETS_INTERVAL).0;
-                if !self.is_mon_open {
-                    self.is_mon_open = true;
-                    self.handle(Event::MonOpened, reactor);
-                }
-            }
-            Ok(None) => {}
-            Err(error) => tracing::error!(%error, "the monitor's authentication answer is not usable"),
-        }
-    }
-
-    /// Fetches secrets and tickets again before they expire.
-    fn renew(&mut self, reactor: &mut Reactor) {
-        if self.authority.is_none || !self.is_mon_open || clock::now().0 < self.secrets_at_ns {
-            return;
-        }
-        self.secrets_at_ns = (clock::now() + SECRETS_INTERVAL).0;
-        self.ask_auth(mauth_request_rotating(), reactor);
-        let needs =
-            self.net.keeper.as_ref().filter(|k| k.needs_renewal(EntityType::OSD, clock::wall())).cloned();
-        if let Some(request) = needs.and_then(|keeper| mauth_request_tickets(&keeper, self.net.rng())) {
-            self.ask_auth(request, reactor);
         }
     }
 
@@ -344,13 +277,14 @@ impl Daemon {
     }
 
     fn execute(&mut self, effect: Effect, reactor: &mut Reactor) {
+        let wire = &mut OnReactor(reactor);
         match effect {
-            Effect::SendMon(message) => self.net.send_mon(0, &message, reactor),
-            Effect::Send(conn, tid, message) => self.net.send(conn.0, tid, &message, reactor),
-            Effect::SendOsd { osd, addrs, message } => self.net.send_osd(osd, addrs, &message, reactor),
-            Effect::ForgetOsd(osd) => self.net.forget_osd(osd, reactor),
-            Effect::Close(conn) => self.net.close(conn.0, reactor),
-            Effect::SetTimer(token, at) => reactor.set_timer(token.0, at.0),
+            Effect::SendMon(message) => self.net.send_mon(0, &message, wire),
+            Effect::Send(conn, tid, message) => self.net.send(conn.0, tid, &message, wire),
+            Effect::SendOsd { osd, addrs, message } => self.net.send_osd(osd, addrs, &message, wire),
+            Effect::ForgetOsd(osd) => self.net.forget_osd(osd, wire),
+            Effect::Close(conn) => self.net.close(conn.0, wire),
+            Effect::SetTimer(token, at) => wire.0.set_timer(token.0, at.0),
             Effect::Stopped => {
                 self.is_stopped = true;
                 self.store.unmount();

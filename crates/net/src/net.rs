@@ -1,7 +1,6 @@
-//! A daemon's connections: sockets of the reactor on one side, messages on the other. What to send,
-//! and to whom, the machines decide.
+//! All connections of a process and the sessions on them.
 
-use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use auth::{Authority, TicketKeeper};
 use bytes::Bytes;
@@ -10,10 +9,9 @@ use msgr::{
     CloseReason, Config, ConnEvent, Connection, Cx, Established, InSessions, OutSession, Output, Role,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use reactor::{Event, ListenerId, Reactor};
 use types::{EntityAddr, EntityAddrVec, EntityType, OsdId};
 
-use crate::clock;
+use crate::{Wire, WireEvent};
 
 /// A handshake takes no longer, or its connection is closed.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,7 +24,7 @@ const QUEUED_BYTES_MAX: usize = 256 << 20;
 
 /// What came of an event, for the machine.
 #[derive(Debug)]
-pub(crate) enum NetEvent {
+pub enum NetEvent {
     /// Somebody dialed us and finished the handshake.
     Opened(u64, Box<Established>),
     /// A connection that was opened is gone.
@@ -61,43 +59,43 @@ struct Link {
     is_client: bool,
 }
 
-struct OsdPeer {
+struct OsdPeer<C> {
     addrs: EntityAddrVec,
     session: OutSession,
-    link: Option<reactor::ConnId>,
+    link: Option<C>,
     retry_at_ns: u64,
 }
 
-struct MonLink {
+struct MonLink<C> {
     hosts: Vec<EntityAddrVec>,
     next: usize,
-    link: Option<reactor::ConnId>,
+    link: Option<C>,
     retry_at_ns: u64,
     keepalive_at_ns: u64,
 }
 
 /// All connections of a daemon.
-pub(crate) struct Net {
+pub struct Net<C> {
     config: Config,
     rng: StdRng,
-    links: BTreeMap<reactor::ConnId, Link>,
-    by_id: BTreeMap<u64, reactor::ConnId>,
+    links: BTreeMap<C, Link>,
+    by_id: BTreeMap<u64, C>,
     next_id: u64,
     sessions: InSessions,
-    osds: BTreeMap<OsdId, OsdPeer>,
-    mon: Option<MonLink>,
+    osds: BTreeMap<OsdId, OsdPeer<C>>,
+    mon: Option<MonLink<C>>,
     is_holding_clients: bool,
     /// The daemon's own key and tickets.
-    pub(crate) keeper: Option<TicketKeeper>,
-    /// The types that listeners' peers see; listeners all have the same.
-    pub(crate) listeners: Vec<ListenerId>,
+    pub keeper: Option<TicketKeeper>,
 }
 
-impl Net {
-    pub(crate) fn new(config: Config, keeper: Option<TicketKeeper>) -> Net {
+impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
+    /// No connections yet. `keeper` has the own key and tickets, where there is one; `seed` seeds what is
+    /// drawn at random.
+    pub fn new(config: Config, keeper: Option<TicketKeeper>, seed: [u8; 32]) -> Net<C> {
         Net {
             config,
-            rng: StdRng::from_seed(clock::random_seed()),
+            rng: StdRng::from_seed(seed),
             links: BTreeMap::new(),
             by_id: BTreeMap::new(),
             next_id: 1,
@@ -106,74 +104,70 @@ impl Net {
             mon: None,
             is_holding_clients: false,
             keeper,
-            listeners: Vec::new(),
         }
     }
 
     /// Where the daemon listens, once it is known.
-    pub(crate) fn set_addrs(&mut self, addrs: EntityAddrVec) {
+    pub fn set_addrs(&mut self, addrs: EntityAddrVec) {
         self.config.addrs = addrs;
     }
 
     /// Keeps a session with one of the monitors from now on.
-    pub(crate) fn keep_mon_session(&mut self, hosts: Vec<EntityAddrVec>) {
+    pub fn keep_mon_session(&mut self, hosts: Vec<EntityAddrVec>) {
         self.mon = Some(MonLink { hosts, next: 0, link: None, retry_at_ns: 0, keepalive_at_ns: 0 });
     }
 
     /// A generator for whoever needs one besides.
-    pub(crate) fn rng(&mut self) -> &mut StdRng {
+    pub fn rng(&mut self) -> &mut StdRng {
         &mut self.rng
     }
 
-    /// Handles an event of the reactor, if it is one of a connection.
-    pub(crate) fn on_event(
+    /// Handles an event of the wire.
+    pub fn on_event(
         &mut self,
-        event: Event,
-        reactor: &mut Reactor,
+        event: WireEvent<C>,
+        wire: &mut impl Wire<Conn = C>,
         authority: &mut dyn Authority,
         out: &mut Vec<NetEvent>,
     ) {
         match event {
-            Event::Accepted { conn, peer, .. } => {
-                self.add_link(conn, Purpose::Inbound, Role::Acceptor { peer });
-                self.with_output(conn, reactor, out, |link, output| {
-                    link.conn.start(output);
-                    Ok(())
-                });
+            WireEvent::Accepted(conn, peer) => {
+                self.add_link(conn, Purpose::Inbound, Role::Acceptor { peer }, wire);
+                self.start(conn, wire, out);
             }
-            Event::Connected { conn, result } => match result {
-                Ok(_) => self.with_output(conn, reactor, out, |link, output| {
-                    link.conn.start(output);
-                    Ok(())
-                }),
-                Err(error) => {
-                    let is_refused = error.kind() == std::io::ErrorKind::ConnectionRefused;
-                    if let Some(Link { purpose: Purpose::Osd(osd), .. }) = self.links.get(&conn)
-                        && is_refused
-                    {
-                        out.push(NetEvent::OsdRefused(*osd));
-                    }
-                    self.drop_link(conn, out);
+            WireEvent::Connected(conn) => self.start(conn, wire, out),
+            WireEvent::Failed(conn, is_refused) => {
+                if let Some(Link { purpose: Purpose::Osd(osd), .. }) = self.links.get(&conn)
+                    && is_refused
+                {
+                    out.push(NetEvent::OsdRefused(*osd));
                 }
-            },
-            Event::Received { conn, bytes } => self.on_received(conn, bytes, reactor, authority, out),
-            Event::Closed { conn, .. } => self.drop_link(conn, out),
-            _ => {}
+                self.drop_link(conn, wire, out);
+            }
+            WireEvent::Received(conn, bytes) => self.on_received(conn, bytes, wire, authority, out),
+            WireEvent::Closed(conn) => self.drop_link(conn, wire, out),
         }
+    }
+
+    fn start(&mut self, conn: C, wire: &mut impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
+        let Some(link) = self.links.get_mut(&conn) else { return };
+        let mut output = Output::default();
+        link.conn.start(&mut output);
+        self.finish(conn, Ok(()), output, wire, out);
     }
 
     fn on_received(
         &mut self,
-        conn: reactor::ConnId,
+        conn: C,
         bytes: Bytes,
-        reactor: &mut Reactor,
+        wire: &mut impl Wire<Conn = C>,
         authority: &mut dyn Authority,
         out: &mut Vec<NetEvent>,
     ) {
         let Some(link) = self.links.get_mut(&conn) else { return };
         let mut output = Output::default();
         let mut cx = Cx {
-            wall: clock::wall(),
+            wall: wire.wall(),
             rng: &mut self.rng,
             authority,
             keeper: self.keeper.as_mut(),
@@ -181,67 +175,54 @@ impl Net {
         };
         let result = link.conn.receive(bytes, &mut cx, &mut output);
         match link.conn.take_partial() {
-            Some(part) => reactor.expect_aligned(conn, &part.have, part.bytes, part.align_at),
-            None => reactor.expect(conn, link.conn.bytes_wanted()),
+            Some(part) => wire.expect_frame(conn, part),
+            None => wire.expect(conn, link.conn.bytes_wanted()),
         }
-        self.finish(conn, result, output, reactor, out);
+        self.finish(conn, result, output, wire, out);
     }
 
-    fn add_link(&mut self, conn: reactor::ConnId, purpose: Purpose, role: Role) {
+    fn add_link(&mut self, conn: C, purpose: Purpose, role: Role, wire: &impl Wire<Conn = C>) {
         let id = self.next_id;
         self.next_id += 1;
         let link = Link {
             id,
             conn: Connection::new(self.config.clone(), role),
             purpose,
-            opened_ns: clock::now().0,
+            opened_ns: wire.now().0,
             is_client: false,
         };
         self.links.insert(conn, link);
     }
 
-    fn with_output(
-        &mut self,
-        conn: reactor::ConnId,
-        reactor: &mut Reactor,
-        out: &mut Vec<NetEvent>,
-        act: impl FnOnce(&mut Link, &mut Output) -> Result<(), CloseReason>,
-    ) {
-        let Some(link) = self.links.get_mut(&conn) else { return };
-        let mut output = Output::default();
-        let result = act(link, &mut output);
-        self.finish(conn, result, output, reactor, out);
-    }
-
     fn finish(
         &mut self,
-        conn: reactor::ConnId,
+        conn: C,
         result: Result<(), CloseReason>,
         output: Output,
-        reactor: &mut Reactor,
+        wire: &mut impl Wire<Conn = C>,
         out: &mut Vec<NetEvent>,
     ) {
         if !output.bytes.is_empty() {
-            reactor.send_vectored(conn, output.bytes);
+            wire.send(conn, output.bytes);
         }
         for event in output.events {
-            self.on_conn_event(conn, event, reactor, out);
+            self.on_conn_event(conn, event, wire, out);
         }
         if let Err(reason) = result {
             if let Some(link) = self.links.get(&conn) {
                 tracing::debug!(%reason, purpose = ?link.purpose, "connection closed");
             }
             // What was said last may still tell the peer why.
-            reactor.close_when_sent(conn);
-            self.drop_link(conn, out);
+            wire.close_when_sent(conn);
+            self.drop_link(conn, wire, out);
         }
     }
 
     fn on_conn_event(
         &mut self,
-        conn: reactor::ConnId,
+        conn: C,
         event: ConnEvent,
-        reactor: &mut Reactor,
+        wire: &mut impl Wire<Conn = C>,
         out: &mut Vec<NetEvent>,
     ) {
         let Some(link) = self.links.get_mut(&conn) else { return };
@@ -250,13 +231,13 @@ impl Net {
             (ConnEvent::Established(end), Purpose::Inbound | Purpose::Outbound) => {
                 link.is_client = end.entity_type == EntityType::CLIENT;
                 if link.is_client && self.is_holding_clients {
-                    reactor.pause_receive(conn);
+                    wire.pause_receive(conn, true);
                 }
                 self.by_id.insert(id, conn);
                 out.push(NetEvent::Opened(id, end));
             }
             (ConnEvent::Established(_), Purpose::Mon) => out.push(NetEvent::MonOpened),
-            (ConnEvent::Established(end), Purpose::Osd(osd)) => self.resume_osd(osd, conn, &end, reactor),
+            (ConnEvent::Established(end), Purpose::Osd(osd)) => self.resume_osd(osd, conn, &end, wire),
             (ConnEvent::Message(raw), purpose) => {
                 let (kind, tid) = (raw.kind, raw.tid);
                 match (Message::decode(raw), purpose) {
@@ -264,8 +245,8 @@ impl Net {
                     (Ok(message), _) => out.push(NetEvent::Received(id, tid, message)),
                     (Err(error), _) => {
                         tracing::warn!(kind, %error, "a message does not decode; closing its connection");
-                        reactor.close(conn);
-                        self.drop_link(conn, out);
+                        wire.close(conn);
+                        self.drop_link(conn, wire, out);
                     }
                 }
             }
@@ -284,7 +265,7 @@ impl Net {
         }
     }
 
-    fn resume_osd(&mut self, osd: OsdId, conn: reactor::ConnId, end: &Established, reactor: &mut Reactor) {
+    fn resume_osd(&mut self, osd: OsdId, conn: C, end: &Established, wire: &mut impl Wire<Conn = C>) {
         let (Some(peer), Some(link)) = (self.osds.get_mut(&osd), self.links.get_mut(&conn)) else { return };
         if let Some((last, cookie)) = end.resumed {
             peer.session.acked(last);
@@ -295,12 +276,12 @@ impl Net {
         for (seq, raw) in peer.session.unacked() {
             link.conn.send(raw, Some(seq), &mut output);
         }
-        reactor.send_vectored(conn, output.bytes);
+        wire.send(conn, output.bytes);
     }
 
-    fn drop_link(&mut self, conn: reactor::ConnId, out: &mut Vec<NetEvent>) {
+    fn drop_link(&mut self, conn: C, wire: &impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
         let Some(link) = self.links.remove(&conn) else { return };
-        let retry_at_ns = clock::now().0 + RETRY.as_nanos() as u64;
+        let retry_at_ns = wire.now().0 + RETRY.as_nanos() as u64;
         match link.purpose {
             Purpose::Inbound => {
                 if self.by_id.remove(&link.id).is_some() {
@@ -331,65 +312,61 @@ impl Net {
     }
 
     /// Takes nothing more from clients, or takes again: what they send waits on their side.
-    pub(crate) fn hold_clients(&mut self, hold: bool, reactor: &mut Reactor) {
+    pub fn hold_clients(&mut self, hold: bool, wire: &mut impl Wire<Conn = C>) {
         if hold == self.is_holding_clients {
             return;
         }
         self.is_holding_clients = hold;
         for (conn, _) in self.links.iter().filter(|(_, link)| link.is_client) {
-            if hold {
-                reactor.pause_receive(*conn);
-            } else {
-                reactor.resume_receive(*conn);
-            }
+            wire.pause_receive(*conn, hold);
         }
     }
 
     /// Answers or tells a peer that dialed us.
-    pub(crate) fn send(&mut self, id: u64, tid: u64, message: &Message, reactor: &mut Reactor) {
+    pub fn send(&mut self, id: u64, tid: u64, message: &Message, wire: &mut impl Wire<Conn = C>) {
         let Some(conn) = self.by_id.get(&id).copied() else { return };
         let Some(link) = self.links.get_mut(&conn).filter(|l| l.conn.is_ready()) else { return };
         let mut output = Output::default();
         link.conn.send(&message.encode(tid), None, &mut output);
-        reactor.send_vectored(conn, output.bytes);
+        wire.send(conn, output.bytes);
         // What we ask of others is bounded by who asks; answers are not, if nobody reads them.
-        if link.purpose == Purpose::Inbound && reactor.queued_bytes(conn) > QUEUED_BYTES_MAX {
+        if link.purpose == Purpose::Inbound && wire.queued_bytes(conn) > QUEUED_BYTES_MAX {
             tracing::warn!("a peer does not take its answers; closing its connection");
-            reactor.close(conn);
+            wire.close(conn);
         }
     }
 
     /// Tells the monitor in session; dropped without one.
-    pub(crate) fn send_mon(&mut self, tid: u64, message: &Message, reactor: &mut Reactor) {
+    pub fn send_mon(&mut self, tid: u64, message: &Message, wire: &mut impl Wire<Conn = C>) {
         let Some(conn) = self.mon.as_ref().and_then(|m| m.link) else { return };
         let Some(link) = self.links.get_mut(&conn).filter(|l| l.conn.is_ready()) else { return };
         let mut output = Output::default();
         link.conn.send(&message.encode(tid), None, &mut output);
-        reactor.send_vectored(conn, output.bytes);
+        wire.send(conn, output.bytes);
     }
 
     /// Dials an OSD without a session that outlives the connection. Its id is that of the events that
     /// follow; none when nobody can be dialed.
-    pub(crate) fn dial(&mut self, addrs: &EntityAddrVec, reactor: &mut Reactor) -> Option<u64> {
+    pub fn dial(&mut self, addrs: &EntityAddrVec, wire: &mut impl Wire<Conn = C>) -> Option<u64> {
         let target = *addrs.msgr2_addr()?;
-        let conn = dial(reactor, target.socket?)?;
+        let conn = wire.connect(target.socket?)?;
         let role = Role::Dialer { target, service: EntityType::OSD, resume: None };
-        self.add_link(conn, Purpose::Outbound, role);
+        self.add_link(conn, Purpose::Outbound, role, wire);
         let id = self.links.get(&conn)?.id;
         self.by_id.insert(id, conn);
         Some(id)
     }
 
     /// Tells an OSD, over a session that survives lost connections.
-    pub(crate) fn send_osd(
+    pub fn send_osd(
         &mut self,
         osd: OsdId,
         addrs: EntityAddrVec,
         message: &Message,
-        reactor: &mut Reactor,
+        wire: &mut impl Wire<Conn = C>,
     ) {
         if self.osds.get(&osd).is_some_and(|peer| peer.addrs != addrs) {
-            self.forget_osd(osd, reactor);
+            self.forget_osd(osd, wire);
         }
         let cookie = self.rng.random_range(1..=u64::MAX);
         let peer = self.osds.entry(osd).or_insert_with(|| OsdPeer {
@@ -408,48 +385,53 @@ impl Net {
                 let Some(link) = self.links.get_mut(&conn).filter(|l| l.conn.is_ready()) else { return };
                 let mut output = Output::default();
                 link.conn.send(&raw, Some(seq), &mut output);
-                reactor.send_vectored(conn, output.bytes);
+                wire.send(conn, output.bytes);
             }
-            None => self.dial_osd(osd, reactor),
+            None => self.dial_osd(osd, wire),
         }
     }
 
     /// Drops the session with an OSD and all that waits in it.
-    pub(crate) fn forget_osd(&mut self, osd: OsdId, reactor: &mut Reactor) {
+    pub fn forget_osd(&mut self, osd: OsdId, wire: &mut impl Wire<Conn = C>) {
         if let Some(conn) = self.osds.remove(&osd).and_then(|peer| peer.link) {
             self.links.remove(&conn);
-            reactor.close(conn);
+            wire.close(conn);
         }
     }
 
     /// Closes a connection that somebody dialed.
-    pub(crate) fn close(&mut self, id: u64, reactor: &mut Reactor) {
+    pub fn close(&mut self, id: u64, wire: &mut impl Wire<Conn = C>) {
         if let Some(conn) = self.by_id.remove(&id) {
             self.links.remove(&conn);
-            reactor.close_when_sent(conn);
+            wire.close_when_sent(conn);
         }
     }
 
-    fn dial_osd(&mut self, osd: OsdId, reactor: &mut Reactor) {
-        let now = clock::now().0;
+    fn dial_osd(&mut self, osd: OsdId, wire: &mut impl Wire<Conn = C>) {
+        let now = wire.now().0;
         let Some(peer) = self.osds.get_mut(&osd) else { return };
         let Some(target) = peer.addrs.msgr2_addr().copied() else { return };
         let Some(socket) = target.socket.filter(|_| now >= peer.retry_at_ns) else { return };
         let has_ticket = self.config.methods.first() != Some(&auth::method::CEPHX)
-            || self.keeper.as_ref().is_some_and(|k| k.has_ticket(EntityType::OSD, clock::wall()));
+            || self.keeper.as_ref().is_some_and(|k| k.has_ticket(EntityType::OSD, wire.wall()));
         if !has_ticket {
             return;
         }
         peer.retry_at_ns = now + RETRY.as_nanos() as u64;
         let resume = Some(peer.session.resume);
-        if let Some(conn) = dial(reactor, socket) {
+        if let Some(conn) = wire.connect(socket) {
             peer.link = Some(conn);
-            self.add_link(conn, Purpose::Osd(osd), Role::Dialer { target, service: EntityType::OSD, resume });
+            self.add_link(
+                conn,
+                Purpose::Osd(osd),
+                Role::Dialer { target, service: EntityType::OSD, resume },
+                wire,
+            );
         }
     }
 
-    fn dial_mon(&mut self, reactor: &mut Reactor) {
-        let now = clock::now().0;
+    fn dial_mon(&mut self, wire: &mut impl Wire<Conn = C>) {
+        let now = wire.now().0;
         let Some(mon) = self.mon.as_mut().filter(|m| m.link.is_none() && now >= m.retry_at_ns) else {
             return;
         };
@@ -457,7 +439,7 @@ impl Net {
         let Some(target) = host.msgr2_addr().copied() else { return };
         let Some(socket) = target.socket else { return };
         mon.retry_at_ns = now + RETRY.as_nanos() as u64;
-        if let Some(conn) = dial(reactor, socket) {
+        if let Some(conn) = wire.connect(socket) {
             mon.link = Some(conn);
             mon.keepalive_at_ns = now + MON_KEEPALIVE.as_nanos() as u64;
             let role = Role::Dialer {
@@ -465,25 +447,25 @@ impl Net {
                 service: EntityType::MON,
                 resume: None,
             };
-            self.add_link(conn, Purpose::Mon, role);
+            self.add_link(conn, Purpose::Mon, role, wire);
         }
     }
 
     /// The ticket that proves this daemon to the monitors is only renewed by a handshake.
-    fn renew_mon_session(&mut self, reactor: &mut Reactor, out: &mut Vec<NetEvent>) {
-        let is_old = |keeper: &TicketKeeper| keeper.needs_renewal(EntityType::AUTH, clock::wall());
+    fn renew_mon_session(&mut self, wire: &mut impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
+        let is_old = |keeper: &TicketKeeper| keeper.needs_renewal(EntityType::AUTH, wire.wall());
         let is_due = self.config.methods.first() == Some(&auth::method::CEPHX)
             && self.keeper.as_ref().is_some_and(is_old);
         let Some(conn) = self.mon.as_ref().and_then(|mon| mon.link).filter(|_| is_due) else { return };
         if self.links.get(&conn).is_some_and(|link| link.conn.is_ready()) {
-            reactor.close(conn);
-            self.drop_link(conn, out);
+            wire.close(conn);
+            self.drop_link(conn, wire, out);
         }
     }
 
     /// Several times a second: dials what is to be dialed, ends handshakes that take too long.
-    pub(crate) fn tick(&mut self, reactor: &mut Reactor, out: &mut Vec<NetEvent>) {
-        self.dial_mon(reactor);
+    pub fn tick(&mut self, wire: &mut impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
+        self.dial_mon(wire);
         let waiting: Vec<OsdId> = self
             .osds
             .iter()
@@ -491,21 +473,21 @@ impl Net {
             .map(|(osd, _)| *osd)
             .collect();
         for osd in waiting {
-            self.dial_osd(osd, reactor);
+            self.dial_osd(osd, wire);
         }
-        let now = clock::now().0;
+        let now = wire.now().0;
         let limit = now.saturating_sub(HANDSHAKE_TIMEOUT.as_nanos() as u64);
-        let slow: Vec<reactor::ConnId> = self
+        let slow: Vec<C> = self
             .links
             .iter()
             .filter(|(_, link)| !link.conn.is_ready() && link.opened_ns < limit)
             .map(|(conn, _)| *conn)
             .collect();
         for conn in slow {
-            reactor.close(conn);
-            self.drop_link(conn, out);
+            wire.close(conn);
+            self.drop_link(conn, wire, out);
         }
-        self.renew_mon_session(reactor, out);
+        self.renew_mon_session(wire, out);
         if let Some(mon) = &mut self.mon
             && let Some(conn) = mon.link
             && now >= mon.keepalive_at_ns
@@ -513,16 +495,9 @@ impl Net {
             mon.keepalive_at_ns = now + MON_KEEPALIVE.as_nanos() as u64;
             if let Some(link) = self.links.get_mut(&conn).filter(|l| l.conn.is_ready()) {
                 let mut output = Output::default();
-                link.conn.keepalive(clock::wall(), &mut output);
-                reactor.send_vectored(conn, output.bytes);
+                link.conn.keepalive(wire.wall(), &mut output);
+                wire.send(conn, output.bytes);
             }
         }
     }
-}
-
-fn dial(reactor: &mut Reactor, socket: SocketAddr) -> Option<reactor::ConnId> {
-    reactor
-        .connect(socket)
-        .inspect_err(|error| tracing::warn!(%error, %socket, "no socket to dial with"))
-        .ok()
 }

@@ -1,0 +1,60 @@
+//! What carries the bytes: a reactor's sockets, or the simulator's network.
+
+use std::{fmt::Debug, net::SocketAddr};
+
+use bytes::Bytes;
+use msgr::PartialFrame;
+use types::{Instant, UTime};
+
+/// Streams of bytes to other processes, and the clocks. Calls that name a connection which is gone do
+/// nothing.
+pub trait Wire {
+    /// Names a connection; never reused.
+    type Conn: Copy + Ord + Debug;
+
+    /// Monotonic clock.
+    fn now(&self) -> Instant;
+
+    /// Wall clock.
+    fn wall(&self) -> UTime;
+
+    /// Starts to connect; ends in [`WireEvent::Connected`] or [`WireEvent::Failed`]. None when that is
+    /// not even possible.
+    fn connect(&mut self, to: SocketAddr) -> Option<Self::Conn>;
+
+    /// Queues bytes to be sent in this order.
+    fn send(&mut self, conn: Self::Conn, buffers: Vec<Bytes>);
+
+    /// Bytes queued and not yet taken by the network.
+    fn queued_bytes(&self, conn: Self::Conn) -> usize;
+
+    /// A hint: so many bytes, in one piece if that can be, are received next.
+    fn expect(&mut self, conn: Self::Conn, bytes: usize);
+
+    /// The next bytes that are received are to be those of `part` and all that follow of it, in one piece.
+    fn expect_frame(&mut self, conn: Self::Conn, part: PartialFrame);
+
+    /// Stops taking bytes from the peer, or goes on.
+    fn pause_receive(&mut self, conn: Self::Conn, pause: bool);
+
+    /// Ends a connection at once; no event of it follows.
+    fn close(&mut self, conn: Self::Conn);
+
+    /// Ends a connection when what is queued is sent; no event of it follows.
+    fn close_when_sent(&mut self, conn: Self::Conn);
+}
+
+/// What a wire reports.
+#[derive(Debug)]
+pub enum WireEvent<C> {
+    /// Somebody connected.
+    Accepted(C, SocketAddr),
+    /// We did.
+    Connected(C),
+    /// We did not, and the connection is gone; true when nobody listens there.
+    Failed(C, bool),
+    /// Bytes of the stream.
+    Received(C, Bytes),
+    /// The connection is gone.
+    Closed(C),
+}
