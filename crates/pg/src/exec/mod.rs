@@ -13,6 +13,7 @@ mod request;
 mod snaps;
 #[cfg(test)]
 mod tests;
+mod tmap;
 mod view;
 mod watch;
 
@@ -370,6 +371,9 @@ impl<'r, 's> Run<'r, 's> {
             OpCode::NOTIFY => self.notify(step),
             OpCode::NOTIFY_ACK => self.notify_ack(step),
             OpCode::LIST_WATCHERS => self.list_watchers(),
+            OpCode::TMAPGET => self.tmap_get(),
+            OpCode::TMAPPUT => self.tmap_put(step),
+            OpCode::TMAPUP => self.tmap_update(step),
             OpCode::ISDIRTY => self.is_dirty(),
             OpCode::UNDIRTY => self.undirty(),
             _ => Err(Errno::EOPNOTSUPP.into()),

@@ -8,4 +8,5 @@ mod listing;
 mod model;
 mod refusals;
 mod snaps;
+mod tmaps;
 mod watches;

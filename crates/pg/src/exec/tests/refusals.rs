@@ -89,7 +89,7 @@ fn writers_with_old_snapshots_can_ask_to_be_refused() {
 fn unknown_ops_are_not_supported() {
     let mut bench = Bench::new();
     bench.put("x");
-    let done = bench.run(vec![plain(OpCode::STAT), plain(OpCode::TMAPUP), plain(OpCode::STAT)]).unwrap();
+    let done = bench.run(vec![plain(OpCode::STAT), plain(OpCode::CACHE_FLUSH), plain(OpCode::STAT)]).unwrap();
     assert_eq!(done.result, -95);
     assert_eq!(done.ops.iter().map(|op| op.result).collect::<Vec<_>>(), [0, -95, 0]);
     assert!(done.staged.is_none());

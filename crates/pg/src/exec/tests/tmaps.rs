@@ -1,0 +1,42 @@
+//! Trivial maps: what librbd does to `rbd_directory` for images of format 1.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use codec::{Decode, Encode, Features};
+use messages::OpCode;
+
+use super::bench::{Bench, plain, step};
+
+fn change(code: u8, key: &str, value: Option<&str>) -> Vec<u8> {
+    let mut out = vec![code];
+    key.to_owned().encode(&mut out, Features::default());
+    if let Some(value) = value {
+        value.to_owned().encode(&mut out, Features::default());
+    }
+    out
+}
+
+fn update(bench: &mut Bench, changes: &[Vec<u8>]) -> i32 {
+    bench.result(vec![step(OpCode::TMAPUP, Default::default(), changes.concat())])
+}
+
+fn map(bench: &mut Bench) -> BTreeMap<String, String> {
+    let done = bench.run(vec![plain(OpCode::TMAPGET)]).unwrap();
+    let (_, map): (Bytes, BTreeMap<String, String>) = Decode::from_bytes(done.ops[0].data.clone()).unwrap();
+    map
+}
+
+#[test]
+fn keys_are_set_and_removed() {
+    let mut bench = Bench::new();
+    assert_eq!(update(&mut bench, &[]), 0);
+    assert_eq!(update(&mut bench, &[change(b's', "b", Some("")), change(b'c', "a", Some("1"))]), 0);
+    assert_eq!(map(&mut bench), BTreeMap::from([("a".into(), "1".into()), ("b".into(), String::new())]));
+    assert_eq!(update(&mut bench, &[change(b'c', "a", Some("2"))]), -17);
+    assert_eq!(update(&mut bench, &[change(b'R', "x", None), change(b'r', "a", None)]), 0);
+    assert_eq!(update(&mut bench, &[change(b'r', "a", None)]), -2);
+    assert_eq!(update(&mut bench, &[change(b'?', "a", None)]), -22);
+    assert_eq!(map(&mut bench).len(), 1);
+    assert_eq!(bench.result(vec![step(OpCode::TMAPPUT, Default::default(), "no map")]), -22);
+}
