@@ -76,9 +76,18 @@ pub(crate) fn walk(
     view: &mut dyn ObjectView,
     prefix: &[u8],
     after: &[u8],
+    each: impl FnMut(&[u8], Bytes) -> Result<bool, Stop>,
+) -> Result<(), Stop> {
+    walk_from(view, prefix, [prefix, after].concat(), each)
+}
+
+/// Calls `each` with every entry under `prefix` whose whole key is after `last`.
+pub(crate) fn walk_from(
+    view: &mut dyn ObjectView,
+    prefix: &[u8],
+    mut last: Vec<u8>,
     mut each: impl FnMut(&[u8], Bytes) -> Result<bool, Stop>,
 ) -> Result<(), Stop> {
-    let mut last = [prefix, after].concat();
     loop {
         let (entries, has_more) = view.omap_list(&last, prefix, PAGE)?;
         for (key, value) in entries {

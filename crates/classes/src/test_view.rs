@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use types::Errno;
+use types::{EntityAddr, EntityNum, Errno};
 
 use crate::{CallContext, ObjectStat, ObjectView, Stop, registry};
 
@@ -14,7 +14,8 @@ pub(crate) struct TestView {
     pub(crate) data: Vec<u8>,
     pub(crate) xattrs: BTreeMap<Bytes, Bytes>,
     pub(crate) omap: BTreeMap<Bytes, Bytes>,
-    header: Bytes,
+    pub(crate) watchers: Vec<(EntityNum, EntityAddr)>,
+    pub(crate) header: Bytes,
 }
 
 impl TestView {
@@ -60,6 +61,9 @@ impl ObjectView for TestView {
     }
     fn omap_get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Stop> {
         Ok(self.omap.get(key).cloned())
+    }
+    fn watchers(&self) -> Vec<(EntityNum, EntityAddr)> {
+        self.watchers.clone()
     }
     fn omap_list(
         &mut self,

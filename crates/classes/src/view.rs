@@ -78,6 +78,8 @@ pub trait ObjectView {
     fn omap_header(&mut self) -> Result<Bytes, Stop>;
     /// One omap value.
     fn omap_get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Stop>;
+    /// The clients that watch the object, with their addresses (`cls_cxx_list_watchers`).
+    fn watchers(&self) -> Vec<(EntityNum, EntityAddr)>;
     /// Up to `count_max` entries with a key greater than `after` that starts with `prefix`, ascending;
     /// and whether there are more.
     fn omap_list(

@@ -115,16 +115,16 @@ pub(super) fn dir_list(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes
 }
 
 /// `DirectoryState`.
-const STATE_READY: u32 = 0;
-const STATE_ADD_DISABLED: u32 = 1;
+const STATE_READY: u8 = 0;
+const STATE_ADD_DISABLED: u8 = 1;
 
 pub(super) fn dir_state_assert(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
-    let state: u32 = input(bytes)?;
-    if read::<u32>(view, b"state")? == state { Ok(Bytes::new()) } else { Err(Errno::ENOENT.into()) }
+    let state: u8 = input(bytes)?;
+    if read::<u8>(view, b"state")? == state { Ok(Bytes::new()) } else { Err(Errno::ENOENT.into()) }
 }
 
 pub(super) fn dir_state_set(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
-    let state: u32 = input(bytes)?;
+    let state: u8 = input(bytes)?;
     match state {
         STATE_READY => {}
         STATE_ADD_DISABLED => {

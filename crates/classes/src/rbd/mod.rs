@@ -12,11 +12,14 @@ mod header;
 mod migration;
 mod mirror;
 mod object_map;
+mod old_format;
 mod parent;
 mod snapshot;
 mod striping;
 mod trash;
 mod types;
+
+use mirror::{images, instances, peers, snapshots, status};
 
 use crate::{
     Method,
@@ -100,11 +103,47 @@ pub(crate) const METHODS: &[Method] = &[
     row("rbd", "object_map_update", RW, object_map::object_map_update),
     row("rbd", "object_map_snap_add", RW, object_map::object_map_snap_add),
     row("rbd", "object_map_snap_remove", RW, object_map::object_map_snap_remove),
+    row("rbd", "snap_list", RD, old_format::snap_list),
+    row("rbd", "snap_add", RW, old_format::snap_add),
+    row("rbd", "snap_remove", RW, old_format::snap_remove),
+    row("rbd", "snap_rename", RW, old_format::snap_rename),
     row("rbd", "mirror_uuid_get", RD, mirror::mirror_uuid_get),
+    row("rbd", "mirror_uuid_set", RW, mirror::mirror_uuid_set),
     row("rbd", "mirror_mode_get", RD, mirror::mirror_mode_get),
-    row("rbd", "mirror_peer_list", RD, mirror::mirror_peer_list),
-    row("rbd", "mirror_image_get", RD, mirror::mirror_image_get),
-    row("rbd", "mirror_image_remove", RW, mirror::mirror_image_remove),
+    row("rbd", "mirror_mode_set", RW, mirror::mirror_mode_set),
+    row("rbd", "mirror_peer_ping", RW, peers::mirror_peer_ping),
+    row("rbd", "mirror_peer_list", RD, peers::mirror_peer_list),
+    row("rbd", "mirror_peer_add", RW, peers::mirror_peer_add),
+    row("rbd", "mirror_peer_remove", RW, peers::mirror_peer_remove),
+    row("rbd", "mirror_peer_set_client", RW, peers::mirror_peer_set_client),
+    row("rbd", "mirror_peer_set_cluster", RW, peers::mirror_peer_set_cluster),
+    row("rbd", "mirror_peer_set_direction", RW, peers::mirror_peer_set_direction),
+    row("rbd", "mirror_image_list", RD, images::mirror_image_list),
+    row("rbd", "mirror_image_get_image_id", RD, images::mirror_image_get_image_id),
+    row("rbd", "mirror_image_get", RD, images::mirror_image_get),
+    row("rbd", "mirror_image_set", RW, images::mirror_image_set),
+    row("rbd", "mirror_image_remove", RW, images::mirror_image_remove),
+    row("rbd", "mirror_image_status_set", RW | method::PROMOTE, status::mirror_image_status_set),
+    row("rbd", "mirror_image_status_remove", RW, status::mirror_image_status_remove),
+    row("rbd", "mirror_image_status_get", RD, status::mirror_image_status_get),
+    row("rbd", "mirror_image_status_list", RD, status::mirror_image_status_list),
+    row("rbd", "mirror_image_status_get_summary", RD, status::mirror_image_status_get_summary),
+    row("rbd", "mirror_image_status_remove_down", RW, status::mirror_image_status_remove_down),
+    row("rbd", "mirror_image_instance_get", RD, status::mirror_image_instance_get),
+    row("rbd", "mirror_image_instance_list", RD, status::mirror_image_instance_list),
+    row("rbd", "mirror_instances_list", RD, instances::mirror_instances_list),
+    row("rbd", "mirror_instances_add", RW | method::PROMOTE, instances::mirror_instances_add),
+    row("rbd", "mirror_instances_remove", RW, instances::mirror_instances_remove),
+    row("rbd", "mirror_image_map_list", RD, instances::mirror_image_map_list),
+    row("rbd", "mirror_image_map_update", method::WR, instances::mirror_image_map_update),
+    row("rbd", "mirror_image_map_remove", method::WR, instances::mirror_image_map_remove),
+    row("rbd", "mirror_image_snapshot_unlink_peer", RW, snapshots::mirror_image_snapshot_unlink_peer),
+    row(
+        "rbd",
+        "mirror_image_snapshot_set_copy_progress",
+        RW,
+        snapshots::mirror_image_snapshot_set_copy_progress,
+    ),
     row("rbd", "group_dir_list", RD, group::group_dir_list),
     row("rbd", "group_dir_add", RW, group::group_dir_add),
     row("rbd", "group_dir_remove", RW, group::group_dir_remove),

@@ -6,6 +6,7 @@ use types::{Errno, SnapId};
 
 use super::{
     header::{require_feature, set_op_features},
+    old_format,
     types::{
         Parent, Snap, SnapshotInfo, SnapshotNamespace, TrashNamespace, feature, namespace, op_feature,
         protection,
@@ -163,9 +164,9 @@ pub(super) fn snapshot_remove(view: &mut dyn ObjectView, bytes: &Bytes) -> Resul
     Ok(Bytes::new())
 }
 
-/// A name that no user snapshot has: made from the operation's random bits, as Ceph makes a uuid.
-fn trash_name(seed: u64, id: SnapId) -> String {
-    let mix = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ id.0;
+/// A uuid, made from the operation's random bits and a number.
+pub(super) fn random_uuid(seed: u64, number: u64) -> String {
+    let mix = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number;
     format!(
         "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
         seed >> 32,
@@ -189,7 +190,8 @@ pub(super) fn snapshot_trash_add(view: &mut dyn ObjectView, bytes: &Bytes) -> Re
     let original = TrashNamespace { original_name: snap.name, original_kind: snap.namespace.kind };
     snap.namespace =
         SnapshotNamespace { kind: namespace::TRASH, fields: original.to_bytes(Features::PACIFIC) };
-    snap.name = trash_name(view.context().random_seed, id);
+    // A name that no user snapshot has.
+    snap.name = random_uuid(view.context().random_seed, id.0);
     write_snap(view, &snap)?;
     Ok(Bytes::new())
 }
@@ -199,10 +201,17 @@ pub(super) fn snapshot_get_limit(view: &mut dyn ObjectView, _: &Bytes) -> Result
     output(&find::<u64>(view, b"snap_limit")?.unwrap_or(u64::MAX))
 }
 
+fn snap_count(view: &mut dyn ObjectView) -> Result<u64, Stop> {
+    match old_format::snap_count(view)? {
+        Some(count) => Ok(count),
+        None => Ok(snaps(view)?.len() as u64),
+    }
+}
+
 pub(super) fn snapshot_set_limit(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     match input(bytes)? {
         u64::MAX => remove(view, b"snap_limit")?,
-        limit if limit < snaps(view)?.len() as u64 => return Err(Errno::ERANGE.into()),
+        limit if limit < snap_count(view)? => return Err(Errno::ERANGE.into()),
         limit => write(view, b"snap_limit", &limit)?,
     }
     Ok(Bytes::new())

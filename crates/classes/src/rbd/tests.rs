@@ -149,3 +149,35 @@ fn copyup_writes_a_missing_object_only() {
     view.call("rbd", "sparsify", bytes((4u64, true))).unwrap();
     assert_eq!(view.data.len(), 9);
 }
+
+#[test]
+fn old_headers_keep_their_snapshots_newest_first() {
+    let mut header = b"<<< Rados Block Device Image >>>\n".to_vec();
+    header.resize(112, 0);
+    header[80..88].copy_from_slice(&(5u64 << 20).to_le_bytes());
+    let mut view = TestView { exists: true, data: header.clone(), ..TestView::default() };
+    let add = |view: &mut TestView, name: &str, id: u64| {
+        view.call("rbd", "snap_add", bytes((name.to_owned(), SnapId(id)))).err()
+    };
+    assert_eq!((add(&mut view, "one", 3), add(&mut view, "second", 7)), (None, None));
+    assert_eq!(
+        (add(&mut view, "x", 6), add(&mut view, "one", 8)),
+        (Some(Errno::ESTALE), Some(Errno::EEXIST))
+    );
+    assert_eq!(
+        view.data[112..],
+        [bytes((7u64, 5u64 << 20)), bytes((3u64, 5u64 << 20)), "second\0one\0".into()].concat()
+    );
+    assert_eq!(view.call("rbd", "snapshot_set_limit", bytes(1u64)).unwrap_err(), Errno::ERANGE);
+    view.call("rbd", "snapshot_set_limit", bytes(2u64)).unwrap();
+    assert_eq!(add(&mut view, "x", 9), Some(Errno::EDQUOT));
+    view.call("rbd", "snap_rename", bytes((SnapId(7), "two".to_owned()))).unwrap();
+    assert_eq!(view.call("rbd", "snap_remove", bytes("second".to_owned())).unwrap_err(), Errno::ENOENT);
+    view.call("rbd", "snap_remove", bytes("one".to_owned())).unwrap();
+    let expected = [bytes((7u64, 1u32)), bytes((7u64, 5u64 << 20)), bytes("two".to_owned())].concat();
+    assert_eq!(view.call("rbd", "snap_list", "").unwrap(), expected);
+    view.call("rbd", "snap_remove", bytes("two".to_owned())).unwrap();
+    assert_eq!((view.data.len(), view.data[88]), (112, 7));
+    view.data = b"no header".to_vec();
+    assert_eq!(view.call("rbd", "snap_list", "").unwrap_err(), Errno::EINVAL);
+}

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
 use classes::{CallContext, ObjectStat, ObjectView, Stop};
-use types::{Errno, Mutation};
+use types::{EntityAddr, EntityNum, Errno, Mutation};
 
 use super::{Piece, View};
 use crate::exec::object_info::USER_XATTR;
@@ -113,6 +113,11 @@ impl ObjectView for View<'_> {
             }
             None => Ok(None),
         }
+    }
+
+    fn watchers(&self) -> Vec<(EntityNum, EntityAddr)> {
+        let watchers = self.info.watchers.iter();
+        watchers.map(|((gid, _), info)| (EntityNum::client(*gid), info.addr)).collect()
     }
 
     fn omap_list(

@@ -1,0 +1,158 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use codec::{Decode, Encode, Features};
+use types::{EntityAddr, EntityNum, Errno, SnapId, UTime};
+
+use super::types::{Image, MirrorNamespace, Peer, direction};
+use crate::{
+    rbd::types::{SnapshotInfo, SnapshotNamespace, namespace},
+    test_view::TestView,
+};
+
+fn bytes<T: Encode>(value: T) -> Bytes {
+    value.to_bytes(Features::PACIFIC)
+}
+
+fn pool() -> TestView {
+    let mut view = TestView::default();
+    view.context.origin = EntityNum::client(7);
+    view.context.origin_addr = EntityAddr::parse("v2:10.0.0.1:0/5").unwrap();
+    assert_eq!(view.call("rbd", "mirror_mode_set", bytes(2u32)).unwrap_err(), Errno::EINVAL);
+    view.call("rbd", "mirror_uuid_set", bytes("here".to_owned())).unwrap();
+    view.call("rbd", "mirror_mode_set", bytes(2u32)).unwrap();
+    assert_eq!(view.call("rbd", "mirror_uuid_set", bytes("x".to_owned())).unwrap_err(), Errno::EINVAL);
+    view
+}
+
+fn peer(uuid: &str, site: &str) -> Peer {
+    let (uuid, site_name, client_name) = (uuid.to_owned(), site.to_owned(), "client.m".to_owned());
+    Peer { uuid, site_name, client_name, pool_id: -1, direction: direction::RX_TX, ..Peer::default() }
+}
+
+fn peers(view: &mut TestView) -> Vec<Peer> {
+    Vec::from_bytes(view.call("rbd", "mirror_peer_list", "").unwrap()).unwrap()
+}
+
+#[test]
+fn peers_are_one_of_a_kind() {
+    let mut view = pool();
+    let add = |view: &mut TestView, peer: Peer| view.call("rbd", "mirror_peer_add", bytes(peer)).err();
+    assert_eq!(add(&mut view, peer("a", "east")), None);
+    assert_eq!(add(&mut view, peer("a", "west")), Some(Errno::ESTALE));
+    assert_eq!(add(&mut view, peer("b", "east")), Some(Errno::EEXIST));
+    assert_eq!(add(&mut view, peer("here", "west")), Some(Errno::EINVAL));
+    assert_eq!(add(&mut view, Peer { client_name: String::new(), ..peer("b", "w") }), Some(Errno::EINVAL));
+    let ping = |site: &str, uuid: &str| bytes((site.to_owned(), uuid.to_owned(), direction::TX));
+    view.call("rbd", "mirror_peer_ping", ping("east", "u-east")).unwrap();
+    assert_eq!(peers(&mut view)[0].mirror_uuid, "u-east");
+    view.call("rbd", "mirror_peer_ping", ping("north", "u-north")).unwrap();
+    assert_eq!(peers(&mut view).iter().filter(|p| p.direction == direction::TX).count(), 1);
+    assert_eq!(view.call("rbd", "mirror_mode_set", bytes(0u32)).unwrap_err(), Errno::EBUSY);
+    for peer in peers(&mut view) {
+        view.call("rbd", "mirror_peer_remove", bytes(peer.uuid)).unwrap();
+    }
+    view.call("rbd", "mirror_mode_set", bytes(0u32)).unwrap();
+    assert_eq!(view.call("rbd", "mirror_uuid_get", "").unwrap_err(), Errno::ENOENT);
+}
+
+fn set_image(view: &mut TestView, id: &str, global_id: &str, state: u8) -> Option<Errno> {
+    let image = Image { global_id: global_id.to_owned(), state, mode: 1 };
+    view.call("rbd", "mirror_image_set", bytes((id.to_owned(), image))).err()
+}
+
+#[test]
+fn images_have_one_global_id_each() {
+    let mut view = pool();
+    assert_eq!(set_image(&mut view, "1", "g1", 0), Some(Errno::ENOENT));
+    assert_eq!(set_image(&mut view, "1", "g1", 1), None);
+    assert_eq!(set_image(&mut view, "1", "g2", 1), Some(Errno::EINVAL));
+    assert_eq!(set_image(&mut view, "2", "g1", 1), Some(Errno::EEXIST));
+    let remove = |view: &mut TestView| view.call("rbd", "mirror_image_remove", bytes("1".to_owned())).err();
+    assert_eq!(remove(&mut view), Some(Errno::EBUSY));
+    assert_eq!(set_image(&mut view, "1", "g1", 0), None);
+    assert_eq!(remove(&mut view), None);
+    let out = view.call("rbd", "mirror_image_list", bytes((String::new(), 10u64))).unwrap();
+    assert!(BTreeMap::<String, String>::from_bytes(out).unwrap().is_empty());
+    assert_eq!(view.omap.len(), 2, "mode and uuid: {:?}", view.omap);
+}
+
+/// A site's status, version 1 or 2 as the site's id needs it.
+fn status(uuid: &str, state: u8) -> Bytes {
+    let mut out = Vec::new();
+    let version = if uuid.is_empty() { 1 } else { 2 };
+    codec::encode_envelope(&mut out, version, version, |out| {
+        if version == 2 {
+            uuid.to_owned().encode(out, Features::PACIFIC);
+        }
+        ((state, "well".to_owned()), (UTime::default(), false)).encode(out, Features::PACIFIC);
+    });
+    Bytes::from(out)
+}
+
+fn summary(view: &mut TestView, peers: Vec<Peer>) -> BTreeMap<u8, i32> {
+    let out = view.call("rbd", "mirror_image_status_get_summary", bytes(peers)).unwrap();
+    BTreeMap::from_bytes(out).unwrap()
+}
+
+#[test]
+fn a_status_is_up_while_its_reporter_watches() {
+    let mut view = pool();
+    set_image(&mut view, "1", "g1", 1);
+    let set = |view: &mut TestView, uuid: &str, state: u8| {
+        let input = [bytes("g1".to_owned()), status(uuid, state)].concat();
+        view.call("rbd", "mirror_image_status_set", input).unwrap();
+    };
+    set(&mut view, "", 4);
+    assert_eq!(summary(&mut view, vec![]), BTreeMap::from([(0, 1)]));
+    let addr = EntityAddr::parse("v1:10.0.0.1:0/5").unwrap();
+    view.watchers.push((EntityNum::client(7), addr));
+    assert_eq!(summary(&mut view, vec![]), BTreeMap::from([(4, 1)]));
+    let tx = Peer { direction: direction::TX, mirror_uuid: "u".to_owned(), ..peer("p", "s") };
+    assert_eq!(summary(&mut view, vec![tx.clone()]), BTreeMap::from([(0, 1)]), "the peer said nothing");
+    set(&mut view, "u", 3);
+    assert_eq!(summary(&mut view, vec![tx]), BTreeMap::from([(3, 1)]));
+    let out = view.call("rbd", "mirror_image_instance_get", bytes("g1".to_owned())).unwrap();
+    assert_eq!(<(EntityNum, EntityAddr)>::from_bytes(out).unwrap().0, EntityNum::client(7));
+    view.call("rbd", "mirror_image_status_remove_down", "").unwrap();
+    assert!(view.call("rbd", "mirror_image_status_get", bytes("g1".to_owned())).is_ok());
+    view.watchers.clear();
+    assert_eq!(
+        view.call("rbd", "mirror_image_instance_get", bytes("g1".to_owned())).unwrap_err(),
+        Errno::ESTALE
+    );
+    view.call("rbd", "mirror_image_status_remove_down", "").unwrap();
+    let gone = view.call("rbd", "mirror_image_status_get", bytes("g1".to_owned()));
+    assert_eq!(gone.unwrap_err(), Errno::ENOENT);
+}
+
+#[test]
+fn mirror_snapshots_are_unlinked_peer_by_peer() {
+    let mut view = TestView::default();
+    view.call("rbd", "create", bytes(((1u64 << 20, 22u8), (1u64, "rbd_data.1".to_owned())))).unwrap();
+    let fields = MirrorNamespace {
+        state: 2,
+        is_complete: false,
+        mirror_peer_uuids: BTreeSet::from(["p".to_owned(), "q".to_owned()]),
+        primary_mirror_uuid: "u".to_owned(),
+        primary_snap_id: SnapId(3),
+        last_copied_object_number: 0,
+        snap_seqs: BTreeMap::new(),
+    };
+    let kind = namespace::MIRROR;
+    for id in [1, 2] {
+        let namespace = SnapshotNamespace { kind, fields: fields.to_bytes(Features::PACIFIC) };
+        view.call("rbd", "snapshot_add", bytes((format!("s{id}"), SnapId(id), namespace))).unwrap();
+    }
+    view.call("rbd", "mirror_image_snapshot_set_copy_progress", bytes((SnapId(1), true, 9u64))).unwrap();
+    let unlink = |view: &mut TestView, id, peer: &str| {
+        view.call("rbd", "mirror_image_snapshot_unlink_peer", bytes((SnapId(id), peer.to_owned()))).err()
+    };
+    assert_eq!(unlink(&mut view, 1, "x"), Some(Errno::ENOENT));
+    assert_eq!(unlink(&mut view, 1, "p"), None);
+    assert_eq!(unlink(&mut view, 1, "q"), Some(Errno::ERESTART));
+    assert_eq!((unlink(&mut view, 2, "p"), unlink(&mut view, 2, "q")), (None, None));
+    let info = SnapshotInfo::from_bytes(view.call("rbd", "snapshot_get", bytes(SnapId(1))).unwrap()).unwrap();
+    let fields = MirrorNamespace::from_bytes(info.namespace.fields).unwrap();
+    assert_eq!((fields.is_complete, fields.last_copied_object_number), (true, 9));
+}
