@@ -3,6 +3,7 @@
 //! Invariants: a method is synchronous, deterministic code; it sees one object through
 //! [`ObjectView`] and changes it through the view's buffer. It knows no PG, no store, no message.
 
+mod journal;
 mod keys;
 mod lock;
 mod rbd;

@@ -44,7 +44,8 @@ impl Method {
     }
 }
 
-const CLASSES: &[(&str, &[Method])] = &[("lock", crate::lock::METHODS), ("rbd", crate::rbd::METHODS)];
+const CLASSES: &[(&str, &[Method])] =
+    &[("journal", crate::journal::METHODS), ("lock", crate::lock::METHODS), ("rbd", crate::rbd::METHODS)];
 
 /// The method of that name. `None` for one that does not exist: EOPNOTSUPP in an existing class, EPERM
 /// in a class that does not ([`class_exists`]), as Ceph answers.
