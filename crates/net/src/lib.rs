@@ -4,6 +4,7 @@
 //!
 //! Invariants: no IO, no clock, no hidden randomness. It knows no monitor, OSD or client machine.
 
+mod handshakes;
 mod net;
 mod service_auth;
 mod wire;

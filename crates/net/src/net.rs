@@ -9,9 +9,11 @@ use msgr::{
     CloseReason, Config, ConnEvent, Connection, Cx, Established, InSessions, OutSession, Output, Role,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use types::{EntityAddr, EntityAddrVec, EntityType, OsdId};
+use types::{EntityAddrVec, EntityType, OsdId};
 
-use crate::{Wire, WireEvent};
+use crate::{Wire, WireEvent, handshakes::Handshakes};
+
+mod tick;
 
 /// A handshake takes no longer, or its connection is closed.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -80,6 +82,7 @@ pub struct Net<C> {
     rng: StdRng,
     links: BTreeMap<C, Link>,
     by_id: BTreeMap<u64, C>,
+    handshakes: Handshakes<C>,
     next_id: u64,
     sessions: InSessions,
     osds: BTreeMap<OsdId, OsdPeer<C>>,
@@ -98,6 +101,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             rng: StdRng::from_seed(seed),
             links: BTreeMap::new(),
             by_id: BTreeMap::new(),
+            handshakes: Handshakes::new(),
             next_id: 1,
             sessions: InSessions::default(),
             osds: BTreeMap::new(),
@@ -132,7 +136,12 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
     ) {
         match event {
             WireEvent::Accepted(conn, peer) => {
-                self.add_link(conn, Purpose::Inbound, Role::Acceptor { peer }, wire);
+                let id = self.add_link(conn, Purpose::Inbound, Role::Acceptor { peer }, wire);
+                if let Some(oldest) = self.handshakes.begin(id, conn) {
+                    tracing::debug!("too many handshakes at a time; closing the oldest");
+                    wire.close(oldest);
+                    self.drop_link(oldest, wire, out);
+                }
                 self.start(conn, wire, out);
             }
             WireEvent::Connected(conn) => self.start(conn, wire, out),
@@ -181,7 +190,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         self.finish(conn, result, output, wire, out);
     }
 
-    fn add_link(&mut self, conn: C, purpose: Purpose, role: Role, wire: &impl Wire<Conn = C>) {
+    fn add_link(&mut self, conn: C, purpose: Purpose, role: Role, wire: &impl Wire<Conn = C>) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         let link = Link {
@@ -192,6 +201,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             is_client: false,
         };
         self.links.insert(conn, link);
+        id
     }
 
     fn finish(
@@ -233,6 +243,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                 if link.is_client && self.is_holding_clients {
                     wire.pause_receive(conn, true);
                 }
+                self.handshakes.end(id);
                 self.by_id.insert(id, conn);
                 out.push(NetEvent::Opened(id, end));
             }
@@ -284,6 +295,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         let retry_at_ns = wire.now().0 + RETRY.as_nanos() as u64;
         match link.purpose {
             Purpose::Inbound => {
+                self.handshakes.end(link.id);
                 if self.by_id.remove(&link.id).is_some() {
                     out.push(NetEvent::Closed(link.id));
                 }
@@ -351,8 +363,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         let target = *addrs.msgr2_addr()?;
         let conn = wire.connect(target.socket?)?;
         let role = Role::Dialer { target, service: EntityType::OSD, resume: None };
-        self.add_link(conn, Purpose::Outbound, role, wire);
-        let id = self.links.get(&conn)?.id;
+        let id = self.add_link(conn, Purpose::Outbound, role, wire);
         self.by_id.insert(id, conn);
         Some(id)
     }
@@ -427,77 +438,6 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                 Role::Dialer { target, service: EntityType::OSD, resume },
                 wire,
             );
-        }
-    }
-
-    fn dial_mon(&mut self, wire: &mut impl Wire<Conn = C>) {
-        let now = wire.now().0;
-        let Some(mon) = self.mon.as_mut().filter(|m| m.link.is_none() && now >= m.retry_at_ns) else {
-            return;
-        };
-        let host = &mon.hosts[mon.next % mon.hosts.len()];
-        let Some(target) = host.msgr2_addr().copied() else { return };
-        let Some(socket) = target.socket else { return };
-        mon.retry_at_ns = now + RETRY.as_nanos() as u64;
-        if let Some(conn) = wire.connect(socket) {
-            mon.link = Some(conn);
-            mon.keepalive_at_ns = now + MON_KEEPALIVE.as_nanos() as u64;
-            let role = Role::Dialer {
-                target: EntityAddr { nonce: 0, ..target },
-                service: EntityType::MON,
-                resume: None,
-            };
-            self.add_link(conn, Purpose::Mon, role, wire);
-        }
-    }
-
-    /// The ticket that proves this daemon to the monitors is only renewed by a handshake.
-    fn renew_mon_session(&mut self, wire: &mut impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
-        let is_old = |keeper: &TicketKeeper| keeper.needs_renewal(EntityType::AUTH, wire.wall());
-        let is_due = self.config.methods.first() == Some(&auth::method::CEPHX)
-            && self.keeper.as_ref().is_some_and(is_old);
-        let Some(conn) = self.mon.as_ref().and_then(|mon| mon.link).filter(|_| is_due) else { return };
-        if self.links.get(&conn).is_some_and(|link| link.conn.is_ready()) {
-            wire.close(conn);
-            self.drop_link(conn, wire, out);
-        }
-    }
-
-    /// Several times a second: dials what is to be dialed, ends handshakes that take too long.
-    pub fn tick(&mut self, wire: &mut impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
-        self.dial_mon(wire);
-        let waiting: Vec<OsdId> = self
-            .osds
-            .iter()
-            .filter(|(_, peer)| peer.link.is_none() && peer.session.unacked_count() > 0)
-            .map(|(osd, _)| *osd)
-            .collect();
-        for osd in waiting {
-            self.dial_osd(osd, wire);
-        }
-        let now = wire.now().0;
-        let limit = now.saturating_sub(HANDSHAKE_TIMEOUT.as_nanos() as u64);
-        let slow: Vec<C> = self
-            .links
-            .iter()
-            .filter(|(_, link)| !link.conn.is_ready() && link.opened_ns < limit)
-            .map(|(conn, _)| *conn)
-            .collect();
-        for conn in slow {
-            wire.close(conn);
-            self.drop_link(conn, wire, out);
-        }
-        self.renew_mon_session(wire, out);
-        if let Some(mon) = &mut self.mon
-            && let Some(conn) = mon.link
-            && now >= mon.keepalive_at_ns
-        {
-            mon.keepalive_at_ns = now + MON_KEEPALIVE.as_nanos() as u64;
-            if let Some(link) = self.links.get_mut(&conn).filter(|l| l.conn.is_ready()) {
-                let mut output = Output::default();
-                link.conn.keepalive(wire.wall(), &mut output);
-                wire.send(conn, output.bytes);
-            }
         }
     }
 }

@@ -1,0 +1,81 @@
+//! What is done several times a second: dialing, renewing, ending what takes too long.
+
+use auth::TicketKeeper;
+use msgr::{Output, Role};
+use types::{EntityAddr, EntityType, OsdId};
+
+use super::{HANDSHAKE_TIMEOUT, MON_KEEPALIVE, Net, NetEvent, Purpose, RETRY};
+use crate::Wire;
+
+impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
+    fn dial_mon(&mut self, wire: &mut impl Wire<Conn = C>) {
+        let now = wire.now().0;
+        let Some(mon) = self.mon.as_mut().filter(|m| m.link.is_none() && now >= m.retry_at_ns) else {
+            return;
+        };
+        let host = &mon.hosts[mon.next % mon.hosts.len()];
+        let Some(target) = host.msgr2_addr().copied() else { return };
+        let Some(socket) = target.socket else { return };
+        mon.retry_at_ns = now + RETRY.as_nanos() as u64;
+        if let Some(conn) = wire.connect(socket) {
+            mon.link = Some(conn);
+            mon.keepalive_at_ns = now + MON_KEEPALIVE.as_nanos() as u64;
+            let role = Role::Dialer {
+                target: EntityAddr { nonce: 0, ..target },
+                service: EntityType::MON,
+                resume: None,
+            };
+            self.add_link(conn, Purpose::Mon, role, wire);
+        }
+    }
+
+    /// The ticket that proves this daemon to the monitors is only renewed by a handshake.
+    fn renew_mon_session(&mut self, wire: &mut impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
+        let is_old = |keeper: &TicketKeeper| keeper.needs_renewal(EntityType::AUTH, wire.wall());
+        let is_due = self.config.methods.first() == Some(&auth::method::CEPHX)
+            && self.keeper.as_ref().is_some_and(is_old);
+        let Some(conn) = self.mon.as_ref().and_then(|mon| mon.link).filter(|_| is_due) else { return };
+        if self.links.get(&conn).is_some_and(|link| link.conn.is_ready()) {
+            wire.close(conn);
+            self.drop_link(conn, wire, out);
+        }
+    }
+
+    /// Several times a second: dials what is to be dialed, ends handshakes that take too long.
+    pub fn tick(&mut self, wire: &mut impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
+        self.dial_mon(wire);
+        let waiting: Vec<OsdId> = self
+            .osds
+            .iter()
+            .filter(|(_, peer)| peer.link.is_none() && peer.session.unacked_count() > 0)
+            .map(|(osd, _)| *osd)
+            .collect();
+        for osd in waiting {
+            self.dial_osd(osd, wire);
+        }
+        let now = wire.now().0;
+        let limit = now.saturating_sub(HANDSHAKE_TIMEOUT.as_nanos() as u64);
+        let slow: Vec<C> = self
+            .links
+            .iter()
+            .filter(|(_, link)| !link.conn.is_ready() && link.opened_ns < limit)
+            .map(|(conn, _)| *conn)
+            .collect();
+        for conn in slow {
+            wire.close(conn);
+            self.drop_link(conn, wire, out);
+        }
+        self.renew_mon_session(wire, out);
+        if let Some(mon) = &mut self.mon
+            && let Some(conn) = mon.link
+            && now >= mon.keepalive_at_ns
+        {
+            mon.keepalive_at_ns = now + MON_KEEPALIVE.as_nanos() as u64;
+            if let Some(link) = self.links.get_mut(&conn).filter(|l| l.conn.is_ready()) {
+                let mut output = Output::default();
+                link.conn.keepalive(wire.wall(), &mut output);
+                wire.send(conn, output.bytes);
+            }
+        }
+    }
+}
