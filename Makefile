@@ -1,5 +1,5 @@
 # One-line targets; what they do lives in scripts/, xtask and the loligo binary.
-.PHONY: up test check fix soak setup
+.PHONY: up test check fix soak bench setup
 
 up: setup
 	cargo build --release -p loligo && scripts/up
@@ -15,6 +15,10 @@ fix:
 
 soak: setup
 	cargo xtask soak
+
+bench:
+	scripts/setup ceph-mon ceph-osd ceph-mgr && cargo build --release -p loligo
+	bench/compare --document docs/performance.md
 
 setup:
 	scripts/setup

@@ -23,7 +23,7 @@ pub struct Config {
     pub entity_type: EntityType,
     /// Where it listens.
     pub addrs: EntityAddrVec,
-    /// OSD id or monitor rank; its global id as a client.
+    /// OSD id or monitor rank. A client says the global id that it authenticated as instead.
     pub gid: i64,
     /// `CEPH_AUTH_*` methods accepted, and used when dialing, best first.
     pub methods: Vec<u32>,

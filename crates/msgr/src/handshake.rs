@@ -300,6 +300,12 @@ impl Connection {
         let State::Signature(identity) = std::mem::replace(&mut self.state, State::Banner) else {
             return Err(CloseReason::Protocol(frame.tag.0));
         };
+        let gid = match self.config.entity_type {
+            // An OSD names the client's requests by it: a number that two clients share makes the requests
+            // of the second one duplicates of the first one's.
+            EntityType::CLIENT => identity.global_id.cast_signed(),
+            _ => self.config.gid,
+        };
         self.state = State::Ident(identity);
         if let Role::Dialer { target, resume, .. } = self.role {
             match resume {
@@ -318,7 +324,7 @@ impl Connection {
                     let ident = ClientIdent {
                         addrs: self.own_addrs(),
                         target_addr: target,
-                        gid: self.config.gid,
+                        gid,
                         global_seq: 1,
                         features_supported: FEATURES_SUPPORTED,
                         features_required: FEATURES_REQUIRED,

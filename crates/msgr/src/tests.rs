@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use auth::{Authority, CryptoKey, EntityAuth, RotatingSecrets, TicketKeeper, con_mode, method};
 use bytes::Bytes;
+use codec::{Encode, Features};
 use messages::RawMessage;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, UTime};
@@ -180,6 +181,30 @@ fn message(bytes: usize) -> RawMessage {
         data: Bytes::from(data),
         ..RawMessage::default()
     }
+}
+
+#[test]
+fn a_client_names_itself_by_the_id_that_it_authenticated_as() {
+    let mut pair = Pair::new(method::CEPHX, con_mode::CRC, EntityType::MON, 4);
+    let role = Role::Dialer { target: server_addr(), service: EntityType::MON, resume: None };
+    let own = config(EntityType::CLIENT, None, method::CEPHX, con_mode::CRC);
+    pair.ends = [Connection::new(own, role), Pair::acceptor(EntityType::MON, method::CEPHX, con_mode::CRC)];
+    pair.wires = Default::default();
+    pair.begin();
+    let mut said = Vec::new();
+    while let Some(side) = (0..2).find(|side| !pair.wires[*side].is_empty()) {
+        if side == 1 {
+            said.extend_from_slice(&pair.wires[1]);
+        }
+        let count = pair.wires[side].len();
+        pair.deliver(side, count).unwrap();
+    }
+    assert!(pair.ends.iter().all(Connection::is_ready));
+    let global_id = pair.keeper.global_id();
+    assert_ne!(global_id, 1, "the number in the configuration");
+    let mut ident = Vec::new();
+    (server_addr(), global_id).encode(&mut ident, Features(Features::MSG_ADDR2));
+    assert!(said.windows(ident.len()).any(|part| part == ident));
 }
 
 #[test]

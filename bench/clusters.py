@@ -1,0 +1,189 @@
+"""The two clusters that are compared, each of a monitor and OSDs as separate processes on loopback.
+
+Both get the same folder, OSD sizes, pool and replica count, cephx and the crc mode of msgr2. Ceph gets a
+manager as well, which it needs for its statistics, and no debug logs.
+"""
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import uuid
+
+PG_COUNT = 32
+START_SECONDS_MAX = 120
+
+
+def free_ports(count):
+    """The first of `count` free consecutive ports."""
+    while True:
+        first = random.randrange(20000, 32000)
+        sockets = []
+        try:
+            for port in range(first, first + count):
+                sockets.append(socket.socket())
+                sockets[-1].bind(("127.0.0.1", port))
+            return first
+        except OSError:
+            continue
+        finally:
+            for each in sockets:
+                each.close()
+
+
+class Cluster:
+    """What both have in common; a subclass starts the daemons."""
+
+    def __init__(self, folder, osds, size_gib):
+        self.folder = folder
+        self.osds = osds
+        self.size_gib = size_gib
+        self.conf = os.path.join(folder, "ceph.conf")
+        self.env = {**os.environ, "CEPH_CONF": self.conf}
+        self.processes = []
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+
+    def run(self, *command):
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()[-1000:]}")
+        return done.stdout
+
+    def spawn(self, *command):
+        out = open(os.path.join(self.folder, "output"), "a")
+        # A group of its own: Ctrl-C reaches this script, which stops the daemons in order.
+        process = subprocess.Popen(command, env=self.env, stdout=out, stderr=out, process_group=0)
+        self.processes.append(process)
+
+    def wait(self, what, is_there):
+        end = time.monotonic() + START_SECONDS_MAX
+        while time.monotonic() < end:
+            try:
+                if is_there():
+                    return
+            except (RuntimeError, OSError, ValueError, subprocess.TimeoutExpired):
+                pass
+            time.sleep(0.3)
+        raise RuntimeError(f"{self.name}: {what} took more than {START_SECONDS_MAX} s; see {self.folder}")
+
+    def make_pool(self):
+        self.run("ceph", "osd", "pool", "create", "rbd", str(PG_COUNT), str(PG_COUNT))
+        self.run("rbd", "pool", "init", "rbd")
+        self.wait("clean PGs", self.is_clean)
+
+    def is_clean(self):
+        summary = json.loads(self.run("ceph", "pg", "stat", "-f", "json"))["pg_summary"]
+        states = {state["name"]: state["num"] for state in summary["num_pg_by_state"]}
+        return set(states) == {"active+clean"} and states["active+clean"] >= PG_COUNT
+
+    def osd_pids(self):
+        def read(osd):
+            with open(os.path.join(self.folder, f"run/osd.{osd}.pid")) as file:
+                return int(file.read())
+
+        return [read(osd) for osd in range(self.osds)]
+
+    def stop(self):
+        for process in reversed(self.processes):
+            process.send_signal(signal.SIGINT)
+        for process in reversed(self.processes):
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+class Loligo(Cluster):
+    name = "Loligo"
+
+    def __init__(self, folder, osds, size_gib, binary):
+        super().__init__(folder, osds, size_gib)
+        self.binary = binary
+
+    def start(self):
+        port = free_ports(self.osds * 2 + 2)
+        self.spawn(self.binary, "up", "--separate", "--data", self.folder, "--osds", str(self.osds),
+                   "--size", f"{self.size_gib}G", "--port", str(port))
+        self.wait("the start", lambda: os.path.exists(self.conf)
+                  and self.run("ceph", "--connect-timeout", "5", "health").strip() == "HEALTH_OK")
+        self.make_pool()
+
+    def version(self):
+        return self.run(self.binary, "--version").strip()
+
+
+class Ceph(Cluster):
+    name = "Ceph"
+
+    def path(self, *parts):
+        return os.path.join(self.folder, *parts)
+
+    def start(self):
+        port, fsid = free_ports(2), str(uuid.uuid4())
+        self.write_conf(port, fsid)
+        for folder in ["mon.a", "mgr.x", "run"] + [f"osd.{osd}" for osd in range(self.osds)]:
+            os.mkdir(self.path(folder))
+        keys, monmap = self.path("keyring"), self.path("monmap")
+        everything = [word for service in ("mon", "osd", "mgr", "mds") for word in ("--cap", service, "allow *")]
+        self.run("ceph-authtool", "--create-keyring", keys, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *")
+        self.run("ceph-authtool", keys, "--gen-key", "-n", "client.admin", *everything)
+        self.run("monmaptool", "--create", "--fsid", fsid, "--addv", "a", f"[v2:127.0.0.1:{port},v1:127.0.0.1:{port + 1}]",
+                 monmap)
+        self.run("ceph-mon", "--mkfs", "-i", "a", "--monmap", monmap, "--keyring", keys)
+        self.spawn("ceph-mon", "-f", "-i", "a")
+        self.wait("the monitor", lambda: self.run("ceph", "--connect-timeout", "5", "mon", "stat"))
+        self.run("ceph", "auth", "get-or-create", "mgr.x", "mon", "allow profile mgr", "osd", "allow *",
+                 "-o", self.path("mgr.x/keyring"))
+        self.spawn("ceph-mgr", "-f", "-i", "x", "--keyring", self.path("mgr.x/keyring"))
+        for osd in range(self.osds):
+            self.start_osd(str(osd))
+        self.make_pool()
+
+    def start_osd(self, osd):
+        keys, own = self.path(f"osd.{osd}/keyring"), str(uuid.uuid4())
+        self.run("ceph", "osd", "new", own, osd)
+        self.run("ceph-authtool", "--create-keyring", keys, "--gen-key", "-n", f"osd.{osd}")
+        self.run("ceph", "auth", "add", f"osd.{osd}", "osd", "allow *", "mon", "allow profile osd",
+                 "mgr", "allow profile osd", "-i", keys)
+        self.run("ceph-osd", "-i", osd, "--mkfs", "--osd-uuid", own, "--keyring", keys)
+        self.spawn("ceph-osd", "-f", "-i", osd, "--keyring", keys)
+
+    def write_conf(self, port, fsid):
+        quiet = "\n".join(f"debug {part} = 0/0" for part in
+                          "ms mon paxos auth osd bluestore bluefs bdev rocksdb mgr client rbd".split())
+        with open(self.conf, "w") as file:
+            file.write(f"""[global]
+fsid = {fsid}
+mon initial members = a
+mon host = [v2:127.0.0.1:{port},v1:127.0.0.1:{port + 1}]
+auth cluster required = cephx
+auth service required = cephx
+auth client required = cephx
+keyring = {self.path("keyring")}
+run dir = {self.path("run")}
+admin socket = {self.path("run")}/$name.$pid.asok
+log file = {self.folder}/$name.log
+pid file = {self.path("run")}/$name.pid
+osd crush chooseleaf type = 0
+osd pool default size = 3
+osd pool default min size = 2
+osd pool default pg autoscale mode = off
+auth allow insecure global id reclaim = false
+{quiet}
+[mon.a]
+mon data = {self.path("mon.a")}
+[mgr.x]
+mgr data = {self.path("mgr.x")}
+[osd]
+osd data = {self.folder}/osd.$id
+bluestore block size = {self.size_gib << 30}
+public addr = 127.0.0.1
+cluster addr = 127.0.0.1
+""")
+
+    def version(self):
+        return " ".join(self.run("ceph-osd", "--version").split()[:3])

@@ -1,0 +1,100 @@
+"""Tables in Markdown out of the raw results."""
+import statistics
+
+OPEN, CLOSE = "<!-- measured: bench/compare writes what follows -->", "<!-- end of what is measured -->"
+UNITS = [
+    ("p50_us", "p50 µs", 0), ("mean_us", "mean µs", 0), ("p99_us", "p99 µs", 0), ("p999_us", "p99.9 µs", 0),
+    ("cpu_us", "OSD CPU µs/IO", 0), ("rss_mib", "OSD RSS MiB", 0),
+]
+
+
+def median(rounds, key):
+    return statistics.median(each[key] for each in rounds)
+
+
+def with_spread(rounds, key, digits=0):
+    values = [each[key] for each in rounds]
+    low, mid, high = (f"{value:,.{digits}f}" for value in (min(values), statistics.median(values), max(values)))
+    return f"{mid} ({low}–{high})"
+
+
+def speed_key(name):
+    return "mib_s" if "4m" in name else "iops"
+
+
+def ratio(ours, theirs, key):
+    """The median of the ratios of the rounds: both of a round met the same machine."""
+    return statistics.median(a[key] / max(b[key], 1e-9) for a, b in zip(ours, theirs))
+
+
+def ratio_table(rows):
+    out = ["| row | IOPS or MiB/s | mean | p99 | p99.9 | OSD CPU per IO | OSD RSS |", "|---|---|---|---|---|---|---|"]
+    for name, pair in rows.items():
+        ours, theirs = pair["Loligo"], pair["Ceph"]
+        cells = [speed_key(name), "mean_us", "p99_us", "p999_us", "cpu_us", "rss_mib"]
+        out.append(f"| {name} | " + " | ".join(f"{ratio(ours, theirs, key):.2f}×" for key in cells) + " |")
+    return out
+
+
+def value_table(rows):
+    out = ["| row | cluster | IOPS or MiB/s | " + " | ".join(title for _, title, _ in UNITS) + " |",
+           "|---" * (3 + len(UNITS)) + "|"]
+    for name, pair in rows.items():
+        unit = "MiB/s" if "4m" in name else "IOPS"
+        for cluster, rounds in pair.items():
+            cells = [with_spread(rounds, key, digits) for key, _, digits in UNITS]
+            speed = with_spread(rounds, speed_key(name))
+            out.append(f"| {name} | {cluster} | {speed} {unit} | " + " | ".join(cells) + " |")
+    return out
+
+
+def own_table(rows):
+    keys = [("iops", "IOPS"), ("p50_us", "p50 µs"), ("p99_us", "p99 µs"), ("p99_9_us", "p99.9 µs"),
+            ("osd_cpu_us", "OSD CPU µs/IO"), ("own_cpu_us", "client CPU µs/IO")]
+    out = ["| row | cluster | " + " | ".join(title for _, title in keys) + " |", "|---" * (2 + len(keys)) + "|"]
+    for name, pair in rows.items():
+        for cluster, rounds in pair.items():
+            out.append(f"| {name} | {cluster} | " + " | ".join(with_spread(rounds, key) for key, _ in keys) + " |")
+    return out
+
+
+def disk_table(rows):
+    out = ["| row | IOPS | MiB/s | p50 µs | p99 µs |", "|---|---|---|---|---|"]
+    for name, rounds in rows.items():
+        cells = [with_spread(rounds, key) for key in ("iops", "mib_s", "p50_us", "p99_us")]
+        out.append(f"| {name} | " + " | ".join(cells) + " |")
+    return out
+
+
+def render(result):
+    about = result["about"]
+    out = [
+        OPEN, "",
+        f"Measured {about['date']}, commit {about['commit']}: {about['rounds']} rounds, {about['seconds']} s a row.",
+        f"{about['loligo']} against {about['ceph']}, fio {about['fio']}.",
+        f"Machine: {about['cpus']} CPUs ({about['cpu']}), {about['memory_gib']:.0f} GiB, Linux {about['kernel']}, {about['disk']}.",
+        "Everything shares these CPUs: six OSDs, two monitors and the client.", "",
+        "Values are the median of the rounds, with the least and the largest.", "",
+        "### Loligo / Ceph", "",
+        "Medians of the ratios of each round. More is better in the first column, less in the others.", "",
+        *ratio_table(result["rbd"]), "",
+        "### fio through librbd", "", *value_table(result["rbd"]), "",
+    ]
+    if result["own"]:
+        out += ["### `loligo bench`, the same client for both", "",
+                "Without librbd's own time: 4 KiB at random over 32 objects of 4 MiB.", "",
+                *own_table(result["own"]), ""]
+    out += ["### The disk alone", "",
+            "fio with libaio on a file beside the OSDs', every write durable (`--sync=dsync`). A cluster writes each",
+            "byte three times to this one disk.", "", *disk_table(result["disk"]), "", CLOSE]
+    return "\n".join(out)
+
+
+def replace_in(path, text):
+    """Puts the tables in their place in the document; what people wrote around them stays."""
+    with open(path) as file:
+        old = file.read()
+    before, rest = old.split(OPEN, 1)
+    after = rest.split(CLOSE, 1)[1]
+    with open(path, "w") as file:
+        file.write(before + text + after)
