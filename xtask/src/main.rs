@@ -47,10 +47,11 @@ fn test() -> Result<()> {
     cargo(&["test", "--workspace", "--no-fail-fast"])
 }
 
-/// Many crash seeds of the store; the number is an argument, 1,500 without one.
+/// Many crash seeds of the store and of whole clusters; the number is an argument, 1,500 without one.
 fn soak(args: &[String]) -> Result<()> {
     let seeds = args.first().map_or("1500", String::as_str);
-    run(Command::new("cargo").args(["test", "--release", "-p", "store"]).env("STORE_CRASH_SEEDS", seeds))
+    run(Command::new("cargo").args(["test", "--release", "-p", "store"]).env("STORE_CRASH_SEEDS", seeds))?;
+    run(Command::new("cargo").args(["test", "--release", "-p", "sim"]).env("SIM_SEEDS", seeds))
 }
 
 fn cargo(args: &[&str]) -> Result<()> {

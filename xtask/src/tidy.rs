@@ -26,6 +26,7 @@ const ORDER: &[&str] = &[
     "mon",
     "osd",
     "client",
+    "sim",
     "reactor",
     "daemon",
     "loligo",

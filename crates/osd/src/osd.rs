@@ -6,7 +6,7 @@ use messages::{MMonGetVersion, MMonSubscribe, Message, SubscribeItem};
 use pg::{Budget, Permit};
 use rand::{SeedableRng, rngs::StdRng};
 use store::{Completion, ObjectStore};
-use types::{EntityAddrVec, Epoch, Incremental, Instant, OsdId, OsdMap, PgId, Token, UTime};
+use types::{EntityAddrVec, Epoch, Incremental, Instant, OsdId, OsdMap, PgId, PgState, Token, UTime};
 
 use crate::{
     ConnId, Effect, Event, boot::Boot, heartbeat::Heartbeat, map_store::MapStore, pgs::Pgs, session::Session,
@@ -64,6 +64,8 @@ pub struct Osd {
     pub(crate) sessions: BTreeMap<ConnId, Session>,
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) pgs: Pgs,
+    /// PGs want the map to say that this OSD lived in this epoch.
+    pub(crate) up_thru_wanted: Epoch,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) held: Budget,
     pub(crate) stats_due: Instant,
@@ -99,6 +101,7 @@ impl Osd {
             sessions: BTreeMap::new(),
             waiting: VecDeque::new(),
             pgs: Pgs::default(),
+            up_thru_wanted: Epoch(0),
             heartbeat: Heartbeat::default(),
             held: Budget::default(),
             stats_due: Instant(0),
@@ -153,6 +156,16 @@ impl Osd {
         self.pgs.ids()
     }
 
+    /// The state of a PG that this OSD leads.
+    pub fn led_state(&self, pgid: PgId) -> Option<PgState> {
+        self.led_states().find(|(id, _)| *id == pgid).map(|(_, state)| state)
+    }
+
+    /// The PGs that this OSD leads.
+    pub fn led_states(&self) -> impl Iterator<Item = (PgId, PgState)> + '_ {
+        self.pgs.primaries().map(|pg| (pg.pgid(), pg.state()))
+    }
+
     fn on_started(&mut self, public_addrs: EntityAddrVec, cluster_addrs: EntityAddrVec, cx: &mut Cx<'_>) {
         self.started = cx.now;
         self.public_addrs = public_addrs;
@@ -170,6 +183,8 @@ impl Osd {
         self.subscribe(cx);
         let version = MMonGetVersion { handle: 1, what: "osdmap".to_owned() };
         cx.effects.push(Effect::SendMon(version.into()));
+        // Whatever the last session did not carry.
+        self.ask_up_thru(cx);
         self.stats_due = cx.now;
     }
 

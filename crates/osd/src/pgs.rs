@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use messages::{MOSDAlive, MOSDOp, MOSDPGCreate, Message, pg_peer_target};
-use pg::{Client, Ctx, Event, Permit, Pg};
+use messages::{MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, Message, pg_peer_target};
+use pg::{Client, Ctx, Event, IntervalStart, Permit, Pg};
 use rand::RngCore;
 use store::{Completion, ReadError};
-use types::{CollId, Epoch, OsdId, PgId, PgStat, Token};
+use types::{CollId, Epoch, OsdId, PgId, PgInfo, PgStat, Token};
 
 use crate::{ConnId, Effect, Osd, osd::Cx};
 
@@ -28,6 +28,10 @@ pub(crate) struct Pgs {
 impl Pgs {
     pub(crate) fn ids(&self) -> impl Iterator<Item = PgId> + '_ {
         self.pgs.keys().copied()
+    }
+
+    pub(crate) fn primaries(&self) -> impl Iterator<Item = &Pg> {
+        self.pgs.values().filter(|pg| pg.is_primary())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -57,6 +61,12 @@ impl Pgs {
         });
         gone
     }
+}
+
+/// Who asks for a copy that was here waits for an answer.
+fn nothing_of(pgid: PgId, created: Epoch, epoch: Epoch) -> MPgNotify {
+    let info = PgInfo { created, epoch, ..PgInfo::default() };
+    MPgNotify { pgid, epoch, info, intervals: Vec::new() }
 }
 
 impl Osd {
@@ -96,6 +106,9 @@ impl Osd {
 
     /// Walks every PG into the newest map.
     pub(crate) fn advance_pgs(&mut self, cx: &mut Cx<'_>) {
+        // Clients send again to whoever leads now.
+        let (map, me) = (&self.map, self.config.whoami);
+        self.pgs.early.retain(|(_, _, op, _)| map.pg_to_up_acting(op.pgid).acting_primary == me);
         for pgid in self.pgs.ids().collect::<Vec<_>>() {
             self.pg_event(pgid, Event::NewMap, cx);
         }
@@ -140,15 +153,37 @@ impl Osd {
                 cx.effects.push(Effect::Send(ConnId(session), 0, message));
             }
             pg::Effect::WantUpThru(want) => {
-                let alive = MOSDAlive { osd: self.config.whoami, want };
-                cx.effects.push(Effect::SendMon(alive.into()));
+                if want > self.up_thru_wanted {
+                    self.up_thru_wanted = want;
+                    self.ask_up_thru(cx);
+                }
             }
             pg::Effect::StatsChanged | pg::Effect::Removed => self.stats_changed(cx),
         }
     }
 
+    /// Asks the monitor to record that this OSD lives, as long as a PG waits for that.
+    pub(crate) fn ask_up_thru(&self, cx: &mut Cx<'_>) {
+        if self.up_thru_wanted > self.map.up_thru(self.config.whoami) {
+            let alive = MOSDAlive { osd: self.config.whoami, want: self.up_thru_wanted };
+            cx.effects.push(Effect::SendMon(alive.into()));
+        }
+    }
+
+    /// Where the present interval of a PG that is new here began. Only its primary has to know: another
+    /// copy says that it exists when it is made, and all that matters to it comes after that.
+    fn interval_start(&self, pgid: PgId, created: Epoch, cx: &Cx<'_>) -> IntervalStart {
+        let is_primary = self.map.pg_to_up_acting(pgid).acting_primary == self.config.whoami;
+        let oldest = if is_primary { created.max(self.maps.oldest) } else { self.map.epoch };
+        let older = (oldest.0..self.map.epoch.0).rev().map(Epoch);
+        let history =
+            older.map_while(|epoch| Osd::decode_full(self.maps.full(&*cx.store, epoch).ok().flatten()?));
+        IntervalStart::find(&self.map, history, pgid)
+    }
+
     fn make_pg(&mut self, pgid: PgId, created: Epoch, cx: &mut Cx<'_>) {
         let id = self.pgs.new_id(pgid);
+        let start = self.interval_start(pgid, created, cx);
         let mut effects = Vec::new();
         let mut ctx = Ctx {
             now: cx.now,
@@ -158,7 +193,7 @@ impl Osd {
             random: self.rng.next_u64(),
             effects: &mut effects,
         };
-        let pg = Pg::create(id, pgid, self.config.whoami, created, &mut ctx);
+        let pg = Pg::create(id, pgid, self.config.whoami, created, start, &mut ctx);
         self.pgs.pgs.insert(pgid, pg);
         for effect in effects {
             self.pg_effect(effect, cx);
@@ -210,9 +245,15 @@ impl Osd {
                 Message::MPgLog(log) if log.is_activation => log.info.created,
                 _ => return,
             };
+            if !self.map.pg_exists(pgid) {
+                return;
+            }
             let placed = self.map.pg_to_up_acting(pgid);
             let me = self.config.whoami;
-            if !self.map.pg_exists(pgid) || !(placed.acting.contains(&me) || placed.acting_primary == me) {
+            if !(placed.acting.contains(&me) || placed.acting_primary == me) {
+                if let Message::MPgQuery(_) = message {
+                    self.send_osd(from, nothing_of(pgid, created, self.map.epoch).into(), cx);
+                }
                 return;
             }
             self.make_pg(pgid, created, cx);
@@ -255,6 +296,6 @@ impl Osd {
     }
 
     pub(crate) fn primary_pg_count(&self) -> usize {
-        self.pgs.pgs.values().filter(|pg| pg.is_primary()).count()
+        self.pgs.primaries().count()
     }
 }

@@ -1,5 +1,7 @@
 //! Intervals: spans of epochs with the same acting set, and which of them may have taken writes.
 
+use std::borrow::Borrow;
+
 use types::{Epoch, OsdId, OsdMap, PgId, PgInterval, UpActing};
 
 /// What an interval is made of; a change of any of it begins a new one.
@@ -12,6 +14,42 @@ pub(crate) struct Membership {
     pub(crate) size: u8,
     pub(crate) min_size: u8,
     pub(crate) pg_num: u32,
+}
+
+/// Where the present interval of a PG began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntervalStart {
+    /// Its first epoch (`same_interval_since`).
+    pub since: Epoch,
+    /// The first epoch in which the same primary led (`same_primary_since`).
+    pub primary_since: Epoch,
+}
+
+impl IntervalStart {
+    /// Walks back from `map` through `history`, the maps before it, newest first: no further than it must.
+    pub fn find<M: Borrow<OsdMap>>(
+        map: &OsdMap,
+        history: impl IntoIterator<Item = M>,
+        pgid: PgId,
+    ) -> IntervalStart {
+        let members = Membership::of(map, pgid);
+        let mut start = IntervalStart { since: map.epoch, primary_since: map.epoch };
+        let mut is_same_interval = true;
+        for before in history {
+            let before = before.borrow();
+            let then = Membership::of(before, pgid);
+            if then.primary != members.primary || map.up_from(members.primary) > before.epoch {
+                break;
+            }
+            start.primary_since = before.epoch;
+            is_same_interval &=
+                then == members && members.acting.iter().all(|osd| map.up_from(*osd) <= before.epoch);
+            if is_same_interval {
+                start.since = before.epoch;
+            }
+        }
+        start
+    }
 }
 
 impl Membership {

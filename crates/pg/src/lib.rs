@@ -22,4 +22,5 @@ mod watch;
 
 pub use budget::{Budget, Permit};
 pub use event::{Client, Ctx, Effect, Event};
+pub use interval::IntervalStart;
 pub use pg::Pg;

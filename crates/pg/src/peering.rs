@@ -143,6 +143,7 @@ impl Pg {
         }
         self.learn_intervals(notify.intervals, notify.info.last_epoch_clean);
         self.peer_info.insert(from, notify.info);
+        let is_settled = self.is_settled();
         match &mut self.phase {
             Phase::GetInfo { waiting } => {
                 waiting.remove(&from);
@@ -152,7 +153,7 @@ impl Pg {
                 }
             }
             Phase::Down => self.get_info(cx),
-            Phase::Active if self.is_clean && !self.members.acting.contains(&from) => {
+            Phase::Active if is_settled && !self.members.acting.contains(&from) => {
                 let clean = MPgClean { pgid: self.pgid, epoch: cx.map.epoch, remove: true };
                 cx.effects.push(Effect::SendOsd(from, clean.into()));
             }
@@ -355,6 +356,15 @@ impl Pg {
         self.members.acting.iter().filter(|o| o.is_some()).count() >= usize::from(self.members.min_size)
     }
 
+    fn has_all_members(&self) -> bool {
+        self.members.acting.iter().filter(|o| o.is_some()).count() == usize::from(self.members.size)
+    }
+
+    /// True when as many copies as the pool wants have everything.
+    fn is_settled(&self) -> bool {
+        self.is_clean && self.has_all_members()
+    }
+
     fn check_up_thru(&mut self, cx: &mut Ctx<'_>) {
         if cx.map.up_thru(self.me) < self.since || !self.has_min_size() {
             return;
@@ -427,7 +437,8 @@ impl Pg {
         for osd in &members {
             cx.effects.push(Effect::SendOsd(*osd, clean.into()));
         }
-        for osd in self.peer_info.keys().filter(|o| !members.contains(o)) {
+        // With less than all members other copies may still be needed.
+        for osd in self.peer_info.keys().filter(|o| self.has_all_members() && !members.contains(o)) {
             cx.effects.push(Effect::SendOsd(*osd, MPgClean { remove: true, ..clean }.into()));
         }
         cx.effects.push(Effect::StatsChanged);
@@ -435,7 +446,7 @@ impl Pg {
 
     fn settle(&mut self, epoch: Epoch, cx: &mut Ctx<'_>) {
         // With less than all members the past may still be needed.
-        if self.members.acting.iter().filter(|o| o.is_some()).count() == usize::from(self.members.size) {
+        if self.has_all_members() {
             self.info.last_epoch_clean = epoch;
             self.intervals.clear();
         }

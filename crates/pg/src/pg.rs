@@ -13,7 +13,7 @@ use crate::{
     Ctx, Event,
     backoff::Backoffs,
     copy::Copies,
-    interval::Membership,
+    interval::{IntervalStart, Membership},
     log::PgLog,
     meta::{self, MetaChange},
     ops::Ops,
@@ -152,8 +152,16 @@ impl Pg {
     }
 
     /// A PG that this OSD has not had: new in the cluster, or new here. `id` (not 0) goes into the high
-    /// half of its store tokens; `created` is the epoch in which the PG was made.
-    pub fn create(id: u32, pgid: PgId, me: OsdId, created: Epoch, cx: &mut Ctx<'_>) -> Pg {
+    /// half of its store tokens; `created` is the epoch in which the PG was made, `start` where its present
+    /// interval began: what clients and peers say since then is for this PG.
+    pub fn create(
+        id: u32,
+        pgid: PgId,
+        me: OsdId,
+        created: Epoch,
+        start: IntervalStart,
+        cx: &mut Ctx<'_>,
+    ) -> Pg {
         let mut pg = Pg::new(id, pgid, me);
         pg.info.created = created;
         pg.info.epoch = cx.map.epoch;
@@ -164,7 +172,8 @@ impl Pg {
         change.into_txn(&mut txn);
         pg.submit(Pending::Nothing, txn, cx);
         pg.members = Membership::of(cx.map, pgid);
-        pg.since = cx.map.epoch;
+        pg.since = start.since;
+        pg.primary_since = start.primary_since;
         pg.start_interval(cx);
         pg
     }
@@ -190,6 +199,7 @@ impl Pg {
     pub fn resume(&mut self, cx: &mut Ctx<'_>) {
         self.members = Membership::of(cx.map, self.pgid);
         self.since = cx.map.epoch;
+        self.primary_since = cx.map.epoch;
         self.start_interval(cx);
     }
 

@@ -29,12 +29,24 @@ pub struct VirtualDisk {
     /// Executed and answered, not durable: in order.
     unflushed: Vec<Unflushed>,
     queue: Vec<DeviceCommand>,
+    is_lying: bool,
 }
 
 impl VirtualDisk {
     /// A disk of zeros.
     pub fn new(bytes: u64) -> VirtualDisk {
-        VirtualDisk { bytes, blocks: BTreeMap::new(), unflushed: Vec::new(), queue: Vec::new() }
+        VirtualDisk {
+            bytes,
+            blocks: BTreeMap::new(),
+            unflushed: Vec::new(),
+            queue: Vec::new(),
+            is_lying: false,
+        }
+    }
+
+    /// From now on it says that writes are durable, and flushed, that are not.
+    pub fn set_lying(&mut self, is_lying: bool) {
+        self.is_lying = is_lying;
     }
 
     /// Its size in bytes.
@@ -70,7 +82,7 @@ impl VirtualDisk {
                 if offset + data.len() as u64 > self.bytes {
                     return (token, Err(DeviceError::Io));
                 }
-                if durable {
+                if durable && !self.is_lying {
                     // Older writes of the same blocks must not come back over this one.
                     self.settle(offset, data.len() as u64);
                     self.put(offset, &data);
@@ -79,6 +91,7 @@ impl VirtualDisk {
                 }
                 (token, Ok(None))
             }
+            DeviceCommand::Flush { token } if self.is_lying => (token, Ok(None)),
             DeviceCommand::Flush { token } => {
                 for write in std::mem::take(&mut self.unflushed) {
                     self.put(write.offset, &write.data);

@@ -1,0 +1,116 @@
+//! After everything is mended: all copies of a PG are equal, and every store's books agree.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+use rand::{SeedableRng, rngs::StdRng};
+use store::{Missing, ObjectStore, Store, virtual_disk::VirtualDisk};
+use types::{CollId, HObject, PgId, Token};
+
+use crate::world::World;
+
+/// All of an object on one OSD.
+#[derive(Debug, PartialEq, Eq)]
+struct Copy {
+    object: HObject,
+    data: Bytes,
+    xattrs: Vec<(Bytes, Bytes)>,
+    omap: Vec<(Bytes, Bytes)>,
+}
+
+/// A store and its disk, with nobody else at them.
+struct Resting {
+    store: Store,
+    disk: VirtualDisk,
+    rng: StdRng,
+}
+
+const TOKEN: Token = Token(u64::MAX);
+
+impl Resting {
+    /// Answers a read, loading what it misses.
+    fn read<T>(&mut self, read: impl Fn(&Store) -> Result<T, Missing>) -> Result<T, String> {
+        for _ in 0..8 {
+            match read(&self.store) {
+                Ok(found) => {
+                    self.store.unload(TOKEN);
+                    return Ok(found);
+                }
+                Err(missing) => self.store.load(TOKEN, missing),
+            }
+            loop {
+                self.store.kick();
+                self.disk.submit(self.store.take_commands());
+                let Some((token, result)) = self.disk.step(&mut self.rng) else { break };
+                self.store.device_done(token, result);
+            }
+            for completion in self.store.take_completions() {
+                if let store::Completion::Loaded(_, Err(error)) = completion {
+                    return Err(error.to_string());
+                }
+            }
+        }
+        Err("a load does not bring what is missing".to_owned())
+    }
+
+    /// The clients' objects of a PG; what the PG keeps of itself is each copy's own.
+    fn copies(&mut self, pgid: PgId) -> Result<Vec<Copy>, String> {
+        let coll = CollId::pg(pgid);
+        let objects = self.read(|store| store.list(coll, &HObject::min(), usize::MAX))?;
+        let objects = objects.into_iter().filter(|object| object.pool == pgid.pool);
+        objects
+            .map(|object| {
+                Ok(Copy {
+                    data: self.read(|store| store.read(coll, &object, 0, u64::MAX))?,
+                    xattrs: self.read(|store| store.xattrs(coll, &object))?,
+                    omap: self.read(|store| store.omap_range(coll, &object, Bound::Unbounded, usize::MAX))?,
+                    object,
+                })
+            })
+            .collect()
+    }
+}
+
+impl World {
+    /// Ends all OSDs and compares what they have.
+    pub(crate) fn compare_copies(&mut self) -> Result<(), String> {
+        let map = self.osdmap().ok_or("the monitor is down")?.clone();
+        let osds = self.take_osds();
+        let mut stores: Vec<Resting> = Vec::new();
+        for osd in osds {
+            let (store, disk) = osd.into_store();
+            store.check_invariants();
+            stores.push(Resting { store, disk, rng: StdRng::seed_from_u64(1) });
+        }
+        for pgid in map.pgs() {
+            let acting = map.pg_to_up_acting(pgid).acting;
+            let mut first = None;
+            for osd in &acting {
+                let store = stores.get_mut(osd.0 as usize).ok_or("an OSD of the acting set is down")?;
+                let copies = store.copies(pgid).map_err(|why| format!("{pgid} on osd.{}: {why}", osd.0))?;
+                let (_, reference) = first.get_or_insert_with(|| (*osd, Vec::new()));
+                if *osd == acting[0] {
+                    *reference = copies;
+                } else if *reference != copies {
+                    return Err(format!("{pgid}: {}", difference(reference, &copies)));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn difference(one: &[Copy], other: &[Copy]) -> String {
+    let names = |copies: &[Copy]| copies.iter().map(|c| c.object.to_string()).collect::<Vec<_>>();
+    if names(one) != names(other) {
+        return format!("copies have other objects: {:?} and {:?}", names(one), names(other));
+    }
+    let differ = one.iter().zip(other).find(|(a, b)| a != b);
+    let Some((a, b)) = differ else { return String::new() };
+    let what = match (a.data == b.data, a.xattrs == b.xattrs, a.omap == b.omap) {
+        (false, ..) => "data",
+        (_, false, _) => "xattrs",
+        _ => "omap",
+    };
+    format!("copies of {} differ in their {what}", a.object)
+}

@@ -1,0 +1,85 @@
+//! What breaks, and when it is whole again.
+
+use std::time::Duration;
+
+use rand::Rng;
+
+use crate::{
+    schedule::{ProcessId, What},
+    world::{MON, World},
+};
+
+fn secs(rng: &mut impl Rng, low: f64, high: f64) -> Duration {
+    Duration::from_secs_f64(rng.random_range(low..high))
+}
+
+impl World {
+    fn any_osd(&mut self) -> ProcessId {
+        let id = self.rng.random_range(0..self.osds.len());
+        self.osd_process(id)
+    }
+
+    /// Something breaks; it is whole again by itself, later.
+    pub(crate) fn strike(&mut self) {
+        let osd = self.any_osd();
+        match self.rng.random_range(0..16) {
+            0..3 => {
+                let count = self.rng.random_range(1..6);
+                self.note(format!("{count} connections are cut"));
+                (0..count).for_each(|_| self.network.cut(&mut self.schedule));
+            }
+            3..7 => self.crash_for_a_while(&[osd]),
+            7 => {
+                let other = self.any_osd();
+                self.crash_for_a_while(&[osd, other]);
+            }
+            8 => {
+                let all: Vec<ProcessId> = (0..=self.osds.len()).map(ProcessId).collect();
+                self.crash_for_a_while(&all);
+            }
+            9 => self.crash_for_a_while(&[MON]),
+            10..12 => self.isolate(osd),
+            12 => self.isolate(MON),
+            13 => {
+                self.note(format!("{osd:?} is slow"));
+                self.network.slow_down(osd);
+                let heal = secs(&mut self.rng, 0.5, 20.0);
+                self.schedule.after(heal, MON, What::Heal);
+            }
+            _ => self.toggle_in(osd),
+        }
+    }
+
+    fn crash_for_a_while(&mut self, processes: &[ProcessId]) {
+        for process in processes {
+            self.note(format!("{process:?} crashes"));
+            self.crash(*process);
+        }
+        for process in processes {
+            let down = match self.rng.random_bool(0.5) {
+                true => secs(&mut self.rng, 0.05, 3.0),
+                false => secs(&mut self.rng, 3.0, 45.0),
+            };
+            self.schedule.after(down, *process, What::Start);
+        }
+    }
+
+    /// Nobody hears a process, nor it anybody.
+    fn isolate(&mut self, process: ProcessId) {
+        self.note(format!("{process:?} is cut off"));
+        for other in (0..self.process_count()).map(ProcessId).filter(|other| *other != process) {
+            self.network.divide(process, other);
+        }
+        let heal = secs(&mut self.rng, 0.5, 45.0);
+        self.schedule.after(heal, MON, What::Heal);
+    }
+
+    /// An operator takes an OSD out, or in again.
+    fn toggle_in(&mut self, process: ProcessId) {
+        let id = process.0 - 1;
+        self.is_out[id] = !self.is_out[id];
+        let what = if self.is_out[id] { "out" } else { "in" };
+        self.note(format!("osd.{id} is taken {what}"));
+        self.command(format!(r#"{{"prefix":"osd {what}","ids":["{id}"]}}"#));
+    }
+}

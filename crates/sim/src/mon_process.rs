@@ -1,0 +1,142 @@
+//! The monitor with a ledger that takes its time.
+
+use std::time::Duration;
+
+use auth::{con_mode, method};
+use mon::{ConnId, Effect, Event, Ledger, LedgerTxn, MemLedger, Mon, MonOptions, Peer};
+use msgr::Config;
+use net::{Net, NetEvent, WireEvent};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use types::{EntityAddrVec, EntityType, GlobalId, Token};
+
+use crate::{
+    network::EndId,
+    process::{Cx, Process},
+    schedule::What,
+};
+
+const TIMER: Token = Token(1);
+const NET_TICK: Duration = Duration::from_millis(250);
+
+/// See the module's page.
+pub(crate) struct MonProcess {
+    pub(crate) mon: Mon,
+    net: Net<EndId>,
+    ledger: MemLedger,
+    /// Proposed, not committed.
+    proposed: Option<LedgerTxn>,
+    rng: StdRng,
+}
+
+impl MonProcess {
+    /// Starts on what the ledger holds.
+    pub(crate) fn start(
+        ledger: MemLedger,
+        addrs: EntityAddrVec,
+        options: MonOptions,
+        rng: &mut StdRng,
+        cx: &mut Cx<'_>,
+    ) -> MonProcess {
+        let config = Config {
+            entity_type: EntityType::MON,
+            addrs: addrs.clone(),
+            gid: 0,
+            methods: vec![method::CEPHX],
+            modes: vec![con_mode::CRC],
+        };
+        let contents = ledger.load().expect("a ledger in memory can be read");
+        let mut process = MonProcess {
+            mon: Mon::new(options, rng.random()),
+            net: Net::new(config, None, rng.random()),
+            ledger,
+            proposed: None,
+            rng: StdRng::from_rng(rng),
+        };
+        if let Some(socket) = addrs.msgr2_addr().and_then(|addr| addr.socket) {
+            cx.network.listen(cx.who, socket);
+        }
+        process.handle(Event::Boot(Box::new(contents)), cx);
+        process.handle(Event::Timer, cx);
+        cx.schedule.after(NET_TICK, cx.who, What::NetTick);
+        process
+    }
+
+    /// The process is killed: what it proposed last is in the ledger or not.
+    pub(crate) fn crash(mut self) -> MemLedger {
+        if self.rng.random_bool(0.5)
+            && let Some(txn) = self.proposed.take()
+        {
+            self.ledger.commit(&txn).expect("nobody else writes the ledger");
+        }
+        self.ledger
+    }
+
+    /// The ledger has committed.
+    pub(crate) fn on_ledger(&mut self, cx: &mut Cx<'_>) {
+        let Some(txn) = self.proposed.take() else { return };
+        let revision = self.ledger.commit(&txn).expect("nobody else writes the ledger");
+        self.handle(Event::LedgerCommitted(revision), cx);
+    }
+
+    fn on_net(&mut self, events: Vec<NetEvent>, cx: &mut Cx<'_>) {
+        for event in events {
+            match event {
+                NetEvent::Opened(id, end) => {
+                    let peer = Peer {
+                        name: end.identity.name,
+                        global_id: GlobalId(end.identity.global_id),
+                        addr: end.addr,
+                        features: end.features,
+                    };
+                    self.handle(Event::ConnOpened(ConnId(id), Box::new(peer)), cx);
+                }
+                NetEvent::Closed(id) => self.handle(Event::ConnClosed(ConnId(id)), cx),
+                NetEvent::Received(id, tid, message) => {
+                    self.handle(Event::Received { conn: ConnId(id), tid, message }, cx);
+                }
+                NetEvent::MonOpened
+                | NetEvent::MonClosed
+                | NetEvent::FromMon(..)
+                | NetEvent::OsdRefused(_) => {}
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event, cx: &mut Cx<'_>) {
+        let mut effects = Vec::new();
+        self.mon.handle(cx.schedule.now(), cx.schedule.wall(), event, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Send { conn, tid, message } => {
+                    self.net.send(conn.0, tid, &message, &mut cx.wire());
+                }
+                Effect::Close(conn) => self.net.close(conn.0, &mut cx.wire()),
+                Effect::SetTimer(at) => cx.set_timer(TIMER, at),
+                Effect::Propose(txn) => {
+                    assert!(self.proposed.replace(txn).is_none(), "one proposal at a time");
+                    let delay = Duration::from_micros(self.rng.random_range(100..20_000));
+                    cx.schedule.after(delay, cx.who, What::Ledger);
+                }
+            }
+        }
+    }
+}
+
+impl Process for MonProcess {
+    fn on_wire(&mut self, event: WireEvent<EndId>, cx: &mut Cx<'_>) {
+        let mut out = Vec::new();
+        self.net.on_event(event, &mut cx.wire(), &mut self.mon, &mut out);
+        self.on_net(out, cx);
+    }
+
+    fn on_net_tick(&mut self, cx: &mut Cx<'_>) {
+        let mut out = Vec::new();
+        self.net.tick(&mut cx.wire(), &mut out);
+        self.on_net(out, cx);
+        cx.schedule.after(NET_TICK, cx.who, What::NetTick);
+    }
+
+    fn on_timer(&mut self, _: Token, cx: &mut Cx<'_>) {
+        self.handle(Event::Timer, cx);
+    }
+}

@@ -1,0 +1,38 @@
+//! What all processes have in common: they own connections and are told what happens.
+
+use net::WireEvent;
+use types::Token;
+
+use crate::{
+    network::{EndId, Network, SimWire},
+    schedule::{ProcessId, Schedule},
+};
+
+/// What a process may use during a call.
+pub(crate) struct Cx<'a> {
+    pub(crate) who: ProcessId,
+    pub(crate) schedule: &'a mut Schedule,
+    pub(crate) network: &'a mut Network,
+}
+
+impl Cx<'_> {
+    pub(crate) fn wire(&mut self) -> SimWire<'_> {
+        SimWire { who: self.who, schedule: self.schedule, network: self.network }
+    }
+
+    pub(crate) fn set_timer(&mut self, token: Token, at: types::Instant) {
+        self.schedule.set_timer(self.who, token, at);
+    }
+}
+
+/// A daemon or a client that runs.
+pub(crate) trait Process {
+    /// Its network reports.
+    fn on_wire(&mut self, event: WireEvent<EndId>, cx: &mut Cx<'_>);
+
+    /// Several times a second.
+    fn on_net_tick(&mut self, cx: &mut Cx<'_>);
+
+    /// A timer of its machine.
+    fn on_timer(&mut self, token: Token, cx: &mut Cx<'_>);
+}

@@ -1,0 +1,170 @@
+//! What one client does: random requests on objects of its own and on shared ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use client::{Request, Response};
+use rand::{Rng, rngs::StdRng};
+use types::{PoolId, SnapContext, SnapId, Token};
+
+use crate::{
+    model::{Expected, Model},
+    shared::{self, SharedObjects},
+};
+
+const OWN_OBJECTS: usize = 6;
+
+enum Doing {
+    Own(usize, SnapId, Expected),
+    Shared(shared::Doing),
+}
+
+/// See the module's page.
+pub(crate) struct Workload {
+    client: u64,
+    pool: PoolId,
+    rng: StdRng,
+    own: Vec<Model>,
+    busy: BTreeSet<usize>,
+    doing: BTreeMap<Token, Doing>,
+    next_token: u64,
+    /// Requests in flight, at most.
+    depth: usize,
+    /// What remains to be read at the end: objects of its own, shared ones.
+    final_reads: Vec<Target>,
+}
+
+#[derive(Clone, Copy)]
+enum Target {
+    Own(usize, SnapId),
+    Shared(usize),
+}
+
+impl Workload {
+    pub(crate) fn new(client: u64, pool: PoolId, mut rng: StdRng) -> Workload {
+        let depth = rng.random_range(1..=8);
+        Workload {
+            client,
+            pool,
+            rng,
+            own: vec![Model::default(); OWN_OBJECTS],
+            busy: BTreeSet::new(),
+            doing: BTreeMap::new(),
+            next_token: 1,
+            depth,
+            final_reads: Vec::new(),
+        }
+    }
+
+    /// Requests that have not ended.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.doing.len()
+    }
+
+    /// Requests that were begun.
+    pub(crate) fn begun(&self) -> u64 {
+        self.next_token - 1
+    }
+
+    /// From now on it only reads, everything once.
+    pub(crate) fn finish(&mut self, shared: &SharedObjects) {
+        let own = self.own.iter().enumerate();
+        let own =
+            own.flat_map(|(at, model)| model.views().into_iter().map(move |snap| Target::Own(at, snap)));
+        self.final_reads = own.chain((0..shared.count()).map(Target::Shared)).collect();
+    }
+
+    /// True when everything was read.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.final_reads.is_empty() && self.doing.is_empty()
+    }
+
+    /// The next of the reads at the end.
+    pub(crate) fn next_read(&mut self, shared: &SharedObjects) -> Option<(Token, Request)> {
+        if self.doing.len() >= self.depth {
+            return None;
+        }
+        match self.final_reads.pop()? {
+            Target::Own(at, snap) => Some(self.own_read(at, snap)),
+            Target::Shared(object) => {
+                let (ops, doing) = shared.read(object);
+                Some(self.begin(SharedObjects::name(object), ops, Doing::Shared(doing)))
+            }
+        }
+    }
+
+    /// The next random request, if one more may be in flight.
+    pub(crate) fn next(&mut self, shared: &mut SharedObjects) -> Option<(Token, Request)> {
+        if self.doing.len() >= self.depth {
+            return None;
+        }
+        if self.rng.random_bool(0.25) {
+            let object = self.rng.random_range(0..shared.count());
+            let (ops, doing) = match self.rng.random_bool(0.6) {
+                true => shared.append(object, self.client),
+                false => shared.read(object),
+            };
+            return Some(self.begin(SharedObjects::name(object), ops, Doing::Shared(doing)));
+        }
+        let free: Vec<usize> = (0..self.own.len()).filter(|at| !self.busy.contains(at)).collect();
+        let at = *free.get(self.rng.random_range(0..free.len().max(1)))?;
+        match self.rng.random_range(0..10) {
+            0..3 => {
+                let views = self.own[at].views();
+                let snap = views[self.rng.random_range(0..views.len())];
+                Some(self.own_read(at, snap))
+            }
+            what => {
+                if what == 3 {
+                    self.own[at].make_snap();
+                }
+                let stamp = self.client << 32 | self.next_token;
+                let (ops, expected) = self.own[at].change(&mut self.rng, stamp);
+                self.busy.insert(at);
+                Some(self.begin(self.own_name(at), ops, Doing::Own(at, SnapId::HEAD, expected)))
+            }
+        }
+    }
+
+    fn own_name(&self, at: usize) -> Bytes {
+        Bytes::from(format!("own{}.{at}", self.client))
+    }
+
+    fn own_read(&mut self, at: usize, snap: SnapId) -> (Token, Request) {
+        let (ops, expected) = self.own[at].read(snap);
+        self.busy.insert(at);
+        self.begin(self.own_name(at), ops, Doing::Own(at, snap, expected))
+    }
+
+    fn begin(&mut self, name: Bytes, ops: Vec<messages::OsdOp>, doing: Doing) -> (Token, Request) {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        let (snapid, snapc) = match &doing {
+            Doing::Own(at, snap, _) => (*snap, self.own[*at].snapc()),
+            Doing::Shared(_) => (SnapId::HEAD, SnapContext::default()),
+        };
+        let codes: Vec<_> = ops.iter().map(|op| op.code.name()).collect();
+        tracing::debug!(client = self.client, token = token.0, ?name, ?snapid, ?codes, "begun");
+        self.doing.insert(token, doing);
+        (token, Request { snapid, snapc, ..Request::new(self.pool, name, ops) })
+    }
+
+    /// A request has ended.
+    pub(crate) fn done(
+        &mut self,
+        token: Token,
+        response: &Response,
+        shared: &mut SharedObjects,
+    ) -> Result<(), String> {
+        tracing::debug!(client = self.client, token = token.0, result = response.result, "ended");
+        match self.doing.remove(&token) {
+            Some(Doing::Own(at, snap, expected)) => {
+                self.busy.remove(&at);
+                let name = String::from_utf8_lossy(&self.own_name(at)).into_owned();
+                self.own[at].done(expected, response).map_err(|why| format!("{name} at {snap:?}: {why}"))
+            }
+            Some(Doing::Shared(doing)) => shared.done(doing, response),
+            None => Err("a request ended twice".to_owned()),
+        }
+    }
+}

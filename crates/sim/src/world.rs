@@ -1,0 +1,498 @@
+//! The world: processes, network, clients, and the loop in which things happen.
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    net::SocketAddr,
+    time::Duration,
+};
+
+use auth::CryptoKey;
+use mon::{Ledger, MemLedger, MkfsParams, MonOptions, mkfs};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use store::{Store, StoreIdentity, virtual_disk::VirtualDisk};
+use types::{EntityAddrVec, EntityName, OsdId, PgState, PoolId};
+
+use crate::{
+    client_process::ClientProcess,
+    mon_process::MonProcess,
+    network::Network,
+    osd_process::{OsdDisk, OsdProcess, store_config},
+    process::{Cx, Process},
+    schedule::{ProcessId, Schedule, What},
+    shared::SharedObjects,
+    workload::Workload,
+};
+
+pub(crate) const MON: ProcessId = ProcessId(0);
+const FSID: [u8; 16] = [7; 16];
+const DISK_BYTES: u64 = 64 << 20;
+const SHARED_OBJECTS: usize = 3;
+const POOL: &str = "sim";
+/// Something that never comes is given up then, in virtual time.
+const PATIENCE: Duration = Duration::from_secs(900);
+/// So many things may happen within [`PATIENCE`]: more is a circle.
+const EVENTS_MAX: u64 = 3_000_000;
+
+/// How a world is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Decides everything that is left to chance.
+    pub seed: u64,
+    /// True for disks that say that unflushed writes are durable: a world that must lose data.
+    pub is_disk_lying: bool,
+}
+
+/// What happened in a world where all went well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Events, in all.
+    pub events: u64,
+    /// Requests of clients.
+    pub requests: u64,
+    /// Virtual time that passed.
+    pub elapsed: Duration,
+    /// Hash of all that happened, in order.
+    pub fingerprint: u64,
+    /// What broke, and when.
+    pub story: Vec<String>,
+}
+
+/// A process that runs, or what a crash has left of it.
+pub(crate) enum Slot<P, K> {
+    Up(P),
+    Down(K),
+    /// Between the two.
+    Moving,
+}
+
+impl<P, K> Slot<P, K> {
+    pub(crate) fn up(&self) -> Option<&P> {
+        match self {
+            Slot::Up(process) => Some(process),
+            Slot::Down(_) | Slot::Moving => None,
+        }
+    }
+
+    fn up_mut(&mut self) -> Option<&mut P> {
+        match self {
+            Slot::Up(process) => Some(process),
+            Slot::Down(_) | Slot::Moving => None,
+        }
+    }
+}
+
+/// What clients do at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Working,
+    Reading,
+}
+
+/// See the crate's page.
+pub struct World {
+    options: Options,
+    pub(crate) rng: StdRng,
+    pub(crate) schedule: Schedule,
+    pub(crate) network: Network,
+    mon: Slot<MonProcess, MemLedger>,
+    pub(crate) osds: Vec<Slot<OsdProcess, OsdDisk>>,
+    /// What the operator wants, by OSD.
+    pub(crate) is_out: Vec<bool>,
+    clients: Vec<ClientProcess>,
+    workloads: Vec<Workload>,
+    shared: SharedObjects,
+    phase: Phase,
+    starts: u32,
+    events: u64,
+    hasher: DefaultHasher,
+    story: Vec<String>,
+    broken: Option<String>,
+}
+
+impl World {
+    /// Lives through the world of a seed; what went wrong, with its story, if anything did.
+    pub fn run(options: Options) -> Result<Report, String> {
+        let mut world = World::new(options);
+        let outcome = world.live();
+        let story = world.story.join("\n  ");
+        outcome.map_err(|why| format!("at {:?}: {why}\n  {story}", world.schedule.now()))?;
+        let requests = world.workloads.iter().map(Workload::begun).sum();
+        Ok(Report {
+            events: world.events,
+            requests,
+            elapsed: Duration::from_nanos(world.schedule.now().0),
+            fingerprint: world.hasher.finish(),
+            story: world.story,
+        })
+    }
+
+    fn new(options: Options) -> World {
+        let mut rng = StdRng::seed_from_u64(options.seed);
+        let osd_count = [3, 3, 3, 4, 5][rng.random_range(0..5)];
+        World {
+            network: Network::new(rng.random()),
+            rng,
+            options,
+            schedule: Schedule::default(),
+            mon: Slot::Moving,
+            osds: (0..osd_count).map(|_| Slot::Moving).collect(),
+            is_out: vec![false; osd_count],
+            clients: Vec::new(),
+            workloads: Vec::new(),
+            shared: SharedObjects::new(SHARED_OBJECTS),
+            phase: Phase::Idle,
+            starts: 0,
+            events: 0,
+            hasher: DefaultHasher::new(),
+            story: Vec::new(),
+            broken: None,
+        }
+    }
+
+    fn live(&mut self) -> Result<(), String> {
+        let pool = self.set_up()?;
+        for client in 0..self.clients.len() {
+            let rng = StdRng::from_rng(&mut self.rng);
+            self.workloads.push(Workload::new(client as u64 + 1, pool, rng));
+            self.schedule.after(Duration::ZERO, self.client_process(client), What::Work);
+        }
+        self.phase = Phase::Working;
+        let working = Duration::from_secs(self.rng.random_range(5..40));
+        for _ in 0..self.rng.random_range(1..6) {
+            let at = working.mul_f64(self.rng.random_range(0.0..1.0));
+            self.schedule.after(at, MON, What::Fault);
+        }
+        self.pass(working)?;
+        self.note("everything is mended".to_owned());
+        self.mend();
+        self.phase = Phase::Idle;
+        self.until("requests to end", |w| w.workloads.iter().all(|work| work.in_flight() == 0))?;
+        self.until("all PGs to be clean", World::is_clean)?;
+        for work in &mut self.workloads {
+            work.finish(&self.shared);
+        }
+        self.phase = Phase::Reading;
+        self.until("the last reads", |w| w.workloads.iter().all(Workload::is_finished))?;
+        self.compare_copies()
+    }
+
+    /// A cluster with a pool, and clients that know it.
+    fn set_up(&mut self) -> Result<PoolId, String> {
+        let now = self.schedule.wall();
+        let names: Vec<String> = (0..self.osds.len()).map(|id| format!("osd.{id}")).collect();
+        let names = names.iter().map(String::as_str).chain(["client.admin"]);
+        let keys: BTreeMap<EntityName, CryptoKey> = names
+            .filter_map(EntityName::parse)
+            .map(|name| (name, CryptoKey::generate(now, &mut self.rng)))
+            .collect();
+        let mut ledger = MemLedger::default();
+        let params = MkfsParams {
+            fsid: FSID,
+            now,
+            mons: BTreeMap::from([("a".to_owned(), mon_addrs())]),
+            keys: keys.clone(),
+            chooseleaf_type: 0,
+            seed: self.rng.random(),
+        };
+        ledger.commit(&mkfs(&params)).expect("an empty ledger takes the first transaction");
+        self.mon = Slot::Down(ledger);
+        self.start(MON);
+        for id in 0..self.osds.len() {
+            let key = keys[&EntityName::new(types::EntityType::OSD, id.to_string())].clone();
+            self.osds[id] = Slot::Down(self.new_disk(id, key));
+            self.start(self.osd_process(id));
+        }
+        let admin = keys[&EntityName::new(types::EntityType::CLIENT, "admin")].clone();
+        for client in 0..self.rng.random_range(1..4) {
+            let who = self.client_process(client);
+            let addrs = EntityAddrVec::msgr2(([127, 0, 0, 1], 0).into(), 1_000 + client as u32);
+            let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+            let process = ClientProcess::start(admin.clone(), mon_addrs(), addrs, &mut self.rng, &mut cx);
+            self.clients.push(process);
+        }
+        self.until("OSDs to be up", World::is_all_up)?;
+        self.command(format!(r#"{{"prefix":"osd pool create","pool":"{POOL}","pg_num":4}}"#));
+        let pool_of = |client: &ClientProcess| Some(client.client.map()?.pool_by_name(POOL)?.0);
+        self.until("the pool", move |w| w.clients.iter().all(|client| pool_of(client).is_some()))?;
+        self.clients.first().and_then(pool_of).ok_or("there is no client".to_owned())
+    }
+
+    fn new_disk(&self, id: usize, key: CryptoKey) -> OsdDisk {
+        let mut disk = VirtualDisk::new(DISK_BYTES);
+        disk.set_lying(self.options.is_disk_lying);
+        let identity = StoreIdentity { store_uuid: [id as u8 + 1; 16], fsid: FSID, osd: id as u32 };
+        let commands = Store::format(DISK_BYTES, identity, &store_config());
+        for command in commands.expect("the disk is large enough") {
+            disk.execute(command).1.expect("the disk takes what lies within it");
+        }
+        OsdDisk { whoami: OsdId(id as i32), fsid: FSID, key, disk }
+    }
+
+    pub(crate) fn osd_process(&self, id: usize) -> ProcessId {
+        ProcessId(1 + id)
+    }
+
+    fn client_process(&self, client: usize) -> ProcessId {
+        ProcessId(1 + self.osds.len() + client)
+    }
+
+    pub(crate) fn process_count(&self) -> usize {
+        1 + self.osds.len() + self.clients.len()
+    }
+
+    pub(crate) fn note(&mut self, what: String) {
+        let ms = self.schedule.now().0 / 1_000_000;
+        tracing::info!(ms, "{what}");
+        self.story.push(format!("{}.{:03} s: {what}", ms / 1_000, ms % 1_000));
+    }
+
+    pub(crate) fn crash(&mut self, who: ProcessId) {
+        let is_up = match who {
+            MON => self.mon.up().is_some(),
+            ProcessId(at) => self.osds[at - 1].up().is_some(),
+        };
+        if !is_up {
+            return;
+        }
+        self.network.kill(who, &mut self.schedule);
+        self.schedule.forget(who);
+        let crashed = |slot| match slot {
+            Slot::Up(process) => Slot::Down(OsdProcess::crash(process)),
+            other => other,
+        };
+        match who {
+            MON => {
+                let mon = std::mem::replace(&mut self.mon, Slot::Moving);
+                self.mon = match mon {
+                    Slot::Up(process) => Slot::Down(process.crash()),
+                    other => other,
+                };
+            }
+            ProcessId(at) => {
+                let slot = std::mem::replace(&mut self.osds[at - 1], Slot::Moving);
+                self.osds[at - 1] = crashed(slot);
+            }
+        }
+    }
+
+    /// Starts what is down.
+    fn start(&mut self, who: ProcessId) {
+        self.starts += 1;
+        let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+        match who {
+            MON => {
+                let mon = std::mem::replace(&mut self.mon, Slot::Moving);
+                self.mon = match mon {
+                    Slot::Down(ledger) => Slot::Up(MonProcess::start(
+                        ledger,
+                        mon_addrs(),
+                        MonOptions {
+                            osd_down_out_interval: Duration::from_secs(30),
+                            ..MonOptions::default()
+                        },
+                        &mut self.rng,
+                        &mut cx,
+                    )),
+                    other => other,
+                };
+            }
+            ProcessId(at) => {
+                let addrs = EntityAddrVec::msgr2(address(6_800 + at as u16), self.starts);
+                let slot = std::mem::replace(&mut self.osds[at - 1], Slot::Moving);
+                self.osds[at - 1] = match slot {
+                    Slot::Down(disk) => {
+                        Slot::Up(OsdProcess::start(disk, addrs, mon_addrs(), &mut self.rng, &mut cx))
+                    }
+                    other => other,
+                };
+            }
+        }
+    }
+
+    /// Ends every fault.
+    fn mend(&mut self) {
+        self.network.heal(&mut self.schedule);
+        for process in 0..=self.osds.len() {
+            self.start(ProcessId(process));
+        }
+        for id in 0..self.osds.len() {
+            self.command(format!(r#"{{"prefix":"osd in","ids":["{id}"]}}"#));
+        }
+    }
+
+    /// An operator's command, by the first client.
+    pub(crate) fn command(&mut self, json: String) {
+        let who = self.client_process(0);
+        let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+        self.clients[0].command(json, &mut cx);
+    }
+
+    fn with(&mut self, who: ProcessId, act: impl FnOnce(&mut dyn Process, &mut Cx<'_>)) {
+        let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+        let process: Option<&mut dyn Process> = match who.0 {
+            0 => self.mon.up_mut().map(|p| p as &mut dyn Process),
+            at if at <= self.osds.len() => self.osds[at - 1].up_mut().map(|p| p as &mut dyn Process),
+            at => self.clients.get_mut(at - 1 - self.osds.len()).map(|p| p as &mut dyn Process),
+        };
+        if let Some(process) = process {
+            act(process, &mut cx);
+        }
+    }
+
+    /// One thing happens.
+    fn step(&mut self) {
+        let Some((who, what)) = self.schedule.pop() else { return };
+        self.events += 1;
+        (self.schedule.now(), who.0, std::mem::discriminant(&what)).hash(&mut self.hasher);
+        match what {
+            What::NetTick => self.with(who, |process, cx| process.on_net_tick(cx)),
+            What::Timer(token) => self.with(who, |process, cx| process.on_timer(token, cx)),
+            What::Device => {
+                let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+                if let Some(osd) = self.osds[who.0 - 1].up_mut() {
+                    osd.on_device(&mut cx);
+                }
+            }
+            What::Ledger => {
+                let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+                if let Some(mon) = self.mon.up_mut() {
+                    mon.on_ledger(&mut cx);
+                }
+            }
+            What::Arrival(end, arrival) => {
+                self.network.arrive(end, arrival, &mut self.schedule);
+                while let Some(event) = self.network.take(end) {
+                    self.with(who, |process, cx| process.on_wire(event, cx));
+                }
+            }
+            What::Start => {
+                self.note(format!("{who:?} starts"));
+                self.start(who);
+            }
+            What::Fault => self.strike(),
+            What::Heal => {
+                self.note("the network is whole".to_owned());
+                self.network.heal(&mut self.schedule);
+            }
+            What::Work => self.work(who),
+        }
+        if who.0 > self.osds.len() {
+            self.collect(who.0 - 1 - self.osds.len());
+        }
+    }
+
+    /// A client begins a request, if it may.
+    fn work(&mut self, who: ProcessId) {
+        let client = who.0 - 1 - self.osds.len();
+        let workload = &mut self.workloads[client];
+        let next = match self.phase {
+            Phase::Idle => None,
+            Phase::Working => workload.next(&mut self.shared),
+            Phase::Reading => workload.next_read(&self.shared),
+        };
+        let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+        if let Some((token, request)) = next {
+            self.clients[client].submit(token, request, &mut cx);
+        }
+        let pause = Duration::from_micros(self.rng.random_range(0..150_000));
+        self.schedule.after(pause, who, What::Work);
+    }
+
+    fn collect(&mut self, client: usize) {
+        for (token, response) in std::mem::take(&mut self.clients[client].ended) {
+            if let Err(why) = self.workloads[client].done(token, &response, &mut self.shared) {
+                self.broken.get_or_insert(format!("client {}: {why}", client + 1));
+            }
+        }
+        for reply in std::mem::take(&mut self.clients[client].replies) {
+            if reply.result < 0 {
+                self.broken.get_or_insert(format!("a command failed: {}", reply.status));
+            }
+        }
+    }
+
+    fn pass(&mut self, span: Duration) -> Result<(), String> {
+        let end = self.schedule.now() + span;
+        self.until("time to pass", move |w| w.schedule.now() >= end)
+    }
+
+    fn until(&mut self, what: &str, is_there: impl Fn(&World) -> bool) -> Result<(), String> {
+        let (limit, events) = (self.schedule.now() + PATIENCE, self.events);
+        // The condition may be dear: it is looked at now and then.
+        while !is_there(self) {
+            for _ in 0..16 {
+                self.step();
+            }
+            if let Some(why) = self.broken.take() {
+                return Err(why);
+            }
+            if self.schedule.now() > limit || self.events - events > EVENTS_MAX {
+                let happened = self.events - events;
+                return Err(format!("waited for {what} in vain ({happened} events): {}", self.state()));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_all_up(&self) -> bool {
+        let Some(mon) = self.mon.up() else { return false };
+        (0..self.osds.len()).all(|id| mon.mon.osdmap().is_up(OsdId(id as i32)))
+    }
+
+    /// True when every PG's primary says that it is active and clean.
+    fn is_clean(&self) -> bool {
+        let Some(mon) = self.mon.up().filter(|_| self.is_all_up()) else { return false };
+        let map = mon.mon.osdmap();
+        map.pgs().all(|pgid| {
+            let primary = map.pg_to_up_acting(pgid).acting_primary;
+            let osd = usize::try_from(primary.0).ok().and_then(|id| self.osds.get(id)?.up());
+            let state =
+                osd.filter(|osd| osd.osd.map().epoch == map.epoch).and_then(|o| o.osd.led_state(pgid));
+            state.is_some_and(|state| state.has(PgState::ACTIVE.with(PgState::CLEAN)))
+        })
+    }
+
+    /// For whoever has to find out why nothing happens.
+    fn state(&self) -> String {
+        let mut out = String::new();
+        if let Some(mon) = self.mon.up() {
+            let map = mon.mon.osdmap();
+            let up = map.osds().filter(|osd| map.is_up(*osd)).map(|osd| osd.0).collect::<Vec<_>>();
+            out += &format!("epoch {}, up {up:?}; ", map.epoch.0);
+        }
+        for (id, osd) in self.osds.iter().enumerate() {
+            let Some(osd) = osd.up() else { continue };
+            let states = osd.osd.led_states().map(|(pgid, state)| format!("{pgid} {state}"));
+            out += &format!(
+                "osd.{id} (epoch {}): {}; ",
+                osd.osd.map().epoch.0,
+                states.collect::<Vec<_>>().join(", ")
+            );
+        }
+        let in_flight: Vec<usize> = self.workloads.iter().map(Workload::in_flight).collect();
+        out + &format!("requests {in_flight:?}")
+    }
+
+    pub(crate) fn take_osds(&mut self) -> Vec<OsdProcess> {
+        let osds = std::mem::take(&mut self.osds).into_iter();
+        osds.filter_map(|slot| match slot {
+            Slot::Up(osd) => Some(osd),
+            Slot::Down(_) | Slot::Moving => None,
+        })
+        .collect()
+    }
+
+    pub(crate) fn osdmap(&self) -> Option<&types::OsdMap> {
+        self.mon.up().map(|mon| mon.mon.osdmap())
+    }
+}
+
+fn address(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+fn mon_addrs() -> EntityAddrVec {
+    EntityAddrVec::msgr2(address(3_300), 0)
+}

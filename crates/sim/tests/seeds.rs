@@ -1,0 +1,72 @@
+//! Worlds by the hundred. `SIM_SEEDS=N` chooses how many, `SIM_SEED=S` lives through one and tells of it.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+};
+
+use sim::{Options, Report, World};
+
+const SEEDS: u64 = 300;
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn live(seed: u64, is_disk_lying: bool) -> Result<Report, String> {
+    let run = || World::run(Options { seed, is_disk_lying });
+    let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(text.unwrap_or_else(|| "a panic".to_owned()))
+    });
+    outcome.map_err(|why| format!("seed {seed}: {why}"))
+}
+
+/// Lives through all worlds on all cores; the failures, by seed.
+fn failures(seeds: std::ops::Range<u64>, is_disk_lying: bool) -> Vec<String> {
+    let next = AtomicU64::new(seeds.start);
+    let work = || {
+        let mut failed = Vec::new();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return failed;
+            }
+            failed.extend(live(seed, is_disk_lying).err().map(|why| (seed, why)));
+        }
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let mut failed = thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("panics are caught")).collect::<Vec<_>>()
+    });
+    failed.sort();
+    failed.into_iter().map(|(_, why)| why).collect()
+}
+
+#[test]
+fn worlds_lose_nothing() {
+    if let Some(seed) = variable("SIM_SEED") {
+        let level = std::env::var("SIM_LOG").unwrap_or_else(|_| "info".to_owned());
+        tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).without_time().init();
+        println!("{:#?}", live(seed, false).unwrap_or_else(|why| panic!("{why}")));
+        return;
+    }
+    let start = variable("SIM_START").unwrap_or(0);
+    let failed = failures(start..start + variable("SIM_SEEDS").unwrap_or(SEEDS), false);
+    assert!(failed.is_empty(), "{} worlds failed\n{}", failed.len(), failed.join("\n"));
+}
+
+#[test]
+fn the_same_seed_is_the_same_world() {
+    for seed in 0..5 {
+        assert_eq!(live(seed, false), live(seed, false));
+    }
+}
+
+#[test]
+fn disks_that_lie_are_found_out() {
+    assert!(!failures(0..40, true).is_empty());
+}
