@@ -3,13 +3,22 @@
 //! Invariants: a method is synchronous, deterministic code; it sees one object through
 //! [`ObjectView`] and changes it through the view's buffer. It knows no PG, no store, no message.
 
+mod cas;
+mod hello;
 mod journal;
 mod keys;
 mod lock;
+mod log;
+mod numops;
 mod rbd;
+mod refcount;
 pub mod registry;
 #[cfg(test)]
 mod test_view;
+mod time_key;
+mod timeindex;
+mod user;
+mod version;
 mod view;
 
 pub use registry::{Method, method};

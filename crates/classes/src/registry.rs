@@ -17,7 +17,7 @@ pub mod method {
 
     /// A row of a class's table.
     pub(crate) const fn row(class: &'static str, name: &'static str, flags: u8, run: Run) -> Method {
-        Method { class, name, flags, run }
+        Method { class, name, flags, result: 0, run }
     }
 }
 
@@ -33,19 +33,37 @@ pub struct Method {
     pub name: &'static str,
     /// [`method`] flags.
     pub flags: u8,
+    /// What it answers when it succeeds, besides its output.
+    pub result: i32,
     /// Its code.
     pub run: Run,
 }
 
 impl Method {
+    /// The same with a result that is not 0.
+    pub(crate) const fn returning(self, result: i32) -> Method {
+        Method { result, ..self }
+    }
+
     /// True when it may change the object.
     pub fn is_write(&self) -> bool {
         self.flags & method::WR != 0
     }
 }
 
-const CLASSES: &[(&str, &[Method])] =
-    &[("journal", crate::journal::METHODS), ("lock", crate::lock::METHODS), ("rbd", crate::rbd::METHODS)];
+const CLASSES: &[(&str, &[Method])] = &[
+    ("cas", crate::cas::METHODS),
+    ("hello", crate::hello::METHODS),
+    ("journal", crate::journal::METHODS),
+    ("lock", crate::lock::METHODS),
+    ("log", crate::log::METHODS),
+    ("numops", crate::numops::METHODS),
+    ("rbd", crate::rbd::METHODS),
+    ("refcount", crate::refcount::METHODS),
+    ("timeindex", crate::timeindex::METHODS),
+    ("user", crate::user::METHODS),
+    ("version", crate::version::METHODS),
+];
 
 /// The method of that name. `None` for one that does not exist: EOPNOTSUPP in an existing class, EPERM
 /// in a class that does not ([`class_exists`]), as Ceph answers.

@@ -47,7 +47,7 @@ pub struct CallContext {
     pub snapc: SnapContext,
     /// The `seq` of the object's SnapSet (`cls_get_snapset_seq`).
     pub snapset_seq: SnapId,
-    /// The object's user version (`cls_current_version`).
+    /// The version of the PG's last change (`cls_current_version`).
     pub current_version: u64,
     /// Subop number inside the operation (`cls_current_subop_num`).
     pub subop: u32,

@@ -44,14 +44,17 @@ errnos! {
     ERANGE = 34, "Numerical result out of range";
     ENAMETOOLONG = 36, "File name too long";
     ENOTEMPTY = 39, "Directory not empty";
+    ENOMSG = 42, "No message of desired type";
     ENODATA = 61, "No data available";
     EOVERFLOW = 75, "Value too large for defined data type";
+    EBADMSG = 74, "Bad message";
     EMSGSIZE = 90, "Message too long";
     ERESTART = 85, "Interrupted system call should be restarted";
     EILSEQ = 84, "Invalid or incomplete multibyte or wide character";
     EBADF = 9, "Bad file descriptor";
     EDQUOT = 122, "Disk quota exceeded";
     EOPNOTSUPP = 95, "Operation not supported";
+    ENOLINK = 67, "Link has been severed";
     EPROTO = 71, "Protocol error";
     ENOTCONN = 107, "Transport endpoint is not connected";
     ESHUTDOWN = 108, "Cannot send after transport endpoint shutdown";
