@@ -6,6 +6,15 @@ use types::{Errno, Incremental, OsdMap};
 
 use crate::{Client, Effect, Response, machine::Cx};
 
+/// How the map moved on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// By one epoch.
+    Next,
+    /// Over epochs that nobody here has seen.
+    Leap,
+}
+
 impl Client {
     /// Asks for every map from the next one on.
     pub(crate) fn subscribe(&self, cx: &mut Cx<'_>) {
@@ -22,23 +31,26 @@ impl Client {
             tracing::warn!("a map of another cluster is ignored");
             return;
         }
-        while self.take_next(message) {}
-        if self.epoch() == before {
-            if message.newest > before {
-                // The message does not connect to what is here.
-                self.subscribe(cx);
+        // One by one: an interval that came and went between two maps is over all the same, and its primary
+        // forgets what it was sent before.
+        while let Some(step) = self.take_next(message) {
+            if step == Step::Leap {
+                self.forget_targets();
             }
-            return;
+            self.drop_dead_sessions(cx);
+            self.place_all(cx);
         }
-        if before.0 == 0 {
+        if self.epoch() == before && message.newest > before {
+            // The message does not connect to what is here.
+            self.subscribe(cx);
+        }
+        if before.0 == 0 && self.epoch() > before {
             self.resend_commands(cx);
         }
-        self.drop_dead_sessions(cx);
-        self.place_all(cx);
     }
 
-    /// Applies the next incremental of `message`, else its newest full map; false when it has neither.
-    fn take_next(&mut self, message: &MOSDMap) -> bool {
+    /// Applies the next incremental of `message`, else its newest full map; none when it has neither.
+    fn take_next(&mut self, message: &MOSDMap) -> Option<Step> {
         let next = self.epoch().next();
         if let (Some(map), Some(bytes)) = (&mut self.map, message.incrementals.get(&next)) {
             let applied = match Incremental::from_bytes(bytes.clone()) {
@@ -46,16 +58,15 @@ impl Client {
                 Err(_) => false,
             };
             if applied {
-                return true;
+                return Some(Step::Next);
             }
             tracing::warn!(epoch = next.0, "an incremental map does not apply");
         }
         let newest = message.fulls.iter().next_back().filter(|(epoch, _)| **epoch >= next);
-        let Some(map) = newest.and_then(|(_, bytes)| OsdMap::from_bytes(bytes.clone()).ok()) else {
-            return false;
-        };
+        let map = newest.and_then(|(_, bytes)| OsdMap::from_bytes(bytes.clone()).ok())?;
+        let step = if map.epoch == next { Step::Next } else { Step::Leap };
         self.map = Some(map);
-        true
+        Some(step)
     }
 
     /// A pool that is not in the map may be newer than the map: the monitor knows.

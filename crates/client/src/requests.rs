@@ -62,6 +62,11 @@ impl Client {
         }
     }
 
+    /// Whatever was sent may have been forgotten: everything is to be sent again.
+    pub(crate) fn forget_targets(&mut self) {
+        self.requests.values_mut().for_each(|flying| flying.target = None);
+    }
+
     /// The same for all, in the order of their submission.
     pub(crate) fn place_all(&mut self, cx: &mut Cx<'_>) {
         let tids: Vec<u64> = self.requests.keys().copied().collect();

@@ -6,7 +6,9 @@ use messages::{
     BackoffOp, MMonGetVersionReply, MOSDBackoff, MOSDMap, MOSDOp, MOSDOpReply, Message, OpCode, OsdOp,
     osd_flag,
 };
-use types::{Epoch, Errno, HObject, Instant, OsdId, OsdMap, OsdState, PoolId, SpgId, Token, UTime};
+use types::{
+    Epoch, Errno, HObject, Incremental, Instant, OsdId, OsdMap, OsdState, PoolId, SpgId, Token, UTime,
+};
 
 use crate::{Client, ClientConfig, Effect, Event, REDIAL_AFTER, Request, SessionId};
 
@@ -167,6 +169,44 @@ fn a_new_interval_sends_a_request_to_its_new_primary() {
     assert_eq!((new[0].1, new[0].2.epoch), (old[0].1, b.map.epoch));
     b.reply(&new[0]);
     assert_eq!(b.done(), [(1, 5)]);
+}
+
+#[test]
+fn an_interval_that_came_and_went_makes_a_request_go_again() {
+    let mut b = Bench::new();
+    b.read(1, "a");
+    let session = b.dialed()[0];
+    b.handle(Event::SessionOpened(session));
+    // A member goes down and comes back, both in one message.
+    let primary = b.primary("a");
+    let (_, pg) = b.map.object_to_pg(b.pool(), b"", b"", b"a").unwrap();
+    let acting = b.map.pg_to_up_acting(pg).acting;
+    let member = *acting.iter().find(|osd| **osd != primary).unwrap();
+    let mut message = MOSDMap { fsid: b.map.fsid, ..MOSDMap::default() };
+    for _ in 0..2 {
+        let mut inc = Incremental::new(b.map.fsid, b.map.epoch.next());
+        inc.new_state.insert(member, OsdState::UP);
+        b.map.apply(&inc).unwrap();
+        message.incrementals.insert(inc.epoch, inc.to_bytes(Features::PACIFIC));
+    }
+    assert_eq!(b.map.pg_to_up_acting(pg).acting, acting);
+    message.newest = b.map.epoch;
+    b.handle(Event::FromMon(0, message.into()));
+    let again = b.sent();
+    assert_eq!(again.last().unwrap().2.epoch, b.map.epoch);
+    b.reply(again.last().unwrap());
+    assert_eq!(b.done(), [(1, 5)]);
+}
+
+#[test]
+fn epochs_that_nobody_saw_make_a_request_go_again() {
+    let mut b = Bench::new();
+    b.read(1, "a");
+    let session = b.dialed()[0];
+    b.handle(Event::SessionOpened(session));
+    b.map.epoch = b.map.epoch.next();
+    b.publish();
+    assert_eq!(b.sent().len(), 1);
 }
 
 #[test]

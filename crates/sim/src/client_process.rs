@@ -119,6 +119,7 @@ impl ClientProcess {
     }
 
     fn handle(&mut self, event: Event, cx: &mut Cx<'_>) {
+        tracing::trace!(who = cx.who.0, epoch = self.client.map().map(|map| map.epoch.0), ?event);
         let mut effects = Vec::new();
         self.client.handle(cx.schedule.now(), event, &mut effects);
         self.execute(effects, cx);
@@ -126,6 +127,9 @@ impl ClientProcess {
 
     fn execute(&mut self, effects: Vec<Effect>, cx: &mut Cx<'_>) {
         for effect in effects {
+            if !matches!(effect, Effect::Done(..)) {
+                tracing::trace!(who = cx.who.0, ?effect);
+            }
             match effect {
                 Effect::SendMon(tid, message) => self.net.send_mon(tid, &message, &mut cx.wire()),
                 Effect::Dial(session, addrs) => match self.net.dial(&addrs, &mut cx.wire()) {
