@@ -9,6 +9,7 @@ mod clock;
 mod cluster;
 mod device;
 mod embedded_ledger;
+mod host;
 mod memory;
 mod mon_daemon;
 mod osd_daemon;

@@ -16,6 +16,7 @@ use crate::{
     clock,
     cluster::{self, hostname},
     embedded_ledger::EmbeddedLedger,
+    host,
     stop::Stop,
     wire::{Net, OnReactor, wire_event},
 };
@@ -61,8 +62,13 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
     };
     let net = Net::new(config, None, clock::random_seed());
     cluster::write_pid(&conf, &who)?;
-    let options =
-        MonOptions { name: id.to_owned(), is_auth_none, hostname: hostname(), ..options(&conf, &who) };
+    let options = MonOptions {
+        name: id.to_owned(),
+        is_auth_none,
+        hostname: hostname(),
+        host: host::facts(),
+        ..options(&conf, &who)
+    };
     let mut daemon =
         Daemon { mon: Mon::new(options, clock::random_seed()), net, ledger, effects: Vec::new() };
     daemon.handle(Event::Boot(Box::new(contents)), &mut reactor);

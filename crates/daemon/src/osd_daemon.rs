@@ -15,9 +15,9 @@ use types::{EntityAddrVec, EntityName, EntityType, GlobalId, OsdId, Token};
 
 use crate::{
     ceph_conf::CephConf,
-    clock,
-    cluster::{self, hostname},
+    clock, cluster,
     device::Device,
+    host,
     memory::Memory,
     stop::Stop,
     wire::{Net, OnReactor, wire_event},
@@ -89,7 +89,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
         fsid,
         uuid: store.identity().store_uuid,
         device_bytes: device.bytes,
-        metadata: metadata(&data),
+        metadata: metadata(&data, &cluster::device_path(&conf, &who)?),
         features: codec::Features::PACIFIC.0,
         seed: net.rng().random(),
     };
@@ -132,22 +132,21 @@ fn own_key(data: &Path, who: &EntityName) -> Result<CryptoKey> {
     Ok(keyring.0.get(who).with_context(|| format!("the keyring has no {who}"))?.key.clone())
 }
 
-fn metadata(data: &str) -> BTreeMap<String, String> {
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let pairs = [
-        ("hostname", hostname()),
-        ("arch", std::env::consts::ARCH.to_owned()),
-        ("kernel_version", kernel.trim().to_owned()),
-        ("osd_objectstore", "loligo".to_owned()),
-        ("osd_data", data.to_owned()),
-        ("ceph_version_short", env!("CARGO_PKG_VERSION").to_owned()),
-        (
-            "ceph_version",
-            concat!("loligo version ", env!("CARGO_PKG_VERSION"), " pacific (stable)").to_owned(),
-        ),
-        ("ceph_release", "pacific".to_owned()),
-    ];
-    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+/// What this OSD tells of itself when it boots: `ceph osd metadata`.
+fn metadata(data: &str, device: &Path) -> BTreeMap<String, String> {
+    let mut out = host::facts();
+    out.extend(host::device_facts(device));
+    let version = concat!("loligo version ", env!("CARGO_PKG_VERSION"), " pacific (stable)");
+    for (key, value) in [
+        ("osd_objectstore", "loligo"),
+        ("osd_data", data),
+        ("ceph_version_short", env!("CARGO_PKG_VERSION")),
+        ("ceph_version", version),
+        ("ceph_release", "pacific"),
+    ] {
+        out.insert(key.to_owned(), value.to_owned());
+    }
+    out
 }
 
 impl Daemon {

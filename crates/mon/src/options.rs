@@ -1,6 +1,6 @@
 //! What an operator may set of a monitor. Names and defaults are Ceph's where Ceph has the option.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Settings of the machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,7 +15,7 @@ pub struct MonOptions {
     pub osd_report_timeout: Duration,
     /// `mon_osd_down_out_interval`: an OSD that is down for that long is marked out; zero never.
     pub osd_down_out_interval: Duration,
-    /// `mon_osd_min_in_ratio`: no OSD is marked out automatically when fewer would be in.
+    /// `mon_osd_min_in_ratio`: no OSD is marked out automatically while fewer are in.
     pub osd_in_ratio_min: f64,
     /// `mon_max_pg_per_osd`.
     pub pgs_per_osd_max: u32,
@@ -31,8 +31,10 @@ pub struct MonOptions {
     pub is_auth_none: bool,
     /// The version that `ceph version` and `ceph versions` show.
     pub version: String,
-    /// Host name and the like, for `mon metadata`.
+    /// The name of the host, for `mon metadata` and `node ls`.
     pub hostname: String,
+    /// What else is known of the host, by Ceph's keys of `mon metadata`: `kernel_version`, `cpu`, ….
+    pub host: BTreeMap<String, String>,
 }
 
 impl Default for MonOptions {
@@ -52,6 +54,7 @@ impl Default for MonOptions {
             is_auth_none: false,
             version: concat!("loligo version ", env!("CARGO_PKG_VERSION"), " pacific (stable)").to_owned(),
             hostname: "localhost".to_owned(),
+            host: BTreeMap::new(),
         }
     }
 }

@@ -8,15 +8,19 @@ mod crush_show;
 mod descriptions;
 mod df;
 mod log;
+mod mgr;
 mod mon_info;
 mod osd_change;
 mod osd_df;
 mod osd_dump;
 mod osd_info;
 mod osd_life;
+mod osd_lookup;
+mod osd_safety;
 mod osd_tree;
 mod pg;
 mod pg_dump;
+mod pg_dump_text;
 mod pool_change;
 mod pool_set;
 mod pool_show;
@@ -72,6 +76,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
         status::ROWS,
         df::ROWS,
         mon_info::ROWS,
+        mgr::ROWS,
         log::ROWS,
         config::ROWS,
         auth_db::ROWS,
@@ -81,6 +86,8 @@ fn rows() -> impl Iterator<Item = &'static Row> {
         osd_df::ROWS,
         osd_change::ROWS,
         osd_life::ROWS,
+        osd_lookup::ROWS,
+        osd_safety::ROWS,
         pool_change::ROWS,
         pool_set::ROWS,
         pool_show::ROWS,

@@ -1,7 +1,9 @@
-//! Monitors, quorum, and the manager whose work the monitors do.
+//! Monitors and their quorum.
+
+use std::collections::BTreeMap;
 
 use codec::{Encode, Features};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use types::{AddrType, EntityAddr, EntityAddrVec, Errno, MonMap};
 
 use super::{Reply, Request, Row, status::ELECTION_EPOCH};
@@ -52,26 +54,32 @@ pub(super) const ROWS: &[Row] = &[
         run: quorum_status,
     },
     Row {
-        sig: "mgr dump name=epoch,type=CephInt,range=0,req=false",
-        help: "dump the latest MgrMap",
-        module: "mgr",
+        sig: "mon feature ls name=with_value,type=CephChoices,strings=--with-value,req=false",
+        help: "list available mon map features to be set/unset",
+        module: "mon",
         perm: "r",
-        run: mgr_dump,
+        run: feature_ls,
     },
     Row {
-        sig: "mgr stat",
-        help: "dump basic info about the mgr cluster state",
-        module: "mgr",
+        sig: "mon ok-to-stop name=ids,type=CephString,n=N",
+        help: "check whether mon(s) can be safely stopped without reducing immediate availability",
+        module: "mon",
         perm: "r",
-        run: mgr_stat,
+        run: ok_to_stop,
     },
-    Row { sig: "mgr module ls", help: "list active mgr modules", module: "mgr", perm: "r", run: mgr_modules },
     Row {
-        sig: "mgr services",
-        help: "list service endpoints provided by mgr modules",
-        module: "mgr",
+        sig: "mon ok-to-add-offline",
+        help: "check whether adding a mon and not starting it would break quorum",
+        module: "mon",
         perm: "r",
-        run: mgr_services,
+        run: ok_to_add,
+    },
+    Row {
+        sig: "mon ok-to-rm name=id,type=CephString",
+        help: "check whether removing the specified mon would break quorum",
+        module: "mon",
+        perm: "r",
+        run: ok_to_rm,
     },
 ];
 
@@ -185,7 +193,6 @@ fn stat(req: &mut Request<'_>) -> Reply {
             monmap.ranks.iter().enumerate().map(|(rank, name)| json!({"rank": rank, "name": name})).collect();
         json!({
             "epoch": monmap.epoch.0,
-            "min_mon_release": monmap.min_mon_release.0,
             "min_mon_release_name": monmap.min_mon_release.name(),
             "num_mons": monmap.size(),
             "leader": leader,
@@ -210,28 +217,37 @@ fn getmap(req: &mut Request<'_>) -> Reply {
     Reply::text(monmap.to_bytes(Features::PACIFIC)).with_status(format!("got monmap epoch {}", monmap.epoch))
 }
 
-fn mon_metadata(req: &Request<'_>, name: &str) -> Value {
+fn mon_metadata(req: &Request<'_>, name: &str) -> Map<String, Value> {
     let addrs = req.state().monmap.mon_info.get(name).map(|mon| bracketed(&mon.public_addrs));
     let options = &req.mon.options;
-    json!({
-        "name": name,
-        "addrs": addrs.unwrap_or_default(),
-        "arch": std::env::consts::ARCH,
-        "ceph_release": "pacific",
-        "ceph_version": options.version,
-        "ceph_version_short": env!("CARGO_PKG_VERSION"),
-        "hostname": options.hostname,
-        "os": "Linux",
-    })
+    let mut all: BTreeMap<String, String> = options.host.clone();
+    for (key, value) in [
+        ("addrs", addrs.unwrap_or_default()),
+        ("ceph_release", "pacific".to_owned()),
+        ("ceph_version", options.version.clone()),
+        ("ceph_version_short", env!("CARGO_PKG_VERSION").to_owned()),
+        ("hostname", options.hostname.clone()),
+    ] {
+        all.insert(key.to_owned(), value);
+    }
+    all.into_iter().map(|(key, value)| (key, value.into())).collect()
 }
 
 fn metadata(req: &mut Request<'_>) -> Reply {
+    let known = &req.state().monmap.ranks;
     let out = match req.args.text("id") {
-        Some(name) if !req.state().monmap.mon_info.contains_key(&name) => {
-            return Reply::fail(Errno::ENOENT, "");
+        Some(name) if !known.contains(&name) => {
+            return Reply::fail(Errno::ENOENT, "requested mon not found");
         }
-        Some(name) => mon_metadata(req, &name),
-        None => req.state().monmap.ranks.iter().map(|name| mon_metadata(req, name)).collect(),
+        Some(name) => mon_metadata(req, &name).into(),
+        None => {
+            let named = |name: &String| {
+                let mut out = Map::from_iter([("name".to_owned(), name.as_str().into())]);
+                out.extend(mon_metadata(req, name));
+                Value::from(out)
+            };
+            known.iter().map(named).collect()
+        }
     };
     Reply::json(req.args, out)
 }
@@ -243,9 +259,10 @@ fn versions(req: &mut Request<'_>) -> Reply {
 
 fn count_metadata(req: &mut Request<'_>) -> Reply {
     let property = req.args.text("property").unwrap_or_default();
-    let mut counts = std::collections::BTreeMap::<String, u64>::new();
+    let mut counts = BTreeMap::<String, u64>::new();
     for name in &req.state().monmap.ranks {
-        let value = mon_metadata(req, name)[&property].as_str().unwrap_or("unknown").to_owned();
+        let value = mon_metadata(req, name);
+        let value = value.get(&property).and_then(Value::as_str).unwrap_or("unknown").to_owned();
         *counts.entry(value).or_default() += 1;
     }
     Reply::json(req.args, json!(counts))
@@ -267,38 +284,62 @@ fn quorum_status(req: &mut Request<'_>) -> Reply {
     Reply::show(req.args, || out, || plain)
 }
 
-fn mgr_dump(req: &mut Request<'_>) -> Reply {
-    let empty: EntityAddrVec = EntityAddrVec::default();
-    let out = json!({
-        "epoch": 1,
-        "active_gid": 0,
-        "active_name": req.mon.options.name,
-        "active_addrs": addrs_json(&empty),
-        "active_addr": legacy_addr(&empty),
-        "active_change": req.mon.started.to_string(),
-        "active_mgr_features": Features::PACIFIC.0,
-        "available": true,
-        "standbys": [],
-        "modules": [],
-        "available_modules": [],
-        "services": {},
-        "always_on_modules": {},
-        "last_failure_osd_epoch": 0,
-        "active_clients": [],
-    });
-    Reply::json(req.args, out)
+/// Names of the features, each with its bit where that was asked for.
+fn feature_ls(req: &mut Request<'_>) -> Reply {
+    let epoch = req.state().monmap.epoch;
+    let is_numbered = req.args.has("with_value");
+    let json = || {
+        let all = json!({"supported": MON_FEATURES, "persistent": MON_FEATURES});
+        let map = json!({"persistent": MON_FEATURES, "optional": [], "required": MON_FEATURES});
+        json!({"all": all, "monmap": map})
+    };
+    let text = || {
+        let name = |(at, name): (usize, &&str)| match is_numbered {
+            true => format!("{name}({})", 1u64 << at),
+            false => (*name).to_owned(),
+        };
+        let names = MON_FEATURES.iter().enumerate().map(name).collect::<Vec<_>>().join(",");
+        format!(
+            "all features\n\tsupported: [{names}]\n\tpersistent: [{names}]\non current monmap (epoch {epoch})\n\tpersistent: [{names}]\n\trequired: [{names}]\n"
+        )
+    };
+    Reply::show(req.args, json, text)
 }
 
-fn mgr_stat(req: &mut Request<'_>) -> Reply {
-    let out = json!({"epoch": 1, "available": true, "active_name": req.mon.options.name, "num_standby": 0});
-    Reply::json(req.args, out)
+/// Monitors that a majority of `total` needs.
+fn majority(total: usize) -> usize {
+    total / 2 + 1
 }
 
-fn mgr_modules(req: &mut Request<'_>) -> Reply {
-    let out = json!({"always_on_modules": [], "enabled_modules": [], "disabled_modules": []});
-    Reply::json(req.args, out)
+fn ok_to_stop(req: &mut Request<'_>) -> Reply {
+    let monmap = &req.state().monmap;
+    let ids = req.args.list("ids");
+    let left: Vec<&String> = monmap.ranks.iter().filter(|name| !ids.contains(name)).collect();
+    let [ids, names] = [ids.join(","), left.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(",")];
+    if left.len() >= majority(monmap.size()) {
+        return Reply::done(format!("quorum should be preserved ({names}) after stopping [{ids}]"));
+    }
+    let why = format!("not enough monitors would be available ({names}) after stopping mons [{ids}]");
+    Reply::fail(Errno::EBUSY, why)
 }
 
-fn mgr_services(req: &mut Request<'_>) -> Reply {
-    Reply::json(req.args, json!({}))
+fn ok_to_add(req: &mut Request<'_>) -> Reply {
+    let total = req.state().monmap.size();
+    if total >= majority(total + 1) {
+        return Reply::done("adding another mon that is not yet started will not break quorum");
+    }
+    Reply::fail(Errno::EBUSY, "adding a monitor may break quorum (until that monitor starts)")
+}
+
+fn ok_to_rm(req: &mut Request<'_>) -> Reply {
+    let name = req.args.text("id").unwrap_or_default();
+    let monmap = &req.state().monmap;
+    if !monmap.mon_info.contains_key(&name) {
+        return Reply::done(format!("mon.{name} does not exist"));
+    }
+    // All that are in the map are in quorum; one alone would leave none.
+    if monmap.size() > 1 {
+        return Reply::done(format!("safe to remove mon.{name}"));
+    }
+    Reply::fail(Errno::EBUSY, format!("removing mon.{name} would break quorum"))
 }

@@ -118,7 +118,8 @@ fn state_names(state: OsdState) -> Vec<&'static str> {
     names
 }
 
-fn osd_json(map: &OsdMap, osd: OsdId) -> Value {
+/// An OSD as dumps have it.
+pub(super) fn osd_json(map: &OsdMap, osd: OsdId) -> Value {
     let at = osd.0 as usize;
     let info = map.info(osd);
     let affinity = f64::from(map.primary_affinity(osd)) / f64::from(PRIMARY_AFFINITY_DEFAULT);
@@ -202,7 +203,8 @@ fn map_text(map: &OsdMap) -> String {
     out
 }
 
-fn osd_line(map: &OsdMap, osd: OsdId) -> String {
+/// An OSD's line of the plain dump.
+pub(super) fn osd_line(map: &OsdMap, osd: OsdId) -> String {
     let at = osd.0 as usize;
     let info = map.info(osd);
     let mut out = format!(

@@ -360,26 +360,29 @@ fn utilization(req: &mut Request<'_>) -> Reply {
     let min = counts.iter().min_by_key(|(_, c)| **c).map(|(o, c)| (*o, *c)).unwrap_or((OsdId(0), 0));
     let max = counts.iter().max_by_key(|(o, c)| (**c, -o.0)).map(|(o, c)| (*o, *c)).unwrap_or((OsdId(0), 0));
     let json = || {
-        json!({"utilization": {
-            "avg": format::number(mean),
-            "stddev": format::number(dev),
-            "expected_baseline_stddev": format::number(expected),
+        json!({
+            "avg_pgs": format::number(mean),
+            "std_dev": format::number(dev),
+            "expected_baseline_std_dev": format::number(expected),
             "min_osd": min.0.0,
             "min_osd_pgs": min.1,
             "max_osd": max.0.0,
             "max_osd_pgs": max.1,
-        }})
+        })
     };
     let of_mean = |count: u64| if mean == 0.0 { 0.0 } else { count as f64 / mean };
     let text = || {
         format!(
-            "avg {mean}\nstddev {dev:.6} (expected baseline {expected:.6})\nmin osd.{} with {} pgs ({:.4} * mean)\nmax osd.{} with {} pgs ({:.4} * mean)\n",
+            "avg {}\nstddev {} (expected baseline {})\nmin osd.{} with {} pgs ({} * mean)\nmax osd.{} with {} pgs ({} * mean)\n",
+            format::decimal(mean),
+            format::decimal(dev),
+            format::decimal(expected),
             min.0,
             min.1,
-            of_mean(min.1),
+            format::decimal(of_mean(min.1)),
             max.0,
             max.1,
-            of_mean(max.1)
+            format::decimal(of_mean(max.1))
         )
     };
     Reply::show(req.args, json, text)

@@ -70,20 +70,6 @@ pub(super) const ROWS: &[Row] = &[
         perm: "rw",
         run: purge,
     },
-    Row {
-        sig: "osd ok-to-stop name=ids,type=CephString,n=N",
-        help: "check whether osd(s) can be safely stopped without reducing immediate data availability",
-        module: "osd",
-        perm: "r",
-        run: ok_to_stop,
-    },
-    Row {
-        sig: "osd safe-to-destroy name=ids,type=CephString,n=N",
-        help: "check whether osd(s) can be safely destroyed without reducing data durability",
-        module: "osd",
-        perm: "r",
-        run: safe_to_destroy,
-    },
 ];
 
 /// The OSDs of `ids`; `any`, `all` and `*` are all of them. The second part says which do not exist.
@@ -309,56 +295,4 @@ fn purge(req: &mut Request<'_>) -> Reply {
         req.mon.change_crush(req.wall, crush);
     }
     Reply::done(format!("purged osd.{osd}"))
-}
-
-/// PGs that would have fewer than `floor` members without `osds`.
-fn short_pgs(req: &Request<'_>, osds: &[OsdId], floor: impl Fn(&types::PgPool) -> usize) -> usize {
-    let map = req.map();
-    let mut short = 0;
-    for (id, pool) in &map.pools {
-        for pg in map.pgs_of(*id) {
-            let acting = map.pg_to_up_acting(pg).acting;
-            let left = acting.iter().filter(|osd| !osds.contains(osd)).count();
-            short += usize::from(left < acting.len() && left < floor(pool));
-        }
-    }
-    short
-}
-
-fn ok_to_stop(req: &mut Request<'_>) -> Reply {
-    let (osds, _) = match ids_arg(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
-    let short = short_pgs(req, &osds, |pool| usize::from(pool.min_size));
-    let ids: Vec<i32> = osds.iter().map(|osd| osd.0).collect();
-    let out =
-        json!({"ok_to_stop": {"ok": short == 0, "osds": ids, "num_ok_pgs": 0, "num_not_ok_pgs": short}});
-    if short > 0 {
-        let text = format!("unsafe to stop osd(s) at this time ({short} PGs are or would become offline)");
-        return Reply { result: Errno::EBUSY.negated(), ..Reply::json(req.args, out) }.with_status(text);
-    }
-    Reply::json(req.args, out)
-}
-
-fn safe_to_destroy(req: &mut Request<'_>) -> Reply {
-    let (osds, _) = match ids_arg(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
-    let map = req.map();
-    let counts = super::osd_info::pgs_per_osd(map);
-    let active: Vec<i32> =
-        osds.iter().filter(|osd| counts.get(osd).is_some_and(|n| *n > 0)).map(|o| o.0).collect();
-    let safe: Vec<i32> = osds.iter().map(|o| o.0).filter(|id| !active.contains(id)).collect();
-    let out = json!({"safe_to_destroy": safe, "active": active, "missing_stats": [], "stored_pgs": []});
-    if !active.is_empty() {
-        let text =
-            format!("OSD(s) {} have {} pgs currently mapped to them. ", format::list(&active), active.len());
-        return Reply { result: Errno::EBUSY.negated(), ..Reply::json(req.args, out) }.with_status(text);
-    }
-    Reply::json(req.args, out).with_status(format!(
-        "OSD(s) {} are safe to destroy without reducing data durability.",
-        format::list(&safe)
-    ))
 }

@@ -1,6 +1,6 @@
 //! PGs: small questions.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use types::{Errno, OsdId, PgId, PgStat, PgState, PoolId, UTime};
 
 use super::{
@@ -56,6 +56,13 @@ pub(super) const ROWS: &[Row] = &[
         module: "pg",
         perm: "r",
         run: dump_stuck,
+    },
+    Row {
+        sig: "pg debug name=debugop,type=CephChoices,strings=unfound_objects_exist|degraded_pgs_exist",
+        help: "show debug info about pgs",
+        module: "pg",
+        perm: "r",
+        run: debug,
     },
 ];
 
@@ -274,8 +281,17 @@ fn dump_stuck(req: &mut Request<'_>) -> Reply {
     stats.retain(is_stuck);
     let json = || {
         let all: Vec<Value> = stats.iter().map(pg_json).collect();
-        Value::from(Map::from_iter([("stuck_pg_stats".to_owned(), Value::from(all))]))
+        json!({"pg_ready": true, "stuck_pg_stats": all})
     };
-    let text = || if stats.is_empty() { String::new() } else { super::pg_dump::brief_text(&stats) };
+    let text = || if stats.is_empty() { String::new() } else { super::pg_dump_text::brief_text(&stats) };
     Reply::show(req.args, json, text).with_status("ok")
+}
+
+/// A question with one word for an answer.
+fn debug(req: &mut Request<'_>) -> Reply {
+    let is_so = match req.args.text("debugop").as_deref() {
+        Some("unfound_objects_exist") => req.mon.stats.total().unfound > 0,
+        _ => all_stats(req.mon).iter().any(|stat| stat.state.has(PgState::DEGRADED)),
+    };
+    Reply::text(if is_so { "TRUE\n" } else { "FALSE\n" })
 }

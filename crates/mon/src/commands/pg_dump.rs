@@ -5,12 +5,10 @@ use types::{OsdId, OsdStat, PgStat, PgStatSum, PoolId, UTime};
 
 use super::{
     Reply, Request, Row,
-    pg::{OMAP_NOTE, all_stats},
+    pg::all_stats,
+    pg_dump_text::{brief_text, parts_text},
 };
-use crate::{
-    Mon,
-    format::{self, Align, TextTable},
-};
+use crate::Mon;
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -252,51 +250,92 @@ fn pools_json(mon: &Mon, stats: &[PgStat]) -> Value {
     mon.committed.osdmap.pools.iter().map(pool).collect()
 }
 
-fn all_json(mon: &Mon, wall: UTime, wanted: &[String]) -> Value {
-    let stats = all_stats(mon);
-    let map = &mon.committed.osdmap;
-    let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == "all" || w == name);
-    let devices = mon.stats.devices(map.osds());
-    let osds_with_stats: Vec<_> = map.osds().filter_map(|osd| Some((osd, mon.stats.osd(osd)?))).collect();
-    let mut out = json!({
+/// Version and time, which begin the whole and the sums.
+fn head_json(mon: &Mon, wall: UTime) -> Value {
+    json!({
         "version": mon.stats.version,
         "stamp": wall.to_string(),
         "last_osdmap_epoch": 0,
         "last_pg_scan": 0,
-    });
+    })
+}
+
+/// The sums over all PGs and all OSDs, and what changed lately.
+fn put_sums(mon: &Mon, stats: &[PgStat], out: &mut Value) {
+    let map = &mon.committed.osdmap;
+    let total_pgs = stats.iter().map(|s| s.acting.len() as u64).sum();
+    out["pg_stats_sum"] = sums_json(mon, stats.iter(), None).into();
+    out["osd_stats_sum"] = osd_json(&mon.stats.devices(map.osds()), map.num_osds(), total_pgs).into();
+    out["pg_stats_delta"] = delta_json(mon);
+}
+
+fn delta_json(mon: &Mon) -> Value {
+    let mut delta = sums_json(mon, [].iter(), None);
+    delta.insert("stat_sum".to_owned(), sum_json(&PgStatSum::default()));
+    delta.insert("stamp_delta".to_owned(), "0.000000".into());
+    delta.into()
+}
+
+fn osds_json(mon: &Mon) -> Value {
+    let map = &mon.committed.osdmap;
+    let osd = |(osd, stat): (OsdId, &OsdStat)| {
+        let mut rest = osd_json(stat, 1, u64::from(stat.pg_count));
+        rest.insert("up_from".to_owned(), map.up_from(osd).0.into());
+        with_first("osd", osd.0.into(), rest)
+    };
+    map.osds().filter_map(|osd| Some((osd, mon.stats.osd(osd)?))).map(osd).collect()
+}
+
+/// What each pool takes of each OSD: not counted apart here.
+fn pool_statfs_json(mon: &Mon) -> Value {
+    let map = &mon.committed.osdmap;
+    let statfs = map.pools.keys().flat_map(|pool| map.osds().map(move |osd| (pool, osd)));
+    let one = |(pool, osd): (&PoolId, OsdId)| {
+        let rest = statfs_json(0, 0, 0, 0, 0, 0).as_object().cloned().unwrap_or_default();
+        let tail = with_first("osd", osd.0.into(), rest).as_object().cloned().unwrap_or_default();
+        with_first("poolid", pool.0.into(), tail)
+    };
+    statfs.map(one).collect()
+}
+
+fn all_json(mon: &Mon, wall: UTime) -> Value {
+    let stats = all_stats(mon);
+    let mut out = head_json(mon, wall);
+    put_sums(mon, &stats, &mut out);
+    out["pg_stats"] = stats.iter().map(pg_json).collect();
+    out["pool_stats"] = pools_json(mon, &stats);
+    out["osd_stats"] = osds_json(mon);
+    out["pool_statfs"] = pool_statfs_json(mon);
+    json!({"pg_ready": true, "pg_map": out})
+}
+
+/// The parts asked for. The whole comes as one, and so do the sums; other parts stand side by side.
+fn parts_json(mon: &Mon, wall: UTime, wanted: &[String]) -> Value {
+    let wants = |name: &str| wanted.iter().any(|w| w == name);
+    if wanted.is_empty() || wants("all") {
+        return all_json(mon, wall);
+    }
+    let stats = all_stats(mon);
     if wants("summary") || wants("sum") {
-        let total_pgs = stats.iter().map(|s| s.acting.len() as u64).sum();
-        out["pg_stats_sum"] = sums_json(mon, stats.iter(), None).into();
-        out["osd_stats_sum"] = osd_json(&devices, map.num_osds(), total_pgs).into();
+        let mut out = head_json(mon, wall);
+        put_sums(mon, &stats, &mut out);
+        return json!({"pg_ready": true, "pg_map": out});
     }
-    if wants("delta") || wanted.is_empty() {
-        let mut delta = sums_json(mon, [].iter(), None);
-        delta.insert("stat_sum".to_owned(), sum_json(&PgStatSum::default()));
-        delta.insert("stamp_delta".to_owned(), "0.000000".into());
-        out["pg_stats_delta"] = delta.into();
-    }
-    if wants("pgs") {
-        out["pg_stats"] = stats.iter().map(pg_json).collect();
-    }
+    let mut out = json!({"pg_ready": true});
     if wants("pools") {
         out["pool_stats"] = pools_json(mon, &stats);
     }
     if wants("osds") {
-        let osd = |(osd, stat): (OsdId, &OsdStat)| {
-            let mut rest = osd_json(stat, 1, u64::from(stat.pg_count));
-            rest.insert("up_from".to_owned(), map.up_from(osd).0.into());
-            with_first("osd", osd.0.into(), rest)
-        };
-        out["osd_stats"] = osds_with_stats.into_iter().map(osd).collect();
-        let statfs = map.pools.keys().flat_map(|pool| map.osds().map(move |osd| (pool, osd)));
-        let one = |(pool, osd): (&PoolId, OsdId)| {
-            let rest = statfs_json(0, 0, 0, 0, 0, 0).as_object().cloned().unwrap_or_default();
-            let tail = with_first("osd", osd.0.into(), rest).as_object().cloned().unwrap_or_default();
-            with_first("poolid", pool.0.into(), tail)
-        };
-        out["pool_statfs"] = statfs.map(one).collect();
+        out["osd_stats"] = osds_json(mon);
+        out["pool_statfs"] = pool_statfs_json(mon);
     }
-    json!({"pg_ready": true, "pg_map": out})
+    if wants("pgs") {
+        out["pg_stats"] = stats.iter().map(pg_json).collect();
+    }
+    if wants("delta") {
+        out["delta"] = json!({"pg_stats_delta": delta_json(mon)});
+    }
+    out
 }
 
 fn dump(req: &mut Request<'_>) -> Reply {
@@ -312,179 +351,23 @@ fn dump(req: &mut Request<'_>) -> Reply {
         let json = || json!({"pg_ready": true, "pg_stats": stats.iter().map(brief).collect::<Vec<_>>()});
         return Reply::show(req.args, json, || brief_text(&stats)).with_status("dumped pgs_brief");
     }
-    let what = if wanted.is_empty() { "all".to_owned() } else { wanted.join(",") };
-    let json = || all_json(mon, wall, &wanted);
-    Reply::show(req.args, json, || all_text(mon, wall, &wanted)).with_status(format!("dumped {what}"))
+    let mut names = if wanted.is_empty() { vec!["all".to_owned()] } else { wanted.clone() };
+    names.sort_unstable();
+    names.dedup();
+    let json = || parts_json(mon, wall, &wanted);
+    let reply = Reply::show(req.args, json, || parts_text(mon, wall, &wanted));
+    reply.with_status(format!("dumped {}", names.join(",")))
 }
 
+/// The whole, whatever parts are named: JSON on one line in the plain form, too.
 fn dump_json(req: &mut Request<'_>) -> Reply {
-    let wanted = req.args.list("dumpcontents");
-    let out = all_json(req.mon, req.wall, &wanted);
-    Reply::json(req.args, out).with_status("dumped all")
+    let out = all_json(req.mon, req.wall);
+    let plain = out.to_string() + "\n";
+    Reply::show(req.args, || out, || plain).with_status("dumped all")
 }
 
 fn dump_pools(req: &mut Request<'_>) -> Reply {
-    let out = pools_json(req.mon, &all_stats(req.mon));
-    Reply::json(req.args, out)
-}
-
-/// `pg dump pgs_brief`.
-pub(super) fn brief_text(stats: &[PgStat]) -> String {
-    let (l, r) = (Align::Left, Align::Right);
-    let mut table = TextTable::default();
-    for (heading, align) in
-        [("PG_STAT", l), ("STATE", l), ("UP", l), ("UP_PRIMARY", r), ("ACTING", l), ("ACTING_PRIMARY", r)]
-    {
-        table = table.column(heading, l, align);
-    }
-    for stat in stats {
-        table.row(vec![
-            stat.pgid.to_string(),
-            stat.state.to_string(),
-            format::list(&stat.up),
-            stat.up_primary.to_string(),
-            format::list(&stat.acting),
-            stat.acting_primary.to_string(),
-        ]);
-    }
-    table.render()
-}
-
-fn all_text(mon: &Mon, wall: UTime, wanted: &[String]) -> String {
-    let stats = all_stats(mon);
-    let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == "all" || w == name);
-    let mut out =
-        format!("version {}\nstamp {wall}\nlast_osdmap_epoch 0\nlast_pg_scan 0\n", mon.stats.version);
-    if wants("pgs") {
-        out.push_str(&pgs_text(&stats));
-    }
-    if wants("pools") {
-        let rows = mon.committed.osdmap.pools.keys().map(|id| {
-            let log = stats.iter().filter(|s| s.pgid.pool == *id).map(|s| s.log_size).sum();
-            (id.to_string(), mon.stats.pool_sum(*id), log)
-        });
-        out.push_str(&sums_text(rows.collect()));
-    }
-    if wants("summary") || wants("sum") {
-        let log = stats.iter().map(|s| s.log_size).sum();
-        out.push_str(&sums_text(vec![("sum".to_owned(), mon.stats.total(), log)]));
-    }
-    if wants("osds") {
-        out.push_str(&osds_text(mon));
-    }
-    out + OMAP_NOTE
-}
-
-fn pgs_text(stats: &[PgStat]) -> String {
-    let (l, r) = (Align::Left, Align::Right);
-    let headings = [
-        ("PG_STAT", l),
-        ("OBJECTS", r),
-        ("MISSING_ON_PRIMARY", r),
-        ("DEGRADED", r),
-        ("MISPLACED", r),
-        ("UNFOUND", r),
-        ("BYTES", r),
-        ("OMAP_BYTES*", r),
-        ("OMAP_KEYS*", r),
-        ("LOG", r),
-        ("DISK_LOG", r),
-        ("STATE", l),
-        ("STATE_STAMP", l),
-        ("VERSION", r),
-        ("REPORTED", r),
-        ("UP", l),
-        ("UP_PRIMARY", r),
-        ("ACTING", l),
-        ("ACTING_PRIMARY", r),
-        ("LAST_SCRUB", r),
-        ("SCRUB_STAMP", l),
-        ("LAST_DEEP_SCRUB", r),
-        ("DEEP_SCRUB_STAMP", l),
-        ("SNAPTRIMQ_LEN", r),
-    ];
-    let mut table = TextTable::default();
-    for (heading, align) in headings {
-        table = table.column(heading, l, align);
-    }
-    let never = UTime::default().to_string();
-    for stat in stats {
-        let sum = &stat.sum;
-        let numbers = [
-            sum.objects,
-            sum.missing_on_primary,
-            sum.degraded,
-            sum.misplaced,
-            sum.unfound,
-            sum.bytes,
-            sum.omap_bytes,
-            sum.omap_keys,
-            stat.log_size,
-            stat.log_size,
-        ];
-        let mut cells = vec![stat.pgid.to_string()];
-        cells.extend(numbers.map(|n| n.to_string()));
-        cells.extend([
-            stat.state.to_string(),
-            stat.last_change.to_string(),
-            stat.version.to_string(),
-            format!("{}:{}", stat.reported_epoch, stat.reported_seq),
-            format::list(&stat.up),
-            stat.up_primary.to_string(),
-            format::list(&stat.acting),
-            stat.acting_primary.to_string(),
-            "0'0".to_owned(),
-            never.clone(),
-            "0'0".to_owned(),
-            never.clone(),
-            stat.snaptrimq_len.to_string(),
-        ]);
-        table.row(cells);
-    }
-    table.render()
-}
-
-/// Lines of sums, under an empty heading as the stock dump has them.
-fn sums_text(rows: Vec<(String, PgStatSum, u64)>) -> String {
-    let mut table = TextTable::default().columns(&[("", Align::Left); 1]).columns(&[("", Align::Right); 10]);
-    for (name, sum, log) in rows {
-        let numbers = [
-            sum.objects,
-            sum.missing_on_primary,
-            sum.degraded,
-            sum.misplaced,
-            sum.unfound,
-            sum.bytes,
-            sum.omap_bytes,
-            sum.omap_keys,
-            log,
-            log,
-        ];
-        table.row([vec![name], numbers.map(|n| n.to_string()).to_vec()].concat());
-    }
-    table.render()
-}
-
-fn osds_text(mon: &Mon) -> String {
-    let map = &mon.committed.osdmap;
-    let mut table = TextTable::default();
-    let headings = ["OSD_STAT", "USED", "AVAIL", "USED_RAW", "TOTAL", "HB_PEERS", "PG_SUM", "PRIMARY_PG_SUM"];
-    for (at, heading) in headings.into_iter().enumerate() {
-        table = table.column(heading, Align::Left, if at == 0 { Align::Left } else { Align::Right });
-    }
-    let sizes = |stat: &OsdStat| {
-        [stat.kb_used, stat.kb_avail, stat.kb_used, stat.kb].map(|kb| format::bytes(kb << 10))
-    };
-    for (osd, stat) in map.osds().filter_map(|osd| Some((osd, mon.stats.osd(osd)?))) {
-        let mut cells = vec![osd.to_string()];
-        cells.extend(sizes(stat));
-        cells.push(format::list(&stat.heartbeat_peers));
-        cells.extend([stat.pg_count.to_string(), stat.primary_pg_count.to_string()]);
-        table.row(cells);
-    }
-    let mut cells = vec!["sum".to_owned()];
-    cells.extend(sizes(&mon.stats.devices(map.osds())));
-    cells.extend(["", "", ""].map(str::to_owned));
-    table.row(cells);
-    table.render()
+    let out = json!({"pg_ready": true, "pool_stats": pools_json(req.mon, &all_stats(req.mon))});
+    let plain = out.to_string() + "\n";
+    Reply::show(req.args, || out, || plain).with_status("dumped pools")
 }

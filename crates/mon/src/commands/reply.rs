@@ -37,8 +37,8 @@ impl Reply {
     /// Output as JSON when the caller asked for a format, else as text.
     pub(crate) fn show(args: &Args, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Reply {
         match args.text("format").as_deref() {
-            Some("json") => Reply::text(format!("\n{}\n", json())),
-            Some("json-pretty") => Reply::text(format!("\n{}\n", format::pretty(&json()))),
+            Some("json") => Reply::text(format!("{}\n", json())),
+            Some("json-pretty") => Reply::text(format!("{}\n", format::pretty(&json()))),
             Some(_) | None => Reply::text(text()),
         }
     }

@@ -21,14 +21,14 @@ pub(super) const ROWS: &[Row] = &[
         sig: "health mute name=code,type=CephString name=ttl,type=CephString,req=false name=sticky,type=CephBool,req=false",
         help: "mute health alert",
         module: "mon",
-        perm: "rw",
+        perm: "w",
         run: mute,
     },
     Row {
         sig: "health unmute name=code,type=CephString,req=false",
         help: "unmute existing health alert mute(s)",
         module: "mon",
-        perm: "rw",
+        perm: "w",
         run: unmute,
     },
     Row { sig: "version", help: "show mon daemon version", module: "mon", perm: "r", run: version },
@@ -116,12 +116,13 @@ pub(super) fn osd_versions(mon: &Mon) -> BTreeMap<String, u64> {
 
 fn versions(req: &mut Request<'_>) -> Reply {
     let mons = BTreeMap::from([(req.mon.options.version.clone(), req.state().monmap.size() as u64)]);
+    let mgrs = BTreeMap::from([(req.mon.options.version.clone(), 1)]);
     let osds = osd_versions(req.mon);
     let mut overall = mons.clone();
-    for (version, count) in &osds {
+    for (version, count) in mgrs.iter().chain(&osds) {
         *overall.entry(version.clone()).or_default() += count;
     }
-    let out = json!({"mon": mons, "mgr": {}, "osd": osds, "mds": {}, "overall": overall});
+    let out = json!({"mon": mons, "mgr": mgrs, "osd": osds, "mds": {}, "overall": overall});
     Reply::json(req.args, out)
 }
 
@@ -156,12 +157,14 @@ fn node_ls(req: &mut Request<'_>) -> Reply {
         osds.entry(host.unwrap_or_else(|| "unknown".to_owned())).or_default().push(osd.0);
     }
     let mons = json!({req.mon.options.hostname.clone(): req.state().monmap.ranks});
+    let mgrs = json!({req.mon.options.hostname.clone(): [req.mon.options.name]});
     let osds = json!(osds);
     let out = match req.args.text("type").as_deref() {
         Some("osd") => osds,
         Some("mon") => mons,
-        Some("mds" | "mgr") => json!({}),
-        Some(_) | None => json!({"mon": mons, "osd": osds, "mgr": {}}),
+        Some("mgr") => mgrs,
+        Some("mds") => json!({}),
+        Some(_) | None => json!({"mon": mons, "osd": osds, "mgr": mgrs}),
     };
     Reply::json(req.args, out)
 }

@@ -52,6 +52,18 @@ pub(crate) fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 9e15 { Value::from(value as i64) } else { Value::from(value) }
 }
 
+/// A number as a C++ stream prints it: six significant digits, without zeros behind (`4.69042`, `0`).
+pub(crate) fn decimal(value: f64) -> String {
+    const DIGITS: i32 = 6;
+    if value == 0.0 || !value.is_finite() {
+        return "0".to_owned();
+    }
+    let whole_digits = value.abs().log10().floor() as i32 + 1;
+    let places = usize::try_from(DIGITS - whole_digits).unwrap_or(0);
+    let text = format!("{value:.places$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
 /// Four spaces a level, as `json-pretty` is.
 pub(crate) fn pretty(value: &Value) -> String {
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
@@ -100,6 +112,10 @@ mod tests {
         assert_eq!(count(1_234), "1.23k");
         assert_eq!(timespan(Duration::from_secs(858)), "14m");
         assert_eq!(timespan(Duration::from_secs(100)), "100s");
+        assert_eq!(
+            [33.0, 0.0, 4.690_415_759, 0.003_333_33].map(decimal),
+            ["33", "0", "4.69042", "0.00333333"]
+        );
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl Mon {
         if map.is_up(osd) {
             if map.osd_addrs(osd) == Some(&boot.public_addrs) && map.osd_uuid[osd.0 as usize] == boot.uuid {
                 // It missed the map that marked it up.
-                let from = Epoch(boot.newest_map.0 + 1);
+                let from = Epoch(boot.newest_map.0.saturating_add(1));
                 self.send_osdmaps(conn, from, false, effects);
                 return;
             }

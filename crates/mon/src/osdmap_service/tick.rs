@@ -43,8 +43,9 @@ impl Mon {
             if !map.exists(osd) || map.is_up(osd) || map.is_out(osd) || now.since(since) < interval {
                 continue;
             }
-            let in_after = self.next.osdmap.num_in().saturating_sub(1) as f64;
-            let is_floor = in_after / (map.num_osds().max(1) as f64) < self.options.osd_in_ratio_min;
+            // As Ceph counts: those that are in before this one goes, without the ones that went just now.
+            let in_before = self.next.osdmap.num_in() as f64;
+            let is_floor = in_before / (map.num_osds().max(1) as f64) < self.options.osd_in_ratio_min;
             if map.state(osd).has(OsdState::NOOUT) || is_floor {
                 continue;
             }

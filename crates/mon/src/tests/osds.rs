@@ -118,12 +118,13 @@ fn silent_osds_go_down_and_then_out_and_come_back_in() {
     let mut cluster = Cluster::with_rbd();
     cluster.pass(Duration::from_secs(65));
     assert_eq!(cluster.map().num_up(), 0);
-    (0..2).for_each(|id| cluster.boot_osd(id));
+    cluster.boot_osd(0);
     for _ in 0..70 {
         cluster.report_all();
         cluster.pass(Duration::from_secs(10));
     }
-    assert!(cluster.map().is_in(OsdId(2)), "two of three in would be below the floor");
+    assert!(cluster.map().is_out(OsdId(1)), "three of three are in: one may go");
+    assert!(cluster.map().is_in(OsdId(2)), "two of three are below the floor: nobody else goes");
     cluster.mon.options.osd_in_ratio_min = 0.5;
     cluster.pass(Duration::from_secs(2));
     assert!(cluster.map().is_out(OsdId(2)));
@@ -208,4 +209,12 @@ fn history_is_trimmed_and_old_subscribers_get_a_full_map() {
     cluster.restart();
     assert_eq!(cluster.map().epoch, newest);
     assert!(cluster.mon.committed.full_map(Epoch(newest.0 - 400)).is_some());
+}
+
+#[test]
+fn a_boot_from_the_end_of_time_changes_nothing() {
+    let mut cluster = Cluster::with_rbd();
+    let epoch = cluster.map().epoch;
+    cluster.say(Cluster::osd_conn(1), boot_message(1, Epoch(u32::MAX)));
+    assert_eq!(cluster.map().epoch, epoch);
 }

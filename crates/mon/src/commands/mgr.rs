@@ -1,0 +1,128 @@
+//! The manager, whose work this monitor does: what its map, its metadata and its modules look like.
+
+use std::collections::BTreeMap;
+
+use codec::Features;
+use serde_json::{Value, json};
+use types::{EntityAddrVec, Errno};
+
+use super::{
+    Reply, Request, Row,
+    mon_info::{addrs_json, legacy_addr},
+};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        sig: "mgr dump name=epoch,type=CephInt,range=0,req=false",
+        help: "dump the latest MgrMap",
+        module: "mgr",
+        perm: "r",
+        run: dump,
+    },
+    Row {
+        sig: "mgr stat",
+        help: "dump basic info about the mgr cluster state",
+        module: "mgr",
+        perm: "r",
+        run: stat,
+    },
+    Row { sig: "mgr module ls", help: "list active mgr modules", module: "mgr", perm: "r", run: modules },
+    Row {
+        sig: "mgr services",
+        help: "list service endpoints provided by mgr modules",
+        module: "mgr",
+        perm: "r",
+        run: services,
+    },
+    Row {
+        sig: "mgr metadata name=who,type=CephString,req=false",
+        help: "dump metadata for all daemons or a specific daemon",
+        module: "mgr",
+        perm: "r",
+        run: metadata,
+    },
+    Row {
+        sig: "mgr count-metadata name=property,type=CephString",
+        help: "count ceph-mgr daemons by metadata field property",
+        module: "mgr",
+        perm: "r",
+        run: count_metadata,
+    },
+    Row {
+        sig: "mgr versions",
+        help: "check running versions of ceph-mgr daemons",
+        module: "mgr",
+        perm: "r",
+        run: versions,
+    },
+];
+
+fn dump(req: &mut Request<'_>) -> Reply {
+    let empty: EntityAddrVec = EntityAddrVec::default();
+    let out = json!({
+        "epoch": 1,
+        "active_gid": 0,
+        "active_name": req.mon.options.name,
+        "active_addrs": addrs_json(&empty),
+        "active_addr": legacy_addr(&empty),
+        "active_change": req.mon.started.to_string(),
+        "active_mgr_features": Features::PACIFIC.0,
+        "available": true,
+        "standbys": [],
+        "modules": [],
+        "available_modules": [],
+        "services": {},
+        "always_on_modules": {},
+        "last_failure_osd_epoch": 0,
+        "active_clients": [],
+    });
+    Reply::json(req.args, out)
+}
+
+fn stat(req: &mut Request<'_>) -> Reply {
+    let out = json!({"epoch": 1, "available": true, "active_name": req.mon.options.name, "num_standby": 0});
+    Reply::json(req.args, out)
+}
+
+fn modules(req: &mut Request<'_>) -> Reply {
+    let out = json!({"always_on_modules": [], "enabled_modules": [], "disabled_modules": []});
+    Reply::json(req.args, out)
+}
+
+fn services(req: &mut Request<'_>) -> Reply {
+    Reply::json(req.args, json!({}))
+}
+
+/// The metadata of the one manager: the host's, for it is this process.
+fn own_metadata(req: &Request<'_>) -> BTreeMap<String, Value> {
+    let mut out: BTreeMap<String, Value> = BTreeMap::new();
+    out.extend(req.mon.options.host.iter().map(|(key, value)| (key.clone(), value.as_str().into())));
+    out.insert("addr".to_owned(), legacy_addr(&EntityAddrVec::default()).into());
+    out.insert("ceph_version".to_owned(), req.mon.options.version.as_str().into());
+    out.insert("hostname".to_owned(), req.mon.options.hostname.as_str().into());
+    out
+}
+
+fn metadata(req: &mut Request<'_>) -> Reply {
+    let name = req.mon.options.name.clone();
+    let mut out = json!({"name": name});
+    for (key, value) in own_metadata(req) {
+        out[key] = value;
+    }
+    match req.args.text("who") {
+        Some(who) if who != name => Reply::fail(Errno::ENOENT, format!("mgr.{who} does not exist")),
+        Some(_) => Reply::json(req.args, out),
+        None => Reply::json(req.args, json!([out])),
+    }
+}
+
+fn count_metadata(req: &mut Request<'_>) -> Reply {
+    let property = req.args.text("property").unwrap_or_default();
+    let value = own_metadata(req).get(&property).and_then(Value::as_str).unwrap_or("unknown").to_owned();
+    Reply::json(req.args, json!({value: 1}))
+}
+
+fn versions(req: &mut Request<'_>) -> Reply {
+    let out = json!({req.mon.options.version.clone(): 1});
+    Reply::json(req.args, out)
+}

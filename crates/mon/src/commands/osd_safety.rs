@@ -1,0 +1,168 @@
+//! May OSDs be stopped or destroyed? Answers that orchestration tools wait for before they act.
+//!
+//! Authority: `DaemonServer::_handle_command` (`osd safe-to-destroy`, `osd ok-to-stop`), 16.2.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+use types::{Errno, OsdId, PgState};
+
+use super::{Reply, Request, Row, pg::all_stats};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        sig: "osd ok-to-stop name=ids,type=CephString,n=N",
+        help: "check whether osd(s) can be safely stopped without reducing immediate data availability",
+        module: "osd",
+        perm: "r",
+        run: ok_to_stop,
+    },
+    Row {
+        sig: "osd safe-to-destroy name=ids,type=CephString,n=N",
+        help: "check whether osd(s) can be safely destroyed without reducing data durability",
+        module: "osd",
+        perm: "r",
+        run: safe_to_destroy,
+    },
+];
+
+/// The ids asked for, existing or not.
+fn ids_arg(req: &Request<'_>) -> Result<BTreeSet<OsdId>, Reply> {
+    let mut out = BTreeSet::new();
+    for text in req.args.list("ids") {
+        if matches!(text.as_str(), "any" | "all" | "*") {
+            return Ok(req.map().osds().collect());
+        }
+        let Some(osd) = super::status::parse_osd(&text) else {
+            let why = format!("Expected option value to be integer, got '{text}'invalid osd id '{text}'");
+            return Err(Reply::fail(Errno::EINVAL, why));
+        };
+        out.insert(osd);
+    }
+    Ok(out)
+}
+
+fn ids<'a>(osds: impl IntoIterator<Item = &'a OsdId>) -> Vec<i32> {
+    osds.into_iter().map(|osd| osd.0).collect()
+}
+
+fn ok_to_stop(req: &mut Request<'_>) -> Reply {
+    let osds = match ids_arg(req) {
+        Ok(osds) => osds,
+        Err(reply) => return reply,
+    };
+    let map = req.map();
+    // Names of the groups are those of the answer; each holds PGs that the stop would touch.
+    let [mut degraded, mut more_degraded] = [Vec::new(), Vec::new()];
+    let [mut no_pool, mut inactive_now, mut inactive_then] = [Vec::new(), Vec::new(), Vec::new()];
+    let mut touched = 0usize;
+    for stat in all_stats(req.mon) {
+        if !stat.acting.iter().any(|osd| osds.contains(osd)) {
+            continue;
+        }
+        touched += 1;
+        let name = stat.pgid.to_string();
+        let left = stat.acting.iter().filter(|osd| !osds.contains(osd)).count();
+        match map.pools.get(&stat.pgid.pool) {
+            None => no_pool.push(name),
+            Some(_) if !stat.state.has(PgState::ACTIVE) => inactive_now.push(name),
+            Some(pool) if left < usize::from(pool.min_size) => inactive_then.push(name),
+            Some(_) if stat.state.has(PgState::DEGRADED) => more_degraded.push(name),
+            Some(_) => degraded.push(name),
+        }
+    }
+    let bad = no_pool.len() + inactive_now.len() + inactive_then.len();
+    let mut out = Map::new();
+    out.insert("ok_to_stop".to_owned(), (bad == 0).into());
+    out.insert("osds".to_owned(), json!(ids(&osds)));
+    out.insert("num_ok_pgs".to_owned(), (touched - bad).into());
+    out.insert("num_not_ok_pgs".to_owned(), bad.into());
+    for (group, pgs) in [
+        ("bad_no_pool", no_pool),
+        ("bad_already_inactive", inactive_now),
+        ("bad_become_inactive", inactive_then),
+        ("ok_become_degraded", degraded),
+        ("ok_become_more_degraded", more_degraded),
+    ] {
+        if !pgs.is_empty() {
+            out.insert(group.to_owned(), json!(pgs));
+        }
+    }
+    let out = Value::from(out);
+    // One line in both forms, as the stock manager prints it.
+    let plain = out.to_string() + "\n";
+    let reply = Reply::show(req.args, || out, || plain);
+    if bad == 0 {
+        return reply;
+    }
+    let why = format!("unsafe to stop osd(s) at this time ({bad} PGs are or would become offline)");
+    Reply { result: Errno::EBUSY.negated(), ..reply }.with_status(why)
+}
+
+fn safe_to_destroy(req: &mut Request<'_>) -> Reply {
+    let osds = match ids_arg(req) {
+        Ok(osds) => osds,
+        Err(reply) => return reply,
+    };
+    let map = req.map();
+    let stats = all_stats(req.mon);
+    let is_clean = |state: PgState| state.has(PgState::ACTIVE) && state.has(PgState::CLEAN);
+    let are_all_clean = stats.iter().all(|stat| is_clean(stat.state));
+    let [mut safe, mut active, mut missing, mut stored] = [const { Vec::new() }; 4];
+    let mut affected = 0usize;
+    for osd in &osds {
+        let pgs = stats.iter().filter(|s| s.acting.contains(osd) || s.up.contains(osd)).count();
+        let stat = req.mon.stats.osd(*osd).filter(|_| map.is_up(*osd));
+        if !map.exists(*osd) {
+            safe.push(osd.0);
+        } else if pgs > 0 {
+            affected += pgs;
+            active.push(osd.0);
+        } else if are_all_clean {
+            safe.push(osd.0);
+        } else if let Some(stat) = stat {
+            let list = if stat.pg_count > 0 { &mut stored } else { &mut safe };
+            list.push(osd.0);
+        } else {
+            missing.push(osd.0);
+        }
+    }
+    let json =
+        || json!({"safe_to_destroy": safe, "active": active, "missing_stats": missing, "stored_pgs": stored});
+    if req.args.has("format") {
+        // Asked for a format, the answer is in the document, not in the result.
+        return Reply::json(req.args, json());
+    }
+    verdict(&safe, &active, affected, &missing, &stored)
+}
+
+/// The answer in words: `EBUSY` while PGs are there, `EAGAIN` while nobody can tell.
+fn verdict(safe: &[i32], active: &[i32], affected: usize, missing: &[i32], stored: &[i32]) -> Reply {
+    let list = |ids: &[i32]| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let (mut errno, mut why) = (None, Vec::new());
+    if !active.is_empty() {
+        why.push(format!("OSD(s) {} have {affected} pgs currently mapped to them. ", list(active)));
+        errno = Some(Errno::EBUSY);
+    }
+    if !missing.is_empty() {
+        why.push(format!(
+            "OSD(s) {} have no reported stats, and not all PGs are active+clean; we cannot draw any conclusions. ",
+            list(missing)
+        ));
+        errno = errno.or(Some(Errno::EAGAIN));
+    }
+    if !stored.is_empty() {
+        why.push(format!(
+            "OSD(s) {} last reported they still store some PG data, and not all PGs are active+clean; we cannot be sure they aren't still needed. ",
+            list(stored)
+        ));
+        errno = errno.or(Some(Errno::EAGAIN));
+    }
+    match errno {
+        Some(errno) => Reply::fail(errno, why.concat()),
+        None => Reply::done(format!(
+            "OSD(s) {} are safe to destroy without reducing data durability.",
+            list(safe)
+        )),
+    }
+}
