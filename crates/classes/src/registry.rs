@@ -77,6 +77,12 @@ pub fn class_exists(class: &[u8]) -> bool {
     CLASSES.iter().any(|(c, _)| c.as_bytes() == class)
 }
 
+/// True for a filter of listings that lets those objects pass whose xattr has a value: the only kind
+/// that stock classes have.
+pub fn has_xattr_filter(class: &[u8], name: &[u8]) -> bool {
+    (class, name) == (b"hello", b"hello")
+}
+
 /// All methods, for documentation and tests.
 pub fn all() -> impl Iterator<Item = &'static Method> {
     CLASSES.iter().flat_map(|(_, methods)| methods.iter())

@@ -69,7 +69,7 @@ impl Osd {
         }
     }
 
-    /// Capabilities and limits that need no PG.
+    /// Capabilities.
     fn check_op(&self, conn: ConnId, op: &MOSDOp) -> Result<(), Errno> {
         let session = self.sessions.get(&conn).ok_or(Errno::EPERM)?;
         let pool = self.map.pools.get(&op.pgid.pool).ok_or(Errno::ENOENT)?;
@@ -85,16 +85,6 @@ impl Osd {
         };
         if !session.peer.caps.allows(&access) {
             return Err(Errno::EPERM);
-        }
-        let is_full_try = op.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0;
-        if op.may_write()
-            && is_full_try
-            && self.map.is_full(op.pgid.pool)
-            && op.flags & osd_flag::FULL_FORCE == 0
-        {
-            let frees =
-                op.ops.iter().all(|step| step.code == messages::OpCode::DELETE || !step.code.is_write());
-            return if frees { Ok(()) } else { Err(Errno::ENOSPC) };
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use messages::{MOSDOp, MOSDOpReply, MPgCopyData, OpCode, OsdOp, osd_flag};
 use store::{Completion, ReadError};
-use types::{EVersion, Epoch, Errno, HObject, OsdId, ReqId, Token};
+use types::{EVersion, Epoch, Errno, HObject, OsdId, PoolFlags, ReqId, Token};
 
 use crate::{
     Client, Ctx, Effect, Permit, Pg,
@@ -126,12 +126,17 @@ impl Pg {
         permit: Permit,
         cx: &mut Ctx<'_>,
     ) {
-        // A client that mapped the object to another primary sends again.
-        if !self.is_primary() || op.epoch < self.primary_since || self.is_held_back(&client) {
-            return;
-        }
         let (loads, copied) = (Vec::new(), BTreeMap::new());
         let waiting = WaitingOp { client, tid, op, loads, copied, _permit: permit };
+        if !self.is_primary() && exec::is_for_any_copy(&waiting.op) && self.members.acting.contains(&self.me)
+        {
+            // Only the primary knows what is durable everywhere: the client asks it then.
+            return self.refuse(&waiting, Errno::EAGAIN, cx);
+        }
+        // A client that mapped the object to another primary sends again.
+        if !self.is_primary() || waiting.op.epoch < self.primary_since || self.is_held_back(&waiting.client) {
+            return;
+        }
         if self.phase == Phase::Active {
             self.enqueue(waiting, cx);
         } else {
@@ -199,6 +204,7 @@ impl Pg {
             missing: self.missing_for(&waiting.op),
             copied: waiting.copied.clone(),
             pg_num: self.members.pg_num,
+            full: self.full(cx),
             random_seed: cx.random ^ waiting.tid,
         };
         match exec::execute(cx.store, &context, &waiting.op) {
@@ -207,6 +213,13 @@ impl Pg {
             Err(Blocked::Refused(errno)) => self.refuse(&waiting, errno, cx),
             Ok(done) => self.finish(head, waiting, done, reqid, cx),
         }
+    }
+
+    /// What growing is refused with, while the pool is full.
+    fn full(&self, cx: &Ctx<'_>) -> Option<Errno> {
+        let is_over_quota = cx.map.pools.get(&self.pgid.pool)?.flags.has(PoolFlags::FULL_QUOTA);
+        let errno = if is_over_quota { Errno::EDQUOT } else { Errno::ENOSPC };
+        cx.map.is_full(self.pgid.pool).then_some(errno)
     }
 
     /// Objects that a listing must name though they are not here yet.

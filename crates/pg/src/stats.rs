@@ -102,8 +102,8 @@ impl Pg {
 
     /// Removes clones that only removed snapshots need, one object at a time.
     pub(crate) fn trim_snaps(&mut self, cx: &mut Ctx<'_>) {
-        /// Objects changed in one tick.
-        const STEPS: usize = 16;
+        /// Objects changed, or pages of objects looked at, in one tick.
+        const STEPS: usize = 64;
         if !self.is_clean {
             return;
         }

@@ -9,10 +9,12 @@ mod data;
 mod meta;
 mod object_info;
 mod pgls;
+mod pgls_filter;
 mod request;
 mod snaps;
 #[cfg(test)]
 mod tests;
+mod tier;
 mod tmap;
 mod view;
 mod watch;
@@ -27,7 +29,7 @@ use types::{
 
 pub(crate) use copy::{CopySource, copy_out};
 pub(crate) use object_info::{INFO_XATTR, ObjectInfo};
-pub(crate) use request::{is_ordered, may_write};
+pub(crate) use request::{is_for_any_copy, is_ordered, may_write};
 pub(crate) use snaps::{TrimStep, trim_step};
 pub(crate) use watch::{KnownWatch, WatchChange, remove_watcher};
 
@@ -70,6 +72,8 @@ pub(crate) struct OpContext {
     pub(crate) copied: BTreeMap<u32, Box<MPgCopyData>>,
     /// PGs of the pool.
     pub(crate) pg_num: u32,
+    /// The pool is full: what a change that makes it larger is refused with.
+    pub(crate) full: Option<Errno>,
     /// For classes that want random bits.
     pub(crate) random_seed: u64,
 }
@@ -158,7 +162,7 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
         if !snapc.is_valid() {
             return Err(Blocked::Refused(Errno::EINVAL));
         }
-    } else if !view.exists() && (!is_of_all || !view.is_whiteout()) {
+    } else if !view.exists() && (!is_of_all || !view.is_whiteout()) && !tier::is_of_cache(op) {
         return Err(Blocked::Refused(Errno::ENOENT));
     }
     let watchers = watch::known(&view);
@@ -174,7 +178,15 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
         user_version: view.user_version(),
         version: EVersion::ZERO,
     };
-    Ok(finish(view, cx, op, &snapc, done, is_user_change, is_undirtied))
+    let done = finish(view, cx, op, &snapc, done, is_user_change, is_undirtied);
+    match cx.full {
+        // Other clients wait until there is space, and send again.
+        Some(errno) if op.flags & osd_flag::FULL_TRY != 0 && op.flags & osd_flag::FULL_FORCE == 0 => {
+            let grows = |staged: &Staged| staged.delta.bytes > 0 || staged.delta.objects > 0;
+            if done.staged.as_ref().is_some_and(grows) { Err(Blocked::Refused(errno)) } else { Ok(done) }
+        }
+        _ => Ok(done),
+    }
 }
 
 /// The snapshots that a change has to respect.
@@ -374,6 +386,14 @@ impl<'r, 's> Run<'r, 's> {
             OpCode::TMAPGET => self.tmap_get(),
             OpCode::TMAPPUT => self.tmap_put(step),
             OpCode::TMAPUP => self.tmap_update(step),
+            OpCode::CACHE_FLUSH | OpCode::CACHE_TRY_FLUSH | OpCode::CACHE_EVICT => {
+                tier::refuse_without_tier()
+            }
+            OpCode::CACHE_PIN | OpCode::CACHE_UNPIN => tier::refuse_without_tier(),
+            OpCode::TIER_PROMOTE => self.tier_promote(),
+            OpCode::TIER_FLUSH => self.tier_flush(),
+            OpCode::TIER_EVICT => self.tier_evict(),
+            OpCode::UNSET_MANIFEST => self.unset_manifest(),
             OpCode::ISDIRTY => self.is_dirty(),
             OpCode::UNDIRTY => self.undirty(),
             _ => Err(Errno::EOPNOTSUPP.into()),

@@ -3,18 +3,17 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use codec::{Codec, Decode, Encode, Features};
+use codec::{Codec, Decode, Encode, Features, Reader};
 use messages::{MOSDOp, OpCode, OsdOp};
 use store::ObjectStore;
-use types::{EVersion, Errno, HObject, SnapId};
+use types::{EVersion, Errno, HObject, SnapId, UTime};
 
-use super::{
-    Blocked, Executed, OpContext,
-    object_info::{INFO_XATTR, ObjectInfo},
-};
+use super::{Blocked, Executed, OpContext, pgls_filter::Filter};
 
 /// `librados::LIBRADOS_ALL_NSPACES`.
 const ALL_NAMESPACES: &[u8] = b"\x01";
+/// `osd_hit_set_namespace`: what is in it is never listed.
+const HIDDEN_NAMESPACE: &[u8] = b".ceph-internal";
 /// `osd_max_pgls`: entries in one answer.
 const COUNT_MAX: u64 = 1_024;
 /// Pages of objects looked at for one answer: a namespace may have few of a PG's many objects.
@@ -82,15 +81,31 @@ fn one(
     op: &MOSDOp,
     step: &OsdOp,
 ) -> Result<Result<(Bytes, bool), Errno>, Blocked> {
-    let is_old = match step.code {
-        OpCode::PGNLS => false,
-        OpCode::PGLS if op.snapid == SnapId::HEAD => true,
-        // Filters are methods of classes that are not here.
+    let (is_old, is_filtered) = match step.code {
+        OpCode::PGNLS => (false, false),
+        OpCode::PGNLS_FILTER => (false, true),
+        OpCode::PGLS => (true, false),
+        OpCode::PGLS_FILTER => (true, true),
+        // No PG has hit sets, and none was scrubbed.
+        OpCode::PG_HITSET_LS => {
+            return Ok(Ok((Vec::<(UTime, UTime)>::new().to_bytes(Features::default()), false)));
+        }
+        OpCode::PG_HITSET_GET | OpCode::SCRUBLS => return Ok(Err(Errno::ENOENT)),
         _ => return Ok(Err(Errno::EINVAL)),
     };
-    let Ok(cursor) = HObject::from_prefix(step.data.clone()) else { return Ok(Err(Errno::EINVAL)) };
+    let mut input = Reader::new(step.data.clone());
+    let wanted = match wanted(op, &mut input, is_filtered) {
+        Ok(wanted) => wanted,
+        Err(errno) => return Ok(Err(errno)),
+    };
+    let Ok(cursor) = HObject::decode(&mut input) else { return Ok(Err(Errno::EINVAL)) };
+    let (first, end) = HObject::range_of(op.pgid, cx.pg_num);
+    let is_outside = (!cursor.is_max && cursor >= end) || (cursor != HObject::min() && cursor < first);
+    if is_outside && !is_old {
+        return Ok(Err(Errno::EINVAL));
+    }
     let count = step.params.u64_at(0).clamp(1, COUNT_MAX) as usize;
-    let (mut response, is_end) = list(store, cx, op, cursor, count)?;
+    let (mut response, is_end) = list(store, cx, op, cursor, count, &wanted)?;
     if !is_old {
         return Ok(Ok((response.to_bytes(Features::default()), is_end)));
     }
@@ -100,13 +115,28 @@ fn one(
     Ok(Ok((OldResponse(response).to_bytes(Features::default()), is_end)))
 }
 
-/// Heads from `cursor` on, of the namespace asked for.
+/// Which heads a listing shows.
+struct Wanted {
+    nspace: Bytes,
+    filter: Option<Filter>,
+}
+
+fn wanted(op: &MOSDOp, input: &mut Reader, is_filtered: bool) -> Result<Wanted, Errno> {
+    if op.snapid != SnapId::HEAD {
+        return Err(Errno::EINVAL);
+    }
+    let filter = if is_filtered { Some(Filter::decode(input)?) } else { None };
+    Ok(Wanted { nspace: op.locator.nspace.clone(), filter })
+}
+
+/// Heads from `cursor` on, of those wanted.
 fn list(
     store: &dyn ObjectStore,
     cx: &OpContext,
     op: &MOSDOp,
     cursor: HObject,
     count: usize,
+    wanted: &Wanted,
 ) -> Result<(Response, bool), Blocked> {
     let first = HObject { pool: op.pgid.pool, ..HObject::default() };
     let mut at = cursor.max(first);
@@ -122,7 +152,7 @@ fn list(
                 return Ok((Response { handle: object, entries }, false));
             }
             at = object.with_snap(SnapId(object.snap.0.saturating_add(1)));
-            if is_listed(store, cx, op, &object)? {
+            if is_listed(store, cx, wanted, &object)? {
                 entries.push(Entry { nspace: object.nspace, oid: object.oid, locator: object.key });
             }
         }
@@ -135,21 +165,22 @@ fn list(
     Ok((Response { handle: at, entries }, false))
 }
 
-/// True for heads of the namespace asked for, but those that only keep their clones together.
+/// True for wanted heads, those that only keep their clones together included: Ceph's clients see them,
+/// too, until the snapshots are gone.
 fn is_listed(
     store: &dyn ObjectStore,
     cx: &OpContext,
-    op: &MOSDOp,
+    wanted: &Wanted,
     object: &HObject,
 ) -> Result<bool, Blocked> {
-    let wanted = &op.locator.nspace;
-    if !object.is_head() || (wanted.as_ref() != ALL_NAMESPACES && object.nspace != wanted) {
+    let is_in = wanted.nspace == ALL_NAMESPACES || object.nspace == wanted.nspace;
+    if !object.is_head() || !is_in || object.nspace == HIDDEN_NAMESPACE {
         return Ok(false);
     }
-    if cx.missing.contains(object) {
-        return Ok(true);
+    match &wanted.filter {
+        // What is not here cannot be looked at.
+        Some(_) if cx.missing.contains(object) => Ok(false),
+        Some(filter) => filter.passes(store, cx.coll, object).map_err(Blocked::Missing),
+        None => Ok(true),
     }
-    let info = store.xattr(cx.coll, object, INFO_XATTR).map_err(Blocked::Missing)?;
-    let info = info.and_then(|bytes| ObjectInfo::from_bytes(bytes).ok());
-    Ok(info.is_some_and(|i| !i.is_whiteout))
 }

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use classes::{Method, registry};
-use messages::{MOSDOp, OpCode, OsdOp};
+use messages::{MOSDOp, OpCode, OsdOp, osd_flag};
 use types::{Errno, SnapId};
 
 /// `osd_max_object_name_len`, of names and locator keys.
@@ -30,6 +30,11 @@ pub(crate) fn may_write(op: &MOSDOp) -> bool {
     })
 }
 
+/// True for a read that any copy may answer, if it can.
+pub(crate) fn is_for_any_copy(op: &MOSDOp) -> bool {
+    op.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0 && !is_ordered(op)
+}
+
 /// True for a request that waits its turn among the changes of its object.
 pub(crate) fn is_ordered(op: &MOSDOp) -> bool {
     op.may_write() || may_write(op)
@@ -44,11 +49,14 @@ pub(super) fn find_method(step: &OsdOp) -> Result<(&'static Method, Bytes), Errn
         return Err(Errno::EINVAL);
     }
     let (class, name) = (&step.data[..class_len], &step.data[class_len..name_end]);
-    let method = registry::find(class, name).ok_or_else(|| {
-        let is_loadable = LOADABLE_CLASSES.split(' ').any(|c| c.as_bytes() == class);
-        if is_loadable || registry::class_exists(class) { Errno::EOPNOTSUPP } else { Errno::EPERM }
-    })?;
+    let method = registry::find(class, name)
+        .ok_or_else(|| if is_class(class) { Errno::EOPNOTSUPP } else { Errno::EPERM })?;
     Ok((method, step.data.slice(name_end..name_end + input_len)))
+}
+
+/// True for a class that an OSD has, or would have if Ceph's were all here.
+pub(super) fn is_class(class: &[u8]) -> bool {
+    registry::class_exists(class) || LOADABLE_CLASSES.split(' ').any(|c| c.as_bytes() == class)
 }
 
 /// Refuses what no object can be asked.

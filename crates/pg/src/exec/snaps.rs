@@ -82,7 +82,11 @@ pub(crate) enum TrimStep {
 /// Objects looked at in one step.
 const TRIM_SCAN: usize = 128;
 
-/// Looks for the next clone from `from` on that serves a snapshot of `removed` (true: it is removed).
+/// Clones of one object that one step removes.
+const TRIM_CLONES_MAX: usize = 64;
+
+/// Looks for the next object from `from` on with a clone that serves a snapshot of `removed` (true: it is
+/// removed), and takes those snapshots from all its clones.
 pub(crate) fn trim_step(
     store: &dyn ObjectStore,
     coll: CollId,
@@ -98,12 +102,10 @@ pub(crate) fn trim_step(
         }
         let head = object.head();
         let snapset = store.xattr(coll, &head, SNAPSET_XATTR)?.and_then(|b| SnapSet::from_bytes(b).ok());
-        let Some(mut snapset) = snapset else { continue };
-        let Some(index) = snapset.clones.iter().position(|c| c.id == object.snap) else { continue };
-        if snapset.clones[index].snaps.iter().any(|s| removed(*s)) {
+        let Some(snapset) = snapset else { continue };
+        if snapset.clones.iter().any(|clone| clone.snaps.iter().any(|s| removed(*s))) {
             let info = store.xattr(coll, &head, INFO_XATTR)?.and_then(|b| ObjectInfo::from_bytes(b).ok());
-            snapset.clones[index].snaps.retain(|s| !removed(*s));
-            let staged = trim_clone(coll, object, &head, info.unwrap_or_default(), snapset, index, at);
+            let staged = trim_object(coll, &head, info.unwrap_or_default(), snapset, removed, at);
             return Ok(TrimStep::Change(head, Box::new(staged)));
         }
     }
@@ -115,36 +117,45 @@ pub(crate) fn trim_step(
     }
 }
 
-#[allow(clippy::too_many_arguments, reason = "what the scan already read")]
-fn trim_clone(
+fn trim_object(
     coll: CollId,
-    clone: &HObject,
     head: &HObject,
     mut info: ObjectInfo,
     mut snapset: SnapSet,
-    index: usize,
+    removed: &dyn Fn(SnapId) -> bool,
     mut at: EVersion,
 ) -> Staged {
     let f = Features::default();
     let mut txn = Transaction::new(coll);
     let mut log = Vec::new();
     let mut delta = Delta::default();
-    if snapset.clones[index].snaps.is_empty() {
+    let mut index = 0;
+    while index < snapset.clones.len() && log.len() < TRIM_CLONES_MAX {
+        let clone = &mut snapset.clones[index];
+        clone.snaps.retain(|s| !removed(*s));
+        if !clone.snaps.is_empty() {
+            index += 1;
+            continue;
+        }
         let gone = snapset.clones.remove(index);
         // What the older clone shares with the one that goes, it shares with the next newer only as
         // far as that did.
         if let Some(older) = index.checked_sub(1).and_then(|i| snapset.clones.get_mut(i)) {
             older.overlap = older.overlap.intersection(&gone.overlap);
         }
-        txn.push(clone, Mutation::Remove);
-        log.push(LogEntry { version: at, object: clone.clone(), is_delete: true, ..LogEntry::default() });
+        let object = head.with_snap(gone.id);
+        txn.push(&object, Mutation::Remove);
+        log.push(LogEntry { version: at, object, is_delete: true, ..LogEntry::default() });
         at.version += 1;
-        delta = Delta { objects: -1, clones: -1, bytes: -(gone.size as i64) };
+        delta.objects -= 1;
+        delta.clones -= 1;
+        delta.bytes -= gone.size as i64;
     }
     let is_head_gone = info.is_whiteout && snapset.clones.is_empty();
     let prior_version = info.version;
     if is_head_gone {
         txn.push(head, Mutation::Remove);
+        delta.objects -= 1;
     } else {
         info.prior_version = prior_version;
         info.version = at;

@@ -100,6 +100,7 @@ impl Bench {
             missing: BTreeSet::new(),
             copied: BTreeMap::new(),
             pg_num: 1,
+            full: None,
             random_seed: 0,
         };
         let (snapc, total) = (SnapContext::default(), Delta::default());

@@ -5,7 +5,7 @@ use codec::{Codec, Decode, Encode, Features, Reader};
 use messages::{MOSDOp, OpCode, OpParams};
 use types::{Errno, HObject, SnapId};
 
-use super::bench::{Bench, extent, plain, step};
+use super::bench::{Bench, extent, plain, step, xattr};
 
 #[derive(Codec)]
 #[codec(version = 1, compat = 1)]
@@ -62,7 +62,7 @@ fn listings_show_a_namespace_page_by_page() {
 }
 
 #[test]
-fn listings_show_no_clones_and_nothing_that_is_deleted() {
+fn listings_show_no_clones_and_what_snapshots_still_have() {
     let mut bench = example();
     bench.make_snap(1);
     let request = bench.request("a", SnapId::HEAD, vec![extent(OpCode::WRITEFULL, 0, "y")]);
@@ -70,8 +70,10 @@ fn listings_show_no_clones_and_nothing_that_is_deleted() {
     let request = bench.request("b", SnapId::HEAD, vec![plain(OpCode::DELETE)]);
     bench.execute(&request).unwrap();
     for count in [1, 100] {
-        assert_eq!(names(&mut bench, "", count), ["a", "c"]);
+        assert_eq!(names(&mut bench, "", count), ["a", "b", "c"]);
     }
+    super::snaps::trim(&mut bench, &[1]);
+    assert_eq!(names(&mut bench, "", 100), ["a", "c"], "no snapshot has b any more");
 }
 
 #[test]
@@ -103,4 +105,46 @@ fn bad_listings_are_invalid() {
     assert_eq!(bench.execute(&bad).unwrap().result, Errno::EINVAL.negated());
     let filter = request(&bench, OpCode::PGNLS_FILTER, "", &HObject::min(), 10);
     assert_eq!(bench.execute(&filter).unwrap().result, Errno::EINVAL.negated());
+    let mut beyond = request(&bench, OpCode::PGNLS, "", &Bench::object("a"), 10);
+    beyond.pgid.seed = 1;
+    bench.cx.pg_num = 2;
+    assert_eq!(bench.execute(&beyond).unwrap().result, Errno::EINVAL.negated());
+}
+
+/// What passes a filter of the kind, or the errno; observed on a stock OSD.
+fn filtered(bench: &mut Bench, kind: &str, xattr: &str, value: &str) -> Result<Vec<String>, Errno> {
+    let mut request = request(bench, OpCode::PGNLS_FILTER, "", &HObject::min(), 100);
+    let parts: Vec<u8> = ["pg", "filter", kind, xattr, value]
+        .iter()
+        .flat_map(|part| part.to_bytes(Features::default()).to_vec())
+        .collect();
+    request.ops[0].data = Bytes::from([&parts, &request.ops[0].data[..]].concat());
+    let done = bench.execute(&request)?;
+    if done.result < 0 {
+        return Err(Errno(-done.result));
+    }
+    let page = Page::from_bytes(done.ops[0].data.clone()).unwrap();
+    Ok(page.entries.iter().map(|(_, oid, _)| String::from_utf8(oid.to_vec()).unwrap()).collect())
+}
+
+#[test]
+fn filters_compare_an_xattr() {
+    let mut bench = example();
+    let request = bench.request("b", SnapId::HEAD, vec![xattr(OpCode::SETXATTR, "x", "yes")]);
+    bench.execute(&request).unwrap();
+    for kind in ["plain", "hello.hello"] {
+        assert_eq!(filtered(&mut bench, kind, "_x", "yes"), Ok(vec!["b".to_owned()]));
+        assert_eq!(filtered(&mut bench, kind, "_x", ""), Ok(Vec::new()));
+        assert_eq!(filtered(&mut bench, kind, "x", "yes"), Ok(Vec::new()));
+        assert_eq!(filtered(&mut bench, kind, "", "").map(|names| names.len()), Ok(3));
+    }
+    for (kind, errno) in [
+        ("nosuch", Errno::EINVAL),
+        ("nosuch.x", Errno::EPERM),
+        ("hello.nope", Errno::EINVAL),
+        (".x", Errno::EINVAL),
+        ("lock.x", Errno::EINVAL),
+    ] {
+        assert_eq!(filtered(&mut bench, kind, "_x", "yes"), Err(errno), "{kind}");
+    }
 }

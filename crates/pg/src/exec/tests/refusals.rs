@@ -52,6 +52,46 @@ fn requests_without_ops_and_with_too_much_data_are_refused() {
 }
 
 #[test]
+fn a_full_pool_takes_what_does_not_make_it_larger() {
+    for errno in [Errno::ENOSPC, Errno::EDQUOT] {
+        let mut bench = Bench::new();
+        bench.put("0123");
+        bench.cx.full = Some(errno);
+        bench.flags = osd_flag::FULL_TRY;
+        assert_eq!(bench.result(vec![extent(OpCode::WRITE, 2, "xyz")]), errno.negated());
+        assert_eq!(bench.result(vec![extent(OpCode::WRITE, 0, "xyz")]), 0);
+        bench.flags = osd_flag::FULL_FORCE | osd_flag::FULL_TRY;
+        assert_eq!(bench.result(vec![extent(OpCode::WRITE, 2, "xyz")]), 0);
+        bench.flags = osd_flag::FULL_TRY;
+        assert_eq!(bench.result(vec![plain(OpCode::DELETE)]), 0);
+        assert_eq!(bench.result(vec![plain(OpCode::CREATE)]), errno.negated(), "one object more");
+    }
+}
+
+/// Observed in a pool without tiers.
+#[test]
+fn tiers_are_refused_as_without_one() {
+    let mut bench = Bench::new();
+    bench.put("x");
+    for code in [OpCode::CACHE_FLUSH, OpCode::CACHE_TRY_FLUSH, OpCode::CACHE_EVICT, OpCode::CACHE_PIN] {
+        check(vec![plain(OpCode::STAT), plain(OpCode::TIER_FLUSH)], Errno::ENOENT);
+        assert_eq!(bench.result(vec![plain(code)]), Errno::EINVAL.negated());
+        assert_eq!(Bench::new().result(vec![plain(code)]), Errno::EINVAL.negated());
+    }
+    for (code, result) in [
+        (OpCode::TIER_PROMOTE, 0),
+        (OpCode::TIER_FLUSH, 0),
+        (OpCode::TIER_EVICT, Errno::EINVAL.negated()),
+        (OpCode::UNSET_MANIFEST, Errno::EOPNOTSUPP.negated()),
+        (OpCode::SET_REDIRECT, Errno::EOPNOTSUPP.negated()),
+    ] {
+        assert_eq!(bench.result(vec![plain(code)]), result, "{code:?}");
+        let expect = if code == OpCode::SET_REDIRECT { result } else { Errno::ENOENT.negated() };
+        assert_eq!(Bench::new().result(vec![plain(code)]), expect, "{code:?} of nothing");
+    }
+}
+
+#[test]
 fn snapshots_are_not_written_to() {
     let mut bench = Bench::new();
     bench.put("x");
@@ -89,7 +129,7 @@ fn writers_with_old_snapshots_can_ask_to_be_refused() {
 fn unknown_ops_are_not_supported() {
     let mut bench = Bench::new();
     bench.put("x");
-    let done = bench.run(vec![plain(OpCode::STAT), plain(OpCode::CACHE_FLUSH), plain(OpCode::STAT)]).unwrap();
+    let done = bench.run(vec![plain(OpCode::STAT), plain(OpCode::MASKTRUNC), plain(OpCode::STAT)]).unwrap();
     assert_eq!(done.result, -95);
     assert_eq!(done.ops.iter().map(|op| op.result).collect::<Vec<_>>(), [0, -95, 0]);
     assert!(done.staged.is_none());

@@ -55,7 +55,9 @@ impl View<'_> {
         } else {
             self.put_head(at, change.mtime, &mut stage.txn);
         }
-        stage.delta.objects += i64::from(self.exists) - i64::from(self.existed);
+        // Ceph counts a head that only keeps clones together, too.
+        let was_there = self.existed || self.is_whiteout();
+        stage.delta.objects += i64::from(!is_gone) - i64::from(was_there);
         stage.delta.bytes += self.size as i64 - self.old_bytes as i64;
         stage.log.push(LogEntry {
             version: at,
