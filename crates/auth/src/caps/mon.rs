@@ -30,6 +30,8 @@ pub struct MonAccess<'a> {
 pub(super) enum Constraint {
     Equal(String),
     Prefix(String),
+    /// The prefix and one more name without a slash.
+    Child(String),
     /// `IP/nonce`: one incarnation of one client, and not all that run there.
     Incarnation,
     /// A regular expression. They are read, and fit nothing: what they would allow stays forbidden.
@@ -113,6 +115,9 @@ impl Constraint {
         match self {
             Constraint::Equal(value) => given == value,
             Constraint::Prefix(prefix) => given.starts_with(prefix.as_str()),
+            Constraint::Child(prefix) => given
+                .strip_prefix(prefix.as_str())
+                .is_some_and(|name| !name.is_empty() && !name.contains('/')),
             Constraint::Incarnation => given.split_once('/').is_some_and(|(addr, nonce)| {
                 !addr.is_empty() && !nonce.is_empty() && nonce.bytes().all(|b| b.is_ascii_digit())
             }),

@@ -84,6 +84,11 @@ pub(super) fn profile_grants(name: &str) -> Vec<(Target, u8)> {
             let peers = command("config-key get", &[("key", prefix("rbd/mirror/"))]);
             profile_grants("rbd").into_iter().chain([peers]).collect()
         }
+        // What the other cluster's daemon may know: this site's name, but no keys of peers.
+        "rbd-mirror-peer" => {
+            let site = command("config-key get", &[("key", Constraint::Child("rbd/mirror/".to_owned()))]);
+            profile_grants("rbd").into_iter().chain([site]).collect()
+        }
         "crash" => reads(&["mon"]),
         "role-definer" => vec![on("mon", R), on("auth", RWX)],
         _ => Vec::new(),

@@ -205,6 +205,12 @@ fn commands_are_granted_by_name_and_arguments() {
     assert!(!fence("profile rbd", "blocklistop=add addr=10.0.0.1"), "all clients of a machine");
     assert!(!fence("profile rbd-read-only", "blocklistop=add addr=10.0.0.1:0/77"));
     assert!(!mon("profile rbd", "osd", "osd out", "rw", ""));
+    let mirror =
+        |caps: &str, key: &str| mon(caps, "config-key", "config-key get", "r", &format!("key={key}"));
+    assert!(mirror("profile rbd-mirror", "rbd/mirror/peer/1/x"));
+    assert!(mirror("profile rbd-mirror-peer", "rbd/mirror/site_name"));
+    assert!(!mirror("profile rbd-mirror-peer", "rbd/mirror/peer/1/x"));
+    assert!(!mirror("profile rbd", "rbd/mirror/site_name"));
     let key = |caps: &str, arguments: &str| mon(caps, "auth", "auth get-or-create", "rwx", arguments);
     assert!(!key("profile bootstrap-mgr", "entity=mgr.x caps_mon=allow"));
 }
