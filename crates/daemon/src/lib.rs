@@ -10,6 +10,7 @@ mod cluster;
 mod device;
 mod embedded_ledger;
 mod host;
+mod manager_port;
 mod memory;
 mod mon_daemon;
 mod osd_daemon;

@@ -17,6 +17,7 @@ use crate::{
     cluster::{self, hostname},
     embedded_ledger::EmbeddedLedger,
     host,
+    manager_port::ManagerPort,
     stop::Stop,
     wire::{Net, OnReactor, wire_event},
 };
@@ -53,11 +54,12 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
         addrs.msgr2_addr().and_then(|a| a.socket).context("the monitor's address has no msgr2 part")?;
     reactor.listen(socket).with_context(|| format!("listening at {socket}"))?;
     let is_auth_none = conf.get(&who, "auth service required").is_some_and(|v| v == "none");
+    let methods = vec![if is_auth_none { method::NONE } else { method::CEPHX }];
     let config = Config {
         entity_type: EntityType::MON,
         addrs,
         gid: 0,
-        methods: vec![if is_auth_none { method::NONE } else { method::CEPHX }],
+        methods: methods.clone(),
         modes: vec![con_mode::CRC, con_mode::SECURE],
     };
     let net = Net::new(config, None, clock::random_seed());
@@ -69,8 +71,9 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
         host: host::facts(),
         ..options(&conf, &who)
     };
-    let mut daemon =
-        Daemon { mon: Mon::new(options, clock::random_seed()), net, ledger, effects: Vec::new() };
+    let mut mon = Mon::new(options, clock::random_seed());
+    let manager = ManagerPort::open(&mut reactor, socket, methods, &mut mon)?;
+    let mut daemon = Daemon { mon, net, manager, ledger, effects: Vec::new() };
     daemon.handle(Event::Boot(Box::new(contents)), &mut reactor);
     daemon.handle(Event::Timer, &mut reactor);
     reactor.set_timer(NET_TIMER, clock::now().0);
@@ -114,6 +117,7 @@ fn own_addrs(
 struct Daemon {
     mon: Mon,
     net: Net,
+    manager: ManagerPort,
     ledger: EmbeddedLedger,
     effects: Vec<Effect>,
 }
@@ -132,6 +136,7 @@ impl Daemon {
                         let mut out = Vec::new();
                         self.net.tick(&mut OnReactor(reactor), &mut out);
                         self.on_net(out, reactor);
+                        self.manager.tick(&mut self.mon, reactor);
                         reactor.set_timer(NET_TIMER, (clock::now() + NET_TICK).0);
                         ticks += 1;
                         if ticks.is_multiple_of(STATUS_TICKS) {
@@ -141,7 +146,15 @@ impl Daemon {
                         }
                     }
                     event => {
+                        let accepted_by = match &event {
+                            IoEvent::Accepted { listener, .. } => Some(*listener),
+                            _ => None,
+                        };
                         let Some(event) = wire_event(event) else { continue };
+                        if self.manager.owns(&event, accepted_by) {
+                            self.manager.on_event(event, &mut self.mon, reactor);
+                            continue;
+                        }
                         let mut out = Vec::new();
                         self.net.on_event(event, &mut OnReactor(reactor), &mut self.mon, &mut out);
                         self.on_net(out, reactor);

@@ -143,3 +143,19 @@ fn strangers_change_nothing() {
     c.sh("echo ok > x; rados -p rbd put x x; rados -p rbd get x -");
     c.wait_healthy(Duration::from_secs(30));
 }
+
+#[test]
+fn commands_to_the_manager_get_an_answer() {
+    let c = Cluster::start();
+    let refused = "(22) Invalid argument: No handler found for 'rbd trash purge schedule list'";
+    let ran = c.run("timeout 20 rbd trash purge schedule ls < /dev/null");
+    assert!(ran.code == 22 && ran.err.contains(refused), "{}", ran.err);
+    let ran = c.run("timeout 20 rbd perf image iostat rbd < /dev/null");
+    assert!(ran.code == 22 && ran.err.contains("No handler found for 'rbd perf image stats'"), "{}", ran.err);
+    assert!(c.sh("timeout 20 ceph tell mgr pg stat").out.contains("pgs:"));
+    assert_eq!(c.json("ceph mgr dump")["available"], true);
+    // A key without a capability on the manager.
+    c.sh("ceph auth get-or-create client.y mon 'allow r' -o y.keyring");
+    let ran = c.run("timeout 20 ceph -n client.y --keyring y.keyring tell mgr pg stat");
+    assert_ne!(ran.code, 0);
+}

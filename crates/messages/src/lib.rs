@@ -38,7 +38,7 @@ pub use m_command::{MCommand, MCommandReply, MMgrCommand, MMgrCommandReply};
 pub use m_config::MConfig;
 pub use m_get_pool_stats::{MGetPoolStats, MGetPoolStatsReply};
 pub use m_log::{LogEntry, LogLevel, MLog, MLogAck};
-pub use m_mgr_map::MMgrMap;
+pub use m_mgr_map::{MMgrMap, MgrMap, MgrModule, MgrModuleOption, MgrStandby};
 pub use m_mon_command::{MMonCommand, MMonCommandAck};
 pub use m_mon_get_map::MMonGetMap;
 pub use m_mon_get_version::{MMonGetVersion, MMonGetVersionReply};

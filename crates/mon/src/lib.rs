@@ -15,6 +15,7 @@ mod health;
 mod keys;
 mod ledger;
 mod log_service;
+mod manager;
 mod mkfs;
 mod mon;
 mod options;
@@ -25,6 +26,7 @@ mod stats;
 
 pub use event::{ConnId, Effect, Effects, Event, Peer};
 pub use ledger::{Ledger, LedgerContents, LedgerError, LedgerTxn, MemLedger, Revision};
+pub use manager::ManagerAuthority;
 pub use mkfs::{MkfsParams, mkfs};
 pub use mon::Mon;
 pub use options::MonOptions;

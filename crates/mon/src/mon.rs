@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, mem, time::Duration};
 use bytes::Bytes;
 use messages::Message;
 use rand::rngs::StdRng;
-use types::{EntityName, EntityType, Instant, OsdId, UTime};
+use types::{EntityAddrVec, EntityName, EntityType, Instant, OsdId, UTime};
 
 use crate::{
     ConnId, Effect, Effects, Event, LedgerContents, LedgerTxn, MonOptions, Revision,
@@ -61,6 +61,8 @@ pub struct Mon {
     pub(crate) stats: Stats,
     /// When this monitor came to serve.
     pub(crate) started: UTime,
+    /// Where the manager's part is played; empty when nobody listens there.
+    pub(crate) manager: EntityAddrVec,
     pub(crate) log_seq: u64,
     pub(crate) next_global_id: u64,
     /// Health checks that the cluster log knows of.
@@ -87,6 +89,7 @@ impl Mon {
             osds: OsdService::default(),
             stats: Stats::default(),
             started: UTime::default(),
+            manager: EntityAddrVec::default(),
             log_seq: 0,
             next_global_id: 0,
             health_logged: BTreeMap::new(),

@@ -58,6 +58,7 @@ impl Mon {
         for what in session.subs.keys().cloned().collect::<Vec<_>>() {
             match what.as_str() {
                 "monmap" => self.check_monmap(conn, effects),
+                "mgrmap" => self.check_mgrmap(conn, effects),
                 "config" => self.check_config(conn, effects),
                 "osdmap" => self.check_osdmap(conn, effects),
                 // Log lines are sent as they are committed; everything else has no versions here.
@@ -78,6 +79,19 @@ impl Mon {
         let Some(sub) = session.subs.get("monmap").copied() else { return };
         if sub.next <= epoch {
             session.done("monmap", epoch + 1);
+            effects.push(Effect::Send { conn, tid: 0, message });
+        }
+    }
+
+    fn check_mgrmap(&mut self, conn: ConnId, effects: &mut Effects) {
+        if self.manager.0.is_empty() {
+            return;
+        }
+        let (epoch, message) = (u64::from(self.mgrmap().epoch.0), self.mgrmap_message());
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let Some(sub) = session.subs.get("mgrmap").copied() else { return };
+        if sub.next <= epoch {
+            session.done("mgrmap", epoch + 1);
             effects.push(Effect::Send { conn, tid: 0, message });
         }
     }
@@ -151,6 +165,7 @@ impl Mon {
         let (version, oldest) = match question.what.as_str() {
             "osdmap" => (self.committed.osdmap.epoch.0, self.committed.oldest_epoch().0),
             "monmap" => (self.committed.monmap.epoch.0, 1),
+            "mgrmap" => (self.mgrmap().epoch.0, 1),
             // The client waits for an answer even where the map is unknown.
             _ => (0, 0),
         };

@@ -3,6 +3,7 @@
 mod cluster;
 mod commands;
 mod json_keys;
+mod manager;
 mod osds;
 mod pools;
 mod restart;

@@ -126,6 +126,11 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         &mut self.rng
     }
 
+    /// True for a connection of this process that these sessions use, for one with several of them.
+    pub fn owns(&self, conn: C) -> bool {
+        self.links.contains_key(&conn)
+    }
+
     /// Handles an event of the wire.
     pub fn on_event(
         &mut self,

@@ -58,3 +58,16 @@ pub enum WireEvent<C> {
     /// The connection is gone.
     Closed(C),
 }
+
+impl<C: Copy> WireEvent<C> {
+    /// Which connection it concerns.
+    pub fn conn(&self) -> C {
+        match self {
+            WireEvent::Accepted(conn, _)
+            | WireEvent::Connected(conn)
+            | WireEvent::Failed(conn, _)
+            | WireEvent::Received(conn, _)
+            | WireEvent::Closed(conn) => *conn,
+        }
+    }
+}

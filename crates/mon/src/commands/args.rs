@@ -18,10 +18,11 @@ fn text_of(value: &Value) -> Option<String> {
 }
 
 impl Args {
-    /// Reads a command: JSON, in one or several strings.
+    /// Reads a command: JSON, in one or several strings. What follows it is ignored: some clients close one
+    /// quotation mark too many.
     pub(crate) fn parse(cmd: &[String]) -> Option<Args> {
-        let value: Value = serde_json::from_str(&cmd.concat()).ok()?;
-        match value {
+        let text = cmd.concat();
+        match serde_json::Deserializer::from_str(&text).into_iter().next()?.ok()? {
             Value::Object(map) if map.get("prefix").is_some_and(Value::is_string) => Some(Args(map)),
             _ => None,
         }

@@ -109,7 +109,7 @@ fn check_value(param: &Param<'_>, name: &str, kind: &str, value: &str) -> Result
 }
 
 /// All rows as the document that clients parse arguments by.
-pub(super) fn all(rows: impl Iterator<Item = &'static Row>) -> String {
+pub(crate) fn all(rows: impl Iterator<Item = &'static Row>) -> String {
     let mut sorted: Vec<&Row> = rows.collect();
     sorted.sort_by_key(|row| row.sig);
     let map: Map<String, Value> =

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use codec::Features;
 use serde_json::{Value, json};
-use types::{EntityAddrVec, Errno};
+use types::Errno;
 
 use super::{
     Reply, Request, Row,
@@ -58,29 +57,36 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 fn dump(req: &mut Request<'_>) -> Reply {
-    let empty: EntityAddrVec = EntityAddrVec::default();
+    let map = req.mon.mgrmap();
     let out = json!({
-        "epoch": 1,
-        "active_gid": 0,
-        "active_name": req.mon.options.name,
-        "active_addrs": addrs_json(&empty),
-        "active_addr": legacy_addr(&empty),
-        "active_change": req.mon.started.to_string(),
-        "active_mgr_features": Features::PACIFIC.0,
+        "epoch": map.epoch.0,
+        "active_gid": map.active_gid,
+        "active_name": map.active_name,
+        "active_addrs": addrs_json(&map.active_addrs),
+        "active_addr": legacy_addr(&map.active_addrs),
+        "active_change": map.active_change.to_string(),
+        "active_mgr_features": map.active_mgr_features,
+        // Its part is played even where nobody is told of an address.
         "available": true,
         "standbys": [],
         "modules": [],
         "available_modules": [],
         "services": {},
         "always_on_modules": {},
-        "last_failure_osd_epoch": 0,
+        "last_failure_osd_epoch": map.last_failure_osd_epoch.0,
         "active_clients": [],
     });
     Reply::json(req.args, out)
 }
 
 fn stat(req: &mut Request<'_>) -> Reply {
-    let out = json!({"epoch": 1, "available": true, "active_name": req.mon.options.name, "num_standby": 0});
+    let map = req.mon.mgrmap();
+    let out = json!({
+        "epoch": map.epoch.0,
+        "available": true,
+        "active_name": map.active_name,
+        "num_standby": map.standbys.len(),
+    });
     Reply::json(req.args, out)
 }
 
@@ -97,7 +103,7 @@ fn services(req: &mut Request<'_>) -> Reply {
 fn own_metadata(req: &Request<'_>) -> BTreeMap<String, Value> {
     let mut out: BTreeMap<String, Value> = BTreeMap::new();
     out.extend(req.mon.options.host.iter().map(|(key, value)| (key.clone(), value.as_str().into())));
-    out.insert("addr".to_owned(), legacy_addr(&EntityAddrVec::default()).into());
+    out.insert("addr".to_owned(), legacy_addr(&req.mon.manager).into());
     out.insert("ceph_version".to_owned(), req.mon.options.version.as_str().into());
     out.insert("hostname".to_owned(), req.mon.options.hostname.as_str().into());
     out

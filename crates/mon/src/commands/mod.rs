@@ -36,7 +36,7 @@ use types::{EntityType, Errno, OsdMap, UTime};
 use crate::{ConnId, Effect, Effects, Mon, Peer, mon::Answer, state::State};
 
 pub(crate) use args::Args;
-pub(crate) use descriptions::Row;
+pub(crate) use descriptions::{Row, all as describe};
 pub(crate) use reply::Reply;
 
 /// A command as its function sees it.
@@ -71,7 +71,7 @@ impl Request<'_> {
 pub(crate) type Run = fn(&mut Request<'_>) -> Reply;
 
 /// All rows, family by family.
-fn rows() -> impl Iterator<Item = &'static Row> {
+pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
     [
         status::ROWS,
         df::ROWS,
@@ -101,7 +101,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
 }
 
 /// The row of a prefix. Some rows share a prefix and differ in a word behind it; those words are choices.
-fn find_row(prefix: &str) -> Option<&'static Row> {
+pub(crate) fn find_row(prefix: &str) -> Option<&'static Row> {
     rows().find(|row| row.prefix() == prefix)
 }
 
@@ -158,7 +158,7 @@ impl Mon {
         };
         let prefix = args.prefix().to_owned();
         if prefix == "get_command_descriptions" {
-            return (Reply::text(descriptions::all(rows())), false);
+            return (Reply::text(describe(rows())), false);
         }
         let Some(row) = find_row(&prefix) else {
             return (Reply::fail(Errno::EINVAL, "command not known"), false);
@@ -172,8 +172,19 @@ impl Mon {
         if row.is_change() {
             tracing::info!(target: "audit", "{} {}: {}", peer.name, peer.addr, cmd.join(" "));
         }
-        let reply = (row.run)(&mut Request { mon: self, wall, peer: &peer, args: &args, input });
-        (reply, row.is_change())
+        (self.run_row(row, wall, &peer, &args, input), row.is_change())
+    }
+
+    /// Runs a command whose sender may and whose arguments fit.
+    pub(crate) fn run_row(
+        &mut self,
+        row: &Row,
+        wall: UTime,
+        peer: &Peer,
+        args: &Args,
+        input: &Bytes,
+    ) -> Reply {
+        (row.run)(&mut Request { mon: self, wall, peer, args, input })
     }
 
     fn may_run(&self, peer: &Peer, row: &Row, args: &Args) -> bool {

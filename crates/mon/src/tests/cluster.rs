@@ -99,6 +99,16 @@ impl Cluster {
         self.boot();
     }
 
+    /// The time of day.
+    pub(crate) fn wall(&self) -> UTime {
+        wall(self.now)
+    }
+
+    /// Who is at the other end of a connection.
+    pub(crate) fn peer(&self, conn: ConnId) -> Peer {
+        self.mon.sessions[&conn].peer.clone()
+    }
+
     pub(crate) fn connect(&mut self, conn: ConnId, name: &str) {
         let peer = Peer {
             name: EntityName::parse(name).unwrap(),

@@ -1,0 +1,115 @@
+//! Where the monitor plays the manager's part: a listener and connections of its own, since clients dial
+//! managers by their own kind of entity and with their own tickets.
+
+use std::{collections::BTreeMap, io, net::SocketAddr};
+
+use anyhow::{Context, Result};
+use auth::con_mode;
+use mon::{ManagerAuthority, Mon, Peer};
+use msgr::Config;
+use net::{NetEvent, WireEvent};
+use reactor::{ConnId, ListenerId, Reactor};
+use types::{EntityAddr, EntityAddrVec, EntityType, GlobalId};
+
+use crate::{
+    clock,
+    wire::{Net, OnReactor},
+};
+
+/// `ms_bind_port_min` and `ms_bind_port_max`: where Ceph's daemons other than monitors listen.
+const PORTS: std::ops::RangeInclusive<u16> = 6800..=7300;
+
+/// See the module's page.
+pub(crate) struct ManagerPort {
+    listener: ListenerId,
+    net: Net,
+    peers: BTreeMap<u64, Peer>,
+}
+
+impl ManagerPort {
+    /// Listens at the first free port beside the monitor, and tells it.
+    pub(crate) fn open(
+        reactor: &mut Reactor,
+        beside: SocketAddr,
+        methods: Vec<u32>,
+        mon: &mut Mon,
+    ) -> Result<ManagerPort> {
+        let (listener, socket) = listen(reactor, beside).context("no free port for the manager's part")?;
+        let nonce = u32::from_le_bytes([0, 1, 2, 3].map(|at| clock::random_seed()[at])).max(1);
+        let addrs = EntityAddrVec(vec![EntityAddr::msgr2(socket, nonce)]);
+        let config = Config {
+            entity_type: EntityType::MGR,
+            addrs: addrs.clone(),
+            gid: 0,
+            methods,
+            modes: vec![con_mode::CRC, con_mode::SECURE],
+        };
+        mon.set_manager(addrs);
+        let net = Net::new(config, None, clock::random_seed());
+        Ok(ManagerPort { listener, net, peers: BTreeMap::new() })
+    }
+
+    /// True for what concerns a connection of this port; `accepted_by` is the listener of a new one.
+    pub(crate) fn owns(&self, event: &WireEvent<ConnId>, accepted_by: Option<ListenerId>) -> bool {
+        match accepted_by {
+            Some(listener) => listener == self.listener,
+            None => self.net.owns(event.conn()),
+        }
+    }
+
+    /// Handles what concerns a connection of this port.
+    pub(crate) fn on_event(&mut self, event: WireEvent<ConnId>, mon: &mut Mon, reactor: &mut Reactor) {
+        let mut out = Vec::new();
+        self.net.on_event(event, &mut OnReactor(reactor), &mut ManagerAuthority(mon), &mut out);
+        self.on_net(out, mon, reactor);
+    }
+
+    /// Several times a second.
+    pub(crate) fn tick(&mut self, mon: &mut Mon, reactor: &mut Reactor) {
+        let mut out = Vec::new();
+        self.net.tick(&mut OnReactor(reactor), &mut out);
+        self.on_net(out, mon, reactor);
+    }
+
+    fn on_net(&mut self, events: Vec<NetEvent>, mon: &mut Mon, reactor: &mut Reactor) {
+        for event in events {
+            match event {
+                NetEvent::Opened(id, end) => {
+                    let peer = Peer {
+                        name: end.identity.name,
+                        global_id: GlobalId(end.identity.global_id),
+                        addr: end.addr,
+                        features: end.features,
+                    };
+                    self.peers.insert(id, peer);
+                }
+                NetEvent::Closed(id) => {
+                    self.peers.remove(&id);
+                }
+                NetEvent::Received(id, tid, message) => {
+                    let answer =
+                        self.peers.get(&id).and_then(|p| mon.answer_as_manager(clock::wall(), p, message));
+                    if let Some(answer) = answer {
+                        self.net.send(id, tid, &answer, &mut OnReactor(reactor));
+                    }
+                }
+                NetEvent::MonOpened
+                | NetEvent::MonClosed
+                | NetEvent::FromMon(..)
+                | NetEvent::OsdRefused(_) => {}
+            }
+        }
+    }
+}
+
+fn listen(reactor: &mut Reactor, beside: SocketAddr) -> io::Result<(ListenerId, SocketAddr)> {
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for port in PORTS {
+        let socket = SocketAddr::new(beside.ip(), port);
+        match reactor.listen(socket) {
+            Ok(listener) => return Ok((listener, socket)),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}

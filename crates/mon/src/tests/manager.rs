@@ -1,0 +1,61 @@
+//! What clients say to the manager.
+
+use messages::{MMgrCommand, MMgrCommandReply, MMonSubscribe, Message, SubscribeItem};
+
+use super::cluster::{ADMIN, Cluster, addr};
+use crate::{ConnId, Event, Peer};
+
+fn ask(cluster: &mut Cluster, peer: &Peer, command: &str) -> MMgrCommandReply {
+    let command = MMgrCommand { cmd: vec![command.to_owned()], ..MMgrCommand::default() };
+    match cluster.mon.answer_as_manager(cluster.wall(), peer, command.into()) {
+        Some(Message::MMgrCommandReply(reply)) => *reply,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn commands_of_the_manager_are_answered_and_others_are_not() {
+    let mut cluster = Cluster::with_rbd();
+    let admin = cluster.peer(ADMIN);
+    let reply = ask(&mut cluster, &admin, r#"{"prefix":"pg stat"}"#);
+    assert!(reply.result == 0 && reply.output.starts_with(b"8 pgs"), "{reply:?}");
+    // One quotation mark too many, as `rbd perf image` sends it.
+    assert_eq!(ask(&mut cluster, &admin, "{\"prefix\":\"osd df\"}\"").result, 0);
+    // ceph-csi flattens by itself when it reads this.
+    let reply = ask(&mut cluster, &admin, r#"{"prefix":"rbd task add flatten","image_spec":"rbd/a"}"#);
+    assert_eq!((reply.result, &*reply.status), (-22, "No handler found for 'rbd task add flatten'"));
+    assert_eq!(ask(&mut cluster, &admin, r#"{"prefix":"osd down","ids":["0"]}"#).result, -22);
+    let reply = ask(&mut cluster, &admin, r#"{"prefix":"get_command_descriptions"}"#);
+    assert!(String::from_utf8_lossy(&reply.output).contains("pg"));
+    let nobody = Peer { name: types::EntityName::parse("client.nobody").unwrap(), ..admin };
+    for command in [r#"{"prefix":"pg stat"}"#, r#"{"prefix":"rbd task list"}"#] {
+        let reply = ask(&mut cluster, &nobody, command);
+        assert!(reply.result == -13 && reply.status.starts_with("access denied:"), "{reply:?}");
+    }
+}
+
+#[test]
+fn subscribers_learn_where_the_manager_is_once() {
+    let mut cluster = Cluster::new();
+    let subscribe = |start| {
+        let what = [("mgrmap".to_owned(), SubscribeItem { start, flags: 0 })].into();
+        let message = MMonSubscribe { what, ..MMonSubscribe::default() }.into();
+        Event::Received { conn: ADMIN, tid: 0, message }
+    };
+    let maps = |cluster: &mut Cluster| -> Vec<messages::MgrMap> {
+        let sent = std::mem::take(&mut cluster.sent).into_iter();
+        let maps = sent.filter_map(|(conn, _, message)| match message {
+            Message::MMgrMap(map) if conn == ConnId(1) => Some(map.mgrmap),
+            _ => None,
+        });
+        maps.collect()
+    };
+    cluster.event(subscribe(0));
+    assert_eq!(maps(&mut cluster), [], "nobody listens");
+    cluster.mon.set_manager(addr(6800));
+    cluster.event(subscribe(0));
+    let map = maps(&mut cluster).remove(0);
+    assert!(map.available && map.active_addrs == addr(6800) && map.active_gid > 0);
+    cluster.event(subscribe(u64::from(map.epoch.0) + 1));
+    assert_eq!(maps(&mut cluster), []);
+}
