@@ -19,6 +19,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Device {
     file: FileId,
     pub(crate) bytes: u64,
+    is_block_device: bool,
 }
 
 impl Device {
@@ -27,7 +28,7 @@ impl Device {
         let options = OpenOptions { direct: true, create: size.is_some(), size, lock: true };
         let file = open_when_unlocked(reactor, path, options)?;
         let bytes = reactor.size(file).with_context(|| path.display().to_string())?;
-        Ok(Device { file, bytes })
+        Ok(Device { file, bytes, is_block_device: reactor.is_block_device(file) })
     }
 
     /// Starts commands; each ends with an event.
@@ -87,7 +88,8 @@ impl Device {
 
     /// Mounts the store on it.
     pub(crate) fn mount(&self, reactor: &mut Reactor) -> Result<Store> {
-        let mut mount = Store::mount(self.bytes, StoreConfig::default());
+        let config = StoreConfig { prepares_journal: !self.is_block_device, ..StoreConfig::default() };
+        let mut mount = Store::mount(self.bytes, config);
         let mut in_flight = 0;
         loop {
             let commands = mount.take_commands();

@@ -31,7 +31,7 @@ pub struct OpenOptions {
 pub(crate) struct File {
     fd: OwnedFd,
     path: String,
-    is_device: bool,
+    pub(crate) is_device: bool,
     is_locked: bool,
     /// Operations in flight.
     pub(crate) ops: u32,

@@ -4,7 +4,7 @@
 /// from mount to mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Bytes of the journal ring; 0 chooses an eighth of the device, at most 1 GiB.
+    /// Bytes of the journal ring; 0 chooses an eighth of the device, at most 512 MiB.
     pub journal_bytes: u64,
     /// Writes of more bytes than this go straight to new space, smaller ones by the journal.
     pub small_write_bytes_max: u64,
@@ -12,10 +12,13 @@ pub struct Config {
     pub journal_writes_max: usize,
     /// Bytes of one journal record's body at which it is closed.
     pub record_bytes_max: usize,
-    /// Bytes of pending small writes in memory at which they are flushed to their places.
+    /// Bytes of pending small writes in memory. From half of it on they are flushed to their places, faster
+    /// the more there are.
     pub pending_bytes_max: u64,
     /// Bytes of clean data blocks kept in memory.
     pub cache_bytes_max: u64,
+    /// Whether zeros are written ahead of the journal's first lap: cheaper on a file, of no use on a device.
+    pub prepares_journal: bool,
     /// Whether freed space is discarded on the device.
     pub discard: bool,
 }
@@ -29,6 +32,7 @@ impl Default for Config {
             record_bytes_max: 4 << 20,
             pending_bytes_max: 64 << 20,
             cache_bytes_max: 64 << 20,
+            prepares_journal: false,
             discard: false,
         }
     }

@@ -105,11 +105,6 @@ impl Pending {
             .then(|| piece.data.slice((from - start) as usize..(to - start) as usize))
     }
 
-    /// All pieces.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Piece)> {
-        self.pieces.iter().map(|(&offset, piece)| (offset, piece))
-    }
-
     /// Copies the parts of `source` in `[from, to)` over what is here.
     pub(crate) fn copy_range(&mut self, source: &Pending, from: u64, to: u64, txn: u64) {
         for (&start, piece) in source.pieces.range(..to) {

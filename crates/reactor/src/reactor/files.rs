@@ -21,6 +21,11 @@ impl Reactor {
         self.files.get(file.0).ok_or(io::ErrorKind::NotFound)?.size()
     }
 
+    /// True of a block device, false of a regular file.
+    pub fn is_block_device(&self, file: FileId) -> bool {
+        self.files.get(file.0).is_some_and(|file| file.is_device)
+    }
+
     /// Closes `file` (and gives its lock up) once its operations have ended; their events still come.
     pub fn close_file(&mut self, file: FileId) {
         if let Some(open) = self.files.get_mut(file.0) {

@@ -2,12 +2,22 @@
 //!
 //! Positions count blocks since the epoch's start and never wrap; a record lies at its position modulo
 //! the ring's size, whole: one that does not fit before the ring's end starts at the next wrap.
+//!
+//! On a file the first write to a place costs a commit of the file system's own journal, and a thread. So
+//! zeros are written ahead of the first lap, much at a time.
 
 mod record;
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ops::Range};
 
 pub(crate) use record::{Body, Direct, Encoded, Header, shape};
+
+/// Blocks of zeros in one write.
+const ZEROS_BLOCKS: u64 = 1024;
+/// Blocks ahead of the head that are to have been written.
+const AHEAD_BLOCKS: u64 = 2 * ZEROS_BLOCKS;
+/// Blocks between the head and the zeros: records need not wait for them.
+const GAP_BLOCKS: u64 = 128;
 
 /// A record on its way to the device.
 #[derive(Debug)]
@@ -25,11 +35,44 @@ pub(crate) struct Ring {
     tail: u64,
     next_sequence: u64,
     writing: VecDeque<Writing>,
+    /// Positions of the first lap up to which the device has been written, or soon is.
+    written: u64,
+    /// Zeros on their way to the device.
+    zeros: Option<Range<u64>>,
 }
 
 impl Ring {
-    pub(crate) fn new(block_count: u64) -> Ring {
-        Ring { block_count, head: 0, tail: 0, next_sequence: 1, writing: VecDeque::new() }
+    /// `written`: the blocks at the ring's start that need no zeros.
+    pub(crate) fn new(block_count: u64, written: u64) -> Ring {
+        let writing = VecDeque::new();
+        Ring { block_count, head: 0, tail: 0, next_sequence: 1, writing, written, zeros: None }
+    }
+
+    /// Where zeros are to be written, block in the ring and count; [`Ring::zeros_done`] has to follow.
+    pub(crate) fn wants_zeros(&mut self) -> Option<(u64, u64)> {
+        if self.zeros.is_some() || self.written >= self.block_count.min(self.head + AHEAD_BLOCKS) {
+            return None;
+        }
+        // On the first lap nothing lies ahead of the head that a mount needs.
+        let from = self.written.max(self.head + GAP_BLOCKS);
+        let to = self.block_count.min(from + ZEROS_BLOCKS);
+        self.written = to.max(self.written);
+        if from >= to {
+            return None;
+        }
+        self.zeros = Some(from..to);
+        Some((from, to - from))
+    }
+
+    /// The zeros are written.
+    pub(crate) fn zeros_done(&mut self) {
+        self.zeros = None;
+    }
+
+    /// True if a record of `count` blocks would meet zeros on their way to the same place.
+    pub(crate) fn waits_for_zeros(&self, count: u64) -> bool {
+        let position = place(self.head, count, self.block_count);
+        self.zeros.as_ref().is_some_and(|zeros| position < zeros.end && zeros.start < position + count)
     }
 
     /// Where the next record goes, and its sequence number.

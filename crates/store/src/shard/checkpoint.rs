@@ -3,6 +3,8 @@
 //! The state written is that of one moment, pending bytes included, so that it needs no record before
 //! it: applied transactions whose records are not written are made durable by it too.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use codec::{AlignedBuf, BLOCK_BYTES, Encode, Features};
 
@@ -14,12 +16,17 @@ use crate::{
     superblock::{Blob, COPIES, ROOT_RUNS_MAX, Superblock},
 };
 
+/// Page writes in flight at once: few, as requests go on meanwhile.
+const WRITES_MAX: usize = 8;
+
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     superblock: Superblock,
     /// What may be used again when the checkpoint is durable.
     freed: Vec<Run>,
-    pages_left: usize,
+    /// Pages that wait for their turn.
+    writes: VecDeque<(Run, Bytes)>,
+    writing_count: usize,
     stage: Stage,
 }
 
@@ -59,12 +66,9 @@ impl Store {
             root,
             ..self.superblock.clone()
         };
-        let pages_left = writes.len();
-        for (run, data) in writes {
-            self.write_device(run.start, data, false, Purpose::CheckpointPage);
-        }
         let freed = self.space.take_quarantine();
-        let checkpoint = Checkpoint { superblock, freed, pages_left, stage: Stage::Pages };
+        let writes = writes.into();
+        let checkpoint = Checkpoint { superblock, freed, writes, writing_count: 0, stage: Stage::Pages };
         self.background = Background::Checkpoint(Box::new(checkpoint));
         self.pump_checkpoint();
     }
@@ -110,21 +114,34 @@ impl Store {
 
     pub(super) fn checkpoint_page_done(&mut self) {
         if let Background::Checkpoint(checkpoint) = &mut self.background {
-            checkpoint.pages_left -= 1;
+            checkpoint.writing_count -= 1;
         }
     }
 
     /// Goes on when the pages and the data that they refer to are written.
     pub(super) fn pump_checkpoint(&mut self) {
+        self.issue_page_writes();
         let Background::Checkpoint(checkpoint) = &mut self.background else { return };
         let last = checkpoint.superblock.last_txn;
         let waits = |queued: &super::Queued| queued.txn <= last && queued.directs_left > 0;
-        if checkpoint.stage != Stage::Pages || checkpoint.pages_left > 0 || self.queue.iter().any(waits) {
+        if checkpoint.stage != Stage::Pages || checkpoint.writing_count > 0 || self.queue.iter().any(waits) {
             return;
         }
         checkpoint.stage = Stage::Flush;
         let token = self.token(Purpose::CheckpointFlush);
         self.commands.push(crate::DeviceCommand::Flush { token });
+    }
+
+    fn issue_page_writes(&mut self) {
+        loop {
+            let Background::Checkpoint(checkpoint) = &mut self.background else { return };
+            if checkpoint.writing_count >= WRITES_MAX {
+                return;
+            }
+            let Some((run, data)) = checkpoint.writes.pop_front() else { return };
+            checkpoint.writing_count += 1;
+            self.write_device(run.start, data, false, Purpose::CheckpointPage);
+        }
     }
 
     pub(super) fn checkpoint_flushed(&mut self) {

@@ -1,32 +1,53 @@
 //! Pending small writes go to their places: whole blocks over the old ones, the rest to new blocks.
+//!
+//! Requests go on meanwhile, on the same device: few writes are in flight at once, more only as more is
+//! pending, so that commits do not queue up behind a burst.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Range,
+};
 
 use bytes::Bytes;
 use codec::{AlignedBuf, BLOCK_BYTES, crc32c};
 use types::{CollId, HObject};
 
-use super::{Background, Purpose, Store};
+use super::{Background, Purpose, Store, Unmount};
 use crate::{DeviceError, allocator::Run, device::BLOCK, extent_map::Mapped, onode::Onode};
 
-/// Objects flushed at once.
-const JOBS_MAX: usize = 16;
+/// Parts of objects flushed at once.
+const JOBS_MAX: usize = 4;
+/// Blocks of one part: what is put together in one turn.
+const JOB_BLOCKS_MAX: usize = 64;
+/// Writes in flight while little is pending; doubled for each quarter of `pending_bytes_max`.
+const WRITES_MIN: usize = 4;
+/// That many times at most.
+const DOUBLINGS_MAX: u64 = 6;
+/// Doublings while the journal waits for the flush.
+const DOUBLINGS_URGENT: u64 = 4;
 
 #[derive(Debug, Default)]
 pub(super) struct Flushing {
-    queue: VecDeque<(CollId, HObject)>,
+    /// Objects left, each with the block to go on from.
+    queue: VecDeque<(CollId, HObject, u64)>,
     jobs: BTreeMap<u64, Job>,
     next_job: u64,
+    /// Writes of jobs that wait for their turn: job, first block on the device, bytes.
+    writes: VecDeque<(u64, u64, Bytes)>,
+    writing_count: usize,
+    is_checkpoint_next: bool,
 }
 
 #[derive(Debug)]
 struct Job {
     coll: CollId,
     object: HObject,
+    /// The part of the object.
+    blocks: Range<u64>,
     /// Blocks whose old bytes are needed, and then those bytes.
     reads: Vec<(u64, Mapped)>,
     olds: BTreeMap<u64, (Mapped, Bytes)>,
-    /// Commands outstanding.
+    /// Commands outstanding, or to be issued.
     left: usize,
     /// The last committed transaction when the blocks were put together.
     upto: u64,
@@ -51,34 +72,69 @@ struct Merged {
 }
 
 impl Store {
-    pub(super) fn start_flush(&mut self) {
-        let queue = self.pending_objects.iter().cloned().collect();
-        self.background = Background::Flushing(Flushing { queue, ..Flushing::default() });
+    /// Goes once over all objects with pending bytes.
+    pub(super) fn start_flush(&mut self, is_checkpoint_next: bool) {
+        let queue = self.pending_objects.iter().map(|(coll, object)| (*coll, object.clone(), 0)).collect();
+        self.background = Background::Flushing(Flushing { queue, is_checkpoint_next, ..Flushing::default() });
     }
 
     pub(super) fn pump_flush(&mut self) {
-        loop {
-            let Background::Flushing(flushing) = &mut self.background else { return };
-            if flushing.jobs.len() >= JOBS_MAX {
+        while let Background::Flushing(flushing) = &mut self.background {
+            if flushing.jobs.len() < JOBS_MAX
+                && let Some((coll, object, from)) = flushing.queue.pop_front()
+            {
+                let id = flushing.next_job;
+                flushing.next_job += 1;
+                self.start_job(id, coll, object, from);
+                continue;
+            }
+            self.issue_flush_writes();
+            if !self.end_flush() {
                 return;
             }
-            let Some((coll, object)) = flushing.queue.pop_front() else {
-                if flushing.jobs.is_empty() {
-                    self.start_checkpoint();
-                }
-                return;
-            };
-            let id = flushing.next_job;
-            flushing.next_job += 1;
-            self.start_job(id, coll, object);
         }
     }
 
-    fn start_job(&mut self, id: u64, coll: CollId, object: HObject) {
+    /// Goes on to what comes after the flush, if it is done.
+    fn end_flush(&mut self) -> bool {
+        let Background::Flushing(flushing) = &self.background else { return false };
+        if !flushing.queue.is_empty() || !flushing.jobs.is_empty() {
+            return false;
+        }
+        self.pending_bytes_left = self.pending_bytes;
+        if flushing.is_checkpoint_next {
+            self.start_checkpoint();
+        } else {
+            self.background = Background::Idle;
+            self.start_background();
+        }
+        true
+    }
+
+    fn issue_flush_writes(&mut self) {
+        let quarters = self.pending_bytes * 4 / self.config.pending_bytes_max.max(1);
+        let is_urgent = self.is_journal_full || self.unmount != Unmount::No;
+        let doublings = quarters.max(if is_urgent { DOUBLINGS_URGENT } else { 0 }).min(DOUBLINGS_MAX);
+        let writes_max = WRITES_MIN << doublings;
+        loop {
+            let Background::Flushing(flushing) = &mut self.background else { return };
+            if flushing.writing_count >= writes_max {
+                return;
+            }
+            let Some((job, start, data)) = flushing.writes.pop_front() else { return };
+            flushing.writing_count += 1;
+            self.write_device(start, data, false, Purpose::FlushWrite { job });
+        }
+    }
+
+    fn start_job(&mut self, id: u64, coll: CollId, object: HObject, from: u64) {
         let Some(onode) = self.index.get(coll, &object) else { return };
         let mut olds = BTreeMap::new();
         let mut reads = Vec::new();
-        for block in ready_blocks(onode, self.committed_txn) {
+        let ready = ready_blocks(onode, from..u64::MAX, self.committed_txn);
+        // Each pass ends: it goes on behind what it saw, and comes to each block once.
+        let end = ready.get(JOB_BLOCKS_MAX).copied().unwrap_or(u64::MAX);
+        for &block in ready.iter().take_while(|block| **block < end) {
             let Some(mapped) = onode.extents.lookup(block) else { continue };
             if onode.pending.covers(block * BLOCK, (block + 1) * BLOCK) {
                 continue;
@@ -90,8 +146,13 @@ impl Store {
                 None => reads.push((block, mapped)),
             }
         }
-        let left = reads.len();
-        let job = Job { coll, object, reads, olds, left, upto: 0, generation: 0, moves: Vec::new() };
+        if let Background::Flushing(flushing) = &mut self.background
+            && end < u64::MAX
+        {
+            flushing.queue.push_back((coll, object.clone(), end));
+        }
+        let (left, blocks) = (reads.len(), from..end);
+        let job = Job { coll, object, blocks, reads, olds, left, upto: 0, generation: 0, moves: Vec::new() };
         if left == 0 {
             return self.write_job(id, job);
         }
@@ -137,7 +198,7 @@ impl Store {
         job.generation = onode.generation;
         let mut placed = Vec::new();
         let mut moved = Vec::new();
-        for block in ready_blocks(onode, job.upto) {
+        for block in ready_blocks(onode, job.blocks.clone(), job.upto) {
             let Some(mut merged) = merge(onode, block, job.olds.get(&block)) else { continue };
             merged.in_place = merged.in_place.filter(|&old| self.space.is_exclusive(old));
             if merged.in_place.is_some() { placed.push(merged) } else { moved.push(merged) }
@@ -148,6 +209,7 @@ impl Store {
             let places = runs.into_iter().flat_map(|run| run.start..run.end());
             targets.extend(places.zip(moved));
         }
+        let Background::Flushing(flushing) = &mut self.background else { return };
         let mut rest = targets.as_slice();
         job.left = 0;
         while let Some(&(start, _)) = rest.first() {
@@ -161,18 +223,17 @@ impl Store {
                 let to = Mapped { device: *device, crc: crc32c(u32::MAX, &merged.bytes) };
                 job.moves.push(Move { block: merged.block, to, is_in_place: merged.in_place.is_some() });
             }
-            self.write_device(start, buf.into(), false, Purpose::FlushWrite { job: id });
+            flushing.writes.push_back((id, start, buf.into()));
             job.left += 1;
         }
-        if job.left > 0
-            && let Background::Flushing(flushing) = &mut self.background
-        {
+        if job.left > 0 {
             flushing.jobs.insert(id, job);
         }
     }
 
     pub(super) fn flush_write_done(&mut self, id: u64) {
         let Background::Flushing(flushing) = &mut self.background else { return };
+        flushing.writing_count -= 1;
         let Some(mut job) = flushing.jobs.remove(&id) else { return };
         job.left -= 1;
         if job.left > 0 {
@@ -210,16 +271,29 @@ impl Store {
     }
 }
 
-/// Blocks with pending bytes that are all committed.
-fn ready_blocks(onode: &Onode, upto: u64) -> Vec<u64> {
-    let mut blocks: BTreeMap<u64, bool> = BTreeMap::new();
-    for (offset, piece) in onode.pending.iter() {
-        let end = offset + piece.data.len() as u64;
+/// Blocks of `within` with pending bytes that are all committed: the first ones, as many as a job takes and
+/// one more.
+fn ready_blocks(onode: &Onode, within: Range<u64>, upto: u64) -> Vec<u64> {
+    let mut out = Vec::new();
+    let mut last = None;
+    let bytes = within.start.saturating_mul(BLOCK)..within.end.saturating_mul(BLOCK);
+    for (offset, part, txn) in onode.pending.range(bytes.start, bytes.end) {
+        let end = offset + part.len() as u64;
         for block in offset / BLOCK..end.div_ceil(BLOCK) {
-            *blocks.entry(block).or_insert(true) &= piece.txn <= upto;
+            match &mut last {
+                Some((known, is_ready)) if *known == block => *is_ready &= txn <= upto,
+                _ => {
+                    out.extend(last.filter(|(_, is_ready)| *is_ready).map(|(block, _)| block));
+                    last = Some((block, txn <= upto));
+                }
+            }
+            if out.len() > JOB_BLOCKS_MAX {
+                return out;
+            }
         }
     }
-    blocks.into_iter().filter(|(_, is_ready)| *is_ready).map(|(block, _)| block).collect()
+    out.extend(last.filter(|(_, is_ready)| *is_ready).map(|(block, _)| block));
+    out
 }
 
 /// The block as it should be, or `None` if its old bytes are needed and not at hand.

@@ -28,7 +28,7 @@ const JOURNAL_BLOCKS_MIN: u64 = 64;
 /// The smallest data area, in blocks.
 const AREA_BLOCKS_MIN: u64 = 128;
 /// The largest journal that is chosen by itself, in bytes.
-const JOURNAL_BYTES_DEFAULT_MAX: u64 = 1 << 30;
+const JOURNAL_BYTES_DEFAULT_MAX: u64 = 512 << 20;
 
 impl Store {
     /// The commands that make an empty store, to be executed in order, one after another; the last one

@@ -32,6 +32,7 @@ use crate::{
 #[derive(Debug)]
 enum Purpose {
     Journal { sequence: u64 },
+    JournalZeros,
     Direct { txn: u64, run: Run },
     Load { load: u64, read: usize },
     FlushRead { job: u64, read: usize },
@@ -79,6 +80,8 @@ pub struct Store {
     /// True if the head of the queue found no room in the journal.
     is_journal_full: bool,
     pending_bytes: u64,
+    /// What was pending when the last flush had ended.
+    pending_bytes_left: u64,
     pending_objects: BTreeSet<(CollId, HObject)>,
     data_bytes: u64,
     background: Background,
@@ -101,7 +104,7 @@ impl Store {
     fn new(config: Config, superblock: Superblock, index: Index, space: Space) -> Store {
         let last_txn = superblock.last_txn;
         Store {
-            ring: Ring::new(superblock.journal.count),
+            ring: Ring::new(superblock.journal.count, superblock.journal.count),
             cache: Cache::new(config.cache_bytes_max),
             config,
             superblock,
@@ -117,6 +120,7 @@ impl Store {
             committed_txn: last_txn,
             is_journal_full: false,
             pending_bytes: 0,
+            pending_bytes_left: 0,
             pending_objects: BTreeSet::new(),
             data_bytes: 0,
             background: Background::Idle,
@@ -155,6 +159,7 @@ impl Store {
                 return self.space.free(run);
             }
             Purpose::Journal { .. }
+            | Purpose::JournalZeros
             | Purpose::Direct { .. }
             | Purpose::FlushWrite { .. }
             | Purpose::CheckpointPage
@@ -170,6 +175,7 @@ impl Store {
         }
         match purpose {
             Purpose::Journal { sequence } => self.record_done(sequence),
+            Purpose::JournalZeros => self.ring.zeros_done(),
             Purpose::Direct { txn, run } => self.direct_done(txn, run),
             Purpose::FlushWrite { job } => self.flush_write_done(job),
             Purpose::CheckpointPage => self.checkpoint_page_done(),
@@ -255,21 +261,34 @@ impl Store {
             return;
         }
         if matches!(self.background, Background::Idle) {
-            let wants_end = self.unmount == Unmount::Wanted && self.uncommitted.is_empty();
-            if wants_end || self.wants_checkpoint() {
-                if wants_end {
-                    self.unmount = Unmount::Flushed;
-                }
-                self.start_flush();
-            }
+            self.start_background();
         }
         self.pump_flush();
         self.pump_checkpoint();
     }
 
+    /// Starts what is wanted, if anything is.
+    fn start_background(&mut self) {
+        let wants_end = self.unmount == Unmount::Wanted && self.uncommitted.is_empty();
+        if wants_end {
+            self.unmount = Unmount::Flushed;
+        }
+        if wants_end || self.wants_checkpoint() {
+            self.start_flush(true);
+        } else if self.wants_flush() {
+            self.start_flush(false);
+        }
+    }
+
+    /// True if much is pending that was not just looked at. Flushed blocks stay covered by the journal until
+    /// the next checkpoint.
+    fn wants_flush(&self) -> bool {
+        let (bytes, max) = (self.pending_bytes, self.config.pending_bytes_max);
+        bytes > max / 2 && bytes > self.pending_bytes_left + max / 8
+    }
+
     fn wants_checkpoint(&self) -> bool {
         self.is_journal_full
-            || self.pending_bytes > self.config.pending_bytes_max
             || self.ring.used_count() * 2 > self.ring.block_count()
             || self.space.wants_checkpoint()
     }

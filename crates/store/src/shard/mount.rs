@@ -94,6 +94,8 @@ struct Reading {
 struct Replay {
     store: Store,
     position: u64,
+    /// Where the last record found ends.
+    end: u64,
     sequence: u64,
     /// Where the window read last begins, and its bytes.
     window: (u64, Bytes),
@@ -267,7 +269,8 @@ impl Mount {
         let mut store = Store::new(self.config, superblock, index, space);
         store.account();
         let window = (position, Bytes::new());
-        let mut replay = Box::new(Replay { store, position, sequence, window, is_moved: false });
+        let mut replay =
+            Box::new(Replay { store, position, end: position, sequence, window, is_moved: false });
         self.read_window(&mut replay, 1);
         Ok(Step::Journal(replay))
     }
@@ -311,10 +314,13 @@ impl Mount {
         store.superblock.epoch += 1;
         // No checkpoint has this value: it tells whether the one that follows came about.
         store.superblock.journal_sequence = 0;
-        store.ring = Ring::new(store.superblock.journal.count);
+        let count = store.superblock.journal.count;
+        // The last epoch began at the ring's start, too.
+        let written = if self.config.prepares_journal { replay.end.min(count) } else { count };
+        store.ring = Ring::new(count, written);
         store.committed_txn = store.last_txn;
         store.next_token = self.next_token;
-        store.start_flush();
+        store.start_flush(true);
         store.pump_flush();
         Ok(finish_checkpoint(Box::new(store)))
     }
@@ -377,6 +383,7 @@ impl Replay {
             self.store.apply_body(body, txn);
         }
         self.position += u64::from(header.block_count);
+        self.end = self.position;
         self.sequence += 1;
         self.is_moved = false;
         Ok(Found::Record)

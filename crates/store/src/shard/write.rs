@@ -166,6 +166,9 @@ impl Store {
                 return;
             }
             let blocks = shape(meta_bytes, payload_bytes).0 as u64;
+            if self.ring.waits_for_zeros(blocks) {
+                return;
+            }
             let first_txn = self.queue[0].txn;
             let Some((block, sequence)) = self.ring.reserve(blocks, first_txn + count as u64 - 1) else {
                 // A checkpoint makes room, and commits what is applied without a record.
@@ -178,6 +181,10 @@ impl Store {
             self.queue.drain(..count);
             let place = self.superblock.journal.start + block;
             self.write_device(place, record, true, Purpose::Journal { sequence });
+            if let Some((block, count)) = self.ring.wants_zeros() {
+                let zeros = AlignedBuf::zeroed(count as usize * BLOCK_BYTES).into();
+                self.write_device(self.superblock.journal.start + block, zeros, true, Purpose::JournalZeros);
+            }
         }
     }
 
