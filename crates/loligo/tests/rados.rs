@@ -38,6 +38,88 @@ fn rados_does_what_it_does_on_ceph() {
 }
 
 #[test]
+fn objects_are_copied_exported_and_imported() {
+    let c = Cluster::start();
+    c.sh("for p in src dst imp; do ceph osd pool create $p 8 8; ceph osd pool application enable $p rados; done");
+    c.sh("head -c 5000000 /dev/urandom > big; rados -p src put big big; rados -p src -N ns put inside big");
+    c.sh("rados -p src setxattr big k v; rados -p src setomapval big key value; rados -p src create empty");
+    c.sh("rados -p src cp big twin; rados -p src get twin twin.out; cmp big twin.out");
+    assert_eq!(c.sh("rados -p src getxattr twin k").out, "v");
+    c.sh("rados cppool src dst");
+    assert_eq!(c.sh("rados -p dst ls --all | sort").out, "\tbig\n\tempty\n\ttwin\nns\tinside\n");
+    c.sh("rados -p dst get big copied; cmp big copied");
+    c.sh("rados -p src export dump; rados -p imp import dump");
+    assert_eq!(c.sh("rados -p imp ls --all | sort").out, "\tbig\n\tempty\n\ttwin\nns\tinside\n");
+    c.sh("rados -p imp get twin imported; cmp big imported");
+    assert_eq!(c.sh("rados -p imp getxattr big k").out, "v");
+    assert!(c.sh("rados -p imp getomapval big key").out.contains("value (5 bytes)"));
+    c.sh("rados purge dst --yes-i-really-really-mean-it");
+    assert_eq!(c.sh("rados -p dst ls --all").out, "");
+}
+
+#[test]
+fn advisory_locks_are_taken_listed_and_broken() {
+    let c = Cluster::start();
+    c.sh("rados -p rbd create o; rados -p rbd lock get o l --lock-cookie c1 --lock-tag t");
+    let taken = c.run("rados -p rbd lock get o l --lock-cookie c2 --lock-tag t");
+    assert!(taken.code != 0 && taken.err.contains("(16) Device or resource busy"), "{}", taken.err);
+    let listed = c.json("rados -p rbd lock list o");
+    assert_eq!(listed["locks"][0]["name"], "l", "{listed}");
+    let info = c.json("rados -p rbd lock info o l");
+    assert_eq!((&info["type"], &info["tag"]), (&"exclusive".into(), &"t".into()), "{info}");
+    let owner = info["lockers"][0]["name"].as_str().unwrap();
+    c.sh(&format!("rados -p rbd lock break o l {owner} --lock-cookie c1"));
+    c.sh("rados -p rbd lock get o l --lock-cookie c2 --lock-tag t");
+    c.sh("rados -p rbd lock get s l --lock-type shared --lock-cookie a; rados -p rbd lock get s l --lock-type shared --lock-cookie b");
+    assert_eq!(c.json("rados -p rbd lock info s l")["lockers"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn load_is_made_and_gone_again() {
+    let c = Cluster::start();
+    c.sh("ceph osd pool create lp 8 8; ceph osd pool application enable lp rados");
+    c.sh("rados -p lp load-gen --num-objects 20 --min-object-size 1 --max-object-size 65536 --max-ops 8 \
+          --min-op-len 1 --max-op-len 4096 --run-length 2 --target-throughput 1");
+    c.sh("rados -p lp put o /etc/hostname; rados -p lp listwatchers o; rados -p lp touch o; rados -p lp stat2 o");
+}
+
+#[test]
+fn a_pool_over_its_quota_takes_only_what_does_not_grow() {
+    let c = Cluster::start();
+    c.sh("ceph osd pool create qp 8 8; ceph osd pool application enable qp rados; echo one > one; rados -p qp put a one");
+    c.sh("ceph osd pool set-quota qp max_objects 1");
+    c.wait("the full flag", std::time::Duration::from_secs(30), |c| {
+        c.sh("ceph osd pool ls detail").out.contains("full_quota")
+    });
+    std::fs::write(c.dir().join("full.py"), FULL).unwrap();
+    assert_eq!(c.sh("/usr/bin/python3 full.py").out, "new 122\nlonger 122\nsame 0\nremove 0\n");
+    c.wait("room", std::time::Duration::from_secs(30), |c| {
+        !c.sh("ceph osd pool ls detail").out.contains("full_quota")
+    });
+    c.sh("rados -p qp put b one");
+}
+
+/// Tries a full pool, instead of waiting for space.
+const FULL: &str = r"
+import ctypes, os
+lib = ctypes.CDLL('librados.so.2')
+cluster, io = ctypes.c_void_p(), ctypes.c_void_p()
+assert lib.rados_create(ctypes.byref(cluster), b'admin') == 0
+assert lib.rados_conf_read_file(cluster, os.environ['CEPH_CONF'].encode()) == 0
+assert lib.rados_connect(cluster) == 0
+assert lib.rados_ioctx_create(cluster, b'qp', ctypes.byref(io)) == 0
+lib.rados_set_pool_full_try(io)
+size = ctypes.c_size_t
+def write(name, data):
+    return -lib.rados_write_full(io, name, data, size(len(data)))
+print('new', write(b'n', b'new'))
+print('longer', write(b'a', b'three'))
+print('same', write(b'a', b'two\n'))
+print('remove', -lib.rados_remove(io, b'a'))
+lib.rados_ioctx_destroy(io); lib.rados_shutdown(cluster)
+";
+
+#[test]
 fn rados_bench_runs_in_all_modes() {
     let c = Cluster::start();
     c.sh("ceph osd pool create bench 8 8; ceph osd pool application enable bench rados");
@@ -56,7 +138,15 @@ fn pool_snapshots_keep_old_data() {
     assert!(c.sh("rados -p sp listsnaps o").out.contains("head"));
     c.sh("rados -p sp rollback o s1");
     assert_eq!(c.sh("rados -p sp get o -").out, "one\n");
+    assert!(c.sh("rados -p sp lssnap").out.contains("1 snaps"));
+    c.sh("rados -p sp rm o");
+    assert_eq!(c.sh("rados -p sp ls").out, "o\n", "a snapshot still has it");
+    assert!(c.run("rados -p sp get o -").code != 0);
+    assert!(c.sh("rados -p sp -s s1 get o -").out.ends_with("one\n"));
     c.sh("rados -p sp rmsnap s1");
+    c.wait("a trimmed snapshot", std::time::Duration::from_secs(30), |c| {
+        c.sh("rados -p sp ls").out.is_empty()
+    });
     assert!(c.run("rados -p sp -s s1 get o -").code != 0);
 }
 

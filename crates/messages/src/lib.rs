@@ -49,7 +49,7 @@ pub use m_osd_map::MOSDMap;
 pub use m_osd_op::{MOSDOp, ObjectLocator, osd_flag};
 pub use m_osd_op_reply::MOSDOpReply;
 pub use m_osd_ping::{MOSDPing, PingOp};
-pub use m_ping::MPing;
+pub use m_ping::{MPing, Pong};
 pub use m_pool_op::{MPoolOp, MPoolOpReply, PoolOpCode};
 pub use m_statfs::{MStatfs, MStatfsReply};
 pub use m_watch_notify::{MWatchNotify, WatchOpcode};

@@ -6,12 +6,12 @@
 use std::{collections::BTreeMap, mem, time::Duration};
 
 use bytes::Bytes;
-use messages::Message;
+use messages::{MPing, Message, Pong};
 use rand::rngs::StdRng;
 use types::{EntityAddrVec, EntityName, EntityType, Instant, OsdId, UTime};
 
 use crate::{
-    ConnId, Effect, Effects, Event, LedgerContents, LedgerTxn, MonOptions, Revision,
+    ConnId, Effect, Effects, Event, LedgerContents, LedgerTxn, MonOptions, Revision, commands,
     config_service::config_for,
     osdmap_service::OsdService,
     session::{Session, Sub},
@@ -44,7 +44,7 @@ struct Batch {
 #[derive(Debug)]
 pub struct Mon {
     /// What the daemon was started with.
-    base_options: MonOptions,
+    pub(crate) base_options: MonOptions,
     /// The same with what the configuration database says.
     pub(crate) options: MonOptions,
     pub(crate) rng: StdRng,
@@ -247,6 +247,10 @@ impl Mon {
             Message::MPoolOp(op) => self.on_pool_op(wall, conn, tid, &op, effects),
             Message::MLog(log) => self.on_log(conn, tid, *log, effects),
             Message::MAuth(request) => self.on_auth(wall, conn, tid, &request, effects),
+            Message::MPing(_) => {
+                let message = MPing { pong: Pong(Some(commands::pong(self, wall))) }.into();
+                effects.push(Effect::Send { conn, tid, message });
+            }
             other => self.on_osd_message(now, wall, conn, tid, other, effects),
         }
     }

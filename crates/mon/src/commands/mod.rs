@@ -21,6 +21,7 @@ mod osd_tree;
 mod pg;
 mod pg_dump;
 mod pg_dump_text;
+mod ping;
 mod pool_change;
 mod pool_set;
 mod pool_show;
@@ -37,6 +38,7 @@ use crate::{ConnId, Effect, Effects, Mon, Peer, mon::Answer, state::State};
 
 pub(crate) use args::Args;
 pub(crate) use descriptions::{Row, all as describe};
+pub(crate) use ping::pong;
 pub(crate) use reply::Reply;
 
 /// A command as its function sees it.

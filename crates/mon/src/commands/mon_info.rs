@@ -111,7 +111,7 @@ pub(super) fn bracketed(addrs: &EntityAddrVec) -> String {
     format!("[{}]", addrs.0.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
 }
 
-const MON_FEATURES: [&str; 8] =
+pub(super) const MON_FEATURES: [&str; 8] =
     ["kraken", "luminous", "mimic", "osdmap-prune", "nautilus", "octopus", "pacific", "elector-pinging"];
 
 /// `2026-11-20T22:32:38.326599Z`: these stamps have no offset.
@@ -119,7 +119,7 @@ fn zulu(stamp: types::UTime) -> String {
     stamp.to_string().replace("+0000", "Z")
 }
 
-fn monmap_json(monmap: &MonMap) -> Value {
+pub(super) fn monmap_json(monmap: &MonMap) -> Value {
     let mons: Vec<Value> = monmap
         .mons()
         .enumerate()

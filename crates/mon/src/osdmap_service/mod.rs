@@ -3,6 +3,7 @@
 mod boot;
 mod creating;
 mod failure;
+mod full;
 mod pool_op;
 mod pools;
 mod tick;

@@ -68,6 +68,7 @@ impl Mon {
         for (id, pool) in &self.next.osdmap.clone().pools {
             self.check_quota(wall, *id, pool);
         }
+        self.tick_full(wall);
         self.tick_purge(wall);
     }
 

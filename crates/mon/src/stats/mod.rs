@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use messages::MPGStats;
 use types::{Epoch, Instant, OsdId, OsdMap, OsdStat, PgId, PgStat, PgStatSum, PgState, PoolId, UTime};
 
-pub(crate) use space::{PoolSpace, pool_space};
+pub(crate) use space::{PoolSpace, pool_space, rule_weights};
 
 use crate::Mon;
 

@@ -66,7 +66,7 @@ fn raw_avail(stats: &Stats, map: &OsdMap, pool: &PgPool) -> u64 {
 }
 
 /// Weights of the OSDs that a rule places data on.
-fn rule_weights(crush: &CrushMap, rule: u8, map: &OsdMap) -> BTreeMap<OsdId, f64> {
+pub(crate) fn rule_weights(crush: &CrushMap, rule: u8, map: &OsdMap) -> BTreeMap<OsdId, f64> {
     let mut out = BTreeMap::new();
     let Some(rule) = crush.rule(rule) else { return out };
     for take in rule.steps.iter().filter(|s| s.op == step::TAKE) {

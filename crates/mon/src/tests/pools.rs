@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use codec::Decode;
 use messages::{MPoolOp, MPoolOpReply, MStatfs, Message, PoolOpCode};
-use types::{PoolFlags, PoolId, SnapId};
+use types::{OsdId, OsdState, PoolFlags, PoolId, SnapId};
 
 use super::cluster::{ADMIN, Cluster, FSID};
 
@@ -101,6 +101,28 @@ fn quotas_fill_the_pool() {
     cluster.ok(r#"{"prefix":"osd pool set-quota","pool":"rbd","field":"max_bytes","val":"0"}"#);
     cluster.pass(Duration::from_secs(2));
     assert!(!cluster.map().pools[&PoolId(1)].flags.has(PoolFlags::FULL));
+}
+
+#[test]
+fn a_full_osd_fills_its_pools() {
+    let mut cluster = Cluster::with_rbd();
+    for (command, ratio, flag) in [
+        ("osd set-nearfull-ratio", "0.04", PoolFlags::NEARFULL),
+        ("osd set-backfillfull-ratio", "0.04", PoolFlags::BACKFILLFULL),
+        ("osd set-full-ratio", "0.04", PoolFlags::FULL),
+    ] {
+        cluster.ok(&format!(r#"{{"prefix":"{command}","ratio":{ratio}}}"#));
+        cluster.pass(Duration::from_secs(2));
+        let all = [PoolFlags::NEARFULL, PoolFlags::BACKFILLFULL, PoolFlags::FULL];
+        let set = all.map(|one| cluster.map().pools[&PoolId(1)].flags.has(one));
+        assert_eq!(set, all.map(|one| one == flag), "{command}");
+    }
+    assert!(cluster.map().state(OsdId(0)).has(OsdState::FULL));
+    for command in ["osd set-full-ratio", "osd set-backfillfull-ratio", "osd set-nearfull-ratio"] {
+        cluster.ok(&format!(r#"{{"prefix":"{command}","ratio":0.9}}"#));
+    }
+    cluster.pass(Duration::from_secs(2));
+    assert!(!cluster.map().is_full(PoolId(1)) && !cluster.map().state(OsdId(0)).has(OsdState::FULL));
 }
 
 #[test]
