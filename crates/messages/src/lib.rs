@@ -58,7 +58,7 @@ pub use osd_to_mon::{MOSDAlive, MOSDBoot, MOSDFailure, MOSDMarkMeDown, MOSDPGCre
 pub use paxos_header::PaxosHeader;
 pub use pg_peer::{
     MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgCopyData, MPgCopyGet, MPgLog, MPgNotify, MPgPull,
-    MPgPush, MPgPushReply, MPgQuery, pg_peer_target,
+    MPgPush, MPgPushReply, MPgQuery, PriorLease, pg_peer_target,
 };
 pub use pool_stat::{ObjectStatCollection, ObjectStatSum, PoolStat, StoreStatfs};
 pub use raw::RawMessage;

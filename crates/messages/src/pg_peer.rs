@@ -3,7 +3,7 @@
 
 use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
 use types::{
-    EVersion, Epoch, HObject, LogEntry, Missing, ObjectVersions, PgId, PgInfo, PgInterval, PgTotals,
+    EVersion, Epoch, HObject, LogEntry, Missing, ObjectVersions, OsdId, PgId, PgInfo, PgInterval, PgTotals,
     Transaction,
 };
 
@@ -104,9 +104,19 @@ pub struct MPgQuery {
 }
 front_only!(MPgQuery);
 
+/// A primary of an earlier interval may still serve, as far as the sender knows.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct PriorLease {
+    /// Who.
+    pub primary: OsdId,
+    /// For so many nanoseconds more.
+    pub left_ns: u64,
+}
+
 /// A copy tells the primary that it exists.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 2)]
 pub struct MPgNotify {
     /// The PG.
     pub pgid: PgId,
@@ -116,6 +126,8 @@ pub struct MPgNotify {
     pub info: PgInfo,
     /// What it knows of the past.
     pub intervals: Vec<PgInterval>,
+    /// Who may still serve by what it said.
+    pub leases: Vec<PriorLease>,
 }
 front_only!(MPgNotify);
 

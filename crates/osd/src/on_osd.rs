@@ -38,12 +38,19 @@ impl Osd {
             PingOp::PING => {
                 let is_dead = self.map.is_down(from) && ping.epoch <= self.map.epoch;
                 let op = if is_dead { PingOp::YOU_DIED } else { PingOp::REPLY };
+                if op == PingOp::REPLY {
+                    self.leases.on_given(from, cx.now);
+                }
                 let reply =
                     MOSDPing { op, from: me, up_from: self.boot_epoch, epoch: self.map.epoch, ..ping };
                 self.send_osd(from, reply.into(), cx);
                 self.share_maps(conn, ping.epoch, cx);
             }
             PingOp::REPLY => {
+                // Who has a newer map may follow somebody else.
+                if ping.epoch <= self.map.epoch {
+                    self.leases.on_granted(from, Instant(ping.stamp_ns));
+                }
                 if self.heartbeat.on_reply(from, Instant(ping.stamp_ns)) {
                     let report = Heartbeat::failure(
                         me,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use messages::{MMonGetVersion, MMonSubscribe, Message, SubscribeItem};
-use pg::{Budget, Permit};
+use pg::{Budget, Leases, Permit};
 use rand::{SeedableRng, rngs::StdRng};
 use store::{Completion, ObjectStore};
 use types::{EntityAddrVec, Epoch, Incremental, Instant, OsdId, OsdMap, PgId, PgState, Token, UTime};
@@ -67,6 +67,7 @@ pub struct Osd {
     /// PGs want the map to say that this OSD lived in this epoch.
     pub(crate) up_thru_wanted: Epoch,
     pub(crate) heartbeat: Heartbeat,
+    pub(crate) leases: Leases,
     pub(crate) held: Budget,
     pub(crate) stats_due: Instant,
     pub(crate) started: Instant,
@@ -103,6 +104,7 @@ impl Osd {
             pgs: Pgs::default(),
             up_thru_wanted: Epoch(0),
             heartbeat: Heartbeat::default(),
+            leases: Leases::default(),
             held: Budget::default(),
             stats_due: Instant(0),
             started: Instant(0),

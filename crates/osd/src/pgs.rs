@@ -8,7 +8,7 @@ use rand::RngCore;
 use store::{Completion, ReadError};
 use types::{CollId, Epoch, OsdId, PgId, PgInfo, PgStat, Token};
 
-use crate::{ConnId, Effect, Osd, osd::Cx};
+use crate::{ConnId, Effect, Osd, boot::Boot, osd::Cx};
 
 /// Completions of map transactions: nobody waits for them.
 pub(crate) const MAP_TOKEN: Token = Token(0);
@@ -66,7 +66,7 @@ impl Pgs {
 /// Who asks for a copy that was here waits for an answer.
 fn nothing_of(pgid: PgId, created: Epoch, epoch: Epoch) -> MPgNotify {
     let info = PgInfo { created, epoch, ..PgInfo::default() };
-    MPgNotify { pgid, epoch, info, intervals: Vec::new() }
+    MPgNotify { pgid, epoch, info, intervals: Vec::new(), leases: Vec::new() }
 }
 
 impl Osd {
@@ -127,6 +127,7 @@ impl Osd {
             wall: cx.wall,
             store: cx.store,
             map: &self.map,
+            leases: &self.leases,
             random: self.rng.next_u64(),
             effects: &mut effects,
         };
@@ -146,6 +147,8 @@ impl Osd {
                 self.pg_peer_message(osd, message, cx);
             }
             pg::Effect::SendOsd(osd, message) => self.send_osd(osd, message, cx),
+            // The monitor is told that this OSD serves no more: others may do so already.
+            pg::Effect::Reply(..) if matches!(self.boot, Boot::Stopping { .. }) => {}
             pg::Effect::Reply(session, tid, reply) => {
                 cx.effects.push(Effect::Send(ConnId(session), tid, Message::MOSDOpReply(reply)));
             }
@@ -190,6 +193,7 @@ impl Osd {
             wall: cx.wall,
             store: cx.store,
             map: &self.map,
+            leases: &self.leases,
             random: self.rng.next_u64(),
             effects: &mut effects,
         };

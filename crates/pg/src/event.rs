@@ -1,6 +1,6 @@
 //! What reaches a PG and what it wants done.
 
-use crate::Permit;
+use crate::{Leases, Permit};
 use messages::{MOSDOp, MOSDOpReply, Message};
 use store::{Completion, ObjectStore};
 use types::{EntityAddr, EntityNum, Epoch, Instant, OsdId, OsdMap, UTime};
@@ -64,6 +64,8 @@ pub struct Ctx<'a> {
     pub store: &'a mut dyn ObjectStore,
     /// The newest map.
     pub map: &'a OsdMap,
+    /// What heartbeats say of who may serve.
+    pub leases: &'a Leases,
     /// Random bits for this call.
     pub random: u64,
     /// Where effects go.

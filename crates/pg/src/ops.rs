@@ -162,7 +162,7 @@ impl Pg {
 
     /// Starts the object's ops, as many as may start.
     pub(crate) fn run_object(&mut self, head: &HObject, cx: &mut Ctx<'_>) {
-        if self.phase != Phase::Active {
+        if self.phase != Phase::Active || !self.has_lease(cx) {
             return;
         }
         while let Some(ops) = self.ops.objects.get_mut(head) {
@@ -185,7 +185,19 @@ impl Pg {
         }
     }
 
+    /// Starts everything that may start.
+    pub(crate) fn run_all_objects(&mut self, cx: &mut Ctx<'_>) {
+        for head in self.ops.objects.keys().cloned().collect::<Vec<_>>() {
+            self.run_object(&head, cx);
+        }
+    }
+
     fn run(&mut self, head: &HObject, waiting: WaitingOp, cx: &mut Ctx<'_>) {
+        if !self.has_lease(cx) {
+            // What was loaded for it stays: its turn comes again.
+            let ops = self.ops.objects.entry(head.clone()).or_default();
+            return ops.queue.push_front(waiting);
+        }
         let reqid = reqid_of(&waiting.client, waiting.tid, &waiting.op);
         if exec::is_ordered(&waiting.op) && self.log.find(&reqid).is_some() {
             return self.answer_duplicate(&reqid, waiting, cx);

@@ -41,6 +41,7 @@ impl Pg {
         if members.primary != self.members.primary || cx.map.up_from(members.primary) == cx.map.epoch {
             self.primary_since = cx.map.epoch;
         }
+        self.end_lease(cx);
         self.members = members;
         self.since = cx.map.epoch;
         let mut change = MetaChange::default();
@@ -84,15 +85,20 @@ impl Pg {
         if self.is_primary() {
             self.get_info(cx);
         } else if self.members.primary.is_some() {
-            let notify = MPgNotify {
-                pgid: self.pgid,
-                epoch: cx.map.epoch,
-                info: self.own_info(),
-                intervals: self.intervals.clone(),
-            };
+            let notify = self.notify(cx);
             cx.effects.push(Effect::SendOsd(self.members.primary, notify.into()));
         }
         cx.effects.push(Effect::StatsChanged);
+    }
+
+    fn notify(&self, cx: &Ctx<'_>) -> MPgNotify {
+        MPgNotify {
+            pgid: self.pgid,
+            epoch: cx.map.epoch,
+            info: self.own_info(),
+            intervals: self.intervals.clone(),
+            leases: self.lease.to_tell(cx.now),
+        }
     }
 
     pub(crate) fn own_info(&self) -> PgInfo {
@@ -131,9 +137,7 @@ impl Pg {
             cx.effects.push(Effect::SendOsd(from, reply.into()));
             return;
         }
-        let info = self.own_info();
-        let notify =
-            MPgNotify { pgid: self.pgid, epoch: cx.map.epoch, info, intervals: self.intervals.clone() };
+        let notify = self.notify(cx);
         cx.effects.push(Effect::SendOsd(from, notify.into()));
     }
 
@@ -142,6 +146,7 @@ impl Pg {
             return;
         }
         self.learn_intervals(notify.intervals, notify.info.last_epoch_clean);
+        self.lease.learn(&notify.leases, cx.now);
         self.peer_info.insert(from, notify.info);
         let is_settled = self.is_settled();
         match &mut self.phase {
@@ -375,6 +380,7 @@ impl Pg {
             let message = self.log_for(since, true, cx);
             cx.effects.push(Effect::SendOsd(*osd, message.into()));
         }
+        self.ask_leases(cx.now);
         self.phase = Phase::Activating { waiting, is_durable: false };
         self.info.last_epoch_started = cx.map.epoch;
         let mut change = MetaChange::default();
@@ -398,6 +404,7 @@ impl Pg {
     }
 
     pub(crate) fn reply_activated(&mut self, primary: OsdId, cx: &mut Ctx<'_>) {
+        self.give_lease(cx.now);
         let missing = self.missing.clone();
         let reply = MPgActivated { pgid: self.pgid, epoch: cx.map.epoch, missing };
         cx.effects.push(Effect::SendOsd(primary, reply.into()));
@@ -406,6 +413,7 @@ impl Pg {
     pub(crate) fn on_activated(&mut self, from: OsdId, message: MPgActivated, cx: &mut Ctx<'_>) {
         let Phase::Activating { waiting, .. } = &mut self.phase else { return };
         waiting.remove(&from);
+        self.take_lease(from);
         self.peer_missing.insert(from, message.missing);
         self.check_active(cx);
     }
@@ -417,9 +425,10 @@ impl Pg {
         self.check_active(cx);
     }
 
-    fn check_active(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn check_active(&mut self, cx: &mut Ctx<'_>) {
         let Phase::Activating { waiting, is_durable: true } = &self.phase else { return };
-        if !waiting.is_empty() {
+        // A tick looks again.
+        if !waiting.is_empty() || !self.is_prior_lease_over(cx) {
             return;
         }
         self.phase = Phase::Active;

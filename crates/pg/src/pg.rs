@@ -14,6 +14,7 @@ use crate::{
     backoff::Backoffs,
     copy::Copies,
     interval::{IntervalStart, Membership},
+    lease::Lease,
     log::PgLog,
     meta::{self, MetaChange},
     ops::Ops,
@@ -95,6 +96,7 @@ pub struct Pg {
     pub(crate) peer_missing: BTreeMap<OsdId, Missing>,
     pub(crate) ops: Ops,
     pub(crate) backoffs: Backoffs,
+    pub(crate) lease: Lease,
     pub(crate) recovery: Recovery,
     pub(crate) watches: Watches,
     pub(crate) copies: Copies,
@@ -137,6 +139,7 @@ impl Pg {
             peer_missing: BTreeMap::new(),
             ops: Ops::default(),
             backoffs: Backoffs::default(),
+            lease: Lease::default(),
             recovery: Recovery::default(),
             watches: Watches::default(),
             copies: Copies::default(),
@@ -200,6 +203,7 @@ impl Pg {
         self.members = Membership::of(cx.map, self.pgid);
         self.since = cx.map.epoch;
         self.primary_since = cx.map.epoch;
+        self.lease_after_restart(cx.now);
         self.start_interval(cx);
     }
 
@@ -314,6 +318,7 @@ impl Pg {
     fn on_tick(&mut self, cx: &mut Ctx<'_>) {
         self.tick_watches(cx);
         self.tick_copies(cx);
+        self.tick_lease(cx);
         if self.phase == Phase::Active {
             self.recover(cx);
             self.trim_snaps(cx);

@@ -36,6 +36,9 @@ impl Pg {
             } else if self.is_clean && acting >= usize::from(self.members.size) {
                 state = state.with(PgState::CLEAN);
             }
+            if self.lease.is_laggy {
+                state = state.with(PgState::LAGGY);
+            }
             if self.trim_from.is_some() {
                 state = state.with(PgState::SNAPTRIM);
             }

@@ -22,7 +22,7 @@ impl World {
     /// Something breaks; it is whole again by itself, later.
     pub(crate) fn strike(&mut self) {
         let osd = self.any_osd();
-        match self.rng.random_range(0..16) {
+        match self.rng.random_range(0..18) {
             0..3 => {
                 let count = self.rng.random_range(1..6);
                 self.note(format!("{count} connections are cut"));
@@ -46,7 +46,8 @@ impl World {
                 let heal = secs(&mut self.rng, 0.5, 20.0);
                 self.schedule.after(heal, MON, What::Heal);
             }
-            _ => self.toggle_in(osd),
+            14..16 => self.toggle_in(osd),
+            _ => self.split(),
         }
     }
 
@@ -71,6 +72,18 @@ impl World {
             self.network.divide(process, other);
         }
         let heal = secs(&mut self.rng, 0.5, 45.0);
+        self.schedule.after(heal, MON, What::Heal);
+    }
+
+    /// The network falls into two halves that do not hear each other.
+    fn split(&mut self) {
+        let all = (0..self.process_count()).map(ProcessId);
+        let (here, there): (Vec<_>, Vec<_>) = all.partition(|_| self.rng.random_bool(0.5));
+        self.note(format!("{here:?} and {there:?} do not hear each other"));
+        for (one, other) in here.iter().flat_map(|one| there.iter().map(move |other| (*one, *other))) {
+            self.network.divide(one, other);
+        }
+        let heal = secs(&mut self.rng, 0.5, 60.0);
         self.schedule.after(heal, MON, What::Heal);
     }
 

@@ -159,7 +159,7 @@ impl World {
             self.schedule.after(Duration::ZERO, self.client_process(client), What::Work);
         }
         self.phase = Phase::Working;
-        let working = Duration::from_secs(self.rng.random_range(5..40));
+        let working = Duration::from_secs(self.rng.random_range(5..60));
         for _ in 0..self.rng.random_range(1..6) {
             let at = working.mul_f64(self.rng.random_range(0.0..1.0));
             self.schedule.after(at, MON, What::Fault);

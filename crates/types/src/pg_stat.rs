@@ -42,6 +42,7 @@ pg_states! {
     PEERED = 25, "peered";
     SNAPTRIM = 26, "snaptrim";
     SNAPTRIM_WAIT = 27, "snaptrim_wait";
+    LAGGY = 33, "laggy";
 }
 
 impl PgState {

@@ -6,6 +6,7 @@ use crush::WEIGHT_ONE;
 use messages::{MOSDAlive, MOSDBoot, MOSDMarkMeDown};
 use types::{Epoch, Incremental, Instant, MapFlags, OsdMap, OsdState, OsdXInfo, UTime, WEIGHT_IN};
 
+use super::failure::Gone;
 use crate::{ConnId, Effects, Mon, keys, mon::Answer, state::value};
 
 const TIB: f64 = (1u64 << 40) as f64;
@@ -95,12 +96,7 @@ impl Mon {
         effects: &mut Effects,
     ) {
         let osd = request.osd;
-        if self.next.osdmap.is_up(osd) {
-            self.log_info(wall, format!("osd.{osd} marked itself down"));
-            self.change_osdmap(wall, |_, inc| {
-                inc.new_state.insert(osd, OsdState::UP);
-            });
-        }
+        self.mark_down(wall, osd, Gone::Dead, format!("osd.{osd} marked itself down"));
         let ack = MOSDMarkMeDown { is_ack: true, ..*request };
         self.answer_when_committed(Answer { conn, tid, message: ack.into() }, effects);
     }

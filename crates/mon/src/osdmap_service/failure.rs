@@ -1,9 +1,18 @@
 //! OSDs that others cannot reach.
 
 use messages::MOSDFailure;
-use types::{Instant, MapFlags, OsdId, OsdState, UTime};
+use types::{Instant, MapFlags, OsdId, OsdState, OsdXInfo, UTime};
 
 use crate::Mon;
+
+/// What is known of an OSD that is marked down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// Nobody hears it. It may live and serve those who do.
+    Silent,
+    /// It serves nobody any more (`dead_epoch`): who takes over does not have to wait until it stops.
+    Dead,
+}
 
 /// One reporter's word on a silent OSD.
 #[derive(Clone, Copy, Debug)]
@@ -28,14 +37,11 @@ impl Mon {
             return;
         }
         if failure.is_immediate {
-            self.mark_down(
-                wall,
-                target,
-                format!(
-                    "osd.{target} failed (connection refused, reported immediately by osd.{})",
-                    failure.reporter
-                ),
+            let why = format!(
+                "osd.{target} failed (connection refused, reported immediately by osd.{})",
+                failure.reporter
             );
+            self.mark_down(wall, target, Gone::Dead, why);
             return;
         }
         let since = Instant(now.0.saturating_sub(failure.failed_for_ms.saturating_mul(1_000_000)));
@@ -53,23 +59,24 @@ impl Mon {
         let Some(since) = reports.values().map(|report| report.since).min() else { return };
         if count >= needed.max(1) && now.since(since) >= self.options.osd_heartbeat_grace {
             let silent = now.since(since).as_secs();
-            self.mark_down(
-                wall,
-                target,
-                format!("osd.{target} failed ({count} reporters, silent for {silent} s)"),
-            );
+            let why = format!("osd.{target} failed ({count} reporters, silent for {silent} s)");
+            self.mark_down(wall, target, Gone::Silent, why);
         }
     }
 
     /// Marks an OSD down unless an operator forbade it. True when it was.
-    pub(crate) fn mark_down(&mut self, wall: UTime, osd: OsdId, why: String) -> bool {
+    pub(crate) fn mark_down(&mut self, wall: UTime, osd: OsdId, gone: Gone, why: String) -> bool {
         let map = &self.next.osdmap;
         if !map.is_up(osd) || map.has_flag(MapFlags::NODOWN) || map.state(osd).has(OsdState::NODOWN) {
             return false;
         }
         self.log_info(wall, why);
-        self.change_osdmap(wall, |_, inc| {
+        self.change_osdmap(wall, |map, inc| {
             inc.new_state.insert(osd, OsdState::UP);
+            if gone == Gone::Dead {
+                let dead = OsdXInfo { dead_epoch: inc.epoch, down_stamp: wall, ..map.xinfo(osd) };
+                inc.new_xinfo.insert(osd, dead);
+            }
         });
         self.osds.failures.remove(&osd);
         true

@@ -3,6 +3,7 @@
 
 use types::{EntityAddr, Instant, MapFlags, OsdId, OsdState, PgPool, PoolFlags, PoolId, UTime};
 
+use super::failure::Gone;
 use crate::Mon;
 
 impl Mon {
@@ -29,7 +30,12 @@ impl Mon {
             .collect();
         for osd in silent {
             let secs = timeout.as_secs();
-            self.mark_down(wall, osd, format!("osd.{osd} marked down after no report for {secs} seconds"));
+            self.mark_down(
+                wall,
+                osd,
+                Gone::Silent,
+                format!("osd.{osd} marked down after no report for {secs} seconds"),
+            );
         }
     }
 

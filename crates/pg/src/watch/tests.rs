@@ -6,6 +6,7 @@ use store::MemStore;
 use types::{CrushBlob, EntityNum, Epoch, OsdMap, UTime};
 
 use super::*;
+use crate::Leases;
 
 type Replies = (BTreeMap<Watcher, Bytes>, Vec<Watcher>);
 
@@ -44,6 +45,7 @@ impl World {
             wall: UTime::default(),
             store: &mut store,
             map: &self.map,
+            leases: &Leases::default(),
             random: 0,
             effects: &mut self.effects,
         };

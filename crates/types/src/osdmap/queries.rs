@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
-use super::{MapFlags, OsdInfo, OsdMap, OsdState, PRIMARY_AFFINITY_DEFAULT, PgPool, PoolFlags, WEIGHT_IN};
+use super::{
+    MapFlags, OsdInfo, OsdMap, OsdState, OsdXInfo, PRIMARY_AFFINITY_DEFAULT, PgPool, PoolFlags, WEIGHT_IN,
+};
 use crate::{AddrType, EntityAddr, EntityAddrVec, Epoch, OsdId, PgId, PoolId};
 
 impl OsdMap {
@@ -99,6 +101,11 @@ impl OsdMap {
     /// The epochs of an OSD's life; all zero for an id out of range.
     pub fn info(&self, osd: OsdId) -> OsdInfo {
         self.at(osd).map_or(OsdInfo::default(), |at| self.osd_info[at])
+    }
+
+    /// How reliable the OSD has been; defaults for one that never was.
+    pub fn xinfo(&self, osd: OsdId) -> OsdXInfo {
+        self.at(osd).map_or(OsdXInfo::default(), |at| self.osd_xinfo[at])
     }
 
     /// The epoch that marked the OSD up last.

@@ -1,0 +1,182 @@
+//! Read leases: a primary that nobody hears any more stops serving before another one begins.
+//!
+//! A primary serves only while every other member of the acting set has heard it lately; when a new interval
+//! begins, its primary waits until whoever led before has surely stopped. Heartbeats carry the leases: a
+//! member that answers a ping lets the sender serve for [`LEASE`] from the moment when the ping left, and
+//! remembers until when that may be, by its own clock. Clocks need not agree, only run equally fast.
+//!
+//! Authority: `PeeringState::proc_lease`, `prior_readable_until_ub`, `recalc_readable_until` (Octopus and
+//! later), where each PG sends leases of its own.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use messages::PriorLease;
+use types::{Instant, OsdId, OsdMap};
+
+use crate::{Ctx, Pg, pg::Phase};
+
+/// How long a member's word lets the primary serve: `osd_heartbeat_grace` (20 s) times
+/// `osd_pool_default_read_lease_ratio` (0.8), so that it has stopped before others say that it is dead.
+pub const LEASE: Duration = Duration::from_secs(16);
+
+/// What heartbeats say, for all PGs of an OSD.
+#[derive(Debug, Default)]
+pub struct Leases {
+    /// When the ping left that a peer answered last.
+    granted: BTreeMap<OsdId, Instant>,
+    /// When this OSD answered a peer's ping last.
+    given: BTreeMap<OsdId, Instant>,
+}
+
+impl Leases {
+    /// `from`, whose map is not newer than ours, answered a ping that left here at `sent`.
+    pub fn on_granted(&mut self, from: OsdId, sent: Instant) {
+        let granted = self.granted.entry(from).or_default();
+        *granted = (*granted).max(sent);
+    }
+
+    /// This OSD answers a ping of `to`.
+    pub fn on_given(&mut self, to: OsdId, now: Instant) {
+        self.given.insert(to, now);
+    }
+}
+
+/// The leases of one PG.
+#[derive(Debug, Default)]
+pub(crate) struct Lease {
+    /// Primary: when the activation left that a member has followed.
+    granted: BTreeMap<OsdId, Instant>,
+    /// Primary: may serve until then, as far as was looked at.
+    readable_until: Instant,
+    /// Member: when it told the primary of this interval that it follows.
+    given: Option<Instant>,
+    /// Until when primaries of earlier intervals may serve, at most.
+    prior: BTreeMap<OsdId, Instant>,
+    /// Primary: when its activation left.
+    activation_sent: Instant,
+    /// True while clients may wait for a lease.
+    pub(crate) is_laggy: bool,
+}
+
+impl Lease {
+    fn add_prior(&mut self, primary: OsdId, until: Instant) {
+        let known = self.prior.entry(primary).or_default();
+        *known = (*known).max(until);
+    }
+
+    /// What others have to know of primaries that may still serve.
+    pub(crate) fn to_tell(&self, now: Instant) -> Vec<PriorLease> {
+        let running = self.prior.iter().filter(|(_, until)| **until > now);
+        running.map(|(primary, until)| PriorLease { primary: *primary, left_ns: until.0 - now.0 }).collect()
+    }
+
+    /// Another copy tells. What it says grows by the time of the way, which errs on the safe side.
+    pub(crate) fn learn(&mut self, told: &[PriorLease], now: Instant) {
+        for lease in told {
+            self.add_prior(lease.primary, now + Duration::from_nanos(lease.left_ns));
+        }
+    }
+}
+
+/// True when the process that led as `osd` is known to be gone, or to have begun anew.
+fn is_over(map: &OsdMap, osd: OsdId) -> bool {
+    map.is_down(osd) && map.xinfo(osd).dead_epoch >= map.up_from(osd)
+}
+
+impl Pg {
+    /// After a start: whoever led when this copy was there last may have a word of it that is forgotten.
+    pub(crate) fn lease_after_restart(&mut self, now: Instant) {
+        let led = self.intervals.iter().map(|interval| interval.primary).chain([self.members.primary]);
+        for primary in led.filter(|osd| osd.is_some() && *osd != self.me).collect::<Vec<_>>() {
+            self.lease.add_prior(primary, now + LEASE);
+        }
+    }
+
+    /// The interval ends in which the present members served.
+    pub(crate) fn end_lease(&mut self, cx: &Ctx<'_>) {
+        let primary = self.members.primary;
+        let given = cx.leases.given.get(&primary).copied().max(self.lease.given);
+        if let Some(given) = given.filter(|_| primary != self.me && primary.is_some()) {
+            self.lease.add_prior(primary, given + LEASE);
+        }
+        let prior = std::mem::take(&mut self.lease.prior);
+        let prior = prior.into_iter().filter(|(_, until)| *until > cx.now).collect();
+        self.lease = Lease { prior, ..Lease::default() };
+    }
+
+    /// Primary: its activation leaves now.
+    pub(crate) fn ask_leases(&mut self, now: Instant) {
+        self.lease.activation_sent = now;
+    }
+
+    /// Member: tells the primary that it follows.
+    pub(crate) fn give_lease(&mut self, now: Instant) {
+        self.lease.given = Some(now);
+    }
+
+    /// Primary: a member follows.
+    pub(crate) fn take_lease(&mut self, from: OsdId) {
+        self.lease.granted.insert(from, self.lease.activation_sent);
+    }
+
+    /// True when no primary of an earlier interval serves any more: it has answered in this one, or is
+    /// known to be dead, or its time has passed.
+    pub(crate) fn is_prior_lease_over(&self, cx: &Ctx<'_>) -> bool {
+        self.lease.prior.iter().all(|(osd, until)| {
+            cx.now >= *until || *osd == self.me || self.peer_info.contains_key(osd) || is_over(cx.map, *osd)
+        })
+    }
+
+    /// True when this primary may serve now.
+    pub(crate) fn has_lease(&mut self, cx: &Ctx<'_>) -> bool {
+        if cx.now < self.lease.readable_until {
+            return true;
+        }
+        let of = |osd: &OsdId| {
+            let granted = cx.leases.granted.get(osd).max(self.lease.granted.get(osd));
+            granted.map_or(Instant(0), |sent| *sent + LEASE)
+        };
+        let others = self.members.acting.iter().filter(|osd| osd.is_some() && **osd != self.me);
+        self.lease.readable_until = others.map(of).min().unwrap_or(Instant(u64::MAX));
+        let has_lease = cx.now < self.lease.readable_until;
+        self.lease.is_laggy |= !has_lease;
+        has_lease
+    }
+
+    /// Once a second: clients wait no longer when the others are heard again.
+    pub(crate) fn tick_lease(&mut self, cx: &mut Ctx<'_>) {
+        self.check_active(cx);
+        if self.phase == Phase::Active && self.lease.is_laggy && self.has_lease(cx) {
+            self.lease.is_laggy = false;
+            self.run_all_objects(cx);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEC: u64 = 1_000_000_000;
+
+    #[test]
+    fn what_is_told_never_ends_earlier_than_it_does() {
+        let (mut ours, mut theirs) = (Lease::default(), Lease::default());
+        ours.add_prior(OsdId(1), Instant(20 * SEC));
+        ours.add_prior(OsdId(1), Instant(10 * SEC));
+        ours.add_prior(OsdId(2), Instant(4 * SEC));
+        let told = ours.to_tell(Instant(5 * SEC));
+        assert_eq!(told, [PriorLease { primary: OsdId(1), left_ns: 15 * SEC }]);
+        // Another clock, and a message that took three seconds.
+        theirs.learn(&told, Instant(103 * SEC));
+        assert_eq!(theirs.prior, BTreeMap::from([(OsdId(1), Instant(118 * SEC))]));
+    }
+
+    #[test]
+    fn an_old_answer_does_not_shorten_a_lease() {
+        let mut leases = Leases::default();
+        leases.on_granted(OsdId(1), Instant(9));
+        leases.on_granted(OsdId(1), Instant(5));
+        assert_eq!(leases.granted[&OsdId(1)], Instant(9));
+    }
+}
