@@ -52,6 +52,11 @@ fn a_second_cluster_follows_and_takes_over() {
     for image in ["journal", "snapshot"] {
         two.wait("the same bytes", Duration::from_secs(90), |two| is_same(&one, two, image));
     }
+    // The daemon tells the manager how it fares.
+    two.wait("health of the mirror", Duration::from_secs(60), |two| {
+        two.json("rbd mirror pool status rbd")["summary"]["daemon_health"] == "OK"
+    });
+    assert!(two.sh("ceph -s").out.contains("rbd-mirror: 1 daemon active (1 hosts)"));
     // An image that follows is read-only; after a change of roles it is the other one.
     assert_ne!(two.run("rbd bench --io-type write --io-size 4K --io-total 4K journal").code, 0);
     one.sh("rbd mirror image demote journal");

@@ -127,6 +127,14 @@ messages! {
     MCommand = 97, v 1/1, prio 127;
     /// Its answer.
     MCommandReply = 98, v 1/1, prio 127;
+    /// A daemon makes itself known to the manager.
+    MMgrOpen = 0x700, v 3/1, prio 127;
+    /// What the manager wants reported.
+    MMgrConfigure = 0x701, v 2/1, prio 127;
+    /// A daemon reports.
+    MMgrReport = 0x702, v 9/1, prio 127;
+    /// A daemon ends.
+    MMgrClose = 0x708, v 1/1, prio 127;
     /// The manager map.
     MMgrMap = 0x704, v 1/1, prio 196;
     /// A command to the manager.

@@ -21,6 +21,36 @@ fn round_trip(kind: u16, version: u16, compat: u16, front: Bytes, data: Bytes) -
     message
 }
 
+#[test]
+fn service_daemons_make_themselves_known() {
+    use crate::{MMgrOpen, MMgrReport, PerfCounterType, ServiceFacts};
+    let facts = |value: &str| ServiceFacts::from([("json".to_owned(), value.to_owned())]);
+    let open = MMgrOpen {
+        daemon_name: "4107".into(),
+        service_name: "rbd-mirror".into(),
+        service: Some((facts("a"), facts("b"))),
+    };
+    let raw = Message::from(open.clone()).encode(0);
+    let back = Message::decode(raw).unwrap();
+    assert!(matches!(back, Message::MMgrOpen(back) if *back == open));
+    let report = MMgrReport {
+        daemon_name: "4107".into(),
+        declared: vec![PerfCounterType { path: "x".into(), priority: 5, ..PerfCounterType::default() }],
+        values: Bytes::from_static(b"values"),
+        undeclared: vec!["y".into()],
+        service_name: "rbd-mirror".into(),
+        status: Some(facts("c")),
+    };
+    let raw = Message::from(report.clone()).encode(0);
+    for end in 0..raw.front.len() {
+        let cut = RawMessage { front: raw.front.slice(..end), ..raw.clone() };
+        assert!(Message::decode(cut).is_err(), "{end}");
+    }
+    // Newer versions go on behind what is read.
+    let newer = RawMessage { front: [&raw.front[..], &[1; 9]].concat().into(), version: 9, ..raw };
+    assert!(matches!(Message::decode(newer).unwrap(), Message::MMgrReport(back) if *back == report));
+}
+
 /// Each captured message of `testdata/index.tsv`.
 #[test]
 fn captured_messages_round_trip() {

@@ -20,6 +20,7 @@ mod mkfs;
 mod mon;
 mod options;
 mod osdmap_service;
+mod services;
 mod session;
 mod state;
 mod stats;

@@ -60,10 +60,7 @@ impl Mon {
                 let reply = self.manager_command(wall, peer, &command.cmd, &command.input);
                 MCommandReply { result: reply.result, status: reply.status, output: reply.output }.into()
             }
-            other => {
-                tracing::debug!("{} from {} to the manager ignored", other.name(), peer.name);
-                return None;
-            }
+            other => return self.on_service_message(wall, peer, other),
         })
     }
 

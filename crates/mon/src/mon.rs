@@ -14,6 +14,7 @@ use crate::{
     ConnId, Effect, Effects, Event, LedgerContents, LedgerTxn, MonOptions, Revision, commands,
     config_service::config_for,
     osdmap_service::OsdService,
+    services::Services,
     session::{Session, Sub},
     state::State,
     stats::Stats,
@@ -63,6 +64,7 @@ pub struct Mon {
     pub(crate) started: UTime,
     /// Where the manager's part is played; empty when nobody listens there.
     pub(crate) manager: EntityAddrVec,
+    pub(crate) services: Services,
     pub(crate) log_seq: u64,
     pub(crate) next_global_id: u64,
     /// Health checks that the cluster log knows of.
@@ -90,6 +92,7 @@ impl Mon {
             stats: Stats::default(),
             started: UTime::default(),
             manager: EntityAddrVec::default(),
+            services: Services::default(),
             log_seq: 0,
             next_global_id: 0,
             health_logged: BTreeMap::new(),
@@ -140,6 +143,7 @@ impl Mon {
         self.started = wall;
         self.is_booted = true;
         self.apply_config();
+        self.services = Services::started(wall);
         self.osds = OsdService::started(now, &self.committed);
         self.tick_auth(wall);
         let name = self.options.name.clone();
@@ -311,6 +315,7 @@ impl Mon {
         self.tick_creating(now, effects);
         self.stats.sample(now);
         self.expire_mutes(wall);
+        self.services.tick(wall);
         if now.since(self.health_logged_at) >= HEALTH_LOG_INTERVAL {
             self.health_logged_at = now;
             self.tick_health_log(wall);

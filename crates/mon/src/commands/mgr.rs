@@ -33,6 +33,14 @@ pub(super) const ROWS: &[Row] = &[
         perm: "r",
         run: services,
     },
+    Row { sig: "service dump", help: "dump service map", module: "service", perm: "r", run: service_dump },
+    Row {
+        sig: "service status",
+        help: "dump service state",
+        module: "service",
+        perm: "r",
+        run: service_status,
+    },
     Row {
         sig: "mgr metadata name=who,type=CephString,req=false",
         help: "dump metadata for all daemons or a specific daemon",
@@ -93,6 +101,14 @@ fn stat(req: &mut Request<'_>) -> Reply {
 fn modules(req: &mut Request<'_>) -> Reply {
     let out = json!({"always_on_modules": [], "enabled_modules": [], "disabled_modules": []});
     Reply::json(req.args, out)
+}
+
+fn service_dump(req: &mut Request<'_>) -> Reply {
+    Reply::json(req.args, req.mon.services.dump())
+}
+
+fn service_status(req: &mut Request<'_>) -> Reply {
+    Reply::json(req.args, req.mon.services.status())
 }
 
 fn services(req: &mut Request<'_>) -> Reply {

@@ -280,7 +280,7 @@ fn status_json(mon: &Mon, wall: UTime) -> Value {
         "pgmap": pgmap_summary(mon),
         "fsmap": {"epoch": 1, "by_rank": [], "up:standby": 0},
         "mgrmap": {"available": true, "num_standbys": 0, "modules": [], "services": {}},
-        "servicemap": {"epoch": 1, "modified": mon.started.to_string(), "services": {}},
+        "servicemap": mon.services.dump(),
         "progress_events": {},
     })
 }
@@ -308,16 +308,20 @@ fn status_text(mon: &Mon, wall: UTime) -> String {
     let names = monmap.ranks.join(",");
     let mut out = format!("  cluster:\n    id:     {}\n    health: ", format::uuid(&monmap.fsid));
     out.push_str(&mon.health().summary_lines().join("\n            "));
-    out.push_str(&format!(
-        "\n \n  services:\n    mon: {} daemons, quorum {names} (age {age})\n    mgr: {}(active, since {age})\n    osd: {}",
-        monmap.size(),
-        mon.options.name,
-        osd_line(map, wall),
-    ));
-    let remapped = map.pgs().filter(|pg| map.pg_temp.contains_key(pg)).count();
-    if remapped > 0 {
-        out.push_str(&format!("; {remapped} remapped pgs"));
-    }
+    let remapped = match map.pgs().filter(|pg| map.pg_temp.contains_key(pg)).count() {
+        0 => String::new(),
+        count => format!("; {count} remapped pgs"),
+    };
+    let mut services = vec![
+        ("mon".to_owned(), format!("{} daemons, quorum {names} (age {age})", monmap.size())),
+        ("mgr".to_owned(), format!("{}(active, since {age})", mon.options.name)),
+        ("osd".to_owned(), osd_line(map, wall) + &remapped),
+    ];
+    services.extend(mon.services.lines());
+    let width = services.iter().map(|(name, _)| name.len() + 1).max().unwrap_or_default();
+    let lines = services.iter().map(|(name, line)| format!("\n    {:<width$} {line}", format!("{name}:")));
+    out.push_str("\n \n  services:");
+    out.extend(lines);
     let total = mon.stats.total();
     let devices = mon.stats.devices(map.osds());
     out.push_str(&format!(

@@ -1,6 +1,8 @@
 //! What clients say to the manager.
 
-use messages::{MMgrCommand, MMgrCommandReply, MMonSubscribe, Message, SubscribeItem};
+use messages::{
+    MMgrClose, MMgrCommand, MMgrCommandReply, MMgrOpen, MMgrReport, MMonSubscribe, Message, SubscribeItem,
+};
 
 use super::cluster::{ADMIN, Cluster, addr};
 use crate::{ConnId, Event, Peer};
@@ -58,4 +60,43 @@ fn subscribers_learn_where_the_manager_is_once() {
     assert!(map.available && map.active_addrs == addr(6800) && map.active_gid > 0);
     cluster.event(subscribe(u64::from(map.epoch.0) + 1));
     assert_eq!(maps(&mut cluster), []);
+}
+
+#[test]
+fn service_daemons_are_listed_while_they_report() {
+    let mut cluster = Cluster::with_rbd();
+    let daemon = cluster.peer(ADMIN);
+    let json = |cluster: &mut Cluster, command: &str| -> serde_json::Value {
+        let text = cluster.text(&format!(r#"{{"prefix":"{command}","format":"json"}}"#));
+        serde_json::from_str(&text).unwrap()
+    };
+    assert_eq!(json(&mut cluster, "service dump")["services"], serde_json::json!({}));
+    let (daemon_name, service_name) = ("4107".to_owned(), "rbd-mirror".to_owned());
+    let facts = |key: &str, value: &str| [(key.to_owned(), value.to_owned())].into();
+    let open = MMgrOpen {
+        daemon_name: daemon_name.clone(),
+        service_name: service_name.clone(),
+        service: Some((facts("hostname", "h"), facts("json", "{}"))),
+    };
+    let wall = cluster.wall();
+    let answer = cluster.mon.answer_as_manager(wall, &daemon, open.clone().into());
+    assert!(matches!(answer, Some(Message::MMgrConfigure(how)) if how.stats_period_sec > 0));
+    let dump = json(&mut cluster, "service dump");
+    assert_eq!(dump["services"]["rbd-mirror"]["daemons"]["4107"]["metadata"]["hostname"], "h");
+    assert!(cluster.text(r#"{"prefix":"status"}"#).contains("rbd-mirror: 1 daemon active (1 hosts)"));
+    let report = MMgrReport {
+        daemon_name: daemon_name.clone(),
+        service_name: service_name.clone(),
+        status: Some(facts("json", "{1}")),
+        ..MMgrReport::default()
+    };
+    assert!(cluster.mon.answer_as_manager(wall, &daemon, report.into()).is_none());
+    assert_eq!(json(&mut cluster, "service status")["rbd-mirror"]["4107"]["status"]["json"], "{1}");
+    let close: Message = MMgrClose { daemon_name, service_name }.into();
+    assert!(cluster.mon.answer_as_manager(wall, &daemon, close).is_some());
+    assert_eq!(json(&mut cluster, "service status"), serde_json::json!({}));
+    // One that falls silent is forgotten.
+    cluster.mon.answer_as_manager(wall, &daemon, open.into());
+    cluster.pass(std::time::Duration::from_secs(70));
+    assert_eq!(json(&mut cluster, "service dump")["services"], serde_json::json!({}));
 }
