@@ -116,7 +116,7 @@ impl Mon {
         command: MMonCommand,
         effects: &mut Effects,
     ) {
-        let (reply, is_change) = self.run_command(wall, conn, &command.cmd, &command.input);
+        let (reply, is_change) = self.run_command(wall, conn, &command.cmd, &command.input, &[]);
         let ack = MMonCommandAck {
             header: PaxosHeader::new(u64::from(self.committed.osdmap.epoch.0)),
             result: reply.result,
@@ -136,7 +136,7 @@ impl Mon {
         command: MCommand,
         effects: &mut Effects,
     ) {
-        let (reply, is_change) = self.run_command(wall, conn, &command.cmd, &command.input);
+        let (reply, is_change) = self.run_command(wall, conn, &command.cmd, &command.input, ping::TELL_ROWS);
         let message: Message =
             MCommandReply { result: reply.result, status: reply.status, output: reply.output }.into();
         self.answer(Answer { conn, tid, message }, is_change, effects);
@@ -150,8 +150,15 @@ impl Mon {
         }
     }
 
-    /// Runs a command; true when its answer must wait for the ledger.
-    fn run_command(&mut self, wall: UTime, conn: ConnId, cmd: &[String], input: &Bytes) -> (Reply, bool) {
+    /// Runs a command, one of `more` included; true when its answer must wait for the ledger.
+    fn run_command(
+        &mut self,
+        wall: UTime,
+        conn: ConnId,
+        cmd: &[String],
+        input: &Bytes,
+        more: &'static [Row],
+    ) -> (Reply, bool) {
         let Some(peer) = self.sessions.get(&conn).map(|s| s.peer.clone()) else {
             return (Reply::fail(Errno::EACCES, "access denied"), false);
         };
@@ -160,9 +167,9 @@ impl Mon {
         };
         let prefix = args.prefix().to_owned();
         if prefix == "get_command_descriptions" {
-            return (Reply::text(describe(rows())), false);
+            return (Reply::text(describe(rows().chain(more))), false);
         }
-        let Some(row) = find_row(&prefix) else {
+        let Some(row) = find_row(&prefix).or_else(|| more.iter().find(|row| row.prefix() == prefix)) else {
             return (Reply::fail(Errno::EINVAL, "command not known"), false);
         };
         if !self.may_run(&peer, row, &args) {
