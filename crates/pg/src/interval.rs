@@ -84,3 +84,43 @@ impl Membership {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use codec::Decode;
+    use messages::MOSDMap;
+    use types::OsdState;
+
+    use super::*;
+
+    /// A map of Ceph 16.2 with three OSDs.
+    fn captured() -> OsdMap {
+        const MAPS: &[u8] = include_bytes!("../../messages/testdata/osd_map_41_s2c_005.front.bin");
+        let message = MOSDMap::from_bytes(Bytes::from_static(MAPS)).unwrap();
+        OsdMap::from_bytes(message.fulls.values().next_back().unwrap().clone()).unwrap()
+    }
+
+    fn next(map: &OsdMap) -> OsdMap {
+        OsdMap { epoch: map.epoch.next(), ..map.clone() }
+    }
+
+    #[test]
+    fn an_interval_begins_where_its_members_or_their_lives_began() {
+        let first = captured();
+        let pgid = first.pgs().next().unwrap();
+        let members = Membership::of(&first, pgid);
+        let other = *members.acting.iter().find(|osd| **osd != members.primary).unwrap();
+
+        let mut lost = next(&first);
+        lost.osd_state[other.0 as usize] = OsdState::EXISTS;
+        let later = next(&lost);
+        let found = IntervalStart::find(&later, [&lost, &first], pgid);
+        assert_eq!(found, IntervalStart { since: lost.epoch, primary_since: first.epoch });
+
+        let mut restarted = next(&first);
+        restarted.osd_info[members.primary.0 as usize].up_from = restarted.epoch;
+        let found = IntervalStart::find(&restarted, [&first], pgid);
+        assert_eq!(found, IntervalStart { since: restarted.epoch, primary_since: restarted.epoch });
+    }
+}

@@ -61,6 +61,7 @@ fn a_refused_connection_marks_down_at_once_and_a_boot_brings_back() {
     let up_from = cluster.map().up_from(OsdId(2));
     cluster.say(Cluster::osd_conn(0), failure(0, 2, up_from, true, 0));
     assert!(cluster.map().is_down(OsdId(2)));
+    assert_eq!(cluster.map().xinfo(OsdId(2)).dead_epoch, cluster.map().epoch, "nobody has to wait for it");
     assert!(cluster.text(r#"{"prefix":"health"}"#).contains("1 osds down"));
     cluster.boot_osd(2);
     assert!(cluster.map().is_up(OsdId(2)));
@@ -78,6 +79,7 @@ fn two_reporters_and_the_grace_are_needed() {
     assert!(cluster.map().is_up(OsdId(2)));
     cluster.say(Cluster::osd_conn(1), failure(1, 2, up_from, false, 25));
     assert!(cluster.map().is_down(OsdId(2)));
+    assert_eq!(cluster.map().xinfo(OsdId(2)).dead_epoch, Epoch(0), "it may be alive and serve others");
 
     let up_from = cluster.map().up_from(OsdId(1));
     cluster.say(Cluster::osd_conn(0), failure(0, 1, up_from, false, 5));
@@ -111,6 +113,7 @@ fn an_orderly_stop_is_acknowledged_once_it_is_in_the_map() {
     assert!(!is_acked(&cluster));
     cluster.commit();
     assert!(is_acked(&cluster) && cluster.map().is_down(OsdId(1)));
+    assert_eq!(cluster.map().xinfo(OsdId(1)).dead_epoch, cluster.map().epoch);
 }
 
 #[test]
