@@ -359,7 +359,7 @@ impl CrushMap {
     }
 
     /// Makes the shadow trees of all classes anew; shadows keep their ids, as rules take them.
-    fn rebuild_shadows(&mut self) {
+    pub(crate) fn rebuild_shadows(&mut self) {
         let used: Vec<i32> = self.class_names.keys().copied().collect();
         let roots = self.roots();
         let mut wanted = BTreeMap::new();

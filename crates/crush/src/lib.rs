@@ -6,6 +6,7 @@
 
 mod binary;
 mod choose;
+mod classes;
 mod edit;
 mod generated;
 mod hash;

@@ -51,6 +51,15 @@ impl CephConf {
         Ok(conf)
     }
 
+    /// All options for `who` by name, with underscores.
+    pub fn all(&self, who: &EntityName) -> BTreeMap<String, String> {
+        let own = who.to_string();
+        let sections = ["global", who.kind.as_str(), &own];
+        let names =
+            sections.iter().filter_map(|section| self.sections.get(*section)).flat_map(BTreeMap::keys);
+        names.filter_map(|name| Some((name.clone(), self.get(who, name)?))).collect()
+    }
+
     /// The value for `who`: from its own section, its kind's, or `[global]`, metavariables expanded.
     pub fn get(&self, who: &EntityName, key: &str) -> Option<String> {
         let key = normalize(key);

@@ -43,6 +43,14 @@ impl Memory {
         self.cache = self.cache_max;
     }
 
+    /// The options by name, with the values in force.
+    pub(crate) fn options(&self) -> [(String, String); 2] {
+        [
+            ("osd_memory_target".to_owned(), self.target.to_string()),
+            ("bluestore_cache_size".to_owned(), self.cache_max.to_string()),
+        ]
+    }
+
     /// What the cache may hold.
     pub(crate) fn cache_bytes(&self) -> u64 {
         self.cache

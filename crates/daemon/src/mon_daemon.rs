@@ -69,6 +69,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
         is_auth_none,
         hostname: hostname(),
         host: host::facts(),
+        conf: conf.all(&who),
         ..options(&conf, &who)
     };
     let mut mon = Mon::new(options, clock::random_seed());

@@ -91,6 +91,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
         uuid: store.identity().store_uuid,
         device_bytes: device.bytes,
         metadata: metadata(&data, &cluster::device_path(&conf, &who)?),
+        options: conf.all(&who).into_iter().chain(memory.options()).collect(),
         features: codec::Features::PACIFIC.0,
         seed: net.rng().random(),
     };

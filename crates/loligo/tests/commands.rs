@@ -4,6 +4,7 @@
 mod cluster;
 
 use std::{
+    collections::BTreeSet,
     io::{Read, Write},
     net::TcpStream,
     time::Duration,
@@ -35,6 +36,17 @@ const SHOW: &[&str] = &[
     "osd crush tree",
     "osd crush rule ls",
     "osd crush rule dump",
+    "osd info",
+    "osd blocked-by",
+    "osd utilization",
+    "osd ok-to-stop 0",
+    "osd df tree",
+    "pg ls",
+    "pg dump sum",
+    "mon metadata",
+    "mgr module ls",
+    "node ls",
+    "tell osd.0 config show",
     "pg stat",
     "pg dump",
     "auth ls",
@@ -102,6 +114,67 @@ fn commands_answer_as_in_ceph() {
         assert_eq!((ran.code, ran.err.contains(text)), (code, true), "{command}: {}", ran.err);
     }
     c.wait_healthy(Duration::from_secs(60));
+}
+
+/// What Ceph tells of its own store, of its containers and of links that are measured; nothing of it exists
+/// here.
+const ABSENT: &[&str] = &[
+    "back_iface",
+    "bluefs",
+    "bluestore_bdev_block_size",
+    "bluestore_bdev_driver",
+    "bluestore_min_alloc_size",
+    "ceph_version_when_created",
+    "compression_algorithms",
+    "container_name",
+    "created_at",
+    "device_ids",
+    "device_paths",
+    "devices",
+    "front_iface",
+    "network_numa_unknown_ifaces",
+    "network_ping_times",
+    "objectstore_numa_unknown_devices",
+    "osdspec_affinity",
+];
+
+/// Every path below `value`: `nodes[].id`.
+fn paths(value: &serde_json::Value, at: &str, out: &mut BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(map) => {
+            for (key, value) in map {
+                let path = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
+                paths(value, &path, out);
+                out.insert(path);
+            }
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|item| paths(item, &format!("{at}[]"), out)),
+        _ => {}
+    }
+}
+
+#[test]
+fn json_has_every_key_of_ceph() {
+    let c = Cluster::start();
+    c.sh("rados -p rbd put object /etc/os-release; rados -p rbd rm object");
+    let pgid = c.json("ceph pg ls")["pg_stats"][0]["pgid"].as_str().unwrap().to_owned();
+    let mut missing = Vec::new();
+    for line in include_str!("data/ceph_keys.tsv").lines().filter(|line| !line.starts_with('#')) {
+        let (command, keys) = line.split_once('\t').unwrap();
+        let command = command.replace("{pgid}", &pgid);
+        // Some refuse, and answer in the document all the same.
+        let ran = c.run(&format!("ceph {command} --format json"));
+        let Ok(value) = serde_json::from_str(&ran.out) else {
+            missing.push(format!("{command}: {}{}", ran.out, ran.err));
+            continue;
+        };
+        let mut ours = BTreeSet::new();
+        paths(&value, "", &mut ours);
+        let is_absent = |key: &str| ABSENT.iter().any(|absent| key.contains(absent));
+        let lacking = keys.split(' ').filter(|key| !ours.contains(*key) && !is_absent(key));
+        missing.extend(lacking.map(|key| format!("{command}: {key}")));
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
 #[test]

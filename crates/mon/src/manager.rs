@@ -15,7 +15,18 @@ use crate::{
 };
 
 /// What Ceph's monitors leave to the manager, besides all that begins with `pg`.
-const COMMANDS: [&str; 5] = ["osd df", "osd perf", "osd pool stats", "service dump", "service status"];
+const COMMANDS: [&str; 10] = [
+    "osd blocked-by",
+    "osd df",
+    "osd ok-to-stop",
+    "osd perf",
+    "osd pool autoscale-status",
+    "osd pool stats",
+    "osd safe-to-destroy",
+    "osd utilization",
+    "service dump",
+    "service status",
+];
 
 /// Ceph's words for a key without capabilities on the manager; clients look for them.
 const NO_CAPS: &str = "access denied: does your client key have mgr caps? See \

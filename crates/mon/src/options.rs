@@ -33,6 +33,8 @@ pub struct MonOptions {
     pub version: String,
     /// The name of the host, for `mon metadata` and `node ls`.
     pub hostname: String,
+    /// The options of ceph.conf, for `tell mon.X config show`.
+    pub conf: BTreeMap<String, String>,
     /// What else is known of the host, by Ceph's keys of `mon metadata`: `kernel_version`, `cpu`, ….
     pub host: BTreeMap<String, String>,
 }
@@ -54,6 +56,7 @@ impl Default for MonOptions {
             is_auth_none: false,
             version: concat!("loligo version ", env!("CARGO_PKG_VERSION"), " pacific (stable)").to_owned(),
             hostname: "localhost".to_owned(),
+            conf: BTreeMap::new(),
             host: BTreeMap::new(),
         }
     }

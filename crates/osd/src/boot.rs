@@ -31,6 +31,17 @@ pub(crate) enum Boot {
 }
 
 impl Boot {
+    /// The state as `ceph tell osd.N status` names it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Boot::Starting => "initializing",
+            Boot::CatchingUp(_) => "preboot",
+            Boot::Booting { .. } => "booting",
+            Boot::Active => "active",
+            Boot::Stopping { .. } => "stopping",
+        }
+    }
+
     /// True when the boot message is due: all maps are there, and it was not sent or went unheard.
     pub(crate) fn is_due(self, now: Instant, map: Epoch) -> bool {
         match self {

@@ -9,7 +9,13 @@ use store::{Completion, ObjectStore};
 use types::{EntityAddrVec, Epoch, Incremental, Instant, OsdId, OsdMap, PgId, PgState, Token, UTime};
 
 use crate::{
-    ConnId, Effect, Event, boot::Boot, heartbeat::Heartbeat, map_store::MapStore, pgs::Pgs, session::Session,
+    ConnId, Effect, Event,
+    boot::Boot,
+    heartbeat::Heartbeat,
+    map_store::MapStore,
+    pgs::Pgs,
+    session::Session,
+    tell::{Bench, is_bench_token},
 };
 
 /// What an OSD is told at its start.
@@ -25,6 +31,8 @@ pub struct OsdConfig {
     pub device_bytes: u64,
     /// `ceph osd metadata`.
     pub metadata: BTreeMap<String, String>,
+    /// What `config show` answers: the options that the daemon goes by.
+    pub options: BTreeMap<String, String>,
     /// Message features that it announces.
     pub features: u64,
     /// Seeds everything that is drawn at random.
@@ -71,6 +79,8 @@ pub struct Osd {
     pub(crate) held: Budget,
     pub(crate) stats_due: Instant,
     pub(crate) started: Instant,
+    /// The benchmark under way.
+    pub(crate) bench: Option<Bench>,
 }
 
 /// The timer of [`Osd`].
@@ -108,6 +118,7 @@ impl Osd {
             held: Budget::default(),
             stats_due: Instant(0),
             started: Instant(0),
+            bench: None,
         }
     }
 
@@ -225,6 +236,7 @@ impl Osd {
 
     fn on_store(&mut self, completion: Completion, cx: &mut Cx<'_>) {
         match completion {
+            Completion::Committed(token) if is_bench_token(token) => self.on_bench_committed(token, cx),
             Completion::Committed(token) => self.pg_committed(token, cx),
             Completion::Loaded(token, result) => self.pg_loaded(token, result, cx),
         }

@@ -34,6 +34,16 @@ impl Pgs {
         self.pgs.values().filter(|pg| pg.is_primary())
     }
 
+    /// A PG that is here.
+    pub(crate) fn get(&self, pgid: PgId) -> Option<&Pg> {
+        self.pgs.get(&pgid)
+    }
+
+    /// The same, to be asked.
+    pub(crate) fn get_mut(&mut self, pgid: PgId) -> Option<&mut Pg> {
+        self.pgs.get_mut(&pgid)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.pgs.len()
     }

@@ -16,6 +16,7 @@ mod meta;
 mod ops;
 mod peering;
 mod pg;
+mod query;
 mod recovery;
 mod replica;
 mod stats;

@@ -88,6 +88,7 @@ impl OsdProcess {
             uuid: store.identity().store_uuid,
             device_bytes: own.disk.bytes(),
             metadata: BTreeMap::from([("hostname".to_owned(), "sim".to_owned())]),
+            options: BTreeMap::new(),
             features: codec::Features::PACIFIC.0,
             seed: rng.random(),
         });

@@ -4,6 +4,7 @@
 //! Invariants: plain values; no IO, no clock, no randomness. This crate knows no message and no daemon.
 
 mod addr;
+mod dump;
 mod errno;
 mod hobject;
 mod ids;
@@ -19,6 +20,7 @@ mod transaction;
 mod version;
 
 pub use addr::{AddrType, EntityAddr, EntityAddrVec};
+pub use dump::{PgInfoContext, pretty as pretty_json};
 pub use errno::Errno;
 pub use hobject::HObject;
 pub use ids::{CollId, Epoch, GlobalId, OsdId, PgId, PoolId, SnapId, SpgId, Token};

@@ -45,6 +45,13 @@ pub(super) const ROWS: &[Row] = &[
         run: ls,
     },
     Row {
+        sig: "config generate-minimal-conf",
+        help: "Generate a minimal ceph.conf file",
+        module: "config",
+        perm: "r",
+        run: minimal_conf,
+    },
+    Row {
         sig: "config help name=key,type=CephString",
         help: "Describe a configuration option",
         module: "config",
@@ -93,6 +100,7 @@ pub(super) const ROWS: &[Row] = &[
         perm: "rw",
         run: key_rm,
     },
+    Row { sig: "config-key list", help: "list keys", module: "config-key", perm: "r", run: key_ls },
     Row { sig: "config-key ls", help: "list keys", module: "config-key", perm: "r", run: key_ls },
     Row {
         sig: "config-key dump name=key,type=CephString,req=false",
@@ -209,6 +217,17 @@ fn get(req: &mut Request<'_>) -> Reply {
     Reply::show(req.args, json, || lines_text(&lines))
 }
 
+/// What a client needs to find the cluster, whatever format is asked for.
+fn minimal_conf(req: &mut Request<'_>) -> Reply {
+    let monmap = &req.state().monmap;
+    let fsid = crate::format::uuid(&monmap.fsid);
+    let hosts: Vec<String> = monmap.mons().map(|mon| super::mon_info::bracketed(&mon.public_addrs)).collect();
+    Reply::text(format!(
+        "# minimal ceph.conf for {fsid}\n[global]\n\tfsid = {fsid}\n\tmon_host = {}\n",
+        hosts.join(" ")
+    ))
+}
+
 fn ls(req: &mut Request<'_>) -> Reply {
     let mut names: Vec<&str> = crate::config_service::known_options().collect();
     names.sort_unstable();
@@ -247,7 +266,7 @@ const KEY_BYTES_MAX: usize = 64 << 10;
 fn key_get(req: &mut Request<'_>) -> Reply {
     let key = req.args.text("key").unwrap_or_default();
     match req.state().config_keys.get(&key) {
-        Some(data) => Reply::text(data.clone()).with_status(format!("obtained '{key}'")),
+        Some(data) => Reply::text(data.clone()),
         None => Reply::fail(Errno::ENOENT, format!("no such key '{key}'")).with_status(""),
     }
 }
@@ -262,10 +281,9 @@ fn key_exists(req: &mut Request<'_>) -> Reply {
 
 fn key_rm(req: &mut Request<'_>) -> Reply {
     let key = req.args.text("key").unwrap_or_default();
-    if !req.mon.next.config_keys.contains_key(&key) {
-        return Reply::done(format!("no such key '{key}'"));
+    if req.mon.next.config_keys.contains_key(&key) {
+        req.mon.put(keys::config_key(&key), None);
     }
-    req.mon.put(keys::config_key(&key), None);
     Reply::done("key deleted")
 }
 

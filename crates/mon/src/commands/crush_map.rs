@@ -99,25 +99,18 @@ pub(super) const ROWS: &[Row] = &[
         run: rule_create,
     },
     Row {
+        sig: "osd crush rule rename name=srcname,type=CephString,goodchars=[A-Za-z0-9-_.] name=dstname,type=CephString,goodchars=[A-Za-z0-9-_.]",
+        help: "rename crush rule <srcname> to <dstname>",
+        module: "osd",
+        perm: "rw",
+        run: rule_rename,
+    },
+    Row {
         sig: "osd crush rule rm name=name,type=CephString,goodchars=[A-Za-z0-9-_.]",
         help: "remove crush rule <name>",
         module: "osd",
         perm: "rw",
         run: rule_rm,
-    },
-    Row {
-        sig: "osd crush set-device-class name=class,type=CephString name=ids,type=CephString,n=N",
-        help: "set the <class> of the osd(s) <id> [<id>...],or use <all|any> to set all.",
-        module: "osd",
-        perm: "rw",
-        run: set_class,
-    },
-    Row {
-        sig: "osd crush rm-device-class name=ids,type=CephString,n=N",
-        help: "remove class of the osd(s) <id> [<id>...],or use <all|any> to remove all.",
-        module: "osd",
-        perm: "rw",
-        run: rm_class,
     },
     Row {
         sig: "osd crush tunables name=profile,type=CephChoices,strings=legacy|argonaut|bobtail|firefly|hammer|jewel|optimal|default",
@@ -138,7 +131,7 @@ pub(super) const ROWS: &[Row] = &[
 const ONE: f64 = 65_536.0;
 
 /// What an edit of the map answers when it is refused.
-fn refused(error: &EditError) -> Reply {
+pub(super) fn refused(error: &EditError) -> Reply {
     let errno = match error {
         EditError::NotFound(_) => Errno::ENOENT,
         EditError::Exists(_) => Errno::EEXIST,
@@ -150,7 +143,7 @@ fn refused(error: &EditError) -> Reply {
 }
 
 /// The map with all that is pending, to be edited.
-fn pending(req: &Request<'_>) -> CrushMap {
+pub(super) fn pending(req: &Request<'_>) -> CrushMap {
     req.next_map().crush.map().clone()
 }
 
@@ -209,6 +202,10 @@ fn add_bucket(req: &mut Request<'_>) -> Reply {
 fn rename_bucket(req: &mut Request<'_>) -> Reply {
     let (from, to) = (text(req, "srcname"), text(req, "dstname"));
     let mut crush = pending(req);
+    if crush.id_of(&from).is_none() && crush.id_of(&to).is_some() {
+        // Asked for again.
+        return Reply::done(format!("srcname = '{from}' does not exist and dstname = '{to}' already exists"));
+    }
     match crush.rename_bucket(&from, &to) {
         Ok(()) => {
             req.mon.change_crush(req.wall, crush);
@@ -228,6 +225,11 @@ fn move_item(req: &mut Request<'_>) -> Reply {
     let Some(id) = crush.id_of(&name) else {
         return Reply::fail(Errno::ENOENT, format!("item {name} does not exist"));
     };
+    if is_at(&crush, id, &location) {
+        return Reply::done(format!(
+            "no need to move item id {id} name '{name}' to location {shown} in crush map"
+        ));
+    }
     match crush.move_item(&name, &location) {
         Ok(()) => {
             req.mon.change_crush(req.wall, crush);
@@ -235,6 +237,12 @@ fn move_item(req: &mut Request<'_>) -> Reply {
         }
         Err(error) => refused(&error),
     }
+}
+
+/// True when the item hangs below the nearest of the wanted buckets, and that below the others.
+fn is_at(crush: &CrushMap, id: i32, wanted: &[(String, String)]) -> bool {
+    let place = crush.location(id);
+    place.first().is_some_and(|parent| wanted.contains(parent)) && wanted.iter().all(|w| place.contains(w))
 }
 
 /// The OSD, its weight and its place.
@@ -284,6 +292,11 @@ fn create_or_move(req: &mut Request<'_>) -> Reply {
     };
     let mut crush = pending(req);
     let name = format!("osd.{osd}");
+    if is_at(&crush, osd.0, &location) {
+        return Reply::done(format!(
+            "create-or-move updated item name '{name}' weight {weight} at location {shown} to crush map"
+        ));
+    }
     // An entry that is there keeps its weight.
     let fixed = crush.item_weight(osd.0).unwrap_or((weight * ONE) as u32);
     match crush.place_device(osd.0, &name, fixed, &location) {
@@ -380,12 +393,33 @@ fn rule_create(req: &mut Request<'_>) -> Reply {
         return Reply::fail(Errno::EINVAL, format!("unknown type {kind}"));
     }
     let class = req.args.text("class").filter(|class| !class.is_empty());
+    if let Some(class) = class.as_ref().filter(|class| crush.class_of(class).is_none()) {
+        return Reply::fail(Errno::EINVAL, format!("device class {class} does not exist"));
+    }
     match crush.add_simple_rule(&name, &root, &kind, class.as_deref()) {
         Ok(_) => {
             req.mon.change_crush(req.wall, crush);
             Reply::done("")
         }
         Err(error) => refused(&error),
+    }
+}
+
+fn rule_rename(req: &mut Request<'_>) -> Reply {
+    let (from, to) = (text(req, "srcname"), text(req, "dstname"));
+    let mut crush = pending(req);
+    match (crush.rule_of(&from), crush.rule_of(&to)) {
+        (Some(_), Some(_)) => {
+            Reply::fail(Errno::EEXIST, format!("destination rule name '{to}' already exists"))
+        }
+        // Asked for again.
+        (None, Some(_)) => Reply::done(format!("already renamed to '{to}'")),
+        (None, None) => Reply::fail(Errno::ENOENT, format!("source rule name '{from}' does not exist")),
+        (Some(rule), None) => {
+            crush.rename_rule(rule, &to);
+            req.mon.change_crush(req.wall, crush);
+            Reply::done("")
+        }
     }
 }
 
@@ -396,7 +430,7 @@ fn rule_rm(req: &mut Request<'_>) -> Reply {
         return Reply::done(format!("rule {name} does not exist"));
     };
     if req.next_map().pools.values().any(|pool| pool.crush_rule == id) {
-        return Reply::fail(Errno::EBUSY, format!("crush rule {name} ({id}) is in use"));
+        return Reply::fail(Errno::EBUSY, format!("crush ruleset {name} {id} is in use"));
     }
     match crush.remove_rule(&name) {
         Ok(()) => {
@@ -405,59 +439,6 @@ fn rule_rm(req: &mut Request<'_>) -> Reply {
         }
         Err(error) => refused(&error),
     }
-}
-
-fn devices_arg(req: &Request<'_>) -> Result<Vec<OsdId>, Reply> {
-    let ids = req.args.list("ids");
-    if ids.iter().any(|id| matches!(id.as_str(), "all" | "any" | "*")) {
-        return Ok(req.next_map().osds().collect());
-    }
-    let parse = |text: &String| {
-        let osd = parse_osd(text).filter(|osd| req.next_map().exists(*osd));
-        osd.ok_or_else(|| {
-            Reply::fail(Errno::EINVAL, format!("unable to parse osd id or osd does not exist: \"{text}\""))
-        })
-    };
-    ids.iter().map(parse).collect()
-}
-
-fn set_class(req: &mut Request<'_>) -> Reply {
-    let class = text(req, "class");
-    let osds = match devices_arg(req) {
-        Ok(osds) => osds,
-        Err(reply) => return reply,
-    };
-    let mut crush = pending(req);
-    for osd in &osds {
-        if let Some(known) = crush.device_class(osd.0).filter(|known| *known != class) {
-            let why = format!(
-                "osd.{osd} has already bound to class '{known}', can not reset class to '{class}'; use 'ceph osd crush rm-device-class <id>' to remove old class first"
-            );
-            return Reply::fail(Errno::EBUSY, why);
-        }
-        if let Err(error) = crush.set_device_class(osd.0, Some(&class)) {
-            return refused(&error);
-        }
-    }
-    req.mon.change_crush(req.wall, crush);
-    let ids: Vec<String> = osds.iter().map(ToString::to_string).collect();
-    Reply::done(format!("set osd(s) {} to class '{class}'", ids.join(",")))
-}
-
-fn rm_class(req: &mut Request<'_>) -> Reply {
-    let osds = match devices_arg(req) {
-        Ok(osds) => osds,
-        Err(reply) => return reply,
-    };
-    let mut crush = pending(req);
-    for osd in &osds {
-        if let Err(error) = crush.set_device_class(osd.0, None) {
-            return refused(&error);
-        }
-    }
-    req.mon.change_crush(req.wall, crush);
-    let ids: Vec<String> = osds.iter().map(ToString::to_string).collect();
-    Reply::done(format!("done removing class of osd(s): {}", ids.join(",")))
 }
 
 fn tunables(req: &mut Request<'_>) -> Reply {

@@ -64,6 +64,20 @@ pub(super) const ROWS: &[Row] = &[
         perm: "r",
         run: ls,
     },
+    Row {
+        sig: "osd crush rule ls-by-class name=class,type=CephString,goodchars=[A-Za-z0-9-_.]",
+        help: "list all crush rules that reference the same <class>",
+        module: "osd",
+        perm: "r",
+        run: rules_of_class,
+    },
+    Row {
+        sig: "osd crush get-tunable name=tunable,type=CephChoices,strings=straw_calc_version",
+        help: "get crush tunable <tunable>",
+        module: "osd",
+        perm: "r",
+        run: get_tunable,
+    },
 ];
 
 fn tree(req: &mut Request<'_>) -> Reply {
@@ -284,4 +298,21 @@ fn ls(req: &mut Request<'_>) -> Reply {
         None => vec![node],
     };
     Reply::show(req.args, || json!(names), || names.iter().map(|name| format!("{name}\n")).collect())
+}
+
+fn rules_of_class(req: &mut Request<'_>) -> Reply {
+    let crush = req.map().crush.map();
+    let class = req.args.text("class").unwrap_or_default();
+    let Some(id) = crush.class_of(&class) else {
+        return Reply::fail(Errno::ENOENT, format!("failed to get rules by class '{class}'"));
+    };
+    let ids = crush.rules_of_class(id);
+    let names: Vec<&String> = ids.iter().filter_map(|id| crush.rule_names.get(&i32::from(*id))).collect();
+    Reply::show(req.args, || json!(names), || names.iter().map(|name| format!("{name}\n")).collect())
+}
+
+/// The one that can be asked for alone.
+fn get_tunable(req: &mut Request<'_>) -> Reply {
+    let version = req.map().crush.map().tunables.straw_calc_version;
+    Reply::show(req.args, || json!({"straw_calc_version": version}), || format!("{version}\n"))
 }

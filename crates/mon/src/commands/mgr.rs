@@ -120,6 +120,9 @@ fn own_metadata(req: &Request<'_>) -> BTreeMap<String, Value> {
     let mut out: BTreeMap<String, Value> = BTreeMap::new();
     out.extend(req.mon.options.host.iter().map(|(key, value)| (key.clone(), value.as_str().into())));
     out.insert("addr".to_owned(), legacy_addr(&req.mon.manager).into());
+    out.insert("addrs".to_owned(), req.mon.manager.to_string().into());
+    out.insert("ceph_release".to_owned(), "pacific".into());
+    out.insert("ceph_version_short".to_owned(), env!("CARGO_PKG_VERSION").into());
     out.insert("ceph_version".to_owned(), req.mon.options.version.as_str().into());
     out.insert("hostname".to_owned(), req.mon.options.hostname.as_str().into());
     out

@@ -3,6 +3,7 @@
 mod args;
 mod auth_db;
 mod config;
+mod crush_class;
 mod crush_map;
 mod crush_show;
 mod descriptions;
@@ -22,12 +23,14 @@ mod pg;
 mod pg_dump;
 mod pg_dump_text;
 mod ping;
+mod pool_autoscale;
 mod pool_change;
 mod pool_set;
 mod pool_show;
 mod reply;
 mod status;
 mod status_line;
+mod tell;
 
 use auth::{MonAccess, MonCaps};
 use bytes::Bytes;
@@ -90,10 +93,12 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         osd_life::ROWS,
         osd_lookup::ROWS,
         osd_safety::ROWS,
+        pool_autoscale::ROWS,
         pool_change::ROWS,
         pool_set::ROWS,
         pool_show::ROWS,
         crush_map::ROWS,
+        crush_class::ROWS,
         crush_show::ROWS,
         pg::ROWS,
         pg_dump::ROWS,
@@ -116,7 +121,7 @@ impl Mon {
         command: MMonCommand,
         effects: &mut Effects,
     ) {
-        let (reply, is_change) = self.run_command(wall, conn, &command.cmd, &command.input, &[]);
+        let (reply, is_change) = self.run_command(wall, conn, &command.cmd, &command.input);
         let ack = MMonCommandAck {
             header: PaxosHeader::new(u64::from(self.committed.osdmap.epoch.0)),
             result: reply.result,
@@ -127,7 +132,7 @@ impl Mon {
         self.answer(Answer { conn, tid, message: ack.into() }, is_change, effects);
     }
 
-    /// `ceph tell mon.X`, as newer clients send it.
+    /// `ceph tell mon.X`.
     pub(crate) fn on_tell(
         &mut self,
         wall: UTime,
@@ -136,10 +141,10 @@ impl Mon {
         command: MCommand,
         effects: &mut Effects,
     ) {
-        let (reply, is_change) = self.run_command(wall, conn, &command.cmd, &command.input, ping::TELL_ROWS);
+        let reply = self.run_tell(wall, conn, &command.cmd, &command.input);
         let message: Message =
             MCommandReply { result: reply.result, status: reply.status, output: reply.output }.into();
-        self.answer(Answer { conn, tid, message }, is_change, effects);
+        effects.push(Effect::Send { conn, tid, message });
     }
 
     fn answer(&mut self, answer: Answer, is_change: bool, effects: &mut Effects) {
@@ -150,15 +155,8 @@ impl Mon {
         }
     }
 
-    /// Runs a command, one of `more` included; true when its answer must wait for the ledger.
-    fn run_command(
-        &mut self,
-        wall: UTime,
-        conn: ConnId,
-        cmd: &[String],
-        input: &Bytes,
-        more: &'static [Row],
-    ) -> (Reply, bool) {
+    /// Runs a command; true when its answer must wait for the ledger.
+    fn run_command(&mut self, wall: UTime, conn: ConnId, cmd: &[String], input: &Bytes) -> (Reply, bool) {
         let Some(peer) = self.sessions.get(&conn).map(|s| s.peer.clone()) else {
             return (Reply::fail(Errno::EACCES, "access denied"), false);
         };
@@ -167,9 +165,9 @@ impl Mon {
         };
         let prefix = args.prefix().to_owned();
         if prefix == "get_command_descriptions" {
-            return (Reply::text(describe(rows().chain(more))), false);
+            return (Reply::text(describe(rows())), false);
         }
-        let Some(row) = find_row(&prefix).or_else(|| more.iter().find(|row| row.prefix() == prefix)) else {
+        let Some(row) = find_row(&prefix) else {
             return (Reply::fail(Errno::EINVAL, "command not known"), false);
         };
         if !self.may_run(&peer, row, &args) {
@@ -205,6 +203,20 @@ impl Mon {
             read: row.perm.contains('r'),
             write: row.perm.contains('w'),
             execute: row.perm.contains('x'),
+        };
+        MonCaps::parse(&self.caps_of(peer, "mon")).is_ok_and(|caps| caps.at(peer.ip()).allows(&access))
+    }
+
+    /// True for those whose capabilities on monitors leave nothing out.
+    pub(crate) fn may_do_everything(&self, peer: &Peer) -> bool {
+        let arguments = std::collections::BTreeMap::new();
+        let access = MonAccess {
+            service: "mon",
+            command: "tell",
+            arguments: &arguments,
+            read: true,
+            write: true,
+            execute: true,
         };
         MonCaps::parse(&self.caps_of(peer, "mon")).is_ok_and(|caps| caps.at(peer.ip()).allows(&access))
     }

@@ -111,6 +111,7 @@ pub(super) fn bracketed(addrs: &EntityAddrVec) -> String {
     format!("[{}]", addrs.0.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
 }
 
+/// What every monitor of a Pacific cluster knows.
 pub(super) const MON_FEATURES: [&str; 8] =
     ["kraken", "luminous", "mimic", "osdmap-prune", "nautilus", "octopus", "pacific", "elector-pinging"];
 
@@ -119,6 +120,7 @@ fn zulu(stamp: types::UTime) -> String {
     stamp.to_string().replace("+0000", "Z")
 }
 
+/// The map as dumps have it.
 pub(super) fn monmap_json(monmap: &MonMap) -> Value {
     let mons: Vec<Value> = monmap
         .mons()
@@ -157,8 +159,8 @@ pub(super) fn monmap_json(monmap: &MonMap) -> Value {
 fn dump(req: &mut Request<'_>) -> Reply {
     let monmap = &req.state().monmap;
     let epoch = monmap.epoch.0;
-    if req.args.int("epoch").is_some_and(|wanted| wanted != 0 && wanted != i64::from(epoch)) {
-        return Reply::fail(Errno::ENOENT, "");
+    if let Some(wanted) = req.args.int("epoch").filter(|wanted| *wanted != 0 && *wanted != i64::from(epoch)) {
+        return Reply::fail(Errno::ENOENT, format!("there is no map for epoch {wanted}"));
     }
     let json = || {
         let mut out = monmap_json(monmap);

@@ -144,7 +144,8 @@ fn flag_of(key: &str) -> Option<MapFlags> {
 }
 
 fn change_flag(req: &mut Request<'_>, key: &str, is_set: bool) -> Reply {
-    let Some(flag) = flag_of(key) else {
+    // `full` is among the choices and follows from the OSDs alone.
+    let Some(flag) = flag_of(key).filter(|_| key != "full") else {
         return Reply::fail(Errno::EINVAL, format!("unrecognized flag '{key}'"));
     };
     let flags = req.next_map().flags.with(flag, is_set);
@@ -204,7 +205,8 @@ fn primary_affinity(req: &mut Request<'_>) -> Reply {
         Err(reply) => return reply,
     };
     let weight = req.args.float("weight").unwrap_or(1.0);
-    let text = format!("set osd.{osd} primary-affinity to {weight} ({})", (weight * ONE) as u32);
+    // Ceph prints the names of the stream's flags (8, 2) around the number.
+    let text = format!("set osd.{osd} primary-affinity to {weight} (8{}2)", (weight * ONE) as u32);
     req.mon.change_osdmap(req.wall, |_, inc| {
         inc.new_primary_affinity.insert(osd, (weight * ONE) as u32);
     });
@@ -330,7 +332,7 @@ fn upmap_items(req: &mut Request<'_>) -> Reply {
         Err(reply) => return reply,
     };
     if osds.is_empty() || osds.len() % 2 != 0 {
-        return Reply::fail(Errno::EINVAL, "you must specify pairs of OSDs");
+        return Reply::fail(Errno::EINVAL, "you must specify pairs of osd ids to be remapped");
     }
     let items: Vec<(OsdId, OsdId)> = osds.chunks(2).map(|pair| (pair[0], pair[1])).collect();
     let text: Vec<String> = items.iter().map(|(from, to)| format!("{from}->{to}")).collect();

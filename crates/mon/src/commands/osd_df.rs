@@ -34,6 +34,11 @@ fn percent(stat: &OsdStat) -> f64 {
     if stat.kb == 0 { 0.0 } else { stat.kb_used as f64 * 100.0 / stat.kb as f64 }
 }
 
+/// Two digits behind the point, and nothing but 0 for what is less (`lowprecision_t`).
+fn low(value: f64) -> String {
+    if value.abs() < 0.01 { "0".to_owned() } else { format!("{value:.2}") }
+}
+
 impl Listing {
     /// How full in terms of the mean.
     fn var(&self, stat: &OsdStat) -> f64 {
@@ -89,6 +94,14 @@ fn df(req: &mut Request<'_>) -> Reply {
     let is_tree = req.args.text("output_method").as_deref() == Some("tree");
     let filter = req.args.text("filter_by").zip(req.args.text("filter"));
     let mon = &*req.mon;
+    if let Some((_, what)) = &filter {
+        let map = &mon.committed.osdmap;
+        let crush = map.crush.map();
+        if crush.id_of(what).is_none() && crush.class_of(what).is_none() && map.pool_by_name(what).is_none() {
+            let why = format!("'{what}' not a pool, crush node or device class name");
+            return Reply::fail(types::Errno::EINVAL, why);
+        }
+    }
     let mut listing = listing(mon, filter, is_tree);
     if !is_tree {
         listing
@@ -173,7 +186,7 @@ fn df_text(mon: &Mon, listing: &Listing, is_tree: bool) -> String {
         let mut cells = vec![node.id.to_string(), class_cell(crush, node.id), format!("{:.5}", node.weight)];
         cells.push(only_osd(format!("{:.5}", reweight(map, osd))));
         cells.extend(sizes(stat));
-        cells.extend([format!("{:.2}", percent(stat)), format!("{:.2}", listing.var(stat))]);
+        cells.extend([low(percent(stat)), low(listing.var(stat))]);
         cells.push(only_osd(listing.pgs.get(&osd).copied().unwrap_or(0).to_string()));
         cells.push(if is_osd { status_of(map, osd).to_lowercase() } else { String::new() });
         if is_tree {
@@ -183,9 +196,9 @@ fn df_text(mon: &Mon, listing: &Listing, is_tree: bool) -> String {
     }
     let mut cells = ["", "", "", "TOTAL"].map(str::to_owned).to_vec();
     cells.extend(sizes(&listing.total));
-    cells.push(format!("{:.2}", percent(&listing.total)));
+    cells.push(low(percent(&listing.total)));
     cells.resize(headings.len() + usize::from(is_tree), String::new());
     table.row(cells);
     let (min, max, dev) = listing.spread();
-    format!("{}MIN/MAX VAR: {min:.2}/{max:.2}  STDDEV: {dev:.2}\n", table.render())
+    format!("{}MIN/MAX VAR: {}/{}  STDDEV: {}\n", table.render(), low(min), low(max), low(dev))
 }

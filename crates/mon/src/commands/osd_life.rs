@@ -80,8 +80,10 @@ fn ids_arg(req: &Request<'_>) -> Result<(Vec<OsdId>, String), Reply> {
         if matches!(text.as_str(), "any" | "all" | "*") {
             return Ok((map.osds().collect(), missing));
         }
-        let osd = parse_osd(&text)
-            .ok_or_else(|| Reply::fail(Errno::EINVAL, format!("unable to parse osd id value \"{text}\"")))?;
+        let osd = parse_osd(&text).ok_or_else(|| {
+            let why = format!("Expected option value to be integer, got '{text}'invalid osd id-1");
+            Reply::fail(Errno::EINVAL, why)
+        })?;
         if map.exists(osd) {
             osds.push(osd);
         } else {
@@ -156,7 +158,12 @@ fn mark_down(req: &mut Request<'_>) -> Reply {
 
 fn new(req: &mut Request<'_>) -> Reply {
     let uuid = match req.args.text("uuid").map(|text| format::parse_uuid(&text)) {
-        Some(None) => return Reply::fail(Errno::EINVAL, "invalid uuid"),
+        Some(None) => {
+            return Reply::fail(
+                Errno::EINVAL,
+                format!("invalid UUID value '{}'.", req.args.text("uuid").unwrap_or_default()),
+            );
+        }
         Some(Some(uuid)) => Some(uuid),
         None => None,
     };
@@ -207,9 +214,9 @@ fn rm(req: &mut Request<'_>) -> Reply {
     }
     for osd in osds {
         forget(req, osd);
-        text.push_str(&format!("removed osd.{osd}. "));
+        text.push_str(&format!("removed osd.{osd}"));
     }
-    Reply::done(text.trim_end().trim_end_matches('.'))
+    Reply::done(text)
 }
 
 /// Takes an OSD out of the map; its place in CRUSH stays.
@@ -232,7 +239,7 @@ fn lost(req: &mut Request<'_>) -> Reply {
         return Reply::fail(Errno::EPERM, text);
     }
     if req.next_map().is_up(osd) {
-        return Reply::fail(Errno::EBUSY, format!("osd.{osd} is not down or doesn't exist"));
+        return Reply::fail(Errno::EBUSY, format!("osd.{osd} is not down"));
     }
     let at = req.next_map().info(osd).down_at;
     req.mon.change_osdmap(req.wall, |_, inc| {
@@ -241,10 +248,15 @@ fn lost(req: &mut Request<'_>) -> Reply {
     Reply::done(format!("marked osd lost in epoch {at}"))
 }
 
+/// Unless forced, only an OSD that nothing needs any more may go; and it has to be down.
 fn is_sure(req: &Request<'_>, osd: OsdId) -> Result<(), Reply> {
-    if !req.args.flag("yes_i_really_mean_it") && !req.args.flag("force") {
-        let text = "Are you SURE?  Did you verify with 'ceph osd safe-to-destroy'?  This will mean real, permanent data loss, as well as deletion of cephx and lockbox keys. Pass --yes-i-really-mean-it if you really do.";
-        return Err(Reply::fail(Errno::EPERM, text));
+    let is_forced = req.args.flag("yes_i_really_mean_it") || req.args.flag("force");
+    if !is_forced && let Some(refusal) = super::osd_safety::why_not_destroy(req, osd) {
+        let why = format!(
+            "{}\nYou can proceed by passing --force, but be warned that this will likely mean real, permanent data loss.",
+            refusal.status
+        );
+        return Err(refusal.with_status(why));
     }
     if req.next_map().is_up(osd) {
         return Err(Reply::fail(Errno::EBUSY, format!("osd.{osd} is not `down`.")));
@@ -260,10 +272,13 @@ fn drop_key(req: &mut Request<'_>, osd: OsdId) {
 }
 
 fn destroy(req: &mut Request<'_>) -> Reply {
-    let osd = match osd_arg(req) {
-        Ok(osd) => osd,
-        Err(reply) => return reply,
+    let text = req.args.text("id").unwrap_or_default();
+    let Some(osd) = parse_osd(&text) else {
+        return Reply::fail(Errno::EINVAL, format!("osd id {text} is invalid"));
     };
+    if !req.next_map().exists(osd) {
+        return Reply::done(format!("osd.{osd} does not exist"));
+    }
     if let Err(reply) = is_sure(req, osd) {
         return reply;
     }

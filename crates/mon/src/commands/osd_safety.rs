@@ -104,40 +104,66 @@ fn safe_to_destroy(req: &mut Request<'_>) -> Reply {
         Ok(osds) => osds,
         Err(reply) => return reply,
     };
+    let judged = judge(req, &osds);
+    if req.args.has("format") {
+        // Asked for a format, the answer is in the document, not in the result.
+        let out = json!({
+            "safe_to_destroy": judged.safe,
+            "active": judged.active,
+            "missing_stats": judged.missing,
+            "stored_pgs": judged.stored,
+        });
+        return Reply::json(req.args, out);
+    }
+    verdict(&judged)
+}
+
+/// OSDs by what can be said of them.
+#[derive(Default)]
+struct Judged {
+    safe: Vec<i32>,
+    active: Vec<i32>,
+    /// PGs on the active ones.
+    affected: usize,
+    missing: Vec<i32>,
+    stored: Vec<i32>,
+}
+
+fn judge(req: &Request<'_>, osds: &BTreeSet<OsdId>) -> Judged {
     let map = req.map();
     let stats = all_stats(req.mon);
     let is_clean = |state: PgState| state.has(PgState::ACTIVE) && state.has(PgState::CLEAN);
     let are_all_clean = stats.iter().all(|stat| is_clean(stat.state));
-    let [mut safe, mut active, mut missing, mut stored] = [const { Vec::new() }; 4];
-    let mut affected = 0usize;
-    for osd in &osds {
+    let mut out = Judged::default();
+    for osd in osds {
         let pgs = stats.iter().filter(|s| s.acting.contains(osd) || s.up.contains(osd)).count();
         let stat = req.mon.stats.osd(*osd).filter(|_| map.is_up(*osd));
-        if !map.exists(*osd) {
-            safe.push(osd.0);
+        let list = if !map.exists(*osd) {
+            &mut out.safe
         } else if pgs > 0 {
-            affected += pgs;
-            active.push(osd.0);
+            out.affected += pgs;
+            &mut out.active
         } else if are_all_clean {
-            safe.push(osd.0);
+            &mut out.safe
         } else if let Some(stat) = stat {
-            let list = if stat.pg_count > 0 { &mut stored } else { &mut safe };
-            list.push(osd.0);
+            if stat.pg_count > 0 { &mut out.stored } else { &mut out.safe }
         } else {
-            missing.push(osd.0);
-        }
+            &mut out.missing
+        };
+        list.push(osd.0);
     }
-    let json =
-        || json!({"safe_to_destroy": safe, "active": active, "missing_stats": missing, "stored_pgs": stored});
-    if req.args.has("format") {
-        // Asked for a format, the answer is in the document, not in the result.
-        return Reply::json(req.args, json());
-    }
-    verdict(&safe, &active, affected, &missing, &stored)
+    out
+}
+
+/// The refusal to destroy an OSD, unless nothing needs it.
+pub(super) fn why_not_destroy(req: &Request<'_>, osd: OsdId) -> Option<Reply> {
+    let reply = verdict(&judge(req, &BTreeSet::from([osd])));
+    (reply.result != 0).then_some(reply)
 }
 
 /// The answer in words: `EBUSY` while PGs are there, `EAGAIN` while nobody can tell.
-fn verdict(safe: &[i32], active: &[i32], affected: usize, missing: &[i32], stored: &[i32]) -> Reply {
+fn verdict(judged: &Judged) -> Reply {
+    let Judged { safe, active, affected, missing, stored } = judged;
     let list = |ids: &[i32]| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let (mut errno, mut why) = (None, Vec::new());
     if !active.is_empty() {

@@ -16,7 +16,7 @@ pub(super) const ROWS: &[Row] = &[
         run: tree,
     },
     Row {
-        sig: "osd tree-from name=epoch,type=CephInt,range=0,req=false name=bucket,type=CephString",
+        sig: "osd tree-from name=epoch,type=CephInt,range=0,req=false name=bucket,type=CephString name=states,type=CephChoices,strings=up|down|in|out|destroyed,n=N,req=false",
         help: "print OSD tree in bucket",
         module: "osd",
         perm: "r",
@@ -179,6 +179,14 @@ pub(super) fn sorted_roots(crush: &CrushMap) -> Vec<i32> {
 fn show(req: &Request<'_>, map: &OsdMap, roots: &[i32], with_stray: bool) -> Reply {
     let crush = map.crush.map();
     let states = req.args.list("states");
+    let count =
+        |words: &[&str]| words.iter().filter(|word| states.iter().any(|state| state == *word)).count();
+    if count(&["in", "out"]) > 1 {
+        return Reply::fail(Errno::EINVAL, "cannot specify both 'in' and 'out'");
+    }
+    if count(&["up", "down", "destroyed"]) > 1 {
+        return Reply::fail(Errno::EINVAL, "can specify only one of 'up', 'down' and 'destroyed'");
+    }
     let mut nodes = walk(crush, roots);
     if !states.is_empty() {
         let keep = |node: &Node| {

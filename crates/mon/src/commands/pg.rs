@@ -159,6 +159,9 @@ pub(super) fn all_stats(mon: &Mon) -> Vec<PgStat> {
     map.pgs().map(|pg| mon.stats.stat_of(map, pg, mon.is_creating(pg))).collect()
 }
 
+/// Every state that Ceph's PGs may be in.
+const STATES: &str = "stale+creating+active+activating+clean+recovery_wait+recovery_toofull+recovering+forced_recovery+down+recovery_unfound+backfill_unfound+undersized+degraded+remapped+premerge+scrubbing+deep+inconsistent+peering+repair+backfill_wait+backfilling+forced_backfill+backfill_toofull+incomplete+peered+snaptrim+snaptrim_wait+snaptrim_error";
+
 fn has_states(stat: &PgStat, states: &[String]) -> bool {
     let text = stat.state.to_string();
     let has = |wanted: &String| text.split('+').any(|state| state == wanted);
@@ -167,6 +170,10 @@ fn has_states(stat: &PgStat, states: &[String]) -> bool {
 
 fn list(req: &Request<'_>, wanted: impl Fn(&PgStat) -> bool) -> Reply {
     let states = req.args.list("states");
+    if let Some(unknown) = states.iter().find(|state| !STATES.split('+').any(|known| known == *state)) {
+        let why = format!("'{unknown}' is not a valid pg state, available choices: {STATES}");
+        return Reply::fail(Errno::EINVAL, why);
+    }
     let mut stats = all_stats(req.mon);
     stats.retain(|stat| wanted(stat) && has_states(stat, &states));
     let json = || json!({"pg_ready": true, "pg_stats": stats.iter().map(pg_json).collect::<Vec<_>>()});
@@ -175,6 +182,9 @@ fn list(req: &Request<'_>, wanted: impl Fn(&PgStat) -> bool) -> Reply {
 
 fn ls(req: &mut Request<'_>) -> Reply {
     let pool = req.args.int("pool").map(PoolId);
+    if let Some(pool) = pool.filter(|pool| !req.map().pools.contains_key(pool)) {
+        return Reply::fail(Errno::ENOENT, format!("pool {pool} does not exist"));
+    }
     list(req, |stat| pool.is_none_or(|pool| pool == stat.pgid.pool))
 }
 
@@ -188,8 +198,8 @@ fn ls_by_pool(req: &mut Request<'_>) -> Reply {
 
 fn osd_arg(req: &Request<'_>) -> Result<OsdId, Reply> {
     let text = req.args.text("osd").unwrap_or_default();
-    let osd = parse_osd(&text).filter(|osd| req.map().exists(*osd));
-    osd.ok_or_else(|| Reply::fail(Errno::ENOENT, format!("osd {text} is not a valid osd")))
+    let osd = parse_osd(&text).filter(|osd| req.map().is_up(*osd));
+    osd.ok_or_else(|| Reply::fail(Errno::EAGAIN, format!("osd {text} is not up")))
 }
 
 fn ls_by_osd(req: &mut Request<'_>) -> Reply {

@@ -34,59 +34,6 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// `object_stat_sum_t` as dumps have it.
-fn sum_json(sum: &PgStatSum) -> Value {
-    let mut out = Map::new();
-    let known = [
-        ("num_bytes", sum.bytes),
-        ("num_objects", sum.objects),
-        ("num_object_clones", sum.clones),
-        ("num_object_copies", sum.object_copies),
-        ("num_objects_missing_on_primary", sum.missing_on_primary),
-        ("num_objects_missing", 0),
-        ("num_objects_degraded", sum.degraded),
-        ("num_objects_misplaced", sum.misplaced),
-        ("num_objects_unfound", sum.unfound),
-        ("num_objects_dirty", 0),
-        ("num_whiteouts", 0),
-        ("num_read", sum.reads),
-        ("num_read_kb", sum.read_bytes >> 10),
-        ("num_write", sum.writes),
-        ("num_write_kb", sum.write_bytes >> 10),
-        ("num_scrub_errors", 0),
-        ("num_shallow_scrub_errors", 0),
-        ("num_deep_scrub_errors", 0),
-        ("num_objects_recovered", sum.objects_recovered),
-        ("num_bytes_recovered", sum.bytes_recovered),
-        ("num_keys_recovered", 0),
-        ("num_objects_omap", 0),
-    ];
-    out.extend(known.map(|(name, value)| (name.to_owned(), value.into())));
-    // Cache tiers and the like, which do not exist here.
-    let unused = [
-        "num_objects_hit_set_archive",
-        "num_bytes_hit_set_archive",
-        "num_flush",
-        "num_flush_kb",
-        "num_evict",
-        "num_evict_kb",
-        "num_promote",
-        "num_flush_mode_high",
-        "num_flush_mode_low",
-        "num_evict_mode_some",
-        "num_evict_mode_full",
-        "num_objects_pinned",
-        "num_legacy_snapsets",
-        "num_large_omap_objects",
-        "num_objects_manifest",
-    ];
-    out.extend(unused.map(|name| (name.to_owned(), 0.into())));
-    out.insert("num_omap_bytes".to_owned(), sum.omap_bytes.into());
-    out.insert("num_omap_keys".to_owned(), sum.omap_keys.into());
-    out.insert("num_objects_repaired".to_owned(), 0.into());
-    out.into()
-}
-
 /// `store_statfs_t` as dumps have it.
 fn statfs_json(total: u64, available: u64, allocated: u64, stored: u64, omap: u64, meta: u64) -> Value {
     json!({
@@ -105,64 +52,7 @@ fn statfs_json(total: u64, available: u64, allocated: u64, stored: u64, omap: u6
 
 /// A PG as dumps have it.
 pub(super) fn pg_json(stat: &PgStat) -> Value {
-    let ids = |osds: &[OsdId]| osds.iter().map(|osd| osd.0).collect::<Vec<_>>();
-    let never = UTime::default().to_string();
-    let fresh = stat.last_fresh.to_string();
-    let active = stat.last_active.to_string();
-    let mut out = json!({
-        "pgid": stat.pgid.to_string(),
-        "version": stat.version.to_string(),
-        "reported_seq": stat.reported_seq,
-        "reported_epoch": stat.reported_epoch.0,
-        "state": stat.state.to_string(),
-        "last_fresh": fresh,
-        "last_change": stat.last_change.to_string(),
-        "last_active": active,
-        "last_peered": active,
-        "last_clean": stat.last_clean.to_string(),
-        "last_became_active": active,
-        "last_became_peered": active,
-        "last_unstale": fresh,
-        "last_undegraded": fresh,
-        "last_fullsized": fresh,
-        "mapping_epoch": stat.mapping_epoch.0,
-        "log_start": stat.log_start.to_string(),
-        "ondisk_log_start": stat.log_start.to_string(),
-        "created": stat.created.0,
-        "last_epoch_clean": stat.last_epoch_clean.0,
-        "parent": "0.0",
-        "parent_split_bits": 0,
-    });
-    let rest = json!({
-        "last_scrub": "0'0",
-        "last_scrub_stamp": never,
-        "last_deep_scrub": "0'0",
-        "last_deep_scrub_stamp": never,
-        "last_clean_scrub_stamp": never,
-        "log_size": stat.log_size,
-        "ondisk_log_size": stat.log_size,
-        "stats_invalid": false,
-        "dirty_stats_invalid": false,
-        "omap_stats_invalid": false,
-        "hitset_stats_invalid": false,
-        "hitset_bytes_stats_invalid": false,
-        "pin_stats_invalid": false,
-        "manifest_stats_invalid": false,
-        "snaptrimq_len": stat.snaptrimq_len,
-        "stat_sum": sum_json(&stat.sum),
-        "up": ids(&stat.up),
-        "acting": ids(&stat.acting),
-        "avail_no_missing": [],
-        "object_location_counts": [],
-        "blocked_by": [],
-        "up_primary": stat.up_primary.0,
-        "acting_primary": stat.acting_primary.0,
-        "purged_snaps": [],
-    });
-    if let (Value::Object(all), Value::Object(rest)) = (&mut out, rest) {
-        all.extend(rest);
-    }
-    out
+    with_first("pgid", stat.pgid.to_string().into(), stat.dump())
 }
 
 fn sums_json<'a>(
@@ -186,7 +76,7 @@ fn sums_json<'a>(
         None => (mon.stats.total(), 0, 0),
     };
     let out = json!({
-        "stat_sum": sum_json(&sum),
+        "stat_sum": sum.dump(),
         "store_stats": statfs_json(0, 0, stored, stored, omap, 0),
         "log_size": log,
         "ondisk_log_size": log,
@@ -271,7 +161,7 @@ fn put_sums(mon: &Mon, stats: &[PgStat], out: &mut Value) {
 
 fn delta_json(mon: &Mon) -> Value {
     let mut delta = sums_json(mon, [].iter(), None);
-    delta.insert("stat_sum".to_owned(), sum_json(&PgStatSum::default()));
+    delta.insert("stat_sum".to_owned(), PgStatSum::default().dump());
     delta.insert("stamp_delta".to_owned(), "0.000000".into());
     delta.into()
 }

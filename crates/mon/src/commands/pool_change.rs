@@ -340,7 +340,10 @@ fn set_quota(req: &mut Request<'_>) -> Reply {
     let text = req.args.text("val").unwrap_or_default();
     let base = if field == "max_bytes" { 1024 } else { 1000 };
     let Some(value) = parse_scaled(&text, base) else {
-        return Reply::fail(Errno::EINVAL, format!("error parsing value '{text}': illegal unit or number"));
+        return Reply::fail(
+            Errno::EINVAL,
+            format!("error parsing value '{text}': strict_iecstrtoll: unit prefix not recognized"),
+        );
     };
     if field == "max_bytes" {
         pool.quota_bytes_max = value;

@@ -12,14 +12,14 @@ use crate::{format, osdmap_service::check_pg_num};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
-        sig: "osd pool set name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|fast_read|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|pg_autoscale_mode|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|pg_autoscale_bias|read_lease_interval name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false",
+        sig: "osd pool set name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|pgp_num_actual|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|hit_set_type|hit_set_period|hit_set_count|hit_set_fpp|use_gmt_hitset|target_max_bytes|target_max_objects|cache_target_dirty_ratio|cache_target_dirty_high_ratio|cache_target_full_ratio|cache_min_flush_age|cache_min_evict_age|min_read_recency_for_promote|min_write_recency_for_promote|fast_read|hit_set_grade_decay_rate|hit_set_search_last_n|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|allow_ec_overwrites|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|dedup_tier|dedup_chunk_algorithm|dedup_cdc_chunk_size|bulk name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false",
         help: "set pool parameter <var> to <val>",
         module: "osd",
         perm: "rw",
         run: set,
     },
     Row {
-        sig: "osd pool get name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|fast_read|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|pg_autoscale_mode|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|pg_autoscale_bias|read_lease_interval|erasure_code_profile|all",
+        sig: "osd pool get name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|hit_set_type|hit_set_period|hit_set_count|hit_set_fpp|use_gmt_hitset|target_max_objects|target_max_bytes|cache_target_dirty_ratio|cache_target_dirty_high_ratio|cache_target_full_ratio|cache_min_flush_age|cache_min_evict_age|erasure_code_profile|min_read_recency_for_promote|all|min_write_recency_for_promote|fast_read|hit_set_grade_decay_rate|hit_set_search_last_n|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|allow_ec_overwrites|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|dedup_tier|dedup_chunk_algorithm|dedup_cdc_chunk_size|bulk",
         help: "get pool parameter <var>",
         module: "osd",
         perm: "r",
@@ -38,6 +38,25 @@ const FLAGS: [&str; 7] = [
     "nodeep-scrub",
 ];
 
+/// Settings of cache tiers, which no pool has.
+const OF_TIERS: [&str; 15] = [
+    "hit_set_type",
+    "hit_set_period",
+    "hit_set_count",
+    "hit_set_fpp",
+    "target_max_objects",
+    "target_max_bytes",
+    "cache_target_dirty_ratio",
+    "cache_target_dirty_high_ratio",
+    "cache_target_full_ratio",
+    "cache_min_flush_age",
+    "cache_min_evict_age",
+    "min_read_recency_for_promote",
+    "min_write_recency_for_promote",
+    "hit_set_grade_decay_rate",
+    "hit_set_search_last_n",
+];
+
 /// The most copies of a pool.
 const SIZE_MAX: i64 = 10;
 
@@ -53,21 +72,34 @@ fn set(req: &mut Request<'_>) -> Reply {
     match change(req, &mut pool, &var, &text) {
         Ok(()) => {
             put_pool(req, id, pool);
-            Reply::done(format!("set pool {id} {var} to {text}"))
+            let is_unset = text == "unset" && PoolOptKey::parse(&var).is_some();
+            let what = if is_unset {
+                format!("unset pool {id} {var}")
+            } else {
+                format!("set pool {id} {var} to {text}")
+            };
+            Reply::done(what)
         }
         Err((errno, why)) => Reply::fail(errno, why),
     }
 }
 
-fn number(var: &str, text: &str) -> Result<i64, Refusal> {
-    text.parse().map_err(|_| (Errno::EINVAL, format!("error parsing integer value '{text}' for {var}")))
+fn number(text: &str) -> Result<i64, Refusal> {
+    text.parse().map_err(|_| {
+        (
+            Errno::EINVAL,
+            format!(
+                "error parsing integer value '{text}': Expected option value to be integer, got '{text}'"
+            ),
+        )
+    })
 }
 
 fn change(req: &Request<'_>, pool: &mut PgPool, var: &str, text: &str) -> Result<(), Refusal> {
     match var {
-        "size" => set_size(pool, number(var, text)?, req.args.flag("yes_i_really_mean_it")),
+        "size" => set_size(pool, number(text)?, req.args.flag("yes_i_really_mean_it")),
         "min_size" => {
-            let n = number(var, text)?;
+            let n = number(text)?;
             if !(1..=i64::from(pool.size)).contains(&n) {
                 return Err((
                     Errno::EINVAL,
@@ -78,7 +110,7 @@ fn change(req: &Request<'_>, pool: &mut PgPool, var: &str, text: &str) -> Result
             Ok(())
         }
         "pg_num" => {
-            let n = number(var, text)?;
+            let n = number(text)?;
             let wanted =
                 u32::try_from(n).map_err(|_| (Errno::ERANGE, format!("pg_num {n} is out of range")))?;
             if wanted == pool.pg_num {
@@ -88,7 +120,7 @@ fn change(req: &Request<'_>, pool: &mut PgPool, var: &str, text: &str) -> Result
             Err((Errno::EOPNOTSUPP, "splitting and merging of PGs is not supported yet: create a pool with the pg_num that you want".to_owned()))
         }
         "pgp_num" => {
-            let n = number(var, text)?;
+            let n = number(text)?;
             if !(1..=i64::from(pool.pg_num)).contains(&n) {
                 return Err((Errno::EINVAL, format!("specified pgp_num {n} > pg_num {}", pool.pg_num)));
             }
@@ -113,7 +145,20 @@ fn change(req: &Request<'_>, pool: &mut PgPool, var: &str, text: &str) -> Result
         flag if FLAGS.contains(&flag) => {
             set_flag(pool, flag, truth(text)?, req.args.flag("yes_i_really_mean_it"))
         }
-        option => set_option(pool, option, text),
+        "allow_ec_overwrites" => {
+            Err((Errno::EINVAL, "ec overwrites can only be enabled for an erasure coded pool".to_owned()))
+        }
+        tier if OF_TIERS.contains(&tier) => Err((Errno::EACCES, "(13) Permission denied".to_owned())),
+        "dedup_tier"
+        | "dedup_chunk_algorithm"
+        | "dedup_cdc_chunk_size"
+        | "fingerprint_algorithm"
+        | "bulk"
+        | "pgp_num_actual" => Err((Errno::EOPNOTSUPP, format!("{var} is not supported"))),
+        option => {
+            check_option(pool, option, text)?;
+            set_option(pool, option, text)
+        }
     }
 }
 
@@ -141,7 +186,7 @@ fn truth(text: &str) -> Result<bool, Refusal> {
     match text {
         "true" | "1" => Ok(true),
         "false" | "0" => Ok(false),
-        _ => Err((Errno::EINVAL, format!("expecting value 'true', 'false', '0', or '1', got '{text}'"))),
+        _ => Err((Errno::EINVAL, "expecting value 'true', 'false', '0', or '1'".to_owned())),
     }
 }
 
@@ -155,17 +200,59 @@ fn set_flag(pool: &mut PgPool, name: &str, is_set: bool, is_sure: bool) -> Resul
     Ok(())
 }
 
+/// Refuses values that Ceph refuses of options that are kept for clients.
+fn check_option(pool: &PgPool, name: &str, text: &str) -> Result<(), Refusal> {
+    let refuse = |why: String| Err((Errno::EINVAL, why));
+    let is_one_of = |known: &[&str]| text == "unset" || known.contains(&text);
+    let number: Option<f64> = text.parse().ok();
+    let pg_num = f64::from(pool.pg_num);
+    match name {
+        "compression_mode" if !is_one_of(&["none", "passive", "aggressive", "force"]) => {
+            refuse(format!("unrecognized compression mode '{text}'"))
+        }
+        "compression_algorithm" if !is_one_of(&["none", "snappy", "zlib", "zstd", "lz4", "brotli"]) => {
+            refuse(format!("unrecognized compression_algorithm '{text}'"))
+        }
+        "csum_type" if !is_one_of(&CSUM_TYPES) => refuse(format!("unrecognized csum_type '{text}'")),
+        "target_size_ratio" | "target_size_bytes" if number.is_some_and(|n| n < 0.0) => {
+            refuse(format!("{name} cannot be negative"))
+        }
+        "recovery_priority" if number.is_some_and(|n| !(-10.0..=10.0).contains(&n)) => {
+            refuse("pool recovery_priority must be between -10 and 10".to_owned())
+        }
+        "pg_num_min" if number.is_some_and(|n| n > pg_num) => {
+            refuse(format!("specified pg_num_min {text} > pg_num {}", pool.pg_num))
+        }
+        "pg_num_max" if number.is_some_and(|n| n > 0.0 && n < pg_num) => {
+            refuse(format!("specified pg_num_max {text} < pg_num {}", pool.pg_num))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `Checksummer::CSumType` by name; the first is number 1.
+const CSUM_TYPES: [&str; 6] = ["none", "xxhash32", "xxhash64", "crc32c", "crc32c_16", "crc32c_8"];
+
+fn csum_number(text: &str) -> Option<i64> {
+    let at = CSUM_TYPES.iter().position(|name| *name == text)?;
+    i64::try_from(at).ok().map(|at| at + 1)
+}
+
 fn set_option(pool: &mut PgPool, name: &str, text: &str) -> Result<(), Refusal> {
     let Some((key, kind)) = PoolOptKey::parse(name) else {
         return Err((Errno::EINVAL, format!("unrecognized variable '{name}'")));
     };
     let value = match kind {
         PoolOptKind::Str => PoolOptValue::Str(text.to_owned()),
-        PoolOptKind::Int => PoolOptValue::Int(number(name, text)?),
+        PoolOptKind::Int if name == "csum_type" => PoolOptValue::Int(csum_number(text).unwrap_or(0)),
+        PoolOptKind::Int if text == "unset" => PoolOptValue::Int(0),
+        PoolOptKind::Int => PoolOptValue::Int(number(text)?),
         PoolOptKind::Double => {
             let value = text.parse();
             PoolOptValue::Double(
-                value.map_err(|_| (Errno::EINVAL, format!("error parsing floating point value '{text}'")))?,
+                value.map_err(|_| (Errno::EINVAL, format!(
+                    "error parsing floating point value '{text}': strict_strtod: expected double, got: '{text}'"
+                )))?,
             )
         }
     };
@@ -202,6 +289,10 @@ fn value_of(map: &OsdMap, pool: &PgPool, var: &str) -> Option<Value> {
         flag if FLAGS.contains(&flag) => pool.flags.has(PoolFlags::parse(flag)?).into(),
         option => match pool.opts.get(option)? {
             PoolOptValue::Str(text) => text.as_str().into(),
+            PoolOptValue::Int(n) if option == "csum_type" => {
+                let index = usize::try_from(n - 1).ok();
+                index.and_then(|at| CSUM_TYPES.get(at)).map_or("unknown".into(), |name| (*name).into())
+            }
             PoolOptValue::Int(n) => (*n).into(),
             PoolOptValue::Double(n) => format::number(*n),
         },
@@ -230,11 +321,14 @@ fn get(req: &mut Request<'_>) -> Reply {
     let found: Vec<(&str, Value)> =
         vars.iter().filter_map(|var| Some((*var, value_of(map, pool, var)?))).collect();
     if found.is_empty() {
-        if var == "erasure_code_profile" {
-            return Reply::fail(
-                Errno::EACCES,
-                format!("pool '{name}' is not a erasure pool: variable not applicable"),
-            );
+        let kind = match var.as_str() {
+            "erasure_code_profile" | "allow_ec_overwrites" => Some("erasure"),
+            var if OF_TIERS.contains(&var) => Some("tier"),
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            let why = format!("pool '{name}' is not a {kind} pool: variable not applicable");
+            return Reply::fail(Errno::EACCES, why);
         }
         return Reply::fail(Errno::ENOENT, format!("option '{var}' is not set on pool '{name}'"));
     }

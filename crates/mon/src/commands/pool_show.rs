@@ -35,13 +35,6 @@ pub(super) const ROWS: &[Row] = &[
         perm: "r",
         run: app_get,
     },
-    Row {
-        sig: "osd pool autoscale-status",
-        help: "report on pool pg_num sizing recommendation and intent",
-        module: "osd",
-        perm: "r",
-        run: autoscale_status,
-    },
 ];
 
 /// `CEPH_NOSTRETCH`: the mark of pools outside of stretch mode.
@@ -351,23 +344,4 @@ fn app_get(req: &mut Request<'_>) -> Reply {
             ),
         },
     }
-}
-
-fn autoscale_status(req: &mut Request<'_>) -> Reply {
-    let map = req.map();
-    let json = || {
-        map.pools
-            .iter()
-            .map(|(id, pool)| {
-                json!({
-                    "pool_id": id.0,
-                    "pool_name": map.pool_name(*id).unwrap_or_default(),
-                    "pg_num_target": pool.pg_num_target,
-                    "pg_autoscale_mode": pool.pg_autoscale_mode.name(),
-                    "logical_used": req.mon.stats.pool_sum(*id).bytes,
-                })
-            })
-            .collect()
-    };
-    Reply::show(req.args, json, String::new)
 }

@@ -59,6 +59,9 @@ fn health(req: &mut Request<'_>) -> Reply {
 
 fn mute(req: &mut Request<'_>) -> Reply {
     let code = req.args.text("code").unwrap_or_default();
+    if !req.args.flag("sticky") && !req.mon.health().has(&code) {
+        return Reply::fail(Errno::ENOENT, format!("health alert {code} is not currently raised"));
+    }
     let until = match req.args.text("ttl").map(|text| parse_ttl(&text)) {
         None => UTime::default(),
         Some(Some(secs)) => req.wall.plus(std::time::Duration::from_secs(secs)),
@@ -127,9 +130,17 @@ fn versions(req: &mut Request<'_>) -> Reply {
 }
 
 fn features(req: &mut Request<'_>) -> Reply {
+    let out = feature_map(req.mon);
+    Reply::json(req.args, out)
+}
+
+/// How many daemons and clients of each kind have which features.
+pub(super) fn feature_map(mon: &Mon) -> Value {
     let mut by_kind: BTreeMap<&str, BTreeMap<u64, u64>> = BTreeMap::new();
-    by_kind.entry("mon").or_default().insert(codec::Features::PACIFIC.0, 1);
-    for session in req.mon.sessions.values() {
+    for kind in ["mon", "mgr"] {
+        by_kind.entry(kind).or_default().insert(codec::Features::PACIFIC.0, 1);
+    }
+    for session in mon.sessions.values() {
         let groups = by_kind.entry(session.peer.name.kind.as_str()).or_default();
         *groups.entry(session.peer.features).or_default() += 1;
     }
@@ -139,7 +150,7 @@ fn features(req: &mut Request<'_>) -> Reply {
         let entry = |(features, num): (&u64, &u64)| json!({"features": format!("{features:#x}"), "release": "luminous", "num": num});
         out.insert(kind.to_owned(), groups.iter().map(entry).collect());
     }
-    Reply::json(req.args, out.into())
+    out.into()
 }
 
 fn time_sync(req: &mut Request<'_>) -> Reply {

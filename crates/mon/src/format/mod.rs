@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+pub(crate) use types::pretty_json as pretty;
+
 pub(crate) use table::{Align, TextTable};
 
 fn scaled(value: u64, base: u64, units: &[&str]) -> String {
@@ -62,17 +64,6 @@ pub(crate) fn decimal(value: f64) -> String {
     let places = usize::try_from(DIGITS - whole_digits).unwrap_or(0);
     let text = format!("{value:.places$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-}
-
-/// Four spaces a level, as `json-pretty` is.
-pub(crate) fn pretty(value: &Value) -> String {
-    let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    // Line breaks inside of strings are escaped, so spaces at the start of a line are indentation.
-    let widen = |line: &str| {
-        let body = line.trim_start_matches(' ');
-        format!("{}{body}", " ".repeat((line.len() - body.len()) * 2))
-    };
-    text.lines().map(widen).collect::<Vec<_>>().join("\n")
 }
 
 /// `[0,1,2]`.

@@ -56,6 +56,11 @@ impl Health {
         self.checks.insert(code, Check { severity, summary, count, detail });
     }
 
+    /// True when the check is raised, muted or not.
+    pub(crate) fn has(&self, code: &str) -> bool {
+        self.checks.contains_key(code)
+    }
+
     fn active(&self) -> impl Iterator<Item = (&&'static str, &Check)> {
         self.checks.iter().filter(|(code, _)| !self.muted.contains_key(**code))
     }

@@ -173,3 +173,69 @@ fn muted_checks_do_not_count_until_the_mute_ends() {
     cluster.pass(std::time::Duration::from_secs(6));
     assert!(cluster.text(r#"{"prefix":"health"}"#).starts_with("HEALTH_WARN"));
 }
+
+#[test]
+fn tell_has_a_table_of_its_own() {
+    let mut cluster = Cluster::with_rbd();
+    let mut tell = |json: &str| {
+        let command = messages::MCommand { cmd: vec![json.to_owned()], ..messages::MCommand::default() };
+        let tid = cluster.say(ADMIN, command);
+        let answer = cluster.sent.iter().find_map(|(_, t, message)| match message {
+            Message::MCommandReply(reply) if *t == tid => {
+                Some((reply.result, reply.status.clone(), String::from_utf8(reply.output.to_vec()).unwrap()))
+            }
+            _ => None,
+        });
+        answer.unwrap()
+    };
+    assert_eq!(tell(r#"{"prefix":"osd tree"}"#).1, "unknown command prefix osd tree");
+    let unknown = tell(r#"{"prefix":"config get","var":"nope"}"#);
+    assert_eq!((unknown.0, unknown.1.as_str()), (-2, "error getting 'nope': (2) No such file or directory"));
+    assert!(tell(r#"{"prefix":"config show"}"#).2.contains("07070707-0707"));
+    let sessions: Value = serde_json::from_str(&tell(r#"{"prefix":"sessions"}"#).2).unwrap();
+    assert!(sessions.as_array().unwrap().iter().any(|s| s["entity_name"] == "client.admin"), "{sessions}");
+    let status: Value = serde_json::from_str(&tell(r#"{"prefix":"mon_status"}"#).2).unwrap();
+    assert_eq!((status["state"].as_str(), status["rank"].as_u64()), (Some("leader"), Some(0)));
+}
+
+#[test]
+fn classes_and_rules_are_made_renamed_and_removed() {
+    let mut cluster = Cluster::with_rbd();
+    let class = |op: &str, names: &str| format!(r#"{{"prefix":"osd crush class {op}",{names}}}"#);
+    let fast = r#""class":"fast""#;
+    assert_eq!(cluster.ok(&class("create", fast)), "created class fast with id 1 to crush map");
+    assert_eq!(cluster.ok(&class("create", fast)), "class 'fast' already exists");
+    cluster.ok(
+        r#"{"prefix":"osd crush rule create-replicated","name":"r","root":"default","type":"osd","class":"ssd"}"#,
+    );
+    assert_eq!(
+        cluster.ok(&class("rename", r#""srcname":"ssd","dstname":"flash""#)),
+        "rename class 'ssd' to 'flash'"
+    );
+    assert_eq!(cluster.text(r#"{"prefix":"osd crush rule ls-by-class","class":"flash"}"#), "r\n");
+    assert_eq!(
+        cluster.refused(&class("rm", r#""class":"flash""#)),
+        (-16, "class 'flash' still referenced by crush rule(s)".to_owned())
+    );
+    cluster.ok(r#"{"prefix":"osd crush rule rename","srcname":"r","dstname":"r2"}"#);
+    cluster.ok(r#"{"prefix":"osd crush rule rm","name":"r2"}"#);
+    assert_eq!(
+        cluster.ok(&class("rm", r#""class":"flash""#)),
+        "removed class flash with id 0 from crush map"
+    );
+    assert_eq!(cluster.map().crush.map().device_class(0), None);
+}
+
+#[test]
+fn osds_that_are_needed_are_not_destroyed_unless_forced() {
+    let mut cluster = Cluster::with_rbd();
+    let needed = cluster.refused(r#"{"prefix":"osd destroy","id":0}"#);
+    assert_eq!(needed.0, -16);
+    assert!(
+        needed.1.starts_with("OSD(s) 0 have 8 pgs currently mapped to them. \nYou can proceed"),
+        "{needed:?}"
+    );
+    let up = cluster.refused(r#"{"prefix":"osd purge","id":0,"force":true}"#);
+    assert_eq!(up, (-16, "osd.0 is not `down`.".to_owned()));
+    assert_eq!(cluster.ok(r#"{"prefix":"osd destroy","id":77}"#), "osd.77 does not exist");
+}

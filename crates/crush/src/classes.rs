@@ -1,0 +1,62 @@
+//! Device classes as such: made, renamed, removed; and the names of rules.
+//!
+//! Authority: `CrushWrapper::remove_class_name`, `rename_class`, `class_is_in_use`, `rename_rule` (16.2).
+
+use crate::map::{CrushMap, step};
+
+impl CrushMap {
+    /// A class without devices. The name must be free.
+    pub fn create_class(&mut self, name: &str) -> i32 {
+        let id = self.class_names.keys().next_back().map_or(0, |last| last + 1);
+        self.class_names.insert(id, name.to_owned());
+        id
+    }
+
+    /// True when a rule takes only devices of this class.
+    pub fn is_class_in_rules(&self, class: i32) -> bool {
+        let is_shadow = |id: i32| self.class_buckets.values().any(|shadows| shadows.get(&class) == Some(&id));
+        let mut steps = self.rules.iter().flatten().flat_map(|rule| &rule.steps);
+        steps.any(|s| s.op == step::TAKE && is_shadow(s.arg1))
+    }
+
+    /// Takes a class from its devices and forgets it. No rule may take it.
+    pub fn remove_class(&mut self, class: i32) {
+        let devices: Vec<i32> =
+            self.classes.iter().filter(|(id, c)| **id >= 0 && **c == class).map(|(id, _)| *id).collect();
+        for device in devices {
+            self.classes.remove(&device);
+        }
+        self.class_names.remove(&class);
+        self.rebuild_shadows();
+    }
+
+    /// Gives a class another name, and its shadow buckets theirs. The name must be free.
+    pub fn rename_class(&mut self, class: i32, to: &str) {
+        let Some(from) = self.class_names.insert(class, to.to_owned()) else { return };
+        let suffix = format!("~{from}");
+        for shadows in self.class_buckets.values() {
+            if let Some(name) = shadows.get(&class).and_then(|id| self.names.get_mut(id))
+                && let Some(original) = name.strip_suffix(&suffix)
+            {
+                *name = format!("{original}~{to}");
+            }
+        }
+    }
+
+    /// Gives a rule another name, which must be free.
+    pub fn rename_rule(&mut self, rule: u8, to: &str) {
+        self.rule_names.insert(i32::from(rule), to.to_owned());
+    }
+
+    /// Rules that take devices of a class, or from a root as such.
+    pub fn rules_of_class(&self, class: i32) -> Vec<u8> {
+        let shadows: Vec<i32> =
+            self.class_buckets.values().filter_map(|by| by.get(&class).copied()).collect();
+        let takes = |id: &u8| {
+            self.rule(*id).is_some_and(|rule| {
+                rule.steps.iter().any(|s| s.op == step::TAKE && shadows.contains(&s.arg1))
+            })
+        };
+        (0..=u8::MAX).filter(takes).collect()
+    }
+}

@@ -1,0 +1,199 @@
+//! Device classes and weight sets of the CRUSH map.
+
+use crush::{ChooseArg, CrushMap};
+use serde_json::{Map, Value, json};
+use types::{Errno, OsdId, OsdMap};
+
+use super::{
+    Reply, Request, Row,
+    crush_map::{pending, refused},
+    status::parse_osd,
+};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        sig: "osd crush set-device-class name=class,type=CephString name=ids,type=CephString,n=N",
+        help: "set the <class> of the osd(s) <id> [<id>...],or use <all|any> to set all.",
+        module: "osd",
+        perm: "rw",
+        run: set_class,
+    },
+    Row {
+        sig: "osd crush rm-device-class name=ids,type=CephString,n=N",
+        help: "remove class of the osd(s) <id> [<id>...],or use <all|any> to remove all.",
+        module: "osd",
+        perm: "rw",
+        run: rm_class,
+    },
+    Row {
+        sig: "osd crush class create name=class,type=CephString,goodchars=[A-Za-z0-9-_]",
+        help: "create crush device class <class>",
+        module: "osd",
+        perm: "rw",
+        run: create,
+    },
+    Row {
+        sig: "osd crush class rm name=class,type=CephString,goodchars=[A-Za-z0-9-_]",
+        help: "remove crush device class <class>",
+        module: "osd",
+        perm: "rw",
+        run: rm,
+    },
+    Row {
+        sig: "osd crush class rename name=srcname,type=CephString,goodchars=[A-Za-z0-9-_] name=dstname,type=CephString,goodchars=[A-Za-z0-9-_]",
+        help: "rename crush device class <srcname> to <dstname>",
+        module: "osd",
+        perm: "rw",
+        run: rename,
+    },
+    Row {
+        sig: "osd crush weight-set ls",
+        help: "list crush weight sets",
+        module: "osd",
+        perm: "r",
+        run: weight_set_ls,
+    },
+    Row {
+        sig: "osd crush weight-set dump",
+        help: "dump crush weight sets",
+        module: "osd",
+        perm: "r",
+        run: weight_set_dump,
+    },
+];
+
+fn devices_arg(req: &Request<'_>) -> Result<Vec<OsdId>, Reply> {
+    let ids = req.args.list("ids");
+    if ids.iter().any(|id| matches!(id.as_str(), "all" | "any" | "*")) {
+        return Ok(req.next_map().osds().collect());
+    }
+    let parse = |text: &String| {
+        let osd = parse_osd(text).filter(|osd| req.next_map().exists(*osd));
+        osd.ok_or_else(|| {
+            Reply::fail(Errno::EINVAL, format!("unable to parse osd id or osd does not exist: \"{text}\""))
+        })
+    };
+    ids.iter().map(parse).collect()
+}
+
+fn list(osds: &[OsdId]) -> String {
+    osds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn set_class(req: &mut Request<'_>) -> Reply {
+    let class = req.args.text("class").unwrap_or_default();
+    let osds = match devices_arg(req) {
+        Ok(osds) => osds,
+        Err(reply) => return reply,
+    };
+    let mut crush = pending(req);
+    for osd in &osds {
+        if let Some(known) = crush.device_class(osd.0).filter(|known| *known != class) {
+            let why = format!(
+                "osd.{osd} has already bound to class '{known}', can not reset class to '{class}'; use 'ceph osd crush rm-device-class <id>' to remove old class first"
+            );
+            return Reply::fail(Errno::EBUSY, why);
+        }
+        if let Err(error) = crush.set_device_class(osd.0, Some(&class)) {
+            return refused(&error);
+        }
+    }
+    req.mon.change_crush(req.wall, crush);
+    Reply::done(format!("set osd(s) {} to class '{class}'", list(&osds)))
+}
+
+fn rm_class(req: &mut Request<'_>) -> Reply {
+    let osds = match devices_arg(req) {
+        Ok(osds) => osds,
+        Err(reply) => return reply,
+    };
+    let mut crush = pending(req);
+    for osd in &osds {
+        if let Err(error) = crush.set_device_class(osd.0, None) {
+            return refused(&error);
+        }
+    }
+    req.mon.change_crush(req.wall, crush);
+    Reply::done(format!("done removing class of osd(s): {}", list(&osds)))
+}
+
+fn create(req: &mut Request<'_>) -> Reply {
+    let class = req.args.text("class").unwrap_or_default();
+    let mut crush = pending(req);
+    if crush.class_of(&class).is_some() {
+        return Reply::done(format!("class '{class}' already exists"));
+    }
+    let id = crush.create_class(&class);
+    req.mon.change_crush(req.wall, crush);
+    Reply::done(format!("created class {class} with id {id} to crush map"))
+}
+
+fn rm(req: &mut Request<'_>) -> Reply {
+    let class = req.args.text("class").unwrap_or_default();
+    let mut crush = pending(req);
+    let Some(id) = crush.class_of(&class) else { return Reply::done("") };
+    if crush.is_class_in_rules(id) {
+        return Reply::fail(Errno::EBUSY, format!("class '{class}' still referenced by crush rule(s)"));
+    }
+    crush.remove_class(id);
+    req.mon.change_crush(req.wall, crush);
+    Reply::done(format!("removed class {class} with id {id} from crush map"))
+}
+
+fn rename(req: &mut Request<'_>) -> Reply {
+    let [from, to] = ["srcname", "dstname"].map(|name| req.args.text(name).unwrap_or_default());
+    let mut crush = pending(req);
+    let failed = |errno, why| Reply::fail(errno, format!("fail to rename '{from}' to '{to}' : {why}"));
+    let Some(id) = crush.class_of(&from) else {
+        return match crush.class_of(&to) {
+            // Asked for again.
+            Some(_) => Reply::done(""),
+            None => failed(Errno::ENOENT, "(2) No such file or directory"),
+        };
+    };
+    if crush.class_of(&to).is_some() {
+        return failed(Errno::EEXIST, "(17) File exists");
+    }
+    crush.rename_class(id, &to);
+    req.mon.change_crush(req.wall, crush);
+    Reply::done(format!("rename class '{from}' to '{to}'"))
+}
+
+/// The set that holds for all pools without one of their own.
+const COMPAT: i64 = -1;
+
+fn weight_set_ls(req: &mut Request<'_>) -> Reply {
+    let map = req.map();
+    let name = |id: &i64| match *id {
+        COMPAT => "(compat)".to_owned(),
+        id => map.pool_name(types::PoolId(id)).map_or(id.to_string(), str::to_owned),
+    };
+    let names: Vec<String> = map.crush.map().choose_args.keys().map(name).collect();
+    Reply::show(req.args, || json!(names), || names.iter().map(|name| format!("{name}\n")).collect())
+}
+
+fn weight_set_dump(req: &mut Request<'_>) -> Reply {
+    let out = weight_sets_json(req.map());
+    Reply::json(req.args, out)
+}
+
+fn weight_sets_json(map: &OsdMap) -> Value {
+    let crush: &CrushMap = map.crush.map();
+    let bucket = |(slot, arg): (&u32, &ChooseArg)| {
+        let weights = |set: &Vec<u32>| -> Vec<Value> {
+            set.iter().map(|weight| crate::format::number(f64::from(*weight) / 65_536.0)).collect()
+        };
+        let mut out = json!({"bucket_id": -1 - i64::from(*slot)});
+        if !arg.weight_set.is_empty() {
+            out["weight_set"] = arg.weight_set.iter().map(weights).collect();
+        }
+        if !arg.ids.is_empty() {
+            out["ids"] = json!(arg.ids);
+        }
+        out
+    };
+    let set = |(id, args): (&i64, &std::collections::BTreeMap<u32, ChooseArg>)| {
+        (id.to_string(), args.iter().map(bucket).collect())
+    };
+    Value::Object(crush.choose_args.iter().map(set).collect::<Map<String, Value>>())
+}

@@ -1,0 +1,156 @@
+//! `ceph tell mon.X …`: commands to this one monitor, which Ceph keeps apart from those to the cluster.
+//!
+//! Authority: `Monitor::do_admin_command`, `MonClient::start_mon_command` (16.2).
+
+use bytes::Bytes;
+use codec::Features;
+use serde_json::{Map, Value, json};
+use types::{EntityName, EntityType, Errno, UTime};
+
+use super::{Reply, Request, Row, mon_info, status};
+use crate::{ConnId, Mon, config_service::config_for, format};
+
+pub(super) const ROWS: &[Row] = &[
+    Row { sig: "version", help: "get ceph version", module: "mon", perm: "r", run: version },
+    Row {
+        sig: "config show",
+        help: "dump current config settings",
+        module: "mon",
+        perm: "r",
+        run: config_show,
+    },
+    Row {
+        sig: "config get name=var,type=CephString",
+        help: "config get <field>: get the config value",
+        module: "mon",
+        perm: "r",
+        run: config_get,
+    },
+    Row { sig: "mon_status", help: "report status of monitors", module: "mon", perm: "r", run: mon_status },
+    Row { sig: "sessions", help: "list existing sessions", module: "mon", perm: "r", run: sessions },
+];
+
+/// The number alone, for tools that compare it.
+const VERSION: &str = concat!("16.2.15-loligo-", env!("CARGO_PKG_VERSION"));
+
+fn version(req: &mut Request<'_>) -> Reply {
+    Reply::json(req.args, json!({"version": VERSION, "release": "pacific", "release_type": "stable"}))
+}
+
+/// The options that this monitor goes by: those of its ceph.conf, and those of the database over them.
+fn options(mon: &Mon) -> Map<String, Value> {
+    let name = EntityName::new(EntityType::MON, mon.options.name.clone());
+    let database = config_for(&mon.committed.config, &name);
+    let mut out: Map<String, Value> = Map::new();
+    for (name, value) in mon.options.conf.iter().chain(&database) {
+        out.insert(name.clone(), value.as_str().into());
+    }
+    out.insert("fsid".to_owned(), format::uuid(&mon.committed.monmap.fsid).into());
+    out.insert("name".to_owned(), name.to_string().into());
+    out
+}
+
+fn config_show(req: &mut Request<'_>) -> Reply {
+    let out = options(req.mon);
+    Reply::json(req.args, out.into())
+}
+
+fn config_get(req: &mut Request<'_>) -> Reply {
+    let name = req.args.text("var").unwrap_or_default();
+    let key = crate::config_service::option_name(&name);
+    let known = crate::config_service::option_default(&key).map(Value::from);
+    match options(req.mon).get(&key).cloned().or(known) {
+        Some(value) => Reply::json(req.args, json!({name: value})),
+        None => Reply::fail(Errno::ENOENT, format!("error getting '{name}': (2) No such file or directory")),
+    }
+}
+
+fn mon_status(req: &mut Request<'_>) -> Reply {
+    let out = status_json(req.mon, req.wall);
+    Reply::json(req.args, out)
+}
+
+/// How this monitor stands.
+pub(super) fn status_json(mon: &Mon, wall: UTime) -> Value {
+    let monmap = &mon.committed.monmap;
+    let name = &mon.base_options.name;
+    let features = json!({
+        "required_con": Features::PACIFIC.0.to_string(),
+        "required_mon": mon_info::MON_FEATURES,
+        "quorum_con": Features::PACIFIC.0.to_string(),
+        "quorum_mon": mon_info::MON_FEATURES,
+    });
+    json!({
+        "name": name,
+        "rank": monmap.ranks.iter().position(|rank| rank == name),
+        "state": "leader",
+        "election_epoch": status::ELECTION_EPOCH,
+        "quorum": (0..monmap.size()).collect::<Vec<_>>(),
+        "quorum_age": wall.since(mon.started).as_secs(),
+        "features": features,
+        "outside_quorum": [],
+        "extra_probe_peers": [],
+        "sync_provider": [],
+        "monmap": mon_info::monmap_json(monmap),
+        "feature_map": status::feature_map(mon),
+        "stretch_mode": false,
+    })
+}
+
+fn sessions(req: &mut Request<'_>) -> Reply {
+    let one = |session: &crate::session::Session| {
+        let peer = &session.peer;
+        let kind = peer.name.kind.as_str();
+        // Clients are named by their session, daemons by their number.
+        let name = match peer.name.kind {
+            EntityType::CLIENT => format!("{kind}.{}", peer.global_id.0),
+            _ => peer.name.to_string(),
+        };
+        json!({
+            "name": name,
+            "entity_name": peer.name.to_string(),
+            "addrs": {"addrvec": [mon_info::addr_json(&peer.addr)]},
+            "socket_addr": mon_info::addr_json(&peer.addr),
+            "con_type": kind,
+            "con_features": peer.features,
+            "con_features_hex": format!("{:x}", peer.features),
+            "con_features_release": "luminous",
+            "open": true,
+            "caps": {"text": req.mon.caps_of(peer, "mon")},
+            "authenticated": true,
+            "global_id": peer.global_id.0,
+            // A handshake is refused unless it reclaims its id with proof, or asks for a new one.
+            "global_id_status": "reclaim_ok",
+            "osd_epoch": session.subs.get("osdmap").map_or(0, |sub| sub.next.saturating_sub(1)),
+            "remote_host": session.hostname,
+        })
+    };
+    let out: Vec<Value> = req.mon.sessions.values().map(one).collect();
+    Reply::json(req.args, json!(out))
+}
+
+impl Mon {
+    /// Runs a command of this table: for those who may do everything, as in Ceph.
+    pub(super) fn run_tell(&mut self, wall: UTime, conn: ConnId, cmd: &[String], input: &Bytes) -> Reply {
+        let Some(peer) = self.sessions.get(&conn).map(|s| s.peer.clone()) else {
+            return Reply::fail(Errno::EACCES, "access denied");
+        };
+        let Some(args) = super::Args::parse(cmd) else {
+            return Reply::fail(Errno::EINVAL, "command not understood");
+        };
+        let prefix = args.prefix();
+        if prefix == "get_command_descriptions" {
+            return Reply::text(super::describe(ROWS.iter()));
+        }
+        let Some(row) = ROWS.iter().find(|row| row.prefix_text() == prefix) else {
+            return Reply::fail(Errno::EINVAL, format!("unknown command prefix {prefix}"));
+        };
+        if !self.may_do_everything(&peer) {
+            return Reply::fail(Errno::EACCES, "insufficient caps");
+        }
+        if let Err(text) = row.check(&args) {
+            return Reply::fail(Errno::EINVAL, text);
+        }
+        (row.run)(&mut Request { mon: self, wall, peer: &peer, args: &args, input })
+    }
+}

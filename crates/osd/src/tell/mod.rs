@@ -1,0 +1,175 @@
+//! `ceph tell osd.N …` and `ceph pg ID …`: commands to this OSD alone.
+//!
+//! Authority: `OSD::asok_command`, `OSDSocketHook` and the admin socket's own commands (16.2).
+
+mod bench;
+mod pg_commands;
+mod show;
+
+use messages::{MCommand, MCommandReply};
+use serde_json::{Map, Value, json};
+use types::Errno;
+
+use crate::{ConnId, Effect, Osd, osd::Cx};
+
+pub(crate) use bench::{Bench, is_bench_token};
+
+/// A refusal: errno and the line for the operator.
+type Refusal = (Errno, String);
+
+/// What a command answers at once; [`None`] when the answer comes later.
+type Answer = Result<Option<Value>, Refusal>;
+
+/// A command as its function sees it.
+struct Call {
+    args: Map<String, Value>,
+    conn: ConnId,
+    tid: u64,
+}
+
+impl Call {
+    fn text(&self, name: &str) -> Option<String> {
+        match self.args.get(name)? {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            Value::Array(items) => items.first().and_then(Value::as_str).map(str::to_owned),
+            Value::Bool(_) | Value::Object(_) | Value::Null => None,
+        }
+    }
+
+    fn int(&self, name: &str) -> Option<u64> {
+        self.text(name)?.parse().ok()
+    }
+}
+
+/// A row of the command table.
+struct Row {
+    /// Words, then arguments as `name=N,type=T[,key=value…]`.
+    sig: &'static str,
+    help: &'static str,
+    run: fn(&mut Osd, &Call, &mut Cx<'_>) -> Answer,
+}
+
+const ROWS: &[Row] = &[
+    Row { sig: "version", help: "get ceph version", run: show::version },
+    Row { sig: "status", help: "high-level status of OSD", run: show::status },
+    Row { sig: "config show", help: "dump current config settings", run: show::config_show },
+    Row {
+        sig: "config get name=var,type=CephString",
+        help: "config get <field>: get the config value",
+        run: show::config_get,
+    },
+    Row { sig: "perf dump", help: "dump perfcounters value", run: show::perf_dump },
+    Row { sig: "flush_pg_stats", help: "flush pg stats", run: show::flush_pg_stats },
+    Row {
+        sig: "bench name=count,type=CephInt,req=false name=size,type=CephInt,req=false name=object_size,type=CephInt,req=false name=object_num,type=CephInt,req=false",
+        help: "OSD benchmark: write <count> <size>-byte objects(with <obj_size> <obj_num>), (default count=1G default size=4MB). Results in log.",
+        run: bench::start,
+    },
+    Row { sig: "query", help: "show details of a specific pg", run: pg_commands::query },
+    Row {
+        sig: "list_unfound name=pgid,type=CephPgid,req=false name=offset,type=CephString,req=false",
+        help: "list unfound objects on this pg, perhaps starting at an offset given in JSON",
+        run: pg_commands::list_unfound,
+    },
+    // The form of `ceph pg ID …`: the word is an argument.
+    Row {
+        sig: "pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=query",
+        help: "",
+        run: pg_commands::by_word,
+    },
+    Row {
+        sig: "pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=list_unfound name=offset,type=CephString,req=false",
+        help: "",
+        run: pg_commands::by_word,
+    },
+];
+
+impl Row {
+    fn prefix(&self) -> &'static str {
+        self.sig.split(" name=").next().unwrap_or_default()
+    }
+
+    fn describe(&self) -> Value {
+        let word = |part: &str| match part.starts_with("name=") {
+            true => {
+                let pairs = part.split(',').filter_map(|pair| pair.split_once('='));
+                pairs.map(|(key, value)| (key.to_owned(), value.into())).collect::<Map<_, _>>().into()
+            }
+            false => Value::from(part),
+        };
+        json!({
+            "sig": self.sig.split(' ').map(word).collect::<Vec<_>>(),
+            "help": self.help,
+            "module": "osd",
+            "perm": "r",
+            "flags": 0,
+        })
+    }
+}
+
+fn descriptions() -> Value {
+    let row = |(index, row): (usize, &Row)| (format!("cmd{index:03}"), row.describe());
+    Value::Object(ROWS.iter().enumerate().map(row).collect())
+}
+
+/// The document, indented unless `format` asks for one line.
+fn render(args: &Map<String, Value>, value: &Value) -> String {
+    match args.get("format").and_then(Value::as_str) {
+        Some("json") => format!("{value}\n"),
+        Some(_) | None => types::pretty_json(value) + "\n",
+    }
+}
+
+impl Osd {
+    pub(crate) fn on_tell(&mut self, conn: ConnId, tid: u64, command: &MCommand, cx: &mut Cx<'_>) {
+        let may = self.sessions.get(&conn).is_some_and(|s| s.peer.caps.allows_all());
+        let parsed = serde_json::from_str::<Value>(&command.cmd.concat()).ok();
+        let args = parsed.as_ref().and_then(Value::as_object).cloned().unwrap_or_default();
+        let answer = if may {
+            self.tell(Call { args: args.clone(), conn, tid }, cx)
+        } else {
+            Err((Errno::EPERM, String::new()))
+        };
+        self.answer_tell(conn, tid, &args, answer, cx);
+    }
+
+    fn tell(&mut self, call: Call, cx: &mut Cx<'_>) -> Answer {
+        let Some(prefix) = call.args.get("prefix").and_then(Value::as_str).map(str::to_owned) else {
+            return Err((Errno::EINVAL, "command not understood".to_owned()));
+        };
+        if prefix == "get_command_descriptions" {
+            return Ok(Some(descriptions()));
+        }
+        // Several rows may share a prefix and differ in a choice; they run the same function.
+        match ROWS.iter().find(|row| row.prefix() == prefix) {
+            Some(row) => (row.run)(self, &call, cx),
+            None => Err((Errno::EINVAL, format!("unknown command prefix {prefix}"))),
+        }
+    }
+
+    /// Sends an answer, unless it comes later.
+    fn answer_tell(
+        &self,
+        conn: ConnId,
+        tid: u64,
+        args: &Map<String, Value>,
+        answer: Answer,
+        cx: &mut Cx<'_>,
+    ) {
+        let reply = match answer {
+            Ok(None) => return,
+            Ok(Some(Value::Null)) => MCommandReply::default(),
+            Ok(Some(value)) => {
+                MCommandReply { output: render(args, &value).into(), ..MCommandReply::default() }
+            }
+            Err((errno, status)) => {
+                MCommandReply { result: errno.negated(), status, ..MCommandReply::default() }
+            }
+        };
+        cx.effects.push(Effect::Send(conn, tid, reply.into()));
+    }
+}
+
+#[cfg(test)]
+mod tests;
