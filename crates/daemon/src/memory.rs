@@ -13,6 +13,10 @@ use crate::{ceph_conf::CephConf, size};
 const TARGET_BYTES_DEFAULT: u64 = 4 << 30;
 /// The cache, unless `bluestore_cache_size` says otherwise.
 const CACHE_BYTES_DEFAULT: u64 = 32 << 20;
+/// What a process holds is looked through for free memory from here on.
+const TRIM_BYTES_MIN: u64 = 256 << 20;
+/// Ticks between two such looks: what was given back is soon needed again while a load goes on.
+const TRIM_TICKS: u32 = 25;
 /// The least that a cache is shrunk to.
 const CACHE_BYTES_MIN: u64 = 1 << 20;
 
@@ -22,6 +26,7 @@ pub(crate) struct Memory {
     target: u64,
     cache_max: u64,
     cache: u64,
+    ticks_since_trim: u32,
 }
 
 impl Memory {
@@ -31,7 +36,12 @@ impl Memory {
             Some(text) => size::parse(&text).map(Some).with_context(|| format!("{name} = {text}")),
             None => Ok(None),
         };
-        let mut memory = Memory { target: TARGET_BYTES_DEFAULT, cache_max: CACHE_BYTES_DEFAULT, cache: 0 };
+        let mut memory = Memory {
+            target: TARGET_BYTES_DEFAULT,
+            cache_max: CACHE_BYTES_DEFAULT,
+            cache: 0,
+            ticks_since_trim: 0,
+        };
         memory.set(option("osd memory target")?, option("bluestore cache size")?);
         Ok(memory)
     }
@@ -56,9 +66,15 @@ impl Memory {
         self.cache
     }
 
-    /// Looks at what the process holds; the cache's new limit if it changes.
+    /// Looks at what the process holds and gives back what is free; the cache's new limit if it changes.
     pub(crate) fn tick(&mut self) -> Option<u64> {
-        self.adjust(reactor::resident_bytes()?)
+        let resident = reactor::resident_bytes()?;
+        self.ticks_since_trim = self.ticks_since_trim.saturating_add(1);
+        if resident > TRIM_BYTES_MIN && self.ticks_since_trim >= TRIM_TICKS {
+            self.ticks_since_trim = 0;
+            reactor::return_free_memory();
+        }
+        self.adjust(resident)
     }
 
     fn adjust(&mut self, resident: u64) -> Option<u64> {

@@ -49,7 +49,6 @@ struct Daemon {
 
 /// Serves until `stop` or, with `signals`, a signal.
 pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> Result<()> {
-    reactor::return_large_memory();
     let conf = CephConf::read(conf_path)?;
     let who = EntityName::new(EntityType::OSD, id);
     let whoami = OsdId(id.parse().context("an OSD's id is a number")?);

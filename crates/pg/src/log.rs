@@ -72,7 +72,10 @@ impl PgLog {
         let mut out = Vec::new();
         while self.entries.front().is_some_and(|e| e.version <= version) {
             if let Some(entry) = self.entries.pop_front() {
-                self.by_reqid.retain(|_, v| *v != entry.version || entry.reqid == ReqId::default());
+                // A request that came again after it was undone stands for its newer change.
+                if self.by_reqid.get(&entry.reqid) == Some(&entry.version) {
+                    self.by_reqid.remove(&entry.reqid);
+                }
                 out.push(entry.version);
             }
         }
@@ -191,6 +194,18 @@ mod tests {
         assert_eq!(names(&merged.deleted), [b"n"]);
         let needs: Vec<_> = merged.missing.iter().map(|(o, v)| (o.oid.clone(), v.version)).collect();
         assert_eq!(needs, [(Bytes::from_static(b"a"), 1), (Bytes::from_static(b"b"), 2)]);
+    }
+
+    #[test]
+    fn a_trimmed_change_takes_its_request_along_and_no_newer_one() {
+        let reqid = |tid| ReqId { tid, ..ReqId::default() };
+        let of = |tid, version| LogEntry { reqid: reqid(tid), ..entry(1, version, "a", 0, false) };
+        let mut log = PgLog::from_entries(vec![of(5, 1), of(6, 2), of(5, 3)]);
+        assert_eq!(log.trim(EVersion::new(Epoch(1), 2)).len(), 2);
+        assert_eq!(log.find(&reqid(5)).map(|e| e.version.version), Some(3));
+        assert_eq!(log.find(&reqid(6)), None);
+        log.trim(EVersion::new(Epoch(1), 3));
+        assert_eq!(log.find(&reqid(5)), None);
     }
 
     #[test]

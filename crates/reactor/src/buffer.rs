@@ -4,6 +4,7 @@
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
+    collections::VecDeque,
     ptr::NonNull,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -53,7 +54,8 @@ impl Drop for Pages {
 /// on any thread.
 #[derive(Default)]
 pub(crate) struct Pool {
-    free: Mutex<(Vec<Pages>, usize)>,
+    /// The longest idle first; and their bytes.
+    free: Mutex<(VecDeque<Pages>, usize)>,
 }
 
 impl Pool {
@@ -67,25 +69,37 @@ impl Pool {
         let lead = align_at.next_multiple_of(BLOCK_BYTES) - align_at;
         let bytes = lead + limit;
         let pages = (bytes >= POOLED_BYTES_MIN).then(|| self.find(bytes)).flatten();
-        let pages = pages.unwrap_or_else(|| Pages::new(bytes));
+        let pages = pages.unwrap_or_else(|| Pages::new(rounded(bytes)));
         PageBuf { pages: Some(pages), lead, filled: 0, limit, pool: Arc::clone(self) }
     }
 
     fn find(&self, limit: usize) -> Option<Pages> {
         let (free, bytes) = &mut *self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let index = free.iter().rposition(|pages| (limit..=limit * 2).contains(&pages.bytes))?;
-        let pages = free.swap_remove(index);
+        let pages = free.remove(index)?;
         *bytes -= pages.bytes;
         Some(pages)
     }
 
     fn put(&self, pages: Pages) {
         let (free, bytes) = &mut *self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if pages.bytes >= POOLED_BYTES_MIN && *bytes + pages.bytes <= POOL_BYTES_MAX {
-            *bytes += pages.bytes;
-            free.push(pages);
+        if pages.bytes < POOLED_BYTES_MIN {
+            return;
+        }
+        *bytes += pages.bytes;
+        free.push_back(pages);
+        // Sizes of the past must not keep those of the present out.
+        while *bytes > POOL_BYTES_MAX
+            && let Some(oldest) = free.pop_front()
+        {
+            *bytes -= oldest.bytes;
         }
     }
+}
+
+/// The bytes to allocate for so many: sizes that are nearly the same share their memory.
+fn rounded(bytes: usize) -> usize {
+    if bytes < POOLED_BYTES_MIN { bytes } else { bytes.next_multiple_of(bytes.next_power_of_two() / 8) }
 }
 
 /// A page-aligned buffer that is filled from its start up to `limit` bytes.

@@ -32,7 +32,7 @@ pub use channel::channel;
 pub use config::{BackendKind, Config};
 pub use event::{CloseReason, ConnId, Event, FileError, FileId, FileOperation, ListenerId};
 pub use file::OpenOptions;
-pub use memory::{resident_bytes, return_large_memory};
+pub use memory::{resident_bytes, return_free_memory};
 pub use reactor::Reactor;
 pub use signal::{Signal, block_signals, unblock_signals};
 pub use thread::{available_cpus, spawn};

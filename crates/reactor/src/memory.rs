@@ -12,24 +12,12 @@ pub fn resident_bytes() -> Option<u64> {
     Some(pages * page_size() as u64)
 }
 
-/// Allocations of so many bytes get memory of their own from the kernel.
-#[cfg(target_env = "gnu")]
-const OWN_BYTES_MIN: libc::c_int = 1 << 20;
-/// Free bytes at the heap's end that are kept.
-#[cfg(target_env = "gnu")]
-const KEPT_BYTES_MAX: libc::c_int = 16 << 20;
-
-/// Has large buffers go back to the kernel when they are freed. By default glibc's allocator keeps them in its heap
-/// after it has seen the first of them, and small things that live longer come to lie between them.
-pub fn return_large_memory() {
+/// Gives free memory back to the kernel: glibc's allocator keeps large buffers that were freed in its heap where
+/// small things that live longer lie behind them. Takes some milliseconds at most.
+pub fn return_free_memory() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: both calls set a number.
-    let is_set = unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, OWN_BYTES_MIN) == 1
-            && libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BYTES_MAX) == 1
-    };
-    #[cfg(target_env = "gnu")]
-    if !is_set {
-        tracing::warn!("the allocator does not take its options");
+    // SAFETY: it touches no memory that is in use.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
