@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail};
-use auth::{Authority, EntityAuth, Keyring, RotatingSecrets, TicketKeeper, con_mode, method};
+use auth::{Keyring, TicketKeeper, con_mode, method};
 use client::{Client, ClientConfig, CommandReply, Effect, Event, Request, Response, SessionId};
 use msgr::Config;
-use net::NetEvent;
+use net::{NetEvent, NoAuthority};
 use rand::Rng;
 use reactor::{Event as IoEvent, Reactor};
 use types::{EntityAddrVec, EntityName, EntityType, Instant, Token};
@@ -23,27 +23,6 @@ const CLIENT_TIMER: u64 = 2;
 const NET_TICK: Duration = Duration::from_millis(50);
 /// No monitor answers for so long: there is none.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// A client accepts nobody.
-struct NoAuthority;
-
-impl Authority for NoAuthority {
-    fn service(&self) -> EntityType {
-        EntityType::CLIENT
-    }
-    fn allows_none(&self) -> bool {
-        false
-    }
-    fn entity(&self, _: &EntityName) -> Option<EntityAuth> {
-        None
-    }
-    fn next_global_id(&mut self) -> u64 {
-        0
-    }
-    fn secrets(&self, _: EntityType) -> Option<&RotatingSecrets> {
-        None
-    }
-}
 
 /// What has ended.
 pub(crate) enum Finished {

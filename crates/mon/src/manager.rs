@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use auth::{Authority, EntityAuth, MonAccess, MonCaps, RotatingSecrets};
+use auth::{Authority, EntityAuth, RotatingSecrets};
 use bytes::Bytes;
 use codec::Features;
 use messages::{MCommandReply, MMgrCommandReply, MMgrMap, Message, MgrMap};
@@ -76,7 +76,6 @@ impl Mon {
     }
 
     fn manager_command(&mut self, wall: UTime, peer: &Peer, cmd: &[String], input: &Bytes) -> Reply {
-        let caps = self.caps_of(peer, "mgr");
         let Some(args) = Args::parse(cmd) else {
             return Reply::fail(Errno::EINVAL, "bad or missing command");
         };
@@ -85,22 +84,13 @@ impl Mon {
             return Reply::text(describe(rows().filter(|row| is_served(row))));
         }
         let Some(row) = find_row(prefix).filter(|row| is_served(row)) else {
-            if caps.is_empty() {
+            if self.caps_of(peer, "mgr").is_empty() {
                 return Reply::fail(Errno::EACCES, NO_CAPS);
             }
             // Clients that can do the work of a missing module themselves look for these words.
             return Reply::fail(Errno::EINVAL, format!("No handler found for '{prefix}'"));
         };
-        let arguments = args.texts();
-        let access = MonAccess {
-            service: row.module,
-            command: row.prefix_text(),
-            arguments: &arguments,
-            read: row.perm.contains('r'),
-            write: row.perm.contains('w'),
-            execute: row.perm.contains('x'),
-        };
-        if !MonCaps::parse(&caps).is_ok_and(|caps| caps.at(peer.ip()).allows(&access)) {
+        if !self.may_run(peer, row, &args, "mgr") {
             return Reply::fail(Errno::EACCES, NO_CAPS);
         }
         if let Err(text) = row.check(&args) {

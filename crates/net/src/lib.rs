@@ -6,9 +6,11 @@
 
 mod handshakes;
 mod net;
+mod no_authority;
 mod service_auth;
 mod wire;
 
 pub use net::{Net, NetEvent};
+pub use no_authority::NoAuthority;
 pub use service_auth::ServiceAuth;
 pub use wire::{Wire, WireEvent};

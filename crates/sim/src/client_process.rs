@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use auth::{Authority, CryptoKey, EntityAuth, RotatingSecrets, TicketKeeper, con_mode, method};
+use auth::{CryptoKey, TicketKeeper, con_mode, method};
 use client::{Client, ClientConfig, CommandReply, Effect, Event, Request, Response, SessionId};
 use msgr::Config;
-use net::{Net, NetEvent, WireEvent};
+use net::{Net, NetEvent, NoAuthority, WireEvent};
 use rand::{Rng, rngs::StdRng};
 use types::{EntityAddrVec, EntityName, EntityType, Token};
 
@@ -17,27 +17,6 @@ use crate::{
 
 const TIMER: Token = Token(1);
 const NET_TICK: Duration = Duration::from_millis(50);
-
-/// A client accepts nobody.
-struct NoAuthority;
-
-impl Authority for NoAuthority {
-    fn service(&self) -> EntityType {
-        EntityType::CLIENT
-    }
-    fn allows_none(&self) -> bool {
-        false
-    }
-    fn entity(&self, _: &EntityName) -> Option<EntityAuth> {
-        None
-    }
-    fn next_global_id(&mut self) -> u64 {
-        0
-    }
-    fn secrets(&self, _: EntityType) -> Option<&RotatingSecrets> {
-        None
-    }
-}
 
 /// See the module's page.
 pub(crate) struct ClientProcess {

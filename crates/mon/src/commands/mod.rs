@@ -170,7 +170,7 @@ impl Mon {
         let Some(row) = find_row(&prefix) else {
             return (Reply::fail(Errno::EINVAL, "command not known"), false);
         };
-        if !self.may_run(&peer, row, &args) {
+        if !self.may_run(&peer, row, &args, "mon") {
             return (Reply::fail(Errno::EACCES, "access denied"), false);
         }
         if let Err(text) = row.check(&args) {
@@ -194,7 +194,8 @@ impl Mon {
         (row.run)(&mut Request { mon: self, wall, peer, args, input })
     }
 
-    fn may_run(&self, peer: &Peer, row: &Row, args: &Args) -> bool {
+    /// True when the peer's capabilities on `service` allow the command.
+    pub(crate) fn may_run(&self, peer: &Peer, row: &Row, args: &Args, service: &str) -> bool {
         let arguments = args.texts();
         let access = MonAccess {
             service: row.module,
@@ -204,7 +205,7 @@ impl Mon {
             write: row.perm.contains('w'),
             execute: row.perm.contains('x'),
         };
-        MonCaps::parse(&self.caps_of(peer, "mon")).is_ok_and(|caps| caps.at(peer.ip()).allows(&access))
+        MonCaps::parse(&self.caps_of(peer, service)).is_ok_and(|caps| caps.at(peer.ip()).allows(&access))
     }
 
     /// True for those whose capabilities on monitors leave nothing out.
