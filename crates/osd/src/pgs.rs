@@ -183,15 +183,14 @@ impl Osd {
         }
     }
 
-    /// Where the present interval of a PG that is new here began. Only its primary has to know: another
-    /// copy says that it exists when it is made, and all that matters to it comes after that.
+    /// Where the present interval of a PG that is new here began: every copy keeps the intervals that may
+    /// have taken writes, and only an interval's beginning tells.
     fn interval_start(&self, pgid: PgId, created: Epoch, cx: &Cx<'_>) -> IntervalStart {
-        let is_primary = self.map.pg_to_up_acting(pgid).acting_primary == self.config.whoami;
-        let oldest = if is_primary { created.max(self.maps.oldest) } else { self.map.epoch };
+        let oldest = created.max(self.maps.oldest);
         let older = (oldest.0..self.map.epoch.0).rev().map(Epoch);
         let history =
             older.map_while(|epoch| Osd::decode_full(self.maps.full(&*cx.store, epoch).ok().flatten()?));
-        IntervalStart::find(&self.map, history, pgid)
+        IntervalStart::find(&self.map, history, pgid, self.config.whoami)
     }
 
     fn make_pg(&mut self, pgid: PgId, created: Epoch, cx: &mut Cx<'_>) {

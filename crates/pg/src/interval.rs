@@ -26,11 +26,13 @@ pub struct IntervalStart {
 }
 
 impl IntervalStart {
-    /// Walks back from `map` through `history`, the maps before it, newest first: no further than it must.
+    /// Walks back from `map` through `history`, the maps before it, newest first: no further than it
+    /// must. Only `me` as the primary has to know how long it has led.
     pub fn find<M: Borrow<OsdMap>>(
         map: &OsdMap,
         history: impl IntoIterator<Item = M>,
         pgid: PgId,
+        me: OsdId,
     ) -> IntervalStart {
         let members = Membership::of(map, pgid);
         let mut start = IntervalStart { since: map.epoch, primary_since: map.epoch };
@@ -46,6 +48,8 @@ impl IntervalStart {
                 then == members && members.acting.iter().all(|osd| map.up_from(*osd) <= before.epoch);
             if is_same_interval {
                 start.since = before.epoch;
+            } else if members.primary != me {
+                break;
             }
         }
         start
@@ -115,12 +119,15 @@ mod tests {
         let mut lost = next(&first);
         lost.osd_state[other.0 as usize] = OsdState::EXISTS;
         let later = next(&lost);
-        let found = IntervalStart::find(&later, [&lost, &first], pgid);
+        let found = IntervalStart::find(&later, [&lost, &first], pgid, members.primary);
         assert_eq!(found, IntervalStart { since: lost.epoch, primary_since: first.epoch });
+
+        let found = IntervalStart::find(&later, [&lost, &first], pgid, other);
+        assert_eq!(found.since, lost.epoch);
 
         let mut restarted = next(&first);
         restarted.osd_info[members.primary.0 as usize].up_from = restarted.epoch;
-        let found = IntervalStart::find(&restarted, [&first], pgid);
+        let found = IntervalStart::find(&restarted, [&first], pgid, members.primary);
         assert_eq!(found, IntervalStart { since: restarted.epoch, primary_since: restarted.epoch });
     }
 }

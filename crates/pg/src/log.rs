@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use types::{EVersion, HObject, LogEntry, Missing, ReqId};
+use types::{EVersion, HObject, LogEntry, Missing, PgInfo, ReqId};
 
 /// Entries kept (`osd_max_pg_log_entries` is larger; a copy that was away longer gets an object list).
 pub(crate) const ENTRIES_KEPT: usize = 3_000;
@@ -109,19 +109,12 @@ pub(crate) struct Merge {
 }
 
 /// Takes over `theirs`, the end of the authoritative log, which reaches back to `tail` (exclusive).
-/// None if it does not reach back to what we have.
-pub(crate) fn merge(
-    log: &mut PgLog,
-    last_update: EVersion,
-    theirs: &[LogEntry],
-    tail: EVersion,
-) -> Option<Merge> {
-    let knows = |version: EVersion| version == tail || theirs.iter().any(|e| e.version == version);
-    let common = if knows(last_update) {
-        last_update
-    } else {
-        log.iter().rev().map(|e| e.version).find(|v| knows(*v))?
-    };
+/// `ours` is where our log is. None if theirs does not reach back to what we have.
+pub(crate) fn merge(log: &mut PgLog, ours: &PgInfo, theirs: &[LogEntry], tail: EVersion) -> Option<Merge> {
+    let knows = |version: &EVersion| *version == tail || theirs.iter().any(|e| e.version == *version);
+    // Everything that we logged may be divergent, but not what our log begins after.
+    let logged = log.iter().rev().map(|e| e.version);
+    let common = std::iter::once(ours.last_update).chain(logged).chain([ours.log_tail]).find(knows)?;
     let mut out = Merge::default();
     let divergent = log.rewind(common);
     for entry in theirs.iter().filter(|e| e.version.version > common.version) {
@@ -169,6 +162,12 @@ mod tests {
         }
     }
 
+    /// Where a log is whose newest and whose last dropped change have these versions of epoch 1.
+    fn info(last: u64, tail: u64) -> PgInfo {
+        let version = |at| if at == 0 { EVersion::ZERO } else { EVersion::new(Epoch(1), at) };
+        PgInfo { last_update: version(last), log_tail: version(tail), ..PgInfo::default() }
+    }
+
     fn names(objects: &[HObject]) -> Vec<&[u8]> {
         objects.iter().map(|o| o.oid.as_ref()).collect()
     }
@@ -177,8 +176,7 @@ mod tests {
     fn what_was_missed_is_missing_and_what_was_deleted_goes() {
         let mut log = PgLog::from_entries(vec![entry(1, 1, "a", 0, false)]);
         let theirs = [entry(2, 2, "b", 0, false), entry(2, 3, "a", 1, true), entry(2, 4, "b", 2, false)];
-        let merged =
-            merge(&mut log, EVersion::new(Epoch(1), 1), &theirs, EVersion::new(Epoch(1), 1)).unwrap();
+        let merged = merge(&mut log, &info(1, 0), &theirs, EVersion::new(Epoch(1), 1)).unwrap();
         assert_eq!(names(&merged.deleted), [b"a"]);
         assert_eq!(merged.missing.values().copied().collect::<Vec<_>>(), [EVersion::new(Epoch(2), 4)]);
         assert_eq!(log.len(), 4);
@@ -189,11 +187,21 @@ mod tests {
         let ours = vec![entry(1, 1, "a", 0, false), entry(1, 2, "a", 1, false), entry(1, 3, "n", 0, false)];
         let mut log = PgLog::from_entries(ours);
         let theirs = [entry(1, 1, "a", 0, false), entry(2, 2, "b", 0, false)];
-        let merged = merge(&mut log, EVersion::new(Epoch(1), 3), &theirs, EVersion::ZERO).unwrap();
+        let merged = merge(&mut log, &info(3, 0), &theirs, EVersion::ZERO).unwrap();
         assert_eq!(merged.divergent.len(), 2);
         assert_eq!(names(&merged.deleted), [b"n"]);
         let needs: Vec<_> = merged.missing.iter().map(|(o, v)| (o.oid.clone(), v.version)).collect();
         assert_eq!(needs, [(Bytes::from_static(b"a"), 1), (Bytes::from_static(b"b"), 2)]);
+    }
+
+    #[test]
+    fn a_log_of_which_nothing_holds_is_undone_to_its_tail() {
+        let mut log = PgLog::from_entries(vec![entry(1, 4, "n", 0, false)]);
+        let theirs = [entry(1, 3, "a", 0, false), entry(2, 4, "b", 0, false)];
+        let merged = merge(&mut log, &info(4, 3), &theirs, EVersion::ZERO).unwrap();
+        assert_eq!(names(&merged.deleted), [b"n"]);
+        assert_eq!(merged.missing.values().copied().collect::<Vec<_>>(), [EVersion::new(Epoch(2), 4)]);
+        assert_eq!(log.len(), 1);
     }
 
     #[test]
@@ -212,6 +220,6 @@ mod tests {
     fn a_log_that_does_not_reach_us_is_no_help() {
         let mut log = PgLog::from_entries(vec![entry(1, 1, "a", 0, false)]);
         let theirs = [entry(2, 9, "b", 0, false)];
-        assert!(merge(&mut log, EVersion::new(Epoch(1), 1), &theirs, EVersion::new(Epoch(2), 8)).is_none());
+        assert!(merge(&mut log, &info(1, 0), &theirs, EVersion::new(Epoch(2), 8)).is_none());
     }
 }

@@ -134,7 +134,10 @@ impl Pg {
             return self.refuse(&waiting, Errno::EAGAIN, cx);
         }
         // A client that mapped the object to another primary sends again.
-        if !self.is_primary() || waiting.op.epoch < self.primary_since || self.is_held_back(&waiting.client) {
+        if !self.is_primary()
+            || waiting.op.epoch < self.info.primary_since
+            || self.is_held_back(&waiting.client)
+        {
             return;
         }
         if self.phase == Phase::Active {
@@ -297,7 +300,8 @@ impl Pg {
 
     fn load_for(&mut self, head: &HObject, waiting: WaitingOp, missing: store::Missing, cx: &mut Ctx<'_>) {
         let load = self.put_aside(head, waiting);
-        let token = self.token(Pending::OpLoad { object: head.clone(), load });
+        let wanted = missing.object().clone();
+        let token = self.token(Pending::OpLoad { head: head.clone(), load, wanted });
         cx.store.load(token, missing);
     }
 
@@ -305,6 +309,7 @@ impl Pg {
         &mut self,
         head: &HObject,
         load: u64,
+        wanted: &HObject,
         completion: Completion,
         cx: &mut Ctx<'_>,
     ) {
@@ -315,8 +320,14 @@ impl Pg {
             Ok(()) => self.run(head, waiting, cx),
             Err(error) => {
                 let what = if matches!(error, ReadError::Corrupt { .. }) { "corrupt" } else { "unreadable" };
-                tracing::error!(pg = %self.pgid, object = %head, %error, "{what} data");
-                self.refuse(&waiting, Errno::EIO, cx);
+                tracing::error!(pg = %self.pgid, object = %wanted, %error, "{what} data");
+                self.release(&waiting, cx);
+                waiting.loads.clear();
+                if self.repair(wanted, cx) {
+                    self.ops.objects.entry(head.clone()).or_default().queue.push_front(waiting);
+                } else {
+                    self.refuse(&waiting, Errno::EIO, cx);
+                }
             }
         }
         self.run_object(head, cx);

@@ -34,16 +34,16 @@ impl Pg {
             return self.on_map_same_interval(cx);
         }
         let last = Epoch(cx.map.epoch.0 - 1);
-        let past = self.members.close(self.since, last, cx.map);
+        let past = self.members.close(self.info.since, last, cx.map);
         if past.maybe_went_rw {
             self.intervals.push(past);
         }
         if members.primary != self.members.primary || cx.map.up_from(members.primary) == cx.map.epoch {
-            self.primary_since = cx.map.epoch;
+            self.info.primary_since = cx.map.epoch;
         }
         self.end_lease(cx);
         self.members = members;
-        self.since = cx.map.epoch;
+        self.info.since = cx.map.epoch;
         let mut change = MetaChange::default();
         change.info(&self.info);
         change.intervals(&self.intervals);
@@ -79,7 +79,7 @@ impl Pg {
         self.trim_from = None;
         // Completions of the last interval answer nobody.
         self.pending.values_mut().for_each(|p| *p = Pending::Nothing);
-        self.ops.on_new_interval(self.primary_since, self.is_primary());
+        self.ops.on_new_interval(self.info.primary_since, self.is_primary());
         self.watches.on_new_interval();
         self.copies.on_new_interval();
         if self.is_primary() {
@@ -176,7 +176,7 @@ impl Pg {
         for interval in theirs {
             let is_known =
                 self.intervals.iter().any(|i| i.first == interval.first && i.last == interval.last);
-            if !is_known && interval.last < self.since {
+            if !is_known && interval.last < self.info.since {
                 self.intervals.push(interval);
             }
         }
@@ -271,25 +271,24 @@ impl Pg {
         }
         self.learn_intervals(message.intervals.clone(), message.info.last_epoch_clean);
         self.peer_missing.insert(from, message.missing.clone());
-        self.take_over(&message, Pending::Nothing, cx);
-        self.after_log(cx);
+        if self.take_over(&message, Pending::Nothing, cx) {
+            self.after_log(cx);
+        }
     }
 
     /// Makes another copy's log ours; what we lack becomes missing. `pending` tells of its durability.
-    fn take_over(&mut self, message: &MPgLog, pending: Pending, cx: &mut Ctx<'_>) {
+    /// False if that cannot be done.
+    fn take_over(&mut self, message: &MPgLog, pending: Pending, cx: &mut Ctx<'_>) -> bool {
         let mut change = MetaChange::default();
         let mut txn = Transaction::new(self.coll);
         let merged = match &message.objects {
             Some(objects) => self.resync(objects, message, &mut change, cx),
-            None => {
-                let tail = message.info.log_tail;
-                log::merge(&mut self.log, self.info.last_update, &message.entries, tail)
-            }
+            None => log::merge(&mut self.log, &self.info, &message.entries, message.info.log_tail),
         };
         let Some(Merge { divergent, added, deleted, missing }) = merged else {
+            // Whoever goes on from here would serve what never was: better to stay where we are.
             tracing::error!(pg = %self.pgid, "a log that does not reach us came without an object list");
-            self.submit(pending, txn, cx);
-            return;
+            return false;
         };
         divergent.into_iter().for_each(|version| change.unlog(version));
         added.iter().for_each(|entry| change.log(entry));
@@ -316,6 +315,7 @@ impl Pg {
         change.intervals(&self.intervals);
         change.into_txn(&mut txn);
         self.submit(pending, txn, cx);
+        true
     }
 
     /// Compares with a list of all objects, and starts the log anew.
@@ -350,8 +350,8 @@ impl Pg {
 
     fn after_log(&mut self, cx: &mut Ctx<'_>) {
         self.phase = Phase::WaitUpThru;
-        if cx.map.up_thru(self.me) < self.since {
-            cx.effects.push(Effect::WantUpThru(self.since));
+        if cx.map.up_thru(self.me) < self.info.since {
+            cx.effects.push(Effect::WantUpThru(self.info.since));
         }
         self.check_up_thru(cx);
     }
@@ -371,7 +371,7 @@ impl Pg {
     }
 
     fn check_up_thru(&mut self, cx: &mut Ctx<'_>) {
-        if cx.map.up_thru(self.me) < self.since || !self.has_min_size() {
+        if cx.map.up_thru(self.me) < self.info.since || !self.has_min_size() {
             return;
         }
         let waiting: BTreeSet<OsdId> = self.others().collect();

@@ -71,8 +71,8 @@ pub(crate) enum Pending {
     PushRead { to: OsdId, object: HObject, version: EVersion },
     /// An object that another PG copies is being read.
     CopyRead { from: OsdId, message: Box<MPgCopyGet> },
-    /// An op waits for what it lacks.
-    OpLoad { object: HObject, load: u64 },
+    /// An op waits for what it lacks: of its object or a clone.
+    OpLoad { head: HObject, load: u64, wanted: HObject },
     /// Nobody waits.
     Nothing,
 }
@@ -88,9 +88,6 @@ pub struct Pg {
     pub(crate) log: PgLog,
     pub(crate) missing: Missing,
     pub(crate) members: Membership,
-    pub(crate) since: Epoch,
-    /// Since when this primary leads, through changes of other members (`same_primary_since`).
-    pub(crate) primary_since: Epoch,
     pub(crate) phase: Phase,
     pub(crate) peer_info: BTreeMap<OsdId, PgInfo>,
     pub(crate) peer_missing: BTreeMap<OsdId, Missing>,
@@ -132,8 +129,6 @@ impl Pg {
             log: PgLog::default(),
             missing: Missing::new(),
             members: Membership::default(),
-            since: Epoch(0),
-            primary_since: Epoch(0),
             phase: Phase::Idle,
             peer_info: BTreeMap::new(),
             peer_missing: BTreeMap::new(),
@@ -168,6 +163,8 @@ impl Pg {
         let mut pg = Pg::new(id, pgid, me);
         pg.info.created = created;
         pg.info.epoch = cx.map.epoch;
+        pg.info.since = start.since;
+        pg.info.primary_since = start.primary_since;
         let mut txn = Transaction::new(pg.coll);
         txn.ops.push(TxnOp::CreateCollection);
         let mut change = MetaChange::default();
@@ -175,8 +172,6 @@ impl Pg {
         change.into_txn(&mut txn);
         pg.submit(Pending::Nothing, txn, cx);
         pg.members = Membership::of(cx.map, pgid);
-        pg.since = start.since;
-        pg.primary_since = start.primary_since;
         pg.start_interval(cx);
         pg
     }
@@ -198,11 +193,15 @@ impl Pg {
         Ok(Some(pg))
     }
 
-    /// After [`Pg::load`]: takes its place in the map that it saw last.
+    /// After [`Pg::load`]: takes its place in the map that it saw last, or in the oldest that there is.
     pub fn resume(&mut self, cx: &mut Ctx<'_>) {
         self.members = Membership::of(cx.map, self.pgid);
-        self.since = cx.map.epoch;
-        self.primary_since = cx.map.epoch;
+        // The interval goes on where it was left: its beginning tells later whether it took writes.
+        if self.info.epoch != cx.map.epoch || self.info.since == Epoch(0) {
+            self.info.epoch = cx.map.epoch;
+            self.info.since = cx.map.epoch;
+            self.info.primary_since = cx.map.epoch;
+        }
         self.lease_after_restart(cx.now);
         self.start_interval(cx);
     }
@@ -286,7 +285,9 @@ impl Pg {
                 self.on_copy_read(from, *message, is_loaded, cx);
                 cx.store.unload(token);
             }
-            Pending::OpLoad { object, load } => self.on_op_loaded(&object, load, completion, cx),
+            Pending::OpLoad { head, load, wanted } => {
+                self.on_op_loaded(&head, load, &wanted, completion, cx);
+            }
             Pending::Nothing => cx.store.unload(token),
         }
     }
@@ -294,7 +295,7 @@ impl Pg {
     fn on_peer(&mut self, from: OsdId, message: Message, cx: &mut Ctx<'_>) {
         // What was said before this interval began is about another one.
         let Some((_, epoch)) = messages::pg_peer_target(&message) else { return };
-        if epoch < self.since {
+        if epoch < self.info.since {
             return;
         }
         match message {

@@ -2,6 +2,8 @@
 //!
 //! Authority: `PrimaryLogPG::do_command`, `PeeringState::dump_peering_state` (16.2).
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use types::{OsdId, OsdMap, PgInfoContext, PgStat, UTime};
 
@@ -53,7 +55,12 @@ impl Pg {
     }
 
     fn info_context<'a>(&self, stat: &'a PgStat) -> PgInfoContext<'a> {
-        PgInfoContext { pgid: self.pgid, stat, since: self.since.0, primary_since: self.primary_since.0 }
+        PgInfoContext {
+            pgid: self.pgid,
+            stat,
+            since: self.info.since.0,
+            primary_since: self.info.primary_since.0,
+        }
     }
 
     /// The other members' infos, as they told them in this interval.
@@ -74,7 +81,7 @@ impl Pg {
         match &self.phase {
             Phase::Active | Phase::Activating { .. } => {
                 let lacking: Vec<String> = self.missing.keys().map(ToString::to_string).collect();
-                state["might_have_unfound"] = json!([]);
+                state["might_have_unfound"] = self.silent_json();
                 state["recovery_progress"] = json!({
                     "backfill_targets": [],
                     "waiting_on_backfill": [],
@@ -95,16 +102,43 @@ impl Pg {
         json!([state, {"name": "Started", "enter_time": entered}])
     }
 
-    /// `ceph pg ID list_unfound`: objects of which no copy is left. A change is acknowledged by the whole
-    /// acting set, so that what is missing here is somewhere else.
-    pub fn list_unfound(&self) -> Value {
+    /// OSDs that were part of the PG and have not told what they have.
+    fn silent_json(&self) -> Value {
+        let past: BTreeSet<OsdId> = self.intervals.iter().flat_map(|i| i.acting.iter().copied()).collect();
+        let silent =
+            past.into_iter().filter(|o| o.is_some() && *o != self.me && !self.peer_info.contains_key(o));
+        silent.map(|osd| json!({"osd": osd.to_string(), "status": "osd is down"})).collect()
+    }
+
+    /// `ceph pg ID list_unfound`: objects that this copy lacks and that nobody heard has.
+    pub fn list_unfound(&self, map: &OsdMap) -> Value {
+        let unfound = self.missing.iter().filter(|(o, need)| self.source_of(o, **need, map).is_none());
+        let objects: Vec<Value> = unfound
+            .map(|(object, need)| {
+                json!({
+                    "oid": {
+                        "oid": String::from_utf8_lossy(&object.oid),
+                        "key": String::from_utf8_lossy(&object.key),
+                        "snapid": object.snap.0 as i64,
+                        "hash": object.hash,
+                        "max": 0,
+                        "pool": object.pool.0,
+                        "namespace": String::from_utf8_lossy(&object.nspace),
+                    },
+                    "need": need.to_string(),
+                    "have": "0'0",
+                    "flags": "none",
+                    "locations": [],
+                })
+            })
+            .collect();
         json!({
             "num_missing": self.missing.len(),
-            "num_unfound": 0,
-            "objects": [],
+            "num_unfound": objects.len(),
+            "objects": objects,
             "state": if self.phase == Phase::Active { "Active" } else { "Peering" },
             "available_might_have_unfound": true,
-            "might_have_unfound": [],
+            "might_have_unfound": self.silent_json(),
             "more": false,
         })
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use messages::{MPgPull, MPgPush, MPgPushReply};
 use store::{Completion, ObjectStore};
-use types::{EVersion, HObject, Missing, Mutation, OsdId, SnapId, Transaction};
+use types::{EVersion, HObject, Missing, Mutation, OsdId, OsdMap, PgInfo, SnapId, Transaction};
 
 use crate::{
     Ctx, Effect, Pg,
@@ -85,7 +85,7 @@ impl Pg {
         self.urgent_first(&self.missing)
             .filter(|(object, _)| !self.recovery.pulling.contains(*object))
             .filter_map(|(object, version)| {
-                Some((self.source_of(object, *version, cx)?, object.clone(), *version))
+                Some((self.source_of(object, *version, cx.map)?, object.clone(), *version))
             })
             .take(count)
             .collect()
@@ -106,14 +106,38 @@ impl Pg {
         self.recovery.urgent.iter().flat_map(|head| lacked(missing, head)).chain(missing)
     }
 
-    /// An OSD that has this version of the object.
-    fn source_of(&self, object: &HObject, version: EVersion, cx: &Ctx<'_>) -> Option<OsdId> {
-        let has_it = |osd: &&OsdId| {
-            let reaches = self.peer_info.get(osd).is_some_and(|i| i.last_update >= version);
+    /// An OSD that has this version of the object. Members have all that they are not known to lack.
+    pub(crate) fn source_of(&self, object: &HObject, version: EVersion, map: &OsdMap) -> Option<OsdId> {
+        let has_it = |(osd, info): &(&OsdId, &PgInfo)| {
+            let reaches = self.members.acting.contains(osd) || info.last_update >= version;
             let lacks = self.peer_missing.get(osd).is_some_and(|m| m.contains_key(object));
-            **osd != self.me && cx.map.is_up(**osd) && reaches && !lacks
+            **osd != self.me && map.is_up(**osd) && reaches && !lacks
         };
-        self.peer_info.keys().find(has_it).copied()
+        self.peer_info.iter().find(has_it).map(|(osd, _)| *osd)
+    }
+
+    /// This copy of the object cannot be read: another one is to take its place.
+    fn lose(&mut self, object: &HObject, cx: &mut Ctx<'_>) {
+        let version = object_version(cx.store, self.coll, object);
+        self.missing.insert(object.clone(), version);
+        self.is_clean = false;
+        let mut change = MetaChange::default();
+        change.missing(object, Some(version));
+        let mut txn = Transaction::new(self.coll);
+        change.into_txn(&mut txn);
+        self.submit(Pending::Nothing, txn, cx);
+        cx.effects.push(Effect::StatsChanged);
+    }
+
+    /// An op found the object unreadable. False when nobody else can have it.
+    pub(crate) fn repair(&mut self, object: &HObject, cx: &mut Ctx<'_>) -> bool {
+        let is_alone = self.peer_info.keys().all(|osd| *osd == self.me);
+        if is_alone || self.phase != Phase::Active {
+            return false;
+        }
+        self.lose(object, cx);
+        self.recover_soon(&object.head(), cx);
+        true
     }
 
     /// An object is where it belongs on one more copy.
@@ -156,22 +180,36 @@ impl Pg {
     ) {
         if let Completion::Loaded(_, Err(error)) = completion {
             tracing::error!(pg = %self.pgid, %object, %error, "an object to push cannot be read");
-            self.recovery.pushing.remove(&(to, object));
-            return;
+            self.recovery.pushing.remove(&(to, object.clone()));
+            return self.on_push_unreadable(to, object, cx);
         }
         self.push(to, object, version, cx);
     }
 
-    /// An object came that this copy lacks.
+    /// What was to be pushed is lost here: its primary looks for another copy.
+    fn on_push_unreadable(&mut self, to: OsdId, object: HObject, cx: &mut Ctx<'_>) {
+        self.lose(&object, cx);
+        if self.is_primary() {
+            return self.recover(cx);
+        }
+        let (version, txn) = (EVersion::ZERO, Transaction::new(self.coll));
+        let message = MPgPush { pgid: self.pgid, epoch: cx.map.epoch, object, version, txn };
+        cx.effects.push(Effect::SendOsd(to, message.into()));
+    }
+
+    /// An object came that this copy lacks; with version zero, word that the sender lacks it as well.
     pub(crate) fn on_push(&mut self, from: OsdId, message: MPgPush, cx: &mut Ctx<'_>) {
         let MPgPush { object, version, txn: pushed, .. } = message;
         self.recovery.pulling.remove(&object);
-        let is_needed = self.missing.get(&object).is_some_and(|need| *need <= version);
+        // A replica takes what its primary has. A primary takes what the log names and nothing else: a
+        // newer version is of a history that came to nothing.
+        let suits = |need: &EVersion| *need == version || *need < version && !self.is_primary();
+        let is_needed = self.missing.get(&object).is_some_and(suits);
         if !is_needed {
-            if self.missing.contains_key(&object) {
+            if let Some(need) = self.missing.get(&object).copied() {
                 tracing::error!(pg = %self.pgid, %object, "a copy that should have the object does not");
-                self.peer_missing.entry(from).or_default().insert(object, version);
-                return;
+                self.peer_missing.entry(from).or_default().insert(object, need);
+                return self.recover(cx);
             }
             return self.on_push_durable(from, object, cx);
         }

@@ -89,7 +89,7 @@ impl Pg {
             log_size: self.log.len() as u64,
             created: self.info.created,
             last_epoch_clean: self.info.last_epoch_clean,
-            mapping_epoch: self.since,
+            mapping_epoch: self.info.since,
             last_fresh: wall,
             last_change: self.stamps.change,
             last_active: self.stamps.active,

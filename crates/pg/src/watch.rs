@@ -249,7 +249,7 @@ impl Pg {
                 Ok(None) => {}
                 Err(missing) => {
                     // At hand by the next tick; nothing waits for it.
-                    let token = self.token(Pending::OpLoad { object: head, load: 0 });
+                    let token = self.token(Pending::OpLoad { wanted: head.clone(), head, load: 0 });
                     cx.store.load(token, missing);
                     continue;
                 }

@@ -10,10 +10,11 @@ use types::{CollId, HObject, PgId, Token};
 use crate::world::World;
 
 /// All of an object on one OSD.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Copy {
     object: HObject,
-    data: Bytes,
+    /// None where it rots and nobody has read it since: there is no scrub.
+    data: Option<Bytes>,
     xattrs: Vec<(Bytes, Bytes)>,
     omap: Vec<(Bytes, Bytes)>,
 }
@@ -54,14 +55,18 @@ impl Resting {
     }
 
     /// The clients' objects of a PG; what the PG keeps of itself is each copy's own.
-    fn copies(&mut self, pgid: PgId) -> Result<Vec<Copy>, String> {
+    fn copies(&mut self, pgid: PgId, is_rotten: bool) -> Result<Vec<Copy>, String> {
         let coll = CollId::pg(pgid);
         let objects = self.read(|store| store.list(coll, &HObject::min(), usize::MAX))?;
         let objects = objects.into_iter().filter(|object| object.pool == pgid.pool);
         objects
             .map(|object| {
+                let data = match self.read(|store| store.read(coll, &object, 0, u64::MAX)) {
+                    Err(_) if is_rotten => None,
+                    read => Some(read?),
+                };
                 Ok(Copy {
-                    data: self.read(|store| store.read(coll, &object, 0, u64::MAX))?,
+                    data,
                     xattrs: self.read(|store| store.xattrs(coll, &object))?,
                     omap: self.read(|store| store.omap_range(coll, &object, Bound::Unbounded, usize::MAX))?,
                     object,
@@ -87,12 +92,14 @@ impl World {
             let mut first = None;
             for osd in &acting {
                 let store = stores.get_mut(osd.0 as usize).ok_or("an OSD of the acting set is down")?;
-                let copies = store.copies(pgid).map_err(|why| format!("{pgid} on osd.{}: {why}", osd.0))?;
+                let is_rotten = self.rotten == usize::try_from(osd.0).ok();
+                let copies =
+                    store.copies(pgid, is_rotten).map_err(|why| format!("{pgid} on osd.{}: {why}", osd.0))?;
                 let (_, reference) = first.get_or_insert_with(|| (*osd, Vec::new()));
                 if *osd == acting[0] {
                     *reference = copies;
-                } else if *reference != copies {
-                    return Err(format!("{pgid}: {}", difference(reference, &copies)));
+                } else if let Some(what) = difference(reference, &copies) {
+                    return Err(format!("{pgid}: {what}"));
                 }
             }
         }
@@ -100,17 +107,25 @@ impl World {
     }
 }
 
-fn difference(one: &[Copy], other: &[Copy]) -> String {
+impl Copy {
+    /// What of it is not as in `other`.
+    fn difference(&self, other: &Copy) -> Option<&'static str> {
+        let is_same_data = self.data.as_ref().zip(other.data.as_ref()).is_none_or(|(one, two)| one == two);
+        match (is_same_data, self.xattrs == other.xattrs, self.omap == other.omap) {
+            (false, ..) => Some("data"),
+            (_, false, _) => Some("xattrs"),
+            (_, _, false) => Some("omap"),
+            _ => None,
+        }
+    }
+}
+
+fn difference(one: &[Copy], other: &[Copy]) -> Option<String> {
     let names = |copies: &[Copy]| copies.iter().map(|c| c.object.to_string()).collect::<Vec<_>>();
     if names(one) != names(other) {
-        return format!("copies have other objects: {:?} and {:?}", names(one), names(other));
+        return Some(format!("copies have other objects: {:?} and {:?}", names(one), names(other)));
     }
-    let differ = one.iter().zip(other).find(|(a, b)| a != b);
-    let Some((a, b)) = differ else { return String::new() };
-    let what = match (a.data == b.data, a.xattrs == b.xattrs, a.omap == b.omap) {
-        (false, ..) => "data",
-        (_, false, _) => "xattrs",
-        _ => "omap",
-    };
-    format!("copies of {} differ in their {what}", a.object)
+    one.iter()
+        .zip(other)
+        .find_map(|(a, b)| Some(format!("copies of {} differ in their {}", a.object, a.difference(b)?)))
 }

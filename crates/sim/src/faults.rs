@@ -6,7 +6,7 @@ use rand::Rng;
 
 use crate::{
     schedule::{ProcessId, What},
-    world::{MON, World},
+    world::{MON, Slot, World},
 };
 
 fn secs(rng: &mut impl Rng, low: f64, high: f64) -> Duration {
@@ -22,7 +22,7 @@ impl World {
     /// Something breaks; it is whole again by itself, later.
     pub(crate) fn strike(&mut self) {
         let osd = self.any_osd();
-        match self.rng.random_range(0..18) {
+        match self.rng.random_range(0..20) {
             0..3 => {
                 let count = self.rng.random_range(1..6);
                 self.note(format!("{count} connections are cut"));
@@ -47,7 +47,8 @@ impl World {
                 self.schedule.after(heal, MON, What::Heal);
             }
             14..16 => self.toggle_in(osd),
-            _ => self.split(),
+            16..18 => self.split(),
+            _ => self.spoil(),
         }
     }
 
@@ -73,6 +74,17 @@ impl World {
         }
         let heal = secs(&mut self.rng, 0.5, 45.0);
         self.schedule.after(heal, MON, What::Heal);
+    }
+
+    /// Data rots, on the same OSD each time and while other copies are whole.
+    fn spoil(&mut self) {
+        let id = *self.rotten.get_or_insert(self.rng.random_range(0..self.osds.len()));
+        if self.is_clean() {
+            self.note(format!("data of osd.{id} rots"));
+            if let Slot::Up(osd) = &mut self.osds[id] {
+                osd.rot();
+            }
+        }
     }
 
     /// The network falls into two halves that do not hear each other.

@@ -3,11 +3,12 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use auth::{CryptoKey, OsdCaps, TicketKeeper, con_mode, method};
+use codec::BLOCK_BYTES;
 use messages::Message;
 use msgr::Config;
 use net::{Net, NetEvent, ServiceAuth, WireEvent};
 use osd::{ConnId, Effect, Event, Osd, OsdConfig, Peer};
-use rand::{Rng, SeedableRng, rngs::StdRng};
+use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use store::{Config as StoreConfig, Mount, Store, virtual_disk::VirtualDisk};
 use types::{EntityAddrVec, EntityName, EntityType, GlobalId, OsdId, Token};
 
@@ -26,6 +27,7 @@ pub(crate) fn store_config() -> StoreConfig {
         small_write_bytes_max: 16 << 10,
         pending_bytes_max: 64 << 10,
         cache_bytes_max: 64 << 10,
+        prepares_journal: true,
         ..StoreConfig::default()
     }
 }
@@ -107,6 +109,16 @@ impl OsdProcess {
     pub(crate) fn crash(mut self) -> OsdDisk {
         self.own.disk.crash(&mut self.rng);
         self.own
+    }
+
+    /// Some bits on the device are not what was written.
+    pub(crate) fn rot(&mut self) {
+        let offsets = self.store.data_offsets();
+        for _ in 0..self.rng.random_range(1..4) {
+            let Some(block) = offsets.choose(&mut self.rng) else { return };
+            let (byte, bit) = (self.rng.random_range(0..BLOCK_BYTES as u64), self.rng.random_range(0..8));
+            self.own.disk.flip_bit(block + byte, bit);
+        }
     }
 
     /// The device executes one of its commands.

@@ -74,6 +74,20 @@ impl<P, K> Slot<P, K> {
         }
     }
 
+    fn crash(&mut self, crash: impl FnOnce(P) -> K) {
+        *self = match std::mem::replace(self, Slot::Moving) {
+            Slot::Up(process) => Slot::Down(crash(process)),
+            other => other,
+        };
+    }
+
+    fn start(&mut self, start: impl FnOnce(K) -> P) {
+        *self = match std::mem::replace(self, Slot::Moving) {
+            Slot::Down(kept) => Slot::Up(start(kept)),
+            other => other,
+        };
+    }
+
     fn up_mut(&mut self) -> Option<&mut P> {
         match self {
             Slot::Up(process) => Some(process),
@@ -98,6 +112,8 @@ pub struct World {
     pub(crate) network: Network,
     mon: Slot<MonProcess, MemLedger>,
     pub(crate) osds: Vec<Slot<OsdProcess, OsdDisk>>,
+    /// Whose data rots now and then.
+    pub(crate) rotten: Option<usize>,
     /// What the operator wants, by OSD.
     pub(crate) is_out: Vec<bool>,
     clients: Vec<ClientProcess>,
@@ -138,6 +154,7 @@ impl World {
             schedule: Schedule::default(),
             mon: Slot::Moving,
             osds: (0..osd_count).map(|_| Slot::Moving).collect(),
+            rotten: None,
             is_out: vec![false; osd_count],
             clients: Vec::new(),
             workloads: Vec::new(),
@@ -258,22 +275,9 @@ impl World {
         }
         self.network.kill(who, &mut self.schedule);
         self.schedule.forget(who);
-        let crashed = |slot| match slot {
-            Slot::Up(process) => Slot::Down(OsdProcess::crash(process)),
-            other => other,
-        };
         match who {
-            MON => {
-                let mon = std::mem::replace(&mut self.mon, Slot::Moving);
-                self.mon = match mon {
-                    Slot::Up(process) => Slot::Down(process.crash()),
-                    other => other,
-                };
-            }
-            ProcessId(at) => {
-                let slot = std::mem::replace(&mut self.osds[at - 1], Slot::Moving);
-                self.osds[at - 1] = crashed(slot);
-            }
+            MON => self.mon.crash(MonProcess::crash),
+            ProcessId(at) => self.osds[at - 1].crash(OsdProcess::crash),
         }
     }
 
@@ -281,32 +285,16 @@ impl World {
     fn start(&mut self, who: ProcessId) {
         self.starts += 1;
         let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+        let rng = &mut self.rng;
         match who {
             MON => {
-                let mon = std::mem::replace(&mut self.mon, Slot::Moving);
-                self.mon = match mon {
-                    Slot::Down(ledger) => Slot::Up(MonProcess::start(
-                        ledger,
-                        mon_addrs(),
-                        MonOptions {
-                            osd_down_out_interval: Duration::from_secs(30),
-                            ..MonOptions::default()
-                        },
-                        &mut self.rng,
-                        &mut cx,
-                    )),
-                    other => other,
-                };
+                let options =
+                    MonOptions { osd_down_out_interval: Duration::from_secs(30), ..MonOptions::default() };
+                self.mon.start(|ledger| MonProcess::start(ledger, mon_addrs(), options, rng, &mut cx));
             }
             ProcessId(at) => {
                 let addrs = EntityAddrVec::msgr2(address(6_800 + at as u16), self.starts);
-                let slot = std::mem::replace(&mut self.osds[at - 1], Slot::Moving);
-                self.osds[at - 1] = match slot {
-                    Slot::Down(disk) => {
-                        Slot::Up(OsdProcess::start(disk, addrs, mon_addrs(), &mut self.rng, &mut cx))
-                    }
-                    other => other,
-                };
+                self.osds[at - 1].start(|disk| OsdProcess::start(disk, addrs, mon_addrs(), rng, &mut cx));
             }
         }
     }
@@ -442,7 +430,7 @@ impl World {
     }
 
     /// True when every PG's primary says that it is active and clean.
-    fn is_clean(&self) -> bool {
+    pub(crate) fn is_clean(&self) -> bool {
         let Some(mon) = self.mon.up().filter(|_| self.is_all_up()) else { return false };
         let map = mon.mon.osdmap();
         map.pgs().all(|pgid| {

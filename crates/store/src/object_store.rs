@@ -30,6 +30,14 @@ pub enum Missing {
     },
 }
 
+impl Missing {
+    /// Of which object.
+    pub fn object(&self) -> &HObject {
+        let (Missing::Index { object, .. } | Missing::Data { object, .. }) = self;
+        object
+    }
+}
+
 /// Why something could not be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReadError {

@@ -42,7 +42,7 @@ pub struct PgTotals {
 
 /// Where a copy of a PG is (`pg_info_t`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 2, compat = 1)]
+#[codec(version = 3, compat = 1)]
 pub struct PgInfo {
     /// The newest change in its log.
     pub last_update: EVersion,
@@ -63,6 +63,12 @@ pub struct PgInfo {
     /// What the PG holds.
     #[codec(since = 2)]
     pub totals: PgTotals,
+    /// The first epoch of the interval that the copy is in (`same_interval_since`).
+    #[codec(since = 3)]
+    pub since: Epoch,
+    /// The first epoch in which the same primary led (`same_primary_since`).
+    #[codec(since = 3)]
+    pub primary_since: Epoch,
 }
 
 /// A span of epochs in which the acting set did not change (`PastIntervals`).

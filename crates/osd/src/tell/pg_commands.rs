@@ -29,7 +29,7 @@ pub(super) fn query(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
 
 pub(super) fn list_unfound(osd: &mut Osd, call: &Call, _: &mut Cx<'_>) -> Answer {
     let pgid = pg_of(osd, call)?;
-    Ok(osd.pgs.get(pgid).map(pg::Pg::list_unfound))
+    Ok(osd.pgs.get(pgid).map(|pg| pg.list_unfound(&osd.map)))
 }
 
 /// `pg ID query`, with the command's word in `cmd`.

@@ -3,9 +3,16 @@
 use std::collections::BTreeMap;
 
 use super::{Background, Store};
-use crate::allocator::Run;
+use crate::{allocator::Run, device::BLOCK};
 
 impl Store {
+    /// Where on the device data lies, in bytes: for tests that spoil some.
+    pub fn data_offsets(&self) -> Vec<u64> {
+        let onodes = self.index.colls.values().flat_map(|objects| objects.values());
+        let runs = onodes.flat_map(|onode| onode.extents.runs());
+        runs.flat_map(|run| run.start..run.end()).map(|block| block * BLOCK).collect()
+    }
+
     /// Asserts that the books agree: every block is referred to as often as the allocator thinks, none
     /// is free and in use at once, and the counters match the index. Walks everything; for tests.
     pub fn check_invariants(&self) {
