@@ -20,7 +20,17 @@ impl Run {
     pub(crate) fn end(self) -> u64 {
         self.start + self.count
     }
+
+    /// The first `count` blocks, or all, and the rest.
+    pub(crate) fn split_at(self, count: u64) -> (Run, Run) {
+        let count = count.min(self.count);
+        (Run { start: self.start, count }, Run { start: self.start + count, count: self.count - count })
+    }
 }
+
+/// Space is discarded in whole aligned pieces of so many blocks: smaller ones cost devices and file systems more
+/// than they give.
+const GRANULE_BLOCKS: u64 = 16;
 
 #[derive(Debug, Default)]
 pub(crate) struct Space {
@@ -33,6 +43,8 @@ pub(crate) struct Space {
     guarded: BTreeSet<u64>,
     free_count: u64,
     quarantine_count: u64,
+    /// Blocks that nobody uses and that are being discarded.
+    discard_count: u64,
     total_count: u64,
     /// Blocks that only the index may take, so that a checkpoint finds room.
     reserve_count: u64,
@@ -53,7 +65,7 @@ impl Space {
 
     /// Blocks for new data, those in quarantine included.
     pub(crate) fn available_count(&self) -> u64 {
-        (self.free_count + self.quarantine_count).saturating_sub(self.reserve_count)
+        (self.free_count + self.quarantine_count + self.discard_count).saturating_sub(self.reserve_count)
     }
 
     /// True if new data has little room left that a checkpoint could enlarge.
@@ -123,6 +135,32 @@ impl Space {
         }
         self.insert_free(merged);
         self.free_count += run.count;
+    }
+
+    /// Takes the granules of the device that a run just freed made free as a whole, to be discarded;
+    /// [`Space::discarded`] follows.
+    pub(crate) fn take_granules(&mut self, freed: Run) -> Option<Run> {
+        let (&start, &count) = self.free.range(..=freed.start).next_back()?;
+        let low = start.next_multiple_of(GRANULE_BLOCKS).max(freed.start / GRANULE_BLOCKS * GRANULE_BLOCKS);
+        let high = ((start + count) / GRANULE_BLOCKS * GRANULE_BLOCKS)
+            .min(freed.end().next_multiple_of(GRANULE_BLOCKS));
+        let run = Run { start: low, count: high.saturating_sub(low) };
+        if run.count == 0 || !self.reserve(run) {
+            return None;
+        }
+        self.discard_count += run.count;
+        Some(run)
+    }
+
+    /// Frees what was taken to be discarded.
+    pub(crate) fn discarded(&mut self, run: Run) {
+        self.discard_count -= run.count;
+        self.free(run);
+    }
+
+    /// True if data finds so little room that nothing may wait for a discard.
+    pub(crate) fn is_short(&self) -> bool {
+        self.free_count < self.reserve_count * 2
     }
 
     /// Takes exactly this run; false if part of it is not free.

@@ -8,7 +8,8 @@ pub struct Config {
     pub journal_bytes: u64,
     /// Writes of more bytes than this go straight to new space, smaller ones by the journal.
     pub small_write_bytes_max: u64,
-    /// Journal writes in flight at once; later transactions wait and share the next write.
+    /// Journal writes in flight at once; later transactions wait and share the next write. A mount knows by it
+    /// which records were durable: after a crash it must not be smaller than before.
     pub journal_writes_max: usize,
     /// Bytes of one journal record's body at which it is closed.
     pub record_bytes_max: usize,
@@ -19,7 +20,7 @@ pub struct Config {
     pub cache_bytes_max: u64,
     /// Whether zeros are written ahead of the journal's first lap: cheaper on a file, of no use on a device.
     pub prepares_journal: bool,
-    /// Whether freed space is discarded on the device.
+    /// Whether freed space is discarded on the device, as long as it takes that.
     pub discard: bool,
 }
 
@@ -33,7 +34,7 @@ impl Default for Config {
             pending_bytes_max: 64 << 20,
             cache_bytes_max: 64 << 20,
             prepares_journal: false,
-            discard: false,
+            discard: true,
         }
     }
 }

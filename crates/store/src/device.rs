@@ -56,6 +56,9 @@ pub enum DeviceError {
     /// The device or the kernel reported an error.
     #[error("input/output error")]
     Io,
+    /// The device does not do such a thing: a discard.
+    #[error("not supported by the device")]
+    Unsupported,
     /// Fewer bytes were moved than asked for.
     #[error("short transfer")]
     Short,

@@ -12,6 +12,7 @@ mod cache;
 mod config;
 mod device;
 mod extent_map;
+mod fsck;
 mod index;
 mod journal;
 mod mem_store;
@@ -24,6 +25,10 @@ pub mod virtual_disk;
 
 pub use config::Config;
 pub use device::{DeviceCommand, DeviceError};
+pub use fsck::{Fsck, FsckReport, Owner, Problem, StoreCounts};
 pub use mem_store::MemStore;
 pub use object_store::{Completion, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage};
-pub use shard::{Mount, MountError, Store, StoreIdentity};
+pub use shard::{
+    Inspected, JournalRecord, LayoutExtent, Mount, MountError, ObjectLayout, Store, StoreIdentity,
+    SuperblockInfo,
+};

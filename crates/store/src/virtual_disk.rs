@@ -1,7 +1,8 @@
-//! A disk in memory that forgets, tears and reorders, for tests and the simulator.
+//! A disk in memory that forgets, tears, reorders and garbles, for tests and the simulator.
 //!
 //! Writes that were not flushed, nor durable by themselves when they were answered, may be lost at a
-//! crash: each block of them on its own, and the block in flight torn at a sector.
+//! crash: each block of them on its own, some torn with each sector old or new, and now and then a sector with
+//! bits that nobody wrote. Discarded blocks hold anything.
 
 use std::collections::BTreeMap;
 
@@ -98,21 +99,41 @@ impl VirtualDisk {
                 }
                 (token, Ok(None))
             }
-            DeviceCommand::Discard { token, .. } => (token, Ok(None)),
+            DeviceCommand::Discard { token, offset, len } => {
+                self.discard(token, offset, len);
+                (token, Ok(None))
+            }
         }
     }
 
-    /// Cuts the power: of what is queued or not flushed, each block survives or not; one block of the
-    /// queue is torn. The queue is lost.
+    /// Cuts the power: of what is queued or not flushed, each block survives, or not, or in part. The queue is
+    /// lost.
     pub fn crash(&mut self, rng: &mut impl Rng) {
         for write in std::mem::take(&mut self.unflushed) {
-            self.put_some(write.offset, &write.data, rng, false);
+            self.put_some(write.offset, &write.data, rng);
         }
         for command in std::mem::take(&mut self.queue) {
-            if let DeviceCommand::Write { offset, data, .. } = command {
-                self.put_some(offset, &data, rng, true);
+            match command {
+                DeviceCommand::Write { offset, data, .. } => self.put_some(offset, &data, rng),
+                DeviceCommand::Discard { token, offset, len } if rng.random_bool(0.5) => {
+                    self.discard(token, offset, len);
+                }
+                DeviceCommand::Discard { .. } | DeviceCommand::Read { .. } | DeviceCommand::Flush { .. } => {}
             }
         }
+    }
+
+    /// Cuts the power when nothing that was answered is lost, and nothing else survives.
+    pub fn crash_cleanly(&mut self) {
+        self.queue.clear();
+        for write in std::mem::take(&mut self.unflushed) {
+            self.put(write.offset, &write.data);
+        }
+    }
+
+    /// The offsets of blocks that are not as they were made, in bytes.
+    pub fn written_offsets(&self) -> Vec<u64> {
+        self.blocks.keys().map(|block| block * BLOCK_BYTES as u64).collect()
     }
 
     /// Inverts one bit of what is on the disk.
@@ -154,7 +175,19 @@ impl VirtualDisk {
         }
     }
 
-    fn put_some(&mut self, offset: u64, data: &Bytes, rng: &mut impl Rng, may_tear: bool) {
+    /// A device may answer discarded blocks with zeros, with what was there, or with neither.
+    fn discard(&mut self, token: Token, offset: u64, len: u64) {
+        self.settle(offset, len);
+        for block in offset / BLOCK_BYTES as u64..(offset + len).div_ceil(BLOCK_BYTES as u64) {
+            match token.0 % 3 {
+                0 => drop(self.blocks.remove(&block)),
+                1 => drop(self.blocks.insert(block, Bytes::from_static(&[0xd5; BLOCK_BYTES]))),
+                _ => {}
+            }
+        }
+    }
+
+    fn put_some(&mut self, offset: u64, data: &Bytes, rng: &mut impl Rng) {
         let first = offset / BLOCK_BYTES as u64;
         // A cut at once, or at every block by chance: both happen.
         let chance = *[0.0, 0.5, 1.0].get(rng.random_range(0..3)).unwrap_or(&0.5);
@@ -162,11 +195,9 @@ impl VirtualDisk {
             let block = first + at as u64;
             if rng.random_bool(chance) {
                 self.blocks.insert(block, data.slice_ref(chunk));
-            } else if may_tear && rng.random_bool(0.2) {
-                let mut torn = AlignedBuf::from_slice(&self.block(block));
-                let cut = rng.random_range(0..BLOCK_BYTES / SECTOR_BYTES) * SECTOR_BYTES;
-                torn.as_mut_slice()[..cut].copy_from_slice(&chunk[..cut]);
-                self.blocks.insert(block, torn.into());
+            } else if rng.random_bool(0.2) {
+                let torn = torn(&self.block(block), chunk, rng);
+                self.blocks.insert(block, torn);
             }
         }
     }
@@ -179,4 +210,19 @@ impl VirtualDisk {
         let hit: Vec<Unflushed> = hit;
         hit.iter().for_each(|write| self.put(write.offset, &write.data));
     }
+}
+
+/// A block of which some sectors were written, and perhaps one spoiled.
+fn torn(old: &[u8], new: &[u8], rng: &mut impl Rng) -> Bytes {
+    let mut out = AlignedBuf::from_slice(old);
+    for (sector, written) in out.as_mut_slice().chunks_mut(SECTOR_BYTES).zip(new.chunks(SECTOR_BYTES)) {
+        if rng.random_bool(0.5) {
+            sector.copy_from_slice(written);
+        }
+    }
+    if rng.random_bool(0.3) {
+        let (at, bit) = (rng.random_range(0..BLOCK_BYTES), rng.random_range(0..8));
+        out.as_mut_slice()[at] ^= 1 << bit;
+    }
+    out.into()
 }

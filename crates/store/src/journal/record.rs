@@ -127,8 +127,13 @@ impl Header {
 
     /// Reads a header that claims to belong to this store and epoch; the record may still be torn.
     pub(crate) fn peek(bytes: &Bytes, store_uuid: [u8; 16], epoch: u64) -> Option<Header> {
+        Header::peek_any(bytes, store_uuid).filter(|header| header.epoch == epoch)
+    }
+
+    /// The same for a record of any epoch.
+    pub(crate) fn peek_any(bytes: &Bytes, store_uuid: [u8; 16]) -> Option<Header> {
         let header = Header::from_prefix(bytes.clone()).ok()?;
-        let is_ours = header.magic == MAGIC && header.store_uuid == store_uuid && header.epoch == epoch;
+        let is_ours = header.magic == MAGIC && header.store_uuid == store_uuid;
         (is_ours && header.block_count > 0).then_some(header)
     }
 

@@ -162,15 +162,11 @@ impl Store {
         self.is_journal_full = false;
         for run in checkpoint.freed {
             self.cache.remove(run);
-            if self.config.discard {
-                let token = self.token(Purpose::Discard(run));
-                let (offset, len) = (run.start * BLOCK, run.count * BLOCK);
-                self.commands.push(crate::DeviceCommand::Discard { token, offset, len });
-            } else {
-                self.space.leave_quarantine(run);
-                self.space.free(run);
-            }
+            self.space.leave_quarantine(run);
+            self.space.free(run);
+            self.queue_discard(run);
         }
+        self.pump_discards();
         let last = self.superblock.last_txn;
         while self.queue.front().is_some_and(|queued| queued.txn <= last) {
             self.queue.pop_front();

@@ -2,9 +2,12 @@
 
 mod apply;
 mod checkpoint;
+mod discard;
 mod flusher;
 mod format;
+mod inspect;
 mod invariants;
+mod lookahead;
 mod mount;
 mod read;
 mod write;
@@ -15,9 +18,10 @@ use bytes::Bytes;
 use types::{CollId, HObject, Token};
 
 pub use format::StoreIdentity;
+pub use inspect::{Inspected, JournalRecord, LayoutExtent, ObjectLayout, SuperblockInfo};
 pub use mount::{Mount, MountError};
 
-use self::{checkpoint::Checkpoint, flusher::Flushing, read::Load, write::Queued};
+use self::{checkpoint::Checkpoint, discard::Discards, flusher::Flushing, read::Load, write::Queued};
 use crate::{
     Completion, Config, DeviceCommand, DeviceError,
     allocator::{Run, Space},
@@ -88,6 +92,7 @@ pub struct Store {
     loads: BTreeMap<u64, Load>,
     /// Device blocks that a caller's token keeps in the cache.
     pins: BTreeMap<Token, Vec<Run>>,
+    discards: Discards,
     unmount: Unmount,
     fault: Option<DeviceError>,
 }
@@ -126,6 +131,7 @@ impl Store {
             background: Background::Idle,
             loads: BTreeMap::new(),
             pins: BTreeMap::new(),
+            discards: Discards::default(),
             unmount: Unmount::No,
             fault: None,
         }
@@ -153,11 +159,7 @@ impl Store {
         match purpose {
             Purpose::Load { load, read } => return self.load_done(load, read, result),
             Purpose::FlushRead { job, read } => return self.flush_read_done(job, read, result),
-            Purpose::Discard(run) => {
-                // A device that cannot discard loses nothing by it.
-                self.space.leave_quarantine(run);
-                return self.space.free(run);
-            }
+            Purpose::Discard(run) => return self.discard_done(run, result),
             Purpose::Journal { .. }
             | Purpose::JournalZeros
             | Purpose::Direct { .. }

@@ -7,9 +7,13 @@ use codec::BLOCK_BYTES;
 use thiserror::Error;
 use types::Token;
 
-use super::Store;
+use super::{
+    JournalRecord, Store,
+    inspect::{Findings, describe},
+    lookahead::LOOKAHEAD_BLOCKS,
+};
 use crate::{
-    Config, DeviceCommand, DeviceError,
+    Config, DeviceCommand, DeviceError, Problem,
     allocator::{Run, Space},
     device::BLOCK,
     index::{Index, Root, blob_crc},
@@ -43,6 +47,12 @@ pub enum MountError {
         /// Which part.
         what: &'static str,
     },
+    /// Records that were durable are not there: they were damaged later, or belong to a superblock that was.
+    #[error("the journal is damaged at byte {offset}: records that follow it are there")]
+    JournalGap {
+        /// Where the record is missing, on the device.
+        offset: u64,
+    },
     /// The device failed.
     #[error("device: {0}")]
     Device(DeviceError),
@@ -59,13 +69,23 @@ pub struct Mount {
     commands: Vec<DeviceCommand>,
     next_token: u64,
     step: Step,
+    /// Set if the store is only to be looked at.
+    pub(super) findings: Option<Box<Findings>>,
 }
 
 #[derive(Debug)]
 enum Step {
-    Superblocks { left: usize, best: Option<Superblock> },
+    Superblocks {
+        left: usize,
+        best: Option<Superblock>,
+    },
     Blobs(Box<Blobs>),
     Journal(Box<Replay>),
+    /// Looking for records behind the last one: reads outstanding.
+    Lookahead {
+        replay: Box<Replay>,
+        left: usize,
+    },
     Checkpoint(Box<Store>),
     Done(Option<Result<Box<Store>, MountError>>),
 }
@@ -91,12 +111,13 @@ struct Reading {
 
 /// Reading the journal record by record, a window at a time.
 #[derive(Debug)]
-struct Replay {
-    store: Store,
+pub(super) struct Replay {
+    pub(super) store: Store,
     position: u64,
     /// Where the last record found ends.
     end: u64,
-    sequence: u64,
+    /// The next record's number.
+    pub(super) sequence: u64,
     /// Where the window read last begins, and its bytes.
     window: (u64, Bytes),
     is_moved: bool,
@@ -106,7 +127,8 @@ impl Store {
     /// Starts to open the store on a device.
     pub fn mount(device_bytes: u64, config: Config) -> Mount {
         let step = Step::Superblocks { left: COPIES.len(), best: None };
-        let mut mount = Mount { config, device_bytes, commands: Vec::new(), next_token: 1, step };
+        let mut mount =
+            Mount { config, device_bytes, commands: Vec::new(), next_token: 1, step, findings: None };
         for block in COPIES {
             mount.read(Run { start: block, count: 1 });
         }
@@ -140,11 +162,18 @@ impl Mount {
         let next = match (step, result) {
             (Step::Done(result), _) => Ok(Step::Done(result)),
             (Step::Superblocks { left, best }, result) => {
-                self.superblock_read(left, best, result.ok().flatten())
+                self.superblock_read(token, left, best, result.ok().flatten())
+            }
+            // Unreadable is corrupt: an inspection goes on without it.
+            (Step::Blobs(blobs), Err(_)) if self.findings.is_some() => {
+                self.blob_read(blobs, token, Bytes::new())
             }
             (_, Err(error)) => Err(MountError::Device(error)),
             (Step::Blobs(blobs), Ok(data)) => self.blob_read(blobs, token, data.unwrap_or_default()),
             (Step::Journal(replay), Ok(data)) => self.window_read(replay, data.unwrap_or_default()),
+            (Step::Lookahead { replay, left }, Ok(data)) => {
+                self.looked_ahead(replay, left, &data.unwrap_or_default())
+            }
             (Step::Checkpoint(store), Ok(_)) => Ok(Step::Checkpoint(store)),
         };
         self.step = next.unwrap_or_else(|error| Step::Done(Some(Err(error))));
@@ -158,13 +187,25 @@ impl Mount {
         token
     }
 
+    /// What is wrong ends a mount; an inspection notes it and goes on.
+    fn corrupt(&mut self, what: &'static str, block: u64) -> Result<(), MountError> {
+        let Some(findings) = &mut self.findings else { return Err(MountError::Corrupt { what }) };
+        findings.problems.push(Problem::Index { what, offset: block * BLOCK });
+        Ok(())
+    }
+
     fn superblock_read(
         &mut self,
+        token: Token,
         left: usize,
         best: Option<Superblock>,
         data: Option<Bytes>,
     ) -> Result<Step, MountError> {
         let found = data.and_then(|data| Superblock::from_block(&data));
+        if let (Some(findings), Some(_)) = (&mut self.findings, &found) {
+            // The first commands read the copies, in order.
+            findings.copies[(token.0 - 1) as usize] = true;
+        }
         let best = best.into_iter().chain(found).max_by_key(|superblock| superblock.sequence);
         if left > 1 {
             return Ok(Step::Superblocks { left: left - 1, best });
@@ -201,7 +242,8 @@ impl Mount {
                 |run: &Run| run.start >= area.start && run.start < area.end() && run.count <= area.count;
             if !blob.runs.iter().all(inside) || u64::from(blob.bytes).div_ceil(BLOCK) != blocks || blocks == 0
             {
-                return Err(MountError::Corrupt { what: "index reference" });
+                self.corrupt("index reference", blob.runs.first().map_or(0, |run| run.start))?;
+                continue;
             }
             let id = blobs.next;
             blobs.next += 1;
@@ -226,11 +268,13 @@ impl Mount {
             return Ok(Step::Blobs(blobs));
         }
         let Reading { blob, parts } = blobs.reading.remove(&id).expect("it was just there");
+        let place = blob.runs.first().map_or(0, |run| run.start);
         let mut bytes = Vec::with_capacity(blob.bytes as usize);
         parts.into_iter().flatten().for_each(|part| bytes.extend_from_slice(&part));
         bytes.truncate(blob.bytes as usize);
         if bytes.len() != blob.bytes as usize || blob_crc(&bytes) != blob.crc {
-            return Err(MountError::Corrupt { what: "index page" });
+            self.corrupt(if blobs.is_root { "root of the index" } else { "index page" }, place)?;
+            return self.read_blobs(blobs);
         }
         if blobs.is_root {
             let root = Root::open(Bytes::from(bytes)).map_err(|_| MountError::Corrupt { what: "root" })?;
@@ -244,7 +288,9 @@ impl Mount {
             }
         } else {
             let loaded = blobs.index.load_page(Bytes::from(bytes));
-            loaded.map_err(|_| MountError::Corrupt { what: "index entry" })?;
+            if loaded.is_err() {
+                self.corrupt("index entry", place)?;
+            }
         }
         self.read_blobs(blobs)
     }
@@ -253,16 +299,15 @@ impl Mount {
         let Blobs { superblock, index, .. } = blobs;
         let area = superblock.area;
         let mut space = Space::new(area);
-        let corrupt = MountError::Corrupt { what: "block reference" };
         let roots = superblock.root.runs.iter();
         for &run in roots.chain(index.pages.values().flat_map(|blob| &blob.runs)) {
             if !space.reserve(run) {
-                return Err(corrupt);
+                self.corrupt("block reference", run.start)?;
             }
         }
         for run in index.colls.values().flat_map(|o| o.values()).flat_map(|onode| onode.extents.runs()) {
             if !space.adopt(run, area) {
-                return Err(corrupt);
+                self.corrupt("block reference", run.start)?;
             }
         }
         let (position, sequence) = (superblock.journal_position, superblock.journal_sequence);
@@ -287,8 +332,12 @@ impl Mount {
     fn window_read(&mut self, mut replay: Box<Replay>, data: Bytes) -> Result<Step, MountError> {
         replay.window.1 = data;
         loop {
-            match replay.next_record()? {
-                Found::Record => {}
+            match replay.next_record(self.findings.is_some())? {
+                Found::Record(record) => {
+                    if let Some(findings) = &mut self.findings {
+                        findings.records.push(record);
+                    }
+                }
                 Found::Beyond(count) => {
                     self.read_window(&mut replay, count);
                     return Ok(Step::Journal(replay));
@@ -297,7 +346,7 @@ impl Mount {
                     // A record may have been too long for the ring's end and lie at its start.
                     let next = place(replay.position, u64::MAX, replay.store.superblock.journal.count);
                     if replay.is_moved || next == replay.position {
-                        return self.replayed(*replay);
+                        return self.look_ahead(replay);
                     }
                     replay.is_moved = true;
                     replay.position = next;
@@ -306,6 +355,37 @@ impl Mount {
                 }
             }
         }
+    }
+
+    /// Reads on where no record was found, and where those of a later epoch would begin.
+    fn look_ahead(&mut self, replay: Box<Replay>) -> Result<Step, MountError> {
+        let journal = replay.store.superblock.journal;
+        let at = replay.end % journal.count;
+        let ahead = LOOKAHEAD_BLOCKS.min(journal.count - at);
+        let wrapped = WINDOW_BLOCKS.max(LOOKAHEAD_BLOCKS - ahead).min(journal.count);
+        self.read(Run { start: journal.start + at, count: ahead });
+        self.read(Run { start: journal.start, count: wrapped });
+        Ok(Step::Lookahead { replay, left: 2 })
+    }
+
+    fn looked_ahead(&mut self, replay: Box<Replay>, left: usize, data: &Bytes) -> Result<Step, MountError> {
+        if replay.is_followed_in(data, self.config.journal_writes_max) {
+            let journal = replay.store.superblock.journal;
+            let offset = (journal.start + replay.end % journal.count) * BLOCK;
+            let gap = MountError::JournalGap { offset };
+            let Some(findings) = &mut self.findings else { return Err(gap) };
+            let problem = Problem::Unmountable(gap);
+            if !findings.problems.contains(&problem) {
+                findings.problems.push(problem);
+            }
+        }
+        if left > 1 {
+            return Ok(Step::Lookahead { replay, left: left - 1 });
+        }
+        if self.findings.is_some() {
+            return Ok(Step::Done(Some(Ok(Box::new(replay.store)))));
+        }
+        self.replayed(*replay)
     }
 
     /// Nothing of an older epoch replays: what a crash left behind the last record cannot come back.
@@ -341,14 +421,14 @@ fn finish_checkpoint(store: Box<Store>) -> Step {
 }
 
 enum Found {
-    Record,
+    Record(JournalRecord),
     /// The window must hold so many blocks from the position on.
     Beyond(u64),
     End,
 }
 
 impl Replay {
-    fn next_record(&mut self) -> Result<Found, MountError> {
+    fn next_record(&mut self, is_described: bool) -> Result<Found, MountError> {
         let journal = self.store.superblock.journal;
         let skip = (self.position - self.window.0) * BLOCK;
         let room = (journal.count - self.position % journal.count) * BLOCK;
@@ -368,6 +448,13 @@ impl Replay {
             return Ok(Found::Beyond(bytes / BLOCK_BYTES as u64));
         }
         let Some(bodies) = header.open(&rest) else { return Ok(Found::End) };
+        let record = JournalRecord {
+            offset: (journal.start + self.position % journal.count) * BLOCK,
+            bytes,
+            sequence: self.sequence,
+            first_txn: header.first_txn,
+            txns: if is_described { bodies.iter().map(describe).collect() } else { Vec::new() },
+        };
         for (txn, body) in (header.first_txn..).zip(&bodies) {
             if txn <= self.store.last_txn {
                 continue;
@@ -386,7 +473,7 @@ impl Replay {
         self.end = self.position;
         self.sequence += 1;
         self.is_moved = false;
-        Ok(Found::Record)
+        Ok(Found::Record(record))
     }
 }
 

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp};
 
+mod crash;
+
 use super::{Mount, MountError, Store, StoreIdentity};
 use crate::{Completion, Config, MemStore, ObjectStore, ReadError, device::BLOCK, virtual_disk::VirtualDisk};
 
@@ -180,86 +182,6 @@ fn random_txn(rng: &mut StdRng, model: &MemStore) -> Transaction {
     txn
 }
 
-/// Runs a workload that crashes after some device commands, again and again: what was committed is
-/// there, whole transactions only, in order.
-fn crash_run(seed: u64, rounds: usize, txns: usize) {
-    let mut rng = StdRng::seed_from_u64(seed);
-    let config = Config { prepares_journal: !seed.is_multiple_of(3), ..config() };
-    let mut disk = formatted(DISK_BYTES, &config);
-    let mut model = MemStore::new();
-    for round in 0..rounds {
-        let mut store = mount_as(config, &mut disk, &mut rng)
-            .unwrap_or_else(|e| panic!("seed {seed} round {round}: {e}"));
-        store.check_invariants();
-        assert_same(&mut store, &model, &mut disk, &mut rng);
-        // States after each submission; the crash leaves one of those not older than the commits.
-        let mut states = vec![model.clone()];
-        let mut committed = 0;
-        let mut steps = rng.random_range(0..txns * 6);
-        let ends_well = rng.random_bool(0.2);
-        for _ in 0..txns {
-            let txn = random_txn(&mut rng, states.last().unwrap());
-            let mut next = states.last().unwrap().clone();
-            next.submit(Token(0), txn.clone());
-            next.complete();
-            store.submit(Token(states.len() as u64), txn);
-            states.push(next);
-            if rng.random_bool(0.7) {
-                store.kick();
-            }
-            if rng.random_bool(0.2) {
-                store.check_invariants();
-            }
-            disk.submit(store.take_commands());
-            for _ in 0..rng.random_range(0..8) {
-                if steps == 0 && !ends_well {
-                    break;
-                }
-                steps = steps.saturating_sub(1);
-                let Some((token, result)) = disk.step(&mut rng) else { break };
-                store.device_done(token, result);
-                disk.submit(store.take_commands());
-            }
-            for done in store.take_completions() {
-                if let Completion::Committed(token) = done {
-                    committed += 1;
-                    assert_eq!(token.0, committed, "commits come in order");
-                }
-            }
-            if steps == 0 && !ends_well {
-                break;
-            }
-            if rng.random_bool(0.05) && steps > 50 {
-                let o = object(rng.random_range(0..6));
-                let expected = states.last().unwrap().read(coll(0), &o, 5_000, 70_000).unwrap();
-                store.kick();
-                let missing = store.read(coll(0), &o, 5_000, 70_000);
-                if let Ok(found) = missing {
-                    assert!(found == expected, "seed {seed}: a read from memory");
-                }
-            }
-        }
-        if ends_well {
-            store.unmount();
-            settle(&mut store, &mut disk, &mut rng);
-            assert!(store.is_unmounted(), "seed {seed}");
-            store.check_invariants();
-            committed = states.len() as u64 - 1;
-        }
-        disk.crash(&mut rng);
-        let mut store = mount_as(config, &mut disk, &mut rng)
-            .unwrap_or_else(|e| panic!("seed {seed} round {round}: {e}"));
-        let legal = committed as usize..states.len();
-        let matched = legal.clone().find(|&at| {
-            same_shape(&store, &states[at]) && same_data(&mut store, &states[at], &mut disk, &mut rng)
-        });
-        let at = matched.unwrap_or_else(|| {
-            panic!("seed {seed} round {round}: no legal state, {committed} of {}", states.len() - 1)
-        });
-        model = states.swap_remove(at);
-    }
-}
-
 fn same_shape(store: &Store, model: &MemStore) -> bool {
     store.collections() == model.collections()
         && model.collections().into_iter().all(|c| {
@@ -357,15 +279,6 @@ fn the_store_equals_its_model_across_mounts() {
             store.check_invariants();
             assert_same(&mut store, &model, &mut disk, &mut rng);
         }
-    }
-}
-
-#[test]
-fn after_a_crash_the_store_is_a_legal_prefix() {
-    // STORE_CRASH_FIRST and STORE_CRASH_SEEDS (its end) choose other seeds.
-    let number = |name, default| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
-    for seed in number("STORE_CRASH_FIRST", 0)..number("STORE_CRASH_SEEDS", 60) {
-        crash_run(seed, 4, if seed % 2 == 0 { 60 } else { 250 });
     }
 }
 

@@ -1,0 +1,259 @@
+//! A store read without being changed: what the checker, the dump and the crash tests look at.
+
+use types::{CollId, HObject, Mutation, TxnOp};
+
+use super::{Mount, MountError, Store, StoreIdentity};
+use crate::{
+    FsckReport, ObjectStore, Problem, StoreCounts, allocator::Run, device::BLOCK, journal::Body,
+    onode::Onode, superblock::COPIES,
+};
+
+/// A journal record that the last checkpoint does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalRecord {
+    /// Where it begins on the device, in bytes.
+    pub offset: u64,
+    /// Its length there, in bytes.
+    pub bytes: u64,
+    /// Its number; they follow each other.
+    pub sequence: u64,
+    /// Its first transaction's number.
+    pub first_txn: u64,
+    /// Its transactions: collection, and each op in words.
+    pub txns: Vec<(CollId, Vec<String>)>,
+}
+
+/// What a mount saw on its way.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub(super) problems: Vec<Problem>,
+    /// Which of the superblocks are valid.
+    pub(super) copies: [bool; COPIES.len()],
+    pub(super) records: Vec<JournalRecord>,
+}
+
+/// A store as it would be mounted, read only. See [`Store::inspect`].
+#[derive(Debug)]
+pub struct Inspected {
+    /// Its objects. It is not to be changed.
+    pub store: Store,
+    findings: Findings,
+}
+
+/// What the superblock says. Offsets and lengths are bytes on the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SuperblockInfo {
+    /// Whose store it is.
+    pub identity: StoreIdentity,
+    /// Its number.
+    pub sequence: u64,
+    /// Size of the device that the store knows.
+    pub device_bytes: u64,
+    /// The journal: where it begins, how long it is.
+    pub journal: (u64, u64),
+    /// The data area, the same.
+    pub area: (u64, u64),
+    /// How often the store was mounted.
+    pub epoch: u64,
+    /// The first record after the checkpoint: where it is to begin, its number.
+    pub next_record: (u64, u64),
+    /// The last transaction in the index.
+    pub last_txn: u64,
+    /// True after an orderly end.
+    pub is_clean: bool,
+}
+
+/// Where an object's data is. Bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectLayout {
+    /// Pieces on the device, in order.
+    pub extents: Vec<LayoutExtent>,
+    /// Pieces that are in the journal or the index only, over the extents: offset in the object, length.
+    pub pending: Vec<(u64, u64)>,
+}
+
+/// A piece of an object on the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayoutExtent {
+    /// Where it begins in the object.
+    pub offset: u64,
+    /// Where it begins on the device.
+    pub device_offset: u64,
+    /// crc32c (seed -1, not inverted) of each 4 KiB.
+    pub crcs: Vec<u32>,
+}
+
+impl Store {
+    /// Where an object's data is; `None` if there is no such object.
+    pub fn layout(&self, coll: CollId, object: &HObject) -> Option<ObjectLayout> {
+        let onode = self.onode(coll, object)?;
+        let extents = onode.extents.range(0, u64::MAX).map(|(block, device, crcs)| LayoutExtent {
+            offset: block * BLOCK,
+            device_offset: device * BLOCK,
+            crcs: crcs.to_vec(),
+        });
+        let pending = onode.pending.range(0, u64::MAX).map(|(at, part, _)| (at, part.len() as u64));
+        Some(ObjectLayout { extents: extents.collect(), pending: pending.collect() })
+    }
+
+    /// Starts to look at the store on a device. Damage of the index does not end it but is noted; what is
+    /// left out is missing in what [`Mount::take_inspected`] gives. Nothing is written.
+    pub fn inspect(device_bytes: u64, config: crate::Config) -> Mount {
+        let mut mount = Store::mount(device_bytes, config);
+        mount.findings = Some(Box::default());
+        mount
+    }
+
+    /// Every object, in order.
+    pub(crate) fn each_onode(&self, mut visit: impl FnMut(CollId, &HObject, &Onode)) {
+        for (&coll, objects) in &self.index.colls {
+            objects.iter().for_each(|(name, onode)| visit(coll, name, onode));
+        }
+    }
+
+    /// One object.
+    pub(crate) fn onode(&self, coll: CollId, object: &HObject) -> Option<&Onode> {
+        self.index.get(coll, object)
+    }
+}
+
+impl Mount {
+    /// What was looked at, or why it could not be; `None` until it is decided.
+    pub fn take_inspected(&mut self) -> Option<Result<Inspected, MountError>> {
+        let result = self.take()?;
+        let findings = self.findings.take().map(|findings| *findings).unwrap_or_default();
+        Some(result.map(|store| Inspected { store, findings }))
+    }
+}
+
+impl Inspected {
+    /// The journal's records behind the last checkpoint, in order.
+    pub fn records(&self) -> &[JournalRecord] {
+        &self.findings.records
+    }
+
+    /// The superblock that counts.
+    pub fn superblock(&self) -> SuperblockInfo {
+        let superblock = &self.store.superblock;
+        let bytes = |run: Run| (run.start * BLOCK, run.count * BLOCK);
+        let at = superblock.journal_position % superblock.journal.count;
+        SuperblockInfo {
+            identity: self.store.identity(),
+            sequence: superblock.sequence,
+            device_bytes: superblock.device_bytes,
+            journal: bytes(superblock.journal),
+            area: bytes(superblock.area),
+            epoch: superblock.epoch,
+            next_record: ((superblock.journal.start + at) * BLOCK, superblock.journal_sequence),
+            last_txn: superblock.last_txn,
+            is_clean: superblock.is_clean == 1,
+        }
+    }
+
+    /// Which of the superblock's copies, A and B, are valid.
+    pub fn valid_copies(&self) -> [bool; 2] {
+        self.findings.copies
+    }
+
+    /// Checks everything but the data's checksums.
+    pub fn check(&self) -> FsckReport {
+        let mut report = FsckReport { problems: self.findings.problems.clone(), ..FsckReport::default() };
+        for (at, (&valid, block)) in self.findings.copies.iter().zip(COPIES).enumerate() {
+            if valid {
+                continue;
+            }
+            let (copy, offset) = (['A', 'B'][at], block * BLOCK);
+            if self.store.superblock.is_clean == 1 {
+                report.problems.push(Problem::Superblock { copy, offset });
+            } else {
+                report.notes.push(format!(
+                    "superblock copy {copy} at byte {offset} was being written when the store ended, or is \
+                     damaged: the next start writes it"
+                ));
+            }
+        }
+        // Without part of the index nobody knows what the rest of the space is.
+        let is_complete = report.problems.is_empty();
+        report.problems.extend(self.store.problems(is_complete));
+        report.counts = self.counts();
+        report
+    }
+
+    fn counts(&self) -> StoreCounts {
+        let usage = self.store.usage();
+        let mut out = StoreCounts {
+            collections: self.store.collections().len() as u64,
+            pages: self.store.index.pages.len() as u64,
+            records: self.findings.records.len() as u64,
+            free_bytes: usage.available_bytes,
+            ..StoreCounts::default()
+        };
+        self.store.each_onode(|_, _, onode| {
+            out.objects += 1;
+            out.object_bytes += onode.size;
+            out.pending_bytes += onode.pending.bytes();
+            out.omap_entries += onode.omap.len() as u64;
+            out.xattrs += onode.xattrs.len() as u64;
+            for run in onode.extents.runs() {
+                out.extents += 1;
+                out.mapped_bytes += run.count * BLOCK;
+            }
+        });
+        out
+    }
+}
+
+/// A transaction in words, data left out.
+pub(super) fn describe(body: &Body) -> (CollId, Vec<String>) {
+    let mut out = Vec::new();
+    for direct in &body.directs {
+        let (offset, len) = (direct.block * BLOCK, direct.crcs.len() as u64 * BLOCK);
+        out.push(format!("write {} {offset}~{len} to new space", direct.object));
+    }
+    out.extend(body.txn.ops.iter().map(|op| match op {
+        TxnOp::CreateCollection => "create collection".to_owned(),
+        TxnOp::RemoveCollection => "remove collection".to_owned(),
+        TxnOp::Object(object, mutation) => format!("{} {object}{}", verb(mutation), extent(mutation)),
+    }));
+    (body.txn.coll, out)
+}
+
+fn verb(mutation: &Mutation) -> &'static str {
+    match mutation {
+        Mutation::Touch => "touch",
+        Mutation::Write { .. } => "write",
+        Mutation::Zero { .. } => "zero",
+        Mutation::Truncate { .. } => "truncate",
+        Mutation::Remove => "remove",
+        Mutation::SetXattrs(_) => "set xattrs of",
+        Mutation::RemoveXattr(_) => "remove an xattr of",
+        Mutation::ClearXattrs => "clear xattrs of",
+        Mutation::OmapSet(_) => "set omap of",
+        Mutation::OmapRemove(_) => "remove omap keys of",
+        Mutation::OmapRemoveRange { .. } => "remove a range of omap of",
+        Mutation::OmapClear => "clear omap of",
+        Mutation::OmapSetHeader(_) => "set omap header of",
+        Mutation::CloneFrom { .. } => "clone to",
+        Mutation::CloneRangeFrom { .. } => "clone a range to",
+    }
+}
+
+fn extent(mutation: &Mutation) -> String {
+    let names = |keys: Vec<&[u8]>| keys.iter().map(|key| format!(" {}", key.escape_ascii())).collect();
+    match mutation {
+        Mutation::Write { offset, data } => format!(" {offset}~{}", data.len()),
+        Mutation::Zero { offset, len } => format!(" {offset}~{len}"),
+        Mutation::Truncate { size } => format!(" {size}"),
+        Mutation::CloneFrom { source } => format!(" from {source}"),
+        Mutation::CloneRangeFrom { source, offset, len } => format!(" from {source} {offset}~{len}"),
+        Mutation::SetXattrs(map) | Mutation::OmapSet(map) => names(map.keys().map(AsRef::as_ref).collect()),
+        Mutation::RemoveXattr(name) => names(vec![name]),
+        Mutation::OmapRemove(keys) => names(keys.iter().map(AsRef::as_ref).collect()),
+        Mutation::OmapRemoveRange { first, last } => names(vec![first, last]),
+        Mutation::Touch
+        | Mutation::Remove
+        | Mutation::ClearXattrs
+        | Mutation::OmapClear
+        | Mutation::OmapSetHeader(_) => String::new(),
+    }
+}

@@ -1,0 +1,322 @@
+//! Power cuts at every point of short workloads and at random points of long ones, and bits that flip.
+//!
+//! After each: the checker finds nothing wrong, the store mounts, what was committed is there, transactions are
+//! there whole and in order, and no block is corrupt.
+
+use super::*;
+use crate::{Fsck, FsckReport};
+
+/// STORE_CRASH_FIRST and STORE_CRASH_SEEDS (its end) choose other seeds than the `default` first ones.
+fn seeds(default: u64) -> std::ops::Range<u64> {
+    let number = |name, default| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
+    number("STORE_CRASH_FIRST", 0)..number("STORE_CRASH_SEEDS", default)
+}
+
+fn fsck(config: Config, disk: &mut VirtualDisk, rng: &mut StdRng) -> FsckReport {
+    let mut fsck = Fsck::new(disk.bytes(), config, true);
+    loop {
+        if let Some(report) = fsck.take() {
+            return report;
+        }
+        disk.submit(fsck.take_commands());
+        let (token, result) = disk.step(rng).expect("a check that is not done waits for the disk");
+        fsck.device_done(token, result);
+    }
+}
+
+/// What was done until now.
+struct History {
+    name: String,
+    config: Config,
+    /// After each transaction.
+    states: Vec<MemStore>,
+    /// How many of them are committed.
+    committed: usize,
+}
+
+impl History {
+    fn new(name: String, config: Config) -> History {
+        History { name, config, states: vec![MemStore::new()], committed: 0 }
+    }
+
+    fn last(&self) -> &MemStore {
+        self.states.last().expect("the first state is the empty one")
+    }
+
+    fn submit(&mut self, store: &mut Store, txn: Transaction) {
+        let mut next = self.last().clone();
+        next.submit(Token(0), txn.clone());
+        next.complete();
+        store.submit(Token(self.states.len() as u64), txn);
+        self.states.push(next);
+    }
+
+    fn take_commits(&mut self, store: &mut Store) {
+        for done in store.take_completions() {
+            if let Completion::Committed(token) = done {
+                self.committed += 1;
+                assert_eq!(token.0, self.committed as u64, "{}: commits come in order", self.name);
+            }
+        }
+    }
+
+    /// Goes on from a state, all of it committed.
+    fn restart(&mut self, at: usize) {
+        self.states = vec![self.states.swap_remove(at)];
+        self.committed = 0;
+    }
+
+    fn check_device(&self, disk: &mut VirtualDisk, rng: &mut StdRng) {
+        let report = fsck(self.config, disk, rng);
+        assert_eq!(report.problems, [], "{}", self.name);
+    }
+
+    /// Mounts what a crash left, and finds out which state it is.
+    fn survive(&self, disk: &mut VirtualDisk, rng: &mut StdRng) -> (Store, usize) {
+        self.check_device(disk, rng);
+        let mut store = mount_as(self.config, disk, rng).unwrap_or_else(|e| panic!("{}: {e}", self.name));
+        store.check_invariants();
+        let at = self.state_of(&mut store, disk, rng, self.committed);
+        let count = self.states.len() - 1;
+        let at = at.unwrap_or_else(|| panic!("{}: no legal state, {} of {count}", self.name, self.committed));
+        (store, at)
+    }
+
+    /// Which state, not older than `first`, the store has.
+    fn state_of(
+        &self,
+        store: &mut Store,
+        disk: &mut VirtualDisk,
+        rng: &mut StdRng,
+        first: usize,
+    ) -> Option<usize> {
+        (first..self.states.len())
+            .find(|&at| same_shape(store, &self.states[at]) && same_data(store, &self.states[at], disk, rng))
+    }
+
+    /// Cuts the power of a copy of the disk, in some ways, and lives on.
+    fn cut(&self, disk: &VirtualDisk, rng: &mut StdRng) {
+        let mut clean = disk.clone();
+        clean.crash_cleanly();
+        self.survive(&mut clean, rng);
+        for _ in 0..2 {
+            let mut copy = disk.clone();
+            copy.crash(rng);
+            self.survive(&mut copy, rng);
+        }
+    }
+
+    /// The power fails while a store is mounted after a crash, at each command.
+    fn cut_mounts(&self, disk: &VirtualDisk, rng: &mut StdRng) {
+        let mut disk = disk.clone();
+        disk.crash(rng);
+        let mut mount = Store::mount(disk.bytes(), self.config);
+        while mount.take().is_none() {
+            disk.submit(mount.take_commands());
+            let mut copy = disk.clone();
+            copy.crash(rng);
+            self.survive(&mut copy, rng);
+            let (token, result) = disk.step(rng).expect("a mount that is not done waits for the disk");
+            mount.device_done(token, result);
+        }
+    }
+}
+
+/// Settings that make a few transactions go through all that a store does.
+fn tiny_config(seed: u64) -> Config {
+    Config {
+        journal_bytes: 256 << 10,
+        pending_bytes_max: 24 << 10,
+        cache_bytes_max: 64 << 10,
+        small_write_bytes_max: 8 << 10,
+        record_bytes_max: 64 << 10,
+        prepares_journal: seed.is_multiple_of(3),
+        discard: seed.is_multiple_of(2),
+        ..Config::default()
+    }
+}
+
+/// The power fails at each device command of a short workload.
+fn cut_everywhere(seed: u64, txns: usize) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let config = tiny_config(seed);
+    let mut disk = formatted(DISK_BYTES, &config);
+    let mut history = History::new(format!("seed {seed}"), config);
+    let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+    for _ in 0..txns {
+        let txn = random_txn(&mut rng, history.last());
+        history.submit(&mut store, txn);
+        if rng.random_bool(0.8) {
+            store.kick();
+        }
+        disk.submit(store.take_commands());
+        // Deep queues and empty ones.
+        for _ in 0..rng.random_range(0..8) {
+            history.cut(&disk, &mut rng);
+            let Some((token, result)) = disk.step(&mut rng) else { break };
+            store.device_done(token, result);
+            disk.submit(store.take_commands());
+            history.take_commits(&mut store);
+        }
+    }
+    history.cut_mounts(&disk, &mut rng);
+    store.unmount();
+    while !store.is_unmounted() {
+        disk.submit(store.take_commands());
+        let Some((token, result)) = disk.step(&mut rng) else { break };
+        history.cut(&disk, &mut rng);
+        store.device_done(token, result);
+        history.take_commits(&mut store);
+    }
+    assert_eq!(history.committed, txns, "seed {seed}: an orderly end commits all");
+    history.cut(&disk, &mut rng);
+}
+
+/// A long workload that crashes after some device commands, again and again.
+fn cut_somewhere(seed: u64, rounds: usize, txns: usize) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let config = Config { prepares_journal: !seed.is_multiple_of(3), ..config() };
+    let config = Config { discard: seed.is_multiple_of(2), ..config };
+    let mut disk = formatted(DISK_BYTES, &config);
+    let mut history = History::new(String::new(), config);
+    for round in 0..rounds {
+        history.name = format!("seed {seed} round {round}");
+        let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+        assert_same(&mut store, history.last(), &mut disk, &mut rng);
+        // The crash leaves a state that is not older than the commits.
+        let mut steps = rng.random_range(0..txns * 6);
+        let ends_well = rng.random_bool(0.2);
+        for _ in 0..txns {
+            let txn = random_txn(&mut rng, history.last());
+            history.submit(&mut store, txn);
+            if rng.random_bool(0.7) {
+                store.kick();
+            }
+            if rng.random_bool(0.2) {
+                store.check_invariants();
+            }
+            disk.submit(store.take_commands());
+            for _ in 0..rng.random_range(0..8) {
+                if steps == 0 && !ends_well {
+                    break;
+                }
+                steps = steps.saturating_sub(1);
+                let Some((token, result)) = disk.step(&mut rng) else { break };
+                store.device_done(token, result);
+                disk.submit(store.take_commands());
+            }
+            history.take_commits(&mut store);
+            if steps == 0 && !ends_well {
+                break;
+            }
+            if rng.random_bool(0.05) && steps > 50 {
+                let o = object(rng.random_range(0..6));
+                let expected = history.last().read(coll(0), &o, 5_000, 70_000).unwrap();
+                store.kick();
+                if let Ok(found) = store.read(coll(0), &o, 5_000, 70_000) {
+                    assert!(found == expected, "{}: a read from memory", history.name);
+                }
+            }
+        }
+        if ends_well {
+            store.unmount();
+            settle(&mut store, &mut disk, &mut rng);
+            assert!(store.is_unmounted(), "{}", history.name);
+            store.check_invariants();
+            history.committed = history.states.len() - 1;
+        }
+        disk.crash(&mut rng);
+        let (_, at) = history.survive(&mut disk, &mut rng);
+        history.restart(at);
+    }
+}
+
+#[test]
+fn a_power_cut_at_any_point_loses_nothing() {
+    for seed in seeds(16) {
+        cut_everywhere(seed, 14);
+    }
+}
+
+#[test]
+fn after_a_crash_the_store_is_a_legal_prefix() {
+    for seed in seeds(60) {
+        cut_somewhere(seed, 4, if seed % 2 == 0 { 60 } else { 250 });
+    }
+}
+
+/// A store with a history, settled; stopped in order, or with records in its journal.
+fn settled(seed: u64, is_clean: bool) -> (History, VirtualDisk, StdRng) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let config = tiny_config(seed);
+    let mut disk = formatted(DISK_BYTES, &config);
+    let mut history = History::new(format!("seed {seed}"), config);
+    let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+    for _ in 0..rng.random_range(20..40) {
+        let txn = random_txn(&mut rng, history.last());
+        history.submit(&mut store, txn);
+        store.kick();
+        settle(&mut store, &mut disk, &mut rng);
+    }
+    if is_clean {
+        store.unmount_after(&mut disk, &mut rng);
+    }
+    disk.crash_cleanly();
+    history.committed = history.states.len() - 1;
+    (history, disk, rng)
+}
+
+/// Whether some block fails, if every object is otherwise as in the model.
+fn has_failures(
+    store: &mut Store,
+    model: &MemStore,
+    disk: &mut VirtualDisk,
+    rng: &mut StdRng,
+) -> Option<bool> {
+    let mut has_failed = false;
+    for c in model.collections() {
+        for o in model.list(c, &HObject::min(), usize::MAX).unwrap() {
+            match read(store, disk, rng, c, &o, (0, u64::MAX)) {
+                Ok(found) if found != model.read(c, &o, 0, u64::MAX).unwrap() => return None,
+                Ok(_) => {}
+                Err(_) => has_failed = true,
+            }
+        }
+    }
+    Some(has_failed)
+}
+
+/// One bit flips in a block of the device: the checker says so or it does not matter, and nothing wrong is
+/// ever served.
+fn flip(history: &History, disk: &VirtualDisk, offset: u64, rng: &mut StdRng) {
+    let mut disk = disk.clone();
+    let what = format!("{}, a bit in the block at {offset}", history.name);
+    disk.flip_bit(offset + rng.random_range(0..BLOCK), rng.random_range(0..8));
+    let report = fsck(history.config, &mut disk, rng);
+    let mut store = match mount_as(history.config, &mut disk, rng) {
+        Ok(store) => store,
+        Err(_) => return assert_ne!(report.problems, [], "{what}"),
+    };
+    // What the last records held is lost without a trace if they are damaged: only replicas know it.
+    let last = history.states.len() - 1;
+    let has_failed = (last - history.config.journal_writes_max..=last).rev().find_map(|at| {
+        let model = &history.states[at];
+        same_shape(&store, model).then(|| has_failures(&mut store, model, &mut disk, rng)).flatten()
+    });
+    let has_failed = has_failed.unwrap_or_else(|| panic!("{what}: no state of the past"));
+    assert!(!has_failed || !report.problems.is_empty(), "{what}: the check sees what a read sees");
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_an_error_and_never_data() {
+    // Each seed has hundreds of blocks.
+    for seed in seeds(60).step_by(15) {
+        for is_clean in [true, false] {
+            let (history, disk, mut rng) = settled(seed, is_clean);
+            history.check_device(&mut disk.clone(), &mut rng);
+            for offset in disk.written_offsets() {
+                flip(&history, &disk, offset, &mut rng);
+            }
+        }
+    }
+}
