@@ -36,6 +36,12 @@ pub(crate) const FEATURES_SUPPORTED: u64 = Features::PACIFIC.0;
 /// Features demanded: `MSG_ADDR2`. Everything else that we rely on, all clients since Nautilus have.
 pub(crate) const FEATURES_REQUIRED: u64 = Features::MSG_ADDR2;
 
+/// Messages of a lossless session that are acknowledged at once; fewer wait for [`Connection::acknowledge`].
+/// An acknowledgement wakes the peer for nothing but to let go of what it could have to send again.
+const ACK_MESSAGES: u32 = 32;
+/// The same in bytes: what the peer keeps meanwhile.
+const ACK_BYTES: usize = 1 << 20;
+
 /// Why a connection ends.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CloseReason {
@@ -173,7 +179,9 @@ pub struct Connection {
     pub(crate) cookie: Option<u64>,
     pub(crate) in_seq: u64,
     pub(crate) out_seq: u64,
-    is_ack_due: bool,
+    /// Messages received and not acknowledged, and their bytes.
+    unacked_count: u32,
+    unacked_bytes: usize,
 }
 
 impl Connection {
@@ -198,7 +206,8 @@ impl Connection {
             cookie: None,
             in_seq: 0,
             out_seq: 0,
-            is_ack_due: false,
+            unacked_count: 0,
+            unacked_bytes: 0,
         }
     }
 
@@ -240,11 +249,19 @@ impl Connection {
                 self.on_handshake(frame, cx, out)?;
             }
         }
-        if self.is_ack_due {
-            self.is_ack_due = false;
-            self.control(Tag::ACK, &self.in_seq.to_le_bytes(), out);
+        if self.unacked_count >= ACK_MESSAGES || self.unacked_bytes >= ACK_BYTES {
+            self.acknowledge(out);
         }
         Ok(())
+    }
+
+    /// Acknowledges what was received of a lossless session and is not acknowledged yet; to be called
+    /// several times a second.
+    pub fn acknowledge(&mut self, out: &mut Output) {
+        if self.unacked_count > 0 {
+            (self.unacked_count, self.unacked_bytes) = (0, 0);
+            self.control(Tag::ACK, &self.in_seq.to_le_bytes(), out);
+        }
     }
 
     /// Sends a message; only when [`Connection::is_ready`]. `seq` is the number of a lossless session's
@@ -298,7 +315,7 @@ impl Connection {
                 if header.ack_seq > 0 {
                     out.events.push(ConnEvent::Acked(header.ack_seq));
                 }
-                match self.accept_seq(header.seq, cx) {
+                match self.accept_seq(header.seq, front.len() + data.len(), cx) {
                     Arrival::New => {}
                     Arrival::Again => return Ok(()),
                     Arrival::Gap => return Err(CloseReason::Protocol(frame.tag.0)),
@@ -327,11 +344,12 @@ impl Connection {
     }
 
     /// Counts a message.
-    fn accept_seq(&mut self, seq: u64, cx: &mut Cx<'_>) -> Arrival {
+    fn accept_seq(&mut self, seq: u64, bytes: usize, cx: &mut Cx<'_>) -> Arrival {
         let is_acceptor = matches!(self.role, Role::Acceptor { .. });
         match self.cookie {
             Some(cookie) if is_acceptor => {
-                self.is_ack_due = true;
+                self.unacked_count += 1;
+                self.unacked_bytes += bytes;
                 let arrival = cx.sessions.receive(cookie, seq);
                 if arrival == Arrival::New {
                     self.in_seq = seq;

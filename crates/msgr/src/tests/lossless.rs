@@ -74,6 +74,13 @@ impl World {
         self.drain();
     }
 
+    /// What the acceptor's daemon does now and then.
+    fn acknowledge(&mut self) {
+        let mut out = Output::default();
+        self.pair.ends[1].acknowledge(&mut out);
+        self.pair.post(1, out);
+    }
+
     /// No more cuts: all that is on the way arrives, and what that brings.
     fn settle(&mut self) {
         while self.pair.wires.iter().any(|wire| !wire.is_empty()) {
@@ -115,11 +122,14 @@ fn a_session_survives_cuts_at_any_point() {
                 match world.pair.rng.random_range(0..12) {
                     0 => world.push(),
                     1 => world.haunt(),
+                    2 => world.acknowledge(),
                     _ => world.step(),
                 }
             }
         }
         world.dial();
+        world.settle();
+        world.acknowledge();
         world.settle();
         assert_eq!(world.session.unacked_count(), 0);
         assert!(world.pushed > 20 && world.pair.ends.iter().all(Connection::is_ready));
@@ -142,6 +152,19 @@ fn an_acceptor_that_forgot_the_session_says_so() {
     world.push();
     world.settle();
     assert_eq!(world.delivered, [0, 1]);
+}
+
+#[test]
+fn a_stream_is_acknowledged_now_and_then() {
+    let mut world = World::new(con_mode::CRC, 5);
+    world.dial();
+    world.settle();
+    for _ in 0..100 {
+        world.push();
+        world.settle();
+        assert!(world.session.unacked_count() <= 32);
+    }
+    assert!(world.session.unacked_count() > 0);
 }
 
 #[test]

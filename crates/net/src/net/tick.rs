@@ -41,6 +41,17 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         }
     }
 
+    /// Lets peers go of messages that they keep for lost connections.
+    fn acknowledge(&mut self, wire: &mut impl Wire<Conn = C>) {
+        for (conn, link) in &mut self.links {
+            let mut output = Output::default();
+            link.conn.acknowledge(&mut output);
+            if !output.bytes.is_empty() {
+                wire.send(*conn, output.bytes);
+            }
+        }
+    }
+
     /// Several times a second: dials what is to be dialed, ends handshakes that take too long.
     pub fn tick(&mut self, wire: &mut impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
         self.dial_mon(wire);
@@ -66,6 +77,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             self.drop_link(conn, wire, out);
         }
         self.renew_mon_session(wire, out);
+        self.acknowledge(wire);
         if let Some(mon) = &mut self.mon
             && let Some(conn) = mon.link
             && now >= mon.keepalive_at_ns
