@@ -138,6 +138,11 @@ impl Connection {
         (count > 0).then(|| Batch::new(self.queue.drain(..count)))
     }
 
+    /// True when something happens as soon as what is being sent is sent.
+    pub(crate) fn waits_for_sends(&self) -> bool {
+        !self.queue.is_empty() || self.close_when_sent || self.is_congested
+    }
+
     /// Forgets all that is queued or has arrived.
     pub(crate) fn discard(&mut self) {
         self.queue.clear();
@@ -210,6 +215,11 @@ impl Connection {
             Expect::Count(count) => self.inbox.len() >= *count,
             Expect::Buffer(buffer) => buffer.as_ref().is_some_and(PageBuf::is_full),
         }
+    }
+
+    /// True when there may be something to tell.
+    pub(crate) fn has_news(&self) -> bool {
+        self.has_bytes() || self.end.is_some() || self.close_when_sent && self.queued_bytes == 0
     }
 
     /// The receive that should be in flight.

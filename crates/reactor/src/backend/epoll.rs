@@ -210,7 +210,7 @@ fn run(owner: Owner, request: &mut Request, scratch: &mut [MaybeUninit<u8>]) -> 
             unsafe { buffer.advance(count) };
             if buffer.is_full() { Outcome::Done(Ok(count as u32), None) } else { Outcome::Again(None) }
         }
-        Request::Send { socket, batch } => {
+        Request::Send { socket, batch, .. } => {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             let result =
                 rustix::net::sendmsg(borrow(*socket), &batch.slices(), &mut Default::default(), flags);

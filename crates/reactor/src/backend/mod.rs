@@ -54,9 +54,12 @@ pub(crate) enum Request {
         socket: RawFd,
         buffer: PageBuf,
     },
+    /// Sends all of `batch`. Nobody waits for the end of one that `is_brief`, so that it may be told
+    /// with the next completion instead of causing one.
     Send {
         socket: RawFd,
         batch: Box<Batch>,
+        is_brief: bool,
     },
     /// Reads an eventfd (8 bytes) or a signalfd (128).
     ReadSmall {

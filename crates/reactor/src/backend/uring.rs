@@ -38,6 +38,8 @@ pub(crate) struct Uring {
     /// `None` only at the very end of drop.
     buffers: Option<RingBuffers>,
     ops: Slab<(Owner, Request)>,
+    /// Brief sends since the last poll: the kernel tells of those that fail and of no others.
+    brief: Vec<OpKey>,
 }
 
 impl Uring {
@@ -47,13 +49,17 @@ impl Uring {
         // SAFETY: dropped after `drop` has drained all requests, or leaked with them.
         let buffers =
             unsafe { RingBuffers::register(&uring, config.receive_buffers, config.receive_buffer_bytes)? };
-        Ok(Uring { uring, buffers: Some(buffers), ops: Slab::default() })
+        Ok(Uring { uring, buffers: Some(buffers), ops: Slab::default(), brief: Vec::new() })
     }
 
     pub(crate) fn submit(&mut self, owner: Owner, request: Request) -> OpKey {
         let key = self.ops.insert((owner, request));
         let (_, request) = self.ops.get_mut(key).expect("inserted above");
-        let entry = entry(request).user_data(pack(key));
+        let mut entry = entry(request).user_data(pack(key));
+        if matches!(request, Request::Send { is_brief: true, .. }) {
+            entry = entry.flags(squeue::Flags::SKIP_SUCCESS);
+            self.brief.push(key);
+        }
         self.push(&entry);
         key
     }
@@ -93,10 +99,42 @@ impl Uring {
             _ => {}
         }
         self.reap(out);
+        self.end_brief(out);
         Ok(())
     }
 
+    /// Brief sends never wait in the kernel: all have ended when it has taken the queue, well if it says
+    /// nothing of them.
+    fn end_brief(&mut self, out: &mut Vec<Completion>) {
+        let queue = self.uring.submission();
+        let is_all_told = queue.is_empty() && !queue.cq_overflow();
+        drop(queue);
+        if !is_all_told || !self.uring.completion().is_empty() {
+            return;
+        }
+        for key in mem::take(&mut self.brief) {
+            let Some((owner, mut request)) = self.ops.remove(key) else { continue };
+            let Request::Send { batch, .. } = &mut request else { continue };
+            let bytes = batch.bytes();
+            batch.advance(bytes);
+            // At most BRIEF_BYTES_MAX.
+            out.push(Completion { owner, result: Ok(bytes as u32), data: None, request: Some(request) });
+        }
+    }
+
+    /// A brief send met a full socket: from here on it waits like any other.
+    fn be_patient(&mut self, key: OpKey) {
+        let Some((_, request)) = self.ops.get_mut(key) else { return };
+        if let Request::Send { is_brief, .. } = request {
+            *is_brief = false;
+        }
+        let entry = entry(request).user_data(pack(key));
+        self.brief.retain(|brief| *brief != key);
+        self.push(&entry);
+    }
+
     fn reap(&mut self, out: &mut Vec<Completion>) {
+        let mut blocked = Vec::new();
         for entry in self.uring.completion() {
             if entry.user_data() == CANCEL {
                 continue;
@@ -110,6 +148,10 @@ impl Uring {
                 code if code < 0 => Err(Errno::from_raw_os_error(-code)),
                 count => Ok(count as u32),
             };
+            if let (Request::Send { is_brief: true, .. }, Err(Errno::AGAIN)) = (&*request, result) {
+                blocked.push(key);
+                continue;
+            }
             let data = data(request, result, entry.flags());
             let mut request = None;
             let owner = *owner;
@@ -120,6 +162,9 @@ impl Uring {
                 account(request, count as usize);
             }
             out.push(Completion { owner, result, data, request });
+        }
+        for key in blocked {
+            self.be_patient(key);
         }
     }
 
@@ -139,8 +184,9 @@ impl Drop for Uring {
         }
         let mut completions = Vec::new();
         while self.ops.len() > 0 {
+            let wait = (!self.brief.is_empty()).then_some(Duration::ZERO);
             // Completions are dropped here: accepted sockets close, memory is freed.
-            if let Err(error) = self.poll(None, &mut completions) {
+            if let Err(error) = self.poll(wait, &mut completions) {
                 tracing::error!(%error, "cannot drain io_uring; its memory is leaked");
                 mem::forget(mem::take(&mut self.ops));
                 mem::forget(self.buffers.take());
@@ -227,8 +273,9 @@ fn entry(request: &mut Request) -> squeue::Entry {
             let bytes = buffer.remaining().min(TRANSFER_BYTES_MAX) as u32;
             opcode::Recv::new(Fd(*socket), buffer.tail(), bytes).flags(libc::MSG_WAITALL).build()
         }
-        Request::Send { socket, batch } => {
-            opcode::SendMsg::new(Fd(*socket), batch.header()).flags(SEND_FLAGS as u32).build()
+        Request::Send { socket, batch, is_brief } => {
+            let wait = if *is_brief { libc::MSG_DONTWAIT } else { 0 };
+            opcode::SendMsg::new(Fd(*socket), batch.header()).flags((SEND_FLAGS | wait) as u32).build()
         }
         Request::ReadSmall { fd, buffer, bytes } => {
             opcode::Read::new(Fd(*fd), buffer.as_mut_ptr(), *bytes).offset(u64::MAX).build()

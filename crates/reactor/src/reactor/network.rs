@@ -28,6 +28,8 @@ use crate::{
 const LINGER: Duration = Duration::from_secs(1);
 /// Pause after an accept that failed, mostly for want of descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// Sends up to this size fit a socket's buffer, mostly, and are brief.
+const BRIEF_BYTES_MAX: usize = 64 << 10;
 
 impl Reactor {
     /// Above this many queued bytes a connection counts as congested.
@@ -193,8 +195,10 @@ impl Reactor {
         }
     }
 
+    /// While a connection is on the list, a poll does not sleep.
     fn mark_ready(&mut self, conn: ConnId) {
         if let Some(connection) = self.connections.get_mut(conn.0)
+            && connection.has_news()
             && !mem::replace(&mut connection.in_ready, true)
         {
             self.ready.push(conn);
@@ -217,7 +221,8 @@ impl Reactor {
         }
         if let Some(batch) = connection.next_batch() {
             connection.ops += 1;
-            let request = Request::Send { socket: connection.raw_fd(), batch };
+            let is_brief = batch.bytes() <= BRIEF_BYTES_MAX && !connection.waits_for_sends();
+            let request = Request::Send { socket: connection.raw_fd(), batch, is_brief };
             connection.sending = Some(self.backend.submit(Owner::Send(conn), request));
         }
     }
@@ -356,7 +361,7 @@ impl Reactor {
             self.forget_connection(conn);
             return;
         }
-        let Some(Request::Send { socket, batch }) = completion.request else { return };
+        let Some(Request::Send { socket, batch, .. }) = completion.request else { return };
         let again = match completion.result {
             Ok(count) => {
                 connection.queued_bytes -= count as usize;
@@ -369,7 +374,8 @@ impl Reactor {
             }
         };
         if again {
-            let key = self.backend.submit(Owner::Send(conn), Request::Send { socket, batch });
+            let request = Request::Send { socket, batch, is_brief: false };
+            let key = self.backend.submit(Owner::Send(conn), request);
             connection.sending = Some(key);
         } else {
             connection.ops -= 1;

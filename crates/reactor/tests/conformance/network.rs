@@ -262,6 +262,31 @@ fn a_paused_connection_delivers_nothing_and_holds_the_peer_back() {
 }
 
 #[test]
+fn small_sends_that_meet_a_full_socket_arrive_in_order() {
+    const SEND_BYTES: usize = 48_000;
+    const SENDS: usize = 300;
+    on_both(|config| {
+        let mut harness = Harness::new(config);
+        let (client, server) = harness.pair();
+        harness.reactor.send(client, Bytes::from(pattern(0, 100)));
+        harness.receive(server, 100);
+        harness.reactor.pause_receive(server);
+        // Each one by itself, as a turn with one answer does, and the last ones at once.
+        for at in 0..SENDS {
+            harness.reactor.send(client, Bytes::from(pattern(at * SEND_BYTES, SEND_BYTES)));
+            if at < SENDS - 10 {
+                harness.reactor.poll(Some(Duration::from_millis(1)), &mut harness.events).unwrap();
+            }
+        }
+        assert!(harness.reactor.queued_bytes(client) > 0);
+        harness.reactor.resume_receive(server);
+        assert!(harness.receive(server, SENDS * SEND_BYTES) == pattern(0, SENDS * SEND_BYTES));
+        harness.run_for(Duration::from_millis(10));
+        assert_eq!(harness.reactor.queued_bytes(client), 0);
+    });
+}
+
+#[test]
 fn drop_with_everything_in_flight() {
     on_both(|config| {
         let mut harness = Harness::new(config);
