@@ -5,15 +5,21 @@ use std::{io::ErrorKind, path::Path, thread, time::Duration};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use reactor::{Event, FileId, OpenOptions, Reactor};
-use store::{Config as StoreConfig, DeviceCommand, DeviceError, Store, StoreIdentity};
+use store::{Config as StoreConfig, DeviceCommand, DeviceError, Mount, Store, StoreIdentity};
 use types::Token;
 
 /// How often the lock of a device is tried before another process is said to have it: the kernel lets
 /// go of a killed process' files only when its last device command has ended.
 const LOCK_ATTEMPTS: u32 = 100;
 
+/// The same for a command of the operator.
+const LOCK_ATTEMPTS_OFFLINE: u32 = 5;
+
 /// Pause between two attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a command came to: reads with their bytes.
+pub(crate) type Answer = (Token, Result<Option<Bytes>, DeviceError>);
 
 /// An open device.
 pub(crate) struct Device {
@@ -26,7 +32,18 @@ impl Device {
     /// Opens `path` for O_DIRECT and locks it. `size` makes a file that is not there.
     pub(crate) fn open(reactor: &mut Reactor, path: &Path, size: Option<u64>) -> Result<Device> {
         let options = OpenOptions { direct: true, create: size.is_some(), size, lock: true };
-        let file = open_when_unlocked(reactor, path, options)?;
+        let file = open_when_unlocked(reactor, path, options, LOCK_ATTEMPTS)?;
+        Device::opened(reactor, path, file)
+    }
+
+    /// Opens the device of an OSD that does not run.
+    pub(crate) fn open_offline(reactor: &mut Reactor, path: &Path) -> Result<Device> {
+        let options = OpenOptions { direct: true, lock: true, ..OpenOptions::default() };
+        let file = open_when_unlocked(reactor, path, options, LOCK_ATTEMPTS_OFFLINE)?;
+        Device::opened(reactor, path, file)
+    }
+
+    fn opened(reactor: &mut Reactor, path: &Path, file: FileId) -> Result<Device> {
         let bytes = reactor.size(file).with_context(|| path.display().to_string())?;
         Ok(Device { file, bytes, is_block_device: reactor.is_block_device(file) })
     }
@@ -50,15 +67,20 @@ impl Device {
     }
 
     /// What an event says of a command.
-    pub(crate) fn done(
-        token: u64,
-        result: Result<Bytes, reactor::FileError>,
-    ) -> (Token, Result<Option<Bytes>, DeviceError>) {
+    pub(crate) fn done(token: u64, result: Result<Bytes, reactor::FileError>) -> Answer {
         let result = result.map(Some).map_err(|error| {
+            if error.source.kind() == ErrorKind::Unsupported {
+                return DeviceError::Unsupported;
+            }
             tracing::error!(%error, "the device failed");
             DeviceError::Io
         });
         (Token(token), result)
+    }
+
+    /// The settings of a store on it.
+    pub(crate) fn store_config(&self) -> StoreConfig {
+        StoreConfig { prepares_journal: !self.is_block_device, ..StoreConfig::default() }
     }
 
     /// Makes an empty store on it.
@@ -67,55 +89,79 @@ impl Device {
         let Some(commands) = commands else { bail!("a device of {} bytes is too small", self.bytes) };
         for command in commands {
             self.submit(vec![command], reactor);
-            self.wait(reactor)?;
+            for (_, result) in self.wait(reactor)? {
+                result?;
+            }
         }
         Ok(())
     }
 
     /// Waits for at least one command; all that are done by then.
-    fn wait(&self, reactor: &mut Reactor) -> Result<Vec<(Token, Bytes)>> {
+    pub(crate) fn wait(&self, reactor: &mut Reactor) -> Result<Vec<Answer>> {
         let (mut events, mut done) = (Vec::new(), Vec::new());
         while done.is_empty() {
             reactor.poll(None, &mut events)?;
             for event in events.drain(..) {
                 if let Event::FileDone { token, result, .. } = event {
-                    done.push((Token(token), result?));
+                    done.push(Device::done(token, result));
                 }
             }
         }
         Ok(done)
     }
 
-    /// Mounts the store on it.
-    pub(crate) fn mount(&self, reactor: &mut Reactor) -> Result<Store> {
-        let config = StoreConfig { prepares_journal: !self.is_block_device, ..StoreConfig::default() };
-        let mut mount = Store::mount(self.bytes, config);
+    /// Executes a machine's commands until it has what it is for.
+    pub(crate) fn drive<M, T>(
+        &self,
+        reactor: &mut Reactor,
+        machine: &mut M,
+        take_commands: fn(&mut M) -> Vec<DeviceCommand>,
+        device_done: fn(&mut M, Token, Result<Option<Bytes>, DeviceError>),
+        take: impl Fn(&mut M) -> Option<T>,
+    ) -> Result<T> {
         let mut in_flight = 0;
         loop {
-            let commands = mount.take_commands();
+            let commands = take_commands(machine);
             in_flight += commands.len();
             self.submit(commands, reactor);
-            if let Some(store) = mount.take() {
-                return store.context("mounting the store");
+            if let Some(result) = take(machine) {
+                return Ok(result);
             }
             if in_flight == 0 {
-                bail!("the store's mount does not end");
+                bail!("the store waits for nothing and does not end");
             }
-            for (token, bytes) in self.wait(reactor)? {
+            for (token, result) in self.wait(reactor)? {
                 in_flight -= 1;
-                mount.device_done(token, Ok(Some(bytes)));
+                device_done(machine, token, result);
             }
         }
+    }
+
+    /// Mounts the store on it.
+    pub(crate) fn mount(&self, reactor: &mut Reactor) -> Result<Store> {
+        let mut mount = Store::mount(self.bytes, self.store_config());
+        let store = self.drive(reactor, &mut mount, Mount::take_commands, Mount::device_done, Mount::take)?;
+        store.context("mounting the store")
     }
 }
 
 /// Opens and locks `path`; waits for a process that is just ending.
-fn open_when_unlocked(reactor: &mut Reactor, path: &Path, options: OpenOptions) -> Result<FileId> {
-    for _ in 1..LOCK_ATTEMPTS {
+fn open_when_unlocked(
+    reactor: &mut Reactor,
+    path: &Path,
+    options: OpenOptions,
+    attempts: u32,
+) -> Result<FileId> {
+    for _ in 1..attempts {
         match reactor.open(path, options) {
             Err(error) if error.source.kind() == ErrorKind::WouldBlock => thread::sleep(LOCK_PAUSE),
             opened => return Ok(opened?),
         }
     }
-    reactor.open(path, options).context("another process uses this device")
+    reactor.open(path, options).map_err(|error| match error.source.kind() {
+        ErrorKind::WouldBlock => {
+            anyhow::anyhow!("{} is in use by another process: stop its OSD first", path.display())
+        }
+        _ => error.into(),
+    })
 }

@@ -16,6 +16,7 @@ mod mon_daemon;
 mod osd_daemon;
 mod size;
 mod stop;
+mod store_tool;
 mod up;
 mod wire;
 
@@ -23,4 +24,5 @@ pub use bench::{BenchOptions, Workload, bench};
 pub use cluster::{log_file, mkfs};
 pub use mon_daemon::run as run_mon;
 pub use osd_daemon::run as run_osd;
+pub use store_tool::{DumpOptions, StoreBenchOptions, StoreTarget, store_bench, store_dump, store_fsck};
 pub use up::{UpOptions, up};

@@ -5,6 +5,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 use clap::{Parser, Subcommand};
 
 mod logging;
+mod store_args;
 
 /// A storage cluster for NVMe that unmodified Ceph clients use as if it were Ceph.
 #[derive(Parser)]
@@ -26,6 +27,9 @@ enum Command {
     Osd(DaemonArgs),
     /// Measure a cluster, Loligo's or Ceph's, with a load generator that costs less than a stock client.
     Bench(BenchArgs),
+    /// Look at the store of an OSD that does not run: check it, show what it holds, measure it.
+    #[command(subcommand)]
+    Store(store_args::StoreCommand),
 }
 
 #[derive(clap::Args)]
@@ -134,12 +138,13 @@ fn parse_size(text: &str) -> Result<u64, String> {
 fn run(command: Command) -> anyhow::Result<()> {
     let log = match &command {
         Command::Up(up) => Some(up.data.join("log/loligo.log")),
-        Command::Mkfs(_) | Command::Bench(_) => None,
+        Command::Mkfs(_) | Command::Bench(_) | Command::Store(_) => None,
         Command::Mon(mon) => daemon::log_file("mon", &mon.id, &mon.conf)?,
         Command::Osd(osd) => daemon::log_file("osd", &osd.id, &osd.conf)?,
     };
     logging::start(log.as_deref())?;
     match command {
+        Command::Store(store) => store.run(),
         Command::Up(up) => daemon::up(&daemon::UpOptions {
             data: up.data,
             osds: up.osds,

@@ -1,0 +1,388 @@
+//! `loligo store bench`: the store alone, without network and PGs, beside the raw device.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use codec::{AlignedBuf, BLOCK_BYTES};
+use hdrhistogram::Histogram;
+use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
+use reactor::Reactor;
+use serde_json::{Value, json};
+use store::{Completion, DeviceCommand, ObjectStore, Store};
+use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp, pretty_json};
+
+use super::StoreTarget;
+use crate::{Workload, clock, device::Device};
+
+/// Bytes of each object, and of a large request.
+const OBJECT_BYTES: u64 = 4 << 20;
+const SMALL_BYTES: u64 = 4 << 10;
+/// Writes in flight while objects are made.
+const FILL_DEPTH: u64 = 4;
+/// Reads are to meet the device.
+const CACHE_BYTES: u64 = 1 << 20;
+/// Longest latency told apart, in nanoseconds: ten minutes.
+const LATENCY_MAX_NS: u64 = 600_000_000_000;
+const LATENCY_DIGITS: u8 = 3;
+
+/// No pool has this id: PGs are never here.
+const COLLECTION: CollId = CollId(PgId { pool: PoolId(-2), seed: 0 });
+
+const ROUNDS: [(Workload, u64); 4] = [
+    (Workload::RandWrite, SMALL_BYTES),
+    (Workload::RandRead, SMALL_BYTES),
+    (Workload::Write, OBJECT_BYTES),
+    (Workload::Read, OBJECT_BYTES),
+];
+
+/// Arguments of `loligo store bench`.
+pub struct StoreBenchOptions {
+    /// Requests in flight, a round for each number.
+    pub depths: Vec<usize>,
+    /// Length of a round.
+    pub duration: Duration,
+    /// How many objects of 4 MiB.
+    pub objects: u64,
+    /// JSON instead of a table.
+    pub is_json: bool,
+}
+
+/// What one round measured.
+struct Round {
+    target: &'static str,
+    workload: Workload,
+    block_bytes: u64,
+    depth: usize,
+    elapsed: Duration,
+    /// Nanoseconds.
+    latency: Histogram<u64>,
+}
+
+/// Runs the rounds in a collection of their own, which is removed at the end.
+pub fn store_bench(target: &StoreTarget, options: &StoreBenchOptions) -> Result<()> {
+    let mut reactor = Reactor::new(reactor::Config::default())?;
+    let (_, device) = target.open(&mut reactor)?;
+    let mut store = device.mount(&mut reactor)?;
+    store.set_cache_bytes(CACHE_BYTES);
+    let mut bench = Bench { reactor, device, store, objects: options.objects, rng: StdRng::seed_from_u64(1) };
+    let outcome = bench.run(options);
+    // Also after an error: the store is to be as it was.
+    bench.end()?;
+    let rounds = outcome?;
+    if options.is_json {
+        println!("{}", pretty_json(&rounds.iter().map(Round::json).collect::<Value>()));
+    } else {
+        print!("{}", table(&rounds));
+    }
+    Ok(())
+}
+
+struct Bench {
+    reactor: Reactor,
+    device: Device,
+    store: Store,
+    objects: u64,
+    rng: StdRng,
+}
+
+/// When requests in flight began.
+struct Clocked {
+    started: BTreeMap<u64, u64>,
+    next: u64,
+    latency: Histogram<u64>,
+}
+
+impl Clocked {
+    fn new() -> Result<Clocked> {
+        let latency = Histogram::new_with_max(LATENCY_MAX_NS, LATENCY_DIGITS)?;
+        Ok(Clocked { started: BTreeMap::new(), next: 0, latency })
+    }
+
+    fn start(&mut self) -> Token {
+        self.next += 1;
+        self.started.insert(self.next, clock::now().0);
+        Token(self.next)
+    }
+
+    fn end(&mut self, token: Token) {
+        if let Some(since) = self.started.remove(&token.0) {
+            self.latency.saturating_record(clock::now().0 - since);
+        }
+    }
+}
+
+fn object(number: u64) -> HObject {
+    let oid = Bytes::from(format!("bench{number}"));
+    let hash = (number as u32).wrapping_mul(0x9e37_79b9);
+    HObject { oid, pool: COLLECTION.0.pool, hash, snap: SnapId::HEAD, ..HObject::default() }
+}
+
+impl Bench {
+    fn run(&mut self, options: &StoreBenchOptions) -> Result<Vec<Round>> {
+        if self.objects == 0 || options.depths.contains(&0) {
+            bail!("--objects and --depth are at least 1");
+        }
+        let deepest = options.depths.iter().copied().max().unwrap_or(1) as u64;
+        // Each overwrite takes new space before the old is free.
+        let needed = (self.objects * 2 + deepest) * OBJECT_BYTES;
+        let available = self.store.usage().available_bytes;
+        if available < needed {
+            bail!("{needed} bytes must be free for {} objects, {available} are", self.objects);
+        }
+        self.submit(Token(0), vec![TxnOp::RemoveCollection, TxnOp::CreateCollection]);
+        self.fill()?;
+        let mut rounds = Vec::new();
+        for (workload, block_bytes) in ROUNDS {
+            for &depth in &options.depths {
+                rounds.push(self.store_round(workload, block_bytes, depth, options.duration)?);
+            }
+        }
+        self.settle()?;
+        // The raw rounds come last, as they write over the objects' blocks behind the store's back.
+        for (workload, block_bytes) in ROUNDS {
+            let places = self.places(block_bytes);
+            for &depth in options.depths.iter().filter(|_| !places.is_empty()) {
+                let round = (workload, block_bytes, depth, options.duration);
+                rounds.push(self.raw_round(round, &places)?);
+            }
+        }
+        rounds.sort_by_key(|round| {
+            let row = ROUNDS.iter().position(|known| known.0 == round.workload);
+            (row, round.depth, round.target == "disk")
+        });
+        Ok(rounds)
+    }
+
+    fn submit(&mut self, token: Token, ops: Vec<TxnOp>) {
+        self.store.submit(token, Transaction { ops, ..Transaction::new(COLLECTION) });
+    }
+
+    /// A turn of the loop, as an OSD has it. Waits for the device if nothing is complete.
+    fn turn(&mut self) -> Result<Vec<Completion>> {
+        loop {
+            self.store.kick();
+            self.device.submit(self.store.take_commands(), &mut self.reactor);
+            let completions = self.store.take_completions();
+            if !completions.is_empty() {
+                return Ok(completions);
+            }
+            self.wait()?;
+        }
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        for (token, result) in self.device.wait(&mut self.reactor)? {
+            self.store.device_done(token, result);
+        }
+        self.store.fault().map_or(Ok(()), |fault| Err(fault).context("the store failed"))
+    }
+
+    /// Waits until the store has nothing left to do.
+    fn settle(&mut self) -> Result<()> {
+        loop {
+            self.store.kick();
+            self.device.submit(self.store.take_commands(), &mut self.reactor);
+            if self.store.is_idle() {
+                self.store.take_completions();
+                return Ok(());
+            }
+            self.wait()?;
+        }
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let data = payload(OBJECT_BYTES, &mut self.rng);
+        for number in 0..self.objects {
+            let write = Mutation::Write { offset: 0, data: data.clone() };
+            self.submit(Token(number), vec![TxnOp::Object(object(number), write)]);
+            while self.store.uncommitted_count() as u64 >= FILL_DEPTH {
+                self.turn()?;
+            }
+        }
+        self.settle()
+    }
+
+    /// A place: object and offset.
+    fn place(&mut self, block_bytes: u64) -> (HObject, u64) {
+        let number = self.rng.random_range(0..self.objects);
+        (object(number), self.rng.random_range(0..OBJECT_BYTES / block_bytes) * block_bytes)
+    }
+
+    fn store_round(
+        &mut self,
+        workload: Workload,
+        block_bytes: u64,
+        depth: usize,
+        duration: Duration,
+    ) -> Result<Round> {
+        let data = payload(block_bytes, &mut self.rng);
+        let mut clocked = Clocked::new()?;
+        let mut reads: BTreeMap<Token, (HObject, u64)> = BTreeMap::new();
+        let start = clock::now();
+        let end = start + duration;
+        loop {
+            while clocked.started.len() < depth && clock::now() < end {
+                let token = clocked.start();
+                let (object, offset) = self.place(block_bytes);
+                if workload.is_write() {
+                    let write = Mutation::Write { offset, data: data.clone() };
+                    self.submit(token, vec![TxnOp::Object(object, write)]);
+                    continue;
+                }
+                match self.store.read(COLLECTION, &object, offset, block_bytes) {
+                    Ok(_) => clocked.end(token),
+                    Err(missing) => {
+                        self.store.load(token, missing);
+                        reads.insert(token, (object, offset));
+                    }
+                }
+            }
+            if clocked.started.is_empty() {
+                break;
+            }
+            for completion in self.turn()? {
+                match completion {
+                    Completion::Committed(token) => clocked.end(token),
+                    Completion::Loaded(token, result) => {
+                        result.context("reading what the bench wrote")?;
+                        let Some((object, offset)) = reads.get(&token) else { continue };
+                        if let Err(missing) = self.store.read(COLLECTION, object, *offset, block_bytes) {
+                            // A block went to another place while it was read.
+                            self.store.load(token, missing);
+                            continue;
+                        }
+                        reads.remove(&token);
+                        clocked.end(token);
+                        self.store.unload(token);
+                    }
+                }
+            }
+        }
+        let elapsed = clock::now().since(start);
+        Ok(Round { target: "store", workload, block_bytes, depth, elapsed, latency: clocked.latency })
+    }
+
+    /// Offsets on the device of the objects' data, in pieces of `block_bytes`.
+    fn places(&self, block_bytes: u64) -> Vec<u64> {
+        let mut out = Vec::new();
+        for layout in (0..self.objects).filter_map(|number| self.store.layout(COLLECTION, &object(number))) {
+            for extent in layout.extents {
+                let bytes = (extent.crcs.len() * BLOCK_BYTES) as u64;
+                let starts = (0..bytes / block_bytes).map(|at| extent.device_offset + at * block_bytes);
+                out.extend(starts);
+            }
+        }
+        out
+    }
+
+    fn raw_round(
+        &mut self,
+        (workload, block_bytes, depth, duration): (Workload, u64, usize, Duration),
+        places: &[u64],
+    ) -> Result<Round> {
+        let data = payload(block_bytes, &mut self.rng);
+        let mut clocked = Clocked::new()?;
+        let start = clock::now();
+        let end = start + duration;
+        loop {
+            let mut commands = Vec::new();
+            while clocked.started.len() < depth && clock::now() < end {
+                let token = clocked.start();
+                let offset = places[self.rng.random_range(0..places.len())];
+                commands.push(if workload.is_write() {
+                    DeviceCommand::Write { token, offset, data: data.clone(), durable: true }
+                } else {
+                    DeviceCommand::Read { token, offset, len: block_bytes }
+                });
+            }
+            self.device.submit(commands, &mut self.reactor);
+            if clocked.started.is_empty() {
+                break;
+            }
+            for (token, result) in self.device.wait(&mut self.reactor)? {
+                result?;
+                clocked.end(token);
+            }
+        }
+        let elapsed = clock::now().since(start);
+        Ok(Round { target: "disk", workload, block_bytes, depth, elapsed, latency: clocked.latency })
+    }
+
+    /// Removes the objects and stops the store in order.
+    fn end(&mut self) -> Result<()> {
+        self.submit(Token(0), vec![TxnOp::RemoveCollection]);
+        self.settle()?;
+        self.store.unmount();
+        while !self.store.is_unmounted() {
+            self.device.submit(self.store.take_commands(), &mut self.reactor);
+            if !self.store.is_unmounted() {
+                self.wait()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that do not compress, in memory that a device takes.
+fn payload(bytes: u64, rng: &mut StdRng) -> Bytes {
+    let mut data = AlignedBuf::zeroed(bytes as usize);
+    rng.fill_bytes(data.as_mut_slice());
+    data.into()
+}
+
+const MIB: f64 = (1 << 20) as f64;
+
+impl Round {
+    fn iops(&self) -> f64 {
+        self.latency.len() as f64 / self.elapsed.as_secs_f64()
+    }
+
+    fn mib_per_sec(&self) -> f64 {
+        self.iops() * self.block_bytes as f64 / MIB
+    }
+
+    /// Mean and percentiles, in microseconds.
+    fn latencies_us(&self) -> [f64; 4] {
+        let at = |percentile| self.latency.value_at_percentile(percentile) as f64 / 1e3;
+        [self.latency.mean() / 1e3, at(50.0), at(99.0), at(99.9)]
+    }
+
+    fn json(&self) -> Value {
+        let [mean, p50, p99, p99_9] = self.latencies_us();
+        json!({
+            "target": self.target,
+            "workload": self.workload.name(),
+            "block_bytes": self.block_bytes,
+            "depth": self.depth,
+            "requests": self.latency.len(),
+            "iops": self.iops(),
+            "mib_per_sec": self.mib_per_sec(),
+            "mean_us": mean,
+            "p50_us": p50,
+            "p99_us": p99,
+            "p99_9_us": p99_9,
+        })
+    }
+}
+
+/// For people: latencies in microseconds, the raw device below the store.
+fn table(rounds: &[Round]) -> String {
+    let mut out = format!(
+        "{:<10} {:>8} {:>6} {:<6} {:>10} {:>9} {:>10} {:>10} {:>10} {:>10}\n",
+        "workload", "bytes", "depth", "", "IOPS", "MiB/s", "mean us", "p50 us", "p99 us", "p99.9 us"
+    );
+    for round in rounds {
+        let [mean, p50, p99, p99_9] = round.latencies_us();
+        out.push_str(&format!(
+            "{:<10} {:>8} {:>6} {:<6} {:>10.0} {:>9.1} {mean:>10.1} {p50:>10.1} {p99:>10.1} {p99_9:>10.1}\n",
+            round.workload.name(),
+            round.block_bytes,
+            round.depth,
+            round.target,
+            round.iops(),
+            round.mib_per_sec(),
+        ));
+    }
+    out
+}

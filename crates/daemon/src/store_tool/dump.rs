@@ -1,0 +1,208 @@
+//! `loligo store dump`: what a store holds, as JSON or for people.
+
+use std::ops::Bound;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::{Value, json};
+use store::{Inspected, LayoutExtent, Missing, ObjectStore};
+use types::{CollId, HObject, PgId, PoolId, pretty_json};
+
+use super::{StoreTarget, identity_json};
+
+/// Objects asked for at once.
+const LIST_MAX: usize = 1000;
+
+/// What to show.
+#[derive(Default)]
+pub struct DumpOptions {
+    /// Only this collection: `POOL.SEED`, the seed in hex, as PGs are named; `meta` for the OSD's own.
+    pub collection: Option<String>,
+    /// List the objects.
+    pub has_objects: bool,
+    /// Everything about the objects of this name.
+    pub object: Option<String>,
+    /// The journal's records.
+    pub has_journal: bool,
+    /// JSON instead of a table.
+    pub is_json: bool,
+}
+
+/// Prints it.
+pub fn store_dump(target: &StoreTarget, options: &DumpOptions) -> Result<()> {
+    let (_, inspected) = target.inspect()?;
+    let only = options.collection.as_deref().map(parse_collection).transpose()?;
+    let mut doc = json!({"superblock": identity_json(&inspected)});
+    let colls: Vec<CollId> = inspected.store.collections();
+    let colls = colls.into_iter().filter(|coll| only.is_none_or(|only| only == *coll));
+    let colls: Vec<Value> =
+        colls.map(|coll| collection_json(&inspected, coll, options)).collect::<Result<_>>()?;
+    if let Some(name) = &options.object
+        && colls.iter().all(|coll| coll["objects"].as_array().is_none_or(Vec::is_empty))
+    {
+        bail!("there is no object {name}");
+    }
+    doc["collections"] = Value::Array(colls);
+    if options.has_journal {
+        doc["journal"] = journal_json(&inspected);
+    }
+    if options.is_json {
+        println!("{}", pretty_json(&doc));
+    } else {
+        print!("{}", table(&doc, 0));
+    }
+    Ok(())
+}
+
+fn parse_collection(text: &str) -> Result<CollId> {
+    if text == "meta" {
+        return Ok(CollId::META);
+    }
+    let parse = || {
+        let (pool, seed) = text.split_once('.')?;
+        Some(PgId { pool: PoolId(pool.parse().ok()?), seed: u32::from_str_radix(seed, 16).ok()? })
+    };
+    Ok(CollId::pg(parse().with_context(|| format!("{text} is not a collection: 1.a, or meta"))?))
+}
+
+fn collection_name(coll: CollId) -> String {
+    if coll == CollId::META { "meta".to_owned() } else { coll.0.to_string() }
+}
+
+/// The whole index of a store that is looked at is at hand.
+fn at_hand<T>(answer: Result<T, Missing>) -> Result<T> {
+    answer.map_err(|missing| anyhow!("not readable: {missing:?}"))
+}
+
+fn collection_json(inspected: &Inspected, coll: CollId, options: &DumpOptions) -> Result<Value> {
+    let (mut count, mut bytes) = (0u64, 0u64);
+    let mut objects = Vec::new();
+    let mut from = HObject::min();
+    loop {
+        let names = at_hand(inspected.store.list(coll, &from, LIST_MAX))?;
+        // The list begins with where it is asked to begin: the last one of the list before.
+        let is_first = count == 0;
+        for name in names.iter().filter(|name| is_first || **name != from) {
+            count += 1;
+            bytes += at_hand(inspected.store.meta(coll, name))?.unwrap_or_default().size;
+            match &options.object {
+                Some(wanted) if name.oid == wanted.as_bytes() => {
+                    objects.push(object_json(inspected, coll, name)?);
+                }
+                None if options.has_objects => objects.push(summary_json(inspected, coll, name)?),
+                Some(_) | None => {}
+            }
+        }
+        match names.last() {
+            Some(last) if names.len() == LIST_MAX => last.clone_into(&mut from),
+            Some(_) | None => break,
+        }
+    }
+    let mut out = json!({"collection": collection_name(coll), "object_count": count, "bytes": bytes});
+    if options.has_objects || options.object.is_some() {
+        out["objects"] = Value::Array(objects);
+    }
+    Ok(out)
+}
+
+/// Names may be any bytes: those that are no ASCII text are escaped.
+fn text(bytes: &[u8]) -> String {
+    bytes.escape_ascii().to_string()
+}
+
+fn summary_json(inspected: &Inspected, coll: CollId, name: &HObject) -> Result<Value> {
+    let layout = inspected.store.layout(coll, name).unwrap_or_default();
+    let meta = at_hand(inspected.store.meta(coll, name))?.unwrap_or_default();
+    Ok(json!({
+        "object": name.to_string(),
+        "name": text(&name.oid),
+        "size": meta.size,
+        "extent_count": layout.extents.len(),
+        "pending_bytes": layout.pending.iter().map(|(_, len)| len).sum::<u64>(),
+    }))
+}
+
+fn object_json(inspected: &Inspected, coll: CollId, name: &HObject) -> Result<Value> {
+    let store = &inspected.store;
+    let layout = store.layout(coll, name).unwrap_or_default();
+    let extent = |extent: &LayoutExtent| {
+        json!({
+            "offset": extent.offset,
+            "bytes": extent.crcs.len() * codec::BLOCK_BYTES,
+            "device_offset": extent.device_offset,
+            "crc32c": extent.crcs.iter().map(|crc| format!("{crc:08x}")).collect::<Vec<_>>(),
+        })
+    };
+    let pairs = |pairs: Vec<(bytes::Bytes, bytes::Bytes)>| {
+        pairs.into_iter().map(|(key, value)| (text(&key), Value::from(text(&value)))).collect::<Value>()
+    };
+    let mut out = summary_json(inspected, coll, name)?;
+    out["namespace"] = text(&name.nspace).into();
+    out["locator"] = text(&name.key).into();
+    out["snap"] = name.snap.to_string().into();
+    out["extents"] = layout.extents.iter().map(extent).collect();
+    out["pending"] =
+        layout.pending.iter().map(|(offset, bytes)| json!({"offset": offset, "bytes": bytes})).collect();
+    out["xattrs"] = pairs(at_hand(store.xattrs(coll, name))?);
+    out["omap_header"] = text(&at_hand(store.omap_header(coll, name))?).into();
+    out["omap"] = pairs(at_hand(store.omap_range(coll, name, Bound::Unbounded, usize::MAX))?);
+    Ok(out)
+}
+
+fn journal_json(inspected: &Inspected) -> Value {
+    let records = inspected.records().iter().map(|record| {
+        let txns = record.txns.iter().enumerate().map(|(at, (coll, ops))| {
+            json!({
+                "transaction": record.first_txn + at as u64,
+                "collection": collection_name(*coll),
+                "ops": ops,
+            })
+        });
+        json!({
+            "offset": record.offset,
+            "bytes": record.bytes,
+            "sequence": record.sequence,
+            "transactions": txns.collect::<Vec<_>>(),
+        })
+    });
+    records.collect()
+}
+
+/// A document for people: names and values, a list's items as rows.
+fn table(doc: &Value, depth: usize) -> String {
+    let pad = "  ".repeat(depth);
+    match doc {
+        Value::Object(map) => {
+            let line = |(key, value): (&String, &Value)| match value {
+                Value::Object(inner) if inner.is_empty() => format!("{pad}{key}: none\n"),
+                Value::Array(items) if items.is_empty() => format!("{pad}{key}: none\n"),
+                Value::Array(items) if items.iter().all(|item| !item.is_object()) => {
+                    let items: Vec<String> = items.iter().map(plain).collect();
+                    format!("{pad}{key}: {}\n", items.join(", "))
+                }
+                Value::Object(_) | Value::Array(_) => format!("{pad}{key}:\n{}", table(value, depth + 1)),
+                _ => format!("{pad}{key}: {}\n", plain(value)),
+            };
+            map.iter().map(line).collect()
+        }
+        Value::Array(items) => items.iter().map(|item| row(item, depth)).collect(),
+        other => format!("{pad}{}\n", plain(other)),
+    }
+}
+
+/// An item on one line if it is flat.
+fn row(item: &Value, depth: usize) -> String {
+    let pad = "  ".repeat(depth);
+    match item.as_object() {
+        Some(map) if map.values().all(|value| !value.is_object() && !value.is_array()) => {
+            let parts: Vec<String> =
+                map.iter().map(|(key, value)| format!("{key} {}", plain(value))).collect();
+            format!("{pad}{}\n", parts.join("  "))
+        }
+        Some(_) => format!("{pad}-\n{}", table(item, depth + 1)),
+        None => format!("{pad}{}\n", plain(item)),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

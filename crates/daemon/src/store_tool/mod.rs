@@ -1,0 +1,147 @@
+//! An operator's commands on the store of an OSD that does not run.
+
+mod bench;
+mod dump;
+
+use std::{fmt::Write, path::PathBuf};
+
+use anyhow::{Result, bail};
+use reactor::Reactor;
+use serde_json::{Value, json};
+use store::{Fsck, FsckReport, Inspected, Mount, Store};
+use types::{EntityName, EntityType, pretty_json};
+
+use crate::{
+    ceph_conf::CephConf,
+    cluster::{self, format_uuid},
+    device::Device,
+};
+
+pub use bench::{StoreBenchOptions, store_bench};
+pub use dump::{DumpOptions, store_dump};
+
+/// Which store.
+pub struct StoreTarget {
+    /// The OSD's id, to find its device in ceph.conf.
+    pub id: Option<String>,
+    /// ceph.conf.
+    pub conf: PathBuf,
+    /// The device itself.
+    pub device: Option<PathBuf>,
+}
+
+impl StoreTarget {
+    /// Opens and locks the device: an OSD that runs has it locked.
+    fn open(&self, reactor: &mut Reactor) -> Result<(PathBuf, Device)> {
+        let path = match (&self.device, &self.id) {
+            (Some(path), _) => path.clone(),
+            (None, Some(id)) => {
+                let who = EntityName::new(EntityType::OSD, id);
+                cluster::device_path(&CephConf::read(&self.conf)?, &who)?
+            }
+            (None, None) => bail!("name the OSD with --id or its device with --device"),
+        };
+        let device = Device::open_offline(reactor, &path)?;
+        Ok((path, device))
+    }
+
+    fn inspect(&self) -> Result<(PathBuf, Inspected)> {
+        let mut reactor = Reactor::new(reactor::Config::default())?;
+        let (path, device) = self.open(&mut reactor)?;
+        let mut mount = Store::inspect(device.bytes, device.store_config());
+        let inspected = device.drive(
+            &mut reactor,
+            &mut mount,
+            Mount::take_commands,
+            Mount::device_done,
+            Mount::take_inspected,
+        )?;
+        Ok((path, inspected?))
+    }
+}
+
+/// Checks a store and prints what it found; an error if something is wrong.
+pub fn store_fsck(target: &StoreTarget, is_deep: bool, is_json: bool) -> Result<()> {
+    let mut reactor = Reactor::new(reactor::Config::default())?;
+    let (path, device) = target.open(&mut reactor)?;
+    let mut fsck = Fsck::new(device.bytes, device.store_config(), is_deep);
+    let report = device.drive(&mut reactor, &mut fsck, Fsck::take_commands, Fsck::device_done, Fsck::take)?;
+    print!("{}", if is_json { pretty_json(&fsck_json(&report)) + "\n" } else { fsck_text(&report) });
+    match report.problems.len() {
+        0 => Ok(()),
+        1 => bail!("{}: 1 problem", path.display()),
+        count => bail!("{}: {count} problems", path.display()),
+    }
+}
+
+fn fsck_text(report: &FsckReport) -> String {
+    let counts = &report.counts;
+    let mut out = String::new();
+    let lines = [
+        ("collections", counts.collections),
+        ("objects", counts.objects),
+        ("object bytes", counts.object_bytes),
+        ("bytes in place", counts.mapped_bytes),
+        ("bytes pending", counts.pending_bytes),
+        ("extents", counts.extents),
+        ("omap entries", counts.omap_entries),
+        ("xattrs", counts.xattrs),
+        ("index pages", counts.pages),
+        ("journal records", counts.records),
+        ("bytes free", counts.free_bytes),
+        ("blocks verified", counts.verified_blocks),
+    ];
+    for (name, value) in lines {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "{name:<16} {value}");
+    }
+    report.notes.iter().for_each(|note| out.push_str(&format!("note: {note}\n")));
+    report.problems.iter().for_each(|problem| out.push_str(&format!("problem: {problem}\n")));
+    if report.problems.is_empty() {
+        out.push_str("no problems\n");
+    }
+    out
+}
+
+fn fsck_json(report: &FsckReport) -> Value {
+    let counts = &report.counts;
+    let texts: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    json!({
+        "is_sound": texts.is_empty(),
+        "problems": texts,
+        "notes": report.notes,
+        "collections": counts.collections,
+        "objects": counts.objects,
+        "object_bytes": counts.object_bytes,
+        "mapped_bytes": counts.mapped_bytes,
+        "pending_bytes": counts.pending_bytes,
+        "extents": counts.extents,
+        "omap_entries": counts.omap_entries,
+        "xattrs": counts.xattrs,
+        "index_pages": counts.pages,
+        "journal_records": counts.records,
+        "free_bytes": counts.free_bytes,
+        "verified_blocks": counts.verified_blocks,
+    })
+}
+
+/// The store's identity, for people and programs.
+fn identity_json(inspected: &Inspected) -> Value {
+    let superblock = inspected.superblock();
+    let range = |(offset, bytes): (u64, u64)| json!({"offset": offset, "bytes": bytes});
+    json!({
+        "store_uuid": format_uuid(&superblock.identity.store_uuid),
+        "fsid": format_uuid(&superblock.identity.fsid),
+        "osd": superblock.identity.osd,
+        "sequence": superblock.sequence,
+        "valid_copies": inspected.valid_copies(),
+        "device_bytes": superblock.device_bytes,
+        "journal": range(superblock.journal),
+        "data_area": range(superblock.area),
+        "epoch": superblock.epoch,
+        "next_record_offset": superblock.next_record.0,
+        "next_record_sequence": superblock.next_record.1,
+        "last_transaction": superblock.last_txn,
+        "is_clean": superblock.is_clean,
+    })
+}

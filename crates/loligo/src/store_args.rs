@@ -1,0 +1,135 @@
+//! `loligo store`: arguments.
+
+use std::{path::PathBuf, time::Duration};
+
+use daemon::{DumpOptions, StoreBenchOptions, StoreTarget};
+
+/// The commands.
+#[derive(clap::Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Check a store without changing it.
+    ///
+    /// Reads the superblocks, every page of the index and the journal, and verifies their checksums; that no
+    /// block is used twice, that none is lost, and that the store's counters are right. With --deep it also reads
+    /// all data and verifies the checksum of every 4 KiB.
+    ///
+    /// Prints what the store holds and, line by line, what is wrong. What a crash may leave, and the next start
+    /// of the OSD mends, is a note and no problem. Exit code 0: the store is sound. 1: something is wrong, or the
+    /// store could not be read. An OSD whose store has problems is best made anew (`loligo mkfs osd`): the
+    /// cluster fills it from its replicas.
+    Fsck(FsckArgs),
+    /// Show what is in a store.
+    ///
+    /// Without more arguments the superblock and the collections (PGs, by pool and seed; `meta` is the OSD's
+    /// own). --objects lists objects, --object shows everything about one: size, extents on the device with their
+    /// checksums, what is pending, xattrs, omap. --journal shows the records that the last checkpoint does not
+    /// hold. Bytes that are no ASCII text are escaped, as in \x00.
+    Dump(DumpArgs),
+    /// Measure a store without network and PGs, beside its raw device.
+    ///
+    /// Writes objects of 4 MiB to a collection of its own, runs 4 KiB randwrite and randread and 4 MiB write and
+    /// read at each depth, then the same on the raw device (O_DIRECT; writes durable, as RWF_DSYNC), over the blocks
+    /// of these objects, and removes them. Objects of PGs are not touched; the OSD starts afterwards as before.
+    Bench(BenchArgs),
+}
+
+#[derive(clap::Args)]
+#[group(skip)]
+pub(crate) struct TargetArgs {
+    /// The OSD's id: `0` of osd.0. It must not run.
+    #[arg(short, long, required_unless_present = "device")]
+    id: Option<String>,
+    /// ceph.conf of the cluster.
+    #[arg(short, long, env = "CEPH_CONF", default_value = "/etc/ceph/ceph.conf")]
+    conf: PathBuf,
+    /// The device or file itself, instead of --id.
+    #[arg(long, value_name = "PATH", conflicts_with = "id")]
+    device: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct FsckArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Read all data, too.
+    #[arg(long)]
+    deep: bool,
+    /// How to print.
+    #[arg(long, value_parser = ["plain", "json"], default_value = "plain")]
+    format: String,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct DumpArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Only this collection: a PG's name as 1.a, or meta.
+    #[arg(long, value_name = "PG")]
+    collection: Option<String>,
+    /// List the objects.
+    #[arg(long)]
+    objects: bool,
+    /// Show all about the objects (head and clones) of this name.
+    #[arg(long, value_name = "NAME")]
+    object: Option<String>,
+    /// Show the journal's records.
+    #[arg(long)]
+    journal: bool,
+    /// How to print.
+    #[arg(long, value_parser = ["plain", "json"], default_value = "plain")]
+    format: String,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct BenchArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Requests in flight, a round for each number.
+    #[arg(long, value_delimiter = ',', default_value = "1,16")]
+    depth: Vec<usize>,
+    /// Seconds of a round.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// How many objects of 4 MiB.
+    #[arg(long, default_value_t = 64)]
+    objects: u64,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl From<TargetArgs> for StoreTarget {
+    fn from(args: TargetArgs) -> StoreTarget {
+        StoreTarget { id: args.id, conf: args.conf, device: args.device }
+    }
+}
+
+impl StoreCommand {
+    /// Runs it.
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        match self {
+            StoreCommand::Fsck(args) => {
+                daemon::store_fsck(&args.target.into(), args.deep, args.format == "json")
+            }
+            StoreCommand::Dump(args) => {
+                let options = DumpOptions {
+                    collection: args.collection,
+                    has_objects: args.objects,
+                    object: args.object,
+                    has_journal: args.journal,
+                    is_json: args.format == "json",
+                };
+                daemon::store_dump(&args.target.into(), &options)
+            }
+            StoreCommand::Bench(args) => {
+                let options = StoreBenchOptions {
+                    depths: args.depth,
+                    duration: Duration::try_from_secs_f64(args.seconds)?,
+                    objects: args.objects,
+                    is_json: args.json,
+                };
+                daemon::store_bench(&args.target.into(), &options)
+            }
+        }
+    }
+}
