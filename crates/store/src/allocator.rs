@@ -237,10 +237,22 @@ impl Space {
         }
     }
 
-    /// Starts a new checkpoint's account: what was let go of up to now; to be given back when the checkpoint being made is durable.
-    pub(crate) fn take_quarantine(&mut self) -> Vec<Run> {
-        self.guarded.clear();
-        std::mem::take(&mut self.quarantine)
+    /// A checkpoint begins: what was let go of up to now, to be given back when it is durable, and the
+    /// blocks that lost a reference.
+    pub(crate) fn take_quarantine(&mut self) -> (Vec<Run>, BTreeSet<u64>) {
+        (std::mem::take(&mut self.quarantine), std::mem::take(&mut self.guarded))
+    }
+
+    /// The checkpoint came to nothing: what it would have given back waits for the next one.
+    pub(crate) fn restore_quarantine(&mut self, mut runs: Vec<Run>, mut guarded: BTreeSet<u64>) {
+        self.quarantine.append(&mut runs);
+        self.guarded.append(&mut guarded);
+    }
+
+    /// Counts a run that the checkpoint being made lets go of, besides those of
+    /// [`Space::take_quarantine`].
+    pub(crate) fn enter_quarantine(&mut self, run: Run) {
+        self.quarantine_count += run.count;
     }
 
     /// Takes a run of [`Space::take_quarantine`] out of the account, before it is freed.

@@ -1,6 +1,6 @@
 //! An object as the index knows it (Ceph's BlueStore onode).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use codec::{Decode, DecodeError, Encode, Features, Reader};
@@ -13,22 +13,18 @@ pub(crate) struct Onode {
     pub(crate) extents: ExtentMap,
     pub(crate) pending: Pending,
     pub(crate) xattrs: BTreeMap<Bytes, Bytes>,
-    pub(crate) omap: BTreeMap<Bytes, Bytes>,
     pub(crate) omap_header: Bytes,
     /// The last transaction that made the object or unmapped data of it: a flush that began before it is void.
     pub(crate) generation: u64,
-    /// True if the entry differs from the last checkpoint's.
-    pub(crate) is_dirty: bool,
-    /// Keys of omap entries that differ from the last checkpoint's.
-    pub(crate) omap_dirty: BTreeSet<Bytes>,
+    /// The index' generation in which its page was found to be dirty.
+    pub(crate) touched: u64,
 }
 
-/// Everything but the omap, whose entries follow in the index on their own.
+/// What is pending is a checkpoint's on its own.
 impl Encode for Onode {
     fn encode(&self, out: &mut Vec<u8>, f: Features) {
         self.size.encode(out, f);
         self.extents.encode(out, f);
-        self.pending.encode(out, f);
         self.xattrs.encode(out, f);
         self.omap_header.encode(out, f);
     }
@@ -39,7 +35,6 @@ impl Decode for Onode {
         Ok(Onode {
             size: Decode::decode(input)?,
             extents: Decode::decode(input)?,
-            pending: Decode::decode(input)?,
             xattrs: Decode::decode(input)?,
             omap_header: Decode::decode(input)?,
             ..Onode::default()

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use codec::{Decode, DecodeError, Encode, Features, Reader};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
@@ -117,33 +116,15 @@ impl Pending {
         }
     }
 
+    /// Takes out the first piece: its offset and bytes.
+    pub(crate) fn pop_first(&mut self) -> Option<(u64, Bytes)> {
+        let (offset, piece) = self.pieces.pop_first()?;
+        self.bytes -= piece.data.len() as u64;
+        Some((offset, piece.data))
+    }
+
     /// Every piece as written by `txn`.
     pub(crate) fn stamp(&mut self, txn: u64) {
         self.pieces.values_mut().for_each(|piece| piece.txn = txn);
-    }
-}
-
-impl Encode for Pending {
-    fn encode(&self, out: &mut Vec<u8>, f: Features) {
-        (self.pieces.len() as u32).encode(out, f);
-        for (offset, piece) in &self.pieces {
-            offset.encode(out, f);
-            piece.data.encode(out, f);
-        }
-    }
-}
-
-impl Decode for Pending {
-    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        let mut out = Pending::default();
-        for _ in 0..input.count(12)? {
-            let offset = u64::decode(input)?;
-            let data = Bytes::decode(input)?;
-            if offset.checked_add(data.len() as u64).is_none() {
-                return Err(DecodeError::Invalid { what: "pending offset", value: offset });
-            }
-            out.insert(offset, data, 0);
-        }
-        Ok(out)
     }
 }

@@ -1,21 +1,24 @@
-//! All objects by collection and name, cut in pages that a checkpoint writes where they changed.
+//! All objects by collection and name, and the pages that hold them on the device.
 //!
-//! Every entry is in memory; the pages only say which part of the key space is where on the device.
+//! The key space is cut in pages ([`directory`]). A page is dirty when an entry of it changed since the
+//! last checkpoint began. A checkpoint freezes the dirty pages and renders them one by one, while changes
+//! go on: before a frozen page changes, it is rendered as it is ([`render`]). So what a checkpoint writes is
+//! the state of the moment in which it began.
 
+mod directory;
 mod page;
+mod render;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Bound,
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use codec::Codec;
-use types::{CollId, HObject};
+use types::{CollId, HObject, PgId, PoolId};
 
-pub(crate) use page::{PageImage, Root, blob_crc};
+pub(crate) use directory::{Directory, Place};
+pub(crate) use page::{PageImage, PendingPage, PendingPiece, Root, Table, blob_crc};
 
-use crate::{onode::Onode, superblock::Blob};
+use crate::onode::Onode;
 
 /// A place in the key space: an object's own entry, followed by its omap entries.
 #[derive(Codec, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,101 +28,144 @@ pub(crate) struct Key {
     pub(crate) omap: Option<Bytes>,
 }
 
+impl Key {
+    /// Before every key.
+    pub(crate) fn min() -> Key {
+        let coll = CollId(PgId { pool: PoolId(i64::MIN), seed: 0 });
+        Key { coll, object: HObject::min(), omap: None }
+    }
+
+    /// The object's own entry.
+    pub(crate) fn of(coll: CollId, object: &HObject) -> Key {
+        Key { coll, object: object.clone(), omap: None }
+    }
+
+    /// One of its omap entries.
+    pub(crate) fn of_omap(coll: CollId, object: &HObject, name: &Bytes) -> Key {
+        Key { coll, object: object.clone(), omap: Some(name.clone()) }
+    }
+}
+
+/// What a collection has.
 #[derive(Debug, Default)]
+pub(crate) struct Objects {
+    pub(crate) onodes: BTreeMap<HObject, Onode>,
+    /// Of objects that have any.
+    pub(crate) omaps: BTreeMap<HObject, BTreeMap<Bytes, Bytes>>,
+}
+
+#[derive(Debug)]
 pub(crate) struct Index {
-    pub(crate) colls: BTreeMap<CollId, BTreeMap<HObject, Onode>>,
-    /// Pages by the first key that they are responsible for.
-    pub(crate) pages: BTreeMap<Key, Blob>,
-    /// Keys of entries that changed or went since the last checkpoint.
+    pub(crate) colls: BTreeMap<CollId, Objects>,
+    pub(crate) directory: Directory,
+    /// Pages that differ from what the checkpoint that began last holds, by first key.
     dirty: BTreeSet<Key>,
+    /// Pages that the checkpoint being made has still to render; they are as they were when it began.
+    frozen: BTreeSet<Key>,
+    /// Pages rendered and not placed.
+    rendered: VecDeque<PageImage>,
+    /// Grows with each checkpoint begun.
+    generation: u64,
     pub(crate) omap_bytes: u64,
     /// The transaction being applied.
     pub(crate) txn: u64,
 }
 
 impl Index {
+    /// What the pages of `directory` say is to be taken in with [`Index::load_page`].
+    pub(crate) fn new(directory: Directory) -> Index {
+        Index {
+            colls: BTreeMap::new(),
+            directory,
+            dirty: BTreeSet::new(),
+            frozen: BTreeSet::new(),
+            rendered: VecDeque::new(),
+            generation: 1,
+            omap_bytes: 0,
+            txn: 0,
+        }
+    }
+
     pub(crate) fn get(&self, coll: CollId, object: &HObject) -> Option<&Onode> {
-        self.colls.get(&coll)?.get(object)
+        self.colls.get(&coll)?.onodes.get(object)
     }
 
     pub(crate) fn get_mut(&mut self, coll: CollId, object: &HObject) -> Option<&mut Onode> {
-        self.colls.get_mut(&coll)?.get_mut(object)
+        self.colls.get_mut(&coll)?.onodes.get_mut(object)
+    }
+
+    /// Makes the collection exist.
+    pub(crate) fn make_coll(&mut self, coll: CollId) {
+        self.colls.entry(coll).or_default();
+    }
+
+    /// The object's omap; none if it is empty.
+    pub(crate) fn omap(&self, coll: CollId, object: &HObject) -> Option<&BTreeMap<Bytes, Bytes>> {
+        self.colls.get(&coll)?.omaps.get(object)
     }
 
     /// The object's entry to be changed, made if there is none.
     pub(crate) fn change(&mut self, coll: CollId, object: &HObject) -> &mut Onode {
-        let objects = self.colls.entry(coll).or_default();
-        if !objects.contains_key(object) {
+        let (found, generation) = (self.get(coll, object), self.generation);
+        let is_there = found.is_some();
+        // The common case: the page is dirty already.
+        if found.is_none_or(|onode| onode.touched != generation) {
+            self.touch(&Key::of(coll, object));
+        }
+        if !is_there {
             // A flush of an object that was here before is void.
-            objects.insert(object.clone(), Onode { generation: self.txn, ..Onode::default() });
+            let onode = Onode { generation: self.txn, ..Onode::default() };
+            self.colls.entry(coll).or_default().onodes.insert(object.clone(), onode);
         }
-        let onode = objects.get_mut(object).expect("it was just made");
-        if !onode.is_dirty {
-            onode.is_dirty = true;
-            self.dirty.insert(Key { coll, object: object.clone(), omap: None });
-        }
+        let onode = self.get_mut(coll, object).expect("it was there or was just made");
+        onode.touched = generation;
         onode
     }
 
-    /// Takes an object out, with the places of its entries marked.
+    /// Takes an object out, with its omap.
     pub(crate) fn remove(&mut self, coll: CollId, object: &HObject) -> Option<Onode> {
-        let mut onode = self.colls.get_mut(&coll)?.remove(object)?;
-        self.dirty.insert(Key { coll, object: object.clone(), omap: None });
-        let keys: Vec<Bytes> = onode.omap.keys().chain(&onode.omap_dirty).cloned().collect();
-        for key in keys {
-            self.dirty.insert(Key { coll, object: object.clone(), omap: Some(key) });
-        }
-        self.omap_bytes -= onode.omap.iter().map(|(k, v)| (k.len() + v.len()) as u64).sum::<u64>();
-        onode.omap_dirty.clear();
-        Some(onode)
+        self.get(coll, object)?;
+        let last = self.omap(coll, object).and_then(|omap| omap.last_key_value()).map(|(key, _)| key.clone());
+        let to = Key { coll, object: object.clone(), omap: last };
+        self.touch_range(&Key::of(coll, object), &to);
+        let objects = self.colls.get_mut(&coll)?;
+        let omap = objects.omaps.remove(object).unwrap_or_default();
+        self.omap_bytes -= omap.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
+        objects.onodes.remove(object)
     }
 
+    /// Sets an entry of an object that is there.
     pub(crate) fn omap_set(&mut self, coll: CollId, object: &HObject, key: Bytes, value: Bytes) {
-        let added = (key.len() + value.len()) as u64;
-        let onode = self.change(coll, object);
-        onode.omap_dirty.insert(key.clone());
-        let key_len = key.len();
-        let gone = onode.omap.insert(key, value).map_or(0, |old| (key_len + old.len()) as u64);
-        self.omap_bytes = self.omap_bytes + added - gone;
+        self.touch(&Key::of_omap(coll, object, &key));
+        let (key_len, added) = (key.len() as u64, (key.len() + value.len()) as u64);
+        let omaps = &mut self.colls.entry(coll).or_default().omaps;
+        let old = match omaps.get_mut(object) {
+            Some(omap) => omap.insert(key, value),
+            None => {
+                omaps.insert(object.clone(), BTreeMap::from([(key, value)]));
+                None
+            }
+        };
+        self.omap_bytes = self.omap_bytes + added - old.map_or(0, |old| key_len + old.len() as u64);
     }
 
     pub(crate) fn omap_remove(&mut self, coll: CollId, object: &HObject, key: &Bytes) {
-        let onode = self.change(coll, object);
-        if let Some(old) = onode.omap.remove(key) {
-            onode.omap_dirty.insert(key.clone());
+        if !self.omap(coll, object).is_some_and(|omap| omap.contains_key(key)) {
+            return;
+        }
+        self.touch(&Key::of_omap(coll, object, key));
+        let Some(objects) = self.colls.get_mut(&coll) else { return };
+        let Some(omap) = objects.omaps.get_mut(object) else { return };
+        if let Some(old) = omap.remove(key) {
             self.omap_bytes -= (key.len() + old.len()) as u64;
+        }
+        if omap.is_empty() {
+            objects.omaps.remove(object);
         }
     }
 
-    /// Calls `visit` with each entry of `[from, to)`, in order: `None` stands for the object's own.
-    pub(crate) fn visit(
-        &self,
-        from: &Key,
-        to: Option<&Key>,
-        mut visit: impl FnMut(CollId, &HObject, &Onode, Option<(&Bytes, &Bytes)>),
-    ) {
-        let ends = |coll: CollId, object: &HObject, omap: Option<&Bytes>| {
-            to.is_some_and(|to| (coll, object, omap) >= (to.coll, &to.object, to.omap.as_ref()))
-        };
-        for (&coll, objects) in self.colls.range(from.coll..) {
-            let low = if coll == from.coll { Bound::Included(&from.object) } else { Bound::Unbounded };
-            for (object, onode) in objects.range((low, Bound::Unbounded)) {
-                let is_first = coll == from.coll && *object == from.object;
-                if ends(coll, object, None) {
-                    return;
-                }
-                if !is_first || from.omap.is_none() {
-                    visit(coll, object, onode, None);
-                }
-                let start = from.omap.as_ref().filter(|_| is_first);
-                let low = start.map_or(Bound::Unbounded, Bound::Included);
-                for (key, value) in onode.omap.range::<Bytes, _>((low, Bound::Unbounded)) {
-                    if ends(coll, object, Some(key)) {
-                        return;
-                    }
-                    visit(coll, object, onode, Some((key, value)));
-                }
-            }
-        }
+    /// How many omap entries are in memory.
+    pub(crate) fn omap_entries(&self) -> u64 {
+        self.colls.values().flat_map(|objects| objects.omaps.values()).map(|omap| omap.len() as u64).sum()
     }
 }

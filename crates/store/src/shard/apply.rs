@@ -1,5 +1,7 @@
 //! What each change does to the index in memory, the same when submitted and when replayed.
 
+use std::ops::Bound;
+
 use bytes::Bytes;
 use codec::BLOCK_BYTES;
 use types::{CollId, HObject, Mutation, TxnOp};
@@ -31,17 +33,18 @@ impl Store {
     pub(super) fn apply_op(&mut self, coll: CollId, op: &TxnOp, txn: u64) {
         match op {
             TxnOp::CreateCollection => {
-                self.index.colls.entry(coll).or_default();
+                self.index.make_coll(coll);
             }
             TxnOp::RemoveCollection => {
                 let objects = self.index.colls.get(&coll);
-                let names: Vec<HObject> = objects.map_or_else(Vec::new, |o| o.keys().cloned().collect());
+                let names: Vec<HObject> =
+                    objects.map_or_else(Vec::new, |objects| objects.onodes.keys().cloned().collect());
                 names.iter().for_each(|object| self.remove_object(coll, object));
                 self.index.colls.remove(&coll);
             }
             TxnOp::Object(object, Mutation::Remove) => {
                 self.remove_object(coll, object);
-                self.index.colls.entry(coll).or_default();
+                self.index.make_coll(coll);
             }
             TxnOp::Object(object, Mutation::CloneFrom { source }) => {
                 if source != object {
@@ -70,18 +73,14 @@ impl Store {
                 keys.iter().for_each(|key| self.index.omap_remove(coll, object, key));
             }
             Mutation::OmapRemoveRange { first, last } => {
-                let onode = self.index.change(coll, object);
+                self.index.change(coll, object);
                 if first < last {
-                    let keys: Vec<Bytes> =
-                        onode.omap.range::<Bytes, _>(first..last).map(|(key, _)| key.clone()).collect();
-                    keys.iter().for_each(|key| self.index.omap_remove(coll, object, key));
+                    self.omap_remove_range(coll, object, (Bound::Included(first), Bound::Excluded(last)));
                 }
             }
             Mutation::OmapClear => {
-                let onode = self.index.change(coll, object);
-                onode.omap_header = Bytes::new();
-                let keys: Vec<Bytes> = onode.omap.keys().cloned().collect();
-                keys.iter().for_each(|key| self.index.omap_remove(coll, object, key));
+                self.index.change(coll, object).omap_header = Bytes::new();
+                self.omap_remove_range(coll, object, (Bound::Unbounded, Bound::Unbounded));
             }
             Mutation::Write { offset, data } => {
                 self.with_data(coll, object, |onode, _| {
@@ -106,6 +105,13 @@ impl Store {
             | Mutation::CloneFrom { .. }
             | Mutation::CloneRangeFrom { .. } => mutate_attributes(self.index.change(coll, object), mutation),
         }
+    }
+
+    fn omap_remove_range(&mut self, coll: CollId, object: &HObject, range: (Bound<&Bytes>, Bound<&Bytes>)) {
+        let omap = self.index.omap(coll, object).into_iter();
+        let keys: Vec<Bytes> =
+            omap.flat_map(|omap| omap.range::<Bytes, _>(range)).map(|(key, _)| key.clone()).collect();
+        keys.iter().for_each(|key| self.index.omap_remove(coll, object, key));
     }
 
     /// Changes an object's data and keeps the accounts; what `change` unmaps is released.
@@ -161,6 +167,7 @@ impl Store {
 
     fn clone_object(&mut self, coll: CollId, source: &HObject, target: &HObject, txn: u64) {
         let found = self.index.get(coll, source).cloned().unwrap_or_default();
+        let omap = self.index.omap(coll, source).cloned().unwrap_or_default();
         self.remove_object(coll, target);
         found.extents.runs().for_each(|run| self.space.share(run));
         self.data_bytes += found.size;
@@ -179,10 +186,9 @@ impl Store {
             xattrs: found.xattrs,
             omap_header: found.omap_header,
             generation: txn,
-            is_dirty: true,
-            ..Onode::default()
+            touched: onode.touched,
         };
-        for (key, value) in found.omap {
+        for (key, value) in omap {
             index.omap_set(coll, target, key, value);
         }
     }

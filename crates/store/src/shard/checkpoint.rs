@@ -1,30 +1,51 @@
-//! A checkpoint: changed pages to new places, a root, then the superblock that makes them the truth.
+//! A checkpoint: changed pages to new places, tables of them, a root, then the superblock that makes them
+//! the truth.
 //!
-//! The state written is that of one moment, pending bytes included, so that it needs no record before
-//! it: applied transactions whose records are not written are made durable by it too.
+//! The state written is that of the moment in which the checkpoint began, pending bytes included, so that
+//! it needs no record before that: applied transactions whose records are not written are made durable
+//! by it too. Requests go on meanwhile. They find frozen pages rendered before they change them
+//! ([`crate::index`]), and nothing takes longer than a page or two: each call renders a bounded part, and goes
+//! on when the device has answered.
+//!
+//! Nothing that the last durable superblock refers to is written over or given back before the new one is
+//! durable. A checkpoint that finds no room ends without a superblock: what it has placed stays in the
+//! directory, as pages that no superblock refers to yet, and the next checkpoint goes on from there.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use codec::{AlignedBuf, BLOCK_BYTES, Encode, Features};
+use types::{CollId, HObject};
 
 use super::{Background, Purpose, Store, Unmount};
 use crate::{
     allocator::Run,
     device::BLOCK,
-    index::{Key, PageImage, Root, blob_crc},
+    index::{PendingPage, PendingPiece, Place, Root, blob_crc},
+    pending::Pending,
     superblock::{Blob, COPIES, ROOT_RUNS_MAX, Superblock},
 };
 
-/// Page writes in flight at once: few, as requests go on meanwhile.
+/// Writes in flight at once: few, as requests go on meanwhile.
 const WRITES_MAX: usize = 8;
+/// Parts rendered in one call.
+const STEPS_MAX: usize = 2;
+/// Pending bytes in one page of them.
+const PENDING_PAGE_BYTES: usize = 128 << 10;
 
 #[derive(Debug)]
 pub(super) struct Checkpoint {
+    /// The one to be written, complete but for the root.
     superblock: Superblock,
+    colls: Vec<CollId>,
+    /// What was pending when the checkpoint began and is not rendered.
+    pendings: VecDeque<(CollId, HObject, Pending)>,
+    pending_blobs: Vec<Blob>,
     /// What may be used again when the checkpoint is durable.
     freed: Vec<Run>,
-    /// Pages that wait for their turn.
+    /// Blocks that lost a reference before it began.
+    guarded: BTreeSet<u64>,
+    /// Placed bytes that wait for their turn.
     writes: VecDeque<(Run, Bytes)>,
     writing_count: usize,
     stage: Stage,
@@ -33,29 +54,28 @@ pub(super) struct Checkpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Pages,
+    Pendings,
+    Tables,
+    Root,
+    /// All is rendered; what is on its way is waited for.
+    Wait,
     Flush,
     Superblock,
+    /// There was no room; what is on its way is waited for.
+    NoSpace,
 }
 
+/// There are not enough free blocks.
+struct NoSpace;
+
 impl Store {
-    /// Takes the state as it is. Without room for it nothing happens; a later one may find some.
+    /// Takes the state as it is.
     pub(super) fn start_checkpoint(&mut self) {
-        self.background = Background::Idle;
-        let (olds, images) = self.index.render_dirty();
-        let Some(placed) = self.place_pages(&olds, images) else {
-            tracing::error!("no room for a checkpoint");
-            return;
-        };
-        let Placed { pages, root, writes, taken: _ } = placed;
-        for old in &olds {
-            if let Some(blob) = self.index.pages.remove(old) {
-                blob.runs.into_iter().for_each(|run| self.space.release(run));
-            }
-        }
-        let old_root = std::mem::take(&mut self.superblock.root.runs);
-        old_root.into_iter().for_each(|run| self.space.release(run));
-        self.index.pages.extend(pages);
-        self.index.mark_clean();
+        self.index.freeze();
+        let pendings = self.pending_objects.iter().filter_map(|(coll, object)| {
+            Some((*coll, object.clone(), self.index.get(*coll, object)?.pending.clone()))
+        });
+        let pendings = pendings.collect();
         let (journal_position, journal_sequence) = self.ring.head();
         let superblock = Superblock {
             sequence: self.superblock.sequence + 1,
@@ -63,76 +83,74 @@ impl Store {
             journal_sequence,
             last_txn: self.last_txn,
             is_clean: u8::from(self.unmount == Unmount::Flushed),
-            root,
+            root: Blob::default(),
             ..self.superblock.clone()
         };
-        let freed = self.space.take_quarantine();
-        let writes = writes.into();
-        let checkpoint = Checkpoint { superblock, freed, writes, writing_count: 0, stage: Stage::Pages };
-        self.background = Background::Checkpoint(Box::new(checkpoint));
+        let (freed, guarded) = self.space.take_quarantine();
+        self.background = Background::Checkpoint(Box::new(Checkpoint {
+            superblock,
+            colls: self.index.colls.keys().copied().collect(),
+            pendings,
+            pending_blobs: Vec::new(),
+            freed,
+            guarded,
+            writes: VecDeque::new(),
+            writing_count: 0,
+            stage: Stage::Pages,
+        }));
         self.pump_checkpoint();
     }
 
-    fn place_pages(&mut self, olds: &[Key], images: Vec<PageImage>) -> Option<Placed> {
-        let mut placed = Placed::default();
-        let ok = self.try_place(olds, images, &mut placed);
-        if !ok {
-            placed.taken.iter().for_each(|&run| self.space.free(run));
-        }
-        ok.then_some(placed)
-    }
-
-    fn try_place(&mut self, olds: &[Key], images: Vec<PageImage>, placed: &mut Placed) -> bool {
-        for image in images {
-            let Some(blob) = self.place_blob(image.bytes, placed) else { return false };
-            placed.pages.push((image.first, blob));
-        }
-        let kept = self.index.pages.iter().filter(|(key, _)| olds.binary_search(key).is_err());
-        let mut all: Vec<(Key, Blob)> = kept.map(|(key, blob)| (key.clone(), blob.clone())).collect();
-        all.extend(placed.pages.iter().cloned());
-        all.sort_by(|a, b| a.0.cmp(&b.0));
-        let root = Root::new(self.index.colls.keys().copied().collect(), all);
-        let Some(blob) = self.place_blob(root.to_bytes(Features::default()).to_vec(), placed) else {
-            return false;
-        };
-        placed.root = blob;
-        placed.root.runs.len() <= ROOT_RUNS_MAX
-    }
-
-    fn place_blob(&mut self, bytes: Vec<u8>, placed: &mut Placed) -> Option<Blob> {
-        let runs = self.space.allocate_index(bytes.len().div_ceil(BLOCK_BYTES) as u64)?;
-        placed.taken.extend(&runs);
-        let data = Bytes::from(AlignedBuf::from_slice(&bytes));
-        let mut at = 0;
-        for &run in &runs {
-            let end = at + (run.count * BLOCK) as usize;
-            placed.writes.push((run, data.slice(at..end)));
-            at = end;
-        }
-        Some(Blob { runs, bytes: u32::try_from(bytes.len()).ok()?, crc: blob_crc(&bytes) })
-    }
-
-    pub(super) fn checkpoint_page_done(&mut self) {
-        if let Background::Checkpoint(checkpoint) = &mut self.background {
-            checkpoint.writing_count -= 1;
-        }
-    }
-
-    /// Goes on when the pages and the data that they refer to are written.
+    /// Goes on, as far as a call may take.
     pub(super) fn pump_checkpoint(&mut self) {
-        self.issue_page_writes();
-        let Background::Checkpoint(checkpoint) = &mut self.background else { return };
-        let last = checkpoint.superblock.last_txn;
-        let waits = |queued: &super::Queued| queued.txn <= last && queued.directs_left > 0;
-        if checkpoint.stage != Stage::Pages || checkpoint.writing_count > 0 || self.queue.iter().any(waits) {
-            return;
+        for step in 0.. {
+            self.issue_checkpoint_writes();
+            let Background::Checkpoint(checkpoint) = &self.background else { return };
+            let (stage, writing_count) = (checkpoint.stage, checkpoint.writing_count);
+            match stage {
+                // What is in flight comes back and goes on.
+                Stage::Pages | Stage::Pendings | Stage::Tables | Stage::Root => {
+                    if writing_count >= WRITES_MAX || writing_count > 0 && step >= STEPS_MAX {
+                        return;
+                    }
+                    if self.render_step(stage).is_err() {
+                        tracing::error!("no room for a checkpoint");
+                        self.set_checkpoint_stage(Stage::NoSpace);
+                    }
+                }
+                Stage::Wait => {
+                    if writing_count == 0 && !self.has_data_under_way() {
+                        self.set_checkpoint_stage(Stage::Flush);
+                        let token = self.token(Purpose::CheckpointFlush);
+                        self.commands.push(crate::DeviceCommand::Flush { token });
+                    }
+                    return;
+                }
+                Stage::NoSpace => {
+                    if writing_count == 0 {
+                        self.abandon_checkpoint();
+                    }
+                    return;
+                }
+                Stage::Flush | Stage::Superblock => return,
+            }
         }
-        checkpoint.stage = Stage::Flush;
-        let token = self.token(Purpose::CheckpointFlush);
-        self.commands.push(crate::DeviceCommand::Flush { token });
     }
 
-    fn issue_page_writes(&mut self) {
+    fn set_checkpoint_stage(&mut self, stage: Stage) {
+        if let Background::Checkpoint(checkpoint) = &mut self.background {
+            checkpoint.stage = stage;
+        }
+    }
+
+    /// True while data is not durable that the checkpoint's state refers to.
+    fn has_data_under_way(&self) -> bool {
+        let Background::Checkpoint(checkpoint) = &self.background else { return false };
+        let last = checkpoint.superblock.last_txn;
+        self.queue.iter().any(|queued| queued.txn <= last && queued.directs_left > 0)
+    }
+
+    fn issue_checkpoint_writes(&mut self) {
         loop {
             let Background::Checkpoint(checkpoint) = &mut self.background else { return };
             if checkpoint.writing_count >= WRITES_MAX {
@@ -140,8 +158,175 @@ impl Store {
             }
             let Some((run, data)) = checkpoint.writes.pop_front() else { return };
             checkpoint.writing_count += 1;
-            self.write_device(run.start, data, false, Purpose::CheckpointPage);
+            self.write_device(run.start, data, false, Purpose::CheckpointWrite);
         }
+    }
+
+    pub(super) fn checkpoint_write_done(&mut self) {
+        if let Background::Checkpoint(checkpoint) = &mut self.background {
+            checkpoint.writing_count -= 1;
+        }
+    }
+
+    /// Renders and places one part, or goes on to the next stage.
+    fn render_step(&mut self, stage: Stage) -> Result<(), NoSpace> {
+        let next = match stage {
+            Stage::Pages if self.render_page()? => return Ok(()),
+            Stage::Pages => Stage::Pendings,
+            Stage::Pendings if self.render_pending()? => return Ok(()),
+            Stage::Pendings => Stage::Tables,
+            Stage::Tables if self.render_table()? => return Ok(()),
+            Stage::Tables => Stage::Root,
+            Stage::Root => {
+                self.render_root()?;
+                Stage::Wait
+            }
+            Stage::Wait | Stage::Flush | Stage::Superblock | Stage::NoSpace => return Ok(()),
+        };
+        self.set_checkpoint_stage(next);
+        Ok(())
+    }
+
+    /// False when there are no more.
+    fn render_page(&mut self) -> Result<bool, NoSpace> {
+        let Some(image) = self.index.next_image() else { return Ok(false) };
+        let blob = match self.place_blob(&image.bytes) {
+            Ok(blob) => blob,
+            Err(error) => {
+                self.index.put_back(image);
+                return Err(error);
+            }
+        };
+        let is_empty = blob.runs.is_empty();
+        let (place, mut gone) = (self.new_place(blob), Vec::new());
+        self.index.directory.set_page(&image.first, place, &mut gone);
+        if is_empty && !self.index.is_dirty(&image.first) {
+            self.index.directory.drop_page(&image.first, &mut gone);
+        }
+        self.retire(gone);
+        Ok(true)
+    }
+
+    fn render_pending(&mut self) -> Result<bool, NoSpace> {
+        let Background::Checkpoint(checkpoint) = &mut self.background else { return Ok(false) };
+        let (mut pieces, mut bytes) = (Vec::new(), 0);
+        while bytes < PENDING_PAGE_BYTES
+            && let Some((coll, object, pending)) = checkpoint.pendings.front_mut()
+        {
+            match pending.pop_first() {
+                Some((offset, data)) => {
+                    bytes += data.len();
+                    pieces.push(PendingPiece { coll: *coll, object: object.clone(), offset, data });
+                }
+                None => {
+                    checkpoint.pendings.pop_front();
+                }
+            }
+        }
+        if pieces.is_empty() {
+            return Ok(false);
+        }
+        let page = PendingPage::new(pieces).to_bytes(Features::default());
+        let blob = self.place_blob(&page)?;
+        if let Background::Checkpoint(checkpoint) = &mut self.background {
+            checkpoint.pending_blobs.push(blob);
+        }
+        Ok(true)
+    }
+
+    fn render_table(&mut self) -> Result<bool, NoSpace> {
+        let Some(tables) = self.index.directory.take_dirty_table() else { return Ok(false) };
+        for (at, (first, table)) in tables.iter().enumerate() {
+            match self.place_blob(&table.to_bytes(Features::default())) {
+                Ok(blob) => {
+                    let (place, mut gone) = (self.new_place(blob), Vec::new());
+                    self.index.directory.set_table(first, place, &mut gone);
+                    self.retire(gone);
+                }
+                Err(error) => {
+                    tables[at..].iter().for_each(|(first, _)| self.index.directory.keep_dirty(first));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn render_root(&mut self) -> Result<(), NoSpace> {
+        let Background::Checkpoint(checkpoint) = &self.background else { return Ok(()) };
+        let colls = checkpoint.colls.clone();
+        let root = Root::new(colls, checkpoint.pending_blobs.clone(), self.index.directory.tables());
+        let blob = self.place_blob(&root.to_bytes(Features::default()))?;
+        let is_too_scattered = blob.runs.len() > ROOT_RUNS_MAX;
+        let mut gone = std::mem::take(&mut self.pending_blobs);
+        let Background::Checkpoint(checkpoint) = &mut self.background else { return Ok(()) };
+        if is_too_scattered {
+            self.pending_blobs = gone;
+            blob.runs.into_iter().for_each(|run| self.space.free(run));
+            return Err(NoSpace);
+        }
+        checkpoint.superblock.root = blob;
+        self.pending_blobs.clone_from(&checkpoint.pending_blobs);
+        // From here on nothing fails but the device.
+        gone.push(std::mem::take(&mut self.superblock.root));
+        self.let_go(gone.into_iter().flat_map(|blob| blob.runs));
+        Ok(())
+    }
+
+    fn new_place(&self, blob: Blob) -> Place {
+        Place { blob, sequence: self.superblock.sequence + 1 }
+    }
+
+    /// Finds room for bytes and queues their writes. No bytes need no room.
+    fn place_blob(&mut self, bytes: &[u8]) -> Result<Blob, NoSpace> {
+        if bytes.is_empty() {
+            return Ok(Blob::default());
+        }
+        let count = u32::try_from(bytes.len()).map_err(|_| NoSpace)?;
+        let runs = self.space.allocate_index(bytes.len().div_ceil(BLOCK_BYTES) as u64).ok_or(NoSpace)?;
+        let data = Bytes::from(AlignedBuf::from_slice(bytes));
+        let mut at = 0;
+        for &run in &runs {
+            let end = at + (run.count * BLOCK) as usize;
+            if let Background::Checkpoint(checkpoint) = &mut self.background {
+                checkpoint.writes.push_back((run, data.slice(at..end)));
+            }
+            at = end;
+        }
+        Ok(Blob { runs, bytes: count, crc: blob_crc(bytes) })
+    }
+
+    /// Pages and tables that the checkpoint replaces. No superblock refers to what an abandoned one placed:
+    /// its blocks are free at once.
+    fn retire(&mut self, gone: Vec<Place>) {
+        for place in gone {
+            if place.sequence > self.superblock.sequence {
+                place.blob.runs.into_iter().for_each(|run| self.space.free(run));
+            } else {
+                self.let_go(place.blob.runs);
+            }
+        }
+    }
+
+    /// Blocks that the checkpoint being made does not refer to any more.
+    fn let_go(&mut self, runs: impl IntoIterator<Item = Run>) {
+        let Background::Checkpoint(checkpoint) = &mut self.background else { return };
+        for run in runs {
+            self.space.enter_quarantine(run);
+            checkpoint.freed.push(run);
+        }
+    }
+
+    /// Ends a checkpoint that found no room, when nothing of it is on its way any more.
+    fn abandon_checkpoint(&mut self) {
+        let Background::Checkpoint(checkpoint) = std::mem::replace(&mut self.background, Background::Idle)
+        else {
+            return;
+        };
+        self.index.thaw();
+        let runs = checkpoint.pending_blobs.into_iter().flat_map(|blob| blob.runs);
+        runs.for_each(|run| self.space.free(run));
+        self.space.restore_quarantine(checkpoint.freed, checkpoint.guarded);
     }
 
     pub(super) fn checkpoint_flushed(&mut self) {
@@ -176,13 +361,4 @@ impl Store {
             self.unmount = Unmount::Done;
         }
     }
-}
-
-/// Where a checkpoint's bytes go.
-#[derive(Default)]
-struct Placed {
-    pages: Vec<(Key, Blob)>,
-    root: Blob,
-    writes: Vec<(Run, Bytes)>,
-    taken: Vec<Run>,
 }

@@ -107,7 +107,7 @@ impl Store {
     /// Every object, in order.
     pub(crate) fn each_onode(&self, mut visit: impl FnMut(CollId, &HObject, &Onode)) {
         for (&coll, objects) in &self.index.colls {
-            objects.iter().for_each(|(name, onode)| visit(coll, name, onode));
+            objects.onodes.iter().for_each(|(name, onode)| visit(coll, name, onode));
         }
     }
 
@@ -183,16 +183,16 @@ impl Inspected {
         let usage = self.store.usage();
         let mut out = StoreCounts {
             collections: self.store.collections().len() as u64,
-            pages: self.store.index.pages.len() as u64,
+            pages: self.store.index.directory.pages().count() as u64,
             records: self.findings.records.len() as u64,
             free_bytes: usage.available_bytes,
+            omap_entries: self.store.index.omap_entries(),
             ..StoreCounts::default()
         };
         self.store.each_onode(|_, _, onode| {
             out.objects += 1;
             out.object_bytes += onode.size;
             out.pending_bytes += onode.pending.bytes();
-            out.omap_entries += onode.omap.len() as u64;
             out.xattrs += onode.xattrs.len() as u64;
             for run in onode.extents.runs() {
                 out.extents += 1;

@@ -29,11 +29,12 @@ impl Store {
             onode.extents.runs().for_each(|run| claims.add(run, Owner::Data));
             pending += onode.pending.bytes();
             data += onode.size;
-            omap += onode.omap.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
             with_pending += u64::from(!onode.pending.is_empty());
         });
         let (free, shared, quarantine) = self.space.parts();
-        let pages = self.index.pages.values().flat_map(|blob| &blob.runs);
+        let omaps = self.index.colls.values().flat_map(|objects| objects.omaps.values()).flatten();
+        omaps.for_each(|(key, value)| omap += (key.len() + value.len()) as u64);
+        let pages = self.index.directory.blobs().chain(&self.pending_blobs).flat_map(|blob| &blob.runs);
         pages.for_each(|&run| claims.add(run, Owner::Page));
         free.iter().for_each(|(&start, &count)| claims.add(Run { start, count }, Owner::Free));
         quarantine.iter().for_each(|&run| claims.add(run, Owner::Quarantine));

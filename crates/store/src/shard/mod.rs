@@ -29,7 +29,7 @@ use crate::{
     device::BLOCK,
     index::Index,
     journal::Ring,
-    superblock::Superblock,
+    superblock::{Blob, Superblock},
 };
 
 /// What a device command was for.
@@ -41,7 +41,7 @@ enum Purpose {
     Load { load: u64, read: usize },
     FlushRead { job: u64, read: usize },
     FlushWrite { job: u64 },
-    CheckpointPage,
+    CheckpointWrite,
     CheckpointFlush,
     CheckpointSuperblock,
     Discard(Run),
@@ -88,6 +88,8 @@ pub struct Store {
     pending_bytes_left: u64,
     pending_objects: BTreeSet<(CollId, HObject)>,
     data_bytes: u64,
+    /// Where the last checkpoint keeps what was pending.
+    pending_blobs: Vec<Blob>,
     background: Background,
     loads: BTreeMap<u64, Load>,
     /// Device blocks that a caller's token keeps in the cache.
@@ -128,6 +130,7 @@ impl Store {
             pending_bytes_left: 0,
             pending_objects: BTreeSet::new(),
             data_bytes: 0,
+            pending_blobs: Vec::new(),
             background: Background::Idle,
             loads: BTreeMap::new(),
             pins: BTreeMap::new(),
@@ -164,7 +167,7 @@ impl Store {
             | Purpose::JournalZeros
             | Purpose::Direct { .. }
             | Purpose::FlushWrite { .. }
-            | Purpose::CheckpointPage
+            | Purpose::CheckpointWrite
             | Purpose::CheckpointFlush
             | Purpose::CheckpointSuperblock => {}
         }
@@ -180,7 +183,7 @@ impl Store {
             Purpose::JournalZeros => self.ring.zeros_done(),
             Purpose::Direct { txn, run } => self.direct_done(txn, run),
             Purpose::FlushWrite { job } => self.flush_write_done(job),
-            Purpose::CheckpointPage => self.checkpoint_page_done(),
+            Purpose::CheckpointWrite => self.checkpoint_write_done(),
             Purpose::CheckpointFlush => self.checkpoint_flushed(),
             Purpose::CheckpointSuperblock => self.checkpoint_done(),
             Purpose::Load { .. } | Purpose::FlushRead { .. } | Purpose::Discard(_) => {}

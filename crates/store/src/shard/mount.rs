@@ -1,9 +1,9 @@
-//! Opening a store: newest superblock, root, pages, journal, then a checkpoint of a new epoch.
+//! Opening a store: newest superblock, root, tables, pages, journal, then a checkpoint of a new epoch.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use codec::BLOCK_BYTES;
+use codec::{BLOCK_BYTES, DecodeError};
 use thiserror::Error;
 use types::Token;
 
@@ -16,7 +16,7 @@ use crate::{
     Config, DeviceCommand, DeviceError, Problem,
     allocator::{Run, Space},
     device::BLOCK,
-    index::{Index, Root, blob_crc},
+    index::{Directory, Index, PendingPage, PendingPiece, Root, Table, blob_crc},
     journal::{Header, Ring, place},
     superblock::{Blob, COPIES, Superblock},
 };
@@ -90,21 +90,34 @@ enum Step {
     Done(Option<Result<Box<Store>, MountError>>),
 }
 
-/// Reading the root, then the pages.
+/// Reading the root, then the tables, then the pages and what was pending.
 #[derive(Debug)]
 struct Blobs {
     superblock: Superblock,
+    root: Root,
+    /// By their place in the root.
+    tables: BTreeMap<usize, Table>,
     index: Index,
-    is_root: bool,
-    waiting: VecDeque<Blob>,
+    pendings: BTreeMap<usize, PendingPage>,
+    waiting: VecDeque<(Part, Blob)>,
     reading: BTreeMap<u64, Reading>,
     next: u64,
     /// Which blob and run a token reads.
     tokens: BTreeMap<u64, (u64, usize)>,
 }
 
+/// What a blob is.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Root,
+    Table(usize),
+    Page,
+    Pending(usize),
+}
+
 #[derive(Debug)]
 struct Reading {
+    part: Part,
     blob: Blob,
     parts: Vec<Option<Bytes>>,
 }
@@ -215,12 +228,15 @@ impl Mount {
             let (expected, found) = (superblock.device_bytes, self.device_bytes);
             return Err(MountError::DeviceSize { expected, found });
         }
-        let waiting = VecDeque::from([superblock.root.clone()]);
+        // An empty store has no root.
+        let root = Some(superblock.root.clone()).filter(|root| !root.runs.is_empty());
         let blobs = Blobs {
             superblock,
-            index: Index::default(),
-            is_root: true,
-            waiting,
+            root: Root::default(),
+            tables: BTreeMap::new(),
+            index: Index::new(Directory::new()),
+            pendings: BTreeMap::new(),
+            waiting: root.into_iter().map(|root| (Part::Root, root)).collect(),
             reading: BTreeMap::new(),
             next: 0,
             tokens: BTreeMap::new(),
@@ -230,12 +246,8 @@ impl Mount {
 
     fn read_blobs(&mut self, mut blobs: Box<Blobs>) -> Result<Step, MountError> {
         while blobs.reading.len() < PAGE_READS_MAX
-            && let Some(blob) = blobs.waiting.pop_front()
+            && let Some((part, blob)) = blobs.waiting.pop_front()
         {
-            if blob.runs.is_empty() && blobs.is_root {
-                // An empty store has no root.
-                continue;
-            }
             let blocks = blob.runs.iter().map(|run| run.count).fold(0, u64::saturating_add);
             let area = blobs.superblock.area;
             let inside =
@@ -243,16 +255,17 @@ impl Mount {
             if !blob.runs.iter().all(inside) || u64::from(blob.bytes).div_ceil(BLOCK) != blocks || blocks == 0
             {
                 self.corrupt("index reference", blob.runs.first().map_or(0, |run| run.start))?;
+                blobs.go_without(part)?;
                 continue;
             }
             let id = blobs.next;
             blobs.next += 1;
-            for (part, &run) in blob.runs.iter().enumerate() {
+            for (at, &run) in blob.runs.iter().enumerate() {
                 let token = self.read(run);
-                blobs.tokens.insert(token, (id, part));
+                blobs.tokens.insert(token, (id, at));
             }
             let parts = vec![None; blob.runs.len()];
-            blobs.reading.insert(id, Reading { blob, parts });
+            blobs.reading.insert(id, Reading { part, blob, parts });
         }
         if blobs.reading.is_empty() {
             return self.index_loaded(*blobs);
@@ -261,58 +274,55 @@ impl Mount {
     }
 
     fn blob_read(&mut self, mut blobs: Box<Blobs>, token: Token, data: Bytes) -> Result<Step, MountError> {
-        let Some((id, part)) = blobs.tokens.remove(&token.0) else { return Ok(Step::Blobs(blobs)) };
+        let Some((id, at)) = blobs.tokens.remove(&token.0) else { return Ok(Step::Blobs(blobs)) };
         let reading = blobs.reading.get_mut(&id).expect("a token names a blob being read");
-        reading.parts[part] = Some(data);
+        reading.parts[at] = Some(data);
         if reading.parts.iter().any(Option::is_none) {
             return Ok(Step::Blobs(blobs));
         }
-        let Reading { blob, parts } = blobs.reading.remove(&id).expect("it was just there");
+        let Reading { part, blob, parts } = blobs.reading.remove(&id).expect("it was just there");
         let place = blob.runs.first().map_or(0, |run| run.start);
         let mut bytes = Vec::with_capacity(blob.bytes as usize);
         parts.into_iter().flatten().for_each(|part| bytes.extend_from_slice(&part));
         bytes.truncate(blob.bytes as usize);
         if bytes.len() != blob.bytes as usize || blob_crc(&bytes) != blob.crc {
-            self.corrupt(if blobs.is_root { "root of the index" } else { "index page" }, place)?;
-            return self.read_blobs(blobs);
-        }
-        if blobs.is_root {
-            let root = Root::open(Bytes::from(bytes)).map_err(|_| MountError::Corrupt { what: "root" })?;
-            blobs.is_root = false;
-            for coll in root.colls {
-                blobs.index.colls.entry(coll).or_default();
-            }
-            for (key, page) in root.pages {
-                blobs.waiting.push_back(page.clone());
-                blobs.index.pages.insert(key, page);
-            }
-        } else {
-            let loaded = blobs.index.load_page(Bytes::from(bytes));
-            if loaded.is_err() {
-                self.corrupt("index entry", place)?;
-            }
+            self.corrupt(part.name(), place)?;
+            blobs.go_without(part)?;
+        } else if blobs.open(part, Bytes::from(bytes)).is_err() {
+            self.corrupt("index entry", place)?;
+            blobs.go_without(part)?;
         }
         self.read_blobs(blobs)
     }
 
     fn index_loaded(&mut self, blobs: Blobs) -> Result<Step, MountError> {
-        let Blobs { superblock, index, .. } = blobs;
+        let Blobs { superblock, root, index, pendings, .. } = blobs;
         let area = superblock.area;
         let mut space = Space::new(area);
-        let roots = superblock.root.runs.iter();
-        for &run in roots.chain(index.pages.values().flat_map(|blob| &blob.runs)) {
+        let root_blobs = root.pendings.iter().chain([&superblock.root]);
+        for &run in root_blobs.chain(index.directory.blobs()).flat_map(|blob| &blob.runs) {
             if !space.reserve(run) {
                 self.corrupt("block reference", run.start)?;
             }
         }
-        for run in index.colls.values().flat_map(|o| o.values()).flat_map(|onode| onode.extents.runs()) {
+        let onodes = index.colls.values().flat_map(|objects| objects.onodes.values());
+        for run in onodes.flat_map(|onode| onode.extents.runs()) {
             if !space.adopt(run, area) {
                 self.corrupt("block reference", run.start)?;
             }
         }
         let (position, sequence) = (superblock.journal_position, superblock.journal_sequence);
         let mut store = Store::new(self.config, superblock, index, space);
+        store.pending_blobs = root.pendings;
         store.account();
+        for (at, page) in pendings {
+            if !store.load_pending(page) {
+                self.corrupt(
+                    "pending data",
+                    store.pending_blobs[at].runs.first().map_or(0, |run| run.start),
+                )?;
+            }
+        }
         let window = (position, Bytes::new());
         let mut replay =
             Box::new(Replay { store, position, end: position, sequence, window, is_moved: false });
@@ -485,14 +495,81 @@ impl Store {
 
     /// Counts what the index holds.
     fn account(&mut self) {
-        for (&coll, objects) in &self.index.colls {
-            for (object, onode) in objects {
-                self.data_bytes += onode.size;
-                self.pending_bytes += onode.pending.bytes();
-                if !onode.pending.is_empty() {
-                    self.pending_objects.insert((coll, object.clone()));
-                }
+        let onodes = self.index.colls.values().flat_map(|objects| objects.onodes.values());
+        self.data_bytes = onodes.map(|onode| onode.size).sum();
+    }
+
+    /// Gives objects back what was pending of them. False if something makes no sense.
+    fn load_pending(&mut self, page: PendingPage) -> bool {
+        let mut is_sound = true;
+        for PendingPiece { coll, object, offset, data } in page.pieces {
+            let end = offset.checked_add(data.len() as u64);
+            let Some(onode) = self.index.get_mut(coll, &object).filter(|_| end.is_some()) else {
+                is_sound = false;
+                continue;
+            };
+            let before = onode.pending.bytes();
+            onode.pending.insert(offset, data, 0);
+            self.pending_bytes = self.pending_bytes + onode.pending.bytes() - before;
+            self.pending_objects.insert((coll, object));
+        }
+        is_sound
+    }
+}
+
+impl Part {
+    fn name(self) -> &'static str {
+        match self {
+            Part::Root => "root of the index",
+            Part::Table(_) => "index table",
+            Part::Page => "index page",
+            Part::Pending(_) => "page of pending data",
+        }
+    }
+}
+
+impl Blobs {
+    /// Takes in the bytes of a blob, and names those that they lead to.
+    fn open(&mut self, part: Part, bytes: Bytes) -> Result<(), DecodeError> {
+        match part {
+            Part::Root => {
+                self.root = Root::open(bytes)?;
+                self.root.colls.iter().for_each(|&coll| self.index.make_coll(coll));
+                let pendings = self.root.pendings.iter().enumerate();
+                self.waiting.extend(pendings.map(|(at, blob)| (Part::Pending(at), blob.clone())));
+                let tables = self.root.tables.iter().enumerate();
+                self.waiting.extend(tables.map(|(at, (_, blob))| (Part::Table(at), blob.clone())));
+            }
+            Part::Table(at) => {
+                let table = Table::open(bytes)?;
+                self.table_read(at, table)?;
+            }
+            Part::Page => self.index.load_page(bytes)?,
+            Part::Pending(at) => {
+                self.pendings.insert(at, PendingPage::open(bytes)?);
             }
         }
+        Ok(())
+    }
+    fn table_read(&mut self, at: usize, table: Table) -> Result<(), DecodeError> {
+        self.tables.insert(at, table);
+        if self.tables.len() < self.root.tables.len() {
+            return Ok(());
+        }
+        let tables = std::mem::take(&mut self.tables).into_values();
+        let directory = Directory::open(&self.root, tables, self.superblock.sequence)
+            .ok_or(DecodeError::Invalid { what: "directory", value: 0 })?;
+        let pages = directory.pages().filter(|blob| !blob.runs.is_empty());
+        self.waiting.extend(pages.map(|blob| (Part::Page, blob.clone())));
+        self.index.directory = directory;
+        Ok(())
+    }
+
+    /// An inspection goes on without a part that is corrupt.
+    fn go_without(&mut self, part: Part) -> Result<(), MountError> {
+        let Part::Table(at) = part else { return Ok(()) };
+        let key = self.root.tables[at].0.clone();
+        let nothing = Table::new(vec![(key, Blob::default())]);
+        self.table_read(at, nothing).map_err(|_| MountError::Corrupt { what: "index table" })
     }
 }

@@ -287,7 +287,7 @@ impl ObjectStore for Store {
     }
 
     fn omap_get(&self, coll: CollId, object: &HObject, key: &[u8]) -> Result<Option<Bytes>, Missing> {
-        Ok(self.index.get(coll, object).and_then(|onode| onode.omap.get(key).cloned()))
+        Ok(self.index.omap(coll, object).and_then(|omap| omap.get(key).cloned()))
     }
 
     fn omap_range(
@@ -297,14 +297,14 @@ impl ObjectStore for Store {
         from: Bound<&[u8]>,
         count_max: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, Missing> {
-        let Some(onode) = self.index.get(coll, object) else { return Ok(Vec::new()) };
-        let range = onode.omap.range::<[u8], _>((from, Bound::Unbounded));
+        let Some(omap) = self.index.omap(coll, object) else { return Ok(Vec::new()) };
+        let range = omap.range::<[u8], _>((from, Bound::Unbounded));
         Ok(range.take(count_max).map(|(key, value)| (key.clone(), value.clone())).collect())
     }
 
     fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, Missing> {
         let Some(objects) = self.index.colls.get(&coll) else { return Ok(Vec::new()) };
-        Ok(objects.range(from..).take(count_max).map(|(object, _)| object.clone()).collect())
+        Ok(objects.onodes.range(from..).take(count_max).map(|(object, _)| object.clone()).collect())
     }
 
     fn collections(&self) -> Vec<CollId> {
@@ -317,13 +317,12 @@ impl ObjectStore for Store {
 
     fn usage(&self) -> StoreUsage {
         let used = self.space.total_count() - self.space.available_count().min(self.space.total_count());
-        let pages = self.index.pages.values().map(|blob| u64::from(blob.bytes)).sum::<u64>();
         StoreUsage {
             total_bytes: self.superblock.device_bytes,
             available_bytes: (self.space.available_count() * BLOCK).saturating_sub(self.pending_bytes),
             data_bytes: self.data_bytes.min(used * BLOCK),
             omap_bytes: self.index.omap_bytes,
-            meta_bytes: self.superblock.area.start * BLOCK + pages,
+            meta_bytes: self.superblock.area.start * BLOCK + self.index.directory.bytes(),
         }
     }
 }

@@ -1,0 +1,188 @@
+//! The index for a checkpoint: pages as they were when it began.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+use types::{CollId, HObject};
+
+use super::{
+    Index, Key,
+    page::{Entry, PageImage, encode_entry, page_front},
+};
+
+/// A page with more bytes than this is split.
+const PAGE_BYTES_MAX: usize = 16 << 10;
+/// Bytes of the parts, at most, that a page is split into: whole blocks, with room to grow.
+const PART_BYTES: usize = (12 << 10) - 64;
+/// Bytes rendered in one step, unless one entry has more.
+const RENDER_BYTES_MAX: usize = 64 << 10;
+
+impl Index {
+    /// A checkpoint begins: what is dirty is to be rendered as it is here and now.
+    pub(crate) fn freeze(&mut self) {
+        assert!(self.frozen.is_empty() && self.rendered.is_empty(), "one checkpoint is made at a time");
+        self.frozen = std::mem::take(&mut self.dirty);
+        self.generation += 1;
+    }
+
+    /// The checkpoint comes to nothing: what is not placed is dirty again.
+    pub(crate) fn thaw(&mut self) {
+        self.dirty.append(&mut self.frozen);
+        self.dirty.extend(self.rendered.drain(..).map(|image| image.first));
+    }
+
+    /// The next page of the checkpoint, in no order. The caller gives it a place, or it back.
+    pub(crate) fn next_image(&mut self) -> Option<PageImage> {
+        if self.rendered.is_empty()
+            && let Some(first) = self.frozen.pop_first()
+        {
+            self.render(&first, &first);
+        }
+        self.rendered.pop_front()
+    }
+
+    /// A page found no place.
+    pub(crate) fn put_back(&mut self, image: PageImage) {
+        self.rendered.push_front(image);
+    }
+
+    /// True if the page may change no more without being rendered again.
+    pub(crate) fn is_dirty(&self, first: &Key) -> bool {
+        self.dirty.contains(first)
+    }
+
+    /// An entry is about to change.
+    pub(crate) fn touch(&mut self, key: &Key) {
+        let mut first = self.directory.page_of(key).clone();
+        if self.frozen.remove(&first) {
+            self.render(&first, key);
+            // It may have been split.
+            first = self.directory.page_of(key).clone();
+        }
+        self.dirty.insert(first);
+    }
+
+    /// All entries from `from` to `to`, that one included, are about to change.
+    pub(crate) fn touch_range(&mut self, from: &Key, to: &Key) {
+        self.touch(from);
+        let mut at = self.directory.page_of(from).clone();
+        while let Some(next) = self.directory.page_after(&at).filter(|next| *next <= to).cloned() {
+            self.touch(&next);
+            at = next;
+        }
+    }
+
+    /// Renders a page, in parts if it has grown too large. Of one that is very large only the part with `key` is
+    /// rendered: the rest becomes pages of its own, as frozen as it was.
+    fn render(&mut self, first: &Key, key: &Key) {
+        let next = self.directory.page_after(first).cloned();
+        let mut first = first.clone();
+        let (mut encoded, mut end) = self.encode(&first, next.as_ref());
+        if end.as_ref().is_some_and(|end| *end <= *key) {
+            self.directory.split(key);
+            self.frozen.insert(std::mem::replace(&mut first, key.clone()));
+            (encoded, end) = self.encode(&first, next.as_ref());
+        }
+        if let Some(end) = end {
+            self.directory.split(&end);
+            self.frozen.insert(end);
+        }
+        for (key, bytes) in encoded.into_parts(&first) {
+            if key != first {
+                self.directory.split(&key);
+            }
+            self.rendered.push_back(PageImage { first: key, bytes });
+        }
+    }
+
+    /// The entries of `[from, to)`, and the key of the first one left out if there are too many.
+    fn encode(&self, from: &Key, to: Option<&Key>) -> (Encoded, Option<Key>) {
+        let mut out = Encoded::default();
+        let mut end = None;
+        self.visit(from, to, |coll, object, entry| {
+            let omap = match entry {
+                Entry::Onode(_) => None,
+                Entry::Omap(key, _) => Some(key.clone()),
+            };
+            let key = Key { coll, object: object.clone(), omap };
+            if out.bytes.len() > RENDER_BYTES_MAX {
+                end = Some(key);
+                return false;
+            }
+            out.starts.push((out.bytes.len(), key));
+            encode_entry(&mut out.bytes, coll, object, entry);
+            true
+        });
+        (out, end)
+    }
+
+    /// Calls `visit` with each entry in memory of `[from, to)`, in order, until it says false.
+    pub(super) fn visit<'a>(
+        &'a self,
+        from: &Key,
+        to: Option<&Key>,
+        mut visit: impl FnMut(CollId, &'a HObject, Entry<'a>) -> bool,
+    ) {
+        let ends = |coll: CollId, object: &HObject, omap: Option<&Bytes>| {
+            to.is_some_and(|to| (coll, object, omap) >= (to.coll, &to.object, to.omap.as_ref()))
+        };
+        for (&coll, objects) in self.colls.range(from.coll..) {
+            let low = if coll == from.coll { Bound::Included(&from.object) } else { Bound::Unbounded };
+            let mut onodes = objects.onodes.range((low, Bound::Unbounded)).peekable();
+            let mut omaps = objects.omaps.range((low, Bound::Unbounded)).peekable();
+            loop {
+                let names =
+                    [onodes.peek().map(|(object, _)| *object), omaps.peek().map(|(object, _)| *object)];
+                let Some(object) = names.into_iter().flatten().min() else { break };
+                if ends(coll, object, None) {
+                    return;
+                }
+                let is_first = coll == from.coll && *object == from.object;
+                let onode = onodes.next_if(|(other, _)| *other == object);
+                if let Some((_, onode)) = onode.filter(|_| !is_first || from.omap.is_none())
+                    && !visit(coll, object, Entry::Onode(onode))
+                {
+                    return;
+                }
+                let Some((_, omap)) = omaps.next_if(|(other, _)| *other == object) else { continue };
+                let start = from.omap.as_ref().filter(|_| is_first);
+                let low = start.map_or(Bound::Unbounded, Bound::Included);
+                for (key, value) in omap.range::<Bytes, _>((low, Bound::Unbounded)) {
+                    if ends(coll, object, Some(key)) || !visit(coll, object, Entry::Omap(key, value)) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Entries as bytes, and where each begins.
+#[derive(Default)]
+struct Encoded {
+    bytes: Vec<u8>,
+    starts: Vec<(usize, Key)>,
+}
+
+impl Encoded {
+    /// Pages of about the same size, each with its first key; one without bytes if there are no entries.
+    fn into_parts(self, first: &Key) -> Vec<(Key, Vec<u8>)> {
+        if self.bytes.is_empty() {
+            return vec![(first.clone(), Vec::new())];
+        }
+        let total = self.bytes.len();
+        let count = if total <= PAGE_BYTES_MAX { 1 } else { total.div_ceil(PART_BYTES) };
+        let mut cuts = vec![(0, first.clone())];
+        let mut part = 1;
+        for (at, key) in self.starts {
+            if part < count && at * count >= total * part {
+                cuts.push((at, key));
+                part = at * count / total + 1;
+            }
+        }
+        let ends = cuts.iter().skip(1).map(|(at, _)| *at).chain([total]);
+        let ends: Vec<usize> = ends.collect();
+        let page = |(at, end): (usize, usize)| [&page_front(), &self.bytes[at..end]].concat();
+        cuts.into_iter().zip(ends).map(|((at, key), end)| (key, page((at, end)))).collect()
+    }
+}
