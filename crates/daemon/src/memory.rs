@@ -39,26 +39,26 @@ impl Memory {
         let mut memory = Memory {
             target: TARGET_BYTES_DEFAULT,
             cache_max: CACHE_BYTES_DEFAULT,
-            cache: 0,
+            cache: CACHE_BYTES_DEFAULT,
             ticks_since_trim: 0,
         };
-        memory.set(option("osd memory target")?, option("bluestore cache size")?);
+        memory.apply(option("osd memory target")?, option("bluestore cache size")?);
         Ok(memory)
     }
 
-    fn set(&mut self, target: Option<u64>, cache: Option<u64>) {
-        self.target = target.unwrap_or(self.target);
-        // 0 means in Ceph that the size is chosen by itself.
-        self.cache_max = cache.filter(|bytes| *bytes > 0).unwrap_or(self.cache_max);
-        self.cache = self.cache_max;
+    /// Takes new values of the two options, in bytes; None is the default.
+    pub(crate) fn set(&mut self, target: Option<String>, cache: Option<String>) {
+        let number = |text: Option<String>| text?.parse().ok();
+        self.apply(number(target), number(cache));
     }
 
-    /// The options by name, with the values in force.
-    pub(crate) fn options(&self) -> [(String, String); 2] {
-        [
-            ("osd_memory_target".to_owned(), self.target.to_string()),
-            ("bluestore_cache_size".to_owned(), self.cache_max.to_string()),
-        ]
+    fn apply(&mut self, target: Option<u64>, cache: Option<u64>) {
+        self.target = target.unwrap_or(TARGET_BYTES_DEFAULT);
+        // 0 means in Ceph that the size is chosen by itself.
+        let cache_max = cache.filter(|bytes| *bytes > 0).unwrap_or(CACHE_BYTES_DEFAULT);
+        // A cache that gave way goes on from where it is.
+        self.cache = if self.cache == self.cache_max { cache_max } else { self.cache.min(cache_max) };
+        self.cache_max = cache_max;
     }
 
     /// What the cache may hold.
@@ -109,6 +109,10 @@ mod tests {
         assert_eq!(memory.cache_bytes(), 64 << 20);
         (0..20).for_each(|_| _ = memory.adjust(2 << 30));
         assert_eq!(memory.cache_bytes(), 1 << 20);
+        memory.set(Some("4294967296".to_owned()), Some("0".to_owned()));
+        assert_eq!(memory.cache_bytes(), 1 << 20);
+        (0..20).for_each(|_| _ = memory.adjust(2 << 30));
+        assert_eq!(memory.cache_bytes(), CACHE_BYTES_DEFAULT);
         assert!(Memory::read(&conf, &who("osd.1")).is_err());
         assert_eq!(Memory::read(&conf, &who("mon.a")).unwrap().cache_bytes(), CACHE_BYTES_DEFAULT);
     }

@@ -70,7 +70,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
         hostname: hostname(),
         host: host::facts(),
         conf: conf.all(&who),
-        ..options(&conf, &who)
+        ..MonOptions::default()
     };
     let mut mon = Mon::new(options, clock::random_seed());
     let manager = ManagerPort::open(&mut reactor, socket, methods, &mut mon)?;
@@ -83,21 +83,6 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
     let result = daemon.run(&mut reactor, stop, &status);
     cluster::remove_pid(&conf, &who);
     result
-}
-
-fn options(conf: &CephConf, who: &EntityName) -> MonOptions {
-    let mut options = MonOptions::default();
-    let number = |key: &str| conf.get(who, key).and_then(|v| v.parse::<u64>().ok());
-    if let Some(sec) = number("mon osd down out interval") {
-        options.osd_down_out_interval = Duration::from_secs(sec);
-    }
-    if let Some(size) = number("osd pool default size") {
-        options.pool_size = u8::try_from(size).unwrap_or(options.pool_size);
-    }
-    if let Some(size) = number("osd pool default min size") {
-        options.pool_size_min = u8::try_from(size).unwrap_or(options.pool_size_min);
-    }
-    options
 }
 
 /// The monitor's address: as its monitor map says.

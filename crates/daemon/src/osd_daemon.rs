@@ -90,7 +90,8 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
         uuid: store.identity().store_uuid,
         device_bytes: device.bytes,
         metadata: metadata(&data, &cluster::device_path(&conf, &who)?),
-        options: conf.all(&who).into_iter().chain(memory.options()).collect(),
+        options: conf.all(&who),
+        hostname: cluster::hostname(),
         features: codec::Features::PACIFIC.0,
         seed: net.rng().random(),
     };
@@ -285,6 +286,11 @@ impl Daemon {
             Effect::ForgetOsd(osd) => self.net.forget_osd(osd, wire),
             Effect::Close(conn) => self.net.close(conn.0, wire),
             Effect::SetTimer(token, at) => wire.0.set_timer(token.0, at.0),
+            Effect::OptionsChanged => {
+                let option = |name| self.osd.option(name);
+                self.memory.set(option("osd_memory_target"), option("bluestore_cache_size"));
+                self.store.set_cache_bytes(self.memory.cache_bytes());
+            }
             Effect::Stopped => {
                 self.is_stopped = true;
                 self.store.unmount();

@@ -1,11 +1,12 @@
 //! `MMgrOpen` (0x700), `MMgrConfigure` (0x701), `MMgrReport` (0x702) and `MMgrClose` (0x708): how a service
-//! daemon such as `rbd-mirror` makes itself known to the manager. Read as far as services need it: what
-//! follows, options and health of daemons, is skipped.
+//! daemon such as `rbd-mirror` makes itself known to the manager, and how daemons say what their options are.
+//! Read as far as that needs it: what follows, such as the health of daemons, is skipped.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
+use types::WireSettings;
 
 use crate::{
     RawMessage,
@@ -24,6 +25,10 @@ pub struct MMgrOpen {
     pub service_name: String,
     /// Metadata and status of a service daemon; None for others.
     pub service: Option<(ServiceFacts, ServiceFacts)>,
+    /// Options that are set, by name and by where their values come from.
+    pub config: WireSettings,
+    /// Options that the monitors keep and that are not taken before the next start.
+    pub ignored_config: BTreeMap<String, String>,
 }
 
 impl Body for MMgrOpen {
@@ -36,8 +41,11 @@ impl Body for MMgrOpen {
             metadata.encode(&mut out, Features::PACIFIC);
             status.encode(&mut out, Features::PACIFIC);
         }
-        // Options that are set, and their defaults.
-        Bytes::new().encode(&mut out, Features::PACIFIC);
+        let mut config = Vec::new();
+        self.config.encode(&mut config, Features::PACIFIC);
+        self.ignored_config.encode(&mut config, Features::PACIFIC);
+        Bytes::from(config).encode(&mut out, Features::PACIFIC);
+        // Defaults: those of the release are known.
         Bytes::new().encode(&mut out, Features::PACIFIC);
         raw.front = out.into();
     }
@@ -53,7 +61,14 @@ impl Body for MMgrOpen {
             true => Some((ServiceFacts::decode(input)?, ServiceFacts::decode(input)?)),
             false => None,
         };
-        Ok(MMgrOpen { daemon_name, service_name, service })
+        let mut open = MMgrOpen { daemon_name, service_name, service, ..MMgrOpen::default() };
+        // What a daemon of another release says of its options may have another form: it is not needed.
+        let config = if raw.version >= 3 { Bytes::decode(input)? } else { Bytes::new() };
+        let config = &mut Reader::new(config);
+        if let (Ok(values), Ok(ignored)) = (WireSettings::decode(config), BTreeMap::decode(config)) {
+            (open.config, open.ignored_config) = (values, ignored);
+        }
+        Ok(open)
     }
 }
 

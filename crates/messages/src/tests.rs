@@ -29,6 +29,8 @@ fn service_daemons_make_themselves_known() {
         daemon_name: "4107".into(),
         service_name: "rbd-mirror".into(),
         service: Some((facts("a"), facts("b"))),
+        config: [("osd_data".into(), [(2, "x".into())].into())].into(),
+        ignored_config: [("fsid".into(), "y".into())].into(),
     };
     let raw = Message::from(open.clone()).encode(0);
     let back = Message::decode(raw).unwrap();

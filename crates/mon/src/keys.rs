@@ -37,8 +37,9 @@ pub(crate) fn rotating(service: EntityType) -> String {
     format!("{ROTATING}/{}", service.as_str())
 }
 
-pub(crate) fn config(who: &str, name: &str) -> String {
-    format!("{CONFIG}/{who}/{name}")
+/// An option of the configuration database: `key` is `config/WHO/NAME` both here and for clients.
+pub(crate) fn is_config(key: &str) -> bool {
+    key.strip_prefix(CONFIG).is_some_and(|rest| rest.starts_with('/'))
 }
 
 pub(crate) fn config_key(key: &str) -> String {

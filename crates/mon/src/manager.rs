@@ -15,7 +15,9 @@ use crate::{
 };
 
 /// What Ceph's monitors leave to the manager, besides all that begins with `pg`.
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 12] = [
+    "config show",
+    "config show-with-defaults",
     "osd blocked-by",
     "osd df",
     "osd ok-to-stop",

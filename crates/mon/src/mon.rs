@@ -8,15 +8,14 @@ use std::{collections::BTreeMap, mem, time::Duration};
 use bytes::Bytes;
 use messages::{MPing, Message, Pong};
 use rand::rngs::StdRng;
-use types::{EntityAddrVec, EntityName, EntityType, Instant, OsdId, UTime};
+use types::{EntityAddrVec, EntityName, EntityType, Instant, OsdId, Settings, UTime};
 
 use crate::{
-    ConnId, Effect, Effects, Event, LedgerContents, LedgerTxn, MonOptions, Revision, commands,
-    config_service::config_for,
+    ConnId, Effect, Effects, Event, LedgerContents, LedgerTxn, MonOptions, Revision, commands, keys,
     osdmap_service::OsdService,
     services::Services,
     session::{Session, Sub},
-    state::State,
+    state::{State, value},
     stats::Stats,
 };
 
@@ -46,8 +45,12 @@ struct Batch {
 pub struct Mon {
     /// What the daemon was started with.
     pub(crate) base_options: MonOptions,
-    /// The same with what the configuration database says.
+    /// The same with what `settings` say.
     pub(crate) options: MonOptions,
+    /// All options by where they come from.
+    pub(crate) settings: Settings,
+    /// The same of the OSDs, as they report.
+    pub(crate) osd_settings: BTreeMap<OsdId, Settings>,
     pub(crate) rng: StdRng,
     is_booted: bool,
     revision: Revision,
@@ -79,6 +82,8 @@ impl Mon {
     pub fn new(options: MonOptions, seed: [u8; 32]) -> Mon {
         Mon {
             base_options: options.clone(),
+            settings: Settings::from_file(&options.conf),
+            osd_settings: BTreeMap::new(),
             options,
             rng: rand::SeedableRng::from_seed(seed),
             is_booted: false,
@@ -183,7 +188,9 @@ impl Mon {
     /// Tells subscribers what a commit changed.
     fn on_state_changed(&mut self, now: Instant, wall: UTime, before: &State, effects: &mut Effects) {
         let conns: Vec<ConnId> = self.sessions.keys().copied().collect();
-        if before.config != self.committed.config {
+        if before.config != self.committed.config
+            || before.osdmap.crush_version != self.committed.osdmap.crush_version
+        {
             self.apply_config();
         }
         if before.osdmap.epoch != self.committed.osdmap.epoch {
@@ -207,6 +214,16 @@ impl Mon {
     pub(crate) fn put(&mut self, key: String, value: Option<Bytes>) {
         self.next.apply(&key, value.as_ref()).expect("the monitor wrote what it reads");
         self.queued.ops.insert(key, value);
+    }
+
+    /// Changes a configuration key; those of the configuration database are options.
+    pub(crate) fn put_config_key(&mut self, key: &str, data: Option<Bytes>) {
+        if keys::is_config(key) {
+            let text = data.map(|data| String::from_utf8_lossy(&data).into_owned());
+            self.put(key.to_owned(), text.and_then(|text| value(&text)));
+        } else {
+            self.put(keys::config_key(key), data);
+        }
     }
 
     /// Answers when all that was asked for so far is committed: at once when nothing is pending.
@@ -281,6 +298,9 @@ impl Mon {
             Message::MOSDMarkMeDown(request) if request.osd == sender => {
                 self.on_mark_me_down(wall, conn, tid, &request, effects);
             }
+            Message::MMgrOpen(open) => {
+                self.osd_settings.insert(sender, Settings::from_wire(open.config, open.ignored_config));
+            }
             Message::MPGStats(stats) if stats.osd == sender => self.on_pg_stats(now, wall, *stats),
             other => tracing::debug!("{} from osd.{sender} ignored", other.name()),
         }
@@ -292,14 +312,15 @@ impl Mon {
         (name.kind == EntityType::OSD).then(|| name.id.parse().ok().map(OsdId)).flatten()
     }
 
-    /// Takes the monitor's own options from the configuration database.
-    fn apply_config(&mut self) {
+    /// Takes the monitor's own options: what was injected, ceph.conf's, the configuration database's.
+    pub(crate) fn apply_config(&mut self) {
         let name = EntityName::new(EntityType::MON, self.base_options.name.clone());
-        let config = config_for(&self.committed.config, &name);
+        self.settings.set_mon(&self.config_of(&name, &self.base_options.hostname));
         self.options = self.base_options.clone();
-        for (name, value) in &config {
-            if !self.options.set(name, value) {
-                tracing::debug!("option {name} does not concern the monitor, or has a bad value");
+        for shown in self.settings.changed() {
+            let Some((_, value)) = shown.values.first() else { continue };
+            if !self.options.set(shown.name, value) {
+                tracing::debug!("option {} does not concern the monitor", shown.name);
             }
         }
     }

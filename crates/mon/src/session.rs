@@ -7,7 +7,7 @@ use codec::{Encode, Features};
 use messages::{MConfig, MMonGetVersion, MMonGetVersionReply, MMonMap, MOSDMap, Message, SubscribeItem};
 use types::Epoch;
 
-use crate::{ConnId, Effect, Effects, Mon, Peer, config_service::config_for};
+use crate::{ConnId, Effect, Effects, Mon, Peer};
 
 /// Incrementals in one message (`osd_map_message_max`).
 const MAPS_PER_MESSAGE: usize = 40;
@@ -97,9 +97,10 @@ impl Mon {
     }
 
     fn check_config(&mut self, conn: ConnId, effects: &mut Effects) {
+        let Some(session) = self.sessions.get(&conn) else { return };
+        let config = self.config_of(&session.peer.name, &session.hostname);
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         let Some(sub) = session.subs.get("config").copied() else { return };
-        let config = config_for(&self.committed.config, &session.peer.name);
         if sub.next == 0 || session.config_sent.as_ref() != Some(&config) {
             session.config_sent = Some(config.clone());
             session.done("config", 1);

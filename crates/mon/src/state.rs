@@ -14,7 +14,7 @@ use types::{
     CrushBlob, EntityName, EntityType, Epoch, Incremental, IntervalSet, MonMap, OsdId, OsdMap, PoolId, UTime,
 };
 
-use crate::{LedgerContents, keys};
+use crate::{LedgerContents, config_service::split_key, keys};
 
 /// PGs of a pool that no OSD has reported active.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) struct Creating {
     pub(crate) seeds: BTreeSet<u32>,
 }
 
-/// Options by section (`global`, `osd`, `client.admin`), then by name.
+/// Options by section and mask (`global`, `client.admin`, `osd/host:a`), then by name.
 pub(crate) type Config = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The decoded ledger. Clones share what they can.
@@ -44,6 +44,7 @@ pub(crate) struct State {
     /// Global ids below this may have been given out.
     pub(crate) global_id_limit: u64,
     pub(crate) config: Arc<Config>,
+    /// Configuration keys; the configuration database is among them, as `config/WHO/NAME`.
     pub(crate) config_keys: Arc<BTreeMap<String, Bytes>>,
     pub(crate) log: Arc<VecDeque<LogEntry>>,
     pub(crate) osd_metadata: Arc<BTreeMap<OsdId, BTreeMap<String, String>>>,
@@ -121,14 +122,16 @@ impl State {
             }
             keys::GLOBAL_ID => self.global_id_limit = decode(value)?.unwrap_or(0),
             keys::CONFIG => {
-                let (who, name) = rest.rsplit_once('/').ok_or(bad_key(key))?;
+                let (who, name) = split_key(rest);
+                let text = decode::<String>(value)?;
                 let config = Arc::make_mut(&mut self.config);
                 let section = config.entry(who.to_owned()).or_default();
-                match decode(value)? {
-                    Some(value) => section.insert(name.to_owned(), value),
+                match text.clone() {
+                    Some(text) => section.insert(name.to_owned(), text),
                     None => section.remove(name),
                 };
                 config.retain(|_, section| !section.is_empty());
+                set(&mut self.config_keys, key.to_owned(), text.map(Bytes::from));
             }
             keys::CONFIG_KEY => set(&mut self.config_keys, rest.to_owned(), value.cloned()),
             keys::LOG => {

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod commands;
+mod config;
 mod json_keys;
 mod manager;
 mod osds;

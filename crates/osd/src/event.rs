@@ -77,6 +77,8 @@ pub enum Effect {
     Close(ConnId),
     /// Ring [`Event::Timer`] at this time; replaces a timer of the same token.
     SetTimer(Token, types::Instant),
+    /// Options have other values: [`crate::Osd::option`] has them.
+    OptionsChanged,
     /// All is stopped in order: the store may be unmounted.
     Stopped,
 }

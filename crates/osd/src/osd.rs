@@ -6,7 +6,9 @@ use messages::{MMonGetVersion, MMonSubscribe, Message, SubscribeItem};
 use pg::{Budget, Leases, Permit};
 use rand::{SeedableRng, rngs::StdRng};
 use store::{Completion, ObjectStore};
-use types::{EntityAddrVec, Epoch, Incremental, Instant, OsdId, OsdMap, PgId, PgState, Token, UTime};
+use types::{
+    EntityAddrVec, Epoch, Incremental, Instant, OsdId, OsdMap, PgId, PgState, Settings, Token, UTime,
+};
 
 use crate::{
     ConnId, Effect, Event,
@@ -31,8 +33,10 @@ pub struct OsdConfig {
     pub device_bytes: u64,
     /// `ceph osd metadata`.
     pub metadata: BTreeMap<String, String>,
-    /// What `config show` answers: the options that the daemon goes by.
+    /// The options of its ceph.conf, by name.
     pub options: BTreeMap<String, String>,
+    /// The name of its host: the monitors keep options for some hosts only.
+    pub hostname: String,
     /// Message features that it announces.
     pub features: u64,
     /// Seeds everything that is drawn at random.
@@ -61,6 +65,8 @@ const OP_BYTES_MAX: u64 = 128 << 20;
 /// One object storage daemon.
 pub struct Osd {
     pub(crate) config: OsdConfig,
+    /// All options by where they come from.
+    pub(crate) settings: Settings,
     pub(crate) rng: StdRng,
     pub(crate) maps: MapStore,
     pub(crate) map: OsdMap,
@@ -100,6 +106,7 @@ impl Osd {
         let rng = StdRng::seed_from_u64(config.seed);
         let map = OsdMap::new(config.fsid, UTime::default(), types::CrushBlob::default());
         Osd {
+            settings: Settings::from_file(&config.options),
             config,
             rng,
             maps: MapStore::default(),
@@ -194,6 +201,7 @@ impl Osd {
             self.boot = Boot::Starting;
         }
         self.subscribe(cx);
+        self.subscribe_config(cx);
         let version = MMonGetVersion { handle: 1, what: "osdmap".to_owned() };
         cx.effects.push(Effect::SendMon(version.into()));
         // Whatever the last session did not carry.
@@ -229,6 +237,10 @@ impl Osd {
                 }
             }
             Message::MOSDPGCreate(create) => self.on_pg_create(*create, cx),
+            Message::MConfig(message) => {
+                self.settings.set_mon(&message.config);
+                self.on_settings_changed(cx);
+            }
             Message::MOSDMarkMeDown(ack) if ack.is_ack => self.finish_stop(cx),
             other => tracing::debug!(message = other.name(), "ignored from the monitor"),
         }

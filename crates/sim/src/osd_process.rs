@@ -85,6 +85,7 @@ impl OsdProcess {
         let mut net = Net::new(config, Some(TicketKeeper::new(who, own.key.clone())), rng.random());
         net.keep_mon_session(vec![mon]);
         let osd = Osd::new(OsdConfig {
+            hostname: String::new(),
             whoami: own.whoami,
             fsid: own.fsid,
             uuid: store.identity().store_uuid,
@@ -218,6 +219,8 @@ impl OsdProcess {
                 Effect::ForgetOsd(osd) => self.net.forget_osd(osd, &mut cx.wire()),
                 Effect::Close(conn) => self.net.close(conn.0, &mut cx.wire()),
                 Effect::SetTimer(token, at) => cx.set_timer(token, at),
+                // What runs here has no memory to save.
+                Effect::OptionsChanged => {}
                 Effect::Stopped => unreachable!("nobody asks an OSD here to stop in order"),
             }
         }

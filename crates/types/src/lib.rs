@@ -11,6 +11,7 @@ mod ids;
 mod interval_set;
 mod monmap;
 mod name;
+mod options;
 mod osdmap;
 mod pg_log;
 mod pg_stat;
@@ -27,6 +28,10 @@ pub use ids::{CollId, Epoch, GlobalId, OsdId, PgId, PoolId, SnapId, SpgId, Token
 pub use interval_set::IntervalSet;
 pub use monmap::{MonFeatures, MonInfo, MonMap};
 pub use name::{EntityName, EntityNum, EntityType};
+pub use options::{
+    CONFIG_COMMANDS, ConfigOwner, ConfigReply, OptionInfo, OptionKind, OptionLevel, OptionSetError,
+    OptionShown, OptionValueError, Settings, WireSettings, find_option, option_json, options,
+};
 pub use osdmap::{
     ApplyError, AutoscaleMode, CrushBlob, ErasureCodeProfiles, HitSetParams, Incremental, MapFlags,
     OSD_COUNT_MAX, OsdInfo, OsdMap, OsdState, OsdXInfo, PRIMARY_AFFINITY_DEFAULT, PgMergeMeta, PgPool,

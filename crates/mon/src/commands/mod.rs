@@ -3,6 +3,9 @@
 mod args;
 mod auth_db;
 mod config;
+mod config_key;
+mod config_show;
+mod config_view;
 mod crush_class;
 mod crush_map;
 mod crush_show;
@@ -84,6 +87,9 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         mgr::ROWS,
         log::ROWS,
         config::ROWS,
+        config_view::ROWS,
+        config_show::ROWS,
+        config_key::ROWS,
         auth_db::ROWS,
         osd_info::ROWS,
         osd_dump::ROWS,

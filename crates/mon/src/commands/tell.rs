@@ -4,31 +4,29 @@
 
 use bytes::Bytes;
 use codec::Features;
-use serde_json::{Map, Value, json};
-use types::{EntityName, EntityType, Errno, UTime};
+use serde_json::{Value, json};
+use types::{CONFIG_COMMANDS, ConfigOwner, EntityType, Errno, UTime, find_option};
 
 use super::{Reply, Request, Row, mon_info, status};
-use crate::{ConnId, Mon, config_service::config_for, format};
+use crate::{ConnId, Mon, MonOptions, format};
 
 pub(super) const ROWS: &[Row] = &[
     Row { sig: "version", help: "get ceph version", module: "mon", perm: "r", run: version },
-    Row {
-        sig: "config show",
-        help: "dump current config settings",
-        module: "mon",
-        perm: "r",
-        run: config_show,
-    },
-    Row {
-        sig: "config get name=var,type=CephString",
-        help: "config get <field>: get the config value",
-        module: "mon",
-        perm: "r",
-        run: config_get,
-    },
     Row { sig: "mon_status", help: "report status of monitors", module: "mon", perm: "r", run: mon_status },
     Row { sig: "sessions", help: "list existing sessions", module: "mon", perm: "r", run: sessions },
+    config_row(0),
+    config_row(1),
+    config_row(2),
+    config_row(3),
+    config_row(4),
+    config_row(5),
+    config_row(6),
+    config_row(7),
 ];
+
+const fn config_row(at: usize) -> Row {
+    Row { sig: CONFIG_COMMANDS[at].0, help: CONFIG_COMMANDS[at].1, module: "mon", perm: "rw", run: config }
+}
 
 /// The number alone, for tools that compare it.
 const VERSION: &str = concat!("16.2.15-loligo-", env!("CARGO_PKG_VERSION"));
@@ -37,31 +35,25 @@ fn version(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, json!({"version": VERSION, "release": "pacific", "release_type": "stable"}))
 }
 
-/// The options that this monitor goes by: those of its ceph.conf, and those of the database over them.
-fn options(mon: &Mon) -> Map<String, Value> {
-    let name = EntityName::new(EntityType::MON, mon.options.name.clone());
-    let database = config_for(&mon.committed.config, &name);
-    let mut out: Map<String, Value> = Map::new();
-    for (name, value) in mon.options.conf.iter().chain(&database) {
-        out.insert(name.clone(), value.as_str().into());
-    }
-    out.insert("fsid".to_owned(), format::uuid(&mon.committed.monmap.fsid).into());
-    out.insert("name".to_owned(), name.to_string().into());
-    out
-}
-
-fn config_show(req: &mut Request<'_>) -> Reply {
-    let out = options(req.mon);
-    Reply::json(req.args, out.into())
-}
-
-fn config_get(req: &mut Request<'_>) -> Reply {
-    let name = req.args.text("var").unwrap_or_default();
-    let key = crate::config_service::option_name(&name);
-    let known = crate::config_service::option_default(&key).map(Value::from);
-    match options(req.mon).get(&key).cloned().or(known) {
-        Some(value) => Reply::json(req.args, json!({name: value})),
-        None => Reply::fail(Errno::ENOENT, format!("error getting '{name}': (2) No such file or directory")),
+/// One of the commands that every daemon has.
+fn config(req: &mut Request<'_>) -> Reply {
+    let name = format!("mon.{}", req.mon.base_options.name);
+    let fsid = format::uuid(&req.mon.committed.monmap.fsid);
+    let is_observed = |name: &str| match find_option(name) {
+        Some(info) => MonOptions::default().set(name, &info.default_for(true)),
+        None => false,
+    };
+    let owner = ConfigOwner { name: &name, fsid: &fsid, is_observed: &is_observed };
+    let args = |name: &str| req.args.list(name);
+    match owner.run(&mut req.mon.settings, req.args.prefix(), &args) {
+        Some(Ok(reply)) => {
+            if reply.is_changed {
+                req.mon.apply_config();
+            }
+            Reply::json(req.args, reply.output).with_status(reply.status)
+        }
+        Some(Err((errno, text))) => Reply::fail(errno, text),
+        None => Reply::fail(Errno::EINVAL, "command not understood"),
     }
 }
 

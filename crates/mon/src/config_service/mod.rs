@@ -1,67 +1,115 @@
-//! The configuration database: options by section, pushed to whoever they concern.
+//! The configuration database: options by section and mask, pushed to whoever they concern.
+//!
+//! Authority: `ConfigMap` and `ConfigMonitor` of 16.2, and what `ceph config` prints there.
+
+mod history;
+mod target;
 
 use std::collections::BTreeMap;
 
-use types::EntityName;
+use crush::CrushMap;
+use types::{EntityName, EntityType, OsdMap};
 
-use crate::state::Config;
+use crate::{Mon, state::Config};
 
-/// The options for `name`: global ones, then its kind's, then those for longer and longer prefixes of its
-/// own name (`client.rbd` before `client.rbd.x`); the nearest wins.
-pub(crate) fn config_for(config: &Config, name: &EntityName) -> BTreeMap<String, String> {
+pub(crate) use history::{Change, ChangeSet, changes_from, last_version, load as load_changes};
+pub(crate) use target::Target;
+
+/// Where somebody is, for masks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Place {
+    /// CRUSH type to bucket: host, rack, ….
+    location: BTreeMap<String, String>,
+    class: Option<String>,
+}
+
+impl Place {
+    /// The place of `name`; who is no OSD is where its host is.
+    pub(crate) fn of(map: &OsdMap, name: &EntityName, hostname: &str) -> Place {
+        let crush = map.crush.map();
+        let device = name.id.parse::<i32>().ok().filter(|_| name.kind == EntityType::OSD);
+        let mut place = Place::default();
+        if let Some(id) = device.or_else(|| crush.id_of(hostname)) {
+            place.location = crush.location(id).into_iter().collect();
+        }
+        place.class = device.and_then(|id| crush.device_class(id)).map(str::to_owned);
+        if device.is_none() && !hostname.is_empty() {
+            place.location.insert("host".to_owned(), hostname.to_owned());
+        }
+        place
+    }
+}
+
+/// An option as it holds for somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Applied<'a> {
+    /// Section and mask, as they are kept.
+    pub(crate) who: &'a str,
+    pub(crate) value: &'a str,
+}
+
+/// Sections that concern `name`, the widest first: global, its kind, longer and longer prefixes of its own
+/// name (`client.rbd` before `client.rbd.x`).
+fn sections(name: &EntityName) -> Vec<String> {
     let own = name.to_string();
-    let mut sections = vec!["global", name.kind.as_str()];
-    sections.extend(own.match_indices('.').map(|(at, _)| &own[..at]).skip(1));
-    sections.push(&own);
+    let mut out = vec!["global".to_owned(), name.kind.as_str().to_owned()];
+    out.extend(own.match_indices('.').map(|(at, _)| own[..at].to_owned()).skip(1));
+    out.push(own);
+    out
+}
+
+/// The options for `name`: the nearest section wins, within it the most precise mask.
+pub(crate) fn applied<'a>(
+    config: &'a Config,
+    name: &EntityName,
+    place: &Place,
+    crush: &CrushMap,
+) -> BTreeMap<&'a str, Applied<'a>> {
     let mut out = BTreeMap::new();
-    for section in sections {
-        out.extend(config.get(section).into_iter().flatten().map(|(k, v)| (k.clone(), v.clone())));
+    if config.is_empty() {
+        return out;
+    }
+    let targets: Vec<(&String, Target)> =
+        config.keys().filter_map(|who| Some((who, Target::parse(who)?))).collect();
+    for section in sections(name) {
+        let mut fitting: Vec<&(&String, Target)> = targets
+            .iter()
+            .filter(|(_, target)| {
+                target.section() == section && target.fits(&place.location, place.class.as_deref())
+            })
+            .collect();
+        // What comes later wins.
+        fitting.sort_by_key(|(_, target)| std::cmp::Reverse(target.imprecision(crush)));
+        for (who, _) in fitting {
+            let options = config.get(*who).into_iter().flatten();
+            out.extend(options.map(|(name, value)| (name.as_str(), Applied { who, value })));
+        }
     }
     out
 }
 
-/// True for a section that options may be kept under. Masks (`osd/host:x`) are not supported.
-pub(crate) fn is_section(who: &str) -> bool {
-    let kind = who.split('.').next().unwrap_or_default();
-    who == "global"
-        || (["mon", "mgr", "osd", "mds", "client"].contains(&kind)
-            && !who.contains('/')
-            && !who.ends_with('.'))
+impl Mon {
+    /// The committed options for `name`, who speaks from `hostname`.
+    pub(crate) fn config_of(&self, name: &EntityName, hostname: &str) -> BTreeMap<String, String> {
+        let state = &self.committed;
+        if state.config.is_empty() {
+            return BTreeMap::new();
+        }
+        let place = Place::of(&state.osdmap, name, hostname);
+        let all = applied(&state.config, name, &place, state.osdmap.crush.map());
+        all.into_iter().map(|(name, applied)| (name.to_owned(), applied.value.to_owned())).collect()
+    }
 }
 
-/// An option's name with underscores.
-pub(crate) fn option_name(name: &str) -> String {
-    name.replace([' ', '-'], "_")
+/// A key of the database behind `config/`: who, and the option. Options of the manager's modules have
+/// slashes in their names.
+pub(crate) fn split_key(key: &str) -> (&str, &str) {
+    match (key.find("/mgr/"), key.rsplit_once('/')) {
+        (Some(at), _) => (&key[..at], &key[at + 1..]),
+        (None, Some(pair)) => pair,
+        (None, None) => ("global", key),
+    }
 }
 
-/// Options that clients and scripts ask for, with their defaults. Any other option can be set all the same:
-/// clients check their own.
-const DEFAULTS: &[(&str, &str)] = &[
-    ("auth_client_required", "cephx"),
-    ("auth_cluster_required", "cephx"),
-    ("auth_service_required", "cephx"),
-    ("mon_allow_pool_delete", "true"),
-    ("mon_max_pg_per_osd", "250"),
-    ("mon_osd_down_out_interval", "600"),
-    ("mon_osd_min_down_reporters", "2"),
-    ("mon_osd_report_timeout", "60"),
-    ("osd_heartbeat_grace", "20"),
-    ("osd_heartbeat_interval", "6"),
-    ("osd_pool_default_min_size", "0"),
-    ("osd_pool_default_pg_autoscale_mode", "off"),
-    ("osd_pool_default_pg_num", "32"),
-    ("osd_pool_default_size", "3"),
-    ("rbd_cache", "true"),
-    ("rbd_default_features", "61"),
-    ("rbd_default_pool", "rbd"),
-];
-
-/// The default of an option that is known.
-pub(crate) fn option_default(name: &str) -> Option<&'static str> {
-    DEFAULTS.iter().find(|(known, _)| *known == name).map(|(_, default)| *default)
-}
-
-/// Names of the options that are known.
-pub(crate) fn known_options() -> impl Iterator<Item = &'static str> {
-    DEFAULTS.iter().map(|(name, _)| *name)
-}
+#[cfg(test)]
+mod tests;

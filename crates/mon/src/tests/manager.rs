@@ -77,6 +77,7 @@ fn service_daemons_are_listed_while_they_report() {
         daemon_name: daemon_name.clone(),
         service_name: service_name.clone(),
         service: Some((facts("hostname", "h"), facts("json", "{}"))),
+        ..MMgrOpen::default()
     };
     let wall = cluster.wall();
     let answer = cluster.mon.answer_as_manager(wall, &daemon, open.clone().into());

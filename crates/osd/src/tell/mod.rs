@@ -3,6 +3,7 @@
 //! Authority: `OSD::asok_command`, `OSDSocketHook` and the admin socket's own commands (16.2).
 
 mod bench;
+mod config;
 mod pg_commands;
 mod show;
 
@@ -37,6 +38,14 @@ impl Call {
         }
     }
 
+    /// All values of an argument that may be repeated.
+    fn list(&self, name: &str) -> Vec<String> {
+        match self.args.get(name) {
+            Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            _ => self.text(name).into_iter().collect(),
+        }
+    }
+
     fn int(&self, name: &str) -> Option<u64> {
         self.text(name)?.parse().ok()
     }
@@ -53,12 +62,6 @@ struct Row {
 const ROWS: &[Row] = &[
     Row { sig: "version", help: "get ceph version", run: show::version },
     Row { sig: "status", help: "high-level status of OSD", run: show::status },
-    Row { sig: "config show", help: "dump current config settings", run: show::config_show },
-    Row {
-        sig: "config get name=var,type=CephString",
-        help: "config get <field>: get the config value",
-        run: show::config_get,
-    },
     Row { sig: "perf dump", help: "dump perfcounters value", run: show::perf_dump },
     Row { sig: "flush_pg_stats", help: "flush pg stats", run: show::flush_pg_stats },
     Row {
@@ -85,6 +88,10 @@ const ROWS: &[Row] = &[
     },
 ];
 
+fn rows() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().chain(&config::ROWS)
+}
+
 impl Row {
     fn prefix(&self) -> &'static str {
         self.sig.split(" name=").next().unwrap_or_default()
@@ -110,7 +117,7 @@ impl Row {
 
 fn descriptions() -> Value {
     let row = |(index, row): (usize, &Row)| (format!("cmd{index:03}"), row.describe());
-    Value::Object(ROWS.iter().enumerate().map(row).collect())
+    Value::Object(rows().enumerate().map(row).collect())
 }
 
 /// The document, indented unless `format` asks for one line.
@@ -142,10 +149,17 @@ impl Osd {
             return Ok(Some(descriptions()));
         }
         // Several rows may share a prefix and differ in a choice; they run the same function.
-        match ROWS.iter().find(|row| row.prefix() == prefix) {
+        match rows().find(|row| row.prefix() == prefix) {
             Some(row) => (row.run)(self, &call, cx),
             None => Err((Errno::EINVAL, format!("unknown command prefix {prefix}"))),
         }
+    }
+
+    /// Sends a document and a line for the operator.
+    fn answer_with(&self, call: &Call, status: String, output: &Value, cx: &mut Cx<'_>) {
+        let output = render(&call.args, output).into();
+        let reply = MCommandReply { status, output, ..MCommandReply::default() };
+        cx.effects.push(Effect::Send(call.conn, call.tid, reply.into()));
     }
 
     /// Sends an answer, unless it comes later.

@@ -1,7 +1,6 @@
 //! What an OSD says of itself.
 
-use serde_json::{Map, Value, json};
-use types::Errno;
+use serde_json::{Value, json};
 
 use super::{Answer, Call};
 use crate::{Osd, osd::Cx};
@@ -9,7 +8,7 @@ use crate::{Osd, osd::Cx};
 /// What this OSD calls itself: Ceph's form, so that clients read a version.
 const VERSION: &str = concat!("16.2.15-loligo-", env!("CARGO_PKG_VERSION"));
 
-fn uuid(bytes: &[u8; 16]) -> String {
+pub(super) fn uuid(bytes: &[u8; 16]) -> String {
     let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
@@ -29,27 +28,6 @@ pub(super) fn status(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
         "newest_map": osd.maps.newest.0,
         "num_pgs": osd.pg_ids().count(),
     })))
-}
-
-/// The options that this OSD goes by, those of its ceph.conf and the defaults of the others.
-fn options(osd: &Osd) -> Map<String, Value> {
-    let mut out: Map<String, Value> =
-        osd.config.options.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-    out.insert("fsid".to_owned(), uuid(&osd.config.fsid).into());
-    out.insert("name".to_owned(), format!("osd.{}", osd.config.whoami).into());
-    out
-}
-
-pub(super) fn config_show(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
-    Ok(Some(options(osd).into()))
-}
-
-pub(super) fn config_get(osd: &mut Osd, call: &Call, _: &mut Cx<'_>) -> Answer {
-    let name = call.text("var").unwrap_or_default();
-    match options(osd).get(&name.replace([' ', '-'], "_")) {
-        Some(value) => Ok(Some(json!({name: value}))),
-        None => Err((Errno::ENOENT, format!("error getting '{name}': (2) No such file or directory"))),
-    }
 }
 
 pub(super) fn perf_dump(osd: &mut Osd, _: &Call, cx: &mut Cx<'_>) -> Answer {

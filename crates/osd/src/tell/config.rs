@@ -1,0 +1,58 @@
+//! The options of this OSD: from its file, from the monitors, and injected; reported to the manager's part.
+
+use messages::{MMgrOpen, MMonSubscribe, SubscribeItem};
+use serde_json::Value;
+use types::{CONFIG_COMMANDS, ConfigOwner};
+
+use super::{Call, Refusal, Row, show::uuid};
+use crate::{Effect, Osd, osd::Cx};
+
+/// Options that a running OSD looks at.
+const OBSERVED: [&str; 2] = ["osd_memory_target", "bluestore_cache_size"];
+
+const fn row(at: usize) -> Row {
+    Row { sig: CONFIG_COMMANDS[at].0, help: CONFIG_COMMANDS[at].1, run }
+}
+
+pub(super) const ROWS: [Row; 8] = [row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)];
+
+/// One of the commands that every daemon has.
+fn run(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Result<Option<Value>, Refusal> {
+    let (name, fsid) = (format!("osd.{}", osd.config.whoami), uuid(&osd.config.fsid));
+    let owner = ConfigOwner { name: &name, fsid: &fsid, is_observed: &|name| OBSERVED.contains(&name) };
+    let prefix = call.text("prefix").unwrap_or_default();
+    let Some(answer) = owner.run(&mut osd.settings, &prefix, &|name| call.list(name)) else {
+        return Ok(None);
+    };
+    let reply = answer?;
+    if reply.is_changed {
+        osd.on_settings_changed(cx);
+    }
+    osd.answer_with(call, reply.status, &reply.output, cx);
+    Ok(None)
+}
+
+impl Osd {
+    /// The value of an option in force.
+    pub fn option(&self, name: &str) -> Option<String> {
+        self.settings.get(name)
+    }
+
+    /// Asks the monitors for the options that they keep for this OSD, now and whenever they change.
+    pub(crate) fn subscribe_config(&self, cx: &mut Cx<'_>) {
+        let message = MMonSubscribe {
+            what: [("config".to_owned(), SubscribeItem { start: 0, flags: 0 })].into(),
+            hostname: self.config.hostname.clone(),
+        };
+        cx.effects.push(Effect::SendMon(message.into()));
+    }
+
+    /// Goes by other options from now on, and says so.
+    pub(crate) fn on_settings_changed(&self, cx: &mut Cx<'_>) {
+        cx.effects.push(Effect::OptionsChanged);
+        let (config, ignored_config) = self.settings.to_wire();
+        let daemon_name = self.config.whoami.to_string();
+        let report = MMgrOpen { daemon_name, config, ignored_config, ..MMgrOpen::default() };
+        cx.effects.push(Effect::SendMon(report.into()));
+    }
+}
