@@ -69,6 +69,7 @@ impl ClientRunner {
         let config = Config {
             entity_type: EntityType::CLIENT,
             addrs: EntityAddrVec::default(),
+            more_addrs: EntityAddrVec::default(),
             gid: 0,
             methods: vec![if is_none { method::NONE } else { method::CEPHX }],
             modes: vec![con_mode::CRC, con_mode::SECURE],

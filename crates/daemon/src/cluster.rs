@@ -14,7 +14,12 @@ use reactor::Reactor;
 use store::StoreIdentity;
 use types::{EntityName, EntityType};
 
-use crate::{ceph_conf::CephConf, clock, device::Device, embedded_ledger::EmbeddedLedger};
+use crate::{
+    ceph_conf::CephConf,
+    clock,
+    device::{Access, Device},
+    embedded_ledger::EmbeddedLedger,
+};
 
 /// A new uuid, version 4.
 pub(crate) fn new_uuid(rng: &mut StdRng) -> [u8; 16] {
@@ -86,6 +91,8 @@ pub(crate) struct NewCluster<'a> {
     pub(crate) osds: u32,
     pub(crate) devices: &'a [PathBuf],
     pub(crate) device_bytes: u64,
+    /// Reactors of each OSD.
+    pub(crate) reactors: u16,
     pub(crate) port: u16,
 }
 
@@ -128,7 +135,12 @@ impl NewCluster<'_> {
         let params = MkfsParams { fsid, now, mons, keys, chooseleaf_type: 0, seed: clock::random_seed() };
         EmbeddedLedger::open(&dir.join("mon.a/ledger.redb"))?.commit(&mon::mkfs(&params))?;
         for osd in 0..self.osds {
-            make_store(&conf, &EntityName::new(EntityType::OSD, osd.to_string()), self.device_bytes)?;
+            make_store(
+                &conf,
+                &EntityName::new(EntityType::OSD, osd.to_string()),
+                self.device_bytes,
+                self.reactors,
+            )?;
         }
         // Last: a folder with a ceph.conf is a whole cluster.
         fs::write(&conf_path, self.conf_text(dir, &fsid)).with_context(|| conf_path.display().to_string())
@@ -166,28 +178,49 @@ fn write_secret(path: &Path, text: &str) -> Result<()> {
     file.write_all(text.as_bytes()).with_context(|| path.display().to_string())
 }
 
-fn make_store(conf: &CephConf, who: &EntityName, device_bytes: u64) -> Result<()> {
+/// As many reactors as an OSD gets by itself, on a machine with so many CPUs and OSDs: half of the CPUs are
+/// for the kernel, the network and clients.
+pub(crate) fn reactors_for(cpus: usize, osds: usize) -> u16 {
+    let share = cpus / (2 * osds.max(1));
+    let power = share.checked_ilog2().unwrap_or(0);
+    1 << power.min(REACTORS_DEFAULT_MAX.ilog2())
+}
+
+/// More than this are of no use to a single NVMe device.
+const REACTORS_DEFAULT_MAX: u16 = 8;
+
+/// OSDs of a machine, where nobody tells how many there are.
+const OSDS_ASSUMED: usize = 4;
+
+fn make_store(conf: &CephConf, who: &EntityName, device_bytes: u64, reactors: u16) -> Result<()> {
+    if !reactors.is_power_of_two() || reactors > osd::SHARDS_MAX {
+        bail!("an OSD has 1, 2, 4, 8, 16 or {} reactors, not {reactors}", osd::SHARDS_MAX);
+    }
     let path = device_path(conf, who)?;
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
     let mut reactor = Reactor::new(reactor::Config::default())?;
-    let size = (!path.exists()).then_some(device_bytes);
-    let device = Device::open(&mut reactor, &path, size)?;
+    let access = if path.exists() { Access::Exclusive } else { Access::Create(device_bytes) };
+    let device = Device::open(&mut reactor, &path, access)?;
     let mut rng = StdRng::from_seed(clock::random_seed());
     let identity = StoreIdentity {
         store_uuid: new_uuid(&mut rng),
         fsid: parse_uuid(&conf.require(who, "fsid")?)?,
         osd: who.id.parse().context("an OSD's id is a number")?,
+        shard: 0,
+        shards: reactors,
     };
     device.format(identity, &mut reactor).with_context(|| format!("formatting {}", path.display()))
 }
 
-/// Makes the data of one daemon that ceph.conf names.
-pub fn mkfs(kind: &str, id: &str, conf_path: &Path, device_bytes: u64) -> Result<()> {
+/// Makes the data of one daemon that ceph.conf names. `reactors` is for an OSD.
+pub fn mkfs(kind: &str, id: &str, conf_path: &Path, device_bytes: u64, reactors: Option<u16>) -> Result<()> {
     let conf = CephConf::read(conf_path)?;
     if kind == "osd" {
-        return make_store(&conf, &EntityName::new(EntityType::OSD, id), device_bytes);
+        let cpus = reactor::available_cpus()?.len();
+        let reactors = reactors.unwrap_or_else(|| reactors_for(cpus, OSDS_ASSUMED));
+        return make_store(&conf, &EntityName::new(EntityType::OSD, id), device_bytes, reactors);
     }
     let who = EntityName::new(EntityType::MON, id);
     let data = PathBuf::from(conf.require(&who, "mon data")?);
@@ -224,4 +257,15 @@ pub fn mkfs(kind: &str, id: &str, conf_path: &Path, device_bytes: u64) -> Result
     let params = MkfsParams { fsid, now: clock::wall(), mons, keys, chooseleaf_type, seed };
     EmbeddedLedger::open(&ledger_path)?.commit(&mon::mkfs(&params))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_machines_have_one_reactor_for_each_osd() {
+        let found = [(2, 3), (1, 1), (4, 1), (16, 4), (64, 4), (256, 2)].map(|(c, o)| reactors_for(c, o));
+        assert_eq!(found, [1, 1, 2, 2, 8, 8]);
+    }
 }

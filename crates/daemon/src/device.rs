@@ -4,8 +4,9 @@ use std::{io::ErrorKind, path::Path, thread, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
+use codec::BLOCK_BYTES;
 use reactor::{Event, FileId, OpenOptions, Reactor};
-use store::{Config as StoreConfig, DeviceCommand, DeviceError, Mount, Store, StoreIdentity};
+use store::{Config as StoreConfig, DeviceCommand, DeviceError, Label, Mount, Store, StoreIdentity};
 use types::Token;
 
 /// How often the lock of a device is tried before another process is said to have it: the kernel lets
@@ -21,31 +22,62 @@ const LOCK_PAUSE: Duration = Duration::from_millis(100);
 /// What a command came to: reads with their bytes.
 pub(crate) type Answer = (Token, Result<Option<Bytes>, DeviceError>);
 
-/// An open device.
+/// How a device is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Access {
+    /// By nobody else at the same time.
+    Exclusive,
+    /// The same, where the OSD is expected not to run: one that does is not waited for.
+    Offline,
+    /// Exclusive, and a file of so many bytes is made if there is none.
+    Create(u64),
+    /// Besides a shard of the same process that has it to the exclusion of other processes.
+    Shared,
+}
+
+/// Regions of several stores on a device begin at multiples of this.
+const REGION_ALIGN: u64 = 1 << 20;
+
+/// An open device, or a shard's region of it.
 pub(crate) struct Device {
     file: FileId,
+    /// Where the region begins, in bytes.
+    base: u64,
     pub(crate) bytes: u64,
     is_block_device: bool,
 }
 
 impl Device {
-    /// Opens `path` for O_DIRECT and locks it. `size` makes a file that is not there.
-    pub(crate) fn open(reactor: &mut Reactor, path: &Path, size: Option<u64>) -> Result<Device> {
-        let options = OpenOptions { direct: true, create: size.is_some(), size, lock: true };
-        let file = open_when_unlocked(reactor, path, options, LOCK_ATTEMPTS)?;
-        Device::opened(reactor, path, file)
-    }
-
-    /// Opens the device of an OSD that does not run.
-    pub(crate) fn open_offline(reactor: &mut Reactor, path: &Path) -> Result<Device> {
-        let options = OpenOptions { direct: true, lock: true, ..OpenOptions::default() };
-        let file = open_when_unlocked(reactor, path, options, LOCK_ATTEMPTS_OFFLINE)?;
-        Device::opened(reactor, path, file)
-    }
-
-    fn opened(reactor: &mut Reactor, path: &Path, file: FileId) -> Result<Device> {
+    /// Opens the whole of `path` for O_DIRECT.
+    pub(crate) fn open(reactor: &mut Reactor, path: &Path, access: Access) -> Result<Device> {
+        let (size, lock, attempts) = match access {
+            Access::Exclusive => (None, true, LOCK_ATTEMPTS),
+            Access::Offline => (None, true, LOCK_ATTEMPTS_OFFLINE),
+            Access::Create(bytes) => (Some(bytes), true, LOCK_ATTEMPTS),
+            Access::Shared => (None, false, 1),
+        };
+        let options = OpenOptions { direct: true, create: size.is_some(), size, lock };
+        let file = open_when_unlocked(reactor, path, options, attempts)?;
         let bytes = reactor.size(file).with_context(|| path.display().to_string())?;
-        Ok(Device { file, bytes, is_block_device: reactor.is_block_device(file) })
+        Ok(Device { file, base: 0, bytes, is_block_device: reactor.is_block_device(file) })
+    }
+
+    /// The region of one shard, where each has so many bytes.
+    pub(crate) fn region(&self, shard: u16, bytes: u64) -> Device {
+        Device { base: u64::from(shard) * bytes, bytes, ..*self }
+    }
+
+    /// What the first store on it tells of itself.
+    pub(crate) fn label(&self, reactor: &mut Reactor) -> Result<Label> {
+        let mut blocks = Vec::new();
+        for offset in Store::LABEL_OFFSETS {
+            let token = Token(offset);
+            self.submit(vec![DeviceCommand::Read { token, offset, len: BLOCK_BYTES as u64 }], reactor);
+            let read = self.wait(reactor)?;
+            blocks.extend(read.into_iter().filter_map(|(_, block)| block.ok().flatten()));
+        }
+        let label = Store::label(blocks.iter().map(|block| &block[..]));
+        label.context("there is no store on the device, or one of another version")
     }
 
     /// Starts commands; each ends with an event.
@@ -53,14 +85,14 @@ impl Device {
         for command in commands {
             match command {
                 DeviceCommand::Read { token, offset, len } => {
-                    reactor.read(self.file, token.0, offset, len as usize);
+                    reactor.read(self.file, token.0, self.base + offset, len as usize);
                 }
                 DeviceCommand::Write { token, offset, data, durable } => {
-                    reactor.write(self.file, token.0, offset, vec![data], durable);
+                    reactor.write(self.file, token.0, self.base + offset, vec![data], durable);
                 }
                 DeviceCommand::Flush { token } => reactor.sync(self.file, token.0),
                 DeviceCommand::Discard { token, offset, len } => {
-                    reactor.discard(self.file, token.0, offset, len);
+                    reactor.discard(self.file, token.0, self.base + offset, len);
                 }
             }
         }
@@ -84,14 +116,31 @@ impl Device {
     }
 
     /// Makes an empty store on it.
-    pub(crate) fn format(&self, identity: StoreIdentity, reactor: &mut Reactor) -> Result<()> {
+    fn format_region(&self, identity: StoreIdentity, reactor: &mut Reactor) -> Result<()> {
         let commands = Store::format(self.bytes, identity, &StoreConfig::default());
-        let Some(commands) = commands else { bail!("a device of {} bytes is too small", self.bytes) };
+        let Some(commands) = commands else { bail!("{} bytes are too few for a store", self.bytes) };
         for command in commands {
             self.submit(vec![command], reactor);
             for (_, result) in self.wait(reactor)? {
                 result?;
             }
+        }
+        Ok(())
+    }
+
+    /// Makes `identity.shards` empty stores on it, a region each.
+    pub(crate) fn format(&self, identity: StoreIdentity, reactor: &mut Reactor) -> Result<()> {
+        let count = identity.shards;
+        let bytes = match count {
+            1 => self.bytes,
+            count => self.bytes / u64::from(count) / REGION_ALIGN * REGION_ALIGN,
+        };
+        // The first one tells that there are others: it comes last.
+        for index in (0..count).rev() {
+            let mut own = StoreIdentity { shard: index, ..identity };
+            // What strays into another region is not taken for its own there.
+            own.store_uuid[15] ^= index as u8;
+            self.region(index, bytes).format_region(own, reactor)?;
         }
         Ok(())
     }

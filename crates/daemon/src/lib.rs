@@ -25,4 +25,4 @@ pub use cluster::{log_file, mkfs};
 pub use mon_daemon::run as run_mon;
 pub use osd_daemon::run as run_osd;
 pub use store_tool::{DumpOptions, StoreBenchOptions, StoreTarget, store_bench, store_dump, store_fsck};
-pub use up::{UpOptions, up};
+pub use up::{UpOptions, parse_cpus, up};

@@ -40,6 +40,7 @@ impl ManagerPort {
         let config = Config {
             entity_type: EntityType::MGR,
             addrs: addrs.clone(),
+            more_addrs: EntityAddrVec::default(),
             gid: 0,
             methods,
             modes: vec![con_mode::CRC, con_mode::SECURE],

@@ -5,6 +5,7 @@
 //! mostly sits in the client's cache; who wants more sets `bluestore_cache_size`.
 
 use anyhow::{Context, Result};
+use osd::Shard;
 use types::EntityName;
 
 use crate::{ceph_conf::CephConf, size};
@@ -27,6 +28,10 @@ pub(crate) struct Memory {
     cache_max: u64,
     cache: u64,
     ticks_since_trim: u32,
+    /// The process is looked through for free memory by one of its shards.
+    is_trimming: bool,
+    /// Shards that the cache is divided between.
+    sharers: u64,
 }
 
 impl Memory {
@@ -41,6 +46,8 @@ impl Memory {
             cache_max: CACHE_BYTES_DEFAULT,
             cache: CACHE_BYTES_DEFAULT,
             ticks_since_trim: 0,
+            is_trimming: true,
+            sharers: 1,
         };
         memory.apply(option("osd memory target")?, option("bluestore cache size")?);
         Ok(memory)
@@ -55,10 +62,19 @@ impl Memory {
     fn apply(&mut self, target: Option<u64>, cache: Option<u64>) {
         self.target = target.unwrap_or(TARGET_BYTES_DEFAULT);
         // 0 means in Ceph that the size is chosen by itself.
-        let cache_max = cache.filter(|bytes| *bytes > 0).unwrap_or(CACHE_BYTES_DEFAULT);
+        let cache_max = cache.filter(|bytes| *bytes > 0).unwrap_or(CACHE_BYTES_DEFAULT) / self.sharers;
         // A cache that gave way goes on from where it is.
         self.cache = if self.cache == self.cache_max { cache_max } else { self.cache.min(cache_max) };
         self.cache_max = cache_max;
+    }
+
+    /// The share of one shard.
+    pub(crate) fn for_shard(mut self, shard: Shard) -> Memory {
+        self.sharers = u64::from(shard.count);
+        self.cache_max /= self.sharers;
+        self.cache = self.cache_max;
+        self.is_trimming = shard.is_control();
+        self
     }
 
     /// What the cache may hold.
@@ -70,7 +86,7 @@ impl Memory {
     pub(crate) fn tick(&mut self) -> Option<u64> {
         let resident = reactor::resident_bytes()?;
         self.ticks_since_trim = self.ticks_since_trim.saturating_add(1);
-        if resident > TRIM_BYTES_MIN && self.ticks_since_trim >= TRIM_TICKS {
+        if self.is_trimming && resident > TRIM_BYTES_MIN && self.ticks_since_trim >= TRIM_TICKS {
             self.ticks_since_trim = 0;
             reactor::return_free_memory();
         }

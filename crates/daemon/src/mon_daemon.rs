@@ -58,6 +58,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
     let config = Config {
         entity_type: EntityType::MON,
         addrs,
+        more_addrs: types::EntityAddrVec::default(),
         gid: 0,
         methods: methods.clone(),
         modes: vec![con_mode::CRC, con_mode::SECURE],

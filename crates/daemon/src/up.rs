@@ -11,7 +11,11 @@ use std::{
 use anyhow::{Context, Result, bail};
 use reactor::{Event, Reactor};
 
-use crate::{cluster::NewCluster, mon_daemon, osd_daemon, stop::Stop};
+use crate::{
+    cluster::{self, NewCluster},
+    mon_daemon, osd_daemon,
+    stop::Stop,
+};
 
 /// Arguments of `loligo up`.
 pub struct UpOptions {
@@ -25,6 +29,8 @@ pub struct UpOptions {
     pub device_bytes: u64,
     /// The monitor's port; OSDs take those behind it.
     pub port: u16,
+    /// Reactors of each OSD of a new cluster; as many as suit the machine without it.
+    pub reactors: Option<u16>,
     /// A process for each daemon.
     pub is_separate: bool,
     /// CPUs for the reactors: `0-3,8`.
@@ -33,8 +39,8 @@ pub struct UpOptions {
 
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Reads `0-3,8`.
-fn parse_cpus(text: &str) -> Result<Vec<usize>> {
+/// Reads `0-3,8`; the order is kept.
+pub fn parse_cpus(text: &str) -> Result<Vec<usize>> {
     let mut out = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -52,12 +58,19 @@ enum Daemon {
 /// Runs the cluster until Ctrl-C.
 pub fn up(options: &UpOptions) -> Result<()> {
     let conf = options.data.join("ceph.conf");
+    let cpus = match &options.cpus {
+        Some(text) => parse_cpus(text)?,
+        None => Vec::new(),
+    };
     if !conf.exists() {
+        let cpu_count = if cpus.is_empty() { reactor::available_cpus()?.len() } else { cpus.len() };
+        let suiting = cluster::reactors_for(cpu_count, options.osds as usize);
         let new = NewCluster {
             dir: &options.data,
             osds: options.osds,
             devices: &options.devices,
             device_bytes: options.device_bytes,
+            reactors: options.reactors.unwrap_or(suiting),
             port: options.port,
         };
         new.make().context("making the cluster")?;
@@ -65,14 +78,13 @@ pub fn up(options: &UpOptions) -> Result<()> {
     let conf = conf.canonicalize()?;
     let osds = existing_osds(&options.data)?;
     reactor::block_signals()?;
-    let cpus = match &options.cpus {
-        Some(text) => Some(parse_cpus(text)?),
-        None => None,
-    };
-    let mut daemons = vec![("mon.a".to_owned(), start("mon", "a", &conf, None, options.is_separate)?)];
+    let mut daemons = vec![("mon.a".to_owned(), start("mon", "a", &conf, Vec::new(), options.is_separate)?)];
     for (index, id) in osds.iter().enumerate() {
-        let cpu = cpus.as_ref().map(|c| c[index % c.len()]);
-        daemons.push((format!("osd.{id}"), start("osd", id, &conf, cpu, options.is_separate)?));
+        // Each begins at another CPU.
+        let mut cpus = cpus.clone();
+        let first = index * cpus.len() / osds.len();
+        cpus.rotate_left(first);
+        daemons.push((format!("osd.{id}"), start("osd", id, &conf, cpus, options.is_separate)?));
     }
     let outcome = wait_for_signal(&options.data, &mut daemons);
     // OSDs first: they tell the monitor that they go.
@@ -99,13 +111,14 @@ fn existing_osds(data: &Path) -> Result<Vec<String>> {
     Ok(ids)
 }
 
-fn start(kind: &str, id: &str, conf: &Path, cpu: Option<usize>, is_separate: bool) -> Result<Daemon> {
+fn start(kind: &str, id: &str, conf: &Path, cpus: Vec<usize>, is_separate: bool) -> Result<Daemon> {
     if is_separate {
         use std::os::unix::process::CommandExt;
         let mut command = Command::new(std::env::current_exe()?);
         command.args([kind, "--id", id, "--conf"]).arg(conf);
-        if let Some(cpu) = cpu {
-            command.args(["--cpu", &cpu.to_string()]);
+        if !cpus.is_empty() {
+            let list: Vec<String> = cpus.iter().map(usize::to_string).collect();
+            command.args(["--cpus", &list.join(",")]);
         }
         // A group of its own: Ctrl-C reaches this process, which stops the others in order.
         command.process_group(0);
@@ -113,11 +126,12 @@ fn start(kind: &str, id: &str, conf: &Path, cpu: Option<usize>, is_separate: boo
     }
     let stop = Stop::new()?;
     let (id, conf, own, is_mon) = (id.to_owned(), conf.to_owned(), stop.clone(), kind == "mon");
+    let cpu = cpus.first().copied();
     let handle = reactor::spawn(&format!("{kind}.{id}"), cpu, move || {
         if is_mon {
             mon_daemon::serve(&id, &conf, &own, false)
         } else {
-            osd_daemon::serve(&id, &conf, &own, false)
+            osd_daemon::serve(&id, &conf, &own, false, &cpus)
         }
     })?;
     Ok(Daemon::Thread(stop, handle))

@@ -24,7 +24,7 @@ enum Command {
     /// Run one monitor.
     Mon(DaemonArgs),
     /// Run one OSD.
-    Osd(DaemonArgs),
+    Osd(OsdArgs),
     /// Measure a cluster, Loligo's or Ceph's, with a load generator that costs less than a stock client.
     Bench(BenchArgs),
     /// Look at the store of an OSD that does not run: check it, show what it holds, measure it.
@@ -49,10 +49,14 @@ struct UpArgs {
     /// Port of the monitor; the OSDs take the ports behind it.
     #[arg(long, default_value_t = 3300)]
     port: u16,
+    /// Reactors (threads with a store each) of every OSD of a new cluster: a power of two, for the life of
+    /// its data. Without it one, or more where CPUs abound.
+    #[arg(long, value_name = "N")]
+    reactors: Option<u16>,
     /// Run every daemon as a process of its own, with DIR/run/NAME.pid.
     #[arg(long)]
     separate: bool,
-    /// CPUs for the reactors, such as 0-3,8; all that this process may use without it.
+    /// CPUs to pin the reactors to, such as 0-3,8; without it they run wherever this process may.
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
 }
@@ -71,6 +75,24 @@ struct MkfsArgs {
     /// Size of the OSD's file if it is to be made, with K, M, G or T.
     #[arg(long, default_value = "20G", value_parser = parse_size)]
     size: u64,
+    /// Reactors (threads with a store each) of the OSD: a power of two, for the life of its data. Without it
+    /// one, or more where CPUs abound.
+    #[arg(long, value_name = "N")]
+    reactors: Option<u16>,
+}
+
+#[derive(clap::Args)]
+struct OsdArgs {
+    /// The OSD's id: `0` of osd.0.
+    #[arg(short, long)]
+    id: String,
+    /// ceph.conf of the cluster.
+    #[arg(short, long, env = "CEPH_CONF", default_value = "/etc/ceph/ceph.conf")]
+    conf: PathBuf,
+    /// CPUs to pin the reactors to, in this order, such as 0-3,8; without it they run wherever this process
+    /// may.
+    #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
+    cpus: String,
 }
 
 #[derive(clap::Args)]
@@ -151,12 +173,19 @@ fn run(command: Command) -> anyhow::Result<()> {
             devices: up.device,
             device_bytes: up.size,
             port: up.port,
+            reactors: up.reactors,
             is_separate: up.separate,
             cpus: up.cpus,
         }),
-        Command::Mkfs(mkfs) => daemon::mkfs(&mkfs.kind, &mkfs.id, &mkfs.conf, mkfs.size),
+        Command::Mkfs(mkfs) => daemon::mkfs(&mkfs.kind, &mkfs.id, &mkfs.conf, mkfs.size, mkfs.reactors),
         Command::Mon(mon) => daemon::run_mon(&mon.id, &mon.conf, mon.cpu),
-        Command::Osd(osd) => daemon::run_osd(&osd.id, &osd.conf, osd.cpu),
+        Command::Osd(osd) => {
+            let cpus = match osd.cpus.as_str() {
+                "" => Vec::new(),
+                list => daemon::parse_cpus(list)?,
+            };
+            daemon::run_osd(&osd.id, &osd.conf, cpus)
+        }
         Command::Bench(bench) => daemon::bench(&daemon::BenchOptions {
             conf: bench.conf,
             client: bench.client,

@@ -45,6 +45,9 @@ pub(crate) struct TargetArgs {
     /// The device or file itself, instead of --id.
     #[arg(long, value_name = "PATH", conflicts_with = "id")]
     device: Option<PathBuf>,
+    /// Which store of an OSD with several reactors, from 0; without it fsck checks all, others take the first.
+    #[arg(long, value_name = "N")]
+    reactor: Option<u16>,
 }
 
 #[derive(clap::Args)]
@@ -100,7 +103,7 @@ pub(crate) struct BenchArgs {
 
 impl From<TargetArgs> for StoreTarget {
     fn from(args: TargetArgs) -> StoreTarget {
-        StoreTarget { id: args.id, conf: args.conf, device: args.device }
+        StoreTarget { id: args.id, conf: args.conf, device: args.device, reactor: args.reactor }
     }
 }
 

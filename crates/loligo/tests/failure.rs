@@ -37,7 +37,7 @@ fn io_goes_on_without_one_osd_and_it_catches_up() {
 
 #[test]
 fn each_osd_dies_in_turn_and_what_it_caught_up_is_right() {
-    let mut c = Cluster::start();
+    let mut c = Cluster::start_with(3, &["--separate", "--reactors", "2"]);
     c.sh("rbd create --size 64M img");
     for (round, victim) in ["osd.0", "osd.1", "osd.2"].into_iter().enumerate() {
         // Other bytes each time: what an earlier round left does not pass. No cache: fio waits for the OSDs.

@@ -21,8 +21,10 @@ use crate::{
 pub struct Config {
     /// What it is.
     pub entity_type: EntityType,
-    /// Where it listens.
+    /// Where it listens, as others know it.
     pub addrs: EntityAddrVec,
+    /// Where else it listens: for those who were told so by other ways.
+    pub more_addrs: EntityAddrVec,
     /// OSD id or monitor rank. A client says the global id that it authenticated as instead.
     pub gid: i64,
     /// `CEPH_AUTH_*` methods accepted, and used when dialing, best first.

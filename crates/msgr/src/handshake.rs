@@ -382,12 +382,9 @@ impl Connection {
         // The nonce tells apart who had this port before. One that is not known yet, of a monitor in a
         // configuration file, is 0.
         let target = ident.target_addr;
-        let is_ours = self
-            .config
-            .addrs
-            .0
-            .iter()
-            .any(|own| own.socket == target.socket && (target.nonce == 0 || target.nonce == own.nonce));
+        let mut all = self.config.addrs.0.iter().chain(&self.config.more_addrs.0);
+        let is_ours =
+            all.any(|own| own.socket == target.socket && (target.nonce == 0 || target.nonce == own.nonce));
         if !is_ours {
             return Err(CloseReason::WrongAddress);
         }

@@ -62,7 +62,14 @@ fn server_addr() -> EntityAddr {
 
 fn config(kind: EntityType, addr: Option<EntityAddr>, auth: u32, mode: u32) -> Config {
     let addrs = EntityAddrVec(addr.into_iter().collect());
-    Config { entity_type: kind, addrs, gid: 1, methods: vec![auth], modes: vec![mode] }
+    Config {
+        entity_type: kind,
+        addrs,
+        more_addrs: EntityAddrVec::default(),
+        gid: 1,
+        methods: vec![auth],
+        modes: vec![mode],
+    }
 }
 
 impl Pair {

@@ -88,6 +88,7 @@ pub struct Net<C> {
     osds: BTreeMap<OsdId, OsdPeer<C>>,
     mon: Option<MonLink<C>>,
     is_holding_clients: bool,
+    part: usize,
     /// The daemon's own key and tickets.
     pub keeper: Option<TicketKeeper>,
 }
@@ -107,6 +108,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             osds: BTreeMap::new(),
             mon: None,
             is_holding_clients: false,
+            part: 0,
             keeper,
         }
     }
@@ -114,6 +116,17 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
     /// Where the daemon listens, once it is known.
     pub fn set_addrs(&mut self, addrs: EntityAddrVec) {
         self.config.addrs = addrs;
+    }
+
+    /// For one of several parts of a daemon, which have connections of their own: the part's index, the
+    /// addresses besides the daemon's at which others reach a part, and the number of its first connection.
+    ///
+    /// OSDs list an address for each part. Part `n` dials the n-th of those that another one lists, counted
+    /// round: a session so leads from one part to one other for as long as both live, which keeps its order.
+    pub fn set_part(&mut self, part: usize, addrs: EntityAddrVec, first_id: u64) {
+        self.part = part;
+        self.config.more_addrs = addrs;
+        self.next_id = first_id;
     }
 
     /// Keeps a session with one of the monitors from now on.
@@ -426,7 +439,8 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
     fn dial_osd(&mut self, osd: OsdId, wire: &mut impl Wire<Conn = C>) {
         let now = wire.now().0;
         let Some(peer) = self.osds.get_mut(&osd) else { return };
-        let Some(target) = peer.addrs.msgr2_addr().copied() else { return };
+        let parts = peer.addrs.msgr2_addrs().count().max(1);
+        let Some(target) = peer.addrs.msgr2_addrs().nth(self.part % parts).copied() else { return };
         let Some(socket) = target.socket.filter(|_| now >= peer.retry_at_ns) else { return };
         let has_ticket = self.config.methods.first() != Some(&auth::method::CEPHX)
             || self.keeper.as_ref().is_some_and(|k| k.has_ticket(EntityType::OSD, wire.wall()));

@@ -63,6 +63,16 @@ impl ServiceAuth {
         self.is_none
     }
 
+    /// The secrets, for the other parts of the daemon.
+    pub fn own_secrets(&self) -> Option<&RotatingSecrets> {
+        self.secrets.as_ref()
+    }
+
+    /// Takes the secrets that another part of the daemon has got.
+    pub fn set_secrets(&mut self, secrets: RotatingSecrets) {
+        self.secrets = Some(secrets);
+    }
+
     /// The monitor session is gone.
     pub fn on_mon_closed(&mut self) {
         self.is_mon_open = false;

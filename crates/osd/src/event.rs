@@ -4,7 +4,9 @@ use auth::OsdCaps;
 use messages::Message;
 use types::{EntityAddr, EntityAddrVec, EntityName, GlobalId, OsdId, Token};
 
-/// A connection of this daemon; ids are never reused.
+use crate::Cross;
+
+/// A connection of this daemon; ids are never reused. The high bits name the shard whose reactor has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 
@@ -49,6 +51,8 @@ pub enum Event {
     OsdRefused(OsdId),
     /// A store request finished.
     Store(store::Completion),
+    /// Another shard of this OSD says.
+    Cross(u16, Cross),
     /// A timer of [`Effect::SetTimer`] rang.
     Timer(Token),
     /// SIGTERM or Ctrl-C: stop in order.
@@ -75,6 +79,8 @@ pub enum Effect {
     ForgetOsd(OsdId),
     /// Close a connection.
     Close(ConnId),
+    /// To another shard of this OSD, in the order of these effects.
+    Cross(u16, Cross),
     /// Ring [`Event::Timer`] at this time; replaces a timer of the same token.
     SetTimer(Token, types::Instant),
     /// Options have other values: [`crate::Osd::option`] has them.

@@ -1,10 +1,13 @@
 //! The OSD as one machine: many PGs behind sessions, maps, heartbeats and capabilities.
 //!
 //! [`Osd::handle`] takes one event and appends effects; transactions go straight to the store it is
-//! handed. Invariants: no IO, no clock, no randomness of its own; it knows no socket and no device.
+//! handed. An OSD may be several such machines, each a [`Shard`] with PGs, connections and a store of its
+//! own: what concerns another one leaves as [`Effect::Cross`] and reaches it as [`Event::Cross`]. Invariants: no IO, no clock, no randomness of its own; it knows no socket and no device.
 
 mod boot;
 mod caps_check;
+mod control;
+mod cross;
 mod event;
 mod heartbeat;
 mod map_store;
@@ -14,8 +17,11 @@ mod on_osd;
 mod osd;
 mod pgs;
 mod session;
+mod shard;
 mod tell;
 mod tick;
 
+pub use cross::{Cross, Report};
 pub use event::{ConnId, Effect, Event, Peer};
 pub use osd::{Osd, OsdConfig};
+pub use shard::{SHARDS_MAX, Shard};

@@ -5,14 +5,22 @@ use messages::{BackoffOp, MOSDBackoff, MOSDOp, MOSDOpReply, Message, osd_flag};
 use types::{Epoch, Errno, MapFlags};
 
 use crate::{
-    ConnId, Effect, Osd,
+    ConnId, Cross, Osd,
     caps_check::Need,
     osd::{Cx, Waiting},
 };
 
 impl Osd {
-    /// A client's or an OSD's message.
+    /// A client's or an OSD's message, for this shard or another one.
     pub(crate) fn on_received(&mut self, conn: ConnId, tid: u64, message: Message, cx: &mut Cx<'_>) {
+        match self.place_of(&message) {
+            shard if shard == self.config.shard.index => self.on_own_message(conn, tid, message, cx),
+            shard => self.pass_on(shard, conn, tid, message, cx),
+        }
+    }
+
+    /// A client's or an OSD's message for this shard.
+    pub(crate) fn on_own_message(&mut self, conn: ConnId, tid: u64, message: Message, cx: &mut Cx<'_>) {
         let Some(session) = self.sessions.get(&conn) else { return };
         if session.osd().is_some() {
             return self.on_osd_message(conn, tid, message, cx);
@@ -28,8 +36,10 @@ impl Osd {
     }
 
     pub(crate) fn on_conn_closed(&mut self, conn: ConnId, cx: &mut Cx<'_>) {
-        if self.sessions.remove(&conn).is_some() {
-            self.pgs_session_closed(conn, cx);
+        let Some(session) = self.sessions.remove(&conn) else { return };
+        self.pgs_session_closed(conn, cx);
+        for shard in self.config.shard.others().filter(|shard| session.is_announced_to(*shard)) {
+            cx.cross(shard, Cross::Closed(conn));
         }
     }
 
@@ -38,9 +48,9 @@ impl Osd {
         let permit = self.held.take(op.ops.iter().map(|step| step.data.len() as u64).sum());
         if op.epoch > self.map.epoch {
             let (epoch, message) = (op.epoch, Message::MOSDOp(op));
-            let waiting = Waiting { epoch, conn, tid, message, permit: Some(permit) };
+            let waiting = Waiting { epoch, conn, tid, from: None, message, permit: Some(permit) };
             if !self.wait_for_map(waiting, cx) {
-                cx.effects.push(Effect::Close(conn));
+                self.close_conn(conn, cx);
             }
             return;
         }
@@ -100,7 +110,7 @@ impl Osd {
     /// Answers an op with an errno and no data.
     pub(crate) fn refuse(&mut self, conn: ConnId, tid: u64, op: &MOSDOp, errno: Errno, cx: &mut Cx<'_>) {
         let reply = refusal(op, errno, self.map.epoch);
-        cx.effects.push(Effect::Send(conn, tid, reply.into()));
+        self.send_conn(conn, tid, reply.into(), cx);
     }
 }
 

@@ -5,10 +5,11 @@ use messages::{MOSDBoot, MOSDMap, Message};
 use types::{EntityType, Epoch, OsdId, OsdMap};
 
 use crate::{
-    Effect, Osd,
+    Cross, Effect, Osd,
     boot::Boot,
     map_store::MapStore,
     osd::{Cx, WAITING_MAX, Waiting},
+    shard::CONTROL,
 };
 
 /// Incrementals in one message to a peer that is behind.
@@ -24,9 +25,21 @@ impl Osd {
         let before = self.map.epoch;
         while self.take_next_map(&message, cx) {}
         if self.map.epoch > before {
+            // The other shards learn maps from this one only, behind what it has said of leases: who was
+            // told at an older epoch that this OSD follows is known wherever that epoch ends.
+            self.cross_all(|| Cross::Maps(Box::new(message.clone())), cx);
             self.after_new_maps(cx);
-        } else if message.newest > self.map.epoch && self.has_mon {
+        } else if message.newest > self.map.epoch {
             // The message does not connect to what we have.
+            self.want_maps(cx);
+        }
+    }
+
+    /// Asks for the maps from the next one on.
+    fn want_maps(&self, cx: &mut Cx<'_>) {
+        if !self.config.shard.is_control() {
+            cx.cross(CONTROL, Cross::WantMaps(self.map.epoch));
+        } else if self.has_mon {
             self.subscribe(cx);
         }
     }
@@ -69,7 +82,8 @@ impl Osd {
         self.advance_pgs(cx);
     }
 
-    fn after_new_maps(&mut self, cx: &mut Cx<'_>) {
+    /// What the newest map says of this OSD.
+    fn follow_own_state(&mut self, cx: &mut Cx<'_>) {
         let me = self.config.whoami;
         let is_ours = self.map.osd_addrs(me).is_some_and(|addrs| *addrs == self.public_addrs);
         match (self.map.is_up(me) && is_ours, self.boot) {
@@ -90,8 +104,14 @@ impl Osd {
             _ => {}
         }
         self.boot_if_due(cx);
-        self.forget_down_osds(cx);
         self.set_heartbeat_peers(cx);
+    }
+
+    fn after_new_maps(&mut self, cx: &mut Cx<'_>) {
+        if self.config.shard.is_control() {
+            self.follow_own_state(cx);
+        }
+        self.forget_down_osds(cx);
         self.retry_waiting(cx);
         self.stats_due = cx.now;
     }
@@ -121,9 +141,10 @@ impl Osd {
         }
     }
 
-    fn set_heartbeat_peers(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn set_heartbeat_peers(&mut self, cx: &mut Cx<'_>) {
         let me = self.config.whoami;
         let mut peers = self.pgs.peers();
+        self.control.reports().for_each(|report| peers.extend(&report.peers));
         // Few PGs make few peers; neighbours by number see to it that everybody is watched.
         let up: Vec<OsdId> = self.map.osds().filter(|osd| self.map.is_up(*osd)).collect();
         if let Some(at) = up.iter().position(|osd| *osd == me) {
@@ -141,9 +162,7 @@ impl Osd {
             return false;
         }
         self.waiting.push_back(waiting);
-        if self.has_mon {
-            self.subscribe(cx);
-        }
+        self.want_maps(cx);
         true
     }
 
@@ -152,9 +171,12 @@ impl Osd {
         let (ready, later) = waiting.into_iter().partition(|w| w.epoch <= self.map.epoch);
         self.waiting = later;
         let ready: std::collections::VecDeque<Waiting> = ready;
-        for Waiting { conn, tid, message, permit, .. } in ready {
+        for Waiting { conn, tid, from, message, permit, .. } in ready {
             drop(permit);
-            self.on_received(conn, tid, message, cx);
+            match from {
+                Some(osd) => self.pg_peer_message(osd, message, cx),
+                None => self.on_own_message(conn, tid, message, cx),
+            }
         }
     }
 
@@ -168,6 +190,13 @@ impl Osd {
             return;
         }
         session.map_epoch = newest;
+        let message = self.maps_since(have, cx);
+        self.send_conn(conn, 0, Message::from(message), cx);
+    }
+
+    /// The maps that somebody lacks who has those up to `have`, or the newest one alone.
+    pub(crate) fn maps_since(&self, have: Epoch, cx: &Cx<'_>) -> MOSDMap {
+        let newest = self.map.epoch;
         let mut message =
             MOSDMap { fsid: self.config.fsid, oldest: self.maps.oldest, newest, ..MOSDMap::default() };
         let first = Epoch(have.0 + 1).max(Epoch(newest.0.saturating_sub(SHARED_MAX)));
@@ -181,6 +210,6 @@ impl Osd {
         } else if let Ok(Some(bytes)) = self.maps.full(cx.store, newest) {
             message.fulls.insert(newest, bytes);
         }
-        cx.effects.push(Effect::Send(conn, 0, Message::from(message)));
+        message
     }
 }

@@ -6,9 +6,10 @@ use messages::{MOSDFailure, MOSDPing, Message, PingOp, pg_peer_target};
 use types::{Instant, OsdId};
 
 use crate::{
-    ConnId, Effect, Osd,
+    ConnId, Cross, Effect, Osd,
     heartbeat::Heartbeat,
     osd::{Cx, Waiting},
+    shard::CONTROL,
 };
 
 impl Osd {
@@ -19,8 +20,11 @@ impl Osd {
             Message::MOSDMap(maps) => self.on_osd_map(*maps, cx),
             message => match pg_peer_target(&message).map(|(_, epoch)| epoch) {
                 Some(epoch) if epoch > self.map.epoch => {
-                    if !self.wait_for_map(Waiting { epoch, conn, tid, message, permit: None }, cx) {
-                        cx.effects.push(Effect::Close(conn));
+                    if !self.wait_for_map(
+                        Waiting { epoch, conn, tid, from: Some(from), message, permit: None },
+                        cx,
+                    ) {
+                        self.close_conn(conn, cx);
                     }
                 }
                 Some(epoch) => {
@@ -40,6 +44,8 @@ impl Osd {
                 let op = if is_dead { PingOp::YOU_DIED } else { PingOp::REPLY };
                 if op == PingOp::REPLY {
                     self.leases.on_given(from, cx.now);
+                    let now = cx.now;
+                    self.cross_all(|| Cross::LeaseGiven(from, now), cx);
                 }
                 let reply =
                     MOSDPing { op, from: me, up_from: self.boot_epoch, epoch: self.map.epoch, ..ping };
@@ -49,7 +55,9 @@ impl Osd {
             PingOp::REPLY => {
                 // Who has a newer map may follow somebody else.
                 if ping.epoch <= self.map.epoch {
-                    self.leases.on_granted(from, Instant(ping.stamp_ns));
+                    let sent = Instant(ping.stamp_ns);
+                    self.leases.on_granted(from, sent);
+                    self.cross_all(|| Cross::LeaseGranted(from, sent), cx);
                 }
                 if self.heartbeat.on_reply(from, Instant(ping.stamp_ns)) {
                     let report = Heartbeat::failure(
@@ -70,6 +78,9 @@ impl Osd {
 
     /// Nobody listens at the address of an OSD that the map shows up.
     pub(crate) fn on_osd_refused(&mut self, osd: OsdId, cx: &mut Cx<'_>) {
+        if !self.config.shard.is_control() {
+            return cx.cross(CONTROL, Cross::OsdRefused(osd));
+        }
         let Some(up_from) = self.heartbeat.on_refused(cx.now, osd) else { return };
         let me = self.config.whoami;
         let report = Heartbeat::failure(me, osd, up_from, Duration::ZERO, true, self.map.epoch);

@@ -11,12 +11,14 @@ use types::{
 };
 
 use crate::{
-    ConnId, Effect, Event,
+    ConnId, Cross, Effect, Event, Peer, Shard,
     boot::Boot,
+    control::Control,
     heartbeat::Heartbeat,
     map_store::MapStore,
     pgs::Pgs,
     session::Session,
+    shard::CONTROL,
     tell::{Bench, is_bench_token},
 };
 
@@ -39,6 +41,8 @@ pub struct OsdConfig {
     pub hostname: String,
     /// Message features that it announces.
     pub features: u64,
+    /// Which part of the OSD this machine is.
+    pub shard: Shard,
     /// Seeds everything that is drawn at random.
     pub seed: u64,
 }
@@ -52,17 +56,19 @@ pub(crate) struct Waiting {
     pub(crate) epoch: Epoch,
     pub(crate) conn: ConnId,
     pub(crate) tid: u64,
+    /// The sender, where it is an OSD: its session outlives the connection, and with it what was received.
+    pub(crate) from: Option<OsdId>,
     pub(crate) message: Message,
     /// A client's share of what is held.
     pub(crate) permit: Option<Permit>,
 }
 
-/// Clients' ops that are held at a time, at most (`osd_client_message_cap`): deep enough for any device.
+/// Clients' ops that the OSD holds at a time, at most (`osd_client_message_cap`): deep enough for any device.
 const OPS_MAX: u64 = 1_024;
 /// Their payload (`osd_client_message_size_cap`), in bytes.
 const OP_BYTES_MAX: u64 = 128 << 20;
 
-/// One object storage daemon.
+/// One object storage daemon, or one shard of it.
 pub struct Osd {
     pub(crate) config: OsdConfig,
     /// All options by where they come from.
@@ -83,6 +89,11 @@ pub struct Osd {
     pub(crate) heartbeat: Heartbeat,
     pub(crate) leases: Leases,
     pub(crate) held: Budget,
+    /// Bits of the other shards that want clients to wait.
+    pub(crate) saturated: u64,
+    /// Whether the others know that clients have to wait for this shard.
+    pub(crate) has_told_full: bool,
+    pub(crate) control: Control,
     pub(crate) stats_due: Instant,
     pub(crate) started: Instant,
     /// The benchmark under way.
@@ -98,6 +109,13 @@ pub(crate) struct Cx<'a> {
     pub(crate) wall: UTime,
     pub(crate) store: &'a mut dyn ObjectStore,
     pub(crate) effects: &'a mut Vec<Effect>,
+}
+
+impl Cx<'_> {
+    /// Tells another shard.
+    pub(crate) fn cross(&mut self, shard: u16, cross: Cross) {
+        self.effects.push(Effect::Cross(shard, cross));
+    }
 }
 
 impl Osd {
@@ -123,6 +141,9 @@ impl Osd {
             heartbeat: Heartbeat::default(),
             leases: Leases::default(),
             held: Budget::default(),
+            saturated: 0,
+            has_told_full: false,
+            control: Control::default(),
             stats_due: Instant(0),
             started: Instant(0),
             bench: None,
@@ -147,16 +168,18 @@ impl Osd {
             Event::MonOpened => self.on_mon_opened(cx),
             Event::MonClosed => self.on_mon_closed(cx),
             Event::FromMon(message) => self.on_mon_message(message, cx),
-            Event::ConnOpened(conn, peer) => {
-                self.sessions.insert(conn, Session::new(*peer));
-            }
+            Event::ConnOpened(conn, peer) => self.on_conn_opened(conn, *peer),
             Event::ConnClosed(conn) => self.on_conn_closed(conn, cx),
             Event::Received(conn, tid, message) => self.on_received(conn, tid, message, cx),
             Event::OsdRefused(osd) => self.on_osd_refused(osd, cx),
             Event::Store(completion) => self.on_store(completion, cx),
+            Event::Cross(from, cross) => self.on_cross(from, cross, cx),
             Event::Timer(TICK) => self.on_tick(cx),
             Event::Timer(_) => {}
             Event::Stop => self.on_stop(cx),
+        }
+        if self.config.shard.count > 1 {
+            self.tell_saturation(cx);
         }
     }
 
@@ -168,7 +191,13 @@ impl Osd {
     /// True while clients have to wait: it holds as much of theirs as it wants to. Messages of OSDs and
     /// monitors are always welcome.
     pub fn is_saturated(&self) -> bool {
-        self.held.ops() >= OPS_MAX || self.held.bytes() >= OP_BYTES_MAX
+        self.saturated != 0 || self.is_full()
+    }
+
+    /// True while this shard holds as much of clients as it wants to.
+    pub(crate) fn is_full(&self) -> bool {
+        let shards = u64::from(self.config.shard.count);
+        self.held.ops() >= OPS_MAX / shards || self.held.bytes() >= OP_BYTES_MAX / shards
     }
 
     /// The PGs that it holds.
@@ -192,7 +221,14 @@ impl Osd {
         self.cluster_addrs = cluster_addrs;
         self.maps = MapStore::load(cx.store).expect("the OSD's own collection is loaded at mount");
         self.load_pgs(cx);
+        if !self.config.shard.is_control() {
+            cx.cross(CONTROL, Cross::WantMaps(self.map.epoch));
+        }
         cx.effects.push(Effect::SetTimer(TICK, cx.now));
+    }
+
+    pub(crate) fn on_conn_opened(&mut self, conn: ConnId, peer: Peer) {
+        self.sessions.insert(conn, Session::new(peer));
     }
 
     fn on_mon_opened(&mut self, cx: &mut Cx<'_>) {
@@ -236,7 +272,7 @@ impl Osd {
                     self.boot_if_due(cx);
                 }
             }
-            Message::MOSDPGCreate(create) => self.on_pg_create(*create, cx),
+            Message::MOSDPGCreate(create) => self.distribute_pg_create(&create, cx),
             Message::MConfig(message) => {
                 self.settings.set_mon(&message.config);
                 self.on_settings_changed(cx);

@@ -8,7 +8,7 @@ use rand::RngCore;
 use store::{Completion, ReadError};
 use types::{CollId, Epoch, OsdId, PgId, PgInfo, PgStat, Token};
 
-use crate::{ConnId, Effect, Osd, boot::Boot, osd::Cx};
+use crate::{ConnId, Cross, Effect, Osd, boot::Boot, osd::Cx, shard::CONTROL};
 
 /// Completions of map transactions: nobody waits for them.
 pub(crate) const MAP_TOKEN: Token = Token(0);
@@ -85,6 +85,7 @@ impl Osd {
         let me = self.config.whoami;
         let mut loaded = Vec::new();
         for coll in cx.store.collections().into_iter().filter(|c| *c != CollId::META) {
+            assert_eq!(self.config.shard.owner(coll.0), self.config.shard.index, "a PG stays with its shard");
             let id = self.pgs.new_id(coll.0);
             match Pg::load(id, coll.0, me, cx.store) {
                 Ok(Some(pg)) => loaded.push(pg),
@@ -154,24 +155,35 @@ impl Osd {
         match effect {
             // One PG here may ask another.
             pg::Effect::SendOsd(osd, message) if osd == self.config.whoami => {
-                self.pg_peer_message(osd, message, cx);
+                let shard = self.place_of(&message);
+                match shard == self.config.shard.index {
+                    true => self.pg_peer_message(osd, message, cx),
+                    false => cx.cross(shard, Cross::OwnPeer(message)),
+                }
             }
             pg::Effect::SendOsd(osd, message) => self.send_osd(osd, message, cx),
             // The monitor is told that this OSD serves no more: others may do so already.
             pg::Effect::Reply(..) if matches!(self.boot, Boot::Stopping { .. }) => {}
             pg::Effect::Reply(session, tid, reply) => {
-                cx.effects.push(Effect::Send(ConnId(session), tid, Message::MOSDOpReply(reply)));
+                self.send_conn(ConnId(session), tid, Message::MOSDOpReply(reply), cx);
             }
             pg::Effect::Tell(session, message) => {
-                cx.effects.push(Effect::Send(ConnId(session), 0, message));
+                self.send_conn(ConnId(session), 0, message, cx);
             }
-            pg::Effect::WantUpThru(want) => {
-                if want > self.up_thru_wanted {
-                    self.up_thru_wanted = want;
-                    self.ask_up_thru(cx);
-                }
-            }
+            pg::Effect::WantUpThru(want) => self.want_up_thru(want, cx),
             pg::Effect::StatsChanged | pg::Effect::Removed => self.stats_changed(cx),
+        }
+    }
+
+    /// A PG waits for the map to say that this OSD lived in epoch `want`.
+    pub(crate) fn want_up_thru(&mut self, want: Epoch, cx: &mut Cx<'_>) {
+        if want <= self.up_thru_wanted {
+            return;
+        }
+        self.up_thru_wanted = want;
+        match self.config.shard.is_control() {
+            true => self.ask_up_thru(cx),
+            false => cx.cross(CONTROL, Cross::WantUpThru(want)),
         }
     }
 
@@ -308,7 +320,13 @@ impl Osd {
         primaries.map(|pg| pg.stat(&self.map, cx.wall)).collect()
     }
 
+    /// PGs of all shards that this OSD leads, as far as they have reported.
     pub(crate) fn primary_pg_count(&self) -> usize {
-        self.pgs.primaries().count()
+        self.pgs.primaries().count() + self.control.reports().map(|report| report.pgs.len()).sum::<usize>()
+    }
+
+    /// PGs of all shards.
+    pub(crate) fn pg_count(&self) -> usize {
+        self.pgs.len() + self.control.reports().map(|report| report.pg_count).sum::<usize>()
     }
 }

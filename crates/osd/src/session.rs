@@ -11,11 +11,26 @@ pub(crate) struct Session {
     pub(crate) peer: Peer,
     /// Newest map that the peer has, as far as we know: what it named or we sent.
     pub(crate) map_epoch: Epoch,
+    /// Bits of the other shards that know of it from us.
+    announced: u64,
 }
 
 impl Session {
     pub(crate) fn new(peer: Peer) -> Session {
-        Session { peer, map_epoch: Epoch(0) }
+        Session { peer, map_epoch: Epoch(0), announced: 0 }
+    }
+
+    /// Notes that a shard gets to know of it; true the first time.
+    pub(crate) fn announce_to(&mut self, shard: u16) -> bool {
+        let bit = 1 << shard;
+        let is_new = self.announced & bit == 0;
+        self.announced |= bit;
+        is_new
+    }
+
+    /// True if a shard knows of it from us.
+    pub(crate) fn is_announced_to(&self, shard: u16) -> bool {
+        self.announced & 1 << shard != 0
     }
 
     /// `client.4123`, as request ids and lock owners name it.

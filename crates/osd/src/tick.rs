@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use messages::{MOSDMarkMeDown, MPGStats, Message};
-use types::OsdStat;
+use types::{OsdStat, PgStat};
 
 use crate::{
-    Effect, Osd,
+    Cross, Effect, Osd,
     boot::Boot,
     heartbeat::{self, Heartbeat},
     osd::{Cx, TICK},
@@ -59,21 +59,32 @@ impl Osd {
     }
 
     pub(crate) fn send_stats_if_due(&mut self, cx: &mut Cx<'_>) {
-        if !self.has_mon || self.boot != Boot::Active || cx.now < self.stats_due {
+        if cx.now < self.stats_due {
             return;
         }
-        self.stats_due = cx.now + STATS_INTERVAL;
-        let stats = MPGStats {
-            osd: self.config.whoami,
-            epoch: self.map.epoch,
-            stat: self.osd_stat(cx),
-            pgs: self.primary_pg_stats(cx),
-        };
+        if !self.config.shard.is_control() {
+            self.stats_due = cx.now + STATS_INTERVAL;
+            return self.report(cx);
+        }
+        let mut pgs = self.primary_pg_stats(cx);
+        pgs.extend(self.control.reports().flat_map(|report| report.pgs.iter().cloned()));
+        if self.send_stats(pgs, cx) {
+            self.stats_due = cx.now + STATS_INTERVAL;
+        }
+    }
+
+    /// Reports on `pgs` and the OSD; false if that is not possible at present.
+    pub(crate) fn send_stats(&mut self, pgs: Vec<PgStat>, cx: &mut Cx<'_>) -> bool {
+        if !self.has_mon || self.boot != Boot::Active || !self.has_all_reports() {
+            return false;
+        }
+        let stats = MPGStats { osd: self.config.whoami, epoch: self.map.epoch, stat: self.osd_stat(cx), pgs };
         cx.effects.push(Effect::SendMon(Message::from(stats)));
+        true
     }
 
     fn osd_stat(&self, cx: &Cx<'_>) -> OsdStat {
-        let usage = cx.store.usage();
+        let usage = self.usage(cx);
         OsdStat {
             kb: usage.total_bytes >> 10,
             kb_used: usage.total_bytes.saturating_sub(usage.available_bytes) >> 10,
@@ -81,7 +92,7 @@ impl Osd {
             kb_used_omap: usage.omap_bytes >> 10,
             kb_used_meta: usage.meta_bytes >> 10,
             kb_avail: usage.available_bytes >> 10,
-            pg_count: self.pgs.len() as u32,
+            pg_count: self.pg_count() as u32,
             primary_pg_count: self.primary_pg_count() as u32,
             heartbeat_peers: self.heartbeat.peers().collect(),
             ..OsdStat::default()
@@ -93,12 +104,22 @@ impl Osd {
             return self.finish_stop(cx);
         }
         self.boot = Boot::Stopping { deadline: cx.now + STOP_PATIENCE };
+        // The monitor is told when no shard answers clients any more.
+        self.control.unquiet = self.config.shard.count - 1;
+        match self.control.unquiet {
+            0 => self.mark_me_down(cx),
+            _ => self.cross_all(|| Cross::Quiesce, cx),
+        }
+    }
+
+    pub(crate) fn mark_me_down(&self, cx: &mut Cx<'_>) {
         let message = MOSDMarkMeDown { osd: self.config.whoami, epoch: self.map.epoch, is_ack: false };
         cx.effects.push(Effect::SendMon(message.into()));
     }
 
     pub(crate) fn finish_stop(&mut self, cx: &mut Cx<'_>) {
         tracing::info!(osd = self.config.whoami.0, "stopped in order");
+        self.cross_all(|| Cross::Stop, cx);
         cx.effects.push(Effect::Stopped);
     }
 }

@@ -54,11 +54,21 @@ impl Pg {
     }
 
     fn on_map_same_interval(&mut self, cx: &mut Ctx<'_>) {
-        if let Phase::GetInfo { waiting } = &mut self.phase {
-            waiting.retain(|osd| cx.map.is_up(*osd));
-        }
-        match self.phase {
-            Phase::GetInfo { .. } => self.check_infos(cx),
+        // A copy that began a new life does not answer what the last one was asked. One that acts begins a
+        // new interval with that; others do not.
+        let is_new = |osd: &OsdId| cx.map.up_from(*osd) == cx.map.epoch;
+        match &mut self.phase {
+            Phase::GetInfo { waiting } => {
+                waiting.retain(|osd| cx.map.is_up(*osd));
+                let again: Vec<OsdId> = waiting.iter().copied().filter(is_new).collect();
+                again.into_iter().for_each(|osd| self.ask_info(osd, cx));
+                self.check_infos(cx);
+            }
+            Phase::GetLog { from } if is_new(from) || !cx.map.is_up(*from) => {
+                let from = *from;
+                self.peer_info.remove(&from);
+                self.get_info(cx);
+            }
             Phase::Down => self.get_info(cx),
             Phase::WaitUpThru => self.check_up_thru(cx),
             Phase::Idle
@@ -116,18 +126,20 @@ impl Pg {
             .chain(self.others())
             .filter(|o| o.is_some() && *o != self.me && cx.map.is_up(*o) && !self.peer_info.contains_key(o))
             .collect();
-        for osd in &asked {
-            let query = MPgQuery {
-                pgid: self.pgid,
-                epoch: cx.map.epoch,
-                created: self.info.created,
-                wants_log: false,
-                since: EVersion::ZERO,
-            };
-            cx.effects.push(Effect::SendOsd(*osd, query.into()));
-        }
+        asked.iter().for_each(|osd| self.ask_info(*osd, cx));
         self.phase = Phase::GetInfo { waiting: asked };
         self.check_infos(cx);
+    }
+
+    fn ask_info(&self, osd: OsdId, cx: &mut Ctx<'_>) {
+        let query = MPgQuery {
+            pgid: self.pgid,
+            epoch: cx.map.epoch,
+            created: self.info.created,
+            wants_log: false,
+            since: EVersion::ZERO,
+        };
+        cx.effects.push(Effect::SendOsd(osd, query.into()));
     }
 
     /// Answers the primary; a copy that does not exist yet answers with an empty info.

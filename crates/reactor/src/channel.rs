@@ -1,59 +1,185 @@
-//! A bounded queue into another reactor, which wakes it only when it sleeps.
+//! A bounded queue from one reactor to another: one sends, one receives, nobody locks. It wakes the
+//! receiver only when that sleeps, and once for all that a turn sent.
+#![allow(unsafe_code, reason = "a slot's owner is known by the two positions only")]
 
-use std::sync::mpsc;
+use std::{
+    cell::UnsafeCell,
+    collections::VecDeque,
+    mem::MaybeUninit,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering, fence},
+    },
+};
 
 use crate::Waker;
 
-/// The sending half; clone it for several senders.
+/// Alone on its cache lines (two: they are fetched in pairs), so that sender and receiver do not take each
+/// other's.
+#[repr(align(128))]
+struct Alone<T>(T);
+
+/// The ring. Positions count all values ever; the ones in `head..tail` are initialised.
+struct Ring<T> {
+    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    /// The next to be received; written by the receiver only.
+    head: Alone<AtomicUsize>,
+    /// Behind the last that was sent; written by the sender only.
+    tail: Alone<AtomicUsize>,
+    /// The sender waits for room.
+    wants_room: AtomicBool,
+}
+
+// SAFETY: the sender touches slots outside `head..tail` only, the receiver those inside only, and each
+// gives a slot over by a release store that the other acquires; so values only ever move between threads.
+unsafe impl<T: Send> Sync for Ring<T> {}
+
+impl<T> Ring<T> {
+    fn slot(&self, position: usize) -> *mut MaybeUninit<T> {
+        self.slots[position & (self.slots.len() - 1)].get()
+    }
+}
+
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        for position in self.head.0.load(Ordering::Relaxed)..self.tail.0.load(Ordering::Relaxed) {
+            // SAFETY: initialised, and with `&mut self` nobody else is there.
+            unsafe { (*self.slot(position)).assume_init_drop() }
+        }
+    }
+}
+
+/// The sending half.
 pub struct Sender<T> {
-    queue: mpsc::SyncSender<T>,
-    waker: Waker,
+    ring: Arc<Ring<T>>,
+    tail: usize,
+    /// The receiver's position as last seen.
+    head: usize,
+    /// What found no room, in order.
+    behind: VecDeque<T>,
+    receiver: Waker,
+    is_wake_due: bool,
 }
 
-/// The receiving half: empty it with [`try_recv`](Receiver::try_recv) on each
-/// [`Event::Woken`](crate::Event::Woken).
+/// The receiving half: to be emptied in every turn.
 pub struct Receiver<T> {
-    queue: mpsc::Receiver<T>,
+    ring: Arc<Ring<T>>,
+    head: usize,
+    /// The sender's position as last seen.
+    tail: usize,
+    sender: Waker,
 }
 
-/// Why a value was not queued; it comes back.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SendError<T> {
-    /// `capacity` values are queued: the receiver is behind.
-    #[error("the queue is full")]
-    Full(T),
-    /// The receiver is gone.
-    #[error("the receiver is gone")]
-    Disconnected(T),
+/// A queue with room for `capacity` values (a power of two) between the reactors with these wakers.
+pub fn channel<T: Send>(capacity: usize, sender: Waker, receiver: Waker) -> (Sender<T>, Receiver<T>) {
+    assert!(capacity.is_power_of_two(), "positions are masked");
+    let ring = Arc::new(Ring {
+        slots: (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
+        head: Alone(AtomicUsize::new(0)),
+        tail: Alone(AtomicUsize::new(0)),
+        wants_room: AtomicBool::new(false),
+    });
+    let behind = VecDeque::new();
+    (
+        Sender { ring: Arc::clone(&ring), tail: 0, head: 0, behind, receiver, is_wake_due: false },
+        Receiver { ring, head: 0, tail: 0, sender },
+    )
 }
 
-/// A queue of at most `capacity` values to the reactor that owns `waker`.
-pub fn channel<T>(capacity: usize, waker: Waker) -> (Sender<T>, Receiver<T>) {
-    let (sender, receiver) = mpsc::sync_channel(capacity.max(1));
-    (Sender { queue: sender, waker }, Receiver { queue: receiver })
-}
+impl<T: Send> Sender<T> {
+    /// Queues `value`. What finds no room waits here, and goes with a later [`flush`](Sender::flush).
+    pub fn send(&mut self, value: T) {
+        let left = if self.behind.is_empty() { self.push(value).err() } else { Some(value) };
+        self.behind.extend(left);
+    }
 
-impl<T> Sender<T> {
-    /// Queues `value` without ever waiting.
-    pub fn try_send(&self, value: T) -> Result<(), SendError<T>> {
-        self.queue.try_send(value).map_err(|error| match error {
-            mpsc::TrySendError::Full(value) => SendError::Full(value),
-            mpsc::TrySendError::Disconnected(value) => SendError::Disconnected(value),
-        })?;
-        self.waker.wake();
+    /// Ends a turn: sends what waited for room, and wakes the receiver if there is anything new for it.
+    pub fn flush(&mut self) {
+        while let Some(value) = self.behind.pop_front() {
+            if let Err(value) = self.push(value) {
+                self.behind.push_front(value);
+                break;
+            }
+        }
+        if std::mem::take(&mut self.is_wake_due) {
+            self.receiver.wake();
+        }
+    }
+
+    /// True while values wait for room: whoever makes them should make fewer. This reactor is woken when
+    /// there is room.
+    pub fn is_behind(&self) -> bool {
+        !self.behind.is_empty()
+    }
+
+    fn push(&mut self, value: T) -> Result<(), T> {
+        let capacity = self.ring.slots.len();
+        if self.tail - self.head == capacity {
+            self.head = self.ring.head.0.load(Ordering::Acquire);
+        }
+        if self.tail - self.head == capacity {
+            // Either the receiver sees the wish after it made room, or the room is seen here.
+            self.ring.wants_room.store(true, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            self.head = self.ring.head.0.load(Ordering::Acquire);
+            if self.tail - self.head == capacity {
+                return Err(value);
+            }
+        }
+        // SAFETY: the slot is outside `head..tail`, so it is the sender's, and the receiver has moved out
+        // what was in it before it let go of it.
+        unsafe { (*self.ring.slot(self.tail)).write(value) };
+        self.tail += 1;
+        self.ring.tail.0.store(self.tail, Ordering::Release);
+        self.is_wake_due = true;
         Ok(())
     }
 }
 
-impl<T> Clone for Sender<T> {
-    fn clone(&self) -> Self {
-        Sender { queue: self.queue.clone(), waker: self.waker.clone() }
+impl<T: Send> Receiver<T> {
+    /// The oldest value, if there is one. After `None` the next value comes with a wake-up.
+    pub fn receive(&mut self) -> Option<T> {
+        if self.head == self.tail {
+            self.tail = self.ring.tail.0.load(Ordering::Acquire);
+            if self.head == self.tail {
+                return None;
+            }
+        }
+        // SAFETY: the slot is inside `head..tail`: initialised, and the receiver's until it moves the head.
+        let value = unsafe { (*self.ring.slot(self.head)).assume_init_read() };
+        self.head += 1;
+        self.ring.head.0.store(self.head, Ordering::Release);
+        if self.head == self.tail {
+            fence(Ordering::SeqCst);
+            if self.ring.wants_room.load(Ordering::Relaxed)
+                && self.ring.wants_room.swap(false, Ordering::Relaxed)
+            {
+                self.sender.wake();
+            }
+        }
+        Some(value)
     }
 }
 
-impl<T> Receiver<T> {
-    /// The oldest value, if there is one. After `None` the next value comes with a wake-up.
-    pub fn try_recv(&self) -> Option<T> {
-        self.queue.try_recv().ok()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_finds_no_room_keeps_its_place_and_nothing_leaks() {
+        let waker = || Waker::new().unwrap();
+        let (mut sender, mut receiver) = channel(4, waker(), waker());
+        let value = Arc::new(());
+        (0..10).for_each(|n| sender.send((n, Arc::clone(&value))));
+        assert!(sender.is_behind());
+        for n in 0..7 {
+            assert_eq!(receiver.receive().map(|(n, _)| n), Some(n));
+            sender.flush();
+        }
+        assert!(!sender.is_behind());
+        drop(receiver);
+        assert_eq!(Arc::strong_count(&value), 4);
+        drop(sender);
+        assert_eq!(Arc::strong_count(&value), 1);
     }
 }

@@ -11,7 +11,7 @@
 
 mod backend;
 mod buffer;
-pub mod channel;
+mod channel;
 pub mod clock;
 mod config;
 mod connection;
@@ -28,10 +28,11 @@ mod wake;
 
 use std::os::fd::RawFd;
 
-pub use channel::channel;
+pub use channel::{Receiver, Sender, channel};
 pub use config::{BackendKind, Config};
 pub use event::{CloseReason, ConnId, Event, FileError, FileId, FileOperation, ListenerId};
 pub use file::OpenOptions;
+pub use listener::Socket;
 pub use memory::{resident_bytes, return_free_memory};
 pub use reactor::Reactor;
 pub use signal::{Signal, block_signals, unblock_signals};

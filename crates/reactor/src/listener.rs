@@ -37,6 +37,10 @@ impl Listener {
     }
 }
 
+/// A connected socket on its way from one reactor to another.
+#[derive(Debug)]
+pub struct Socket(pub(crate) OwnedFd);
+
 /// A TCP socket; epoll needs it not to block, io_uring needs the opposite.
 pub(crate) fn socket(address: SocketAddr, kind: BackendKind) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };

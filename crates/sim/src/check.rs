@@ -3,6 +3,7 @@
 use std::ops::Bound;
 
 use bytes::Bytes;
+use osd::Shard;
 use rand::{SeedableRng, rngs::StdRng};
 use store::{Missing, ObjectStore, Store, virtual_disk::VirtualDisk};
 use types::{CollId, HObject, PgId, Token};
@@ -81,17 +82,22 @@ impl World {
     pub(crate) fn compare_copies(&mut self) -> Result<(), String> {
         let map = self.osdmap().ok_or("the monitor is down")?.clone();
         let osds = self.take_osds();
-        let mut stores: Vec<Resting> = Vec::new();
+        let mut stores: Vec<Vec<Resting>> = Vec::new();
         for osd in osds {
-            let (store, disk) = osd.into_store();
-            store.check_invariants();
-            stores.push(Resting { store, disk, rng: StdRng::seed_from_u64(1) });
+            let mut shards = Vec::new();
+            for (store, disk) in osd.into_stores() {
+                store.check_invariants();
+                shards.push(Resting { store, disk, rng: StdRng::seed_from_u64(1) });
+            }
+            stores.push(shards);
         }
         for pgid in map.pgs() {
             let acting = map.pg_to_up_acting(pgid).acting;
             let mut first = None;
             for osd in &acting {
-                let store = stores.get_mut(osd.0 as usize).ok_or("an OSD of the acting set is down")?;
+                let shards = stores.get_mut(osd.0 as usize).ok_or("an OSD of the acting set is down")?;
+                let count = shards.len() as u16;
+                let store = &mut shards[usize::from(Shard { index: 0, count }.owner(pgid))];
                 let is_rotten = self.rotten == usize::try_from(osd.0).ok();
                 let copies =
                     store.copies(pgid, is_rotten).map_err(|why| format!("{pgid} on osd.{}: {why}", osd.0))?;

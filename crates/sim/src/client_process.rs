@@ -41,6 +41,7 @@ impl ClientProcess {
         let config = Config {
             entity_type: EntityType::CLIENT,
             addrs,
+            more_addrs: EntityAddrVec::default(),
             gid: 0,
             methods: vec![method::CEPHX],
             modes: vec![con_mode::CRC],

@@ -40,6 +40,7 @@ impl MonProcess {
         let config = Config {
             entity_type: EntityType::MON,
             addrs: addrs.clone(),
+            more_addrs: EntityAddrVec::default(),
             gid: 0,
             methods: vec![method::CEPHX],
             modes: vec![con_mode::CRC],
@@ -53,7 +54,7 @@ impl MonProcess {
             rng: StdRng::from_rng(rng),
         };
         if let Some(socket) = addrs.msgr2_addr().and_then(|addr| addr.socket) {
-            cx.network.listen(cx.who, socket);
+            cx.network.listen(cx.who, socket, 1);
         }
         process.handle(Event::Boot(Box::new(contents)), cx);
         process.handle(Event::Timer, cx);

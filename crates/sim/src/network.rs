@@ -64,7 +64,8 @@ pub(crate) struct Network {
     rng: StdRng,
     next: u64,
     ends: BTreeMap<EndId, End>,
-    listeners: BTreeMap<SocketAddr, ProcessId>,
+    /// Who listens, and how many parts of it take connections in turns.
+    listeners: BTreeMap<SocketAddr, (ProcessId, u16)>,
     /// Pairs of processes (the smaller id first) that do not hear each other.
     divided: BTreeSet<(ProcessId, ProcessId)>,
     /// Processes whose bytes take longer.
@@ -72,6 +73,7 @@ pub(crate) struct Network {
 }
 
 fn pair(a: ProcessId, b: ProcessId) -> (ProcessId, ProcessId) {
+    let (a, b) = (a.whole(), b.whole());
     (a.min(b), a.max(b))
 }
 
@@ -87,15 +89,15 @@ impl Network {
         }
     }
 
-    pub(crate) fn listen(&mut self, who: ProcessId, at: SocketAddr) {
-        self.listeners.insert(at, who);
+    pub(crate) fn listen(&mut self, who: ProcessId, at: SocketAddr, parts: u16) {
+        self.listeners.insert(at, (who, parts));
     }
 
     /// The process died: its ends are gone, their peers learn it.
     pub(crate) fn kill(&mut self, who: ProcessId, schedule: &mut Schedule) {
-        self.listeners.retain(|_, listener| *listener != who);
+        self.listeners.retain(|_, (listener, _)| listener.whole() != who);
         let ends: Vec<EndId> =
-            self.ends.iter().filter(|(_, end)| end.owner == who).map(|(id, _)| *id).collect();
+            self.ends.iter().filter(|(_, end)| end.owner.whole() == who).map(|(id, _)| *id).collect();
         for end in ends {
             self.reset_peer(end, schedule);
             self.ends.remove(&end);
@@ -142,7 +144,8 @@ impl Network {
     }
 
     fn delay(&mut self, from: ProcessId, to: Option<ProcessId>) -> Duration {
-        let is_slow = self.slow.contains(&from) || to.is_some_and(|to| self.slow.contains(&to));
+        let is_slow =
+            self.slow.contains(&from.whole()) || to.is_some_and(|to| self.slow.contains(&to.whole()));
         let us = match self.rng.random_range(0..100) {
             0 => self.rng.random_range(0..20_000),
             _ => self.rng.random_range(20..300),
@@ -185,7 +188,7 @@ impl Network {
     pub(crate) fn arrive(&mut self, id: EndId, what: Arrival, schedule: &mut Schedule) {
         let Some(end) = self.ends.get(&id) else { return };
         let peer = match &what {
-            Arrival::Knock(to) => self.listeners.get(to).copied(),
+            Arrival::Knock(to) => self.listeners.get(to).map(|(listener, _)| *listener),
             _ => end.peer_process,
         };
         let is_divided = peer.is_some_and(|peer| self.divided.contains(&pair(end.owner, peer)));
@@ -209,6 +212,10 @@ impl Network {
 
     fn knock(&mut self, dialer: EndId, to: SocketAddr, schedule: &mut Schedule) {
         let listener = self.listeners.get(&to).copied();
+        let listener = listener.map(|(who, parts)| match parts {
+            1 => who,
+            parts => who.part(self.rng.random_range(0..parts)),
+        });
         if let Some(listener) = listener {
             let accepted = self.add_end(listener, schedule);
             let Some(end) = self.ends.get_mut(&dialer) else { return };

@@ -1,16 +1,20 @@
-//! An OSD with its store on a virtual disk.
+//! An OSD of one or several shards, each with its store on a virtual disk.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use auth::{CryptoKey, OsdCaps, TicketKeeper, con_mode, method};
 use codec::BLOCK_BYTES;
 use messages::Message;
 use msgr::Config;
 use net::{Net, NetEvent, ServiceAuth, WireEvent};
-use osd::{ConnId, Effect, Event, Osd, OsdConfig, Peer};
-use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use osd::{ConnId, Cross, Effect, Event, Osd, OsdConfig, Peer, Shard};
+use rand::{
+    Rng, SeedableRng,
+    rngs::StdRng,
+    seq::{IndexedMutRandom, IndexedRandom},
+};
 use store::{Config as StoreConfig, Mount, Store, virtual_disk::VirtualDisk};
-use types::{EntityAddrVec, EntityName, EntityType, GlobalId, OsdId, Token};
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, GlobalId, Instant, OsdId, Token};
 
 use crate::{
     network::EndId,
@@ -38,16 +42,27 @@ pub(crate) struct OsdDisk {
     pub(crate) whoami: OsdId,
     pub(crate) fsid: [u8; 16],
     pub(crate) key: CryptoKey,
-    pub(crate) disk: VirtualDisk,
+    /// One for each shard.
+    pub(crate) disks: Vec<VirtualDisk>,
+}
+
+/// One shard of an OSD: what runs on a reactor of its own.
+pub(crate) struct Part {
+    pub(crate) osd: Osd,
+    pub(crate) store: Store,
+    disk: VirtualDisk,
+    net: Net<EndId>,
+    authority: ServiceAuth,
 }
 
 /// See the module's page.
 pub(crate) struct OsdProcess {
-    pub(crate) osd: Osd,
-    pub(crate) store: Store,
-    own: OsdDisk,
-    net: Net<EndId>,
-    authority: ServiceAuth,
+    whoami: OsdId,
+    fsid: [u8; 16],
+    key: CryptoKey,
+    parts: Vec<Part>,
+    /// When the last word between two parts arrives: nothing said later may arrive earlier.
+    last_cross: BTreeMap<(u16, u16), Instant>,
     rng: StdRng,
 }
 
@@ -64,77 +79,147 @@ pub(crate) fn mount(disk: &mut VirtualDisk, rng: &mut StdRng) -> Store {
     }
 }
 
-impl OsdProcess {
-    /// Starts on what its disk holds.
-    pub(crate) fn start(
-        mut own: OsdDisk,
-        addrs: EntityAddrVec,
-        mon: EntityAddrVec,
+impl Part {
+    fn start(
+        own: &OsdDisk,
+        mut disk: VirtualDisk,
+        shard: Shard,
+        addrs: &Addrs,
+        mon: &EntityAddrVec,
         rng: &mut StdRng,
-        cx: &mut Cx<'_>,
-    ) -> OsdProcess {
+    ) -> Part {
         let who = EntityName::new(EntityType::OSD, own.whoami.0.to_string());
-        let store = mount(&mut own.disk, rng);
+        let store = mount(&mut disk, rng);
         let config = Config {
             entity_type: EntityType::OSD,
-            addrs: addrs.clone(),
+            addrs: addrs.public.clone(),
+            more_addrs: EntityAddrVec::default(),
             gid: i64::from(own.whoami.0),
             methods: vec![method::CEPHX],
             modes: vec![con_mode::CRC],
         };
         let mut net = Net::new(config, Some(TicketKeeper::new(who, own.key.clone())), rng.random());
-        net.keep_mon_session(vec![mon]);
+        net.set_part(usize::from(shard.index), addrs.cluster.clone(), ConnId::first_of(shard.index).0);
+        if shard.is_control() {
+            net.keep_mon_session(vec![mon.clone()]);
+        }
         let osd = Osd::new(OsdConfig {
             hostname: String::new(),
             whoami: own.whoami,
             fsid: own.fsid,
             uuid: store.identity().store_uuid,
-            device_bytes: own.disk.bytes(),
+            device_bytes: disk.bytes(),
             metadata: BTreeMap::from([("hostname".to_owned(), "sim".to_owned())]),
             options: BTreeMap::new(),
             features: codec::Features::PACIFIC.0,
+            shard,
             seed: rng.random(),
         });
-        if let Some(socket) = addrs.msgr2_addr().and_then(|addr| addr.socket) {
-            cx.network.listen(cx.who, socket);
+        Part { osd, store, disk, net, authority: ServiceAuth::new(EntityType::OSD, false) }
+    }
+
+    /// Takes the store and its disk out, with nothing outstanding.
+    fn into_store(mut self, rng: &mut StdRng) -> (Store, VirtualDisk) {
+        loop {
+            self.store.kick();
+            self.disk.submit(self.store.take_commands());
+            match self.disk.step(rng) {
+                Some((token, result)) => self.store.device_done(token, result),
+                None => return (self.store, self.disk),
+            }
         }
-        let authority = ServiceAuth::new(EntityType::OSD, false);
-        let mut process = OsdProcess { osd, store, own, net, authority, rng: StdRng::from_rng(rng) };
-        process.handle(Event::Started { public_addrs: addrs.clone(), cluster_addrs: addrs }, cx);
-        process.end_turn(cx);
-        cx.schedule.after(NET_TICK, cx.who, What::NetTick);
+    }
+}
+
+/// Where an OSD is reached: by clients, and by other OSDs at one address for each shard.
+pub(crate) struct Addrs {
+    pub(crate) public: EntityAddrVec,
+    pub(crate) cluster: EntityAddrVec,
+}
+
+fn socket(addr: &EntityAddr) -> SocketAddr {
+    addr.socket.expect("daemons here have sockets")
+}
+
+impl OsdProcess {
+    /// Starts on what its disks hold.
+    pub(crate) fn start(
+        mut own: OsdDisk,
+        addrs: &Addrs,
+        mon: &EntityAddrVec,
+        rng: &mut StdRng,
+        cx: &mut Cx<'_>,
+    ) -> OsdProcess {
+        let who = cx.who;
+        let disks = std::mem::take(&mut own.disks);
+        let count = disks.len() as u16;
+        let part =
+            |(index, disk)| Part::start(&own, disk, Shard { index: index as u16, count }, addrs, mon, rng);
+        let parts = disks.into_iter().enumerate().map(part).collect();
+        let OsdDisk { whoami, fsid, key, .. } = own;
+        let rng = StdRng::from_rng(rng);
+        let mut process = OsdProcess { whoami, fsid, key, parts, last_cross: BTreeMap::new(), rng };
+        addrs.public.0.iter().for_each(|addr| cx.network.listen(who, socket(addr), count));
+        for index in 0..count {
+            cx.who = who.part(index);
+            // One shard alone needs no address besides.
+            if let Some(addr) = addrs.cluster.0.get(usize::from(index)).filter(|_| count > 1) {
+                cx.network.listen(cx.who, socket(addr), 1);
+            }
+            let started =
+                Event::Started { public_addrs: addrs.public.clone(), cluster_addrs: addrs.cluster.clone() };
+            process.handle(started, cx);
+            process.end_turn(cx);
+            cx.schedule.after(NET_TICK, cx.who, What::NetTick);
+        }
+        cx.who = who;
         process
     }
 
     /// The power fails: what was not durable survives in part or not at all.
     pub(crate) fn crash(mut self) -> OsdDisk {
-        self.own.disk.crash(&mut self.rng);
-        self.own
+        self.parts.iter_mut().for_each(|part| part.disk.crash(&mut self.rng));
+        let disks = self.parts.into_iter().map(|part| part.disk).collect();
+        OsdDisk { whoami: self.whoami, fsid: self.fsid, key: self.key, disks }
     }
 
     /// Some bits on the device are not what was written.
     pub(crate) fn rot(&mut self) {
-        let offsets = self.store.data_offsets();
+        let Some(part) = self.parts.choose_mut(&mut self.rng) else { return };
+        let offsets = part.store.data_offsets();
         for _ in 0..self.rng.random_range(1..4) {
             let Some(block) = offsets.choose(&mut self.rng) else { return };
             let (byte, bit) = (self.rng.random_range(0..BLOCK_BYTES as u64), self.rng.random_range(0..8));
-            self.own.disk.flip_bit(block + byte, bit);
+            part.disk.flip_bit(block + byte, bit);
         }
+    }
+
+    /// The shards.
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.parts
     }
 
     /// The device executes one of its commands.
     pub(crate) fn on_device(&mut self, cx: &mut Cx<'_>) {
-        if let Some((token, result)) = self.own.disk.step(&mut self.rng) {
-            self.store.device_done(token, result);
+        let part = &mut self.parts[cx.who.index()];
+        if let Some((token, result)) = part.disk.step(&mut self.rng) {
+            part.store.device_done(token, result);
         }
+        self.end_turn(cx);
+    }
+
+    /// Another shard's word arrives.
+    pub(crate) fn on_cross(&mut self, from: u16, cross: Cross, cx: &mut Cx<'_>) {
+        self.handle(Event::Cross(from, cross), cx);
         self.end_turn(cx);
     }
 
     /// Gives the store its turn, as the daemon does after each round of events.
     fn end_turn(&mut self, cx: &mut Cx<'_>) {
         loop {
-            self.store.kick();
-            let commands = self.store.take_commands();
+            let part = &mut self.parts[cx.who.index()];
+            part.store.kick();
+            let commands = part.store.take_commands();
             for _ in &commands {
                 let us = match self.rng.random_range(0..200) {
                     0 => self.rng.random_range(0..50_000),
@@ -142,11 +227,11 @@ impl OsdProcess {
                 };
                 cx.schedule.after(Duration::from_micros(us), cx.who, What::Device);
             }
-            self.own.disk.submit(commands);
-            assert_eq!(self.store.fault(), None, "the store of {:?} failed", self.own.whoami);
-            let completions = self.store.take_completions();
+            part.disk.submit(commands);
+            assert_eq!(part.store.fault(), None, "the store of {:?} failed", self.whoami);
+            let completions = part.store.take_completions();
             if completions.is_empty() {
-                self.net.hold_clients(self.osd.is_saturated(), &mut cx.wire());
+                part.net.hold_clients(part.osd.is_saturated(), &mut cx.wire());
                 return;
             }
             for completion in completions {
@@ -155,16 +240,9 @@ impl OsdProcess {
         }
     }
 
-    /// Takes the store and its disk out of the OSD, with nothing outstanding.
-    pub(crate) fn into_store(mut self) -> (Store, VirtualDisk) {
-        loop {
-            self.store.kick();
-            self.own.disk.submit(self.store.take_commands());
-            match self.own.disk.step(&mut self.rng) {
-                Some((token, result)) => self.store.device_done(token, result),
-                None => return (self.store, self.own.disk),
-            }
-        }
+    /// Takes the stores and their disks out of the OSD, with nothing outstanding.
+    pub(crate) fn into_stores(mut self) -> Vec<(Store, VirtualDisk)> {
+        self.parts.into_iter().map(|part| part.into_store(&mut self.rng)).collect()
     }
 
     fn on_net(&mut self, events: Vec<NetEvent>, cx: &mut Cx<'_>) {
@@ -186,18 +264,22 @@ impl OsdProcess {
                     self.handle(Event::Received(ConnId(id), tid, message), cx);
                 }
                 NetEvent::MonOpened => {
-                    if self.authority.on_mon_opened(&mut self.net, &mut cx.wire()) {
+                    let part = &mut self.parts[cx.who.index()];
+                    if part.authority.on_mon_opened(&mut part.net, &mut cx.wire()) {
                         self.handle(Event::MonOpened, cx);
                     }
+                    self.share_auth();
                 }
                 NetEvent::MonClosed => {
-                    self.authority.on_mon_closed();
+                    self.parts[cx.who.index()].authority.on_mon_closed();
                     self.handle(Event::MonClosed, cx);
                 }
                 NetEvent::FromMon(_, Message::MAuthReply(reply)) => {
-                    if self.authority.on_auth_reply(reply.payload, &mut self.net, &mut cx.wire()) {
+                    let part = &mut self.parts[cx.who.index()];
+                    if part.authority.on_auth_reply(reply.payload, &mut part.net, &mut cx.wire()) {
                         self.handle(Event::MonOpened, cx);
                     }
+                    self.share_auth();
                 }
                 NetEvent::FromMon(_, message) => self.handle(Event::FromMon(message), cx),
                 NetEvent::OsdRefused(osd) => self.handle(Event::OsdRefused(osd), cx),
@@ -205,19 +287,45 @@ impl OsdProcess {
         }
     }
 
+    /// The other shards get the tickets and secrets that the control shard has.
+    fn share_auth(&mut self) {
+        let Some((control, others)) = self.parts.split_first_mut() else { return };
+        for other in others {
+            other.net.keeper.clone_from(&control.net.keeper);
+            if let Some(secrets) = control.authority.own_secrets() {
+                other.authority.set_secrets(secrets.clone());
+            }
+        }
+    }
+
+    fn cross(&mut self, to: u16, cross: Cross, cx: &mut Cx<'_>) {
+        let from = cx.who.index() as u16;
+        let us = match self.rng.random_range(0..200) {
+            0 => self.rng.random_range(0..20_000),
+            _ => self.rng.random_range(1..30),
+        };
+        let last = self.last_cross.entry((from, to)).or_default();
+        // Things of one time happen in the order in which they were scheduled.
+        *last = (cx.schedule.now() + Duration::from_micros(us)).max(*last);
+        cx.schedule.at(*last, cx.who.part(to), What::Cross(from, Box::new(cross)));
+    }
+
     fn handle(&mut self, event: Event, cx: &mut Cx<'_>) {
         let mut effects = Vec::new();
         let (now, wall) = (cx.schedule.now(), cx.schedule.wall());
-        self.osd.handle(now, wall, event, &mut self.store, &mut effects);
+        let part = &mut self.parts[cx.who.index()];
+        part.osd.handle(now, wall, event, &mut part.store, &mut effects);
         for effect in effects {
+            let net = &mut self.parts[cx.who.index()].net;
             match effect {
-                Effect::SendMon(message) => self.net.send_mon(0, &message, &mut cx.wire()),
-                Effect::Send(conn, tid, message) => self.net.send(conn.0, tid, &message, &mut cx.wire()),
+                Effect::SendMon(message) => net.send_mon(0, &message, &mut cx.wire()),
+                Effect::Send(conn, tid, message) => net.send(conn.0, tid, &message, &mut cx.wire()),
                 Effect::SendOsd { osd, addrs, message } => {
-                    self.net.send_osd(osd, addrs, &message, &mut cx.wire());
+                    net.send_osd(osd, addrs, &message, &mut cx.wire());
                 }
-                Effect::ForgetOsd(osd) => self.net.forget_osd(osd, &mut cx.wire()),
-                Effect::Close(conn) => self.net.close(conn.0, &mut cx.wire()),
+                Effect::ForgetOsd(osd) => net.forget_osd(osd, &mut cx.wire()),
+                Effect::Close(conn) => net.close(conn.0, &mut cx.wire()),
+                Effect::Cross(to, cross) => self.cross(to, cross, cx),
                 Effect::SetTimer(token, at) => cx.set_timer(token, at),
                 // What runs here has no memory to save.
                 Effect::OptionsChanged => {}
@@ -230,16 +338,18 @@ impl OsdProcess {
 impl Process for OsdProcess {
     fn on_wire(&mut self, event: WireEvent<EndId>, cx: &mut Cx<'_>) {
         let mut out = Vec::new();
-        self.net.on_event(event, &mut cx.wire(), &mut self.authority, &mut out);
+        let part = &mut self.parts[cx.who.index()];
+        part.net.on_event(event, &mut cx.wire(), &mut part.authority, &mut out);
         self.on_net(out, cx);
         self.end_turn(cx);
     }
 
     fn on_net_tick(&mut self, cx: &mut Cx<'_>) {
         let mut out = Vec::new();
-        self.net.tick(&mut cx.wire(), &mut out);
+        self.parts[cx.who.index()].net.tick(&mut cx.wire(), &mut out);
         self.on_net(out, cx);
-        self.authority.renew(&mut self.net, &mut cx.wire());
+        let part = &mut self.parts[cx.who.index()];
+        part.authority.renew(&mut part.net, &mut cx.wire());
         self.end_turn(cx);
         cx.schedule.after(NET_TICK, cx.who, What::NetTick);
     }

@@ -2,13 +2,35 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use osd::Cross;
 use types::{Instant, Token, UTime};
 
 use crate::network::{Arrival, EndId};
 
-/// Names a process for as long as the world exists, restarts included.
+/// Names a process for as long as the world exists, restarts included; or one of the parts that it has
+/// besides the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ProcessId(pub(crate) usize);
+
+/// More than there are processes.
+const PART: usize = 1_000;
+
+impl ProcessId {
+    /// A part of this process.
+    pub(crate) fn part(self, index: u16) -> ProcessId {
+        ProcessId(self.whole().0 + PART * usize::from(index))
+    }
+
+    /// The process that it is a part of.
+    pub(crate) fn whole(self) -> ProcessId {
+        ProcessId(self.0 % PART)
+    }
+
+    /// Which part it is.
+    pub(crate) fn index(self) -> usize {
+        self.0 / PART
+    }
+}
 
 /// Something that happens.
 #[derive(Debug)]
@@ -19,6 +41,8 @@ pub(crate) enum What {
     Timer(Token),
     /// Its device executes a command.
     Device,
+    /// Another shard of it says.
+    Cross(u16, Box<Cross>),
     /// Its ledger commits.
     Ledger,
     /// The network delivers to one of its ends.
@@ -77,8 +101,8 @@ impl Schedule {
 
     /// The process is gone, and with it all that waited for it.
     pub(crate) fn forget(&mut self, who: ProcessId) {
-        self.events.retain(|_, (of, _)| *of != who);
-        self.timers.retain(|(of, _), _| *of != who);
+        self.events.retain(|_, (of, _)| of.whole() != who);
+        self.timers.retain(|(of, _), _| of.whole() != who);
     }
 
     /// The next thing to happen; it is that late then.

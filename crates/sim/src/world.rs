@@ -11,13 +11,13 @@ use auth::CryptoKey;
 use mon::{Ledger, MemLedger, MkfsParams, MonOptions, mkfs};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use store::{Store, StoreIdentity, virtual_disk::VirtualDisk};
-use types::{EntityAddrVec, EntityName, OsdId, PgState, PoolId};
+use types::{EntityAddr, EntityAddrVec, EntityName, OsdId, PgState, PoolId};
 
 use crate::{
     client_process::ClientProcess,
     mon_process::MonProcess,
     network::Network,
-    osd_process::{OsdDisk, OsdProcess, store_config},
+    osd_process::{Addrs, OsdDisk, OsdProcess, Part, store_config},
     process::{Cx, Process},
     schedule::{ProcessId, Schedule, What},
     shared::SharedObjects,
@@ -107,6 +107,8 @@ enum Phase {
 /// See the crate's page.
 pub struct World {
     options: Options,
+    /// Of each OSD.
+    shards: u16,
     pub(crate) rng: StdRng,
     pub(crate) schedule: Schedule,
     pub(crate) network: Network,
@@ -147,10 +149,12 @@ impl World {
     fn new(options: Options) -> World {
         let mut rng = StdRng::seed_from_u64(options.seed);
         let osd_count = [3, 3, 3, 4, 5][rng.random_range(0..5)];
+        let shards = [1, 1, 2, 2, 4][rng.random_range(0..5)];
         World {
             network: Network::new(rng.random()),
             rng,
             options,
+            shards,
             schedule: Schedule::default(),
             mon: Slot::Moving,
             osds: (0..osd_count).map(|_| Slot::Moving).collect(),
@@ -237,14 +241,19 @@ impl World {
     }
 
     fn new_disk(&self, id: usize, key: CryptoKey) -> OsdDisk {
-        let mut disk = VirtualDisk::new(DISK_BYTES);
-        disk.set_lying(self.options.is_disk_lying);
-        let identity = StoreIdentity { store_uuid: [id as u8 + 1; 16], fsid: FSID, osd: id as u32 };
-        let commands = Store::format(DISK_BYTES, identity, &store_config());
-        for command in commands.expect("the disk is large enough") {
-            disk.execute(command).1.expect("the disk takes what lies within it");
-        }
-        OsdDisk { whoami: OsdId(id as i32), fsid: FSID, key, disk }
+        let disk = |shard| {
+            let mut disk = VirtualDisk::new(DISK_BYTES);
+            disk.set_lying(self.options.is_disk_lying);
+            let (store_uuid, osd) = ([id as u8 + 1; 16], id as u32);
+            let identity = StoreIdentity { store_uuid, fsid: FSID, osd, shard, shards: self.shards };
+            let commands = Store::format(DISK_BYTES, identity, &store_config());
+            for command in commands.expect("the disk is large enough") {
+                disk.execute(command).1.expect("the disk takes what lies within it");
+            }
+            disk
+        };
+        let disks = (0..self.shards).map(disk).collect();
+        OsdDisk { whoami: OsdId(id as i32), fsid: FSID, key, disks }
     }
 
     pub(crate) fn osd_process(&self, id: usize) -> ProcessId {
@@ -293,8 +302,14 @@ impl World {
                 self.mon.start(|ledger| MonProcess::start(ledger, mon_addrs(), options, rng, &mut cx));
             }
             ProcessId(at) => {
-                let addrs = EntityAddrVec::msgr2(address(6_800 + at as u16), self.starts);
-                self.osds[at - 1].start(|disk| OsdProcess::start(disk, addrs, mon_addrs(), rng, &mut cx));
+                let at_port = |port: u16| EntityAddr::msgr2(address(port + at as u16), self.starts);
+                let public = EntityAddrVec(vec![at_port(6_800)]);
+                let cluster = match self.shards {
+                    1 => public.clone(),
+                    shards => EntityAddrVec((0..shards).map(|n| at_port(7_000 + 100 * n)).collect()),
+                };
+                let (addrs, mon) = (Addrs { public, cluster }, mon_addrs());
+                self.osds[at - 1].start(|disk| OsdProcess::start(disk, &addrs, &mon, rng, &mut cx));
             }
         }
     }
@@ -319,7 +334,7 @@ impl World {
 
     fn with(&mut self, who: ProcessId, act: impl FnOnce(&mut dyn Process, &mut Cx<'_>)) {
         let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
-        let process: Option<&mut dyn Process> = match who.0 {
+        let process: Option<&mut dyn Process> = match who.whole().0 {
             0 => self.mon.up_mut().map(|p| p as &mut dyn Process),
             at if at <= self.osds.len() => self.osds[at - 1].up_mut().map(|p| p as &mut dyn Process),
             at => self.clients.get_mut(at - 1 - self.osds.len()).map(|p| p as &mut dyn Process),
@@ -339,8 +354,14 @@ impl World {
             What::Timer(token) => self.with(who, |process, cx| process.on_timer(token, cx)),
             What::Device => {
                 let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
-                if let Some(osd) = self.osds[who.0 - 1].up_mut() {
+                if let Some(osd) = self.osds[who.whole().0 - 1].up_mut() {
                     osd.on_device(&mut cx);
+                }
+            }
+            What::Cross(from, cross) => {
+                let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+                if let Some(osd) = self.osds[who.whole().0 - 1].up_mut() {
+                    osd.on_cross(from, *cross, &mut cx);
                 }
             }
             What::Ledger => {
@@ -366,7 +387,7 @@ impl World {
             }
             What::Work => self.work(who),
         }
-        if who.0 > self.osds.len() {
+        if who.whole().0 > self.osds.len() {
             self.collect(who.0 - 1 - self.osds.len());
         }
     }
@@ -436,8 +457,9 @@ impl World {
         map.pgs().all(|pgid| {
             let primary = map.pg_to_up_acting(pgid).acting_primary;
             let osd = usize::try_from(primary.0).ok().and_then(|id| self.osds.get(id)?.up());
-            let state =
-                osd.filter(|osd| osd.osd.map().epoch == map.epoch).and_then(|o| o.osd.led_state(pgid));
+            let is_current = |part: &&Part| part.osd.map().epoch == map.epoch;
+            let mut parts = osd.into_iter().flat_map(OsdProcess::parts).filter(is_current);
+            let state = parts.find_map(|part| part.osd.led_state(pgid));
             state.is_some_and(|state| state.has(PgState::ACTIVE.with(PgState::CLEAN)))
         })
     }
@@ -452,12 +474,14 @@ impl World {
         }
         for (id, osd) in self.osds.iter().enumerate() {
             let Some(osd) = osd.up() else { continue };
-            let states = osd.osd.led_states().map(|(pgid, state)| format!("{pgid} {state}"));
-            out += &format!(
-                "osd.{id} (epoch {}): {}; ",
-                osd.osd.map().epoch.0,
-                states.collect::<Vec<_>>().join(", ")
-            );
+            for part in osd.parts() {
+                let states = part.osd.led_states().map(|(pgid, state)| format!("{pgid} {state}"));
+                out += &format!(
+                    "osd.{id} (epoch {}): {}; ",
+                    part.osd.map().epoch.0,
+                    states.collect::<Vec<_>>().join(", ")
+                );
+            }
         }
         let in_flight: Vec<usize> = self.workloads.iter().map(Workload::in_flight).collect();
         out + &format!("requests {in_flight:?}")

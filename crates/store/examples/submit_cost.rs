@@ -17,7 +17,7 @@ fn main() {
     let bytes = 4 << 30;
     let config = Config { pending_bytes_max: 32 << 20, ..Config::default() };
     let mut disk = VirtualDisk::new(bytes);
-    let identity = StoreIdentity { store_uuid: [1; 16], fsid: [2; 16], osd: 0 };
+    let identity = StoreIdentity { store_uuid: [1; 16], fsid: [2; 16], osd: 0, shard: 0, shards: 1 };
     for command in Store::format(bytes, identity, &config).expect("large enough") {
         disk.execute(command).1.expect("the disk works");
     }

@@ -29,6 +29,6 @@ pub use fsck::{Fsck, FsckReport, Owner, Problem, StoreCounts};
 pub use mem_store::MemStore;
 pub use object_store::{Completion, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage};
 pub use shard::{
-    Inspected, JournalRecord, LayoutExtent, Mount, MountError, ObjectLayout, Store, StoreIdentity,
+    Inspected, JournalRecord, Label, LayoutExtent, Mount, MountError, ObjectLayout, Store, StoreIdentity,
     SuperblockInfo,
 };

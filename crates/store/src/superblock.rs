@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use codec::{BLOCK_BYTES, Codec, Decode, DecodeError, Encode, Features, Reader, crc32c};
 
-use crate::{allocator::Run, device::BLOCK};
+use crate::{StoreIdentity, allocator::Run, device::BLOCK};
 
 const MAGIC: [u8; 8] = *b"LOLISTOR";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Magic, version, checksum.
 const HEADER_BYTES: usize = 16;
 /// The blocks of the two copies: far enough apart that one misdirected write does not hit both.
@@ -37,8 +37,12 @@ pub(crate) struct Superblock {
     pub(crate) fsid: [u8; 16],
     /// The OSD whose store it is.
     pub(crate) osd: u32,
+    /// Which of the OSD's stores this is, and how many share the device, a region each.
+    pub(crate) shard: u16,
+    pub(crate) shards: u16,
     /// Grows by one with each superblock written; the newest wins.
     pub(crate) sequence: u64,
+    /// Size of the device, or of the store's region of it.
     pub(crate) device_bytes: u64,
     pub(crate) journal: Run,
     pub(crate) area: Run,
@@ -56,6 +60,17 @@ pub(crate) struct Superblock {
 }
 
 impl Superblock {
+    /// Whose store it is.
+    pub(crate) fn identity(&self) -> StoreIdentity {
+        StoreIdentity {
+            store_uuid: self.store_uuid,
+            fsid: self.fsid,
+            osd: self.osd,
+            shard: self.shard,
+            shards: self.shards,
+        }
+    }
+
     /// The block as it is on the device.
     pub(crate) fn to_block(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(BLOCK_BYTES);
@@ -88,7 +103,8 @@ impl Superblock {
 
     fn is_sane(&self) -> bool {
         let ends = self.device_bytes / BLOCK;
-        self.journal.start == JOURNAL_START
+        self.shard < self.shards
+            && self.journal.start == JOURNAL_START
             && self.journal.count > 0
             && self.journal.start.checked_add(self.journal.count) == Some(self.area.start)
             && self.area.start.checked_add(self.area.count).is_some_and(|end| end <= ends)

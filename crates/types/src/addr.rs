@@ -187,7 +187,12 @@ impl EntityAddrVec {
 
     /// The address to dial: the first that speaks msgr2.
     pub fn msgr2_addr(&self) -> Option<&EntityAddr> {
-        self.0.iter().find(|a| a.kind == AddrType::MSGR2)
+        self.msgr2_addrs().next()
+    }
+
+    /// All that speak msgr2.
+    pub fn msgr2_addrs(&self) -> impl Iterator<Item = &EntityAddr> {
+        self.0.iter().filter(|a| a.kind == AddrType::MSGR2)
     }
 }
 

@@ -14,7 +14,7 @@ use types::{EntityName, EntityType, pretty_json};
 use crate::{
     ceph_conf::CephConf,
     cluster::{self, format_uuid},
-    device::Device,
+    device::{Access, Device},
 };
 
 pub use bench::{StoreBenchOptions, store_bench};
@@ -28,11 +28,22 @@ pub struct StoreTarget {
     pub conf: PathBuf,
     /// The device itself.
     pub device: Option<PathBuf>,
+    /// Which of the stores on it, by the number of its reactor; the first, or all of them, without it.
+    pub reactor: Option<u16>,
 }
 
 impl StoreTarget {
-    /// Opens and locks the device: an OSD that runs has it locked.
+    /// Opens and locks the device: an OSD that runs has it locked. The wanted store's region of it.
     fn open(&self, reactor: &mut Reactor) -> Result<(PathBuf, Device)> {
+        let (path, stores) = self.open_all(reactor)?;
+        match stores.into_iter().next() {
+            Some((_, device)) => Ok((path, device)),
+            None => bail!("{} has no store of that number", path.display()),
+        }
+    }
+
+    /// The regions of the wanted stores, by number.
+    fn open_all(&self, reactor: &mut Reactor) -> Result<(PathBuf, Vec<(u16, Device)>)> {
         let path = match (&self.device, &self.id) {
             (Some(path), _) => path.clone(),
             (None, Some(id)) => {
@@ -41,8 +52,13 @@ impl StoreTarget {
             }
             (None, None) => bail!("name the OSD with --id or its device with --device"),
         };
-        let device = Device::open_offline(reactor, &path)?;
-        Ok((path, device))
+        let device = Device::open(reactor, &path, Access::Offline)?;
+        // Without a label there is one store at most, and whoever opens it says what is wrong.
+        let label = device.label(reactor).ok().filter(|label| label.identity.shards > 1);
+        let count = label.map_or(1, |label| label.identity.shards);
+        let bytes = label.map_or(device.bytes, |label| label.bytes);
+        let wanted = (0..count).filter(|index| self.reactor.is_none_or(|wanted| wanted == *index));
+        Ok((path, wanted.map(|index| (index, device.region(index, bytes))).collect()))
     }
 
     fn inspect(&self) -> Result<(PathBuf, Inspected)> {
@@ -63,11 +79,27 @@ impl StoreTarget {
 /// Checks a store and prints what it found; an error if something is wrong.
 pub fn store_fsck(target: &StoreTarget, is_deep: bool, is_json: bool) -> Result<()> {
     let mut reactor = Reactor::new(reactor::Config::default())?;
-    let (path, device) = target.open(&mut reactor)?;
-    let mut fsck = Fsck::new(device.bytes, device.store_config(), is_deep);
-    let report = device.drive(&mut reactor, &mut fsck, Fsck::take_commands, Fsck::device_done, Fsck::take)?;
-    print!("{}", if is_json { pretty_json(&fsck_json(&report)) + "\n" } else { fsck_text(&report) });
-    match report.problems.len() {
+    let (path, stores) = target.open_all(&mut reactor)?;
+    let (mut problems, mut documents) = (0, Vec::new());
+    for (index, device) in &stores {
+        let mut fsck = Fsck::new(device.bytes, device.store_config(), is_deep);
+        let report =
+            device.drive(&mut reactor, &mut fsck, Fsck::take_commands, Fsck::device_done, Fsck::take)?;
+        problems += report.problems.len();
+        documents.push(fsck_json(&report));
+        if !is_json {
+            print!(
+                "{}",
+                if stores.len() > 1 { format!("store of reactor {index}\n") } else { String::new() }
+            );
+            print!("{}", fsck_text(&report));
+        }
+    }
+    if is_json {
+        let document = if documents.len() == 1 { documents.remove(0) } else { documents.into() };
+        println!("{}", pretty_json(&document));
+    }
+    match problems {
         0 => Ok(()),
         1 => bail!("{}: 1 problem", path.display()),
         count => bail!("{}: {count} problems", path.display()),
@@ -133,6 +165,8 @@ fn identity_json(inspected: &Inspected) -> Value {
         "store_uuid": format_uuid(&superblock.identity.store_uuid),
         "fsid": format_uuid(&superblock.identity.fsid),
         "osd": superblock.identity.osd,
+        "reactor": superblock.identity.shard,
+        "reactors": superblock.identity.shards,
         "sequence": superblock.sequence,
         "valid_copies": inspected.valid_copies(),
         "device_bytes": superblock.device_bytes,

@@ -11,7 +11,7 @@ use serde_json::json;
 use types::{CollId, Errno, HObject, Instant, Mutation, PoolId, SnapId, Token, Transaction};
 
 use super::{Answer, Call, Refusal, render};
-use crate::{ConnId, Effect, Osd, osd::Cx, pgs::MAP_TOKEN};
+use crate::{ConnId, Osd, osd::Cx, pgs::MAP_TOKEN};
 
 /// `osd_bench_max_block_size`, in bytes.
 const BLOCK_BYTES_MAX: u64 = 64 << 20;
@@ -187,6 +187,6 @@ impl Osd {
             "iops": rate / bench.block_bytes() as f64,
         });
         let reply = MCommandReply { output: render(&bench.args, &out).into(), ..MCommandReply::default() };
-        cx.effects.push(Effect::Send(bench.conn, bench.tid, reply.into()));
+        self.send_conn(bench.conn, bench.tid, reply.into(), cx);
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use types::{CONFIG_COMMANDS, ConfigOwner};
 
 use super::{Call, Refusal, Row, show::uuid};
-use crate::{Effect, Osd, osd::Cx};
+use crate::{Cross, Effect, Osd, osd::Cx};
 
 /// Options that a running OSD looks at.
 const OBSERVED: [&str; 2] = ["osd_memory_target", "bluestore_cache_size"];
@@ -50,6 +50,7 @@ impl Osd {
     /// Goes by other options from now on, and says so.
     pub(crate) fn on_settings_changed(&self, cx: &mut Cx<'_>) {
         cx.effects.push(Effect::OptionsChanged);
+        self.cross_all(|| Cross::Settings(Box::new(self.settings.clone())), cx);
         let (config, ignored_config) = self.settings.to_wire();
         let daemon_name = self.config.whoami.to_string();
         let report = MMgrOpen { daemon_name, config, ignored_config, ..MMgrOpen::default() };

@@ -9,9 +9,9 @@ mod show;
 
 use messages::{MCommand, MCommandReply};
 use serde_json::{Map, Value, json};
-use types::Errno;
+use types::{Errno, PgId};
 
-use crate::{ConnId, Effect, Osd, osd::Cx};
+use crate::{ConnId, Osd, osd::Cx};
 
 pub(crate) use bench::{Bench, is_bench_token};
 
@@ -22,7 +22,8 @@ type Refusal = (Errno, String);
 type Answer = Result<Option<Value>, Refusal>;
 
 /// A command as its function sees it.
-struct Call {
+#[derive(Clone)]
+pub(crate) struct Call {
     args: Map<String, Value>,
     conn: ConnId,
     tid: u64,
@@ -30,12 +31,7 @@ struct Call {
 
 impl Call {
     fn text(&self, name: &str) -> Option<String> {
-        match self.args.get(name)? {
-            Value::String(text) => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
-            Value::Array(items) => items.first().and_then(Value::as_str).map(str::to_owned),
-            Value::Bool(_) | Value::Object(_) | Value::Null => None,
-        }
+        text(&self.args, name)
     }
 
     /// All values of an argument that may be repeated.
@@ -48,6 +44,16 @@ impl Call {
 
     fn int(&self, name: &str) -> Option<u64> {
         self.text(name)?.parse().ok()
+    }
+}
+
+/// An argument, which may come as text, as a number, or as a list of one.
+fn text(args: &Map<String, Value>, name: &str) -> Option<String> {
+    match args.get(name)? {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Array(items) => items.first().and_then(Value::as_str).map(str::to_owned),
+        Value::Bool(_) | Value::Object(_) | Value::Null => None,
     }
 }
 
@@ -128,20 +134,31 @@ fn render(args: &Map<String, Value>, value: &Value) -> String {
     }
 }
 
+/// The command's document; empty if it is none.
+fn args_of(command: &MCommand) -> Map<String, Value> {
+    match serde_json::from_str(&command.cmd.concat()) {
+        Ok(Value::Object(args)) => args,
+        _ => Map::new(),
+    }
+}
+
+/// The PG that a command is for, if it is for one.
+pub(crate) fn pg_of(command: &MCommand) -> Option<PgId> {
+    PgId::parse(text(&args_of(command), "pgid")?.as_str())
+}
+
 impl Osd {
     pub(crate) fn on_tell(&mut self, conn: ConnId, tid: u64, command: &MCommand, cx: &mut Cx<'_>) {
         let may = self.sessions.get(&conn).is_some_and(|s| s.peer.caps.allows_all());
-        let parsed = serde_json::from_str::<Value>(&command.cmd.concat()).ok();
-        let args = parsed.as_ref().and_then(Value::as_object).cloned().unwrap_or_default();
-        let answer = if may {
-            self.tell(Call { args: args.clone(), conn, tid }, cx)
-        } else {
-            Err((Errno::EPERM, String::new()))
+        let call = Call { args: args_of(command), conn, tid };
+        let answer = match may {
+            true => self.tell(&call, cx),
+            false => Err((Errno::EPERM, String::new())),
         };
-        self.answer_tell(conn, tid, &args, answer, cx);
+        self.answer_tell(&call, answer, cx);
     }
 
-    fn tell(&mut self, call: Call, cx: &mut Cx<'_>) -> Answer {
+    fn tell(&mut self, call: &Call, cx: &mut Cx<'_>) -> Answer {
         let Some(prefix) = call.args.get("prefix").and_then(Value::as_str).map(str::to_owned) else {
             return Err((Errno::EINVAL, "command not understood".to_owned()));
         };
@@ -150,7 +167,7 @@ impl Osd {
         }
         // Several rows may share a prefix and differ in a choice; they run the same function.
         match rows().find(|row| row.prefix() == prefix) {
-            Some(row) => (row.run)(self, &call, cx),
+            Some(row) => (row.run)(self, call, cx),
             None => Err((Errno::EINVAL, format!("unknown command prefix {prefix}"))),
         }
     }
@@ -159,29 +176,22 @@ impl Osd {
     fn answer_with(&self, call: &Call, status: String, output: &Value, cx: &mut Cx<'_>) {
         let output = render(&call.args, output).into();
         let reply = MCommandReply { status, output, ..MCommandReply::default() };
-        cx.effects.push(Effect::Send(call.conn, call.tid, reply.into()));
+        self.send_conn(call.conn, call.tid, reply.into(), cx);
     }
 
     /// Sends an answer, unless it comes later.
-    fn answer_tell(
-        &self,
-        conn: ConnId,
-        tid: u64,
-        args: &Map<String, Value>,
-        answer: Answer,
-        cx: &mut Cx<'_>,
-    ) {
+    fn answer_tell(&self, call: &Call, answer: Answer, cx: &mut Cx<'_>) {
         let reply = match answer {
             Ok(None) => return,
             Ok(Some(Value::Null)) => MCommandReply::default(),
             Ok(Some(value)) => {
-                MCommandReply { output: render(args, &value).into(), ..MCommandReply::default() }
+                MCommandReply { output: render(&call.args, &value).into(), ..MCommandReply::default() }
             }
             Err((errno, status)) => {
                 MCommandReply { result: errno.negated(), status, ..MCommandReply::default() }
             }
         };
-        cx.effects.push(Effect::Send(conn, tid, reply.into()));
+        self.send_conn(call.conn, call.tid, reply.into(), cx);
     }
 }
 

@@ -26,16 +26,16 @@ pub(super) fn status(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
         "oldest_map": osd.maps.oldest.0,
         "cluster_osdmap_trim_lower_bound": osd.maps.oldest.0,
         "newest_map": osd.maps.newest.0,
-        "num_pgs": osd.pg_ids().count(),
+        "num_pgs": osd.pg_count(),
     })))
 }
 
 pub(super) fn perf_dump(osd: &mut Osd, _: &Call, cx: &mut Cx<'_>) -> Answer {
-    let usage = cx.store.usage();
+    let usage = osd.usage(cx);
     Ok(Some(json!({
         "osd": {
-            "op_wip": osd.held.ops(),
-            "numpg": osd.pg_ids().count(),
+            "op_wip": osd.held.ops() + osd.control.reports().map(|report| report.ops).sum::<u64>(),
+            "numpg": osd.pg_count(),
             "numpg_primary": osd.primary_pg_count(),
             "heartbeat_to_peers": osd.heartbeat.peers().count(),
             "stat_bytes": usage.total_bytes,
@@ -47,8 +47,21 @@ pub(super) fn perf_dump(osd: &mut Osd, _: &Call, cx: &mut Cx<'_>) -> Answer {
 
 /// Reports at once. Ceph answers the number of the report, with which a caller asks the monitor whether it
 /// has come; reports have no numbers here, and are sent before the answer.
-pub(super) fn flush_pg_stats(osd: &mut Osd, _: &Call, cx: &mut Cx<'_>) -> Answer {
+pub(super) fn flush_pg_stats(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+    if osd.config.shard.count > 1 {
+        osd.flush_shards(call.clone(), cx);
+        return Ok(None);
+    }
     osd.stats_due = cx.now;
     osd.send_stats_if_due(cx);
     Ok(Some(Value::Null))
+}
+
+impl Osd {
+    /// All shards have reported: so does the OSD, and answers.
+    pub(crate) fn finish_flush(&mut self, call: Call, cx: &mut Cx<'_>) {
+        self.stats_due = cx.now;
+        self.send_stats_if_due(cx);
+        self.answer_tell(&call, Ok(Some(Value::Null)), cx);
+    }
 }

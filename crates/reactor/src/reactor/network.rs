@@ -20,7 +20,7 @@ use crate::{
     backend::{Completion, Data, Owner, Request},
     clock,
     connection::{Connection, DIRECT_BYTES_MIN, End, Expect, ReceiveKind, Receiving},
-    listener::{Listener, local_address, peer_address, socket},
+    listener::{Listener, Socket, local_address, peer_address, socket},
 };
 
 /// How long a flushed connection waits for the peer's end of stream: closing earlier could reset
@@ -48,6 +48,20 @@ impl Reactor {
     /// Where a listener listens.
     pub fn local_addr(&self, listener: ListenerId) -> Option<SocketAddr> {
         self.listeners.get(listener.0).map(|listener| listener.local)
+    }
+
+    /// Takes a connection out, for another reactor of the same kind: only right after [`Event::Accepted`],
+    /// when nothing has been asked of it. `None` once something has.
+    pub fn take_socket(&mut self, conn: ConnId) -> Option<Socket> {
+        self.connections.get(conn.0).filter(|connection| connection.ops == 0)?;
+        self.connections.remove(conn.0).map(|connection| Socket(connection.fd))
+    }
+
+    /// Makes a socket that another reactor accepted a connection of this one.
+    pub fn adopt(&mut self, socket: Socket) -> ConnId {
+        let conn = ConnId(self.connections.insert(Connection::new(socket.0, true)));
+        self.mark_dirty(conn);
+        conn
     }
 
     /// Ends a listener; its connections stay. The port is free after the next polls.

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use reactor::{
-    Config, Event, Signal, Waker, available_cpus, block_signals, channel, channel::SendError, clock, spawn,
-};
+use reactor::{Config, Event, Signal, Waker, available_cpus, block_signals, channel, clock, spawn};
 
 use super::{Harness, on_both};
 
@@ -41,33 +39,36 @@ fn queues_wake_a_sleeping_reactor_and_lose_nothing() {
         for spin in [Duration::ZERO, Duration::from_micros(50)] {
             const COUNT: u64 = 20_000;
             let waker = Waker::new().unwrap();
-            let (sender, receiver) = channel::<u64>(64, waker.clone());
-            let config = Config { waker: Some(waker), spin, ..config.clone() };
+            let own = Waker::new().unwrap();
+            let (mut sender, mut receiver) = channel::<u64>(64, own.clone(), waker.clone());
+            let theirs = Config { waker: Some(waker), spin, ..config.clone() };
             let thread = spawn("receiver", available_cpus().unwrap().first().copied(), move || {
-                let mut harness = Harness::new(config);
+                let mut harness = Harness::new(theirs);
                 let mut next = 0;
                 while next < COUNT {
                     harness.wait(|_, event| matches!(event, Event::Woken).then_some(()));
-                    while let Some(value) = receiver.try_recv() {
+                    while let Some(value) = receiver.receive() {
                         assert_eq!(value, next);
                         next += 1;
                     }
                 }
             })
             .unwrap();
-            for mut value in 0..COUNT {
+            let mut harness = Harness::new(Config { waker: Some(own), ..config.clone() });
+            for value in 0..COUNT {
                 // Let the receiver fall asleep now and then.
                 if value % 4_000 == 0 {
                     std::thread::sleep(Duration::from_millis(2));
                 }
-                while let Err(error) = sender.try_send(value) {
-                    let SendError::Full(back) = error else { panic!("the receiver is gone") };
-                    value = back;
-                    std::thread::yield_now();
+                sender.send(value);
+                sender.flush();
+                while sender.is_behind() {
+                    // There is room again when this reactor is woken.
+                    harness.wait(|_, event| matches!(event, Event::Woken).then_some(()));
+                    sender.flush();
                 }
             }
             thread.join().unwrap();
-            assert_eq!(sender.try_send(1), Err(SendError::Disconnected(1)));
         }
     });
 }

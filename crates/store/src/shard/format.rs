@@ -21,6 +21,19 @@ pub struct StoreIdentity {
     pub fsid: [u8; 16],
     /// The OSD's id.
     pub osd: u32,
+    /// Which of the OSD's stores this is, from 0.
+    pub shard: u16,
+    /// How many stores the OSD has on the device, each in a region of its own.
+    pub shards: u16,
+}
+
+/// What a superblock tells before the store is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Whose store it is.
+    pub identity: StoreIdentity,
+    /// Bytes of its region.
+    pub bytes: u64,
 }
 
 /// The smallest journal, in blocks.
@@ -31,6 +44,17 @@ const AREA_BLOCKS_MIN: u64 = 128;
 const JOURNAL_BYTES_DEFAULT_MAX: u64 = 512 << 20;
 
 impl Store {
+    /// Reads the label off the superblocks, which are at [`Store::LABEL_OFFSETS`] of the region; `None` if
+    /// neither is valid.
+    pub fn label<'a>(blocks: impl IntoIterator<Item = &'a [u8]>) -> Option<Label> {
+        let found = blocks.into_iter().filter_map(Superblock::from_block);
+        let newest = found.max_by_key(|superblock| superblock.sequence)?;
+        Some(Label { identity: newest.identity(), bytes: newest.device_bytes })
+    }
+
+    /// Where the superblocks are, in bytes, each [`codec::BLOCK_BYTES`] long.
+    pub const LABEL_OFFSETS: [u64; 2] = [COPIES[0] * BLOCK, COPIES[1] * BLOCK];
+
     /// The commands that make an empty store, to be executed in order, one after another; the last one
     /// is a flush. `None` if the device is too small for the journal asked for.
     pub fn format(device_bytes: u64, identity: StoreIdentity, config: &Config) -> Option<Vec<DeviceCommand>> {
@@ -48,6 +72,8 @@ impl Store {
             store_uuid: identity.store_uuid,
             fsid: identity.fsid,
             osd: identity.osd,
+            shard: identity.shard,
+            shards: identity.shards,
             sequence: 0,
             device_bytes: total * BLOCK,
             journal,

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use types::{CollId, HObject, Token};
 
-pub use format::StoreIdentity;
+pub use format::{Label, StoreIdentity};
 pub use inspect::{Inspected, JournalRecord, LayoutExtent, ObjectLayout, SuperblockInfo};
 pub use mount::{Mount, MountError};
 
@@ -228,11 +228,7 @@ impl Store {
 
     /// The OSD and cluster whose store this is.
     pub fn identity(&self) -> StoreIdentity {
-        StoreIdentity {
-            store_uuid: self.superblock.store_uuid,
-            fsid: self.superblock.fsid,
-            osd: self.superblock.osd,
-        }
+        self.superblock.identity()
     }
 
     fn token(&mut self, purpose: Purpose) -> Token {

@@ -38,7 +38,7 @@ fn object(number: u32) -> HObject {
 
 fn formatted(bytes: u64, config: &Config) -> VirtualDisk {
     let mut disk = VirtualDisk::new(bytes);
-    let identity = StoreIdentity { store_uuid: [7; 16], fsid: [8; 16], osd: 3 };
+    let identity = StoreIdentity { store_uuid: [7; 16], fsid: [8; 16], osd: 3, shard: 0, shards: 1 };
     for command in Store::format(bytes, identity, config).unwrap() {
         disk.execute(command).1.unwrap();
     }

@@ -1,0 +1,105 @@
+//! The queues between the shards of an OSD: one for each pair and direction, so that nobody shares a lock
+//! or a counter with a third.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use auth::{RotatingSecrets, TicketKeeper};
+use osd::Cross;
+use reactor::{Receiver, Sender, Socket, Waker, channel};
+
+/// Values between two shards before the sender takes no more of its clients.
+const CAPACITY: usize = 256;
+/// Values taken from one shard in a turn: its own sockets and disk wait no longer.
+const PER_TURN: usize = CAPACITY;
+
+/// What goes from one shard to another.
+pub(super) enum Parcel {
+    /// What their machines say.
+    Cross(Cross),
+    /// A connection that the control shard accepted for the receiver.
+    Connection(Socket, SocketAddr),
+    /// The tickets and secrets that the control shard has got.
+    Auth(Box<TicketKeeper>, Option<Box<RotatingSecrets>>),
+}
+
+/// Ends all shards of an OSD when one fails.
+#[derive(Clone)]
+pub(super) struct Fate {
+    has_failed: Arc<AtomicBool>,
+    wakers: Arc<[Waker]>,
+}
+
+impl Fate {
+    /// One that nobody has met yet.
+    pub(super) fn new(wakers: Arc<[Waker]>) -> Fate {
+        Fate { has_failed: Arc::default(), wakers }
+    }
+
+    /// Ends the others.
+    pub(super) fn fail(&self) {
+        self.has_failed.store(true, Ordering::Release);
+        self.wakers.iter().for_each(Waker::wake);
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+}
+
+/// The ends that one shard has.
+pub(super) struct Links {
+    /// By shard; none for itself.
+    senders: Vec<Option<Sender<Parcel>>>,
+    receivers: Vec<Option<Receiver<Parcel>>>,
+}
+
+impl Links {
+    /// Those of all shards, which have these wakers.
+    pub(super) fn between(wakers: &[Waker]) -> Vec<Links> {
+        let empty = |_| Links { senders: Vec::new(), receivers: Vec::new() };
+        let mut all: Vec<Links> = wakers.iter().map(empty).collect();
+        for from in 0..wakers.len() {
+            for to in 0..wakers.len() {
+                let ends = (from != to).then(|| channel(CAPACITY, wakers[from].clone(), wakers[to].clone()));
+                let (sender, receiver) = ends.unzip();
+                all[from].senders.push(sender);
+                all[to].receivers.push(receiver);
+            }
+        }
+        all
+    }
+
+    /// Queues a parcel; it leaves with [`Links::flush`] at the latest.
+    pub(super) fn send(&mut self, to: u16, parcel: Parcel) {
+        let sender = self.senders.get_mut(usize::from(to)).and_then(Option::as_mut);
+        sender.expect("shards know how many they are, and do not write to themselves").send(parcel);
+    }
+
+    /// Ends a turn: what was queued leaves, and who sleeps is woken.
+    pub(super) fn flush(&mut self) {
+        self.senders.iter_mut().flatten().for_each(Sender::flush);
+    }
+
+    /// True while another shard does not keep up.
+    pub(super) fn is_behind(&self) -> bool {
+        self.senders.iter().flatten().any(Sender::is_behind)
+    }
+
+    /// Moves what the others have sent into `out`. True if there may be more.
+    pub(super) fn receive(&mut self, out: &mut Vec<(u16, Parcel)>) -> bool {
+        let mut has_more = false;
+        for (from, receiver) in (0..).zip(&mut self.receivers) {
+            let Some(receiver) = receiver else { continue };
+            let before = out.len();
+            out.extend(std::iter::from_fn(|| receiver.receive()).take(PER_TURN).map(|parcel| (from, parcel)));
+            has_more |= out.len() - before == PER_TURN;
+        }
+        has_more
+    }
+}

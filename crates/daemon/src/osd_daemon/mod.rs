@@ -1,0 +1,328 @@
+//! An OSD as a process: a reactor for each of its shards, and how they find together.
+
+mod links;
+mod shard;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    sync::mpsc,
+    thread::JoinHandle,
+};
+
+use anyhow::{Context, Result, anyhow, bail};
+use auth::{CryptoKey, Keyring, TicketKeeper, con_mode, method};
+use msgr::Config;
+use net::ServiceAuth;
+use osd::{ConnId, Event, Osd, OsdConfig, Shard};
+use rand::{Rng, SeedableRng};
+use reactor::{ListenerId, Reactor, Waker};
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId};
+
+use self::{
+    links::{Fate, Links},
+    shard::{NET_TIMER, ShardDaemon},
+};
+use crate::{
+    ceph_conf::CephConf,
+    clock, cluster,
+    device::{Access, Device},
+    host,
+    memory::Memory,
+    stop::Stop,
+    wire::Net,
+};
+
+/// Runs OSD `id` until a signal. Its reactors are pinned to `cpus` in turns, if there are any.
+pub fn run(id: &str, conf: &Path, cpus: Vec<usize>) -> Result<()> {
+    let stop = Stop::new()?;
+    reactor::block_signals()?;
+    let (id, conf) = (id.to_owned(), conf.to_owned());
+    let cpu = cpus.first().copied();
+    let handle = reactor::spawn(&format!("osd.{id}"), cpu, move || serve(&id, &conf, &stop, true, &cpus))?;
+    handle.join().map_err(|_| anyhow!("the OSD's thread ended with a panic"))?
+}
+
+/// Where an OSD is reached: by all, and by other OSDs at an address for each shard.
+#[derive(Clone, Debug)]
+struct Addrs {
+    public: EntityAddrVec,
+    cluster: EntityAddrVec,
+}
+
+/// What the shards of an OSD have in common.
+#[derive(Clone)]
+struct Setup {
+    conf: CephConf,
+    who: EntityName,
+    whoami: OsdId,
+    data: String,
+    key: CryptoKey,
+    is_none: bool,
+    uuid: [u8; 16],
+    device_bytes: u64,
+    /// Of each shard's region.
+    region_bytes: u64,
+    fate: Fate,
+}
+
+/// A shard that is not the control shard, on its way up: it says where it listens, and is told where all do.
+struct Starting {
+    thread: JoinHandle<Result<()>>,
+    listens: mpsc::Receiver<SocketAddr>,
+    addrs: mpsc::Sender<Addrs>,
+}
+
+/// Serves until `stop` or, with `signals`, a signal.
+pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus: &[usize]) -> Result<()> {
+    let conf = CephConf::read(conf_path)?;
+    let who = EntityName::new(EntityType::OSD, id);
+    let whoami = OsdId(id.parse().context("an OSD's id is a number")?);
+    let data = conf.require(&who, "osd data")?;
+    let mut reactor =
+        Reactor::new(reactor::Config { waker: Some(stop.waker()), signals, ..Default::default() })?;
+    let path = cluster::device_path(&conf, &who)?;
+    if !path.exists() {
+        bail!("{} does not exist: run `loligo mkfs osd --id {}` first", path.display(), who.id);
+    }
+    let device = Device::open(&mut reactor, &path, Access::Exclusive)?;
+    let label = device.label(&mut reactor)?;
+    let count = label.identity.shards;
+    let is_sane = count.is_power_of_two() && count <= osd::SHARDS_MAX;
+    // A single store may have a device that has grown since.
+    let region_bytes = if count == 1 { device.bytes } else { label.bytes };
+    if !is_sane || u64::from(count) * region_bytes > device.bytes {
+        bail!("{} does not hold the {count} stores that it says it does", path.display());
+    }
+    let mut wakers = vec![stop.waker()];
+    for _ in 1..count {
+        wakers.push(Waker::new().context("making an eventfd")?);
+    }
+    let setup = Setup {
+        is_none: conf.get(&who, "auth cluster required").is_some_and(|v| v == "none"),
+        key: own_key(Path::new(&data), &who)?,
+        whoami,
+        data,
+        uuid: label.identity.store_uuid,
+        device_bytes: device.bytes,
+        region_bytes,
+        fate: Fate::new(wakers.iter().cloned().collect()),
+        conf,
+        who,
+    };
+    let mut links = Links::between(&wakers);
+    let others = links.drain(1..).zip(1..).zip(&wakers[1..]);
+    let others: Vec<Starting> = others
+        .map(|((links, index), waker)| {
+            let cpu = cpus.get(usize::from(index) % cpus.len().max(1)).copied();
+            setup.spawn(Shard { index, count }, links, waker.clone(), cpu)
+        })
+        .collect::<Result<_>>()?;
+    let own = links.pop().expect("the control shard's are the first of at least one");
+    let result = setup.serve_control(Shard { index: 0, count }, own, device, &mut reactor, &others, stop);
+    if result.is_err() {
+        setup.fate.fail();
+    }
+    let mut results = vec![result];
+    for Starting { thread, addrs, .. } in others {
+        drop(addrs);
+        results.push(thread.join().unwrap_or_else(|_| Err(anyhow!("a shard's thread ended with a panic"))));
+    }
+    for error in results.iter().filter_map(|result| result.as_ref().err()).skip(1) {
+        tracing::error!("{error:#}");
+    }
+    results.into_iter().collect()
+}
+
+fn own_key(data: &Path, who: &EntityName) -> Result<CryptoKey> {
+    let keyring = fs::read_to_string(data.join("keyring")).context("reading the OSD's keyring")?;
+    let keyring = Keyring::parse(&keyring).context("parsing the OSD's keyring")?;
+    Ok(keyring.0.get(who).with_context(|| format!("the keyring has no {who}"))?.key.clone())
+}
+
+impl Setup {
+    /// Starts a shard's thread.
+    fn spawn(&self, shard: Shard, links: Links, waker: Waker, cpu: Option<usize>) -> Result<Starting> {
+        let (listening, listens) = mpsc::channel();
+        let (addrs, told) = mpsc::channel();
+        let setup = self.clone();
+        let serve = move || -> Result<()> {
+            let mut reactor = Reactor::new(reactor::Config { waker: Some(waker), ..Default::default() })?;
+            let path = cluster::device_path(&setup.conf, &setup.who)?;
+            let device = Device::open(&mut reactor, &path, Access::Shared)?;
+            let (_, socket) = setup.listen_for_osds(&mut reactor)?;
+            listening.send(socket)?;
+            // Without them the control shard has failed, and says why.
+            let Ok(addrs) = told.recv() else { return Ok(()) };
+            let mut daemon = setup.daemon(shard, links, &device, &addrs, &mut reactor)?;
+            setup.start(&mut daemon, addrs, &mut reactor);
+            daemon.run(&mut reactor, None)
+        };
+        let fate = self.fate.clone();
+        let name = format!("osd.{}.{}", self.whoami, shard.index);
+        let thread = reactor::spawn(&name, cpu, move || {
+            let result = serve();
+            if result.is_err() {
+                fate.fail();
+            }
+            result
+        })?;
+        Ok(Starting { thread, listens, addrs })
+    }
+
+    fn serve_control(
+        &self,
+        shard: Shard,
+        links: Links,
+        device: Device,
+        reactor: &mut Reactor,
+        others: &[Starting],
+        stop: &Stop,
+    ) -> Result<()> {
+        let (addrs, public) = self.listen(shard, others, reactor)?;
+        let mut daemon = self.daemon(shard, links, &device, &addrs, reactor)?;
+        daemon.public = public;
+        daemon.net.keep_mon_session(self.conf.mon_hosts(&self.who)?);
+        for other in others {
+            other.addrs.send(addrs.clone()).map_err(|_| anyhow!("a shard ended at its start"))?;
+        }
+        cluster::write_pid(&self.conf, &self.who)?;
+        let place = addrs.public.clone();
+        self.start(&mut daemon, addrs, reactor);
+        tracing::info!(%place, shards = shard.count, "{} serves", self.who);
+        let result = daemon.run(reactor, Some(stop));
+        cluster::remove_pid(&self.conf, &self.who);
+        result
+    }
+
+    /// Listens for clients, and with several shards for other OSDs besides.
+    fn listen(
+        &self,
+        shard: Shard,
+        others: &[Starting],
+        reactor: &mut Reactor,
+    ) -> Result<(Addrs, Option<ListenerId>)> {
+        let wanted = self.public_addr()?;
+        let listener = reactor.listen(wanted).with_context(|| format!("listening at {wanted}"))?;
+        let socket = reactor.local_addr(listener).context("the listener has no address")?;
+        let mut seed = rand::rngs::StdRng::from_seed(clock::random_seed());
+        let nonce = seed.random_range(1..=u32::MAX);
+        let public = EntityAddrVec::msgr2(socket, nonce);
+        if shard.count == 1 {
+            return Ok((Addrs { cluster: public.clone(), public }, None));
+        }
+        let (_, own) = self.listen_for_osds(reactor)?;
+        let mut sockets = vec![own];
+        for other in others {
+            sockets.push(other.listens.recv().map_err(|_| anyhow!("a shard failed at its start"))?);
+        }
+        let cluster = sockets.into_iter().map(|socket| EntityAddr::msgr2(socket, nonce)).collect();
+        Ok((Addrs { public, cluster: EntityAddrVec(cluster) }, Some(listener)))
+    }
+
+    /// A listener of one shard: other OSDs dial the shard of theirs.
+    fn listen_for_osds(&self, reactor: &mut Reactor) -> Result<(ListenerId, SocketAddr)> {
+        let wanted = SocketAddr::new(self.cluster_ip()?, 0);
+        let listener = reactor.listen(wanted).with_context(|| format!("listening at {wanted}"))?;
+        Ok((listener, reactor.local_addr(listener).context("the listener has no address")?))
+    }
+
+    fn public_addr(&self) -> Result<SocketAddr> {
+        let text = self.conf.get(&self.who, "public addr").unwrap_or("127.0.0.1:0".into());
+        parse_addr(&text).context("public addr is an address with or without a port")
+    }
+
+    fn cluster_ip(&self) -> Result<IpAddr> {
+        match self.conf.get(&self.who, "cluster addr") {
+            Some(text) => Ok(parse_addr(&text).context("cluster addr is an address")?.ip()),
+            None => Ok(self.public_addr()?.ip()),
+        }
+    }
+
+    /// A shard with its store mounted.
+    fn daemon(
+        &self,
+        shard: Shard,
+        links: Links,
+        device: &Device,
+        addrs: &Addrs,
+        reactor: &mut Reactor,
+    ) -> Result<ShardDaemon> {
+        let memory = Memory::read(&self.conf, &self.who)?.for_shard(shard);
+        let device = device.region(shard.index, self.region_bytes);
+        let mut store = device.mount(reactor).with_context(|| format!("shard {}", shard.index))?;
+        store.set_cache_bytes(memory.cache_bytes());
+        let keeper = TicketKeeper::new(self.who.clone(), self.key.clone());
+        let config = Config {
+            entity_type: EntityType::OSD,
+            addrs: addrs.public.clone(),
+            more_addrs: EntityAddrVec::default(),
+            gid: i64::from(self.whoami.0),
+            methods: vec![if self.is_none { method::NONE } else { method::CEPHX }],
+            modes: vec![con_mode::CRC, con_mode::SECURE],
+        };
+        let mut net = Net::new(config, Some(keeper), clock::random_seed());
+        net.set_part(usize::from(shard.index), addrs.cluster.clone(), ConnId::first_of(shard.index).0);
+        let config = OsdConfig {
+            whoami: self.whoami,
+            fsid: cluster::parse_uuid(&self.conf.require(&self.who, "fsid")?)?,
+            uuid: self.uuid,
+            device_bytes: self.device_bytes,
+            metadata: self.metadata(&cluster::device_path(&self.conf, &self.who)?, shard),
+            options: self.conf.all(&self.who),
+            hostname: cluster::hostname(),
+            features: codec::Features::PACIFIC.0,
+            shard,
+            seed: net.rng().random(),
+        };
+        Ok(ShardDaemon {
+            osd: Osd::new(config),
+            shard,
+            store,
+            device,
+            memory,
+            net,
+            authority: ServiceAuth::new(EntityType::OSD, self.is_none),
+            is_none: self.is_none,
+            is_stopped: false,
+            effects: Vec::new(),
+            links,
+            parcels: Vec::new(),
+            public: None,
+            next_shard: 0,
+            fate: self.fate.clone(),
+        })
+    }
+
+    fn start(&self, daemon: &mut ShardDaemon, addrs: Addrs, reactor: &mut Reactor) {
+        let started = Event::Started { public_addrs: addrs.public, cluster_addrs: addrs.cluster };
+        daemon.handle(started, reactor);
+        reactor.set_timer(NET_TIMER, clock::now().0);
+    }
+
+    /// What this OSD tells of itself when it boots: `ceph osd metadata`.
+    fn metadata(&self, device: &Path, shard: Shard) -> BTreeMap<String, String> {
+        let mut out = host::facts();
+        out.extend(host::device_facts(device));
+        let version = concat!("loligo version ", env!("CARGO_PKG_VERSION"), " pacific (stable)");
+        for (key, value) in [
+            ("osd_objectstore", "loligo"),
+            ("osd_data", &self.data),
+            ("loligo_reactors", &shard.count.to_string()),
+            ("ceph_version_short", env!("CARGO_PKG_VERSION")),
+            ("ceph_version", version),
+            ("ceph_release", "pacific"),
+        ] {
+            out.insert(key.to_owned(), value.to_owned());
+        }
+        out
+    }
+}
+
+/// An address with or without a port.
+fn parse_addr(text: &str) -> Result<SocketAddr> {
+    let alone = || text.parse().map(|ip| SocketAddr::new(ip, 0));
+    Ok(text.parse().or_else(|_| alone())?)
+}

@@ -1,0 +1,257 @@
+//! One shard of an OSD on its reactor: connections, the store's device, the queues to the other shards.
+
+use std::{net::SocketAddr, time::Duration};
+
+use anyhow::{Result, bail};
+use auth::OsdCaps;
+use messages::Message;
+use net::{NetEvent, ServiceAuth, WireEvent};
+use osd::{ConnId, Effect, Event, Osd, Peer, Shard};
+use reactor::{Event as IoEvent, ListenerId, Reactor};
+use store::Store;
+use types::{GlobalId, Token};
+
+use super::links::{Fate, Links, Parcel};
+use crate::{
+    clock,
+    device::Device,
+    memory::Memory,
+    stop::Stop,
+    wire::{Net, OnReactor, wire_event},
+};
+
+pub(super) const NET_TIMER: u64 = u64::MAX - 1;
+const NET_TICK: Duration = Duration::from_millis(200);
+
+/// See the module's page.
+pub(super) struct ShardDaemon {
+    pub(super) osd: Osd,
+    pub(super) shard: Shard,
+    pub(super) store: Store,
+    pub(super) device: Device,
+    pub(super) memory: Memory,
+    pub(super) net: Net,
+    pub(super) authority: ServiceAuth,
+    pub(super) is_none: bool,
+    pub(super) is_stopped: bool,
+    pub(super) effects: Vec<Effect>,
+    pub(super) links: Links,
+    pub(super) parcels: Vec<(u16, Parcel)>,
+    /// Whose connections are handed out to all shards in turns: those of clients.
+    pub(super) public: Option<ListenerId>,
+    /// Who gets the next one.
+    pub(super) next_shard: u16,
+    pub(super) fate: Fate,
+}
+
+impl ShardDaemon {
+    /// Serves until it is stopped in order. `stop` is for the control shard, which stops the others.
+    pub(super) fn run(&mut self, reactor: &mut Reactor, stop: Option<&Stop>) -> Result<()> {
+        let mut io_events = Vec::new();
+        let mut is_stopping = false;
+        let mut has_more = false;
+        loop {
+            self.drain_store(reactor);
+            self.links.flush();
+            if let Some(fault) = self.store.fault() {
+                bail!("the store failed and stopped: {fault}");
+            }
+            if self.fate.has_failed() {
+                bail!("another shard of this OSD failed: its log says why");
+            }
+            if self.is_stopped && self.store.is_unmounted() && !self.links.is_behind() {
+                return Ok(());
+            }
+            let is_held = self.osd.is_saturated() || self.links.is_behind();
+            self.net.hold_clients(is_held, &mut OnReactor(reactor));
+            reactor.poll(has_more.then_some(Duration::ZERO), &mut io_events)?;
+            for event in std::mem::take(&mut io_events) {
+                self.on_io(event, reactor, &mut is_stopping);
+            }
+            has_more = self.receive_parcels(reactor);
+            if !is_stopping && stop.is_some_and(Stop::is_asked) {
+                is_stopping = true;
+                self.handle(Event::Stop, reactor);
+            }
+        }
+    }
+
+    fn on_io(&mut self, event: IoEvent, reactor: &mut Reactor, is_stopping: &mut bool) {
+        match event {
+            IoEvent::Signal(_) => {
+                *is_stopping = true;
+                self.handle(Event::Stop, reactor);
+            }
+            IoEvent::FileDone { token, result, .. } => {
+                let (token, result) = Device::done(token, result);
+                self.store.device_done(token, result);
+            }
+            IoEvent::Timer { token: NET_TIMER } => {
+                let mut out = Vec::new();
+                self.net.tick(&mut OnReactor(reactor), &mut out);
+                self.on_net(out, reactor);
+                self.authority.renew(&mut self.net, &mut OnReactor(reactor));
+                if let Some(bytes) = self.memory.tick() {
+                    self.store.set_cache_bytes(bytes);
+                }
+                reactor.set_timer(NET_TIMER, (clock::now() + NET_TICK).0);
+            }
+            IoEvent::Timer { token } => self.handle(Event::Timer(Token(token)), reactor),
+            IoEvent::Accepted { listener, conn, peer, .. } if self.public == Some(listener) => {
+                self.hand_out(conn, peer, reactor);
+            }
+            event => {
+                if let Some(event) = wire_event(event) {
+                    self.on_wire(event, reactor);
+                }
+            }
+        }
+    }
+
+    fn on_wire(&mut self, event: WireEvent<reactor::ConnId>, reactor: &mut Reactor) {
+        let mut out = Vec::new();
+        self.net.on_event(event, &mut OnReactor(reactor), &mut self.authority, &mut out);
+        self.on_net(out, reactor);
+    }
+
+    /// Gives a connection to the shard whose turn it is.
+    fn hand_out(&mut self, conn: reactor::ConnId, peer: SocketAddr, reactor: &mut Reactor) {
+        let to = self.next_shard;
+        self.next_shard = (to + 1) % self.shard.count;
+        if to == self.shard.index {
+            self.on_wire(WireEvent::Accepted(conn, peer), reactor);
+        } else if let Some(socket) = reactor.take_socket(conn) {
+            self.links.send(to, Parcel::Connection(socket, peer));
+        }
+    }
+
+    /// What the other shards have sent. True if there may be more.
+    fn receive_parcels(&mut self, reactor: &mut Reactor) -> bool {
+        let mut parcels = std::mem::take(&mut self.parcels);
+        let has_more = self.links.receive(&mut parcels);
+        for (from, parcel) in parcels.drain(..) {
+            match parcel {
+                Parcel::Cross(cross) => self.handle(Event::Cross(from, cross), reactor),
+                Parcel::Connection(socket, peer) => {
+                    let conn = reactor.adopt(socket);
+                    self.on_wire(WireEvent::Accepted(conn, peer), reactor);
+                }
+                Parcel::Auth(keeper, secrets) => {
+                    self.net.keeper = Some(*keeper);
+                    if let Some(secrets) = secrets {
+                        self.authority.set_secrets(*secrets);
+                    }
+                }
+            }
+        }
+        self.parcels = parcels;
+        has_more
+    }
+
+    /// The other shards get the tickets and secrets that this one has got.
+    fn share_auth(&mut self) {
+        for to in (0..self.shard.count).filter(|to| *to != self.shard.index) {
+            let Some(keeper) = self.net.keeper.clone() else { continue };
+            let secrets = self.authority.own_secrets().cloned().map(Box::new);
+            self.links.send(to, Parcel::Auth(Box::new(keeper), secrets));
+        }
+    }
+
+    /// Gives the store its turn: one journal write for all that this turn submitted.
+    fn drain_store(&mut self, reactor: &mut Reactor) {
+        loop {
+            if !self.is_stopped {
+                self.store.kick();
+            }
+            self.device.submit(self.store.take_commands(), reactor);
+            let completions = self.store.take_completions();
+            if completions.is_empty() {
+                return;
+            }
+            for completion in completions {
+                self.handle(Event::Store(completion), reactor);
+            }
+        }
+    }
+
+    fn on_net(&mut self, events: Vec<NetEvent>, reactor: &mut Reactor) {
+        for event in events {
+            match event {
+                NetEvent::Opened(id, end) => {
+                    let caps = if self.is_none {
+                        OsdCaps::allow_all()
+                    } else {
+                        OsdCaps::parse(&end.identity.caps).unwrap_or_default().at(end.socket.ip())
+                    };
+                    let peer = Peer {
+                        name: end.identity.name,
+                        global_id: GlobalId(end.identity.global_id),
+                        addr: end.addr,
+                        caps,
+                        features: end.features,
+                    };
+                    self.handle(Event::ConnOpened(ConnId(id), Box::new(peer)), reactor);
+                }
+                NetEvent::Closed(id) => self.handle(Event::ConnClosed(ConnId(id)), reactor),
+                NetEvent::Received(id, tid, message) => {
+                    self.handle(Event::Received(ConnId(id), tid, message), reactor);
+                }
+                NetEvent::MonOpened => {
+                    if self.authority.on_mon_opened(&mut self.net, &mut OnReactor(reactor)) {
+                        self.handle(Event::MonOpened, reactor);
+                    }
+                    self.share_auth();
+                }
+                NetEvent::MonClosed => {
+                    self.authority.on_mon_closed();
+                    self.handle(Event::MonClosed, reactor);
+                }
+                NetEvent::FromMon(_, Message::MAuthReply(reply)) => {
+                    let wire = &mut OnReactor(reactor);
+                    let is_ready = self.authority.on_auth_reply(reply.payload, &mut self.net, wire);
+                    // Before the machine asks to be marked up: others may come as soon as it is.
+                    self.share_auth();
+                    if is_ready {
+                        self.handle(Event::MonOpened, reactor);
+                    }
+                }
+                NetEvent::FromMon(_, message) => self.handle(Event::FromMon(message), reactor),
+                NetEvent::OsdRefused(osd) => self.handle(Event::OsdRefused(osd), reactor),
+            }
+        }
+    }
+
+    pub(super) fn handle(&mut self, event: Event, reactor: &mut Reactor) {
+        if self.is_stopped {
+            return;
+        }
+        let mut effects = std::mem::take(&mut self.effects);
+        self.osd.handle(clock::now(), clock::wall(), event, &mut self.store, &mut effects);
+        for effect in effects.drain(..) {
+            self.execute(effect, reactor);
+        }
+        self.effects = effects;
+    }
+
+    fn execute(&mut self, effect: Effect, reactor: &mut Reactor) {
+        let wire = &mut OnReactor(reactor);
+        match effect {
+            Effect::SendMon(message) => self.net.send_mon(0, &message, wire),
+            Effect::Send(conn, tid, message) => self.net.send(conn.0, tid, &message, wire),
+            Effect::SendOsd { osd, addrs, message } => self.net.send_osd(osd, addrs, &message, wire),
+            Effect::ForgetOsd(osd) => self.net.forget_osd(osd, wire),
+            Effect::Close(conn) => self.net.close(conn.0, wire),
+            Effect::Cross(to, cross) => self.links.send(to, Parcel::Cross(cross)),
+            Effect::SetTimer(token, at) => wire.0.set_timer(token.0, at.0),
+            Effect::OptionsChanged => {
+                let option = |name| self.osd.option(name);
+                self.memory.set(option("osd_memory_target"), option("bluestore_cache_size"));
+                self.store.set_cache_bytes(self.memory.cache_bytes());
+            }
+            Effect::Stopped => {
+                self.is_stopped = true;
+                self.store.unmount();
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What the control shard does for the others: it keeps what they report, hands maps on, and stops them.
+
+use std::collections::BTreeMap;
+
+use messages::MOSDPGCreate;
+use store::StoreUsage;
+use types::Epoch;
+
+use crate::{Cross, Osd, boot::Boot, cross::Report, osd::Cx, tell::Call};
+
+/// See the module's page. Empty on all shards but the control shard.
+#[derive(Default)]
+pub(crate) struct Control {
+    /// The last report of each other shard.
+    reports: BTreeMap<u16, Report>,
+    /// Shards that still answer clients, while the OSD stops.
+    pub(crate) unquiet: u16,
+    /// Callers that wait for the reports of so many shards, by number.
+    flushes: BTreeMap<u64, (Call, u16)>,
+    next_flush: u64,
+}
+
+impl Control {
+    pub(crate) fn reports(&self) -> impl Iterator<Item = &Report> {
+        self.reports.values()
+    }
+}
+
+impl Osd {
+    /// True when every other shard has reported: before, sums would be too small.
+    pub(crate) fn has_all_reports(&self) -> bool {
+        self.control.reports.len() + 1 == usize::from(self.config.shard.count)
+    }
+
+    /// Space of the OSD. It is as full as its fullest shard, for that is where a write may find no room.
+    pub(crate) fn usage(&self, cx: &Cx<'_>) -> StoreUsage {
+        let mut sum = cx.store.usage();
+        for usage in self.control.reports().map(|report| report.usage) {
+            sum.total_bytes += usage.total_bytes;
+            sum.available_bytes = sum.available_bytes.min(usage.available_bytes);
+            sum.data_bytes += usage.data_bytes;
+            sum.omap_bytes += usage.omap_bytes;
+            sum.meta_bytes += usage.meta_bytes;
+        }
+        sum.available_bytes *= self.control.reports.len() as u64 + 1;
+        sum
+    }
+
+    pub(crate) fn on_report(&mut self, from: u16, report: Report, cx: &mut Cx<'_>) {
+        let is_new_peer = self.control.reports.get(&from).is_none_or(|known| known.peers != report.peers);
+        let pgs = report.pgs.clone();
+        self.control.reports.insert(from, report);
+        if is_new_peer {
+            self.set_heartbeat_peers(cx);
+        }
+        // The monitor hears at once of what it says; all of it comes again with our own.
+        self.send_stats(pgs, cx);
+    }
+
+    /// A shard's maps end before ours, or a message of somebody names an epoch that it does not have.
+    pub(crate) fn on_want_maps(&mut self, from: u16, have: Epoch, cx: &mut Cx<'_>) {
+        if have < self.map.epoch {
+            let maps = self.maps_since(have, cx);
+            cx.cross(from, Cross::Maps(Box::new(maps)));
+        } else if self.has_mon {
+            self.subscribe(cx);
+        }
+    }
+
+    /// Hands PGs that never existed to the shards that make them.
+    pub(crate) fn distribute_pg_create(&mut self, create: &MOSDPGCreate, cx: &mut Cx<'_>) {
+        let shard = self.config.shard;
+        let of = |place: u16| create.pgs.iter().filter(move |(pgid, _)| shard.owner(*pgid) == place).copied();
+        for other in shard.others() {
+            let pgs: Vec<_> = of(other).collect();
+            if !pgs.is_empty() {
+                cx.cross(other, Cross::PgCreate(Box::new(MOSDPGCreate { pgs, epoch: create.epoch })));
+            }
+        }
+        let pgs = of(shard.index).collect();
+        self.on_pg_create(MOSDPGCreate { pgs, epoch: create.epoch }, cx);
+    }
+
+    /// Answers `call` when every shard has reported anew.
+    pub(crate) fn flush_shards(&mut self, call: Call, cx: &mut Cx<'_>) {
+        self.control.next_flush += 1;
+        let number = self.control.next_flush;
+        self.control.flushes.insert(number, (call, self.config.shard.count - 1));
+        self.cross_all(|| Cross::Flush(number), cx);
+    }
+
+    pub(crate) fn on_flushed(&mut self, number: u64, cx: &mut Cx<'_>) {
+        let Some((_, left)) = self.control.flushes.get_mut(&number) else { return };
+        *left -= 1;
+        if *left == 0
+            && let Some((call, _)) = self.control.flushes.remove(&number)
+        {
+            self.finish_flush(call, cx);
+        }
+    }
+
+    pub(crate) fn on_quiesced(&mut self, cx: &mut Cx<'_>) {
+        self.control.unquiet = self.control.unquiet.saturating_sub(1);
+        if self.control.unquiet == 0 && matches!(self.boot, Boot::Stopping { .. }) {
+            self.mark_me_down(cx);
+        }
+    }
+}

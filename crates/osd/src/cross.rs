@@ -1,0 +1,183 @@
+//! What the shards of an OSD say to each other, and what each does with it. Between two shards the order
+//! is kept; that carries the weight: a session is announced before its ops come, and what the control
+//! shard says of leases is heard before the maps that follow.
+
+use std::collections::BTreeSet;
+
+use messages::{MOSDMap, MOSDPGCreate, Message, pg_peer_target};
+use store::StoreUsage;
+use types::{Epoch, Instant, OsdId, PgStat, Settings};
+
+use crate::{ConnId, Effect, Osd, Peer, boot::Boot, osd::Cx, shard::CONTROL, tell};
+
+/// From one shard to another.
+#[derive(Debug)]
+pub enum Cross {
+    /// A connection of the sender: messages of it follow.
+    Opened(ConnId, Box<Peer>),
+    /// It is gone.
+    Closed(ConnId),
+    /// A message from it, about a PG of the receiver, or for the control shard.
+    Received(ConnId, u64, Message),
+    /// To the peer of a connection of the receiver.
+    Send(ConnId, u64, Message),
+    /// Close a connection of the receiver.
+    Close(ConnId),
+    /// A PG of the sender tells a PG of the receiver, which is of this OSD, too.
+    OwnPeer(Message),
+    /// The sender holds as many ops as it wants to (or not any more): take no more of clients.
+    Saturated(bool),
+    /// To the control shard: what the sender has.
+    Report(Box<Report>),
+    /// To the control shard: the sender has maps up to this epoch and wants newer ones.
+    WantMaps(Epoch),
+    /// To the control shard: PGs want the map to say that this OSD lived in this epoch.
+    WantUpThru(Epoch),
+    /// To the control shard: nobody listens at the address of that OSD.
+    OsdRefused(OsdId),
+    /// To the control shard: the report asked for by that number has been sent.
+    Flushed(u64),
+    /// To the control shard: no client is answered any more.
+    Quiesced,
+    /// From the control shard: new maps.
+    Maps(Box<MOSDMap>),
+    /// From the control shard: the options in force.
+    Settings(Box<Settings>),
+    /// From the control shard: these PGs never existed.
+    PgCreate(Box<MOSDPGCreate>),
+    /// From the control shard: a peer answered a ping that left then.
+    LeaseGranted(OsdId, Instant),
+    /// From the control shard: a peer's ping was answered then.
+    LeaseGiven(OsdId, Instant),
+    /// From the control shard: report at once, and say that it was for this number.
+    Flush(u64),
+    /// From the control shard: the OSD is going to be marked down, answer no client any more.
+    Quiesce,
+    /// From the control shard: stop.
+    Stop,
+}
+
+/// What a shard tells the control shard about itself, for reports to the monitor and for operators.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The PGs that it leads.
+    pub pgs: Vec<PgStat>,
+    /// How many it holds.
+    pub pg_count: usize,
+    /// OSDs that share PGs with it.
+    pub peers: BTreeSet<OsdId>,
+    /// Space of its store.
+    pub usage: StoreUsage,
+    /// Ops that it holds.
+    pub ops: u64,
+}
+
+impl Osd {
+    /// Which shard a message is for: that of its PG, or the control shard.
+    pub(crate) fn place_of(&self, message: &Message) -> u16 {
+        let shard = self.config.shard;
+        if shard.count == 1 {
+            return shard.index;
+        }
+        match message {
+            Message::MOSDOp(op) => shard.owner(op.pgid),
+            Message::MOSDBackoff(backoff) => shard.owner(backoff.pgid.pg),
+            Message::MCommand(command) => tell::pg_of(command).map_or(CONTROL, |pgid| shard.owner(pgid)),
+            Message::MPing(_) => shard.index,
+            message => pg_peer_target(message).map_or(CONTROL, |(pgid, _)| shard.owner(pgid)),
+        }
+    }
+
+    /// Hands a message of one of our connections to another shard.
+    pub(crate) fn pass_on(&mut self, to: u16, conn: ConnId, tid: u64, message: Message, cx: &mut Cx<'_>) {
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        if session.announce_to(to) {
+            cx.cross(to, Cross::Opened(conn, Box::new(session.peer.clone())));
+        }
+        cx.cross(to, Cross::Received(conn, tid, message));
+    }
+
+    /// Sends to the peer of a connection, whichever shard has it.
+    pub(crate) fn send_conn(&self, conn: ConnId, tid: u64, message: Message, cx: &mut Cx<'_>) {
+        match conn.shard() {
+            shard if shard == self.config.shard.index => cx.effects.push(Effect::Send(conn, tid, message)),
+            shard => cx.cross(shard, Cross::Send(conn, tid, message)),
+        }
+    }
+
+    /// Closes a connection, whichever shard has it.
+    pub(crate) fn close_conn(&self, conn: ConnId, cx: &mut Cx<'_>) {
+        match conn.shard() {
+            shard if shard == self.config.shard.index => cx.effects.push(Effect::Close(conn)),
+            shard => cx.cross(shard, Cross::Close(conn)),
+        }
+    }
+
+    /// Tells every other shard.
+    pub(crate) fn cross_all(&self, cross: impl Fn() -> Cross, cx: &mut Cx<'_>) {
+        for shard in self.config.shard.others() {
+            cx.cross(shard, cross());
+        }
+    }
+
+    /// Another shard says.
+    pub(crate) fn on_cross(&mut self, from: u16, cross: Cross, cx: &mut Cx<'_>) {
+        match cross {
+            Cross::Opened(conn, peer) => self.on_conn_opened(conn, *peer),
+            Cross::Closed(conn) => self.on_conn_closed(conn, cx),
+            Cross::Received(conn, tid, message) => self.on_own_message(conn, tid, message, cx),
+            Cross::Send(conn, tid, message) => cx.effects.push(Effect::Send(conn, tid, message)),
+            Cross::Close(conn) => cx.effects.push(Effect::Close(conn)),
+            Cross::OwnPeer(message) => self.pg_peer_message(self.config.whoami, message, cx),
+            Cross::Saturated(is_saturated) => {
+                let bit = 1u64 << from;
+                self.saturated = if is_saturated { self.saturated | bit } else { self.saturated & !bit };
+            }
+            Cross::Report(report) => self.on_report(from, *report, cx),
+            Cross::WantMaps(have) => self.on_want_maps(from, have, cx),
+            Cross::WantUpThru(epoch) => self.want_up_thru(epoch, cx),
+            Cross::OsdRefused(osd) => self.on_osd_refused(osd, cx),
+            Cross::Flushed(number) => self.on_flushed(number, cx),
+            Cross::Quiesced => self.on_quiesced(cx),
+            Cross::Maps(maps) => self.on_osd_map(*maps, cx),
+            Cross::Settings(settings) => {
+                self.settings = *settings;
+                cx.effects.push(Effect::OptionsChanged);
+            }
+            Cross::PgCreate(create) => self.on_pg_create(*create, cx),
+            Cross::LeaseGranted(osd, sent) => self.leases.on_granted(osd, sent),
+            Cross::LeaseGiven(osd, at) => self.leases.on_given(osd, at),
+            Cross::Flush(number) => {
+                self.report(cx);
+                cx.cross(CONTROL, Cross::Flushed(number));
+            }
+            Cross::Quiesce => {
+                // The control shard decides when it is over.
+                self.boot = Boot::Stopping { deadline: Instant(u64::MAX) };
+                cx.cross(CONTROL, Cross::Quiesced);
+            }
+            Cross::Stop => cx.effects.push(Effect::Stopped),
+        }
+    }
+
+    /// Tells the others when clients have to wait for this shard, and when no more.
+    pub(crate) fn tell_saturation(&mut self, cx: &mut Cx<'_>) {
+        let is_full = self.is_full();
+        if is_full != self.has_told_full {
+            self.has_told_full = is_full;
+            self.cross_all(|| Cross::Saturated(is_full), cx);
+        }
+    }
+
+    /// Reports to the control shard.
+    pub(crate) fn report(&mut self, cx: &mut Cx<'_>) {
+        let report = Report {
+            pgs: self.primary_pg_stats(cx),
+            pg_count: self.pgs.len(),
+            peers: self.pgs.peers(),
+            usage: cx.store.usage(),
+            ops: self.held.ops(),
+        };
+        cx.cross(CONTROL, Cross::Report(Box::new(report)));
+    }
+}

@@ -1,0 +1,85 @@
+//! Which part of an OSD a machine is. An OSD of `count` shards is as many machines, each on a reactor of
+//! its own with a store of its own; every PG belongs to one of them for good.
+
+use types::PgId;
+
+use crate::ConnId;
+
+/// Shards of an OSD, at most: what a session remembers of them fits a word, and a pair of queues between
+/// any two of them is still small.
+pub const SHARDS_MAX: u16 = 32;
+
+/// The shard that speaks with the monitors, beats for all, and tells the others what it learns.
+pub(crate) const CONTROL: u16 = 0;
+
+/// One shard among those of its OSD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Which one, from 0.
+    pub index: u16,
+    /// How many there are: a power of two, so that a PG that splits stays where it is once its pool has as
+    /// many PGs as there are shards.
+    pub count: u16,
+}
+
+impl Shard {
+    /// The only one of its OSD.
+    pub const ONLY: Shard = Shard { index: 0, count: 1 };
+
+    /// The shard that a PG belongs to. Pools begin at different shards, so that small ones spread.
+    pub fn owner(self, pgid: PgId) -> u16 {
+        let place = pgid.seed.wrapping_add(pgid.pool.0 as u32);
+        (place % u32::from(self.count)) as u16
+    }
+
+    /// True for the shard that speaks with the monitors.
+    pub fn is_control(self) -> bool {
+        self.index == CONTROL
+    }
+
+    /// The other shards.
+    pub(crate) fn others(self) -> impl Iterator<Item = u16> {
+        (0..self.count).filter(move |index| *index != self.index)
+    }
+}
+
+/// Bits of a [`ConnId`] that number the connections of one shard.
+const NUMBER_BITS: u32 = 48;
+
+impl ConnId {
+    /// The first connection of a shard; the next ones count on from it.
+    pub fn first_of(shard: u16) -> ConnId {
+        ConnId(u64::from(shard) << NUMBER_BITS | 1)
+    }
+
+    /// The shard whose reactor has the connection.
+    pub fn shard(self) -> u16 {
+        (self.0 >> NUMBER_BITS) as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use types::PoolId;
+
+    use super::*;
+
+    #[test]
+    fn pgs_spread_evenly_and_splits_stay() {
+        let shard = Shard { index: 0, count: 4 };
+        let mut held = [0; 4];
+        for seed in 0..32 {
+            held[usize::from(shard.owner(PgId::new(PoolId(3), seed)))] += 1;
+            // The child that a pool of 32 PGs makes of this one at 64.
+            let child = PgId::new(PoolId(3), seed + 32);
+            assert_eq!(shard.owner(PgId::new(PoolId(3), seed)), shard.owner(child));
+        }
+        assert_eq!(held, [8; 4]);
+        assert_eq!(Shard::ONLY.owner(PgId::new(PoolId(7), 5)), 0);
+    }
+
+    #[test]
+    fn connections_name_their_shard() {
+        assert_eq!((ConnId::first_of(0), ConnId::first_of(3).shard()), (ConnId(1), 3));
+    }
+}
