@@ -6,7 +6,9 @@ use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use codec::BLOCK_BYTES;
 use reactor::{Event, FileId, OpenOptions, Reactor};
-use store::{Config as StoreConfig, DeviceCommand, DeviceError, Label, Mount, Store, StoreIdentity};
+use store::{
+    Config as StoreConfig, DeviceCommand, DeviceError, Label, Mount, Replayed, Store, StoreIdentity,
+};
 use types::Token;
 
 /// How often the lock of a device is tried before another process is said to have it: the kernel lets
@@ -188,9 +190,14 @@ impl Device {
 
     /// Mounts the store on it.
     pub(crate) fn mount(&self, reactor: &mut Reactor) -> Result<Store> {
+        let begin = reactor::clock::now();
         let mut mount = Store::mount(self.bytes, self.store_config());
         let store = self.drive(reactor, &mut mount, Mount::take_commands, Mount::device_done, Mount::take)?;
-        store.context("mounting the store")
+        let store = store.context("mounting the store")?;
+        let Replayed { records, transactions, bytes } = store.replayed();
+        let ms = (reactor::clock::now() - begin) / 1_000_000;
+        tracing::info!(ms, records, transactions, bytes, "the store is mounted, its journal replayed");
+        Ok(store)
     }
 }
 

@@ -1,7 +1,10 @@
 //! Prints what the pure path of a 4 KiB write costs, device excluded, and how long single calls of the store
 //! take, those that make a checkpoint among them: `cargo run --release -p store --example submit_cost`.
+//!
+//! The device answers durable writes at once, and for each request one of the others: so flushes take their
+//! time, and checkpoints find much that is pending.
 
-use std::time::Instant;
+use std::{collections::VecDeque, time::Instant};
 
 use bytes::Bytes;
 use codec::AlignedBuf;
@@ -31,9 +34,10 @@ fn main() {
             }),
         }
     };
-    fill(&mut store);
+    let mut device = Device::default();
+    fill(&mut store, &mut device);
     for depth in [1, 32] {
-        run(&mut store, depth);
+        run(&mut store, &mut device, depth);
     }
 }
 
@@ -54,44 +58,65 @@ fn names() -> Vec<HObject> {
 }
 
 /// Writes every block of every object.
-fn fill(store: &mut Store) {
+fn fill(store: &mut Store, device: &mut Device) {
     let payload = Bytes::from(AlignedBuf::zeroed(OBJECT_BYTES));
     for name in names() {
         let mut txn = Transaction::new(coll());
         txn.push(&name, Mutation::Write { offset: 0, data: payload.clone() });
         store.submit(Token(0), txn);
         store.kick();
-        answer(store, &mut Vec::new());
+        device.answer(store, u64::MAX);
     }
 }
 
-/// Answers all commands at once and drops all data: only the store's own time is left. Notes how long each
-/// call took.
-fn answer(store: &mut Store, calls: &mut Vec<u128>) {
-    loop {
-        let commands = store.take_commands();
-        if commands.is_empty() {
-            break;
-        }
-        for command in commands {
-            let (token, data) = match command {
-                DeviceCommand::Read { token, len, .. } => (token, Some(Bytes::from(vec![7; len as usize]))),
-                DeviceCommand::Write { token, .. }
-                | DeviceCommand::Flush { token }
-                | DeviceCommand::Discard { token, .. } => (token, None),
-            };
-            let begin = Instant::now();
-            store.device_done(token, Ok(data));
-            calls.push(begin.elapsed().as_nanos());
-        }
-    }
-    store.take_completions();
+/// A device that drops all data: only the store's own time is left.
+#[derive(Default)]
+struct Device {
+    /// Background writes that are not answered.
+    held: VecDeque<Token>,
+    /// Nanoseconds that each call of the store took.
+    calls: Vec<u128>,
 }
 
-fn run(store: &mut Store, depth: u64) {
+impl Device {
+    /// Answers what does not wait, and up to `count` of what does.
+    fn answer(&mut self, store: &mut Store, count: u64) {
+        for _ in 0..count {
+            let Some(token) = self.held.pop_front() else { break };
+            self.done(store, token, None);
+        }
+        loop {
+            let commands = store.take_commands();
+            if commands.is_empty() {
+                break;
+            }
+            for command in commands {
+                match command {
+                    DeviceCommand::Read { token, len, .. } => {
+                        self.done(store, token, Some(Bytes::from(vec![7; len as usize])));
+                    }
+                    DeviceCommand::Write { token, durable: false, .. } => self.held.push_back(token),
+                    DeviceCommand::Write { token, .. }
+                    | DeviceCommand::Flush { token }
+                    | DeviceCommand::Discard { token, .. } => self.done(store, token, None),
+                }
+            }
+        }
+        store.take_completions();
+    }
+
+    fn done(&mut self, store: &mut Store, token: Token, data: Option<Bytes>) {
+        let begin = Instant::now();
+        store.device_done(token, Ok(data));
+        self.calls.push(begin.elapsed().as_nanos());
+    }
+}
+
+fn run(store: &mut Store, device: &mut Device, depth: u64) {
     let names = names();
     let payload = Bytes::from(vec![7; 4096]);
-    let (mut foreground, mut calls) = (0, Vec::new());
+    let mut foreground = 0;
+    device.calls.clear();
     let start = Instant::now();
     for turn in 0..WRITES / depth {
         let begin = Instant::now();
@@ -105,9 +130,10 @@ fn run(store: &mut Store, depth: u64) {
         store.kick();
         let took = begin.elapsed().as_nanos();
         foreground += took;
-        calls.push(took);
-        answer(store, &mut calls);
+        device.calls.push(took);
+        device.answer(store, depth);
     }
+    let calls = &mut device.calls;
     calls.sort_unstable();
     let slowest: Vec<String> =
         calls.iter().rev().take(12).map(|nanos| format!("{:.1}", *nanos as f64 / 1e6)).collect();

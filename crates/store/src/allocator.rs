@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use codec::Codec;
 
+use crate::space_map::Changes;
+
 /// Consecutive blocks on the device.
-#[derive(Codec, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Run {
     /// The first block.
     pub(crate) start: u64,
@@ -34,11 +36,14 @@ const GRANULE_BLOCKS: u64 = 16;
 
 #[derive(Debug, Default)]
 pub(crate) struct Space {
-    free: BTreeMap<u64, u64>,
+    pub(crate) area: Run,
+    /// Free runs: first block, count.
+    pub(crate) free: BTreeMap<u64, u64>,
     by_size: BTreeSet<(u64, u64)>,
     /// References beyond the first, of blocks that clones share.
-    shared: BTreeMap<u64, u32>,
-    quarantine: Vec<Run>,
+    pub(crate) shared: BTreeMap<u64, u32>,
+    /// First block, count.
+    quarantine: BTreeMap<u64, u64>,
     /// Blocks that lost a reference since the last checkpoint, which still has it.
     guarded: BTreeSet<u64>,
     free_count: u64,
@@ -48,15 +53,14 @@ pub(crate) struct Space {
     total_count: u64,
     /// Blocks that only the index may take, so that a checkpoint finds room.
     reserve_count: u64,
+    pub(crate) changes: Changes,
 }
 
 impl Space {
-    /// A space of which all of `area` is free.
+    /// A space of which nothing is free.
     pub(crate) fn new(area: Run) -> Space {
         let reserve_count = (area.count / 32).clamp(64.min(area.count / 4), 1 << 18);
-        let mut space = Space { total_count: area.count, reserve_count, ..Space::default() };
-        space.free(area);
-        space
+        Space { area, total_count: area.count, reserve_count, ..Space::default() }
     }
 
     pub(crate) fn total_count(&self) -> u64 {
@@ -87,15 +91,32 @@ impl Space {
 
     /// Takes `count` blocks for data: the smallest free run that holds them all, or the largest ones.
     pub(crate) fn allocate(&mut self, count: u64) -> Option<Vec<Run>> {
-        if self.free_count < count + self.reserve_count { None } else { self.take(count) }
+        if self.free_count < count + self.reserve_count {
+            return None;
+        }
+        let runs = self.take(count)?;
+        runs.iter().for_each(|&run| self.changes.taken(run));
+        Some(runs)
     }
 
-    /// Takes `count` blocks for the index, from the reserve too.
+    /// Takes `count` blocks for pages of the checkpoint being made, from the reserve too.
     pub(crate) fn allocate_index(&mut self, count: u64) -> Option<Vec<Run>> {
-        if self.free_count < count { None } else { self.take(count) }
+        let runs = self.take(count)?;
+        runs.iter().for_each(|&run| self.changes.taken_by_index(run));
+        Some(runs)
+    }
+
+    /// The same for records of the space map and the root.
+    pub(crate) fn allocate_map(&mut self, count: u64) -> Option<Vec<Run>> {
+        let runs = self.take(count)?;
+        runs.iter().for_each(|&run| self.changes.taken_by_map(run));
+        Some(runs)
     }
 
     fn take(&mut self, count: u64) -> Option<Vec<Run>> {
+        if self.free_count < count {
+            return None;
+        }
         let mut out = Vec::new();
         let mut left = count;
         while left > 0 {
@@ -180,27 +201,30 @@ impl Space {
         true
     }
 
-    /// Counts one more reference to each block of a run, free or not, as a mount finds them; false if
-    /// the run is not on the device.
-    pub(crate) fn adopt(&mut self, run: Run, area: Run) -> bool {
-        let end = run.start.checked_add(run.count);
-        if run.start < area.start || end.is_none_or(|end| end > area.end()) {
-            return false;
+    /// Takes a run of the space map or the root, as a mount finds it; false if part of it is not free.
+    pub(crate) fn reserve_map(&mut self, run: Run) -> bool {
+        let is_free = self.reserve(run);
+        if is_free {
+            self.changes.taken_by_map(run);
         }
-        if !self.reserve(run) {
-            for start in run.start..run.end() {
-                if !self.reserve(Run { start, count: 1 }) {
-                    *self.shared.entry(start).or_default() += 1;
-                }
-            }
+        is_free
+    }
+
+    /// Takes a run of data, as the journal names it; false if part of it is not free.
+    pub(crate) fn reserve_data(&mut self, run: Run) -> bool {
+        let is_free = self.reserve(run);
+        if is_free {
+            self.changes.taken(run);
         }
-        true
+        is_free
     }
 
     /// Adds a reference to each block of a run in use.
     pub(crate) fn share(&mut self, run: Run) {
         for block in run.start..run.end() {
-            *self.shared.entry(block).or_default() += 1;
+            let count = self.shared.entry(block).or_default();
+            self.changes.shares(block, *count);
+            *count += 1;
         }
     }
 
@@ -216,8 +240,9 @@ impl Space {
             return self.quarantine(run);
         }
         for block in run.start..run.end() {
-            if self.shared.contains_key(&block) {
+            if let Some(&count) = self.shared.get(&block) {
                 self.guarded.insert(block);
+                self.changes.shares(block, count);
             }
             match self.shared.get_mut(&block) {
                 Some(count) if *count > 1 => *count -= 1,
@@ -231,37 +256,53 @@ impl Space {
 
     fn quarantine(&mut self, run: Run) {
         self.quarantine_count += run.count;
-        match self.quarantine.last_mut() {
-            Some(last) if last.end() == run.start => last.count += run.count,
-            Some(_) | None => self.quarantine.push(run),
+        self.changes.mark(run);
+        match self.quarantine.range_mut(..run.start).next_back() {
+            Some((start, count)) if start + *count == run.start => *count += run.count,
+            Some(_) | None => {
+                self.quarantine.insert(run.start, run.count);
+            }
         }
     }
 
-    /// A checkpoint begins: what was let go of up to now, to be given back when it is durable, and the
-    /// blocks that lost a reference.
-    pub(crate) fn take_quarantine(&mut self) -> (Vec<Run>, BTreeSet<u64>) {
-        (std::mem::take(&mut self.quarantine), std::mem::take(&mut self.guarded))
+    /// A checkpoint begins: what was let go of up to now is given back when it is durable.
+    pub(crate) fn freeze(&mut self) {
+        let (freed, guarded) = (std::mem::take(&mut self.quarantine), std::mem::take(&mut self.guarded));
+        self.changes.freeze(freed, guarded);
     }
 
     /// The checkpoint came to nothing: what it would have given back waits for the next one.
-    pub(crate) fn restore_quarantine(&mut self, mut runs: Vec<Run>, mut guarded: BTreeSet<u64>) {
-        self.quarantine.append(&mut runs);
+    pub(crate) fn thaw(&mut self) {
+        let (mut freed, mut guarded) = self.changes.thaw();
+        self.quarantine.append(&mut freed);
         self.guarded.append(&mut guarded);
     }
 
-    /// Counts a run that the checkpoint being made lets go of, besides those of
-    /// [`Space::take_quarantine`].
-    pub(crate) fn enter_quarantine(&mut self, run: Run) {
+    /// The checkpoint being made lets go of a run of a page.
+    pub(crate) fn release_index(&mut self, run: Run) {
         self.quarantine_count += run.count;
+        self.changes.freed_by_index(run);
     }
 
-    /// Takes a run of [`Space::take_quarantine`] out of the account, before it is freed.
+    /// The same for a record of the space map or the root.
+    pub(crate) fn release_map(&mut self, run: Run) {
+        self.quarantine_count += run.count;
+        self.changes.freed_by_map(run);
+    }
+
+    /// Frees a run of a record or root that no superblock refers to.
+    pub(crate) fn free_map(&mut self, run: Run) {
+        self.changes.forget(run);
+        self.free(run);
+    }
+
+    /// Takes a run that a durable checkpoint let go of out of the account, before it is freed.
     pub(crate) fn leave_quarantine(&mut self, run: Run) {
         self.quarantine_count -= run.count;
     }
 
-    /// Free runs and shared counts, for the invariants.
-    pub(crate) fn parts(&self) -> (&BTreeMap<u64, u64>, &BTreeMap<u64, u32>, &[Run]) {
-        (&self.free, &self.shared, &self.quarantine)
+    /// What a checkpoint does not refer to any more, if one is made and durable: first block, count.
+    pub(crate) fn quarantined(&self) -> &BTreeMap<u64, u64> {
+        &self.quarantine
     }
 }

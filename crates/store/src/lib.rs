@@ -20,6 +20,7 @@ mod object_store;
 mod onode;
 mod pending;
 mod shard;
+mod space_map;
 mod superblock;
 pub mod virtual_disk;
 
@@ -29,6 +30,6 @@ pub use fsck::{Fsck, FsckReport, Owner, Problem, StoreCounts};
 pub use mem_store::MemStore;
 pub use object_store::{Completion, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage};
 pub use shard::{
-    Inspected, JournalRecord, Label, LayoutExtent, Mount, MountError, ObjectLayout, Store, StoreIdentity,
-    SuperblockInfo,
+    Inspected, JournalRecord, Label, LayoutExtent, Mount, MountError, ObjectLayout, Replayed, Store,
+    StoreIdentity, SuperblockInfo,
 };

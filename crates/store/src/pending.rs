@@ -4,7 +4,7 @@
 //! therefore overwrite a fully covered block in place: whatever a crash leaves of it, the journal or
 //! the checkpoint covers it again (docs/formats/store.md).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 
@@ -15,10 +15,11 @@ pub(crate) struct Piece {
     pub(crate) txn: u64,
 }
 
-/// Pieces by byte offset; they do not overlap.
+/// Pieces by byte offset; they do not overlap. A clone costs next to nothing until one of the two changes: a
+/// checkpoint clones everything that is pending.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pending {
-    pieces: BTreeMap<u64, Piece>,
+    pieces: Arc<BTreeMap<u64, Piece>>,
     bytes: u64,
 }
 
@@ -38,21 +39,22 @@ impl Pending {
         }
         let first = self.pieces.range(..=from).next_back().map_or(from, |(&start, _)| start);
         let touched: Vec<u64> = self.pieces.range(first..to).map(|(&start, _)| start).collect();
+        let pieces = Arc::make_mut(&mut self.pieces);
         for start in touched {
-            let end = start + self.pieces[&start].data.len() as u64;
+            let end = start + pieces[&start].data.len() as u64;
             let (low, high) = (start.max(from), end.min(to));
             if low >= high {
                 continue;
             }
-            let piece = self.pieces.remove(&start).expect("the key was just seen");
+            let piece = pieces.remove(&start).expect("the key was just seen");
             self.bytes -= high - low;
             if start < low {
                 let data = piece.data.slice(..(low - start) as usize);
-                self.pieces.insert(start, Piece { data, txn: piece.txn });
+                pieces.insert(start, Piece { data, txn: piece.txn });
             }
             if high < end {
                 let data = piece.data.slice((high - start) as usize..);
-                self.pieces.insert(high, Piece { data, txn: piece.txn });
+                pieces.insert(high, Piece { data, txn: piece.txn });
             }
         }
     }
@@ -71,7 +73,7 @@ impl Pending {
         }
         self.punch(offset, offset + data.len() as u64);
         self.bytes += data.len() as u64;
-        self.pieces.insert(offset, Piece { data, txn });
+        Arc::make_mut(&mut self.pieces).insert(offset, Piece { data, txn });
     }
 
     /// Parts of pieces in `[from, to)`: offset, bytes, transaction.
@@ -116,15 +118,13 @@ impl Pending {
         }
     }
 
-    /// Takes out the first piece: its offset and bytes.
-    pub(crate) fn pop_first(&mut self) -> Option<(u64, Bytes)> {
-        let (offset, piece) = self.pieces.pop_first()?;
-        self.bytes -= piece.data.len() as u64;
-        Some((offset, piece.data))
+    /// The first piece from `offset` on.
+    pub(crate) fn piece_from(&self, offset: u64) -> Option<(u64, &Bytes)> {
+        self.pieces.range(offset..).next().map(|(&offset, piece)| (offset, &piece.data))
     }
 
     /// Every piece as written by `txn`.
     pub(crate) fn stamp(&mut self, txn: u64) {
-        self.pieces.values_mut().for_each(|piece| piece.txn = txn);
+        Arc::make_mut(&mut self.pieces).values_mut().for_each(|piece| piece.txn = txn);
     }
 }

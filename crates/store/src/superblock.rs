@@ -6,7 +6,7 @@ use codec::{BLOCK_BYTES, Codec, Decode, DecodeError, Encode, Features, Reader, c
 use crate::{StoreIdentity, allocator::Run, device::BLOCK};
 
 const MAGIC: [u8; 8] = *b"LOLISTOR";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Magic, version, checksum.
 const HEADER_BYTES: usize = 16;
 /// The blocks of the two copies: far enough apart that one misdirected write does not hit both.

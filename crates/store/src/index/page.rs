@@ -28,12 +28,19 @@ pub(crate) struct Root {
     pub(crate) colls: Vec<CollId>,
     /// Bytes of objects that are not in their places, in order.
     pub(crate) pendings: Vec<Blob>,
+    /// Records of the space map, by region.
+    pub(crate) regions: Vec<Blob>,
     pub(crate) tables: Vec<(Key, Blob)>,
 }
 
 impl Root {
-    pub(crate) fn new(colls: Vec<CollId>, pendings: Vec<Blob>, tables: Vec<(Key, Blob)>) -> Root {
-        Root { magic: ROOT_MAGIC, colls, pendings, tables }
+    pub(crate) fn new(
+        colls: Vec<CollId>,
+        pendings: Vec<Blob>,
+        regions: Vec<Blob>,
+        tables: Vec<(Key, Blob)>,
+    ) -> Root {
+        Root { magic: ROOT_MAGIC, colls, pendings, regions, tables }
     }
 
     pub(crate) fn open(bytes: Bytes) -> Result<Root, DecodeError> {

@@ -1,5 +1,5 @@
-//! A checkpoint: changed pages to new places, tables of them, a root, then the superblock that makes them
-//! the truth.
+//! A checkpoint: changed pages to new places, tables of them, the map of used space, a root, then the
+//! superblock that makes them the truth.
 //!
 //! The state written is that of the moment in which the checkpoint began, pending bytes included, so that
 //! it needs no record before that: applied transactions whose records are not written are made durable
@@ -11,7 +11,7 @@
 //! durable. A checkpoint that finds no room ends without a superblock: what it has placed stays in the
 //! directory, as pages that no superblock refers to yet, and the next checkpoint goes on from there.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 use codec::{AlignedBuf, BLOCK_BYTES, Encode, Features};
@@ -38,13 +38,9 @@ pub(super) struct Checkpoint {
     /// The one to be written, complete but for the root.
     superblock: Superblock,
     colls: Vec<CollId>,
-    /// What was pending when the checkpoint began and is not rendered.
-    pendings: VecDeque<(CollId, HObject, Pending)>,
+    /// What was pending when the checkpoint began, and from which byte of the object on it is not rendered.
+    pendings: VecDeque<(CollId, HObject, Pending, u64)>,
     pending_blobs: Vec<Blob>,
-    /// What may be used again when the checkpoint is durable.
-    freed: Vec<Run>,
-    /// Blocks that lost a reference before it began.
-    guarded: BTreeSet<u64>,
     /// Placed bytes that wait for their turn.
     writes: VecDeque<(Run, Bytes)>,
     writing_count: usize,
@@ -56,6 +52,7 @@ enum Stage {
     Pages,
     Pendings,
     Tables,
+    SpaceMap,
     Root,
     /// All is rendered; what is on its way is waited for.
     Wait,
@@ -68,12 +65,20 @@ enum Stage {
 /// There are not enough free blocks.
 struct NoSpace;
 
+/// What a blob is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    Index,
+    /// The map of used space, which does not show its own blocks, or the root.
+    Map,
+}
+
 impl Store {
     /// Takes the state as it is.
     pub(super) fn start_checkpoint(&mut self) {
         self.index.freeze();
         let pendings = self.pending_objects.iter().filter_map(|(coll, object)| {
-            Some((*coll, object.clone(), self.index.get(*coll, object)?.pending.clone()))
+            Some((*coll, object.clone(), self.index.get(*coll, object)?.pending.clone(), 0))
         });
         let pendings = pendings.collect();
         let (journal_position, journal_sequence) = self.ring.head();
@@ -86,14 +91,12 @@ impl Store {
             root: Blob::default(),
             ..self.superblock.clone()
         };
-        let (freed, guarded) = self.space.take_quarantine();
+        self.space.freeze();
         self.background = Background::Checkpoint(Box::new(Checkpoint {
             superblock,
             colls: self.index.colls.keys().copied().collect(),
             pendings,
             pending_blobs: Vec::new(),
-            freed,
-            guarded,
             writes: VecDeque::new(),
             writing_count: 0,
             stage: Stage::Pages,
@@ -109,7 +112,7 @@ impl Store {
             let (stage, writing_count) = (checkpoint.stage, checkpoint.writing_count);
             match stage {
                 // What is in flight comes back and goes on.
-                Stage::Pages | Stage::Pendings | Stage::Tables | Stage::Root => {
+                Stage::Pages | Stage::Pendings | Stage::Tables | Stage::SpaceMap | Stage::Root => {
                     if writing_count >= WRITES_MAX || writing_count > 0 && step >= STEPS_MAX {
                         return;
                     }
@@ -176,7 +179,15 @@ impl Store {
             Stage::Pendings if self.render_pending()? => return Ok(()),
             Stage::Pendings => Stage::Tables,
             Stage::Tables if self.render_table()? => return Ok(()),
-            Stage::Tables => Stage::Root,
+            Stage::Tables => {
+                // The map is to show them as free.
+                let gone = std::mem::take(&mut self.pending_blobs);
+                let runs = gone.into_iter().flat_map(|blob| blob.runs);
+                runs.for_each(|run| self.space.release_index(run));
+                Stage::SpaceMap
+            }
+            Stage::SpaceMap if self.render_region()? => return Ok(()),
+            Stage::SpaceMap => Stage::Root,
             Stage::Root => {
                 self.render_root()?;
                 Stage::Wait
@@ -190,7 +201,7 @@ impl Store {
     /// False when there are no more.
     fn render_page(&mut self) -> Result<bool, NoSpace> {
         let Some(image) = self.index.next_image() else { return Ok(false) };
-        let blob = match self.place_blob(&image.bytes) {
+        let blob = match self.place_blob(&image.bytes, For::Index) {
             Ok(blob) => blob,
             Err(error) => {
                 self.index.put_back(image);
@@ -211,11 +222,13 @@ impl Store {
         let Background::Checkpoint(checkpoint) = &mut self.background else { return Ok(false) };
         let (mut pieces, mut bytes) = (Vec::new(), 0);
         while bytes < PENDING_PAGE_BYTES
-            && let Some((coll, object, pending)) = checkpoint.pendings.front_mut()
+            && let Some((coll, object, pending, from)) = checkpoint.pendings.front_mut()
         {
-            match pending.pop_first() {
+            match pending.piece_from(*from) {
                 Some((offset, data)) => {
                     bytes += data.len();
+                    *from = offset + data.len() as u64;
+                    let data = data.clone();
                     pieces.push(PendingPiece { coll: *coll, object: object.clone(), offset, data });
                 }
                 None => {
@@ -227,7 +240,7 @@ impl Store {
             return Ok(false);
         }
         let page = PendingPage::new(pieces).to_bytes(Features::default());
-        let blob = self.place_blob(&page)?;
+        let blob = self.place_blob(&page, For::Index)?;
         if let Background::Checkpoint(checkpoint) = &mut self.background {
             checkpoint.pending_blobs.push(blob);
         }
@@ -237,7 +250,7 @@ impl Store {
     fn render_table(&mut self) -> Result<bool, NoSpace> {
         let Some(tables) = self.index.directory.take_dirty_table() else { return Ok(false) };
         for (at, (first, table)) in tables.iter().enumerate() {
-            match self.place_blob(&table.to_bytes(Features::default())) {
+            match self.place_blob(&table.to_bytes(Features::default()), For::Index) {
                 Ok(blob) => {
                     let (place, mut gone) = (self.new_place(blob), Vec::new());
                     self.index.directory.set_table(first, place, &mut gone);
@@ -252,24 +265,45 @@ impl Store {
         Ok(true)
     }
 
+    /// False when there are no more. The blocks of the record itself were free or are the map's own: no
+    /// record shows them, whether it is rendered before or after this one is placed.
+    fn render_region(&mut self) -> Result<bool, NoSpace> {
+        let Some(region) = self.space.changes.next_region() else { return Ok(false) };
+        let record = self.space.render_region(region, self.discards.runs());
+        let blob = self.place_blob(&record, For::Map)?;
+        let place = self.new_place(blob);
+        let at = region as usize;
+        if at >= self.regions.len() {
+            self.regions.resize_with(at + 1, Place::default);
+        }
+        let old = std::mem::replace(&mut self.regions[at], place);
+        let is_durable = old.sequence <= self.superblock.sequence;
+        for run in old.blob.runs {
+            if is_durable {
+                self.space.release_map(run);
+            } else {
+                self.space.free_map(run);
+            }
+        }
+        Ok(true)
+    }
+
     fn render_root(&mut self) -> Result<(), NoSpace> {
         let Background::Checkpoint(checkpoint) = &self.background else { return Ok(()) };
-        let colls = checkpoint.colls.clone();
-        let root = Root::new(colls, checkpoint.pending_blobs.clone(), self.index.directory.tables());
-        let blob = self.place_blob(&root.to_bytes(Features::default()))?;
-        let is_too_scattered = blob.runs.len() > ROOT_RUNS_MAX;
-        let mut gone = std::mem::take(&mut self.pending_blobs);
-        let Background::Checkpoint(checkpoint) = &mut self.background else { return Ok(()) };
-        if is_too_scattered {
-            self.pending_blobs = gone;
-            blob.runs.into_iter().for_each(|run| self.space.free(run));
+        let regions = self.regions.iter().map(|place| place.blob.clone()).collect();
+        let (colls, pendings) = (checkpoint.colls.clone(), checkpoint.pending_blobs.clone());
+        let root = Root::new(colls, pendings, regions, self.index.directory.tables());
+        let blob = self.place_blob(&root.to_bytes(Features::default()), For::Map)?;
+        if blob.runs.len() > ROOT_RUNS_MAX {
+            blob.runs.into_iter().for_each(|run| self.space.free_map(run));
             return Err(NoSpace);
         }
-        checkpoint.superblock.root = blob;
-        self.pending_blobs.clone_from(&checkpoint.pending_blobs);
         // From here on nothing fails but the device.
-        gone.push(std::mem::take(&mut self.superblock.root));
-        self.let_go(gone.into_iter().flat_map(|blob| blob.runs));
+        let old = std::mem::take(&mut self.superblock.root);
+        old.runs.into_iter().for_each(|run| self.space.release_map(run));
+        if let Background::Checkpoint(checkpoint) = &mut self.background {
+            checkpoint.superblock.root = blob;
+        }
         Ok(())
     }
 
@@ -278,12 +312,17 @@ impl Store {
     }
 
     /// Finds room for bytes and queues their writes. No bytes need no room.
-    fn place_blob(&mut self, bytes: &[u8]) -> Result<Blob, NoSpace> {
+    fn place_blob(&mut self, bytes: &[u8], part_of: For) -> Result<Blob, NoSpace> {
         if bytes.is_empty() {
             return Ok(Blob::default());
         }
         let count = u32::try_from(bytes.len()).map_err(|_| NoSpace)?;
-        let runs = self.space.allocate_index(bytes.len().div_ceil(BLOCK_BYTES) as u64).ok_or(NoSpace)?;
+        let blocks = bytes.len().div_ceil(BLOCK_BYTES) as u64;
+        let runs = match part_of {
+            For::Index => self.space.allocate_index(blocks),
+            For::Map => self.space.allocate_map(blocks),
+        };
+        let runs = runs.ok_or(NoSpace)?;
         let data = Bytes::from(AlignedBuf::from_slice(bytes));
         let mut at = 0;
         for &run in &runs {
@@ -300,20 +339,14 @@ impl Store {
     /// its blocks are free at once.
     fn retire(&mut self, gone: Vec<Place>) {
         for place in gone {
-            if place.sequence > self.superblock.sequence {
-                place.blob.runs.into_iter().for_each(|run| self.space.free(run));
-            } else {
-                self.let_go(place.blob.runs);
+            let is_durable = place.sequence <= self.superblock.sequence;
+            for run in place.blob.runs {
+                if is_durable {
+                    self.space.release_index(run);
+                } else {
+                    self.space.free(run);
+                }
             }
-        }
-    }
-
-    /// Blocks that the checkpoint being made does not refer to any more.
-    fn let_go(&mut self, runs: impl IntoIterator<Item = Run>) {
-        let Background::Checkpoint(checkpoint) = &mut self.background else { return };
-        for run in runs {
-            self.space.enter_quarantine(run);
-            checkpoint.freed.push(run);
         }
     }
 
@@ -326,7 +359,7 @@ impl Store {
         self.index.thaw();
         let runs = checkpoint.pending_blobs.into_iter().flat_map(|blob| blob.runs);
         runs.for_each(|run| self.space.free(run));
-        self.space.restore_quarantine(checkpoint.freed, checkpoint.guarded);
+        self.space.thaw();
     }
 
     pub(super) fn checkpoint_flushed(&mut self) {
@@ -345,7 +378,9 @@ impl Store {
         self.superblock = checkpoint.superblock;
         self.ring.trim(self.superblock.journal_position);
         self.is_journal_full = false;
-        for run in checkpoint.freed {
+        self.pending_blobs = checkpoint.pending_blobs;
+        for (start, count) in self.space.changes.finish() {
+            let run = Run { start, count };
             self.cache.remove(run);
             self.space.leave_quarantine(run);
             self.space.free(run);

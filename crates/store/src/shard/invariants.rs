@@ -31,13 +31,14 @@ impl Store {
             data += onode.size;
             with_pending += u64::from(!onode.pending.is_empty());
         });
-        let (free, shared, quarantine) = self.space.parts();
+        let (free, shared, quarantine) = (&self.space.free, &self.space.shared, self.space.quarantined());
         let omaps = self.index.colls.values().flat_map(|objects| objects.omaps.values()).flatten();
         omaps.for_each(|(key, value)| omap += (key.len() + value.len()) as u64);
         let pages = self.index.directory.blobs().chain(&self.pending_blobs).flat_map(|blob| &blob.runs);
-        pages.for_each(|&run| claims.add(run, Owner::Page));
+        let records = self.regions.iter().flat_map(|place| &place.blob.runs);
+        pages.chain(records).for_each(|&run| claims.add(run, Owner::Page));
         free.iter().for_each(|(&start, &count)| claims.add(Run { start, count }, Owner::Free));
-        quarantine.iter().for_each(|&run| claims.add(run, Owner::Quarantine));
+        quarantine.iter().for_each(|(&start, &count)| claims.add(Run { start, count }, Owner::Quarantine));
         self.discards.runs().for_each(|run| claims.add(run, Owner::Discard));
         self.superblock.root.runs.iter().for_each(|&run| claims.add(run, Owner::Root));
         // A checkpoint under way holds blocks that the index does not name yet, or any more.

@@ -19,7 +19,7 @@ use types::{CollId, HObject, Token};
 
 pub use format::{Label, StoreIdentity};
 pub use inspect::{Inspected, JournalRecord, LayoutExtent, ObjectLayout, SuperblockInfo};
-pub use mount::{Mount, MountError};
+pub use mount::{Mount, MountError, Replayed};
 
 use self::{checkpoint::Checkpoint, discard::Discards, flusher::Flushing, read::Load, write::Queued};
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
     allocator::{Run, Space},
     cache::Cache,
     device::BLOCK,
-    index::Index,
+    index::{Index, Place},
     journal::Ring,
     superblock::{Blob, Superblock},
 };
@@ -90,6 +90,8 @@ pub struct Store {
     data_bytes: u64,
     /// Where the last checkpoint keeps what was pending.
     pending_blobs: Vec<Blob>,
+    /// Where the records of the space map are, by region.
+    regions: Vec<Place>,
     background: Background,
     loads: BTreeMap<u64, Load>,
     /// Device blocks that a caller's token keeps in the cache.
@@ -97,6 +99,7 @@ pub struct Store {
     discards: Discards,
     unmount: Unmount,
     fault: Option<DeviceError>,
+    replayed: Replayed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,12 +134,14 @@ impl Store {
             pending_objects: BTreeSet::new(),
             data_bytes: 0,
             pending_blobs: Vec::new(),
+            regions: Vec::new(),
             background: Background::Idle,
             loads: BTreeMap::new(),
             pins: BTreeMap::new(),
             discards: Discards::default(),
             unmount: Unmount::No,
             fault: None,
+            replayed: Replayed::default(),
         }
     }
 
@@ -194,6 +199,11 @@ impl Store {
     /// Why the store stopped, if it did.
     pub fn fault(&self) -> Option<DeviceError> {
         self.fault
+    }
+
+    /// What its mount took from the journal.
+    pub fn replayed(&self) -> Replayed {
+        self.replayed
     }
 
     /// Starts the orderly end: everything is flushed, a checkpoint is written and marked clean. Nothing

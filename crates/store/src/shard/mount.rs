@@ -16,7 +16,7 @@ use crate::{
     Config, DeviceCommand, DeviceError, Problem,
     allocator::{Run, Space},
     device::BLOCK,
-    index::{Directory, Index, PendingPage, PendingPiece, Root, Table, blob_crc},
+    index::{Directory, Index, PendingPage, PendingPiece, Place, Root, Table, blob_crc},
     journal::{Header, Ring, place},
     superblock::{Blob, COPIES, Superblock},
 };
@@ -61,6 +61,17 @@ pub enum MountError {
     NoSpace,
 }
 
+/// What a mount found in the journal behind the last checkpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// How many records.
+    pub records: u64,
+    /// Transactions in them that the checkpoint did not hold.
+    pub transactions: u64,
+    /// The records' bytes.
+    pub bytes: u64,
+}
+
 /// A store on its way up: execute its commands, answer them, until [`Mount::take`] has a result.
 #[derive(Debug)]
 pub struct Mount {
@@ -99,6 +110,8 @@ struct Blobs {
     tables: BTreeMap<usize, Table>,
     index: Index,
     pendings: BTreeMap<usize, PendingPage>,
+    /// Records of the space map.
+    regions: BTreeMap<usize, Bytes>,
     waiting: VecDeque<(Part, Blob)>,
     reading: BTreeMap<u64, Reading>,
     next: u64,
@@ -113,6 +126,7 @@ enum Part {
     Table(usize),
     Page,
     Pending(usize),
+    Region(usize),
 }
 
 #[derive(Debug)]
@@ -236,6 +250,7 @@ impl Mount {
             tables: BTreeMap::new(),
             index: Index::new(Directory::new()),
             pendings: BTreeMap::new(),
+            regions: BTreeMap::new(),
             waiting: root.into_iter().map(|root| (Part::Root, root)).collect(),
             reading: BTreeMap::new(),
             next: 0,
@@ -296,24 +311,30 @@ impl Mount {
     }
 
     fn index_loaded(&mut self, blobs: Blobs) -> Result<Step, MountError> {
-        let Blobs { superblock, root, index, pendings, .. } = blobs;
-        let area = superblock.area;
-        let mut space = Space::new(area);
-        let root_blobs = root.pendings.iter().chain([&superblock.root]);
-        for &run in root_blobs.chain(index.directory.blobs()).flat_map(|blob| &blob.runs) {
-            if !space.reserve(run) {
+        let Blobs { superblock, root, index, pendings, mut regions, .. } = blobs;
+        let mut space = Space::new(superblock.area);
+        for at in 0..Space::region_count(superblock.area) {
+            let record = regions.remove(&at);
+            let first = root.regions.get(at).and_then(|blob| blob.runs.first());
+            // An inspection goes on without a corrupt record: nothing of the region is free.
+            if record.is_none() && first.is_some() {
+                continue;
+            }
+            if space.open_region(at as u64, record).is_err() {
+                self.corrupt("record of the space map", first.map_or(0, |run| run.start))?;
+            }
+        }
+        for &run in root.regions.iter().chain([&superblock.root]).flat_map(|blob| &blob.runs) {
+            if !space.reserve_map(run) {
                 self.corrupt("block reference", run.start)?;
             }
         }
-        let onodes = index.colls.values().flat_map(|objects| objects.onodes.values());
-        for run in onodes.flat_map(|onode| onode.extents.runs()) {
-            if !space.adopt(run, area) {
-                self.corrupt("block reference", run.start)?;
-            }
-        }
+        let place = |blob| Place { blob, sequence: superblock.sequence };
+        let regions = root.regions.into_iter().map(place).collect();
         let (position, sequence) = (superblock.journal_position, superblock.journal_sequence);
         let mut store = Store::new(self.config, superblock, index, space);
         store.pending_blobs = root.pendings;
+        store.regions = regions;
         store.account();
         for (at, page) in pendings {
             if !store.load_pending(page) {
@@ -473,15 +494,18 @@ impl Replay {
             self.store.index.txn = txn;
             let area = self.store.superblock.area;
             for run in body.directs.iter().flat_map(|direct| &direct.runs) {
-                if run.start < area.start || !self.store.space.reserve(*run) {
+                if run.start < area.start || !self.store.space.reserve_data(*run) {
                     return Err(MountError::Corrupt { what: "journal block reference" });
                 }
             }
             self.store.apply_body(body, txn);
+            self.store.replayed.transactions += 1;
         }
         self.position += u64::from(header.block_count);
         self.end = self.position;
         self.sequence += 1;
+        self.store.replayed.records += 1;
+        self.store.replayed.bytes += bytes;
         self.is_moved = false;
         Ok(Found::Record(record))
     }
@@ -524,6 +548,7 @@ impl Part {
             Part::Table(_) => "index table",
             Part::Page => "index page",
             Part::Pending(_) => "page of pending data",
+            Part::Region(_) => "record of the space map",
         }
     }
 }
@@ -537,6 +562,8 @@ impl Blobs {
                 self.root.colls.iter().for_each(|&coll| self.index.make_coll(coll));
                 let pendings = self.root.pendings.iter().enumerate();
                 self.waiting.extend(pendings.map(|(at, blob)| (Part::Pending(at), blob.clone())));
+                let regions = self.root.regions.iter().enumerate().filter(|(_, blob)| !blob.runs.is_empty());
+                self.waiting.extend(regions.map(|(at, blob)| (Part::Region(at), blob.clone())));
                 let tables = self.root.tables.iter().enumerate();
                 self.waiting.extend(tables.map(|(at, (_, blob))| (Part::Table(at), blob.clone())));
             }
@@ -547,6 +574,9 @@ impl Blobs {
             Part::Page => self.index.load_page(bytes)?,
             Part::Pending(at) => {
                 self.pendings.insert(at, PendingPage::open(bytes)?);
+            }
+            Part::Region(at) => {
+                self.regions.insert(at, bytes);
             }
         }
         Ok(())

@@ -7,6 +7,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp};
 
 mod crash;
+mod wide;
 
 use super::{Mount, MountError, Store, StoreIdentity};
 use crate::{Completion, Config, MemStore, ObjectStore, ReadError, device::BLOCK, virtual_disk::VirtualDisk};

@@ -7,12 +7,12 @@ use super::*;
 use crate::{Fsck, FsckReport};
 
 /// STORE_CRASH_FIRST and STORE_CRASH_SEEDS (its end) choose other seeds than the `default` first ones.
-fn seeds(default: u64) -> std::ops::Range<u64> {
+pub(super) fn seeds(default: u64) -> std::ops::Range<u64> {
     let number = |name, default| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
     number("STORE_CRASH_FIRST", 0)..number("STORE_CRASH_SEEDS", default)
 }
 
-fn fsck(config: Config, disk: &mut VirtualDisk, rng: &mut StdRng) -> FsckReport {
+pub(super) fn fsck(config: Config, disk: &mut VirtualDisk, rng: &mut StdRng) -> FsckReport {
     let mut fsck = Fsck::new(disk.bytes(), config, true);
     loop {
         if let Some(report) = fsck.take() {

@@ -1,0 +1,247 @@
+//! Which blocks of the data area are used, as a checkpoint keeps it: so that a mount need not look at every
+//! object.
+//!
+//! The area is cut in regions. A region's record has a bit for each block that an object, an index page or
+//! pending bytes of the checkpoint's moment use, and how often blocks are shared. Only regions in which
+//! something changed are written again. The blocks of the records themselves, and of the root, are in no
+//! record: the root and the superblock refer to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use codec::{Codec, Decode, DecodeError, Encode, Features};
+
+use crate::allocator::{Run, Space};
+
+const MAGIC: u32 = 0x4752_4c4c;
+/// Blocks of a region: its record fits one block unless blocks are shared.
+pub(crate) const REGION_BLOCKS: u64 = 31 << 10;
+const BITMAP_BYTES: usize = (REGION_BLOCKS / 8) as usize;
+
+/// A region's record.
+#[derive(Codec, Clone, Debug)]
+struct Region {
+    magic: u32,
+    /// A bit for each block, the lowest first: 1 is used.
+    used: Bytes,
+    /// Blocks of the region that have more than one reference, and how many more.
+    shared: Vec<(u32, u32)>,
+}
+
+/// What changes the map.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// Regions whose record differs from what the checkpoint that began last will hold.
+    dirty: BTreeSet<u64>,
+    /// Set while a checkpoint is made.
+    moment: Option<Moment>,
+    /// Blocks of records and root: first block, count.
+    own: BTreeMap<u64, u64>,
+}
+
+/// The state that the checkpoint being made holds, as far as it is not that of now.
+#[derive(Debug, Default)]
+struct Moment {
+    /// Regions to be rendered, and those that are.
+    dirty: BTreeSet<u64>,
+    rendered: BTreeSet<u64>,
+    /// What is free when the checkpoint is durable: first block, count.
+    freed: BTreeMap<u64, u64>,
+    /// What was allocated for data since.
+    taken: BTreeMap<u64, u64>,
+    /// References beyond the first that blocks had, of those where that has changed since.
+    shared: BTreeMap<u64, u32>,
+    guarded: BTreeSet<u64>,
+}
+
+fn regions_of(run: Run) -> std::ops::RangeInclusive<u64> {
+    run.start / REGION_BLOCKS..=(run.end() - 1) / REGION_BLOCKS
+}
+
+impl Changes {
+    /// A run was allocated for data, or let go of.
+    pub(crate) fn mark(&mut self, run: Run) {
+        self.dirty.extend(regions_of(run));
+    }
+
+    /// A run was allocated for data.
+    pub(crate) fn taken(&mut self, run: Run) {
+        self.mark(run);
+        if let Some(moment) = &mut self.moment {
+            moment.taken.insert(run.start, run.count);
+        }
+    }
+
+    /// A run was allocated for a page of the checkpoint being made.
+    pub(crate) fn taken_by_index(&mut self, run: Run) {
+        let moment = self.moment.as_mut().expect("pages are written by checkpoints");
+        moment.dirty.extend(regions_of(run));
+    }
+
+    /// A run was allocated for a record or the root.
+    pub(crate) fn taken_by_map(&mut self, run: Run) {
+        self.own.insert(run.start, run.count);
+    }
+
+    /// A block's count of references beyond the first is about to change from `count`.
+    pub(crate) fn shares(&mut self, block: u64, count: u32) {
+        self.dirty.insert(block / REGION_BLOCKS);
+        if let Some(moment) = &mut self.moment {
+            moment.shared.entry(block).or_insert(count);
+        }
+    }
+
+    /// A checkpoint begins: `freed` is what it does not refer to any more.
+    pub(crate) fn freeze(&mut self, freed: BTreeMap<u64, u64>, guarded: BTreeSet<u64>) {
+        assert!(self.moment.is_none(), "one checkpoint is made at a time");
+        let dirty = std::mem::take(&mut self.dirty);
+        self.moment = Some(Moment { dirty, freed, guarded, ..Moment::default() });
+    }
+
+    /// The checkpoint lets go of a run, of a page.
+    pub(crate) fn freed_by_index(&mut self, run: Run) {
+        let moment = self.moment.as_mut().expect("pages are replaced by checkpoints");
+        moment.freed.insert(run.start, run.count);
+        moment.dirty.extend(regions_of(run));
+    }
+
+    /// The same for a record or the root.
+    pub(crate) fn freed_by_map(&mut self, run: Run) {
+        self.own.remove(&run.start);
+        if let Some(moment) = &mut self.moment {
+            moment.freed.insert(run.start, run.count);
+        }
+    }
+
+    /// A run of a record or root that nobody refers to is free.
+    pub(crate) fn forget(&mut self, run: Run) {
+        self.own.remove(&run.start);
+    }
+
+    /// The checkpoint is durable: what is free, by first block.
+    pub(crate) fn finish(&mut self) -> BTreeMap<u64, u64> {
+        self.moment.take().map(|moment| moment.freed).unwrap_or_default()
+    }
+
+    /// The checkpoint comes to nothing: what is let go of still, and the blocks that lost a reference.
+    pub(crate) fn thaw(&mut self) -> (BTreeMap<u64, u64>, BTreeSet<u64>) {
+        let Some(moment) = self.moment.take() else { return Default::default() };
+        self.dirty.extend(moment.dirty);
+        self.dirty.extend(moment.rendered);
+        (moment.freed, moment.guarded)
+    }
+
+    /// The next region to be rendered.
+    pub(crate) fn next_region(&mut self) -> Option<u64> {
+        let moment = self.moment.as_mut()?;
+        let region = moment.dirty.pop_first()?;
+        moment.rendered.insert(region);
+        Some(region)
+    }
+}
+
+/// Parts of runs, given by first block and count, within `within`.
+fn parts(runs: &BTreeMap<u64, u64>, within: Run) -> impl Iterator<Item = Run> + '_ {
+    let before = runs.range(..within.start).next_back();
+    before.into_iter().chain(runs.range(within.start..within.end())).filter_map(move |(&start, &count)| {
+        let (low, high) = (start.max(within.start), (start + count).min(within.end()));
+        (low < high).then(|| Run { start: low, count: high - low })
+    })
+}
+
+impl Space {
+    /// The blocks of the area that are in a region.
+    fn region(&self, region: u64) -> Run {
+        let (start, end) = (region * REGION_BLOCKS, (region + 1) * REGION_BLOCKS);
+        let low = start.max(self.area.start);
+        Run { start: low, count: end.min(self.area.end()).saturating_sub(low) }
+    }
+
+    /// The record of a region for the checkpoint being made; none if all of it is free. `discarding`: runs that
+    /// nobody uses and that are not free yet.
+    pub(crate) fn render_region(&self, region: u64, discarding: impl Iterator<Item = Run>) -> Vec<u8> {
+        let within = self.region(region);
+        let base = region * REGION_BLOCKS;
+        let mut used = Bitmap(vec![0; BITMAP_BYTES]);
+        used.set(within.start - base, within.end() - base, true);
+        let nothing = Moment::default();
+        let moment = self.changes.moment.as_ref().unwrap_or(&nothing);
+        for runs in [&self.free, &self.changes.own, &moment.freed, &moment.taken] {
+            parts(runs, within).for_each(|run| used.set(run.start - base, run.end() - base, false));
+        }
+        for run in discarding {
+            let (low, high) = (run.start.max(within.start), run.end().min(within.end()));
+            if low < high {
+                used.set(low - base, high - base, false);
+            }
+        }
+        let mut shared: BTreeMap<u64, u32> =
+            self.shared.range(within.start..within.end()).map(|(&block, &count)| (block, count)).collect();
+        shared.extend(moment.shared.range(within.start..within.end()));
+        shared.retain(|_, count| *count > 0);
+        if used.0.iter().all(|byte| *byte == 0) {
+            return Vec::new();
+        }
+        let shared = shared.into_iter().map(|(block, count)| ((block - base) as u32, count)).collect();
+        Region { magic: MAGIC, used: Bytes::from(used.0), shared }.to_bytes(Features::default()).to_vec()
+    }
+
+    /// Takes in a region's record: what is not used is free. The regions come in order, each once; one without a
+    /// record is all free.
+    pub(crate) fn open_region(&mut self, region: u64, record: Option<Bytes>) -> Result<(), DecodeError> {
+        let within = self.region(region);
+        let base = region * REGION_BLOCKS;
+        let Some(record) = record else {
+            self.free(within);
+            return Ok(());
+        };
+        let Region { magic, used, shared } = Region::from_prefix(record)?;
+        if magic != MAGIC || used.len() != BITMAP_BYTES {
+            return Err(DecodeError::Invalid { what: "region of the space map", value: region });
+        }
+        let used = Bitmap(used.to_vec());
+        let mut at = within.start;
+        while at < within.end() {
+            let start = at;
+            let is_used = used.get(at - base);
+            while at < within.end() && used.get(at - base) == is_used {
+                at += 1;
+            }
+            if !is_used {
+                self.free(Run { start, count: at - start });
+            }
+        }
+        for (block, count) in shared {
+            self.shared.insert(base + u64::from(block), count);
+        }
+        Ok(())
+    }
+
+    /// How many regions there are, those before the area included.
+    pub(crate) fn region_count(area: Run) -> usize {
+        area.end().div_ceil(REGION_BLOCKS) as usize
+    }
+}
+
+struct Bitmap(Vec<u8>);
+
+impl Bitmap {
+    fn set(&mut self, from: u64, to: u64, value: bool) {
+        let mut at = from;
+        while at < to {
+            let byte = (at / 8) as usize;
+            if at.is_multiple_of(8) && to - at >= 8 {
+                self.0[byte] = if value { 0xff } else { 0 };
+                at += 8;
+                continue;
+            }
+            let bit = 1 << (at % 8);
+            self.0[byte] = if value { self.0[byte] | bit } else { self.0[byte] & !bit };
+            at += 1;
+        }
+    }
+
+    fn get(&self, at: u64) -> bool {
+        self.0[(at / 8) as usize] >> (at % 8) & 1 == 1
+    }
+}
