@@ -19,6 +19,7 @@ use net::ServiceAuth;
 use osd::{ConnId, Event, Osd, OsdConfig, Shard};
 use rand::{Rng, SeedableRng};
 use reactor::{ListenerId, Reactor, Waker};
+use store::Store;
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId};
 
 use self::{
@@ -66,6 +67,13 @@ struct Setup {
     /// Of each shard's region.
     region_bytes: u64,
     fate: Fate,
+}
+
+/// A shard's store.
+struct Mounted {
+    device: Device,
+    memory: Memory,
+    store: Store,
 }
 
 /// A shard that is not the control shard, on its way up: it says where it listens, and is told where all do.
@@ -152,11 +160,12 @@ impl Setup {
             let mut reactor = Reactor::new(reactor::Config { waker: Some(waker), ..Default::default() })?;
             let path = cluster::device_path(&setup.conf, &setup.who)?;
             let device = Device::open(&mut reactor, &path, Access::Shared)?;
+            let mounted = setup.mount(shard, &device, &mut reactor)?;
             let (_, socket) = setup.listen_for_osds(&mut reactor)?;
             listening.send(socket)?;
             // Without them the control shard has failed, and says why.
             let Ok(addrs) = told.recv() else { return Ok(()) };
-            let mut daemon = setup.daemon(shard, links, &device, &addrs, &mut reactor)?;
+            let mut daemon = setup.daemon(shard, links, mounted, &addrs)?;
             setup.start(&mut daemon, addrs, &mut reactor);
             daemon.run(&mut reactor, None)
         };
@@ -181,8 +190,9 @@ impl Setup {
         others: &[Starting],
         stop: &Stop,
     ) -> Result<()> {
+        let mounted = self.mount(shard, &device, reactor)?;
         let (addrs, public) = self.listen(shard, others, reactor)?;
-        let mut daemon = self.daemon(shard, links, &device, &addrs, reactor)?;
+        let mut daemon = self.daemon(shard, links, mounted, &addrs)?;
         daemon.public = public;
         daemon.net.keep_mon_session(self.conf.mon_hosts(&self.who)?);
         for other in others {
@@ -241,19 +251,19 @@ impl Setup {
         }
     }
 
-    /// A shard with its store mounted.
-    fn daemon(
-        &self,
-        shard: Shard,
-        links: Links,
-        device: &Device,
-        addrs: &Addrs,
-        reactor: &mut Reactor,
-    ) -> Result<ShardDaemon> {
+    /// Mounts a shard's store. To be done before anything listens: a mount looks at its device alone, and
+    /// who connects meanwhile would be forgotten.
+    fn mount(&self, shard: Shard, device: &Device, reactor: &mut Reactor) -> Result<Mounted> {
         let memory = Memory::read(&self.conf, &self.who)?.for_shard(shard);
         let device = device.region(shard.index, self.region_bytes);
         let mut store = device.mount(reactor).with_context(|| format!("shard {}", shard.index))?;
         store.set_cache_bytes(memory.cache_bytes());
+        Ok(Mounted { device, memory, store })
+    }
+
+    /// A shard on its store.
+    fn daemon(&self, shard: Shard, links: Links, mounted: Mounted, addrs: &Addrs) -> Result<ShardDaemon> {
+        let Mounted { device, memory, store } = mounted;
         let keeper = TicketKeeper::new(self.who.clone(), self.key.clone());
         let config = Config {
             entity_type: EntityType::OSD,
