@@ -20,6 +20,8 @@ impl AddrType {
     pub const MSGR2: AddrType = AddrType(2);
     /// Either; what clients call themselves.
     pub const ANY: AddrType = AddrType(3);
+    /// A network: the nonce is the length of its prefix.
+    pub const CIDR: AddrType = AddrType(4);
 }
 
 /// `entity_addr_t`: protocol, IP address and port, and a nonce that tells incarnations apart.
@@ -107,6 +109,7 @@ impl fmt::Display for EntityAddr {
             AddrType::NONE => return f.write_str("-"),
             AddrType::LEGACY => f.write_str("v1:")?,
             AddrType::MSGR2 => f.write_str("v2:")?,
+            AddrType::CIDR => f.write_str("cidr:")?,
             AddrType(_) => {}
         }
         f.write_str(&self.legacy_str())

@@ -35,8 +35,8 @@ pub use options::{
 pub use osdmap::{
     ApplyError, AutoscaleMode, CrushBlob, ErasureCodeProfiles, HitSetParams, Incremental, MapFlags,
     OSD_COUNT_MAX, OsdInfo, OsdMap, OsdState, OsdXInfo, PRIMARY_AFFINITY_DEFAULT, PgMergeMeta, PgPool,
-    PoolFlags, PoolOptKey, PoolOptKind, PoolOptValue, PoolOpts, PoolSnapInfo, PoolType, Release, UpActing,
-    WEIGHT_IN,
+    PoolFlags, PoolOptKey, PoolOptKind, PoolOptValue, PoolOpts, PoolSnapInfo, PoolType, RangeBlocklist,
+    RangeChange, Release, UpActing, WEIGHT_IN,
 };
 pub use pg_log::{LogEntry, Missing, ObjectVersions, PgInfo, PgInterval, PgTotals};
 pub use pg_stat::{OsdStat, PgStat, PgStatSum, PgState};

@@ -90,6 +90,13 @@ pub(super) const ROWS: &[Row] = &[
         run: rm,
     },
     Row {
+        sig: "auth rotate name=entity,type=CephString",
+        help: "rotate entity key",
+        module: "auth",
+        perm: "rwx",
+        run: rotate,
+    },
+    Row {
         sig: "auth import",
         help: "auth import: read keyring file from -i <file>",
         module: "auth",
@@ -298,6 +305,20 @@ fn set_caps(req: &mut Request<'_>) -> Reply {
     };
     req.mon.put_entity(&name, &EntityAuth { caps, ..known });
     Reply::done(format!("updated caps for {name}"))
+}
+
+/// A new key with the same capabilities; tickets that the old one got live on until they expire.
+fn rotate(req: &mut Request<'_>) -> Reply {
+    let name = match entity_arg(req) {
+        Ok(name) => name,
+        Err(reply) => return reply,
+    };
+    let Some(known) = req.mon.next.entities.get(&name).cloned() else {
+        return Reply::fail(Errno::ENOENT, "entity does not exist");
+    };
+    let entity = EntityAuth { key: req.mon.new_key(req.wall), ..known };
+    req.mon.put_entity(&name, &entity);
+    Reply::show(req.args, || json!([entity_json(&name, &entity)]), || keyring_text(&name, &entity))
 }
 
 fn rm(req: &mut Request<'_>) -> Reply {

@@ -11,6 +11,7 @@ mod crush_map;
 mod crush_show;
 mod descriptions;
 mod df;
+mod fs;
 mod log;
 mod mgr;
 mod mon_info;
@@ -31,6 +32,7 @@ mod pool_change;
 mod pool_set;
 mod pool_show;
 mod reply;
+mod report;
 mod status;
 mod status_line;
 mod tell;
@@ -83,9 +85,11 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
     [
         status::ROWS,
         df::ROWS,
+        fs::ROWS,
         mon_info::ROWS,
         mgr::ROWS,
         log::ROWS,
+        report::ROWS,
         config::ROWS,
         config_view::ROWS,
         config_show::ROWS,

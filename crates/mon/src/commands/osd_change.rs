@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use types::{AddrType, EntityAddr, Errno, Incremental, MapFlags, OsdId, PgId, Release};
+use types::{AddrType, EntityAddr, Errno, Incremental, MapFlags, OsdId, PgId, Release, UTime};
 
 use super::{Reply, Request, Row, status::parse_osd};
 
@@ -38,14 +38,14 @@ pub(super) const ROWS: &[Row] = &[
         run: primary_affinity,
     },
     Row {
-        sig: "osd blocklist name=blocklistop,type=CephChoices,strings=add|rm name=addr,type=CephEntityAddr name=expire,type=CephFloat,range=0.0,req=false",
+        sig: "osd blocklist name=range,type=CephString,goodchars=[range],req=false name=blocklistop,type=CephChoices,strings=add|rm name=addr,type=CephEntityAddr name=expire,type=CephFloat,range=0.0,req=false",
         help: "add (optionally until <expire> seconds from now) or remove <addr> from blocklist",
         module: "osd",
         perm: "rw",
         run: blocklist,
     },
     Row {
-        sig: "osd blacklist name=blacklistop,type=CephChoices,strings=add|rm name=addr,type=CephEntityAddr name=expire,type=CephFloat,range=0.0,req=false",
+        sig: "osd blacklist name=range,type=CephString,goodchars=[range],req=false name=blacklistop,type=CephChoices,strings=add|rm name=addr,type=CephEntityAddr name=expire,type=CephFloat,range=0.0,req=false",
         help: "add (optionally until <expire> seconds from now) or remove <addr> from blacklist",
         module: "osd",
         perm: "rw",
@@ -54,6 +54,13 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         sig: "osd blocklist clear",
         help: "clear all blocklisted clients",
+        module: "osd",
+        perm: "rw",
+        run: blocklist_clear,
+    },
+    Row {
+        sig: "osd blacklist clear",
+        help: "clear all blacklisted clients",
         module: "osd",
         perm: "rw",
         run: blocklist_clear,
@@ -213,18 +220,67 @@ fn primary_affinity(req: &mut Request<'_>) -> Reply {
     Reply::done(text)
 }
 
+/// `10.0.0.0/24`, as an entry of the blocklist for networks.
+fn range_arg(text: &str) -> Result<EntityAddr, Reply> {
+    let refuse = |text: String| Reply::fail(Errno::EINVAL, text);
+    let parts = text.split_once('/').and_then(|(ip, bits)| {
+        let addr = EntityAddr::parse(ip)?.socket?;
+        Some((addr.ip(), bits.parse::<u32>().ok()?))
+    });
+    match (parts, EntityAddr::parse(text)) {
+        (Some((ip, bits)), _) => EntityAddr::cidr(ip, bits)
+            .ok_or_else(|| refuse("Too many bits in range for that protocol!".to_owned())),
+        (None, Some(addr)) => {
+            let addr = EntityAddr { kind: AddrType::MSGR2, ..addr };
+            Err(refuse(format!("You specified a range command, but {addr} does not parse as a CIDR range")))
+        }
+        (None, None) => Err(refuse(format!("unable to parse address {text}"))),
+    }
+}
+
+fn range_blocklist(req: &mut Request<'_>, is_add: bool) -> Reply {
+    let range = match range_arg(&req.args.text("addr").unwrap_or_default()) {
+        Ok(range) => range,
+        Err(reply) => return reply,
+    };
+    if is_add {
+        let (until, secs) = expiry(req);
+        req.mon.change_osdmap(req.wall, |map, inc| {
+            if map.range_blocklist.0.get(&range).is_none_or(|known| *known < until) {
+                inc.ranges.new.insert(range, until);
+            }
+        });
+        return Reply::done(format!("blocklisting {range} until {until} ({secs} sec)"));
+    }
+    if !req.next_map().range_blocklist.0.contains_key(&range) {
+        return Reply::done(format!("{range} isn't blocklisted"));
+    }
+    req.mon.change_osdmap(req.wall, |_, inc| inc.ranges.old.push(range));
+    Reply::done(format!("un-blocklisting {range}"))
+}
+
+/// Until when, and in how many seconds.
+fn expiry(req: &Request<'_>) -> (UTime, f64) {
+    let secs = req.args.float("expire").filter(|secs| *secs > 0.0).unwrap_or(BLOCKLIST_SECS);
+    // Ten years are for ever.
+    (req.wall.plus(Duration::from_secs_f64(secs.min(315_360_000.0))), secs)
+}
+
 fn blocklist(req: &mut Request<'_>) -> Reply {
+    let op = req.args.text("blocklistop").or(req.args.text("blacklistop")).unwrap_or_default();
+    match req.args.text("range").as_deref() {
+        None => {}
+        Some("range") => return range_blocklist(req, op == "add"),
+        Some(other) => return Reply::fail(Errno::EINVAL, format!("{other} is not a range command")),
+    }
     let text = req.args.text("addr").unwrap_or_default();
     let Some(parsed) = EntityAddr::parse(&text) else {
         return Reply::fail(Errno::EINVAL, format!("unable to parse address {text}"));
     };
     // Entries are of any protocol: a client's nonce is what tells it apart.
     let addr = EntityAddr { kind: AddrType::ANY, ..parsed };
-    let op = req.args.text("blocklistop").or(req.args.text("blacklistop")).unwrap_or_default();
     if op == "add" {
-        let secs = req.args.float("expire").filter(|secs| *secs > 0.0).unwrap_or(BLOCKLIST_SECS);
-        // Ten years are for ever.
-        let until = req.wall.plus(Duration::from_secs_f64(secs.min(315_360_000.0)));
+        let (until, secs) = expiry(req);
         req.mon.change_osdmap(req.wall, |map, inc| {
             // An entry that is there keeps its expiry unless it is taken out first.
             if map.blocklist.get(&addr).is_none_or(|known| *known < until) {
@@ -241,7 +297,10 @@ fn blocklist(req: &mut Request<'_>) -> Reply {
 }
 
 fn blocklist_clear(req: &mut Request<'_>) -> Reply {
-    req.mon.change_osdmap(req.wall, |map, inc| inc.old_blocklist = map.blocklist.keys().copied().collect());
+    req.mon.change_osdmap(req.wall, |map, inc| {
+        inc.old_blocklist = map.blocklist.keys().copied().collect();
+        inc.ranges.old = map.range_blocklist.0.keys().copied().collect();
+    });
     Reply::done(" removed all blocklist entries")
 }
 

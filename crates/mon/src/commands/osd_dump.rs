@@ -59,6 +59,9 @@ fn map_json(map: &OsdMap) -> Value {
         map.primary_temp.iter().map(|(pg, osd)| json!({"pgid": pg.to_string(), "osd": osd.0})).collect();
     let blocklist: serde_json::Map<String, Value> =
         map.blocklist.iter().map(|(addr, until)| (addr.legacy_str(), until.to_string().into())).collect();
+    let ranges = map.range_blocklist.0.iter();
+    let ranges: serde_json::Map<String, Value> =
+        ranges.map(|(range, until)| (range.to_string(), until.to_string().into())).collect();
     let snaps = |all: &std::collections::BTreeMap<types::PoolId, types::IntervalSet>| {
         let pool = |(id, set): (&types::PoolId, &types::IntervalSet)| {
             let ranges: Vec<Value> =
@@ -95,6 +98,7 @@ fn map_json(map: &OsdMap) -> Value {
         "pg_temp": temps,
         "primary_temp": primaries,
         "blocklist": blocklist,
+        "range_blocklist": ranges,
         "erasure_code_profiles": map.erasure_code_profiles,
         "removed_snaps_queue": snaps(&map.removed_snaps_queue),
         "new_removed_snaps": snaps(&map.new_removed_snaps),
@@ -199,6 +203,9 @@ fn map_text(map: &OsdMap) -> String {
     }
     for (addr, until) in &map.blocklist {
         out.push_str(&format!("blocklist {} expires {until}\n", addr.legacy_str()));
+    }
+    for (range, until) in &map.range_blocklist.0 {
+        out.push_str(&format!("range blocklist {range} expires {until}\n"));
     }
     out
 }

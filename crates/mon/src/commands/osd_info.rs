@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use codec::{Encode, Features};
 use serde_json::{Map, Value, json};
-use types::{Epoch, Errno, OsdId, PoolId};
+use types::{Epoch, Errno, OsdId, PoolId, UTime};
 
 use super::{
     Reply, Request, Row,
@@ -315,12 +315,22 @@ fn lspools(req: &mut Request<'_>) -> Reply {
 }
 
 fn blocklist_ls(req: &mut Request<'_>) -> Reply {
-    let list = &req.map().blocklist;
-    let json = || {
-        list.iter().map(|(a, until)| json!({"addr": a.legacy_str(), "until": until.to_string()})).collect()
+    let (list, ranges) = (&req.map().blocklist, &req.map().range_blocklist.0);
+    let entry = |key: &str, what: String, until: &UTime| json!({key: what, "until": until.to_string()});
+    let json = || list.iter().map(|(addr, until)| entry("addr", addr.legacy_str(), until)).collect();
+    let text = || {
+        let addrs = list.iter().map(|(addr, until)| format!("{} {until}\n", addr.legacy_str()));
+        addrs.chain(ranges.iter().map(|(range, until)| format!("{range} {until}\n"))).collect()
     };
-    let text = || list.iter().map(|(addr, until)| format!("{} {until}\n", addr.legacy_str())).collect();
-    Reply::show(req.args, json, text).with_status(format!("listed {} entries", list.len()))
+    let mut reply = Reply::show(req.args, json, text);
+    if req.args.has("format") && !ranges.is_empty() {
+        // A second document behind the first, as Ceph has it.
+        let json = || ranges.iter().map(|(range, until)| entry("range", range.legacy_str(), until)).collect();
+        let second = Reply::show(req.args, json, String::new);
+        let first = reply.output.trim_ascii_end().len();
+        reply.output = [&reply.output[..first], &second.output[..]].concat().into();
+    }
+    reply.with_status(format!("listed {} entries", list.len() + ranges.len()))
 }
 
 fn profile_ls(req: &mut Request<'_>) -> Reply {

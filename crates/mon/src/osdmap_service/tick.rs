@@ -13,8 +13,13 @@ impl Mon {
         self.tick_down_out(now, wall);
         let expired: Vec<EntityAddr> =
             self.next.osdmap.blocklist.iter().filter(|(_, until)| **until <= wall).map(|(a, _)| *a).collect();
-        if !expired.is_empty() {
-            self.change_osdmap(wall, |_, inc| inc.old_blocklist = expired);
+        let ranges = self.next.osdmap.range_blocklist.0.iter();
+        let ranges: Vec<EntityAddr> = ranges.filter(|(_, until)| **until <= wall).map(|(r, _)| *r).collect();
+        if !expired.is_empty() || !ranges.is_empty() {
+            self.change_osdmap(wall, |_, inc| {
+                inc.old_blocklist = expired;
+                inc.ranges.old = ranges;
+            });
         }
     }
 

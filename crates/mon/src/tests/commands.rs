@@ -118,6 +118,62 @@ fn the_blocklist_is_listed_and_expires() {
 }
 
 #[test]
+fn keys_are_rotated() {
+    let mut cluster = Cluster::new();
+    cluster.ok(r#"{"prefix":"auth get-or-create","entity":"client.r","caps":["mon","allow r"]}"#);
+    let key = |cluster: &mut Cluster| cluster.text(r#"{"prefix":"auth get-key","entity":"client.r"}"#);
+    let before = key(&mut cluster);
+    let ring = cluster.text(r#"{"prefix":"auth rotate","entity":"client.r"}"#);
+    let after = key(&mut cluster);
+    assert!(before != after && ring.contains(&after) && ring.contains("allow r"), "{ring}");
+    let refused = cluster.refused(r#"{"prefix":"auth rotate","entity":"client.nope"}"#);
+    assert_eq!(refused, (-2, "entity does not exist".to_owned()));
+}
+
+#[test]
+fn the_report_holds_what_other_commands_answer() {
+    let mut cluster = Cluster::with_rbd();
+    let reply = cluster.try_command(ADMIN, r#"{"prefix":"report","tags":["a","b"]}"#, b"").unwrap();
+    assert_eq!(reply.status, format!("report {}", codec::crc32c(6789, &reply.output)));
+    let doc: Value = serde_json::from_slice(&reply.output).unwrap();
+    assert_eq!((&doc["tag"], &doc["num_pg"], &doc["num_pg_active"]), (&"a b".into(), &8.into(), &8.into()));
+    for key in ["health", "monmap", "osdmap", "crushmap", "fsmap", "pool_sum", "osd_sum", "servicemap"] {
+        assert!(doc[key].is_object(), "{key}");
+    }
+    assert_eq!(doc["osd_metadata"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn networks_are_blocklisted() {
+    let mut cluster = Cluster::new();
+    let range = |op: &str, addr: &str| {
+        format!(
+            r#"{{"prefix":"osd blocklist","range":"range","blocklistop":"{op}","addr":"{addr}","expire":5}}"#
+        )
+    };
+    let status = cluster.ok(&range("add", "10.0.0.5/24"));
+    assert!(status.starts_with("blocklisting cidr:10.0.0.5:0/24 until "), "{status}");
+    assert!(cluster.text(r#"{"prefix":"osd blocklist ls"}"#).starts_with("cidr:10.0.0.5:0/24 "));
+    let refused = |addr: &str| types::EntityAddr::parse(addr).unwrap();
+    assert!(cluster.mon.osdmap().is_blocklisted(&refused("10.0.0.77:0/1")));
+    assert_eq!(
+        cluster.refused(&range("add", "10.0.0.0/33")),
+        (-22, "Too many bits in range for that protocol!".to_owned())
+    );
+    let text = "You specified a range command, but v2:10.0.1.5:0/0 does not parse as a CIDR range";
+    assert_eq!(cluster.refused(&range("add", "10.0.1.5")), (-22, text.to_owned()));
+    assert_eq!(cluster.ok(&range("rm", "10.9.0.0/24")), "cidr:10.9.0.0:0/24 isn't blocklisted");
+    assert_eq!(cluster.ok(&range("rm", "10.0.0.5/24")), "un-blocklisting cidr:10.0.0.5:0/24");
+    assert!(!cluster.mon.osdmap().is_blocklisted(&refused("10.0.0.77:0/1")));
+    cluster.ok(&range("add", "fd00::/64"));
+    cluster.pass(std::time::Duration::from_secs(6));
+    assert_eq!(cluster.ok(r#"{"prefix":"osd blocklist ls"}"#), "listed 0 entries");
+    cluster.ok(&range("add", "fd00::/64"));
+    assert_eq!(cluster.ok(r#"{"prefix":"osd blacklist clear"}"#), " removed all blocklist entries");
+    assert!(cluster.mon.osdmap().range_blocklist.0.is_empty());
+}
+
+#[test]
 fn status_reads_like_cephs() {
     let mut cluster = Cluster::with_rbd();
     let text = cluster.text(r#"{"prefix":"status"}"#);

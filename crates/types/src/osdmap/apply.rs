@@ -248,6 +248,7 @@ impl OsdMap {
         for addr in &inc.old_blocklist {
             self.blocklist.remove(addr);
         }
+        self.range_blocklist.apply(&inc.ranges);
         for (ours, new) in [
             (&mut self.crush_node_flags, &inc.new_crush_node_flags),
             (&mut self.device_class_flags, &inc.new_device_class_flags),

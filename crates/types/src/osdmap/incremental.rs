@@ -6,7 +6,7 @@ use bytes::Bytes;
 use codec::{Decode, DecodeError, Encode, Features, Reader};
 
 use super::{
-    ErasureCodeProfiles, MapFlags, OsdState, OsdXInfo, PgPool, Release, check_crc,
+    ErasureCodeProfiles, MapFlags, OsdState, OsdXInfo, PgPool, RangeChange, Release, check_crc,
     sections::{WRAPPER_VERSION, crc_around, or_minus_one, wire_sections},
 };
 use crate::{EntityAddr, EntityAddrVec, Epoch, IntervalSet, OsdId, PgId, PoolId, UTime};
@@ -84,6 +84,8 @@ pub struct Incremental {
     pub new_blocklist: BTreeMap<EntityAddr, UTime>,
     /// Client addresses admitted again.
     pub old_blocklist: Vec<EntityAddr>,
+    /// Networks refused and admitted again.
+    pub ranges: RangeChange,
     /// Addresses for other OSDs, of OSDs that are marked up.
     pub new_up_cluster: BTreeMap<OsdId, EntityAddrVec>,
     /// Retired.
@@ -129,6 +131,7 @@ wire_sections! {
         new_nearfull_ratio via or_minus_one, new_full_ratio via or_minus_one,
         new_backfillfull_ratio via or_minus_one, new_require_min_compat_client via or_minus_one,
         new_require_osd_release via or_minus_one, new_crush_node_flags, new_device_class_flags,
+        ; tail 11 ranges
     }
 }
 

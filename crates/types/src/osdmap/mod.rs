@@ -14,6 +14,7 @@ mod osd_info;
 mod pool;
 mod pool_opts;
 mod queries;
+mod ranges;
 mod sections;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ pub use names::{MapFlags, OsdState, PoolFlags, Release};
 pub use osd_info::{OsdInfo, OsdXInfo};
 pub use pool::{AutoscaleMode, HitSetParams, PgMergeMeta, PgPool, PoolSnapInfo, PoolType};
 pub use pool_opts::{PoolOptKey, PoolOptKind, PoolOptValue, PoolOpts};
+pub use ranges::{RangeBlocklist, RangeChange};
 
 use sections::{WRAPPER_VERSION, crc_around, wire_sections};
 
@@ -103,6 +105,8 @@ pub struct OsdMap {
     pub osd_info: Vec<OsdInfo>,
     /// Client addresses that are refused, and until when.
     pub blocklist: BTreeMap<EntityAddr, UTime>,
+    /// Networks that are refused, and until when.
+    pub range_blocklist: RangeBlocklist,
     /// Addresses for other OSDs.
     pub cluster_addrs: Vec<EntityAddrVec>,
     /// Retired.
@@ -146,6 +150,7 @@ wire_sections! {
         osd_uuid, osd_xinfo, hb_front_addrs, nearfull_ratio, full_ratio, backfillfull_ratio,
         require_min_compat_client, require_osd_release, removed_snaps_queue, crush_node_flags,
         device_class_flags,
+        ; tail 11 range_blocklist
     }
 }
 
@@ -180,6 +185,7 @@ impl OsdMap {
             hb_back_addrs: Vec::new(),
             osd_info: Vec::new(),
             blocklist: BTreeMap::new(),
+            range_blocklist: RangeBlocklist::default(),
             cluster_addrs: Vec::new(),
             cluster_snapshot_epoch: Epoch(0),
             cluster_snapshot: String::new(),

@@ -123,8 +123,11 @@ impl OsdMap {
         self.osds().find(|osd| self.osd_addrs(*osd).is_some_and(|addrs| addrs.0.contains(addr)))
     }
 
-    /// `is_blocklisted`: true when this incarnation at `addr`, or its whole IP address, is refused.
+    /// `is_blocklisted`: true when this incarnation at `addr`, its whole IP address, or its network is refused.
     pub fn is_blocklisted(&self, addr: &EntityAddr) -> bool {
+        if self.range_blocklist.contains(addr) {
+            return true;
+        }
         if self.blocklist.is_empty() {
             return false;
         }

@@ -7,25 +7,37 @@ use codec::{Decode, DecodeError, Encode, Features, Reader};
 pub(super) const WRAPPER_VERSION: (u8, u8) = (8, 7);
 
 /// Declares the codec of a map: for each section its version, compat and fields. A field with
-/// `via module` is written and read by that module's `encode` and `decode`.
+/// `via module` is written and read by that module's `encode` and `decode`; one behind `tail N` is a `Tail`
+/// of version `N`.
 macro_rules! wire_sections {
     (
         $name:ident { $($rest:ident),* $(,)? }
-        $($section:ident $version:literal / $compat:literal { $($field:ident $(via $via:ident)?,)* })*
+        $($section:ident $version:literal / $compat:literal {
+            $($field:ident $(via $via:ident)?,)* $(; tail $tail_version:literal $tail:ident)?
+        })*
     ) => {
         impl $name {
             /// Writes both sections, without the outer envelope and checksums.
+            #[allow(unused_imports, reason = "most sections have no tail")]
             fn encode_sections(&self, out: &mut Vec<u8>, f: codec::Features) {
-                $(codec::encode_envelope(out, $version, $compat, |out| {
-                    $(wire_sections!(@put (&self.$field) out f $($via)?);)*
-                });)*
+                use $crate::osdmap::ranges::Tail as _;
+                $(
+                    #[allow(unused_mut, reason = "most sections have no tail")]
+                    let mut version = $version;
+                    $(if self.$tail.is_needed() { version = $tail_version; })?
+                    codec::encode_envelope(out, version, $compat, |out| {
+                        $(wire_sections!(@put (&self.$field) out f $($via)?);)*
+                        $(if self.$tail.is_needed() { self.$tail.encode_tail(out, f); })?
+                    });
+                )*
             }
 
             /// Reads both sections; the fields outside of them are at their defaults.
+            #[allow(unused_imports, reason = "most sections have no tail")]
             fn decode_sections(input: &mut codec::Reader) -> Result<Self, codec::DecodeError> {
+                use $crate::osdmap::ranges::Tail;
                 $(
-                    #[allow(unused_parens, reason = "a section may have one field")]
-                    let ($($field),*) = codec::decode_envelope(input, $version, stringify!($name), |input, struct_v| {
+                    let ($($field,)* $($tail,)?) = codec::decode_envelope(input, $version, stringify!($name), |input, struct_v| {
                         if struct_v < $version {
                             return Err(codec::DecodeError::Invalid {
                                 what: concat!(stringify!($name), " ", stringify!($section), " section version"),
@@ -33,10 +45,14 @@ macro_rules! wire_sections {
                             });
                         }
                         $(let $field = wire_sections!(@get input $($via)?);)*
-                        Ok(($($field),*))
+                        $(let $tail = match struct_v {
+                            version if version >= $tail_version => Tail::decode_tail(input)?,
+                            _ => Default::default(),
+                        };)?
+                        Ok(($($field,)* $($tail,)?))
                     })?;
                 )*
-                Ok($name { $($($field,)*)* $($rest: Default::default(),)* })
+                Ok($name { $($($field,)* $($tail,)?)* $($rest: Default::default(),)* })
             }
         }
     };

@@ -36,6 +36,26 @@ fn full_maps_re_encode_to_the_same_bytes() {
 }
 
 #[test]
+fn networks_are_refused_as_in_ceph() {
+    let bytes = vector("ranges.bin");
+    let map = OsdMap::from_bytes(bytes.clone()).unwrap();
+    assert_eq!(map.to_bytes(F), bytes);
+    every_truncation_errors(&bytes, |b| OsdMap::from_bytes(b).is_ok());
+    let ranges: Vec<String> = map.range_blocklist.0.keys().map(ToString::to_string).collect();
+    assert_eq!(ranges, ["cidr:10.1.2.0:0/24", "cidr:[fd00::]:0/64"]);
+    let refused = |text: &str| map.is_blocklisted(&EntityAddr::parse(text).unwrap());
+    for addr in ["10.1.2.0:0/1", "v2:10.1.2.255:6800/7", "[fd00::ffff:1]:1/2"] {
+        assert!(refused(addr), "{addr}");
+    }
+    for addr in ["10.1.3.0:0/1", "10.1.1.255:6800/7", "[fd00:0:0:1::1]:1/2"] {
+        assert!(!refused(addr), "{addr}");
+    }
+    let all = RangeBlocklist([(EntityAddr::cidr([0, 0, 0, 0].into(), 0).unwrap(), UTime::default())].into());
+    assert!(all.contains(&EntityAddr::parse("9.9.9.9:0/1").unwrap()));
+    assert_eq!(EntityAddr::cidr([10, 0, 0, 0].into(), 33), None);
+}
+
+#[test]
 fn incrementals_re_encode_to_the_same_bytes() {
     for epoch in 104..=124 {
         let bytes = vector(&format!("seq/inc.{epoch}"));
