@@ -11,7 +11,7 @@
 //! durable. A checkpoint that finds no room ends without a superblock: what it has placed stays in the
 //! directory, as pages that no superblock refers to yet, and the next checkpoint goes on from there.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use codec::{AlignedBuf, BLOCK_BYTES, Encode, Features};
@@ -30,6 +30,8 @@ use crate::{
 const WRITES_MAX: usize = 8;
 /// Parts rendered in one call.
 const STEPS_MAX: usize = 2;
+/// Runs given back in one call.
+const RELEASES_MAX: usize = 256;
 /// Pending bytes in one page of them.
 const PENDING_PAGE_BYTES: usize = 128 << 10;
 
@@ -41,6 +43,8 @@ pub(super) struct Checkpoint {
     /// What was pending when the checkpoint began, and from which byte of the object on it is not rendered.
     pendings: VecDeque<(CollId, HObject, Pending, u64)>,
     pending_blobs: Vec<Blob>,
+    /// Blocks that are to be given back: first block, count.
+    freed: BTreeMap<u64, u64>,
     /// Placed bytes that wait for their turn.
     writes: VecDeque<(Run, Bytes)>,
     writing_count: usize,
@@ -58,8 +62,17 @@ enum Stage {
     Wait,
     Flush,
     Superblock,
+    /// It is durable; what it does not refer to is given back.
+    Release,
     /// There was no room; what is on its way is waited for.
     NoSpace,
+}
+
+impl Checkpoint {
+    /// True if it is durable and has only blocks to give back.
+    pub(super) fn is_durable(&self) -> bool {
+        self.stage == Stage::Release
+    }
 }
 
 /// There are not enough free blocks.
@@ -97,6 +110,7 @@ impl Store {
             colls: self.index.colls.keys().copied().collect(),
             pendings,
             pending_blobs: Vec::new(),
+            freed: BTreeMap::new(),
             writes: VecDeque::new(),
             writing_count: 0,
             stage: Stage::Pages,
@@ -134,6 +148,15 @@ impl Store {
                         self.abandon_checkpoint();
                     }
                     return;
+                }
+                // While something is in flight there will be another turn.
+                Stage::Release if step > 0 && self.unmount == Unmount::No && !self.purposes.is_empty() => {
+                    return;
+                }
+                Stage::Release => {
+                    if !self.release_step() {
+                        return self.end_checkpoint();
+                    }
                 }
                 Stage::Flush | Stage::Superblock => return,
             }
@@ -192,7 +215,7 @@ impl Store {
                 self.render_root()?;
                 Stage::Wait
             }
-            Stage::Wait | Stage::Flush | Stage::Superblock | Stage::NoSpace => return Ok(()),
+            Stage::Wait | Stage::Flush | Stage::Superblock | Stage::Release | Stage::NoSpace => return Ok(()),
         };
         self.set_checkpoint_stage(next);
         Ok(())
@@ -370,28 +393,40 @@ impl Store {
         self.write_device(block, data, true, Purpose::CheckpointSuperblock);
     }
 
+    /// The superblock is durable: what it says is the truth.
     pub(super) fn checkpoint_done(&mut self) {
-        let Background::Checkpoint(checkpoint) = std::mem::replace(&mut self.background, Background::Idle)
-        else {
-            return;
-        };
-        self.superblock = checkpoint.superblock;
+        let Background::Checkpoint(checkpoint) = &mut self.background else { return };
+        checkpoint.stage = Stage::Release;
+        checkpoint.freed = self.space.changes.finish();
+        self.superblock = checkpoint.superblock.clone();
+        self.pending_blobs = std::mem::take(&mut checkpoint.pending_blobs);
         self.ring.trim(self.superblock.journal_position);
         self.is_journal_full = false;
-        self.pending_blobs = checkpoint.pending_blobs;
-        for (start, count) in self.space.changes.finish() {
+        let last = self.superblock.last_txn;
+        while self.queue.front().is_some_and(|queued| queued.txn <= last) {
+            self.queue.pop_front();
+        }
+        self.commit(last);
+        self.pump_checkpoint();
+    }
+
+    /// Gives some blocks back; false when there are no more.
+    fn release_step(&mut self) -> bool {
+        for _ in 0..RELEASES_MAX {
+            let Background::Checkpoint(checkpoint) = &mut self.background else { return false };
+            let Some((start, count)) = checkpoint.freed.pop_first() else { return false };
             let run = Run { start, count };
             self.cache.remove(run);
             self.space.leave_quarantine(run);
             self.space.free(run);
             self.queue_discard(run);
         }
+        true
+    }
+
+    fn end_checkpoint(&mut self) {
+        self.background = Background::Idle;
         self.pump_discards();
-        let last = self.superblock.last_txn;
-        while self.queue.front().is_some_and(|queued| queued.txn <= last) {
-            self.queue.pop_front();
-        }
-        self.commit(last);
         if self.unmount == Unmount::Flushed {
             self.unmount = Unmount::Done;
         }

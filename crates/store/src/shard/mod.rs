@@ -275,7 +275,13 @@ impl Store {
             self.start_background();
         }
         self.pump_flush();
+        let is_ending = matches!(&self.background, Background::Checkpoint(last) if last.is_durable());
         self.pump_checkpoint();
+        // Nobody else may come to start what is wanted next.
+        if is_ending && matches!(self.background, Background::Idle) {
+            self.start_background();
+            self.pump_flush();
+        }
     }
 
     /// Starts what is wanted, if anything is.
