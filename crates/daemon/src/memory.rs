@@ -14,10 +14,6 @@ use crate::{ceph_conf::CephConf, size};
 const TARGET_BYTES_DEFAULT: u64 = 4 << 30;
 /// The cache, unless `bluestore_cache_size` says otherwise.
 const CACHE_BYTES_DEFAULT: u64 = 32 << 20;
-/// What a process holds is looked through for free memory from here on.
-const TRIM_BYTES_MIN: u64 = 256 << 20;
-/// Ticks between two such looks: what was given back is soon needed again while a load goes on.
-const TRIM_TICKS: u32 = 25;
 /// The least that a cache is shrunk to.
 const CACHE_BYTES_MIN: u64 = 1 << 20;
 
@@ -27,9 +23,6 @@ pub(crate) struct Memory {
     target: u64,
     cache_max: u64,
     cache: u64,
-    ticks_since_trim: u32,
-    /// The process is looked through for free memory by one of its shards.
-    is_trimming: bool,
     /// Shards that the cache is divided between.
     sharers: u64,
 }
@@ -45,8 +38,6 @@ impl Memory {
             target: TARGET_BYTES_DEFAULT,
             cache_max: CACHE_BYTES_DEFAULT,
             cache: CACHE_BYTES_DEFAULT,
-            ticks_since_trim: 0,
-            is_trimming: true,
             sharers: 1,
         };
         memory.apply(option("osd memory target")?, option("bluestore cache size")?);
@@ -73,7 +64,6 @@ impl Memory {
         self.sharers = u64::from(shard.count);
         self.cache_max /= self.sharers;
         self.cache = self.cache_max;
-        self.is_trimming = shard.is_control();
         self
     }
 
@@ -82,14 +72,9 @@ impl Memory {
         self.cache
     }
 
-    /// Looks at what the process holds and gives back what is free; the cache's new limit if it changes.
+    /// Looks at what the process holds; the cache's new limit if it changes.
     pub(crate) fn tick(&mut self) -> Option<u64> {
         let resident = reactor::resident_bytes()?;
-        self.ticks_since_trim = self.ticks_since_trim.saturating_add(1);
-        if self.is_trimming && resident > TRIM_BYTES_MIN && self.ticks_since_trim >= TRIM_TICKS {
-            self.ticks_since_trim = 0;
-            reactor::return_free_memory();
-        }
         self.adjust(resident)
     }
 

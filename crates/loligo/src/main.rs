@@ -7,6 +7,10 @@ use clap::{Parser, Subcommand};
 mod logging;
 mod store_args;
 
+/// Chosen by measurement, see docs/dependencies.md.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A storage cluster for NVMe that unmodified Ceph clients use as if it were Ceph.
 #[derive(Parser)]
 #[command(name = "loligo", version, arg_required_else_help = true)]
