@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// The unit of every device command, in bytes: the logical block of any NVMe we serve.
 pub const BLOCK_BYTES: usize = 4096;
@@ -44,12 +44,10 @@ impl Pool {
     }
 }
 
-/// An empty vector with room for `count` blocks.
-fn room_for(count: usize) -> Vec<Block> {
-    let pooled = (count >= POOLED_BLOCKS_MIN)
-        .then(|| POOL.try_with(|pool| pool.borrow_mut().take(count)).ok().flatten())
-        .flatten();
-    pooled.unwrap_or_else(|| Vec::with_capacity(count))
+/// An empty vector with room for `count` blocks, if the pool has one.
+fn pooled(count: usize) -> Option<Vec<Block>> {
+    let take = || POOL.try_with(|pool| pool.borrow_mut().take(count)).ok().flatten();
+    (count >= POOLED_BLOCKS_MIN).then(take).flatten()
 }
 
 /// A buffer of whole blocks, aligned to a block.
@@ -68,14 +66,19 @@ impl AlignedBuf {
     /// A buffer of `bytes` zeros, rounded up to whole blocks.
     pub fn zeroed(bytes: usize) -> Self {
         let count = bytes.div_ceil(BLOCK_BYTES);
-        let mut blocks = room_for(count);
-        blocks.resize(count, Block([0; BLOCK_BYTES]));
+        // Without memory the process ends here as anywhere else.
+        let fresh = || Block::new_vec_zeroed(count).expect("memory for a buffer");
+        let blocks = pooled(count).map_or_else(fresh, |mut blocks| {
+            blocks.resize(count, Block([0; BLOCK_BYTES]));
+            blocks
+        });
         AlignedBuf { blocks }
     }
 
     /// A buffer that starts with `data`, padded with zeros to whole blocks.
     pub fn from_slice(data: &[u8]) -> Self {
-        let mut blocks = room_for(data.len().div_ceil(BLOCK_BYTES));
+        let count = data.len().div_ceil(BLOCK_BYTES);
+        let mut blocks = pooled(count).unwrap_or_else(|| Vec::with_capacity(count));
         let (whole, rest) = data.as_chunks::<BLOCK_BYTES>();
         blocks.extend(whole.iter().map(|chunk| Block(*chunk)));
         if !rest.is_empty() {

@@ -13,6 +13,7 @@ mod envelope;
 mod features;
 mod impls;
 mod reader;
+mod scratch;
 
 pub use aligned::{AlignedBuf, BLOCK_BYTES};
 pub use bytes::Bytes;
@@ -29,9 +30,7 @@ pub trait Encode {
 
     /// The value's bytes on their own.
     fn to_bytes(&self, features: Features) -> Bytes {
-        let mut out = Vec::new();
-        self.encode(&mut out, features);
-        Bytes::from(out)
+        scratch::collect(|out| self.encode(out, features))
     }
 }
 
