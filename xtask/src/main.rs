@@ -42,8 +42,10 @@ fn run_tidy() -> Result<()> {
     if problems.is_empty() { Ok(()) } else { bail!("{} breaches of the house style", problems.len()) }
 }
 
-/// All tests: unit, golden vectors, properties, simulator, and end to end with the stock clients.
+/// All tests: instructions per request, then unit, golden vectors, properties, simulator, and end to end
+/// with the stock clients.
 fn test() -> Result<()> {
+    run(Command::new(tidy::workspace_root().join("bench/instructions")).arg("--check"))?;
     cargo(&["test", "--workspace", "--no-fail-fast"])
 }
 

@@ -24,7 +24,9 @@ mod osd_process;
 mod process;
 mod schedule;
 mod shared;
+mod steady;
 mod workload;
 mod world;
 
+pub use steady::Load;
 pub use world::{Options, Report, World};

@@ -25,7 +25,7 @@ use crate::{
 const NET_TICK: Duration = Duration::from_millis(200);
 
 /// Small, so that flushes and checkpoints happen all the time.
-pub(crate) fn store_config() -> StoreConfig {
+pub(crate) fn small_store() -> StoreConfig {
     StoreConfig {
         journal_bytes: 1 << 20,
         small_write_bytes_max: 16 << 10,
@@ -44,6 +44,7 @@ pub(crate) struct OsdDisk {
     pub(crate) key: CryptoKey,
     /// One for each shard.
     pub(crate) disks: Vec<VirtualDisk>,
+    pub(crate) config: StoreConfig,
 }
 
 /// One shard of an OSD: what runs on a reactor of its own.
@@ -60,6 +61,7 @@ pub(crate) struct OsdProcess {
     whoami: OsdId,
     fsid: [u8; 16],
     key: CryptoKey,
+    config: StoreConfig,
     parts: Vec<Part>,
     /// When the last word between two parts arrives: nothing said later may arrive earlier.
     last_cross: BTreeMap<(u16, u16), Instant>,
@@ -67,8 +69,8 @@ pub(crate) struct OsdProcess {
 }
 
 /// Mounts what a crash has left; the seed chooses the order in which the disk answers.
-pub(crate) fn mount(disk: &mut VirtualDisk, rng: &mut StdRng) -> Store {
-    let mut mount: Mount = Store::mount(disk.bytes(), store_config());
+pub(crate) fn mount(disk: &mut VirtualDisk, config: StoreConfig, rng: &mut StdRng) -> Store {
+    let mut mount: Mount = Store::mount(disk.bytes(), config);
     loop {
         disk.submit(mount.take_commands());
         if let Some(result) = mount.take() {
@@ -89,7 +91,7 @@ impl Part {
         rng: &mut StdRng,
     ) -> Part {
         let who = EntityName::new(EntityType::OSD, own.whoami.0.to_string());
-        let store = mount(&mut disk, rng);
+        let store = mount(&mut disk, own.config, rng);
         let config = Config {
             entity_type: EntityType::OSD,
             addrs: addrs.public.clone(),
@@ -156,9 +158,9 @@ impl OsdProcess {
         let part =
             |(index, disk)| Part::start(&own, disk, Shard { index: index as u16, count }, addrs, mon, rng);
         let parts = disks.into_iter().enumerate().map(part).collect();
-        let OsdDisk { whoami, fsid, key, .. } = own;
+        let OsdDisk { whoami, fsid, key, config, .. } = own;
         let rng = StdRng::from_rng(rng);
-        let mut process = OsdProcess { whoami, fsid, key, parts, last_cross: BTreeMap::new(), rng };
+        let mut process = OsdProcess { whoami, fsid, key, config, parts, last_cross: BTreeMap::new(), rng };
         addrs.public.0.iter().for_each(|addr| cx.network.listen(who, socket(addr), count));
         for index in 0..count {
             cx.who = who.part(index);
@@ -180,7 +182,7 @@ impl OsdProcess {
     pub(crate) fn crash(mut self) -> OsdDisk {
         self.parts.iter_mut().for_each(|part| part.disk.crash(&mut self.rng));
         let disks = self.parts.into_iter().map(|part| part.disk).collect();
-        OsdDisk { whoami: self.whoami, fsid: self.fsid, key: self.key, disks }
+        OsdDisk { whoami: self.whoami, fsid: self.fsid, key: self.key, disks, config: self.config }
     }
 
     /// Some bits on the device are not what was written.

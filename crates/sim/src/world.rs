@@ -8,16 +8,17 @@ use std::{
 };
 
 use auth::CryptoKey;
+use client::{Request, Response};
 use mon::{Ledger, MemLedger, MkfsParams, MonOptions, mkfs};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use store::{Store, StoreIdentity, virtual_disk::VirtualDisk};
-use types::{EntityAddr, EntityAddrVec, EntityName, OsdId, PgState, PoolId};
+use types::{EntityAddr, EntityAddrVec, EntityName, OsdId, PgState, PoolId, Token};
 
 use crate::{
     client_process::ClientProcess,
     mon_process::MonProcess,
     network::Network,
-    osd_process::{Addrs, OsdDisk, OsdProcess, Part, store_config},
+    osd_process::{Addrs, OsdDisk, OsdProcess, Part, small_store},
     process::{Cx, Process},
     schedule::{ProcessId, Schedule, What},
     shared::SharedObjects,
@@ -41,6 +42,17 @@ pub struct Options {
     pub seed: u64,
     /// True for disks that say that unflushed writes are durable: a world that must lose data.
     pub is_disk_lying: bool,
+}
+
+/// How large a world is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    pub(crate) osds: usize,
+    /// Of each OSD.
+    pub(crate) shards: u16,
+    /// Of each shard, in bytes.
+    pub(crate) disk_bytes: u64,
+    pub(crate) store: store::Config,
 }
 
 /// What happened in a world where all went well.
@@ -107,8 +119,7 @@ enum Phase {
 /// See the crate's page.
 pub struct World {
     options: Options,
-    /// Of each OSD.
-    shards: u16,
+    scale: Scale,
     pub(crate) rng: StdRng,
     pub(crate) schedule: Schedule,
     pub(crate) network: Network,
@@ -148,18 +159,22 @@ impl World {
 
     fn new(options: Options) -> World {
         let mut rng = StdRng::seed_from_u64(options.seed);
-        let osd_count = [3, 3, 3, 4, 5][rng.random_range(0..5)];
+        let osds = [3, 3, 3, 4, 5][rng.random_range(0..5)];
         let shards = [1, 1, 2, 2, 4][rng.random_range(0..5)];
+        World::of(options, Scale { osds, shards, disk_bytes: DISK_BYTES, store: small_store() }, rng)
+    }
+
+    pub(crate) fn of(options: Options, scale: Scale, mut rng: StdRng) -> World {
         World {
             network: Network::new(rng.random()),
             rng,
             options,
-            shards,
+            scale,
             schedule: Schedule::default(),
             mon: Slot::Moving,
-            osds: (0..osd_count).map(|_| Slot::Moving).collect(),
+            osds: (0..scale.osds).map(|_| Slot::Moving).collect(),
             rotten: None,
-            is_out: vec![false; osd_count],
+            is_out: vec![false; scale.osds],
             clients: Vec::new(),
             workloads: Vec::new(),
             shared: SharedObjects::new(SHARED_OBJECTS),
@@ -200,7 +215,7 @@ impl World {
     }
 
     /// A cluster with a pool, and clients that know it.
-    fn set_up(&mut self) -> Result<PoolId, String> {
+    pub(crate) fn set_up(&mut self) -> Result<PoolId, String> {
         let now = self.schedule.wall();
         let names: Vec<String> = (0..self.osds.len()).map(|id| format!("osd.{id}")).collect();
         let names = names.iter().map(String::as_str).chain(["client.admin"]);
@@ -241,19 +256,20 @@ impl World {
     }
 
     fn new_disk(&self, id: usize, key: CryptoKey) -> OsdDisk {
+        let Scale { disk_bytes, shards, store: config, .. } = self.scale;
         let disk = |shard| {
-            let mut disk = VirtualDisk::new(DISK_BYTES);
+            let mut disk = VirtualDisk::new(disk_bytes);
             disk.set_lying(self.options.is_disk_lying);
             let (store_uuid, osd) = ([id as u8 + 1; 16], id as u32);
-            let identity = StoreIdentity { store_uuid, fsid: FSID, osd, shard, shards: self.shards };
-            let commands = Store::format(DISK_BYTES, identity, &store_config());
+            let identity = StoreIdentity { store_uuid, fsid: FSID, osd, shard, shards };
+            let commands = Store::format(disk_bytes, identity, &config);
             for command in commands.expect("the disk is large enough") {
                 disk.execute(command).1.expect("the disk takes what lies within it");
             }
             disk
         };
-        let disks = (0..self.shards).map(disk).collect();
-        OsdDisk { whoami: OsdId(id as i32), fsid: FSID, key, disks }
+        let disks = (0..shards).map(disk).collect();
+        OsdDisk { whoami: OsdId(id as i32), fsid: FSID, key, disks, config }
     }
 
     pub(crate) fn osd_process(&self, id: usize) -> ProcessId {
@@ -304,7 +320,7 @@ impl World {
             ProcessId(at) => {
                 let at_port = |port: u16| EntityAddr::msgr2(address(port + at as u16), self.starts);
                 let public = EntityAddrVec(vec![at_port(6_800)]);
-                let cluster = match self.shards {
+                let cluster = match self.scale.shards {
                     1 => public.clone(),
                     shards => EntityAddrVec((0..shards).map(|n| at_port(7_000 + 100 * n)).collect()),
                 };
@@ -332,6 +348,18 @@ impl World {
         self.clients[0].command(json, &mut cx);
     }
 
+    /// A client's request.
+    pub(crate) fn submit(&mut self, client: usize, token: Token, request: Request) {
+        let who = self.client_process(client);
+        let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+        self.clients[client].submit(token, request, &mut cx);
+    }
+
+    /// What has ended of a client without a workload.
+    pub(crate) fn take_ended(&mut self, client: usize) -> Vec<(Token, Response)> {
+        std::mem::take(&mut self.clients[client].ended)
+    }
+
     fn with(&mut self, who: ProcessId, act: impl FnOnce(&mut dyn Process, &mut Cx<'_>)) {
         let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
         let process: Option<&mut dyn Process> = match who.whole().0 {
@@ -345,7 +373,7 @@ impl World {
     }
 
     /// One thing happens.
-    fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         let Some((who, what)) = self.schedule.pop() else { return };
         self.events += 1;
         (self.schedule.now(), who.0, std::mem::discriminant(&what)).hash(&mut self.hasher);
@@ -410,8 +438,9 @@ impl World {
     }
 
     fn collect(&mut self, client: usize) {
+        let Some(workload) = self.workloads.get_mut(client) else { return };
         for (token, response) in std::mem::take(&mut self.clients[client].ended) {
-            if let Err(why) = self.workloads[client].done(token, &response, &mut self.shared) {
+            if let Err(why) = workload.done(token, &response, &mut self.shared) {
                 self.broken.get_or_insert(format!("client {}: {why}", client + 1));
             }
         }

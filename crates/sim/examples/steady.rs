@@ -1,0 +1,14 @@
+//! Lives through a load in which nothing breaks: `steady randwrite|randread REQUESTS DEPTH`. Run under
+//! callgrind by `bench/instructions`.
+
+use sim::{Load, World};
+
+fn main() -> Result<(), String> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [rw, requests, depth] = words.as_slice() else {
+        return Err("usage: steady randwrite|randread REQUESTS DEPTH".to_owned());
+    };
+    let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text}: {error}"));
+    let depth = usize::try_from(number(depth)?).map_err(|error| error.to_string())?;
+    World::steady(&Load { is_write: rw == "randwrite", requests: number(requests)?, depth })
+}
