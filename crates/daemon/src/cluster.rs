@@ -18,6 +18,7 @@ use crate::{
     ceph_conf::CephConf,
     clock,
     device::{Access, Device},
+    device_paths::{self, DevicePaths, FastDevices},
     embedded_ledger::EmbeddedLedger,
 };
 
@@ -48,14 +49,6 @@ pub(crate) fn hostname() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
     if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
-}
-
-/// The OSD's device: `loligo device`, or the file `block` in its folder.
-pub(crate) fn device_path(conf: &CephConf, who: &EntityName) -> Result<PathBuf> {
-    match conf.get(who, "loligo device") {
-        Some(path) => Ok(PathBuf::from(path)),
-        None => Ok(Path::new(&conf.require(who, "osd data")?).join("block")),
-    }
 }
 
 fn pid_path(conf: &CephConf, who: &EntityName) -> Option<PathBuf> {
@@ -90,6 +83,10 @@ pub(crate) struct NewCluster<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) osds: u32,
     pub(crate) devices: &'a [PathBuf],
+    /// Journal devices, one each.
+    pub(crate) journal_devices: &'a [PathBuf],
+    /// Index devices, one each.
+    pub(crate) index_devices: &'a [PathBuf],
     pub(crate) device_bytes: u64,
     /// Reactors of each OSD.
     pub(crate) reactors: u16,
@@ -158,9 +155,15 @@ impl NewCluster<'_> {
         for osd in 0..self.osds {
             let osd_port = u32::from(port) + 1 + osd;
             out.push_str(&format!("\n[osd.{osd}]\npublic addr = 127.0.0.1:{osd_port}\n"));
-            if let Some(device) = self.devices.get(osd as usize) {
-                let device = device.canonicalize().unwrap_or_else(|_| device.clone());
-                out.push_str(&format!("loligo device = {}\n", device.display()));
+            for (option, devices) in [
+                ("loligo device", self.devices),
+                ("loligo journal device", self.journal_devices),
+                ("loligo index device", self.index_devices),
+            ] {
+                if let Some(device) = devices.get(osd as usize) {
+                    let device = std::path::absolute(device).unwrap_or_else(|_| device.clone());
+                    out.push_str(&format!("{option} = {}\n", device.display()));
+                }
             }
         }
         out
@@ -196,13 +199,12 @@ fn make_store(conf: &CephConf, who: &EntityName, device_bytes: u64, reactors: u1
     if !reactors.is_power_of_two() || reactors > osd::SHARDS_MAX {
         bail!("an OSD has 1, 2, 4, 8, 16 or {} reactors, not {reactors}", osd::SHARDS_MAX);
     }
-    let path = device_path(conf, who)?;
-    if let Some(folder) = path.parent() {
+    let paths = DevicePaths::read(conf, who)?;
+    if let Some(folder) = paths.main.parent() {
         fs::create_dir_all(folder)?;
     }
     let mut reactor = Reactor::new(reactor::Config::default())?;
-    let access = if path.exists() { Access::Exclusive } else { Access::Create(device_bytes) };
-    let device = Device::open(&mut reactor, &path, access)?;
+    let device = Device::open(&mut reactor, &paths, Access::Create(device_bytes))?;
     let mut rng = StdRng::from_seed(clock::random_seed());
     let identity = StoreIdentity {
         store_uuid: new_uuid(&mut rng),
@@ -211,16 +213,28 @@ fn make_store(conf: &CephConf, who: &EntityName, device_bytes: u64, reactors: u1
         shard: 0,
         shards: reactors,
     };
-    device.format(identity, &mut reactor).with_context(|| format!("formatting {}", path.display()))
+    device.format(identity, &mut reactor).with_context(|| format!("formatting {}", paths.main.display()))
 }
 
-/// Makes the data of one daemon that ceph.conf names. `reactors` is for an OSD.
-pub fn mkfs(kind: &str, id: &str, conf_path: &Path, device_bytes: u64, reactors: Option<u16>) -> Result<()> {
+/// Makes the data of one daemon that ceph.conf names. `reactors` and `fast` are for an OSD.
+pub fn mkfs(
+    kind: &str,
+    id: &str,
+    conf_path: &Path,
+    device_bytes: u64,
+    reactors: Option<u16>,
+    fast: &FastDevices,
+) -> Result<()> {
     let conf = CephConf::read(conf_path)?;
     if kind == "osd" {
         let cpus = reactor::available_cpus()?.len();
         let reactors = reactors.unwrap_or_else(|| reactors_for(cpus, OSDS_ASSUMED));
-        return make_store(&conf, &EntityName::new(EntityType::OSD, id), device_bytes, reactors);
+        let who = EntityName::new(EntityType::OSD, id);
+        device_paths::link(&conf, &who, fast)?;
+        return make_store(&conf, &who, device_bytes, reactors);
+    }
+    if fast.journal.is_some() || fast.index.is_some() {
+        bail!("a monitor has no journal or index device");
     }
     let who = EntityName::new(EntityType::MON, id);
     let data = PathBuf::from(conf.require(&who, "mon data")?);

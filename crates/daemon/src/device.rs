@@ -1,15 +1,18 @@
-//! A store's device commands on a file or block device.
+//! A store's device commands on files or block devices.
 
-use std::{io::ErrorKind, path::Path, thread, time::Duration};
+use std::{collections::BTreeMap, io::ErrorKind, path::Path, thread, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use codec::BLOCK_BYTES;
 use reactor::{Event, FileId, OpenOptions, Reactor};
 use store::{
-    Config as StoreConfig, DeviceCommand, DeviceError, Label, Mount, Replayed, Store, StoreIdentity,
+    Config as StoreConfig, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, Label, Mount, Replayed,
+    Store, StoreIdentity,
 };
 use types::Token;
+
+use crate::device_paths::DevicePaths;
 
 /// How often the lock of a device is tried before another process is said to have it: the kernel lets
 /// go of a killed process' files only when its last device command has ended.
@@ -20,6 +23,31 @@ const LOCK_ATTEMPTS_OFFLINE: u32 = 5;
 
 /// Pause between two attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
+
+/// Bytes discarded by one command while a store is made.
+const FORMAT_DISCARD_BYTES: u64 = 1 << 30;
+
+/// The largest journal that a store makes by itself, with its label.
+const JOURNAL_FILE_BYTES_MAX: u64 = (512 << 20) + (128 << 10);
+/// The smallest journal or index file that is made.
+const FILE_BYTES_MIN: u64 = 16 << 20;
+
+/// Sizes of files that are made: all are sparse.
+fn file_bytes(role: DeviceRole, main: u64) -> u64 {
+    match role {
+        DeviceRole::Main => main,
+        DeviceRole::Journal => (main / 8).clamp(FILE_BYTES_MIN, JOURNAL_FILE_BYTES_MAX),
+        DeviceRole::Index => (main / 16).max(FILE_BYTES_MIN),
+    }
+}
+
+/// The part of a device that each of `count` stores has.
+fn region_bytes(bytes: u64, count: u16) -> u64 {
+    match count {
+        1 => bytes,
+        count => bytes / u64::from(count) / REGION_ALIGN * REGION_ALIGN,
+    }
+}
 
 /// What a command came to: reads with their bytes.
 pub(crate) type Answer = (Token, Result<Option<Bytes>, DeviceError>);
@@ -40,37 +68,85 @@ pub(crate) enum Access {
 /// Regions of several stores on a device begin at multiples of this.
 const REGION_ALIGN: u64 = 1 << 20;
 
-/// An open device, or a shard's region of it.
-pub(crate) struct Device {
+/// One of the files or block devices of a store, or a shard's region of it.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    role: DeviceRole,
     file: FileId,
     /// Where the region begins, in bytes.
     base: u64,
-    pub(crate) bytes: u64,
+    bytes: u64,
     is_block_device: bool,
 }
 
+/// The open devices of an OSD, or a shard's regions of them.
+pub(crate) struct Device {
+    parts: Vec<Part>,
+    /// Flushes that some devices have not answered: how many, and what the others said.
+    flushes: BTreeMap<u64, (usize, Result<(), DeviceError>)>,
+}
+
 impl Device {
-    /// Opens the whole of `path` for O_DIRECT.
-    pub(crate) fn open(reactor: &mut Reactor, path: &Path, access: Access) -> Result<Device> {
-        let (size, lock, attempts) = match access {
-            Access::Exclusive => (None, true, LOCK_ATTEMPTS),
-            Access::Offline => (None, true, LOCK_ATTEMPTS_OFFLINE),
-            Access::Create(bytes) => (Some(bytes), true, LOCK_ATTEMPTS),
-            Access::Shared => (None, false, 1),
-        };
-        let options = OpenOptions { direct: true, create: size.is_some(), size, lock };
-        let file = open_when_unlocked(reactor, path, options, attempts)?;
-        let bytes = reactor.size(file).with_context(|| path.display().to_string())?;
-        Ok(Device { file, base: 0, bytes, is_block_device: reactor.is_block_device(file) })
+    /// Opens the whole of all for O_DIRECT.
+    pub(crate) fn open(reactor: &mut Reactor, paths: &DevicePaths, access: Access) -> Result<Device> {
+        let mut parts = Vec::new();
+        for (role, path) in paths.all() {
+            let (size, lock, attempts) = match access {
+                Access::Exclusive => (None, true, LOCK_ATTEMPTS),
+                Access::Offline => (None, true, LOCK_ATTEMPTS_OFFLINE),
+                Access::Create(_) if path.exists() => (None, true, LOCK_ATTEMPTS),
+                Access::Create(main) => (Some(file_bytes(role, main)), true, LOCK_ATTEMPTS),
+                Access::Shared => (None, false, 1),
+            };
+            let options = OpenOptions { direct: true, create: size.is_some(), size, lock };
+            let file = open_when_unlocked(reactor, path, options, attempts)?;
+            let bytes = reactor.size(file).with_context(|| path.display().to_string())?;
+            parts.push(Part { role, file, base: 0, bytes, is_block_device: reactor.is_block_device(file) });
+        }
+        Ok(Device { parts, flushes: BTreeMap::new() })
     }
 
-    /// The region of one shard, where each has so many bytes.
-    pub(crate) fn region(&self, shard: u16, bytes: u64) -> Device {
-        Device { base: u64::from(shard) * bytes, bytes, ..*self }
+    /// The regions of one shard of `count`, where each has so many bytes of the main device. Of the others each
+    /// has an equal part.
+    pub(crate) fn region(&self, shard: u16, count: u16, main_bytes: u64) -> Device {
+        let region = |part: &Part| {
+            let bytes = match part.role {
+                DeviceRole::Main => main_bytes,
+                DeviceRole::Journal | DeviceRole::Index => region_bytes(part.bytes, count),
+            };
+            Part { base: u64::from(shard) * bytes, bytes, ..*part }
+        };
+        Device { parts: self.parts.iter().map(region).collect(), flushes: BTreeMap::new() }
+    }
+
+    /// Bytes of the main device.
+    pub(crate) fn main_bytes(&self) -> u64 {
+        self.sizes().main
+    }
+
+    /// Bytes of all.
+    pub(crate) fn sizes(&self) -> DeviceSizes {
+        let bytes = |role| self.part(role).map(|part| part.bytes);
+        DeviceSizes {
+            main: bytes(DeviceRole::Main).unwrap_or(0),
+            journal: bytes(DeviceRole::Journal),
+            index: bytes(DeviceRole::Index),
+        }
+    }
+
+    fn part(&self, role: DeviceRole) -> Option<&Part> {
+        self.parts.iter().find(|part| part.role == role)
+    }
+
+    /// The file that an offset of the store is in, and its offset there.
+    fn place(&self, offset: u64) -> (FileId, u64) {
+        let (role, at) = DeviceRole::of(offset);
+        let part = self.part(role).expect("a store uses the devices that it was mounted with");
+        (part.file, part.base + at)
     }
 
     /// What the first store on it tells of itself.
-    pub(crate) fn label(&self, reactor: &mut Reactor) -> Result<Label> {
+    pub(crate) fn label(&mut self, reactor: &mut Reactor) -> Result<Label> {
         let mut blocks = Vec::new();
         for offset in Store::LABEL_OFFSETS {
             let token = Token(offset);
@@ -82,26 +158,32 @@ impl Device {
         label.context("there is no store on the device, or one of another version")
     }
 
-    /// Starts commands; each ends with an event.
-    pub(crate) fn submit(&self, commands: Vec<DeviceCommand>, reactor: &mut Reactor) {
+    /// Starts commands; each ends with an event, a flush with one for each device.
+    pub(crate) fn submit(&mut self, commands: Vec<DeviceCommand>, reactor: &mut Reactor) {
         for command in commands {
             match command {
                 DeviceCommand::Read { token, offset, len } => {
-                    reactor.read(self.file, token.0, self.base + offset, len as usize);
+                    let (file, offset) = self.place(offset);
+                    reactor.read(file, token.0, offset, len as usize);
                 }
                 DeviceCommand::Write { token, offset, data, durable } => {
-                    reactor.write(self.file, token.0, self.base + offset, vec![data], durable);
+                    let (file, offset) = self.place(offset);
+                    reactor.write(file, token.0, offset, vec![data], durable);
                 }
-                DeviceCommand::Flush { token } => reactor.sync(self.file, token.0),
+                DeviceCommand::Flush { token } => {
+                    self.flushes.insert(token.0, (self.parts.len(), Ok(())));
+                    self.parts.iter().for_each(|part| reactor.sync(part.file, token.0));
+                }
                 DeviceCommand::Discard { token, offset, len } => {
-                    reactor.discard(self.file, token.0, self.base + offset, len);
+                    let (file, offset) = self.place(offset);
+                    reactor.discard(file, token.0, offset, len);
                 }
             }
         }
     }
 
-    /// What an event says of a command.
-    pub(crate) fn done(token: u64, result: Result<Bytes, reactor::FileError>) -> Answer {
+    /// What an event says of a command; nothing while other devices have not answered it.
+    pub(crate) fn done(&mut self, token: u64, result: Result<Bytes, reactor::FileError>) -> Option<Answer> {
         let result = result.map(Some).map_err(|error| {
             if error.source.kind() == ErrorKind::Unsupported {
                 return DeviceError::Unsupported;
@@ -109,18 +191,30 @@ impl Device {
             tracing::error!(%error, "the device failed");
             DeviceError::Io
         });
-        (Token(token), result)
+        let Some((left, sum)) = self.flushes.get_mut(&token) else { return Some((Token(token), result)) };
+        *left -= 1;
+        *sum = sum.and(result.map(drop));
+        if *left > 0 {
+            return None;
+        }
+        let (_, sum) = self.flushes.remove(&token)?;
+        Some((Token(token), sum.map(|()| None)))
     }
 
     /// The settings of a store on it.
     pub(crate) fn store_config(&self) -> StoreConfig {
-        StoreConfig { prepares_journal: !self.is_block_device, ..StoreConfig::default() }
+        let journal = self.part(DeviceRole::Journal).or(self.part(DeviceRole::Main));
+        let prepares_journal = journal.is_some_and(|part| !part.is_block_device);
+        StoreConfig { prepares_journal, ..StoreConfig::default() }
     }
 
     /// Makes an empty store on it.
-    fn format_region(&self, identity: StoreIdentity, reactor: &mut Reactor) -> Result<()> {
-        let commands = Store::format(self.bytes, identity, &StoreConfig::default());
-        let Some(commands) = commands else { bail!("{} bytes are too few for a store", self.bytes) };
+    fn format_region(&mut self, identity: StoreIdentity, reactor: &mut Reactor) -> Result<()> {
+        let commands = Store::format(self.sizes(), identity, &StoreConfig::default());
+        let Some(commands) = commands else { bail!("too few for a store: {:?} bytes", self.sizes()) };
+        if self.part(DeviceRole::Main).is_some_and(|main| main.is_block_device) {
+            self.discard_all(reactor)?;
+        }
         for command in commands {
             self.submit(vec![command], reactor);
             for (_, result) in self.wait(reactor)? {
@@ -133,28 +227,39 @@ impl Device {
     /// Makes `identity.shards` empty stores on it, a region each.
     pub(crate) fn format(&self, identity: StoreIdentity, reactor: &mut Reactor) -> Result<()> {
         let count = identity.shards;
-        let bytes = match count {
-            1 => self.bytes,
-            count => self.bytes / u64::from(count) / REGION_ALIGN * REGION_ALIGN,
-        };
+        let bytes = region_bytes(self.main_bytes(), count);
         // The first one tells that there are others: it comes last.
         for index in (0..count).rev() {
             let mut own = StoreIdentity { shard: index, ..identity };
             // What strays into another region is not taken for its own there.
             own.store_uuid[15] ^= index as u8;
-            self.region(index, bytes).format_region(own, reactor)?;
+            self.region(index, count, bytes).format_region(own, reactor)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the main device that the region is empty; one that does not take that stays as it is.
+    fn discard_all(&mut self, reactor: &mut Reactor) -> Result<()> {
+        let (mut offset, end) = (0, self.main_bytes());
+        while offset < end {
+            let len = FORMAT_DISCARD_BYTES.min(end - offset);
+            self.submit(vec![DeviceCommand::Discard { token: Token(0), offset, len }], reactor);
+            if self.wait(reactor)?.iter().any(|(_, result)| result.is_err()) {
+                break;
+            }
+            offset += len;
         }
         Ok(())
     }
 
     /// Waits for at least one command; all that are done by then.
-    pub(crate) fn wait(&self, reactor: &mut Reactor) -> Result<Vec<Answer>> {
+    pub(crate) fn wait(&mut self, reactor: &mut Reactor) -> Result<Vec<Answer>> {
         let (mut events, mut done) = (Vec::new(), Vec::new());
         while done.is_empty() {
             reactor.poll(None, &mut events)?;
             for event in events.drain(..) {
                 if let Event::FileDone { token, result, .. } = event {
-                    done.push(Device::done(token, result));
+                    done.extend(self.done(token, result));
                 }
             }
         }
@@ -163,7 +268,7 @@ impl Device {
 
     /// Executes a machine's commands until it has what it is for.
     pub(crate) fn drive<M, T>(
-        &self,
+        &mut self,
         reactor: &mut Reactor,
         machine: &mut M,
         take_commands: fn(&mut M) -> Vec<DeviceCommand>,
@@ -189,9 +294,9 @@ impl Device {
     }
 
     /// Mounts the store on it.
-    pub(crate) fn mount(&self, reactor: &mut Reactor) -> Result<Store> {
+    pub(crate) fn mount(&mut self, reactor: &mut Reactor, config: StoreConfig) -> Result<Store> {
         let begin = reactor::clock::now();
-        let mut mount = Store::mount(self.bytes, self.store_config());
+        let mut mount = Store::mount(self.sizes(), config);
         let store = self.drive(reactor, &mut mount, Mount::take_commands, Mount::device_done, Mount::take)?;
         let store = store.context("mounting the store")?;
         let Replayed { records, transactions, bytes } = store.replayed();

@@ -8,6 +8,7 @@ mod client_runner;
 mod clock;
 mod cluster;
 mod device;
+mod device_paths;
 mod embedded_ledger;
 mod host;
 mod manager_port;
@@ -22,6 +23,7 @@ mod wire;
 
 pub use bench::{BenchOptions, Workload, bench};
 pub use cluster::{log_file, mkfs};
+pub use device_paths::FastDevices;
 pub use mon_daemon::run as run_mon;
 pub use osd_daemon::run as run_osd;
 pub use store_tool::{DumpOptions, StoreBenchOptions, StoreTarget, store_bench, store_dump, store_fsck};

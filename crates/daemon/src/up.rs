@@ -25,6 +25,10 @@ pub struct UpOptions {
     pub osds: u32,
     /// Their devices; files in the folder where there are fewer.
     pub devices: Vec<PathBuf>,
+    /// Devices for the OSDs' journals; on their own devices where there are fewer.
+    pub journal_devices: Vec<PathBuf>,
+    /// Devices for the OSDs' indexes, the same.
+    pub index_devices: Vec<PathBuf>,
     /// Size of the files, in bytes.
     pub device_bytes: u64,
     /// The monitor's port; OSDs take those behind it.
@@ -69,6 +73,8 @@ pub fn up(options: &UpOptions) -> Result<()> {
             dir: &options.data,
             osds: options.osds,
             devices: &options.devices,
+            journal_devices: &options.journal_devices,
+            index_devices: &options.index_devices,
             device_bytes: options.device_bytes,
             reactors: options.reactors.unwrap_or(suiting),
             port: options.port,

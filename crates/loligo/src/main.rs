@@ -47,6 +47,13 @@ struct UpArgs {
     /// Block devices or files for the OSDs, one each; files in the cluster's folder without it.
     #[arg(long, value_name = "PATH", num_args = 1..)]
     device: Vec<PathBuf>,
+    /// Fast devices or files for the OSDs' journals, one each; 512 MiB are used. On the OSD's own device without it.
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    journal_device: Vec<PathBuf>,
+    /// Fast devices or files for the OSDs' indexes (object metadata, omap), one each; what does not fit goes to
+    /// the OSD's own device.
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    index_device: Vec<PathBuf>,
     /// Size of an OSD's file (sparse), with K, M, G or T.
     #[arg(long, default_value = "20G", value_parser = parse_size)]
     size: u64,
@@ -83,6 +90,14 @@ struct MkfsArgs {
     /// one, or more where CPUs abound.
     #[arg(long, value_name = "N")]
     reactors: Option<u16>,
+    /// A fast device for the OSD's journal, linked as `journal` in its data folder; 512 MiB are used. A file that is
+    /// not there is made. Without it: `loligo journal device` of ceph.conf, or the OSD's own device.
+    #[arg(long, value_name = "PATH")]
+    journal_device: Option<PathBuf>,
+    /// A fast device for the OSD's index (object metadata, omap), linked as `index`; what does not fit goes to the
+    /// OSD's own device. Without it: `loligo index device` of ceph.conf, or the OSD's own device.
+    #[arg(long, value_name = "PATH")]
+    index_device: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -175,13 +190,18 @@ fn run(command: Command) -> anyhow::Result<()> {
             data: up.data,
             osds: up.osds,
             devices: up.device,
+            journal_devices: up.journal_device,
+            index_devices: up.index_device,
             device_bytes: up.size,
             port: up.port,
             reactors: up.reactors,
             is_separate: up.separate,
             cpus: up.cpus,
         }),
-        Command::Mkfs(mkfs) => daemon::mkfs(&mkfs.kind, &mkfs.id, &mkfs.conf, mkfs.size, mkfs.reactors),
+        Command::Mkfs(mkfs) => {
+            let fast = daemon::FastDevices { journal: mkfs.journal_device, index: mkfs.index_device };
+            daemon::mkfs(&mkfs.kind, &mkfs.id, &mkfs.conf, mkfs.size, mkfs.reactors, &fast)
+        }
         Command::Mon(mon) => daemon::run_mon(&mon.id, &mon.conf, mon.cpu),
         Command::Osd(osd) => {
             let cpus = match osd.cpus.as_str() {

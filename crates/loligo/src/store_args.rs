@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use daemon::{DumpOptions, StoreBenchOptions, StoreTarget};
+use daemon::{DumpOptions, FastDevices, StoreBenchOptions, StoreTarget};
 
 /// The commands.
 #[derive(clap::Subcommand)]
@@ -48,6 +48,12 @@ pub(crate) struct TargetArgs {
     /// Which store of an OSD with several reactors, from 0; without it fsck checks all, others take the first.
     #[arg(long, value_name = "N")]
     reactor: Option<u16>,
+    /// With --device: the device of its journal, if it has one of its own.
+    #[arg(long, value_name = "PATH", requires = "device")]
+    journal_device: Option<PathBuf>,
+    /// With --device: the device of its index, if it has one of its own.
+    #[arg(long, value_name = "PATH", requires = "device")]
+    index_device: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -103,7 +109,8 @@ pub(crate) struct BenchArgs {
 
 impl From<TargetArgs> for StoreTarget {
     fn from(args: TargetArgs) -> StoreTarget {
-        StoreTarget { id: args.id, conf: args.conf, device: args.device, reactor: args.reactor }
+        let fast = FastDevices { journal: args.journal_device, index: args.index_device };
+        StoreTarget { id: args.id, conf: args.conf, device: args.device, reactor: args.reactor, fast }
     }
 }
 

@@ -145,3 +145,79 @@ fn the_store_of_an_osd_is_checked_and_shown_when_it_stopped() {
     });
     assert!(named, "{}", deep.out);
 }
+
+#[test]
+fn a_missing_or_swapped_fast_device_is_refused() {
+    let alone = Alone::new();
+    for id in [8, 9] {
+        let made = alone.run(&format!(
+            "mkfs osd --id {id} --conf ceph.conf --size 512M --journal-device j{id} --index-device i{id}"
+        ));
+        assert_eq!(made.code, 0, "{}", made.err);
+    }
+    let fsck = |id: u32| alone.run(&format!("store fsck --id {id} --conf ceph.conf --deep"));
+    assert_eq!(fsck(8).code, 0);
+    let dump = alone.run("store dump --id 8 --conf ceph.conf --format json");
+    let doc: Value = serde_json::from_str(&dump.out).unwrap();
+    assert_eq!(
+        (&doc["superblock"]["journal"]["device"], &doc["superblock"]["index_area"]["device"]),
+        (&Value::from("journal"), &Value::from("index"))
+    );
+    let by_path = alone.run("store fsck --device osd.8/block --journal-device j8 --index-device i8");
+    assert_eq!(by_path.code, 0, "{} {}", by_path.out, by_path.err);
+    for (of_8, of_9) in [("j8", "j9"), ("i8", "i9")] {
+        let swap = format!("mv {of_8} x; mv {of_9} {of_8}; mv x {of_9}");
+        run_in(&alone.0, &format!("bash -c '{swap}'"), LIMIT);
+        let wrong = fsck(8);
+        assert!(
+            wrong.code == 1 && wrong.out.contains("is of a store of osd.9"),
+            "{} {}",
+            wrong.out,
+            wrong.err
+        );
+        run_in(&alone.0, &format!("bash -c '{swap}'"), LIMIT);
+    }
+    assert_eq!(fsck(9).code, 0);
+    // With several reactors each store has a part of each device.
+    let made = alone.run(
+        "mkfs osd --id 6 --conf ceph.conf --size 512M --reactors 2 --journal-device j6 --index-device i6",
+    );
+    assert_eq!(made.code, 0, "{}", made.err);
+    let used =
+        alone.run("store bench --id 6 --conf ceph.conf --reactor 1 --depth 4 --seconds 0.1 --objects 4");
+    assert_eq!(used.code, 0, "{}", used.err);
+    assert_eq!(fsck(6).code, 0);
+    fs::remove_file(alone.0.join("osd.8/journal")).unwrap();
+    let missing = fsck(8);
+    let words = "keeps its journal on a device of its own, and none is given";
+    assert!(missing.code == 1 && missing.out.contains(words), "{} {}", missing.out, missing.err);
+}
+
+#[test]
+fn a_cluster_with_fast_devices_survives_a_crash_and_grows() {
+    let dir = temp_dir();
+    let paths =
+        |kind: &str| (0..3).map(|n| dir.join(format!("{kind}{n}")).display().to_string()).collect::<Vec<_>>();
+    let (journals, indexes) = (paths("journal"), paths("index"));
+    let mut extra = vec!["--separate", "--journal-device"];
+    extra.extend(journals.iter().map(String::as_str));
+    extra.push("--index-device");
+    extra.extend(indexes.iter().map(String::as_str));
+    let mut c = Cluster::start_with(3, &extra);
+    c.sh("head -c 20000000 /dev/urandom > data; rbd import data img; rados -p rbd setomapval o key value");
+    c.crash_all();
+    c.sh("rbd export img - | cmp - data; rados -p rbd getomapval o key");
+    let total = |c: &Cluster, osd: usize| c.json("ceph osd df")["nodes"][osd]["kb"].as_u64().unwrap();
+    assert_eq!(total(&c, 0), 4 << 20);
+    c.stop();
+    c.sh("truncate -s 6G osd.0/block");
+    c.up();
+    c.wait("the new size", LIMIT, |c| total(c, 0) == 6 << 20 && total(c, 1) == 4 << 20);
+    c.sh("rbd export img - | cmp - data");
+    c.stop();
+    for osd in 0..3 {
+        let sound = c.run(&format!("{LOLIGO} store fsck --id {osd} -c ceph.conf --deep"));
+        assert_eq!(sound.code, 0, "{} {}", sound.out, sound.err);
+    }
+    fs::remove_dir_all(dir).unwrap();
+}

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use codec::Codec;
 
-use crate::space_map::Changes;
+use crate::{DeviceRole, space_map::Changes};
 
 /// Consecutive blocks on the device.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +23,11 @@ impl Run {
         self.start + self.count
     }
 
+    /// True if all of `inner` lies in it.
+    pub(crate) fn holds(self, inner: Run) -> bool {
+        inner.start >= self.start && inner.start.checked_add(inner.count).is_some_and(|end| end <= self.end())
+    }
+
     /// The first `count` blocks, or all, and the rest.
     pub(crate) fn split_at(self, count: u64) -> (Run, Run) {
         let count = count.min(self.count);
@@ -34,19 +39,30 @@ impl Run {
 /// than they give.
 const GRANULE_BLOCKS: u64 = 16;
 
+/// The main device's part of the space.
+const MAIN: usize = 0;
+/// The index device's.
+const INDEX: usize = 1;
+
+fn part(block: u64) -> usize {
+    if block < DeviceRole::Index.base_block() { MAIN } else { INDEX }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Space {
     pub(crate) area: Run,
     /// Free runs: first block, count.
     pub(crate) free: BTreeMap<u64, u64>,
-    by_size: BTreeSet<(u64, u64)>,
+    /// Free runs by size: of the main device, and of the index'.
+    by_size: [BTreeSet<(u64, u64)>; 2],
     /// References beyond the first, of blocks that clones share.
     pub(crate) shared: BTreeMap<u64, u32>,
     /// First block, count.
     quarantine: BTreeMap<u64, u64>,
     /// Blocks that lost a reference since the last checkpoint, which still has it.
     guarded: BTreeSet<u64>,
-    free_count: u64,
+    /// Free blocks of the main device, and of the index'.
+    free_counts: [u64; 2],
     quarantine_count: u64,
     /// Blocks that nobody uses and that are being discarded.
     discard_count: u64,
@@ -57,10 +73,12 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// A space of which nothing is free.
-    pub(crate) fn new(area: Run) -> Space {
+    /// A space of which nothing is free but `index_area`, which is for the index alone and may be empty.
+    pub(crate) fn new(area: Run, index_area: Run) -> Space {
         let reserve_count = (area.count / 32).clamp(64.min(area.count / 4), 1 << 18);
-        Space { area, total_count: area.count, reserve_count, ..Space::default() }
+        let mut space = Space { area, total_count: area.count, reserve_count, ..Space::default() };
+        space.free(index_area);
+        space
     }
 
     pub(crate) fn total_count(&self) -> u64 {
@@ -69,58 +87,60 @@ impl Space {
 
     /// Blocks for new data, those in quarantine included.
     pub(crate) fn available_count(&self) -> u64 {
-        (self.free_count + self.quarantine_count + self.discard_count).saturating_sub(self.reserve_count)
+        (self.free_counts[MAIN] + self.quarantine_count + self.discard_count)
+            .saturating_sub(self.reserve_count)
     }
 
     /// True if new data has little room left that a checkpoint could enlarge.
     pub(crate) fn wants_checkpoint(&self) -> bool {
         self.quarantine_count > 0
-            && self.quarantine_count >= self.free_count.saturating_sub(self.reserve_count) / 2
+            && self.quarantine_count >= self.free_counts[MAIN].saturating_sub(self.reserve_count) / 2
     }
 
     fn insert_free(&mut self, run: Run) {
         self.free.insert(run.start, run.count);
-        self.by_size.insert((run.count, run.start));
+        self.by_size[part(run.start)].insert((run.count, run.start));
     }
 
     fn remove_free(&mut self, start: u64) -> Run {
         let count = self.free.remove(&start).expect("the run is free");
-        self.by_size.remove(&(count, start));
+        self.by_size[part(start)].remove(&(count, start));
         Run { start, count }
     }
 
     /// Takes `count` blocks for data: the smallest free run that holds them all, or the largest ones.
     pub(crate) fn allocate(&mut self, count: u64) -> Option<Vec<Run>> {
-        if self.free_count < count + self.reserve_count {
+        if self.free_counts[MAIN] < count + self.reserve_count {
             return None;
         }
-        let runs = self.take(count)?;
+        let runs = self.take(count, MAIN)?;
         runs.iter().for_each(|&run| self.changes.taken(run));
         Some(runs)
     }
 
-    /// Takes `count` blocks for pages of the checkpoint being made, from the reserve too.
+    /// Takes `count` blocks for pages of the checkpoint being made: of the index' own device, or else of the main
+    /// one, from the reserve too.
     pub(crate) fn allocate_index(&mut self, count: u64) -> Option<Vec<Run>> {
-        let runs = self.take(count)?;
+        let runs = self.take(count, INDEX).or_else(|| self.take(count, MAIN))?;
         runs.iter().for_each(|&run| self.changes.taken_by_index(run));
         Some(runs)
     }
 
     /// The same for records of the space map and the root.
     pub(crate) fn allocate_map(&mut self, count: u64) -> Option<Vec<Run>> {
-        let runs = self.take(count)?;
+        let runs = self.take(count, INDEX).or_else(|| self.take(count, MAIN))?;
         runs.iter().for_each(|&run| self.changes.taken_by_map(run));
         Some(runs)
     }
 
-    fn take(&mut self, count: u64) -> Option<Vec<Run>> {
-        if self.free_count < count {
+    fn take(&mut self, count: u64, part: usize) -> Option<Vec<Run>> {
+        if self.free_counts[part] < count {
             return None;
         }
         let mut out = Vec::new();
         let mut left = count;
         while left > 0 {
-            let fit = self.by_size.range((left, 0)..).next().or_else(|| self.by_size.last());
+            let fit = self.by_size[part].range((left, 0)..).next().or_else(|| self.by_size[part].last());
             let start = fit?.1;
             let run = self.remove_free(start);
             let used = run.count.min(left);
@@ -130,7 +150,7 @@ impl Space {
             out.push(Run { start, count: used });
             left -= used;
         }
-        self.free_count -= count;
+        self.free_counts[part] -= count;
         Some(out)
     }
 
@@ -155,7 +175,7 @@ impl Space {
             }
         }
         self.insert_free(merged);
-        self.free_count += run.count;
+        self.free_counts[part(run.start)] += run.count;
     }
 
     /// Takes the granules of the device that a run just freed made free as a whole, to be discarded;
@@ -181,7 +201,7 @@ impl Space {
 
     /// True if data finds so little room that nothing may wait for a discard.
     pub(crate) fn is_short(&self) -> bool {
-        self.free_count < self.reserve_count * 2
+        self.free_counts[MAIN] < self.reserve_count * 2
     }
 
     /// Takes exactly this run; false if part of it is not free.
@@ -197,7 +217,7 @@ impl Space {
         if run.end() < start + count {
             self.insert_free(Run { start: run.end(), count: start + count - run.end() });
         }
-        self.free_count -= run.count;
+        self.free_counts[part(run.start)] -= run.count;
         true
     }
 
@@ -217,6 +237,12 @@ impl Space {
             self.changes.taken(run);
         }
         is_free
+    }
+
+    /// Takes a run of a page, as a mount finds it, if it is on the index' own device, of which there is no map;
+    /// false if part of it is not free.
+    pub(crate) fn reserve_index(&mut self, run: Run) -> bool {
+        part(run.start) == MAIN || self.reserve(run)
     }
 
     /// Adds a reference to each block of a run in use.

@@ -1,5 +1,7 @@
 //! What the store asks of its block device, as data.
 
+use std::fmt;
+
 use bytes::Bytes;
 use codec::BLOCK_BYTES;
 use thiserror::Error;
@@ -8,7 +10,92 @@ use types::Token;
 /// The block size as a device offset.
 pub(crate) const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// A command for the device. Offsets and lengths are whole blocks of 4 KiB; the memory of a write is
+/// The devices of a store. Only the main one has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DeviceRole {
+    /// Data, and everything that has no device of its own; the superblock.
+    Main,
+    /// The journal.
+    Journal,
+    /// The index; what does not fit goes to the main device.
+    Index,
+}
+
+impl DeviceRole {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [DeviceRole; 3] = [DeviceRole::Main, DeviceRole::Journal, DeviceRole::Index];
+
+    /// Where its bytes begin in the store's one space of offsets.
+    pub const fn base(self) -> u64 {
+        (self as u64) << ROLE_SHIFT
+    }
+
+    /// Whose byte an offset of that space is, and its offset there.
+    pub fn of(offset: u64) -> (DeviceRole, u64) {
+        let role = match offset >> ROLE_SHIFT {
+            0 => DeviceRole::Main,
+            1 => DeviceRole::Journal,
+            _ => DeviceRole::Index,
+        };
+        (role, offset.wrapping_sub(role.base()))
+    }
+
+    /// Its first block in that space.
+    pub(crate) const fn base_block(self) -> u64 {
+        self.base() / BLOCK
+    }
+}
+
+/// Each device has this many bits of offsets: an exbibyte.
+const ROLE_SHIFT: u32 = 60;
+
+impl fmt::Display for DeviceRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DeviceRole::Main => "main",
+            DeviceRole::Journal => "journal",
+            DeviceRole::Index => "index",
+        })
+    }
+}
+
+/// An offset for people: `byte 4096`, `byte 4096 of the journal device`.
+pub(crate) fn spot(offset: u64) -> String {
+    match DeviceRole::of(offset) {
+        (DeviceRole::Main, at) => format!("byte {at}"),
+        (role, at) => format!("byte {at} of the {role} device"),
+    }
+}
+
+/// Sizes of a store's devices, in bytes. A number alone is the size of the main one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceSizes {
+    /// The main device.
+    pub main: u64,
+    /// The journal's, if it has one.
+    pub journal: Option<u64>,
+    /// The index', if it has one.
+    pub index: Option<u64>,
+}
+
+impl From<u64> for DeviceSizes {
+    fn from(main: u64) -> DeviceSizes {
+        DeviceSizes { main, ..DeviceSizes::default() }
+    }
+}
+
+impl DeviceSizes {
+    /// The size of one of them.
+    pub fn get(&self, role: DeviceRole) -> Option<u64> {
+        match role {
+            DeviceRole::Main => Some(self.main),
+            DeviceRole::Journal => self.journal,
+            DeviceRole::Index => self.index,
+        }
+    }
+}
+
+/// A command for the devices: [`DeviceRole::of`] tells for which one, by its offset. Offsets and lengths are whole blocks of 4 KiB; the memory of a write is
 /// aligned to a block. Commands in flight may be executed in any order. Each is answered by
 /// `device_done` with its token, which is the store's own.
 #[derive(Clone, Debug)]
@@ -33,7 +120,7 @@ pub enum DeviceCommand {
         /// True if the data must survive a power cut when the command is answered (`RWF_DSYNC`).
         durable: bool,
     },
-    /// Makes all writes answered before it durable.
+    /// Makes all writes answered before it durable, on all devices.
     Flush {
         /// Names the command in its answer.
         token: Token,

@@ -25,7 +25,7 @@ mod superblock;
 pub mod virtual_disk;
 
 pub use config::Config;
-pub use device::{DeviceCommand, DeviceError};
+pub use device::{DeviceCommand, DeviceError, DeviceRole, DeviceSizes};
 pub use fsck::{Fsck, FsckReport, Owner, Problem, StoreCounts};
 pub use mem_store::MemStore;
 pub use object_store::{Completion, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage};

@@ -11,7 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use codec::{Codec, Decode, DecodeError, Encode, Features};
 
-use crate::allocator::{Run, Space};
+use crate::{
+    DeviceRole,
+    allocator::{Run, Space},
+};
 
 const MAGIC: u32 = 0x4752_4c4c;
 /// Blocks of a region: its record fits one block unless blocks are shared.
@@ -54,8 +57,12 @@ struct Moment {
     guarded: BTreeSet<u64>,
 }
 
-fn regions_of(run: Run) -> std::ops::RangeInclusive<u64> {
-    run.start / REGION_BLOCKS..=(run.end() - 1) / REGION_BLOCKS
+/// The index' own device has no map: the directory says what is used.
+fn regions_of(run: Run) -> std::ops::Range<u64> {
+    if run.start >= DeviceRole::Index.base_block() {
+        return 0..0;
+    }
+    run.start / REGION_BLOCKS..run.end().div_ceil(REGION_BLOCKS)
 }
 
 impl Changes {

@@ -1,12 +1,13 @@
 //! The two blocks that say what is on the device. See docs/formats/store.md.
 
 use bytes::Bytes;
-use codec::{BLOCK_BYTES, Codec, Decode, DecodeError, Encode, Features, Reader, crc32c};
+use codec::{BLOCK_BYTES, Codec, Decode, Encode, Features, Reader, crc32c};
 
-use crate::{StoreIdentity, allocator::Run, device::BLOCK};
+use crate::{DeviceRole, DeviceSizes, StoreIdentity, allocator::Run, device::BLOCK};
 
 const MAGIC: [u8; 8] = *b"LOLISTOR";
-const VERSION: u32 = 4;
+const LABEL_MAGIC: [u8; 8] = *b"LOLIDEVC";
+const VERSION: u32 = 5;
 /// Magic, version, checksum.
 const HEADER_BYTES: usize = 16;
 /// The blocks of the two copies: far enough apart that one misdirected write does not hit both.
@@ -46,6 +47,8 @@ pub(crate) struct Superblock {
     pub(crate) device_bytes: u64,
     pub(crate) journal: Run,
     pub(crate) area: Run,
+    /// Where the index is if it has a device of its own; none otherwise.
+    pub(crate) index_area: Run,
     /// Grows by one with each mount; records of other epochs do not replay.
     pub(crate) epoch: u64,
     /// Where the first record after this checkpoint is, in blocks since the epoch's start.
@@ -73,40 +76,113 @@ impl Superblock {
 
     /// The block as it is on the device.
     pub(crate) fn to_block(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(BLOCK_BYTES);
-        out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
-        out.extend_from_slice(&[0; 4]);
-        self.encode(&mut out, Features::default());
-        assert!(out.len() <= BLOCK_BYTES, "root runs are limited so that a superblock fits");
-        out.resize(BLOCK_BYTES, 0);
-        let crc = crc32c(u32::MAX, &out);
-        out[12..16].copy_from_slice(&crc.to_le_bytes());
-        out
+        sealed(MAGIC, self)
     }
 
     /// Reads a block; `None` if it is no valid superblock of this version.
     pub(crate) fn from_block(block: &[u8]) -> Option<Superblock> {
-        if block.len() != BLOCK_BYTES || block[..8] != MAGIC || block[8..12] != VERSION.to_le_bytes() {
-            return None;
+        opened(MAGIC, block).filter(Superblock::is_sane)
+    }
+
+    /// True if that device is one of its own.
+    pub(crate) fn has_device(&self, role: DeviceRole) -> bool {
+        match role {
+            DeviceRole::Main => true,
+            DeviceRole::Journal => self.journal.start >= DeviceRole::Journal.base_block(),
+            DeviceRole::Index => self.index_area.count > 0,
         }
-        let mut copy = block.to_vec();
-        copy[12..16].fill(0);
-        if crc32c(u32::MAX, &copy).to_le_bytes() != block[12..16] {
-            return None;
+    }
+
+    /// Takes in what a device has become larger by.
+    pub(crate) fn grow(&mut self, sizes: &DeviceSizes) {
+        let blocks = |bytes: u64| bytes / BLOCK;
+        if blocks(sizes.main) > blocks(self.device_bytes) {
+            self.device_bytes = blocks(sizes.main) * BLOCK;
+            self.area.count = blocks(sizes.main) - self.area.start;
         }
-        let decode = || -> Result<Superblock, DecodeError> {
-            Superblock::decode(&mut Reader::new(Bytes::copy_from_slice(&block[HEADER_BYTES..])))
-        };
-        decode().ok().filter(Superblock::is_sane)
+        if let (Some(bytes), true) = (sizes.index, self.has_device(DeviceRole::Index)) {
+            let count = blocks(bytes).saturating_sub(JOURNAL_START);
+            self.index_area.count = self.index_area.count.max(count);
+        }
+    }
+
+    /// True if these blocks can hold part of the index.
+    pub(crate) fn holds_index(&self, run: &Run) -> bool {
+        [self.area, self.index_area].iter().any(|area| area.holds(*run))
     }
 
     fn is_sane(&self) -> bool {
-        let ends = self.device_bytes / BLOCK;
+        let own = |run: Run, role: DeviceRole| run.start == role.base_block() + JOURNAL_START;
+        let fits =
+            |run: Run, role: DeviceRole| run.count < DeviceRole::Journal.base_block() && own(run, role);
+        let begin = if self.has_device(DeviceRole::Journal) {
+            fits(self.journal, DeviceRole::Journal).then_some(JOURNAL_START)
+        } else {
+            fits(self.journal, DeviceRole::Main).then(|| self.journal.end())
+        };
         self.shard < self.shards
-            && self.journal.start == JOURNAL_START
             && self.journal.count > 0
-            && self.journal.start.checked_add(self.journal.count) == Some(self.area.start)
-            && self.area.start.checked_add(self.area.count).is_some_and(|end| end <= ends)
+            && begin == Some(self.area.start)
+            && self
+                .area
+                .start
+                .checked_add(self.area.count)
+                .is_some_and(|end| end <= self.device_bytes / BLOCK)
+            && (self.index_area.count == 0 || fits(self.index_area, DeviceRole::Index))
     }
+}
+
+/// What the first block of a journal or index device says, and its copy.
+#[derive(Codec, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceLabel {
+    /// The store that it belongs to.
+    pub(crate) store_uuid: [u8; 16],
+    /// The cluster.
+    pub(crate) fsid: [u8; 16],
+    /// The OSD.
+    pub(crate) osd: u32,
+    /// 1: journal, 2: index.
+    pub(crate) role: u8,
+}
+
+impl DeviceLabel {
+    pub(crate) fn new(superblock: &Superblock, role: DeviceRole) -> DeviceLabel {
+        let Superblock { store_uuid, fsid, osd, .. } = *superblock;
+        DeviceLabel { store_uuid, fsid, osd, role: role as u8 }
+    }
+
+    pub(crate) fn to_block(&self) -> Vec<u8> {
+        sealed(LABEL_MAGIC, self)
+    }
+
+    pub(crate) fn from_block(block: &[u8]) -> Option<DeviceLabel> {
+        opened(LABEL_MAGIC, block)
+    }
+}
+
+/// A block with magic, version and checksum.
+fn sealed(magic: [u8; 8], body: &impl Encode) -> Vec<u8> {
+    let mut out = Vec::with_capacity(BLOCK_BYTES);
+    out.extend_from_slice(&magic);
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    body.encode(&mut out, Features::default());
+    assert!(out.len() <= BLOCK_BYTES, "root runs are limited so that a superblock fits");
+    out.resize(BLOCK_BYTES, 0);
+    let crc = crc32c(u32::MAX, &out);
+    out[12..16].copy_from_slice(&crc.to_le_bytes());
+    out
+}
+
+/// Its body, if it is valid and of this version.
+fn opened<T: Decode>(magic: [u8; 8], block: &[u8]) -> Option<T> {
+    if block.len() != BLOCK_BYTES || block[..8] != magic || block[8..12] != VERSION.to_le_bytes() {
+        return None;
+    }
+    let mut copy = block.to_vec();
+    copy[12..16].fill(0);
+    if crc32c(u32::MAX, &copy).to_le_bytes() != block[12..16] {
+        return None;
+    }
+    T::decode(&mut Reader::new(Bytes::copy_from_slice(&block[HEADER_BYTES..]))).ok()
 }

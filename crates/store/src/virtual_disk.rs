@@ -11,7 +11,7 @@ use codec::{AlignedBuf, BLOCK_BYTES};
 use rand::Rng;
 use types::Token;
 
-use crate::{DeviceCommand, DeviceError};
+use crate::{DeviceCommand, DeviceError, DeviceRole, DeviceSizes};
 
 const SECTOR_BYTES: usize = 512;
 
@@ -22,10 +22,10 @@ struct Unflushed {
     data: Bytes,
 }
 
-/// The disk. Commands are executed when [`VirtualDisk::step`] picks them, in any order.
+/// The disk, or several: [`crate::DeviceRole::of`] an offset. Commands are executed when [`VirtualDisk::step`] picks them, in any order.
 #[derive(Clone, Debug)]
 pub struct VirtualDisk {
-    bytes: u64,
+    sizes: DeviceSizes,
     blocks: BTreeMap<u64, Bytes>,
     /// Executed and answered, not durable: in order.
     unflushed: Vec<Unflushed>,
@@ -35,9 +35,9 @@ pub struct VirtualDisk {
 
 impl VirtualDisk {
     /// A disk of zeros.
-    pub fn new(bytes: u64) -> VirtualDisk {
+    pub fn new(sizes: impl Into<DeviceSizes>) -> VirtualDisk {
         VirtualDisk {
-            bytes,
+            sizes: sizes.into(),
             blocks: BTreeMap::new(),
             unflushed: Vec::new(),
             queue: Vec::new(),
@@ -50,9 +50,24 @@ impl VirtualDisk {
         self.is_lying = is_lying;
     }
 
-    /// Its size in bytes.
+    /// The main device's size in bytes.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.sizes.main
+    }
+
+    /// The sizes of all.
+    pub fn sizes(&self) -> DeviceSizes {
+        self.sizes
+    }
+
+    /// Makes devices larger, or smaller.
+    pub fn resize(&mut self, sizes: impl Into<DeviceSizes>) {
+        self.sizes = sizes.into();
+    }
+
+    fn has(&self, offset: u64, len: u64) -> bool {
+        let (role, at) = DeviceRole::of(offset);
+        self.sizes.get(role).is_some_and(|bytes| at + len <= bytes)
     }
 
     /// Queues commands.
@@ -80,7 +95,7 @@ impl VirtualDisk {
         match command {
             DeviceCommand::Read { token, offset, len } => (token, self.read(offset, len).map(Some)),
             DeviceCommand::Write { token, offset, data, durable } => {
-                if offset + data.len() as u64 > self.bytes {
+                if !self.has(offset, data.len() as u64) {
                     return (token, Err(DeviceError::Io));
                 }
                 if durable && !self.is_lying {
@@ -145,7 +160,7 @@ impl VirtualDisk {
     }
 
     fn read(&self, offset: u64, len: u64) -> Result<Bytes, DeviceError> {
-        if offset + len > self.bytes {
+        if !self.has(offset, len) {
             return Err(DeviceError::Io);
         }
         let mut out = AlignedBuf::zeroed(len as usize);

@@ -19,7 +19,7 @@ use net::ServiceAuth;
 use osd::{ConnId, Event, Osd, OsdConfig, Shard};
 use rand::{Rng, SeedableRng};
 use reactor::{ListenerId, Reactor, Waker};
-use store::Store;
+use store::{Config as StoreConfig, Store};
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId};
 
 use self::{
@@ -30,6 +30,7 @@ use crate::{
     ceph_conf::CephConf,
     clock, cluster,
     device::{Access, Device},
+    device_paths::DevicePaths,
     host,
     memory::Memory,
     stop::Stop,
@@ -91,17 +92,18 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
     let data = conf.require(&who, "osd data")?;
     let mut reactor =
         Reactor::new(reactor::Config { waker: Some(stop.waker()), signals, ..Default::default() })?;
-    let path = cluster::device_path(&conf, &who)?;
+    let paths = DevicePaths::read(&conf, &who)?;
+    let path = &paths.main;
     if !path.exists() {
         bail!("{} does not exist: run `loligo mkfs osd --id {}` first", path.display(), who.id);
     }
-    let device = Device::open(&mut reactor, &path, Access::Exclusive)?;
+    let mut device = Device::open(&mut reactor, &paths, Access::Exclusive)?;
     let label = device.label(&mut reactor)?;
     let count = label.identity.shards;
     let is_sane = count.is_power_of_two() && count <= osd::SHARDS_MAX;
     // A single store may have a device that has grown since.
-    let region_bytes = if count == 1 { device.bytes } else { label.bytes };
-    if !is_sane || u64::from(count) * region_bytes > device.bytes {
+    let region_bytes = if count == 1 { device.main_bytes() } else { label.bytes };
+    if !is_sane || u64::from(count) * region_bytes > device.main_bytes() {
         bail!("{} does not hold the {count} stores that it says it does", path.display());
     }
     let mut wakers = vec![stop.waker()];
@@ -114,7 +116,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
         whoami,
         data,
         uuid: label.identity.store_uuid,
-        device_bytes: device.bytes,
+        device_bytes: device.main_bytes(),
         region_bytes,
         fate: Fate::new(wakers.iter().cloned().collect()),
         conf,
@@ -158,8 +160,8 @@ impl Setup {
         let setup = self.clone();
         let serve = move || -> Result<()> {
             let mut reactor = Reactor::new(reactor::Config { waker: Some(waker), ..Default::default() })?;
-            let path = cluster::device_path(&setup.conf, &setup.who)?;
-            let device = Device::open(&mut reactor, &path, Access::Shared)?;
+            let paths = DevicePaths::read(&setup.conf, &setup.who)?;
+            let device = Device::open(&mut reactor, &paths, Access::Shared)?;
             let mounted = setup.mount(shard, &device, &mut reactor)?;
             let (_, socket) = setup.listen_for_osds(&mut reactor)?;
             listening.send(socket)?;
@@ -255,8 +257,10 @@ impl Setup {
     /// who connects meanwhile would be forgotten.
     fn mount(&self, shard: Shard, device: &Device, reactor: &mut Reactor) -> Result<Mounted> {
         let memory = Memory::read(&self.conf, &self.who)?.for_shard(shard);
-        let device = device.region(shard.index, self.region_bytes);
-        let mut store = device.mount(reactor).with_context(|| format!("shard {}", shard.index))?;
+        let mut device = device.region(shard.index, shard.count, self.region_bytes);
+        let discard = self.conf.get(&self.who, "bdev enable discard").is_none_or(|value| value != "false");
+        let config = StoreConfig { discard, ..device.store_config() };
+        let mut store = device.mount(reactor, config).with_context(|| format!("shard {}", shard.index))?;
         store.set_cache_bytes(memory.cache_bytes());
         Ok(Mounted { device, memory, store })
     }
@@ -280,7 +284,7 @@ impl Setup {
             fsid: cluster::parse_uuid(&self.conf.require(&self.who, "fsid")?)?,
             uuid: self.uuid,
             device_bytes: self.device_bytes,
-            metadata: self.metadata(&cluster::device_path(&self.conf, &self.who)?, shard),
+            metadata: self.metadata(&DevicePaths::read(&self.conf, &self.who)?.main, shard),
             options: self.conf.all(&self.who),
             hostname: cluster::hostname(),
             features: codec::Features::PACIFIC.0,

@@ -83,8 +83,9 @@ impl ShardDaemon {
                 self.handle(Event::Stop, reactor);
             }
             IoEvent::FileDone { token, result, .. } => {
-                let (token, result) = Device::done(token, result);
-                self.store.device_done(token, result);
+                if let Some((token, result)) = self.device.done(token, result) {
+                    self.store.device_done(token, result);
+                }
             }
             IoEvent::Timer { token: NET_TIMER } => {
                 let mut out = Vec::new();

@@ -62,8 +62,9 @@ struct Round {
 /// Runs the rounds in a collection of their own, which is removed at the end.
 pub fn store_bench(target: &StoreTarget, options: &StoreBenchOptions) -> Result<()> {
     let mut reactor = Reactor::new(reactor::Config::default())?;
-    let (_, device) = target.open(&mut reactor)?;
-    let mut store = device.mount(&mut reactor)?;
+    let (_, mut device) = target.open(&mut reactor)?;
+    let config = device.store_config();
+    let mut store = device.mount(&mut reactor, config)?;
     store.set_cache_bytes(CACHE_BYTES);
     let mut bench = Bench { reactor, device, store, objects: options.objects, rng: StdRng::seed_from_u64(1) };
     let outcome = bench.run(options);

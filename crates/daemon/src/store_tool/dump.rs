@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
-use store::{Inspected, LayoutExtent, Missing, ObjectStore};
+use store::{DeviceRole, Inspected, LayoutExtent, Missing, ObjectStore};
 use types::{CollId, HObject, PgId, PoolId, pretty_json};
 
 use super::{StoreTarget, identity_json};
@@ -158,7 +158,7 @@ fn journal_json(inspected: &Inspected) -> Value {
             })
         });
         json!({
-            "offset": record.offset,
+            "offset": DeviceRole::of(record.offset).1,
             "bytes": record.bytes,
             "sequence": record.sequence,
             "transactions": txns.collect::<Vec<_>>(),

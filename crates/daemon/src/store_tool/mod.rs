@@ -8,13 +8,14 @@ use std::{fmt::Write, path::PathBuf};
 use anyhow::{Result, bail};
 use reactor::Reactor;
 use serde_json::{Value, json};
-use store::{Fsck, FsckReport, Inspected, Mount, Store};
+use store::{DeviceRole, Fsck, FsckReport, Inspected, Mount, Store};
 use types::{EntityName, EntityType, pretty_json};
 
 use crate::{
     ceph_conf::CephConf,
-    cluster::{self, format_uuid},
+    cluster::format_uuid,
     device::{Access, Device},
+    device_paths::{DevicePaths, FastDevices},
 };
 
 pub use bench::{StoreBenchOptions, store_bench};
@@ -30,6 +31,8 @@ pub struct StoreTarget {
     pub device: Option<PathBuf>,
     /// Which of the stores on it, by the number of its reactor; the first, or all of them, without it.
     pub reactor: Option<u16>,
+    /// Its journal and index devices, if it has them.
+    pub fast: FastDevices,
 }
 
 impl StoreTarget {
@@ -44,27 +47,30 @@ impl StoreTarget {
 
     /// The regions of the wanted stores, by number.
     fn open_all(&self, reactor: &mut Reactor) -> Result<(PathBuf, Vec<(u16, Device)>)> {
-        let path = match (&self.device, &self.id) {
-            (Some(path), _) => path.clone(),
+        let paths = match (&self.device, &self.id) {
+            (Some(main), _) => {
+                let FastDevices { journal, index } = self.fast.clone();
+                DevicePaths { main: main.clone(), journal, index }
+            }
             (None, Some(id)) => {
                 let who = EntityName::new(EntityType::OSD, id);
-                cluster::device_path(&CephConf::read(&self.conf)?, &who)?
+                DevicePaths::read(&CephConf::read(&self.conf)?, &who)?
             }
             (None, None) => bail!("name the OSD with --id or its device with --device"),
         };
-        let device = Device::open(reactor, &path, Access::Offline)?;
+        let mut device = Device::open(reactor, &paths, Access::Offline)?;
         // Without a label there is one store at most, and whoever opens it says what is wrong.
         let label = device.label(reactor).ok().filter(|label| label.identity.shards > 1);
         let count = label.map_or(1, |label| label.identity.shards);
-        let bytes = label.map_or(device.bytes, |label| label.bytes);
+        let bytes = label.map_or(device.main_bytes(), |label| label.bytes);
         let wanted = (0..count).filter(|index| self.reactor.is_none_or(|wanted| wanted == *index));
-        Ok((path, wanted.map(|index| (index, device.region(index, bytes))).collect()))
+        Ok((paths.main, wanted.map(|index| (index, device.region(index, count, bytes))).collect()))
     }
 
     fn inspect(&self) -> Result<(PathBuf, Inspected)> {
         let mut reactor = Reactor::new(reactor::Config::default())?;
-        let (path, device) = self.open(&mut reactor)?;
-        let mut mount = Store::inspect(device.bytes, device.store_config());
+        let (path, mut device) = self.open(&mut reactor)?;
+        let mut mount = Store::inspect(device.sizes(), device.store_config());
         let inspected = device.drive(
             &mut reactor,
             &mut mount,
@@ -79,19 +85,17 @@ impl StoreTarget {
 /// Checks a store and prints what it found; an error if something is wrong.
 pub fn store_fsck(target: &StoreTarget, is_deep: bool, is_json: bool) -> Result<()> {
     let mut reactor = Reactor::new(reactor::Config::default())?;
-    let (path, stores) = target.open_all(&mut reactor)?;
+    let (path, mut stores) = target.open_all(&mut reactor)?;
+    let is_one = stores.len() == 1;
     let (mut problems, mut documents) = (0, Vec::new());
-    for (index, device) in &stores {
-        let mut fsck = Fsck::new(device.bytes, device.store_config(), is_deep);
+    for (index, device) in &mut stores {
+        let mut fsck = Fsck::new(device.sizes(), device.store_config(), is_deep);
         let report =
             device.drive(&mut reactor, &mut fsck, Fsck::take_commands, Fsck::device_done, Fsck::take)?;
         problems += report.problems.len();
         documents.push(fsck_json(&report));
         if !is_json {
-            print!(
-                "{}",
-                if stores.len() > 1 { format!("store of reactor {index}\n") } else { String::new() }
-            );
+            print!("{}", if !is_one { format!("store of reactor {index}\n") } else { String::new() });
             print!("{}", fsck_text(&report));
         }
     }
@@ -160,7 +164,10 @@ fn fsck_json(report: &FsckReport) -> Value {
 /// The store's identity, for people and programs.
 fn identity_json(inspected: &Inspected) -> Value {
     let superblock = inspected.superblock();
-    let range = |(offset, bytes): (u64, u64)| json!({"offset": offset, "bytes": bytes});
+    let range = |(offset, bytes): (u64, u64)| {
+        let (role, offset) = DeviceRole::of(offset);
+        json!({"device": role.to_string(), "offset": offset, "bytes": bytes})
+    };
     json!({
         "store_uuid": format_uuid(&superblock.identity.store_uuid),
         "fsid": format_uuid(&superblock.identity.fsid),
@@ -172,8 +179,9 @@ fn identity_json(inspected: &Inspected) -> Value {
         "device_bytes": superblock.device_bytes,
         "journal": range(superblock.journal),
         "data_area": range(superblock.area),
+        "index_area": superblock.index_area.map(range),
         "epoch": superblock.epoch,
-        "next_record_offset": superblock.next_record.0,
+        "next_record_offset": DeviceRole::of(superblock.next_record.0).1,
         "next_record_sequence": superblock.next_record.1,
         "last_transaction": superblock.last_txn,
         "is_clean": superblock.is_clean,

@@ -13,7 +13,8 @@ use types::{CollId, HObject, Token};
 pub use problem::{Owner, Problem};
 
 use crate::{
-    Config, DeviceCommand, DeviceError, Inspected, Mount, ReadError, Store, allocator::Run, device::BLOCK,
+    Config, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, Inspected, Mount, ReadError, Store,
+    allocator::Run, device::BLOCK,
 };
 
 /// Reads in flight while data is verified.
@@ -99,8 +100,8 @@ struct Piece {
 
 impl Fsck {
     /// Starts to check the store on a device; `is_deep` reads all data, too.
-    pub fn new(device_bytes: u64, config: Config, is_deep: bool) -> Fsck {
-        let mount = Box::new(Store::inspect(device_bytes, config));
+    pub fn new(sizes: impl Into<DeviceSizes>, config: Config, is_deep: bool) -> Fsck {
+        let mount = Box::new(Store::inspect(sizes, config));
         Fsck { is_deep, commands: Vec::new(), step: Step::Open(mount) }
     }
 
@@ -237,20 +238,21 @@ impl Claims {
         self.0.push((run, owner));
     }
 
-    /// Checks that data shares blocks only with data, as often as `shared` says beyond once, that nothing
+    /// Checks on the area's device that data shares blocks only with data, as often as `shared` says beyond once, that nothing
     /// else overlaps, and that all of `area` is claimed if `is_complete`.
     pub(crate) fn problems(
-        self,
+        &self,
         area: Run,
         shared: &BTreeMap<u64, u32>,
         is_complete: bool,
         out: &mut Vec<Problem>,
     ) {
+        let role = DeviceRole::of(area.start * BLOCK).0;
         // Where runs begin and end: place, whether it begins, owner.
         let mut edges: Vec<(u64, bool, Owner)> = self
             .0
             .iter()
-            .filter(|(run, _)| run.count > 0)
+            .filter(|(run, _)| run.count > 0 && DeviceRole::of(run.start * BLOCK).0 == role)
             .flat_map(|&(run, owner)| [(run.start, true, owner), (run.end(), false, owner)])
             .collect();
         edges.sort_unstable();

@@ -5,7 +5,7 @@ use std::fmt;
 use thiserror::Error;
 use types::{CollId, HObject};
 
-use crate::{MountError, ReadError};
+use crate::{MountError, ReadError, device::spot};
 
 /// Who uses a block of the data area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +45,7 @@ pub enum Problem {
     #[error("the store cannot be opened: {0}")]
     Unmountable(MountError),
     /// One of the two superblocks is not valid although the store was stopped in order.
-    #[error("superblock copy {copy} at byte {offset} is damaged")]
+    #[error("superblock copy {copy} at {} is damaged", spot(*offset))]
     Superblock {
         /// `A` or `B`.
         copy: char,
@@ -53,7 +53,7 @@ pub enum Problem {
         offset: u64,
     },
     /// Part of the index is not what was written: what it names is lost here.
-    #[error("corrupt {what} at byte {offset}")]
+    #[error("corrupt {what} at {}", spot(*offset))]
     Index {
         /// Which part.
         what: &'static str,
@@ -61,7 +61,7 @@ pub enum Problem {
         offset: u64,
     },
     /// A block has two owners that do not know of each other.
-    #[error("the block at byte {offset} is used twice: by {first} and by {second}")]
+    #[error("the block at {} is used twice: by {first} and by {second}", spot(*offset))]
     Overlap {
         /// Where.
         offset: u64,
@@ -71,7 +71,7 @@ pub enum Problem {
         second: Owner,
     },
     /// Blocks belong to nothing and are not free.
-    #[error("{bytes} bytes from byte {offset} on are lost: neither used nor free")]
+    #[error("{bytes} bytes from {} on are lost: neither used nor free", spot(*offset))]
     Leaked {
         /// Where the first one is.
         offset: u64,
@@ -79,7 +79,7 @@ pub enum Problem {
         bytes: u64,
     },
     /// A block is not used as often as the allocator thinks.
-    #[error("the block at byte {offset} is used {found} times, the allocator says {expected}")]
+    #[error("the block at {} is used {found} times, the allocator says {expected}", spot(*offset))]
     References {
         /// Where.
         offset: u64,

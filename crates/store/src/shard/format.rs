@@ -6,10 +6,10 @@ use types::Token;
 
 use super::Store;
 use crate::{
-    Config, DeviceCommand,
+    Config, DeviceCommand, DeviceRole, DeviceSizes,
     allocator::Run,
     device::BLOCK,
-    superblock::{Blob, COPIES, JOURNAL_START, Superblock},
+    superblock::{Blob, COPIES, DeviceLabel, JOURNAL_START, Superblock},
 };
 
 /// Whose store it is.
@@ -56,43 +56,77 @@ impl Store {
     pub const LABEL_OFFSETS: [u64; 2] = [COPIES[0] * BLOCK, COPIES[1] * BLOCK];
 
     /// The commands that make an empty store, to be executed in order, one after another; the last one
-    /// is a flush. `None` if the device is too small for the journal asked for.
-    pub fn format(device_bytes: u64, identity: StoreIdentity, config: &Config) -> Option<Vec<DeviceCommand>> {
-        let total = device_bytes / BLOCK;
-        let wanted = match config.journal_bytes {
-            0 => (device_bytes / 8).min(JOURNAL_BYTES_DEFAULT_MAX),
-            bytes => bytes,
-        };
-        let journal = Run { start: JOURNAL_START, count: (wanted / BLOCK).max(JOURNAL_BLOCKS_MIN) };
-        let area = Run { start: journal.end(), count: total.checked_sub(journal.end())? };
-        if area.count < AREA_BLOCKS_MIN {
-            return None;
-        }
-        let mut superblock = Superblock {
-            store_uuid: identity.store_uuid,
-            fsid: identity.fsid,
-            osd: identity.osd,
-            shard: identity.shard,
-            shards: identity.shards,
-            sequence: 0,
-            device_bytes: total * BLOCK,
-            journal,
-            area,
-            epoch: 1,
-            journal_position: 0,
-            journal_sequence: 1,
-            last_txn: 0,
-            is_clean: 1,
-            root: Blob::default(),
-        };
+    /// is a flush. `None` if a device is too small.
+    pub fn format(
+        sizes: impl Into<DeviceSizes>,
+        identity: StoreIdentity,
+        config: &Config,
+    ) -> Option<Vec<DeviceCommand>> {
+        let superblock = plan(&sizes.into(), identity, config)?;
         let mut out = Vec::new();
-        for (at, block) in COPIES.into_iter().enumerate() {
-            superblock.sequence = at as u64 + 1;
-            let data = Bytes::from(AlignedBuf::from_slice(&superblock.to_block()));
-            let token = Token(at as u64 + 1);
-            out.push(DeviceCommand::Write { token, offset: block * BLOCK, data, durable: true });
+        let mut write = |offset: u64, block: Vec<u8>| {
+            let (token, data) = (Token(out.len() as u64 + 1), Bytes::from(AlignedBuf::from_slice(&block)));
+            out.push(DeviceCommand::Write { token, offset, data, durable: true });
+        };
+        for role in [DeviceRole::Journal, DeviceRole::Index] {
+            for block in COPIES.iter().filter(|_| superblock.has_device(role)) {
+                write(role.base() + block * BLOCK, DeviceLabel::new(&superblock, role).to_block());
+            }
         }
-        out.push(DeviceCommand::Flush { token: Token(COPIES.len() as u64 + 1) });
+        for (at, block) in COPIES.into_iter().enumerate() {
+            let superblock = Superblock { sequence: at as u64 + 1, ..superblock.clone() };
+            write(block * BLOCK, superblock.to_block());
+        }
+        out.push(DeviceCommand::Flush { token: Token(out.len() as u64 + 1) });
         Some(out)
     }
+}
+
+/// What goes where.
+fn plan(sizes: &DeviceSizes, identity: StoreIdentity, config: &Config) -> Option<Superblock> {
+    let total = sizes.main / BLOCK;
+    let room = |role: DeviceRole| Some((sizes.get(role)? / BLOCK).saturating_sub(JOURNAL_START));
+    let start = |role: DeviceRole| role.base_block() + JOURNAL_START;
+    let journal = match room(DeviceRole::Journal) {
+        Some(room) => {
+            let wanted =
+                if config.journal_bytes == 0 { JOURNAL_BYTES_DEFAULT_MAX } else { config.journal_bytes };
+            Run { start: start(DeviceRole::Journal), count: room.min(wanted / BLOCK) }
+        }
+        None => {
+            let wanted = match config.journal_bytes {
+                0 => (sizes.main / 8).min(JOURNAL_BYTES_DEFAULT_MAX),
+                bytes => bytes,
+            };
+            Run { start: JOURNAL_START, count: (wanted / BLOCK).max(JOURNAL_BLOCKS_MIN) }
+        }
+    };
+    let begin = if sizes.journal.is_some() { JOURNAL_START } else { journal.end() };
+    let area = Run { start: begin, count: total.checked_sub(begin)? };
+    let index_area = match room(DeviceRole::Index) {
+        Some(count) if count > 0 => Run { start: start(DeviceRole::Index), count },
+        Some(_) => return None,
+        None => Run { start: 0, count: 0 },
+    };
+    if area.count < AREA_BLOCKS_MIN || journal.count < JOURNAL_BLOCKS_MIN {
+        return None;
+    }
+    Some(Superblock {
+        store_uuid: identity.store_uuid,
+        fsid: identity.fsid,
+        osd: identity.osd,
+        shard: identity.shard,
+        shards: identity.shards,
+        sequence: 0,
+        device_bytes: total * BLOCK,
+        journal,
+        area,
+        index_area,
+        epoch: 1,
+        journal_position: 0,
+        journal_sequence: 1,
+        last_txn: 0,
+        is_clean: 1,
+        root: Blob::default(),
+    })
 }

@@ -4,8 +4,8 @@ use types::{CollId, HObject, Mutation, TxnOp};
 
 use super::{Mount, MountError, Store, StoreIdentity};
 use crate::{
-    FsckReport, ObjectStore, Problem, StoreCounts, allocator::Run, device::BLOCK, journal::Body,
-    onode::Onode, superblock::COPIES,
+    DeviceRole, DeviceSizes, FsckReport, ObjectStore, Problem, StoreCounts, allocator::Run, device::BLOCK,
+    journal::Body, onode::Onode, superblock::COPIES,
 };
 
 /// A journal record that the last checkpoint does not hold.
@@ -40,7 +40,7 @@ pub struct Inspected {
     findings: Findings,
 }
 
-/// What the superblock says. Offsets and lengths are bytes on the device.
+/// What the superblock says. Offsets and lengths are bytes; [`crate::DeviceRole::of`] tells of which device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuperblockInfo {
     /// Whose store it is.
@@ -53,6 +53,8 @@ pub struct SuperblockInfo {
     pub journal: (u64, u64),
     /// The data area, the same.
     pub area: (u64, u64),
+    /// Where the index is, if it has a device of its own.
+    pub index_area: Option<(u64, u64)>,
     /// How often the store was mounted.
     pub epoch: u64,
     /// The first record after the checkpoint: where it is to begin, its number.
@@ -98,8 +100,8 @@ impl Store {
 
     /// Starts to look at the store on a device. Damage of the index does not end it but is noted; what is
     /// left out is missing in what [`Mount::take_inspected`] gives. Nothing is written.
-    pub fn inspect(device_bytes: u64, config: crate::Config) -> Mount {
-        let mut mount = Store::mount(device_bytes, config);
+    pub fn inspect(sizes: impl Into<DeviceSizes>, config: crate::Config) -> Mount {
+        let mut mount = Store::mount(sizes, config);
         mount.findings = Some(Box::default());
         mount
     }
@@ -143,6 +145,7 @@ impl Inspected {
             device_bytes: superblock.device_bytes,
             journal: bytes(superblock.journal),
             area: bytes(superblock.area),
+            index_area: superblock.has_device(DeviceRole::Index).then(|| bytes(superblock.index_area)),
             epoch: superblock.epoch,
             next_record: ((superblock.journal.start + at) * BLOCK, superblock.journal_sequence),
             last_txn: superblock.last_txn,

@@ -43,7 +43,10 @@ impl Store {
         self.superblock.root.runs.iter().for_each(|&run| claims.add(run, Owner::Root));
         // A checkpoint under way holds blocks that the index does not name yet, or any more.
         let is_idle = matches!(self.background, Background::Idle);
-        claims.problems(self.superblock.area, shared, is_idle && is_complete, &mut out);
+        let areas = [self.superblock.area, self.superblock.index_area];
+        for area in areas.into_iter().filter(|area| area.count > 0) {
+            claims.problems(area, shared, is_idle && is_complete, &mut out);
+        }
         for (what, expected, found) in [
             ("pending bytes", self.pending_bytes, pending),
             ("data bytes", self.data_bytes, data),

@@ -7,8 +7,10 @@ mod flusher;
 mod format;
 mod inspect;
 mod invariants;
+mod labels;
 mod lookahead;
 mod mount;
+mod mount_error;
 mod read;
 mod write;
 
@@ -19,7 +21,8 @@ use types::{CollId, HObject, Token};
 
 pub use format::{Label, StoreIdentity};
 pub use inspect::{Inspected, JournalRecord, LayoutExtent, ObjectLayout, SuperblockInfo};
-pub use mount::{Mount, MountError, Replayed};
+pub use mount::{Mount, Replayed};
+pub use mount_error::MountError;
 
 use self::{checkpoint::Checkpoint, discard::Discards, flusher::Flushing, read::Load, write::Queued};
 use crate::{

@@ -4,62 +4,26 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use codec::{BLOCK_BYTES, DecodeError};
-use thiserror::Error;
 use types::Token;
 
 use super::{
-    JournalRecord, Store,
+    JournalRecord, MountError, Store,
     inspect::{Findings, describe},
     lookahead::LOOKAHEAD_BLOCKS,
 };
 use crate::{
-    Config, DeviceCommand, DeviceError, Problem,
+    Config, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, Problem,
     allocator::{Run, Space},
     device::BLOCK,
     index::{Directory, Index, PendingPage, PendingPiece, Place, Root, Table, blob_crc},
     journal::{Header, Ring, place},
-    superblock::{Blob, COPIES, Superblock},
+    superblock::{Blob, COPIES, DeviceLabel, Superblock},
 };
 
 /// Pages read at once.
 const PAGE_READS_MAX: usize = 32;
 /// Blocks of one look into the journal.
 const WINDOW_BLOCKS: u64 = 1024;
-
-/// Why a store cannot be opened. The shard is to be rebuilt from its replicas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum MountError {
-    /// Neither superblock is valid: there is no store, or another version's.
-    #[error("no valid superblock: not a store, or one of another version")]
-    NoSuperblock,
-    /// The device is smaller than the store.
-    #[error("the device has {found} bytes, the store {expected}")]
-    DeviceSize {
-        /// What the superblock says.
-        expected: u64,
-        /// What there is.
-        found: u64,
-    },
-    /// Bytes of the index have a wrong checksum or make no sense.
-    #[error("corrupt {what}")]
-    Corrupt {
-        /// Which part.
-        what: &'static str,
-    },
-    /// Records that were durable are not there: they were damaged later, or belong to a superblock that was.
-    #[error("the journal is damaged at byte {offset}: records that follow it are there")]
-    JournalGap {
-        /// Where the record is missing, on the device.
-        offset: u64,
-    },
-    /// The device failed.
-    #[error("device: {0}")]
-    Device(DeviceError),
-    /// There was no room for the checkpoint that ends a mount.
-    #[error("no room for a checkpoint")]
-    NoSpace,
-}
 
 /// What a mount found in the journal behind the last checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +40,7 @@ pub struct Replayed {
 #[derive(Debug)]
 pub struct Mount {
     config: Config,
-    device_bytes: u64,
+    pub(super) sizes: DeviceSizes,
     commands: Vec<DeviceCommand>,
     next_token: u64,
     step: Step,
@@ -85,10 +49,16 @@ pub struct Mount {
 }
 
 #[derive(Debug)]
-enum Step {
+pub(super) enum Step {
     Superblocks {
         left: usize,
         best: Option<Superblock>,
+    },
+    /// Whether the other devices are the store's own: reads outstanding, and devices found to be.
+    Labels {
+        superblock: Box<Superblock>,
+        left: usize,
+        found: Vec<(DeviceRole, Option<DeviceLabel>)>,
     },
     Blobs(Box<Blobs>),
     Journal(Box<Replay>),
@@ -103,7 +73,7 @@ enum Step {
 
 /// Reading the root, then the tables, then the pages and what was pending.
 #[derive(Debug)]
-struct Blobs {
+pub(super) struct Blobs {
     superblock: Superblock,
     root: Root,
     /// By their place in the root.
@@ -151,11 +121,11 @@ pub(super) struct Replay {
 }
 
 impl Store {
-    /// Starts to open the store on a device.
-    pub fn mount(device_bytes: u64, config: Config) -> Mount {
+    /// Starts to open the store on its devices.
+    pub fn mount(sizes: impl Into<DeviceSizes>, config: Config) -> Mount {
+        let sizes = sizes.into();
         let step = Step::Superblocks { left: COPIES.len(), best: None };
-        let mut mount =
-            Mount { config, device_bytes, commands: Vec::new(), next_token: 1, step, findings: None };
+        let mut mount = Mount { config, sizes, commands: Vec::new(), next_token: 1, step, findings: None };
         for block in COPIES {
             mount.read(Run { start: block, count: 1 });
         }
@@ -191,6 +161,9 @@ impl Mount {
             (Step::Superblocks { left, best }, result) => {
                 self.superblock_read(token, left, best, result.ok().flatten())
             }
+            (Step::Labels { superblock, left, found }, result) => {
+                self.label_read(superblock, left, found, token, result.ok().flatten())
+            }
             // Unreadable is corrupt: an inspection goes on without it.
             (Step::Blobs(blobs), Err(_)) if self.findings.is_some() => {
                 self.blob_read(blobs, token, Bytes::new())
@@ -206,7 +179,7 @@ impl Mount {
         self.step = next.unwrap_or_else(|error| Step::Done(Some(Err(error))));
     }
 
-    fn read(&mut self, run: Run) -> u64 {
+    pub(super) fn read(&mut self, run: Run) -> u64 {
         let token = self.next_token;
         self.next_token += 1;
         let (offset, len) = (run.start * BLOCK, run.count * BLOCK);
@@ -238,10 +211,13 @@ impl Mount {
             return Ok(Step::Superblocks { left: left - 1, best });
         }
         let superblock = best.ok_or(MountError::NoSuperblock)?;
-        if superblock.device_bytes > self.device_bytes {
-            let (expected, found) = (superblock.device_bytes, self.device_bytes);
-            return Err(MountError::DeviceSize { expected, found });
-        }
+        self.check_sizes(&superblock)?;
+        self.read_labels(superblock)
+    }
+
+    pub(super) fn devices_known(&mut self, mut superblock: Superblock) -> Result<Step, MountError> {
+        // What a device grew by is used from here on; the checkpoint that ends the mount says so.
+        superblock.grow(&self.sizes);
         // An empty store has no root.
         let root = Some(superblock.root.clone()).filter(|root| !root.runs.is_empty());
         let blobs = Blobs {
@@ -264,9 +240,7 @@ impl Mount {
             && let Some((part, blob)) = blobs.waiting.pop_front()
         {
             let blocks = blob.runs.iter().map(|run| run.count).fold(0, u64::saturating_add);
-            let area = blobs.superblock.area;
-            let inside =
-                |run: &Run| run.start >= area.start && run.start < area.end() && run.count <= area.count;
+            let inside = |run: &Run| blobs.superblock.holds_index(run);
             if !blob.runs.iter().all(inside) || u64::from(blob.bytes).div_ceil(BLOCK) != blocks || blocks == 0
             {
                 self.corrupt("index reference", blob.runs.first().map_or(0, |run| run.start))?;
@@ -312,7 +286,7 @@ impl Mount {
 
     fn index_loaded(&mut self, blobs: Blobs) -> Result<Step, MountError> {
         let Blobs { superblock, root, index, pendings, mut regions, .. } = blobs;
-        let mut space = Space::new(superblock.area);
+        let mut space = Space::new(superblock.area, superblock.index_area);
         for at in 0..Space::region_count(superblock.area) {
             let record = regions.remove(&at);
             let first = root.regions.get(at).and_then(|blob| blob.runs.first());
@@ -322,6 +296,11 @@ impl Mount {
             }
             if space.open_region(at as u64, record).is_err() {
                 self.corrupt("record of the space map", first.map_or(0, |run| run.start))?;
+            }
+        }
+        for &run in index.directory.blobs().chain(&root.pendings).flat_map(|blob| &blob.runs) {
+            if !space.reserve_index(run) {
+                self.corrupt("block reference", run.start)?;
             }
         }
         for &run in root.regions.iter().chain([&superblock.root]).flat_map(|blob| &blob.runs) {

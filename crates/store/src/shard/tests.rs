@@ -7,10 +7,15 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp};
 
 mod crash;
+mod devices;
+mod fragmentation;
 mod wide;
 
 use super::{Mount, MountError, Store, StoreIdentity};
-use crate::{Completion, Config, MemStore, ObjectStore, ReadError, device::BLOCK, virtual_disk::VirtualDisk};
+use crate::{
+    Completion, Config, DeviceSizes, MemStore, ObjectStore, ReadError, device::BLOCK,
+    virtual_disk::VirtualDisk,
+};
 
 const DISK_BYTES: u64 = 8 << 20;
 
@@ -37,10 +42,11 @@ fn object(number: u32) -> HObject {
     }
 }
 
-fn formatted(bytes: u64, config: &Config) -> VirtualDisk {
-    let mut disk = VirtualDisk::new(bytes);
+fn formatted(sizes: impl Into<DeviceSizes>, config: &Config) -> VirtualDisk {
+    let sizes = sizes.into();
+    let mut disk = VirtualDisk::new(sizes);
     let identity = StoreIdentity { store_uuid: [7; 16], fsid: [8; 16], osd: 3, shard: 0, shards: 1 };
-    for command in Store::format(bytes, identity, config).unwrap() {
+    for command in Store::format(sizes, identity, config).unwrap() {
         disk.execute(command).1.unwrap();
     }
     disk
@@ -51,7 +57,7 @@ fn mount(disk: &mut VirtualDisk, rng: &mut StdRng) -> Result<Store, MountError> 
 }
 
 fn mount_as(config: Config, disk: &mut VirtualDisk, rng: &mut StdRng) -> Result<Store, MountError> {
-    let mut mount: Mount = Store::mount(disk.bytes(), config);
+    let mut mount: Mount = Store::mount(disk.sizes(), config);
     loop {
         if let Some(result) = mount.take() {
             return result;

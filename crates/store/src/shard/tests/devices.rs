@@ -1,0 +1,125 @@
+//! Devices that grow, are several, or are the wrong ones.
+
+use super::*;
+use crate::DeviceRole;
+
+const BOTH: DeviceSizes = DeviceSizes { main: DISK_BYTES, journal: Some(2 << 20), index: Some(2 << 20) };
+
+fn write(store: &mut Store, number: u32, bytes: usize) {
+    let mut txn = Transaction::new(coll(0));
+    let data = Bytes::from(vec![number as u8 + 1; bytes]);
+    txn.push(&object(number), Mutation::Write { offset: 0, data });
+    store.submit(Token(u64::from(number)), txn);
+}
+
+/// The store after some writes.
+fn used(disk: &mut VirtualDisk, rng: &mut StdRng) -> Store {
+    let mut store = mount(disk, rng).unwrap();
+    for number in 0..20 {
+        write(&mut store, number, 100_000);
+        store.kick();
+        settle(&mut store, disk, rng);
+    }
+    store
+}
+
+fn mount_error(disk: &mut VirtualDisk, rng: &mut StdRng) -> String {
+    mount(disk, rng).expect_err("the device is refused").to_string()
+}
+
+#[test]
+fn a_device_that_grew_is_used_after_the_next_mount() {
+    let mut rng = StdRng::seed_from_u64(1);
+    let mut disk = formatted(DISK_BYTES, &config());
+    let store = used(&mut disk, &mut rng);
+    let before = store.usage();
+    disk.crash(&mut rng);
+    disk.resize(DISK_BYTES * 4);
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    let after = store.usage();
+    assert_eq!((before.total_bytes, after.total_bytes), (DISK_BYTES, DISK_BYTES * 4));
+    assert!(after.available_bytes - before.available_bytes > DISK_BYTES * 2);
+    // More than there was room for.
+    for number in 20..120 {
+        write(&mut store, number, 200_000);
+        store.kick();
+        settle(&mut store, &mut disk, &mut rng);
+    }
+    store.check_invariants();
+    store.unmount_after(&mut disk, &mut rng);
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    let found = read(&mut store, &mut disk, &mut rng, coll(0), &object(119), (0, u64::MAX)).unwrap();
+    assert_eq!(found, vec![120; 200_000]);
+    disk.resize(DISK_BYTES);
+    assert_eq!(
+        mount_error(&mut disk, &mut rng),
+        "the main device has 8388608 bytes, the store needs 33554432"
+    );
+}
+
+#[test]
+fn journal_and_index_go_to_their_devices() {
+    let mut rng = StdRng::seed_from_u64(1);
+    let mut disk = formatted(BOTH, &config());
+    let mut store = used(&mut disk, &mut rng);
+    store.unmount_after(&mut disk, &mut rng);
+    let roles: Vec<DeviceRole> =
+        disk.written_offsets().into_iter().map(|offset| DeviceRole::of(offset).0).collect();
+    let count = |role| roles.iter().filter(|other| **other == role).count();
+    assert!(count(DeviceRole::Journal) > 20 && count(DeviceRole::Index) > 4, "records, pages, and labels");
+    // No index page but the superblock: all else on the main device is data.
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    assert!(
+        store.superblock.root.runs.iter().all(|run| DeviceRole::of(run.start * BLOCK).0 == DeviceRole::Index)
+    );
+    store.check_invariants();
+    // The index grows with its device.
+    store.unmount_after(&mut disk, &mut rng);
+    disk.resize(DeviceSizes { index: Some(4 << 20), ..BOTH });
+    let store = mount(&mut disk, &mut rng).unwrap();
+    assert_eq!(store.superblock.index_area.end() * BLOCK - DeviceRole::Index.base(), 4 << 20);
+    store.check_invariants();
+}
+
+#[test]
+fn missing_swapped_and_foreign_devices_are_refused() {
+    let mut rng = StdRng::seed_from_u64(1);
+    let mut disk = formatted(BOTH, &config());
+    used(&mut disk, &mut rng).unmount_after(&mut disk, &mut rng);
+    disk.resize(DeviceSizes { journal: None, ..BOTH });
+    assert_eq!(
+        mount_error(&mut disk, &mut rng),
+        "the store keeps its journal on a device of its own, and none is given for it"
+    );
+    disk.resize(DeviceSizes { index: Some(1 << 20), ..BOTH });
+    assert_eq!(
+        mount_error(&mut disk, &mut rng),
+        "the index device has 1048576 bytes, the store needs 2097152"
+    );
+    disk.resize(BOTH);
+    // Its first block and the copy are those of another store.
+    for block in [0, 16] {
+        let mut label = crate::superblock::DeviceLabel::new(
+            &mount(&mut disk, &mut rng).unwrap().superblock,
+            DeviceRole::Index,
+        );
+        label.osd = 9;
+        label.store_uuid = [9; 16];
+        let data = Bytes::from(codec::AlignedBuf::from_slice(&label.to_block()));
+        let offset = DeviceRole::Index.base() + block * BLOCK;
+        disk.execute(crate::DeviceCommand::Write { token: Token(1), offset, data, durable: true }).1.unwrap();
+        if block == 0 {
+            mount(&mut disk, &mut rng).expect("one copy is enough");
+        }
+    }
+    assert_eq!(
+        mount_error(&mut disk, &mut rng),
+        "the device given for the index is not this store's: it is of a store of osd.9, or of another use"
+    );
+    let mut plain = formatted(DISK_BYTES, &config());
+    plain.resize(BOTH);
+    assert_eq!(
+        mount_error(&mut plain, &mut rng),
+        "a device is given for the journal, and the store keeps its journal on the main device"
+    );
+}
