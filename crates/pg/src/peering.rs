@@ -56,7 +56,8 @@ impl Pg {
     fn on_map_same_interval(&mut self, cx: &mut Ctx<'_>) {
         // A copy that began a new life does not answer what the last one was asked. One that acts begins a
         // new interval with that; others do not.
-        let is_new = |osd: &OsdId| cx.map.up_from(*osd) == cx.map.epoch;
+        let map = cx.map;
+        let is_new = |osd: &OsdId| map.up_from(*osd) == map.epoch;
         match &mut self.phase {
             Phase::GetInfo { waiting } => {
                 waiting.retain(|osd| cx.map.is_up(*osd));
@@ -71,11 +72,8 @@ impl Pg {
             }
             Phase::Down => self.get_info(cx),
             Phase::WaitUpThru => self.check_up_thru(cx),
-            Phase::Idle
-            | Phase::Replica
-            | Phase::GetLog { .. }
-            | Phase::Activating { .. }
-            | Phase::Active => {}
+            Phase::Active => self.forget_pulls(|osd| is_new(osd) || !map.is_up(*osd), cx),
+            Phase::Idle | Phase::Replica | Phase::GetLog { .. } | Phase::Activating { .. } => {}
         }
     }
 

@@ -20,7 +20,8 @@ const ACTIVE_MAX: usize = 8;
 /// What is on its way.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
-    pulling: BTreeSet<HObject>,
+    /// From whom.
+    pulling: BTreeMap<HObject, OsdId>,
     pushing: BTreeSet<(OsdId, HObject)>,
     urgent: BTreeSet<HObject>,
 }
@@ -36,6 +37,12 @@ impl Recovery {
 }
 
 impl Pg {
+    /// Those who are gone do not answer what they were asked for: it is asked for again, of whoever has it.
+    pub(crate) fn forget_pulls(&mut self, is_gone: impl Fn(&OsdId) -> bool, cx: &mut Ctx<'_>) {
+        self.recovery.pulling.retain(|_, source| !is_gone(source));
+        self.recover(cx);
+    }
+
     /// True when some copy lacks the object, or a clone of it.
     pub(crate) fn is_degraded(&self, head: &HObject) -> bool {
         let mut acting = self.peer_missing.iter().filter(|(osd, _)| self.members.acting.contains(osd));
@@ -60,7 +67,7 @@ impl Pg {
         }
         let room = ACTIVE_MAX.saturating_sub(self.recovery.active());
         for (source, object, version) in self.next_pulls(room, cx) {
-            if self.recovery.pulling.insert(object.clone()) {
+            if self.recovery.pulling.insert(object.clone(), source).is_none() {
                 let message = MPgPull { pgid: self.pgid, epoch: cx.map.epoch, object, version };
                 cx.effects.push(Effect::SendOsd(source, message.into()));
             }
@@ -83,7 +90,7 @@ impl Pg {
     /// lack a hundred thousand objects, and this runs after each that came.
     fn next_pulls(&self, count: usize, cx: &Ctx<'_>) -> Vec<(OsdId, HObject, EVersion)> {
         self.urgent_first(&self.missing)
-            .filter(|(object, _)| !self.recovery.pulling.contains(*object))
+            .filter(|(object, _)| !self.recovery.pulling.contains_key(*object))
             .filter_map(|(object, version)| {
                 Some((self.source_of(object, *version, cx.map)?, object.clone(), *version))
             })
