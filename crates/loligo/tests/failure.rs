@@ -7,7 +7,8 @@ use std::time::Duration;
 use cluster::Cluster;
 
 const VERIFY: &str = "fio --name=v --ioengine=rbd --clientname=admin --pool=rbd --rbdname=img --bs=4k --iodepth=16 \
-                      --size=64M --verify=crc32c --verify_fatal=1 --randrepeat=1 --randseed=7 --rw=randwrite";
+                      --size=64M --verify=crc32c --verify_fatal=1 --verify_state_save=0 --randrepeat=1 --randseed=7 \
+                      --rw=randwrite";
 
 #[test]
 fn io_goes_on_without_one_osd_and_it_catches_up() {

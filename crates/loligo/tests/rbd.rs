@@ -37,11 +37,12 @@ fn fio_verifies_what_it_wrote_at_every_depth() {
     for depth in [1, 16, 64] {
         c.sh(&format!(
             "fio --name=v --ioengine=rbd --clientname=admin --pool=rbd --rbdname=fio --rw=randwrite --bs=4k \
-             --size=16M --iodepth={depth} --verify=crc32c --do_verify=1 --verify_fatal=1"
+             --size=16M --iodepth={depth} --verify=crc32c --do_verify=1 --verify_fatal=1 \
+             --verify_state_save=0"
         ));
     }
     c.sh("fio --name=b --ioengine=rbd --clientname=admin --pool=rbd --rbdname=fio --rw=write --bs=4M \
-          --size=128M --iodepth=4 --verify=crc32c --do_verify=1 --verify_fatal=1");
+          --size=128M --iodepth=4 --verify=crc32c --do_verify=1 --verify_fatal=1 --verify_state_save=0");
 }
 
 #[test]
