@@ -1,21 +1,14 @@
-//! `ceph.conf`: sections, keys with spaces, underscores or dashes alike, comments, metavariables.
-//!
-//! Authority: Ceph's `common/ConfUtils.cc` and the documentation of its configuration file.
+//! `ceph.conf` as a daemon reads it: whose section counts, and metavariables.
 
 use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path};
 
 use anyhow::{Context, Result, bail};
-use types::{AddrType, EntityAddr, EntityAddrVec, EntityName};
+use types::{AddrType, ConfSections, EntityAddr, EntityAddrVec, EntityName, option_name};
 
 /// A parsed configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CephConf {
-    sections: BTreeMap<String, BTreeMap<String, String>>,
-}
-
-/// Spaces, dashes and underscores are one.
-fn normalize(key: &str) -> String {
-    key.split([' ', '-', '_', '\t']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("_")
+    sections: ConfSections,
 }
 
 impl CephConf {
@@ -28,27 +21,7 @@ impl CephConf {
 
     /// Parses the text of a file.
     pub fn parse(text: &str) -> Result<CephConf> {
-        let mut conf = CephConf::default();
-        let mut section = "global".to_owned();
-        let joined = text.replace("\\\n", " ");
-        for (index, line) in joined.lines().enumerate() {
-            let line = line.split([';', '#']).next().unwrap_or_default().trim();
-            if line.is_empty() {
-                continue;
-            }
-            if let Some(name) = line.strip_prefix('[') {
-                let Some(name) = name.strip_suffix(']') else {
-                    bail!("line {}: a section's name ends with ]", index + 1)
-                };
-                name.trim().clone_into(&mut section);
-            } else if let Some((key, value)) = line.split_once('=') {
-                let value = value.trim().trim_matches('"').to_owned();
-                conf.sections.entry(section.clone()).or_default().insert(normalize(key), value);
-            } else {
-                bail!("line {}: neither a section nor key = value", index + 1);
-            }
-        }
-        Ok(conf)
+        Ok(CephConf { sections: types::parse_conf(text)? })
     }
 
     /// All options for `who` by name, with underscores.
@@ -62,7 +35,7 @@ impl CephConf {
 
     /// The value for `who`: from its own section, its kind's, or `[global]`, metavariables expanded.
     pub fn get(&self, who: &EntityName, key: &str) -> Option<String> {
-        let key = normalize(key);
+        let key = option_name(key);
         let own = who.to_string();
         let raw = [own.as_str(), who.kind.as_str(), "global"]
             .iter()

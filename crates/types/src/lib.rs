@@ -29,8 +29,9 @@ pub use interval_set::IntervalSet;
 pub use monmap::{MonFeatures, MonInfo, MonMap};
 pub use name::{EntityName, EntityNum, EntityType};
 pub use options::{
-    CONFIG_COMMANDS, ConfigOwner, ConfigReply, OptionInfo, OptionKind, OptionLevel, OptionSetError,
-    OptionShown, OptionValueError, Settings, WireSettings, find_option, option_json, options,
+    CONFIG_COMMANDS, ConfParseError, ConfSections, ConfigOwner, ConfigReply, OptionInfo, OptionKind,
+    OptionLevel, OptionSetError, OptionShown, OptionValueError, Settings, WireSettings, find_option,
+    option_json, option_name, options, parse_conf,
 };
 pub use osdmap::{
     ApplyError, AutoscaleMode, CrushBlob, ErasureCodeProfiles, HitSetParams, Incremental, MapFlags,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use types::{Errno, find_option};
+use types::{ConfParseError, Errno, find_option, parse_conf};
 
 use super::{Reply, Request, Row};
 use crate::config_service::{Change, Target, changes_from, last_version, load_changes};
@@ -118,7 +118,7 @@ fn assimilate(req: &mut Request<'_>) -> Reply {
     let text = String::from_utf8_lossy(req.input).into_owned();
     let conf = match parse_conf(&text) {
         Ok(conf) => conf,
-        Err((line, column)) => {
+        Err(ConfParseError { line, column }) => {
             let text =
                 format!("parse error: expected a section or an option in line {line} at position {column}");
             return Reply::fail(Errno::EINVAL, text);
@@ -149,30 +149,4 @@ fn assimilate(req: &mut Request<'_>) -> Reply {
     let changes = changes_from(&req.mon.next, wanted);
     req.mon.change_config(req.wall, "", changes);
     Reply::text(rest)
-}
-
-type Conf = BTreeMap<String, BTreeMap<String, String>>;
-
-/// Sections and options of a `ceph.conf`; the place of what is neither.
-fn parse_conf(text: &str) -> Result<Conf, (usize, usize)> {
-    let mut conf = Conf::new();
-    let mut section = "global".to_owned();
-    let joined = text.replace("\\\n", " ");
-    for (index, line) in joined.lines().enumerate() {
-        let line = line.split([';', '#']).next().unwrap_or_default().trim();
-        if line.is_empty() {
-            continue;
-        }
-        if let Some(name) = line.strip_prefix('[') {
-            let name = name.strip_suffix(']').ok_or((index + 1, line.len() + 1))?;
-            name.trim().clone_into(&mut section);
-        } else {
-            let (key, value) = line.split_once('=').ok_or((index + 1, line.len() + 1))?;
-            let words = key.split([' ', '-', '_', '\t']).filter(|part| !part.is_empty());
-            let name = words.collect::<Vec<_>>().join("_");
-            let value = value.trim().trim_matches('"').to_owned();
-            conf.entry(section.clone()).or_default().insert(name, value);
-        }
-    }
-    Ok(conf)
 }

@@ -2,16 +2,19 @@
 //!
 //! The table (`generated/options.tsv`) holds what `ceph config help` of 16.2.15 says, without the
 //! descriptions; the defaults of `mon_allow_pool_delete`, `mon_osd_report_timeout` and
-//! `osd_pool_default_pg_autoscale_mode` are those of this project. Most options concern parts of Ceph that do not exist here; they are known all the same, since
-//! clients take theirs from the monitors, and scripts set those of the cluster they know.
+//! `osd_pool_default_pg_autoscale_mode` are those of this project. Most options concern parts of Ceph that do
+//! not exist here; they are known all the same, since clients take theirs from the monitors, and scripts set
+//! those of the cluster they know.
 
 mod command;
+mod sections;
 mod settings;
 mod value;
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
 pub use command::{CONFIG_COMMANDS, ConfigOwner, ConfigReply, option_json};
+pub use sections::{ConfParseError, ConfSections, option_name, parse_conf};
 pub use settings::{OptionLevel, OptionSetError, OptionShown, Settings, WireSettings};
 pub use value::OptionValueError;
 
