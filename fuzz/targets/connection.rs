@@ -62,6 +62,7 @@ fuzz_target!(|input: &[u8]| {
     let config = Config {
         entity_type: EntityType::MON,
         addrs: EntityAddrVec(vec![address]),
+        more_addrs: EntityAddrVec::default(),
         gid: 0,
         methods: vec![method::NONE, method::CEPHX],
         modes: vec![con_mode::CRC, con_mode::SECURE],
