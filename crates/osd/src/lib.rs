@@ -2,7 +2,9 @@
 //!
 //! [`Osd::handle`] takes one event and appends effects; transactions go straight to the store it is
 //! handed. An OSD may be several such machines, each a [`Shard`] with PGs, connections and a store of its
-//! own: what concerns another one leaves as [`Effect::Cross`] and reaches it as [`Event::Cross`]. Invariants: no IO, no clock, no randomness of its own; it knows no socket and no device.
+//! own: what concerns another one leaves as [`Effect::Cross`] and reaches it as [`Event::Cross`].
+//!
+//! Invariants: no IO, no clock, no randomness of its own; it knows no socket and no device.
 
 mod boot;
 mod caps_check;

@@ -2,13 +2,15 @@
 //!
 //! The monitor, the OSDs with their stores, and the clients are the machines that production runs; only
 //! what carries their effects out is virtual. While clients write and read, connections are cut, hosts are
-//! divided, processes crash with unflushed writes lost. [`World::run`] checks that
+//! divided, processes crash with unflushed writes lost, blocks rot. [`World::run`] checks that
 //!
 //! - a client reads what it wrote, snapshots included, at any time;
 //! - a record appended by one of several clients is there once, and never goes again for whoever has seen
 //!   it or had it acknowledged;
 //! - everything ends: requests, peering, recovery;
 //! - afterwards all copies are equal and the stores' books agree.
+//!
+//! [`World::steady`] is a world in which nothing breaks, for counting what a request costs.
 //!
 //! The same seed gives the same run, to the last event: [`Report::fingerprint`].
 //!
