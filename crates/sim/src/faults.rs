@@ -6,7 +6,8 @@ use rand::Rng;
 
 use crate::{
     schedule::{ProcessId, What},
-    world::{MON, Slot, World},
+    slot::Slot,
+    world::{MON, World},
 };
 
 fn secs(rng: &mut impl Rng, low: f64, high: f64) -> Duration {

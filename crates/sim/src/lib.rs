@@ -26,6 +26,7 @@ mod osd_process;
 mod process;
 mod schedule;
 mod shared;
+mod slot;
 mod steady;
 mod workload;
 mod world;

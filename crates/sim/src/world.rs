@@ -22,6 +22,7 @@ use crate::{
     process::{Cx, Process},
     schedule::{ProcessId, Schedule, What},
     shared::SharedObjects,
+    slot::Slot,
     workload::Workload,
 };
 
@@ -68,44 +69,6 @@ pub struct Report {
     pub fingerprint: u64,
     /// What broke, and when.
     pub story: Vec<String>,
-}
-
-/// A process that runs, or what a crash has left of it.
-pub(crate) enum Slot<P, K> {
-    Up(P),
-    Down(K),
-    /// Between the two.
-    Moving,
-}
-
-impl<P, K> Slot<P, K> {
-    pub(crate) fn up(&self) -> Option<&P> {
-        match self {
-            Slot::Up(process) => Some(process),
-            Slot::Down(_) | Slot::Moving => None,
-        }
-    }
-
-    fn crash(&mut self, crash: impl FnOnce(P) -> K) {
-        *self = match std::mem::replace(self, Slot::Moving) {
-            Slot::Up(process) => Slot::Down(crash(process)),
-            other => other,
-        };
-    }
-
-    fn start(&mut self, start: impl FnOnce(K) -> P) {
-        *self = match std::mem::replace(self, Slot::Moving) {
-            Slot::Down(kept) => Slot::Up(start(kept)),
-            other => other,
-        };
-    }
-
-    fn up_mut(&mut self) -> Option<&mut P> {
-        match self {
-            Slot::Up(process) => Some(process),
-            Slot::Down(_) | Slot::Moving => None,
-        }
-    }
 }
 
 /// What clients do at present.

@@ -88,6 +88,15 @@ impl Harness {
         (client, server)
     }
 
+    /// The same, when something has come through; the accepted end then takes no more.
+    fn paused_pair(&mut self) -> (ConnId, ConnId) {
+        let (client, server) = self.pair();
+        self.reactor.send(client, Bytes::from(pattern(0, 100)));
+        self.receive(server, 100);
+        self.reactor.pause_receive(server);
+        (client, server)
+    }
+
     /// Receives exactly `count` bytes of `conn`, in however many events.
     fn receive(&mut self, conn: ConnId, count: usize) -> Vec<u8> {
         let mut all = Vec::new();

@@ -247,10 +247,7 @@ fn close_when_sent_sends_all_first() {
 fn a_paused_connection_delivers_nothing_and_holds_the_peer_back() {
     on_both(|config| {
         let mut harness = Harness::new(config);
-        let (client, server) = harness.pair();
-        harness.reactor.send(client, Bytes::from(pattern(0, 100)));
-        harness.receive(server, 100);
-        harness.reactor.pause_receive(server);
+        let (client, server) = harness.paused_pair();
         harness.reactor.send(client, Bytes::from(pattern(0, 40 << 20)));
         let events = harness.run_for(Duration::from_millis(50));
         assert!(events.iter().all(|event| !matches!(event, Event::Received { .. })));
@@ -267,10 +264,7 @@ fn small_sends_that_meet_a_full_socket_arrive_in_order() {
     const SENDS: usize = 300;
     on_both(|config| {
         let mut harness = Harness::new(config);
-        let (client, server) = harness.pair();
-        harness.reactor.send(client, Bytes::from(pattern(0, 100)));
-        harness.receive(server, 100);
-        harness.reactor.pause_receive(server);
+        let (client, server) = harness.paused_pair();
         // Each one by itself, as a turn with one answer does, and the last ones at once.
         for at in 0..SENDS {
             harness.reactor.send(client, Bytes::from(pattern(at * SEND_BYTES, SEND_BYTES)));

@@ -8,7 +8,7 @@
 use bytes::Bytes;
 use codec::BLOCK_BYTES;
 
-use super::mount::Replay;
+use super::replay::Replay;
 use crate::journal::Header;
 
 /// How far to look. Larger than any record but those of single huge transactions.

@@ -12,6 +12,7 @@ mod lookahead;
 mod mount;
 mod mount_error;
 mod read;
+mod replay;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,8 +22,9 @@ use types::{CollId, HObject, Token};
 
 pub use format::{Label, StoreIdentity};
 pub use inspect::{Inspected, JournalRecord, LayoutExtent, ObjectLayout, SuperblockInfo};
-pub use mount::{Mount, Replayed};
+pub use mount::Mount;
 pub use mount_error::MountError;
+pub use replay::Replayed;
 
 use self::{checkpoint::Checkpoint, discard::Discards, flusher::Flushing, read::Load, write::Queued};
 use crate::{

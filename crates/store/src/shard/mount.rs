@@ -3,46 +3,32 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use codec::{BLOCK_BYTES, DecodeError};
+use codec::DecodeError;
 use types::Token;
 
 use super::{
-    JournalRecord, MountError, Store,
-    inspect::{Findings, describe},
-    lookahead::LOOKAHEAD_BLOCKS,
+    MountError, Store,
+    inspect::Findings,
+    replay::{Replay, finish_checkpoint},
 };
 use crate::{
     Config, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, Problem,
     allocator::{Run, Space},
     device::BLOCK,
     index::{Directory, Index, PendingPage, PendingPiece, Place, Root, Table, blob_crc},
-    journal::{Header, Ring, place},
     superblock::{Blob, COPIES, DeviceLabel, Superblock},
 };
 
 /// Pages read at once.
 const PAGE_READS_MAX: usize = 32;
-/// Blocks of one look into the journal.
-const WINDOW_BLOCKS: u64 = 1024;
-
-/// What a mount found in the journal behind the last checkpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Replayed {
-    /// How many records.
-    pub records: u64,
-    /// Transactions in them that the checkpoint did not hold.
-    pub transactions: u64,
-    /// The records' bytes.
-    pub bytes: u64,
-}
 
 /// A store on its way up: execute its commands, answer them, until [`Mount::take`] has a result.
 #[derive(Debug)]
 pub struct Mount {
-    config: Config,
+    pub(super) config: Config,
     pub(super) sizes: DeviceSizes,
     commands: Vec<DeviceCommand>,
-    next_token: u64,
+    pub(super) next_token: u64,
     step: Step,
     /// Set if the store is only to be looked at.
     pub(super) findings: Option<Box<Findings>>,
@@ -104,20 +90,6 @@ struct Reading {
     part: Part,
     blob: Blob,
     parts: Vec<Option<Bytes>>,
-}
-
-/// Reading the journal record by record, a window at a time.
-#[derive(Debug)]
-pub(super) struct Replay {
-    pub(super) store: Store,
-    position: u64,
-    /// Where the last record found ends.
-    end: u64,
-    /// The next record's number.
-    pub(super) sequence: u64,
-    /// Where the window read last begins, and its bytes.
-    window: (u64, Bytes),
-    is_moved: bool,
 }
 
 impl Store {
@@ -329,173 +301,9 @@ impl Mount {
         self.read_window(&mut replay, 1);
         Ok(Step::Journal(replay))
     }
-
-    /// Reads from the position on, at least `count` blocks if the ring goes on that far.
-    fn read_window(&mut self, replay: &mut Replay, count: u64) {
-        let journal = replay.store.superblock.journal;
-        let at = replay.position % journal.count;
-        let count = count.max(WINDOW_BLOCKS).min(journal.count - at);
-        replay.window = (replay.position, Bytes::new());
-        self.read(Run { start: journal.start + at, count });
-    }
-
-    fn window_read(&mut self, mut replay: Box<Replay>, data: Bytes) -> Result<Step, MountError> {
-        replay.window.1 = data;
-        loop {
-            match replay.next_record(self.findings.is_some())? {
-                Found::Record(record) => {
-                    if let Some(findings) = &mut self.findings {
-                        findings.records.push(record);
-                    }
-                }
-                Found::Beyond(count) => {
-                    self.read_window(&mut replay, count);
-                    return Ok(Step::Journal(replay));
-                }
-                Found::End => {
-                    // A record may have been too long for the ring's end and lie at its start.
-                    let next = place(replay.position, u64::MAX, replay.store.superblock.journal.count);
-                    if replay.is_moved || next == replay.position {
-                        return self.look_ahead(replay);
-                    }
-                    replay.is_moved = true;
-                    replay.position = next;
-                    self.read_window(&mut replay, 1);
-                    return Ok(Step::Journal(replay));
-                }
-            }
-        }
-    }
-
-    /// Reads on where no record was found, and where those of a later epoch would begin.
-    fn look_ahead(&mut self, replay: Box<Replay>) -> Result<Step, MountError> {
-        let journal = replay.store.superblock.journal;
-        let at = replay.end % journal.count;
-        let ahead = LOOKAHEAD_BLOCKS.min(journal.count - at);
-        let wrapped = WINDOW_BLOCKS.max(LOOKAHEAD_BLOCKS - ahead).min(journal.count);
-        self.read(Run { start: journal.start + at, count: ahead });
-        self.read(Run { start: journal.start, count: wrapped });
-        Ok(Step::Lookahead { replay, left: 2 })
-    }
-
-    fn looked_ahead(&mut self, replay: Box<Replay>, left: usize, data: &Bytes) -> Result<Step, MountError> {
-        if replay.is_followed_in(data, self.config.journal_writes_max) {
-            let journal = replay.store.superblock.journal;
-            let offset = (journal.start + replay.end % journal.count) * BLOCK;
-            let gap = MountError::JournalGap { offset };
-            let Some(findings) = &mut self.findings else { return Err(gap) };
-            let problem = Problem::Unmountable(gap);
-            if !findings.problems.contains(&problem) {
-                findings.problems.push(problem);
-            }
-        }
-        if left > 1 {
-            return Ok(Step::Lookahead { replay, left: left - 1 });
-        }
-        if self.findings.is_some() {
-            return Ok(Step::Done(Some(Ok(Box::new(replay.store)))));
-        }
-        self.replayed(*replay)
-    }
-
-    /// Nothing of an older epoch replays: what a crash left behind the last record cannot come back.
-    fn replayed(&mut self, replay: Replay) -> Result<Step, MountError> {
-        let mut store = replay.store;
-        store.superblock.epoch += 1;
-        // No checkpoint has this value: it tells whether the one that follows came about.
-        store.superblock.journal_sequence = 0;
-        let count = store.superblock.journal.count;
-        // The last epoch began at the ring's start, too.
-        let written = if self.config.prepares_journal { replay.end.min(count) } else { count };
-        store.ring = Ring::new(count, written);
-        store.committed_txn = store.last_txn;
-        store.next_token = self.next_token;
-        store.start_flush(true);
-        store.pump_flush();
-        Ok(finish_checkpoint(Box::new(store)))
-    }
-}
-
-fn finish_checkpoint(store: Box<Store>) -> Step {
-    if let Some(error) = store.fault {
-        return Step::Done(Some(Err(MountError::Device(error))));
-    }
-    match store.background {
-        super::Background::Flushing(_) | super::Background::Checkpoint(_) => Step::Checkpoint(store),
-        // The sequence in memory is the old one until a checkpoint is durable.
-        super::Background::Idle if store.superblock.journal_position == 0 && store.is_fresh() => {
-            Step::Done(Some(Ok(store)))
-        }
-        super::Background::Idle => Step::Done(Some(Err(MountError::NoSpace))),
-    }
-}
-
-enum Found {
-    Record(JournalRecord),
-    /// The window must hold so many blocks from the position on.
-    Beyond(u64),
-    End,
-}
-
-impl Replay {
-    fn next_record(&mut self, is_described: bool) -> Result<Found, MountError> {
-        let journal = self.store.superblock.journal;
-        let skip = (self.position - self.window.0) * BLOCK;
-        let room = (journal.count - self.position % journal.count) * BLOCK;
-        let rest = match usize::try_from(skip).ok().filter(|skip| *skip < self.window.1.len()) {
-            Some(skip) => self.window.1.slice(skip..),
-            None => return Ok(Found::Beyond(1)),
-        };
-        let superblock = &self.store.superblock;
-        let Some(header) = Header::peek(&rest, superblock.store_uuid, superblock.epoch) else {
-            return Ok(Found::End);
-        };
-        let bytes = u64::from(header.block_count) * BLOCK;
-        if header.sequence != self.sequence || bytes > room {
-            return Ok(Found::End);
-        }
-        if (rest.len() as u64) < bytes {
-            return Ok(Found::Beyond(bytes / BLOCK_BYTES as u64));
-        }
-        let Some(bodies) = header.open(&rest) else { return Ok(Found::End) };
-        let record = JournalRecord {
-            offset: (journal.start + self.position % journal.count) * BLOCK,
-            bytes,
-            sequence: self.sequence,
-            first_txn: header.first_txn,
-            txns: if is_described { bodies.iter().map(describe).collect() } else { Vec::new() },
-        };
-        for (txn, body) in (header.first_txn..).zip(&bodies) {
-            if txn <= self.store.last_txn {
-                continue;
-            }
-            self.store.last_txn = txn;
-            self.store.index.txn = txn;
-            let area = self.store.superblock.area;
-            for run in body.directs.iter().flat_map(|direct| &direct.runs) {
-                if run.start < area.start || !self.store.space.reserve_data(*run) {
-                    return Err(MountError::Corrupt { what: "journal block reference" });
-                }
-            }
-            self.store.apply_body(body, txn);
-            self.store.replayed.transactions += 1;
-        }
-        self.position += u64::from(header.block_count);
-        self.end = self.position;
-        self.sequence += 1;
-        self.store.replayed.records += 1;
-        self.store.replayed.bytes += bytes;
-        self.is_moved = false;
-        Ok(Found::Record(record))
-    }
 }
 
 impl Store {
-    /// True if the journal has nothing and the superblock is this epoch's.
-    fn is_fresh(&self) -> bool {
-        self.ring.used_count() == 0 && self.superblock.journal_sequence == self.ring.head().1
-    }
-
     /// Counts what the index holds.
     fn account(&mut self) {
         let onodes = self.index.colls.values().flat_map(|objects| objects.onodes.values());
