@@ -66,6 +66,24 @@ def disk_table(rows):
     return out
 
 
+def limits_table(result):
+    """What the cluster does of what the disk and the network would allow, by the medians of each round's share."""
+    own, disk, loopback = result["own"], result["disk"], result["loopback"]
+    out = ["| depth | disk IOPS / 3 | Loligo IOPS | share | Ceph's share |", "|---|---|---|---|---|"]
+    for name in (name for name in own if name.startswith("w4k")):
+        thirds = [{"iops": each["iops"] / 3} for each in disk[name]]
+        ours, theirs = own[name]["Loligo"], own[name]["Ceph"]
+        cells = [f"{median(thirds, 'iops'):,.0f}", f"{median(ours, 'iops'):,.0f}",
+                 f"{ratio(ours, thirds, 'iops'):.2f}", f"{ratio(theirs, thirds, 'iops'):.2f}"]
+        out.append(f"| {name.removeprefix('w4k_qd')} | " + " | ".join(cells) + " |")
+    floors = [{"mean_us": write["mean_us"] + 2 * trip["mean_us"]} for write, trip in zip(disk["w4k_qd1"], loopback)]
+    single = own["w4k_qd1"]
+    return out + ["", f"A round trip over loopback takes {with_spread(loopback, 'mean_us')} µs when both ends sleep. Two of them and the "
+                  f"disk's own write of 4 KiB take {with_spread(floors, 'mean_us')} µs; a single write of Loligo takes "
+                  f"{ratio(single['Loligo'], floors, 'mean_us'):.2f} times as long, one of Ceph "
+                  f"{ratio(single['Ceph'], floors, 'mean_us'):.2f} times."]
+
+
 def render(result):
     about = result["about"]
     out = [
@@ -83,7 +101,10 @@ def render(result):
     if result["own"]:
         out += ["### `loligo bench`, the same client for both", "",
                 "Without librbd's own time: 4 KiB at random over 32 objects of 4 MiB.", "",
-                *own_table(result["own"]), ""]
+                *own_table(result["own"]), "",
+                "### The limits of the machine", "",
+                "Writes of 4 KiB with `loligo bench`, beside what the disk would do at the same depth if it did each",
+                "three times and nothing else cost anything.", "", *limits_table(result), ""]
     out += ["### The disk alone", "",
             "fio with libaio on a file beside the OSDs', every write durable (`--sync=dsync`). A cluster writes each",
             "byte three times to this one disk.", "", *disk_table(result["disk"]), "", CLOSE]

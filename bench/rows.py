@@ -1,6 +1,7 @@
 """One row of the table: a load for some seconds, and what it cost the OSDs."""
 import json
 import os
+import socket
 import subprocess
 import time
 
@@ -13,10 +14,12 @@ RBD_ROWS = [
     ("w4m_qd16", "write", "4M", 16),
     ("r4m_qd16", "read", "4M", 16),
 ]
+# Depths at which our own generator and the disk are measured.
+DEPTHS = [1, 8, 32, 128, 256]
 # The same disk without a cluster; each write is durable when it returns, as a commit is.
-DISK_ROWS = [("w4k_qd1", "randwrite", "4k", 1), ("w4k_qd32", "randwrite", "4k", 32), ("w4m_qd16", "write", "4M", 16)]
-# name, rw, depths of one run of `loligo bench`
-OWN_ROWS = [("randwrite", "1,32,128"), ("randread", "1,32,128")]
+DISK_ROWS = [*((f"w4k_qd{depth}", "randwrite", "4k", depth) for depth in DEPTHS), ("w4m_qd16", "write", "4M", 16)]
+# rw of one run of `loligo bench`
+OWN_ROWS = ["randwrite", "randread"]
 IMAGE = "matrix"
 # Work that is put off counts: CPU time is read this long after the last request.
 SETTLE_SECONDS = 1.0
@@ -79,16 +82,45 @@ def rbd_row(cluster, row, seconds):
     return {**result, "cpu_us": used * 1e6 / max(result.pop("requests"), 1), "rss_mib": rss}
 
 
+def disk_job(folder):
+    return {"ioengine": "libaio", "filename": os.path.join(folder, "disk"), "size": "1G"}
+
+
+def make_disk_file(folder):
+    """A file whose every block is written: the first write of a block costs the file system more."""
+    fio({**disk_job(folder), "rw": "write", "bs": "4M", "iodepth": 8, "end_fsync": 1}, os.environ)
+
+
 def disk_row(folder, row, seconds):
     _, rw, block, depth = row
-    job = {"ioengine": "libaio", "filename": os.path.join(folder, "disk"), "size": "2G", "sync": "dsync",
-           "rw": rw, "bs": block, "iodepth": depth, "time_based": 1, "runtime": seconds}
-    return fio(job, os.environ)
+    job = {"sync": "dsync", "rw": rw, "bs": block, "iodepth": depth, "time_based": 1, "runtime": seconds}
+    return fio({**disk_job(folder), **job}, os.environ)
 
 
-def own_rows(cluster, binary, row, seconds):
+def own_rows(cluster, binary, rw, seconds):
     """Rounds of our own generator, by name."""
-    rw, depths = row
-    out = cluster.run(binary, "bench", "--json", "--rw", rw, "--bs", "4K", "--depth", depths, "--objects", "32",
-                      "--seconds", str(seconds), "--pool", "rbd")
+    out = cluster.run(binary, "bench", "--json", "--rw", rw, "--bs", "4K", "--depth", ",".join(map(str, DEPTHS)),
+                      "--objects", "32", "--seconds", str(seconds), "--pool", "rbd")
     return {f"{'w' if 'write' in rw else 'r'}4k_qd{each['depth']}": each for each in json.loads(out)["rounds"]}
+
+
+def loopback_row(seconds):
+    """Round trips of a byte over TCP between two processes that sleep while they wait."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    child = os.fork()
+    if child == 0:
+        with socket.create_connection(listener.getsockname()) as peer:
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while byte := peer.recv(1):
+                peer.send(byte)
+        os._exit(0)
+    with listener.accept()[0] as peer:
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        trips, start = 0, time.monotonic()
+        while (elapsed := time.monotonic() - start) < seconds:
+            peer.send(b".")
+            peer.recv(1)
+            trips += 1
+    listener.close()
+    os.waitpid(child, 0)
+    return {"mean_us": elapsed * 1e6 / trips}

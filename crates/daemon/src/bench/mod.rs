@@ -8,6 +8,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    process,
     time::Duration,
 };
 
@@ -149,8 +150,9 @@ struct Bench<'a> {
 const FILL_DEPTH: usize = 8;
 
 impl Bench<'_> {
+    /// Benches that run at once in one pool have objects of their own.
     fn object_request(&self, object: u64, op: OsdOp) -> Request {
-        Request::new(self.pool, format!("loligo_bench.{object}"), vec![op])
+        Request::new(self.pool, format!("loligo_bench.{}.{object}", process::id()), vec![op])
     }
 
     /// Does a request for each object, some at a time.
