@@ -105,12 +105,15 @@ class Loligo(Cluster):
         self.binary = binary
 
     def start(self):
+        self.start_daemons()
+        self.make_pool()
+
+    def start_daemons(self):
         port = free_ports(self.osds * 2 + 2)
         self.spawn(self.binary, "up", "--separate", "--data", self.folder, "--osds", str(self.osds),
                    "--size", f"{self.size_gib}G", "--port", str(port))
         self.wait("the start", lambda: os.path.exists(self.conf)
                   and self.run("ceph", "--connect-timeout", "5", "health").strip() == "HEALTH_OK")
-        self.make_pool()
 
     def version(self):
         return self.run(self.binary, "--version").strip()

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use daemon::{DumpOptions, FastDevices, StoreBenchOptions, StoreTarget};
+use daemon::{DumpOptions, FastDevices, StoreBenchOptions, StoreTarget, Workload};
 
 /// The commands.
 #[derive(clap::Subcommand)]
@@ -102,7 +102,10 @@ pub(crate) struct BenchArgs {
     /// How many objects of 4 MiB.
     #[arg(long, default_value_t = 64)]
     objects: u64,
-    /// Print JSON.
+    /// Only this of randwrite, randread, write and read.
+    #[arg(long, value_name = "RW", value_parser = Workload::parse)]
+    only: Option<Workload>,
+    /// Print JSON: also the latencies by what the store did beside (flushes, checkpoints), and their curve.
     #[arg(long)]
     json: bool,
 }
@@ -136,6 +139,7 @@ impl StoreCommand {
                     depths: args.depth,
                     duration: Duration::try_from_secs_f64(args.seconds)?,
                     objects: args.objects,
+                    only: args.only,
                     is_json: args.json,
                 };
                 daemon::store_bench(&args.target.into(), &options)

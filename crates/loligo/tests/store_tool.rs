@@ -90,6 +90,17 @@ fn the_store_is_measured_beside_its_device_and_left_as_it_was() {
             round["requests"].as_u64().unwrap() > 0 && round["p99_us"].as_f64().unwrap() > 0.0,
             "{round}"
         );
+        if round["target"] == "store" {
+            let sum_of = |parts: &Value| -> u64 {
+                let parts = parts
+                    .as_object()
+                    .map(|all| all.values().cloned().collect())
+                    .or(parts.as_array().cloned());
+                parts.unwrap().iter().map(|part| part["requests"].as_u64().unwrap()).sum()
+            };
+            assert_eq!(Some(sum_of(&round["while"])), round["requests"].as_u64(), "{round}");
+            assert_eq!(Some(sum_of(&round["curve"])), round["requests"].as_u64(), "{round}");
+        }
     }
     let sound = alone.run("store fsck --id 7 --conf ceph.conf --deep --format json");
     let doc: Value = serde_json::from_str(&sound.out).unwrap();

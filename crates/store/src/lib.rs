@@ -30,6 +30,6 @@ pub use fsck::{Fsck, FsckReport, Owner, Problem, StoreCounts};
 pub use mem_store::MemStore;
 pub use object_store::{Completion, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage};
 pub use shard::{
-    Inspected, JournalRecord, Label, LayoutExtent, Mount, MountError, ObjectLayout, Replayed, Store,
-    StoreIdentity, SuperblockInfo,
+    Activity, Inspected, JournalRecord, Label, LayoutExtent, Mount, MountError, ObjectLayout, Replayed,
+    Store, StoreIdentity, SuperblockInfo,
 };

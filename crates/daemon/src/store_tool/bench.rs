@@ -5,14 +5,16 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use codec::{AlignedBuf, BLOCK_BYTES};
-use hdrhistogram::Histogram;
 use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
 use reactor::Reactor;
-use serde_json::{Value, json};
-use store::{Completion, DeviceCommand, ObjectStore, Store};
+use serde_json::Value;
+use store::{Activity, Completion, DeviceCommand, ObjectStore, Store};
 use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp, pretty_json};
 
-use super::StoreTarget;
+use super::{
+    StoreTarget,
+    measure::{self, Clocked, Round},
+};
 use crate::{Workload, clock, device::Device};
 
 /// Bytes of each object, and of a large request.
@@ -22,9 +24,6 @@ const SMALL_BYTES: u64 = 4 << 10;
 const FILL_DEPTH: u64 = 4;
 /// Reads are to meet the device.
 const CACHE_BYTES: u64 = 1 << 20;
-/// Longest latency told apart, in nanoseconds: ten minutes.
-const LATENCY_MAX_NS: u64 = 600_000_000_000;
-const LATENCY_DIGITS: u8 = 3;
 
 /// No pool has this id: PGs are never here.
 const COLLECTION: CollId = CollId(PgId { pool: PoolId(-2), seed: 0 });
@@ -44,19 +43,10 @@ pub struct StoreBenchOptions {
     pub duration: Duration,
     /// How many objects of 4 MiB.
     pub objects: u64,
+    /// Only this workload; all four without it.
+    pub only: Option<Workload>,
     /// JSON instead of a table.
     pub is_json: bool,
-}
-
-/// What one round measured.
-struct Round {
-    target: &'static str,
-    workload: Workload,
-    block_bytes: u64,
-    depth: usize,
-    elapsed: Duration,
-    /// Nanoseconds.
-    latency: Histogram<u64>,
 }
 
 /// Runs the rounds in a collection of their own, which is removed at the end.
@@ -74,7 +64,7 @@ pub fn store_bench(target: &StoreTarget, options: &StoreBenchOptions) -> Result<
     if options.is_json {
         println!("{}", pretty_json(&rounds.iter().map(Round::json).collect::<Value>()));
     } else {
-        print!("{}", table(&rounds));
+        print!("{}", measure::table(&rounds));
     }
     Ok(())
 }
@@ -85,32 +75,6 @@ struct Bench {
     store: Store,
     objects: u64,
     rng: StdRng,
-}
-
-/// When requests in flight began.
-struct Clocked {
-    started: BTreeMap<u64, u64>,
-    next: u64,
-    latency: Histogram<u64>,
-}
-
-impl Clocked {
-    fn new() -> Result<Clocked> {
-        let latency = Histogram::new_with_max(LATENCY_MAX_NS, LATENCY_DIGITS)?;
-        Ok(Clocked { started: BTreeMap::new(), next: 0, latency })
-    }
-
-    fn start(&mut self) -> Token {
-        self.next += 1;
-        self.started.insert(self.next, clock::now().0);
-        Token(self.next)
-    }
-
-    fn end(&mut self, token: Token) {
-        if let Some(since) = self.started.remove(&token.0) {
-            self.latency.saturating_record(clock::now().0 - since);
-        }
-    }
 }
 
 fn object(number: u64) -> HObject {
@@ -134,14 +98,16 @@ impl Bench {
         self.submit(Token(0), vec![TxnOp::RemoveCollection, TxnOp::CreateCollection]);
         self.fill()?;
         let mut rounds = Vec::new();
-        for (workload, block_bytes) in ROUNDS {
+        let wanted = |workload: Workload| options.only.is_none_or(|only| only == workload);
+        let chosen: Vec<_> = ROUNDS.into_iter().filter(|(workload, _)| wanted(*workload)).collect();
+        for &(workload, block_bytes) in &chosen {
             for &depth in &options.depths {
                 rounds.push(self.store_round(workload, block_bytes, depth, options.duration)?);
             }
         }
         self.settle()?;
         // The raw rounds come last, as they write over the objects' blocks behind the store's back.
-        for (workload, block_bytes) in ROUNDS {
+        for (workload, block_bytes) in chosen {
             let places = self.places(block_bytes);
             for &depth in options.depths.iter().filter(|_| !places.is_empty()) {
                 let round = (workload, block_bytes, depth, options.duration);
@@ -218,12 +184,11 @@ impl Bench {
         duration: Duration,
     ) -> Result<Round> {
         let data = payload(block_bytes, &mut self.rng);
-        let mut clocked = Clocked::new()?;
+        let mut clocked = Clocked::new(duration)?;
         let mut reads: BTreeMap<Token, (HObject, u64)> = BTreeMap::new();
-        let start = clock::now();
-        let end = start + duration;
+        let end = clock::now() + duration;
         loop {
-            while clocked.started.len() < depth && clock::now() < end {
+            while clocked.in_flight() < depth && clock::now() < end {
                 let token = clocked.start();
                 let (object, offset) = self.place(block_bytes);
                 if workload.is_write() {
@@ -232,19 +197,19 @@ impl Bench {
                     continue;
                 }
                 match self.store.read(COLLECTION, &object, offset, block_bytes) {
-                    Ok(_) => clocked.end(token),
+                    Ok(_) => clocked.end(token, self.store.activity())?,
                     Err(missing) => {
                         self.store.load(token, missing);
                         reads.insert(token, (object, offset));
                     }
                 }
             }
-            if clocked.started.is_empty() {
+            if clocked.in_flight() == 0 {
                 break;
             }
             for completion in self.turn()? {
                 match completion {
-                    Completion::Committed(token) => clocked.end(token),
+                    Completion::Committed(token) => clocked.end(token, self.store.activity())?,
                     Completion::Loaded(token, result) => {
                         result.context("reading what the bench wrote")?;
                         let Some((object, offset)) = reads.get(&token) else { continue };
@@ -254,14 +219,13 @@ impl Bench {
                             continue;
                         }
                         reads.remove(&token);
-                        clocked.end(token);
+                        clocked.end(token, self.store.activity())?;
                         self.store.unload(token);
                     }
                 }
             }
         }
-        let elapsed = clock::now().since(start);
-        Ok(Round { target: "store", workload, block_bytes, depth, elapsed, latency: clocked.latency })
+        Ok(Round { target: "store", workload, block_bytes, depth, measured: clocked.finish() })
     }
 
     /// Offsets on the device of the objects' data, in pieces of `block_bytes`.
@@ -283,12 +247,11 @@ impl Bench {
         places: &[u64],
     ) -> Result<Round> {
         let data = payload(block_bytes, &mut self.rng);
-        let mut clocked = Clocked::new()?;
-        let start = clock::now();
-        let end = start + duration;
+        let mut clocked = Clocked::new(duration)?;
+        let end = clock::now() + duration;
         loop {
             let mut commands = Vec::new();
-            while clocked.started.len() < depth && clock::now() < end {
+            while clocked.in_flight() < depth && clock::now() < end {
                 let token = clocked.start();
                 let offset = places[self.rng.random_range(0..places.len())];
                 commands.push(if workload.is_write() {
@@ -298,16 +261,15 @@ impl Bench {
                 });
             }
             self.device.submit(commands, &mut self.reactor);
-            if clocked.started.is_empty() {
+            if clocked.in_flight() == 0 {
                 break;
             }
             for (token, result) in self.device.wait(&mut self.reactor)? {
                 result?;
-                clocked.end(token);
+                clocked.end(token, Activity::Idle)?;
             }
         }
-        let elapsed = clock::now().since(start);
-        Ok(Round { target: "disk", workload, block_bytes, depth, elapsed, latency: clocked.latency })
+        Ok(Round { target: "disk", workload, block_bytes, depth, measured: clocked.finish() })
     }
 
     /// Removes the objects and stops the store in order.
@@ -330,60 +292,4 @@ fn payload(bytes: u64, rng: &mut StdRng) -> Bytes {
     let mut data = AlignedBuf::zeroed(bytes as usize);
     rng.fill_bytes(data.as_mut_slice());
     data.into()
-}
-
-const MIB: f64 = (1 << 20) as f64;
-
-impl Round {
-    fn iops(&self) -> f64 {
-        self.latency.len() as f64 / self.elapsed.as_secs_f64()
-    }
-
-    fn mib_per_sec(&self) -> f64 {
-        self.iops() * self.block_bytes as f64 / MIB
-    }
-
-    /// Mean and percentiles, in microseconds.
-    fn latencies_us(&self) -> [f64; 4] {
-        let at = |percentile| self.latency.value_at_percentile(percentile) as f64 / 1e3;
-        [self.latency.mean() / 1e3, at(50.0), at(99.0), at(99.9)]
-    }
-
-    fn json(&self) -> Value {
-        let [mean, p50, p99, p99_9] = self.latencies_us();
-        json!({
-            "target": self.target,
-            "workload": self.workload.name(),
-            "block_bytes": self.block_bytes,
-            "depth": self.depth,
-            "requests": self.latency.len(),
-            "iops": self.iops(),
-            "mib_per_sec": self.mib_per_sec(),
-            "mean_us": mean,
-            "p50_us": p50,
-            "p99_us": p99,
-            "p99_9_us": p99_9,
-        })
-    }
-}
-
-/// For people: latencies in microseconds, the raw device below the store.
-fn table(rounds: &[Round]) -> String {
-    let mut out = format!(
-        "{:<10} {:>8} {:>6} {:<6} {:>10} {:>9} {:>10} {:>10} {:>10} {:>10}\n",
-        "workload", "bytes", "depth", "", "IOPS", "MiB/s", "mean us", "p50 us", "p99 us", "p99.9 us"
-    );
-    for round in rounds {
-        let [mean, p50, p99, p99_9] = round.latencies_us();
-        out.push_str(&format!(
-            "{:<10} {:>8} {:>6} {:<6} {:>10.0} {:>9.1} {mean:>10.1} {p50:>10.1} {p99:>10.1} {p99_9:>10.1}\n",
-            round.workload.name(),
-            round.block_bytes,
-            round.depth,
-            round.target,
-            round.iops(),
-            round.mib_per_sec(),
-        ));
-    }
-    out
 }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod dump;
+mod measure;
 
 use std::{fmt::Write, path::PathBuf};
 

@@ -60,6 +60,17 @@ enum Background {
     Checkpoint(Box<Checkpoint>),
 }
 
+/// What a store does beside requests: why they may take longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Activity {
+    /// Nothing.
+    Idle,
+    /// Pending bytes go to their places.
+    Flush,
+    /// The index is written, so that the journal's space is free again.
+    Checkpoint,
+}
+
 /// A store shard on one device.
 ///
 /// The caller passes requests through [`crate::ObjectStore`], calls [`Store::kick`] once per turn of its
@@ -233,6 +244,15 @@ impl Store {
     /// True if no command is outstanding and nothing waits for one.
     pub fn is_idle(&self) -> bool {
         self.purposes.is_empty() && self.uncommitted.is_empty() && matches!(self.background, Background::Idle)
+    }
+
+    /// What the store does beside requests.
+    pub fn activity(&self) -> Activity {
+        match self.background {
+            Background::Idle => Activity::Idle,
+            Background::Flushing(_) => Activity::Flush,
+            Background::Checkpoint(_) => Activity::Checkpoint,
+        }
     }
 
     /// Changes how many bytes of clean data blocks are kept in memory.
