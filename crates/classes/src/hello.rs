@@ -67,7 +67,7 @@ fn record_hello(view: &mut dyn ObjectView, name: &Bytes) -> Result<Bytes, Stop> 
 /// Changes something, and answers.
 fn change(view: &mut dyn ObjectView, bytes: &Bytes, answer: Bytes) -> Result<Bytes, Stop> {
     if !bytes.is_empty() {
-        return Err(Errno::EINVAL.into());
+        return Err(Stop::Explained(Errno::EINVAL, "too much input data!"));
     }
     view.set_xattr(b"foo", Bytes::from_static(b"bar"))?;
     Ok(answer)

@@ -4,19 +4,23 @@
 //! [`ObjectView`] and changes it through the view's buffer. It knows no PG, no store, no message.
 
 mod cas;
+mod cmpomap;
 mod hello;
 mod journal;
 mod keys;
 mod lock;
 mod log;
 mod numops;
+mod queue;
 mod rbd;
 mod refcount;
 pub mod registry;
+mod sem_set;
 #[cfg(test)]
 mod test_view;
 mod time_key;
 mod timeindex;
+mod two_phase_queue;
 mod user;
 mod version;
 mod view;

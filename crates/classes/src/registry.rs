@@ -52,14 +52,18 @@ impl Method {
 }
 
 const CLASSES: &[(&str, &[Method])] = &[
+    ("2pc_queue", crate::two_phase_queue::METHODS),
     ("cas", crate::cas::METHODS),
+    ("cmpomap", crate::cmpomap::METHODS),
     ("hello", crate::hello::METHODS),
     ("journal", crate::journal::METHODS),
     ("lock", crate::lock::METHODS),
     ("log", crate::log::METHODS),
     ("numops", crate::numops::METHODS),
+    ("queue", crate::queue::METHODS),
     ("rbd", crate::rbd::METHODS),
     ("refcount", crate::refcount::METHODS),
+    ("sem_set", crate::sem_set::METHODS),
     ("timeindex", crate::timeindex::METHODS),
     ("user", crate::user::METHODS),
     ("version", crate::version::METHODS),

@@ -30,7 +30,7 @@ impl TestView {
                 assert!(method.is_write() || !changed, "{name} reads only");
                 Ok(out)
             }
-            Err(Stop::Refused(errno)) => {
+            Err(Stop::Refused(errno) | Stop::Explained(errno, _)) => {
                 *self = before;
                 Err(errno)
             }

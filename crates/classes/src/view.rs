@@ -10,6 +10,8 @@ use types::{EntityAddr, EntityNum, Errno, SnapContext, SnapId, UTime};
 pub enum Stop {
     /// Refused: the client gets this errno.
     Refused(Errno),
+    /// Refused, and the client gets these words with the errno.
+    Explained(Errno, &'static str),
     /// Something must be loaded first (the view remembers what); the whole operation is run again
     /// from its start then. Methods just pass it on with `?`.
     Missing,

@@ -35,6 +35,7 @@ pub mod osd_flag {
     pub const FULL_FORCE: u32 = 0x100_0000;
     pub const IGNORE_REDIRECT: u32 = 0x200_0000;
     pub const RETURNVEC: u32 = 0x400_0000;
+    pub const SUPPORTSPOOLEIO: u32 = 0x800_0000;
 }
 
 /// `object_locator_t`: where in a pool an object is placed.

@@ -118,7 +118,9 @@ pub(crate) fn merge(log: &mut PgLog, ours: &PgInfo, theirs: &[LogEntry], tail: E
     let mut out = Merge::default();
     let divergent = log.rewind(common);
     for entry in theirs.iter().filter(|e| e.version.version > common.version) {
-        if entry.is_delete {
+        if entry.is_error {
+            // The object stays as it is.
+        } else if entry.is_delete {
             out.missing.remove(&entry.object);
             out.deleted.push(entry.object.clone());
         } else {
@@ -130,8 +132,8 @@ pub(crate) fn merge(log: &mut PgLog, ours: &PgInfo, theirs: &[LogEntry], tail: E
     }
     for entry in divergent {
         // Newest first: the oldest divergent change of an object decides what it was before.
-        let is_settled = out.added.iter().any(|e| e.object == entry.object);
-        if !is_settled {
+        let is_settled = out.added.iter().any(|e| e.object == entry.object && !e.is_error);
+        if !is_settled && !entry.is_error {
             if entry.prior_version == EVersion::ZERO {
                 out.missing.remove(&entry.object);
                 out.deleted.push(entry.object.clone());
@@ -192,6 +194,17 @@ mod tests {
         assert_eq!(names(&merged.deleted), [b"n"]);
         let needs: Vec<_> = merged.missing.iter().map(|(o, v)| (o.oid.clone(), v.version)).collect();
         assert_eq!(needs, [(Bytes::from_static(b"a"), 1), (Bytes::from_static(b"b"), 2)]);
+    }
+
+    #[test]
+    fn a_request_that_failed_is_logged_and_moves_no_object() {
+        let failed = |entry| LogEntry { is_error: true, ..entry };
+        let ours = vec![entry(1, 1, "a", 0, false), failed(entry(1, 2, "n", 0, false))];
+        let mut log = PgLog::from_entries(ours);
+        let theirs = [entry(1, 1, "a", 0, false), failed(entry(2, 2, "a", 1, false))];
+        let merged = merge(&mut log, &info(2, 0), &theirs, EVersion::ZERO).unwrap();
+        assert_eq!((merged.divergent.len(), merged.added.len()), (1, 1));
+        assert!(merged.deleted.is_empty() && merged.missing.is_empty());
     }
 
     #[test]

@@ -140,7 +140,13 @@ impl Pg {
         {
             return;
         }
-        if self.phase == Phase::Active {
+        let pool = cx.map.pools.get(&self.pgid.pool);
+        if pool.is_some_and(|pool| pool.flags.has(PoolFlags::EIO)) {
+            // Who knows the flag fails its ops itself, in the order in which it sent them.
+            if waiting.op.flags & osd_flag::SUPPORTSPOOLEIO == 0 {
+                self.refuse(&waiting, Errno::EIO, cx);
+            }
+        } else if self.phase == Phase::Active {
             self.enqueue(waiting, cx);
         } else {
             self.ops.early.push_back(waiting);
@@ -353,9 +359,13 @@ impl Pg {
     /// Answers a request that was done before, or joins the one that is under way.
     fn answer_duplicate(&mut self, reqid: &ReqId, waiting: WaitingOp, cx: &mut Ctx<'_>) {
         let Some(entry) = self.log.find(reqid) else { return };
+        let mut ops = without_data(&waiting.op);
+        for (step, (result, data)) in ops.iter_mut().zip(&entry.returns) {
+            (step.result, step.data) = (*result, data.clone());
+        }
         let reply = Box::new(MOSDOpReply {
             result: entry.result,
-            ops: without_data(&waiting.op),
+            ops,
             replay_version: entry.version,
             user_version: entry.user_version,
             ..reply_for(&waiting.op, cx.map.epoch)

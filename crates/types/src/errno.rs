@@ -48,6 +48,7 @@ errnos! {
     ENODATA = 61, "No data available";
     EOVERFLOW = 75, "Value too large for defined data type";
     EBADMSG = 74, "Bad message";
+    EUSERS = 87, "Too many users";
     EMSGSIZE = 90, "Message too long";
     ERESTART = 85, "Interrupted system call should be restarted";
     EILSEQ = 84, "Invalid or incomplete multibyte or wide character";

@@ -8,7 +8,7 @@ use crate::{EVersion, Epoch, HObject, OsdId, ReqId, UTime};
 
 /// One change of one object (`pg_log_entry_t`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub struct LogEntry {
     /// The change's version.
     pub version: EVersion,
@@ -26,6 +26,12 @@ pub struct LogEntry {
     pub result: i32,
     /// When, by the client's clock.
     pub mtime: UTime,
+    /// The request failed and changed nothing: the entry is there for those who ask again.
+    #[codec(since = 2)]
+    pub is_error: bool,
+    /// Result and output of each op, for those who ask again, if the request wanted them.
+    #[codec(since = 2)]
+    pub returns: Vec<(i32, bytes::Bytes)>,
 }
 
 /// What a PG holds at its `last_update`, objects counted that a copy still lacks: part of the history

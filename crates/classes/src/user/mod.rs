@@ -1,7 +1,8 @@
 //! The `user` class: a gateway user's buckets in an object's omap, their sums in its header.
 //!
-//! Authority: `cls/user` of Ceph 16.2 (cls_user.cc, cls_user_ops.h, cls_user_types.h).
+//! Authority: `cls/user` of Ceph 16.2 to 20.2 (cls_user.cc, cls_user_ops.h, cls_user_types.h).
 
+mod accounts;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -33,6 +34,10 @@ pub(crate) const METHODS: &[Method] = &[
     row("user", "get_header", RD, get_header),
     row("user", "reset_user_stats", RW, reset_user_stats),
     row("user", "reset_user_stats2", RW, reset_user_stats2),
+    row("user", "account_resource_add", RW, accounts::add),
+    row("user", "account_resource_get", RD, accounts::get),
+    row("user", "account_resource_rm", RW, accounts::rm),
+    row("user", "account_resource_list", RD, accounts::list),
 ];
 
 /// Buckets that one call of `reset_user_stats2` sums up.

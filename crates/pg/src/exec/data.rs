@@ -50,10 +50,9 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn sparse_read(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        if Truncation::of(&step.params).seq != 0 {
-            return Err(Errno::EINVAL.into());
-        }
-        let extents = self.view.extents(step.params.offset(), step.params.length())?;
+        let (offset, size) = (step.params.offset(), self.readable_size(&step.params));
+        let len = step.params.length().min(size.saturating_sub(offset));
+        let extents = self.view.extents(offset, len)?;
         let mut data = Vec::new();
         for (offset, len) in &extents {
             data.extend_from_slice(&self.view.read(*offset, *len)?);

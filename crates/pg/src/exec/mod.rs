@@ -219,6 +219,9 @@ fn finish(
             // No version of the object that may come is lower.
             done.user_version = cx.next_version.version.saturating_sub(1);
         }
+        if may_write(op) {
+            done.staged = Some(failure(cx, op, &done));
+        }
         return done;
     }
     if !view.is_changed() {
@@ -243,10 +246,29 @@ fn finish(
     view.info.is_clean = is_undirtied;
     done.watch.extend(view.take_disconnected().into_iter().map(WatchChange::Disconnect));
     let change = Change { mtime: op.mtime, is_user_change, result: done.result };
-    let (staged, user_version) = view.stage(cx, snapc, change);
+    let (mut staged, user_version) = view.stage(cx, snapc, change);
+    if let Some(entry) = staged.log.last_mut().filter(|_| returns_output) {
+        entry.returns = done.ops.iter().map(|step| (step.result, step.data.clone())).collect();
+    }
     done.staged = Some(staged);
     done.user_version = user_version;
     done
+}
+
+/// What is kept of a change that failed: sent again, it gets the same answer, whatever came meanwhile
+/// (`record_write_error`).
+fn failure(cx: &OpContext, op: &MOSDOp, done: &Executed) -> Staged {
+    let entry = LogEntry {
+        version: cx.next_version,
+        object: head_of(op),
+        reqid: cx.reqid,
+        user_version: done.user_version,
+        result: done.result,
+        mtime: op.mtime,
+        is_error: true,
+        ..LogEntry::default()
+    };
+    Staged { txn: Transaction::new(cx.coll), log: vec![entry], delta: Delta::default() }
 }
 
 /// One run over the ops.
@@ -329,7 +351,10 @@ impl<'r, 's> Run<'r, 's> {
                     }
                 }
                 Err(Stop::Missing) => return Err(self.view.take_missing()),
-                Err(Stop::Refused(errno)) => {
+                Err(stop @ (Stop::Refused(errno) | Stop::Explained(errno, _))) => {
+                    if let Stop::Explained(_, why) = stop {
+                        ops[index].data = Bytes::from_static(why.as_bytes());
+                    }
                     ops[index].result = errno.negated();
                     if step.flags & op_flag::FAILOK == 0 {
                         result = errno.negated();

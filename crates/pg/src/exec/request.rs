@@ -14,8 +14,7 @@ const NAMESPACE_BYTES_MAX: usize = 256;
 const DATA_BYTES_MAX: usize = 90 << 20;
 
 /// Classes that a stock OSD loads; one of these that is not here is not supported, any other forbidden.
-const LOADABLE_CLASSES: &str = "cephfs hello journal lock log numops otp rbd refcount rgw rgw_gc timeindex \
-                                user version cas cmpomap queue 2pc_queue fifo";
+const LOADABLE_CLASSES: &str = "cephfs otp rgw rgw_gc fifo";
 
 /// `CEPH_OSD_WATCH_OP_PING`: changes nothing, and yet keeps its place among the changes.
 pub(super) const WATCH_PING: u8 = 7;
@@ -63,6 +62,10 @@ pub(super) fn is_class(class: &[u8]) -> bool {
 pub(super) fn check(op: &MOSDOp) -> Result<(), Errno> {
     for step in op.ops.iter().filter(|step| step.code == OpCode::CALL) {
         find_method(step)?;
+    }
+    // What Ceph never came to do.
+    if op.flags & osd_flag::PARALLELEXEC != 0 {
+        return Err(Errno::EINVAL);
     }
     if op.ops.is_empty() || op.oid.is_empty() {
         return Err(Errno::EINVAL);

@@ -198,6 +198,8 @@ bit_names! {
         CREATING = 15, "creating";
         /// Clients' operations fail with EIO.
         EIO = 16, "eio";
+        /// The pool is expected to hold much: it begins with many PGs.
+        BULK = 17, "bulk";
     }
 }
 

@@ -48,7 +48,7 @@ pub(in crate::rbd) fn mirror_image_map_list(view: &mut dyn ObjectView, bytes: &B
     check_exists(view)?;
     let map: Result<BTreeMap<Bytes, ImageMap>, Stop> = list(view, IMAGE_MAP, &after, count_max);
     output(&map.map_err(|stop| match stop {
-        Stop::Refused(_) => Errno::EINVAL.into(),
+        Stop::Refused(_) | Stop::Explained(..) => Errno::EINVAL.into(),
         Stop::Missing => Stop::Missing,
     })?)
 }

@@ -232,7 +232,7 @@ pub(in crate::rbd) fn mirror_image_instance_list(
             Ok(Some(instance)) => {
                 instances.insert(id, instance);
             }
-            Ok(None) | Err(Stop::Refused(_)) => {}
+            Ok(None) | Err(Stop::Refused(_) | Stop::Explained(..)) => {}
             Err(Stop::Missing) => return Err(Stop::Missing),
         }
     }

@@ -134,3 +134,30 @@ fn unknown_ops_are_not_supported() {
     assert_eq!(done.ops.iter().map(|op| op.result).collect::<Vec<_>>(), [0, -95, 0]);
     assert!(done.staged.is_none());
 }
+
+#[test]
+fn a_flag_that_ceph_never_implemented_is_refused() {
+    let mut bench = Bench::new();
+    bench.put("x");
+    bench.flags = osd_flag::PARALLELEXEC;
+    assert_eq!(bench.run(vec![plain(OpCode::DELETE)]).map(|done| done.result), Err(Errno::EINVAL));
+}
+
+/// Sent again, the request gets the same answer, even if the object exists by then.
+#[test]
+fn a_change_that_fails_is_kept_in_the_log_and_changes_nothing() {
+    let mut bench = Bench::new();
+    let done = bench.run(vec![plain(OpCode::DELETE)]).unwrap();
+    let staged = done.staged.unwrap();
+    assert_eq!(staged.log.iter().map(|e| (e.result, e.is_error)).collect::<Vec<_>>(), [(-2, true)]);
+    assert!(staged.txn.ops.is_empty() && staged.delta == Default::default());
+    bench.put("x");
+    let read = bench.run(vec![xattr(OpCode::GETXATTR, "none", "")]).unwrap();
+    assert!(read.result < 0 && read.staged.is_none(), "reads are not kept");
+}
+
+#[test]
+fn a_class_may_say_why_it_refuses() {
+    let done = Bench::new().run(vec![call("hello", "write_return_data", b"input")]).unwrap();
+    assert_eq!((done.result, done.ops[0].data.as_ref()), (-22, &b"too much input data!"[..]));
+}

@@ -68,6 +68,8 @@ impl View<'_> {
             user_version,
             result: change.result,
             mtime: change.mtime,
+            is_error: false,
+            returns: Vec::new(),
         });
         let Stage { txn, log, delta, .. } = stage;
         (Staged { txn, log, delta }, user_version)
