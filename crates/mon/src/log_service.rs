@@ -3,7 +3,7 @@
 use messages::{LogEntry, LogLevel, MLog, MLogAck, PaxosHeader};
 use types::{EntityName, EntityNum, EntityType, UTime};
 
-use crate::{ConnId, Effect, Effects, Mon, keys, state::value};
+use crate::{ConnId, Effect, Effects, Mon, keys, session::LOG, state::value};
 
 /// Lines kept.
 const LINES_MAX: usize = 1000;
@@ -63,7 +63,7 @@ impl Mon {
         let fsid = self.committed.monmap.fsid;
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         for (what, sub) in &mut session.subs {
-            let Some(level) = what.strip_prefix("log-").and_then(LogLevel::parse) else { continue };
+            let Some(level) = what.strip_prefix(LOG).and_then(LogLevel::parse) else { continue };
             // A new subscriber sees what comes from here on.
             let from = if sub.next == 0 { newest + 1 } else { sub.next };
             sub.next = newest + 1;

@@ -255,7 +255,7 @@ impl Mon {
                 if let Some(session) = self.sessions.get_mut(&conn) {
                     session.hostname.clone_from(&subscribe.hostname);
                     for (what, item) in subscribe.what {
-                        session.subs.insert(what, Sub::new(item));
+                        session.subscribe(what, Sub::new(item));
                     }
                 }
                 self.check_subs(conn, effects);

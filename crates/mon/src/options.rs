@@ -48,7 +48,7 @@ impl Default for MonOptions {
             osd_report_timeout: Duration::from_secs(60),
             osd_down_out_interval: Duration::from_secs(600),
             osd_in_ratio_min: 0.75,
-            pgs_per_osd_max: 250,
+            pgs_per_osd_max: 1_000,
             pool_size: 3,
             pool_size_min: 0,
             pool_pg_num: 32,

@@ -1,7 +1,10 @@
 //! Service daemons that report to the manager, such as `rbd-mirror` (`ServiceMap`, mgr/ServiceMap.h). Soft:
 //! they make themselves known again when they dial another incarnation.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use messages::{MMgrConfigure, MMgrOpen, MMgrReport, Message, ServiceFacts};
 use serde_json::{Map, Value, json};
@@ -20,7 +23,7 @@ const DAEMONS_MAX: usize = 1_000;
 const FACTS_BYTES_MAX: usize = 64 << 10;
 
 /// One service daemon (`ServiceMap::Daemon`).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Daemon {
     start_epoch: u64,
     start_stamp: UTime,
@@ -145,14 +148,25 @@ impl Services {
 
     /// Lines of `ceph -s`: a service, and how many of its daemons are active.
     pub(crate) fn lines(&self) -> Vec<(String, String)> {
-        let line = |(name, daemons): (&String, &BTreeMap<String, Daemon>)| {
-            let hosts: std::collections::BTreeSet<_> =
-                daemons.values().filter_map(|d| d.metadata.get("hostname")).collect();
-            let plural = if daemons.len() == 1 { "" } else { "s" };
-            (name.clone(), format!("{} daemon{plural} active ({} hosts)", daemons.len(), hosts.len()))
-        };
+        let line = |(name, daemons): (&String, &BTreeMap<String, Daemon>)| (name.clone(), summary(daemons));
         self.daemons.iter().map(line).collect()
     }
+}
+
+/// How many daemons of a service there are, in its own word for them, on how many hosts and in how many
+/// zones.
+fn summary(daemons: &BTreeMap<String, Daemon>) -> String {
+    let values = |key: &str| -> BTreeSet<&String> {
+        daemons.values().filter_map(|daemon| daemon.metadata.get(key)).collect()
+    };
+    let kind = daemons.values().filter_map(|daemon| daemon.metadata.get("daemon_type")).next_back();
+    let kind = kind.map_or("daemon", String::as_str);
+    let plural = if daemons.len() == 1 { "" } else { "s" };
+    let groups = [("host", values("hostname").len()), ("zone", values("zone_id").len())];
+    let groups: Vec<String> =
+        groups.iter().filter(|(_, n)| *n > 0).map(|(group, n)| format!("{n} {group}s")).collect();
+    let groups = if groups.is_empty() { String::new() } else { format!(" ({})", groups.join(", ")) };
+    format!("{} {kind}{plural} active{groups}", daemons.len())
 }
 
 impl Mon {
@@ -182,5 +196,26 @@ impl Mon {
                 None
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn daemons_are_counted_in_their_own_word_with_hosts_and_zones() {
+        let daemon = |facts: &[(&str, &str)]| {
+            let metadata = facts.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+            Daemon { metadata, ..Daemon::default() }
+        };
+        let bare = BTreeMap::from([("a".to_owned(), daemon(&[]))]);
+        assert_eq!(summary(&bare), "1 daemon active");
+        let kind = ("daemon_type", "portal");
+        let both = BTreeMap::from([
+            ("a".to_owned(), daemon(&[("hostname", "h"), ("zone_id", "1"), kind])),
+            ("b".to_owned(), daemon(&[("hostname", "h"), ("zone_id", "2"), kind])),
+        ]);
+        assert_eq!(summary(&both), "2 portals active (1 hosts, 2 zones)");
     }
 }

@@ -12,6 +12,9 @@ use crate::{ConnId, Effect, Effects, Mon, Peer};
 /// Incrementals in one message (`osd_map_message_max`).
 const MAPS_PER_MESSAGE: usize = 40;
 
+/// What subscriptions to the cluster log begin with; the level follows.
+pub(crate) const LOG: &str = "log-";
+
 /// A subscription.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sub {
@@ -39,6 +42,14 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(peer: Peer) -> Session {
         Session { peer, hostname: String::new(), subs: BTreeMap::new(), config_sent: None }
+    }
+
+    /// Adds a subscription. Of the cluster log there is one: a new level takes the place of the last.
+    pub(crate) fn subscribe(&mut self, what: String, sub: Sub) {
+        if what.starts_with(LOG) {
+            self.subs.retain(|other, _| *other == what || !other.starts_with(LOG));
+        }
+        self.subs.insert(what, sub);
     }
 
     fn done(&mut self, what: &str, next: u64) {

@@ -12,14 +12,14 @@ use crate::{format, osdmap_service::check_pg_num};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
-        sig: "osd pool set name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|pgp_num_actual|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|hit_set_type|hit_set_period|hit_set_count|hit_set_fpp|use_gmt_hitset|target_max_bytes|target_max_objects|cache_target_dirty_ratio|cache_target_dirty_high_ratio|cache_target_full_ratio|cache_min_flush_age|cache_min_evict_age|min_read_recency_for_promote|min_write_recency_for_promote|fast_read|hit_set_grade_decay_rate|hit_set_search_last_n|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|allow_ec_overwrites|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|dedup_tier|dedup_chunk_algorithm|dedup_cdc_chunk_size|bulk name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false",
+        sig: "osd pool set name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|pgp_num_actual|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|hit_set_type|hit_set_period|hit_set_count|hit_set_fpp|use_gmt_hitset|target_max_bytes|target_max_objects|cache_target_dirty_ratio|cache_target_dirty_high_ratio|cache_target_full_ratio|cache_min_flush_age|cache_min_evict_age|min_read_recency_for_promote|min_write_recency_for_promote|fast_read|hit_set_grade_decay_rate|hit_set_search_last_n|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|allow_ec_overwrites|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|dedup_tier|dedup_chunk_algorithm|dedup_cdc_chunk_size|eio|bulk name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false",
         help: "set pool parameter <var> to <val>",
         module: "osd",
         perm: "rw",
         run: set,
     },
     Row {
-        sig: "osd pool get name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|hit_set_type|hit_set_period|hit_set_count|hit_set_fpp|use_gmt_hitset|target_max_objects|target_max_bytes|cache_target_dirty_ratio|cache_target_dirty_high_ratio|cache_target_full_ratio|cache_min_flush_age|cache_min_evict_age|erasure_code_profile|min_read_recency_for_promote|all|min_write_recency_for_promote|fast_read|hit_set_grade_decay_rate|hit_set_search_last_n|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|allow_ec_overwrites|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|dedup_tier|dedup_chunk_algorithm|dedup_cdc_chunk_size|bulk",
+        sig: "osd pool get name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|hit_set_type|hit_set_period|hit_set_count|hit_set_fpp|use_gmt_hitset|target_max_objects|target_max_bytes|cache_target_dirty_ratio|cache_target_dirty_high_ratio|cache_target_full_ratio|cache_min_flush_age|cache_min_evict_age|erasure_code_profile|min_read_recency_for_promote|all|min_write_recency_for_promote|fast_read|hit_set_grade_decay_rate|hit_set_search_last_n|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|allow_ec_overwrites|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|dedup_tier|dedup_chunk_algorithm|dedup_cdc_chunk_size|eio|bulk",
         help: "get pool parameter <var>",
         module: "osd",
         perm: "r",
@@ -28,7 +28,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// Flags of a pool that are settings, in the order of `get all`.
-const FLAGS: [&str; 7] = [
+const FLAGS: [&str; 9] = [
     "hashpspool",
     "nodelete",
     "nopgchange",
@@ -36,6 +36,8 @@ const FLAGS: [&str; 7] = [
     "write_fadvise_dontneed",
     "noscrub",
     "nodeep-scrub",
+    "eio",
+    "bulk",
 ];
 
 /// Settings of cache tiers, which no pool has.
@@ -153,7 +155,6 @@ fn change(req: &Request<'_>, pool: &mut PgPool, var: &str, text: &str) -> Result
         | "dedup_chunk_algorithm"
         | "dedup_cdc_chunk_size"
         | "fingerprint_algorithm"
-        | "bulk"
         | "pgp_num_actual" => Err((Errno::EOPNOTSUPP, format!("{var} is not supported"))),
         option => {
             check_option(pool, option, text)?;
@@ -284,7 +285,6 @@ fn value_of(map: &OsdMap, pool: &PgPool, var: &str) -> Option<Value> {
         "use_gmt_hitset" => pool.use_gmt_hitset.into(),
         "fast_read" => i32::from(pool.fast_read).into(),
         "pg_autoscale_mode" => pool.pg_autoscale_mode.name().into(),
-        "bulk" => false.into(),
         "erasure_code_profile" if pool.is_erasure() => pool.erasure_code_profile.as_str().into(),
         flag if FLAGS.contains(&flag) => pool.flags.has(PoolFlags::parse(flag)?).into(),
         option => match pool.opts.get(option)? {
@@ -305,7 +305,7 @@ fn all_vars(pool: &PgPool) -> Vec<&str> {
     vars.extend(FLAGS);
     vars.extend(["use_gmt_hitset", "fast_read"]);
     vars.extend(pool.opts.0.keys().filter_map(|key| key.name()));
-    vars.extend(["pg_autoscale_mode", "bulk"]);
+    vars.push("pg_autoscale_mode");
     vars
 }
 

@@ -171,6 +171,26 @@ fn subscribers_get_what_they_ask_for_and_then_each_change() {
 }
 
 #[test]
+fn one_level_of_the_log_is_subscribed_to_at_a_time() {
+    let mut cluster = Cluster::with_rbd();
+    let conn = ConnId(51);
+    cluster.connect(conn, "client.admin");
+    let lines = |cluster: &Cluster| -> usize {
+        let of_log = cluster.sent.iter().filter_map(|(to, _, message)| match message {
+            Message::MLog(log) if *to == conn => Some(log.entries.len()),
+            _ => None,
+        });
+        of_log.sum()
+    };
+    cluster.say(conn, subscribe("log-info", 0, 0));
+    cluster.ok(r#"{"prefix":"log","logtext":["one"]}"#);
+    assert_eq!(lines(&cluster), 1);
+    cluster.say(conn, subscribe("log-err", 0, 0));
+    cluster.ok(r#"{"prefix":"log","logtext":["two"]}"#);
+    assert_eq!(lines(&cluster), 1, "no errors");
+}
+
+#[test]
 fn a_onetime_subscription_to_the_next_epoch_waits() {
     let mut cluster = Cluster::with_rbd();
     let next = cluster.map().epoch.next();
