@@ -1,5 +1,6 @@
-//! `cargo xtask check|tidy|test|soak`: the gates of the project, in one place.
+//! `cargo xtask check|tidy|test|soak|ceph-suites`: the gates of the project, in one place.
 
+mod ceph_suites;
 mod tidy;
 
 use std::process::{Command, ExitCode};
@@ -13,8 +14,11 @@ fn main() -> ExitCode {
         Some("tidy") => run_tidy(),
         Some("test") => check().and_then(|()| test()),
         Some("soak") => soak(&args[1..]),
+        Some("ceph-suites") => ceph_suites::run(&args[1..]),
         _ => {
-            eprintln!("usage: cargo xtask check | tidy | test | soak [SEEDS]");
+            eprintln!(
+                "usage: cargo xtask check | tidy | test | soak [SEEDS] | ceph-suites ROOT [--make DEBIAN] [--e2e] [SUITE…]"
+            );
             return ExitCode::from(2);
         }
     };

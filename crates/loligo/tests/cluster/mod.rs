@@ -253,8 +253,17 @@ pub fn is_done_within(limit: Duration, is_done: impl Fn() -> bool) -> bool {
 }
 
 /// A shell in a cluster's folder, with its CEPH_CONF.
+/// A shell in `dir`; with `LOLIGO_CLIENT_ROOT` one inside of that folder, whose clients are of another release
+/// (`cargo xtask ceph-suites` makes such folders; `/proc`, `/dev` and `/tmp` are bound there).
 fn shell(dir: &Path, command: &str) -> Command {
-    let mut shell = Command::new("bash");
+    let mut shell = match std::env::var_os("LOLIGO_CLIENT_ROOT") {
+        None => Command::new("bash"),
+        Some(root) => {
+            let mut chroot = Command::new("chroot");
+            chroot.arg(root).args(["bash", "-c", r#"cd "$0" && exec bash "$@""#]).arg(dir);
+            chroot
+        }
+    };
     shell.args(["-c", command]).current_dir(dir).env("CEPH_CONF", dir.join("ceph.conf")).stdin(Stdio::null());
     shell
 }

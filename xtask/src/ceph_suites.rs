@@ -1,0 +1,179 @@
+//! `cargo xtask ceph-suites`: Ceph's own API tests of another release, from Debian's packages in a folder,
+//! against a cluster of ours.
+//!
+//! What is left out, and why, is in `xtask/data/ceph_suites.tsv`; all else must pass.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::tidy;
+
+/// What a root needs for the tests.
+const PACKAGES: &str = "ceph-test ceph-common python3-rados python3-rbd rbd-mirror fio jq procps";
+/// The longest that a suite may take.
+const SUITE_LIMIT: Duration = Duration::from_secs(600);
+
+/// A row of the data file: a suite, and the tests of it that are left out.
+struct Suite {
+    name: String,
+    left_out: Vec<String>,
+}
+
+/// `ceph-suites ROOT [--make DEBIAN] [--e2e] [SUITE…]`.
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let mut args = args.iter();
+    let (mut root, mut debian, mut with_e2e, mut wanted) = (None, None, false, Vec::new());
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--make" => debian = args.next().cloned(),
+            "--e2e" => with_e2e = true,
+            _ if root.is_none() => root = Some(PathBuf::from(arg)),
+            _ => wanted.push(arg.clone()),
+        }
+    }
+    let root = root.context("usage: cargo xtask ceph-suites ROOT [--make DEBIAN] [--e2e] [SUITE…]")?;
+    if let Some(debian) = debian {
+        make_root(&root, &debian)?;
+    }
+    if with_e2e {
+        crate::run(
+            Command::new("cargo")
+                .args(["test", "-p", "loligo", "--test", "rados", "--test", "rbd", "--test", "consumers"])
+                .env("LOLIGO_CLIENT_ROOT", &root),
+        )?;
+    }
+    let suites = read_suites(&tidy::workspace_root().join("xtask/data/ceph_suites.tsv"))?;
+    let cluster = Cluster::start()?;
+    let mut failed = Vec::new();
+    for suite in suites.iter().filter(|suite| wanted.is_empty() || wanted.contains(&suite.name)) {
+        if !root.join("usr/bin").join(&suite.name).exists() {
+            println!("{}: not in this release", suite.name);
+            continue;
+        }
+        if !suite.run(&root, &cluster)? {
+            failed.push(suite.name.clone());
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+}
+
+/// Unpacks a Debian with Ceph's clients and tests into `root`; needs `debootstrap` and root's rights.
+fn make_root(root: &Path, debian: &str) -> Result<()> {
+    crate::run(Command::new("debootstrap").args(["--variant=minbase", debian]).arg(root))?;
+    for dir in ["proc", "dev", "tmp"] {
+        crate::run(Command::new("mount").arg("--bind").arg(Path::new("/").join(dir)).arg(root.join(dir)))?;
+    }
+    let install = format!(
+        "apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends {PACKAGES}"
+    );
+    crate::run(Command::new("chroot").arg(root).args(["sh", "-c", &install]))
+}
+
+/// Rows of suite, test and reason; `-` for a suite of which all must pass.
+fn read_suites(path: &Path) -> Result<Vec<Suite>> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let mut suites: Vec<Suite> = Vec::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let mut fields = line.split('\t');
+        let (Some(name), Some(test), Some(_reason)) = (fields.next(), fields.next(), fields.next()) else {
+            bail!("{}: not three fields: {line}", path.display());
+        };
+        if suites.last().is_none_or(|suite| suite.name != name) {
+            suites.push(Suite { name: name.to_owned(), left_out: Vec::new() });
+        }
+        if let Some(suite) = suites.last_mut().filter(|_| test != "-") {
+            suite.left_out.push(test.to_owned());
+        }
+    }
+    Ok(suites)
+}
+
+impl Suite {
+    /// True if all of it passed in time.
+    fn run(&self, root: &Path, cluster: &Cluster) -> Result<bool> {
+        let log = cluster.dir.join(format!("{}.log", self.name));
+        let out = fs::File::create(&log)?;
+        let begin = Instant::now();
+        let child = Command::new("chroot")
+            .arg(root)
+            .args(["env", &format!("CEPH_CONF={}", cluster.conf().display())])
+            .arg(format!("/usr/bin/{}", self.name))
+            .arg(format!("--gtest_filter=*-{}", self.left_out.join(":")))
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            .spawn()?;
+        let passed = wait(child, SUITE_LIMIT)?;
+        let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+        let ok = output.lines().filter(|line| line.starts_with("[       OK ]")).count();
+        println!("{}: {ok} passed, {} s", self.name, begin.elapsed().as_secs());
+        if !passed {
+            let bad = |line: &&str| line.starts_with("[  FAILED  ]") && line.ends_with(')');
+            output.lines().filter(bad).for_each(|line| println!("    {line}"));
+            println!("    last: {}", output.lines().last().unwrap_or_default());
+        }
+        Ok(passed)
+    }
+}
+
+/// True if the process ended well within the limit; one that did not is killed.
+fn wait(mut child: Child, limit: Duration) -> Result<bool> {
+    let begin = Instant::now();
+    while begin.elapsed() < limit {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.success());
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(false)
+}
+
+/// A cluster of three OSDs in a temporary folder.
+struct Cluster {
+    dir: PathBuf,
+    supervisor: Child,
+}
+
+impl Cluster {
+    fn start() -> Result<Cluster> {
+        crate::run(Command::new("cargo").args(["build", "-p", "loligo"]))?;
+        let dir = std::env::temp_dir().join(format!("ceph-suites-{}", std::process::id()));
+        fs::create_dir_all(&dir)?;
+        let binary = tidy::workspace_root().join("target/debug/loligo");
+        let supervisor = Command::new(binary)
+            .args(["up", "--osds", "3", "--port", "36300", "--data"])
+            .arg(dir.join("cluster"))
+            .stdin(Stdio::null())
+            .stdout(fs::File::create(dir.join("up.log"))?)
+            .spawn()?;
+        let cluster = Cluster { dir, supervisor };
+        let healthy = "until ceph --connect-timeout 5 health | grep -q HEALTH_OK; do sleep 1; done";
+        crate::run(
+            Command::new("timeout").args(["60", "bash", "-c", healthy]).env("CEPH_CONF", cluster.conf()),
+        )?;
+        Ok(cluster)
+    }
+
+    fn conf(&self) -> PathBuf {
+        self.dir.join("cluster/ceph.conf")
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let pid = self.supervisor.id().to_string();
+        if Command::new("kill").args(["-INT", &pid]).status().is_ok() {
+            self.supervisor.wait().ok();
+        }
+        fs::remove_dir_all(&self.dir).ok();
+    }
+}
