@@ -13,7 +13,7 @@ fuzz_target!(|input: &[u8]| {
         version: u16::from(*version),
         compat: 1,
         front: Bytes::copy_from_slice(front),
-        data: Bytes::copy_from_slice(data),
+        data: Bytes::copy_from_slice(data).into(),
         ..RawMessage::default()
     };
     if let Ok(message) = Message::decode(raw) {

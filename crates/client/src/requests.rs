@@ -136,6 +136,7 @@ impl Client {
             retry_attempt: flying.attempts,
             features,
             tid,
+            data_crc: None,
         };
         flying.attempts += 1;
         cx.effects.push(Effect::Send(session, tid, message.into()));

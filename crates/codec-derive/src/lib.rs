@@ -14,6 +14,9 @@ use proc_macro::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Data, DeriveInput, Fields, LitInt, parse_macro_input};
 
+/// Structs with more fields are not made part of their callers.
+const INLINE_FIELDS_MAX: usize = 4;
+
 #[derive(Default)]
 struct TypeAttrs {
     version: Option<u8>,
@@ -153,14 +156,18 @@ fn expand(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
             return Err(syn::Error::new_spanned(name, "either version or version_byte"));
         }
     };
+    // Small ones are used in other crates all the time.
+    let inline = (data.fields.len() <= INLINE_FIELDS_MAX).then(|| quote!(#[inline]));
     Ok(quote! {
         impl #impl_generics ::codec::Encode for #name #ty_generics #where_clause {
+            #inline
             fn encode(&self, out: &mut ::std::vec::Vec<u8>, features: ::codec::Features) {
                 let _ = features;
                 #encode_body
             }
         }
         impl #impl_generics ::codec::Decode for #name #ty_generics #where_clause {
+            #inline
             fn decode(input: &mut ::codec::Reader) -> ::core::result::Result<Self, ::codec::DecodeError> {
                 #decode_body
             }

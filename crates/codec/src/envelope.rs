@@ -25,6 +25,5 @@ pub fn decode_envelope<T>(
         return Err(DecodeError::Incompatible { what, compat, ours });
     }
     let bytes = u32::decode(input)? as usize;
-    let mut inside = Reader::new(input.take(bytes)?);
-    body(&mut inside, struct_v)
+    input.within(bytes, |inside| body(inside, struct_v))
 }

@@ -9,11 +9,13 @@ use crate::{Decode, DecodeError, Encode, Features, Reader};
 macro_rules! integers {
     ($($int:ty),*) => {$(
         impl Encode for $int {
+            #[inline]
             fn encode(&self, out: &mut Vec<u8>, _: Features) {
                 out.extend_from_slice(&self.to_le_bytes());
             }
         }
         impl Decode for $int {
+            #[inline]
             fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
                 Ok(<$int>::from_le_bytes(input.array()?))
             }
@@ -23,11 +25,13 @@ macro_rules! integers {
 integers!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64);
 
 impl Encode for bool {
+    #[inline]
     fn encode(&self, out: &mut Vec<u8>, _: Features) {
         out.push(u8::from(*self));
     }
 }
 impl Decode for bool {
+    #[inline]
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
         Ok(u8::decode(input)? != 0)
     }
@@ -51,12 +55,14 @@ fn encode_count(count: usize, out: &mut Vec<u8>) {
 
 /// `bufferlist`: u32 length and bytes.
 impl Encode for Bytes {
+    #[inline]
     fn encode(&self, out: &mut Vec<u8>, _: Features) {
         encode_count(self.len(), out);
         out.extend_from_slice(self);
     }
 }
 impl Decode for Bytes {
+    #[inline]
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
         let count = input.count(1)?;
         input.take(count)

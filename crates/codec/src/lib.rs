@@ -9,18 +9,22 @@ extern crate self as codec;
 
 mod aligned;
 mod crc;
+mod crc_short;
 mod envelope;
 mod features;
 mod impls;
+mod payload;
 mod reader;
 mod scratch;
+pub mod traffic;
 
 pub use aligned::{AlignedBuf, BLOCK_BYTES};
 pub use bytes::Bytes;
 pub use codec_derive::Codec;
-pub use crc::{crc32c, crc32c_zeros};
+pub use crc::{crc32c, crc32c_concat, crc32c_zeros};
 pub use envelope::{decode_envelope, encode_envelope};
 pub use features::Features;
+pub use payload::Payload;
 pub use reader::{DecodeError, Reader};
 
 /// A value with one encoding on the wire or on disk.

@@ -47,55 +47,88 @@ pub enum DecodeError {
 /// Reads values one after another from a reference-counted buffer.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    rest: Bytes,
+    bytes: Bytes,
+    /// What is unread begins here,
+    at: usize,
+    /// and ends here, at most at the bytes' end.
+    end: usize,
 }
 
 impl Reader {
     /// A reader at the front of `bytes`.
     pub fn new(bytes: Bytes) -> Self {
-        Reader { rest: bytes }
+        let end = bytes.len();
+        Reader { bytes, at: 0, end }
     }
 
     /// Bytes not read yet.
+    #[inline]
     pub fn remaining(&self) -> usize {
-        self.rest.len()
+        self.end - self.at
     }
 
     /// The unread bytes, without taking them.
+    #[inline]
     pub fn peek(&self) -> &[u8] {
-        &self.rest
+        &self.bytes[self.at..self.end]
     }
 
     /// Takes `count` bytes by reference count.
     pub fn take(&mut self, count: usize) -> Result<Bytes, DecodeError> {
-        if count > self.rest.len() {
-            return Err(DecodeError::Truncated { needed: count, available: self.rest.len() });
+        let at = self.skip(count)?;
+        Ok(self.bytes.slice(at..at + count))
+    }
+
+    /// Passes over `count` bytes; where they begin.
+    #[inline]
+    fn skip(&mut self, count: usize) -> Result<usize, DecodeError> {
+        if count > self.remaining() {
+            return Err(DecodeError::Truncated { needed: count, available: self.remaining() });
         }
-        Ok(self.rest.split_to(count))
+        self.at += count;
+        Ok(self.at - count)
     }
 
     /// Takes all that is left.
     pub fn take_rest(&mut self) -> Bytes {
-        std::mem::take(&mut self.rest)
+        let rest = self.bytes.slice(self.at..self.end);
+        self.at = self.end;
+        rest
     }
 
     /// Takes `N` bytes by value.
+    #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        let Some(head) = self.rest.first_chunk::<N>() else {
-            return Err(DecodeError::Truncated { needed: N, available: self.rest.len() });
+        let Some(head) = self.peek().first_chunk::<N>() else {
+            return Err(DecodeError::Truncated { needed: N, available: self.remaining() });
         };
         let out = *head;
-        bytes::Buf::advance(&mut self.rest, N);
+        self.at += N;
         Ok(out)
+    }
+
+    /// Has `body` read from the next `count` bytes and from no more; what it leaves of them is skipped.
+    pub fn within<T>(
+        &mut self,
+        count: usize,
+        body: impl FnOnce(&mut Reader) -> Result<T, DecodeError>,
+    ) -> Result<T, DecodeError> {
+        let from = self.skip(count)?;
+        let (after, end) = (self.at, self.end);
+        (self.at, self.end) = (from, after);
+        let result = body(self);
+        (self.at, self.end) = (after, end);
+        result
     }
 
     /// Reads a u32 element count and refuses one that the rest of the input cannot hold, given that
     /// an element takes at least `element_bytes_min` bytes.
+    #[inline]
     pub fn count(&mut self, element_bytes_min: usize) -> Result<usize, DecodeError> {
         let count = u32::from_le_bytes(self.array()?) as usize;
         let needed = count.saturating_mul(element_bytes_min.max(1));
-        if needed > self.rest.len() {
-            return Err(DecodeError::Truncated { needed, available: self.rest.len() });
+        if needed > self.remaining() {
+            return Err(DecodeError::Truncated { needed, available: self.remaining() });
         }
         Ok(count)
     }

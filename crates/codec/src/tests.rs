@@ -18,7 +18,9 @@ fn crc_matches_ceph() {
     let whole = crc32c(u32::MAX, b"123456789");
     assert_eq!(crc32c(crc32c(u32::MAX, b"1234"), b"56789"), whole);
     assert_eq!(crc32c(0, b""), 0);
-    assert_eq!(crc32c_zeros(7, 10_000), crc32c(7, &[0; 10_000]));
+    for count in [0, 1, 15, 16, 17, 4096, 10_000] {
+        assert_eq!(crc32c_zeros(7, count), crc32c(7, &vec![0; count]), "{count}");
+    }
 }
 
 #[test]

@@ -166,9 +166,10 @@ impl Device {
                     let (file, offset) = self.place(offset);
                     reactor.read(file, token.0, offset, len as usize);
                 }
-                DeviceCommand::Write { token, offset, data, durable } => {
+                DeviceCommand::Write { token, offset, data, mut more, durable } => {
                     let (file, offset) = self.place(offset);
-                    reactor.write(file, token.0, offset, vec![data], durable);
+                    more.insert(0, data);
+                    reactor.write(file, token.0, offset, more, durable);
                 }
                 DeviceCommand::Flush { token } => {
                     self.flushes.insert(token.0, (self.parts.len(), Ok(())));

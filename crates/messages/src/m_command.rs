@@ -27,12 +27,12 @@ macro_rules! command {
         impl Body for $name {
             fn encode_body(&self, raw: &mut RawMessage) {
                 raw.front = $front { fsid: self.fsid, cmd: self.cmd.clone() }.to_bytes(Features::PACIFIC);
-                raw.data = self.input.clone();
+                raw.data = self.input.clone().into();
             }
 
             fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
                 let $front { fsid, cmd } = codec::Decode::from_prefix(raw.front.clone())?;
-                Ok($name { fsid, cmd, input: raw.data.clone() })
+                Ok($name { fsid, cmd, input: Bytes::clone(&raw.data) })
             }
         }
 
@@ -57,12 +57,12 @@ macro_rules! command {
             fn encode_body(&self, raw: &mut RawMessage) {
                 let front = $reply_front { result: self.result, status: self.status.clone() };
                 raw.front = front.to_bytes(Features::PACIFIC);
-                raw.data = self.output.clone();
+                raw.data = self.output.clone().into();
             }
 
             fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
                 let $reply_front { result, status } = codec::Decode::from_prefix(raw.front.clone())?;
-                Ok($reply { result, status, output: raw.data.clone() })
+                Ok($reply { result, status, output: Bytes::clone(&raw.data) })
             }
         }
     };

@@ -29,12 +29,12 @@ impl Body for MMonCommand {
     fn encode_body(&self, raw: &mut RawMessage) {
         let front = Front { header: self.header, fsid: self.fsid, cmd: self.cmd.clone() };
         raw.front = front.to_bytes(Features::PACIFIC);
-        raw.data = self.input.clone();
+        raw.data = self.input.clone().into();
     }
 
     fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
         let Front { header, fsid, cmd } = codec::Decode::from_prefix(raw.front.clone())?;
-        Ok(MMonCommand { header, fsid, cmd, input: raw.data.clone() })
+        Ok(MMonCommand { header, fsid, cmd, input: Bytes::clone(&raw.data) })
     }
 }
 
@@ -70,11 +70,11 @@ impl Body for MMonCommandAck {
             cmd: self.cmd.clone(),
         };
         raw.front = front.to_bytes(Features::PACIFIC);
-        raw.data = self.output.clone();
+        raw.data = self.output.clone().into();
     }
 
     fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
         let AckFront { header, result, status, cmd } = codec::Decode::from_prefix(raw.front.clone())?;
-        Ok(MMonCommandAck { header, result, status, cmd, output: raw.data.clone() })
+        Ok(MMonCommandAck { header, result, status, cmd, output: Bytes::clone(&raw.data) })
     }
 }

@@ -1,7 +1,7 @@
 //! `MOSDOp` (42), version 8 (messages/MOSDOp.h).
 
 use bytes::Bytes;
-use codec::{Decode, DecodeError, Encode, Features, Reader};
+use codec::{Decode, DecodeError, Encode, Features, Payload, Reader};
 use types::{Epoch, HObject, PgId, PoolId, ReqId, SnapContext, SnapId, SpgId, UTime};
 
 use crate::{OsdOp, RawMessage, table::Body};
@@ -119,6 +119,8 @@ pub struct MOSDOp {
     pub features: u64,
     /// The header's tid. Not part of the front.
     pub tid: u64,
+    /// The checksum of all ops' data end to end, if a connection has checked it.
+    pub data_crc: Option<u32>,
 }
 
 impl MOSDOp {
@@ -133,6 +135,12 @@ impl MOSDOp {
             snap: self.snapid,
             is_max: false,
         }
+    }
+
+    /// The data of one of the ops; with its checksum where it is the only one that has data.
+    pub fn payload_of(&self, op: &OsdOp) -> Payload {
+        let bytes: usize = self.ops.iter().map(|op| op.data.len()).sum();
+        Payload::new(op.data.clone(), self.data_crc.filter(|_| op.data.len() == bytes))
     }
 
     /// True when any op, or the client's flags, say that it may change the object.
@@ -165,7 +173,8 @@ impl Body for MOSDOp {
         self.retry_attempt.encode(&mut out, f);
         self.features.encode(&mut out, f);
         raw.front = Bytes::from(out);
-        raw.data_more = self.ops.iter().map(|op| op.data.clone()).filter(|d| !d.is_empty()).collect();
+        raw.data_more =
+            self.ops.iter().filter(|op| !op.data.is_empty()).map(|op| self.payload_of(op)).collect();
     }
 
     fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
@@ -185,7 +194,9 @@ impl Body for MOSDOp {
         let locator = ObjectLocator::decode(input)?;
         let oid = Bytes::decode(input)?;
         let count = usize::from(u16::decode(input)?);
-        let ops = OsdOp::decode_ops(count, input, &mut Reader::new(raw.data.clone()))?;
+        let mut data = Reader::new(Bytes::clone(&raw.data));
+        let ops = OsdOp::decode_ops(count, input, &mut data)?;
+        let data_crc = raw.data.known_crc().filter(|_| data.remaining() == 0);
         Ok(MOSDOp {
             pgid,
             shard,
@@ -203,6 +214,7 @@ impl Body for MOSDOp {
             retry_attempt: i32::decode(input)?,
             features: u64::decode(input)?,
             tid: raw.tid,
+            data_crc,
         })
     }
 }

@@ -54,7 +54,8 @@ impl Body for MOSDOpReply {
         false.encode(&mut out, f);
         out.extend_from_slice(&[0; TRACE_BYTES]);
         raw.front = Bytes::from(out);
-        raw.data_more = self.ops.iter().map(|op| op.data.clone()).filter(|d| !d.is_empty()).collect();
+        raw.data_more =
+            self.ops.iter().filter(|op| !op.data.is_empty()).map(|op| op.data.clone().into()).collect();
     }
 
     fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
@@ -70,7 +71,7 @@ impl Body for MOSDOpReply {
         let bad_replay_version = EVersion::decode(input)?;
         let epoch = Epoch::decode(input)?;
         let count = u32::decode(input)? as usize;
-        let mut ops = OsdOp::decode_ops(count, input, &mut Reader::new(raw.data.clone()))?;
+        let mut ops = OsdOp::decode_ops(count, input, &mut Reader::new(Bytes::clone(&raw.data)))?;
         let retry_attempt = i32::decode(input)?;
         for op in &mut ops {
             op.result = i32::decode(input)?;

@@ -64,7 +64,7 @@ impl Body for MWatchNotify {
             notifier_gid: self.notifier_gid,
         };
         raw.front = front.to_bytes(Features::PACIFIC);
-        raw.data = self.replies.clone();
+        raw.data = self.replies.clone().into();
     }
 
     fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
@@ -77,7 +77,7 @@ impl Body for MWatchNotify {
             payload: front.payload,
             return_code: front.return_code,
             notifier_gid: front.notifier_gid,
-            replies: raw.data.clone(),
+            replies: Bytes::clone(&raw.data),
         })
     }
 }

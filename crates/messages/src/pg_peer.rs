@@ -1,6 +1,7 @@
 //! What the copies of a PG say to each other. Names follow the Ceph messages of the same part,
 //! encodings are ours.
 
+use bytes::Bytes;
 use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
 use types::{
     EVersion, Epoch, HObject, LogEntry, Missing, ObjectVersions, OsdId, PgId, PgInfo, PgInterval, PgTotals,
@@ -31,44 +32,35 @@ pub struct MOSDRepOp {
     pub txn: Transaction,
 }
 
-#[derive(Codec)]
-struct RepOpFront {
-    pgid: PgId,
-    epoch: Epoch,
-    version: EVersion,
-    log: Vec<LogEntry>,
-    trim_to: EVersion,
-    totals: PgTotals,
-}
-
 /// Appends a transaction: metadata to the front, payload to the data segment.
 fn encode_txn(txn: &Transaction, front: &mut Vec<u8>, raw: &mut RawMessage) {
     txn.encode_split(front, &mut raw.data_more);
 }
 
 fn decode_txn(front: &mut Reader, raw: &RawMessage) -> Result<Transaction, DecodeError> {
-    Transaction::decode_split(front, &mut Reader::new(raw.data.clone()))
+    let mut payload = Reader::new(Bytes::clone(&raw.data));
+    let mut txn = Transaction::decode_split(front, &mut payload)?;
+    if let (Some(crc), 0) = (raw.data.known_crc(), payload.remaining()) {
+        txn.set_payload_crc(crc);
+    }
+    Ok(txn)
 }
 
 impl Body for MOSDRepOp {
     fn encode_body(&self, raw: &mut RawMessage) {
-        let front = RepOpFront {
-            pgid: self.pgid,
-            epoch: self.epoch,
-            version: self.version,
-            log: self.log.clone(),
-            trim_to: self.trim_to,
-            totals: self.totals,
-        };
-        let mut out = Vec::with_capacity(512);
-        front.encode(&mut out, Features::PACIFIC);
+        let (f, mut out) = (Features::PACIFIC, Vec::with_capacity(768));
+        (self.pgid, self.epoch, self.version).encode(&mut out, f);
+        self.log.encode(&mut out, f);
+        (self.trim_to, self.totals).encode(&mut out, f);
         encode_txn(&self.txn, &mut out, raw);
         raw.front = out.into();
     }
 
     fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(raw.front.clone());
-        let RepOpFront { pgid, epoch, version, log, trim_to, totals } = RepOpFront::decode(&mut reader)?;
+        let (pgid, epoch, version) = Decode::decode(&mut reader)?;
+        let log = Decode::decode(&mut reader)?;
+        let (trim_to, totals) = Decode::decode(&mut reader)?;
         let txn = decode_txn(&mut reader, raw)?;
         Ok(MOSDRepOp { pgid, epoch, version, log, trim_to, totals, txn })
     }

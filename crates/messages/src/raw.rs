@@ -1,6 +1,7 @@
 //! A message as the messenger carries it: a type number and byte segments.
 
 use bytes::Bytes;
+use codec::Payload;
 
 /// The parts of a message that a connection moves; see `Message` for their meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,9 +20,9 @@ pub struct RawMessage {
     pub front: Bytes,
     /// Unused by all messages here.
     pub middle: Bytes,
-    /// Payload.
-    pub data: Bytes,
+    /// Payload; received with the checksum that the connection has checked.
+    pub data: Payload,
     /// More payload, behind `data`; the messenger sends all of it as one segment without joining it.
     /// Always empty on received messages.
-    pub data_more: Vec<Bytes>,
+    pub data_more: Vec<Payload>,
 }

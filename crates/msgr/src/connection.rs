@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use auth::{Authority, ClientAuth, CryptoKey, Identity, ServerAuth, TicketKeeper};
 use bytes::Bytes;
-use codec::{Decode, Encode, Features};
+use codec::{Decode, Encode, Features, Payload};
 use messages::RawMessage;
 use rand::RngCore;
 use thiserror::Error;
@@ -184,6 +184,8 @@ pub struct Connection {
     /// Messages received and not acknowledged, and their bytes.
     unacked_count: u32,
     unacked_bytes: usize,
+    /// Memory for the header of a message to be sent.
+    header: Vec<u8>,
 }
 
 impl Connection {
@@ -210,6 +212,7 @@ impl Connection {
             out_seq: 0,
             unacked_count: 0,
             unacked_bytes: 0,
+            header: Vec::new(),
         }
     }
 
@@ -281,18 +284,18 @@ impl Connection {
             compat: raw.compat,
             ..Header::default()
         };
-        let header = header.to_bytes(Features::default());
-        if raw.data_more.is_empty() {
-            let data = std::slice::from_ref(&raw.data);
-            self.writer.frame(Tag::MESSAGE, &header, &raw.front, data, &mut out.bytes);
-        } else {
-            let mut data = Vec::with_capacity(raw.data_more.len() + 1);
-            if !raw.data.is_empty() {
-                data.push(raw.data.clone());
+        self.header.clear();
+        header.encode(&mut self.header, Features::default());
+        let all;
+        let data = match (raw.data.is_empty(), raw.data_more.is_empty()) {
+            (true, _) => &raw.data_more[..],
+            (false, true) => std::slice::from_ref(&raw.data),
+            (false, false) => {
+                all = [std::slice::from_ref(&raw.data), &raw.data_more[..]].concat();
+                &all[..]
             }
-            data.extend_from_slice(&raw.data_more);
-            self.writer.frame(Tag::MESSAGE, &header, &raw.front, &data, &mut out.bytes);
-        }
+        };
+        self.writer.frame(Tag::MESSAGE, &self.header, &raw.front, data, &mut out.bytes);
     }
 
     /// Asks the peer for a sign of life.
@@ -309,9 +312,9 @@ impl Connection {
     }
 
     fn on_frame(&mut self, frame: Frame, cx: &mut Cx<'_>, out: &mut Output) -> Result<(), CloseReason> {
-        let [first, front, middle, data] = frame.segments;
-        let malformed = CloseReason::Protocol(frame.tag.0);
-        match frame.tag {
+        let Frame { segments: [first, front, middle, data], data_crc, tag } = frame;
+        let malformed = CloseReason::Protocol(tag.0);
+        match tag {
             Tag::MESSAGE => {
                 let header = Header::from_prefix(first).map_err(|_| malformed)?;
                 if header.ack_seq > 0 {
@@ -320,7 +323,7 @@ impl Connection {
                 match self.accept_seq(header.seq, front.len() + data.len(), cx) {
                     Arrival::New => {}
                     Arrival::Again => return Ok(()),
-                    Arrival::Gap => return Err(CloseReason::Protocol(frame.tag.0)),
+                    Arrival::Gap => return Err(CloseReason::Protocol(tag.0)),
                 }
                 out.events.push(ConnEvent::Message(RawMessage {
                     kind: header.kind,
@@ -330,7 +333,7 @@ impl Connection {
                     tid: header.tid,
                     front,
                     middle,
-                    data,
+                    data: Payload::new(data, data_crc),
                     data_more: Vec::new(),
                 }));
             }

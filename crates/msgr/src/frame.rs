@@ -1,7 +1,7 @@
 //! Frames of msgr2.1, in crc and in secure mode.
 
 use bytes::Bytes;
-use codec::crc32c;
+use codec::{AlignedBuf, BLOCK_BYTES, Payload, crc32c, traffic};
 use thiserror::Error;
 
 use crate::{
@@ -82,6 +82,8 @@ const DATA_BYTES_MAX: u32 = 128 << 20;
 pub(crate) struct Frame {
     pub(crate) tag: Tag,
     pub(crate) segments: [Bytes; SEGMENTS_MAX],
+    /// The checksum of the last segment, where the frame brought it.
+    pub(crate) data_crc: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -155,7 +157,7 @@ impl Preamble {
     }
 }
 
-/// Longest front that is copied out of the receive buffer; longer ones are most of their frame.
+/// Longest front of a large frame that is copied out of it; longer ones are most of their frame.
 const COPIED_FRONT_BYTES_MAX: usize = 16 << 10;
 /// Frames with more bytes than this behind the preamble are received into one buffer.
 const LARGE_FRAME_BYTES: usize = 32 << 10;
@@ -244,11 +246,11 @@ impl FrameReader {
             transcript.extend_from_slice(&raw[..PREAMBLE_BYTES]);
             transcript.extend_from_slice(&rest);
         }
-        let segments = match &mut self.cipher {
+        let (segments, data_crc) = match &mut self.cipher {
             None => crc_segments(&preamble, rest)?,
-            Some(cipher) => secure_segments(&preamble, raw.slice(PREAMBLE_BYTES..), rest, cipher)?,
+            Some(cipher) => (secure_segments(&preamble, raw.slice(PREAMBLE_BYTES..), rest, cipher)?, None),
         };
-        Ok(Some(Frame { tag: Tag(preamble.tag), segments }))
+        Ok(Some(Frame { tag: Tag(preamble.tag), segments, data_crc }))
     }
 }
 
@@ -264,7 +266,25 @@ fn check_late(status: u8) -> Result<(), FrameError> {
     }
 }
 
-fn crc_segments(preamble: &Preamble, mut rest: Bytes) -> Result<[Bytes; SEGMENTS_MAX], FrameError> {
+/// The same in memory of its own; whole blocks in memory that a device takes.
+fn copied(segment: &Bytes) -> Bytes {
+    if segment.is_empty() {
+        return Bytes::new();
+    }
+    if segment.len().is_multiple_of(BLOCK_BYTES) {
+        return AlignedBuf::from_slice(segment).into();
+    }
+    traffic::copied(segment.len());
+    Bytes::copy_from_slice(segment)
+}
+
+/// The segments, and the checksum of the last one.
+fn crc_segments(
+    preamble: &Preamble,
+    mut rest: Bytes,
+) -> Result<([Bytes; SEGMENTS_MAX], Option<u32>), FrameError> {
+    let mut data_crc = None;
+    let is_small = rest.len() < LARGE_FRAME_BYTES;
     let mut segments: [Bytes; SEGMENTS_MAX] = Default::default();
     let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     if preamble.lengths[0] > 0 {
@@ -276,20 +296,31 @@ fn crc_segments(preamble: &Preamble, mut rest: Bytes) -> Result<[Bytes; SEGMENTS
     for (segment, length) in segments.iter_mut().zip(preamble.lengths).skip(1) {
         *segment = rest.split_to(length as usize);
     }
-    // Names out of a front live long, in logs and indexes: they must not keep the receive buffer.
-    if segments[1].len() <= COPIED_FRONT_BYTES_MAX {
-        segments[1] = Bytes::copy_from_slice(&segments[1]);
+    // What is received is soon wanted for what comes next, and names out of a front live long, in logs and
+    // indexes. Large frames have memory of their own, which their payload may keep.
+    if is_small || segments[1].len() <= COPIED_FRONT_BYTES_MAX {
+        segments[1] = copied(&segments[1]);
+    }
+    if is_small {
+        // A message's header is read at once.
+        if Tag(preamble.tag) != Tag::MESSAGE {
+            segments[0] = copied(&segments[0]);
+        }
+        segments[2] = copied(&segments[2]);
+        segments[3] = copied(&segments[3]);
     }
     if preamble.count > 1 {
         check_late(rest[0])?;
         for (index, segment) in segments.iter().enumerate().take(preamble.count).skip(1) {
             let at = 1 + (index - 1) * 4;
-            if crc32c(SEED, segment) != word(&rest[at..]) {
+            let crc = crc32c(SEED, segment);
+            if crc != word(&rest[at..]) {
                 return Err(FrameError::Crc);
             }
+            data_crc = (index == SEGMENTS_MAX - 1).then_some(crc);
         }
     }
-    Ok(segments)
+    Ok((segments, data_crc))
 }
 
 fn secure_segments(
@@ -345,10 +376,10 @@ impl FrameWriter {
         tag: Tag,
         first: &[u8],
         front: &Bytes,
-        data: &[Bytes],
+        data: &[Payload],
         out: &mut Vec<Bytes>,
     ) {
-        let data_bytes: usize = data.iter().map(Bytes::len).sum();
+        let data_bytes: usize = data.iter().map(|piece| piece.len()).sum();
         let lengths = [first.len() as u32, front.len() as u32, 0, data_bytes as u32];
         // Trailing empty segments are left out.
         let count = lengths.iter().rposition(|l| *l > 0).map_or(1, |last| last + 1);
@@ -360,7 +391,7 @@ impl FrameWriter {
     }
 }
 
-fn crc_frame(preamble: &Preamble, first: &[u8], front: &Bytes, data: &[Bytes], out: &mut Vec<Bytes>) {
+fn crc_frame(preamble: &Preamble, first: &[u8], front: &Bytes, data: &[Payload], out: &mut Vec<Bytes>) {
     let mut head = Vec::with_capacity(PREAMBLE_BYTES + first.len() + 4 + front.len() + EPILOGUE_BYTES);
     head.extend_from_slice(&preamble.encode());
     if !first.is_empty() {
@@ -371,29 +402,36 @@ fn crc_frame(preamble: &Preamble, first: &[u8], front: &Bytes, data: &[Bytes], o
         out.push(Bytes::from(head));
         return;
     }
-    head.extend_from_slice(front);
-    let data_crc = data.iter().fold(SEED, |crc, piece| crc32c(crc, piece));
-    let mut epilogue = vec![LATE_COMPLETE];
-    for (index, crc) in [(1, crc32c(SEED, front)), (2, SEED), (3, data_crc)] {
+    let mut epilogue = [LATE_COMPLETE; EPILOGUE_BYTES];
+    for (index, crc) in [(1, crc32c(SEED, front)), (2, SEED), (3, Payload::crc_of_all(data))] {
         // Segments behind the last one count as zero, empty ones before it do not.
         let crc = if index < preamble.count { crc } else { 0 };
-        epilogue.extend_from_slice(&crc.to_le_bytes());
+        epilogue[index * 4 - 3..=index * 4].copy_from_slice(&crc.to_le_bytes());
     }
-    if data.is_empty() {
+    if preamble.count < SEGMENTS_MAX {
+        traffic::copied(front.len());
+        head.extend_from_slice(front);
         head.extend_from_slice(&epilogue);
         out.push(Bytes::from(head));
-    } else {
-        out.push(Bytes::from(head));
-        out.extend(data.iter().filter(|piece| !piece.is_empty()).cloned());
-        out.push(Bytes::from(epilogue));
+        return;
     }
+    // The head's memory has room for the end of the frame, too.
+    let head_bytes = head.len();
+    head.extend_from_slice(&epilogue);
+    let mut head = Bytes::from(head);
+    let epilogue = head.split_off(head_bytes);
+    out.push(head);
+    out.extend(
+        std::iter::once(front).chain(data.iter().map(|piece| &**piece)).filter(|p| !p.is_empty()).cloned(),
+    );
+    out.push(epilogue);
 }
 
 fn secure_frame(
     preamble: &Preamble,
     first: &[u8],
     front: &Bytes,
-    data: &[Bytes],
+    data: &[Payload],
     cipher: &mut Cipher,
 ) -> Vec<Bytes> {
     let (inline, tail) = first.split_at(first.len().min(INLINE_BYTES));

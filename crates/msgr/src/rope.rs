@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
+use codec::traffic;
 
 /// A queue of bytes; what lies in one piece is taken without a copy.
 #[derive(Debug, Default)]
@@ -42,6 +43,7 @@ impl Rope {
             Some(piece) if piece.len() == count => return self.pieces.pop_front(),
             Some(_) => {}
         }
+        traffic::copied(count);
         let mut out = BytesMut::with_capacity(count);
         while out.len() < count {
             let piece = self.pieces.front_mut().expect("the pieces add up to the count");

@@ -185,7 +185,7 @@ fn message(bytes: usize) -> RawMessage {
         priority: 63,
         tid: 9,
         front: Bytes::from_static(b"front"),
-        data: Bytes::from(data),
+        data: Bytes::from(data).into(),
         ..RawMessage::default()
     }
 }
@@ -225,7 +225,7 @@ fn messages_cross_in_every_mode() {
         for bytes in [0, 1, 47, 48, 4096, 100_000] {
             let mut raw = message(bytes);
             pair.send(0, &raw, None);
-            raw.data_more = vec![raw.data.clone(), Bytes::from_static(b"more")];
+            raw.data_more = vec![raw.data.clone(), Bytes::from_static(b"more").into()];
             pair.send(1, &raw, None);
             pair.send(0, &RawMessage { kind: 5, ..RawMessage::default() }, None);
             pair.run().unwrap();
@@ -235,7 +235,7 @@ fn messages_cross_in_every_mode() {
                 assert_eq!(got[0].data.as_ptr() as usize, pair.payload_at[1]);
             }
             let whole = [&raw.data[..], &raw.data, b"more"].concat();
-            assert_eq!(pair.messages(0)[0].data, whole);
+            assert_eq!(pair.messages(0)[0].data[..], whole);
         }
     }
 }

@@ -391,20 +391,18 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         &mut self,
         osd: OsdId,
         addrs: EntityAddrVec,
-        message: &Message,
+        raw: RawMessage,
         wire: &mut impl Wire<Conn = C>,
     ) {
         if self.osds.get(&osd).is_some_and(|peer| peer.addrs != addrs) {
             self.forget_osd(osd, wire);
         }
-        let cookie = self.rng.random_range(1..=u64::MAX);
         let peer = self.osds.entry(osd).or_insert_with(|| OsdPeer {
             addrs,
-            session: OutSession::new(cookie),
+            session: OutSession::new(self.rng.random_range(1..=u64::MAX)),
             link: None,
             retry_at_ns: 0,
         });
-        let raw: RawMessage = message.encode(0);
         let Some(seq) = peer.session.push(raw.clone()) else {
             tracing::warn!(osd = osd.0, "an OSD does not take its messages");
             return;

@@ -1,7 +1,7 @@
 //! What reaches an OSD and what it wants done.
 
 use auth::OsdCaps;
-use messages::Message;
+use messages::{Message, RawMessage};
 use types::{EntityAddr, EntityAddrVec, EntityName, GlobalId, OsdId, Token};
 
 use crate::Cross;
@@ -73,7 +73,7 @@ pub enum Effect {
         /// Its cluster addresses by the newest map.
         addrs: EntityAddrVec,
         /// What.
-        message: Message,
+        message: RawMessage,
     },
     /// The OSD is down or has new addresses: drop its session and all that is queued.
     ForgetOsd(OsdId),

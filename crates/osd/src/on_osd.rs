@@ -89,8 +89,16 @@ impl Osd {
 
     /// Sends to an OSD by the newest map; dropped when that shows it down.
     pub(crate) fn send_osd(&mut self, osd: OsdId, message: Message, cx: &mut Cx<'_>) {
-        let Some(addrs) = self.map.osd_cluster_addrs(osd).filter(|_| self.map.is_up(osd)) else { return };
-        self.pgs.contacted(osd);
-        cx.effects.push(Effect::SendOsd { osd, addrs: addrs.clone(), message });
+        self.send_osds(&[osd], &message, cx);
+    }
+
+    /// The same to several, encoded once.
+    pub(crate) fn send_osds(&mut self, osds: &[OsdId], message: &Message, cx: &mut Cx<'_>) {
+        let message = message.encode(0);
+        for &osd in osds.iter().filter(|osd| self.map.is_up(**osd)) {
+            let Some(addrs) = self.map.osd_cluster_addrs(osd).cloned() else { continue };
+            self.pgs.contacted(osd);
+            cx.effects.push(Effect::SendOsd { osd, addrs, message: message.clone() });
+        }
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Pgs {
     /// Ops for PGs that we should lead and that are not here yet.
     early: Vec<(ConnId, u64, Box<MOSDOp>, Permit)>,
     contacted: BTreeSet<OsdId>,
+    /// Empty memory for what a PG wants done.
+    effects: Vec<pg::Effect>,
 }
 
 impl Pgs {
@@ -131,8 +133,9 @@ impl Osd {
 
     /// Calls into a PG and carries out its effects.
     fn with_pg(&mut self, pgid: PgId, cx: &mut Cx<'_>, act: impl FnOnce(&mut Pg, &mut Ctx<'_>)) {
+        // An effect may lead to another PG: that one finds an empty buffer and leaves its own.
+        let mut effects = std::mem::take(&mut self.pgs.effects);
         let Some(pg) = self.pgs.pgs.get_mut(&pgid) else { return };
-        let mut effects = Vec::new();
         let mut ctx = Ctx {
             now: cx.now,
             wall: cx.wall,
@@ -146,9 +149,10 @@ impl Osd {
         if pg.is_removed() {
             self.pgs.pgs.remove(&pgid);
         }
-        for effect in effects {
+        for effect in effects.drain(..) {
             self.pg_effect(effect, cx);
         }
+        self.pgs.effects = effects;
     }
 
     fn pg_effect(&mut self, effect: pg::Effect, cx: &mut Cx<'_>) {
@@ -162,6 +166,7 @@ impl Osd {
                 }
             }
             pg::Effect::SendOsd(osd, message) => self.send_osd(osd, message, cx),
+            pg::Effect::SendOsds(osds, message) => self.send_osds(&osds, &message, cx),
             // The monitor is told that this OSD serves no more: others may do so already.
             pg::Effect::Reply(..) if matches!(self.boot, Boot::Stopping { .. }) => {}
             pg::Effect::Reply(session, tid, reply) => {

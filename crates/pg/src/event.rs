@@ -42,6 +42,8 @@ pub enum Event {
 pub enum Effect {
     /// Tell another OSD.
     SendOsd(OsdId, Message),
+    /// Tell several other OSDs the same.
+    SendOsds(Vec<OsdId>, Message),
     /// Answer a client's op.
     Reply(u64, u64, Box<MOSDOpReply>),
     /// Tell a client of a session what it did not ask for: notifications, backoffs.

@@ -21,7 +21,11 @@ pub(crate) fn object() -> HObject {
 }
 
 fn log_key(version: EVersion) -> Bytes {
-    Bytes::from(format!("l{:016x}", version.version))
+    let mut key = [LOG; 17];
+    for (digit, shift) in key[1..].iter_mut().zip((0..u64::BITS).step_by(4).rev()) {
+        *digit = b"0123456789abcdef"[(version.version >> shift & 0xf) as usize];
+    }
+    Bytes::copy_from_slice(&key)
 }
 
 fn missing_key(object: &HObject) -> Bytes {
@@ -122,5 +126,19 @@ pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loade
             Some((last, _)) if page.len() == PAGE => from = last.clone(),
             _ => return Ok(found.then_some(out)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use types::Epoch;
+
+    use super::*;
+
+    #[test]
+    fn log_keys_sort_as_their_versions() {
+        let key = |version| log_key(EVersion::new(Epoch(3), version));
+        assert_eq!(key(0x12_3456_789a_bcde), "l00123456789abcde");
+        assert!(key(0xff) < key(0x100) && key(u64::MAX) == "lffffffffffffffff");
     }
 }

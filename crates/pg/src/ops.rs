@@ -12,7 +12,7 @@ use types::{EVersion, Epoch, Errno, HObject, OsdId, PoolFlags, ReqId, Token};
 
 use crate::{
     Client, Ctx, Effect, Permit, Pg,
-    exec::{self, Blocked, CopySource, Executed, OpContext, Staged},
+    exec::{self, Blocked, CopySource, Executed, OpContext, Staged, without_data},
     pg::{Pending, Phase},
 };
 
@@ -55,7 +55,7 @@ impl ObjectOps {
 /// A change that is not durable everywhere.
 #[derive(Debug)]
 struct InFlight {
-    waiting: BTreeSet<OsdId>,
+    waiting: Vec<OsdId>,
     object: HObject,
     reqid: ReqId,
     /// The requests that it answers, kept: a new interval may have to run them again.
@@ -107,10 +107,6 @@ fn reply_for(op: &MOSDOp, epoch: Epoch) -> MOSDOpReply {
         retry_attempt: op.retry_attempt,
         ..MOSDOpReply::default()
     }
-}
-
-fn without_data(op: &MOSDOp) -> Vec<OsdOp> {
-    op.ops.iter().map(|step| OsdOp { data: bytes::Bytes::new(), ..step.clone() }).collect()
 }
 
 fn reqid_of(client: &Client, tid: u64, op: &MOSDOp) -> ReqId {
@@ -410,7 +406,7 @@ impl Pg {
         &mut self,
         head: &HObject,
         version: EVersion,
-        waiting: BTreeSet<OsdId>,
+        waiting: Vec<OsdId>,
         reqid: ReqId,
         requests: Vec<(WaitingOp, Box<MOSDOpReply>)>,
     ) {
@@ -432,7 +428,7 @@ impl Pg {
     /// A member has the change of `version`, and all before, durable.
     pub(crate) fn on_commit(&mut self, from: OsdId, version: EVersion, cx: &mut Ctx<'_>) {
         for (_, in_flight) in self.ops.in_flight.range_mut(..=version) {
-            in_flight.waiting.remove(&from);
+            in_flight.waiting.retain(|osd| *osd != from);
         }
         // Answers leave in the order of the changes.
         while let Some(first) = self.ops.in_flight.first_entry() {

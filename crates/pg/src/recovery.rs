@@ -273,7 +273,7 @@ fn whole_object(
     let data = store.read(coll, object, 0, meta.size)?;
     for (offset, len) in store.extents(coll, object, 0, meta.size)? {
         let data = data.slice(offset as usize..(offset + len) as usize);
-        txn.push(object, Mutation::Write { offset, data });
+        txn.push(object, Mutation::Write { offset, data: data.into() });
     }
     txn.push(object, Mutation::Truncate { size: meta.size });
     let xattrs: BTreeMap<Bytes, Bytes> = store.xattrs(coll, object)?.into_iter().collect();

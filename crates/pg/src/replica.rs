@@ -1,8 +1,6 @@
 //! Replication: a change goes to the own store and to all members in the same turn, and is answered
 //! when all have it durable.
 
-use std::collections::BTreeSet;
-
 use messages::{MOSDRepOp, MOSDRepOpReply};
 use types::{EVersion, LogEntry, OsdId, Transaction};
 
@@ -15,7 +13,7 @@ use crate::{
 
 impl Pg {
     /// Orders a change: log, own store, replicas. Its version, and who has to confirm it.
-    pub(crate) fn replicate(&mut self, staged: Staged, cx: &mut Ctx<'_>) -> (EVersion, BTreeSet<OsdId>) {
+    pub(crate) fn replicate(&mut self, staged: Staged, cx: &mut Ctx<'_>) -> (EVersion, Vec<OsdId>) {
         let Staged { txn, log, delta } = staged;
         let version = log.last().map_or(self.info.last_update, |entry| entry.version);
         let totals = &mut self.info.totals;
@@ -23,8 +21,9 @@ impl Pg {
         totals.clones = totals.clones.saturating_add_signed(delta.clones);
         totals.bytes = totals.bytes.saturating_add_signed(delta.bytes);
         let trim_to = self.log.trim_target().unwrap_or(EVersion::ZERO);
-        let members: BTreeSet<OsdId> = self.members.acting.iter().copied().filter(|o| o.is_some()).collect();
-        for osd in members.iter().filter(|o| **o != self.me) {
+        let members: Vec<OsdId> = self.members.acting.iter().copied().filter(|o| o.is_some()).collect();
+        let others: Vec<OsdId> = members.iter().copied().filter(|o| *o != self.me).collect();
+        if !others.is_empty() {
             let message = MOSDRepOp {
                 pgid: self.pgid,
                 epoch: cx.map.epoch,
@@ -34,7 +33,7 @@ impl Pg {
                 totals: self.info.totals,
                 txn: txn.clone(),
             };
-            cx.effects.push(Effect::SendOsd(*osd, message.into()));
+            cx.effects.push(Effect::SendOsds(others, message.into()));
         }
         self.apply(txn, log, trim_to, Pending::LocalCommit(version), cx);
         (version, members)

@@ -3,6 +3,10 @@
 
 use sim::{Load, World};
 
+/// As in production.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> Result<(), String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [rw, requests, depth] = words.as_slice() else {
@@ -10,5 +14,5 @@ fn main() -> Result<(), String> {
     };
     let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text}: {error}"));
     let depth = usize::try_from(number(depth)?).map_err(|error| error.to_string())?;
-    World::steady(&Load { is_write: rw == "randwrite", requests: number(requests)?, depth })
+    World::steady(&Load::new(rw == "randwrite", number(requests)?, depth)).map(drop)
 }

@@ -323,7 +323,7 @@ impl OsdProcess {
                 Effect::SendMon(message) => net.send_mon(0, &message, &mut cx.wire()),
                 Effect::Send(conn, tid, message) => net.send(conn.0, tid, &message, &mut cx.wire()),
                 Effect::SendOsd { osd, addrs, message } => {
-                    net.send_osd(osd, addrs, &message, &mut cx.wire());
+                    net.send_osd(osd, addrs, message, &mut cx.wire());
                 }
                 Effect::ForgetOsd(osd) => net.forget_osd(osd, &mut cx.wire()),
                 Effect::Close(conn) => net.close(conn.0, &mut cx.wire()),

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use client::Request;
+use codec::traffic::Traffic;
 use messages::{OpCode, OpParams, OsdOp};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use types::{PoolId, Token};
@@ -27,13 +28,24 @@ pub struct Load {
     pub requests: u64,
     /// In flight at once.
     pub depth: usize,
+    /// How much the stores leave for later, in bytes.
+    pub pending_bytes_max: u64,
+}
+
+impl Load {
+    /// A load on stores with the settings that they have in production.
+    pub fn new(is_write: bool, requests: u64, depth: usize) -> Load {
+        Load { is_write, requests, depth, pending_bytes_max: store::Config::default().pending_bytes_max }
+    }
 }
 
 impl World {
-    /// Lives through a load; the message of what failed, if anything did.
-    pub fn steady(load: &Load) -> Result<(), String> {
+    /// Lives through a load, or says what failed. What all OSDs' copies and checksums went over meanwhile is
+    /// counted in builds with debug assertions.
+    pub fn steady(load: &Load) -> Result<Traffic, String> {
         let options = Options { seed: 1, is_disk_lying: false };
-        let scale = Scale { osds: OSDS, shards: 1, disk_bytes: DISK_BYTES, store: store::Config::default() };
+        let store = store::Config { pending_bytes_max: load.pending_bytes_max, ..store::Config::default() };
+        let scale = Scale { osds: OSDS, shards: 1, disk_bytes: DISK_BYTES, store };
         let mut world = World::of(options, scale, StdRng::seed_from_u64(options.seed));
         let pool = world.set_up()?;
         let mut rng = StdRng::seed_from_u64(2);
@@ -60,7 +72,9 @@ impl World {
             };
             request(pool, rng.random_range(0..OBJECTS), ops)
         });
-        world.all(requests, load.depth)
+        let before = world.osd_traffic;
+        world.all(requests, load.depth)?;
+        Ok(world.osd_traffic - before)
     }
 
     /// Does all these requests, `depth` of them at a time.

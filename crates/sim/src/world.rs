@@ -9,6 +9,7 @@ use std::{
 
 use auth::CryptoKey;
 use client::{Request, Response};
+use codec::traffic::{self, Traffic};
 use mon::{Ledger, MemLedger, MkfsParams, MonOptions, mkfs};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use store::{Store, StoreIdentity, virtual_disk::VirtualDisk};
@@ -98,6 +99,8 @@ pub struct World {
     phase: Phase,
     starts: u32,
     events: u64,
+    /// Bytes that the OSDs' copies and checksums went over.
+    pub(crate) osd_traffic: Traffic,
     hasher: DefaultHasher,
     story: Vec<String>,
     broken: Option<String>,
@@ -144,6 +147,7 @@ impl World {
             phase: Phase::Idle,
             starts: 0,
             events: 0,
+            osd_traffic: Traffic::default(),
             hasher: DefaultHasher::new(),
             story: Vec::new(),
             broken: None,
@@ -339,6 +343,7 @@ impl World {
     pub(crate) fn step(&mut self) {
         let Some((who, what)) = self.schedule.pop() else { return };
         self.events += 1;
+        let before = traffic::so_far();
         (self.schedule.now(), who.0, std::mem::discriminant(&what)).hash(&mut self.hasher);
         match what {
             What::NetTick => self.with(who, |process, cx| process.on_net_tick(cx)),
@@ -378,8 +383,10 @@ impl World {
             }
             What::Work => self.work(who),
         }
-        if who.whole().0 > self.osds.len() {
-            self.collect(who.0 - 1 - self.osds.len());
+        match who.whole().0 {
+            0 => {}
+            at if at <= self.osds.len() => self.osd_traffic = self.osd_traffic + (traffic::so_far() - before),
+            at => self.collect(at - 1 - self.osds.len()),
         }
     }
 

@@ -62,7 +62,7 @@ fn fill(store: &mut Store, device: &mut Device) {
     let payload = Bytes::from(AlignedBuf::zeroed(OBJECT_BYTES));
     for name in names() {
         let mut txn = Transaction::new(coll());
-        txn.push(&name, Mutation::Write { offset: 0, data: payload.clone() });
+        txn.push(&name, Mutation::Write { offset: 0, data: payload.clone().into() });
         store.submit(Token(0), txn);
         store.kick();
         device.answer(store, u64::MAX);
@@ -124,7 +124,10 @@ fn run(store: &mut Store, device: &mut Device, depth: u64) {
             let random = (turn * depth + at).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
             let mut txn = Transaction::new(coll());
             let offset = random / OBJECTS % 1024 * 4096;
-            txn.push(&names[(random % OBJECTS) as usize], Mutation::Write { offset, data: payload.clone() });
+            txn.push(
+                &names[(random % OBJECTS) as usize],
+                Mutation::Write { offset, data: payload.clone().into() },
+            );
             store.submit(Token(at), txn);
         }
         store.kick();

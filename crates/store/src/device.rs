@@ -109,7 +109,7 @@ pub enum DeviceCommand {
         /// Bytes.
         len: u64,
     },
-    /// Writes all of `data`.
+    /// Writes all of `data`, and of `more` behind it.
     Write {
         /// Names the command in its answer.
         token: Token,
@@ -117,6 +117,8 @@ pub enum DeviceCommand {
         offset: u64,
         /// Whole blocks of aligned memory.
         data: Bytes,
+        /// The same, where the memory is not in one piece.
+        more: Vec<Bytes>,
         /// True if the data must survive a power cut when the command is answered (`RWF_DSYNC`).
         durable: bool,
     },

@@ -7,10 +7,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
+use codec::Payload;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
-    pub(crate) data: Bytes,
+    pub(crate) data: Payload,
     /// The transaction that wrote it.
     pub(crate) txn: u64,
 }
@@ -49,11 +50,11 @@ impl Pending {
             let piece = pieces.remove(&start).expect("the key was just seen");
             self.bytes -= high - low;
             if start < low {
-                let data = piece.data.slice(..(low - start) as usize);
+                let data = piece.data.slice(..(low - start) as usize).into();
                 pieces.insert(start, Piece { data, txn: piece.txn });
             }
             if high < end {
-                let data = piece.data.slice((high - start) as usize..);
+                let data = piece.data.slice((high - start) as usize..).into();
                 pieces.insert(high, Piece { data, txn: piece.txn });
             }
         }
@@ -67,7 +68,7 @@ impl Pending {
     }
 
     /// Lays `data` over what is there.
-    pub(crate) fn insert(&mut self, offset: u64, data: Bytes, txn: u64) {
+    pub(crate) fn insert(&mut self, offset: u64, data: Payload, txn: u64) {
         if data.is_empty() {
             return;
         }
@@ -106,6 +107,12 @@ impl Pending {
             .then(|| piece.data.slice((from - start) as usize..(to - start) as usize))
     }
 
+    /// The piece that is just `[from, to)`.
+    pub(crate) fn exactly(&self, from: u64, to: u64) -> Option<&Payload> {
+        let piece = self.pieces.get(&from)?;
+        (from + piece.data.len() as u64 == to).then_some(&piece.data)
+    }
+
     /// Copies the parts of `source` in `[from, to)` over what is here.
     pub(crate) fn copy_range(&mut self, source: &Pending, from: u64, to: u64, txn: u64) {
         for (&start, piece) in source.pieces.range(..to) {
@@ -113,14 +120,14 @@ impl Pending {
             let high = (start + piece.data.len() as u64).min(to);
             if low < high {
                 let data = piece.data.slice((low - start) as usize..(high - start) as usize);
-                self.insert(low, data, txn);
+                self.insert(low, data.into(), txn);
             }
         }
     }
 
     /// The first piece from `offset` on.
     pub(crate) fn piece_from(&self, offset: u64) -> Option<(u64, &Bytes)> {
-        self.pieces.range(offset..).next().map(|(&offset, piece)| (offset, &piece.data))
+        self.pieces.range(offset..).next().map(|(&offset, piece)| (offset, &*piece.data))
     }
 
     /// Every piece as written by `txn`.

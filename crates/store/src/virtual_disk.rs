@@ -94,7 +94,8 @@ impl VirtualDisk {
     pub fn execute(&mut self, command: DeviceCommand) -> (Token, Result<Option<Bytes>, DeviceError>) {
         match command {
             DeviceCommand::Read { token, offset, len } => (token, self.read(offset, len).map(Some)),
-            DeviceCommand::Write { token, offset, data, durable } => {
+            DeviceCommand::Write { token, offset, data, more, durable } => {
+                let data = joined(data, &more);
                 if !self.has(offset, data.len() as u64) {
                     return (token, Err(DeviceError::Io));
                 }
@@ -129,7 +130,9 @@ impl VirtualDisk {
         }
         for command in std::mem::take(&mut self.queue) {
             match command {
-                DeviceCommand::Write { offset, data, .. } => self.put_some(offset, &data, rng),
+                DeviceCommand::Write { offset, data, more, .. } => {
+                    self.put_some(offset, &joined(data, &more), rng);
+                }
                 DeviceCommand::Discard { token, offset, len } if rng.random_bool(0.5) => {
                     self.discard(token, offset, len);
                 }
@@ -225,6 +228,16 @@ impl VirtualDisk {
         let hit: Vec<Unflushed> = hit;
         hit.iter().for_each(|write| self.put(write.offset, &write.data));
     }
+}
+
+/// What a write has, in one piece.
+fn joined(data: Bytes, more: &[Bytes]) -> Bytes {
+    let parts = std::iter::once(&data).chain(more);
+    let is_fit = |part: &Bytes| {
+        part.len().is_multiple_of(BLOCK_BYTES) && (part.as_ptr() as usize).is_multiple_of(SECTOR_BYTES)
+    };
+    assert!(parts.clone().all(is_fit), "a device takes whole blocks of aligned memory");
+    if more.is_empty() { data } else { Bytes::from(parts.map(|part| &part[..]).collect::<Vec<_>>().concat()) }
 }
 
 /// A block of which some sectors were written, and perhaps one spoiled.

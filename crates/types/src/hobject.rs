@@ -85,6 +85,23 @@ impl HObject {
     }
 }
 
+impl HObject {
+    fn cmp_names(&self, other: &Self) -> Ordering {
+        if self.key.is_empty() && other.key.is_empty() {
+            return cmp_bytes(&self.oid, &other.oid);
+        }
+        cmp_bytes(self.effective_key(), other.effective_key())
+            .then_with(|| cmp_bytes(&self.oid, &other.oid))
+            .then_with(|| cmp_bytes(&self.key, &other.key))
+    }
+}
+
+/// Most names that are compared are the same, and many of those the same memory.
+fn cmp_bytes(a: &Bytes, b: &Bytes) -> Ordering {
+    let is_same = a.len() == b.len() && (a.is_empty() || a.as_ptr() == b.as_ptr());
+    if is_same { Ordering::Equal } else { a.cmp(b) }
+}
+
 impl Ord for HObject {
     fn cmp(&self, other: &Self) -> Ordering {
         self.is_max.cmp(&other.is_max).then_with(|| {
@@ -94,10 +111,8 @@ impl Ord for HObject {
             self.pool
                 .cmp(&other.pool)
                 .then_with(|| self.hash.reverse_bits().cmp(&other.hash.reverse_bits()))
-                .then_with(|| self.nspace.cmp(&other.nspace))
-                .then_with(|| self.effective_key().cmp(other.effective_key()))
-                .then_with(|| self.oid.cmp(&other.oid))
-                .then_with(|| self.key.cmp(&other.key))
+                .then_with(|| cmp_bytes(&self.nspace, &other.nspace))
+                .then_with(|| self.cmp_names(other))
                 .then_with(|| self.snap.cmp(&other.snap))
         })
     }

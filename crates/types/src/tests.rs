@@ -56,17 +56,17 @@ fn transaction_splits_payloads_from_meta() {
     let mut txn = Transaction::new(CollId::pg(PgId::new(PoolId(1), 3)));
     let oid = HObject { oid: Bytes::from_static(b"o"), ..HObject::default() };
     txn.ops.push(TxnOp::CreateCollection);
-    txn.push(&oid, Mutation::Write { offset: 4096, data: Bytes::from_static(b"payload") });
+    txn.push(&oid, Mutation::Write { offset: 4096, data: Bytes::from_static(b"payload").into() });
     txn.push(&oid, Mutation::OmapSet([(Bytes::from_static(b"k"), Bytes::from_static(b"v"))].into()));
     txn.push(&oid.with_snap(SnapId(3)), Mutation::CloneFrom { source: oid.clone() });
     let (mut meta, mut payloads) = (Vec::new(), Vec::new());
     txn.encode_split(&mut meta, &mut payloads);
-    assert_eq!(payloads, [Bytes::from_static(b"payload")]);
-    let mut payload = Reader::new(payloads[0].clone());
+    assert_eq!(payloads, [Bytes::from_static(b"payload").into()]);
+    let mut payload = Reader::new(Bytes::clone(&payloads[0]));
     let back = Transaction::decode_split(&mut Reader::new(Bytes::from(meta.clone())), &mut payload).unwrap();
     assert_eq!(back, txn);
     for end in 0..meta.len() {
-        let mut payload = Reader::new(payloads[0].clone());
+        let mut payload = Reader::new(Bytes::clone(&payloads[0]));
         let mut cut = Reader::new(Bytes::from(meta[..end].to_vec()));
         assert!(Transaction::decode_split(&mut cut, &mut payload).is_err(), "{end}");
     }

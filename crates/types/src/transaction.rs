@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use codec::{Decode, DecodeError, Encode, Features, Reader};
+use codec::{Decode, DecodeError, Encode, Features, Payload, Reader};
 
 use crate::{CollId, HObject};
 
@@ -17,7 +17,7 @@ pub enum Mutation {
         /// Byte offset in the object.
         offset: u64,
         /// The payload.
-        data: Bytes,
+        data: Payload,
     },
     /// Makes `[offset, offset + len)` read as zeros, and frees its space; grows the object as needed.
     Zero {
@@ -110,20 +110,35 @@ impl Transaction {
 
     /// Bytes of object data that it carries.
     pub fn payload_bytes(&self) -> usize {
-        self.ops.iter().map(|op| op.payload().map_or(0, Bytes::len)).sum()
+        self.ops.iter().map(|op| op.payload().map_or(0, |data| data.len())).sum()
+    }
+
+    /// Notes the checksum of all payloads end to end, seeded with all ones: that of the only one, where
+    /// there is one.
+    pub fn set_payload_crc(&mut self, crc: u32) {
+        let mut payloads = self.ops.iter_mut().filter_map(|op| match op {
+            TxnOp::Object(_, Mutation::Write { data, .. }) => Some(data),
+            TxnOp::Object(..) | TxnOp::CreateCollection | TxnOp::RemoveCollection => None,
+        });
+        if let (Some(only), None) = (payloads.next(), payloads.next()) {
+            *only = Payload::new(std::mem::take(only).into_bytes(), Some(crc));
+        }
     }
 
     /// Encodes everything but the payloads of writes into `meta`, and hands those over, uncopied, in
     /// order in `payloads`. The format is ours, of messages between OSDs and of the journal.
-    pub fn encode_split(&self, meta: &mut Vec<u8>, payloads: &mut Vec<Bytes>) {
+    pub fn encode_split(&self, meta: &mut Vec<u8>, payloads: &mut Vec<Payload>) {
+        Transaction::encode_front(self.coll, self.ops.len() as u32, meta);
+        self.ops.iter().for_each(|op| op.encode_split(meta, payloads));
+    }
+
+    /// The part of that before the ops, for who encodes these one by one. The last four bytes are the number
+    /// of ops, little-endian.
+    pub fn encode_front(coll: CollId, op_count: u32, meta: &mut Vec<u8>) {
         let f = Features::default();
         FORMAT.encode(meta, f);
-        self.coll.encode(meta, f);
-        (self.ops.len() as u32).encode(meta, f);
-        for op in &self.ops {
-            op.encode_meta(meta);
-            payloads.extend(op.payload().cloned());
-        }
+        coll.encode(meta, f);
+        op_count.encode(meta, f);
     }
 
     /// Decodes what [`Transaction::encode_split`] wrote; `payload` holds the payloads end to end.
@@ -163,7 +178,13 @@ mod tag {
 }
 
 impl TxnOp {
-    fn payload(&self) -> Option<&Bytes> {
+    /// One op of [`Transaction::encode_split`].
+    pub fn encode_split(&self, meta: &mut Vec<u8>, payloads: &mut Vec<Payload>) {
+        self.encode_meta(meta);
+        payloads.extend(self.payload().cloned());
+    }
+
+    fn payload(&self) -> Option<&Payload> {
         match self {
             TxnOp::Object(_, Mutation::Write { data, .. }) => Some(data),
             TxnOp::Object(..) | TxnOp::CreateCollection | TxnOp::RemoveCollection => None,
@@ -246,7 +267,7 @@ impl Mutation {
                 let (offset, len) = <(u64, u64)>::decode(meta)?;
                 let len = usize::try_from(len)
                     .map_err(|_| DecodeError::Invalid { what: "write length", value: len })?;
-                Mutation::Write { offset, data: payload.take(len)? }
+                Mutation::Write { offset, data: payload.take(len)?.into() }
             }
             tag::ZERO => {
                 let (offset, len) = Decode::decode(meta)?;

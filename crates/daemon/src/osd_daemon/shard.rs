@@ -239,7 +239,7 @@ impl ShardDaemon {
         match effect {
             Effect::SendMon(message) => self.net.send_mon(0, &message, wire),
             Effect::Send(conn, tid, message) => self.net.send(conn.0, tid, &message, wire),
-            Effect::SendOsd { osd, addrs, message } => self.net.send_osd(osd, addrs, &message, wire),
+            Effect::SendOsd { osd, addrs, message } => self.net.send_osd(osd, addrs, message, wire),
             Effect::ForgetOsd(osd) => self.net.forget_osd(osd, wire),
             Effect::Close(conn) => self.net.close(conn.0, wire),
             Effect::Cross(to, cross) => self.links.send(to, Parcel::Cross(cross)),

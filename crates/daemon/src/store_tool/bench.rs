@@ -161,7 +161,7 @@ impl Bench {
     fn fill(&mut self) -> Result<()> {
         let data = payload(OBJECT_BYTES, &mut self.rng);
         for number in 0..self.objects {
-            let write = Mutation::Write { offset: 0, data: data.clone() };
+            let write = Mutation::Write { offset: 0, data: data.clone().into() };
             self.submit(Token(number), vec![TxnOp::Object(object(number), write)]);
             while self.store.uncommitted_count() as u64 >= FILL_DEPTH {
                 self.turn()?;
@@ -192,7 +192,7 @@ impl Bench {
                 let token = clocked.start();
                 let (object, offset) = self.place(block_bytes);
                 if workload.is_write() {
-                    let write = Mutation::Write { offset, data: data.clone() };
+                    let write = Mutation::Write { offset, data: data.clone().into() };
                     self.submit(token, vec![TxnOp::Object(object, write)]);
                     continue;
                 }
@@ -255,7 +255,13 @@ impl Bench {
                 let token = clocked.start();
                 let offset = places[self.rng.random_range(0..places.len())];
                 commands.push(if workload.is_write() {
-                    DeviceCommand::Write { token, offset, data: data.clone(), durable: true }
+                    DeviceCommand::Write {
+                        token,
+                        offset,
+                        data: data.clone(),
+                        more: Vec::new(),
+                        durable: true,
+                    }
                 } else {
                     DeviceCommand::Read { token, offset, len: block_bytes }
                 });

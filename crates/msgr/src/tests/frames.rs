@@ -1,5 +1,6 @@
 //! Frames: any segments, any chunks, any damage.
 
+use codec::Payload;
 use proptest::prelude::*;
 
 use super::*;
@@ -26,7 +27,7 @@ fn parts() -> impl Strategy<Value = (Vec<u8>, Vec<u8>, Vec<Vec<u8>>)> {
 }
 
 fn encode(writer: &mut FrameWriter, first: &[u8], front: &[u8], data: &[Vec<u8>]) -> Vec<u8> {
-    let data: Vec<Bytes> = data.iter().cloned().map(Bytes::from).collect();
+    let data: Vec<Payload> = data.iter().cloned().map(|piece| Bytes::from(piece).into()).collect();
     let mut out = Vec::new();
     writer.frame(Tag::MESSAGE, first, &Bytes::copy_from_slice(front), &data, &mut out);
     out.concat()
@@ -110,19 +111,32 @@ proptest! {
     }
 }
 
-#[test]
-fn payload_is_not_copied() {
-    let payload = Bytes::from(vec![7; 8192]);
+/// What a frame with two pieces of `bytes` in all is sent as, and where its payload is when it has been received.
+fn payload_of(bytes: usize) -> (Vec<Payload>, Vec<Bytes>, Bytes, Bytes) {
+    let payload = Bytes::from(vec![7; bytes]);
     let (mut writer, mut reader) = ends(false);
     let mut out = Vec::new();
-    let data = [payload.slice(..4096), payload.slice(4096..)];
+    let data = [payload.slice(..4096), payload.slice(4096..)].map(Payload::from).to_vec();
     writer.frame(Tag::MESSAGE, b"header", &Bytes::from_static(b"front"), &data, &mut out);
-    assert!(data.iter().all(|piece| out.iter().any(|sent| sent.as_ptr() == piece.as_ptr())));
     let wire = Bytes::from(out.concat());
-    let range = wire.as_ptr() as usize..wire.as_ptr() as usize + wire.len();
     reader.push(wire.clone());
     let frame = reader.next(None).unwrap().unwrap();
-    assert!(range.contains(&(frame.segments[3].as_ptr() as usize)));
+    assert_eq!(frame.segments[3], payload);
+    (data, out, wire, frame.segments[3].clone())
+}
+
+#[test]
+fn a_large_payload_is_not_copied() {
+    let (data, out, wire, got) = payload_of(64 << 10);
+    assert!(data.iter().all(|piece| out.iter().any(|sent| sent.as_ptr() == piece.as_ptr())));
+    assert!(wire.as_ptr_range().contains(&got.as_ptr()));
+}
+
+#[test]
+fn a_small_payload_leaves_the_receive_buffer_for_aligned_memory() {
+    let (_, _, wire, got) = payload_of(8192);
+    assert!(!wire.as_ptr_range().contains(&got.as_ptr()));
+    assert!((got.as_ptr() as usize).is_multiple_of(4096));
 }
 
 #[test]

@@ -134,7 +134,10 @@ impl Bench {
         let slots = (self.object_size / self.block_bytes()).max(1);
         let offset = index / self.object_num % slots * self.block_bytes();
         let mut txn = Transaction::new(CollId::META);
-        txn.push(&object(index % self.object_num), Mutation::Write { offset, data: self.block.clone() });
+        txn.push(
+            &object(index % self.object_num),
+            Mutation::Write { offset, data: self.block.clone().into() },
+        );
         self.submitted += self.block_bytes();
         txn
     }

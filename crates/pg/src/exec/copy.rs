@@ -100,7 +100,7 @@ pub(crate) fn copy_out(
     let bytes = store.read(coll, &base, 0, meta.size)?;
     for (offset, len) in store.extents(coll, &base, 0, meta.size)? {
         let data_range = bytes.slice(offset as usize..(offset + len) as usize);
-        data.txn.push(&head, Mutation::Write { offset, data: data_range });
+        data.txn.push(&head, Mutation::Write { offset, data: data_range.into() });
     }
     data.txn.push(&head, Mutation::Truncate { size: meta.size });
     let xattrs = store.xattrs(coll, &base)?.into_iter().filter(|(name, _)| name.first() == Some(&USER_XATTR));

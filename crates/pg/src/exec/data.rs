@@ -86,7 +86,7 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn write(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        let (offset, mut data) = (step.params.offset(), step.data.clone());
+        let (offset, mut data) = (step.params.offset(), self.op.payload_of(step));
         if step.params.length() != data.len() as u64 {
             return Err(Errno::EINVAL.into());
         }
@@ -104,7 +104,7 @@ impl Run<'_, '_> {
             self.note_truncation(truncation);
         }
         let length = Some(data.len() as u64);
-        self.view.write(offset, data)?;
+        self.view.put(offset, data)?;
         Ok(Output { length, ..Output::default() })
     }
 
@@ -117,7 +117,7 @@ impl Run<'_, '_> {
         if step.params.length() != step.data.len() as u64 {
             return Err(Errno::EINVAL.into());
         }
-        self.view.write_full(step.data.clone())?;
+        self.view.put_full(self.op.payload_of(step))?;
         Ok(Output::default())
     }
 
@@ -138,7 +138,7 @@ impl Run<'_, '_> {
         if step.params.length() != step.data.len() as u64 {
             return Err(Errno::EINVAL.into());
         }
-        self.view.write(self.view.size(), step.data.clone())?;
+        self.view.put(self.view.size(), self.op.payload_of(step))?;
         Ok(Output::default())
     }
 

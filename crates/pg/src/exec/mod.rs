@@ -166,8 +166,8 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
         return Err(Blocked::Refused(Errno::ENOENT));
     }
     let watchers = watch::known(&view);
-    let mut run = Run::new(&mut view, cx);
-    let (ops, result) = run.all(op)?;
+    let mut run = Run::new(&mut view, cx, op);
+    let (ops, result) = run.all()?;
     let Run { watch, is_user_change, is_undirtied, .. } = run;
     let done = Executed {
         ops,
@@ -271,10 +271,16 @@ fn failure(cx: &OpContext, op: &MOSDOp, done: &Executed) -> Staged {
     Staged { txn: Transaction::new(cx.coll), log: vec![entry], delta: Delta::default() }
 }
 
+/// The ops of a request as an answer echoes them.
+pub(crate) fn without_data(op: &MOSDOp) -> Vec<OsdOp> {
+    op.ops.iter().map(|step| OsdOp { data: Bytes::new(), ..*step }).collect()
+}
+
 /// One run over the ops.
 struct Run<'r, 's> {
     view: &'r mut View<'s>,
     cx: &'r OpContext,
+    op: &'r MOSDOp,
     watch: Vec<WatchChange>,
     /// Some op counts as a change that users see, and gives the object a new user version.
     is_user_change: bool,
@@ -323,14 +329,14 @@ fn keeps_result(code: OpCode) -> bool {
 }
 
 impl<'r, 's> Run<'r, 's> {
-    fn new(view: &'r mut View<'s>, cx: &'r OpContext) -> Run<'r, 's> {
-        Run { view, cx, watch: Vec::new(), is_user_change: false, is_undirtied: false }
+    fn new(view: &'r mut View<'s>, cx: &'r OpContext, op: &'r MOSDOp) -> Run<'r, 's> {
+        Run { view, cx, op, watch: Vec::new(), is_user_change: false, is_undirtied: false }
     }
 
     /// All ops in order; the first error ends it, unless its op may fail.
-    fn all(&mut self, op: &MOSDOp) -> Result<(Vec<OsdOp>, i32), Blocked> {
-        let mut ops = op.ops.clone();
-        ops.iter_mut().for_each(|step| step.data = Bytes::new());
+    fn all(&mut self) -> Result<(Vec<OsdOp>, i32), Blocked> {
+        let op = self.op;
+        let mut ops = without_data(op);
         let mut result = 0;
         for (index, step) in op.ops.iter().enumerate() {
             self.view.set_subop(index as u32);

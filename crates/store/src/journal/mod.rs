@@ -10,7 +10,7 @@ mod record;
 
 use std::{collections::VecDeque, ops::Range};
 
-pub(crate) use record::{Body, Direct, Encoded, Header, shape};
+pub(crate) use record::{Body, Direct, Draft, Encoded, Header, is_of_blocks, shape};
 
 /// Blocks of zeros in one write.
 const ZEROS_BLOCKS: u64 = 1024;

@@ -1,8 +1,11 @@
 //! One record: a header block that goes on with the transactions' descriptions, then payloads.
 
 use bytes::Bytes;
-use codec::{AlignedBuf, BLOCK_BYTES, Codec, Decode, DecodeError, Encode, Features, Reader, crc32c};
-use types::{HObject, Transaction};
+use codec::{
+    AlignedBuf, BLOCK_BYTES, Codec, Decode, DecodeError, Encode, Features, Payload, Reader, crc32c,
+    crc32c_concat, crc32c_zeros,
+};
+use types::{CollId, HObject, Transaction, TxnOp};
 
 use crate::allocator::Run;
 
@@ -53,17 +56,49 @@ pub(crate) struct Body {
 #[derive(Debug, Default)]
 pub(crate) struct Encoded {
     pub(crate) meta: Vec<u8>,
-    pub(crate) payloads: Vec<Bytes>,
+    pub(crate) payloads: Vec<Payload>,
     pub(crate) payload_bytes: usize,
 }
 
-impl Body {
-    pub(crate) fn encode(&self) -> Encoded {
-        let mut out = Encoded { meta: Vec::with_capacity(256), ..Encoded::default() };
-        self.directs.encode(&mut out.meta, Features::default());
-        self.txn.encode_split(&mut out.meta, &mut out.payloads);
-        out.payload_bytes = out.payloads.iter().map(Bytes::len).sum();
-        out
+/// A transaction that is being encoded, op by op, as [`Body`] is decoded.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) coll: CollId,
+    pub(crate) op_count: u32,
+    pub(crate) directs: Vec<Direct>,
+    /// An empty list of directs, and the transaction.
+    meta: Vec<u8>,
+    payloads: Vec<Payload>,
+}
+
+/// Bytes of an empty list.
+const NO_DIRECTS_BYTES: usize = 4;
+/// Most descriptions are shorter.
+const META_BYTES: usize = 768;
+
+impl Draft {
+    pub(crate) fn new(coll: CollId) -> Draft {
+        let mut meta = Vec::with_capacity(META_BYTES);
+        meta.extend_from_slice(&[0; NO_DIRECTS_BYTES]);
+        Transaction::encode_front(coll, 0, &mut meta);
+        Draft { coll, op_count: 0, directs: Vec::new(), meta, payloads: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, op: &TxnOp) {
+        self.op_count += 1;
+        op.encode_split(&mut self.meta, &mut self.payloads);
+    }
+
+    pub(crate) fn finish(self) -> Encoded {
+        let Draft { coll, op_count, directs, mut meta, payloads } = self;
+        let mut front = Vec::new();
+        directs.encode(&mut front, Features::default());
+        let directs_bytes = front.len();
+        Transaction::encode_front(coll, op_count, &mut front);
+        let same = NO_DIRECTS_BYTES + front.len() - directs_bytes;
+        drop(meta.splice(..same, front));
+        let payload_bytes = payloads.iter().map(|payload| payload.len()).sum();
+        Encoded { meta, payloads, payload_bytes }
     }
 }
 
@@ -85,13 +120,19 @@ pub(crate) fn shape(meta_bytes: usize, payload_bytes: usize) -> (usize, usize) {
     }
 }
 
+/// True for memory that a device takes as it is.
+pub(crate) fn is_of_blocks(data: &Bytes) -> bool {
+    data.len().is_multiple_of(BLOCK_BYTES) && (data.as_ptr() as usize).is_multiple_of(BLOCK_BYTES)
+}
+
 impl Header {
-    /// Builds the record of `txns`; the caller has reserved `shape(…)` blocks.
+    /// Builds the record of `txns`; the caller has reserved `shape(…)` blocks. Payloads of whole blocks are
+    /// not copied: they follow as they are.
     pub(crate) fn build<'a>(
         store_uuid: [u8; 16],
         (epoch, sequence, first_txn): (u64, u64, u64),
         txns: impl Iterator<Item = &'a Encoded> + Clone,
-    ) -> Bytes {
+    ) -> (Bytes, Vec<Bytes>) {
         let meta_bytes = txns.clone().map(|txn| txn.meta.len()).sum();
         let payload_bytes = txns.clone().map(|txn| txn.payload_bytes).sum();
         let (blocks, payload_at) = shape(meta_bytes, payload_bytes);
@@ -108,21 +149,33 @@ impl Header {
             payload_at: payload_at as u32,
             payload_bytes: payload_bytes as u32,
         };
-        let mut buf = AlignedBuf::zeroed(blocks * BLOCK_BYTES);
-        let out = buf.as_mut_slice();
-        let (mut meta_at, mut at) = (RECORD_HEADER_BYTES, payload_at);
-        for txn in txns {
-            out[meta_at..][..txn.meta.len()].copy_from_slice(&txn.meta);
-            meta_at += txn.meta.len();
-            for payload in &txn.payloads {
-                out[at..][..payload.len()].copy_from_slice(payload);
-                at += payload.len();
-            }
+        let payloads = || txns.clone().flat_map(|txn| &txn.payloads);
+        let mut front = header.to_array();
+        let meta_crc = crc32c(u32::MAX, &front[CRC_AT + 4..]);
+        let meta_crc = txns.clone().fold(meta_crc, |crc, txn| crc32c(crc, &txn.meta));
+        let gap = payload_at - RECORD_HEADER_BYTES - meta_bytes;
+        let rest = blocks * BLOCK_BYTES - payload_at - payload_bytes;
+        let crc = crc32c_concat(crc32c_zeros(meta_crc, gap), Payload::crc_of_all(payloads()), payload_bytes);
+        header.crc = crc32c_zeros(crc, rest);
+        front[CRC_AT..CRC_AT + 4].copy_from_slice(&header.crc.to_le_bytes());
+        let mut parts: Vec<&[u8]> = vec![&front];
+        parts.extend(txns.clone().map(|txn| &txn.meta[..]));
+        if payload_at == RECORD_HEADER_BYTES + meta_bytes {
+            parts.extend(payloads().map(|payload| &payload[..]));
+            return (AlignedBuf::from_parts(&parts).into(), Vec::new());
         }
-        out[..RECORD_HEADER_BYTES].copy_from_slice(&header.to_bytes(Features::default()));
-        header.crc = crc32c(u32::MAX, &out[CRC_AT + 4..]);
-        out[CRC_AT..CRC_AT + 4].copy_from_slice(&header.crc.to_le_bytes());
-        buf.into()
+        let head = AlignedBuf::from_parts(&parts).into();
+        if payloads().all(|payload| is_of_blocks(payload)) {
+            return (head, payloads().map(|payload| Bytes::clone(payload)).collect());
+        }
+        let parts: Vec<&[u8]> = payloads().map(|payload| &payload[..]).collect();
+        (head, vec![AlignedBuf::from_parts(&parts).into()])
+    }
+
+    fn to_array(&self) -> [u8; RECORD_HEADER_BYTES] {
+        let mut out = [0; RECORD_HEADER_BYTES];
+        out.copy_from_slice(&self.to_bytes(Features::default()));
+        out
     }
 
     /// Reads a header that claims to belong to this store and epoch; the record may still be torn.

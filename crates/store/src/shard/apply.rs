@@ -25,12 +25,12 @@ impl Store {
             while let Some(direct) = directs.next_if(|direct| direct.before_op as usize <= at) {
                 self.apply_direct(body.txn.coll, direct, txn);
             }
-            self.apply_op(body.txn.coll, op, txn);
+            self.apply_op(body.txn.coll, op.clone(), txn);
         }
         directs.for_each(|direct| self.apply_direct(body.txn.coll, direct, txn));
     }
 
-    pub(super) fn apply_op(&mut self, coll: CollId, op: &TxnOp, txn: u64) {
+    pub(super) fn apply_op(&mut self, coll: CollId, op: TxnOp, txn: u64) {
         match op {
             TxnOp::CreateCollection => {
                 self.index.make_coll(coll);
@@ -43,29 +43,29 @@ impl Store {
                 self.index.colls.remove(&coll);
             }
             TxnOp::Object(object, Mutation::Remove) => {
-                self.remove_object(coll, object);
+                self.remove_object(coll, &object);
                 self.index.make_coll(coll);
             }
             TxnOp::Object(object, Mutation::CloneFrom { source }) => {
                 if source != object {
-                    self.clone_object(coll, source, object, txn);
+                    self.clone_object(coll, &source, &object, txn);
                 } else {
-                    self.index.change(coll, object);
+                    self.index.change(coll, &object);
                 }
             }
             TxnOp::Object(object, Mutation::CloneRangeFrom { source, offset, len }) => {
-                self.clone_range(coll, object, source, (*offset, *offset + *len), txn);
+                self.clone_range(coll, &object, &source, (offset, offset + len), txn);
             }
-            TxnOp::Object(object, mutation) => self.mutate(coll, object, mutation, txn),
+            TxnOp::Object(object, mutation) => self.mutate(coll, &object, mutation, txn),
         }
     }
 
-    fn mutate(&mut self, coll: CollId, object: &HObject, mutation: &Mutation, txn: u64) {
+    fn mutate(&mut self, coll: CollId, object: &HObject, mutation: Mutation, txn: u64) {
         match mutation {
             Mutation::OmapSet(map) => {
                 self.index.change(coll, object);
                 for (key, value) in map {
-                    self.index.omap_set(coll, object, key.clone(), value.clone());
+                    self.index.omap_set(coll, object, key, value);
                 }
             }
             Mutation::OmapRemove(keys) => {
@@ -75,7 +75,7 @@ impl Store {
             Mutation::OmapRemoveRange { first, last } => {
                 self.index.change(coll, object);
                 if first < last {
-                    self.omap_remove_range(coll, object, (Bound::Included(first), Bound::Excluded(last)));
+                    self.omap_remove_range(coll, object, (Bound::Included(&first), Bound::Excluded(&last)));
                 }
             }
             Mutation::OmapClear => {
@@ -84,17 +84,15 @@ impl Store {
             }
             Mutation::Write { offset, data } => {
                 self.with_data(coll, object, |onode, _| {
-                    onode.pending.insert(*offset, data.clone(), txn);
                     onode.size = onode.size.max(offset + data.len() as u64);
+                    onode.pending.insert(offset, data, txn);
                 });
             }
             Mutation::Zero { offset, len } => {
-                self.with_data(coll, object, |onode, freed| {
-                    zero(onode, (*offset, *offset + *len), txn, freed)
-                });
+                self.with_data(coll, object, |onode, freed| zero(onode, (offset, offset + len), txn, freed));
             }
             Mutation::Truncate { size } => {
-                self.with_data(coll, object, |onode, freed| truncate(onode, *size, txn, freed));
+                self.with_data(coll, object, |onode, freed| truncate(onode, size, txn, freed));
             }
             Mutation::Touch
             | Mutation::SetXattrs(_)
@@ -220,16 +218,16 @@ impl Store {
     }
 }
 
-fn mutate_attributes(onode: &mut Onode, mutation: &Mutation) {
+fn mutate_attributes(onode: &mut Onode, mutation: Mutation) {
     match mutation {
         Mutation::SetXattrs(map) => {
-            onode.xattrs.extend(map.iter().map(|(name, value)| (name.clone(), value.clone())));
+            onode.xattrs.extend(map);
         }
         Mutation::RemoveXattr(name) => {
-            onode.xattrs.remove(name);
+            onode.xattrs.remove(&name);
         }
         Mutation::ClearXattrs => onode.xattrs.clear(),
-        Mutation::OmapSetHeader(header) => onode.omap_header = header.clone(),
+        Mutation::OmapSetHeader(header) => onode.omap_header = header,
         // The others change data or omap, or are no more than an object's being.
         Mutation::Touch
         | Mutation::Write { .. }
@@ -265,7 +263,7 @@ fn zero(onode: &mut Onode, (from, to): (u64, u64), txn: u64, freed: &mut Vec<Run
 /// Makes part of one block read as zeros.
 fn blank(onode: &mut Onode, from: u64, to: u64, txn: u64) {
     if from < to {
-        onode.pending.insert(from, Bytes::from_static(&ZEROS[..(to - from) as usize]), txn);
+        onode.pending.insert(from, Bytes::from_static(&ZEROS[..(to - from) as usize]).into(), txn);
     }
 }
 

@@ -9,11 +9,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use codec::{AlignedBuf, BLOCK_BYTES, crc32c};
+use codec::{AlignedBuf, BLOCK_BYTES, Payload, crc32c, traffic};
 use types::{CollId, HObject};
 
 use super::{Background, Purpose, Store, Unmount};
-use crate::{DeviceError, allocator::Run, device::BLOCK, extent_map::Mapped, onode::Onode};
+use crate::{
+    DeviceError, allocator::Run, device::BLOCK, extent_map::Mapped, journal::is_of_blocks, onode::Onode,
+};
 
 /// Parts of objects flushed at once.
 const JOBS_MAX: usize = 4;
@@ -33,7 +35,7 @@ pub(super) struct Flushing {
     jobs: BTreeMap<u64, Job>,
     next_job: u64,
     /// Writes of jobs that wait for their turn: job, first block on the device, bytes.
-    writes: VecDeque<(u64, u64, Bytes)>,
+    writes: VecDeque<(u64, u64, (Bytes, Vec<Bytes>))>,
     writing_count: usize,
     is_checkpoint_next: bool,
 }
@@ -66,7 +68,8 @@ struct Move {
 /// A block put together from what is pending and what was there.
 struct Merged {
     block: u64,
-    bytes: [u8; BLOCK_BYTES],
+    /// In memory that a device takes.
+    bytes: Payload,
     /// Where it may be written over.
     in_place: Option<u64>,
 }
@@ -123,7 +126,7 @@ impl Store {
             }
             let Some((job, start, data)) = flushing.writes.pop_front() else { return };
             flushing.writing_count += 1;
-            self.write_device(start, data, false, Purpose::FlushWrite { job });
+            self.write_pieces(start, data, false, Purpose::FlushWrite { job });
         }
     }
 
@@ -217,13 +220,13 @@ impl Store {
             let count = rest.iter().enumerate().take_while(same_run).count();
             let (run, tail) = rest.split_at(count);
             rest = tail;
-            let mut buf = AlignedBuf::zeroed(count * BLOCK_BYTES);
-            for ((device, merged), out) in run.iter().zip(buf.as_mut_slice().chunks_mut(BLOCK_BYTES)) {
-                out.copy_from_slice(&merged.bytes);
-                let to = Mapped { device: *device, crc: crc32c(u32::MAX, &merged.bytes) };
+            for (device, merged) in run {
+                let to = Mapped { device: *device, crc: merged.bytes.crc() };
                 job.moves.push(Move { block: merged.block, to, is_in_place: merged.in_place.is_some() });
             }
-            flushing.writes.push_back((id, start, buf.into()));
+            let mut pieces = run.iter().map(|(_, merged)| Bytes::clone(&merged.bytes));
+            let Some(first) = pieces.next() else { break };
+            flushing.writes.push_back((id, start, (first, pieces.collect())));
             job.left += 1;
         }
         if job.left > 0 {
@@ -299,17 +302,18 @@ fn ready_blocks(onode: &Onode, within: Range<u64>, upto: u64) -> Vec<u64> {
 /// The block as it should be, or `None` if its old bytes are needed and not at hand.
 fn merge(onode: &Onode, block: u64, old: Option<&(Mapped, Bytes)>) -> Option<Merged> {
     let (from, to) = (block * BLOCK, (block + 1) * BLOCK);
-    let mut out = Merged { block, bytes: [0; BLOCK_BYTES], in_place: None };
-    if let Some(mapped) = onode.extents.lookup(block) {
-        if onode.pending.covers(from, to) {
-            out.in_place = Some(mapped.device);
-        } else {
-            let (_, bytes) = old.filter(|(old, _)| *old == mapped)?;
-            out.bytes.copy_from_slice(bytes);
-        }
+    let mapped = onode.extents.lookup(block);
+    let in_place = mapped.filter(|_| onode.pending.covers(from, to)).map(|mapped| mapped.device);
+    if let Some(whole) = onode.pending.exactly(from, to).filter(|data| is_of_blocks(data)) {
+        return Some(Merged { block, bytes: whole.clone(), in_place });
     }
+    let mut bytes = match mapped.filter(|_| in_place.is_none()) {
+        Some(mapped) => AlignedBuf::from_slice(&old.filter(|(old, _)| *old == mapped)?.1),
+        None => AlignedBuf::zeroed(BLOCK_BYTES),
+    };
     for (offset, part, _) in onode.pending.range(from, to) {
-        out.bytes[(offset - from) as usize..][..part.len()].copy_from_slice(part);
+        traffic::copied(part.len());
+        bytes.as_mut_slice()[(offset - from) as usize..][..part.len()].copy_from_slice(part);
     }
-    Some(out)
+    Some(Merged { block, bytes: Bytes::from(bytes).into(), in_place })
 }

@@ -66,7 +66,7 @@ impl Store {
         let mut out = Vec::new();
         let mut write = |offset: u64, block: Vec<u8>| {
             let (token, data) = (Token(out.len() as u64 + 1), Bytes::from(AlignedBuf::from_slice(&block)));
-            out.push(DeviceCommand::Write { token, offset, data, durable: true });
+            out.push(DeviceCommand::Write { token, offset, data, more: Vec::new(), durable: true });
         };
         for role in [DeviceRole::Journal, DeviceRole::Index] {
             for block in COPIES.iter().filter(|_| superblock.has_device(role)) {

@@ -279,8 +279,14 @@ impl Store {
     }
 
     fn write_device(&mut self, block: u64, data: Bytes, durable: bool, purpose: Purpose) {
+        self.write_pieces(block, (data, Vec::new()), durable, purpose);
+    }
+
+    /// Writes memory that is in several pieces: the first one and the others.
+    fn write_pieces(&mut self, block: u64, data: (Bytes, Vec<Bytes>), durable: bool, purpose: Purpose) {
         let token = self.token(purpose);
-        self.commands.push(DeviceCommand::Write { token, offset: block * BLOCK, data, durable });
+        let (data, more) = data;
+        self.commands.push(DeviceCommand::Write { token, offset: block * BLOCK, data, more, durable });
     }
 
     /// All transactions up to `txn` are durable.

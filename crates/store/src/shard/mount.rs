@@ -320,7 +320,7 @@ impl Store {
                 continue;
             };
             let before = onode.pending.bytes();
-            onode.pending.insert(offset, data, 0);
+            onode.pending.insert(offset, data.into(), 0);
             self.pending_bytes = self.pending_bytes + onode.pending.bytes() - before;
             self.pending_objects.insert((coll, object));
         }

@@ -50,7 +50,8 @@ impl Store {
         if let Some(data) = onode.pending.slice(from, to).or_else(|| self.read_shared(onode, from, to)) {
             return Some(data);
         }
-        let mut out = vec![0; (to - from) as usize];
+        // Most of what is not here as a whole is not here at all.
+        let mut out = Vec::new();
         for (first, device, crcs) in onode.extents.range(from / BLOCK, to.div_ceil(BLOCK)) {
             let mut at = 0;
             while at < crcs.len() {
@@ -63,11 +64,13 @@ impl Store {
                 // Hidden blocks among these are covered again by what is pending.
                 let (start, end) = (block * BLOCK, block * BLOCK + bytes.len() as u64);
                 let (low, high) = (start.max(from), end.min(to));
+                out.resize((to - from) as usize, 0);
                 out[(low - from) as usize..(high - from) as usize]
                     .copy_from_slice(&bytes[(low - start) as usize..(high - start) as usize]);
                 at += bytes.len() / BLOCK_BYTES;
             }
         }
+        out.resize((to - from) as usize, 0);
         for (offset, part, _) in onode.pending.range(from, to) {
             out[(offset - from) as usize..][..part.len()].copy_from_slice(part);
         }

@@ -136,11 +136,11 @@ fn random_mutation(rng: &mut StdRng, fill: u8) -> Mutation {
         0..6 => {
             let len = round(rng.random_range(1..12_000)).max(100);
             let data: Vec<u8> = (0..len).map(|at| fill.wrapping_add((at / 512) as u8)).collect();
-            Mutation::Write { offset, data: Bytes::from(data) }
+            Mutation::Write { offset, data: Bytes::from(data).into() }
         }
         6 => {
             let len = rng.random_range(66_000..150_000);
-            Mutation::Write { offset, data: Bytes::from(vec![fill; round(len).max(66_000) as usize]) }
+            Mutation::Write { offset, data: Bytes::from(vec![fill; round(len).max(66_000) as usize]).into() }
         }
         7 => Mutation::Zero { offset, len: round(rng.random_range(1..30_000)) },
         8 => Mutation::Truncate { size: offset },
@@ -220,13 +220,12 @@ fn a_small_write_costs_one_journal_write_of_two_blocks() {
     let mut disk = formatted(DISK_BYTES, &config());
     let mut store = mount(&mut disk, &mut rng).unwrap();
     let mut txn = Transaction::new(coll(0));
-    txn.push(&object(0), Mutation::Write { offset: 8192, data: Bytes::from(vec![5; 4096]) });
+    txn.push(&object(0), Mutation::Write { offset: 8192, data: Bytes::from(vec![5; 4096]).into() });
     store.submit(Token(9), txn);
     store.kick();
     let commands = store.take_commands();
-    assert!(
-        matches!(&commands[..], [crate::DeviceCommand::Write { data, durable: true, .. }] if data.len() == 8192)
-    );
+    assert!(matches!(&commands[..], [crate::DeviceCommand::Write { data, more, durable: true, .. }]
+            if data.len() == 4096 && more.iter().map(Bytes::len).eq([4096])));
     assert_eq!(store.read(coll(0), &object(0), 8192, 4096).unwrap(), vec![5; 4096]);
     disk.submit(commands);
     assert_eq!(settle(&mut store, &mut disk, &mut rng), vec![Completion::Committed(Token(9))]);
@@ -243,7 +242,7 @@ fn on_a_file_zeros_go_ahead_of_the_first_lap_of_the_journal() {
         for at in 0..200 {
             let mut txn = Transaction::new(coll(0));
             let data = Bytes::from(vec![at as u8 + 1; 4096]);
-            txn.push(&object(0), Mutation::Write { offset: at % 10 * 4096, data });
+            txn.push(&object(0), Mutation::Write { offset: at % 10 * 4096, data: data.into() });
             store.submit(Token(at), txn);
             store.kick();
             let commands = store.take_commands();
@@ -295,7 +294,7 @@ fn a_flipped_bit_is_an_error_and_never_data() {
     let mut disk = formatted(DISK_BYTES, &config());
     let mut store = mount(&mut disk, &mut rng).unwrap();
     let mut txn = Transaction::new(coll(0));
-    txn.push(&object(0), Mutation::Write { offset: 0, data: Bytes::from(vec![5; 100 << 10]) });
+    txn.push(&object(0), Mutation::Write { offset: 0, data: Bytes::from(vec![5; 100 << 10]).into() });
     store.submit(Token(1), txn);
     store.unmount_after(&mut disk, &mut rng);
     let run = store.index.get(coll(0), &object(0)).unwrap().extents.runs().next().unwrap();

@@ -1,7 +1,7 @@
 //! The way of a transaction: applied at once, data of large writes to new space, the rest into a record.
 
 use bytes::Bytes;
-use codec::{AlignedBuf, BLOCK_BYTES, crc32c};
+use codec::{AlignedBuf, BLOCK_BYTES, Payload, crc32c, traffic};
 use types::{CollId, HObject, Mutation, Token, Transaction, TxnOp};
 
 use super::{Purpose, Store};
@@ -9,7 +9,7 @@ use crate::{
     ObjectStore,
     allocator::Run,
     device::BLOCK,
-    journal::{Body, Direct, Encoded, Header, shape},
+    journal::{Direct, Draft, Encoded, Header, is_of_blocks, shape},
 };
 
 /// A transaction that waits for its record.
@@ -27,49 +27,49 @@ impl Store {
         self.last_txn += 1;
         let index = self.last_txn;
         self.index.txn = index;
-        let mut body = Body { txn: Transaction::new(txn.coll), directs: Vec::new() };
+        let mut draft = Draft::new(txn.coll);
         let mut directs_left = 0;
         for op in txn.ops {
-            self.submit_op(&mut body, op, index, &mut directs_left);
+            self.submit_op(&mut draft, op, index, &mut directs_left);
         }
         self.uncommitted.push_back((index, token));
-        self.queue.push_back(Queued { txn: index, encoded: body.encode(), directs_left });
+        self.queue.push_back(Queued { txn: index, encoded: draft.finish(), directs_left });
     }
 
-    fn submit_op(&mut self, body: &mut Body, op: TxnOp, txn: u64, directs_left: &mut usize) {
-        let coll = body.txn.coll;
+    fn submit_op(&mut self, draft: &mut Draft, op: TxnOp, txn: u64, directs_left: &mut usize) {
+        let coll = draft.coll;
         match op {
             TxnOp::Object(object, Mutation::Write { offset, data })
                 if data.len() as u64 > self.config.small_write_bytes_max =>
             {
-                self.submit_large(body, object, (offset, data), txn, directs_left);
+                self.submit_large(draft, object, (offset, data), txn, directs_left);
             }
             TxnOp::Object(object, Mutation::CloneRangeFrom { source, offset, len }) => {
                 for mutation in self.split_clone_range(coll, &object, source, offset, len) {
-                    self.submit_step(body, TxnOp::Object(object.clone(), mutation), txn);
+                    self.submit_step(draft, TxnOp::Object(object.clone(), mutation), txn);
                 }
             }
             // It stays in memory until it is flushed, and must not keep the buffer that it came in.
             TxnOp::Object(object, Mutation::Write { offset, data }) => {
-                let data = Bytes::copy_from_slice(&data);
-                self.submit_step(body, TxnOp::Object(object, Mutation::Write { offset, data }), txn);
+                let data = kept(data);
+                self.submit_step(draft, TxnOp::Object(object, Mutation::Write { offset, data }), txn);
             }
-            op => self.submit_step(body, op, txn),
+            op => self.submit_step(draft, op, txn),
         }
     }
 
-    fn submit_step(&mut self, body: &mut Body, op: TxnOp, txn: u64) {
-        self.apply_op(body.txn.coll, &op, txn);
-        body.txn.ops.push(op);
+    fn submit_step(&mut self, draft: &mut Draft, op: TxnOp, txn: u64) {
+        draft.push(&op);
+        self.apply_op(draft.coll, op, txn);
     }
 
     /// Whole blocks go to new space, what is left at the ends by the journal. Without new space all of
     /// it goes by the journal.
     fn submit_large(
         &mut self,
-        body: &mut Body,
+        draft: &mut Draft,
         object: HObject,
-        (offset, data): (u64, Bytes),
+        (offset, data): (u64, Payload),
         txn: u64,
         directs_left: &mut usize,
     ) {
@@ -77,15 +77,15 @@ impl Store {
         let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);
         let runs = (first < last).then(|| self.space.allocate(last - first)).flatten();
         let Some(runs) = runs else {
-            return self.submit_step(body, TxnOp::Object(object, Mutation::Write { offset, data }), txn);
+            return self.submit_step(draft, TxnOp::Object(object, Mutation::Write { offset, data }), txn);
         };
         let head = (first * BLOCK - offset) as usize;
         let middle = data.slice(head..head + ((last - first) * BLOCK) as usize);
         let tail = data.slice(head + middle.len()..);
         for (at, part) in [(offset, data.slice(..head)), (last * BLOCK, tail)] {
             if !part.is_empty() {
-                let write = Mutation::Write { offset: at, data: Bytes::copy_from_slice(&part) };
-                self.submit_step(body, TxnOp::Object(object.clone(), write), txn);
+                let write = Mutation::Write { offset: at, data: kept(part.into()) };
+                self.submit_step(draft, TxnOp::Object(object.clone(), write), txn);
             }
         }
         let aligned = align(middle);
@@ -100,10 +100,10 @@ impl Store {
             at += run.count as usize;
         }
         self.cache.evict();
-        let before_op = body.txn.ops.len() as u32;
+        let before_op = draft.op_count;
         let direct = Direct { before_op, object, block: first, runs, crcs };
-        self.apply_direct(body.txn.coll, &direct, txn);
-        body.directs.push(direct);
+        self.apply_direct(draft.coll, &direct, txn);
+        draft.directs.push(direct);
     }
 
     /// A clone of a range as steps that need no data at replay: whole blocks are shared, the ends are
@@ -131,7 +131,7 @@ impl Store {
             if from < to {
                 let data = self.read(coll, &source, from, to - from);
                 let data = data.expect("the ends of a cloned range are loaded before it is submitted");
-                out.push(Mutation::Write { offset: from, data });
+                out.push(Mutation::Write { offset: from, data: data.into() });
             }
         }
         if first < last {
@@ -180,7 +180,7 @@ impl Store {
             let record = Header::build(self.superblock.store_uuid, ids, batch);
             self.queue.drain(..count);
             let place = self.superblock.journal.start + block;
-            self.write_device(place, record, true, Purpose::Journal { sequence });
+            self.write_pieces(place, record, true, Purpose::Journal { sequence });
             if let Some((block, count)) = self.ring.wants_zeros() {
                 let zeros = AlignedBuf::zeroed(count as usize * BLOCK_BYTES).into();
                 self.write_device(self.superblock.journal.start + block, zeros, true, Purpose::JournalZeros);
@@ -197,6 +197,22 @@ impl Store {
 
 /// The same bytes in memory that a device takes.
 fn align(data: Bytes) -> Bytes {
-    let is_aligned = (data.as_ptr() as usize).is_multiple_of(BLOCK_BYTES);
-    if is_aligned { data } else { AlignedBuf::from_slice(&data).into() }
+    if is_of_blocks(&data) { data } else { AlignedBuf::from_slice(&data).into() }
+}
+
+/// The same in memory that may be kept: of just that size, and of whole blocks where there are any, so that it
+/// goes to the journal, and to its place, as it is. What came with its checksum was alone in its message and has
+/// such memory already. The journal needs the checksum of all.
+fn kept(mut data: Payload) -> Payload {
+    if data.known_crc().is_some() && is_of_blocks(&data) {
+        return data;
+    }
+    let crc = data.seal();
+    let bytes = if data.len().is_multiple_of(BLOCK_BYTES) {
+        AlignedBuf::from_slice(&data).into()
+    } else {
+        traffic::copied(data.len());
+        Bytes::copy_from_slice(&data)
+    };
+    Payload::new(bytes, Some(crc))
 }

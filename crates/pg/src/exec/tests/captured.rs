@@ -15,7 +15,7 @@ fn load(file: &str, kind: u16) -> Message {
         folder.join(format!("{file}.{part}.bin"))
     };
     let front = fs::read(path("front")).unwrap().into();
-    let data = fs::read(path("data")).unwrap_or_default().into();
+    let data = Bytes::from(fs::read(path("data")).unwrap_or_default()).into();
     Message::decode(RawMessage { kind, version: 8, compat: 2, front, data, ..RawMessage::default() }).unwrap()
 }
 

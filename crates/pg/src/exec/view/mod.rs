@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
 use classes::{CallContext, ObjectView, Stop};
-use codec::Decode;
+use codec::{Decode, Payload};
 use messages::MPgCopyData;
 use store::ObjectStore;
 use types::{CollId, Errno, HObject, IntervalSet, Mutation, SnapId};
@@ -203,7 +203,7 @@ impl<'a> View<'a> {
         self.mutations = vec![Mutation::Remove, Mutation::Touch];
         for mutation in copy::mutations(copied) {
             match mutation.clone() {
-                Mutation::Write { offset, data } => self.write(offset, data)?,
+                Mutation::Write { offset, data } => self.put(offset, data)?,
                 Mutation::Truncate { size } => self.truncate(size)?,
                 Mutation::SetXattrs(xattrs) => {
                     xattrs.into_iter().try_for_each(|(name, value)| self.set_xattr(&name, value))?;
@@ -241,6 +241,36 @@ impl<'a> View<'a> {
             Some(end) if offset < OBJECT_BYTES_MAX && end <= OBJECT_BYTES_MAX => Ok(()),
             Some(_) | None => Err(Errno::EFBIG.into()),
         }
+    }
+
+    /// Writes `data`, with what is known of it.
+    pub(super) fn put(&mut self, offset: u64, data: Payload) -> Result<(), Stop> {
+        self.check_range(offset, data.len() as u64)?;
+        self.make_exist();
+        if data.is_empty() {
+            self.touch();
+            if offset > self.size {
+                self.cut(offset);
+            }
+            return Ok(());
+        }
+        self.changed.insert(offset, data.len() as u64);
+        self.size = self.size.max(offset + data.len() as u64);
+        self.pieces.push(Piece::Data(offset, Bytes::clone(&data)));
+        self.mutations.push(Mutation::Write { offset, data });
+        Ok(())
+    }
+
+    /// Makes `data` all that the object has.
+    pub(super) fn put_full(&mut self, data: Payload) -> Result<(), Stop> {
+        let size = data.len() as u64;
+        self.check_range(0, size)?;
+        self.make_exist();
+        self.changed.insert(0, self.size);
+        if size < self.size {
+            self.cut(size);
+        }
+        self.put(0, data)
     }
 
     /// Sets the size; the caller checked it.

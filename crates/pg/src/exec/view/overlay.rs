@@ -159,31 +159,11 @@ impl ObjectView for View<'_> {
     }
 
     fn write(&mut self, offset: u64, data: Bytes) -> Result<(), Stop> {
-        self.check_range(offset, data.len() as u64)?;
-        self.make_exist();
-        if data.is_empty() {
-            self.touch();
-            if offset > self.size {
-                self.cut(offset);
-            }
-            return Ok(());
-        }
-        self.changed.insert(offset, data.len() as u64);
-        self.size = self.size.max(offset + data.len() as u64);
-        self.pieces.push(Piece::Data(offset, data.clone()));
-        self.mutations.push(Mutation::Write { offset, data });
-        Ok(())
+        self.put(offset, data.into())
     }
 
     fn write_full(&mut self, data: Bytes) -> Result<(), Stop> {
-        let size = data.len() as u64;
-        self.check_range(0, size)?;
-        self.make_exist();
-        self.changed.insert(0, self.size);
-        if size < self.size {
-            self.cut(size);
-        }
-        self.write(0, data)
+        self.put_full(data.into())
     }
 
     fn truncate(&mut self, size: u64) -> Result<(), Stop> {

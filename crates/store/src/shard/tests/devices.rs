@@ -8,7 +8,7 @@ const BOTH: DeviceSizes = DeviceSizes { main: DISK_BYTES, journal: Some(2 << 20)
 fn write(store: &mut Store, number: u32, bytes: usize) {
     let mut txn = Transaction::new(coll(0));
     let data = Bytes::from(vec![number as u8 + 1; bytes]);
-    txn.push(&object(number), Mutation::Write { offset: 0, data });
+    txn.push(&object(number), Mutation::Write { offset: 0, data: data.into() });
     store.submit(Token(u64::from(number)), txn);
 }
 
@@ -107,7 +107,15 @@ fn missing_swapped_and_foreign_devices_are_refused() {
         label.store_uuid = [9; 16];
         let data = Bytes::from(codec::AlignedBuf::from_slice(&label.to_block()));
         let offset = DeviceRole::Index.base() + block * BLOCK;
-        disk.execute(crate::DeviceCommand::Write { token: Token(1), offset, data, durable: true }).1.unwrap();
+        disk.execute(crate::DeviceCommand::Write {
+            token: Token(1),
+            offset,
+            data,
+            more: Vec::new(),
+            durable: true,
+        })
+        .1
+        .unwrap();
         if block == 0 {
             mount(&mut disk, &mut rng).expect("one copy is enough");
         }

@@ -47,7 +47,7 @@ impl Bed {
     }
 
     fn write(&mut self, number: u32, offset: u64, len: u64) {
-        let data = codec::AlignedBuf::zeroed(len as usize).into();
+        let data = bytes::Bytes::from(codec::AlignedBuf::zeroed(len as usize)).into();
         self.submit(number, Mutation::Write { offset, data });
     }
 

@@ -50,7 +50,7 @@ fn wide_txn(number: u64, rng: &mut StdRng, model: &MemStore) -> Transaction {
         _ => {
             let target = object(rng.random_range(0..OBJECTS));
             let data = Bytes::from(vec![rng.random(); 4096]);
-            txn.push(&target, Mutation::Write { offset: rng.random_range(0..4) * BLOCK, data });
+            txn.push(&target, Mutation::Write { offset: rng.random_range(0..4) * BLOCK, data: data.into() });
         }
     }
     txn
