@@ -7,7 +7,7 @@ use std::{
     os::fd::{AsRawFd, OwnedFd, RawFd},
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
 use crate::{
     backend::{
@@ -62,6 +62,60 @@ pub(crate) struct Receiving {
     pub(crate) is_cancelled: bool,
 }
 
+/// What has arrived: a chunk as it came, or several in one piece.
+enum Inbox {
+    Chunk(Bytes),
+    Joined(BytesMut),
+}
+
+impl Default for Inbox {
+    fn default() -> Inbox {
+        Inbox::Chunk(Bytes::new())
+    }
+}
+
+impl Inbox {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Inbox::Chunk(bytes) => bytes,
+            Inbox::Joined(bytes) => bytes,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.as_slice().is_empty()
+    }
+
+    fn push(&mut self, bytes: Bytes) {
+        match self {
+            own if own.is_empty() => *own = Inbox::Chunk(bytes),
+            Inbox::Chunk(first) => {
+                let mut joined = BytesMut::with_capacity(first.len() + bytes.len());
+                joined.extend_from_slice(first);
+                joined.extend_from_slice(&bytes);
+                *self = Inbox::Joined(joined);
+            }
+            Inbox::Joined(joined) => joined.extend_from_slice(&bytes),
+        }
+    }
+
+    /// Takes the first `count` bytes, of which there are as many.
+    fn split_to(&mut self, count: usize) -> Bytes {
+        match self {
+            own if count == own.len() => match mem::take(own) {
+                Inbox::Chunk(bytes) => bytes,
+                Inbox::Joined(bytes) => bytes.freeze(),
+            },
+            Inbox::Chunk(bytes) => bytes.split_to(count),
+            Inbox::Joined(bytes) => bytes.split_to(count).freeze(),
+        }
+    }
+}
+
 /// One connection.
 pub(crate) struct Connection {
     pub(crate) fd: OwnedFd,
@@ -86,7 +140,7 @@ pub(crate) struct Connection {
     queue: VecDeque<Bytes>,
     /// Bytes in `queue` and in the send in flight.
     pub(crate) queued_bytes: usize,
-    inbox: BytesMut,
+    inbox: Inbox,
     expect: Expect,
 }
 
@@ -107,7 +161,7 @@ impl Connection {
             sending: None,
             queue: VecDeque::new(),
             queued_bytes: 0,
-            inbox: BytesMut::new(),
+            inbox: Inbox::default(),
             expect: Expect::Any,
         }
     }
@@ -147,20 +201,19 @@ impl Connection {
     pub(crate) fn discard(&mut self) {
         self.queue.clear();
         self.queued_bytes = 0;
-        self.inbox = BytesMut::new();
+        self.inbox = Inbox::default();
         self.expect = Expect::Any;
     }
 
     /// Takes bytes that arrived.
-    pub(crate) fn arrived(&mut self, mut bytes: &[u8]) {
+    pub(crate) fn arrived(&mut self, mut bytes: Bytes) {
         if self.close_when_sent || self.is_closing {
             return;
         }
         if let (Expect::Buffer(Some(buffer)), true) = (&mut self.expect, self.inbox.is_empty()) {
-            let count = buffer.fill_from(bytes);
-            bytes = &bytes[count..];
+            bytes.advance(buffer.fill_from(&bytes));
         }
-        self.inbox.extend_from_slice(bytes);
+        self.inbox.push(bytes);
     }
 
     /// Wants the next bytes as `expect` says, starting with what is in the inbox.
@@ -182,7 +235,7 @@ impl Connection {
 
     fn fill_buffer(&mut self) {
         if let Expect::Buffer(Some(buffer)) = &mut self.expect {
-            let count = buffer.fill_from(&self.inbox);
+            let count = buffer.fill_from(self.inbox.as_slice());
             let _ = self.inbox.split_to(count);
         }
     }
@@ -199,9 +252,9 @@ impl Connection {
     pub(crate) fn next_bytes(&mut self) -> Option<Bytes> {
         let bytes = match &mut self.expect {
             Expect::Any if self.inbox.is_empty() => return None,
-            Expect::Any => mem::take(&mut self.inbox).freeze(),
+            Expect::Any => self.inbox.split_to(self.inbox.len()),
             Expect::Count(count) if self.inbox.len() < *count => return None,
-            Expect::Count(count) => self.inbox.split_to(*count).freeze(),
+            Expect::Count(count) => self.inbox.split_to(*count),
             Expect::Buffer(buffer) => buffer.take_if(|buffer| buffer.is_full())?.freeze(),
         };
         self.expect = Expect::Any;

@@ -277,7 +277,7 @@ fn receive(owner: Owner, socket: RawFd, scratch: &mut [MaybeUninit<u8>]) -> Outc
     match rustix::net::recv(borrow(socket), scratch, RecvFlags::DONTWAIT) {
         Ok(((bytes, _), 1..)) => {
             let result = Ok(bytes.len() as u32);
-            let data = Some(Data::Owned(Bytes::copy_from_slice(bytes)));
+            let data = Some(Data::Bytes(Bytes::copy_from_slice(bytes)));
             Outcome::Again(Some(Completion { owner, result, data, request: None }))
         }
         Ok(_) => Outcome::Done(Ok(0), None),

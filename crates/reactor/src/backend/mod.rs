@@ -94,10 +94,8 @@ pub(crate) enum Request {
 pub(crate) enum Data {
     /// A new connection.
     Socket(OwnedFd),
-    /// Bytes in a provided buffer, to be copied out and recycled.
-    Ring { buffer: u16, bytes: usize },
-    /// Bytes with memory of their own.
-    Owned(Bytes),
+    /// Bytes that arrived.
+    Bytes(Bytes),
 }
 
 /// An answer of the kernel.
@@ -158,22 +156,6 @@ impl Backend {
         match self {
             Backend::Uring(uring) => uring.poll(wait, out),
             Backend::Epoll(epoll) => epoll.poll(wait, out),
-        }
-    }
-
-    /// The bytes of a chunk.
-    pub(crate) fn bytes<'a>(&'a self, data: &'a Data) -> &'a [u8] {
-        match (self, data) {
-            (Backend::Uring(uring), Data::Ring { buffer, bytes }) => uring.ring_bytes(*buffer, *bytes),
-            (_, Data::Owned(bytes)) => bytes,
-            (Backend::Epoll(_), Data::Ring { .. }) | (_, Data::Socket(_)) => &[],
-        }
-    }
-
-    /// Gives a chunk's memory back.
-    pub(crate) fn recycle(&mut self, data: Data) {
-        if let (Backend::Uring(uring), Data::Ring { buffer, .. }) = (self, data) {
-            uring.recycle(buffer);
         }
     }
 

@@ -80,6 +80,7 @@ impl Uring {
     }
 
     pub(crate) fn poll(&mut self, wait: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {
+        self.buffers.iter_mut().for_each(RingBuffers::reclaim);
         let idle = wait != Some(Duration::ZERO) && self.uring.completion().is_empty();
         let result = match wait {
             None if idle => self.uring.submit_and_wait(1),
@@ -152,7 +153,8 @@ impl Uring {
                 blocked.push(key);
                 continue;
             }
-            let data = data(request, result, entry.flags());
+            let buffers = self.buffers.as_mut().expect("present until drop");
+            let data = data(request, result, entry.flags(), buffers);
             let mut request = None;
             let owner = *owner;
             if !cqueue::more(entry.flags()) {
@@ -166,14 +168,6 @@ impl Uring {
         for key in blocked {
             self.be_patient(key);
         }
-    }
-
-    pub(crate) fn ring_bytes(&self, buffer: u16, bytes: usize) -> &[u8] {
-        self.buffers.as_ref().expect("present until drop").bytes(buffer, bytes)
-    }
-
-    pub(crate) fn recycle(&mut self, buffer: u16) {
-        self.buffers.as_mut().expect("present until drop").recycle(buffer);
     }
 }
 
@@ -228,13 +222,18 @@ fn unpack(user_data: u64) -> OpKey {
 }
 
 /// What a completion of a multishot request carries.
-fn data(request: &Request, result: Result<u32, Errno>, flags: u32) -> Option<Data> {
+fn data(
+    request: &Request,
+    result: Result<u32, Errno>,
+    flags: u32,
+    buffers: &mut RingBuffers,
+) -> Option<Data> {
     match (request, cqueue::buffer_select(flags), result) {
         // SAFETY: the kernel made this descriptor for us and told nobody else.
         (Request::Accept { .. }, _, Ok(fd)) => {
             Some(Data::Socket(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }))
         }
-        (_, Some(buffer), result) => Some(Data::Ring { buffer, bytes: result.unwrap_or(0) as usize }),
+        (_, Some(buffer), result) => Some(Data::Bytes(buffers.take(buffer, result.unwrap_or(0) as usize))),
         _ => None,
     }
 }

@@ -340,13 +340,10 @@ impl Reactor {
 
     pub(super) fn on_receive(&mut self, conn: ConnId, completion: Completion) {
         let Completion { result, data, request, .. } = completion;
-        if let Some(data) = data {
-            if let Some(connection) = self.connections.get_mut(conn.0) {
-                connection.arrived(self.backend.bytes(&data));
-            }
-            self.backend.recycle(data);
-        }
         let Some(connection) = self.connections.get_mut(conn.0) else { return };
+        if let Some(Data::Bytes(bytes)) = data {
+            connection.arrived(bytes);
+        }
         if let Some(request) = request {
             connection.ops -= 1;
             connection.receiving = None;
