@@ -25,11 +25,11 @@ pub(crate) const METHODS: &[Method] = &[
     row("cmpomap", "cmp_rm_keys", RW, cmp_rm_keys),
 ];
 
-/// `Mode`: values are bytes, or numbers.
-const MODE_BYTES: u8 = 0;
-const MODE_U64: u8 = 1;
+/// `CEPH_OSD_CMPXATTR_MODE_*`: values are bytes, or numbers.
+const MODE_BYTES: u8 = 1;
+const MODE_U64: u8 = 2;
 
-/// What is compared, and how (`Mode`, `Op`).
+/// What is compared, and how (`Mode`; `Op`, which is `CEPH_OSD_CMPXATTR_OP_*`).
 #[derive(Codec, Clone, Copy)]
 struct How {
     mode: u8,
@@ -39,12 +39,12 @@ struct How {
 impl How {
     fn holds(self, order: Ordering) -> Result<bool, Stop> {
         match self.comparison {
-            0 => Ok(order.is_eq()),
-            1 => Ok(order.is_ne()),
-            2 => Ok(order.is_gt()),
-            3 => Ok(order.is_ge()),
-            4 => Ok(order.is_lt()),
-            5 => Ok(order.is_le()),
+            1 => Ok(order.is_eq()),
+            2 => Ok(order.is_ne()),
+            3 => Ok(order.is_gt()),
+            4 => Ok(order.is_ge()),
+            5 => Ok(order.is_lt()),
+            6 => Ok(order.is_le()),
             _ => Err(Errno::EINVAL.into()),
         }
     }
@@ -162,7 +162,8 @@ mod tests {
     use super::*;
     use crate::test_view::TestView;
 
-    const GREATER: u8 = 2;
+    const EQUAL: u8 = 1;
+    const GREATER: u8 = 3;
 
     fn number(n: u64) -> Bytes {
         n.to_bytes(Features::PACIFIC)
@@ -178,13 +179,17 @@ mod tests {
     fn values_are_compared_as_numbers_and_set_where_the_comparison_holds() {
         let mut view = TestView { exists: true, ..TestView::default() };
         let mut call = |name: &str, input: Bytes| view.call("cmpomap", name, input);
-        assert_eq!(call("cmp_vals", op(0, number(0), None)), Err(Errno::ECANCELED));
-        call("cmp_vals", op(0, number(0), Some(Bytes::new()))).unwrap();
+        assert_eq!(call("cmp_vals", op(EQUAL, number(0), None)), Err(Errno::ECANCELED));
+        call("cmp_vals", op(EQUAL, number(0), Some(Bytes::new()))).unwrap();
         call("cmp_set_vals", op(GREATER, number(300), None)).unwrap();
-        assert_eq!(call("cmp_vals", op(0, number(300), None)), Err(Errno::ECANCELED), "nothing was there");
+        assert_eq!(
+            call("cmp_vals", op(EQUAL, number(300), None)),
+            Err(Errno::ECANCELED),
+            "nothing was there"
+        );
         call("cmp_set_vals", op(GREATER, number(300), Some(number(2)))).unwrap();
         call("cmp_set_vals", op(GREATER, number(200), Some(number(2)))).unwrap();
-        call("cmp_vals", op(0, number(300), None)).unwrap();
-        assert_eq!(call("cmp_vals", op(0, Bytes::from_static(b"x"), None)), Err(Errno::EINVAL));
+        call("cmp_vals", op(EQUAL, number(300), None)).unwrap();
+        assert_eq!(call("cmp_vals", op(EQUAL, Bytes::from_static(b"x"), None)), Err(Errno::EINVAL));
     }
 }
