@@ -41,7 +41,7 @@ pub struct CallContext {
     pub origin_addr: EntityAddr,
     /// The OSD's wall clock (`ceph_clock_now` in Ceph's classes).
     pub now: UTime,
-    /// The client's features (`cls_get_client_features`).
+    /// The features that the client's request names (`MOSDOp::features`).
     pub features: u64,
     /// Lowest release that clients must have (`cls_get_min_compatible_client`), 16 for Pacific.
     pub min_compat_client: u8,

@@ -1,6 +1,6 @@
 //! Data objects: what a clone copies from its parent, and giving back space of zeros.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use bytes::Bytes;
 use types::{Errno, SnapId};
@@ -32,7 +32,26 @@ pub(super) fn sparse_copyup(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<
     Ok(Bytes::new())
 }
 
-/// Frees runs of zeros of `sparse_size`; an object of nothing but zeros goes, if asked for.
+/// Runs of blocks of `sparse_size` that are not all zeros; the last block may be shorter.
+fn runs_of_data(data: &[u8], sparse_size: u64) -> Vec<Range<u64>> {
+    let block_bytes = usize::try_from(sparse_size).unwrap_or(usize::MAX);
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    let mut offset = 0;
+    for block in data.chunks(block_bytes) {
+        let end = offset + block.len() as u64;
+        if block.iter().any(|b| *b != 0) {
+            match runs.last_mut() {
+                Some(last) if last.end == offset => last.end = end,
+                _ => runs.push(offset..end),
+            }
+        }
+        offset = end;
+    }
+    runs
+}
+
+/// Frees blocks of zeros of `sparse_size`; an object of nothing but zeros goes, if asked for. It
+/// ends behind the last block with data.
 pub(super) fn sparsify(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let (sparse_size, is_remove): (u64, bool) = input(bytes)?;
     if sparse_size == 0 {
@@ -41,22 +60,20 @@ pub(super) fn sparsify(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes
     check_exists(view)?;
     let size = view.stat()?.map_or(0, |s| s.size);
     let data = view.read(0, size)?;
-    let end = data.iter().rposition(|b| *b != 0).map_or(0, |last| last as u64 + 1);
-    if end == 0 && is_remove {
+    let runs = runs_of_data(&data, sparse_size);
+    if runs.is_empty() && is_remove {
         view.remove()?;
         return Ok(Bytes::new());
     }
     let mut offset = 0;
-    while offset < end {
-        let len = sparse_size.min(end - offset);
-        let chunk = &data[offset as usize..(offset + len) as usize];
-        if chunk.iter().all(|b| *b == 0) {
-            view.zero(offset, len)?;
+    for run in &runs {
+        if offset < run.start {
+            view.zero(offset, run.start - offset)?;
         }
-        offset += len;
+        offset = run.end;
     }
-    if end < size {
-        view.truncate(end)?;
+    if offset < size {
+        view.truncate(offset)?;
     }
     Ok(Bytes::new())
 }

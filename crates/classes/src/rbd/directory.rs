@@ -44,30 +44,30 @@ fn key(prefix: &[u8], name: &[u8]) -> Vec<u8> {
     [prefix, name].concat()
 }
 
-/// Adds name ⇄ id; EEXIST for a name, EBADF for an id that is there.
-pub(super) fn add(view: &mut dyn ObjectView, name: &Bytes, id: &Bytes) -> Result<(), Stop> {
+/// EEXIST for a name that is there, EINVAL for a name or an id that cannot be.
+fn check_new(view: &mut dyn ObjectView, name: &Bytes, id: &Bytes) -> Result<(), Stop> {
     if name.is_empty() || !is_valid_id(id) {
         return Err(Errno::EINVAL.into());
     }
-    if view.omap_get(&key(NAME, name))?.is_some() {
-        return Err(Errno::EEXIST.into());
+    match view.omap_get(&key(NAME, name))? {
+        Some(_) => Err(Errno::EEXIST.into()),
+        None => Ok(()),
     }
-    if view.omap_get(&key(ID, id))?.is_some() {
-        return Err(Errno::EBADF.into());
-    }
-    write(view, &key(NAME, name), id)?;
-    write(view, &key(ID, id), name)
 }
 
-/// Removes name ⇄ id; ESTALE when they do not belong together.
-pub(super) fn drop_entry(view: &mut dyn ObjectView, name: &Bytes, id: &Bytes) -> Result<(), Stop> {
+/// ESTALE when name and id do not belong together.
+fn check_entry(view: &mut dyn ObjectView, name: &Bytes, id: &Bytes) -> Result<(), Stop> {
     let stored_id: Bytes = read(view, &key(NAME, name))?;
     let stored_name: Bytes = read(view, &key(ID, id))?;
     if stored_id != id || stored_name != name {
         return Err(Errno::ESTALE.into());
     }
-    remove(view, &key(NAME, name))?;
-    remove(view, &key(ID, id))
+    Ok(())
+}
+
+fn put_entry(view: &mut dyn ObjectView, name: &Bytes, id: &Bytes) -> Result<(), Stop> {
+    write(view, &key(NAME, name), id)?;
+    write(view, &key(ID, id), name)
 }
 
 /// Names after `after` with their ids.
@@ -81,20 +81,28 @@ pub(super) fn list_names(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Byt
 pub(super) fn dir_add_image(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let (name, id): (Bytes, Bytes) = input(bytes)?;
     view.create(false)?;
-    add(view, &name, &id)?;
+    check_new(view, &name, &id)?;
+    if view.omap_get(&key(ID, &id))?.is_some() {
+        return Err(Errno::EBADF.into());
+    }
+    put_entry(view, &name, &id)?;
     Ok(Bytes::new())
 }
 
 pub(super) fn dir_remove_image(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let (name, id): (Bytes, Bytes) = input(bytes)?;
-    drop_entry(view, &name, &id)?;
+    check_entry(view, &name, &id)?;
+    remove(view, &key(NAME, &name))?;
+    remove(view, &key(ID, &id))?;
     Ok(Bytes::new())
 }
 
 pub(super) fn dir_rename_image(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let (from, to, id): (Bytes, Bytes, Bytes) = input(bytes)?;
-    drop_entry(view, &from, &id)?;
-    add(view, &to, &id)?;
+    check_entry(view, &from, &id)?;
+    check_new(view, &to, &id)?;
+    remove(view, &key(NAME, &from))?;
+    put_entry(view, &to, &id)?;
     Ok(Bytes::new())
 }
 

@@ -1,7 +1,8 @@
 //! Groups of images: `rbd_group_directory`, `rbd_group_header.<id>`, and an image's group in its header.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
-use codec::Decode;
 use types::Errno;
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::{
     ObjectView, Stop,
-    keys::{check_exists, find, input, output, read, remove, walk, write},
+    keys::{check_exists, find, input, list, output, read, remove, write},
 };
 
 pub(super) fn group_dir_list(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
@@ -38,9 +39,16 @@ fn image_key(spec: &GroupImageSpec) -> Vec<u8> {
     format!("image_{:016x}_{}", spec.pool_id, spec.image_id).into_bytes()
 }
 
+/// The image that a key without its prefix names.
+fn image_of_key(key: &[u8]) -> Option<GroupImageSpec> {
+    let (pool_id, image_id) = std::str::from_utf8(key).ok()?.split_once('_')?;
+    let pool_id = u64::from_str_radix(pool_id, 16).ok()?.cast_signed();
+    Some(GroupImageSpec { image_id: image_id.to_owned(), pool_id })
+}
+
 pub(super) fn group_image_set(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let status: GroupImageStatus = input(bytes)?;
-    write(view, &image_key(&status.spec), &status)?;
+    write(view, &image_key(&status.spec), &status.state)?;
     Ok(Bytes::new())
 }
 
@@ -54,24 +62,12 @@ pub(super) fn group_image_list(view: &mut dyn ObjectView, bytes: &Bytes) -> Resu
     let (after, count_max): (GroupImageSpec, u64) = input(bytes)?;
     check_exists(view)?;
     let after = if after.pool_id == -1 { Vec::new() } else { image_key(&after)[IMAGE.len()..].to_vec() };
-    output(&collect::<GroupImageStatus>(view, IMAGE, &after, count_max)?)
-}
-
-/// Decoded values under `prefix` after `after`, in order.
-fn collect<T: Decode>(
-    view: &mut dyn ObjectView,
-    prefix: &[u8],
-    after: &[u8],
-    count_max: u64,
-) -> Result<Vec<T>, Stop> {
-    let mut out = Vec::new();
-    if count_max > 0 {
-        walk(view, prefix, after, |_, value| {
-            out.push(T::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?);
-            Ok((out.len() as u64) < count_max)
-        })?;
-    }
-    Ok(out)
+    let states: BTreeMap<Bytes, u8> = list(view, IMAGE, &after, count_max)?;
+    let statuses = states.into_iter().map(|(key, state)| {
+        let spec = image_of_key(&key).ok_or(Stop::Refused(Errno::EIO))?;
+        Ok(GroupImageStatus { spec, state })
+    });
+    output(&statuses.collect::<Result<Vec<_>, Stop>>()?)
 }
 
 pub(super) fn image_group_add(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
@@ -100,8 +96,22 @@ pub(super) fn image_group_get(view: &mut dyn ObjectView, _: &Bytes) -> Result<By
     output(&find(view, GROUP_REF)?.unwrap_or(none))
 }
 
-fn snapshot_key(id: &str) -> Vec<u8> {
-    [SNAPSHOT, id.as_bytes()].concat()
+/// When a snapshot was made among those of its group: a number per id, larger than all before.
+const SNAP_ORDER: &[u8] = b"snap_order_";
+/// `CEPH_FEATURE_SERVER_TENTACLE` (bit 50 of incarnation 2): a client that knows of the numbers. Older
+/// ones, as their OSDs did, keep no numbers.
+const KNOWS_ORDER: u64 = 1 << 50 | 1 << 57;
+/// The largest number given so far.
+const MAX_ORDER: &[u8] = b"snap_max_order";
+
+fn key(prefix: &[u8], id: &str) -> Vec<u8> {
+    [prefix, id.as_bytes()].concat()
+}
+
+/// Up to `count_max` snapshots after the one with id `after`, by id.
+fn snapshots(view: &mut dyn ObjectView, after: &str, count_max: u64) -> Result<Vec<GroupSnapshot>, Stop> {
+    let found: BTreeMap<Bytes, GroupSnapshot> = list(view, SNAPSHOT, after.as_bytes(), count_max)?;
+    Ok(found.into_values().collect())
 }
 
 /// `GROUP_SNAPSHOT_STATE_INCOMPLETE`: the record that a creation starts with.
@@ -112,32 +122,48 @@ pub(super) fn group_snap_set(view: &mut dyn ObjectView, bytes: &Bytes) -> Result
     if snap.name.is_empty() || snap.id.is_empty() {
         return Err(Errno::EINVAL.into());
     }
-    let all = collect::<GroupSnapshot>(view, SNAPSHOT, b"", u64::MAX)?;
+    let all = snapshots(view, "", u64::MAX)?;
     if all.iter().any(|s| s.name == snap.name && s.id != snap.id) {
         return Err(Errno::EEXIST.into());
     }
-    let exists = all.iter().any(|s| s.id == snap.id);
-    if snap.state == INCOMPLETE && exists {
-        return Err(Errno::EEXIST.into());
+    if snap.state == INCOMPLETE {
+        let order_key = key(SNAP_ORDER, &snap.id);
+        if all.iter().any(|s| s.id == snap.id) || view.omap_get(&order_key)?.is_some() {
+            return Err(Errno::EEXIST.into());
+        }
+        if view.context().features & KNOWS_ORDER == KNOWS_ORDER {
+            let order = find::<u64>(view, MAX_ORDER)?.unwrap_or(0).saturating_add(1);
+            write(view, MAX_ORDER, &order)?;
+            write(view, &order_key, &order)?;
+        }
     }
-    write(view, &snapshot_key(&snap.id), &snap)?;
+    write(view, &key(SNAPSHOT, &snap.id), &snap)?;
     Ok(Bytes::new())
 }
 
 pub(super) fn group_snap_remove(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let id: String = input(bytes)?;
-    remove(view, &snapshot_key(&id))?;
+    remove(view, &key(SNAPSHOT, &id))?;
+    remove(view, &key(SNAP_ORDER, &id))?;
     Ok(Bytes::new())
 }
 
 pub(super) fn group_snap_get_by_id(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let id: String = input(bytes)?;
-    let snap: GroupSnapshot = read(view, &snapshot_key(&id))?;
+    let snap: GroupSnapshot = read(view, &key(SNAPSHOT, &id))?;
     output(&snap)
 }
 
 pub(super) fn group_snap_list(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let (after, count_max): (GroupSnapshot, u64) = input(bytes)?;
     check_exists(view)?;
-    output(&collect::<GroupSnapshot>(view, SNAPSHOT, after.id.as_bytes(), count_max)?)
+    output(&snapshots(view, &after.id, count_max)?)
+}
+
+/// The numbers by which clients of 20.2 sort snapshots; those made before have none.
+pub(super) fn group_snap_list_order(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
+    let (after, count_max): (Bytes, u64) = input(bytes)?;
+    check_exists(view)?;
+    let orders: BTreeMap<Bytes, u64> = list(view, SNAP_ORDER, &after, count_max)?;
+    output(&orders)
 }

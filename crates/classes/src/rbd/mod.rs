@@ -1,7 +1,8 @@
 //! The `rbd` class: everything of an image but its data objects.
 //!
-//! Authority: `cls/rbd/cls_rbd.cc` of Ceph 16.2. Methods are grouped by the object that they work on;
-//! what they keep in omap is invisible to clients, so that only inputs and outputs are Ceph's bytes.
+//! Authority: `cls/rbd/cls_rbd.cc` of Ceph 16.2 to 20.2. Methods are grouped by the object that they work on;
+//! inputs and outputs are Ceph's bytes. Of what they keep in omap, keys are Ceph's, and values but for those of
+//! snapshots and parents in image headers.
 
 mod bit_vector;
 mod children;
@@ -111,6 +112,8 @@ pub(crate) const METHODS: &[Method] = &[
     row("rbd", "mirror_uuid_set", RW, mirror::mirror_uuid_set),
     row("rbd", "mirror_mode_get", RD, mirror::mirror_mode_get),
     row("rbd", "mirror_mode_set", RW, mirror::mirror_mode_set),
+    row("rbd", "mirror_remote_namespace_get", RD, mirror::mirror_remote_namespace_get),
+    row("rbd", "mirror_remote_namespace_set", RW, mirror::mirror_remote_namespace_set),
     row("rbd", "mirror_peer_ping", RW, peers::mirror_peer_ping),
     row("rbd", "mirror_peer_list", RD, peers::mirror_peer_list),
     row("rbd", "mirror_peer_add", RW, peers::mirror_peer_add),
@@ -158,6 +161,7 @@ pub(crate) const METHODS: &[Method] = &[
     row("rbd", "group_snap_remove", RW, group::group_snap_remove),
     row("rbd", "group_snap_get_by_id", RD, group::group_snap_get_by_id),
     row("rbd", "group_snap_list", RD, group::group_snap_list),
+    row("rbd", "group_snap_list_order", RD, group::group_snap_list_order),
     row("rbd", "trash_add", RW, trash::trash_add),
     row("rbd", "trash_remove", RW, trash::trash_remove),
     row("rbd", "trash_list", RD, trash::trash_list),

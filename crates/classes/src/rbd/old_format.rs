@@ -11,7 +11,7 @@ use types::{Errno, SnapId};
 
 use crate::{
     ObjectView, Stop,
-    keys::{find, input},
+    keys::{check_exists, find, input},
 };
 
 const HEADER_BYTES: usize = 112;
@@ -21,6 +21,8 @@ const SNAP_COUNT_AT: usize = 96;
 const NAMES_BYTES_AT: usize = 104;
 /// What the header begins with (`RBD_HEADER_TEXT`).
 const MAGIC: &[u8] = b"<<< Rados Block Device Image >>>\n";
+/// What it begins with while the image is migrated (`RBD_MIGRATE_HEADER_TEXT`), so that no other client opens it.
+const MIGRATING_MAGIC: &[u8] = b"<<< Migrating RBD Image      >>>\n";
 
 struct OldSnap {
     id: u64,
@@ -97,6 +99,22 @@ pub(super) fn snap_count(view: &mut dyn ObjectView) -> Result<Option<u64>, Stop>
     let start = view.read(0, HEADER_BYTES as u64)?;
     let count = start.starts_with(MAGIC).then(|| u32_at(&start, SNAP_COUNT_AT)).flatten();
     Ok(count.map(u64::from))
+}
+
+/// Whether the header says that the image is migrated; ENXIO for what is no header.
+pub(super) fn is_migrating(view: &mut dyn ObjectView) -> Result<bool, Stop> {
+    check_exists(view)?;
+    let start = view.read(0, MAGIC.len() as u64 + 1)?;
+    match start.strip_suffix(&[0]) {
+        Some(MAGIC) => Ok(false),
+        Some(MIGRATING_MAGIC) => Ok(true),
+        _ => Err(Errno::ENXIO.into()),
+    }
+}
+
+/// Says in the header whether the image is migrated.
+pub(super) fn set_migrating(view: &mut dyn ObjectView, is_migrating: bool) -> Result<(), Stop> {
+    view.write(0, Bytes::from_static(if is_migrating { MIGRATING_MAGIC } else { MAGIC }))
 }
 
 pub(super) fn snap_list(view: &mut dyn ObjectView, _: &Bytes) -> Result<Bytes, Stop> {

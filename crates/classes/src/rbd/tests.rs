@@ -126,8 +126,9 @@ fn the_directory_keeps_both_ways_in_step() {
     assert_eq!(view.call("rbd", "dir_add_image", pair("one", "2b")).unwrap_err(), Errno::EEXIST);
     assert_eq!(view.call("rbd", "dir_add_image", pair("two", "1a")).unwrap_err(), Errno::EBADF);
     assert_eq!(view.call("rbd", "dir_add_image", pair("two", "no!")).unwrap_err(), Errno::EINVAL);
-    let rename = bytes(("one".to_owned(), "uno".to_owned(), "1a".to_owned()));
-    view.call("rbd", "dir_rename_image", rename).unwrap();
+    let rename = |to: &str| bytes(("one".to_owned(), to.to_owned(), "1a".to_owned()));
+    assert_eq!(view.call("rbd", "dir_rename_image", rename("one")).unwrap_err(), Errno::EEXIST);
+    view.call("rbd", "dir_rename_image", rename("uno")).unwrap();
     let out = view.call("rbd", "dir_get_name", bytes("1a".to_owned())).unwrap();
     assert_eq!(String::from_bytes(out).unwrap(), "uno");
     assert_eq!(view.call("rbd", "dir_remove_image", pair("uno", "3c")).unwrap_err(), Errno::ENOENT);
@@ -146,8 +147,85 @@ fn copyup_writes_a_missing_object_only() {
     view.call("rbd", "sparse_copyup", input).unwrap();
     assert_eq!(view.data[4], b'x');
     view.data.extend_from_slice(&[0; 100]);
+    view.call("rbd", "sparsify", bytes((109u64, true))).unwrap();
+    assert_eq!(view.data.len(), 109, "one block with data stays whole");
     view.call("rbd", "sparsify", bytes((4u64, true))).unwrap();
-    assert_eq!(view.data.len(), 9);
+    assert_eq!(view.data, b"\0\0\0\0xb\0\0c\0\0\0");
+}
+
+fn group_snap(id: &str, name: &str, state: u8) -> Bytes {
+    bytes(GroupSnapshot { id: id.to_owned(), name: name.to_owned(), state, snaps: Vec::new() })
+}
+
+/// Keys and values as Ceph 20.2.4 keeps them.
+#[test]
+fn group_snapshots_are_numbered_in_the_order_of_their_creation() {
+    let mut view = TestView { exists: true, ..TestView::default() };
+    view.context.features = 1 << 50 | 1 << 57;
+    let set = |view: &mut TestView, id: &str, name: &str, state| {
+        view.call("rbd", "group_snap_set", group_snap(id, name, state)).err()
+    };
+    assert_eq!((set(&mut view, "b", "one", 0), set(&mut view, "a", "two", 0)), (None, None));
+    assert_eq!(set(&mut view, "b", "one", 0), Some(Errno::EEXIST));
+    assert_eq!(set(&mut view, "c", "two", 0), Some(Errno::EEXIST));
+    assert_eq!(set(&mut view, "b", "one", 1), None);
+    let keys: Vec<&[u8]> = view.omap.keys().map(AsRef::as_ref).collect();
+    let expected: [&[u8]; 5] =
+        [b"snap_max_order", b"snap_order_a", b"snap_order_b", b"snapshot_a", b"snapshot_b"];
+    assert_eq!(keys, expected);
+    let list = |view: &mut TestView, after: &str, count_max: u64| {
+        let out = view.call("rbd", "group_snap_list_order", bytes((after.to_owned(), count_max))).unwrap();
+        std::collections::BTreeMap::<String, u64>::from_bytes(out).unwrap().into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(list(&mut view, "", 9), [("a".to_owned(), 2), ("b".to_owned(), 1)]);
+    assert_eq!(list(&mut view, "a", 9), [("b".to_owned(), 1)]);
+    assert_eq!((list(&mut view, "", 1).len(), list(&mut view, "", 0).len()), (1, 0));
+    view.call("rbd", "group_snap_remove", bytes("a".to_owned())).unwrap();
+    assert_eq!(set(&mut view, "a", "two", 0), None);
+    assert_eq!(list(&mut view, "", 1), [("a".to_owned(), 3)], "a number is not given twice");
+    view.context.features = 1 << 57;
+    assert_eq!(set(&mut view, "d", "of an old client", 0), None);
+    assert_eq!(list(&mut view, "b", 9), []);
+}
+
+#[test]
+fn a_groups_images_are_named_by_keys() {
+    let mut view = TestView { exists: true, ..TestView::default() };
+    let status = |image_id: &str, pool_id, state| GroupImageStatus {
+        spec: GroupImageSpec { image_id: image_id.to_owned(), pool_id },
+        state,
+    };
+    let all = [status("img", 3, 0), status("im_g", 18, 1)];
+    for status in &all {
+        view.call("rbd", "group_image_set", bytes(status.clone())).unwrap();
+    }
+    let stored: Vec<(&[u8], &[u8])> = view.omap.iter().map(|(k, v)| (k.as_ref(), v.as_ref())).collect();
+    let expected: [(&[u8], &[u8]); 2] =
+        [(b"image_0000000000000003_img", b"\0"), (b"image_0000000000000012_im_g", b"\x01")];
+    assert_eq!(stored, expected);
+    let first = GroupImageSpec { image_id: String::new(), pool_id: -1 };
+    let out = view.call("rbd", "group_image_list", bytes((first, 10u64))).unwrap();
+    assert_eq!(Vec::<GroupImageStatus>::from_bytes(out).unwrap(), all);
+    let out = view.call("rbd", "group_image_list", bytes((all[0].spec.clone(), 10u64))).unwrap();
+    assert_eq!(Vec::<GroupImageStatus>::from_bytes(out).unwrap(), all[1..]);
+}
+
+#[test]
+fn an_old_image_can_be_migrated_from() {
+    const HEADER: &[u8] = b"<<< Rados Block Device Image >>>\n\0";
+    let mut view = TestView { exists: true, data: b"junk".to_vec(), ..TestView::default() };
+    let spec = |header_type| bytes(MigrationSpec { header_type, ..MigrationSpec::default() });
+    let set = |view: &mut TestView, kind| view.call("rbd", "migration_set", spec(kind)).err();
+    assert_eq!(view.call("rbd", "migration_get", "").unwrap_err(), Errno::ENXIO);
+    view.data = [HEADER, &[7; 90]].concat();
+    assert_eq!(view.call("rbd", "migration_get", "").unwrap_err(), Errno::EINVAL);
+    assert_eq!((set(&mut view, 2), set(&mut view, 1)), (Some(Errno::EINVAL), None));
+    assert_eq!(view.data[..34], b"<<< Migrating RBD Image      >>>\n\0"[..]);
+    assert_eq!(set(&mut view, 1), Some(Errno::EEXIST));
+    assert_eq!(view.call("rbd", "migration_get", "").unwrap(), spec(1));
+    view.call("rbd", "migration_remove", "").unwrap();
+    assert_eq!(view.data, [HEADER, &[7; 90]].concat());
+    assert_eq!(view.call("rbd", "migration_remove", "").unwrap_err(), Errno::EINVAL);
 }
 
 #[test]

@@ -22,6 +22,8 @@ use crate::{
 
 const UUID: &[u8] = b"mirror_uuid";
 const MODE: &[u8] = b"mirror_mode";
+/// The namespace of the other cluster's pool that this one is mirrored with.
+const REMOTE_NAMESPACE: &[u8] = b"remote_namespace";
 
 pub(super) fn mirror_uuid_get(view: &mut dyn ObjectView, _: &Bytes) -> Result<Bytes, Stop> {
     let uuid = view.omap_get(UUID)?.ok_or(Stop::Refused(Errno::ENOENT))?;
@@ -63,8 +65,23 @@ pub(super) fn mirror_mode_set(view: &mut dyn ObjectView, bytes: &Bytes) -> Resul
             }
             remove(view, MODE)?;
             remove(view, UUID)?;
+            remove(view, REMOTE_NAMESPACE)?;
         }
         _ => return Err(Errno::EINVAL.into()),
     }
+    Ok(Bytes::new())
+}
+
+pub(super) fn mirror_remote_namespace_get(view: &mut dyn ObjectView, _: &Bytes) -> Result<Bytes, Stop> {
+    let namespace: Bytes = read(view, REMOTE_NAMESPACE)?;
+    output(&namespace)
+}
+
+pub(super) fn mirror_remote_namespace_set(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
+    let namespace: Bytes = input(bytes)?;
+    if check_enabled(view).is_ok() {
+        return Err(Errno::EINVAL.into());
+    }
+    write(view, REMOTE_NAMESPACE, &namespace)?;
     Ok(Bytes::new())
 }

@@ -9,7 +9,7 @@ use crate::{
     ObjectView, Stop,
     keys::input,
     rbd::{
-        snapshot::{read_snap, snaps, write_snap},
+        snapshot::{read_snap, write_snap},
         types::{Snap, namespace},
     },
 };
@@ -28,7 +28,7 @@ fn keep(view: &mut dyn ObjectView, mut snap: Snap, fields: &MirrorNamespace) -> 
     Ok(Bytes::new())
 }
 
-/// A peer has copied the snapshot. ERESTART when nobody else needs it: the caller removes it.
+/// A peer has copied the snapshot; ENOENT when it was not waited for.
 pub(in crate::rbd) fn mirror_image_snapshot_unlink_peer(
     view: &mut dyn ObjectView,
     bytes: &Bytes,
@@ -36,14 +36,9 @@ pub(in crate::rbd) fn mirror_image_snapshot_unlink_peer(
     let (id, peer): (SnapId, String) = input(bytes)?;
     let snap = read_snap(view, id)?;
     let mut fields = mirror_fields(&snap)?;
-    if !fields.mirror_peer_uuids.contains(&peer) {
+    if !fields.mirror_peer_uuids.remove(&peer) {
         return Err(Errno::ENOENT.into());
     }
-    let is_last = fields.mirror_peer_uuids.len() == 1;
-    if is_last && snaps(view)?.iter().any(|s| s.id > id && s.namespace.kind == namespace::MIRROR) {
-        return Err(Errno::ERESTART.into());
-    }
-    fields.mirror_peer_uuids.remove(&peer);
     keep(view, snap, &fields)
 }
 

@@ -150,9 +150,23 @@ fn mirror_snapshots_are_unlinked_peer_by_peer() {
     };
     assert_eq!(unlink(&mut view, 1, "x"), Some(Errno::ENOENT));
     assert_eq!(unlink(&mut view, 1, "p"), None);
-    assert_eq!(unlink(&mut view, 1, "q"), Some(Errno::ERESTART));
-    assert_eq!((unlink(&mut view, 2, "p"), unlink(&mut view, 2, "q")), (None, None));
+    assert_eq!((unlink(&mut view, 1, "q"), unlink(&mut view, 1, "q")), (None, Some(Errno::ENOENT)));
     let info = SnapshotInfo::from_bytes(view.call("rbd", "snapshot_get", bytes(SnapId(1))).unwrap()).unwrap();
     let fields = MirrorNamespace::from_bytes(info.namespace.fields).unwrap();
     assert_eq!((fields.is_complete, fields.last_copied_object_number), (true, 9));
+}
+
+#[test]
+fn the_remote_namespace_is_fixed_while_a_pool_mirrors() {
+    let mut view = TestView { exists: true, ..TestView::default() };
+    let text = |text: &str| bytes(text.to_owned());
+    assert_eq!(view.call("rbd", "mirror_remote_namespace_get", "").unwrap_err(), Errno::ENOENT);
+    view.call("rbd", "mirror_remote_namespace_set", text("ns1")).unwrap();
+    view.call("rbd", "mirror_uuid_set", text("uuid")).unwrap();
+    view.call("rbd", "mirror_mode_set", bytes(1u32)).unwrap();
+    let again = view.call("rbd", "mirror_remote_namespace_set", text("ns2"));
+    assert_eq!(again.unwrap_err(), Errno::EINVAL);
+    assert_eq!(view.call("rbd", "mirror_remote_namespace_get", "").unwrap(), text("ns1"));
+    view.call("rbd", "mirror_mode_set", bytes(0u32)).unwrap();
+    assert_eq!(view.call("rbd", "mirror_remote_namespace_get", "").unwrap_err(), Errno::ENOENT);
 }
