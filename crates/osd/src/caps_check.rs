@@ -15,6 +15,10 @@ pub(crate) struct Need {
     pub(crate) classes: Vec<ClassCall>,
 }
 
+/// Where a watch op says what it wants, and `CEPH_OSD_WATCH_OP_PING`.
+const WATCH_OP_AT: usize = 16;
+const WATCH_PING: u8 = 7;
+
 impl Need {
     /// What `op` needs. A method that does not exist needs nothing: its execution refuses it.
     pub(crate) fn of(op: &MOSDOp) -> Need {
@@ -35,7 +39,11 @@ impl Need {
                         });
                     }
                 }
-                OpCode::WATCH => need.read = true,
+                // A ping changes nothing; to watch and to end watching changes the object's record.
+                OpCode::WATCH => {
+                    need.read = true;
+                    need.write |= step.params.u8_at(WATCH_OP_AT) != WATCH_PING;
+                }
                 code => {
                     need.read |= code.is_read();
                     need.write |= code.is_write();
@@ -70,5 +78,18 @@ mod tests {
         assert_eq!(need(OpCode::CALL, "no", "such"), Need::default());
         assert_eq!(need(OpCode::READ, "", ""), Need { read: true, ..Need::default() });
         assert_eq!(need(OpCode::WRITE, "", ""), Need { write: true, ..Need::default() });
+    }
+
+    #[test]
+    fn who_may_only_read_cannot_watch() {
+        let watch = |kind: u8| {
+            let params = OpParams::from_parts(&[&[0; WATCH_OP_AT], &[kind]]);
+            let step = OsdOp { code: OpCode::WATCH, params, ..OsdOp::default() };
+            Need::of(&MOSDOp { ops: vec![step], ..MOSDOp::default() })
+        };
+        for kind in [0, 1, 3, 5] {
+            assert_eq!(watch(kind), Need { read: true, write: true, ..Need::default() });
+        }
+        assert_eq!(watch(WATCH_PING), Need { read: true, ..Need::default() });
     }
 }

@@ -213,7 +213,6 @@ impl Pg {
             reqid,
             origin: waiting.client.entity,
             origin_addr: waiting.client.addr,
-            features: waiting.client.features,
             next_version: self.next_version(cx),
             pool_snapc: self.pool_snapc(cx),
             removed_snaps: cx.map.removed_snaps_queue.get(&self.pgid.pool).cloned().unwrap_or_default(),

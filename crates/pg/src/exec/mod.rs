@@ -56,8 +56,6 @@ pub(crate) struct OpContext {
     pub(crate) origin: EntityNum,
     /// From where.
     pub(crate) origin_addr: EntityAddr,
-    /// The client's features.
-    pub(crate) features: u64,
     /// The version that the next change gets.
     pub(crate) next_version: EVersion,
     /// The pool's snapshots, where it has them instead of the client.
@@ -146,7 +144,7 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
         origin: cx.origin,
         origin_addr: cx.origin_addr,
         now: cx.wall,
-        features: cx.features,
+        features: op.features,
         min_compat_client: 16,
         snapc: snapc.clone(),
         random_seed: cx.random_seed,

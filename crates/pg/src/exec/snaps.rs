@@ -11,7 +11,7 @@ use types::{CollId, EVersion, Errno, HObject, LogEntry, Mutation, SnapId, Transa
 
 use super::{
     Delta, Output, Run, Staged,
-    object_info::{INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet},
+    object_info::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet},
 };
 
 /// `clone_info` and `obj_list_snap_response_t` (osd/osd_types.h, include/rados/rados_types.hpp).
@@ -31,9 +31,30 @@ struct ListedSnaps {
     seq: SnapId,
 }
 
+impl SnapSet {
+    /// Takes a clone out: what the older one shared with it, it shares with the next newer only as far
+    /// as that did.
+    fn remove_clone(&mut self, index: usize) -> CloneInfo {
+        let gone = self.clones.remove(index);
+        if let Some(older) = index.checked_sub(1).and_then(|i| self.clones.get_mut(i)) {
+            older.overlap = older.overlap.intersection(&gone.overlap);
+        }
+        gone
+    }
+}
+
 impl Run<'_, '_> {
+    /// Snapshots that are removed are left out before they are trimmed, as reads of them fail from then on:
+    /// librbd reads at the newest snapshot that is listed with a clone.
     pub(super) fn list_snaps(&mut self) -> Result<Output, Stop> {
-        let snapset = &self.view.snapset;
+        let mut snapset = self.view.snapset.clone();
+        for index in (0..snapset.clones.len()).rev() {
+            let snaps = &mut snapset.clones[index].snaps;
+            snaps.retain(|snap| !self.cx.removed_snaps.contains(snap.0));
+            if snaps.is_empty() {
+                snapset.remove_clone(index);
+            }
+        }
         if !self.view.exists() && snapset.clones.is_empty() {
             return Err(Errno::ENOENT.into());
         }
@@ -137,12 +158,7 @@ fn trim_object(
             index += 1;
             continue;
         }
-        let gone = snapset.clones.remove(index);
-        // What the older clone shares with the one that goes, it shares with the next newer only as
-        // far as that did.
-        if let Some(older) = index.checked_sub(1).and_then(|i| snapset.clones.get_mut(i)) {
-            older.overlap = older.overlap.intersection(&gone.overlap);
-        }
+        let gone = snapset.remove_clone(index);
         let object = head.with_snap(gone.id);
         txn.push(&object, Mutation::Remove);
         log.push(LogEntry { version: at, object, is_delete: true, ..LogEntry::default() });

@@ -92,7 +92,6 @@ impl Bench {
             reqid: ReqId::default(),
             origin: EntityNum::client(7),
             origin_addr: EntityAddr::default(),
-            features: 0,
             next_version: EVersion::new(Epoch(1), 1),
             pool_snapc: None,
             removed_snaps: IntervalSet::new(),
