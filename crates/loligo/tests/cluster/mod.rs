@@ -29,6 +29,11 @@ pub struct Cluster {
     extra: Vec<String>,
 }
 
+/// The number that an environment variable holds.
+pub fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
 /// What a command printed.
 pub struct Ran {
     /// Exit code; -1 if a signal ended it.
@@ -165,6 +170,31 @@ impl Cluster {
             .spawn()
             .unwrap();
         self.restarted.push((name.to_owned(), child));
+    }
+
+    /// Runs `program`, which must end well after about `seconds`, while one OSD after the other is killed and
+    /// started again.
+    pub fn run_while_osds_come_and_go(&mut self, program: &str, seed: u64, seconds: u64) {
+        let start = Instant::now();
+        let mut running = self.spawn(&format!("{program} > program.out 2>&1"));
+        for round in 0.. {
+            // A life of some seconds each; the last one has time to come back before the program ends.
+            thread::sleep(Duration::from_secs(3));
+            if start.elapsed().as_secs() + 4 > seconds {
+                break;
+            }
+            let victim = format!("osd.{}", (seed + round) % 3);
+            self.kill(&victim);
+            self.wait("mark-down", Duration::from_secs(30), |c| {
+                c.json("ceph osd stat")["num_up_osds"].as_u64() == Some(2)
+            });
+            self.restart(&victim);
+            self.wait_healthy(Duration::from_secs(60));
+        }
+        let status = running.wait().unwrap();
+        let said = fs::read_to_string(self.dir.join("program.out")).unwrap();
+        assert!(status.success(), "{said}\n{}", self.logs());
+        self.wait_healthy(Duration::from_secs(60));
     }
 
     /// Kills every daemon, then starts all of them again.
