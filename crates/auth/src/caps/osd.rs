@@ -106,6 +106,21 @@ impl OsdCaps {
         self.grants.iter().any(|grant| grant.allows(access, &mut callable))
     }
 
+    /// True for a caller who may write anything of a pool, in whatever namespace: it may take snapshots of its
+    /// own there (`is_unmanaged_snap_op_permitted` in Ceph's monitor).
+    pub fn may_write_in(
+        &self,
+        pool_name: &str,
+        application_metadata: &BTreeMap<String, BTreeMap<String, String>>,
+    ) -> bool {
+        self.grants.iter().any(|grant| {
+            grant.network.is_none()
+                && grant.spec.rights & right::W != 0
+                && grant.scope.pool.as_deref().is_none_or(|pool| pool == pool_name)
+                && grant.scope.tag.as_ref().is_none_or(|tag| tag.matches(application_metadata))
+        })
+    }
+
     /// True for a caller who may do anything: what `ceph tell osd.N` asks for.
     pub fn allows_all(&self) -> bool {
         self.grants.iter().any(|g| *g == Grant { spec: rights(right::ANY), ..Grant::default() })

@@ -214,3 +214,21 @@ fn commands_are_granted_by_name_and_arguments() {
     let key = |caps: &str, arguments: &str| mon(caps, "auth", "auth get-or-create", "rwx", arguments);
     assert!(!key("profile bootstrap-mgr", "entity=mgr.x caps_mon=allow"));
 }
+
+#[test]
+fn snapshots_may_be_taken_where_something_may_be_written() {
+    let may = |caps: &str, pool: &str| OsdCaps::parse(caps).unwrap().may_write_in(pool, &BTreeMap::new());
+    for (caps, images, volumes) in [
+        ("allow r", false, false),
+        ("allow w", true, true),
+        ("allow w pool=images", true, false),
+        ("allow w pool=images namespace=foo", true, false),
+        ("profile rbd", true, true),
+        ("profile rbd namespace=foo", true, true),
+        ("profile rbd pool=images namespace=foo", true, false),
+        ("profile rbd-read-only", false, false),
+        ("allow w network 10.0.0.0/8", false, false),
+    ] {
+        assert_eq!((may(caps, "images"), may(caps, "volumes")), (images, volumes), "{caps}");
+    }
+}

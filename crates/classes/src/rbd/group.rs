@@ -98,9 +98,6 @@ pub(super) fn image_group_get(view: &mut dyn ObjectView, _: &Bytes) -> Result<By
 
 /// When a snapshot was made among those of its group: a number per id, larger than all before.
 const SNAP_ORDER: &[u8] = b"snap_order_";
-/// `CEPH_FEATURE_SERVER_TENTACLE` (bit 50 of incarnation 2): a client that knows of the numbers. Older
-/// ones, as their OSDs did, keep no numbers.
-const KNOWS_ORDER: u64 = 1 << 50 | 1 << 57;
 /// The largest number given so far.
 const MAX_ORDER: &[u8] = b"snap_max_order";
 
@@ -131,11 +128,9 @@ pub(super) fn group_snap_set(view: &mut dyn ObjectView, bytes: &Bytes) -> Result
         if all.iter().any(|s| s.id == snap.id) || view.omap_get(&order_key)?.is_some() {
             return Err(Errno::EEXIST.into());
         }
-        if view.context().features & KNOWS_ORDER == KNOWS_ORDER {
-            let order = find::<u64>(view, MAX_ORDER)?.unwrap_or(0).saturating_add(1);
-            write(view, MAX_ORDER, &order)?;
-            write(view, &order_key, &order)?;
-        }
+        let order = find::<u64>(view, MAX_ORDER)?.unwrap_or(0).saturating_add(1);
+        write(view, MAX_ORDER, &order)?;
+        write(view, &order_key, &order)?;
     }
     write(view, &key(SNAPSHOT, &snap.id), &snap)?;
     Ok(Bytes::new())

@@ -161,7 +161,6 @@ fn group_snap(id: &str, name: &str, state: u8) -> Bytes {
 #[test]
 fn group_snapshots_are_numbered_in_the_order_of_their_creation() {
     let mut view = TestView { exists: true, ..TestView::default() };
-    view.context.features = 1 << 50 | 1 << 57;
     let set = |view: &mut TestView, id: &str, name: &str, state| {
         view.call("rbd", "group_snap_set", group_snap(id, name, state)).err()
     };
@@ -183,9 +182,6 @@ fn group_snapshots_are_numbered_in_the_order_of_their_creation() {
     view.call("rbd", "group_snap_remove", bytes("a".to_owned())).unwrap();
     assert_eq!(set(&mut view, "a", "two", 0), None);
     assert_eq!(list(&mut view, "", 1), [("a".to_owned(), 3)], "a number is not given twice");
-    view.context.features = 1 << 57;
-    assert_eq!(set(&mut view, "d", "of an old client", 0), None);
-    assert_eq!(list(&mut view, "b", 9), []);
 }
 
 #[test]

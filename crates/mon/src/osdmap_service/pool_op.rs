@@ -1,6 +1,6 @@
 //! `MPoolOp`: pools and snapshots as librados changes them.
 
-use auth::{MonAccess, MonCaps, OsdAccess, OsdCaps};
+use auth::{MonAccess, MonCaps, OsdCaps};
 use bytes::Bytes;
 use messages::{MPoolOp, MPoolOpReply, PaxosHeader, PoolOpCode};
 use types::{Errno, PgPool, PoolFlags, PoolId, PoolSnapInfo, SnapId, UTime};
@@ -63,16 +63,9 @@ impl Mon {
             matches!(op.op, PoolOpCode::CREATE_UNMANAGED_SNAP | PoolOpCode::DELETE_UNMANAGED_SNAP);
         let id = PoolId(i64::from(op.pool));
         let Some(pool) = self.next.osdmap.pools.get(&id).filter(|_| is_unmanaged) else { return false };
-        let access = OsdAccess {
-            pool_name: self.next.osdmap.pool_name(id).unwrap_or_default(),
-            namespace: b"",
-            application_metadata: &pool.application_metadata,
-            key: b"",
-            read: true,
-            write: true,
-            classes: &[],
-        };
-        OsdCaps::parse(&caps("osd")).is_ok_and(|caps| caps.at(session.peer.ip()).allows(&access))
+        let name = self.next.osdmap.pool_name(id).unwrap_or_default();
+        OsdCaps::parse(&caps("osd"))
+            .is_ok_and(|caps| caps.at(session.peer.ip()).may_write_in(name, &pool.application_metadata))
     }
 
     fn run_pool_op(&mut self, wall: UTime, op: &MPoolOp) -> OpResult {
