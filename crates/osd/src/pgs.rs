@@ -293,8 +293,10 @@ impl Osd {
 
     fn pg_completion(&mut self, token: Token, completion: Completion, cx: &mut Cx<'_>) {
         let id = (token.0 >> 32) as u32;
-        if let Some(pgid) = self.pgs.ids.get(&id).copied() {
-            self.pg_event(pgid, Event::Store(completion), cx);
+        match self.pgs.ids.get(&id).copied().filter(|pgid| self.pgs.pgs.contains_key(pgid)) {
+            Some(pgid) => self.pg_event(pgid, Event::Store(completion), cx),
+            // It was removed meanwhile.
+            None => cx.store.unload(token),
         }
     }
 

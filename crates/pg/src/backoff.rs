@@ -11,7 +11,7 @@ use codec::Features;
 use messages::{BackoffOp, MOSDBackoff};
 use types::{HObject, SpgId};
 
-use crate::{Client, Ctx, Effect, Pg, ops::WaitingOp, pg::Phase};
+use crate::{Client, Ctx, Effect, Pg, pg::Phase};
 
 /// How far the client is with a backoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +78,9 @@ impl Pg {
     pub(crate) fn settle_backoffs(&mut self, cx: &mut Ctx<'_>) {
         if self.must_back_off() {
             let waiting = self.ops.take_early(|waiting| knows_backoffs(&waiting.client));
-            for WaitingOp { client, .. } in waiting {
-                self.hold(&client, cx);
+            for op in waiting {
+                self.release(&op, cx);
+                self.hold(&op.client, cx);
             }
         } else if !self.backoffs.by_session.is_empty() {
             self.lift(cx);

@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use messages::{MPgCopyData, MPgCopyGet};
-use types::{Epoch, Errno, HObject, Instant, OsdId, PgId, Transaction, UpActing};
+use types::{Epoch, Errno, HObject, Instant, OsdId, PgId, Token, Transaction, UpActing};
 
 use crate::{
     Ctx, Effect, Pg,
@@ -32,18 +32,28 @@ struct Wanted {
     asked: Option<(Instant, UpActing, Epoch)>,
 }
 
+/// A question of another PG's primary.
+#[derive(Debug)]
+struct Asked {
+    from: OsdId,
+    message: MPgCopyGet,
+    loads: Vec<Token>,
+}
+
 /// The copies of a PG, as the one that asks and the one that is asked.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     wanted: BTreeMap<u64, Wanted>,
-    asked: Vec<(OsdId, MPgCopyGet)>,
+    /// Questions, each with what was loaded for it.
+    asked: Vec<Asked>,
     count: u64,
 }
 
 impl Copies {
-    pub(crate) fn on_new_interval(&mut self) {
+    /// What was loaded for questions is not needed any more.
+    pub(crate) fn on_new_interval(&mut self) -> Vec<Token> {
         self.wanted.clear();
-        self.asked.clear();
+        self.asked.drain(..).flat_map(|asked| asked.loads).collect()
     }
 }
 
@@ -103,11 +113,14 @@ impl Pg {
     /// Another PG's primary copies an object of this one.
     pub(crate) fn on_copy_get(&mut self, from: OsdId, message: MPgCopyGet, cx: &mut Ctx<'_>) {
         if self.is_primary() && self.copies.asked.len() < ASKED_MAX {
-            let again = |asked: &(OsdId, MPgCopyGet)| {
-                (asked.0, asked.1.asker, asked.1.id) == (from, message.asker, message.id)
+            let again = |asked: &Asked| {
+                (asked.from, asked.message.asker, asked.message.id) == (from, message.asker, message.id)
             };
-            self.copies.asked.retain(|asked| !again(asked));
-            self.copies.asked.push((from, message));
+            let mut loads = Vec::new();
+            if let Some(at) = self.copies.asked.iter().position(again) {
+                loads = self.copies.asked.remove(at).loads;
+            }
+            self.copies.asked.push(Asked { from, message, loads });
             self.answer_copies(cx);
         }
     }
@@ -117,20 +130,21 @@ impl Pg {
         if self.phase != Phase::Active || self.copies.asked.is_empty() {
             return;
         }
-        for (from, message) in std::mem::take(&mut self.copies.asked) {
-            let head = message.object.head();
+        for asked in std::mem::take(&mut self.copies.asked) {
+            let head = asked.message.object.head();
             if self.is_missing(&head) {
                 self.recover_soon(&head, cx);
-                self.copies.asked.push((from, message));
+                self.copies.asked.push(asked);
             } else if self.has_change_under_way(&head) {
-                self.copies.asked.push((from, message));
+                self.copies.asked.push(asked);
             } else {
-                self.answer_copy(from, message, cx);
+                self.answer_copy(asked, cx);
             }
         }
     }
 
-    fn answer_copy(&mut self, from: OsdId, message: MPgCopyGet, cx: &mut Ctx<'_>) {
+    fn answer_copy(&mut self, asked: Asked, cx: &mut Ctx<'_>) {
+        let Asked { from, message, loads } = asked;
         let mut data = MPgCopyData {
             pgid: message.asker,
             epoch: cx.map.epoch,
@@ -147,9 +161,10 @@ impl Pg {
             .get(&self.pgid.pool)
             .is_some_and(|removed| removed.contains(message.object.snap.0));
         if !is_removed && let Err(missing) = exec::copy_out(cx.store, self.coll, &message.object, &mut data) {
-            let token = self.token(Pending::CopyRead { from, message: Box::new(message) });
+            let token = self.token(Pending::CopyRead { from, message: Box::new(message), loads });
             return cx.store.load(token, missing);
         }
+        loads.into_iter().for_each(|token| cx.store.unload(token));
         cx.effects.push(Effect::SendOsd(from, data.into()));
     }
 
@@ -158,13 +173,15 @@ impl Pg {
         &mut self,
         from: OsdId,
         message: MPgCopyGet,
+        loads: Vec<Token>,
         is_loaded: bool,
         cx: &mut Ctx<'_>,
     ) {
         if is_loaded {
-            self.copies.asked.push((from, message));
+            self.copies.asked.push(Asked { from, message, loads });
             return self.answer_copies(cx);
         }
+        loads.into_iter().for_each(|token| cx.store.unload(token));
         tracing::error!(pg = %self.pgid, object = %message.object, "an object to copy cannot be read");
         let data = MPgCopyData {
             pgid: message.asker,

@@ -7,6 +7,7 @@
 mod backoff;
 mod budget;
 mod copy;
+mod errand;
 mod event;
 mod exec;
 mod interval;

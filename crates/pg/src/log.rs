@@ -10,7 +10,7 @@ pub(crate) const ENTRIES_KEPT: usize = 3_000;
 const TRIM_BATCH: usize = 100;
 
 /// See the module's page.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PgLog {
     entries: VecDeque<LogEntry>,
     by_reqid: BTreeMap<ReqId, EVersion>,

@@ -75,8 +75,9 @@ pub(crate) struct Ops {
 impl Ops {
     /// The acting set changed. While the primary stays the same, clients rely on it to run what it has
     /// (`apply_and_flush_repops`): all of it waits, in its order, until the PG serves again. A change that
-    /// is in the log by then is only answered. With another primary clients send again.
-    pub(crate) fn on_new_interval(&mut self, primary_since: Epoch, is_primary: bool) {
+    /// is in the log by then is only answered. With another primary clients send again; what was loaded for
+    /// such ops is returned.
+    pub(crate) fn on_new_interval(&mut self, primary_since: Epoch, is_primary: bool) -> Vec<Token> {
         let mut all: Vec<WaitingOp> = Vec::new();
         for in_flight in std::mem::take(&mut self.in_flight).into_values() {
             all.extend(in_flight.requests.into_iter().map(|(waiting, _)| waiting));
@@ -86,8 +87,11 @@ impl Ops {
             all.extend(ops.queue);
         }
         all.extend(std::mem::take(&mut self.early));
-        all.retain(|waiting| is_primary && waiting.op.epoch >= primary_since);
+        let stays = |waiting: &mut WaitingOp| is_primary && waiting.op.epoch >= primary_since;
+        let dropped = all.extract_if(.., |waiting| !stays(waiting));
+        let loads = dropped.flat_map(|waiting| waiting.loads).collect();
         self.early = all.into();
+        loads
     }
 
     /// Takes those away that wait for the PG to serve and that `is_wanted` wants.
@@ -335,7 +339,7 @@ impl Pg {
     }
 
     /// Lets go of what was loaded for an op.
-    fn release(&mut self, waiting: &WaitingOp, cx: &mut Ctx<'_>) {
+    pub(crate) fn release(&mut self, waiting: &WaitingOp, cx: &mut Ctx<'_>) {
         waiting.loads.iter().for_each(|token| cx.store.unload(*token));
     }
 

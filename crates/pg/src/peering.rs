@@ -8,17 +8,14 @@
 use std::collections::BTreeSet;
 
 use messages::{MPgActivated, MPgClean, MPgLog, MPgNotify, MPgQuery};
-use store::ObjectStore;
-use types::{
-    EVersion, Epoch, HObject, LogEntry, Missing, Mutation, ObjectVersions, OsdId, PgInfo, Transaction,
-};
+use types::{EVersion, Epoch, LogEntry, Missing, Mutation, ObjectVersions, OsdId, PgInfo, Transaction};
 
 use crate::{
     Ctx, Effect, Pg,
-    exec::{INFO_XATTR, ObjectInfo},
+    errand::Errand,
     interval::Membership,
     log::{self, Merge},
-    meta::{self, MetaChange},
+    meta::MetaChange,
     pg::{Pending, Phase},
 };
 
@@ -85,11 +82,10 @@ impl Pg {
         self.recovery.clear();
         self.is_clean = false;
         self.trim_from = None;
-        // Completions of the last interval answer nobody.
-        self.pending.values_mut().for_each(|p| *p = Pending::Nothing);
-        self.ops.on_new_interval(self.info.primary_since, self.is_primary());
+        let loads = self.ops.on_new_interval(self.info.primary_since, self.is_primary());
+        loads.into_iter().for_each(|token| cx.store.unload(token));
+        self.drop_loads(cx);
         self.watches.on_new_interval();
-        self.copies.on_new_interval();
         if self.is_primary() {
             self.get_info(cx);
         } else if self.members.primary.is_some() {
@@ -234,24 +230,40 @@ impl Pg {
         members.chain([self.info.last_update]).min().unwrap_or_default()
     }
 
+    fn is_reached(&self, since: EVersion) -> bool {
+        since == self.info.log_tail || self.log.contains(since)
+    }
+
+    /// True where the log does not reach a copy that has `since`.
+    fn needs_list(&self, since: EVersion) -> bool {
+        !self.is_reached(since) && since <= self.info.log_tail
+    }
+
+    /// Whether [`Pg::log_for`] can be called now.
+    pub(crate) fn ready_for_log(
+        &mut self,
+        since: EVersion,
+        cx: &Ctx<'_>,
+    ) -> Result<(), Vec<store::Missing>> {
+        if self.needs_list(since) { self.scan_objects(cx.store) } else { Ok(()) }
+    }
+
     /// The log for a copy that has `since`: the entries behind it, all where it may diverge, or an
     /// object list where the log does not reach.
     fn log_for(&self, since: EVersion, is_activation: bool, cx: &Ctx<'_>) -> MPgLog {
-        let is_reached = since == self.info.log_tail || self.log.contains(since);
-        let is_divergent = !is_reached && since > self.info.log_tail;
+        let is_reached = self.is_reached(since);
         let entries: Vec<LogEntry> = if is_reached {
             self.log.after(since).cloned().collect()
         } else {
             self.log.iter().cloned().collect()
         };
-        let needs_list = !is_reached && !is_divergent;
         let tail = if is_reached { since } else { self.info.log_tail };
         MPgLog {
             pgid: self.pgid,
             epoch: cx.map.epoch,
             info: PgInfo { log_tail: tail, ..self.own_info() },
             entries,
-            objects: needs_list.then(|| self.object_versions(cx.store)),
+            objects: self.needs_list(since).then(|| self.object_versions()),
             missing: self.missing.clone(),
             is_activation,
             intervals: self.intervals.clone(),
@@ -259,19 +271,12 @@ impl Pg {
     }
 
     /// All objects with their versions: those at hand, and those that are missing.
-    fn object_versions(&self, store: &dyn ObjectStore) -> ObjectVersions {
+    fn object_versions(&self) -> ObjectVersions {
         let mut all = self.missing.clone();
-        for object in self.objects(store) {
-            let version = object_version(store, self.coll, &object);
-            all.entry(object).or_insert(version);
+        for (object, version) in self.known_objects() {
+            all.entry(object.clone()).or_insert(*version);
         }
         all.into_iter().collect()
-    }
-
-    /// Every object of the PG that this copy holds.
-    fn objects(&self, store: &dyn ObjectStore) -> Vec<HObject> {
-        let all = store.list(self.coll, &HObject::min(), usize::MAX).unwrap_or_default();
-        all.into_iter().filter(|o| *o != meta::object()).collect()
     }
 
     /// The best copy's log came.
@@ -286,13 +291,27 @@ impl Pg {
         }
     }
 
+    /// Whether [`Pg::take_over`] can be called now.
+    pub(crate) fn ready_to_take_over(
+        &mut self,
+        message: &MPgLog,
+        cx: &Ctx<'_>,
+    ) -> Result<(), Vec<store::Missing>> {
+        if message.objects.is_some() {
+            return self.scan_objects(cx.store);
+        }
+        let mut log = self.log.clone();
+        let merged = log::merge(&mut log, &self.info, &message.entries, message.info.log_tail);
+        self.look_up(merged.iter().flat_map(|merged| merged.missing.keys()), cx.store)
+    }
+
     /// Makes another copy's log ours; what we lack becomes missing. `pending` tells of its durability.
     /// False if that cannot be done.
     fn take_over(&mut self, message: &MPgLog, pending: Pending, cx: &mut Ctx<'_>) -> bool {
         let mut change = MetaChange::default();
         let mut txn = Transaction::new(self.coll);
         let merged = match &message.objects {
-            Some(objects) => self.resync(objects, message, &mut change, cx),
+            Some(objects) => self.resync(objects, message, &mut change),
             None => log::merge(&mut self.log, &self.info, &message.entries, message.info.log_tail),
         };
         let Some(Merge { divergent, added, deleted, missing }) = merged else {
@@ -309,7 +328,7 @@ impl Pg {
         }
         for (object, need) in missing {
             // What is here already, in the version needed, is not missing.
-            if object_version(cx.store, self.coll, &object) == need {
+            if self.known_version(&object) == need {
                 self.missing.remove(&object);
                 change.missing(&object, None);
             } else {
@@ -334,13 +353,12 @@ impl Pg {
         objects: &ObjectVersions,
         message: &MPgLog,
         change: &mut MetaChange,
-        cx: &Ctx<'_>,
     ) -> Option<Merge> {
         let mut merged = Merge::default();
         let wanted: Missing = objects.iter().cloned().collect();
-        for object in self.objects(cx.store) {
-            if !wanted.contains_key(&object) {
-                merged.deleted.push(object);
+        for (object, _) in self.known_objects() {
+            if !wanted.contains_key(object) {
+                merged.deleted.push(object.clone());
             }
         }
         merged.missing = wanted;
@@ -380,16 +398,28 @@ impl Pg {
         self.is_clean && self.has_all_members()
     }
 
-    fn check_up_thru(&mut self, cx: &mut Ctx<'_>) {
-        if cx.map.up_thru(self.me) < self.info.since || !self.has_min_size() {
+    pub(crate) fn check_up_thru(&mut self, cx: &mut Ctx<'_>) {
+        if self.phase != Phase::WaitUpThru
+            || self.is_waiting(Errand::Activate)
+            || cx.map.up_thru(self.me) < self.info.since
+            || !self.has_min_size()
+        {
             return;
         }
         let waiting: BTreeSet<OsdId> = self.others().collect();
-        for osd in &waiting {
-            let since = self.peer_info.get(osd).map_or(EVersion::ZERO, |i| i.last_update);
-            let message = self.log_for(since, true, cx);
-            cx.effects.push(Effect::SendOsd(*osd, message.into()));
+        let has = |osd: &OsdId| self.peer_info.get(osd).map_or(EVersion::ZERO, |i| i.last_update);
+        let sinces: Vec<(OsdId, EVersion)> = waiting.iter().map(|osd| (*osd, has(osd))).collect();
+        for (_, since) in &sinces {
+            if let Err(lacking) = self.ready_for_log(*since, cx) {
+                return self.wait(Errand::Activate, lacking, cx);
+            }
         }
+        for (osd, since) in sinces {
+            let message = self.log_for(since, true, cx);
+            cx.effects.push(Effect::SendOsd(osd, message.into()));
+        }
+        self.forget_versions();
+        self.let_go(Errand::Activate, cx);
         self.ask_leases(cx.now);
         self.phase = Phase::Activating { waiting, is_durable: false };
         self.info.last_epoch_started = cx.map.epoch;
@@ -401,9 +431,14 @@ impl Pg {
         self.submit(Pending::Activated, txn, cx);
     }
 
+    /// True for the primary, which is another OSD.
+    pub(crate) fn is_activator(&self, from: OsdId) -> bool {
+        from == self.members.primary && !self.is_primary()
+    }
+
     /// Replica: the primary's log is ours from here on.
     pub(crate) fn on_activate(&mut self, from: OsdId, mut message: MPgLog, cx: &mut Ctx<'_>) {
-        if from != self.members.primary || self.is_primary() {
+        if !self.is_activator(from) {
             return;
         }
         self.intervals = std::mem::take(&mut message.intervals);
@@ -487,12 +522,4 @@ impl Pg {
             self.remove(cx);
         }
     }
-}
-
-/// The version of an object at hand; zero without one.
-pub(crate) fn object_version(store: &dyn ObjectStore, coll: types::CollId, object: &HObject) -> EVersion {
-    let bytes = store.xattr(coll, object, INFO_XATTR).ok().flatten();
-    bytes
-        .and_then(|b| <ObjectInfo as codec::Decode>::from_bytes(b).ok())
-        .map_or(EVersion::ZERO, |i| i.version)
 }

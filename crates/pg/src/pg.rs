@@ -13,6 +13,7 @@ use crate::{
     Ctx, Event,
     backoff::Backoffs,
     copy::Copies,
+    errand::{Errand, Errands},
     interval::{IntervalStart, Membership},
     lease::Lease,
     log::PgLog,
@@ -67,10 +68,12 @@ pub(crate) enum Pending {
     Activated,
     /// A pushed object is here.
     Pushed { from: OsdId, object: HObject },
-    /// An object to push is being read.
-    PushRead { to: OsdId, object: HObject, version: EVersion },
-    /// An object that another PG copies is being read.
-    CopyRead { from: OsdId, message: Box<MPgCopyGet> },
+    /// An object to push is being read; what was loaded for it before is held.
+    PushRead { to: OsdId, object: HObject, loads: Vec<Token> },
+    /// An object that another PG copies is being read, the same way.
+    CopyRead { from: OsdId, message: Box<MPgCopyGet>, loads: Vec<Token> },
+    /// An errand waits for part of the index.
+    Errand(Errand),
     /// An op waits for what it lacks: of its object or a clone.
     OpLoad { head: HObject, load: u64, wanted: HObject },
     /// Nobody waits.
@@ -97,6 +100,7 @@ pub struct Pg {
     pub(crate) recovery: Recovery,
     pub(crate) watches: Watches,
     pub(crate) copies: Copies,
+    pub(crate) errands: Errands,
     pub(crate) pending: BTreeMap<u64, Pending>,
     pub(crate) next_token: u64,
     /// What it has done since it was loaded; what it holds is in `info.totals`.
@@ -138,6 +142,7 @@ impl Pg {
             recovery: Recovery::default(),
             watches: Watches::default(),
             copies: Copies::default(),
+            errands: Errands::default(),
             pending: BTreeMap::new(),
             next_token: 0,
             counters: PgStatSum::default(),
@@ -276,15 +281,16 @@ impl Pg {
             Pending::ReplicaActivated { primary } => self.reply_activated(primary, cx),
             Pending::Activated => self.on_activation_durable(cx),
             Pending::Pushed { from, object } => self.on_push_durable(from, object, cx),
-            Pending::PushRead { to, object, version } => {
-                self.on_push_read(to, object, version, completion, cx);
-                cx.store.unload(token);
+            Pending::PushRead { to, object, mut loads } => {
+                loads.push(token);
+                self.on_push_read(to, object, loads, completion, cx);
             }
-            Pending::CopyRead { from, message } => {
+            Pending::CopyRead { from, message, mut loads } => {
+                loads.push(token);
                 let is_loaded = matches!(completion, Completion::Loaded(_, Ok(())));
-                self.on_copy_read(from, *message, is_loaded, cx);
-                cx.store.unload(token);
+                self.on_copy_read(from, *message, loads, is_loaded, cx);
             }
+            Pending::Errand(errand) => self.on_errand_loaded(errand, completion, cx),
             Pending::OpLoad { head, load, wanted } => {
                 self.on_op_loaded(&head, load, &wanted, completion, cx);
             }
@@ -292,10 +298,30 @@ impl Pg {
         }
     }
 
-    fn on_peer(&mut self, from: OsdId, message: Message, cx: &mut Ctx<'_>) {
-        // What was said before this interval began is about another one.
-        let Some((_, epoch)) = messages::pg_peer_target(&message) else { return };
-        if epoch < self.info.since {
+    /// Whether a message can be handled now; else what has to be loaded before.
+    pub(crate) fn ready_for(
+        &mut self,
+        from: OsdId,
+        message: &Message,
+        cx: &Ctx<'_>,
+    ) -> Result<(), Vec<store::Missing>> {
+        match message {
+            _ if !self.is_of_interval(message) => Ok(()),
+            Message::MPgQuery(m) if m.wants_log => self.ready_for_log(m.since, cx),
+            Message::MPgLog(m) if m.is_activation && !self.is_activator(from) => Ok(()),
+            Message::MPgLog(m) if !m.is_activation && self.phase != (Phase::GetLog { from }) => Ok(()),
+            Message::MPgLog(m) => self.ready_to_take_over(m, cx),
+            _ => Ok(()),
+        }
+    }
+
+    /// What was said before this interval began is about another one.
+    fn is_of_interval(&self, message: &Message) -> bool {
+        messages::pg_peer_target(message).is_some_and(|(_, epoch)| epoch >= self.info.since)
+    }
+
+    pub(crate) fn on_peer_message(&mut self, from: OsdId, message: Message, cx: &mut Ctx<'_>) {
+        if !self.is_of_interval(&message) {
             return;
         }
         match message {
@@ -328,6 +354,9 @@ impl Pg {
 
     /// Removes everything of the PG from this OSD.
     pub(crate) fn remove(&mut self, cx: &mut Ctx<'_>) {
+        let loads = self.ops.on_new_interval(Epoch(0), false);
+        loads.into_iter().for_each(|token| cx.store.unload(token));
+        self.drop_loads(cx);
         let mut txn = Transaction::new(self.coll);
         txn.ops.push(TxnOp::RemoveCollection);
         self.submit(Pending::Nothing, txn, cx);

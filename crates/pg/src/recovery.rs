@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use messages::{MPgPull, MPgPush, MPgPushReply};
 use store::{Completion, ObjectStore};
-use types::{EVersion, HObject, Missing, Mutation, OsdId, OsdMap, PgInfo, SnapId, Transaction};
+use types::{EVersion, HObject, Missing, Mutation, OsdId, OsdMap, PgInfo, SnapId, Token, Transaction};
 
 use crate::{
     Ctx, Effect, Pg,
+    errand::object_version,
     meta::MetaChange,
-    peering::object_version,
     pg::{Pending, Phase},
 };
 
@@ -75,8 +75,7 @@ impl Pg {
         let room = ACTIVE_MAX.saturating_sub(self.recovery.active());
         for (osd, object) in self.next_pushes(room) {
             if self.recovery.pushing.insert((osd, object.clone())) {
-                let version = object_version(cx.store, self.coll, &object);
-                self.push(osd, object, version, cx);
+                self.push(osd, object, Vec::new(), cx);
             }
         }
         let peers_lack =
@@ -124,8 +123,8 @@ impl Pg {
     }
 
     /// This copy of the object cannot be read: another one is to take its place.
-    fn lose(&mut self, object: &HObject, cx: &mut Ctx<'_>) {
-        let version = object_version(cx.store, self.coll, object);
+    fn lose(&mut self, object: &HObject, cx: &mut Ctx<'_>) -> Result<(), store::Missing> {
+        let version = object_version(cx.store, self.coll, object)?;
         self.missing.insert(object.clone(), version);
         self.is_clean = false;
         let mut change = MetaChange::default();
@@ -134,6 +133,7 @@ impl Pg {
         change.into_txn(&mut txn);
         self.submit(Pending::Nothing, txn, cx);
         cx.effects.push(Effect::StatsChanged);
+        Ok(())
     }
 
     /// An op found the object unreadable. False when nobody else can have it.
@@ -142,8 +142,10 @@ impl Pg {
         if is_alone || self.phase != Phase::Active {
             return false;
         }
-        self.lose(object, cx);
-        self.recover_soon(&object.head(), cx);
+        // Where its version is not at hand, the op finds the object unreadable once more.
+        if self.lose(object, cx).is_ok() {
+            self.recover_soon(&object.head(), cx);
+        }
         true
     }
 
@@ -159,19 +161,19 @@ impl Pg {
     }
 
     pub(crate) fn on_pull(&mut self, from: OsdId, message: MPgPull, cx: &mut Ctx<'_>) {
-        let version = object_version(cx.store, self.coll, &message.object);
-        self.push(from, message.object, version, cx);
+        self.push(from, message.object, Vec::new(), cx);
     }
 
-    /// Sends an object, once all of it is at hand.
-    fn push(&mut self, to: OsdId, object: HObject, version: EVersion, cx: &mut Ctx<'_>) {
+    /// Sends an object, once all of it is at hand. `loads` holds what is already.
+    fn push(&mut self, to: OsdId, object: HObject, loads: Vec<Token>, cx: &mut Ctx<'_>) {
         match whole_object(cx.store, self.coll, &object) {
-            Ok(txn) => {
+            Ok((version, txn)) => {
+                loads.into_iter().for_each(|token| cx.store.unload(token));
                 let message = MPgPush { pgid: self.pgid, epoch: cx.map.epoch, object, version, txn };
                 cx.effects.push(Effect::SendOsd(to, message.into()));
             }
             Err(missing) => {
-                let token = self.token(Pending::PushRead { to, object, version });
+                let token = self.token(Pending::PushRead { to, object, loads });
                 cx.store.load(token, missing);
             }
         }
@@ -181,21 +183,23 @@ impl Pg {
         &mut self,
         to: OsdId,
         object: HObject,
-        version: EVersion,
+        loads: Vec<Token>,
         completion: Completion,
         cx: &mut Ctx<'_>,
     ) {
         if let Completion::Loaded(_, Err(error)) = completion {
             tracing::error!(pg = %self.pgid, %object, %error, "an object to push cannot be read");
-            self.recovery.pushing.remove(&(to, object.clone()));
-            return self.on_push_unreadable(to, object, cx);
+            if self.lose(&object, cx).is_ok() {
+                loads.into_iter().for_each(|token| cx.store.unload(token));
+                self.recovery.pushing.remove(&(to, object.clone()));
+                return self.on_push_unreadable(to, object, cx);
+            }
         }
-        self.push(to, object, version, cx);
+        self.push(to, object, loads, cx);
     }
 
     /// What was to be pushed is lost here: its primary looks for another copy.
     fn on_push_unreadable(&mut self, to: OsdId, object: HObject, cx: &mut Ctx<'_>) {
-        self.lose(&object, cx);
         if self.is_primary() {
             return self.recover(cx);
         }
@@ -259,15 +263,16 @@ fn lacked<'a>(missing: &'a Missing, head: &HObject) -> impl Iterator<Item = (&'a
     missing.range(head.with_snap(SnapId(0))..=head.head())
 }
 
-/// A transaction that makes the object what it is here, whatever was there before.
+/// The object's version, and a transaction that makes it what it is here, whatever was there before.
 fn whole_object(
     store: &dyn ObjectStore,
     coll: types::CollId,
     object: &HObject,
-) -> Result<Transaction, store::Missing> {
+) -> Result<(EVersion, Transaction), store::Missing> {
+    let version = object_version(store, coll, object)?;
     let mut txn = Transaction::new(coll);
     txn.push(object, Mutation::Remove);
-    let Some(meta) = store.meta(coll, object)? else { return Ok(txn) };
+    let Some(meta) = store.meta(coll, object)? else { return Ok((version, txn)) };
     txn.push(object, Mutation::Touch);
     // One read, so that one load brings all of it.
     let data = store.read(coll, object, 0, meta.size)?;
@@ -286,5 +291,5 @@ fn whole_object(
     if !omap.is_empty() {
         txn.push(object, Mutation::OmapSet(omap.into_iter().collect()));
     }
-    Ok(txn)
+    Ok((version, txn))
 }

@@ -4,6 +4,7 @@ use types::{HObject, OsdMap, PgStat, PgStatSum, PgState, PgTotals, UTime};
 
 use crate::{
     Ctx, Effect, Pg,
+    errand::Errand,
     exec::{self, TrimStep},
     meta::MetaChange,
     pg::Phase,
@@ -107,7 +108,7 @@ impl Pg {
     pub(crate) fn trim_snaps(&mut self, cx: &mut Ctx<'_>) {
         /// Objects changed, or pages of objects looked at, in one tick.
         const STEPS: usize = 64;
-        if !self.is_clean {
+        if !self.is_clean || self.is_waiting(Errand::Trim) {
             return;
         }
         let removed = self.removed_snaps(cx);
@@ -118,7 +119,11 @@ impl Pg {
         for _ in 0..STEPS {
             let from = self.trim_from.clone().unwrap_or_else(HObject::min);
             let at = self.next_version(cx);
-            match exec::trim_step(cx.store, self.coll, &from, &|s| removed.contains(s.0), at) {
+            let step = exec::trim_step(cx.store, self.coll, &from, &|s| removed.contains(s.0), at);
+            if step.is_ok() {
+                self.let_go(Errand::Trim, cx);
+            }
+            match step {
                 Ok(TrimStep::Change(head, staged)) => {
                     if !self.is_object_idle(&head) {
                         return;
@@ -137,7 +142,7 @@ impl Pg {
                     self.submit(crate::pg::Pending::Nothing, txn, cx);
                     return;
                 }
-                Err(_) => return,
+                Err(missing) => return self.wait(Errand::Trim, vec![missing], cx),
             }
         }
     }

@@ -13,8 +13,8 @@ use types::{EntityAddr, Errno, HObject, Instant};
 
 use crate::{
     Client, Ctx, Effect, Pg,
+    errand::Errand,
     exec::{self, KnownWatch, WatchChange},
-    pg::Pending,
 };
 
 /// Global id and cookie of a watcher.
@@ -239,6 +239,9 @@ impl Pg {
         for id in self.watches.notifies.keys().copied().collect::<Vec<_>>() {
             self.watches.complete(id, cx);
         }
+        if self.is_waiting(Errand::Watches) {
+            return;
+        }
         for (head, watcher) in self.watches.expired(cx) {
             if !self.is_object_idle(&head) || self.is_degraded(&head) {
                 continue;
@@ -248,14 +251,12 @@ impl Pg {
                 Ok(Some(staged)) => self.submit_internal(&head, staged, cx),
                 Ok(None) => {}
                 Err(missing) => {
-                    // At hand by the next tick; nothing waits for it.
-                    let token = self.token(Pending::OpLoad { wanted: head.clone(), head, load: 0 });
-                    cx.store.load(token, missing);
-                    continue;
+                    return self.wait(Errand::Watches, vec![missing], cx);
                 }
             }
             self.watches.end(watcher, &head, true, cx);
         }
+        self.let_go(Errand::Watches, cx);
     }
 }
 

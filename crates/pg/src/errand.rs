@@ -1,0 +1,227 @@
+//! What a PG does of its own accord and cannot finish at once, as the store has to read part of its index
+//! first: it waits for that and tries again from where it was.
+//!
+//! Each kind is under way once. What was loaded is held until the errand gets on, so that an index far larger
+//! than memory cannot lose with one hand what the other brought.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use messages::Message;
+use store::{Completion, Missing, ObjectStore};
+use types::{EVersion, HObject, OsdId, Token};
+
+use crate::{
+    Ctx, Pg,
+    exec::{INFO_XATTR, ObjectInfo},
+    meta,
+    pg::{Pending, Phase},
+};
+
+/// Objects listed at once in a scan.
+const SCAN_STEP: usize = 64;
+/// Objects looked up at once.
+const LOOKUPS_MAX: usize = 16;
+
+/// What may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Errand {
+    /// Another copy's message, which holds up those behind it.
+    Peer,
+    /// The log for copies to be activated.
+    Activate,
+    /// Trimming of snapshots.
+    Trim,
+    /// Ending of watches.
+    Watches,
+}
+
+/// What an errand has loaded, and how many loads are under way.
+#[derive(Debug, Default)]
+struct Held {
+    tokens: Vec<Token>,
+    loading: usize,
+}
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub(crate) struct Errands {
+    held: BTreeMap<Errand, Held>,
+    /// Messages of other copies, in order: the first one waits.
+    peers: VecDeque<(OsdId, Message)>,
+    versions: Versions,
+}
+
+/// Versions of objects that are here, as far as they were read.
+#[derive(Debug, Default)]
+struct Versions {
+    known: BTreeMap<HObject, EVersion>,
+    /// How far a scan of all objects is: those before are known.
+    scanned: Option<HObject>,
+    is_scanned: bool,
+    has_grown: bool,
+}
+
+impl Versions {
+    fn learn(&mut self, object: HObject, version: EVersion) {
+        self.known.insert(object, version);
+        self.has_grown = true;
+    }
+}
+
+/// The version of an object at hand; zero without one.
+pub(crate) fn object_version(
+    store: &dyn ObjectStore,
+    coll: types::CollId,
+    object: &HObject,
+) -> Result<EVersion, Missing> {
+    let bytes = store.xattr(coll, object, INFO_XATTR)?;
+    let info = bytes.and_then(|b| <ObjectInfo as codec::Decode>::from_bytes(b).ok());
+    Ok(info.map_or(EVersion::ZERO, |info| info.version))
+}
+
+impl Pg {
+    /// True while the store loads for it.
+    pub(crate) fn is_waiting(&self, errand: Errand) -> bool {
+        self.errands.held.get(&errand).is_some_and(|held| held.loading > 0)
+    }
+
+    /// Has the errand tried again when all that it lacks is at hand.
+    pub(crate) fn wait(&mut self, errand: Errand, lacking: Vec<Missing>, cx: &mut Ctx<'_>) {
+        if std::mem::take(&mut self.errands.versions.has_grown) {
+            self.let_go(errand, cx);
+        }
+        for missing in lacking {
+            self.errands.held.entry(errand).or_default().loading += 1;
+            let token = self.token(Pending::Errand(errand));
+            cx.store.load(token, missing);
+        }
+    }
+
+    /// The errand got on: what it loaded may go.
+    pub(crate) fn let_go(&mut self, errand: Errand, cx: &mut Ctx<'_>) {
+        if let Some(held) = self.errands.held.get_mut(&errand) {
+            held.tokens.drain(..).for_each(|token| cx.store.unload(token));
+        }
+    }
+
+    /// An interval ends: completions answer nobody any more, and what was loaded for errands, pushes and copies
+    /// may go.
+    pub(crate) fn drop_loads(&mut self, cx: &mut Ctx<'_>) {
+        let mut loads = self.copies.on_new_interval();
+        for pending in self.pending.values_mut() {
+            if let Pending::PushRead { loads: held, .. } | Pending::CopyRead { loads: held, .. } =
+                std::mem::replace(pending, Pending::Nothing)
+            {
+                loads.extend(held);
+            }
+        }
+        let errands = std::mem::take(&mut self.errands);
+        loads.extend(errands.held.into_values().flat_map(|held| held.tokens));
+        loads.into_iter().for_each(|token| cx.store.unload(token));
+    }
+
+    pub(crate) fn on_errand_loaded(&mut self, errand: Errand, completion: Completion, cx: &mut Ctx<'_>) {
+        let Completion::Loaded(token, result) = completion else { return };
+        if let Err(error) = result {
+            tracing::error!(pg = %self.pgid, ?errand, %error, "part of the index cannot be read");
+        }
+        let Some(held) = self.errands.held.get_mut(&errand) else { return cx.store.unload(token) };
+        held.tokens.push(token);
+        held.loading -= 1;
+        if held.loading > 0 {
+            return;
+        }
+        match errand {
+            Errand::Peer => self.run_peers(cx),
+            Errand::Activate => self.check_up_thru(cx),
+            Errand::Trim if self.phase == Phase::Active => self.trim_snaps(cx),
+            Errand::Watches => self.tick_watches(cx),
+            Errand::Trim => self.let_go(errand, cx),
+        }
+    }
+
+    /// Another copy's message takes its turn.
+    pub(crate) fn on_peer(&mut self, from: OsdId, message: Message, cx: &mut Ctx<'_>) {
+        self.errands.peers.push_back((from, message));
+        self.run_peers(cx);
+    }
+
+    fn run_peers(&mut self, cx: &mut Ctx<'_>) {
+        while !self.is_waiting(Errand::Peer)
+            && let Some((from, message)) = self.errands.peers.pop_front()
+        {
+            match self.ready_for(from, &message, cx) {
+                Ok(()) => {
+                    self.on_peer_message(from, message, cx);
+                    self.forget_versions();
+                    self.let_go(Errand::Peer, cx);
+                }
+                Err(lacking) => {
+                    self.errands.peers.push_front((from, message));
+                    self.wait(Errand::Peer, lacking, cx);
+                }
+            }
+        }
+    }
+
+    /// What was read is of one moment.
+    pub(crate) fn forget_versions(&mut self) {
+        self.errands.versions = Versions::default();
+    }
+
+    /// The version of an object here, as a scan or a look-up found it; zero without one.
+    pub(crate) fn known_version(&self, object: &HObject) -> EVersion {
+        self.errands.versions.known.get(object).copied().unwrap_or(EVersion::ZERO)
+    }
+
+    /// All objects that a scan found.
+    pub(crate) fn known_objects(&self) -> impl Iterator<Item = (&HObject, &EVersion)> {
+        self.errands.versions.known.iter()
+    }
+
+    /// Learns the versions of all objects of the PG that this copy holds.
+    pub(crate) fn scan_objects(&mut self, store: &dyn ObjectStore) -> Result<(), Vec<Missing>> {
+        let coll = self.coll;
+        let versions = &mut self.errands.versions;
+        while !versions.is_scanned {
+            let from = versions.scanned.clone().unwrap_or_else(HObject::min);
+            let objects = store.list(coll, &from, SCAN_STEP).map_err(|missing| vec![missing])?;
+            let is_last = objects.len() < SCAN_STEP;
+            for object in objects {
+                let next = object.with_snap(types::SnapId(object.snap.0.saturating_add(1)));
+                if object != meta::object() {
+                    let version =
+                        object_version(store, coll, &object).map_err(|missing| vec![missing])?;
+                    versions.learn(object, version);
+                }
+                versions.scanned = Some(next);
+            }
+            versions.is_scanned = is_last;
+        }
+        Ok(())
+    }
+
+    /// Learns the versions of some objects.
+    pub(crate) fn look_up<'a>(
+        &mut self,
+        objects: impl IntoIterator<Item = &'a HObject>,
+        store: &dyn ObjectStore,
+    ) -> Result<(), Vec<Missing>> {
+        let coll = self.coll;
+        let versions = &mut self.errands.versions;
+        let mut lacking = Vec::new();
+        for object in objects {
+            if versions.known.contains_key(object) {
+                continue;
+            }
+            match object_version(store, coll, object) {
+                Ok(version) => versions.learn(object.clone(), version),
+                Err(missing) => lacking.push(missing),
+            }
+            if lacking.len() == LOOKUPS_MAX {
+                break;
+            }
+        }
+        if lacking.is_empty() { Ok(()) } else { Err(lacking) }
+    }
+}
