@@ -7,8 +7,8 @@ use bytes::Bytes;
 use codec::BLOCK_BYTES;
 use reactor::{Event, FileId, OpenOptions, Reactor};
 use store::{
-    Config as StoreConfig, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, Label, Mount, Replayed,
-    Store, StoreIdentity,
+    Config as StoreConfig, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, IndexMemory, Label, Mount,
+    Replayed, Store, StoreIdentity,
 };
 use types::Token;
 
@@ -302,7 +302,16 @@ impl Device {
         let store = store.context("mounting the store")?;
         let Replayed { records, transactions, bytes } = store.replayed();
         let ms = (reactor::clock::now() - begin) / 1_000_000;
-        tracing::info!(ms, records, transactions, bytes, "the store is mounted, its journal replayed");
+        let IndexMemory { loaded, pages, .. } = store.index_memory();
+        tracing::info!(
+            ms,
+            records,
+            transactions,
+            bytes,
+            pages,
+            loaded,
+            "the store is mounted, its journal replayed"
+        );
         Ok(store)
     }
 }

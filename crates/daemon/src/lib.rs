@@ -26,5 +26,8 @@ pub use cluster::{log_file, mkfs};
 pub use device_paths::FastDevices;
 pub use mon_daemon::run as run_mon;
 pub use osd_daemon::run as run_osd;
-pub use store_tool::{DumpOptions, StoreBenchOptions, StoreTarget, store_bench, store_dump, store_fsck};
+pub use store_tool::{
+    DumpOptions, ObjectsOptions, StoreBenchOptions, StoreTarget, store_bench, store_dump, store_fsck,
+    store_objects,
+};
 pub use up::{UpOptions, parse_cpus, up};

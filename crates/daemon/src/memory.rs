@@ -1,8 +1,9 @@
 //! How much memory an OSD may use: `osd_memory_target` and `bluestore_cache_size`.
 //!
-//! The target bounds what the process really holds, as the kernel counts it: when it is above, the cache
-//! gives way until it is below. The cache's own size is modest, since data that a client reads again
-//! mostly sits in the client's cache; who wants more sets `bluestore_cache_size`.
+//! The target bounds what the process really holds, as the kernel counts it: when it is above, caches give way
+//! until it is below. The data cache's own size is modest, since data that a client reads again mostly sits in
+//! the client's cache; who wants more sets `bluestore_cache_size`. Pages of the store's index may take most of the
+//! rest. Where the kernel allows the process less than the target, that counts, but for a reserve.
 
 use anyhow::{Context, Result};
 use osd::Shard;
@@ -16,6 +17,11 @@ const TARGET_BYTES_DEFAULT: u64 = 4 << 30;
 const CACHE_BYTES_DEFAULT: u64 = 32 << 20;
 /// The least that a cache is shrunk to.
 const CACHE_BYTES_MIN: u64 = 1 << 20;
+/// The index begins with half of the target, has never less than an eighth, and at most three quarters.
+const INDEX_BEGINNING: u64 = 2;
+const INDEX_MIN: u64 = 8;
+/// Of what a control group may hold (`osd_memory_target_cgroup_limit_ratio`), in tenths.
+const CGROUP_TENTHS: u64 = 8;
 
 /// What governs the cache of one OSD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +29,21 @@ pub(crate) struct Memory {
     target: u64,
     cache_max: u64,
     cache: u64,
-    /// Shards that the cache is divided between.
+    /// What the index' pages may take.
+    index: u64,
+    /// Shards that the caches are divided between.
     sharers: u64,
+    /// What the kernel allows, if it says.
+    limit: u64,
+}
+
+/// What the caches of a shard may hold, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CacheSizes {
+    /// Data.
+    pub(crate) data: u64,
+    /// Pages of the index.
+    pub(crate) index: u64,
 }
 
 impl Memory {
@@ -34,14 +53,27 @@ impl Memory {
             Some(text) => size::parse(&text).map(Some).with_context(|| format!("{name} = {text}")),
             None => Ok(None),
         };
-        let mut memory = Memory {
+        let mut memory = Memory::unset();
+        memory.apply(option("osd memory target")?, option("bluestore cache size")?);
+        Ok(memory)
+    }
+
+    /// That of an OSD with this target, in bytes.
+    pub(crate) fn with_target(bytes: u64) -> Memory {
+        let mut memory = Memory::unset();
+        memory.apply(Some(bytes), None);
+        memory
+    }
+
+    fn unset() -> Memory {
+        Memory {
             target: TARGET_BYTES_DEFAULT,
             cache_max: CACHE_BYTES_DEFAULT,
             cache: CACHE_BYTES_DEFAULT,
+            index: 0,
             sharers: 1,
-        };
-        memory.apply(option("osd memory target")?, option("bluestore cache size")?);
-        Ok(memory)
+            limit: reactor::memory_limit_bytes().map_or(u64::MAX, |bytes| bytes / 10 * CGROUP_TENTHS),
+        }
     }
 
     /// Takes new values of the two options, in bytes; None is the default.
@@ -51,7 +83,11 @@ impl Memory {
     }
 
     fn apply(&mut self, target: Option<u64>, cache: Option<u64>) {
-        self.target = target.unwrap_or(TARGET_BYTES_DEFAULT);
+        let target = target.unwrap_or(TARGET_BYTES_DEFAULT).min(self.limit);
+        if target != self.target || self.index == 0 {
+            self.target = target;
+            self.index = self.share() / INDEX_BEGINNING;
+        }
         // 0 means in Ceph that the size is chosen by itself.
         let cache_max = cache.filter(|bytes| *bytes > 0).unwrap_or(CACHE_BYTES_DEFAULT) / self.sharers;
         // A cache that gave way goes on from where it is.
@@ -64,28 +100,42 @@ impl Memory {
         self.sharers = u64::from(shard.count);
         self.cache_max /= self.sharers;
         self.cache = self.cache_max;
+        self.index /= self.sharers;
         self
     }
 
-    /// What the cache may hold.
-    pub(crate) fn cache_bytes(&self) -> u64 {
-        self.cache
+    fn share(&self) -> u64 {
+        self.target / self.sharers
     }
 
-    /// Looks at what the process holds; the cache's new limit if it changes.
-    pub(crate) fn tick(&mut self) -> Option<u64> {
+    /// What the caches may hold.
+    pub(crate) fn sizes(&self) -> CacheSizes {
+        CacheSizes { data: self.cache, index: self.index }
+    }
+
+    /// Looks at what the process holds, of which the shard's index is `index`; the caches' new limits if they change.
+    pub(crate) fn tick(&mut self, index: u64) -> Option<CacheSizes> {
         let resident = reactor::resident_bytes()?;
-        self.adjust(resident)
+        self.adjust(resident, index)
     }
 
-    fn adjust(&mut self, resident: u64) -> Option<u64> {
-        let before = self.cache;
+    fn adjust(&mut self, resident: u64, index: u64) -> Option<CacheSizes> {
+        let before = self.sizes();
+        if resident > self.target / 20 * 19 {
+            // What is above goes at once, and a little more; memory that was let go of leaves the process later.
+            let excess = resident.saturating_sub(self.target) / self.sharers;
+            let less = self.index.min(index).saturating_sub(excess / 4 + self.index / 64);
+            self.index = less.max(self.share() / INDEX_MIN).min(self.index);
+        } else if resident < self.target / 10 * 9 && index > self.index / 10 * 9 {
+            let spare = (self.target - resident) / self.sharers;
+            self.index = (self.index + spare / 16).min(self.share() / 4 * 3);
+        }
         if resident > self.target {
             self.cache = (self.cache / 2).max(CACHE_BYTES_MIN.min(self.cache_max));
         } else if resident < self.target / 10 * 9 {
             self.cache = (self.cache + self.cache / 4).min(self.cache_max);
         }
-        (self.cache != before).then_some(self.cache)
+        (self.sizes() != before).then(|| self.sizes())
     }
 }
 
@@ -93,28 +143,60 @@ impl Memory {
 mod tests {
     use super::*;
 
+    fn memory(target: &str) -> Memory {
+        let conf =
+            CephConf::parse(&format!("[osd]\nosd memory target = {target}\nbluestore_cache_size = 64M"));
+        Memory::read(&conf.unwrap(), &EntityName::parse("osd.0").unwrap()).unwrap()
+    }
+
+    fn data(sizes: Option<CacheSizes>) -> Option<u64> {
+        sizes.map(|sizes| sizes.data)
+    }
+
     #[test]
-    fn the_cache_gives_way_and_comes_back() {
-        let conf = CephConf::parse(
-            "[osd]\nosd memory target = 1G\nbluestore_cache_size = 64M\n[osd.1]\nosd_memory_target = x",
-        )
-        .unwrap();
-        let who = |name| EntityName::parse(name).unwrap();
-        let mut memory = Memory::read(&conf, &who("osd.0")).unwrap();
-        assert_eq!(memory.cache_bytes(), 64 << 20);
-        assert_eq!(memory.adjust(2 << 30), Some(32 << 20));
-        assert_eq!(memory.adjust(2 << 30), Some(16 << 20));
-        assert_eq!(memory.adjust(1000 << 20), None);
-        assert_eq!(memory.adjust(100 << 20), Some(20 << 20));
-        (0..20).for_each(|_| _ = memory.adjust(100 << 20));
-        assert_eq!(memory.cache_bytes(), 64 << 20);
-        (0..20).for_each(|_| _ = memory.adjust(2 << 30));
-        assert_eq!(memory.cache_bytes(), 1 << 20);
+    fn the_data_cache_gives_way_and_comes_back() {
+        let mut memory = memory("1G");
+        assert_eq!(memory.sizes().data, 64 << 20);
+        assert_eq!(data(memory.adjust(2 << 30, 0)), Some(32 << 20));
+        assert_eq!(data(memory.adjust(2 << 30, 0)), Some(16 << 20));
+        assert_eq!(memory.adjust(950 << 20, 0), None);
+        assert_eq!(data(memory.adjust(100 << 20, 0)), Some(20 << 20));
+        (0..20).for_each(|_| _ = memory.adjust(100 << 20, 0));
+        assert_eq!(memory.sizes().data, 64 << 20);
+        (0..20).for_each(|_| _ = memory.adjust(2 << 30, 0));
+        assert_eq!(memory.sizes().data, 1 << 20);
         memory.set(Some("4294967296".to_owned()), Some("0".to_owned()));
-        assert_eq!(memory.cache_bytes(), 1 << 20);
-        (0..20).for_each(|_| _ = memory.adjust(2 << 30));
-        assert_eq!(memory.cache_bytes(), CACHE_BYTES_DEFAULT);
+        assert_eq!(memory.sizes().data, 1 << 20);
+        (0..20).for_each(|_| _ = memory.adjust(2 << 30, 0));
+        assert_eq!(memory.sizes().data, CACHE_BYTES_DEFAULT);
+    }
+
+    #[test]
+    fn the_index_grows_into_what_is_spare_and_gives_way_above_the_target() {
+        let mut memory = memory("1G");
+        let begin = memory.sizes().index;
+        assert_eq!(begin, 512 << 20);
+        // It is not full: nothing to be gained.
+        memory.adjust(400 << 20, begin / 2);
+        assert_eq!(memory.sizes().index, begin);
+        (0..50).for_each(|_| _ = memory.adjust(700 << 20, memory.sizes().index));
+        assert_eq!(memory.sizes().index, 768 << 20);
+        memory.adjust(1500 << 20, 700 << 20);
+        assert!(memory.sizes().index < 600 << 20);
+        (0..200).for_each(|_| _ = memory.adjust(1500 << 20, memory.sizes().index));
+        assert_eq!(memory.sizes().index, 128 << 20);
+        let shard = Shard { index: 1, count: 4 };
+        assert_eq!(
+            self::memory("1G").for_shard(shard).sizes(),
+            CacheSizes { data: 16 << 20, index: 128 << 20 }
+        );
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_others_have_the_default() {
+        let conf = CephConf::parse("[osd.1]\nosd_memory_target = x").unwrap();
+        let who = |name| EntityName::parse(name).unwrap();
         assert!(Memory::read(&conf, &who("osd.1")).is_err());
-        assert_eq!(Memory::read(&conf, &who("mon.a")).unwrap().cache_bytes(), CACHE_BYTES_DEFAULT);
+        assert_eq!(Memory::read(&conf, &who("mon.a")).unwrap().sizes().data, CACHE_BYTES_DEFAULT);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use daemon::{DumpOptions, FastDevices, StoreBenchOptions, StoreTarget, Workload};
+use daemon::{DumpOptions, FastDevices, ObjectsOptions, StoreBenchOptions, StoreTarget, Workload};
 
 /// The commands.
 #[derive(clap::Subcommand)]
@@ -31,6 +31,12 @@ pub(crate) enum StoreCommand {
     /// read at each depth, then the same on the raw device (O_DIRECT; writes durable, as RWF_DSYNC), over the blocks
     /// of these objects, and removes them. Objects of PGs are not touched; the OSD starts afterwards as before.
     Bench(BenchArgs),
+    /// Measure a store with more objects than memory holds.
+    ///
+    /// Makes a store in a new file, fills it with small objects, measures 4 KiB reads and writes of objects whose
+    /// index entries are in memory and of any, and how long a mount takes after a kill and after an orderly end; all
+    /// under a memory target, as an OSD keeps it. Prints JSON and removes the file.
+    Objects(ObjectsArgs),
 }
 
 #[derive(clap::Args)]
@@ -110,6 +116,25 @@ pub(crate) struct BenchArgs {
     json: bool,
 }
 
+#[derive(clap::Args)]
+pub(crate) struct ObjectsArgs {
+    /// The file to be made. It is sparse, and needs about 1 KiB for each object.
+    #[arg(long, value_name = "PATH")]
+    file: PathBuf,
+    /// How many objects.
+    #[arg(long, default_value_t = 10_000_000)]
+    objects: u64,
+    /// Bytes of memory (`osd_memory_target`).
+    #[arg(long, default_value_t = 512 << 20)]
+    memory: u64,
+    /// Requests in flight.
+    #[arg(long, default_value_t = 32)]
+    depth: usize,
+    /// Seconds of a round.
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+}
+
 impl From<TargetArgs> for StoreTarget {
     fn from(args: TargetArgs) -> StoreTarget {
         let fast = FastDevices { journal: args.journal_device, index: args.index_device };
@@ -134,6 +159,13 @@ impl StoreCommand {
                 };
                 daemon::store_dump(&args.target.into(), &options)
             }
+            StoreCommand::Objects(args) => daemon::store_objects(&ObjectsOptions {
+                file: args.file,
+                objects: args.objects,
+                memory_bytes: args.memory,
+                depth: args.depth,
+                duration: Duration::try_from_secs_f64(args.seconds)?,
+            }),
             StoreCommand::Bench(args) => {
                 let options = StoreBenchOptions {
                     depths: args.depth,

@@ -232,3 +232,27 @@ fn a_cluster_with_fast_devices_survives_a_crash_and_grows() {
     }
     fs::remove_dir_all(dir).unwrap();
 }
+
+#[test]
+fn a_store_with_more_objects_than_memory_holds_keeps_to_its_memory() {
+    const OBJECTS: u64 = 120_000;
+    const MEMORY: u64 = 192 << 20;
+    let dir = temp_dir();
+    let line =
+        format!("{LOLIGO} store objects --file many --objects {OBJECTS} --memory {MEMORY} --seconds 0.5");
+    let ran = run_in(&dir, &line, LIMIT);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let out: Value = serde_json::from_str(&ran.out).unwrap();
+    let rounds = out["rounds"].as_array().unwrap();
+    assert_eq!(rounds.len(), 4);
+    for round in rounds {
+        assert!(round["iops"].as_f64().unwrap() > 0.0, "{out:#}");
+        let memory = &round["memory"];
+        assert!(memory["peak_bytes"].as_u64().unwrap() <= MEMORY, "{out:#}");
+        assert!(memory["pages_in_memory"].as_u64() < memory["pages"].as_u64(), "{out:#}");
+    }
+    let read = |what: &str| out[what]["pages_read"].as_u64().unwrap();
+    assert!(read("mount_after_stop") < rounds[0]["memory"]["pages"].as_u64().unwrap() / 4, "{out:#}");
+    assert!(!dir.join("many").exists());
+    fs::remove_dir_all(dir).unwrap();
+}

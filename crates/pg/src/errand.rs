@@ -190,8 +190,7 @@ impl Pg {
             for object in objects {
                 let next = object.with_snap(types::SnapId(object.snap.0.saturating_add(1)));
                 if object != meta::object() {
-                    let version =
-                        object_version(store, coll, &object).map_err(|missing| vec![missing])?;
+                    let version = object_version(store, coll, &object).map_err(|missing| vec![missing])?;
                     versions.learn(object, version);
                 }
                 versions.scanned = Some(next);

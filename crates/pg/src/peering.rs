@@ -240,11 +240,7 @@ impl Pg {
     }
 
     /// Whether [`Pg::log_for`] can be called now.
-    pub(crate) fn ready_for_log(
-        &mut self,
-        since: EVersion,
-        cx: &Ctx<'_>,
-    ) -> Result<(), Vec<store::Missing>> {
+    pub(crate) fn ready_for_log(&mut self, since: EVersion, cx: &Ctx<'_>) -> Result<(), Vec<store::Missing>> {
         if self.needs_list(since) { self.scan_objects(cx.store) } else { Ok(()) }
     }
 

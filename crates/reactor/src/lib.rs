@@ -33,7 +33,7 @@ pub use config::{BackendKind, Config};
 pub use event::{CloseReason, ConnId, Event, FileError, FileId, FileOperation, ListenerId};
 pub use file::OpenOptions;
 pub use listener::Socket;
-pub use memory::resident_bytes;
+pub use memory::{memory_limit_bytes, resident_bytes};
 pub use reactor::Reactor;
 pub use signal::{Signal, block_signals, unblock_signals};
 pub use thread::{available_cpus, spawn};

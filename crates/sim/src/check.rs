@@ -32,7 +32,7 @@ const TOKEN: Token = Token(u64::MAX);
 impl Resting {
     /// Answers a read, loading what it misses.
     fn read<T>(&mut self, read: impl Fn(&Store) -> Result<T, Missing>) -> Result<T, String> {
-        for _ in 0..8 {
+        for _ in 0..10_000 {
             match read(&self.store) {
                 Ok(found) => {
                     self.store.unload(TOKEN);

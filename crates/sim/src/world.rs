@@ -127,7 +127,8 @@ impl World {
         let mut rng = StdRng::seed_from_u64(options.seed);
         let osds = [3, 3, 3, 4, 5][rng.random_range(0..5)];
         let shards = [1, 1, 2, 2, 4][rng.random_range(0..5)];
-        World::of(options, Scale { osds, shards, disk_bytes: DISK_BYTES, store: small_store() }, rng)
+        let store = small_store(&mut rng);
+        World::of(options, Scale { osds, shards, disk_bytes: DISK_BYTES, store }, rng)
     }
 
     pub(crate) fn of(options: Options, scale: Scale, mut rng: StdRng) -> World {

@@ -18,6 +18,11 @@ pub struct Config {
     pub pending_bytes_max: u64,
     /// Bytes of clean data blocks kept in memory.
     pub cache_bytes_max: u64,
+    /// Bytes of memory for index pages that can be read again: they give way beyond it. What a transaction or a
+    /// reader needs, what changed and what the OSD keeps for itself is in memory whatever this says.
+    pub index_bytes_max: u64,
+    /// Bytes of an index page; one with more is split. At least 256.
+    pub page_bytes_max: usize,
     /// Whether zeros are written ahead of the journal's first lap: cheaper on a file, of no use on a device.
     pub prepares_journal: bool,
     /// Whether freed space is discarded on the device, as long as it takes that.
@@ -33,6 +38,8 @@ impl Default for Config {
             record_bytes_max: 4 << 20,
             pending_bytes_max: 64 << 20,
             cache_bytes_max: 64 << 20,
+            index_bytes_max: u64::MAX,
+            page_bytes_max: 16 << 10,
             prepares_journal: false,
             discard: true,
         }

@@ -1,10 +1,8 @@
 //! Where an object's blocks are on the device, with their checksums.
 
-use std::collections::BTreeMap;
-
 use codec::{Decode, DecodeError, Encode, Features, Reader};
 
-use crate::allocator::Run;
+use crate::{allocator::Run, flat_map::FlatMap};
 
 /// Blocks of one extent at most, which bounds the cost of splitting one.
 const EXTENT_BLOCKS_MAX: usize = 1024;
@@ -36,20 +34,20 @@ pub(crate) struct Mapped {
 /// Extents by the object's block number; they do not overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ExtentMap {
-    extents: BTreeMap<u64, Extent>,
+    extents: FlatMap<u64, Extent>,
 }
 
 impl ExtentMap {
     pub(crate) fn lookup(&self, block: u64) -> Option<Mapped> {
-        let (&start, extent) = self.extents.range(..=block).next_back()?;
+        let (start, extent) = self.extents.last_upto(&block)?;
         let at = block - start;
         (at < extent.count()).then(|| Mapped { device: extent.device + at, crc: extent.crcs[at as usize] })
     }
 
     /// Parts of extents in `[from, to)`: object block, device block, checksums.
     pub(crate) fn range(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64, &[u32])> {
-        let first = self.extents.range(..=from).next_back().map_or(from, |(&start, _)| start);
-        self.extents.range(first..to.max(first)).filter_map(move |(&start, extent)| {
+        let first = self.extents.last_upto(&from).map_or(from, |(start, _)| *start);
+        self.extents.range(&first..&to.max(first)).iter().filter_map(move |&(start, ref extent)| {
             let low = start.max(from);
             let high = (start + extent.count()).min(to);
             (low < high).then(|| {
@@ -61,7 +59,7 @@ impl ExtentMap {
 
     /// Every extent as a run on the device.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Run> + '_ {
-        self.extents.values().map(|extent| Run { start: extent.device, count: extent.count() })
+        self.extents.iter().map(|(_, extent)| Run { start: extent.device, count: extent.count() })
     }
 
     /// Unmaps `[from, to)` and returns what it mapped.
@@ -70,11 +68,11 @@ impl ExtentMap {
         if from >= to {
             return out;
         }
-        let first = self.extents.range(..=from).next_back().map_or(from, |(&start, _)| start);
-        let touched: Vec<u64> = self.extents.range(first..to).map(|(&start, _)| start).collect();
-        for start in touched {
-            let extent = &self.extents[&start];
-            let end = start + extent.count();
+        let first = self.extents.last_upto(&from).map_or(from, |(start, _)| *start);
+        let touched = self.extents.range(&first..&to).iter().map(|(start, extent)| (*start, extent.count()));
+        let touched: Vec<(u64, u64)> = touched.collect();
+        for (start, count) in touched {
+            let end = start + count;
             let (low, high) = (start.max(from), end.min(to));
             if low >= high {
                 continue;
@@ -95,8 +93,8 @@ impl ExtentMap {
 
     /// Maps blocks from `block` on, which are unmapped, to `device` on.
     pub(crate) fn insert(&mut self, block: u64, device: u64, crcs: &[u32]) {
-        if let Some((&start, last)) = self.extents.range_mut(..block).next_back()
-            && start + last.count() == block
+        if let Some((start, last)) = block.checked_sub(1).and_then(|at| self.extents.last_upto_mut(&at))
+            && *start + last.count() == block
             && last.device + last.count() == device
             && last.crcs.len() + crcs.len() <= EXTENT_BLOCKS_MAX
         {
@@ -111,8 +109,8 @@ impl ExtentMap {
 
     /// Gives a mapped block a new checksum.
     pub(crate) fn set_crc(&mut self, block: u64, crc: u32) {
-        if let Some((&start, extent)) = self.extents.range_mut(..=block).next_back()
-            && let Some(slot) = extent.crcs.get_mut((block - start) as usize)
+        if let Some((start, extent)) = self.extents.last_upto_mut(&block)
+            && let Some(slot) = extent.crcs.get_mut((block - *start) as usize)
         {
             *slot = crc;
         }
@@ -122,7 +120,7 @@ impl ExtentMap {
 impl Encode for ExtentMap {
     fn encode(&self, out: &mut Vec<u8>, f: Features) {
         (self.extents.len() as u32).encode(out, f);
-        for (block, extent) in &self.extents {
+        for (block, extent) in self.extents.iter() {
             (*block, extent.device).encode(out, f);
             extent.crcs.encode(out, f);
         }
@@ -131,7 +129,7 @@ impl Encode for ExtentMap {
 
 impl Decode for ExtentMap {
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        let mut extents = BTreeMap::new();
+        let mut extents = FlatMap::default();
         let mut next = 0;
         for _ in 0..input.count(20)? {
             let (block, device) = <(u64, u64)>::decode(input)?;

@@ -12,6 +12,7 @@ mod cache;
 mod config;
 mod device;
 mod extent_map;
+mod flat_map;
 mod fsck;
 mod index;
 mod journal;
@@ -30,6 +31,6 @@ pub use fsck::{Fsck, FsckReport, Owner, Problem, StoreCounts};
 pub use mem_store::MemStore;
 pub use object_store::{Completion, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage};
 pub use shard::{
-    Activity, Inspected, JournalRecord, Label, LayoutExtent, Mount, MountError, ObjectLayout, Replayed,
-    Store, StoreIdentity, SuperblockInfo,
+    Activity, IndexMemory, Inspected, JournalRecord, Label, LayoutExtent, Mount, MountError, ObjectLayout,
+    Replayed, Store, StoreIdentity, SuperblockInfo,
 };

@@ -16,6 +16,8 @@ pub enum Missing {
         coll: CollId,
         /// Which object.
         object: HObject,
+        /// Or one of its omap entries.
+        omap: Option<Bytes>,
     },
     /// A range of the object's data.
     Data {

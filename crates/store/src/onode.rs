@@ -1,23 +1,25 @@
 //! An object as the index knows it (Ceph's BlueStore onode).
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
 
 use bytes::Bytes;
 use codec::{Decode, DecodeError, Encode, Features, Reader};
 
-use crate::{extent_map::ExtentMap, pending::Pending};
+use crate::{extent_map::ExtentMap, flat_map::FlatMap, pending::Pending};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Onode {
     pub(crate) size: u64,
     pub(crate) extents: ExtentMap,
     pub(crate) pending: Pending,
-    pub(crate) xattrs: BTreeMap<Bytes, Bytes>,
+    pub(crate) xattrs: FlatMap<Bytes, Bytes>,
     pub(crate) omap_header: Bytes,
     /// The last transaction that made the object or unmapped data of it: a flush that began before it is void.
     pub(crate) generation: u64,
     /// The index' generation in which its page was found to be dirty.
     pub(crate) touched: u64,
+    /// True if it was used since eviction looked at its page last.
+    pub(crate) is_used: Cell<bool>,
 }
 
 /// What is pending is a checkpoint's on its own.

@@ -20,27 +20,38 @@ pub(crate) struct Piece {
 /// checkpoint clones everything that is pending.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pending {
-    pieces: Arc<BTreeMap<u64, Piece>>,
+    /// None without any.
+    pieces: Option<Arc<BTreeMap<u64, Piece>>>,
     bytes: u64,
 }
 
+static NONE: BTreeMap<u64, Piece> = BTreeMap::new();
+
 impl Pending {
+    fn pieces(&self) -> &BTreeMap<u64, Piece> {
+        self.pieces.as_deref().unwrap_or(&NONE)
+    }
+
+    fn pieces_mut(&mut self) -> &mut BTreeMap<u64, Piece> {
+        Arc::make_mut(self.pieces.get_or_insert_default())
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
+        self.pieces.is_none()
     }
 
     /// Drops what lies in `[from, to)`.
     pub(crate) fn punch(&mut self, from: u64, to: u64) {
-        if from >= to || self.pieces.is_empty() {
+        if from >= to || self.pieces.is_none() {
             return;
         }
-        let first = self.pieces.range(..=from).next_back().map_or(from, |(&start, _)| start);
-        let touched: Vec<u64> = self.pieces.range(first..to).map(|(&start, _)| start).collect();
-        let pieces = Arc::make_mut(&mut self.pieces);
+        let first = self.pieces().range(..=from).next_back().map_or(from, |(&start, _)| start);
+        let touched: Vec<u64> = self.pieces().range(first..to).map(|(&start, _)| start).collect();
+        let Some(pieces) = self.pieces.as_mut().map(Arc::make_mut) else { return };
         for start in touched {
             let end = start + pieces[&start].data.len() as u64;
             let (low, high) = (start.max(from), end.min(to));
@@ -58,6 +69,9 @@ impl Pending {
                 pieces.insert(high, Piece { data, txn: piece.txn });
             }
         }
+        if pieces.is_empty() {
+            self.pieces = None;
+        }
     }
 
     /// Drops what transactions up to `txn` wrote in `[from, to)`.
@@ -74,13 +88,13 @@ impl Pending {
         }
         self.punch(offset, offset + data.len() as u64);
         self.bytes += data.len() as u64;
-        Arc::make_mut(&mut self.pieces).insert(offset, Piece { data, txn });
+        self.pieces_mut().insert(offset, Piece { data, txn });
     }
 
     /// Parts of pieces in `[from, to)`: offset, bytes, transaction.
     pub(crate) fn range(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &[u8], u64)> {
-        let first = self.pieces.range(..=from).next_back().map_or(from, |(&start, _)| start);
-        self.pieces.range(first..to.max(first)).filter_map(move |(&start, piece)| {
+        let first = self.pieces().range(..=from).next_back().map_or(from, |(&start, _)| start);
+        self.pieces().range(first..to.max(first)).filter_map(move |(&start, piece)| {
             let low = start.max(from);
             let high = (start + piece.data.len() as u64).min(to);
             let part = || &piece.data[(low - start) as usize..(high - start) as usize];
@@ -102,20 +116,20 @@ impl Pending {
 
     /// The piece that holds all of `[from, to)`, without a copy.
     pub(crate) fn slice(&self, from: u64, to: u64) -> Option<Bytes> {
-        let (&start, piece) = self.pieces.range(..=from).next_back()?;
+        let (&start, piece) = self.pieces().range(..=from).next_back()?;
         (to <= start + piece.data.len() as u64)
             .then(|| piece.data.slice((from - start) as usize..(to - start) as usize))
     }
 
     /// The piece that is just `[from, to)`.
     pub(crate) fn exactly(&self, from: u64, to: u64) -> Option<&Payload> {
-        let piece = self.pieces.get(&from)?;
+        let piece = self.pieces().get(&from)?;
         (from + piece.data.len() as u64 == to).then_some(&piece.data)
     }
 
     /// Copies the parts of `source` in `[from, to)` over what is here.
     pub(crate) fn copy_range(&mut self, source: &Pending, from: u64, to: u64, txn: u64) {
-        for (&start, piece) in source.pieces.range(..to) {
+        for (&start, piece) in source.pieces().range(..to) {
             let low = start.max(from);
             let high = (start + piece.data.len() as u64).min(to);
             if low < high {
@@ -127,11 +141,12 @@ impl Pending {
 
     /// The first piece from `offset` on.
     pub(crate) fn piece_from(&self, offset: u64) -> Option<(u64, &Bytes)> {
-        self.pieces.range(offset..).next().map(|(&offset, piece)| (offset, &*piece.data))
+        self.pieces().range(offset..).next().map(|(&offset, piece)| (offset, &*piece.data))
     }
 
     /// Every piece as written by `txn`.
     pub(crate) fn stamp(&mut self, txn: u64) {
-        Arc::make_mut(&mut self.pieces).values_mut().for_each(|piece| piece.txn = txn);
+        let pieces = self.pieces.as_mut().map(Arc::make_mut);
+        pieces.into_iter().flat_map(BTreeMap::values_mut).for_each(|piece| piece.txn = txn);
     }
 }

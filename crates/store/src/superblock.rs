@@ -7,7 +7,7 @@ use crate::{DeviceRole, DeviceSizes, StoreIdentity, allocator::Run, device::BLOC
 
 const MAGIC: [u8; 8] = *b"LOLISTOR";
 const LABEL_MAGIC: [u8; 8] = *b"LOLIDEVC";
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 /// Magic, version, checksum.
 const HEADER_BYTES: usize = 16;
 /// The blocks of the two copies: far enough apart that one misdirected write does not hit both.
@@ -27,6 +27,14 @@ pub(crate) struct Blob {
     pub(crate) runs: Vec<Run>,
     pub(crate) bytes: u32,
     pub(crate) crc: u32,
+}
+
+impl Blob {
+    /// True if it has as many blocks as its bytes need, and some.
+    pub(crate) fn is_measured(&self) -> bool {
+        let blocks = self.runs.iter().map(|run| run.count).fold(0, u64::saturating_add);
+        blocks > 0 && u64::from(self.bytes).div_ceil(BLOCK) == blocks
+    }
 }
 
 /// What a checkpoint makes true.

@@ -259,9 +259,10 @@ impl Setup {
         let memory = Memory::read(&self.conf, &self.who)?.for_shard(shard);
         let mut device = device.region(shard.index, shard.count, self.region_bytes);
         let discard = self.conf.get(&self.who, "bdev enable discard").is_none_or(|value| value != "false");
-        let config = StoreConfig { discard, ..device.store_config() };
+        let sizes = memory.sizes();
+        let config = StoreConfig { discard, index_bytes_max: sizes.index, ..device.store_config() };
         let mut store = device.mount(reactor, config).with_context(|| format!("shard {}", shard.index))?;
-        store.set_cache_bytes(memory.cache_bytes());
+        store.set_cache_bytes(sizes.data);
         Ok(Mounted { device, memory, store })
     }
 

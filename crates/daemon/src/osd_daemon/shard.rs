@@ -15,7 +15,7 @@ use super::links::{Fate, Links, Parcel};
 use crate::{
     clock,
     device::Device,
-    memory::Memory,
+    memory::{CacheSizes, Memory},
     stop::Stop,
     wire::{Net, OnReactor, wire_event},
 };
@@ -92,8 +92,8 @@ impl ShardDaemon {
                 self.net.tick(&mut OnReactor(reactor), &mut out);
                 self.on_net(out, reactor);
                 self.authority.renew(&mut self.net, &mut OnReactor(reactor));
-                if let Some(bytes) = self.memory.tick() {
-                    self.store.set_cache_bytes(bytes);
+                if let Some(sizes) = self.memory.tick(self.store.index_memory().bytes) {
+                    self.set_cache_sizes(sizes);
                 }
                 reactor.set_timer(NET_TIMER, (clock::now() + NET_TICK).0);
             }
@@ -107,6 +107,11 @@ impl ShardDaemon {
                 }
             }
         }
+    }
+
+    fn set_cache_sizes(&mut self, sizes: CacheSizes) {
+        self.store.set_cache_bytes(sizes.data);
+        self.store.set_index_bytes(sizes.index);
     }
 
     fn on_wire(&mut self, event: WireEvent<reactor::ConnId>, reactor: &mut Reactor) {
@@ -247,7 +252,7 @@ impl ShardDaemon {
             Effect::OptionsChanged => {
                 let option = |name| self.osd.option(name);
                 self.memory.set(option("osd_memory_target"), option("bluestore_cache_size"));
-                self.store.set_cache_bytes(self.memory.cache_bytes());
+                self.set_cache_sizes(self.memory.sizes());
             }
             Effect::Stopped => {
                 self.is_stopped = true;

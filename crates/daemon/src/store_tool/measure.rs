@@ -101,6 +101,13 @@ impl Clocked {
     }
 }
 
+impl Measured {
+    /// How many there were.
+    pub(super) fn requests(&self) -> u64 {
+        self.latency.len()
+    }
+}
+
 /// What one round measured.
 pub(super) struct Round {
     /// `store` or `disk`.

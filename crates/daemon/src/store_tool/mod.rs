@@ -3,6 +3,7 @@
 mod bench;
 mod dump;
 mod measure;
+mod objects;
 
 use std::{fmt::Write, path::PathBuf};
 
@@ -21,6 +22,7 @@ use crate::{
 
 pub use bench::{StoreBenchOptions, store_bench};
 pub use dump::{DumpOptions, store_dump};
+pub use objects::{ObjectsOptions, store_objects};
 
 /// Which store.
 pub struct StoreTarget {

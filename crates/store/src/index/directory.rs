@@ -6,6 +6,7 @@
 //! checkpoint's.
 
 use std::{
+    cell::Cell,
     collections::{BTreeMap, BTreeSet},
     ops::Bound,
 };
@@ -25,34 +26,63 @@ pub(crate) struct Place {
     pub(crate) sequence: u64,
 }
 
+/// A page, in memory or not.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) place: Place,
+    /// True if its entries are in memory: all of them.
+    pub(crate) is_loaded: bool,
+    /// True if it was used since eviction looked at it last; entries of objects say so by themselves.
+    pub(crate) is_used: Cell<bool>,
+}
+
+impl Page {
+    fn new(place: Place, is_loaded: bool) -> Page {
+        Page { place, is_loaded, is_used: Cell::new(true) }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Directory {
-    pages: BTreeMap<Key, Place>,
+    pages: BTreeMap<Key, Page>,
     tables: BTreeMap<Key, Place>,
     dirty_tables: BTreeSet<Key>,
     /// Bytes of pages and tables.
     bytes: u64,
+    /// Bytes of the pages that are in memory, as they are on the device.
+    loaded_bytes: u64,
+    /// Pages that are not in memory.
+    absent_count: usize,
 }
 
 impl Directory {
     /// That of an empty index.
     pub(crate) fn new() -> Directory {
         Directory {
-            pages: BTreeMap::from([(Key::min(), Place::default())]),
+            pages: BTreeMap::from([(Key::min(), Page::new(Place::default(), true))]),
             tables: BTreeMap::from([(Key::min(), Place::default())]),
             dirty_tables: BTreeSet::from([Key::min()]),
             bytes: 0,
+            loaded_bytes: 0,
+            absent_count: 0,
         }
     }
 
-    /// What the superblock numbered `sequence` refers to. `None` if it makes no sense.
+    /// What the superblock numbered `sequence` refers to: no page is in memory. `None` if it makes no sense.
     pub(crate) fn open(root: &Root, tables: impl Iterator<Item = Table>, sequence: u64) -> Option<Directory> {
         let place = |(key, blob): (Key, Blob)| (key, Place { blob, sequence });
+        let page = |(key, place): (Key, Place)| {
+            let is_empty = place.blob.runs.is_empty();
+            (key, Page::new(place, is_empty))
+        };
+        let pages: BTreeMap<Key, Page> = tables.flat_map(|table| table.pages).map(place).map(page).collect();
         let out = Directory {
-            pages: tables.flat_map(|table| table.pages).map(place).collect(),
+            absent_count: pages.values().filter(|page| !page.is_loaded).count(),
+            pages,
             tables: root.tables.iter().cloned().map(place).collect(),
             dirty_tables: BTreeSet::new(),
             bytes: 0,
+            loaded_bytes: 0,
         };
         let is_whole = out.tables.contains_key(&Key::min())
             && out.tables.keys().all(|table| out.pages.contains_key(table));
@@ -61,12 +91,57 @@ impl Directory {
     }
 
     fn places(&self) -> impl Iterator<Item = &Place> {
-        self.pages.values().chain(self.tables.values())
+        self.pages.values().map(|page| &page.place).chain(self.tables.values())
     }
 
-    /// Where the pages are.
-    pub(crate) fn pages(&self) -> impl Iterator<Item = &Blob> {
-        self.pages.values().map(|place| &place.blob)
+    /// How many pages there are.
+    pub(crate) fn page_count(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// All pages by their first keys.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = (&Key, &Page)> {
+        self.pages.iter()
+    }
+
+    /// The page that begins at `first`.
+    pub(crate) fn page(&self, first: &Key) -> Option<&Page> {
+        self.pages.get(first)
+    }
+
+    /// The page that answers for `key`, and those after it.
+    pub(crate) fn pages_from<'a>(&'a self, key: &Key) -> impl Iterator<Item = (&'a Key, &'a Page)> + use<'a> {
+        self.pages.range((Bound::Included(self.page_of(key)), Bound::Unbounded))
+    }
+
+    /// True if all pages are in memory.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.absent_count == 0
+    }
+
+    /// How many pages are in memory.
+    pub(crate) fn loaded_count(&self) -> usize {
+        self.pages.len() - self.absent_count
+    }
+
+    /// Bytes on the device of the pages that are in memory.
+    pub(crate) fn loaded_bytes(&self) -> u64 {
+        self.loaded_bytes
+    }
+
+    /// The page's entries were taken into memory, or out of it.
+    pub(crate) fn set_loaded(&mut self, first: &Key, is_loaded: bool) {
+        let Some(page) = self.pages.get_mut(first).filter(|page| page.is_loaded != is_loaded) else { return };
+        page.is_loaded = is_loaded;
+        page.is_used.set(true);
+        let bytes = u64::from(page.place.blob.bytes);
+        if is_loaded {
+            self.loaded_bytes += bytes;
+            self.absent_count -= 1;
+        } else {
+            self.loaded_bytes -= bytes;
+            self.absent_count += 1;
+        }
     }
 
     /// Everything on the device that it refers to.
@@ -81,7 +156,12 @@ impl Directory {
 
     /// The first key of the page that answers for `key`.
     pub(crate) fn page_of(&self, key: &Key) -> &Key {
-        self.pages.range(..=key).next_back().expect("the first page begins before all keys").0
+        self.page_at(key).0
+    }
+
+    /// The page that answers for `key`, with its first key.
+    pub(crate) fn page_at(&self, key: &Key) -> (&Key, &Page) {
+        self.pages.range(..=key).next_back().expect("the first page begins before all keys")
     }
 
     /// The first key of the page after the one that begins at `first`.
@@ -93,23 +173,34 @@ impl Directory {
         self.tables.range(..=key).next_back().expect("the first table begins before all keys").0
     }
 
-    /// Cuts a page in two: `first` begins one that is not written.
+    /// Cuts a page that is in memory in two: `first` begins one that is not written.
     pub(crate) fn split(&mut self, first: &Key) {
-        self.pages.insert(first.clone(), Place::default());
+        self.pages.insert(first.clone(), Page::new(Place::default(), true));
         self.dirty_tables.insert(self.table_of(first).clone());
     }
 
-    /// A page was given a new place. What held it before comes back, in `gone`.
+    /// A page that is in memory was given a new place. What held it before comes back, in `gone`.
     pub(crate) fn set_page(&mut self, first: &Key, place: Place, gone: &mut Vec<Place>) {
-        self.bytes += u64::from(place.blob.bytes);
-        let old = self.pages.insert(first.clone(), place).unwrap_or_default();
+        let bytes = u64::from(place.blob.bytes);
+        self.bytes += bytes;
+        self.loaded_bytes += bytes;
+        let page = self.pages.entry(first.clone()).or_insert_with(|| Page::new(Place::default(), true));
+        let old = std::mem::replace(&mut page.place, place);
+        self.loaded_bytes -= u64::from(old.blob.bytes);
         self.retire(old, gone);
         self.dirty_tables.insert(self.table_of(first).clone());
     }
 
     /// An empty page leaves its keys to the one before it. A table keeps its first page while it has others,
-    /// so that it answers for its keys.
+    /// so that it answers for its keys; and a collection its last one while the one before is not in memory, as
+    /// that would come to answer for keys that stay ([`super::stays`]).
     pub(crate) fn drop_page(&mut self, first: &Key, gone: &mut Vec<Place>) {
+        let before = self.pages.range(..first).next_back();
+        if before
+            .is_some_and(|(before, page)| !page.is_loaded && super::stays(before, self.page_after(first)))
+        {
+            return;
+        }
         let is_alone = || {
             let next_page = self.page_after(first);
             let next_table = self.tables.range((Bound::Excluded(first), Bound::Unbounded)).next();
@@ -127,7 +218,8 @@ impl Directory {
             self.dirty_tables.insert(self.table_of(first).clone());
         }
         if let Some(page) = self.pages.remove(first) {
-            self.retire(page, gone);
+            self.loaded_bytes -= u64::from(page.place.blob.bytes);
+            self.retire(page.place, gone);
         }
     }
 
@@ -145,7 +237,8 @@ impl Directory {
         let next = self.tables.range((Bound::Excluded(&first), Bound::Unbounded)).next();
         let to = next.map_or(Bound::Unbounded, |(next, _)| Bound::Excluded(next.clone()));
         let pages = self.pages.range((Bound::Included(first), to));
-        let pages: Vec<(Key, Blob)> = pages.map(|(key, page)| (key.clone(), page.blob.clone())).collect();
+        let pages: Vec<(Key, Blob)> =
+            pages.map(|(key, page)| (key.clone(), page.place.blob.clone())).collect();
         let parts = pages.len().div_ceil(TABLE_PAGES_MAX).max(1);
         let chunks = pages.chunks(pages.len().div_ceil(parts).max(1));
         Some(chunks.map(|chunk| (chunk[0].0.clone(), Table::new(chunk.to_vec()))).collect())

@@ -3,10 +3,11 @@
 //! The key space is cut in pages ([`directory`]). A page is dirty when an entry of it changed since the
 //! last checkpoint began. A checkpoint freezes the dirty pages and renders them one by one, while changes
 //! go on: before a frozen page changes, it is rendered as it is ([`render`]). So what a checkpoint writes is
-//! the state of the moment in which it began.
+//! the state of the moment in which it began. Pages need not be in memory ([`paging`]).
 
 mod directory;
 mod page;
+mod paging;
 mod render;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,7 +17,8 @@ use codec::Codec;
 use types::{CollId, HObject, PgId, PoolId};
 
 pub(crate) use directory::{Directory, Place};
-pub(crate) use page::{PageImage, PendingPage, PendingPiece, Root, Table, blob_crc};
+pub(crate) use page::{PageImage, PendingPage, PendingPiece, ROOT_MAGIC, Root, Table, blob_crc};
+pub(crate) use paging::stays;
 
 use crate::onode::Onode;
 
@@ -40,13 +42,23 @@ impl Key {
         Key { coll, object: object.clone(), omap: None }
     }
 
+    /// Keys of objects without a pool, which the OSD and its PGs keep for themselves: they stay in memory.
+    pub(crate) fn is_resident(&self) -> bool {
+        is_resident(&self.object)
+    }
+
     /// One of its omap entries.
     pub(crate) fn of_omap(coll: CollId, object: &HObject, name: &Bytes) -> Key {
         Key { coll, object: object.clone(), omap: Some(name.clone()) }
     }
 }
 
-/// What a collection has.
+/// True for objects that stay in memory.
+pub(crate) fn is_resident(object: &HObject) -> bool {
+    object.pool.0 < 0
+}
+
+/// What a collection has, as far as it is in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     pub(crate) onodes: BTreeMap<HObject, Onode>,
@@ -66,14 +78,26 @@ pub(crate) struct Index {
     rendered: VecDeque<PageImage>,
     /// Grows with each checkpoint begun.
     generation: u64,
+    /// Of all omap entries, in memory or not.
     pub(crate) omap_bytes: u64,
     /// The transaction being applied.
     pub(crate) txn: u64,
+    /// A page with more bytes than this is split.
+    page_bytes_max: usize,
+    /// What is in memory.
+    onode_count: u64,
+    omap_count: u64,
+    /// Keys whose pages stay in memory, and how many ask for that.
+    pinned: BTreeMap<Key, u32>,
+    /// Pages in memory that may be evicted, in the order in which they are looked at.
+    clock: VecDeque<Key>,
 }
 
 impl Index {
     /// What the pages of `directory` say is to be taken in with [`Index::load_page`].
-    pub(crate) fn new(directory: Directory) -> Index {
+    pub(crate) fn new(directory: Directory, page_bytes_max: usize) -> Index {
+        let loaded = directory.pages().filter(|(_, page)| page.is_loaded);
+        let clock = loaded.map(|(first, _)| first.clone()).collect();
         Index {
             colls: BTreeMap::new(),
             directory,
@@ -83,11 +107,19 @@ impl Index {
             generation: 1,
             omap_bytes: 0,
             txn: 0,
+            page_bytes_max,
+            onode_count: 0,
+            omap_count: 0,
+            pinned: BTreeMap::new(),
+            clock,
         }
     }
 
+    /// The object's entry, if it is in memory.
     pub(crate) fn get(&self, coll: CollId, object: &HObject) -> Option<&Onode> {
-        self.colls.get(&coll)?.onodes.get(object)
+        let onode = self.colls.get(&coll)?.onodes.get(object)?;
+        onode.is_used.set(true);
+        Some(onode)
     }
 
     pub(crate) fn get_mut(&mut self, coll: CollId, object: &HObject) -> Option<&mut Onode> {
@@ -99,7 +131,7 @@ impl Index {
         self.colls.entry(coll).or_default();
     }
 
-    /// The object's omap; none if it is empty.
+    /// The object's omap, as far as it is in memory; none if it is empty.
     pub(crate) fn omap(&self, coll: CollId, object: &HObject) -> Option<&BTreeMap<Bytes, Bytes>> {
         self.colls.get(&coll)?.omaps.get(object)
     }
@@ -116,6 +148,7 @@ impl Index {
             // A flush of an object that was here before is void.
             let onode = Onode { generation: self.txn, ..Onode::default() };
             self.colls.entry(coll).or_default().onodes.insert(object.clone(), onode);
+            self.onode_count += 1;
         }
         let onode = self.get_mut(coll, object).expect("it was there or was just made");
         onode.touched = generation;
@@ -131,6 +164,8 @@ impl Index {
         let objects = self.colls.get_mut(&coll)?;
         let omap = objects.omaps.remove(object).unwrap_or_default();
         self.omap_bytes -= omap.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
+        self.omap_count -= omap.len() as u64;
+        self.onode_count -= 1;
         objects.onodes.remove(object)
     }
 
@@ -146,6 +181,7 @@ impl Index {
                 None
             }
         };
+        self.omap_count += u64::from(old.is_none());
         self.omap_bytes = self.omap_bytes + added - old.map_or(0, |old| key_len + old.len() as u64);
     }
 
@@ -158,6 +194,7 @@ impl Index {
         let Some(omap) = objects.omaps.get_mut(object) else { return };
         if let Some(old) = omap.remove(key) {
             self.omap_bytes -= (key.len() + old.len()) as u64;
+            self.omap_count -= 1;
         }
         if omap.is_empty() {
             objects.omaps.remove(object);
@@ -166,6 +203,6 @@ impl Index {
 
     /// How many omap entries are in memory.
     pub(crate) fn omap_entries(&self) -> u64 {
-        self.colls.values().flat_map(|objects| objects.omaps.values()).map(|omap| omap.len() as u64).sum()
+        self.omap_count
     }
 }

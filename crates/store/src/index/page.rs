@@ -10,7 +10,7 @@ use crate::{onode::Onode, superblock::Blob};
 const PAGE_MAGIC: u32 = 0x4749_4c4c;
 const PENDING_MAGIC: u32 = 0x4e50_4c4c;
 const TABLE_MAGIC: u32 = 0x4254_4c4c;
-const ROOT_MAGIC: u32 = 0x5452_4c4c;
+pub(crate) const ROOT_MAGIC: u32 = 0x5452_4c4c;
 const TAG_ONODE: u8 = 1;
 const TAG_OMAP: u8 = 2;
 
@@ -24,8 +24,12 @@ pub(crate) struct PageImage {
 /// What a checkpoint's root says.
 #[derive(Codec, Clone, Debug, Default)]
 pub(crate) struct Root {
-    magic: u32,
+    pub(crate) magic: u32,
     pub(crate) colls: Vec<CollId>,
+    /// Sum of the objects' sizes.
+    pub(crate) data_bytes: u64,
+    /// Bytes of omap, keys and values.
+    pub(crate) omap_bytes: u64,
     /// Bytes of objects that are not in their places, in order.
     pub(crate) pendings: Vec<Blob>,
     /// Records of the space map, by region.
@@ -34,15 +38,6 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    pub(crate) fn new(
-        colls: Vec<CollId>,
-        pendings: Vec<Blob>,
-        regions: Vec<Blob>,
-        tables: Vec<(Key, Blob)>,
-    ) -> Root {
-        Root { magic: ROOT_MAGIC, colls, pendings, regions, tables }
-    }
-
     pub(crate) fn open(bytes: Bytes) -> Result<Root, DecodeError> {
         let root = Root::from_prefix(bytes)?;
         check_magic(root.magic, ROOT_MAGIC)?;
@@ -141,8 +136,8 @@ pub(super) enum Entry<'a> {
 }
 
 impl Index {
-    /// Takes in the entries of a page.
-    pub(crate) fn load_page(&mut self, bytes: Bytes) -> Result<(), DecodeError> {
+    /// Takes in the entries of the page that begins at `first`.
+    pub(crate) fn load_page(&mut self, first: &Key, bytes: Bytes) -> Result<(), DecodeError> {
         let mut input = Reader::new(bytes);
         check_magic(u32::decode(&mut input)?, PAGE_MAGIC)?;
         while input.remaining() > 0 {
@@ -152,16 +147,17 @@ impl Index {
             match tag {
                 TAG_ONODE => {
                     let onode = Onode::decode(&mut input)?;
-                    objects.onodes.insert(object, onode);
+                    self.onode_count += u64::from(objects.onodes.insert(object, onode).is_none());
                 }
                 TAG_OMAP => {
                     let (key, value) = <(Bytes, Bytes)>::decode(&mut input)?;
-                    self.omap_bytes += (key.len() + value.len()) as u64;
-                    objects.omaps.entry(object).or_default().insert(key, value);
+                    let old = objects.omaps.entry(object).or_default().insert(key, value);
+                    self.omap_count += u64::from(old.is_none());
                 }
                 other => return Err(DecodeError::Invalid { what: "entry", value: u64::from(other) }),
             }
         }
+        self.note_loaded(first);
         Ok(())
     }
 }

@@ -10,12 +10,13 @@ use super::{
     page::{Entry, PageImage, encode_entry, page_front},
 };
 
-/// A page with more bytes than this is split.
-const PAGE_BYTES_MAX: usize = 16 << 10;
+/// Bytes rendered in one step, in pages, unless one entry has more.
+const RENDER_PAGES_MAX: usize = 4;
+
 /// Bytes of the parts, at most, that a page is split into: whole blocks, with room to grow.
-const PART_BYTES: usize = (12 << 10) - 64;
-/// Bytes rendered in one step, unless one entry has more.
-const RENDER_BYTES_MAX: usize = 64 << 10;
+fn part_bytes(page_bytes_max: usize) -> usize {
+    page_bytes_max / 4 * 3 - 64
+}
 
 impl Index {
     /// A checkpoint begins: what is dirty is to be rendered as it is here and now.
@@ -53,7 +54,9 @@ impl Index {
 
     /// An entry is about to change.
     pub(crate) fn touch(&mut self, key: &Key) {
-        let mut first = self.directory.page_of(key).clone();
+        let (first, page) = self.directory.page_at(key);
+        debug_assert!(page.is_loaded, "what is changed is in memory");
+        let mut first = first.clone();
         if self.frozen.remove(&first) {
             self.render(&first, key);
             // It may have been split.
@@ -80,16 +83,19 @@ impl Index {
         let (mut encoded, mut end) = self.encode(&first, next.as_ref());
         if end.as_ref().is_some_and(|end| *end <= *key) {
             self.directory.split(key);
+            self.clock.push_back(key.clone());
             self.frozen.insert(std::mem::replace(&mut first, key.clone()));
             (encoded, end) = self.encode(&first, next.as_ref());
         }
         if let Some(end) = end {
             self.directory.split(&end);
+            self.clock.push_back(end.clone());
             self.frozen.insert(end);
         }
-        for (key, bytes) in encoded.into_parts(&first) {
+        for (key, bytes) in encoded.into_parts(&first, self.page_bytes_max) {
             if key != first {
                 self.directory.split(&key);
+                self.clock.push_back(key.clone());
             }
             self.rendered.push_back(PageImage { first: key, bytes });
         }
@@ -105,7 +111,7 @@ impl Index {
                 Entry::Omap(key, _) => Some(key.clone()),
             };
             let key = Key { coll, object: object.clone(), omap };
-            if out.bytes.len() > RENDER_BYTES_MAX {
+            if out.bytes.len() > RENDER_PAGES_MAX * self.page_bytes_max {
                 end = Some(key);
                 return false;
             }
@@ -166,12 +172,13 @@ struct Encoded {
 
 impl Encoded {
     /// Pages of about the same size, each with its first key; one without bytes if there are no entries.
-    fn into_parts(self, first: &Key) -> Vec<(Key, Vec<u8>)> {
+    fn into_parts(self, first: &Key, page_bytes_max: usize) -> Vec<(Key, Vec<u8>)> {
         if self.bytes.is_empty() {
             return vec![(first.clone(), Vec::new())];
         }
         let total = self.bytes.len();
-        let count = if total <= PAGE_BYTES_MAX { 1 } else { total.div_ceil(PART_BYTES) };
+        let is_small = total <= page_bytes_max;
+        let count = if is_small { 1 } else { total.div_ceil(part_bytes(page_bytes_max)) };
         let mut cuts = vec![(0, first.clone())];
         let mut part = 1;
         for (at, key) in self.starts {

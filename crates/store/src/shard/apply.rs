@@ -185,6 +185,7 @@ impl Store {
             omap_header: found.omap_header,
             generation: txn,
             touched: onode.touched,
+            is_used: true.into(),
         };
         for (key, value) in omap {
             index.omap_set(coll, target, key, value);
@@ -221,7 +222,7 @@ impl Store {
 fn mutate_attributes(onode: &mut Onode, mutation: Mutation) {
     match mutation {
         Mutation::SetXattrs(map) => {
-            onode.xattrs.extend(map);
+            map.into_iter().for_each(|(name, value)| onode.xattrs.insert(name, value));
         }
         Mutation::RemoveXattr(name) => {
             onode.xattrs.remove(&name);

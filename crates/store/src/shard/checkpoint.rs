@@ -21,7 +21,7 @@ use super::{Background, Purpose, Store, Unmount};
 use crate::{
     allocator::Run,
     device::BLOCK,
-    index::{PendingPage, PendingPiece, Place, Root, blob_crc},
+    index::{PendingPage, PendingPiece, Place, ROOT_MAGIC, Root, blob_crc},
     pending::Pending,
     superblock::{Blob, COPIES, ROOT_RUNS_MAX, Superblock},
 };
@@ -40,6 +40,8 @@ pub(super) struct Checkpoint {
     /// The one to be written, complete but for the root.
     superblock: Superblock,
     colls: Vec<CollId>,
+    /// Bytes of data and of omap.
+    sums: (u64, u64),
     /// What was pending when the checkpoint began, and from which byte of the object on it is not rendered.
     pendings: VecDeque<(CollId, HObject, Pending, u64)>,
     pending_blobs: Vec<Blob>,
@@ -108,6 +110,7 @@ impl Store {
         self.background = Background::Checkpoint(Box::new(Checkpoint {
             superblock,
             colls: self.index.colls.keys().copied().collect(),
+            sums: (self.data_bytes, self.index.omap_bytes),
             pendings,
             pending_blobs: Vec::new(),
             freed: BTreeMap::new(),
@@ -314,8 +317,16 @@ impl Store {
     fn render_root(&mut self) -> Result<(), NoSpace> {
         let Background::Checkpoint(checkpoint) = &self.background else { return Ok(()) };
         let regions = self.regions.iter().map(|place| place.blob.clone()).collect();
-        let (colls, pendings) = (checkpoint.colls.clone(), checkpoint.pending_blobs.clone());
-        let root = Root::new(colls, pendings, regions, self.index.directory.tables());
+        let (data_bytes, omap_bytes) = checkpoint.sums;
+        let root = Root {
+            magic: ROOT_MAGIC,
+            colls: checkpoint.colls.clone(),
+            data_bytes,
+            omap_bytes,
+            pendings: checkpoint.pending_blobs.clone(),
+            regions,
+            tables: self.index.directory.tables(),
+        };
         let blob = self.place_blob(&root.to_bytes(Features::default()), For::Map)?;
         if blob.runs.len() > ROOT_RUNS_MAX {
             blob.runs.into_iter().for_each(|run| self.space.free_map(run));
@@ -407,6 +418,7 @@ impl Store {
             self.queue.pop_front();
         }
         self.commit(last);
+        self.look_again();
         self.pump_checkpoint();
     }
 

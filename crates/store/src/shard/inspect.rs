@@ -186,7 +186,7 @@ impl Inspected {
         let usage = self.store.usage();
         let mut out = StoreCounts {
             collections: self.store.collections().len() as u64,
-            pages: self.store.index.directory.pages().count() as u64,
+            pages: self.store.index.directory.page_count() as u64,
             records: self.findings.records.len() as u64,
             free_bytes: usage.available_bytes,
             omap_entries: self.store.index.omap_entries(),

@@ -2,7 +2,9 @@
 
 mod apply;
 mod checkpoint;
+mod deferred;
 mod discard;
+mod entries;
 mod flusher;
 mod format;
 mod inspect;
@@ -11,6 +13,7 @@ mod labels;
 mod lookahead;
 mod mount;
 mod mount_error;
+mod pages;
 mod read;
 mod replay;
 mod write;
@@ -24,9 +27,13 @@ pub use format::{Label, StoreIdentity};
 pub use inspect::{Inspected, JournalRecord, LayoutExtent, ObjectLayout, SuperblockInfo};
 pub use mount::Mount;
 pub use mount_error::MountError;
+pub use pages::IndexMemory;
 pub use replay::Replayed;
 
-use self::{checkpoint::Checkpoint, discard::Discards, flusher::Flushing, read::Load, write::Queued};
+use self::{
+    checkpoint::Checkpoint, deferred::Waiting, discard::Discards, flusher::Flushing, pages::PageLoads,
+    read::Load, write::Queued,
+};
 use crate::{
     Completion, Config, DeviceCommand, DeviceError,
     allocator::{Run, Space},
@@ -44,6 +51,7 @@ enum Purpose {
     JournalZeros,
     Direct { txn: u64, run: Run },
     Load { load: u64, read: usize },
+    Page { load: u64, part: usize },
     FlushRead { job: u64, read: usize },
     FlushWrite { job: u64 },
     CheckpointWrite,
@@ -93,6 +101,8 @@ pub struct Store {
     completions: Vec<Completion>,
     /// Applied transactions whose record is not written yet.
     queue: VecDeque<Queued>,
+    /// Transactions that are not applied.
+    waiting: Waiting,
     /// Applied transactions that are not committed, in order.
     uncommitted: VecDeque<(u64, Token)>,
     last_txn: u64,
@@ -110,6 +120,9 @@ pub struct Store {
     regions: Vec<Place>,
     background: Background,
     loads: BTreeMap<u64, Load>,
+    page_loads: PageLoads,
+    /// True while it is mounted, or looked at.
+    is_opening: bool,
     /// Device blocks that a caller's token keeps in the cache.
     pins: BTreeMap<Token, Vec<Run>>,
     discards: Discards,
@@ -141,6 +154,7 @@ impl Store {
             next_token: 1,
             completions: Vec::new(),
             queue: VecDeque::new(),
+            waiting: Waiting::default(),
             uncommitted: VecDeque::new(),
             last_txn,
             committed_txn: last_txn,
@@ -153,6 +167,8 @@ impl Store {
             regions: Vec::new(),
             background: Background::Idle,
             loads: BTreeMap::new(),
+            page_loads: PageLoads::default(),
+            is_opening: true,
             pins: BTreeMap::new(),
             discards: Discards::default(),
             unmount: Unmount::No,
@@ -175,6 +191,7 @@ impl Store {
     pub fn kick(&mut self) {
         self.write_records();
         self.run_background();
+        self.evict_pages();
     }
 
     /// A device command was executed. Reads come with their bytes. An unknown token is ignored.
@@ -182,6 +199,14 @@ impl Store {
         let Some(purpose) = self.purposes.remove(&token.0) else { return };
         match purpose {
             Purpose::Load { load, read } => return self.load_done(load, read, result),
+            Purpose::Page { load, part } => {
+                self.page_read_done(load, part, result);
+                // What waited for the page may be written; a mount goes on by itself.
+                if !self.is_opening && self.fault.is_none() {
+                    self.kick();
+                }
+                return;
+            }
             Purpose::FlushRead { job, read } => return self.flush_read_done(job, read, result),
             Purpose::Discard(run) => return self.discard_done(run, result),
             Purpose::Journal { .. }
@@ -207,7 +232,8 @@ impl Store {
             Purpose::CheckpointWrite => self.checkpoint_write_done(),
             Purpose::CheckpointFlush => self.checkpoint_flushed(),
             Purpose::CheckpointSuperblock => self.checkpoint_done(),
-            Purpose::Load { .. } | Purpose::FlushRead { .. } | Purpose::Discard(_) => {}
+            Purpose::Load { .. } | Purpose::Page { .. } | Purpose::FlushRead { .. } | Purpose::Discard(_) => {
+            }
         }
         self.kick();
     }
@@ -238,12 +264,14 @@ impl Store {
 
     /// Transactions submitted and not committed yet.
     pub fn uncommitted_count(&self) -> usize {
-        self.uncommitted.len()
+        self.uncommitted.len() + self.waiting.len()
     }
 
     /// True if no command is outstanding and nothing waits for one.
     pub fn is_idle(&self) -> bool {
-        self.purposes.is_empty() && self.uncommitted.is_empty() && matches!(self.background, Background::Idle)
+        self.purposes.is_empty()
+            && self.uncommitted_count() == 0
+            && matches!(self.background, Background::Idle)
     }
 
     /// What the store does beside requests.
@@ -317,7 +345,7 @@ impl Store {
 
     /// Starts what is wanted, if anything is.
     fn start_background(&mut self) {
-        let wants_end = self.unmount == Unmount::Wanted && self.uncommitted.is_empty();
+        let wants_end = self.unmount == Unmount::Wanted && self.uncommitted_count() == 0;
         if wants_end {
             self.unmount = Unmount::Flushed;
         }
@@ -339,6 +367,7 @@ impl Store {
         self.is_journal_full
             || self.ring.used_count() * 2 > self.ring.block_count()
             || self.space.wants_checkpoint()
+            || self.wants_clean_pages()
     }
 }
 

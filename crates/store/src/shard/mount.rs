@@ -1,4 +1,5 @@
-//! Opening a store: newest superblock, root, tables, pages, journal, then a checkpoint of a new epoch.
+//! Opening a store: newest superblock, root, tables, journal, then a checkpoint of a new epoch. Of the index'
+//! pages those are read that have to be in memory, or all if there is room for them.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,18 +10,21 @@ use types::Token;
 use super::{
     MountError, Store,
     inspect::Findings,
+    pages::Waiter,
     replay::{Replay, finish_checkpoint},
 };
 use crate::{
     Config, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, Problem,
     allocator::{Run, Space},
     device::BLOCK,
-    index::{Directory, Index, PendingPage, PendingPiece, Place, Root, Table, blob_crc},
+    index::{Directory, Index, Key, PendingPage, PendingPiece, Place, Root, Table, blob_crc, stays},
     superblock::{Blob, COPIES, DeviceLabel, Superblock},
 };
 
 /// Pages read at once.
 const PAGE_READS_MAX: usize = 32;
+/// Memory that a page takes, in its bytes: a guess before it is read.
+const PAGE_MEMORY: u64 = 4;
 
 /// A store on its way up: execute its commands, answer them, until [`Mount::take`] has a result.
 #[derive(Debug)]
@@ -47,7 +51,18 @@ pub(super) enum Step {
         found: Vec<(DeviceRole, Option<DeviceLabel>)>,
     },
     Blobs(Box<Blobs>),
+    /// Reading the pages to begin with, then what was pending.
+    Pages {
+        store: Box<Store>,
+        wanted: VecDeque<Key>,
+        pendings: BTreeMap<usize, PendingPage>,
+    },
     Journal(Box<Replay>),
+    /// Reading the pages that records change.
+    JournalPages {
+        replay: Box<Replay>,
+        wanted: VecDeque<Key>,
+    },
     /// Looking for records behind the last one: reads outstanding.
     Lookahead {
         replay: Box<Replay>,
@@ -57,14 +72,14 @@ pub(super) enum Step {
     Done(Option<Result<Box<Store>, MountError>>),
 }
 
-/// Reading the root, then the tables, then the pages and what was pending.
+/// Reading the root, then the tables, the space map and what was pending.
 #[derive(Debug)]
 pub(super) struct Blobs {
     superblock: Superblock,
     root: Root,
     /// By their place in the root.
     tables: BTreeMap<usize, Table>,
-    index: Index,
+    directory: Directory,
     pendings: BTreeMap<usize, PendingPage>,
     /// Records of the space map.
     regions: BTreeMap<usize, Bytes>,
@@ -80,7 +95,6 @@ pub(super) struct Blobs {
 enum Part {
     Root,
     Table(usize),
-    Page,
     Pending(usize),
     Region(usize),
 }
@@ -135,6 +149,14 @@ impl Mount {
             }
             (Step::Labels { superblock, left, found }, result) => {
                 self.label_read(superblock, left, found, token, result.ok().flatten())
+            }
+            (Step::Pages { mut store, wanted, pendings }, result) => {
+                store.device_done(token, result);
+                self.pages_read(store, wanted, pendings)
+            }
+            (Step::JournalPages { mut replay, wanted }, result) => {
+                replay.store.device_done(token, result);
+                self.replay_window(replay, wanted)
             }
             // Unreadable is corrupt: an inspection goes on without it.
             (Step::Blobs(blobs), Err(_)) if self.findings.is_some() => {
@@ -196,7 +218,7 @@ impl Mount {
             superblock,
             root: Root::default(),
             tables: BTreeMap::new(),
-            index: Index::new(Directory::new()),
+            directory: Directory::new(),
             pendings: BTreeMap::new(),
             regions: BTreeMap::new(),
             waiting: root.into_iter().map(|root| (Part::Root, root)).collect(),
@@ -211,10 +233,8 @@ impl Mount {
         while blobs.reading.len() < PAGE_READS_MAX
             && let Some((part, blob)) = blobs.waiting.pop_front()
         {
-            let blocks = blob.runs.iter().map(|run| run.count).fold(0, u64::saturating_add);
             let inside = |run: &Run| blobs.superblock.holds_index(run);
-            if !blob.runs.iter().all(inside) || u64::from(blob.bytes).div_ceil(BLOCK) != blocks || blocks == 0
-            {
+            if !blob.runs.iter().all(inside) || !blob.is_measured() {
                 self.corrupt("index reference", blob.runs.first().map_or(0, |run| run.start))?;
                 blobs.go_without(part)?;
                 continue;
@@ -229,7 +249,7 @@ impl Mount {
             blobs.reading.insert(id, Reading { part, blob, parts });
         }
         if blobs.reading.is_empty() {
-            return self.index_loaded(*blobs);
+            return self.directory_read(*blobs);
         }
         Ok(Step::Blobs(blobs))
     }
@@ -256,8 +276,11 @@ impl Mount {
         self.read_blobs(blobs)
     }
 
-    fn index_loaded(&mut self, blobs: Blobs) -> Result<Step, MountError> {
-        let Blobs { superblock, root, index, pendings, mut regions, .. } = blobs;
+    fn directory_read(&mut self, blobs: Blobs) -> Result<Step, MountError> {
+        let Blobs { superblock, root, directory, pendings, mut regions, .. } = blobs;
+        let mut index = Index::new(directory, self.config.page_bytes_max);
+        index.omap_bytes = root.omap_bytes;
+        root.colls.iter().for_each(|&coll| index.make_coll(coll));
         let mut space = Space::new(superblock.area, superblock.index_area);
         for at in 0..Space::region_count(superblock.area) {
             let record = regions.remove(&at);
@@ -282,11 +305,45 @@ impl Mount {
         }
         let place = |blob| Place { blob, sequence: superblock.sequence };
         let regions = root.regions.into_iter().map(place).collect();
-        let (position, sequence) = (superblock.journal_position, superblock.journal_sequence);
         let mut store = Store::new(self.config, superblock, index, space);
         store.pending_blobs = root.pendings;
         store.regions = regions;
-        store.account();
+        store.data_bytes = root.data_bytes;
+        let wanted = store.pages_to_begin_with(&pendings, self.findings.is_some());
+        self.pages_read(Box::new(store), wanted, pendings)
+    }
+
+    /// Goes on reading pages. True when those wanted are there.
+    pub(super) fn load_pages(
+        &mut self,
+        store: &mut Store,
+        wanted: &mut VecDeque<Key>,
+    ) -> Result<bool, MountError> {
+        store.next_token = self.next_token;
+        while store.page_loads.len() < PAGE_READS_MAX
+            && let Some(key) = wanted.pop_front()
+        {
+            if store.index.is_absent(&key) {
+                store.want_page(&key, Waiter::Mount);
+            }
+        }
+        self.next_token = store.next_token;
+        self.commands.extend(store.take_commands());
+        for (what, block) in std::mem::take(&mut store.page_loads.corrupt) {
+            self.corrupt(what, block)?;
+        }
+        Ok(store.page_loads.len() == 0)
+    }
+
+    fn pages_read(
+        &mut self,
+        mut store: Box<Store>,
+        mut wanted: VecDeque<Key>,
+        pendings: BTreeMap<usize, PendingPage>,
+    ) -> Result<Step, MountError> {
+        if !self.load_pages(&mut store, &mut wanted)? {
+            return Ok(Step::Pages { store, wanted, pendings });
+        }
         for (at, page) in pendings {
             if !store.load_pending(page) {
                 self.corrupt(
@@ -295,7 +352,8 @@ impl Mount {
                 )?;
             }
         }
-        let window = (position, Bytes::new());
+        let (position, sequence) = (store.superblock.journal_position, store.superblock.journal_sequence);
+        let (store, window) = (*store, (position, Bytes::new()));
         let mut replay =
             Box::new(Replay { store, position, end: position, sequence, window, is_moved: false });
         self.read_window(&mut replay, 1);
@@ -304,10 +362,21 @@ impl Mount {
 }
 
 impl Store {
-    /// Counts what the index holds.
-    fn account(&mut self) {
-        let onodes = self.index.colls.values().flat_map(|objects| objects.onodes.values());
-        self.data_bytes = onodes.map(|onode| onode.size).sum();
+    /// A key of each page that is to be in memory before the journal is read.
+    fn pages_to_begin_with(
+        &self,
+        pendings: &BTreeMap<usize, PendingPage>,
+        is_inspected: bool,
+    ) -> VecDeque<Key> {
+        let directory = &self.index.directory;
+        let bytes: u64 = directory.pages().map(|(_, page)| u64::from(page.place.blob.bytes)).sum();
+        let has_room = bytes.saturating_mul(PAGE_MEMORY) <= self.config.index_bytes_max;
+        let mut nexts = directory.pages().map(|(next, _)| next).skip(1);
+        let firsts = directory.pages().map(|(first, _)| first);
+        let firsts = firsts.filter(|first| stays(first, nexts.next()) || has_room || is_inspected);
+        let pieces = pendings.values().flat_map(|page| &page.pieces);
+        let pieces = pieces.map(|piece| Key::of(piece.coll, &piece.object));
+        firsts.cloned().chain(pieces).collect()
     }
 
     /// Gives objects back what was pending of them. False if something makes no sense.
@@ -333,7 +402,6 @@ impl Part {
         match self {
             Part::Root => "root of the index",
             Part::Table(_) => "index table",
-            Part::Page => "index page",
             Part::Pending(_) => "page of pending data",
             Part::Region(_) => "record of the space map",
         }
@@ -346,7 +414,6 @@ impl Blobs {
         match part {
             Part::Root => {
                 self.root = Root::open(bytes)?;
-                self.root.colls.iter().for_each(|&coll| self.index.make_coll(coll));
                 let pendings = self.root.pendings.iter().enumerate();
                 self.waiting.extend(pendings.map(|(at, blob)| (Part::Pending(at), blob.clone())));
                 let regions = self.root.regions.iter().enumerate().filter(|(_, blob)| !blob.runs.is_empty());
@@ -358,7 +425,6 @@ impl Blobs {
                 let table = Table::open(bytes)?;
                 self.table_read(at, table)?;
             }
-            Part::Page => self.index.load_page(bytes)?,
             Part::Pending(at) => {
                 self.pendings.insert(at, PendingPage::open(bytes)?);
             }
@@ -374,11 +440,8 @@ impl Blobs {
             return Ok(());
         }
         let tables = std::mem::take(&mut self.tables).into_values();
-        let directory = Directory::open(&self.root, tables, self.superblock.sequence)
+        self.directory = Directory::open(&self.root, tables, self.superblock.sequence)
             .ok_or(DecodeError::Invalid { what: "directory", value: 0 })?;
-        let pages = directory.pages().filter(|blob| !blob.runs.is_empty());
-        self.waiting.extend(pages.map(|blob| (Part::Page, blob.clone())));
-        self.index.directory = directory;
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Reading: from memory at once, from the device by loads.
 
-use std::ops::Bound;
+use std::{collections::BTreeSet, ops::Bound};
 
 use bytes::Bytes;
 use codec::{BLOCK_BYTES, crc32c};
@@ -9,7 +9,7 @@ use types::{CollId, HObject, Token, Transaction};
 use super::{Purpose, Store};
 use crate::{
     Completion, DeviceError, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage, allocator::Run,
-    device::BLOCK, extent_map::Mapped, onode::Onode,
+    device::BLOCK, extent_map::Mapped, index::Key, onode::Onode,
 };
 
 /// Blocks of one device read.
@@ -221,9 +221,13 @@ impl ObjectStore for Store {
 
     fn load(&mut self, token: Token, missing: Missing) {
         match missing {
-            // All of the index is in memory.
-            Missing::Index { .. } => self.completions.push(Completion::Loaded(token, Ok(()))),
+            Missing::Index { coll, object, omap } => self.load_index(token, Key { coll, object, omap }),
+            // Without its entry nobody knows where the data is: the caller asks again.
+            Missing::Data { coll, object, .. } if self.onode_at(coll, &object).is_err() => {
+                self.load_index(token, Key::of(coll, &object));
+            }
             Missing::Data { coll, object, offset, len } => {
+                self.pin_for(token, &Key::of(coll, &object));
                 self.start_load(token, coll, object, offset, offset.saturating_add(len));
             }
         }
@@ -233,15 +237,16 @@ impl ObjectStore for Store {
         for run in self.pins.remove(&token).unwrap_or_default() {
             self.cache.unpin(run);
         }
+        self.unpin_pages(token);
         self.cache.evict();
     }
 
     fn meta(&self, coll: CollId, object: &HObject) -> Result<Option<ObjectMeta>, Missing> {
-        Ok(self.index.get(coll, object).map(|onode| ObjectMeta { size: onode.size }))
+        Ok(self.onode_at(coll, object)?.map(|onode| ObjectMeta { size: onode.size }))
     }
 
     fn read(&self, coll: CollId, object: &HObject, offset: u64, len: u64) -> Result<Bytes, Missing> {
-        let Some(onode) = self.index.get(coll, object) else { return Ok(Bytes::new()) };
+        let Some(onode) = self.onode_at(coll, object)? else { return Ok(Bytes::new()) };
         let end = offset.saturating_add(len).min(onode.size);
         let missing = || Missing::Data { coll, object: object.clone(), offset, len };
         self.read_range(onode, offset.min(end), end).ok_or_else(missing)
@@ -254,7 +259,7 @@ impl ObjectStore for Store {
         offset: u64,
         len: u64,
     ) -> Result<Vec<(u64, u64)>, Missing> {
-        let Some(onode) = self.index.get(coll, object) else { return Ok(Vec::new()) };
+        let Some(onode) = self.onode_at(coll, object)? else { return Ok(Vec::new()) };
         let end = offset.saturating_add(len).min(onode.size);
         if offset >= end {
             return Ok(Vec::new());
@@ -277,20 +282,20 @@ impl ObjectStore for Store {
     }
 
     fn xattr(&self, coll: CollId, object: &HObject, name: &[u8]) -> Result<Option<Bytes>, Missing> {
-        Ok(self.index.get(coll, object).and_then(|onode| onode.xattrs.get(name).cloned()))
+        Ok(self.onode_at(coll, object)?.and_then(|onode| onode.xattrs.get(name).cloned()))
     }
 
     fn xattrs(&self, coll: CollId, object: &HObject) -> Result<Vec<(Bytes, Bytes)>, Missing> {
-        let pairs = |onode: &Onode| onode.xattrs.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-        Ok(self.index.get(coll, object).map_or_else(Vec::new, pairs))
+        let pairs = |onode: &Onode| onode.xattrs.iter().cloned().collect();
+        Ok(self.onode_at(coll, object)?.map_or_else(Vec::new, pairs))
     }
 
     fn omap_header(&self, coll: CollId, object: &HObject) -> Result<Bytes, Missing> {
-        Ok(self.index.get(coll, object).map(|onode| onode.omap_header.clone()).unwrap_or_default())
+        Ok(self.onode_at(coll, object)?.map(|onode| onode.omap_header.clone()).unwrap_or_default())
     }
 
     fn omap_get(&self, coll: CollId, object: &HObject, key: &[u8]) -> Result<Option<Bytes>, Missing> {
-        Ok(self.index.omap(coll, object).and_then(|omap| omap.get(key).cloned()))
+        self.omap_at(coll, object, key)
     }
 
     fn omap_range(
@@ -300,22 +305,21 @@ impl ObjectStore for Store {
         from: Bound<&[u8]>,
         count_max: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, Missing> {
-        let Some(omap) = self.index.omap(coll, object) else { return Ok(Vec::new()) };
-        let range = omap.range::<[u8], _>((from, Bound::Unbounded));
-        Ok(range.take(count_max).map(|(key, value)| (key.clone(), value.clone())).collect())
+        self.omap_from(coll, object, from, count_max)
     }
 
     fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, Missing> {
-        let Some(objects) = self.index.colls.get(&coll) else { return Ok(Vec::new()) };
-        Ok(objects.onodes.range(from..).take(count_max).map(|(object, _)| object.clone()).collect())
+        self.list_from(coll, from, count_max)
     }
 
     fn collections(&self) -> Vec<CollId> {
-        self.index.colls.keys().copied().collect()
+        let waiting = self.waiting.colls().filter(|coll| !self.index.colls.contains_key(coll));
+        let all: BTreeSet<CollId> = self.index.colls.keys().copied().chain(waiting).collect();
+        all.into_iter().filter(|coll| self.collection_exists(*coll)).collect()
     }
 
     fn collection_exists(&self, coll: CollId) -> bool {
-        self.index.colls.contains_key(&coll)
+        self.waiting.makes_coll(coll).unwrap_or_else(|| self.index.colls.contains_key(&coll))
     }
 
     fn usage(&self) -> StoreUsage {

@@ -1,5 +1,7 @@
 //! Reading the journal of a store that is opened, record by record, and the checkpoint that ends it.
 
+use std::collections::{BTreeSet, VecDeque};
+
 use bytes::Bytes;
 use codec::BLOCK_BYTES;
 
@@ -10,7 +12,8 @@ use crate::{
     Problem,
     allocator::Run,
     device::BLOCK,
-    journal::{Header, Ring, place},
+    index::Key,
+    journal::{Body, Header, Ring, place},
 };
 
 /// Blocks of one look into the journal.
@@ -53,6 +56,19 @@ impl Mount {
 
     pub(super) fn window_read(&mut self, mut replay: Box<Replay>, data: Bytes) -> Result<Step, MountError> {
         replay.window.1 = data;
+        let wanted = replay.absent_in_window();
+        self.replay_window(replay, wanted)
+    }
+
+    /// Applies the records of the window, once the pages that they change are there.
+    pub(super) fn replay_window(
+        &mut self,
+        mut replay: Box<Replay>,
+        mut wanted: VecDeque<Key>,
+    ) -> Result<Step, MountError> {
+        if !self.load_pages(&mut replay.store, &mut wanted)? {
+            return Ok(Step::JournalPages { replay, wanted });
+        }
         loop {
             match replay.next_record(self.findings.is_some())? {
                 Found::Record(record) => {
@@ -118,6 +134,7 @@ impl Mount {
     /// Nothing of an older epoch replays: what a crash left behind the last record cannot come back.
     fn replayed(&mut self, replay: Replay) -> Result<Step, MountError> {
         let mut store = replay.store;
+        store.is_opening = false;
         store.superblock.epoch += 1;
         // No checkpoint has this value: it tells whether the one that follows came about.
         store.superblock.journal_sequence = 0;
@@ -148,6 +165,14 @@ pub(super) fn finish_checkpoint(store: Box<Store>) -> Step {
     }
 }
 
+/// What is at a place of the journal.
+enum Parsed {
+    Record(Header, Vec<Body>),
+    /// The window must hold so many blocks from there on.
+    Beyond(u64),
+    End,
+}
+
 enum Found {
     Record(JournalRecord),
     /// The window must hold so many blocks from the position on.
@@ -156,26 +181,53 @@ enum Found {
 }
 
 impl Replay {
-    fn next_record(&mut self, is_described: bool) -> Result<Found, MountError> {
+    /// The record at `position` of the window, if it has this number.
+    fn parse(&self, position: u64, sequence: u64) -> Parsed {
         let journal = self.store.superblock.journal;
-        let skip = (self.position - self.window.0) * BLOCK;
-        let room = (journal.count - self.position % journal.count) * BLOCK;
+        let skip = (position - self.window.0) * BLOCK;
+        let room = (journal.count - position % journal.count) * BLOCK;
         let rest = match usize::try_from(skip).ok().filter(|skip| *skip < self.window.1.len()) {
             Some(skip) => self.window.1.slice(skip..),
-            None => return Ok(Found::Beyond(1)),
+            None => return Parsed::Beyond(1),
         };
         let superblock = &self.store.superblock;
         let Some(header) = Header::peek(&rest, superblock.store_uuid, superblock.epoch) else {
-            return Ok(Found::End);
+            return Parsed::End;
         };
         let bytes = u64::from(header.block_count) * BLOCK;
-        if header.sequence != self.sequence || bytes > room {
-            return Ok(Found::End);
+        if header.sequence != sequence || bytes > room {
+            return Parsed::End;
         }
         if (rest.len() as u64) < bytes {
-            return Ok(Found::Beyond(bytes / BLOCK_BYTES as u64));
+            return Parsed::Beyond(bytes / BLOCK_BYTES as u64);
         }
-        let Some(bodies) = header.open(&rest) else { return Ok(Found::End) };
+        header.open(&rest).map_or(Parsed::End, |bodies| Parsed::Record(header, bodies))
+    }
+
+    /// A key of each page that the window's records change and that is not in memory.
+    fn absent_in_window(&self) -> VecDeque<Key> {
+        let mut out = BTreeSet::new();
+        if self.store.index.directory.is_whole() {
+            return VecDeque::new();
+        }
+        let (mut position, mut sequence) = (self.position, self.sequence);
+        while let Parsed::Record(header, bodies) = self.parse(position, sequence) {
+            let news = (header.first_txn..).zip(&bodies).filter(|(txn, _)| *txn > self.store.last_txn);
+            news.for_each(|(_, body)| out.extend(self.store.absent_for_body(body)));
+            position += u64::from(header.block_count);
+            sequence += 1;
+        }
+        out.into_iter().collect()
+    }
+
+    fn next_record(&mut self, is_described: bool) -> Result<Found, MountError> {
+        let (header, bodies) = match self.parse(self.position, self.sequence) {
+            Parsed::Record(header, bodies) => (header, bodies),
+            Parsed::Beyond(count) => return Ok(Found::Beyond(count)),
+            Parsed::End => return Ok(Found::End),
+        };
+        let journal = self.store.superblock.journal;
+        let bytes = u64::from(header.block_count) * BLOCK;
         let record = JournalRecord {
             offset: (journal.start + self.position % journal.count) * BLOCK,
             bytes,

@@ -24,6 +24,15 @@ pub(super) struct Queued {
 impl Store {
     pub(super) fn submit_txn(&mut self, token: Token, txn: Transaction) {
         assert!(self.unmount == super::Unmount::No, "nothing is submitted to a store that unmounts");
+        if self.must_defer(&txn) {
+            self.defer(token, txn);
+        } else {
+            self.submit_now(token, txn);
+        }
+    }
+
+    /// Applies a transaction whose index pages are in memory.
+    pub(super) fn submit_now(&mut self, token: Token, txn: Transaction) {
         self.last_txn += 1;
         let index = self.last_txn;
         self.index.txn = index;

@@ -1,0 +1,296 @@
+//! `loligo store objects`: how a store does with more objects than memory holds.
+//!
+//! It makes a store in a file of its own, fills it with small objects, with the attributes that an image's objects
+//! have, and measures requests whose objects are in memory and requests whose objects are not, all under a memory
+//! target as an OSD keeps it. Then it drops everything as a kill does, and mounts.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
+use reactor::Reactor;
+use serde_json::{Value, json};
+use store::{Completion, Config, ObjectStore, Store, StoreIdentity};
+use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp, pretty_json};
+
+use super::measure::{Clocked, Round};
+use crate::{
+    Workload, clock,
+    device::{Access, Device},
+    device_paths::DevicePaths,
+    memory::Memory,
+};
+
+const OBJECT_BYTES: u64 = 4096;
+/// Collections that the objects are spread over.
+const COLLECTIONS: u64 = 32;
+/// One object in so many has data; the others are holes of the same size.
+const DATA_PART: u64 = 16;
+/// What an object's attributes hold, as those of an image's object.
+const ATTRIBUTES: [(&str, usize); 2] = [("_", 270), ("snapset", 31)];
+const FILL_DEPTH: usize = 256;
+/// Objects of rounds whose objects are in memory.
+const HOT_OBJECTS: u64 = 2_000;
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Arguments of `loligo store objects`.
+pub struct ObjectsOptions {
+    /// The file to be made, which is removed at the end.
+    pub file: PathBuf,
+    /// How many objects.
+    pub objects: u64,
+    /// Bytes of memory, as `osd_memory_target`.
+    pub memory_bytes: u64,
+    /// Requests in flight.
+    pub depth: usize,
+    /// Length of a round.
+    pub duration: Duration,
+}
+
+struct Run {
+    reactor: Reactor,
+    device: Device,
+    store: Store,
+    memory: Memory,
+    objects: u64,
+    peak_bytes: u64,
+    looked: types::Instant,
+    rng: StdRng,
+}
+
+fn place(number: u64) -> (CollId, HObject) {
+    let hash = (number as u32).wrapping_mul(0x9e37_79b9);
+    let pool = PoolId(1);
+    let coll = CollId::pg(PgId::new(pool, (number % COLLECTIONS) as u32));
+    let oid = Bytes::from(format!("rbd_data.ab3f5c2d91e0.{number:016x}"));
+    (coll, HObject { oid, pool, hash, snap: SnapId::HEAD, ..HObject::default() })
+}
+
+/// Measures, and prints JSON.
+pub fn store_objects(options: &ObjectsOptions) -> Result<()> {
+    if options.file.exists() {
+        bail!("{} exists: the store is to be a new one", options.file.display());
+    }
+    let outcome = measure(options);
+    std::fs::remove_file(&options.file).ok();
+    println!("{}", pretty_json(&outcome?));
+    Ok(())
+}
+
+fn measure(options: &ObjectsOptions) -> Result<Value> {
+    let memory = Memory::with_target(options.memory_bytes);
+    let mut reactor = Reactor::new(reactor::Config::default())?;
+    let device = made(&options.file, options.objects, &mut reactor)?;
+    let (mut run, _) = Run::mount(reactor, device, memory, options.objects)?;
+    let filling = clock::now();
+    run.fill()?;
+    let mut out = json!({
+        "objects": options.objects,
+        "osd_memory_target": options.memory_bytes,
+        "fill_objects_per_sec": options.objects as f64 / clock::now().since(filling).as_secs_f64(),
+        "filled": run.memory_json(),
+    });
+    let mut rounds = Vec::new();
+    for is_hot in [true, false] {
+        for is_write in [false, true] {
+            // A first round brings in what is hot.
+            if is_hot {
+                run.round(is_hot, is_write, options)?;
+            }
+            rounds.push(run.round(is_hot, is_write, options)?);
+        }
+    }
+    out["rounds"] = rounds.into();
+    let Run { reactor, device, store, memory, .. } = run;
+    drop(store);
+    let (mut run, ms) = Run::mount(reactor, device, memory, options.objects)?;
+    let replayed = run.store.replayed();
+    out["mount_after_kill"] = json!({
+        "ms": ms,
+        "journal_bytes": replayed.bytes,
+        "transactions": replayed.transactions,
+        "pages_read": run.store.index_memory().reads,
+        "memory": run.memory_json(),
+    });
+    run.unmount()?;
+    let Run { reactor, device, store, memory, .. } = run;
+    drop(store);
+    let (run, ms) = Run::mount(reactor, device, memory, options.objects)?;
+    out["mount_after_stop"] = json!({"ms": ms, "pages_read": run.store.index_memory().reads});
+    Ok(out)
+}
+
+/// A new store, large enough.
+fn made(file: &Path, objects: u64, reactor: &mut Reactor) -> Result<Device> {
+    let paths = DevicePaths { main: file.to_owned(), journal: None, index: None };
+    let device = Device::open(reactor, &paths, Access::Create((8 << 30) + objects * 2 * OBJECT_BYTES))?;
+    let store_uuid = *b"many small files";
+    let identity = StoreIdentity { store_uuid, fsid: [0; 16], osd: 0, shard: 0, shards: 1 };
+    device.format(identity, reactor)?;
+    Ok(device)
+}
+
+impl Run {
+    /// How long it took, in milliseconds, comes with it.
+    fn mount(mut reactor: Reactor, mut device: Device, memory: Memory, objects: u64) -> Result<(Run, f64)> {
+        let sizes = memory.sizes();
+        let config =
+            Config { cache_bytes_max: sizes.data, index_bytes_max: sizes.index, ..device.store_config() };
+        let begin = clock::now();
+        let store = device.mount(&mut reactor, config)?;
+        let (rng, looked) = (StdRng::seed_from_u64(1), clock::now());
+        let ms = looked.since(begin).as_secs_f64() * 1e3;
+        Ok((Run { reactor, device, store, memory, objects, peak_bytes: 0, looked, rng }, ms))
+    }
+
+    /// A turn of the loop, as an OSD has it.
+    fn turn(&mut self) -> Result<Vec<Completion>> {
+        loop {
+            self.look();
+            self.store.kick();
+            self.device.submit(self.store.take_commands(), &mut self.reactor);
+            let completions = self.store.take_completions();
+            if !completions.is_empty() || self.store.is_idle() {
+                return Ok(completions);
+            }
+            for (token, result) in self.device.wait(&mut self.reactor)? {
+                self.store.device_done(token, result);
+            }
+            self.store.fault().map_or(Ok(()), |fault| Err(fault).context("the store failed"))?;
+        }
+    }
+
+    /// Keeps to the memory target.
+    fn look(&mut self) {
+        if clock::now() < self.looked + LOOK_EVERY {
+            return;
+        }
+        self.looked = clock::now();
+        self.peak_bytes = self.peak_bytes.max(reactor::resident_bytes().unwrap_or_default());
+        if let Some(sizes) = self.memory.tick(self.store.index_memory().bytes) {
+            self.store.set_cache_bytes(sizes.data);
+            self.store.set_index_bytes(sizes.index);
+        }
+    }
+
+    /// Memory now, and the most since the last call.
+    fn memory_json(&mut self) -> Value {
+        let resident = reactor::resident_bytes().unwrap_or_default();
+        let (index, peak) = (self.store.index_memory(), self.peak_bytes.max(resident));
+        self.peak_bytes = 0;
+        json!({
+            "resident_bytes": resident,
+            "peak_bytes": peak,
+            "index_bytes_estimated": index.bytes,
+            "index_bytes_max": self.memory.sizes().index,
+            "pages_in_memory": index.loaded,
+            "pages": index.pages,
+        })
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let mut bytes = vec![0; OBJECT_BYTES as usize];
+        self.rng.fill_bytes(&mut bytes);
+        let data = Bytes::from(bytes);
+        for number in 0..self.objects {
+            let (coll, object) = place(number);
+            let mut txn = Transaction::new(coll);
+            if number < COLLECTIONS {
+                txn.ops.push(TxnOp::CreateCollection);
+            }
+            let attributes =
+                ATTRIBUTES.map(|(name, len)| (Bytes::from(name), Bytes::copy_from_slice(&data[..len])));
+            txn.push(&object, Mutation::SetXattrs(attributes.into()));
+            txn.push(
+                &object,
+                if number.is_multiple_of(DATA_PART) {
+                    Mutation::Write { offset: 0, data: data.clone().into() }
+                } else {
+                    Mutation::Truncate { size: OBJECT_BYTES }
+                },
+            );
+            self.store.submit(Token(0), txn);
+            while self.store.uncommitted_count() >= FILL_DEPTH {
+                self.turn()?;
+            }
+        }
+        while !self.store.is_idle() {
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    /// Requests of 4 KiB. A write looks at its object first, as an OSD does.
+    fn round(&mut self, is_hot: bool, is_write: bool, options: &ObjectsOptions) -> Result<Value> {
+        let mut clocked = Clocked::new(options.duration)?;
+        let mut waiting = std::collections::BTreeMap::new();
+        let data = Bytes::from(vec![7; OBJECT_BYTES as usize]);
+        let with_data = self.objects.div_ceil(DATA_PART);
+        let count = if is_hot { HOT_OBJECTS.min(with_data) } else { with_data };
+        let reads_before = self.store.index_memory().reads;
+        let end = clock::now() + options.duration;
+        let mut asked = Vec::new();
+        loop {
+            while clocked.in_flight() < options.depth && clock::now() < end {
+                let number = self.rng.random_range(0..count) * DATA_PART;
+                asked.push((clocked.start(), place(number)));
+            }
+            for (token, (coll, object)) in asked.drain(..) {
+                let found = if is_write {
+                    self.store.xattr(coll, &object, b"_").map(drop)
+                } else {
+                    self.store.read(coll, &object, 0, OBJECT_BYTES).map(drop)
+                };
+                match found {
+                    Err(missing) => {
+                        self.store.load(token, missing);
+                        waiting.insert(token, (coll, object));
+                    }
+                    Ok(()) if is_write => {
+                        self.store.unload(token);
+                        let mut txn = Transaction::new(coll);
+                        txn.push(&object, Mutation::Write { offset: 0, data: data.clone().into() });
+                        self.store.submit(token, txn);
+                    }
+                    Ok(()) => {
+                        self.store.unload(token);
+                        clocked.end(token, self.store.activity())?;
+                    }
+                }
+            }
+            if clocked.in_flight() == 0 {
+                break;
+            }
+            for completion in self.turn()? {
+                match completion {
+                    Completion::Committed(token) => clocked.end(token, self.store.activity())?,
+                    Completion::Loaded(token, result) => {
+                        result.context("reading what was written")?;
+                        asked.extend(waiting.remove(&token).map(|place| (token, place)));
+                    }
+                }
+            }
+        }
+        let workload = if is_write { Workload::RandWrite } else { Workload::RandRead };
+        let (block_bytes, depth, measured) = (OBJECT_BYTES, options.depth, clocked.finish());
+        let requests = measured.requests();
+        let mut out = Round { target: "store", workload, block_bytes, depth, measured }.json();
+        let pages = self.store.index_memory().reads - reads_before;
+        out["objects"] = json!(if is_hot { "in memory" } else { "any" });
+        out["pages_read_per_request"] = json!(pages as f64 / (requests as f64).max(1.0));
+        out["memory"] = self.memory_json();
+        Ok(out)
+    }
+
+    fn unmount(&mut self) -> Result<()> {
+        self.store.unmount();
+        while !self.store.is_unmounted() {
+            self.turn()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+//! Transactions that need index pages which are not in memory.
+//!
+//! They wait, those of a collection in their order, and so do the collection's later ones; other collections go on.
+//! To readers a transaction that waits is applied already: what it changes is not at hand until it is, so they
+//! wait for it as they wait for a page, and listings are told what it makes and removes.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use types::{CollId, HObject, Mutation, Token, Transaction, TxnOp};
+
+use super::{Store, pages::Waiter};
+use crate::{
+    index::{Key, is_resident},
+    journal::Body,
+};
+
+/// A transaction that waits.
+#[derive(Debug)]
+pub(super) struct Deferred {
+    number: u64,
+    token: Token,
+    txn: Transaction,
+    /// Pages being read for it.
+    loading: usize,
+    pins: Vec<Key>,
+    /// Loads of what it changes.
+    pub(super) waiters: Vec<(Token, Key)>,
+}
+
+impl Deferred {
+    fn changes(&self, object: &HObject) -> bool {
+        self.txn.ops.iter().any(|op| match op {
+            TxnOp::CreateCollection => false,
+            TxnOp::RemoveCollection => true,
+            TxnOp::Object(other, _) => other == object,
+        })
+    }
+}
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    colls: BTreeMap<CollId, VecDeque<Deferred>>,
+    next: u64,
+}
+
+impl Waiting {
+    pub(super) fn is_empty(&self) -> bool {
+        self.colls.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.colls.values().map(VecDeque::len).sum()
+    }
+
+    /// True if what the store has of the object is not yet what was submitted.
+    pub(super) fn changes(&self, coll: CollId, object: &HObject) -> bool {
+        self.colls.get(&coll).is_some_and(|queue| queue.iter().any(|deferred| deferred.changes(object)))
+    }
+
+    /// Whether the collection will be there; none if nothing that waits says so.
+    pub(super) fn makes_coll(&self, coll: CollId) -> Option<bool> {
+        let ops = self.colls.get(&coll)?.iter().flat_map(|deferred| &deferred.txn.ops);
+        ops.filter_map(|op| match op {
+            TxnOp::CreateCollection | TxnOp::Object(..) => Some(true),
+            TxnOp::RemoveCollection => Some(false),
+        })
+        .next_back()
+    }
+
+    /// Collections with transactions that wait.
+    pub(super) fn colls(&self) -> impl Iterator<Item = CollId> + '_ {
+        self.colls.keys().copied()
+    }
+
+    /// What those that wait do to a listing.
+    pub(super) fn listing(&self, coll: CollId) -> Option<Listing<'_>> {
+        let mut out = Listing::default();
+        for op in self.colls.get(&coll)?.iter().flat_map(|deferred| &deferred.txn.ops) {
+            match op {
+                TxnOp::CreateCollection => {}
+                TxnOp::RemoveCollection => out = Listing { hides_rest: true, ..Listing::default() },
+                TxnOp::Object(object, mutation) => {
+                    out.objects.insert(object, *mutation != Mutation::Remove);
+                }
+            }
+        }
+        Some(out)
+    }
+}
+
+/// Objects that come and go.
+#[derive(Debug, Default)]
+pub(super) struct Listing<'a> {
+    /// Whether each will be there.
+    pub(super) objects: BTreeMap<&'a HObject, bool>,
+    /// True if no others will be.
+    pub(super) hides_rest: bool,
+}
+
+impl Store {
+    /// True if the transaction has to wait.
+    pub(super) fn must_defer(&self, txn: &Transaction) -> bool {
+        !self.waiting.is_empty() && self.waiting.colls.contains_key(&txn.coll)
+            || !self.index.directory.is_whole() && !self.absent_for(txn).is_empty()
+    }
+
+    pub(super) fn defer(&mut self, token: Token, txn: Transaction) {
+        self.waiting.next += 1;
+        let (coll, number) = (txn.coll, self.waiting.next);
+        let deferred = Deferred { number, token, txn, loading: 0, pins: Vec::new(), waiters: Vec::new() };
+        self.waiting.colls.entry(coll).or_default().push_back(deferred);
+        // Those behind it need not wait for its pages before theirs are read.
+        self.load_for_deferred(coll, number);
+    }
+
+    /// Starts to read what the transaction lacks. False if it lacks nothing.
+    fn load_for_deferred(&mut self, coll: CollId, number: u64) -> bool {
+        let Some(deferred) = self.deferred_mut(coll, number) else { return false };
+        let txn = std::mem::replace(&mut deferred.txn, Transaction::new(coll));
+        let absent = self.absent_for(&txn);
+        absent.iter().for_each(|key| self.index.pin(key.clone()));
+        if let Some(deferred) = self.deferred_mut(coll, number) {
+            deferred.txn = txn;
+            deferred.loading = absent.len();
+            deferred.pins.extend(absent.iter().cloned());
+        }
+        for key in &absent {
+            self.want_page(key, Waiter::Deferred(coll, number));
+        }
+        !absent.is_empty()
+    }
+
+    fn deferred_mut(&mut self, coll: CollId, number: u64) -> Option<&mut Deferred> {
+        self.waiting.colls.get_mut(&coll)?.iter_mut().find(|deferred| deferred.number == number)
+    }
+
+    /// The last one that changes the object.
+    pub(super) fn last_deferred_of(&mut self, coll: CollId, object: &HObject) -> Option<&mut Deferred> {
+        self.waiting.colls.get_mut(&coll)?.iter_mut().rfind(|deferred| deferred.changes(object))
+    }
+
+    pub(super) fn deferred_page_came(&mut self, coll: CollId, number: u64) {
+        if let Some(deferred) = self.deferred_mut(coll, number) {
+            deferred.loading -= 1;
+        }
+        self.submit_deferred(coll);
+    }
+
+    /// Submits those that wait for nothing any more.
+    fn submit_deferred(&mut self, coll: CollId) {
+        while self.fault.is_none()
+            && let Some(front) = self.waiting.colls.get(&coll).and_then(VecDeque::front)
+        {
+            let (loading, number) = (front.loading, front.number);
+            if loading > 0 || self.load_for_deferred(coll, number) {
+                return;
+            }
+            let Some(queue) = self.waiting.colls.get_mut(&coll) else { return };
+            let Some(deferred) = queue.pop_front() else { return };
+            if queue.is_empty() {
+                self.waiting.colls.remove(&coll);
+            }
+            deferred.pins.iter().for_each(|key| self.index.unpin(key));
+            self.submit_now(deferred.token, deferred.txn);
+            for (token, key) in deferred.waiters {
+                self.go_on_loading(token, key);
+            }
+        }
+    }
+
+    /// A key of each page that the transaction needs and that is not in memory.
+    pub(super) fn absent_for(&self, txn: &Transaction) -> Vec<Key> {
+        let mut out = Vec::new();
+        if !self.index.directory.is_whole() {
+            txn.ops.iter().for_each(|op| self.absent_for_op(txn.coll, op, &mut out));
+            out.sort_unstable();
+            out.dedup();
+        }
+        out
+    }
+
+    /// The same for one out of the journal.
+    pub(super) fn absent_for_body(&self, body: &Body) -> Vec<Key> {
+        let mut out = self.absent_for(&body.txn);
+        let keys = body.directs.iter().map(|direct| Key::of(body.txn.coll, &direct.object));
+        out.extend(keys.filter(|key| self.index.is_absent(key)));
+        out
+    }
+
+    fn absent_for_op(&self, coll: CollId, op: &TxnOp, out: &mut Vec<Key>) {
+        let TxnOp::Object(object, mutation) = op else {
+            if *op == TxnOp::RemoveCollection {
+                let from = Key::of(coll, &HObject::min());
+                out.extend(self.index.absent_in(&from, |first| first.coll == coll));
+            }
+            return;
+        };
+        if is_resident(object) {
+            return;
+        }
+        let own = |object: &HObject| {
+            let key = Key::of(coll, object);
+            (self.index.get(coll, object).is_none() && self.index.is_absent(&key)).then_some(key)
+        };
+        let omap = |key: &_| {
+            let key = Key::of_omap(coll, object, key);
+            self.index.is_absent(&key).then_some(key)
+        };
+        out.extend(own(object));
+        match mutation {
+            Mutation::Remove | Mutation::OmapClear => self.index.absent_of_object(coll, object, out),
+            Mutation::CloneFrom { source } => {
+                self.index.absent_of_object(coll, object, out);
+                self.index.absent_of_object(coll, source, out);
+            }
+            Mutation::CloneRangeFrom { source, .. } => out.extend(own(source)),
+            Mutation::OmapSet(map) => out.extend(map.keys().filter_map(omap)),
+            Mutation::OmapRemove(keys) => out.extend(keys.iter().filter_map(omap)),
+            Mutation::OmapRemoveRange { first, last } if first < last => {
+                let from = Key::of_omap(coll, object, first);
+                let to = Key::of_omap(coll, object, last);
+                out.extend(self.index.absent_in(&from, |page| *page < to));
+            }
+            Mutation::OmapRemoveRange { .. }
+            | Mutation::Touch
+            | Mutation::Write { .. }
+            | Mutation::Zero { .. }
+            | Mutation::Truncate { .. }
+            | Mutation::SetXattrs(_)
+            | Mutation::RemoveXattr(_)
+            | Mutation::ClearXattrs
+            | Mutation::OmapSetHeader(_) => {}
+        }
+    }
+}

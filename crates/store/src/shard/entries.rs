@@ -1,0 +1,123 @@
+//! Reading the index: what is in memory at once, and what is missing by name.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+use types::{CollId, HObject};
+
+use super::{Store, deferred::Listing};
+use crate::{Missing, index::Key, onode::Onode};
+
+impl From<Key> for Missing {
+    fn from(key: Key) -> Missing {
+        Missing::Index { coll: key.coll, object: key.object, omap: key.omap }
+    }
+}
+
+/// An omap entry.
+type Pair = (Bytes, Bytes);
+
+impl Store {
+    fn is_waited_for(&self, coll: CollId, object: &HObject) -> bool {
+        !self.waiting.is_empty() && self.waiting.changes(coll, object)
+    }
+
+    /// The object's entry, none if there is no such object.
+    pub(super) fn onode_at(&self, coll: CollId, object: &HObject) -> Result<Option<&Onode>, Missing> {
+        let found = self.index.get(coll, object);
+        let is_at_hand = found.is_some() || !self.index.is_absent(&Key::of(coll, object));
+        if !is_at_hand || self.is_waited_for(coll, object) {
+            return Err(Key::of(coll, object).into());
+        }
+        Ok(found)
+    }
+
+    /// One omap value.
+    pub(super) fn omap_at(
+        &self,
+        coll: CollId,
+        object: &HObject,
+        key: &[u8],
+    ) -> Result<Option<Bytes>, Missing> {
+        let found = self.index.omap(coll, object).and_then(|omap| omap.get(key).cloned());
+        if !self.index.directory.is_whole() || !self.waiting.is_empty() {
+            let place = Key::of_omap(coll, object, &Bytes::copy_from_slice(key));
+            if self.index.is_absent(&place) || self.is_waited_for(coll, object) {
+                return Err(place.into());
+            }
+        }
+        Ok(found)
+    }
+
+    /// Omap entries from a key on.
+    pub(super) fn omap_from(
+        &self,
+        coll: CollId,
+        object: &HObject,
+        from: Bound<&[u8]>,
+        count_max: usize,
+    ) -> Result<Vec<Pair>, Missing> {
+        let omap = self.index.omap(coll, object).into_iter();
+        let range = omap.flat_map(|omap| omap.range::<[u8], _>((from, Bound::Unbounded)));
+        let found: Vec<Pair> =
+            range.take(count_max).map(|(key, value)| (key.clone(), value.clone())).collect();
+        if self.index.directory.is_whole() && self.waiting.is_empty() {
+            return Ok(found);
+        }
+        let start = match from {
+            Bound::Included(key) | Bound::Excluded(key) => Bytes::copy_from_slice(key),
+            Bound::Unbounded => Bytes::new(),
+        };
+        let start = Key::of_omap(coll, object, &start);
+        let last = found.last().filter(|_| found.len() == count_max).map(|(key, _)| key);
+        let is_within = |first: &Key| {
+            let is_before = last.is_none_or(|last| first.omap.as_ref().is_none_or(|omap| omap <= last));
+            first.coll == coll && first.object == *object && is_before
+        };
+        if self.is_waited_for(coll, object) {
+            return Err(start.into());
+        }
+        let absent = self.index.absent_in(&start, is_within).next();
+        absent.map_or(Ok(found), |key| Err(key.into()))
+    }
+
+    /// Objects of a collection from one on, as they will be when all that was submitted is applied.
+    pub(super) fn list_from(
+        &self,
+        coll: CollId,
+        from: &HObject,
+        count_max: usize,
+    ) -> Result<Vec<HObject>, Missing> {
+        if self.waiting.is_empty() {
+            return self.list_applied(coll, from, count_max);
+        }
+        let Some(Listing { objects, hides_rest }) = self.waiting.listing(coll) else {
+            return self.list_applied(coll, from, count_max);
+        };
+        let wanted = count_max.saturating_add(objects.len());
+        let applied = if hides_rest { Vec::new() } else { self.list_applied(coll, from, wanted)? };
+        let end = applied.last().filter(|_| applied.len() == wanted).cloned();
+        let coming = objects.iter().filter(|(object, is_there)| {
+            **is_there && **object >= from && end.as_ref().is_none_or(|end| **object <= end)
+        });
+        let mut out: Vec<HObject> = coming.map(|(object, _)| (*object).clone()).collect();
+        out.extend(applied.iter().filter(|object| !objects.contains_key(object)).cloned());
+        out.sort_unstable();
+        out.truncate(count_max);
+        Ok(out)
+    }
+
+    fn list_applied(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, Missing> {
+        let onodes = self.index.colls.get(&coll).into_iter();
+        let found = onodes.flat_map(|objects| objects.onodes.range(from..)).take(count_max);
+        let found: Vec<HObject> = found.map(|(object, _)| object.clone()).collect();
+        if self.index.directory.is_whole() {
+            return Ok(found);
+        }
+        let start = Key::of(coll, from);
+        let last = found.last().filter(|_| found.len() == count_max);
+        let is_within = |first: &Key| first.coll == coll && last.is_none_or(|last| first.object <= *last);
+        let absent = self.index.absent_listing(&start, is_within).next();
+        absent.map_or(Ok(found), |key| Err(key.into()))
+    }
+}

@@ -1,0 +1,229 @@
+//! Index pages that are not in memory: who waits for them, and how they come and go.
+//!
+//! Pages are read one command for each run, and checked as a mount checks them. A page that is not what was
+//! written stops the store: what it named is unknown, and a store that does not know its objects must not serve.
+//! Pages leave only at the end of a turn, so what a caller has seen in memory is there until its turn ends.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use types::{CollId, Token};
+
+use super::{Purpose, Store};
+use crate::{
+    Completion, DeviceError, ReadError,
+    device::spot,
+    index::{Key, blob_crc},
+    superblock::Blob,
+};
+
+/// Pages that eviction looks at in one turn.
+const LOOKS_MAX: usize = 32;
+/// Looks that a page that came is worth: one that was used is passed over once.
+const LOOKS_PER_PAGE: usize = 4;
+/// The part of the index' memory whose pages are written back when it is full of changed ones.
+const DIRTY_PART: u64 = 4;
+
+/// Who goes on when a page is there.
+#[derive(Debug)]
+pub(super) enum Waiter {
+    /// A caller's load of what the key names.
+    Load(Token, Key),
+    /// The transaction with this number among the deferred ones of the collection.
+    Deferred(CollId, u64),
+    /// A mount, which looks by itself.
+    Mount,
+}
+
+/// A page being read.
+#[derive(Debug)]
+struct PageLoad {
+    first: Key,
+    blob: Blob,
+    parts: Vec<Option<Bytes>>,
+    waiters: Vec<Waiter>,
+}
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub(super) struct PageLoads {
+    by_page: BTreeMap<Key, u64>,
+    loads: BTreeMap<u64, PageLoad>,
+    /// Keys that a caller's token keeps in memory.
+    pins: BTreeMap<Token, Vec<Key>>,
+    /// Where pages are that are not what was written, and what is wrong.
+    pub(super) corrupt: Vec<(&'static str, u64)>,
+    count: u64,
+    /// Looks that eviction has left until something changes: where nothing may go, looking again is of no use.
+    looks: usize,
+}
+
+/// How an index is in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexMemory {
+    /// Bytes that pages in memory take, about.
+    pub bytes: u64,
+    /// Pages in memory.
+    pub loaded: usize,
+    /// All pages.
+    pub pages: usize,
+    /// Pages read since the mount began.
+    pub reads: u64,
+}
+
+impl PageLoads {
+    /// How many are under way.
+    pub(super) fn len(&self) -> usize {
+        self.loads.len()
+    }
+}
+
+impl Store {
+    /// Loads what a key names for a caller, who holds it by its token.
+    pub(super) fn load_index(&mut self, token: Token, key: Key) {
+        self.pin_for(token, &key);
+        self.go_on_loading(token, key);
+    }
+
+    pub(super) fn go_on_loading(&mut self, token: Token, key: Key) {
+        if self.index.is_absent(&key) {
+            self.want_page(&key, Waiter::Load(token, key.clone()));
+        } else if let Some(deferred) = self.last_deferred_of(key.coll, &key.object) {
+            deferred.waiters.push((token, key));
+        } else {
+            self.completions.push(Completion::Loaded(token, Ok(())));
+        }
+    }
+
+    /// Keeps a page in memory until the token is unloaded.
+    pub(super) fn pin_for(&mut self, token: Token, key: &Key) {
+        self.page_loads.pins.entry(token).or_default().push(key.clone());
+        self.index.pin(key.clone());
+    }
+
+    pub(super) fn unpin_pages(&mut self, token: Token) {
+        for key in self.page_loads.pins.remove(&token).unwrap_or_default() {
+            self.index.unpin(&key);
+        }
+    }
+
+    /// Reads the page that answers for `key`, which is not in memory, unless that is under way.
+    pub(super) fn want_page(&mut self, key: &Key, waiter: Waiter) {
+        let (first, page) = self.index.directory.page_at(key);
+        let known = self.page_loads.by_page.get(first);
+        if let Some(load) = known.and_then(|id| self.page_loads.loads.get_mut(id)) {
+            return load.waiters.push(waiter);
+        }
+        let (first, blob) = (first.clone(), page.place.blob.clone());
+        self.page_loads.count += 1;
+        let is_sound = blob.runs.iter().all(|run| self.superblock.holds_index(run)) && blob.is_measured();
+        if !is_sound {
+            return self.page_is_corrupt(first, &blob, "index reference", vec![waiter]);
+        }
+        let load = self.page_loads.count;
+        for (part, &run) in blob.runs.iter().enumerate() {
+            self.read_device(run, Purpose::Page { load, part });
+        }
+        let parts = vec![None; blob.runs.len()];
+        self.page_loads.by_page.insert(first.clone(), load);
+        self.page_loads.loads.insert(load, PageLoad { first, blob, parts, waiters: vec![waiter] });
+    }
+
+    pub(super) fn page_read_done(
+        &mut self,
+        id: u64,
+        part: usize,
+        result: Result<Option<Bytes>, DeviceError>,
+    ) {
+        let Some(load) = self.page_loads.loads.get_mut(&id) else { return };
+        // Unreadable is corrupt.
+        load.parts[part] = Some(result.ok().flatten().unwrap_or_default());
+        if load.parts.iter().any(Option::is_none) {
+            return;
+        }
+        let Some(PageLoad { first, blob, parts, waiters }) = self.page_loads.loads.remove(&id) else {
+            return;
+        };
+        self.page_loads.by_page.remove(&first);
+        let bytes = match <[Option<Bytes>; 1]>::try_from(parts) {
+            Ok([only]) => only.unwrap_or_default(),
+            Err(parts) => parts.into_iter().flatten().flatten().collect::<Vec<u8>>().into(),
+        };
+        let bytes = bytes.slice(..bytes.len().min(blob.bytes as usize));
+        if bytes.len() != blob.bytes as usize || blob_crc(&bytes) != blob.crc {
+            return self.page_is_corrupt(first, &blob, "index page", waiters);
+        }
+        // The entries keep the bytes alive as long as they are in memory: as few as there are.
+        if self.index.load_page(&first, Bytes::copy_from_slice(&bytes)).is_err() {
+            return self.page_is_corrupt(first, &blob, "index entry", waiters);
+        }
+        self.page_loads.looks += LOOKS_PER_PAGE;
+        for waiter in waiters {
+            match waiter {
+                Waiter::Load(token, key) => self.go_on_loading(token, key),
+                Waiter::Deferred(coll, number) => self.deferred_page_came(coll, number),
+                Waiter::Mount => {}
+            }
+        }
+    }
+
+    fn page_is_corrupt(&mut self, first: Key, blob: &Blob, what: &'static str, waiters: Vec<Waiter>) {
+        let block = blob.runs.first().map_or(0, |run| run.start);
+        self.page_loads.corrupt.push((what, block));
+        // Who only looks goes on without it.
+        self.index.directory.set_loaded(&first, true);
+        for waiter in waiters {
+            if let Waiter::Load(token, _) = waiter {
+                self.completions.push(Completion::Loaded(token, Err(ReadError::Device)));
+            }
+        }
+        if !self.is_opening {
+            let at = spot(block * crate::device::BLOCK);
+            tracing::error!(what, at, "the index is damaged; the store stops");
+            self.fault.get_or_insert(DeviceError::Io);
+        }
+    }
+
+    /// Ends a turn: pages leave until the index has the memory that it may have.
+    pub(super) fn evict_pages(&mut self) {
+        if self.index.memory() <= self.config.index_bytes_max {
+            return;
+        }
+        for _ in 0..LOOKS_MAX.min(self.page_loads.looks) {
+            self.page_loads.looks -= 1;
+            if self.index.memory() <= self.config.index_bytes_max
+                || !self.index.evict_step(self.superblock.sequence)
+            {
+                return;
+            }
+        }
+    }
+
+    /// Pages may go that might not before.
+    pub(super) fn look_again(&mut self) {
+        self.page_loads.looks = 2 * self.index.clock_len();
+    }
+
+    /// True if much of the index' memory is changed pages, which cannot leave before a checkpoint.
+    pub(super) fn wants_clean_pages(&self) -> bool {
+        let max = self.config.index_bytes_max;
+        self.index.memory() > max && self.index.dirty_memory() > max / DIRTY_PART
+    }
+
+    /// Changes how much memory index pages may take.
+    pub fn set_index_bytes(&mut self, bytes: u64) {
+        self.config.index_bytes_max = bytes;
+        self.look_again();
+    }
+
+    /// How the index is in memory.
+    pub fn index_memory(&self) -> IndexMemory {
+        let directory = &self.index.directory;
+        IndexMemory {
+            bytes: self.index.memory(),
+            loaded: directory.loaded_count(),
+            pages: directory.page_count(),
+            reads: self.page_loads.count,
+        }
+    }
+}

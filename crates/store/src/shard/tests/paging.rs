@@ -1,0 +1,163 @@
+//! An index of which little is in memory.
+
+use super::*;
+use crate::IndexMemory;
+
+const OBJECTS: u32 = 1_500;
+
+fn small() -> Config {
+    Config { index_bytes_max: 128 << 10, page_bytes_max: 1 << 10, ..config() }
+}
+
+fn data(number: u32) -> Bytes {
+    Bytes::from(vec![number as u8; 100])
+}
+
+fn put(number: u32) -> Transaction {
+    let mut txn = Transaction::new(coll(number % 2));
+    txn.ops.push(TxnOp::CreateCollection);
+    txn.push(&object(number), Mutation::Write { offset: 0, data: data(number).into() });
+    txn.push(&object(number), Mutation::SetXattrs([(Bytes::from("n"), data(number))].into()));
+    txn
+}
+
+/// A store with many objects, settled.
+fn filled(rng: &mut StdRng) -> (Store, VirtualDisk) {
+    let mut disk = formatted(64 << 20, &small());
+    let mut store = mount_as(small(), &mut disk, rng).unwrap();
+    for number in 0..OBJECTS {
+        store.submit(Token(u64::from(number)), put(number));
+        store.kick();
+        settle(&mut store, &mut disk, rng);
+    }
+    (store, disk)
+}
+
+/// Lets eviction look at everything.
+fn rest(store: &mut Store, disk: &mut VirtualDisk, rng: &mut StdRng) -> IndexMemory {
+    for _ in 0..100 {
+        store.kick();
+        settle(store, disk, rng);
+    }
+    store.index_memory()
+}
+
+#[test]
+fn more_objects_than_memory_holds_are_all_there() {
+    let mut rng = StdRng::seed_from_u64(5);
+    let (mut store, mut disk) = filled(&mut rng);
+    let memory = rest(&mut store, &mut disk, &mut rng);
+    assert!(memory.loaded < memory.pages / 3, "{memory:?}");
+    assert!(memory.bytes <= small().index_bytes_max * 5 / 4, "{memory:?}");
+    for c in [0, 1] {
+        let names = ask(&mut store, &mut disk, &mut rng, |s| s.list(coll(c), &HObject::min(), usize::MAX));
+        assert_eq!(names.unwrap().len() as u32, OBJECTS / 2);
+    }
+    for number in (0..OBJECTS).rev() {
+        let (c, o) = (coll(number % 2), object(number));
+        assert_eq!(read(&mut store, &mut disk, &mut rng, c, &o, (0, 200)), Ok(data(number)));
+    }
+    assert!(store.index_memory().reads > memory.reads);
+    let missing = ask(&mut store, &mut disk, &mut rng, |s| s.meta(coll(0), &object(OBJECTS)));
+    assert_eq!(missing, Ok(None));
+    store.check_invariants();
+    store.unmount_after(&mut disk, &mut rng);
+
+    // A mount reads what it needs and no more; one with room reads all.
+    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+    let memory = store.index_memory();
+    assert!(memory.reads < 10 && memory.pages > 100, "{memory:?}");
+    assert_eq!(store.usage().data_bytes, u64::from(OBJECTS) * 100);
+    assert_eq!(read(&mut store, &mut disk, &mut rng, coll(0), &object(8), (0, 200)), Ok(data(8)));
+    let config = Config { index_bytes_max: u64::MAX, ..small() };
+    let store = mount_as(config, &mut disk, &mut rng).unwrap();
+    assert_eq!(store.index_memory().loaded, store.index_memory().pages);
+    store.check_invariants();
+    assert_eq!(crash::fsck(small(), &mut disk, &mut rng).problems, []);
+}
+
+#[test]
+fn a_crash_of_a_store_larger_than_memory_costs_the_pages_that_the_journal_names() {
+    let mut rng = StdRng::seed_from_u64(6);
+    let (mut store, mut disk) = filled(&mut rng);
+    store.unmount_after(&mut disk, &mut rng);
+    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+    for number in [700, 40, 1_200] {
+        let mut txn = Transaction::new(coll(number % 2));
+        txn.push(&object(number), Mutation::Remove);
+        store.submit(Token(1), txn);
+    }
+    store.submit(Token(1), put(OBJECTS + 4));
+    store.kick();
+    settle(&mut store, &mut disk, &mut rng);
+    disk.crash_cleanly();
+    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+    assert!(store.replayed().transactions >= 4);
+    assert!(store.index_memory().reads < 20, "{:?}", store.index_memory());
+    for number in [700, 40, 1_200] {
+        let (c, o) = (coll(number % 2), object(number));
+        assert_eq!(ask(&mut store, &mut disk, &mut rng, |s| s.meta(c, &o)), Ok(None));
+    }
+    let names = ask(&mut store, &mut disk, &mut rng, |s| s.list(coll(0), &HObject::min(), usize::MAX));
+    assert_eq!(names.unwrap().len() as u32, OBJECTS / 2 - 2);
+}
+
+#[test]
+fn what_waits_for_a_page_is_applied_in_order_and_never_half_seen() {
+    let mut rng = StdRng::seed_from_u64(7);
+    let (mut store, mut disk) = filled(&mut rng);
+    store.unmount_after(&mut disk, &mut rng);
+    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+    // Collections are 0: even numbers, 1: odd ones.
+    let (gone, kept, new) = (object(100), object(102), object(OBJECTS + 100));
+    let all = ask(&mut store, &mut disk, &mut rng, |s| s.list(coll(0), &HObject::min(), usize::MAX)).unwrap();
+    let mut txn = Transaction::new(coll(0));
+    txn.push(&gone, Mutation::Remove);
+    store.unmount_after(&mut disk, &mut rng);
+    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+    store.submit(Token(1), txn);
+    let mut txn = Transaction::new(coll(0));
+    txn.push(&kept, Mutation::Truncate { size: 7 });
+    txn.push(&new, Mutation::Touch);
+    store.submit(Token(2), txn);
+    assert_eq!(store.uncommitted_count(), 2);
+    for o in [&gone, &kept, &new] {
+        assert!(store.meta(coll(0), o).is_err(), "what is waited for is not at hand");
+    }
+    // Nothing of the other collection has to wait for that.
+    let mut txn = Transaction::new(coll(9));
+    txn.ops.push(TxnOp::CreateCollection);
+    store.submit(Token(3), txn);
+    assert!(store.collection_exists(coll(9)) && store.collection_exists(coll(0)));
+    store.load(Token(50), store.meta(coll(0), &new).unwrap_err());
+    store.kick();
+    let done = settle(&mut store, &mut disk, &mut rng);
+    let committed = |token| done.iter().position(|found| *found == Completion::Committed(Token(token)));
+    assert!(committed(1).unwrap() < committed(2).unwrap());
+    assert!(done.contains(&Completion::Loaded(Token(50), Ok(()))));
+    assert_eq!(store.meta(coll(0), &new), Ok(Some(ObjectMeta { size: 0 })));
+    assert_eq!(ask(&mut store, &mut disk, &mut rng, |s| s.meta(coll(0), &gone)), Ok(None));
+    let size = ask(&mut store, &mut disk, &mut rng, |s| s.meta(coll(0), &kept)).unwrap();
+    assert_eq!(size, Some(ObjectMeta { size: 7 }));
+    let now = ask(&mut store, &mut disk, &mut rng, |s| s.list(coll(0), &HObject::min(), usize::MAX)).unwrap();
+    let mut expected: Vec<HObject> = all.into_iter().filter(|o| *o != gone).chain([new]).collect();
+    expected.sort_unstable();
+    assert_eq!(now, expected);
+}
+
+#[test]
+fn a_damaged_page_that_is_read_late_stops_the_store() {
+    let mut rng = StdRng::seed_from_u64(8);
+    let (mut store, mut disk) = filled(&mut rng);
+    store.unmount_after(&mut disk, &mut rng);
+    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+    let missing = store.meta(coll(0), &object(100)).unwrap_err();
+    let Missing::Index { coll: c, object: o, omap } = missing.clone() else { panic!("{missing:?}") };
+    let key = crate::index::Key { coll: c, object: o, omap };
+    let run = store.index.directory.page_at(&key).1.place.blob.runs[0];
+    disk.flip_bit(run.start * BLOCK + 50, 3);
+    store.load(Token(4), missing);
+    let done = settle(&mut store, &mut disk, &mut rng);
+    assert!(done.contains(&Completion::Loaded(Token(4), Err(ReadError::Device))));
+    assert!(store.fault().is_some());
+}
