@@ -12,7 +12,7 @@ mod keyring;
 mod rotating;
 
 pub use authority::{AuthError, Authority, EntityAuth, Identity, Proof, ServerAuth, Step, con_mode, method};
-pub use caps::{CapsError, ClassCall, MonAccess, MonCaps, OsdAccess, OsdCaps};
+pub use caps::{CapsError, ClassCall, MgrAccess, MgrCaps, MonAccess, MonCaps, OsdAccess, OsdCaps};
 pub use cephx::{
     ClientAuth, ClientStep, TicketKeeper, answer_mauth, mauth_request_rotating, mauth_request_tickets,
 };

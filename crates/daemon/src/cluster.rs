@@ -171,7 +171,7 @@ impl NewCluster<'_> {
 }
 
 /// Writes a file that only its owner reads.
-fn write_secret(path: &Path, text: &str) -> Result<()> {
+pub(crate) fn write_secret(path: &Path, text: &str) -> Result<()> {
     use std::{io::Write, os::unix::fs::OpenOptionsExt};
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;

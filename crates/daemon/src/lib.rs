@@ -4,6 +4,7 @@
 
 mod bench;
 mod ceph_conf;
+mod client_io;
 mod client_runner;
 mod clock;
 mod cluster;
@@ -11,10 +12,12 @@ mod device;
 mod device_paths;
 mod embedded_ledger;
 mod host;
+mod manager_io;
 mod manager_port;
 mod memory;
 mod mon_daemon;
 mod osd_daemon;
+mod rbd_runs;
 mod size;
 mod stop;
 mod store_tool;

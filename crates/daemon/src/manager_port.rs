@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, io, net::SocketAddr};
 
 use anyhow::{Context, Result};
 use auth::con_mode;
-use mon::{ManagerAuthority, Mon, Peer};
+use messages::Message;
+use mon::{Event, ManagerAuthority, Mon, Peer};
 use msgr::Config;
 use net::{NetEvent, WireEvent};
 use reactor::{ConnId, ListenerId, Reactor};
@@ -58,21 +59,32 @@ impl ManagerPort {
         }
     }
 
-    /// Handles what concerns a connection of this port.
-    pub(crate) fn on_event(&mut self, event: WireEvent<ConnId>, mon: &mut Mon, reactor: &mut Reactor) {
+    /// Handles what concerns a connection of this port; what its client says is for the monitor.
+    pub(crate) fn on_event(
+        &mut self,
+        event: WireEvent<ConnId>,
+        mon: &mut Mon,
+        reactor: &mut Reactor,
+    ) -> Vec<Event> {
         let mut out = Vec::new();
         self.net.on_event(event, &mut OnReactor(reactor), &mut ManagerAuthority(mon), &mut out);
-        self.on_net(out, mon, reactor);
+        self.on_net(out)
     }
 
     /// Several times a second.
-    pub(crate) fn tick(&mut self, mon: &mut Mon, reactor: &mut Reactor) {
+    pub(crate) fn tick(&mut self, reactor: &mut Reactor) -> Vec<Event> {
         let mut out = Vec::new();
         self.net.tick(&mut OnReactor(reactor), &mut out);
-        self.on_net(out, mon, reactor);
+        self.on_net(out)
     }
 
-    fn on_net(&mut self, events: Vec<NetEvent>, mon: &mut Mon, reactor: &mut Reactor) {
+    /// Says something to a client.
+    pub(crate) fn send(&mut self, link: u64, tid: u64, message: &Message, reactor: &mut Reactor) {
+        self.net.send(link, tid, message, &mut OnReactor(reactor));
+    }
+
+    fn on_net(&mut self, events: Vec<NetEvent>) -> Vec<Event> {
+        let mut said = Vec::new();
         for event in events {
             match event {
                 NetEvent::Opened(id, end) => {
@@ -88,10 +100,9 @@ impl ManagerPort {
                     self.peers.remove(&id);
                 }
                 NetEvent::Received(id, tid, message) => {
-                    let answer =
-                        self.peers.get(&id).and_then(|p| mon.answer_as_manager(clock::wall(), p, message));
-                    if let Some(answer) = answer {
-                        self.net.send(id, tid, &answer, &mut OnReactor(reactor));
+                    if let Some(peer) = self.peers.get(&id) {
+                        let peer = Box::new(peer.clone());
+                        said.push(Event::ToManager { link: id, tid, peer, message });
                     }
                 }
                 NetEvent::MonOpened
@@ -100,6 +111,7 @@ impl ManagerPort {
                 | NetEvent::OsdRefused(_) => {}
             }
         }
+        said
     }
 }
 

@@ -17,6 +17,7 @@ use crate::{
     cluster::{self, hostname},
     embedded_ledger::EmbeddedLedger,
     host,
+    manager_io::ManagerIo,
     manager_port::ManagerPort,
     stop::Stop,
     wire::{Net, OnReactor, wire_event},
@@ -24,6 +25,7 @@ use crate::{
 
 const MON_TIMER: u64 = 1;
 const NET_TIMER: u64 = 2;
+const MANAGER_TIMER: u64 = 3;
 const NET_TICK: Duration = Duration::from_millis(250);
 /// How often the status line's file is written.
 const STATUS_TICKS: u32 = 8;
@@ -57,7 +59,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
     let methods = vec![if is_auth_none { method::NONE } else { method::CEPHX }];
     let config = Config {
         entity_type: EntityType::MON,
-        addrs,
+        addrs: addrs.clone(),
         more_addrs: types::EntityAddrVec::default(),
         gid: 0,
         methods: methods.clone(),
@@ -75,12 +77,16 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
     };
     let mut mon = Mon::new(options, clock::random_seed());
     let manager = ManagerPort::open(&mut reactor, socket, methods, &mut mon)?;
-    let mut daemon = Daemon { mon, net, manager, ledger, effects: Vec::new() };
+    let mut daemon = Daemon { mon, net, manager, manager_io: None, ledger, effects: Vec::new() };
     daemon.handle(Event::Boot(Box::new(contents)), &mut reactor);
+    let data = Path::new(&data);
+    let conf_path = conf_path.canonicalize()?;
+    let manager_io = ManagerIo::open(&daemon.mon, addrs, &conf_path, data, is_auth_none, MANAGER_TIMER)?;
+    daemon.manager_io = Some(manager_io);
     daemon.handle(Event::Timer, &mut reactor);
     reactor.set_timer(NET_TIMER, clock::now().0);
     tracing::info!(%socket, "mon.{id} serves");
-    let status = Path::new(&data).join("status");
+    let status = data.join("status");
     let result = daemon.run(&mut reactor, stop, &status);
     cluster::remove_pid(&conf, &who);
     result
@@ -105,6 +111,8 @@ struct Daemon {
     mon: Mon,
     net: Net,
     manager: ManagerPort,
+    /// There once the monitor has booted.
+    manager_io: Option<ManagerIo>,
     ledger: EmbeddedLedger,
     effects: Vec<Effect>,
 }
@@ -119,11 +127,22 @@ impl Daemon {
                 match event {
                     IoEvent::Signal(_) => return Ok(()),
                     IoEvent::Timer { token: MON_TIMER } => self.handle(Event::Timer, reactor),
+                    IoEvent::Timer { token: MANAGER_TIMER } => {
+                        if let Some(io) = &mut self.manager_io {
+                            io.on_timer(reactor);
+                        }
+                    }
                     IoEvent::Timer { .. } => {
                         let mut out = Vec::new();
                         self.net.tick(&mut OnReactor(reactor), &mut out);
                         self.on_net(out, reactor);
-                        self.manager.tick(&mut self.mon, reactor);
+                        let said = self.manager.tick(reactor);
+                        self.handle_all(said, reactor);
+                        if let Some(io) = &mut self.manager_io {
+                            io.tick(reactor);
+                            let events = io.poll_runs();
+                            self.handle_all(events, reactor);
+                        }
                         reactor.set_timer(NET_TIMER, (clock::now() + NET_TICK).0);
                         ticks += 1;
                         if ticks.is_multiple_of(STATUS_TICKS) {
@@ -139,7 +158,14 @@ impl Daemon {
                         };
                         let Some(event) = wire_event(event) else { continue };
                         if self.manager.owns(&event, accepted_by) {
-                            self.manager.on_event(event, &mut self.mon, reactor);
+                            let said = self.manager.on_event(event, &mut self.mon, reactor);
+                            self.handle_all(said, reactor);
+                            continue;
+                        }
+                        if let Some(io) = &mut self.manager_io
+                            && io.owns(event.conn())
+                        {
+                            io.on_event(event, reactor);
                             continue;
                         }
                         let mut out = Vec::new();
@@ -148,9 +174,27 @@ impl Daemon {
                     }
                 }
             }
+            self.take_objects(reactor);
             if stop.is_asked() {
                 return Ok(());
             }
+        }
+    }
+
+    fn handle_all(&mut self, events: Vec<Event>, reactor: &mut Reactor) {
+        for event in events {
+            self.handle(event, reactor);
+        }
+    }
+
+    /// Tells the monitor of objects that were read or written for it; it may ask for more at once.
+    fn take_objects(&mut self, reactor: &mut Reactor) {
+        while let Some(io) = &mut self.manager_io {
+            let done = io.take_finished();
+            if done.is_empty() {
+                return;
+            }
+            self.handle_all(done, reactor);
         }
     }
 
@@ -190,6 +234,22 @@ impl Daemon {
     fn execute(&mut self, effect: Effect, reactor: &mut Reactor) {
         match effect {
             Effect::Send { conn, tid, message } => self.send(conn.0, tid, &message, reactor),
+            Effect::SendManager { link, tid, message } => self.manager.send(link, tid, &message, reactor),
+            Effect::Objects(token, request) => {
+                if let Some(io) = &mut self.manager_io {
+                    io.submit(token, request, reactor);
+                }
+            }
+            Effect::Run(run, args) => {
+                if let Some(io) = &mut self.manager_io {
+                    io.run(run, &args);
+                }
+            }
+            Effect::Kill(run) => {
+                if let Some(io) = &mut self.manager_io {
+                    io.kill(run);
+                }
+            }
             Effect::Close(conn) => self.net.close(conn.0, &mut OnReactor(reactor)),
             Effect::SetTimer(at) => reactor.set_timer(MON_TIMER, at.0),
             Effect::Propose(txn) => {

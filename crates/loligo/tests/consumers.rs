@@ -28,7 +28,32 @@ const PROXMOX_POLLS: &[&str] = &[
     "osd crush dump",
     "osd crush rule dump",
     "osd pool ls",
+    "osd pool ls detail",
     "osd pool get rbd all",
+    "osd pool get rbd size",
+    "osd pool get-quota rbd",
+    "osd pool application get",
+    "osd erasure-code-profile ls",
+    "osd crush rule ls",
+    "osd crush class ls",
+    "osd find 0",
+    "osd metadata 0",
+    "osd ls",
+    "osd stat",
+    "osd safe-to-destroy 0",
+    "osd ok-to-stop 0",
+    "osd getmaxosd",
+    "quorum_status",
+    "mgr module ls",
+    "mgr services",
+    "mgr versions",
+    "device ls",
+    "device ls-by-daemon osd.0",
+    "log last 5",
+    "pg stat",
+    "features",
+    "config-key ls",
+    "auth get client.admin",
     "osd pool stats",
     "osd pool autoscale-status",
     "pg dump",
@@ -121,11 +146,23 @@ fn ceph_csi_keeps_its_journal_and_fences_networks() {
     c.sh("rbd config image set rbd/csi-vol-1 rbd_qos_iops_limit 500");
     assert_eq!(c.sh("rbd image-meta get rbd/csi-vol-1 conf_rbd_qos_iops_limit").out.trim(), "500");
     assert_eq!(c.json("rbd status rbd/csi-vol-1")["watchers"], serde_json::json!([]));
-    // The manager has no module for it: these words make the driver do the work itself.
-    let task = r#"{"prefix":"rbd task add trash remove","image_id_spec":"rbd/10"}"#;
-    let (code, text) = manager(&c, task);
-    assert!(code == -22 && text.starts_with("No handler found for 'rbd task add trash remove'"), "{text}");
-    c.sh("rbd trash mv rbd/csi-vol-1; rbd trash purge rbd --no-progress");
+    // A clone is made independent and a deleted volume removed by the manager, in the background.
+    c.sh("rbd snap create rbd/csi-vol-1@s --no-progress; rbd clone --rbd-default-clone-format 2 rbd/csi-vol-1@s rbd/csi-vol-2");
+    let (code, text) = manager(&c, r#"{"prefix":"rbd task add flatten","image_spec":"rbd/csi-vol-2"}"#);
+    assert_eq!(code, 0, "{text}");
+    c.wait("a flattened clone", Duration::from_secs(30), |c| {
+        c.json("rbd info rbd/csi-vol-2").get("parent").is_none()
+    });
+    c.sh("rbd snap rm rbd/csi-vol-1@s --no-progress; rbd trash mv rbd/csi-vol-1");
+    let id = c.json("rbd trash ls rbd")[0]["id"].as_str().unwrap_or_default().to_owned();
+    let task = format!(r#"{{"prefix":"rbd task add trash remove","image_id_spec":"rbd/{id}"}}"#);
+    assert_eq!(manager(&c, &task).0, 0);
+    c.wait("an empty trash", Duration::from_secs(30), |c| {
+        c.json("rbd trash ls rbd") == serde_json::json!([])
+    });
+    let (code, text) = manager(&c, r#"{"prefix":"rbd task add trash remove","image_id_spec":"rbd/nope"}"#);
+    assert_eq!((code, &*text), (-2, "[errno 2] RBD image not found (error retrieving image from trash)\n"));
+    c.sh("rbd rm rbd/csi-vol-2 --no-progress");
     // NetworkFence: all of a node's addresses at once, in force for every op after the answer.
     c.sh("echo x > x; rados -p rbd put fenced x; ceph osd blocklist range add 127.0.0.1/32 300");
     assert!(c.sh("ceph osd blocklist ls").out.starts_with("cidr:127.0.0.1:0/32 "));

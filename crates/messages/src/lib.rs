@@ -56,7 +56,10 @@ pub use m_pool_op::{MPoolOp, MPoolOpReply, PoolOpCode};
 pub use m_statfs::{MStatfs, MStatfsReply};
 pub use m_watch_notify::{MWatchNotify, WatchOpcode};
 pub use osd_op::{OpCode, OpParams, OsdOp, op_flag};
-pub use osd_to_mon::{MOSDAlive, MOSDBoot, MOSDFailure, MOSDMarkMeDown, MOSDPGCreate, MPGStats};
+pub use osd_to_mon::{
+    ImageCounts, ImageKey, MOSDAlive, MOSDBoot, MOSDFailure, MOSDImageQuery, MOSDImageStats, MOSDMarkMeDown,
+    MOSDPGCreate, MPGStats,
+};
 pub use paxos_header::PaxosHeader;
 pub use pg_peer::{
     MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgCopyData, MPgCopyGet, MPgLog, MPgNotify, MPgPull,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use codec::Codec;
-use types::{EntityAddrVec, Epoch, OsdId, OsdStat, PgId, PgStat};
+use types::{EntityAddrVec, Epoch, OsdId, OsdStat, PgId, PgStat, PoolId};
 
 use crate::table::front_only;
 
@@ -102,3 +102,53 @@ pub struct MOSDPGCreate {
     pub pgs: Vec<(PgId, Epoch)>,
 }
 front_only!(MOSDPGCreate);
+
+/// The monitor wants to know what clients do with each RBD image. Sent again and again while it does.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MOSDImageQuery {
+    /// For so long from now on.
+    pub seconds: u32,
+}
+front_only!(MOSDImageQuery);
+
+/// An RBD image.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[codec(version = 1, compat = 1)]
+pub struct ImageKey {
+    /// The pool of its header.
+    pub pool: PoolId,
+    /// The namespace.
+    pub nspace: String,
+    /// Its id.
+    pub id: String,
+}
+
+/// What clients did with its data objects.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct ImageCounts {
+    /// Requests that may change something.
+    pub writes: u64,
+    /// Requests that only read.
+    pub reads: u64,
+    /// Bytes that came with writes.
+    pub write_bytes: u64,
+    /// Bytes that reads gave.
+    pub read_bytes: u64,
+    /// Nanoseconds from a write's arrival to its answer, all together.
+    pub write_ns: u64,
+    /// The same of reads.
+    pub read_ns: u64,
+}
+
+/// What an OSD has counted since its last report.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MOSDImageStats {
+    /// Who.
+    pub osd: OsdId,
+    /// By image.
+    pub images: BTreeMap<ImageKey, ImageCounts>,
+}
+front_only!(MOSDImageStats);

@@ -155,6 +155,10 @@ messages! {
     MOSDPGCreate = 0x8006, v 1/1, prio 127;
     /// OSD to OSD: heartbeat.
     MOSDPing = 0x8007, v 1/1, prio 196;
+    /// Monitor to OSD: count what clients do with images.
+    MOSDImageQuery = 0x8008, v 1/1, prio 127;
+    /// OSD to monitor: what they did.
+    MOSDImageStats = 0x8009, v 1/1, prio 63;
     /// Primary to replica: make this change.
     MOSDRepOp = 0x8010, v 1/1, prio 127;
     /// Replica to primary: it is durable.

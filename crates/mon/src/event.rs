@@ -2,10 +2,11 @@
 
 use std::net::IpAddr;
 
+use bytes::Bytes;
 use messages::Message;
-use types::{EntityAddr, EntityName, GlobalId, Instant};
+use types::{EntityAddr, EntityName, Errno, GlobalId, Instant, Token};
 
-use crate::{LedgerContents, LedgerTxn, Revision};
+use crate::{LedgerContents, LedgerTxn, ObjectRequest, Revision, RunId};
 
 /// A connection of this daemon; ids are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,6 +54,30 @@ pub enum Event {
         /// What.
         message: Message,
     },
+    /// A client says something to the manager.
+    ToManager {
+        /// From where: a connection of the manager's.
+        link: u64,
+        /// The request's id, which the answer carries.
+        tid: u64,
+        /// Who.
+        peer: Box<Peer>,
+        /// What.
+        message: Message,
+    },
+    /// [`Effect::Objects`] is done: what the last op gave, or why it failed.
+    ObjectsDone(Token, Result<Bytes, Errno>),
+    /// What [`Effect::Run`] started says how far it is, from 0 to 1.
+    RunProgress(RunId, f64),
+    /// It has ended.
+    RunEnded {
+        /// Which.
+        run: RunId,
+        /// What it exited with; none if it could not be started, or a signal ended it.
+        code: Option<i32>,
+        /// The last line that it said of an error.
+        text: String,
+    },
     /// The timer of [`Effect::SetTimer`] rang.
     Timer,
 }
@@ -71,6 +96,21 @@ pub enum Effect {
     },
     /// Close a connection.
     Close(ConnId),
+    /// Says something to a client of the manager.
+    SendManager {
+        /// To where.
+        link: u64,
+        /// The request that it answers.
+        tid: u64,
+        /// What.
+        message: Message,
+    },
+    /// Do something with an object as [`crate::Mon::manager_name`]; answered with [`Event::ObjectsDone`].
+    Objects(Token, ObjectRequest),
+    /// Run the stock `rbd` with these arguments, as the same; ends with [`Event::RunEnded`].
+    Run(RunId, Vec<String>),
+    /// End a run.
+    Kill(RunId),
     /// Commit to the ledger; answered with [`Event::LedgerCommitted`], or with [`Event::LeaseLost`] when
     /// that fails. One proposal is in flight at most.
     Propose(LedgerTxn),

@@ -15,6 +15,7 @@ pub(crate) const OSD_METADATA: &str = "osd_metadata";
 pub(crate) const CREATING: &str = "creating";
 pub(crate) const REMOVED_SNAPS: &str = "removed_snaps";
 pub(crate) const MUTES: &str = "mutes";
+pub(crate) const MGR_MODULES: &str = "mgr_modules";
 
 /// The epoch at the end of a map's key.
 pub(crate) fn epoch(text: &str) -> Option<Epoch> {

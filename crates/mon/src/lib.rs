@@ -27,7 +27,7 @@ mod stats;
 
 pub use event::{ConnId, Effect, Effects, Event, Peer};
 pub use ledger::{Ledger, LedgerContents, LedgerError, LedgerTxn, MemLedger, Revision};
-pub use manager::ManagerAuthority;
+pub use manager::{ManagerAuthority, objects::ObjectRequest, rbd_support::RunId};
 pub use mkfs::{MkfsParams, mkfs};
 pub use mon::Mon;
 pub use options::MonOptions;

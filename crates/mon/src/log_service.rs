@@ -53,7 +53,7 @@ impl Mon {
         for entry in log.entries.into_iter().filter(|entry| entry.name == name) {
             self.append_log(entry);
         }
-        let answer = crate::mon::Answer { conn, tid, message: ack.into() };
+        let answer = Effect::Send { conn, tid, message: ack.into() };
         self.answer_when_committed(answer, effects);
     }
 

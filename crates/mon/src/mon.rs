@@ -12,6 +12,7 @@ use types::{EntityAddrVec, EntityName, EntityType, Instant, OsdId, Settings, UTi
 
 use crate::{
     ConnId, Effect, Effects, Event, LedgerContents, LedgerTxn, MonOptions, Revision, commands, keys,
+    manager::{progress::Progress, rbd_support::RbdSupport},
     osdmap_service::OsdService,
     services::Services,
     session::{Session, Sub},
@@ -25,19 +26,11 @@ const TICK: Duration = Duration::from_secs(1);
 /// `mon_health_log_update_period`: the cluster log hears of changed health checks that often.
 const HEALTH_LOG_INTERVAL: Duration = Duration::from_secs(5);
 
-/// An answer that waits for a commit.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) conn: ConnId,
-    pub(crate) tid: u64,
-    pub(crate) message: Message,
-}
-
 /// Changes that are committed together, and who waits for them.
 #[derive(Debug, Default)]
 struct Batch {
     ops: BTreeMap<String, Option<Bytes>>,
-    answers: Vec<Answer>,
+    answers: Vec<Effect>,
 }
 
 /// The state machine of one monitor; see the crate's page.
@@ -65,9 +58,13 @@ pub struct Mon {
     pub(crate) stats: Stats,
     /// When this monitor came to serve.
     pub(crate) started: UTime,
+    /// The time of day of the last event.
+    pub(crate) wall: UTime,
     /// Where the manager's part is played; empty when nobody listens there.
     pub(crate) manager: EntityAddrVec,
     pub(crate) services: Services,
+    pub(crate) rbd_support: RbdSupport,
+    pub(crate) progress: Progress,
     pub(crate) log_seq: u64,
     pub(crate) next_global_id: u64,
     /// Health checks that the cluster log knows of.
@@ -96,8 +93,11 @@ impl Mon {
             osds: OsdService::default(),
             stats: Stats::default(),
             started: UTime::default(),
+            wall: UTime::default(),
             manager: EntityAddrVec::default(),
             services: Services::default(),
+            rbd_support: RbdSupport::default(),
+            progress: Progress::default(),
             log_seq: 0,
             next_global_id: 0,
             health_logged: BTreeMap::new(),
@@ -107,6 +107,7 @@ impl Mon {
 
     /// Takes in one event. `now` is the monotonic clock, `wall` the time of day.
     pub fn handle(&mut self, now: Instant, wall: UTime, event: Event, effects: &mut Effects) {
+        self.wall = wall;
         match event {
             Event::Boot(contents) => self.on_boot(now, wall, &contents, effects),
             Event::LeaseLost => self.on_lease_lost(effects),
@@ -123,12 +124,24 @@ impl Mon {
                     self.on_message(now, wall, conn, tid, message, effects);
                 }
             }
+            Event::ToManager { link, tid, peer, message } => {
+                if self.is_booted {
+                    self.on_manager_message(wall, link, tid, &peer, message, effects);
+                }
+            }
+            Event::ObjectsDone(token, result) => self.on_objects_done(wall, token, result, effects),
+            Event::RunProgress(run, fraction) => self.on_run_progress(wall, run, fraction),
+            Event::RunEnded { run, code, text } => self.on_run_ended(wall, run, code, &text, effects),
             Event::Timer => {
                 if self.is_booted {
                     self.tick(now, wall, effects);
                 }
                 effects.push(Effect::SetTimer(now + TICK));
             }
+        }
+        if self.is_booted {
+            self.pump_rbd_support(now, wall, effects);
+            self.keep_progress();
         }
         self.propose(effects);
     }
@@ -150,7 +163,9 @@ impl Mon {
         self.apply_config();
         self.services = Services::started(wall);
         self.osds = OsdService::started(now, &self.committed);
+        self.load_progress();
         self.tick_auth(wall);
+        self.ensure_manager_key(wall);
         let name = self.options.name.clone();
         self.log_info(wall, format!("mon.{name} is new leader, mons {name} in quorum (ranks 0)"));
         effects.push(Effect::SetTimer(now + TICK));
@@ -163,6 +178,7 @@ impl Mon {
         self.queued = Batch::default();
         self.next = self.committed.clone();
         self.stats = Stats::default();
+        effects.extend(mem::take(&mut self.rbd_support).stop());
     }
 
     fn on_committed(&mut self, now: Instant, wall: UTime, revision: Revision, effects: &mut Effects) {
@@ -171,16 +187,17 @@ impl Mon {
         self.revision = revision;
         let before = mem::replace(&mut self.committed, state);
         self.on_state_changed(now, wall, &before, effects);
-        for Answer { conn, tid, mut message } in batch.answers {
-            if let Message::MMonCommandAck(ack) = &mut message {
+        for mut answer in batch.answers {
+            if let Effect::Send { message: Message::MMonCommandAck(ack), .. } = &mut answer {
                 ack.header.version = u64::from(self.committed.osdmap.epoch.0);
             }
-            if let Message::MPoolOpReply(reply) = &mut message {
+            if let Effect::Send { message: Message::MPoolOpReply(reply), .. } = &mut answer {
                 reply.epoch = self.committed.osdmap.epoch;
                 reply.header.version = u64::from(reply.epoch.0);
             }
-            if self.sessions.contains_key(&conn) {
-                effects.push(Effect::Send { conn, tid, message });
+            let is_gone = matches!(&answer, Effect::Send { conn, .. } if !self.sessions.contains_key(conn));
+            if !is_gone {
+                effects.push(answer);
             }
         }
     }
@@ -227,13 +244,13 @@ impl Mon {
     }
 
     /// Answers when all that was asked for so far is committed: at once when nothing is pending.
-    pub(crate) fn answer_when_committed(&mut self, answer: Answer, effects: &mut Effects) {
+    pub(crate) fn answer_when_committed(&mut self, answer: Effect, effects: &mut Effects) {
         if !self.queued.ops.is_empty() {
             self.queued.answers.push(answer);
         } else if let Some((batch, _)) = &mut self.in_flight {
             batch.answers.push(answer);
         } else {
-            effects.push(Effect::Send { conn: answer.conn, tid: answer.tid, message: answer.message });
+            effects.push(answer);
         }
     }
 
@@ -302,6 +319,7 @@ impl Mon {
                 self.osd_settings.insert(sender, Settings::from_wire(open.config, open.ignored_config));
             }
             Message::MPGStats(stats) if stats.osd == sender => self.on_pg_stats(now, wall, *stats),
+            Message::MOSDImageStats(stats) if stats.osd == sender => self.on_image_stats(*stats),
             other => tracing::debug!("{} from osd.{sender} ignored", other.name()),
         }
     }
@@ -337,6 +355,9 @@ impl Mon {
         self.stats.sample(now);
         self.expire_mutes(wall);
         self.services.tick(wall);
+        if !self.manager.0.is_empty() {
+            self.tick_rbd_support(now, wall, effects);
+        }
         if now.since(self.health_logged_at) >= HEALTH_LOG_INTERVAL {
             self.health_logged_at = now;
             self.tick_health_log(wall);

@@ -53,6 +53,8 @@ pub(crate) struct State {
     pub(crate) removed_snaps: Arc<BTreeMap<PoolId, IntervalSet>>,
     /// Health codes that are muted; the value is the time until, 0 for ever.
     pub(crate) mutes: Arc<BTreeMap<String, UTime>>,
+    /// Modules of the manager that are enabled, besides those that always are.
+    pub(crate) mgr_modules: Arc<BTreeSet<String>>,
 }
 
 impl Default for State {
@@ -72,6 +74,8 @@ impl Default for State {
             creating: Arc::default(),
             removed_snaps: Arc::default(),
             mutes: Arc::default(),
+            // As in a new cluster of Ceph.
+            mgr_modules: Arc::new(["iostat".to_owned()].into()),
         }
     }
 }
@@ -149,6 +153,7 @@ impl State {
             }
             keys::CREATING => set(&mut self.creating, pool(key, rest)?, decode(value)?),
             keys::REMOVED_SNAPS => set(&mut self.removed_snaps, pool(key, rest)?, decode(value)?),
+            keys::MGR_MODULES => self.mgr_modules = Arc::new(decode(value)?.unwrap_or_default()),
             keys::MUTES => set(&mut self.mutes, rest.to_owned(), decode(value)?),
             _ => {}
         }

@@ -7,4 +7,5 @@ mod json_keys;
 mod manager;
 mod osds;
 mod pools;
+mod rbd_support;
 mod restart;

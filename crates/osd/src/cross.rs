@@ -2,9 +2,9 @@
 //! is kept; that carries the weight: a session is announced before its ops come, and what the control
 //! shard says of leases is heard before the maps that follow.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use messages::{MOSDMap, MOSDPGCreate, Message, pg_peer_target};
+use messages::{ImageCounts, ImageKey, MOSDMap, MOSDPGCreate, Message, pg_peer_target};
 use store::StoreUsage;
 use types::{Epoch, Instant, OsdId, PgStat, Settings};
 
@@ -35,6 +35,8 @@ pub enum Cross {
     WantUpThru(Epoch),
     /// To the control shard: nobody listens at the address of that OSD.
     OsdRefused(OsdId),
+    /// To the control shard: what clients did with images.
+    Images(BTreeMap<ImageKey, ImageCounts>),
     /// To the control shard: the report asked for by that number has been sent.
     Flushed(u64),
     /// To the control shard: no client is answered any more.
@@ -49,6 +51,8 @@ pub enum Cross {
     LeaseGranted(OsdId, Instant),
     /// From the control shard: a peer's ping was answered then.
     LeaseGiven(OsdId, Instant),
+    /// From the control shard: count what clients do with images for so many seconds.
+    CountImages(u32),
     /// From the control shard: report at once, and say that it was for this number.
     Flush(u64),
     /// From the control shard: the OSD is going to be marked down, answer no client any more.
@@ -137,6 +141,8 @@ impl Osd {
             Cross::WantMaps(have) => self.on_want_maps(from, have, cx),
             Cross::WantUpThru(epoch) => self.want_up_thru(epoch, cx),
             Cross::OsdRefused(osd) => self.on_osd_refused(osd, cx),
+            Cross::Images(images) => self.send_image_stats(images, cx),
+            Cross::CountImages(seconds) => self.count_images(seconds, cx),
             Cross::Flushed(number) => self.on_flushed(number, cx),
             Cross::Quiesced => self.on_quiesced(cx),
             Cross::Maps(maps) => self.on_osd_map(*maps, cx),

@@ -12,6 +12,7 @@ mod control;
 mod cross;
 mod event;
 mod heartbeat;
+mod image_io;
 mod map_store;
 mod on_client;
 mod on_map;

@@ -70,6 +70,7 @@ impl Osd {
             // Clients hold such ops back themselves and send them again once the flag goes.
             return;
         }
+        self.image_op_started(conn, tid, &op, cx);
         self.pg_op(conn, tid, op, permit, cx);
     }
 

@@ -15,6 +15,7 @@ use crate::{
     boot::Boot,
     control::Control,
     heartbeat::Heartbeat,
+    image_io::ImageIo,
     map_store::MapStore,
     pgs::Pgs,
     session::Session,
@@ -73,6 +74,8 @@ pub struct Osd {
     pub(crate) config: OsdConfig,
     /// All options by where they come from.
     pub(crate) settings: Settings,
+    /// There while images are counted.
+    pub(crate) image_io: Option<Box<ImageIo>>,
     pub(crate) rng: StdRng,
     pub(crate) maps: MapStore,
     pub(crate) map: OsdMap,
@@ -125,6 +128,7 @@ impl Osd {
         let map = OsdMap::new(config.fsid, UTime::default(), types::CrushBlob::default());
         Osd {
             settings: Settings::from_file(&config.options),
+            image_io: None,
             config,
             rng,
             maps: MapStore::default(),
@@ -272,6 +276,7 @@ impl Osd {
                     self.boot_if_due(cx);
                 }
             }
+            Message::MOSDImageQuery(query) => self.on_image_query(*query, cx),
             Message::MOSDPGCreate(create) => self.distribute_pg_create(&create, cx),
             Message::MConfig(message) => {
                 self.settings.set_mon(&message.config);

@@ -170,6 +170,7 @@ impl Osd {
             // The monitor is told that this OSD serves no more: others may do so already.
             pg::Effect::Reply(..) if matches!(self.boot, Boot::Stopping { .. }) => {}
             pg::Effect::Reply(session, tid, reply) => {
+                self.image_op_ended(ConnId(session), tid, &reply, cx);
                 self.send_conn(ConnId(session), tid, Message::MOSDOpReply(reply), cx);
             }
             pg::Effect::Tell(session, message) => {

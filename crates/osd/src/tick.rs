@@ -62,6 +62,7 @@ impl Osd {
         if cx.now < self.stats_due {
             return;
         }
+        self.report_images(cx);
         if !self.config.shard.is_control() {
             self.stats_due = cx.now + STATS_INTERVAL;
             return self.report(cx);

@@ -36,5 +36,5 @@ pub use listener::Socket;
 pub use memory::{memory_limit_bytes, resident_bytes};
 pub use reactor::Reactor;
 pub use signal::{Signal, block_signals, unblock_signals};
-pub use thread::{available_cpus, spawn};
+pub use thread::{available_cpus, set_nonblocking, spawn};
 pub use wake::Waker;

@@ -36,3 +36,10 @@ fn pin(cpu: usize) -> io::Result<()> {
     set.set(cpu);
     Ok(sched_setaffinity(None, &set)?)
 }
+
+/// Reads of this descriptor, such as a child's output, give what is there instead of waiting for more.
+pub fn set_nonblocking(fd: impl std::os::fd::AsFd) -> std::io::Result<()> {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    let flags = fcntl_getfl(&fd)?;
+    Ok(fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
+}

@@ -1,12 +1,14 @@
-//! Capabilities: what an entity may do on a service (`MonCap`, `OSDCap`).
+//! Capabilities: what an entity may do on a service (`MonCap`, `OSDCap`, `MgrCap`).
 
 mod grammar;
+mod mgr;
 mod mon;
 mod mon_profiles;
 mod osd;
 
 use thiserror::Error;
 
+pub use mgr::{MgrAccess, MgrCaps};
 pub use mon::{MonAccess, MonCaps};
 pub use osd::{ClassCall, OsdAccess, OsdCaps};
 

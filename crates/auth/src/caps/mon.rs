@@ -111,7 +111,7 @@ impl Grant {
 }
 
 impl Constraint {
-    fn fits(&self, given: &str) -> bool {
+    pub(super) fn fits(&self, given: &str) -> bool {
         match self {
             Constraint::Equal(value) => given == value,
             Constraint::Prefix(prefix) => given.starts_with(prefix.as_str()),
@@ -137,7 +137,7 @@ fn profile(t: &mut Text<'_>) -> Option<Vec<(Target, u8)>> {
     Some(profile_grants(&t.string()?))
 }
 
-fn letters(t: &mut Text<'_>) -> Option<u8> {
+pub(super) fn letters(t: &mut Text<'_>) -> Option<u8> {
     t.wildcard().map(|()| right::ANY).or_else(|| t.letters())
 }
 
@@ -161,7 +161,7 @@ fn allow(t: &mut Text<'_>) -> Option<Vec<(Target, u8)>> {
 }
 
 /// ` with KEY=VALUE KEY prefix VALUE …`.
-fn with(t: &mut Text<'_>) -> Option<Vec<(String, Constraint)>> {
+pub(super) fn with(t: &mut Text<'_>) -> Option<Vec<(String, Constraint)>> {
     t.spaced("with")?;
     let mut out = Vec::new();
     while let Some(pair) = t.attempt(pair) {
@@ -170,7 +170,7 @@ fn with(t: &mut Text<'_>) -> Option<Vec<(String, Constraint)>> {
     (!out.is_empty()).then_some(out)
 }
 
-fn pair(t: &mut Text<'_>) -> Option<(String, Constraint)> {
+pub(super) fn pair(t: &mut Text<'_>) -> Option<(String, Constraint)> {
     t.spaces()?;
     let name = t.string()?;
     if t.word("=").is_some() {

@@ -20,11 +20,7 @@ use messages::{OpCode, OpParams, OsdOp};
 use rand::{SeedableRng, rngs::StdRng};
 use types::{EntityName, EntityType, OsdId, PoolId, Token};
 
-use crate::{
-    ceph_conf::CephConf,
-    client_runner::{ClientRunner, Finished},
-    clock,
-};
+use crate::{ceph_conf::CephConf, client_io::Finished, client_runner::ClientRunner, clock};
 
 pub use workload::Workload;
 
@@ -78,7 +74,7 @@ pub fn bench(options: &BenchOptions) -> Result<()> {
     let who = EntityName::new(EntityType::CLIENT, &options.client);
     let mut runner = ClientRunner::connect(&conf, &who)?;
     let pool = find_or_make_pool(&mut runner, &options.pool)?;
-    let map = runner.client.map().context("connected")?;
+    let map = runner.client().map().context("connected")?;
     let osd_pids = osd_pids(&conf, map.osds());
     let mut bench = Bench { options, runner, pool, osd_pids, rng: StdRng::seed_from_u64(1) };
     bench.fill()?;
@@ -96,7 +92,7 @@ pub fn bench(options: &BenchOptions) -> Result<()> {
 
 /// The pool's id; one that is not there is made, for benchmarks by its application, and stays.
 fn find_or_make_pool(runner: &mut ClientRunner, name: &str) -> Result<PoolId> {
-    let id_in = |runner: &ClientRunner| Some(runner.client.map()?.pool_by_name(name)?.0);
+    let id_in = |runner: &ClientRunner| Some(runner.client().map()?.pool_by_name(name)?.0);
     if id_in(runner).is_none() {
         run(runner, &format!(r#"{{"prefix":"osd pool create","pool":{name:?},"pg_num":32}}"#))?;
         let enable = "osd pool application enable";

@@ -3,6 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use super::{Args, Run};
+use crate::manager::modules::module_of;
+
+/// `MonCommand::FLAG_MGR`: clients send it to the manager.
+const FLAG_MGR: u32 = 8;
+/// `MonCommand::FLAG_POLL`: clients send it again and again.
+const FLAG_POLL: u32 = 16;
 
 /// One command.
 pub(crate) struct Row {
@@ -81,8 +87,13 @@ impl Row {
                 param.keys.iter().map(|(k, v)| ((*k).to_owned(), Value::from(*v))).collect();
             sig.push(object.into());
         }
-        // No flags: commands that Ceph sends to its manager are the monitors' here.
-        json!({"sig": sig, "help": self.help, "module": self.module, "perm": self.perm, "flags": 0})
+        // Capabilities for modules are those on the manager; what else Ceph sends there is the monitors' here.
+        let flags = match self.prefix_text() {
+            "iostat" => FLAG_MGR | FLAG_POLL,
+            prefix if module_of(prefix).is_some() => FLAG_MGR,
+            _ => 0,
+        };
+        json!({"sig": sig, "help": self.help, "module": self.module, "perm": self.perm, "flags": flags})
     }
 }
 

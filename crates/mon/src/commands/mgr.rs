@@ -9,6 +9,7 @@ use super::{
     Reply, Request, Row,
     mon_info::{addrs_json, legacy_addr},
 };
+use crate::manager::modules;
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -25,7 +26,6 @@ pub(super) const ROWS: &[Row] = &[
         perm: "r",
         run: stat,
     },
-    Row { sig: "mgr module ls", help: "list active mgr modules", module: "mgr", perm: "r", run: modules },
     Row {
         sig: "mgr services",
         help: "list service endpoints provided by mgr modules",
@@ -77,10 +77,10 @@ fn dump(req: &mut Request<'_>) -> Reply {
         // Its part is played even where nobody is told of an address.
         "available": true,
         "standbys": [],
-        "modules": [],
-        "available_modules": [],
+        "modules": req.mon.committed.mgr_modules.as_ref(),
+        "available_modules": modules::available().map(modules::shown).collect::<Vec<_>>(),
         "services": {},
-        "always_on_modules": {},
+        "always_on_modules": {"pacific": modules::always_on()},
         "last_failure_osd_epoch": map.last_failure_osd_epoch.0,
         "active_clients": [],
     });
@@ -95,11 +95,6 @@ fn stat(req: &mut Request<'_>) -> Reply {
         "active_name": map.active_name,
         "num_standby": map.standbys.len(),
     });
-    Reply::json(req.args, out)
-}
-
-fn modules(req: &mut Request<'_>) -> Reply {
-    let out = json!({"always_on_modules": [], "enabled_modules": [], "disabled_modules": []});
     Reply::json(req.args, out)
 }
 

@@ -39,10 +39,16 @@ mod tell;
 
 use auth::{MonAccess, MonCaps};
 use bytes::Bytes;
-use messages::{MCommand, MCommandReply, MMonCommand, MMonCommandAck, Message, PaxosHeader};
+use messages::{MCommand, MCommandReply, MMonCommand, Message};
 use types::{EntityType, Errno, OsdMap, UTime};
 
-use crate::{ConnId, Effect, Effects, Mon, Peer, mon::Answer, state::State};
+use crate::{
+    ConnId, Effect, Effects, Mon, Peer,
+    manager::{
+        Caller, balancer, crash, device, modules, progress, rbd_support, small, status as manager_status,
+    },
+    state::State,
+};
 
 pub(crate) use args::Args;
 pub(crate) use descriptions::{Row, all as describe};
@@ -58,6 +64,8 @@ pub(crate) struct Request<'a> {
     pub(crate) args: &'a Args,
     /// What `-i FILE` gave.
     pub(crate) input: &'a Bytes,
+    /// Who waits for the answer, where one may come later.
+    pub(crate) caller: Option<&'a Caller>,
 }
 
 impl Request<'_> {
@@ -112,9 +120,17 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         crush_show::ROWS,
         pg::ROWS,
         pg_dump::ROWS,
+        rbd_support::ROWS,
+        progress::ROWS,
+        balancer::ROWS,
+        crash::ROWS,
+        device::ROWS,
+        manager_status::ROWS,
+        small::ROWS,
     ]
     .into_iter()
     .flatten()
+    .chain(modules::rows())
 }
 
 /// The row of a prefix. Some rows share a prefix and differ in a word behind it; those words are choices.
@@ -131,15 +147,10 @@ impl Mon {
         command: MMonCommand,
         effects: &mut Effects,
     ) {
-        let (reply, is_change) = self.run_command(wall, conn, &command.cmd, &command.input);
-        let ack = MMonCommandAck {
-            header: PaxosHeader::new(u64::from(self.committed.osdmap.epoch.0)),
-            result: reply.result,
-            status: reply.status,
-            cmd: command.cmd,
-            output: reply.output,
-        };
-        self.answer(Answer { conn, tid, message: ack.into() }, is_change, effects);
+        let MMonCommand { cmd, input, .. } = command;
+        let caller = Caller::Mon { conn, tid, cmd };
+        let (reply, is_change) = self.run_command(wall, conn, &caller, &input);
+        self.answer(caller, reply, is_change, effects);
     }
 
     /// `ceph tell mon.X`.
@@ -157,16 +168,22 @@ impl Mon {
         effects.push(Effect::Send { conn, tid, message });
     }
 
-    fn answer(&mut self, answer: Answer, is_change: bool, effects: &mut Effects) {
+    /// Answers a command: when what it changed is committed, and not at all where the answer comes later.
+    pub(crate) fn answer(&mut self, caller: Caller, reply: Reply, is_change: bool, effects: &mut Effects) {
+        if reply.is_later {
+            return;
+        }
+        let answer = self.answer_of(caller, reply);
         if is_change {
             self.answer_when_committed(answer, effects);
         } else {
-            effects.push(Effect::Send { conn: answer.conn, tid: answer.tid, message: answer.message });
+            effects.push(answer);
         }
     }
 
     /// Runs a command; true when its answer must wait for the ledger.
-    fn run_command(&mut self, wall: UTime, conn: ConnId, cmd: &[String], input: &Bytes) -> (Reply, bool) {
+    fn run_command(&mut self, wall: UTime, conn: ConnId, caller: &Caller, input: &Bytes) -> (Reply, bool) {
+        let cmd = caller.cmd();
         let Some(peer) = self.sessions.get(&conn).map(|s| s.peer.clone()) else {
             return (Reply::fail(Errno::EACCES, "access denied"), false);
         };
@@ -178,10 +195,13 @@ impl Mon {
             return (Reply::text(describe(rows())), false);
         }
         let Some(row) = find_row(&prefix) else {
-            return (Reply::fail(Errno::EINVAL, "command not known"), false);
+            return (modules::refusal(self, &prefix, "command not known"), false);
         };
         if !self.may_run(&peer, row, &args, "mon") {
             return (Reply::fail(Errno::EACCES, "access denied"), false);
+        }
+        if let Some(refusal) = modules::check(self, &prefix) {
+            return (refusal, false);
         }
         if let Err(text) = row.check(&args) {
             return (Reply::fail(Errno::EINVAL, text), false);
@@ -189,7 +209,7 @@ impl Mon {
         if row.is_change() {
             tracing::info!(target: "audit", "{} {}: {}", peer.name, peer.addr, cmd.join(" "));
         }
-        (self.run_row(row, wall, &peer, &args, input), row.is_change())
+        (self.run_row(row, wall, &peer, Some(caller), &args, input), row.is_change())
     }
 
     /// Runs a command whose sender may and whose arguments fit.
@@ -198,10 +218,11 @@ impl Mon {
         row: &Row,
         wall: UTime,
         peer: &Peer,
+        caller: Option<&Caller>,
         args: &Args,
         input: &Bytes,
     ) -> Reply {
-        (row.run)(&mut Request { mon: self, wall, peer, args, input })
+        (row.run)(&mut Request { mon: self, wall, peer, args, input, caller })
     }
 
     /// True when the peer's capabilities on `service` allow the command.

@@ -16,6 +16,8 @@ pub(crate) struct Reply {
     pub(crate) status: String,
     /// Goes to stdout.
     pub(crate) output: Bytes,
+    /// This is no answer yet: it comes when the work is done.
+    pub(crate) is_later: bool,
 }
 
 impl Reply {
@@ -26,7 +28,12 @@ impl Reply {
 
     /// It is refused.
     pub(crate) fn fail(errno: Errno, status: impl Into<String>) -> Reply {
-        Reply { result: errno.negated(), status: status.into(), output: Bytes::new() }
+        Reply { result: errno.negated(), status: status.into(), ..Reply::default() }
+    }
+
+    /// The answer comes later.
+    pub(crate) fn later() -> Reply {
+        Reply { is_later: true, ..Reply::default() }
     }
 
     /// Output as it is.
@@ -34,11 +41,13 @@ impl Reply {
         Reply { output: output.into(), ..Reply::default() }
     }
 
-    /// Output as JSON when the caller asked for a format, else as text.
+    /// Output as JSON or XML when the caller asked for a format, else as text.
     pub(crate) fn show(args: &Args, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Reply {
         match args.text("format").as_deref() {
             Some("json") => Reply::text(format!("{}\n", json())),
             Some("json-pretty") => Reply::text(format!("{}\n", format::pretty(&json()))),
+            Some("xml") => Reply::text(format::xml(args.prefix(), &json(), false) + "\n"),
+            Some("xml-pretty") => Reply::text(format::xml(args.prefix(), &json(), true) + "\n"),
             Some(_) | None => Reply::text(text()),
         }
     }
@@ -52,6 +61,11 @@ impl Reply {
     /// The same with a line for the operator.
     pub(crate) fn with_status(self, status: impl Into<String>) -> Reply {
         Reply { status: status.into(), ..self }
+    }
+
+    /// What a module of the manager prints: a line, or several.
+    pub(crate) fn module(text: String) -> Reply {
+        if text.is_empty() { Reply::default() } else { Reply::text(text + "\n") }
     }
 
     /// With an empty line behind: some listings of the stock monitor end so.

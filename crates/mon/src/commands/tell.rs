@@ -143,6 +143,6 @@ impl Mon {
         if let Err(text) = row.check(&args) {
             return Reply::fail(Errno::EINVAL, text);
         }
-        (row.run)(&mut Request { mon: self, wall, peer: &peer, args: &args, input })
+        (row.run)(&mut Request { mon: self, wall, peer: &peer, args: &args, input, caller: None })
     }
 }

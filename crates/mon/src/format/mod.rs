@@ -1,6 +1,8 @@
 //! Text as the stock tools print it: tables, sizes, durations; and the JSON of the formatters.
 
+mod python;
 mod table;
+mod xml;
 
 use std::time::Duration;
 
@@ -8,7 +10,9 @@ use serde_json::Value;
 
 pub(crate) use types::pretty_json as pretty;
 
+pub(crate) use python::{python_line, python_sorted};
 pub(crate) use table::{Align, TextTable};
+pub(crate) use xml::xml;
 
 fn scaled(value: u64, base: u64, units: &[&str]) -> String {
     let (mut n, mut mult, mut index) = (value, 1u64, 0);

@@ -7,6 +7,9 @@ use types::{MapFlags, OsdId, PgState, PoolFlags, UTime};
 
 use crate::Mon;
 
+/// Crashes in the details of the check.
+const CRASHES_SHOWN: usize = 30;
+
 /// How grave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
@@ -136,9 +139,24 @@ impl Mon {
         self.check_space(&mut health);
         self.check_pools(&mut health);
         self.check_pgs(&mut health);
+        self.check_crashes(&mut health);
         let codes = self.committed.mutes.iter().filter(|(code, _)| health.checks.contains_key(code.as_str()));
         health.muted = codes.map(|(code, until)| (code.clone(), *until)).collect();
         health
+    }
+
+    fn check_crashes(&self, health: &mut Health) {
+        let mut detail = self.recent_crashes(self.wall);
+        if detail.is_empty() {
+            return;
+        }
+        let count = detail.len();
+        if count > CRASHES_SHOWN {
+            detail.truncate(CRASHES_SHOWN);
+            detail.push(format!("and {} more", count - CRASHES_SHOWN));
+        }
+        let summary = format!("{count} daemons have recently crashed");
+        health.checks.insert("RECENT_CRASH", Check { severity: Severity::Warn, summary, count, detail });
     }
 
     fn check_osds(&self, health: &mut Health) {

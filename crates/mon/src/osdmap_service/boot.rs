@@ -7,7 +7,7 @@ use messages::{MOSDAlive, MOSDBoot, MOSDMarkMeDown};
 use types::{Epoch, Incremental, Instant, MapFlags, OsdMap, OsdState, OsdXInfo, UTime, WEIGHT_IN};
 
 use super::failure::Gone;
-use crate::{ConnId, Effects, Mon, keys, mon::Answer, state::value};
+use crate::{ConnId, Effect, Effects, Mon, keys, state::value};
 
 const TIB: f64 = (1u64 << 40) as f64;
 
@@ -98,7 +98,7 @@ impl Mon {
         let osd = request.osd;
         self.mark_down(wall, osd, Gone::Dead, format!("osd.{osd} marked itself down"));
         let ack = MOSDMarkMeDown { is_ack: true, ..*request };
-        self.answer_when_committed(Answer { conn, tid, message: ack.into() }, effects);
+        self.answer_when_committed(Effect::Send { conn, tid, message: ack.into() }, effects);
     }
 }
 

@@ -6,7 +6,7 @@ use messages::{MPoolOp, MPoolOpReply, PaxosHeader, PoolOpCode};
 use types::{Errno, PgPool, PoolFlags, PoolId, PoolSnapInfo, SnapId, UTime};
 
 use super::PoolParams;
-use crate::{ConnId, Effects, Mon, keys, mon::Answer, state::value};
+use crate::{ConnId, Effect, Effects, Mon, keys, state::value};
 
 type OpResult = Result<Option<Bytes>, Errno>;
 
@@ -34,7 +34,7 @@ impl Mon {
         };
         let header = PaxosHeader::new(u64::from(epoch.0));
         let reply = MPoolOpReply { header, fsid: op.fsid, reply_code, epoch, response };
-        self.answer_when_committed(Answer { conn, tid, message: reply.into() }, effects);
+        self.answer_when_committed(Effect::Send { conn, tid, message: reply.into() }, effects);
     }
 
     /// Snapshots of its own may take whoever may write to the pool; everything else is the monitors'.

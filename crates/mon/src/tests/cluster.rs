@@ -9,10 +9,13 @@ use rand::{SeedableRng, rngs::StdRng};
 use serde_json::Value;
 use types::{
     EntityAddr, EntityAddrVec, EntityName, Epoch, GlobalId, Instant, OsdId, OsdMap, OsdStat, PgStat,
-    PgStatSum, PgState, UTime,
+    PgStatSum, PgState, Token, UTime,
 };
 
-use crate::{ConnId, Effect, Event, Ledger, LedgerTxn, MemLedger, MkfsParams, Mon, MonOptions, Peer, mkfs};
+use crate::{
+    ConnId, Effect, Event, Ledger, LedgerTxn, MemLedger, MkfsParams, Mon, MonOptions, ObjectRequest, Peer,
+    RunId, mkfs,
+};
 
 pub(crate) const FSID: [u8; 16] = [7; 16];
 pub(crate) const ADMIN: ConnId = ConnId(1);
@@ -28,6 +31,11 @@ pub(crate) struct Cluster {
     pub(crate) is_committing: bool,
     pub(crate) held: Vec<LedgerTxn>,
     pub(crate) closed: Vec<ConnId>,
+    /// What clients of the manager were told.
+    pub(crate) managed: Vec<(u64, Message)>,
+    /// What is asked of objects, and runs that are started (arguments) and ended (none).
+    pub(crate) objects: Vec<(Token, ObjectRequest)>,
+    pub(crate) runs: Vec<(RunId, Option<String>)>,
     tid: u64,
 }
 
@@ -64,6 +72,9 @@ impl Cluster {
             is_committing: true,
             held: Vec::new(),
             closed: Vec::new(),
+            managed: Vec::new(),
+            objects: Vec::new(),
+            runs: Vec::new(),
             tid: 0,
         };
         cluster.boot();
@@ -127,6 +138,10 @@ impl Cluster {
                 Effect::Send { conn, tid, message } => self.sent.push((conn, tid, message)),
                 Effect::Propose(txn) => self.held.push(txn),
                 Effect::Close(conn) => self.closed.push(conn),
+                Effect::SendManager { tid, message, .. } => self.managed.push((tid, message)),
+                Effect::Objects(token, request) => self.objects.push((token, request)),
+                Effect::Run(run, args) => self.runs.push((run, Some(args.join(" ")))),
+                Effect::Kill(run) => self.runs.push((run, None)),
                 Effect::SetTimer(_) => {}
             }
         }
@@ -157,6 +172,15 @@ impl Cluster {
         let tid = self.tid;
         self.event(Event::Received { conn, tid, message: message.into() });
         tid
+    }
+
+    /// Says something to the manager as `peer`; gives the answers so far.
+    pub(crate) fn manage(&mut self, peer: &Peer, message: impl Into<Message>) -> Vec<Message> {
+        self.tid += 1;
+        let tid = self.tid;
+        let (link, peer, message) = (1, Box::new(peer.clone()), message.into());
+        self.event(Event::ToManager { link, tid, peer, message });
+        self.managed.iter().filter(|(t, _)| *t == tid).map(|(_, message)| message.clone()).collect()
     }
 
     /// Runs a command; `None` while it is not answered.

@@ -9,7 +9,7 @@ use crate::{ConnId, Event, Peer};
 
 fn ask(cluster: &mut Cluster, peer: &Peer, command: &str) -> MMgrCommandReply {
     let command = MMgrCommand { cmd: vec![command.to_owned()], ..MMgrCommand::default() };
-    match cluster.mon.answer_as_manager(cluster.wall(), peer, command.into()) {
+    match cluster.manage(peer, command).pop() {
         Some(Message::MMgrCommandReply(reply)) => *reply,
         other => panic!("{other:?}"),
     }
@@ -23,9 +23,10 @@ fn commands_of_the_manager_are_answered_and_others_are_not() {
     assert!(reply.result == 0 && reply.output.starts_with(b"8 pgs"), "{reply:?}");
     // One quotation mark too many, as `rbd perf image` sends it.
     assert_eq!(ask(&mut cluster, &admin, "{\"prefix\":\"osd df\"}\"").result, 0);
-    // ceph-csi flattens by itself when it reads this.
-    let reply = ask(&mut cluster, &admin, r#"{"prefix":"rbd task add flatten","image_spec":"rbd/a"}"#);
-    assert_eq!((reply.result, &*reply.status), (-22, "No handler found for 'rbd task add flatten'"));
+    let reply = ask(&mut cluster, &admin, r#"{"prefix":"osd nonsense"}"#);
+    assert_eq!((reply.result, &*reply.status), (-22, "No handler found for 'osd nonsense'"));
+    let reply = ask(&mut cluster, &admin, r#"{"prefix":"prometheus file_sd_config"}"#);
+    assert!(reply.result == -95 && reply.status.starts_with("Module 'prometheus' is not enabled/loaded"));
     assert_eq!(ask(&mut cluster, &admin, r#"{"prefix":"osd down","ids":["0"]}"#).result, -22);
     let reply = ask(&mut cluster, &admin, r#"{"prefix":"get_command_descriptions"}"#);
     assert!(String::from_utf8_lossy(&reply.output).contains("pg"));
@@ -79,9 +80,8 @@ fn service_daemons_are_listed_while_they_report() {
         service: Some((facts("hostname", "h"), facts("json", "{}"))),
         ..MMgrOpen::default()
     };
-    let wall = cluster.wall();
-    let answer = cluster.mon.answer_as_manager(wall, &daemon, open.clone().into());
-    assert!(matches!(answer, Some(Message::MMgrConfigure(how)) if how.stats_period_sec > 0));
+    let answer = cluster.manage(&daemon, open.clone());
+    assert!(matches!(answer.first(), Some(Message::MMgrConfigure(how)) if how.stats_period_sec > 0));
     let dump = json(&mut cluster, "service dump");
     assert_eq!(dump["services"]["rbd-mirror"]["daemons"]["4107"]["metadata"]["hostname"], "h");
     assert!(cluster.text(r#"{"prefix":"status"}"#).contains("rbd-mirror: 1 daemon active (1 hosts)"));
@@ -91,13 +91,56 @@ fn service_daemons_are_listed_while_they_report() {
         status: Some(facts("json", "{1}")),
         ..MMgrReport::default()
     };
-    assert!(cluster.mon.answer_as_manager(wall, &daemon, report.into()).is_none());
+    assert!(cluster.manage(&daemon, report).is_empty());
     assert_eq!(json(&mut cluster, "service status")["rbd-mirror"]["4107"]["status"]["json"], "{1}");
-    let close: Message = MMgrClose { daemon_name, service_name }.into();
-    assert!(cluster.mon.answer_as_manager(wall, &daemon, close).is_some());
+    assert_eq!(cluster.manage(&daemon, MMgrClose { daemon_name, service_name }).len(), 1);
     assert_eq!(json(&mut cluster, "service status"), serde_json::json!({}));
     // One that falls silent is forgotten.
-    cluster.mon.answer_as_manager(wall, &daemon, open.into());
+    cluster.manage(&daemon, open);
     cluster.pass(std::time::Duration::from_secs(70));
     assert_eq!(json(&mut cluster, "service dump")["services"], serde_json::json!({}));
+}
+
+#[test]
+fn modules_are_enabled_and_their_commands_refused_while_they_are_not() {
+    let mut cluster = Cluster::with_rbd();
+    let module = |verb: &str, name: &str| format!(r#"{{"prefix":"mgr module {verb}","module":"{name}"}}"#);
+    assert_eq!(cluster.ok(&module("enable", "iostat")), "module 'iostat' is already enabled");
+    assert_eq!(
+        cluster.refused(&module("disable", "crash")).1,
+        "module 'crash' cannot be disabled (always-on)"
+    );
+    assert_eq!(cluster.refused(&module("enable", "prometheus")).0, -2);
+    cluster.ok(&module("disable", "iostat"));
+    cluster.restart();
+    let (code, text) = cluster.refused(r#"{"prefix":"iostat"}"#);
+    assert!(
+        code == -95
+            && text.starts_with("Module 'iostat' is not enabled/loaded (required by command 'iostat')")
+    );
+    cluster.ok(&module("enable", "iostat"));
+    assert!(cluster.text(r#"{"prefix":"iostat","print_header":true}"#).contains("Total IOPS"));
+}
+
+#[test]
+fn crashes_are_kept_and_a_warning_until_they_are_acknowledged() {
+    let mut cluster = Cluster::with_rbd();
+    let stamp = cluster.wall().to_string().replace("+0000", "Z");
+    let report = format!(
+        r#"{{"crash_id":"c1","timestamp":"{stamp}","entity_name":"osd.1","backtrace":["(f()+0x1) [0x2]"]}}"#
+    );
+    let post = r#"{"prefix":"crash post"}"#;
+    assert_eq!(cluster.try_command(ADMIN, post, report.as_bytes()).unwrap().result, 0);
+    assert_eq!(cluster.try_command(ADMIN, post, b"{}").unwrap().result, 22);
+    cluster.restart();
+    let health = cluster.text(r#"{"prefix":"health"}"#);
+    assert!(health.contains("1 daemons have recently crashed"), "{health}");
+    assert_eq!(cluster.text(r#"{"prefix":"crash ls-new"}"#), "ID  ENTITY  NEW  \nc1  osd.1    *   \n");
+    assert!(cluster.text(r#"{"prefix":"crash info","id":"c1"}"#).contains("\"stack_sig\": "));
+    cluster.ok(r#"{"prefix":"crash archive","id":"c1"}"#);
+    assert_eq!(cluster.text(r#"{"prefix":"crash ls-new"}"#), "");
+    assert!(!cluster.text(r#"{"prefix":"health"}"#).contains("crashed"));
+    assert!(cluster.text(r#"{"prefix":"crash stat"}"#).starts_with("1 crashes recorded"));
+    cluster.ok(r#"{"prefix":"crash rm","id":"c1"}"#);
+    assert_eq!(cluster.text(r#"{"prefix":"crash ls"}"#), "");
 }

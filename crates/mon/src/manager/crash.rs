@@ -1,0 +1,289 @@
+//! The manager's module `crash`: reports of crashed daemons, kept as configuration keys, where Ceph keeps them.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use types::{Errno, UTime};
+
+use crate::{
+    Mon,
+    commands::{Reply, Request, Row},
+    format::{python_line, python_sorted},
+};
+
+macro_rules! rows {
+    ($($sig:literal $perm:literal $help:literal $run:ident)*) => {
+        pub(crate) const ROWS: &[Row] =
+            &[$(Row { sig: $sig, help: $help, module: "mgr", perm: $perm, run: $run }),*];
+    };
+}
+
+rows! {
+    "crash info name=id,type=CephString" "r" "show crash dump metadata" info
+    "crash ls" "r" "Show new and archived crash dumps" ls
+    "crash ls-new" "r" "Show new crash dumps" ls_new
+    "crash post" "rw" "Add a crash dump (use -i <jsonfile>)" post
+    "crash prune name=keep,type=CephString" "rw" "Remove crashes older than <keep> days" prune
+    "crash rm name=id,type=CephString" "rw" "Remove a saved crash <id>" rm
+    "crash stat" "r" "Summarize recorded crashes" stat
+    "crash json_report name=hours,type=CephString" "r" "Crashes in the last <hours> hours" json_report
+    "crash archive name=id,type=CephString" "w" "Acknowledge a crash and silence health warning(s)" archive
+    "crash archive-all" "w" "Acknowledge all new crashes and silence health warning(s)" archive_all
+}
+
+const FOLDER: &str = "mgr/crash/crash/";
+const DAY: Duration = Duration::from_secs(86_400);
+/// `warn_recent_interval`: for how long a crash is a warning.
+const RECENT: Duration = Duration::from_secs(14 * 86_400);
+/// Bytes of a report; Ceph's have a few kilobytes.
+const REPORT_BYTES_MAX: usize = 256 << 10;
+
+/// Reports by their ids.
+fn all(kept: &BTreeMap<String, bytes::Bytes>) -> BTreeMap<String, Value> {
+    let reports = kept.range(FOLDER.to_owned()..).take_while(|(key, _)| key.starts_with(FOLDER));
+    let read = |(key, text): (&String, &bytes::Bytes)| {
+        Some((key[FOLDER.len()..].to_owned(), serde_json::from_slice(text).ok()?))
+    };
+    reports.filter_map(read).collect()
+}
+
+fn text<'a>(report: &'a Value, key: &str) -> Option<&'a str> {
+    report.get(key).and_then(Value::as_str)
+}
+
+/// Days since 1970 of a date.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    // Years begin in March, so that the leap day is the last.
+    let (year, month) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
+    year * 365 + year.div_euclid(4) - year.div_euclid(100)
+        + year.div_euclid(400)
+        + (month * 153 + 2) / 5
+        + day
+        - 719_469
+}
+
+/// Reads `2026-11-20T10:00:00.123456Z`.
+fn time_of(text: &str) -> Option<UTime> {
+    let (date, time) = text.trim_end_matches('Z').split_once(['T', ' '])?;
+    let (time, fraction) = time.split_once('.')?;
+    let numbers = |text: &str, mark: char| {
+        let parts: Option<Vec<i64>> = text.split(mark).map(|part| part.parse().ok()).collect();
+        parts.filter(|parts| parts.len() == 3)
+    };
+    let (date, time) = (numbers(date, '-')?, numbers(time, ':')?);
+    let digits = fraction.len().clamp(1, 6) as u32;
+    let micros: u32 = fraction.parse::<u32>().ok()?.checked_mul(10u32.pow(6 - digits))?;
+    let fits = (1..=12).contains(&date[1]) && (1..=31).contains(&date[2]) && time[0] < 24 && time[1] < 60;
+    let secs = days(date[0], date[1], date[2]) * 86_400 + time[0] * 3600 + time[1] * 60 + time[2];
+    u32::try_from(secs).ok().filter(|_| fits).map(|secs| UTime::new(secs, micros.min(999_999) * 1000))
+}
+
+fn age(report: &Value, now: UTime) -> Duration {
+    text(report, "timestamp").and_then(time_of).map_or(Duration::MAX, |at| now.since(at))
+}
+
+/// Which crashes are the same: by the functions on the stack and by what was asserted, without its place and time.
+fn signature(report: &Value) -> Option<String> {
+    let mut hash = Sha256::new();
+    for frame in report.get("backtrace")?.as_array()?.iter().filter_map(Value::as_str) {
+        let named = frame.rsplit_once(' ').map_or(frame, |(named, _)| named);
+        let mut inner = named.chars();
+        inner.next();
+        inner.next_back();
+        hash.update(inner.as_str().split('+').next().unwrap_or_default());
+    }
+    if let Some(message) = text(report, "assert_msg").filter(|message| !message.is_empty()) {
+        let (before, behind) = message.rsplit_once(" thread ").unwrap_or((message, ""));
+        hash.update(before);
+        hash.update(behind.rfind(": ").map_or("", |at| behind[at..].trim_end_matches('\n')));
+    }
+    Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Ceph's module gives errors without their sign: the stock client prints the text and exits with 0.
+fn refused(text: impl Into<String>) -> Reply {
+    Reply { result: Errno::EINVAL.0, ..Reply::done(text) }
+}
+
+fn find(req: &Request<'_>) -> Result<(String, Value), Reply> {
+    let id = req.args.text("id").unwrap_or_default();
+    let found = req.mon.next.config_keys.get(&format!("{FOLDER}{id}"));
+    let report = found.and_then(|text| serde_json::from_slice(text).ok());
+    let missing = || refused(format!("crash info: {id} not found"));
+    report.map(|report| (id.clone(), report)).ok_or_else(missing)
+}
+
+fn keep(mon: &mut Mon, id: &str, report: Option<&Value>) {
+    mon.put_config_key(&format!("{FOLDER}{id}"), report.map(|report| python_line(report).into()));
+}
+
+fn info(req: &mut Request<'_>) -> Reply {
+    match find(req) {
+        Ok((_, report)) => Reply::module(python_sorted(&report)),
+        Err(refusal) => refusal,
+    }
+}
+
+fn list(req: &Request<'_>, only_new: bool) -> Reply {
+    let mut reports: Vec<Value> = all(&req.state().config_keys).into_values().collect();
+    reports.retain(|report| !only_new || report.get("archived").is_none());
+    if req.args.text("format").is_some_and(|format| format.starts_with("json")) {
+        return Reply::module(python_sorted(&Value::Array(reports)));
+    }
+    if reports.is_empty() {
+        return Reply::default();
+    }
+    let row = |report: &Value| {
+        let new = if report.get("archived").is_none() { "*" } else { "" };
+        let cell = |key, other| text(report, key).unwrap_or(other).to_owned();
+        [cell("crash_id", ""), cell("entity_name", "unknown"), new.to_owned()]
+    };
+    let mut rows = vec![["ID", "ENTITY", "NEW"].map(str::to_owned)];
+    rows.extend(reports.iter().map(row));
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let widths = [width(0), width(1), width(2)];
+    let line = |[id, entity, new]: &[String; 3]| {
+        format!("{id:<0$}  {entity:<1$}  {new:^2$}  ", widths[0], widths[1], widths[2])
+    };
+    Reply::module(rows.iter().map(line).collect::<Vec<_>>().join("\n"))
+}
+
+fn ls(req: &mut Request<'_>) -> Reply {
+    list(req, false)
+}
+
+fn ls_new(req: &mut Request<'_>) -> Reply {
+    list(req, true)
+}
+
+fn post(req: &mut Request<'_>) -> Reply {
+    let malformed = |why: String| refused(format!("malformed crash metadata: {why}"));
+    if req.input.len() > REPORT_BYTES_MAX {
+        return malformed(format!("more than {REPORT_BYTES_MAX} bytes"));
+    }
+    let mut report: Value = match serde_json::from_slice(req.input) {
+        Ok(report) => report,
+        Err(error) => return malformed(error.to_string()),
+    };
+    for field in ["crash_id", "timestamp"] {
+        if text(&report, field).is_none() {
+            return malformed(format!("missing '{field}' field"));
+        }
+    }
+    let stamp = text(&report, "timestamp").unwrap_or_default();
+    if time_of(stamp).is_none() {
+        return malformed(format!("time data '{stamp}' does not match format '%Y-%m-%d %H:%M:%S.%f'"));
+    }
+    if let Some(signature) = signature(&report) {
+        report["stack_sig"] = signature.into();
+    }
+    let id = text(&report, "crash_id").unwrap_or_default().to_owned();
+    if !req.mon.next.config_keys.contains_key(&format!("{FOLDER}{id}")) {
+        keep(req.mon, &id, Some(&report));
+    }
+    Reply::default()
+}
+
+fn rm(req: &mut Request<'_>) -> Reply {
+    if let Ok((id, _)) = find(req) {
+        keep(req.mon, &id, None);
+    }
+    Reply::default()
+}
+
+fn prune(req: &mut Request<'_>) -> Reply {
+    let Some(count) = req.args.int("keep") else { return refused("keep argument must be integer") };
+    let limit = DAY.checked_mul(u32::try_from(count).unwrap_or(0)).unwrap_or(Duration::MAX);
+    for (id, report) in all(&req.mon.next.config_keys) {
+        if age(&report, req.wall) >= limit {
+            keep(req.mon, &id, None);
+        }
+    }
+    Reply::default()
+}
+
+fn stat(req: &mut Request<'_>) -> Reply {
+    let reports = all(&req.state().config_keys);
+    let mut lines = vec![format!("{} crashes recorded", reports.len())];
+    for count in [1, 3, 7] {
+        let old = reports.iter().filter(|(_, report)| age(report, req.wall) >= DAY * count);
+        let ids: Vec<&str> = old.map(|(id, _)| id.as_str()).collect();
+        let heading = (!ids.is_empty()).then(|| format!("{} older than {count} days old:\n", ids.len()));
+        lines.push(heading.unwrap_or_default() + &ids.join("\n"));
+    }
+    Reply::module(lines.join("\n"))
+}
+
+fn json_report(req: &mut Request<'_>) -> Reply {
+    if req.args.int("hours").is_none() {
+        return refused("<hours> argument must be integer");
+    }
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for report in all(&req.state().config_keys).values() {
+        *counts.entry(text(report, "process_name").unwrap_or("unknown").to_owned()).or_default() += 1;
+    }
+    Reply::done(python_line(&json!(counts)))
+}
+
+fn acknowledge(req: &mut Request<'_>, id: &str, mut report: Value) {
+    if report.get("archived").is_none() {
+        let stamp = req.wall.to_string();
+        report["archived"] = stamp.trim_end_matches("+0000").replace('T', " ").into();
+        keep(req.mon, id, Some(&report));
+    }
+}
+
+fn archive(req: &mut Request<'_>) -> Reply {
+    match find(req) {
+        Ok((id, report)) => {
+            acknowledge(req, &id, report);
+            Reply::default()
+        }
+        Err(refusal) => refusal,
+    }
+}
+
+fn archive_all(req: &mut Request<'_>) -> Reply {
+    for (id, report) in all(&req.mon.next.config_keys) {
+        acknowledge(req, &id, report);
+    }
+    Reply::default()
+}
+
+impl Mon {
+    /// Crashes that nobody has acknowledged: a line of detail for each.
+    pub(crate) fn recent_crashes(&self, now: UTime) -> Vec<String> {
+        let reports = all(&self.committed.config_keys);
+        let new = reports.values().filter(|r| r.get("archived").is_none() && age(r, now) < RECENT);
+        let line = |report: &Value| {
+            let part = |key, other| text(report, key).unwrap_or(other).to_owned();
+            format!(
+                "{} crashed on host {} at {}",
+                part("entity_name", "unidentified daemon"),
+                part("utsname_hostname", "(unknown)"),
+                part("timestamp", "unknown time")
+            )
+        };
+        new.map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_signatures() {
+        assert_eq!(time_of("1970-01-02T00:00:01.5Z"), Some(UTime::new(86_401, 500_000_000)));
+        assert_eq!(time_of("2026-11-22 05:54:35.847179"), Some(UTime::new(1_795_326_875, 847_179_000)));
+        assert_eq!(time_of("2024-02-29T00:00:00.0Z"), Some(UTime::new(1_709_164_800, 0)));
+        assert!(time_of("yesterday").is_none() && time_of("2026-13-01T00:00:00.0Z").is_none());
+        // sha256 of "ab(int)".
+        let report = json!({"backtrace": ["(a()+0x1) [0x1]", "(b(int)+0x12) [0x2]"]});
+        let expected: String =
+            Sha256::digest(b"a()b(int)").iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(signature(&report), Some(expected));
+        assert_eq!(signature(&json!({})), None);
+    }
+}

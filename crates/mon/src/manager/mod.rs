@@ -1,0 +1,260 @@
+//! The manager's part (`ceph-mgr`), which the monitor plays: clients dial it at an address of its own, that
+//! the manager map names, and send it the commands that Ceph's manager and its modules serve.
+
+pub(crate) mod balancer;
+pub(crate) mod crash;
+pub(crate) mod device;
+pub(crate) mod modules;
+pub(crate) mod objects;
+pub(crate) mod progress;
+pub(crate) mod rbd_support;
+pub(crate) mod small;
+pub(crate) mod status;
+
+use std::time::Duration;
+
+use auth::{Authority, CryptoKey, EntityAuth, MgrAccess, MgrCaps, RotatingSecrets};
+use bytes::Bytes;
+use codec::Features;
+use messages::{MCommandReply, MMgrCommandReply, MMgrMap, MMonCommandAck, Message, MgrMap, PaxosHeader};
+use rand::Rng;
+use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, UTime};
+
+use crate::{
+    ConnId, Effect, Effects, Mon, Peer,
+    commands::{Args, Reply, Row, describe, find_row, rows},
+};
+
+/// What Ceph's monitors leave to the manager, besides all that begins with `pg` and what modules serve.
+const COMMANDS: [&str; 12] = [
+    "config show",
+    "config show-with-defaults",
+    "osd blocked-by",
+    "osd df",
+    "osd ok-to-stop",
+    "osd perf",
+    "osd pool autoscale-status",
+    "osd pool stats",
+    "osd safe-to-destroy",
+    "osd utilization",
+    "service dump",
+    "service status",
+];
+
+/// The service that capabilities name for commands of modules.
+pub(crate) const MODULE_SERVICE: &str = "py";
+
+/// Ceph's words for a key without capabilities on the manager; clients look for them.
+const NO_CAPS: &str = "access denied: does your client key have mgr caps? See \
+                       http://docs.ceph.com/en/latest/mgr/administrator/#client-authentication";
+
+/// Who waits for the answer to a command that takes longer.
+#[derive(Clone, Debug)]
+pub(crate) enum Caller {
+    /// A session of the monitor; the command is echoed.
+    Mon { conn: ConnId, tid: u64, cmd: Vec<String> },
+    /// A connection of the manager, and whether it sent an `MMgrCommand`.
+    Manager { link: u64, tid: u64, is_mgr_command: bool },
+}
+
+impl Caller {
+    /// The command that is echoed.
+    pub(crate) fn cmd(&self) -> &[String] {
+        match self {
+            Caller::Mon { cmd, .. } => cmd,
+            Caller::Manager { .. } => &[],
+        }
+    }
+}
+
+/// Commands are checked like the monitor's, with the capability on the manager.
+impl Mon {
+    /// The manager listens here. Clients learn it by subscription; without an address nobody does.
+    pub fn set_manager(&mut self, addrs: EntityAddrVec) {
+        self.manager = addrs;
+    }
+
+    /// `client.mgr.x`: as whom the manager's part is a client of the cluster.
+    pub fn manager_name(&self) -> EntityName {
+        EntityName::new(EntityType::CLIENT, format!("mgr.{}", self.base_options.name))
+    }
+
+    /// Its key, once the ledger has it.
+    pub fn manager_key(&self) -> Option<CryptoKey> {
+        self.committed.entities.get(&self.manager_name()).map(|entity| entity.key.clone())
+    }
+
+    /// Makes the manager's entity where it is missing.
+    pub(crate) fn ensure_manager_key(&mut self, wall: UTime) {
+        let name = self.manager_name();
+        if self.manager.0.is_empty() || self.next.entities.contains_key(&name) {
+            return;
+        }
+        let caps = [("mon", "profile rbd"), ("osd", "profile rbd")];
+        let caps = caps.map(|(service, text)| (service.to_owned(), text.to_owned())).into();
+        let key = self.new_key(wall);
+        self.put_entity(&name, &EntityAuth { key, caps });
+    }
+
+    /// The manager map. Its epoch is the second in which this monitor came to serve, so that a later
+    /// incarnation with another address is newer.
+    pub(crate) fn mgrmap(&self) -> MgrMap {
+        let is_there = !self.manager.0.is_empty();
+        let since = self.started.since(UTime::default());
+        MgrMap {
+            epoch: Epoch(u32::try_from(since.as_secs()).unwrap_or(u32::MAX).max(1)),
+            active_addrs: self.manager.clone(),
+            active_gid: if is_there { since.max(Duration::from_secs(1)).as_secs() } else { 0 },
+            available: is_there,
+            active_name: self.options.name.clone(),
+            active_change: self.started,
+            active_mgr_features: Features::PACIFIC.0,
+            modules: self.committed.mgr_modules.as_ref().clone(),
+            always_on_modules: modules::always_on_by_release(),
+            ..MgrMap::default()
+        }
+    }
+
+    pub(crate) fn mgrmap_message(&self) -> Message {
+        MMgrMap { mgrmap: self.mgrmap() }.into()
+    }
+
+    /// Answers what a client says to the manager.
+    pub(crate) fn on_manager_message(
+        &mut self,
+        wall: UTime,
+        link: u64,
+        tid: u64,
+        peer: &Peer,
+        message: Message,
+        effects: &mut Effects,
+    ) {
+        let (is_mgr_command, cmd, input) = match message {
+            Message::MMgrCommand(command) => (true, command.cmd, command.input),
+            Message::MCommand(command) => (false, command.cmd, command.input),
+            other => {
+                let answer = self.on_service_message(wall, peer, other);
+                effects.extend(answer.map(|message| Effect::SendManager { link, tid, message }));
+                return;
+            }
+        };
+        let caller = Caller::Manager { link, tid, is_mgr_command };
+        let (reply, is_change) = self.manager_command(wall, peer, &caller, &cmd, &input);
+        self.answer(caller, reply, is_change, effects);
+    }
+
+    fn manager_command(
+        &mut self,
+        wall: UTime,
+        peer: &Peer,
+        caller: &Caller,
+        cmd: &[String],
+        input: &Bytes,
+    ) -> (Reply, bool) {
+        let Some(args) = Args::parse(cmd) else {
+            return (Reply::fail(Errno::EINVAL, "bad or missing command"), false);
+        };
+        let prefix = args.prefix();
+        if prefix == "get_command_descriptions" {
+            return (Reply::text(describe(rows().filter(|row| is_served(row)))), false);
+        }
+        let Some(row) = find_row(prefix).filter(|row| is_served(row)) else {
+            if self.caps_of(peer, "mgr").is_empty() {
+                return (Reply::fail(Errno::EACCES, NO_CAPS), false);
+            }
+            // Clients that can do the work of a missing module themselves look for these words.
+            let unknown = format!("No handler found for '{prefix}'");
+            return (modules::refusal(self, prefix, &unknown), false);
+        };
+        if !self.may_manage(peer, row, &args) {
+            return (Reply::fail(Errno::EACCES, NO_CAPS), false);
+        }
+        if let Some(refusal) = modules::check(self, prefix) {
+            return (refusal, false);
+        }
+        if let Err(text) = row.check(&args) {
+            return (Reply::fail(Errno::EINVAL, text), false);
+        }
+        if row.is_change() {
+            tracing::info!(target: "audit", "{} {}: {}", peer.name, peer.addr, cmd.join(" "));
+        }
+        (self.run_row(row, wall, peer, Some(caller), &args, input), row.is_change())
+    }
+
+    /// True when the peer's capabilities on managers allow the command.
+    fn may_manage(&self, peer: &Peer, row: &Row, args: &Args) -> bool {
+        let arguments = args.texts();
+        let module = modules::module_of(row.prefix_text());
+        let access = MgrAccess {
+            service: if module.is_some() { MODULE_SERVICE } else { row.module },
+            module: module.unwrap_or_default(),
+            command: row.prefix_text(),
+            arguments: &arguments,
+            read: row.perm.contains('r'),
+            write: row.perm.contains('w'),
+            execute: row.perm.contains('x'),
+        };
+        MgrCaps::parse(&self.caps_of(peer, "mgr")).is_ok_and(|caps| caps.at(peer.ip()).allows(&access))
+    }
+
+    /// What answers a command.
+    pub(crate) fn answer_of(&self, caller: Caller, reply: Reply) -> Effect {
+        let Reply { result, status, output, .. } = reply;
+        match caller {
+            Caller::Mon { conn, tid, cmd } => {
+                let header = PaxosHeader::new(u64::from(self.committed.osdmap.epoch.0));
+                Effect::Send {
+                    conn,
+                    tid,
+                    message: MMonCommandAck { header, result, status, cmd, output }.into(),
+                }
+            }
+            Caller::Manager { link, tid, is_mgr_command: true } => {
+                Effect::SendManager { link, tid, message: MMgrCommandReply { result, status, output }.into() }
+            }
+            Caller::Manager { link, tid, is_mgr_command: false } => {
+                Effect::SendManager { link, tid, message: MCommandReply { result, status, output }.into() }
+            }
+        }
+    }
+
+    /// A new uuid as text.
+    pub(crate) fn new_uuid(&mut self) -> String {
+        let mut bytes: [u8; 16] = self.rng.random();
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        crate::format::uuid(&bytes)
+    }
+}
+
+/// True for commands that Ceph's manager answers: those of modules, and of its own what changes nothing.
+fn is_served(row: &Row) -> bool {
+    let prefix = row.prefix_text();
+    modules::module_of(prefix).is_some()
+        || (!row.is_change() && (prefix.starts_with("pg ") || COMMANDS.contains(&prefix)))
+}
+
+/// Who may dial the manager: whoever has a ticket for it.
+pub struct ManagerAuthority<'a>(pub &'a Mon);
+
+impl Authority for ManagerAuthority<'_> {
+    fn service(&self) -> EntityType {
+        EntityType::MGR
+    }
+
+    fn allows_none(&self) -> bool {
+        self.0.allows_none()
+    }
+
+    fn entity(&self, _: &EntityName) -> Option<EntityAuth> {
+        None
+    }
+
+    fn next_global_id(&mut self) -> u64 {
+        0
+    }
+
+    fn secrets(&self, service: EntityType) -> Option<&RotatingSecrets> {
+        if service == EntityType::MGR { self.0.secrets(service) } else { None }
+    }
+}

@@ -1,0 +1,244 @@
+//! The manager's module `progress`: what takes long, how far it is, and what has ended. Ended events are kept,
+//! where Ceph keeps them.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use types::UTime;
+
+use crate::{
+    Mon,
+    commands::{Reply, Request, Row},
+    format::{self, python_line, python_sorted},
+};
+
+pub(crate) const ROWS: &[Row] = &[
+    Row {
+        sig: "progress",
+        help: "Show progress of recovery operations",
+        module: "mgr",
+        perm: "r",
+        run: list,
+    },
+    Row {
+        sig: "progress json",
+        help: "Show machine readable progress information",
+        module: "mgr",
+        perm: "r",
+        run: list_json,
+    },
+    Row { sig: "progress clear", help: "Reset progress tracking", module: "mgr", perm: "rw", run: clear },
+    Row { sig: "progress on", help: "Enable progress tracking", module: "mgr", perm: "rw", run: on },
+    Row { sig: "progress off", help: "Disable progress tracking", module: "mgr", perm: "rw", run: off },
+];
+
+/// The configuration key of ended events.
+const KEY: &str = "mgr/progress/completed";
+const ENABLED: &str = "mgr/progress/enabled";
+/// `max_completed_events`.
+const COMPLETED_MAX: usize = 50;
+/// The length of the bar.
+const BAR_WIDTH: usize = 28;
+
+/// Who made an event, and what it is about.
+pub(crate) enum Origin {
+    /// A module, and its references.
+    Module(&'static str, Value),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Event {
+    id: String,
+    message: String,
+    refs: Value,
+    started: UTime,
+    fraction: f64,
+}
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    events: BTreeMap<String, Event>,
+    /// As they are shown.
+    completed: VecDeque<Value>,
+    is_off: bool,
+    is_changed: bool,
+}
+
+fn seconds(time: UTime) -> f64 {
+    time.since(UTime::default()).as_secs_f64()
+}
+
+impl Progress {
+    /// What was kept, and whether events are followed at all.
+    pub(crate) fn load(kept: Option<&[u8]>, is_off: bool) -> Progress {
+        let kept: Value = kept.and_then(|kept| serde_json::from_slice(kept).ok()).unwrap_or_default();
+        let completed = kept["events"].as_array().cloned().unwrap_or_default().into();
+        Progress { completed, is_off, ..Progress::default() }
+    }
+
+    /// Makes an event or says how far it is.
+    pub(crate) fn update(&mut self, now: UTime, id: &str, message: &str, origin: Origin, fraction: f64) {
+        if self.is_off {
+            return;
+        }
+        let Origin::Module(module, refs) = origin;
+        let event = self.events.entry(id.to_owned()).or_insert_with(|| {
+            let mut all = json!({"origin": module});
+            if let (Value::Object(all), Value::Object(refs)) = (&mut all, refs) {
+                all.extend(refs);
+            }
+            Event { id: id.to_owned(), message: message.to_owned(), refs: all, started: now, fraction }
+        });
+        event.fraction = event.fraction.max(fraction);
+    }
+
+    /// Sets an event back, if it is there.
+    pub(crate) fn set_fraction(&mut self, id: &str, fraction: f64) {
+        if let Some(event) = self.events.get_mut(id) {
+            event.fraction = fraction;
+        }
+    }
+
+    /// An event has ended well.
+    pub(crate) fn complete(&mut self, now: UTime, id: &str) {
+        self.end(now, id, None);
+    }
+
+    /// An event has ended badly.
+    pub(crate) fn fail(&mut self, now: UTime, id: &str, why: &str) {
+        self.end(now, id, Some(why));
+    }
+
+    fn end(&mut self, now: UTime, id: &str, failure: Option<&str>) {
+        let Some(event) = self.events.remove(id) else { return };
+        let mut ghost = json!({
+            "id": event.id,
+            "message": event.message,
+            "refs": event.refs,
+            "started_at": seconds(event.started),
+            "finished_at": seconds(now),
+            "add_to_ceph_s:": false,
+        });
+        if let Some(failure) = failure {
+            ghost["failed"] = true.into();
+            ghost["failure_message"] = failure.into();
+        }
+        self.completed.push_back(ghost);
+        if self.completed.len() > COMPLETED_MAX {
+            self.completed.pop_front();
+        }
+        self.is_changed = true;
+    }
+
+    fn clear(&mut self) {
+        self.events.clear();
+        self.completed.clear();
+        self.is_changed = true;
+    }
+}
+
+impl Event {
+    fn to_value(&self, now: UTime) -> Value {
+        let elapsed = now.since(self.started).as_secs_f64();
+        let remaining =
+            (self.fraction > 0.0).then(|| (elapsed * (1.0 - self.fraction) / self.fraction) as u64);
+        json!({
+            "id": self.id,
+            "message": self.message,
+            "duration": format!("({})", format::timespan(now.since(self.started))),
+            "refs": self.refs,
+            "progress": self.fraction,
+            "started_at": seconds(self.started),
+            "time_remaining": remaining,
+        })
+    }
+}
+
+/// A message and how long since, and a bar with what remains.
+fn two_lines(message: &str, age: Duration, fraction: f64, remaining: Option<u64>) -> String {
+    let done = ((fraction * BAR_WIDTH as f64) as usize).min(BAR_WIDTH);
+    let bar = "=".repeat(done) + &".".repeat(BAR_WIDTH - done);
+    let remaining = remaining
+        .filter(|secs| *secs > 0)
+        .map(|secs| format!("(remaining: {})", format::timespan(Duration::from_secs(secs))));
+    format!("{message} ({})\n    [{bar}] {}\n", format::timespan(age), remaining.unwrap_or_default())
+}
+
+fn list(req: &mut Request<'_>) -> Reply {
+    let (progress, now) = (&req.mon.progress, req.wall);
+    if progress.events.is_empty() && progress.completed.is_empty() {
+        return Reply::done("Nothing in progress");
+    }
+    let mut out = String::new();
+    let mut events: Vec<&Event> = progress.events.values().collect();
+    events.sort_by_key(|event| std::cmp::Reverse(event.started));
+    for event in events {
+        let remaining = event.to_value(now)["time_remaining"].as_u64();
+        out.push_str(&two_lines(&event.message, now.since(event.started), event.fraction, remaining));
+    }
+    if !progress.completed.is_empty() {
+        out.push('\n');
+    }
+    for ghost in &progress.completed {
+        let age =
+            Duration::from_secs_f64((seconds(now) - ghost["started_at"].as_f64().unwrap_or(0.0)).max(0.0));
+        let how = if ghost["failed"] == true { "Failed" } else { "Complete" };
+        let message = ghost["message"].as_str().unwrap_or_default();
+        out.push_str(&format!("[{how}]: {}", two_lines(message, age, 1.0, None)));
+    }
+    Reply::text(out)
+}
+
+fn list_json(req: &mut Request<'_>) -> Reply {
+    let progress = &req.mon.progress;
+    let events: Vec<Value> = progress.events.values().map(|event| event.to_value(req.wall)).collect();
+    let out = json!({"events": events, "completed": progress.completed});
+    Reply::module(python_sorted(&out))
+}
+
+fn clear(req: &mut Request<'_>) -> Reply {
+    req.mon.progress.clear();
+    req.mon.keep_progress();
+    Reply::default()
+}
+
+fn switch(req: &mut Request<'_>, is_off: bool, word: &str) -> Reply {
+    if req.mon.progress.is_off == is_off {
+        return Reply::done(format!("progress already {word}!"));
+    }
+    req.mon.progress.is_off = is_off;
+    if is_off {
+        req.mon.progress.clear();
+        req.mon.keep_progress();
+    }
+    req.mon.put_config_key(&format!("config/mgr/{ENABLED}"), is_off.then(|| "false".into()));
+    Reply::done(format!("progress {word}"))
+}
+
+fn on(req: &mut Request<'_>) -> Reply {
+    switch(req, false, "enabled")
+}
+
+fn off(req: &mut Request<'_>) -> Reply {
+    switch(req, true, "disabled")
+}
+
+impl Mon {
+    /// Takes up what was kept.
+    pub(crate) fn load_progress(&mut self) {
+        let is_off = self.module_option(ENABLED) == Some("false");
+        self.progress = Progress::load(self.committed.config_keys.get(KEY).map(|kept| &kept[..]), is_off);
+    }
+
+    /// Keeps events that have ended since.
+    pub(crate) fn keep_progress(&mut self) {
+        if std::mem::take(&mut self.progress.is_changed) {
+            let kept = json!({"events": self.progress.completed, "version": 2, "compat_version": 2});
+            self.put_config_key(KEY, Some(python_line(&kept).into()));
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The commands of the module (`rbd_support/module.py` of 16.2 says what they are called).
+
+use std::collections::BTreeMap;
+
+use auth::{MgrAccess, MgrCaps};
+use serde_json::Value;
+use types::{Errno, Instant, UTime};
+
+use super::{
+    add_task::{self, Wanted},
+    perf::COUNTERS,
+    schedule::{Interval, Schedule, StartTime},
+    schedules::{Found, Kind},
+    spec::{ImageSpec, NamedLevel},
+    task::{self, Action, Task},
+};
+use crate::{
+    Mon,
+    commands::{Args, Reply, Request, Row},
+    format::{python_line, python_sorted},
+    manager::{
+        Caller, MODULE_SERVICE,
+        objects::{ObjectRequest, Place, Stop, View, remove_omap, set_omap},
+    },
+};
+
+macro_rules! rows {
+    ($($sig:literal $perm:literal $help:literal)*) => {
+        /// All answer later.
+        pub(crate) const ROWS: &[Row] = &[$(Row {
+            sig: $sig,
+            help: $help,
+            module: "mgr",
+            perm: $perm,
+            run: take,
+        }),*];
+    };
+}
+
+rows! {
+    "rbd mirror snapshot schedule add name=level_spec,type=CephString name=interval,type=CephString name=start_time,type=CephString,req=false"
+        "w" "Add rbd mirror snapshot schedule"
+    "rbd mirror snapshot schedule remove name=level_spec,type=CephString name=interval,type=CephString,req=false name=start_time,type=CephString,req=false"
+        "w" "Remove rbd mirror snapshot schedule"
+    "rbd mirror snapshot schedule list name=level_spec,type=CephString,req=false"
+        "r" "List rbd mirror snapshot schedule"
+    "rbd mirror snapshot schedule status name=level_spec,type=CephString,req=false"
+        "r" "Show rbd mirror snapshot schedule status"
+    "rbd perf image stats name=pool_spec,type=CephString,req=false name=sort_by,type=CephChoices,strings=write_ops|write_bytes|write_latency|read_ops|read_bytes|read_latency,req=false"
+        "r" "Retrieve current RBD IO performance stats"
+    "rbd perf image counters name=pool_spec,type=CephString,req=false name=sort_by,type=CephChoices,strings=write_ops|write_bytes|write_latency|read_ops|read_bytes|read_latency,req=false"
+        "r" "Retrieve current RBD IO performance counters"
+    "rbd task add flatten name=image_spec,type=CephString"
+        "w" "Flatten a cloned image asynchronously in the background"
+    "rbd task add remove name=image_spec,type=CephString"
+        "w" "Remove an image asynchronously in the background"
+    "rbd task add trash remove name=image_id_spec,type=CephString"
+        "w" "Remove an image from the trash asynchronously in the background"
+    "rbd task add migration execute name=image_spec,type=CephString"
+        "w" "Execute an image migration asynchronously in the background"
+    "rbd task add migration commit name=image_spec,type=CephString"
+        "w" "Commit an executed migration asynchronously in the background"
+    "rbd task add migration abort name=image_spec,type=CephString"
+        "w" "Abort a prepared migration asynchronously in the background"
+    "rbd task cancel name=task_id,type=CephString"
+        "r" "Cancel a pending or running asynchronous task"
+    "rbd task list name=task_id,type=CephString,req=false"
+        "r" "List pending or running asynchronous tasks"
+    "rbd trash purge schedule add name=level_spec,type=CephString name=interval,type=CephString name=start_time,type=CephString,req=false"
+        "w" "Add rbd trash purge schedule"
+    "rbd trash purge schedule remove name=level_spec,type=CephString name=interval,type=CephString,req=false name=start_time,type=CephString,req=false"
+        "w" "Remove rbd trash purge schedule"
+    "rbd trash purge schedule list name=level_spec,type=CephString,req=false"
+        "r" "List rbd trash purge schedule"
+    "rbd trash purge schedule status name=level_spec,type=CephString,req=false"
+        "r" "Show rbd trash purge schedule status"
+}
+
+/// A command that is worked on.
+#[derive(Debug)]
+pub(super) struct Command {
+    pub(super) caller: Caller,
+    args: Args,
+    caps: MgrCaps,
+    is_write: bool,
+}
+
+/// What work leads to: writes, and then a change of what the module knows.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) writes: Vec<ObjectRequest>,
+    pub(super) change: Change,
+}
+
+/// What the module learns; the caller is answered with it.
+#[derive(Debug)]
+pub(super) enum Change {
+    Nothing,
+    Loaded(Vec<Task>),
+    Found(Kind, Found),
+    Answer(Caller, Reply),
+    /// The same, and from now on OSDs count what images do.
+    CountImages(Caller, Reply),
+    /// Images by their ids.
+    Names(Place, BTreeMap<String, String>),
+    AddTask(Caller, Task),
+    CancelTask(Caller, Task),
+    SetSchedule(Caller, Kind, NamedLevel, Schedule),
+}
+
+impl Plan {
+    pub(super) fn of(change: Change) -> Plan {
+        Plan { writes: Vec::new(), change }
+    }
+}
+
+fn take(req: &mut Request<'_>) -> Reply {
+    let Some(caller) = req.caller.cloned() else { return Reply::fail(Errno::EINVAL, "not here") };
+    // Who asks the monitor was asked for its capabilities there.
+    let caps = match &caller {
+        Caller::Mon { .. } => "allow *".to_owned(),
+        Caller::Manager { .. } => req.mon.caps_of(req.peer, "mgr"),
+    };
+    let caps = MgrCaps::parse(&caps).unwrap_or_default().at(req.peer.ip());
+    let row = ROWS.iter().find(|row| row.prefix_text() == req.args.prefix());
+    let is_write = row.is_some_and(Row::is_change);
+    req.mon.take_rbd_command(Command { caller, args: req.args.clone(), caps, is_write })
+}
+
+impl Command {
+    fn text(&self, name: &str) -> String {
+        self.args.text(name).unwrap_or_default()
+    }
+
+    /// True when the sender's capabilities reach into a namespace.
+    fn may_touch(&self, pool: &str, nspace: &str) -> bool {
+        let arguments = BTreeMap::from([
+            ("pool".to_owned(), pool.to_owned()),
+            ("namespace".to_owned(), nspace.to_owned()),
+        ]);
+        self.caps.allows(&MgrAccess {
+            service: MODULE_SERVICE,
+            module: "rbd_support",
+            command: "",
+            arguments: &arguments,
+            read: !self.is_write,
+            write: self.is_write,
+            execute: false,
+        })
+    }
+
+    /// What is to be done, from what was read so far.
+    pub(super) fn plan(
+        &self,
+        view: View<'_>,
+        now: Instant,
+        wall: UTime,
+        mon: &mut Mon,
+    ) -> Result<Plan, Stop> {
+        let prefix = self.args.prefix();
+        match prefix.strip_prefix("rbd perf image ") {
+            Some("stats") => return self.perf(view, now, wall, mon, "stat"),
+            Some(_) => return self.perf(view, now, wall, mon, "counter"),
+            None => {}
+        }
+        if let Some(verb) = prefix.strip_prefix("rbd trash purge schedule ") {
+            return self.schedule(view, mon, Kind::TrashPurge, verb);
+        }
+        if let Some(verb) = prefix.strip_prefix("rbd mirror snapshot schedule ") {
+            return self.schedule(view, mon, Kind::MirrorSnapshot, verb);
+        }
+        match prefix.strip_prefix("rbd task ").unwrap_or_default() {
+            "add flatten" => self.add(view, mon, Action::Flatten),
+            "add remove" => self.add(view, mon, Action::Remove),
+            "add trash remove" => self.add(view, mon, Action::TrashRemove),
+            "add migration execute" => self.add(view, mon, Action::MigrationExecute),
+            "add migration commit" => self.add(view, mon, Action::MigrationCommit),
+            "add migration abort" => self.add(view, mon, Action::MigrationAbort),
+            "cancel" => self.cancel(view, mon),
+            _ => self.list(mon),
+        }
+    }
+
+    fn answer(&self, reply: Reply) -> Plan {
+        Plan::of(Change::Answer(self.caller.clone(), reply))
+    }
+
+    fn show(&self, value: &Value) -> Plan {
+        self.answer(Reply::module(python_sorted(value)))
+    }
+
+    fn perf(
+        &self,
+        view: View<'_>,
+        now: Instant,
+        wall: UTime,
+        mon: &mut Mon,
+        kind: &str,
+    ) -> Result<Plan, Stop> {
+        let spec = self.text("pool_spec");
+        let (pool, nspace) = spec.split_once('/').unwrap_or((&spec, ""));
+        if (pool.is_empty() && !spec.is_empty()) || nspace.contains('/') {
+            return Err(Stop::Refused(Errno::EINVAL, format!("Invalid pool spec: {spec}")));
+        }
+        if !self.may_touch(pool, nspace) {
+            let text = format!("not authorized on pool={pool}, namespace={nspace}");
+            return Err(Stop::Refused(Errno::EACCES, text));
+        }
+        let mut within = (None, None);
+        if !spec.is_empty() {
+            let found = view.map.pool_by_name(pool).map(|(id, _)| id);
+            let missing = || {
+                Stop::Refused(
+                    Errno::ENOENT,
+                    format!("[errno 2] RADOS object not found (Pool '{pool}' not found)"),
+                )
+            };
+            within = (Some(found.ok_or_else(missing)?), Some(nspace.to_owned()));
+        }
+        let sort_by = self.text("sort_by");
+        let sort_by = COUNTERS.iter().position(|counter| *counter == sort_by).unwrap_or(0);
+        let perf = &mut mon.rbd_support.perf;
+        let is_new = perf.ask(now);
+        let reply = Reply::module(python_line(&perf.report(view.map, wall, kind, &within, sort_by)));
+        let caller = self.caller.clone();
+        Ok(Plan::of(if is_new { Change::CountImages(caller, reply) } else { Change::Answer(caller, reply) }))
+    }
+
+    fn add(&self, view: View<'_>, mon: &mut Mon, action: Action) -> Result<Plan, Stop> {
+        let argument = if action == Action::TrashRemove { "image_id_spec" } else { "image_spec" };
+        let spec = ImageSpec::parse(&self.text(argument))?;
+        if !self.may_touch(&spec.pool, &spec.nspace) {
+            let text = format!("not authorized on pool={}, namespace={}", spec.pool, spec.nspace);
+            return Err(Stop::Refused(Errno::EACCES, text));
+        }
+        let tasks = &mon.rbd_support.tasks;
+        let (place, message, refs) = match add_task::wanted(view, tasks, action, &spec)? {
+            Wanted::Known(task) => return Ok(self.answer(Reply::module(task.to_text()))),
+            Wanted::New(place, message, refs) => (place, message, refs),
+        };
+        let sequence = tasks.next_sequence();
+        let task = Task::new(sequence, mon.new_uuid(), message, refs);
+        let write = set_omap(&place, task::OID, task.key(), task.to_text());
+        Ok(Plan { writes: vec![write], change: Change::AddTask(self.caller.clone(), task) })
+    }
+
+    /// A task that the sender may know of.
+    fn find<'a>(&self, mon: &'a Mon, id: &str) -> Result<&'a Task, Stop> {
+        let task = mon.rbd_support.tasks.by_id(id);
+        let task = task.filter(|task| self.may_touch(&task.refs.pool, &task.refs.nspace));
+        task.ok_or_else(|| Stop::Refused(Errno::ENOENT, format!("No such task {id}")))
+    }
+
+    fn cancel(&self, view: View<'_>, mon: &Mon) -> Result<Plan, Stop> {
+        let task = self.find(mon, &self.text("task_id"))?;
+        let pool = view.map.pool_by_name(&task.refs.pool).map(|(pool, _)| pool);
+        let place = pool.map(|pool| Place::new(pool, &task.refs.nspace));
+        let writes =
+            place.map(|place| remove_omap(&place, task::OID, vec![task.key()])).into_iter().collect();
+        Ok(Plan { writes, change: Change::CancelTask(self.caller.clone(), task.clone()) })
+    }
+
+    fn list(&self, mon: &Mon) -> Result<Plan, Stop> {
+        if let Some(id) = self.args.text("task_id").filter(|id| !id.is_empty()) {
+            return Ok(self.show(&self.find(mon, &id)?.to_value()));
+        }
+        let tasks = mon.rbd_support.tasks.all();
+        let visible = tasks.filter(|task| self.may_touch(&task.refs.pool, &task.refs.nspace));
+        Ok(self.show(&visible.map(Task::to_value).collect()))
+    }
+
+    fn schedule(&self, view: View<'_>, mon: &mut Mon, kind: Kind, verb: &str) -> Result<Plan, Stop> {
+        let named = NamedLevel::from_name(view, &self.text("level_spec"), kind.levels())?;
+        let schedules = mon.rbd_support.schedules(kind);
+        match verb {
+            "list" => return Ok(self.show(&schedules.list(&named.level))),
+            "status" => return Ok(self.show(&schedules.status(&named.level, view.map))),
+            _ => {}
+        }
+        let interval = self.args.text("interval").map(|text| Interval::parse(&text)).transpose()?;
+        let start = StartTime::parse(&self.text("start_time"))?;
+        let mut schedule = schedules.get(&named.level).unwrap_or_default();
+        match (verb, interval) {
+            ("add", Some(interval)) => schedule.add(interval, start),
+            (_, Some(interval)) => schedule.remove(interval, start),
+            (_, None) => schedule = Schedule::default(),
+        }
+        let writes = schedules.save(&named.level, &schedule).into_iter().collect();
+        Ok(Plan { writes, change: Change::SetSchedule(self.caller.clone(), kind, named, schedule) })
+    }
+}

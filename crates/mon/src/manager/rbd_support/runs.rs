@@ -1,0 +1,161 @@
+//! Runs of `rbd`: one task at a time, and what is scheduled.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use types::{Errno, UTime};
+
+use super::{Work, schedules::Kind, spec::Level, task, tasks::Ended};
+use crate::{
+    Effect, Effects, Mon,
+    manager::{
+        objects::{Place, remove_omap},
+        progress::Origin,
+    },
+};
+
+/// One start of `rbd`; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RunId(pub u64);
+
+/// `max_concurrent_snap_create`: runs of schedules at a time.
+const SCHEDULED_MAX: usize = 10;
+
+#[derive(Debug)]
+enum Purpose {
+    Task,
+    /// What it does, for the log.
+    Scheduled(String),
+}
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    next: u64,
+    running: BTreeMap<RunId, Purpose>,
+    /// Arguments of what is due and waits for its turn.
+    due: VecDeque<Vec<String>>,
+}
+
+impl Runs {
+    fn start(&mut self, purpose: Purpose, args: Vec<String>, effects: &mut Effects) {
+        self.next += 1;
+        self.running.insert(RunId(self.next), purpose);
+        effects.push(Effect::Run(RunId(self.next), args));
+    }
+
+    /// All that runs.
+    pub(super) fn into_ids(self) -> impl Iterator<Item = RunId> {
+        self.running.into_keys()
+    }
+
+    /// The run of the task that is in progress.
+    pub(super) fn task(&self) -> Option<RunId> {
+        self.running.iter().find(|(_, purpose)| matches!(purpose, Purpose::Task)).map(|(id, _)| *id)
+    }
+
+    /// Something is due.
+    pub(super) fn schedule(&mut self, kind: Kind, pool: &str, level: Level, name: &str) {
+        let words: &[&str] = match kind {
+            Kind::TrashPurge => &["trash", "purge", "--no-progress"],
+            Kind::MirrorSnapshot => &["mirror", "image", "snapshot"],
+        };
+        let mut args: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        args.extend(["--pool".to_owned(), pool.to_owned()]);
+        if let Some(nspace) = level.nspace.filter(|nspace| !nspace.is_empty()) {
+            args.extend(["--namespace".to_owned(), nspace]);
+        }
+        if level.image.is_some() {
+            let image = name.rsplit('/').next().unwrap_or_default();
+            args.extend(["--image".to_owned(), image.to_owned()]);
+        }
+        // What is due again while it waits is done once.
+        if !self.due.contains(&args) {
+            self.due.push_back(args);
+        }
+    }
+}
+
+impl Mon {
+    /// Starts what is to run and may.
+    pub(super) fn start_runs(&mut self, wall: UTime, effects: &mut Effects) {
+        let support = &mut self.rbd_support;
+        if let Some(task) = support.tasks.start(wall) {
+            support.runs.start(Purpose::Task, task.command(), effects);
+        }
+        let is_scheduled = |purpose: &&Purpose| matches!(purpose, Purpose::Scheduled(_));
+        while support.runs.running.values().filter(is_scheduled).count() < SCHEDULED_MAX {
+            let Some(args) = support.runs.due.pop_front() else { return };
+            support.runs.start(Purpose::Scheduled(args.join(" ")), args, effects);
+        }
+    }
+
+    /// `rbd` says how far it is, from 0 to 1.
+    pub(crate) fn on_run_progress(&mut self, wall: UTime, run: RunId, fraction: f64) {
+        if !matches!(self.rbd_support.runs.running.get(&run), Some(Purpose::Task)) {
+            return;
+        }
+        self.rbd_support.tasks.set_progress(fraction);
+        if let Some(task) = self.rbd_support.tasks.running() {
+            let refs = task.refs.to_value();
+            self.progress.update(
+                wall,
+                &task.id,
+                &task.message,
+                Origin::Module("rbd_support", refs),
+                fraction,
+            );
+        }
+    }
+
+    /// `rbd` has ended: with what exit code (none where it could not be started or was killed), and what it said
+    /// last.
+    pub(crate) fn on_run_ended(
+        &mut self,
+        wall: UTime,
+        run: RunId,
+        code: Option<i32>,
+        text: &str,
+        effects: &mut Effects,
+    ) {
+        let Some(purpose) = self.rbd_support.runs.running.remove(&run) else { return };
+        let errno = match code {
+            Some(0) => None,
+            Some(code) => Some(Errno(code)),
+            None => Some(Errno::EIO),
+        };
+        match purpose {
+            Purpose::Scheduled(what) => {
+                if errno.is_some() {
+                    tracing::warn!("rbd {what}: {text}");
+                }
+            }
+            Purpose::Task => self.on_task_ended(wall, errno, text),
+        }
+        self.start_runs(wall, effects);
+    }
+
+    fn on_task_ended(&mut self, wall: UTime, errno: Option<Errno>, text: &str) {
+        let Some((task, ended)) = self.rbd_support.tasks.end(wall, errno, text) else { return };
+        let refs = Origin::Module("rbd_support", task.refs.to_value());
+        match ended {
+            Ended::Again => {
+                tracing::warn!("task {} ({}): {text}", task.id, task.message);
+                self.progress.set_fraction(&task.id, 0.0);
+                return;
+            }
+            // Its key and its event are gone since it was cancelled.
+            Ended::Canceled => return,
+            Ended::Gone(why) => {
+                self.progress.update(wall, &task.id, &task.message, refs, 0.0);
+                match why {
+                    Some(why) => self.progress.fail(wall, &task.id, why),
+                    None => self.progress.complete(wall, &task.id),
+                }
+            }
+        }
+        if let Some((pool, _)) = self.committed.osdmap.pool_by_name(&task.refs.pool) {
+            let place = Place::new(pool, &task.refs.nspace);
+            self.rbd_support.enqueue(Work::Write(remove_omap(&place, task::OID, vec![task.key()])));
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The schedules of one kind, and what is due: trash is purged by pool and namespace, mirror snapshots are made by
+//! image. Schedules are kept where Ceph keeps them: that for everything as an option, others in an object of
+//! their pool.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+use types::{OsdMap, PoolId};
+
+use super::{
+    image,
+    schedule::{Minute, Schedule},
+    spec::{Level, Levels, NamedLevel},
+};
+use crate::{
+    format::python_sorted,
+    manager::objects::{ObjectRequest, Place, Stop, View, remove_omap, set_omap},
+};
+
+/// What is scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    TrashPurge,
+    MirrorSnapshot,
+}
+
+impl Kind {
+    /// The object of a pool that keeps the schedules for what is in it.
+    fn oid(self) -> &'static str {
+        match self {
+            Kind::TrashPurge => "rbd_trash_purge_schedule",
+            Kind::MirrorSnapshot => "rbd_mirror_snapshot_schedule",
+        }
+    }
+
+    /// The option that keeps the schedule for everything.
+    pub(super) fn option(self) -> &'static str {
+        match self {
+            Kind::TrashPurge => "mgr/rbd_support/trash_purge_schedule",
+            Kind::MirrorSnapshot => "mgr/rbd_support/mirror_snapshot_schedule",
+        }
+    }
+
+    pub(super) fn levels(self) -> Levels {
+        match self {
+            Kind::TrashPurge => Levels::Namespaces,
+            Kind::MirrorSnapshot => Levels::MirroredImages,
+        }
+    }
+}
+
+/// Pools of RBD.
+pub(super) fn rbd_pools(map: &OsdMap) -> Vec<PoolId> {
+    let pools = map.pools.iter().filter(|(_, pool)| pool.application_metadata.contains_key("rbd"));
+    pools.map(|(id, _)| *id).collect()
+}
+
+/// Schedules by level, with the level's name.
+type ByLevel = BTreeMap<Level, (String, Schedule)>;
+
+/// What a look at all pools found.
+#[derive(Debug)]
+pub(super) struct Found {
+    by_level: ByLevel,
+    targets: BTreeMap<Level, String>,
+    /// Keys of schedules for what is gone.
+    pub(super) stale: Vec<ObjectRequest>,
+}
+
+/// See the module's page.
+#[derive(Debug)]
+pub(super) struct Schedules {
+    pub(super) kind: Kind,
+    by_level: ByLevel,
+    /// What may be due, and how it is called.
+    targets: BTreeMap<Level, String>,
+    due: BTreeSet<(Minute, Level)>,
+}
+
+impl Schedules {
+    pub(super) fn new(kind: Kind) -> Schedules {
+        Schedules { kind, by_level: ByLevel::new(), targets: BTreeMap::new(), due: BTreeSet::new() }
+    }
+
+    /// Reads all schedules and what they are for. `global` is the one for everything.
+    pub(super) fn look(kind: Kind, view: View<'_>, global: Option<&str>) -> Result<Found, Stop> {
+        let mut by_level = ByLevel::new();
+        let mut stale = Vec::new();
+        if let Some(schedule) = global.and_then(Schedule::from_text) {
+            by_level.insert(Level::default(), (String::new(), schedule));
+        }
+        for pool in rbd_pools(view.map) {
+            let place = Place::new(pool, "");
+            let mut gone = Vec::new();
+            for (id, text) in view.omap(&place, kind.oid())? {
+                let schedule = Schedule::from_text(&String::from_utf8_lossy(&text));
+                match (NamedLevel::from_id(view, &id, kind.levels())?, schedule) {
+                    (Some(named), Some(schedule)) => {
+                        by_level.insert(named.level, (named.name, schedule));
+                    }
+                    (None, _) => gone.push(id),
+                    (Some(_), None) => tracing::error!("{} of pool {pool}: {id} cannot be read", kind.oid()),
+                }
+            }
+            if !gone.is_empty() {
+                stale.push(remove_omap(&place, kind.oid(), gone));
+            }
+        }
+        let mut targets = BTreeMap::new();
+        for pool in rbd_pools(view.map) {
+            let whole = Level { pool: Some(pool), ..Level::default() };
+            if by_level.keys().any(|level| level.intersects(&whole)) {
+                look_for_targets(kind, view, pool, &mut targets)?;
+            }
+        }
+        Ok(Found { by_level, targets, stale })
+    }
+
+    /// Takes in what a look found.
+    pub(super) fn refresh(&mut self, now: Minute, found: Found) {
+        let before = std::mem::replace(&mut self.targets, found.targets);
+        self.by_level = found.by_level;
+        self.due.retain(|(_, target)| self.targets.contains_key(target));
+        let new: Vec<Level> = self.targets.keys().filter(|t| !before.contains_key(t)).cloned().collect();
+        new.iter().for_each(|target| self.enqueue(now, target));
+    }
+
+    fn enqueue(&mut self, now: Minute, target: &Level) {
+        let level = target.nearest(|level| self.by_level.contains_key(level));
+        let schedule = level.and_then(|level| self.by_level.get(&level));
+        if let Some(at) = schedule.and_then(|(_, schedule)| schedule.next_run(now)) {
+            self.due.insert((at, target.clone()));
+        }
+    }
+
+    /// Schedules changed; what is due already stays so.
+    fn rebuild(&mut self, now: Minute) {
+        self.due.retain(|(at, _)| *at <= now);
+        for target in self.targets.keys().cloned().collect::<Vec<_>>() {
+            self.enqueue(now, &target);
+        }
+    }
+
+    /// What is due by now, with names; each is due again later.
+    pub(super) fn take_due(&mut self, now: Minute) -> Vec<(Level, String)> {
+        let mut out = Vec::new();
+        while let Some((at, target)) = self.due.first().cloned().filter(|(at, _)| *at <= now) {
+            self.due.remove(&(at, target.clone()));
+            self.enqueue(now, &target);
+            let name = self.targets.get(&target).cloned().unwrap_or_default();
+            out.push((target, name));
+        }
+        out
+    }
+
+    /// The schedule of a level as it is.
+    pub(super) fn get(&self, level: &Level) -> Option<Schedule> {
+        self.by_level.get(level).map(|(_, schedule)| schedule.clone())
+    }
+
+    /// How a schedule is kept in the pool; none for that of everything, which is an option.
+    pub(super) fn save(&self, level: &Level, schedule: &Schedule) -> Option<ObjectRequest> {
+        let place = Place::new(level.pool?, "");
+        Some(if schedule.is_empty() {
+            remove_omap(&place, self.kind.oid(), vec![level.id()])
+        } else {
+            set_omap(&place, self.kind.oid(), level.id(), python_sorted(&schedule.to_value()))
+        })
+    }
+
+    /// Sets the schedule of a level; an empty one removes it.
+    pub(super) fn set(&mut self, now: Minute, named: NamedLevel, schedule: Schedule) {
+        if schedule.is_empty() {
+            self.by_level.remove(&named.level);
+        } else {
+            self.by_level.insert(named.level, (named.name, schedule));
+        }
+        self.rebuild(now);
+    }
+
+    /// Schedules of a level and of all below it, or the one that holds for it.
+    pub(super) fn list(&self, level: &Level) -> Value {
+        let holds = level.nearest(|level| self.by_level.contains_key(level));
+        let shown = self.by_level.iter().filter(|(at, _)| at.is_in(level) || Some(*at) == holds.as_ref());
+        let show = |(at, (name, schedule)): (&Level, &(String, Schedule))| {
+            (at.id(), json!({"name": name, "schedule": schedule.to_value()}))
+        };
+        Value::Object(shown.map(show).collect::<Map<_, _>>())
+    }
+
+    /// What comes when, in a level.
+    pub(super) fn status(&self, level: &Level, map: &OsdMap) -> Value {
+        let fits = |target: &Level| {
+            let same =
+                |a: &Option<String>, b: &Option<String>| a.as_ref().is_none_or(|a| a.is_empty()) || a == b;
+            level.pool.is_none_or(|pool| Some(pool) == target.pool)
+                && same(&level.nspace, &target.nspace)
+                && same(&level.image, &target.image)
+        };
+        let due = self.due.iter().filter(|(_, target)| fits(target));
+        match self.kind {
+            Kind::TrashPurge => {
+                let show = |(at, target): &(Minute, Level)| {
+                    let pool = target.pool.unwrap_or_default();
+                    json!({
+                        "schedule_time": at.to_string(),
+                        "pool_id": pool.0.to_string(),
+                        "pool_name": map.pool_name(pool),
+                        "namespace": target.nspace,
+                    })
+                };
+                json!({"scheduled": due.map(show).collect::<Vec<_>>()})
+            }
+            Kind::MirrorSnapshot => {
+                let show = |(at, target): &(Minute, Level)| json!({"schedule_time": at.to_string(), "image": self.targets.get(target)});
+                json!({"scheduled_images": due.map(show).collect::<Vec<_>>()})
+            }
+        }
+    }
+}
+
+fn look_for_targets(
+    kind: Kind,
+    view: View<'_>,
+    pool: PoolId,
+    targets: &mut BTreeMap<Level, String>,
+) -> Result<(), Stop> {
+    let pool_name = view.map.pool_name(pool).unwrap_or_default();
+    let mut namespaces = image::namespaces(view, pool)?;
+    namespaces.insert(0, String::new());
+    for nspace in namespaces {
+        let level = Level { pool: Some(pool), nspace: Some(nspace.clone()), image: None };
+        match kind {
+            Kind::TrashPurge => {
+                targets.insert(level, pool_name.to_owned());
+            }
+            Kind::MirrorSnapshot => {
+                for (id, name) in image::mirrored_primaries(view, &Place::new(pool, &nspace))? {
+                    let parts = [pool_name, nspace.as_str(), name.as_str()];
+                    let shown: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+                    targets.insert(Level { image: Some(id), ..level.clone() }, shown.join("/"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manager::rbd_support::schedule::Interval;
+
+    fn level(pool: i64, nspace: Option<&str>) -> Level {
+        Level { pool: Some(PoolId(pool)), nspace: nspace.map(str::to_owned), image: None }
+    }
+
+    #[test]
+    fn the_nearest_schedule_holds_and_runs_come_again() {
+        let mut schedules = Schedules::new(Kind::TrashPurge);
+        let targets = [(level(2, Some("")), "p".to_owned()), (level(3, Some("")), "q".to_owned())];
+        let found = Found { by_level: ByLevel::new(), targets: targets.into(), stale: Vec::new() };
+        schedules.refresh(Minute(0), found);
+        assert_eq!(schedules.take_due(Minute(100_000)), []);
+        let add = |schedules: &mut Schedules, level: Level, name: &str, interval: &str| {
+            let mut schedule = schedules.get(&level).unwrap_or_default();
+            schedule.add(Interval::parse(interval).unwrap(), None);
+            let name = name.to_owned();
+            schedules.set(Minute(0), NamedLevel { level, name }, schedule);
+        };
+        add(&mut schedules, Level::default(), "", "1d");
+        add(&mut schedules, level(2, None), "p/", "10m");
+        let ids = |found: Vec<(Level, String)>| found.into_iter().map(|(l, _)| l.id()).collect::<Vec<_>>();
+        assert_eq!(ids(schedules.take_due(Minute(10))), ["2/"]);
+        assert_eq!(ids(schedules.take_due(Minute(10))), [""; 0]);
+        assert_eq!(ids(schedules.take_due(Minute(1440))), ["2/", "3/"]);
+        let listed = schedules.list(&level(3, None));
+        assert_eq!(listed.as_object().unwrap().keys().collect::<Vec<_>>(), [""]);
+        assert_eq!(schedules.list(&Level::default()).as_object().unwrap().len(), 2);
+        let status =
+            schedules.status(&level(2, None), &OsdMap::clone(&crate::state::State::default().osdmap));
+        assert_eq!(status["scheduled"][0]["schedule_time"], "1970-01-02 00:10:00");
+        // Without its own schedule, a pool follows that of everything.
+        let none = Schedule::default();
+        schedules.set(Minute(1440), NamedLevel { level: level(2, None), name: "p/".into() }, none);
+        assert_eq!(ids(schedules.take_due(Minute(2879))), [""; 0]);
+        assert_eq!(ids(schedules.take_due(Minute(2880))), ["2/", "3/"]);
+    }
+}

@@ -1,0 +1,263 @@
+//! Tasks and schedules of the manager's module `rbd_support`, over objects that are made up.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use bytes::Bytes;
+use codec::{Decode, Encode, Features};
+use messages::{MMgrCommand, MMgrCommandReply, Message, OpCode};
+use serde_json::Value;
+use types::{EntityName, Errno, SnapId};
+
+use super::cluster::{ADMIN, Cluster, addr};
+use crate::{Event, ObjectRequest, Peer, RunId};
+
+/// A cluster whose pool has the images `child` (a clone), `plain` and, in the trash, the id `t1`.
+struct World {
+    cluster: Cluster,
+    omaps: BTreeMap<(String, String), BTreeMap<String, Bytes>>,
+    images: Vec<&'static str>,
+}
+
+#[derive(codec::Codec)]
+#[codec(version = 1, compat = 1)]
+struct Parent {
+    pool: i64,
+    nspace: String,
+    image: String,
+    snap: SnapId,
+}
+
+fn bytes(value: &impl Encode) -> Bytes {
+    value.to_bytes(Features::PACIFIC)
+}
+
+impl World {
+    fn new() -> World {
+        let mut cluster = Cluster::with_rbd();
+        cluster.mon.set_manager(addr(6800));
+        let mut world = World { cluster, omaps: BTreeMap::new(), images: vec!["child", "plain"] };
+        world.pass(1);
+        world
+    }
+
+    fn pass(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.cluster.pass(Duration::from_secs(1));
+            self.serve();
+        }
+    }
+
+    /// Answers what is asked of objects until nothing is.
+    fn serve(&mut self) {
+        while let Some((token, request)) = self.cluster.objects.pop() {
+            let answer = self.answer(&request);
+            self.cluster.event(Event::ObjectsDone(token, answer));
+        }
+    }
+
+    fn answer(&mut self, request: &ObjectRequest) -> Result<Bytes, Errno> {
+        let op = &request.ops[0];
+        let at = (request.nspace.clone(), request.oid.clone());
+        match op.code {
+            OpCode::OMAPGETVALS => {
+                let pairs = self.omaps.get(&at).ok_or(Errno::ENOENT)?;
+                Ok(bytes(&(pairs.clone(), false)))
+            }
+            OpCode::OMAPSETVALS => {
+                let pairs: BTreeMap<String, Bytes> = Decode::from_bytes(op.data.clone()).unwrap();
+                self.omaps.entry(at).or_default().extend(pairs);
+                Ok(Bytes::new())
+            }
+            OpCode::OMAPRMKEYS => {
+                let keys: Vec<String> = Decode::from_bytes(op.data.clone()).unwrap();
+                let pairs = self.omaps.get_mut(&at).ok_or(Errno::ENOENT)?;
+                keys.iter().for_each(|key| drop(pairs.remove(key)));
+                Ok(Bytes::new())
+            }
+            _ => {
+                let method = std::str::from_utf8(&op.data[3..3 + usize::from(op.params.u8_at(1))]).unwrap();
+                self.call(method, &request.oid)
+            }
+        }
+    }
+
+    fn call(&self, method: &str, oid: &str) -> Result<Bytes, Errno> {
+        let name = oid.split_once('.').map_or("", |(_, name)| name);
+        let is_there = self.images.contains(&name);
+        match method {
+            "get_id" if is_there => Ok(bytes(&name.to_owned())),
+            "get_snapcontext" if is_there => Ok(bytes(&(0u64, Vec::<SnapId>::new()))),
+            "parent_get" => Ok(bytes(&Parent {
+                pool: if name == "child" { 1 } else { -1 },
+                nspace: String::new(),
+                image: "p".to_owned(),
+                snap: SnapId(1),
+            })),
+            "parent_overlap_get" => Ok(bytes(&Some(4096u64))),
+            "trash_get" => Ok(Bytes::from_static(b"x")),
+            _ => Err(Errno::ENOENT),
+        }
+    }
+
+    fn ask_as(&mut self, peer: &Peer, command: &str) -> MMgrCommandReply {
+        let command = MMgrCommand { cmd: vec![command.to_owned()], ..MMgrCommand::default() };
+        let before = self.cluster.managed.len();
+        self.cluster.manage(peer, command);
+        self.serve();
+        match self.cluster.managed[before..].first() {
+            Some((_, Message::MMgrCommandReply(reply))) => MMgrCommandReply::clone(reply),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn ask(&mut self, command: &str) -> MMgrCommandReply {
+        let admin = self.cluster.peer(ADMIN);
+        self.ask_as(&admin, command)
+    }
+
+    fn text(&mut self, command: &str) -> String {
+        let reply = self.ask(command);
+        assert_eq!(reply.result, 0, "{command}: {}", reply.status);
+        String::from_utf8(reply.output.to_vec()).unwrap()
+    }
+
+    fn tasks(&mut self) -> Vec<Value> {
+        serde_json::from_str(&self.text(r#"{"prefix":"rbd task list"}"#)).unwrap()
+    }
+
+    fn last_run(&self) -> (RunId, Option<String>) {
+        self.cluster.runs.last().cloned().expect("something runs")
+    }
+}
+
+const FLATTEN: &str = r#"{"prefix":"rbd task add flatten","image_spec":"rbd/child"}"#;
+
+#[test]
+fn a_task_is_kept_until_it_is_done() {
+    let mut world = World::new();
+    let added: Value = serde_json::from_str(&world.text(FLATTEN)).unwrap();
+    assert_eq!((&added["sequence"], &added["message"]), (&1.into(), &"Flattening image rbd/child".into()));
+    assert_eq!(added["refs"]["image_id"], "child");
+    let at = (String::new(), "rbd_task".to_owned());
+    assert!(world.omaps[&at].contains_key("0000000000000001"));
+    let (run, args) = world.last_run();
+    assert_eq!(args.as_deref(), Some("flatten --pool rbd --image child"));
+    // Who asks twice is told of the same task.
+    let again: Value = serde_json::from_str(&world.text(FLATTEN)).unwrap();
+    assert_eq!(again["id"], added["id"]);
+    world.cluster.event(Event::RunProgress(run, 0.5));
+    assert_eq!(world.tasks()[0]["progress"], 0.5);
+    assert!(world.text(r#"{"prefix":"progress json"}"#).contains("\"progress\": 0.5"));
+    // The monitor is restarted: the task begins again.
+    world.cluster.restart();
+    world.cluster.mon.set_manager(addr(6800));
+    world.pass(1);
+    let (run, args) = world.last_run();
+    assert_eq!(args.as_deref(), Some("flatten --pool rbd --image child"));
+    let ended = |code, text: &str| Event::RunEnded { run, code, text: text.to_owned() };
+    world.cluster.event(ended(Some(16), "rbd: flatten error: busy"));
+    assert_eq!(world.tasks()[0]["retry_message"], "[errno 16] RBD image is busy (rbd: flatten error: busy)");
+    let runs = world.cluster.runs.len();
+    world.pass(31);
+    assert_eq!(world.cluster.runs.len(), runs + 1, "it is tried again");
+    let (run, _) = world.last_run();
+    world.cluster.event(Event::RunEnded { run, code: Some(0), text: String::new() });
+    world.serve();
+    assert!(world.tasks().is_empty() && world.omaps[&at].is_empty());
+    assert!(world.text(r#"{"prefix":"progress"}"#).contains("[Complete]: Flattening image rbd/child"));
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_as_ceph_refuses_it() {
+    let mut world = World::new();
+    let mut refused = |command: &str| {
+        let reply = world.ask(command);
+        (reply.result, reply.status)
+    };
+    let add =
+        |what: &str, image: &str| format!(r#"{{"prefix":"rbd task add {what}","image_spec":"{image}"}}"#);
+    let expect = |code, text: &str| (code, text.to_owned());
+    assert_eq!(
+        refused(&add("flatten", "rbd/plain")),
+        expect(-2, "[errno 2] RBD image not found (Image rbd/plain does not have a parent)")
+    );
+    assert_eq!(
+        refused(&add("remove", "rbd/nope")),
+        expect(-2, "[errno 2] RBD image not found (Image rbd/nope does not exist)")
+    );
+    assert_eq!(
+        refused(&add("remove", "nopool/x")),
+        expect(-2, "[errno 2] RADOS object not found (error opening pool 'nopool')")
+    );
+    assert_eq!(refused(&add("remove", "a@s")), expect(-22, "Invalid image spec: a@s"));
+    assert_eq!(
+        refused(&add("migration commit", "rbd/plain")),
+        expect(-22, "[errno 22] RBD invalid argument (Image rbd/plain is not migrating)")
+    );
+    assert_eq!(refused(r#"{"prefix":"rbd task cancel","task_id":"x"}"#), expect(-2, "No such task x"));
+}
+
+#[test]
+fn a_running_task_is_stopped_when_it_is_cancelled() {
+    let mut world = World::new();
+    world.text(r#"{"prefix":"rbd task add trash remove","image_id_spec":"rbd/t1"}"#);
+    let (run, args) = world.last_run();
+    assert_eq!(args.as_deref(), Some("trash rm --pool rbd --image-id t1"));
+    let id = world.tasks()[0]["id"].as_str().unwrap().to_owned();
+    world.text(&format!(r#"{{"prefix":"rbd task cancel","task_id":"{id}"}}"#));
+    assert_eq!(world.last_run(), (run, None));
+    assert_eq!(world.tasks()[0]["canceled"], true);
+    world.cluster.event(Event::RunEnded { run, code: None, text: String::new() });
+    assert!(world.tasks().is_empty());
+}
+
+#[test]
+fn capabilities_reach_as_far_as_they_say() {
+    let mut world = World::new();
+    let caps = r#""caps":["mgr","profile rbd pool=other"]"#;
+    world.cluster.ok(&format!(r#"{{"prefix":"auth add","entity":"client.csi",{caps}}}"#));
+    let admin = world.cluster.peer(ADMIN);
+    let csi = Peer { name: EntityName::parse("client.csi").unwrap(), ..admin };
+    let reply = world.ask_as(&csi, FLATTEN);
+    assert_eq!((reply.result, &*reply.status), (-13, "not authorized on pool=rbd, namespace="));
+    world.text(FLATTEN);
+    let reply = world.ask_as(&csi, r#"{"prefix":"rbd task list"}"#);
+    assert_eq!((reply.result, &reply.output[..]), (0, &b"[]\n"[..]));
+    assert_eq!(world.ask_as(&csi, r#"{"prefix":"crash ls"}"#).result, -13);
+}
+
+#[test]
+fn trash_is_purged_when_it_is_due() {
+    let mut world = World::new();
+    let add = |level: &str, interval: &str| {
+        format!(
+            r#"{{"prefix":"rbd trash purge schedule add","level_spec":"{level}","interval":"{interval}"}}"#
+        )
+    };
+    assert_eq!(world.text(&add("rbd/", "10m")), "");
+    assert_eq!(world.text(&add("", "1d")), "");
+    let listed = world.text(r#"{"prefix":"rbd trash purge schedule list"}"#);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed[""]["schedule"][0]["interval"], "1d");
+    assert_eq!(
+        (&listed["1"]["name"], &listed["1"]["schedule"][0]["interval"]),
+        (&"rbd/".into(), &"10m".into())
+    );
+    let refused = world.ask(&add("rbd/image", "1h"));
+    let text = "Invalid level spec rbd/image: invalid name rbd/image: image level is not allowed";
+    assert_eq!((refused.result, &*refused.status), (-22, text));
+    // Pools are looked through once a minute.
+    world.pass(61);
+    let status = world.text(r#"{"prefix":"rbd trash purge schedule status"}"#);
+    let status: Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["scheduled"][0]["pool_name"], "rbd");
+    world.pass(600);
+    let (run, args) = world.last_run();
+    assert_eq!(args.as_deref(), Some("trash purge --no-progress --pool rbd"));
+    world.cluster.event(Event::RunEnded { run, code: Some(0), text: String::new() });
+    // They are kept: the one for all as an option, that of the pool in an object of its own.
+    let option = r#"{"prefix":"config dump"}"#;
+    assert!(world.cluster.text(option).contains("mgr/rbd_support/trash_purge_schedule"));
+    world.text(r#"{"prefix":"rbd trash purge schedule remove","level_spec":"rbd/"}"#);
+    assert!(world.omaps[&(String::new(), "rbd_trash_purge_schedule".to_owned())].is_empty());
+}
