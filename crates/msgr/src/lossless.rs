@@ -36,7 +36,7 @@ impl OutSession {
     }
 
     /// Numbers a message and keeps it until it is acknowledged; the number goes on the wire. None when
-    /// too many wait: the peer is as good as dead.
+    /// too many wait, and the message is lost: the peer is as good as dead, and must be taken for it.
     pub fn push(&mut self, message: RawMessage) -> Option<u64> {
         if self.sent.len() >= UNACKED_MAX {
             return None;

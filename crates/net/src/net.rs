@@ -39,7 +39,7 @@ pub enum NetEvent {
     MonClosed,
     /// The monitor says, under this tid.
     FromMon(u64, Message),
-    /// Nobody listens at the OSD's address.
+    /// Nobody listens at the OSD's address, or who does takes nothing. It is said again while that holds.
     OsdRefused(OsdId),
 }
 
@@ -66,6 +66,9 @@ struct OsdPeer<C> {
     session: OutSession,
     link: Option<C>,
     retry_at_ns: u64,
+    /// It took so little for so long that a message to it is lost: nothing that waits for its answers could go
+    /// on. What helps is a map in which it is down.
+    is_lost: bool,
 }
 
 struct MonLink<C> {
@@ -287,7 +290,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             (ConnEvent::SessionReset, Purpose::Osd(osd)) => {
                 let cookie = self.rng.random_range(1..=u64::MAX);
                 if let Some(peer) = self.osds.get_mut(&osd) {
-                    peer.session.reset(cookie);
+                    peer.session.reset(self.rng.random_range(1..=u64::MAX));
                 }
             }
             (ConnEvent::Acked(_) | ConnEvent::SessionReset, _) => {}
@@ -402,9 +405,19 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             session: OutSession::new(self.rng.random_range(1..=u64::MAX)),
             link: None,
             retry_at_ns: 0,
+            is_lost: false,
         });
+        if peer.is_lost {
+            return;
+        }
         let Some(seq) = peer.session.push(raw.clone()) else {
-            tracing::warn!(osd = osd.0, "an OSD does not take its messages");
+            tracing::error!(osd = osd.0, "an OSD does not take its messages; giving it up");
+            peer.is_lost = true;
+            peer.session.reset(self.rng.random_range(1..=u64::MAX));
+            if let Some(conn) = peer.link.take() {
+                self.links.remove(&conn);
+                wire.close(conn);
+            }
             return;
         };
         match peer.link {
@@ -458,3 +471,6 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
