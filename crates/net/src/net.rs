@@ -290,7 +290,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             (ConnEvent::SessionReset, Purpose::Osd(osd)) => {
                 let cookie = self.rng.random_range(1..=u64::MAX);
                 if let Some(peer) = self.osds.get_mut(&osd) {
-                    peer.session.reset(self.rng.random_range(1..=u64::MAX));
+                    peer.session.reset(cookie);
                 }
             }
             (ConnEvent::Acked(_) | ConnEvent::SessionReset, _) => {}

@@ -56,21 +56,21 @@ fn an_osd_that_takes_nothing_is_reported_until_it_is_forgotten() {
     let mut net: Net<u32> = Net::new(config, None, [1; 32]);
     let mut wire = DeadWire::default();
     let addrs = EntityAddrVec(vec![EntityAddr::parse("v2:127.0.0.1:6800/7").unwrap()]);
-    let ping: Message = MPing { pong: Pong(None) }.into();
+    let ping = Message::from(MPing { pong: Pong(None) }).encode(0);
     let reports = |net: &mut Net<u32>, wire: &mut DeadWire| {
         let mut out = Vec::new();
         net.tick(wire, &mut out);
         out.iter().filter(|event| matches!(event, NetEvent::OsdRefused(OsdId(3)))).count()
     };
     for _ in 0..100_000 {
-        net.send_osd(OsdId(3), addrs.clone(), &ping, &mut wire);
+        net.send_osd(OsdId(3), addrs.clone(), ping.clone(), &mut wire);
     }
     assert_eq!((reports(&mut net, &mut wire), wire.dialed), (0, 1));
-    net.send_osd(OsdId(3), addrs.clone(), &ping, &mut wire);
+    net.send_osd(OsdId(3), addrs.clone(), ping.clone(), &mut wire);
     assert_eq!((reports(&mut net, &mut wire), &wire.closed[..]), (1, &[1][..]));
-    net.send_osd(OsdId(3), addrs.clone(), &ping, &mut wire);
+    net.send_osd(OsdId(3), addrs.clone(), ping.clone(), &mut wire);
     assert_eq!((reports(&mut net, &mut wire), wire.dialed), (1, 1), "nothing more waits for it");
     net.forget_osd(OsdId(3), &mut wire);
-    net.send_osd(OsdId(3), addrs, &ping, &mut wire);
+    net.send_osd(OsdId(3), addrs, ping.clone(), &mut wire);
     assert_eq!((reports(&mut net, &mut wire), wire.dialed), (0, 2));
 }
