@@ -8,7 +8,7 @@ const BLOCK_BYTES: u64 = 4096;
 
 /// Passes over a block's worth of bytes by copies, checksums and clearings, of all three OSDs together.
 fn passes(load: Load) -> f64 {
-    let traffic = World::steady(&load).unwrap();
+    let traffic = World::steady(&load).expect("a steady world");
     let per_block = |bytes: u64| bytes as f64 / (load.requests * BLOCK_BYTES) as f64;
     let parts = [traffic.summed, traffic.copied, traffic.cleared].map(per_block);
     println!("{load:?}: summed {:.2}, copied {:.2}, cleared {:.2}", parts[0], parts[1], parts[2]);

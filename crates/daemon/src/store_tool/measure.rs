@@ -1,6 +1,9 @@
 //! What `loligo store bench` measures, and how it is printed.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    time::Duration,
+};
 
 use anyhow::Result;
 use hdrhistogram::Histogram;
@@ -80,12 +83,11 @@ impl Clocked {
         let took = now.0 - since;
         let Measured { window, latency, by_activity, windows, .. } = &mut self.measured;
         latency.saturating_record(took);
-        if !by_activity.contains_key(&activity) {
-            by_activity.insert(activity, latencies()?);
-        }
-        if let Some(latency) = by_activity.get_mut(&activity) {
-            latency.saturating_record(took);
-        }
+        let latency = match by_activity.entry(activity) {
+            Entry::Vacant(place) => place.insert(latencies()?),
+            Entry::Occupied(known) => known.into_mut(),
+        };
+        latency.saturating_record(took);
         let at = (now.since(self.start).as_nanos() / window.as_nanos()) as usize;
         while windows.len() <= at {
             windows.push(Window { latency: latencies()?, activity: Activity::Idle });

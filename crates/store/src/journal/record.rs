@@ -172,7 +172,7 @@ impl Header {
         (head, vec![AlignedBuf::from_parts(&parts).into()])
     }
 
-    fn to_array(&self) -> [u8; RECORD_HEADER_BYTES] {
+    fn to_array(self) -> [u8; RECORD_HEADER_BYTES] {
         let mut out = [0; RECORD_HEADER_BYTES];
         out.copy_from_slice(&self.to_bytes(Features::default()));
         out
