@@ -61,11 +61,7 @@ impl Waiting {
     /// Whether the collection will be there; none if nothing that waits says so.
     pub(super) fn makes_coll(&self, coll: CollId) -> Option<bool> {
         let ops = self.colls.get(&coll)?.iter().flat_map(|deferred| &deferred.txn.ops);
-        ops.filter_map(|op| match op {
-            TxnOp::CreateCollection | TxnOp::Object(..) => Some(true),
-            TxnOp::RemoveCollection => Some(false),
-        })
-        .next_back()
+        ops.map(|op| *op != TxnOp::RemoveCollection).next_back()
     }
 
     /// Collections with transactions that wait.
