@@ -4,6 +4,8 @@
 //! Authority: Ceph's `src/auth` (16.2). Invariants: pure; time and randomness are arguments. This crate
 //! knows no connection: `msgr` moves its payloads.
 
+mod aes256k;
+mod aes_cbc;
 mod authority;
 mod caps;
 mod cephx;
@@ -12,7 +14,9 @@ mod keyring;
 mod rotating;
 
 pub use authority::{AuthError, Authority, EntityAuth, Identity, Proof, ServerAuth, Step, con_mode, method};
-pub use caps::{CapsError, ClassCall, MgrAccess, MgrCaps, MonAccess, MonCaps, OsdAccess, OsdCaps};
+pub use caps::{
+    CapsError, ClassCall, MgrAccess, MgrCaps, MonAccess, MonCaps, OsdAccess, OsdCaps, check_mds_caps,
+};
 pub use cephx::{
     ClientAuth, ClientStep, TicketKeeper, answer_mauth, mauth_request_rotating, mauth_request_tickets,
 };

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use codec::Codec;
 use rand::RngCore;
-use types::{EntityType, UTime};
+use types::{EntityType, KeyType, UTime};
 
 use crate::CryptoKey;
 
@@ -40,9 +40,9 @@ pub struct RotatingSecrets {
 }
 
 impl RotatingSecrets {
-    /// Makes the secrets that are missing at `now` and drops expired ones; each lasts the service's
-    /// [`ticket_ttl`]. True when something changed.
-    pub fn rotate(&mut self, service: EntityType, now: UTime, rng: &mut dyn RngCore) -> bool {
+    /// Makes the secrets that are missing at `now`, of type `kind`, and drops expired ones; each lasts the
+    /// service's [`ticket_ttl`]. True when something changed.
+    pub fn rotate(&mut self, service: EntityType, kind: KeyType, now: UTime, rng: &mut dyn RngCore) -> bool {
         let before = self.newest;
         while self.secrets.len() > 1 && self.secrets.values().nth(1).is_some_and(|s| s.expires <= now) {
             self.secrets.pop_first();
@@ -51,7 +51,8 @@ impl RotatingSecrets {
             let last = self.secrets.values().next_back().map_or(now, |s| s.expires.max(now));
             self.newest += 1;
             let expires = last.plus(ticket_ttl(service));
-            self.secrets.insert(self.newest, Expiring { key: CryptoKey::generate(now, rng), expires });
+            let key = CryptoKey::generate(kind, now, rng);
+            self.secrets.insert(self.newest, Expiring { key, expires });
         }
         self.newest != before
     }
@@ -59,6 +60,16 @@ impl RotatingSecrets {
     /// The secret to seal with, and its id: the one before the newest.
     pub fn current(&self) -> Option<(u64, &CryptoKey)> {
         self.secrets.iter().rev().nth(1).map(|(id, s)| (*id, &s.key))
+    }
+
+    /// Forgets all secrets, and with them every ticket that was sealed with one. Their ids are not used again.
+    pub fn wipe(&mut self) {
+        self.secrets.clear();
+    }
+
+    /// Id, secret and end of each that is kept, oldest first.
+    pub fn all(&self) -> impl Iterator<Item = (u64, &CryptoKey, UTime)> {
+        self.secrets.iter().map(|(id, secret)| (*id, &secret.key, secret.expires))
     }
 
     /// The secret of that id, while it is kept.

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use rand::{SeedableRng, rngs::StdRng};
-use types::{EntityName, EntityType, UTime};
+use types::{EntityName, EntityType, KeyType, UTime};
 
 use crate::*;
 
@@ -10,10 +10,10 @@ mod caps;
 
 const ADMIN: &str = "AQAQuQBrA94mIBAAo+GWtvvESSLUPpNJ+huiaA==";
 
-struct TestAuthority {
+pub(crate) struct TestAuthority {
     service: EntityType,
-    entities: BTreeMap<EntityName, EntityAuth>,
-    secrets: BTreeMap<EntityType, RotatingSecrets>,
+    pub(crate) entities: BTreeMap<EntityName, EntityAuth>,
+    pub(crate) secrets: BTreeMap<EntityType, RotatingSecrets>,
     next: u64,
 }
 
@@ -36,9 +36,9 @@ impl Authority for TestAuthority {
     }
 }
 
-const NOW: UTime = UTime { sec: 1_795_210_947, nsec: 0 };
+pub(crate) const NOW: UTime = UTime { sec: 1_795_210_947, nsec: 0 };
 
-fn cluster() -> (TestAuthority, TestAuthority, TicketKeeper, StdRng) {
+pub(crate) fn cluster() -> (TestAuthority, TestAuthority, TicketKeeper, StdRng) {
     let mut rng = StdRng::seed_from_u64(1);
     let name = EntityName::parse("osd.3").unwrap();
     let key = CryptoKey::from_base64(ADMIN).unwrap();
@@ -47,7 +47,7 @@ fn cluster() -> (TestAuthority, TestAuthority, TicketKeeper, StdRng) {
     let mut secrets = BTreeMap::new();
     for service in [EntityType::AUTH, EntityType::MON, EntityType::OSD] {
         let mut rotating = RotatingSecrets::default();
-        rotating.rotate(service, NOW, &mut rng);
+        rotating.rotate(service, KeyType::Aes256k, NOW, &mut rng);
         secrets.insert(service, rotating);
     }
     let entities = BTreeMap::from([(name.clone(), EntityAuth { key: key.clone(), caps })]);
@@ -58,7 +58,7 @@ fn cluster() -> (TestAuthority, TestAuthority, TicketKeeper, StdRng) {
 }
 
 /// Runs a whole handshake; the server's proof and the client's end.
-fn shake(
+pub(crate) fn shake(
     service: EntityType,
     mode: u32,
     now: UTime,
@@ -119,7 +119,7 @@ fn a_global_id_is_kept_with_proof_only() {
     assert_eq!(proof.identity.global_id, 101);
     mon.secrets.insert(EntityType::AUTH, {
         let mut other = RotatingSecrets::default();
-        other.rotate(EntityType::AUTH, NOW, &mut rng);
+        other.rotate(EntityType::AUTH, KeyType::Aes256k, NOW, &mut rng);
         other
     });
     assert_eq!(
@@ -131,7 +131,7 @@ fn a_global_id_is_kept_with_proof_only() {
 #[test]
 fn a_wrong_key_and_an_unknown_name_are_denied_alike() {
     let (mut mon, _, keeper, mut rng) = cluster();
-    let wrong = CryptoKey::generate(NOW, &mut rng);
+    let wrong = CryptoKey::generate(KeyType::Aes, NOW, &mut rng);
     for name in [keeper.name().clone(), EntityName::parse("client.nobody").unwrap()] {
         let mut keeper = TicketKeeper::new(name, wrong.clone());
         let denied = shake(EntityType::MON, 1, NOW, &mut mon, &mut keeper, &mut rng).unwrap_err();
@@ -146,7 +146,7 @@ fn tickets_renew_and_secrets_come_over_the_session() {
     let name = keeper.name().clone();
     let later = NOW.plus(SERVICE_TICKET_TTL);
     for service in [EntityType::AUTH, EntityType::MON, EntityType::OSD] {
-        mon.secrets.get_mut(&service).unwrap().rotate(service, later, &mut rng);
+        mon.secrets.get_mut(&service).unwrap().rotate(service, KeyType::Aes256k, later, &mut rng);
     }
     assert!(keeper.needs_renewal(EntityType::OSD, later));
     let request = mauth_request_tickets(&keeper, &mut rng).unwrap();
@@ -190,7 +190,7 @@ fn a_long_session_keeps_its_tickets_and_its_global_id() {
     while !keeper.needs_renewal(EntityType::AUTH, now) {
         now = now.plus(std::time::Duration::from_secs(600));
         for service in [EntityType::AUTH, EntityType::MON, EntityType::OSD] {
-            mon.secrets.get_mut(&service).unwrap().rotate(service, now, &mut rng);
+            mon.secrets.get_mut(&service).unwrap().rotate(service, KeyType::Aes256k, now, &mut rng);
         }
         osd.secrets = mon.secrets.clone();
         if keeper.needs_renewal(EntityType::OSD, now) {
@@ -216,7 +216,7 @@ fn secrets_last_as_long_as_the_tickets_sealed_with_them() {
         let (mut secrets, mut now) = (RotatingSecrets::default(), NOW);
         let mut issued = Vec::new();
         for _ in 0..200 {
-            secrets.rotate(service, now, &mut rng);
+            secrets.rotate(service, KeyType::Aes256k, now, &mut rng);
             issued.push((secrets.current().unwrap().0, now.plus(ticket_ttl(service))));
             issued.retain(|(_, expires)| *expires > now);
             assert!(issued.iter().all(|(id, _)| secrets.get(*id).is_some()), "{service:?}");

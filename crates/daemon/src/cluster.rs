@@ -12,7 +12,7 @@ use mon::{Ledger, MkfsParams};
 use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
 use reactor::Reactor;
 use store::StoreIdentity;
-use types::{EntityName, EntityType};
+use types::{EntityName, EntityType, KeyType};
 
 use crate::{
     ceph_conf::CephConf,
@@ -91,6 +91,8 @@ pub(crate) struct NewCluster<'a> {
     /// Reactors of each OSD.
     pub(crate) reactors: u16,
     pub(crate) port: u16,
+    /// The type of client keys.
+    pub(crate) key_type: KeyType,
 }
 
 impl NewCluster<'_> {
@@ -103,11 +105,13 @@ impl NewCluster<'_> {
         let fsid = new_uuid(&mut rng);
         let mut keys = BTreeMap::new();
         let admin = EntityName::new(EntityType::CLIENT, "admin");
-        keys.insert(EntityName::new(EntityType::MON, ""), CryptoKey::generate(clock::wall(), &mut rng));
-        keys.insert(admin.clone(), CryptoKey::generate(clock::wall(), &mut rng));
+        // Daemons are all of this version: theirs are of the safest type whatever clients know.
+        let mut new_key = |kind| CryptoKey::generate(kind, clock::wall(), &mut rng);
+        keys.insert(EntityName::new(EntityType::MON, ""), new_key(KeyType::Aes256k));
+        keys.insert(admin.clone(), new_key(self.key_type));
         for osd in 0..self.osds {
             let name = EntityName::new(EntityType::OSD, osd.to_string());
-            keys.insert(name, CryptoKey::generate(clock::wall(), &mut rng));
+            keys.insert(name, new_key(KeyType::Aes256k));
         }
         let conf_path = dir.join("ceph.conf");
         for (name, key) in &keys {
@@ -129,7 +133,8 @@ impl NewCluster<'_> {
         let who = EntityName::new(EntityType::MON, "a");
         let mons = conf.mon_hosts(&who)?.into_iter().map(|addrs| ("a".to_owned(), addrs)).collect();
         let now = clock::wall();
-        let params = MkfsParams { fsid, now, mons, keys, chooseleaf_type: 0, seed: clock::random_seed() };
+        let (key_type, seed) = (self.key_type, clock::random_seed());
+        let params = MkfsParams { fsid, now, mons, keys, chooseleaf_type: 0, key_type, seed };
         EmbeddedLedger::open(&dir.join("mon.a/ledger.redb"))?.commit(&mon::mkfs(&params))?;
         for osd in 0..self.osds {
             make_store(
@@ -216,7 +221,8 @@ fn make_store(conf: &CephConf, who: &EntityName, device_bytes: u64, reactors: u1
     device.format(identity, &mut reactor).with_context(|| format!("formatting {}", paths.main.display()))
 }
 
-/// Makes the data of one daemon that ceph.conf names. `reactors` and `fast` are for an OSD.
+/// Makes the data of one daemon that ceph.conf names. `reactors` and `fast` are for an OSD, `key_type` is for a
+/// monitor.
 pub fn mkfs(
     kind: &str,
     id: &str,
@@ -224,6 +230,7 @@ pub fn mkfs(
     device_bytes: u64,
     reactors: Option<u16>,
     fast: &FastDevices,
+    key_type: KeyType,
 ) -> Result<()> {
     let conf = CephConf::read(conf_path)?;
     if kind == "osd" {
@@ -252,10 +259,13 @@ pub fn mkfs(
             keys.extend(keyring.0.into_iter().map(|(name, entry)| (name, entry.key)));
         }
     }
+    if let Some((name, key)) = keys.iter().find(|(_, key)| key.kind() < key_type) {
+        bail!("the key of {name} is of type {}: it would not be let in", key.kind());
+    }
     let mut rng = StdRng::from_seed(clock::random_seed());
     let admin = EntityName::new(EntityType::CLIENT, "admin");
     if let Entry::Vacant(slot) = keys.entry(admin.clone()) {
-        let key = CryptoKey::generate(clock::wall(), &mut rng);
+        let key = CryptoKey::generate(key_type, clock::wall(), &mut rng);
         let caps = ["mds", "mgr", "mon", "osd"].map(|s| (s.to_owned(), "allow *".to_owned())).into();
         let path = conf.get(&who, "keyring").map_or(data.join("client.admin.keyring"), PathBuf::from);
         let keyring = Keyring([(admin, KeyringEntry { key: key.clone(), caps })].into());
@@ -268,7 +278,7 @@ pub fn mkfs(
     let mut seed = [0; 32];
     rng.fill_bytes(&mut seed);
     let fsid = parse_uuid(&conf.require(&who, "fsid")?)?;
-    let params = MkfsParams { fsid, now: clock::wall(), mons, keys, chooseleaf_type, seed };
+    let params = MkfsParams { fsid, now: clock::wall(), mons, keys, chooseleaf_type, key_type, seed };
     EmbeddedLedger::open(&ledger_path)?.commit(&mon::mkfs(&params))?;
     Ok(())
 }

@@ -33,4 +33,5 @@ pub use store_tool::{
     DumpOptions, ObjectsOptions, StoreBenchOptions, StoreTarget, store_bench, store_dump, store_fsck,
     store_objects,
 };
-pub use up::{UpOptions, parse_cpus, up};
+pub use types::KeyType;
+pub use up::{UpOptions, about_keys, parse_cpus, up};

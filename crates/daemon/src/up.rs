@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use reactor::{Event, Reactor};
+use types::KeyType;
 
 use crate::{
     cluster::{self, NewCluster},
@@ -39,6 +40,8 @@ pub struct UpOptions {
     pub is_separate: bool,
     /// CPUs for the reactors: `0-3,8`.
     pub cpus: Option<String>,
+    /// The type of client keys of a new cluster.
+    pub key_type: KeyType,
 }
 
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
@@ -78,8 +81,10 @@ pub fn up(options: &UpOptions) -> Result<()> {
             device_bytes: options.device_bytes,
             reactors: options.reactors.unwrap_or(suiting),
             port: options.port,
+            key_type: options.key_type,
         };
         new.make().context("making the cluster")?;
+        println!("{}", about_keys(options.key_type));
     }
     let conf = conf.canonicalize()?;
     let osds = existing_osds(&options.data)?;
@@ -102,6 +107,20 @@ pub fn up(options: &UpOptions) -> Result<()> {
         }
     }
     result
+}
+
+/// Whom keys of that type serve, and how to have others.
+pub fn about_keys(kind: KeyType) -> &'static str {
+    match kind {
+        KeyType::Aes => {
+            "Client keys are of type aes, which every client knows. `--key-type aes256k` makes a cluster for \
+             clients from 19.2.6, 20.2.4 and Linux 7.0 on alone; `ceph auth get-or-create … --key-type aes256k` \
+             makes a single key."
+        }
+        KeyType::Aes256k => {
+            "Client keys are of type aes256k: clients older than 19.2.6, 20.2.4 and Linux 7.0 are not let in."
+        }
+    }
 }
 
 /// Ids of the OSDs in the folder.

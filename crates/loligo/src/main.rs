@@ -3,6 +3,7 @@
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Parser, Subcommand};
+use daemon::KeyType;
 
 mod logging;
 mod store_args;
@@ -64,6 +65,10 @@ struct UpArgs {
     /// its data. Without it one, or more where CPUs abound.
     #[arg(long, value_name = "N")]
     reactors: Option<u16>,
+    /// Type of the client keys of a new cluster: aes, which every client knows, or aes256k, for clients from
+    /// 19.2.6, 20.2.4 and Linux 7.0 on alone. Daemons always have aes256k keys.
+    #[arg(long, default_value = "aes", value_parser = parse_key_type, value_name = "TYPE")]
+    key_type: KeyType,
     /// Run every daemon as a process of its own, with DIR/run/NAME.pid.
     #[arg(long)]
     separate: bool,
@@ -98,6 +103,10 @@ struct MkfsArgs {
     /// OSD's own device. Without it: `loligo index device` of ceph.conf, or the OSD's own device.
     #[arg(long, value_name = "PATH")]
     index_device: Option<PathBuf>,
+    /// Type of the keys of a new cluster, for a monitor: aes, which every client knows, or aes256k, for clients
+    /// from 19.2.6, 20.2.4 and Linux 7.0 on alone.
+    #[arg(long, default_value = "aes", value_parser = parse_key_type, value_name = "TYPE")]
+    key_type: KeyType,
 }
 
 #[derive(clap::Args)]
@@ -176,6 +185,10 @@ fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_shl(shift).filter(|n| n >> shift == number).ok_or(format!("{text} is too large"))
 }
 
+fn parse_key_type(text: &str) -> Result<KeyType, String> {
+    KeyType::parse(text).ok_or(format!("{text} is neither aes nor aes256k"))
+}
+
 fn run(command: Command) -> anyhow::Result<()> {
     let log = match &command {
         Command::Up(up) => Some(up.data.join("log/loligo.log")),
@@ -197,10 +210,11 @@ fn run(command: Command) -> anyhow::Result<()> {
             reactors: up.reactors,
             is_separate: up.separate,
             cpus: up.cpus,
+            key_type: up.key_type,
         }),
         Command::Mkfs(mkfs) => {
             let fast = daemon::FastDevices { journal: mkfs.journal_device, index: mkfs.index_device };
-            daemon::mkfs(&mkfs.kind, &mkfs.id, &mkfs.conf, mkfs.size, mkfs.reactors, &fast)
+            daemon::mkfs(&mkfs.kind, &mkfs.id, &mkfs.conf, mkfs.size, mkfs.reactors, &fast, mkfs.key_type)
         }
         Command::Mon(mon) => daemon::run_mon(&mon.id, &mon.conf, mon.cpu),
         Command::Osd(osd) => {

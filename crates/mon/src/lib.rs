@@ -6,6 +6,7 @@
 //!
 //! Invariant: no socket, file, clock or hidden randomness; this crate knows no `osd`, no `pg` and no `store`.
 
+mod access;
 mod auth_service;
 mod commands;
 mod config_service;

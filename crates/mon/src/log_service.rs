@@ -11,6 +11,11 @@ const LINES_MAX: usize = 1000;
 /// Bytes of one line; more is cut.
 const LINE_BYTES_MAX: usize = 4096;
 
+/// The level of a subscription to the cluster log, `log-info`.
+pub(crate) fn log_level(what: &str) -> Option<LogLevel> {
+    what.strip_prefix(LOG).and_then(LogLevel::parse)
+}
+
 impl Mon {
     /// A line of the monitor's own.
     pub(crate) fn log_info(&mut self, wall: UTime, message: String) {
@@ -63,7 +68,7 @@ impl Mon {
         let fsid = self.committed.monmap.fsid;
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         for (what, sub) in &mut session.subs {
-            let Some(level) = what.strip_prefix(LOG).and_then(LogLevel::parse) else { continue };
+            let Some(level) = log_level(what) else { continue };
             // A new subscriber sees what comes from here on.
             let from = if sub.next == 0 { newest + 1 } else { sub.next };
             sub.next = newest + 1;

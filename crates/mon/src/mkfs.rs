@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use auth::{CryptoKey, RotatingSecrets};
 use crush::CrushMap;
 use rand::{SeedableRng, rngs::StdRng};
-use types::{EntityAddrVec, EntityName, EntityType, Epoch, Incremental, MonMap, OsdMap, UTime};
+use types::{EntityAddrVec, EntityName, EntityType, Epoch, Incremental, KeyType, MonMap, OsdMap, UTime};
 
 use crate::{
     LedgerTxn, Revision,
@@ -28,18 +28,26 @@ pub struct MkfsParams {
     pub keys: BTreeMap<EntityName, CryptoKey>,
     /// `osd_crush_chooseleaf_type`: copies are spread over OSDs (0, for one machine) or hosts (1).
     pub chooseleaf_type: i32,
+    /// The type of keys that are made up, and of those that commands make later. With `aes256k` others are
+    /// neither made nor let in; with `aes` both types are.
+    pub key_type: KeyType,
     /// Seed of the keys that are made up.
     pub seed: [u8; 32],
 }
 
+/// Kinds of daemons that get their keys by a key that is for that alone.
+const BOOTSTRAP: [&str; 6] = ["mds", "mgr", "osd", "rbd", "rbd-mirror", "rgw"];
+
 /// Capabilities of an entity as mkfs gives them.
 fn default_caps(name: &EntityName) -> BTreeMap<String, String> {
+    if name.kind == EntityType::CLIENT && name.id.starts_with("bootstrap-") {
+        return [("mon".to_owned(), format!("allow profile {}", name.id))].into();
+    }
     let caps: &[(&str, &str)] = match (name.kind, name.id.as_str()) {
         (EntityType::MON, _) => &[("mon", "allow *")],
         (EntityType::OSD, _) => {
             &[("mgr", "allow profile osd"), ("mon", "allow profile osd"), ("osd", "allow *")]
         }
-        (EntityType::CLIENT, "bootstrap-osd") => &[("mon", "allow profile bootstrap-osd")],
         (EntityType::CLIENT, _) => {
             &[("mds", "allow *"), ("mgr", "allow *"), ("mon", "allow *"), ("osd", "allow *")]
         }
@@ -57,12 +65,18 @@ pub fn mkfs(params: &MkfsParams) -> LedgerTxn {
     for (name, addrs) in &params.mons {
         monmap.add(name, addrs.clone());
     }
+    if params.key_type.is_secure() {
+        monmap.set_key_types([params.key_type], params.key_type);
+        let option = format!("{}/mon/mon_auth_allow_insecure_key", keys::CONFIG);
+        ops.insert(option, value(&"false".to_owned()));
+    }
     ops.insert(keys::MONMAP.to_owned(), value(&monmap));
 
     let mut entities = params.keys.clone();
-    for name in ["mon.", "client.admin", "client.bootstrap-osd"] {
+    let bootstrap = BOOTSTRAP.map(|kind| format!("client.bootstrap-{kind}"));
+    for name in ["mon.", "client.admin"].into_iter().chain(bootstrap.iter().map(String::as_str)) {
         let name = EntityName::parse(name).expect("the names are well formed");
-        entities.entry(name).or_insert_with(|| CryptoKey::generate(params.now, &mut rng));
+        entities.entry(name).or_insert_with(|| CryptoKey::generate(params.key_type, params.now, &mut rng));
     }
     for (name, key) in entities {
         let caps = default_caps(&name);
@@ -70,7 +84,7 @@ pub fn mkfs(params: &MkfsParams) -> LedgerTxn {
     }
     for service in SERVICES {
         let mut secrets = RotatingSecrets::default();
-        secrets.rotate(service, params.now, &mut rng);
+        secrets.rotate(service, monmap.service_key_type(), params.now, &mut rng);
         ops.insert(keys::rotating(service), value(&secrets));
     }
     ops.insert(keys::GLOBAL_ID.to_owned(), value(&GLOBAL_IDS_PER_BATCH));

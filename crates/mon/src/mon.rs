@@ -11,11 +11,13 @@ use rand::rngs::StdRng;
 use types::{EntityAddrVec, EntityName, EntityType, Instant, OsdId, Settings, UTime};
 
 use crate::{
-    ConnId, Effect, Effects, Event, LedgerContents, LedgerTxn, MonOptions, Revision, commands, keys,
+    ConnId, Effect, Effects, Event, LedgerContents, LedgerTxn, MonOptions, Revision,
+    access::Right,
+    commands, keys,
     manager::{progress::Progress, rbd_support::RbdSupport},
     osdmap_service::OsdService,
     services::Services,
-    session::{Session, Sub},
+    session::{Session, Sub, is_served},
     state::{State, value},
     stats::Stats,
 };
@@ -213,6 +215,9 @@ impl Mon {
         if before.osdmap.epoch != self.committed.osdmap.epoch {
             self.on_osdmap_changed(now, wall, &before.osdmap, effects);
         }
+        if before.monmap.auth_epoch != self.committed.monmap.auth_epoch {
+            self.send_secrets(wall, effects);
+        }
         for conn in conns {
             self.check_subs(conn, effects);
         }
@@ -271,7 +276,7 @@ impl Mon {
             Message::MMonSubscribe(subscribe) => {
                 if let Some(session) = self.sessions.get_mut(&conn) {
                     session.hostname.clone_from(&subscribe.hostname);
-                    for (what, item) in subscribe.what {
+                    for (what, item) in subscribe.what.into_iter().filter(|(what, _)| is_served(what)) {
                         session.subscribe(what, Sub::new(item));
                     }
                 }
@@ -280,10 +285,17 @@ impl Mon {
             Message::MMonGetVersion(question) => self.on_get_version(conn, tid, &question, effects),
             Message::MMonCommand(command) => self.on_command(wall, conn, tid, *command, effects),
             Message::MCommand(command) => self.on_tell(wall, conn, tid, *command, effects),
-            Message::MStatfs(question) => self.on_statfs(conn, tid, &question, effects),
-            Message::MGetPoolStats(question) => self.on_get_pool_stats(conn, tid, &question, effects),
+            // Who lacks the right gets no answer, as from Ceph's monitors.
+            Message::MStatfs(question) if self.may(conn, "pg", Right::Read) => {
+                self.on_statfs(conn, tid, &question, effects);
+            }
+            Message::MGetPoolStats(question) if self.may(conn, "pg", Right::Read) => {
+                self.on_get_pool_stats(conn, tid, &question, effects);
+            }
+            Message::MLog(log) if self.may(conn, "log", Right::Write) => {
+                self.on_log(conn, tid, *log, effects);
+            }
             Message::MPoolOp(op) => self.on_pool_op(wall, conn, tid, &op, effects),
-            Message::MLog(log) => self.on_log(conn, tid, *log, effects),
             Message::MAuth(request) => self.on_auth(wall, conn, tid, &request, effects),
             Message::MPing(_) => {
                 let message = MPing { pong: Pong(Some(commands::pong(self, wall))) }.into();
@@ -293,7 +305,7 @@ impl Mon {
         }
     }
 
-    /// What only OSDs say; from anybody else it is ignored.
+    /// What only OSDs say; from anybody else, and from those without the right to be one, it is ignored.
     fn on_osd_message(
         &mut self,
         now: Instant,
@@ -303,7 +315,9 @@ impl Mon {
         message: Message,
         effects: &mut Effects,
     ) {
-        let Some(sender) = self.osd_of(conn) else { return };
+        let Some(sender) = self.osd_of(conn).filter(|_| self.may(conn, "osd", Right::Execute)) else {
+            return;
+        };
         match message {
             Message::MOSDBoot(boot) if boot.osd == sender => {
                 self.on_osd_boot(now, wall, conn, &boot, effects)

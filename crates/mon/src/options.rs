@@ -27,6 +27,8 @@ pub struct MonOptions {
     pub pool_pg_num: u32,
     /// `mon_allow_pool_delete`.
     pub is_pool_delete_allowed: bool,
+    /// `mon_auth_allow_insecure_key`: commands may make keys of type `aes`.
+    pub is_insecure_key_allowed: bool,
     /// Auth `none` is accepted: everybody is who they say and may do everything.
     pub is_auth_none: bool,
     /// The version that `ceph version` and `ceph versions` show.
@@ -53,6 +55,7 @@ impl Default for MonOptions {
             pool_size_min: 0,
             pool_pg_num: 32,
             is_pool_delete_allowed: true,
+            is_insecure_key_allowed: true,
             is_auth_none: false,
             version: concat!("loligo version ", env!("CARGO_PKG_VERSION"), " pacific (stable)").to_owned(),
             hostname: "localhost".to_owned(),
@@ -72,6 +75,15 @@ impl MonOptions {
             let secs = value.parse::<f64>().ok().and_then(|secs| Duration::try_from_secs_f64(secs).ok());
             secs.map(|secs| *slot = secs).is_some()
         };
+        let put_bool = |slot: &mut bool| {
+            let parsed = match value {
+                "true" | "1" => true,
+                "false" | "0" => false,
+                _ => return false,
+            };
+            *slot = parsed;
+            true
+        };
         match name {
             "mon_osd_min_down_reporters" => put(&mut self.osd_down_reporters_min, value),
             "osd_heartbeat_grace" => put_secs(&mut self.osd_heartbeat_grace),
@@ -82,17 +94,8 @@ impl MonOptions {
             "osd_pool_default_size" => put(&mut self.pool_size, value),
             "osd_pool_default_min_size" => put(&mut self.pool_size_min, value),
             "osd_pool_default_pg_num" => put(&mut self.pool_pg_num, value),
-            "mon_allow_pool_delete" => match value {
-                "true" | "1" => {
-                    self.is_pool_delete_allowed = true;
-                    true
-                }
-                "false" | "0" => {
-                    self.is_pool_delete_allowed = false;
-                    true
-                }
-                _ => false,
-            },
+            "mon_allow_pool_delete" => put_bool(&mut self.is_pool_delete_allowed),
+            "mon_auth_allow_insecure_key" => put_bool(&mut self.is_insecure_key_allowed),
             _ => false,
         }
     }

@@ -7,7 +7,7 @@ use codec::{Encode, Features};
 use messages::{MConfig, MMonGetVersion, MMonGetVersionReply, MMonMap, MOSDMap, Message, SubscribeItem};
 use types::Epoch;
 
-use crate::{ConnId, Effect, Effects, Mon, Peer};
+use crate::{ConnId, Effect, Effects, Mon, Peer, access::Right, log_service::log_level};
 
 /// Incrementals in one message (`osd_map_message_max`).
 const MAPS_PER_MESSAGE: usize = 40;
@@ -62,10 +62,16 @@ impl Session {
     }
 }
 
+/// True for a subscription that something may be sent to; others are not kept.
+pub(crate) fn is_served(what: &str) -> bool {
+    matches!(what, "monmap" | "mgrmap" | "config" | "osdmap") || log_level(what).is_some()
+}
+
 impl Mon {
     /// Sends a session whatever is due to it.
     pub(crate) fn check_subs(&mut self, conn: ConnId, effects: &mut Effects) {
         let Some(session) = self.sessions.get(&conn) else { return };
+        let wants_log = session.subs.keys().any(|what| log_level(what).is_some());
         for what in session.subs.keys().cloned().collect::<Vec<_>>() {
             match what.as_str() {
                 "monmap" => self.check_monmap(conn, effects),
@@ -76,7 +82,9 @@ impl Mon {
                 _ => {}
             }
         }
-        self.check_log(conn, effects);
+        if wants_log && self.may(conn, "log", Right::Read) {
+            self.check_log(conn, effects);
+        }
     }
 
     pub(crate) fn monmap_message(&self) -> Message {
@@ -120,6 +128,9 @@ impl Mon {
     }
 
     fn check_osdmap(&mut self, conn: ConnId, effects: &mut Effects) {
+        if !self.may(conn, "osd", Right::Read) {
+            return;
+        }
         let newest = self.committed.osdmap.epoch;
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         let Some(sub) = session.subs.get("osdmap").copied() else { return };

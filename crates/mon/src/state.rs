@@ -11,7 +11,8 @@ use bytes::Bytes;
 use codec::{Codec, Decode, DecodeError, Encode, Features};
 use messages::LogEntry;
 use types::{
-    CrushBlob, EntityName, EntityType, Epoch, Incremental, IntervalSet, MonMap, OsdId, OsdMap, PoolId, UTime,
+    CrushBlob, EntityName, EntityType, Epoch, Incremental, IntervalSet, KeyType, MonMap, OsdId, OsdMap,
+    PoolId, UTime,
 };
 
 use crate::{LedgerContents, config_service::split_key, keys};
@@ -112,7 +113,14 @@ impl State {
     pub(crate) fn apply(&mut self, key: &str, value: Option<&Bytes>) -> Result<(), DecodeError> {
         let (folder, rest) = key.split_once('/').unwrap_or((key, ""));
         match folder {
-            keys::MONMAP => self.monmap = Arc::new(decode(value)?.unwrap_or_default()),
+            keys::MONMAP => {
+                let mut monmap: MonMap = decode(value)?.unwrap_or_default();
+                // Written before there was a choice: every key was `aes`.
+                if monmap.auth_allowed_ciphers.is_empty() {
+                    monmap.set_key_types(KeyType::ALL, KeyType::Aes);
+                }
+                self.monmap = Arc::new(monmap);
+            }
             keys::OSDMAP_FULL => self.apply_full(keys::epoch(rest).ok_or(bad_key(key))?, value)?,
             keys::OSDMAP_INC => self.apply_incremental(keys::epoch(rest).ok_or(bad_key(key))?, value)?,
             keys::AUTH => {

@@ -1,9 +1,11 @@
 //! The machine driven with an in-memory ledger.
 
+mod attacks;
 mod cluster;
 mod commands;
 mod config;
 mod json_keys;
+mod keys;
 mod manager;
 mod osds;
 mod pools;

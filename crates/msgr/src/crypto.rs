@@ -1,6 +1,6 @@
 //! Secure mode: AES-128-GCM with a counter in the nonce (`crypto_onwire.cc`).
 
-use aes_gcm::{AeadInPlace, Aes128Gcm, KeyInit, Nonce, Tag};
+use aes_gcm::{AeadInOut, Aes128Gcm, KeyInit, Nonce, Tag};
 
 /// Bytes of the tag behind what is encrypted.
 pub(crate) const TAG_BYTES: usize = 16;
@@ -48,7 +48,7 @@ impl Cipher {
     /// Encrypts `buffer` and appends the tag.
     pub(crate) fn seal(&mut self, buffer: &mut Vec<u8>) {
         let nonce = self.nonce();
-        let tag = self.gcm.encrypt_in_place_detached(Nonce::from_slice(&nonce), b"", buffer);
+        let tag = self.gcm.encrypt_inout_detached(&Nonce::from(nonce), b"", buffer.as_mut_slice().into());
         buffer.extend_from_slice(&tag.expect("a frame is far below the cipher's limit"));
     }
 
@@ -56,8 +56,8 @@ impl Cipher {
     pub(crate) fn open(&mut self, buffer: &mut Vec<u8>) -> bool {
         let nonce = self.nonce();
         let Some(end) = buffer.len().checked_sub(TAG_BYTES) else { return false };
-        let tag = Tag::clone_from_slice(&buffer[end..]);
+        let Ok(tag) = Tag::try_from(&buffer[end..]) else { return false };
         buffer.truncate(end);
-        self.gcm.decrypt_in_place_detached(Nonce::from_slice(&nonce), b"", buffer, &tag).is_ok()
+        self.gcm.decrypt_inout_detached(&Nonce::from(nonce), b"", buffer.as_mut_slice().into(), &tag).is_ok()
     }
 }

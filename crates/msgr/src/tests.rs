@@ -5,10 +5,11 @@ use bytes::Bytes;
 use codec::{Encode, Features};
 use messages::RawMessage;
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, UTime};
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, KeyType, UTime};
 
 use crate::*;
 
+mod attacks;
 mod frames;
 mod golden;
 mod hostile;
@@ -76,11 +77,11 @@ impl Pair {
     fn new(auth: u32, mode: u32, service: EntityType, seed: u64) -> Pair {
         let mut rng = StdRng::seed_from_u64(seed);
         let name = EntityName::parse("osd.1").unwrap();
-        let key = CryptoKey::generate(NOW, &mut rng);
+        let key = CryptoKey::generate(KeyType::Aes256k, NOW, &mut rng);
         let mut secrets = BTreeMap::new();
         for kind in [EntityType::AUTH, EntityType::MON, EntityType::OSD] {
             let mut rotating = RotatingSecrets::default();
-            rotating.rotate(kind, NOW, &mut rng);
+            rotating.rotate(kind, KeyType::Aes256k, NOW, &mut rng);
             secrets.insert(kind, rotating);
         }
         let caps = ["mon", "osd"].map(|service| (service.to_owned(), "allow *".to_owned())).into();

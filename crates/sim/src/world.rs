@@ -13,7 +13,7 @@ use codec::traffic::{self, Traffic};
 use mon::{Ledger, MemLedger, MkfsParams, MonOptions, mkfs};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use store::{Store, StoreIdentity, virtual_disk::VirtualDisk};
-use types::{EntityAddr, EntityAddrVec, EntityName, OsdId, PgState, PoolId, Token};
+use types::{EntityAddr, EntityAddrVec, EntityName, KeyType, OsdId, PgState, PoolId, Token};
 
 use crate::{
     client_process::ClientProcess,
@@ -189,7 +189,7 @@ impl World {
         let names = names.iter().map(String::as_str).chain(["client.admin"]);
         let keys: BTreeMap<EntityName, CryptoKey> = names
             .filter_map(EntityName::parse)
-            .map(|name| (name, CryptoKey::generate(now, &mut self.rng)))
+            .map(|name| (name, CryptoKey::generate(KeyType::Aes256k, now, &mut self.rng)))
             .collect();
         let mut ledger = MemLedger::default();
         let params = MkfsParams {
@@ -198,6 +198,7 @@ impl World {
             mons: BTreeMap::from([("a".to_owned(), mon_addrs())]),
             keys: keys.clone(),
             chooseleaf_type: 0,
+            key_type: KeyType::Aes,
             seed: self.rng.random(),
         };
         ledger.commit(&mkfs(&params)).expect("an empty ledger takes the first transaction");

@@ -9,6 +9,7 @@ mod errno;
 mod hobject;
 mod ids;
 mod interval_set;
+mod key_type;
 mod monmap;
 mod name;
 mod options;
@@ -26,6 +27,7 @@ pub use errno::Errno;
 pub use hobject::HObject;
 pub use ids::{CollId, Epoch, GlobalId, OsdId, PgId, PoolId, SnapId, SpgId, Token};
 pub use interval_set::IntervalSet;
+pub use key_type::KeyType;
 pub use monmap::{MonFeatures, MonInfo, MonMap};
 pub use name::{EntityName, EntityNum, EntityType};
 pub use options::{

@@ -1,10 +1,11 @@
-//! The monitor map (`MonMap`, mon/MonMap.h), version 9: which monitors there are and where they listen.
+//! The monitor map (`MonMap`, mon/MonMap.h), version 10: which monitors there are, where they listen, and
+//! what secret keys they take.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use codec::Codec;
 
-use crate::{EntityAddrVec, Epoch, Release, UTime};
+use crate::{EntityAddrVec, Epoch, KeyType, Release, UTime};
 
 /// `mon_feature_t`: features of the monitors as a quorum.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,9 +17,9 @@ impl MonFeatures {
     pub const PACIFIC: MonFeatures = MonFeatures(0xff);
 }
 
-/// `mon_info_t`, version 5: one monitor.
+/// `mon_info_t`, version 6: one monitor.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 5, compat = 1)]
+#[codec(version = 6, compat = 1)]
 pub struct MonInfo {
     /// Its name, `a` of `mon.a`.
     pub name: String,
@@ -30,11 +31,14 @@ pub struct MonInfo {
     pub weight: u16,
     /// Its place, for stretch mode.
     pub crush_loc: BTreeMap<String, String>,
+    /// When it joined.
+    #[codec(since = 6)]
+    pub time_added: UTime,
 }
 
 /// `MonMap`.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 9, compat = 6)]
+#[codec(version = 10, compat = 6)]
 pub struct MonMap {
     /// The cluster.
     pub fsid: [u8; 16],
@@ -66,15 +70,27 @@ pub struct MonMap {
     pub tiebreaker_mon: String,
     /// Unused.
     pub stretch_marked_down_mons: BTreeSet<String>,
+    /// Grows when all rotating secrets are thrown away.
+    #[codec(since = 10)]
+    pub auth_epoch: Epoch,
+    /// The type of new rotating secrets, as a number ([`KeyType::number`]).
+    #[codec(since = 10)]
+    pub auth_service_cipher: u32,
+    /// Types of keys with which entities may authenticate.
+    #[codec(since = 10)]
+    pub auth_allowed_ciphers: Vec<u32>,
+    /// The type of new keys where none is asked for.
+    #[codec(since = 10)]
+    pub auth_preferred_cipher: u32,
 }
 
 impl MonMap {
     /// Election by rank.
     pub const STRATEGY_CLASSIC: u8 = 1;
 
-    /// An empty map of a new cluster.
+    /// An empty map of a new cluster, which takes keys of both types and prefers those that every client knows.
     pub fn new(fsid: [u8; 16], created: UTime) -> MonMap {
-        MonMap {
+        let mut map = MonMap {
             fsid,
             created,
             last_changed: created,
@@ -82,7 +98,37 @@ impl MonMap {
             min_mon_release: Release::PACIFIC,
             strategy: MonMap::STRATEGY_CLASSIC,
             ..MonMap::default()
-        }
+        };
+        map.set_key_types(KeyType::ALL, KeyType::Aes);
+        map
+    }
+
+    /// Says which keys may be used, and which new ones are made. Service secrets are of the safest type: none
+    /// but the services open what is sealed with them.
+    pub fn set_key_types(&mut self, allowed: impl IntoIterator<Item = KeyType>, preferred: KeyType) {
+        self.auth_allowed_ciphers = allowed.into_iter().map(|kind| u32::from(kind.number())).collect();
+        self.auth_preferred_cipher = preferred.number().into();
+        self.auth_service_cipher = KeyType::Aes256k.number().into();
+    }
+
+    /// The type of new rotating secrets.
+    pub fn service_key_type(&self) -> KeyType {
+        key_type(self.auth_service_cipher).unwrap_or(KeyType::Aes256k)
+    }
+
+    /// The type of new keys where none is asked for.
+    pub fn preferred_key_type(&self) -> KeyType {
+        key_type(self.auth_preferred_cipher).unwrap_or(KeyType::Aes)
+    }
+
+    /// Types of keys with which entities may authenticate.
+    pub fn allowed_key_types(&self) -> impl Iterator<Item = KeyType> {
+        self.auth_allowed_ciphers.iter().filter_map(|number| key_type(*number))
+    }
+
+    /// True when entities with such a key are let in.
+    pub fn allows_key_type(&self, kind: KeyType) -> bool {
+        self.allowed_key_types().any(|allowed| allowed == kind)
     }
 
     /// Adds a monitor or moves it; ranks follow the order of the addresses, as Ceph's do.
@@ -114,6 +160,10 @@ impl MonMap {
     pub fn size(&self) -> usize {
         self.mon_info.len()
     }
+}
+
+fn key_type(number: u32) -> Option<KeyType> {
+    u16::try_from(number).ok().and_then(KeyType::from_number)
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ impl<'a> Text<'a> {
         self.word("=").or_else(|| self.spaces())
     }
 
-    fn while_chars(&mut self, fits: impl Fn(char) -> bool) -> &'a str {
+    pub(super) fn while_chars(&mut self, fits: impl Fn(char) -> bool) -> &'a str {
         let end = self.rest.find(|c| !fits(c)).unwrap_or(self.rest.len());
         let (taken, rest) = self.rest.split_at(end);
         self.rest = rest;
@@ -130,7 +130,7 @@ pub(super) fn list(text: &str, mut grant: impl FnMut(&mut Text<'_>) -> Option<()
             }
         }
         if !fits || input.word(",").or_else(|| input.word(";")).is_none() {
-            return Err(CapsError { at: good.rest.to_owned() });
+            return Err(CapsError::Syntax { at: good.rest.to_owned() });
         }
     }
 }

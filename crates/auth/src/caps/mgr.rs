@@ -42,6 +42,20 @@ struct Grant {
     network: Option<Network>,
 }
 
+/// Profiles, and the names of the limits that each takes; none of them: any.
+const PROFILES: [(&str, Option<&[&str]>); 7] = [
+    ("read-only", None),
+    ("read-write", None),
+    ("crash", None),
+    ("osd", None),
+    ("mds", None),
+    ("rbd", Some(&["pool", "namespace"])),
+    ("rbd-read-only", Some(&["pool", "namespace"])),
+];
+
+/// A profile's name and what it is limited to.
+type Profile = (String, Vec<(String, Constraint)>);
+
 /// A parsed capability text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MgrCaps {
@@ -54,12 +68,36 @@ impl MgrCaps {
     pub fn parse(text: &str) -> Result<MgrCaps, CapsError> {
         let mut grants = Vec::new();
         list(text, |t| {
-            let found = t.attempt(profile).or_else(|| t.attempt(allow).map(Some))?;
+            let profile = t.attempt(profile).map(profile_grant);
+            let found = profile.or_else(|| t.attempt(allow).map(Some))?;
             let network = t.network();
             grants.extend(found.map(|(target, rights)| Grant { target, rights, network }));
             Some(())
         })?;
         Ok(MgrCaps { grants })
+    }
+
+    /// Refuses what Ceph's monitors refuse to keep as a capability on managers: also profiles that do not exist.
+    pub fn check(text: &str) -> Result<(), CapsError> {
+        let mut profiles = Vec::new();
+        list(text, |t| {
+            match t.attempt(profile) {
+                Some(found) => profiles.push(found),
+                None => drop(t.attempt(allow)?),
+            }
+            t.network();
+            Some(())
+        })?;
+        for (name, limits) in profiles {
+            let Some((_, takes)) = PROFILES.iter().find(|(known, _)| *known == name) else {
+                return Err(CapsError::Profile(format!("unrecognized profile '{name}'")));
+            };
+            let is_taken = |limit: &str| takes.is_none_or(|takes| takes.contains(&limit));
+            if let Some((limit, _)) = limits.iter().find(|(limit, _)| !is_taken(limit)) {
+                return Err(CapsError::Profile(format!("profile '{name}' does not recognize key '{limit}'")));
+            }
+        }
+        Ok(())
     }
 
     /// What of it holds for a peer at `ip`. Grants for networks hold in no other way.
@@ -99,7 +137,7 @@ impl Grant {
 }
 
 /// `profile NAME`, `allow profile NAME`, and what it is limited to: `pool=p namespace=n`.
-fn profile(t: &mut Text<'_>) -> Option<Option<(Target, u8)>> {
+fn profile(t: &mut Text<'_>) -> Option<Profile> {
     let _ = t.attempt(|t| {
         t.word("allow")?;
         t.spaces()
@@ -111,15 +149,19 @@ fn profile(t: &mut Text<'_>) -> Option<Option<(Target, u8)>> {
     while let Some(limit) = t.attempt(pair) {
         limits.push(limit);
     }
+    Some((name, limits))
+}
+
+fn profile_grant((name, limits): Profile) -> Option<(Target, u8)> {
     let rbd = || Target::Module("rbd_support".to_owned(), limits);
-    Some(match name.as_str() {
+    match name.as_str() {
         "read-only" => Some((Target::All, right::R)),
         "read-write" => Some((Target::All, right::R | right::W)),
         "crash" => Some((Target::Command("crash post".to_owned(), Vec::new()), right::ANY)),
         "rbd" => Some((rbd(), right::R | right::W)),
         "rbd-read-only" => Some((rbd(), right::R)),
         _ => None,
-    })
+    }
 }
 
 /// `allow rwx`, `allow service NAME rwx`, `allow module NAME with KEY=VALUE rwx`, `allow command NAME with …`.

@@ -1,6 +1,7 @@
 //! Capabilities: what an entity may do on a service (`MonCap`, `OSDCap`, `MgrCap`).
 
 mod grammar;
+mod mds;
 mod mgr;
 mod mon;
 mod mon_profiles;
@@ -8,14 +9,21 @@ mod osd;
 
 use thiserror::Error;
 
+pub use mds::check_mds_caps;
 pub use mgr::{MgrAccess, MgrCaps};
 pub use mon::{MonAccess, MonCaps};
 pub use osd::{ClassCall, OsdAccess, OsdCaps};
 
 /// A text that is no capability; monitors answer EINVAL.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("osd or mon capability parse failed, stopped at '{at}'")]
-pub struct CapsError {
-    /// The part that was not understood.
-    pub at: String,
+pub enum CapsError {
+    /// It does not read on.
+    #[error("capability parse failed, stopped at '{at}'")]
+    Syntax {
+        /// The part that was not understood.
+        at: String,
+    },
+    /// A profile that there is not, or not with these arguments.
+    #[error("{0}")]
+    Profile(String),
 }

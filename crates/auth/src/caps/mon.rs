@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
+use regex_lite::Regex;
+
 use super::{
     CapsError,
     grammar::{Network, Text, list, right},
@@ -34,8 +36,8 @@ pub(super) enum Constraint {
     Child(String),
     /// `IP/nonce`: one incarnation of one client, and not all that run there.
     Incarnation,
-    /// A regular expression. They are read, and fit nothing: what they would allow stays forbidden.
-    Regex,
+    /// A regular expression for the whole of it. One that does not compile fits nothing.
+    Regex(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +123,9 @@ impl Constraint {
             Constraint::Incarnation => given.split_once('/').is_some_and(|(addr, nonce)| {
                 !addr.is_empty() && !nonce.is_empty() && nonce.bytes().all(|b| b.is_ascii_digit())
             }),
-            Constraint::Regex => false,
+            Constraint::Regex(pattern) => {
+                Regex::new(&format!("^(?:{pattern})$")).is_ok_and(|regex| regex.is_match(given))
+            }
         }
     }
 }
@@ -182,5 +186,5 @@ pub(super) fn pair(t: &mut Text<'_>) -> Option<(String, Constraint)> {
     }
     t.spaces()?;
     let value = t.string()?;
-    Some((name, if is_prefix { Constraint::Prefix(value) } else { Constraint::Regex }))
+    Some((name, if is_prefix { Constraint::Prefix(value) } else { Constraint::Regex(value) }))
 }

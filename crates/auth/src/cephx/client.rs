@@ -11,7 +11,7 @@ use super::types::{
     Authenticate, Authorize, AuthorizeReply, Challenge, GET_AUTH_SESSION_KEY, ServiceTicket, TicketBlob,
     fold_challenges,
 };
-use crate::{AuthError, CryptoKey};
+use crate::{AuthError, CryptoKey, key::Usage};
 
 #[derive(Clone, Debug)]
 struct Ticket {
@@ -83,13 +83,14 @@ impl TicketKeeper {
             let service = u32::decode(reader).map_err(malformed)?;
             let _version = u8::decode(reader).map_err(malformed)?;
             let sealed = Bytes::decode(reader).map_err(malformed)?;
-            let learned: ServiceTicket = key.open(&sealed).map_err(|_| AuthError::Denied)?;
+            let learned: ServiceTicket =
+                key.open(Usage::TicketSessionKey, &sealed).map_err(|_| AuthError::Denied)?;
             let is_sealed = bool::decode(reader).map_err(malformed)?;
             let mut blob = Bytes::decode(reader).map_err(malformed)?;
             let service = EntityType(u8::try_from(service).map_err(|_| AuthError::Malformed)?);
             if is_sealed {
                 let (old, _) = self.ticket(service).ok_or(AuthError::Malformed)?;
-                blob = old.open(&blob).map_err(|_| AuthError::Denied)?;
+                blob = old.open(Usage::TicketBlob, &blob).map_err(|_| AuthError::Denied)?;
             }
             let blob = TicketBlob::from_prefix(blob).map_err(malformed)?;
             let life = std::time::Duration::new(u64::from(learned.validity.sec), learned.validity.nsec);
@@ -143,12 +144,17 @@ impl ClientAuth {
             keeper.global_id.encode(&mut out, f);
         } else {
             auth.session_key = Some(keeper.ticket(service).ok_or(AuthError::Denied)?.0.clone());
-            out = auth.authorizer(keeper, None)?;
+            out = auth.authorizer(keeper, None, rng)?;
         }
         Ok((auth, Bytes::from(out)))
     }
 
-    fn authorizer(&self, keeper: &TicketKeeper, challenge: Option<u64>) -> Result<Vec<u8>, AuthError> {
+    fn authorizer(
+        &self,
+        keeper: &TicketKeeper,
+        challenge: Option<u64>,
+        rng: &mut dyn RngCore,
+    ) -> Result<Vec<u8>, AuthError> {
         let f = Features::default();
         let (session_key, blob) = keeper.ticket(self.service).ok_or(AuthError::Denied)?;
         let authorize = Authorize {
@@ -160,7 +166,7 @@ impl ClientAuth {
         keeper.global_id.encode(&mut out, f);
         u32::from(self.service.0).encode(&mut out, f);
         blob.encode(&mut out, f);
-        session_key.seal(&authorize).encode(&mut out, f);
+        session_key.seal(Usage::Authorize, &authorize, rng).encode(&mut out, f);
         Ok(out)
     }
 
@@ -173,8 +179,9 @@ impl ClientAuth {
     ) -> Result<ClientStep, AuthError> {
         if self.service != EntityType::MON {
             let key = self.session_key.as_ref().ok_or(AuthError::Malformed)?;
-            let challenge: Challenge = key.open(payload).map_err(|_| AuthError::Denied)?;
-            let again = self.authorizer(keeper, Some(challenge.server_challenge))?;
+            let challenge: Challenge =
+                key.open(Usage::AuthorizeChallenge, payload).map_err(|_| AuthError::Denied)?;
+            let again = self.authorizer(keeper, Some(challenge.server_challenge), rng)?;
             return Ok(ClientStep::More(Bytes::from(again)));
         }
         let challenge = Challenge::from_prefix(payload.clone()).map_err(|_| AuthError::Malformed)?;
@@ -206,7 +213,8 @@ impl ClientAuth {
         if self.service != EntityType::MON {
             let session_key = self.session_key.clone().ok_or(AuthError::Malformed)?;
             let sealed = Bytes::decode(&mut reader).map_err(malformed)?;
-            let reply: AuthorizeReply = session_key.open(&sealed).map_err(|_| AuthError::Denied)?;
+            let reply: AuthorizeReply =
+                session_key.open(Usage::AuthorizeReply, &sealed).map_err(|_| AuthError::Denied)?;
             if reply.nonce_plus_one != self.nonce.wrapping_add(1) {
                 return Err(AuthError::Denied);
             }
@@ -221,7 +229,8 @@ impl ClientAuth {
         keeper.global_id = global_id;
         let session_key = keeper.ticket(EntityType::AUTH).ok_or(AuthError::Malformed)?.0.clone();
         let sealed = Bytes::from_prefix(Bytes::decode(&mut reader).map_err(malformed)?).map_err(malformed)?;
-        let connection_secret: Bytes = session_key.open(&sealed).map_err(|_| AuthError::Denied)?;
+        let connection_secret: Bytes =
+            session_key.open(Usage::ConnectionSecret, &sealed).map_err(|_| AuthError::Denied)?;
         let extra = Bytes::decode(&mut reader).map_err(malformed)?;
         if !extra.is_empty() {
             keeper.take_reply(&mut Reader::new(extra), &session_key, now)?;

@@ -13,7 +13,7 @@ use super::{
         ServiceTicketRequest, TicketBlob,
     },
 };
-use crate::{AuthError, Authority, RotatingSecrets, TicketKeeper};
+use crate::{AuthError, Authority, RotatingSecrets, TicketKeeper, key::Usage};
 
 /// The monitor's answer to an `MAuth` payload of the session's owner. [`AuthError::HandshakeDue`] asks
 /// for the connection to be closed: the client dials again, keeps its global id with its old ticket, and
@@ -50,7 +50,8 @@ pub fn answer_mauth(
             if old.expires <= now {
                 return Err(AuthError::Expired);
             }
-            let _proof: Authorize = old.session_key.open(&sealed).map_err(|_| AuthError::Denied)?;
+            let _proof: Authorize =
+                old.session_key.open(Usage::Authorize, &sealed).map_err(|_| AuthError::Denied)?;
             let wanted: Vec<EntityType> =
                 SERVICES.into_iter().filter(|s| asked.keys & u32::from(s.0) != 0).collect();
             let issue = Issue { name, global_id, entity: &entity, now };
@@ -61,7 +62,7 @@ pub fn answer_mauth(
         // Only a daemon may have its own service's secrets.
         GET_ROTATING_KEY if matches!(name.kind, EntityType::OSD | EntityType::MGR | EntityType::MDS) => {
             let secrets = authority.secrets(name.kind).ok_or(AuthError::Denied)?;
-            entity.key.seal(secrets).encode(&mut out, f);
+            entity.key.seal(Usage::RotatingSecret, secrets, rng).encode(&mut out, f);
         }
         _ => return Err(AuthError::Denied),
     }
@@ -79,7 +80,7 @@ pub fn mauth_request_tickets(keeper: &TicketKeeper, rng: &mut dyn RngCore) -> Op
     keeper.global_id().encode(&mut out, f);
     u32::from(EntityType::AUTH.0).encode(&mut out, f);
     blob.encode(&mut out, f);
-    session_key.seal(&authorize).encode(&mut out, f);
+    session_key.seal(Usage::Authorize, &authorize, rng).encode(&mut out, f);
     let services = [EntityType::MON, EntityType::OSD];
     ServiceTicketRequest { keys: services.iter().map(|s| u32::from(s.0)).sum() }.encode(&mut out, f);
     Some(Bytes::from(out))
@@ -111,7 +112,7 @@ impl TicketKeeper {
             }
             GET_ROTATING_KEY => {
                 let sealed = Bytes::decode(&mut reader).map_err(malformed)?;
-                self.key().open(&sealed).map(Some).map_err(|_| AuthError::Denied)
+                self.key().open(Usage::RotatingSecret, &sealed).map(Some).map_err(|_| AuthError::Denied)
             }
             _ => Err(AuthError::Malformed),
         }

@@ -6,6 +6,9 @@ mod mauth;
 mod server;
 mod types;
 
+#[cfg(test)]
+mod attacks;
+
 pub use client::{ClientAuth, ClientStep, TicketKeeper};
 pub use mauth::{answer_mauth, mauth_request_rotating, mauth_request_tickets};
 pub(crate) use server::Server;

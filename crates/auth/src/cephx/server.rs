@@ -10,7 +10,8 @@ use super::types::{
     TicketBlob, TicketInfo, fold_challenges,
 };
 use crate::{
-    AuthError, Authority, CryptoKey, EntityAuth, Identity, Proof, Step, con_mode, rotating::ticket_ttl,
+    AuthError, Authority, CryptoKey, EntityAuth, Identity, Proof, Step, con_mode, key::Usage,
+    rotating::ticket_ttl,
 };
 
 /// Bytes of key material for secure mode.
@@ -44,7 +45,11 @@ impl Server {
             return Ok((Server::Mon { name, asked_global_id, challenge }, Step::More(payload)));
         }
         let (ticket, _) = open_authorizer(&mut reader, authority)?;
-        let payload = ticket.session_key.seal(&Challenge { server_challenge: challenge });
+        let payload = ticket.session_key.seal(
+            Usage::AuthorizeChallenge,
+            &Challenge { server_challenge: challenge },
+            rng,
+        );
         Ok((Server::Service { challenge }, Step::More(payload)))
     }
 
@@ -129,7 +134,7 @@ fn give_tickets(
     GET_AUTH_SESSION_KEY.encode(&mut out, f);
     0i32.encode(&mut out, f);
     out.extend_from_slice(&auth_ticket);
-    session_key.seal(&secret).to_bytes(f).encode(&mut out, f);
+    session_key.seal(Usage::ConnectionSecret, &secret, rng).to_bytes(f).encode(&mut out, f);
     extra.encode(&mut out, f);
     Ok(Step::Done(Box::new(Proof {
         identity: Identity { name, global_id, caps },
@@ -165,12 +170,14 @@ impl Issue<'_> {
         (known.len() as u32).encode(&mut out, f);
         let mut last = None;
         for (service, (secret_id, secret)) in known {
-            let session_key = CryptoKey::generate(self.now, rng);
+            // Its owner knows keys of the type that it has.
+            let session_key = CryptoKey::generate(self.entity.key.kind(), self.now, rng);
             let ttl = ticket_ttl(service);
             let validity = UTime::new(ttl.as_secs() as u32, 0);
             u32::from(service.0).encode(&mut out, f);
             out.push(1);
-            key.seal(&ServiceTicket { session_key: session_key.clone(), validity }).encode(&mut out, f);
+            let learned = ServiceTicket { session_key: session_key.clone(), validity };
+            key.seal(Usage::TicketSessionKey, &learned, rng).encode(&mut out, f);
             let info = TicketInfo {
                 name: self.name.clone(),
                 global_id: self.global_id,
@@ -179,10 +186,10 @@ impl Issue<'_> {
                 caps: self.entity.caps.get(service.as_str()).cloned().unwrap_or_default(),
                 session_key: session_key.clone(),
             };
-            let blob = TicketBlob { secret_id, blob: secret.seal(&info) }.to_bytes(f);
+            let blob = TicketBlob { secret_id, blob: secret.seal(Usage::TicketInfo, &info, rng) }.to_bytes(f);
             old_key.is_some().encode(&mut out, f);
             match old_key {
-                Some(old) => old.seal(&blob).encode(&mut out, f),
+                Some(old) => old.seal(Usage::TicketBlob, &blob, rng).encode(&mut out, f),
                 None => blob.encode(&mut out, f),
             }
             last = Some(session_key);
@@ -197,7 +204,7 @@ pub(super) fn open_ticket(
     service: EntityType,
     authority: &dyn Authority,
 ) -> Option<TicketInfo> {
-    authority.secrets(service)?.get(ticket.secret_id)?.open(&ticket.blob).ok()
+    authority.secrets(service)?.get(ticket.secret_id)?.open(Usage::TicketInfo, &ticket.blob).ok()
 }
 
 /// Reads an authorizer (behind its mode byte): the ticket's contents and the proof.
@@ -216,7 +223,7 @@ fn open_authorizer(
     if info.global_id != global_id {
         return Err(AuthError::Denied);
     }
-    let authorize = info.session_key.open(&sealed).map_err(|_| AuthError::Denied)?;
+    let authorize = info.session_key.open(Usage::Authorize, &sealed).map_err(|_| AuthError::Denied)?;
     Ok((info, authorize))
 }
 
@@ -240,9 +247,10 @@ fn take_ticket(
     let secret = connection_secret(mode, rng);
     let nonce_plus_one = authorize.nonce.wrapping_add(1);
     let sealed = if secret.is_empty() {
-        info.session_key.seal(&(1u8, nonce_plus_one))
+        info.session_key.seal(Usage::AuthorizeReply, &(1u8, nonce_plus_one), rng)
     } else {
-        info.session_key.seal(&AuthorizeReply { nonce_plus_one, connection_secret: secret.clone() })
+        let reply = AuthorizeReply { nonce_plus_one, connection_secret: secret.clone() };
+        info.session_key.seal(Usage::AuthorizeReply, &reply, rng)
     };
     Ok(Step::Done(Box::new(Proof {
         identity: Identity { name: info.name, global_id: info.global_id, caps: info.caps },

@@ -1,7 +1,7 @@
 //! Structs of cephx. All have a version byte and no length.
 
 use bytes::Bytes;
-use codec::{Codec, Encode, Features};
+use codec::Codec;
 use types::{EntityName, EntityType, UTime};
 
 use crate::CryptoKey;
@@ -90,14 +90,12 @@ pub(super) struct AuthorizeReply {
     pub(super) connection_secret: Bytes,
 }
 
-/// The challenges, as the client seals them to prove its key.
+/// `CephXChallengeBlob`: the challenges, as the client proves its key with them.
 pub(super) type Challenges = (u64, u64);
 
-/// `cephx_calc_client_server_challenge`: the sealed challenges, with their length, folded to a word.
+/// `cephx_calc_client_server_challenge`: what the key makes of the challenges, folded to a word.
 pub(super) fn fold_challenges(key: &CryptoKey, server: u64, client: u64) -> u64 {
-    let sealed: Bytes = key.seal(&Challenges::from((server, client)));
-    let framed = sealed.to_bytes(Features::default());
-    framed.chunks_exact(8).fold(0, |sum, word| {
+    key.fingerprint(&Challenges::from((server, client))).chunks_exact(8).fold(0, |sum, word| {
         sum ^ u64::from_le_bytes(word.try_into().expect("chunks_exact gives eight bytes"))
     })
 }

@@ -19,11 +19,12 @@ fn texts_are_taken_and_refused_as_by_stock_monitors() {
 
 #[test]
 fn errors_name_what_was_not_understood() {
-    let check = |text: &str, at: &str| assert_eq!(OsdCaps::parse(text).unwrap_err().at, at);
+    let syntax = |at: &str| CapsError::Syntax { at: at.to_owned() };
+    let check = |text: &str, at: &str| assert_eq!(OsdCaps::parse(text).unwrap_err(), syntax(at));
     check("hello", "hello");
     check("allow rw, hello", ", hello");
     check("allow rw what", "what");
-    assert_eq!(MonCaps::parse("allow r, profile").unwrap_err().at, ", profile");
+    assert_eq!(MonCaps::parse("allow r, profile").unwrap_err(), syntax(", profile"));
     assert!(OsdCaps::parse("").is_err() && MonCaps::parse(" ").is_err());
 }
 
@@ -197,7 +198,11 @@ fn commands_are_granted_by_name_and_arguments() {
     assert!(check(exact, "key=a") && !check(exact, "key=ab") && !check(exact, ""));
     let prefix = "allow command 'config-key get' with key prefix a";
     assert!(check(prefix, "key=ab") && !check(prefix, "key=ba"));
-    assert!(!check("allow command 'config-key get' with key regex '.*'", "key=a"));
+    let regex = |pattern: &str| format!("allow command 'config-key get' with key regex '{pattern}'");
+    assert!(check(&regex(".*"), "key=a") && check(&regex("a/[a-c]+|x"), "key=a/b"));
+    assert!(
+        !check(&regex("a"), "key=ab") && !check(&regex("a|b"), "key=ab") && !check(&regex("a("), "key=a(")
+    );
 
     let fence = |caps: &str, arguments: &str| mon(caps, "osd", "osd blocklist", "rw", arguments);
     assert!(fence("profile rbd", "blocklistop=add addr=10.0.0.1:0/77"));
@@ -230,5 +235,70 @@ fn snapshots_may_be_taken_where_something_may_be_written() {
         ("allow w network 10.0.0.0/8", false, false),
     ] {
         assert_eq!((may(caps, "images"), may(caps, "volumes")), (images, volumes), "{caps}");
+    }
+}
+
+/// What a real monitor of 16.2.15 said to each.
+#[test]
+fn capabilities_of_other_services_read_as_in_ceph() {
+    let manager = |text: &str| MgrCaps::check(text).map_err(|error| error.to_string());
+    let stopped = |at: &str| Err(format!("capability parse failed, stopped at '{at}'"));
+    for good in [
+        "allow *",
+        "allow r, allow w",
+        "allow module x r",
+        "allow module x with a=b c prefix d rw",
+        "profile rbd pool=a namespace=b",
+        "allow service=x rwx network 10.0.0.0/8",
+        "allow command x with a=b c=d",
+        "allow command \"pg dump\"",
+        "allow profile osd",
+    ] {
+        assert_eq!(manager(good), Ok(()), "{good}");
+    }
+    for (bad, at) in [
+        ("", ""),
+        ("allow", "allow"),
+        ("bogus", "bogus"),
+        ("allow rq", "q"),
+        ("allow r allow w", "allow w"),
+        ("allow module x a=b rw", "allow module x a=b rw"),
+        ("allow module rbd_support with pool=a", "allow module rbd_support with pool=a"),
+        ("allow command x a=b", "a=b"),
+        ("profile rbd pool a", "pool a"),
+    ] {
+        assert_eq!(manager(bad), stopped(at), "{bad}");
+    }
+    assert_eq!(manager("allow r; profile y"), Err("unrecognized profile 'y'".to_owned()));
+    let refused = Err("profile 'rbd' does not recognize key 'x'".to_owned());
+    assert_eq!(manager("profile rbd pool=a x=y"), refused);
+
+    let metadata = |text: &str| check_mds_caps(text).map_err(|error| error.to_string());
+    for good in [
+        "allow",
+        "allow *",
+        "allow all",
+        "allow rwp",
+        "allow rwps",
+        "allow rw fsname=x path=/a",
+        "allow rw path=/a uid=1 gids=1,2",
+        "allow rw uid=1",
+        "allow rw root_squash",
+        "allow rw path=\"/a b\"",
+        "allow r network 10.0.0.0/8",
+        "allow rw, allow rw path=/foo",
+    ] {
+        assert_eq!(metadata(good), Ok(()), "{good}");
+    }
+    for (bad, at) in [
+        ("", ""),
+        ("allow rwpsf", "f"),
+        ("allow full", "allow full"),
+        ("allow r path=/a fsname=x", "fsname=x"),
+        ("allow fsname=x r", "allow fsname=x r"),
+        ("profile x", "profile x"),
+        ("allow rw, bogus", ", bogus"),
+    ] {
+        assert_eq!(metadata(bad), stopped(at), "{bad}");
     }
 }

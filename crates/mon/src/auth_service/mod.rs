@@ -1,9 +1,12 @@
 //! The authentication database: entities, rotating service secrets, global ids; and the answers that the
 //! handshake of a connection asks the monitor for.
 
-use auth::{AuthError, Authority, CryptoKey, EntityAuth, RotatingSecrets, answer_mauth};
+use auth::{
+    AuthError, Authority, CryptoKey, EntityAuth, RotatingSecrets, answer_mauth, mauth_request_rotating,
+    method,
+};
 use messages::{MAuth, MAuthReply};
-use types::{EntityName, EntityType, Errno, GlobalId, UTime};
+use types::{EntityName, EntityType, Errno, GlobalId, KeyType, MonMap, UTime};
 
 use crate::{ConnId, Effect, Effects, Mon, keys, state::value};
 
@@ -29,9 +32,40 @@ impl Mon {
         }
         for service in SERVICES {
             let mut secrets = self.next.rotating.get(&service).cloned().unwrap_or_default();
-            if secrets.rotate(service, wall, &mut self.rng) {
+            if secrets.rotate(service, self.next.monmap.service_key_type(), wall, &mut self.rng) {
                 self.put(keys::rotating(service), value(&secrets));
             }
+        }
+    }
+
+    /// Throws the secrets of all services away, and with them all tickets for services; what proves clients to
+    /// monitors stays. The services that are there are told once it is committed.
+    pub(crate) fn wipe_secrets(&mut self, wall: UTime) {
+        for service in SERVICES.into_iter().filter(|service| *service != EntityType::AUTH) {
+            let mut secrets = self.next.rotating.get(&service).cloned().unwrap_or_default();
+            secrets.wipe();
+            secrets.rotate(service, self.next.monmap.service_key_type(), wall, &mut self.rng);
+            self.put(keys::rotating(service), value(&secrets));
+        }
+        let mut monmap = MonMap::clone(&self.next.monmap);
+        monmap.auth_epoch = monmap.auth_epoch.next();
+        self.put_monmap(monmap, wall);
+    }
+
+    /// Writes a changed monitor map.
+    pub(crate) fn put_monmap(&mut self, mut monmap: MonMap, wall: UTime) {
+        monmap.epoch = monmap.epoch.next();
+        monmap.last_changed = wall;
+        self.put(keys::MONMAP.to_owned(), value(&monmap));
+    }
+
+    /// Sends every OSD its secrets, as if it had asked: it does so by itself only every few minutes.
+    pub(crate) fn send_secrets(&mut self, wall: UTime, effects: &mut Effects) {
+        let osds = self.sessions.iter().filter(|(_, s)| s.peer.name.kind == EntityType::OSD);
+        for conn in osds.map(|(conn, _)| *conn).collect::<Vec<_>>() {
+            let request =
+                MAuth { protocol: method::CEPHX, payload: mauth_request_rotating(), ..MAuth::default() };
+            self.on_auth(wall, conn, 0, &request, effects);
         }
     }
 
@@ -74,8 +108,8 @@ impl Mon {
     }
 
     /// A new secret key.
-    pub(crate) fn new_key(&mut self, wall: UTime) -> CryptoKey {
-        CryptoKey::generate(wall, &mut self.rng)
+    pub(crate) fn new_key(&mut self, kind: KeyType, wall: UTime) -> CryptoKey {
+        CryptoKey::generate(kind, wall, &mut self.rng)
     }
 }
 
@@ -88,8 +122,10 @@ impl Authority for Mon {
         self.options.is_auth_none
     }
 
+    /// Who has a key of a type that is not allowed is not let in, as if the key were wrong.
     fn entity(&self, name: &EntityName) -> Option<EntityAuth> {
-        self.committed.entities.get(name).cloned()
+        let entity = self.committed.entities.get(name)?;
+        self.committed.monmap.allows_key_type(entity.key.kind()).then(|| entity.clone())
     }
 
     fn next_global_id(&mut self) -> u64 {

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use auth::{CryptoKey, EntityAuth, Keyring, KeyringEntry, MonCaps, OsdCaps};
+use auth::{
+    CapsError, CryptoKey, EntityAuth, Keyring, KeyringEntry, MgrCaps, MonCaps, OsdCaps, check_mds_caps,
+};
 use serde_json::{Value, json};
-use types::{EntityName, EntityType, Errno};
+use types::{EntityName, EntityType, Errno, KeyType};
 
 use super::{Reply, Request, Row};
 use crate::keys;
@@ -48,21 +50,21 @@ pub(super) const ROWS: &[Row] = &[
         run: get_key,
     },
     Row {
-        sig: "auth get-or-create name=entity,type=CephString name=caps,type=CephString,n=N,req=false",
-        help: "create a key with the given capabilities, or return the existing one",
+        sig: "auth get-or-create name=entity,type=CephString name=caps,type=CephString,n=N,req=false name=key_type,type=CephString,req=false",
+        help: "add auth info for <entity> from input file, or random key if no input given, and/or any caps specified in the command",
         module: "auth",
         perm: "rwx",
         run: get_or_create,
     },
     Row {
-        sig: "auth get-or-create-key name=entity,type=CephString name=caps,type=CephString,n=N,req=false",
-        help: "get, or create, a key for an entity with the given capabilities",
+        sig: "auth get-or-create-key name=entity,type=CephString name=caps,type=CephString,n=N,req=false name=key_type,type=CephString,req=false",
+        help: "get, or add, key for <name> from system/caps pairs specified in the command.  If key already exists, any given caps must match the existing caps for that key.",
         module: "auth",
         perm: "rwx",
         run: get_or_create_key,
     },
     Row {
-        sig: "auth add name=entity,type=CephString name=caps,type=CephString,n=N,req=false",
+        sig: "auth add name=entity,type=CephString name=caps,type=CephString,n=N,req=false name=key_type,type=CephString,req=false",
         help: "add auth info for <entity> from input file, or random key if no input is given, and/or any caps specified in the command",
         module: "auth",
         perm: "rwx",
@@ -70,27 +72,27 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         sig: "auth caps name=entity,type=CephString name=caps,type=CephString,n=N",
-        help: "update caps for <entity> from caps specified in the command",
+        help: "update caps for <name> from caps specified in the command",
         module: "auth",
         perm: "rwx",
         run: set_caps,
     },
     Row {
         sig: "auth rm name=entity,type=CephString",
-        help: "remove all caps for <entity>",
+        help: "remove all caps for <name>",
         module: "auth",
         perm: "rwx",
         run: rm,
     },
     Row {
         sig: "auth del name=entity,type=CephString",
-        help: "delete all caps for <entity>",
+        help: "delete all caps for <name>",
         module: "auth",
         perm: "rwx",
         run: rm,
     },
     Row {
-        sig: "auth rotate name=entity,type=CephString",
+        sig: "auth rotate name=entity,type=CephString name=key_type,type=CephString,req=false",
         help: "rotate entity key",
         module: "auth",
         perm: "rwx",
@@ -113,7 +115,16 @@ fn entity_json(name: &EntityName, entity: &EntityAuth) -> Value {
 
 /// Entities with a key to show: the monitors' own is not in Ceph's database either.
 fn listed<'a>(req: &'a Request<'_>) -> impl Iterator<Item = (&'a EntityName, &'a EntityAuth)> {
-    req.state().entities.iter().filter(|(name, _)| name.kind != EntityType::MON)
+    req.state().entities.iter().filter(|(name, _)| name.kind != EntityType::MON || !name.id.is_empty())
+}
+
+/// A key as JSON or as text. Some callers compare it as it is: JSON on one line has no line break behind it.
+fn show(req: &Request<'_>, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Reply {
+    let mut reply = Reply::show(req.args, json, text);
+    if req.args.text("format").as_deref() == Some("json") {
+        reply.output.truncate(reply.output.len() - 1);
+    }
+    reply
 }
 
 fn ls(req: &mut Request<'_>) -> Reply {
@@ -128,7 +139,8 @@ fn ls(req: &mut Request<'_>) -> Reply {
         }
         out
     };
-    Reply::show(req.args, json, text).with_status("installed auth entries:\n\n")
+    let status = if req.args.has("format") { "" } else { "installed auth entries:\n" };
+    show(req, json, text).with_status(status)
 }
 
 fn entity_arg(req: &Request<'_>) -> Result<EntityName, Reply> {
@@ -141,32 +153,37 @@ fn keyring_text(name: &EntityName, entity: &EntityAuth) -> String {
     Keyring([(name.clone(), entry)].into()).to_string()
 }
 
-/// Finds the entity and shows it.
-fn with_entity(req: &Request<'_>, show: impl FnOnce(&EntityName, &EntityAuth) -> Reply) -> Reply {
-    let name = match entity_arg(req) {
-        Ok(name) => name,
-        Err(reply) => return reply,
+/// The entity to show, and what is known of it.
+fn shown<'a>(req: &'a Request<'_>) -> Result<(EntityName, Option<&'a EntityAuth>), Reply> {
+    let text = req.args.text("entity").unwrap_or_default();
+    let Some(name) = EntityName::parse(&text) else {
+        return Err(Reply::fail(Errno::EINVAL, format!("invalid entity_auth {text}")));
     };
-    match req.state().entities.get(&name) {
-        Some(entity) => show(&name, entity),
-        None => Reply::fail(Errno::ENOENT, format!("failed to find {name} in keyring")),
-    }
+    let found = req.state().entities.get(&name);
+    Ok((name, found))
 }
 
 fn get(req: &mut Request<'_>) -> Reply {
-    with_entity(req, |name, entity| {
-        let reply =
-            Reply::show(req.args, || json!([entity_json(name, entity)]), || keyring_text(name, entity));
-        // Here the stock monitor ends without a line break.
-        let is_json = req.args.has("format");
-        let output = if is_json { reply.output.slice(..reply.output.len() - 1) } else { reply.output };
-        Reply { output, ..Reply::default() }.with_status(format!("exported keyring for {name}"))
-    })
+    let (name, entity) = match shown(req) {
+        Ok((name, Some(entity))) => (name, entity),
+        Ok((name, None)) => return Reply::fail(Errno::ENOENT, format!("failed to find {name} in keyring")),
+        Err(reply) => return reply,
+    };
+    show(req, || json!([entity_json(&name, entity)]), || keyring_text(&name, entity))
+        .with_status(format!("exported keyring for {name}"))
 }
 
 fn export(req: &mut Request<'_>) -> Reply {
     if req.args.has("entity") {
-        return get(req);
+        return match shown(req) {
+            Ok((name, Some(entity))) => {
+                show(req, || json!([entity_json(&name, entity)]), || keyring_text(&name, entity))
+                    .with_status(format!("export auth(key={})", entity.key.to_base64()))
+            }
+            // The stock monitor shows the key that is none.
+            Ok((_, None)) => Reply::fail(Errno::ENOENT, "no key for auth(key=AAAAAAAAAAAAAAAA)"),
+            Err(reply) => reply,
+        };
     }
     let json = || json!(listed(req).map(|(n, e)| entity_json(n, e)).collect::<Vec<_>>());
     let text = || listed(req).map(|(name, entity)| keyring_text(name, entity)).collect();
@@ -174,19 +191,38 @@ fn export(req: &mut Request<'_>) -> Reply {
 }
 
 fn get_key(req: &mut Request<'_>) -> Reply {
-    let name = match entity_arg(req) {
-        Ok(name) => name,
+    let entity = match shown(req) {
+        Ok((_, Some(entity))) => entity,
+        Ok((name, None)) => return Reply::fail(Errno::ENOENT, format!("don't have {name}")),
         Err(reply) => return reply,
     };
-    let Some(entity) = req.state().entities.get(&name) else {
-        return Reply::fail(Errno::ENOENT, format!("don't have {name}"));
-    };
     let key = entity.key.to_base64();
-    let mut reply = Reply::show(req.args, || json!({"key": key}), || key.clone());
-    // Some callers compare it as it is: no line ends behind it in either form.
-    let text = reply.output.trim_ascii_end().len();
-    reply.output.truncate(text);
-    reply
+    show(req, || json!({"key": key}), || key.clone())
+}
+
+/// A new key of the type that is asked for, or of the preferred one.
+fn new_key(req: &mut Request<'_>) -> Result<CryptoKey, Reply> {
+    let refused = |text: String| Err(Reply::fail(Errno::EINVAL, text));
+    let monmap = &req.mon.next.monmap;
+    let (kind, shown) = match req.args.text("key_type") {
+        Some(name) => match KeyType::parse(&name) {
+            Some(kind) => (kind, kind.to_string()),
+            None => return refused(format!("invalid key type: {name}")),
+        },
+        None => {
+            let kind = monmap.preferred_key_type();
+            (kind, format!("`preferred' AKA {kind}"))
+        }
+    };
+    if !kind.is_secure() && !req.mon.options.is_insecure_key_allowed {
+        return refused(format!("creating key with insecure key type (\"{shown}\") not allowed"));
+    }
+    if !monmap.allows_key_type(kind) {
+        return refused(format!(
+            "refusing to create key with type ({kind}) that cannot be used for auth (auth_allowed_ciphers)"
+        ));
+    }
+    Ok(req.mon.new_key(kind, req.wall))
 }
 
 /// Pairs of service and capability, checked.
@@ -207,12 +243,19 @@ fn check_caps(service: &str, text: &str) -> Result<(), Reply> {
     let parsed = match service {
         "mon" => MonCaps::parse(text).map(|_| ()),
         "osd" => OsdCaps::parse(text).map(|_| ()),
-        "mgr" | "mds" => Ok(()),
+        "mgr" => MgrCaps::check(text),
+        "mds" => check_mds_caps(text),
         other => return Err(Reply::fail(Errno::EINVAL, format!("unknown cap type '{other}'"))),
     };
     parsed.map_err(|error| {
-        let text = format!("{service} capability parse failed, stopped at '{}' of '{text}'", error.at);
-        Reply::fail(Errno::EINVAL, text)
+        let why = match (error, service) {
+            (CapsError::Profile(why), _) => format!(" during profile evaluation: {why}"),
+            (CapsError::Syntax { at }, "mon" | "mgr") if at.is_empty() => {
+                format!(", stopped at end of '{text}'")
+            }
+            (CapsError::Syntax { at }, _) => format!(", stopped at '{at}' of '{text}'"),
+        };
+        Reply::fail(Errno::EINVAL, format!("{service} capability parse failed{why}"))
     })
 }
 
@@ -228,10 +271,8 @@ fn find_or_create(req: &mut Request<'_>) -> Result<(EntityName, EntityAuth), Rep
         }
         return Ok((name, entity.clone()));
     }
-    let entity = match keyring_input(req)?.and_then(|ring| ring.0.get(&name).cloned()) {
-        Some(entry) => EntityAuth { key: entry.key, caps },
-        None => EntityAuth { key: req.mon.new_key(req.wall), caps },
-    };
+    // A keyring that came with the command is not looked at, whatever Ceph's help says.
+    let entity = EntityAuth { key: new_key(req)?, caps };
     req.mon.put_entity(&name, &entity);
     Ok((name, entity))
 }
@@ -242,14 +283,14 @@ fn get_or_create(req: &mut Request<'_>) -> Reply {
         Err(reply) => return reply,
     };
     let json = || json!([{"entity": name.to_string(), "key": entity.key.to_base64(), "caps": entity.caps}]);
-    Reply::show(req.args, json, || format!("[{name}]\n\tkey = {}\n", entity.key.to_base64()))
+    show(req, json, || format!("[{name}]\n\tkey = {}\n", entity.key.to_base64()))
 }
 
 fn get_or_create_key(req: &mut Request<'_>) -> Reply {
     match find_or_create(req) {
         Ok((_, entity)) => {
             let key = entity.key.to_base64();
-            Reply::show(req.args, || json!({"key": key}), || key.clone())
+            show(req, || json!({"key": key}), || format!("{key}\n"))
         }
         Err(reply) => reply,
     }
@@ -272,25 +313,32 @@ fn add(req: &mut Request<'_>) -> Reply {
     };
     let given: Option<CryptoKey> = match ring.map(|ring| ring.0.get(&name).cloned()) {
         None => None,
+        Some(Some(entry)) if !caps.is_empty() && !entry.caps.is_empty() => {
+            return Reply::fail(Errno::EINVAL, "caps cannot be specified both in keyring and in command");
+        }
         Some(Some(entry)) => {
-            entry.caps.into_iter().for_each(|(service, text)| {
-                caps.entry(service).or_insert(text);
-            });
+            caps.extend(entry.caps);
             Some(entry.key)
         }
-        Some(None) => return Reply::fail(Errno::ENOENT, format!("input does not contain key for {name}")),
+        Some(None) => {
+            let why = format!("key for {name} not found in provided keyring");
+            return Reply::fail(Errno::EINVAL, why);
+        }
     };
     if let Some(known) = req.mon.next.entities.get(&name) {
         let same_key = given.as_ref().is_none_or(|key| *key == known.key);
         return match (same_key, known.caps == caps) {
-            (true, true) => Reply::done(format!("added key for {name}")),
-            (false, _) => Reply::fail(Errno::EINVAL, format!("entity {name} exists but key does not match")),
+            (true, true) => Reply::done(""),
+            (false, _) => Reply::fail(Errno::EEXIST, format!("entity {name} exists but key does not match")),
             (true, false) => {
                 Reply::fail(Errno::EINVAL, format!("entity {name} exists but caps do not match"))
             }
         };
     }
-    let key = given.unwrap_or_else(|| req.mon.new_key(req.wall));
+    let key = match given.map_or_else(|| new_key(req), Ok) {
+        Ok(key) => key,
+        Err(reply) => return reply,
+    };
     req.mon.put_entity(&name, &EntityAuth { key, caps });
     Reply::done(format!("added key for {name}"))
 }
@@ -316,7 +364,11 @@ fn rotate(req: &mut Request<'_>) -> Reply {
     let Some(known) = req.mon.next.entities.get(&name).cloned() else {
         return Reply::fail(Errno::ENOENT, "entity does not exist");
     };
-    let entity = EntityAuth { key: req.mon.new_key(req.wall), ..known };
+    let key = match new_key(req) {
+        Ok(key) => key,
+        Err(reply) => return reply,
+    };
+    let entity = EntityAuth { key, ..known };
     req.mon.put_entity(&name, &entity);
     Reply::show(req.args, || json!([entity_json(&name, &entity)]), || keyring_text(&name, &entity))
 }
@@ -337,14 +389,14 @@ fn import(req: &mut Request<'_>) -> Reply {
     let ring = match keyring_input(req) {
         Ok(Some(ring)) => ring,
         Ok(None) => return Reply::fail(Errno::EINVAL, "auth import: no data supplied"),
-        Err(reply) => return reply,
-    };
-    for entry in ring.0.values() {
-        for (service, text) in &entry.caps {
-            if let Err(reply) = check_caps(service, text) {
-                return reply;
-            }
+        Err(reply) => {
+            let status = format!("{} cannot parse buffer: Malformed input", reply.status);
+            return reply.with_status(status);
         }
+    };
+    // What capabilities say is not looked at, as in Ceph: those that make no sense give no rights.
+    if ring.0.values().any(|entry| entry.caps.is_empty()) {
+        return Reply::fail(Errno::EINVAL, "auth import: no caps supplied");
     }
     for (name, entry) in ring.0 {
         req.mon.put_entity(&name, &EntityAuth { key: entry.key, caps: entry.caps });

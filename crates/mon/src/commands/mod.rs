@@ -2,6 +2,7 @@
 
 mod args;
 mod auth_db;
+mod auth_keys;
 mod config;
 mod config_key;
 mod config_show;
@@ -103,6 +104,7 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         config_show::ROWS,
         config_key::ROWS,
         auth_db::ROWS,
+        auth_keys::ROWS,
         osd_info::ROWS,
         osd_dump::ROWS,
         osd_tree::ROWS,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use codec::{Encode, Features};
 use serde_json::{Map, Value, json};
-use types::{AddrType, EntityAddr, EntityAddrVec, Errno, MonMap};
+use types::{AddrType, EntityAddr, EntityAddrVec, Errno, KeyType, MonMap};
 
 use super::{Reply, Request, Row, status::ELECTION_EPOCH};
 use crate::format;
@@ -139,8 +139,13 @@ pub(super) fn monmap_json(monmap: &MonMap) -> Value {
             })
         })
         .collect();
+    let cipher = |kind: KeyType| json!({"name": kind.name(), "value": kind.number()});
     json!({
         "epoch": monmap.epoch.0,
+        "auth_epoch": monmap.auth_epoch.0,
+        "auth_service_cipher": cipher(monmap.service_key_type()),
+        "auth_allowed_ciphers": monmap.allowed_key_types().map(cipher).collect::<Vec<_>>(),
+        "auth_preferred_cipher": cipher(monmap.preferred_key_type()),
         "fsid": format::uuid(&monmap.fsid),
         "modified": zulu(monmap.last_changed),
         "created": zulu(monmap.created),
@@ -180,6 +185,14 @@ fn dump(req: &mut Request<'_>) -> Reply {
         for (rank, mon) in monmap.mons().enumerate() {
             out.push_str(&format!("{rank}: {} mon.{}\n", mon.public_addrs, mon.name));
         }
+        let allowed: Vec<&str> = monmap.allowed_key_types().map(KeyType::name).collect();
+        out.push_str(&format!(
+            "auth_epoch {}\nauth_service_cipher {}\nauth_allowed_ciphers {}\nauth_preferred_cipher {}\n",
+            monmap.auth_epoch,
+            monmap.service_key_type(),
+            allowed.join(", "),
+            monmap.preferred_key_type()
+        ));
         out
     };
     Reply::show(req.args, json, text).with_status(format!("dumped monmap epoch {epoch}"))

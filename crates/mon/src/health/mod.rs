@@ -7,6 +7,8 @@ use types::{MapFlags, OsdId, PgState, PoolFlags, UTime};
 
 use crate::Mon;
 
+mod keys;
+
 /// Crashes in the details of the check.
 const CRASHES_SHOWN: usize = 30;
 
@@ -140,6 +142,7 @@ impl Mon {
         self.check_pools(&mut health);
         self.check_pgs(&mut health);
         self.check_crashes(&mut health);
+        self.check_keys(&mut health);
         let codes = self.committed.mutes.iter().filter(|(code, _)| health.checks.contains_key(code.as_str()));
         health.muted = codes.map(|(code, until)| (code.clone(), *until)).collect();
         health

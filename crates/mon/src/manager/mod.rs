@@ -92,7 +92,8 @@ impl Mon {
         }
         let caps = [("mon", "profile rbd"), ("osd", "profile rbd")];
         let caps = caps.map(|(service, text)| (service.to_owned(), text.to_owned())).into();
-        let key = self.new_key(wall);
+        // The stock `rbd` is to know it.
+        let key = self.new_key(self.next.monmap.preferred_key_type(), wall);
         self.put_entity(&name, &EntityAuth { key, caps });
     }
 

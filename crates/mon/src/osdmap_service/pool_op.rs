@@ -44,7 +44,8 @@ impl Mon {
         let command = match op.op {
             PoolOpCode::CREATE => "osd pool create",
             PoolOpCode::DELETE => "osd pool delete",
-            PoolOpCode::CREATE_SNAP | PoolOpCode::DELETE_SNAP => "osd pool mksnap",
+            PoolOpCode::CREATE_SNAP => "osd pool mksnap",
+            PoolOpCode::DELETE_SNAP => "osd pool rmsnap",
             _ => "osd pool op unmanaged-snap",
         };
         let arguments = Default::default();

@@ -8,7 +8,7 @@ use messages::{MMonCommand, MMonCommandAck, MOSDBoot, MPGStats, Message};
 use rand::{SeedableRng, rngs::StdRng};
 use serde_json::Value;
 use types::{
-    EntityAddr, EntityAddrVec, EntityName, Epoch, GlobalId, Instant, OsdId, OsdMap, OsdStat, PgStat,
+    EntityAddr, EntityAddrVec, EntityName, Epoch, GlobalId, Instant, KeyType, OsdId, OsdMap, OsdStat, PgStat,
     PgStatSum, PgState, Token, UTime,
 };
 
@@ -52,8 +52,12 @@ impl Cluster {
     pub(crate) fn new() -> Cluster {
         let mut rng = StdRng::seed_from_u64(1);
         let now = UTime::new(1_790_000_000, 0);
-        let keys = (0..3)
-            .map(|id| (EntityName::parse(&format!("osd.{id}")).unwrap(), CryptoKey::generate(now, &mut rng)));
+        let keys = (0..3).map(|id| {
+            (
+                EntityName::parse(&format!("osd.{id}")).unwrap(),
+                CryptoKey::generate(KeyType::Aes256k, now, &mut rng),
+            )
+        });
         let mut ledger = MemLedger::default();
         let params = MkfsParams {
             fsid: FSID,
@@ -61,6 +65,7 @@ impl Cluster {
             mons: BTreeMap::from([("a".to_owned(), addr(3300))]),
             keys: keys.collect(),
             chooseleaf_type: 0,
+            key_type: KeyType::Aes,
             seed: [3; 32],
         };
         ledger.commit(&mkfs(&params)).unwrap();

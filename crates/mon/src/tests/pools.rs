@@ -6,7 +6,7 @@ use types::{OsdId, OsdState, PoolFlags, PoolId, SnapId};
 
 use super::cluster::{ADMIN, Cluster, FSID};
 
-fn pool_op(cluster: &mut Cluster, op: PoolOpCode, snapid: u64, name: &str) -> MPoolOpReply {
+pub(super) fn pool_op(cluster: &mut Cluster, op: PoolOpCode, snapid: u64, name: &str) -> MPoolOpReply {
     let message = MPoolOp {
         fsid: FSID,
         pool: 1,

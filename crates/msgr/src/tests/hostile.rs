@@ -169,12 +169,12 @@ fn a_wrong_key_is_told_so_and_closed() {
         pair.run().unwrap();
         pair.keys.service = service;
         if service == EntityType::MON {
-            let key = CryptoKey::generate(NOW, &mut pair.rng);
+            let key = CryptoKey::generate(KeyType::Aes256k, NOW, &mut pair.rng);
             pair.keeper = TicketKeeper::new(pair.keeper.name().clone(), key);
         } else {
             let secrets = pair.keys.secrets.get_mut(&EntityType::OSD).unwrap();
             *secrets = RotatingSecrets::default();
-            secrets.rotate(EntityType::OSD, NOW, &mut pair.rng);
+            secrets.rotate(EntityType::OSD, KeyType::Aes256k, NOW, &mut pair.rng);
         }
         pair.ends = [
             Pair::dialer(method::CEPHX, con_mode::SECURE, service, None),

@@ -1,0 +1,150 @@
+//! Attacks that worked on Ceph's monitors and managers, each tried by a client that may only read.
+
+use messages::{
+    LogEntry, LogLevel, MCommand, MGetPoolStats, MLog, MMgrCommand, MMonSubscribe, MPoolOp, MStatfs, Message,
+    PoolOpCode, SubscribeItem,
+};
+use types::{EntityAddrVec, EntityName, EntityNum, Epoch, SnapId};
+
+use super::cluster::{ADMIN, Cluster, FSID, boot_message};
+use crate::ConnId;
+
+/// A session of an entity with `caps`, pairs of service and text.
+fn enter(cluster: &mut Cluster, conn: u64, name: &str, caps: &str) -> ConnId {
+    let made = format!(r#"{{"prefix":"auth get-or-create","entity":"{name}","caps":[{caps}]}}"#);
+    cluster.ok(&made);
+    cluster.connect(ConnId(conn), name);
+    ConnId(conn)
+}
+
+/// What was sent to `conn` since the last look.
+fn heard(cluster: &mut Cluster, conn: ConnId) -> Vec<Message> {
+    let sent = std::mem::take(&mut cluster.sent).into_iter();
+    sent.filter_map(|(to, _, message)| (to == conn).then_some(message)).collect()
+}
+
+fn subscribe(cluster: &mut Cluster, conn: ConnId, names: &[&str]) -> Vec<Message> {
+    heard(cluster, conn);
+    let what = names.iter().map(|name| ((*name).to_owned(), SubscribeItem { start: 0, flags: 0 })).collect();
+    cluster.say(conn, MMonSubscribe { what, ..MMonSubscribe::default() });
+    heard(cluster, conn)
+}
+
+/// CVE-2018-10861: pools and their snapshots were made and deleted by messages whose sender's capabilities
+/// nobody looked at.
+#[test]
+fn pool_operations_want_the_right_to_write() {
+    let mut cluster = Cluster::with_rbd();
+    let reader = enter(&mut cluster, 60, "client.ro", r#""mon","allow r","osd","allow r""#);
+    let before = cluster.map().epoch;
+    for op in [
+        PoolOpCode::CREATE,
+        PoolOpCode::DELETE,
+        PoolOpCode::CREATE_SNAP,
+        PoolOpCode::DELETE_SNAP,
+        PoolOpCode::CREATE_UNMANAGED_SNAP,
+        PoolOpCode::DELETE_UNMANAGED_SNAP,
+    ] {
+        let (pool, name, snapid) = (1, "x".to_owned(), SnapId(1));
+        let tid = cluster.say(reader, MPoolOp { fsid: FSID, pool, op, snapid, name, ..MPoolOp::default() });
+        let code = cluster.sent.iter().find_map(|(_, t, message)| match message {
+            Message::MPoolOpReply(reply) if *t == tid => Some(reply.reply_code),
+            _ => None,
+        });
+        assert_eq!(code, Some(-1), "{op:?}");
+    }
+    assert_eq!(cluster.map().epoch, before);
+}
+
+/// CVE-2018-14662: who could read anything could read the configuration keys, disks' passphrases among them.
+/// CVE-2026-50152: they came by a subscription, too.
+#[test]
+fn configuration_keys_are_for_those_who_may_do_everything() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"config-key set","key":"dm-crypt/osd/0/luks","val":"secret"}"#);
+    for (conn, caps) in [(60, "allow r"), (61, "allow rwx"), (62, "profile rbd"), (63, "profile osd")] {
+        let conn = enter(&mut cluster, conn, &format!("client.c{conn}"), &format!(r#""mon","{caps}""#));
+        for command in [
+            r#"{"prefix":"config-key get","key":"dm-crypt/osd/0/luks"}"#,
+            r#"{"prefix":"config-key exists","key":"dm-crypt/osd/0/luks"}"#,
+            r#"{"prefix":"config-key dump"}"#,
+            r#"{"prefix":"config-key ls"}"#,
+        ] {
+            let ack = cluster.try_command(conn, command, b"").unwrap();
+            assert_eq!((ack.result, ack.output.len()), (-13, 0), "{caps}: {command}");
+        }
+        let all = ["kv:", "kv:config-key", "kv:dm-crypt/", "kv:config/", "config-key"];
+        assert!(subscribe(&mut cluster, conn, &all).is_empty(), "{caps}");
+        assert!(cluster.mon.sessions[&conn].subs.is_empty(), "what is not served is not kept");
+    }
+    assert!(cluster.text(r#"{"prefix":"config-key dump"}"#).contains("secret"));
+    assert!(subscribe(&mut cluster, ADMIN, &["kv:"]).is_empty());
+}
+
+/// CVE-2020-10736: daemons ran commands, and took options, of any client that was authenticated.
+#[test]
+fn daemons_obey_none_but_those_who_may_do_everything() {
+    let mut cluster = Cluster::with_rbd();
+    let reader = enter(&mut cluster, 60, "client.ro", r#""mon","allow r","mgr","allow r""#);
+    for command in [
+        r#"{"prefix":"config set","key":"mon_allow_pool_delete","value":["true"]}"#,
+        r#"{"prefix":"injectargs","injected_args":["--mon_allow_pool_delete=true"]}"#,
+        r#"{"prefix":"sessions"}"#,
+    ] {
+        heard(&mut cluster, reader);
+        cluster.say(reader, MCommand { fsid: FSID, cmd: vec![command.to_owned()], ..MCommand::default() });
+        let [Message::MCommandReply(reply)] = &heard(&mut cluster, reader)[..] else { panic!("{command}") };
+        assert_eq!((reply.result, reply.output.len()), (-13, 0), "{command}");
+    }
+    let peer = cluster.peer(reader);
+    for command in [r#"{"prefix":"config set","who":"mon","name":"debug_ms","value":"1"}"#] {
+        let ask = MMgrCommand { cmd: vec![command.to_owned()], ..MMgrCommand::default() };
+        let Some(Message::MMgrCommandReply(reply)) = cluster.manage(&peer, ask).pop() else {
+            panic!("{command}");
+        };
+        assert!(reply.result < 0, "{command}");
+    }
+}
+
+/// The same for maps, statistics and the cluster log: a session alone gives no right to them.
+#[test]
+fn messages_want_the_right_to_their_service() {
+    let mut cluster = Cluster::with_rbd();
+    let weak = enter(&mut cluster, 60, "client.weak", r#""mon","allow service auth r""#);
+    assert!(subscribe(&mut cluster, weak, &["osdmap", "log-info", "log-debug"]).is_empty());
+    cluster.ok(r#"{"prefix":"osd set","key":"noout"}"#);
+    cluster.ok(r#"{"prefix":"log","logtext":["a line"]}"#);
+    assert!(heard(&mut cluster, weak).is_empty());
+    cluster.say(weak, MStatfs { fsid: FSID, ..MStatfs::default() });
+    cluster
+        .say(weak, MGetPoolStats { fsid: FSID, pools: vec!["rbd".to_owned()], ..MGetPoolStats::default() });
+    assert!(heard(&mut cluster, weak).is_empty());
+    let entry = LogEntry {
+        name: EntityName::parse("client.weak").unwrap(),
+        rank: EntityNum { kind: 8, num: 1 },
+        addrs: EntityAddrVec::default(),
+        stamp: cluster.wall(),
+        seq: 1,
+        level: LogLevel::INFO,
+        message: "all is well".to_owned(),
+        channel: "cluster".to_owned(),
+    };
+    cluster.say(weak, MLog { fsid: FSID, entries: vec![entry], ..MLog::default() });
+    assert!(!cluster.text(r#"{"prefix":"log last"}"#).contains("all is well"));
+    // One whose right comes later gets the map then.
+    cluster.ok(r#"{"prefix":"auth caps","entity":"client.weak","caps":["mon","allow r"]}"#);
+    assert!(heard(&mut cluster, weak).iter().any(|message| matches!(message, Message::MOSDMap(_))));
+}
+
+/// A name alone makes no OSD.
+#[test]
+fn osds_want_the_rights_of_an_osd() {
+    let mut cluster = Cluster::with_rbd();
+    let weak = enter(&mut cluster, 60, "osd.7", r#""mon","allow r""#);
+    let before = cluster.map().epoch;
+    cluster.say(weak, boot_message(7, Epoch(1)));
+    assert_eq!(cluster.map().epoch, before);
+    let client = enter(&mut cluster, 61, "client.strong", r#""mon","allow *""#);
+    cluster.say(client, boot_message(7, Epoch(1)));
+    assert_eq!(cluster.map().epoch, before);
+}

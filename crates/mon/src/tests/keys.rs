@@ -1,0 +1,119 @@
+//! Types of secret keys: what is made, what is let in, and how a cluster changes from one to the other.
+
+use auth::{Authority, CryptoKey};
+use messages::Message;
+use types::{EntityName, EntityType, KeyType};
+
+use super::cluster::Cluster;
+use crate::ConnId;
+
+fn key_of(cluster: &mut Cluster, name: &str) -> CryptoKey {
+    let text = cluster.text(&format!(r#"{{"prefix":"auth get-key","entity":"{name}"}}"#));
+    CryptoKey::from_base64(&text).unwrap()
+}
+
+fn is_let_in(cluster: &Cluster, name: &str) -> bool {
+    cluster.mon.entity(&EntityName::parse(name).unwrap()).is_some()
+}
+
+#[test]
+fn keys_are_of_the_type_that_is_asked_for_or_preferred() {
+    let mut cluster = Cluster::new();
+    cluster.ok(r#"{"prefix":"auth get-or-create","entity":"client.a","caps":["mon","allow r"]}"#);
+    assert_eq!(key_of(&mut cluster, "client.a").kind(), KeyType::Aes);
+    cluster.ok(r#"{"prefix":"auth rotate","entity":"client.a","key_type":"aes256k"}"#);
+    assert_eq!(key_of(&mut cluster, "client.a").kind(), KeyType::Aes256k);
+    for command in ["auth get-or-create", "auth get-or-create-key", "auth add"] {
+        let name = command.replace(' ', "-");
+        cluster.ok(&format!(r#"{{"prefix":"{command}","entity":"client.{name}","key_type":"AES256K"}}"#));
+        assert_eq!(key_of(&mut cluster, &format!("client.{name}")).kind(), KeyType::Aes256k);
+    }
+    cluster.ok(r#"{"prefix":"mon set","name":"auth_preferred_cipher","value":"aes256k"}"#);
+    cluster.ok(r#"{"prefix":"auth add","entity":"client.b"}"#);
+    assert_eq!(key_of(&mut cluster, "client.b").kind(), KeyType::Aes256k);
+    let refused = cluster.refused(r#"{"prefix":"auth add","entity":"client.c","key_type":"des"}"#);
+    assert_eq!(refused, (-22, "invalid key type: des".to_owned()));
+}
+
+/// A cluster goes over to `aes256k`: warned of what is left, and nothing gets back in with what was.
+#[test]
+fn there_is_no_way_back_by_a_weaker_key() {
+    let mut cluster = Cluster::new();
+    (0..3).for_each(|id| cluster.boot_osd(id));
+    cluster.ok(r#"{"prefix":"auth get-or-create","entity":"client.old","caps":["mon","allow r"]}"#);
+    cluster.ok(r#"{"prefix":"mon set","name":"auth_preferred_cipher","value":"aes256k"}"#);
+    let health = cluster.text(r#"{"prefix":"health","detail":"detail"}"#);
+    for line in [
+        "AUTH_INSECURE_CLIENT_KEY_TYPE: 8 auth client entities with insecure key types",
+        "entity client.old using insecure key type: aes",
+        "AUTH_INSECURE_KEYS_ALLOWED",
+        "AUTH_INSECURE_KEYS_CREATABLE",
+    ] {
+        assert!(health.contains(line), "{line} in {health}");
+    }
+    let set = r#"{"prefix":"mon set","name":"auth_allowed_ciphers","value":"aes256k"}"#;
+    let why = "client.admin has a key of type aes: rotate it first";
+    assert_eq!(cluster.refused(set), (-22, why.to_owned()), "nobody locks himself out");
+    cluster.ok(r#"{"prefix":"auth rotate","entity":"client.admin"}"#);
+    assert!(is_let_in(&cluster, "client.old"));
+    cluster.ok(set);
+    assert_eq!(cluster.ok(set), "already set");
+    assert!(!is_let_in(&cluster, "client.old") && is_let_in(&cluster, "client.admin"));
+    let again = r#"{"prefix":"auth rotate","entity":"client.admin","key_type":"aes"}"#;
+    assert_eq!(cluster.refused(again).0, -22);
+    cluster.ok(r#"{"prefix":"auth rm","entity":"client.old"}"#);
+    for kind in ["mds", "mgr", "osd", "rbd", "rbd-mirror", "rgw"] {
+        cluster.ok(&format!(r#"{{"prefix":"auth rotate","entity":"client.bootstrap-{kind}"}}"#));
+    }
+    cluster.ok(r#"{"prefix":"config set","who":"mon","name":"mon_auth_allow_insecure_key","value":"false"}"#);
+    assert!(!cluster.text(r#"{"prefix":"health"}"#).contains("AUTH_"));
+    let again = cluster.refused(again);
+    assert_eq!(again, (-22, r#"creating key with insecure key type ("aes") not allowed"#.to_owned()));
+    for (name, value) in [
+        ("auth_allowed_ciphers", ""),
+        ("auth_allowed_ciphers", "aes256k,des"),
+        ("auth_service_cipher", "none"),
+        ("auth_preferred_cipher", "aes,aes256k"),
+        ("auth_preferred", "aes"),
+    ] {
+        let text = format!(r#"{{"prefix":"mon set","name":"{name}","value":"{value}"}}"#);
+        assert_eq!(cluster.refused(&text).0, -22, "{text}");
+    }
+}
+
+/// Wiped secrets are of the type that is set now, are in nobody's ticket, and reach the OSDs at once.
+#[test]
+fn rotating_secrets_are_wiped() {
+    let mut cluster = Cluster::new();
+    (0..3).for_each(|id| cluster.boot_osd(id));
+    let kinds = |cluster: &Cluster| -> Vec<(u64, KeyType)> {
+        cluster.mon.secrets(EntityType::OSD).unwrap().all().map(|(id, key, _)| (id, key.kind())).collect()
+    };
+    let three = |from: u64, kind| [(from, kind), (from + 1, kind), (from + 2, kind)];
+    assert_eq!(kinds(&cluster), three(1, KeyType::Aes256k));
+    cluster.ok(r#"{"prefix":"mon set","name":"auth_service_cipher","value":"aes"}"#);
+    assert!(
+        cluster.text(r#"{"prefix":"health"}"#).starts_with("HEALTH_ERR Monitors are configured to issue")
+    );
+    assert_eq!(kinds(&cluster), three(1, KeyType::Aes256k), "until they rotate");
+    let proof = cluster.mon.secrets(EntityType::AUTH).unwrap().clone();
+    cluster.sent.clear();
+    assert_eq!(cluster.ok(r#"{"prefix":"auth wipe-rotating-service-keys"}"#), "wiped rotating service keys!");
+    assert_eq!(kinds(&cluster), three(4, KeyType::Aes));
+    assert_eq!(*cluster.mon.secrets(EntityType::AUTH).unwrap(), proof);
+    let told = |(conn, _, message): &&(ConnId, u64, Message)| {
+        (0..3).any(|id| *conn == Cluster::osd_conn(id))
+            && matches!(message, Message::MAuthReply(r) if r.result == 0)
+    };
+    assert_eq!(cluster.sent.iter().filter(told).count(), 3);
+    cluster.ok(r#"{"prefix":"mon set","name":"auth_service_cipher","value":"aes256k"}"#);
+    let health = cluster.text(r#"{"prefix":"health"}"#);
+    assert!(health.contains("4 rotating auth service keys using insecure key types"), "{health}");
+    cluster.ok(r#"{"prefix":"auth wipe-rotating-service-keys"}"#);
+    assert_eq!(cluster.text(r#"{"prefix":"health"}"#), "HEALTH_OK\n");
+    let dump = cluster.json(r#"{"prefix":"mon dump"}"#);
+    assert_eq!((&dump["auth_epoch"], &dump["auth_service_cipher"]["name"]), (&2.into(), &"aes256k".into()));
+    let keys = cluster.json(r#"{"prefix":"auth dump-keys"}"#);
+    assert_eq!(keys["data"]["rotating_secrets"].as_array().unwrap().len(), 5);
+    assert!(!keys.to_string().contains(&key_of(&mut cluster, "client.admin").to_base64()));
+}
