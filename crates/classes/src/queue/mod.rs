@@ -42,9 +42,7 @@ pub(crate) fn get_capacity(view: &mut dyn ObjectView, _: &Bytes) -> Result<Bytes
 fn enqueue(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let op: EnqueueOp = input(bytes)?;
     let mut head = Head::load(view)?;
-    for entry in &op.entries {
-        head.push(view, entry)?;
-    }
+    head.append(view, &op.entries)?;
     head.save(view)?;
     Ok(Bytes::new())
 }

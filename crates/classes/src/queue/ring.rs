@@ -16,8 +16,8 @@ const ENTRY_MARK: u16 = 0xBEEF;
 pub(crate) const OVERHEAD: u64 = 10;
 /// `QUEUE_HEAD_SIZE_1K`: the head without urgent data.
 const HEAD_BYTES: u64 = 1024;
-/// Read at once when entries are listed, so that entries that are not in memory come together.
-const READ_BYTES: u64 = 1 << 20;
+/// Read at once when entries are listed.
+const READ_BYTES: u64 = 64 << 10;
 
 fn framed(mark: u16, data: &[u8]) -> Bytes {
     Bytes::from([&mark.to_le_bytes(), &(data.len() as u64).to_le_bytes()[..], data].concat())
@@ -111,9 +111,25 @@ impl Head {
         Ok(out)
     }
 
-    /// Appends an entry; ENOSPC without room for all of it.
-    pub(crate) fn push(&mut self, view: &mut dyn ObjectView, data: &Bytes) -> Result<(), Stop> {
-        let mut bytes = framed(ENTRY_MARK, data);
+    /// Sees to it that the window holds what is needed of the bytes that are left; EINVAL if they are not there.
+    fn fill(
+        &self,
+        view: &mut dyn ObjectView,
+        window: &mut Bytes,
+        at: Marker,
+        needed: u64,
+        left: u64,
+    ) -> Result<(), Stop> {
+        if (window.len() as u64) < needed {
+            *window = self.read(view, at, left.min(needed.max(READ_BYTES)))?.into();
+        }
+        if (window.len() as u64) < needed { Err(Errno::EINVAL.into()) } else { Ok(()) }
+    }
+
+    /// Appends entries, all in one write; ENOSPC without room for all of them.
+    pub(crate) fn append(&mut self, view: &mut dyn ObjectView, entries: &[Bytes]) -> Result<(), Stop> {
+        let framed: Vec<Bytes> = entries.iter().map(|data| framed(ENTRY_MARK, data)).collect();
+        let mut bytes = Bytes::from(framed.concat());
         let len = bytes.len() as u64;
         if len > self.free() {
             return Err(Errno::ENOSPC.into());
@@ -134,12 +150,15 @@ impl Head {
         let reach = self.distance(at, until).filter(|len| is_inside && *len <= self.capacity());
         let mut left = reach.ok_or(Errno::EINVAL)?;
         let mut reply = ListReply::default();
+        // What was read and not looked at yet, from `at` on.
+        let mut window = Bytes::new();
         while left > 0 && (reply.entries.len() as u64) < op.max {
-            self.read(view, at, left.min(READ_BYTES))?;
-            let len = parse_frame(&self.read(view, at, left.min(OVERHEAD))?, ENTRY_MARK)?;
+            self.fill(view, &mut window, at, OVERHEAD, left)?;
+            let len = parse_frame(&window, ENTRY_MARK)?;
             let whole = len.checked_add(OVERHEAD).filter(|whole| *whole <= left).ok_or(Errno::EINVAL)?;
-            let data = self.read(view, self.advance(at, OVERHEAD), len)?;
-            reply.entries.push(Entry { data: data.into(), marker: at.text() });
+            self.fill(view, &mut window, at, whole, left)?;
+            let data = window.split_to(whole as usize).slice(OVERHEAD as usize..);
+            reply.entries.push(Entry { data, marker: at.text() });
             at = self.advance(at, whole);
             left -= whole;
         }

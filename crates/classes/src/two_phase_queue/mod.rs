@@ -130,9 +130,7 @@ fn commit(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     if op.entries.iter().map(|entry| entry.len() as u64).sum::<u64>() > reservation.bytes {
         return Err(Errno::EINVAL.into());
     }
-    for entry in &op.entries {
-        head.push(view, entry)?;
-    }
+    head.append(view, &op.entries)?;
     urgent.committed_entries = urgent.committed_entries.saturating_add(reservation.entries);
     save(view, head, urgent)?;
     Ok(Bytes::new())
