@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn short_and_long_ones_are_summed_alike() {
-        let data: Vec<u8> = (0..crc_short::BYTES_MAX as u32 + 9).map(|at| (at * at >> 2) as u8).collect();
+        let data: Vec<u8> = (0..crc_short::BYTES_MAX as u32 + 9).map(|at| ((at * at) >> 2) as u8).collect();
         for seed in [0, 1, u32::MAX] {
             for count in 0..data.len() {
                 assert_eq!(uncounted(seed, &data[..count]), long(seed, &data[..count]), "{count}");

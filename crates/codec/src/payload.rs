@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn checksums_of_parts_give_that_of_the_whole() {
         for cut in [0, 1, 15, 16, 255, 4096, 9_000] {
-            let whole: Vec<u8> = (0..9_000u32).map(|at| (at * at >> 3) as u8).collect();
+            let whole: Vec<u8> = (0..9_000u32).map(|at| ((at * at) >> 3) as u8).collect();
             let whole = Bytes::from(whole);
             let mut parts = [Payload::from(whole.slice(..cut)), Payload::from(whole.slice(cut..))];
             assert_eq!(Payload::crc_of_all(&parts), crc32c(SEED, &whole), "{cut}");

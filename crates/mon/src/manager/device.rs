@@ -180,7 +180,8 @@ fn set_life(req: &mut Request<'_>) -> Reply {
     let (id, from, to) = (text("devid"), text("from"), text("to"));
     let is_date = |date: &str| date.starts_with(|c: char| c.is_ascii_digit()) && date.split('-').count() == 3;
     for (name, date) in [("from", &from), ("to", &to)] {
-        if !is_date(date) && !(name == "to" && date.is_empty()) {
+        let is_open_end = name == "to" && date.is_empty();
+        if !is_open_end && !is_date(date) {
             return Reply::fail(Errno::EINVAL, format!("unable to parse datetime '{date}'"));
         }
     }

@@ -121,7 +121,7 @@ fn find(prefix: &str) -> Option<&'static Module> {
     let begins = |start: &&str| {
         prefix.strip_prefix(*start).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     };
-    MODULES.iter().find(|module| module.commands.iter().any(|start| begins(start)))
+    MODULES.iter().find(|module| module.commands.iter().any(&begins))
 }
 
 /// The module whose command this is.

@@ -10,7 +10,7 @@ const MARKER: u32 = u32::MAX;
 /// Every second seed has an index that is larger than what it may hold in memory.
 fn wide_config(seed: u64) -> Config {
     let config = Config { journal_bytes: 2 << 20, pending_bytes_max: 256 << 10, ..config() };
-    if seed % 2 == 0 {
+    if seed.is_multiple_of(2) {
         config
     } else {
         Config { index_bytes_max: 300 << 10, page_bytes_max: 4 << 10, ..config }
