@@ -154,8 +154,8 @@ fn ceph_csi_keeps_its_journal_and_fences_networks() {
         c.json("rbd info rbd/csi-vol-2").get("parent").is_none()
     });
     c.sh("rbd snap rm rbd/csi-vol-1@s --no-progress; rbd trash mv rbd/csi-vol-1");
-    let id = c.json("rbd trash ls rbd")[0]["id"].as_str().unwrap_or_default().to_owned();
-    let task = format!(r#"{{"prefix":"rbd task add trash remove","image_id_spec":"rbd/{id}"}}"#);
+    let image = c.json("rbd trash ls rbd")[0]["id"].as_str().unwrap_or_default().to_owned();
+    let task = format!(r#"{{"prefix":"rbd task add trash remove","image_id_spec":"rbd/{image}"}}"#);
     assert_eq!(manager(&c, &task).0, 0);
     c.wait("an empty trash", Duration::from_secs(30), |c| {
         c.json("rbd trash ls rbd") == serde_json::json!([])

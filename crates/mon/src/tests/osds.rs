@@ -185,7 +185,7 @@ fn one_level_of_the_log_is_subscribed_to_at_a_time() {
     cluster.say(conn, subscribe("log-info", 0, 0));
     cluster.ok(r#"{"prefix":"log","logtext":["one"]}"#);
     assert_eq!(lines(&cluster), 1);
-    cluster.say(conn, subscribe("log-err", 0, 0));
+    cluster.say(conn, subscribe("log-error", 0, 0));
     cluster.ok(r#"{"prefix":"log","logtext":["two"]}"#);
     assert_eq!(lines(&cluster), 1, "no errors");
 }
