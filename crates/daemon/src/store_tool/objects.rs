@@ -59,6 +59,8 @@ struct Run {
     objects: u64,
     peak_bytes: u64,
     looked: types::Instant,
+    /// Commands that the device has not answered.
+    in_flight: usize,
     rng: StdRng,
 }
 
@@ -105,8 +107,8 @@ fn measure(options: &ObjectsOptions) -> Result<Value> {
         }
     }
     out["rounds"] = rounds.into();
-    let Run { reactor, device, store, memory, .. } = run;
-    drop(store);
+    run.kill()?;
+    let Run { reactor, device, memory, .. } = run;
     let (mut run, ms) = Run::mount(reactor, device, memory, options.objects)?;
     let replayed = run.store.replayed();
     out["mount_after_kill"] = json!({
@@ -144,7 +146,7 @@ impl Run {
         let store = device.mount(&mut reactor, config)?;
         let (rng, looked) = (StdRng::seed_from_u64(1), clock::now());
         let ms = looked.since(begin).as_secs_f64() * 1e3;
-        Ok((Run { reactor, device, store, memory, objects, peak_bytes: 0, looked, rng }, ms))
+        Ok((Run { reactor, device, store, memory, objects, peak_bytes: 0, looked, in_flight: 0, rng }, ms))
     }
 
     /// A turn of the loop, as an OSD has it.
@@ -152,16 +154,27 @@ impl Run {
         loop {
             self.look();
             self.store.kick();
-            self.device.submit(self.store.take_commands(), &mut self.reactor);
+            let commands = self.store.take_commands();
+            self.in_flight += commands.len();
+            self.device.submit(commands, &mut self.reactor);
             let completions = self.store.take_completions();
             if !completions.is_empty() || self.store.is_idle() {
                 return Ok(completions);
             }
             for (token, result) in self.device.wait(&mut self.reactor)? {
+                self.in_flight -= 1;
                 self.store.device_done(token, result);
             }
             self.store.fault().map_or(Ok(()), |fault| Err(fault).context("the store failed"))?;
         }
+    }
+
+    /// What the device was told happens still, and nobody hears of it: the next mount would take it for its own.
+    fn kill(&mut self) -> Result<()> {
+        while self.in_flight > 0 {
+            self.in_flight -= self.device.wait(&mut self.reactor)?.len();
+        }
+        Ok(())
     }
 
     /// Keeps to the memory target.
