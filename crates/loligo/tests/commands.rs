@@ -220,7 +220,8 @@ fn strangers_change_nothing() {
 #[test]
 fn commands_to_the_manager_get_an_answer() {
     let c = Cluster::start();
-    assert_eq!(c.sh("timeout 20 rbd trash purge schedule ls -R < /dev/null").out, "");
+    let empty = c.sh("timeout 20 rbd trash purge schedule ls -R < /dev/null").out;
+    assert_eq!(empty, "POOL  NAMESPACE  SCHEDULE\n");
     c.sh("timeout 20 rbd trash purge schedule add -p rbd 1d < /dev/null");
     let listed = c.sh("timeout 20 rbd trash purge schedule ls -p rbd < /dev/null").out;
     assert!(listed.contains("every 1d"), "{listed}");
