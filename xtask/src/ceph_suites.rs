@@ -5,6 +5,7 @@
 
 use std::{
     fs,
+    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -137,6 +138,17 @@ fn wait(mut child: Child, limit: Duration) -> Result<bool> {
     Ok(false)
 }
 
+/// The first of as many free ports as a cluster takes.
+fn free_port() -> Result<u16> {
+    for _ in 0..1_000 {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        if port < 60_000 && (0..10).all(|n| TcpListener::bind(("127.0.0.1", port + n)).is_ok()) {
+            return Ok(port);
+        }
+    }
+    bail!("no ten ports in a row are free")
+}
+
 /// A cluster of three OSDs in a temporary folder.
 struct Cluster {
     dir: PathBuf,
@@ -150,7 +162,7 @@ impl Cluster {
         fs::create_dir_all(&dir)?;
         let binary = tidy::workspace_root().join("target/debug/loligo");
         let supervisor = Command::new(binary)
-            .args(["up", "--osds", "3", "--port", "36300", "--data"])
+            .args(["up", "--osds", "3", "--port", &free_port()?.to_string(), "--data"])
             .arg(dir.join("cluster"))
             .stdin(Stdio::null())
             .stdout(fs::File::create(dir.join("up.log"))?)
