@@ -46,7 +46,8 @@ use types::{EntityType, Errno, OsdMap, UTime};
 use crate::{
     ConnId, Effect, Effects, Mon, Peer,
     manager::{
-        Caller, balancer, crash, device, modules, progress, rbd_support, small, status as manager_status,
+        Caller, balancer, crash, device, iostat, modules, not_deployed, progress, rbd_support,
+        status as manager_status,
     },
     state::State,
 };
@@ -128,7 +129,8 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         crash::ROWS,
         device::ROWS,
         manager_status::ROWS,
-        small::ROWS,
+        iostat::ROWS,
+        not_deployed::ROWS,
     ]
     .into_iter()
     .flatten()

@@ -8,19 +8,12 @@ use types::{Errno, OsdId, PoolId};
 
 use crate::{
     Mon,
-    commands::{Reply, Request, Row},
+    commands::{Reply, Request},
     format::python_sorted,
     stats::rule_weights,
 };
 
-macro_rules! rows {
-    ($($sig:literal $perm:literal $help:literal $run:ident)*) => {
-        pub(crate) const ROWS: &[Row] =
-            &[$(Row { sig: $sig, help: $help, module: "mgr", perm: $perm, run: $run }),*];
-    };
-}
-
-rows! {
+module_rows! {
     "balancer status" "r" "Show balancer status" status
     "balancer mode name=mode,type=CephChoices,strings=none|crush-compat|upmap" "rw" "Set balancer mode" mode
     "balancer on" "rw" "Enable automatic balancing" on

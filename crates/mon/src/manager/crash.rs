@@ -8,18 +8,11 @@ use types::{Errno, UTime};
 
 use crate::{
     Mon,
-    commands::{Reply, Request, Row},
+    commands::{Reply, Request},
     format::{python_line, python_sorted},
 };
 
-macro_rules! rows {
-    ($($sig:literal $perm:literal $help:literal $run:ident)*) => {
-        pub(crate) const ROWS: &[Row] =
-            &[$(Row { sig: $sig, help: $help, module: "mgr", perm: $perm, run: $run }),*];
-    };
-}
-
-rows! {
+module_rows! {
     "crash info name=id,type=CephString" "r" "show crash dump metadata" info
     "crash ls" "r" "Show new and archived crash dumps" ls
     "crash ls-new" "r" "Show new crash dumps" ls_new

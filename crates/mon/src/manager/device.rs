@@ -6,18 +6,11 @@ use serde_json::{Value, json};
 use types::Errno;
 
 use crate::{
-    commands::{Args, Reply, Request, Row},
+    commands::{Args, Reply, Request},
     format::{Align, TextTable, python_sorted},
 };
 
-macro_rules! rows {
-    ($($sig:literal $perm:literal $help:literal $run:ident)*) => {
-        pub(crate) const ROWS: &[Row] =
-            &[$(Row { sig: $sig, help: $help, module: "mgr", perm: $perm, run: $run }),*];
-    };
-}
-
-rows! {
+module_rows! {
     "device ls" "r" "Show devices" ls
     "device info name=devid,type=CephString" "r" "Show information about a device" info
     "device ls-by-daemon name=who,type=CephString" "r" "Show devices associated with a daemon" ls_by_daemon

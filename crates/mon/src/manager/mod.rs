@@ -1,14 +1,24 @@
 //! The manager's part (`ceph-mgr`), which the monitor plays: clients dial it at an address of its own, that
 //! the manager map names, and send it the commands that Ceph's manager and its modules serve.
 
+/// The table of a module's commands: signature, permission, help, what answers.
+macro_rules! module_rows {
+    ($($sig:literal $perm:literal $help:literal $run:ident)*) => {
+        pub(crate) const ROWS: &[$crate::commands::Row] = &[
+            $($crate::commands::Row { sig: $sig, help: $help, module: "mgr", perm: $perm, run: $run }),*
+        ];
+    };
+}
+
 pub(crate) mod balancer;
 pub(crate) mod crash;
 pub(crate) mod device;
+pub(crate) mod iostat;
 pub(crate) mod modules;
+pub(crate) mod not_deployed;
 pub(crate) mod objects;
 pub(crate) mod progress;
 pub(crate) mod rbd_support;
-pub(crate) mod small;
 pub(crate) mod status;
 
 use std::time::Duration;
