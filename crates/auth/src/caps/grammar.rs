@@ -103,6 +103,22 @@ impl<'a> Text<'a> {
         (bits != 0).then_some(bits)
     }
 
+    /// `*`, `all`, or letters.
+    pub(super) fn rights(&mut self) -> Option<u8> {
+        self.wildcard().map(|()| right::ANY).or_else(|| self.letters())
+    }
+
+    /// The name in `profile NAME` or `allow profile NAME`.
+    pub(super) fn profile(&mut self) -> Option<String> {
+        let _ = self.attempt(|t| {
+            t.word("allow")?;
+            t.spaces()
+        });
+        self.word("profile")?;
+        self.equals_or_spaces()?;
+        self.string()
+    }
+
     /// ` network 10.0.0.0/8`, if it is there.
     pub(super) fn network(&mut self) -> Option<Network> {
         self.attempt(|t| {

@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use super::{
     CapsError,
-    grammar::{Network, Text, list, right},
-    mon::{Constraint, letters, pair, with},
+    constraint::{Limits, all_fit, pairs, with},
+    grammar::{Text, list, right},
+    grants::Grants,
 };
 
 /// What a command to the manager needs, or an operation of one of its modules.
@@ -31,15 +32,8 @@ pub struct MgrAccess<'a> {
 enum Target {
     All,
     Service(String),
-    Module(String, Vec<(String, Constraint)>),
-    Command(String, Vec<(String, Constraint)>),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Grant {
-    target: Target,
-    rights: u8,
-    network: Option<Network>,
+    Module(String, Limits),
+    Command(String, Limits),
 }
 
 /// Profiles, and the names of the limits that each takes; none of them: any.
@@ -54,27 +48,27 @@ const PROFILES: [(&str, Option<&[&str]>); 7] = [
 ];
 
 /// A profile's name and what it is limited to.
-type Profile = (String, Vec<(String, Constraint)>);
+type Profile = (String, Limits);
 
 /// A parsed capability text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MgrCaps {
-    grants: Vec<Grant>,
-}
+pub struct MgrCaps(Grants<Target>);
 
 impl MgrCaps {
     /// Parses `allow r, allow module crash rw, profile rbd pool=p`. A profile that does not exist is one
     /// without rights, as with Ceph.
     pub fn parse(text: &str) -> Result<MgrCaps, CapsError> {
-        let mut grants = Vec::new();
+        let mut grants = Grants::default();
         list(text, |t| {
             let profile = t.attempt(profile).map(profile_grant);
             let found = profile.or_else(|| t.attempt(allow).map(Some))?;
             let network = t.network();
-            grants.extend(found.map(|(target, rights)| Grant { target, rights, network }));
+            if let Some((target, rights)) = found {
+                grants.add(target, rights, network);
+            }
             Some(())
         })?;
-        Ok(MgrCaps { grants })
+        Ok(MgrCaps(grants))
     }
 
     /// Refuses what Ceph's monitors refuse to keep as a capability on managers: also profiles that do not exist.
@@ -101,29 +95,13 @@ impl MgrCaps {
     }
 
     /// What of it holds for a peer at `ip`. Grants for networks hold in no other way.
-    pub fn at(mut self, ip: IpAddr) -> MgrCaps {
-        self.grants.retain(|grant| grant.network.is_none_or(|network| network.contains(ip)));
-        self.grants.iter_mut().for_each(|grant| grant.network = None);
-        self
+    pub fn at(self, ip: IpAddr) -> MgrCaps {
+        MgrCaps(self.0.at(ip))
     }
 
     /// True when all that `access` needs is granted, by one grant or by several together.
     pub fn allows(&self, access: &MgrAccess<'_>) -> bool {
-        let grants = self.grants.iter().filter(|grant| grant.network.is_none());
-        let granted = grants.fold(0, |bits, grant| bits | grant.rights_on(access));
-        let needs = [(access.read, right::R), (access.write, right::W), (access.execute, right::X)];
-        granted == right::ANY
-            || (granted != 0 && needs.iter().all(|(is_needed, bits)| !is_needed || granted & bits == *bits))
-    }
-}
-
-fn all_fit(with: &[(String, Constraint)], arguments: &BTreeMap<String, String>) -> bool {
-    with.iter().all(|(name, constraint)| arguments.get(name).is_some_and(|given| constraint.fits(given)))
-}
-
-impl Grant {
-    fn rights_on(&self, access: &MgrAccess<'_>) -> u8 {
-        let is_in = match &self.target {
+        self.0.allow([access.read, access.write, access.execute], |target, _| match target {
             Target::All => true,
             Target::Service(service) => service == access.service,
             // What a module may touch is its own question: a command says it in a way of its own.
@@ -131,25 +109,13 @@ impl Grant {
                 module == access.module && (!access.command.is_empty() || all_fit(with, access.arguments))
             }
             Target::Command(command, with) => command == access.command && all_fit(with, access.arguments),
-        };
-        if is_in { self.rights } else { 0 }
+        })
     }
 }
 
 /// `profile NAME`, `allow profile NAME`, and what it is limited to: `pool=p namespace=n`.
 fn profile(t: &mut Text<'_>) -> Option<Profile> {
-    let _ = t.attempt(|t| {
-        t.word("allow")?;
-        t.spaces()
-    });
-    t.word("profile")?;
-    t.equals_or_spaces()?;
-    let name = t.string()?;
-    let mut limits = Vec::new();
-    while let Some(limit) = t.attempt(pair) {
-        limits.push(limit);
-    }
-    Some((name, limits))
+    Some((t.profile()?, pairs(t)))
 }
 
 fn profile_grant((name, limits): Profile) -> Option<(Target, u8)> {
@@ -172,21 +138,21 @@ fn allow(t: &mut Text<'_>) -> Option<(Target, u8)> {
         t.equals_or_spaces()?;
         let service = t.string()?;
         t.spaces()?;
-        return Some((Target::Service(service), letters(t)?));
+        return Some((Target::Service(service), t.rights()?));
     }
     if t.word("module").is_some() {
         t.equals_or_spaces()?;
         let module = t.string()?;
         let limits = t.attempt(with).unwrap_or_default();
         t.spaces()?;
-        return Some((Target::Module(module, limits), letters(t)?));
+        return Some((Target::Module(module, limits), t.rights()?));
     }
     if t.word("command").is_some() {
         t.equals_or_spaces()?;
         let command = t.string()?;
         return Some((Target::Command(command, t.attempt(with).unwrap_or_default()), right::ANY));
     }
-    Some((Target::All, letters(t)?))
+    Some((Target::All, t.rights()?))
 }
 
 #[cfg(test)]

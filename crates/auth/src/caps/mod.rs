@@ -1,6 +1,8 @@
 //! Capabilities: what an entity may do on a service (`MonCap`, `OSDCap`, `MgrCap`).
 
+mod constraint;
 mod grammar;
+mod grants;
 mod mds;
 mod mgr;
 mod mon;

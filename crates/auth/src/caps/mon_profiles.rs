@@ -1,8 +1,9 @@
 //! The named sets of capabilities on monitors (`MonCapGrant::expand_profile_mon`).
 
 use super::{
+    constraint::Constraint,
     grammar::right::{R, RWX, W},
-    mon::{Constraint, Target},
+    mon::Target,
 };
 
 fn on(service: &str, rights: u8) -> (Target, u8) {
