@@ -8,14 +8,15 @@ use codec::{AlignedBuf, BLOCK_BYTES};
 use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
 use reactor::Reactor;
 use serde_json::Value;
-use store::{Activity, Completion, DeviceCommand, ObjectStore, Store};
-use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp, pretty_json};
+use store::{Activity, Completion, Config, DeviceCommand, ObjectStore};
+use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Token, TxnOp, pretty_json};
 
 use super::{
     StoreTarget,
+    driven::Driven,
     measure::{self, Clocked, Round},
 };
-use crate::{Workload, clock, device::Device};
+use crate::{Workload, clock};
 
 /// Bytes of each object, and of a large request.
 const OBJECT_BYTES: u64 = 4 << 20;
@@ -52,11 +53,10 @@ pub struct StoreBenchOptions {
 /// Runs the rounds in a collection of their own, which is removed at the end.
 pub fn store_bench(target: &StoreTarget, options: &StoreBenchOptions) -> Result<()> {
     let mut reactor = Reactor::new(reactor::Config::default())?;
-    let (_, mut device) = target.open(&mut reactor)?;
-    let config = device.store_config();
-    let mut store = device.mount(&mut reactor, config)?;
-    store.set_cache_bytes(CACHE_BYTES);
-    let mut bench = Bench { reactor, device, store, objects: options.objects, rng: StdRng::seed_from_u64(1) };
+    let (_, device) = target.open(&mut reactor)?;
+    let config = Config { cache_bytes_max: CACHE_BYTES, ..device.store_config() };
+    let driven = Driven::mount(reactor, device, config)?;
+    let mut bench = Bench { driven, objects: options.objects, rng: StdRng::seed_from_u64(1) };
     let outcome = bench.run(options);
     // Also after an error: the store is to be as it was.
     bench.end()?;
@@ -70,9 +70,7 @@ pub fn store_bench(target: &StoreTarget, options: &StoreBenchOptions) -> Result<
 }
 
 struct Bench {
-    reactor: Reactor,
-    device: Device,
-    store: Store,
+    driven: Driven,
     objects: u64,
     rng: StdRng,
 }
@@ -91,7 +89,7 @@ impl Bench {
         let deepest = options.depths.iter().copied().max().unwrap_or(1) as u64;
         // Each overwrite takes new space before the old is free.
         let needed = (self.objects * 2 + deepest) * OBJECT_BYTES;
-        let available = self.store.usage().available_bytes;
+        let available = self.driven.store.usage().available_bytes;
         if available < needed {
             bail!("{needed} bytes must be free for {} objects, {available} are", self.objects);
         }
@@ -105,7 +103,7 @@ impl Bench {
                 rounds.push(self.store_round(workload, block_bytes, depth, options.duration)?);
             }
         }
-        self.settle()?;
+        self.driven.settle()?;
         // The raw rounds come last, as they write over the objects' blocks behind the store's back.
         for (workload, block_bytes) in chosen {
             let places = self.places(block_bytes);
@@ -122,40 +120,7 @@ impl Bench {
     }
 
     fn submit(&mut self, token: Token, ops: Vec<TxnOp>) {
-        self.store.submit(token, Transaction { ops, ..Transaction::new(COLLECTION) });
-    }
-
-    /// A turn of the loop, as an OSD has it. Waits for the device if nothing is complete.
-    fn turn(&mut self) -> Result<Vec<Completion>> {
-        loop {
-            self.store.kick();
-            self.device.submit(self.store.take_commands(), &mut self.reactor);
-            let completions = self.store.take_completions();
-            if !completions.is_empty() {
-                return Ok(completions);
-            }
-            self.wait()?;
-        }
-    }
-
-    fn wait(&mut self) -> Result<()> {
-        for (token, result) in self.device.wait(&mut self.reactor)? {
-            self.store.device_done(token, result);
-        }
-        self.store.fault().map_or(Ok(()), |fault| Err(fault).context("the store failed"))
-    }
-
-    /// Waits until the store has nothing left to do.
-    fn settle(&mut self) -> Result<()> {
-        loop {
-            self.store.kick();
-            self.device.submit(self.store.take_commands(), &mut self.reactor);
-            if self.store.is_idle() {
-                self.store.take_completions();
-                return Ok(());
-            }
-            self.wait()?;
-        }
+        self.driven.submit(token, COLLECTION, ops);
     }
 
     fn fill(&mut self) -> Result<()> {
@@ -163,11 +128,11 @@ impl Bench {
         for number in 0..self.objects {
             let write = Mutation::Write { offset: 0, data: data.clone().into() };
             self.submit(Token(number), vec![TxnOp::Object(object(number), write)]);
-            while self.store.uncommitted_count() as u64 >= FILL_DEPTH {
-                self.turn()?;
+            while self.driven.store.uncommitted_count() as u64 >= FILL_DEPTH {
+                self.driven.turn()?;
             }
         }
-        self.settle()
+        self.driven.settle()
     }
 
     /// A place: object and offset.
@@ -196,10 +161,10 @@ impl Bench {
                     self.submit(token, vec![TxnOp::Object(object, write)]);
                     continue;
                 }
-                match self.store.read(COLLECTION, &object, offset, block_bytes) {
-                    Ok(_) => clocked.end(token, self.store.activity())?,
+                match self.driven.store.read(COLLECTION, &object, offset, block_bytes) {
+                    Ok(_) => clocked.end(token, self.driven.store.activity())?,
                     Err(missing) => {
-                        self.store.load(token, missing);
+                        self.driven.store.load(token, missing);
                         reads.insert(token, (object, offset));
                     }
                 }
@@ -207,20 +172,21 @@ impl Bench {
             if clocked.in_flight() == 0 {
                 break;
             }
-            for completion in self.turn()? {
+            for completion in self.driven.turn()? {
                 match completion {
-                    Completion::Committed(token) => clocked.end(token, self.store.activity())?,
+                    Completion::Committed(token) => clocked.end(token, self.driven.store.activity())?,
                     Completion::Loaded(token, result) => {
                         result.context("reading what the bench wrote")?;
                         let Some((object, offset)) = reads.get(&token) else { continue };
-                        if let Err(missing) = self.store.read(COLLECTION, object, *offset, block_bytes) {
+                        if let Err(missing) = self.driven.store.read(COLLECTION, object, *offset, block_bytes)
+                        {
                             // A block went to another place while it was read.
-                            self.store.load(token, missing);
+                            self.driven.store.load(token, missing);
                             continue;
                         }
                         reads.remove(&token);
-                        clocked.end(token, self.store.activity())?;
-                        self.store.unload(token);
+                        clocked.end(token, self.driven.store.activity())?;
+                        self.driven.store.unload(token);
                     }
                 }
             }
@@ -231,7 +197,9 @@ impl Bench {
     /// Offsets on the device of the objects' data, in pieces of `block_bytes`.
     fn places(&self, block_bytes: u64) -> Vec<u64> {
         let mut out = Vec::new();
-        for layout in (0..self.objects).filter_map(|number| self.store.layout(COLLECTION, &object(number))) {
+        for layout in
+            (0..self.objects).filter_map(|number| self.driven.store.layout(COLLECTION, &object(number)))
+        {
             for extent in layout.extents {
                 let bytes = (extent.crcs.len() * BLOCK_BYTES) as u64;
                 let starts = (0..bytes / block_bytes).map(|at| extent.device_offset + at * block_bytes);
@@ -266,11 +234,11 @@ impl Bench {
                     DeviceCommand::Read { token, offset, len: block_bytes }
                 });
             }
-            self.device.submit(commands, &mut self.reactor);
+            self.driven.device.submit(commands, &mut self.driven.reactor);
             if clocked.in_flight() == 0 {
                 break;
             }
-            for (token, result) in self.device.wait(&mut self.reactor)? {
+            for (token, result) in self.driven.device.wait(&mut self.driven.reactor)? {
                 result?;
                 clocked.end(token, Activity::Idle)?;
             }
@@ -281,15 +249,8 @@ impl Bench {
     /// Removes the objects and stops the store in order.
     fn end(&mut self) -> Result<()> {
         self.submit(Token(0), vec![TxnOp::RemoveCollection]);
-        self.settle()?;
-        self.store.unmount();
-        while !self.store.is_unmounted() {
-            self.device.submit(self.store.take_commands(), &mut self.reactor);
-            if !self.store.is_unmounted() {
-                self.wait()?;
-            }
-        }
-        Ok(())
+        self.driven.settle()?;
+        self.driven.unmount()
     }
 }
 

@@ -1,6 +1,7 @@
 //! An operator's commands on the store of an OSD that does not run.
 
 mod bench;
+mod driven;
 mod dump;
 mod measure;
 mod objects;

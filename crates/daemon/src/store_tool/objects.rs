@@ -14,10 +14,13 @@ use bytes::Bytes;
 use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
 use reactor::Reactor;
 use serde_json::{Value, json};
-use store::{Completion, Config, ObjectStore, Store, StoreIdentity};
+use store::{Completion, Config, ObjectStore, StoreIdentity};
 use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp, pretty_json};
 
-use super::measure::{Clocked, Round};
+use super::{
+    driven::Driven,
+    measure::{Clocked, Round},
+};
 use crate::{
     Workload, clock,
     device::{Access, Device},
@@ -52,15 +55,11 @@ pub struct ObjectsOptions {
 }
 
 struct Run {
-    reactor: Reactor,
-    device: Device,
-    store: Store,
+    driven: Driven,
     memory: Memory,
     objects: u64,
     peak_bytes: u64,
     looked: types::Instant,
-    /// Commands that the device has not answered.
-    in_flight: usize,
     rng: StdRng,
 }
 
@@ -107,22 +106,22 @@ fn measure(options: &ObjectsOptions) -> Result<Value> {
         }
     }
     out["rounds"] = rounds.into();
-    run.kill()?;
-    let Run { reactor, device, memory, .. } = run;
+    let Run { driven, memory, .. } = run;
+    let (reactor, device) = driven.into_parts()?;
     let (mut run, ms) = Run::mount(reactor, device, memory, options.objects)?;
-    let replayed = run.store.replayed();
+    let replayed = run.driven.store.replayed();
     out["mount_after_kill"] = json!({
         "ms": ms,
         "journal_bytes": replayed.bytes,
         "transactions": replayed.transactions,
-        "pages_read": run.store.index_memory().reads,
+        "pages_read": run.driven.store.index_memory().reads,
         "memory": run.memory_json(),
     });
-    run.unmount()?;
-    let Run { reactor, device, store, memory, .. } = run;
-    drop(store);
+    run.driven.unmount()?;
+    let Run { driven, memory, .. } = run;
+    let (reactor, device) = driven.into_parts()?;
     let (run, ms) = Run::mount(reactor, device, memory, options.objects)?;
-    out["mount_after_stop"] = json!({"ms": ms, "pages_read": run.store.index_memory().reads});
+    out["mount_after_stop"] = json!({"ms": ms, "pages_read": run.driven.store.index_memory().reads});
     Ok(out)
 }
 
@@ -138,43 +137,20 @@ fn made(file: &Path, objects: u64, reactor: &mut Reactor) -> Result<Device> {
 
 impl Run {
     /// How long it took, in milliseconds, comes with it.
-    fn mount(mut reactor: Reactor, mut device: Device, memory: Memory, objects: u64) -> Result<(Run, f64)> {
+    fn mount(reactor: Reactor, device: Device, memory: Memory, objects: u64) -> Result<(Run, f64)> {
         let sizes = memory.sizes();
         let config =
             Config { cache_bytes_max: sizes.data, index_bytes_max: sizes.index, ..device.store_config() };
         let begin = clock::now();
-        let store = device.mount(&mut reactor, config)?;
+        let driven = Driven::mount(reactor, device, config)?;
         let (rng, looked) = (StdRng::seed_from_u64(1), clock::now());
         let ms = looked.since(begin).as_secs_f64() * 1e3;
-        Ok((Run { reactor, device, store, memory, objects, peak_bytes: 0, looked, in_flight: 0, rng }, ms))
+        Ok((Run { driven, memory, objects, peak_bytes: 0, looked, rng }, ms))
     }
 
-    /// A turn of the loop, as an OSD has it.
     fn turn(&mut self) -> Result<Vec<Completion>> {
-        loop {
-            self.look();
-            self.store.kick();
-            let commands = self.store.take_commands();
-            self.in_flight += commands.len();
-            self.device.submit(commands, &mut self.reactor);
-            let completions = self.store.take_completions();
-            if !completions.is_empty() || self.store.is_idle() {
-                return Ok(completions);
-            }
-            for (token, result) in self.device.wait(&mut self.reactor)? {
-                self.in_flight -= 1;
-                self.store.device_done(token, result);
-            }
-            self.store.fault().map_or(Ok(()), |fault| Err(fault).context("the store failed"))?;
-        }
-    }
-
-    /// What the device was told happens still, and nobody hears of it: the next mount would take it for its own.
-    fn kill(&mut self) -> Result<()> {
-        while self.in_flight > 0 {
-            self.in_flight -= self.device.wait(&mut self.reactor)?.len();
-        }
-        Ok(())
+        self.look();
+        self.driven.turn()
     }
 
     /// Keeps to the memory target.
@@ -184,16 +160,16 @@ impl Run {
         }
         self.looked = clock::now();
         self.peak_bytes = self.peak_bytes.max(reactor::resident_bytes().unwrap_or_default());
-        if let Some(sizes) = self.memory.tick(self.store.index_memory().bytes) {
-            self.store.set_cache_bytes(sizes.data);
-            self.store.set_index_bytes(sizes.index);
+        if let Some(sizes) = self.memory.tick(self.driven.store.index_memory().bytes) {
+            self.driven.store.set_cache_bytes(sizes.data);
+            self.driven.store.set_index_bytes(sizes.index);
         }
     }
 
     /// Memory now, and the most since the last call.
     fn memory_json(&mut self) -> Value {
         let resident = reactor::resident_bytes().unwrap_or_default();
-        let (index, peak) = (self.store.index_memory(), self.peak_bytes.max(resident));
+        let (index, peak) = (self.driven.store.index_memory(), self.peak_bytes.max(resident));
         self.peak_bytes = 0;
         json!({
             "resident_bytes": resident,
@@ -226,15 +202,12 @@ impl Run {
                     Mutation::Truncate { size: OBJECT_BYTES }
                 },
             );
-            self.store.submit(Token(0), txn);
-            while self.store.uncommitted_count() >= FILL_DEPTH {
+            self.driven.store.submit(Token(0), txn);
+            while self.driven.store.uncommitted_count() >= FILL_DEPTH {
                 self.turn()?;
             }
         }
-        while !self.store.is_idle() {
-            self.turn()?;
-        }
-        Ok(())
+        self.driven.settle()
     }
 
     /// Requests of 4 KiB. A write looks at its object first, as an OSD does.
@@ -244,7 +217,7 @@ impl Run {
         let data = Bytes::from(vec![7; OBJECT_BYTES as usize]);
         let with_data = self.objects.div_ceil(DATA_PART);
         let count = if is_hot { HOT_OBJECTS.min(with_data) } else { with_data };
-        let reads_before = self.store.index_memory().reads;
+        let reads_before = self.driven.store.index_memory().reads;
         let end = clock::now() + options.duration;
         let mut asked = Vec::new();
         loop {
@@ -254,24 +227,24 @@ impl Run {
             }
             for (token, (coll, object)) in asked.drain(..) {
                 let found = if is_write {
-                    self.store.xattr(coll, &object, b"_").map(drop)
+                    self.driven.store.xattr(coll, &object, b"_").map(drop)
                 } else {
-                    self.store.read(coll, &object, 0, OBJECT_BYTES).map(drop)
+                    self.driven.store.read(coll, &object, 0, OBJECT_BYTES).map(drop)
                 };
                 match found {
                     Err(missing) => {
-                        self.store.load(token, missing);
+                        self.driven.store.load(token, missing);
                         waiting.insert(token, (coll, object));
                     }
                     Ok(()) if is_write => {
-                        self.store.unload(token);
+                        self.driven.store.unload(token);
                         let mut txn = Transaction::new(coll);
                         txn.push(&object, Mutation::Write { offset: 0, data: data.clone().into() });
-                        self.store.submit(token, txn);
+                        self.driven.store.submit(token, txn);
                     }
                     Ok(()) => {
-                        self.store.unload(token);
-                        clocked.end(token, self.store.activity())?;
+                        self.driven.store.unload(token);
+                        clocked.end(token, self.driven.store.activity())?;
                     }
                 }
             }
@@ -280,7 +253,7 @@ impl Run {
             }
             for completion in self.turn()? {
                 match completion {
-                    Completion::Committed(token) => clocked.end(token, self.store.activity())?,
+                    Completion::Committed(token) => clocked.end(token, self.driven.store.activity())?,
                     Completion::Loaded(token, result) => {
                         result.context("reading what was written")?;
                         asked.extend(waiting.remove(&token).map(|place| (token, place)));
@@ -292,18 +265,10 @@ impl Run {
         let (block_bytes, depth, measured) = (OBJECT_BYTES, options.depth, clocked.finish());
         let requests = measured.requests();
         let mut out = Round { target: "store", workload, block_bytes, depth, measured }.json();
-        let pages = self.store.index_memory().reads - reads_before;
+        let pages = self.driven.store.index_memory().reads - reads_before;
         out["objects"] = json!(if is_hot { "in memory" } else { "any" });
         out["pages_read_per_request"] = json!(pages as f64 / (requests as f64).max(1.0));
         out["memory"] = self.memory_json();
         Ok(out)
-    }
-
-    fn unmount(&mut self) -> Result<()> {
-        self.store.unmount();
-        while !self.store.is_unmounted() {
-            self.turn()?;
-        }
-        Ok(())
     }
 }
