@@ -54,6 +54,10 @@ impl ImageIo {
         self.started.insert((conn, tid), Started { image, at: now, written: is_write.then_some(bytes) });
     }
 
+    fn drop_of(&mut self, conn: ConnId) {
+        self.started.retain(|(of, _), _| *of != conn);
+    }
+
     fn end(&mut self, now: Instant, conn: ConnId, tid: u64, reply: &MOSDOpReply) {
         let Some(op) = self.started.remove(&(conn, tid)) else { return };
         if self.counts.len() >= IMAGES_MAX && !self.counts.contains_key(&op.image) {
@@ -101,6 +105,13 @@ impl Osd {
         }
     }
 
+    /// Nobody is answered on this connection any more.
+    pub(crate) fn image_ops_dropped(&mut self, conn: ConnId) {
+        if let Some(image_io) = &mut self.image_io {
+            image_io.drop_of(conn);
+        }
+    }
+
     /// Reports what was counted since the last time; counts no more when nobody asks for it.
     pub(crate) fn report_images(&mut self, cx: &mut Cx<'_>) {
         let Some(image_io) = &mut self.image_io else { return };
@@ -125,6 +136,17 @@ impl Osd {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_never_answered_is_not_kept() {
+        let mut image_io = ImageIo::default();
+        let op = MOSDOp { oid: "rbd_data.104.0".into(), ..MOSDOp::default() };
+        for conn in [ConnId(1), ConnId(2)] {
+            image_io.start(Instant::default(), conn, 7, &op);
+        }
+        image_io.drop_of(ConnId(1));
+        assert_eq!(image_io.started.keys().copied().collect::<Vec<_>>(), [(ConnId(2), 7)]);
+    }
 
     #[test]
     fn images_are_known_by_their_objects() {

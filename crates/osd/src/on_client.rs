@@ -37,6 +37,7 @@ impl Osd {
 
     pub(crate) fn on_conn_closed(&mut self, conn: ConnId, cx: &mut Cx<'_>) {
         let Some(session) = self.sessions.remove(&conn) else { return };
+        self.image_ops_dropped(conn);
         self.pgs_session_closed(conn, cx);
         for shard in self.config.shard.others().filter(|shard| session.is_announced_to(*shard)) {
             cx.cross(shard, Cross::Closed(conn));
