@@ -151,6 +151,35 @@ fn pool_snapshots_keep_old_data() {
 }
 
 #[test]
+fn a_purged_snapshot_does_not_come_back_with_a_writer_that_missed_it() {
+    let c = Cluster::start();
+    c.sh("ceph osd pool create sp 8 8; ceph osd pool application enable sp rados");
+    std::fs::write(c.dir().join("purged.py"), PURGED).unwrap();
+    assert_eq!(c.sh("timeout 100 /usr/bin/python3 purged.py").out, "purged\n");
+    c.sh("rados -p sp rm o");
+    assert_eq!(c.sh("rados -p sp ls").out, "other\n", "a clone that nobody will trim");
+}
+
+/// Writes in a snapshot's context, before it is removed and after every PG has purged it.
+const PURGED: &str = r"
+import json, os, rados, time
+c = rados.Rados(conffile=os.environ['CEPH_CONF']); c.connect()
+o = c.open_ioctx('sp')
+o.write_full('o', b'one')
+s = o.create_self_managed_snap()
+o.set_self_managed_snap_write([s])
+o.write_full('other', b'kept')
+o.remove_self_managed_snap(s)
+def is_purged():
+    dump = json.loads(c.mon_command(json.dumps({'prefix': 'osd dump', 'format': 'json'}), b'')[1])
+    return not dump['removed_snaps_queue']
+while not is_purged():
+    time.sleep(0.1)
+o.write_full('o', b'two!')
+print('purged')
+";
+
+#[test]
 fn watch_and_notify_reach_each_other() {
     let c = Cluster::start();
     c.sh("ceph osd pool create wp 8 8; ceph osd pool application enable wp rados; rados -p wp create o");

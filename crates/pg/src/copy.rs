@@ -155,11 +155,7 @@ impl Pg {
             truncate_size: 0,
             txn: Transaction::new(self.coll),
         };
-        let is_removed = cx
-            .map
-            .removed_snaps_queue
-            .get(&self.pgid.pool)
-            .is_some_and(|removed| removed.contains(message.object.snap.0));
+        let is_removed = self.removed_snaps(cx).contains(message.object.snap.0);
         if !is_removed && let Err(missing) = exec::copy_out(cx.store, self.coll, &message.object, &mut data) {
             let token = self.token(Pending::CopyRead { from, message: Box::new(message), loads });
             return cx.store.load(token, missing);

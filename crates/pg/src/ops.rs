@@ -219,7 +219,7 @@ impl Pg {
             origin_addr: waiting.client.addr,
             next_version: self.next_version(cx),
             pool_snapc: self.pool_snapc(cx),
-            removed_snaps: cx.map.removed_snaps_queue.get(&self.pgid.pool).cloned().unwrap_or_default(),
+            removed_snaps: self.removed_snaps(cx),
             connected: self.watches.connected(head, &waiting.client),
             missing: self.missing_for(&waiting.op),
             copied: waiting.copied.clone(),

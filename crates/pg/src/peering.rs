@@ -69,7 +69,10 @@ impl Pg {
             }
             Phase::Down => self.get_info(cx),
             Phase::WaitUpThru => self.check_up_thru(cx),
-            Phase::Active => self.forget_pulls(|osd| is_new(osd) || !map.is_up(*osd), cx),
+            Phase::Active => {
+                self.forget_pulls(|osd| is_new(osd) || !map.is_up(*osd), cx);
+                self.trim_snaps(cx);
+            }
             Phase::Idle | Phase::Replica | Phase::GetLog { .. } | Phase::Activating { .. } => {}
         }
     }
@@ -81,7 +84,7 @@ impl Pg {
         self.peer_missing.clear();
         self.recovery.clear();
         self.is_clean = false;
-        self.trim_from = None;
+        self.trimming = None;
         let loads = self.ops.on_new_interval(self.info.primary_since, self.is_primary());
         loads.into_iter().for_each(|token| cx.store.unload(token));
         self.drop_loads(cx);
@@ -335,6 +338,7 @@ impl Pg {
         self.info.last_update = message.info.last_update;
         self.info.last_epoch_started = self.info.last_epoch_started.max(message.info.last_epoch_started);
         self.info.purged_snaps = message.info.purged_snaps.clone();
+        self.removed_snaps = None;
         self.info.totals = message.info.totals;
         change.info(&self.info);
         change.intervals(&self.intervals);

@@ -1,12 +1,15 @@
 //! The PG's state and the dispatch of events.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use messages::{MPgCopyGet, Message};
 use store::{Completion, ObjectStore};
 use types::{
-    CollId, EVersion, Epoch, HObject, Missing, OsdId, PgId, PgInfo, PgInterval, PgStatSum, SnapId, Token,
-    Transaction, TxnOp, UTime,
+    CollId, EVersion, Epoch, HObject, IntervalSet, Missing, OsdId, OsdMap, PgId, PgInfo, PgInterval,
+    PgStatSum, SnapId, Token, Transaction, TxnOp, UTime,
 };
 
 use crate::{
@@ -105,7 +108,10 @@ pub struct Pg {
     pub(crate) next_token: u64,
     /// What it has done since it was loaded; what it holds is in `info.totals`.
     pub(crate) counters: PgStatSum,
-    pub(crate) trim_from: Option<HObject>,
+    /// How far trimming is, and of which snapshots.
+    pub(crate) trimming: Option<(HObject, IntervalSet)>,
+    /// Snapshots that are removed, as of an epoch: what the map says, and those purged before.
+    pub(crate) removed_snaps: Option<(Epoch, Arc<IntervalSet>)>,
     pub(crate) is_clean: bool,
     pub(crate) reported_seq: u64,
     pub(crate) stamps: Stamps,
@@ -146,7 +152,8 @@ impl Pg {
             pending: BTreeMap::new(),
             next_token: 0,
             counters: PgStatSum::default(),
-            trim_from: None,
+            trimming: None,
+            removed_snaps: None,
             is_clean: false,
             reported_seq: 0,
             stamps: Stamps::default(),
@@ -369,10 +376,27 @@ impl Pg {
         EVersion::new(cx.map.epoch, self.info.last_update.version + 1)
     }
 
-    /// True for a snapshot that the map says is removed.
-    pub(crate) fn removed_snaps(&self, cx: &Ctx<'_>) -> types::IntervalSet {
-        let mut removed = cx.map.removed_snaps_queue.get(&self.pgid.pool).cloned().unwrap_or_default();
+    /// Removed snapshots, of which there may still be clones here.
+    pub(crate) fn snaps_to_trim(&self, map: &OsdMap) -> IntervalSet {
+        let mut removed = map.removed_snaps_queue.get(&self.pgid.pool).cloned().unwrap_or_default();
         removed.subtract(&self.info.purged_snaps);
+        removed
+    }
+
+    /// All removed snapshots. The map forgets one when all PGs have purged it; a client that has not heard of
+    /// it may still name it.
+    pub(crate) fn removed_snaps(&mut self, cx: &Ctx<'_>) -> Arc<IntervalSet> {
+        if let Some((epoch, removed)) = &self.removed_snaps
+            && *epoch == cx.map.epoch
+        {
+            return removed.clone();
+        }
+        let mut removed = self.info.purged_snaps.clone();
+        if let Some(queue) = cx.map.removed_snaps_queue.get(&self.pgid.pool) {
+            removed.union_with(queue);
+        }
+        let removed = Arc::new(removed);
+        self.removed_snaps = Some((cx.map.epoch, removed.clone()));
         removed
     }
 

@@ -33,9 +33,7 @@ impl Pg {
         members.retain(|id| *id >= 0);
         members.sort_unstable();
         let members: Vec<String> = members.iter().map(ToString::to_string).collect();
-        let queue = map.removed_snaps_queue.get(&self.pgid.pool).cloned().unwrap_or_default();
-        let mut left = queue;
-        left.subtract(&self.info.purged_snaps);
+        let left = self.snaps_to_trim(map);
         let ranges: Vec<String> = left.iter().map(|(start, len)| format!("{start:x}~{len:x}")).collect();
         json!({
             "snap_trimq": format!("[{}]", ranges.join(",")),

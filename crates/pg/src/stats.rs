@@ -40,7 +40,7 @@ impl Pg {
             if self.lease.is_laggy {
                 state = state.with(PgState::LAGGY);
             }
-            if self.trim_from.is_some() {
+            if self.trimming.is_some() {
                 state = state.with(PgState::SNAPTRIM);
             }
         }
@@ -95,11 +95,7 @@ impl Pg {
             last_change: self.stamps.change,
             last_active: self.stamps.active,
             last_clean: self.stamps.clean,
-            snaptrimq_len: map.removed_snaps_queue.get(&self.pgid.pool).map_or(0, |q| {
-                let mut left = q.clone();
-                left.subtract(&self.info.purged_snaps);
-                left.size()
-            }),
+            snaptrimq_len: self.snaps_to_trim(map).size(),
             sum,
         }
     }
@@ -111,13 +107,13 @@ impl Pg {
         if !self.is_clean || self.is_waiting(Errand::Trim) {
             return;
         }
-        let removed = self.removed_snaps(cx);
-        if removed.is_empty() {
-            self.trim_from = None;
-            return;
-        }
+        // A snapshot removed meanwhile waits for the next pass: this one is past some of its clones.
+        let started = self.trimming.take().or_else(|| {
+            let removed = self.snaps_to_trim(cx.map);
+            (!removed.is_empty()).then(|| (HObject::min(), removed))
+        });
+        let Some((mut from, removed)) = started else { return };
         for _ in 0..STEPS {
-            let from = self.trim_from.clone().unwrap_or_else(HObject::min);
             let at = self.next_version(cx);
             let step = exec::trim_step(cx.store, self.coll, &from, &|s| removed.contains(s.0), at);
             if step.is_ok() {
@@ -126,15 +122,14 @@ impl Pg {
             match step {
                 Ok(TrimStep::Change(head, staged)) => {
                     if !self.is_object_idle(&head) {
-                        return;
+                        break;
                     }
-                    self.trim_from = Some(from);
                     self.submit_internal(&head, *staged, cx);
                 }
-                Ok(TrimStep::Continue(next)) => self.trim_from = Some(next),
+                Ok(TrimStep::Continue(next)) => from = next,
                 Ok(TrimStep::Done) => {
-                    self.trim_from = None;
                     self.info.purged_snaps.union_with(&removed);
+                    self.removed_snaps = None;
                     let mut change = MetaChange::default();
                     change.info(&self.info);
                     let mut txn = types::Transaction::new(self.coll);
@@ -142,8 +137,12 @@ impl Pg {
                     self.submit(crate::pg::Pending::Nothing, txn, cx);
                     return;
                 }
-                Err(missing) => return self.wait(Errand::Trim, vec![missing], cx),
+                Err(missing) => {
+                    self.wait(Errand::Trim, vec![missing], cx);
+                    break;
+                }
             }
         }
+        self.trimming = Some((from, removed));
     }
 }

@@ -33,7 +33,10 @@ pub(crate) use request::{is_for_any_copy, is_ordered, may_write};
 pub(crate) use snaps::{TrimStep, trim_step};
 pub(crate) use watch::{KnownWatch, WatchChange, remove_watcher};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use classes::{CallContext, Stop};
 use view::{Change, View};
@@ -61,7 +64,7 @@ pub(crate) struct OpContext {
     /// The pool's snapshots, where it has them instead of the client.
     pub(crate) pool_snapc: Option<SnapContext>,
     /// Snapshots of the pool that are removed, though clones for them may still be here.
-    pub(crate) removed_snaps: IntervalSet,
+    pub(crate) removed_snaps: Arc<IntervalSet>,
     /// Cookies of the client's watches of this object that are connected.
     pub(crate) connected: BTreeSet<u64>,
     /// Objects that the PG has and this copy lacks, for listings.

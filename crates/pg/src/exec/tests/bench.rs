@@ -1,14 +1,17 @@
 //! One object's PG in memory: requests in, results out, changes applied at once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use codec::{Encode, Features};
 use messages::{MOSDOp, MPgCopyData, ObjectLocator, OpCode, OpParams, OsdOp, osd_flag};
 use store::{MemStore, ObjectStore};
 use types::{
-    CollId, EVersion, EntityAddr, EntityNum, Epoch, Errno, HObject, IntervalSet, PgId, PoolId, ReqId,
-    SnapContext, SnapId, Token, Transaction, TxnOp, UTime,
+    CollId, EVersion, EntityAddr, EntityNum, Epoch, Errno, HObject, PgId, PoolId, ReqId, SnapContext, SnapId,
+    Token, Transaction, TxnOp, UTime,
 };
 
 use crate::exec::{Blocked, CopySource, Delta, Executed, OpContext, copy_out, execute};
@@ -94,7 +97,7 @@ impl Bench {
             origin_addr: EntityAddr::default(),
             next_version: EVersion::new(Epoch(1), 1),
             pool_snapc: None,
-            removed_snaps: IntervalSet::new(),
+            removed_snaps: Arc::default(),
             connected: BTreeSet::new(),
             missing: BTreeSet::new(),
             copied: BTreeMap::new(),
@@ -207,6 +210,10 @@ impl Bench {
     pub(super) fn make_snap(&mut self, id: u64) {
         self.snapc.seq = SnapId(id);
         self.snapc.snaps.insert(0, SnapId(id));
+    }
+
+    pub(super) fn remove_snap(&mut self, id: u64) {
+        Arc::make_mut(&mut self.cx.removed_snaps).insert(id, 1);
     }
 
     pub(super) fn return_outputs(&mut self) {

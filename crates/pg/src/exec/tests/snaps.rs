@@ -85,15 +85,15 @@ fn objects_are_not_in_snapshots_older_than_they() {
 #[test]
 fn removed_snapshots_are_gone_for_readers_and_writers_at_once() {
     let mut bench = example();
-    bench.cx.removed_snaps.insert(5, 1);
+    bench.remove_snap(5);
     assert_eq!(bench.read_at(SnapId(5)), Err(Errno::ENOENT));
     let before_trimming = [clone(3, &[2, 3], &[(0, 2), (4, 4)], 10), head(12)];
     assert_eq!(list(&mut bench).unwrap().clones, before_trimming);
     bench.make_snap(6);
-    bench.cx.removed_snaps.insert(6, 1);
+    bench.remove_snap(6);
     bench.put("z");
     assert_eq!(list(&mut bench).unwrap().clones.len(), 2);
-    bench.cx.removed_snaps.insert(3, 1);
+    bench.remove_snap(3);
     assert_eq!(list(&mut bench).unwrap().clones[0].snaps, [SnapId(2)]);
 }
 
