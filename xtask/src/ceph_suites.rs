@@ -1,5 +1,5 @@
 //! `cargo xtask ceph-suites`: Ceph's own API tests of another release, from Debian's packages in a folder,
-//! against a cluster of ours.
+//! against a cluster of ours; with `--workunits`, its scripts instead (see `workunits`).
 //!
 //! What is left out, and why, is in `xtask/data/ceph_suites.tsv`; all else must pass.
 
@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::tidy;
+use crate::{tidy, workunits};
 
 /// What a root needs for the tests.
 const PACKAGES: &str = "ceph-test ceph-common python3-rados python3-rbd rbd-mirror fio jq procps";
@@ -27,19 +27,21 @@ struct Suite {
     left_out: Vec<String>,
 }
 
-/// `ceph-suites ROOT [--make DEBIAN] [--e2e] [SUITE…]`.
+/// `ceph-suites ROOT [--make DEBIAN] [--e2e] [--workunits CEPH] [SUITE…]`.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let mut args = args.iter();
-    let (mut root, mut debian, mut with_e2e, mut wanted) = (None, None, false, Vec::new());
+    let (mut root, mut debian, mut ceph, mut with_e2e, mut wanted) = (None, None, None, false, Vec::new());
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--make" => debian = args.next().cloned(),
+            "--workunits" => ceph = args.next().map(PathBuf::from),
             "--e2e" => with_e2e = true,
             _ if root.is_none() => root = Some(PathBuf::from(arg)),
             _ => wanted.push(arg.clone()),
         }
     }
-    let root = root.context("usage: cargo xtask ceph-suites ROOT [--make DEBIAN] [--e2e] [SUITE…]")?;
+    let root = root
+        .context("usage: cargo xtask ceph-suites ROOT [--make DEBIAN] [--e2e] [--workunits CEPH] [SUITE…]")?;
     if let Some(debian) = debian {
         make_root(&root, &debian)?;
     }
@@ -49,6 +51,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
                 .args(["test", "-p", "loligo", "--test", "rados", "--test", "rbd", "--test", "consumers"])
                 .env("LOLIGO_CLIENT_ROOT", &root),
         )?;
+    }
+    if let Some(ceph) = ceph {
+        return workunits::run(&root, &ceph, &wanted);
     }
     let suites = read_suites(&tidy::workspace_root().join("xtask/data/ceph_suites.tsv"))?;
     let cluster = Cluster::start()?;
@@ -125,7 +130,7 @@ impl Suite {
 }
 
 /// True if the process ended well within the limit; one that did not is killed.
-fn wait(mut child: Child, limit: Duration) -> Result<bool> {
+pub(crate) fn wait(mut child: Child, limit: Duration) -> Result<bool> {
     let begin = Instant::now();
     while begin.elapsed() < limit {
         if let Some(status) = child.try_wait()? {
@@ -150,13 +155,13 @@ fn free_port() -> Result<u16> {
 }
 
 /// A cluster of three OSDs in a temporary folder.
-struct Cluster {
-    dir: PathBuf,
+pub(crate) struct Cluster {
+    pub(crate) dir: PathBuf,
     supervisor: Child,
 }
 
 impl Cluster {
-    fn start() -> Result<Cluster> {
+    pub(crate) fn start() -> Result<Cluster> {
         crate::run(Command::new("cargo").args(["build", "-p", "loligo"]))?;
         let dir = std::env::temp_dir().join(format!("ceph-suites-{}", std::process::id()));
         fs::create_dir_all(&dir)?;
@@ -175,7 +180,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    fn conf(&self) -> PathBuf {
+    pub(crate) fn conf(&self) -> PathBuf {
         self.dir.join("cluster/ceph.conf")
     }
 }

@@ -2,6 +2,7 @@
 
 mod ceph_suites;
 mod tidy;
+mod workunits;
 
 use std::process::{Command, ExitCode};
 
@@ -17,7 +18,7 @@ fn main() -> ExitCode {
         Some("ceph-suites") => ceph_suites::run(&args[1..]),
         _ => {
             eprintln!(
-                "usage: cargo xtask check | tidy | test | soak [SEEDS] | ceph-suites ROOT [--make DEBIAN] [--e2e] [SUITE…]"
+                "usage: cargo xtask check | tidy | test | soak [SEEDS] | ceph-suites ROOT [--make DEBIAN] [--e2e] [--workunits CEPH] [SUITE…]"
             );
             return ExitCode::from(2);
         }

@@ -60,6 +60,12 @@ pub trait Authority {
     fn allows_none(&self) -> bool;
     /// An entity and its key; monitors only.
     fn entity(&self, name: &EntityName) -> Option<EntityAuth>;
+    /// A second key of an entity, if it has one; monitors only.
+    fn pending_key(&self, _name: &EntityName) -> Option<CryptoKey> {
+        None
+    }
+    /// The entity has proved to have its second key.
+    fn note_pending_key_used(&mut self, _name: &EntityName) {}
     /// A global id never given before; monitors only.
     fn next_global_id(&mut self) -> u64;
     /// The secrets of a service: a monitor has all, an OSD its own.

@@ -40,6 +40,22 @@ pub enum EditError {
     BadDevice(i32),
 }
 
+/// What sets a rule for erasure-coded pools apart from one for replicated ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleForm {
+    /// Each copy has a place of its own, which stays empty where no device is found.
+    pub is_indep: bool,
+    /// Of pools that it serves: 1 replicated, 3 erasure-coded.
+    pub pool_kind: u8,
+    /// The smallest and the largest size of these pools.
+    pub sizes: (u8, u8),
+}
+
+impl RuleForm {
+    /// For replicated pools.
+    pub const REPLICATED: RuleForm = RuleForm { is_indep: false, pool_kind: 1, sizes: (1, 10) };
+}
+
 /// Ceph's types, by number.
 const TYPES: &[&str] =
     &["osd", "host", "chassis", "rack", "row", "pdu", "pod", "room", "datacenter", "zone", "region", "root"];
@@ -62,7 +78,7 @@ impl CrushMap {
         if self.id_of(name).is_some() { Err(EditError::Exists(name.to_owned())) } else { Ok(()) }
     }
 
-    fn find(&self, name: &str) -> Result<i32, EditError> {
+    pub(crate) fn find(&self, name: &str) -> Result<i32, EditError> {
         self.id_of(name).ok_or_else(|| EditError::NotFound(name.to_owned()))
     }
 
@@ -117,7 +133,7 @@ impl CrushMap {
     }
 
     /// A refused change leaves the map as it was.
-    fn whole_or_nothing(
+    pub(crate) fn whole_or_nothing(
         &mut self,
         change: impl FnOnce(&mut CrushMap) -> Result<(), EditError>,
     ) -> Result<(), EditError> {
@@ -134,7 +150,12 @@ impl CrushMap {
         self.whole_or_nothing(|map| map.place(id, weight, location))
     }
 
-    fn place(&mut self, id: i32, weight: u32, location: &[(String, String)]) -> Result<(), EditError> {
+    pub(crate) fn place(
+        &mut self,
+        id: i32,
+        weight: u32,
+        location: &[(String, String)],
+    ) -> Result<(), EditError> {
         let mut wanted: Vec<(i32, &str)> = Vec::new();
         for (type_name, name) in location {
             let kind = self.type_of(type_name).filter(|k| *k > 0);
@@ -178,13 +199,13 @@ impl CrushMap {
     }
 
     /// True when `id` is `top` or below it.
-    fn is_below(&self, id: i32, top: i32) -> bool {
+    pub(crate) fn is_below(&self, id: i32, top: i32) -> bool {
         let mut is_found = false;
         self.walk(top, |item| is_found |= item == id);
         is_found
     }
 
-    fn attach(&mut self, parent: i32, item: i32, weight: u32) {
+    pub(crate) fn attach(&mut self, parent: i32, item: i32, weight: u32) {
         if let Some(bucket) = self.bucket_mut(parent) {
             bucket.items.push(item);
             bucket.push_weight(weight);
@@ -197,7 +218,11 @@ impl CrushMap {
     }
 
     fn detach(&mut self, item: i32) {
-        let Some(parent) = self.parent_of(item) else { return };
+        self.parents_of(item).into_iter().for_each(|parent| self.detach_from(parent, item));
+    }
+
+    /// Takes the item out of one bucket.
+    pub(crate) fn detach_from(&mut self, parent: i32, item: i32) {
         if let Some(bucket) = self.bucket_mut(parent)
             && let Some(at) = bucket.items.iter().position(|i| *i == item)
         {
@@ -224,19 +249,21 @@ impl CrushMap {
 
     /// Sums a bucket's weights and passes the sum on to those above.
     fn reweigh_up(&mut self, id: i32) {
-        let mut at = id;
-        loop {
-            let Some(bucket) = self.bucket_mut(at) else { return };
+        // A bucket may hang in several places. Nothing is below itself, so that this ends.
+        let mut open = vec![id];
+        while let Some(at) = open.pop() {
+            let Some(bucket) = self.bucket_mut(at) else { continue };
             let sum = (0..bucket.items.len()).fold(0u32, |sum, i| sum.saturating_add(bucket.item_weight(i)));
             bucket.weight = sum;
-            let Some(parent) = self.parent_of(at) else { return };
-            if let Some(above) = self.bucket_mut(parent)
-                && let Some(place) = above.items.iter().position(|i| *i == at)
-            {
-                above.set_weight(place, sum);
-                self.weight_sets_sum_up(parent, place, at);
+            for parent in self.parents_of(at) {
+                if let Some(above) = self.bucket_mut(parent)
+                    && let Some(place) = above.items.iter().position(|i| *i == at)
+                {
+                    above.set_weight(place, sum);
+                    self.weight_sets_sum_up(parent, place, at);
+                }
+                open.push(parent);
             }
-            at = parent;
         }
     }
 
@@ -246,7 +273,7 @@ impl CrushMap {
         let mut devices = Vec::new();
         self.devices_below(id, &mut devices);
         for device in &devices {
-            if let Some(parent) = self.parent_of(*device) {
+            for parent in self.parents_of(*device) {
                 self.set_item_weight(parent, *device, weight);
             }
         }
@@ -270,16 +297,25 @@ impl CrushMap {
         }
     }
 
+    /// Makes straw2 buckets of all straw ones. False if there were none.
+    pub fn straw_to_straw2(&mut self) -> bool {
+        let mut is_changed = false;
+        for bucket in self.buckets.iter_mut().flatten() {
+            if matches!(bucket.alg, BucketAlg::Straw { .. }) {
+                bucket.straw2_weights();
+                is_changed = true;
+            }
+        }
+        is_changed
+    }
+
     /// Takes a device or an empty bucket out of the map.
     pub fn remove_item(&mut self, name: &str) -> Result<(), EditError> {
         let id = self.find(name)?;
         if self.bucket(id).is_some_and(|b| !b.items.is_empty()) {
             return Err(EditError::NotEmpty(name.to_owned()));
         }
-        let is_taken = |s: &Step| s.op == step::TAKE && s.arg1 == id;
-        if self.rules.iter().flatten().any(|rule| rule.steps.iter().any(is_taken)) {
-            return Err(EditError::InUse(name.to_owned()));
-        }
+        self.check_not_taken(name, id)?;
         self.detach(id);
         self.names.remove(&id);
         self.classes.remove(&id);
@@ -310,14 +346,14 @@ impl CrushMap {
         Ok(())
     }
 
-    /// Adds a rule for replicated pools: copies in different buckets of type `domain` below `root`,
-    /// on devices of `class` if one is given.
+    /// Adds a rule: copies in different buckets of type `domain` below `root`, on devices of `class` if one is given.
     pub fn add_simple_rule(
         &mut self,
         name: &str,
         root: &str,
         domain: &str,
         class: Option<&str>,
+        form: RuleForm,
     ) -> Result<u8, EditError> {
         if self.rule_of(name).is_some() {
             return Err(EditError::Exists(name.to_owned()));
@@ -330,15 +366,27 @@ impl CrushMap {
             let shadow = self.class_buckets.get(&take).and_then(|by_class| by_class.get(&class_id));
             take = *shadow.ok_or_else(|| EditError::NotFound(format!("{root}~{class}")))?;
         }
-        let op = if kind == 0 { step::CHOOSE_FIRSTN } else { step::CHOOSELEAF_FIRSTN };
-        let steps = vec![
+        let op = match (kind, form.is_indep) {
+            (0, false) => step::CHOOSE_FIRSTN,
+            (0, true) => step::CHOOSE_INDEP,
+            (_, false) => step::CHOOSELEAF_FIRSTN,
+            (_, true) => step::CHOOSELEAF_INDEP,
+        };
+        let mut steps = Vec::new();
+        if form.is_indep {
+            // A place that finds no device stays empty: more tries than usual.
+            steps.push(Step { op: step::SET_CHOOSELEAF_TRIES, arg1: 5, arg2: 0 });
+            steps.push(Step { op: step::SET_CHOOSE_TRIES, arg1: 100, arg2: 0 });
+        }
+        steps.extend([
             Step { op: step::TAKE, arg1: take, arg2: 0 },
             Step { op, arg1: 0, arg2: kind },
             Step { op: step::EMIT, arg1: 0, arg2: 0 },
-        ];
+        ]);
         let id = self.rules.iter().position(Option::is_none).unwrap_or(self.rules.len());
         let ruleset = u8::try_from(id).map_err(|_| EditError::Exists("every rule id".to_owned()))?;
-        let rule = Rule { ruleset, kind: 1, min_size: 1, max_size: 10, steps };
+        let rule =
+            Rule { ruleset, kind: form.pool_kind, min_size: form.sizes.0, max_size: form.sizes.1, steps };
         if id == self.rules.len() {
             self.rules.push(None);
         }

@@ -160,16 +160,68 @@ pub struct Tunables {
 
 impl Default for Tunables {
     fn default() -> Self {
-        Tunables {
-            choose_local_tries: 0,
-            choose_local_fallback_tries: 0,
-            choose_total_tries: 50,
-            chooseleaf_descend_once: 1,
-            chooseleaf_vary_r: 1,
-            straw_calc_version: 1,
-            allowed_bucket_algs: 54,
-            chooseleaf_stable: 1,
-        }
+        Tunables::JEWEL
+    }
+}
+
+impl Tunables {
+    /// Profiles by name, the newest first: what differs from it is older.
+    const PROFILES: &'static [(&'static str, Tunables)] = &[
+        ("jewel", Tunables::JEWEL),
+        ("hammer", Tunables { chooseleaf_stable: 0, ..Tunables::JEWEL }),
+        ("firefly", Tunables { chooseleaf_stable: 0, allowed_bucket_algs: 22, ..Tunables::JEWEL }),
+        (
+            "bobtail",
+            Tunables {
+                chooseleaf_stable: 0,
+                chooseleaf_vary_r: 0,
+                allowed_bucket_algs: 22,
+                ..Tunables::JEWEL
+            },
+        ),
+        (
+            "argonaut",
+            Tunables {
+                choose_local_tries: 2,
+                choose_local_fallback_tries: 5,
+                choose_total_tries: 19,
+                chooseleaf_descend_once: 0,
+                chooseleaf_vary_r: 0,
+                straw_calc_version: 0,
+                allowed_bucket_algs: 22,
+                chooseleaf_stable: 0,
+            },
+        ),
+    ];
+
+    const JEWEL: Tunables = Tunables {
+        choose_local_tries: 0,
+        choose_local_fallback_tries: 0,
+        choose_total_tries: 50,
+        chooseleaf_descend_once: 1,
+        chooseleaf_vary_r: 1,
+        straw_calc_version: 1,
+        allowed_bucket_algs: 54,
+        chooseleaf_stable: 1,
+    };
+
+    /// The tunables of a profile. The version of the straws' calculation is no part of them, but for `legacy`.
+    pub fn of_profile(&self, name: &str) -> Option<Tunables> {
+        let name = match name {
+            "optimal" | "default" => "jewel",
+            "legacy" => "argonaut",
+            other => other,
+        };
+        let (_, found) = Tunables::PROFILES.iter().find(|(profile, _)| *profile == name)?;
+        let straw_calc_version = if name == "argonaut" { 0 } else { self.straw_calc_version };
+        Some(Tunables { straw_calc_version, ..*found })
+    }
+
+    /// The profile that these are, `unknown` for none.
+    pub fn profile(&self) -> &'static str {
+        let is =
+            |found: &Tunables| Tunables { straw_calc_version: self.straw_calc_version, ..*found } == *self;
+        Tunables::PROFILES.iter().find(|(_, found)| is(found)).map_or("unknown", |(name, _)| *name)
     }
 }
 

@@ -4,6 +4,7 @@ use codec::{Decode, Encode, Features};
 use crate::*;
 
 mod damage;
+mod links;
 mod stock;
 
 const CAPTURED: &[u8] = include_bytes!("../testdata/crush.bin");
@@ -69,9 +70,9 @@ fn generated(osds: i32, per_host: i32, random: &mut Random) -> CrushMap {
         map.place_device(osd, &format!("osd.{osd}"), weight, &location).unwrap();
         map.set_device_class(osd, Some(if osd % 3 == 0 { "ssd" } else { "hdd" })).unwrap();
     }
-    map.add_simple_rule("by_osd", "default", "osd", None).unwrap();
-    map.add_simple_rule("by_host", "default", "host", None).unwrap();
-    map.add_simple_rule("hdd", "default", "osd", Some("hdd")).unwrap();
+    map.add_simple_rule("by_osd", "default", "osd", None, RuleForm::REPLICATED).unwrap();
+    map.add_simple_rule("by_host", "default", "host", None, RuleForm::REPLICATED).unwrap();
+    map.add_simple_rule("hdd", "default", "osd", Some("hdd"), RuleForm::REPLICATED).unwrap();
     let take = map.id_of("default").unwrap();
     let steps = vec![
         Step { op: step::SET_CHOOSELEAF_TRIES, arg1: 5, arg2: 0 },

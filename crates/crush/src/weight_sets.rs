@@ -4,9 +4,64 @@
 //! Authority: `CrushWrapper::bucket_add_item`, `bucket_remove_item`,
 //! `choose_args_adjust_item_weight_in_bucket`, `device_class_clone` (16.2).
 
-use crate::map::{ChooseArg, CrushMap, slot};
+use crate::map::{Bucket, ChooseArg, CrushMap, slot};
+
+/// Where a weight set for all pools without one of their own is kept.
+pub const COMPAT_SET: i64 = -1;
 
 impl CrushMap {
+    /// Makes a weight set of so many positions, with the weights that items have; `set` is a pool's id or
+    /// [`COMPAT_SET`]. False if it is there already.
+    pub fn create_weight_set(&mut self, set: i64, positions: usize) -> bool {
+        if self.choose_args.contains_key(&set) {
+            return false;
+        }
+        let weights = |b: &Bucket| (0..b.items.len()).map(|at| b.item_weight(at)).collect::<Vec<_>>();
+        let arg = |b: &Bucket| ChooseArg { weight_set: vec![weights(b); positions], ids: Vec::new() };
+        let args = self.all_buckets().filter_map(|b| Some((key(b.id)?, arg(b)))).collect();
+        self.choose_args.insert(set, args);
+        true
+    }
+
+    /// How many weights an item has in a set; [`None`] without the set.
+    pub fn weight_set_positions(&self, set: i64) -> Option<usize> {
+        let args = self.choose_args.get(&set)?;
+        Some(args.values().map(|arg| arg.weight_set.len()).max().unwrap_or(1))
+    }
+
+    /// Gives an item other weights in a set, a weight for each position. False if no bucket of the set holds it.
+    pub fn reweigh_in_set(&mut self, set: i64, item: i32, weights: &[u32]) -> bool {
+        let parents = self.parents_of(item);
+        let mut is_found = false;
+        for parent in parents {
+            let at = self.bucket(parent).and_then(|b| b.items.iter().position(|i| *i == item));
+            let arg = key(parent).and_then(|k| self.choose_args.get_mut(&set)?.get_mut(&k));
+            let (Some(at), Some(arg)) = (at, arg) else { continue };
+            is_found = true;
+            for (own, weight) in arg.weight_set.iter_mut().zip(weights) {
+                if let Some(own) = own.get_mut(at) {
+                    *own = *weight;
+                }
+            }
+            self.weight_sets_pass_on(parent);
+        }
+        self.rebuild_shadows();
+        is_found
+    }
+
+    /// What is above a bucket weighs in all sets what is below it.
+    fn weight_sets_pass_on(&mut self, id: i32) {
+        let mut open = vec![id];
+        while let Some(child) = open.pop() {
+            for parent in self.parents_of(child) {
+                if let Some(at) = self.bucket(parent).and_then(|b| b.items.iter().position(|i| *i == child)) {
+                    self.weight_sets_sum_up(parent, at, child);
+                }
+                open.push(parent);
+            }
+        }
+    }
+
     fn args_of_bucket(&mut self, bucket: i32) -> impl Iterator<Item = &mut ChooseArg> {
         let key = key(bucket);
         self.choose_args.values_mut().filter_map(move |set| set.get_mut(&key?))

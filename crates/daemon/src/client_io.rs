@@ -28,6 +28,7 @@ pub(crate) enum Finished {
 pub(crate) struct ClientIo {
     pub(crate) client: Client,
     net: Net,
+    addrs: EntityAddrVec,
     /// The reactor's timer that is the client's.
     timer: u64,
     links: BTreeMap<SessionId, u64>,
@@ -49,6 +50,14 @@ pub(crate) fn find_keyring(conf: &CephConf, who: &EntityName) -> Result<Keyring>
     Keyring::parse(&text).with_context(|| path.display().to_string())
 }
 
+/// Takes an address that nobody had before.
+fn new_addrs(net: &mut Net) -> EntityAddrVec {
+    let nonce = net.rng().random_range(1..=u32::MAX);
+    let addrs = EntityAddrVec::msgr2(([127, 0, 0, 1], 0).into(), nonce);
+    net.set_addrs(addrs.clone());
+    addrs
+}
+
 impl ClientIo {
     /// A client that begins to connect to the monitors at `hosts`; without a keeper of tickets it says who
     /// it is and proves nothing. `timer` is a timer of the reactor that nobody else uses.
@@ -67,18 +76,34 @@ impl ClientIo {
             modes: vec![con_mode::CRC, con_mode::SECURE],
         };
         let mut net = Net::new(config, keeper, clock::random_seed());
-        let nonce = net.rng().random_range(1..=u32::MAX);
-        net.set_addrs(EntityAddrVec::msgr2(([127, 0, 0, 1], 0).into(), nonce));
+        let addrs = new_addrs(&mut net);
         net.keep_mon_session(hosts);
         let config = ClientConfig { hostname: hostname(), features: codec::Features::PACIFIC.0 };
         ClientIo {
             client: Client::new(config),
             net,
+            addrs,
             timer,
             links: BTreeMap::new(),
             sessions: BTreeMap::new(),
             effects: Vec::new(),
             finished: Vec::new(),
+        }
+    }
+
+    /// As what OSDs know this client.
+    pub(crate) fn addrs(&self) -> &EntityAddrVec {
+        &self.addrs
+    }
+
+    /// Goes on under another address, as OSDs refuse this one for good: with new sessions to them, over which
+    /// everything is sent again that has no answer.
+    pub(crate) fn change_addrs(&mut self, reactor: &mut Reactor) {
+        self.addrs = new_addrs(&mut self.net);
+        self.sessions.clear();
+        for (session, link) in std::mem::take(&mut self.links) {
+            self.net.close(link, &mut OnReactor(reactor));
+            self.handle(Event::SessionClosed(session), reactor);
         }
     }
 

@@ -105,13 +105,14 @@ impl NewCluster<'_> {
         let fsid = new_uuid(&mut rng);
         let mut keys = BTreeMap::new();
         let admin = EntityName::new(EntityType::CLIENT, "admin");
-        // Daemons are all of this version: theirs are of the safest type whatever clients know.
+        // Keys that `ceph auth export` shows are of a type that clients can read. The monitors' own is not among them:
+        // it is of the safest type whatever clients know.
         let mut new_key = |kind| CryptoKey::generate(kind, clock::wall(), &mut rng);
         keys.insert(EntityName::new(EntityType::MON, ""), new_key(KeyType::Aes256k));
         keys.insert(admin.clone(), new_key(self.key_type));
         for osd in 0..self.osds {
             let name = EntityName::new(EntityType::OSD, osd.to_string());
-            keys.insert(name, new_key(KeyType::Aes256k));
+            keys.insert(name, new_key(self.key_type));
         }
         let conf_path = dir.join("ceph.conf");
         for (name, key) in &keys {
@@ -154,8 +155,9 @@ impl NewCluster<'_> {
             "[global]\nfsid = {fsid}\nmon initial members = a\nmon host = [v2:127.0.0.1:{port}]\n\
              auth cluster required = cephx\nauth service required = cephx\nauth client required = cephx\n\
              keyring = {dir}/keyring\npid file = {dir}/run/$name.pid\nms bind ipv6 = false\n\
-             osd crush chooseleaf type = 0\n\n[mon.a]\nmon data = {dir}/mon.a\nlog file = {dir}/log/mon.a.log\n\n\
-             [osd]\nosd data = {dir}/osd.$id\nlog file = {dir}/log/$name.log\n"
+             osd crush chooseleaf type = 0\n\n[mon.a]\nmon data = {dir}/mon.a\nlog file = {dir}/log/mon.a.log\n\
+             admin socket = {dir}/run/$cluster-$name.asok\n\n\
+             [osd]\nadmin socket = {dir}/run/$cluster-$name.asok\nosd data = {dir}/osd.$id\nlog file = {dir}/log/$name.log\n"
         );
         for osd in 0..self.osds {
             let osd_port = u32::from(port) + 1 + osd;

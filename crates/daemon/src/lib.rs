@@ -2,6 +2,7 @@
 //!
 //! Invariant: nothing is decided here; what happens follows from the machines' effects.
 
+mod admin_socket;
 mod bench;
 mod ceph_conf;
 mod client_io;

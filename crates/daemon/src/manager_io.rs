@@ -62,6 +62,16 @@ impl ManagerIo {
         self.client.tick(reactor);
     }
 
+    /// OSDs refuse the client's address for good: it takes another one.
+    pub(crate) fn change_client_addrs(&mut self, reactor: &mut Reactor) {
+        self.client.change_addrs(reactor);
+    }
+
+    /// As what OSDs know the client.
+    pub(crate) fn client_addrs(&self) -> &EntityAddrVec {
+        self.client.addrs()
+    }
+
     pub(crate) fn submit(&mut self, token: Token, request: ObjectRequest, reactor: &mut Reactor) {
         let ObjectRequest { pool, nspace, oid, ops } = request;
         let request = Request { nspace: nspace.into(), ..Request::new(pool, oid, ops) };

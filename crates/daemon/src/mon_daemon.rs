@@ -12,6 +12,7 @@ use reactor::{Event as IoEvent, Reactor};
 use types::{EntityName, EntityType, GlobalId};
 
 use crate::{
+    admin_socket::AdminSocket,
     ceph_conf::CephConf,
     clock,
     cluster::{self, hostname},
@@ -77,7 +78,8 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
     };
     let mut mon = Mon::new(options, clock::random_seed());
     let manager = ManagerPort::open(&mut reactor, socket, methods, &mut mon)?;
-    let mut daemon = Daemon { mon, net, manager, manager_io: None, ledger, effects: Vec::new() };
+    let admin = AdminSocket::open(&conf, &who, stop.waker())?;
+    let mut daemon = Daemon { mon, net, manager, manager_io: None, admin, ledger, effects: Vec::new() };
     daemon.handle(Event::Boot(Box::new(contents)), &mut reactor);
     let data = Path::new(&data);
     let conf_path = conf_path.canonicalize()?;
@@ -113,6 +115,7 @@ struct Daemon {
     manager: ManagerPort,
     /// There once the monitor has booted.
     manager_io: Option<ManagerIo>,
+    admin: Option<AdminSocket>,
     ledger: EmbeddedLedger,
     effects: Vec<Effect>,
 }
@@ -140,6 +143,10 @@ impl Daemon {
                         self.handle_all(said, reactor);
                         if let Some(io) = &mut self.manager_io {
                             io.tick(reactor);
+                            if self.mon.wants_new_manager_client(clock::now()) {
+                                io.change_client_addrs(reactor);
+                            }
+                            self.mon.set_manager_client(io.client_addrs());
                             let events = io.poll_runs();
                             self.handle_all(events, reactor);
                         }
@@ -175,6 +182,7 @@ impl Daemon {
                 }
             }
             self.take_objects(reactor);
+            self.take_admin(reactor);
             if stop.is_asked() {
                 return Ok(());
             }
@@ -195,6 +203,21 @@ impl Daemon {
                 return;
             }
             self.handle_all(done, reactor);
+        }
+    }
+
+    /// What was asked at the admin socket: as the monitor itself.
+    fn take_admin(&mut self, reactor: &mut Reactor) {
+        for (id, command) in self.admin.as_mut().map(AdminSocket::take).unwrap_or_default() {
+            let conn = mon::ConnId(id);
+            let peer = Peer {
+                name: EntityName::new(EntityType::MON, ""),
+                global_id: GlobalId(0),
+                addr: types::EntityAddr::default(),
+                features: 0,
+            };
+            self.handle(Event::ConnOpened(conn, Box::new(peer)), reactor);
+            self.handle(Event::Received { conn, tid: 0, message: command.into() }, reactor);
         }
     }
 
@@ -267,6 +290,12 @@ impl Daemon {
     }
 
     fn send(&mut self, conn: u64, tid: u64, message: &Message, reactor: &mut Reactor) {
+        if AdminSocket::owns(conn) {
+            if self.admin.as_mut().is_some_and(|admin| admin.answer(conn, message)) {
+                self.handle(Event::ConnClosed(mon::ConnId(conn)), reactor);
+            }
+            return;
+        }
         self.net.send(conn, tid, message, &mut OnReactor(reactor));
     }
 }

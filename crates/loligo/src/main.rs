@@ -66,7 +66,7 @@ struct UpArgs {
     #[arg(long, value_name = "N")]
     reactors: Option<u16>,
     /// Type of the client keys of a new cluster: aes, which every client knows, or aes256k, for clients from
-    /// 19.2.6, 20.2.4 and Linux 7.0 on alone. Daemons always have aes256k keys.
+    /// 19.2.6, 20.2.4 and Linux 7.0 on alone. OSDs' keys, which `auth export` shows, are of the same type.
     #[arg(long, default_value = "aes", value_parser = parse_key_type, value_name = "TYPE")]
     key_type: KeyType,
     /// Run every daemon as a process of its own, with DIR/run/NAME.pid.

@@ -6,6 +6,7 @@ pub(crate) const MONMAP: &str = "monmap";
 pub(crate) const OSDMAP_FULL: &str = "osdmap_full";
 pub(crate) const OSDMAP_INC: &str = "osdmap_inc";
 pub(crate) const AUTH: &str = "auth";
+pub(crate) const PENDING_KEYS: &str = "auth_pending";
 pub(crate) const ROTATING: &str = "rotating";
 pub(crate) const GLOBAL_ID: &str = "global_id";
 pub(crate) const CONFIG: &str = "config";
@@ -32,6 +33,10 @@ pub(crate) fn osdmap_inc(epoch: Epoch) -> String {
 
 pub(crate) fn auth(name: &EntityName) -> String {
     format!("{AUTH}/{name}")
+}
+
+pub(crate) fn pending_key(name: &EntityName) -> String {
+    format!("{PENDING_KEYS}/{name}")
 }
 
 pub(crate) fn rotating(service: EntityType) -> String {

@@ -95,7 +95,9 @@ pub fn mkfs(params: &MkfsParams) -> LedgerTxn {
 fn add_osdmap(params: &MkfsParams, ops: &mut BTreeMap<String, Option<bytes::Bytes>>) {
     let mut crush = CrushMap::initial();
     let domain = crush.type_names.get(&params.chooseleaf_type).cloned().unwrap_or("host".to_owned());
-    crush.add_simple_rule("replicated_rule", "default", &domain, None).expect("the map has no rules");
+    crush
+        .add_simple_rule("replicated_rule", "default", &domain, None, crush::RuleForm::REPLICATED)
+        .expect("the map has no rules");
     let mut map = OsdMap::new(params.fsid, params.now, crush.into());
     map.epoch = Epoch(1);
     map.modified = params.now;

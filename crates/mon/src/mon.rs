@@ -64,11 +64,17 @@ pub struct Mon {
     pub(crate) wall: UTime,
     /// Where the manager's part is played; empty when nobody listens there.
     pub(crate) manager: EntityAddrVec,
+    /// Where it is a client of the cluster; empty where it is none.
+    pub(crate) manager_client: EntityAddrVec,
+    /// Since when OSDs are known to refuse it.
+    pub(crate) manager_fenced_at: Option<Instant>,
     pub(crate) services: Services,
     pub(crate) rbd_support: RbdSupport,
     pub(crate) progress: Progress,
     pub(crate) log_seq: u64,
     pub(crate) next_global_id: u64,
+    /// Entities that have shown their second key, until it is written down as their first.
+    pub(crate) used_pending_keys: std::collections::BTreeSet<types::EntityName>,
     /// Health checks that the cluster log knows of.
     pub(crate) health_logged: BTreeMap<&'static str, String>,
     /// When the cluster log was brought up to date with the health checks.
@@ -97,11 +103,14 @@ impl Mon {
             started: UTime::default(),
             wall: UTime::default(),
             manager: EntityAddrVec::default(),
+            manager_client: EntityAddrVec::default(),
+            manager_fenced_at: None,
             services: Services::default(),
             rbd_support: RbdSupport::default(),
             progress: Progress::default(),
             log_seq: 0,
             next_global_id: 0,
+            used_pending_keys: Default::default(),
             health_logged: BTreeMap::new(),
             health_logged_at: Instant::default(),
         }
@@ -116,6 +125,7 @@ impl Mon {
             Event::LedgerCommitted(revision) => self.on_committed(now, wall, revision, effects),
             Event::ConnOpened(conn, peer) if self.is_booted => {
                 self.sessions.insert(conn, Session::new(*peer));
+                self.commit_used_keys();
             }
             Event::ConnOpened(conn, _) => effects.push(Effect::Close(conn)),
             Event::ConnClosed(conn) => {

@@ -29,6 +29,8 @@ pub struct MonOptions {
     pub is_pool_delete_allowed: bool,
     /// `mon_auth_allow_insecure_key`: commands may make keys of type `aes`.
     pub is_insecure_key_allowed: bool,
+    /// `mon_debug_deprecated_as_obsolete`: commands with a newer name are refused.
+    pub is_deprecated_obsolete: bool,
     /// Auth `none` is accepted: everybody is who they say and may do everything.
     pub is_auth_none: bool,
     /// The version that `ceph version` and `ceph versions` show.
@@ -56,6 +58,7 @@ impl Default for MonOptions {
             pool_pg_num: 32,
             is_pool_delete_allowed: true,
             is_insecure_key_allowed: true,
+            is_deprecated_obsolete: false,
             is_auth_none: false,
             version: concat!("loligo version ", env!("CARGO_PKG_VERSION"), " pacific (stable)").to_owned(),
             hostname: "localhost".to_owned(),
@@ -95,6 +98,7 @@ impl MonOptions {
             "osd_pool_default_min_size" => put(&mut self.pool_size_min, value),
             "osd_pool_default_pg_num" => put(&mut self.pool_pg_num, value),
             "mon_allow_pool_delete" => put_bool(&mut self.is_pool_delete_allowed),
+            "mon_debug_deprecated_as_obsolete" => put_bool(&mut self.is_deprecated_obsolete),
             "mon_auth_allow_insecure_key" => put_bool(&mut self.is_insecure_key_allowed),
             _ => false,
         }

@@ -40,6 +40,8 @@ pub(crate) struct State {
     /// Epochs of the full maps in the ledger.
     pub(crate) fulls: Arc<BTreeMap<Epoch, Bytes>>,
     pub(crate) entities: Arc<BTreeMap<EntityName, EntityAuth>>,
+    /// Second keys, which become the first ones as soon as they are used.
+    pub(crate) pending_keys: Arc<BTreeMap<EntityName, CryptoKey>>,
     /// Rotating secrets by service.
     pub(crate) rotating: Arc<BTreeMap<EntityType, RotatingSecrets>>,
     /// Global ids below this may have been given out.
@@ -66,6 +68,7 @@ impl Default for State {
             incrementals: Arc::default(),
             fulls: Arc::default(),
             entities: Arc::default(),
+            pending_keys: Arc::default(),
             rotating: Arc::default(),
             global_id_limit: 0,
             config: Arc::default(),
@@ -127,6 +130,10 @@ impl State {
                 let name = EntityName::parse(rest).ok_or(bad_key(key))?;
                 let entity = decode::<(CryptoKey, BTreeMap<String, String>)>(value)?;
                 set(&mut self.entities, name, entity.map(|(key, caps)| EntityAuth { key, caps }));
+            }
+            keys::PENDING_KEYS => {
+                let name = EntityName::parse(rest).ok_or(bad_key(key))?;
+                set(&mut self.pending_keys, name, decode(value)?);
             }
             keys::ROTATING => {
                 let service = EntityType::parse(rest).ok_or(bad_key(key))?;

@@ -7,6 +7,7 @@ mod config;
 mod json_keys;
 mod keys;
 mod manager;
+mod operators;
 mod osds;
 mod pools;
 mod rbd_support;

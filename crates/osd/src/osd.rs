@@ -20,7 +20,7 @@ use crate::{
     pgs::Pgs,
     session::Session,
     shard::CONTROL,
-    tell::{Bench, is_bench_token},
+    tell::{Bench, Claim, is_bench_token},
 };
 
 /// What an OSD is told at its start.
@@ -101,6 +101,8 @@ pub struct Osd {
     pub(crate) started: Instant,
     /// The benchmark under way.
     pub(crate) bench: Option<Bench>,
+    /// How full an operator makes this OSD seem.
+    pub(crate) claim: Option<Claim>,
 }
 
 /// The timer of [`Osd`].
@@ -151,6 +153,7 @@ impl Osd {
             stats_due: Instant(0),
             started: Instant(0),
             bench: None,
+            claim: None,
         }
     }
 

@@ -84,9 +84,9 @@ impl Osd {
         true
     }
 
-    fn osd_stat(&self, cx: &Cx<'_>) -> OsdStat {
+    fn osd_stat(&mut self, cx: &Cx<'_>) -> OsdStat {
         let usage = self.usage(cx);
-        OsdStat {
+        let mut stat = OsdStat {
             kb: usage.total_bytes >> 10,
             kb_used: usage.total_bytes.saturating_sub(usage.available_bytes) >> 10,
             kb_used_data: usage.data_bytes >> 10,
@@ -97,7 +97,9 @@ impl Osd {
             primary_pg_count: self.primary_pg_count() as u32,
             heartbeat_peers: self.heartbeat.peers().collect(),
             ..OsdStat::default()
-        }
+        };
+        self.apply_claim(&mut stat);
+        stat
     }
 
     pub(crate) fn on_stop(&mut self, cx: &mut Cx<'_>) {

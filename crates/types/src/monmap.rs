@@ -87,6 +87,10 @@ pub struct MonMap {
 impl MonMap {
     /// Election by rank.
     pub const STRATEGY_CLASSIC: u8 = 1;
+    /// Election by rank among those that may lead.
+    pub const STRATEGY_DISALLOW: u8 = 2;
+    /// Election by connections.
+    pub const STRATEGY_CONNECTIVITY: u8 = 3;
 
     /// An empty map of a new cluster, which takes keys of both types and prefers those that every client knows.
     pub fn new(fsid: [u8; 16], created: UTime) -> MonMap {

@@ -102,9 +102,11 @@ fn give_tickets(
     }
     let asked = Authenticate::decode(reader).map_err(|_| MALFORMED)?;
     // An unknown name gets the same answer as a wrong key.
-    let entity = authority.entity(&name).ok_or(AuthError::Denied)?;
-    if fold_challenges(&entity.key, challenge, asked.client_challenge) != asked.key {
-        return Err(AuthError::Denied);
+    let mut entity = authority.entity(&name).ok_or(AuthError::Denied)?;
+    let is_proof = |key: &CryptoKey| fold_challenges(key, challenge, asked.client_challenge) == asked.key;
+    if !is_proof(&entity.key) {
+        entity.key = authority.pending_key(&name).filter(is_proof).ok_or(AuthError::Denied)?;
+        authority.note_pending_key_used(&name);
     }
     // As with Ceph: who has no capability on monitors has no business in the cluster.
     let caps = entity.caps.get("mon").filter(|caps| !caps.is_empty()).cloned().ok_or(AuthError::Denied)?;

@@ -27,6 +27,7 @@ use self::{
     shard::{NET_TIMER, ShardDaemon},
 };
 use crate::{
+    admin_socket::AdminSocket,
     ceph_conf::CephConf,
     clock, cluster,
     device::{Access, Device},
@@ -195,6 +196,7 @@ impl Setup {
         let mounted = self.mount(shard, &device, reactor)?;
         let (addrs, public) = self.listen(shard, others, reactor)?;
         let mut daemon = self.daemon(shard, links, mounted, &addrs)?;
+        daemon.admin = AdminSocket::open(&self.conf, &self.who, stop.waker())?;
         daemon.public = public;
         daemon.net.keep_mon_session(self.conf.mon_hosts(&self.who)?);
         for other in others {
@@ -306,6 +308,7 @@ impl Setup {
             links,
             parcels: Vec::new(),
             public: None,
+            admin: None,
             next_shard: 0,
             fate: self.fate.clone(),
         })

@@ -9,10 +9,11 @@ use net::{NetEvent, ServiceAuth, WireEvent};
 use osd::{ConnId, Effect, Event, Osd, Peer, Shard};
 use reactor::{Event as IoEvent, ListenerId, Reactor};
 use store::Store;
-use types::{GlobalId, Token};
+use types::{EntityAddr, EntityName, EntityType, GlobalId, Token};
 
 use super::links::{Fate, Links, Parcel};
 use crate::{
+    admin_socket::AdminSocket,
     clock,
     device::Device,
     memory::{CacheSizes, Memory},
@@ -39,7 +40,9 @@ pub(super) struct ShardDaemon {
     pub(super) parcels: Vec<(u16, Parcel)>,
     /// Whose connections are handed out to all shards in turns: those of clients.
     pub(super) public: Option<ListenerId>,
-    /// Who gets the next one.
+    /// The control shard's, if the OSD has one.
+    pub(super) admin: Option<AdminSocket>,
+    /// Who gets the next connection.
     pub(super) next_shard: u16,
     pub(super) fate: Fate,
 }
@@ -69,6 +72,7 @@ impl ShardDaemon {
                 self.on_io(event, reactor, &mut is_stopping);
             }
             has_more = self.receive_parcels(reactor);
+            self.take_admin(reactor);
             if !is_stopping && stop.is_some_and(Stop::is_asked) {
                 is_stopping = true;
                 self.handle(Event::Stop, reactor);
@@ -180,6 +184,21 @@ impl ShardDaemon {
         }
     }
 
+    /// What was asked at the admin socket: as the OSD itself.
+    fn take_admin(&mut self, reactor: &mut Reactor) {
+        for (id, command) in self.admin.as_mut().map(AdminSocket::take).unwrap_or_default() {
+            let peer = Peer {
+                name: EntityName::new(EntityType::OSD, ""),
+                global_id: GlobalId(0),
+                addr: EntityAddr::default(),
+                caps: OsdCaps::allow_all(),
+                features: 0,
+            };
+            self.handle(Event::ConnOpened(ConnId(id), Box::new(peer)), reactor);
+            self.handle(Event::Received(ConnId(id), 0, command.into()), reactor);
+        }
+    }
+
     fn on_net(&mut self, events: Vec<NetEvent>, reactor: &mut Reactor) {
         for event in events {
             match event {
@@ -243,6 +262,11 @@ impl ShardDaemon {
         let wire = &mut OnReactor(reactor);
         match effect {
             Effect::SendMon(message) => self.net.send_mon(0, &message, wire),
+            Effect::Send(conn, _, message) if AdminSocket::owns(conn.0) => {
+                if self.admin.as_mut().is_some_and(|admin| admin.answer(conn.0, &message)) {
+                    self.handle(Event::ConnClosed(conn), reactor);
+                }
+            }
             Effect::Send(conn, tid, message) => self.net.send(conn.0, tid, &message, wire),
             Effect::SendOsd { osd, addrs, message } => self.net.send_osd(osd, addrs, message, wire),
             Effect::ForgetOsd(osd) => self.net.forget_osd(osd, wire),

@@ -107,6 +107,30 @@ impl Mon {
         self.put(keys::auth(name), value(&(entity.key.clone(), entity.caps.clone())));
     }
 
+    /// Writes an entity's second key, or takes it out.
+    pub(crate) fn put_pending_key(&mut self, name: &EntityName, key: Option<&CryptoKey>) {
+        if key.is_some() || self.next.pending_keys.contains_key(name) {
+            self.put(keys::pending_key(name), key.and_then(value));
+        }
+    }
+
+    /// Makes an entity's second key its only one. False if it has none.
+    pub(crate) fn commit_pending_key(&mut self, name: &EntityName) -> bool {
+        let Some(key) = self.next.pending_keys.get(name).cloned() else { return false };
+        if let Some(entity) = self.next.entities.get(name).cloned() {
+            self.put_entity(name, &EntityAuth { key, ..entity });
+        }
+        self.put_pending_key(name, None);
+        true
+    }
+
+    /// Second keys that somebody has used take the place of the first ones.
+    pub(crate) fn commit_used_keys(&mut self) {
+        for name in std::mem::take(&mut self.used_pending_keys) {
+            self.commit_pending_key(&name);
+        }
+    }
+
     /// A new secret key.
     pub(crate) fn new_key(&mut self, kind: KeyType, wall: UTime) -> CryptoKey {
         CryptoKey::generate(kind, wall, &mut self.rng)
@@ -126,6 +150,14 @@ impl Authority for Mon {
     fn entity(&self, name: &EntityName) -> Option<EntityAuth> {
         let entity = self.committed.entities.get(name)?;
         self.committed.monmap.allows_key_type(entity.key.kind()).then(|| entity.clone())
+    }
+
+    fn pending_key(&self, name: &EntityName) -> Option<CryptoKey> {
+        self.committed.pending_keys.get(name).cloned()
+    }
+
+    fn note_pending_key_used(&mut self, name: &EntityName) {
+        self.used_pending_keys.insert(name.clone());
     }
 
     fn next_global_id(&mut self) -> u64 {

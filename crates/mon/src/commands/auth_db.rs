@@ -109,8 +109,16 @@ pub(super) const ROWS: &[Row] = &[
 
 type Caps = BTreeMap<String, String>;
 
-fn entity_json(name: &EntityName, entity: &EntityAuth) -> Value {
-    json!({"entity": name.to_string(), "key": entity.key.to_base64(), "caps": entity.caps})
+pub(super) fn entity_json(name: &EntityName, entity: &EntityAuth, pending: Option<&CryptoKey>) -> Value {
+    let mut out = json!({"entity": name.to_string(), "key": entity.key.to_base64(), "caps": entity.caps});
+    if let Some(key) = pending {
+        out["pending_key"] = key.to_base64().into();
+    }
+    out
+}
+
+fn pending_key<'a>(req: &'a Request<'_>, name: &EntityName) -> Option<&'a CryptoKey> {
+    req.state().pending_keys.get(name)
 }
 
 /// Entities with a key to show: the monitors' own is not in Ceph's database either.
@@ -119,7 +127,7 @@ fn listed<'a>(req: &'a Request<'_>) -> impl Iterator<Item = (&'a EntityName, &'a
 }
 
 /// A key as JSON or as text. Some callers compare it as it is: JSON on one line has no line break behind it.
-fn show(req: &Request<'_>, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Reply {
+pub(super) fn show(req: &Request<'_>, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Reply {
     let mut reply = Reply::show(req.args, json, text);
     if req.args.text("format").as_deref() == Some("json") {
         reply.output.truncate(reply.output.len() - 1);
@@ -128,7 +136,7 @@ fn show(req: &Request<'_>, json: impl FnOnce() -> Value, text: impl FnOnce() -> 
 }
 
 fn ls(req: &mut Request<'_>) -> Reply {
-    let json = || json!({"auth_dump": listed(req).map(|(n, e)| entity_json(n, e)).collect::<Vec<_>>()});
+    let json = || json!({"auth_dump": listed(req).map(|(n, e)| entity_json(n, e, pending_key(req, n))).collect::<Vec<_>>()});
     let text = || {
         let mut out = String::new();
         for (name, entity) in listed(req) {
@@ -143,14 +151,19 @@ fn ls(req: &mut Request<'_>) -> Reply {
     show(req, json, text).with_status(status)
 }
 
-fn entity_arg(req: &Request<'_>) -> Result<EntityName, Reply> {
+pub(super) fn entity_arg(req: &Request<'_>) -> Result<EntityName, Reply> {
     let text = req.args.text("entity").unwrap_or_default();
     EntityName::parse(&text).ok_or_else(|| Reply::fail(Errno::EINVAL, "bad entity name"))
 }
 
-fn keyring_text(name: &EntityName, entity: &EntityAuth) -> String {
+/// An entity as in a keyring. The pending key has its line behind the key, where it does not stand for the key itself.
+pub(super) fn keyring_text(name: &EntityName, entity: &EntityAuth, pending: Option<&CryptoKey>) -> String {
     let entry = KeyringEntry { key: entity.key.clone(), caps: entity.caps.clone() };
-    Keyring([(name.clone(), entry)].into()).to_string()
+    let text = Keyring([(name.clone(), entry)].into()).to_string();
+    let Some(pending) = pending else { return text };
+    let mut lines: Vec<String> = text.lines().map(|line| format!("{line}\n")).collect();
+    lines.insert(2.min(lines.len()), format!("\tpending key = {}\n", pending.to_base64()));
+    lines.concat()
 }
 
 /// The entity to show, and what is known of it.
@@ -169,7 +182,8 @@ fn get(req: &mut Request<'_>) -> Reply {
         Ok((name, None)) => return Reply::fail(Errno::ENOENT, format!("failed to find {name} in keyring")),
         Err(reply) => return reply,
     };
-    show(req, || json!([entity_json(&name, entity)]), || keyring_text(&name, entity))
+    let pending = pending_key(req, &name);
+    show(req, || json!([entity_json(&name, entity, pending)]), || keyring_text(&name, entity, pending))
         .with_status(format!("exported keyring for {name}"))
 }
 
@@ -177,16 +191,22 @@ fn export(req: &mut Request<'_>) -> Reply {
     if req.args.has("entity") {
         return match shown(req) {
             Ok((name, Some(entity))) => {
-                show(req, || json!([entity_json(&name, entity)]), || keyring_text(&name, entity))
-                    .with_status(format!("export auth(key={})", entity.key.to_base64()))
+                let pending = pending_key(req, &name);
+                show(
+                    req,
+                    || json!([entity_json(&name, entity, pending)]),
+                    || keyring_text(&name, entity, pending),
+                )
+                .with_status(format!("export auth(key={})", entity.key.to_base64()))
             }
             // The stock monitor shows the key that is none.
             Ok((_, None)) => Reply::fail(Errno::ENOENT, "no key for auth(key=AAAAAAAAAAAAAAAA)"),
             Err(reply) => reply,
         };
     }
-    let json = || json!(listed(req).map(|(n, e)| entity_json(n, e)).collect::<Vec<_>>());
-    let text = || listed(req).map(|(name, entity)| keyring_text(name, entity)).collect();
+    let json = || json!(listed(req).map(|(n, e)| entity_json(n, e, pending_key(req, n))).collect::<Vec<_>>());
+    let text =
+        || listed(req).map(|(name, entity)| keyring_text(name, entity, pending_key(req, name))).collect();
     Reply::show(req.args, json, text).with_status("exported master keyring")
 }
 
@@ -370,7 +390,11 @@ fn rotate(req: &mut Request<'_>) -> Reply {
     };
     let entity = EntityAuth { key, ..known };
     req.mon.put_entity(&name, &entity);
-    Reply::show(req.args, || json!([entity_json(&name, &entity)]), || keyring_text(&name, &entity))
+    Reply::show(
+        req.args,
+        || json!([entity_json(&name, &entity, None)]),
+        || keyring_text(&name, &entity, None),
+    )
 }
 
 fn rm(req: &mut Request<'_>) -> Reply {
@@ -381,6 +405,7 @@ fn rm(req: &mut Request<'_>) -> Reply {
     if !req.mon.next.entities.contains_key(&name) {
         return Reply::done(format!("entity {name} does not exist"));
     }
+    req.mon.put_pending_key(&name, None);
     req.mon.put(keys::auth(&name), None);
     Reply::done("updated")
 }

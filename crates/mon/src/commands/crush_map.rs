@@ -1,7 +1,7 @@
 //! Changes to the CRUSH map.
 
 use codec::Decode;
-use crush::{CrushMap, EditError};
+use crush::{CrushMap, EditError, RuleForm};
 use types::{Errno, OsdId};
 
 use super::{Reply, Request, Row, status::parse_osd};
@@ -71,20 +71,6 @@ pub(super) const ROWS: &[Row] = &[
         run: reweight_all,
     },
     Row {
-        sig: "osd crush rm name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=ancestor,type=CephString,goodchars=[A-Za-z0-9-_.],req=false",
-        help: "remove <name> from crush map (everywhere, or just at <ancestor>)",
-        module: "osd",
-        perm: "rw",
-        run: rm,
-    },
-    Row {
-        sig: "osd crush remove name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=ancestor,type=CephString,goodchars=[A-Za-z0-9-_.],req=false",
-        help: "remove <name> from crush map (everywhere, or just at <ancestor>)",
-        module: "osd",
-        perm: "rw",
-        run: rm,
-    },
-    Row {
         sig: "osd crush rule create-replicated name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=root,type=CephString,goodchars=[A-Za-z0-9-_.] name=type,type=CephString,goodchars=[A-Za-z0-9-_.] name=class,type=CephString,goodchars=[A-Za-z0-9-_.],req=false",
         help: "create crush rule <name> for replicated pool to start from <root>, replicate across buckets of type <type>, use devices of type <class> (ssd or hdd)",
         module: "osd",
@@ -111,13 +97,6 @@ pub(super) const ROWS: &[Row] = &[
         module: "osd",
         perm: "rw",
         run: rule_rm,
-    },
-    Row {
-        sig: "osd crush tunables name=profile,type=CephChoices,strings=legacy|argonaut|bobtail|firefly|hammer|jewel|optimal|default",
-        help: "set crush tunables values to <profile>",
-        module: "osd",
-        perm: "rw",
-        run: tunables,
     },
     Row {
         sig: "osd setcrushmap name=prior_version,type=CephInt,req=false",
@@ -147,12 +126,12 @@ pub(super) fn pending(req: &Request<'_>) -> CrushMap {
     req.next_map().crush.map().clone()
 }
 
-fn text(req: &Request<'_>, name: &str) -> String {
+pub(super) fn text(req: &Request<'_>, name: &str) -> String {
     req.args.text(name).unwrap_or_default()
 }
 
 /// Pairs of type and bucket of `args`, and the way they are printed.
-fn location_arg(req: &Request<'_>) -> Result<(Vec<(String, String)>, String), Reply> {
+pub(super) fn location_arg(req: &Request<'_>) -> Result<(Vec<(String, String)>, String), Reply> {
     let mut out = Vec::new();
     // Clients split at spaces or leave that to the monitor.
     for word in req.args.list("args").iter().flat_map(|arg| arg.split_whitespace()) {
@@ -245,6 +224,15 @@ fn is_at(crush: &CrushMap, id: i32, wanted: &[(String, String)]) -> bool {
     place.first().is_some_and(|parent| wanted.contains(parent)) && wanted.iter().all(|w| place.contains(w))
 }
 
+/// A weight that fits into the map.
+fn weight_arg(req: &Request<'_>) -> Result<f64, Reply> {
+    let weight = req.args.float("weight").unwrap_or(0.0);
+    match weight * ONE < f64::from(u32::MAX) {
+        true => Ok(weight),
+        false => Err(Reply::fail(Errno::EOVERFLOW, "(75) Value too large for defined data type")),
+    }
+}
+
 /// The OSD, its weight and its place.
 type Placement = (OsdId, f64, Vec<(String, String)>, String);
 
@@ -256,7 +244,7 @@ fn placement(req: &Request<'_>) -> Result<Placement, Reply> {
         return Err(Reply::fail(Errno::ENOENT, why));
     }
     let (location, shown) = location_arg(req)?;
-    Ok((osd, req.args.float("weight").unwrap_or(0.0), location, shown))
+    Ok((osd, weight_arg(req)?, location, shown))
 }
 
 fn place(req: &mut Request<'_>) -> Reply {
@@ -312,7 +300,10 @@ fn create_or_move(req: &mut Request<'_>) -> Reply {
 
 fn reweight(req: &mut Request<'_>) -> Reply {
     let name = text(req, "name");
-    let weight = req.args.float("weight").unwrap_or(0.0);
+    let weight = match weight_arg(req) {
+        Ok(weight) => weight,
+        Err(reply) => return reply,
+    };
     let mut crush = pending(req);
     let Some(id) = crush.id_of(&name) else {
         return Reply::fail(Errno::ENOENT, format!("device '{name}' does not appear in the crush map"));
@@ -331,7 +322,10 @@ fn reweight(req: &mut Request<'_>) -> Reply {
 
 fn reweight_subtree(req: &mut Request<'_>) -> Reply {
     let name = text(req, "name");
-    let weight = req.args.float("weight").unwrap_or(0.0);
+    let weight = match weight_arg(req) {
+        Ok(weight) => weight,
+        Err(reply) => return reply,
+    };
     let mut crush = pending(req);
     let Some(id) = crush.id_of(&name) else {
         return Reply::fail(Errno::ENOENT, format!("device '{name}' does not appear in the crush map"));
@@ -361,30 +355,13 @@ fn reweight_all(req: &mut Request<'_>) -> Reply {
     Reply::done("reweighted crush hierarchy")
 }
 
-fn rm(req: &mut Request<'_>) -> Reply {
-    let name = text(req, "name");
-    let mut crush = pending(req);
-    let Some(id) = crush.id_of(&name) else {
-        return Reply::done(format!("device '{name}' does not appear in the crush map"));
-    };
-    match crush.remove_item(&name) {
-        Ok(()) => {
-            req.mon.change_crush(req.wall, crush);
-            Reply::done(format!("removed item id {id} name '{name}' from crush map"))
-        }
-        Err(error) => refused(&error),
-    }
-}
-
 fn rule_create(req: &mut Request<'_>) -> Reply {
     let name = text(req, "name");
     let mut crush = pending(req);
     if crush.rule_of(&name).is_some() {
         return Reply::done(format!("rule {name} already exists"));
     }
-    if text(req, "mode") == "indep" {
-        return Reply::fail(Errno::EOPNOTSUPP, "rules for erasure-coded pools are not supported yet");
-    }
+    let form = RuleForm { is_indep: text(req, "mode") == "indep", ..RuleForm::REPLICATED };
     let (root, kind) = (text(req, "root"), text(req, "type"));
     if crush.id_of(&root).is_none() {
         return Reply::fail(Errno::ENOENT, format!("root item {root} does not exist"));
@@ -396,7 +373,7 @@ fn rule_create(req: &mut Request<'_>) -> Reply {
     if let Some(class) = class.as_ref().filter(|class| crush.class_of(class).is_none()) {
         return Reply::fail(Errno::EINVAL, format!("device class {class} does not exist"));
     }
-    match crush.add_simple_rule(&name, &root, &kind, class.as_deref()) {
+    match crush.add_simple_rule(&name, &root, &kind, class.as_deref(), form) {
         Ok(_) => {
             req.mon.change_crush(req.wall, crush);
             Reply::done("")
@@ -441,23 +418,17 @@ fn rule_rm(req: &mut Request<'_>) -> Reply {
     }
 }
 
-fn tunables(req: &mut Request<'_>) -> Reply {
-    let profile = text(req, "profile");
-    if !matches!(profile.as_str(), "optimal" | "default" | "jewel") {
-        return Reply::fail(Errno::EOPNOTSUPP, "only the optimal tunables are supported");
-    }
-    let mut crush = pending(req);
-    crush.tunables = crush::Tunables::default();
-    req.mon.change_crush(req.wall, crush);
-    Reply::done(format!("adjusted tunables profile to {profile}"))
-}
-
 fn setcrushmap(req: &mut Request<'_>) -> Reply {
     let Ok(crush) = CrushMap::from_prefix(req.input.clone()) else {
         return Reply::fail(Errno::EINVAL, "Failed to parse crushmap: not a crush map");
     };
     let version = req.next_map().crush_version;
-    if req.args.int("prior_version").is_some_and(|prior| prior != i64::from(version)) {
+    let prior = req.args.int("prior_version");
+    if prior == Some(i64::from(version) - 1) && *req.input == *req.next_map().crush.bytes() {
+        // Asked for again.
+        return Reply::done(version.to_string());
+    }
+    if prior.is_some_and(|prior| prior != i64::from(version)) {
         return Reply::fail(
             Errno::EPERM,
             format!("prior_version {} != crush version {version}", text(req, "prior_version")),

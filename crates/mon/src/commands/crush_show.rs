@@ -1,8 +1,8 @@
 //! The CRUSH map shown.
 
-use crush::{Bucket, CrushMap, Step, Tunables, step};
+use crush::{Bucket, BucketAlg, CrushMap, Step, step};
 use serde_json::{Map, Value, json};
-use types::{Errno, OsdId};
+use types::{Errno, OsdId, Release};
 
 use super::{
     Reply, Request, Row,
@@ -161,10 +161,24 @@ fn dump(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, out)
 }
 
+/// The oldest clients that understand the map.
+pub(super) fn minimum_version(crush: &CrushMap) -> Release {
+    if crush.tunables.chooseleaf_stable != 0 {
+        Release::JEWEL
+    } else if crush.all_buckets().any(|bucket| matches!(bucket.alg, BucketAlg::Straw2 { .. })) {
+        Release::HAMMER
+    } else if crush.tunables.chooseleaf_vary_r != 0 {
+        Release::FIREFLY
+    } else {
+        Release::BOBTAIL
+    }
+}
+
 fn tunables_json(crush: &CrushMap) -> Value {
     let t = &crush.tunables;
-    let is_optimal = *t == Tunables::default();
-    let profile = if is_optimal { "jewel" } else { "unknown" };
+    let profile = t.profile();
+    let has_straw2 = crush.all_buckets().any(|bucket| matches!(bucket.alg, BucketAlg::Straw2 { .. }));
+    let is_first = (t.choose_local_tries, t.choose_local_fallback_tries, t.choose_total_tries) == (2, 5, 19);
     json!({
         "choose_local_tries": t.choose_local_tries,
         "choose_local_fallback_tries": t.choose_local_fallback_tries,
@@ -175,16 +189,16 @@ fn tunables_json(crush: &CrushMap) -> Value {
         "straw_calc_version": t.straw_calc_version,
         "allowed_bucket_algs": t.allowed_bucket_algs,
         "profile": profile,
-        "optimal_tunables": i32::from(is_optimal),
-        "legacy_tunables": 0,
-        "minimum_required_version": "jewel",
-        "require_feature_tunables": 1,
-        "require_feature_tunables2": 1,
+        "optimal_tunables": i32::from(profile == "jewel"),
+        "legacy_tunables": i32::from(profile == "argonaut"),
+        "minimum_required_version": minimum_version(crush).name(),
+        "require_feature_tunables": i32::from(!is_first),
+        "require_feature_tunables2": i32::from(t.chooseleaf_descend_once != 0),
         "has_v2_rules": 0,
-        "require_feature_tunables3": 1,
+        "require_feature_tunables3": i32::from(t.chooseleaf_vary_r != 0),
         "has_v3_rules": 0,
-        "has_v4_buckets": 1,
-        "require_feature_tunables5": 1,
+        "has_v4_buckets": i32::from(has_straw2),
+        "require_feature_tunables5": i32::from(t.chooseleaf_stable != 0),
         "has_v5_rules": 0,
     })
 }

@@ -56,6 +56,13 @@ pub(super) const ROWS: &[Row] = &[
         run: count_metadata,
     },
     Row {
+        sig: "mgr fail name=who,type=CephString,req=false",
+        help: "treat the named manager daemon as failed",
+        module: "mgr",
+        perm: "rw",
+        run: fail,
+    },
+    Row {
         sig: "mgr versions",
         help: "check running versions of ceph-mgr daemons",
         module: "mgr",
@@ -82,9 +89,17 @@ fn dump(req: &mut Request<'_>) -> Reply {
         "services": {},
         "always_on_modules": {"pacific": modules::always_on()},
         "last_failure_osd_epoch": map.last_failure_osd_epoch.0,
-        "active_clients": [],
+        "active_clients": active_clients(req.mon),
     });
     Reply::json(req.args, out)
+}
+
+/// Modules that are clients of the cluster: objects are the business of one.
+fn active_clients(mon: &crate::Mon) -> Value {
+    if mon.manager_client.0.is_empty() {
+        return json!([]);
+    }
+    json!([{"name": "rbd_support", "addrvec": addrs_json(&mon.manager_client)["addrvec"]}])
 }
 
 fn stat(req: &mut Request<'_>) -> Reply {
@@ -133,6 +148,15 @@ fn metadata(req: &mut Request<'_>) -> Reply {
         Some(who) if who != name => Reply::fail(Errno::ENOENT, format!("mgr.{who} does not exist")),
         Some(_) => Reply::json(req.args, out),
         None => Reply::json(req.args, json!([out])),
+    }
+}
+
+/// There is no other manager to take over: as in a Ceph with one, it goes on as soon as it has failed.
+fn fail(req: &mut Request<'_>) -> Reply {
+    let name = req.mon.options.name.clone();
+    match req.args.text("who").filter(|who| *who != name) {
+        Some(who) => Reply::done(format!("Daemon not found '{who}', already failed?")),
+        None => Reply::done(""),
     }
 }
 

@@ -3,30 +3,39 @@
 mod args;
 mod auth_db;
 mod auth_keys;
+mod auth_pending;
 mod config;
 mod config_key;
 mod config_show;
 mod config_view;
 mod crush_class;
+mod crush_links;
 mod crush_map;
 mod crush_show;
+mod crush_tunables;
+mod crush_weight_sets;
 mod descriptions;
 mod df;
+mod erasure_profile;
 mod fs;
 mod log;
 mod mgr;
+mod mon_change;
 mod mon_info;
 mod osd_change;
 mod osd_df;
 mod osd_dump;
+mod osd_flags;
 mod osd_info;
 mod osd_life;
 mod osd_lookup;
 mod osd_safety;
+mod osd_secrets;
 mod osd_tree;
 mod pg;
 mod pg_dump;
 mod pg_dump_text;
+mod pg_temp;
 mod ping;
 mod pool_autoscale;
 mod pool_change;
@@ -34,6 +43,7 @@ mod pool_set;
 mod pool_show;
 mod reply;
 mod report;
+mod reweight_by;
 mod status;
 mod status_line;
 mod tell;
@@ -56,6 +66,39 @@ pub(crate) use args::Args;
 pub(crate) use descriptions::{Row, all as describe};
 pub(crate) use ping::pong;
 pub(crate) use reply::Reply;
+
+/// Commands with a newer name (`FLAG(DEPRECATED)` in `MonCommands.h`).
+const DEPRECATED: [&str; 29] = [
+    "auth list",
+    "auth del",
+    "mds compat show",
+    "mds compat rm_compat",
+    "mds compat rm_incompat",
+    "fs set_default",
+    "mon remove",
+    "osd lspools",
+    "osd crush rule list",
+    "osd crush remove",
+    "osd rm",
+    "osd add-noup",
+    "osd add-nodown",
+    "osd add-noin",
+    "osd add-noout",
+    "osd rm-noup",
+    "osd rm-nodown",
+    "osd rm-noin",
+    "osd rm-noout",
+    "osd create",
+    "osd blacklist",
+    "osd blacklist ls",
+    "osd blacklist clear",
+    "osd pool delete",
+    "osd tier remove",
+    "osd tier remove-overlay",
+    "config-key put",
+    "config-key del",
+    "config-key list",
+];
 
 /// A command as its function sees it.
 pub(crate) struct Request<'a> {
@@ -97,6 +140,7 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         df::ROWS,
         fs::ROWS,
         mon_info::ROWS,
+        mon_change::ROWS,
         mgr::ROWS,
         log::ROWS,
         report::ROWS,
@@ -106,23 +150,31 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         config_key::ROWS,
         auth_db::ROWS,
         auth_keys::ROWS,
+        auth_pending::ROWS,
         osd_info::ROWS,
         osd_dump::ROWS,
         osd_tree::ROWS,
         osd_df::ROWS,
         osd_change::ROWS,
+        osd_flags::ROWS,
         osd_life::ROWS,
         osd_lookup::ROWS,
         osd_safety::ROWS,
+        reweight_by::ROWS,
         pool_autoscale::ROWS,
         pool_change::ROWS,
         pool_set::ROWS,
         pool_show::ROWS,
         crush_map::ROWS,
+        crush_links::ROWS,
+        crush_tunables::ROWS,
+        crush_weight_sets::ROWS,
+        erasure_profile::ROWS,
         crush_class::ROWS,
         crush_show::ROWS,
         pg::ROWS,
         pg_dump::ROWS,
+        pg_temp::ROWS,
         rbd_support::ROWS,
         progress::ROWS,
         balancer::ROWS,
@@ -203,6 +255,10 @@ impl Mon {
         };
         if !self.may_run(&peer, row, &args, "mon") {
             return (Reply::fail(Errno::EACCES, "access denied"), false);
+        }
+        if self.options.is_deprecated_obsolete && DEPRECATED.contains(&row.prefix_text()) {
+            let why = "command is obsolete; please check usage and/or man page";
+            return (Reply::fail(Errno::EOPNOTSUPP, why), false);
         }
         if let Some(refusal) = modules::check(self, &prefix) {
             return (refusal, false);

@@ -8,14 +8,14 @@ use super::{Reply, Request, Row, status::parse_osd};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
-        sig: "osd set name=key,type=CephChoices,strings=full|pause|noup|nodown|noout|noin|nobackfill|norebalance|norecover|noscrub|nodeep-scrub|notieragent|nosnaptrim|pglog_hardlimit name=yes_i_really_mean_it,type=CephBool,req=false",
+        sig: "osd set name=key,type=CephChoices,strings=full|pause|noup|nodown|noout|noin|nobackfill|norebalance|norecover|noscrub|nodeep-scrub|notieragent|nosnaptrim|pglog_hardlimit|noautoscale name=yes_i_really_mean_it,type=CephBool,req=false",
         help: "set <key>",
         module: "osd",
         perm: "rw",
         run: set_flag,
     },
     Row {
-        sig: "osd unset name=key,type=CephChoices,strings=full|pause|noup|nodown|noout|noin|nobackfill|norebalance|norecover|noscrub|nodeep-scrub|notieragent|nosnaptrim",
+        sig: "osd unset name=key,type=CephChoices,strings=full|pause|noup|nodown|noout|noin|nobackfill|norebalance|norecover|noscrub|nodeep-scrub|notieragent|nosnaptrim|noautoscale",
         help: "unset <key>",
         module: "osd",
         perm: "rw",
@@ -326,6 +326,13 @@ fn min_compat_client(req: &mut Request<'_>) -> Reply {
     let Some(release) = Release::parse(&name) else {
         return Reply::fail(Errno::EINVAL, format!("version {name} is not recognized"));
     };
+    let needed = super::osd_dump::min_compat_client(req.next_map());
+    if release < needed {
+        let why = format!(
+            "osdmap current utilizes features that require {needed}; cannot set require_min_compat_client below that to {release}"
+        );
+        return Reply::fail(Errno::EPERM, why);
+    }
     req.mon.change_osdmap(req.wall, |_, inc| inc.new_require_min_compat_client = Some(release));
     Reply::done(format!("set require_min_compat_client to {release}"))
 }

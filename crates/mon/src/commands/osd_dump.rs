@@ -1,10 +1,13 @@
 //! `ceph osd dump`: the map in full.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use types::{Epoch, OsdId, OsdMap, OsdState, PRIMARY_AFFINITY_DEFAULT, Release};
 
 use super::{
     Reply, Request, Row,
+    crush_show::minimum_version,
     mon_info::{addrs_json, legacy_addr},
     osd_info::map_arg,
     pool_show::{pool_json, pool_line},
@@ -27,11 +30,18 @@ fn dump(req: &mut Request<'_>) -> Reply {
 }
 
 /// The oldest clients that understand the map: what is in use decides.
-fn min_compat_client(map: &OsdMap) -> &'static str {
-    if !map.pg_upmap.is_empty() || !map.pg_upmap_items.is_empty() {
-        return Release::LUMINOUS.name();
+pub(super) fn min_compat_client(map: &OsdMap) -> Release {
+    if !map.pg_upmap.is_empty() || !map.pg_upmap_items.is_empty() || !map.crush.map().choose_args.is_empty() {
+        return Release::LUMINOUS;
     }
-    "jewel"
+    minimum_version(map.crush.map())
+}
+
+/// Flags of CRUSH nodes or of device classes, by name.
+fn group_flags(flags: &BTreeMap<i32, OsdState>, names: &BTreeMap<i32, String>) -> Value {
+    let name = |id: &i32| names.get(id).cloned().unwrap_or_default();
+    let flags = flags.iter().map(|(id, flags)| (name(id), json!(flags.names().collect::<Vec<_>>())));
+    Value::Object(flags.collect())
 }
 
 fn ratio(value: f32) -> Value {
@@ -88,7 +98,7 @@ fn map_json(map: &OsdMap) -> Value {
         "pool_max": map.pool_max,
         "max_osd": map.max_osd,
         "require_min_compat_client": map.require_min_compat_client.name(),
-        "min_compat_client": min_compat_client(map),
+        "min_compat_client": min_compat_client(map).name(),
         "require_osd_release": map.require_osd_release.name(),
         "pools": map.pools.iter().map(|(id, pool)| pool_json(map, *id, pool)).collect::<Vec<_>>(),
         "osds": map.osds().map(|osd| osd_json(map, osd)).collect::<Vec<_>>(),
@@ -103,8 +113,8 @@ fn map_json(map: &OsdMap) -> Value {
         "removed_snaps_queue": snaps(&map.removed_snaps_queue),
         "new_removed_snaps": snaps(&map.new_removed_snaps),
         "new_purged_snaps": snaps(&map.new_purged_snaps),
-        "crush_node_flags": {},
-        "device_class_flags": {},
+        "crush_node_flags": group_flags(&map.crush_node_flags, &map.crush.map().names),
+        "device_class_flags": group_flags(&map.device_class_flags, &map.crush.map().class_names),
         "stretch_mode": {
             "stretch_mode_enabled": false,
             "stretch_bucket_count": 0,

@@ -3,7 +3,12 @@
 use serde_json::json;
 use types::{Errno, OsdId, OsdState, WEIGHT_IN};
 
-use super::{Reply, Request, Row, osd_change::osd_arg, status::parse_osd};
+use super::{
+    Reply, Request, Row,
+    osd_change::osd_arg,
+    osd_secrets::{OsdSecrets, drop_secrets},
+    status::parse_osd,
+};
 use crate::{format, keys};
 
 pub(super) const ROWS: &[Row] = &[
@@ -69,6 +74,13 @@ pub(super) const ROWS: &[Row] = &[
         module: "osd",
         perm: "rw",
         run: purge,
+    },
+    Row {
+        sig: "osd purge-new name=id,type=CephOsdName name=yes_i_really_mean_it,type=CephBool,req=false",
+        help: "purge all traces of an OSD that was partially created but never started",
+        module: "osd",
+        perm: "rw",
+        run: purge_new,
     },
 ];
 
@@ -157,31 +169,58 @@ fn mark_down(req: &mut Request<'_>) -> Reply {
 }
 
 fn new(req: &mut Request<'_>) -> Reply {
+    let is_new = req.args.prefix() == "osd new";
     let uuid = match req.args.text("uuid").map(|text| format::parse_uuid(&text)) {
         Some(None) => {
-            return Reply::fail(
-                Errno::EINVAL,
-                format!("invalid UUID value '{}'.", req.args.text("uuid").unwrap_or_default()),
-            );
+            let text = req.args.text("uuid").unwrap_or_default();
+            return Reply::fail(Errno::EINVAL, format!("invalid UUID value '{text}'."));
         }
         Some(Some(uuid)) => Some(uuid),
         None => None,
     };
+    let wanted = match req.args.text("id").map(|text| (parse_osd(&text), text)) {
+        None => None,
+        Some((Some(osd), _)) if osd.0 < types::OSD_COUNT_MAX => Some(osd),
+        Some((_, text)) => return Reply::fail(Errno::EINVAL, format!("osd id {text} is invalid")),
+    };
+    let secrets = match OsdSecrets::parse(req.input) {
+        Ok(secrets) => secrets.filter(|_| is_new),
+        Err(reply) => return reply,
+    };
     let map = req.next_map();
     let same = |osd: &OsdId| uuid.is_some() && map.osd_uuid.get(osd.0 as usize).copied() == uuid;
-    let id = match (map.osds().find(same), req.args.text("id")) {
+    let shown = || req.args.text("uuid").unwrap_or_default();
+    let id = match (map.osds().find(same), wanted) {
+        (Some(osd), Some(id)) if osd != id => {
+            let why = format!("uuid {} already in use for different id {osd}", shown());
+            return Reply::fail(Errno::EEXIST, why);
+        }
         // Asked for again: the same answer.
-        (Some(osd), _) => return id_reply(req, osd),
-        (None, Some(text)) => match parse_osd(&text) {
-            Some(osd) if osd.0 < types::OSD_COUNT_MAX => osd,
-            Some(_) | None => return Reply::fail(Errno::EINVAL, format!("osd id {text} is invalid")),
-        },
+        (Some(osd), _) => {
+            return match secrets.is_none_or(|secrets| secrets.are_known(req, osd)) {
+                true => id_reply(req, osd),
+                false => Reply::fail(Errno::EEXIST, format!("osd.{osd} exists but its secrets do not match")),
+            };
+        }
+        (None, Some(osd)) => osd,
         (None, None) => {
             (0..=map.max_osd).map(OsdId).find(|osd| !map.exists(*osd)).unwrap_or(OsdId(map.max_osd))
         }
     };
     if map.exists(id) && !map.state(id).has(OsdState::DESTROYED) {
-        return Reply::fail(Errno::EEXIST, format!("osd.{id} already exists"));
+        return match is_new {
+            true => Reply::fail(Errno::EEXIST, format!("osd.{id} has not been destroyed")),
+            false => {
+                let why = format!("id {id} already in use and does not match uuid {}", shown());
+                Reply::fail(Errno::EINVAL, why)
+            }
+        };
+    }
+    if let Some(secrets) = secrets {
+        let uuid = shown();
+        if let Err(reply) = secrets.write(req, id, &uuid) {
+            return reply;
+        }
     }
     req.mon.change_osdmap(req.wall, |map, inc| {
         if id.0 >= map.max_osd {
@@ -264,13 +303,6 @@ fn is_sure(req: &Request<'_>, osd: OsdId) -> Result<(), Reply> {
     Ok(())
 }
 
-fn drop_key(req: &mut Request<'_>, osd: OsdId) {
-    let name = types::EntityName::new(types::EntityType::OSD, osd.to_string());
-    if req.mon.next.entities.contains_key(&name) {
-        req.mon.put(keys::auth(&name), None);
-    }
-}
-
 fn destroy(req: &mut Request<'_>) -> Reply {
     let text = req.args.text("id").unwrap_or_default();
     let Some(osd) = parse_osd(&text) else {
@@ -283,13 +315,29 @@ fn destroy(req: &mut Request<'_>) -> Reply {
         return reply;
     }
     if !req.next_map().state(osd).has(OsdState::DESTROYED) {
+        drop_secrets(req, osd);
         req.mon.change_osdmap(req.wall, |_, inc| {
             inc.new_state.insert(osd, OsdState::DESTROYED);
             inc.new_uuid.insert(osd, [0; 16]);
         });
     }
-    drop_key(req, osd);
     Reply::done(format!("destroyed osd.{osd}"))
+}
+
+/// An OSD that never was up may go without more ado.
+fn purge_new(req: &mut Request<'_>) -> Reply {
+    let text = req.args.text("id").unwrap_or_default();
+    let Some(osd) = parse_osd(&text) else {
+        return Reply::fail(Errno::EINVAL, format!("osd id {text} is invalid"));
+    };
+    if !req.args.flag("yes_i_really_mean_it") {
+        let why = "Are you SURE?  Did you verify with 'ceph osd safe-to-destroy'?  This will mean real, permanent data loss, as well as deletion of cephx and lockbox keys. Pass --yes-i-really-mean-it if you really do.";
+        return Reply::fail(Errno::EPERM, why);
+    }
+    if req.next_map().exists(osd) && !req.next_map().state(osd).has(OsdState::NEW) {
+        return Reply::fail(Errno::EPERM, format!("osd.{osd} is not new"));
+    }
+    purge(req)
 }
 
 fn purge(req: &mut Request<'_>) -> Reply {
@@ -303,8 +351,8 @@ fn purge(req: &mut Request<'_>) -> Reply {
     if let Err(reply) = is_sure(req, osd) {
         return reply;
     }
+    drop_secrets(req, osd);
     forget(req, osd);
-    drop_key(req, osd);
     let mut crush = req.next_map().crush.map().clone();
     if crush.remove_item(&format!("osd.{osd}")).is_ok() {
         req.mon.change_crush(req.wall, crush);

@@ -2,7 +2,7 @@
 //! here, so that what is advised is what is.
 
 use serde_json::{Value, json};
-use types::{OsdMap, PgPool, PoolId};
+use types::{MapFlags, OsdMap, PgPool, PoolId};
 
 use super::{Reply, Request, Row};
 use crate::{
@@ -10,13 +10,62 @@ use crate::{
     format::{Align, TextTable},
 };
 
-pub(super) const ROWS: &[Row] = &[Row {
-    sig: "osd pool autoscale-status name=format,type=CephString,req=false",
-    help: "report on pool pg_num sizing recommendation and intent",
-    module: "mgr",
-    perm: "r",
-    run: status,
-}];
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        sig: "osd pool autoscale-status name=format,type=CephString,req=false",
+        help: "report on pool pg_num sizing recommendation and intent",
+        module: "mgr",
+        perm: "r",
+        run: status,
+    },
+    Row {
+        sig: "osd pool get noautoscale",
+        help: "Get the noautoscale flag to see if all pools are setting the autoscaler on or off as well as newly created pools in the future.",
+        module: "mgr",
+        perm: "r",
+        run: flag_get,
+    },
+    Row {
+        sig: "osd pool set noautoscale",
+        help: "set the noautoscale for all pools (including newly created pools in the future) and complete all on-going progress events regarding PG-autoscaling.",
+        module: "mgr",
+        perm: "rw",
+        run: flag_set,
+    },
+    Row {
+        sig: "osd pool unset noautoscale",
+        help: "Unset the noautoscale flag so all pools will have autoscale enabled (including newly created pools in the future).",
+        module: "mgr",
+        perm: "rw",
+        run: flag_unset,
+    },
+];
+
+fn flag_get(req: &mut Request<'_>) -> Reply {
+    let is_on = req.map().has_flag(MapFlags::NOAUTOSCALE);
+    Reply::done(format!("noautoscale is {}", if is_on { "on" } else { "off" }))
+}
+
+fn flag_set(req: &mut Request<'_>) -> Reply {
+    if req.next_map().has_flag(MapFlags::NOAUTOSCALE) {
+        return Reply::done("noautoscale is already set!");
+    }
+    change_flag(req, true);
+    Reply::done("noautoscale is set, all pools now have autoscale off")
+}
+
+fn flag_unset(req: &mut Request<'_>) -> Reply {
+    if !req.next_map().has_flag(MapFlags::NOAUTOSCALE) {
+        return Reply::done("noautoscale is already unset!");
+    }
+    change_flag(req, false);
+    Reply::done("noautoscale is unset, all pools now back to its previous mode")
+}
+
+fn change_flag(req: &mut Request<'_>, is_set: bool) {
+    let flags = req.next_map().flags.with(MapFlags::NOAUTOSCALE, is_set);
+    req.mon.change_osdmap(req.wall, |_, inc| inc.new_flags = Some(flags));
+}
 
 /// A pool's line.
 struct Line<'a> {
@@ -29,6 +78,8 @@ struct Line<'a> {
     capacity: u64,
     /// The bucket that the rule starts from.
     root: i32,
+    /// `on`, `off` or `warn`.
+    mode: &'static str,
 }
 
 impl Line<'_> {
@@ -55,6 +106,7 @@ fn root_of(map: &OsdMap, pool: &PgPool) -> i32 {
 
 fn lines(mon: &Mon) -> Vec<Line<'_>> {
     let map = &mon.committed.osdmap;
+    let is_off = map.has_flag(MapFlags::NOAUTOSCALE);
     let line = |(id, pool): (&PoolId, _)| {
         let root = root_of(map, pool);
         let mut devices = Vec::new();
@@ -67,9 +119,11 @@ fn lines(mon: &Mon) -> Vec<Line<'_>> {
             stored: mon.stats.pool_sum(*id).bytes,
             capacity: kb << 10,
             root,
+            mode: "",
         }
     };
-    map.pools.iter().map(line).collect()
+    let mode = |line: &Line<'_>| if is_off { "off" } else { line.pool.pg_autoscale_mode.name() };
+    map.pools.iter().map(line).map(|line| Line { mode: mode(&line), ..line }).collect()
 }
 
 fn line_json(line: &Line<'_>) -> Value {
@@ -82,7 +136,7 @@ fn line_json(line: &Line<'_>) -> Value {
         "crush_root_id": line.root,
         "effective_target_ratio": 0.0,
         "logical_used": line.stored,
-        "pg_autoscale_mode": line.pool.pg_autoscale_mode.name(),
+        "pg_autoscale_mode": line.mode,
         "pg_num_final": line.pool.pg_num,
         "pg_num_ideal": line.pool.pg_num,
         "pg_num_target": line.pool.pg_num_target,
@@ -137,7 +191,7 @@ fn status(req: &mut Request<'_>) -> Reply {
                 format!("{:.4}", line.ratio()),
             ]);
             cells.extend([String::new(), String::new(), "1.0".to_owned(), line.pool.pg_num.to_string()]);
-            let mode = line.pool.pg_autoscale_mode.name().to_owned();
+            let mode = line.mode.to_owned();
             cells.extend([String::new(), mode, "False".to_owned()]);
             table.row(cells);
         }

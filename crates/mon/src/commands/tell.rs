@@ -14,6 +14,36 @@ pub(super) const ROWS: &[Row] = &[
     Row { sig: "version", help: "get ceph version", module: "mon", perm: "r", run: version },
     Row { sig: "mon_status", help: "report status of monitors", module: "mon", perm: "r", run: mon_status },
     Row { sig: "sessions", help: "list existing sessions", module: "mon", perm: "r", run: sessions },
+    Row { sig: "help", help: "list available commands", module: "mon", perm: "r", run: help },
+    Row { sig: "ops", help: "show the ops currently in flight", module: "mon", perm: "r", run: ops },
+    Row {
+        sig: "heap name=heapcmd,type=CephChoices,strings=dump|start_profiler|stop_profiler|release|get_release_rate|set_release_rate|stats name=value,type=CephString,req=false",
+        help: "show heap usage info (available only if compiled with tcmalloc)",
+        module: "mon",
+        perm: "rw",
+        run: heap,
+    },
+    Row {
+        sig: "quorum enter",
+        help: "force monitor back into quorum",
+        module: "mon",
+        perm: "rw",
+        run: quorum_enter,
+    },
+    Row {
+        sig: "quorum exit",
+        help: "force monitor out of the quorum",
+        module: "mon",
+        perm: "rw",
+        run: needs_others,
+    },
+    Row {
+        sig: "sync_force name=yes_i_really_mean_it,type=CephBool,req=false",
+        help: "force sync of and clear monitor store",
+        module: "mon",
+        perm: "rw",
+        run: needs_others,
+    },
     config_row(0),
     config_row(1),
     config_row(2),
@@ -32,7 +62,33 @@ const fn config_row(at: usize) -> Row {
 const VERSION: &str = concat!("16.2.15-loligo-", env!("CARGO_PKG_VERSION"));
 
 fn version(req: &mut Request<'_>) -> Reply {
-    Reply::json(req.args, json!({"version": VERSION, "release": "pacific", "release_type": "stable"}))
+    req.mon.tell_version(req.args)
+}
+
+/// Every command with what it does.
+fn help(req: &mut Request<'_>) -> Reply {
+    let rows = ROWS.iter().map(|row| (row.prefix_text().to_owned(), Value::from(row.help)));
+    Reply::json(req.args, Value::Object(rows.collect()))
+}
+
+/// A monitor ends each request before it looks at the next one.
+fn ops(req: &mut Request<'_>) -> Reply {
+    Reply::json(req.args, json!({"ops": [], "num_ops": 0}))
+}
+
+/// As a Ceph that is built without tcmalloc.
+fn heap(_: &mut Request<'_>) -> Reply {
+    Reply::fail(Errno::EINVAL, "tcmalloc not enabled, can't use heap profiler commands\n")
+}
+
+/// It never left.
+fn quorum_enter(_: &mut Request<'_>) -> Reply {
+    Reply::text("started responding to quorum, initiated new election\n")
+}
+
+/// What makes sense only where there are other monitors.
+fn needs_others(_: &mut Request<'_>) -> Reply {
+    Reply::fail(Errno::EOPNOTSUPP, "there is no other monitor")
 }
 
 /// One of the commands that every daemon has.
@@ -122,6 +178,11 @@ fn sessions(req: &mut Request<'_>) -> Reply {
 }
 
 impl Mon {
+    /// What `tell … version` answers, for the monitor and for the manager's part.
+    pub(crate) fn tell_version(&self, args: &super::Args) -> Reply {
+        Reply::json(args, json!({"version": VERSION, "release": "pacific", "release_type": "stable"}))
+    }
+
     /// Runs a command of this table: for those who may do everything, as in Ceph.
     pub(super) fn run_tell(&mut self, wall: UTime, conn: ConnId, cmd: &[String], input: &Bytes) -> Reply {
         let Some(peer) = self.sessions.get(&conn).map(|s| s.peer.clone()) else {

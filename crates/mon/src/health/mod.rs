@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use types::{MapFlags, OsdId, PgState, PoolFlags, UTime};
+use types::{MapFlags, OsdId, OsdState, PgState, PoolFlags, UTime};
 
 use crate::Mon;
 
@@ -138,6 +138,9 @@ impl Mon {
         let mut health = Health::default();
         self.check_osds(&mut health);
         self.check_flags(&mut health);
+        self.check_group_flags(&mut health);
+        self.check_scrub_flags(&mut health);
+        self.check_ratios(&mut health);
         self.check_space(&mut health);
         self.check_pools(&mut health);
         self.check_pgs(&mut health);
@@ -204,6 +207,69 @@ impl Mon {
         let worth_saying = flags.without(usual).without(MapFlags(1 << 16 | 1 << 17 | 1 << 18));
         if worth_saying != MapFlags(0) {
             health.add("OSDMAP_FLAGS", Severity::Warn, format!("{worth_saying} flag(s) set"), Vec::new());
+        }
+    }
+
+    fn check_group_flags(&self, health: &mut Health) {
+        let map = &self.committed.osdmap;
+        let crush = map.crush.map();
+        let of_osd = |osd| OsdState(map.state(osd).0 & OsdState::GROUP.0);
+        let osds = map.osds().map(|osd| (format!("osd.{osd}"), of_osd(osd)));
+        let name = |names: &BTreeMap<i32, String>, id| names.get(id).cloned().unwrap_or_default();
+        let nodes = map.crush_node_flags.iter().map(|(id, flags)| (name(&crush.names, id), *flags));
+        let classes = map.device_class_flags.iter();
+        let classes =
+            classes.map(|(id, flags)| (format!("device class '{}'", name(&crush.class_names, id)), *flags));
+        let detail: Vec<String> = (osds.chain(nodes).chain(classes))
+            .filter(|(_, flags)| *flags != OsdState::default())
+            .map(|(who, flags)| format!("{who} has flags {flags}"))
+            .collect();
+        if !detail.is_empty() {
+            let count = detail.len();
+            let text = format!(
+                "{count} OSDs or CRUSH {{nodes, device-classes}} have {{NOUP,NODOWN,NOIN,NOOUT}} flags set"
+            );
+            health.add("OSD_FLAGS", Severity::Warn, text, detail);
+        }
+    }
+
+    /// Ratios that contradict each other.
+    fn check_ratios(&self, health: &mut Health) {
+        let map = &self.committed.osdmap;
+        let mut detail = Vec::new();
+        let mut below = |small: f32, small_name: &str, large: f32, large_name: &str| {
+            if small > large {
+                detail.push(format!("{small_name} ({small}) > {large_name} ({large}), increased"));
+            }
+        };
+        below(map.nearfull_ratio, "nearfull_ratio", map.backfillfull_ratio, "backfillfull_ratio");
+        below(map.backfillfull_ratio, "backfillfull_ratio", map.full_ratio, "full_ratio");
+        if !detail.is_empty() {
+            health.add(
+                "OSD_OUT_OF_ORDER_FULL",
+                Severity::Err,
+                "full ratio(s) out of order".to_owned(),
+                detail,
+            );
+        }
+    }
+
+    /// Pools that operators keep from being scrubbed.
+    fn check_scrub_flags(&self, health: &mut Health) {
+        let map = &self.committed.osdmap;
+        let (mut detail, mut all) = (Vec::new(), PoolFlags::default());
+        for (id, pool) in &map.pools {
+            for flag in [PoolFlags::NOSCRUB, PoolFlags::NODEEP_SCRUB] {
+                if pool.flags.has(flag) {
+                    all |= flag;
+                    detail.push(format!("Pool {} has {flag} flag", map.pool_name(*id).unwrap_or_default()));
+                }
+            }
+        }
+        if !detail.is_empty() {
+            let names: Vec<&str> = all.names().collect();
+            let text = format!("Some pool(s) have the {} flag(s) set", names.join(", "));
+            health.add("POOL_SCRUB_FLAGS", Severity::Ok, text, detail);
         }
     }
 

@@ -28,7 +28,7 @@ use bytes::Bytes;
 use codec::Features;
 use messages::{MCommandReply, MMgrCommandReply, MMgrMap, MMonCommandAck, Message, MgrMap, PaxosHeader};
 use rand::Rng;
-use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, UTime};
+use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, Instant, UTime};
 
 use crate::{
     ConnId, Effect, Effects, Mon, Peer,
@@ -53,6 +53,9 @@ const COMMANDS: [&str; 12] = [
 
 /// The service that capabilities name for commands of modules.
 pub(crate) const MODULE_SERVICE: &str = "py";
+
+/// How long the manager's part stays away when its address has been blocklisted.
+const FENCED: Duration = Duration::from_secs(5);
 
 /// Ceph's words for a key without capabilities on the manager; clients look for them.
 const NO_CAPS: &str = "access denied: does your client key have mgr caps? See \
@@ -82,6 +85,28 @@ impl Mon {
     /// The manager listens here. Clients learn it by subscription; without an address nobody does.
     pub fn set_manager(&mut self, addrs: EntityAddrVec) {
         self.manager = addrs;
+    }
+
+    /// The manager's part is a client of the cluster at this address.
+    pub fn set_manager_client(&mut self, addrs: &EntityAddrVec) {
+        if self.manager_client != *addrs {
+            self.manager_client = addrs.clone();
+            self.manager_fenced_at = None;
+        }
+    }
+
+    /// True while OSDs refuse the manager's part, as an operator has blocklisted its address.
+    pub(crate) fn is_manager_fenced(&self) -> bool {
+        self.committed.osdmap.is_any_blocklisted(&self.manager_client)
+    }
+
+    /// True when the manager's part is to go on under another address. Not at once: whoever fences it means it.
+    pub fn wants_new_manager_client(&mut self, now: Instant) -> bool {
+        if !self.is_manager_fenced() {
+            return false;
+        }
+        let since = *self.manager_fenced_at.get_or_insert(now);
+        now.since(since) >= FENCED
     }
 
     /// `client.mgr.x`: as whom the manager's part is a client of the cluster.
@@ -168,6 +193,10 @@ impl Mon {
         let prefix = args.prefix();
         if prefix == "get_command_descriptions" {
             return (Reply::text(describe(rows().filter(|row| is_served(row)))), false);
+        }
+        // `ceph tell mgr version`: the manager is this monitor.
+        if prefix == "version" && !self.caps_of(peer, "mgr").is_empty() {
+            return (self.tell_version(&args), false);
         }
         let Some(row) = find_row(prefix).filter(|row| is_served(row)) else {
             if self.caps_of(peer, "mgr").is_empty() {

@@ -83,7 +83,7 @@ macro_rules! absent {
 const CHANGES: &[Row] = &[
     Row { sig: "mgr module ls", help: "list active mgr modules", module: "mgr", perm: "r", run: ls },
     Row {
-        sig: "mgr module enable name=module,type=CephString name=force,type=CephChoices,strings=--force,req=false",
+        sig: "mgr module enable name=module,type=CephString name=force,type=CephBool,req=false",
         help: "enable mgr module",
         module: "mgr",
         perm: "rw",
@@ -145,9 +145,14 @@ pub(crate) fn refusal(mon: &Mon, prefix: &str, unknown: &str) -> Reply {
     }
 }
 
-/// Refuses commands of modules that are off.
+/// Refuses commands of modules that are off, or that cannot work at the moment.
 pub(crate) fn check(mon: &Mon, prefix: &str) -> Option<Reply> {
-    find(prefix).filter(|module| !is_on(mon, module)).map(|module| disabled(module.name, prefix))
+    let module = find(prefix)?;
+    if !is_on(mon, module) {
+        return Some(disabled(module.name, prefix));
+    }
+    let is_cut_off = module.name == "rbd_support" && mon.is_manager_fenced();
+    is_cut_off.then(|| Reply::fail(Errno::EAGAIN, "rbd_support module is not ready, try again"))
 }
 
 fn is_on(mon: &Mon, module: &Module) -> bool {
@@ -202,6 +207,8 @@ fn enable(req: &mut Request<'_>) -> Reply {
     match module.map(|module| module.kind) {
         Some(AlwaysOn) => return Reply::done(format!("module '{name}' is already enabled (always-on)")),
         Some(Optional) => {}
+        // As in Ceph, one that cannot run may be enabled all the same, and does nothing.
+        Some(Absent) | None if req.args.flag("force") => {}
         Some(Absent) | None => {
             let text =
                 format!("all mgr daemons do not support module '{name}', pass --force to force enablement");

@@ -28,7 +28,7 @@ impl Mon {
             self.log_warn(wall, format!("osd.{osd} boots with another uuid than the map's: refused"));
             return;
         }
-        if map.has_flag(MapFlags::NOUP) || map.state(osd).has(OsdState::NOUP) {
+        if map.has_flag(MapFlags::NOUP) || map.group_flags(osd).has(OsdState::NOUP) {
             return;
         }
         self.osds.last_report.insert(osd, now);
@@ -74,7 +74,15 @@ impl Mon {
     /// Makes `crush` the map's CRUSH map.
     pub(crate) fn change_crush(&mut self, wall: UTime, crush: crush::CrushMap) {
         let blob = types::CrushBlob::from(crush);
-        self.change_osdmap(wall, |_, inc| inc.crush = blob.bytes().clone());
+        self.change_osdmap(wall, |map, inc| {
+            inc.crush = blob.bytes().clone();
+            // Flags go with their nodes and classes.
+            let (names, classes) = (&blob.map().names, &blob.map().class_names);
+            let gone = map.crush_node_flags.keys().filter(|id| !names.contains_key(id));
+            inc.new_crush_node_flags = gone.map(|id| (*id, OsdState::default())).collect();
+            let gone = map.device_class_flags.keys().filter(|id| !classes.contains_key(id));
+            inc.new_device_class_flags = gone.map(|id| (*id, OsdState::default())).collect();
+        });
     }
 
     pub(crate) fn on_osd_alive(&mut self, wall: UTime, alive: &MOSDAlive) {
@@ -115,7 +123,7 @@ fn mark_up(map: &OsdMap, inc: &mut Incremental, boot: &MOSDBoot) {
     let known = map.osd_xinfo.get(osd.0 as usize).copied().unwrap_or_default();
     inc.new_xinfo.insert(osd, OsdXInfo { features: boot.features, ..known });
     let state = map.state(osd);
-    let may_be_in = !map.has_flag(MapFlags::NOIN) && !state.has(OsdState::NOIN);
+    let may_be_in = !map.has_flag(MapFlags::NOIN) && !map.group_flags(osd).has(OsdState::NOIN);
     let is_new = !map.exists(osd) || state.has(OsdState::NEW);
     if state.has(OsdState::DESTROYED) {
         inc.new_state.insert(osd, OsdState::DESTROYED);

@@ -67,7 +67,7 @@ impl Mon {
     /// Marks an OSD down unless an operator forbade it. True when it was.
     pub(crate) fn mark_down(&mut self, wall: UTime, osd: OsdId, gone: Gone, why: String) -> bool {
         let map = &self.next.osdmap;
-        if !map.is_up(osd) || map.has_flag(MapFlags::NODOWN) || map.state(osd).has(OsdState::NODOWN) {
+        if !map.is_up(osd) || map.has_flag(MapFlags::NODOWN) || map.group_flags(osd).has(OsdState::NODOWN) {
             return false;
         }
         self.log_info(wall, why);

@@ -162,8 +162,11 @@ impl Mon {
     }
 
     fn remove_unmanaged_snap(&mut self, wall: UTime, id: PoolId, mut pool: PgPool, snap: SnapId) -> OpResult {
-        if pool.is_pool_snaps_mode() || !pool.is_unmanaged_snaps_mode() {
+        if pool.is_pool_snaps_mode() {
             return Err(Errno::EINVAL);
+        }
+        if !pool.is_unmanaged_snaps_mode() {
+            return Err(Errno::EOPNOTSUPP);
         }
         if snap.0 == 0 || snap > pool.snap_seq {
             return Err(Errno::ENOENT);

@@ -57,7 +57,7 @@ impl Mon {
             // As Ceph counts: those that are in before this one goes, without the ones that went just now.
             let in_before = self.next.osdmap.num_in() as f64;
             let is_floor = in_before / (map.num_osds().max(1) as f64) < self.options.osd_in_ratio_min;
-            if map.state(osd).has(OsdState::NOOUT) || is_floor {
+            if map.group_flags(osd).has(OsdState::NOOUT) || is_floor {
                 continue;
             }
             self.log_info(

@@ -13,14 +13,6 @@ use types::{CollId, Errno, HObject, Instant, Mutation, PoolId, SnapId, Token, Tr
 use super::{Answer, Call, Refusal, render};
 use crate::{ConnId, Osd, osd::Cx, pgs::MAP_TOKEN};
 
-/// `osd_bench_max_block_size`, in bytes.
-const BLOCK_BYTES_MAX: u64 = 64 << 20;
-/// `osd_bench_small_size_max_iops`.
-const SMALL_IOPS_MAX: u64 = 100;
-/// `osd_bench_large_size_max_throughput`, in bytes per second.
-const LARGE_THROUGHPUT_MAX: u64 = 100 << 20;
-/// `osd_bench_duration`, in seconds.
-const DURATION_SECS: u64 = 30;
 /// Blocks below this are small.
 const SMALL_BYTES: u64 = 1 << 20;
 /// Bytes and transactions under way, at most: the store's queue stays short for clients.
@@ -53,29 +45,37 @@ pub(crate) fn is_bench_token(token: Token) -> bool {
     token != MAP_TOKEN && token.0 >> 32 == 0
 }
 
-/// Refuses what would keep the device busy for too long.
-fn check(count: u64, size: u64) -> Result<(), Refusal> {
-    if size > BLOCK_BYTES_MAX {
-        let why = "block 'size' values are capped at 64 MiB. If you wish to use a higher value, please adjust 'osd_bench_max_block_size'";
-        return Err((Errno::EINVAL, why.to_owned()));
-    }
+/// Refuses what would keep the device busy for too long, by the options `osd_bench_*`.
+fn check(osd: &Osd, count: u64, size: u64) -> Result<(), Refusal> {
+    let option = |name: &str| osd.option(name).and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
     let unit = |bytes: u64| match bytes {
         n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),
         n if n >= 1 << 10 && n.is_multiple_of(1 << 10) => format!("{} KiB", n >> 10),
         n => format!("{n} B"),
     };
-    let (limit, rate, option) = if size < SMALL_BYTES {
-        let limit = size * DURATION_SECS * SMALL_IOPS_MAX;
-        (limit, format!("{SMALL_IOPS_MAX} IOPS"), "osd_bench_small_size_max_iops")
+    let size_max = option("osd_bench_max_block_size");
+    if size > size_max {
+        let why = format!(
+            "block 'size' values are capped at {}. If you wish to use a higher value, please adjust 'osd_bench_max_block_size'",
+            unit(size_max)
+        );
+        return Err((Errno::EINVAL, why));
+    }
+    let secs = option("osd_bench_duration");
+    let (limit, rate, name) = if size < SMALL_BYTES {
+        let iops = option("osd_bench_small_size_max_iops");
+        let limit = size.saturating_mul(secs).saturating_mul(iops);
+        (limit, format!("{iops} IOPS"), "osd_bench_small_size_max_iops")
     } else {
-        let rate = format!("{}/s", unit(LARGE_THROUGHPUT_MAX));
-        (LARGE_THROUGHPUT_MAX * DURATION_SECS, rate, "osd_bench_large_size_max_throughput")
+        let throughput = option("osd_bench_large_size_max_throughput");
+        let rate = format!("{}/s", unit(throughput));
+        (throughput.saturating_mul(secs), rate, "osd_bench_large_size_max_throughput")
     };
     if count <= limit {
         return Ok(());
     }
     let why = format!(
-        "'count' values greater than {limit} for a block size of {}, assuming {rate}, for {DURATION_SECS} seconds, can cause ill effects on osd.  Please adjust '{option}' with a higher value if you wish to use a higher 'count'.",
+        "'count' values greater than {limit} for a block size of {}, assuming {rate}, for {secs} seconds, can cause ill effects on osd.  Please adjust '{name}' with a higher value if you wish to use a higher 'count'.",
         unit(size)
     );
     Err((Errno::EINVAL, why))
@@ -89,7 +89,7 @@ pub(super) fn start(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
     if object_size > 0 {
         size = size.min(object_size);
     }
-    check(count, size)?;
+    check(osd, count, size)?;
     if osd.bench.is_some() {
         return Err((Errno::EBUSY, "a benchmark is running".to_owned()));
     }

@@ -4,6 +4,7 @@
 
 mod bench;
 mod config;
+mod inject_full;
 mod pg_commands;
 mod show;
 
@@ -14,6 +15,7 @@ use types::{Errno, PgId};
 use crate::{ConnId, Osd, osd::Cx};
 
 pub(crate) use bench::{Bench, is_bench_token};
+pub(crate) use inject_full::Claim;
 
 /// A refusal: errno and the line for the operator.
 type Refusal = (Errno, String);
@@ -74,6 +76,22 @@ const ROWS: &[Row] = &[
         sig: "bench name=count,type=CephInt,req=false name=size,type=CephInt,req=false name=object_size,type=CephInt,req=false name=object_num,type=CephInt,req=false",
         help: "OSD benchmark: write <count> <size>-byte objects(with <obj_size> <obj_num>), (default count=1G default size=4MB). Results in log.",
         run: bench::start,
+    },
+    Row { sig: "help", help: "list available commands", run: show::help },
+    Row {
+        sig: "injectfull name=type,type=CephString,req=false name=count,type=CephInt,req=false",
+        help: "Inject a full disk (optional count times)",
+        run: inject_full::run,
+    },
+    Row {
+        sig: "heap name=heapcmd,type=CephChoices,strings=dump|start_profiler|stop_profiler|release|get_release_rate|set_release_rate|stats name=value,type=CephString,req=false",
+        help: "show heap usage info (available only if compiled with tcmalloc)",
+        run: show::heap,
+    },
+    Row {
+        sig: "compact",
+        help: "Commpact object store's omap. WARNING: Compaction probably slows your requests",
+        run: show::compact,
     },
     Row { sig: "query", help: "show details of a specific pg", run: pg_commands::query },
     Row {

@@ -1,6 +1,7 @@
 //! What an OSD says of itself.
 
 use serde_json::{Value, json};
+use types::Errno;
 
 use super::{Answer, Call};
 use crate::{Osd, osd::Cx};
@@ -15,6 +16,22 @@ pub(super) fn uuid(bytes: &[u8; 16]) -> String {
 
 pub(super) fn version(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
     Ok(Some(json!({"version": VERSION, "release": "pacific", "release_type": "stable"})))
+}
+
+/// Every command with what it does.
+pub(super) fn help(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
+    let shown = super::rows().filter(|row| !row.help.is_empty());
+    Ok(Some(Value::Object(shown.map(|row| (row.prefix().to_owned(), row.help.into())).collect())))
+}
+
+/// As a Ceph that is built without tcmalloc.
+pub(super) fn heap(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
+    Err((Errno::EINVAL, "tcmalloc not enabled, can't use heap profiler commands\n".to_owned()))
+}
+
+/// There is nothing to do: checkpoints write the index pages that changed whole.
+pub(super) fn compact(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
+    Ok(Some(json!({"elapsed_time": 0.0})))
 }
 
 pub(super) fn status(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {

@@ -189,8 +189,14 @@ impl ConfigOwner<'_> {
                 (Some(info), _, Some((_, Some(value)))) => (info, value),
                 (Some(info), _, Some((_, None))) => {
                     let value = words.next_if(|next| !next.starts_with("--")).map(str::to_owned);
-                    let default = if info.kind == OptionKind::Bool { "true" } else { "" };
-                    (info, value.unwrap_or_else(|| default.to_owned()))
+                    let value = value.or((info.kind == OptionKind::Bool).then(|| "true".to_owned()));
+                    let Some(value) = value else {
+                        let why = format!("Option --{} requires an argument.\n", info.name);
+                        let text =
+                            format!("Parse error setting {} to '' using injectargs ({why}).\n", info.name);
+                        return Err((Errno::EINVAL, text));
+                    };
+                    (info, value)
                 }
                 (None, Some(info), _) if info.kind == OptionKind::Bool => (info, "false".to_owned()),
                 _ => {

@@ -121,6 +121,8 @@ bit_names! {
         PURGED_SNAPDIRS = 20, "purged_snapdirs";
         /// PG logs have a hard limit.
         PGLOG_HARDLIMIT = 22, "pglog_hardlimit";
+        /// The numbers of PGs stay as they are, in all pools.
+        NOAUTOSCALE = 23, "noautoscale";
     }
 }
 
@@ -159,6 +161,11 @@ bit_names! {
         /// Told to stop.
         STOP = 12, "stop";
     }
+}
+
+impl OsdState {
+    /// What operators set of OSDs, of CRUSH nodes and of device classes.
+    pub const GROUP: OsdState = OsdState(1 << 8 | 1 << 9 | 1 << 10 | 1 << 11);
 }
 
 bit_names! {
@@ -208,6 +215,14 @@ bit_names! {
 pub struct Release(pub u8);
 
 impl Release {
+    /// 2.
+    pub const BOBTAIL: Release = Release(2);
+    /// 6.
+    pub const FIREFLY: Release = Release(6);
+    /// 8.
+    pub const HAMMER: Release = Release(8);
+    /// 10.
+    pub const JEWEL: Release = Release(10);
     /// 12.
     pub const LUMINOUS: Release = Release(12);
     /// 13.

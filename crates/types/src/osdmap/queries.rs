@@ -17,6 +17,21 @@ impl OsdMap {
         self.at(osd).map_or(OsdState::default(), |at| self.osd_state[at])
     }
 
+    /// What of [`OsdState::GROUP`] holds for an OSD: by itself, by the nodes above it, by its device class.
+    pub fn group_flags(&self, osd: OsdId) -> OsdState {
+        let mut flags = OsdState(self.state(osd).0 & OsdState::GROUP.0);
+        let crush = self.crush.map();
+        if !self.crush_node_flags.is_empty() {
+            let mut at = Some(osd.0);
+            while let Some(id) = at {
+                flags |= self.crush_node_flags.get(&id).copied().unwrap_or_default();
+                at = crush.parent_of(id);
+            }
+        }
+        let class = crush.classes.get(&osd.0).and_then(|class| self.device_class_flags.get(class));
+        flags | class.copied().unwrap_or_default()
+    }
+
     /// True when the id is in use.
     pub fn exists(&self, osd: OsdId) -> bool {
         self.state(osd).has(OsdState::EXISTS)

@@ -1,0 +1,103 @@
+//! Items in several places at once, and buckets that change places.
+//!
+//! Authority: `CrushWrapper::link_bucket`, `remove_item_under`, `swap_bucket` (16.2).
+
+use crate::{
+    edit::EditError,
+    map::{CrushMap, step},
+};
+
+impl CrushMap {
+    /// Buckets that hold the item, without shadows.
+    pub fn parents_of(&self, id: i32) -> Vec<i32> {
+        let holds = self.all_buckets().filter(|b| !self.is_shadow(b.id) && b.items.contains(&id));
+        holds.map(|b| b.id).collect()
+    }
+
+    /// Puts a bucket at `location` besides where it is. The nearest bucket named there holds it; buckets that do not
+    /// exist are made.
+    pub fn link_bucket(&mut self, name: &str, location: &[(String, String)]) -> Result<(), EditError> {
+        let id = self.find(name)?;
+        let weight = self.bucket(id).ok_or_else(|| EditError::NotFound(format!("bucket {name}")))?.weight;
+        let mut wanted: Vec<(i32, &(String, String))> = Vec::new();
+        for place in location {
+            let kind = self.type_of(&place.0).filter(|kind| *kind > 0);
+            wanted.push((kind.ok_or_else(|| EditError::NotFound(format!("type {}", place.0)))?, place));
+        }
+        wanted.sort_unstable();
+        let Some((kind, nearest)) = wanted.first().copied() else { return Ok(()) };
+        let above: Vec<(String, String)> = wanted[1..].iter().map(|(_, place)| (*place).clone()).collect();
+        self.whole_or_nothing(|map| {
+            let parent = match map.id_of(&nearest.1) {
+                Some(found) if map.bucket(found).is_some_and(|b| i32::from(b.kind) == kind) => found,
+                Some(_) => return Err(EditError::WrongType(nearest.1.clone())),
+                None => {
+                    let made = map.add_bucket(&nearest.1, &nearest.0)?;
+                    map.place(made, 0, &above)?;
+                    made
+                }
+            };
+            if map.is_below(parent, id) {
+                return Err(EditError::Loop(name.to_owned()));
+            }
+            if !map.parents_of(id).contains(&parent) {
+                map.attach(parent, id, weight);
+            }
+            map.rebuild_shadows();
+            Ok(())
+        })
+    }
+
+    /// Takes an item out of every bucket that holds it, or of those at and below `ancestor`. A bucket stays in the map,
+    /// a device that nothing holds any more loses its name. False if it was in none of them.
+    pub fn unlink_item(&mut self, name: &str, ancestor: Option<&str>) -> Result<bool, EditError> {
+        let id = self.find(name)?;
+        self.check_not_taken(name, id)?;
+        let top = ancestor.map(|name| self.find(name)).transpose()?;
+        let mut parents = self.parents_of(id);
+        parents.retain(|parent| top.is_none_or(|top| self.is_below(*parent, top)));
+        for parent in &parents {
+            self.detach_from(*parent, id);
+        }
+        if id >= 0 && self.parents_of(id).is_empty() {
+            self.names.remove(&id);
+            self.classes.remove(&id);
+        }
+        self.rebuild_shadows();
+        Ok(!parents.is_empty() || top.is_none())
+    }
+
+    /// Refuses to touch what a rule starts from.
+    pub(crate) fn check_not_taken(&self, name: &str, id: i32) -> Result<(), EditError> {
+        let mut steps = self.rules.iter().flatten().flat_map(|rule| &rule.steps);
+        match steps.any(|s| s.op == step::TAKE && s.arg1 == id) {
+            true => Err(EditError::InUse(name.to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    /// Gives two buckets each other's items and names, so that each stands where the other stood.
+    pub fn swap_buckets(&mut self, a: &str, b: &str) -> Result<(), EditError> {
+        let (first, second) = (self.find(a)?, self.find(b)?);
+        for (name, id) in [(a, first), (b, second)] {
+            self.bucket(id).ok_or_else(|| EditError::NotFound(format!("bucket {name}")))?;
+        }
+        if self.is_below(first, second) || self.is_below(second, first) {
+            return Err(EditError::Loop(a.to_owned()));
+        }
+        let (of_first, of_second) = (self.weighed_items(first), self.weighed_items(second));
+        for (bucket, old, new) in [(first, &of_first, &of_second), (second, &of_second, &of_first)] {
+            old.iter().for_each(|(item, _)| self.detach_from(bucket, *item));
+            new.iter().for_each(|(item, weight)| self.attach(bucket, *item, *weight));
+        }
+        self.names.insert(first, b.to_owned());
+        self.names.insert(second, a.to_owned());
+        self.rebuild_shadows();
+        Ok(())
+    }
+
+    fn weighed_items(&self, id: i32) -> Vec<(i32, u32)> {
+        let Some(bucket) = self.bucket(id) else { return Vec::new() };
+        bucket.items.iter().enumerate().map(|(at, item)| (*item, bucket.item_weight(at))).collect()
+    }
+}

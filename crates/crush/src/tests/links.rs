@@ -1,0 +1,84 @@
+use super::*;
+
+fn place(kind: &str, name: &str) -> Vec<(String, String)> {
+    vec![(kind.to_owned(), name.to_owned())]
+}
+
+fn weight_of(map: &CrushMap, name: &str) -> u32 {
+    map.bucket(map.id_of(name).unwrap()).unwrap().weight
+}
+
+/// Two devices on two hosts below `default`.
+fn two_hosts() -> CrushMap {
+    let mut map = CrushMap::initial();
+    for osd in 0..2 {
+        let location = [("host".to_owned(), format!("h{osd}")), ("root".to_owned(), "default".to_owned())];
+        map.place_device(osd, &format!("osd.{osd}"), WEIGHT_ONE, &location).unwrap();
+        map.set_device_class(osd, Some("ssd")).unwrap();
+    }
+    map
+}
+
+#[test]
+fn a_bucket_in_two_places_weighs_in_both() {
+    let mut map = two_hosts();
+    map.link_bucket("h0", &place("root", "other")).unwrap();
+    assert_eq!([weight_of(&map, "default"), weight_of(&map, "other")], [2 * WEIGHT_ONE, WEIGHT_ONE]);
+    map.reweight("osd.0", 3 * WEIGHT_ONE).unwrap();
+    assert_eq!([weight_of(&map, "default"), weight_of(&map, "other")], [4 * WEIGHT_ONE, 3 * WEIGHT_ONE]);
+    assert!(map.unlink_item("h0", Some("default")).unwrap());
+    assert!(!map.unlink_item("h0", Some("default")).unwrap(), "it is not there any more");
+    assert_eq!([weight_of(&map, "default"), weight_of(&map, "other")], [WEIGHT_ONE, 3 * WEIGHT_ONE]);
+    // Without an ancestor it always succeeds, and the bucket stays.
+    assert!(map.unlink_item("h0", None).unwrap() && map.unlink_item("h0", None).unwrap());
+    assert_eq!(map.parents_of(map.id_of("h0").unwrap()), []);
+    let up = map.link_bucket("default", &place("host", "h1"));
+    assert!(matches!(up, Err(EditError::Loop(_))));
+}
+
+#[test]
+fn swapped_buckets_stand_in_each_others_place() {
+    let mut map = two_hosts();
+    map.add_bucket("spare", "host").unwrap();
+    let at = |map: &CrushMap, name: &str| map.location(map.id_of(name).unwrap());
+    map.swap_buckets("spare", "h0").unwrap();
+    assert_eq!((at(&map, "spare"), at(&map, "h0")), (place("root", "default"), Vec::new()));
+    assert_eq!(
+        [weight_of(&map, "spare"), weight_of(&map, "h0"), weight_of(&map, "default")],
+        [0, WEIGHT_ONE, WEIGHT_ONE]
+    );
+    assert_eq!(map.location(0), place("host", "h0"));
+    assert!(matches!(map.swap_buckets("default", "h1"), Err(EditError::Loop(_))));
+}
+
+#[test]
+fn a_weight_set_has_its_own_sums() {
+    let mut map = two_hosts();
+    assert!(map.create_weight_set(COMPAT_SET, 1) && !map.create_weight_set(COMPAT_SET, 2));
+    assert!(map.create_weight_set(7, 2));
+    assert_eq!([COMPAT_SET, 7, 8].map(|set| map.weight_set_positions(set)), [Some(1), Some(2), None]);
+    assert!(map.reweigh_in_set(7, 0, &[5 * WEIGHT_ONE, 6 * WEIGHT_ONE]));
+    assert!(!map.reweigh_in_set(7, 9, &[0, 0]));
+    let root = map.id_of("default").unwrap();
+    let sums = |map: &CrushMap, id: i32| {
+        let sets = &map.choose_args[&7][&((-1 - id) as u32)].weight_set;
+        sets.iter().map(|weights| weights.iter().sum::<u32>() / WEIGHT_ONE).collect::<Vec<_>>()
+    };
+    assert_eq!(sums(&map, root), [6, 7]);
+    let shadow = map.id_of("default~ssd").unwrap();
+    assert_eq!(sums(&map, shadow), [6, 7], "shadows follow");
+    assert_eq!(weight_of(&map, "default"), 2 * WEIGHT_ONE, "the map's own weights stay");
+    let bytes = codec::Encode::to_bytes(&map, codec::Features::PACIFIC);
+    assert_eq!(<CrushMap as codec::Decode>::from_prefix(bytes).unwrap(), map);
+}
+
+#[test]
+fn profiles_of_tunables_are_known_again() {
+    for name in ["argonaut", "bobtail", "firefly", "hammer", "jewel"] {
+        let tunables = Tunables::default().of_profile(name).unwrap();
+        assert_eq!(tunables.profile(), name);
+    }
+    assert_eq!(Tunables::default().of_profile("legacy").unwrap().profile(), "argonaut");
+    assert_eq!(Tunables::default().of_profile("optimal"), Some(Tunables::default()));
+    assert_eq!(Tunables { choose_total_tries: 7, ..Tunables::default() }.profile(), "unknown");
+}

@@ -1,0 +1,184 @@
+//! `ceph daemon NAME …`: a Unix socket at which a daemon takes commands of whoever may open the file. To the daemon's machine
+//! each command is a session of its own, of somebody who may do everything, with one message.
+//!
+//! Authority: `AdminSocket::do_accept` (16.2): a request is a JSON document that ends with a zero byte, its answer a length of
+//! four bytes, highest first, and the text; the connection ends with it.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Read, Write},
+    os::unix::net::{UnixListener, UnixStream},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use messages::{MCommand, MCommandReply, Message};
+use reactor::Waker;
+use types::EntityName;
+
+use crate::ceph_conf::CephConf;
+
+/// Ids of these sessions begin here: the control shard's, behind those of all its connections.
+const FIRST_ID: u64 = 1 << 47;
+/// How long somebody who has connected may take to say what he wants, or to read the answer.
+const PEER_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a command may take (`ceph tell osd.N bench` is the longest).
+const COMMAND_PATIENCE: Duration = Duration::from_secs(600);
+/// Bytes of a request.
+const REQUEST_BYTES_MAX: usize = 64 << 10;
+
+/// A request, and where its answer goes.
+struct Request {
+    text: String,
+    answer: mpsc::Sender<Vec<u8>>,
+}
+
+/// What the socket's thread and the daemon's share.
+#[derive(Default)]
+struct Shared {
+    requests: Mutex<Vec<Request>>,
+    is_closing: AtomicBool,
+}
+
+/// See the module's page.
+pub(crate) struct AdminSocket {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    /// Who waits for the answer to the session with that id.
+    waiting: BTreeMap<u64, mpsc::Sender<Vec<u8>>>,
+    next: u64,
+}
+
+impl AdminSocket {
+    /// Listens where `admin socket` says, if it says anything; `waker` wakes the daemon's reactor.
+    pub(crate) fn open(conf: &CephConf, who: &EntityName, waker: Waker) -> Result<Option<AdminSocket>> {
+        let Some(path) = conf.get(who, "admin socket").filter(|path| !path.is_empty()) else {
+            return Ok(None);
+        };
+        let path = PathBuf::from(path);
+        let listener = listen(&path).with_context(|| format!("listening at {}", path.display()))?;
+        let shared = Arc::new(Shared::default());
+        let served = Arc::clone(&shared);
+        let thread = reactor::spawn("admin_socket", None, move || {
+            for stream in listener.incoming() {
+                if served.is_closing.load(Ordering::Acquire) {
+                    return;
+                }
+                if let Err(error) = stream.and_then(|stream| serve(stream, &served, &waker)) {
+                    tracing::info!(%error, "a command at the admin socket has no answer");
+                }
+            }
+        })?;
+        let waiting = BTreeMap::new();
+        Ok(Some(AdminSocket { path, shared, thread: Some(thread), waiting, next: FIRST_ID }))
+    }
+
+    /// True for a session of this socket.
+    pub(crate) fn owns(id: u64) -> bool {
+        id >= FIRST_ID
+    }
+
+    /// What was asked since the last call: the session's id and the command. The session ends with its answer.
+    pub(crate) fn take(&mut self) -> Vec<(u64, MCommand)> {
+        let mut requests = self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let requests = std::mem::take(&mut *requests);
+        let mut begin = |Request { text, answer }| {
+            let id = self.next;
+            self.next += 1;
+            self.waiting.insert(id, answer);
+            (id, MCommand { cmd: vec![text], ..MCommand::default() })
+        };
+        requests.into_iter().map(&mut begin).collect()
+    }
+
+    /// Gives an answer. True if the session ends by it: messages that are none are nothing to it.
+    pub(crate) fn answer(&mut self, id: u64, message: &Message) -> bool {
+        let Message::MCommandReply(reply) = message else { return false };
+        let Some(answer) = self.waiting.remove(&id) else { return false };
+        // Who asked may have left.
+        let _ = answer.send(render(reply));
+        true
+    }
+}
+
+impl Drop for AdminSocket {
+    fn drop(&mut self) {
+        self.shared.is_closing.store(true, Ordering::Release);
+        self.waiting.clear();
+        self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        // A connection wakes the thread, which then sees that it is to end.
+        if UnixStream::connect(&self.path).is_ok()
+            && let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the admin socket's thread ended with a panic");
+        }
+        // It may be gone already: its folder belongs to the operator.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A socket at that path, for its owner only. One that nobody listens at any more gives way.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    if path.exists() {
+        if UnixStream::connect(path).is_ok() {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        fs::remove_file(path)?;
+    }
+    UnixListener::bind(path)
+}
+
+fn serve(mut stream: UnixStream, shared: &Shared, waker: &Waker) -> io::Result<()> {
+    stream.set_read_timeout(Some(PEER_PATIENCE))?;
+    stream.set_write_timeout(Some(PEER_PATIENCE))?;
+    let text = read_request(&mut stream)?;
+    let (answer, answered) = mpsc::channel();
+    shared.requests.lock().unwrap_or_else(PoisonError::into_inner).push(Request { text, answer });
+    waker.wake();
+    let answer = answered.recv_timeout(COMMAND_PATIENCE).map_err(|_| io::ErrorKind::TimedOut)?;
+    let length = u32::try_from(answer.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    stream.write_all(&length.to_be_bytes())?;
+    stream.write_all(&answer)
+}
+
+/// The document before the zero byte.
+fn read_request(stream: &mut UnixStream) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        let count = stream.read(&mut chunk)?;
+        match chunk[..count].iter().position(|byte| *byte == 0) {
+            Some(end) => {
+                bytes.extend_from_slice(&chunk[..end]);
+                return String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into());
+            }
+            None if count == 0 || bytes.len() > REQUEST_BYTES_MAX => {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            None => bytes.extend_from_slice(&chunk[..count]),
+        }
+    }
+}
+
+/// An answer as the socket gives it: there is no room for an errno, so that a refusal is text.
+fn render(reply: &MCommandReply) -> Vec<u8> {
+    if reply.result >= 0 {
+        return reply.output.to_vec();
+    }
+    let error = io::Error::from_raw_os_error(-reply.result).to_string();
+    let text = error.split(" (os error").next().unwrap_or_default();
+    format!("ERROR: ({}) {text}\n{}\n", -reply.result, reply.status).into_bytes()
+}

@@ -1,0 +1,146 @@
+//! Weight sets: weights besides those of the CRUSH map, for all pools or for one.
+
+use crush::COMPAT_SET;
+use types::{Errno, PoolId, Release};
+
+use super::{
+    Reply, Request, Row,
+    crush_map::{pending, text},
+};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        sig: "osd crush weight-set create-compat",
+        help: "create a default backward-compatible weight-set",
+        module: "osd",
+        perm: "rw",
+        run: create_compat,
+    },
+    Row {
+        sig: "osd crush weight-set create name=pool,type=CephPoolname name=mode,type=CephChoices,strings=flat|positional",
+        help: "create a weight-set for a given pool",
+        module: "osd",
+        perm: "rw",
+        run: create,
+    },
+    Row {
+        sig: "osd crush weight-set rm name=pool,type=CephPoolname",
+        help: "remove the weight-set for a given pool",
+        module: "osd",
+        perm: "rw",
+        run: rm,
+    },
+    Row {
+        sig: "osd crush weight-set rm-compat",
+        help: "remove the backward-compatible weight-set",
+        module: "osd",
+        perm: "rw",
+        run: rm_compat,
+    },
+    Row {
+        sig: "osd crush weight-set reweight name=pool,type=CephPoolname name=item,type=CephString name=weight,type=CephFloat,range=0.0,n=N",
+        help: "set weight for an item (bucket or osd) in a pool's weight-set",
+        module: "osd",
+        perm: "rw",
+        run: reweight,
+    },
+    Row {
+        sig: "osd crush weight-set reweight-compat name=item,type=CephString name=weight,type=CephFloat,range=0.0,n=N",
+        help: "set weight for an item (bucket or osd) in the backward-compatible weight-set",
+        module: "osd",
+        perm: "rw",
+        run: reweight_compat,
+    },
+];
+
+/// The pool that is named, and how many copies it has.
+fn pool_arg(req: &Request<'_>) -> Result<(PoolId, usize), Reply> {
+    let name = text(req, "pool");
+    match req.next_map().pool_by_name(&name) {
+        Some((id, pool)) => Ok((id, usize::from(pool.size))),
+        None => Err(Reply::fail(Errno::ENOENT, format!("pool '{name}' not found"))),
+    }
+}
+
+fn create_compat(req: &mut Request<'_>) -> Reply {
+    let mut crush = pending(req);
+    if !crush.create_weight_set(COMPAT_SET, 1) {
+        return Reply::done("compat weight-set already created");
+    }
+    req.mon.change_crush(req.wall, crush);
+    Reply::done("")
+}
+
+fn create(req: &mut Request<'_>) -> Reply {
+    let (pool, size) = match pool_arg(req) {
+        Ok(found) => found,
+        Err(reply) => return reply,
+    };
+    if req.next_map().require_min_compat_client < Release::LUMINOUS {
+        let why = "require_min_compat_client < luminous, which is required for per-pool weight-sets. Try 'ceph osd set-require-min-compat-client luminous' before using the new interface";
+        return Reply::fail(Errno::EPERM, why);
+    }
+    let mut crush = pending(req);
+    let positions = if text(req, "mode") == "flat" { 1 } else { size };
+    if !crush.create_weight_set(pool.0, positions) {
+        return Reply::done(format!("weight-set for pool '{}' already created", text(req, "pool")));
+    }
+    req.mon.change_crush(req.wall, crush);
+    Reply::done("")
+}
+
+fn rm(req: &mut Request<'_>) -> Reply {
+    match pool_arg(req) {
+        Ok((pool, _)) => rm_set(req, pool.0),
+        Err(reply) => reply,
+    }
+}
+
+fn rm_compat(req: &mut Request<'_>) -> Reply {
+    rm_set(req, COMPAT_SET)
+}
+
+fn rm_set(req: &mut Request<'_>, set: i64) -> Reply {
+    let mut crush = pending(req);
+    if crush.choose_args.remove(&set).is_some() {
+        req.mon.change_crush(req.wall, crush);
+    }
+    Reply::done("")
+}
+
+fn reweight(req: &mut Request<'_>) -> Reply {
+    match pool_arg(req) {
+        Ok((pool, _)) => {
+            let missing = format!("no weight-set for pool '{}'", text(req, "pool"));
+            reweight_set(req, pool.0, missing)
+        }
+        Err(reply) => reply,
+    }
+}
+
+fn reweight_compat(req: &mut Request<'_>) -> Reply {
+    reweight_set(req, COMPAT_SET, "no backward-compatible weight-set".to_owned())
+}
+
+fn reweight_set(req: &mut Request<'_>, set: i64, missing: String) -> Reply {
+    let mut crush = pending(req);
+    let Some(positions) = crush.weight_set_positions(set) else {
+        return Reply::fail(Errno::ENOENT, missing);
+    };
+    let name = text(req, "item");
+    let Some(item) = crush.id_of(&name) else {
+        return Reply::fail(Errno::ENOENT, format!("item '{name}' does not exist"));
+    };
+    let weights: Vec<u32> = (req.args.list("weight").iter())
+        .filter_map(|text| text.parse::<f64>().ok())
+        .map(|weight| (weight * f64::from(crush::WEIGHT_ONE)) as u32)
+        .collect();
+    if weights.len() != positions {
+        return Reply::fail(Errno::EINVAL, format!("must specify exact {positions} weight values"));
+    }
+    if !crush.reweigh_in_set(set, item, &weights) {
+        return Reply::fail(Errno::ENOENT, format!("item {item} not found in crush map"));
+    }
+    req.mon.change_crush(req.wall, crush);
+    Reply::done("")
+}

@@ -1,0 +1,118 @@
+//! What operators say of single OSDs, nodes and keys.
+
+use super::cluster::Cluster;
+use types::{EntityName, OsdId, OsdState};
+
+#[test]
+fn flags_of_nodes_and_classes_hold_for_what_is_below() {
+    let mut cluster = Cluster::with_rbd();
+    let set = |who: &str| format!(r#"{{"prefix":"osd set-group","flags":"noup,noout","who":["{who}"]}}"#);
+    cluster.ok(&set("osd.0"));
+    cluster.ok(&set("default"));
+    assert!(cluster.map().group_flags(OsdId(1)).has(OsdState::NOUP | OsdState::NOOUT));
+    assert!(!cluster.map().state(OsdId(1)).has(OsdState::NOUP), "it is the node's flag");
+    let dump = cluster.json(r#"{"prefix":"osd dump","format":"json"}"#);
+    assert_eq!(dump["crush_node_flags"]["default"], serde_json::json!(["noup", "noout"]));
+    let health = cluster.text(r#"{"prefix":"health","detail":"detail"}"#);
+    assert!(
+        health.contains("2 OSDs or CRUSH {nodes, device-classes} have {NOUP,NODOWN,NOIN,NOOUT} flags set")
+    );
+    assert!(health.contains("osd.0 has flags noup,noout"), "{health}");
+    cluster.ok(r#"{"prefix":"osd unset-group","flags":"noup,noout","who":["default"]}"#);
+    cluster.ok(r#"{"prefix":"osd rm-noup","ids":["all"]}"#);
+    assert_eq!(cluster.map().group_flags(OsdId(0)), OsdState::NOOUT);
+    assert_eq!(cluster.map().group_flags(OsdId(1)), OsdState::default());
+    let refused = cluster.refused(r#"{"prefix":"osd add-noup","ids":["797er"]}"#);
+    let why = "unable to parse osd id or crush node or device class: \"797er\". ";
+    assert_eq!(refused, (-22, why.to_owned()));
+    assert_eq!(cluster.refused(&set("x").replace("noup,", "full,")).0, -22);
+}
+
+#[test]
+fn flags_go_with_their_node() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd crush add-bucket","name":"foo","type":"host"}"#);
+    cluster.ok(r#"{"prefix":"osd add-noin","ids":["foo"]}"#);
+    assert_eq!(cluster.map().crush_node_flags.len(), 1);
+    cluster.ok(r#"{"prefix":"osd crush rm","name":"foo"}"#);
+    assert!(cluster.map().crush_node_flags.is_empty());
+}
+
+#[test]
+fn a_pending_key_takes_over_when_it_is_used() {
+    use auth::Authority;
+    let mut cluster = Cluster::new();
+    cluster.ok(r#"{"prefix":"auth get-or-create","entity":"client.a","caps":["mon","allow r"]}"#);
+    let text = cluster.text(r#"{"prefix":"auth get-or-create-pending","entity":"client.a"}"#);
+    let pending = text.lines().find_map(|line| line.strip_prefix("\tpending key = ")).unwrap().to_owned();
+    assert!(cluster.text(r#"{"prefix":"auth export","entity":"client.a"}"#).contains(&pending));
+    let name = EntityName::parse("client.a").unwrap();
+    cluster.restart();
+    assert_eq!(cluster.mon.pending_key(&name).unwrap().to_base64(), pending, "it outlives a restart");
+    cluster.mon.note_pending_key_used(&name);
+    cluster.connect(crate::ConnId(77), "client.a");
+    assert!(cluster.mon.pending_key(&name).is_none());
+    assert_eq!(cluster.mon.entity(&name).unwrap().key.to_base64(), pending);
+    assert_eq!(cluster.ok(r#"{"prefix":"auth commit-pending","entity":"client.a"}"#), "no pending key");
+    cluster.ok(r#"{"prefix":"auth get-or-create-pending","entity":"client.a"}"#);
+    cluster.ok(r#"{"prefix":"auth rm","entity":"client.a"}"#);
+    assert!(cluster.mon.pending_key(&name).is_none(), "it goes with its entity");
+}
+
+#[test]
+fn a_new_osd_brings_its_secrets_and_takes_them_along() {
+    let mut cluster = Cluster::new();
+    let uuid = "11111111-1111-1111-1111-111111111111";
+    let key = "AQAQuQBrA94mIBAAo+GWtvvESSLUPpNJ+huiaA==";
+    let new = format!(r#"{{"prefix":"osd new","uuid":"{uuid}","id":7}}"#);
+    let secrets =
+        format!(r#"{{"cephx_secret":"{key}","cephx_lockbox_secret":"{key}","dmcrypt_key":"secret"}}"#);
+    let try_with = |cluster: &mut Cluster, input: &str| {
+        let ack = cluster.try_command(super::cluster::ADMIN, &new, input.as_bytes()).unwrap();
+        (ack.result, String::from_utf8(ack.output.to_vec()).unwrap())
+    };
+    assert_eq!(try_with(&mut cluster, "{asd: ; }").0, -22);
+    assert_eq!(try_with(&mut cluster, &secrets.replace("cephx_secret", "x")).0, -22);
+    assert_eq!(try_with(&mut cluster, &secrets), (0, "7\n".to_owned()));
+    assert_eq!(try_with(&mut cluster, &secrets), (0, "7\n".to_owned()), "asked for again");
+    assert_eq!(try_with(&mut cluster, &secrets.replace("secret\"}", "other\"}")).0, -17);
+    let lockbox = format!(r#"{{"prefix":"auth get-key","entity":"client.osd-lockbox.{uuid}"}}"#);
+    assert_eq!(cluster.text(&lockbox), key);
+    let passphrase = format!(r#"{{"prefix":"config-key exists","key":"dm-crypt/osd/{uuid}/luks"}}"#);
+    cluster.ok(&passphrase);
+    cluster.ok(r#"{"prefix":"osd purge-new","id":7,"yes_i_really_mean_it":true}"#);
+    assert_eq!((cluster.refused(&lockbox).0, cluster.refused(&passphrase).0), (-2, -2));
+}
+
+#[test]
+fn profiles_are_completed_and_checked() {
+    let mut cluster = Cluster::new();
+    let set = |profile: &str| {
+        format!(r#"{{"prefix":"osd erasure-code-profile set","name":"p","profile":[{profile}]}}"#)
+    };
+    cluster.ok(&set(r#""k=4","m=2""#));
+    cluster.ok(&set(r#""m=2","k=4""#));
+    let profile = cluster.json(r#"{"prefix":"osd erasure-code-profile get","name":"p","format":"json"}"#);
+    assert_eq!((&profile["technique"], &profile["crush-root"]), (&"reed_sol_van".into(), &"default".into()));
+    assert_eq!(cluster.refused(&set(r#""k=5","m=2""#)).0, -1);
+    assert_eq!(cluster.refused(&set(r#""k=1","m=2""#)), (-22, "k=1 must be >= 2".to_owned()));
+    let rule = cluster.ok(r#"{"prefix":"osd crush rule create-erasure","name":"r","profile":"p"}"#);
+    assert_eq!(rule, "created rule r at 1");
+    let rule = cluster.json(r#"{"prefix":"osd crush rule dump","name":"r","format":"json"}"#);
+    assert_eq!((&rule["type"], &rule["steps"][3]["op"]), (&3.into(), &"chooseleaf_indep".into()));
+}
+
+#[test]
+fn temporary_sets_are_checked_and_begin_an_interval() {
+    let mut cluster = Cluster::with_rbd();
+    let temp = |ids: &str| format!(r#"{{"prefix":"osd pg-temp","pgid":"1.0","id":{ids}}}"#);
+    assert_eq!(cluster.ok(&temp("[2,1]")), "set 1.0 pg_temp mapping to [2,1]");
+    assert_eq!(cluster.refused(&temp("[1]")), (-22, "num of osds (1) < pool min size (2)".to_owned()));
+    assert_eq!(cluster.refused(&temp("[0,1,2,0]")), (-22, "num of osds (4) > pool size (3)".to_owned()));
+    assert_eq!(cluster.refused(&temp("[0,77]")), (-2, "osd.77 does not exist".to_owned()));
+    assert_eq!(cluster.ok(&temp("[]")), "done cleaning up pg_temp of 1.0");
+    cluster.ok(r#"{"prefix":"pg repeer","pgid":"1.0"}"#);
+    assert_eq!(cluster.map().pg_temp.values().map(Vec::len).collect::<Vec<_>>(), [1], "the primary alone");
+    let refused = cluster.refused(r#"{"prefix":"pg repeer","pgid":"9.0"}"#);
+    assert_eq!(refused, (-2, "pgid '9.0' does not exist".to_owned()));
+}
