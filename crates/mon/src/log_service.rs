@@ -3,7 +3,9 @@
 use messages::{LogEntry, LogLevel, MLog, MLogAck, PaxosHeader};
 use types::{EntityName, EntityNum, EntityType, UTime};
 
-use crate::{ConnId, Effect, Effects, Mon, keys, session::LOG, state::value};
+use crate::{
+    ConnId, Effect, Effects, Mon, access::Right, commands::pgmap_line, keys, session::LOG, state::value,
+};
 
 /// Lines kept.
 const LINES_MAX: usize = 1000;
@@ -27,11 +29,16 @@ impl Mon {
     }
 
     fn log_line(&mut self, wall: UTime, level: LogLevel, message: String) {
+        let entry = self.own_line(wall, level, message);
+        self.append_log(entry);
+    }
+
+    fn own_line(&self, wall: UTime, level: LogLevel, message: String) -> LogEntry {
         let name = EntityName::new(EntityType::MON, self.options.name.clone());
         let rank = EntityNum { kind: EntityType::MON.0, num: 0 };
         let addrs = self.next.monmap.mon(0).map(|info| info.public_addrs.clone()).unwrap_or_default();
         let channel = "cluster".to_owned();
-        self.append_log(LogEntry { name, rank, addrs, stamp: wall, seq: 0, level, message, channel });
+        LogEntry { name, rank, addrs, stamp: wall, seq: self.log_seq, level, message, channel }
     }
 
     /// Adds a line; its number is the log's own.
@@ -62,6 +69,29 @@ impl Mon {
         self.answer_when_committed(answer, effects);
     }
 
+    /// Sends a line on the PGs to those who debug. It is of the moment and not kept: an idle cluster writes
+    /// nothing.
+    pub(crate) fn tell_pgmap(&mut self, wall: UTime, effects: &mut Effects) {
+        let debugs = |what: &String| log_level(what) == Some(LogLevel::DEBUG);
+        let readers: Vec<ConnId> = self
+            .sessions
+            .iter()
+            .filter(|(conn, session)| session.subs.keys().any(debugs) && self.may(**conn, "log", Right::Read))
+            .map(|(conn, _)| *conn)
+            .collect();
+        if readers.is_empty() {
+            return;
+        }
+        let line = format!("pgmap v{}: {}", self.stats.version, pgmap_line(self));
+        let entries = vec![self.own_line(wall, LogLevel::DEBUG, line)];
+        let fsid = self.committed.monmap.fsid;
+        let header = PaxosHeader::new(self.committed.log.back().map_or(0, |e| e.seq));
+        for conn in readers {
+            let message = MLog { header, fsid, entries: entries.clone() }.into();
+            effects.push(Effect::Send { conn, tid: 0, message });
+        }
+    }
+
     /// Sends the lines that a session subscribed to and has not seen.
     pub(crate) fn check_log(&mut self, conn: ConnId, effects: &mut Effects) {
         let newest = self.committed.log.back().map_or(0, |e| e.seq);
@@ -69,11 +99,14 @@ impl Mon {
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         for (what, sub) in &mut session.subs {
             let Some(level) = log_level(what) else { continue };
-            // A new subscriber sees what comes from here on.
-            let from = if sub.next == 0 { newest + 1 } else { sub.next };
+            let log = &self.committed.log;
+            let wanted = |entry: &&LogEntry| entry.level >= level;
+            // A new subscriber gets the newest line of its level, as from Ceph: librados' own test waits for one.
+            let entries: Vec<LogEntry> = match sub.next {
+                0 => log.iter().rev().find(wanted).into_iter().cloned().collect(),
+                next => log.iter().filter(|entry| entry.seq >= next).filter(wanted).cloned().collect(),
+            };
             sub.next = newest + 1;
-            let entries: Vec<LogEntry> =
-                self.committed.log.iter().filter(|e| e.seq >= from && e.level >= level).cloned().collect();
             if !entries.is_empty() {
                 let message = MLog { header: PaxosHeader::new(newest), fsid, entries }.into();
                 effects.push(Effect::Send { conn, tid: 0, message });

@@ -28,6 +28,9 @@ const TICK: Duration = Duration::from_secs(1);
 /// `mon_health_log_update_period`: the cluster log hears of changed health checks that often.
 const HEALTH_LOG_INTERVAL: Duration = Duration::from_secs(5);
 
+/// `mgr_tick_period`: debugging readers of the cluster log hear of the PGs that often.
+const PGMAP_LOG_INTERVAL: Duration = Duration::from_secs(2);
+
 /// Changes that are committed together, and who waits for them.
 #[derive(Debug, Default)]
 struct Batch {
@@ -79,6 +82,8 @@ pub struct Mon {
     pub(crate) health_logged: BTreeMap<&'static str, String>,
     /// When the cluster log was brought up to date with the health checks.
     health_logged_at: Instant,
+    /// When debugging readers of the cluster log heard of the PGs.
+    pgmap_logged_at: Instant,
 }
 
 impl Mon {
@@ -113,6 +118,7 @@ impl Mon {
             used_pending_keys: Default::default(),
             health_logged: BTreeMap::new(),
             health_logged_at: Instant::default(),
+            pgmap_logged_at: Instant::default(),
         }
     }
 
@@ -385,6 +391,10 @@ impl Mon {
         if now.since(self.health_logged_at) >= HEALTH_LOG_INTERVAL {
             self.health_logged_at = now;
             self.tick_health_log(wall);
+        }
+        if now.since(self.pgmap_logged_at) >= PGMAP_LOG_INTERVAL {
+            self.pgmap_logged_at = now;
+            self.tell_pgmap(wall, effects);
         }
     }
 

@@ -96,34 +96,39 @@ fn stat(req: &mut Request<'_>) -> Reply {
         }
         json!({"pg_ready": true, "pg_summary": summary})
     };
-    let text = || {
-        let states: Vec<String> = states.iter().map(|(name, num)| format!("{num} {name}")).collect();
-        let mut out = format!(
-            "{} pgs: {}; {} data, {} used, {} / {} avail",
-            map.pgs().count(),
-            states.join(", "),
-            format::bytes(total.bytes),
-            format::bytes(devices.kb_used << 10),
-            format::bytes(devices.kb_avail << 10),
-            format::bytes(devices.kb << 10)
-        );
-        let rates = mon.stats.rates(None);
-        if rates.reads + rates.writes > 0 {
-            out.push_str(&format!(
-                "; {}/s rd, {}/s wr, {} op/s",
-                format::bytes(rates.read_bytes),
-                format::bytes(rates.write_bytes),
-                format::count(rates.reads + rates.writes)
-            ));
+    Reply::show(req.args, json, || pgmap_line(mon) + "\n")
+}
+
+/// What `pg stat` prints, and what a debugging reader of the cluster log gets every two seconds.
+pub(crate) fn pgmap_line(mon: &Mon) -> String {
+    let map = &mon.committed.osdmap;
+    let devices = mon.stats.devices(map.osds());
+    let total = mon.stats.total();
+    let states: Vec<String> = pgs_by_state(mon).iter().map(|(name, num)| format!("{num} {name}")).collect();
+    let mut out = format!(
+        "{} pgs: {}; {} data, {} used, {} / {} avail",
+        map.pgs().count(),
+        states.join(", "),
+        format::bytes(total.bytes),
+        format::bytes(devices.kb_used << 10),
+        format::bytes(devices.kb_avail << 10),
+        format::bytes(devices.kb << 10)
+    );
+    let rates = mon.stats.rates(None);
+    if rates.reads + rates.writes > 0 {
+        out.push_str(&format!(
+            "; {}/s rd, {}/s wr, {} op/s",
+            format::bytes(rates.read_bytes),
+            format::bytes(rates.write_bytes),
+            format::count(rates.reads + rates.writes)
+        ));
+    }
+    for (part, what) in [(total.degraded, "degraded"), (total.misplaced, "misplaced")] {
+        if part > 0 {
+            out.push_str(&format!("; {}", crate::health::ratio_text(part, total.object_copies, what)));
         }
-        for (part, what) in [(total.degraded, "degraded"), (total.misplaced, "misplaced")] {
-            if part > 0 {
-                out.push_str(&format!("; {}", crate::health::ratio_text(part, total.object_copies, what)));
-            }
-        }
-        out + "\n"
-    };
-    Reply::show(req.args, json, text)
+    }
+    out
 }
 
 fn map_pg(req: &mut Request<'_>) -> Reply {

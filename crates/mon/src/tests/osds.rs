@@ -182,12 +182,21 @@ fn one_level_of_the_log_is_subscribed_to_at_a_time() {
         });
         of_log.sum()
     };
+    cluster.ok(r#"{"prefix":"log","logtext":["before"]}"#);
     cluster.say(conn, subscribe("log-info", 0, 0));
+    assert_eq!(lines(&cluster), 1, "the newest line");
     cluster.ok(r#"{"prefix":"log","logtext":["one"]}"#);
-    assert_eq!(lines(&cluster), 1);
+    assert_eq!(lines(&cluster), 2);
     cluster.say(conn, subscribe("log-error", 0, 0));
     cluster.ok(r#"{"prefix":"log","logtext":["two"]}"#);
-    assert_eq!(lines(&cluster), 1, "no errors");
+    assert_eq!(lines(&cluster), 2, "no errors");
+    cluster.pass(Duration::from_secs(4));
+    assert_eq!(lines(&cluster), 2, "nothing of the PGs");
+    cluster.say(conn, subscribe("log-debug", 0, 0));
+    cluster.pass(Duration::from_secs(4));
+    assert!(lines(&cluster) > 3, "a line on the PGs every two seconds");
+    let kept = cluster.text(r#"{"prefix":"log last","num":10,"level":"debug"}"#);
+    assert!(!kept.contains("pgmap"), "{kept}");
 }
 
 #[test]
