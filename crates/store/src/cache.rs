@@ -106,6 +106,11 @@ impl Cache {
         self.find(device).is_some_and(|(start, segment)| segment.crcs[(device - start) as usize] == crc)
     }
 
+    /// True if the block is on its way to the device, which does not have it yet.
+    pub(crate) fn is_writing(&self, device: u64) -> bool {
+        self.find(device).is_some_and(|(_, segment)| segment.is_writing)
+    }
+
     /// Puts blocks in that were read or, with `is_writing`, are being written. [`Cache::evict`] is for the
     /// caller to call, who may want to pin them first.
     pub(crate) fn insert(&mut self, device: u64, data: Bytes, crcs: Vec<u32>, is_writing: bool) {

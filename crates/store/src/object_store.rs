@@ -100,6 +100,10 @@ pub trait ObjectStore {
     /// Starts loading what is missing; [`Completion::Loaded`] follows.
     fn load(&mut self, token: Token, missing: Missing);
 
+    /// Like [`ObjectStore::load`] of data, but from the device though memory may have it: so a scrub learns
+    /// whether it can be read there.
+    fn load_anew(&mut self, token: Token, coll: CollId, object: &HObject, offset: u64, len: u64);
+
     /// Lets go of what `load(token, …)` brought; a no-op for unknown tokens.
     fn unload(&mut self, token: Token);
 

@@ -1,6 +1,9 @@
 //! Reading: from memory at once, from the device by loads.
 
-use std::{collections::BTreeSet, ops::Bound};
+use std::{
+    collections::BTreeSet,
+    ops::{Bound, Range},
+};
 
 use bytes::Bytes;
 use codec::{BLOCK_BYTES, crc32c};
@@ -92,7 +95,9 @@ impl Store {
         (bytes.len() == crcs.len() * BLOCK_BYTES).then(|| bytes.slice(begin..begin + (to - from) as usize))
     }
 
-    fn start_load(&mut self, token: Token, coll: CollId, object: HObject, from: u64, to: u64) {
+    /// Loads `bytes` of an object; with `is_anew`, also what memory has and the device should have.
+    fn start_load(&mut self, token: Token, coll: CollId, object: HObject, bytes: Range<u64>, is_anew: bool) {
+        let Range { start: from, end: to } = bytes;
         let mut reads: Vec<LoadRead> = Vec::new();
         let mut pinned = Vec::new();
         if let Some(onode) = self.index.get(coll, &object) {
@@ -105,7 +110,7 @@ impl Store {
                     if onode.hides(block, from, to) {
                         continue;
                     }
-                    if self.cache.has(device, crc) {
+                    if self.cache.has(device, crc) && (!is_anew || self.cache.is_writing(device)) {
                         pinned.push(Run { start: device, count: 1 });
                         continue;
                     }
@@ -146,12 +151,8 @@ impl Store {
         match result {
             Ok(Some(data)) if data.len() == part.crcs.len() * BLOCK_BYTES => {
                 let result = self.verify(load.coll, &load.object, part, &data);
-                let pins = self.pins.entry(load.token).or_default();
                 for (low, high) in result.good {
-                    let run = Run { start: part.device + low as u64, count: (high - low) as u64 };
-                    let blocks = data.slice(low * BLOCK_BYTES..high * BLOCK_BYTES);
-                    self.cache.insert(run.start, blocks, part.crcs[low..high].to_vec(), false);
-                    pins.extend(self.cache.pin(run));
+                    self.keep_loaded(load.token, part, &data, low..high);
                 }
                 if let (Some(offset), Ok(())) = (result.corrupt, load.result) {
                     load.result = Err(ReadError::Corrupt { offset });
@@ -165,6 +166,25 @@ impl Store {
             self.completions.push(Completion::Loaded(load.token, load.result));
         } else {
             self.loads.insert(id, load);
+        }
+    }
+
+    /// Puts good blocks of a read into the cache, and holds them. Those that are there already stay: others
+    /// may hold them.
+    fn keep_loaded(&mut self, token: Token, part: &LoadRead, data: &Bytes, good: Range<usize>) {
+        let pins = self.pins.entry(token).or_default();
+        let mut at = good.start;
+        while at < good.end {
+            let is_here = |at: usize| self.cache.has(part.device + at as u64, part.crcs[at]);
+            let was_here = is_here(at);
+            let end = (at..good.end).find(|next| is_here(*next) != was_here).unwrap_or(good.end);
+            let run = Run { start: part.device + at as u64, count: (end - at) as u64 };
+            if !was_here {
+                let blocks = data.slice(at * BLOCK_BYTES..end * BLOCK_BYTES);
+                self.cache.insert(run.start, blocks, part.crcs[at..end].to_vec(), false);
+            }
+            pins.extend(self.cache.pin(run));
+            at = end;
         }
     }
 
@@ -228,9 +248,18 @@ impl ObjectStore for Store {
             }
             Missing::Data { coll, object, offset, len } => {
                 self.pin_for(token, &Key::of(coll, &object));
-                self.start_load(token, coll, object, offset, offset.saturating_add(len));
+                self.start_load(token, coll, object, offset..offset.saturating_add(len), false);
             }
         }
+    }
+
+    fn load_anew(&mut self, token: Token, coll: CollId, object: &HObject, offset: u64, len: u64) {
+        let key = Key::of(coll, object);
+        if self.onode_at(coll, object).is_err() {
+            return self.load_index(token, key);
+        }
+        self.pin_for(token, &key);
+        self.start_load(token, coll, object.clone(), offset..offset.saturating_add(len), true);
     }
 
     fn unload(&mut self, token: Token) {

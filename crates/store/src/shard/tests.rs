@@ -342,6 +342,46 @@ fn a_flipped_bit_is_an_error_and_never_data() {
     );
 }
 
+/// Loads from the device, whatever memory has; whether that went well.
+fn load_anew(store: &mut Store, disk: &mut VirtualDisk, rng: &mut StdRng, len: u64) -> Result<(), ReadError> {
+    store.load_anew(Token(8), coll(0), &object(0), 0, len);
+    let done = settle(store, disk, rng);
+    let result = done.into_iter().find_map(|done| match done {
+        Completion::Loaded(Token(8), result) => Some(result),
+        Completion::Loaded(..) | Completion::Committed(_) => None,
+    });
+    result.expect("a load ends")
+}
+
+#[test]
+fn a_load_anew_sees_what_memory_hides() {
+    let mut rng = StdRng::seed_from_u64(4);
+    let mut disk = formatted(DISK_BYTES, &config());
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    let mut txn = Transaction::new(coll(0));
+    txn.push(&object(0), Mutation::Write { offset: 0, data: Bytes::from(vec![5; 100 << 10]).into() });
+    store.submit(Token(1), txn);
+    // On its way: the device does not have it, and nobody says that it is bad.
+    assert_eq!(load_anew(&mut store, &mut disk, &mut rng, 100 << 10), Ok(()));
+    store.unload(Token(8));
+    let range = (0, 100 << 10);
+    let whole = Ok(Bytes::from(vec![5; 100 << 10]));
+    store.load(Token(9), Missing::Data { coll: coll(0), object: object(0), offset: 0, len: 100 << 10 });
+    settle(&mut store, &mut disk, &mut rng);
+    assert_eq!(load_anew(&mut store, &mut disk, &mut rng, 100 << 10), Ok(()));
+    store.unload(Token(8));
+    let run = store.index.get(coll(0), &object(0)).unwrap().extents.runs().next().unwrap();
+    disk.flip_bit((run.start + 2) * BLOCK + 17, 3);
+    // What another one holds in memory stays good.
+    assert_eq!(read(&mut store, &mut disk, &mut rng, coll(0), &object(0), range), whole);
+    let found = load_anew(&mut store, &mut disk, &mut rng, 100 << 10);
+    assert_eq!(found, Err(ReadError::Corrupt { offset: 2 * BLOCK }));
+    store.unload(Token(8));
+    assert_eq!(store.read(coll(0), &object(0), 0, 100 << 10).map_err(|_| ReadError::Device), whole);
+    store.unload(Token(9));
+    store.check_invariants();
+}
+
 impl Store {
     fn unmount_after(&mut self, disk: &mut VirtualDisk, rng: &mut StdRng) {
         self.unmount();
