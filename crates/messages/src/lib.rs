@@ -30,6 +30,7 @@ mod osd_op;
 mod osd_to_mon;
 mod paxos_header;
 mod pg_peer;
+mod pg_scrub;
 mod pool_stat;
 mod raw;
 mod table;
@@ -65,6 +66,7 @@ pub use pg_peer::{
     MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgCopyData, MPgCopyGet, MPgLog, MPgNotify, MPgPull,
     MPgPush, MPgPushReply, MPgQuery, PriorLease, pg_peer_target,
 };
+pub use pg_scrub::{MOSDRepScrub, MOSDRepScrubMap, MOSDScrub, MPgBadCopy, MPgScrubbed};
 pub use pool_stat::{ObjectStatCollection, ObjectStatSum, PoolStat, StoreStatfs};
 pub use raw::RawMessage;
 pub use table::{Message, TABLE};

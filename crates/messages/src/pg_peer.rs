@@ -335,6 +335,10 @@ pub fn pg_peer_target(message: &crate::Message) -> Option<(PgId, Epoch)> {
         M::MPgClean(m) => (m.pgid, m.epoch),
         M::MPgCopyGet(m) => (m.pgid, m.epoch),
         M::MPgCopyData(m) => (m.pgid, m.epoch),
+        M::MOSDRepScrub(m) => (m.pgid, m.epoch),
+        M::MOSDRepScrubMap(m) => (m.pgid, m.epoch),
+        M::MPgScrubbed(m) => (m.pgid, m.epoch),
+        M::MPgBadCopy(m) => (m.pgid, m.epoch),
         _ => return None,
     })
 }

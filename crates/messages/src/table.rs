@@ -159,6 +159,8 @@ messages! {
     MOSDImageQuery = 0x8008, v 1/1, prio 127;
     /// OSD to monitor: what they did.
     MOSDImageStats = 0x8009, v 1/1, prio 63;
+    /// Monitor to OSD: scrub these PGs.
+    MOSDScrub = 0x800a, v 1/1, prio 127;
     /// Primary to replica: make this change.
     MOSDRepOp = 0x8010, v 1/1, prio 127;
     /// Replica to primary: it is durable.
@@ -183,6 +185,14 @@ messages! {
     MPgCopyGet = 0x801a, v 1/1, prio 63;
     /// Its contents.
     MPgCopyData = 0x801b, v 1/1, prio 63;
+    /// Primary to replica: what do you have in this range?
+    MOSDRepScrub = 0x8020, v 1/1, prio 63;
+    /// Replica to primary: this.
+    MOSDRepScrubMap = 0x8021, v 1/1, prio 63;
+    /// Primary to replica: the PG was scrubbed.
+    MPgScrubbed = 0x8022, v 1/1, prio 63;
+    /// Primary to replica: your copy of this object is bad.
+    MPgBadCopy = 0x8023, v 1/1, prio 63;
 }
 
 /// Encodes a `Codec` struct as a message that has a front only.

@@ -28,6 +28,10 @@ impl Mon {
         self.log_line(wall, LogLevel::WARN, message);
     }
 
+    pub(crate) fn log_error(&mut self, wall: UTime, message: String) {
+        self.log_line(wall, LogLevel::ERROR, message);
+    }
+
     fn log_line(&mut self, wall: UTime, level: LogLevel, message: String) {
         let entry = self.own_line(wall, level, message);
         self.append_log(entry);

@@ -73,6 +73,8 @@ pub struct Mon {
     pub(crate) manager_fenced_at: Option<Instant>,
     pub(crate) services: Services,
     pub(crate) rbd_support: RbdSupport,
+    /// What OSDs are to be told.
+    pub(crate) orders: Vec<(OsdId, Message)>,
     pub(crate) progress: Progress,
     pub(crate) log_seq: u64,
     pub(crate) next_global_id: u64,
@@ -112,6 +114,7 @@ impl Mon {
             manager_fenced_at: None,
             services: Services::default(),
             rbd_support: RbdSupport::default(),
+            orders: Vec::new(),
             progress: Progress::default(),
             log_seq: 0,
             next_global_id: 0,
@@ -120,6 +123,11 @@ impl Mon {
             health_logged_at: Instant::default(),
             pgmap_logged_at: Instant::default(),
         }
+    }
+
+    /// The lines of the cluster log, oldest first.
+    pub fn cluster_log(&self) -> impl Iterator<Item = &str> {
+        self.committed.log.iter().map(|entry| entry.message.as_str())
     }
 
     /// Takes in one event. `now` is the monotonic clock, `wall` the time of day.

@@ -12,3 +12,4 @@ mod osds;
 mod pools;
 mod rbd_support;
 mod restart;
+mod scrubs;

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use messages::{ImageCounts, ImageKey, MOSDMap, MOSDPGCreate, Message, pg_peer_target};
+use messages::{ImageCounts, ImageKey, LogLevel, MOSDMap, MOSDPGCreate, MOSDScrub, Message, pg_peer_target};
 use store::StoreUsage;
 use types::{Epoch, Instant, OsdId, PgStat, Settings};
 
@@ -41,12 +41,16 @@ pub enum Cross {
     Flushed(u64),
     /// To the control shard: no client is answered any more.
     Quiesced,
+    /// To the control shard: a line for the cluster log.
+    ClusterLog(LogLevel, String),
     /// From the control shard: new maps.
     Maps(Box<MOSDMap>),
     /// From the control shard: the options in force.
     Settings(Box<Settings>),
     /// From the control shard: these PGs never existed.
     PgCreate(Box<MOSDPGCreate>),
+    /// From the control shard: scrub these PGs.
+    Scrub(Box<MOSDScrub>),
     /// From the control shard: a peer answered a ping that left then.
     LeaseGranted(OsdId, Instant),
     /// From the control shard: a peer's ping was answered then.
@@ -74,6 +78,8 @@ pub struct Report {
     pub usage: StoreUsage,
     /// Ops that it holds.
     pub ops: u64,
+    /// Copies that could not be read and were replaced.
+    pub copies_repaired: u64,
 }
 
 impl Osd {
@@ -148,9 +154,12 @@ impl Osd {
             Cross::Maps(maps) => self.on_osd_map(*maps, cx),
             Cross::Settings(settings) => {
                 self.settings = *settings;
+                self.follow_scrub_options();
                 cx.effects.push(Effect::OptionsChanged);
             }
             Cross::PgCreate(create) => self.on_pg_create(*create, cx),
+            Cross::Scrub(message) => self.on_scrub(&message, cx),
+            Cross::ClusterLog(level, line) => self.cluster_log(level, line, cx),
             Cross::LeaseGranted(osd, sent) => self.leases.on_granted(osd, sent),
             Cross::LeaseGiven(osd, at) => self.leases.on_given(osd, at),
             Cross::Flush(number) => {
@@ -183,6 +192,7 @@ impl Osd {
             peers: self.pgs.peers(),
             usage: cx.store.usage(),
             ops: self.held.ops(),
+            copies_repaired: self.pgs.copies_repaired(),
         };
         cx.cross(CONTROL, Cross::Report(Box::new(report)));
     }

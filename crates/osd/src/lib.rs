@@ -8,6 +8,7 @@
 
 mod boot;
 mod caps_check;
+mod cluster_log;
 mod control;
 mod cross;
 mod event;
@@ -19,6 +20,7 @@ mod on_map;
 mod on_osd;
 mod osd;
 mod pgs;
+mod scrubs;
 mod session;
 mod shard;
 mod tell;

@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use messages::{MMonGetVersion, MMonSubscribe, Message, SubscribeItem};
-use pg::{Budget, Leases, Permit};
+use pg::{Budget, Leases, Permit, ScrubPolicy};
 use rand::{SeedableRng, rngs::StdRng};
 use store::{Completion, ObjectStore};
 use types::{
-    EntityAddrVec, Epoch, Incremental, Instant, OsdId, OsdMap, PgId, PgState, Settings, Token, UTime,
+    EntityAddrVec, Epoch, Incremental, Instant, OsdId, OsdMap, PgId, PgState, ScrubHistory, Settings, Token,
+    UTime,
 };
 
 use crate::{
     ConnId, Cross, Effect, Event, Peer, Shard,
     boot::Boot,
+    cluster_log::ClusterLog,
     control::Control,
     heartbeat::Heartbeat,
     image_io::ImageIo,
@@ -91,6 +93,8 @@ pub struct Osd {
     pub(crate) up_thru_wanted: Epoch,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) leases: Leases,
+    pub(crate) scrub_policy: ScrubPolicy,
+    pub(crate) cluster_log: ClusterLog,
     pub(crate) held: Budget,
     /// Bits of the other shards that want clients to wait.
     pub(crate) saturated: u64,
@@ -128,8 +132,11 @@ impl Osd {
     pub fn new(config: OsdConfig) -> Osd {
         let rng = StdRng::seed_from_u64(config.seed);
         let map = OsdMap::new(config.fsid, UTime::default(), types::CrushBlob::default());
+        let settings = Settings::from_file(&config.options);
+        let mut scrub_policy = ScrubPolicy::default();
+        scrub_policy.follow(&settings);
         Osd {
-            settings: Settings::from_file(&config.options),
+            settings,
             image_io: None,
             config,
             rng,
@@ -146,6 +153,8 @@ impl Osd {
             up_thru_wanted: Epoch(0),
             heartbeat: Heartbeat::default(),
             leases: Leases::default(),
+            scrub_policy,
+            cluster_log: ClusterLog::default(),
             held: Budget::default(),
             saturated: 0,
             has_told_full: false,
@@ -222,6 +231,11 @@ impl Osd {
         self.pgs.primaries().map(|pg| (pg.pgid(), pg.state()))
     }
 
+    /// When the PGs were scrubbed that this OSD leads, and with what result.
+    pub fn led_scrubs(&self) -> impl Iterator<Item = (PgId, ScrubHistory)> + '_ {
+        self.pgs.primaries().map(|pg| (pg.pgid(), pg.scrub_history()))
+    }
+
     fn on_started(&mut self, public_addrs: EntityAddrVec, cluster_addrs: EntityAddrVec, cx: &mut Cx<'_>) {
         self.started = cx.now;
         self.public_addrs = public_addrs;
@@ -245,6 +259,7 @@ impl Osd {
         }
         self.subscribe(cx);
         self.subscribe_config(cx);
+        self.resend_log(cx);
         let version = MMonGetVersion { handle: 1, what: "osdmap".to_owned() };
         cx.effects.push(Effect::SendMon(version.into()));
         // Whatever the last session did not carry.
@@ -281,6 +296,8 @@ impl Osd {
             }
             Message::MOSDImageQuery(query) => self.on_image_query(*query, cx),
             Message::MOSDPGCreate(create) => self.distribute_pg_create(&create, cx),
+            Message::MOSDScrub(message) => self.distribute_scrub(&message, cx),
+            Message::MLogAck(ack) => self.on_log_ack(&ack),
             Message::MConfig(message) => {
                 self.settings.set_mon(&message.config);
                 self.on_settings_changed(cx);

@@ -50,6 +50,11 @@ impl Pgs {
         self.pgs.len()
     }
 
+    /// Copies that could not be read and were replaced.
+    pub(crate) fn copies_repaired(&self) -> u64 {
+        self.pgs.values().map(Pg::copies_repaired).sum()
+    }
+
     fn new_id(&mut self, pgid: PgId) -> u32 {
         self.last_id += 1;
         self.ids.insert(self.last_id, pgid);
@@ -142,6 +147,7 @@ impl Osd {
             store: cx.store,
             map: &self.map,
             leases: &self.leases,
+            scrub: &self.scrub_policy,
             random: self.rng.next_u64(),
             effects: &mut effects,
         };
@@ -176,6 +182,7 @@ impl Osd {
             pg::Effect::Tell(session, message) => {
                 self.send_conn(ConnId(session), 0, message, cx);
             }
+            pg::Effect::ClusterLog(level, line) => self.cluster_log(level, line, cx),
             pg::Effect::WantUpThru(want) => self.want_up_thru(want, cx),
             pg::Effect::StatsChanged | pg::Effect::Removed => self.stats_changed(cx),
         }
@@ -221,6 +228,7 @@ impl Osd {
             store: cx.store,
             map: &self.map,
             leases: &self.leases,
+            scrub: &self.scrub_policy,
             random: self.rng.next_u64(),
             effects: &mut effects,
         };

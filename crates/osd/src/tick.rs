@@ -96,6 +96,8 @@ impl Osd {
             pg_count: self.pg_count() as u32,
             primary_pg_count: self.primary_pg_count() as u32,
             heartbeat_peers: self.heartbeat.peers().collect(),
+            copies_repaired: self.pgs.copies_repaired()
+                + self.control.reports().map(|report| report.copies_repaired).sum::<u64>(),
             ..OsdStat::default()
         };
         self.apply_claim(&mut stat);

@@ -179,6 +179,11 @@ impl Pg {
         }
         loads.into_iter().for_each(|token| cx.store.unload(token));
         tracing::error!(pg = %self.pgid, object = %message.object, "an object to copy cannot be read");
+        if self.repair(&message.object, cx) {
+            // It waits until a good copy is here.
+            self.copies.asked.push(Asked { from, message, loads: Vec::new() });
+            return;
+        }
         let data = MPgCopyData {
             pgid: message.asker,
             epoch: cx.map.epoch,

@@ -33,6 +33,8 @@ pub(crate) enum Errand {
     Trim,
     /// Ending of watches.
     Watches,
+    /// Choosing what to scrub next.
+    Scrub,
 }
 
 /// What an errand has loaded, and how many loads are under way.
@@ -136,7 +138,9 @@ impl Pg {
             Errand::Activate => self.check_up_thru(cx),
             Errand::Trim if self.phase == Phase::Active => self.trim_snaps(cx),
             Errand::Watches => self.tick_watches(cx),
-            Errand::Trim => self.let_go(errand, cx),
+            // The scrub under way goes on after each event.
+            Errand::Scrub if self.phase == Phase::Active => {}
+            Errand::Trim | Errand::Scrub => self.let_go(errand, cx),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What reaches a PG and what it wants done.
 
-use crate::{Leases, Permit};
-use messages::{MOSDOp, MOSDOpReply, Message};
+use crate::{Leases, Permit, ScrubPolicy, ScrubRequest};
+use messages::{LogLevel, MOSDOp, MOSDOpReply, Message};
 use store::{Completion, ObjectStore};
 use types::{EntityAddr, EntityNum, Epoch, Instant, OsdId, OsdMap, UTime};
 
@@ -33,6 +33,8 @@ pub enum Event {
     Peer(OsdId, Message),
     /// The store finished a request of this PG.
     Store(Completion),
+    /// An operator wants it scrubbed.
+    Scrub(ScrubRequest),
     /// A second passed, more or less.
     Tick,
 }
@@ -50,6 +52,8 @@ pub enum Effect {
     Tell(u64, Message),
     /// Have the monitor record that this OSD lived in the interval that began then.
     WantUpThru(Epoch),
+    /// Write a line to the cluster log.
+    ClusterLog(LogLevel, String),
     /// The PG's state or contents changed: report soon.
     StatsChanged,
     /// The PG is not needed here any more: its collection is being removed.
@@ -68,6 +72,8 @@ pub struct Ctx<'a> {
     pub map: &'a OsdMap,
     /// What heartbeats say of who may serve.
     pub leases: &'a Leases,
+    /// How and how often PGs are scrubbed.
+    pub scrub: &'a ScrubPolicy,
     /// Random bits for this call.
     pub random: u64,
     /// Where effects go.

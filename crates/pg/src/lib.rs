@@ -20,6 +20,7 @@ mod pg;
 mod query;
 mod recovery;
 mod replica;
+mod scrub;
 mod stats;
 mod watch;
 
@@ -28,3 +29,4 @@ pub use event::{Client, Ctx, Effect, Event};
 pub use interval::IntervalStart;
 pub use lease::{LEASE, Leases};
 pub use pg::Pg;
+pub use scrub::{ScrubPolicy, ScrubRequest};

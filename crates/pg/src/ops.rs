@@ -14,6 +14,7 @@ use crate::{
     Client, Ctx, Effect, Permit, Pg,
     exec::{self, Blocked, CopySource, Executed, OpContext, Staged, without_data},
     pg::{Pending, Phase},
+    scrub,
 };
 
 /// An op that has not run to its end.
@@ -180,6 +181,9 @@ impl Pg {
             if !ops.may_start(is_change) {
                 return;
             }
+            if is_change && self.scrubs.holds(head) {
+                return self.scrubs.hinders();
+            }
             let must_recover = if is_change { self.is_degraded(head) } else { self.is_missing(head) };
             if must_recover {
                 return self.recover_soon(head, cx);
@@ -201,11 +205,27 @@ impl Pg {
         }
     }
 
+    /// Starts what may be started of objects from one to before another.
+    pub(crate) fn run_objects_between(&mut self, start: &HObject, end: &HObject, cx: &mut Ctx<'_>) {
+        let within = self.ops.objects.range(start..end).map(|(head, _)| head.clone());
+        for head in within.collect::<Vec<_>>() {
+            self.run_object(&head, cx);
+        }
+    }
+
+    /// True while a change of an object among these has begun and waits for something.
+    pub(crate) fn has_change_loading(&self, start: &HObject, end: &HObject) -> bool {
+        self.ops.objects.range(start..end).any(|(_, ops)| ops.is_change_loading)
+    }
+
     fn run(&mut self, head: &HObject, waiting: WaitingOp, cx: &mut Ctx<'_>) {
         if !self.has_lease(cx) {
             // What was loaded for it stays: its turn comes again.
             let ops = self.ops.objects.entry(head.clone()).or_default();
             return ops.queue.push_front(waiting);
+        }
+        if scrub::is_listing(&waiting.op) {
+            return self.answer_scrub_listing(&waiting, cx);
         }
         let reqid = reqid_of(&waiting.client, waiting.tid, &waiting.op);
         if exec::is_ordered(&waiting.op) && self.log.find(&reqid).is_some() {
@@ -355,6 +375,12 @@ impl Pg {
         cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, Box::new(reply)));
     }
 
+    fn answer_scrub_listing(&self, waiting: &WaitingOp, cx: &mut Ctx<'_>) {
+        let (result, ops) = self.list_scrub_results(&waiting.op);
+        let reply = MOSDOpReply { result, ops, ..reply_for(&waiting.op, cx.map.epoch) };
+        cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, Box::new(reply)));
+    }
+
     /// Answers a request that was done before, or joins the one that is under way.
     fn answer_duplicate(&mut self, reqid: &ReqId, waiting: WaitingOp, cx: &mut Ctx<'_>) {
         let Some(entry) = self.log.find(reqid) else { return };
@@ -425,7 +451,7 @@ impl Pg {
 
     /// True when nothing is under way on the object.
     pub(crate) fn is_object_idle(&self, head: &HObject) -> bool {
-        self.ops.objects.get(head).is_none_or(ObjectOps::is_idle)
+        !self.scrubs.holds(head) && self.ops.objects.get(head).is_none_or(ObjectOps::is_idle)
     }
 
     /// A member has the change of `version`, and all before, durable.

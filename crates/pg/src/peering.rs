@@ -85,7 +85,8 @@ impl Pg {
         self.recovery.clear();
         self.is_clean = false;
         self.trimming = None;
-        let loads = self.ops.on_new_interval(self.info.primary_since, self.is_primary());
+        let mut loads = self.ops.on_new_interval(self.info.primary_since, self.is_primary());
+        loads.extend(self.scrubs.on_new_interval());
         loads.into_iter().for_each(|token| cx.store.unload(token));
         self.drop_loads(cx);
         self.watches.on_new_interval();
@@ -156,6 +157,7 @@ impl Pg {
         }
         self.learn_intervals(notify.intervals, notify.info.last_epoch_clean);
         self.lease.learn(&notify.leases, cx.now);
+        self.info.scrubs = self.info.scrubs.newer(notify.info.scrubs);
         self.peer_info.insert(from, notify.info);
         let is_settled = self.is_settled();
         match &mut self.phase {
@@ -340,6 +342,7 @@ impl Pg {
         self.info.purged_snaps = message.info.purged_snaps.clone();
         self.removed_snaps = None;
         self.info.totals = message.info.totals;
+        self.info.scrubs = self.info.scrubs.newer(message.info.scrubs);
         change.info(&self.info);
         change.intervals(&self.intervals);
         change.into_txn(&mut txn);
@@ -485,6 +488,7 @@ impl Pg {
     /// Every copy has everything: the past is settled.
     pub(crate) fn become_clean(&mut self, cx: &mut Ctx<'_>) {
         self.is_clean = true;
+        self.end_repair();
         self.settle(cx.map.epoch, cx);
         let clean = MPgClean { pgid: self.pgid, epoch: cx.map.epoch, remove: false };
         let members: Vec<OsdId> = self.others().collect();

@@ -23,6 +23,7 @@ use crate::{
     meta::{self, MetaChange},
     ops::Ops,
     recovery::Recovery,
+    scrub::Scrubs,
     watch::Watches,
 };
 
@@ -77,6 +78,8 @@ pub(crate) enum Pending {
     CopyRead { from: OsdId, message: Box<MPgCopyGet>, loads: Vec<Token> },
     /// An errand waits for part of the index.
     Errand(Errand),
+    /// A scrub looks through objects; `is_anew`: by what the device has.
+    ScrubLoad { is_anew: bool },
     /// An op waits for what it lacks: of its object or a clone.
     OpLoad { head: HObject, load: u64, wanted: HObject },
     /// Nobody waits.
@@ -104,10 +107,13 @@ pub struct Pg {
     pub(crate) watches: Watches,
     pub(crate) copies: Copies,
     pub(crate) errands: Errands,
+    pub(crate) scrubs: Scrubs,
     pub(crate) pending: BTreeMap<u64, Pending>,
     pub(crate) next_token: u64,
     /// What it has done since it was loaded; what it holds is in `info.totals`.
     pub(crate) counters: PgStatSum,
+    /// Copies here that could not be read and are replaced, since it was loaded.
+    pub(crate) copies_repaired: u64,
     /// How far trimming is, and of which snapshots.
     pub(crate) trimming: Option<(HObject, IntervalSet)>,
     /// Snapshots that are removed, as of an epoch: what the map says, and those purged before.
@@ -149,9 +155,11 @@ impl Pg {
             watches: Watches::default(),
             copies: Copies::default(),
             errands: Errands::default(),
+            scrubs: Scrubs::default(),
             pending: BTreeMap::new(),
             next_token: 0,
             counters: PgStatSum::default(),
+            copies_repaired: 0,
             trimming: None,
             removed_snaps: None,
             is_clean: false,
@@ -238,6 +246,16 @@ impl Pg {
         self.is_removed
     }
 
+    /// Copies here that could not be read and were replaced from other OSDs, since it was loaded.
+    pub fn copies_repaired(&self) -> u64 {
+        self.copies_repaired
+    }
+
+    /// When it was scrubbed, and with what result.
+    pub fn scrub_history(&self) -> types::ScrubHistory {
+        self.info.scrubs
+    }
+
     /// OSDs that act with this one.
     pub fn acting(&self) -> &[OsdId] {
         &self.members.acting
@@ -258,8 +276,10 @@ impl Pg {
             }
             Event::Peer(from, message) => self.on_peer(from, message, cx),
             Event::Store(completion) => self.on_store(completion, cx),
+            Event::Scrub(request) => self.on_scrub_request(request),
             Event::Tick => self.on_tick(cx),
         }
+        self.drive_scrub(cx);
         self.settle_backoffs(cx);
         self.note_state(cx);
     }
@@ -298,6 +318,7 @@ impl Pg {
                 self.on_copy_read(from, *message, loads, is_loaded, cx);
             }
             Pending::Errand(errand) => self.on_errand_loaded(errand, completion, cx),
+            Pending::ScrubLoad { is_anew } => self.on_scrub_loaded(is_anew, completion, cx),
             Pending::OpLoad { head, load, wanted } => {
                 self.on_op_loaded(&head, load, &wanted, completion, cx);
             }
@@ -345,6 +366,10 @@ impl Pg {
             Message::MPgClean(m) => self.on_clean(from, *m, cx),
             Message::MPgCopyGet(m) => self.on_copy_get(from, *m, cx),
             Message::MPgCopyData(m) => self.on_copy_data(m, cx),
+            Message::MOSDRepScrub(m) => self.on_rep_scrub(from, *m, cx),
+            Message::MOSDRepScrubMap(m) => self.on_rep_scrub_map(from, *m),
+            Message::MPgScrubbed(m) => self.on_scrubbed(from, *m, cx),
+            Message::MPgBadCopy(m) => self.on_bad_copy(from, *m, cx),
             _ => {}
         }
     }
@@ -356,12 +381,14 @@ impl Pg {
         if self.phase == Phase::Active {
             self.recover(cx);
             self.trim_snaps(cx);
+            self.tick_scrub(cx);
         }
     }
 
     /// Removes everything of the PG from this OSD.
     pub(crate) fn remove(&mut self, cx: &mut Ctx<'_>) {
-        let loads = self.ops.on_new_interval(Epoch(0), false);
+        let mut loads = self.ops.on_new_interval(Epoch(0), false);
+        loads.extend(self.scrubs.on_new_interval());
         loads.into_iter().for_each(|token| cx.store.unload(token));
         self.drop_loads(cx);
         let mut txn = Transaction::new(self.coll);

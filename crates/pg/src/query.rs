@@ -46,8 +46,8 @@ impl Pg {
             "info": self.own_info().dump(&self.info_context(&stat)),
             "peer_info": self.peers_json(),
             "recovery_state": self.recovery_json(),
-            // There is no scrub and no cache tier.
-            "scrubber": {"epoch_start": "0", "active": false},
+            "scrubber": self.scrubber_json(),
+            // There is no cache tier.
             "agent_state": {},
         })
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use messages::{MPgPull, MPgPush, MPgPushReply};
+use messages::{LogLevel, MPgPull, MPgPush, MPgPushReply};
 use store::{Completion, ObjectStore};
 use types::{EVersion, HObject, Missing, Mutation, OsdId, OsdMap, PgInfo, SnapId, Token, Transaction};
 
@@ -125,13 +125,8 @@ impl Pg {
     /// This copy of the object cannot be read: another one is to take its place.
     fn lose(&mut self, object: &HObject, cx: &mut Ctx<'_>) -> Result<(), store::Missing> {
         let version = object_version(cx.store, self.coll, object)?;
-        self.missing.insert(object.clone(), version);
-        self.is_clean = false;
-        let mut change = MetaChange::default();
-        change.missing(object, Some(version));
-        let mut txn = Transaction::new(self.coll);
-        change.into_txn(&mut txn);
-        self.submit(Pending::Nothing, txn, cx);
+        self.declare_missing(object.clone(), version, cx);
+        self.copies_repaired += 1;
         cx.effects.push(Effect::StatsChanged);
         Ok(())
     }
@@ -144,6 +139,12 @@ impl Pg {
         }
         // Where its version is not at hand, the op finds the object unreadable once more.
         if self.lose(object, cx).is_ok() {
+            let others = self.peer_info.keys().filter(|osd| self.members.acting.contains(osd));
+            let others: Vec<String> = others.map(ToString::to_string).collect();
+            let (pgid, others) = (self.pgid, others.join(","));
+            let line = format!("{pgid} missing primary copy of {object}, will try copies on {others}");
+            cx.effects.push(Effect::ClusterLog(LogLevel::ERROR, line));
+            self.counters.objects_repaired += 1;
             self.recover_soon(&object.head(), cx);
         }
         true

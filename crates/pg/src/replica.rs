@@ -16,10 +16,10 @@ impl Pg {
     pub(crate) fn replicate(&mut self, staged: Staged, cx: &mut Ctx<'_>) -> (EVersion, Vec<OsdId>) {
         let Staged { txn, log, delta } = staged;
         let version = log.last().map_or(self.info.last_update, |entry| entry.version);
-        let totals = &mut self.info.totals;
-        totals.objects = totals.objects.saturating_add_signed(delta.objects);
-        totals.clones = totals.clones.saturating_add_signed(delta.clones);
-        totals.bytes = totals.bytes.saturating_add_signed(delta.bytes);
+        self.info.totals = delta.added_to(self.info.totals);
+        if let Some(entry) = log.last() {
+            self.scrubs.on_change(&entry.object.head(), delta);
+        }
         let trim_to = self.log.trim_target().unwrap_or(EVersion::ZERO);
         let members: Vec<OsdId> = self.members.acting.iter().copied().filter(|o| o.is_some()).collect();
         let others: Vec<OsdId> = members.iter().copied().filter(|o| *o != self.me).collect();

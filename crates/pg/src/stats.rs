@@ -43,6 +43,10 @@ impl Pg {
             if self.trimming.is_some() {
                 state = state.with(PgState::SNAPTRIM);
             }
+            state = state.with(self.scrubs.state());
+            if self.info.scrubs.errors() > 0 {
+                state = state.with(PgState::INCONSISTENT);
+            }
         }
         state
     }
@@ -74,6 +78,9 @@ impl Pg {
         let PgTotals { objects, clones, bytes } = self.info.totals;
         let mut sum = PgStatSum { objects, clones, bytes, ..self.counters };
         sum.object_copies = sum.objects * size;
+        let scrubs = self.info.scrubs;
+        (sum.shallow_scrub_errors, sum.deep_scrub_errors) = (scrubs.shallow_errors, scrubs.deep_errors);
+        (sum.omap_keys, sum.omap_bytes) = (scrubs.omap_keys, scrubs.omap_bytes);
         sum.missing_on_primary = self.missing.len() as u64;
         sum.degraded = self.degraded_count() + lacking * sum.objects;
         PgStat {
@@ -97,6 +104,7 @@ impl Pg {
             last_clean: self.stamps.clean,
             snaptrimq_len: self.snaps_to_trim(map).size(),
             sum,
+            scrubs,
         }
     }
 

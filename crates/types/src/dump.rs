@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{EVersion, IntervalSet, OsdId, PgId, PgInfo, PgStat, PgStatSum, UTime};
+use crate::{EVersion, IntervalSet, OsdId, PgId, PgInfo, PgStat, PgStatSum};
 
 /// Four spaces a level, as `json-pretty` is.
 pub fn pretty(value: &Value) -> String {
@@ -41,9 +41,9 @@ impl PgStatSum {
             ("num_read_kb", self.read_bytes >> 10),
             ("num_write", self.writes),
             ("num_write_kb", self.write_bytes >> 10),
-            ("num_scrub_errors", 0),
-            ("num_shallow_scrub_errors", 0),
-            ("num_deep_scrub_errors", 0),
+            ("num_scrub_errors", self.shallow_scrub_errors + self.deep_scrub_errors),
+            ("num_shallow_scrub_errors", self.shallow_scrub_errors),
+            ("num_deep_scrub_errors", self.deep_scrub_errors),
             ("num_objects_recovered", self.objects_recovered),
             ("num_bytes_recovered", self.bytes_recovered),
             ("num_keys_recovered", 0),
@@ -71,7 +71,7 @@ impl PgStatSum {
         out.extend(unused.map(|name| (name.to_owned(), 0.into())));
         out.insert("num_omap_bytes".to_owned(), self.omap_bytes.into());
         out.insert("num_omap_keys".to_owned(), self.omap_keys.into());
-        out.insert("num_objects_repaired".to_owned(), 0.into());
+        out.insert("num_objects_repaired".to_owned(), self.objects_repaired.into());
         out.into()
     }
 }
@@ -79,7 +79,6 @@ impl PgStatSum {
 impl PgStat {
     /// `pg_stat_t`, without the PG's id.
     pub fn dump(&self) -> Map<String, Value> {
-        let never = UTime::default().to_string();
         let fresh = self.last_fresh.to_string();
         let active = self.last_active.to_string();
         let times = json!({
@@ -106,11 +105,11 @@ impl PgStat {
             "parent_split_bits": 0,
         });
         let rest = json!({
-            "last_scrub": "0'0",
-            "last_scrub_stamp": never,
-            "last_deep_scrub": "0'0",
-            "last_deep_scrub_stamp": never,
-            "last_clean_scrub_stamp": never,
+            "last_scrub": self.scrubs.last_scrub.to_string(),
+            "last_scrub_stamp": self.scrubs.last_scrub_stamp.to_string(),
+            "last_deep_scrub": self.scrubs.last_deep_scrub.to_string(),
+            "last_deep_scrub_stamp": self.scrubs.last_deep_scrub_stamp.to_string(),
+            "last_clean_scrub_stamp": self.scrubs.last_clean_scrub_stamp.to_string(),
             "log_size": self.log_size,
             "ondisk_log_size": self.log_size,
             "stats_invalid": false,
@@ -159,7 +158,6 @@ pub struct PgInfoContext<'a> {
 impl PgInfo {
     /// `pg_info_t`.
     pub fn dump(&self, context: &PgInfoContext<'_>) -> Map<String, Value> {
-        let never = UTime::default().to_string();
         // A copy that lacks nothing is complete up to its newest change.
         let complete = if self.missing_count == 0 { self.last_update } else { EVersion::ZERO };
         let history = json!({
@@ -174,11 +172,11 @@ impl PgInfo {
             "same_up_since": context.since,
             "same_interval_since": context.since,
             "same_primary_since": context.primary_since,
-            "last_scrub": "0'0",
-            "last_scrub_stamp": never,
-            "last_deep_scrub": "0'0",
-            "last_deep_scrub_stamp": never,
-            "last_clean_scrub_stamp": never,
+            "last_scrub": self.scrubs.last_scrub.to_string(),
+            "last_scrub_stamp": self.scrubs.last_scrub_stamp.to_string(),
+            "last_deep_scrub": self.scrubs.last_deep_scrub.to_string(),
+            "last_deep_scrub_stamp": self.scrubs.last_deep_scrub_stamp.to_string(),
+            "last_clean_scrub_stamp": self.scrubs.last_clean_scrub_stamp.to_string(),
             "prior_readable_until_ub": 0,
         });
         let out = json!({

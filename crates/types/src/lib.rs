@@ -16,6 +16,7 @@ mod options;
 mod osdmap;
 mod pg_log;
 mod pg_stat;
+mod scrub;
 mod snap_context;
 mod time;
 mod transaction;
@@ -43,6 +44,7 @@ pub use osdmap::{
 };
 pub use pg_log::{LogEntry, Missing, ObjectVersions, PgInfo, PgInterval, PgTotals};
 pub use pg_stat::{OsdStat, PgStat, PgStatSum, PgState};
+pub use scrub::{ScrubHistory, ScrubObject};
 pub use snap_context::SnapContext;
 pub use time::{Instant, UTime};
 pub use transaction::{Mutation, Transaction, TxnOp};

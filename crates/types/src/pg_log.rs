@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use codec::Codec;
 
-use crate::{EVersion, Epoch, HObject, OsdId, ReqId, UTime};
+use crate::{EVersion, Epoch, HObject, OsdId, ReqId, ScrubHistory, UTime};
 
 /// One change of one object (`pg_log_entry_t`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct PgTotals {
 
 /// Where a copy of a PG is (`pg_info_t`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 3, compat = 1)]
+#[codec(version = 4, compat = 1)]
 pub struct PgInfo {
     /// The newest change in its log.
     pub last_update: EVersion,
@@ -75,6 +75,9 @@ pub struct PgInfo {
     /// The first epoch in which the same primary led (`same_primary_since`).
     #[codec(since = 3)]
     pub primary_since: Epoch,
+    /// When the PG was scrubbed, and what was found.
+    #[codec(since = 4)]
+    pub scrubs: ScrubHistory,
 }
 
 /// A span of epochs in which the acting set did not change (`PastIntervals`).

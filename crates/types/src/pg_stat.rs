@@ -2,7 +2,7 @@
 
 use codec::Codec;
 
-use crate::{EVersion, Epoch, OsdId, PgId, UTime};
+use crate::{EVersion, Epoch, OsdId, PgId, ScrubHistory, UTime};
 
 /// `PG_STATE_*` bits, with Ceph's names (osd/osd_types.h).
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +33,7 @@ pg_states! {
     DEGRADED = 10, "degraded";
     REMAPPED = 18, "remapped";
     SCRUBBING = 8, "scrubbing";
+    DEEP_SCRUB = 9, "deep";
     INCONSISTENT = 11, "inconsistent";
     PEERING = 12, "peering";
     REPAIR = 13, "repair";
@@ -42,6 +43,7 @@ pg_states! {
     PEERED = 25, "peered";
     SNAPTRIM = 26, "snaptrim";
     SNAPTRIM_WAIT = 27, "snaptrim_wait";
+    FAILED_REPAIR = 32, "failed_repair";
     LAGGY = 33, "laggy";
 }
 
@@ -72,7 +74,7 @@ impl std::fmt::Display for PgState {
 /// What a PG holds and has done (`object_stat_sum_t`). Totals since the PG was made; rates are
 /// differences of two reports.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub struct PgStatSum {
     /// Bytes of object data (heads and clones).
     pub bytes: u64,
@@ -106,11 +108,20 @@ pub struct PgStatSum {
     pub objects_recovered: u64,
     /// Bytes recovered.
     pub bytes_recovered: u64,
+    /// Errors that the last scrub found by comparing what copies say of objects.
+    #[codec(since = 2)]
+    pub shallow_scrub_errors: u64,
+    /// Errors that the last deep scrub found in contents.
+    #[codec(since = 2)]
+    pub deep_scrub_errors: u64,
+    /// Objects of which a bad copy was replaced.
+    #[codec(since = 2)]
+    pub objects_repaired: u64,
 }
 
 /// One PG as its primary reports it (`pg_stat_t`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub struct PgStat {
     /// The PG.
     pub pgid: PgId,
@@ -152,6 +163,9 @@ pub struct PgStat {
     pub snaptrimq_len: u64,
     /// Contents and activity.
     pub sum: PgStatSum,
+    /// When it was scrubbed.
+    #[codec(since = 2)]
+    pub scrubs: ScrubHistory,
 }
 
 impl Default for OsdId {
@@ -162,7 +176,7 @@ impl Default for OsdId {
 
 /// An OSD's device and its latencies (`osd_stat_t`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub struct OsdStat {
     /// Device size in KiB.
     pub kb: u64,
@@ -186,4 +200,7 @@ pub struct OsdStat {
     pub primary_pg_count: u32,
     /// OSDs that it exchanges heartbeats with.
     pub heartbeat_peers: Vec<OsdId>,
+    /// Unreadable copies that were replaced from another OSD's, since it started.
+    #[codec(since = 2)]
+    pub copies_repaired: u64,
 }

@@ -44,6 +44,7 @@ mod pool_show;
 mod reply;
 mod report;
 mod reweight_by;
+mod scrub;
 mod status;
 mod status_line;
 mod tell;
@@ -174,6 +175,7 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         crush_class::ROWS,
         crush_show::ROWS,
         pg::ROWS,
+        scrub::ROWS,
         pg_dump::ROWS,
         pg_temp::ROWS,
         rbd_support::ROWS,
@@ -227,6 +229,7 @@ impl Mon {
 
     /// Answers a command: when what it changed is committed, and not at all where the answer comes later.
     pub(crate) fn answer(&mut self, caller: Caller, reply: Reply, is_change: bool, effects: &mut Effects) {
+        self.send_orders(effects);
         if reply.is_later {
             return;
         }
@@ -235,6 +238,14 @@ impl Mon {
             self.answer_when_committed(answer, effects);
         } else {
             effects.push(answer);
+        }
+    }
+
+    /// Tells OSDs what commands want of them.
+    fn send_orders(&mut self, effects: &mut Effects) {
+        for (osd, message) in std::mem::take(&mut self.orders) {
+            let conn = self.sessions.keys().copied().find(|conn| self.osd_of(*conn) == Some(osd));
+            effects.extend(conn.map(|conn| Effect::Send { conn, tid: 0, message }));
         }
     }
 

@@ -270,8 +270,8 @@ fn list_text(stats: &[PgStat], wall: UTime) -> String {
             format!("{}:{}", stat.reported_epoch, stat.reported_seq),
             format!("{}p{}", format::list(&stat.up), stat.up_primary),
             format!("{}p{}", format::list(&stat.acting), stat.acting_primary),
-            UTime::default().to_string(),
-            UTime::default().to_string(),
+            stat.scrubs.last_scrub_stamp.to_string(),
+            stat.scrubs.last_deep_scrub_stamp.to_string(),
         ]);
         table.row(cells);
     }

@@ -109,7 +109,7 @@ fn osd_json(stat: &OsdStat, osds: usize, pgs: u64) -> Map<String, Value> {
         "hb_peers": stat.heartbeat_peers.iter().map(|osd| osd.0).collect::<Vec<_>>(),
         "snap_trim_queue_len": 0,
         "num_snap_trimming": 0,
-        "num_shards_repaired": 0,
+        "num_shards_repaired": stat.copies_repaired,
         "op_queue_age_hist": {"histogram": [], "upper_bound": 1},
         "perf_stat": {
             "commit_latency_ms": stat.commit_latency_ns / NS_PER_MS,

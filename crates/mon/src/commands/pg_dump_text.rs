@@ -129,7 +129,6 @@ fn pgs_text(stats: &[PgStat]) -> String {
     for (heading, align) in headings {
         table = table.column(heading, l, align);
     }
-    let never = UTime::default().to_string();
     for stat in stats {
         let sum = &stat.sum;
         let numbers = [
@@ -155,10 +154,10 @@ fn pgs_text(stats: &[PgStat]) -> String {
             stat.up_primary.to_string(),
             format::list(&stat.acting),
             stat.acting_primary.to_string(),
-            "0'0".to_owned(),
-            never.clone(),
-            "0'0".to_owned(),
-            never.clone(),
+            stat.scrubs.last_scrub.to_string(),
+            stat.scrubs.last_scrub_stamp.to_string(),
+            stat.scrubs.last_deep_scrub.to_string(),
+            stat.scrubs.last_deep_scrub_stamp.to_string(),
             stat.snaptrimq_len.to_string(),
         ]);
         table.row(cells);

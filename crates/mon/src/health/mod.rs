@@ -8,6 +8,7 @@ use types::{MapFlags, OsdId, OsdState, PgState, PoolFlags, UTime};
 use crate::Mon;
 
 mod keys;
+mod scrubs;
 
 /// Crashes in the details of the check.
 const CRASHES_SHOWN: usize = 30;
@@ -144,6 +145,7 @@ impl Mon {
         self.check_space(&mut health);
         self.check_pools(&mut health);
         self.check_pgs(&mut health);
+        self.check_scrubs(&mut health);
         self.check_crashes(&mut health);
         self.check_keys(&mut health);
         let codes = self.committed.mutes.iter().filter(|(code, _)| health.checks.contains_key(code.as_str()));
@@ -423,14 +425,19 @@ impl Mon {
 
     /// Writes to the cluster log what began to be wrong and what is right again.
     pub(crate) fn tick_health_log(&mut self, wall: UTime) {
+        let checks = self.health().checks;
+        let log = |mon: &mut Mon, code: &str, line: String| match checks.get(code).map(|c| c.severity) {
+            Some(Severity::Err) => mon.log_error(wall, line),
+            Some(_) | None => mon.log_warn(wall, line),
+        };
         let found: BTreeMap<&'static str, String> =
-            self.health().checks.into_iter().map(|(code, check)| (code, check.summary)).collect();
+            checks.iter().map(|(code, check)| (*code, check.summary.clone())).collect();
         let before = std::mem::replace(&mut self.health_logged, found.clone());
         for (code, summary) in &found {
             match before.get(code) {
-                None => self.log_warn(wall, format!("Health check failed: {summary} ({code})")),
+                None => log(self, code, format!("Health check failed: {summary} ({code})")),
                 Some(old) if old != summary => {
-                    self.log_warn(wall, format!("Health check update: {summary} ({code})"));
+                    log(self, code, format!("Health check update: {summary} ({code})"));
                 }
                 Some(_) => {}
             }

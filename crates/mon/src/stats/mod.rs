@@ -138,5 +138,8 @@ fn add(a: PgStatSum, b: PgStatSum) -> PgStatSum {
         write_bytes: a.write_bytes + b.write_bytes,
         objects_recovered: a.objects_recovered + b.objects_recovered,
         bytes_recovered: a.bytes_recovered + b.bytes_recovered,
+        shallow_scrub_errors: a.shallow_scrub_errors + b.shallow_scrub_errors,
+        deep_scrub_errors: a.deep_scrub_errors + b.deep_scrub_errors,
+        objects_repaired: a.objects_repaired + b.objects_repaired,
     }
 }

@@ -8,7 +8,26 @@ use super::{Call, Refusal, Row, show::uuid};
 use crate::{Cross, Effect, Osd, osd::Cx};
 
 /// Options that a running OSD looks at.
-const OBSERVED: [&str; 2] = ["osd_memory_target", "bluestore_cache_size"];
+const OBSERVED: [&str; 18] = [
+    "bluestore_cache_size",
+    "osd_deep_scrub_interval",
+    "osd_deep_scrub_randomize_ratio",
+    "osd_deep_scrub_stride",
+    "osd_max_scrubs",
+    "osd_memory_target",
+    "osd_scrub_auto_repair",
+    "osd_scrub_auto_repair_num_errors",
+    "osd_scrub_begin_hour",
+    "osd_scrub_begin_week_day",
+    "osd_scrub_chunk_max",
+    "osd_scrub_chunk_min",
+    "osd_scrub_end_hour",
+    "osd_scrub_end_week_day",
+    "osd_scrub_interval_randomize_ratio",
+    "osd_scrub_max_interval",
+    "osd_scrub_max_preemptions",
+    "osd_scrub_min_interval",
+];
 
 const fn row(at: usize) -> Row {
     Row { sig: CONFIG_COMMANDS[at].0, help: CONFIG_COMMANDS[at].1, run }
@@ -48,7 +67,8 @@ impl Osd {
     }
 
     /// Goes by other options from now on, and says so.
-    pub(crate) fn on_settings_changed(&self, cx: &mut Cx<'_>) {
+    pub(crate) fn on_settings_changed(&mut self, cx: &mut Cx<'_>) {
+        self.follow_scrub_options();
         cx.effects.push(Effect::OptionsChanged);
         self.cross_all(|| Cross::Settings(Box::new(self.settings.clone())), cx);
         let (config, ignored_config) = self.settings.to_wire();

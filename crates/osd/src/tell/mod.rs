@@ -99,6 +99,19 @@ const ROWS: &[Row] = &[
         help: "list unfound objects on this pg, perhaps starting at an offset given in JSON",
         run: pg_commands::list_unfound,
     },
+    Row { sig: "scrub", help: "Scrub this PG now", run: pg_commands::shallow_scrub },
+    Row { sig: "deep_scrub", help: "Deep-scrub this PG now", run: pg_commands::deep_scrub },
+    Row { sig: "deep-scrub", help: "Deep-scrub this PG now", run: pg_commands::deep_scrub },
+    Row {
+        sig: "schedule-scrub name=time,type=CephInt,req=false",
+        help: "Make this PG due for a scrub, as if the last one had been so many seconds ago",
+        run: pg_commands::schedule_shallow,
+    },
+    Row {
+        sig: "schedule-deep-scrub name=time,type=CephInt,req=false",
+        help: "Make this PG due for a deep scrub, as if the last one had been so many seconds ago",
+        run: pg_commands::schedule_deep,
+    },
     // The form of `ceph pg ID …`: the word is an argument.
     Row {
         sig: "pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=query",

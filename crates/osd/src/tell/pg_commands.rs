@@ -1,5 +1,9 @@
 //! Commands to one PG; its primary answers.
 
+use std::time::Duration;
+
+use pg::ScrubRequest;
+use serde_json::json;
 use types::{Errno, PgId};
 
 use super::{Answer, Call, Refusal};
@@ -32,11 +36,50 @@ pub(super) fn list_unfound(osd: &mut Osd, call: &Call, _: &mut Cx<'_>) -> Answer
     Ok(osd.pgs.get(pgid).map(|pg| pg.list_unfound(&osd.map)))
 }
 
+/// `tell PGID scrub` and its like.
+fn scrub(osd: &mut Osd, call: &Call, is_deep: bool, cx: &mut Cx<'_>) -> Answer {
+    let pgid = pg_of(osd, call)?;
+    osd.scrub_pg(pgid, ScrubRequest { is_deep, is_repair: false }, cx);
+    let stamp = osd.pgs.get(pgid).map(|pg| pg.scrub_history()).unwrap_or_default();
+    let stamp = if is_deep { stamp.last_deep_scrub_stamp } else { stamp.last_scrub_stamp };
+    Ok(Some(json!({"deep": is_deep, "must": true, "stamp": stamp.to_string()})))
+}
+
+pub(super) fn shallow_scrub(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+    scrub(osd, call, false, cx)
+}
+
+pub(super) fn deep_scrub(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+    scrub(osd, call, true, cx)
+}
+
+/// `tell PGID schedule-scrub` and its like.
+fn schedule(osd: &mut Osd, call: &Call, is_deep: bool, cx: &mut Cx<'_>) -> Answer {
+    let pgid = pg_of(osd, call)?;
+    let policy = &osd.scrub_policy;
+    let usual = if is_deep { policy.deep_interval } else { policy.max_interval };
+    // A little more than the interval, so that no chance puts it off.
+    let ago = call.int("time").map_or(usual, Duration::from_secs) + Duration::from_secs(100);
+    let Some(pg) = osd.pgs.get_mut(pgid) else { return Ok(None) };
+    let stamp = pg.schedule_scrub(is_deep, ago, cx.wall);
+    Ok(Some(json!({"deep": is_deep, "must": false, "stamp": stamp.to_string()})))
+}
+
+pub(super) fn schedule_shallow(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+    schedule(osd, call, false, cx)
+}
+
+pub(super) fn schedule_deep(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+    schedule(osd, call, true, cx)
+}
+
 /// `pg ID query`, with the command's word in `cmd`.
 pub(super) fn by_word(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
     match call.text("cmd").as_deref() {
         Some("query") => query(osd, call, cx),
         Some("list_unfound") => list_unfound(osd, call, cx),
+        Some("scrub") => shallow_scrub(osd, call, cx),
+        Some("deep-scrub" | "deep_scrub") => deep_scrub(osd, call, cx),
         word => Err((Errno::EINVAL, format!("unknown command prefix {}", word.unwrap_or_default()))),
     }
 }

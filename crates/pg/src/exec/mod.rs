@@ -23,12 +23,12 @@ use bytes::Bytes;
 use messages::{MOSDOp, MPgCopyData, OpCode, OsdOp, op_flag, osd_flag};
 use store::ObjectStore;
 use types::{
-    CollId, EVersion, EntityAddr, EntityNum, Errno, HObject, IntervalSet, LogEntry, ReqId, SnapContext,
-    SnapId, Transaction, UTime,
+    CollId, EVersion, EntityAddr, EntityNum, Errno, HObject, IntervalSet, LogEntry, PgTotals, ReqId,
+    SnapContext, SnapId, Transaction, UTime,
 };
 
 pub(crate) use copy::{CopySource, copy_out};
-pub(crate) use object_info::{INFO_XATTR, ObjectInfo};
+pub(crate) use object_info::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet, USER_XATTR};
 pub(crate) use request::{is_for_any_copy, is_ordered, may_write};
 pub(crate) use snaps::{TrimStep, trim_step};
 pub(crate) use watch::{KnownWatch, WatchChange, remove_watcher};
@@ -104,6 +104,17 @@ pub(crate) struct Delta {
     pub(crate) clones: i64,
     /// Bytes of data.
     pub(crate) bytes: i64,
+}
+
+impl Delta {
+    /// What a PG holds that held `totals` before.
+    pub(crate) fn added_to(self, totals: PgTotals) -> PgTotals {
+        PgTotals {
+            objects: totals.objects.saturating_add_signed(self.objects),
+            clones: totals.clones.saturating_add_signed(self.clones),
+            bytes: totals.bytes.saturating_add_signed(self.bytes),
+        }
+    }
 }
 
 /// A change to be submitted and replicated.

@@ -86,11 +86,11 @@ fn one(
         OpCode::PGNLS_FILTER => (false, true),
         OpCode::PGLS => (true, false),
         OpCode::PGLS_FILTER => (true, true),
-        // No PG has hit sets, and none was scrubbed.
+        // No PG has hit sets.
         OpCode::PG_HITSET_LS => {
             return Ok(Ok((Vec::<(UTime, UTime)>::new().to_bytes(Features::default()), false)));
         }
-        OpCode::PG_HITSET_GET | OpCode::SCRUBLS => return Ok(Err(Errno::ENOENT)),
+        OpCode::PG_HITSET_GET => return Ok(Err(Errno::ENOENT)),
         _ => return Ok(Err(Errno::EINVAL)),
     };
     let mut input = Reader::new(step.data.clone());

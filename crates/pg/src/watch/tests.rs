@@ -6,7 +6,7 @@ use store::MemStore;
 use types::{CrushBlob, EntityNum, Epoch, OsdMap, UTime};
 
 use super::*;
-use crate::Leases;
+use crate::{Leases, ScrubPolicy};
 
 type Replies = (BTreeMap<Watcher, Bytes>, Vec<Watcher>);
 
@@ -46,6 +46,7 @@ impl World {
             store: &mut store,
             map: &self.map,
             leases: &Leases::default(),
+            scrub: &ScrubPolicy::default(),
             random: 0,
             effects: &mut self.effects,
         };

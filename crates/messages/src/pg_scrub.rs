@@ -1,0 +1,86 @@
+//! What the copies of a PG say to each other about scrubs, and who asks for one. Names follow the Ceph
+//! messages of the same part, encodings are ours.
+
+use codec::Codec;
+use types::{EVersion, Epoch, HObject, PgId, PgTotals, ScrubHistory, ScrubObject};
+
+use crate::table::front_only;
+
+/// Monitor to OSD: scrub these PGs, which it leads (`MOSDScrub2`).
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MOSDScrub {
+    /// Map epoch in which the receiver leads them.
+    pub epoch: Epoch,
+    /// Which.
+    pub pgs: Vec<PgId>,
+    /// Contents, too.
+    pub is_deep: bool,
+    /// And have bad copies replaced.
+    pub is_repair: bool,
+}
+front_only!(MOSDScrub);
+
+/// Primary to replica: say what you have of the objects in a range (`MOSDRepScrub`).
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MOSDRepScrub {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// The sender's name for the request; a newer one ends those before.
+    pub id: u64,
+    /// The first object.
+    pub start: HObject,
+    /// Behind the last one.
+    pub end: HObject,
+    /// Contents, too.
+    pub is_deep: bool,
+}
+front_only!(MOSDRepScrub);
+
+/// Replica to primary: this is what I have (`MOSDRepScrubMap`).
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MOSDRepScrubMap {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// The request.
+    pub id: u64,
+    /// The objects, ascending.
+    pub objects: Vec<ScrubObject>,
+}
+front_only!(MOSDRepScrubMap);
+
+/// Primary to replica: the PG was scrubbed (the part of `pg_info_t` that Ceph shares then).
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MPgScrubbed {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// When and with what result.
+    pub history: ScrubHistory,
+    /// What it holds, as counted.
+    pub totals: PgTotals,
+}
+front_only!(MPgScrubbed);
+
+/// Primary to replica: your copy of this object is bad; a good one comes.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MPgBadCopy {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// Which.
+    pub object: HObject,
+    /// The version of the good copy.
+    pub version: EVersion,
+}
+front_only!(MPgBadCopy);

@@ -1,0 +1,106 @@
+//! What scrubs found, and what was not scrubbed.
+//!
+//! Authority: `PGMap::get_health_checks` (16.2).
+
+use std::time::Duration;
+
+use types::{PgPool, PoolOptValue};
+
+use super::{Check, Health, Severity};
+use crate::Mon;
+
+/// PGs named in the details of a check.
+const PGS_SHOWN: usize = 50;
+/// `mon_osd_warn_num_repaired`.
+const REPAIRS_MAX: u64 = 10;
+
+impl Mon {
+    pub(super) fn check_scrubs(&self, health: &mut Health) {
+        let total = self.stats.total();
+        let errors = total.shallow_scrub_errors + total.deep_scrub_errors;
+        if errors > 0 {
+            let check = Check {
+                severity: Severity::Err,
+                summary: format!("{errors} scrub errors"),
+                count: errors as usize,
+                detail: Vec::new(),
+            };
+            health.checks.insert("OSD_SCRUB_ERRORS", check);
+        }
+        self.check_repairs(health);
+        let [mut late, mut late_deep] = [Vec::new(), Vec::new()];
+        let (age, deep_age) = (self.age_max(false), self.age_max(true));
+        for stat in self.stats.pgs() {
+            let Some(pool) = self.committed.osdmap.pools.get(&stat.pgid.pool) else { continue };
+            let scrubs = &stat.scrubs;
+            // A PG that nobody has looked at yet has no history to be judged by.
+            if scrubs.last_scrub_stamp.sec == 0 {
+                continue;
+            }
+            if age.of(pool).is_some_and(|max| self.wall.since(scrubs.last_scrub_stamp) > max) {
+                late.push(format!("pg {} not scrubbed since {}", stat.pgid, scrubs.last_scrub_stamp));
+            }
+            if deep_age.of(pool).is_some_and(|max| self.wall.since(scrubs.last_deep_scrub_stamp) > max) {
+                let since = scrubs.last_deep_scrub_stamp;
+                late_deep.push(format!("pg {} not deep-scrubbed since {since}", stat.pgid));
+            }
+        }
+        add_late(health, "PG_NOT_SCRUBBED", "scrubbed", late);
+        add_late(health, "PG_NOT_DEEP_SCRUBBED", "deep-scrubbed", late_deep);
+    }
+
+    fn check_repairs(&self, health: &mut Health) {
+        let osds = self.committed.osdmap.osds();
+        let repaired = osds.filter_map(|osd| Some((osd, self.stats.osd(osd)?.copies_repaired)));
+        let many: Vec<String> = repaired
+            .filter(|(_, count)| *count > REPAIRS_MAX)
+            .map(|(osd, count)| format!("osd.{osd} had {count} reads repaired"))
+            .collect();
+        if !many.is_empty() {
+            let text = format!("Too many repaired reads on {} OSDs", many.len());
+            health.add("OSD_TOO_MANY_REPAIRS", Severity::Warn, text, many);
+        }
+    }
+
+    fn age_max(&self, is_deep: bool) -> AgeMax {
+        let (pool_option, option, ratio) = match is_deep {
+            false => ("scrub_max_interval", "osd_scrub_max_interval", "mon_warn_pg_not_scrubbed_ratio"),
+            true => ("deep_scrub_interval", "osd_deep_scrub_interval", "mon_warn_pg_not_deep_scrubbed_ratio"),
+        };
+        let number = |name| self.settings.get(name).and_then(|text| text.parse().ok()).unwrap_or(0.0);
+        AgeMax { pool_option, interval: number(option), ratio: number(ratio) }
+    }
+}
+
+/// How old a PG's last scrub may be.
+struct AgeMax {
+    pool_option: &'static str,
+    /// In seconds.
+    interval: f64,
+    /// So much of the interval is added; 0: nobody is to be warned.
+    ratio: f64,
+}
+
+impl AgeMax {
+    fn of(&self, pool: &PgPool) -> Option<Duration> {
+        let interval = match pool.opts.get(self.pool_option) {
+            Some(PoolOptValue::Double(secs)) if *secs > 0.0 => *secs,
+            Some(_) | None => self.interval,
+        };
+        let max = interval * (1.0 + self.ratio);
+        (self.ratio > 0.0 && max > 0.0).then(|| Duration::try_from_secs_f64(max).ok())?
+    }
+}
+
+fn add_late(health: &mut Health, code: &'static str, what: &str, mut detail: Vec<String>) {
+    let count = detail.len();
+    if count == 0 {
+        return;
+    }
+    if count > PGS_SHOWN {
+        detail.truncate(PGS_SHOWN);
+        detail.push(format!("{} more pgs... ", count - PGS_SHOWN));
+    }
+    let summary = format!("{count} pgs not {what} in time");
+    health.checks.insert(code, Check { severity: Severity::Warn, summary, count, detail });
+}

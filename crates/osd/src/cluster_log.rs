@@ -1,0 +1,61 @@
+//! Lines that this OSD writes to the cluster log: kept until the monitor has them.
+
+use std::collections::VecDeque;
+
+use messages::{LogEntry, LogLevel, MLog, MLogAck};
+use types::{EntityName, EntityNum, EntityType};
+
+use crate::{Cross, Effect, Osd, osd::Cx, shard::CONTROL};
+
+/// Lines kept: without a monitor for long, the oldest go.
+const LINES_MAX: usize = 1_000;
+
+/// See the module's page. Empty on all shards but the control shard.
+#[derive(Debug, Default)]
+pub(crate) struct ClusterLog {
+    lines: VecDeque<LogEntry>,
+    last: u64,
+}
+
+impl Osd {
+    /// Writes a line to the cluster log.
+    pub(crate) fn cluster_log(&mut self, level: LogLevel, message: String, cx: &mut Cx<'_>) {
+        if !self.config.shard.is_control() {
+            return cx.cross(CONTROL, Cross::ClusterLog(level, message));
+        }
+        self.cluster_log.last += 1;
+        let entry = LogEntry {
+            name: EntityName::new(EntityType::OSD, self.config.whoami.to_string()),
+            rank: EntityNum { kind: EntityType::OSD.0, num: i64::from(self.config.whoami.0) },
+            addrs: self.public_addrs.clone(),
+            stamp: cx.wall,
+            seq: self.cluster_log.last,
+            level,
+            message,
+            channel: "cluster".to_owned(),
+        };
+        if self.has_mon {
+            self.send_log(vec![entry.clone()], cx);
+        }
+        self.cluster_log.lines.push_back(entry);
+        if self.cluster_log.lines.len() > LINES_MAX {
+            self.cluster_log.lines.pop_front();
+        }
+    }
+
+    fn send_log(&self, entries: Vec<LogEntry>, cx: &mut Cx<'_>) {
+        let message = MLog { fsid: self.config.fsid, entries, ..MLog::default() };
+        cx.effects.push(Effect::SendMon(message.into()));
+    }
+
+    /// Another session with a monitor: what it may not have comes again.
+    pub(crate) fn resend_log(&self, cx: &mut Cx<'_>) {
+        if !self.cluster_log.lines.is_empty() {
+            self.send_log(self.cluster_log.lines.iter().cloned().collect(), cx);
+        }
+    }
+
+    pub(crate) fn on_log_ack(&mut self, ack: &MLogAck) {
+        self.cluster_log.lines.retain(|line| line.seq > ack.last);
+    }
+}

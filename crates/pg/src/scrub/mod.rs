@@ -1,0 +1,159 @@
+//! Scrub: the copies of a PG are compared, a few objects at a time, on order or when it is due; what is wrong is
+//! said, kept to be listed, and, where that was asked for, mended from a good copy.
+//!
+//! The primary takes the PG in chunks. While a chunk is looked at, changes of its objects wait, so that all copies
+//! are seen at one version: what was ordered before reaches a replica before the question does. A change that has
+//! to wait makes the chunk give way a few times, and come back smaller.
+//!
+//! Authority: `PgScrubber`, `PrimaryLogScrub` (16.2). Simpler in two points: no reservations are asked of replicas,
+//! and a chunk ends at a head, so that an object's clones are always seen together.
+
+mod compare;
+mod finish;
+mod listing;
+mod policy;
+mod repair;
+mod replica;
+mod run;
+mod scan;
+mod snapsets;
+#[cfg(test)]
+mod tests;
+mod verdict;
+mod wire;
+
+use std::time::Duration;
+
+use types::{HObject, PgState, Token, UTime};
+
+pub use policy::{ScrubPolicy, ScrubRequest};
+
+use crate::{Ctx, Pg, exec::Delta, pg::Phase};
+use listing::Results;
+pub(crate) use listing::is_listing;
+use run::Run;
+use scan::Scan;
+
+/// The scrubs of a PG, as its primary and as a replica.
+#[derive(Debug, Default)]
+pub(crate) struct Scrubs {
+    /// What an operator asked for, or a repair.
+    wanted: Option<Wanted>,
+    /// Primary: the scrub under way.
+    run: Option<Run>,
+    /// What this copy is looking through, for itself or for the primary.
+    scan: Option<Scan>,
+    /// Primary: what the last scrub of this interval found.
+    results: Option<Results>,
+    next_id: u64,
+    /// True from a repair until what it replaces is replaced.
+    is_repairing: bool,
+    /// A repair has not mended everything.
+    has_failed: bool,
+}
+
+/// A scrub that is to begin.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    request: ScrubRequest,
+    /// True for the one that looks whether a repair has helped.
+    is_check: bool,
+    /// True for a repair that nobody asked for.
+    is_automatic: bool,
+}
+
+impl Scrubs {
+    /// True for an object whose changes have to wait.
+    pub(crate) fn holds(&self, head: &HObject) -> bool {
+        self.run.as_ref().is_some_and(|run| run.holds(head))
+    }
+
+    /// A change waits for a chunk.
+    pub(crate) fn hinders(&mut self) {
+        if let Some(run) = &mut self.run {
+            run.is_hindering = true;
+        }
+    }
+
+    /// A change of objects that are done is counted with them.
+    pub(crate) fn on_change(&mut self, head: &HObject, delta: Delta) {
+        if let Some(run) = &mut self.run {
+            run.on_change(head, delta);
+        }
+    }
+
+    /// The state's bits of it.
+    pub(crate) fn state(&self) -> PgState {
+        let mut state = PgState::default();
+        let mut add = |is_so: bool, bit| {
+            if is_so {
+                state = state.with(bit);
+            }
+        };
+        let request = self.run.as_ref().map(|run| run.request);
+        add(request.is_some(), PgState::SCRUBBING);
+        add(request.is_some_and(|request| request.is_deep), PgState::DEEP_SCRUB);
+        add(self.is_repairing || request.is_some_and(|request| request.is_repair), PgState::REPAIR);
+        add(self.has_failed, PgState::FAILED_REPAIR);
+        state
+    }
+
+    /// Ends what is under way, with what was loaded for it; what was ordered stays ordered.
+    #[must_use]
+    pub(crate) fn on_new_interval(&mut self) -> Vec<Token> {
+        let wanted = self.wanted.or_else(|| {
+            self.run.as_ref().filter(|run| run.is_ordered).map(|run| Wanted {
+                request: run.request,
+                is_check: run.is_check,
+                is_automatic: run.is_automatic,
+            })
+        });
+        let scan = self.scan.take();
+        *self = Scrubs { wanted, next_id: self.next_id, ..Scrubs::default() };
+        scan.map_or_else(Vec::new, |scan| scan.held)
+    }
+}
+
+impl Pg {
+    /// An operator wants a scrub; the strongest of several is done.
+    pub(crate) fn on_scrub_request(&mut self, request: ScrubRequest) {
+        if self.is_primary() {
+            let before = self.scrubs.wanted.map(|wanted| wanted.request).unwrap_or_default();
+            let request = ScrubRequest {
+                is_deep: request.is_deep || request.is_repair || before.is_deep,
+                is_repair: request.is_repair || before.is_repair,
+            };
+            self.scrubs.wanted = Some(Wanted { request, is_check: false, is_automatic: false });
+        }
+    }
+
+    /// Has a scrub be due as if the last one had been so long `ago`; when that would have been.
+    pub fn schedule_scrub(&mut self, is_deep: bool, ago: Duration, wall: UTime) -> UTime {
+        let now = wall.since(UTime::default()).saturating_sub(ago);
+        let stamp = UTime::default().plus(now);
+        self.info.scrubs.last_scrub_stamp = stamp;
+        if is_deep {
+            self.info.scrubs.last_deep_scrub_stamp = stamp;
+        }
+        stamp
+    }
+
+    /// Begins a scrub that was ordered, or that is due.
+    pub(crate) fn tick_scrub(&mut self, cx: &mut Ctx<'_>) {
+        if self.phase != Phase::Active {
+            return;
+        }
+        if self.info.scrubs == types::ScrubHistory::default() {
+            self.info.scrubs = policy::begun(types::EVersion::ZERO, cx.wall);
+        }
+        if self.scrubs.run.is_none() && cx.scrub.has_slot() && self.state().has(PgState::CLEAN) {
+            let due = || cx.scrub.due(&self.info.scrubs, self.pgid, cx.map, cx.wall);
+            let wanted = self.scrubs.wanted;
+            let of_itself = |request| Wanted { request, is_check: false, is_automatic: false };
+            if let Some(next) = wanted.or_else(|| due().map(of_itself)) {
+                self.scrubs.wanted = None;
+                self.begin_scrub(next, wanted.is_some(), cx);
+            }
+        }
+    }
+}

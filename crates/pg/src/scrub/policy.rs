@@ -1,0 +1,220 @@
+//! How and how often PGs are scrubbed: the OSD's options, and the pool's.
+
+use std::time::Duration;
+
+use types::{
+    EVersion, MapFlags, OsdMap, PgId, PgPool, PoolFlags, PoolOptValue, ScrubHistory, Settings, UTime,
+};
+
+use crate::Budget;
+
+const DAY: u32 = 24 * 60 * 60;
+
+/// The options of an OSD about scrubs, with Ceph's names and defaults; its PGs share the slots.
+#[derive(Clone)]
+pub struct ScrubPolicy {
+    /// Scrubs under way.
+    pub slots: Budget,
+    /// `osd_max_scrubs`.
+    pub max_scrubs: u64,
+    /// `osd_scrub_chunk_min`, `osd_scrub_chunk_max`: objects compared at once.
+    pub chunk: (u64, u64),
+    /// `osd_scrub_max_preemptions`: so often a chunk gives way to a write.
+    pub max_preemptions: u64,
+    /// `osd_deep_scrub_stride`: bytes read at once.
+    pub stride: u64,
+    /// `osd_scrub_min_interval`.
+    pub min_interval: Duration,
+    /// `osd_scrub_max_interval`: older than that, the time of day does not matter.
+    pub max_interval: Duration,
+    /// `osd_deep_scrub_interval`.
+    pub deep_interval: Duration,
+    /// `osd_scrub_interval_randomize_ratio`.
+    pub interval_randomize_ratio: f64,
+    /// `osd_deep_scrub_randomize_ratio`: scrubs that are deep though they need not be.
+    pub deep_randomize_ratio: f64,
+    /// `osd_scrub_begin_hour`, `osd_scrub_end_hour` (UTC).
+    pub hours: (u64, u64),
+    /// `osd_scrub_begin_week_day`, `osd_scrub_end_week_day`: Sunday is 0.
+    pub week_days: (u64, u64),
+    /// `osd_scrub_auto_repair`.
+    pub is_auto_repair: bool,
+    /// `osd_scrub_auto_repair_num_errors`.
+    pub auto_repair_errors_max: u64,
+}
+
+impl Default for ScrubPolicy {
+    fn default() -> ScrubPolicy {
+        let day = Duration::from_secs(u64::from(DAY));
+        ScrubPolicy {
+            slots: Budget::default(),
+            max_scrubs: 1,
+            chunk: (5, 25),
+            max_preemptions: 5,
+            stride: 512 << 10,
+            min_interval: day,
+            max_interval: 7 * day,
+            deep_interval: 7 * day,
+            interval_randomize_ratio: 0.5,
+            deep_randomize_ratio: 0.15,
+            hours: (0, 0),
+            week_days: (0, 0),
+            is_auto_repair: false,
+            auto_repair_errors_max: 5,
+        }
+    }
+}
+
+/// What an operator asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScrubRequest {
+    /// Contents, too.
+    pub is_deep: bool,
+    /// And have bad copies replaced.
+    pub is_repair: bool,
+}
+
+impl ScrubPolicy {
+    /// Goes by these options from now on.
+    pub fn follow(&mut self, settings: &Settings) {
+        let unknown = ScrubPolicy::default();
+        let number =
+            |name: &str, or: u64| settings.get(name).and_then(|text| text.parse().ok()).unwrap_or(or);
+        let float = |name: &str, or: f64| settings.get(name).and_then(|text| text.parse().ok()).unwrap_or(or);
+        let span = |name: &str, or: Duration| {
+            Duration::try_from_secs_f64(float(name, or.as_secs_f64())).unwrap_or(or)
+        };
+        *self = ScrubPolicy {
+            slots: self.slots.clone(),
+            max_scrubs: number("osd_max_scrubs", unknown.max_scrubs),
+            chunk: (
+                number("osd_scrub_chunk_min", unknown.chunk.0),
+                number("osd_scrub_chunk_max", unknown.chunk.1),
+            ),
+            max_preemptions: number("osd_scrub_max_preemptions", unknown.max_preemptions),
+            stride: number("osd_deep_scrub_stride", unknown.stride).max(4096),
+            min_interval: span("osd_scrub_min_interval", unknown.min_interval),
+            max_interval: span("osd_scrub_max_interval", unknown.max_interval),
+            deep_interval: span("osd_deep_scrub_interval", unknown.deep_interval),
+            interval_randomize_ratio: float(
+                "osd_scrub_interval_randomize_ratio",
+                unknown.interval_randomize_ratio,
+            ),
+            deep_randomize_ratio: float("osd_deep_scrub_randomize_ratio", unknown.deep_randomize_ratio),
+            hours: (number("osd_scrub_begin_hour", 0), number("osd_scrub_end_hour", 0)),
+            week_days: (number("osd_scrub_begin_week_day", 0), number("osd_scrub_end_week_day", 0)),
+            is_auto_repair: settings.get("osd_scrub_auto_repair").as_deref() == Some("true"),
+            auto_repair_errors_max: number(
+                "osd_scrub_auto_repair_num_errors",
+                unknown.auto_repair_errors_max,
+            ),
+        };
+    }
+
+    /// True while another scrub may begin.
+    pub(super) fn has_slot(&self) -> bool {
+        self.slots.ops() < self.max_scrubs
+    }
+
+    /// Objects of a chunk that has given way `preemptions` times, at least and at most.
+    pub(super) fn chunk_size(&self, preemptions: u64) -> usize {
+        let divisor = 1 << preemptions.min(16);
+        let least = (self.chunk.0 / divisor).max(3);
+        (self.chunk.1 / divisor).max(least) as usize
+    }
+
+    /// Whether a scrub of its own accord is due, and of which kind. Whatever chance decides is the same each
+    /// time it is asked, until the next scrub.
+    pub(super) fn due(
+        &self,
+        history: &ScrubHistory,
+        pgid: PgId,
+        map: &OsdMap,
+        wall: UTime,
+    ) -> Option<ScrubRequest> {
+        let pool = map.pools.get(&pgid.pool)?;
+        let is_off = |of_map, of_pool| map.flags.has(of_map) || pool.flags.has(of_pool);
+        let (no_scrub, no_deep) = (
+            is_off(MapFlags::NOSCRUB, PoolFlags::NOSCRUB),
+            is_off(MapFlags::NODEEP_SCRUB, PoolFlags::NODEEP_SCRUB),
+        );
+        let chance = Chance::of(pgid, history.last_scrub_stamp);
+        let deep_age = wall.since(history.last_deep_scrub_stamp);
+        let min = interval(pool, "scrub_min_interval").unwrap_or(self.min_interval);
+        let max = interval(pool, "scrub_max_interval").unwrap_or(self.max_interval);
+        let deep = interval(pool, "deep_scrub_interval").unwrap_or(self.deep_interval);
+        let age = wall.since(history.last_scrub_stamp);
+        let wanted = min.mul_f64(1.0 + self.interval_randomize_ratio.clamp(0.0, 100.0) * chance.first);
+        let is_overdue = !max.is_zero() && age > max;
+        if age < wanted || (!is_overdue && !self.is_time(wall)) {
+            return None;
+        }
+        let is_deep_due = !deep.is_zero() && deep_age > deep;
+        if no_scrub && (no_deep || !is_deep_due) {
+            return None;
+        }
+        let is_deep = !no_deep && (is_deep_due || chance.second < self.deep_randomize_ratio);
+        Some(ScrubRequest { is_deep, is_repair: false })
+    }
+
+    /// True at a time of the day and of the week when scrubs may begin.
+    fn is_time(&self, wall: UTime) -> bool {
+        let within = |(begin, end): (u64, u64), now: u64| match begin.cmp(&end) {
+            std::cmp::Ordering::Equal => true,
+            std::cmp::Ordering::Less => (begin..end).contains(&now),
+            std::cmp::Ordering::Greater => now >= begin || now < end,
+        };
+        // The first of January 1970 was a Thursday.
+        let week_day = u64::from(wall.sec / DAY + 4) % 7;
+        within(self.week_days, week_day % 7) && within(self.hours, u64::from(wall.sec % DAY / 3_600))
+    }
+}
+
+/// An interval that the pool sets for itself.
+fn interval(pool: &PgPool, name: &str) -> Option<Duration> {
+    match pool.opts.get(name)? {
+        PoolOptValue::Double(secs) if *secs > 0.0 => Duration::try_from_secs_f64(*secs).ok(),
+        PoolOptValue::Int(secs) if *secs > 0 => Some(Duration::from_secs(*secs as u64)),
+        PoolOptValue::Double(_) | PoolOptValue::Int(_) | PoolOptValue::Str(_) => None,
+    }
+}
+
+/// Two numbers from 0 to 1 that belong to one scrub of one PG.
+struct Chance {
+    first: f64,
+    second: f64,
+}
+
+impl Chance {
+    fn of(pgid: PgId, stamp: UTime) -> Chance {
+        let seed = (pgid.pool.0 as u64) << 32 ^ u64::from(pgid.seed);
+        let mut word = seed ^ u64::from(stamp.sec) << 30 ^ u64::from(stamp.nsec);
+        let mut next = || {
+            // The steps of splitmix64.
+            word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut out = word;
+            out = (out ^ out >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            out = (out ^ out >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((out ^ out >> 31) >> 11) as f64 / (1u64 << 53) as f64
+        };
+        Chance { first: next(), second: next() }
+    }
+}
+
+impl std::fmt::Debug for ScrubPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ScrubPolicy({} of {} under way)", self.slots.ops(), self.max_scrubs)
+    }
+}
+
+/// A history that begins now: a PG that was never scrubbed is as good as one that just was.
+pub(super) fn begun(at: EVersion, wall: UTime) -> ScrubHistory {
+    ScrubHistory {
+        last_scrub: at,
+        last_scrub_stamp: wall,
+        last_deep_scrub: at,
+        last_deep_scrub_stamp: wall,
+        last_clean_scrub_stamp: wall,
+        ..ScrubHistory::default()
+    }
+}

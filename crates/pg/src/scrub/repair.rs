@@ -1,0 +1,57 @@
+//! Bad copies are declared missing; recovery brings good ones (`force_object_missing`).
+
+use std::collections::BTreeMap;
+
+use messages::MPgBadCopy;
+use types::{EVersion, HObject, OsdId, Transaction};
+
+use super::verdict::BadCopies;
+use crate::{
+    Ctx, Effect, Pg,
+    meta::MetaChange,
+    pg::{Pending, Phase},
+};
+
+impl Pg {
+    pub(super) fn replace_bad_copies(&mut self, bad: BTreeMap<HObject, BadCopies>, cx: &mut Ctx<'_>) {
+        for (object, bad) in bad {
+            let version = bad.version;
+            self.counters.objects_repaired += bad.count();
+            for osd in bad.all().filter(|osd| *osd != self.me) {
+                self.peer_missing.entry(osd).or_default().insert(object.clone(), version);
+                let (pgid, epoch, object) = (self.pgid, cx.map.epoch, object.clone());
+                let message = MPgBadCopy { pgid, epoch, object, version };
+                cx.effects.push(Effect::SendOsd(osd, message.into()));
+            }
+            if bad.all().any(|osd| osd == self.me) {
+                self.declare_missing(object, version, cx);
+            }
+        }
+        self.scrubs.is_repairing = true;
+        self.is_clean = false;
+        self.recover(cx);
+    }
+
+    /// A replica's copy is bad, as the primary has found.
+    pub(crate) fn on_bad_copy(&mut self, from: OsdId, message: MPgBadCopy, cx: &mut Ctx<'_>) {
+        if from == self.members.primary && self.phase == Phase::Replica {
+            self.declare_missing(message.object, message.version, cx);
+        }
+    }
+
+    /// This copy of an object is as good as none.
+    pub(crate) fn declare_missing(&mut self, object: HObject, version: EVersion, cx: &mut Ctx<'_>) {
+        let mut change = MetaChange::default();
+        change.missing(&object, Some(version));
+        let mut txn = Transaction::new(self.coll);
+        change.into_txn(&mut txn);
+        self.submit(Pending::Nothing, txn, cx);
+        self.missing.insert(object, version);
+        self.is_clean = false;
+    }
+
+    /// Every copy has everything again.
+    pub(crate) fn end_repair(&mut self) {
+        self.scrubs.is_repairing = false;
+    }
+}

@@ -1,0 +1,100 @@
+//! What any copy does for a scrub: it looks through its objects, and takes the outcome down.
+
+use messages::{MOSDRepScrub, MOSDRepScrubMap, MPgScrubbed};
+use store::Completion;
+use types::{OsdId, Transaction};
+
+use super::scan::{Scan, Step};
+use crate::{
+    Ctx, Effect, Pg,
+    meta::MetaChange,
+    pg::{Pending, Phase},
+};
+
+impl Pg {
+    /// The primary wants to know what is here.
+    pub(crate) fn on_rep_scrub(&mut self, from: OsdId, message: MOSDRepScrub, cx: &mut Ctx<'_>) {
+        if from == self.members.primary && self.phase == Phase::Replica {
+            let MOSDRepScrub { id, start, end, is_deep, .. } = message;
+            self.start_scan(Scan::new(from, id, start, end, is_deep.then_some(cx.scrub.stride)), cx);
+        }
+    }
+
+    /// Looks through a range. What was looked through before is wanted no more.
+    pub(super) fn start_scan(&mut self, scan: Scan, cx: &mut Ctx<'_>) {
+        self.end_scan(cx);
+        self.scrubs.scan = Some(scan);
+        self.go_on_scanning(cx);
+    }
+
+    pub(super) fn end_scan(&mut self, cx: &mut Ctx<'_>) {
+        if let Some(scan) = self.scrubs.scan.take() {
+            scan.held.into_iter().for_each(|token| cx.store.unload(token));
+        }
+    }
+
+    fn go_on_scanning(&mut self, cx: &mut Ctx<'_>) {
+        let (coll, pool) = (self.coll, self.pgid.pool);
+        let Some(mut scan) = self.scrubs.scan.take() else { return };
+        match scan.step(cx.store, coll, pool) {
+            Step::Load(missing) => {
+                let token = self.token(Pending::ScrubLoad { is_anew: false });
+                scan.waiting = Some(token);
+                cx.store.load(token, missing);
+            }
+            Step::LoadAnew(object, offset, len) => {
+                // What was read before is hashed.
+                scan.held.drain(..).for_each(|token| cx.store.unload(token));
+                let token = self.token(Pending::ScrubLoad { is_anew: true });
+                scan.waiting = Some(token);
+                cx.store.load_anew(token, coll, &object, offset, len);
+            }
+            Step::Done => {
+                scan.held.drain(..).for_each(|token| cx.store.unload(token));
+                return self.tell_scan(scan, cx);
+            }
+        }
+        self.scrubs.scan = Some(scan);
+    }
+
+    /// Something that a scan waits for is there.
+    pub(crate) fn on_scrub_loaded(&mut self, is_anew: bool, completion: Completion, cx: &mut Ctx<'_>) {
+        let Completion::Loaded(token, result) = completion else { return };
+        let Some(scan) = self.scrubs.scan.as_mut().filter(|scan| scan.waiting == Some(token)) else {
+            return cx.store.unload(token);
+        };
+        scan.held.push(token);
+        scan.waiting = None;
+        if is_anew {
+            scan.on_loaded_anew(result.is_ok());
+        }
+        self.go_on_scanning(cx);
+    }
+
+    fn tell_scan(&mut self, mut scan: Scan, cx: &mut Ctx<'_>) {
+        let (id, objects) = (scan.id, scan.take());
+        if scan.asker == self.me {
+            return self.on_scrub_map(self.me, id, objects);
+        }
+        let message = MOSDRepScrubMap { pgid: self.pgid, epoch: cx.map.epoch, id, objects };
+        cx.effects.push(Effect::SendOsd(scan.asker, message.into()));
+    }
+
+    /// The PG was scrubbed.
+    pub(crate) fn on_scrubbed(&mut self, from: OsdId, message: MPgScrubbed, cx: &mut Ctx<'_>) {
+        if from == self.members.primary && self.phase == Phase::Replica {
+            self.info.scrubs = message.history;
+            self.info.totals = message.totals;
+            self.keep_info(cx);
+        }
+    }
+
+    /// Makes the PG's info durable, whenever that is.
+    pub(super) fn keep_info(&mut self, cx: &mut Ctx<'_>) {
+        let mut change = MetaChange::default();
+        change.info(&self.info);
+        let mut txn = Transaction::new(self.coll);
+        change.into_txn(&mut txn);
+        self.submit(Pending::Nothing, txn, cx);
+    }
+}

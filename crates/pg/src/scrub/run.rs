@@ -1,0 +1,251 @@
+//! The primary's side: chunk by chunk, what all copies have is asked for and compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use messages::{LogLevel, MOSDRepScrub, MOSDRepScrubMap};
+use types::{HObject, OsdId, ScrubObject, SnapId};
+
+use super::{
+    ScrubRequest, Wanted,
+    compare::{self, Maps},
+    listing::Results,
+    scan::Scan,
+    snapsets,
+    verdict::Verdict,
+};
+use crate::{Ctx, Effect, Permit, Pg, errand::Errand, exec::Delta, pg::Phase};
+
+/// A scrub under way.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(super) request: ScrubRequest,
+    /// True unless it began because it was due.
+    pub(super) is_ordered: bool,
+    pub(super) is_check: bool,
+    pub(super) is_automatic: bool,
+    /// All objects before this one are done.
+    at: HObject,
+    chunk: Option<Chunk>,
+    preemptions: u64,
+    /// A change waits for the chunk.
+    pub(super) is_hindering: bool,
+    pub(super) verdict: Verdict,
+    _slot: Permit,
+}
+
+/// Objects looked at together, from where the run is.
+#[derive(Debug)]
+struct Chunk {
+    id: u64,
+    /// Behind the last one.
+    end: HObject,
+    is_asked: bool,
+    waiting: BTreeSet<OsdId>,
+    maps: Maps,
+}
+
+impl Run {
+    pub(super) fn holds(&self, head: &HObject) -> bool {
+        self.chunk.as_ref().is_some_and(|chunk| (&self.at..&chunk.end).contains(&head))
+    }
+
+    pub(super) fn on_change(&mut self, head: &HObject, delta: Delta) {
+        if *head < self.at {
+            self.verdict.totals = delta.added_to(self.verdict.totals);
+        }
+    }
+
+    /// Where it is: from, to, and whom it waits for.
+    pub(super) fn place(&self) -> (String, String, Vec<String>) {
+        let end = self.chunk.as_ref().map_or(&self.at, |chunk| &chunk.end).to_string();
+        let waiting = self.chunk.iter().flat_map(|chunk| &chunk.waiting).map(ToString::to_string);
+        (self.at.to_string(), end, waiting.collect())
+    }
+
+    /// As Ceph calls it.
+    pub(super) fn mode(&self) -> &'static str {
+        match self.request {
+            ScrubRequest { is_repair: true, .. } => "repair",
+            ScrubRequest { is_deep: true, .. } => "deep-scrub",
+            ScrubRequest { .. } => "scrub",
+        }
+    }
+}
+
+/// What is to be done next.
+enum Next {
+    Finish,
+    Choose,
+    Ask,
+    GiveWay,
+    Compare,
+    Wait,
+}
+
+impl Pg {
+    pub(super) fn begin_scrub(&mut self, wanted: Wanted, is_ordered: bool, cx: &mut Ctx<'_>) {
+        let run = Run {
+            request: wanted.request,
+            is_ordered,
+            is_check: wanted.is_check,
+            is_automatic: wanted.is_automatic,
+            at: HObject::min(),
+            chunk: None,
+            preemptions: 0,
+            is_hindering: false,
+            verdict: Verdict::default(),
+            _slot: cx.scrub.slots.take(0),
+        };
+        let line = format!("{} {} starts", self.pgid, run.mode());
+        cx.effects.push(Effect::ClusterLog(LogLevel::DEBUG, line));
+        self.scrubs.results = Some(Results::default());
+        self.scrubs.has_failed = false;
+        self.scrubs.run = Some(run);
+    }
+
+    /// Goes on with the scrub under way, as far as it can: after each event.
+    pub(crate) fn drive_scrub(&mut self, cx: &mut Ctx<'_>) {
+        while self.scrubs.run.is_some() {
+            match self.next_scrub_step(cx) {
+                Next::Wait => return,
+                Next::Finish => return self.finish_scrub(cx),
+                Next::Choose if self.choose_chunk(cx) => {}
+                Next::Choose => return,
+                Next::Ask => self.ask_for_maps(cx),
+                // Whoever waits has its turn; the next event brings the chunk back.
+                Next::GiveWay => return self.give_way(cx),
+                Next::Compare => self.compare_chunk(cx),
+            }
+        }
+    }
+
+    fn next_scrub_step(&self, cx: &Ctx<'_>) -> Next {
+        let Some(run) = &self.scrubs.run else { return Next::Wait };
+        if self.phase != Phase::Active {
+            return Next::Wait;
+        }
+        match &run.chunk {
+            // What is being recovered has copies that differ.
+            None if !self.is_clean || self.is_waiting(Errand::Scrub) => Next::Wait,
+            None if run.at.is_max => Next::Finish,
+            None => Next::Choose,
+            Some(_) if run.is_hindering && run.preemptions < cx.scrub.max_preemptions => Next::GiveWay,
+            Some(chunk) if !chunk.is_asked && self.has_change_loading(&run.at, &chunk.end) => Next::Wait,
+            Some(chunk) if !chunk.is_asked => Next::Ask,
+            Some(chunk) if chunk.waiting.is_empty() => Next::Compare,
+            Some(_) => Next::Wait,
+        }
+    }
+
+    /// Picks the objects to look at next, and has changes of them wait. False if that has to wait.
+    fn choose_chunk(&mut self, cx: &mut Ctx<'_>) -> bool {
+        let Some(run) = &self.scrubs.run else { return false };
+        let mut count = cx.scrub.chunk_size(run.preemptions);
+        let end = loop {
+            let listed = match cx.store.list(self.coll, &run.at, count + 1) {
+                Ok(listed) => listed,
+                Err(missing) => {
+                    self.wait(Errand::Scrub, vec![missing], cx);
+                    return false;
+                }
+            };
+            // Clones come before their head: the last object of those listed may not be whole.
+            let cut = listed.get(count).map(|last| last.with_snap(SnapId(0)));
+            match cut {
+                None => break HObject::max(),
+                Some(end) if end > run.at => break end,
+                Some(_) => count *= 2,
+            }
+        };
+        self.let_go(Errand::Scrub, cx);
+        self.scrubs.next_id += 1;
+        let id = self.scrubs.next_id;
+        let chunk = Chunk { id, end, is_asked: false, waiting: BTreeSet::new(), maps: BTreeMap::new() };
+        if let Some(run) = &mut self.scrubs.run {
+            run.chunk = Some(chunk);
+            run.is_hindering = false;
+        }
+        true
+    }
+
+    /// Asks all copies what they have, this one included.
+    fn ask_for_maps(&mut self, cx: &mut Ctx<'_>) {
+        let members: BTreeSet<OsdId> =
+            self.members.acting.iter().copied().filter(|osd| osd.is_some()).collect();
+        let Some(run) = &mut self.scrubs.run else { return };
+        let Some(chunk) = &mut run.chunk else { return };
+        chunk.is_asked = true;
+        chunk.waiting.clone_from(&members);
+        let (id, start, end, is_deep) = (chunk.id, run.at.clone(), chunk.end.clone(), run.request.is_deep);
+        let others: Vec<OsdId> = members.into_iter().filter(|osd| *osd != self.me).collect();
+        if !others.is_empty() {
+            let (pgid, epoch) = (self.pgid, cx.map.epoch);
+            let (start, end) = (start.clone(), end.clone());
+            let message = MOSDRepScrub { pgid, epoch, id, start, end, is_deep };
+            cx.effects.push(Effect::SendOsds(others, message.into()));
+        }
+        self.start_scan(Scan::new(self.me, id, start, end, is_deep.then_some(cx.scrub.stride)), cx);
+    }
+
+    /// Lets the change run that waits for the chunk; a smaller one comes in its place.
+    fn give_way(&mut self, cx: &mut Ctx<'_>) {
+        if let Some(run) = &mut self.scrubs.run {
+            run.preemptions += 1;
+        }
+        self.release_chunk(cx);
+    }
+
+    /// Ends a chunk. Its objects' changes run.
+    fn release_chunk(&mut self, cx: &mut Ctx<'_>) {
+        self.end_scan(cx);
+        let Some(run) = &mut self.scrubs.run else { return };
+        run.is_hindering = false;
+        if let Some(chunk) = run.chunk.take() {
+            let start = run.at.clone();
+            self.run_objects_between(&start, &chunk.end, cx);
+        }
+    }
+
+    pub(crate) fn on_rep_scrub_map(&mut self, from: OsdId, message: MOSDRepScrubMap) {
+        self.on_scrub_map(from, message.id, message.objects);
+    }
+
+    /// A copy has told what it has.
+    pub(super) fn on_scrub_map(&mut self, from: OsdId, id: u64, objects: Vec<ScrubObject>) {
+        let chunk = self.scrubs.run.as_mut().and_then(|run| run.chunk.as_mut());
+        if let Some(chunk) = chunk.filter(|chunk| chunk.id == id)
+            && chunk.waiting.remove(&from)
+        {
+            let objects = objects.into_iter().map(|object| (object.object.clone(), object));
+            chunk.maps.insert(from, objects.collect());
+        }
+    }
+
+    /// All copies have told.
+    fn compare_chunk(&mut self, cx: &mut Ctx<'_>) {
+        // A copy that was found unreadable meanwhile is being replaced: all of it again.
+        if self.is_clean {
+            let Some(run) = &mut self.scrubs.run else { return };
+            let mode = run.mode();
+            let Some(chunk) = &mut run.chunk else { return };
+            let maps = std::mem::take(&mut chunk.maps);
+            let sound = compare::compare(&maps, self.me, self.pgid, &mut run.verdict);
+            let missing = run.verdict.missing_text();
+            snapsets::check(&sound, self.pgid, mode, &missing, &mut run.verdict);
+            for (level, line) in run.verdict.log.drain(..) {
+                cx.effects.push(Effect::ClusterLog(level, line));
+            }
+            if let Some(results) = &mut self.scrubs.results {
+                results.take(&mut run.verdict);
+            }
+            let end = chunk.end.clone();
+            self.release_chunk(cx);
+            if let Some(run) = &mut self.scrubs.run {
+                run.at = end;
+                run.preemptions = 0;
+            }
+        } else {
+            self.release_chunk(cx);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! What this copy has of the objects in a range, put together step by step as the store reads it.
+//!
+//! Authority: `PGBackend::be_scan_list`, `ReplicatedBackend::be_deep_scrub` (16.2): the digests are Ceph's.
+
+use std::{collections::VecDeque, ops::Bound};
+
+use bytes::Bytes;
+use codec::{Encode, Features, crc32c};
+use store::{Missing, ObjectStore};
+use types::{CollId, HObject, OsdId, PoolId, ScrubObject, Token};
+
+/// Objects listed at once.
+const LIST_STEP: usize = 64;
+/// Omap entries hashed at once.
+const OMAP_STEP: usize = 512;
+
+/// What a scan waits for.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Load this, then go on.
+    Load(Missing),
+    /// Load this part of the object's data from the device, then go on.
+    LoadAnew(HObject, u64, u64),
+    /// [`Scan::take`] has all.
+    Done,
+}
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    /// The primary, and its name for the request.
+    pub(super) asker: OsdId,
+    pub(super) id: u64,
+    at: HObject,
+    end: HObject,
+    is_deep: bool,
+    /// Bytes read at once (`osd_deep_scrub_stride`).
+    stride: u64,
+    is_listed: bool,
+    queue: VecDeque<HObject>,
+    current: Option<Partial>,
+    done: Vec<ScrubObject>,
+    /// The load under way; an answer to another one is of a scan that ended.
+    pub(super) waiting: Option<Token>,
+    /// What was loaded and is needed until the scan gets on.
+    pub(super) held: Vec<Token>,
+}
+
+/// An object that is not done.
+#[derive(Debug)]
+struct Partial {
+    out: ScrubObject,
+    data_crc: u32,
+    offset: u64,
+    /// The device has just brought what comes next.
+    is_fresh: bool,
+    omap_crc: u32,
+    omap_at: Option<Bytes>,
+    is_header_done: bool,
+}
+
+impl Scan {
+    pub(super) fn new(asker: OsdId, id: u64, start: HObject, end: HObject, deep_stride: Option<u64>) -> Scan {
+        Scan {
+            asker,
+            id,
+            at: start,
+            end,
+            is_deep: deep_stride.is_some(),
+            stride: deep_stride.unwrap_or(1),
+            is_listed: false,
+            queue: VecDeque::new(),
+            current: None,
+            done: Vec::new(),
+            waiting: None,
+            held: Vec::new(),
+        }
+    }
+
+    /// The part of the data that was to come from the device is there, or cannot be read.
+    pub(super) fn on_loaded_anew(&mut self, is_readable: bool) {
+        if let Some(current) = &mut self.current {
+            current.is_fresh = true;
+            if !is_readable {
+                current.out.is_unreadable = true;
+                self.finish_object();
+            }
+        }
+    }
+
+    /// The objects of the range.
+    pub(super) fn take(&mut self) -> Vec<ScrubObject> {
+        std::mem::take(&mut self.done)
+    }
+
+    /// Goes on as far as it can. `pool` is the clients' objects' pool: the PG's own record is none of them.
+    pub(super) fn step(&mut self, store: &dyn ObjectStore, coll: CollId, pool: PoolId) -> Step {
+        loop {
+            let step = match self.current.is_some() {
+                true => self.step_object(store, coll),
+                false => self.next_object(store, coll, pool),
+            };
+            match step {
+                Ok(true) => {}
+                Ok(false) => return Step::Done,
+                Err(step) => return step,
+            }
+        }
+    }
+
+    /// Takes up the next object; false behind the last one.
+    fn next_object(&mut self, store: &dyn ObjectStore, coll: CollId, pool: PoolId) -> Result<bool, Step> {
+        let Some(object) = self.queue.pop_front() else {
+            if self.is_listed {
+                return Ok(false);
+            }
+            let objects = store.list(coll, &self.at, LIST_STEP).map_err(Step::Load)?;
+            self.is_listed =
+                objects.len() < LIST_STEP || objects.last().is_some_and(|last| *last >= self.end);
+            if let Some(last) = objects.last() {
+                self.at = last.with_snap(types::SnapId(last.snap.0.saturating_add(1)));
+            }
+            let end = &self.end;
+            self.queue.extend(objects.into_iter().filter(|object| object < end && object.pool == pool));
+            return Ok(true);
+        };
+        match begin(store, coll, &object) {
+            Ok(Some(out)) => {
+                self.current = Some(Partial {
+                    out,
+                    data_crc: u32::MAX,
+                    offset: 0,
+                    is_fresh: false,
+                    omap_crc: u32::MAX,
+                    omap_at: None,
+                    is_header_done: false,
+                });
+                if !self.is_deep {
+                    self.finish_object();
+                }
+                Ok(true)
+            }
+            // It went meanwhile.
+            Ok(None) => Ok(true),
+            Err(missing) => {
+                self.queue.push_front(object);
+                Err(Step::Load(missing))
+            }
+        }
+    }
+
+    fn finish_object(&mut self) {
+        if let Some(Partial { out, .. }) = self.current.take() {
+            self.done.push(out);
+        }
+    }
+
+    fn step_object(&mut self, store: &dyn ObjectStore, coll: CollId) -> Result<bool, Step> {
+        let Some(current) = &mut self.current else { return Ok(true) };
+        let object = current.out.object.clone();
+        if current.offset < current.out.size {
+            let len = self.stride.min(current.out.size - current.offset);
+            if !current.is_fresh {
+                return Err(Step::LoadAnew(object, current.offset, len));
+            }
+            let data = store.read(coll, &object, current.offset, len).map_err(|missing| match missing {
+                Missing::Data { .. } => Step::LoadAnew(object.clone(), current.offset, len),
+                Missing::Index { .. } => Step::Load(missing),
+            })?;
+            current.data_crc = crc32c(current.data_crc, &data);
+            current.offset += len;
+            current.is_fresh = false;
+            return Ok(true);
+        }
+        let is_end = current.hash_omap(store, coll, &object).map_err(Step::Load)?;
+        if is_end {
+            current.out.data_digest = Some(current.data_crc);
+            current.out.omap_digest = Some(current.omap_crc);
+            self.finish_object();
+        }
+        Ok(true)
+    }
+}
+
+impl Partial {
+    /// Hashes the next part of the omap; true behind the last.
+    fn hash_omap(
+        &mut self,
+        store: &dyn ObjectStore,
+        coll: CollId,
+        object: &HObject,
+    ) -> Result<bool, Missing> {
+        if !self.is_header_done {
+            let header = store.omap_header(coll, object)?;
+            self.omap_crc = crc32c(self.omap_crc, &header);
+            self.is_header_done = true;
+        }
+        let from = self.omap_at.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let page = store.omap_range(coll, object, from, OMAP_STEP)?;
+        let mut bytes = Vec::new();
+        for entry in &page {
+            bytes.clear();
+            entry.encode(&mut bytes, Features::default());
+            self.omap_crc = crc32c(self.omap_crc, &bytes);
+            self.out.omap_keys += 1;
+            self.out.omap_bytes += (entry.0.len() + entry.1.len()) as u64;
+        }
+        self.omap_at = page.last().map(|(key, _)| key.clone());
+        Ok(page.len() < OMAP_STEP)
+    }
+}
+
+/// What the index says of an object; none if there is no such.
+fn begin(store: &dyn ObjectStore, coll: CollId, object: &HObject) -> Result<Option<ScrubObject>, Missing> {
+    let Some(meta) = store.meta(coll, object)? else { return Ok(None) };
+    Ok(Some(ScrubObject {
+        object: object.clone(),
+        size: meta.size,
+        xattrs: store.xattrs(coll, object)?.into_iter().collect(),
+        has_omap: !store.omap_range(coll, object, Bound::Unbounded, 1)?.is_empty(),
+        ..ScrubObject::default()
+    }))
+}

@@ -1,0 +1,265 @@
+//! Copies that differ, as a chunk's maps show them; words and counts are those that Ceph 16.2.15 wrote of the same
+//! damage.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use codec::{Encode, Features};
+use messages::LogLevel;
+use store::{MemStore, ObjectStore};
+use types::{
+    CollId, EVersion, Epoch, HObject, IntervalSet, Mutation, OsdId, PgId, PoolId, ScrubObject, SnapId, Token,
+    Transaction,
+};
+
+use super::{
+    compare::{self, Maps},
+    scan::{Scan, Step},
+    snapsets,
+    verdict::{BadCopies, Verdict},
+    wire::{copy_error, object_error, snapset_error},
+};
+use crate::exec::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet};
+
+const ME: OsdId = OsdId(1);
+
+fn pgid() -> PgId {
+    PgId::new(PoolId(3), 0)
+}
+
+fn object(name: &'static str) -> HObject {
+    HObject {
+        oid: Bytes::from_static(name.as_bytes()),
+        pool: PoolId(3),
+        snap: SnapId::HEAD,
+        ..HObject::default()
+    }
+}
+
+fn xattrs(version: u64, snapset: &SnapSet) -> BTreeMap<Bytes, Bytes> {
+    let f = Features::default();
+    let version = EVersion::new(Epoch(22), version);
+    let info = ObjectInfo { version, user_version: version.version, ..ObjectInfo::default() };
+    BTreeMap::from([
+        (Bytes::from_static(INFO_XATTR), info.to_bytes(f)),
+        (Bytes::from_static(SNAPSET_XATTR), snapset.to_bytes(f)),
+        (Bytes::from_static(b"ufoo"), Bytes::from_static(b"bar")),
+    ])
+}
+
+/// A head as a deep scrub sees it.
+fn head(name: &'static str) -> ScrubObject {
+    ScrubObject {
+        object: object(name),
+        size: 5_000,
+        xattrs: xattrs(3, &SnapSet::default()),
+        has_omap: true,
+        data_digest: Some(0x19f2_f0e8),
+        omap_digest: Some(0x3e92_75cd),
+        is_unreadable: false,
+        omap_keys: 1,
+        omap_bytes: 4,
+    }
+}
+
+/// Three copies of the same objects.
+fn maps(objects: &[ScrubObject]) -> Maps {
+    let all: BTreeMap<HObject, ScrubObject> = objects.iter().map(|o| (o.object.clone(), o.clone())).collect();
+    [0, 1, 2].map(|osd| (OsdId(osd), all.clone())).into()
+}
+
+fn verdict_of(maps: &Maps) -> Verdict {
+    let mut verdict = Verdict::default();
+    let sound = compare::compare(maps, ME, pgid(), &mut verdict);
+    let missing = verdict.missing_text();
+    snapsets::check(&sound, pgid(), "deep-scrub", &missing, &mut verdict);
+    verdict
+}
+
+fn lines(verdict: &Verdict) -> Vec<&str> {
+    verdict.log.iter().map(|(_, line)| line.as_str()).collect()
+}
+
+fn bad(missing: &[i32], inconsistent: &[i32]) -> BadCopies {
+    let set = |osds: &[i32]| osds.iter().map(|osd| OsdId(*osd)).collect();
+    BadCopies { missing: set(missing), inconsistent: set(inconsistent), version: EVersion::new(Epoch(22), 3) }
+}
+
+fn at(maps: &mut Maps, osd: i32) -> &mut ScrubObject {
+    maps.get_mut(&OsdId(osd)).and_then(|map| map.values_mut().next()).unwrap()
+}
+
+#[test]
+fn equal_copies_are_sound() {
+    let verdict = verdict_of(&maps(&[head("a"), head("b")]));
+    assert_eq!((verdict.errors(), lines(&verdict).len(), verdict.objects.len()), (0, 0, 0));
+    assert_eq!((verdict.totals.objects, verdict.totals.bytes, verdict.omap_keys), (2, 10_000, 2));
+}
+
+#[test]
+fn a_missing_copy_is_an_error_of_its_own() {
+    let mut maps = maps(&[head("b")]);
+    maps.insert(OsdId(0), BTreeMap::new());
+    let verdict = verdict_of(&maps);
+    assert_eq!(lines(&verdict), ["3.0 shard 0 3:00000000:::b:head : missing"]);
+    assert_eq!((verdict.shallow_errors, verdict.deep_errors), (1, 0));
+    assert_eq!(verdict.bad[&object("b")], bad(&[0], &[]));
+    assert_eq!(verdict.missing_text(), "{3:00000000:::b:head=0}");
+    assert_eq!(verdict.objects[0].copy_errors(), copy_error::MISSING);
+}
+
+#[test]
+fn the_primarys_missing_copy_is_judged_by_the_others() {
+    let mut maps = maps(&[head("h")]);
+    maps.insert(ME, BTreeMap::new());
+    let verdict = verdict_of(&maps);
+    assert_eq!(verdict.bad[&object("h")], bad(&[1], &[]));
+    assert_eq!(verdict.totals.objects, 1, "the good copies count");
+}
+
+#[test]
+fn differences_are_told_by_the_primarys_copy() {
+    let mut maps = maps(&[head("c")]);
+    at(&mut maps, 2).xattrs.insert(Bytes::from_static(b"ufoo"), Bytes::from_static(b"other"));
+    at(&mut maps, 2).omap_digest = Some(0x35fc_ecce);
+    let verdict = verdict_of(&maps);
+    let line = "3.0 soid 3:00000000:::c:head : omap_digest 0x35fcecce != omap_digest 0x3e9275cd from shard 1, \
+                attr value mismatch '_foo'";
+    assert_eq!(lines(&verdict), [line]);
+    assert_eq!((verdict.shallow_errors, verdict.deep_errors), (0, 1));
+    assert_eq!(verdict.objects[0].errors, object_error::OMAP_DIGEST | object_error::ATTR_VALUE);
+    assert_eq!(verdict.bad[&object("c")], bad(&[], &[2]));
+}
+
+#[test]
+fn an_attribute_too_many_is_one_error_and_two_bad_copies() {
+    let mut maps = maps(&[head("e")]);
+    at(&mut maps, 1).xattrs.insert(Bytes::from_static(b"unew"), Bytes::from_static(b"other"));
+    let verdict = verdict_of(&maps);
+    assert_eq!(lines(&verdict), ["3.0 soid 3:00000000:::e:head : attr name mismatch '_new'"; 2]);
+    assert_eq!(verdict.errors(), 1);
+    assert_eq!(verdict.bad[&object("e")], bad(&[], &[0, 2]));
+}
+
+#[test]
+fn an_unreadable_copy_is_not_gone_by() {
+    let mut maps = maps(&[head("a")]);
+    for osd in [1, 2] {
+        let copy = at(&mut maps, osd);
+        (copy.is_unreadable, copy.data_digest, copy.omap_digest) = (true, None, None);
+    }
+    let verdict = verdict_of(&maps);
+    let line = |osd| format!("3.0 shard {osd} soid 3:00000000:::a:head : candidate had a read error");
+    assert_eq!(lines(&verdict), [line(1), line(2)]);
+    assert_eq!((verdict.shallow_errors, verdict.deep_errors), (0, 2));
+    assert_eq!(verdict.bad[&object("a")], bad(&[], &[1, 2]));
+    assert!(verdict.objects[0].copies[&OsdId(0)].is_selected);
+}
+
+#[test]
+fn without_any_good_copy_nothing_is_replaced() {
+    let mut maps = maps(&[head("a")]);
+    for osd in 0..3 {
+        at(&mut maps, osd).is_unreadable = true;
+    }
+    let verdict = verdict_of(&maps);
+    assert_eq!(
+        lines(&verdict).last(),
+        Some(&"3.0 soid 3:00000000:::a:head : failed to pick suitable object info")
+    );
+    assert_eq!((verdict.deep_errors, verdict.bad.len()), (3, 0));
+}
+
+#[test]
+fn a_record_that_is_gone_makes_a_copy_bad() {
+    let mut maps = maps(&[head("i")]);
+    at(&mut maps, 2).xattrs.remove(INFO_XATTR);
+    at(&mut maps, 0).xattrs.insert(Bytes::from_static(SNAPSET_XATTR), Bytes::from_static(b"?"));
+    let verdict = verdict_of(&maps);
+    assert_eq!(
+        lines(&verdict),
+        [
+            "3.0 shard 0 soid 3:00000000:::i:head : candidate had a corrupt snapset",
+            "3.0 shard 2 soid 3:00000000:::i:head : candidate had a missing info key",
+        ]
+    );
+    assert_eq!(verdict.objects[0].copy_errors(), copy_error::SNAPSET_CORRUPTED | copy_error::INFO_MISSING);
+}
+
+#[test]
+fn the_newest_copy_is_the_one_to_go_by() {
+    let mut maps = maps(&[head("f")]);
+    for osd in [0, 1] {
+        at(&mut maps, osd).xattrs = xattrs(2, &SnapSet::default());
+        at(&mut maps, osd).size = 3_000;
+    }
+    let verdict = verdict_of(&maps);
+    let line =
+        "3.0 soid 3:00000000:::f:head : object info inconsistent , size 3000 != size 5000 from shard 2";
+    assert_eq!(lines(&verdict), [line, line]);
+    assert_eq!(verdict.bad[&object("f")], bad(&[], &[0, 1]));
+}
+
+fn clone(id: u64) -> CloneInfo {
+    CloneInfo { id: SnapId(id), snaps: vec![SnapId(id)], size: 5_000, overlap: IntervalSet::new() }
+}
+
+fn with_clones(listed: &[u64], there: &[u64]) -> Verdict {
+    let snapset = SnapSet { seq: SnapId(9), clones: listed.iter().map(|id| clone(*id)).collect() };
+    let mut objects = vec![ScrubObject { xattrs: xattrs(3, &snapset), ..head("g") }];
+    for id in there {
+        let mut clone = ScrubObject { object: object("g").with_snap(SnapId(*id)), ..head("g") };
+        clone.xattrs.remove(SNAPSET_XATTR);
+        objects.push(clone);
+    }
+    verdict_of(&maps(&objects))
+}
+
+#[test]
+fn a_clone_that_is_nowhere_is_missed() {
+    let verdict = with_clones(&[1, 2], &[2]);
+    assert_eq!(
+        lines(&verdict),
+        [
+            "deep-scrub 3.0 3:00000000:::g:head : expected clone 3:00000000:::g:1 {} missing",
+            "deep-scrub 3.0 3:00000000:::g:head : 1 missing clone(s)",
+        ]
+    );
+    assert_eq!(verdict.log[1].0, LogLevel::INFO);
+    let [found] = &verdict.snapsets[..] else { panic!("{:?}", verdict.snapsets) };
+    assert_eq!((found.errors, &found.missing[..]), (snapset_error::CLONE_MISSING, &[SnapId(1)][..]));
+    assert_eq!((verdict.totals.objects, verdict.totals.clones), (2, 1));
+}
+
+#[test]
+fn a_clone_that_nobody_knows_is_too_much() {
+    let verdict = with_clones(&[1, 4], &[1, 2, 4]);
+    assert_eq!(lines(&verdict), ["deep-scrub 3.0 3:00000000:::g:2 : is an unexpected clone"]);
+    let errors: Vec<u64> = verdict.snapsets.iter().map(|found| found.errors).collect();
+    assert_eq!(errors, [snapset_error::HEADLESS, snapset_error::EXTRA_CLONES]);
+    assert_eq!(verdict.errors(), 1);
+}
+
+#[test]
+fn a_scan_gives_cephs_digests() {
+    let coll = CollId::pg(pgid());
+    let mut store = MemStore::new();
+    let mut txn = Transaction::new(coll);
+    let data = Bytes::from_static(b"hello scrub");
+    txn.push(&object("d"), Mutation::Write { offset: 0, data: data.clone().into() });
+    let omap = [(Bytes::from_static(b"k1"), Bytes::from_static(b"v1"))];
+    txn.push(&object("d"), Mutation::OmapSet(omap.into()));
+    txn.push(&object("later"), Mutation::Touch);
+    store.submit(Token(0), txn);
+    let mut scan = Scan::new(ME, 1, HObject::min(), object("later"), Some(4));
+    let mut reads = 0;
+    while let Step::LoadAnew(..) = scan.step(&store, coll, PoolId(3)) {
+        reads += 1;
+        scan.on_loaded_anew(true);
+    }
+    let [found] = &scan.take()[..] else { panic!("one object is in the range") };
+    assert_eq!((reads, found.size, found.omap_keys), (3, 11, 1));
+    assert_eq!(found.data_digest, Some(codec::crc32c(u32::MAX, &data)));
+    // As `rados list-inconsistent-obj` showed it of an object with the same omap.
+    assert_eq!(found.omap_digest, Some(0x3e92_75cd));
+}

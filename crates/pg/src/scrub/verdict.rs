@@ -1,0 +1,72 @@
+//! What a scrub finds: lines for the cluster log, counts of errors, copies that are bad, results to be listed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use messages::LogLevel;
+use types::{EVersion, HObject, OsdId, PgTotals};
+
+use super::wire::{InconsistentObject, InconsistentSnapset};
+
+/// An object of which some copies are bad.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct BadCopies {
+    /// Who does not have it.
+    pub(super) missing: BTreeSet<OsdId>,
+    /// Who has something else.
+    pub(super) inconsistent: BTreeSet<OsdId>,
+    /// The version of the good ones.
+    pub(super) version: EVersion,
+}
+
+impl BadCopies {
+    pub(super) fn all(&self) -> impl Iterator<Item = OsdId> + '_ {
+        self.missing.union(&self.inconsistent).copied()
+    }
+
+    /// Copies that a repair replaces, as Ceph counts them.
+    pub(super) fn count(&self) -> u64 {
+        (self.missing.len() + self.inconsistent.len()) as u64
+    }
+}
+
+/// See the module's page. Of a chunk, or of all chunks so far.
+#[derive(Debug, Default)]
+pub(super) struct Verdict {
+    pub(super) log: Vec<(LogLevel, String)>,
+    /// Errors found by comparing what copies say of objects.
+    pub(super) shallow_errors: u64,
+    /// Errors found by reading everything.
+    pub(super) deep_errors: u64,
+    /// Where some copy is good, others are not.
+    pub(super) bad: BTreeMap<HObject, BadCopies>,
+    pub(super) objects: Vec<InconsistentObject>,
+    pub(super) snapsets: Vec<InconsistentSnapset>,
+    /// What was counted.
+    pub(super) totals: PgTotals,
+    pub(super) omap_keys: u64,
+    pub(super) omap_bytes: u64,
+}
+
+impl Verdict {
+    pub(super) fn error(&mut self, text: String) {
+        self.log.push((LogLevel::ERROR, text));
+    }
+
+    pub(super) fn info(&mut self, text: String) {
+        self.log.push((LogLevel::INFO, text));
+    }
+
+    pub(super) fn errors(&self) -> u64 {
+        self.shallow_errors + self.deep_errors
+    }
+
+    /// Objects that some copies lack, as `{object=osd,osd …}`.
+    pub(super) fn missing_text(&self) -> String {
+        let missing = self.bad.iter().filter(|(_, bad)| !bad.missing.is_empty());
+        let one = |(object, bad): (&HObject, &BadCopies)| {
+            let osds: Vec<String> = bad.missing.iter().map(ToString::to_string).collect();
+            format!("{object}={}", osds.join(","))
+        };
+        format!("{{{}}}", missing.map(one).collect::<Vec<_>>().join(","))
+    }
+}

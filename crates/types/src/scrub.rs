@@ -1,0 +1,70 @@
+//! What is kept and told of scrubs: when a PG was scrubbed, and what a copy has of an object. Encodings are
+//! ours.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use codec::Codec;
+
+use crate::{EVersion, HObject, UTime};
+
+/// When a PG was scrubbed, and with what result (`pg_history_t`, `object_stat_sum_t`): copies agree on it.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct ScrubHistory {
+    /// The PG's newest change at the last scrub.
+    pub last_scrub: EVersion,
+    /// When that was.
+    pub last_scrub_stamp: UTime,
+    /// The PG's newest change at the last deep scrub.
+    pub last_deep_scrub: EVersion,
+    /// When that was.
+    pub last_deep_scrub_stamp: UTime,
+    /// When a scrub last found nothing wrong.
+    pub last_clean_scrub_stamp: UTime,
+    /// Errors that the last scrub found by comparing what copies say of objects.
+    pub shallow_errors: u64,
+    /// Errors that the last deep scrub found in contents.
+    pub deep_errors: u64,
+    /// Bytes of omap keys and values at the last deep scrub.
+    pub omap_bytes: u64,
+    /// Omap keys at the last deep scrub.
+    pub omap_keys: u64,
+}
+
+impl ScrubHistory {
+    /// Of what two copies know, the newer.
+    pub fn newer(self, other: ScrubHistory) -> ScrubHistory {
+        let age = |h: &ScrubHistory| (h.last_scrub_stamp, h.last_deep_scrub_stamp);
+        if age(&other) > age(&self) { other } else { self }
+    }
+
+    /// Errors of both kinds.
+    pub fn errors(&self) -> u64 {
+        self.shallow_errors + self.deep_errors
+    }
+}
+
+/// What one copy of a PG has of an object (`ScrubMap::object`).
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct ScrubObject {
+    /// Which.
+    pub object: HObject,
+    /// Bytes.
+    pub size: u64,
+    /// All xattrs, as they are stored.
+    pub xattrs: BTreeMap<Bytes, Bytes>,
+    /// True with omap keys.
+    pub has_omap: bool,
+    /// Deep: crc32c of the data, from all ones.
+    pub data_digest: Option<u32>,
+    /// Deep: crc32c of omap header, keys and values, from all ones.
+    pub omap_digest: Option<u32>,
+    /// Deep: part of the data cannot be read.
+    pub is_unreadable: bool,
+    /// Deep: omap keys.
+    pub omap_keys: u64,
+    /// Deep: bytes of omap keys and values.
+    pub omap_bytes: u64,
+}
