@@ -14,8 +14,7 @@ use crate::world::World;
 #[derive(Debug)]
 struct Copy {
     object: HObject,
-    /// None where it rots and nobody has read it since: there is no scrub.
-    data: Option<Bytes>,
+    data: Bytes,
     xattrs: Vec<(Bytes, Bytes)>,
     omap: Vec<(Bytes, Bytes)>,
 }
@@ -56,18 +55,14 @@ impl Resting {
     }
 
     /// The clients' objects of a PG; what the PG keeps of itself is each copy's own.
-    fn copies(&mut self, pgid: PgId, is_rotten: bool) -> Result<Vec<Copy>, String> {
+    fn copies(&mut self, pgid: PgId) -> Result<Vec<Copy>, String> {
         let coll = CollId::pg(pgid);
         let objects = self.read(|store| store.list(coll, &HObject::min(), usize::MAX))?;
         let objects = objects.into_iter().filter(|object| object.pool == pgid.pool);
         objects
             .map(|object| {
-                let data = match self.read(|store| store.read(coll, &object, 0, u64::MAX)) {
-                    Err(_) if is_rotten => None,
-                    read => Some(read?),
-                };
                 Ok(Copy {
-                    data,
+                    data: self.read(|store| store.read(coll, &object, 0, u64::MAX))?,
                     xattrs: self.read(|store| store.xattrs(coll, &object))?,
                     omap: self.read(|store| store.omap_range(coll, &object, Bound::Unbounded, usize::MAX))?,
                     object,
@@ -98,9 +93,7 @@ impl World {
                 let shards = stores.get_mut(osd.0 as usize).ok_or("an OSD of the acting set is down")?;
                 let count = shards.len() as u16;
                 let store = &mut shards[usize::from(Shard { index: 0, count }.owner(pgid))];
-                let is_rotten = self.rotten == usize::try_from(osd.0).ok();
-                let copies =
-                    store.copies(pgid, is_rotten).map_err(|why| format!("{pgid} on osd.{}: {why}", osd.0))?;
+                let copies = store.copies(pgid).map_err(|why| format!("{pgid} on osd.{}: {why}", osd.0))?;
                 let (_, reference) = first.get_or_insert_with(|| (*osd, Vec::new()));
                 if *osd == acting[0] {
                     *reference = copies;
@@ -116,8 +109,7 @@ impl World {
 impl Copy {
     /// What of it is not as in `other`.
     fn difference(&self, other: &Copy) -> Option<&'static str> {
-        let is_same_data = self.data.as_ref().zip(other.data.as_ref()).is_none_or(|(one, two)| one == two);
-        match (is_same_data, self.xattrs == other.xattrs, self.omap == other.omap) {
+        match (self.data == other.data, self.xattrs == other.xattrs, self.omap == other.omap) {
             (false, ..) => Some("data"),
             (_, false, _) => Some("xattrs"),
             (_, _, false) => Some("omap"),

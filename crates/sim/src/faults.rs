@@ -23,7 +23,7 @@ impl World {
     /// Something breaks; it is whole again by itself, later.
     pub(crate) fn strike(&mut self) {
         let osd = self.any_osd();
-        match self.rng.random_range(0..20) {
+        match self.rng.random_range(0..24) {
             0..3 => {
                 let count = self.rng.random_range(1..6);
                 self.note(format!("{count} connections are cut"));
@@ -49,6 +49,7 @@ impl World {
             }
             14..16 => self.toggle_in(osd),
             16..18 => self.split(),
+            18..20 => self.order_scrub(),
             _ => self.spoil(),
         }
     }

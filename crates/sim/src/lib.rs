@@ -8,7 +8,8 @@
 //! - a record appended by one of several clients is there once, and never goes again for whoever has seen
 //!   it or had it acknowledged;
 //! - everything ends: requests, peering, recovery;
-//! - afterwards all copies are equal and the stores' books agree.
+//! - a scrub finds nothing but what rotted, and a repair mends that;
+//! - afterwards all copies are equal, to the last bit on every device, and the stores' books agree.
 //!
 //! [`World::steady`] is a world in which nothing breaks, for counting what a request costs.
 //!
@@ -25,11 +26,13 @@ mod network;
 mod osd_process;
 mod process;
 mod schedule;
+mod scrubs;
 mod shared;
 mod slot;
 mod steady;
 mod workload;
 mod world;
 
+pub use scrubs::Damage;
 pub use steady::Load;
 pub use world::{Options, Report, World};

@@ -14,7 +14,9 @@ use rand::{
     seq::{IndexedMutRandom, IndexedRandom},
 };
 use store::{Config as StoreConfig, Mount, Store, virtual_disk::VirtualDisk};
-use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, GlobalId, Instant, OsdId, Token};
+use types::{
+    EntityAddr, EntityAddrVec, EntityName, EntityType, GlobalId, Instant, OsdId, Token, Transaction,
+};
 
 use crate::{
     network::EndId,
@@ -199,6 +201,14 @@ impl OsdProcess {
             let (byte, bit) = (self.rng.random_range(0..BLOCK_BYTES as u64), self.rng.random_range(0..8));
             part.disk.flip_bit(block + byte, bit);
         }
+    }
+
+    /// Something happens to what an OSD has, and nobody notices.
+    pub(crate) fn damage(&mut self, txn: Transaction) {
+        let count = self.parts.len() as u16;
+        let part = &mut self.parts[usize::from(Shard { index: 0, count }.owner(txn.coll.0))];
+        // Nobody waits for a token like this.
+        store::ObjectStore::submit(&mut part.store, Token(0), txn);
     }
 
     /// The shards.

@@ -78,7 +78,11 @@ impl World {
     }
 
     /// Does all these requests, `depth` of them at a time.
-    fn all(&mut self, mut requests: impl Iterator<Item = Request>, depth: usize) -> Result<(), String> {
+    pub(crate) fn all(
+        &mut self,
+        mut requests: impl Iterator<Item = Request>,
+        depth: usize,
+    ) -> Result<(), String> {
         let mut in_flight: BTreeSet<Token> = BTreeSet::new();
         let mut next_token = 1;
         loop {

@@ -31,7 +31,7 @@ pub(crate) const MON: ProcessId = ProcessId(0);
 const FSID: [u8; 16] = [7; 16];
 const DISK_BYTES: u64 = 64 << 20;
 const SHARED_OBJECTS: usize = 3;
-const POOL: &str = "sim";
+pub(crate) const POOL: &str = "sim";
 /// Something that never comes is given up then, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(900);
 /// So many things may happen within [`PATIENCE`]: more is a circle.
@@ -179,6 +179,8 @@ impl World {
         }
         self.phase = Phase::Reading;
         self.until("the last reads", |w| w.workloads.iter().all(Workload::is_finished))?;
+        self.phase = Phase::Idle;
+        self.repair()?;
         self.compare_copies()
     }
 
@@ -317,6 +319,16 @@ impl World {
         self.clients[0].command(json, &mut cx);
     }
 
+    /// Lines of the cluster log.
+    pub(crate) fn cluster_log(&self) -> impl Iterator<Item = &str> {
+        self.mon.up().into_iter().flat_map(|mon| mon.mon.cluster_log())
+    }
+
+    /// The shards of all OSDs that are up.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.osds.iter().filter_map(Slot::up).flat_map(OsdProcess::parts)
+    }
+
     /// A client's request.
     pub(crate) fn submit(&mut self, client: usize, token: Token, request: Request) {
         let who = self.client_process(client);
@@ -423,12 +435,12 @@ impl World {
         }
     }
 
-    fn pass(&mut self, span: Duration) -> Result<(), String> {
+    pub(crate) fn pass(&mut self, span: Duration) -> Result<(), String> {
         let end = self.schedule.now() + span;
         self.until("time to pass", move |w| w.schedule.now() >= end)
     }
 
-    fn until(&mut self, what: &str, is_there: impl Fn(&World) -> bool) -> Result<(), String> {
+    pub(crate) fn until(&mut self, what: &str, is_there: impl Fn(&World) -> bool) -> Result<(), String> {
         let (limit, events) = (self.schedule.now() + PATIENCE, self.events);
         // The condition may be dear: it is looked at now and then.
         while !is_there(self) {
