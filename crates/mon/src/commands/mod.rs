@@ -47,7 +47,7 @@ mod reweight_by;
 mod scrub;
 mod status;
 mod status_line;
-mod tell;
+pub(crate) mod tell;
 
 use auth::{MonAccess, MonCaps};
 use bytes::Bytes;

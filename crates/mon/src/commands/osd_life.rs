@@ -226,12 +226,9 @@ fn new(req: &mut Request<'_>) -> Reply {
         if id.0 >= map.max_osd {
             inc.new_max_osd = Some(id.0 + 1);
         }
-        let bits = if map.exists(id) {
-            OsdState::DESTROYED | OsdState::NEW
-        } else {
-            OsdState::EXISTS | OsdState::NEW
-        };
-        inc.new_state.insert(id, bits);
+        // Bits are toggled: one that never was up before it was destroyed is new already.
+        let wanted = OsdState::EXISTS | OsdState::NEW;
+        inc.new_state.insert(id, OsdState(map.state(id).0 ^ wanted.0));
         if let Some(uuid) = uuid {
             inc.new_uuid.insert(id, uuid);
         }

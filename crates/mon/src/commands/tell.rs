@@ -11,7 +11,7 @@ use super::{Reply, Request, Row, mon_info, status};
 use crate::{ConnId, Mon, MonOptions, format};
 
 pub(super) const ROWS: &[Row] = &[
-    Row { sig: "version", help: "get ceph version", module: "mon", perm: "r", run: version },
+    VERSION_ROW,
     Row { sig: "mon_status", help: "report status of monitors", module: "mon", perm: "r", run: mon_status },
     Row { sig: "sessions", help: "list existing sessions", module: "mon", perm: "r", run: sessions },
     Row { sig: "help", help: "list available commands", module: "mon", perm: "r", run: help },
@@ -53,6 +53,10 @@ pub(super) const ROWS: &[Row] = &[
     config_row(6),
     config_row(7),
 ];
+
+/// The manager's part has it, too.
+pub(crate) const VERSION_ROW: Row =
+    Row { sig: "version", help: "get ceph version", module: "mon", perm: "r", run: version };
 
 const fn config_row(at: usize) -> Row {
     Row { sig: CONFIG_COMMANDS[at].0, help: CONFIG_COMMANDS[at].1, module: "mon", perm: "rw", run: config }

@@ -32,7 +32,7 @@ use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, Instant, UTime}
 
 use crate::{
     ConnId, Effect, Effects, Mon, Peer,
-    commands::{Args, Reply, Row, describe, find_row, rows},
+    commands::{Args, Reply, Row, describe, find_row, rows, tell},
 };
 
 /// What Ceph's monitors leave to the manager, besides all that begins with `pg` and what modules serve.
@@ -192,10 +192,11 @@ impl Mon {
         };
         let prefix = args.prefix();
         if prefix == "get_command_descriptions" {
-            return (Reply::text(describe(rows().filter(|row| is_served(row)))), false);
+            let served = rows().filter(|row| is_served(row));
+            return (Reply::text(describe(served.chain([&tell::VERSION_ROW]))), false);
         }
         // `ceph tell mgr version`: the manager is this monitor.
-        if prefix == "version" && !self.caps_of(peer, "mgr").is_empty() {
+        if prefix == tell::VERSION_ROW.prefix_text() && !self.caps_of(peer, "mgr").is_empty() {
             return (self.tell_version(&args), false);
         }
         let Some(row) = find_row(prefix).filter(|row| is_served(row)) else {
