@@ -84,3 +84,34 @@ with rbd.Image(ioa, 'img') as image:
 a.shutdown(); b.shutdown()
 print('ok')
 ";
+
+#[test]
+fn a_client_whose_lock_was_broken_is_shut_out() {
+    let c = Cluster::start();
+    c.sh("rbd create --size 32M img");
+    std::fs::write(c.dir().join("breaking.py"), BREAKING).unwrap();
+    assert_eq!(c.sh("timeout 60 /usr/bin/python3 breaking.py").out, "ok\n");
+    assert_eq!(c.json("ceph osd blocklist ls").as_array().unwrap().len(), 1);
+}
+
+/// One librbd client breaks the other's lock. That puts the other on the blocklist, in force for its very next
+/// op, of whatever kind (ESHUTDOWN, as with Ceph), and what it wrote before is there.
+const BREAKING: &str = r"
+import rados, rbd, os, errno
+def connect():
+    c = rados.Rados(conffile=os.environ['CEPH_CONF']); c.connect(); return c, c.open_ioctx('rbd')
+a, ioa = connect(); b, iob = connect()
+ia, ib = rbd.Image(ioa, 'img'), rbd.Image(iob, 'img')
+ia.write(b'a' * 4096, 0)
+owner = list(ib.lock_get_owners())[0]
+ib.lock_break(owner['mode'], owner['owner'])
+for op in [lambda: ia.write(b'c' * 4096, 0), lambda: ia.read(0, 4), lambda: ioa.write_full('o', b'x')]:
+    try: op(); raise Exception('not refused')
+    except (rbd.Error, rados.Error) as e: assert e.errno == errno.ESHUTDOWN, e
+ib.write(b'b' * 4096, 4096)
+assert ib.is_exclusive_lock_owner()
+assert ib.read(0, 8192) == b'a' * 4096 + b'b' * 4096
+ib.close()
+print('ok', flush=True)
+os._exit(0)
+";

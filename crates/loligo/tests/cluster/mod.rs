@@ -298,7 +298,7 @@ fn shell(dir: &Path, command: &str) -> Command {
     shell
 }
 
-fn ran(output: Output) -> Ran {
+pub fn ran(output: Output) -> Ran {
     Ran {
         code: output.status.code().unwrap_or(-1),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
