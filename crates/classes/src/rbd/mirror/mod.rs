@@ -55,7 +55,7 @@ pub(super) fn mirror_mode_get(view: &mut dyn ObjectView, _: &Bytes) -> Result<By
 pub(super) fn mirror_mode_set(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let mode: u32 = input(bytes)?;
     match mode {
-        mode::IMAGE | mode::POOL => {
+        mode::IMAGE | mode::POOL | mode::INIT_ONLY => {
             view.omap_get(UUID)?.ok_or(Stop::Refused(Errno::EINVAL))?;
             write(view, MODE, &mode)?;
         }
@@ -79,7 +79,7 @@ pub(super) fn mirror_remote_namespace_get(view: &mut dyn ObjectView, _: &Bytes) 
 
 pub(super) fn mirror_remote_namespace_set(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let namespace: Bytes = input(bytes)?;
-    if check_enabled(view).is_ok() {
+    if !matches!(find(view, MODE)?, None | Some(mode::DISABLED | mode::INIT_ONLY)) {
         return Err(Errno::EINVAL.into());
     }
     write(view, REMOTE_NAMESPACE, &namespace)?;

@@ -163,10 +163,14 @@ fn the_remote_namespace_is_fixed_while_a_pool_mirrors() {
     assert_eq!(view.call("rbd", "mirror_remote_namespace_get", "").unwrap_err(), Errno::ENOENT);
     view.call("rbd", "mirror_remote_namespace_set", text("ns1")).unwrap();
     view.call("rbd", "mirror_uuid_set", text("uuid")).unwrap();
+    // A pool that is but prepared for mirroring, since 20.2.
+    view.call("rbd", "mirror_mode_set", bytes(3u32)).unwrap();
+    view.call("rbd", "mirror_remote_namespace_set", text("ns2")).unwrap();
+    assert_eq!(view.call("rbd", "mirror_mode_set", bytes(4u32)).unwrap_err(), Errno::EINVAL);
     view.call("rbd", "mirror_mode_set", bytes(1u32)).unwrap();
-    let again = view.call("rbd", "mirror_remote_namespace_set", text("ns2"));
+    let again = view.call("rbd", "mirror_remote_namespace_set", text("ns3"));
     assert_eq!(again.unwrap_err(), Errno::EINVAL);
-    assert_eq!(view.call("rbd", "mirror_remote_namespace_get", "").unwrap(), text("ns1"));
+    assert_eq!(view.call("rbd", "mirror_remote_namespace_get", "").unwrap(), text("ns2"));
     view.call("rbd", "mirror_mode_set", bytes(0u32)).unwrap();
     assert_eq!(view.call("rbd", "mirror_remote_namespace_get", "").unwrap_err(), Errno::ENOENT);
 }

@@ -11,6 +11,8 @@ pub(super) mod mode {
     pub(in crate::rbd::mirror) const DISABLED: u32 = 0;
     pub(in crate::rbd::mirror) const IMAGE: u32 = 1;
     pub(in crate::rbd::mirror) const POOL: u32 = 2;
+    /// Prepared for mirroring, as it was asked for by another cluster (20.2).
+    pub(in crate::rbd::mirror) const INIT_ONLY: u32 = 3;
 }
 
 /// `MirrorPeerDirection`.
