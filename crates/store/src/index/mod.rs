@@ -74,6 +74,8 @@ pub(crate) struct Index {
     dirty: BTreeSet<Key>,
     /// Pages that the checkpoint being made has still to render; they are as they were when it began.
     frozen: BTreeSet<Key>,
+    /// How many pages the checkpoint being made froze.
+    frozen_count: usize,
     /// Pages rendered and not placed.
     rendered: VecDeque<PageImage>,
     /// Grows with each checkpoint begun.
@@ -103,6 +105,7 @@ impl Index {
             directory,
             dirty: BTreeSet::new(),
             frozen: BTreeSet::new(),
+            frozen_count: 0,
             rendered: VecDeque::new(),
             generation: 1,
             omap_bytes: 0,

@@ -26,7 +26,22 @@ impl Index {
 
     /// Memory of pages that changed since the last checkpoint began, about.
     pub(crate) fn dirty_memory(&self) -> u64 {
-        self.memory() / (self.directory.loaded_count() as u64).max(1) * self.dirty.len() as u64
+        self.page_memory() * self.dirty.len() as u64
+    }
+
+    /// Memory of pages that the checkpoint being made holds, about: all of them until it is durable.
+    pub(crate) fn frozen_memory(&self) -> u64 {
+        self.page_memory() * self.frozen_count as u64
+    }
+
+    /// How many pages of the checkpoint being made are not rendered, and of how many.
+    pub(crate) fn frozen_left(&self) -> (usize, usize) {
+        (self.frozen.len(), self.frozen_count)
+    }
+
+    /// Memory of a page, on average.
+    fn page_memory(&self) -> u64 {
+        self.memory() / (self.directory.loaded_count() as u64).max(1)
     }
 
     /// True if the page that answers for `key` is not in memory.

@@ -23,11 +23,18 @@ impl Index {
     pub(crate) fn freeze(&mut self) {
         assert!(self.frozen.is_empty() && self.rendered.is_empty(), "one checkpoint is made at a time");
         self.frozen = std::mem::take(&mut self.dirty);
+        self.frozen_count = self.frozen.len();
         self.generation += 1;
+    }
+
+    /// The checkpoint is durable: what it froze is clean, but for what has changed since.
+    pub(crate) fn checkpointed(&mut self) {
+        self.frozen_count = 0;
     }
 
     /// The checkpoint comes to nothing: what is not placed is dirty again.
     pub(crate) fn thaw(&mut self) {
+        self.frozen_count = 0;
         self.dirty.append(&mut self.frozen);
         self.dirty.extend(self.rendered.drain(..).map(|image| image.first));
     }

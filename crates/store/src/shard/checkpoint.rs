@@ -28,8 +28,12 @@ use crate::{
 
 /// Writes in flight at once: few, as requests go on meanwhile.
 const WRITES_MAX: usize = 8;
+/// The same while requests wait for it.
+const WRITES_MAX_URGENT: usize = 32;
 /// Parts rendered in one call.
 const STEPS_MAX: usize = 2;
+/// The same while requests wait for it.
+const STEPS_MAX_URGENT: usize = 8;
 /// Runs given back in one call.
 const RELEASES_MAX: usize = 256;
 /// Pending bytes in one page of them.
@@ -123,14 +127,17 @@ impl Store {
 
     /// Goes on, as far as a call may take.
     pub(super) fn pump_checkpoint(&mut self) {
+        let is_urgent = self.waiting.has_held();
+        let writes_max = if is_urgent { WRITES_MAX_URGENT } else { WRITES_MAX };
+        let steps_max = if is_urgent { STEPS_MAX_URGENT } else { STEPS_MAX };
         for step in 0.. {
-            self.issue_checkpoint_writes();
+            self.issue_checkpoint_writes(writes_max);
             let Background::Checkpoint(checkpoint) = &self.background else { return };
             let (stage, writing_count) = (checkpoint.stage, checkpoint.writing_count);
             match stage {
                 // What is in flight comes back and goes on.
                 Stage::Pages | Stage::Pendings | Stage::Tables | Stage::SpaceMap | Stage::Root => {
-                    if writing_count >= WRITES_MAX || writing_count > 0 && step >= STEPS_MAX {
+                    if writing_count >= writes_max || writing_count > 0 && step >= steps_max {
                         return;
                     }
                     if self.render_step(stage).is_err() {
@@ -179,10 +186,10 @@ impl Store {
         self.queue.iter().any(|queued| queued.txn <= last && queued.directs_left > 0)
     }
 
-    fn issue_checkpoint_writes(&mut self) {
+    fn issue_checkpoint_writes(&mut self, writes_max: usize) {
         loop {
             let Background::Checkpoint(checkpoint) = &mut self.background else { return };
-            if checkpoint.writing_count >= WRITES_MAX {
+            if checkpoint.writing_count >= writes_max {
                 return;
             }
             let Some((run, data)) = checkpoint.writes.pop_front() else { return };
@@ -391,6 +398,7 @@ impl Store {
             return;
         };
         self.index.thaw();
+        self.has_no_room = true;
         let runs = checkpoint.pending_blobs.into_iter().flat_map(|blob| blob.runs);
         runs.for_each(|run| self.space.free(run));
         self.space.thaw();
@@ -411,6 +419,8 @@ impl Store {
         checkpoint.freed = self.space.changes.finish();
         self.superblock = checkpoint.superblock.clone();
         self.pending_blobs = std::mem::take(&mut checkpoint.pending_blobs);
+        self.index.checkpointed();
+        self.has_no_room = false;
         self.ring.trim(self.superblock.journal_position);
         self.is_journal_full = false;
         let last = self.superblock.last_txn;

@@ -1,4 +1,4 @@
-//! Transactions that need index pages which are not in memory.
+//! Transactions that need index pages which are not in memory, or room for more changed ones ([`super::pressure`]).
 //!
 //! They wait, those of a collection in their order, and so do the collection's later ones; other collections go on.
 //! To readers a transaction that waits is applied already: what it changes is not at hand until it is, so they
@@ -41,6 +41,8 @@ impl Deferred {
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     colls: BTreeMap<CollId, VecDeque<Deferred>>,
+    /// Collections whose first one needs nothing but room, by its number.
+    held: BTreeMap<u64, CollId>,
     next: u64,
 }
 
@@ -51,6 +53,16 @@ impl Waiting {
 
     pub(super) fn len(&self) -> usize {
         self.colls.values().map(VecDeque::len).sum()
+    }
+
+    /// True if some wait for room.
+    pub(super) fn has_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// The collection whose first one has waited for room longest.
+    pub(super) fn take_held(&mut self) -> Option<CollId> {
+        self.held.pop_first().map(|(_, coll)| coll)
     }
 
     /// True if what the store has of the object is not yet what was submitted.
@@ -99,15 +111,20 @@ impl Store {
     pub(super) fn must_defer(&self, txn: &Transaction) -> bool {
         !self.waiting.is_empty() && self.waiting.colls.contains_key(&txn.coll)
             || !self.index.directory.is_whole() && !self.absent_for(txn).is_empty()
+            || self.is_pressed() && Store::changes_pages(txn)
     }
 
     pub(super) fn defer(&mut self, token: Token, txn: Transaction) {
         self.waiting.next += 1;
         let (coll, number) = (txn.coll, self.waiting.next);
         let deferred = Deferred { number, token, txn, loading: 0, pins: Vec::new(), waiters: Vec::new() };
-        self.waiting.colls.entry(coll).or_default().push_back(deferred);
+        let queue = self.waiting.colls.entry(coll).or_default();
+        let is_first = queue.is_empty();
+        queue.push_back(deferred);
         // Those behind it need not wait for its pages before theirs are read.
-        self.load_for_deferred(coll, number);
+        if !self.load_for_deferred(coll, number) && is_first {
+            self.waiting.held.insert(number, coll);
+        }
     }
 
     /// Starts to read what the transaction lacks. False if it lacks nothing.
@@ -144,12 +161,17 @@ impl Store {
     }
 
     /// Submits those that wait for nothing any more.
-    fn submit_deferred(&mut self, coll: CollId) {
+    pub(super) fn submit_deferred(&mut self, coll: CollId) {
         while self.fault.is_none()
             && let Some(front) = self.waiting.colls.get(&coll).and_then(VecDeque::front)
         {
             let (loading, number) = (front.loading, front.number);
+            let changes_pages = Store::changes_pages(&front.txn);
             if loading > 0 || self.load_for_deferred(coll, number) {
+                return;
+            }
+            if changes_pages && self.is_pressed() {
+                self.waiting.held.insert(number, coll);
                 return;
             }
             let Some(queue) = self.waiting.colls.get_mut(&coll) else { return };

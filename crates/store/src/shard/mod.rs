@@ -14,6 +14,7 @@ mod lookahead;
 mod mount;
 mod mount_error;
 mod pages;
+mod pressure;
 mod read;
 mod replay;
 mod write;
@@ -126,6 +127,8 @@ pub struct Store {
     /// Device blocks that a caller's token keeps in the cache.
     pins: BTreeMap<Token, Vec<Run>>,
     discards: Discards,
+    /// True if the last checkpoint found no room.
+    has_no_room: bool,
     unmount: Unmount,
     fault: Option<DeviceError>,
     replayed: Replayed,
@@ -171,6 +174,7 @@ impl Store {
             is_opening: true,
             pins: BTreeMap::new(),
             discards: Discards::default(),
+            has_no_room: false,
             unmount: Unmount::No,
             fault: None,
             replayed: Replayed::default(),
@@ -189,6 +193,7 @@ impl Store {
 
     /// Ends a turn of the caller's loop: all that was submitted in it leaves in one journal write.
     pub fn kick(&mut self) {
+        self.submit_held();
         self.write_records();
         self.run_background();
         self.evict_pages();

@@ -21,8 +21,6 @@ use crate::{
 const LOOKS_MAX: usize = 32;
 /// Looks that a page that came is worth: one that was used is passed over once.
 const LOOKS_PER_PAGE: usize = 4;
-/// The part of the index' memory whose pages are written back when it is full of changed ones.
-const DIRTY_PART: u64 = 4;
 
 /// Who goes on when a page is there.
 #[derive(Debug)]
@@ -202,12 +200,6 @@ impl Store {
     /// Pages may go that might not before.
     pub(super) fn look_again(&mut self) {
         self.page_loads.looks = 2 * self.index.clock_len();
-    }
-
-    /// True if much of the index' memory is changed pages, which cannot leave before a checkpoint.
-    pub(super) fn wants_clean_pages(&self) -> bool {
-        let max = self.config.index_bytes_max;
-        self.index.memory() > max && self.index.dirty_memory() > max / DIRTY_PART
     }
 
     /// Changes how much memory index pages may take.

@@ -10,6 +10,7 @@ mod crash;
 mod devices;
 mod fragmentation;
 mod paging;
+mod pressure;
 mod wide;
 
 use super::{Mount, MountError, Store, StoreIdentity};
