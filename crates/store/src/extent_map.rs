@@ -6,6 +6,8 @@ use crate::{allocator::Run, flat_map::FlatMap};
 
 /// Blocks of one extent at most, which bounds the cost of splitting one.
 const EXTENT_BLOCKS_MAX: usize = 1024;
+/// What an allocation costs beside its bytes, about.
+const ALLOCATION_BYTES: usize = 16;
 
 /// Consecutive blocks of an object that are consecutive on the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub(crate) struct Mapped {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ExtentMap {
     extents: FlatMap<u64, Extent>,
+    /// Blocks mapped.
+    count: u64,
 }
 
 impl ExtentMap {
@@ -55,6 +59,12 @@ impl ExtentMap {
                 (low, extent.device + (low - start), crcs)
             })
         })
+    }
+
+    /// Bytes of memory, about.
+    pub(crate) fn heap_bytes(&self) -> u64 {
+        (self.extents.len() * (size_of::<(u64, Extent)>() + ALLOCATION_BYTES)) as u64
+            + self.count * size_of::<u32>() as u64
     }
 
     /// Every extent as a run on the device.
@@ -79,6 +89,7 @@ impl ExtentMap {
             }
             let mut extent = self.extents.remove(&start).expect("the key was just seen");
             out.push(Run { start: extent.device + (low - start), count: high - low });
+            self.count -= high - low;
             if high < end {
                 let crcs = extent.crcs.split_off((high - start) as usize);
                 self.extents.insert(high, Extent { device: extent.device + (high - start), crcs });
@@ -93,6 +104,7 @@ impl ExtentMap {
 
     /// Maps blocks from `block` on, which are unmapped, to `device` on.
     pub(crate) fn insert(&mut self, block: u64, device: u64, crcs: &[u32]) {
+        self.count += crcs.len() as u64;
         if let Some((start, last)) = block.checked_sub(1).and_then(|at| self.extents.last_upto_mut(&at))
             && *start + last.count() == block
             && last.device + last.count() == device
@@ -130,7 +142,7 @@ impl Encode for ExtentMap {
 impl Decode for ExtentMap {
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
         let mut extents = FlatMap::default();
-        let mut next = 0;
+        let (mut next, mut count) = (0, 0);
         for _ in 0..input.count(20)? {
             let (block, device) = <(u64, u64)>::decode(input)?;
             let crcs = Vec::<u32>::decode(input)?;
@@ -139,8 +151,9 @@ impl Decode for ExtentMap {
                 return Err(DecodeError::Invalid { what: "extent order", value: block });
             }
             next = end.unwrap_or(u64::MAX);
+            count += crcs.len() as u64;
             extents.insert(block, Extent { device, crcs });
         }
-        Ok(ExtentMap { extents })
+        Ok(ExtentMap { extents, count })
     }
 }

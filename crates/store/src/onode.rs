@@ -22,6 +22,18 @@ pub(crate) struct Onode {
     pub(crate) is_used: Cell<bool>,
 }
 
+/// Memory of an attribute beside its bytes, about.
+const XATTR_BYTES: usize = 96;
+
+impl Onode {
+    /// Memory beside the entry itself and what is pending, about.
+    pub(crate) fn heap_bytes(&self) -> u64 {
+        let xattrs: usize =
+            self.xattrs.iter().map(|(name, value)| XATTR_BYTES + name.len() + value.len()).sum();
+        (xattrs + self.omap_header.len()) as u64 + self.extents.heap_bytes()
+    }
+}
+
 /// What is pending is a checkpoint's on its own.
 impl Encode for Onode {
     fn encode(&self, out: &mut Vec<u8>, f: Features) {

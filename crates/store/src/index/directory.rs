@@ -11,7 +11,12 @@ use std::{
     ops::Bound,
 };
 
-use super::{Key, Root, Table};
+use bytes::Bytes;
+
+use super::{
+    Key, Root, Table,
+    packed::{Packed, Raw},
+};
 use crate::superblock::Blob;
 
 /// References in one table at most; one with more is split.
@@ -32,13 +37,17 @@ pub(crate) struct Page {
     pub(crate) place: Place,
     /// True if its entries are in memory: all of them.
     pub(crate) is_loaded: bool,
+    /// The index' generation in which it was found to be dirty.
+    pub(super) touched: Cell<u64>,
+    /// Those of them that are as on the device.
+    pub(super) packed: Option<Box<Packed>>,
     /// True if it was used since eviction looked at it last; entries of objects say so by themselves.
     pub(crate) is_used: Cell<bool>,
 }
 
 impl Page {
     fn new(place: Place, is_loaded: bool) -> Page {
-        Page { place, is_loaded, is_used: Cell::new(true) }
+        Page { place, is_loaded, touched: Cell::new(0), packed: None, is_used: Cell::new(true) }
     }
 }
 
@@ -49,8 +58,9 @@ pub(crate) struct Directory {
     dirty_tables: BTreeSet<Key>,
     /// Bytes of pages and tables.
     bytes: u64,
-    /// Bytes of the pages that are in memory, as they are on the device.
-    loaded_bytes: u64,
+    /// Memory of entries as they are on the device, and how many pages have such.
+    packed_bytes: u64,
+    packed_count: usize,
     /// Pages that are not in memory.
     absent_count: usize,
 }
@@ -63,7 +73,8 @@ impl Directory {
             tables: BTreeMap::from([(Key::min(), Place::default())]),
             dirty_tables: BTreeSet::from([Key::min()]),
             bytes: 0,
-            loaded_bytes: 0,
+            packed_bytes: 0,
+            packed_count: 0,
             absent_count: 0,
         }
     }
@@ -82,7 +93,8 @@ impl Directory {
             tables: root.tables.iter().cloned().map(place).collect(),
             dirty_tables: BTreeSet::new(),
             bytes: 0,
-            loaded_bytes: 0,
+            packed_bytes: 0,
+            packed_count: 0,
         };
         let is_whole = out.tables.contains_key(&Key::min())
             && out.tables.keys().all(|table| out.pages.contains_key(table));
@@ -115,8 +127,13 @@ impl Directory {
     }
 
     /// True if all pages are in memory.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub(crate) fn is_loaded(&self) -> bool {
         self.absent_count == 0
+    }
+
+    /// True if all entries are in memory by themselves.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.absent_count == 0 && self.packed_count == 0
     }
 
     /// How many pages are in memory.
@@ -124,9 +141,14 @@ impl Directory {
         self.pages.len() - self.absent_count
     }
 
-    /// Bytes on the device of the pages that are in memory.
-    pub(crate) fn loaded_bytes(&self) -> u64 {
-        self.loaded_bytes
+    /// Memory of entries as they are on the device.
+    pub(crate) fn packed_bytes(&self) -> u64 {
+        self.packed_bytes
+    }
+
+    /// How many pages have such.
+    pub(crate) fn packed_count(&self) -> usize {
+        self.packed_count
     }
 
     /// The page's entries were taken into memory, or out of it.
@@ -134,14 +156,65 @@ impl Directory {
         let Some(page) = self.pages.get_mut(first).filter(|page| page.is_loaded != is_loaded) else { return };
         page.is_loaded = is_loaded;
         page.is_used.set(true);
-        let bytes = u64::from(page.place.blob.bytes);
         if is_loaded {
-            self.loaded_bytes += bytes;
             self.absent_count -= 1;
         } else {
-            self.loaded_bytes -= bytes;
             self.absent_count += 1;
+            self.set_packed(first, None);
         }
+    }
+
+    /// Changes which entries of a page are in memory as they are on the device.
+    pub(super) fn set_packed(&mut self, first: &Key, packed: Option<Packed>) {
+        let Some(page) = self.pages.get_mut(first) else { return };
+        let packed = packed.filter(|packed| !packed.is_empty()).map(Box::new);
+        let old = std::mem::replace(&mut page.packed, packed);
+        if let Some(packed) = &page.packed {
+            self.packed_bytes += packed.memory();
+            self.packed_count += 1;
+        }
+        if let Some(old) = old {
+            self.packed_bytes -= old.memory();
+            self.packed_count -= 1;
+        }
+    }
+
+    /// Entries from a key on that are as on the device.
+    pub(crate) fn packed_from<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = Raw<'a>> + 'a {
+        let pages = self.pages_from(key).filter(|_| self.packed_count > 0);
+        pages.filter_map(|(_, page)| page.packed.as_deref()).flat_map(|packed| packed.from(key))
+    }
+
+    /// Takes out the entry with this key that is as on the device: its bytes.
+    pub(super) fn take_packed(&mut self, key: &Key) -> Option<Bytes> {
+        let (first, page) = self.pages.range_mut(..=key).next_back()?;
+        page.is_used.set(true);
+        let packed = page.packed.as_deref_mut()?;
+        let bytes = packed.take(key)?;
+        if packed.is_empty() {
+            let first = first.clone();
+            self.set_packed(&first, None);
+        }
+        Some(bytes)
+    }
+
+    /// Takes out all from a key on that `is_within` says count.
+    pub(super) fn take_packed_from(&mut self, key: &Key, is_within: impl Fn(&Key) -> bool) -> Vec<Bytes> {
+        let (mut out, mut emptied) = (Vec::new(), Vec::new());
+        let begin = self.page_of(key).clone();
+        for (first, page) in self.pages.range_mut(begin..) {
+            if first > key && !is_within(first) {
+                break;
+            }
+            page.is_used.set(true);
+            let Some(packed) = page.packed.as_deref_mut() else { continue };
+            packed.take_from(key, &is_within, &mut out);
+            if packed.is_empty() {
+                emptied.push(first.clone());
+            }
+        }
+        emptied.iter().for_each(|first| self.set_packed(first, None));
+        out
     }
 
     /// Everything on the device that it refers to.
@@ -183,10 +256,8 @@ impl Directory {
     pub(crate) fn set_page(&mut self, first: &Key, place: Place, gone: &mut Vec<Place>) {
         let bytes = u64::from(place.blob.bytes);
         self.bytes += bytes;
-        self.loaded_bytes += bytes;
         let page = self.pages.entry(first.clone()).or_insert_with(|| Page::new(Place::default(), true));
         let old = std::mem::replace(&mut page.place, place);
-        self.loaded_bytes -= u64::from(old.blob.bytes);
         self.retire(old, gone);
         self.dirty_tables.insert(self.table_of(first).clone());
     }
@@ -217,8 +288,8 @@ impl Directory {
         } else {
             self.dirty_tables.insert(self.table_of(first).clone());
         }
+        self.set_packed(first, None);
         if let Some(page) = self.pages.remove(first) {
-            self.loaded_bytes -= u64::from(page.place.blob.bytes);
             self.retire(page.place, gone);
         }
     }

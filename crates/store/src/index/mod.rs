@@ -3,9 +3,11 @@
 //! The key space is cut in pages ([`directory`]). A page is dirty when an entry of it changed since the
 //! last checkpoint began. A checkpoint freezes the dirty pages and renders them one by one, while changes
 //! go on: before a frozen page changes, it is rendered as it is ([`render`]). So what a checkpoint writes is
-//! the state of the moment in which it began. Pages need not be in memory ([`paging`]).
+//! the state of the moment in which it began. Pages need not be in memory ([`paging`]), and what is in memory is an
+//! entry by itself only if somebody has asked for it or changed it: the others are a page's bytes ([`packed`]).
 
 mod directory;
+mod packed;
 mod page;
 mod paging;
 mod render;
@@ -17,7 +19,7 @@ use codec::Codec;
 use types::{CollId, HObject, PgId, PoolId};
 
 pub(crate) use directory::{Directory, Place};
-pub(crate) use page::{PageImage, PendingPage, PendingPiece, ROOT_MAGIC, Root, Table, blob_crc};
+pub(crate) use page::{PageImage, PendingPage, PendingPiece, ROOT_MAGIC, Root, Table, Value, blob_crc};
 pub(crate) use paging::stays;
 
 use crate::onode::Onode;
@@ -47,6 +49,12 @@ impl Key {
         is_resident(&self.object)
     }
 
+    /// The same in memory of its own, so that it keeps no larger piece alive.
+    pub(crate) fn detached(&self) -> Key {
+        let omap = self.omap.as_deref().map(Bytes::copy_from_slice);
+        Key { coll: self.coll, object: detached(&self.object), omap }
+    }
+
     /// One of its omap entries.
     pub(crate) fn of_omap(coll: CollId, object: &HObject, name: &Bytes) -> Key {
         Key { coll, object: object.clone(), omap: Some(name.clone()) }
@@ -58,13 +66,28 @@ pub(crate) fn is_resident(object: &HObject) -> bool {
     object.pool.0 < 0
 }
 
-/// What a collection has, as far as it is in memory.
+/// A name in memory of its own.
+pub(crate) fn detached(object: &HObject) -> HObject {
+    HObject {
+        oid: Bytes::copy_from_slice(&object.oid),
+        key: Bytes::copy_from_slice(&object.key),
+        nspace: Bytes::copy_from_slice(&object.nspace),
+        ..*object
+    }
+}
+
+/// What a collection has, as far as it is in memory by itself.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     pub(crate) onodes: BTreeMap<HObject, Onode>,
     /// Of objects that have any.
     pub(crate) omaps: BTreeMap<HObject, BTreeMap<Bytes, Bytes>>,
 }
+
+/// Memory of an object's entry beside what it holds, about: its name, its place in the map and their slack.
+const ONODE_BYTES: u64 = 450;
+/// The same of an omap entry.
+const OMAP_BYTES: u64 = 130;
 
 #[derive(Debug)]
 pub(crate) struct Index {
@@ -86,9 +109,14 @@ pub(crate) struct Index {
     pub(crate) txn: u64,
     /// A page with more bytes than this is split.
     page_bytes_max: usize,
-    /// What is in memory.
+    /// Entries in memory by themselves, and bytes of what they hold.
     onode_count: u64,
     omap_count: u64,
+    heap_bytes: u64,
+    /// Memory of entries that changed since the last checkpoint began, and of those that it holds, about. What the
+    /// OSD keeps for itself does not count.
+    changed_bytes: u64,
+    frozen_bytes: u64,
     /// Keys whose pages stay in memory, and how many ask for that.
     pinned: BTreeMap<Key, u32>,
     /// Pages in memory that may be evicted, in the order in which they are looked at.
@@ -113,12 +141,15 @@ impl Index {
             page_bytes_max,
             onode_count: 0,
             omap_count: 0,
+            heap_bytes: 0,
+            changed_bytes: 0,
+            frozen_bytes: 0,
             pinned: BTreeMap::new(),
             clock,
         }
     }
 
-    /// The object's entry, if it is in memory.
+    /// The object's entry, if it is in memory by itself.
     pub(crate) fn get(&self, coll: CollId, object: &HObject) -> Option<&Onode> {
         let onode = self.colls.get(&coll)?.onodes.get(object)?;
         onode.is_used.set(true);
@@ -134,47 +165,81 @@ impl Index {
         self.colls.entry(coll).or_default();
     }
 
-    /// The object's omap, as far as it is in memory; none if it is empty.
+    /// The object's omap, as far as it is in memory by itself; none if it is empty.
     pub(crate) fn omap(&self, coll: CollId, object: &HObject) -> Option<&BTreeMap<Bytes, Bytes>> {
         self.colls.get(&coll)?.omaps.get(object)
     }
 
-    /// The object's entry to be changed, made if there is none.
-    pub(crate) fn change(&mut self, coll: CollId, object: &HObject) -> &mut Onode {
-        let (found, generation) = (self.get(coll, object), self.generation);
-        let is_there = found.is_some();
-        // The common case: the page is dirty already.
-        if found.is_none_or(|onode| onode.touched != generation) {
-            self.touch(&Key::of(coll, object));
+    /// Changes the object's entry, made if there is none.
+    pub(crate) fn change<T>(
+        &mut self,
+        coll: CollId,
+        object: &HObject,
+        change: impl FnOnce(&mut Onode) -> T,
+    ) -> T {
+        self.make(coll, object);
+        let onode = self.colls.get_mut(&coll).and_then(|objects| objects.onodes.get_mut(object));
+        let onode = onode.expect("it was there or was just made");
+        let before = onode.heap_bytes();
+        let out = change(onode);
+        let after = onode.heap_bytes();
+        self.heap_bytes = self.heap_bytes + after - before;
+        if !is_resident(object) {
+            self.changed_bytes = (self.changed_bytes + after).saturating_sub(before);
         }
-        if !is_there {
+        out
+    }
+
+    /// Makes the object, if there is none, and its page dirty.
+    pub(crate) fn make(&mut self, coll: CollId, object: &HObject) {
+        let generation = self.generation;
+        // The common case: the page is dirty already.
+        if self.get(coll, object).is_none_or(|onode| onode.touched != generation) {
+            self.begin_change(coll, object);
+        }
+    }
+
+    /// The object's first change since the last checkpoint began.
+    fn begin_change(&mut self, coll: CollId, object: &HObject) {
+        let key = Key::of(coll, object);
+        self.touch(&key);
+        if self.get(coll, object).is_none() && !self.unpack(&key) {
             // A flush of an object that was here before is void.
             let onode = Onode { generation: self.txn, ..Onode::default() };
-            self.colls.entry(coll).or_default().onodes.insert(object.clone(), onode);
+            self.colls.entry(coll).or_default().onodes.insert(detached(object), onode);
             self.onode_count += 1;
         }
-        let onode = self.get_mut(coll, object).expect("it was there or was just made");
-        onode.touched = generation;
-        onode
+        let generation = self.generation;
+        if let Some(onode) = self.get_mut(coll, object) {
+            onode.touched = generation;
+            let bytes = ONODE_BYTES + onode.heap_bytes();
+            self.changed_bytes += if is_resident(object) { 0 } else { bytes };
+        }
     }
 
     /// Takes an object out, with its omap.
     pub(crate) fn remove(&mut self, coll: CollId, object: &HObject) -> Option<Onode> {
+        self.unpack_object(coll, object);
         self.get(coll, object)?;
         let last = self.omap(coll, object).and_then(|omap| omap.last_key_value()).map(|(key, _)| key.clone());
         let to = Key { coll, object: object.clone(), omap: last };
         self.touch_range(&Key::of(coll, object), &to);
         let objects = self.colls.get_mut(&coll)?;
         let omap = objects.omaps.remove(object).unwrap_or_default();
-        self.omap_bytes -= omap.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
+        let omap_bytes = omap.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
+        let onode = objects.onodes.remove(object)?;
+        self.omap_bytes -= omap_bytes;
         self.omap_count -= omap.len() as u64;
         self.onode_count -= 1;
-        objects.onodes.remove(object)
+        self.heap_bytes -= omap_bytes + onode.heap_bytes();
+        Some(onode)
     }
 
     /// Sets an entry of an object that is there.
     pub(crate) fn omap_set(&mut self, coll: CollId, object: &HObject, key: Bytes, value: Bytes) {
-        self.touch(&Key::of_omap(coll, object, &key));
+        let place = Key::of_omap(coll, object, &key);
+        self.touch(&place);
+        self.unpack(&place);
         let (key_len, added) = (key.len() as u64, (key.len() + value.len()) as u64);
         let omaps = &mut self.colls.entry(coll).or_default().omaps;
         let old = match omaps.get_mut(object) {
@@ -185,10 +250,16 @@ impl Index {
             }
         };
         self.omap_count += u64::from(old.is_none());
-        self.omap_bytes = self.omap_bytes + added - old.map_or(0, |old| key_len + old.len() as u64);
+        let gone = old.map_or(0, |old| key_len + old.len() as u64);
+        self.omap_bytes = self.omap_bytes + added - gone;
+        self.heap_bytes = self.heap_bytes + added - gone;
+        self.changed_bytes += if is_resident(object) { 0 } else { OMAP_BYTES + added };
     }
 
     pub(crate) fn omap_remove(&mut self, coll: CollId, object: &HObject, key: &Bytes) {
+        if !self.directory.is_whole() {
+            self.unpack(&Key::of_omap(coll, object, key));
+        }
         if !self.omap(coll, object).is_some_and(|omap| omap.contains_key(key)) {
             return;
         }
@@ -196,16 +267,13 @@ impl Index {
         let Some(objects) = self.colls.get_mut(&coll) else { return };
         let Some(omap) = objects.omaps.get_mut(object) else { return };
         if let Some(old) = omap.remove(key) {
-            self.omap_bytes -= (key.len() + old.len()) as u64;
+            let bytes = (key.len() + old.len()) as u64;
+            self.omap_bytes -= bytes;
+            self.heap_bytes -= bytes;
             self.omap_count -= 1;
         }
         if omap.is_empty() {
             objects.omaps.remove(object);
         }
-    }
-
-    /// How many omap entries are in memory.
-    pub(crate) fn omap_entries(&self) -> u64 {
-        self.omap_count
     }
 }

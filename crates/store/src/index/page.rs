@@ -4,7 +4,7 @@ use bytes::Bytes;
 use codec::{Codec, Decode, DecodeError, Encode, Features, Reader, crc32c};
 use types::{CollId, HObject};
 
-use super::{Index, Key};
+use super::Key;
 use crate::{onode::Onode, superblock::Blob};
 
 const PAGE_MAGIC: u32 = 0x4749_4c4c;
@@ -18,7 +18,9 @@ const TAG_OMAP: u8 = 2;
 #[derive(Debug)]
 pub(crate) struct PageImage {
     pub(crate) first: Key,
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Bytes,
+    /// Where its entries begin.
+    pub(super) starts: Vec<u32>,
 }
 
 /// What a checkpoint's root says.
@@ -135,29 +137,58 @@ pub(super) enum Entry<'a> {
     Omap(&'a Bytes, &'a Bytes),
 }
 
-impl Index {
-    /// Takes in the entries of the page that begins at `first`.
-    pub(crate) fn load_page(&mut self, first: &Key, bytes: Bytes) -> Result<(), DecodeError> {
-        let mut input = Reader::new(bytes);
-        check_magic(u32::decode(&mut input)?, PAGE_MAGIC)?;
-        while input.remaining() > 0 {
-            let (tag, coll) = <(u8, CollId)>::decode(&mut input)?;
-            let object = HObject::decode(&mut input)?;
-            let objects = self.colls.entry(coll).or_default();
-            match tag {
-                TAG_ONODE => {
-                    let onode = Onode::decode(&mut input)?;
-                    self.onode_count += u64::from(objects.onodes.insert(object, onode).is_none());
-                }
-                TAG_OMAP => {
-                    let (key, value) = <(Bytes, Bytes)>::decode(&mut input)?;
-                    let old = objects.omaps.entry(object).or_default().insert(key, value);
-                    self.omap_count += u64::from(old.is_none());
-                }
-                other => return Err(DecodeError::Invalid { what: "entry", value: u64::from(other) }),
-            }
-        }
-        self.note_loaded(first);
-        Ok(())
+/// What an entry says, in memory of its own.
+#[derive(Debug)]
+pub(crate) enum Value {
+    Onode(Onode),
+    /// Of the omap key that its key names.
+    Omap(Bytes),
+}
+
+fn read_key(input: &mut Reader) -> Result<Key, DecodeError> {
+    let (tag, coll) = <(u8, CollId)>::decode(input)?;
+    let object = HObject::decode(input)?;
+    let omap = match tag {
+        TAG_ONODE => None,
+        TAG_OMAP => Some(Bytes::decode(input)?),
+        other => return Err(DecodeError::Invalid { what: "entry", value: u64::from(other) }),
+    };
+    Ok(Key { coll, object, omap })
+}
+
+fn read_value(key: &Key, input: &mut Reader) -> Result<Value, DecodeError> {
+    Ok(match key.omap {
+        None => Value::Onode(Onode::decode(input)?),
+        Some(_) => Value::Omap(Bytes::decode(input)?),
+    })
+}
+
+/// The key of the entry that begins these bytes, which it keeps alive.
+pub(super) fn decode_key(bytes: Bytes) -> Result<Key, DecodeError> {
+    read_key(&mut Reader::new(bytes))
+}
+
+/// An entry, which keeps these bytes alive.
+pub(super) fn decode_entry(bytes: Bytes) -> Result<(Key, Value), DecodeError> {
+    let mut input = Reader::new(bytes);
+    let key = read_key(&mut input)?;
+    let value = read_value(&key, &mut input)?;
+    Ok((key, value))
+}
+
+/// Calls `visit` with each entry of a page and where it begins.
+pub(super) fn open_page(
+    bytes: Bytes,
+    mut visit: impl FnMut(usize, Key, Value) -> Result<(), DecodeError>,
+) -> Result<(), DecodeError> {
+    let len = bytes.len();
+    let mut input = Reader::new(bytes);
+    check_magic(u32::decode(&mut input)?, PAGE_MAGIC)?;
+    while input.remaining() > 0 {
+        let at = len - input.remaining();
+        let key = read_key(&mut input)?;
+        let value = read_value(&key, &mut input)?;
+        visit(at, key, value)?;
     }
+    Ok(())
 }

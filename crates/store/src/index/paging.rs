@@ -1,37 +1,40 @@
-//! Which pages are in memory, and which of them leave it.
+//! Which pages are in memory, in what form, and which of them leave it.
 //!
-//! An object's entry that is found in memory tells that its page is there. Only where nothing is found, or where
-//! a range is asked for, the directory is looked at, and not even then while all pages are in memory. So an index
-//! that fits costs nothing more. A page leaves as a whole: never one that changed since the last durable
+//! A page that is read stays as its bytes; an entry of it becomes one by itself when it is asked for or changes. An
+//! object's entry that is found in memory tells that its page is there. Only where nothing is found, or where
+//! a range is asked for, the directory is looked at, and not even then while all entries are in memory by themselves.
+//! So an index that is used as a whole costs nothing more. A page leaves as a whole: never one that changed since the last durable
 //! checkpoint, that somebody holds, whose objects have pending bytes (those are not part of pages), or with entries
 //! that stay.
 
 use std::ops::Bound;
 
 use bytes::Bytes;
+use codec::DecodeError;
 use types::{CollId, HObject};
 
-use super::{Index, Key, Objects, page::Entry};
-
-/// Memory for an object's entry beyond its bytes in the page: names, maps and their slack, as measured.
-const ONODE_MEMORY: u64 = 800;
-/// The same for an omap entry.
-const OMAP_MEMORY: u64 = 160;
+use super::{
+    Index, Key, OMAP_BYTES, ONODE_BYTES, Objects,
+    packed::Packed,
+    page::{Entry, Value, decode_entry, open_page},
+};
+use crate::onode::Onode;
 
 impl Index {
     /// Memory held for pages, about.
     pub(crate) fn memory(&self) -> u64 {
-        self.directory.loaded_bytes() + self.onode_count * ONODE_MEMORY + self.omap_count * OMAP_MEMORY
+        let entries = self.onode_count * ONODE_BYTES + self.omap_count * OMAP_BYTES;
+        self.directory.packed_bytes() + entries + self.heap_bytes
     }
 
     /// Memory of pages that changed since the last checkpoint began, about.
     pub(crate) fn dirty_memory(&self) -> u64 {
-        self.page_memory() * self.dirty.len() as u64
+        self.changed_bytes + self.page_memory() * self.dirty.len() as u64
     }
 
     /// Memory of pages that the checkpoint being made holds, about: all of them until it is durable.
     pub(crate) fn frozen_memory(&self) -> u64 {
-        self.page_memory() * self.frozen_count as u64
+        self.frozen_bytes + self.page_memory() * self.frozen_count as u64
     }
 
     /// How many pages of the checkpoint being made are not rendered, and of how many.
@@ -39,9 +42,155 @@ impl Index {
         (self.frozen.len(), self.frozen_count)
     }
 
-    /// Memory of a page, on average.
+    /// Memory of the bytes of a page, on average.
     fn page_memory(&self) -> u64 {
-        self.memory() / (self.directory.loaded_count() as u64).max(1)
+        self.directory.packed_bytes() / (self.directory.packed_count() as u64).max(1)
+    }
+
+    /// Takes in the page that begins at `first`.
+    pub(crate) fn load_page(&mut self, first: &Key, bytes: Bytes) -> Result<(), DecodeError> {
+        if stays(first, self.directory.page_after(first)) {
+            open_page(bytes, |_, key, value| {
+                self.insert(key, value);
+                Ok(())
+            })?;
+        } else {
+            self.directory.set_packed(first, Some(Packed::open(bytes)?));
+        }
+        self.directory.set_loaded(first, true);
+        self.clock.push_back(first.clone());
+        Ok(())
+    }
+
+    fn insert(&mut self, key: Key, value: Value) {
+        let objects = self.colls.entry(key.coll).or_default();
+        match value {
+            Value::Onode(onode) => {
+                self.heap_bytes += onode.heap_bytes();
+                self.onode_count += u64::from(objects.onodes.insert(key.object, onode).is_none());
+            }
+            Value::Omap(value) => {
+                let name = key.omap.unwrap_or_default();
+                self.heap_bytes += (name.len() + value.len()) as u64;
+                let old = objects.omaps.entry(key.object).or_default().insert(name, value);
+                self.omap_count += u64::from(old.is_none());
+            }
+        }
+    }
+
+    fn insert_bytes(&mut self, bytes: Bytes) {
+        let (key, value) = decode_entry(bytes).expect("a page's entries were looked at");
+        self.insert(key, value);
+    }
+
+    /// Makes the entry of a key one by itself, if it is in its page's bytes. False if it is not.
+    pub(crate) fn unpack(&mut self, key: &Key) -> bool {
+        if self.directory.packed_count() == 0 || key.is_resident() {
+            return false;
+        }
+        let bytes = self.directory.take_packed(key);
+        let is_found = bytes.is_some();
+        bytes.into_iter().for_each(|bytes| self.insert_bytes(bytes));
+        is_found
+    }
+
+    /// The same with all entries from a key on that `is_within` says count.
+    fn unpack_from(&mut self, from: &Key, is_within: impl Fn(&Key) -> bool) {
+        if self.directory.packed_count() > 0 {
+            let found = self.directory.take_packed_from(from, is_within);
+            found.into_iter().for_each(|bytes| self.insert_bytes(bytes));
+        }
+    }
+
+    /// The same with an object and its omap.
+    pub(crate) fn unpack_object(&mut self, coll: CollId, object: &HObject) {
+        let from = Key::of(coll, object);
+        self.unpack_from(&from, |key| key.coll == coll && key.object == *object);
+    }
+
+    /// The same with a collection.
+    pub(crate) fn unpack_coll(&mut self, coll: CollId) {
+        self.unpack_from(&Key::of(coll, &HObject::min()), |key| key.coll == coll);
+    }
+
+    /// The same with a page.
+    pub(super) fn unpack_page(&mut self, first: &Key) {
+        let next = self.directory.page_after(first).cloned();
+        self.unpack_from(first, |key| next.as_ref().is_none_or(|next| key < next));
+    }
+
+    /// The object's entry, if its page is in memory.
+    pub(crate) fn fetch(&mut self, coll: CollId, object: &HObject) -> Option<&Onode> {
+        if self.get(coll, object).is_none() {
+            self.unpack(&Key::of(coll, object));
+        }
+        self.get(coll, object)
+    }
+
+    /// A copy of the object's entry, if its page is in memory: for who looks at all of them once.
+    pub(crate) fn peek(&self, coll: CollId, object: &HObject) -> Option<Onode> {
+        let in_page = || match self.packed_value(&Key::of(coll, object))? {
+            Value::Onode(onode) => Some(onode),
+            Value::Omap(_) => None,
+        };
+        self.get(coll, object).cloned().or_else(in_page)
+    }
+
+    /// What an entry that is in its page's bytes says.
+    pub(crate) fn packed_value(&self, key: &Key) -> Option<Value> {
+        let found = self.directory.page_at(key).1.packed.as_deref()?.find(key)?;
+        Some(found.entry().1)
+    }
+
+    /// True if there is no telling what the entry of a key says, or whether there is one, before it is loaded.
+    pub(crate) fn is_hidden(&self, key: &Key) -> bool {
+        if self.directory.is_whole() {
+            return false;
+        }
+        let (_, page) = self.directory.page_at(key);
+        page.is_used.set(true);
+        !page.is_loaded || page.packed.as_deref().is_some_and(|packed| packed.find(key).is_some())
+    }
+
+    /// Every object whose page is in memory, in order.
+    pub(crate) fn each_onode(&self, mut visit: impl FnMut(CollId, &HObject, &Onode)) {
+        for (first, page) in self.directory.pages() {
+            let packed = page.packed.as_deref().into_iter().flat_map(|packed| packed.from(first));
+            let mut packed = packed.filter_map(|raw| match raw.entry() {
+                (key, Value::Onode(onode)) => Some((key, onode)),
+                (_, Value::Omap(_)) => None,
+            });
+            let mut ahead = packed.next();
+            self.visit(first, self.directory.page_after(first), |coll, object, entry| {
+                if let Entry::Onode(onode) = entry {
+                    while let Some((key, onode)) = ahead.take_if(|(key, _)| key.object < *object) {
+                        visit(key.coll, &key.object, &onode);
+                        ahead = packed.next();
+                    }
+                    visit(coll, object, onode);
+                }
+                true
+            });
+            let rest = ahead.into_iter().chain(packed);
+            rest.for_each(|(key, onode)| visit(key.coll, &key.object, &onode));
+        }
+    }
+
+    /// How many omap entries are in memory, and their bytes.
+    pub(crate) fn omap_sums(&self) -> (u64, u64) {
+        let (mut count, mut bytes) = (0, 0);
+        let mut add = |key: &Bytes, value: &Bytes| {
+            count += 1;
+            bytes += (key.len() + value.len()) as u64;
+        };
+        let omaps = self.colls.values().flat_map(|objects| objects.omaps.values()).flatten();
+        omaps.for_each(|(key, value)| add(key, value));
+        for raw in self.directory.packed_from(&Key::min()) {
+            if let (Key { omap: Some(key), .. }, Value::Omap(value)) = raw.entry() {
+                add(&key, &value);
+            }
+        }
+        (count, bytes)
     }
 
     /// True if the page that answers for `key` is not in memory.
@@ -104,12 +253,6 @@ impl Index {
         }
     }
 
-    /// The page's entries are in memory.
-    pub(super) fn note_loaded(&mut self, first: &Key) {
-        self.directory.set_loaded(first, true);
-        self.clock.push_back(first.clone());
-    }
-
     /// Looks at the page whose turn it is and evicts it if it may go and was not used since the last look. False if
     /// there is none. `durable` is the number of the superblock on the device.
     pub(crate) fn evict_step(&mut self, durable: u64) -> bool {
@@ -140,9 +283,7 @@ impl Index {
             && !self.dirty.contains(first)
             && !self.frozen.contains(first)
             && !self.rendered.iter().any(|image| image.first == *first);
-        let to = next.map_or(Bound::Unbounded, Bound::Excluded);
-        if stays(first, next) || !is_clean || self.pinned.range((Bound::Included(first), to)).next().is_some()
-        {
+        if stays(first, next) || !is_clean || self.is_pinned(first, next) {
             return false;
         }
         let mut is_idle = !page.is_used.replace(false);
@@ -156,39 +297,75 @@ impl Index {
         is_idle
     }
 
+    fn is_pinned(&self, first: &Key, next: Option<&Key>) -> bool {
+        let to = next.map_or(Bound::Unbounded, Bound::Excluded);
+        self.pinned.range((Bound::Included(first), to)).next().is_some()
+    }
+
+    /// Pages of a checkpoint that are rendered, and not about to change, stay as their bytes, but for objects with
+    /// pending bytes.
+    pub(super) fn pack_rendered(&mut self) {
+        for at in 0..self.rendered.len() {
+            let image = &self.rendered[at];
+            let (first, bytes, starts) = (image.first.clone(), image.bytes.clone(), image.starts.clone());
+            let next = self.directory.page_after(&first).cloned();
+            if stays(&first, next.as_ref()) || self.is_pinned(&first, next.as_ref()) {
+                continue;
+            }
+            let mut packed = Packed::new(bytes, starts);
+            self.drop_entries(&first, next.as_ref());
+            self.visit(&first, next.as_ref(), |coll, object, _| {
+                packed.take(&Key::of(coll, object));
+                true
+            });
+            self.directory.set_packed(&first, Some(packed));
+        }
+    }
+
     /// Asserts that what is in memory is of pages that are; walks everything, for tests.
     pub(crate) fn check_pages(&self) {
-        let (mut onodes, mut omaps) = (0, 0);
+        let (mut onodes, mut omaps, mut bytes) = (0, 0, 0);
         self.visit(&Key::min(), None, |coll, object, entry| {
             let key = match entry {
                 Entry::Onode(_) => Key::of(coll, object),
                 Entry::Omap(name, _) => Key::of_omap(coll, object, name),
             };
             match entry {
-                Entry::Onode(_) => onodes += 1,
-                Entry::Omap(..) => omaps += 1,
+                Entry::Onode(onode) => {
+                    onodes += 1;
+                    bytes += onode.heap_bytes();
+                }
+                Entry::Omap(name, value) => {
+                    omaps += 1;
+                    bytes += (name.len() + value.len()) as u64;
+                }
             }
             assert!(self.directory.page_at(&key).1.is_loaded, "an entry of an absent page: {key:?}");
+            assert!(self.packed_value(&key).is_none(), "an entry is there twice: {key:?}");
             true
         });
         assert_eq!((onodes, omaps), (self.onode_count, self.omap_count), "entries in memory");
+        assert_eq!(bytes, self.heap_bytes, "memory of entries");
     }
 
-    /// Takes the entries of `[from, to)` out of memory.
+    /// Takes the entries of `[from, to)` that are by themselves out of memory, but for objects with pending bytes.
     fn drop_entries(&mut self, from: &Key, to: Option<&Key>) {
         let last = to.map_or(Bound::Unbounded, |to| Bound::Included(to.coll));
         for (&coll, objects) in self.colls.range_mut((Bound::Included(from.coll), last)) {
             let low = Some(from).filter(|from| from.coll == coll);
             let high = to.filter(|to| to.coll == coll);
-            self.onode_count -= objects.drop_onodes(low, high);
-            self.omap_count -= objects.drop_omaps(low, high);
+            let (onodes, onode_bytes) = objects.drop_onodes(low, high);
+            let (omaps, omap_bytes) = objects.drop_omaps(low, high);
+            self.onode_count -= onodes;
+            self.omap_count -= omaps;
+            self.heap_bytes -= onode_bytes + omap_bytes;
         }
     }
 }
 
 impl Objects {
-    /// Takes out objects' own entries of `[from, to)`; how many there were.
-    fn drop_onodes(&mut self, from: Option<&Key>, to: Option<&Key>) -> u64 {
+    /// Takes out objects' own entries of `[from, to)` without pending bytes; how many there were, and their bytes.
+    fn drop_onodes(&mut self, from: Option<&Key>, to: Option<&Key>) -> (u64, u64) {
         let low = from.map_or(Bound::Unbounded, |from| match from.omap {
             None => Bound::Included(&from.object),
             Some(_) => Bound::Excluded(&from.object),
@@ -198,22 +375,23 @@ impl Objects {
             Some(_) => Bound::Included(&to.object),
         });
         if is_empty(low, high) {
-            return 0;
+            return (0, 0);
         }
-        self.onodes.extract_if((low.cloned(), high.cloned()), |_, _| true).count() as u64
+        let gone = self.onodes.extract_if((low.cloned(), high.cloned()), |_, onode| onode.pending.is_empty());
+        gone.fold((0, 0), |(count, bytes), (_, onode)| (count + 1, bytes + onode.heap_bytes()))
     }
 
-    /// Takes out omap entries of `[from, to)`; how many there were.
-    fn drop_omaps(&mut self, from: Option<&Key>, to: Option<&Key>) -> u64 {
+    /// Takes out omap entries of `[from, to)`; how many there were, and their bytes.
+    fn drop_omaps(&mut self, from: Option<&Key>, to: Option<&Key>) -> (u64, u64) {
         let low = from.map_or(Bound::Unbounded, |from| Bound::Included(&from.object));
         let high = to.map_or(Bound::Unbounded, |to| match to.omap {
             None => Bound::Excluded(&to.object),
             Some(_) => Bound::Included(&to.object),
         });
         if is_empty(low, high) {
-            return 0;
+            return (0, 0);
         }
-        let mut dropped = 0;
+        let mut dropped = (0, 0);
         let omaps = self.omaps.extract_if((low.cloned(), high.cloned()), |object, omap| {
             let low = from.filter(|from| from.object == *object).and_then(|from| from.omap.as_ref());
             let high = to.filter(|to| to.object == *object).and_then(|to| to.omap.as_ref());
@@ -221,7 +399,10 @@ impl Objects {
                 low.map_or(Bound::Unbounded, |key| Bound::Included(key.clone())),
                 high.map_or(Bound::Unbounded, |key| Bound::Excluded(key.clone())),
             );
-            dropped += omap.extract_if::<_, (Bound<Bytes>, Bound<Bytes>)>(bounds, |_, _| true).count() as u64;
+            for (key, value) in omap.extract_if::<_, (Bound<Bytes>, Bound<Bytes>)>(bounds, |_, _| true) {
+                dropped.0 += 1;
+                dropped.1 += (key.len() + value.len()) as u64;
+            }
             omap.is_empty()
         });
         omaps.for_each(drop);

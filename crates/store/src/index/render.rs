@@ -7,7 +7,7 @@ use types::{CollId, HObject};
 
 use super::{
     Index, Key,
-    page::{Entry, PageImage, encode_entry, page_front},
+    page::{Entry, PageImage, decode_key, encode_entry, page_front},
 };
 
 /// Bytes rendered in one step, in pages, unless one entry has more.
@@ -24,27 +24,34 @@ impl Index {
         assert!(self.frozen.is_empty() && self.rendered.is_empty(), "one checkpoint is made at a time");
         self.frozen = std::mem::take(&mut self.dirty);
         self.frozen_count = self.frozen.len();
+        self.frozen_bytes = std::mem::take(&mut self.changed_bytes);
         self.generation += 1;
     }
 
     /// The checkpoint is durable: what it froze is clean, but for what has changed since.
     pub(crate) fn checkpointed(&mut self) {
         self.frozen_count = 0;
+        self.frozen_bytes = 0;
     }
 
     /// The checkpoint comes to nothing: what is not placed is dirty again.
     pub(crate) fn thaw(&mut self) {
         self.frozen_count = 0;
+        self.changed_bytes += std::mem::take(&mut self.frozen_bytes);
         self.dirty.append(&mut self.frozen);
         self.dirty.extend(self.rendered.drain(..).map(|image| image.first));
     }
 
-    /// The next page of the checkpoint, in no order. The caller gives it a place, or it back.
-    pub(crate) fn next_image(&mut self) -> Option<PageImage> {
+    /// The next page of the checkpoint, in no order. The caller gives it a place, or it back. With `packs`, pages
+    /// that are rendered only now take no more memory than their bytes.
+    pub(crate) fn next_image(&mut self, packs: bool) -> Option<PageImage> {
         if self.rendered.is_empty()
             && let Some(first) = self.frozen.pop_first()
         {
             self.render(&first, &first);
+            if packs {
+                self.pack_rendered();
+            }
         }
         self.rendered.pop_front()
     }
@@ -63,12 +70,16 @@ impl Index {
     pub(crate) fn touch(&mut self, key: &Key) {
         let (first, page) = self.directory.page_at(key);
         debug_assert!(page.is_loaded, "what is changed is in memory");
+        if page.touched.get() == self.generation {
+            return;
+        }
         let mut first = first.clone();
         if self.frozen.remove(&first) {
             self.render(&first, key);
             // It may have been split.
             first = self.directory.page_of(key).clone();
         }
+        self.directory.page_at(key).1.touched.set(self.generation);
         self.dirty.insert(first);
     }
 
@@ -88,6 +99,11 @@ impl Index {
         let next = self.directory.page_after(first).cloned();
         let mut first = first.clone();
         let (mut encoded, mut end) = self.encode(&first, next.as_ref());
+        if end.is_some() || encoded.bytes.len() > self.page_bytes_max {
+            // The parts share no bytes.
+            self.unpack_page(&first);
+            (encoded, end) = self.encode(&first, next.as_ref());
+        }
         if end.as_ref().is_some_and(|end| *end <= *key) {
             self.directory.split(key);
             self.clock.push_back(key.clone());
@@ -99,37 +115,51 @@ impl Index {
             self.clock.push_back(end.clone());
             self.frozen.insert(end);
         }
-        for (key, bytes) in encoded.into_parts(&first, self.page_bytes_max) {
-            if key != first {
-                self.directory.split(&key);
-                self.clock.push_back(key.clone());
+        for image in encoded.into_parts(&first, self.page_bytes_max) {
+            if image.first != first {
+                self.directory.split(&image.first);
+                self.clock.push_back(image.first.clone());
             }
-            self.rendered.push_back(PageImage { first: key, bytes });
+            self.rendered.push_back(image);
         }
     }
 
-    /// The entries of `[from, to)`, and the key of the first one left out if there are too many.
+    /// The entries of `[from, to)`, which is in one page, and the key of the first one left out if there are too many.
     fn encode(&self, from: &Key, to: Option<&Key>) -> (Encoded, Option<Key>) {
         let mut out = Encoded::default();
         let mut end = None;
+        let packed = self.directory.page_at(from).1.packed.as_deref();
+        let mut at = packed.map_or(0, |packed| packed.lower_bound(from));
         self.visit(from, to, |coll, object, entry| {
-            let omap = match entry {
-                Entry::Onode(_) => None,
-                Entry::Omap(key, _) => Some(key.clone()),
-            };
-            let key = Key { coll, object: object.clone(), omap };
-            if out.bytes.len() > RENDER_PAGES_MAX * self.page_bytes_max {
-                end = Some(key);
-                return false;
+            let is_full = out.bytes.len() > RENDER_PAGES_MAX * self.page_bytes_max;
+            if is_full || packed.is_some() {
+                let omap = match entry {
+                    Entry::Onode(_) => None,
+                    Entry::Omap(key, _) => Some(key.clone()),
+                };
+                let key = Key { coll, object: object.clone(), omap };
+                if is_full {
+                    end = Some(key.detached());
+                    return false;
+                }
+                if let Some(packed) = packed {
+                    let upto = packed.lower_bound(&key);
+                    packed
+                        .entries(at..upto)
+                        .for_each(|raw| out.push(|bytes| bytes.extend_from_slice(raw.bytes())));
+                    at = upto;
+                }
             }
-            out.starts.push((out.bytes.len(), key));
-            encode_entry(&mut out.bytes, coll, object, entry);
+            out.push(|bytes| encode_entry(bytes, coll, object, entry));
             true
         });
+        let rest =
+            packed.filter(|_| end.is_none()).into_iter().flat_map(|packed| packed.entries(at..packed.end()));
+        rest.for_each(|raw| out.push(|bytes| bytes.extend_from_slice(raw.bytes())));
         (out, end)
     }
 
-    /// Calls `visit` with each entry in memory of `[from, to)`, in order, until it says false.
+    /// Calls `visit` with each entry of `[from, to)` that is in memory by itself, in order, until it says false.
     pub(super) fn visit<'a>(
         &'a self,
         from: &Key,
@@ -174,29 +204,46 @@ impl Index {
 #[derive(Default)]
 struct Encoded {
     bytes: Vec<u8>,
-    starts: Vec<(usize, Key)>,
+    starts: Vec<u32>,
 }
 
 impl Encoded {
-    /// Pages of about the same size, each with its first key; one without bytes if there are no entries.
-    fn into_parts(self, first: &Key, page_bytes_max: usize) -> Vec<(Key, Vec<u8>)> {
-        if self.bytes.is_empty() {
-            return vec![(first.clone(), Vec::new())];
-        }
+    fn push(&mut self, append: impl FnOnce(&mut Vec<u8>)) {
+        self.starts.push(self.bytes.len() as u32);
+        append(&mut self.bytes);
+    }
+
+    /// Pages of about the same size; one without bytes if there are no entries.
+    fn into_parts(self, first: &Key, page_bytes_max: usize) -> Vec<PageImage> {
         let total = self.bytes.len();
+        if total == 0 {
+            return vec![PageImage { first: first.clone(), bytes: Bytes::new(), starts: Vec::new() }];
+        }
         let is_small = total <= page_bytes_max;
         let count = if is_small { 1 } else { total.div_ceil(part_bytes(page_bytes_max)) };
-        let mut cuts = vec![(0, first.clone())];
+        // Places among the starts.
+        let mut cuts = vec![0];
         let mut part = 1;
-        for (at, key) in self.starts {
-            if part < count && at * count >= total * part {
-                cuts.push((at, key));
-                part = at * count / total + 1;
+        for (place, &at) in self.starts.iter().enumerate() {
+            if part < count && at as usize * count >= total * part {
+                cuts.push(place);
+                part = at as usize * count / total + 1;
             }
         }
-        let ends = cuts.iter().skip(1).map(|(at, _)| *at).chain([total]);
-        let ends: Vec<usize> = ends.collect();
-        let page = |(at, end): (usize, usize)| [&page_front(), &self.bytes[at..end]].concat();
-        cuts.into_iter().zip(ends).map(|((at, key), end)| (key, page((at, end)))).collect()
+        cuts.push(self.starts.len());
+        let bytes = Bytes::from(self.bytes);
+        let begin = |place: usize| self.starts.get(place).map_or(total, |at| *at as usize);
+        let page = |cut: &[usize]| {
+            let (from, to) = (begin(cut[0]), begin(cut[1]));
+            let key = || decode_key(bytes.slice(from..to)).expect("it was just encoded").detached();
+            let front = page_front();
+            let shift = |at: &u32| *at - from as u32 + front.len() as u32;
+            PageImage {
+                first: if cut[0] == 0 { first.clone() } else { key() },
+                starts: self.starts[cut[0]..cut[1]].iter().map(shift).collect(),
+                bytes: [&front, &bytes[from..to]].concat().into(),
+            }
+        };
+        cuts.windows(2).map(page).collect()
     }
 }

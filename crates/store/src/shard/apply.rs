@@ -36,6 +36,7 @@ impl Store {
                 self.index.make_coll(coll);
             }
             TxnOp::RemoveCollection => {
+                self.index.unpack_coll(coll);
                 let objects = self.index.colls.get(&coll);
                 let names: Vec<HObject> =
                     objects.map_or_else(Vec::new, |objects| objects.onodes.keys().cloned().collect());
@@ -50,7 +51,7 @@ impl Store {
                 if source != object {
                     self.clone_object(coll, &source, &object, txn);
                 } else {
-                    self.index.change(coll, &object);
+                    self.index.make(coll, &object);
                 }
             }
             TxnOp::Object(object, Mutation::CloneRangeFrom { source, offset, len }) => {
@@ -63,23 +64,23 @@ impl Store {
     fn mutate(&mut self, coll: CollId, object: &HObject, mutation: Mutation, txn: u64) {
         match mutation {
             Mutation::OmapSet(map) => {
-                self.index.change(coll, object);
+                self.index.make(coll, object);
                 for (key, value) in map {
                     self.index.omap_set(coll, object, key, value);
                 }
             }
             Mutation::OmapRemove(keys) => {
-                self.index.change(coll, object);
+                self.index.make(coll, object);
                 keys.iter().for_each(|key| self.index.omap_remove(coll, object, key));
             }
             Mutation::OmapRemoveRange { first, last } => {
-                self.index.change(coll, object);
+                self.index.make(coll, object);
                 if first < last {
                     self.omap_remove_range(coll, object, (Bound::Included(&first), Bound::Excluded(&last)));
                 }
             }
             Mutation::OmapClear => {
-                self.index.change(coll, object).omap_header = Bytes::new();
+                self.index.change(coll, object, |onode| onode.omap_header = Bytes::new());
                 self.omap_remove_range(coll, object, (Bound::Unbounded, Bound::Unbounded));
             }
             Mutation::Write { offset, data } => {
@@ -101,11 +102,14 @@ impl Store {
             | Mutation::OmapSetHeader(_)
             | Mutation::Remove
             | Mutation::CloneFrom { .. }
-            | Mutation::CloneRangeFrom { .. } => mutate_attributes(self.index.change(coll, object), mutation),
+            | Mutation::CloneRangeFrom { .. } => {
+                self.index.change(coll, object, |onode| mutate_attributes(onode, mutation));
+            }
         }
     }
 
     fn omap_remove_range(&mut self, coll: CollId, object: &HObject, range: (Bound<&Bytes>, Bound<&Bytes>)) {
+        self.index.unpack_object(coll, object);
         let omap = self.index.omap(coll, object).into_iter();
         let keys: Vec<Bytes> =
             omap.flat_map(|omap| omap.range::<Bytes, _>(range)).map(|(key, _)| key.clone()).collect();
@@ -114,13 +118,16 @@ impl Store {
 
     /// Changes an object's data and keeps the accounts; what `change` unmaps is released.
     fn with_data(&mut self, coll: CollId, object: &HObject, change: impl FnOnce(&mut Onode, &mut Vec<Run>)) {
-        let onode = self.index.change(coll, object);
-        let (pending, size) = (onode.pending.bytes(), onode.size);
         let mut freed = Vec::new();
-        change(onode, &mut freed);
-        self.pending_bytes = self.pending_bytes + onode.pending.bytes() - pending;
-        self.data_bytes = self.data_bytes + onode.size - size;
-        match (pending == 0, onode.pending.is_empty()) {
+        let sums = |onode: &Onode| (onode.pending.bytes(), onode.size);
+        let (before, after) = self.index.change(coll, object, |onode| {
+            let before = sums(onode);
+            change(onode, &mut freed);
+            (before, sums(onode))
+        });
+        self.pending_bytes = self.pending_bytes + after.0 - before.0;
+        self.data_bytes = self.data_bytes + after.1 - before.1;
+        match (before.0 == 0, after.0 == 0) {
             (true, false) => {
                 self.pending_objects.insert((coll, object.clone()));
             }
@@ -164,6 +171,7 @@ impl Store {
     }
 
     fn clone_object(&mut self, coll: CollId, source: &HObject, target: &HObject, txn: u64) {
+        self.index.unpack_object(coll, source);
         let found = self.index.get(coll, source).cloned().unwrap_or_default();
         let omap = self.index.omap(coll, source).cloned().unwrap_or_default();
         self.remove_object(coll, target);
@@ -174,19 +182,20 @@ impl Store {
             self.pending_objects.insert((coll, target.clone()));
         }
         let index: &mut Index = &mut self.index;
-        let onode = index.change(coll, target);
         let mut pending = found.pending;
         pending.stamp(txn);
-        *onode = Onode {
-            size: found.size,
-            extents: found.extents,
-            pending,
-            xattrs: found.xattrs,
-            omap_header: found.omap_header,
-            generation: txn,
-            touched: onode.touched,
-            is_used: true.into(),
-        };
+        index.change(coll, target, |onode| {
+            *onode = Onode {
+                size: found.size,
+                extents: found.extents,
+                pending,
+                xattrs: found.xattrs,
+                omap_header: found.omap_header,
+                generation: txn,
+                touched: onode.touched,
+                is_used: true.into(),
+            };
+        });
         for (key, value) in omap {
             index.omap_set(coll, target, key, value);
         }
@@ -201,7 +210,7 @@ impl Store {
         (from, to): (u64, u64),
         txn: u64,
     ) {
-        let found = self.index.get(coll, source).cloned().unwrap_or_default();
+        let found = self.index.fetch(coll, source).cloned().unwrap_or_default();
         let (first, last) = (from / BLOCK, to.div_ceil(BLOCK));
         for (_, device, crcs) in found.extents.range(first, last) {
             self.space.share(Run { start: device, count: crcs.len() as u64 });

@@ -34,6 +34,8 @@ const WRITES_MAX_URGENT: usize = 32;
 const STEPS_MAX: usize = 2;
 /// The same while requests wait for it.
 const STEPS_MAX_URGENT: usize = 8;
+/// The part of the index' memory beyond which pages that are written stay as their bytes.
+const PACKED_PART: u64 = 2;
 /// Runs given back in one call.
 const RELEASES_MAX: usize = 256;
 /// Pending bytes in one page of them.
@@ -233,7 +235,8 @@ impl Store {
 
     /// False when there are no more.
     fn render_page(&mut self) -> Result<bool, NoSpace> {
-        let Some(image) = self.index.next_image() else { return Ok(false) };
+        let packs = self.index.memory() > self.config.index_bytes_max / PACKED_PART;
+        let Some(image) = self.index.next_image(packs) else { return Ok(false) };
         let blob = match self.place_blob(&image.bytes, For::Index) {
             Ok(blob) => blob,
             Err(error) => {

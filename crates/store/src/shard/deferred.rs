@@ -1,4 +1,4 @@
-//! Transactions that need index pages which are not in memory, or room for more changed ones ([`super::pressure`]).
+//! Transactions that need index pages which are not in memory, or room for more changes ([`super::pressure`]).
 //!
 //! They wait, those of a collection in their order, and so do the collection's later ones; other collections go on.
 //! To readers a transaction that waits is applied already: what it changes is not at hand until it is, so they
@@ -60,6 +60,11 @@ impl Waiting {
         !self.held.is_empty()
     }
 
+    /// True if some have waited for room longer.
+    fn has_held_before(&self, number: u64) -> bool {
+        self.held.first_key_value().is_some_and(|(first, _)| *first < number)
+    }
+
     /// The collection whose first one has waited for room longest.
     pub(super) fn take_held(&mut self) -> Option<CollId> {
         self.held.pop_first().map(|(_, coll)| coll)
@@ -111,7 +116,7 @@ impl Store {
     pub(super) fn must_defer(&self, txn: &Transaction) -> bool {
         !self.waiting.is_empty() && self.waiting.colls.contains_key(&txn.coll)
             || !self.index.directory.is_whole() && !self.absent_for(txn).is_empty()
-            || self.is_pressed() && Store::changes_pages(txn)
+            || (self.waiting.has_held() || self.is_pressed()) && !Store::is_own(txn)
     }
 
     pub(super) fn defer(&mut self, token: Token, txn: Transaction) {
@@ -166,11 +171,11 @@ impl Store {
             && let Some(front) = self.waiting.colls.get(&coll).and_then(VecDeque::front)
         {
             let (loading, number) = (front.loading, front.number);
-            let changes_pages = Store::changes_pages(&front.txn);
+            let is_own = Store::is_own(&front.txn);
             if loading > 0 || self.load_for_deferred(coll, number) {
                 return;
             }
-            if changes_pages && self.is_pressed() {
+            if !is_own && (self.waiting.has_held_before(number) || self.is_pressed()) {
                 self.waiting.held.insert(number, coll);
                 return;
             }

@@ -6,7 +6,11 @@ use bytes::Bytes;
 use types::{CollId, HObject};
 
 use super::{Store, deferred::Listing};
-use crate::{Missing, index::Key, onode::Onode};
+use crate::{
+    Missing,
+    index::{Key, Value, detached},
+    onode::Onode,
+};
 
 impl From<Key> for Missing {
     fn from(key: Key) -> Missing {
@@ -25,11 +29,28 @@ impl Store {
     /// The object's entry, none if there is no such object.
     pub(super) fn onode_at(&self, coll: CollId, object: &HObject) -> Result<Option<&Onode>, Missing> {
         let found = self.index.get(coll, object);
-        let is_at_hand = found.is_some() || !self.index.is_absent(&Key::of(coll, object));
+        let is_at_hand = found.is_some() || !self.index.is_hidden(&Key::of(coll, object));
         if !is_at_hand || self.is_waited_for(coll, object) {
             return Err(Key::of(coll, object).into());
         }
         Ok(found)
+    }
+
+    /// One attribute. Who looks at those of many objects, once, need not have their entries taken out of their pages.
+    pub(super) fn xattr_at(
+        &self,
+        coll: CollId,
+        object: &HObject,
+        name: &[u8],
+    ) -> Result<Option<Bytes>, Missing> {
+        let is_elsewhere = !self.index.directory.is_whole() && self.index.get(coll, object).is_none();
+        if is_elsewhere
+            && !self.is_waited_for(coll, object)
+            && let Some(Value::Onode(onode)) = self.index.packed_value(&Key::of(coll, object))
+        {
+            return Ok(onode.xattrs.get(name).cloned());
+        }
+        Ok(self.onode_at(coll, object)?.and_then(|onode| onode.xattrs.get(name).cloned()))
     }
 
     /// One omap value.
@@ -45,6 +66,11 @@ impl Store {
             if self.index.is_absent(&place) || self.is_waited_for(coll, object) {
                 return Err(place.into());
             }
+            if found.is_none()
+                && let Some(Value::Omap(value)) = self.index.packed_value(&place)
+            {
+                return Ok(Some(value));
+            }
         }
         Ok(found)
     }
@@ -59,7 +85,7 @@ impl Store {
     ) -> Result<Vec<Pair>, Missing> {
         let omap = self.index.omap(coll, object).into_iter();
         let range = omap.flat_map(|omap| omap.range::<[u8], _>((from, Bound::Unbounded)));
-        let found: Vec<Pair> =
+        let mut found: Vec<Pair> =
             range.take(count_max).map(|(key, value)| (key.clone(), value.clone())).collect();
         if self.index.directory.is_whole() && self.waiting.is_empty() {
             return Ok(found);
@@ -69,6 +95,16 @@ impl Store {
             Bound::Unbounded => Bytes::new(),
         };
         let start = Key::of_omap(coll, object, &start);
+        let packed = self.index.directory.packed_from(&start).map(|raw| raw.entry());
+        let packed = packed.take_while(|(key, _)| key.coll == coll && key.object == *object);
+        let packed = packed.filter_map(|(key, value)| match (key.omap, value) {
+            (Some(key), Value::Omap(value)) => Some((key, value)),
+            (_, Value::Omap(_) | Value::Onode(_)) => None,
+        });
+        let is_asked_for = |key: &Bytes| from != Bound::Excluded(&**key);
+        found.extend(packed.filter(|(key, _)| is_asked_for(key)).take(count_max));
+        found.sort_unstable();
+        found.truncate(count_max);
         let last = found.last().filter(|_| found.len() == count_max).map(|(key, _)| key);
         let is_within = |first: &Key| {
             let is_before = last.is_none_or(|last| first.omap.as_ref().is_none_or(|omap| omap <= last));
@@ -110,11 +146,16 @@ impl Store {
     fn list_applied(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, Missing> {
         let onodes = self.index.colls.get(&coll).into_iter();
         let found = onodes.flat_map(|objects| objects.onodes.range(from..)).take(count_max);
-        let found: Vec<HObject> = found.map(|(object, _)| object.clone()).collect();
+        let mut found: Vec<HObject> = found.map(|(object, _)| object.clone()).collect();
         if self.index.directory.is_whole() {
             return Ok(found);
         }
         let start = Key::of(coll, from);
+        let packed = self.index.directory.packed_from(&start).map(|raw| raw.key());
+        let packed = packed.take_while(|key| key.coll == coll).filter(|key| key.omap.is_none());
+        found.extend(packed.take(count_max).map(|key| detached(&key.object)));
+        found.sort_unstable();
+        found.truncate(count_max);
         let last = found.last().filter(|_| found.len() == count_max);
         let is_within = |first: &Key| first.coll == coll && last.is_none_or(|last| first.object <= *last);
         let absent = self.index.absent_listing(&start, is_within).next();

@@ -25,7 +25,7 @@ const JOB_BLOCKS_MAX: usize = 64;
 const WRITES_MIN: usize = 4;
 /// That many times at most.
 const DOUBLINGS_MAX: u64 = 6;
-/// Doublings while the journal waits for the flush.
+/// Doublings while the journal, or requests, wait for the flush.
 const DOUBLINGS_URGENT: u64 = 4;
 
 #[derive(Debug, Default)]
@@ -116,7 +116,7 @@ impl Store {
 
     fn issue_flush_writes(&mut self) {
         let quarters = self.pending_bytes * 4 / self.config.pending_bytes_max.max(1);
-        let is_urgent = self.is_journal_full || self.unmount != Unmount::No;
+        let is_urgent = self.is_journal_full || self.waiting.has_held() || self.unmount != Unmount::No;
         let doublings = quarters.max(if is_urgent { DOUBLINGS_URGENT } else { 0 }).min(DOUBLINGS_MAX);
         let writes_max = WRITES_MIN << doublings;
         loop {
@@ -254,20 +254,22 @@ impl Store {
             }
             return;
         }
-        let onode = self.index.change(job.coll, &job.object);
-        let before = onode.pending.bytes();
         let mut freed = Vec::new();
-        for step in &job.moves {
-            onode.pending.remove_upto(step.block * BLOCK, (step.block + 1) * BLOCK, job.upto);
-            if step.is_in_place {
-                onode.extents.set_crc(step.block, step.to.crc);
-            } else {
-                freed.extend(onode.extents.punch(step.block, step.block + 1));
-                onode.extents.insert(step.block, step.to.device, &[step.to.crc]);
+        let (before, after) = self.index.change(job.coll, &job.object, |onode| {
+            let before = onode.pending.bytes();
+            for step in &job.moves {
+                onode.pending.remove_upto(step.block * BLOCK, (step.block + 1) * BLOCK, job.upto);
+                if step.is_in_place {
+                    onode.extents.set_crc(step.block, step.to.crc);
+                } else {
+                    freed.extend(onode.extents.punch(step.block, step.block + 1));
+                    onode.extents.insert(step.block, step.to.device, &[step.to.crc]);
+                }
             }
-        }
-        self.pending_bytes -= before - onode.pending.bytes();
-        if onode.pending.is_empty() {
+            (before, onode.pending.bytes())
+        });
+        self.pending_bytes -= before - after;
+        if after == 0 {
             self.pending_objects.remove(&(job.coll, job.object));
         }
         freed.into_iter().for_each(|run| self.space.release(run));

@@ -107,15 +107,13 @@ impl Store {
     }
 
     /// Every object, in order.
-    pub(crate) fn each_onode(&self, mut visit: impl FnMut(CollId, &HObject, &Onode)) {
-        for (&coll, objects) in &self.index.colls {
-            objects.onodes.iter().for_each(|(name, onode)| visit(coll, name, onode));
-        }
+    pub(crate) fn each_onode(&self, visit: impl FnMut(CollId, &HObject, &Onode)) {
+        self.index.each_onode(visit);
     }
 
     /// One object.
-    pub(crate) fn onode(&self, coll: CollId, object: &HObject) -> Option<&Onode> {
-        self.index.get(coll, object)
+    pub(crate) fn onode(&self, coll: CollId, object: &HObject) -> Option<Onode> {
+        self.index.peek(coll, object)
     }
 }
 
@@ -189,7 +187,7 @@ impl Inspected {
             pages: self.store.index.directory.page_count() as u64,
             records: self.findings.records.len() as u64,
             free_bytes: usage.available_bytes,
-            omap_entries: self.store.index.omap_entries(),
+            omap_entries: self.store.index.omap_sums().0,
             ..StoreCounts::default()
         };
         self.store.each_onode(|_, _, onode| {

@@ -24,9 +24,9 @@ impl Store {
     /// free and in use at once, none is lost if `is_complete`, and the counters match the index.
     pub(super) fn problems(&self, is_complete: bool) -> Vec<Problem> {
         let mut out = Vec::new();
-        let is_whole = self.index.directory.is_whole();
+        let is_whole = self.index.directory.is_loaded();
         let mut claims = Claims::default();
-        let (mut pending, mut data, mut omap, mut with_pending) = (0, 0, 0, 0);
+        let (mut pending, mut data, mut with_pending) = (0, 0, 0);
         self.each_onode(|_, _, onode| {
             onode.extents.runs().for_each(|run| claims.add(run, Owner::Data));
             pending += onode.pending.bytes();
@@ -34,8 +34,7 @@ impl Store {
             with_pending += u64::from(!onode.pending.is_empty());
         });
         let (free, shared, quarantine) = (&self.space.free, &self.space.shared, self.space.quarantined());
-        let omaps = self.index.colls.values().flat_map(|objects| objects.omaps.values()).flatten();
-        omaps.for_each(|(key, value)| omap += (key.len() + value.len()) as u64);
+        let (_, omap) = self.index.omap_sums();
         let pages = self.index.directory.blobs().chain(&self.pending_blobs).flat_map(|blob| &blob.runs);
         let records = self.regions.iter().flat_map(|place| &place.blob.runs);
         pages.chain(records).for_each(|&run| claims.add(run, Owner::Page));

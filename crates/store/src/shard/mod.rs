@@ -193,9 +193,15 @@ impl Store {
 
     /// Ends a turn of the caller's loop: all that was submitted in it leaves in one journal write.
     pub fn kick(&mut self) {
-        self.submit_held();
-        self.write_records();
-        self.run_background();
+        loop {
+            self.submit_held();
+            self.write_records();
+            self.run_background();
+            // What ended may have made room.
+            if !self.waiting.has_held() || self.is_pressed() || self.fault.is_some() {
+                break;
+            }
+        }
         self.evict_pages();
     }
 

@@ -24,7 +24,7 @@ use crate::{
 /// Pages read at once.
 const PAGE_READS_MAX: usize = 32;
 /// Memory that a page takes, in its bytes: a guess before it is read.
-const PAGE_MEMORY: u64 = 4;
+const PAGE_MEMORY: u64 = 2;
 
 /// A store on its way up: execute its commands, answer them, until [`Mount::take`] has a result.
 #[derive(Debug)]
@@ -384,6 +384,7 @@ impl Store {
         let mut is_sound = true;
         for PendingPiece { coll, object, offset, data } in page.pieces {
             let end = offset.checked_add(data.len() as u64);
+            self.index.unpack(&Key::of(coll, &object));
             let Some(onode) = self.index.get_mut(coll, &object).filter(|_| end.is_some()) else {
                 is_sound = false;
                 continue;

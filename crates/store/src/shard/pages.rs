@@ -89,6 +89,7 @@ impl Store {
         } else if let Some(deferred) = self.last_deferred_of(key.coll, &key.object) {
             deferred.waiters.push((token, key));
         } else {
+            self.index.unpack(&key);
             self.completions.push(Completion::Loaded(token, Ok(())));
         }
     }
@@ -151,7 +152,7 @@ impl Store {
         if bytes.len() != blob.bytes as usize || blob_crc(&bytes) != blob.crc {
             return self.page_is_corrupt(first, &blob, "index page", waiters);
         }
-        // The entries keep the bytes alive as long as they are in memory: as few as there are.
+        // As few bytes as there are, since they stay.
         if self.index.load_page(&first, Bytes::copy_from_slice(&bytes)).is_err() {
             return self.page_is_corrupt(first, &blob, "index entry", waiters);
         }

@@ -311,7 +311,7 @@ impl ObjectStore for Store {
     }
 
     fn xattr(&self, coll: CollId, object: &HObject, name: &[u8]) -> Result<Option<Bytes>, Missing> {
-        Ok(self.onode_at(coll, object)?.and_then(|onode| onode.xattrs.get(name).cloned()))
+        self.xattr_at(coll, object, name)
     }
 
     fn xattrs(&self, coll: CollId, object: &HObject) -> Result<Vec<(Bytes, Bytes)>, Missing> {

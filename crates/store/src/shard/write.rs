@@ -125,8 +125,8 @@ impl Store {
         offset: u64,
         len: u64,
     ) -> Vec<Mutation> {
-        let source_size = self.index.get(coll, &source).map_or(0, |onode| onode.size);
-        let target_size = self.index.get(coll, object).map_or(0, |onode| onode.size);
+        let source_size = self.index.fetch(coll, &source).map_or(0, |onode| onode.size);
+        let target_size = self.index.fetch(coll, object).map_or(0, |onode| onode.size);
         let end = offset.saturating_add(len).min(source_size);
         if offset >= end || source == *object {
             return vec![Mutation::Touch];

@@ -18,7 +18,6 @@ fn put(number: u32) -> Transaction {
 /// A change of what the OSD keeps for itself, in a collection of its own.
 fn put_own(number: u32) -> Transaction {
     let mut txn = Transaction::new(coll(100));
-    txn.ops.push(TxnOp::CreateCollection);
     let own = HObject { pool: PoolId(-1), ..object(0) };
     txn.push(&own, Mutation::OmapSet([(Bytes::from(format!("{number:08}")), Bytes::from("x"))].into()));
     txn
@@ -51,6 +50,9 @@ fn writers_wait_while_many_pages_are_changed() {
     let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
     let (mut most, mut held) = (0, 0);
     let mut committed: Vec<u64> = Vec::new();
+    let mut txn = Transaction::new(coll(100));
+    txn.ops.push(TxnOp::CreateCollection);
+    store.submit(Token(2_000_000), txn);
     let mut own_left = Vec::new();
     for number in 0..6_000 {
         store.submit(Token(u64::from(number)), put(number));

@@ -1,0 +1,153 @@
+//! A page's entries as they are on the device, in one piece of memory: those that nobody asked for or changed since
+//! the page was read or written.
+//!
+//! An entry is in its page's bytes or taken out of them, never both. Nothing that is handed out keeps these bytes
+//! alive, so a page that leaves gives its memory back.
+
+use bytes::Bytes;
+use codec::DecodeError;
+
+use super::{
+    Key,
+    page::{Value, decode_entry, decode_key, open_page},
+};
+
+/// Set in the place of an entry that was taken out.
+const TAKEN: u32 = 1 << 31;
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    bytes: Bytes,
+    /// Where entries begin, in the order of their keys.
+    starts: Vec<u32>,
+    left: usize,
+}
+
+/// An entry in a page's bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Raw<'a> {
+    packed: &'a Packed,
+    at: usize,
+}
+
+impl Packed {
+    /// A page's bytes that hold what they should: every entry is looked at.
+    pub(super) fn open(bytes: Bytes) -> Result<Packed, DecodeError> {
+        let mut starts = Vec::new();
+        let mut last = None;
+        open_page(bytes.clone(), |at, key, _| {
+            if last.replace(key.clone()).is_some_and(|last| last >= key) {
+                return Err(DecodeError::Invalid { what: "order of a page's keys", value: at as u64 });
+            }
+            starts.push(at as u32);
+            Ok(())
+        })?;
+        starts.shrink_to_fit();
+        Ok(Packed::new(bytes, starts))
+    }
+
+    /// A page's bytes, which this store has made.
+    pub(super) fn new(bytes: Bytes, starts: Vec<u32>) -> Packed {
+        let left = starts.len();
+        Packed { bytes, starts, left }
+    }
+
+    /// Bytes of memory.
+    pub(super) fn memory(&self) -> u64 {
+        (self.bytes.len() + self.starts.capacity() * size_of::<u32>() + size_of::<Packed>()) as u64
+    }
+
+    /// True if all entries were taken out.
+    pub(super) fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Entries at these places, as [`Packed::lower_bound`] counts.
+    pub(super) fn entries(&self, places: std::ops::Range<usize>) -> impl Iterator<Item = Raw<'_>> {
+        places.map(|at| self.raw(at)).filter(|raw| !raw.is_taken())
+    }
+
+    /// The place behind the last entry.
+    pub(super) fn end(&self) -> usize {
+        self.starts.len()
+    }
+
+    fn raw(&self, at: usize) -> Raw<'_> {
+        Raw { packed: self, at }
+    }
+
+    /// The place of the first entry with this key or a later one.
+    pub(super) fn lower_bound(&self, key: &Key) -> usize {
+        let (mut low, mut high) = (0, self.starts.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.raw(middle).key() < *key { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// The entry with this key.
+    pub(super) fn find(&self, key: &Key) -> Option<Raw<'_>> {
+        let raw = self.raw(self.lower_bound(key));
+        (raw.at < self.starts.len() && !raw.is_taken() && raw.key() == *key).then_some(raw)
+    }
+
+    /// Entries from a key on.
+    pub(super) fn from(&self, key: &Key) -> impl Iterator<Item = Raw<'_>> {
+        self.entries(self.lower_bound(key)..self.end())
+    }
+
+    /// Takes out the entry with this key: its bytes.
+    pub(super) fn take(&mut self, key: &Key) -> Option<Bytes> {
+        let raw = self.find(key)?;
+        let (at, bytes) = (raw.at, Bytes::copy_from_slice(raw.bytes()));
+        self.starts[at] |= TAKEN;
+        self.left -= 1;
+        Some(bytes)
+    }
+
+    /// Takes out all entries from a key on while `is_within` says so.
+    pub(super) fn take_from(&mut self, key: &Key, is_within: impl Fn(&Key) -> bool, out: &mut Vec<Bytes>) {
+        for at in self.lower_bound(key)..self.starts.len() {
+            let raw = self.raw(at);
+            if raw.is_taken() {
+                continue;
+            }
+            if !is_within(&raw.key()) {
+                return;
+            }
+            out.push(Bytes::copy_from_slice(raw.bytes()));
+            self.starts[at] |= TAKEN;
+            self.left -= 1;
+        }
+    }
+}
+
+impl Raw<'_> {
+    fn is_taken(self) -> bool {
+        self.packed.starts[self.at] & TAKEN != 0
+    }
+
+    fn range(self) -> std::ops::Range<usize> {
+        let starts = &self.packed.starts;
+        let end = starts.get(self.at + 1).map_or(self.packed.bytes.len(), |next| (next & !TAKEN) as usize);
+        (starts[self.at] & !TAKEN) as usize..end
+    }
+
+    /// As on the device.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.packed.bytes[self.range()]
+    }
+
+    /// Its key, for as long as nobody keeps it.
+    pub(crate) fn key(&self) -> Key {
+        decode_key(self.packed.bytes.slice(self.range())).expect("a page's entries were looked at")
+    }
+
+    /// What it says, in memory of its own.
+    pub(crate) fn entry(&self) -> (Key, Value) {
+        let bytes = Bytes::copy_from_slice(self.bytes());
+        decode_entry(bytes).expect("a page's entries were looked at")
+    }
+}
