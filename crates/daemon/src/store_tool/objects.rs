@@ -39,6 +39,8 @@ const FILL_DEPTH: usize = 256;
 /// Objects of rounds whose objects are in memory.
 const HOT_OBJECTS: u64 = 2_000;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Looks at rate and memory while the store is filled.
+const FILL_PARTS: u64 = 10;
 
 /// Arguments of `loligo store objects`.
 pub struct ObjectsOptions {
@@ -88,11 +90,12 @@ fn measure(options: &ObjectsOptions) -> Result<Value> {
     let device = made(&options.file, options.objects, &mut reactor)?;
     let (mut run, _) = Run::mount(reactor, device, memory, options.objects)?;
     let filling = clock::now();
-    run.fill()?;
+    let parts = run.fill()?;
     let mut out = json!({
         "objects": options.objects,
         "osd_memory_target": options.memory_bytes,
         "fill_objects_per_sec": options.objects as f64 / clock::now().since(filling).as_secs_f64(),
+        "filling": parts,
         "filled": run.memory_json(),
     });
     let mut rounds = Vec::new();
@@ -181,7 +184,10 @@ impl Run {
         })
     }
 
-    fn fill(&mut self) -> Result<()> {
+    /// Its parts come with it: their rate, and the memory at their ends.
+    fn fill(&mut self) -> Result<Vec<Value>> {
+        let (mut parts, mut part_began) = (Vec::new(), clock::now());
+        let part_objects = self.objects.div_ceil(FILL_PARTS);
         let mut bytes = vec![0; OBJECT_BYTES as usize];
         self.rng.fill_bytes(&mut bytes);
         let data = Bytes::from(bytes);
@@ -206,8 +212,15 @@ impl Run {
             while self.driven.store.uncommitted_count() >= FILL_DEPTH {
                 self.turn()?;
             }
+            if (number + 1).is_multiple_of(part_objects) {
+                let mut part = self.memory_json();
+                let began = std::mem::replace(&mut part_began, clock::now());
+                part["objects_per_sec"] = json!(part_objects as f64 / part_began.since(began).as_secs_f64());
+                parts.push(part);
+            }
         }
-        self.driven.settle()
+        self.driven.settle()?;
+        Ok(parts)
     }
 
     /// Requests of 4 KiB. A write looks at its object first, as an OSD does.
@@ -249,7 +262,12 @@ impl Run {
                 }
             }
             if clocked.in_flight() == 0 {
-                break;
+                if clock::now() >= end {
+                    break;
+                }
+                // All were answered at once.
+                self.look();
+                continue;
             }
             for completion in self.turn()? {
                 match completion {

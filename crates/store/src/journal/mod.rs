@@ -10,10 +10,17 @@ mod record;
 
 use std::{collections::VecDeque, ops::Range};
 
+use bytes::Bytes;
+use codec::AlignedBuf;
+
 pub(crate) use record::{Body, Direct, Draft, Encoded, Header, is_of_blocks, shape};
+
+use crate::device::BLOCK;
 
 /// Blocks of zeros in one write.
 const ZEROS_BLOCKS: u64 = 1024;
+/// Blocks of the one piece of memory that all of these are written from.
+const ZEROS_PIECE_BLOCKS: u64 = 16;
 /// Blocks ahead of the head that are to have been written.
 const AHEAD_BLOCKS: u64 = 2 * ZEROS_BLOCKS;
 /// Blocks between the head and the zeros: records need not wait for them.
@@ -39,13 +46,24 @@ pub(crate) struct Ring {
     written: u64,
     /// Zeros on their way to the device.
     zeros: Option<Range<u64>>,
+    /// Zeros in memory, once some were wanted.
+    zeros_piece: Bytes,
 }
 
 impl Ring {
     /// `written`: the blocks at the ring's start that need no zeros.
     pub(crate) fn new(block_count: u64, written: u64) -> Ring {
         let writing = VecDeque::new();
-        Ring { block_count, head: 0, tail: 0, next_sequence: 1, writing, written, zeros: None }
+        Ring {
+            block_count,
+            head: 0,
+            tail: 0,
+            next_sequence: 1,
+            writing,
+            written,
+            zeros: None,
+            zeros_piece: Bytes::new(),
+        }
     }
 
     /// Where zeros are to be written, block in the ring and count; [`Ring::zeros_done`] has to follow.
@@ -62,6 +80,19 @@ impl Ring {
         }
         self.zeros = Some(from..to);
         Some((from, to - from))
+    }
+
+    /// So many blocks of zeros, the first piece and the others.
+    pub(crate) fn zeros(&mut self, count: u64) -> (Bytes, Vec<Bytes>) {
+        if self.zeros_piece.is_empty() {
+            self.zeros_piece = AlignedBuf::zeroed((ZEROS_PIECE_BLOCKS * BLOCK) as usize).into();
+        }
+        let piece = |at: u64| {
+            let blocks = ZEROS_PIECE_BLOCKS.min(count - at);
+            self.zeros_piece.slice(..(blocks * BLOCK) as usize)
+        };
+        let more = (ZEROS_PIECE_BLOCKS..count).step_by(ZEROS_PIECE_BLOCKS as usize).map(piece).collect();
+        (piece(0), more)
     }
 
     /// The zeros are written.

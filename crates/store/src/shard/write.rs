@@ -191,8 +191,8 @@ impl Store {
             let place = self.superblock.journal.start + block;
             self.write_pieces(place, record, true, Purpose::Journal { sequence });
             if let Some((block, count)) = self.ring.wants_zeros() {
-                let zeros = AlignedBuf::zeroed(count as usize * BLOCK_BYTES).into();
-                self.write_device(self.superblock.journal.start + block, zeros, true, Purpose::JournalZeros);
+                let (place, zeros) = (self.superblock.journal.start + block, self.ring.zeros(count));
+                self.write_pieces(place, zeros, true, Purpose::JournalZeros);
             }
         }
     }
