@@ -151,3 +151,55 @@ impl Raw<'_> {
         decode_entry(bytes).expect("a page's entries were looked at")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use types::{CollId, HObject, PgId, PoolId};
+
+    use super::{
+        super::page::{Entry, encode_entry, page_front},
+        *,
+    };
+    use crate::onode::Onode;
+
+    fn key(number: u32) -> Key {
+        let pool = PoolId(1);
+        let object = HObject { pool, hash: number.reverse_bits(), ..HObject::default() };
+        Key::of(CollId::pg(PgId::new(pool, 0)), &object)
+    }
+
+    /// A page with these objects, each as large as its number.
+    fn page(numbers: &[u32]) -> Bytes {
+        let mut out = page_front();
+        for &number in numbers {
+            let onode = Onode { size: u64::from(number), ..Onode::default() };
+            encode_entry(&mut out, key(number).coll, &key(number).object, Entry::Onode(&onode));
+        }
+        out.into()
+    }
+
+    #[test]
+    fn an_entry_is_found_until_it_is_taken() {
+        let mut packed = Packed::open(page(&[2, 4, 6, 8])).unwrap();
+        assert!(packed.find(&key(5)).is_none() && packed.find(&key(9)).is_none());
+        let (found, value) = packed.find(&key(6)).unwrap().entry();
+        assert!(found == key(6) && matches!(value, Value::Onode(onode) if onode.size == 6));
+        let bytes = packed.take(&key(6)).unwrap();
+        assert_eq!(decode_entry(bytes).unwrap().0, key(6));
+        assert!(packed.find(&key(6)).is_none() && packed.take(&key(6)).is_none());
+        let left: Vec<Key> = packed.from(&key(3)).map(|raw| raw.key()).collect();
+        assert_eq!(left, [key(4), key(8)]);
+        let mut taken = Vec::new();
+        packed.take_from(&key(3), |other| *other < key(8), &mut taken);
+        assert_eq!(taken.len(), 1);
+        assert!(packed.take(&key(2)).is_some() && !packed.is_empty());
+        assert!(packed.take(&key(8)).is_some() && packed.is_empty());
+    }
+
+    #[test]
+    fn a_page_out_of_order_is_refused() {
+        assert!(Packed::open(page(&[2, 4, 3])).is_err());
+        assert!(Packed::open(page(&[2, 2])).is_err());
+        assert!(Packed::open(page(&[1, 2]).slice(..30)).is_err());
+    }
+}

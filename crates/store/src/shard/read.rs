@@ -255,6 +255,7 @@ impl ObjectStore for Store {
 
     fn load_anew(&mut self, token: Token, coll: CollId, object: &HObject, offset: u64, len: u64) {
         let key = Key::of(coll, object);
+        self.index.fetch(coll, object);
         if self.onode_at(coll, object).is_err() {
             return self.load_index(token, key);
         }
