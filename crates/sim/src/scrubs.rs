@@ -11,6 +11,7 @@ use types::{CollId, HObject, Mutation, OsdId, PgState, PoolId, ScrubHistory, Tra
 
 use crate::{
     Options, World,
+    osd_process::small_store,
     slot::Slot,
     world::{POOL, Scale},
 };
@@ -119,7 +120,8 @@ impl World {
     /// if it must be, and gone after a repair. What went wrong, if anything did.
     pub fn damaged(damage: Damage, is_on_primary: bool) -> Result<(), String> {
         let mut rng = StdRng::seed_from_u64(damage as u64 * 2 + u64::from(is_on_primary));
-        let store = crate::osd_process::small_store(&mut rng);
+        // Whoever picks a victim looks at the index, and cannot wait for it.
+        let store = store::Config { index_bytes_max: u64::MAX, ..small_store(&mut rng) };
         let scale = Scale { osds: 3, shards: 1, disk_bytes: 64 << 20, store };
         let mut world = World::of(Options { seed: 1, is_disk_lying: false }, scale, rng);
         let pool = world.set_up()?;

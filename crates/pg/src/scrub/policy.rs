@@ -218,3 +218,52 @@ pub(super) fn begun(at: EVersion, wall: UTime) -> ScrubHistory {
         ..ScrubHistory::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use types::{CrushBlob, PoolId};
+
+    use super::*;
+
+    const HOUR: u32 = 60 * 60;
+
+    fn at(hour: u32) -> UTime {
+        // A Sunday.
+        UTime::new(3 * DAY + hour * HOUR, 0)
+    }
+
+    #[test]
+    fn hours_may_span_midnight() {
+        let policy = |begin, end| ScrubPolicy { hours: (begin, end), ..ScrubPolicy::default() };
+        let hours =
+            |policy: ScrubPolicy| (0..24).filter(|hour| policy.is_time(at(*hour))).collect::<Vec<_>>();
+        assert_eq!(hours(policy(2, 5)), [2, 3, 4]);
+        assert_eq!(hours(policy(22, 2)), [0, 1, 22, 23]);
+        assert_eq!(hours(policy(7, 7)).len(), 24);
+        let monday = ScrubPolicy { week_days: (1, 2), ..ScrubPolicy::default() };
+        assert!(!monday.is_time(at(12)) && monday.is_time(UTime::new(4 * DAY, 0)));
+    }
+
+    #[test]
+    fn a_scrub_is_due_by_the_pools_intervals_unless_a_flag_holds_it_back() {
+        let pgid = PgId::new(PoolId(1), 0);
+        let mut map = OsdMap::new([0; 16], UTime::default(), CrushBlob::default());
+        map.pools.insert(PoolId(1), PgPool::default());
+        let policy = ScrubPolicy {
+            interval_randomize_ratio: 0.0,
+            deep_randomize_ratio: 0.0,
+            ..ScrubPolicy::default()
+        };
+        let history = begun(EVersion::ZERO, UTime::new(DAY, 0));
+        let due =
+            |map: &OsdMap, days: u32| policy.due(&history, pgid, map, UTime::new(DAY + days * DAY + 1, 0));
+        let deep = |is_deep| Some(ScrubRequest { is_deep, is_repair: false });
+        assert_eq!((due(&map, 0), due(&map, 1), due(&map, 7)), (None, deep(false), deep(true)));
+        map.flags = MapFlags::NODEEP_SCRUB;
+        assert_eq!(due(&map, 7), deep(false));
+        map.flags = MapFlags::NODEEP_SCRUB.with(MapFlags::NOSCRUB, true);
+        assert_eq!(due(&map, 7), None);
+        map.flags = MapFlags::NOSCRUB;
+        assert_eq!((due(&map, 1), due(&map, 7)), (None, deep(true)));
+    }
+}
