@@ -52,7 +52,7 @@ fn report(req: &mut Request<'_>) -> Reply {
     put("commit", "".into());
     put("timestamp", req.wall.to_string().into());
     put("tag", req.args.list("tags").join(" ").into());
-    put("health", part(req, "health"));
+    put("health", req.mon.health().json(true));
     put("monmap_first_committed", 1.into());
     put("monmap_last_committed", req.state().monmap.epoch.0.into());
     put("monmap", part(req, "mon dump"));
