@@ -62,6 +62,13 @@ impl MemStore {
             TxnOp::RemoveCollection => {
                 self.colls.remove(&coll);
             }
+            TxnOp::Split(split) => {
+                let objects = self.colls.entry(coll).or_default();
+                let moved: Vec<_> = objects.extract_if(split.from..split.to, |_, _| true).collect();
+                let child = self.colls.entry(split.child).or_default();
+                child.extend(moved);
+                apply_mutation(child, split.record, Mutation::OmapSet(split.omap));
+            }
             TxnOp::Object(object, mutation) => {
                 let objects = self.colls.entry(coll).or_default();
                 apply_mutation(objects, object, mutation);

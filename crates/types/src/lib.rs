@@ -47,7 +47,7 @@ pub use pg_stat::{OsdStat, PgStat, PgStatSum, PgState};
 pub use scrub::{ScrubHistory, ScrubObject};
 pub use snap_context::SnapContext;
 pub use time::{Instant, UTime};
-pub use transaction::{Mutation, Transaction, TxnOp};
+pub use transaction::{CollSplit, Mutation, Transaction, TxnOp};
 pub use version::{EVersion, ReqId};
 
 #[cfg(test)]

@@ -59,6 +59,13 @@ fn transaction_splits_payloads_from_meta() {
     txn.push(&oid, Mutation::Write { offset: 4096, data: Bytes::from_static(b"payload").into() });
     txn.push(&oid, Mutation::OmapSet([(Bytes::from_static(b"k"), Bytes::from_static(b"v"))].into()));
     txn.push(&oid.with_snap(SnapId(3)), Mutation::CloneFrom { source: oid.clone() });
+    txn.ops.push(TxnOp::Split(Box::new(CollSplit {
+        child: CollId::pg(PgId::new(PoolId(1), 11)),
+        from: oid.clone(),
+        to: HObject::max(),
+        record: oid.with_snap(SnapId(1)),
+        omap: [(Bytes::from_static(b"k"), Bytes::from_static(b"v"))].into(),
+    })));
     let (mut meta, mut payloads) = (Vec::new(), Vec::new());
     txn.encode_split(&mut meta, &mut payloads);
     assert_eq!(payloads, [Bytes::from_static(b"payload").into()]);

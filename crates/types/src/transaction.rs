@@ -78,11 +78,37 @@ pub enum TxnOp {
     CreateCollection,
     /// Removes the collection with all its objects.
     RemoveCollection,
+    /// Moves objects of the collection to one that this makes.
+    Split(Box<CollSplit>),
     /// Changes an object, which comes into being if it was not there.
     Object(HObject, Mutation),
 }
 
-/// Changes to objects of one collection that become durable together or not at all.
+/// A part of a collection that becomes one of its own: what a PG's child has when the PG is split. Nothing is
+/// copied, and it happens as a whole or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CollSplit {
+    /// The collection that is made.
+    pub child: CollId,
+    /// The first object that moves, or where it would be.
+    pub from: HObject,
+    /// The first object that stays behind those.
+    pub to: HObject,
+    /// An object that the new collection gets besides: what its PG keeps of itself.
+    pub record: HObject,
+    /// That object's omap.
+    pub omap: BTreeMap<Bytes, Bytes>,
+}
+
+impl CollSplit {
+    /// True for what goes to the new collection.
+    pub fn moves(&self, object: &HObject) -> bool {
+        (&self.from..&self.to).contains(&object)
+    }
+}
+
+/// Changes to objects of one collection that become durable together or not at all. Only a split reaches into
+/// another collection, which it makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
     /// Where.
@@ -118,7 +144,7 @@ impl Transaction {
     pub fn set_payload_crc(&mut self, crc: u32) {
         let mut payloads = self.ops.iter_mut().filter_map(|op| match op {
             TxnOp::Object(_, Mutation::Write { data, .. }) => Some(data),
-            TxnOp::Object(..) | TxnOp::CreateCollection | TxnOp::RemoveCollection => None,
+            TxnOp::Object(..) | TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Split(_) => None,
         });
         if let (Some(only), None) = (payloads.next(), payloads.next()) {
             *only = Payload::new(std::mem::take(only).into_bytes(), Some(crc));
@@ -160,6 +186,7 @@ const FORMAT: u8 = 1;
 mod tag {
     pub(super) const CREATE_COLLECTION: u8 = 1;
     pub(super) const REMOVE_COLLECTION: u8 = 2;
+    pub(super) const SPLIT: u8 = 3;
     pub(super) const TOUCH: u8 = 10;
     pub(super) const WRITE: u8 = 11;
     pub(super) const ZERO: u8 = 12;
@@ -187,7 +214,7 @@ impl TxnOp {
     fn payload(&self) -> Option<&Payload> {
         match self {
             TxnOp::Object(_, Mutation::Write { data, .. }) => Some(data),
-            TxnOp::Object(..) | TxnOp::CreateCollection | TxnOp::RemoveCollection => None,
+            TxnOp::Object(..) | TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Split(_) => None,
         }
     }
 
@@ -196,6 +223,14 @@ impl TxnOp {
         match self {
             TxnOp::CreateCollection => tag::CREATE_COLLECTION.encode(out, f),
             TxnOp::RemoveCollection => tag::REMOVE_COLLECTION.encode(out, f),
+            TxnOp::Split(split) => {
+                tag::SPLIT.encode(out, f);
+                split.child.encode(out, f);
+                split.from.encode(out, f);
+                split.to.encode(out, f);
+                split.record.encode(out, f);
+                split.omap.encode(out, f);
+            }
             TxnOp::Object(object, mutation) => {
                 mutation.tag().encode(out, f);
                 object.encode(out, f);
@@ -208,6 +243,13 @@ impl TxnOp {
         Ok(match u8::decode(meta)? {
             tag::CREATE_COLLECTION => TxnOp::CreateCollection,
             tag::REMOVE_COLLECTION => TxnOp::RemoveCollection,
+            tag::SPLIT => TxnOp::Split(Box::new(CollSplit {
+                child: Decode::decode(meta)?,
+                from: Decode::decode(meta)?,
+                to: Decode::decode(meta)?,
+                record: Decode::decode(meta)?,
+                omap: Decode::decode(meta)?,
+            })),
             tag => {
                 let object = HObject::decode(meta)?;
                 TxnOp::Object(object, Mutation::decode_fields(tag, meta, payload)?)

@@ -124,6 +124,6 @@ pub(crate) fn copy_out(
 pub(super) fn mutations(copied: &MPgCopyData) -> impl Iterator<Item = &Mutation> {
     copied.txn.ops.iter().filter_map(|op| match op {
         TxnOp::Object(_, mutation) => Some(mutation),
-        TxnOp::CreateCollection | TxnOp::RemoveCollection => None,
+        TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Split(_) => None,
     })
 }

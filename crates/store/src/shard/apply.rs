@@ -43,6 +43,15 @@ impl Store {
                 names.iter().for_each(|object| self.remove_object(coll, object));
                 self.index.colls.remove(&coll);
             }
+            TxnOp::Split(split) => {
+                self.index.make_coll(split.child);
+                self.index.unpack_coll(coll);
+                let objects = self.index.colls.get(&coll).into_iter();
+                let range = objects.flat_map(|objects| objects.onodes.range(&split.from..&split.to));
+                let moved: Vec<HObject> = range.map(|(object, _)| object.clone()).collect();
+                moved.iter().for_each(|object| self.move_object(coll, split.child, object, txn));
+                self.mutate(split.child, &split.record, Mutation::OmapSet(split.omap), txn);
+            }
             TxnOp::Object(object, Mutation::Remove) => {
                 self.remove_object(coll, &object);
                 self.index.make_coll(coll);
@@ -168,6 +177,24 @@ impl Store {
         self.pending_bytes -= onode.pending.bytes();
         self.data_bytes -= onode.size;
         onode.extents.runs().for_each(|run| self.space.release(run));
+    }
+
+    /// The object's entry goes to another collection: its data stays where it is.
+    fn move_object(&mut self, from: CollId, to: CollId, object: &HObject, txn: u64) {
+        self.index.unpack_object(from, object);
+        let omap = self.index.omap(from, object).cloned().unwrap_or_default();
+        let Some(mut moved) = self.index.remove(from, object) else { return };
+        if self.pending_objects.remove(&(from, object.clone())) {
+            self.pending_objects.insert((to, object.clone()));
+        }
+        // A flush that is under way does not find it any more.
+        moved.pending.stamp(txn);
+        self.index.change(to, object, |onode| {
+            *onode = Onode { generation: txn, touched: onode.touched, ..moved };
+        });
+        for (key, value) in omap {
+            self.index.omap_set(to, object, key, value);
+        }
     }
 
     fn clone_object(&mut self, coll: CollId, source: &HObject, target: &HObject, txn: u64) {

@@ -1,12 +1,13 @@
 //! Transactions that need index pages which are not in memory, or room for more changes ([`super::pressure`]).
 //!
 //! They wait, those of a collection in their order, and so do the collection's later ones; other collections go on.
+//! One that splits a collection makes those of the new one wait, too: a barrier stands in their queue for it.
 //! To readers a transaction that waits is applied already: what it changes is not at hand until it is, so they
 //! wait for it as they wait for a page, and listings are told what it makes and removes.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use types::{CollId, HObject, Mutation, Token, Transaction, TxnOp};
+use types::{CollId, CollSplit, HObject, Mutation, Token, Transaction, TxnOp};
 
 use super::{Store, pages::Waiter};
 use crate::{
@@ -25,15 +26,30 @@ pub(super) struct Deferred {
     pins: Vec<Key>,
     /// Loads of what it changes.
     pub(super) waiters: Vec<(Token, Key)>,
+    /// True where it only waits for the split that makes its collection, of the one named.
+    barrier: Option<CollId>,
 }
 
 impl Deferred {
+    fn new(number: u64, token: Token, txn: Transaction) -> Deferred {
+        Deferred { number, token, txn, loading: 0, pins: Vec::new(), waiters: Vec::new(), barrier: None }
+    }
+
     fn changes(&self, object: &HObject) -> bool {
-        self.txn.ops.iter().any(|op| match op {
+        let is_changed = |op: &TxnOp| match op {
             TxnOp::CreateCollection => false,
             TxnOp::RemoveCollection => true,
+            TxnOp::Split(split) => split.moves(object),
             TxnOp::Object(other, _) => other == object,
-        })
+        };
+        self.barrier.is_some() || self.txn.ops.iter().any(is_changed)
+    }
+}
+
+fn split_of(op: &TxnOp) -> Option<&CollSplit> {
+    match op {
+        TxnOp::Split(split) => Some(split),
+        TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Object(..) => None,
     }
 }
 
@@ -70,6 +86,12 @@ impl Waiting {
         self.held.pop_first().map(|(_, coll)| coll)
     }
 
+    /// True if transactions wait that come before this one.
+    fn holds_up(&self, txn: &Transaction) -> bool {
+        let mut children = txn.ops.iter().filter_map(split_of).map(|split| split.child);
+        self.colls.contains_key(&txn.coll) || children.any(|child| self.colls.contains_key(&child))
+    }
+
     /// True if what the store has of the object is not yet what was submitted.
     pub(super) fn changes(&self, coll: CollId, object: &HObject) -> bool {
         self.colls.get(&coll).is_some_and(|queue| queue.iter().any(|deferred| deferred.changes(object)))
@@ -77,8 +99,16 @@ impl Waiting {
 
     /// Whether the collection will be there; none if nothing that waits says so.
     pub(super) fn makes_coll(&self, coll: CollId) -> Option<bool> {
+        if self.has_barrier(coll) {
+            return Some(true);
+        }
         let ops = self.colls.get(&coll)?.iter().flat_map(|deferred| &deferred.txn.ops);
         ops.map(|op| *op != TxnOp::RemoveCollection).next_back()
+    }
+
+    /// True if nobody knows what is in the collection before it has been split off.
+    pub(super) fn has_barrier(&self, coll: CollId) -> bool {
+        self.colls.get(&coll).is_some_and(|queue| queue.iter().any(|deferred| deferred.barrier.is_some()))
     }
 
     /// Collections with transactions that wait.
@@ -93,6 +123,10 @@ impl Waiting {
             match op {
                 TxnOp::CreateCollection => {}
                 TxnOp::RemoveCollection => out = Listing { hides_rest: true, ..Listing::default() },
+                TxnOp::Split(split) => {
+                    out.objects.retain(|object, _| !split.moves(object));
+                    out.moved.push(split);
+                }
                 TxnOp::Object(object, mutation) => {
                     out.objects.insert(object, *mutation != Mutation::Remove);
                 }
@@ -109,12 +143,26 @@ pub(super) struct Listing<'a> {
     pub(super) objects: BTreeMap<&'a HObject, bool>,
     /// True if no others will be.
     pub(super) hides_rest: bool,
+    /// What goes to other collections.
+    moved: Vec<&'a CollSplit>,
+}
+
+impl Listing<'_> {
+    /// True if objects that are there go elsewhere.
+    pub(super) fn has_moves(&self) -> bool {
+        !self.moved.is_empty()
+    }
+
+    /// True for an object that is there, and will be.
+    pub(super) fn keeps(&self, object: &HObject) -> bool {
+        !self.objects.contains_key(object) && !self.moved.iter().any(|split| split.moves(object))
+    }
 }
 
 impl Store {
     /// True if the transaction has to wait.
     pub(super) fn must_defer(&self, txn: &Transaction) -> bool {
-        !self.waiting.is_empty() && self.waiting.colls.contains_key(&txn.coll)
+        !self.waiting.is_empty() && self.waiting.holds_up(txn)
             || !self.index.directory.is_whole() && !self.absent_for(txn).is_empty()
             || (self.waiting.has_held() || self.is_pressed()) && !Store::is_own(txn)
     }
@@ -122,10 +170,19 @@ impl Store {
     pub(super) fn defer(&mut self, token: Token, txn: Transaction) {
         self.waiting.next += 1;
         let (coll, number) = (txn.coll, self.waiting.next);
-        let deferred = Deferred { number, token, txn, loading: 0, pins: Vec::new(), waiters: Vec::new() };
+        for split in txn.ops.iter().filter_map(split_of) {
+            self.waiting.next += 1;
+            let empty = Transaction::new(split.child);
+            let barrier = Deferred {
+                loading: 1,
+                barrier: Some(coll),
+                ..Deferred::new(self.waiting.next, token, empty)
+            };
+            self.waiting.colls.entry(split.child).or_default().push_back(barrier);
+        }
         let queue = self.waiting.colls.entry(coll).or_default();
         let is_first = queue.is_empty();
-        queue.push_back(deferred);
+        queue.push_back(Deferred::new(number, token, txn));
         // Those behind it need not wait for its pages before theirs are read.
         if !self.load_for_deferred(coll, number) && is_first {
             self.waiting.held.insert(number, coll);
@@ -170,9 +227,13 @@ impl Store {
         while self.fault.is_none()
             && let Some(front) = self.waiting.colls.get(&coll).and_then(VecDeque::front)
         {
-            let (loading, number) = (front.loading, front.number);
-            let is_own = Store::is_own(&front.txn);
-            if loading > 0 || self.load_for_deferred(coll, number) {
+            let (loading, number, barrier) = (front.loading, front.number, front.barrier);
+            let is_own = front.barrier.is_some() || Store::is_own(&front.txn);
+            if loading > 0 {
+                // It is the turn of the split that makes this collection.
+                return barrier.into_iter().for_each(|parent| self.submit_deferred(parent));
+            }
+            if self.load_for_deferred(coll, number) || !self.may_split(coll) {
                 return;
             }
             if !is_own && (self.waiting.has_held_before(number) || self.is_pressed()) {
@@ -185,11 +246,36 @@ impl Store {
                 self.waiting.colls.remove(&coll);
             }
             deferred.pins.iter().for_each(|key| self.index.unpin(key));
-            self.submit_now(deferred.token, deferred.txn);
+            let children: Vec<CollId> =
+                deferred.txn.ops.iter().filter_map(split_of).map(|s| s.child).collect();
+            if deferred.barrier.is_none() {
+                self.submit_now(deferred.token, deferred.txn);
+            }
+            children.into_iter().for_each(|child| self.lift_barrier(child));
             for (token, key) in deferred.waiters {
                 self.go_on_loading(token, key);
             }
         }
+    }
+
+    /// True if nothing that came before the splits of the first transaction waits in their new collections.
+    fn may_split(&self, coll: CollId) -> bool {
+        let front = self.waiting.colls.get(&coll).and_then(VecDeque::front);
+        let mut splits = front.into_iter().flat_map(|front| front.txn.ops.iter().filter_map(split_of));
+        let is_due = |child: &CollId| {
+            let front = self.waiting.colls.get(child).and_then(VecDeque::front);
+            front.is_some_and(|front| front.barrier == Some(coll))
+        };
+        splits.all(|split| is_due(&split.child))
+    }
+
+    /// A collection has been split off: what waited for that goes on.
+    fn lift_barrier(&mut self, child: CollId) {
+        let front = self.waiting.colls.get_mut(&child).and_then(VecDeque::front_mut);
+        if let Some(barrier) = front.filter(|front| front.barrier.is_some()) {
+            barrier.loading = 0;
+        }
+        self.submit_deferred(child);
     }
 
     /// A key of each page that the transaction needs and that is not in memory.
@@ -212,12 +298,20 @@ impl Store {
     }
 
     fn absent_for_op(&self, coll: CollId, op: &TxnOp, out: &mut Vec<Key>) {
-        let TxnOp::Object(object, mutation) = op else {
-            if *op == TxnOp::RemoveCollection {
+        let (object, mutation) = match op {
+            TxnOp::Object(object, mutation) => (object, mutation),
+            TxnOp::CreateCollection => return,
+            TxnOp::RemoveCollection => {
                 let from = Key::of(coll, &HObject::min());
-                out.extend(self.index.absent_in(&from, |first| first.coll == coll));
+                return out.extend(self.index.absent_in(&from, |first| first.coll == coll));
             }
-            return;
+            TxnOp::Split(split) => {
+                let from = Key::of(coll, &split.from);
+                let is_moved = |first: &Key| first.coll == coll && first.object < split.to;
+                out.extend(self.index.absent_in(&from, is_moved));
+                let from = Key::of(split.child, &HObject::min());
+                return out.extend(self.index.absent_in(&from, |first| first.coll == split.child));
+            }
         };
         if is_resident(object) {
             return;

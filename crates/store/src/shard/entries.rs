@@ -127,17 +127,21 @@ impl Store {
         if self.waiting.is_empty() {
             return self.list_applied(coll, from, count_max);
         }
-        let Some(Listing { objects, hides_rest }) = self.waiting.listing(coll) else {
+        if self.waiting.has_barrier(coll) {
+            return Err(Key::of(coll, from).into());
+        }
+        let Some(listing) = self.waiting.listing(coll) else {
             return self.list_applied(coll, from, count_max);
         };
-        let wanted = count_max.saturating_add(objects.len());
-        let applied = if hides_rest { Vec::new() } else { self.list_applied(coll, from, wanted)? };
+        let Listing { objects, hides_rest, .. } = &listing;
+        let wanted = if listing.has_moves() { usize::MAX } else { count_max.saturating_add(objects.len()) };
+        let applied = if *hides_rest { Vec::new() } else { self.list_applied(coll, from, wanted)? };
         let end = applied.last().filter(|_| applied.len() == wanted).cloned();
         let coming = objects.iter().filter(|(object, is_there)| {
             **is_there && **object >= from && end.as_ref().is_none_or(|end| **object <= end)
         });
         let mut out: Vec<HObject> = coming.map(|(object, _)| (*object).clone()).collect();
-        out.extend(applied.iter().filter(|object| !objects.contains_key(object)).cloned());
+        out.extend(applied.iter().filter(|object| listing.keeps(object)).cloned());
         out.sort_unstable();
         out.truncate(count_max);
         Ok(out)

@@ -214,6 +214,7 @@ pub(super) fn describe(body: &Body) -> (CollId, Vec<String>) {
     out.extend(body.txn.ops.iter().map(|op| match op {
         TxnOp::CreateCollection => "create collection".to_owned(),
         TxnOp::RemoveCollection => "remove collection".to_owned(),
+        TxnOp::Split(split) => format!("split off {} from {} to {}", split.child.0, split.from, split.to),
         TxnOp::Object(object, mutation) => format!("{} {object}{}", verb(mutation), extent(mutation)),
     }));
     (body.txn.coll, out)

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp};
+use types::{CollId, CollSplit, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp};
 
 mod crash;
 mod devices;
@@ -200,6 +200,18 @@ fn random_txn(rng: &mut StdRng, model: &MemStore, colls: u32) -> Transaction {
         txn.ops.push(TxnOp::RemoveCollection);
     }
     txn.ops.push(TxnOp::CreateCollection);
+    // The collection that is not there comes of this one.
+    let child = (0..2).map(coll).find(|child| *child != c && !model.collection_exists(*child));
+    if let Some(child) = child.filter(|_| txn.ops.len() == 1 && rng.random_bool(0.1)) {
+        let mut bounds = [object(rng.random_range(0..6)), object(rng.random_range(0..6))];
+        bounds.sort_unstable();
+        let [from, to] = bounds;
+        let to = if rng.random_bool(0.3) { HObject::max() } else { to };
+        let omap = [(Bytes::from_static(b"info"), Bytes::from_static(b"child"))].into();
+        let record = HObject { oid: Bytes::from_static(b"record"), pool: PoolId(-2), ..HObject::default() };
+        txn.ops.push(TxnOp::Split(Box::new(CollSplit { child, from, to, record, omap })));
+        return txn;
+    }
     let fill = rng.random();
     for _ in 0..rng.random_range(1..4) {
         let mutation = random_mutation(rng, fill);
