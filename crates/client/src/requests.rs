@@ -1,7 +1,7 @@
 //! Requests: where they go, when they go again, how they end.
 
 use messages::{MOSDOp, MOSDOpReply, ObjectLocator, osd_flag};
-use types::{MapFlags, OsdId, OsdMap, PgId, ReqId, Token, UTime};
+use types::{HObject, MapFlags, OsdId, OsdMap, PgId, ReqId, Token, UTime};
 
 use crate::{Client, Effect, Request, Response, SessionId, machine::Cx};
 
@@ -21,6 +21,8 @@ pub(crate) struct InFlight {
 struct Target {
     pg: PgId,
     hash: u32,
+    /// A PG that is split keeps its number, and not all its objects.
+    bits: u32,
     acting: Vec<OsdId>,
     primary: OsdId,
 }
@@ -35,8 +37,9 @@ impl InFlight {
 fn target_of(map: &OsdMap, request: &Request) -> Option<Target> {
     let (hash, pg) = map.object_to_pg(request.pool, &request.nspace, &request.key, &request.oid)?;
     let at = map.pg_to_up_acting(pg);
+    let bits = HObject::split_bits(pg, map.pools.get(&pg.pool)?.pg_num);
     let is_served = at.acting_primary != OsdId::NONE;
-    is_served.then_some(Target { pg, hash, acting: at.acting, primary: at.acting_primary })
+    is_served.then_some(Target { pg, hash, bits, acting: at.acting, primary: at.acting_primary })
 }
 
 /// True when the map says that requests like this wait.

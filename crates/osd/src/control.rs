@@ -70,14 +70,18 @@ impl Osd {
     /// Hands PGs that never existed to the shards that make them.
     pub(crate) fn distribute_pg_create(&mut self, create: &MOSDPGCreate, cx: &mut Cx<'_>) {
         let shard = self.config.shard;
-        let of = |place: u16| create.pgs.iter().filter(move |(pgid, _)| shard.owner(*pgid) == place).copied();
+        let map = &self.map;
+        let is_of = |place: u16, pgid| shard.owner(pgid, map) == place;
+        let of = |place: u16| -> Vec<_> {
+            create.pgs.iter().filter(|(pgid, _)| is_of(place, *pgid)).copied().collect()
+        };
         for other in shard.others() {
-            let pgs: Vec<_> = of(other).collect();
+            let pgs = of(other);
             if !pgs.is_empty() {
                 cx.cross(other, Cross::PgCreate(Box::new(MOSDPGCreate { pgs, epoch: create.epoch })));
             }
         }
-        let pgs = of(shard.index).collect();
+        let pgs = of(shard.index);
         self.on_pg_create(MOSDPGCreate { pgs, epoch: create.epoch }, cx);
     }
 

@@ -85,16 +85,16 @@ pub struct Report {
 impl Osd {
     /// Which shard a message is for: that of its PG, or the control shard.
     pub(crate) fn place_of(&self, message: &Message) -> u16 {
-        let shard = self.config.shard;
+        let (shard, map) = (self.config.shard, &self.map);
         if shard.count == 1 {
             return shard.index;
         }
         match message {
-            Message::MOSDOp(op) => shard.owner(op.pgid),
-            Message::MOSDBackoff(backoff) => shard.owner(backoff.pgid.pg),
-            Message::MCommand(command) => tell::pg_of(command).map_or(CONTROL, |pgid| shard.owner(pgid)),
+            Message::MOSDOp(op) => shard.owner(op.pgid, map),
+            Message::MOSDBackoff(backoff) => shard.owner(backoff.pgid.pg, map),
+            Message::MCommand(command) => tell::pg_of(command).map_or(CONTROL, |pgid| shard.owner(pgid, map)),
             Message::MPing(_) => shard.index,
-            message => pg_peer_target(message).map_or(CONTROL, |(pgid, _)| shard.owner(pgid)),
+            message => pg_peer_target(message).map_or(CONTROL, |(pgid, _)| shard.owner(pgid, map)),
         }
     }
 

@@ -173,6 +173,12 @@ impl Osd {
         let ready: std::collections::VecDeque<Waiting> = ready;
         for Waiting { conn, tid, from, message, permit, .. } in ready {
             drop(permit);
+            // Of a pool that was not known yet.
+            let shard = self.place_of(&message);
+            if shard != self.config.shard.index {
+                self.pass_on(shard, conn, tid, message, cx);
+                continue;
+            }
             match from {
                 Some(osd) => self.pg_peer_message(osd, message, cx),
                 None => self.on_own_message(conn, tid, message, cx),

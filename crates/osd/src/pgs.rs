@@ -92,7 +92,6 @@ impl Osd {
         let me = self.config.whoami;
         let mut loaded = Vec::new();
         for coll in cx.store.collections().into_iter().filter(|c| *c != CollId::META) {
-            assert_eq!(self.config.shard.owner(coll.0), self.config.shard.index, "a PG stays with its shard");
             let id = self.pgs.new_id(coll.0);
             match Pg::load(id, coll.0, me, cx.store) {
                 Ok(Some(pg)) => loaded.push(pg),
@@ -116,10 +115,34 @@ impl Osd {
             for pg in ready {
                 let pgid = pg.pgid();
                 self.pgs.pgs.insert(pgid, pg);
-                self.with_pg(pgid, cx, |pg, ctx| pg.resume(ctx));
+                // Its last map may be older than all that are left, and have had fewer PGs.
+                let children = self.split_pg(pgid, cx);
+                for pgid in children.into_iter().chain([pgid]) {
+                    self.with_pg(pgid, cx, |pg, ctx| pg.resume(ctx));
+                }
             }
             epoch = epoch.next();
         }
+        let is_ours = |pgid| self.config.shard.owner(pgid, &self.map) == self.config.shard.index;
+        let mut ids = self.pgs.ids().filter(|pgid| self.map.pg_exists(*pgid));
+        assert!(ids.all(is_ours), "a PG stays with its shard");
+    }
+
+    /// Parts a PG whose pool has more PGs in the newest map than it knew from its children; which ones.
+    fn split_pg(&mut self, pgid: PgId, cx: &mut Cx<'_>) -> Vec<PgId> {
+        let children = self.pgs.get(pgid).map_or_else(Vec::new, |pg| pg.children(&self.map));
+        if children.is_empty() {
+            return children;
+        }
+        let numbered: Vec<(u32, PgId)> =
+            children.iter().map(|child| (self.pgs.new_id(*child), *child)).collect();
+        let mut split = Vec::new();
+        self.with_pg(pgid, cx, |pg, ctx| split = pg.split(&numbered, ctx));
+        for child in split {
+            let known = self.pgs.pgs.insert(child.pgid(), child);
+            assert!(known.is_none(), "a PG is where the one was that it came of, and only there");
+        }
+        children
     }
 
     /// Walks every PG into the newest map.
@@ -128,7 +151,9 @@ impl Osd {
         let (map, me) = (&self.map, self.config.whoami);
         self.pgs.early.retain(|(_, _, op, _)| map.pg_to_up_acting(op.pgid).acting_primary == me);
         for pgid in self.pgs.ids().collect::<Vec<_>>() {
-            self.pg_event(pgid, Event::NewMap, cx);
+            for pgid in self.split_pg(pgid, cx).into_iter().chain([pgid]) {
+                self.pg_event(pgid, Event::NewMap, cx);
+            }
         }
     }
 

@@ -17,7 +17,7 @@ impl Osd {
         let shard = self.config.shard;
         for other in shard.others() {
             let pgs: Vec<_> =
-                message.pgs.iter().filter(|pgid| shard.owner(**pgid) == other).copied().collect();
+                message.pgs.iter().filter(|pgid| shard.owner(**pgid, &self.map) == other).copied().collect();
             if !pgs.is_empty() {
                 cx.cross(other, Cross::Scrub(Box::new(MOSDScrub { pgs, ..message.clone() })));
             }

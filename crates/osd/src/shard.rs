@@ -1,7 +1,7 @@
 //! Which part of an OSD a machine is. An OSD of `count` shards is as many machines, each on a reactor of
 //! its own with a store of its own; every PG belongs to one of them for good.
 
-use types::PgId;
+use types::{OsdMap, PgId, PgPool};
 
 use crate::ConnId;
 
@@ -17,8 +17,7 @@ pub(crate) const CONTROL: u16 = 0;
 pub struct Shard {
     /// Which one, from 0.
     pub index: u16,
-    /// How many there are: a power of two, so that a PG that splits stays where it is once its pool has as
-    /// many PGs as there are shards.
+    /// How many there are: a power of two, so that a PG that splits stays where it is.
     pub count: u16,
 }
 
@@ -26,9 +25,11 @@ impl Shard {
     /// The only one of its OSD.
     pub const ONLY: Shard = Shard { index: 0, count: 1 };
 
-    /// The shard that a PG belongs to. Pools begin at different shards, so that small ones spread.
-    pub fn owner(self, pgid: PgId) -> u16 {
-        let place = pgid.seed.wrapping_add(pgid.pool.0 as u32);
+    /// The shard that a PG belongs to, whatever the map says that has its pool. Pools begin at different shards,
+    /// so that small ones spread; a PG that came of a split is where the pool's first PG is that it came of.
+    pub fn owner(self, pgid: PgId, map: &OsdMap) -> u16 {
+        let first = map.pools.get(&pgid.pool).map(|pool| PgPool::ancestor_of(pgid, pool.first_pg_num()));
+        let place = first.unwrap_or(pgid).seed.wrapping_add(pgid.pool.0 as u32);
         (place % u32::from(self.count)) as u16
     }
 
@@ -60,22 +61,39 @@ impl ConnId {
 
 #[cfg(test)]
 mod tests {
-    use types::PoolId;
+    use types::{CrushBlob, PoolId, PoolType, UTime};
 
     use super::*;
 
     #[test]
     fn pgs_spread_evenly_and_splits_stay() {
         let shard = Shard { index: 0, count: 4 };
-        let mut held = [0; 4];
-        for seed in 0..32 {
-            held[usize::from(shard.owner(PgId::new(PoolId(3), seed)))] += 1;
-            // The child that a pool of 32 PGs makes of this one at 64.
-            let child = PgId::new(PoolId(3), seed + 32);
-            assert_eq!(shard.owner(PgId::new(PoolId(3), seed)), shard.owner(child));
+        let map_of = |pool: &PgPool| {
+            let mut map = OsdMap::new([0; 16], UTime::default(), CrushBlob::default());
+            map.pools.insert(PoolId(3), pool.clone());
+            map
+        };
+        for (first, spread) in [(32, [8; 4]), (6, [1, 1, 2, 2]), (2, [0, 0, 1, 1]), (1, [0, 0, 0, 1])] {
+            let mut pool = PgPool::new(PoolType::REPLICATED, 3, 2, 0, first);
+            let before = map_of(&pool);
+            let mut held = [0; 4];
+            for seed in 0..first {
+                held[usize::from(shard.owner(PgId::new(PoolId(3), seed), &before))] += 1;
+            }
+            held.sort_unstable();
+            assert_eq!(held, spread, "{first}");
+            pool.set_pg_num(12.max(first));
+            pool.set_pg_num(77);
+            let after = map_of(&pool);
+            for pgid in (0..first).map(|seed| PgId::new(PoolId(3), seed)) {
+                for child in PgPool::children_of(pgid, first, 77) {
+                    assert_eq!(shard.owner(pgid, &before), shard.owner(child, &after), "{first}");
+                    // Who has an older map sends it to the same shard.
+                    assert_eq!(shard.owner(child, &before), shard.owner(child, &after), "{first}");
+                }
+            }
         }
-        assert_eq!(held, [8; 4]);
-        assert_eq!(Shard::ONLY.owner(PgId::new(PoolId(7), 5)), 0);
+        assert_eq!(Shard::ONLY.owner(PgId::new(PoolId(7), 5), &map_of(&PgPool::default())), 0);
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl Pg {
     }
 
     fn send_backoff(&self, session: u64, id: u64, op: BackoffOp, cx: &mut Ctx<'_>) {
-        let (begin, end) = HObject::range_of(self.pgid, self.members.pg_num);
+        let (begin, end) = HObject::range_of(self.pgid, self.info.pg_num);
         let pgid = SpgId::replicated(self.pgid);
         let message = MOSDBackoff { pgid, epoch: cx.map.epoch, op, id, begin, end };
         cx.effects.push(Effect::Tell(session, message.into()));

@@ -35,6 +35,8 @@ pub(crate) enum Errand {
     Watches,
     /// Choosing what to scrub next.
     Scrub,
+    /// Counting what the PG holds.
+    Recount,
 }
 
 /// What an errand has loaded, and how many loads are under way.
@@ -140,7 +142,8 @@ impl Pg {
             Errand::Watches => self.tick_watches(cx),
             // The scrub under way goes on after each event.
             Errand::Scrub if self.phase == Phase::Active => {}
-            Errand::Trim | Errand::Scrub => self.let_go(errand, cx),
+            Errand::Recount if self.phase == Phase::Active => self.recount(cx),
+            Errand::Trim | Errand::Scrub | Errand::Recount => self.let_go(errand, cx),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 
-use types::{Epoch, OsdId, OsdMap, PgId, PgInterval, UpActing};
+use types::{Epoch, HObject, OsdId, OsdMap, PgId, PgInterval, PgPool, UpActing};
 
 /// What an interval is made of; a change of any of it begins a new one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,7 +13,8 @@ pub(crate) struct Membership {
     pub(crate) primary: OsdId,
     pub(crate) size: u8,
     pub(crate) min_size: u8,
-    pub(crate) pg_num: u32,
+    /// Which part of the pool's objects it has: more bits of their hashes are the same after a split.
+    pub(crate) bits: u32,
 }
 
 /// Where the present interval of a PG began.
@@ -40,7 +41,11 @@ impl IntervalStart {
         for before in history {
             let before = before.borrow();
             let then = Membership::of(before, pgid);
-            if then.primary != members.primary || map.up_from(members.primary) > before.epoch {
+            // A split moves objects: clients send again, as they do to another primary.
+            if then.primary != members.primary
+                || then.bits != members.bits
+                || map.up_from(members.primary) > before.epoch
+            {
                 break;
             }
             start.primary_since = before.epoch;
@@ -57,9 +62,11 @@ impl IntervalStart {
 }
 
 impl Membership {
-    /// The PG's members by `map`; empty when it does not exist there.
+    /// The PG's members by `map`. Before it was split off a PG was where the one is that it came of. Empty when
+    /// there is no pool.
     pub(crate) fn of(map: &OsdMap, pgid: PgId) -> Membership {
         let Some(pool) = map.pools.get(&pgid.pool) else { return Membership::default() };
+        let pgid = PgPool::ancestor_of(pgid, pool.pg_num);
         let UpActing { up, up_primary, acting, acting_primary } = map.pg_to_up_acting(pgid);
         Membership {
             up,
@@ -68,7 +75,7 @@ impl Membership {
             primary: acting_primary,
             size: pool.size,
             min_size: pool.min_size,
-            pg_num: pool.pg_num,
+            bits: HObject::split_bits(pgid, pool.pg_num),
         }
     }
 
@@ -90,7 +97,7 @@ impl Membership {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use bytes::Bytes;
     use codec::Decode;
     use messages::MOSDMap;
@@ -99,7 +106,7 @@ mod tests {
     use super::*;
 
     /// A map of Ceph 16.2 with three OSDs.
-    fn captured() -> OsdMap {
+    pub(crate) fn captured() -> OsdMap {
         const MAPS: &[u8] = include_bytes!("../../messages/testdata/osd_map_41_s2c_005.front.bin");
         let message = MOSDMap::from_bytes(Bytes::from_static(MAPS)).unwrap();
         OsdMap::from_bytes(message.fulls.values().next_back().unwrap().clone()).unwrap()

@@ -42,7 +42,7 @@ impl Leases {
 }
 
 /// The leases of one PG.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Lease {
     /// Primary: when the activation left that a member has followed.
     granted: BTreeMap<OsdId, Instant>,

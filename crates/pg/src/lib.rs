@@ -18,9 +18,11 @@ mod ops;
 mod peering;
 mod pg;
 mod query;
+mod recount;
 mod recovery;
 mod replica;
 mod scrub;
+mod split;
 mod stats;
 mod watch;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use types::{EVersion, HObject, LogEntry, Missing, PgInfo, ReqId};
+use types::{EVersion, HObject, LogEntry, Missing, PgId, PgInfo, ReqId};
 
 /// Entries kept (`osd_max_pg_log_entries` is larger; a copy that was away longer gets an object list).
 pub(crate) const ENTRIES_KEPT: usize = 3_000;
@@ -82,6 +82,18 @@ impl PgLog {
         out
     }
 
+    /// Takes out the entries of other PGs, by the PG that each belongs to.
+    pub(crate) fn split_off(&mut self, owner: impl Fn(&HObject) -> Option<PgId>) -> BTreeMap<PgId, PgLog> {
+        let mut out: BTreeMap<PgId, PgLog> = BTreeMap::new();
+        for entry in std::mem::take(self).entries {
+            match owner(&entry.object) {
+                Some(other) => out.entry(other).or_default().push(entry),
+                None => self.push(entry),
+            }
+        }
+        out
+    }
+
     /// Takes away the entries after `version`, newest first.
     pub(crate) fn rewind(&mut self, version: EVersion) -> Vec<LogEntry> {
         let mut out = Vec::new();
@@ -108,13 +120,21 @@ pub(crate) struct Merge {
     pub(crate) missing: Missing,
 }
 
-/// Takes over `theirs`, the end of the authoritative log, which reaches back to `tail` (exclusive).
-/// `ours` is where our log is. None if theirs does not reach back to what we have.
-pub(crate) fn merge(log: &mut PgLog, ours: &PgInfo, theirs: &[LogEntry], tail: EVersion) -> Option<Merge> {
-    let knows = |version: &EVersion| *version == tail || theirs.iter().any(|e| e.version == *version);
-    // Everything that we logged may be divergent, but not what our log begins after.
-    let logged = log.iter().rev().map(|e| e.version);
-    let common = std::iter::once(ours.last_update).chain(logged).chain([ours.log_tail]).find(knows)?;
+/// Takes over `theirs`, the end of the authoritative log: what `reach` says, from its `log_tail` (exclusive) to
+/// its `last_update`. `ours` is where our log is. None if theirs does not reach back to what we have.
+pub(crate) fn merge(log: &mut PgLog, ours: &PgInfo, theirs: &[LogEntry], reach: &PgInfo) -> Option<Merge> {
+    let tail = reach.log_tail;
+    if ours.last_update < tail || reach.last_update < ours.log_tail {
+        return None;
+    }
+    // What both have logged, and what both logs begin after, is common; everything else that we logged is
+    // divergent. Our newest change need not be logged: its object may have gone to another PG by a split.
+    let knows = |version: &EVersion| {
+        let at = theirs.partition_point(|e| e.version.version < version.version);
+        theirs.get(at).is_some_and(|e| e.version == *version)
+    };
+    let logged = log.iter().rev().map(|e| e.version).find(knows);
+    let common = tail.max(ours.log_tail).max(logged.unwrap_or_default());
     let mut out = Merge::default();
     let divergent = log.rewind(common);
     for entry in theirs.iter().filter(|e| e.version.version > common.version) {
@@ -170,6 +190,12 @@ mod tests {
         PgInfo { last_update: version(last), log_tail: version(tail), ..PgInfo::default() }
     }
 
+    /// What a log tells that begins after `tail`.
+    fn reach(theirs: &[LogEntry], tail: EVersion) -> PgInfo {
+        let last_update = theirs.last().map_or(tail, |entry| entry.version);
+        PgInfo { last_update, log_tail: tail, ..PgInfo::default() }
+    }
+
     fn names(objects: &[HObject]) -> Vec<&[u8]> {
         objects.iter().map(|o| o.oid.as_ref()).collect()
     }
@@ -178,7 +204,8 @@ mod tests {
     fn what_was_missed_is_missing_and_what_was_deleted_goes() {
         let mut log = PgLog::from_entries(vec![entry(1, 1, "a", 0, false)]);
         let theirs = [entry(2, 2, "b", 0, false), entry(2, 3, "a", 1, true), entry(2, 4, "b", 2, false)];
-        let merged = merge(&mut log, &info(1, 0), &theirs, EVersion::new(Epoch(1), 1)).unwrap();
+        let merged =
+            merge(&mut log, &info(1, 0), &theirs, &reach(&theirs, EVersion::new(Epoch(1), 1))).unwrap();
         assert_eq!(names(&merged.deleted), [b"a"]);
         assert_eq!(merged.missing.values().copied().collect::<Vec<_>>(), [EVersion::new(Epoch(2), 4)]);
         assert_eq!(log.len(), 4);
@@ -189,7 +216,7 @@ mod tests {
         let ours = vec![entry(1, 1, "a", 0, false), entry(1, 2, "a", 1, false), entry(1, 3, "n", 0, false)];
         let mut log = PgLog::from_entries(ours);
         let theirs = [entry(1, 1, "a", 0, false), entry(2, 2, "b", 0, false)];
-        let merged = merge(&mut log, &info(3, 0), &theirs, EVersion::ZERO).unwrap();
+        let merged = merge(&mut log, &info(3, 0), &theirs, &reach(&theirs, EVersion::ZERO)).unwrap();
         assert_eq!(merged.divergent.len(), 2);
         assert_eq!(names(&merged.deleted), [b"n"]);
         let needs: Vec<_> = merged.missing.iter().map(|(o, v)| (o.oid.clone(), v.version)).collect();
@@ -202,7 +229,7 @@ mod tests {
         let ours = vec![entry(1, 1, "a", 0, false), failed(entry(1, 2, "n", 0, false))];
         let mut log = PgLog::from_entries(ours);
         let theirs = [entry(1, 1, "a", 0, false), failed(entry(2, 2, "a", 1, false))];
-        let merged = merge(&mut log, &info(2, 0), &theirs, EVersion::ZERO).unwrap();
+        let merged = merge(&mut log, &info(2, 0), &theirs, &reach(&theirs, EVersion::ZERO)).unwrap();
         assert_eq!((merged.divergent.len(), merged.added.len()), (1, 1));
         assert!(merged.deleted.is_empty() && merged.missing.is_empty());
     }
@@ -211,7 +238,7 @@ mod tests {
     fn a_log_of_which_nothing_holds_is_undone_to_its_tail() {
         let mut log = PgLog::from_entries(vec![entry(1, 4, "n", 0, false)]);
         let theirs = [entry(1, 3, "a", 0, false), entry(2, 4, "b", 0, false)];
-        let merged = merge(&mut log, &info(4, 3), &theirs, EVersion::ZERO).unwrap();
+        let merged = merge(&mut log, &info(4, 3), &theirs, &reach(&theirs, EVersion::ZERO)).unwrap();
         assert_eq!(names(&merged.deleted), [b"n"]);
         assert_eq!(merged.missing.values().copied().collect::<Vec<_>>(), [EVersion::new(Epoch(2), 4)]);
         assert_eq!(log.len(), 1);
@@ -230,9 +257,37 @@ mod tests {
     }
 
     #[test]
+    fn changes_that_went_to_another_pg_by_a_split_are_not_divergent() {
+        // Both copies have seen 10; of the changes up to there only 8 is of this PG.
+        let ours = PgInfo { log_tail: EVersion::ZERO, ..info(10, 0) };
+        let mut log = PgLog::from_entries(vec![entry(1, 8, "a", 0, false)]);
+        let theirs = [entry(1, 8, "a", 0, false), entry(2, 15, "a", 8, false)];
+        let merged = merge(&mut log, &ours, &theirs, &reach(&theirs, EVersion::new(Epoch(1), 5))).unwrap();
+        assert!(merged.divergent.is_empty() && merged.added.len() == 1);
+
+        // Nothing that is logged here is logged there.
+        let mut log = PgLog::from_entries(vec![entry(1, 3, "a", 0, false), entry(1, 7, "b", 0, false)]);
+        let theirs = [entry(2, 15, "c", 0, false)];
+        let merged = merge(&mut log, &ours, &theirs, &reach(&theirs, EVersion::new(Epoch(1), 5))).unwrap();
+        assert_eq!(merged.divergent, [EVersion::new(Epoch(1), 7)]);
+        assert_eq!((names(&merged.deleted), log.len()), (vec![&b"b"[..]], 2));
+    }
+
+    #[test]
+    fn a_split_divides_the_log_and_what_it_knows_of_requests() {
+        let reqid = |tid| ReqId { tid, ..ReqId::default() };
+        let of = |tid, version, name| LogEntry { reqid: reqid(tid), ..entry(1, version, name, 0, false) };
+        let mut log = PgLog::from_entries(vec![of(5, 1, "a"), of(6, 2, "b"), of(7, 3, "a")]);
+        let child = PgId::new(types::PoolId(1), 4);
+        let children = log.split_off(|object| (object.oid == "b").then_some(child));
+        assert_eq!((log.len(), children[&child].len()), (2, 1));
+        assert!(log.find(&reqid(6)).is_none() && children[&child].find(&reqid(6)).is_some());
+    }
+
+    #[test]
     fn a_log_that_does_not_reach_us_is_no_help() {
         let mut log = PgLog::from_entries(vec![entry(1, 1, "a", 0, false)]);
         let theirs = [entry(2, 9, "b", 0, false)];
-        assert!(merge(&mut log, &info(1, 0), &theirs, EVersion::new(Epoch(2), 8)).is_none());
+        assert!(merge(&mut log, &info(1, 0), &theirs, &reach(&theirs, EVersion::new(Epoch(2), 8))).is_none());
     }
 }

@@ -74,6 +74,11 @@ impl MetaChange {
         }
     }
 
+    /// What is set, of a record that is new.
+    pub(crate) fn into_entries(self) -> BTreeMap<Bytes, Bytes> {
+        self.set
+    }
+
     /// Appends the changes to `txn`. Removals come first: a key set again stays.
     pub(crate) fn into_txn(self, txn: &mut Transaction) {
         if !self.removed.is_empty() {

@@ -243,7 +243,7 @@ impl Pg {
             connected: self.watches.connected(head, &waiting.client),
             missing: self.missing_for(&waiting.op),
             copied: waiting.copied.clone(),
-            pg_num: self.members.pg_num,
+            pg_num: self.info.pg_num,
             full: self.full(cx),
             random_seed: cx.random ^ waiting.tid,
         };

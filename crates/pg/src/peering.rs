@@ -23,9 +23,8 @@ impl Pg {
     pub(crate) fn on_map(&mut self, cx: &mut Ctx<'_>) {
         let members = Membership::of(cx.map, self.pgid);
         self.info.epoch = cx.map.epoch;
-        if !cx.map.pools.contains_key(&self.pgid.pool) {
-            return self.remove(cx);
-        }
+        let Some(pool) = cx.map.pools.get(&self.pgid.pool) else { return self.remove(cx) };
+        self.info.pg_num = pool.pg_num;
         let is_restarted = self.members.acting.iter().any(|o| cx.map.up_from(*o) == cx.map.epoch);
         if members == self.members && !is_restarted {
             return self.on_map_same_interval(cx);
@@ -35,7 +34,10 @@ impl Pg {
         if past.maybe_went_rw {
             self.intervals.push(past);
         }
-        if members.primary != self.members.primary || cx.map.up_from(members.primary) == cx.map.epoch {
+        if members.primary != self.members.primary
+            || members.bits != self.members.bits
+            || cx.map.up_from(members.primary) == cx.map.epoch
+        {
             self.info.primary_since = cx.map.epoch;
         }
         self.end_lease(cx);
@@ -85,6 +87,7 @@ impl Pg {
         self.recovery.clear();
         self.is_clean = false;
         self.trimming = None;
+        self.recount = None;
         let mut loads = self.ops.on_new_interval(self.info.primary_since, self.is_primary());
         loads.extend(self.scrubs.on_new_interval());
         loads.into_iter().for_each(|token| cx.store.unload(token));
@@ -235,13 +238,15 @@ impl Pg {
         members.chain([self.info.last_update]).min().unwrap_or_default()
     }
 
+    /// True where the log tells all that a copy that has `since` lacks. The newest change need not be in it: it
+    /// may be one of an object that went to another PG by a split.
     fn is_reached(&self, since: EVersion) -> bool {
-        since == self.info.log_tail || self.log.contains(since)
+        since == self.info.log_tail || since == self.info.last_update || self.log.contains(since)
     }
 
     /// True where the log does not reach a copy that has `since`.
     fn needs_list(&self, since: EVersion) -> bool {
-        !self.is_reached(since) && since <= self.info.log_tail
+        since < self.info.log_tail
     }
 
     /// Whether [`Pg::log_for`] can be called now.
@@ -302,7 +307,7 @@ impl Pg {
             return self.scan_objects(cx.store);
         }
         let mut log = self.log.clone();
-        let merged = log::merge(&mut log, &self.info, &message.entries, message.info.log_tail);
+        let merged = log::merge(&mut log, &self.info, &message.entries, &message.info);
         self.look_up(merged.iter().flat_map(|merged| merged.missing.keys()), cx.store)
     }
 
@@ -313,7 +318,7 @@ impl Pg {
         let mut txn = Transaction::new(self.coll);
         let merged = match &message.objects {
             Some(objects) => self.resync(objects, message, &mut change),
-            None => log::merge(&mut self.log, &self.info, &message.entries, message.info.log_tail),
+            None => log::merge(&mut self.log, &self.info, &message.entries, &message.info),
         };
         let Some(Merge { divergent, added, deleted, missing }) = merged else {
             // Whoever goes on from here would serve what never was: better to stay where we are.
@@ -343,6 +348,7 @@ impl Pg {
         self.removed_snaps = None;
         self.info.totals = message.info.totals;
         self.info.scrubs = self.info.scrubs.newer(message.info.scrubs);
+        self.info.is_estimated = message.info.is_estimated;
         change.info(&self.info);
         change.intervals(&self.intervals);
         change.into_txn(&mut txn);

@@ -22,6 +22,7 @@ use crate::{
     log::PgLog,
     meta::{self, MetaChange},
     ops::Ops,
+    recount::Recount,
     recovery::Recovery,
     scrub::Scrubs,
     watch::Watches,
@@ -118,6 +119,7 @@ pub struct Pg {
     pub(crate) trimming: Option<(HObject, IntervalSet)>,
     /// Snapshots that are removed, as of an epoch: what the map says, and those purged before.
     pub(crate) removed_snaps: Option<(Epoch, Arc<IntervalSet>)>,
+    pub(crate) recount: Option<Recount>,
     pub(crate) is_clean: bool,
     pub(crate) reported_seq: u64,
     pub(crate) stamps: Stamps,
@@ -134,7 +136,7 @@ pub(crate) struct Stamps {
 }
 
 impl Pg {
-    fn new(id: u32, pgid: PgId, me: OsdId) -> Pg {
+    pub(crate) fn new(id: u32, pgid: PgId, me: OsdId) -> Pg {
         Pg {
             id,
             pgid,
@@ -162,6 +164,7 @@ impl Pg {
             copies_repaired: 0,
             trimming: None,
             removed_snaps: None,
+            recount: None,
             is_clean: false,
             reported_seq: 0,
             stamps: Stamps::default(),
@@ -185,6 +188,7 @@ impl Pg {
         pg.info.epoch = cx.map.epoch;
         pg.info.since = start.since;
         pg.info.primary_since = start.primary_since;
+        pg.info.pg_num = cx.map.pools.get(&pgid.pool).map_or(0, |pool| pool.pg_num);
         let mut txn = Transaction::new(pg.coll);
         txn.ops.push(TxnOp::CreateCollection);
         let mut change = MetaChange::default();
@@ -216,6 +220,9 @@ impl Pg {
     /// After [`Pg::load`]: takes its place in the map that it saw last, or in the oldest that there is.
     pub fn resume(&mut self, cx: &mut Ctx<'_>) {
         self.members = Membership::of(cx.map, self.pgid);
+        if self.info.pg_num == 0 {
+            self.info.pg_num = cx.map.pools.get(&self.pgid.pool).map_or(0, |pool| pool.pg_num);
+        }
         // The interval goes on where it was left: its beginning tells later whether it took writes.
         if self.info.epoch != cx.map.epoch || self.info.since == Epoch(0) {
             self.info.epoch = cx.map.epoch;
@@ -382,6 +389,7 @@ impl Pg {
             self.recover(cx);
             self.trim_snaps(cx);
             self.tick_scrub(cx);
+            self.recount(cx);
         }
     }
 

@@ -18,7 +18,9 @@ impl Pg {
         let version = log.last().map_or(self.info.last_update, |entry| entry.version);
         self.info.totals = delta.added_to(self.info.totals);
         if let Some(entry) = log.last() {
-            self.scrubs.on_change(&entry.object.head(), delta);
+            let head = entry.object.head();
+            self.scrubs.on_change(&head, delta);
+            self.recount.iter_mut().for_each(|recount| recount.note(&head, delta));
         }
         let trim_to = self.log.trim_target().unwrap_or(EVersion::ZERO);
         let members: Vec<OsdId> = self.members.acting.iter().copied().filter(|o| o.is_some()).collect();

@@ -92,7 +92,7 @@ impl World {
             for osd in &acting {
                 let shards = stores.get_mut(osd.0 as usize).ok_or("an OSD of the acting set is down")?;
                 let count = shards.len() as u16;
-                let store = &mut shards[usize::from(Shard { index: 0, count }.owner(pgid))];
+                let store = &mut shards[usize::from(Shard { index: 0, count }.owner(pgid, &map))];
                 let copies = store.copies(pgid).map_err(|why| format!("{pgid} on osd.{}: {why}", osd.0))?;
                 let (_, reference) = first.get_or_insert_with(|| (*osd, Vec::new()));
                 if *osd == acting[0] {

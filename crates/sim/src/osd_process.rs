@@ -205,8 +205,9 @@ impl OsdProcess {
 
     /// Something happens to what an OSD has, and nobody notices.
     pub(crate) fn damage(&mut self, txn: Transaction) {
-        let count = self.parts.len() as u16;
-        let part = &mut self.parts[usize::from(Shard { index: 0, count }.owner(txn.coll.0))];
+        let (count, Some(first)) = (self.parts.len() as u16, self.parts.first()) else { return };
+        let shard = Shard { index: 0, count }.owner(txn.coll.0, first.osd.map());
+        let part = &mut self.parts[usize::from(shard)];
         // Nobody waits for a token like this.
         store::ObjectStore::submit(&mut part.store, Token(0), txn);
     }

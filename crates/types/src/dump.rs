@@ -167,7 +167,7 @@ impl PgInfo {
             "last_interval_started": self.last_epoch_started.0,
             "last_epoch_clean": self.last_epoch_clean.0,
             "last_interval_clean": self.last_epoch_clean.0,
-            "last_epoch_split": 0,
+            "last_epoch_split": self.last_epoch_split.0,
             "last_epoch_marked_full": 0,
             "same_up_since": context.since,
             "same_interval_since": context.since,

@@ -43,12 +43,7 @@ impl HObject {
     /// The objects of a PG in a pool of `pg_num` PGs: from the first one on, before the second
     /// (`pg_t::get_hobj_start`, `pg_t::get_hobj_end`).
     pub fn range_of(pgid: PgId, pg_num: u32) -> (HObject, HObject) {
-        let bits = u32::BITS - pg_num.leading_zeros();
-        let bits = match pg_num {
-            0 | 1 => 0,
-            n if pgid.seed % (1 << (bits - 1)) < n % (1 << (bits - 1)) => bits,
-            _ => bits - 1,
-        };
+        let bits = HObject::split_bits(pgid, pg_num);
         let begin =
             HObject { pool: pgid.pool, hash: pgid.seed, snap: SnapId::default(), ..HObject::default() };
         let last = u64::from(pgid.seed.reverse_bits()) | u64::from(u32::MAX) >> bits;
@@ -57,6 +52,16 @@ impl HObject {
             Err(_) => HObject::max(),
         };
         (begin, end)
+    }
+
+    /// How many low bits of the hash are the same in all objects of a PG (`pg_t::get_split_bits`).
+    pub fn split_bits(pgid: PgId, pg_num: u32) -> u32 {
+        let bits = u32::BITS - pg_num.leading_zeros();
+        match pg_num {
+            0 | 1 => 0,
+            n if pgid.seed % (1 << (bits - 1)) < n % (1 << (bits - 1)) => bits,
+            _ => bits - 1,
+        }
     }
 
     /// The same object at another snapshot.

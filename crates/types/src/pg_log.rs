@@ -48,7 +48,7 @@ pub struct PgTotals {
 
 /// Where a copy of a PG is (`pg_info_t`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 4, compat = 1)]
+#[codec(version = 5, compat = 1)]
 pub struct PgInfo {
     /// The newest change in its log.
     pub last_update: EVersion,
@@ -78,6 +78,15 @@ pub struct PgInfo {
     /// When the PG was scrubbed, and what was found.
     #[codec(since = 4)]
     pub scrubs: ScrubHistory,
+    /// The pool's number of PGs that what the copy holds is cut to; 0 for what the map says.
+    #[codec(since = 5)]
+    pub pg_num: u32,
+    /// The epoch in which the PG was split last, or came of a split (`last_epoch_split`); 0 for never.
+    #[codec(since = 5)]
+    pub last_epoch_split: Epoch,
+    /// True while `totals` are a part of what was counted before a split.
+    #[codec(since = 5)]
+    pub is_estimated: bool,
 }
 
 /// A span of epochs in which the acting set did not change (`PastIntervals`).

@@ -15,7 +15,11 @@ impl Pg {
         let (pgid, mode) = (self.pgid, run.mode());
         let mut say = |level, line| cx.effects.push(Effect::ClusterLog(level, line));
         let mut fixed = 0;
-        if let Some(line) = self.stat_mismatch(&run) {
+        if self.info.is_estimated {
+            self.info.totals = run.verdict.totals;
+            self.info.is_estimated = false;
+            self.recount = None;
+        } else if let Some(line) = self.stat_mismatch(&run) {
             say(LogLevel::ERROR, line);
             run.verdict.shallow_errors += 1;
             if run.request.is_repair {

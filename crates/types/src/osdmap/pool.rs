@@ -7,8 +7,9 @@ use std::{
 
 use bytes::Bytes;
 use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
+use crush::ceph_stable_mod;
 
-use super::{PoolFlags, PoolOpts};
+use super::{PoolFlags, PoolOptKey, PoolOptValue, PoolOpts};
 use crate::{EVersion, Epoch, IntervalSet, PgId, PoolId, SnapId, UTime};
 
 /// How a pool keeps its objects (`pg_pool_t::TYPE_*`).
@@ -350,6 +351,35 @@ impl PgPool {
     /// The mask for `pgp_num`.
     pub fn pgp_num_mask(&self) -> u32 {
         mask_of(self.pgp_num)
+    }
+
+    /// How many PGs it began with. What has fewer than the shards of an OSD stays where it was when it is split.
+    pub fn first_pg_num(&self) -> u32 {
+        match self.opts.0.get(&PoolOptKey::FIRST_PG_NUM) {
+            Some(PoolOptValue::Int(first)) => u32::try_from(*first).unwrap_or(self.pg_num),
+            Some(PoolOptValue::Str(_) | PoolOptValue::Double(_)) | None => self.pg_num,
+        }
+    }
+
+    /// Changes the number of PGs.
+    pub fn set_pg_num(&mut self, pg_num: u32) {
+        let first = PoolOptValue::Int(i64::from(self.pg_num));
+        self.opts.0.entry(PoolOptKey::FIRST_PG_NUM).or_insert(first);
+        self.pg_num = pg_num;
+        self.pg_num_pending = pg_num;
+    }
+
+    /// PGs of `pg`'s pool that came of it as the number of PGs grew from `before` to `after`
+    /// (`pg_t::is_split`).
+    pub fn children_of(pg: PgId, before: u32, after: u32) -> impl Iterator<Item = PgId> {
+        let mask = mask_of(before);
+        let is_child = move |seed: &u32| ceph_stable_mod(*seed, before, mask) == pg.seed;
+        (before..after).filter(is_child).map(move |seed| PgId::new(pg.pool, seed))
+    }
+
+    /// The PG that this one came of, or is, of the first `count` ones.
+    pub fn ancestor_of(pg: PgId, count: u32) -> PgId {
+        PgId::new(pg.pool, ceph_stable_mod(pg.seed, count, mask_of(count)))
     }
 
     /// True when clients manage the snapshots.

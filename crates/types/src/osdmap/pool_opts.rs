@@ -59,6 +59,12 @@ impl PoolOptKey {
     }
 }
 
+impl PoolOptKey {
+    /// How many PGs a pool had before that was changed first. Ours, behind all of Ceph's: clients keep options
+    /// that they do not know, and show none of them.
+    pub const FIRST_PG_NUM: PoolOptKey = PoolOptKey(0x1001);
+}
+
 /// An option's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PoolOptValue {
