@@ -7,8 +7,11 @@ use rand::Rng;
 use crate::{
     schedule::{ProcessId, What},
     slot::Slot,
-    world::{MON, World},
+    world::{MON, POOL, World},
 };
+
+/// A pool grows no further.
+const PG_NUM_MAX: u32 = 40;
 
 fn secs(rng: &mut impl Rng, low: f64, high: f64) -> Duration {
     Duration::from_secs_f64(rng.random_range(low..high))
@@ -23,7 +26,7 @@ impl World {
     /// Something breaks; it is whole again by itself, later.
     pub(crate) fn strike(&mut self) {
         let osd = self.any_osd();
-        match self.rng.random_range(0..24) {
+        match self.rng.random_range(0..28) {
             0..3 => {
                 let count = self.rng.random_range(1..6);
                 self.note(format!("{count} connections are cut"));
@@ -50,6 +53,7 @@ impl World {
             14..16 => self.toggle_in(osd),
             16..18 => self.split(),
             18..20 => self.order_scrub(),
+            20..24 => self.grow(),
             _ => self.spoil(),
         }
     }
@@ -99,6 +103,27 @@ impl World {
         }
         let heal = secs(&mut self.rng, 0.5, 60.0);
         self.schedule.after(heal, MON, What::Heal);
+    }
+
+    /// An operator wants more PGs; they are split, and then moved, while other things break.
+    fn grow(&mut self) {
+        let Some(pool) = self.osdmap().and_then(|map| Some(map.pool_by_name(POOL)?.1.pg_num_target)) else {
+            return;
+        };
+        let pg_num = (pool + self.rng.random_range(1..=2 * pool)).min(PG_NUM_MAX);
+        // With the placement that there is, or with one of its own.
+        let vars = if self.rng.random_bool(0.8) { &["pg_num"][..] } else { &["pgp_num", "pg_num"] };
+        self.note(format!("the pool is to have {pg_num} PGs"));
+        for var in vars {
+            let val = if *var == "pg_num" { pg_num } else { 1 };
+            self.command(format!(
+                r#"{{"prefix":"osd pool set","pool":"{POOL}","var":"{var}","val":"{val}"}}"#
+            ));
+        }
+        let osd = self.any_osd();
+        if self.rng.random_bool(0.7) {
+            self.crash_for_a_while(&[osd]);
+        }
     }
 
     /// An operator takes an OSD out, or in again.

@@ -55,6 +55,8 @@ pub(crate) struct Scale {
     /// Of each shard, in bytes.
     pub(crate) disk_bytes: u64,
     pub(crate) store: store::Config,
+    /// Of the pool, at first.
+    pub(crate) pg_num: u32,
 }
 
 /// What happened in a world where all went well.
@@ -128,7 +130,8 @@ impl World {
         let osds = [3, 3, 3, 4, 5][rng.random_range(0..5)];
         let shards = [1, 1, 2, 2, 4][rng.random_range(0..5)];
         let store = small_store(&mut rng);
-        World::of(options, Scale { osds, shards, disk_bytes: DISK_BYTES, store }, rng)
+        let pg_num = rng.random_range(1..7);
+        World::of(options, Scale { osds, shards, disk_bytes: DISK_BYTES, store, pg_num }, rng)
     }
 
     pub(crate) fn of(options: Options, scale: Scale, mut rng: StdRng) -> World {
@@ -220,7 +223,8 @@ impl World {
             self.clients.push(process);
         }
         self.until("OSDs to be up", World::is_all_up)?;
-        self.command(format!(r#"{{"prefix":"osd pool create","pool":"{POOL}","pg_num":4}}"#));
+        let pg_num = self.scale.pg_num;
+        self.command(format!(r#"{{"prefix":"osd pool create","pool":"{POOL}","pg_num":{pg_num}}}"#));
         let pool_of = |client: &ClientProcess| Some(client.client.map()?.pool_by_name(POOL)?.0);
         self.until("the pool", move |w| w.clients.iter().all(|client| pool_of(client).is_some()))?;
         self.clients.first().and_then(pool_of).ok_or("there is no client".to_owned())
@@ -463,18 +467,23 @@ impl World {
         (0..self.osds.len()).all(|id| mon.mon.osdmap().is_up(OsdId(id as i32)))
     }
 
-    /// True when every PG's primary says that it is active and clean.
+    /// True when the pools have as many PGs as they shall, and every PG's primary says that it is active and clean.
     pub(crate) fn is_clean(&self) -> bool {
         let Some(mon) = self.mon.up().filter(|_| self.is_all_up()) else { return false };
         let map = mon.mon.osdmap();
-        map.pgs().all(|pgid| {
-            let primary = map.pg_to_up_acting(pgid).acting_primary;
-            let osd = usize::try_from(primary.0).ok().and_then(|id| self.osds.get(id)?.up());
-            let is_current = |part: &&Part| part.osd.map().epoch == map.epoch;
-            let mut parts = osd.into_iter().flat_map(OsdProcess::parts).filter(is_current);
-            let state = parts.find_map(|part| part.osd.led_state(pgid));
-            state.is_some_and(|state| state.has(PgState::ACTIVE.with(PgState::CLEAN)))
-        })
+        let is_settled = map
+            .pools
+            .values()
+            .all(|pool| (pool.pg_num, pool.pgp_num) == (pool.pg_num_target, pool.pgp_num_target));
+        is_settled
+            && map.pgs().all(|pgid| {
+                let primary = map.pg_to_up_acting(pgid).acting_primary;
+                let osd = usize::try_from(primary.0).ok().and_then(|id| self.osds.get(id)?.up());
+                let is_current = |part: &&Part| part.osd.map().epoch == map.epoch;
+                let mut parts = osd.into_iter().flat_map(OsdProcess::parts).filter(is_current);
+                let state = parts.find_map(|part| part.osd.led_state(pgid));
+                state.is_some_and(|state| state.has(PgState::ACTIVE.with(PgState::CLEAN)))
+            })
     }
 
     /// For whoever has to find out why nothing happens.

@@ -1,13 +1,12 @@
-//! `ceph osd pool autoscale-status`: what pools hold of their part of the cluster. Nothing scales by itself
-//! here, so that what is advised is what is.
+//! `ceph osd pool autoscale-status`: what pools hold of their part of the cluster, and how many PGs they should have.
 
 use serde_json::{Value, json};
-use types::{MapFlags, OsdMap, PgPool, PoolId};
+use types::{MapFlags, OsdMap, PgPool, PoolFlags};
 
 use super::{Reply, Request, Row};
 use crate::{
-    Mon,
     format::{Align, TextTable},
+    manager::pg_autoscaler::Advice,
 };
 
 pub(super) const ROWS: &[Row] = &[
@@ -67,87 +66,29 @@ fn change_flag(req: &mut Request<'_>, is_set: bool) {
     req.mon.change_osdmap(req.wall, |_, inc| inc.new_flags = Some(flags));
 }
 
-/// A pool's line.
-struct Line<'a> {
-    id: PoolId,
-    name: &'a str,
-    pool: &'a PgPool,
-    /// Bytes that users stored.
-    stored: u64,
-    /// Bytes of all devices that the pool's rule may take.
-    capacity: u64,
-    /// The bucket that the rule starts from.
-    root: i32,
-    /// `on`, `off` or `warn`.
-    mode: &'static str,
-}
-
-impl Line<'_> {
-    fn rate(&self) -> f64 {
-        f64::from(self.pool.size)
-    }
-
-    fn raw_used(&self) -> f64 {
-        self.stored as f64 * self.rate()
-    }
-
-    fn ratio(&self) -> f64 {
-        if self.capacity == 0 { 0.0 } else { self.raw_used() / self.capacity as f64 }
-    }
-}
-
-fn root_of(map: &OsdMap, pool: &PgPool) -> i32 {
-    let take =
-        map.crush.map().rule(pool.crush_rule).and_then(|rule| {
-            rule.steps.iter().find(|step| step.op == crush::step::TAKE).map(|step| step.arg1)
-        });
-    take.unwrap_or(0)
-}
-
-fn lines(mon: &Mon) -> Vec<Line<'_>> {
-    let map = &mon.committed.osdmap;
-    let is_off = map.has_flag(MapFlags::NOAUTOSCALE);
-    let line = |(id, pool): (&PoolId, _)| {
-        let root = root_of(map, pool);
-        let mut devices = Vec::new();
-        map.crush.map().devices_below(root, &mut devices);
-        let kb: u64 = devices.iter().filter_map(|id| mon.stats.osd(types::OsdId(*id))).map(|s| s.kb).sum();
-        Line {
-            id: *id,
-            name: map.pool_name(*id).unwrap_or_default(),
-            pool,
-            stored: mon.stats.pool_sum(*id).bytes,
-            capacity: kb << 10,
-            root,
-            mode: "",
-        }
-    };
-    let mode = |line: &Line<'_>| if is_off { "off" } else { line.pool.pg_autoscale_mode.name() };
-    map.pools.iter().map(line).map(|line| Line { mode: mode(&line), ..line }).collect()
-}
-
-fn line_json(line: &Line<'_>) -> Value {
+fn line_json(map: &OsdMap, pool: &PgPool, advice: &Advice) -> Value {
+    let (raw_used, expected) = (advice.raw_used(), advice.raw_expected());
     json!({
-        "actual_capacity_ratio": line.ratio(),
-        "actual_raw_used": line.raw_used(),
-        "bias": 1.0,
-        "bulk": false,
-        "capacity_ratio": line.ratio(),
-        "crush_root_id": line.root,
-        "effective_target_ratio": 0.0,
-        "logical_used": line.stored,
-        "pg_autoscale_mode": line.mode,
-        "pg_num_final": line.pool.pg_num,
-        "pg_num_ideal": line.pool.pg_num,
-        "pg_num_target": line.pool.pg_num_target,
-        "pool_id": line.id.0,
-        "pool_name": line.name,
-        "raw_used": line.raw_used(),
-        "raw_used_rate": line.rate(),
-        "subtree_capacity": line.capacity,
-        "target_bytes": 0,
-        "target_ratio": 0.0,
-        "would_adjust": false,
+        "actual_capacity_ratio": advice.part(raw_used),
+        "actual_raw_used": raw_used,
+        "bias": advice.bias,
+        "bulk": pool.flags.has(PoolFlags::BULK),
+        "capacity_ratio": advice.part(expected).max(advice.effective_ratio),
+        "crush_root_id": advice.root,
+        "effective_target_ratio": advice.effective_ratio,
+        "logical_used": advice.stored,
+        "pg_autoscale_mode": advice.mode.name(),
+        "pg_num_final": advice.pg_num,
+        "pg_num_ideal": advice.ideal as u64,
+        "pg_num_target": pool.pg_num_target,
+        "pool_id": advice.id.0,
+        "pool_name": map.pool_name(advice.id).unwrap_or_default(),
+        "raw_used": expected,
+        "raw_used_rate": advice.rate,
+        "subtree_capacity": advice.capacity,
+        "target_bytes": advice.target_bytes,
+        "target_ratio": advice.target_ratio,
+        "would_adjust": advice.would_adjust,
     })
 }
 
@@ -163,8 +104,9 @@ fn size(bytes: u64) -> String {
 }
 
 fn status(req: &mut Request<'_>) -> Reply {
-    let lines = lines(req.mon);
-    let json = || lines.iter().map(line_json).collect();
+    let map = &req.mon.committed.osdmap;
+    let lines = req.mon.pg_advice();
+    let json = || lines.iter().map(|(pool, advice)| line_json(map, pool, advice)).collect();
     let text = || {
         let (l, r) = (Align::Left, Align::Right);
         let headings = [
@@ -183,17 +125,23 @@ fn status(req: &mut Request<'_>) -> Reply {
             ("BULK", l),
         ];
         let mut table = TextTable::default().columns(&headings);
-        for line in &lines {
-            let mut cells = vec![line.name.to_owned(), size(line.stored), String::new()];
-            cells.extend([
-                format!("{:.1}", line.rate()),
+        let some = |is_there: bool, text: String| if is_there { text } else { String::new() };
+        for (pool, line) in &lines {
+            table.row(vec![
+                map.pool_name(line.id).unwrap_or_default().to_owned(),
+                size(line.stored),
+                some(line.target_bytes > 0, size(line.target_bytes)),
+                format!("{:.1}", line.rate),
                 size(line.capacity),
-                format!("{:.4}", line.ratio()),
+                format!("{:.4}", line.part(line.raw_expected()).max(line.effective_ratio)),
+                some(line.target_ratio > 0.0, format!("{:.4}", line.target_ratio)),
+                some(line.effective_ratio > 0.0, format!("{:.4}", line.effective_ratio)),
+                format!("{:?}", line.bias),
+                pool.pg_num_target.to_string(),
+                some(line.would_adjust, line.pg_num.to_string()),
+                line.mode.name().to_owned(),
+                if pool.flags.has(PoolFlags::BULK) { "True" } else { "False" }.to_owned(),
             ]);
-            cells.extend([String::new(), String::new(), "1.0".to_owned(), line.pool.pg_num.to_string()]);
-            let mode = line.mode.to_owned();
-            cells.extend([String::new(), mode, "False".to_owned()]);
-            table.row(cells);
         }
         table.render()
     };

@@ -71,7 +71,7 @@ fn set(req: &mut Request<'_>) -> Reply {
     };
     let var = req.args.text("var").unwrap_or_default();
     let text = req.args.text("val").unwrap_or_default();
-    match change(req, &mut pool, &var, &text) {
+    match change(req, id, &mut pool, &var, &text) {
         Ok(()) => {
             put_pool(req, id, pool);
             let is_unset = text == "unset" && PoolOptKey::parse(&var).is_some();
@@ -97,7 +97,7 @@ fn number(text: &str) -> Result<i64, Refusal> {
     })
 }
 
-fn change(req: &Request<'_>, pool: &mut PgPool, var: &str, text: &str) -> Result<(), Refusal> {
+fn change(req: &Request<'_>, id: PoolId, pool: &mut PgPool, var: &str, text: &str) -> Result<(), Refusal> {
     match var {
         "size" => set_size(pool, number(text)?, req.args.flag("yes_i_really_mean_it")),
         "min_size" => {
@@ -111,24 +111,8 @@ fn change(req: &Request<'_>, pool: &mut PgPool, var: &str, text: &str) -> Result
             pool.min_size = n as u8;
             Ok(())
         }
-        "pg_num" => {
-            let n = number(text)?;
-            let wanted =
-                u32::try_from(n).map_err(|_| (Errno::ERANGE, format!("pg_num {n} is out of range")))?;
-            if wanted == pool.pg_num {
-                return Ok(());
-            }
-            check_pg_num(req.next_map(), &req.mon.options, wanted, pool.size)?;
-            Err((Errno::EOPNOTSUPP, "splitting and merging of PGs is not supported yet: create a pool with the pg_num that you want".to_owned()))
-        }
-        "pgp_num" => {
-            let n = number(text)?;
-            if !(1..=i64::from(pool.pg_num)).contains(&n) {
-                return Err((Errno::EINVAL, format!("specified pgp_num {n} > pg_num {}", pool.pg_num)));
-            }
-            (pool.pgp_num, pool.pgp_num_target) = (n as u32, n as u32);
-            Ok(())
-        }
+        "pg_num" => set_pg_num(req, id, pool, text),
+        "pgp_num" => set_pgp_num(pool, text),
         "crush_rule" => {
             let rule = req.next_map().crush.map().rule_of(text);
             pool.crush_rule = rule.ok_or((Errno::ENOENT, format!("crush rule {text} does not exist")))?;
@@ -159,6 +143,60 @@ fn change(req: &Request<'_>, pool: &mut PgPool, var: &str, text: &str) -> Result
         option => {
             check_option(pool, option, text)?;
             set_option(pool, option, text)
+        }
+    }
+}
+
+fn may_change_pgs(pool: &PgPool, var: &str) -> Result<(), Refusal> {
+    if pool.flags.has(PoolFlags::NOPGCHANGE) {
+        let text =
+            format!("pool {var} change is disabled; you must unset nopgchange flag for the pool first");
+        return Err((Errno::EPERM, text));
+    }
+    Ok(())
+}
+
+/// What `pg_num` moves to, and `pgp_num` with it unless that goes its own way. PGs are not merged: it is refused
+/// as by a Ceph whose OSDs cannot do that.
+fn set_pg_num(req: &Request<'_>, id: PoolId, pool: &mut PgPool, text: &str) -> Result<(), Refusal> {
+    may_change_pgs(pool, "pg_num")?;
+    let n = number(text)?;
+    if n == i64::from(pool.pg_num_target) {
+        return Ok(());
+    }
+    let wanted = u32::try_from(n).unwrap_or(0);
+    check_pg_num(req.next_map(), &req.mon.options, Some(id), wanted, pool.size)?;
+    if wanted < pool.pg_num {
+        return Err((Errno::EEXIST, format!("specified pg_num {n} <= current {}", pool.pg_num)));
+    }
+    let bound = |name| match pool.opts.get(name) {
+        Some(PoolOptValue::Int(bound)) if *bound != 0 => Some(*bound),
+        Some(_) | None => None,
+    };
+    if let Some(min) = bound("pg_num_min").filter(|min| n < *min) {
+        return Err((Errno::EINVAL, format!("specified pg_num {n} < pg_num_min {min}")));
+    }
+    if let Some(max) = bound("pg_num_max").filter(|max| n > *max) {
+        return Err((Errno::EINVAL, format!("specified pg_num {n} > pg_num_max {max}")));
+    }
+    if pool.pgp_num_target == pool.pg_num_target {
+        pool.pgp_num_target = wanted;
+    }
+    pool.pg_num_target = wanted;
+    Ok(())
+}
+
+fn set_pgp_num(pool: &mut PgPool, text: &str) -> Result<(), Refusal> {
+    may_change_pgs(pool, "pgp_num")?;
+    let n = number(text)?;
+    match u32::try_from(n).ok().filter(|n| *n > 0) {
+        None => Err((Errno::EINVAL, format!("specified pgp_num must > 0, but you set to {n}"))),
+        Some(wanted) if wanted > pool.pg_num_target => {
+            Err((Errno::EINVAL, format!("specified pgp_num {n} > pg_num {}", pool.pg_num_target)))
+        }
+        Some(wanted) => {
+            pool.pgp_num_target = wanted;
+            Ok(())
         }
     }
 }

@@ -145,10 +145,28 @@ fn tier_json(pool: &PgPool) -> Value {
     })
 }
 
+/// ` pg_num_target 64`, where that is not what is.
+fn target(name: &str, wanted: u32, found: u32) -> String {
+    if wanted == found { String::new() } else { format!(" {name} {wanted}") }
+}
+
+/// ` lfor 0/0/12`: the epochs before which clients send again, by their age.
+fn resends(pool: &PgPool) -> String {
+    let epochs = [
+        pool.last_force_op_resend,
+        pool.last_force_op_resend_prenautilus,
+        pool.last_force_op_resend_preluminous,
+    ];
+    if epochs.iter().all(|epoch| epoch.0 == 0) {
+        return String::new();
+    }
+    format!(" lfor {}/{}/{}", epochs[0], epochs[1], epochs[2])
+}
+
 /// `pool 1 'rbd' replicated size 3 …`.
 pub(super) fn pool_line(map: &OsdMap, id: PoolId, pool: &PgPool) -> String {
     let mut out = format!(
-        "pool {id} '{}' {} size {} min_size {} crush_rule {} object_hash rjenkins pg_num {} pgp_num {} autoscale_mode {} last_change {}",
+        "pool {id} '{}' {} size {} min_size {} crush_rule {} object_hash rjenkins pg_num {} pgp_num {}{}{} autoscale_mode {} last_change {}{}",
         map.pool_name(id).unwrap_or_default(),
         pool.kind,
         pool.size,
@@ -156,8 +174,11 @@ pub(super) fn pool_line(map: &OsdMap, id: PoolId, pool: &PgPool) -> String {
         pool.crush_rule,
         pool.pg_num,
         pool.pgp_num,
+        target("pg_num_target", pool.pg_num_target, pool.pg_num),
+        target("pgp_num_target", pool.pgp_num_target, pool.pgp_num),
         pool.pg_autoscale_mode.name(),
         pool.last_change,
+        resends(pool),
     );
     if pool.flags.0 != 0 {
         out.push_str(&format!(" flags {}", pool.flags));
@@ -170,8 +191,8 @@ pub(super) fn pool_line(map: &OsdMap, id: PoolId, pool: &PgPool) -> String {
     }
     out.push_str(&format!(" stripe_width {}", pool.stripe_width));
     // The greater the option's number the earlier it was set last; Ceph prints them in that order.
-    for (key, value) in pool.opts.0.iter().rev() {
-        out.push_str(&format!(" {} {value}", key.name().unwrap_or_default()));
+    for (name, value) in pool.opts.0.iter().rev().filter_map(|(key, value)| Some((key.name()?, value))) {
+        out.push_str(&format!(" {name} {value}"));
     }
     if !pool.application_metadata.is_empty() {
         let apps: Vec<&str> = pool.application_metadata.keys().map(String::as_str).collect();

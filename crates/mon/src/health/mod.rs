@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use types::{MapFlags, OsdId, OsdState, PgState, PoolFlags, UTime};
+use types::{AutoscaleMode, MapFlags, OsdId, OsdState, PgState, PoolFlags, UTime};
 
 use crate::Mon;
 
@@ -144,6 +144,7 @@ impl Mon {
         self.check_ratios(&mut health);
         self.check_space(&mut health);
         self.check_pools(&mut health);
+        self.check_pg_nums(&mut health);
         self.check_pgs(&mut health);
         self.check_scrubs(&mut health);
         self.check_crashes(&mut health);
@@ -336,6 +337,30 @@ impl Mon {
                 format!("{} pool(s) have no replicas configured", lone.len()),
                 lone,
             );
+        }
+    }
+
+    /// What the autoscaler would change of pools that it is to warn of.
+    fn check_pg_nums(&self, health: &mut Health) {
+        let map = &self.committed.osdmap;
+        if !map.pools.values().any(|pool| pool.pg_autoscale_mode == AutoscaleMode::WARN) {
+            return;
+        }
+        let (mut few, mut many) = (Vec::new(), Vec::new());
+        for (pool, advice) in self.pg_advice() {
+            if advice.mode != AutoscaleMode::WARN || !advice.would_adjust {
+                continue;
+            }
+            let name = map.pool_name(advice.id).unwrap_or_default();
+            let (is, wanted) = (pool.pg_num_target, advice.pg_num);
+            let list = if wanted > is { &mut few } else { &mut many };
+            list.push(format!("Pool {name} has {is} placement groups, should have {wanted}"));
+        }
+        for (code, what, list) in [("POOL_TOO_FEW_PGS", "few", few), ("POOL_TOO_MANY_PGS", "many", many)] {
+            if !list.is_empty() {
+                let text = format!("{} pools have too {what} placement groups", list.len());
+                health.add(code, Severity::Warn, text, list);
+            }
         }
     }
 

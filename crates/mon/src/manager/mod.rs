@@ -17,6 +17,7 @@ pub(crate) mod iostat;
 pub(crate) mod modules;
 pub(crate) mod not_deployed;
 pub(crate) mod objects;
+pub(crate) mod pg_autoscaler;
 pub(crate) mod progress;
 pub(crate) mod rbd_support;
 pub(crate) mod status;

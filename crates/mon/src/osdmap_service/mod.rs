@@ -4,6 +4,7 @@ mod boot;
 mod creating;
 mod failure;
 mod full;
+mod pg_num;
 mod pool_op;
 mod pools;
 mod tick;

@@ -1,5 +1,5 @@
 //! What time alone decides: OSDs that fell silent, that stay down, blocklist entries that expire, full
-//! flags and quotas of pools, snapshots that are purged.
+//! flags and quotas of pools, snapshots that are purged. What pools' numbers of PGs move to is `pg_num`'s.
 
 use types::{EntityAddr, Instant, MapFlags, OsdId, OsdState, PgPool, PoolFlags, PoolId, UTime};
 
@@ -79,6 +79,8 @@ impl Mon {
         for (id, pool) in &self.next.osdmap.clone().pools {
             self.check_quota(wall, *id, pool);
         }
+        self.tick_pg_autoscaler(wall);
+        self.tick_pg_num(wall);
         self.tick_full(wall);
         self.tick_purge(wall);
     }

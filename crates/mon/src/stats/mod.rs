@@ -59,6 +59,12 @@ impl Stats {
         self.pgs.values()
     }
 
+    /// The same to be changed, by tests.
+    #[cfg(test)]
+    pub(crate) fn pgs_mut(&mut self) -> impl Iterator<Item = &mut PgStat> {
+        self.pgs.values_mut()
+    }
+
     /// The state to show: `unknown` without a report, stale when the OSD that reported it is down.
     pub(crate) fn state_of(&self, map: &OsdMap, pg: PgId, is_creating: bool) -> PgState {
         match self.pgs.get(&pg) {

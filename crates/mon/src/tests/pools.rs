@@ -45,6 +45,119 @@ fn a_new_pool_is_created_on_its_primaries_and_the_cluster_gets_healthy() {
     assert!(cluster.mon.committed.creating.is_empty());
 }
 
+/// `pg_num`, `pgp_num` and what they move to.
+fn pg_nums(cluster: &Cluster) -> [u32; 4] {
+    let pool = &cluster.map().pools[&PoolId(1)];
+    [pool.pg_num, pool.pgp_num, pool.pg_num_target, pool.pgp_num_target]
+}
+
+fn set_pool(var: &str, val: &str) -> String {
+    format!(r#"{{"prefix":"osd pool set","pool":"rbd","var":"{var}","val":"{val}"}}"#)
+}
+
+#[test]
+fn a_pool_grows_when_its_pgs_are_there_and_moves_them_when_they_are_clean() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.sent.clear();
+    assert_eq!(cluster.ok(&set_pool("pg_num", "16")), "set pool 1 pg_num to 16");
+    cluster.pass(Duration::from_secs(3));
+    assert_eq!(pg_nums(&cluster), [8, 8, 16, 16], "nobody has said that all PGs are there");
+    assert!(
+        cluster
+            .text(r#"{"prefix":"osd dump"}"#)
+            .contains(" pg_num 8 pgp_num 8 pg_num_target 16 pgp_num_target 16 autoscale")
+    );
+    cluster.report_all();
+    cluster.pass(Duration::from_secs(2));
+    assert_eq!(pg_nums(&cluster), [16, 8, 16, 16]);
+    assert_eq!(cluster.map().pools[&PoolId(1)].first_pg_num(), 8);
+    cluster.report_all();
+    cluster.pass(Duration::from_secs(2));
+    assert_eq!(pg_nums(&cluster), [16; 4]);
+    // PGs that come of a split are not made: that would make them anew, and empty.
+    assert!(!cluster.sent.iter().any(|(_, _, message)| matches!(message, Message::MOSDPGCreate(_))));
+    assert!(cluster.text(r#"{"prefix":"osd dump"}"#).contains(" pg_num 16 pgp_num 16 autoscale_mode"));
+
+    // What is set apart stays apart.
+    cluster.ok(&set_pool("pgp_num", "12"));
+    cluster.ok(&set_pool("pg_num", "20"));
+    for _ in 0..12 {
+        cluster.report_all();
+        cluster.pass(Duration::from_secs(2));
+    }
+    assert_eq!(pg_nums(&cluster), [20, 12, 20, 12]);
+    assert_eq!(cluster.map().pools[&PoolId(1)].first_pg_num(), 8);
+}
+
+#[test]
+fn a_pool_in_use_moves_a_few_pgs_at_a_time() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(&set_pool("pg_num", "16"));
+    for pgp_num in 8..=16 {
+        cluster.report_all();
+        // More objects than PGs.
+        let extra = |stat: &mut types::PgStat| stat.sum.objects += 100;
+        cluster.mon.stats.pgs_mut().for_each(extra);
+        cluster.pass(Duration::from_secs(1));
+        assert_eq!(pg_nums(&cluster), [16, pgp_num, 16, 16]);
+    }
+}
+
+#[test]
+fn the_autoscaler_warns_of_too_few_pgs_or_makes_more() {
+    let mut cluster = Cluster::with_rbd();
+    let status = |cluster: &mut Cluster| cluster.json(r#"{"prefix":"osd pool autoscale-status"}"#)[0].clone();
+    let found = status(&mut cluster);
+    assert_eq!((&found["pg_num_final"], &found["would_adjust"]), (&32.into(), &true.into()), "{found}");
+    assert_eq!(cluster.text(r#"{"prefix":"health"}"#), "HEALTH_OK\n");
+
+    cluster.ok(&set_pool("pg_autoscale_mode", "warn"));
+    let health = cluster.text(r#"{"prefix":"health","detail":"detail"}"#);
+    assert!(health.contains("POOL_TOO_FEW_PGS: 1 pools have too few placement groups"), "{health}");
+    assert!(health.contains("Pool rbd has 8 placement groups, should have 32"), "{health}");
+
+    // All that three OSDs are to have, in three copies.
+    cluster.ok(&set_pool("target_size_ratio", "0.5"));
+    cluster.ok(&set_pool("bulk", "true"));
+    assert_eq!(status(&mut cluster)["pg_num_final"], 128);
+    cluster.ok(&set_pool("pg_num_max", "64"));
+    assert_eq!(status(&mut cluster)["pg_num_final"], 64);
+    cluster.ok(&set_pool("pg_autoscale_mode", "on"));
+    cluster.pass(Duration::from_secs(2));
+    assert_eq!(pg_nums(&cluster), [8, 8, 64, 64]);
+    // What is near enough is left alone, and so is what is too large.
+    cluster.ok(&set_pool("pg_num_max", "unset"));
+    cluster.pass(Duration::from_secs(2));
+    assert_eq!(pg_nums(&cluster), [8, 8, 64, 64]);
+}
+
+#[test]
+fn numbers_of_pgs_that_cannot_be_are_refused() {
+    let mut cluster = Cluster::with_rbd();
+    let cases = [
+        ("pg_num", "7", -17, "specified pg_num 7 <= current 8"),
+        ("pg_num", "0", -34, "'pg_num' must be greater than 0"),
+        ("pg_num", "70000", -34, "'pg_num' must be greater than 0 and less than or equal to 65536"),
+        (
+            "pg_num",
+            "2000",
+            -34,
+            "pool id 1 pg_num 2000 size 3 would mean 6000 total pgs, which exceeds max 3000",
+        ),
+        ("pg_num", "many", -22, "error parsing integer value 'many'"),
+        ("pgp_num", "9", -22, "specified pgp_num 9 > pg_num 8"),
+        ("pgp_num", "0", -22, "specified pgp_num must > 0, but you set to 0"),
+    ];
+    for (var, val, errno, why) in cases {
+        let (result, said) = cluster.refused(&set_pool(var, val));
+        assert!(result == errno && said.contains(why), "{var} {val}: {result} {said}");
+    }
+    cluster.ok(&set_pool("pg_num_max", "32"));
+    assert_eq!(cluster.refused(&set_pool("pg_num", "33")).1, "specified pg_num 33 > pg_num_max 32");
+    cluster.ok(&set_pool("nopgchange", "true"));
+    assert_eq!(cluster.refused(&set_pool("pg_num", "16")).0, -1);
+}
+
 #[test]
 fn self_managed_snapshots_count_from_two_and_are_purged_when_trimmed() {
     let mut cluster = Cluster::with_rbd();

@@ -1,0 +1,66 @@
+//! A pool gets more PGs under stock clients' load while an OSD is killed, and nothing acknowledged is lost.
+
+mod cluster;
+
+use std::{thread, time::Duration};
+
+use cluster::Cluster;
+
+const FIO: &str = "fio --name=v --ioengine=rbd --clientname=admin --pool=grow --rbdname=img --bs=4k --iodepth=16 \
+                   --size=32M --verify=crc32c --verify_fatal=1 --verify_state_save=0 --randrepeat=1 --randseed=7 \
+                   --rw=randwrite";
+
+fn pg_num(c: &Cluster, var: &str) -> Option<u64> {
+    c.json(&format!("ceph osd pool get grow {var}"))[var].as_u64()
+}
+
+fn wait_grown(c: &Cluster, pg_num_wanted: u64) {
+    c.wait("the PGs", Duration::from_secs(60), |c| {
+        ["pg_num", "pgp_num"].iter().all(|var| pg_num(c, var) == Some(pg_num_wanted))
+    });
+    c.wait_healthy(Duration::from_secs(60));
+}
+
+#[test]
+fn a_pool_is_split_under_load_while_an_osd_dies() {
+    let mut c = Cluster::start_with(3, &["--separate", "--reactors", "2"]);
+    // One PG, so that children stay on their parent's reactor.
+    c.sh("ceph osd pool create grow 1 && rbd pool init grow && rbd create --size 32M grow/img");
+    c.sh("for n in 1 2 3 4 5 6 7 8 9; do echo $n > in; rados -p grow put o$n in; done");
+    c.sh("rbd snap create grow/img@before");
+    let mut fio = c.spawn(&format!("timeout 170 {FIO} --do_verify=0 --rate_iops=700"));
+    thread::sleep(Duration::from_secs(2));
+    assert!(c.sh("ceph osd pool set grow pg_num 12").err.contains("set pool"), "in Ceph's words");
+    thread::sleep(Duration::from_secs(1));
+    c.kill("osd.1");
+    thread::sleep(Duration::from_secs(1));
+    c.restart("osd.1");
+    c.wait("the split", Duration::from_secs(60), |c| pg_num(c, "pg_num") == Some(12));
+    c.kill("osd.2");
+    // It comes back to a pool that has been split further meanwhile.
+    c.sh("ceph osd pool set grow pg_num 16");
+    thread::sleep(Duration::from_secs(2));
+    c.restart("osd.2");
+    assert!(fio.wait().unwrap().success(), "fio failed\n{}", c.logs());
+    wait_grown(&c, 16);
+    c.sh(&format!("{FIO} --verify_only=1"));
+    c.sh("for n in 1 2 3 4 5 6 7 8 9; do rados -p grow get o$n out; test $(cat out) = $n; done");
+    c.sh("rbd snap rollback --no-progress grow/img@before && rbd snap rm --no-progress grow/img@before");
+
+    // Everything is listed once, and counted.
+    let listed = c.sh("rados -p grow ls --all | sort").out;
+    let mut unique: Vec<&str> = listed.lines().collect();
+    let count = unique.len() as u64;
+    unique.dedup();
+    assert_eq!(unique.len() as u64, count);
+    c.wait("totals that agree with what is there", Duration::from_secs(30), |c| {
+        let df = c.json("ceph df");
+        let pool = df["pools"].as_array().and_then(|pools| pools.iter().find(|p| p["name"] == "grow"));
+        pool.and_then(|p| p["stats"]["objects"].as_u64()) == Some(count)
+    });
+
+    c.crash_all();
+    c.wait_healthy(Duration::from_secs(60));
+    c.sh("for n in 1 2 3 4 5 6 7 8 9; do rados -p grow get o$n out; test $(cat out) = $n; done");
+    assert_eq!(c.sh("rados -p grow ls --all | sort").out, listed);
+}
