@@ -1,0 +1,109 @@
+//! Bits rot on the OSDs' devices: scrubs find it, clients list it, reads do not notice, a repair mends it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
+
+mod cluster;
+
+use std::{fs, os::unix::fs::FileExt, time::Duration};
+
+use cluster::{Cluster, LOLIGO};
+use serde_json::{Value, json};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Inverts a bit of an object's copy on an OSD that does not run.
+fn rot(c: &Cluster, osd: i64, object: &str) {
+    let dump = c.run(&format!("{LOLIGO} store dump --id {osd} -c ceph.conf --format json --object {object}"));
+    let doc: Value = serde_json::from_str(&dump.out).unwrap();
+    let objects =
+        doc["collections"].as_array().unwrap().iter().flat_map(|c| c["objects"].as_array().unwrap());
+    let place = objects.into_iter().next().unwrap()["extents"][0]["device_offset"].as_u64().unwrap();
+    let path = c.dir().join(format!("osd.{osd}/block"));
+    let file = fs::File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, place + 17).unwrap();
+    file.write_all_at(&[byte[0] ^ 4], place + 17).unwrap();
+}
+
+fn log_has(c: &Cluster, words: &str) -> bool {
+    c.sh("ceph log last 200 debug cluster").out.contains(words)
+}
+
+fn stamp(c: &Cluster, of: &str) -> String {
+    c.json("ceph pg ls-by-pool p")["pg_stats"][0][of].as_str().unwrap().to_owned()
+}
+
+/// Has the PG looked at, and waits for the last line of it.
+fn scrub(c: &Cluster, kind: &str, outcome: &str) {
+    let before = stamp(c, "last_scrub_stamp");
+    c.sh(&format!("ceph pg {kind} 2.0"));
+    c.wait(kind, LIMIT, |c| stamp(c, "last_scrub_stamp") > before);
+    let log = c.sh("ceph log last 200 debug cluster").out;
+    let last = log.lines().rfind(|line| line.contains(&format!("2.0 {kind} ")));
+    assert!(last.is_some_and(|line| line.ends_with(outcome)), "{outcome}: {log}");
+}
+
+fn inconsistent(c: &Cluster) -> Vec<Value> {
+    c.json("rados list-inconsistent-obj 2.0")["inconsistents"].as_array().unwrap().clone()
+}
+
+#[test]
+fn what_rots_is_found_listed_and_mended() {
+    let mut c = Cluster::start();
+    c.sh("ceph osd pool create p 1; ceph osd pool application enable p rados");
+    for object in ["a", "b", "c"] {
+        c.sh(&format!("head -c 300000 /dev/urandom > {object}; rados -p p put {object} {object}"));
+        c.sh(&format!("rados -p p setxattr {object} color blue; rados -p p setomapval {object} k1 v1"));
+    }
+    c.sh("rados -p p mksnap s; rados -p p put c a");
+    let acting = c.json("ceph pg map 2.0")["acting"].clone();
+    let [primary, second, third] = [0, 1, 2].map(|at| acting[at].as_i64().unwrap());
+    let none = c.run("rados list-inconsistent-obj 2.0");
+    assert!(none.code != 0 && none.err.contains("No scrub information available for pg 2.0"), "{}", none.err);
+    scrub(&c, "scrub", "ok");
+    scrub(&c, "deep-scrub", "ok");
+    assert_eq!(inconsistent(&c), Vec::<Value>::new());
+    c.stop();
+    rot(&c, primary, "a");
+    rot(&c, second, "a");
+    rot(&c, third, "b");
+    c.up();
+    c.wait_healthy(LIMIT);
+    scrub(&c, "scrub", "ok");
+    scrub(&c, "deep-scrub", "3 errors");
+    assert!(log_has(&c, "2.0 deep-scrub 0 missing, 2 inconsistent objects"));
+    let found = inconsistent(&c);
+    let names: Vec<&str> = found.iter().map(|found| found["object"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["a", "b"]);
+    for (found, bad) in found.iter().zip([[primary, second].to_vec(), vec![third]]) {
+        assert_eq!(found["union_shard_errors"], json!(["read_error"]), "{found}");
+        assert_eq!(found["selected_object_info"]["size"], 300_000, "{found}");
+        for copy in found["shards"].as_array().unwrap() {
+            let is_bad = bad.contains(&copy["osd"].as_i64().unwrap());
+            let errors = if is_bad { json!(["read_error"]) } else { json!([]) };
+            assert_eq!((&copy["errors"], copy["data_digest"].is_null()), (&errors, is_bad), "{found}");
+            assert_eq!(copy["primary"].as_bool(), Some(copy["osd"] == primary), "{found}");
+        }
+    }
+    assert_eq!(c.json("rados list-inconsistent-pg p"), json!(["2.0"]));
+    assert_eq!(c.json("rados list-inconsistent-snapset 2.0")["inconsistents"], json!([]));
+    c.wait("the health checks", LIMIT, |c| {
+        let health = c.sh("ceph health detail").out;
+        health.starts_with("HEALTH_ERR")
+            && health.contains("[ERR] OSD_SCRUB_ERRORS: 3 scrub errors")
+            && health.contains("[ERR] PG_DAMAGED: Possible data damage: 1 pg inconsistent")
+            && health.contains("pg 2.0 is active+clean+inconsistent, acting [")
+    });
+    // A reader gets what was written, and the primary's copy a new block.
+    c.sh("rados -p p get a - | cmp - a");
+    assert!(log_has(&c, "2.0 missing primary copy of 2:18137794:::a:head, will try copies on "));
+    c.sh("ceph pg repair 2.0");
+    c.wait("the repair", LIMIT, |c| c.sh("ceph health").out == "HEALTH_OK\n");
+    scrub(&c, "deep-scrub", "ok");
+    assert_eq!(inconsistent(&c), Vec::<Value>::new());
+    c.stop();
+    for osd in [primary, second, third] {
+        let sound = c.run(&format!("{LOLIGO} store fsck --id {osd} -c ceph.conf --deep"));
+        assert_eq!(sound.code, 0, "{} {}", sound.out, sound.err);
+    }
+}
