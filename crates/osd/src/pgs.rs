@@ -351,7 +351,10 @@ impl Osd {
     }
 
     pub(crate) fn tick_pgs(&mut self, cx: &mut Cx<'_>) {
-        for pgid in self.pgs.ids().collect::<Vec<_>>() {
+        // Scrubs begin with ticks, as many as may at once: whose turn it is comes first.
+        let mut ids: Vec<PgId> = self.pgs.ids().collect();
+        ids.sort_by_cached_key(|pgid| self.pgs.get(*pgid).map(Pg::scrub_turn));
+        for pgid in ids {
             self.pg_event(pgid, Event::Tick, cx);
         }
     }

@@ -263,6 +263,12 @@ impl Pg {
         self.info.scrubs
     }
 
+    /// Whose scrub begins first: the least. One that was ordered comes before all that are only due, the one whose
+    /// last scrub is longest ago before the others.
+    pub fn scrub_turn(&self) -> (bool, types::UTime) {
+        (!self.scrubs.is_ordered(), self.info.scrubs.last_scrub_stamp)
+    }
+
     /// OSDs that act with this one.
     pub fn acting(&self) -> &[OsdId] {
         &self.members.acting

@@ -63,6 +63,11 @@ struct Wanted {
 }
 
 impl Scrubs {
+    /// True while one that was asked for has not begun.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.wanted.is_some()
+    }
+
     /// True for an object whose changes have to wait.
     pub(crate) fn holds(&self, head: &HObject) -> bool {
         self.run.as_ref().is_some_and(|run| run.holds(head))
