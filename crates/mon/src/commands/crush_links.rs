@@ -1,10 +1,11 @@
 //! Places of CRUSH items: in several buckets at once, taken out of one, swapped.
 
+use crush::CrushMap;
 use types::Errno;
 
 use super::{
     Reply, Request, Row,
-    crush_map::{location_arg, pending, refused, text},
+    crush_map::{pending, put_at, refused, text},
 };
 
 pub(super) const ROWS: &[Row] = &[
@@ -46,30 +47,13 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 fn link(req: &mut Request<'_>) -> Reply {
-    let name = text(req, "name");
-    let (location, shown) = match location_arg(req) {
-        Ok(location) => location,
-        Err(reply) => return reply,
-    };
-    let mut crush = pending(req);
-    let Some(id) = crush.id_of(&name) else {
-        return Reply::fail(Errno::ENOENT, format!("item {name} does not exist"));
-    };
-    let is_there = |(_, bucket): &(String, String)| {
-        crush.id_of(bucket).is_some_and(|bucket| crush.parents_of(id).contains(&bucket))
-    };
-    if location.iter().any(is_there) {
-        return Reply::done(format!(
-            "no need to move item id {id} name '{name}' to location {shown} in crush map"
-        ));
-    }
-    match crush.link_bucket(&name, &location) {
-        Ok(()) => {
-            req.mon.change_crush(req.wall, crush);
-            Reply::done(format!("linked item id {id} name '{name}' to location {shown} in crush map"))
-        }
-        Err(error) => refused(&error),
-    }
+    put_at(req, is_below_any, CrushMap::link_bucket, "linked")
+}
+
+/// True when the item is in one of the wanted buckets already.
+fn is_below_any(crush: &CrushMap, id: i32, wanted: &[(String, String)]) -> bool {
+    let parents = crush.parents_of(id);
+    wanted.iter().any(|(_, bucket)| crush.id_of(bucket).is_some_and(|bucket| parents.contains(&bucket)))
 }
 
 fn unlink(req: &mut Request<'_>) -> Reply {

@@ -194,7 +194,16 @@ fn rename_bucket(req: &mut Request<'_>) -> Reply {
     }
 }
 
-fn move_item(req: &mut Request<'_>) -> Reply {
+/// Buckets to be below: the type and the name of each.
+type Location = [(String, String)];
+
+/// Puts the item `name` where the location says, by `put`, unless it `is_there`; `done` says what that was.
+pub(super) fn put_at(
+    req: &mut Request<'_>,
+    is_there: fn(&CrushMap, i32, &Location) -> bool,
+    put: fn(&mut CrushMap, &str, &Location) -> Result<(), EditError>,
+    done: &str,
+) -> Reply {
     let name = text(req, "name");
     let (location, shown) = match location_arg(req) {
         Ok(location) => location,
@@ -204,18 +213,21 @@ fn move_item(req: &mut Request<'_>) -> Reply {
     let Some(id) = crush.id_of(&name) else {
         return Reply::fail(Errno::ENOENT, format!("item {name} does not exist"));
     };
-    if is_at(&crush, id, &location) {
-        return Reply::done(format!(
-            "no need to move item id {id} name '{name}' to location {shown} in crush map"
-        ));
+    let what = format!("item id {id} name '{name}' to location {shown} in crush map");
+    if is_there(&crush, id, &location) {
+        return Reply::done(format!("no need to move {what}"));
     }
-    match crush.move_item(&name, &location) {
+    match put(&mut crush, &name, &location) {
         Ok(()) => {
             req.mon.change_crush(req.wall, crush);
-            Reply::done(format!("moved item id {id} name '{name}' to location {shown} in crush map"))
+            Reply::done(format!("{done} {what}"))
         }
         Err(error) => refused(&error),
     }
+}
+
+fn move_item(req: &mut Request<'_>) -> Reply {
+    put_at(req, is_at, CrushMap::move_item, "moved")
 }
 
 /// True when the item hangs below the nearest of the wanted buckets, and that below the others.
