@@ -399,6 +399,15 @@ impl Pg {
         }
     }
 
+    /// Makes the PG's info durable, whenever that is.
+    pub(crate) fn keep_info(&mut self, cx: &mut Ctx<'_>) {
+        let mut change = MetaChange::default();
+        change.info(&self.info);
+        let mut txn = Transaction::new(self.coll);
+        change.into_txn(&mut txn);
+        self.submit(Pending::Nothing, txn, cx);
+    }
+
     /// Removes everything of the PG from this OSD.
     pub(crate) fn remove(&mut self, cx: &mut Ctx<'_>) {
         let mut loads = self.ops.on_new_interval(Epoch(0), false);

@@ -2,9 +2,9 @@
 //!
 //! The primary counts object by object while the PG serves; what changes among those that it has passed is noted.
 
-use types::{HObject, PgTotals, SnapId, Transaction};
+use types::{HObject, PgTotals, SnapId};
 
-use crate::{Ctx, Effect, Pg, errand::Errand, exec::Delta, meta::MetaChange, pg::Pending};
+use crate::{Ctx, Effect, Pg, errand::Errand, exec::Delta};
 
 /// Objects looked at in one go.
 const STEP: usize = 256;
@@ -89,11 +89,7 @@ impl Pg {
         self.let_go(Errand::Recount, cx);
         self.info.totals = totals;
         self.info.is_estimated = false;
-        let mut change = MetaChange::default();
-        change.info(&self.info);
-        let mut txn = Transaction::new(self.coll);
-        change.into_txn(&mut txn);
-        self.submit(Pending::Nothing, txn, cx);
+        self.keep_info(cx);
         cx.effects.push(Effect::StatsChanged);
     }
 }

@@ -6,7 +6,6 @@ use crate::{
     Ctx, Effect, Pg,
     errand::Errand,
     exec::{self, TrimStep},
-    meta::MetaChange,
     pg::Phase,
 };
 
@@ -138,12 +137,7 @@ impl Pg {
                 Ok(TrimStep::Done) => {
                     self.info.purged_snaps.union_with(&removed);
                     self.removed_snaps = None;
-                    let mut change = MetaChange::default();
-                    change.info(&self.info);
-                    let mut txn = types::Transaction::new(self.coll);
-                    change.into_txn(&mut txn);
-                    self.submit(crate::pg::Pending::Nothing, txn, cx);
-                    return;
+                    return self.keep_info(cx);
                 }
                 Err(missing) => {
                     self.wait(Errand::Trim, vec![missing], cx);

@@ -2,12 +2,11 @@
 
 use messages::{MOSDRepScrub, MOSDRepScrubMap, MPgScrubbed};
 use store::Completion;
-use types::{OsdId, Transaction};
+use types::OsdId;
 
 use super::scan::{Scan, Step};
 use crate::{
     Ctx, Effect, Pg,
-    meta::MetaChange,
     pg::{Pending, Phase},
 };
 
@@ -87,14 +86,5 @@ impl Pg {
             self.info.totals = message.totals;
             self.keep_info(cx);
         }
-    }
-
-    /// Makes the PG's info durable, whenever that is.
-    pub(super) fn keep_info(&mut self, cx: &mut Ctx<'_>) {
-        let mut change = MetaChange::default();
-        change.info(&self.info);
-        let mut txn = Transaction::new(self.coll);
-        change.into_txn(&mut txn);
-        self.submit(Pending::Nothing, txn, cx);
     }
 }
