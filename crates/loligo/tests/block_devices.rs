@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use cluster::{Cluster, temp_dir};
+use cluster::{Cluster, say_skipped, temp_dir};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const DEVICE_BYTES: u64 = 1 << 30;
@@ -65,7 +65,7 @@ fn block_devices_survive_a_crash_are_trimmed_and_grow() {
     const DATA_BYTES: u64 = 200 << 20;
     let dir = temp_dir();
     let Some(disks) = attach_three(&dir) else {
-        eprintln!("not run: there are no loop devices here");
+        say_skipped("block_devices", "there are no loop devices");
         return fs::remove_dir_all(dir).unwrap();
     };
     let mut extra = vec!["--separate", "--device"];

@@ -8,14 +8,13 @@
 mod cluster;
 
 use std::{
-    io::Write,
     path::{Path, PathBuf},
     process::Command,
     thread,
     time::Duration,
 };
 
-use cluster::{Cluster, Ran};
+use cluster::{Cluster, Ran, say_skipped};
 
 /// A package, its tests without (false) or with (true) "Encrypt" in their names, and how many of them, parts
 /// included, pass at least: as many as with a real Ceph 16.2.15, but for its own `TestGetLargePoolList`. Those of
@@ -34,10 +33,7 @@ fn go_ceph_passes() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/go_ceph");
     let modules = go(&dir, "mod download");
     if modules.code != 0 {
-        // Past the harness, which keeps to itself what a test prints that passes.
-        writeln!(std::io::stderr(), "SKIPPED: go_ceph: Go or its modules cannot be had: {}", modules.err)
-            .unwrap();
-        return;
+        return say_skipped("go_ceph", &format!("Go or its modules cannot be had: {}", modules.err));
     }
     let c = Cluster::start();
     // What go-ceph's own script prepares.
