@@ -10,9 +10,6 @@ use types::Errno;
 
 use super::{Output, Run};
 
-/// Xattrs are kept in memory with their object's entry in the index. (`osd_max_attr_size` is off by
-/// default; nobody is known to need larger ones.)
-const XATTR_BYTES_MAX: usize = 1 << 20;
 /// `osd_max_attr_name_len`.
 const XATTR_NAME_BYTES_MAX: usize = 100;
 /// `osd_max_omap_entries_per_request`.
@@ -74,9 +71,6 @@ impl Run<'_, '_> {
 
     pub(super) fn set_xattr(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         let (name, value) = name_and_value(step)?;
-        if value.len() > XATTR_BYTES_MAX {
-            return Err(Errno::EFBIG.into());
-        }
         if name.len() > XATTR_NAME_BYTES_MAX {
             return Err(Errno::ENAMETOOLONG.into());
         }
