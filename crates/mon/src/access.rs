@@ -21,8 +21,9 @@ impl Mon {
     /// True when the capability on monitors of the peer grants `right` on `service` at this moment.
     pub(crate) fn may(&self, conn: ConnId, service: &str, right: Right) -> bool {
         let Some(peer) = self.sessions.get(&conn).map(|session| &session.peer) else { return false };
-        let arguments = BTreeMap::new();
+        let (entity, arguments) = (peer.name.to_string(), BTreeMap::new());
         let access = MonAccess {
+            entity: &entity,
             service,
             command: "",
             arguments: &arguments,

@@ -13,6 +13,8 @@ use super::{
 /// What a command needs.
 #[derive(Clone, Debug)]
 pub struct MonAccess<'a> {
+    /// Who asks (`osd.3`).
+    pub entity: &'a str,
     /// The service (`osd`, `mon`, `auth`, …) that the command belongs to.
     pub service: &'a str,
     /// The command's prefix.
@@ -33,6 +35,8 @@ pub(super) enum Target {
     All,
     Service(String),
     Command(String, Limits),
+    /// A command on the keys `daemon-private/ENTITY/…` of who asks.
+    OwnKeys(&'static str),
 }
 
 /// A parsed capability text.
@@ -71,8 +75,14 @@ impl MonCaps {
             Target::All => rights == right::ANY || access.service != "config-key",
             Target::Service(service) => service == access.service,
             Target::Command(command, with) => command == access.command && all_fit(with, access.arguments),
+            Target::OwnKeys(command) => *command == access.command && has_own_key(access),
         })
     }
+}
+
+fn has_own_key(access: &MonAccess<'_>) -> bool {
+    let key = access.arguments.get("key").and_then(|key| key.strip_prefix("daemon-private/"));
+    key.and_then(|key| key.strip_prefix(access.entity)).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// `profile NAME`, `allow profile NAME`.

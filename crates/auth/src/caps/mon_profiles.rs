@@ -33,6 +33,13 @@ fn fencing() -> [(Target, u8); 2] {
         .map(|(name, op)| command(name, &[(op, equal("add")), ("addr", Constraint::Incarnation)]))
 }
 
+/// The secrets that a daemon keeps in the monitors for itself. (Ceph also names `config-key delete`, a command that
+/// there is not.)
+fn own_keys() -> impl Iterator<Item = (Target, u8)> {
+    let commands = ["config-key get", "config-key put", "config-key set", "config-key exists"];
+    commands.into_iter().map(|command| (Target::OwnKeys(command), RWX))
+}
+
 /// A new key for a daemon of one kind, with nothing but these capabilities.
 fn bootstrap(entity: &str, caps: &[(&str, &str)]) -> Vec<(Target, u8)> {
     let caps = caps.iter().map(|(name, text)| (*name, equal(text)));
@@ -43,6 +50,15 @@ fn bootstrap(entity: &str, caps: &[(&str, &str)]) -> Vec<(Target, u8)> {
 
 /// What a profile grants; nothing, if there is none of that name.
 pub(super) fn profile_grants(name: &str) -> Vec<(Target, u8)> {
+    let mut grants = shared_grants(name);
+    if matches!(name, "osd" | "mds" | "mon" | "mgr") {
+        grants.extend(own_keys());
+    }
+    grants
+}
+
+/// What a profile grants to whoever has it.
+fn shared_grants(name: &str) -> Vec<(Target, u8)> {
     let rw = R | W;
     match name {
         "read-only" => vec![(Target::All, R)],
@@ -83,12 +99,12 @@ pub(super) fn profile_grants(name: &str) -> Vec<(Target, u8)> {
         }
         "rbd-mirror" => {
             let peers = command("config-key get", &[("key", prefix("rbd/mirror/"))]);
-            profile_grants("rbd").into_iter().chain([peers]).collect()
+            shared_grants("rbd").into_iter().chain([peers]).collect()
         }
         // What the other cluster's daemon may know: this site's name, but no keys of peers.
         "rbd-mirror-peer" => {
             let site = command("config-key get", &[("key", Constraint::Child("rbd/mirror/".to_owned()))]);
-            profile_grants("rbd").into_iter().chain([site]).collect()
+            shared_grants("rbd").into_iter().chain([site]).collect()
         }
         "crash" => reads(&["mon"]),
         "role-definer" => vec![on("mon", R), on("auth", RWX)],

@@ -128,6 +128,7 @@ fn networks_bound_where_a_grant_is_used() {
     };
     let arguments = BTreeMap::new();
     let command = MonAccess {
+        entity: "client.a",
         service: "mon",
         command: "status",
         arguments: &arguments,
@@ -160,6 +161,7 @@ fn networks_bound_where_a_grant_is_used() {
 fn mon(caps: &str, service: &str, command: &str, need: &str, arguments: &str) -> bool {
     let arguments = arguments.split_whitespace().filter_map(|pair| pair.split_once('='));
     MonCaps::parse(caps).unwrap().allows(&MonAccess {
+        entity: "osd.1",
         service,
         command,
         arguments: &arguments.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
@@ -187,6 +189,23 @@ fn commands_need_rights_on_their_service() {
     no("profile crash", "osd", "r");
     no("profile nobody", "mon", "r");
     yes("profile role-definer", "auth", "rwx");
+}
+
+#[test]
+fn daemons_have_keys_of_their_own() {
+    let check = |caps: &str, command: &str, key: &str| {
+        let text = format!("key={key}");
+        mon(caps, "config-key", command, "rw", &text)
+    };
+    for profile in ["profile osd", "profile mds", "profile mon"] {
+        assert!(check(profile, "config-key put", "daemon-private/osd.1/a"), "{profile}");
+        assert!(check(profile, "config-key get", "daemon-private/osd.1/a/b"), "{profile}");
+        assert!(!check(profile, "config-key rm", "daemon-private/osd.1/a"), "{profile}");
+        for other in ["daemon-private/osd.11/a", "daemon-private/osd.2/a", "daemon-private/osd.1", "mgr/a"] {
+            assert!(!check(profile, "config-key get", other), "{profile} {other}");
+        }
+    }
+    assert!(!check("profile rbd", "config-key get", "daemon-private/osd.1/a"));
 }
 
 #[test]

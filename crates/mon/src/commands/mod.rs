@@ -299,8 +299,9 @@ impl Mon {
 
     /// True when the peer's capabilities on `service` allow the command.
     pub(crate) fn may_run(&self, peer: &Peer, row: &Row, args: &Args, service: &str) -> bool {
-        let arguments = args.texts();
+        let (entity, arguments) = (peer.name.to_string(), args.texts());
         let access = MonAccess {
+            entity: &entity,
             service: row.module,
             command: row.prefix_text(),
             arguments: &arguments,
@@ -313,8 +314,9 @@ impl Mon {
 
     /// True for those whose capabilities on monitors leave nothing out.
     pub(crate) fn may_do_everything(&self, peer: &Peer) -> bool {
-        let arguments = std::collections::BTreeMap::new();
+        let (entity, arguments) = (peer.name.to_string(), std::collections::BTreeMap::new());
         let access = MonAccess {
+            entity: &entity,
             service: "mon",
             command: "tell",
             arguments: &arguments,

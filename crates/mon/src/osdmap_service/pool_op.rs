@@ -48,8 +48,9 @@ impl Mon {
             PoolOpCode::DELETE_SNAP => "osd pool rmsnap",
             _ => "osd pool op unmanaged-snap",
         };
-        let arguments = Default::default();
+        let (entity, arguments) = (session.peer.name.to_string(), Default::default());
         let access = MonAccess {
+            entity: &entity,
             service: "osd",
             command,
             arguments: &arguments,
