@@ -117,12 +117,17 @@ fn scrubs_come_when_they_are_due_unless_they_are_held_back() {
     c.sh("ceph osd set noscrub; ceph osd set nodeep-scrub");
     c.sh("ceph config set osd osd_scrub_min_interval 1; ceph config set osd osd_deep_scrub_interval 2");
     c.sh("ceph tell 2.0 schedule-deep-scrub");
+    c.sh("for key in 1 2 3; do rados -p p setomapval o $key x; done");
+    c.sh("ceph config set osd osd_deep_scrub_large_omap_object_key_threshold 2");
     // What is ordered comes all the same.
     scrub(&c, "scrub", "ok");
     assert!(!log_has(&c, "deep-scrub starts"), "it was held back");
     c.sh("ceph osd unset noscrub; ceph osd unset nodeep-scrub");
     // The other pool's PGs are due as often: each has its turn.
     c.wait("a deep scrub of its own accord", LIMIT, |c| log_has(c, "2.0 deep-scrub ok"));
+    assert!(log_has(&c, "Key count: 3 Size (bytes): 6"));
+    let large = "LARGE_OMAP_OBJECTS: 1 large omap objects\n    1 large objects found in pool 'p'\n";
+    c.wait("the warning", LIMIT, |c| c.sh("ceph health detail").out.contains(large));
     assert_eq!(c.sh("ceph osd deep-scrub all").err.trim(), "instructed osd(s) 0,1,2 to deep-scrub");
     assert_eq!(c.run("ceph pg repair 9.9").err.trim(), "Error ENOENT: pg 9.9 does not exist");
     assert_eq!(c.run("ceph osd pool scrub q").err.trim(), "Error ENOENT: unrecognized pool 'q'");

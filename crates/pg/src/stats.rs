@@ -80,6 +80,7 @@ impl Pg {
         let scrubs = self.info.scrubs;
         (sum.shallow_scrub_errors, sum.deep_scrub_errors) = (scrubs.shallow_errors, scrubs.deep_errors);
         (sum.omap_keys, sum.omap_bytes) = (scrubs.omap_keys, scrubs.omap_bytes);
+        sum.large_omap_objects = scrubs.large_omap_objects;
         sum.missing_on_primary = self.missing.len() as u64;
         sum.degraded = self.degraded_count() + lacking * sum.objects;
         PgStat {

@@ -65,10 +65,10 @@ impl PgStatSum {
             "num_evict_mode_full",
             "num_objects_pinned",
             "num_legacy_snapsets",
-            "num_large_omap_objects",
             "num_objects_manifest",
         ];
         out.extend(unused.map(|name| (name.to_owned(), 0.into())));
+        out.insert("num_large_omap_objects".to_owned(), self.large_omap_objects.into());
         out.insert("num_omap_bytes".to_owned(), self.omap_bytes.into());
         out.insert("num_omap_keys".to_owned(), self.omap_keys.into());
         out.insert("num_objects_repaired".to_owned(), self.objects_repaired.into());

@@ -74,7 +74,7 @@ impl std::fmt::Display for PgState {
 /// What a PG holds and has done (`object_stat_sum_t`). Totals since the PG was made; rates are
 /// differences of two reports.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[codec(version = 2, compat = 1)]
+#[codec(version = 3, compat = 1)]
 pub struct PgStatSum {
     /// Bytes of object data (heads and clones).
     pub bytes: u64,
@@ -117,6 +117,9 @@ pub struct PgStatSum {
     /// Objects of which a bad copy was replaced.
     #[codec(since = 2)]
     pub objects_repaired: u64,
+    /// Objects with a large omap at the last deep scrub.
+    #[codec(since = 3)]
+    pub large_omap_objects: u64,
 }
 
 /// One PG as its primary reports it (`pg_stat_t`).

@@ -10,7 +10,7 @@ use crate::{EVersion, HObject, UTime};
 
 /// When a PG was scrubbed, and with what result (`pg_history_t`, `object_stat_sum_t`): copies agree on it.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub struct ScrubHistory {
     /// The PG's newest change at the last scrub.
     pub last_scrub: EVersion,
@@ -30,6 +30,9 @@ pub struct ScrubHistory {
     pub omap_bytes: u64,
     /// Omap keys at the last deep scrub.
     pub omap_keys: u64,
+    /// Objects with a large omap at the last deep scrub.
+    #[codec(since = 2)]
+    pub large_omap_objects: u64,
 }
 
 impl ScrubHistory {

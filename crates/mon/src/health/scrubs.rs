@@ -27,6 +27,7 @@ impl Mon {
             };
             health.checks.insert("OSD_SCRUB_ERRORS", check);
         }
+        self.check_large_omaps(total.large_omap_objects, health);
         self.check_repairs(health);
         let [mut late, mut late_deep] = [Vec::new(), Vec::new()];
         let (age, deep_age) = (self.age_max(false), self.age_max(true));
@@ -47,6 +48,25 @@ impl Mon {
         }
         add_late(health, "PG_NOT_SCRUBBED", "scrubbed", late);
         add_late(health, "PG_NOT_DEEP_SCRUBBED", "deep-scrubbed", late_deep);
+    }
+
+    fn check_large_omaps(&self, count: u64, health: &mut Health) {
+        if count == 0 {
+            return;
+        }
+        let of_pools = self.committed.osdmap.pools.keys().filter_map(|id| {
+            let count = self.stats.pool_sum(*id).large_omap_objects;
+            let name = self.committed.osdmap.pool_name.get(id)?;
+            (count > 0).then(|| format!("{count} large objects found in pool '{name}'"))
+        });
+        let tip = "Search the cluster log for 'Large omap object found' for more details.";
+        let check = Check {
+            severity: Severity::Warn,
+            summary: format!("{count} large omap objects"),
+            count: count as usize,
+            detail: of_pools.chain([tip.to_owned()]).collect(),
+        };
+        health.checks.insert("LARGE_OMAP_OBJECTS", check);
     }
 
     fn check_repairs(&self, health: &mut Health) {

@@ -147,5 +147,6 @@ fn add(a: PgStatSum, b: PgStatSum) -> PgStatSum {
         shallow_scrub_errors: a.shallow_scrub_errors + b.shallow_scrub_errors,
         deep_scrub_errors: a.deep_scrub_errors + b.deep_scrub_errors,
         objects_repaired: a.objects_repaired + b.objects_repaired,
+        large_omap_objects: a.large_omap_objects + b.large_omap_objects,
     }
 }

@@ -77,9 +77,14 @@ pub(crate) fn stat_sum(sum: &PgStatSum) -> ObjectStatSum {
         num_wr_kb: signed(sum.write_bytes >> 10),
         num_objects_recovered: signed(sum.objects_recovered),
         num_bytes_recovered: signed(sum.bytes_recovered),
+        num_scrub_errors: signed(sum.shallow_scrub_errors + sum.deep_scrub_errors),
+        num_shallow_scrub_errors: signed(sum.shallow_scrub_errors),
+        num_deep_scrub_errors: signed(sum.deep_scrub_errors),
         num_objects_misplaced: signed(sum.misplaced),
+        num_large_omap_objects: signed(sum.large_omap_objects),
         num_omap_bytes: signed(sum.omap_bytes),
         num_omap_keys: signed(sum.omap_keys),
+        num_objects_repaired: signed(sum.objects_repaired),
         ..ObjectStatSum::default()
     }
 }

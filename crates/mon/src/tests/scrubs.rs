@@ -67,7 +67,12 @@ fn report(cluster: &mut Cluster, scrubs: ScrubHistory, repaired: u64) {
         reported_seq: u64::MAX,
         acting: at.acting,
         acting_primary: at.acting_primary,
-        sum: PgStatSum { shallow_scrub_errors, deep_scrub_errors, ..PgStatSum::default() },
+        sum: PgStatSum {
+            shallow_scrub_errors,
+            deep_scrub_errors,
+            large_omap_objects: scrubs.large_omap_objects,
+            ..PgStatSum::default()
+        },
         scrubs,
         ..PgStat::default()
     };
@@ -89,12 +94,15 @@ fn health_tells_what_scrubs_found_and_what_was_not_scrubbed() {
         last_deep_scrub_stamp: ago(12),
         shallow_errors: 7,
         deep_errors: 5,
+        large_omap_objects: 2,
         ..ScrubHistory::default()
     };
     report(&mut cluster, fresh, 10);
     let health = cluster.text(r#"{"prefix":"health","detail":"detail"}"#);
     assert!(health.contains("[ERR] OSD_SCRUB_ERRORS: 12 scrub errors\n"), "{health}");
     assert!(health.contains("[ERR] PG_DAMAGED: Possible data damage: 1 pg inconsistent\n"), "{health}");
+    let large = "[WRN] LARGE_OMAP_OBJECTS: 2 large omap objects\n    2 large objects found in pool 'rbd'\n";
+    assert!(health.contains(large), "{health}");
     assert!(!health.contains("SCRUBBED") && !health.contains("REPAIRS"), "{health}");
     // Intervals of seven days, and half or three quarters of that on top.
     let late = ScrubHistory { last_scrub_stamp: ago(11), last_deep_scrub_stamp: ago(13), ..fresh };

@@ -8,9 +8,11 @@ use super::{Call, Refusal, Row, show::uuid};
 use crate::{Cross, Effect, Osd, osd::Cx};
 
 /// Options that a running OSD looks at.
-const OBSERVED: [&str; 18] = [
+const OBSERVED: [&str; 20] = [
     "bluestore_cache_size",
     "osd_deep_scrub_interval",
+    "osd_deep_scrub_large_omap_object_key_threshold",
+    "osd_deep_scrub_large_omap_object_value_sum_threshold",
     "osd_deep_scrub_randomize_ratio",
     "osd_deep_scrub_stride",
     "osd_max_scrubs",

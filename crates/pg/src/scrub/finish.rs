@@ -140,6 +140,7 @@ impl Pg {
             history.deep_errors = deep;
             history.omap_keys = run.verdict.omap_keys;
             history.omap_bytes = run.verdict.omap_bytes;
+            history.large_omap_objects = run.verdict.large_omap_objects;
         }
         if shallow == 0 && (!run.request.is_deep || deep == 0) {
             history.last_clean_scrub_stamp = cx.wall;

@@ -23,6 +23,8 @@ pub struct ScrubPolicy {
     pub max_preemptions: u64,
     /// `osd_deep_scrub_stride`: bytes read at once.
     pub stride: u64,
+    /// What is more is a large omap.
+    pub omap_max: OmapMax,
     /// `osd_scrub_min_interval`.
     pub min_interval: Duration,
     /// `osd_scrub_max_interval`: older than that, the time of day does not matter.
@@ -52,6 +54,7 @@ impl Default for ScrubPolicy {
             chunk: (5, 25),
             max_preemptions: 5,
             stride: 512 << 10,
+            omap_max: OmapMax { keys: 200_000, bytes: 1 << 30 },
             min_interval: day,
             max_interval: 7 * day,
             deep_interval: 7 * day,
@@ -63,6 +66,15 @@ impl Default for ScrubPolicy {
             auto_repair_errors_max: 5,
         }
     }
+}
+
+/// The most of omap that an object should have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OmapMax {
+    /// `osd_deep_scrub_large_omap_object_key_threshold`.
+    pub keys: u64,
+    /// `osd_deep_scrub_large_omap_object_value_sum_threshold`: bytes of keys and values.
+    pub bytes: u64,
 }
 
 /// What an operator asked for.
@@ -93,6 +105,10 @@ impl ScrubPolicy {
             ),
             max_preemptions: number("osd_scrub_max_preemptions", unknown.max_preemptions),
             stride: number("osd_deep_scrub_stride", unknown.stride).max(4096),
+            omap_max: OmapMax {
+                keys: number("osd_deep_scrub_large_omap_object_key_threshold", unknown.omap_max.keys),
+                bytes: number("osd_deep_scrub_large_omap_object_value_sum_threshold", unknown.omap_max.bytes),
+            },
             min_interval: span("osd_scrub_min_interval", unknown.min_interval),
             max_interval: span("osd_scrub_max_interval", unknown.max_interval),
             deep_interval: span("osd_deep_scrub_interval", unknown.deep_interval),

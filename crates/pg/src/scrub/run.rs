@@ -232,6 +232,7 @@ impl Pg {
             let sound = compare::compare(&maps, self.me, self.pgid, &mut run.verdict);
             let missing = run.verdict.missing_text();
             snapsets::check(&sound, self.pgid, mode, &missing, &mut run.verdict);
+            sound.values().for_each(|object| run.verdict.note_omap(object, self.pgid, cx.scrub.omap_max));
             for (level, line) in run.verdict.log.drain(..) {
                 cx.effects.push(Effect::ClusterLog(level, line));
             }

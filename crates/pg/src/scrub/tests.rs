@@ -14,6 +14,7 @@ use types::{
 
 use super::{
     compare::{self, Maps},
+    policy::OmapMax,
     scan::{Scan, Step},
     snapsets,
     verdict::{BadCopies, Verdict},
@@ -94,6 +95,19 @@ fn equal_copies_are_sound() {
     let verdict = verdict_of(&maps(&[head("a"), head("b")]));
     assert_eq!((verdict.errors(), lines(&verdict).len(), verdict.objects.len()), (0, 0, 0));
     assert_eq!((verdict.totals.objects, verdict.totals.bytes, verdict.omap_keys), (2, 10_000, 2));
+}
+
+#[test]
+fn an_object_with_much_omap_is_told_of() {
+    let max = OmapMax { keys: 3, bytes: 100 };
+    let mut verdict = Verdict::default();
+    for (omap_keys, omap_bytes) in [(3, 100), (4, 8), (1, 101)] {
+        verdict.note_omap(&ScrubObject { omap_keys, omap_bytes, ..head("a") }, pgid(), max);
+    }
+    let line = |of| format!("Large omap object found. Object: 3:00000000:::a:head PG: 3.0 (3.0) {of}");
+    let expected = [line("Key count: 4 Size (bytes): 8"), line("Key count: 1 Size (bytes): 101")];
+    assert_eq!(lines(&verdict), expected);
+    assert_eq!((verdict.errors(), verdict.large_omap_objects), (0, 2));
 }
 
 #[test]

@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use messages::LogLevel;
-use types::{EVersion, HObject, OsdId, PgTotals};
+use types::{EVersion, HObject, OsdId, PgId, PgTotals, ScrubObject};
 
-use super::wire::{InconsistentObject, InconsistentSnapset};
+use super::{
+    policy::OmapMax,
+    wire::{InconsistentObject, InconsistentSnapset},
+};
 
 /// An object of which some copies are bad.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,11 +48,28 @@ pub(super) struct Verdict {
     pub(super) totals: PgTotals,
     pub(super) omap_keys: u64,
     pub(super) omap_bytes: u64,
+    /// Objects with more omap than the options want.
+    pub(super) large_omap_objects: u64,
 }
 
 impl Verdict {
     pub(super) fn error(&mut self, text: String) {
         self.log.push((LogLevel::ERROR, text));
+    }
+
+    /// Tells of an object that has more omap keys, or bytes of them, than `max`.
+    pub(super) fn note_omap(&mut self, object: &ScrubObject, pgid: PgId, max: OmapMax) {
+        let (keys, bytes) = (object.omap_keys, object.omap_bytes);
+        if keys <= max.keys && bytes <= max.bytes {
+            return;
+        }
+        self.large_omap_objects += 1;
+        let raw = PgId::new(pgid.pool, object.object.hash);
+        let line = format!(
+            "Large omap object found. Object: {} PG: {raw} ({pgid}) Key count: {keys} Size (bytes): {bytes}",
+            object.object
+        );
+        self.log.push((LogLevel::WARN, line));
     }
 
     pub(super) fn info(&mut self, text: String) {
