@@ -1,6 +1,6 @@
 //! Pools made, renamed, deleted; their applications, snapshots and quotas.
 
-use types::{AutoscaleMode, Errno, PgPool, PoolId};
+use types::{AutoscaleMode, Errno, PgPool, PoolId, PoolOptKey, PoolOptValue, PoolOpts};
 
 use super::{Reply, Request, Row, osd_info::pool_arg};
 use crate::osdmap_service::PoolParams;
@@ -107,8 +107,18 @@ fn params(req: &Request<'_>, name: &str) -> Result<PoolParams, Reply> {
         size: small(req, "size")?,
         rule,
         autoscale: req.args.text("autoscale_mode").and_then(|text| AutoscaleMode::parse(&text)),
-        pg_num_min: small(req, "pg_num_min")?,
+        is_bulk: req.args.flag("bulk"),
+        opts: new_opts(req),
     })
+}
+
+/// Options that a pool can be made with; zero leaves one unset.
+fn new_opts(req: &Request<'_>) -> PoolOpts {
+    let ints = ["pg_num_min", "pg_num_max", "target_size_bytes"]
+        .map(|name| (name, req.args.int(name).filter(|value| *value != 0).map(PoolOptValue::Int)));
+    let ratio = req.args.float("target_size_ratio").filter(|ratio| *ratio > 0.0).map(PoolOptValue::Double);
+    let given = ints.into_iter().chain([("target_size_ratio", ratio)]);
+    PoolOpts(given.filter_map(|(name, value)| Some((PoolOptKey::parse(name)?.0, value?))).collect())
 }
 
 fn create(req: &mut Request<'_>) -> Reply {

@@ -1,8 +1,7 @@
 //! Making and deleting pools.
 
 use types::{
-    AutoscaleMode, Errno, Incremental, OsdMap, PgPool, PoolFlags, PoolId, PoolOptKey, PoolOptValue, PoolType,
-    UTime,
+    AutoscaleMode, Errno, Incremental, OsdMap, PgPool, PoolFlags, PoolId, PoolOpts, PoolType, UTime,
 };
 
 use crate::{Mon, MonOptions};
@@ -19,7 +18,9 @@ pub(crate) struct PoolParams {
     pub(crate) size: Option<u8>,
     pub(crate) rule: Option<String>,
     pub(crate) autoscale: Option<AutoscaleMode>,
-    pub(crate) pg_num_min: Option<i64>,
+    pub(crate) is_bulk: bool,
+    /// What it is to be told of its size to come.
+    pub(crate) opts: PoolOpts,
 }
 
 /// A refusal: errno and the line for the operator.
@@ -60,9 +61,10 @@ fn new_pool(map: &OsdMap, options: &MonOptions, params: &PoolParams, wall: UTime
     (pool.pgp_num, pool.pgp_num_target) = (pgp_num, pgp_num);
     pool.create_time = wall;
     pool.pg_autoscale_mode = params.autoscale.unwrap_or(AutoscaleMode::OFF);
-    if let (Some(min), Some((key, _))) = (params.pg_num_min, PoolOptKey::parse("pg_num_min")) {
-        pool.opts.0.insert(key, PoolOptValue::Int(min));
+    if params.is_bulk {
+        pool.flags = pool.flags.with(PoolFlags::BULK, true);
     }
+    pool.opts = params.opts.clone();
     Ok(pool)
 }
 
