@@ -96,10 +96,11 @@ impl Progress {
         event.fraction = event.fraction.max(fraction);
     }
 
-    /// Sets an event back, if it is there.
-    pub(crate) fn set_fraction(&mut self, id: &str, fraction: f64) {
+    /// Sets an event back to its begin; one that never got beyond it is none.
+    pub(crate) fn set_back(&mut self, id: &str) {
+        self.events.retain(|event_id, event| event_id != id || event.fraction > 0.0);
         if let Some(event) = self.events.get_mut(id) {
-            event.fraction = fraction;
+            event.fraction = 0.0;
         }
     }
 

@@ -145,6 +145,7 @@ fn a_task_is_kept_until_it_is_done() {
     // Who asks twice is told of the same task.
     let again: Value = serde_json::from_str(&world.text(FLATTEN)).unwrap();
     assert_eq!(again["id"], added["id"]);
+    assert!(world.text(r#"{"prefix":"progress json"}"#).contains("\"progress\": 0.0"), "it has begun");
     world.cluster.event(Event::RunProgress(run, 0.5));
     assert_eq!(world.tasks()[0]["progress"], 0.5);
     assert!(world.text(r#"{"prefix":"progress json"}"#).contains("\"progress\": 0.5"));
@@ -157,6 +158,7 @@ fn a_task_is_kept_until_it_is_done() {
     let ended = |code, text: &str| Event::RunEnded { run, code, text: text.to_owned() };
     world.cluster.event(ended(Some(16), "rbd: flatten error: busy"));
     assert_eq!(world.tasks()[0]["retry_message"], "[errno 16] RBD image is busy (rbd: flatten error: busy)");
+    assert!(!world.text(r#"{"prefix":"progress json"}"#).contains("child"), "it got nowhere");
     let runs = world.cluster.runs.len();
     world.pass(31);
     assert_eq!(world.cluster.runs.len(), runs + 1, "it is tried again");

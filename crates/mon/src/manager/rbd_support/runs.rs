@@ -81,6 +81,9 @@ impl Mon {
         let support = &mut self.rbd_support;
         if let Some(task) = support.tasks.start(wall) {
             support.runs.start(Purpose::Task, task.command(), effects);
+            // `rbd` tells whole percents only, the first of a large image after a while.
+            let refs = Origin::Module("rbd_support", task.refs.to_value());
+            self.progress.update(wall, &task.id, &task.message, refs, 0.0);
         }
         let is_scheduled = |purpose: &&Purpose| matches!(purpose, Purpose::Scheduled(_));
         while support.runs.running.values().filter(is_scheduled).count() < SCHEDULED_MAX {
@@ -140,7 +143,7 @@ impl Mon {
         match ended {
             Ended::Again => {
                 tracing::warn!("task {} ({}): {text}", task.id, task.message);
-                self.progress.set_fraction(&task.id, 0.0);
+                self.progress.set_back(&task.id);
                 return;
             }
             // Its key and its event are gone since it was cancelled.
