@@ -325,7 +325,7 @@ fn rmsnap(req: &mut Request<'_>) -> Reply {
 }
 
 /// `10`, `10K`, `5Mi`, `1T`: K, M, G, T are powers of 1024 for bytes and of 1000 for counts.
-fn parse_scaled(text: &str, base: u64) -> Option<u64> {
+pub(super) fn parse_scaled(text: &str, base: u64) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = text[digits.len()..].trim_end_matches(['B', 'i']);
     let power = match unit {

@@ -6,7 +6,7 @@ use types::{AutoscaleMode, Errno, OsdMap, PgPool, PoolFlags, PoolId, PoolOptKey,
 use super::{
     Reply, Request, Row,
     osd_info::pool_arg,
-    pool_change::{pending_pool, put_pool},
+    pool_change::{parse_scaled, pending_pool, put_pool},
 };
 use crate::{format, osdmap_service::check_pg_num};
 
@@ -272,6 +272,22 @@ fn check_option(pool: &PgPool, name: &str, text: &str) -> Result<(), Refusal> {
 /// `Checksummer::CSumType` by name; the first is number 1.
 const CSUM_TYPES: [&str; 6] = ["none", "xxhash32", "xxhash64", "crc32c", "crc32c_16", "crc32c_8"];
 
+/// Options that take units.
+const OF_BYTES: [&str; 5] = [
+    "target_size_bytes",
+    "compression_max_blob_size",
+    "compression_min_blob_size",
+    "csum_max_block",
+    "csum_min_block",
+];
+
+/// A number of bytes: `4096`, `4K`, `4Ki`.
+fn bytes(text: &str) -> Result<i64, Refusal> {
+    let value = parse_scaled(text, 1024).and_then(|value| i64::try_from(value).ok());
+    let why = || format!("error parsing int value '{text}': strict_iecstrtoll: unit prefix not recognized");
+    value.ok_or_else(|| (Errno::EINVAL, why()))
+}
+
 fn csum_number(text: &str) -> Option<i64> {
     let at = CSUM_TYPES.iter().position(|name| *name == text)?;
     i64::try_from(at).ok().map(|at| at + 1)
@@ -285,6 +301,7 @@ fn set_option(pool: &mut PgPool, name: &str, text: &str) -> Result<(), Refusal> 
         PoolOptKind::Str => PoolOptValue::Str(text.to_owned()),
         PoolOptKind::Int if name == "csum_type" => PoolOptValue::Int(csum_number(text).unwrap_or(0)),
         PoolOptKind::Int if text == "unset" => PoolOptValue::Int(0),
+        PoolOptKind::Int if OF_BYTES.contains(&name) => PoolOptValue::Int(bytes(text)?),
         PoolOptKind::Int => PoolOptValue::Int(number(text)?),
         PoolOptKind::Double => {
             let value = text.parse();

@@ -270,3 +270,17 @@ fn a_pool_is_made_with_what_is_known_of_its_size_to_come() {
     cluster.ok(r#"{"prefix":"osd pool create","pool":"q","pg_num":8,"pg_num_max":0}"#);
     assert_eq!(cluster.map().pools[&types::PoolId(3)].opts, types::PoolOpts::default());
 }
+
+#[test]
+fn sizes_in_bytes_may_have_units() {
+    let mut cluster = Cluster::with_rbd();
+    for (val, bytes) in [("4096", 4096), ("1Ki", 1024), ("1M", 1 << 20)] {
+        for var in ["target_size_bytes", "compression_max_blob_size", "csum_min_block"] {
+            cluster.ok(&format!(r#"{{"prefix":"osd pool set","pool":"rbd","var":"{var}","val":"{val}"}}"#));
+            let get = format!(r#"{{"prefix":"osd pool get","pool":"rbd","var":"{var}"}}"#);
+            assert_eq!(cluster.text(&get), format!("{var}: {bytes}\n"));
+        }
+    }
+    let set = r#"{"prefix":"osd pool set","pool":"rbd","var":"csum_max_block","val":"1F"}"#;
+    assert_eq!(cluster.refused(set).0, -22);
+}
