@@ -101,6 +101,11 @@ fn change(req: &Request<'_>, id: PoolId, pool: &mut PgPool, var: &str, text: &st
     match var {
         "size" => set_size(pool, number(text)?, req.args.flag("yes_i_really_mean_it")),
         "min_size" => {
+            if pool.flags.has(PoolFlags::NOSIZECHANGE) {
+                let text =
+                    "pool min size change is disabled; you must unset nosizechange flag for the pool first";
+                return Err((Errno::EPERM, text.to_owned()));
+            }
             let n = number(text)?;
             if !(1..=i64::from(pool.size)).contains(&n) {
                 return Err((

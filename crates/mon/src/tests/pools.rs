@@ -284,3 +284,19 @@ fn sizes_in_bytes_may_have_units() {
     let set = r#"{"prefix":"osd pool set","pool":"rbd","var":"csum_max_block","val":"1F"}"#;
     assert_eq!(cluster.refused(set).0, -22);
 }
+
+#[test]
+fn sizes_stay_where_they_may_not_change() {
+    let mut cluster = Cluster::with_rbd();
+    let set = |var: &str, val: &str| {
+        format!(r#"{{"prefix":"osd pool set","pool":"rbd","var":"{var}","val":"{val}"}}"#)
+    };
+    cluster.ok(&set("nosizechange", "1"));
+    for (var, what) in [("size", "size"), ("min_size", "min size")] {
+        let why =
+            format!("pool {what} change is disabled; you must unset nosizechange flag for the pool first");
+        assert_eq!(cluster.refused(&set(var, "2")), (-1, why));
+    }
+    cluster.ok(&set("nosizechange", "0"));
+    cluster.ok(&set("min_size", "1"));
+}
