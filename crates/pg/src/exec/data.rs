@@ -6,7 +6,7 @@ use codec::{Decode, Encode, Features, Reader};
 use messages::{OpCode, OpParams, OsdOp, op_flag};
 use types::Errno;
 
-use super::{Output, Run};
+use super::{OBJECT_BYTES_MAX, Output, Run};
 
 /// `MAX_ERRNO`: a failed comparison answers with -4095 less the offset of the first difference.
 const MAX_ERRNO: i32 = 4095;
@@ -50,7 +50,12 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn sparse_read(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        let (offset, size) = (step.params.offset(), self.readable_size(&step.params));
+        if Truncation::of(&step.params).seq != 0 {
+            // Truncations under way are not for sparse reads.
+            return Err(Errno::EINVAL.into());
+        }
+        self.view.check_exists()?;
+        let (offset, size) = (step.params.offset(), self.view.size());
         let len = step.params.length().min(size.saturating_sub(offset));
         let extents = self.view.extents(offset, len)?;
         let mut data = Vec::new();
@@ -64,6 +69,7 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn map_extents(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        self.view.check_exists()?;
         let extents = self.view.extents(step.params.offset(), step.params.length())?;
         Ok(extents.to_bytes(Features::default()).into())
     }
@@ -164,7 +170,14 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn zero(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        self.view.zero(step.params.offset(), step.params.length())?;
+        let (offset, len) = (step.params.offset(), step.params.length());
+        let reaches_end = self.view.exists() && offset.saturating_add(len) >= self.view.size();
+        if reaches_end && offset < OBJECT_BYTES_MAX && len <= OBJECT_BYTES_MAX {
+            // It is a truncation, and may well reach beyond the largest object.
+            self.view.zero(offset, self.view.size().saturating_sub(offset))?;
+        } else {
+            self.view.zero(offset, len)?;
+        }
         Ok(Output::default())
     }
 

@@ -173,8 +173,8 @@ impl Run<'_, '_> {
         Ok(Output::default())
     }
 
+    /// In a request that may change the object, one that is not there has no watchers.
     pub(super) fn list_watchers(&mut self) -> Result<Output, Stop> {
-        self.view.check_exists()?;
         let watchers = self.view.info.watchers.iter();
         let mut entries: Vec<WatchItem> = watchers
             .map(|((gid, cookie), info)| WatchItem {
