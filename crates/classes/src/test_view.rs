@@ -127,6 +127,9 @@ impl ObjectView for TestView {
         Ok(())
     }
     fn omap_remove(&mut self, keys: Vec<Bytes>) -> Result<(), Stop> {
+        if !self.exists {
+            return Err(Errno::ENOENT.into());
+        }
         keys.iter().for_each(|k| {
             self.omap.remove(k);
         });

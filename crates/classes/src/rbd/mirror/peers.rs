@@ -64,8 +64,11 @@ pub(in crate::rbd) fn mirror_peer_add(view: &mut dyn ObjectView, bytes: &Bytes) 
 
 pub(in crate::rbd) fn mirror_peer_remove(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let uuid: String = input(bytes)?;
-    remove(view, &key(&uuid))?;
-    Ok(Bytes::new())
+    match remove(view, &key(&uuid)) {
+        // Nor has an object a peer that is not there.
+        Ok(()) | Err(Stop::Refused(Errno::ENOENT)) => Ok(Bytes::new()),
+        Err(stop) => Err(stop),
+    }
 }
 
 /// A peer's daemon was here: which of the peers that is, or a new one that only it sends to.
