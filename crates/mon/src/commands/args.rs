@@ -38,6 +38,11 @@ impl Args {
         self.0.get(name).is_some_and(|v| !v.is_null())
     }
 
+    /// True when another format than plain text is asked for.
+    pub(crate) fn has_format(&self) -> bool {
+        self.text("format").is_some_and(|format| format != "plain")
+    }
+
     /// A single value as text.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         match self.0.get(name)? {

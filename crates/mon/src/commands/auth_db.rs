@@ -147,7 +147,7 @@ fn ls(req: &mut Request<'_>) -> Reply {
         }
         out
     };
-    let status = if req.args.has("format") { "" } else { "installed auth entries:\n" };
+    let status = if req.args.has_format() { "" } else { "installed auth entries:\n" };
     show(req, json, text).with_status(status)
 }
 

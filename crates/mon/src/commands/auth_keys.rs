@@ -78,7 +78,7 @@ fn secrets_json(service: EntityType, secrets: &RotatingSecrets) -> Value {
 
 /// Which types of keys there are, of entities and services; the secrets themselves are not shown.
 fn dump_keys(req: &mut Request<'_>) -> Reply {
-    if !req.args.has("format") {
+    if !req.args.has_format() {
         let why = "format type \"plain\" not supported by this command; try json";
         return Reply::fail(Errno::EINVAL, why);
     }

@@ -247,7 +247,7 @@ fn help(req: &mut Request<'_>) -> Reply {
         return Reply::fail(Errno::ENOENT, "");
     };
     let mut reply = Reply::show(req.args, || types::option_json(info), || help_text(info));
-    if req.args.has("format") {
+    if req.args.has_format() {
         // Here the stock monitor ends without a line break.
         reply.output.truncate(reply.output.trim_ascii_end().len());
     }

@@ -323,7 +323,7 @@ fn blocklist_ls(req: &mut Request<'_>) -> Reply {
         addrs.chain(ranges.iter().map(|(range, until)| format!("{range} {until}\n"))).collect()
     };
     let mut reply = Reply::show(req.args, json, text);
-    if req.args.has("format") && !ranges.is_empty() {
+    if req.args.has_format() && !ranges.is_empty() {
         // A second document behind the first, as Ceph has it.
         let json = || ranges.iter().map(|(range, until)| entry("range", range.legacy_str(), until)).collect();
         let second = Reply::show(req.args, json, String::new);

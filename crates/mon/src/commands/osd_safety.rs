@@ -105,7 +105,7 @@ fn safe_to_destroy(req: &mut Request<'_>) -> Reply {
         Err(reply) => return reply,
     };
     let judged = judge(req, &osds);
-    if req.args.has("format") {
+    if req.args.has_format() {
         // Asked for a format, the answer is in the document, not in the result.
         let out = json!({
             "safe_to_destroy": judged.safe,
