@@ -142,7 +142,10 @@ fn osds(req: &mut Request<'_>, kind: Kind) -> Reply {
     let osds: BTreeSet<OsdId> = match who.as_str() {
         "*" | "all" | "any" => map.osds().filter(|osd| map.is_up(*osd)).collect(),
         _ => match parse_osd(&who) {
-            None => return Reply::fail(Errno::EINVAL, format!("invalid osd id '{who}'")),
+            None => {
+                let why = format!("Expected option value to be integer, got '{who}'invalid osd '{who}'");
+                return Reply::fail(Errno::EINVAL, why);
+            }
             Some(osd) if !map.is_up(osd) => {
                 return Reply::fail(Errno::EAGAIN, format!("osd.{osd} is not up"));
             }

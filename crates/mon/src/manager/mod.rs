@@ -37,17 +37,35 @@ use crate::{
 };
 
 /// What Ceph's monitors leave to the manager, besides all that begins with `pg` and what modules serve.
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 30] = [
     "config show",
     "config show-with-defaults",
     "osd blocked-by",
+    "osd deep-scrub",
+    "osd destroy",
     "osd df",
     "osd ok-to-stop",
     "osd perf",
     "osd pool autoscale-status",
+    "osd pool deep-scrub",
+    "osd pool get noautoscale",
+    "osd pool repair",
+    "osd pool scrub",
+    "osd pool set noautoscale",
     "osd pool stats",
+    "osd pool unset noautoscale",
+    "osd purge",
+    "osd repair",
+    "osd reweight-by-pg",
+    "osd reweight-by-utilization",
     "osd safe-to-destroy",
+    "osd scrub",
+    "osd test-reweight-by-pg",
+    "osd test-reweight-by-utilization",
     "osd utilization",
+    "pg deep-scrub",
+    "pg repair",
+    "pg scrub",
     "service dump",
     "service status",
 ];
@@ -269,11 +287,12 @@ impl Mon {
     }
 }
 
-/// True for commands that Ceph's manager answers: those of modules, and of its own what changes nothing.
+/// True for commands that Ceph's manager answers: those of modules, and its own.
 fn is_served(row: &Row) -> bool {
     let prefix = row.prefix_text();
     modules::module_of(prefix).is_some()
-        || (!row.is_change() && (prefix.starts_with("pg ") || COMMANDS.contains(&prefix)))
+        || (!row.is_change() && prefix.starts_with("pg "))
+        || COMMANDS.contains(&prefix)
 }
 
 /// Who may dial the manager: whoever has a ticket for it.

@@ -30,6 +30,14 @@ fn commands_of_the_manager_are_answered_and_others_are_not() {
     assert_eq!(ask(&mut cluster, &admin, r#"{"prefix":"osd down","ids":["0"]}"#).result, -22);
     let reply = ask(&mut cluster, &admin, r#"{"prefix":"get_command_descriptions"}"#);
     assert!(String::from_utf8_lossy(&reply.output).contains("pg"));
+    // `-f plain` is no format.
+    let reply =
+        ask(&mut cluster, &admin, r#"{"prefix":"osd safe-to-destroy","ids":["all"],"format":"plain"}"#);
+    assert!(reply.result != 0 && reply.output.is_empty(), "{reply:?}");
+    for command in ["pg deep-scrub\",\"pgid\":\"1.0", "osd scrub\",\"who\":\"0", "osd pool set noautoscale"] {
+        let reply = ask(&mut cluster, &admin, &format!("{{\"prefix\":\"{command}\"}}"));
+        assert_eq!(reply.result, 0, "{command}: {reply:?}");
+    }
     let nobody = Peer { name: types::EntityName::parse("client.nobody").unwrap(), ..admin };
     for command in [r#"{"prefix":"pg stat"}"#, r#"{"prefix":"rbd task list"}"#] {
         let reply = ask(&mut cluster, &nobody, command);
