@@ -62,6 +62,10 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
+fn not_an_osd(text: &str) -> Reply {
+    Reply::fail(Errno::EINVAL, format!("unable to parse osd id or osd does not exist: \"{text}\""))
+}
+
 fn devices_arg(req: &Request<'_>) -> Result<Vec<OsdId>, Reply> {
     let ids = req.args.list("ids");
     if ids.iter().any(|id| matches!(id.as_str(), "all" | "any" | "*")) {
@@ -69,9 +73,7 @@ fn devices_arg(req: &Request<'_>) -> Result<Vec<OsdId>, Reply> {
     }
     let parse = |text: &String| {
         let osd = parse_osd(text).filter(|osd| req.next_map().exists(*osd));
-        osd.ok_or_else(|| {
-            Reply::fail(Errno::EINVAL, format!("unable to parse osd id or osd does not exist: \"{text}\""))
-        })
+        osd.ok_or_else(|| not_an_osd(text))
     };
     ids.iter().map(parse).collect()
 }
@@ -102,11 +104,17 @@ fn set_class(req: &mut Request<'_>) -> Reply {
     Reply::done(format!("set osd(s) {} to class '{class}'", list(&osds)))
 }
 
+/// OSDs that do not exist are passed over, with a word.
 fn rm_class(req: &mut Request<'_>) -> Reply {
-    let osds = match devices_arg(req) {
-        Ok(osds) => osds,
-        Err(reply) => return reply,
-    };
+    let (mut osds, mut unknown) = (Vec::new(), String::new());
+    for text in req.args.list("ids") {
+        match parse_osd(&text) {
+            _ if matches!(text.as_str(), "all" | "any" | "*") => osds = req.next_map().osds().collect(),
+            Some(osd) if req.next_map().exists(osd) => osds.push(osd),
+            Some(osd) => unknown += &format!("osd.{osd} does not exist. "),
+            None => return not_an_osd(&text),
+        }
+    }
     let mut crush = pending(req);
     for osd in &osds {
         if let Err(error) = crush.set_device_class(osd.0, None) {
@@ -114,7 +122,7 @@ fn rm_class(req: &mut Request<'_>) -> Reply {
         }
     }
     req.mon.change_crush(req.wall, crush);
-    Reply::done(format!("done removing class of osd(s): {}", list(&osds)))
+    Reply::done(format!("{unknown}done removing class of osd(s): {}", list(&osds)))
 }
 
 fn create(req: &mut Request<'_>) -> Reply {

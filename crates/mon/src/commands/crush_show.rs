@@ -287,7 +287,7 @@ fn class_osds(req: &mut Request<'_>) -> Reply {
 fn get_class(req: &mut Request<'_>) -> Reply {
     let mut out = Vec::new();
     for text in req.args.list("ids") {
-        let osd: Option<OsdId> = parse_osd(&text).filter(|osd| req.map().exists(*osd));
+        let osd: Option<OsdId> = parse_osd(&text);
         let Some(osd) = osd else {
             return Reply::fail(
                 Errno::EINVAL,

@@ -250,3 +250,15 @@ fn a_boot_from_the_end_of_time_changes_nothing() {
     cluster.say(Cluster::osd_conn(1), boot_message(1, Epoch(u32::MAX)));
     assert_eq!(cluster.map().epoch, epoch);
 }
+
+#[test]
+fn device_classes_of_osds_that_do_not_exist_are_passed_over() {
+    let mut cluster = Cluster::new();
+    cluster.boot_osd(0);
+    let ack = cluster.command(r#"{"prefix":"osd crush rm-device-class","ids":["7","osd.0"]}"#);
+    let expect = "osd.7 does not exist. done removing class of osd(s): 0";
+    assert_eq!((ack.result, &*ack.status), (0, expect));
+    assert_eq!(cluster.command(r#"{"prefix":"osd crush rm-device-class","ids":["x"]}"#).result, -22);
+    let classes = cluster.text(r#"{"prefix":"osd crush get-device-class","ids":["7"],"format":"json"}"#);
+    assert_eq!(classes.trim(), r#"[{"osd":7,"device_class":""}]"#);
+}
