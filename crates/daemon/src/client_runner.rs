@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use auth::TicketKeeper;
-use client::{Client, CommandReply, Request};
+use client::{Client, CommandReply, Request, Response};
 use reactor::{Event as IoEvent, Reactor};
 use types::{EntityName, EntityType, Token};
 
@@ -22,15 +22,17 @@ const NET_TICK: Duration = Duration::from_millis(50);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client with its reactor.
-pub(crate) struct ClientRunner {
+pub struct ClientRunner {
     io: ClientIo,
     reactor: Reactor,
     io_events: Vec<IoEvent>,
+    /// Of [`ClientRunner::request`].
+    last_token: u64,
 }
 
 impl ClientRunner {
     /// Connects `who` to the cluster of `conf`, and waits for its map.
-    pub(crate) fn connect(conf: &CephConf, who: &EntityName) -> Result<ClientRunner> {
+    pub fn connect(conf: &CephConf, who: &EntityName) -> Result<ClientRunner> {
         let is_none = conf.get(who, "auth client required").is_some_and(|v| v == "none");
         let keeper = if is_none {
             None
@@ -42,7 +44,7 @@ impl ClientRunner {
         let mut reactor = Reactor::new(reactor::Config::default())?;
         reactor.set_timer(NET_TIMER, clock::now().0);
         let io = ClientIo::new(conf.mon_hosts(who)?, EntityType::CLIENT, keeper, CLIENT_TIMER);
-        let mut runner = ClientRunner { io, reactor, io_events: Vec::new() };
+        let mut runner = ClientRunner { io, reactor, io_events: Vec::new(), last_token: 0 };
         let start = clock::now();
         while runner.client().map().is_none() {
             if clock::now().since(start) > CONNECT_TIMEOUT {
@@ -54,7 +56,7 @@ impl ClientRunner {
     }
 
     /// The machine.
-    pub(crate) fn client(&self) -> &Client {
+    pub fn client(&self) -> &Client {
         &self.io.client
     }
 
@@ -64,7 +66,7 @@ impl ClientRunner {
     }
 
     /// Runs a command of JSON and waits for its answer.
-    pub(crate) fn command(&mut self, json: String) -> Result<CommandReply> {
+    pub fn command(&mut self, json: String) -> Result<CommandReply> {
         self.io.command(json, &mut self.reactor);
         loop {
             for finished in self.turn()? {
@@ -73,6 +75,29 @@ impl ClientRunner {
                 }
             }
         }
+    }
+
+    /// Runs a request and waits for its answer; none if there is none in that time.
+    pub fn request(&mut self, request: Request, patience: Duration) -> Result<Option<Response>> {
+        self.last_token += 1;
+        let token = Token(self.last_token);
+        self.submit(token, request);
+        let start = clock::now();
+        while clock::now().since(start) <= patience {
+            for finished in self.turn()? {
+                if let Finished::Request(done, response) = finished
+                    && done == token
+                {
+                    return Ok(Some(response));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits for a new map of the cluster, or for no longer than a moment.
+    pub fn wait(&mut self) -> Result<()> {
+        self.turn().map(drop)
     }
 
     /// Waits for something to happen; what has ended by then.

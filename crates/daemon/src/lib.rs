@@ -26,6 +26,8 @@ mod up;
 mod wire;
 
 pub use bench::{BenchOptions, Workload, bench};
+pub use ceph_conf::CephConf;
+pub use client_runner::ClientRunner;
 pub use cluster::{log_file, mkfs};
 pub use device_paths::FastDevices;
 pub use mon_daemon::run as run_mon;
