@@ -169,7 +169,7 @@ pub struct MPgPull {
     pub epoch: Epoch,
     /// The object.
     pub object: HObject,
-    /// The version needed.
+    /// The version needed; zero asks for what there is, in whatever version.
     pub version: EVersion,
 }
 front_only!(MPgPull);

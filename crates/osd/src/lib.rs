@@ -25,6 +25,7 @@ mod session;
 mod shard;
 mod tell;
 mod tick;
+mod unfound;
 
 pub use cross::{Cross, Report};
 pub use event::{ConnId, Effect, Event, Peer};

@@ -1,7 +1,7 @@
-//! Backoffs: while the PG cannot serve for as long as nobody helps it, clients hold their ops instead of
-//! having them wait here.
+//! Backoffs: while the PG cannot serve, or not an object, for as long as nobody helps it, clients hold their ops
+//! instead of having them wait here.
 //!
-//! Authority: `PrimaryLogPG::do_request` and `Session::have_backoff` (16.2). A client's ops leave in one
+//! Authority: `PrimaryLogPG::do_request`, `do_op` and `Session::have_backoff` (16.2). A client's ops leave in one
 //! stream, so all that it sent before it knew of the backoff comes before its ACK_BLOCK: those ops are
 //! dropped, even when the backoff is lifted already, because it sends them again in their order.
 
@@ -24,6 +24,14 @@ enum State {
     Lifted,
 }
 
+/// What a backoff is for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Scope {
+    Pg,
+    /// An object, its clones included.
+    Object(HObject),
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Backoff {
     id: u64,
@@ -33,7 +41,7 @@ struct Backoff {
 /// The backoffs of a PG, by session.
 #[derive(Debug, Default)]
 pub(crate) struct Backoffs {
-    by_session: BTreeMap<u64, Backoff>,
+    by_session: BTreeMap<u64, BTreeMap<Scope, Backoff>>,
     last_id: u64,
 }
 
@@ -44,12 +52,12 @@ impl Backoffs {
 
     /// The client confirms that it holds.
     pub(crate) fn on_ack(&mut self, session: u64, id: u64) {
-        match self.by_session.get_mut(&session).filter(|backoff| backoff.id == id) {
-            Some(Backoff { state: State::Lifted, .. }) => {
-                self.by_session.remove(&session);
-            }
-            Some(backoff) => backoff.state = State::Holds,
-            None => {}
+        let Some(of_session) = self.by_session.get_mut(&session) else { return };
+        of_session.retain(|_, backoff| backoff.id != id || backoff.state != State::Lifted);
+        let acked = of_session.values_mut().find(|backoff| backoff.id == id);
+        acked.into_iter().for_each(|backoff| backoff.state = State::Holds);
+        if of_session.is_empty() {
+            self.by_session.remove(&session);
         }
     }
 }
@@ -69,9 +77,21 @@ impl Pg {
         }
     }
 
-    /// True when the op's client holds its ops, or will know soon that it has to.
-    pub(crate) fn is_held_back(&self, client: &Client) -> bool {
-        self.backoffs.by_session.contains_key(&client.session)
+    /// True when the client holds its ops of this object, or will know soon that it has to.
+    pub(crate) fn is_held_back(&self, client: &Client, head: &HObject) -> bool {
+        let Some(of_session) = self.backoffs.by_session.get(&client.session) else { return false };
+        of_session.keys().any(|scope| match scope {
+            Scope::Pg => true,
+            Scope::Object(object) => object == head,
+        })
+    }
+
+    /// Nobody can serve an object: those who know of backoffs hold their ops of it.
+    pub(crate) fn hold_object(&mut self, head: &HObject, cx: &mut Ctx<'_>) {
+        for op in self.ops.take_queued(head, |waiting| knows_backoffs(&waiting.client)) {
+            self.release(&op, cx);
+            self.hold(&op.client, Scope::Object(head.clone()), cx);
+        }
     }
 
     /// After every event: tells clients to hold or to go on, as the PG's phase is now.
@@ -80,37 +100,53 @@ impl Pg {
             let waiting = self.ops.take_early(|waiting| knows_backoffs(&waiting.client));
             for op in waiting {
                 self.release(&op, cx);
-                self.hold(&op.client, cx);
+                self.hold(&op.client, Scope::Pg, cx);
             }
-        } else if !self.backoffs.by_session.is_empty() {
+        }
+        if !self.backoffs.by_session.is_empty() {
             self.lift(cx);
         }
     }
 
-    fn hold(&mut self, client: &Client, cx: &mut Ctx<'_>) {
-        if self.is_held_back(client) {
+    fn hold(&mut self, client: &Client, scope: Scope, cx: &mut Ctx<'_>) {
+        let of_session = self.backoffs.by_session.entry(client.session).or_default();
+        if of_session.contains_key(&scope) {
             return;
         }
         self.backoffs.last_id += 1;
         let backoff = Backoff { id: self.backoffs.last_id, state: State::Told };
-        self.backoffs.by_session.insert(client.session, backoff);
-        self.send_backoff(client.session, backoff.id, BackoffOp::BLOCK, cx);
+        of_session.insert(scope.clone(), backoff);
+        self.send_backoff(client.session, &scope, backoff.id, BackoffOp::BLOCK, cx);
     }
 
+    /// Lifts those whose reason is gone.
     fn lift(&mut self, cx: &mut Ctx<'_>) {
         let mut backoffs = std::mem::take(&mut self.backoffs.by_session);
-        for (session, backoff) in &mut backoffs {
-            if backoff.state != State::Lifted {
-                self.send_backoff(*session, backoff.id, BackoffOp::UNBLOCK, cx);
-            }
+        for (session, of_session) in &mut backoffs {
+            of_session.retain(|scope, backoff| {
+                let must_hold = match scope {
+                    Scope::Pg => self.must_back_off(),
+                    Scope::Object(head) => self.is_unfound(head),
+                };
+                if must_hold || backoff.state == State::Lifted {
+                    return true;
+                }
+                self.send_backoff(*session, scope, backoff.id, BackoffOp::UNBLOCK, cx);
+                let is_over = backoff.state == State::Holds;
+                backoff.state = State::Lifted;
+                !is_over
+            });
         }
-        backoffs.retain(|_, backoff| backoff.state != State::Holds);
-        backoffs.values_mut().for_each(|backoff| backoff.state = State::Lifted);
+        backoffs.retain(|_, of_session| !of_session.is_empty());
         self.backoffs.by_session = backoffs;
     }
 
-    fn send_backoff(&self, session: u64, id: u64, op: BackoffOp, cx: &mut Ctx<'_>) {
-        let (begin, end) = HObject::range_of(self.pgid, self.info.pg_num);
+    fn send_backoff(&self, session: u64, scope: &Scope, id: u64, op: BackoffOp, cx: &mut Ctx<'_>) {
+        let (begin, end) = match scope {
+            Scope::Pg => HObject::range_of(self.pgid, self.info.pg_num),
+            // Both ends the same: that object alone.
+            Scope::Object(head) => (head.clone(), head.clone()),
+        };
         let pgid = SpgId::replicated(self.pgid);
         let message = MOSDBackoff { pgid, epoch: cx.map.epoch, op, id, begin, end };
         cx.effects.push(Effect::Tell(session, message.into()));

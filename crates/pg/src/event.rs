@@ -1,6 +1,6 @@
 //! What reaches a PG and what it wants done.
 
-use crate::{Leases, Permit, ScrubPolicy, ScrubRequest};
+use crate::{GiveUp, Leases, Permit, ScrubPolicy, ScrubRequest};
 use messages::{LogLevel, MOSDOp, MOSDOpReply, Message};
 use store::{Completion, ObjectStore};
 use types::{EntityAddr, EntityNum, Epoch, Instant, OsdId, OsdMap, UTime};
@@ -35,6 +35,8 @@ pub enum Event {
     Store(Completion),
     /// An operator wants it scrubbed.
     Scrub(ScrubRequest),
+    /// An operator gives up the objects that are unfound.
+    GiveUp(GiveUp),
     /// A second passed, more or less.
     Tick,
 }

@@ -24,6 +24,7 @@ mod replica;
 mod scrub;
 mod split;
 mod stats;
+mod unfound;
 mod watch;
 
 pub use budget::{Budget, Permit};
@@ -32,3 +33,4 @@ pub use interval::IntervalStart;
 pub use lease::{LEASE, Leases};
 pub use pg::Pg;
 pub use scrub::{ScrubPolicy, ScrubRequest};
+pub use unfound::GiveUp;

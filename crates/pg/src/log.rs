@@ -28,6 +28,13 @@ impl PgLog {
         if entry.reqid != ReqId::default() {
             self.by_reqid.insert(entry.reqid, entry.version);
         }
+        if let Some(kept) = entry.lost_to {
+            // Requests that this undoes did nothing: whoever sends them again has them run.
+            let undone = self.entries.iter().filter(|e| e.object == entry.object && e.version > kept);
+            for reqid in undone.map(|e| e.reqid) {
+                self.by_reqid.remove(&reqid);
+            }
+        }
         self.entries.push_back(entry);
     }
 
@@ -102,6 +109,9 @@ impl PgLog {
                 self.by_reqid.remove(&entry.reqid);
                 out.push(entry);
             }
+        }
+        if out.iter().any(|entry| entry.lost_to.is_some()) {
+            *self = PgLog::from_entries(std::mem::take(&mut self.entries).into());
         }
         out
     }
@@ -282,6 +292,35 @@ mod tests {
         let children = log.split_off(|object| (object.oid == "b").then_some(child));
         assert_eq!((log.len(), children[&child].len()), (2, 1));
         assert!(log.find(&reqid(6)).is_none() && children[&child].find(&reqid(6)).is_some());
+    }
+
+    #[test]
+    fn requests_that_were_given_up_are_not_known_any_more_unless_that_is_undone() {
+        let reqid = |tid| ReqId { tid, ..ReqId::default() };
+        let of = |tid, version, name| LogEntry { reqid: reqid(tid), ..entry(1, version, name, 0, false) };
+        let lost = LogEntry { lost_to: Some(EVersion::new(Epoch(1), 1)), ..entry(2, 5, "a", 3, false) };
+        let log = vec![of(5, 1, "a"), of(6, 2, "b"), of(7, 3, "a"), of(8, 4, "a"), lost];
+        let mut log = PgLog::from_entries(log);
+        let known = |log: &PgLog| [5, 6, 7, 8].map(|tid| log.find(&reqid(tid)).is_some());
+        assert_eq!(known(&log), [true, true, false, false]);
+        log.push(of(8, 6, "a"));
+        assert_eq!(log.find(&reqid(8)).map(|e| e.version.version), Some(6), "it ran again");
+        log.rewind(EVersion::new(Epoch(1), 4));
+        assert_eq!(known(&log), [true; 4]);
+    }
+
+    #[test]
+    fn what_was_given_up_is_missing_or_gone_where_that_was_not_seen() {
+        let kept = EVersion::new(Epoch(1), 1);
+        let mut log = PgLog::from_entries(vec![entry(1, 1, "a", 0, false), entry(1, 2, "b", 0, false)]);
+        let theirs = [
+            LogEntry { lost_to: Some(kept), ..entry(2, 3, "a", 1, false) },
+            LogEntry { lost_to: Some(EVersion::ZERO), ..entry(2, 4, "b", 2, true) },
+        ];
+        let merged =
+            merge(&mut log, &info(2, 0), &theirs, &reach(&theirs, EVersion::new(Epoch(1), 2))).unwrap();
+        assert_eq!(names(&merged.deleted), [b"b"]);
+        assert_eq!(merged.missing.values().copied().collect::<Vec<_>>(), [EVersion::new(Epoch(2), 3)]);
     }
 
     #[test]

@@ -95,6 +95,18 @@ impl Ops {
         loads
     }
 
+    /// Takes those away that wait in the queue of an object and that `is_wanted` wants.
+    pub(crate) fn take_queued(
+        &mut self,
+        head: &HObject,
+        is_wanted: impl Fn(&WaitingOp) -> bool,
+    ) -> Vec<WaitingOp> {
+        let Some(ops) = self.objects.get_mut(head) else { return Vec::new() };
+        let (taken, kept) = std::mem::take(&mut ops.queue).into_iter().partition(is_wanted);
+        ops.queue = kept;
+        taken.into_iter().collect()
+    }
+
     /// Takes those away that wait for the PG to serve and that `is_wanted` wants.
     pub(crate) fn take_early(&mut self, is_wanted: impl Fn(&WaitingOp) -> bool) -> Vec<WaitingOp> {
         let (taken, kept) = std::mem::take(&mut self.early).into_iter().partition(is_wanted);
@@ -137,7 +149,7 @@ impl Pg {
         // A client that mapped the object to another primary sends again.
         if !self.is_primary()
             || waiting.op.epoch < self.info.primary_since
-            || self.is_held_back(&waiting.client)
+            || self.is_held_back(&waiting.client, &exec::head_of(&waiting.op))
         {
             return;
         }
@@ -186,6 +198,9 @@ impl Pg {
             }
             let must_recover = if is_change { self.is_degraded(head) } else { self.is_missing(head) };
             if must_recover {
+                if self.is_unfound(head) {
+                    self.hold_object(head, cx);
+                }
                 return self.recover_soon(head, cx);
             }
             let Some(waiting) = self.ops.objects.get_mut(head).and_then(|o| o.queue.pop_front()) else {
@@ -351,7 +366,8 @@ impl Pg {
                 if self.repair(wanted, cx) {
                     self.ops.objects.entry(head.clone()).or_default().queue.push_front(waiting);
                 } else {
-                    self.refuse(&waiting, Errno::EIO, cx);
+                    // The primary has a copy, or waits for one.
+                    self.refuse(&waiting, Errno::EAGAIN, cx);
                 }
             }
         }

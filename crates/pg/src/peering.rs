@@ -72,7 +72,11 @@ impl Pg {
             Phase::Down => self.get_info(cx),
             Phase::WaitUpThru => self.check_up_thru(cx),
             Phase::Active => {
-                self.forget_pulls(|osd| is_new(osd) || !map.is_up(*osd), cx);
+                let is_gone = |osd: &OsdId| is_new(osd) || !map.is_up(*osd);
+                self.look_for_all(cx);
+                self.forget_offers(is_gone, cx);
+                self.forget_pulls(is_gone, cx);
+                self.complain_of_unfound(cx);
                 self.trim_snaps(cx);
             }
             Phase::Idle | Phase::Replica | Phase::GetLog { .. } | Phase::Activating { .. } => {}
@@ -85,6 +89,7 @@ impl Pg {
         self.peer_info.clear();
         self.peer_missing.clear();
         self.recovery.clear();
+        self.unfound.clear();
         self.is_clean = false;
         self.trimming = None;
         self.recount = None;
@@ -172,6 +177,10 @@ impl Pg {
                 }
             }
             Phase::Down => self.get_info(cx),
+            Phase::Active if !self.is_clean => {
+                self.look_for_all(cx);
+                self.recover(cx);
+            }
             Phase::Active if is_settled && !self.members.acting.contains(&from) => {
                 let clean = MPgClean { pgid: self.pgid, epoch: cx.map.epoch, remove: true };
                 cx.effects.push(Effect::SendOsd(from, clean.into()));
@@ -487,6 +496,7 @@ impl Pg {
         }
         self.phase = Phase::Active;
         cx.effects.push(Effect::StatsChanged);
+        self.look_for_all(cx);
         self.recover(cx);
         self.run_waiting_ops(cx);
     }

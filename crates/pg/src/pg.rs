@@ -25,6 +25,7 @@ use crate::{
     recount::Recount,
     recovery::Recovery,
     scrub::Scrubs,
+    unfound::Unfound,
     watch::Watches,
 };
 
@@ -105,6 +106,7 @@ pub struct Pg {
     pub(crate) backoffs: Backoffs,
     pub(crate) lease: Lease,
     pub(crate) recovery: Recovery,
+    pub(crate) unfound: Unfound,
     pub(crate) watches: Watches,
     pub(crate) copies: Copies,
     pub(crate) errands: Errands,
@@ -154,6 +156,7 @@ impl Pg {
             backoffs: Backoffs::default(),
             lease: Lease::default(),
             recovery: Recovery::default(),
+            unfound: Unfound::default(),
             watches: Watches::default(),
             copies: Copies::default(),
             errands: Errands::default(),
@@ -290,6 +293,7 @@ impl Pg {
             Event::Peer(from, message) => self.on_peer(from, message, cx),
             Event::Store(completion) => self.on_store(completion, cx),
             Event::Scrub(request) => self.on_scrub_request(request),
+            Event::GiveUp(how) => self.on_give_up(how, cx),
             Event::Tick => self.on_tick(cx),
         }
         self.drive_scrub(cx);

@@ -2,8 +2,6 @@
 //!
 //! Authority: `PrimaryLogPG::do_command`, `PeeringState::dump_peering_state` (16.2).
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 use types::{OsdId, OsdMap, PgInfoContext, PgStat, UTime};
 
@@ -45,7 +43,7 @@ impl Pg {
             "acting_recovery_backfill": members,
             "info": self.own_info().dump(&self.info_context(&stat)),
             "peer_info": self.peers_json(),
-            "recovery_state": self.recovery_json(),
+            "recovery_state": self.recovery_json(map),
             "scrubber": self.scrubber_json(),
             // There is no cache tier.
             "agent_state": {},
@@ -73,13 +71,13 @@ impl Pg {
         self.peer_info.iter().map(one).collect()
     }
 
-    fn recovery_json(&self) -> Value {
+    fn recovery_json(&self, map: &OsdMap) -> Value {
         let entered = self.stamps.change.to_string();
         let mut state = json!({"name": self.phase.name(), "enter_time": entered});
         match &self.phase {
             Phase::Active | Phase::Activating { .. } => {
                 let lacking: Vec<String> = self.missing.keys().map(ToString::to_string).collect();
-                state["might_have_unfound"] = self.silent_json();
+                state["might_have_unfound"] = self.might_have_json(map);
                 state["recovery_progress"] = json!({
                     "backfill_targets": [],
                     "waiting_on_backfill": [],
@@ -100,18 +98,25 @@ impl Pg {
         json!([state, {"name": "Started", "enter_time": entered}])
     }
 
-    /// OSDs that were part of the PG and have not told what they have.
-    fn silent_json(&self) -> Value {
-        let past: BTreeSet<OsdId> = self.intervals.iter().flat_map(|i| i.acting.iter().copied()).collect();
-        let silent =
-            past.into_iter().filter(|o| o.is_some() && *o != self.me && !self.peer_info.contains_key(o));
-        silent.map(|osd| json!({"osd": osd.to_string(), "status": "osd is down"})).collect()
+    /// Where copies may be that are missing here.
+    fn might_have_json(&self, map: &OsdMap) -> Value {
+        let one = |osd: OsdId| {
+            let status = match () {
+                () if self.is_probed(osd, map) => "already probed",
+                () if map.is_up(osd) => "not queried",
+                () => "osd is down",
+            };
+            json!({"osd": osd.to_string(), "status": status})
+        };
+        self.might_have().into_iter().map(one).collect()
     }
 
-    /// `ceph pg ID list_unfound`: objects that this copy lacks and that nobody heard has.
+    /// `ceph pg ID list_unfound`: objects that nobody who is up can supply.
     pub fn list_unfound(&self, map: &OsdMap) -> Value {
-        let unfound = self.missing.iter().filter(|(o, need)| self.source_of(o, **need, map).is_none());
-        let objects: Vec<Value> = unfound
+        let objects: Vec<Value> = self
+            .unfound
+            .iter()
+            .filter_map(|object| Some((object, self.missing.get(object)?)))
             .map(|(object, need)| {
                 json!({
                     "oid": {
@@ -126,17 +131,25 @@ impl Pg {
                     "need": need.to_string(),
                     "have": "0'0",
                     "flags": "none",
+                    // Objects are recovered whole.
+                    "clean_regions": "clean_offsets: [], clean_omap: 0, new_object: 1",
                     "locations": [],
                 })
             })
             .collect();
+        let state = match (&self.phase, objects.is_empty()) {
+            (Phase::Active, false) if self.recovery.active() == 0 => "NotRecovering",
+            (Phase::Active, false) => "Recovering",
+            (Phase::Active, true) => "Active",
+            _ => "Peering",
+        };
         json!({
             "num_missing": self.missing.len(),
             "num_unfound": objects.len(),
             "objects": objects,
-            "state": if self.phase == Phase::Active { "Active" } else { "Peering" },
+            "state": state,
             "available_might_have_unfound": true,
-            "might_have_unfound": self.silent_json(),
+            "might_have_unfound": self.might_have_json(map),
             "more": false,
         })
     }

@@ -31,7 +31,7 @@ impl Recovery {
         *self = Recovery::default();
     }
 
-    fn active(&self) -> usize {
+    pub(crate) fn active(&self) -> usize {
         self.pulling.len() + self.pushing.len()
     }
 }
@@ -65,6 +65,7 @@ impl Pg {
         if self.phase != Phase::Active || self.is_clean {
             return;
         }
+        self.give_up_some(cx);
         let room = ACTIVE_MAX.saturating_sub(self.recovery.active());
         for (source, object, version) in self.next_pulls(room, cx) {
             if self.recovery.pulling.insert(object.clone(), source).is_none() {
@@ -124,6 +125,10 @@ impl Pg {
 
     /// This copy of the object cannot be read: another one is to take its place.
     fn lose(&mut self, object: &HObject, cx: &mut Ctx<'_>) -> Result<(), store::Missing> {
+        if self.missing.contains_key(object) {
+            // It was an older version that somebody asked for.
+            return Ok(());
+        }
         let version = object_version(cx.store, self.coll, object)?;
         self.declare_missing(object.clone(), version, cx);
         self.copies_repaired += 1;
@@ -131,10 +136,9 @@ impl Pg {
         Ok(())
     }
 
-    /// An op found the object unreadable. False when nobody else can have it.
+    /// An op found the object unreadable: it waits for another copy. False if this is not the one to wait at.
     pub(crate) fn repair(&mut self, object: &HObject, cx: &mut Ctx<'_>) -> bool {
-        let is_alone = self.peer_info.keys().all(|osd| *osd == self.me);
-        if is_alone || self.phase != Phase::Active {
+        if self.phase != Phase::Active {
             return false;
         }
         // Where its version is not at hand, the op finds the object unreadable once more.
@@ -142,7 +146,11 @@ impl Pg {
             let others = self.peer_info.keys().filter(|osd| self.members.acting.contains(osd));
             let others: Vec<String> = others.map(ToString::to_string).collect();
             let (pgid, others) = (self.pgid, others.join(","));
-            let line = format!("{pgid} missing primary copy of {object}, will try copies on {others}");
+            let what_now = match self.is_unfound(&object.head()) {
+                true => "unfound".to_owned(),
+                false => format!("will try copies on {others}"),
+            };
+            let line = format!("{pgid} missing primary copy of {object}, {what_now}");
             cx.effects.push(Effect::ClusterLog(LogLevel::ERROR, line));
             self.counters.objects_repaired += 1;
             self.recover_soon(&object.head(), cx);
@@ -201,7 +209,7 @@ impl Pg {
 
     /// What was to be pushed is lost here: its primary looks for another copy.
     fn on_push_unreadable(&mut self, to: OsdId, object: HObject, cx: &mut Ctx<'_>) {
-        if self.is_primary() {
+        if self.is_primary() && to != self.me {
             return self.recover(cx);
         }
         let (version, txn) = (EVersion::ZERO, Transaction::new(self.coll));
@@ -212,6 +220,11 @@ impl Pg {
     /// An object came that this copy lacks; with version zero, word that the sender lacks it as well.
     pub(crate) fn on_push(&mut self, from: OsdId, message: MPgPush, cx: &mut Ctx<'_>) {
         let MPgPush { object, version, txn: pushed, .. } = message;
+        let mut offer = (version, pushed);
+        if self.on_offer(from, &object, &mut offer, cx) {
+            return;
+        }
+        let pushed = offer.1;
         self.recovery.pulling.remove(&object);
         // A replica takes what its primary has. A primary takes what the log names and nothing else: a
         // newer version is of a history that came to nothing.
@@ -220,7 +233,8 @@ impl Pg {
         if !is_needed {
             if let Some(need) = self.missing.get(&object).copied() {
                 tracing::error!(pg = %self.pgid, %object, "a copy that should have the object does not");
-                self.peer_missing.entry(from).or_default().insert(object, need);
+                self.peer_missing.entry(from).or_default().insert(object.clone(), need);
+                self.look_for(&object, cx);
                 return self.recover(cx);
             }
             return self.on_push_durable(from, object, cx);
@@ -235,6 +249,7 @@ impl Pg {
 
     pub(crate) fn on_push_durable(&mut self, from: OsdId, object: HObject, cx: &mut Ctx<'_>) {
         self.missing.remove(&object);
+        self.unfound.remove(&object);
         if self.is_primary() {
             self.after_recovered(&object, cx);
         } else {

@@ -54,10 +54,13 @@ impl Pg {
         for entry in log {
             self.info.last_update = entry.version;
             change.log(&entry);
-            // A copy that lacks an object is not asked to change it, but a delete settles it.
-            if entry.is_delete && self.missing.remove(&entry.object).is_some() {
+            // A copy that lacks an object is not asked to change it, but a delete settles it, and so does giving it
+            // up. What is given up was counted.
+            let settles = entry.is_delete || entry.lost_to.is_some();
+            if settles && self.missing.remove(&entry.object).is_some() {
                 change.missing(&entry.object, None);
             }
+            self.info.is_estimated |= entry.lost_to.is_some();
             self.log.push(entry);
         }
         if trim_to > self.info.log_tail {

@@ -32,7 +32,9 @@ impl Pg {
         }
         if self.phase == Phase::Active {
             if self.degraded_count() > 0 {
-                state = state.with(PgState::DEGRADED).with(PgState::RECOVERING);
+                let is_stuck = self.unfound_count() > 0 && self.recovery.active() == 0;
+                let recovery = if is_stuck { PgState::RECOVERY_UNFOUND } else { PgState::RECOVERING };
+                state = state.with(PgState::DEGRADED).with(recovery);
             } else if self.is_clean && acting >= usize::from(self.members.size) {
                 state = state.with(PgState::CLEAN);
             }
@@ -82,6 +84,7 @@ impl Pg {
         (sum.omap_keys, sum.omap_bytes) = (scrubs.omap_keys, scrubs.omap_bytes);
         sum.large_omap_objects = scrubs.large_omap_objects;
         sum.missing_on_primary = self.missing.len() as u64;
+        sum.unfound = self.unfound_count() as u64;
         sum.degraded = self.degraded_count() + lacking * sum.objects;
         PgStat {
             pgid: self.pgid,

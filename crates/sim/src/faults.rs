@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rand::Rng;
+use types::{PgId, PgState};
 
 use crate::{
     schedule::{ProcessId, What},
@@ -91,6 +92,35 @@ impl World {
                 osd.rot();
             }
         }
+    }
+
+    /// What nobody can supply is given up, once everybody is up: by the rules of [`World::spoil`] it is what no client
+    /// was told of, since whoever was told had it on an OSD that does not rot.
+    pub(crate) fn give_up_unfound(&mut self) -> Result<(), String> {
+        /// Time for PGs to find out what they lack.
+        const LOOKING: Duration = Duration::from_secs(60);
+        /// Orders, at most: what an object was before may be lost as well.
+        const ORDERS_MAX: usize = 8;
+        if self.rotten.is_none() {
+            return Ok(());
+        }
+        for _ in 0..ORDERS_MAX {
+            self.pass(LOOKING)?;
+            let stuck = PgState::RECOVERY_UNFOUND;
+            let states = self.parts().flat_map(|part| part.osd.led_states());
+            let pgs: Vec<PgId> = states.filter(|(_, state)| state.has(stuck)).map(|(pgid, _)| pgid).collect();
+            if pgs.is_empty() {
+                break;
+            }
+            for pgid in pgs {
+                self.note(format!("what is unfound in {pgid} is given up"));
+                let primary = self.osdmap().map(|map| map.pg_to_up_acting(pgid).acting_primary.0);
+                let Some(id) = primary.and_then(|id| usize::try_from(id).ok()) else { continue };
+                let prefix = "mark_unfound_lost";
+                self.osd_command(id, format!(r#"{{"prefix":"{prefix}","pgid":"{pgid}","mulcmd":"revert"}}"#));
+            }
+        }
+        Ok(())
     }
 
     /// The network falls into two halves that do not hear each other.

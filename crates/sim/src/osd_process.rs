@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use auth::{CryptoKey, OsdCaps, TicketKeeper, con_mode, method};
 use codec::BLOCK_BYTES;
-use messages::Message;
+use messages::{MCommand, Message};
 use msgr::Config;
 use net::{Net, NetEvent, ServiceAuth, WireEvent};
 use osd::{ConnId, Cross, Effect, Event, Osd, OsdConfig, Peer, Shard};
@@ -210,6 +210,23 @@ impl OsdProcess {
         let part = &mut self.parts[usize::from(shard)];
         // Nobody waits for a token like this.
         store::ObjectStore::submit(&mut part.store, Token(0), txn);
+    }
+
+    /// An operator at the OSD's admin socket.
+    pub(crate) fn command(&mut self, json: String, cx: &mut Cx<'_>) {
+        let peer = Peer {
+            name: EntityName::new(EntityType::OSD, ""),
+            global_id: GlobalId(0),
+            addr: EntityAddr::default(),
+            caps: OsdCaps::allow_all(),
+            features: 0,
+        };
+        let command = MCommand { cmd: vec![json], ..MCommand::default() };
+        // The network has no connection like this: nobody hears the answer.
+        let conn = ConnId(u64::from(u32::MAX));
+        self.handle(Event::ConnOpened(conn, Box::new(peer)), cx);
+        self.handle(Event::Received(conn, 0, command.into()), cx);
+        self.handle(Event::ConnClosed(conn), cx);
     }
 
     /// The shards.

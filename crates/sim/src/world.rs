@@ -175,6 +175,7 @@ impl World {
         self.note("everything is mended".to_owned());
         self.mend();
         self.phase = Phase::Idle;
+        self.give_up_unfound()?;
         self.until("requests to end", |w| w.workloads.iter().all(|work| work.in_flight() == 0))?;
         self.until("all PGs to be clean", World::is_clean)?;
         for work in &mut self.workloads {
@@ -321,6 +322,15 @@ impl World {
         let who = self.client_process(0);
         let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
         self.clients[0].command(json, &mut cx);
+    }
+
+    /// An operator's command at an OSD's admin socket.
+    pub(crate) fn osd_command(&mut self, id: usize, json: String) {
+        let who = self.osd_process(id);
+        let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+        if let Some(osd) = self.osds[id].up_mut() {
+            osd.command(json, &mut cx);
+        }
     }
 
     /// Lines of the cluster log.

@@ -8,7 +8,7 @@ use crate::{EVersion, Epoch, HObject, OsdId, ReqId, ScrubHistory, UTime};
 
 /// One change of one object (`pg_log_entry_t`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 2, compat = 1)]
+#[codec(version = 3, compat = 1)]
 pub struct LogEntry {
     /// The change's version.
     pub version: EVersion,
@@ -32,6 +32,9 @@ pub struct LogEntry {
     /// Result and output of each op, for those who ask again, if the request wanted them.
     #[codec(since = 2)]
     pub returns: Vec<(i32, bytes::Bytes)>,
+    /// The object's newest changes are lost: it is what it was in this version, zero if it is gone.
+    #[codec(since = 3)]
+    pub lost_to: Option<EVersion>,
 }
 
 /// What a PG holds at its `last_update`, objects counted that a copy still lacks: part of the history

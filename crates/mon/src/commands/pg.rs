@@ -128,6 +128,9 @@ pub(crate) fn pgmap_line(mon: &Mon) -> String {
             out.push_str(&format!("; {}", crate::health::ratio_text(part, total.object_copies, what)));
         }
     }
+    if total.unfound > 0 {
+        out.push_str(&format!("; {}", crate::health::ratio_text(total.unfound, total.objects, "unfound")));
+    }
     out
 }
 

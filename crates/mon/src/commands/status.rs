@@ -366,6 +366,9 @@ fn pg_lines(mon: &Mon) -> Vec<String> {
             out.push(ratio_text(part, total.object_copies, what));
         }
     }
+    if total.unfound > 0 {
+        out.push(ratio_text(total.unfound, total.objects, "unfound"));
+    }
     let states = pgs_by_state(mon);
     let width = states.iter().map(|(_, n)| n.to_string().len()).max().unwrap_or(0);
     out.extend(states.iter().map(|(name, n)| format!("{n:<width$} {name}")));

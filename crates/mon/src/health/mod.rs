@@ -368,9 +368,14 @@ impl Mon {
         let map = &self.committed.osdmap;
         let mut by_word: BTreeMap<&'static str, usize> = BTreeMap::new();
         let (mut unavailable, mut degraded, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
+        let mut unfound = Vec::new();
         for pg in map.pgs() {
             let stat = self.stats.stat_of(map, pg, self.is_creating(pg));
-            let line = format!("pg {pg} is {}, acting {}", stat.state, crate::format::list(&stat.acting));
+            let mut line = format!("pg {pg} is {}, acting {}", stat.state, crate::format::list(&stat.acting));
+            if stat.sum.unfound > 0 {
+                line.push_str(&format!(", {} unfound", stat.sum.unfound));
+                unfound.push(format!("pg {pg} has {} unfound objects", stat.sum.unfound));
+            }
             let words: Vec<&'static str> =
                 AVAILABILITY.iter().filter(|(_, bit)| stat.state.has(*bit)).map(|(w, _)| *w).collect();
             let is_inactive = !stat.state.has(PgState::ACTIVE);
@@ -390,8 +395,12 @@ impl Mon {
                     degraded.push(line.clone());
                 }
             }
-            if stat.state.has(PgState::INCONSISTENT) {
-                damaged.push(line);
+            let words = DAMAGE.iter().filter(|(_, bit)| stat.state.has(*bit)).map(|(word, _)| *word);
+            for word in words {
+                *by_word.entry(word).or_default() += 1;
+                if damaged.last() != Some(&line) {
+                    damaged.push(line.clone());
+                }
             }
         }
         let words = |list: &[&'static str]| {
@@ -419,8 +428,7 @@ impl Mon {
             );
         }
         if !damaged.is_empty() {
-            let text =
-                format!("Possible data damage: {} pg{} inconsistent", damaged.len(), plural(damaged.len()));
+            let text = format!("Possible data damage: {}", words(&["inconsistent", "recovery_unfound"]));
             health.add("PG_DAMAGED", Severity::Err, text, damaged);
         }
         if total.misplaced > 0 {
@@ -429,7 +437,7 @@ impl Mon {
         }
         if total.unfound > 0 {
             let text = ratio_text(total.unfound, total.objects, "unfound");
-            health.add("OBJECT_UNFOUND", Severity::Warn, text, Vec::new());
+            health.add("OBJECT_UNFOUND", Severity::Warn, text, unfound);
         }
     }
 
@@ -487,6 +495,10 @@ const AVAILABILITY: [(&str, PgState); 4] = [
 /// States with fewer copies than there should be.
 const DEGRADATION: [(&str, PgState); 2] =
     [("degraded", PgState::DEGRADED), ("undersized", PgState::UNDERSIZED)];
+
+/// States of PGs that lost something.
+const DAMAGE: [(&str, PgState); 2] =
+    [("inconsistent", PgState::INCONSISTENT), ("recovery_unfound", PgState::RECOVERY_UNFOUND)];
 
 fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }

@@ -99,6 +99,11 @@ const ROWS: &[Row] = &[
         help: "list unfound objects on this pg, perhaps starting at an offset given in JSON",
         run: pg_commands::list_unfound,
     },
+    Row {
+        sig: "mark_unfound_lost name=pgid,type=CephPgid,req=false name=mulcmd,type=CephChoices,strings=revert|delete",
+        help: "mark all unfound objects in this pg as lost, either removing or reverting to a prior version if one is available",
+        run: pg_commands::mark_unfound_lost,
+    },
     Row { sig: "scrub", help: "Scrub this PG now", run: pg_commands::shallow_scrub },
     Row { sig: "deep_scrub", help: "Deep-scrub this PG now", run: pg_commands::deep_scrub },
     Row { sig: "deep-scrub", help: "Deep-scrub this PG now", run: pg_commands::deep_scrub },
@@ -115,6 +120,11 @@ const ROWS: &[Row] = &[
     // The form of `ceph pg ID …`: the word is an argument.
     Row {
         sig: "pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=query",
+        help: "",
+        run: pg_commands::by_word,
+    },
+    Row {
+        sig: "pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=mark_unfound_lost name=mulcmd,type=CephChoices,strings=revert|delete",
         help: "",
         run: pg_commands::by_word,
     },
@@ -207,6 +217,12 @@ impl Osd {
     fn answer_with(&self, call: &Call, status: String, output: &Value, cx: &mut Cx<'_>) {
         let output = render(&call.args, output).into();
         let reply = MCommandReply { status, output, ..MCommandReply::default() };
+        self.send_conn(call.conn, call.tid, reply.into(), cx);
+    }
+
+    /// Sends a line for the operator.
+    fn answer_line(&self, call: &Call, status: String, cx: &mut Cx<'_>) {
+        let reply = MCommandReply { status, ..MCommandReply::default() };
         self.send_conn(call.conn, call.tid, reply.into(), cx);
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pg::ScrubRequest;
+use pg::{GiveUp, ScrubRequest};
 use serde_json::json;
 use types::{Errno, PgId};
 
@@ -34,6 +34,22 @@ pub(super) fn query(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
 pub(super) fn list_unfound(osd: &mut Osd, call: &Call, _: &mut Cx<'_>) -> Answer {
     let pgid = pg_of(osd, call)?;
     Ok(osd.pgs.get(pgid).map(|pg| pg.list_unfound(&osd.map)))
+}
+
+/// Gives up what nobody can supply (`PrimaryLogPG::do_command`).
+pub(super) fn mark_unfound_lost(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+    let pgid = pg_of(osd, call)?;
+    let how = match call.text("mulcmd").as_deref() {
+        Some("revert") => GiveUp::Revert,
+        Some("delete") => GiveUp::Delete,
+        _ => {
+            let why = "mode must be 'revert' or 'delete'; mark not yet implemented";
+            return Err((Errno::EINVAL, why.to_owned()));
+        }
+    };
+    let status = osd.give_up(pgid, how, cx).map_err(|why| (Errno::EINVAL, why))?;
+    osd.answer_line(call, status, cx);
+    Ok(None)
 }
 
 /// `tell PGID scrub` and its like.
@@ -78,6 +94,7 @@ pub(super) fn by_word(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
     match call.text("cmd").as_deref() {
         Some("query") => query(osd, call, cx),
         Some("list_unfound") => list_unfound(osd, call, cx),
+        Some("mark_unfound_lost") => mark_unfound_lost(osd, call, cx),
         Some("scrub") => shallow_scrub(osd, call, cx),
         Some("deep-scrub" | "deep_scrub") => deep_scrub(osd, call, cx),
         word => Err((Errno::EINVAL, format!("unknown command prefix {}", word.unwrap_or_default()))),

@@ -46,8 +46,9 @@ impl Pg {
         let mut txn = Transaction::new(self.coll);
         change.into_txn(&mut txn);
         self.submit(Pending::Nothing, txn, cx);
-        self.missing.insert(object, version);
+        self.missing.insert(object.clone(), version);
         self.is_clean = false;
+        self.look_for(&object, cx);
     }
 
     /// Every copy has everything again.

@@ -68,8 +68,7 @@ impl View<'_> {
             user_version,
             result: change.result,
             mtime: change.mtime,
-            is_error: false,
-            returns: Vec::new(),
+            ..LogEntry::default()
         });
         let Stage { txn, log, delta, .. } = stage;
         (Staged { txn, log, delta }, user_version)

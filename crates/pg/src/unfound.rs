@@ -1,0 +1,271 @@
+//! Objects that no OSD that is up can supply: they are counted as unfound, and requests to them wait, until a copy
+//! comes up or an operator gives them up.
+//!
+//! An object that is given up is changed like any other: the change is logged, and goes to all copies, with what the
+//! object was before in the newest version that somebody still has, or with its removal. A request that the change
+//! undoes has no effect any more; sent again, it runs again (`log.rs`).
+//!
+//! Authority: `MissingLoc`, `PrimaryLogPG::primary_error`, `mark_all_unfound_lost`,
+//! `PeeringState::all_unfound_are_queried_or_lost` (16.2).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use codec::{Decode, Encode, Features};
+use messages::{LogLevel, MPgPull};
+use types::{EVersion, HObject, LogEntry, Mutation, OsdId, OsdMap, SnapId, Transaction, TxnOp};
+
+use crate::{
+    Ctx, Effect, Pg,
+    exec::{Delta, INFO_XATTR, ObjectInfo, Staged},
+    pg::Phase,
+};
+
+/// Objects of which older versions are collected at once: all copies' contents are held meanwhile.
+const REVERTS_MAX: usize = 8;
+/// Objects given up in one turn.
+const PER_TURN: usize = 64;
+
+/// What becomes of unfound objects (`ceph pg ID mark_unfound_lost`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GiveUp {
+    /// They are what they were before, as far as a copy of that is left; else they are gone.
+    Revert,
+    /// They are gone.
+    Delete,
+}
+
+/// What the copies have of an object that is to be what it was before.
+#[derive(Debug, Default)]
+struct Offers {
+    waiting: BTreeSet<OsdId>,
+    best: Option<(EVersion, Transaction)>,
+}
+
+/// The unfound objects of a PG, as its primary knows them.
+#[derive(Debug, Default)]
+pub(crate) struct Unfound {
+    objects: BTreeSet<HObject>,
+    given_up: BTreeMap<HObject, GiveUp>,
+    offers: BTreeMap<HObject, Offers>,
+}
+
+impl Unfound {
+    pub(crate) fn clear(&mut self) {
+        *self = Unfound::default();
+    }
+
+    /// The object is here, or settled otherwise.
+    pub(crate) fn remove(&mut self, object: &HObject) {
+        self.objects.remove(object);
+        self.given_up.remove(object);
+        self.offers.remove(object);
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &HObject> {
+        self.objects.iter()
+    }
+}
+
+impl Pg {
+    /// Objects that no OSD that is up can supply.
+    pub fn unfound_count(&self) -> usize {
+        self.unfound.count()
+    }
+
+    /// True when the object, or a clone of it, is unfound.
+    pub(crate) fn is_unfound(&self, head: &HObject) -> bool {
+        self.unfound.objects.range(head.with_snap(SnapId(0))..=head.head()).next().is_some()
+    }
+
+    /// OSDs that may have had objects that are missing here.
+    pub(crate) fn might_have(&self) -> BTreeSet<OsdId> {
+        let past = self.intervals.iter().flat_map(|interval| interval.acting.iter());
+        let all = past.chain(&self.members.acting).copied();
+        all.filter(|osd| osd.is_some() && *osd != self.me).collect()
+    }
+
+    /// True when the OSD has said what it has.
+    pub(crate) fn is_probed(&self, osd: OsdId, map: &OsdMap) -> bool {
+        map.is_up(osd) && self.peer_info.contains_key(&osd)
+    }
+
+    /// True when nobody is left who may have what is unfound: all have said what they have, or will not come back.
+    pub fn is_all_probed(&self, map: &OsdMap) -> bool {
+        let is_gone = |osd: OsdId| !map.exists(osd) || map.info(osd).lost_at > map.info(osd).up_from;
+        self.might_have().into_iter().all(|osd| self.is_probed(osd, map) || is_gone(osd))
+    }
+
+    /// Who has this object, or may have it, has changed.
+    pub(crate) fn look_for(&mut self, object: &HObject, cx: &mut Ctx<'_>) {
+        if self.phase != Phase::Active {
+            return;
+        }
+        let need = self.missing.get(object);
+        if need.is_some_and(|need| self.source_of(object, *need, cx.map).is_none()) {
+            if self.unfound.objects.insert(object.clone()) {
+                cx.effects.push(Effect::StatsChanged);
+            }
+        } else if self.unfound.objects.contains(object) {
+            self.unfound.remove(object);
+            cx.effects.push(Effect::StatsChanged);
+        }
+    }
+
+    /// Who may have objects has changed, or who is up.
+    pub(crate) fn look_for_all(&mut self, cx: &mut Ctx<'_>) {
+        let before = std::mem::take(&mut self.unfound.objects);
+        let lacks_source =
+            |(object, need): &(&HObject, &EVersion)| self.source_of(object, **need, cx.map).is_none();
+        let now: BTreeSet<HObject> =
+            self.missing.iter().filter(lacks_source).map(|(object, _)| object.clone()).collect();
+        self.unfound.given_up.retain(|object, _| now.contains(object));
+        self.unfound.offers.retain(|object, _| now.contains(object));
+        if now != before {
+            cx.effects.push(Effect::StatsChanged);
+        }
+        self.unfound.objects = now;
+    }
+
+    /// The map changed: says what an operator has to know.
+    pub(crate) fn complain_of_unfound(&self, cx: &mut Ctx<'_>) {
+        let count = self.unfound.count();
+        if count > 0 && self.is_all_probed(cx.map) {
+            let line = format!("{} has {count} objects unfound and apparently lost", self.pgid);
+            cx.effects.push(Effect::ClusterLog(LogLevel::ERROR, line));
+        }
+    }
+
+    /// An operator gives up what is unfound.
+    pub(crate) fn on_give_up(&mut self, how: GiveUp, cx: &mut Ctx<'_>) {
+        self.complain_of_unfound(cx);
+        self.unfound.given_up = self.unfound.objects.iter().map(|object| (object.clone(), how)).collect();
+        self.recover(cx);
+    }
+
+    /// Goes on giving up, a few objects at a time.
+    pub(crate) fn give_up_some(&mut self, cx: &mut Ctx<'_>) {
+        for _ in 0..PER_TURN {
+            if self.unfound.offers.len() >= REVERTS_MAX {
+                return;
+            }
+            let next = self.unfound.given_up.iter().find(|(o, _)| !self.unfound.offers.contains_key(*o));
+            let Some((object, how)) = next.map(|(object, how)| (object.clone(), *how)) else { return };
+            // A scrub lets go of what it looks at as soon as it knows that the PG is not clean.
+            if self.scrubs.holds(&object.head()) {
+                return;
+            }
+            match how {
+                GiveUp::Delete => self.become_older(&object, None, cx),
+                GiveUp::Revert => self.ask_for_older(object, cx),
+            }
+        }
+    }
+
+    /// Asks all copies, this one included, for what they have of the object.
+    fn ask_for_older(&mut self, object: HObject, cx: &mut Ctx<'_>) {
+        let peers = self.peer_info.iter().filter(|(_, info)| info.last_update > EVersion::ZERO);
+        let peers = peers.map(|(osd, _)| *osd).filter(|osd| cx.map.is_up(*osd));
+        let waiting: BTreeSet<OsdId> = peers.chain([self.me]).collect();
+        for osd in &waiting {
+            let (pgid, epoch, object) = (self.pgid, cx.map.epoch, object.clone());
+            let message = MPgPull { pgid, epoch, object, version: EVersion::ZERO };
+            cx.effects.push(Effect::SendOsd(*osd, message.into()));
+        }
+        self.unfound.offers.insert(object, Offers { waiting, best: None });
+    }
+
+    /// What a copy has of an object; version zero, if it has nothing. False when it was not asked for that.
+    pub(crate) fn on_offer(
+        &mut self,
+        from: OsdId,
+        object: &HObject,
+        offer: &mut (EVersion, Transaction),
+        cx: &mut Ctx<'_>,
+    ) -> bool {
+        let Some(offers) = self.unfound.offers.get_mut(object) else { return false };
+        if !offers.waiting.remove(&from) {
+            return false;
+        }
+        let version = offer.0;
+        // A version that the log does not have is of a history that came to nothing.
+        let was_so = version <= self.info.log_tail || self.log.contains(version);
+        let is_best = version > offers.best.as_ref().map_or(EVersion::ZERO, |(best, _)| *best);
+        if was_so && is_best {
+            offers.best = Some((version, std::mem::replace(&mut offer.1, Transaction::new(self.coll))));
+        }
+        self.settle_offers(object, cx);
+        true
+    }
+
+    /// Those who are gone do not answer.
+    pub(crate) fn forget_offers(&mut self, is_gone: impl Fn(&OsdId) -> bool, cx: &mut Ctx<'_>) {
+        self.unfound.offers.values_mut().for_each(|offers| offers.waiting.retain(|osd| !is_gone(osd)));
+        for object in self.unfound.offers.keys().cloned().collect::<Vec<_>>() {
+            self.settle_offers(&object, cx);
+        }
+    }
+
+    fn settle_offers(&mut self, object: &HObject, cx: &mut Ctx<'_>) {
+        if self.unfound.offers.get(object).is_some_and(|offers| offers.waiting.is_empty())
+            && let Some(offers) = self.unfound.offers.remove(object)
+        {
+            self.become_older(object, offers.best, cx);
+            self.recover(cx);
+        }
+    }
+
+    /// Makes the object what it was in an older version, or nothing, on all copies.
+    fn become_older(&mut self, object: &HObject, older: Option<(EVersion, Transaction)>, cx: &mut Ctx<'_>) {
+        let Some(need) = self.missing.get(object).copied() else { return self.unfound.remove(object) };
+        let at = self.next_version(cx);
+        let mut txn = Transaction::new(self.coll);
+        let mut entry = LogEntry {
+            version: at,
+            object: object.clone(),
+            prior_version: need,
+            is_delete: older.is_none(),
+            lost_to: Some(older.as_ref().map_or(EVersion::ZERO, |(version, _)| *version)),
+            mtime: cx.wall,
+            ..LogEntry::default()
+        };
+        match older {
+            Some((_, content)) => {
+                let mut info = info_in(&content);
+                (info.prior_version, info.version) = (need, at);
+                entry.user_version = info.user_version;
+                txn.append(content);
+                let pair = (Bytes::from_static(INFO_XATTR), info.to_bytes(Features::default()));
+                txn.push(object, Mutation::SetXattrs([pair].into()));
+            }
+            None => txn.push(object, Mutation::Remove),
+        }
+        let members = &self.members.acting;
+        for (_, missing) in self.peer_missing.iter_mut().filter(|(osd, _)| members.contains(osd)) {
+            missing.remove(object);
+        }
+        self.unfound.remove(object);
+        // What the PG held of the lost version is not known.
+        self.recount = None;
+        let staged = Staged { txn, log: vec![entry], delta: Delta::default() };
+        self.submit_internal(&object.head(), staged, cx);
+        cx.effects.push(Effect::StatsChanged);
+    }
+}
+
+/// What the PG keeps with an object, of a transaction that makes the object.
+fn info_in(content: &Transaction) -> ObjectInfo {
+    let xattr = |op: &TxnOp| match op {
+        TxnOp::Object(_, Mutation::SetXattrs(xattrs)) => xattrs.get(INFO_XATTR).cloned(),
+        TxnOp::Object(..) | TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Split(_) => None,
+    };
+    let bytes = content.ops.iter().find_map(xattr);
+    bytes.and_then(|bytes| ObjectInfo::from_bytes(bytes).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;
