@@ -109,6 +109,46 @@ fn what_rots_is_found_listed_and_mended() {
 }
 
 #[test]
+fn what_all_copies_have_lost_is_unfound_until_it_is_given_up() {
+    let mut c = Cluster::start();
+    c.sh("ceph osd pool create p 1; ceph osd pool application enable p rados");
+    for object in ["a", "b", "c"] {
+        c.sh(&format!("head -c 30000 /dev/urandom > {object}; rados -p p put {object} {object}"));
+    }
+    assert_eq!(c.sh("ceph pg 2.0 mark_unfound_lost revert").err, "pg has no unfound objects\n");
+    c.stop();
+    for (object, osd) in ["a", "b"].iter().flat_map(|object| [0, 1, 2].map(|osd| (*object, osd))) {
+        rot(&c, osd, object);
+    }
+    c.up();
+    c.wait_healthy(LIMIT);
+    // A change that reads nothing would do: who reads finds out.
+    assert_ne!(c.run("timeout 3 rados -p p get b got").code, 0);
+    let mut waiting = [c.spawn("rados -p p get a got"), c.spawn("rados -p p put b c")];
+    c.wait("the health checks", LIMIT, |c| {
+        let health = c.sh("ceph health detail").out;
+        ["2/4 objects unfound (50.000%)", "pg 2.0 has 2 unfound objects"]
+            .iter()
+            .all(|line| health.contains(line))
+            && health.contains("[ERR] PG_DAMAGED: Possible data damage: 1 pg recovery_unfound")
+            && health.contains("pg 2.0 is active+recovery_unfound+degraded, acting [")
+            && health.contains("], 2 unfound")
+    });
+    let listed = c.json("ceph pg 2.0 list_unfound");
+    assert_eq!((&listed["num_unfound"], &listed["state"]), (&json!(2), &json!("NotRecovering")));
+    // Others are served, and those who want what is lost wait.
+    c.sh("rados -p p get c - | cmp - c; rados -p p put d a; rados -p p ls");
+    assert!(waiting.iter_mut().all(|client| client.try_wait().unwrap().is_none()));
+    let told = c.sh("ceph pg 2.0 mark_unfound_lost revert");
+    assert_eq!(told.err, "pg has 2 objects unfound and apparently lost marking\n");
+    let [read, written] = waiting.map(|mut client| client.wait().unwrap().success());
+    assert!(!read && written, "one is gone, the other new");
+    c.wait_healthy(LIMIT);
+    assert_eq!(c.sh("rados -p p ls | sort | tr '\\n' ' '").out, "b c d ");
+    c.sh("rados -p p get b - | cmp - c");
+}
+
+#[test]
 fn scrubs_come_when_they_are_due_unless_they_are_held_back() {
     let c = Cluster::start();
     c.sh(
