@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use reactor::{Event, Reactor};
 use types::KeyType;
 
@@ -163,7 +163,7 @@ fn start(kind: &str, id: &str, conf: &Path, cpus: Vec<usize>, is_separate: bool)
 }
 
 /// Shows the cluster's state until Ctrl-C, or until every daemon ended.
-fn wait_for_signal(data: &Path, daemons: &mut [(String, Daemon)]) -> Result<()> {
+fn wait_for_signal(data: &Path, daemons: &mut Vec<(String, Daemon)>) -> Result<()> {
     let mut reactor = Reactor::new(reactor::Config { signals: true, ..Default::default() })?;
     let mut events = Vec::new();
     let mut status = StatusLine::default();
@@ -172,15 +172,17 @@ fn wait_for_signal(data: &Path, daemons: &mut [(String, Daemon)]) -> Result<()> 
         if events.drain(..).any(|event| matches!(event, Event::Signal(_))) {
             return Ok(());
         }
-        for (name, daemon) in daemons.iter_mut() {
+        for (_, daemon) in daemons.iter_mut() {
             match daemon {
-                // A process may be killed and started again by hand; a thread may not end.
+                // A process may be killed and started again by hand; a thread ends on an operator's order alone.
                 Daemon::Process(child) => {
                     child.try_wait()?;
                 }
-                Daemon::Thread(_, handle) if handle.is_finished() => bail!("{name} ended: its log says why"),
                 Daemon::Thread(..) => {}
             }
+        }
+        for (name, stopped) in daemons.extract_if(.., |(_, daemon)| daemon.is_finished()) {
+            end(stopped).with_context(|| format!("{name} ended: its log says why"))?;
         }
         status.show(&fs::read_to_string(data.join("mon.a/status")).unwrap_or_default())?;
     }
@@ -215,6 +217,15 @@ impl StatusLine {
         out.flush()?;
         self.shown = line;
         Ok(())
+    }
+}
+
+impl Daemon {
+    fn is_finished(&self) -> bool {
+        match self {
+            Daemon::Process(_) => false,
+            Daemon::Thread(_, handle) => handle.is_finished(),
+        }
     }
 }
 

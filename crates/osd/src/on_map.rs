@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use messages::{MOSDBoot, MOSDMap, Message};
-use types::{EntityType, Epoch, OsdId, OsdMap};
+use types::{EntityType, Epoch, OsdId, OsdMap, OsdState};
 
 use crate::{
     Cross, Effect, Osd,
@@ -91,6 +91,11 @@ impl Osd {
                 self.boot = Boot::Active;
                 self.boot_epoch = self.map.up_from(me);
                 tracing::info!(osd = me.0, epoch = self.map.epoch.0, "up");
+            }
+            (false, Boot::Active) if self.map.state(me).has(OsdState::STOP) => {
+                tracing::info!(osd = me.0, epoch = self.map.epoch.0, "stopped by an operator");
+                self.boot = Boot::Stopping { deadline: cx.now };
+                self.finish_stop(cx);
             }
             (false, Boot::Active) => {
                 tracing::warn!(

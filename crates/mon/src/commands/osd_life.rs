@@ -34,6 +34,13 @@ pub(super) const ROWS: &[Row] = &[
         run: mark_down,
     },
     Row {
+        sig: "osd stop name=ids,type=CephString,n=N",
+        help: "stop the corresponding osd daemons and mark them as down",
+        module: "osd",
+        perm: "rw",
+        run: stop,
+    },
+    Row {
         sig: "osd new name=uuid,type=CephUUID name=id,type=CephOsdName,req=false",
         help: "Create a new OSD. If supplied, the `id` to be replaced needs to exist and have been previously destroyed.",
         module: "osd",
@@ -166,6 +173,31 @@ fn mark_down(req: &mut Request<'_>) -> Reply {
             inc.new_state.insert(osd, OsdState::UP);
         },
     )
+}
+
+/// Marks OSDs down for good: one that runs ends when it learns of it.
+fn stop(req: &mut Request<'_>) -> Reply {
+    let (osds, mut text) = match ids_arg(req) {
+        Ok(found) => found,
+        Err(reply) => return reply,
+    };
+    let mut todo = Vec::new();
+    for osd in osds {
+        let map = req.next_map();
+        if map.state(osd).has(OsdState::STOP) {
+            text.push_str(&format!("osd.{osd} is already stopped. "));
+        } else if map.is_down(osd) {
+            text.push_str(&format!("stop down osd.{osd}. "));
+            todo.push((osd, OsdState::STOP));
+        } else {
+            text.push_str(&format!("stop osd.{osd}. "));
+            todo.push((osd, OsdState::STOP | OsdState::UP));
+        }
+    }
+    if !todo.is_empty() {
+        req.mon.change_osdmap(req.wall, |_, inc| inc.new_state.extend(todo));
+    }
+    Reply::done(text)
 }
 
 fn new(req: &mut Request<'_>) -> Reply {

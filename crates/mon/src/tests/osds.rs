@@ -34,6 +34,20 @@ fn osds_that_boot_are_up_in_and_have_a_place() {
 }
 
 #[test]
+fn an_osd_that_is_stopped_is_down_until_it_boots_again() {
+    let mut cluster = Cluster::with_rbd();
+    let mut stop = |ids: &str| cluster.command(&format!(r#"{{"prefix":"osd stop","ids":{ids}}}"#)).status;
+    assert_eq!(stop(r#"["1"]"#), "stop osd.1. ");
+    assert_eq!(stop(r#"["osd.1","7"]"#), "osd.7 does not exist. osd.1 is already stopped. ");
+    assert!(cluster.map().is_down(OsdId(1)) && cluster.map().state(OsdId(1)).has(OsdState::STOP));
+    cluster.command(r#"{"prefix":"osd down","ids":["2"]}"#);
+    assert_eq!(cluster.command(r#"{"prefix":"osd stop","ids":["2"]}"#).status, "stop down osd.2. ");
+    assert!(cluster.map().is_down(OsdId(2)) && cluster.map().state(OsdId(2)).has(OsdState::STOP));
+    cluster.boot_osd(1);
+    assert!(cluster.map().is_up(OsdId(1)) && !cluster.map().state(OsdId(1)).has(OsdState::STOP));
+}
+
+#[test]
 fn an_osd_with_another_uuid_is_refused() {
     let mut cluster = Cluster::new();
     cluster.boot_osd(0);

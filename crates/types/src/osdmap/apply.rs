@@ -173,6 +173,7 @@ impl OsdMap {
         for (osd, addrs) in &inc.new_up_client {
             let at = osd.0 as usize;
             self.osd_state[at] |= OsdState::EXISTS | OsdState::UP;
+            self.osd_state[at] = self.osd_state[at].without(OsdState::STOP);
             self.osd_addrs[at] = addrs.clone();
             self.hb_back_addrs[at] = inc.new_hb_back_up.get(osd).cloned().unwrap_or_default();
             self.hb_front_addrs[at] = inc.new_hb_front_up.get(osd).cloned().unwrap_or_default();
