@@ -161,6 +161,8 @@ messages! {
     MOSDImageStats = 0x8009, v 1/1, prio 63;
     /// Monitor to OSD: scrub these PGs.
     MOSDScrub = 0x800a, v 1/1, prio 127;
+    /// Monitor to OSD: recover these PGs before others, or no more.
+    MOSDForceRecovery = 0x800b, v 1/1, prio 127;
     /// Primary to replica: make this change.
     MOSDRepOp = 0x8010, v 1/1, prio 127;
     /// Replica to primary: it is durable.

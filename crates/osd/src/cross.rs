@@ -4,7 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use messages::{ImageCounts, ImageKey, LogLevel, MOSDMap, MOSDPGCreate, MOSDScrub, Message, pg_peer_target};
+use messages::{
+    ImageCounts, ImageKey, LogLevel, MOSDForceRecovery, MOSDMap, MOSDPGCreate, MOSDScrub, Message,
+    pg_peer_target,
+};
 use store::StoreUsage;
 use types::{Epoch, Instant, OsdId, PgStat, Settings};
 
@@ -51,6 +54,8 @@ pub enum Cross {
     PgCreate(Box<MOSDPGCreate>),
     /// From the control shard: scrub these PGs.
     Scrub(Box<MOSDScrub>),
+    /// From the control shard: recover these PGs before others, or no more.
+    Force(Box<MOSDForceRecovery>),
     /// From the control shard: a peer answered a ping that left then.
     LeaseGranted(OsdId, Instant),
     /// From the control shard: a peer's ping was answered then.
@@ -159,6 +164,7 @@ impl Osd {
             }
             Cross::PgCreate(create) => self.on_pg_create(*create, cx),
             Cross::Scrub(message) => self.on_scrub(&message, cx),
+            Cross::Force(message) => self.on_force(&message, cx),
             Cross::ClusterLog(level, line) => self.cluster_log(level, line, cx),
             Cross::LeaseGranted(osd, sent) => self.leases.on_granted(osd, sent),
             Cross::LeaseGiven(osd, at) => self.leases.on_given(osd, at),

@@ -20,12 +20,12 @@ mod on_map;
 mod on_osd;
 mod osd;
 mod pgs;
+mod recovery;
 mod scrubs;
 mod session;
 mod shard;
 mod tell;
 mod tick;
-mod unfound;
 
 pub use cross::{Cross, Report};
 pub use event::{ConnId, Effect, Event, Peer};

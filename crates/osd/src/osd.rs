@@ -297,6 +297,7 @@ impl Osd {
             Message::MOSDImageQuery(query) => self.on_image_query(*query, cx),
             Message::MOSDPGCreate(create) => self.distribute_pg_create(&create, cx),
             Message::MOSDScrub(message) => self.distribute_scrub(&message, cx),
+            Message::MOSDForceRecovery(message) => self.distribute_force(&message, cx),
             Message::MLogAck(ack) => self.on_log_ack(&ack),
             Message::MConfig(message) => {
                 self.settings.set_mon(&message.config);

@@ -37,6 +37,13 @@ pub enum Event {
     Scrub(ScrubRequest),
     /// An operator gives up the objects that are unfound.
     GiveUp(GiveUp),
+    /// An operator wants it recovered before others, or as others again.
+    ForceRecovery {
+        /// True where that was called backfill.
+        is_backfill: bool,
+        /// False to take it back.
+        is_forced: bool,
+    },
     /// A second passed, more or less.
     Tick,
 }

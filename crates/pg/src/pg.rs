@@ -294,6 +294,7 @@ impl Pg {
             Event::Store(completion) => self.on_store(completion, cx),
             Event::Scrub(request) => self.on_scrub_request(request),
             Event::GiveUp(how) => self.on_give_up(how, cx),
+            Event::ForceRecovery { is_backfill, is_forced } => self.on_force(is_backfill, is_forced, cx),
             Event::Tick => self.on_tick(cx),
         }
         self.drive_scrub(cx);

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use messages::{LogLevel, MPgPull, MPgPush, MPgPushReply};
 use store::{Completion, ObjectStore};
-use types::{EVersion, HObject, Missing, Mutation, OsdId, OsdMap, PgInfo, SnapId, Token, Transaction};
+use types::{
+    EVersion, HObject, Missing, Mutation, OsdId, OsdMap, PgInfo, PgState, SnapId, Token, Transaction,
+};
 
 use crate::{
     Ctx, Effect, Pg,
@@ -16,6 +18,8 @@ use crate::{
 
 /// Objects on their way at once (`osd_recovery_max_active`).
 const ACTIVE_MAX: usize = 8;
+/// The same in a PG that an operator wants recovered before others: these go on as before.
+const FORCED_ACTIVE_MAX: usize = 64;
 
 /// What is on its way.
 #[derive(Debug, Default)]
@@ -24,6 +28,8 @@ pub(crate) struct Recovery {
     pulling: BTreeMap<HObject, OsdId>,
     pushing: BTreeSet<(OsdId, HObject)>,
     urgent: BTreeSet<HObject>,
+    /// `FORCED_RECOVERY`, `FORCED_BACKFILL`: what an operator has said, until the PG is clean.
+    forced: PgState,
 }
 
 impl Recovery {
@@ -34,6 +40,17 @@ impl Recovery {
     pub(crate) fn active(&self) -> usize {
         self.pulling.len() + self.pushing.len()
     }
+
+    /// What an operator has said.
+    pub(crate) fn forced(&self) -> PgState {
+        self.forced
+    }
+
+    /// How many more objects may be on their way.
+    fn room(&self) -> usize {
+        let most = if self.forced == PgState::default() { ACTIVE_MAX } else { FORCED_ACTIVE_MAX };
+        most.saturating_sub(self.active())
+    }
 }
 
 impl Pg {
@@ -41,6 +58,17 @@ impl Pg {
     pub(crate) fn forget_pulls(&mut self, is_gone: impl Fn(&OsdId) -> bool, cx: &mut Ctx<'_>) {
         self.recovery.pulling.retain(|_, source| !is_gone(source));
         self.recover(cx);
+    }
+
+    /// An operator wants the PG recovered before others, or as others again.
+    pub(crate) fn on_force(&mut self, is_backfill: bool, is_forced: bool, cx: &mut Ctx<'_>) {
+        let bit = if is_backfill { PgState::FORCED_BACKFILL } else { PgState::FORCED_RECOVERY };
+        if is_forced && self.phase == Phase::Active && !self.is_clean {
+            self.recovery.forced = self.recovery.forced.with(bit);
+            self.recover(cx);
+        } else if !is_forced {
+            self.recovery.forced = PgState(self.recovery.forced.0 & !bit.0);
+        }
     }
 
     /// True when some copy lacks the object, or a clone of it.
@@ -66,14 +94,14 @@ impl Pg {
             return;
         }
         self.give_up_some(cx);
-        let room = ACTIVE_MAX.saturating_sub(self.recovery.active());
+        let room = self.recovery.room();
         for (source, object, version) in self.next_pulls(room, cx) {
             if self.recovery.pulling.insert(object.clone(), source).is_none() {
                 let message = MPgPull { pgid: self.pgid, epoch: cx.map.epoch, object, version };
                 cx.effects.push(Effect::SendOsd(source, message.into()));
             }
         }
-        let room = ACTIVE_MAX.saturating_sub(self.recovery.active());
+        let room = self.recovery.room();
         for (osd, object) in self.next_pushes(room) {
             if self.recovery.pushing.insert((osd, object.clone())) {
                 self.push(osd, object, Vec::new(), cx);
@@ -82,6 +110,7 @@ impl Pg {
         let peers_lack =
             self.members.acting.iter().filter_map(|o| self.peer_missing.get(o)).any(|m| !m.is_empty());
         if self.missing.is_empty() && !peers_lack {
+            self.recovery.forced = PgState::default();
             self.become_clean(cx);
         }
     }

@@ -34,7 +34,7 @@ impl Pg {
             if self.degraded_count() > 0 {
                 let is_stuck = self.unfound_count() > 0 && self.recovery.active() == 0;
                 let recovery = if is_stuck { PgState::RECOVERY_UNFOUND } else { PgState::RECOVERING };
-                state = state.with(PgState::DEGRADED).with(recovery);
+                state = state.with(PgState::DEGRADED).with(recovery).with(self.recovery.forced());
             } else if self.is_clean && acting >= usize::from(self.members.size) {
                 state = state.with(PgState::CLEAN);
             }

@@ -39,6 +39,7 @@ pg_states! {
     REPAIR = 13, "repair";
     BACKFILL_WAIT = 15, "backfill_wait";
     BACKFILLING = 20, "backfilling";
+    FORCED_BACKFILL = 31, "forced_backfill";
     INCOMPLETE = 16, "incomplete";
     PEERED = 25, "peered";
     SNAPTRIM = 26, "snaptrim";

@@ -17,6 +17,7 @@ mod crush_weight_sets;
 mod descriptions;
 mod df;
 mod erasure_profile;
+mod force_recovery;
 mod fs;
 mod log;
 mod mgr;
@@ -175,6 +176,7 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         crush_class::ROWS,
         crush_show::ROWS,
         pg::ROWS,
+        force_recovery::ROWS,
         scrub::ROWS,
         pg_dump::ROWS,
         pg_temp::ROWS,

@@ -53,20 +53,29 @@ fn orders_for_what_is_not_there_are_refused() {
     }
 }
 
-fn report(cluster: &mut Cluster, scrubs: ScrubHistory, repaired: u64) {
+/// The PG's primary reports.
+fn say(cluster: &mut Cluster, pg: PgStat, copies_repaired: u64) {
     let map = cluster.map().clone();
+    let at = map.pg_to_up_acting(pg.pgid);
+    let osd = at.acting_primary;
+    let (acting, reported_epoch) = (at.acting, map.epoch);
+    let pg = PgStat { reported_epoch, reported_seq: u64::MAX, acting, acting_primary: osd, ..pg };
+    let stat = OsdStat { copies_repaired, ..OsdStat::default() };
+    cluster.say(Cluster::osd_conn(osd.0), MPGStats { osd, epoch: map.epoch, stat, pgs: vec![pg] });
+}
+
+fn say_state(cluster: &mut Cluster, pgid: PgId, state: PgState) {
+    say(cluster, PgStat { pgid, state, ..PgStat::default() }, 0);
+}
+
+fn report(cluster: &mut Cluster, scrubs: ScrubHistory, repaired: u64) {
     let pgid = PgId::new(PoolId(1), 0);
-    let at = map.pg_to_up_acting(pgid);
     let (shallow_scrub_errors, deep_scrub_errors) = (scrubs.shallow_errors, scrubs.deep_errors);
     let state = PgState::ACTIVE.with(PgState::CLEAN);
     let state = if scrubs.errors() > 0 { state.with(PgState::INCONSISTENT) } else { state };
     let pg = PgStat {
         pgid,
         state,
-        reported_epoch: map.epoch,
-        reported_seq: u64::MAX,
-        acting: at.acting,
-        acting_primary: at.acting_primary,
         sum: PgStatSum {
             shallow_scrub_errors,
             deep_scrub_errors,
@@ -76,10 +85,26 @@ fn report(cluster: &mut Cluster, scrubs: ScrubHistory, repaired: u64) {
         scrubs,
         ..PgStat::default()
     };
-    let osd = at.acting_primary;
-    let stat = OsdStat { copies_repaired: repaired, ..OsdStat::default() };
-    let stats = MPGStats { osd, epoch: map.epoch, stat, pgs: vec![pg] };
-    cluster.say(Cluster::osd_conn(osd.0), stats);
+    say(cluster, pg, repaired);
+}
+
+#[test]
+fn health_tells_what_is_unfound() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.report_all();
+    let pgid = PgId::new(PoolId(1), 0);
+    let state = PgState::ACTIVE.with(PgState::RECOVERY_UNFOUND).with(PgState::DEGRADED);
+    let sum = PgStatSum { objects: 4, object_copies: 12, unfound: 1, degraded: 3, ..PgStatSum::default() };
+    say(&mut cluster, PgStat { pgid, state, sum, ..PgStat::default() }, 0);
+    let health = cluster.text(r#"{"prefix":"health","detail":"detail"}"#);
+    for line in [
+        "[WRN] OBJECT_UNFOUND: 1/11 objects unfound (9.091%)\n    pg 1.0 has 1 unfound objects\n",
+        "[ERR] PG_DAMAGED: Possible data damage: 1 pg recovery_unfound\n    pg 1.0 is active+recovery_unfound+degraded, acting [",
+        "], 1 unfound\n",
+    ] {
+        assert!(health.contains(line), "{health}");
+    }
+    assert!(cluster.text(r#"{"prefix":"pg stat"}"#).contains("; 1/11 objects unfound (9.091%)"));
 }
 
 #[test]
@@ -116,4 +141,45 @@ fn health_tells_what_scrubs_found_and_what_was_not_scrubbed() {
     assert!(health.contains(&since), "{health}");
     assert!(health.contains("[WRN] OSD_TOO_MANY_REPAIRS: Too many repaired reads on 1 OSDs\n"), "{health}");
     assert!(health.contains(" had 11 reads repaired\n"), "{health}");
+}
+
+#[test]
+fn what_is_to_be_recovered_first_is_told_to_those_who_lead_it_where_it_lacks_something() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.report_all();
+    let ok = |cluster: &mut Cluster, json: &str| cluster.ok(json);
+    let forced = |cluster: &mut Cluster| {
+        let sent = std::mem::take(&mut cluster.sent).into_iter();
+        let orders = sent.filter_map(|(_, _, message)| match message {
+            Message::MOSDForceRecovery(order) => Some((order.pgs, order.is_backfill, order.is_forced)),
+            _ => None,
+        });
+        orders.collect::<Vec<_>>()
+    };
+    let none = [
+        (r#"{"prefix":"pg force-recovery","pgid":["1.0"]}"#, "pg 1.0 doesn't require recovery; \n"),
+        (r#"{"prefix":"pg force-backfill","pgid":["1.0","1.0"]}"#, "pg 1.0 doesn't require backfilling; \n"),
+        (r#"{"prefix":"pg cancel-force-recovery","pgid":["1.0"]}"#, "pg 1.0 recovery not forced; \n"),
+        (r#"{"prefix":"pg cancel-force-backfill","pgid":["1.0"]}"#, "pg 1.0 backfill not forced; \n"),
+    ];
+    for (command, told) in none {
+        assert_eq!(ok(&mut cluster, command), told);
+    }
+    assert_eq!(forced(&mut cluster), []);
+    let refused = cluster.refused(r#"{"prefix":"pg force-backfill","pgid":["9.9"]}"#);
+    assert_eq!(refused, (-2, "pg 9.9 does not exist; ".to_owned()));
+    let refused = cluster.refused(r#"{"prefix":"osd pool force-recovery","who":["q"]}"#);
+    assert_eq!(refused, (-2, "unrecognized pool 'q'".to_owned()));
+    let pgid = PgId::new(PoolId(1), 0);
+    let primary = cluster.map().pg_to_up_acting(pgid).acting_primary;
+    let state = |bits| PgState::ACTIVE.with(PgState::DEGRADED).with(PgState::RECOVERING).with(bits);
+    say_state(&mut cluster, pgid, state(PgState::default()));
+    let told = ok(&mut cluster, r#"{"prefix":"pg force-recovery","pgid":["1.0"]}"#);
+    assert_eq!(told, format!("instructing pg(s) [1.0] on osd.{primary} to force-recovery; \n"));
+    assert_eq!(forced(&mut cluster), [(vec![pgid], false, true)]);
+    say_state(&mut cluster, pgid, state(PgState::FORCED_RECOVERY));
+    let told = ok(&mut cluster, r#"{"prefix":"pg force-recovery","pgid":["1.0"]}"#);
+    assert_eq!(told, "pg 1.0 recovery already forced; \n");
+    ok(&mut cluster, r#"{"prefix":"osd pool cancel-force-recovery","who":["rbd"]}"#);
+    assert_eq!(forced(&mut cluster), [(vec![pgid], false, false)]);
 }

@@ -1,0 +1,48 @@
+//! Recovery as the OSD has to do with it: operators' orders for its PGs.
+
+use messages::{LogLevel, MOSDForceRecovery};
+use pg::{Event, GiveUp};
+use types::PgId;
+
+use crate::{Cross, Osd, osd::Cx};
+
+impl Osd {
+    /// Gives up the unfound objects of a PG that this OSD leads. What is done, or why it is not, in the words of
+    /// `PrimaryLogPG::do_command`.
+    pub(crate) fn give_up(&mut self, pgid: PgId, how: GiveUp, cx: &mut Cx<'_>) -> Result<String, String> {
+        let count = self.pgs.get(pgid).map_or(0, pg::Pg::unfound_count);
+        if count == 0 {
+            return Ok("pg has no unfound objects".to_owned());
+        }
+        if !self.pgs.get(pgid).is_some_and(|pg| pg.is_all_probed(&self.map)) {
+            return Err(format!(
+                "pg has {count} unfound objects but we haven't probed all sources, not marking lost"
+            ));
+        }
+        let line = format!("pg has {count} objects unfound and apparently lost marking");
+        self.cluster_log(LogLevel::INFO, line.clone(), cx);
+        self.pg_event(pgid, Event::GiveUp(how), cx);
+        Ok(line)
+    }
+
+    /// The monitor passes on what an operator wants recovered first, or no more; each shard does so.
+    pub(crate) fn distribute_force(&mut self, message: &MOSDForceRecovery, cx: &mut Cx<'_>) {
+        let shard = self.config.shard;
+        for other in shard.others() {
+            let pgs: Vec<_> =
+                message.pgs.iter().filter(|pgid| shard.owner(**pgid, &self.map) == other).copied().collect();
+            if !pgs.is_empty() {
+                cx.cross(other, Cross::Force(Box::new(MOSDForceRecovery { pgs, ..message.clone() })));
+            }
+        }
+        self.on_force(message, cx);
+    }
+
+    /// Those PGs of a list that this shard leads.
+    pub(crate) fn on_force(&mut self, message: &MOSDForceRecovery, cx: &mut Cx<'_>) {
+        let MOSDForceRecovery { is_backfill, is_forced, .. } = *message;
+        for pgid in &message.pgs {
+            self.pg_event(*pgid, Event::ForceRecovery { is_backfill, is_forced }, cx);
+        }
+    }
+}
