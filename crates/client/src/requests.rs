@@ -1,7 +1,7 @@
 //! Requests: where they go, when they go again, how they end.
 
 use messages::{MOSDOp, MOSDOpReply, ObjectLocator, osd_flag};
-use types::{HObject, MapFlags, OsdId, OsdMap, PgId, ReqId, Token, UTime};
+use types::{HObject, MapFlags, OsdId, OsdMap, PgId, ReqId, SnapId, Token, UTime};
 
 use crate::{Client, Effect, Request, Response, SessionId, machine::Cx};
 
@@ -20,7 +20,8 @@ pub(crate) struct InFlight {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Target {
     pg: PgId,
-    hash: u32,
+    /// Its head, as backoffs name it.
+    object: HObject,
     /// A PG that is split keeps its number, and not all its objects.
     bits: u32,
     acting: Vec<OsdId>,
@@ -39,7 +40,16 @@ fn target_of(map: &OsdMap, request: &Request) -> Option<Target> {
     let at = map.pg_to_up_acting(pg);
     let bits = HObject::split_bits(pg, map.pools.get(&pg.pool)?.pg_num);
     let is_served = at.acting_primary != OsdId::NONE;
-    is_served.then_some(Target { pg, hash, bits, acting: at.acting, primary: at.acting_primary })
+    let object = HObject {
+        pool: request.pool,
+        nspace: request.nspace.clone(),
+        key: request.key.clone(),
+        oid: request.oid.clone(),
+        hash,
+        snap: SnapId::HEAD,
+        ..HObject::default()
+    };
+    is_served.then_some(Target { pg, object, bits, acting: at.acting, primary: at.acting_primary })
 }
 
 /// True when the map says that requests like this wait.
@@ -92,9 +102,15 @@ impl Client {
         self.resend_where(|target| target.primary == osd, cx);
     }
 
-    /// Sends everything that goes to a PG (again).
-    pub(crate) fn resend_pg(&mut self, osd: OsdId, pg: PgId, cx: &mut Cx<'_>) {
-        self.resend_where(|target| target.primary == osd && target.pg == pg, cx);
+    /// Sends what goes to some objects of a PG (again).
+    pub(crate) fn resend_of_pg(
+        &mut self,
+        osd: OsdId,
+        pg: PgId,
+        is_wanted: impl Fn(&HObject) -> bool,
+        cx: &mut Cx<'_>,
+    ) {
+        self.resend_where(|target| target.primary == osd && target.pg == pg && is_wanted(&target.object), cx);
     }
 
     fn resend_where(&mut self, goes: impl Fn(&Target) -> bool, cx: &mut Cx<'_>) {
@@ -111,7 +127,7 @@ impl Client {
     fn send(&mut self, tid: u64, cx: &mut Cx<'_>) {
         let Some(target) = self.requests.get(&tid).and_then(|flying| flying.target.clone()) else { return };
         let Some(session) = self.session_to(target.primary, cx) else { return };
-        if self.is_backed_off(target.primary, target.pg) {
+        if self.is_backed_off(target.primary, target.pg, &target.object) {
             return;
         }
         let (epoch, features) = (self.epoch(), self.config.features);
@@ -120,7 +136,7 @@ impl Client {
         let message = MOSDOp {
             pgid: target.pg,
             shard: -1,
-            hash: target.hash,
+            hash: target.object.hash,
             epoch,
             flags: request.all_flags() | if flying.attempts > 0 { osd_flag::RETRY } else { 0 },
             reqid: ReqId::default(),

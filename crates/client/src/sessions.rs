@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use messages::{BackoffOp, MOSDBackoff};
-use types::{EntityAddrVec, Instant, OsdId, PgId};
+use types::{EntityAddrVec, HObject, Instant, OsdId, PgId};
 
 use crate::{Client, Effect, SessionId, machine::Cx};
 
@@ -23,8 +23,20 @@ pub(crate) struct Session {
     id: SessionId,
     addrs: EntityAddrVec,
     state: State,
-    /// PGs that the OSD asked to leave alone, with the backoff's id.
-    backoffs: BTreeMap<PgId, u64>,
+    /// What the OSD asked to leave alone: of a PG, by the backoff's id.
+    backoffs: BTreeMap<(PgId, u64), Held>,
+}
+
+/// Objects from one to before another; that one alone if both are the same.
+struct Held {
+    begin: HObject,
+    end: HObject,
+}
+
+impl Held {
+    fn contains(&self, object: &HObject) -> bool {
+        *object == self.begin || (self.begin < *object && *object < self.end)
+    }
 }
 
 impl Client {
@@ -42,9 +54,11 @@ impl Client {
         None
     }
 
-    /// True when the OSD asked to hold requests to `pg`.
-    pub(crate) fn is_backed_off(&self, osd: OsdId, pg: PgId) -> bool {
-        self.sessions.get(&osd).is_some_and(|session| session.backoffs.contains_key(&pg))
+    /// True when the OSD asked to hold requests to an object of `pg`.
+    pub(crate) fn is_backed_off(&self, osd: OsdId, pg: PgId, object: &HObject) -> bool {
+        let Some(session) = self.sessions.get(&osd) else { return false };
+        let mut of_pg = session.backoffs.range((pg, 0)..=(pg, u64::MAX));
+        of_pg.any(|(_, held)| held.contains(object))
     }
 
     fn osd_of(&self, id: SessionId) -> Option<OsdId> {
@@ -117,21 +131,22 @@ impl Client {
         }
     }
 
-    /// An OSD asks to hold or to go on with the requests to a PG. The range within the PG is not looked
-    /// at: holding more than asked for is slower and as correct.
+    /// An OSD asks to hold or to go on with the requests to some objects of a PG.
     pub(crate) fn on_backoff(&mut self, id: SessionId, message: MOSDBackoff, cx: &mut Cx<'_>) {
         let Some(osd) = self.osd_of(id) else { return };
         let Some(session) = self.sessions.get_mut(&osd) else { return };
         let pg = message.pgid.pg;
         match message.op {
             BackoffOp::BLOCK => {
-                session.backoffs.insert(pg, message.id);
+                let held = Held { begin: message.begin.clone(), end: message.end.clone() };
+                session.backoffs.insert((pg, message.id), held);
                 let ack = MOSDBackoff { op: BackoffOp::ACK_BLOCK, ..message };
                 cx.effects.push(Effect::Send(id, 0, ack.into()));
             }
-            BackoffOp::UNBLOCK if session.backoffs.get(&pg) == Some(&message.id) => {
-                session.backoffs.remove(&pg);
-                self.resend_pg(osd, pg, cx);
+            BackoffOp::UNBLOCK => {
+                if let Some(held) = session.backoffs.remove(&(pg, message.id)) {
+                    self.resend_of_pg(osd, pg, |object| held.contains(object), cx);
+                }
             }
             _ => {}
         }

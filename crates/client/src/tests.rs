@@ -254,8 +254,8 @@ fn a_backoff_holds_requests_until_it_is_lifted() {
         epoch: b.map.epoch,
         op: BackoffOp::BLOCK,
         id: 3,
-        begin: HObject::default(),
-        end: HObject::default(),
+        begin: HObject::min(),
+        end: HObject::max(),
     };
     b.handle(Event::FromOsd(session, 0, backoff.clone().into()));
     assert!(
@@ -267,6 +267,40 @@ fn a_backoff_holds_requests_until_it_is_lifted() {
     b.handle(Event::FromOsd(session, 0, backoff.into()));
     let tids: Vec<u64> = b.sent().iter().map(|(_, tid, _)| *tid).collect();
     assert_eq!(tids.len(), 2);
+}
+
+#[test]
+fn a_backoff_of_one_object_holds_no_other() {
+    let mut b = Bench::new();
+    b.read(1, "a");
+    let session = b.dialed()[0];
+    b.handle(Event::SessionOpened(session));
+    let (pg, hash) = b.sent().iter().map(|(_, _, op)| (op.pgid, op.hash)).next().unwrap();
+    let object =
+        HObject { oid: "a".into(), pool: pg.pool, hash, snap: types::SnapId::HEAD, ..HObject::default() };
+    let (begin, end) = (object.clone(), object.clone());
+    let pgid = SpgId { pg, shard: -1 };
+    let mut backoff = MOSDBackoff { pgid, epoch: b.map.epoch, op: BackoffOp::BLOCK, id: 3, begin, end };
+    b.handle(Event::FromOsd(session, 0, backoff.clone().into()));
+    // Another one of the PG, which nobody wants anything of.
+    let elsewhere = HObject { oid: "z".into(), ..object };
+    let other = MOSDBackoff { id: 4, begin: elsewhere.clone(), end: elsewhere, ..backoff.clone() };
+    b.handle(Event::FromOsd(session, 0, other.into()));
+    b.effects.clear();
+    b.read(2, "a");
+    assert!(b.effects.is_empty());
+    let names = ["b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q"];
+    let is_neighbour = |name: &&&str| {
+        let placed = b.map.object_to_pg(pg.pool, b"", b"", name.as_bytes());
+        placed.is_some_and(|(_, placed)| placed == pg)
+    };
+    let neighbour = names.iter().find(is_neighbour).expect("a pool of few PGs");
+    b.read(3, neighbour);
+    assert_eq!(b.sent().len(), 1);
+    b.effects.clear();
+    backoff.op = BackoffOp::UNBLOCK;
+    b.handle(Event::FromOsd(session, 0, backoff.into()));
+    assert_eq!(b.sent().len(), 2, "what was held");
 }
 
 #[test]
