@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use auth::{CryptoKey, TicketKeeper, con_mode, method};
 use client::{Client, ClientConfig, CommandReply, Effect, Event, Request, Response, SessionId};
+use messages::MPoolOp;
 use msgr::Config;
 use net::{Net, NetEvent, NoAuthority, WireEvent};
 use rand::{Rng, rngs::StdRng};
@@ -70,6 +71,11 @@ impl ClientProcess {
         let mut effects = Vec::new();
         self.client.command(cx.schedule.now(), Token(0), json, bytes::Bytes::new(), &mut effects);
         self.execute(effects, cx);
+    }
+
+    /// Asks the monitor for a change of a pool. Nobody asks again, should that get lost.
+    pub(crate) fn pool_op(&mut self, op: MPoolOp, cx: &mut Cx<'_>) {
+        self.net.send_mon(0, &op.into(), &mut cx.wire());
     }
 
     fn on_net(&mut self, events: Vec<NetEvent>, cx: &mut Cx<'_>) {

@@ -2,15 +2,19 @@
 
 use std::time::Duration;
 
+use messages::PoolOpCode;
 use rand::Rng;
-use types::{PgId, PgState};
+use types::{PgId, PgState, SnapId};
 
 use crate::{
+    model::SNAP_LAST,
     schedule::{ProcessId, What},
     slot::Slot,
     world::{MON, POOL, World},
 };
 
+/// A pool that comes and goes.
+const OTHER_POOL: &str = "other";
 /// A pool grows no further.
 const PG_NUM_MAX: u32 = 40;
 
@@ -27,7 +31,7 @@ impl World {
     /// Something breaks; it is whole again by itself, later.
     pub(crate) fn strike(&mut self) {
         let osd = self.any_osd();
-        match self.rng.random_range(0..28) {
+        match self.rng.random_range(0..37) {
             0..3 => {
                 let count = self.rng.random_range(1..6);
                 self.note(format!("{count} connections are cut"));
@@ -55,7 +59,10 @@ impl World {
             16..18 => self.split(),
             18..20 => self.order_scrub(),
             20..24 => self.grow(),
-            _ => self.spoil(),
+            24..28 => self.spoil(),
+            28..31 => self.replace_device(),
+            31..34 => self.toggle_pool(),
+            _ => self.remove_snap(),
         }
     }
 
@@ -83,9 +90,56 @@ impl World {
         self.schedule.after(heal, MON, What::Heal);
     }
 
-    /// Data rots, on the same OSD each time and while other copies are whole.
+    /// The OSD whose device is bad: the same each time, since two may be more than copies can stand.
+    fn bad_osd(&mut self) -> usize {
+        *self.rotten.get_or_insert(self.rng.random_range(0..self.osds.len()))
+    }
+
+    /// An OSD loses its device while other copies are whole, and comes back with an empty one.
+    fn replace_device(&mut self) {
+        let id = self.bad_osd();
+        if self.is_clean() {
+            let process = self.osd_process(id);
+            self.note(format!("osd.{id} loses its device"));
+            self.crash(process);
+            let empty = match &self.osds[id] {
+                Slot::Down(disk) => self.new_disk(id, disk.key.clone()),
+                Slot::Up(_) | Slot::Moving => return,
+            };
+            self.osds[id] = Slot::Down(empty);
+            let down = secs(&mut self.rng, 0.05, 45.0);
+            self.schedule.after(down, process, What::Start);
+        }
+    }
+
+    /// A pool that nobody uses is made, or deleted: PGs come and go.
+    fn toggle_pool(&mut self) {
+        let Some(map) = self.osdmap() else { return };
+        if map.pool_by_name(OTHER_POOL).is_none() {
+            let pg_num = self.rng.random_range(1..9);
+            self.note(format!("another pool is made, of {pg_num} PGs"));
+            self.command(format!(
+                r#"{{"prefix":"osd pool create","pool":"{OTHER_POOL}","pg_num":{pg_num}}}"#
+            ));
+        } else {
+            self.note("the other pool is deleted".to_owned());
+            self.command(format!(
+                r#"{{"prefix":"osd pool delete","pool":"{OTHER_POOL}","pool2":"{OTHER_POOL}","yes_i_really_really_mean_it":true}}"#
+            ));
+        }
+    }
+
+    /// An operator removes a snapshot, which some objects may have been written with.
+    fn remove_snap(&mut self) {
+        let snap = SnapId(self.rng.random_range(1..=SNAP_LAST.0));
+        self.note(format!("snapshot {} is removed", snap.0));
+        self.workloads.iter_mut().for_each(|work| work.forget_snap(snap));
+        self.pool_op(PoolOpCode::DELETE_UNMANAGED_SNAP, snap);
+    }
+
+    /// Data rots, while other copies are whole.
     fn spoil(&mut self) {
-        let id = *self.rotten.get_or_insert(self.rng.random_range(0..self.osds.len()));
+        let id = self.bad_osd();
         if self.is_clean() {
             self.note(format!("data of osd.{id} rots"));
             if let Slot::Up(osd) = &mut self.osds[id] {

@@ -1,6 +1,6 @@
 //! What an object must hold that only one client writes, one request at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use client::Response;
@@ -15,6 +15,8 @@ const WRITE_BYTES_MAX: usize = 24 << 10;
 const OBJECT_BYTES_MAX: u64 = 64 << 10;
 /// Snapshots that a client makes of an object, at most.
 const SNAPS_MAX: usize = 4;
+/// The newest snapshot of all.
+pub(crate) const SNAP_LAST: SnapId = SnapId(8);
 
 /// An object's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +43,10 @@ pub(crate) struct Model {
     head: Option<Content>,
     /// The head when each snapshot was made.
     snaps: BTreeMap<SnapId, Option<Content>>,
+    /// The newest that was made.
+    newest: SnapId,
+    /// Snapshots that are removed from the pool.
+    removed: BTreeSet<SnapId>,
 }
 
 /// What a request does, and what must come of it.
@@ -123,16 +129,28 @@ impl Change {
 impl Model {
     /// What writers say of the snapshots that exist.
     pub(crate) fn snapc(&self) -> SnapContext {
-        let seq = self.snaps.keys().next_back().copied().unwrap_or(SnapId(0));
-        SnapContext { seq, snaps: self.snaps.keys().rev().copied().collect() }
+        SnapContext { seq: self.newest, snaps: self.snaps.keys().rev().copied().collect() }
     }
 
     /// Makes a snapshot, if there may be another.
     pub(crate) fn make_snap(&mut self) {
-        if self.snaps.len() < SNAPS_MAX {
-            let next = SnapId(self.snaps.keys().next_back().map_or(0, |snap| snap.0) + 1);
+        let mut later = (self.newest.0 + 1..=SNAP_LAST.0).map(SnapId);
+        let next = later.find(|snap| !self.removed.contains(snap));
+        if let Some(next) = next.filter(|_| self.snaps.len() < SNAPS_MAX) {
+            self.newest = next;
             self.snaps.insert(next, self.head.clone());
         }
+    }
+
+    /// The snapshot is being removed: nobody knows what a read of it finds.
+    pub(crate) fn forget_snap(&mut self, snap: SnapId) {
+        self.snaps.remove(&snap);
+        self.removed.insert(snap);
+    }
+
+    /// True for the head and for snapshots that are not being removed.
+    pub(crate) fn has(&self, snap: SnapId) -> bool {
+        !self.removed.contains(&snap)
     }
 
     /// The head and all snapshots.

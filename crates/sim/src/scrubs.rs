@@ -85,7 +85,7 @@ impl World {
             are_new && world.is_clean()
         };
         for _ in 0..ORDERS_MAX {
-            self.command(format!(r#"{{"prefix":"osd pool repair","who":["{POOL}"]}}"#));
+            self.command(r#"{"prefix":"osd repair","who":"all"}"#.to_owned());
             self.pass(ORDER_AGAIN)?;
             if is_done(self) {
                 return self.check_log();

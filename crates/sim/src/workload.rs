@@ -66,6 +66,11 @@ impl Workload {
         self.next_token - 1
     }
 
+    /// A snapshot is being removed from the pool.
+    pub(crate) fn forget_snap(&mut self, snap: SnapId) {
+        self.own.iter_mut().for_each(|model| model.forget_snap(snap));
+    }
+
     /// From now on it only reads, everything once.
     pub(crate) fn finish(&mut self, shared: &SharedObjects) {
         let own = self.own.iter().enumerate();
@@ -161,6 +166,9 @@ impl Workload {
             Some(Doing::Own(at, snap, expected)) => {
                 self.busy.remove(&at);
                 let name = String::from_utf8_lossy(&self.own_name(at)).into_owned();
+                if !self.own[at].has(snap) {
+                    return Ok(());
+                }
                 self.own[at].done(expected, response).map_err(|why| format!("{name} at {snap:?}: {why}"))
             }
             Some(Doing::Shared(doing)) => shared.done(doing, response),

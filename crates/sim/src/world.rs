@@ -10,13 +10,15 @@ use std::{
 use auth::CryptoKey;
 use client::{Request, Response};
 use codec::traffic::{self, Traffic};
+use messages::{MPoolOp, PoolOpCode};
 use mon::{Ledger, MemLedger, MkfsParams, MonOptions, mkfs};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use store::{Store, StoreIdentity, virtual_disk::VirtualDisk};
-use types::{EntityAddr, EntityAddrVec, EntityName, KeyType, OsdId, PgState, PoolId, Token};
+use types::{EntityAddr, EntityAddrVec, EntityName, KeyType, OsdId, PgState, PoolId, SnapId, Token};
 
 use crate::{
     client_process::ClientProcess,
+    model::SNAP_LAST,
     mon_process::MonProcess,
     network::Network,
     osd_process::{Addrs, OsdDisk, OsdProcess, Part, small_store},
@@ -96,7 +98,7 @@ pub struct World {
     /// What the operator wants, by OSD.
     pub(crate) is_out: Vec<bool>,
     clients: Vec<ClientProcess>,
-    workloads: Vec<Workload>,
+    pub(crate) workloads: Vec<Workload>,
     shared: SharedObjects,
     phase: Phase,
     starts: u32,
@@ -165,6 +167,7 @@ impl World {
             self.workloads.push(Workload::new(client as u64 + 1, pool, rng));
             self.schedule.after(Duration::ZERO, self.client_process(client), What::Work);
         }
+        self.make_snaps(pool)?;
         self.phase = Phase::Working;
         let working = Duration::from_secs(self.rng.random_range(5..60));
         for _ in 0..self.rng.random_range(1..6) {
@@ -184,6 +187,8 @@ impl World {
         self.phase = Phase::Reading;
         self.until("the last reads", |w| w.workloads.iter().all(Workload::is_finished))?;
         self.phase = Phase::Idle;
+        let is_trimmed = |w: &World| w.osdmap().is_some_and(|map| map.removed_snaps_queue.is_empty());
+        self.until("removed snapshots to be trimmed", is_trimmed)?;
         self.repair()?;
         self.compare_copies()
     }
@@ -231,7 +236,7 @@ impl World {
         self.clients.first().and_then(pool_of).ok_or("there is no client".to_owned())
     }
 
-    fn new_disk(&self, id: usize, key: CryptoKey) -> OsdDisk {
+    pub(crate) fn new_disk(&self, id: usize, key: CryptoKey) -> OsdDisk {
         let Scale { disk_bytes, shards, store: config, .. } = self.scale;
         let disk = |shard| {
             let mut disk = VirtualDisk::new(disk_bytes);
@@ -331,6 +336,23 @@ impl World {
         if let Some(osd) = self.osds[id].up_mut() {
             osd.command(json, &mut cx);
         }
+    }
+
+    /// A change of the pool, by the first client.
+    pub(crate) fn pool_op(&mut self, op: PoolOpCode, snapid: SnapId) {
+        let Some(pool) = self.osdmap().and_then(|map| Some(map.pool_by_name(POOL)?.0)) else { return };
+        let who = self.client_process(0);
+        let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+        let op = MPoolOp { fsid: FSID, pool: pool.0 as u32, op, snapid, ..MPoolOp::default() };
+        self.clients[0].pool_op(op, &mut cx);
+    }
+
+    /// Clients may make as many snapshots as they do.
+    fn make_snaps(&mut self, pool: PoolId) -> Result<(), String> {
+        // Their ids begin with 2.
+        (1..SNAP_LAST.0).for_each(|_| self.pool_op(PoolOpCode::CREATE_UNMANAGED_SNAP, SnapId(0)));
+        let is_done = move |w: &World| w.osdmap().is_some_and(|map| map.pools[&pool].snap_seq >= SNAP_LAST);
+        self.until("snapshots", is_done)
     }
 
     /// Lines of the cluster log.
