@@ -82,11 +82,10 @@ impl Pg {
         self.unfound.objects.range(head.with_snap(SnapId(0))..=head.head()).next().is_some()
     }
 
-    /// OSDs that may have had objects that are missing here.
+    /// OSDs that may have had objects that are missing here: members since the PG was last clean.
     pub(crate) fn might_have(&self) -> BTreeSet<OsdId> {
-        let past = self.intervals.iter().flat_map(|interval| interval.acting.iter());
-        let all = past.chain(&self.members.acting).copied();
-        all.filter(|osd| osd.is_some() && *osd != self.me).collect()
+        let past = self.intervals.iter().flat_map(|interval| interval.acting.iter().copied());
+        past.filter(|osd| osd.is_some() && *osd != self.me).collect()
     }
 
     /// True when the OSD has said what it has.
