@@ -431,6 +431,12 @@ impl Mon {
             let text = format!("Possible data damage: {}", words(&["inconsistent", "recovery_unfound"]));
             health.add("PG_DAMAGED", Severity::Err, text, damaged);
         }
+        self.check_objects(unfound, health);
+    }
+
+    /// Objects in the wrong place, and those that are nowhere: `unfound` says in which PGs.
+    fn check_objects(&self, unfound: Vec<String>, health: &mut Health) {
+        let total = self.stats.total();
         if total.misplaced > 0 {
             let text = ratio_text(total.misplaced, total.object_copies, "misplaced");
             health.add("OBJECT_MISPLACED", Severity::Warn, text, Vec::new());
