@@ -185,9 +185,17 @@ impl<'a> Generator<'a> {
     }
 
     fn writing(&mut self, at: usize, planned: &mut Planned) -> OsdOp {
+        match self.dice.below(31) {
+            0..=14 => self.writing_data(),
+            15..=23 => self.writing_keys(),
+            _ => self.writing_else(at, planned),
+        }
+    }
+
+    fn writing_data(&mut self) -> OsdOp {
         let len = self.length();
         let data = self.dice.bytes(len);
-        match self.dice.below(31) {
+        match self.dice.below(15) {
             0..=3 => self.extent(OpCode::WRITE, data),
             4 | 5 => self.extent(OpCode::WRITEFULL, data),
             6 => self.extent(OpCode::APPEND, data),
@@ -225,47 +233,57 @@ impl<'a> Generator<'a> {
                 OsdOp { flags, data, ..OsdOp::new(OpCode::CREATE) }
             }
             13 => OsdOp::new(OpCode::DELETE),
-            14 => {
+            _ => {
                 let mut op = OsdOp::new(OpCode::SETALLOCHINT);
                 op.params = OpParams::from_parts(&[&4096u64.to_le_bytes(), &4096u64.to_le_bytes(), &[1]]);
                 op
             }
-            15 | 16 => {
+        }
+    }
+
+    fn writing_keys(&mut self) -> OsdOp {
+        match self.dice.below(9) {
+            0 | 1 => {
                 let name = if self.dice.one_in(20) { self.dice.bytes(101) } else { self.name(XATTRS) };
                 let value = self.value();
                 xattr(OpCode::SETXATTR, name, value)
             }
-            17 => {
+            2 => {
                 let name = self.name(XATTRS);
                 xattr(OpCode::RMXATTR, name, Bytes::new())
             }
-            18 | 19 => {
+            3 | 4 => {
                 let count = self.dice.below(4);
                 let pairs: std::collections::BTreeMap<Bytes, Bytes> =
                     (0..count).map(|_| (self.name(KEYS), self.value())).collect();
                 let data = self.input(pairs);
                 plain(OpCode::OMAPSETVALS, data)
             }
-            20 => {
+            5 => {
                 let value = self.value();
                 plain(OpCode::OMAPSETHEADER, value)
             }
-            21 => {
+            6 => {
                 let keys: std::collections::BTreeSet<Bytes> = [self.name(KEYS), self.name(KEYS)].into();
                 let data = self.input(keys);
                 plain(OpCode::OMAPRMKEYS, data)
             }
-            22 => {
+            7 => {
                 let data = (self.name(KEYS), self.name(KEYS));
                 let data = self.input(data);
                 plain(OpCode::OMAPRMKEYRANGE, data)
             }
-            23 => OsdOp::new(OpCode::OMAPCLEAR),
-            24 | 25 => {
+            _ => OsdOp::new(OpCode::OMAPCLEAR),
+        }
+    }
+
+    fn writing_else(&mut self, at: usize, planned: &mut Planned) -> OsdOp {
+        match self.dice.below(7) {
+            0 | 1 => {
                 let snap = self.dice.pick(&[0, 1, 1, 2, 3, u64::MAX - 1, self.snaps]);
                 OsdOp { params: OpParams::from_parts(&[&snap.to_le_bytes()]), ..OsdOp::new(OpCode::ROLLBACK) }
             }
-            26 => {
+            2 => {
                 let cookie = self.dice.pick(&[1u64, 2, 3]);
                 let what = self.dice.pick(&[0u8, 1, 3, 3, 5, 7]);
                 let mut op = OsdOp::new(OpCode::WATCH);
@@ -278,7 +296,7 @@ impl<'a> Generator<'a> {
                 ]);
                 op
             }
-            27 | 28 => {
+            3 | 4 => {
                 let version = self.dice.one_in(3).then(|| self.dice.pick(&[-1, 0, 0, 1]));
                 if let Some(distance) = version {
                     planned.versions.push((at, distance));
@@ -291,7 +309,7 @@ impl<'a> Generator<'a> {
                 let snap = self.dice.pick(&[u64::MAX - 1, u64::MAX - 1, 1, 0, self.snaps]);
                 self.copy(&source, snap)
             }
-            29 => {
+            5 => {
                 let code = self.dice.pick(&[
                     OpCode::UNDIRTY,
                     OpCode::CACHE_PIN,
@@ -339,6 +357,15 @@ impl<'a> Generator<'a> {
 
     fn reading(&mut self, at: usize, planned: &mut Planned) -> OsdOp {
         match self.dice.below(28) {
+            0..=8 => self.reading_data(),
+            9..=14 => self.reading_xattrs(),
+            15..=20 => self.reading_omap(),
+            _ => self.reading_else(at, planned),
+        }
+    }
+
+    fn reading_data(&mut self) -> OsdOp {
+        match self.dice.below(9) {
             0..=2 => self.extent(OpCode::READ, Bytes::new()),
             3 => self.extent(OpCode::SPARSE_READ, Bytes::new()),
             4 => OsdOp::new(OpCode::STAT),
@@ -347,7 +374,7 @@ impl<'a> Generator<'a> {
                 let data = self.dice.bytes(len);
                 self.extent(OpCode::CMPEXT, data)
             }
-            7 | 8 => {
+            _ => {
                 let kind = self.dice.pick(&[0u8, 1, 2, 3]);
                 let chunk = self.dice.pick(&[0u32, 0, 1, 100, 4096]);
                 let (offset, length) = (self.offset(), self.dice.pick(&[0u64, 100, 4096, 8192]));
@@ -361,12 +388,17 @@ impl<'a> Generator<'a> {
                 ]);
                 OsdOp { params, data, ..OsdOp::new(OpCode::CHECKSUM) }
             }
-            9 | 10 => {
+        }
+    }
+
+    fn reading_xattrs(&mut self) -> OsdOp {
+        match self.dice.below(6) {
+            0 | 1 => {
                 let name = self.name(XATTRS);
                 xattr(OpCode::GETXATTR, name, Bytes::new())
             }
-            11 => OsdOp::new(OpCode::GETXATTRS),
-            12..=14 => {
+            2 => OsdOp::new(OpCode::GETXATTRS),
+            _ => {
                 let mode = self.dice.pick(&[1u8, 1, 2, 2, 0, 3]);
                 let how = self.dice.pick(&[1u8, 2, 3, 4, 5, 6, 0, 7]);
                 let name = self.name(XATTRS);
@@ -379,12 +411,17 @@ impl<'a> Generator<'a> {
                 (op.params.0[8], op.params.0[9]) = (how, mode);
                 op
             }
-            15 => {
+        }
+    }
+
+    fn reading_omap(&mut self) -> OsdOp {
+        match self.dice.below(6) {
+            0 => {
                 let what = (self.name(KEYS), self.dice.pick(&[0u64, 1, 2, 2000]));
                 let data = self.input(what);
                 plain(OpCode::OMAPGETKEYS, data)
             }
-            16 => {
+            1 => {
                 let prefix = self.dice.pick(&["", "", "k", "a", "zz"]);
                 let what = (
                     self.name(KEYS),
@@ -394,26 +431,31 @@ impl<'a> Generator<'a> {
                 let data = self.input(what);
                 plain(OpCode::OMAPGETVALS, data)
             }
-            17 => {
+            2 => {
                 let keys: std::collections::BTreeSet<Bytes> = [self.name(KEYS), self.name(KEYS)].into();
                 let data = self.input(keys);
                 plain(OpCode::OMAPGETVALSBYKEYS, data)
             }
-            18 => OsdOp::new(OpCode::OMAPGETHEADER),
-            19 | 20 => {
+            3 => OsdOp::new(OpCode::OMAPGETHEADER),
+            _ => {
                 let how = self.dice.pick(&[1i32, 1, 3, 5, 2, 0]);
                 let wanted: std::collections::BTreeMap<Bytes, (Bytes, i32)> =
                     [(self.name(KEYS), (self.value(), how))].into();
                 let data = self.input(wanted);
                 plain(OpCode::OMAP_CMP, data)
             }
-            21 | 22 => {
+        }
+    }
+
+    fn reading_else(&mut self, at: usize, planned: &mut Planned) -> OsdOp {
+        match self.dice.below(7) {
+            0 | 1 => {
                 planned.versions.push((at, self.dice.pick(&[-1, 0, 0, 0, 1])));
                 OsdOp::new(OpCode::ASSERT_VER)
             }
-            23 => OsdOp::new(OpCode::LIST_SNAPS),
-            24 => OsdOp::new(OpCode::LIST_WATCHERS),
-            25 => OsdOp::new(self.dice.pick(&[
+            2 => OsdOp::new(OpCode::LIST_SNAPS),
+            3 => OsdOp::new(OpCode::LIST_WATCHERS),
+            4 => OsdOp::new(self.dice.pick(&[
                 OpCode::ISDIRTY,
                 OpCode::TMAPGET,
                 OpCode::SYNC_READ,
@@ -422,7 +464,7 @@ impl<'a> Generator<'a> {
                 OpCode(0x12ff),
                 OpCode::COPY_GET_CLASSIC,
             ])),
-            26 => {
+            5 => {
                 let mut op = OsdOp::new(OpCode::NOTIFY_ACK);
                 op.data = self.input((1u64, 1u64));
                 op
