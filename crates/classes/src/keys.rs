@@ -71,6 +71,14 @@ pub(crate) fn remove(view: &mut dyn ObjectView, key: &[u8]) -> Result<(), Stop> 
     view.omap_remove(vec![Bytes::copy_from_slice(key)])
 }
 
+/// Removes `key` of an object that need not be there either.
+pub(crate) fn remove_if_any(view: &mut dyn ObjectView, key: &[u8]) -> Result<(), Stop> {
+    match remove(view, key) {
+        Err(Stop::Refused(Errno::ENOENT)) => Ok(()),
+        other => other,
+    }
+}
+
 /// Calls `each` with every entry under `prefix` after `prefix + after`, in order, until it says false.
 pub(crate) fn walk(
     view: &mut dyn ObjectView,

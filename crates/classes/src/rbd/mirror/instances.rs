@@ -8,7 +8,7 @@ use types::Errno;
 use super::types::ImageMap;
 use crate::{
     ObjectView, Stop,
-    keys::{check_exists, input, list, output, remove, walk, write, write_raw},
+    keys::{check_exists, input, list, output, remove, remove_if_any, walk, write, write_raw},
 };
 
 const INSTANCE: &[u8] = b"instance_";
@@ -67,6 +67,6 @@ pub(in crate::rbd) fn mirror_image_map_remove(
     bytes: &Bytes,
 ) -> Result<Bytes, Stop> {
     let global_id: Bytes = input(bytes)?;
-    remove(view, &key(IMAGE_MAP, &global_id))?;
+    remove_if_any(view, &key(IMAGE_MAP, &global_id))?;
     Ok(Bytes::new())
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     ObjectView, Stop,
-    keys::{check_exists, input, output, read, remove, walk, write},
+    keys::{check_exists, input, output, read, remove_if_any, walk, write},
     rbd::snapshot::random_uuid,
 };
 
@@ -64,11 +64,8 @@ pub(in crate::rbd) fn mirror_peer_add(view: &mut dyn ObjectView, bytes: &Bytes) 
 
 pub(in crate::rbd) fn mirror_peer_remove(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let uuid: String = input(bytes)?;
-    match remove(view, &key(&uuid)) {
-        // Nor has an object a peer that is not there.
-        Ok(()) | Err(Stop::Refused(Errno::ENOENT)) => Ok(Bytes::new()),
-        Err(stop) => Err(stop),
-    }
+    remove_if_any(view, &key(&uuid))?;
+    Ok(Bytes::new())
 }
 
 /// A peer's daemon was here: which of the peers that is, or a new one that only it sends to.

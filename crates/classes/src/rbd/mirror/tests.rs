@@ -52,7 +52,9 @@ fn peers_are_one_of_a_kind() {
     for peer in peers(&mut view) {
         view.call("rbd", "mirror_peer_remove", bytes(peer.uuid)).unwrap();
         // Observed: without an object, too.
-        TestView::default().call("rbd", "mirror_peer_remove", bytes("x".to_owned())).unwrap();
+        for method in ["mirror_peer_remove", "mirror_image_map_remove"] {
+            TestView::default().call("rbd", method, bytes("x".to_owned())).unwrap();
+        }
     }
     view.call("rbd", "mirror_mode_set", bytes(0u32)).unwrap();
     assert_eq!(view.call("rbd", "mirror_uuid_get", "").unwrap_err(), Errno::ENOENT);
