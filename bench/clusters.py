@@ -122,6 +122,11 @@ class Loligo(Cluster):
 class Ceph(Cluster):
     name = "Ceph"
 
+    def __init__(self, folder, osds, size_gib, root=""):
+        super().__init__(folder, osds, size_gib)
+        # Of the daemons; the tools are the system's.
+        self.prefix = ["chroot", root] if root else []
+
     def path(self, *parts):
         return os.path.join(self.folder, *parts)
 
@@ -136,12 +141,12 @@ class Ceph(Cluster):
         self.run("ceph-authtool", keys, "--gen-key", "-n", "client.admin", *everything)
         self.run("monmaptool", "--create", "--fsid", fsid, "--addv", "a", f"[v2:127.0.0.1:{port},v1:127.0.0.1:{port + 1}]",
                  monmap)
-        self.run("ceph-mon", "--mkfs", "-i", "a", "--monmap", monmap, "--keyring", keys)
-        self.spawn("ceph-mon", "-f", "-i", "a")
+        self.run(*self.prefix, "ceph-mon", "--mkfs", "-i", "a", "--monmap", monmap, "--keyring", keys)
+        self.spawn(*self.prefix, "ceph-mon", "-f", "-i", "a")
         self.wait("the monitor", lambda: self.run("ceph", "--connect-timeout", "5", "mon", "stat"))
         self.run("ceph", "auth", "get-or-create", "mgr.x", "mon", "allow profile mgr", "osd", "allow *",
                  "-o", self.path("mgr.x/keyring"))
-        self.spawn("ceph-mgr", "-f", "-i", "x", "--keyring", self.path("mgr.x/keyring"))
+        self.spawn(*self.prefix, "ceph-mgr", "-f", "-i", "x", "--keyring", self.path("mgr.x/keyring"))
         for osd in range(self.osds):
             self.start_osd(str(osd))
         self.make_pool()
@@ -152,8 +157,8 @@ class Ceph(Cluster):
         self.run("ceph-authtool", "--create-keyring", keys, "--gen-key", "-n", f"osd.{osd}")
         self.run("ceph", "auth", "add", f"osd.{osd}", "osd", "allow *", "mon", "allow profile osd",
                  "mgr", "allow profile osd", "-i", keys)
-        self.run("ceph-osd", "-i", osd, "--mkfs", "--osd-uuid", own, "--keyring", keys)
-        self.spawn("ceph-osd", "-f", "-i", osd, "--keyring", keys)
+        self.run(*self.prefix, "ceph-osd", "-i", osd, "--mkfs", "--osd-uuid", own, "--keyring", keys)
+        self.spawn(*self.prefix, "ceph-osd", "-f", "-i", osd, "--keyring", keys)
 
     def write_conf(self, port, fsid):
         quiet = "\n".join(f"debug {part} = 0/0" for part in
@@ -189,4 +194,4 @@ cluster addr = 127.0.0.1
 """)
 
     def version(self):
-        return " ".join(self.run("ceph-osd", "--version").split()[:3])
+        return " ".join(self.run(*self.prefix, "ceph-osd", "--version").split()[:3])
