@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct WaitingOp {
     pub(crate) client: Client,
     tid: u64,
-    op: Box<MOSDOp>,
+    pub(crate) op: Box<MOSDOp>,
     /// What was loaded for it, held until it ends.
     loads: Vec<Token>,
     /// What it copies, by the number of its op.
@@ -147,10 +147,7 @@ impl Pg {
             return self.refuse(&waiting, Errno::EAGAIN, cx);
         }
         // A client that mapped the object to another primary sends again.
-        if !self.is_primary()
-            || waiting.op.epoch < self.info.primary_since
-            || self.is_held_back(&waiting.client, &exec::head_of(&waiting.op))
-        {
+        if !self.is_primary() || waiting.op.epoch < self.info.primary_since || self.is_held_back(&waiting) {
             return;
         }
         let pool = cx.map.pools.get(&self.pgid.pool);
