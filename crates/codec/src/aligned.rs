@@ -20,35 +20,22 @@ const SMALL_BLOCKS_MAX: usize = 16;
 
 thread_local! {
     /// Memory of buffers that were dropped on this thread: fresh pages cost more than what is done with them.
-    static POOL: RefCell<Pool> = const { RefCell::new(Pool::new()) };
+    static POOL: RefCell<Pool> =
+        const { RefCell::new(Pool { small: [const { Vec::new() }; SMALL_BLOCKS_MAX], large: Vec::new(), blocks: 0 }) };
 }
 
 struct Pool {
-    /// By their number of blocks: those that were used to their end.
-    full: [Vec<AlignedBuf>; SMALL_BLOCKS_MAX],
-    /// The same of those that end with zeros, which need not be made zeros again.
-    partial: [Vec<AlignedBuf>; SMALL_BLOCKS_MAX],
+    /// By their number of blocks.
+    small: [Vec<AlignedBuf>; SMALL_BLOCKS_MAX],
     large: Vec<AlignedBuf>,
     blocks: usize,
 }
 
 impl Pool {
-    const fn new() -> Pool {
-        const NONE: Vec<AlignedBuf> = Vec::new();
-        Pool {
-            full: [NONE; SMALL_BLOCKS_MAX],
-            partial: [NONE; SMALL_BLOCKS_MAX],
-            large: Vec::new(),
-            blocks: 0,
-        }
-    }
-
-    /// Memory of `count` blocks, if there is such. Who fills it leaves what ends with zeros to others.
-    fn take(&mut self, count: usize, is_full: bool) -> Option<AlignedBuf> {
-        let buf = match (self.full.get_mut(count), self.partial.get_mut(count)) {
-            (Some(full), Some(_)) if is_full => full.pop()?,
-            (Some(full), Some(partial)) => partial.pop().or_else(|| full.pop())?,
-            _ => {
+    fn take(&mut self, count: usize) -> Option<AlignedBuf> {
+        let buf = match self.small.get_mut(count) {
+            Some(same) => same.pop()?,
+            None => {
                 let fits = |buf: &AlignedBuf| (count..=count * 2).contains(&buf.blocks.capacity());
                 self.large.swap_remove(self.large.iter().rposition(fits)?)
             }
@@ -61,8 +48,7 @@ impl Pool {
         let capacity = buf.blocks.capacity();
         if self.blocks + capacity <= POOL_BLOCKS_MAX {
             self.blocks += capacity;
-            let small = if buf.used == buf.len() { &mut self.full } else { &mut self.partial };
-            match small.get_mut(buf.blocks.len()) {
+            match self.small.get_mut(buf.blocks.len()) {
                 Some(same) => same.push(buf),
                 None => self.large.push(buf),
             }
@@ -87,11 +73,9 @@ impl std::fmt::Debug for AlignedBuf {
 }
 
 impl AlignedBuf {
-    /// A buffer of `bytes`, rounded up to whole blocks, that was used before, with anything in it, if the pool has one.
-    fn pooled(bytes: usize) -> Option<AlignedBuf> {
-        let count = bytes.div_ceil(BLOCK_BYTES);
-        let is_full = bytes == count * BLOCK_BYTES;
-        let mut buf = POOL.try_with(|pool| pool.borrow_mut().take(count, is_full)).ok().flatten()?;
+    /// A buffer that was used before, with anything in it, if the pool has one.
+    fn pooled(count: usize) -> Option<AlignedBuf> {
+        let mut buf = POOL.try_with(|pool| pool.borrow_mut().take(count)).ok().flatten()?;
         traffic::cleared(count.saturating_sub(buf.blocks.len()) * BLOCK_BYTES);
         buf.blocks.resize(count, Block([0; BLOCK_BYTES]));
         buf.used = buf.used.min(buf.len());
@@ -100,13 +84,13 @@ impl AlignedBuf {
 
     /// A buffer of `bytes` zeros, rounded up to whole blocks.
     pub fn zeroed(bytes: usize) -> Self {
-        match Self::pooled(bytes) {
+        let count = bytes.div_ceil(BLOCK_BYTES);
+        match Self::pooled(count) {
             Some(mut buf) => {
                 buf.clear_from(0);
                 buf
             }
             None => {
-                let count = bytes.div_ceil(BLOCK_BYTES);
                 traffic::cleared(count * BLOCK_BYTES);
                 // Without memory the process ends here as anywhere else.
                 AlignedBuf { blocks: Block::new_vec_zeroed(count).expect("memory for a buffer"), used: 0 }
@@ -116,13 +100,26 @@ impl AlignedBuf {
 
     /// A buffer that starts with `data`, padded with zeros to whole blocks.
     pub fn from_slice(data: &[u8]) -> Self {
-        Self::from_parts(&[data])
+        let count = data.len().div_ceil(BLOCK_BYTES);
+        if let Some(buf) = Self::pooled(count) {
+            return buf.filled(&[data]);
+        }
+        traffic::copied(data.len());
+        let mut blocks = Vec::with_capacity(count);
+        let (whole, rest) = data.as_chunks::<BLOCK_BYTES>();
+        blocks.extend(whole.iter().map(|chunk| Block(*chunk)));
+        if !rest.is_empty() {
+            let mut last = Block([0; BLOCK_BYTES]);
+            last.0[..rest.len()].copy_from_slice(rest);
+            blocks.push(last);
+        }
+        AlignedBuf { blocks, used: data.len() }
     }
 
     /// A buffer that starts with `parts` end to end, padded with zeros to whole blocks.
     pub fn from_parts(parts: &[&[u8]]) -> Self {
-        let bytes = parts.iter().map(|part| part.len()).sum();
-        Self::pooled(bytes).unwrap_or_else(|| Self::zeroed(bytes)).filled(parts)
+        let count = parts.iter().map(|part| part.len()).sum::<usize>().div_ceil(BLOCK_BYTES);
+        Self::pooled(count).unwrap_or_else(|| Self::zeroed(count * BLOCK_BYTES)).filled(parts)
     }
 
     /// The same memory with `parts` in it, which it has room for, and zeros behind them.
