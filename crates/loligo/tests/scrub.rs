@@ -1,4 +1,5 @@
-//! Bits rot on the OSDs' devices: scrubs find it, clients list it, reads do not notice, a repair mends it.
+//! Bits rot on the OSDs' devices: scrubs find it, clients list it, reads do not notice, a repair mends it. What
+//! rots on all of them is unfound until an operator gives it up.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
 

@@ -58,13 +58,13 @@ pub use m_statfs::{MStatfs, MStatfsReply};
 pub use m_watch_notify::{MWatchNotify, WatchOpcode};
 pub use osd_op::{OpCode, OpParams, OsdOp, op_flag};
 pub use osd_to_mon::{
-    ImageCounts, ImageKey, MOSDAlive, MOSDBoot, MOSDFailure, MOSDImageQuery, MOSDImageStats, MOSDMarkMeDown,
-    MOSDPGCreate, MPGStats,
+    ImageCounts, ImageKey, MOSDAlive, MOSDBoot, MOSDFailure, MOSDForceRecovery, MOSDImageQuery,
+    MOSDImageStats, MOSDMarkMeDown, MOSDPGCreate, MPGStats,
 };
 pub use paxos_header::PaxosHeader;
 pub use pg_peer::{
-    MOSDForceRecovery, MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgCopyData, MPgCopyGet, MPgLog,
-    MPgNotify, MPgPull, MPgPush, MPgPushReply, MPgQuery, PriorLease, pg_peer_target,
+    MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgCopyData, MPgCopyGet, MPgLog, MPgNotify, MPgPull,
+    MPgPush, MPgPushReply, MPgQuery, PriorLease, pg_peer_target,
 };
 pub use pg_scrub::{MOSDRepScrub, MOSDRepScrubMap, MOSDScrub, MPgBadCopy, MPgScrubbed};
 pub use pool_stat::{ObjectStatCollection, ObjectStatSum, PoolStat, StoreStatfs};

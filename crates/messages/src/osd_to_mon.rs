@@ -103,6 +103,21 @@ pub struct MOSDPGCreate {
 }
 front_only!(MOSDPGCreate);
 
+/// Monitor to OSD: recover these PGs, which it leads, before others, or as others again (`MOSDForceRecovery`).
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MOSDForceRecovery {
+    /// Map epoch in which the receiver leads them.
+    pub epoch: Epoch,
+    /// Which.
+    pub pgs: Vec<PgId>,
+    /// True where an operator calls it backfill.
+    pub is_backfill: bool,
+    /// False to take it back.
+    pub is_forced: bool,
+}
+front_only!(MOSDForceRecovery);
+
 /// The monitor wants to know what clients do with each RBD image. Sent again and again while it does.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]

@@ -174,21 +174,6 @@ pub struct MPgPull {
 }
 front_only!(MPgPull);
 
-/// Monitor to OSD: recover these PGs, which it leads, before others, or as others again (`MOSDForceRecovery`).
-#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
-pub struct MOSDForceRecovery {
-    /// Map epoch in which the receiver leads them.
-    pub epoch: Epoch,
-    /// Which.
-    pub pgs: Vec<PgId>,
-    /// True where an operator calls it backfill.
-    pub is_backfill: bool,
-    /// False to take it back.
-    pub is_forced: bool,
-}
-front_only!(MOSDForceRecovery);
-
 /// A whole object, for a copy that lacks it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MPgPush {

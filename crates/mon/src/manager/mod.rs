@@ -37,7 +37,7 @@ use crate::{
 };
 
 /// What Ceph's monitors leave to the manager, besides all that begins with `pg` and what modules serve.
-const COMMANDS: [&str; 30] = [
+const COMMANDS: [&str; 38] = [
     "config show",
     "config show-with-defaults",
     "osd blocked-by",
@@ -47,7 +47,11 @@ const COMMANDS: [&str; 30] = [
     "osd ok-to-stop",
     "osd perf",
     "osd pool autoscale-status",
+    "osd pool cancel-force-backfill",
+    "osd pool cancel-force-recovery",
     "osd pool deep-scrub",
+    "osd pool force-backfill",
+    "osd pool force-recovery",
     "osd pool get noautoscale",
     "osd pool repair",
     "osd pool scrub",
@@ -63,7 +67,11 @@ const COMMANDS: [&str; 30] = [
     "osd test-reweight-by-pg",
     "osd test-reweight-by-utilization",
     "osd utilization",
+    "pg cancel-force-backfill",
+    "pg cancel-force-recovery",
     "pg deep-scrub",
+    "pg force-backfill",
+    "pg force-recovery",
     "pg repair",
     "pg scrub",
     "service dump",

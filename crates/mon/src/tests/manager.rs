@@ -34,7 +34,13 @@ fn commands_of_the_manager_are_answered_and_others_are_not() {
     let reply =
         ask(&mut cluster, &admin, r#"{"prefix":"osd safe-to-destroy","ids":["all"],"format":"plain"}"#);
     assert!(reply.result != 0 && reply.output.is_empty(), "{reply:?}");
-    for command in ["pg deep-scrub\",\"pgid\":\"1.0", "osd scrub\",\"who\":\"0", "osd pool set noautoscale"] {
+    let own = [
+        "pg deep-scrub\",\"pgid\":\"1.0",
+        "osd scrub\",\"who\":\"0",
+        "osd pool set noautoscale",
+        "pg force-recovery\",\"pgid\":[\"1.0\"],\"format\":\"json",
+    ];
+    for command in own {
         let reply = ask(&mut cluster, &admin, &format!("{{\"prefix\":\"{command}\"}}"));
         assert_eq!(reply.result, 0, "{command}: {reply:?}");
     }

@@ -16,10 +16,16 @@ struct World {
 }
 
 impl World {
-    /// An active PG with three objects, which all of its members have.
+    /// An active PG with three objects, which all of its three members have.
     fn active() -> World {
+        World::of(3)
+    }
+
+    /// The same of so many members.
+    fn of(size: u8) -> World {
         let mut map = captured();
         let pool = *map.pools.keys().next().unwrap();
+        map.pools.get_mut(&pool).unwrap().size = size;
         let pgid = PgId::new(pool, 0);
         let at = map.pg_to_up_acting(pgid);
         let me = at.acting_primary;
@@ -143,7 +149,7 @@ fn with<T>(
 
 #[test]
 fn an_object_is_unfound_when_the_last_copy_turns_out_bad() {
-    let mut world = World::active();
+    let mut world = World::of(2);
     let object = world.object(1);
     let (state, unfound) = (PgState::RECOVERY_UNFOUND, |world: &World| world.pg.unfound_count());
     {
@@ -163,13 +169,12 @@ fn an_object_is_unfound_when_the_last_copy_turns_out_bad() {
     let (pgid, epoch, info) = (world.pg.pgid, world.map.epoch, world.pg.info.clone());
     let up: Vec<OsdId> = world.map.osds().filter(|osd| world.map.is_up(*osd)).collect();
     let stray = up.into_iter().find(|osd| *osd != world.pg.me && !world.peers.contains(osd));
-    if let Some(stray) = stray {
-        let (intervals, leases) = (Vec::new(), Vec::new());
-        world.say(stray, MPgNotify { pgid, epoch, info, intervals, leases }.into());
-        assert!(unfound(&world) == 0 && world.pg.state().has(PgState::RECOVERING));
-        world.push(stray, 1, 1);
-        assert!(!world.pg.is_missing(&object));
-    }
+    let stray = stray.expect("a map with more OSDs than copies");
+    let (intervals, leases) = (Vec::new(), Vec::new());
+    world.say(stray, MPgNotify { pgid, epoch, info, intervals, leases }.into());
+    assert!(unfound(&world) == 0 && world.pg.state().has(PgState::RECOVERING));
+    world.push(stray, 1, 1);
+    assert!(!world.pg.is_missing(&object));
 }
 
 #[test]
