@@ -173,12 +173,9 @@ fn wait_for_signal(data: &Path, daemons: &mut Vec<(String, Daemon)>) -> Result<(
             return Ok(());
         }
         for (_, daemon) in daemons.iter_mut() {
-            match daemon {
-                // A process may be killed and started again by hand; a thread ends on an operator's order alone.
-                Daemon::Process(child) => {
-                    child.try_wait()?;
-                }
-                Daemon::Thread(..) => {}
+            // A process may be killed and started again by hand; a thread ends on an operator's order alone.
+            if let Daemon::Process(child) = daemon {
+                child.try_wait()?;
             }
         }
         for (name, stopped) in daemons.extract_if(.., |(_, daemon)| daemon.is_finished()) {

@@ -9,7 +9,7 @@ use messages::{
     pg_peer_target,
 };
 use store::StoreUsage;
-use types::{Epoch, Instant, OsdId, PgStat, Settings};
+use types::{Epoch, Instant, OsdId, PgId, PgStat, Settings};
 
 use crate::{ConnId, Effect, Osd, Peer, boot::Boot, osd::Cx, shard::CONTROL, tell};
 
@@ -132,6 +132,18 @@ impl Osd {
     pub(crate) fn cross_all(&self, cross: impl Fn() -> Cross, cx: &mut Cx<'_>) {
         for shard in self.config.shard.others() {
             cx.cross(shard, cross());
+        }
+    }
+
+    /// Tells the other shards of those of the PGs that are theirs.
+    pub(crate) fn cross_pgs(&self, pgs: &[PgId], cross: impl Fn(Vec<PgId>) -> Cross, cx: &mut Cx<'_>) {
+        let shard = self.config.shard;
+        for other in shard.others() {
+            let theirs: Vec<PgId> =
+                pgs.iter().filter(|pgid| shard.owner(**pgid, &self.map) == other).copied().collect();
+            if !theirs.is_empty() {
+                cx.cross(other, cross(theirs));
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use auth::OsdCaps;
 use messages::{Message, RawMessage};
-use types::{EntityAddr, EntityAddrVec, EntityName, GlobalId, OsdId, Token};
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, GlobalId, OsdId, Token};
 
 use crate::Cross;
 
@@ -23,6 +23,19 @@ pub struct Peer {
     pub caps: OsdCaps,
     /// Message features that both ends have.
     pub features: u64,
+}
+
+impl Peer {
+    /// Whoever is at the OSD's admin socket: the OSD itself.
+    pub fn at_admin_socket() -> Peer {
+        Peer {
+            name: EntityName::new(EntityType::OSD, ""),
+            global_id: GlobalId(0),
+            addr: EntityAddr::default(),
+            caps: OsdCaps::allow_all(),
+            features: 0,
+        }
+    }
 }
 
 /// An input of the machine.

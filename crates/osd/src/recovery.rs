@@ -27,14 +27,8 @@ impl Osd {
 
     /// The monitor passes on what an operator wants recovered first, or no more; each shard does so.
     pub(crate) fn distribute_force(&mut self, message: &MOSDForceRecovery, cx: &mut Cx<'_>) {
-        let shard = self.config.shard;
-        for other in shard.others() {
-            let pgs: Vec<_> =
-                message.pgs.iter().filter(|pgid| shard.owner(**pgid, &self.map) == other).copied().collect();
-            if !pgs.is_empty() {
-                cx.cross(other, Cross::Force(Box::new(MOSDForceRecovery { pgs, ..message.clone() })));
-            }
-        }
+        let of = |pgs| Cross::Force(Box::new(MOSDForceRecovery { pgs, ..message.clone() }));
+        self.cross_pgs(&message.pgs, of, cx);
         self.on_force(message, cx);
     }
 

@@ -14,14 +14,8 @@ impl Osd {
 
     /// The monitor passes on what an operator wants; each shard scrubs its PGs.
     pub(crate) fn distribute_scrub(&mut self, message: &MOSDScrub, cx: &mut Cx<'_>) {
-        let shard = self.config.shard;
-        for other in shard.others() {
-            let pgs: Vec<_> =
-                message.pgs.iter().filter(|pgid| shard.owner(**pgid, &self.map) == other).copied().collect();
-            if !pgs.is_empty() {
-                cx.cross(other, Cross::Scrub(Box::new(MOSDScrub { pgs, ..message.clone() })));
-            }
-        }
+        let of = |pgs| Cross::Scrub(Box::new(MOSDScrub { pgs, ..message.clone() }));
+        self.cross_pgs(&message.pgs, of, cx);
         self.on_scrub(message, cx);
     }
 

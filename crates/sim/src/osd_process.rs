@@ -214,13 +214,7 @@ impl OsdProcess {
 
     /// An operator at the OSD's admin socket.
     pub(crate) fn command(&mut self, json: String, cx: &mut Cx<'_>) {
-        let peer = Peer {
-            name: EntityName::new(EntityType::OSD, ""),
-            global_id: GlobalId(0),
-            addr: EntityAddr::default(),
-            caps: OsdCaps::allow_all(),
-            features: 0,
-        };
+        let peer = Peer::at_admin_socket();
         let command = MCommand { cmd: vec![json], ..MCommand::default() };
         // The network has no connection like this: nobody hears the answer.
         let conn = ConnId(u64::from(u32::MAX));

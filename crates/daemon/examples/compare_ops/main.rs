@@ -253,7 +253,6 @@ impl Pair {
         mut found: Found,
         ignored: &[String],
     ) -> Result<(Vec<Planned>, Found)> {
-        let is_same = |a: &str, b: &str| a == b;
         let at = |planned: &Planned| {
             let Request { oid, nspace, key, .. } = &planned.request;
             (oid.clone(), nspace.clone(), key.clone())
@@ -261,7 +260,7 @@ impl Pair {
         let object = plan.last().map(at);
         let fewer: Vec<Planned> =
             plan.iter().filter(|planned| Some(at(planned)) == object).cloned().collect();
-        if let Some(again) = self.run(&fewer, ignored)?.filter(|again| is_same(&again.how, &found.how)) {
+        if let Some(again) = self.run(&fewer, ignored)?.filter(|again| again.how == found.how) {
             (plan, found) = (fewer, again);
         }
         let mut step = plan.len().next_power_of_two() / 2;
@@ -271,9 +270,7 @@ impl Pair {
                 let start = end.saturating_sub(step);
                 let mut fewer = plan.clone();
                 fewer.drain(start..end);
-                if let Some(again) =
-                    self.run(&fewer, ignored)?.filter(|again| is_same(&again.how, &found.how))
-                {
+                if let Some(again) = self.run(&fewer, ignored)?.filter(|again| again.how == found.how) {
                     (plan, found) = (fewer, again);
                 }
                 end = start.min(plan.len());
@@ -289,9 +286,7 @@ impl Pair {
                 if fewer[at].request.ops.is_empty() {
                     continue;
                 }
-                if let Some(again) =
-                    self.run(&fewer, ignored)?.filter(|again| is_same(&again.how, &found.how))
-                {
+                if let Some(again) = self.run(&fewer, ignored)?.filter(|again| again.how == found.how) {
                     (plan, found) = (fewer, again);
                 }
             }

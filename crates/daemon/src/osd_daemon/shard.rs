@@ -9,7 +9,7 @@ use net::{NetEvent, ServiceAuth, WireEvent};
 use osd::{ConnId, Effect, Event, Osd, Peer, Shard};
 use reactor::{Event as IoEvent, ListenerId, Reactor};
 use store::Store;
-use types::{EntityAddr, EntityName, EntityType, GlobalId, Token};
+use types::{GlobalId, Token};
 
 use super::links::{Fate, Links, Parcel};
 use crate::{
@@ -187,13 +187,7 @@ impl ShardDaemon {
     /// What was asked at the admin socket: as the OSD itself.
     fn take_admin(&mut self, reactor: &mut Reactor) {
         for (id, command) in self.admin.as_mut().map(AdminSocket::take).unwrap_or_default() {
-            let peer = Peer {
-                name: EntityName::new(EntityType::OSD, ""),
-                global_id: GlobalId(0),
-                addr: EntityAddr::default(),
-                caps: OsdCaps::allow_all(),
-                features: 0,
-            };
+            let peer = Peer::at_admin_socket();
             self.handle(Event::ConnOpened(ConnId(id), Box::new(peer)), reactor);
             self.handle(Event::Received(ConnId(id), 0, command.into()), reactor);
         }

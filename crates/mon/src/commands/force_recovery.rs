@@ -8,12 +8,7 @@ use std::collections::BTreeMap;
 use messages::MOSDForceRecovery;
 use types::{Errno, OsdId, PgId, PgStat, PgState};
 
-use super::{Reply, Request, Row, pg::all_stats};
-
-const fn row(sig: &'static str, help: &'static str, run: fn(&mut Request<'_>) -> Reply) -> Row {
-    let is_of_pg = matches!(sig.as_bytes(), [b'p', ..]);
-    Row { sig, help, module: if is_of_pg { "pg" } else { "osd" }, perm: "rw", run }
-}
+use super::{Reply, Request, Row, pg::all_stats, scrub::row};
 
 pub(super) const ROWS: &[Row] = &[
     row("pg force-recovery name=pgid,type=CephPgid,n=N", "force recovery of <pgid> first", force_recovery),

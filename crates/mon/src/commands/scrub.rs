@@ -10,7 +10,8 @@ use types::{Errno, OsdId, PgId};
 use super::{Reply, Request, Row, status::parse_osd};
 use crate::Mon;
 
-const fn row(sig: &'static str, help: &'static str, run: fn(&mut Request<'_>) -> Reply) -> Row {
+/// A row of an order for PGs.
+pub(super) const fn row(sig: &'static str, help: &'static str, run: fn(&mut Request<'_>) -> Reply) -> Row {
     let is_of_pg = matches!(sig.as_bytes(), [b'p', ..]);
     Row { sig, help, module: if is_of_pg { "pg" } else { "osd" }, perm: "rw", run }
 }
