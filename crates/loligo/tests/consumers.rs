@@ -122,7 +122,7 @@ fn openstack_keeps_images_and_volumes() {
 /// A command to the manager, as go-ceph sends it.
 fn manager(c: &Cluster, json: &str) -> (i32, String) {
     let script = "import rados,sys; c=rados.Rados(conffile='ceph.conf'); c.connect(); \
-                  r,o,s=c.mgr_command(sys.argv[1],b''); print(r); print(s)";
+                  r,o,s=c.mgr_command(sys.argv[1],b''); print(r); print(s); c.shutdown()";
     let out = c.sh(&format!("/usr/bin/python3 -c \"{script}\" '{json}'")).out;
     let (code, text) = out.split_once('\n').expect("two lines");
     (code.parse().expect("a number"), text.to_owned())
@@ -169,13 +169,15 @@ fn ceph_csi_keeps_its_journal_and_fences_networks() {
     let fenced = c.run("rados -p rbd put fenced x");
     assert!(fenced.code != 0 && fenced.err.contains("108"), "{}{}", fenced.out, fenced.err);
     c.sh("ceph osd blocklist range rm 127.0.0.1/32; rados -p rbd put fenced x");
-    // A client that is there already learns of it by an incremental map.
+    // A client that is there already learns of it by an incremental map. It shuts down before it ends: librados'
+    // threads would crash now and then if Python ended under them.
     let add = r#"{"prefix":"osd blocklist","range":"range","blocklistop":"add","addr":"127.0.0.0/8"}"#;
     let script = format!(
         "import rados; c=rados.Rados(conffile='ceph.conf'); c.connect(); i=c.open_ioctx('rbd'); \
          i.write_full('fenced',b'x'); r=c.mon_command('{add}',b''); assert r[0]==0,r\n\
          try: i.write_full('fenced',b'y'); print('written')\n\
-         except rados.Error as e: print('refused', e.errno)"
+         except rados.Error as e: print('refused', e.errno)\n\
+         i.close(); c.shutdown()"
     );
     std::fs::write(c.dir().join("fence.py"), script).unwrap();
     assert_eq!(c.sh("/usr/bin/python3 fence.py").out, "refused 108\n");

@@ -176,6 +176,7 @@ def is_purged():
 while not is_purged():
     time.sleep(0.1)
 o.write_full('o', b'two!')
+o.close(); c.shutdown()
 print('purged')
 ";
 
