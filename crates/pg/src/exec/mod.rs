@@ -5,6 +5,7 @@
 
 mod checksum;
 mod copy;
+mod copy_get;
 mod data;
 mod meta;
 mod object_info;
@@ -28,6 +29,7 @@ use types::{
 };
 
 pub(crate) use copy::{CopySource, copy_out};
+pub(crate) use copy_get::{PastRequest, REQUESTS_MAX, wants_requests};
 pub(crate) use object_info::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet, USER_XATTR};
 pub(crate) use request::{is_for_any_copy, is_ordered, may_write};
 pub(crate) use snaps::{TrimStep, trim_step};
@@ -71,6 +73,8 @@ pub(crate) struct OpContext {
     pub(crate) missing: BTreeSet<HObject>,
     /// What the request's copies are of, by the number of the op.
     pub(crate) copied: BTreeMap<u32, Box<MPgCopyData>>,
+    /// The object's last requests, newest first, for who asks for them.
+    pub(crate) past: Vec<PastRequest>,
     /// PGs of the pool.
     pub(crate) pg_num: u32,
     /// The pool is full: what a change that makes it larger is refused with.
@@ -129,7 +133,7 @@ pub(crate) struct Staged {
 }
 
 /// A request that ran to its end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Executed {
     /// The ops with results and output.
     pub(crate) ops: Vec<OsdOp>,
@@ -175,7 +179,7 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
             return Err(Blocked::Refused(Errno::EINVAL));
         }
     } else if !view.exists() && (!is_of_all || !view.is_whiteout()) && !tier::is_of_cache(op) {
-        return Err(Blocked::Refused(Errno::ENOENT));
+        return copy_get::of_nothing(cx, op).ok_or(Blocked::Refused(Errno::ENOENT));
     }
     let watchers = watch::known(&view);
     let mut run = Run::new(&mut view, cx, op);
@@ -402,6 +406,7 @@ impl<'r, 's> Run<'r, 's> {
             OpCode::CREATE => self.create(step),
             OpCode::DELETE => self.delete(),
             OpCode::COPY_FROM | OpCode::COPY_FROM2 => self.copy_from(step),
+            OpCode::COPY_GET => self.copy_get(step),
             OpCode::SETALLOCHINT => self.set_alloc_hint(),
             OpCode::CALL => self.call(step),
             OpCode::GETXATTR => self.get_xattr(step),

@@ -101,6 +101,7 @@ impl Bench {
             connected: BTreeSet::new(),
             missing: BTreeSet::new(),
             copied: BTreeMap::new(),
+            past: Vec::new(),
             pg_num: 1,
             full: None,
             random_seed: 0,

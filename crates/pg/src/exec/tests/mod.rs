@@ -3,6 +3,7 @@
 mod bench;
 mod captured;
 mod copies;
+mod copy_gets;
 mod data;
 mod listing;
 mod model;

@@ -15,7 +15,7 @@ use types::{CollId, Errno, HObject, IntervalSet, Mutation, SnapId};
 use super::{
     Blocked, OBJECT_BYTES_MAX, OpContext,
     copy::{self, CopySource},
-    object_info::{INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet},
+    object_info::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet},
 };
 
 pub(super) use stage::Change;
@@ -133,6 +133,12 @@ impl<'a> View<'a> {
 
     pub(super) fn exists(&self) -> bool {
         self.exists
+    }
+
+    /// The clone that a snapshot's read goes to; none for the head.
+    pub(super) fn clone_info(&self) -> Option<&CloneInfo> {
+        let base = self.base.as_ref()?;
+        self.snapset.clones.iter().find(|clone| clone.id == base.snap)
     }
 
     pub(super) fn size(&self) -> u64 {
