@@ -12,7 +12,7 @@ use types::{EVersion, Epoch, Errno, HObject, OsdId, PoolFlags, ReqId, Token};
 
 use crate::{
     Client, Ctx, Effect, Permit, Pg,
-    exec::{self, Blocked, CopySource, Executed, OpContext, PastRequest, Staged, without_data},
+    exec::{self, Blocked, CopySource, Executed, OpContext, Staged, without_data},
     pg::{Pending, Phase},
     scrub,
 };
@@ -255,7 +255,7 @@ impl Pg {
             connected: self.watches.connected(head, &waiting.client),
             missing: self.missing_for(&waiting.op),
             copied: waiting.copied.clone(),
-            past: self.past_of(head, &waiting.op),
+            past: exec::past_of(head, &waiting.op, self.log.iter().rev()),
             pg_num: self.info.pg_num,
             full: self.full(cx),
             random_seed: cx.random ^ waiting.tid,
@@ -281,20 +281,6 @@ impl Pg {
             return BTreeSet::new();
         }
         self.missing.keys().filter(|object| object.is_head()).cloned().collect()
-    }
-
-    /// The object's last requests, if `op` asks for them.
-    fn past_of(&self, head: &HObject, op: &MOSDOp) -> Vec<PastRequest> {
-        if !exec::wants_requests(op) {
-            return Vec::new();
-        }
-        let of_object = self.log.iter().rev().filter(|e| e.object == *head && e.reqid != ReqId::default());
-        let past = of_object.map(|entry| PastRequest {
-            reqid: entry.reqid,
-            user_version: if entry.is_error { 0 } else { entry.user_version },
-            error: entry.is_error.then_some(entry.result),
-        });
-        past.take(exec::REQUESTS_MAX).collect()
     }
 
     /// Puts a request aside until something comes; its number.

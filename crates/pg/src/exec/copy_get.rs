@@ -7,7 +7,7 @@ use bytes::Bytes;
 use classes::{ObjectView, Stop};
 use codec::{Codec, Decode, Encode, Features, Reader};
 use messages::{MOSDOp, OpCode, OsdOp};
-use types::{Errno, ReqId, SnapId, UTime};
+use types::{Errno, HObject, LogEntry, ReqId, SnapId, UTime};
 
 use super::{Executed, OpContext, Output, Run, without_data};
 
@@ -16,7 +16,7 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// Entries of an omap that are looked at together.
 const OMAP_PAGE: usize = 256;
 /// Requests of the object that an answer names, at most.
-pub(crate) const REQUESTS_MAX: usize = 10;
+const REQUESTS_MAX: usize = 10;
 
 /// A change of the object, or an attempt at one, as the log knows it: newest first in lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,9 +100,22 @@ impl CopyData {
     }
 }
 
-/// True for a request whose answer says what the log knows, even if there is no object.
-pub(crate) fn wants_requests(op: &MOSDOp) -> bool {
-    op.ops.iter().any(|step| step.code == OpCode::COPY_GET)
+/// The last requests on `head` in a log whose `newest` entries come first, if `op` asks for them.
+pub(crate) fn past_of<'a>(
+    head: &HObject,
+    op: &MOSDOp,
+    newest: impl Iterator<Item = &'a LogEntry>,
+) -> Vec<PastRequest> {
+    if !op.ops.iter().any(|step| step.code == OpCode::COPY_GET) {
+        return Vec::new();
+    }
+    let of_object = newest.filter(|entry| entry.object == *head && entry.reqid != ReqId::default());
+    let past = of_object.map(|entry| PastRequest {
+        reqid: entry.reqid,
+        user_version: if entry.is_error { 0 } else { entry.user_version },
+        error: entry.is_error.then_some(entry.result),
+    });
+    past.take(REQUESTS_MAX).collect()
 }
 
 /// The answer where the object is not there: its past (`fill_in_copy_get_noent`). None if `op` begins otherwise.

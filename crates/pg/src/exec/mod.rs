@@ -29,7 +29,7 @@ use types::{
 };
 
 pub(crate) use copy::{CopySource, copy_out};
-pub(crate) use copy_get::{PastRequest, REQUESTS_MAX, wants_requests};
+pub(crate) use copy_get::{PastRequest, past_of};
 pub(crate) use object_info::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet, USER_XATTR};
 pub(crate) use request::{is_for_any_copy, is_ordered, may_write};
 pub(crate) use snaps::{TrimStep, trim_step};

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use codec::{Encode, Features};
 use messages::{OpCode, OpParams, OsdOp};
-use types::{EntityNum, Errno, ReqId, SnapId, UTime};
+use types::{EntityNum, Errno, LogEntry, ReqId, SnapId, UTime};
 
-use crate::exec::PastRequest;
+use crate::exec::{PastRequest, past_of};
 
 use super::bench::{Bench, encoded, entries, extent, plain, step, xattr};
 
@@ -108,4 +108,22 @@ fn cursors_that_make_no_sense_are_refused() {
     assert_eq!(bench.result(vec![plain(OpCode::COPY_GET)]), einval);
     // Ends an OSD of Ceph.
     assert_eq!(bench.result(vec![copy_get(true, 40, false, "", false, 8)]), einval);
+}
+
+#[test]
+fn the_past_is_the_objects_own_newest_first() {
+    let bench = Bench::new();
+    let entry = |name: &str, tid: u64, is_error: bool| LogEntry {
+        object: Bench::object(name),
+        reqid: past(tid, 0, None).reqid,
+        user_version: tid,
+        result: if is_error { -17 } else { 0 },
+        is_error,
+        ..LogEntry::default()
+    };
+    let unnamed = LogEntry { reqid: ReqId::default(), ..entry("o", 4, false) };
+    let log = [entry("o", 1, false), entry("p", 2, false), entry("o", 3, true), unnamed];
+    let asks = |ops| past_of(&Bench::object("o"), &bench.request("o", SnapId::HEAD, ops), log.iter().rev());
+    assert_eq!(asks(vec![plain(OpCode::COPY_GET)]), [past(3, 0, Some(-17)), past(1, 1, None)]);
+    assert_eq!(asks(vec![plain(OpCode::STAT)]), []);
 }
