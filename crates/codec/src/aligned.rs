@@ -17,6 +17,9 @@ struct Block([u8; BLOCK_BYTES]);
 const POOL_BLOCKS_MAX: usize = 2 << 10;
 /// Buffers of fewer blocks are kept by their size.
 const SMALL_BLOCKS_MAX: usize = 16;
+/// Buffers of a size that are left for those who fill only a part: new memory has to be cleared for them, and for nobody
+/// else.
+const SPARE_BUFFERS: usize = 16;
 
 thread_local! {
     /// Memory of buffers that were dropped on this thread: fresh pages cost more than what is done with them.
@@ -32,8 +35,10 @@ struct Pool {
 }
 
 impl Pool {
-    fn take(&mut self, count: usize) -> Option<AlignedBuf> {
+    /// One that holds `count` blocks, if there are more of its size than `spare`.
+    fn take(&mut self, count: usize, spare: usize) -> Option<AlignedBuf> {
         let buf = match self.small.get_mut(count) {
+            Some(same) if same.len() <= spare => return None,
             Some(same) => same.pop()?,
             None => {
                 let fits = |buf: &AlignedBuf| (count..=count * 2).contains(&buf.blocks.capacity());
@@ -62,8 +67,6 @@ impl Pool {
 #[derive(Clone, Default)]
 pub struct AlignedBuf {
     blocks: Vec<Block>,
-    /// Bytes from here on are zeros.
-    used: usize,
 }
 
 impl std::fmt::Debug for AlignedBuf {
@@ -74,75 +77,64 @@ impl std::fmt::Debug for AlignedBuf {
 
 impl AlignedBuf {
     /// A buffer that was used before, with anything in it, if the pool has one.
-    fn pooled(count: usize) -> Option<AlignedBuf> {
-        let mut buf = POOL.try_with(|pool| pool.borrow_mut().take(count)).ok().flatten()?;
+    fn pooled(count: usize, spare: usize) -> Option<AlignedBuf> {
+        let mut buf = POOL.try_with(|pool| pool.borrow_mut().take(count, spare)).ok().flatten()?;
         traffic::cleared(count.saturating_sub(buf.blocks.len()) * BLOCK_BYTES);
         buf.blocks.resize(count, Block([0; BLOCK_BYTES]));
-        buf.used = buf.used.min(buf.len());
         Some(buf)
+    }
+
+    /// A buffer of new memory, all zeros.
+    fn fresh(count: usize) -> AlignedBuf {
+        traffic::cleared(count * BLOCK_BYTES);
+        // Without memory the process ends here as anywhere else.
+        AlignedBuf { blocks: Block::new_vec_zeroed(count).expect("memory for a buffer") }
     }
 
     /// A buffer of `bytes` zeros, rounded up to whole blocks.
     pub fn zeroed(bytes: usize) -> Self {
         let count = bytes.div_ceil(BLOCK_BYTES);
-        match Self::pooled(count) {
-            Some(mut buf) => {
-                buf.clear_from(0);
-                buf
-            }
-            None => {
-                traffic::cleared(count * BLOCK_BYTES);
-                // Without memory the process ends here as anywhere else.
-                AlignedBuf { blocks: Block::new_vec_zeroed(count).expect("memory for a buffer"), used: 0 }
-            }
-        }
+        Self::pooled(count, 0).map_or_else(|| Self::fresh(count), |buf| buf.cleared_from(0))
     }
 
     /// A buffer that starts with `data`, padded with zeros to whole blocks.
     pub fn from_slice(data: &[u8]) -> Self {
-        let count = data.len().div_ceil(BLOCK_BYTES);
-        if let Some(buf) = Self::pooled(count) {
-            return buf.filled(&[data]);
-        }
-        traffic::copied(data.len());
-        let mut blocks = Vec::with_capacity(count);
-        let (whole, rest) = data.as_chunks::<BLOCK_BYTES>();
-        blocks.extend(whole.iter().map(|chunk| Block(*chunk)));
-        if !rest.is_empty() {
-            let mut last = Block([0; BLOCK_BYTES]);
-            last.0[..rest.len()].copy_from_slice(rest);
-            blocks.push(last);
-        }
-        AlignedBuf { blocks, used: data.len() }
+        Self::of_parts(&[data]).cleared_from(data.len())
     }
 
-    /// A buffer that starts with `parts` end to end, padded with zeros to whole blocks.
-    pub fn from_parts(parts: &[&[u8]]) -> Self {
-        let count = parts.iter().map(|part| part.len()).sum::<usize>().div_ceil(BLOCK_BYTES);
-        Self::pooled(count).unwrap_or_else(|| Self::zeroed(count * BLOCK_BYTES)).filled(parts)
-    }
-
-    /// The same memory with `parts` in it, which it has room for, and zeros behind them.
-    fn filled(mut self, parts: &[&[u8]]) -> Self {
-        let bytes = self.blocks.as_mut_bytes();
-        let mut at = 0;
+    /// A buffer that starts with `parts` end to end. The rest of the last block is anything: what the memory held
+    /// before, or zeros.
+    pub fn of_parts(parts: &[&[u8]]) -> Self {
+        let bytes = parts.iter().map(|part| part.len()).sum::<usize>();
+        let count = bytes.div_ceil(BLOCK_BYTES);
+        traffic::copied(bytes);
+        let whole = match parts {
+            [whole] if bytes.is_multiple_of(BLOCK_BYTES) => Some(whole),
+            _ => None,
+        };
+        let mut buf = match (Self::pooled(count, whole.map_or(0, |_| SPARE_BUFFERS)), whole) {
+            (Some(buf), _) => buf,
+            (None, Some(whole)) => {
+                let blocks = whole.as_chunks::<BLOCK_BYTES>().0.iter().map(|chunk| Block(*chunk));
+                return AlignedBuf { blocks: blocks.collect() };
+            }
+            (None, None) => Self::fresh(count),
+        };
+        let mut rest = buf.as_mut_slice();
         for part in parts {
-            bytes[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
+            let (filled, behind) = rest.split_at_mut(part.len());
+            filled.copy_from_slice(part);
+            rest = behind;
         }
-        traffic::copied(at);
-        self.clear_from(at);
-        self.used = self.used.max(at);
-        self
+        buf
     }
 
-    /// Makes what was used from byte `at` on zeros.
-    fn clear_from(&mut self, at: usize) {
-        if at < self.used {
-            traffic::cleared(self.used - at);
-            self.blocks.as_mut_bytes()[at..self.used].fill(0);
-            self.used = at;
-        }
+    /// The same with zeros from byte `at` on.
+    fn cleared_from(mut self, at: usize) -> Self {
+        let rest = &mut self.as_mut_slice()[at..];
+        traffic::cleared(rest.len());
+        rest.fill(0);
+        self
     }
 
     /// Its length in bytes, a multiple of [`BLOCK_BYTES`].
@@ -162,7 +154,6 @@ impl AlignedBuf {
 
     /// The bytes, to be written to.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        self.used = self.len();
         self.blocks.as_mut_bytes()
     }
 
@@ -175,9 +166,9 @@ impl AlignedBuf {
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
         if self.blocks.capacity() > 0 {
-            let (blocks, used) = (std::mem::take(&mut self.blocks), self.used);
+            let blocks = std::mem::take(&mut self.blocks);
             // A thread that ends has no pool any more, and needs none.
-            let _ = POOL.try_with(|pool| pool.borrow_mut().put(AlignedBuf { blocks, used }));
+            let _ = POOL.try_with(|pool| pool.borrow_mut().put(AlignedBuf { blocks }));
         }
     }
 }

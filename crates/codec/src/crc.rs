@@ -29,7 +29,7 @@ fn long(seed: u32, data: &[u8]) -> u32 {
 }
 
 /// crc32c of `count` zero bytes.
-pub fn crc32c_zeros(seed: u32, count: usize) -> u32 {
+pub(crate) fn crc32c_zeros(seed: u32, count: usize) -> u32 {
     let (mut crc, mut rest) = (seed, count);
     for powers in &POWERS {
         if rest == 0 || crc == 0 {
@@ -46,7 +46,7 @@ pub fn crc32c_zeros(seed: u32, count: usize) -> u32 {
 
 /// crc32c with `seed` of what has `first` as its checksum with that seed, followed by `count` bytes whose
 /// checksum with all ones as the seed is `second`.
-pub fn crc32c_concat(first: u32, second: u32, count: usize) -> u32 {
+pub(crate) fn crc32c_concat(first: u32, second: u32, count: usize) -> u32 {
     crc32c_zeros(first ^ u32::MAX, count) ^ second
 }
 

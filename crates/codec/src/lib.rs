@@ -2,7 +2,7 @@
 //! (`include/encoding.h`, `include/denc.h`), declared once per type with `#[derive(Codec)]`.
 //!
 //! Invariants: decoding never panics and never allocates more than the input could fill; payloads
-//! ([`bytes::Bytes`]) are taken from the input by reference count, never copied.
+//! ([`bytes::Bytes`]) are taken from the input by reference count, not copied unless they are to stay (`Reader::copy`).
 //! This crate knows no Ceph struct: those live in `types`, `crush`, `auth` and `messages`.
 
 extern crate self as codec;
@@ -21,7 +21,7 @@ pub mod traffic;
 pub use aligned::{AlignedBuf, BLOCK_BYTES};
 pub use bytes::Bytes;
 pub use codec_derive::Codec;
-pub use crc::{crc32c, crc32c_concat, crc32c_zeros};
+pub use crc::crc32c;
 pub use envelope::{decode_envelope, encode_envelope};
 pub use features::Features;
 pub use payload::Payload;

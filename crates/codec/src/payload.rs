@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use bytes::Bytes;
 
-use crate::{crc::uncounted, crc32c, crc32c_concat};
+use crate::crc::{crc32c, crc32c_concat, uncounted};
 
 /// The seed of a payload's checksum, as of all that Ceph sums but preambles.
 const SEED: u32 = u32::MAX;

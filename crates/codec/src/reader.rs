@@ -79,6 +79,12 @@ impl Reader {
         Ok(self.bytes.slice(at..at + count))
     }
 
+    /// The same in memory of their own.
+    pub fn copy(&mut self, count: usize) -> Result<Bytes, DecodeError> {
+        let at = self.skip(count)?;
+        Ok(Bytes::copy_from_slice(&self.bytes[at..at + count]))
+    }
+
     /// Passes over `count` bytes; where they begin.
     #[inline]
     fn skip(&mut self, count: usize) -> Result<usize, DecodeError> {

@@ -1,6 +1,6 @@
 use bytes::Bytes;
 
-use crate::{Codec, Decode, DecodeError, Encode, Features, Reader, crc32c, crc32c_zeros};
+use crate::{Codec, Decode, DecodeError, Encode, Features, Reader, crc::crc32c_zeros, crc32c};
 
 #[derive(Codec, Clone, Debug, PartialEq)]
 #[codec(version = 3, compat = 2)]

@@ -6,6 +6,10 @@ use types::{Epoch, HObject, PgId, PoolId, ReqId, SnapContext, SnapId, SpgId, UTi
 
 use crate::{OsdOp, RawMessage, table::Body};
 
+/// An op's data that is less than such a part of a message's gets memory of its own: attributes and omap stay for long,
+/// and would keep all that came with them.
+const SMALL_PART: usize = 4;
+
 /// `CEPH_OSD_FLAG_*`: flags of the whole operation.
 #[allow(missing_docs, reason = "Ceph's own names")]
 pub mod osd_flag {
@@ -195,7 +199,12 @@ impl Body for MOSDOp {
         let oid = Bytes::decode(input)?;
         let count = usize::from(u16::decode(input)?);
         let mut data = Reader::new(Bytes::clone(&raw.data));
-        let ops = OsdOp::decode_ops(count, input, &mut data)?;
+        let mut ops = OsdOp::decode_ops(count, input, &mut data)?;
+        for op in &mut ops {
+            if !op.data.is_empty() && op.data.len() < raw.data.len() / SMALL_PART {
+                op.data = Bytes::copy_from_slice(&op.data);
+            }
+        }
         let data_crc = raw.data.known_crc().filter(|_| data.remaining() == 0);
         Ok(MOSDOp {
             pgid,

@@ -1,7 +1,7 @@
 //! A message as the messenger carries it: a type number and byte segments.
 
 use bytes::Bytes;
-use codec::Payload;
+use codec::{Payload, crc32c};
 
 /// The parts of a message that a connection moves; see `Message` for their meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct RawMessage {
     pub tid: u64,
     /// The encoded struct.
     pub front: Bytes,
+    /// Its checksum, where it is known: that of what goes to several is computed once.
+    pub front_crc: Option<u32>,
     /// Unused by all messages here.
     pub middle: Bytes,
     /// Payload; received with the checksum that the connection has checked.
@@ -25,4 +27,11 @@ pub struct RawMessage {
     /// More payload, behind `data`; the messenger sends all of it as one segment without joining it.
     /// Always empty on received messages.
     pub data_more: Vec<Payload>,
+}
+
+impl RawMessage {
+    /// Computes the front's checksum, and keeps it.
+    pub fn seal_front(&mut self) {
+        self.front_crc = Some(crc32c(u32::MAX, &self.front));
+    }
 }

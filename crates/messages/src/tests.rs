@@ -2,7 +2,7 @@ use std::{fs, path::PathBuf};
 
 use bytes::Bytes;
 
-use crate::{Message, RawMessage};
+use crate::{MOSDOp, Message, OpCode, OpParams, OsdOp, RawMessage};
 
 /// Decodes and re-encodes a captured message and compares the bytes.
 fn round_trip(kind: u16, version: u16, compat: u16, front: Bytes, data: Bytes) -> Message {
@@ -71,4 +71,19 @@ fn captured_messages_round_trip() {
         count += 1;
     }
     assert!(count > 160, "only {count} messages");
+}
+
+#[test]
+fn a_small_part_of_the_data_keeps_no_more_alive() {
+    let op = |code, data: Bytes| OsdOp { data, params: OpParams::extent(0, 1), ..OsdOp::new(code) };
+    let large = op(OpCode::WRITE, vec![7; 40_000].into());
+    let small = op(OpCode::OMAPSETHEADER, Bytes::from_static(b"header"));
+    let sent = MOSDOp { ops: vec![large, small], ..MOSDOp::default() };
+    let mut raw = Message::from(sent.clone()).encode(1);
+    raw.data = Bytes::from(raw.data_more.drain(..).flat_map(|part| part.to_vec()).collect::<Vec<_>>()).into();
+    let data = raw.data.as_ptr_range();
+    let Ok(Message::MOSDOp(back)) = Message::decode(raw.clone()) else { panic!("it is one") };
+    assert_eq!(back.ops, sent.ops);
+    let is_shared = back.ops.iter().map(|op| data.contains(&op.data.as_ptr())).collect::<Vec<_>>();
+    assert_eq!(is_shared, [true, false]);
 }

@@ -295,7 +295,8 @@ impl Connection {
                 &all[..]
             }
         };
-        self.writer.frame(Tag::MESSAGE, &self.header, &raw.front, data, &mut out.bytes);
+        let front = Payload::new(raw.front.clone(), raw.front_crc);
+        self.writer.frame(Tag::MESSAGE, &self.header, front, data, &mut out.bytes);
     }
 
     /// Asks the peer for a sign of life.
@@ -332,6 +333,7 @@ impl Connection {
                     priority: header.priority,
                     tid: header.tid,
                     front,
+                    front_crc: None,
                     middle,
                     data: Payload::new(data, data_crc),
                     data_more: Vec::new(),

@@ -1,7 +1,7 @@
 //! Frames of msgr2.1, in crc and in secure mode.
 
 use bytes::Bytes;
-use codec::{AlignedBuf, BLOCK_BYTES, Payload, crc32c, traffic};
+use codec::{Payload, crc32c, traffic};
 use thiserror::Error;
 
 use crate::{
@@ -239,16 +239,21 @@ impl FrameReader {
             self.preamble = Some((preamble, raw));
         }
         let Some((preamble, raw)) = &self.preamble else { return Ok(None) };
-        let Some(rest) = self.rope.take(preamble.rest_bytes(self.cipher.is_some())) else { return Ok(None) };
-        let (preamble, raw) = (*preamble, raw.clone());
-        self.preamble = None;
+        let rest_bytes = preamble.rest_bytes(self.cipher.is_some());
+        if self.rope.len() < rest_bytes {
+            return Ok(None);
+        }
         if let Some(transcript) = transcript {
             transcript.extend_from_slice(&raw[..PREAMBLE_BYTES]);
-            transcript.extend_from_slice(&rest);
+            self.rope.append_to(rest_bytes, transcript);
         }
+        let Some((preamble, raw)) = self.preamble.take() else { return Ok(None) };
         let (segments, data_crc) = match &mut self.cipher {
-            None => crc_segments(&preamble, rest)?,
-            Some(cipher) => (secure_segments(&preamble, raw.slice(PREAMBLE_BYTES..), rest, cipher)?, None),
+            None => crc_segments(&preamble, &mut self.rope)?,
+            Some(cipher) => {
+                let rest = self.rope.take(rest_bytes).unwrap_or_default();
+                (secure_segments(&preamble, raw.slice(PREAMBLE_BYTES..), rest, cipher)?, None)
+            }
         };
         Ok(Some(Frame { tag: Tag(preamble.tag), segments, data_crc }))
     }
@@ -266,61 +271,44 @@ fn check_late(status: u8) -> Result<(), FrameError> {
     }
 }
 
-/// The same in memory of its own; whole blocks in memory that a device takes.
-fn copied(segment: &Bytes) -> Bytes {
-    if segment.is_empty() {
-        return Bytes::new();
-    }
-    if segment.len().is_multiple_of(BLOCK_BYTES) {
-        return AlignedBuf::from_slice(segment).into();
-    }
-    traffic::copied(segment.len());
-    Bytes::copy_from_slice(segment)
-}
-
-/// The segments, and the checksum of the last one.
+/// The segments, and the checksum of the last one. All of the frame is there.
 fn crc_segments(
     preamble: &Preamble,
-    mut rest: Bytes,
+    rope: &mut Rope,
 ) -> Result<([Bytes; SEGMENTS_MAX], Option<u32>), FrameError> {
-    let mut data_crc = None;
-    let is_small = rest.len() < LARGE_FRAME_BYTES;
+    let is_small = preamble.rest_bytes(false) < LARGE_FRAME_BYTES;
     let mut segments: [Bytes; SEGMENTS_MAX] = Default::default();
-    let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    if preamble.lengths[0] > 0 {
-        segments[0] = rest.split_to(preamble.lengths[0] as usize);
-        if crc32c(SEED, &segments[0]) != word(&rest.split_to(4)) {
+    let mut crcs = [SEED; SEGMENTS_MAX];
+    for (index, length) in preamble.lengths.iter().map(|length| *length as usize).enumerate() {
+        if length == 0 {
+            continue;
+        }
+        // What is received is soon wanted for what comes next, and names out of a front live long, in logs and
+        // indexes. A message's header is read at once. Large frames have memory of their own, which their payload may
+        // keep.
+        let is_copied = match index {
+            0 => is_small && Tag(preamble.tag) != Tag::MESSAGE,
+            1 => is_small || length <= COPIED_FRONT_BYTES_MAX,
+            _ => is_small,
+        };
+        let segment = if is_copied { rope.copy(length) } else { rope.take(length) };
+        segments[index] = segment.unwrap_or_default();
+        crcs[index] = crc32c(SEED, &segments[index]);
+        if index == 0 && rope.take(4).unwrap_or_default()[..] != crcs[0].to_le_bytes() {
             return Err(FrameError::Crc);
         }
     }
-    for (segment, length) in segments.iter_mut().zip(preamble.lengths).skip(1) {
-        *segment = rest.split_to(length as usize);
+    if preamble.count == 1 {
+        return Ok((segments, None));
     }
-    // What is received is soon wanted for what comes next, and names out of a front live long, in logs and
-    // indexes. Large frames have memory of their own, which their payload may keep.
-    if is_small || segments[1].len() <= COPIED_FRONT_BYTES_MAX {
-        segments[1] = copied(&segments[1]);
+    let epilogue = rope.take(EPILOGUE_BYTES).unwrap_or_default();
+    let (status, sums) = epilogue.split_first().ok_or(FrameError::Aborted)?;
+    check_late(*status)?;
+    let expected = sums.chunks_exact(4).take(preamble.count - 1);
+    if !expected.eq(crcs[1..preamble.count].iter().map(|crc| crc.to_le_bytes())) {
+        return Err(FrameError::Crc);
     }
-    if is_small {
-        // A message's header is read at once.
-        if Tag(preamble.tag) != Tag::MESSAGE {
-            segments[0] = copied(&segments[0]);
-        }
-        segments[2] = copied(&segments[2]);
-        segments[3] = copied(&segments[3]);
-    }
-    if preamble.count > 1 {
-        check_late(rest[0])?;
-        for (index, segment) in segments.iter().enumerate().take(preamble.count).skip(1) {
-            let at = 1 + (index - 1) * 4;
-            let crc = crc32c(SEED, segment);
-            if crc != word(&rest[at..]) {
-                return Err(FrameError::Crc);
-            }
-            data_crc = (index == SEGMENTS_MAX - 1).then_some(crc);
-        }
-    }
-    Ok((segments, data_crc))
+    Ok((segments, (preamble.count == SEGMENTS_MAX).then_some(crcs[SEGMENTS_MAX - 1])))
 }
 
 fn secure_segments(
@@ -367,7 +355,7 @@ impl FrameWriter {
 
     /// A frame of one segment.
     pub(crate) fn control(&mut self, tag: Tag, payload: &[u8], out: &mut Vec<Bytes>) {
-        self.frame(tag, payload, &Bytes::new(), &[], out);
+        self.frame(tag, payload, Payload::default(), &[], out);
     }
 
     /// A frame of a first segment, a front, and payload in pieces; payload is not copied in crc mode.
@@ -375,7 +363,7 @@ impl FrameWriter {
         &mut self,
         tag: Tag,
         first: &[u8],
-        front: &Bytes,
+        front: Payload,
         data: &[Payload],
         out: &mut Vec<Bytes>,
     ) {
@@ -386,12 +374,12 @@ impl FrameWriter {
         let preamble = Preamble { tag: tag.0, count, lengths };
         match &mut self.cipher {
             None => crc_frame(&preamble, first, front, data, out),
-            Some(cipher) => out.extend(secure_frame(&preamble, first, front, data, cipher)),
+            Some(cipher) => out.extend(secure_frame(&preamble, first, &front, data, cipher)),
         }
     }
 }
 
-fn crc_frame(preamble: &Preamble, first: &[u8], front: &Bytes, data: &[Payload], out: &mut Vec<Bytes>) {
+fn crc_frame(preamble: &Preamble, first: &[u8], front: Payload, data: &[Payload], out: &mut Vec<Bytes>) {
     let mut head = Vec::with_capacity(PREAMBLE_BYTES + first.len() + 4 + front.len() + EPILOGUE_BYTES);
     head.extend_from_slice(&preamble.encode());
     if !first.is_empty() {
@@ -403,14 +391,14 @@ fn crc_frame(preamble: &Preamble, first: &[u8], front: &Bytes, data: &[Payload],
         return;
     }
     let mut epilogue = [LATE_COMPLETE; EPILOGUE_BYTES];
-    for (index, crc) in [(1, crc32c(SEED, front)), (2, SEED), (3, Payload::crc_of_all(data))] {
+    for (index, crc) in [(1, front.crc()), (2, SEED), (3, Payload::crc_of_all(data))] {
         // Segments behind the last one count as zero, empty ones before it do not.
         let crc = if index < preamble.count { crc } else { 0 };
         epilogue[index * 4 - 3..=index * 4].copy_from_slice(&crc.to_le_bytes());
     }
     if preamble.count < SEGMENTS_MAX {
         traffic::copied(front.len());
-        head.extend_from_slice(front);
+        head.extend_from_slice(&front);
         head.extend_from_slice(&epilogue);
         out.push(Bytes::from(head));
         return;
@@ -420,10 +408,9 @@ fn crc_frame(preamble: &Preamble, first: &[u8], front: &Bytes, data: &[Payload],
     head.extend_from_slice(&epilogue);
     let mut head = Bytes::from(head);
     let epilogue = head.split_off(head_bytes);
+    let pieces = data.iter().map(|piece| Bytes::clone(piece));
     out.push(head);
-    out.extend(
-        std::iter::once(front).chain(data.iter().map(|piece| &**piece)).filter(|p| !p.is_empty()).cloned(),
-    );
+    out.extend(std::iter::once(front.into_bytes()).chain(pieces).filter(|piece| !piece.is_empty()));
     out.push(epilogue);
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use bytes::{Bytes, BytesMut};
-use codec::traffic;
+use bytes::{Buf, Bytes};
+use codec::{AlignedBuf, BLOCK_BYTES, traffic};
 
 /// A queue of bytes; what lies in one piece is taken without a copy.
 #[derive(Debug, Default)]
@@ -30,29 +30,82 @@ impl Rope {
         self.pieces.drain(..).collect()
     }
 
+    /// Appends the first `count` bytes, which are there, to `out` and leaves them here.
+    pub(crate) fn append_to(&self, count: usize, out: &mut Vec<u8>) {
+        let end = out.len() + count;
+        for piece in &self.pieces {
+            out.extend_from_slice(&piece[..piece.len().min(end - out.len())]);
+        }
+    }
+
     /// The first `count` bytes, if there are that many.
     pub(crate) fn take(&mut self, count: usize) -> Option<Bytes> {
         if count > self.bytes {
             return None;
         }
-        self.bytes -= count;
-        let front = self.pieces.front_mut();
-        match front {
-            None => return Some(Bytes::new()),
-            Some(piece) if piece.len() > count => return Some(piece.split_to(count)),
-            Some(piece) if piece.len() == count => return self.pieces.pop_front(),
-            Some(_) => {}
-        }
-        traffic::copied(count);
-        let mut out = BytesMut::with_capacity(count);
-        while out.len() < count {
-            let piece = self.pieces.front_mut().expect("the pieces add up to the count");
-            let part = piece.split_to(piece.len().min(count - out.len()));
-            out.extend_from_slice(&part);
-            if piece.is_empty() {
-                self.pieces.pop_front();
+        match self.pieces.front_mut() {
+            None => Some(Bytes::new()),
+            Some(piece) if piece.len() > count => {
+                self.bytes -= count;
+                Some(piece.split_to(count))
+            }
+            Some(piece) if piece.len() == count => {
+                self.bytes -= count;
+                self.pieces.pop_front()
+            }
+            Some(_) => {
+                traffic::copied(count);
+                Some(self.take_pieces(count).concat().into())
             }
         }
-        Some(out.freeze())
+    }
+
+    /// The first `count` bytes in memory of their own, if there are that many: whole blocks in memory that a device
+    /// takes. They are copied once, in however many pieces they lie.
+    pub(crate) fn copy(&mut self, count: usize) -> Option<Bytes> {
+        if count > self.bytes {
+            return None;
+        }
+        match self.pieces.front_mut() {
+            Some(piece) if piece.len() > count => {
+                self.bytes -= count;
+                let out = own(&[&piece[..count]]);
+                piece.advance(count);
+                Some(out)
+            }
+            _ => {
+                let pieces = self.take_pieces(count);
+                Some(own(&pieces.iter().map(|piece| &piece[..]).collect::<Vec<_>>()))
+            }
+        }
+    }
+
+    /// The first `count` bytes, which are there, as they lie.
+    fn take_pieces(&mut self, mut count: usize) -> Vec<Bytes> {
+        self.bytes -= count;
+        let mut out = Vec::new();
+        while count > 0 {
+            let mut piece = self.pieces.pop_front().expect("the pieces add up to the count");
+            if piece.len() > count {
+                self.pieces.push_front(piece.split_off(count));
+            }
+            count -= piece.len();
+            out.push(piece);
+        }
+        out
+    }
+}
+
+/// These bytes, end to end, in memory of their own.
+fn own(parts: &[&[u8]]) -> Bytes {
+    let bytes = parts.iter().map(|part| part.len()).sum::<usize>();
+    match (parts, bytes) {
+        (_, 0) => return Bytes::new(),
+        (_, bytes) if bytes.is_multiple_of(BLOCK_BYTES) => return AlignedBuf::of_parts(parts).into(),
+        _ => traffic::copied(bytes),
+    }
+    match parts {
+        [whole] => Bytes::copy_from_slice(whole),
+        parts => parts.concat().into(),
     }
 }

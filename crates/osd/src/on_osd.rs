@@ -94,7 +94,8 @@ impl Osd {
 
     /// The same to several, encoded once.
     pub(crate) fn send_osds(&mut self, osds: &[OsdId], message: &Message, cx: &mut Cx<'_>) {
-        let message = message.encode(0);
+        let mut message = message.encode(0);
+        message.seal_front();
         for &osd in osds.iter().filter(|osd| self.map.is_up(**osd)) {
             let Some(addrs) = self.map.osd_cluster_addrs(osd).cloned() else { continue };
             self.pgs.contacted(osd);

@@ -23,7 +23,9 @@ impl PgLog {
         log
     }
 
-    pub(crate) fn push(&mut self, entry: LogEntry) {
+    /// Entries stay for long: their names keep nothing else alive.
+    pub(crate) fn push(&mut self, mut entry: LogEntry) {
+        entry.object = entry.object.detached();
         debug_assert!(self.entries.back().is_none_or(|last| last.version.version < entry.version.version));
         if entry.reqid != ReqId::default() {
             self.by_reqid.insert(entry.reqid, entry.version);

@@ -7,10 +7,12 @@ use bytes::Bytes;
 use codec::{Decode, Encode, Features};
 use store::ObjectStore;
 use types::{
-    CollId, EVersion, HObject, LogEntry, Missing, Mutation, PgInfo, PgInterval, PoolId, SnapId, Transaction,
+    CollId, EVersion, HObject, LogEntry, Missing, Mutation, PgInfo, PgInterval, PgProgress, PoolId, SnapId,
+    Transaction,
 };
 
 const INFO: &[u8] = b"info";
+const PROGRESS: &[u8] = b"progress";
 const INTERVALS: &[u8] = b"intervals";
 const LOG: u8 = b'l';
 const MISSING: u8 = b'm';
@@ -42,8 +44,14 @@ pub(crate) struct MetaChange {
 }
 
 impl MetaChange {
-    pub(crate) fn info(&mut self, info: &PgInfo) {
-        self.set.insert(Bytes::from_static(INFO), info.to_bytes(Features::default()));
+    /// Keeps the PG's info: its progress, which every change moves, and the rest if it is not what was kept last.
+    pub(crate) fn info(&mut self, info: &PgInfo, kept: &mut Option<PgInfo>) {
+        let progress = info.progress().to_bytes(Features::default());
+        self.set.insert(Bytes::from_static(PROGRESS), progress);
+        if kept.as_ref().is_none_or(|kept| !kept.is_same_but_progress(info)) {
+            self.set.insert(Bytes::from_static(INFO), info.to_bytes(Features::default()));
+            *kept = Some(info.clone());
+        }
     }
 
     pub(crate) fn intervals(&mut self, intervals: &Vec<PgInterval>) {
@@ -103,7 +111,7 @@ pub(crate) struct Loaded {
 pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loaded>, store::Missing> {
     const PAGE: usize = 1_024;
     let mut out = Loaded::default();
-    let mut found = false;
+    let (mut found, mut progress) = (false, None);
     let mut from: Bytes = Bytes::new();
     loop {
         let page = store.omap_range(coll, &object(), Bound::Excluded(&from), PAGE)?;
@@ -113,6 +121,7 @@ pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loade
                     found = true;
                     out.info = PgInfo::from_bytes(value.clone()).unwrap_or_default();
                 }
+                _ if key == PROGRESS => progress = PgProgress::from_bytes(value.clone()).ok(),
                 _ if key == INTERVALS => {
                     out.intervals = Vec::from_bytes(value.clone()).unwrap_or_default();
                 }
@@ -129,7 +138,10 @@ pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loade
         }
         match page.last() {
             Some((last, _)) if page.len() == PAGE => from = last.clone(),
-            _ => return Ok(found.then_some(out)),
+            _ => {
+                progress.into_iter().for_each(|progress| out.info.set_progress(progress));
+                return Ok(found.then_some(out));
+            }
         }
     }
 }

@@ -44,7 +44,7 @@ impl Pg {
         self.members = members;
         self.info.since = cx.map.epoch;
         let mut change = MetaChange::default();
-        change.info(&self.info);
+        change.info(&self.info, &mut self.kept);
         change.intervals(&self.intervals);
         let mut txn = Transaction::new(self.coll);
         change.into_txn(&mut txn);
@@ -358,7 +358,7 @@ impl Pg {
         self.info.totals = message.info.totals;
         self.info.scrubs = self.info.scrubs.newer(message.info.scrubs);
         self.info.is_estimated = message.info.is_estimated;
-        change.info(&self.info);
+        change.info(&self.info, &mut self.kept);
         change.intervals(&self.intervals);
         change.into_txn(&mut txn);
         self.submit(pending, txn, cx);
@@ -442,7 +442,7 @@ impl Pg {
         self.phase = Phase::Activating { waiting, is_durable: false };
         self.info.last_epoch_started = cx.map.epoch;
         let mut change = MetaChange::default();
-        change.info(&self.info);
+        change.info(&self.info, &mut self.kept);
         change.intervals(&self.intervals);
         let mut txn = Transaction::new(self.coll);
         change.into_txn(&mut txn);
@@ -525,7 +525,7 @@ impl Pg {
             self.intervals.clear();
         }
         let mut change = MetaChange::default();
-        change.info(&self.info);
+        change.info(&self.info, &mut self.kept);
         change.intervals(&self.intervals);
         let mut txn = Transaction::new(self.coll);
         change.into_txn(&mut txn);

@@ -95,6 +95,8 @@ pub struct Pg {
     pub(crate) coll: CollId,
     pub(crate) me: OsdId,
     pub(crate) info: PgInfo,
+    /// The info that the store has, but for its progress; none before the first change.
+    pub(crate) kept: Option<PgInfo>,
     pub(crate) intervals: Vec<PgInterval>,
     pub(crate) log: PgLog,
     pub(crate) missing: Missing,
@@ -145,6 +147,7 @@ impl Pg {
             coll: CollId::pg(pgid),
             me,
             info: PgInfo::default(),
+            kept: None,
             intervals: Vec::new(),
             log: PgLog::default(),
             missing: Missing::new(),
@@ -195,7 +198,7 @@ impl Pg {
         let mut txn = Transaction::new(pg.coll);
         txn.ops.push(TxnOp::CreateCollection);
         let mut change = MetaChange::default();
-        change.info(&pg.info);
+        change.info(&pg.info, &mut pg.kept);
         change.into_txn(&mut txn);
         pg.submit(Pending::Nothing, txn, cx);
         pg.members = Membership::of(cx.map, pgid);
@@ -407,7 +410,7 @@ impl Pg {
     /// Makes the PG's info durable, whenever that is.
     pub(crate) fn keep_info(&mut self, cx: &mut Ctx<'_>) {
         let mut change = MetaChange::default();
-        change.info(&self.info);
+        change.info(&self.info, &mut self.kept);
         let mut txn = Transaction::new(self.coll);
         change.into_txn(&mut txn);
         self.submit(Pending::Nothing, txn, cx);

@@ -67,7 +67,7 @@ impl Pg {
             self.info.log_tail = trim_to;
             self.log.trim(trim_to).into_iter().for_each(|version| change.unlog(version));
         }
-        change.info(&self.info);
+        change.info(&self.info, &mut self.kept);
         change.into_txn(&mut txn);
         self.submit(pending, txn, cx);
     }

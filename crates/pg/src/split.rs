@@ -73,7 +73,7 @@ impl Pg {
             txn.ops.push(child.split_off(pg_num));
             out.push(child);
         }
-        change.info(&self.info);
+        change.info(&self.info, &mut self.kept);
         change.into_txn(&mut txn);
         self.submit(Pending::Nothing, txn, cx);
         out
@@ -90,9 +90,9 @@ impl Pg {
     }
 
     /// The step that makes it.
-    fn split_off(&self, pg_num: u32) -> TxnOp {
+    fn split_off(&mut self, pg_num: u32) -> TxnOp {
         let mut change = MetaChange::default();
-        change.info(&self.info);
+        change.info(&self.info, &mut self.kept);
         change.intervals(&self.intervals);
         self.log.iter().for_each(|entry| change.log(entry));
         self.missing.iter().for_each(|(object, need)| change.missing(object, Some(*need)));

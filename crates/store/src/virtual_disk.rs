@@ -230,14 +230,14 @@ impl VirtualDisk {
     }
 }
 
-/// What a write has, in one piece.
+/// What a write has, in one piece of the disk's own memory: a device keeps nothing of its host's.
 fn joined(data: Bytes, more: &[Bytes]) -> Bytes {
     let parts = std::iter::once(&data).chain(more);
     let is_fit = |part: &Bytes| {
         part.len().is_multiple_of(BLOCK_BYTES) && (part.as_ptr() as usize).is_multiple_of(SECTOR_BYTES)
     };
     assert!(parts.clone().all(is_fit), "a device takes whole blocks of aligned memory");
-    if more.is_empty() { data } else { Bytes::from(parts.map(|part| &part[..]).collect::<Vec<_>>().concat()) }
+    Bytes::from(parts.map(|part| &part[..]).collect::<Vec<_>>().concat())
 }
 
 /// A block of which some sectors were written, and perhaps one spoiled.

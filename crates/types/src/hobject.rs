@@ -69,6 +69,16 @@ impl HObject {
         HObject { snap, ..self.clone() }
     }
 
+    /// The same in memory of its own, so that it keeps no larger piece alive.
+    pub fn detached(&self) -> HObject {
+        HObject {
+            oid: Bytes::copy_from_slice(&self.oid),
+            key: Bytes::copy_from_slice(&self.key),
+            nspace: Bytes::copy_from_slice(&self.nspace),
+            ..*self
+        }
+    }
+
     /// The head of the same object.
     pub fn head(&self) -> HObject {
         self.with_snap(SnapId::HEAD)

@@ -42,7 +42,7 @@ pub use osdmap::{
     PoolFlags, PoolOptKey, PoolOptKind, PoolOptValue, PoolOpts, PoolSnapInfo, PoolType, RangeBlocklist,
     RangeChange, Release, UpActing, WEIGHT_IN,
 };
-pub use pg_log::{LogEntry, Missing, ObjectVersions, PgInfo, PgInterval, PgTotals};
+pub use pg_log::{LogEntry, Missing, ObjectVersions, PgInfo, PgInterval, PgProgress, PgTotals};
 pub use pg_stat::{OsdStat, PgStat, PgStatSum, PgState};
 pub use scrub::{ScrubHistory, ScrubObject};
 pub use snap_context::SnapContext;

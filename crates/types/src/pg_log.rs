@@ -92,6 +92,61 @@ pub struct PgInfo {
     pub is_estimated: bool,
 }
 
+/// The part of [`PgInfo`] that every change moves.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PgProgress {
+    /// See [`PgInfo::last_update`].
+    pub last_update: EVersion,
+    /// See [`PgInfo::log_tail`].
+    pub log_tail: EVersion,
+    /// See [`PgInfo::totals`].
+    pub totals: PgTotals,
+    /// See [`PgInfo::is_estimated`].
+    pub is_estimated: bool,
+}
+
+impl PgInfo {
+    /// What every change moves.
+    pub fn progress(&self) -> PgProgress {
+        let PgInfo { last_update, log_tail, totals, is_estimated, .. } = *self;
+        PgProgress { last_update, log_tail, totals, is_estimated }
+    }
+
+    /// Takes over what changes have moved.
+    pub fn set_progress(&mut self, progress: PgProgress) {
+        let PgProgress { last_update, log_tail, totals, is_estimated } = progress;
+        (self.last_update, self.log_tail) = (last_update, log_tail);
+        (self.totals, self.is_estimated) = (totals, is_estimated);
+    }
+
+    /// True if nothing but progress was made between the two.
+    pub fn is_same_but_progress(&self, other: &PgInfo) -> bool {
+        let PgInfo {
+            last_update: _,
+            log_tail: _,
+            totals: _,
+            is_estimated: _,
+            last_epoch_started,
+            last_epoch_clean,
+            created,
+            epoch,
+            missing_count,
+            purged_snaps,
+            since,
+            primary_since,
+            scrubs,
+            pg_num,
+            last_epoch_split,
+        } = other;
+        (self.last_epoch_started, self.last_epoch_clean) == (*last_epoch_started, *last_epoch_clean)
+            && (self.created, self.epoch, self.missing_count) == (*created, *epoch, *missing_count)
+            && (self.since, self.primary_since) == (*since, *primary_since)
+            && (self.pg_num, self.last_epoch_split) == (*pg_num, *last_epoch_split)
+            && self.scrubs == *scrubs
+            && self.purged_snaps == *purged_snaps
+    }
+}
+
 /// A span of epochs in which the acting set did not change (`PastIntervals`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]

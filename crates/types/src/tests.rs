@@ -59,6 +59,14 @@ fn transaction_splits_payloads_from_meta() {
     txn.push(&oid, Mutation::Write { offset: 4096, data: Bytes::from_static(b"payload").into() });
     txn.push(&oid, Mutation::OmapSet([(Bytes::from_static(b"k"), Bytes::from_static(b"v"))].into()));
     txn.push(&oid.with_snap(SnapId(3)), Mutation::CloneFrom { source: oid.clone() });
+    txn.push(&oid.with_snap(SnapId(3)), Mutation::Truncate { size: 3 });
+    txn.ops.push(TxnOp::CreateCollection);
+    txn.push(&oid.with_snap(SnapId(3)), Mutation::Touch);
+    let (key, nspace) = (Bytes::from_static(b"key"), Bytes::from_static(b"space"));
+    let long = HObject { key, nspace, pool: PoolId(-2), hash: 7, snap: SnapId::HEAD, ..oid.clone() };
+    txn.push(&long, Mutation::Touch);
+    txn.push(&HObject::max(), Mutation::Touch);
+    txn.push(&oid, Mutation::Touch);
     txn.ops.push(TxnOp::Split(Box::new(CollSplit {
         child: CollId::pg(PgId::new(PoolId(1), 11)),
         from: oid.clone(),
@@ -72,6 +80,16 @@ fn transaction_splits_payloads_from_meta() {
     let mut payload = Reader::new(Bytes::clone(&payloads[0]));
     let back = Transaction::decode_split(&mut Reader::new(Bytes::from(meta.clone())), &mut payload).unwrap();
     assert_eq!(back, txn);
+    // What stays keeps nothing alive that it came with.
+    let input = Bytes::from(meta.clone());
+    let mut payload = Reader::new(Bytes::clone(&payloads[0]));
+    let back = Transaction::decode_split(&mut Reader::new(input.clone()), &mut payload).unwrap();
+    let entries = back.ops.iter().filter_map(|op| match op {
+        TxnOp::Object(_, Mutation::OmapSet(map)) => Some(map),
+        _ => None,
+    });
+    let mut kept = entries.flatten().flat_map(|(key, value)| [key, value]).peekable();
+    assert!(kept.peek().is_some() && kept.all(|bytes| !input.as_ptr_range().contains(&bytes.as_ptr())));
     for end in 0..meta.len() {
         let mut payload = Reader::new(Bytes::clone(&payloads[0]));
         let mut cut = Reader::new(Bytes::from(meta[..end].to_vec()));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use codec::{Decode, DecodeError, Encode, Features, Payload, Reader};
 
-use crate::{CollId, HObject};
+use crate::{CollId, HObject, PoolId, SnapId};
 
 /// A change to one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,7 +155,12 @@ impl Transaction {
     /// order in `payloads`. The format is ours, of messages between OSDs and of the journal.
     pub fn encode_split(&self, meta: &mut Vec<u8>, payloads: &mut Vec<Payload>) {
         Transaction::encode_front(self.coll, self.ops.len() as u32, meta);
-        self.ops.iter().for_each(|op| op.encode_split(meta, payloads));
+        let mut last = None;
+        for op in &self.ops {
+            if op.encode_split(last, meta, payloads) {
+                last = op.object();
+            }
+        }
     }
 
     /// The part of that before the ops, for who encodes these one by one. The last four bytes are the number
@@ -175,15 +180,19 @@ impl Transaction {
         }
         let coll = CollId::decode(meta)?;
         let count = meta.count(1)?;
-        let ops = (0..count).map(|_| TxnOp::decode_meta(meta, payload)).collect::<Result<_, _>>()?;
+        let mut last = None;
+        let ops = (0..count).map(|_| TxnOp::decode_meta(&mut last, meta, payload));
+        let ops = ops.collect::<Result<_, _>>()?;
         Ok(Transaction { coll, ops })
     }
 }
 
 /// The version of the encoding.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 
 mod tag {
+    /// Set where the object is the one that was named last, which is left out.
+    pub(super) const SAME: u8 = 0x80;
     pub(super) const CREATE_COLLECTION: u8 = 1;
     pub(super) const REMOVE_COLLECTION: u8 = 2;
     pub(super) const SPLIT: u8 = 3;
@@ -205,10 +214,24 @@ mod tag {
 }
 
 impl TxnOp {
-    /// One op of [`Transaction::encode_split`].
-    pub fn encode_split(&self, meta: &mut Vec<u8>, payloads: &mut Vec<Payload>) {
-        self.encode_meta(meta);
+    /// One op of [`Transaction::encode_split`], behind ops of which `last` is the last object. True if it names
+    /// another one.
+    pub fn encode_split(
+        &self,
+        last: Option<&HObject>,
+        meta: &mut Vec<u8>,
+        payloads: &mut Vec<Payload>,
+    ) -> bool {
         payloads.extend(self.payload().cloned());
+        self.encode_meta(last, meta)
+    }
+
+    /// The object that it changes, if it changes one.
+    pub fn object(&self) -> Option<&HObject> {
+        match self {
+            TxnOp::Object(object, _) => Some(object),
+            TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Split(_) => None,
+        }
     }
 
     fn payload(&self) -> Option<&Payload> {
@@ -218,7 +241,7 @@ impl TxnOp {
         }
     }
 
-    fn encode_meta(&self, out: &mut Vec<u8>) {
+    fn encode_meta(&self, last: Option<&HObject>, out: &mut Vec<u8>) -> bool {
         let f = Features::default();
         match self {
             TxnOp::CreateCollection => tag::CREATE_COLLECTION.encode(out, f),
@@ -232,14 +255,25 @@ impl TxnOp {
                 split.omap.encode(out, f);
             }
             TxnOp::Object(object, mutation) => {
-                mutation.tag().encode(out, f);
-                object.encode(out, f);
+                let is_new = last != Some(object);
+                if is_new {
+                    mutation.tag().encode(out, f);
+                    encode_name(object, out);
+                } else {
+                    (mutation.tag() | tag::SAME).encode(out, f);
+                }
                 mutation.encode_fields(out);
+                return is_new;
             }
         }
+        false
     }
 
-    fn decode_meta(meta: &mut Reader, payload: &mut Reader) -> Result<TxnOp, DecodeError> {
+    fn decode_meta(
+        last: &mut Option<HObject>,
+        meta: &mut Reader,
+        payload: &mut Reader,
+    ) -> Result<TxnOp, DecodeError> {
         Ok(match u8::decode(meta)? {
             tag::CREATE_COLLECTION => TxnOp::CreateCollection,
             tag::REMOVE_COLLECTION => TxnOp::RemoveCollection,
@@ -251,11 +285,73 @@ impl TxnOp {
                 omap: Decode::decode(meta)?,
             })),
             tag => {
-                let object = HObject::decode(meta)?;
-                TxnOp::Object(object, Mutation::decode_fields(tag, meta, payload)?)
+                if tag & tag::SAME == 0 {
+                    *last = Some(decode_name(meta)?);
+                }
+                let no_object = DecodeError::Invalid { what: "mutation", value: u64::from(tag) };
+                let object = last.clone().ok_or(no_object)?;
+                TxnOp::Object(object, Mutation::decode_fields(tag & !tag::SAME, meta, payload)?)
             }
         })
     }
+}
+
+/// What a name has of what most have not.
+mod name_part {
+    pub(super) const KEY: u8 = 1;
+    pub(super) const NSPACE: u8 = 2;
+    pub(super) const SNAP: u8 = 4;
+    pub(super) const MAX: u8 = 8;
+    pub(super) const ALL: u8 = KEY | NSPACE | SNAP | MAX;
+}
+
+/// The object's name without what most have not: no transaction goes without one.
+fn encode_name(object: &HObject, out: &mut Vec<u8>) {
+    use name_part::*;
+    let f = Features::default();
+    let part = |is_there: bool, part: u8| if is_there { part } else { 0 };
+    let parts = part(!object.key.is_empty(), KEY)
+        | part(!object.nspace.is_empty(), NSPACE)
+        | part(!object.is_head(), SNAP)
+        | part(object.is_max, MAX);
+    (parts, object.hash, object.pool).encode(out, f);
+    object.oid.encode(out, f);
+    if parts & KEY != 0 {
+        object.key.encode(out, f);
+    }
+    if parts & NSPACE != 0 {
+        object.nspace.encode(out, f);
+    }
+    if parts & SNAP != 0 {
+        object.snap.encode(out, f);
+    }
+}
+
+fn decode_name(meta: &mut Reader) -> Result<HObject, DecodeError> {
+    use name_part::*;
+    let (parts, hash, pool) = <(u8, u32, PoolId)>::decode(meta)?;
+    if parts & !ALL != 0 {
+        return Err(DecodeError::Invalid { what: "parts of a name", value: u64::from(parts) });
+    }
+    Ok(HObject {
+        hash,
+        pool,
+        oid: Decode::decode(meta)?,
+        key: if parts & KEY != 0 { Decode::decode(meta)? } else { Bytes::new() },
+        nspace: if parts & NSPACE != 0 { Decode::decode(meta)? } else { Bytes::new() },
+        snap: if parts & SNAP != 0 { Decode::decode(meta)? } else { SnapId::HEAD },
+        is_max: parts & MAX != 0,
+    })
+}
+
+/// Bytes in memory of their own: they stay for long, and would keep all alive that they came with.
+fn decode_own(meta: &mut Reader) -> Result<Bytes, DecodeError> {
+    let count = meta.count(1)?;
+    meta.copy(count)
+}
+
+fn decode_map(meta: &mut Reader) -> Result<BTreeMap<Bytes, Bytes>, DecodeError> {
+    (0..meta.count(8)?).map(|_| Ok((decode_own(meta)?, decode_own(meta)?))).collect()
 }
 
 impl Mutation {
@@ -317,16 +413,16 @@ impl Mutation {
             }
             tag::TRUNCATE => Mutation::Truncate { size: Decode::decode(meta)? },
             tag::REMOVE => Mutation::Remove,
-            tag::SET_XATTRS => Mutation::SetXattrs(Decode::decode(meta)?),
+            tag::SET_XATTRS => Mutation::SetXattrs(decode_map(meta)?),
             tag::REMOVE_XATTR => Mutation::RemoveXattr(Decode::decode(meta)?),
             tag::CLEAR_XATTRS => Mutation::ClearXattrs,
-            tag::OMAP_SET => Mutation::OmapSet(Decode::decode(meta)?),
+            tag::OMAP_SET => Mutation::OmapSet(decode_map(meta)?),
             tag::OMAP_REMOVE => Mutation::OmapRemove(Decode::decode(meta)?),
             tag::OMAP_REMOVE_RANGE => {
                 Mutation::OmapRemoveRange { first: Decode::decode(meta)?, last: Decode::decode(meta)? }
             }
             tag::OMAP_CLEAR => Mutation::OmapClear,
-            tag::OMAP_SET_HEADER => Mutation::OmapSetHeader(Decode::decode(meta)?),
+            tag::OMAP_SET_HEADER => Mutation::OmapSetHeader(decode_own(meta)?),
             tag::CLONE_FROM => Mutation::CloneFrom { source: Decode::decode(meta)? },
             tag::CLONE_RANGE_FROM => Mutation::CloneRangeFrom {
                 source: Decode::decode(meta)?,

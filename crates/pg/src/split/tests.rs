@@ -82,7 +82,7 @@ fn filled() -> (World, Pg) {
         }
     }
     pg.info.totals = PgTotals { objects: 2 * OBJECTS, clones: OBJECTS, bytes: OBJECTS * (OBJECTS + 1) };
-    change.info(&pg.info);
+    change.info(&pg.info, &mut pg.kept);
     change.into_txn(&mut txn);
     world.store.submit(types::Token(0), txn);
     (world, pg)

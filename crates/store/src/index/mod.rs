@@ -52,7 +52,7 @@ impl Key {
     /// The same in memory of its own, so that it keeps no larger piece alive.
     pub(crate) fn detached(&self) -> Key {
         let omap = self.omap.as_deref().map(Bytes::copy_from_slice);
-        Key { coll: self.coll, object: detached(&self.object), omap }
+        Key { coll: self.coll, object: self.object.detached(), omap }
     }
 
     /// One of its omap entries.
@@ -64,16 +64,6 @@ impl Key {
 /// True for objects that stay in memory.
 pub(crate) fn is_resident(object: &HObject) -> bool {
     object.pool.0 < 0
-}
-
-/// A name in memory of its own.
-pub(crate) fn detached(object: &HObject) -> HObject {
-    HObject {
-        oid: Bytes::copy_from_slice(&object.oid),
-        key: Bytes::copy_from_slice(&object.key),
-        nspace: Bytes::copy_from_slice(&object.nspace),
-        ..*object
-    }
 }
 
 /// What a collection has, as far as it is in memory by itself.
@@ -206,7 +196,7 @@ impl Index {
         if self.get(coll, object).is_none() && !self.unpack(&key) {
             // A flush of an object that was here before is void.
             let onode = Onode { generation: self.txn, ..Onode::default() };
-            self.colls.entry(coll).or_default().onodes.insert(detached(object), onode);
+            self.colls.entry(coll).or_default().onodes.insert(object.detached(), onode);
             self.onode_count += 1;
         }
         let generation = self.generation;

@@ -1,26 +1,23 @@
 //! One record: a header block that goes on with the transactions' descriptions, then payloads.
 
 use bytes::Bytes;
-use codec::{
-    AlignedBuf, BLOCK_BYTES, Codec, Decode, DecodeError, Encode, Features, Payload, Reader, crc32c,
-    crc32c_concat, crc32c_zeros,
-};
+use codec::{AlignedBuf, BLOCK_BYTES, Codec, Decode, DecodeError, Encode, Features, Payload, Reader, crc32c};
 use types::{CollId, HObject, Transaction, TxnOp};
 
 use crate::allocator::Run;
 
 const MAGIC: u32 = 0x4a4c_4f4c;
 /// Bytes of the header; the descriptions follow at once.
-const RECORD_HEADER_BYTES: usize = 72;
+const RECORD_HEADER_BYTES: usize = 76;
 const CRC_AT: usize = 4;
 
-const _: () = assert!(RECORD_HEADER_BYTES == 4 + 4 + 16 + 8 + 8 + 8 + 8 + 4 + 4 + 4 + 4);
+const _: () = assert!(RECORD_HEADER_BYTES == 4 + 4 + 16 + 8 + 8 + 8 + 8 + 4 + 4 + 4 + 4 + 4);
 
 /// The fixed front of a record.
 #[derive(Codec, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     magic: u32,
-    /// crc32c of the whole record from the next field on, padding included.
+    /// crc32c of the header from the next field on, and of the descriptions. What fills up blocks is anything.
     crc: u32,
     pub(crate) store_uuid: [u8; 16],
     pub(crate) epoch: u64,
@@ -31,6 +28,8 @@ pub(crate) struct Header {
     meta_bytes: u32,
     payload_at: u32,
     payload_bytes: u32,
+    /// crc32c of the payloads end to end.
+    payload_crc: u32,
 }
 
 /// Data that went straight to new space, as the journal knows it.
@@ -66,13 +65,19 @@ pub(crate) struct Draft {
     pub(crate) coll: CollId,
     pub(crate) op_count: u32,
     pub(crate) directs: Vec<Direct>,
+    /// The object that was named last.
+    last: Option<HObject>,
     /// An empty list of directs, and the transaction.
     meta: Vec<u8>,
+    /// Where its number of ops ends.
+    count_end: usize,
     payloads: Vec<Payload>,
 }
 
 /// Bytes of an empty list.
 const NO_DIRECTS_BYTES: usize = 4;
+/// Bytes of a transaction's number of ops, at the end of its front.
+const OP_COUNT_BYTES: usize = 4;
 /// Most descriptions are shorter.
 const META_BYTES: usize = 768;
 
@@ -81,22 +86,24 @@ impl Draft {
         let mut meta = Vec::with_capacity(META_BYTES);
         meta.extend_from_slice(&[0; NO_DIRECTS_BYTES]);
         Transaction::encode_front(coll, 0, &mut meta);
-        Draft { coll, op_count: 0, directs: Vec::new(), meta, payloads: Vec::new() }
+        let count_end = meta.len();
+        Draft { coll, op_count: 0, directs: Vec::new(), last: None, meta, count_end, payloads: Vec::new() }
     }
 
     pub(crate) fn push(&mut self, op: &TxnOp) {
         self.op_count += 1;
-        op.encode_split(&mut self.meta, &mut self.payloads);
+        let is_new = op.encode_split(self.last.as_ref(), &mut self.meta, &mut self.payloads);
+        if is_new {
+            self.last = op.object().cloned();
+        }
     }
 
     pub(crate) fn finish(self) -> Encoded {
-        let Draft { coll, op_count, directs, mut meta, payloads } = self;
-        let mut front = Vec::new();
-        directs.encode(&mut front, Features::default());
-        let directs_bytes = front.len();
-        Transaction::encode_front(coll, op_count, &mut front);
-        let same = NO_DIRECTS_BYTES + front.len() - directs_bytes;
-        drop(meta.splice(..same, front));
+        let Draft { op_count, directs, count_end, mut meta, payloads, .. } = self;
+        meta[count_end - OP_COUNT_BYTES..count_end].copy_from_slice(&op_count.to_le_bytes());
+        if !directs.is_empty() {
+            drop(meta.splice(..NO_DIRECTS_BYTES, directs.to_bytes(Features::default())));
+        }
         let payload_bytes = payloads.iter().map(|payload| payload.len()).sum();
         Encoded { meta, payloads, payload_bytes }
     }
@@ -136,6 +143,7 @@ impl Header {
         let meta_bytes = txns.clone().map(|txn| txn.meta.len()).sum();
         let payload_bytes = txns.clone().map(|txn| txn.payload_bytes).sum();
         let (blocks, payload_at) = shape(meta_bytes, payload_bytes);
+        let payloads = || txns.clone().flat_map(|txn| &txn.payloads);
         let mut header = Header {
             magic: MAGIC,
             crc: 0,
@@ -148,28 +156,24 @@ impl Header {
             meta_bytes: meta_bytes as u32,
             payload_at: payload_at as u32,
             payload_bytes: payload_bytes as u32,
+            payload_crc: Payload::crc_of_all(payloads()),
         };
-        let payloads = || txns.clone().flat_map(|txn| &txn.payloads);
         let mut front = header.to_array();
-        let meta_crc = crc32c(u32::MAX, &front[CRC_AT + 4..]);
-        let meta_crc = txns.clone().fold(meta_crc, |crc, txn| crc32c(crc, &txn.meta));
-        let gap = payload_at - RECORD_HEADER_BYTES - meta_bytes;
-        let rest = blocks * BLOCK_BYTES - payload_at - payload_bytes;
-        let crc = crc32c_concat(crc32c_zeros(meta_crc, gap), Payload::crc_of_all(payloads()), payload_bytes);
-        header.crc = crc32c_zeros(crc, rest);
+        let crc = crc32c(u32::MAX, &front[CRC_AT + 4..]);
+        header.crc = txns.clone().fold(crc, |crc, txn| crc32c(crc, &txn.meta));
         front[CRC_AT..CRC_AT + 4].copy_from_slice(&header.crc.to_le_bytes());
         let mut parts: Vec<&[u8]> = vec![&front];
         parts.extend(txns.clone().map(|txn| &txn.meta[..]));
         if payload_at == RECORD_HEADER_BYTES + meta_bytes {
             parts.extend(payloads().map(|payload| &payload[..]));
-            return (AlignedBuf::from_parts(&parts).into(), Vec::new());
+            return (AlignedBuf::of_parts(&parts).into(), Vec::new());
         }
-        let head = AlignedBuf::from_parts(&parts).into();
+        let head = AlignedBuf::of_parts(&parts).into();
         if payloads().all(|payload| is_of_blocks(payload)) {
             return (head, payloads().map(|payload| Bytes::clone(payload)).collect());
         }
         let parts: Vec<&[u8]> = payloads().map(|payload| &payload[..]).collect();
-        (head, vec![AlignedBuf::from_parts(&parts).into()])
+        (head, vec![AlignedBuf::of_parts(&parts).into()])
     }
 
     fn to_array(self) -> [u8; RECORD_HEADER_BYTES] {
@@ -190,28 +194,71 @@ impl Header {
         (is_ours && header.block_count > 0).then_some(header)
     }
 
-    /// The record's transactions, if every byte is as it was written.
+    /// The record's transactions, if all that counts is as it was written.
     pub(crate) fn open(&self, record: &Bytes) -> Option<Vec<Body>> {
-        let record =
-            record.get(..self.block_count as usize * BLOCK_BYTES).map(|part| record.slice_ref(part))?;
-        if crc32c(u32::MAX, &record[CRC_AT + 4..]) != self.crc {
+        let part = |at: usize, bytes: u32| {
+            let end = at.checked_add(bytes as usize)?;
+            record.get(at..end).map(|part| record.slice_ref(part))
+        };
+        let meta = part(RECORD_HEADER_BYTES, self.meta_bytes)?;
+        let payload = part(self.payload_at as usize, self.payload_bytes)?;
+        let crc = crc32c(crc32c(u32::MAX, &record[CRC_AT + 4..RECORD_HEADER_BYTES]), &meta);
+        if crc != self.crc || crc32c(u32::MAX, &payload) != self.payload_crc {
             return None;
         }
-        self.decode(record).ok()
+        self.decode(Reader::new(meta), Reader::new(payload)).ok()
     }
 
-    fn decode(&self, record: Bytes) -> Result<Vec<Body>, DecodeError> {
-        let mut meta = Reader::new(record.clone());
-        meta.take(RECORD_HEADER_BYTES)?;
-        let mut meta = Reader::new(meta.take(self.meta_bytes as usize)?);
-        let mut payload = Reader::new(record);
-        payload.take(self.payload_at as usize)?;
-        let mut payload = Reader::new(payload.take(self.payload_bytes as usize)?);
+    fn decode(&self, mut meta: Reader, mut payload: Reader) -> Result<Vec<Body>, DecodeError> {
         (0..self.txn_count)
             .map(|_| {
                 let directs = Decode::decode(&mut meta)?;
                 Ok(Body { txn: Transaction::decode_split(&mut meta, &mut payload)?, directs })
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use types::{Mutation, PgId, PoolId};
+
+    use super::*;
+
+    const UUID: [u8; 16] = [3; 16];
+
+    /// A record of a write of so many bytes, and how many of its own bytes count.
+    fn record(bytes: usize) -> (Vec<u8>, Vec<bool>) {
+        let mut draft = Draft::new(CollId::pg(PgId::new(PoolId(1), 0)));
+        let object = HObject { oid: Bytes::from_static(b"o"), ..HObject::default() };
+        let data = Bytes::from(AlignedBuf::from_slice(&vec![7; bytes])).slice(..bytes);
+        draft.push(&TxnOp::Object(object.clone(), Mutation::Write { offset: 0, data: data.into() }));
+        draft.push(&TxnOp::Object(object, Mutation::Touch));
+        let encoded = draft.finish();
+        let (_, payload_at) = shape(encoded.meta.len(), bytes);
+        let (first, more) = Header::build(UUID, (1, 2, 3), std::iter::once(&encoded));
+        let record = [&first[..], &more.concat()].concat();
+        let meta_end = RECORD_HEADER_BYTES + encoded.meta.len();
+        let counts = |at: usize| at < meta_end || (payload_at..payload_at + bytes).contains(&at);
+        let counts = (0..record.len()).map(counts).collect();
+        (record, counts)
+    }
+
+    fn opened(record: Vec<u8>) -> Option<Vec<Body>> {
+        let record = Bytes::from(record);
+        Header::peek(&record, UUID, 1)?.open(&record)
+    }
+
+    #[test]
+    fn what_counts_is_summed_and_what_fills_up_is_not() {
+        for bytes in [0, 100, 4096, 5000, 8192] {
+            let (record, counts) = record(bytes);
+            assert_eq!(opened(record.clone()).map(|bodies| bodies[0].txn.ops.len()), Some(2));
+            for at in (0..record.len()).step_by(7) {
+                let mut spoiled = record.clone();
+                spoiled[at] ^= 0x10;
+                assert_eq!(opened(spoiled).is_none(), counts[at], "byte {at} of a write of {bytes}");
+            }
+        }
     }
 }

@@ -8,7 +8,7 @@ use types::{CollId, HObject};
 use super::{Store, deferred::Listing};
 use crate::{
     Missing,
-    index::{Key, Value, detached},
+    index::{Key, Value},
     onode::Onode,
 };
 
@@ -157,7 +157,7 @@ impl Store {
         let start = Key::of(coll, from);
         let packed = self.index.directory.packed_from(&start).map(|raw| raw.key());
         let packed = packed.take_while(|key| key.coll == coll).filter(|key| key.omap.is_none());
-        found.extend(packed.take(count_max).map(|key| detached(&key.object)));
+        found.extend(packed.take(count_max).map(|key| key.object.detached()));
         found.sort_unstable();
         found.truncate(count_max);
         let last = found.last().filter(|_| found.len() == count_max);

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use codec::{Codec, Decode};
 use messages::{OpCode, OsdOp};
 use store::ObjectStore;
-use types::{Errno, HObject, SnapId, Token};
+use types::{Errno, HObject, Mutation, SnapId, Token, TxnOp};
 
 use super::bench::{Bench, extent, plain, range, snap, watch, xattr};
-use crate::exec::{Delta, TrimStep, trim_step};
+use crate::exec::{Delta, SNAPSET_XATTR, TrimStep, trim_step};
 
 #[derive(Codec, Debug, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
@@ -214,4 +214,32 @@ fn pools_snapshots_come_from_the_map() {
     bench.cx.pool_snapc = Some(types::SnapContext { seq: SnapId(4), snaps: vec![SnapId(4)] });
     bench.put("new");
     assert_eq!(bench.read_at(SnapId(4)), Ok(Bytes::from("old")));
+}
+
+/// Whether ops on the object write what it has of snapshots, which must be there afterwards in any case.
+fn writes_snapset(bench: &mut Bench, ops: Vec<OsdOp>) -> bool {
+    let staged = bench.run(ops).unwrap().staged.unwrap();
+    let kept = bench.store.xattr(bench.cx.coll, &Bench::object("o"), SNAPSET_XATTR).unwrap();
+    assert_eq!(kept.is_some(), !staged.log[0].is_delete);
+    staged.txn.ops.iter().any(|op| match op {
+        TxnOp::Object(_, Mutation::SetXattrs(map)) => map.contains_key(SNAPSET_XATTR),
+        _ => false,
+    })
+}
+
+#[test]
+fn what_an_object_has_of_snapshots_is_written_when_it_changes() {
+    let mut bench = Bench::new();
+    let write = |at| vec![extent(OpCode::WRITE, at, "data")];
+    assert!(writes_snapset(&mut bench, write(0)));
+    assert!(!writes_snapset(&mut bench, write(2)));
+    bench.make_snap(1);
+    assert!(writes_snapset(&mut bench, write(0)));
+    assert!(!writes_snapset(&mut bench, write(0)));
+    // What the clone and the head have in common is less.
+    assert!(writes_snapset(&mut bench, write(4)));
+    assert!(writes_snapset(&mut bench, vec![snap(OpCode::ROLLBACK, 1)]));
+    assert!(!writes_snapset(&mut bench, vec![xattr(OpCode::SETXATTR, "a", "b")]));
+    assert!(writes_snapset(&mut bench, vec![plain(OpCode::DELETE)]));
+    assert!(writes_snapset(&mut bench, write(0)));
 }

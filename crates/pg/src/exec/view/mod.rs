@@ -41,6 +41,8 @@ pub(super) struct View<'a> {
     /// As it was before the request.
     old_info: ObjectInfo,
     pub(super) snapset: SnapSet,
+    /// As the head in the store has it.
+    kept_snapset: Option<SnapSet>,
     exists: bool,
     existed: bool,
     old_bytes: u64,
@@ -78,8 +80,9 @@ impl<'a> View<'a> {
     ) -> Result<View<'a>, Blocked> {
         let (coll, miss) = (cx.coll, Blocked::Missing);
         let mut info = decode_xattr(store.xattr(coll, &head, INFO_XATTR).map_err(miss)?)?;
-        let snapset: SnapSet =
-            decode_xattr(store.xattr(coll, &head, SNAPSET_XATTR).map_err(miss)?)?.unwrap_or_default();
+        let kept_snapset: Option<SnapSet> =
+            decode_xattr(store.xattr(coll, &head, SNAPSET_XATTR).map_err(miss)?)?;
+        let snapset = kept_snapset.clone().unwrap_or_default();
         let mut base = Some(head.clone());
         let is_head = matches!(snapid, SnapId::HEAD | SnapId::DIR);
         let is_gone = info.as_ref().is_none_or(|i: &ObjectInfo| i.is_whiteout);
@@ -112,6 +115,7 @@ impl<'a> View<'a> {
             old_info: info.clone(),
             info,
             snapset,
+            kept_snapset,
             exists,
             existed: exists,
             old_bytes: size,

@@ -31,6 +31,25 @@ pub(in crate::exec) struct Change {
     pub(in crate::exec) result: i32,
 }
 
+/// True for a change after which an object has other xattrs than it had, those of the PG's own included.
+fn loses_xattrs(mutation: &Mutation) -> bool {
+    match mutation {
+        Mutation::Remove | Mutation::ClearXattrs | Mutation::CloneFrom { .. } => true,
+        Mutation::Touch
+        | Mutation::Write { .. }
+        | Mutation::Zero { .. }
+        | Mutation::Truncate { .. }
+        | Mutation::SetXattrs(_)
+        | Mutation::RemoveXattr(_)
+        | Mutation::OmapSet(_)
+        | Mutation::OmapRemove(_)
+        | Mutation::OmapRemoveRange { .. }
+        | Mutation::OmapClear
+        | Mutation::OmapSetHeader(_)
+        | Mutation::CloneRangeFrom { .. } => false,
+    }
+}
+
 impl View<'_> {
     /// Turns what was changed into a transaction with its log entries; a clone first, where a snapshot
     /// needs the old state (`make_writeable`, `finish_ctx`). The reply's user version comes with it.
@@ -85,13 +104,16 @@ impl View<'_> {
         if mtime != UTime::default() {
             self.info.mtime = mtime;
         }
+        let mut is_snapset_kept = self.existed && self.kept_snapset.as_ref() == Some(&self.snapset);
         for mutation in std::mem::take(&mut self.mutations) {
+            is_snapset_kept &= !loses_xattrs(&mutation);
             txn.push(&self.head, mutation);
         }
         let f = Features::default();
-        let system = [(INFO_XATTR, self.info.to_bytes(f)), (SNAPSET_XATTR, self.snapset.to_bytes(f))];
-        let system: BTreeMap<Bytes, Bytes> =
-            system.map(|(name, value)| (Bytes::from_static(name), value)).into();
+        let mut system = BTreeMap::from([(Bytes::from_static(INFO_XATTR), self.info.to_bytes(f))]);
+        if !is_snapset_kept {
+            system.insert(Bytes::from_static(SNAPSET_XATTR), self.snapset.to_bytes(f));
+        }
         txn.push(&self.head, Mutation::SetXattrs(system));
     }
 
