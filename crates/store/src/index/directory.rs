@@ -15,12 +15,17 @@ use bytes::Bytes;
 
 use super::{
     Key, Root, Table,
+    heap::Heap,
     packed::{Packed, Raw},
 };
 use crate::superblock::Blob;
 
 /// References in one table at most; one with more is split.
 const TABLE_PAGES_MAX: usize = 128;
+
+/// Pages looked at, and bytes moved, at a time.
+const SETTLE_PAGES: usize = 64;
+const SETTLE_BYTES: usize = 64 << 10;
 
 /// A page or a table as its parent knows it.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +66,10 @@ pub(crate) struct Directory {
     /// Memory of entries as they are on the device, and how many pages have such.
     packed_bytes: u64,
     packed_count: usize,
+    /// Where those bytes are.
+    heap: Heap,
+    /// The page up to which the heap was looked through for what had better be elsewhere.
+    settled: Key,
     /// Pages that are not in memory.
     absent_count: usize,
 }
@@ -75,6 +84,8 @@ impl Directory {
             bytes: 0,
             packed_bytes: 0,
             packed_count: 0,
+            heap: Heap::default(),
+            settled: Key::min(),
             absent_count: 0,
         }
     }
@@ -95,6 +106,8 @@ impl Directory {
             bytes: 0,
             packed_bytes: 0,
             packed_count: 0,
+            heap: Heap::default(),
+            settled: Key::min(),
         };
         let is_whole = out.tables.contains_key(&Key::min())
             && out.tables.keys().all(|table| out.pages.contains_key(table));
@@ -167,7 +180,8 @@ impl Directory {
     /// Changes which entries of a page are in memory as they are on the device.
     pub(super) fn set_packed(&mut self, first: &Key, packed: Option<Packed>) {
         let Some(page) = self.pages.get_mut(first) else { return };
-        let packed = packed.filter(|packed| !packed.is_empty()).map(Box::new);
+        let packed = packed.filter(|packed| !packed.is_empty());
+        let packed = packed.map(|packed| Box::new(packed.stored(&mut self.heap)));
         let old = std::mem::replace(&mut page.packed, packed);
         if let Some(packed) = &page.packed {
             self.packed_bytes += packed.memory();
@@ -176,7 +190,24 @@ impl Directory {
         if let Some(old) = old {
             self.packed_bytes -= old.memory();
             self.packed_count -= 1;
+            old.free(&mut self.heap);
         }
+    }
+
+    /// Moves pages' bytes together, of some pages, if much of the memory that they lie in is free.
+    pub(crate) fn settle(&mut self) {
+        if !self.heap.is_sparse() {
+            return;
+        }
+        let mut moved = 0;
+        for (at, (first, page)) in self.pages.range_mut(&self.settled..).enumerate() {
+            if at == SETTLE_PAGES || moved >= SETTLE_BYTES {
+                self.settled = first.clone();
+                return;
+            }
+            moved += page.packed.as_deref_mut().map_or(0, |packed| packed.settle(&mut self.heap));
+        }
+        self.settled = Key::min();
     }
 
     /// Entries from a key on that are as on the device.

@@ -7,6 +7,7 @@
 //! entry by itself only if somebody has asked for it or changed it: the others are a page's bytes ([`packed`]).
 
 mod directory;
+mod heap;
 mod packed;
 mod page;
 mod paging;

@@ -9,6 +9,7 @@ use codec::DecodeError;
 
 use super::{
     Key,
+    heap::{Heap, Piece},
     page::{Value, decode_entry, decode_key, open_page},
 };
 
@@ -18,7 +19,7 @@ const TAKEN: u32 = 1 << 31;
 /// See the module's page.
 #[derive(Debug)]
 pub(crate) struct Packed {
-    bytes: Bytes,
+    piece: Piece,
     /// Where entries begin, in the order of their keys.
     starts: Vec<u32>,
     left: usize,
@@ -50,12 +51,32 @@ impl Packed {
     /// A page's bytes, which this store has made.
     pub(super) fn new(bytes: Bytes, starts: Vec<u32>) -> Packed {
         let left = starts.len();
-        Packed { bytes, starts, left }
+        Packed { piece: Piece::loose(bytes), starts, left }
+    }
+
+    /// The same with its bytes in the heap.
+    pub(super) fn stored(self, heap: &mut Heap) -> Packed {
+        Packed { piece: heap.put(&self.piece), ..self }
+    }
+
+    /// Moves its bytes within the heap if that frees memory; how many.
+    pub(super) fn settle(&mut self, heap: &mut Heap) -> usize {
+        if !heap.is_sparse_at(&self.piece) {
+            return 0;
+        }
+        let moved = heap.put(&self.piece);
+        heap.free(std::mem::replace(&mut self.piece, moved));
+        self.piece.len()
+    }
+
+    /// Gives its bytes back to the heap.
+    pub(super) fn free(self, heap: &mut Heap) {
+        heap.free(self.piece);
     }
 
     /// Bytes of memory.
     pub(super) fn memory(&self) -> u64 {
-        (self.bytes.len() + self.starts.capacity() * size_of::<u32>() + size_of::<Packed>()) as u64
+        (self.piece.len() + self.starts.capacity() * size_of::<u32>() + size_of::<Packed>()) as u64
     }
 
     /// True if all entries were taken out.
@@ -131,18 +152,18 @@ impl Raw<'_> {
 
     fn range(self) -> std::ops::Range<usize> {
         let starts = &self.packed.starts;
-        let end = starts.get(self.at + 1).map_or(self.packed.bytes.len(), |next| (next & !TAKEN) as usize);
+        let end = starts.get(self.at + 1).map_or(self.packed.piece.len(), |next| (next & !TAKEN) as usize);
         (starts[self.at] & !TAKEN) as usize..end
     }
 
     /// As on the device.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.packed.bytes[self.range()]
+        &self.packed.piece[self.range()]
     }
 
     /// Its key, for as long as nobody keeps it.
     pub(crate) fn key(&self) -> Key {
-        decode_key(self.packed.bytes.slice(self.range())).expect("a page's entries were looked at")
+        decode_key(self.packed.piece.slice(self.range())).expect("a page's entries were looked at")
     }
 
     /// What it says, in memory of its own.

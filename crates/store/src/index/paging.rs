@@ -50,7 +50,8 @@ impl Index {
     /// Takes in the page that begins at `first`.
     pub(crate) fn load_page(&mut self, first: &Key, bytes: Bytes) -> Result<(), DecodeError> {
         if stays(first, self.directory.page_after(first)) {
-            open_page(bytes, |_, key, value| {
+            // As few bytes as there are, since they stay.
+            open_page(Bytes::copy_from_slice(&bytes), |_, key, value| {
                 self.insert(key, value);
                 Ok(())
             })?;

@@ -152,8 +152,7 @@ impl Store {
         if bytes.len() != blob.bytes as usize || blob_crc(&bytes) != blob.crc {
             return self.page_is_corrupt(first, &blob, "index page", waiters);
         }
-        // As few bytes as there are, since they stay.
-        if self.index.load_page(&first, Bytes::copy_from_slice(&bytes)).is_err() {
+        if self.index.load_page(&first, bytes).is_err() {
             return self.page_is_corrupt(first, &blob, "index entry", waiters);
         }
         self.page_loads.looks += LOOKS_PER_PAGE;
@@ -183,8 +182,9 @@ impl Store {
         }
     }
 
-    /// Ends a turn: pages leave until the index has the memory that it may have.
+    /// Ends a turn: pages leave until the index has the memory that it may have, and what they leave goes back.
     pub(super) fn evict_pages(&mut self) {
+        self.index.directory.settle();
         if self.index.memory() <= self.config.index_bytes_max {
             return;
         }
