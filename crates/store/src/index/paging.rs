@@ -114,6 +114,11 @@ impl Index {
         self.unpack_from(&Key::of(coll, &HObject::min()), |key| key.coll == coll);
     }
 
+    /// The same with objects of a range, the second one excluded, and their omaps.
+    pub(crate) fn unpack_objects(&mut self, coll: CollId, from: &HObject, to: &HObject) {
+        self.unpack_from(&Key::of(coll, from), |key| key.coll == coll && key.object < *to);
+    }
+
     /// The same with a page.
     pub(super) fn unpack_page(&mut self, first: &Key) {
         let next = self.directory.page_after(first).cloned();

@@ -45,7 +45,7 @@ impl Store {
             }
             TxnOp::Split(split) => {
                 self.index.make_coll(split.child);
-                self.index.unpack_coll(coll);
+                self.index.unpack_objects(coll, &split.from, &split.to);
                 let objects = self.index.colls.get(&coll).into_iter();
                 let range = objects.flat_map(|objects| objects.onodes.range(&split.from..&split.to));
                 let moved: Vec<HObject> = range.map(|(object, _)| object.clone()).collect();
