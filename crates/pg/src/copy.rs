@@ -179,22 +179,9 @@ impl Pg {
         }
         loads.into_iter().for_each(|token| cx.store.unload(token));
         tracing::error!(pg = %self.pgid, object = %message.object, "an object to copy cannot be read");
-        if self.repair(&message.object, cx) {
-            // It waits until a good copy is here.
-            self.copies.asked.push(Asked { from, message, loads: Vec::new() });
-            return;
-        }
-        let data = MPgCopyData {
-            pgid: message.asker,
-            epoch: cx.map.epoch,
-            id: message.id,
-            result: Errno::EIO.negated(),
-            user_version: 0,
-            truncate_seq: 0,
-            truncate_size: 0,
-            txn: Transaction::new(self.coll),
-        };
-        cx.effects.push(Effect::SendOsd(from, data.into()));
+        self.repair(&message.object, cx);
+        // It waits until a good copy is here.
+        self.copies.asked.push(Asked { from, message, loads: Vec::new() });
     }
 
     /// Asks and answers again what is due.

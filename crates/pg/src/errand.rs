@@ -109,14 +109,25 @@ impl Pg {
     }
 
     /// An interval ends: completions answer nobody any more, and what was loaded for errands, pushes and copies
-    /// may go.
+    /// may go. An object that was pushed is here, as far as all that comes later in the store is concerned.
     pub(crate) fn drop_loads(&mut self, cx: &mut Ctx<'_>) {
         let mut loads = self.copies.on_new_interval();
         for pending in self.pending.values_mut() {
-            if let Pending::PushRead { loads: held, .. } | Pending::CopyRead { loads: held, .. } =
-                std::mem::replace(pending, Pending::Nothing)
-            {
-                loads.extend(held);
+            match std::mem::replace(pending, Pending::Nothing) {
+                Pending::PushRead { loads: held, .. } | Pending::CopyRead { loads: held, .. } => {
+                    loads.extend(held);
+                }
+                Pending::Pushed { object, .. } => {
+                    self.missing.remove(&object);
+                }
+                Pending::LocalCommit(_)
+                | Pending::ReplicaCommit { .. }
+                | Pending::ReplicaActivated { .. }
+                | Pending::Activated
+                | Pending::Errand(_)
+                | Pending::ScrubLoad { .. }
+                | Pending::OpLoad { .. }
+                | Pending::Nothing => {}
             }
         }
         let errands = std::mem::take(&mut self.errands);

@@ -24,6 +24,8 @@ mod replica;
 mod scrub;
 mod split;
 mod stats;
+#[cfg(test)]
+mod test_world;
 mod unfound;
 mod watch;
 

@@ -1,6 +1,6 @@
 //! The PG log: recent changes in order, and what they say of requests that come again.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use types::{EVersion, HObject, LogEntry, Missing, PgId, PgInfo, ReqId};
 
@@ -123,7 +123,7 @@ impl PgLog {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Merge {
     /// Entries of ours that the cluster does not have.
-    pub(crate) divergent: Vec<EVersion>,
+    pub(crate) divergent: BTreeSet<EVersion>,
     /// Entries that we lacked.
     pub(crate) added: Vec<LogEntry>,
     /// Objects that are gone.
@@ -174,7 +174,7 @@ pub(crate) fn merge(log: &mut PgLog, ours: &PgInfo, theirs: &[LogEntry], reach: 
                 out.missing.insert(entry.object.clone(), entry.prior_version);
             }
         }
-        out.divergent.push(entry.version);
+        out.divergent.insert(entry.version);
     }
     Some(out)
 }
@@ -281,7 +281,7 @@ mod tests {
         let mut log = PgLog::from_entries(vec![entry(1, 3, "a", 0, false), entry(1, 7, "b", 0, false)]);
         let theirs = [entry(2, 15, "c", 0, false)];
         let merged = merge(&mut log, &ours, &theirs, &reach(&theirs, EVersion::new(Epoch(1), 5))).unwrap();
-        assert_eq!(merged.divergent, [EVersion::new(Epoch(1), 7)]);
+        assert_eq!(merged.divergent, [EVersion::new(Epoch(1), 7)].into());
         assert_eq!((names(&merged.deleted), log.len()), (vec![&b"b"[..]], 2));
     }
 

@@ -361,12 +361,8 @@ impl Pg {
                 tracing::error!(pg = %self.pgid, object = %wanted, %error, "{what} data");
                 self.release(&waiting, cx);
                 waiting.loads.clear();
-                if self.repair(wanted, cx) {
-                    self.ops.objects.entry(head.clone()).or_default().queue.push_front(waiting);
-                } else {
-                    // The primary has a copy, or waits for one.
-                    self.refuse(&waiting, Errno::EAGAIN, cx);
-                }
+                self.repair(wanted, cx);
+                self.ops.objects.entry(head.clone()).or_default().queue.push_front(waiting);
             }
         }
         self.run_object(head, cx);

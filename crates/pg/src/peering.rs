@@ -121,7 +121,7 @@ impl Pg {
         PgInfo { missing_count: self.missing.len() as u64, ..self.info.clone() }
     }
 
-    fn others(&self) -> impl Iterator<Item = OsdId> + '_ {
+    pub(crate) fn others(&self) -> impl Iterator<Item = OsdId> + '_ {
         self.members.acting.iter().copied().filter(|o| o.is_some() && *o != self.me)
     }
 
@@ -334,7 +334,7 @@ impl Pg {
             tracing::error!(pg = %self.pgid, "a log that does not reach us came without an object list");
             return false;
         };
-        divergent.into_iter().for_each(|version| change.unlog(version));
+        divergent.iter().for_each(|version| change.unlog(*version));
         added.iter().for_each(|entry| change.log(entry));
         for object in deleted {
             txn.push(&object, Mutation::Remove);
@@ -342,14 +342,22 @@ impl Pg {
             change.missing(&object, None);
         }
         for (object, need) in missing {
-            // What is here already, in the version needed, is not missing.
-            if self.known_version(&object) == need {
-                self.missing.remove(&object);
-                change.missing(&object, None);
-            } else {
-                change.missing(&object, Some(need));
-                self.missing.insert(object, need);
+            let have = self.known_version(&object);
+            // A copy that lacks the very version that it has, has it in a bad state.
+            let is_bad = self.missing.get(&object) == Some(&have);
+            if have == need && !is_bad {
+                // What is here already is not missing.
+                if self.missing.remove(&object).is_some() {
+                    change.missing(&object, None);
+                }
+                continue;
             }
+            if have != need && (is_bad || divergent.contains(&have)) {
+                // Nobody shall take it for good later, as a version of the past.
+                txn.push(&object, Mutation::Remove);
+            }
+            change.missing(&object, Some(need));
+            self.missing.insert(object, need);
         }
         self.info.last_update = message.info.last_update;
         self.info.last_epoch_started = self.info.last_epoch_started.max(message.info.last_epoch_started);
@@ -379,13 +387,16 @@ impl Pg {
                 merged.deleted.push(object.clone());
             }
         }
+        self.missing.retain(|object, _| {
+            let is_wanted = wanted.contains_key(object);
+            if !is_wanted {
+                change.missing(object, None);
+            }
+            is_wanted
+        });
         merged.missing = wanted;
-        for object in std::mem::take(&mut self.missing).into_keys() {
-            change.missing(&object, None);
-        }
-        for entry in self.log.rewind(EVersion::ZERO) {
-            change.unlog(entry.version);
-        }
+        // Nobody can tell how much of it came to nothing.
+        merged.divergent = self.log.rewind(EVersion::ZERO).into_iter().map(|entry| entry.version).collect();
         self.info.log_tail = message.info.log_tail;
         for entry in &message.entries {
             self.log.push(entry.clone());
@@ -543,3 +554,6 @@ impl Pg {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -165,11 +165,9 @@ impl Pg {
         Ok(())
     }
 
-    /// An op found the object unreadable: it waits for another copy. False if this is not the one to wait at.
-    pub(crate) fn repair(&mut self, object: &HObject, cx: &mut Ctx<'_>) -> bool {
-        if self.phase != Phase::Active {
-            return false;
-        }
+    /// Who reads for a client, or for another PG, found the object unreadable: it waits for another copy. Only a
+    /// primary that serves reads for them, and what was under way ends with its interval.
+    pub(crate) fn repair(&mut self, object: &HObject, cx: &mut Ctx<'_>) {
         // Where its version is not at hand, the op finds the object unreadable once more.
         if self.lose(object, cx).is_ok() {
             let others = self.peer_info.keys().filter(|osd| self.members.acting.contains(osd));
@@ -184,7 +182,6 @@ impl Pg {
             self.counters.objects_repaired += 1;
             self.recover_soon(&object.head(), cx);
         }
-        true
     }
 
     /// An object is where it belongs on one more copy.

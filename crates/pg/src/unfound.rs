@@ -191,8 +191,10 @@ impl Pg {
             return false;
         }
         let version = offer.0;
-        // A version that the log does not have is of a history that came to nothing.
-        let was_so = version <= self.info.log_tail || self.log.contains(version);
+        // What members have is of the history that they took over. Others may have what came to nothing: the log has
+        // to know it. The version that is lost is offered by whoever has it in a bad state.
+        let is_lost = self.missing.get(object).is_none_or(|need| version >= *need);
+        let was_so = !is_lost && (self.members.acting.contains(&from) || self.log.contains(version));
         let is_best = version > offers.best.as_ref().map_or(EVersion::ZERO, |(best, _)| *best);
         if was_so && is_best {
             offers.best = Some((version, std::mem::replace(&mut offer.1, Transaction::new(self.coll))));

@@ -1,0 +1,82 @@
+//! What a replica makes of its primary's log: which of its own contents are good.
+
+use messages::{MOSDRepOp, MPgBadCopy, MPgPush};
+use types::PgTotals;
+
+use crate::{Event, test_world::World};
+
+/// The primary has found that the replica's copy of an object, in the version of the same number, is bad.
+fn spoil(world: &mut World, at: u64) {
+    let (pgid, epoch, object, version) =
+        (world.pg.pgid, world.map.epoch, world.object(at), world.version(at));
+    world.say(world.peers[0], MPgBadCopy { pgid, epoch, object, version }.into());
+}
+
+#[test]
+fn a_list_of_objects_does_not_make_a_bad_copy_good() {
+    let mut world = World::replica();
+    spoil(&mut world, 2);
+    spoil(&mut world, 3);
+    // Object 3 is gone meanwhile, and 1 was changed.
+    let list = vec![(world.object(1), world.version(8)), (world.object(2), world.version(2))];
+    world.activate(9, Vec::new(), 9, Some(list));
+    assert_eq!(world.missing(), [(world.object(1), 8), (world.object(2), 2)]);
+    assert_eq!((world.stored(2), world.stored(3)), (2, 0));
+    // A copy that is good stays so.
+    let list = vec![(world.object(2), world.version(2))];
+    world.act(|pg, _| pg.missing.clear());
+    world.activate(19, Vec::new(), 19, Some(list));
+    assert_eq!(world.missing(), []);
+}
+
+#[test]
+fn a_bad_copy_is_not_good_when_what_came_after_it_is_undone() {
+    let mut world = World::replica();
+    spoil(&mut world, 2);
+    let change = world.entry(2, 4, 2);
+    world.activate(3, vec![change], 4, None);
+    assert_eq!((world.missing(), world.stored(2)), (vec![(world.object(2), 4)], 0));
+    world.activate(3, Vec::new(), 3, None);
+    assert_eq!(world.missing(), [(world.object(2), 2)]);
+}
+
+#[test]
+fn contents_that_came_to_nothing_are_not_kept() {
+    let mut world = World::replica();
+    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.version(4));
+    let (log, trim_to, totals) = (vec![world.entry(3, 4, 3)], world.version(0), PgTotals::default());
+    let txn = world.content(3, 4);
+    world.say(world.peers[0], MOSDRepOp { pgid, epoch, version, log, trim_to, totals, txn }.into());
+    assert_eq!(world.stored(3), 4);
+    world.activate(3, Vec::new(), 3, None);
+    assert_eq!((world.missing(), world.stored(3)), (vec![(world.object(3), 3)], 0));
+}
+
+#[test]
+fn an_older_copy_stays_until_a_newer_one_comes() {
+    let mut world = World::replica();
+    let change = world.entry(2, 4, 2);
+    world.activate(3, vec![change], 4, None);
+    assert_eq!((world.missing(), world.stored(2)), (vec![(world.object(2), 4)], 2));
+    world.activate(3, Vec::new(), 3, None);
+    assert_eq!(world.missing(), []);
+}
+
+#[test]
+fn what_was_pushed_is_good_whether_it_is_durable_or_not_when_the_interval_ends() {
+    let mut world = World::replica();
+    let change = world.entry(2, 4, 2);
+    world.activate(3, vec![change], 4, None);
+    let (pgid, epoch, object) = (world.pg.pgid, world.map.epoch, world.object(2));
+    let (version, txn, primary) = (world.version(4), world.content(2, 4), world.peers[0]);
+    let push = MPgPush { pgid, epoch, object, version, txn };
+    world.act(|pg, cx| pg.handle(Event::Peer(primary, push.into()), cx));
+    assert_eq!((world.missing().len(), world.stored(2)), (1, 4));
+    // The primary begins a new life before the store has answered.
+    world.map.epoch = world.map.epoch.next();
+    world.map.osd_info[usize::try_from(primary.0).unwrap()].up_from = world.map.epoch;
+    world.act(|pg, cx| pg.handle(Event::NewMap, cx));
+    let list = vec![(world.object(2), version)];
+    world.activate(9, Vec::new(), 9, Some(list));
+    assert_eq!((world.missing(), world.stored(2)), (vec![], 4));
+}

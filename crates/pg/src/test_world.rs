@@ -1,0 +1,228 @@
+//! A PG on a store, for tests: events go in; what the store finishes and what the PG tells itself comes back at once.
+
+use bytes::Bytes;
+use codec::{Encode, Features};
+use messages::{MPgActivated, MPgLog, MPgNotify, MPgPush, Message};
+use store::{MemStore, ObjectStore};
+use types::{
+    CollId, EVersion, HObject, Instant, LogEntry, Missing, Mutation, ObjectVersions, OsdId, OsdMap, PgId,
+    PgInfo, SnapId, Token, Transaction, UTime,
+};
+
+use crate::{
+    Ctx, Effect, Event, IntervalStart, Leases, Pg, ScrubPolicy,
+    exec::{INFO_XATTR, ObjectInfo},
+    interval::tests::captured,
+    pg::Phase,
+};
+
+/// See the module's page.
+pub(crate) struct World {
+    pub(crate) map: OsdMap,
+    pub(crate) store: MemStore,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) pg: Pg,
+    /// The other members.
+    pub(crate) peers: Vec<OsdId>,
+    pub(crate) now: Instant,
+    pub(crate) random: u64,
+    pub(crate) scrub: ScrubPolicy,
+}
+
+impl World {
+    /// The primary of an active PG with three objects, which all of its three members have.
+    pub(crate) fn active() -> World {
+        World::of(3)
+    }
+
+    /// The same of so many members.
+    pub(crate) fn of(size: u8) -> World {
+        let mut world = World::filled(size, 0);
+        let (pgid, epoch) = (world.pg.pgid, world.map.epoch);
+        let info = PgInfo { last_update: world.pg.info.last_update, ..PgInfo::default() };
+        for peer in world.peers.clone() {
+            let (info, intervals, leases) = (info.clone(), Vec::new(), Vec::new());
+            world.say(peer, MPgNotify { pgid, epoch, info, intervals, leases }.into());
+        }
+        for peer in world.peers.clone() {
+            world.say(peer, MPgActivated { pgid, epoch, missing: Missing::new() }.into());
+        }
+        assert_eq!(world.pg.phase, Phase::Active);
+        world
+    }
+
+    /// A replica of the same PG, which its primary has activated.
+    pub(crate) fn replica() -> World {
+        let mut world = World::filled(3, 1);
+        world.activate(3, Vec::new(), 3, None);
+        assert_eq!(world.pg.phase, Phase::Replica);
+        world.effects.clear();
+        world
+    }
+
+    /// The member at this place of the acting set, the primary first.
+    fn filled(size: u8, place: usize) -> World {
+        let mut map = captured();
+        let pool = *map.pools.keys().next().unwrap();
+        map.pools.get_mut(&pool).unwrap().size = size;
+        let pgid = PgId::new(pool, 0);
+        let at = map.pg_to_up_acting(pgid);
+        let mut peers = at.acting.clone();
+        peers.sort_by_key(|osd| *osd != at.acting_primary);
+        let me = peers.remove(place);
+        let epoch = map.epoch;
+        map.osd_info[usize::try_from(me.0).unwrap()].up_thru = epoch;
+        let start = IntervalStart { since: epoch, primary_since: epoch };
+        let mut world = World {
+            pg: Pg::new(1, pgid, me),
+            map,
+            store: MemStore::new(),
+            effects: Vec::new(),
+            peers,
+            now: Instant(u64::MAX / 2),
+            random: 0,
+            scrub: ScrubPolicy::default(),
+        };
+        world.act(|pg, cx| *pg = Pg::create(1, pgid, me, epoch, start, cx));
+        for at in 1..=3 {
+            let entry = world.entry(at, at, 0);
+            world.pg.info.last_update = entry.version;
+            world.pg.log.push(entry);
+            let txn = world.content(at, at);
+            world.store.submit(Token(0), txn);
+        }
+        world
+    }
+
+    pub(crate) fn version(&self, at: u64) -> EVersion {
+        if at == 0 { EVersion::ZERO } else { EVersion::new(self.map.epoch, at) }
+    }
+
+    pub(crate) fn object(&self, at: u64) -> HObject {
+        let (pool, snap) = (self.pg.pgid.pool, SnapId::HEAD);
+        HObject { oid: Bytes::from(format!("o{at}")), pool, snap, ..HObject::default() }
+    }
+
+    /// A change of an object.
+    pub(crate) fn entry(&self, at: u64, version: u64, prior: u64) -> LogEntry {
+        let (version, prior_version) = (self.version(version), self.version(prior));
+        LogEntry { version, prior_version, object: self.object(at), ..LogEntry::default() }
+    }
+
+    /// What makes an object, in a version.
+    pub(crate) fn content(&self, at: u64, version: u64) -> Transaction {
+        let info = ObjectInfo { version: self.version(version), ..ObjectInfo::default() };
+        let mut txn = Transaction::new(CollId::pg(self.pg.pgid));
+        let object = self.object(at);
+        txn.push(&object, Mutation::Remove);
+        txn.push(&object, Mutation::Write { offset: 0, data: Bytes::from(vec![version as u8; 10]).into() });
+        let pair = (Bytes::from_static(INFO_XATTR), info.to_bytes(Features::default()));
+        txn.push(&object, Mutation::SetXattrs([pair].into()));
+        txn
+    }
+
+    /// The version of an object in the store; 0 without one.
+    pub(crate) fn stored(&self, at: u64) -> u64 {
+        crate::errand::object_version(&self.store, self.pg.coll, &self.object(at)).unwrap().version
+    }
+
+    /// Objects that are missing here, with the versions that are needed.
+    pub(crate) fn missing(&self) -> Vec<(HObject, u64)> {
+        self.pg.missing.iter().map(|(object, need)| (object.clone(), need.version)).collect()
+    }
+
+    /// Calls into the PG.
+    pub(crate) fn act<T>(&mut self, act: impl FnOnce(&mut Pg, &mut Ctx<'_>) -> T) -> T {
+        let mut cx = Ctx {
+            now: self.now,
+            wall: UTime::default(),
+            store: &mut self.store,
+            map: &self.map,
+            leases: &Leases::default(),
+            scrub: &self.scrub,
+            random: self.random,
+            effects: &mut self.effects,
+        };
+        act(&mut self.pg, &mut cx)
+    }
+
+    /// Hands an event in, and everything that the store finishes and the PG tells itself after it.
+    pub(crate) fn handle(&mut self, event: Event) {
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            self.act(|pg, cx| pg.handle(event, cx));
+            events.extend(self.store.complete().into_iter().map(Event::Store));
+            let me = self.pg.me;
+            let is_own = |effect: &mut Effect| matches!(effect, Effect::SendOsd(osd, _) if *osd == me);
+            for effect in self.effects.extract_if(.., is_own) {
+                if let Effect::SendOsd(_, message) = effect {
+                    events.push(Event::Peer(me, message));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn say(&mut self, from: OsdId, message: Message) {
+        self.handle(Event::Peer(from, message));
+    }
+
+    /// Replica: its primary has it take over a log that begins after `tail` and ends with `last`.
+    pub(crate) fn activate(
+        &mut self,
+        tail: u64,
+        entries: Vec<LogEntry>,
+        last: u64,
+        objects: Option<ObjectVersions>,
+    ) {
+        let (pgid, epoch) = (self.pg.pgid, self.map.epoch);
+        let (last_update, log_tail) = (self.version(last), self.version(tail));
+        let info = PgInfo { last_update, log_tail, ..PgInfo::default() };
+        let (missing, is_activation, intervals) = (Missing::new(), true, Vec::new());
+        let log = MPgLog { pgid, epoch, info, entries, objects, missing, is_activation, intervals };
+        self.say(self.peers[0], log.into());
+    }
+
+    /// A member answers a pull.
+    pub(crate) fn push(&mut self, from: OsdId, at: u64, version: u64) {
+        let (pgid, epoch, object) = (self.pg.pgid, self.map.epoch, self.object(at));
+        let txn = if version == 0 { Transaction::new(self.pg.coll) } else { self.content(at, version) };
+        let version = self.version(version);
+        self.say(from, MPgPush { pgid, epoch, object, version, txn }.into());
+    }
+
+    /// Nobody's copy of the object can be read.
+    pub(crate) fn lose(&mut self, at: u64) {
+        let object = self.object(at);
+        self.act(|pg, cx| pg.repair(&object, cx));
+        // What cannot be read is as good as gone.
+        let mut gone = Transaction::new(self.pg.coll);
+        gone.push(&object, Mutation::Remove);
+        self.store.submit(Token(0), gone);
+        for peer in self.peers.clone() {
+            self.push(peer, at, 0);
+        }
+    }
+
+    /// What other OSDs were told since it was asked last.
+    pub(crate) fn told(&mut self) -> Vec<(Vec<OsdId>, Message)> {
+        let mut out = Vec::new();
+        for effect in std::mem::take(&mut self.effects) {
+            match effect {
+                Effect::SendOsds(osds, message) => out.push((osds, message)),
+                Effect::SendOsd(osd, message) => out.push((vec![osd], message)),
+                _ => {}
+            }
+        }
+        out
+    }
+
+    /// The changes that replicas were told of since it was asked last.
+    pub(crate) fn replicated(&mut self) -> Vec<LogEntry> {
+        let told = self.told().into_iter();
+        let changes = told.filter_map(|(_, message)| match message {
+            Message::MOSDRepOp(op) => Some(op.log),
+            _ => None,
+        });
+        changes.flatten().collect()
+    }
+}
