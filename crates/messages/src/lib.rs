@@ -63,10 +63,10 @@ pub use osd_to_mon::{
 };
 pub use paxos_header::PaxosHeader;
 pub use pg_peer::{
-    MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgCopyData, MPgCopyGet, MPgLog, MPgNotify, MPgPull,
-    MPgPush, MPgPushReply, MPgQuery, PriorLease, pg_peer_target,
+    MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgCopyData, MPgCopyGet, MPgInfo, MPgLog, MPgNotify,
+    MPgPull, MPgPush, MPgPushReply, MPgQuery, PriorLease, pg_peer_target,
 };
-pub use pg_scrub::{MOSDRepScrub, MOSDRepScrubMap, MOSDScrub, MPgBadCopy, MPgScrubbed};
+pub use pg_scrub::{MOSDRepScrub, MOSDRepScrubMap, MOSDScrub, MPgBadCopy};
 pub use pool_stat::{ObjectStatCollection, ObjectStatSum, PoolStat, StoreStatfs};
 pub use raw::RawMessage;
 pub use table::{Message, TABLE};

@@ -4,8 +4,8 @@
 use bytes::Bytes;
 use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
 use types::{
-    EVersion, Epoch, HObject, LogEntry, Missing, ObjectVersions, OsdId, PgId, PgInfo, PgInterval, PgTotals,
-    Transaction,
+    EVersion, Epoch, HObject, IntervalSet, LogEntry, Missing, ObjectVersions, OsdId, PgId, PgInfo,
+    PgInterval, PgTotals, ScrubHistory, Transaction,
 };
 
 use crate::{
@@ -78,6 +78,24 @@ pub struct MOSDRepOpReply {
     pub version: EVersion,
 }
 front_only!(MOSDRepOpReply);
+
+/// Primary to replica: what is new of the PG's info that no change of an object tells (`MOSDPGInfo2`).
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 2, compat = 1)]
+pub struct MPgInfo {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// When it was scrubbed, and with what result.
+    pub history: ScrubHistory,
+    /// What it holds.
+    pub totals: PgTotals,
+    /// Snapshots whose clones are trimmed, on all copies.
+    #[codec(since = 2)]
+    pub purged_snaps: IntervalSet,
+}
+front_only!(MPgInfo);
 
 /// The primary asks for a copy's info, or for its log.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -337,7 +355,7 @@ pub fn pg_peer_target(message: &crate::Message) -> Option<(PgId, Epoch)> {
         M::MPgCopyData(m) => (m.pgid, m.epoch),
         M::MOSDRepScrub(m) => (m.pgid, m.epoch),
         M::MOSDRepScrubMap(m) => (m.pgid, m.epoch),
-        M::MPgScrubbed(m) => (m.pgid, m.epoch),
+        M::MPgInfo(m) => (m.pgid, m.epoch),
         M::MPgBadCopy(m) => (m.pgid, m.epoch),
         _ => return None,
     })

@@ -2,7 +2,7 @@
 //! messages of the same part, encodings are ours.
 
 use codec::Codec;
-use types::{EVersion, Epoch, HObject, PgId, PgTotals, ScrubHistory, ScrubObject};
+use types::{EVersion, Epoch, HObject, PgId, ScrubObject};
 
 use crate::table::front_only;
 
@@ -54,21 +54,6 @@ pub struct MOSDRepScrubMap {
     pub objects: Vec<ScrubObject>,
 }
 front_only!(MOSDRepScrubMap);
-
-/// Primary to replica: the PG was scrubbed (the part of `pg_info_t` that Ceph shares then).
-#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
-pub struct MPgScrubbed {
-    /// The PG.
-    pub pgid: PgId,
-    /// The sender's map.
-    pub epoch: Epoch,
-    /// When and with what result.
-    pub history: ScrubHistory,
-    /// What it holds, as counted.
-    pub totals: PgTotals,
-}
-front_only!(MPgScrubbed);
 
 /// Primary to replica: your copy of this object is bad; a good one comes.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]

@@ -191,8 +191,8 @@ messages! {
     MOSDRepScrub = 0x8020, v 1/1, prio 63;
     /// Replica to primary: this.
     MOSDRepScrubMap = 0x8021, v 1/1, prio 63;
-    /// Primary to replica: the PG was scrubbed.
-    MPgScrubbed = 0x8022, v 1/1, prio 63;
+    /// Primary to replica: this is new of the PG's info.
+    MPgInfo = 0x8022, v 1/1, prio 63;
     /// Primary to replica: your copy of this object is bad.
     MPgBadCopy = 0x8023, v 1/1, prio 63;
 }

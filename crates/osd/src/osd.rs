@@ -7,8 +7,8 @@ use pg::{Budget, Leases, Permit, ScrubPolicy};
 use rand::{SeedableRng, rngs::StdRng};
 use store::{Completion, ObjectStore};
 use types::{
-    EntityAddrVec, Epoch, Incremental, Instant, OsdId, OsdMap, PgId, PgState, ScrubHistory, Settings, Token,
-    UTime,
+    EntityAddrVec, Epoch, Incremental, Instant, IntervalSet, OsdId, OsdMap, PgId, PgState, ScrubHistory,
+    Settings, Token, UTime,
 };
 
 use crate::{
@@ -199,6 +199,11 @@ impl Osd {
         }
     }
 
+    /// Its number.
+    pub fn whoami(&self) -> OsdId {
+        self.config.whoami
+    }
+
     /// The newest map.
     pub fn map(&self) -> &OsdMap {
         &self.map
@@ -234,6 +239,11 @@ impl Osd {
     /// When the PGs were scrubbed that this OSD leads, and with what result.
     pub fn led_scrubs(&self) -> impl Iterator<Item = (PgId, ScrubHistory)> + '_ {
         self.pgs.primaries().map(|pg| (pg.pgid(), pg.scrub_history()))
+    }
+
+    /// Snapshots whose clones are trimmed, as the copies here know it.
+    pub fn purged_snaps(&self) -> impl Iterator<Item = (PgId, &IntervalSet)> {
+        self.pgs.all().map(|pg| (pg.pgid(), pg.purged_snaps()))
     }
 
     fn on_started(&mut self, public_addrs: EntityAddrVec, cluster_addrs: EntityAddrVec, cx: &mut Cx<'_>) {

@@ -32,6 +32,10 @@ impl Pgs {
         self.pgs.keys().copied()
     }
 
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Pg> {
+        self.pgs.values()
+    }
+
     pub(crate) fn primaries(&self) -> impl Iterator<Item = &Pg> {
         self.pgs.values().filter(|pg| pg.is_primary())
     }

@@ -336,6 +336,11 @@ impl Pg {
         self.ops.objects.get(head).is_some_and(|ops| ops.in_flight > 0)
     }
 
+    /// True while this change, or one before it, is not durable everywhere.
+    pub(crate) fn has_change_under_way_until(&self, version: EVersion) -> bool {
+        self.ops.in_flight.range(..=version).next().is_some()
+    }
+
     fn load_for(&mut self, head: &HObject, waiting: WaitingOp, missing: store::Missing, cx: &mut Ctx<'_>) {
         let load = self.put_aside(head, waiting);
         let wanted = missing.object().clone();

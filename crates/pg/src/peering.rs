@@ -25,6 +25,10 @@ impl Pg {
         self.info.epoch = cx.map.epoch;
         let Some(pool) = cx.map.pools.get(&self.pgid.pool) else { return self.remove(cx) };
         self.info.pg_num = pool.pg_num;
+        if let Some(purged) = cx.map.new_purged_snaps.get(&self.pgid.pool) {
+            // The map forgets them: whoever leads later must know that they are removed.
+            self.info.purged_snaps.union_with(purged);
+        }
         let is_restarted = self.members.acting.iter().any(|o| cx.map.up_from(*o) == cx.map.epoch);
         if members == self.members && !is_restarted {
             return self.on_map_same_interval(cx);

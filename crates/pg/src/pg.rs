@@ -25,6 +25,7 @@ use crate::{
     recount::Recount,
     recovery::Recovery,
     scrub::Scrubs,
+    stats::Trimming,
     unfound::Unfound,
     watch::Watches,
 };
@@ -119,8 +120,7 @@ pub struct Pg {
     pub(crate) counters: PgStatSum,
     /// Copies here that could not be read and are replaced, since it was loaded.
     pub(crate) copies_repaired: u64,
-    /// How far trimming is, and of which snapshots.
-    pub(crate) trimming: Option<(HObject, IntervalSet)>,
+    pub(crate) trimming: Option<Trimming>,
     /// Snapshots that are removed, as of an epoch: what the map says, and those purged before.
     pub(crate) removed_snaps: Option<(Epoch, Arc<IntervalSet>)>,
     pub(crate) recount: Option<Recount>,
@@ -269,6 +269,11 @@ impl Pg {
         self.info.scrubs
     }
 
+    /// Snapshots whose clones are trimmed, as this copy knows it.
+    pub fn purged_snaps(&self) -> &IntervalSet {
+        &self.info.purged_snaps
+    }
+
     /// Whose scrub begins first: the least. One that was ordered comes before all that are only due, the one whose
     /// last scrub is longest ago before the others.
     pub fn scrub_turn(&self) -> (bool, types::UTime) {
@@ -389,7 +394,7 @@ impl Pg {
             Message::MPgCopyData(m) => self.on_copy_data(m, cx),
             Message::MOSDRepScrub(m) => self.on_rep_scrub(from, *m, cx),
             Message::MOSDRepScrubMap(m) => self.on_rep_scrub_map(from, *m),
-            Message::MPgScrubbed(m) => self.on_scrubbed(from, *m, cx),
+            Message::MPgInfo(m) => self.on_info(from, *m, cx),
             Message::MPgBadCopy(m) => self.on_bad_copy(from, *m, cx),
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! Replication: a change goes to the own store and to all members in the same turn, and is answered
 //! when all have it durable.
 
-use messages::{MOSDRepOp, MOSDRepOpReply};
+use messages::{MOSDRepOp, MOSDRepOpReply, MPgInfo};
 use types::{EVersion, LogEntry, OsdId, Transaction};
 
 use crate::{
@@ -79,6 +79,30 @@ impl Pg {
         let pending = Pending::ReplicaCommit { primary: from, version: message.version };
         self.info.totals = message.totals;
         self.apply(message.txn, message.log, message.trim_to, pending, cx);
+    }
+
+    /// Tells the members what is new of the PG's info without a change of an object (`PeeringState::share_pg_info`).
+    pub(crate) fn share_info(&self, cx: &mut Ctx<'_>) {
+        let others: Vec<OsdId> = self.others().collect();
+        if !others.is_empty() {
+            let message = MPgInfo {
+                pgid: self.pgid,
+                epoch: cx.map.epoch,
+                history: self.info.scrubs,
+                totals: self.info.totals,
+                purged_snaps: self.info.purged_snaps.clone(),
+            };
+            cx.effects.push(Effect::SendOsds(others, message.into()));
+        }
+    }
+
+    pub(crate) fn on_info(&mut self, from: OsdId, message: MPgInfo, cx: &mut Ctx<'_>) {
+        if from == self.members.primary && self.phase == Phase::Replica {
+            self.info.scrubs = message.history;
+            self.info.totals = message.totals;
+            self.info.purged_snaps.union_with(&message.purged_snaps);
+            self.keep_info(cx);
+        }
     }
 
     pub(crate) fn reply_rep_op(&mut self, primary: OsdId, version: EVersion, cx: &mut Ctx<'_>) {

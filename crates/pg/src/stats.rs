@@ -1,6 +1,6 @@
 //! The PG's state and totals, as monitors hear of them; snapshots trimmed along the way.
 
-use types::{HObject, OsdMap, PgStat, PgStatSum, PgState, PgTotals, UTime};
+use types::{EVersion, HObject, IntervalSet, OsdMap, PgStat, PgStatSum, PgState, PgTotals, UTime};
 
 use crate::{
     Ctx, Effect, Pg,
@@ -8,6 +8,17 @@ use crate::{
     exec::{self, TrimStep},
     pg::Phase,
 };
+
+/// A pass over all objects that removes clones.
+#[derive(Debug)]
+pub(crate) struct Trimming {
+    /// All objects before this one are done.
+    from: HObject,
+    /// The snapshots that are removed.
+    removed: IntervalSet,
+    /// The last change that it made.
+    last: EVersion,
+}
 
 impl Pg {
     /// The state's bits.
@@ -121,12 +132,13 @@ impl Pg {
         // A snapshot removed meanwhile waits for the next pass: this one is past some of its clones.
         let started = self.trimming.take().or_else(|| {
             let removed = self.snaps_to_trim(cx.map);
-            (!removed.is_empty()).then(|| (HObject::min(), removed))
+            (!removed.is_empty()).then(|| Trimming { from: HObject::min(), removed, last: EVersion::ZERO })
         });
-        let Some((mut from, removed)) = started else { return };
+        let Some(mut trimming) = started else { return };
         for _ in 0..STEPS {
+            let Trimming { from, removed, .. } = &trimming;
             let at = self.next_version(cx);
-            let step = exec::trim_step(cx.store, self.coll, &from, &|s| removed.contains(s.0), at);
+            let step = exec::trim_step(cx.store, self.coll, from, &|s| removed.contains(s.0), at);
             if step.is_ok() {
                 self.let_go(Errand::Trim, cx);
             }
@@ -136,12 +148,16 @@ impl Pg {
                         break;
                     }
                     self.submit_internal(&head, *staged, cx);
+                    trimming.last = self.info.last_update;
                 }
-                Ok(TrimStep::Continue(next)) => from = next,
+                Ok(TrimStep::Continue(next)) => trimming.from = next,
+                // Whoever may lead next has to have the changes before anybody relies on them.
+                Ok(TrimStep::Done) if self.has_change_under_way_until(trimming.last) => break,
                 Ok(TrimStep::Done) => {
-                    self.info.purged_snaps.union_with(&removed);
+                    self.info.purged_snaps.union_with(&trimming.removed);
                     self.removed_snaps = None;
-                    return self.keep_info(cx);
+                    self.keep_info(cx);
+                    return self.share_info(cx);
                 }
                 Err(missing) => {
                     self.wait(Errand::Trim, vec![missing], cx);
@@ -149,6 +165,9 @@ impl Pg {
                 }
             }
         }
-        self.trimming = Some((from, removed));
+        self.trimming = Some(trimming);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! After everything is mended: all copies of a PG are equal, and every store's books agree.
 
-use std::ops::Bound;
+use std::{collections::BTreeSet, ops::Bound};
 
 use bytes::Bytes;
 use osd::Shard;
@@ -8,7 +8,7 @@ use rand::{SeedableRng, rngs::StdRng};
 use store::{Missing, ObjectStore, Store, virtual_disk::VirtualDisk};
 use types::{CollId, HObject, PgId, Token};
 
-use crate::world::World;
+use crate::world::{POOL, World};
 
 /// All of an object on one OSD.
 #[derive(Debug)]
@@ -73,6 +73,19 @@ impl Resting {
 }
 
 impl World {
+    /// True when all members of all PGs of the pool agree on which snapshots are purged.
+    pub(crate) fn is_purge_known(&self) -> bool {
+        let Some(map) = self.osdmap() else { return false };
+        let Some((pool, _)) = map.pool_by_name(POOL) else { return false };
+        let copies = self.parts().flat_map(|part| {
+            let me = part.osd.whoami();
+            let is_member = move |pgid| map.pg_to_up_acting(pgid).acting.contains(&me);
+            part.osd.purged_snaps().filter(move |(pgid, _)| pgid.pool == pool && is_member(*pgid))
+        });
+        let sets: BTreeSet<Vec<(u64, u64)>> = copies.map(|(_, purged)| purged.iter().collect()).collect();
+        sets.len() <= 1
+    }
+
     /// Ends all OSDs and compares what they have.
     pub(crate) fn compare_copies(&mut self) -> Result<(), String> {
         let map = self.osdmap().ok_or("the monitor is down")?.clone();

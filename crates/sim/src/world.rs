@@ -189,6 +189,7 @@ impl World {
         self.phase = Phase::Idle;
         let is_trimmed = |w: &World| w.osdmap().is_some_and(|map| map.removed_snaps_queue.is_empty());
         self.until("removed snapshots to be trimmed", is_trimmed)?;
+        self.until("all copies to know of them", World::is_purge_known)?;
         self.repair()?;
         self.compare_copies()
     }

@@ -2,9 +2,9 @@
 //!
 //! Authority: `PgScrubber::scrub_finish`, `PrimaryLogScrub::_scrub_finish` (16.2).
 
-use messages::{LogLevel, MPgScrubbed};
+use messages::LogLevel;
 use serde_json::{Value, json};
-use types::{OsdId, PgTotals};
+use types::PgTotals;
 
 use super::{ScrubRequest, Wanted, run::Run};
 use crate::{Ctx, Effect, Pg};
@@ -146,12 +146,6 @@ impl Pg {
             history.last_clean_scrub_stamp = cx.wall;
         }
         self.keep_info(cx);
-        let others: Vec<OsdId> =
-            self.members.acting.iter().copied().filter(|osd| osd.is_some() && *osd != self.me).collect();
-        let (history, totals) = (self.info.scrubs, self.info.totals);
-        let message = MPgScrubbed { pgid: self.pgid, epoch: cx.map.epoch, history, totals };
-        if !others.is_empty() {
-            cx.effects.push(Effect::SendOsds(others, message.into()));
-        }
+        self.share_info(cx);
     }
 }

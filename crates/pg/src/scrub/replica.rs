@@ -1,6 +1,6 @@
-//! What any copy does for a scrub: it looks through its objects, and takes the outcome down.
+//! What any copy does for a scrub: it looks through its objects.
 
-use messages::{MOSDRepScrub, MOSDRepScrubMap, MPgScrubbed};
+use messages::{MOSDRepScrub, MOSDRepScrubMap};
 use store::Completion;
 use types::OsdId;
 
@@ -77,14 +77,5 @@ impl Pg {
         }
         let message = MOSDRepScrubMap { pgid: self.pgid, epoch: cx.map.epoch, id, objects };
         cx.effects.push(Effect::SendOsd(scan.asker, message.into()));
-    }
-
-    /// The PG was scrubbed.
-    pub(crate) fn on_scrubbed(&mut self, from: OsdId, message: MPgScrubbed, cx: &mut Ctx<'_>) {
-        if from == self.members.primary && self.phase == Phase::Replica {
-            self.info.scrubs = message.history;
-            self.info.totals = message.totals;
-            self.keep_info(cx);
-        }
     }
 }
