@@ -66,7 +66,9 @@ pub use pg_peer::{
     MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgCopyData, MPgCopyGet, MPgInfo, MPgLog, MPgNotify,
     MPgPull, MPgPush, MPgPushReply, MPgQuery, PriorLease, pg_peer_target,
 };
-pub use pg_scrub::{MOSDRepScrub, MOSDRepScrubMap, MOSDScrub, MPgBadCopy};
+pub use pg_scrub::{
+    MOSDRepScrub, MOSDRepScrubMap, MOSDScrub, MOSDScrubReserve, MPgBadCopy, ScrubReserveStep,
+};
 pub use pool_stat::{ObjectStatCollection, ObjectStatSum, PoolStat, StoreStatfs};
 pub use raw::RawMessage;
 pub use table::{Message, TABLE};

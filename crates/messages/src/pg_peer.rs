@@ -356,6 +356,7 @@ pub fn pg_peer_target(message: &crate::Message) -> Option<(PgId, Epoch)> {
         M::MOSDRepScrub(m) => (m.pgid, m.epoch),
         M::MOSDRepScrubMap(m) => (m.pgid, m.epoch),
         M::MPgInfo(m) => (m.pgid, m.epoch),
+        M::MOSDScrubReserve(m) => (m.pgid, m.epoch),
         M::MPgBadCopy(m) => (m.pgid, m.epoch),
         _ => return None,
     })

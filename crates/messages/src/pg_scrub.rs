@@ -55,6 +55,36 @@ pub struct MOSDRepScrubMap {
 }
 front_only!(MOSDRepScrubMap);
 
+/// A step of a reservation, by Ceph's numbers.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScrubReserveStep(pub u8);
+
+impl ScrubReserveStep {
+    /// Primary to replica: have you a slot for a scrub?
+    pub const REQUEST: ScrubReserveStep = ScrubReserveStep(0);
+    /// Replica to primary: yes, and it is yours.
+    pub const GRANT: ScrubReserveStep = ScrubReserveStep(1);
+    /// Primary to replica: not needed any more.
+    pub const RELEASE: ScrubReserveStep = ScrubReserveStep(2);
+    /// Replica to primary: none is free.
+    pub const REJECT: ScrubReserveStep = ScrubReserveStep(3);
+}
+
+/// Slots for a scrub (`MOSDScrubReserve`).
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MOSDScrubReserve {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// The primary's name for the request.
+    pub id: u64,
+    /// What is said of it.
+    pub step: ScrubReserveStep,
+}
+front_only!(MOSDScrubReserve);
+
 /// Primary to replica: your copy of this object is bad; a good one comes.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]

@@ -195,6 +195,8 @@ messages! {
     MPgInfo = 0x8022, v 1/1, prio 63;
     /// Primary to replica: your copy of this object is bad.
     MPgBadCopy = 0x8023, v 1/1, prio 63;
+    /// Slots for a scrub.
+    MOSDScrubReserve = 0x8024, v 1/1, prio 63;
 }
 
 /// Encodes a `Codec` struct as a message that has a front only.

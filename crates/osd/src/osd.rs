@@ -111,6 +111,8 @@ pub struct Osd {
 
 /// The timer of [`Osd`].
 pub(crate) const TICK: Token = Token(u64::MAX);
+/// The timer of PGs that want to be woken.
+pub(crate) const WAKE: Token = Token(u64::MAX - 2);
 
 /// What every handler may use.
 pub(crate) struct Cx<'a> {
@@ -191,6 +193,7 @@ impl Osd {
             Event::Store(completion) => self.on_store(completion, cx),
             Event::Cross(from, cross) => self.on_cross(from, cross, cx),
             Event::Timer(TICK) => self.on_tick(cx),
+            Event::Timer(WAKE) => self.wake_pgs(cx),
             Event::Timer(_) => {}
             Event::Stop => self.on_stop(cx),
         }
@@ -244,6 +247,11 @@ impl Osd {
     /// Snapshots whose clones are trimmed, as the copies here know it.
     pub fn purged_snaps(&self) -> impl Iterator<Item = (PgId, &IntervalSet)> {
         self.pgs.all().map(|pg| (pg.pgid(), pg.purged_snaps()))
+    }
+
+    /// Scrubs that this shard has to do with, as primary or replica.
+    pub fn scrubs_under_way(&self) -> u64 {
+        self.scrub_policy.slots.ops()
     }
 
     fn on_started(&mut self, public_addrs: EntityAddrVec, cluster_addrs: EntityAddrVec, cx: &mut Cx<'_>) {

@@ -6,9 +6,14 @@ use messages::{MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, Message, pg_peer_targ
 use pg::{Client, Ctx, Event, IntervalStart, Permit, Pg};
 use rand::RngCore;
 use store::{Completion, ReadError};
-use types::{CollId, Epoch, OsdId, PgId, PgInfo, PgStat, Token};
+use types::{CollId, Epoch, Instant, OsdId, PgId, PgInfo, PgStat, Token};
 
-use crate::{ConnId, Cross, Effect, Osd, boot::Boot, osd::Cx, shard::CONTROL};
+use crate::{
+    ConnId, Cross, Effect, Osd,
+    boot::Boot,
+    osd::{Cx, WAKE},
+    shard::CONTROL,
+};
 
 /// Completions of map transactions: nobody waits for them.
 pub(crate) const MAP_TOKEN: Token = Token(0);
@@ -23,6 +28,8 @@ pub(crate) struct Pgs {
     /// Ops for PGs that we should lead and that are not here yet.
     early: Vec<(ConnId, u64, Box<MOSDOp>, Permit)>,
     contacted: BTreeSet<OsdId>,
+    /// Who wants to be woken when; the first has a timer.
+    wakes: BTreeSet<(Instant, PgId)>,
     /// Empty memory for what a PG wants done.
     effects: Vec<pg::Effect>,
 }
@@ -185,12 +192,12 @@ impl Osd {
             self.pgs.pgs.remove(&pgid);
         }
         for effect in effects.drain(..) {
-            self.pg_effect(effect, cx);
+            self.pg_effect(pgid, effect, cx);
         }
         self.pgs.effects = effects;
     }
 
-    fn pg_effect(&mut self, effect: pg::Effect, cx: &mut Cx<'_>) {
+    fn pg_effect(&mut self, pgid: PgId, effect: pg::Effect, cx: &mut Cx<'_>) {
         match effect {
             // One PG here may ask another.
             pg::Effect::SendOsd(osd, message) if osd == self.config.whoami => {
@@ -212,6 +219,10 @@ impl Osd {
                 self.send_conn(ConnId(session), 0, message, cx);
             }
             pg::Effect::ClusterLog(level, line) => self.cluster_log(level, line, cx),
+            pg::Effect::WakeAt(at) => {
+                self.pgs.wakes.insert((at, pgid));
+                self.set_wake_timer(cx);
+            }
             pg::Effect::WantUpThru(want) => self.want_up_thru(want, cx),
             pg::Effect::StatsChanged | pg::Effect::Removed => self.stats_changed(cx),
         }
@@ -264,7 +275,7 @@ impl Osd {
         let pg = Pg::create(id, pgid, self.config.whoami, created, start, &mut ctx);
         self.pgs.pgs.insert(pgid, pg);
         for effect in effects {
-            self.pg_effect(effect, cx);
+            self.pg_effect(pgid, effect, cx);
         }
         let early = std::mem::take(&mut self.pgs.early);
         for (conn, tid, op, permit) in early {
@@ -352,6 +363,24 @@ impl Osd {
         for pgid in self.pgs.ids().collect::<Vec<_>>() {
             self.pg_event(pgid, Event::SessionClosed(conn.0), cx);
         }
+    }
+
+    fn set_wake_timer(&self, cx: &mut Cx<'_>) {
+        if let Some((at, _)) = self.pgs.wakes.first() {
+            cx.effects.push(Effect::SetTimer(WAKE, *at));
+        }
+    }
+
+    /// Wakes the PGs whose time has come.
+    pub(crate) fn wake_pgs(&mut self, cx: &mut Cx<'_>) {
+        while let Some((at, pgid)) = self.pgs.wakes.pop_first() {
+            if at > cx.now {
+                self.pgs.wakes.insert((at, pgid));
+                break;
+            }
+            self.pg_event(pgid, Event::Wake, cx);
+        }
+        self.set_wake_timer(cx);
     }
 
     pub(crate) fn tick_pgs(&mut self, cx: &mut Cx<'_>) {

@@ -46,6 +46,8 @@ pub enum Event {
     },
     /// A second passed, more or less.
     Tick,
+    /// The time came that [`Effect::WakeAt`] named.
+    Wake,
 }
 
 /// An output of the machine, carried out in order.
@@ -59,6 +61,8 @@ pub enum Effect {
     Reply(u64, u64, Box<MOSDOpReply>),
     /// Tell a client of a session what it did not ask for: notifications, backoffs.
     Tell(u64, Message),
+    /// Give it [`Event::Wake`] at this time, and at all other times that it has named.
+    WakeAt(Instant),
     /// Have the monitor record that this OSD lived in the interval that began then.
     WantUpThru(Epoch),
     /// Write a line to the cluster log.

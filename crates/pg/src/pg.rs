@@ -304,6 +304,8 @@ impl Pg {
             Event::GiveUp(how) => self.on_give_up(how, cx),
             Event::ForceRecovery { is_backfill, is_forced } => self.on_force(is_backfill, is_forced, cx),
             Event::Tick => self.on_tick(cx),
+            // A scrub under way goes on after each event.
+            Event::Wake => self.tick_scrub(cx),
         }
         self.drive_scrub(cx);
         self.settle_backoffs(cx);
@@ -395,6 +397,7 @@ impl Pg {
             Message::MOSDRepScrub(m) => self.on_rep_scrub(from, *m, cx),
             Message::MOSDRepScrubMap(m) => self.on_rep_scrub_map(from, *m),
             Message::MPgInfo(m) => self.on_info(from, *m, cx),
+            Message::MOSDScrubReserve(m) => self.on_scrub_reserve(from, *m, cx),
             Message::MPgBadCopy(m) => self.on_bad_copy(from, *m, cx),
             _ => {}
         }

@@ -86,6 +86,11 @@ impl World {
         sets.len() <= 1
     }
 
+    /// True when no OSD has to do with a scrub.
+    pub(crate) fn are_slots_free(&self) -> bool {
+        self.parts().all(|part| part.osd.scrubs_under_way() == 0)
+    }
+
     /// Ends all OSDs and compares what they have.
     pub(crate) fn compare_copies(&mut self) -> Result<(), String> {
         let map = self.osdmap().ok_or("the monitor is down")?.clone();

@@ -191,6 +191,7 @@ impl World {
         self.until("removed snapshots to be trimmed", is_trimmed)?;
         self.until("all copies to know of them", World::is_purge_known)?;
         self.repair()?;
+        self.until("slots of scrubs to be free", World::are_slots_free)?;
         self.compare_copies()
     }
 

@@ -12,6 +12,7 @@ use crate::{Ctx, Effect, Pg};
 impl Pg {
     pub(super) fn finish_scrub(&mut self, cx: &mut Ctx<'_>) {
         let Some(mut run) = self.scrubs.run.take() else { return };
+        self.release_slots(cx);
         let (pgid, mode) = (self.pgid, run.mode());
         let mut say = |level, line| cx.effects.push(Effect::ClusterLog(level, line));
         let mut fixed = 0;

@@ -5,8 +5,8 @@
 //! are seen at one version: what was ordered before reaches a replica before the question does. A change that has
 //! to wait makes the chunk give way a few times, and come back smaller.
 //!
-//! Authority: `PgScrubber`, `PrimaryLogScrub` (16.2). Simpler in two points: no reservations are asked of replicas,
-//! and a chunk ends at a head, so that an object's clones are always seen together.
+//! Authority: `PgScrubber`, `PrimaryLogScrub` (16.2). Simpler in one point: a chunk ends at a head, so that an object's
+//! clones are always seen together.
 
 mod compare;
 mod finish;
@@ -14,6 +14,7 @@ mod listing;
 mod policy;
 mod repair;
 mod replica;
+mod reserve;
 mod run;
 mod scan;
 mod snapsets;
@@ -31,6 +32,7 @@ pub use policy::{ScrubPolicy, ScrubRequest};
 use crate::{Ctx, Pg, exec::Delta, pg::Phase};
 use listing::Results;
 pub(crate) use listing::is_listing;
+use reserve::Reservations;
 use run::Run;
 use scan::Scan;
 
@@ -45,6 +47,7 @@ pub(crate) struct Scrubs {
     scan: Option<Scan>,
     /// Primary: what the last scrub of this interval found.
     results: Option<Results>,
+    reservations: Reservations,
     next_id: u64,
     /// True from a repair until what it replaces is replaced.
     is_repairing: bool,
@@ -151,14 +154,6 @@ impl Pg {
         if self.info.scrubs == types::ScrubHistory::default() {
             self.info.scrubs = policy::begun(types::EVersion::ZERO, cx.wall);
         }
-        if self.scrubs.run.is_none() && cx.scrub.has_slot() && self.state().has(PgState::CLEAN) {
-            let due = || cx.scrub.due(&self.info.scrubs, self.pgid, cx.map, cx.wall);
-            let wanted = self.scrubs.wanted;
-            let of_itself = |request| Wanted { request, is_check: false, is_automatic: false };
-            if let Some(next) = wanted.or_else(|| due().map(of_itself)) {
-                self.scrubs.wanted = None;
-                self.begin_scrub(next, wanted.is_some(), cx);
-            }
-        }
+        self.prepare_scrub(cx);
     }
 }

@@ -13,7 +13,7 @@ const DAY: u32 = 24 * 60 * 60;
 /// The options of an OSD about scrubs, with Ceph's names and defaults; its PGs share the slots.
 #[derive(Clone)]
 pub struct ScrubPolicy {
-    /// Scrubs under way.
+    /// Scrubs under way, those of other primaries included.
     pub slots: Budget,
     /// `osd_max_scrubs`.
     pub max_scrubs: u64,
@@ -23,6 +23,10 @@ pub struct ScrubPolicy {
     pub max_preemptions: u64,
     /// `osd_deep_scrub_stride`: bytes read at once.
     pub stride: u64,
+    /// `osd_scrub_sleep`: between chunks.
+    pub sleep: Duration,
+    /// `osd_scrub_extended_sleep`: the same of a scrub that was due, at a time when none may begin.
+    pub extended_sleep: Duration,
     /// What is more is a large omap.
     pub omap_max: OmapMax,
     /// `osd_scrub_min_interval`.
@@ -54,6 +58,8 @@ impl Default for ScrubPolicy {
             chunk: (5, 25),
             max_preemptions: 5,
             stride: 512 << 10,
+            sleep: Duration::ZERO,
+            extended_sleep: Duration::ZERO,
             omap_max: OmapMax { keys: 200_000, bytes: 1 << 30 },
             min_interval: day,
             max_interval: 7 * day,
@@ -105,6 +111,8 @@ impl ScrubPolicy {
             ),
             max_preemptions: number("osd_scrub_max_preemptions", unknown.max_preemptions),
             stride: number("osd_deep_scrub_stride", unknown.stride).max(4096),
+            sleep: span("osd_scrub_sleep", unknown.sleep),
+            extended_sleep: span("osd_scrub_extended_sleep", unknown.extended_sleep),
             omap_max: OmapMax {
                 keys: number("osd_deep_scrub_large_omap_object_key_threshold", unknown.omap_max.keys),
                 bytes: number("osd_deep_scrub_large_omap_object_value_sum_threshold", unknown.omap_max.bytes),
@@ -130,6 +138,12 @@ impl ScrubPolicy {
     /// True while another scrub may begin.
     pub(super) fn has_slot(&self) -> bool {
         self.slots.ops() < self.max_scrubs
+    }
+
+    /// How long a scrub rests between chunks.
+    pub(super) fn rest(&self, is_ordered: bool, wall: UTime) -> Duration {
+        let is_extended = !is_ordered && !self.is_time(wall);
+        if is_extended { self.sleep.max(self.extended_sleep) } else { self.sleep }
     }
 
     /// Objects of a chunk that has given way `preemptions` times, at least and at most.

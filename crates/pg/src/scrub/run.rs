@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use messages::{LogLevel, MOSDRepScrub, MOSDRepScrubMap};
-use types::{HObject, OsdId, ScrubObject, SnapId};
+use types::{HObject, Instant, OsdId, ScrubObject, SnapId};
 
 use super::{
     ScrubRequest, Wanted,
@@ -13,7 +13,7 @@ use super::{
     snapsets,
     verdict::Verdict,
 };
-use crate::{Ctx, Effect, Permit, Pg, errand::Errand, exec::Delta, pg::Phase};
+use crate::{Ctx, Effect, Pg, errand::Errand, exec::Delta, pg::Phase};
 
 /// A scrub under way.
 #[derive(Debug)]
@@ -30,7 +30,8 @@ pub(crate) struct Run {
     /// A change waits for the chunk.
     pub(super) is_hindering: bool,
     pub(super) verdict: Verdict,
-    _slot: Permit,
+    /// The next chunk comes then (`osd_scrub_sleep`).
+    rest_until: Instant,
 }
 
 /// Objects looked at together, from where the run is.
@@ -94,7 +95,7 @@ impl Pg {
             preemptions: 0,
             is_hindering: false,
             verdict: Verdict::default(),
-            _slot: cx.scrub.slots.take(0),
+            rest_until: cx.now,
         };
         let line = format!("{} {} starts", self.pgid, run.mode());
         cx.effects.push(Effect::ClusterLog(LogLevel::DEBUG, line));
@@ -128,6 +129,7 @@ impl Pg {
             // What is being recovered has copies that differ.
             None if !self.is_clean || self.is_waiting(Errand::Scrub) => Next::Wait,
             None if run.at.is_max => Next::Finish,
+            None if cx.now < run.rest_until => Next::Wait,
             None => Next::Choose,
             Some(_) if run.is_hindering && run.preemptions < cx.scrub.max_preemptions => Next::GiveWay,
             Some(chunk) if !chunk.is_asked && self.has_change_loading(&run.at, &chunk.end) => Next::Wait,
@@ -244,6 +246,11 @@ impl Pg {
             if let Some(run) = &mut self.scrubs.run {
                 run.at = end;
                 run.preemptions = 0;
+                let rest = cx.scrub.rest(run.is_ordered, cx.wall);
+                if !rest.is_zero() {
+                    run.rest_until = cx.now + rest;
+                    cx.effects.push(Effect::WakeAt(run.rest_until));
+                }
             }
         } else {
             self.release_chunk(cx);

@@ -1,0 +1,138 @@
+//! Slots: a scrub takes one on every member before it begins, so that an OSD has no more to do with scrubs at a time
+//! than `osd_max_scrubs`, whether it leads them or not. Who has none says so at once; the primary then gives back what
+//! it has and tries again later, after a time left to chance, so that primaries that want the same slots do not meet
+//! again.
+//!
+//! Authority: `LocalReservation`, `ReplicaReservations`, `ReservedByRemotePrimary` (16.2).
+
+use std::{collections::BTreeSet, time::Duration};
+
+use messages::{MOSDScrubReserve, ScrubReserveStep};
+use types::{Instant, OsdId, PgState};
+
+use super::Wanted;
+use crate::{Ctx, Effect, Permit, Pg, pg::Phase};
+
+/// A scrub that was refused a slot tries again within this time.
+const RETRY_MAX: Duration = Duration::from_secs(1);
+
+/// The slots of one scrub, as its primary has them.
+#[derive(Debug)]
+pub(super) struct Slots {
+    id: u64,
+    /// Who has not answered.
+    waiting: BTreeSet<OsdId>,
+    _own: Permit,
+}
+
+/// What a PG has to do with slots.
+#[derive(Debug, Default)]
+pub(super) struct Reservations {
+    /// Primary: for the scrub under way, or for one that is to begin.
+    slots: Option<Slots>,
+    /// Replica: for the primary's scrub.
+    granted: Option<Permit>,
+    /// Primary: it was refused, and does not try before then.
+    retry_at: Instant,
+}
+
+impl Pg {
+    /// Begins a scrub that was ordered, or that is due: with its slots.
+    pub(super) fn prepare_scrub(&mut self, cx: &mut Ctx<'_>) {
+        let reservations = &self.scrubs.reservations;
+        if reservations.slots.is_some()
+            || cx.now < reservations.retry_at
+            || !cx.scrub.has_slot()
+            || self.next_scrub(cx).is_none()
+        {
+            return;
+        }
+        self.scrubs.next_id += 1;
+        let waiting: BTreeSet<OsdId> = self.others().collect();
+        let slots = Slots { id: self.scrubs.next_id, waiting: waiting.clone(), _own: cx.scrub.slots.take(0) };
+        self.tell_slots(&slots, waiting, ScrubReserveStep::REQUEST, cx);
+        self.scrubs.reservations.slots = Some(slots);
+        self.begin_if_reserved(cx);
+    }
+
+    /// The scrub to do next, and whether it was asked for; none in a PG that is not clean.
+    fn next_scrub(&self, cx: &Ctx<'_>) -> Option<(Wanted, bool)> {
+        if self.phase != Phase::Active || !self.state().has(PgState::CLEAN) {
+            return None;
+        }
+        if let Some(wanted) = self.scrubs.wanted {
+            return Some((wanted, true));
+        }
+        let request = cx.scrub.due(&self.info.scrubs, self.pgid, cx.map, cx.wall)?;
+        Some((Wanted { request, is_check: false, is_automatic: false }, false))
+    }
+
+    fn begin_if_reserved(&mut self, cx: &mut Ctx<'_>) {
+        if self.scrubs.reservations.slots.as_ref().is_some_and(|slots| slots.waiting.is_empty()) {
+            match self.next_scrub(cx) {
+                Some((next, is_ordered)) => {
+                    self.scrubs.wanted = None;
+                    self.begin_scrub(next, is_ordered, cx);
+                }
+                None => self.release_slots(cx),
+            }
+        }
+    }
+
+    /// Gives back what the scrub has, or has asked for.
+    pub(super) fn release_slots(&mut self, cx: &mut Ctx<'_>) {
+        if let Some(slots) = self.scrubs.reservations.slots.take() {
+            self.tell_slots(&slots, self.others().collect(), ScrubReserveStep::RELEASE, cx);
+        }
+    }
+
+    fn tell_slots(&self, slots: &Slots, to: BTreeSet<OsdId>, step: ScrubReserveStep, cx: &mut Ctx<'_>) {
+        if !to.is_empty() {
+            let message = MOSDScrubReserve { pgid: self.pgid, epoch: cx.map.epoch, id: slots.id, step };
+            cx.effects.push(Effect::SendOsds(to.into_iter().collect(), message.into()));
+        }
+    }
+
+    pub(crate) fn on_scrub_reserve(&mut self, from: OsdId, message: MOSDScrubReserve, cx: &mut Ctx<'_>) {
+        match message.step {
+            ScrubReserveStep::REQUEST | ScrubReserveStep::RELEASE => {
+                self.on_slot_wanted(from, message, cx);
+            }
+            ScrubReserveStep::GRANT | ScrubReserveStep::REJECT => self.on_slot_answer(from, message, cx),
+            _ => {}
+        }
+    }
+
+    /// Replica: the primary wants a slot, or none any more.
+    fn on_slot_wanted(&mut self, from: OsdId, message: MOSDScrubReserve, cx: &mut Ctx<'_>) {
+        if from != self.members.primary || self.phase != Phase::Replica {
+            return;
+        }
+        self.scrubs.reservations.granted = None;
+        if message.step == ScrubReserveStep::REQUEST {
+            let granted = cx.scrub.has_slot().then(|| cx.scrub.slots.take(0));
+            let step = if granted.is_some() { ScrubReserveStep::GRANT } else { ScrubReserveStep::REJECT };
+            self.scrubs.reservations.granted = granted;
+            let reply = MOSDScrubReserve { epoch: cx.map.epoch, step, ..message };
+            cx.effects.push(Effect::SendOsd(from, reply.into()));
+        }
+    }
+
+    /// Primary: a replica has a slot, or none.
+    fn on_slot_answer(&mut self, from: OsdId, message: MOSDScrubReserve, cx: &mut Ctx<'_>) {
+        let reservations = &mut self.scrubs.reservations;
+        let Some(slots) = reservations.slots.as_mut().filter(|slots| slots.id == message.id) else { return };
+        if !slots.waiting.remove(&from) {
+            return;
+        }
+        if message.step == ScrubReserveStep::GRANT {
+            return self.begin_if_reserved(cx);
+        }
+        reservations.retry_at = cx.now + Duration::from_nanos(cx.random % RETRY_MAX.as_nanos() as u64);
+        cx.effects.push(Effect::WakeAt(reservations.retry_at));
+        self.release_slots(cx);
+    }
+}
+
+#[cfg(test)]
+mod tests;
