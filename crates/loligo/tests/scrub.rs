@@ -137,6 +137,15 @@ fn what_all_copies_have_lost_is_unfound_until_it_is_given_up() {
     });
     let listed = c.json("ceph pg 2.0 list_unfound");
     assert_eq!((&listed["num_unfound"], &listed["state"]), (&json!(2), &json!("NotRecovering")));
+    // An operator's order is seen until it is taken back, or nothing is left to recover.
+    let forced = |c: &Cluster| c.json("ceph pg ls forced_recovery")["pg_stats"][0]["state"].clone();
+    c.sh("ceph pg force-recovery 2.0");
+    let state = "active+forced_recovery+recovery_unfound+degraded";
+    c.wait("the order", LIMIT, |c| forced(c) == json!(state));
+    assert_eq!(c.sh("ceph pg force-recovery 2.0").err.trim(), "pg 2.0 recovery already forced;");
+    c.sh("ceph pg cancel-force-recovery 2.0");
+    c.wait("its end", LIMIT, |c| forced(c).is_null());
+    c.sh("ceph osd pool force-recovery p");
     // Others are served, and those who want what is lost wait.
     c.sh("rados -p p get c - | cmp - c; rados -p p put d a; rados -p p ls");
     assert!(waiting.iter_mut().all(|client| client.try_wait().unwrap().is_none()));

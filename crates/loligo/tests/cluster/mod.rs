@@ -156,11 +156,14 @@ impl Cluster {
 
     /// Kills a daemon as a crash would.
     pub fn kill(&self, name: &str) {
-        let pid = self.pid(name).to_string();
-        assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
-        self.wait("end of the killed process", Duration::from_secs(10), |_| {
-            !is_running(pid.parse().unwrap())
-        });
+        let pid = self.pid(name);
+        assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
+        self.wait_end(pid);
+    }
+
+    /// Waits until a daemon's process is gone.
+    pub fn wait_end(&self, pid: i32) {
+        self.wait("end of the process", Duration::from_secs(10), |_| !is_running(pid));
     }
 
     /// Starts a daemon that was killed.
