@@ -54,17 +54,18 @@ fn runs_of_data(data: &[u8], sparse_size: u64) -> Vec<Range<u64>> {
 /// ends behind the last block with data.
 pub(super) fn sparsify(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let (sparse_size, is_remove): (u64, bool) = input(bytes)?;
-    if sparse_size == 0 {
-        return Err(Errno::EINVAL.into());
-    }
     check_exists(view)?;
     let size = view.stat()?.map_or(0, |s| s.size);
     let data = view.read(0, size)?;
-    let runs = runs_of_data(&data, sparse_size);
-    if runs.is_empty() && is_remove {
+    if is_remove && data.iter().all(|byte| *byte == 0) {
         view.remove()?;
         return Ok(Bytes::new());
     }
+    let runs = match sparse_size {
+        0 if data.iter().any(|byte| *byte != 0) => return Err(Errno::EINVAL.into()),
+        0 => Vec::new(),
+        sparse_size => runs_of_data(&data, sparse_size),
+    };
     let mut offset = 0;
     for run in &runs {
         if offset < run.start {

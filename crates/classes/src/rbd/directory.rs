@@ -13,7 +13,7 @@ use crate::{
 const NAME: &[u8] = b"name_";
 const ID: &[u8] = b"id_";
 
-fn is_valid_id(id: &[u8]) -> bool {
+pub(super) fn is_valid_id(id: &[u8]) -> bool {
     !id.is_empty() && id.iter().all(u8::is_ascii_alphanumeric)
 }
 

@@ -11,7 +11,7 @@ use types::{Errno, SnapId};
 
 use crate::{
     ObjectView, Stop,
-    keys::{check_exists, find, input},
+    keys::{find, input},
 };
 
 const HEADER_BYTES: usize = 112;
@@ -63,9 +63,9 @@ impl OldHeader {
         Some(OldHeader { fixed, snaps: snaps.collect::<Option<_>>()? })
     }
 
-    /// EINVAL for an object that is no such header.
+    /// EINVAL for an object that is no such header, or is not there.
     fn read(view: &mut dyn ObjectView) -> Result<OldHeader, Stop> {
-        let size = view.stat()?.ok_or(Stop::Refused(Errno::ENOENT))?.size;
+        let size = view.stat()?.map_or(0, |stat| stat.size);
         let bytes = view.read(0, size)?;
         OldHeader::parse(&bytes).ok_or(Errno::EINVAL.into())
     }
@@ -101,9 +101,8 @@ pub(super) fn snap_count(view: &mut dyn ObjectView) -> Result<Option<u64>, Stop>
     Ok(count.map(u64::from))
 }
 
-/// Whether the header says that the image is migrated; ENXIO for what is no header.
+/// Whether the header says that the image is migrated; ENXIO for what is no header, or is not there.
 pub(super) fn is_migrating(view: &mut dyn ObjectView) -> Result<bool, Stop> {
-    check_exists(view)?;
     let start = view.read(0, MAGIC.len() as u64 + 1)?;
     match start.strip_suffix(&[0]) {
         Some(MAGIC) => Ok(false),

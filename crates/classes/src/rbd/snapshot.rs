@@ -6,7 +6,7 @@ use types::{Errno, SnapId};
 
 use super::{
     header::{require_feature, set_op_features},
-    old_format,
+    mirror, old_format,
     types::{
         Parent, Snap, SnapshotInfo, SnapshotNamespace, TrashNamespace, feature, namespace, op_feature,
         protection,
@@ -80,11 +80,23 @@ pub(super) fn snapshot_get(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<B
     })
 }
 
+/// Whether the kind is known and its fields are all there.
+fn is_whole(namespace: &SnapshotNamespace) -> bool {
+    let fields = &namespace.fields;
+    match namespace.kind {
+        namespace::USER => true,
+        namespace::GROUP => <(i64, String, String)>::from_prefix(fields.clone()).is_ok(),
+        namespace::TRASH => TrashNamespace::from_prefix(fields.clone()).is_ok(),
+        namespace::MIRROR => mirror::snapshots::are_whole(fields),
+        _ => false,
+    }
+}
+
 pub(super) fn snapshot_add(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let mut reader = Reader::new(bytes.clone());
     let (name, id): (String, SnapId) = next(&mut reader)?;
     let namespace: SnapshotNamespace = optional(&mut reader)?.unwrap_or_default();
-    if namespace.kind > namespace::MIRROR || id > SNAP_ID_MAX {
+    if !is_whole(&namespace) || id > SNAP_ID_MAX {
         return Err(Errno::EINVAL.into());
     }
     let seq: SnapId = read(view, b"snap_seq")?;
@@ -95,12 +107,14 @@ pub(super) fn snapshot_add(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<B
     let image_size = read(view, b"size")?;
     let flags = find(view, b"flags")?.unwrap_or(0);
     let limit = find::<u64>(view, b"snap_limit")?.unwrap_or(u64::MAX);
-    let existing = snaps(view)?;
-    if existing.len() as u64 >= limit {
-        return Err(Errno::EDQUOT.into());
-    }
-    if existing.iter().any(|s| (s.name == name && s.namespace == namespace) || s.id == id) {
-        return Err(Errno::EEXIST.into());
+    // One after another: a namesake that comes before the limit is what is told.
+    for (count, other) in (1..).zip(snaps(view)?) {
+        if count >= limit {
+            return Err(Errno::EDQUOT.into());
+        }
+        if (other.name == name && other.namespace == namespace) || other.id == id {
+            return Err(Errno::EEXIST.into());
+        }
     }
     let parent_overlap = find::<Parent>(view, b"parent")?.and_then(|p| p.head_overlap);
     if namespace.kind == namespace::TRASH {

@@ -94,6 +94,27 @@ fn snapshots_come_and_go() {
     assert_eq!(view.call("rbd", "snapshot_set_limit", bytes(0u64)).unwrap_err(), Errno::ERANGE);
     view.call("rbd", "snapshot_set_limit", bytes(1u64)).unwrap();
     assert_eq!(add(&mut view, "c", 0x21).unwrap_err(), Errno::EDQUOT);
+    view.call("rbd", "snapshot_set_limit", bytes(2u64)).unwrap();
+    assert_eq!(add(&mut view, "b", 0x21).unwrap_err(), Errno::EEXIST, "before the limit is reached");
+}
+
+#[test]
+fn a_snapshot_of_an_unknown_or_broken_kind_is_refused_first() {
+    let fields = |kind, fields: Bytes| bytes(("s".to_owned(), SnapId(4), SnapshotNamespace { kind, fields }));
+    let group = bytes((3i64, "group".to_owned(), "snap".to_owned()));
+    // An object without snapshots: what is good gets as far as that.
+    let mut view = TestView { exists: true, ..TestView::default() };
+    let cases = [
+        (namespace::USER, Bytes::new(), Errno::ENOENT),
+        (namespace::GROUP, group.clone(), Errno::ENOENT),
+        (namespace::GROUP, group.slice(..group.len() - 1), Errno::EINVAL),
+        (namespace::TRASH, bytes("name".to_owned()), Errno::EINVAL),
+        (namespace::MIRROR, Bytes::from_static(b"\0"), Errno::EINVAL),
+        (4, group, Errno::EINVAL),
+    ];
+    for (kind, content, errno) in cases {
+        assert_eq!(view.call("rbd", "snapshot_add", fields(kind, content)).unwrap_err(), errno, "{kind}");
+    }
 }
 
 #[test]
@@ -151,6 +172,14 @@ fn copyup_writes_a_missing_object_only() {
     assert_eq!(view.data.len(), 109, "one block with data stays whole");
     view.call("rbd", "sparsify", bytes((4u64, true))).unwrap();
     assert_eq!(view.data, b"\0\0\0\0xb\0\0c\0\0\0");
+    // A size of zero is of no matter where there is nothing to look for.
+    let zero = bytes((0u64, true));
+    assert_eq!(view.call("rbd", "sparsify", zero.clone()).unwrap_err(), Errno::EINVAL);
+    view.data = vec![0; 7];
+    view.call("rbd", "sparsify", bytes((0u64, false))).unwrap();
+    assert!(view.exists && view.data.is_empty());
+    view.call("rbd", "sparsify", zero.clone()).unwrap();
+    assert_eq!(view.call("rbd", "sparsify", zero).unwrap_err(), Errno::ENOENT);
 }
 
 fn group_snap(id: &str, name: &str, state: u8) -> Bytes {
@@ -222,6 +251,19 @@ fn an_old_image_can_be_migrated_from() {
     view.call("rbd", "migration_remove", "").unwrap();
     assert_eq!(view.data, [HEADER, &[7; 90]].concat());
     assert_eq!(view.call("rbd", "migration_remove", "").unwrap_err(), Errno::EINVAL);
+    let mut absent = TestView::default();
+    assert_eq!(set(&mut absent, 1), Some(Errno::ENXIO));
+    assert_eq!(absent.call("rbd", "migration_remove", "").unwrap_err(), Errno::ENXIO);
+}
+
+#[test]
+fn only_ids_go_to_the_trash() {
+    let mut view = TestView::default();
+    let add = |view: &mut TestView, id: &str| {
+        view.call("rbd", "trash_add", bytes((id.to_owned(), TrashImageSpec::default()))).err()
+    };
+    assert_eq!((add(&mut view, "_a"), add(&mut view, "")), (Some(Errno::EINVAL), Some(Errno::EINVAL)));
+    assert_eq!((add(&mut view, "1a"), add(&mut view, "1a")), (None, Some(Errno::EEXIST)));
 }
 
 #[test]
@@ -254,4 +296,9 @@ fn old_headers_keep_their_snapshots_newest_first() {
     assert_eq!((view.data.len(), view.data[88]), (112, 7));
     view.data = b"no header".to_vec();
     assert_eq!(view.call("rbd", "snap_list", "").unwrap_err(), Errno::EINVAL);
+    let mut absent = TestView::default();
+    let one = "one".to_owned();
+    assert_eq!(add(&mut absent, "one", 3), Some(Errno::EINVAL));
+    assert_eq!(absent.call("rbd", "snap_remove", bytes(one.clone())).unwrap_err(), Errno::EINVAL);
+    assert_eq!(absent.call("rbd", "snap_rename", bytes((SnapId(3), one))).unwrap_err(), Errno::EINVAL);
 }

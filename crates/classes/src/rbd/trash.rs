@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use types::Errno;
 
-use super::types::TrashImageSpec;
+use super::{directory::is_valid_id, types::TrashImageSpec};
 use crate::{
     ObjectView, Stop,
     keys::{check_exists, find, input, list, output, read, remove, write},
@@ -19,6 +19,9 @@ fn key(id: &[u8]) -> Vec<u8> {
 
 pub(super) fn trash_add(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let (id, spec): (Bytes, TrashImageSpec) = input(bytes)?;
+    if !is_valid_id(&id) {
+        return Err(Errno::EINVAL.into());
+    }
     view.create(false)?;
     if find::<TrashImageSpec>(view, &key(&id))?.is_some() {
         return Err(Errno::EEXIST.into());

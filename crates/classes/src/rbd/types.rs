@@ -49,6 +49,7 @@ pub(super) mod op_feature {
 /// `SnapshotNamespaceType`.
 pub(super) mod namespace {
     pub(in crate::rbd) const USER: u32 = 0;
+    pub(in crate::rbd) const GROUP: u32 = 1;
     pub(in crate::rbd) const TRASH: u32 = 2;
     pub(in crate::rbd) const MIRROR: u32 = 3;
 }

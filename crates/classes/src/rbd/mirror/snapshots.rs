@@ -14,6 +14,11 @@ use crate::{
     },
 };
 
+/// Whether the fields of a mirror snapshot are all there.
+pub(in crate::rbd) fn are_whole(fields: &Bytes) -> bool {
+    MirrorNamespace::from_prefix(fields.clone()).is_ok()
+}
+
 /// EINVAL for a snapshot of another kind.
 fn mirror_fields(snap: &Snap) -> Result<MirrorNamespace, Stop> {
     if snap.namespace.kind != namespace::MIRROR {
