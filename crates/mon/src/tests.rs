@@ -7,6 +7,7 @@ mod config;
 mod json_keys;
 mod keys;
 mod manager;
+mod odd_cases;
 mod operators;
 mod osds;
 mod pools;

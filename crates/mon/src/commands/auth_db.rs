@@ -364,12 +364,16 @@ fn add(req: &mut Request<'_>) -> Reply {
 }
 
 fn set_caps(req: &mut Request<'_>) -> Reply {
-    let (name, caps) = match (entity_arg(req), caps_arg(req)) {
-        (Ok(name), Ok(caps)) => (name, caps),
-        (Err(reply), _) | (_, Err(reply)) => return reply,
+    let name = match entity_arg(req) {
+        Ok(name) => name,
+        Err(reply) => return reply,
     };
     let Some(known) = req.mon.next.entities.get(&name).cloned() else {
         return Reply::fail(Errno::ENOENT, format!("couldn't find entry {name}"));
+    };
+    let caps = match caps_arg(req) {
+        Ok(caps) => caps,
+        Err(reply) => return reply,
     };
     req.mon.put_entity(&name, &EntityAuth { caps, ..known });
     Reply::done(format!("updated caps for {name}"))

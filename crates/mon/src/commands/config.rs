@@ -102,6 +102,9 @@ fn reset(req: &mut Request<'_>) -> Reply {
                     avialable configuration historical versions";
         return Reply::fail(Errno::EINVAL, text);
     };
+    if wanted == newest {
+        return Reply::default();
+    }
     let mut back: BTreeMap<String, Option<String>> = BTreeMap::new();
     for version in (wanted + 1..=newest).rev() {
         // What was trimmed cannot be undone; what Ceph counts from starts at an empty database.
@@ -146,7 +149,9 @@ fn assimilate(req: &mut Request<'_>) -> Reply {
             rest.push_str(&format!("\n[{section}]\n{kept}"));
         }
     }
-    let changes = changes_from(&req.mon.next, wanted);
-    req.mon.change_config(req.wall, "", changes);
+    if !wanted.is_empty() {
+        let changes = changes_from(&req.mon.next, wanted);
+        req.mon.change_config(req.wall, "", changes);
+    }
     Reply::text(rest)
 }

@@ -208,7 +208,10 @@ fn ls(req: &mut Request<'_>) -> Reply {
 fn log(req: &mut Request<'_>) -> Reply {
     let wanted = usize::try_from(req.args.int("num").unwrap_or(LOG_DEFAULT)).unwrap_or(0);
     let versions = (1..=last_version(req.state())).rev().take(wanted);
-    let sets: Vec<ChangeSet> = versions.filter_map(|version| load_changes(req.state(), version)).collect();
+    // Of the first nothing is known, nor of what was too long ago.
+    let of =
+        |version| load_changes(req.state(), version).unwrap_or(ChangeSet { version, ..ChangeSet::default() });
+    let sets: Vec<ChangeSet> = versions.map(of).collect();
     let json = |set: &ChangeSet| {
         let changes = set.changes.iter().map(|(key, change)| {
             let mut out = json!({"name": key});

@@ -112,7 +112,14 @@ fn rm_class(req: &mut Request<'_>) -> Reply {
             _ if matches!(text.as_str(), "all" | "any" | "*") => osds = req.next_map().osds().collect(),
             Some(osd) if req.next_map().exists(osd) => osds.push(osd),
             Some(osd) => unknown += &format!("osd.{osd} does not exist. "),
-            None => return not_an_osd(&text),
+            None => {
+                return Reply::fail(
+                    Errno::EINVAL,
+                    format!(
+                        "Expected option value to be integer, got '{text}', unable to parse osd id:\"{text}\". "
+                    ),
+                );
+            }
         }
     }
     let mut crush = pending(req);

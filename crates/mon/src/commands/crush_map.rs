@@ -130,33 +130,31 @@ pub(super) fn text(req: &Request<'_>, name: &str) -> String {
     req.args.text(name).unwrap_or_default()
 }
 
-/// Pairs of type and bucket of `args`, and the way they are printed.
-pub(super) fn location_arg(req: &Request<'_>) -> Result<(Vec<(String, String)>, String), Reply> {
-    let mut out = Vec::new();
+/// Pairs of type and bucket of `args`, up to a word that is none, and the way they are printed.
+fn location_arg(req: &Request<'_>) -> (Vec<(String, String)>, String) {
+    let args = req.args.list("args");
     // Clients split at spaces or leave that to the monitor.
-    for word in req.args.list("args").iter().flat_map(|arg| arg.split_whitespace()) {
-        match word.split_once('=') {
-            Some((kind, name)) => out.push((kind.to_owned(), name.to_owned())),
-            None => {
-                return Err(Reply::fail(
-                    Errno::EINVAL,
-                    format!("invalid location '{word}', expected type=name"),
-                ));
-            }
-        }
-    }
+    let words = args.iter().flat_map(|arg| arg.split_whitespace());
+    let pair = |word: &str| word.split_once('=').map(|(kind, name)| (kind.to_owned(), name.to_owned()));
+    let out: Vec<(String, String)> = words.map_while(pair).collect();
     let mut shown: Vec<String> = out.iter().map(|(kind, name)| format!("{kind}={name}")).collect();
     shown.sort_unstable();
     let shown = format!("{{{}}}", shown.join(","));
-    Ok((out, shown))
+    (out, shown)
+}
+
+/// The same, for items that must be somewhere.
+fn place_arg(req: &Request<'_>) -> Result<(Vec<(String, String)>, String), Reply> {
+    let (location, shown) = location_arg(req);
+    match location.is_empty() {
+        false => Ok((location, shown)),
+        true => Err(Reply::fail(Errno::EINVAL, "(22) Invalid argument")),
+    }
 }
 
 fn add_bucket(req: &mut Request<'_>) -> Reply {
     let (name, kind) = (text(req, "name"), text(req, "type"));
-    let (location, shown) = match location_arg(req) {
-        Ok(location) => location,
-        Err(reply) => return reply,
-    };
+    let (location, shown) = location_arg(req);
     let mut crush = pending(req);
     if crush.id_of(&name).is_some() {
         return Reply::done(format!("bucket '{name}' already exists"));
@@ -186,6 +184,9 @@ fn rename_bucket(req: &mut Request<'_>) -> Reply {
         return Reply::done(format!("srcname = '{from}' does not exist and dstname = '{to}' already exists"));
     }
     match crush.rename_bucket(&from, &to) {
+        Err(EditError::NotFound(name)) if name == from => {
+            Reply::fail(Errno::ENOENT, format!("srcname = '{from}' does not exist"))
+        }
         Ok(()) => {
             req.mon.change_crush(req.wall, crush);
             Reply::done(format!("renamed bucket {from} into {to}"))
@@ -205,13 +206,13 @@ pub(super) fn put_at(
     done: &str,
 ) -> Reply {
     let name = text(req, "name");
-    let (location, shown) = match location_arg(req) {
-        Ok(location) => location,
-        Err(reply) => return reply,
-    };
     let mut crush = pending(req);
     let Some(id) = crush.id_of(&name) else {
         return Reply::fail(Errno::ENOENT, format!("item {name} does not exist"));
+    };
+    let (location, shown) = match place_arg(req) {
+        Ok(location) => location,
+        Err(reply) => return reply,
     };
     let what = format!("item id {id} name '{name}' to location {shown} in crush map");
     if is_there(&crush, id, &location) {
@@ -252,10 +253,14 @@ fn placement(req: &Request<'_>) -> Result<Placement, Reply> {
     let id = text(req, "id");
     let osd = parse_osd(&id).ok_or_else(|| Reply::fail(Errno::EINVAL, format!("osd id {id} is invalid")))?;
     if !req.next_map().exists(osd) {
-        let why = format!("osd.{osd} does not exist. Create it before updating the crush map");
+        let create = match req.args.prefix() {
+            "osd crush create-or-move" => " create",
+            _ => "Create",
+        };
+        let why = format!("osd.{osd} does not exist. {create} it before updating the crush map");
         return Err(Reply::fail(Errno::ENOENT, why));
     }
-    let (location, shown) = location_arg(req)?;
+    let (location, shown) = place_arg(req)?;
     Ok((osd, weight_arg(req)?, location, shown))
 }
 
@@ -342,6 +347,9 @@ fn reweight_subtree(req: &mut Request<'_>) -> Reply {
     let Some(id) = crush.id_of(&name) else {
         return Reply::fail(Errno::ENOENT, format!("device '{name}' does not appear in the crush map"));
     };
+    if id >= 0 {
+        return Reply::fail(Errno::EINVAL, format!("device '{name}' is not a subtree in the crush map"));
+    }
     match crush.reweight(&name, (weight * ONE) as u32) {
         Ok(_) => {
             req.mon.change_crush(req.wall, crush);

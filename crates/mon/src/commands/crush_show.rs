@@ -1,12 +1,14 @@
 //! The CRUSH map shown.
 
+use std::collections::BTreeMap;
+
 use crush::{Bucket, BucketAlg, CrushMap, Step, step};
 use serde_json::{Map, Value, json};
 use types::{Errno, OsdId, Release};
 
 use super::{
     Reply, Request, Row,
-    osd_tree::{class_cell, label, name_of, node_json, sorted_roots, walk},
+    osd_tree::{class_cell, label, name_of, node_json, sorted_roots, walk, weight_set_name, weights_in_set},
     status::parse_osd,
 };
 use crate::format::{Align, TextTable};
@@ -94,7 +96,7 @@ fn tree(req: &mut Request<'_>) -> Reply {
     let nodes = walk(crush, &roots);
     let json = || {
         let dump = |node: &super::osd_tree::Node| {
-            let mut out = node_json(crush, node);
+            let mut out = node_json(req.map(), node);
             if node.id < 0 {
                 out.insert("children".to_owned(), node.children.iter().rev().copied().collect());
             }
@@ -104,17 +106,19 @@ fn tree(req: &mut Request<'_>) -> Reply {
     };
     let text = || {
         let mut table = TextTable::default();
-        for (heading, align) in [
-            ("ID", Align::Right),
-            ("CLASS", Align::Right),
-            ("WEIGHT", Align::Right),
-            ("TYPE NAME", Align::Left),
-        ] {
-            table = table.column(heading, Align::Left, align);
+        let sets: Vec<i64> = crush.choose_args.keys().copied().collect();
+        let names = sets.iter().map(|set| weight_set_name(req.map(), *set));
+        for heading in ["ID", "CLASS", "WEIGHT"].map(str::to_owned).into_iter().chain(names) {
+            table = table.column(&heading, Align::Left, Align::Right);
         }
+        table = table.column("TYPE NAME", Align::Left, Align::Left);
         for node in &nodes {
-            let weight = format!("{:.5}", node.weight);
-            table.row(vec![node.id.to_string(), class_cell(crush, node.id), weight, label(crush, node)]);
+            let mut row =
+                vec![node.id.to_string(), class_cell(crush, node.id), format!("{:.5}", node.weight)];
+            let in_set = |set: &i64| weights_in_set(req.map(), *set, node).first().map(|w| format!("{w:.5}"));
+            row.extend(sets.iter().map(|set| in_set(set).unwrap_or_default()));
+            row.push(label(crush, node));
+            table.row(row);
         }
         table.render()
     };
@@ -276,28 +280,27 @@ fn class_ls(req: &mut Request<'_>) -> Reply {
 fn class_osds(req: &mut Request<'_>) -> Reply {
     let crush = req.map().crush.map();
     let class = req.args.text("class").unwrap_or_default();
-    let Some(wanted) = crush.class_of(&class) else {
-        return Reply::fail(Errno::ENOENT, format!("class '{class}' does not exist"));
-    };
-    let ids: Vec<i32> =
-        crush.classes.iter().filter(|(id, c)| **id >= 0 && **c == wanted).map(|(id, _)| *id).collect();
+    // A class that is not there has no OSDs.
+    let wanted = crush.class_of(&class);
+    let is_wanted = |(id, class): &(&i32, &i32)| **id >= 0 && Some(**class) == wanted;
+    let ids: Vec<i32> = crush.classes.iter().filter(is_wanted).map(|(id, _)| *id).collect();
     Reply::show(req.args, || json!(ids), || ids.iter().map(|id| format!("{id}\n")).collect())
 }
 
 fn get_class(req: &mut Request<'_>) -> Reply {
-    let mut out = Vec::new();
+    let mut out = BTreeMap::new();
     for text in req.args.list("ids") {
-        let osd: Option<OsdId> = parse_osd(&text);
-        let Some(osd) = osd else {
-            return Reply::fail(
-                Errno::EINVAL,
-                format!("unable to parse osd id or osd does not exist: \"{text}\""),
-            );
+        let Some(osd) = parse_osd(&text) else {
+            return Reply::fail(Errno::EINVAL, format!("unable to parse osd id:'{text}'"));
         };
-        out.push((osd, req.map().crush.map().device_class(osd.0).unwrap_or_default().to_owned()));
+        out.insert(osd, req.map().crush.map().device_class(osd.0).unwrap_or_default().to_owned());
     }
     let json = || out.iter().map(|(osd, class)| json!({"osd": osd.0, "device_class": class})).collect();
-    let text = || out.iter().map(|(_, class)| format!("{class}\n")).collect();
+    let line = |(osd, class): (&OsdId, &String)| match out.len() {
+        1 => format!("{class}\n"),
+        _ => format!("osd.{osd} {class}\n"),
+    };
+    let text = || out.iter().map(line).collect();
     Reply::show(req.args, json, text)
 }
 

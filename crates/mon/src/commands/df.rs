@@ -31,8 +31,9 @@ fn by_class(mon: &Mon) -> BTreeMap<String, OsdStat> {
     let map = &mon.committed.osdmap;
     let mut classes: BTreeMap<String, Vec<OsdId>> = BTreeMap::new();
     for osd in map.osds() {
-        let class = map.crush.map().device_class(osd.0).unwrap_or_default().to_owned();
-        classes.entry(class).or_default().push(osd);
+        if let Some(class) = map.crush.map().device_class(osd.0) {
+            classes.entry(class.to_owned()).or_default().push(osd);
+        }
     }
     classes.into_iter().map(|(class, osds)| (class, mon.stats.devices(osds.into_iter()))).collect()
 }

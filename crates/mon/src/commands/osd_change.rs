@@ -367,8 +367,8 @@ fn nearfull_ratio(req: &mut Request<'_>) -> Reply {
     change_ratio(req, "nearfull", |inc, ratio| inc.new_nearfull_ratio = Some(ratio))
 }
 
-/// The PG and the OSDs of an upmap, checked.
-fn upmap_args(req: &Request<'_>) -> Result<(PgId, Vec<OsdId>), Reply> {
+/// The PG of an upmap, which clients must know.
+fn upmap_pg(req: &Request<'_>) -> Result<PgId, Reply> {
     let text = req.args.text("pgid").unwrap_or_default();
     let pg =
         PgId::parse(&text).ok_or_else(|| Reply::fail(Errno::EINVAL, format!("invalid pgid '{text}'")))?;
@@ -380,6 +380,12 @@ fn upmap_args(req: &Request<'_>) -> Result<(PgId, Vec<OsdId>), Reply> {
         let text = "min_compat_client < luminous, which is required for pg-upmap. Try 'ceph osd set-require-min-compat-client luminous' before using the new interface";
         return Err(Reply::fail(Errno::EPERM, text));
     }
+    Ok(pg)
+}
+
+/// The OSDs of an upmap, which exist.
+fn upmap_osds(req: &Request<'_>) -> Result<Vec<OsdId>, Reply> {
+    let map = req.next_map();
     let mut osds = Vec::new();
     for text in req.args.list("id") {
         let osd =
@@ -389,17 +395,22 @@ fn upmap_args(req: &Request<'_>) -> Result<(PgId, Vec<OsdId>), Reply> {
         }
         osds.push(osd);
     }
-    Ok((pg, osds))
+    Ok(osds)
 }
 
 fn upmap_items(req: &mut Request<'_>) -> Reply {
-    let (pg, osds) = match upmap_args(req) {
-        Ok(args) => args,
+    let pg = match upmap_pg(req) {
+        Ok(pg) => pg,
         Err(reply) => return reply,
     };
-    if osds.is_empty() || osds.len() % 2 != 0 {
+    let count = req.args.list("id").len();
+    if count == 0 || count % 2 != 0 {
         return Reply::fail(Errno::EINVAL, "you must specify pairs of osd ids to be remapped");
     }
+    let osds = match upmap_osds(req) {
+        Ok(osds) => osds,
+        Err(reply) => return reply,
+    };
     let items: Vec<(OsdId, OsdId)> = osds.chunks(2).map(|pair| (pair[0], pair[1])).collect();
     let text: Vec<String> = items.iter().map(|(from, to)| format!("{from}->{to}")).collect();
     req.mon.change_osdmap(req.wall, |_, inc| {
@@ -409,8 +420,8 @@ fn upmap_items(req: &mut Request<'_>) -> Reply {
 }
 
 fn rm_upmap_items(req: &mut Request<'_>) -> Reply {
-    let (pg, _) = match upmap_args(req) {
-        Ok(args) => args,
+    let pg = match upmap_pg(req) {
+        Ok(pg) => pg,
         Err(reply) => return reply,
     };
     req.mon.change_osdmap(req.wall, |_, inc| {
@@ -420,7 +431,7 @@ fn rm_upmap_items(req: &mut Request<'_>) -> Reply {
 }
 
 fn upmap(req: &mut Request<'_>) -> Reply {
-    let (pg, osds) = match upmap_args(req) {
+    let (pg, osds) = match upmap_pg(req).and_then(|pg| Ok((pg, upmap_osds(req)?))) {
         Ok(args) => args,
         Err(reply) => return reply,
     };
@@ -436,8 +447,8 @@ fn upmap(req: &mut Request<'_>) -> Reply {
 }
 
 fn rm_upmap(req: &mut Request<'_>) -> Reply {
-    let (pg, _) = match upmap_args(req) {
-        Ok(args) => args,
+    let pg = match upmap_pg(req) {
+        Ok(pg) => pg,
         Err(reply) => return reply,
     };
     req.mon.change_osdmap(req.wall, |_, inc| {

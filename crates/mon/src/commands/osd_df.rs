@@ -1,14 +1,15 @@
 //! `ceph osd df`: how full each OSD is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crush::{CrushMap, step};
 use serde_json::{Map, Value, json};
-use types::{OsdId, OsdStat};
+use types::{OsdId, OsdMap, OsdStat};
 
 use super::{
     Reply, Request, Row,
     osd_info::pgs_per_osd,
-    osd_tree::{Node, class_cell, label, node_json, reweight, sorted_roots, status_of, walk},
+    osd_tree::{Node, class_cell, label, node_json, reweight, sorted_roots, status_of, stray, walk},
 };
 use crate::{
     Mon,
@@ -26,102 +27,143 @@ pub(super) const ROWS: &[Row] = &[Row {
 /// The parts of a listing.
 struct Listing {
     lines: Vec<(Node, OsdStat)>,
+    /// OSDs that are in no bucket.
+    stray: Vec<(Node, OsdStat)>,
     total: OsdStat,
+    /// How full the OSDs are that take part.
+    mean: f64,
     pgs: BTreeMap<OsdId, u64>,
+    /// Share of the data that each OSD is to have, of those listed.
+    reweights: Vec<(f64, f64)>,
+}
+
+/// What a listing is narrowed down to.
+enum Wanted {
+    All,
+    /// These buckets and devices: those at and below a bucket, or what a pool's rule takes.
+    Nodes(BTreeSet<i32>),
+    /// Devices of a class, and all buckets.
+    Class(String),
+}
+
+impl Wanted {
+    /// By the name of a bucket or device, else of a class, else of a pool; none if it is nothing of that.
+    fn parse(map: &OsdMap, name: &str) -> Option<Wanted> {
+        let crush = map.crush.map();
+        let with_all_below =
+            |roots: Vec<i32>| Wanted::Nodes(walk(crush, &roots).iter().map(|node| node.id).collect());
+        if let Some(id) = crush.id_of(name) {
+            return Some(with_all_below(vec![id]));
+        }
+        if crush.class_of(name).is_some() {
+            return Some(Wanted::Class(name.to_owned()));
+        }
+        let (_, pool) = map.pool_by_name(name)?;
+        let rule = crush.rule(pool.crush_rule)?;
+        let takes = rule.steps.iter().filter(|each| each.op == step::TAKE);
+        Some(with_all_below(takes.map(|each| each.arg1).collect()))
+    }
+
+    fn has(&self, crush: &CrushMap, id: i32) -> bool {
+        match self {
+            Wanted::All => true,
+            Wanted::Nodes(nodes) => nodes.contains(&id),
+            Wanted::Class(class) => id < 0 || crush.device_class(id) == Some(class),
+        }
+    }
 }
 
 fn percent(stat: &OsdStat) -> f64 {
     if stat.kb == 0 { 0.0 } else { stat.kb_used as f64 * 100.0 / stat.kb as f64 }
 }
 
-/// Two digits behind the point, and nothing but 0 for what is less (`lowprecision_t`).
+/// Two digits behind the point, nothing but 0 for what is less than a thousandth, a dash for less than nothing
+/// (`lowprecision_t`).
 fn low(value: f64) -> String {
-    if value.abs() < 0.01 { "0".to_owned() } else { format!("{value:.2}") }
+    match value {
+        value if value < -0.01 => "-".to_owned(),
+        value if value < 0.001 => "0".to_owned(),
+        value => format!("{value:.2}"),
+    }
 }
 
 impl Listing {
-    /// How full in terms of the mean.
-    fn var(&self, stat: &OsdStat) -> f64 {
-        let mean = percent(&self.total);
-        if mean == 0.0 { 0.0 } else { percent(stat) / mean }
+    fn new(mon: &Mon, wanted: &Wanted, is_tree: bool) -> Listing {
+        let map = &mon.committed.osdmap;
+        let crush = map.crush.map();
+        let takes_part = |osd: &OsdId| map.is_in(*osd) && wanted.has(crush, osd.0);
+        let with_stat = |node: Node| {
+            let mut below = Vec::new();
+            crush.devices_below(node.id, &mut below);
+            let stat = mon.stats.devices(below.into_iter().map(OsdId).filter(takes_part));
+            (node, stat)
+        };
+        let mut nodes = walk(crush, &sorted_roots(crush));
+        nodes.retain(|node| (is_tree || node.id >= 0) && wanted.has(crush, node.id));
+        if !is_tree {
+            nodes.sort_by_key(|node| (class_cell(crush, node.id), node.id));
+            nodes.dedup_by_key(|node| node.id);
+        }
+        let stray = stray(map).into_iter().filter(|node| wanted.has(crush, node.id));
+        let lines: Vec<(Node, OsdStat)> = nodes.into_iter().map(with_stat).collect();
+        let stray: Vec<(Node, OsdStat)> = stray.map(with_stat).collect();
+        let devices = || lines.iter().chain(&stray).filter(|(node, _)| node.id >= 0);
+        let total = match wanted {
+            Wanted::All => mon.stats.devices(map.osds()),
+            Wanted::Nodes(_) | Wanted::Class(_) => {
+                mon.stats.devices(devices().map(|(node, _)| OsdId(node.id)))
+            }
+        };
+        let mean = percent(&mon.stats.devices(map.osds().filter(takes_part)));
+        let reweights =
+            devices().map(|(node, stat)| (reweight(map, OsdId(node.id)), percent(stat))).collect();
+        Listing { mean, total, pgs: pgs_per_osd(map), reweights, lines, stray }
     }
 
-    fn osds(&self) -> impl Iterator<Item = &OsdStat> {
-        self.lines.iter().filter(|(node, stat)| node.id >= 0 && stat.kb > 0).map(|(_, stat)| stat)
+    /// How full in terms of the mean.
+    fn var(&self, percent: f64) -> f64 {
+        if self.mean == 0.0 { 1.0 } else { percent / self.mean }
     }
 
     /// Smallest and largest variation, and the standard deviation of the percentages.
     fn spread(&self) -> (f64, f64, f64) {
-        let vars: Vec<f64> = self.osds().map(|stat| self.var(stat)).collect();
-        let min = vars.iter().copied().reduce(f64::min).unwrap_or(0.0);
-        let max = vars.iter().copied().reduce(f64::max).unwrap_or(0.0);
-        let mean = percent(&self.total);
-        let sum: f64 = self.osds().map(|stat| (percent(stat) - mean).powi(2)).sum();
-        (min, max, if vars.is_empty() { 0.0 } else { (sum / vars.len() as f64).sqrt() })
+        let in_use = || self.reweights.iter().filter(|(reweight, _)| *reweight > 0.0);
+        let vars: Vec<f64> = in_use().map(|(_, percent)| self.var(*percent)).collect();
+        // Ceph's numbers of no OSD at all.
+        let min = vars.iter().copied().reduce(f64::min).unwrap_or(-1.0);
+        let max = vars.iter().copied().reduce(f64::max).unwrap_or(-1.0);
+        let squares: f64 = in_use().map(|(reweight, percent)| reweight * (percent - self.mean).powi(2)).sum();
+        let sum: f64 = in_use().map(|(reweight, _)| reweight).sum();
+        (min, max, if sum > 0.0 { (squares / sum).sqrt() } else { 0.0 })
     }
 }
 
-fn listing(mon: &Mon, req_filter: Option<(String, String)>, is_tree: bool) -> Listing {
-    let map = &mon.committed.osdmap;
-    let crush = map.crush.map();
-    let wanted = |id: i32| match &req_filter {
-        None => true,
-        Some((by, what)) if by == "class" => crush.device_class(id) == Some(what.as_str()),
-        Some((_, what)) => {
-            let above = crush.location(id).iter().any(|(_, name)| name == what);
-            above || *what == format!("osd.{id}")
-        }
-    };
-    let below = |id: i32| {
-        let mut devices = Vec::new();
-        crush.devices_below(id, &mut devices);
-        devices.into_iter().filter(|id| wanted(*id)).map(OsdId).collect::<Vec<_>>()
-    };
-    let nodes = walk(crush, &sorted_roots(crush));
-    let lines: Vec<(Node, OsdStat)> = nodes
-        .into_iter()
-        .filter(|node| (is_tree || node.id >= 0) && !below(node.id).is_empty())
-        .map(|node| {
-            let stat = mon.stats.devices(below(node.id).into_iter());
-            (node, stat)
-        })
-        .collect();
-    let total = mon.stats.devices(map.osds().filter(|osd| wanted(osd.0)));
-    Listing { lines, total, pgs: pgs_per_osd(map) }
-}
-
+/// Nobody has to say what kind of name it is that the listing is filtered by.
 fn df(req: &mut Request<'_>) -> Reply {
     let is_tree = req.args.text("output_method").as_deref() == Some("tree");
-    let filter = req.args.text("filter_by").zip(req.args.text("filter"));
     let mon = &*req.mon;
-    if let Some((_, what)) = &filter {
-        let map = &mon.committed.osdmap;
-        let crush = map.crush.map();
-        if crush.id_of(what).is_none() && crush.class_of(what).is_none() && map.pool_by_name(what).is_none() {
-            let why = format!("'{what}' not a pool, crush node or device class name");
-            return Reply::fail(types::Errno::EINVAL, why);
-        }
-    }
-    let mut listing = listing(mon, filter, is_tree);
-    if !is_tree {
-        listing
-            .lines
-            .sort_by_key(|(node, _)| (class_cell(mon.committed.osdmap.crush.map(), node.id), node.id));
-    }
-    Reply::show(req.args, || df_json(mon, &listing, is_tree), || df_text(mon, &listing, is_tree))
+    let wanted = match req.args.text("filter").filter(|name| !name.is_empty()) {
+        None => Wanted::All,
+        Some(name) => match Wanted::parse(&mon.committed.osdmap, &name) {
+            Some(wanted) => wanted,
+            None => {
+                let why = format!("'{name}' not a pool, crush node or device class name");
+                return Reply::fail(types::Errno::EINVAL, why);
+            }
+        },
+    };
+    let listing = Listing::new(mon, &wanted, is_tree);
+    Reply::show(req.args, || df_json(mon, &listing), || df_text(mon, &listing, is_tree))
 }
 
-fn df_json(mon: &Mon, listing: &Listing, is_tree: bool) -> Value {
-    let nodes: Vec<Value> = listing
-        .lines
-        .iter()
-        .map(|(node, stat)| line_json(mon, listing, node, stat, is_tree).into())
-        .collect();
+fn df_json(mon: &Mon, listing: &Listing) -> Value {
+    let line = |(node, stat): &(Node, OsdStat)| Value::from(line_json(mon, listing, node, stat));
+    let shown = |lines: &[(Node, OsdStat)]| -> Vec<Value> { lines.iter().map(line).collect() };
     let (min, max, dev) = listing.spread();
     let total = &listing.total;
     json!({
-        "nodes": nodes,
-        "stray": [],
+        "nodes": shown(&listing.lines),
+        "stray": shown(&listing.stray),
         "summary": {
             "total_kb": total.kb,
             "total_kb_used": total.kb_used,
@@ -129,7 +171,7 @@ fn df_json(mon: &Mon, listing: &Listing, is_tree: bool) -> Value {
             "total_kb_used_omap": total.kb_used_omap,
             "total_kb_used_meta": total.kb_used_meta,
             "total_kb_avail": total.kb_avail,
-            "average_utilization": format::number(percent(total)),
+            "average_utilization": format::number(listing.mean),
             "min_var": format::number(min),
             "max_var": format::number(max),
             "dev": format::number(dev),
@@ -137,10 +179,10 @@ fn df_json(mon: &Mon, listing: &Listing, is_tree: bool) -> Value {
     })
 }
 
-fn line_json(mon: &Mon, listing: &Listing, node: &Node, stat: &OsdStat, is_tree: bool) -> Map<String, Value> {
+fn line_json(mon: &Mon, listing: &Listing, node: &Node, stat: &OsdStat) -> Map<String, Value> {
     let map = &mon.committed.osdmap;
     let osd = OsdId(node.id);
-    let mut out = node_json(map.crush.map(), node);
+    let mut out = node_json(map, node);
     let mut put = |name: &str, value: Value| out.insert(name.to_owned(), value);
     put("reweight", if node.id >= 0 { format::number(reweight(map, osd)) } else { (-1).into() });
     put("kb", stat.kb.into());
@@ -150,12 +192,11 @@ fn line_json(mon: &Mon, listing: &Listing, node: &Node, stat: &OsdStat, is_tree:
     put("kb_used_meta", stat.kb_used_meta.into());
     put("kb_avail", stat.kb_avail.into());
     put("utilization", format::number(percent(stat)));
-    put("var", format::number(listing.var(stat)));
+    put("var", format::number(listing.var(percent(stat))));
     put("pgs", listing.pgs.get(&osd).copied().unwrap_or(0).into());
     if node.id >= 0 {
         put("status", status_of(map, osd).to_lowercase().into());
-    }
-    if is_tree && node.id < 0 {
+    } else {
         put("children", node.children.iter().rev().copied().collect());
     }
     out
@@ -179,14 +220,14 @@ fn df_text(mon: &Mon, listing: &Listing, is_tree: bool) -> String {
         [stat.kb, stat.kb_used, stat.kb_used_data, stat.kb_used_omap, stat.kb_used_meta, stat.kb_avail]
             .map(|kb| format::bytes(kb << 10))
     };
-    for (node, stat) in &listing.lines {
+    for (node, stat) in listing.lines.iter().chain(&listing.stray) {
         let osd = OsdId(node.id);
         let is_osd = node.id >= 0;
         let only_osd = |text: String| if is_osd { text } else { "-".to_owned() };
         let mut cells = vec![node.id.to_string(), class_cell(crush, node.id), format!("{:.5}", node.weight)];
         cells.push(only_osd(format!("{:.5}", reweight(map, osd))));
         cells.extend(sizes(stat));
-        cells.extend([low(percent(stat)), low(listing.var(stat))]);
+        cells.extend([low(percent(stat)), low(listing.var(percent(stat)))]);
         cells.push(only_osd(listing.pgs.get(&osd).copied().unwrap_or(0).to_string()));
         cells.push(if is_osd { status_of(map, osd).to_lowercase() } else { String::new() });
         if is_tree {
@@ -196,7 +237,7 @@ fn df_text(mon: &Mon, listing: &Listing, is_tree: bool) -> String {
     }
     let mut cells = ["", "", "", "TOTAL"].map(str::to_owned).to_vec();
     cells.extend(sizes(&listing.total));
-    cells.push(low(percent(&listing.total)));
+    cells.push(low(listing.mean));
     cells.resize(headings.len() + usize::from(is_tree), String::new());
     table.row(cells);
     let (min, max, dev) = listing.spread();

@@ -9,7 +9,7 @@ use types::{Epoch, Errno, OsdId, PoolId, UTime};
 use super::{
     Reply, Request, Row,
     mon_info::addrs_json,
-    status::{osd_line, osd_versions, parse_osd},
+    status::{flags_line, osd_line, osd_versions, parse_osd, remapped},
 };
 use crate::format::{self, Align, TextTable};
 
@@ -120,20 +120,27 @@ pub(super) const ROWS: &[Row] = &[
 fn stat(req: &mut Request<'_>) -> Reply {
     let (map, wall) = (req.map(), req.wall);
     let json = || super::status::osdmap_summary(map);
-    Reply::show(req.args, json, || format!("{}; epoch: e{}\n", osd_line(map, wall), map.epoch))
+    let text = || {
+        format!("{}; epoch: e{}{}{}\n", osd_line(map, wall), map.epoch, remapped(map), flags_line(map, ""))
+    };
+    Reply::show(req.args, json, text)
 }
 
 fn ls(req: &mut Request<'_>) -> Reply {
-    let ids: Vec<i32> = req.map().osds().map(|osd| osd.0).collect();
+    let map = match map_arg(req) {
+        Ok(map) => map,
+        Err(reply) => return reply,
+    };
+    let ids: Vec<i32> = map.osds().map(|osd| osd.0).collect();
     let text = || ids.iter().map(|id| format!("{id}\n")).collect();
     Reply::show(req.args, || json!(ids), text)
 }
 
 /// The map of the epoch that the caller names, or the newest.
 pub(super) fn map_arg(req: &Request<'_>) -> Result<types::OsdMap, Reply> {
-    let epoch = match req.args.int("epoch").unwrap_or(0) {
-        0 => req.map().epoch,
-        epoch => Epoch(u32::try_from(epoch).unwrap_or(u32::MAX)),
+    let epoch = match req.args.int("epoch") {
+        None => req.map().epoch,
+        Some(epoch) => Epoch(u32::try_from(epoch).unwrap_or(u32::MAX)),
     };
     let found = req.state().full_map(epoch);
     found.ok_or_else(|| Reply::fail(Errno::ENOENT, format!("there is no map for epoch {epoch}")))

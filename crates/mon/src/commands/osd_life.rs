@@ -205,7 +205,7 @@ fn new(req: &mut Request<'_>) -> Reply {
     let uuid = match req.args.text("uuid").map(|text| format::parse_uuid(&text)) {
         Some(None) => {
             let text = req.args.text("uuid").unwrap_or_default();
-            return Reply::fail(Errno::EINVAL, format!("invalid UUID value '{text}'."));
+            return Reply::fail(Errno::EINVAL, format!("invalid uuid value '{text}'"));
         }
         Some(Some(uuid)) => Some(uuid),
         None => None,
@@ -298,14 +298,14 @@ fn forget(req: &mut Request<'_>, osd: OsdId) {
 }
 
 fn lost(req: &mut Request<'_>) -> Reply {
-    let osd = match osd_arg(req) {
-        Ok(osd) => osd,
-        Err(reply) => return reply,
-    };
     if !req.args.flag("yes_i_really_mean_it") {
         let text = "are you SURE?  this might mean real, permanent data loss.  pass --yes-i-really-mean-it if you really do.";
         return Reply::fail(Errno::EPERM, text);
     }
+    let osd = match osd_arg(req) {
+        Ok(osd) => osd,
+        Err(reply) => return reply,
+    };
     if req.next_map().is_up(osd) {
         return Reply::fail(Errno::EBUSY, format!("osd.{osd} is not down"));
     }

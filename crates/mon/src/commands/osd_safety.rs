@@ -165,7 +165,11 @@ pub(super) fn why_not_destroy(req: &Request<'_>, osd: OsdId) -> Option<Reply> {
 fn verdict(judged: &Judged) -> Reply {
     let Judged { safe, active, affected, missing, stored } = judged;
     let list = |ids: &[i32]| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let is_safe = format!("OSD(s) {} are safe to destroy without reducing data durability.", list(safe));
     let (mut errno, mut why) = (None, Vec::new());
+    if !safe.is_empty() {
+        why.push(format!("{is_safe} "));
+    }
     if !active.is_empty() {
         why.push(format!("OSD(s) {} have {affected} pgs currently mapped to them. ", list(active)));
         errno = Some(Errno::EBUSY);
@@ -182,13 +186,10 @@ fn verdict(judged: &Judged) -> Reply {
             "OSD(s) {} last reported they still store some PG data, and not all PGs are active+clean; we cannot be sure they aren't still needed. ",
             list(stored)
         ));
-        errno = errno.or(Some(Errno::EAGAIN));
+        errno = Some(Errno::EBUSY);
     }
     match errno {
         Some(errno) => Reply::fail(errno, why.concat()),
-        None => Reply::done(format!(
-            "OSD(s) {} are safe to destroy without reducing data durability.",
-            list(safe)
-        )),
+        None => Reply::done(is_safe),
     }
 }

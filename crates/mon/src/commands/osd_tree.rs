@@ -1,8 +1,8 @@
 //! The CRUSH hierarchy as a tree: `osd tree`, and the walk that `osd df tree` and `osd crush tree` share.
 
-use crush::CrushMap;
+use crush::{COMPAT_SET, CrushMap};
 use serde_json::{Map, Value, json};
-use types::{Errno, OsdId, OsdMap, OsdState, PRIMARY_AFFINITY_DEFAULT};
+use types::{Errno, OsdId, OsdMap, OsdState, PRIMARY_AFFINITY_DEFAULT, PoolId};
 
 use super::{Reply, Request, Row, osd_info::map_arg};
 use crate::format::{self, Align, TextTable};
@@ -28,6 +28,8 @@ pub(super) const ROWS: &[Row] = &[
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) id: i32,
+    /// The bucket on whose account it is here.
+    pub(super) parent: Option<i32>,
     pub(super) depth: usize,
     /// CRUSH weight, 1.0 for a TiB.
     pub(super) weight: f64,
@@ -42,14 +44,14 @@ pub(super) fn walk(crush: &CrushMap, roots: &[i32]) -> Vec<Node> {
     let mut out = Vec::new();
     for root in roots {
         let weight = crush.bucket(*root).map_or(0.0, |b| f64::from(b.weight) / ONE);
-        visit(crush, *root, 0, weight, &mut out);
+        visit(crush, *root, None, 0, weight, &mut out);
     }
     out
 }
 
-fn visit(crush: &CrushMap, id: i32, depth: usize, weight: f64, out: &mut Vec<Node>) {
+fn visit(crush: &CrushMap, id: i32, parent: Option<i32>, depth: usize, weight: f64, out: &mut Vec<Node>) {
     let Some(bucket) = crush.bucket(id) else {
-        out.push(Node { id, depth, weight, children: Vec::new() });
+        out.push(Node { id, parent, depth, weight, children: Vec::new() });
         return;
     };
     let mut below: Vec<(i32, f64)> = (bucket.items.iter().enumerate())
@@ -57,9 +59,9 @@ fn visit(crush: &CrushMap, id: i32, depth: usize, weight: f64, out: &mut Vec<Nod
         .collect();
     let key = |id: i32| (crush.device_class(id).unwrap_or_default().to_owned(), name_of(crush, id));
     below.sort_by_key(|(id, _)| key(*id));
-    out.push(Node { id, depth, weight, children: below.iter().map(|(id, _)| *id).collect() });
+    out.push(Node { id, parent, depth, weight, children: below.iter().map(|(id, _)| *id).collect() });
     for (item, weight) in below {
-        visit(crush, item, depth + 1, weight, out);
+        visit(crush, item, Some(id), depth + 1, weight, out);
     }
 }
 
@@ -75,10 +77,12 @@ pub(super) fn kind_of(crush: &CrushMap, id: i32) -> (i32, String) {
 }
 
 /// What every listing says of a node.
-pub(super) fn node_json(crush: &CrushMap, node: &Node) -> Map<String, Value> {
+pub(super) fn node_json(map: &OsdMap, node: &Node) -> Map<String, Value> {
+    let crush = map.crush.map();
     let mut out = Map::new();
     out.insert("id".to_owned(), node.id.into());
-    if let Some(class) = crush.device_class(node.id).filter(|_| node.id >= 0) {
+    // Shadow buckets have one, too.
+    if let Some(class) = crush.device_class(node.id) {
         out.insert("device_class".to_owned(), class.into());
     }
     let (kind, kind_name) = kind_of(crush, node.id);
@@ -89,10 +93,36 @@ pub(super) fn node_json(crush: &CrushMap, node: &Node) -> Map<String, Value> {
         out.insert("crush_weight".to_owned(), format::number(node.weight));
         out.insert("depth".to_owned(), node.depth.into());
     }
-    if node.depth > 0 {
-        out.insert("pool_weights".to_owned(), json!({}));
+    if node.parent.is_some() {
+        let sets = crush.choose_args.keys().map(|set| (*set, weights_in_set(map, *set, node)));
+        let weights = sets.filter(|(_, weights)| !weights.is_empty()).map(|(set, weights)| {
+            let weights: Vec<Value> = weights.into_iter().map(format::number).collect();
+            (weight_set_name(map, set), weights.into())
+        });
+        out.insert("pool_weights".to_owned(), Value::Object(weights.collect()));
     }
     out
+}
+
+/// What a weight set is called: by its pool.
+pub(super) fn weight_set_name(map: &OsdMap, set: i64) -> String {
+    match set {
+        COMPAT_SET => "(compat)".to_owned(),
+        pool => map.pool_name(PoolId(pool)).map_or(pool.to_string(), str::to_owned),
+    }
+}
+
+/// What a node weighs in a weight set, at each position; nothing if it has no weights for the bucket.
+pub(super) fn weights_in_set(map: &OsdMap, set: i64, node: &Node) -> Vec<f64> {
+    let crush = map.crush.map();
+    let place = node.parent.and_then(|parent| {
+        let at = crush.bucket(parent)?.items.iter().position(|id| *id == node.id)?;
+        Some((u32::try_from(-1 - parent).ok()?, at))
+    });
+    let Some((slot, at)) = place else { return Vec::new() };
+    let arg = crush.choose_args.get(&set).and_then(|args| args.get(&slot));
+    let weights = arg.into_iter().flat_map(|arg| &arg.weight_set).filter_map(|position| position.get(at));
+    weights.map(|weight| f64::from(*weight) / ONE).collect()
 }
 
 /// `    host vm` or `        osd.0`.
@@ -106,9 +136,9 @@ pub(super) fn label(crush: &CrushMap, node: &Node) -> String {
     }
 }
 
-/// The class of a device for a table.
+/// The class of a device or of a shadow bucket for a table.
 pub(super) fn class_cell(crush: &CrushMap, id: i32) -> String {
-    if id >= 0 { crush.device_class(id).unwrap_or_default().to_owned() } else { String::new() }
+    crush.device_class(id).unwrap_or_default().to_owned()
 }
 
 /// `up`, `down`, `destroyed`, or `DNE` for one that does not exist.
@@ -196,12 +226,8 @@ fn show(req: &Request<'_>, map: &OsdMap, roots: &[i32], with_stray: bool) -> Rep
         };
         nodes.retain(keep);
     }
-    let stray: Vec<OsdId> = map.osds().filter(|osd| with_stray && crush.parent_of(osd.0).is_none()).collect();
-    let stray: Vec<Node> = stray
-        .into_iter()
-        .filter(|osd| is_wanted(map, *osd, &states))
-        .map(|osd| Node { id: osd.0, depth: 0, weight: 0.0, children: Vec::new() })
-        .collect();
+    let mut stray = if with_stray { stray(map) } else { Vec::new() };
+    stray.retain(|node| is_wanted(map, OsdId(node.id), &states));
     let json = || {
         let dump = |node: &Node| Value::from(osd_node_json(map, node));
         json!({"nodes": nodes.iter().map(dump).collect::<Vec<_>>(), "stray": stray.iter().map(dump).collect::<Vec<_>>()})
@@ -209,8 +235,14 @@ fn show(req: &Request<'_>, map: &OsdMap, roots: &[i32], with_stray: bool) -> Rep
     Reply::show(req.args, json, || tree_text(map, nodes.iter().chain(&stray)))
 }
 
+/// OSDs that are in no bucket.
+pub(super) fn stray(map: &OsdMap) -> Vec<Node> {
+    let stray = map.osds().filter(|osd| map.crush.map().parent_of(osd.0).is_none());
+    stray.map(|osd| Node { id: osd.0, parent: None, depth: 0, weight: 0.0, children: Vec::new() }).collect()
+}
+
 fn osd_node_json(map: &OsdMap, node: &Node) -> Map<String, Value> {
-    let mut out = node_json(map.crush.map(), node);
+    let mut out = node_json(map, node);
     if node.id < 0 {
         out.insert("children".to_owned(), node.children.iter().rev().copied().collect());
         return out;

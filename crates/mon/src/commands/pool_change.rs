@@ -166,7 +166,13 @@ fn rename(req: &mut Request<'_>) -> Reply {
     let from = req.args.text("srcpool").unwrap_or_default();
     let to = req.args.text("destpool").unwrap_or_default();
     let Some((id, _)) = req.next_map().pool_by_name(&from) else {
-        return Reply::fail(Errno::ENOENT, format!("unrecognized pool '{from}'"));
+        return match req.next_map().pool_by_name(&to) {
+            // Asked for again.
+            Some(_) => Reply::done(format!(
+                "pool '{from}' does not exist; pool '{to}' does -- assuming successful rename"
+            )),
+            None => Reply::fail(Errno::ENOENT, format!("unrecognized pool '{from}'")),
+        };
     };
     if to.is_empty() || req.next_map().pool_by_name(&to).is_some() {
         return Reply::fail(Errno::EEXIST, format!("pool '{to}' already exists"));
@@ -350,10 +356,12 @@ fn set_quota(req: &mut Request<'_>) -> Reply {
     let text = req.args.text("val").unwrap_or_default();
     let base = if field == "max_bytes" { 1024 } else { 1000 };
     let Some(value) = parse_scaled(&text, base) else {
-        return Reply::fail(
-            Errno::EINVAL,
-            format!("error parsing value '{text}': strict_iecstrtoll: unit prefix not recognized"),
-        );
+        let parser = if base == 1024 { "strict_iecstrtoll" } else { "strict_sistrtoll" };
+        let why = match text.starts_with('-') {
+            true => "value should not be negative",
+            false => "unit prefix not recognized",
+        };
+        return Reply::fail(Errno::EINVAL, format!("error parsing value '{text}': {parser}: {why}"));
     };
     if field == "max_bytes" {
         pool.quota_bytes_max = value;

@@ -227,7 +227,7 @@ fn ls(req: &mut Request<'_>) -> Reply {
 
 fn stats(req: &mut Request<'_>) -> Reply {
     let map = req.map();
-    let wanted = req.args.text("pool_name");
+    let wanted = req.args.text("pool_name").filter(|name| !name.is_empty());
     let pools: Vec<(PoolId, String)> = match &wanted {
         None => map.pool_name.iter().map(|(id, name)| (*id, name.clone())).collect(),
         Some(name) => match map.pool_by_name(name) {
@@ -336,7 +336,7 @@ fn get_quota(req: &mut Request<'_>) -> Reply {
 
 fn app_get(req: &mut Request<'_>) -> Reply {
     let map = req.map();
-    if !req.args.has("pool") {
+    if req.args.text("pool").is_none_or(|name| name.is_empty()) {
         let all: Map<String, Value> = map
             .pools
             .iter()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use types::{Errno, OsdId, OsdMap, UTime};
+use types::{Errno, MapFlags, OsdId, OsdMap, UTime};
 
 use super::{Reply, Request, Row};
 use crate::{Mon, format, health::ratio_text, keys, state::value};
@@ -59,30 +59,51 @@ fn health(req: &mut Request<'_>) -> Reply {
 
 fn mute(req: &mut Request<'_>) -> Reply {
     let code = req.args.text("code").unwrap_or_default();
+    if code.is_empty() {
+        return Reply::fail(Errno::EINVAL, "must specify an alert code to mute");
+    }
+    let until = match req.args.text("ttl") {
+        None => UTime::default(),
+        Some(text) => match parse_ttl(&text) {
+            Ok(secs) => req.wall.plus(std::time::Duration::from_secs(secs)),
+            Err(why) => return Reply::fail(Errno::EINVAL, format!("invalid duration: {text} ({why})")),
+        },
+    };
     if !req.args.flag("sticky") && !req.mon.health().has(&code) {
         return Reply::fail(Errno::ENOENT, format!("health alert {code} is not currently raised"));
     }
-    let until = match req.args.text("ttl").map(|text| parse_ttl(&text)) {
-        None => UTime::default(),
-        Some(Some(secs)) => req.wall.plus(std::time::Duration::from_secs(secs)),
-        Some(None) => return Reply::fail(Errno::EINVAL, "not a valid duration"),
-    };
     req.mon.put(keys::mute(&code), value(&until));
     Reply::done("")
 }
 
-/// `30s`, `5m`, `2h`, `1d`, `1w`.
-fn parse_ttl(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "" | "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        "w" => 604_800,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(unit)
+/// Seconds of `30s`, `5m`, `2h 30m`, `1day`: numbers, each with its unit; the last may do without one (`parse_timespan`).
+fn parse_ttl(text: &str) -> Result<u64, &'static str> {
+    let mut rest = text.trim_ascii_start();
+    let mut sum = 0u64;
+    while !rest.is_empty() {
+        let number = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        let digits = &rest[..rest.len() - number.len()];
+        if digits.is_empty() {
+            return Err("expected digit");
+        }
+        let unit_and_rest = number.trim_ascii_start();
+        let after = unit_and_rest.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+        let seconds = match &unit_and_rest[..unit_and_rest.len() - after.len()] {
+            "" if after.is_empty() => 1,
+            "s" | "sec" | "second" | "seconds" => 1,
+            "m" | "min" | "minute" | "minutes" => 60,
+            "h" | "hr" | "hour" | "hours" => 3_600,
+            "d" | "day" | "days" => 86_400,
+            "w" | "wk" | "week" | "weeks" => 604_800,
+            "mo" | "month" | "months" => 30 * 86_400,
+            "y" | "yr" | "year" | "years" => 365 * 86_400,
+            _ => return Err("unrecognized unit"),
+        };
+        let value = digits.parse::<u64>().ok().and_then(|value| value.checked_mul(seconds));
+        sum = value.and_then(|value| sum.checked_add(value)).ok_or("too long")?;
+        rest = after.trim_ascii_start();
+    }
+    if sum == 0 { Err("timespan = 0") } else { Ok(sum) }
 }
 
 fn unmute(req: &mut Request<'_>) -> Reply {
@@ -164,8 +185,10 @@ pub(super) const ELECTION_EPOCH: u64 = 3;
 fn node_ls(req: &mut Request<'_>) -> Reply {
     let mut osds: BTreeMap<String, Vec<i32>> = BTreeMap::new();
     for osd in req.map().osds() {
-        let host = req.state().osd_metadata.get(&osd).and_then(|m| m.get("hostname")).cloned();
-        osds.entry(host.unwrap_or_else(|| "unknown".to_owned())).or_default().push(osd.0);
+        // One that never was up is nowhere.
+        if let Some(host) = req.state().osd_metadata.get(&osd).and_then(|facts| facts.get("hostname")) {
+            osds.entry(host.clone()).or_default().push(osd.0);
+        }
     }
     let mons = json!({req.mon.options.hostname.clone(): req.state().monmap.ranks});
     let mgrs = json!({req.mon.options.hostname.clone(): [req.mon.options.name]});
@@ -312,6 +335,28 @@ pub(super) fn osd_line(map: &OsdMap, wall: UTime) -> String {
     )
 }
 
+/// `; 3 remapped pgs`, if there are any.
+pub(super) fn remapped(map: &OsdMap) -> String {
+    match map.pgs().filter(|pg| map.pg_temp.contains_key(pg)).count() {
+        0 => String::new(),
+        count => format!("; {count} remapped pgs"),
+    }
+}
+
+/// A further line with the flags that are not always there, behind so much space.
+pub(super) fn flags_line(map: &OsdMap, indent: &str) -> String {
+    // `CEPH_OSDMAP_SEMIHIDDEN_FLAGS`.
+    let hidden = MapFlags::REQUIRE_JEWEL
+        | MapFlags::REQUIRE_KRAKEN
+        | MapFlags::REQUIRE_LUMINOUS
+        | MapFlags::RECOVERY_DELETES
+        | MapFlags::SORTBITWISE
+        | MapFlags::PURGED_SNAPDIRS
+        | MapFlags::PGLOG_HARDLIMIT;
+    let shown = map.flags.without(hidden);
+    if shown == MapFlags::default() { String::new() } else { format!("\n{indent}flags {shown}") }
+}
+
 fn status_text(mon: &Mon, wall: UTime) -> String {
     let monmap = &mon.committed.monmap;
     let map = &mon.committed.osdmap;
@@ -319,17 +364,14 @@ fn status_text(mon: &Mon, wall: UTime) -> String {
     let names = monmap.ranks.join(",");
     let mut out = format!("  cluster:\n    id:     {}\n    health: ", format::uuid(&monmap.fsid));
     out.push_str(&mon.health().summary_lines().join("\n            "));
-    let remapped = match map.pgs().filter(|pg| map.pg_temp.contains_key(pg)).count() {
-        0 => String::new(),
-        count => format!("; {count} remapped pgs"),
-    };
     let mut services = vec![
         ("mon".to_owned(), format!("{} daemons, quorum {names} (age {age})", monmap.size())),
         ("mgr".to_owned(), format!("{}(active, since {age})", mon.options.name)),
-        ("osd".to_owned(), osd_line(map, wall) + &remapped),
+        ("osd".to_owned(), osd_line(map, wall) + &remapped(map)),
     ];
     services.extend(mon.services.lines());
     let width = services.iter().map(|(name, _)| name.len() + 1).max().unwrap_or_default();
+    services[2].1.push_str(&flags_line(map, &" ".repeat(4 + width + 1)));
     let lines = services.iter().map(|(name, line)| format!("\n    {:<width$} {line}", format!("{name}:")));
     out.push_str("\n \n  services:");
     out.extend(lines);

@@ -85,11 +85,8 @@ pub(crate) fn changes_from(
 }
 
 impl Mon {
-    /// Changes the database and writes down what was changed; nothing for no change.
+    /// Changes the database and writes down what was changed, be it nothing: versions are counted by commands.
     pub(crate) fn change_config(&mut self, wall: UTime, name: &str, changes: BTreeMap<String, Change>) {
-        if changes.is_empty() {
-            return;
-        }
         let version = last_version(&self.next) + 1;
         let header = value(&(wall, name.to_owned()));
         self.put_config_key(&format!("{PREFIX}{version}/"), header);

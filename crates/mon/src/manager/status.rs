@@ -46,8 +46,9 @@ fn osd_status(req: &mut Request<'_>) -> Reply {
     let mut wanted = None;
     if let Some(bucket) = req.args.text("bucket").filter(|bucket| !bucket.is_empty()) {
         let Some(id) = crush.id_of(&bucket) else {
+            // The errno as it is, with the words as output: Ceph's module does so.
             let text = format!("Bucket '{bucket}' not found");
-            return Reply { result: Errno::EINVAL.0, ..Reply::done(text) };
+            return Reply { result: Errno::ENOENT.0, ..Reply::module(text) };
         };
         let mut below = Vec::new();
         crush.devices_below(id, &mut below);

@@ -1,0 +1,182 @@
+//! What operators are told who name what is not there, or say half of it; expectations are Ceph's of 16.2 and 18.2.
+
+use serde_json::{Value, json};
+
+use super::cluster::{ADMIN, Cluster};
+
+#[test]
+fn refusals_come_in_cephs_order() {
+    let mut cluster = Cluster::with_rbd();
+    let cases = [
+        (
+            r#"{"prefix":"osd pg-upmap-items","pgid":"1.0","id":[7]}"#,
+            -22,
+            "you must specify pairs of osd ids to be remapped",
+        ),
+        (r#"{"prefix":"osd crush move","name":"none","args":["bogus"]}"#, -2, "item none does not exist"),
+        (
+            r#"{"prefix":"osd crush reweight-subtree","name":"osd.0","weight":1}"#,
+            -22,
+            "device 'osd.0' is not a subtree in the crush map",
+        ),
+        (
+            r#"{"prefix":"osd crush create-or-move","id":7,"weight":1,"args":["root=default"]}"#,
+            -2,
+            "osd.7 does not exist.  create it before updating the crush map",
+        ),
+        (
+            r#"{"prefix":"osd crush rename-bucket","srcname":"r2","dstname":"r3"}"#,
+            -2,
+            "srcname = 'r2' does not exist",
+        ),
+        (r#"{"prefix":"osd crush get-device-class","ids":["x"]}"#, -22, "unable to parse osd id:'x'"),
+        (r#"{"prefix":"osd create","uuid":"x"}"#, -22, "invalid uuid value 'x'"),
+        (
+            r#"{"prefix":"auth caps","entity":"client.none","caps":["osd","allow bogus"]}"#,
+            -2,
+            "couldn't find entry client.none",
+        ),
+        (
+            r#"{"prefix":"osd pool set-quota","pool":"rbd","field":"max_bytes","val":"-1"}"#,
+            -22,
+            "error parsing value '-1': strict_iecstrtoll: value should not be negative",
+        ),
+        (
+            r#"{"prefix":"osd pool set-quota","pool":"rbd","field":"max_objects","val":"1X"}"#,
+            -22,
+            "error parsing value '1X': strict_sistrtoll: unit prefix not recognized",
+        ),
+        (r#"{"prefix":"osd ls","epoch":0}"#, -2, "there is no map for epoch 0"),
+        (
+            r#"{"prefix":"osd df","filter":"nothing"}"#,
+            -22,
+            "'nothing' not a pool, crush node or device class name",
+        ),
+    ];
+    for (command, result, status) in cases {
+        assert_eq!(cluster.refused(command), (result, status.to_owned()), "{command}");
+    }
+    let refused = cluster.refused(r#"{"prefix":"osd lost","id":7}"#);
+    assert_eq!(refused.0, -1, "whether it is meant comes before whether it is there");
+}
+
+#[test]
+fn health_is_muted_for_a_while_that_is_one() {
+    let mut cluster = Cluster::with_rbd();
+    let mute =
+        |ttl: &str| format!(r#"{{"prefix":"health mute","code":"OSD_DOWN","ttl":"{ttl}","sticky":true}}"#);
+    for (ttl, why) in [("x", "expected digit"), ("0s", "timespan = 0"), ("5 apples", "unrecognized unit")] {
+        let expected = format!("invalid duration: {ttl} ({why})");
+        assert_eq!(cluster.refused(&mute(ttl)), (-22, expected));
+    }
+    for ttl in ["30", "1h 30m", "2 weeks", "1day"] {
+        cluster.ok(&mute(ttl));
+    }
+    let refused = cluster.refused(r#"{"prefix":"health mute","code":"OSD_DOWN","ttl":"1h"}"#);
+    assert_eq!(refused, (-2, "health alert OSD_DOWN is not currently raised".to_owned()));
+}
+
+#[test]
+fn what_is_not_there_has_nothing_in_it() {
+    let mut cluster = Cluster::with_rbd();
+    assert_eq!(cluster.json(r#"{"prefix":"osd crush class ls-osd","class":"none"}"#), json!([]));
+    assert_eq!(cluster.text(r#"{"prefix":"osd crush get-device-class","ids":["0"]}"#).lines().count(), 1);
+    let several = cluster.text(r#"{"prefix":"osd crush get-device-class","ids":["7","0"]}"#);
+    let names: Vec<&str> = several.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(names, ["osd.0", "osd.7"]);
+    let all = cluster.text(r#"{"prefix":"osd pool stats"}"#);
+    assert_eq!(cluster.text(r#"{"prefix":"osd pool stats","pool_name":""}"#), all);
+    assert!(cluster.json(r#"{"prefix":"osd pool application get","pool":""}"#).get("rbd").is_some());
+    let again = cluster.ok(r#"{"prefix":"osd pool rename","srcpool":"gone","destpool":"rbd"}"#);
+    assert_eq!(again, "pool 'gone' does not exist; pool 'rbd' does -- assuming successful rename");
+    // A module's own way to fail.
+    let unknown = cluster.try_command(ADMIN, r#"{"prefix":"osd status","bucket":"none"}"#, b"").unwrap();
+    assert_eq!((unknown.result, &unknown.output[..]), (2, &b"Bucket 'none' not found\n"[..]));
+}
+
+#[test]
+fn every_command_on_the_configuration_is_a_version() {
+    let mut cluster = Cluster::new();
+    let set = r#"{"prefix":"config set","who":"osd","name":"osd_max_backfills","value":"2"}"#;
+    let newest = |cluster: &mut Cluster| {
+        let log = cluster.json(r#"{"prefix":"config log"}"#);
+        log[0]["version"].as_u64().unwrap()
+    };
+    cluster.ok(set);
+    let first = newest(&mut cluster);
+    cluster.ok(set);
+    cluster.ok(r#"{"prefix":"config rm","who":"osd","name":"osd_max_scrubs"}"#);
+    assert_eq!(newest(&mut cluster), first + 2);
+    cluster.ok(&format!(r#"{{"prefix":"config reset","num":{}}}"#, first + 2));
+    assert_eq!(newest(&mut cluster), first + 2, "that is what it is");
+    cluster.ok(&format!(r#"{{"prefix":"config reset","num":{}}}"#, first - 1));
+    assert_eq!(newest(&mut cluster), first + 3);
+    assert_eq!(cluster.json(r#"{"prefix":"config dump"}"#), json!([]));
+}
+
+#[test]
+fn what_holds_osds_back_is_told_with_their_number() {
+    let mut cluster = Cluster::with_rbd();
+    assert_eq!(cluster.text(r#"{"prefix":"osd stat"}"#).lines().count(), 1);
+    cluster.ok(r#"{"prefix":"osd set","key":"noout"}"#);
+    assert!(cluster.text(r#"{"prefix":"osd stat"}"#).ends_with("\nflags noout\n"));
+    assert!(cluster.text(r#"{"prefix":"status"}"#).contains("\n         flags noout\n"));
+}
+
+#[test]
+fn words_that_are_no_place_end_a_location() {
+    let mut cluster = Cluster::with_rbd();
+    let add = |name: &str, args: &str| {
+        format!(r#"{{"prefix":"osd crush add-bucket","name":"{name}","type":"host","args":[{args}]}}"#)
+    };
+    assert_eq!(cluster.ok(&add("h1", r#""bogus""#)), "added bucket h1 type host to crush map");
+    let placed = cluster.ok(&add("h2", r#""root=default","bogus""#));
+    assert_eq!(placed, "added bucket h2 type host to location {root=default}");
+    for command in ["osd crush add", "osd crush create-or-move"] {
+        let refused =
+            cluster.refused(&format!(r#"{{"prefix":"{command}","id":0,"weight":1,"args":["bogus"]}}"#));
+        assert_eq!(refused.0, -22, "{command}");
+    }
+}
+
+fn ids(listing: &Value, part: &str) -> Vec<i64> {
+    listing[part].as_array().unwrap().iter().map(|item| item["id"].as_i64().unwrap()).collect()
+}
+
+#[test]
+fn osd_df_is_filtered_by_whatever_has_that_name() {
+    let mut cluster = Cluster::with_rbd();
+    let df = |cluster: &mut Cluster, filter: &str, method: &str| {
+        cluster.json(&format!(r#"{{"prefix":"osd df","output_method":"{method}","filter":"{filter}"}}"#))
+    };
+    assert_eq!(ids(&df(&mut cluster, "osd.1", "plain"), "nodes"), [1]);
+    assert_eq!(ids(&df(&mut cluster, "default", "plain"), "nodes"), [0, 1, 2]);
+    assert_eq!(ids(&df(&mut cluster, "rbd", "plain"), "nodes"), [0, 1, 2], "what the pool's rule takes");
+    cluster.ok(r#"{"prefix":"osd crush rm-device-class","ids":["2"]}"#);
+    cluster.ok(r#"{"prefix":"osd crush set-device-class","class":"fast","ids":["2"]}"#);
+    assert_eq!(ids(&df(&mut cluster, "fast", "plain"), "nodes"), [2]);
+    cluster.ok(r#"{"prefix":"osd crush rm","name":"osd.1"}"#);
+    cluster.ok(r#"{"prefix":"osd crush add-bucket","name":"empty","type":"host"}"#);
+    let tree = df(&mut cluster, "", "tree");
+    assert_eq!(ids(&tree, "stray"), [1], "in no bucket");
+    let names: Vec<&Value> = tree["nodes"].as_array().unwrap().iter().map(|node| &node["name"]).collect();
+    assert!(names.contains(&&json!("empty")), "with nothing in it");
+}
+
+#[test]
+fn weights_of_weight_sets_are_shown() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd crush weight-set create-compat"}"#);
+    cluster.ok(r#"{"prefix":"osd crush weight-set reweight-compat","item":"osd.0","weight":[0.25]}"#);
+    let tree = cluster.json(r#"{"prefix":"osd tree"}"#);
+    let nodes = tree["nodes"].as_array().unwrap();
+    let osd = nodes.iter().find(|node| node["id"] == 0).unwrap();
+    assert_eq!(osd["pool_weights"], json!({"(compat)": [0.25]}));
+    let table = cluster.text(r#"{"prefix":"osd crush tree"}"#);
+    let columns: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(columns, ["ID", "CLASS", "WEIGHT", "(compat)", "TYPE", "NAME"]);
+    assert!(table.lines().any(|line| line.contains(" 0.25000 ") && line.contains("osd.0")), "{table}");
+    let shadows = cluster.json(r#"{"prefix":"osd crush tree","show_shadow":true}"#);
+    let classes = shadows["nodes"].as_array().unwrap().iter().filter(|node| node["id"].as_i64() < Some(0));
+    assert!(classes.clone().any(|node| node.get("device_class").is_some()), "shadow buckets have one");
+}
