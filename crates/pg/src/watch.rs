@@ -97,8 +97,11 @@ impl Watches {
                 let timeout = Duration::from_secs(u64::from(timeout_sec));
                 let (session, expires) = (Some(client.session), cx.now + timeout);
                 let watch = Watch { session, timeout, expires, addr: client.addr };
-                self.watches.entry(head.clone()).or_default().insert((gid, cookie), watch);
-                self.repeat_notifies(head, (gid, cookie), client.session, cx);
+                let known = self.watches.entry(head.clone()).or_default().insert((gid, cookie), watch);
+                // On the same connection it has them.
+                if known.is_none_or(|known| known.session != Some(client.session)) {
+                    self.repeat_notifies(head, (gid, cookie), client.session, cx);
+                }
             }
             WatchChange::Unwatch { cookie } => self.end((gid, cookie), head, false, cx),
             WatchChange::Disconnect(watcher) => self.end(watcher, head, true, cx),

@@ -178,7 +178,7 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
         if !snapc.is_valid() {
             return Err(Blocked::Refused(Errno::EINVAL));
         }
-    } else if !view.exists() && (!is_of_all || !view.is_whiteout()) && !tier::is_of_cache(op) {
+    } else if !view.exists() && !(view.is_whiteout() && (is_of_all || tier::is_of_cache(op))) {
         return copy_get::of_nothing(cx, op).ok_or(Blocked::Refused(Errno::ENOENT));
     }
     let watchers = watch::known(&view);
@@ -408,6 +408,7 @@ impl<'r, 's> Run<'r, 's> {
             OpCode::COPY_FROM | OpCode::COPY_FROM2 => self.copy_from(step),
             OpCode::COPY_GET => self.copy_get(step),
             OpCode::SETALLOCHINT => self.set_alloc_hint(),
+            OpCode::STARTSYNC => self.start_sync(),
             OpCode::CALL => self.call(step),
             OpCode::GETXATTR => self.get_xattr(step),
             OpCode::GETXATTRS => self.get_xattrs(),

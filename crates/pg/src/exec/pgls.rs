@@ -94,7 +94,7 @@ fn one(
         _ => return Ok(Err(Errno::EINVAL)),
     };
     let mut input = Reader::new(step.data.clone());
-    let wanted = match wanted(op, &mut input, is_filtered) {
+    let wanted = match wanted(op, &mut input, is_filtered, is_old) {
         Ok(wanted) => wanted,
         Err(errno) => return Ok(Err(errno)),
     };
@@ -118,15 +118,26 @@ fn one(
 /// Which heads a listing shows.
 struct Wanted {
     nspace: Bytes,
+    /// The old listings know one namespace at a time, and none that is hidden.
+    is_old: bool,
     filter: Option<Filter>,
 }
 
-fn wanted(op: &MOSDOp, input: &mut Reader, is_filtered: bool) -> Result<Wanted, Errno> {
+impl Wanted {
+    fn is_in(&self, nspace: &Bytes) -> bool {
+        match self.is_old {
+            true => self.nspace == nspace,
+            false => (self.nspace == ALL_NAMESPACES || self.nspace == nspace) && nspace != HIDDEN_NAMESPACE,
+        }
+    }
+}
+
+fn wanted(op: &MOSDOp, input: &mut Reader, is_filtered: bool, is_old: bool) -> Result<Wanted, Errno> {
+    let filter = if is_filtered { Some(Filter::decode(input)?) } else { None };
     if op.snapid != SnapId::HEAD {
         return Err(Errno::EINVAL);
     }
-    let filter = if is_filtered { Some(Filter::decode(input)?) } else { None };
-    Ok(Wanted { nspace: op.locator.nspace.clone(), filter })
+    Ok(Wanted { nspace: op.locator.nspace.clone(), is_old, filter })
 }
 
 /// Heads from `cursor` on, of those wanted.
@@ -173,8 +184,7 @@ fn is_listed(
     wanted: &Wanted,
     object: &HObject,
 ) -> Result<bool, Blocked> {
-    let is_in = wanted.nspace == ALL_NAMESPACES || object.nspace == wanted.nspace;
-    if !object.is_head() || !is_in || object.nspace == HIDDEN_NAMESPACE {
+    if !object.is_head() || !wanted.is_in(&object.nspace) {
         return Ok(false);
     }
     match &wanted.filter {

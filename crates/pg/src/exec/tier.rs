@@ -7,7 +7,7 @@ use types::Errno;
 
 use super::{Output, Run};
 
-/// True for a request about the pool's cache tier: whether the object exists does not matter.
+/// True for a request about the pool's cache tier: it is answered where nothing but snapshots is left of an object.
 pub(super) fn is_of_cache(op: &MOSDOp) -> bool {
     let is_cache = |code| matches!(code, OpCode::CACHE_FLUSH | OpCode::CACHE_TRY_FLUSH | OpCode::CACHE_EVICT);
     op.ops.iter().any(|step| is_cache(step.code))

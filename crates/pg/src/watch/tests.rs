@@ -176,6 +176,16 @@ fn a_client_that_comes_back_hears_what_it_missed() {
 }
 
 #[test]
+fn a_client_that_never_left_hears_it_once() {
+    let mut world = World::new();
+    world.watch(1, 11);
+    world.notify(3);
+    assert_eq!(world.sent().len(), 1);
+    world.watch(1, 11);
+    assert!(world.sent().is_empty());
+}
+
+#[test]
 fn watches_end_without_a_sign_of_life() {
     let mut world = World::new();
     world.watch(1, 11);

@@ -89,12 +89,15 @@ fn listings_show_what_is_still_to_be_recovered() {
 #[test]
 fn old_listings_have_names_and_locators_only() {
     let mut bench = example();
-    let request = request(&bench, OpCode::PGLS, "", &HObject::min(), 10);
-    let done = bench.execute(&request).unwrap();
-    let mut reader = Reader::new(done.ops[0].data.clone());
     type Old = (u8, HObject, Vec<(Bytes, Bytes)>);
-    let (version, handle, entries) = Old::decode(&mut reader).unwrap();
-    assert_eq!((version, handle.is_max, entries.len(), done.result), (1, true, 3, 1));
+    // They know no name for all namespaces.
+    for (nspace, count) in [("", 3), ("ns", 2), ("\x01", 0)] {
+        let request = request(&bench, OpCode::PGLS, nspace, &HObject::min(), 10);
+        let done = bench.execute(&request).unwrap();
+        let mut reader = Reader::new(done.ops[0].data.clone());
+        let (version, handle, entries) = Old::decode(&mut reader).unwrap();
+        assert_eq!((version, handle.is_max, entries.len(), done.result), (1, true, count, 1));
+    }
 }
 
 #[test]
