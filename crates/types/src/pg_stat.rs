@@ -93,7 +93,7 @@ pub struct PgStatSum {
     pub misplaced: u64,
     /// Objects of which no copy was found.
     pub unfound: u64,
-    /// Bytes of omap keys and values.
+    /// Bytes of omap values at the last deep scrub.
     pub omap_bytes: u64,
     /// Omap keys.
     pub omap_keys: u64,

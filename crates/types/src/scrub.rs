@@ -26,7 +26,7 @@ pub struct ScrubHistory {
     pub shallow_errors: u64,
     /// Errors that the last deep scrub found in contents.
     pub deep_errors: u64,
-    /// Bytes of omap keys and values at the last deep scrub.
+    /// Bytes of omap values at the last deep scrub.
     pub omap_bytes: u64,
     /// Omap keys at the last deep scrub.
     pub omap_keys: u64,
@@ -68,6 +68,6 @@ pub struct ScrubObject {
     pub is_unreadable: bool,
     /// Deep: omap keys.
     pub omap_keys: u64,
-    /// Deep: bytes of omap keys and values.
+    /// Deep: bytes of omap values.
     pub omap_bytes: u64,
 }

@@ -203,7 +203,8 @@ impl Partial {
             entry.encode(&mut bytes, Features::default());
             self.omap_crc = crc32c(self.omap_crc, &bytes);
             self.out.omap_keys += 1;
-            self.out.omap_bytes += (entry.0.len() + entry.1.len()) as u64;
+            // As in Ceph, keys are counted by number alone.
+            self.out.omap_bytes += entry.1.len() as u64;
         }
         self.omap_at = page.last().map(|(key, _)| key.clone());
         Ok(page.len() < OMAP_STEP)

@@ -59,7 +59,7 @@ fn head(name: &'static str) -> ScrubObject {
         omap_digest: Some(0x3e92_75cd),
         is_unreadable: false,
         omap_keys: 1,
-        omap_bytes: 4,
+        omap_bytes: 2,
     }
 }
 
@@ -272,7 +272,7 @@ fn a_scan_gives_cephs_digests() {
         scan.on_loaded_anew(true);
     }
     let [found] = &scan.take()[..] else { panic!("one object is in the range") };
-    assert_eq!((reads, found.size, found.omap_keys), (3, 11, 1));
+    assert_eq!((reads, found.size, found.omap_keys, found.omap_bytes), (3, 11, 1, 2));
     assert_eq!(found.data_digest, Some(codec::crc32c(u32::MAX, &data)));
     // As `rados list-inconsistent-obj` showed it of an object with the same omap.
     assert_eq!(found.omap_digest, Some(0x3e92_75cd));
