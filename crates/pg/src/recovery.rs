@@ -251,12 +251,12 @@ impl Pg {
             return;
         }
         let pushed = offer.1;
-        self.recovery.pulling.remove(&object);
         // A replica takes what its primary has. A primary takes what the log names and nothing else: a
         // newer version is of a history that came to nothing.
         let suits = |need: &EVersion| *need == version || *need < version && !self.is_primary();
         let is_needed = self.missing.get(&object).is_some_and(suits);
         if !is_needed {
+            self.recovery.pulling.remove(&object);
             if let Some(need) = self.missing.get(&object).copied() {
                 tracing::error!(pg = %self.pgid, %object, "a copy that should have the object does not");
                 self.peer_missing.entry(from).or_default().insert(object.clone(), need);
@@ -276,6 +276,8 @@ impl Pg {
     pub(crate) fn on_push_durable(&mut self, from: OsdId, object: HObject, cx: &mut Ctx<'_>) {
         self.missing.remove(&object);
         self.unfound.remove(&object);
+        // Only now: what is missing and not being pulled is pulled.
+        self.recovery.pulling.remove(&object);
         if self.is_primary() {
             self.after_recovered(&object, cx);
         } else {
@@ -335,3 +337,6 @@ fn whole_object(
     }
     Ok((version, txn))
 }
+
+#[cfg(test)]
+mod tests;
