@@ -384,6 +384,7 @@ impl Osd {
     }
 
     pub(crate) fn tick_pgs(&mut self, cx: &mut Cx<'_>) {
+        self.scrub_policy.is_recovering = self.pgs.primaries().any(Pg::is_recovering);
         // Scrubs begin with ticks, as many as may at once: whose turn it is comes first.
         let mut ids: Vec<PgId> = self.pgs.ids().collect();
         ids.sort_by_cached_key(|pgid| self.pgs.get(*pgid).map(Pg::scrub_turn));

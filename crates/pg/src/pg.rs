@@ -264,6 +264,11 @@ impl Pg {
         self.copies_repaired
     }
 
+    /// True while objects are on their way to copies that lack them.
+    pub fn is_recovering(&self) -> bool {
+        self.recovery.active() > 0
+    }
+
     /// When it was scrubbed, and with what result.
     pub fn scrub_history(&self) -> types::ScrubHistory {
         self.info.scrubs

@@ -17,6 +17,10 @@ pub struct ScrubPolicy {
     pub slots: Budget,
     /// `osd_max_scrubs`.
     pub max_scrubs: u64,
+    /// True while objects of the OSD's PGs are on their way to where they are missing.
+    pub is_recovering: bool,
+    /// `osd_scrub_during_recovery`: scrubs begin all the same.
+    pub is_during_recovery: bool,
     /// `osd_scrub_chunk_min`, `osd_scrub_chunk_max`: objects compared at once.
     pub chunk: (u64, u64),
     /// `osd_scrub_max_preemptions`: so often a chunk gives way to a write.
@@ -55,6 +59,8 @@ impl Default for ScrubPolicy {
         ScrubPolicy {
             slots: Budget::default(),
             max_scrubs: 1,
+            is_recovering: false,
+            is_during_recovery: false,
             chunk: (5, 25),
             max_preemptions: 5,
             stride: 512 << 10,
@@ -104,6 +110,8 @@ impl ScrubPolicy {
         };
         *self = ScrubPolicy {
             slots: self.slots.clone(),
+            is_recovering: self.is_recovering,
+            is_during_recovery: settings.get("osd_scrub_during_recovery").as_deref() == Some("true"),
             max_scrubs: number("osd_max_scrubs", unknown.max_scrubs),
             chunk: (
                 number("osd_scrub_chunk_min", unknown.chunk.0),
@@ -137,7 +145,7 @@ impl ScrubPolicy {
 
     /// True while another scrub may begin.
     pub(super) fn has_slot(&self) -> bool {
-        self.slots.ops() < self.max_scrubs
+        self.slots.ops() < self.max_scrubs && (self.is_during_recovery || !self.is_recovering)
     }
 
     /// How long a scrub rests between chunks.

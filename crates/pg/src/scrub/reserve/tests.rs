@@ -72,13 +72,17 @@ fn a_primary_that_is_refused_gives_back_what_it_has_and_tries_again_later() {
 }
 
 #[test]
-fn a_primary_without_a_slot_of_its_own_asks_nobody() {
+fn a_primary_without_a_slot_of_its_own_or_with_objects_to_recover_asks_nobody() {
     let mut world = World::active();
     let taken = world.scrub.slots.take(0);
     world.handle(ORDER);
     world.handle(Event::Tick);
     assert!(said(&mut world).is_empty());
     drop(taken);
+    world.scrub.is_recovering = true;
+    world.handle(Event::Tick);
+    assert!(said(&mut world).is_empty());
+    world.scrub.is_during_recovery = true;
     world.handle(Event::Tick);
     assert_eq!(said(&mut world).len(), 1);
 }
