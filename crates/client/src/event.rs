@@ -1,7 +1,7 @@
 //! What reaches a client and what it wants done.
 
 use bytes::Bytes;
-use messages::{Message, OsdOp, osd_flag};
+use messages::{MWatchNotify, Message, OsdOp, osd_flag};
 use types::{EntityAddrVec, Instant, PoolId, SnapContext, SnapId, Token};
 
 /// A connection to an OSD that this client asked for; never reused.
@@ -114,4 +114,6 @@ pub enum Effect {
     Done(Token, Response),
     /// A command has ended.
     CommandDone(Token, CommandReply),
+    /// An OSD tells a watcher, or a notifier, of a notification.
+    Notified(Box<MWatchNotify>),
 }

@@ -126,6 +126,7 @@ impl Client {
             Message::MOSDOpReply(reply) => self.on_reply(id, tid, *reply, cx),
             Message::MOSDMap(maps) => self.on_maps(&maps, cx),
             Message::MOSDBackoff(backoff) => self.on_backoff(id, *backoff, cx),
+            Message::MWatchNotify(notify) => cx.effects.push(Effect::Notified(notify)),
             other => tracing::debug!(message = other.name(), "an OSD says what is of no use here"),
         }
     }

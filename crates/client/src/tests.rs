@@ -315,3 +315,14 @@ fn a_command_outlives_the_monitor_session() {
     b.handle(Event::FromMon(tid, ack.into()));
     assert!(matches!(&b.effects[..], [Effect::CommandDone(Token(4), reply)] if reply.result == -2));
 }
+
+#[test]
+fn notifications_reach_whoever_runs_the_client() {
+    let mut b = Bench::new();
+    b.read(1, "a");
+    let session = b.dialed()[0];
+    b.handle(Event::SessionOpened(session));
+    let notify = messages::MWatchNotify { cookie: 7, ..messages::MWatchNotify::default() };
+    b.handle(Event::FromOsd(session, 0, notify.into()));
+    assert!(matches!(&b.effects[..], [Effect::Notified(notify)] if notify.cookie == 7));
+}

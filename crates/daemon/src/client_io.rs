@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use anyhow::{Context, Result};
 use auth::{Keyring, TicketKeeper, con_mode, method};
 use client::{Client, ClientConfig, CommandReply, Effect, Event, Request, Response, SessionId};
+use messages::MWatchNotify;
 use msgr::Config;
 use net::{NetEvent, NoAuthority, WireEvent};
 use rand::Rng;
@@ -18,10 +19,11 @@ use crate::{
     wire::{Net, OnReactor},
 };
 
-/// What has ended.
+/// What has ended, or has come to a watcher.
 pub(crate) enum Finished {
     Request(Token, Response),
     Command(CommandReply),
+    Notified(Box<MWatchNotify>),
 }
 
 /// See the module's page.
@@ -203,6 +205,7 @@ impl ClientIo {
                 Effect::SetTimer(Instant(at)) => reactor.set_timer(self.timer, at),
                 Effect::Done(token, response) => self.finished.push(Finished::Request(token, response)),
                 Effect::CommandDone(_, reply) => self.finished.push(Finished::Command(reply)),
+                Effect::Notified(notify) => self.finished.push(Finished::Notified(notify)),
             }
         }
         self.effects = effects;

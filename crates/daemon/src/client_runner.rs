@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use auth::TicketKeeper;
 use client::{Client, CommandReply, Request, Response};
+use messages::MWatchNotify;
 use reactor::{Event as IoEvent, Reactor};
 use types::{EntityName, EntityType, Token};
 
@@ -28,6 +29,7 @@ pub struct ClientRunner {
     io_events: Vec<IoEvent>,
     /// Of [`ClientRunner::request`].
     last_token: u64,
+    notified: Vec<MWatchNotify>,
 }
 
 impl ClientRunner {
@@ -44,7 +46,8 @@ impl ClientRunner {
         let mut reactor = Reactor::new(reactor::Config::default())?;
         reactor.set_timer(NET_TIMER, clock::now().0);
         let io = ClientIo::new(conf.mon_hosts(who)?, EntityType::CLIENT, keeper, CLIENT_TIMER);
-        let mut runner = ClientRunner { io, reactor, io_events: Vec::new(), last_token: 0 };
+        let mut runner =
+            ClientRunner { io, reactor, io_events: Vec::new(), last_token: 0, notified: Vec::new() };
         let start = clock::now();
         while runner.client().map().is_none() {
             if clock::now().since(start) > CONNECT_TIMEOUT {
@@ -100,6 +103,11 @@ impl ClientRunner {
         self.turn().map(drop)
     }
 
+    /// What came to watchers and notifiers since this was asked last.
+    pub fn take_notified(&mut self) -> Vec<MWatchNotify> {
+        std::mem::take(&mut self.notified)
+    }
+
     /// Waits for something to happen; what has ended by then.
     pub(crate) fn turn(&mut self) -> Result<Vec<Finished>> {
         let mut io_events = std::mem::take(&mut self.io_events);
@@ -119,6 +127,14 @@ impl ClientRunner {
             }
         }
         self.io_events = io_events;
-        Ok(self.io.take_finished())
+        let (mut ended, mut notified) = (Vec::new(), Vec::new());
+        for finished in self.io.take_finished() {
+            match finished {
+                Finished::Notified(notify) => notified.push(*notify),
+                other => ended.push(other),
+            }
+        }
+        self.notified.append(&mut notified);
+        Ok(ended)
     }
 }

@@ -90,7 +90,7 @@ impl ManagerIo {
     pub(crate) fn take_finished(&mut self) -> Vec<Event> {
         let done = |finished| match finished {
             Finished::Request(token, response) => Some(Event::ObjectsDone(token, outcome(response))),
-            Finished::Command(_) => None,
+            Finished::Command(_) | Finished::Notified(_) => None,
         };
         self.client.take_finished().into_iter().filter_map(done).collect()
     }

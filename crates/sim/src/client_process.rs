@@ -139,6 +139,7 @@ impl ClientProcess {
                 Effect::SetTimer(at) => cx.set_timer(TIMER, at),
                 Effect::Done(token, response) => self.ended.push((token, response)),
                 Effect::CommandDone(_, reply) => self.replies.push(reply),
+                Effect::Notified(_) => {}
             }
         }
     }
