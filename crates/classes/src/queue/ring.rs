@@ -32,9 +32,9 @@ fn parse_frame(mut bytes: &[u8], mark: u16) -> Result<u64, Stop> {
 }
 
 impl Head {
-    /// The head of the queue in an object: ENOENT without an object, EINVAL without a queue.
+    /// The head of the queue in an object; EINVAL without a queue.
     pub(crate) fn load(view: &mut dyn ObjectView) -> Result<Head, Stop> {
-        let size = view.stat()?.ok_or(Errno::ENOENT)?.size;
+        let size = view.stat()?.map_or(0, |stat| stat.size);
         let len = parse_frame(&view.read(0, OVERHEAD)?, HEAD_MARK)?;
         let bytes = view.read(OVERHEAD, len.min(size))?;
         let head = Head::from_prefix(bytes).map_err(|_| Errno::EINVAL)?;

@@ -60,9 +60,11 @@ fn the_ring_goes_on_at_its_beginning_and_is_never_overfull() {
 }
 
 #[test]
-fn a_queue_is_made_once_and_only_in_an_object() {
+fn a_queue_is_made_once_with_its_object_if_need_be() {
     let mut view = queue(100);
     let op = InitOp { bytes: 1, urgent_bytes_max: 0, urgent: Bytes::new() };
     assert_eq!(call(&mut view, "queue_init", &op), Err(Errno::EEXIST));
-    assert_eq!(call(&mut TestView::default(), "queue_init", &op), Err(Errno::ENOENT));
+    let mut absent = TestView::default();
+    assert_eq!(enqueue(&mut absent, &["abcd"]), Err(Errno::EINVAL));
+    assert!(call(&mut absent, "queue_init", &op).is_ok() && absent.exists);
 }
