@@ -192,7 +192,8 @@ fn weight_set_dump(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, out)
 }
 
-fn weight_sets_json(map: &OsdMap) -> Value {
+/// All weight sets: their weights, by bucket.
+pub(super) fn weight_sets_json(map: &OsdMap) -> Value {
     let crush: &CrushMap = map.crush.map();
     let bucket = |(slot, arg): (&u32, &ChooseArg)| {
         let weights = |set: &Vec<u32>| -> Vec<Value> {

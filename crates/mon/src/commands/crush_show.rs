@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use crush::{Bucket, BucketAlg, CrushMap, Step, step};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use types::{Errno, OsdId, Release};
 
 use super::{
     Reply, Request, Row,
+    crush_class::weight_sets_json,
     osd_tree::{class_cell, label, name_of, node_json, sorted_roots, walk, weight_set_name, weights_in_set},
     status::parse_osd,
 };
@@ -152,15 +153,13 @@ fn dump(req: &mut Request<'_>) -> Reply {
         .collect();
     let types: Vec<Value> =
         crush.type_names.iter().map(|(id, name)| json!({"type_id": id, "name": name})).collect();
-    let choose_args: Map<String, Value> =
-        crush.choose_args.keys().map(|index| (index.to_string(), json!([]))).collect();
     let out = json!({
         "devices": devices,
         "types": types,
         "buckets": crush.all_buckets().map(|b| bucket_json(crush, b)).collect::<Vec<_>>(),
         "rules": rule_ids(crush).map(|id| rule_json(crush, id)).collect::<Vec<_>>(),
         "tunables": tunables_json(crush),
-        "choose_args": choose_args,
+        "choose_args": weight_sets_json(req.map()),
     });
     Reply::json(req.args, out)
 }

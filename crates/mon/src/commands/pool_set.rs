@@ -257,6 +257,9 @@ fn check_option(pool: &PgPool, name: &str, text: &str) -> Result<(), Refusal> {
         "compression_algorithm" if !is_one_of(&["none", "snappy", "zlib", "zstd", "lz4", "brotli"]) => {
             refuse(format!("unrecognized compression_algorithm '{text}'"))
         }
+        "compression_required_ratio" if number.is_some_and(|n| !(0.0..=1.0).contains(&n)) => {
+            refuse(format!("compression_required_ratio is out of range (0-1): '{text}'"))
+        }
         "csum_type" if !is_one_of(&CSUM_TYPES) => refuse(format!("unrecognized csum_type '{text}'")),
         "target_size_ratio" | "target_size_bytes" if number.is_some_and(|n| n < 0.0) => {
             refuse(format!("{name} cannot be negative"))

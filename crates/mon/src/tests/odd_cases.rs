@@ -46,6 +46,11 @@ fn refusals_come_in_cephs_order() {
             -22,
             "error parsing value '1X': strict_sistrtoll: unit prefix not recognized",
         ),
+        (
+            r#"{"prefix":"osd pool set","pool":"rbd","var":"compression_required_ratio","val":"1.1"}"#,
+            -22,
+            "compression_required_ratio is out of range (0-1): '1.1'",
+        ),
         (r#"{"prefix":"osd ls","epoch":0}"#, -2, "there is no map for epoch 0"),
         (
             r#"{"prefix":"osd df","filter":"nothing"}"#,
@@ -168,6 +173,10 @@ fn weights_of_weight_sets_are_shown() {
     let mut cluster = Cluster::with_rbd();
     cluster.ok(r#"{"prefix":"osd crush weight-set create-compat"}"#);
     cluster.ok(r#"{"prefix":"osd crush weight-set reweight-compat","item":"osd.0","weight":[0.25]}"#);
+    let dump = cluster.json(r#"{"prefix":"osd crush dump"}"#);
+    let sets = cluster.json(r#"{"prefix":"osd crush weight-set dump"}"#);
+    assert!(sets["-1"].as_array().is_some_and(|buckets| !buckets.is_empty()));
+    assert_eq!(dump["choose_args"], sets);
     let tree = cluster.json(r#"{"prefix":"osd tree"}"#);
     let nodes = tree["nodes"].as_array().unwrap();
     let osd = nodes.iter().find(|node| node["id"] == 0).unwrap();
