@@ -404,7 +404,7 @@ fn upmap_items(req: &mut Request<'_>) -> Reply {
         Err(reply) => return reply,
     };
     let count = req.args.list("id").len();
-    if count == 0 || count % 2 != 0 {
+    if count == 0 || !count.is_multiple_of(2) {
         return Reply::fail(Errno::EINVAL, "you must specify pairs of osd ids to be remapped");
     }
     let osds = match upmap_osds(req) {
