@@ -69,7 +69,7 @@ fn writes_wait_while_too_few_osds_live() {
     let mut c = Cluster::start();
     c.sh("echo before > note; rados -p rbd put note note");
     let pid = c.pid("osd.2");
-    assert_eq!(c.sh("ceph osd stop osd.2").err.trim(), "stop down osd.2.");
+    assert_eq!(c.sh("ceph osd stop osd.2").err.trim(), "stop osd.2.");
     assert_eq!(c.json("ceph osd stat")["num_up_osds"].as_u64(), Some(2), "it is down at once");
     c.wait_end(pid);
     c.kill("osd.1");
