@@ -114,6 +114,8 @@ fn the_store_of_an_osd_is_checked_and_shown_when_it_stopped() {
     let mut c = Cluster::start();
     c.sh("head -c 3000000 /dev/urandom > data; rados -p rbd put big data; echo hi > small; rados -p rbd put small small");
     c.sh("rados -p rbd setxattr small color blue; rados -p rbd setomapval small key value");
+    // So many that pages of the index hold nothing else.
+    c.sh("ceph osd pool create many 1; rados -p many bench 60 write -b 16 -t 64 --max-objects 400 --no-cleanup");
     let busy = c.run(&format!("{LOLIGO} store fsck --id 0 -c ceph.conf"));
     assert!(
         busy.code == 1 && busy.err.contains("is in use by another process: stop its OSD"),
@@ -140,6 +142,13 @@ fn the_store_of_an_osd_is_checked_and_shown_when_it_stopped() {
     assert!(small["xattrs"].as_object().unwrap().keys().any(|name| name.contains("color")), "{small}");
     let colls = dump("--objects")["collections"].as_array().unwrap().len();
     assert!(colls > 32, "PGs and the OSD's own: {colls}");
+    let many = &dump("--collection 2.0 --objects")["collections"][0];
+    let bytes: u64 =
+        many["objects"].as_array().unwrap().iter().filter_map(|each| each["size"].as_u64()).sum();
+    assert!(
+        many["object_count"].as_u64().unwrap() >= 400 && many["bytes"].as_u64() == Some(bytes),
+        "{bytes}"
+    );
     assert!(dump("--journal")["journal"].is_array());
     let text = c.run(&format!("{LOLIGO} store dump --id 1 -c ceph.conf --object small"));
     assert!(text.out.contains("size: 3\n") && text.out.contains("key: value\n"), "{}", text.out);

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
-use store::{DeviceRole, Inspected, LayoutExtent, Missing, ObjectStore};
+use store::{DeviceRole, Inspected, LayoutExtent, Missing, ObjectLayout, ObjectStore, Store};
 use types::{CollId, HObject, PgId, PoolId, pretty_json};
 
 use super::{StoreTarget, identity_json};
@@ -29,13 +29,13 @@ pub struct DumpOptions {
 
 /// Prints it.
 pub fn store_dump(target: &StoreTarget, options: &DumpOptions) -> Result<()> {
-    let (_, inspected) = target.inspect()?;
+    let (_, mut inspected) = target.inspect()?;
     let only = options.collection.as_deref().map(parse_collection).transpose()?;
     let mut doc = json!({"superblock": identity_json(&inspected)});
     let colls: Vec<CollId> = inspected.store.collections();
     let colls = colls.into_iter().filter(|coll| only.is_none_or(|only| only == *coll));
     let colls: Vec<Value> =
-        colls.map(|coll| collection_json(&inspected, coll, options)).collect::<Result<_>>()?;
+        colls.map(|coll| collection_json(&mut inspected, coll, options)).collect::<Result<_>>()?;
     if let Some(name) = &options.object
         && colls.iter().all(|coll| coll["objects"].as_array().is_none_or(Vec::is_empty))
     {
@@ -73,7 +73,7 @@ fn at_hand<T>(answer: Result<T, Missing>) -> Result<T> {
     answer.map_err(|missing| anyhow!("not readable: {missing:?}"))
 }
 
-fn collection_json(inspected: &Inspected, coll: CollId, options: &DumpOptions) -> Result<Value> {
+fn collection_json(inspected: &mut Inspected, coll: CollId, options: &DumpOptions) -> Result<Value> {
     let (mut count, mut bytes) = (0u64, 0u64);
     let mut objects = Vec::new();
     let mut from = HObject::min();
@@ -83,12 +83,14 @@ fn collection_json(inspected: &Inspected, coll: CollId, options: &DumpOptions) -
         let is_first = count == 0;
         for name in names.iter().filter(|name| is_first || **name != from) {
             count += 1;
-            bytes += at_hand(inspected.store.meta(coll, name))?.unwrap_or_default().size;
+            let layout = inspected.store.layout(coll, name).unwrap_or_default();
+            bytes += layout.size;
             match &options.object {
                 Some(wanted) if name.oid == wanted.as_bytes() => {
-                    objects.push(object_json(inspected, coll, name)?);
+                    inspected.open_object(coll, name);
+                    objects.push(object_json(&inspected.store, coll, name, &layout)?);
                 }
-                None if options.has_objects => objects.push(summary_json(inspected, coll, name)?),
+                None if options.has_objects => objects.push(summary_json(name, &layout)),
                 Some(_) | None => {}
             }
         }
@@ -109,21 +111,17 @@ fn text(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }
 
-fn summary_json(inspected: &Inspected, coll: CollId, name: &HObject) -> Result<Value> {
-    let layout = inspected.store.layout(coll, name).unwrap_or_default();
-    let meta = at_hand(inspected.store.meta(coll, name))?.unwrap_or_default();
-    Ok(json!({
+fn summary_json(name: &HObject, layout: &ObjectLayout) -> Value {
+    json!({
         "object": name.to_string(),
         "name": text(&name.oid),
-        "size": meta.size,
+        "size": layout.size,
         "extent_count": layout.extents.len(),
         "pending_bytes": layout.pending.iter().map(|(_, len)| len).sum::<u64>(),
-    }))
+    })
 }
 
-fn object_json(inspected: &Inspected, coll: CollId, name: &HObject) -> Result<Value> {
-    let store = &inspected.store;
-    let layout = store.layout(coll, name).unwrap_or_default();
+fn object_json(store: &Store, coll: CollId, name: &HObject, layout: &ObjectLayout) -> Result<Value> {
     let extent = |extent: &LayoutExtent| {
         json!({
             "offset": extent.offset,
@@ -135,7 +133,7 @@ fn object_json(inspected: &Inspected, coll: CollId, name: &HObject) -> Result<Va
     let pairs = |pairs: Vec<(bytes::Bytes, bytes::Bytes)>| {
         pairs.into_iter().map(|(key, value)| (text(&key), Value::from(text(&value)))).collect::<Value>()
     };
-    let mut out = summary_json(inspected, coll, name)?;
+    let mut out = summary_json(name, layout);
     out["namespace"] = text(&name.nspace).into();
     out["locator"] = text(&name.key).into();
     out["snap"] = name.snap.to_string().into();

@@ -68,6 +68,8 @@ pub struct SuperblockInfo {
 /// Where an object's data is. Bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectLayout {
+    /// The object's size, holes included.
+    pub size: u64,
     /// Pieces on the device, in order.
     pub extents: Vec<LayoutExtent>,
     /// Pieces that are in the journal or the index only, over the extents: offset in the object, length.
@@ -95,7 +97,7 @@ impl Store {
             crcs: crcs.to_vec(),
         });
         let pending = onode.pending.range(0, u64::MAX).map(|(at, part, _)| (at, part.len() as u64));
-        Some(ObjectLayout { extents: extents.collect(), pending: pending.collect() })
+        Some(ObjectLayout { size: onode.size, extents: extents.collect(), pending: pending.collect() })
     }
 
     /// Starts to look at the store on a device. Damage of the index does not end it but is noted; what is
@@ -127,6 +129,12 @@ impl Mount {
 }
 
 impl Inspected {
+    /// Makes all that the store knows of an object readable: what nobody asked for is in memory as its pages' bytes,
+    /// of which [`Store::layout`] alone tells.
+    pub fn open_object(&mut self, coll: CollId, object: &HObject) {
+        self.store.index.unpack_object(coll, object);
+    }
+
     /// The journal's records behind the last checkpoint, in order.
     pub fn records(&self) -> &[JournalRecord] {
         &self.findings.records
