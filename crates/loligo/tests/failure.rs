@@ -104,3 +104,40 @@ fn every_acknowledged_write_survives_a_crash_of_everything() {
     c.up();
     assert_eq!(c.sh("rados -p rbd get note -").out, "kept\n");
 }
+
+#[test]
+fn a_pg_waits_for_the_osd_that_wrote_alone_until_it_is_given_up() {
+    let mut c = Cluster::start();
+    c.sh("ceph osd pool create p 1 1; ceph osd pool set p size 2; ceph osd pool set p min_size 1; ceph osd pool application enable p test");
+    c.wait_healthy(Duration::from_secs(60));
+    c.sh("echo before > note; rados -p p put both note");
+    let stats = |c: &Cluster| c.json("ceph pg ls-by-pool p")["pg_stats"][0].clone();
+    let [ahead, behind] = [0, 1].map(|at| format!("osd.{}", stats(&c)["acting"][at]));
+    let ups = |count: u64| move |c: &Cluster| c.json("ceph osd stat")["num_up_osds"].as_u64() == Some(count);
+    c.kill(&behind);
+    c.wait("mark-down", Duration::from_secs(30), ups(2));
+    c.sh("timeout 60 rados -p p put alone note");
+    c.kill(&ahead);
+    c.sh(&format!("ceph osd down {ahead}"));
+    c.restart(&behind);
+    let state = |state: &'static str| move |c: &Cluster| stats(c)["state"] == state;
+    c.wait("a PG that is down", Duration::from_secs(40), state("down"));
+
+    let ahead_id: u64 = ahead["osd.".len()..].parse().unwrap();
+    let blocked = c.json("ceph osd blocked-by")["osd_blocked_by"]["osd_blocked_by_infos"].clone();
+    assert!(blocked.as_array().unwrap().iter().any(|by| by["id"] == ahead_id && by["num_blocked"] == 1));
+    let pgid = stats(&c)["pgid"].as_str().unwrap().to_owned();
+    let why = c.json(&format!("ceph pg {pgid} query"))["recovery_state"][1]["peering_blocked_by"].clone();
+    assert_eq!(why.as_array().map(Vec::len), Some(1));
+    assert_eq!(why[0]["osd"], ahead_id);
+    assert_eq!(c.run("timeout 5 rados -p p get both -").code, 124, "it serves what may be old");
+
+    c.sh(&format!("ceph osd lost {ahead} --yes-i-really-mean-it"));
+    c.wait("a PG that goes on", Duration::from_secs(40), state("active+undersized+degraded"));
+    assert_eq!(c.sh("timeout 30 rados -p p ls").out, "both\n", "what only the lost one had is lost");
+    c.sh("timeout 30 rados -p p put later note");
+    // It comes back after all: what it has to itself came to nothing.
+    c.restart(&ahead);
+    c.wait_healthy(Duration::from_secs(60));
+    assert_eq!(c.sh("rados -p p ls | sort").out, "both\nlater\n");
+}

@@ -17,6 +17,7 @@ mod meta;
 mod ops;
 mod peering;
 mod pg;
+mod prior;
 mod query;
 mod recount;
 mod recovery;

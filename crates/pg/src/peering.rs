@@ -217,13 +217,7 @@ impl Pg {
         if !waiting.is_empty() {
             return;
         }
-        let has_member = |i: &types::PgInterval| {
-            i.acting.iter().any(|o| *o == self.me || self.peer_info.contains_key(o) && cx.map.is_up(*o))
-        };
-        // The last activation that anybody knows of bounds what can have been lost.
-        let started = self.peer_info.values().map(|i| i.last_epoch_started).max().unwrap_or_default();
-        let started = started.max(self.info.last_epoch_started);
-        if !self.intervals.iter().filter(|i| i.last >= started).all(has_member) {
+        if !self.is_past_told(cx.map) {
             self.phase = Phase::Down;
             return;
         }

@@ -93,9 +93,17 @@ impl Pg {
                 let asked: Vec<Value> = waiting.iter().map(|osd| json!({"osd": osd.to_string()})).collect();
                 state["requested_info_from"] = json!(asked);
             }
-            Phase::Idle | Phase::Replica | Phase::Down | Phase::GetLog { .. } | Phase::WaitUpThru => {}
+            Phase::Down => state["comment"] = "not enough up instances of this PG to go active".into(),
+            Phase::Idle | Phase::Replica | Phase::GetLog { .. } | Phase::WaitUpThru => {}
         }
-        json!([state, {"name": "Started", "enter_time": entered}])
+        let peering = match &self.phase {
+            Phase::GetInfo { .. } | Phase::GetLog { .. } | Phase::Down | Phase::WaitUpThru => {
+                Some(self.peering_json(&entered, map))
+            }
+            Phase::Idle | Phase::Replica | Phase::Activating { .. } | Phase::Active => None,
+        };
+        let started = json!({"name": "Started", "enter_time": entered});
+        [Some(state), peering, Some(started)].into_iter().flatten().collect()
     }
 
     /// Where copies may be that are missing here.

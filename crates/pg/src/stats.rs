@@ -35,11 +35,9 @@ impl Pg {
             | Phase::GetLog { .. }
             | Phase::WaitUpThru => PgState::PEERING,
         };
-        if acting < usize::from(self.members.size) {
-            state = state.with(PgState::UNDERSIZED);
-            if self.phase == Phase::Active || state.has(PgState::PEERED) {
-                state = state.with(PgState::DEGRADED);
-            }
+        let has_peered = matches!(self.phase, Phase::Activating { .. } | Phase::Active);
+        if acting < usize::from(self.members.size) && (has_peered || state.has(PgState::PEERED)) {
+            state = state.with(PgState::UNDERSIZED).with(PgState::DEGRADED);
         }
         if self.phase == Phase::Active {
             if self.degraded_count() > 0 {
@@ -119,6 +117,7 @@ impl Pg {
             snaptrimq_len: self.snaps_to_trim(map).size(),
             sum,
             scrubs,
+            blocked_by: self.blocked_by(map),
         }
     }
 

@@ -125,7 +125,7 @@ impl PgStat {
             "acting": ids(&self.acting),
             "avail_no_missing": [],
             "object_location_counts": [],
-            "blocked_by": [],
+            "blocked_by": ids(&self.blocked_by),
             "up_primary": self.up_primary.0,
             "acting_primary": self.acting_primary.0,
             "purged_snaps": [],

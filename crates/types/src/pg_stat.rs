@@ -125,7 +125,7 @@ pub struct PgStatSum {
 
 /// One PG as its primary reports it (`pg_stat_t`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 2, compat = 1)]
+#[codec(version = 3, compat = 1)]
 pub struct PgStat {
     /// The PG.
     pub pgid: PgId,
@@ -170,6 +170,9 @@ pub struct PgStat {
     /// When it was scrubbed.
     #[codec(since = 2)]
     pub scrubs: ScrubHistory,
+    /// OSDs that it waits for while it peers.
+    #[codec(since = 3)]
+    pub blocked_by: Vec<OsdId>,
 }
 
 impl Default for OsdId {

@@ -82,19 +82,14 @@ fn ls_tree(req: &mut Request<'_>) -> Reply {
     Reply::show(req.args, || json!(devices), || devices.iter().map(|id| format!("{id}\n")).collect())
 }
 
-/// A PG that peers waits for the OSDs of its up set that are in it but do not answer: those that are down.
+/// How many PGs that peer wait for each OSD.
 fn blocked_by(req: &mut Request<'_>) -> Reply {
-    let map = req.map();
     let mut counts: BTreeMap<OsdId, u64> = BTreeMap::new();
-    for stat in super::pg::all_stats(req.mon) {
-        if stat.state.has(types::PgState::PEERING) {
-            for osd in stat.acting.iter().filter(|osd| map.is_down(**osd)) {
-                *counts.entry(*osd).or_default() += 1;
-            }
-        }
+    for osd in super::pg::all_stats(req.mon).iter().flat_map(|stat| &stat.blocked_by) {
+        *counts.entry(*osd).or_default() += 1;
     }
     let json = || {
-        let one = |(osd, num): (&OsdId, &u64)| json!({"osd": osd.0, "num_blocked": num});
+        let one = |(osd, num): (&OsdId, &u64)| json!({"id": osd.0, "num_blocked": num});
         let infos: Vec<Value> = counts.iter().map(one).collect();
         json!({"pg_ready": true, "osd_blocked_by": {"osd_blocked_by_infos": infos}})
     };

@@ -1,0 +1,143 @@
+//! The past that has to be known before a PG may serve: intervals that may have taken writes, who can tell of them,
+//! and whom it waits for.
+//!
+//! Authority: `PastIntervals::PriorSet`, `PeeringState::Down` (16.2).
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use types::{OsdId, OsdMap, PgInterval};
+
+use crate::{Pg, pg::Phase};
+
+impl Pg {
+    /// Intervals that may have taken writes since the last activation that anybody knows of.
+    fn open_intervals(&self) -> impl Iterator<Item = &PgInterval> {
+        let started = self.peer_info.values().map(|info| info.last_epoch_started).max().unwrap_or_default();
+        let started = started.max(self.info.last_epoch_started);
+        self.intervals.iter().filter(move |interval| interval.last >= started)
+    }
+
+    /// True when a member of the interval has told what it has, or one was given up (`osd lost`) since it began.
+    fn is_told(&self, interval: &PgInterval, map: &OsdMap) -> bool {
+        let is_lost = |osd: OsdId| map.exists(osd) && map.info(osd).lost_at > interval.first;
+        interval.acting.iter().any(|osd| *osd == self.me || self.is_probed(*osd, map) || is_lost(*osd))
+    }
+
+    /// True when no writes can be lost by serving with what was told.
+    pub(crate) fn is_past_told(&self, map: &OsdMap) -> bool {
+        self.open_intervals().all(|interval| self.is_told(interval, map))
+    }
+
+    /// Members of intervals, as far as these may matter, who are down.
+    fn away(&self, map: &OsdMap) -> BTreeSet<OsdId> {
+        let members = self.open_intervals().flat_map(|interval| interval.acting.iter().copied());
+        members.filter(|osd| osd.is_some() && map.is_down(*osd)).collect()
+    }
+
+    /// OSDs that the PG waits for while it peers.
+    pub(crate) fn blocked_by(&self, map: &OsdMap) -> Vec<OsdId> {
+        match &self.phase {
+            Phase::GetInfo { waiting } => waiting.iter().copied().collect(),
+            Phase::GetLog { from } => vec![*from],
+            Phase::Down => self.away(map).into_iter().collect(),
+            Phase::Idle | Phase::Replica | Phase::WaitUpThru | Phase::Activating { .. } | Phase::Active => {
+                Vec::new()
+            }
+        }
+    }
+
+    /// What `ceph pg ID query` says of a primary that peers.
+    pub(crate) fn peering_json(&self, entered: &str, map: &OsdMap) -> Value {
+        let away = self.away(map);
+        let probing: BTreeSet<OsdId> = self.peer_info.keys().copied().chain([self.me]).collect();
+        let mut out = json!({
+            "name": "Started/Primary/Peering",
+            "enter_time": entered,
+            "past_intervals": self.intervals_json(),
+            "probing_osds": probing.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "down_osds_we_would_probe": away.iter().map(|osd| osd.0).collect::<Vec<_>>(),
+            "peering_blocked_by": [],
+        });
+        if self.phase == Phase::Down {
+            let untold = self.open_intervals().filter(|interval| !self.is_told(interval, map));
+            let wanted: BTreeSet<OsdId> =
+                untold.flat_map(|interval| interval.acting.iter().copied()).collect();
+            let one = |osd: &OsdId| {
+                json!({
+                    "osd": osd.0,
+                    "current_lost_at": map.info(*osd).lost_at.0,
+                    "comment": "starting or marking this osd lost may let us proceed",
+                })
+            };
+            out["blocked"] = "peering is blocked due to down osds".into();
+            out["peering_blocked_by"] = away.intersection(&wanted).map(one).collect();
+        }
+        out
+    }
+
+    fn intervals_json(&self) -> Value {
+        let Some(oldest) = self.intervals.first() else { return json!([]) };
+        let members = |interval: &PgInterval| -> BTreeSet<OsdId> {
+            interval.acting.iter().copied().filter(|osd| osd.is_some()).collect()
+        };
+        let all: BTreeSet<OsdId> = self.intervals.iter().flat_map(members).collect();
+        let one = |interval: &PgInterval| {
+            let acting: Vec<String> = members(interval).iter().map(ToString::to_string).collect();
+            json!({
+                "first": interval.first.to_string(),
+                "last": interval.last.to_string(),
+                "acting": acting.join(","),
+            })
+        };
+        json!([{
+            "first": oldest.first.to_string(),
+            "last": (self.info.since.0 - 1).to_string(),
+            "all_participants": all.iter().map(|osd| json!({"osd": osd.0})).collect::<Vec<_>>(),
+            "intervals": self.intervals.iter().map(one).collect::<Vec<_>>(),
+        }])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use types::{Epoch, PgState};
+
+    use super::*;
+    use crate::{Event, test_world::World};
+
+    /// A PG whose only other copy led alone after it, and is down.
+    fn left_behind() -> (World, OsdId) {
+        let mut world = World::of(2);
+        let other = world.peers[0];
+        let at = usize::try_from(other.0).unwrap();
+        let (first, last) = (Epoch(world.map.epoch.0 + 1), Epoch(world.map.epoch.0 + 2));
+        world.map.epoch = Epoch(last.0 + 1);
+        world.map.osd_state[at] = types::OsdState::EXISTS;
+        let interval = PgInterval { first, last, acting: vec![other], primary: other, maybe_went_rw: true };
+        world.pg.intervals.push(interval);
+        world.handle(Event::NewMap);
+        (world, other)
+    }
+
+    #[test]
+    fn a_pg_waits_for_who_may_have_led_alone_until_it_is_given_up() {
+        let (mut world, other) = left_behind();
+        assert_eq!((&world.pg.phase, world.pg.state()), (&Phase::Down, PgState::DOWN));
+        assert_eq!(world.pg.blocked_by(&world.map), [other]);
+        let shown = world.pg.peering_json("now", &world.map);
+        assert_eq!(shown["peering_blocked_by"][0]["osd"], other.0);
+        assert_eq!(shown["down_osds_we_would_probe"], json!([other.0]));
+        assert_eq!(shown["past_intervals"][0]["intervals"][0]["acting"], other.to_string());
+
+        let at = usize::try_from(other.0).unwrap();
+        let first = world.pg.intervals[0].first;
+        for (lost_at, is_down) in [(first, true), (first.next(), false)] {
+            world.map.epoch = world.map.epoch.next();
+            world.map.osd_info[at].lost_at = lost_at;
+            world.handle(Event::NewMap);
+            assert_eq!(world.pg.phase == Phase::Down, is_down, "lost in epoch {lost_at}");
+        }
+        assert!(world.pg.blocked_by(&world.map).is_empty());
+    }
+}
