@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use codec::{BLOCK_BYTES, Codec, Decode, Encode, Features, Reader, crc32c};
 
-use crate::{DeviceRole, DeviceSizes, StoreIdentity, allocator::Run, device::BLOCK};
+use crate::{DeviceRole, DeviceSizes, StoreIdentity, allocator::Run, device::BLOCK, runs::Runs};
 
 const MAGIC: [u8; 8] = *b"LOLISTOR";
 const LABEL_MAGIC: [u8; 8] = *b"LOLIDEVC";
@@ -24,7 +24,7 @@ const _: () = assert!(COPIES[1] < JOURNAL_START);
 /// Bytes of the index on the device, with the checksum that its parent keeps.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Blob {
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Runs,
     pub(crate) bytes: u32,
     pub(crate) crc: u32,
 }

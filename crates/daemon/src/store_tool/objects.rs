@@ -181,6 +181,7 @@ impl Run {
             "index_bytes_max": self.memory.sizes().index,
             "pages_in_memory": index.loaded,
             "pages": index.pages,
+            "directory_bytes": index.directory_bytes,
         })
     }
 

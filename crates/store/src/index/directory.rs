@@ -5,11 +5,7 @@
 //! while a checkpoint is made, so what has become of a table when all pages are rendered is that
 //! checkpoint's.
 
-use std::{
-    cell::Cell,
-    collections::{BTreeMap, BTreeSet},
-    ops::Bound,
-};
+use std::cell::Cell;
 
 use bytes::Bytes;
 
@@ -17,11 +13,14 @@ use super::{
     Key, Root, Table,
     heap::Heap,
     packed::{Packed, Raw},
+    page_keys::PageKeys,
 };
 use crate::superblock::Blob;
 
 /// References in one table at most; one with more is split.
 const TABLE_PAGES_MAX: usize = 128;
+/// Pages that room is made for at a time: there are many tables, and most stay as large as they are.
+const ROOM_PAGES: usize = 8;
 
 /// Pages looked at, and bytes moved, at a time.
 const SETTLE_PAGES: usize = 64;
@@ -50,17 +49,77 @@ pub(crate) struct Page {
     pub(crate) is_used: Cell<bool>,
 }
 
+/// Of millions of pages most are not in memory, but this of them is.
+const _: () = assert!(size_of::<Page>() <= 64);
+
 impl Page {
     fn new(place: Place, is_loaded: bool) -> Page {
         Page { place, is_loaded, touched: Cell::new(0), packed: None, is_used: Cell::new(true) }
     }
 }
 
+/// A table and its pages, of which there is always one: it begins where the table does.
+#[derive(Debug, Default)]
+struct Node {
+    place: Place,
+    is_dirty: bool,
+    keys: PageKeys,
+    pages: Vec<Page>,
+    /// How many pages are in memory.
+    loaded_count: usize,
+}
+
+impl Node {
+    fn push(&mut self, first: &Key, page: Page) {
+        self.insert(self.pages.len(), first, page);
+    }
+
+    fn insert(&mut self, at: usize, first: &Key, page: Page) {
+        if self.pages.len() == self.pages.capacity() {
+            self.pages.reserve_exact(ROOM_PAGES);
+        }
+        self.loaded_count += usize::from(page.is_loaded);
+        self.keys.insert(at, first);
+        self.pages.insert(at, page);
+    }
+
+    fn remove(&mut self, at: usize) -> Page {
+        self.keys.remove(at);
+        let page = self.pages.remove(at);
+        self.loaded_count -= usize::from(page.is_loaded);
+        page
+    }
+
+    /// Takes out its second half.
+    fn split(&mut self) -> Node {
+        let half = self.pages.len() / 2;
+        let mut pages = self.pages.split_off(half);
+        pages.shrink_to_fit();
+        let loaded_count = pages.iter().filter(|page| page.is_loaded).count();
+        self.loaded_count -= loaded_count;
+        let keys = self.keys.split_off(half);
+        Node { place: Place::default(), is_dirty: true, keys, pages, loaded_count }
+    }
+
+    fn memory(&self) -> usize {
+        size_of::<Node>() + self.keys.memory() + self.pages.capacity() * size_of::<Page>()
+    }
+}
+
+/// Where a page is in memory, until pages come or go: its table, and which of its pages it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct At {
+    node: usize,
+    page: usize,
+}
+
 #[derive(Debug)]
 pub(crate) struct Directory {
-    pages: BTreeMap<Key, Page>,
-    tables: BTreeMap<Key, Place>,
-    dirty_tables: BTreeSet<Key>,
+    /// In the order of their keys.
+    nodes: Vec<Node>,
+    /// Those before it are not dirty.
+    clean_upto: usize,
+    page_count: usize,
     /// Bytes of pages and tables.
     bytes: u64,
     /// Memory of entries as they are on the device, and how many pages have such.
@@ -77,66 +136,126 @@ pub(crate) struct Directory {
 impl Directory {
     /// That of an empty index.
     pub(crate) fn new() -> Directory {
-        Directory {
-            pages: BTreeMap::from([(Key::min(), Page::new(Place::default(), true))]),
-            tables: BTreeMap::from([(Key::min(), Place::default())]),
-            dirty_tables: BTreeSet::from([Key::min()]),
-            bytes: 0,
-            packed_bytes: 0,
-            packed_count: 0,
-            heap: Heap::default(),
-            settled: Key::min(),
-            absent_count: 0,
-        }
+        let mut only = Node { is_dirty: true, ..Node::default() };
+        only.push(&Key::min(), Page::new(Place::default(), true));
+        Directory::of(vec![only])
     }
 
     /// What the superblock numbered `sequence` refers to: no page is in memory. `None` if it makes no sense.
     pub(crate) fn open(root: &Root, tables: impl Iterator<Item = Table>, sequence: u64) -> Option<Directory> {
-        let place = |(key, blob): (Key, Blob)| (key, Place { blob, sequence });
-        let page = |(key, place): (Key, Place)| {
-            let is_empty = place.blob.runs.is_empty();
-            (key, Page::new(place, is_empty))
-        };
-        let pages: BTreeMap<Key, Page> = tables.flat_map(|table| table.pages).map(place).map(page).collect();
-        let out = Directory {
-            absent_count: pages.values().filter(|page| !page.is_loaded).count(),
-            pages,
-            tables: root.tables.iter().cloned().map(place).collect(),
-            dirty_tables: BTreeSet::new(),
+        let mut nodes = Vec::with_capacity(root.tables.len());
+        let mut last: Option<Key> = None;
+        for ((first, blob), table) in root.tables.iter().zip(tables) {
+            let mut node = Node { place: Place { blob: blob.clone(), sequence }, ..Node::default() };
+            node.pages.reserve_exact(table.pages.len());
+            if table.pages.first().is_none_or(|(key, _)| key != first) {
+                return None;
+            }
+            for (key, blob) in table.pages {
+                if last.as_ref().map_or(key != Key::min(), |last| *last >= key) {
+                    return None;
+                }
+                let is_empty = blob.runs.is_empty();
+                node.push(&key, Page::new(Place { blob, sequence }, is_empty));
+                last = Some(key);
+            }
+            nodes.push(node);
+        }
+        (nodes.len() == root.tables.len() && !nodes.is_empty()).then(|| Directory::of(nodes))
+    }
+
+    fn of(nodes: Vec<Node>) -> Directory {
+        let page_count = nodes.iter().map(|node| node.pages.len()).sum::<usize>();
+        let loaded_count = nodes.iter().map(|node| node.loaded_count).sum::<usize>();
+        let mut out = Directory {
+            nodes,
+            clean_upto: 0,
+            page_count,
             bytes: 0,
             packed_bytes: 0,
             packed_count: 0,
             heap: Heap::default(),
             settled: Key::min(),
+            absent_count: page_count - loaded_count,
         };
-        let is_whole = out.tables.contains_key(&Key::min())
-            && out.tables.keys().all(|table| out.pages.contains_key(table));
-        let bytes = out.places().map(|place| u64::from(place.blob.bytes)).sum();
-        is_whole.then_some(Directory { bytes, ..out })
+        out.bytes = out.blobs().map(|blob| u64::from(blob.bytes)).sum();
+        out
     }
 
-    fn places(&self) -> impl Iterator<Item = &Place> {
-        self.pages.values().map(|page| &page.place).chain(self.tables.values())
+    fn get(&self, at: At) -> &Page {
+        &self.nodes[at.node].pages[at.page]
+    }
+
+    fn get_mut(&mut self, at: At) -> &mut Page {
+        &mut self.nodes[at.node].pages[at.page]
+    }
+
+    fn key(&self, at: At) -> Key {
+        self.nodes[at.node].keys.get(at.page)
+    }
+
+    /// Where the page is that answers for `key`: the first one begins before all keys.
+    fn find(&self, key: &Key) -> At {
+        let node = self.nodes.partition_point(|node| node.keys.compare(0, key).is_le()).saturating_sub(1);
+        At { node, page: self.nodes[node].keys.count_upto(key).saturating_sub(1) }
+    }
+
+    /// Where the page is that begins at `first`.
+    fn find_first(&self, first: &Key) -> Option<At> {
+        let at = self.find(first);
+        self.nodes[at.node].keys.compare(at.page, first).is_eq().then_some(at)
+    }
+
+    fn after(&self, at: At) -> Option<At> {
+        if at.page + 1 < self.nodes[at.node].pages.len() {
+            return Some(At { page: at.page + 1, ..at });
+        }
+        (at.node + 1 < self.nodes.len()).then_some(At { node: at.node + 1, page: 0 })
+    }
+
+    fn before(&self, at: At) -> Option<At> {
+        if at.page > 0 {
+            return Some(At { page: at.page - 1, ..at });
+        }
+        let node = at.node.checked_sub(1)?;
+        Some(At { node, page: self.nodes[node].pages.len() - 1 })
+    }
+
+    /// The first page from a place on that is in memory.
+    fn loaded_from(&self, at: At) -> Option<At> {
+        let page = |at: At| (at.page..self.nodes[at.node].pages.len()).map(move |page| At { page, ..at });
+        let later = (at.node + 1..self.nodes.len()).filter(|node| self.nodes[*node].loaded_count > 0);
+        let mut places = page(at).chain(later.flat_map(|node| page(At { node, page: 0 })));
+        places.find(|at| self.get(*at).is_loaded)
+    }
+
+    fn walk(&self, at: At) -> impl Iterator<Item = At> + '_ {
+        std::iter::successors(Some(at), |at| self.after(*at))
     }
 
     /// How many pages there are.
     pub(crate) fn page_count(&self) -> usize {
-        self.pages.len()
+        self.page_count
     }
 
-    /// All pages by their first keys.
-    pub(crate) fn pages(&self) -> impl Iterator<Item = (&Key, &Page)> {
-        self.pages.iter()
+    /// Bytes of memory of the directory itself.
+    pub(crate) fn memory(&self) -> u64 {
+        self.nodes.iter().map(Node::memory).sum::<usize>() as u64
+    }
+
+    /// All pages with their first keys.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = (Key, &Page)> {
+        self.walk(At { node: 0, page: 0 }).map(|at| (self.key(at), self.get(at)))
     }
 
     /// The page that begins at `first`.
     pub(crate) fn page(&self, first: &Key) -> Option<&Page> {
-        self.pages.get(first)
+        self.find_first(first).map(|at| self.get(at))
     }
 
     /// The page that answers for `key`, and those after it.
-    pub(crate) fn pages_from<'a>(&'a self, key: &Key) -> impl Iterator<Item = (&'a Key, &'a Page)> + use<'a> {
-        self.pages.range((Bound::Included(self.page_of(key)), Bound::Unbounded))
+    pub(crate) fn pages_from(&self, key: &Key) -> impl Iterator<Item = (Key, &Page)> {
+        self.walk(self.find(key)).map(|at| (self.key(at), self.get(at)))
     }
 
     /// True if all pages are in memory.
@@ -151,7 +270,13 @@ impl Directory {
 
     /// How many pages are in memory.
     pub(crate) fn loaded_count(&self) -> usize {
-        self.pages.len() - self.absent_count
+        self.page_count - self.absent_count
+    }
+
+    /// The next page behind `key` that is in memory, in turn: after the last one comes the first.
+    pub(crate) fn loaded_after(&self, key: &Key) -> Option<Key> {
+        let next = self.after(self.find(key)).and_then(|at| self.loaded_from(at));
+        next.or_else(|| self.loaded_from(At { node: 0, page: 0 })).map(|at| self.key(at))
     }
 
     /// Memory of entries as they are on the device.
@@ -166,28 +291,38 @@ impl Directory {
 
     /// The page's entries were taken into memory, or out of it.
     pub(crate) fn set_loaded(&mut self, first: &Key, is_loaded: bool) {
-        let Some(page) = self.pages.get_mut(first).filter(|page| page.is_loaded != is_loaded) else { return };
+        let Some(at) = self.find_first(first).filter(|at| self.get(*at).is_loaded != is_loaded) else {
+            return;
+        };
+        let page = self.get_mut(at);
         page.is_loaded = is_loaded;
         page.is_used.set(true);
+        let node = &mut self.nodes[at.node];
         if is_loaded {
+            node.loaded_count += 1;
             self.absent_count -= 1;
         } else {
+            node.loaded_count -= 1;
             self.absent_count += 1;
-            self.set_packed(first, None);
+            self.set_packed_at(at, None);
         }
     }
 
     /// Changes which entries of a page are in memory as they are on the device.
     pub(super) fn set_packed(&mut self, first: &Key, packed: Option<Packed>) {
-        let Some(page) = self.pages.get_mut(first) else { return };
+        if let Some(at) = self.find_first(first) {
+            self.set_packed_at(at, packed);
+        }
+    }
+
+    fn set_packed_at(&mut self, at: At, packed: Option<Packed>) {
         let packed = packed.filter(|packed| !packed.is_empty());
         let packed = packed.map(|packed| Box::new(packed.stored(&mut self.heap)));
-        let old = std::mem::replace(&mut page.packed, packed);
-        if let Some(packed) = &page.packed {
+        if let Some(packed) = &packed {
             self.packed_bytes += packed.memory();
             self.packed_count += 1;
         }
-        if let Some(old) = old {
+        if let Some(old) = std::mem::replace(&mut self.get_mut(at).packed, packed) {
             self.packed_bytes -= old.memory();
             self.packed_count -= 1;
             old.free(&mut self.heap);
@@ -199,58 +334,63 @@ impl Directory {
         if !self.heap.is_sparse() {
             return;
         }
-        let mut moved = 0;
-        for (at, (first, page)) in self.pages.range_mut(&self.settled..).enumerate() {
-            if at == SETTLE_PAGES || moved >= SETTLE_BYTES {
-                self.settled = first.clone();
-                return;
-            }
-            moved += page.packed.as_deref_mut().map_or(0, |packed| packed.settle(&mut self.heap));
+        let (mut moved, mut next) = (0, self.loaded_from(self.find(&self.settled)));
+        for _ in 0..SETTLE_PAGES {
+            let Some(at) = next.filter(|_| moved < SETTLE_BYTES) else { break };
+            let packed = self.nodes[at.node].pages[at.page].packed.as_deref_mut();
+            moved += packed.map_or(0, |packed| packed.settle(&mut self.heap));
+            next = self.after(at).and_then(|at| self.loaded_from(at));
         }
-        self.settled = Key::min();
+        self.settled = next.map_or_else(Key::min, |at| self.key(at));
     }
 
     /// Entries from a key on that are as on the device.
     pub(crate) fn packed_from<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = Raw<'a>> + 'a {
-        let pages = self.pages_from(key).filter(|_| self.packed_count > 0);
-        pages.filter_map(|(_, page)| page.packed.as_deref()).flat_map(|packed| packed.from(key))
+        let begin = Some(self.find(key)).filter(|_| self.packed_count > 0);
+        let loaded = std::iter::successors(begin.and_then(|at| self.loaded_from(at)), |at| {
+            self.after(*at).and_then(|at| self.loaded_from(at))
+        });
+        loaded.filter_map(|at| self.get(at).packed.as_deref()).flat_map(|packed| packed.from(key))
     }
 
     /// Takes out the entry with this key that is as on the device: its bytes.
     pub(super) fn take_packed(&mut self, key: &Key) -> Option<Bytes> {
-        let (first, page) = self.pages.range_mut(..=key).next_back()?;
+        let at = self.find(key);
+        let page = self.get_mut(at);
         page.is_used.set(true);
         let packed = page.packed.as_deref_mut()?;
         let bytes = packed.take(key)?;
         if packed.is_empty() {
-            let first = first.clone();
-            self.set_packed(&first, None);
+            self.set_packed_at(at, None);
         }
         Some(bytes)
     }
 
     /// Takes out all from a key on that `is_within` says count.
     pub(super) fn take_packed_from(&mut self, key: &Key, is_within: impl Fn(&Key) -> bool) -> Vec<Bytes> {
-        let (mut out, mut emptied) = (Vec::new(), Vec::new());
-        let begin = self.page_of(key).clone();
-        for (first, page) in self.pages.range_mut(begin..) {
-            if first > key && !is_within(first) {
+        let (mut out, mut next) = (Vec::new(), Some(self.find(key)));
+        while let Some(at) = next {
+            let first = self.key(at);
+            if first > *key && !is_within(&first) {
                 break;
             }
+            let page = self.get_mut(at);
             page.is_used.set(true);
-            let Some(packed) = page.packed.as_deref_mut() else { continue };
-            packed.take_from(key, &is_within, &mut out);
-            if packed.is_empty() {
-                emptied.push(first.clone());
+            if let Some(packed) = page.packed.as_deref_mut() {
+                packed.take_from(key, &is_within, &mut out);
+                if packed.is_empty() {
+                    self.set_packed_at(at, None);
+                }
             }
+            next = self.after(at);
         }
-        emptied.iter().for_each(|first| self.set_packed(first, None));
         out
     }
 
     /// Everything on the device that it refers to.
     pub(crate) fn blobs(&self) -> impl Iterator<Item = &Blob> {
-        self.places().map(|place| &place.blob)
+        let pages = self.nodes.iter().flat_map(|node| &node.pages).map(|page| &page.place.blob);
+        pages.chain(self.nodes.iter().map(|node| &node.place.blob))
     }
 
     /// Their bytes.
@@ -259,69 +399,73 @@ impl Directory {
     }
 
     /// The first key of the page that answers for `key`.
-    pub(crate) fn page_of(&self, key: &Key) -> &Key {
-        self.page_at(key).0
+    pub(crate) fn page_of(&self, key: &Key) -> Key {
+        self.key(self.find(key))
     }
 
-    /// The page that answers for `key`, with its first key.
-    pub(crate) fn page_at(&self, key: &Key) -> (&Key, &Page) {
-        self.pages.range(..=key).next_back().expect("the first page begins before all keys")
+    /// The page that answers for `key`.
+    pub(crate) fn page_at(&self, key: &Key) -> &Page {
+        self.get(self.find(key))
     }
 
-    /// The first key of the page after the one that begins at `first`.
-    pub(crate) fn page_after(&self, first: &Key) -> Option<&Key> {
-        self.pages.range((Bound::Excluded(first), Bound::Unbounded)).next().map(|(next, _)| next)
+    /// The first key of the page after the one that answers for `key`.
+    pub(crate) fn page_after(&self, key: &Key) -> Option<Key> {
+        self.after(self.find(key)).map(|at| self.key(at))
     }
 
-    fn table_of(&self, key: &Key) -> &Key {
-        self.tables.range(..=key).next_back().expect("the first table begins before all keys").0
+    fn mark_dirty(&mut self, node: usize) {
+        self.nodes[node].is_dirty = true;
+        self.clean_upto = self.clean_upto.min(node);
     }
 
     /// Cuts a page that is in memory in two: `first` begins one that is not written.
     pub(crate) fn split(&mut self, first: &Key) {
-        self.pages.insert(first.clone(), Page::new(Place::default(), true));
-        self.dirty_tables.insert(self.table_of(first).clone());
+        let At { node, page } = self.find(first);
+        self.nodes[node].insert(page + 1, first, Page::new(Place::default(), true));
+        self.page_count += 1;
+        self.mark_dirty(node);
+        if self.nodes[node].pages.len() > TABLE_PAGES_MAX {
+            let half = self.nodes[node].split();
+            self.nodes.insert(node + 1, half);
+        }
     }
 
     /// A page that is in memory was given a new place. What held it before comes back, in `gone`.
     pub(crate) fn set_page(&mut self, first: &Key, place: Place, gone: &mut Vec<Place>) {
-        let bytes = u64::from(place.blob.bytes);
-        self.bytes += bytes;
-        let page = self.pages.entry(first.clone()).or_insert_with(|| Page::new(Place::default(), true));
-        let old = std::mem::replace(&mut page.place, place);
+        let at = self.find_first(first).expect("what is rendered is a page's");
+        self.bytes += u64::from(place.blob.bytes);
+        let old = std::mem::replace(&mut self.get_mut(at).place, place);
         self.retire(old, gone);
-        self.dirty_tables.insert(self.table_of(first).clone());
+        self.mark_dirty(at.node);
     }
 
     /// An empty page leaves its keys to the one before it. A table keeps its first page while it has others,
     /// so that it answers for its keys; and a collection its last one while the one before is not in memory, as
     /// that would come to answer for keys that stay ([`super::stays`]).
     pub(crate) fn drop_page(&mut self, first: &Key, gone: &mut Vec<Place>) {
-        let before = self.pages.range(..first).next_back();
-        if before
-            .is_some_and(|(before, page)| !page.is_loaded && super::stays(before, self.page_after(first)))
-        {
+        // The first page is the first table's, too.
+        let Some(at) = self.find_first(first) else { return };
+        let Some(before) = self.before(at) else { return };
+        let next = self.after(at).map(|at| self.key(at));
+        if !self.get(before).is_loaded && super::stays(&self.key(before), next.as_ref()) {
             return;
         }
-        let is_alone = || {
-            let next_page = self.page_after(first);
-            let next_table = self.tables.range((Bound::Excluded(first), Bound::Unbounded)).next();
-            next_page == next_table.map(|(key, _)| key)
-        };
-        if self.tables.contains_key(first) {
-            if *first == Key::min() || !is_alone() {
-                return;
-            }
-            if let Some(table) = self.tables.remove(first) {
-                self.retire(table, gone);
-            }
-            self.dirty_tables.remove(first);
-        } else {
-            self.dirty_tables.insert(self.table_of(first).clone());
+        let node = &self.nodes[at.node];
+        let is_alone = node.pages.len() == 1;
+        if at.page == 0 && !is_alone {
+            return;
         }
-        self.set_packed(first, None);
-        if let Some(page) = self.pages.remove(first) {
-            self.retire(page.place, gone);
+        self.set_packed_at(at, None);
+        let page = self.nodes[at.node].remove(at.page);
+        self.page_count -= 1;
+        self.absent_count -= usize::from(!page.is_loaded);
+        self.retire(page.place, gone);
+        if is_alone {
+            let node = self.nodes.remove(at.node);
+            self.clean_upto = self.clean_upto.min(at.node);
+            self.retire(node.place, gone);
+        } else {
+            self.mark_dirty(at.node);
         }
     }
 
@@ -332,34 +476,32 @@ impl Directory {
         }
     }
 
-    /// A table that changed, cut in several if it has grown too large. [`Directory::set_table`] has to follow
-    /// for each.
-    pub(crate) fn take_dirty_table(&mut self) -> Option<Vec<(Key, Table)>> {
-        let first = self.dirty_tables.pop_first()?;
-        let next = self.tables.range((Bound::Excluded(&first), Bound::Unbounded)).next();
-        let to = next.map_or(Bound::Unbounded, |(next, _)| Bound::Excluded(next.clone()));
-        let pages = self.pages.range((Bound::Included(first), to));
-        let pages: Vec<(Key, Blob)> =
-            pages.map(|(key, page)| (key.clone(), page.place.blob.clone())).collect();
-        let parts = pages.len().div_ceil(TABLE_PAGES_MAX).max(1);
-        let chunks = pages.chunks(pages.len().div_ceil(parts).max(1));
-        Some(chunks.map(|chunk| (chunk[0].0.clone(), Table::new(chunk.to_vec()))).collect())
+    /// A table that changed. [`Directory::set_table`] has to follow.
+    pub(crate) fn take_dirty_table(&mut self) -> Option<(Key, Table)> {
+        let is_dirty = self.nodes[self.clean_upto..].iter().position(|node| node.is_dirty);
+        self.clean_upto = is_dirty.map_or(self.nodes.len(), |at| self.clean_upto + at);
+        let node = self.nodes.get_mut(self.clean_upto)?;
+        node.is_dirty = false;
+        let pages = node.pages.iter().enumerate();
+        let pages: Vec<_> = pages.map(|(at, page)| (node.keys.get(at), page.place.blob.clone())).collect();
+        Some((node.keys.get(0), Table::new(pages)))
     }
 
     /// A table was given a place.
     pub(crate) fn set_table(&mut self, first: &Key, place: Place, gone: &mut Vec<Place>) {
+        let At { node, .. } = self.find(first);
         self.bytes += u64::from(place.blob.bytes);
-        let old = self.tables.insert(first.clone(), place).unwrap_or_default();
+        let old = std::mem::replace(&mut self.nodes[node].place, place);
         self.retire(old, gone);
     }
 
     /// The table could not be placed: it stays to be written.
     pub(crate) fn keep_dirty(&mut self, first: &Key) {
-        self.dirty_tables.insert(self.table_of(first).clone());
+        self.mark_dirty(self.find(first).node);
     }
 
     /// What a root lists.
     pub(crate) fn tables(&self) -> Vec<(Key, Blob)> {
-        self.tables.iter().map(|(key, table)| (key.clone(), table.blob.clone())).collect()
+        self.nodes.iter().map(|node| (node.keys.get(0), node.place.blob.clone())).collect()
     }
 }

@@ -10,6 +10,7 @@ mod directory;
 mod heap;
 mod packed;
 mod page;
+mod page_keys;
 mod paging;
 mod render;
 
@@ -54,6 +55,13 @@ impl Key {
     pub(crate) fn detached(&self) -> Key {
         let omap = self.omap.as_deref().map(Bytes::copy_from_slice);
         Key { coll: self.coll, object: self.object.detached(), omap }
+    }
+
+    /// A key behind `before` and not behind `first`, which is an entry's: as short as it may be.
+    pub(super) fn between(before: &Key, first: &Key) -> Key {
+        let HObject { pool, hash, is_max, .. } = first.object;
+        let short = Key::of(first.coll, &HObject { pool, hash, is_max, ..HObject::default() });
+        if short > *before { short } else { first.detached() }
     }
 
     /// One of its omap entries.
@@ -110,15 +118,13 @@ pub(crate) struct Index {
     frozen_bytes: u64,
     /// Keys whose pages stay in memory, and how many ask for that.
     pinned: BTreeMap<Key, u32>,
-    /// Pages in memory that may be evicted, in the order in which they are looked at.
-    clock: VecDeque<Key>,
+    /// The page at which eviction looked last.
+    hand: Key,
 }
 
 impl Index {
     /// What the pages of `directory` say is to be taken in with [`Index::load_page`].
     pub(crate) fn new(directory: Directory, page_bytes_max: usize) -> Index {
-        let loaded = directory.pages().filter(|(_, page)| page.is_loaded);
-        let clock = loaded.map(|(first, _)| first.clone()).collect();
         Index {
             colls: BTreeMap::new(),
             directory,
@@ -136,7 +142,7 @@ impl Index {
             changed_bytes: 0,
             frozen_bytes: 0,
             pinned: BTreeMap::new(),
-            clock,
+            hand: Key::min(),
         }
     }
 

@@ -49,7 +49,7 @@ impl Index {
 
     /// Takes in the page that begins at `first`.
     pub(crate) fn load_page(&mut self, first: &Key, bytes: Bytes) -> Result<(), DecodeError> {
-        if stays(first, self.directory.page_after(first)) {
+        if stays(first, self.directory.page_after(first).as_ref()) {
             // As few bytes as there are, since they stay.
             open_page(Bytes::copy_from_slice(&bytes), |_, key, value| {
                 self.insert(key, value);
@@ -59,7 +59,6 @@ impl Index {
             self.directory.set_packed(first, Some(Packed::open(bytes)?));
         }
         self.directory.set_loaded(first, true);
-        self.clock.push_back(first.clone());
         Ok(())
     }
 
@@ -121,7 +120,7 @@ impl Index {
 
     /// The same with a page.
     pub(super) fn unpack_page(&mut self, first: &Key) {
-        let next = self.directory.page_after(first).cloned();
+        let next = self.directory.page_after(first);
         self.unpack_from(first, |key| next.as_ref().is_none_or(|next| key < next));
     }
 
@@ -144,7 +143,7 @@ impl Index {
 
     /// What an entry that is in its page's bytes says.
     pub(crate) fn packed_value(&self, key: &Key) -> Option<Value> {
-        let found = self.directory.page_at(key).1.packed.as_deref()?.find(key)?;
+        let found = self.directory.page_at(key).packed.as_deref()?.find(key)?;
         Some(found.entry().1)
     }
 
@@ -153,7 +152,7 @@ impl Index {
         if self.directory.is_whole() {
             return false;
         }
-        let (_, page) = self.directory.page_at(key);
+        let page = self.directory.page_at(key);
         page.is_used.set(true);
         !page.is_loaded || page.packed.as_deref().is_some_and(|packed| packed.find(key).is_some())
     }
@@ -161,13 +160,13 @@ impl Index {
     /// Every object whose page is in memory, in order.
     pub(crate) fn each_onode(&self, mut visit: impl FnMut(CollId, &HObject, &Onode)) {
         for (first, page) in self.directory.pages() {
-            let packed = page.packed.as_deref().into_iter().flat_map(|packed| packed.from(first));
+            let packed = page.packed.as_deref().into_iter().flat_map(|packed| packed.from(&first));
             let mut packed = packed.filter_map(|raw| match raw.entry() {
                 (key, Value::Onode(onode)) => Some((key, onode)),
                 (_, Value::Omap(_)) => None,
             });
             let mut ahead = packed.next();
-            self.visit(first, self.directory.page_after(first), |coll, object, entry| {
+            self.visit(&first, self.directory.page_after(&first).as_ref(), |coll, object, entry| {
                 if let Entry::Onode(onode) = entry {
                     while let Some((key, onode)) = ahead.take_if(|(key, _)| key.object < *object) {
                         visit(key.coll, &key.object, &onode);
@@ -204,7 +203,7 @@ impl Index {
         if self.directory.is_whole() {
             return false;
         }
-        let (_, page) = self.directory.page_at(key);
+        let page = self.directory.page_at(key);
         page.is_used.set(true);
         !page.is_loaded
     }
@@ -217,12 +216,12 @@ impl Index {
         is_within: impl Fn(&Key) -> bool + 'a,
     ) -> impl Iterator<Item = Key> + 'a {
         let pages = self.directory.pages_from(from).filter(move |_| !self.directory.is_whole());
-        let pages = pages.take_while(move |(first, _)| *first <= from || is_within(first));
+        let pages = pages.take_while(move |(first, _)| first <= from || is_within(first));
         let absent = pages.filter(|(_, page)| {
             page.is_used.set(true);
             !page.is_loaded
         });
-        absent.map(move |(first, _)| first.max(from).clone())
+        absent.map(move |(first, _)| first.max(from.clone()))
     }
 
     /// The same for pages with objects' own entries: those with nothing but one object's omap are passed over.
@@ -233,7 +232,7 @@ impl Index {
     ) -> impl Iterator<Item = Key> + 'a {
         self.absent_in(from, is_within).filter(move |key| {
             let first = self.directory.page_of(key);
-            let next = self.directory.page_after(first);
+            let next = self.directory.page_after(key);
             let is_same = next.is_some_and(|next| next.coll == first.coll && next.object == first.object);
             first.omap.is_none() || !is_same
         })
@@ -262,24 +261,14 @@ impl Index {
     /// Looks at the page whose turn it is and evicts it if it may go and was not used since the last look. False if
     /// there is none. `durable` is the number of the superblock on the device.
     pub(crate) fn evict_step(&mut self, durable: u64) -> bool {
-        let Some(first) = self.clock.pop_front() else { return false };
-        // It may have become part of another one.
-        if !self.directory.page(&first).is_some_and(|page| page.is_loaded) {
-            return true;
-        }
-        let next = self.directory.page_after(&first).cloned();
+        let Some(first) = self.directory.loaded_after(&self.hand) else { return false };
+        let next = self.directory.page_after(&first);
         if self.may_evict(&first, next.as_ref(), durable) {
             self.directory.set_loaded(&first, false);
             self.drop_entries(&first, next.as_ref());
-        } else {
-            self.clock.push_back(first);
         }
+        self.hand = first;
         true
-    }
-
-    /// How many pages are looked at in turn.
-    pub(crate) fn clock_len(&self) -> usize {
-        self.clock.len()
     }
 
     fn may_evict(&self, first: &Key, next: Option<&Key>, durable: u64) -> bool {
@@ -314,7 +303,7 @@ impl Index {
         for at in 0..self.rendered.len() {
             let image = &self.rendered[at];
             let (first, bytes, starts) = (image.first.clone(), image.bytes.clone(), image.starts.clone());
-            let next = self.directory.page_after(&first).cloned();
+            let next = self.directory.page_after(&first);
             if stays(&first, next.as_ref()) || self.is_pinned(&first, next.as_ref()) {
                 continue;
             }
@@ -346,7 +335,7 @@ impl Index {
                     bytes += (name.len() + value.len()) as u64;
                 }
             }
-            assert!(self.directory.page_at(&key).1.is_loaded, "an entry of an absent page: {key:?}");
+            assert!(self.directory.page_at(&key).is_loaded, "an entry of an absent page: {key:?}");
             assert!(self.packed_value(&key).is_none(), "an entry is there twice: {key:?}");
             true
         });

@@ -68,26 +68,26 @@ impl Index {
 
     /// An entry is about to change.
     pub(crate) fn touch(&mut self, key: &Key) {
-        let (first, page) = self.directory.page_at(key);
+        let page = self.directory.page_at(key);
         debug_assert!(page.is_loaded, "what is changed is in memory");
         if page.touched.get() == self.generation {
             return;
         }
-        let mut first = first.clone();
+        let mut first = self.directory.page_of(key);
         if self.frozen.remove(&first) {
             self.render(&first, key);
             // It may have been split.
-            first = self.directory.page_of(key).clone();
+            first = self.directory.page_of(key);
         }
-        self.directory.page_at(key).1.touched.set(self.generation);
+        self.directory.page_at(key).touched.set(self.generation);
         self.dirty.insert(first);
     }
 
     /// All entries from `from` to `to`, that one included, are about to change.
     pub(crate) fn touch_range(&mut self, from: &Key, to: &Key) {
         self.touch(from);
-        let mut at = self.directory.page_of(from).clone();
-        while let Some(next) = self.directory.page_after(&at).filter(|next| *next <= to).cloned() {
+        let mut at = self.directory.page_of(from);
+        while let Some(next) = self.directory.page_after(&at).filter(|next| next <= to) {
             self.touch(&next);
             at = next;
         }
@@ -96,7 +96,7 @@ impl Index {
     /// Renders a page, in parts if it has grown too large. Of one that is very large only the part with `key` is
     /// rendered: the rest becomes pages of its own, as frozen as it was.
     fn render(&mut self, first: &Key, key: &Key) {
-        let next = self.directory.page_after(first).cloned();
+        let next = self.directory.page_after(first);
         let mut first = first.clone();
         let (mut encoded, mut end) = self.encode(&first, next.as_ref());
         if end.is_some() || encoded.bytes.len() > self.page_bytes_max {
@@ -106,19 +106,16 @@ impl Index {
         }
         if end.as_ref().is_some_and(|end| *end <= *key) {
             self.directory.split(key);
-            self.clock.push_back(key.clone());
             self.frozen.insert(std::mem::replace(&mut first, key.clone()));
             (encoded, end) = self.encode(&first, next.as_ref());
         }
         if let Some(end) = end {
             self.directory.split(&end);
-            self.clock.push_back(end.clone());
             self.frozen.insert(end);
         }
         for image in encoded.into_parts(&first, self.page_bytes_max) {
             if image.first != first {
                 self.directory.split(&image.first);
-                self.clock.push_back(image.first.clone());
             }
             self.rendered.push_back(image);
         }
@@ -128,7 +125,7 @@ impl Index {
     fn encode(&self, from: &Key, to: Option<&Key>) -> (Encoded, Option<Key>) {
         let mut out = Encoded::default();
         let mut end = None;
-        let packed = self.directory.page_at(from).1.packed.as_deref();
+        let packed = self.directory.page_at(from).packed.as_deref();
         let mut at = packed.map_or(0, |packed| packed.lower_bound(from));
         self.visit(from, to, |coll, object, entry| {
             let is_full = out.bytes.len() > RENDER_PAGES_MAX * self.page_bytes_max;
@@ -139,7 +136,7 @@ impl Index {
                 };
                 let key = Key { coll, object: object.clone(), omap };
                 if is_full {
-                    end = Some(key.detached());
+                    end = Some(Key::between(&out.last_key(), &key));
                     return false;
                 }
                 if let Some(packed) = packed {
@@ -213,6 +210,12 @@ impl Encoded {
         append(&mut self.bytes);
     }
 
+    /// The key of the last entry; there is one.
+    fn last_key(&self) -> Key {
+        let last = self.starts.last().map_or(0, |at| *at as usize);
+        decode_key(Bytes::copy_from_slice(&self.bytes[last..])).expect("it was just encoded")
+    }
+
     /// Pages of about the same size; one without bytes if there are no entries.
     fn into_parts(self, first: &Key, page_bytes_max: usize) -> Vec<PageImage> {
         let total = self.bytes.len();
@@ -233,13 +236,16 @@ impl Encoded {
         cuts.push(self.starts.len());
         let bytes = Bytes::from(self.bytes);
         let begin = |place: usize| self.starts.get(place).map_or(total, |at| *at as usize);
+        let key = |place: usize| {
+            decode_key(bytes.slice(begin(place)..begin(place + 1))).expect("it was just encoded")
+        };
         let page = |cut: &[usize]| {
             let (from, to) = (begin(cut[0]), begin(cut[1]));
-            let key = || decode_key(bytes.slice(from..to)).expect("it was just encoded").detached();
+            let between = |place: usize| Key::between(&key(place - 1), &key(place));
             let front = page_front();
             let shift = |at: &u32| *at - from as u32 + front.len() as u32;
             PageImage {
-                first: if cut[0] == 0 { first.clone() } else { key() },
+                first: if cut[0] == 0 { first.clone() } else { between(cut[0]) },
                 starts: self.starts[cut[0]..cut[1]].iter().map(shift).collect(),
                 bytes: [&front, &bytes[from..to]].concat().into(),
             }

@@ -284,21 +284,19 @@ impl Store {
     }
 
     fn render_table(&mut self) -> Result<bool, NoSpace> {
-        let Some(tables) = self.index.directory.take_dirty_table() else { return Ok(false) };
-        for (at, (first, table)) in tables.iter().enumerate() {
-            match self.place_blob(&table.to_bytes(Features::default()), For::Index) {
-                Ok(blob) => {
-                    let (place, mut gone) = (self.new_place(blob), Vec::new());
-                    self.index.directory.set_table(first, place, &mut gone);
-                    self.retire(gone);
-                }
-                Err(error) => {
-                    tables[at..].iter().for_each(|(first, _)| self.index.directory.keep_dirty(first));
-                    return Err(error);
-                }
+        let Some((first, table)) = self.index.directory.take_dirty_table() else { return Ok(false) };
+        match self.place_blob(&table.to_bytes(Features::default()), For::Index) {
+            Ok(blob) => {
+                let (place, mut gone) = (self.new_place(blob), Vec::new());
+                self.index.directory.set_table(&first, place, &mut gone);
+                self.retire(gone);
+                Ok(true)
+            }
+            Err(error) => {
+                self.index.directory.keep_dirty(&first);
+                Err(error)
             }
         }
-        Ok(true)
     }
 
     /// False when there are no more. The blocks of the record itself were free or are the map's own: no
@@ -376,7 +374,7 @@ impl Store {
             }
             at = end;
         }
-        Ok(Blob { runs, bytes: count, crc: blob_crc(bytes) })
+        Ok(Blob { runs: runs.into(), bytes: count, crc: blob_crc(bytes) })
     }
 
     /// Pages and tables that the checkpoint replaces. No superblock refers to what an abandoned one placed:

@@ -373,10 +373,10 @@ impl Store {
         let has_room = bytes.saturating_mul(PAGE_MEMORY) <= self.config.index_bytes_max;
         let mut nexts = directory.pages().map(|(next, _)| next).skip(1);
         let firsts = directory.pages().map(|(first, _)| first);
-        let firsts = firsts.filter(|first| stays(first, nexts.next()) || has_room || is_inspected);
+        let firsts = firsts.filter(|first| stays(first, nexts.next().as_ref()) || has_room || is_inspected);
         let pieces = pendings.values().flat_map(|page| &page.pieces);
         let pieces = pieces.map(|piece| Key::of(piece.coll, &piece.object));
-        firsts.cloned().chain(pieces).collect()
+        firsts.chain(pieces).collect()
     }
 
     /// Gives objects back what was pending of them. False if something makes no sense.

@@ -67,6 +67,8 @@ pub struct IndexMemory {
     pub pages: usize,
     /// Pages read since the mount began.
     pub reads: u64,
+    /// Bytes that the directory of all pages takes, beside [`IndexMemory::bytes`].
+    pub directory_bytes: u64,
 }
 
 impl PageLoads {
@@ -108,12 +110,12 @@ impl Store {
 
     /// Reads the page that answers for `key`, which is not in memory, unless that is under way.
     pub(super) fn want_page(&mut self, key: &Key, waiter: Waiter) {
-        let (first, page) = self.index.directory.page_at(key);
-        let known = self.page_loads.by_page.get(first);
+        let first = self.index.directory.page_of(key);
+        let known = self.page_loads.by_page.get(&first);
         if let Some(load) = known.and_then(|id| self.page_loads.loads.get_mut(id)) {
             return load.waiters.push(waiter);
         }
-        let (first, blob) = (first.clone(), page.place.blob.clone());
+        let blob = self.index.directory.page_at(key).place.blob.clone();
         self.page_loads.count += 1;
         let is_sound = blob.runs.iter().all(|run| self.superblock.holds_index(run)) && blob.is_measured();
         if !is_sound {
@@ -200,7 +202,7 @@ impl Store {
 
     /// Pages may go that might not before.
     pub(super) fn look_again(&mut self) {
-        self.page_loads.looks = 2 * self.index.clock_len();
+        self.page_loads.looks = 2 * self.index.directory.loaded_count();
     }
 
     /// Changes how much memory index pages may take.
@@ -217,6 +219,7 @@ impl Store {
             loaded: directory.loaded_count(),
             pages: directory.page_count(),
             reads: self.page_loads.count,
+            directory_bytes: directory.memory(),
         }
     }
 }

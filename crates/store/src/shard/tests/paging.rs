@@ -154,7 +154,7 @@ fn a_damaged_page_that_is_read_late_stops_the_store() {
     let missing = store.meta(coll(0), &object(100)).unwrap_err();
     let Missing::Index { coll: c, object: o, omap } = missing.clone() else { panic!("{missing:?}") };
     let key = crate::index::Key { coll: c, object: o, omap };
-    let run = store.index.directory.page_at(&key).1.place.blob.runs[0];
+    let run = store.index.directory.page_at(&key).place.blob.runs[0];
     disk.flip_bit(run.start * BLOCK + 50, 3);
     store.load(Token(4), missing);
     let done = settle(&mut store, &mut disk, &mut rng);
