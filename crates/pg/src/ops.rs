@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use messages::{MOSDOp, MOSDOpReply, MPgCopyData, OpCode, OsdOp, osd_flag};
+use messages::{MOSDOp, MOSDOpReply, MPgCopyData, OsdOp, osd_flag};
 use store::{Completion, ReadError};
 use types::{EVersion, Epoch, Errno, HObject, OsdId, PoolFlags, ReqId, Token};
 
 use crate::{
     Client, Ctx, Effect, Permit, Pg,
-    exec::{self, Blocked, CopySource, Executed, OpContext, Staged, without_data},
+    exec::{self, Blocked, CopySource, Executed, OpContext, Staged, WatchChange, without_data},
     pg::{Pending, Phase},
     scrub,
 };
@@ -61,6 +61,8 @@ struct InFlight {
     reqid: ReqId,
     /// The requests that it answers, kept: a new interval may have to run them again.
     requests: Vec<(WaitingOp, Box<MOSDOpReply>)>,
+    /// What the first of them does to watches once it is answered.
+    watch: Vec<WatchChange>,
 }
 
 /// All ops of a PG.
@@ -258,6 +260,7 @@ impl Pg {
             past: exec::past_of(head, &waiting.op, self.log.iter().rev()),
             pg_num: self.info.pg_num,
             full: self.full(cx),
+            notify_id: self.watches.next_id(cx),
             random_seed: cx.random ^ waiting.tid,
         };
         match exec::execute(cx.store, &context, &waiting.op) {
@@ -419,17 +422,10 @@ impl Pg {
 
     fn finish(&mut self, head: &HObject, waiting: WaitingOp, done: Executed, reqid: ReqId, cx: &mut Ctx<'_>) {
         self.release(&waiting, cx);
-        let Executed { mut ops, result, staged, watch, watchers, user_version, version } = done;
+        let Executed { ops, result, staged, watch, watchers, user_version, version } = done;
         self.watches.learn(head, &watchers, cx.now);
+        self.watches.count(&watch);
         self.count(&waiting.op, &ops, staged.is_some());
-        for change in watch {
-            if let Some(notify_id) = self.watches.apply(head, &waiting.client, change, cx) {
-                let id = bytes::Bytes::copy_from_slice(&notify_id.to_le_bytes());
-                ops.iter_mut()
-                    .filter(|step| step.code == OpCode::NOTIFY)
-                    .for_each(|step| step.data = id.clone());
-            }
-        }
         let mut reply = MOSDOpReply {
             result,
             ops,
@@ -438,30 +434,40 @@ impl Pg {
             ..reply_for(&waiting.op, cx.map.epoch)
         };
         let Some(staged) = staged else {
+            // Watchers hear of it before the client has its answer; of a change, after it has: as with Ceph.
+            self.change_watches(head, &waiting.client, watch, cx);
             cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, Box::new(reply)));
             return;
         };
         let (version, members) = self.replicate(staged, cx);
         reply.replay_version = version;
-        self.put_in_flight(head, version, members, reqid, vec![(waiting, Box::new(reply))]);
+        let (object, requests) = (head.clone(), vec![(waiting, Box::new(reply))]);
+        self.put_in_flight(version, InFlight { waiting: members, object, reqid, requests, watch });
     }
 
-    fn put_in_flight(
+    fn change_watches(
         &mut self,
         head: &HObject,
-        version: EVersion,
-        waiting: Vec<OsdId>,
-        reqid: ReqId,
-        requests: Vec<(WaitingOp, Box<MOSDOpReply>)>,
+        client: &Client,
+        changes: Vec<WatchChange>,
+        cx: &mut Ctx<'_>,
     ) {
-        self.ops.objects.entry(head.clone()).or_default().in_flight += 1;
-        self.ops.in_flight.insert(version, InFlight { waiting, object: head.clone(), reqid, requests });
+        for change in changes {
+            self.watches.apply(head, client, change, cx);
+        }
+    }
+
+    fn put_in_flight(&mut self, version: EVersion, change: InFlight) {
+        self.ops.objects.entry(change.object.clone()).or_default().in_flight += 1;
+        self.ops.in_flight.insert(version, change);
     }
 
     /// A change that nobody asked for: trimming, watches that end.
     pub(crate) fn submit_internal(&mut self, head: &HObject, staged: Staged, cx: &mut Ctx<'_>) {
-        let (version, members) = self.replicate(staged, cx);
-        self.put_in_flight(head, version, members, ReqId::default(), Vec::new());
+        let (version, waiting) = self.replicate(staged, cx);
+        let (object, reqid) = (head.clone(), ReqId::default());
+        let change = InFlight { waiting, object, reqid, requests: Vec::new(), watch: Vec::new() };
+        self.put_in_flight(version, change);
     }
 
     /// True when nothing is under way on the object.
@@ -480,8 +486,15 @@ impl Pg {
                 break;
             }
             let done = first.remove();
+            let client = match done.requests.first() {
+                Some((asked, _)) if !done.watch.is_empty() => Some(asked.client.clone()),
+                Some(_) | None => None,
+            };
             for (asked, reply) in done.requests {
                 cx.effects.push(Effect::Reply(asked.client.session, asked.tid, reply));
+            }
+            if let Some(client) = client {
+                self.change_watches(&done.object, &client, done.watch, cx);
             }
             if let Some(ops) = self.ops.objects.get_mut(&done.object) {
                 ops.in_flight -= 1;
@@ -501,3 +514,6 @@ impl Pg {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,14 +83,19 @@ impl Watches {
         }
     }
 
-    /// Carries out what an op did to watches; a new notification's id.
-    pub(crate) fn apply(
-        &mut self,
-        head: &HObject,
-        client: &Client,
-        change: WatchChange,
-        cx: &mut Ctx<'_>,
-    ) -> Option<u64> {
+    /// What the next notification is called. Ids of one primary's time do not meet those of the next.
+    pub(crate) fn next_id(&self, cx: &Ctx<'_>) -> u64 {
+        u64::from(cx.map.epoch.0) << 32 | (self.count + 1)
+    }
+
+    /// A request ran that does this to watches, now or later: its notifications have their names.
+    pub(crate) fn count(&mut self, changes: &[WatchChange]) {
+        let notifies = changes.iter().filter(|change| matches!(change, WatchChange::Notify { .. }));
+        self.count += notifies.count() as u64;
+    }
+
+    /// Carries out what an op did to watches.
+    pub(crate) fn apply(&mut self, head: &HObject, client: &Client, change: WatchChange, cx: &mut Ctx<'_>) {
         let gid = client.entity.num as u64;
         match change {
             WatchChange::Watch { cookie, timeout_sec } => {
@@ -112,7 +117,7 @@ impl Watches {
                     watch.expires = cx.now + watch.timeout;
                 }
             }
-            WatchChange::Notify { cookie, timeout_sec, payload, user_version } => {
+            WatchChange::Notify { id, cookie, timeout_sec, payload, user_version } => {
                 let notify = Notify {
                     object: head.clone(),
                     notifier: client.clone(),
@@ -126,7 +131,7 @@ impl Watches {
                     replies: BTreeMap::new(),
                     expires: cx.now + Duration::from_secs(u64::from(timeout_sec)),
                 };
-                return Some(self.notify(notify, cx));
+                self.notify(id, notify, cx);
             }
             WatchChange::Ack { notify_id, cookie, reply } => {
                 if let Some(notify) = self.notifies.get_mut(&notify_id) {
@@ -138,7 +143,6 @@ impl Watches {
                 }
             }
         }
-        None
     }
 
     /// A watcher that came back hears of notifications that still wait for it.
@@ -150,10 +154,7 @@ impl Watches {
         }
     }
 
-    fn notify(&mut self, notify: Notify, cx: &mut Ctx<'_>) -> u64 {
-        self.count += 1;
-        // Ids of one primary's time do not meet those of the next.
-        let id = u64::from(cx.map.epoch.0) << 32 | self.count;
+    fn notify(&mut self, id: u64, notify: Notify, cx: &mut Ctx<'_>) {
         for (watcher, watch) in self.watches.get(&notify.object).into_iter().flatten() {
             if let Some(session) = watch.session {
                 cx.effects.push(Effect::Tell(session, notify.message(id, *watcher).into()));
@@ -161,7 +162,6 @@ impl Watches {
         }
         self.notifies.insert(id, notify);
         self.complete(id, cx);
-        id
     }
 
     /// A watch is over; `is_told` if the client does not know yet.

@@ -146,8 +146,9 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn omap_set(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        let entries = input(&mut Reader::new(step.data.clone()))?;
-        self.view.omap_set(entries)?;
+        // The last value of a key counts: Ceph's store sets one after the other.
+        let entries: Vec<(Bytes, Bytes)> = input(&mut Reader::new(step.data.clone()))?;
+        self.view.omap_set(entries.into_iter().collect())?;
         done()
     }
 

@@ -79,6 +79,8 @@ pub(crate) struct OpContext {
     pub(crate) pg_num: u32,
     /// The pool is full: what a change that makes it larger is refused with.
     pub(crate) full: Option<Errno>,
+    /// What the request's first notification is called; later ones are counted on.
+    pub(crate) notify_id: u64,
     /// For classes that want random bits.
     pub(crate) random_seed: u64,
 }
@@ -185,7 +187,7 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
     let mut run = Run::new(&mut view, cx, op);
     let (ops, result) = run.all()?;
     let Run { watch, is_user_change, is_undirtied, .. } = run;
-    let done = Executed {
+    let mut done = Executed {
         ops,
         result,
         staged: None,
@@ -194,15 +196,24 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
         user_version: view.user_version(),
         version: EVersion::ZERO,
     };
-    let done = finish(view, cx, op, &snapc, done, is_user_change, is_undirtied);
-    match cx.full {
-        // Other clients wait until there is space, and send again.
-        Some(errno) if op.flags & osd_flag::FULL_TRY != 0 && op.flags & osd_flag::FULL_FORCE == 0 => {
-            let grows = |staged: &Staged| staged.delta.bytes > 0 || staged.delta.objects > 0;
-            if done.staged.as_ref().is_some_and(grows) { Err(Blocked::Refused(errno)) } else { Ok(done) }
-        }
-        _ => Ok(done),
+    if done.result >= 0
+        && view.grows()
+        && let Some(errno) = full(cx, op)
+    {
+        // What its reads had found comes with the refusal.
+        done.watch.clear();
+        return Ok(Executed { result: errno.negated(), user_version: 0, ..done });
     }
+    let mut done = finish(view, cx, op, &snapc, done, is_user_change, is_undirtied);
+    done.watch.sort_by_key(WatchChange::rank);
+    Ok(done)
+}
+
+/// What a change that makes its pool larger is refused with. Clients that do not want to try wait until there is
+/// space, and send again.
+fn full(cx: &OpContext, op: &MOSDOp) -> Option<Errno> {
+    let tries = op.flags & osd_flag::FULL_TRY != 0 && op.flags & osd_flag::FULL_FORCE == 0;
+    cx.full.filter(|_| tries)
 }
 
 /// The snapshots that a change has to respect.

@@ -60,12 +60,12 @@ pub(super) fn is_class(class: &[u8]) -> bool {
 
 /// Refuses what no object can be asked.
 pub(super) fn check(op: &MOSDOp) -> Result<(), Errno> {
-    for step in op.ops.iter().filter(|step| step.code == OpCode::CALL) {
-        find_method(step)?;
-    }
     // What Ceph never came to do.
     if op.flags & osd_flag::PARALLELEXEC != 0 {
         return Err(Errno::EINVAL);
+    }
+    for step in op.ops.iter().filter(|step| step.code == OpCode::CALL) {
+        find_method(step)?;
     }
     if op.ops.is_empty() || op.oid.is_empty() {
         return Err(Errno::EINVAL);

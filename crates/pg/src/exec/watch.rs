@@ -36,6 +36,8 @@ pub(crate) enum WatchChange {
     },
     /// Tell all watchers.
     Notify {
+        /// What it is called.
+        id: u64,
         /// The notifier's name for it.
         cookie: u64,
         /// Seconds.
@@ -56,6 +58,19 @@ pub(crate) enum WatchChange {
     },
     /// The object is gone: the watcher, by global id and cookie, is told so.
     Disconnect((u64, u64)),
+}
+
+impl WatchChange {
+    /// The turn that Ceph's OSDs carry it out in, among those of one request (`do_osd_op_effects`).
+    pub(super) fn rank(&self) -> u8 {
+        match self {
+            WatchChange::Ping { .. } => 0,
+            WatchChange::Unwatch { .. } | WatchChange::Disconnect(_) => 1,
+            WatchChange::Watch { .. } => 2,
+            WatchChange::Notify { .. } => 3,
+            WatchChange::Ack { .. } => 4,
+        }
+    }
 }
 
 /// A watch as it is kept with the object.
@@ -141,20 +156,23 @@ impl Run<'_, '_> {
         Ok(Output::default())
     }
 
-    /// The PG fills in the notification's id: the op's output.
+    /// The notification's id is the op's output.
     pub(super) fn notify(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         self.view.check_exists()?;
         let mut reader = Reader::new(step.data.clone());
         let parts = <(u32, u32, Bytes)>::decode(&mut reader);
         let (_version, timeout_sec, payload) = parts.unwrap_or((0, 0, Bytes::new()));
         let timeout_sec = if timeout_sec == 0 { TIMEOUT_SEC } else { timeout_sec };
+        let before = self.watch.iter().filter(|change| matches!(change, WatchChange::Notify { .. }));
+        let id = self.cx.notify_id + before.count() as u64;
         self.watch.push(WatchChange::Notify {
+            id,
             cookie: step.params.u64_at(0),
             timeout_sec,
             payload,
             user_version: self.view.user_version(),
         });
-        Ok(Output::default())
+        Ok(Bytes::copy_from_slice(&id.to_le_bytes()).into())
     }
 
     pub(super) fn notify_ack(&mut self, step: &OsdOp) -> Result<Output, Stop> {

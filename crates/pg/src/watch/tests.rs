@@ -53,18 +53,23 @@ impl World {
         act(&mut self.watches, &mut cx)
     }
 
-    fn apply(&mut self, client: &Client, change: WatchChange) -> Option<u64> {
-        self.with(|watches, cx| watches.apply(&head(), client, change, cx))
+    fn apply(&mut self, client: &Client, change: WatchChange) {
+        self.with(|watches, cx| {
+            watches.count(std::slice::from_ref(&change));
+            watches.apply(&head(), client, change, cx);
+        });
     }
 
     fn watch(&mut self, gid: u64, cookie: u64) {
-        assert_eq!(self.apply(&client(gid), WatchChange::Watch { cookie, timeout_sec: 30 }), None);
+        self.apply(&client(gid), WatchChange::Watch { cookie, timeout_sec: 30 });
     }
 
     fn notify(&mut self, gid: u64) -> u64 {
         let payload = Bytes::from("hi");
-        let change = WatchChange::Notify { cookie: 5, timeout_sec: 10, payload, user_version: 77 };
-        self.apply(&client(gid), change).expect("a notification has an id")
+        let id = self.with(|watches, cx| watches.next_id(cx));
+        let change = WatchChange::Notify { id, cookie: 5, timeout_sec: 10, payload, user_version: 77 };
+        self.apply(&client(gid), change);
+        id
     }
 
     fn ack(&mut self, gid: u64, notify_id: u64, cookie: Option<u64>, reply: &'static str) {

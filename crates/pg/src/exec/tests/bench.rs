@@ -104,6 +104,7 @@ impl Bench {
             past: Vec::new(),
             pg_num: 1,
             full: None,
+            notify_id: 900,
             random_seed: 0,
         };
         let (snapc, total) = (SnapContext::default(), Delta::default());

@@ -3,7 +3,7 @@
 use messages::{OpCode, OsdOp, osd_flag};
 use types::{Errno, SnapId};
 
-use super::bench::{Bench, call, extent, plain, range, step, xattr};
+use super::bench::{Bench, call, extent, plain, range, snap, step, xattr};
 
 fn check(ops: Vec<OsdOp>, expect: Errno) {
     assert_eq!(Bench::new().run(ops).map(|done| done.result), Err(expect));
@@ -66,6 +66,30 @@ fn a_full_pool_takes_what_does_not_make_it_larger() {
         assert_eq!(bench.result(vec![plain(OpCode::DELETE)]), 0);
         assert_eq!(bench.result(vec![plain(OpCode::CREATE)]), errno.negated(), "one object more");
     }
+}
+
+/// Observed with 16.2.15.
+#[test]
+fn a_full_pool_makes_the_clones_that_snapshots_want() {
+    let mut bench = Bench::new();
+    bench.put("0123");
+    bench.make_snap(1);
+    bench.cx.full = Some(Errno::EDQUOT);
+    bench.flags = osd_flag::FULL_TRY;
+    assert_eq!(bench.result(vec![extent(OpCode::WRITE, 0, "xyz")]), 0);
+    assert_eq!(bench.result(vec![snap(OpCode::ROLLBACK, 1)]), 0);
+    assert_eq!(bench.total.clones, 1);
+}
+
+#[test]
+fn what_reads_found_comes_with_a_full_pools_refusal() {
+    let mut bench = Bench::new();
+    bench.put("0123");
+    bench.cx.full = Some(Errno::EDQUOT);
+    bench.flags = osd_flag::FULL_TRY;
+    let done = bench.run(vec![range(OpCode::READ, 0, 2), extent(OpCode::WRITE, 2, "xyz")]).unwrap();
+    assert_eq!((done.result, &done.ops[0].data[..], done.user_version), (-122, &b"01"[..], 0));
+    assert!(done.staged.is_none(), "it may be tried again");
 }
 
 /// Observed in a pool without tiers.

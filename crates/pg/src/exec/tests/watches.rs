@@ -90,11 +90,38 @@ fn notifications_carry_the_payload_and_the_version() {
     let mut input = (1u32, 10u32).to_bytes(Features::default()).to_vec();
     Bytes::from("hi").encode(&mut input, Features::default());
     let op = step(OpCode::NOTIFY, OpParams::from_parts(&[&5u64.to_le_bytes()]), input);
-    let user_version = 1;
-    let expect = WatchChange::Notify { cookie: 5, timeout_sec: 10, payload: "hi".into(), user_version };
-    assert_eq!(bench.run(vec![op]).unwrap().watch, [expect]);
-    let expect = WatchChange::Notify { cookie: 0, timeout_sec: 30, payload: Bytes::new(), user_version };
+    let (id, user_version) = (900, 1);
+    let expect = WatchChange::Notify { id, cookie: 5, timeout_sec: 10, payload: "hi".into(), user_version };
+    let done = bench.run(vec![op]).unwrap();
+    assert_eq!((done.watch, &done.ops[0].data[..]), (vec![expect], &900u64.to_le_bytes()[..]));
+    let expect = WatchChange::Notify { id, cookie: 0, timeout_sec: 30, payload: Bytes::new(), user_version };
     assert_eq!(bench.run(vec![plain(OpCode::NOTIFY)]).unwrap().watch, [expect]);
+}
+
+/// As `PrimaryLogPG::do_osd_op_effects` does: what ends, what begins, notifications, answers.
+#[test]
+fn what_a_request_does_to_watches_has_an_order() {
+    let mut bench = watched();
+    let ops = vec![
+        plain(OpCode::NOTIFY_ACK),
+        plain(OpCode::NOTIFY),
+        watch(WATCH, 12),
+        plain(OpCode::NOTIFY),
+        watch(UNWATCH, 11),
+    ];
+    bench.return_outputs();
+    let done = bench.run(ops).unwrap();
+    let ids = |at: usize| u64::from_le_bytes(done.ops[at].data[..].try_into().unwrap());
+    assert_eq!((ids(1), ids(3)), (900, 901));
+    let name = |change: &WatchChange| match change {
+        WatchChange::Unwatch { cookie: 11 } => "unwatch",
+        WatchChange::Watch { cookie: 12, .. } => "watch",
+        WatchChange::Notify { id: 900 | 901, .. } => "notify",
+        WatchChange::Ack { .. } => "ack",
+        other => panic!("{other:?}"),
+    };
+    let order: Vec<&str> = done.watch.iter().map(name).collect();
+    assert_eq!(order, ["unwatch", "watch", "notify", "notify", "ack"]);
 }
 
 #[test]

@@ -51,6 +51,13 @@ fn loses_xattrs(mutation: &Mutation) -> bool {
 }
 
 impl View<'_> {
+    /// True if the object takes more than before, and so makes its pool larger. Clones that snapshots want do not
+    /// count: Ceph makes them after it has looked whether there is room (`prepare_transaction`).
+    pub(in crate::exec) fn grows(&self) -> bool {
+        let is_new = self.exists && !self.existed && !self.is_whiteout();
+        is_new || self.size > self.old_bytes
+    }
+
     /// Turns what was changed into a transaction with its log entries; a clone first, where a snapshot
     /// needs the old state (`make_writeable`, `finish_ctx`). The reply's user version comes with it.
     pub(in crate::exec) fn stage(

@@ -1,0 +1,75 @@
+//! What clients and watchers hear, and in which order.
+
+use bytes::Bytes;
+use messages::{MOSDRepOpReply, Message, ObjectLocator, OpCode, OpParams, WatchOpcode};
+use types::{EntityAddr, EntityNum};
+
+use super::*;
+use crate::{Budget, Event, test_world::World};
+
+const WATCH: u8 = 3;
+
+/// The session of a client has its number.
+fn ask(world: &mut World, gid: u64, tid: u64, ops: Vec<OsdOp>) {
+    let client =
+        Client { session: gid, entity: EntityNum::client(gid), addr: EntityAddr::default(), features: 0 };
+    let pool = world.pg.pgid.pool;
+    let op = MOSDOp {
+        pgid: world.pg.pgid,
+        epoch: world.map.epoch,
+        locator: ObjectLocator { pool, ..ObjectLocator::default() },
+        oid: Bytes::from_static(b"o1"),
+        ops,
+        snapid: types::SnapId::HEAD,
+        ..MOSDOp::default()
+    };
+    world.handle(Event::Op(client, tid, Box::new(op), Budget::default().take(0)));
+    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
+    for peer in world.peers.clone() {
+        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
+    }
+}
+
+fn watch(what: u8) -> OsdOp {
+    OsdOp {
+        params: OpParams::from_parts(&[&1u64.to_le_bytes(), &[0; 8], &[what]]),
+        ..OsdOp::new(OpCode::WATCH)
+    }
+}
+
+/// Who heard what since it was asked last.
+fn heard(world: &mut World) -> Vec<(u64, &'static str)> {
+    let effects = std::mem::take(&mut world.effects).into_iter();
+    let told = effects.filter_map(|effect| match effect {
+        Effect::Reply(session, _, reply) => {
+            Some((session, if reply.result < 0 { "error" } else { "answer" }))
+        }
+        Effect::Tell(session, Message::MWatchNotify(message)) => match message.opcode {
+            WatchOpcode::NOTIFY => Some((session, "notify")),
+            WatchOpcode::NOTIFY_COMPLETE => Some((session, "complete")),
+            _ => Some((session, "disconnect")),
+        },
+        _ => None,
+    });
+    told.collect()
+}
+
+/// As Ceph's OSDs do: `complete_read_ctx` comes after `do_osd_op_effects`, a repop's `on_success` after `on_committed`.
+#[test]
+fn watchers_hear_of_a_change_after_its_client_has_the_answer_and_of_all_else_before() {
+    let mut world = World::active();
+    ask(&mut world, 7, 1, vec![watch(WATCH)]);
+    assert_eq!(heard(&mut world), [(7, "answer")]);
+    ask(&mut world, 8, 1, vec![OsdOp::new(OpCode::NOTIFY)]);
+    assert_eq!(heard(&mut world), [(7, "notify"), (8, "answer")]);
+    let create = OsdOp::new(OpCode::CREATE);
+    ask(&mut world, 8, 2, vec![OsdOp::new(OpCode::NOTIFY), create]);
+    assert_eq!(heard(&mut world), [(8, "answer"), (7, "notify")]);
+    // The one that does not watch any more keeps nobody waiting.
+    ask(&mut world, 7, 2, vec![watch(0)]);
+    assert_eq!(heard(&mut world), [(7, "answer"), (8, "complete"), (8, "complete")]);
+    // What has failed does nothing to watches.
+    ask(&mut world, 7, 3, vec![watch(WATCH), OsdOp::new(OpCode(0x1299))]);
+    ask(&mut world, 8, 3, vec![OsdOp::new(OpCode::NOTIFY)]);
+    assert_eq!(heard(&mut world), [(7, "error"), (8, "complete"), (8, "answer")]);
+}
