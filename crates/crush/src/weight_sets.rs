@@ -16,9 +16,8 @@ impl CrushMap {
         if self.choose_args.contains_key(&set) {
             return false;
         }
-        let weights = |b: &Bucket| (0..b.items.len()).map(|at| b.item_weight(at)).collect::<Vec<_>>();
-        let arg = |b: &Bucket| ChooseArg { weight_set: vec![weights(b); positions], ids: Vec::new() };
-        let args = self.all_buckets().filter_map(|b| Some((key(b.id)?, arg(b)))).collect();
+        let arg = |b: &Bucket| Some((key(b.id)?, with_own_weights(b, positions)));
+        let args = self.all_buckets().filter_map(arg).collect();
         self.choose_args.insert(set, args);
         true
     }
@@ -29,24 +28,41 @@ impl CrushMap {
         Some(args.values().map(|arg| arg.weight_set.len()).max().unwrap_or(1))
     }
 
-    /// Gives an item other weights in a set, a weight for each position. False if no bucket of the set holds it.
+    /// Gives an item other weights in a set, a weight for each position. Buckets that came after the set get their
+    /// own weights in it by the way. False if nothing changed: nobody holds the item, and all buckets are in the set.
     pub fn reweigh_in_set(&mut self, set: i64, item: i32, weights: &[u32]) -> bool {
-        let parents = self.parents_of(item);
-        let mut is_found = false;
-        for parent in parents {
+        let mut changed = self.complete_weight_set(set, weights.len());
+        for parent in self.parents_of(item) {
             let at = self.bucket(parent).and_then(|b| b.items.iter().position(|i| *i == item));
             let arg = key(parent).and_then(|k| self.choose_args.get_mut(&set)?.get_mut(&k));
             let (Some(at), Some(arg)) = (at, arg) else { continue };
-            is_found = true;
             for (own, weight) in arg.weight_set.iter_mut().zip(weights) {
                 if let Some(own) = own.get_mut(at) {
                     *own = *weight;
                 }
             }
-            self.weight_sets_pass_on(parent);
+            changed.push(parent);
         }
+        changed.iter().for_each(|bucket| self.weight_sets_pass_on(*bucket));
         self.rebuild_shadows();
-        is_found
+        !changed.is_empty()
+    }
+
+    /// Takes buckets into a set that are not in it; which they are.
+    fn complete_weight_set(&mut self, set: i64, positions: usize) -> Vec<i32> {
+        let is_absent = |b: &&Bucket| {
+            let arg = key(b.id).and_then(|k| self.choose_args.get(&set)?.get(&k));
+            arg.is_none_or(|arg| arg.weight_set.is_empty())
+        };
+        let absent: Vec<(i32, ChooseArg)> =
+            self.all_buckets().filter(is_absent).map(|b| (b.id, with_own_weights(b, positions))).collect();
+        let Some(args) = self.choose_args.get_mut(&set) else { return Vec::new() };
+        for (bucket, arg) in &absent {
+            if let Some(key) = key(*bucket) {
+                args.entry(key).or_default().weight_set.clone_from(&arg.weight_set);
+            }
+        }
+        absent.into_iter().map(|(bucket, _)| bucket).collect()
     }
 
     /// What is above a bucket weighs in all sets what is below it.
@@ -148,6 +164,11 @@ impl CrushMap {
             });
         }
     }
+}
+
+fn with_own_weights(bucket: &Bucket, positions: usize) -> ChooseArg {
+    let weights: Vec<u32> = (0..bucket.items.len()).map(|at| bucket.item_weight(at)).collect();
+    ChooseArg { weight_set: vec![weights; positions], ids: Vec::new() }
 }
 
 /// Weight sets are kept by bucket slot.

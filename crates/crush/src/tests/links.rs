@@ -72,6 +72,23 @@ fn a_weight_set_has_its_own_sums() {
     assert_eq!(<CrushMap as codec::Decode>::from_prefix(bytes).unwrap(), map);
 }
 
+/// Observed with 16.2.15.
+#[test]
+fn buckets_that_came_after_a_weight_set_join_it_with_the_next_change() {
+    let mut map = two_hosts();
+    map.create_weight_set(COMPAT_SET, 1);
+    let root = map.id_of("default").unwrap();
+    assert!(!map.reweigh_in_set(COMPAT_SET, root, &[WEIGHT_ONE]), "nobody holds a root");
+    let rack = map.add_bucket("rack1", "rack").unwrap();
+    assert!(map.reweigh_in_set(COMPAT_SET, root, &[WEIGHT_ONE]));
+    assert!(!map.reweigh_in_set(COMPAT_SET, root, &[WEIGHT_ONE]));
+    let of = |map: &CrushMap, id: i32| map.choose_args[&COMPAT_SET][&((-1 - id) as u32)].weight_set.clone();
+    assert_eq!(of(&map, rack), [Vec::<u32>::new()]);
+    map.move_item("rack1", &place("root", "default")).unwrap();
+    assert!(map.reweigh_in_set(COMPAT_SET, rack, &[3 * WEIGHT_ONE]));
+    assert_eq!(of(&map, root), [[WEIGHT_ONE, WEIGHT_ONE, 3 * WEIGHT_ONE]]);
+}
+
 #[test]
 fn profiles_of_tunables_are_known_again() {
     for name in ["argonaut", "bobtail", "firefly", "hammer", "jewel"] {

@@ -1,6 +1,6 @@
 //! Weight sets: weights besides those of the CRUSH map, for all pools or for one.
 
-use crush::COMPAT_SET;
+use crush::{Bucket, COMPAT_SET, CrushMap};
 use types::{Errno, PoolId, Release};
 
 use super::{
@@ -109,36 +109,50 @@ fn rm_set(req: &mut Request<'_>, set: i64) -> Reply {
 }
 
 fn reweight(req: &mut Request<'_>) -> Reply {
-    match pool_arg(req) {
-        Ok((pool, _)) => {
-            let missing = format!("no weight-set for pool '{}'", text(req, "pool"));
-            reweight_set(req, pool.0, missing)
-        }
-        Err(reply) => reply,
+    let pool = match pool_arg(req) {
+        Ok((pool, _)) => pool.0,
+        Err(reply) => return reply,
+    };
+    let crush = pending(req);
+    let Some(positions) = crush.weight_set_positions(pool) else {
+        return Reply::fail(Errno::ENOENT, format!("no weight-set for pool '{}'", text(req, "pool")));
+    };
+    let weights = weights(req);
+    if weights.len() != positions {
+        return Reply::fail(Errno::EINVAL, format!("must specify exact {positions} weight values"));
     }
+    reweight_set(req, crush, pool, &weights)
 }
 
 fn reweight_compat(req: &mut Request<'_>) -> Reply {
-    reweight_set(req, COMPAT_SET, "no backward-compatible weight-set".to_owned())
+    let crush = pending(req);
+    if crush.weight_set_positions(COMPAT_SET).is_none() {
+        return Reply::fail(Errno::ENOENT, "no backward-compatible weight-set");
+    }
+    let weights = weights(req);
+    reweight_set(req, crush, COMPAT_SET, &weights)
 }
 
-fn reweight_set(req: &mut Request<'_>, set: i64, missing: String) -> Reply {
-    let mut crush = pending(req);
-    let Some(positions) = crush.weight_set_positions(set) else {
-        return Reply::fail(Errno::ENOENT, missing);
-    };
+/// The weights that are given, as CRUSH maps count them.
+fn weights(req: &Request<'_>) -> Vec<u32> {
+    let given = req.args.list("weight");
+    let numbers = given.iter().filter_map(|text| text.parse::<f64>().ok());
+    numbers.map(|weight| (weight * f64::from(crush::WEIGHT_ONE)) as u32).collect()
+}
+
+fn reweight_set(req: &mut Request<'_>, mut crush: CrushMap, set: i64, weights: &[u32]) -> Reply {
     let name = text(req, "item");
     let Some(item) = crush.id_of(&name) else {
         return Reply::fail(Errno::ENOENT, format!("item '{name}' does not exist"));
     };
-    let weights: Vec<u32> = (req.args.list("weight").iter())
-        .filter_map(|text| text.parse::<f64>().ok())
-        .map(|weight| (weight * f64::from(crush::WEIGHT_ONE)) as u32)
-        .collect();
-    if weights.len() != positions {
-        return Reply::fail(Errno::EINVAL, format!("must specify exact {positions} weight values"));
+    let count = weights.len();
+    if crush.weight_set_positions(set) != Some(count) {
+        // Ceph says so of every bucket that it looks into, and finds the item in none.
+        let of = |bucket: &Bucket| format!("weight_set_positions != {count} for bucket {}", bucket.id);
+        let buckets: String = crush.all_buckets().map(of).collect();
+        return Reply::fail(Errno::ENOENT, format!("{buckets}item {item} not found in crush map"));
     }
-    if !crush.reweigh_in_set(set, item, &weights) {
+    if !crush.reweigh_in_set(set, item, weights) {
         return Reply::fail(Errno::ENOENT, format!("item {item} not found in crush map"));
     }
     req.mon.change_crush(req.wall, crush);

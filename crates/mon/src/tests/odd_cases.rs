@@ -168,6 +168,27 @@ fn osd_df_is_filtered_by_whatever_has_that_name() {
     assert!(names.contains(&&json!("empty")), "with nothing in it");
 }
 
+/// Observed with 16.2.15.
+#[test]
+fn what_no_bucket_of_a_weight_set_holds_is_told_bucket_by_bucket() {
+    let mut cluster = Cluster::with_rbd();
+    let reweight = |item: &str, weights: &str| {
+        format!(r#"{{"prefix":"osd crush weight-set reweight-compat","item":"{item}","weight":[{weights}]}}"#)
+    };
+    cluster.ok(r#"{"prefix":"osd crush weight-set create-compat"}"#);
+    let missing = (-2, "item -1 not found in crush map".to_owned());
+    assert_eq!(cluster.refused(&reweight("default", "2")), missing);
+    let (result, status) = cluster.refused(&reweight("osd.0", "2, 3"));
+    assert_eq!(result, -2);
+    assert!(
+        status.starts_with("weight_set_positions != 2 for bucket -1weight_set_positions != 2 for bucket -2")
+    );
+    assert!(status.ends_with("item 0 not found in crush map"), "{status}");
+    cluster.ok(r#"{"prefix":"osd crush add-bucket","name":"rack1","type":"rack"}"#);
+    cluster.ok(&reweight("default", "2"));
+    assert_eq!(cluster.refused(&reweight("default", "2")), missing);
+}
+
 #[test]
 fn weights_of_weight_sets_are_shown() {
     let mut cluster = Cluster::with_rbd();
