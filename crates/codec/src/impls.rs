@@ -123,9 +123,15 @@ impl<K: Encode, V: Encode> Encode for BTreeMap<K, V> {
         }
     }
 }
+/// Of a key that comes twice the first value counts, as in Ceph (`denc.h`).
 impl<K: Decode + Ord, V: Decode> Decode for BTreeMap<K, V> {
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        (0..input.count(1)?).map(|_| Ok((K::decode(input)?, V::decode(input)?))).collect()
+        let mut pairs = Vec::<(K, V)>::decode(input)?;
+        if !pairs.is_sorted_by(|one, next| one.0 < next.0) {
+            pairs.sort_by(|one, other| one.0.cmp(&other.0));
+            pairs.dedup_by(|later, first| later.0 == first.0);
+        }
+        Ok(pairs.into_iter().collect())
     }
 }
 

@@ -182,6 +182,15 @@ fn copyup_writes_a_missing_object_only() {
     assert_eq!(view.call("rbd", "sparsify", zero).unwrap_err(), Errno::ENOENT);
 }
 
+/// Observed with 16.2.15.
+#[test]
+fn of_extents_with_the_same_offset_the_first_counts() {
+    let mut view = TestView::default();
+    let input = bytes((vec![(0u64, 5u64), (0, 7), (9, 2)], Bytes::from_static(b"abcdefgh")));
+    view.call("rbd", "sparse_copyup", input).unwrap();
+    assert_eq!(view.data, b"abcde\0\0\0\0fg");
+}
+
 fn group_snap(id: &str, name: &str, state: u8) -> Bytes {
     bytes(GroupSnapshot { id: id.to_owned(), name: name.to_owned(), state, snaps: Vec::new() })
 }

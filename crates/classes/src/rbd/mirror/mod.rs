@@ -63,9 +63,11 @@ pub(super) fn mirror_mode_set(view: &mut dyn ObjectView, bytes: &Bytes) -> Resul
             if !peers::all(view)?.is_empty() {
                 return Err(Errno::EBUSY.into());
             }
-            remove(view, MODE)?;
-            remove(view, UUID)?;
-            remove(view, REMOTE_NAMESPACE)?;
+            if view.stat()?.is_some() {
+                remove(view, MODE)?;
+                remove(view, UUID)?;
+                remove(view, REMOTE_NAMESPACE)?;
+            }
         }
         _ => return Err(Errno::EINVAL.into()),
     }

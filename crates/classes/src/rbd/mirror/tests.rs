@@ -18,6 +18,7 @@ fn pool() -> TestView {
     let mut view = TestView::default();
     view.context.origin = EntityNum::client(7);
     view.context.origin_addr = EntityAddr::parse("v2:10.0.0.1:0/5").unwrap();
+    view.call("rbd", "mirror_mode_set", bytes(0u32)).expect("what is not there is not mirrored");
     assert_eq!(view.call("rbd", "mirror_mode_set", bytes(2u32)).unwrap_err(), Errno::EINVAL);
     view.call("rbd", "mirror_uuid_set", bytes("here".to_owned())).unwrap();
     view.call("rbd", "mirror_mode_set", bytes(2u32)).unwrap();
