@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use codec::Codec;
-use types::{EntityAddrVec, Epoch, OsdId, OsdStat, PgId, PgStat, PoolId};
+use types::{EntityAddrVec, Epoch, OsdId, OsdStat, PgId, PgInterval, PgStat, PoolId};
 
 use crate::table::front_only;
 
@@ -92,14 +92,25 @@ pub struct MPGStats {
 }
 front_only!(MPGStats);
 
-/// To the primary of PGs that never existed: make them. Repeated until a report shows them active.
+/// A PG to be made.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+pub struct PgCreation {
+    /// Which one.
+    pub pgid: PgId,
+    /// The epoch in which its pool came to be, or in which an operator had it made anew.
+    pub created: Epoch,
+    /// Intervals since then that may have taken writes: somebody may have made it, and not have said so.
+    pub intervals: Vec<PgInterval>,
+}
+
+/// To the primary of PGs that are not known to exist: make them. Repeated until a report shows them active.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 2, compat = 2)]
 pub struct MOSDPGCreate {
     /// Map epoch that the receiver needs first.
     pub epoch: Epoch,
-    /// The PGs and the epoch in which their pool (or they, by a split) came to be.
-    pub pgs: Vec<(PgId, Epoch)>,
+    /// The PGs.
+    pub pgs: Vec<PgCreation>,
 }
 front_only!(MOSDPGCreate);
 

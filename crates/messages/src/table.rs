@@ -152,7 +152,7 @@ messages! {
     /// OSD to monitor: statistics and beacon.
     MPGStats = 0x8005, v 1/1, prio 63;
     /// Monitor to OSD: make these PGs.
-    MOSDPGCreate = 0x8006, v 1/1, prio 127;
+    MOSDPGCreate = 0x8006, v 2/2, prio 127;
     /// OSD to OSD: heartbeat.
     MOSDPing = 0x8007, v 1/1, prio 196;
     /// Monitor to OSD: count what clients do with images.

@@ -17,6 +17,8 @@ pub struct MonOptions {
     pub osd_down_out_interval: Duration,
     /// `mon_osd_min_in_ratio`: no OSD is marked out automatically while fewer are in.
     pub osd_in_ratio_min: f64,
+    /// `mon_min_osdmap_epochs`: so many maps are kept, and more as long as a PG may need them.
+    pub osdmap_epochs_min: u32,
     /// `mon_max_pg_per_osd`.
     pub pgs_per_osd_max: u32,
     /// `osd_pool_default_size`.
@@ -52,6 +54,7 @@ impl Default for MonOptions {
             osd_report_timeout: Duration::from_secs(60),
             osd_down_out_interval: Duration::from_secs(600),
             osd_in_ratio_min: 0.75,
+            osdmap_epochs_min: 500,
             pgs_per_osd_max: 1_000,
             pool_size: 3,
             pool_size_min: 0,
@@ -93,6 +96,7 @@ impl MonOptions {
             "mon_osd_report_timeout" => put_secs(&mut self.osd_report_timeout),
             "mon_osd_down_out_interval" => put_secs(&mut self.osd_down_out_interval),
             "mon_osd_min_in_ratio" => put(&mut self.osd_in_ratio_min, value),
+            "mon_min_osdmap_epochs" => put(&mut self.osdmap_epochs_min, value),
             "mon_max_pg_per_osd" => put(&mut self.pgs_per_osd_max, value),
             "osd_pool_default_size" => put(&mut self.pool_size, value),
             "osd_pool_default_min_size" => put(&mut self.pool_size_min, value),

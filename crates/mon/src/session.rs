@@ -142,8 +142,8 @@ impl Mon {
         self.send_osdmaps(conn, from, sub.is_onetime, effects);
     }
 
-    /// Sends the maps from `from` on; 0 or an epoch that is not kept gives the newest full map. With
-    /// `is_one_message` the receiver asks for the rest itself.
+    /// Sends the maps from `from` on; 0 or an epoch that is not kept gives the newest full map, but an OSD gets all that
+    /// are kept: its PGs walk through them. With `is_one_message` the receiver asks for the rest itself.
     pub(crate) fn send_osdmaps(
         &self,
         conn: ConnId,
@@ -154,10 +154,14 @@ impl Mon {
         let mut send = |message: MOSDMap| {
             effects.push(Effect::Send { conn, tid: 0, message: message.into() });
         };
+        let mut from = from;
         if from.0 == 0 || from < self.committed.oldest_epoch() {
-            let (bytes, _) = self.committed.osdmap.to_bytes_and_crc();
-            send(MOSDMap { fulls: [(self.committed.osdmap.epoch, bytes)].into(), ..self.empty_osdmap() });
-            return;
+            let oldest = (from.0 != 0 && self.osd_of(conn).is_some())
+                .then(|| self.committed.full_map(self.committed.oldest_epoch()))
+                .flatten();
+            let map = oldest.as_ref().unwrap_or(&self.committed.osdmap);
+            send(MOSDMap { fulls: [(map.epoch, map.to_bytes_and_crc().0)].into(), ..self.empty_osdmap() });
+            from = map.epoch.next();
         }
         let due: Vec<(Epoch, Bytes)> =
             self.committed.incrementals.range(from..).map(|(e, b)| (*e, b.clone())).collect();

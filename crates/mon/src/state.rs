@@ -19,12 +19,22 @@ use crate::{LedgerContents, config_service::split_key, keys};
 
 /// PGs of a pool that no OSD has reported active.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub(crate) struct Creating {
-    /// The epoch in which they came to be.
+    /// The epoch in which their pool came to be.
     pub(crate) epoch: Epoch,
     /// Their numbers in the pool.
     pub(crate) seeds: BTreeSet<u32>,
+    /// Those of them that an operator has had made anew, and the epoch of that.
+    #[codec(since = 2)]
+    pub(crate) forced: BTreeMap<u32, Epoch>,
+}
+
+impl Creating {
+    /// What was before this epoch is not of the PG that is being made.
+    pub(crate) fn created(&self, seed: u32) -> Epoch {
+        self.forced.get(&seed).copied().unwrap_or(self.epoch)
+    }
 }
 
 /// Options by section and mask (`global`, `client.admin`, `osd/host:a`), then by name.

@@ -73,7 +73,7 @@ impl Osd {
         let map = &self.map;
         let is_of = |place: u16, pgid| shard.owner(pgid, map) == place;
         let of = |place: u16| -> Vec<_> {
-            create.pgs.iter().filter(|(pgid, _)| is_of(place, *pgid)).copied().collect()
+            create.pgs.iter().filter(|creation| is_of(place, creation.pgid)).cloned().collect()
         };
         for other in shard.others() {
             let pgs = of(other);

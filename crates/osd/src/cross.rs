@@ -11,7 +11,7 @@ use messages::{
 use store::StoreUsage;
 use types::{Epoch, Instant, OsdId, PgId, PgStat, Settings};
 
-use crate::{ConnId, Effect, Osd, Peer, boot::Boot, osd::Cx, shard::CONTROL, tell};
+use crate::{ConnId, Effect, Osd, Peer, boot::Boot, on_map::MapSource, osd::Cx, shard::CONTROL, tell};
 
 /// From one shard to another.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ impl Osd {
             Cross::CountImages(seconds) => self.count_images(seconds, cx),
             Cross::Flushed(number) => self.on_flushed(number, cx),
             Cross::Quiesced => self.on_quiesced(cx),
-            Cross::Maps(maps) => self.on_osd_map(*maps, cx),
+            Cross::Maps(maps) => self.on_osd_map(MapSource::Control, *maps, cx),
             Cross::Settings(settings) => {
                 self.settings = *settings;
                 self.follow_scrub_options();

@@ -29,7 +29,6 @@ impl Osd {
             Message::MOSDOp(op) => self.on_op(conn, tid, op, cx),
             Message::MOSDBackoff(backoff) => self.on_backoff(conn, &backoff, cx),
             Message::MCommand(command) => self.on_tell(conn, tid, &command, cx),
-            Message::MOSDMap(maps) => self.on_osd_map(*maps, cx),
             Message::MPing(_) => {}
             other => tracing::debug!(message = other.name(), "ignored from a client"),
         }

@@ -12,25 +12,39 @@ use crate::{
     shard::CONTROL,
 };
 
-/// Incrementals in one message to a peer that is behind.
+/// Incrementals in one message to somebody who is behind.
 const SHARED_MAX: u32 = 100;
 
+/// Who sent maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MapSource {
+    /// A monitor, which forgets no map that a PG still needs.
+    Monitor,
+    /// The control shard of this OSD.
+    Control,
+    /// Another OSD, which forgets maps as it likes.
+    Osd,
+}
+
 impl Osd {
-    /// Takes the maps of a message, from a monitor, or from an OSD or client that has newer ones.
-    pub(crate) fn on_osd_map(&mut self, message: MOSDMap, cx: &mut Cx<'_>) {
+    /// Takes the maps of a message.
+    pub(crate) fn on_osd_map(&mut self, source: MapSource, message: MOSDMap, cx: &mut Cx<'_>) {
         if message.fsid != self.config.fsid {
             tracing::warn!("a map of another cluster is ignored");
             return;
         }
         let before = self.map.epoch;
-        while self.take_next_map(&message, cx) {}
-        if self.map.epoch > before {
+        while self.take_next_map(source, &message, cx) {}
+        let has_moved = self.map.epoch > before;
+        let newest = message.newest;
+        if has_moved {
             // The other shards learn maps from this one only, behind what it has said of leases: who was
             // told at an older epoch that this OSD follows is known wherever that epoch ends.
             self.cross_all(|| Cross::Maps(Box::new(message.clone())), cx);
             self.after_new_maps(cx);
-        } else if message.newest > self.map.epoch {
-            // The message does not connect to what we have.
+        }
+        // The message does not connect to what we have, or is not all: a monitor sends the rest by itself.
+        if newest > self.map.epoch && !(has_moved && source == MapSource::Monitor) {
             self.want_maps(cx);
         }
     }
@@ -45,11 +59,15 @@ impl Osd {
     }
 
     /// Applies the next epoch of `message`, if it has it.
-    fn take_next_map(&mut self, message: &MOSDMap, cx: &mut Cx<'_>) -> bool {
+    fn take_next_map(&mut self, source: MapSource, message: &MOSDMap, cx: &mut Cx<'_>) -> bool {
         let next = self.map.epoch.next();
         let step = if self.map.epoch.0 == 0 { None } else { message.incrementals.get(&next) };
         if let Some(bytes) = step {
             return self.take_incremental(bytes.clone(), cx);
+        }
+        // Maps that are skipped may have had intervals in which others took writes.
+        if source == MapSource::Osd && self.map.epoch.0 != 0 {
+            return false;
         }
         let newer = message.fulls.iter().rev().find(|(epoch, _)| **epoch > self.map.epoch);
         let Some((_, bytes)) = newer else { return false };
@@ -201,26 +219,39 @@ impl Osd {
             return;
         }
         session.map_epoch = newest;
-        let message = self.maps_since(have, cx);
+        // A client needs the newest map alone.
+        let is_far = newest.0 - have.0 > SHARED_MAX || have < self.maps.oldest;
+        let message = match session.osd().is_none() && is_far {
+            true => self.one_map(newest, cx),
+            false => self.maps_since(have, cx),
+        };
         self.send_conn(conn, 0, Message::from(message), cx);
     }
 
-    /// The maps that somebody lacks who has those up to `have`, or the newest one alone.
+    /// The next maps for an OSD or a shard that has those up to `have`; from the oldest one on where it is behind that.
+    /// It asks for the rest.
     pub(crate) fn maps_since(&self, have: Epoch, cx: &Cx<'_>) -> MOSDMap {
-        let newest = self.map.epoch;
-        let mut message =
-            MOSDMap { fsid: self.config.fsid, oldest: self.maps.oldest, newest, ..MOSDMap::default() };
-        let first = Epoch(have.0 + 1).max(Epoch(newest.0.saturating_sub(SHARED_MAX)));
-        let is_connected = first.0 == have.0 + 1 && first > self.maps.oldest;
-        if is_connected {
-            for epoch in (first.0..=newest.0).map(Epoch) {
-                if let Ok(Some(bytes)) = self.maps.incremental(cx.store, epoch) {
-                    message.incrementals.insert(epoch, bytes);
-                }
+        let first = have.next().max(self.maps.oldest);
+        let last = Epoch(have.0.saturating_add(SHARED_MAX)).max(first).min(self.map.epoch);
+        let mut message = match have < self.maps.oldest {
+            true => self.one_map(first, cx),
+            false => self.no_map(),
+        };
+        for epoch in (first.0..=last.0).map(Epoch) {
+            if let Ok(Some(bytes)) = self.maps.incremental(cx.store, epoch) {
+                message.incrementals.insert(epoch, bytes);
             }
-        } else if let Ok(Some(bytes)) = self.maps.full(cx.store, newest) {
-            message.fulls.insert(newest, bytes);
         }
         message
+    }
+
+    fn no_map(&self) -> MOSDMap {
+        let (fsid, oldest, newest) = (self.config.fsid, self.maps.oldest, self.map.epoch);
+        MOSDMap { fsid, oldest, newest, ..MOSDMap::default() }
+    }
+
+    fn one_map(&self, epoch: Epoch, cx: &Cx<'_>) -> MOSDMap {
+        let full = self.maps.full(cx.store, epoch).ok().flatten();
+        MOSDMap { fulls: full.map(|bytes| (epoch, bytes)).into_iter().collect(), ..self.no_map() }
     }
 }

@@ -8,6 +8,7 @@ use types::{Instant, OsdId};
 use crate::{
     ConnId, Cross, Effect, Osd,
     heartbeat::Heartbeat,
+    on_map::MapSource,
     osd::{Cx, Waiting},
     shard::CONTROL,
 };
@@ -17,7 +18,7 @@ impl Osd {
         let Some(from) = self.sessions.get(&conn).and_then(|s| s.osd()) else { return };
         match message {
             Message::MOSDPing(ping) => self.on_ping(conn, from, *ping, cx),
-            Message::MOSDMap(maps) => self.on_osd_map(*maps, cx),
+            Message::MOSDMap(maps) => self.on_osd_map(MapSource::Osd, *maps, cx),
             message => match pg_peer_target(&message).map(|(_, epoch)| epoch) {
                 Some(epoch) if epoch > self.map.epoch => {
                     if !self.wait_for_map(

@@ -19,6 +19,7 @@ use crate::{
     heartbeat::Heartbeat,
     image_io::ImageIo,
     map_store::MapStore,
+    on_map::MapSource,
     pgs::Pgs,
     session::Session,
     shard::CONTROL,
@@ -304,7 +305,7 @@ impl Osd {
 
     fn on_mon_message(&mut self, message: Message, cx: &mut Cx<'_>) {
         match message {
-            Message::MOSDMap(maps) => self.on_osd_map(*maps, cx),
+            Message::MOSDMap(maps) => self.on_osd_map(MapSource::Monitor, *maps, cx),
             Message::MMonGetVersionReply(reply) => {
                 if self.boot == Boot::Starting {
                     let newest = Epoch(u32::try_from(reply.version).unwrap_or(u32::MAX));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use messages::{MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, Message, pg_peer_target};
+use messages::{MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, Message, PgCreation, pg_peer_target};
 use pg::{Client, Ctx, Event, IntervalStart, Permit, Pg};
 use rand::RngCore;
 use store::{Completion, ReadError};
@@ -258,7 +258,8 @@ impl Osd {
         IntervalStart::find(&self.map, history, pgid, self.config.whoami)
     }
 
-    fn make_pg(&mut self, pgid: PgId, created: Epoch, cx: &mut Cx<'_>) {
+    fn make_pg(&mut self, creation: PgCreation, cx: &mut Cx<'_>) {
+        let PgCreation { pgid, created, intervals } = creation;
         let id = self.pgs.new_id(pgid);
         let start = self.interval_start(pgid, created, cx);
         let mut effects = Vec::new();
@@ -272,7 +273,7 @@ impl Osd {
             random: self.rng.next_u64(),
             effects: &mut effects,
         };
-        let pg = Pg::create(id, pgid, self.config.whoami, created, start, &mut ctx);
+        let pg = Pg::create(id, pgid, self.config.whoami, created, start, intervals, &mut ctx);
         self.pgs.pgs.insert(pgid, pg);
         for effect in effects {
             self.pg_effect(pgid, effect, cx);
@@ -283,12 +284,12 @@ impl Osd {
         }
     }
 
-    /// The monitor says that these PGs never existed.
+    /// The monitor knows of nobody who has these PGs.
     pub(crate) fn on_pg_create(&mut self, create: MOSDPGCreate, cx: &mut Cx<'_>) {
-        for (pgid, created) in create.pgs {
-            let is_primary = self.map.pg_to_up_acting(pgid).acting_primary == self.config.whoami;
-            if !self.pgs.pgs.contains_key(&pgid) && is_primary {
-                self.make_pg(pgid, created, cx);
+        for creation in create.pgs {
+            let is_primary = self.map.pg_to_up_acting(creation.pgid).acting_primary == self.config.whoami;
+            if !self.pgs.pgs.contains_key(&creation.pgid) && is_primary {
+                self.make_pg(creation, cx);
             }
         }
         self.stats_due = cx.now;
@@ -335,7 +336,8 @@ impl Osd {
                 }
                 return;
             }
-            self.make_pg(pgid, created, cx);
+            // Peers tell of the past.
+            self.make_pg(PgCreation { pgid, created, intervals: Vec::new() }, cx);
         }
         self.pg_event(pgid, Event::Peer(from, message), cx);
     }

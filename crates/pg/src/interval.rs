@@ -1,21 +1,8 @@
-//! Intervals: spans of epochs with the same acting set, and which of them may have taken writes.
+//! Where a PG's present interval began.
 
 use std::borrow::Borrow;
 
-use types::{Epoch, HObject, OsdId, OsdMap, PgId, PgInterval, PgPool, UpActing};
-
-/// What an interval is made of; a change of any of it begins a new one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Membership {
-    pub(crate) up: Vec<OsdId>,
-    pub(crate) up_primary: OsdId,
-    pub(crate) acting: Vec<OsdId>,
-    pub(crate) primary: OsdId,
-    pub(crate) size: u8,
-    pub(crate) min_size: u8,
-    /// Which part of the pool's objects it has: more bits of their hashes are the same after a split.
-    pub(crate) bits: u32,
-}
+use types::{Epoch, Membership, OsdId, OsdMap, PgId};
 
 /// Where the present interval of a PG began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,41 +45,6 @@ impl IntervalStart {
             }
         }
         start
-    }
-}
-
-impl Membership {
-    /// The PG's members by `map`. Before it was split off a PG was where the one is that it came of. Empty when
-    /// there is no pool.
-    pub(crate) fn of(map: &OsdMap, pgid: PgId) -> Membership {
-        let Some(pool) = map.pools.get(&pgid.pool) else { return Membership::default() };
-        let pgid = PgPool::ancestor_of(pgid, pool.pg_num);
-        let UpActing { up, up_primary, acting, acting_primary } = map.pg_to_up_acting(pgid);
-        Membership {
-            up,
-            up_primary,
-            acting,
-            primary: acting_primary,
-            size: pool.size,
-            min_size: pool.min_size,
-            bits: HObject::split_bits(pgid, pool.pg_num),
-        }
-    }
-
-    /// The interval from `first` to `last`, that this membership ruled. `map` is the first map after it:
-    /// its `up_thru` says whether the primary was known to live in it.
-    pub(crate) fn close(&self, first: Epoch, last: Epoch, map: &OsdMap) -> PgInterval {
-        let is_enough = self.acting.iter().filter(|o| o.is_some()).count() >= usize::from(self.min_size);
-        let lived = self.primary.is_some()
-            && map.up_thru(self.primary) >= first
-            && map.up_from(self.primary) <= first;
-        PgInterval {
-            first,
-            last,
-            acting: self.acting.clone(),
-            primary: self.primary,
-            maybe_went_rw: is_enough && lived,
-        }
     }
 }
 

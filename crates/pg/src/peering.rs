@@ -13,7 +13,6 @@ use types::{EVersion, Epoch, LogEntry, Missing, Mutation, ObjectVersions, OsdId,
 use crate::{
     Ctx, Effect, Pg,
     errand::Errand,
-    interval::Membership,
     log::{self, Merge},
     meta::MetaChange,
     pg::{Pending, Phase},
@@ -21,7 +20,6 @@ use crate::{
 
 impl Pg {
     pub(crate) fn on_map(&mut self, cx: &mut Ctx<'_>) {
-        let members = Membership::of(cx.map, self.pgid);
         self.info.epoch = cx.map.epoch;
         let Some(pool) = cx.map.pools.get(&self.pgid.pool) else { return self.remove(cx) };
         self.info.pg_num = pool.pg_num;
@@ -29,10 +27,9 @@ impl Pg {
             // The map forgets them: whoever leads later must know that they are removed.
             self.info.purged_snaps.union_with(purged);
         }
-        let is_restarted = self.members.acting.iter().any(|o| cx.map.up_from(*o) == cx.map.epoch);
-        if members == self.members && !is_restarted {
+        let Some(members) = self.members.next(cx.map, self.pgid) else {
             return self.on_map_same_interval(cx);
-        }
+        };
         let last = Epoch(cx.map.epoch.0 - 1);
         let past = self.members.close(self.info.since, last, cx.map);
         if past.maybe_went_rw {

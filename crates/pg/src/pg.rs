@@ -8,8 +8,8 @@ use std::{
 use messages::{MPgCopyGet, Message};
 use store::{Completion, ObjectStore};
 use types::{
-    CollId, EVersion, Epoch, HObject, IntervalSet, Missing, OsdId, OsdMap, PgId, PgInfo, PgInterval,
-    PgStatSum, SnapId, Token, Transaction, TxnOp, UTime,
+    CollId, EVersion, Epoch, HObject, IntervalSet, Membership, Missing, OsdId, OsdMap, PgId, PgInfo,
+    PgInterval, PgStatSum, SnapId, Token, Transaction, TxnOp, UTime,
 };
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     backoff::Backoffs,
     copy::Copies,
     errand::{Errand, Errands},
-    interval::{IntervalStart, Membership},
+    interval::IntervalStart,
     lease::Lease,
     log::PgLog,
     meta::{self, MetaChange},
@@ -180,16 +180,19 @@ impl Pg {
 
     /// A PG that this OSD has not had: new in the cluster, or new here. `id` (not 0) goes into the high
     /// half of its store tokens; `created` is the epoch in which the PG was made, `start` where its present
-    /// interval began: what clients and peers say since then is for this PG.
+    /// interval began: what clients and peers say since then is for this PG. `past`: intervals since it was made in
+    /// which others may have taken writes.
     pub fn create(
         id: u32,
         pgid: PgId,
         me: OsdId,
         created: Epoch,
         start: IntervalStart,
+        past: Vec<PgInterval>,
         cx: &mut Ctx<'_>,
     ) -> Pg {
         let mut pg = Pg::new(id, pgid, me);
+        pg.intervals = past;
         pg.info.created = created;
         pg.info.epoch = cx.map.epoch;
         pg.info.since = start.since;
@@ -199,6 +202,7 @@ impl Pg {
         txn.ops.push(TxnOp::CreateCollection);
         let mut change = MetaChange::default();
         change.info(&pg.info, &mut pg.kept);
+        change.intervals(&pg.intervals);
         change.into_txn(&mut txn);
         pg.submit(Pending::Nothing, txn, cx);
         pg.members = Membership::of(cx.map, pgid);
@@ -229,9 +233,10 @@ impl Pg {
         if self.info.pg_num == 0 {
             self.info.pg_num = cx.map.pools.get(&self.pgid.pool).map_or(0, |pool| pool.pg_num);
         }
-        // The interval goes on where it was left: its beginning tells later whether it took writes.
-        if self.info.epoch != cx.map.epoch || self.info.since == Epoch(0) {
-            self.info.epoch = cx.map.epoch;
+        // The interval goes on where it was left, even if the map of then is not there any more: its beginning tells
+        // later whether it took writes.
+        self.info.epoch = cx.map.epoch;
+        if self.info.since == Epoch(0) {
             self.info.since = cx.map.epoch;
             self.info.primary_since = cx.map.epoch;
         }

@@ -83,7 +83,7 @@ impl World {
             random: 0,
             scrub: ScrubPolicy::default(),
         };
-        world.act(|pg, cx| *pg = Pg::create(1, pgid, me, epoch, start, cx));
+        world.act(|pg, cx| *pg = Pg::create(1, pgid, me, epoch, start, Vec::new(), cx));
         for at in 1..=3 {
             let entry = world.entry(at, at, 0);
             world.pg.info.last_update = entry.version;

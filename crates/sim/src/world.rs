@@ -296,8 +296,12 @@ impl World {
         let rng = &mut self.rng;
         match who {
             MON => {
-                let options =
-                    MonOptions { osd_down_out_interval: Duration::from_secs(30), ..MonOptions::default() };
+                let options = MonOptions {
+                    osd_down_out_interval: Duration::from_secs(30),
+                    // Short enough for copies that were away to find maps gone.
+                    osdmap_epochs_min: 20,
+                    ..MonOptions::default()
+                };
                 self.mon.start(|ledger| MonProcess::start(ledger, mon_addrs(), options, rng, &mut cx));
             }
             ProcessId(at) => {

@@ -10,6 +10,7 @@ mod hobject;
 mod ids;
 mod interval_set;
 mod key_type;
+mod membership;
 mod monmap;
 mod name;
 mod options;
@@ -29,6 +30,7 @@ pub use hobject::HObject;
 pub use ids::{CollId, Epoch, GlobalId, OsdId, PgId, PoolId, SnapId, SpgId, Token};
 pub use interval_set::IntervalSet;
 pub use key_type::KeyType;
+pub use membership::Membership;
 pub use monmap::{MonFeatures, MonInfo, MonMap};
 pub use name::{EntityName, EntityNum, EntityType};
 pub use options::{

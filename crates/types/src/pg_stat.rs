@@ -175,6 +175,13 @@ pub struct PgStat {
     pub blocked_by: Vec<OsdId>,
 }
 
+impl PgStat {
+    /// No map before this epoch matters to the PG any more (`pg_stat_t::get_effective_last_epoch_clean`).
+    pub fn effective_last_epoch_clean(&self) -> Epoch {
+        if self.state.has(PgState::CLEAN) { self.reported_epoch } else { self.last_epoch_clean }
+    }
+}
+
 impl Default for OsdId {
     fn default() -> Self {
         OsdId::NONE

@@ -1,7 +1,7 @@
 //! OSDs in and out, down, new and gone.
 
 use serde_json::json;
-use types::{Errno, OsdId, OsdState, WEIGHT_IN};
+use types::{Errno, OsdId, OsdState, PgId, WEIGHT_IN};
 
 use super::{
     Reply, Request, Row,
@@ -32,6 +32,13 @@ pub(super) const ROWS: &[Row] = &[
         module: "osd",
         perm: "rw",
         run: mark_down,
+    },
+    Row {
+        sig: "osd force-create-pg name=pgid,type=CephPgid name=yes_i_really_mean_it,type=CephBool,req=false",
+        help: "force creation of pg <pgid>",
+        module: "osd",
+        perm: "rw",
+        run: force_create_pg,
     },
     Row {
         sig: "osd stop name=ids,type=CephString,n=N",
@@ -314,6 +321,24 @@ fn lost(req: &mut Request<'_>) -> Reply {
         inc.new_lost.insert(osd, at);
     });
     Reply::done(format!("marked osd lost in epoch {at}"))
+}
+
+fn force_create_pg(req: &mut Request<'_>) -> Reply {
+    let text = req.args.text("pgid").unwrap_or_default();
+    let Some(pg) = PgId::parse(&text) else {
+        return Reply::fail(Errno::EINVAL, format!("invalid pgid '{text}'"));
+    };
+    if !req.next_map().pg_exists(pg) {
+        return Reply::fail(Errno::ENOENT, format!("pg {pg} should not exist"));
+    }
+    if !req.args.flag("yes_i_really_mean_it") {
+        let text = "This command will recreate a lost (as in data lost) PG with data in it, such that the cluster will give up ever trying to recover the lost data.  Do this only if you are certain that all copies of the PG are in fact lost and you are willing to accept that the data is permanently destroyed.  Pass --yes-i-really-mean-it to proceed.";
+        return Reply::fail(Errno::EPERM, text);
+    }
+    match req.mon.force_create(pg) {
+        true => Reply::done(format!("pg {pg} now creating, ok")),
+        false => Reply::done(format!("pg {pg} already creating")),
+    }
 }
 
 /// Unless forced, only an OSD that nothing needs any more may go; and it has to be down.

@@ -20,11 +20,8 @@ use crate::{
     state::{State, value},
 };
 
-/// Epochs kept for subscribers that fell behind.
-const EPOCHS_KEPT: u32 = 1000;
-
-/// A full map is written every so many epochs.
-const FULL_MAP_INTERVAL: u32 = 50;
+/// A full map is written so many times among the epochs that are kept.
+const FULL_MAPS: u32 = 20;
 
 /// What the service remembers but does not decide from alone: gone after a restart.
 #[derive(Debug, Default)]
@@ -37,6 +34,8 @@ pub(crate) struct OsdService {
     down_since: BTreeMap<OsdId, Instant>,
     /// When the last OSDs were told to create PGs.
     creates_sent: Option<Instant>,
+    /// What maps tell of PGs that are to be made.
+    creating_past: BTreeMap<types::PgId, creating::Past>,
     /// For pools with snapshots to purge: the epoch that removed the last one.
     purge_after: BTreeMap<types::PoolId, Epoch>,
 }
@@ -77,15 +76,29 @@ impl Mon {
         inc.full_crc = crc;
         let epoch = inc.epoch;
         self.put(keys::osdmap_inc(epoch), value(&inc));
-        if epoch.0.is_multiple_of(FULL_MAP_INTERVAL) {
+        if epoch.0.is_multiple_of((self.options.osdmap_epochs_min / FULL_MAPS).max(1)) {
             self.put(keys::osdmap_full(epoch), Some(full));
             self.trim_osdmaps(epoch);
         }
     }
 
-    /// Drops what is older than the last full map that still has enough epochs behind it.
+    /// The oldest map that may tell a PG who took writes; zero while one has not been heard of.
+    fn oldest_osdmap_needed(&self) -> Epoch {
+        let map = &self.next.osdmap;
+        let needs = |pg: types::PgId| {
+            let creating =
+                self.next.creating.get(&pg.pool).filter(|creating| creating.seeds.contains(&pg.seed));
+            let reported = || self.stats.pg(pg).map_or(Epoch(0), types::PgStat::effective_last_epoch_clean);
+            creating.map_or_else(reported, |creating| creating.created(pg.seed))
+        };
+        map.pgs().map(needs).min().unwrap_or(map.epoch)
+    }
+
+    /// Drops what is older than the last full map that still has enough epochs behind it, and all that PGs need: a copy
+    /// that was away for long walks through them, and so learns who wrote meanwhile.
     fn trim_osdmaps(&mut self, newest: Epoch) {
-        let wanted = Epoch(newest.0.saturating_sub(EPOCHS_KEPT));
+        let wanted = Epoch(newest.0.saturating_sub(self.options.osdmap_epochs_min));
+        let wanted = wanted.min(self.oldest_osdmap_needed());
         let Some(base) = self.next.fulls.range(..=wanted).next_back().map(|(e, _)| *e) else { return };
         let incs: Vec<Epoch> = self.next.incrementals.range(..=base).map(|(e, _)| *e).collect();
         let fulls: Vec<Epoch> = self.next.fulls.range(..base).map(|(e, _)| *e).collect();

@@ -238,23 +238,52 @@ fn incrementals_lead_from_the_first_map_to_the_newest() {
     assert_eq!(map, *cluster.map());
 }
 
-#[test]
-fn history_is_trimmed_and_old_subscribers_get_a_full_map() {
-    let mut cluster = Cluster::with_rbd();
-    for _ in 0..600 {
+/// So many epochs.
+fn pass_epochs(cluster: &mut Cluster, count: u32) {
+    for _ in 0..count / 2 {
         cluster.ok(r#"{"prefix":"osd set","key":"noout"}"#);
         cluster.ok(r#"{"prefix":"osd unset","key":"noout"}"#);
     }
+}
+
+#[test]
+fn history_is_trimmed_and_who_is_behind_gets_a_full_map() {
+    let mut cluster = Cluster::with_rbd();
+    pass_epochs(&mut cluster, 1_000);
+    cluster.report_all();
+    pass_epochs(&mut cluster, 200);
     let oldest = cluster.mon.committed.oldest_epoch();
     assert!(oldest.0 > 100 && cluster.map().epoch.0 - oldest.0 >= 500, "{oldest}");
-    let conn = ConnId(50);
-    cluster.connect(conn, "client.admin");
-    cluster.say(conn, subscribe("osdmap", 5, 0));
     let newest = cluster.map().epoch;
-    assert_eq!(maps_sent(&cluster, conn), (vec![newest], vec![]));
+    cluster.connect(ConnId(50), "client.admin");
+    cluster.say(ConnId(50), subscribe("osdmap", 5, 0));
+    assert_eq!(maps_sent(&cluster, ConnId(50)), (vec![newest], vec![]));
+    // An OSD's PGs have to know what happened.
+    cluster.sent.clear();
+    cluster.say(Cluster::osd_conn(0), subscribe("osdmap", 5, 0));
+    let (fulls, incrementals) = maps_sent(&cluster, Cluster::osd_conn(0));
+    assert_eq!(fulls, [oldest]);
+    assert_eq!(incrementals, (oldest.0 + 1..=newest.0).map(Epoch).collect::<Vec<_>>());
     cluster.restart();
     assert_eq!(cluster.map().epoch, newest);
     assert!(cluster.mon.committed.full_map(Epoch(newest.0 - 400)).is_some());
+}
+
+#[test]
+fn maps_are_kept_that_a_pg_needs_which_is_not_clean() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.report_all();
+    cluster.ok(r#"{"prefix":"osd down","ids":["2"]}"#);
+    let down = cluster.map().epoch;
+    pass_epochs(&mut cluster, 1_000);
+    // Two of three copies: reported often, and never clean.
+    cluster.report_all();
+    pass_epochs(&mut cluster, 200);
+    assert!(cluster.mon.committed.full_map(down).is_some());
+    // Nobody has told the new monitor what is clean.
+    cluster.restart();
+    pass_epochs(&mut cluster, 100);
+    assert!(cluster.mon.committed.full_map(down).is_some());
 }
 
 #[test]

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use codec::Decode;
-use messages::{MPoolOp, MPoolOpReply, MStatfs, Message, PoolOpCode};
-use types::{OsdId, OsdState, PoolFlags, PoolId, SnapId};
+use messages::{MOSDAlive, MPoolOp, MPoolOpReply, MStatfs, Message, PgCreation, PoolOpCode};
+use types::{Epoch, OsdId, OsdState, PgId, PgInterval, PoolFlags, PoolId, SnapId};
 
 use super::cluster::{ADMIN, Cluster, FSID};
 
@@ -299,4 +299,64 @@ fn sizes_stay_where_they_may_not_change() {
     }
     cluster.ok(&set("nosizechange", "0"));
     cluster.ok(&set("min_size", "1"));
+}
+
+/// What the OSD was told last of a PG that it is to make.
+fn creation(cluster: &Cluster, osd: OsdId, pg: PgId) -> Option<PgCreation> {
+    let to = Cluster::osd_conn(osd.0);
+    let told = cluster.sent.iter().rev().find_map(|(conn, _, message)| match message {
+        Message::MOSDPGCreate(create) if *conn == to => Some(create.pgs.clone()),
+        _ => None,
+    });
+    told?.into_iter().find(|creation| creation.pgid == pg)
+}
+
+#[test]
+fn whoever_makes_a_pg_knows_who_may_have_made_it_before() {
+    let mut cluster = Cluster::new();
+    (0..3).for_each(|id| cluster.boot_osd(id));
+    cluster.ok(r#"{"prefix":"osd pool create","pool":"rbd","pg_num":8}"#);
+    cluster.pass(Duration::from_secs(3));
+    let (pg, created) = (PgId::new(PoolId(1), 3), cluster.map().epoch);
+    let before = cluster.map().pg_to_up_acting(pg);
+    let first = before.acting_primary;
+    let told = creation(&cluster, first, pg).unwrap();
+    assert_eq!((told.created, told.intervals), (created, vec![]));
+    // It serves, and is gone before anybody hears that the PG is there.
+    cluster.say(Cluster::osd_conn(first.0), MOSDAlive { osd: first, want: created });
+    cluster.ok(&format!(r#"{{"prefix":"osd down","ids":["{first}"]}}"#));
+    let last = Epoch(cluster.map().epoch.0 - 1);
+    cluster.pass(Duration::from_secs(3));
+    let expected =
+        [PgInterval { first: created, last, acting: before.acting, primary: first, maybe_went_rw: true }];
+    let second = cluster.map().pg_to_up_acting(pg).acting_primary;
+    assert_eq!(creation(&cluster, second, pg).unwrap().intervals, expected);
+    // A new monitor learns it from the maps.
+    cluster.restart();
+    (0..3).filter(|id| OsdId(*id) != first).for_each(|id| cluster.boot_osd(id));
+    cluster.pass(Duration::from_secs(3));
+    let told = creation(&cluster, second, pg).unwrap();
+    assert_eq!((told.created, &told.intervals[0]), (created, &expected[0]));
+}
+
+#[test]
+fn a_pg_that_is_lost_is_made_anew_when_an_operator_insists() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.report_all();
+    let force = |pg: &str, is_meant: bool| {
+        format!(r#"{{"prefix":"osd force-create-pg","pgid":"{pg}","yes_i_really_mean_it":{is_meant}}}"#)
+    };
+    assert_eq!(cluster.refused(&force("1.77", true)), (-2, "pg 1.77 should not exist".to_owned()));
+    assert_eq!(cluster.refused(&force("1.3", false)).0, -1);
+    cluster.ok(r#"{"prefix":"osd set","key":"noout"}"#);
+    let (pg, epoch) = (PgId::new(PoolId(1), 3), cluster.map().epoch);
+    assert_eq!(cluster.ok(&force("1.3", true)), "pg 1.3 now creating, ok");
+    assert_eq!(cluster.ok(&force("1.3", true)), "pg 1.3 already creating");
+    cluster.pass(Duration::from_secs(3));
+    let primary = cluster.map().pg_to_up_acting(pg).acting_primary;
+    let told = creation(&cluster, primary, pg).unwrap();
+    assert_eq!((told.created, told.intervals), (epoch, vec![]));
+    cluster.report_all();
+    cluster.pass(Duration::from_secs(1));
+    assert!(cluster.mon.committed.creating.is_empty());
 }

@@ -53,7 +53,7 @@ fn filled() -> (World, Pg) {
     let epoch = map.epoch;
     let mut world = World { map, store: MemStore::new(), me, pool };
     let start = IntervalStart { since: epoch, primary_since: epoch };
-    let mut pg = world.with(|cx| Pg::create(1, pgid, me, epoch, start, cx));
+    let mut pg = world.with(|cx| Pg::create(1, pgid, me, epoch, start, Vec::new(), cx));
     let mut txn = Transaction::new(pg.coll);
     let mut change = MetaChange::default();
     for at in 0..OBJECTS {

@@ -1,0 +1,67 @@
+//! Intervals of PGs: spans of epochs with the same acting set, and which of them may have taken writes.
+//!
+//! Authority: `PastIntervals::check_new_interval` (16.2).
+
+use crate::{Epoch, HObject, OsdId, OsdMap, PgId, PgInterval, PgPool, UpActing};
+
+/// What an interval is made of; a change of any of it begins a new one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Membership {
+    /// Up set.
+    pub up: Vec<OsdId>,
+    /// First of `up`, unless affinity says otherwise.
+    pub up_primary: OsdId,
+    /// Acting set.
+    pub acting: Vec<OsdId>,
+    /// Who leads.
+    pub primary: OsdId,
+    /// Copies that the pool wants.
+    pub size: u8,
+    /// Copies without which no writes are taken.
+    pub min_size: u8,
+    /// Which part of the pool's objects it has: more bits of their hashes are the same after a split.
+    pub bits: u32,
+}
+
+impl Membership {
+    /// The PG's members by `map`. Before it was split off a PG was where the one is that it came of. Empty when
+    /// there is no pool.
+    pub fn of(map: &OsdMap, pgid: PgId) -> Membership {
+        let Some(pool) = map.pools.get(&pgid.pool) else { return Membership::default() };
+        let pgid = PgPool::ancestor_of(pgid, pool.pg_num);
+        let UpActing { up, up_primary, acting, acting_primary } = map.pg_to_up_acting(pgid);
+        Membership {
+            up,
+            up_primary,
+            acting,
+            primary: acting_primary,
+            size: pool.size,
+            min_size: pool.min_size,
+            bits: HObject::split_bits(pgid, pool.pg_num),
+        }
+    }
+
+    /// The membership that begins with `map`, the next after this one's last: another, or the same with a member that
+    /// was started anew. None where the interval goes on.
+    pub fn next(&self, map: &OsdMap, pgid: PgId) -> Option<Membership> {
+        let next = Membership::of(map, pgid);
+        let is_restarted = self.acting.iter().any(|osd| map.up_from(*osd) == map.epoch);
+        (next != *self || is_restarted).then_some(next)
+    }
+
+    /// The interval from `first` to `last`, that this membership ruled. `map` is the first map after it:
+    /// its `up_thru` says whether the primary was known to live in it.
+    pub fn close(&self, first: Epoch, last: Epoch, map: &OsdMap) -> PgInterval {
+        let is_enough = self.acting.iter().filter(|o| o.is_some()).count() >= usize::from(self.min_size);
+        let lived = self.primary.is_some()
+            && map.up_thru(self.primary) >= first
+            && map.up_from(self.primary) <= first;
+        PgInterval {
+            first,
+            last,
+            acting: self.acting.clone(),
+            primary: self.primary,
+            maybe_went_rw: is_enough && lived,
+        }
+    }
+}
