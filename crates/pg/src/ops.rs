@@ -422,7 +422,7 @@ impl Pg {
 
     fn finish(&mut self, head: &HObject, waiting: WaitingOp, done: Executed, reqid: ReqId, cx: &mut Ctx<'_>) {
         self.release(&waiting, cx);
-        let Executed { ops, result, staged, watch, watchers, user_version, version } = done;
+        let Executed { ops, result, staged, mut watch, watchers, user_version, version } = done;
         self.watches.learn(head, &watchers, cx.now);
         self.watches.count(&watch);
         self.count(&waiting.op, &ops, staged.is_some());
@@ -433,9 +433,11 @@ impl Pg {
             replay_version: version,
             ..reply_for(&waiting.op, cx.map.epoch)
         };
+        // Of what changes the object, watchers hear after the client has its answer, of all else before: as with Ceph.
+        if staged.as_ref().is_none_or(|staged| staged.txn.ops.is_empty()) {
+            self.change_watches(head, &waiting.client, std::mem::take(&mut watch), cx);
+        }
         let Some(staged) = staged else {
-            // Watchers hear of it before the client has its answer; of a change, after it has: as with Ceph.
-            self.change_watches(head, &waiting.client, watch, cx);
             cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, Box::new(reply)));
             return;
         };

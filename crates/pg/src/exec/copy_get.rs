@@ -130,8 +130,8 @@ pub(super) fn of_nothing(cx: &OpContext, op: &MOSDOp) -> Option<Executed> {
 }
 
 impl Run<'_, '_> {
+    /// In a request that may change the object, one that is not there is an empty one.
     pub(super) fn copy_get(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        self.view.check_exists()?;
         let mut input = Reader::new(step.data.clone());
         let mut cursor = Cursor::decode(&mut input).map_err(|_| Errno::EINVAL)?;
         let mut left = u64::decode(&mut input).map_err(|_| Errno::EINVAL)?.min(ANSWER_BYTES_MAX);

@@ -146,7 +146,8 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn omap_set(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        // The last value of a key counts: Ceph's store sets one after the other.
+        // As in Ceph, also where the keys cannot be read; of a key that comes twice the last value counts.
+        self.view.make_exist();
         let entries: Vec<(Bytes, Bytes)> = input(&mut Reader::new(step.data.clone()))?;
         self.view.omap_set(entries.into_iter().collect())?;
         done()

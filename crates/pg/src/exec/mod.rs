@@ -123,7 +123,7 @@ impl Delta {
     }
 }
 
-/// A change to be submitted and replicated.
+/// A change to be submitted and replicated; without a transaction's ops, one that is only logged.
 #[derive(Clone, Debug)]
 pub(crate) struct Staged {
     /// The change.
@@ -247,11 +247,14 @@ fn finish(
             done.user_version = cx.next_version.version.saturating_sub(1);
         }
         if may_write(op) {
-            done.staged = Some(failure(cx, op, &done));
+            done.staged = Some(only_logged(cx, op, &done));
         }
         return done;
     }
     if !view.is_changed() {
+        if may_write(op) {
+            done.staged = Some(only_logged(cx, op, &done));
+        }
         return done;
     }
     let returns_output = op.flags & osd_flag::RETURNVEC != 0;
@@ -282,10 +285,10 @@ fn finish(
     done
 }
 
-/// What is kept of a change that failed: sent again, it gets the same answer, whatever came meanwhile
-/// (`record_write_error`).
-fn failure(cx: &OpContext, op: &MOSDOp, done: &Executed) -> Staged {
-    let entry = LogEntry {
+/// What is kept of a change that failed, or came to nothing: sent again, it gets the same answer, whatever came
+/// meanwhile (`record_write_error`).
+fn only_logged(cx: &OpContext, op: &MOSDOp, done: &Executed) -> Staged {
+    let mut entry = LogEntry {
         version: cx.next_version,
         object: head_of(op),
         reqid: cx.reqid,
@@ -295,6 +298,12 @@ fn failure(cx: &OpContext, op: &MOSDOp, done: &Executed) -> Staged {
         is_error: true,
         ..LogEntry::default()
     };
+    if done.result < 0 || op.flags & osd_flag::RETURNVEC != 0 {
+        // Logs are no place for large outputs.
+        let kept =
+            |data: &Bytes| if data.len() <= CHANGE_OUTPUT_BYTES_MAX { data.clone() } else { Bytes::new() };
+        entry.returns = done.ops.iter().map(|step| (step.result, kept(&step.data))).collect();
+    }
     Staged { txn: Transaction::new(cx.coll), log: vec![entry], delta: Delta::default() }
 }
 

@@ -78,6 +78,11 @@ pub(super) fn snap(code: OpCode, snap: u64) -> OsdOp {
     step(code, OpParams::from_parts(&[&snap.to_le_bytes()]), "")
 }
 
+/// True if the request changed its object; one that came to nothing is logged and changes nothing.
+pub(super) fn has_changed(done: &Executed) -> bool {
+    done.staged.as_ref().is_some_and(|staged| !staged.txn.ops.is_empty())
+}
+
 pub(super) fn entries(pairs: &[(&'static str, &'static str)]) -> BTreeMap<Bytes, Bytes> {
     pairs.iter().map(|(k, v)| (Bytes::from(*k), Bytes::from(*v))).collect()
 }

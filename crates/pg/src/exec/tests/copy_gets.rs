@@ -99,6 +99,9 @@ fn what_is_not_there_has_a_past() {
     // As the second op it is refused as any other.
     let second = vec![plain(OpCode::STAT), copy_get(false, 0, false, "", false, 1 << 20)];
     assert_eq!(bench.run(second).unwrap_err(), Errno::ENOENT);
+    let with_a_change = vec![copy_get(false, 0, false, "", false, 20), plain(OpCode::SETALLOCHINT)];
+    bench.cx.past.clear();
+    assert_eq!(bench.run(with_a_change).unwrap().ops[0].result, 0, "as of an empty one");
 }
 
 #[test]

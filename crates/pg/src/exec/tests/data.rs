@@ -8,7 +8,7 @@ use messages::{OpCode, OsdOp, op_flag};
 use types::{Errno, UTime};
 
 use super::bench::{
-    Bench, call, compared_xattr, encoded, entries, extent, plain, range, step, truncated, xattr,
+    Bench, call, compared_xattr, encoded, entries, extent, has_changed, plain, range, step, truncated, xattr,
 };
 
 fn flagged(op: OsdOp, flags: u32) -> OsdOp {
@@ -179,10 +179,27 @@ fn a_comparisons_result_stays_with_ops_that_have_none_of_their_own() {
 fn clearing_an_empty_omap_is_no_change() {
     let mut bench = Bench::new();
     bench.put("x");
-    assert!(bench.run(vec![plain(OpCode::OMAPCLEAR)]).unwrap().staged.is_none());
+    assert!(!has_changed(&bench.run(vec![plain(OpCode::OMAPCLEAR)]).unwrap()));
     assert_eq!(bench.result(vec![encoded(OpCode::OMAPSETVALS, entries(&[("", "1")]))]), 0);
-    assert!(bench.run(vec![plain(OpCode::OMAPCLEAR)]).unwrap().staged.is_some());
-    assert!(bench.run(vec![plain(OpCode::OMAPCLEAR)]).unwrap().staged.is_none());
+    assert!(has_changed(&bench.run(vec![plain(OpCode::OMAPCLEAR)]).unwrap()));
+    assert!(!has_changed(&bench.run(vec![plain(OpCode::OMAPCLEAR)]).unwrap()));
+}
+
+/// Observed with 16.2.15.
+#[test]
+fn nothing_in_place_of_nothing_is_no_change() {
+    let mut bench = Bench::new();
+    assert!(has_changed(&bench.run(vec![extent(OpCode::WRITEFULL, 0, "")]).unwrap()));
+    assert!(!has_changed(&bench.run(vec![extent(OpCode::WRITEFULL, 0, "")]).unwrap()));
+}
+
+/// Observed with 16.2.15.
+#[test]
+fn keys_that_cannot_be_read_and_may_fail_still_make_the_object() {
+    let mut bench = Bench::new();
+    let broken = flagged(encoded(OpCode::OMAPSETVALS, 7u32), messages::op_flag::FAILOK);
+    let exclusive = messages::OsdOp { flags: 1, ..plain(OpCode::CREATE) };
+    assert_eq!(bench.result(vec![broken, exclusive]), Errno::EEXIST.negated());
 }
 
 #[test]

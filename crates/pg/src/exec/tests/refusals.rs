@@ -183,6 +183,21 @@ fn a_change_that_fails_is_kept_in_the_log_and_changes_nothing() {
     assert!(read.result < 0 && read.staged.is_none(), "reads are not kept");
 }
 
+/// Its first answer holds when it comes again, even if it would change something by then.
+#[test]
+fn a_change_that_comes_to_nothing_is_kept_in_the_log_as_well() {
+    let mut bench = Bench::new();
+    bench.put("xyz");
+    let done = bench.run(vec![range(OpCode::READ, 0, 2), plain(OpCode::OMAPCLEAR)]).unwrap();
+    assert_eq!((done.result, &done.ops[0].data[..]), (0, &b"xy"[..]));
+    let staged = done.staged.unwrap();
+    assert!(staged.txn.ops.is_empty());
+    assert_eq!(staged.log.iter().map(|e| (e.is_error, e.returns.len())).collect::<Vec<_>>(), [(true, 0)]);
+    bench.return_outputs();
+    let done = bench.run(vec![range(OpCode::READ, 0, 2), plain(OpCode::OMAPCLEAR)]).unwrap();
+    assert_eq!(done.staged.unwrap().log[0].returns, [(0, "xy".into()), (0, bytes::Bytes::new())]);
+}
+
 #[test]
 fn a_class_may_say_why_it_refuses() {
     let done = Bench::new().run(vec![call("hello", "write_return_data", b"input")]).unwrap();

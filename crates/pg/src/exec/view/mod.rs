@@ -238,7 +238,7 @@ impl<'a> View<'a> {
         if self.exists { Ok(()) } else { Err(Errno::ENOENT.into()) }
     }
 
-    fn make_exist(&mut self) {
+    pub(super) fn make_exist(&mut self) {
         if !self.exists {
             self.exists = true;
             self.mutations.push(Mutation::Touch);
@@ -275,6 +275,10 @@ impl<'a> View<'a> {
     pub(super) fn put_full(&mut self, data: Payload) -> Result<(), Stop> {
         let size = data.len() as u64;
         self.check_range(0, size)?;
+        if self.exists && size == 0 && self.size == 0 {
+            // Ceph has nothing to do here, and counts no change.
+            return Ok(());
+        }
         self.make_exist();
         self.changed.insert(0, self.size);
         if size < self.size {
