@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use client::Response;
-use codec::{Decode, Reader};
+use codec::{Codec, Decode, Reader};
 use messages::{MWatchNotify, OpCode, OsdOp};
+use types::{ReqId, SnapId, UTime};
 
 use crate::{calls, cluster::Outcome, plan::Step};
 
@@ -107,11 +108,56 @@ fn of_data(asked: &OsdOp, real: &Bytes, ours: &Bytes) -> Option<String> {
         OpCode::STAT => real.get(..8) == ours.get(..8),
         OpCode::SPARSE_READ => content(real) == content(ours),
         OpCode::MAPEXT | OpCode::NOTIFY => true,
+        OpCode::COPY_GET => copied(real) == copied(ours),
         OpCode::LIST_WATCHERS => real.len() == ours.len(),
         OpCode::CALL => VOLATILE.contains(&calls::name(asked).as_str()) && real.len() == ours.len(),
         _ => false,
     };
     (!is_same).then(|| format!("data {:02x?}, ours {:02x?}", head(real), head(ours)))
+}
+
+/// `object_copy_cursor_t`.
+#[derive(Codec, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+struct CopyCursor {
+    has_attrs: bool,
+    data_offset: u64,
+    has_data: bool,
+    omap_offset: Bytes,
+    has_omap: bool,
+}
+
+/// `object_copy_data_t`.
+#[derive(Codec, PartialEq, Eq)]
+#[codec(version = 8, compat = 5)]
+struct CopyData {
+    size: u64,
+    mtime: UTime,
+    attrs: BTreeMap<Bytes, Bytes>,
+    data: Bytes,
+    omap: Bytes,
+    cursor: CopyCursor,
+    omap_header: Bytes,
+    snaps: Vec<SnapId>,
+    snap_seq: SnapId,
+    flags: u32,
+    data_digest: u32,
+    omap_digest: u32,
+    requests: Vec<(ReqId, u64)>,
+    truncate_seq: u64,
+    truncate_size: u64,
+    errors: BTreeMap<u32, i32>,
+}
+
+/// A piece of a copy without times, names of requests and digests.
+fn copied(answer: &Bytes) -> Option<CopyData> {
+    let mut piece = CopyData::from_prefix(answer.clone()).ok()?;
+    piece.mtime = UTime::default();
+    (piece.flags, piece.data_digest, piece.omap_digest) = (0, 0, 0);
+    for (name, version) in &mut piece.requests {
+        (*name, *version) = (ReqId::default(), u64::from(*version > 0));
+    }
+    Some(piece)
 }
 
 fn head(data: &Bytes) -> &[u8] {

@@ -11,7 +11,7 @@ use crate::plan::Planned;
 
 impl Generator<'_> {
     pub(super) fn reading(&mut self, at: usize, planned: &mut Planned) -> OsdOp {
-        match self.dice.below(28) {
+        match self.dice.below(30) {
             0..=8 => self.reading_data(),
             9..=14 => self.reading_xattrs(),
             15..=20 => self.reading_omap(),
@@ -108,7 +108,7 @@ impl Generator<'_> {
     }
 
     fn reading_else(&mut self, at: usize, planned: &mut Planned) -> OsdOp {
-        match self.dice.below(7) {
+        match self.dice.below(8) {
             0 | 1 => {
                 planned.versions.push((at, self.dice.pick(&[-1, 0, 0, 0, 1])));
                 OsdOp::new(OpCode::ASSERT_VER)
@@ -129,7 +129,19 @@ impl Generator<'_> {
                 op.data = self.input((1u64, 1u64));
                 op
             }
+            6 => self.copy_get(),
             _ => self.extent(OpCode::MAPEXT, Bytes::new()),
         }
+    }
+
+    /// A piece of a copy. A cursor behind the data's end would end a real OSD.
+    fn copy_get(&mut self) -> OsdOp {
+        let (has_attrs, has_data, has_omap) = (self.dice.one_in(3), self.dice.one_in(3), self.dice.one_in(4));
+        let offset = if has_data { self.dice.pick(&[0u64, 1, 4096]) } else { 0 };
+        let key = if has_data { self.name(KEYS) } else { Bytes::new() };
+        let cursor = ((has_attrs, offset), (has_data, key, has_omap)).to_bytes(Features::default());
+        let most = self.dice.pick(&[0u64, 1, 5, 20, 100, 5_000, 1 << 20]);
+        let data = self.input(((1u8, 1u8), cursor, most));
+        plain(OpCode::COPY_GET, data)
     }
 }
