@@ -130,7 +130,7 @@ pub(super) fn of_nothing(cx: &OpContext, op: &MOSDOp) -> Option<Executed> {
 }
 
 impl Run<'_, '_> {
-    /// In a request that may change the object, one that is not there is an empty one.
+    /// In a request that may change the object, one that is not there is an empty one, but for its xattrs.
     pub(super) fn copy_get(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         let mut input = Reader::new(step.data.clone());
         let mut cursor = Cursor::decode(&mut input).map_err(|_| Errno::EINVAL)?;
@@ -148,6 +148,7 @@ impl Run<'_, '_> {
             None => out.snap_seq = self.view.snapset.seq,
         }
         if !cursor.has_attrs {
+            self.view.check_exists()?;
             out.attrs = self.view.xattrs()?;
             cursor.has_attrs = true;
         }

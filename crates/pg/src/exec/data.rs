@@ -207,7 +207,8 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn is_dirty(&mut self) -> Result<Output, Stop> {
-        Ok((!self.view.info.is_clean).to_bytes(Features::default()).into())
+        let is_there = self.view.exists() || self.view.is_whiteout();
+        Ok((is_there && !self.view.info.is_clean).to_bytes(Features::default()).into())
     }
 
     pub(super) fn undirty(&mut self) -> Result<Output, Stop> {

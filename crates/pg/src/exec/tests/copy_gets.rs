@@ -99,9 +99,13 @@ fn what_is_not_there_has_a_past() {
     // As the second op it is refused as any other.
     let second = vec![plain(OpCode::STAT), copy_get(false, 0, false, "", false, 1 << 20)];
     assert_eq!(bench.run(second).unwrap_err(), Errno::ENOENT);
-    let with_a_change = vec![copy_get(false, 0, false, "", false, 20), plain(OpCode::SETALLOCHINT)];
     bench.cx.past.clear();
-    assert_eq!(bench.run(with_a_change).unwrap().ops[0].result, 0, "as of an empty one");
+    for (has_attrs, result) in [(true, 0), (false, -2)] {
+        let copy = copy_get(has_attrs, 0, false, "", false, 20);
+        let done = bench.run(vec![copy, plain(OpCode::SETALLOCHINT)]).unwrap();
+        assert_eq!(done.ops[0].result, result, "it is empty and has no xattrs");
+        bench.result(vec![plain(OpCode::DELETE)]);
+    }
 }
 
 #[test]
