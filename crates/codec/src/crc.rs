@@ -7,7 +7,7 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-use crate::{crc_short, traffic};
+use crate::{BLOCK_BYTES, crc_short, traffic};
 
 /// `ceph_crc32c(seed, data)`.
 pub fn crc32c(seed: u32, data: &[u8]) -> u32 {
@@ -50,6 +50,18 @@ pub(crate) fn crc32c_concat(first: u32, second: u32, count: usize) -> u32 {
     crc32c_zeros(first ^ u32::MAX, count) ^ second
 }
 
+/// crc32c, with all ones as the seed, of blocks of [`BLOCK_BYTES`] end to end with these checksums, each of the same
+/// seed.
+pub fn crc32c_of_blocks(crcs: &[u32]) -> u32 {
+    // As `crc32c_concat`, of which a block's length costs ten times as much.
+    let behind_block = |crc: u32| {
+        let by_byte = crc.to_le_bytes().into_iter().zip(&TIMES_BLOCK);
+        by_byte.fold(0, |sum, (byte, products)| sum ^ products[usize::from(byte)])
+    };
+    let join = |crc: u32, block: &u32| behind_block(crc ^ u32::MAX) ^ block;
+    crcs.split_first().map_or(u32::MAX, |(first, rest)| rest.iter().fold(*first, join))
+}
+
 /// The polynomial without its highest power, lowest power in the highest bit.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 /// Lengths are taken apart in digits of this base.
@@ -57,6 +69,9 @@ const DIGIT: usize = 16;
 
 /// x to the power of 8 · d · 16^n, by n and d.
 static POWERS: [[u32; DIGIT]; 16] = powers();
+
+/// What a block of zeros makes of a checksum, by the place of a byte in it, and the byte.
+static TIMES_BLOCK: [[u32; 256]; 4] = times_block();
 
 /// The product of two polynomials, modulo [`POLYNOMIAL`].
 const fn times(a: u32, b: u32) -> u32 {
@@ -88,9 +103,36 @@ const fn powers() -> [[u32; DIGIT]; 16] {
     out
 }
 
+const fn times_block() -> [[u32; 256]; 4] {
+    // 16 to the power of 3 bytes.
+    assert!(BLOCK_BYTES == DIGIT * DIGIT * DIGIT);
+    let block = powers()[3][1];
+    let mut out = [[0; 256]; 4];
+    let mut place = 0;
+    while place < out.len() {
+        let mut byte = 0;
+        while byte < 256 {
+            out[place][byte] = times((byte as u32) << (8 * place), block);
+            byte += 1;
+        }
+        place += 1;
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_give_the_checksum_of_all() {
+        let data: Vec<u8> = (0..5 * BLOCK_BYTES as u32).map(|at| ((at * at) >> 3) as u8).collect();
+        let crcs: Vec<u32> = data.chunks(BLOCK_BYTES).map(|block| crc32c(u32::MAX, block)).collect();
+        for count in 0..=crcs.len() {
+            let expected = crc32c(u32::MAX, &data[..count * BLOCK_BYTES]);
+            assert_eq!(crc32c_of_blocks(&crcs[..count]), expected, "{count}");
+        }
+    }
 
     #[test]
     fn short_and_long_ones_are_summed_alike() {

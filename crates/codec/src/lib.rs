@@ -21,7 +21,7 @@ pub mod traffic;
 pub use aligned::{AlignedBuf, BLOCK_BYTES};
 pub use bytes::Bytes;
 pub use codec_derive::Codec;
-pub use crc::crc32c;
+pub use crc::{crc32c, crc32c_of_blocks};
 pub use envelope::{decode_envelope, encode_envelope};
 pub use features::Features;
 pub use payload::Payload;

@@ -4,10 +4,16 @@ use std::ops::Deref;
 
 use bytes::Bytes;
 
-use crate::crc::{crc32c, crc32c_concat, uncounted};
+use crate::{
+    AlignedBuf, BLOCK_BYTES,
+    crc::{crc32c, crc32c_concat, crc32c_zeros, uncounted},
+};
 
 /// The seed of a payload's checksum, as of all that Ceph sums but preambles.
 const SEED: u32 = u32::MAX;
+
+/// What pieces of zeros are made of.
+static ZEROS: [u8; 16 * BLOCK_BYTES] = [0; 16 * BLOCK_BYTES];
 
 /// Bytes and, once somebody has computed it, their crc32c: what a connection has checked is not summed again
 /// on the way to the journal, to the replicas and to the bytes' place on the device.
@@ -45,6 +51,28 @@ impl Payload {
             self.bytes.truncate(len);
             self.crc = None;
         }
+    }
+
+    /// `bytes` zeros, in as many pieces as that takes.
+    pub fn zeros(bytes: u64) -> impl Iterator<Item = Payload> {
+        let step = ZEROS.len() as u64;
+        (0..bytes).step_by(ZEROS.len()).map(move |at| {
+            let count = step.min(bytes - at) as usize;
+            Payload { bytes: Bytes::from_static(&ZEROS[..count]), crc: Some(crc32c_zeros(SEED, count)) }
+        })
+    }
+
+    /// Payloads end to end as one: copied, unless it is one already.
+    pub fn joined(mut payloads: Vec<Payload>) -> Payload {
+        if payloads.len() <= 1 {
+            return payloads.pop().unwrap_or_default();
+        }
+        let is_known = payloads.iter().all(|payload| payload.crc.is_some());
+        let crc = is_known.then(|| Payload::crc_of_all(&payloads));
+        let parts: Vec<&[u8]> = payloads.iter().map(|payload| &payload[..]).collect();
+        let mut bytes = Bytes::from(AlignedBuf::of_parts(&parts));
+        bytes.truncate(payloads.iter().map(|payload| payload.len()).sum());
+        Payload { bytes, crc }
     }
 
     /// The checksum of payloads end to end.
@@ -99,6 +127,20 @@ mod tests {
             assert_eq!(Payload::crc_of_all(&parts), crc32c(SEED, &whole), "{cut}");
         }
         assert_eq!(Payload::crc_of_all(&[]), SEED);
+    }
+
+    #[test]
+    fn parts_are_joined_with_what_is_known_of_them() {
+        let whole = [&[0; 200_000][..], b"and the rest"].concat();
+        let mut parts: Vec<Payload> = Payload::zeros(200_000).collect();
+        parts.push(Bytes::from_static(b"and the rest").into());
+        let joined = Payload::joined(parts.clone());
+        assert_eq!((&joined[..], joined.known_crc()), (&whole[..], None));
+        for part in &mut parts {
+            part.seal();
+        }
+        assert_eq!(Payload::joined(parts).known_crc(), Some(crc32c(SEED, &whole)));
+        assert!(Payload::joined(Vec::new()).is_empty() && Payload::zeros(0).next().is_none());
     }
 
     #[test]

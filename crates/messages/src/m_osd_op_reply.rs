@@ -54,8 +54,7 @@ impl Body for MOSDOpReply {
         false.encode(&mut out, f);
         out.extend_from_slice(&[0; TRACE_BYTES]);
         raw.front = Bytes::from(out);
-        raw.data_more =
-            self.ops.iter().filter(|op| !op.data.is_empty()).map(|op| op.data.clone().into()).collect();
+        raw.data_more = self.ops.iter().flat_map(OsdOp::data_pieces).collect();
     }
 
     fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {

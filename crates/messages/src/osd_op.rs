@@ -1,7 +1,7 @@
 //! `OSDOp` / `ceph_osd_op`: one step of a client's operation (38 bytes, then its in or out data).
 
 use bytes::Bytes;
-use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
+use codec::{Codec, Decode, DecodeError, Encode, Features, Payload, Reader};
 use types::SnapId;
 
 /// `CEPH_OSD_OP_*`. The high nibble is the mode (1 read, 2 write, 3 both), the next the type
@@ -156,6 +156,8 @@ pub struct OsdOp {
     pub params: OpParams,
     /// Input or output data.
     pub data: Bytes,
+    /// More output, behind `data`: what is sent as it lies in memory. Always empty in what was received.
+    pub data_more: Vec<Payload>,
     /// In replies: this op's result, negative errno.
     pub result: i32,
 }
@@ -169,13 +171,37 @@ impl OsdOp {
         OsdOp { code, ..OsdOp::default() }
     }
 
+    /// Bytes of its data.
+    pub fn data_bytes(&self) -> usize {
+        self.data.len() + self.data_more.iter().map(|piece| piece.len()).sum::<usize>()
+    }
+
+    /// All of its data in memory of its own.
+    pub fn copied_data(&self) -> Bytes {
+        let mut out = Vec::with_capacity(self.data_bytes());
+        self.data_pieces().for_each(|piece| out.extend_from_slice(&piece));
+        out.into()
+    }
+
+    /// Its data as it lies in memory.
+    pub(crate) fn data_pieces(&self) -> impl Iterator<Item = Payload> {
+        let first = (!self.data.is_empty()).then(|| self.data.clone().into());
+        first.into_iter().chain(self.data_more.iter().cloned())
+    }
+
+    /// Forgets its data.
+    pub fn clear_data(&mut self) {
+        self.data = Bytes::new();
+        self.data_more = Vec::new();
+    }
+
     pub(crate) fn encode_ops(ops: &[OsdOp], out: &mut Vec<u8>) {
         let f = Features::PACIFIC;
         for op in ops {
             op.code.encode(out, f);
             op.flags.encode(out, f);
             out.extend_from_slice(&op.params.0);
-            (op.data.len() as u32).encode(out, f);
+            (op.data_bytes() as u32).encode(out, f);
         }
     }
 
@@ -193,7 +219,7 @@ impl OsdOp {
                 let flags = u32::decode(front)?;
                 let params = OpParams(front.array()?);
                 let bytes = u32::decode(front)? as usize;
-                Ok(OsdOp { code, flags, params, data: data.take(bytes)?, result: 0 })
+                Ok(OsdOp { code, flags, params, data: data.take(bytes)?, ..OsdOp::default() })
             })
             .collect()
     }

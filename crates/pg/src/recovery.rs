@@ -12,6 +12,7 @@ use types::{
 use crate::{
     Ctx, Effect, Pg,
     errand::object_version,
+    exec,
     meta::MetaChange,
     pg::{Pending, Phase},
 };
@@ -318,11 +319,8 @@ fn whole_object(
     txn.push(object, Mutation::Remove);
     let Some(meta) = store.meta(coll, object)? else { return Ok((version, txn)) };
     txn.push(object, Mutation::Touch);
-    // One read, so that one load brings all of it.
-    let data = store.read(coll, object, 0, meta.size)?;
-    for (offset, len) in store.extents(coll, object, 0, meta.size)? {
-        let data = data.slice(offset as usize..(offset + len) as usize);
-        txn.push(object, Mutation::Write { offset, data: data.into() });
+    for write in exec::data_writes(store, coll, object, meta.size)? {
+        txn.push(object, write);
     }
     txn.push(object, Mutation::Truncate { size: meta.size });
     let xattrs: BTreeMap<Bytes, Bytes> = store.xattrs(coll, object)?.into_iter().collect();

@@ -25,3 +25,11 @@ fn the_bytes_of_a_write_are_gone_over_a_few_times() {
         assert!(passes <= most, "{passes:.2} at depth {depth}");
     }
 }
+
+/// What was checked when it came from the device is sent as it lies there, with the checksum that it has there. A
+/// pass is the clearing of the virtual disk's answer.
+#[test]
+fn the_bytes_of_a_read_are_gone_over_once() {
+    let passes = passes(Load::new(false, REQUESTS, 1));
+    assert!(passes <= 2.2, "{passes:.2}");
+}

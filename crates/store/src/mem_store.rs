@@ -6,6 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use codec::Payload;
 use types::{CollId, HObject, Mutation, Token, Transaction, TxnOp};
 
 use crate::{Completion, Missing, ObjectMeta, ObjectStore, StoreUsage};
@@ -149,12 +150,18 @@ impl ObjectStore for MemStore {
         Ok(self.object(coll, object).map(|o| ObjectMeta { size: o.data.len() as u64 }))
     }
 
-    fn read(&self, coll: CollId, object: &HObject, offset: u64, len: u64) -> Result<Bytes, Missing> {
-        let Some(found) = self.object(coll, object) else { return Ok(Bytes::new()) };
+    fn read_pieces(
+        &self,
+        coll: CollId,
+        object: &HObject,
+        offset: u64,
+        len: u64,
+    ) -> Result<Vec<Payload>, Missing> {
+        let Some(found) = self.object(coll, object) else { return Ok(Vec::new()) };
         let size = found.data.len() as u64;
         let end = offset.saturating_add(len).min(size);
         let start = offset.min(end);
-        Ok(Bytes::copy_from_slice(&found.data[start as usize..end as usize]))
+        Ok(vec![Bytes::copy_from_slice(&found.data[start as usize..end as usize]).into()])
     }
 
     fn extents(

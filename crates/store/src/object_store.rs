@@ -3,6 +3,7 @@
 use std::ops::Bound;
 
 use bytes::Bytes;
+use codec::Payload;
 use thiserror::Error;
 use types::{CollId, HObject, Token, Transaction};
 
@@ -111,8 +112,19 @@ pub trait ObjectStore {
     fn meta(&self, coll: CollId, object: &HObject) -> Result<Option<ObjectMeta>, Missing>;
 
     /// Data of `[offset, offset + len)`, cut at the object's size; holes are zeros. Empty if the
-    /// object does not exist.
-    fn read(&self, coll: CollId, object: &HObject, offset: u64, len: u64) -> Result<Bytes, Missing>;
+    /// object does not exist. In the pieces in which memory has it, with the checksums that are known.
+    fn read_pieces(
+        &self,
+        coll: CollId,
+        object: &HObject,
+        offset: u64,
+        len: u64,
+    ) -> Result<Vec<Payload>, Missing>;
+
+    /// The same in one piece.
+    fn read(&self, coll: CollId, object: &HObject, offset: u64, len: u64) -> Result<Bytes, Missing> {
+        Ok(Payload::joined(self.read_pieces(coll, object, offset, len)?).into_bytes())
+    }
 
     /// Ranges (offset, length) of `[offset, offset + len)` that hold data, ascending, cut at the size.
     /// Ranges left out read as zeros.

@@ -4,7 +4,7 @@
 //! therefore overwrite a fully covered block in place: whatever a crash leaves of it, the journal or
 //! the checkpoint covers it again (docs/formats/store.md).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use codec::Payload;
@@ -91,14 +91,26 @@ impl Pending {
         self.pieces_mut().insert(offset, Piece { data, txn });
     }
 
-    /// Parts of pieces in `[from, to)`: offset, bytes, transaction.
-    pub(crate) fn range(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &[u8], u64)> {
+    /// Pieces that have something of `[from, to)`: the first byte of it, which bytes of the piece it is, the piece.
+    fn parts(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, Range<usize>, &Piece)> {
         let first = self.pieces().range(..=from).next_back().map_or(from, |(&start, _)| start);
         self.pieces().range(first..to.max(first)).filter_map(move |(&start, piece)| {
             let low = start.max(from);
             let high = (start + piece.data.len() as u64).min(to);
-            let part = || &piece.data[(low - start) as usize..(high - start) as usize];
-            (low < high).then(|| (low, part(), piece.txn))
+            (low < high).then(|| (low, (low - start) as usize..(high - start) as usize, piece))
+        })
+    }
+
+    /// Parts of pieces in `[from, to)`: offset, bytes, transaction.
+    pub(crate) fn range(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &[u8], u64)> {
+        self.parts(from, to).map(|(offset, part, piece)| (offset, &piece.data[part], piece.txn))
+    }
+
+    /// The same parts, shared: offset, bytes with what is known of them.
+    pub(crate) fn payloads(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, Payload)> {
+        self.parts(from, to).map(|(offset, part, piece)| {
+            let is_whole = part.len() == piece.data.len();
+            (offset, if is_whole { piece.data.clone() } else { piece.data.slice(part).into() })
         })
     }
 
@@ -112,13 +124,6 @@ impl Pending {
             next = offset + part.len() as u64;
         }
         next >= to
-    }
-
-    /// The piece that holds all of `[from, to)`, without a copy.
-    pub(crate) fn slice(&self, from: u64, to: u64) -> Option<Bytes> {
-        let (&start, piece) = self.pieces().range(..=from).next_back()?;
-        (to <= start + piece.data.len() as u64)
-            .then(|| piece.data.slice((from - start) as usize..(to - start) as usize))
     }
 
     /// The piece that is just `[from, to)`.

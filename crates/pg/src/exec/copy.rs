@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
 use classes::Stop;
-use codec::{Decode, DecodeError, Reader};
+use codec::{Decode, DecodeError, Payload, Reader};
 use messages::{MPgCopyData, ObjectLocator, OpCode, OsdOp};
 use store::ObjectStore;
 use types::{CollId, Errno, HObject, Mutation, SnapId, Transaction, TxnOp};
@@ -72,6 +72,23 @@ impl Run<'_, '_> {
     }
 }
 
+/// The writes that make an object's data, which has `size` bytes: one for each range that is no hole.
+pub(crate) fn data_writes(
+    store: &dyn ObjectStore,
+    coll: CollId,
+    object: &HObject,
+    size: u64,
+) -> Result<Vec<Mutation>, store::Missing> {
+    // First all of it, so that one load brings it.
+    store.read_pieces(coll, object, 0, size)?;
+    let write = |(offset, len)| {
+        let pieces = store.read_pieces(coll, object, offset, len)?;
+        // The receiver puts a large write to new space as a whole.
+        Ok(Mutation::Write { offset, data: Payload::joined(pieces) })
+    };
+    store.extents(coll, object, 0, size)?.into_iter().map(write).collect()
+}
+
 /// The contents of an object, or of what it was at a snapshot, for a copy; `data` gets all but the
 /// envelope. ENOENT in its result if there is no such object.
 pub(crate) fn copy_out(
@@ -97,10 +114,8 @@ pub(crate) fn copy_out(
     if info.is_whiteout {
         return Ok(());
     }
-    let bytes = store.read(coll, &base, 0, meta.size)?;
-    for (offset, len) in store.extents(coll, &base, 0, meta.size)? {
-        let data_range = bytes.slice(offset as usize..(offset + len) as usize);
-        data.txn.push(&head, Mutation::Write { offset, data: data_range.into() });
+    for write in data_writes(store, coll, &base, meta.size)? {
+        data.txn.push(&head, write);
     }
     data.txn.push(&head, Mutation::Truncate { size: meta.size });
     let xattrs = store.xattrs(coll, &base)?.into_iter().filter(|(name, _)| name.first() == Some(&USER_XATTR));

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use classes::{ObjectView, Stop};
-use codec::{Decode, Encode, Features, Reader};
+use codec::{Decode, Encode, Features, Payload, Reader};
 use messages::{OpCode, OpParams, OsdOp, op_flag};
 use types::Errno;
 
@@ -29,6 +29,10 @@ impl Truncation {
     }
 }
 
+fn bytes_of(pieces: &[Payload]) -> u64 {
+    pieces.iter().map(|piece| piece.len() as u64).sum()
+}
+
 impl Run<'_, '_> {
     /// Where the data ends for a reader that knows of a truncation which has not come here yet.
     fn readable_size(&self, params: &OpParams) -> u64 {
@@ -45,8 +49,8 @@ impl Run<'_, '_> {
         let (offset, size) = (step.params.offset(), self.readable_size(&step.params));
         // Length 0 reads everything.
         let len = if step.params.length() == 0 { size } else { step.params.length() };
-        let data = self.view.read(offset, len.min(size.saturating_sub(offset)))?;
-        Ok(Output { length: Some(data.len() as u64), ..data.into() })
+        let more = self.view.read_pieces(offset, len.min(size.saturating_sub(offset)))?;
+        Ok(Output { length: Some(bytes_of(&more)), more, ..Output::default() })
     }
 
     pub(super) fn sparse_read(&mut self, step: &OsdOp) -> Result<Output, Stop> {
@@ -55,14 +59,13 @@ impl Run<'_, '_> {
         let (offset, size) = (step.params.offset(), self.readable_size(&step.params));
         let len = step.params.length().min(size.saturating_sub(offset));
         let extents = self.view.extents(offset, len)?;
-        let mut data = Vec::new();
+        let mut more = Vec::new();
         for (offset, len) in &extents {
-            data.extend_from_slice(&self.view.read(*offset, *len)?);
+            more.append(&mut self.view.read_pieces(*offset, *len)?);
         }
-        let length = Some(data.len() as u64);
-        let mut out = extents.to_bytes(Features::default()).to_vec();
-        Bytes::from(data).encode(&mut out, Features::default());
-        Ok(Output { length, ..Bytes::from(out).into() })
+        let length = bytes_of(&more);
+        let data = (extents, length as u32).to_bytes(Features::default());
+        Ok(Output { data, more, length: Some(length), ..Output::default() })
     }
 
     pub(super) fn map_extents(&mut self, step: &OsdOp) -> Result<Output, Stop> {

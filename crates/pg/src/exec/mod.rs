@@ -21,6 +21,7 @@ mod view;
 mod watch;
 
 use bytes::Bytes;
+use codec::Payload;
 use messages::{MOSDOp, MPgCopyData, OpCode, OsdOp, op_flag, osd_flag};
 use store::ObjectStore;
 use types::{
@@ -28,7 +29,7 @@ use types::{
     SnapContext, SnapId, Transaction, UTime,
 };
 
-pub(crate) use copy::{CopySource, copy_out};
+pub(crate) use copy::{CopySource, copy_out, data_writes};
 pub(crate) use copy_get::{PastRequest, past_of};
 pub(crate) use object_info::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet, USER_XATTR};
 pub(crate) use request::{is_for_any_copy, is_ordered, may_write};
@@ -259,8 +260,8 @@ fn finish(
     }
     let returns_output = op.flags & osd_flag::RETURNVEC != 0;
     if returns_output {
-        for step in done.ops.iter_mut().filter(|step| step.data.len() > CHANGE_OUTPUT_BYTES_MAX) {
-            step.data = Bytes::new();
+        for step in done.ops.iter_mut().filter(|step| step.data_bytes() > CHANGE_OUTPUT_BYTES_MAX) {
+            step.clear_data();
             step.result = Errno::EOVERFLOW.negated();
             done.result = step.result;
         }
@@ -270,7 +271,7 @@ fn finish(
         }
     } else {
         // A request that is repeated could not be answered with the same data: none has any.
-        done.ops.iter_mut().for_each(|step| step.data = Bytes::new());
+        done.ops.iter_mut().for_each(OsdOp::clear_data);
         done.result = 0;
     }
     view.info.is_clean = is_undirtied;
@@ -278,7 +279,7 @@ fn finish(
     let change = Change { mtime: op.mtime, is_user_change, result: done.result };
     let (mut staged, user_version) = view.stage(cx, snapc, change);
     if let Some(entry) = staged.log.last_mut().filter(|_| returns_output) {
-        entry.returns = done.ops.iter().map(|step| (step.result, step.data.clone())).collect();
+        entry.returns = done.ops.iter().map(|step| (step.result, step.copied_data())).collect();
     }
     done.staged = Some(staged);
     done.user_version = user_version;
@@ -309,7 +310,11 @@ fn only_logged(cx: &OpContext, op: &MOSDOp, done: &Executed) -> Staged {
 
 /// The ops of a request as an answer echoes them.
 pub(crate) fn without_data(op: &MOSDOp) -> Vec<OsdOp> {
-    op.ops.iter().map(|step| OsdOp { data: Bytes::new(), ..*step }).collect()
+    let echo = |step: &OsdOp| {
+        let OsdOp { code, flags, params, result, .. } = *step;
+        OsdOp { code, flags, params, result, ..OsdOp::default() }
+    };
+    op.ops.iter().map(echo).collect()
 }
 
 /// One run over the ops.
@@ -328,6 +333,8 @@ struct Run<'r, 's> {
 #[derive(Default)]
 struct Output {
     data: Bytes,
+    /// What follows it, as it lies in memory.
+    more: Vec<Payload>,
     result: i32,
     /// extent.length.
     length: Option<u64>,
@@ -380,7 +387,7 @@ impl<'r, 's> Run<'r, 's> {
             let outcome = self.one(step);
             match outcome {
                 Ok(output) => {
-                    ops[index].data = output.data;
+                    (ops[index].data, ops[index].data_more) = (output.data, output.more);
                     if !keeps_result(step.code) {
                         result = output.result;
                     }

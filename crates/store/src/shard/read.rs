@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use codec::{BLOCK_BYTES, crc32c};
+use codec::{BLOCK_BYTES, Payload, crc32c, crc32c_of_blocks};
 use types::{CollId, HObject, Token, Transaction};
 
 use super::{Purpose, Store};
@@ -46,53 +46,41 @@ impl Onode {
 }
 
 impl Store {
-    fn read_range(&self, onode: &Onode, from: u64, to: u64) -> Option<Bytes> {
-        if from >= to {
-            return Some(Bytes::new());
+    fn read_range(&self, onode: &Onode, from: u64, to: u64) -> Option<Vec<Payload>> {
+        let (mut out, mut at) = (Vec::new(), from);
+        for (offset, part) in onode.pending.payloads(from, to) {
+            self.read_mapped(onode, at, offset, &mut out)?;
+            at = offset + part.len() as u64;
+            out.push(part);
         }
-        if let Some(data) = onode.pending.slice(from, to).or_else(|| self.read_shared(onode, from, to)) {
-            return Some(data);
-        }
-        // Most of what is not here as a whole is not here at all.
-        let mut out = Vec::new();
-        for (first, device, crcs) in onode.extents.range(from / BLOCK, to.div_ceil(BLOCK)) {
-            let mut at = 0;
-            while at < crcs.len() {
-                let block = first + at as u64;
-                if onode.hides(block, from, to) {
-                    at += 1;
-                    continue;
-                }
-                let bytes = self.cache.get(device + at as u64, &crcs[at..])?;
-                // Hidden blocks among these are covered again by what is pending.
-                let (start, end) = (block * BLOCK, block * BLOCK + bytes.len() as u64);
-                let (low, high) = (start.max(from), end.min(to));
-                out.resize((to - from) as usize, 0);
-                out[(low - from) as usize..(high - from) as usize]
-                    .copy_from_slice(&bytes[(low - start) as usize..(high - start) as usize]);
-                at += bytes.len() / BLOCK_BYTES;
-            }
-        }
-        out.resize((to - from) as usize, 0);
-        for (offset, part, _) in onode.pending.range(from, to) {
-            out[(offset - from) as usize..][..part.len()].copy_from_slice(part);
-        }
-        Some(Bytes::from(out))
+        self.read_mapped(onode, at, to, &mut out)?;
+        // A copy of little costs less than a piece.
+        let is_many = out.len() > 1 && (out.len() * BLOCK_BYTES) as u64 > to - from;
+        Some(if is_many { vec![Payload::joined(out)] } else { out })
     }
 
-    /// A range that one buffer in the cache holds whole, without a copy.
-    fn read_shared(&self, onode: &Onode, from: u64, to: u64) -> Option<Bytes> {
-        if onode.pending.range(from, to).next().is_some() {
-            return None;
+    /// What the device has of `[from, to)`, from the cache; zeros for holes.
+    fn read_mapped(&self, onode: &Onode, from: u64, to: u64, out: &mut Vec<Payload>) -> Option<()> {
+        if from >= to {
+            return Some(());
         }
-        let (first, last) = (from / BLOCK, to.div_ceil(BLOCK));
-        let (start, device, crcs) = onode.extents.range(first, last).next()?;
-        if start != first || crcs.len() as u64 != last - first {
-            return None;
+        let mut at = from;
+        for (first, device, crcs) in onode.extents.range(from / BLOCK, to.div_ceil(BLOCK)) {
+            let (start, end) = ((first * BLOCK).max(at), ((first + crcs.len() as u64) * BLOCK).min(to));
+            out.extend(Payload::zeros(start - at));
+            at = start;
+            while at < end {
+                let index = (at / BLOCK - first) as usize;
+                let bytes = self.cache.get(device + index as u64, &crcs[index..])?;
+                let (begin, len) = (at % BLOCK, (bytes.len() as u64 - at % BLOCK).min(end - at));
+                let is_whole = begin == 0 && len.is_multiple_of(BLOCK);
+                let crc = is_whole.then(|| crc32c_of_blocks(&crcs[index..][..(len / BLOCK) as usize]));
+                out.push(Payload::new(bytes.slice(begin as usize..(begin + len) as usize), crc));
+                at += len;
+            }
         }
-        let bytes = self.cache.get(device, crcs)?;
-        let begin = (from - first * BLOCK) as usize;
-        (bytes.len() == crcs.len() * BLOCK_BYTES).then(|| bytes.slice(begin..begin + (to - from) as usize))
+        out.extend(Payload::zeros(to - at));
+        Some(())
     }
 
     /// Loads `bytes` of an object; with `is_anew`, also what memory has and the device should have.
@@ -275,8 +263,14 @@ impl ObjectStore for Store {
         Ok(self.onode_at(coll, object)?.map(|onode| ObjectMeta { size: onode.size }))
     }
 
-    fn read(&self, coll: CollId, object: &HObject, offset: u64, len: u64) -> Result<Bytes, Missing> {
-        let Some(onode) = self.onode_at(coll, object)? else { return Ok(Bytes::new()) };
+    fn read_pieces(
+        &self,
+        coll: CollId,
+        object: &HObject,
+        offset: u64,
+        len: u64,
+    ) -> Result<Vec<Payload>, Missing> {
+        let Some(onode) = self.onode_at(coll, object)? else { return Ok(Vec::new()) };
         let end = offset.saturating_add(len).min(onode.size);
         let missing = || Missing::Data { coll, object: object.clone(), offset, len };
         self.read_range(onode, offset.min(end), end).ok_or_else(missing)

@@ -147,8 +147,13 @@ impl Bench {
 
     pub(super) fn execute(&mut self, op: &MOSDOp) -> Result<Executed, Errno> {
         match execute(&self.store, &self.cx, op) {
-            Ok(done) => {
+            Ok(mut done) => {
                 self.apply(&done);
+                // As a client gets them.
+                done.ops
+                    .iter_mut()
+                    .for_each(|step| *step = OsdOp { data: step.copied_data(), ..std::mem::take(step) });
+                done.ops.iter_mut().for_each(|step| step.data_more.clear());
                 Ok(done)
             }
             Err(Blocked::Refused(errno)) => Err(errno),

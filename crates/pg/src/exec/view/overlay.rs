@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
 use classes::{CallContext, ObjectStat, ObjectView, Stop};
+use codec::Payload;
 use types::{EntityAddr, EntityNum, Errno, Mutation};
 
 use super::{Piece, View};
@@ -13,32 +14,28 @@ fn user_name(name: &[u8]) -> Bytes {
     Bytes::from([&[USER_XATTR], name].concat())
 }
 
-impl ObjectView for View<'_> {
-    fn context(&self) -> &CallContext {
-        &self.call
-    }
-
-    fn stat(&mut self) -> Result<Option<ObjectStat>, Stop> {
-        Ok(self.exists.then_some(ObjectStat { size: self.size, mtime: self.info.mtime }))
-    }
-
-    fn read(&mut self, offset: u64, len: u64) -> Result<Bytes, Stop> {
+impl View<'_> {
+    /// As `read`, in the pieces in which memory has the data.
+    pub(in crate::exec) fn read_pieces(&mut self, offset: u64, len: u64) -> Result<Vec<Payload>, Stop> {
         let end = offset.saturating_add(len).min(self.size);
         if offset >= end {
-            return Ok(Bytes::new());
+            return Ok(Vec::new());
         }
         let base_end = end.min(self.base_bytes);
-        let mut below = Bytes::new();
+        let mut below = Vec::new();
         if let Some(base) = self.base.clone()
             && offset < base_end
         {
-            let result = self.store.read(self.coll, &base, offset, base_end - offset);
+            let result = self.store.read_pieces(self.coll, &base, offset, base_end - offset);
             below = self.need(result)?;
         }
-        if self.pieces.is_empty() && below.len() as u64 == end - offset {
+        if self.pieces.is_empty() {
+            let there: u64 = below.iter().map(|piece| piece.len() as u64).sum();
+            below.extend(Payload::zeros(end - offset - there));
             return Ok(below);
         }
         let mut out = vec![0u8; (end - offset) as usize];
+        let below = Payload::joined(below);
         out[..below.len()].copy_from_slice(&below);
         for piece in &self.pieces {
             let (at, bytes) = match piece {
@@ -56,7 +53,21 @@ impl ObjectView for View<'_> {
                 }
             }
         }
-        Ok(Bytes::from(out))
+        Ok(vec![Bytes::from(out).into()])
+    }
+}
+
+impl ObjectView for View<'_> {
+    fn context(&self) -> &CallContext {
+        &self.call
+    }
+
+    fn stat(&mut self) -> Result<Option<ObjectStat>, Stop> {
+        Ok(self.exists.then_some(ObjectStat { size: self.size, mtime: self.info.mtime }))
+    }
+
+    fn read(&mut self, offset: u64, len: u64) -> Result<Bytes, Stop> {
+        Ok(Payload::joined(self.read_pieces(offset, len)?).into_bytes())
     }
 
     fn xattr(&mut self, name: &[u8]) -> Result<Option<Bytes>, Stop> {
