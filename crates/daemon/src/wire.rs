@@ -73,7 +73,7 @@ pub(crate) fn wire_event(event: Event) -> Option<WireEvent<reactor::ConnId>> {
         Event::Connected { conn, result: Err(error) } => {
             WireEvent::Failed(conn, error.kind() == std::io::ErrorKind::ConnectionRefused)
         }
-        Event::Received { conn, bytes } => WireEvent::Received(conn, bytes),
+        Event::Received { conn, bytes, more } => WireEvent::Received(conn, bytes, more),
         Event::Closed { conn, .. } => WireEvent::Closed(conn),
         _ => return None,
     })

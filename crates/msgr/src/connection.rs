@@ -227,7 +227,7 @@ impl Connection {
         matches!(self.state, State::Ready)
     }
 
-    /// Bytes that the frame under way still needs, 0 when unknown: receive them into one buffer.
+    /// Bytes that the frame under way still needs, 0 when unknown.
     pub fn bytes_wanted(&self) -> usize {
         self.reader.bytes_wanted()
     }
@@ -239,8 +239,13 @@ impl Connection {
     }
 
     /// Takes received bytes. On an error the connection is to be closed; what is in `out` may still be sent.
-    pub fn receive(&mut self, bytes: Bytes, cx: &mut Cx<'_>, out: &mut Output) -> Result<(), CloseReason> {
-        self.reader.push(bytes);
+    pub fn receive(
+        &mut self,
+        pieces: impl IntoIterator<Item = Bytes>,
+        cx: &mut Cx<'_>,
+        out: &mut Output,
+    ) -> Result<(), CloseReason> {
+        pieces.into_iter().for_each(|piece| self.reader.push(piece));
         if matches!(self.state, State::Banner) && !self.take_banner(out)? {
             return Ok(());
         }

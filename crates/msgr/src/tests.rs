@@ -153,7 +153,7 @@ impl Pair {
             keeper: (side == 0).then_some(&mut self.keeper),
             sessions,
         };
-        let result = self.ends[side].receive(chunk, &mut cx, &mut out);
+        let result = self.ends[side].receive([chunk], &mut cx, &mut out);
         if let Some(part) = self.ends[side].take_partial() {
             self.wires[side].splice(..0, part.have.concat());
             self.whole[side] = Some((part.bytes, part.align_at));

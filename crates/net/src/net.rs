@@ -174,7 +174,9 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                 }
                 self.drop_link(conn, wire, out);
             }
-            WireEvent::Received(conn, bytes) => self.on_received(conn, bytes, wire, authority, out),
+            WireEvent::Received(conn, bytes, more) => {
+                self.on_received(conn, std::iter::once(bytes).chain(more), wire, authority, out);
+            }
             WireEvent::Closed(conn) => self.drop_link(conn, wire, out),
         }
     }
@@ -189,7 +191,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
     fn on_received(
         &mut self,
         conn: C,
-        bytes: Bytes,
+        bytes: impl Iterator<Item = Bytes>,
         wire: &mut impl Wire<Conn = C>,
         authority: &mut dyn Authority,
         out: &mut Vec<NetEvent>,

@@ -28,7 +28,7 @@ pub trait Wire {
     /// Bytes queued and not yet taken by the network.
     fn queued_bytes(&self, conn: Self::Conn) -> usize;
 
-    /// A hint: so many bytes, in one piece if that can be, are received next.
+    /// A hint: before so many bytes are there, those that are received next are of no use.
     fn expect(&mut self, conn: Self::Conn, bytes: usize);
 
     /// The next bytes that are received are to be those of `part` and all that follow of it, in one piece.
@@ -53,8 +53,8 @@ pub enum WireEvent<C> {
     Connected(C),
     /// We did not, and the connection is gone; true when nobody listens there.
     Failed(C, bool),
-    /// Bytes of the stream.
-    Received(C, Bytes),
+    /// Bytes of the stream, and those that follow where they lie in several pieces.
+    Received(C, Bytes, Vec<Bytes>),
     /// The connection is gone.
     Closed(C),
 }
@@ -66,7 +66,7 @@ impl<C: Copy> WireEvent<C> {
             WireEvent::Accepted(conn, _)
             | WireEvent::Connected(conn)
             | WireEvent::Failed(conn, _)
-            | WireEvent::Received(conn, _)
+            | WireEvent::Received(conn, ..)
             | WireEvent::Closed(conn) => *conn,
         }
     }

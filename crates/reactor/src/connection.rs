@@ -3,11 +3,11 @@
 
 use std::{
     collections::VecDeque,
-    io, mem,
+    io,
     os::fd::{AsRawFd, OwnedFd, RawFd},
 };
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 
 use crate::{
     backend::{
@@ -36,11 +36,14 @@ pub(crate) enum End {
     Error(io::Error),
 }
 
+/// A buffer from this size on is worth another system call, which keeps what follows it out of the provided buffers.
+const HEAD_FIRST_BYTES_MIN: usize = 256 << 10;
+/// Room for the head of a message that is expected to be a large one, and for little of its payload.
+pub(crate) const HEAD_BYTES: usize = 4 << 10;
+
 /// What the consumer wants next.
 pub(crate) enum Expect {
-    /// What there is.
-    Any,
-    /// So many bytes at once, gathered in the inbox.
+    /// What there is, once there are so many bytes of it.
     Count(usize),
     /// As many bytes as the buffer takes, received into it; `None` while it is in flight.
     Buffer(Option<PageBuf>),
@@ -51,6 +54,8 @@ pub(crate) enum Expect {
 pub(crate) enum ReceiveKind {
     /// Multishot, into provided buffers.
     Stream,
+    /// One, of what there is, into a buffer of [`HEAD_BYTES`].
+    Head,
     /// One, into the expected buffer.
     Exact,
 }
@@ -62,57 +67,39 @@ pub(crate) struct Receiving {
     pub(crate) is_cancelled: bool,
 }
 
-/// What has arrived: a chunk as it came, or several in one piece.
-enum Inbox {
-    Chunk(Bytes),
-    Joined(BytesMut),
-}
-
-impl Default for Inbox {
-    fn default() -> Inbox {
-        Inbox::Chunk(Bytes::new())
-    }
+/// What has arrived, in the chunks in which it came.
+#[derive(Default)]
+struct Inbox {
+    chunks: VecDeque<Bytes>,
+    bytes: usize,
 }
 
 impl Inbox {
-    fn as_slice(&self) -> &[u8] {
-        match self {
-            Inbox::Chunk(bytes) => bytes,
-            Inbox::Joined(bytes) => bytes,
+    fn push(&mut self, chunk: Bytes) {
+        if !chunk.is_empty() {
+            self.bytes += chunk.len();
+            self.chunks.push_back(chunk);
         }
     }
 
-    fn len(&self) -> usize {
-        self.as_slice().len()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.as_slice().is_empty()
-    }
-
-    fn push(&mut self, bytes: Bytes) {
-        match self {
-            own if own.is_empty() => *own = Inbox::Chunk(bytes),
-            Inbox::Chunk(first) => {
-                let mut joined = BytesMut::with_capacity(first.len() + bytes.len());
-                joined.extend_from_slice(first);
-                joined.extend_from_slice(&bytes);
-                *self = Inbox::Joined(joined);
+    /// Moves what fits into `buffer`.
+    fn fill(&mut self, buffer: &mut PageBuf) {
+        while let Some(chunk) = self.chunks.front_mut()
+            && !buffer.is_full()
+        {
+            let count = buffer.fill_from(chunk);
+            self.bytes -= count;
+            chunk.advance(count);
+            if chunk.is_empty() {
+                self.chunks.pop_front();
             }
-            Inbox::Joined(joined) => joined.extend_from_slice(&bytes),
         }
     }
 
-    /// Takes the first `count` bytes, of which there are as many.
-    fn split_to(&mut self, count: usize) -> Bytes {
-        match self {
-            own if count == own.len() => match mem::take(own) {
-                Inbox::Chunk(bytes) => bytes,
-                Inbox::Joined(bytes) => bytes.freeze(),
-            },
-            Inbox::Chunk(bytes) => bytes.split_to(count),
-            Inbox::Joined(bytes) => bytes.split_to(count).freeze(),
-        }
+    /// Takes everything: the first chunk, and what follows.
+    fn take(&mut self) -> Option<(Bytes, Vec<Bytes>)> {
+        self.bytes = 0;
+        Some((self.chunks.pop_front()?, self.chunks.drain(..).collect()))
     }
 }
 
@@ -142,6 +129,9 @@ pub(crate) struct Connection {
     pub(crate) queued_bytes: usize,
     inbox: Inbox,
     expect: Expect,
+    /// A large buffer was the last that was delivered. Another message like that follows, probably, so that only its
+    /// head is received before its own buffer is there to take the rest.
+    follows_buffer: bool,
 }
 
 impl Connection {
@@ -162,7 +152,8 @@ impl Connection {
             queue: VecDeque::new(),
             queued_bytes: 0,
             inbox: Inbox::default(),
-            expect: Expect::Any,
+            expect: Expect::Count(0),
+            follows_buffer: false,
         }
     }
 
@@ -202,7 +193,7 @@ impl Connection {
         self.queue.clear();
         self.queued_bytes = 0;
         self.inbox = Inbox::default();
-        self.expect = Expect::Any;
+        self.expect = Expect::Count(0);
     }
 
     /// Takes bytes that arrived.
@@ -210,7 +201,8 @@ impl Connection {
         if self.close_when_sent || self.is_closing {
             return;
         }
-        if let (Expect::Buffer(Some(buffer)), true) = (&mut self.expect, self.inbox.is_empty()) {
+        if let Expect::Buffer(Some(buffer)) = &mut self.expect {
+            // What had arrived before is in it.
             bytes.advance(buffer.fill_from(&bytes));
         }
         self.inbox.push(bytes);
@@ -235,8 +227,7 @@ impl Connection {
 
     fn fill_buffer(&mut self) {
         if let Expect::Buffer(Some(buffer)) = &mut self.expect {
-            let count = buffer.fill_from(self.inbox.as_slice());
-            let _ = self.inbox.split_to(count);
+            self.inbox.fill(buffer);
         }
     }
 
@@ -244,28 +235,28 @@ impl Connection {
     pub(crate) fn take_buffer(&mut self) -> Option<PageBuf> {
         match &mut self.expect {
             Expect::Buffer(buffer) => buffer.take_if(|buffer| !buffer.is_full()),
-            Expect::Any | Expect::Count(_) => None,
+            Expect::Count(_) => None,
         }
     }
 
-    /// The bytes to deliver, if what is wanted is there.
-    pub(crate) fn next_bytes(&mut self) -> Option<Bytes> {
+    /// The bytes to deliver, if what is wanted is there: the first piece, and what follows.
+    pub(crate) fn next_bytes(&mut self) -> Option<(Bytes, Vec<Bytes>)> {
+        if !self.has_bytes() {
+            return None;
+        }
         let bytes = match &mut self.expect {
-            Expect::Any if self.inbox.is_empty() => return None,
-            Expect::Any => self.inbox.split_to(self.inbox.len()),
-            Expect::Count(count) if self.inbox.len() < *count => return None,
-            Expect::Count(count) => self.inbox.split_to(*count),
-            Expect::Buffer(buffer) => buffer.take_if(|buffer| buffer.is_full())?.freeze(),
+            Expect::Count(_) => self.inbox.take()?,
+            Expect::Buffer(buffer) => (buffer.take()?.freeze(), Vec::new()),
         };
-        self.expect = Expect::Any;
+        self.follows_buffer = self.expects_buffer() && bytes.0.len() >= HEAD_FIRST_BYTES_MIN;
+        self.expect = Expect::Count(0);
         Some(bytes)
     }
 
     /// True when something of the stream is still to be delivered.
     pub(crate) fn has_bytes(&self) -> bool {
         match &self.expect {
-            Expect::Any => !self.inbox.is_empty(),
-            Expect::Count(count) => self.inbox.len() >= *count,
+            Expect::Count(count) => self.inbox.bytes > 0 && self.inbox.bytes >= *count,
             Expect::Buffer(buffer) => buffer.as_ref().is_some_and(PageBuf::is_full),
         }
     }
@@ -285,7 +276,9 @@ impl Connection {
                 Some(ReceiveKind::Stream)
             }
             Expect::Buffer(_) => Some(ReceiveKind::Exact),
-            Expect::Any | Expect::Count(_) => Some(ReceiveKind::Stream),
+            // A stream drops what comes until the peer ends.
+            Expect::Count(_) if self.follows_buffer && !self.close_when_sent => Some(ReceiveKind::Head),
+            Expect::Count(_) => Some(ReceiveKind::Stream),
         }
     }
 }

@@ -46,6 +46,8 @@ pub enum Event {
         conn: ConnId,
         /// The bytes.
         bytes: Bytes,
+        /// Those that follow, where they lie in several pieces.
+        more: Vec<Bytes>,
     },
     /// The send queue, which had been above `Reactor::SEND_HIGH_BYTES`, is below `SEND_LOW_BYTES`.
     Drained {

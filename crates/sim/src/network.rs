@@ -257,7 +257,7 @@ impl Network {
             }
             match end.inbox.pop_front()? {
                 Arrival::Bytes(bytes) => match &mut end.gather {
-                    None => return Some(WireEvent::Received(id, bytes)),
+                    None => return Some(WireEvent::Received(id, bytes, Vec::new())),
                     Some(gather) => {
                         gather.have.extend_from_slice(&bytes);
                         if gather.have.len() >= gather.bytes {
@@ -267,7 +267,7 @@ impl Network {
                             if !rest.is_empty() {
                                 end.inbox.push_front(Arrival::Bytes(rest));
                             }
-                            return Some(WireEvent::Received(id, frame));
+                            return Some(WireEvent::Received(id, frame, Vec::new()));
                         }
                     }
                 },

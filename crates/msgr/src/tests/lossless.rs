@@ -100,7 +100,7 @@ impl World {
             keeper: None,
             sessions: &mut self.pair.sessions,
         };
-        let result = self.pair.ends[1].receive(Bytes::from(late), &mut cx, &mut out);
+        let result = self.pair.ends[1].receive([Bytes::from(late)], &mut cx, &mut out);
         assert_eq!(result, Ok(()));
         for event in out.events {
             if let ConnEvent::Message(raw) = event {

@@ -174,7 +174,7 @@ impl Epoll {
 /// The descriptor that a request waits on, and whether to read; `None` for files, which never wait.
 fn direction(request: &Request) -> Option<(RawFd, bool)> {
     match request {
-        Request::Accept { socket } | Request::Receive { socket } | Request::ReceiveExact { socket, .. } => {
+        Request::Accept { socket } | Request::Receive { socket } | Request::ReceiveInto { socket, .. } => {
             Some((*socket, true))
         }
         Request::ReadSmall { fd, .. } => Some((*fd, true)),
@@ -202,13 +202,14 @@ fn run(owner: Owner, request: &mut Request, scratch: &mut [MaybeUninit<u8>]) -> 
             Err(error) => Outcome::Done(Err(error), None),
         },
         Request::Receive { socket } => receive(owner, *socket, scratch),
-        Request::ReceiveExact { socket, buffer } => {
+        Request::ReceiveInto { socket, buffer, is_exact } => {
             let result = rustix::net::recv(borrow(*socket), spare(buffer), RecvFlags::DONTWAIT);
             let result = result.map(|(_, count)| count);
             let Ok(count @ 1..) = result else { return step(result) };
             // SAFETY: received into the tail.
             unsafe { buffer.advance(count) };
-            if buffer.is_full() { Outcome::Done(Ok(count as u32), None) } else { Outcome::Again(None) }
+            let is_done = buffer.is_full() || !*is_exact;
+            if is_done { Outcome::Done(Ok(count as u32), None) } else { Outcome::Again(None) }
         }
         Request::Send { socket, batch, .. } => {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;

@@ -49,10 +49,11 @@ pub(crate) enum Request {
     Receive {
         socket: RawFd,
     },
-    /// Fills `buffer`; short at the end of the stream or when cancelled.
-    ReceiveExact {
+    /// Receives into `buffer`: all that it takes if `is_exact`, less at the end of the stream or when cancelled.
+    ReceiveInto {
         socket: RawFd,
         buffer: PageBuf,
+        is_exact: bool,
     },
     /// Sends all of `batch`. Nobody waits for the end of one that `is_brief`, so that it may be told
     /// with the next completion instead of causing one.

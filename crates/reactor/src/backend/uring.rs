@@ -241,7 +241,7 @@ fn data(
 /// Counts `count` transferred bytes in a request that is complete.
 fn account(request: &mut Request, count: usize) {
     match request {
-        Request::ReceiveExact { buffer, .. } | Request::Read { buffer, .. } => {
+        Request::ReceiveInto { buffer, .. } | Request::Read { buffer, .. } => {
             // SAFETY: the kernel says that it wrote them at the tail that it was given.
             unsafe { buffer.advance(count) }
         }
@@ -268,9 +268,10 @@ fn entry(request: &mut Request) -> squeue::Entry {
             opcode::Connect::new(Fd(*socket), address.as_ptr().cast(), address.addr_len()).build()
         }
         Request::Receive { socket } => opcode::RecvMulti::new(Fd(*socket), BUFFER_GROUP).build(),
-        Request::ReceiveExact { socket, buffer } => {
+        Request::ReceiveInto { socket, buffer, is_exact } => {
             let bytes = buffer.remaining().min(TRANSFER_BYTES_MAX) as u32;
-            opcode::Recv::new(Fd(*socket), buffer.tail(), bytes).flags(libc::MSG_WAITALL).build()
+            let flags = if *is_exact { libc::MSG_WAITALL } else { 0 };
+            opcode::Recv::new(Fd(*socket), buffer.tail(), bytes).flags(flags).build()
         }
         Request::Send { socket, batch, is_brief } => {
             let wait = if *is_brief { libc::MSG_DONTWAIT } else { 0 };

@@ -4,7 +4,6 @@ use std::{
     io, mem,
     net::SocketAddr,
     os::fd::{AsRawFd, OwnedFd},
-    sync::Arc,
     time::Duration,
 };
 
@@ -19,7 +18,7 @@ use crate::{
     CloseReason, ConnId, Event, ListenerId, Reactor,
     backend::{Completion, Data, Owner, Request},
     clock,
-    connection::{Connection, DIRECT_BYTES_MIN, End, Expect, ReceiveKind, Receiving},
+    connection::{Connection, End, Expect, HEAD_BYTES, ReceiveKind, Receiving},
     listener::{Listener, Socket, local_address, peer_address, socket},
 };
 
@@ -114,29 +113,22 @@ impl Reactor {
         self.connections.get(conn.0).map_or(0, |connection| connection.queued_bytes)
     }
 
-    /// Wants the next `bytes` of the stream in one [`Event::Received`], counted from the end of the
-    /// last one. Bytes that have not arrived are received into one page-aligned buffer without a
-    /// copy when there are enough of them. For the next event only, after which any bytes come.
-    /// Bound `bytes` before: it is allocated at once. Zero means any.
+    /// Wants no [`Event::Received`] before that many bytes of the stream are there, counted from the end of the last
+    /// one. For the next event only, after which any bytes come.
     pub fn expect(&mut self, conn: ConnId, bytes: usize) {
-        let pool = Arc::clone(&self.pool);
         let Some(connection) = self.open_connection(conn).filter(|connection| !connection.close_when_sent)
         else {
             return;
         };
         assert!(!connection.expects_buffer(), "expect is called once per received event");
-        connection.set_expect(match bytes {
-            0 => Expect::Any,
-            1..DIRECT_BYTES_MIN => Expect::Count(bytes),
-            _ => Expect::Buffer(Some(pool.take(bytes))),
-        });
-        self.mark_dirty(conn);
+        connection.set_expect(Expect::Count(bytes));
         self.mark_ready(conn);
     }
 
     /// Wants the rest of `bytes` bytes, of which the consumer has got the first ones as `have`, and all
-    /// of them in one [`Event::Received`], in memory whose byte `align_at` lies on a page's start. For
-    /// large frames whose payload goes to a device as it is. Like [`expect`](Reactor::expect) otherwise.
+    /// of them in one piece of one [`Event::Received`], in memory whose byte `align_at` lies on a page's start. For
+    /// large frames whose payload goes to a device as it is. Bound `bytes` before: it is allocated at once. Like
+    /// [`expect`](Reactor::expect) otherwise.
     pub fn expect_aligned(&mut self, conn: ConnId, have: &[Bytes], bytes: usize, align_at: usize) {
         let mut buffer = self.pool.take_aligned(bytes, align_at);
         let Some(connection) = self.open_connection(conn).filter(|connection| !connection.close_when_sent)
@@ -183,8 +175,8 @@ impl Reactor {
         if let Some(connection) = self.open_connection(conn) {
             connection.close_when_sent = true;
             connection.is_paused = false;
-            if connection.receiving.as_ref().is_none_or(|receiving| receiving.kind == ReceiveKind::Stream) {
-                connection.set_expect(Expect::Any);
+            if connection.receiving.as_ref().is_none_or(|receiving| receiving.kind != ReceiveKind::Exact) {
+                connection.set_expect(Expect::Count(0));
             }
             self.mark_dirty(conn);
             self.mark_ready(conn);
@@ -257,8 +249,11 @@ impl Reactor {
         let socket = connection.raw_fd();
         let request = match kind {
             ReceiveKind::Stream => Request::Receive { socket },
+            ReceiveKind::Head => {
+                Request::ReceiveInto { socket, buffer: self.pool.take(HEAD_BYTES), is_exact: false }
+            }
             ReceiveKind::Exact => match connection.take_buffer() {
-                Some(buffer) => Request::ReceiveExact { socket, buffer },
+                Some(buffer) => Request::ReceiveInto { socket, buffer, is_exact: true },
                 None => return,
             },
         };
@@ -347,8 +342,12 @@ impl Reactor {
         if let Some(request) = request {
             connection.ops -= 1;
             connection.receiving = None;
-            if let Request::ReceiveExact { buffer, .. } = request {
-                connection.return_buffer(buffer);
+            if let Request::ReceiveInto { buffer, is_exact, .. } = request {
+                if is_exact {
+                    connection.return_buffer(buffer);
+                } else {
+                    connection.arrived(buffer.freeze());
+                }
             }
             match result {
                 Ok(0) if connection.end.is_none() => connection.end = Some(End::Eof),
@@ -412,9 +411,9 @@ impl Reactor {
             }
             if !connection.is_paused
                 && !connection.close_when_sent
-                && let Some(bytes) = connection.next_bytes()
+                && let Some((bytes, more)) = connection.next_bytes()
             {
-                events.push(Event::Received { conn, bytes });
+                events.push(Event::Received { conn, bytes, more });
                 let more = connection.has_bytes() || connection.end.is_some();
                 self.mark_dirty(conn);
                 if more {

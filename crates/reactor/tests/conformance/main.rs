@@ -110,7 +110,7 @@ impl Harness {
 
     fn receive_some(&mut self, wanted: ConnId) -> Bytes {
         self.wait(|_, event| match event {
-            Event::Received { conn, bytes } if *conn == wanted => Some(bytes.clone()),
+            Event::Received { conn, bytes, more } if *conn == wanted => Some(joined(bytes, more)),
             Event::Closed { conn, reason } if *conn == wanted => panic!("closed: {reason:?}"),
             _ => None,
         })
@@ -123,6 +123,11 @@ impl Harness {
             _ => None,
         })
     }
+}
+
+/// What an event brought, in one piece.
+fn joined(bytes: &Bytes, more: &[Bytes]) -> Bytes {
+    if more.is_empty() { bytes.clone() } else { [std::slice::from_ref(bytes), more].concat().concat().into() }
 }
 
 /// `count` bytes that differ from place to place, starting at `start` of an endless sequence.
