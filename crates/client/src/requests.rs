@@ -155,7 +155,7 @@ impl Client {
             retry_attempt: flying.attempts,
             features,
             tid,
-            data_crc: None,
+            data_sums: None,
         };
         flying.attempts += 1;
         cx.effects.push(Effect::Send(session, tid, message.into()));

@@ -24,7 +24,7 @@ pub use codec_derive::Codec;
 pub use crc::{crc32c, crc32c_of_blocks};
 pub use envelope::{decode_envelope, encode_envelope};
 pub use features::Features;
-pub use payload::Payload;
+pub use payload::{Payload, Sums};
 pub use reader::{DecodeError, Reader};
 
 /// A value with one encoding on the wire or on disk.

@@ -1,7 +1,7 @@
 //! `MOSDOp` (42), version 8 (messages/MOSDOp.h).
 
 use bytes::Bytes;
-use codec::{Decode, DecodeError, Encode, Features, Payload, Reader};
+use codec::{Decode, DecodeError, Encode, Features, Payload, Reader, Sums};
 use types::{Epoch, HObject, PgId, PoolId, ReqId, SnapContext, SnapId, SpgId, UTime};
 
 use crate::{OsdOp, RawMessage, table::Body};
@@ -123,8 +123,8 @@ pub struct MOSDOp {
     pub features: u64,
     /// The header's tid. Not part of the front.
     pub tid: u64,
-    /// The checksum of all ops' data end to end, if a connection has checked it.
-    pub data_crc: Option<u32>,
+    /// What is known of all ops' data end to end, if a connection has checked it.
+    pub data_sums: Option<Sums>,
 }
 
 impl MOSDOp {
@@ -144,7 +144,7 @@ impl MOSDOp {
     /// The data of one of the ops; with its checksum where it is the only one that has data.
     pub fn payload_of(&self, op: &OsdOp) -> Payload {
         let bytes: usize = self.ops.iter().map(|op| op.data.len()).sum();
-        Payload::new(op.data.clone(), self.data_crc.filter(|_| op.data.len() == bytes))
+        Payload::with_sums(op.data.clone(), self.data_sums.clone().filter(|_| op.data.len() == bytes))
     }
 
     /// True when any op, or the client's flags, say that it may change the object.
@@ -205,7 +205,7 @@ impl Body for MOSDOp {
                 op.data = Bytes::copy_from_slice(&op.data);
             }
         }
-        let data_crc = raw.data.known_crc().filter(|_| data.remaining() == 0);
+        let data_sums = raw.data.sums().filter(|_| data.remaining() == 0).cloned();
         Ok(MOSDOp {
             pgid,
             shard,
@@ -223,7 +223,7 @@ impl Body for MOSDOp {
             retry_attempt: i32::decode(input)?,
             features: u64::decode(input)?,
             tid: raw.tid,
-            data_crc,
+            data_sums,
         })
     }
 }

@@ -40,8 +40,8 @@ fn encode_txn(txn: &Transaction, front: &mut Vec<u8>, raw: &mut RawMessage) {
 fn decode_txn(front: &mut Reader, raw: &RawMessage) -> Result<Transaction, DecodeError> {
     let mut payload = Reader::new(Bytes::clone(&raw.data));
     let mut txn = Transaction::decode_split(front, &mut payload)?;
-    if let (Some(crc), 0) = (raw.data.known_crc(), payload.remaining()) {
-        txn.set_payload_crc(crc);
+    if let (Some(sums), 0) = (raw.data.sums(), payload.remaining()) {
+        txn.set_payload_sums(sums);
     }
     Ok(txn)
 }

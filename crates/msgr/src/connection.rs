@@ -318,7 +318,7 @@ impl Connection {
     }
 
     fn on_frame(&mut self, frame: Frame, cx: &mut Cx<'_>, out: &mut Output) -> Result<(), CloseReason> {
-        let Frame { segments: [first, front, middle, data], data_crc, tag } = frame;
+        let Frame { segments: [first, front, middle, data], data_sums, tag } = frame;
         let malformed = CloseReason::Protocol(tag.0);
         match tag {
             Tag::MESSAGE => {
@@ -340,7 +340,7 @@ impl Connection {
                     front,
                     front_crc: None,
                     middle,
-                    data: Payload::new(data, data_crc),
+                    data: Payload::with_sums(data, data_sums),
                     data_more: Vec::new(),
                 }));
             }

@@ -1,7 +1,7 @@
 //! Frames of msgr2.1, in crc and in secure mode.
 
 use bytes::Bytes;
-use codec::{Payload, crc32c, traffic};
+use codec::{Payload, Sums, crc32c, traffic};
 use thiserror::Error;
 
 use crate::{
@@ -82,8 +82,8 @@ const DATA_BYTES_MAX: u32 = 128 << 20;
 pub(crate) struct Frame {
     pub(crate) tag: Tag,
     pub(crate) segments: [Bytes; SEGMENTS_MAX],
-    /// The checksum of the last segment, where the frame brought it.
-    pub(crate) data_crc: Option<u32>,
+    /// The checksums of the last segment, where the frame brought one.
+    pub(crate) data_sums: Option<Sums>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -248,14 +248,14 @@ impl FrameReader {
             self.rope.append_to(rest_bytes, transcript);
         }
         let Some((preamble, raw)) = self.preamble.take() else { return Ok(None) };
-        let (segments, data_crc) = match &mut self.cipher {
+        let (segments, data_sums) = match &mut self.cipher {
             None => crc_segments(&preamble, &mut self.rope)?,
             Some(cipher) => {
                 let rest = self.rope.take(rest_bytes).unwrap_or_default();
                 (secure_segments(&preamble, raw.slice(PREAMBLE_BYTES..), rest, cipher)?, None)
             }
         };
-        Ok(Some(Frame { tag: Tag(preamble.tag), segments, data_crc }))
+        Ok(Some(Frame { tag: Tag(preamble.tag), segments, data_sums }))
     }
 }
 
@@ -271,14 +271,15 @@ fn check_late(status: u8) -> Result<(), FrameError> {
     }
 }
 
-/// The segments, and the checksum of the last one. All of the frame is there.
+/// The segments, and the checksums of the last one. All of the frame is there.
 fn crc_segments(
     preamble: &Preamble,
     rope: &mut Rope,
-) -> Result<([Bytes; SEGMENTS_MAX], Option<u32>), FrameError> {
+) -> Result<([Bytes; SEGMENTS_MAX], Option<Sums>), FrameError> {
     let is_small = preamble.rest_bytes(false) < LARGE_FRAME_BYTES;
     let mut segments: [Bytes; SEGMENTS_MAX] = Default::default();
     let mut crcs = [SEED; SEGMENTS_MAX];
+    let mut data_sums = None;
     for (index, length) in preamble.lengths.iter().map(|length| *length as usize).enumerate() {
         if length == 0 {
             continue;
@@ -293,7 +294,14 @@ fn crc_segments(
         };
         let segment = if is_copied { rope.copy(length) } else { rope.take(length) };
         segments[index] = segment.unwrap_or_default();
-        crcs[index] = crc32c(SEED, &segments[index]);
+        crcs[index] = match index {
+            // Large payload is to be stored by blocks, mostly.
+            3 => {
+                let sum = if is_small { Sums::of } else { Sums::by_block };
+                data_sums.insert(sum(&segments[index])).crc()
+            }
+            _ => crc32c(SEED, &segments[index]),
+        };
         if index == 0 && rope.take(4).unwrap_or_default()[..] != crcs[0].to_le_bytes() {
             return Err(FrameError::Crc);
         }
@@ -308,7 +316,7 @@ fn crc_segments(
     if !expected.eq(crcs[1..preamble.count].iter().map(|crc| crc.to_le_bytes())) {
         return Err(FrameError::Crc);
     }
-    Ok((segments, (preamble.count == SEGMENTS_MAX).then_some(crcs[SEGMENTS_MAX - 1])))
+    Ok((segments, data_sums))
 }
 
 fn secure_segments(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use codec::{Decode, DecodeError, Encode, Features, Payload, Reader};
+use codec::{Decode, DecodeError, Encode, Features, Payload, Reader, Sums};
 
 use crate::{CollId, HObject, PoolId, SnapId};
 
@@ -139,15 +139,14 @@ impl Transaction {
         self.ops.iter().map(|op| op.payload().map_or(0, |data| data.len())).sum()
     }
 
-    /// Notes the checksum of all payloads end to end, seeded with all ones: that of the only one, where
-    /// there is one.
-    pub fn set_payload_crc(&mut self, crc: u32) {
+    /// Notes what is known of all payloads end to end: it is of the only one, where there is one.
+    pub fn set_payload_sums(&mut self, sums: &Sums) {
         let mut payloads = self.ops.iter_mut().filter_map(|op| match op {
             TxnOp::Object(_, Mutation::Write { data, .. }) => Some(data),
             TxnOp::Object(..) | TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Split(_) => None,
         });
         if let (Some(only), None) = (payloads.next(), payloads.next()) {
-            *only = Payload::new(std::mem::take(only).into_bytes(), Some(crc));
+            *only = Payload::with_sums(std::mem::take(only).into_bytes(), Some(sums.clone()));
         }
     }
 
