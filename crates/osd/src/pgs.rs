@@ -6,7 +6,7 @@ use messages::{MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, Message, PgCreation, 
 use pg::{Client, Ctx, Event, IntervalStart, Permit, Pg};
 use rand::RngCore;
 use store::{Completion, ReadError};
-use types::{CollId, Epoch, Instant, OsdId, PgId, PgInfo, PgStat, Token};
+use types::{CollId, Epoch, Instant, OsdId, PgId, PgInfo, PgStat, Token, Transaction, TxnOp};
 
 use crate::{
     ConnId, Cross, Effect, Osd,
@@ -15,7 +15,7 @@ use crate::{
     shard::CONTROL,
 };
 
-/// Completions of map transactions: nobody waits for them.
+/// Completions of map transactions and the like: nobody waits for them.
 pub(crate) const MAP_TOKEN: Token = Token(0);
 
 /// See the module's page.
@@ -106,7 +106,13 @@ impl Osd {
             let id = self.pgs.new_id(coll.0);
             match Pg::load(id, coll.0, me, cx.store) {
                 Ok(Some(pg)) => loaded.push(pg),
-                Ok(None) => tracing::warn!(pg = %coll.0, "a collection without a PG"),
+                Ok(None) => {
+                    // A PG's record goes first when it is removed.
+                    tracing::info!(pg = %coll.0, "what is left of a PG that was being removed goes");
+                    let mut txn = Transaction::new(coll);
+                    txn.ops.push(TxnOp::RemoveCollection);
+                    cx.store.submit(MAP_TOKEN, txn);
+                }
                 Err(missing) => tracing::error!(pg = %coll.0, ?missing, "a PG's record is not at hand"),
             }
         }

@@ -2,12 +2,12 @@
 
 use std::ops::Bound;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use store::{DeviceRole, Inspected, LayoutExtent, Missing, ObjectLayout, ObjectStore, Store};
+use store::{DeviceRole, Inspected, LayoutExtent, ObjectLayout, ObjectStore};
 use types::{CollId, HObject, PgId, PoolId, pretty_json};
 
-use super::{StoreTarget, identity_json};
+use super::{StoreTarget, identity_json, inspection::Inspection};
 
 /// Objects asked for at once.
 const LIST_MAX: usize = 1000;
@@ -29,13 +29,13 @@ pub struct DumpOptions {
 
 /// Prints it.
 pub fn store_dump(target: &StoreTarget, options: &DumpOptions) -> Result<()> {
-    let (_, mut inspected) = target.inspect()?;
+    let mut inspection = Inspection::open(target)?;
     let only = options.collection.as_deref().map(parse_collection).transpose()?;
-    let mut doc = json!({"superblock": identity_json(&inspected)});
-    let colls: Vec<CollId> = inspected.store.collections();
+    let mut doc = json!({"superblock": identity_json(&inspection.inspected)});
+    let colls: Vec<CollId> = inspection.inspected.store.collections();
     let colls = colls.into_iter().filter(|coll| only.is_none_or(|only| only == *coll));
     let colls: Vec<Value> =
-        colls.map(|coll| collection_json(&mut inspected, coll, options)).collect::<Result<_>>()?;
+        colls.map(|coll| collection_json(&mut inspection, coll, options)).collect::<Result<_>>()?;
     if let Some(name) = &options.object
         && colls.iter().all(|coll| coll["objects"].as_array().is_none_or(Vec::is_empty))
     {
@@ -43,7 +43,7 @@ pub fn store_dump(target: &StoreTarget, options: &DumpOptions) -> Result<()> {
     }
     doc["collections"] = Value::Array(colls);
     if options.has_journal {
-        doc["journal"] = journal_json(&inspected);
+        doc["journal"] = journal_json(&inspection.inspected);
     }
     if options.is_json {
         println!("{}", pretty_json(&doc));
@@ -68,27 +68,21 @@ fn collection_name(coll: CollId) -> String {
     if coll == CollId::META { "meta".to_owned() } else { coll.0.to_string() }
 }
 
-/// The whole index of a store that is looked at is at hand.
-fn at_hand<T>(answer: Result<T, Missing>) -> Result<T> {
-    answer.map_err(|missing| anyhow!("not readable: {missing:?}"))
-}
-
-fn collection_json(inspected: &mut Inspected, coll: CollId, options: &DumpOptions) -> Result<Value> {
+fn collection_json(inspection: &mut Inspection, coll: CollId, options: &DumpOptions) -> Result<Value> {
     let (mut count, mut bytes) = (0u64, 0u64);
     let mut objects = Vec::new();
     let mut from = HObject::min();
     loop {
-        let names = at_hand(inspected.store.list(coll, &from, LIST_MAX))?;
+        let names = inspection.ask(|store| store.list(coll, &from, LIST_MAX))?;
         // The list begins with where it is asked to begin: the last one of the list before.
         let is_first = count == 0;
         for name in names.iter().filter(|name| is_first || **name != from) {
             count += 1;
-            let layout = inspected.store.layout(coll, name).unwrap_or_default();
+            let layout = inspection.ask(|store| store.layout(coll, name))?.unwrap_or_default();
             bytes += layout.size;
             match &options.object {
                 Some(wanted) if name.oid == wanted.as_bytes() => {
-                    inspected.open_object(coll, name);
-                    objects.push(object_json(&inspected.store, coll, name, &layout)?);
+                    objects.push(object_json(inspection, coll, name, &layout)?);
                 }
                 None if options.has_objects => objects.push(summary_json(name, &layout)),
                 Some(_) | None => {}
@@ -121,7 +115,12 @@ fn summary_json(name: &HObject, layout: &ObjectLayout) -> Value {
     })
 }
 
-fn object_json(store: &Store, coll: CollId, name: &HObject, layout: &ObjectLayout) -> Result<Value> {
+fn object_json(
+    inspection: &mut Inspection,
+    coll: CollId,
+    name: &HObject,
+    layout: &ObjectLayout,
+) -> Result<Value> {
     let extent = |extent: &LayoutExtent| {
         json!({
             "offset": extent.offset,
@@ -140,9 +139,10 @@ fn object_json(store: &Store, coll: CollId, name: &HObject, layout: &ObjectLayou
     out["extents"] = layout.extents.iter().map(extent).collect();
     out["pending"] =
         layout.pending.iter().map(|(offset, bytes)| json!({"offset": offset, "bytes": bytes})).collect();
-    out["xattrs"] = pairs(at_hand(store.xattrs(coll, name))?);
-    out["omap_header"] = text(&at_hand(store.omap_header(coll, name))?).into();
-    out["omap"] = pairs(at_hand(store.omap_range(coll, name, Bound::Unbounded, usize::MAX))?);
+    out["xattrs"] = pairs(inspection.ask(|store| store.xattrs(coll, name))?);
+    out["omap_header"] = text(&inspection.ask(|store| store.omap_header(coll, name))?).into();
+    let omap = inspection.ask(|store| store.omap_range(coll, name, Bound::Unbounded, usize::MAX))?;
+    out["omap"] = pairs(omap);
     Ok(out)
 }
 

@@ -3,6 +3,7 @@
 mod bench;
 mod driven;
 mod dump;
+mod inspection;
 mod measure;
 mod objects;
 
@@ -11,7 +12,7 @@ use std::{fmt::Write, path::PathBuf};
 use anyhow::{Result, bail};
 use reactor::Reactor;
 use serde_json::{Value, json};
-use store::{DeviceRole, Fsck, FsckReport, Inspected, Mount, Store};
+use store::{Config, DeviceRole, Fsck, FsckReport, Inspected};
 use types::{EntityName, EntityType, pretty_json};
 
 use crate::{
@@ -70,20 +71,6 @@ impl StoreTarget {
         let wanted = (0..count).filter(|index| self.reactor.is_none_or(|wanted| wanted == *index));
         Ok((paths.main, wanted.map(|index| (index, device.region(index, count, bytes))).collect()))
     }
-
-    fn inspect(&self) -> Result<(PathBuf, Inspected)> {
-        let mut reactor = Reactor::new(reactor::Config::default())?;
-        let (path, mut device) = self.open(&mut reactor)?;
-        let mut mount = Store::inspect(device.sizes(), device.store_config());
-        let inspected = device.drive(
-            &mut reactor,
-            &mut mount,
-            Mount::take_commands,
-            Mount::device_done,
-            Mount::take_inspected,
-        )?;
-        Ok((path, inspected?))
-    }
 }
 
 /// Checks a store and prints what it found; an error if something is wrong.
@@ -93,7 +80,9 @@ pub fn store_fsck(target: &StoreTarget, is_deep: bool, is_json: bool) -> Result<
     let is_one = stores.len() == 1;
     let (mut problems, mut documents) = (0, Vec::new());
     for (index, device) in &mut stores {
-        let mut fsck = Fsck::new(device.sizes(), device.store_config(), is_deep);
+        // Nothing of the index is looked at twice.
+        let config = Config { index_bytes_max: 0, ..device.store_config() };
+        let mut fsck = Fsck::new(device.sizes(), config, is_deep);
         let report =
             device.drive(&mut reactor, &mut fsck, Fsck::take_commands, Fsck::device_done, Fsck::take)?;
         problems += report.problems.len();

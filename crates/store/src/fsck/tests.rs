@@ -1,10 +1,16 @@
 use super::*;
+use crate::allocator::Run;
 
 fn problems(claims: &[(u64, u64, Owner)], shared: &[(u64, u32)], is_complete: bool) -> Vec<String> {
-    let mut all = Claims::default();
-    claims.iter().for_each(|&(start, count, owner)| all.add(Run { start, count }, owner));
+    let area = Run { start: 10, count: 10 };
+    let mut tally = Tally::new(area);
+    let run = |&(start, count, owner): &(u64, u64, Owner)| (Run { start, count }, owner);
+    let (data, others): (Vec<_>, Vec<_>) =
+        claims.iter().map(run).partition(|(_, owner)| *owner == Owner::Data);
+    data.into_iter().for_each(|(run, _)| tally.add_data(run));
     let mut out = Vec::new();
-    all.problems(Run { start: 10, count: 10 }, &shared.iter().copied().collect(), is_complete, &mut out);
+    tally.overlaps(area, &others, is_complete, &mut out);
+    tally.references(&shared.iter().copied().collect(), &mut out);
     out.iter().map(ToString::to_string).collect()
 }
 
@@ -33,10 +39,30 @@ fn what_is_lost_or_used_twice_is_named() {
     );
     assert_eq!(
         problems(&[(10, 10, Owner::Data), (13, 2, Owner::Data)], &[(13, 1)], true),
-        ["the block at byte 53248 is used 2 times, the allocator says 1"]
+        ["the block at byte 57344 is used 2 times, the allocator says 1"]
     );
     assert_eq!(
         problems(&[(10, 10, Owner::Data)], &[(13, 1)], true),
         ["the block at byte 53248 is used 1 times, the allocator says 2"]
+    );
+}
+
+#[test]
+fn data_outside_its_area_is_named() {
+    assert_eq!(
+        problems(&[(10, 10, Owner::Data), (19, 2, Owner::Data)], &[], true),
+        ["corrupt place of data at byte 77824"]
+    );
+}
+
+#[test]
+fn a_block_of_one_owner_too_many_is_named_once_for_all_behind_it() {
+    assert_eq!(
+        problems(&[(10, 10, Owner::Data), (12, 8, Owner::Data), (15, 1, Owner::Data)], &[], true),
+        [
+            "the block at byte 49152 is used 2 times, the allocator says 1",
+            "the block at byte 61440 is used 3 times, the allocator says 1",
+            "the block at byte 65536 is used 2 times, the allocator says 1",
+        ]
     );
 }

@@ -21,7 +21,9 @@ use codec::Codec;
 use types::{CollId, HObject, PgId, PoolId};
 
 pub(crate) use directory::{Directory, Place};
-pub(crate) use page::{PageImage, PendingPage, PendingPiece, ROOT_MAGIC, Root, Table, Value, blob_crc};
+pub(crate) use page::{
+    Entry, PageImage, PendingPage, PendingPiece, ROOT_MAGIC, Root, Table, Value, blob_crc, open_page,
+};
 pub(crate) use paging::stays;
 
 use crate::onode::Onode;

@@ -132,9 +132,20 @@ pub(super) fn encode_entry(out: &mut Vec<u8>, coll: CollId, object: &HObject, en
 
 /// What a page holds.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Entry<'a> {
+pub(crate) enum Entry<'a> {
     Onode(&'a Onode),
     Omap(&'a Bytes, &'a Bytes),
+}
+
+impl Value {
+    /// The same as a page's entry, of the key that it came with.
+    pub(crate) fn entry<'a>(&'a self, key: &'a Key) -> Entry<'a> {
+        match (self, &key.omap) {
+            (Value::Onode(onode), _) => Entry::Onode(onode),
+            (Value::Omap(value), Some(name)) => Entry::Omap(name, value),
+            (Value::Omap(_), None) => unreachable!("an omap entry is read with its name"),
+        }
+    }
 }
 
 /// What an entry says, in memory of its own.
@@ -177,7 +188,7 @@ pub(super) fn decode_entry(bytes: Bytes) -> Result<(Key, Value), DecodeError> {
 }
 
 /// Calls `visit` with each entry of a page and where it begins.
-pub(super) fn open_page(
+pub(crate) fn open_page(
     bytes: Bytes,
     mut visit: impl FnMut(usize, Key, Value) -> Result<(), DecodeError>,
 ) -> Result<(), DecodeError> {

@@ -157,45 +157,23 @@ impl Index {
         !page.is_loaded || page.packed.as_deref().is_some_and(|packed| packed.find(key).is_some())
     }
 
-    /// Every object whose page is in memory, in order.
-    pub(crate) fn each_onode(&self, mut visit: impl FnMut(CollId, &HObject, &Onode)) {
-        for (first, page) in self.directory.pages() {
-            let packed = page.packed.as_deref().into_iter().flat_map(|packed| packed.from(&first));
-            let mut packed = packed.filter_map(|raw| match raw.entry() {
-                (key, Value::Onode(onode)) => Some((key, onode)),
-                (_, Value::Omap(_)) => None,
-            });
-            let mut ahead = packed.next();
-            self.visit(&first, self.directory.page_after(&first).as_ref(), |coll, object, entry| {
-                if let Entry::Onode(onode) = entry {
-                    while let Some((key, onode)) = ahead.take_if(|(key, _)| key.object < *object) {
-                        visit(key.coll, &key.object, &onode);
-                        ahead = packed.next();
-                    }
-                    visit(coll, object, onode);
-                }
-                true
-            });
-            let rest = ahead.into_iter().chain(packed);
-            rest.for_each(|(key, onode)| visit(key.coll, &key.object, &onode));
-        }
+    /// Calls `visit` with every entry whose page is in memory, in no order.
+    pub(crate) fn each_entry(&self, mut visit: impl FnMut(CollId, &HObject, Entry<'_>)) {
+        let loaded = self.directory.pages().filter(|(_, page)| page.is_loaded);
+        loaded.for_each(|(first, _)| self.each_in_page(&first, &mut visit));
     }
 
-    /// How many omap entries are in memory, and their bytes.
-    pub(crate) fn omap_sums(&self) -> (u64, u64) {
-        let (mut count, mut bytes) = (0, 0);
-        let mut add = |key: &Bytes, value: &Bytes| {
-            count += 1;
-            bytes += (key.len() + value.len()) as u64;
-        };
-        let omaps = self.colls.values().flat_map(|objects| objects.omaps.values()).flatten();
-        omaps.for_each(|(key, value)| add(key, value));
-        for raw in self.directory.packed_from(&Key::min()) {
-            if let (Key { omap: Some(key), .. }, Value::Omap(value)) = raw.entry() {
-                add(&key, &value);
-            }
+    /// Calls `visit` with each entry of the page that begins at `first`, which is in memory, in no order.
+    pub(crate) fn each_in_page(&self, first: &Key, mut visit: impl FnMut(CollId, &HObject, Entry<'_>)) {
+        self.visit(first, self.directory.page_after(first).as_ref(), |coll, object, entry| {
+            visit(coll, object, entry);
+            true
+        });
+        let packed = self.directory.page(first).and_then(|page| page.packed.as_deref());
+        for raw in packed.into_iter().flat_map(|packed| packed.from(first)) {
+            let (key, value) = raw.entry();
+            visit(key.coll, &key.object, value.entry(&key));
         }
-        (count, bytes)
     }
 
     /// True if the page that answers for `key` is not in memory.

@@ -2,6 +2,7 @@
 //!
 //! They wait, those of a collection in their order, and so do the collection's later ones; other collections go on.
 //! One that splits a collection makes those of the new one wait, too: a barrier stands in their queue for it.
+//! One that removes a large collection does it in steps ([`super::removal`]).
 //! To readers a transaction that waits is applied already: what it changes is not at hand until it is, so they
 //! wait for it as they wait for a page, and listings are told what it makes and removes.
 
@@ -163,7 +164,8 @@ impl Store {
     /// True if the transaction has to wait.
     pub(super) fn must_defer(&self, txn: &Transaction) -> bool {
         !self.waiting.is_empty() && self.waiting.holds_up(txn)
-            || !self.index.directory.is_whole() && !self.absent_for(txn).is_empty()
+            || !self.index.directory.is_whole()
+                && (self.is_large_removal(txn) || !self.absent_for(txn).is_empty())
             || (self.waiting.has_held() || self.is_pressed()) && !Store::is_own(txn)
     }
 
@@ -193,7 +195,7 @@ impl Store {
     fn load_for_deferred(&mut self, coll: CollId, number: u64) -> bool {
         let Some(deferred) = self.deferred_mut(coll, number) else { return false };
         let txn = std::mem::replace(&mut deferred.txn, Transaction::new(coll));
-        let absent = self.absent_for(&txn);
+        let absent = self.absent_for_step(&txn);
         absent.iter().for_each(|key| self.index.pin(key.clone()));
         if let Some(deferred) = self.deferred_mut(coll, number) {
             deferred.txn = txn;
@@ -240,6 +242,9 @@ impl Store {
                 self.waiting.held.insert(number, coll);
                 return;
             }
+            if self.remove_some(coll) {
+                continue;
+            }
             let Some(queue) = self.waiting.colls.get_mut(&coll) else { return };
             let Some(deferred) = queue.pop_front() else { return };
             if queue.is_empty() {
@@ -256,6 +261,18 @@ impl Store {
                 self.go_on_loading(token, key);
             }
         }
+    }
+
+    /// The first one that waits in a collection.
+    pub(super) fn first_deferred(&self, coll: CollId) -> Option<&Transaction> {
+        Some(&self.waiting.colls.get(&coll)?.front()?.txn)
+    }
+
+    /// Lets go of the pages that were read for it.
+    pub(super) fn unpin_first_deferred(&mut self, coll: CollId) {
+        let front = self.waiting.colls.get_mut(&coll).and_then(VecDeque::front_mut);
+        let pins = front.map(|front| std::mem::take(&mut front.pins));
+        pins.into_iter().flatten().for_each(|key| self.index.unpin(&key));
     }
 
     /// True if nothing that came before the splits of the first transaction waits in their new collections.

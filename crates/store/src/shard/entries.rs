@@ -147,7 +147,13 @@ impl Store {
         Ok(out)
     }
 
-    fn list_applied(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, Missing> {
+    /// The same without what is not applied yet.
+    pub(super) fn list_applied(
+        &self,
+        coll: CollId,
+        from: &HObject,
+        count_max: usize,
+    ) -> Result<Vec<HObject>, Missing> {
         let onodes = self.index.colls.get(&coll).into_iter();
         let found = onodes.flat_map(|objects| objects.onodes.range(from..)).take(count_max);
         let mut found: Vec<HObject> = found.map(|(object, _)| object.clone()).collect();

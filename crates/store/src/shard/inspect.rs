@@ -4,8 +4,8 @@ use types::{CollId, HObject, Mutation, TxnOp};
 
 use super::{Mount, MountError, Store, StoreIdentity};
 use crate::{
-    DeviceRole, DeviceSizes, FsckReport, ObjectStore, Problem, StoreCounts, allocator::Run, device::BLOCK,
-    journal::Body, onode::Onode, superblock::COPIES,
+    DeviceRole, DeviceSizes, FsckReport, Missing, ObjectStore, Problem, StoreCounts, allocator::Run,
+    device::BLOCK, fsck::Tally, index::Key, journal::Body, onode::Onode, superblock::COPIES,
 };
 
 /// A journal record that the last checkpoint does not hold.
@@ -89,33 +89,21 @@ pub struct LayoutExtent {
 
 impl Store {
     /// Where an object's data is; `None` if there is no such object.
-    pub fn layout(&self, coll: CollId, object: &HObject) -> Option<ObjectLayout> {
-        let onode = self.onode(coll, object)?;
-        let extents = onode.extents.range(0, u64::MAX).map(|(block, device, crcs)| LayoutExtent {
-            offset: block * BLOCK,
-            device_offset: device * BLOCK,
-            crcs: crcs.to_vec(),
-        });
-        let pending = onode.pending.range(0, u64::MAX).map(|(at, part, _)| (at, part.len() as u64));
-        Some(ObjectLayout { size: onode.size, extents: extents.collect(), pending: pending.collect() })
+    pub fn layout(&self, coll: CollId, object: &HObject) -> Result<Option<ObjectLayout>, Missing> {
+        let key = Key::of(coll, object);
+        if self.index.is_absent(&key) {
+            return Err(key.into());
+        }
+        Ok(self.index.peek(coll, object).map(|onode| layout(&onode)))
     }
 
     /// Starts to look at the store on a device. Damage of the index does not end it but is noted; what is
-    /// left out is missing in what [`Mount::take_inspected`] gives. Nothing is written.
+    /// left out is missing in what [`Mount::take_inspected`] gives. Nothing is written. Pages of the index are read when they
+    /// are asked for, unless there is room for all.
     pub fn inspect(sizes: impl Into<DeviceSizes>, config: crate::Config) -> Mount {
         let mut mount = Store::mount(sizes, config);
         mount.findings = Some(Box::default());
         mount
-    }
-
-    /// Every object, in order.
-    pub(crate) fn each_onode(&self, visit: impl FnMut(CollId, &HObject, &Onode)) {
-        self.index.each_onode(visit);
-    }
-
-    /// One object.
-    pub(crate) fn onode(&self, coll: CollId, object: &HObject) -> Option<Onode> {
-        self.index.peek(coll, object)
     }
 }
 
@@ -129,10 +117,10 @@ impl Mount {
 }
 
 impl Inspected {
-    /// Makes all that the store knows of an object readable: what nobody asked for is in memory as its pages' bytes,
-    /// of which [`Store::layout`] alone tells.
-    pub fn open_object(&mut self, coll: CollId, object: &HObject) {
-        self.store.index.unpack_object(coll, object);
+    /// Lets go of index pages that nobody holds, until they take no more memory than they may.
+    pub fn forget(&mut self) {
+        self.store.look_again();
+        self.store.evict_pages();
     }
 
     /// The journal's records behind the last checkpoint, in order.
@@ -164,8 +152,8 @@ impl Inspected {
         self.findings.copies
     }
 
-    /// Checks everything but the data's checksums.
-    pub fn check(&self) -> FsckReport {
+    /// What is known when it is opened: damage on the way.
+    pub(crate) fn opened(&self) -> FsckReport {
         let mut report = FsckReport { problems: self.findings.problems.clone(), ..FsckReport::default() };
         for (at, (&valid, block)) in self.findings.copies.iter().zip(COPIES).enumerate() {
             if valid {
@@ -181,35 +169,33 @@ impl Inspected {
                 ));
             }
         }
-        // Without part of the index nobody knows what the rest of the space is.
-        let is_complete = report.problems.is_empty();
-        report.problems.extend(self.store.problems(is_complete));
-        report.counts = self.counts();
         report
     }
 
-    fn counts(&self) -> StoreCounts {
-        let usage = self.store.usage();
-        let mut out = StoreCounts {
+    /// Compares the books with what all entries come to.
+    pub(crate) fn judge(&self, tally: &Tally, report: &mut FsckReport) {
+        // Without part of the index nobody knows what the rest of the space is.
+        let is_complete = report.problems.is_empty();
+        report.problems.extend(self.store.problems(tally, true, is_complete));
+        report.counts = StoreCounts {
             collections: self.store.collections().len() as u64,
             pages: self.store.index.directory.page_count() as u64,
             records: self.findings.records.len() as u64,
-            free_bytes: usage.available_bytes,
-            omap_entries: self.store.index.omap_sums().0,
-            ..StoreCounts::default()
+            free_bytes: self.store.usage().available_bytes,
+            verified_blocks: report.counts.verified_blocks,
+            ..tally.counts
         };
-        self.store.each_onode(|_, _, onode| {
-            out.objects += 1;
-            out.object_bytes += onode.size;
-            out.pending_bytes += onode.pending.bytes();
-            out.xattrs += onode.xattrs.len() as u64;
-            for run in onode.extents.runs() {
-                out.extents += 1;
-                out.mapped_bytes += run.count * BLOCK;
-            }
-        });
-        out
     }
+}
+
+fn layout(onode: &Onode) -> ObjectLayout {
+    let extents = onode.extents.range(0, u64::MAX).map(|(block, device, crcs)| LayoutExtent {
+        offset: block * BLOCK,
+        device_offset: device * BLOCK,
+        crcs: crcs.to_vec(),
+    });
+    let pending = onode.pending.range(0, u64::MAX).map(|(at, part, _)| (at, part.len() as u64));
+    ObjectLayout { size: onode.size, extents: extents.collect(), pending: pending.collect() }
 }
 
 /// A transaction in words, data left out.

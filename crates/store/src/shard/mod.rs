@@ -16,6 +16,7 @@ mod mount_error;
 mod pages;
 mod pressure;
 mod read;
+mod removal;
 mod replay;
 mod write;
 
@@ -91,8 +92,8 @@ pub enum Activity {
 #[derive(Debug)]
 pub struct Store {
     config: Config,
-    superblock: Superblock,
-    index: Index,
+    pub(crate) superblock: Superblock,
+    pub(crate) index: Index,
     space: Space,
     cache: Cache,
     ring: Ring,

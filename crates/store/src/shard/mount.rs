@@ -309,7 +309,7 @@ impl Mount {
         store.pending_blobs = root.pendings;
         store.regions = regions;
         store.data_bytes = root.data_bytes;
-        let wanted = store.pages_to_begin_with(&pendings, self.findings.is_some());
+        let wanted = store.pages_to_begin_with(&pendings);
         self.pages_read(Box::new(store), wanted, pendings)
     }
 
@@ -363,17 +363,13 @@ impl Mount {
 
 impl Store {
     /// A key of each page that is to be in memory before the journal is read.
-    fn pages_to_begin_with(
-        &self,
-        pendings: &BTreeMap<usize, PendingPage>,
-        is_inspected: bool,
-    ) -> VecDeque<Key> {
+    fn pages_to_begin_with(&self, pendings: &BTreeMap<usize, PendingPage>) -> VecDeque<Key> {
         let directory = &self.index.directory;
         let bytes: u64 = directory.pages().map(|(_, page)| u64::from(page.place.blob.bytes)).sum();
         let has_room = bytes.saturating_mul(PAGE_MEMORY) <= self.config.index_bytes_max;
         let mut nexts = directory.pages().map(|(next, _)| next).skip(1);
         let firsts = directory.pages().map(|(first, _)| first);
-        let firsts = firsts.filter(|first| stays(first, nexts.next().as_ref()) || has_room || is_inspected);
+        let firsts = firsts.filter(|first| stays(first, nexts.next().as_ref()) || has_room);
         let pieces = pendings.values().flat_map(|page| &page.pieces);
         let pieces = pieces.map(|piece| Key::of(piece.coll, &piece.object));
         firsts.chain(pieces).collect()

@@ -31,8 +31,14 @@ impl Store {
         }
     }
 
-    /// Applies a transaction whose index pages are in memory.
+    /// Applies a transaction whose index pages are in memory, for a caller who waits for its commit.
     pub(super) fn submit_now(&mut self, token: Token, txn: Transaction) {
+        self.apply_now(txn);
+        self.uncommitted.push_back((self.last_txn, token));
+    }
+
+    /// The same for nobody.
+    pub(super) fn apply_now(&mut self, txn: Transaction) {
         self.last_txn += 1;
         let index = self.last_txn;
         self.index.txn = index;
@@ -41,7 +47,6 @@ impl Store {
         for op in txn.ops {
             self.submit_op(&mut draft, op, index, &mut directs_left);
         }
-        self.uncommitted.push_back((index, token));
         self.queue.push_back(Queued { txn: index, encoded: draft.finish(), directs_left });
     }
 

@@ -65,7 +65,11 @@ impl Bed {
 
     fn cuts(&self) -> Cuts {
         let mut counts = Vec::new();
-        self.store.each_onode(|_, _, onode| counts.push(pieces(onode)));
+        self.store.index.each_entry(|_, _, entry| {
+            if let crate::index::Entry::Onode(onode) = entry {
+                counts.push(pieces(onode));
+            }
+        });
         let mean = counts.iter().sum::<usize>() as f64 / counts.len() as f64;
         let most = counts.iter().copied().max().unwrap_or(0);
         Cuts { mean, most }

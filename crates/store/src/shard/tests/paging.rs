@@ -1,7 +1,7 @@
 //! An index of which little is in memory.
 
 use super::*;
-use crate::IndexMemory;
+use crate::{IndexMemory, Inspected};
 
 const OBJECTS: u32 = 1_500;
 
@@ -160,4 +160,141 @@ fn a_damaged_page_that_is_read_late_stops_the_store() {
     let done = settle(&mut store, &mut disk, &mut rng);
     assert!(done.contains(&Completion::Loaded(Token(4), Err(ReadError::Device))));
     assert!(store.fault().is_some());
+}
+
+/// Opens the store to look at it.
+fn inspected(disk: &mut VirtualDisk, rng: &mut StdRng) -> Inspected {
+    let mut mount = Store::inspect(disk.sizes(), small());
+    loop {
+        if let Some(result) = mount.take_inspected() {
+            return result.unwrap();
+        }
+        disk.submit(mount.take_commands());
+        let (token, result) = disk.step(rng).expect("a mount that is not done waits for the disk");
+        mount.device_done(token, result);
+    }
+}
+
+#[test]
+fn who_only_looks_needs_no_more_memory_than_it_may_have() {
+    let mut rng = StdRng::seed_from_u64(9);
+    let (mut store, mut disk) = filled(&mut rng);
+    store.unmount_after(&mut disk, &mut rng);
+    let report = crash::fsck(small(), &mut disk, &mut rng);
+    assert_eq!((report.problems, report.counts.objects), (Vec::new(), u64::from(OBJECTS)));
+    assert_eq!(report.counts.object_bytes, u64::from(OBJECTS) * 100);
+
+    let mut inspected = inspected(&mut disk, &mut rng);
+    for number in 0..OBJECTS {
+        let (c, o) = (coll(number % 2), object(number));
+        let layout = ask(&mut inspected.store, &mut disk, &mut rng, |s| s.layout(c, &o)).unwrap();
+        assert_eq!(layout.map(|layout| (layout.size, layout.extents.len())), Some((100, 1)));
+        inspected.forget();
+    }
+    let memory = inspected.store.index_memory();
+    assert!(memory.reads > memory.pages as u64 && memory.loaded < memory.pages / 2, "{memory:?}");
+    assert!(memory.bytes <= small().index_bytes_max * 5 / 4, "{memory:?}");
+
+    // The check reads pages that nobody else reads.
+    let key = crate::index::Key::of(coll(1), &object(777));
+    let run = inspected.store.index.directory.page_at(&key).place.blob.runs[0];
+    disk.flip_bit(run.start * BLOCK + 50, 3);
+    let problems = crash::fsck(small(), &mut disk, &mut rng).problems;
+    let offset = run.start * BLOCK;
+    assert_eq!(problems, [crate::Problem::Index { what: "index page", offset }]);
+}
+
+fn record() -> HObject {
+    HObject { oid: Bytes::from_static(b"record"), pool: PoolId(-2), ..HObject::default() }
+}
+
+/// The same with what an OSD keeps of each collection, after a stop in order.
+fn recorded(rng: &mut StdRng) -> (Store, VirtualDisk) {
+    let (mut store, mut disk) = filled(rng);
+    for c in [0, 1] {
+        let mut txn = Transaction::new(coll(c));
+        txn.push(&record(), Mutation::OmapSet([(Bytes::from("info"), data(1))].into()));
+        store.submit(Token(1), txn);
+    }
+    store.unmount_after(&mut disk, rng);
+    (mount_as(small(), &mut disk, rng).unwrap(), disk)
+}
+
+fn removal(c: u32) -> Transaction {
+    let mut txn = Transaction::new(coll(c));
+    txn.ops.push(TxnOp::RemoveCollection);
+    txn
+}
+
+#[test]
+fn a_large_collection_goes_step_by_step_and_is_gone_for_readers_at_once() {
+    let mut rng = StdRng::seed_from_u64(10);
+    let (mut store, mut disk) = recorded(&mut rng);
+    store.submit(Token(1), removal(0));
+    // What comes next waits for that.
+    store.submit(Token(2), put(4));
+    store.submit(Token(3), put(5));
+    assert_eq!(store.list(coll(0), &HObject::min(), 9).unwrap(), [object(4)]);
+    let (mut done, mut loaded) = (Vec::new(), 0);
+    while done.len() < 3 {
+        store.kick();
+        disk.submit(store.take_commands());
+        if let Some((token, result)) = disk.step(&mut rng) {
+            store.device_done(token, result);
+        }
+        loaded = loaded.max(store.index_memory().loaded);
+        done.extend(store.take_completions());
+    }
+    assert!(loaded < store.index_memory().pages / 2, "{loaded} of {:?}", store.index_memory());
+    let place = |token| done.iter().position(|found| *found == Completion::Committed(Token(token)));
+    assert!(place(1).unwrap() < place(2).unwrap() && place(3).is_some());
+    let names = ask(&mut store, &mut disk, &mut rng, |s| s.list(coll(0), &HObject::min(), usize::MAX));
+    assert_eq!(names.unwrap(), [object(4)]);
+    store.unmount_after(&mut disk, &mut rng);
+    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+    let names = ask(&mut store, &mut disk, &mut rng, |s| s.list(coll(1), &HObject::min(), usize::MAX));
+    assert_eq!(names.unwrap().len() as u32, OBJECTS / 2 + 1);
+    assert_eq!(store.usage().data_bytes, (u64::from(OBJECTS) / 2 + 1) * 100);
+    assert_eq!(crash::fsck(small(), &mut disk, &mut rng).problems, []);
+}
+
+#[test]
+fn a_power_cut_while_a_large_collection_goes_leaves_it_whole_or_without_its_record() {
+    let mut rng = StdRng::seed_from_u64(11);
+    let (mut store, mut disk) = recorded(&mut rng);
+    let names = |store: &mut Store, disk: &mut VirtualDisk, rng: &mut StdRng, c| {
+        ask(store, disk, rng, |s| s.list(coll(c), &HObject::min(), usize::MAX)).unwrap()
+    };
+    let before = names(&mut store, &mut disk, &mut rng, 0);
+    store.set_index_bytes(0);
+    rest(&mut store, &mut disk, &mut rng);
+    store.submit(Token(1), removal(0));
+    let (mut is_committed, mut halves) = (false, 0);
+    loop {
+        store.kick();
+        disk.submit(store.take_commands());
+        if rng.random_bool(0.03) {
+            let mut copy = disk.clone();
+            copy.crash(&mut rng);
+            assert_eq!(crash::fsck(small(), &mut copy, &mut rng).problems, []);
+            let mut store = mount_as(small(), &mut copy, &mut rng).unwrap();
+            let left = names(&mut store, &mut copy, &mut rng, 0);
+            assert!(before.ends_with(&left), "objects go in their order");
+            assert!(left.is_empty() || !is_committed);
+            assert!(left == before || !left.contains(&record()));
+            halves += u32::from(!left.is_empty() && left != before);
+            // As an OSD does with what has no record.
+            store.submit(Token(1), removal(0));
+            store.kick();
+            settle(&mut store, &mut copy, &mut rng);
+            assert_eq!(store.collections(), [coll(1)]);
+            assert_eq!(names(&mut store, &mut copy, &mut rng, 1).len() as u32, OBJECTS / 2 + 1);
+            store.unmount_after(&mut copy, &mut rng);
+            assert_eq!(crash::fsck(small(), &mut copy, &mut rng).problems, []);
+        }
+        let Some((token, result)) = disk.step(&mut rng) else { break };
+        store.device_done(token, result);
+        is_committed |= store.take_completions().contains(&Completion::Committed(Token(1)));
+    }
+    assert!(is_committed && halves > 2, "{halves}");
 }

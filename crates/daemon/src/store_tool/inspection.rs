@@ -1,0 +1,70 @@
+//! A store that is only looked at, with what its questions need read from the device.
+
+use anyhow::{Context, Result};
+use reactor::Reactor;
+use store::{Completion, Config, Inspected, Missing, Mount, ObjectStore, Store};
+use types::Token;
+
+use super::StoreTarget;
+use crate::device::Device;
+
+/// Memory for the index, in bytes.
+const INDEX_BYTES: u64 = 64 << 20;
+/// Holds what a question needs until it is answered.
+const QUESTION: Token = Token(1);
+
+/// See the module's page.
+pub(super) struct Inspection {
+    reactor: Reactor,
+    device: Device,
+    pub(super) inspected: Inspected,
+}
+
+impl Inspection {
+    /// Opens it as a mount would, and changes nothing.
+    pub(super) fn open(target: &StoreTarget) -> Result<Inspection> {
+        let mut reactor = Reactor::new(reactor::Config::default())?;
+        let (_, mut device) = target.open(&mut reactor)?;
+        let config = Config { index_bytes_max: INDEX_BYTES, ..device.store_config() };
+        let mut mount = Store::inspect(device.sizes(), config);
+        let inspected = device.drive(
+            &mut reactor,
+            &mut mount,
+            Mount::take_commands,
+            Mount::device_done,
+            Mount::take_inspected,
+        )?;
+        Ok(Inspection { reactor, device, inspected: inspected? })
+    }
+
+    /// Asks until it is answered, and has read what is missing meanwhile.
+    pub(super) fn ask<T>(&mut self, question: impl Fn(&Store) -> Result<T, Missing>) -> Result<T> {
+        loop {
+            match question(&self.inspected.store) {
+                Ok(answer) => {
+                    self.inspected.store.unload(QUESTION);
+                    self.inspected.forget();
+                    return Ok(answer);
+                }
+                Err(missing) => self.load(missing)?,
+            }
+        }
+    }
+
+    fn load(&mut self, missing: Missing) -> Result<()> {
+        let what = missing.object().to_string();
+        let store = &mut self.inspected.store;
+        store.load(QUESTION, missing);
+        loop {
+            for completion in store.take_completions() {
+                if let Completion::Loaded(_, result) = completion {
+                    return result.with_context(|| format!("reading the index for {what}"));
+                }
+            }
+            self.device.submit(store.take_commands(), &mut self.reactor);
+            for (token, result) in self.device.wait(&mut self.reactor)? {
+                store.device_done(token, result);
+            }
+        }
+    }
+}

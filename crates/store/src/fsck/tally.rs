@@ -1,0 +1,209 @@
+//! What the entries of an index come to, in memory that does not grow with them: a bit for each block of the data area.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use types::{CollId, HObject};
+
+use super::{Owner, Problem, StoreCounts};
+use crate::{DeviceRole, allocator::Run, device::BLOCK, index::Entry, onode::Onode};
+
+/// Sums over entries, and which blocks their data is in.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    /// What was counted, as far as entries tell.
+    pub(crate) counts: StoreCounts,
+    /// Objects with pending bytes.
+    pub(crate) pending_objects: u64,
+    /// Of omap, keys and values.
+    pub(crate) omap_bytes: u64,
+    data: Blocks,
+    /// Blocks that were named more than once, and how many times more.
+    again: BTreeMap<u64, u32>,
+    /// Data where no data may be.
+    outside: Vec<Run>,
+}
+
+impl Tally {
+    /// Of nothing yet; data is in `area`.
+    pub(crate) fn new(area: Run) -> Tally {
+        Tally {
+            counts: StoreCounts::default(),
+            pending_objects: 0,
+            omap_bytes: 0,
+            data: Blocks::new(area),
+            again: BTreeMap::new(),
+            outside: Vec::new(),
+        }
+    }
+
+    /// Counts an entry.
+    pub(crate) fn add(&mut self, _coll: CollId, _object: &HObject, entry: Entry<'_>) {
+        match entry {
+            Entry::Onode(onode) => self.add_onode(onode),
+            Entry::Omap(key, value) => {
+                self.counts.omap_entries += 1;
+                self.omap_bytes += (key.len() + value.len()) as u64;
+            }
+        }
+    }
+
+    fn add_onode(&mut self, onode: &Onode) {
+        self.counts.objects += 1;
+        self.counts.object_bytes += onode.size;
+        self.counts.pending_bytes += onode.pending.bytes();
+        self.counts.xattrs += onode.xattrs.len() as u64;
+        self.pending_objects += u64::from(!onode.pending.is_empty());
+        for run in onode.extents.runs() {
+            self.counts.extents += 1;
+            self.counts.mapped_bytes += run.count * BLOCK;
+            self.add_data(run);
+        }
+    }
+
+    pub(super) fn add_data(&mut self, run: Run) {
+        if !self.data.area.holds(run) {
+            return self.outside.push(run);
+        }
+        for block in run.start..run.end() {
+            if self.data.insert(block) {
+                *self.again.entry(block).or_default() += 1;
+            }
+        }
+    }
+
+    /// Checks on the device of `area` that nothing but data of several objects shares a block, and that all of it is
+    /// claimed, or has data, if `is_complete`.
+    pub(crate) fn overlaps(
+        &self,
+        area: Run,
+        claims: &[(Run, Owner)],
+        is_complete: bool,
+        out: &mut Vec<Problem>,
+    ) {
+        let role = DeviceRole::of(area.start * BLOCK).0;
+        let ends = |(run, owner): (Run, Owner)| [(run.start, true, owner), (run.end(), false, owner)];
+        let is_there =
+            |(run, _): &&(Run, Owner)| run.count > 0 && DeviceRole::of(run.start * BLOCK).0 == role;
+        let mut edges: Vec<Edge> = claims.iter().filter(is_there).copied().flat_map(ends).collect();
+        edges.sort_unstable();
+        let data = self.data.runs().filter(|_| area == self.data.area);
+        let mut data = data.flat_map(|run| ends((run, Owner::Data))).peekable();
+        let mut edges = edges.into_iter().peekable();
+        let mut open: Vec<Owner> = Vec::new();
+        let mut last = area.start;
+        loop {
+            let is_datas = match (data.peek(), edges.peek()) {
+                (Some(one), Some(other)) => one < other,
+                (Some(_), None) => true,
+                (None, _) => false,
+            };
+            let Some((place, begins, owner)) = (if is_datas { data.next() } else { edges.next() }) else {
+                break;
+            };
+            judge(Run { start: last, count: place.saturating_sub(last) }, &open, is_complete, out);
+            if begins {
+                open.push(owner);
+            } else if let Some(at) = open.iter().position(|other| *other == owner) {
+                open.swap_remove(at);
+            }
+            last = last.max(place);
+        }
+        let rest = Run { start: last, count: area.end().saturating_sub(last) };
+        judge(rest, &open, is_complete, out);
+    }
+
+    /// Checks that data is where data may be, and in as many objects as `shared` says, which has how many there are
+    /// beyond one.
+    pub(crate) fn references(&self, shared: &BTreeMap<u64, u32>, out: &mut Vec<Problem>) {
+        let outside = self.outside.iter().map(|run| run.start * BLOCK);
+        out.extend(outside.map(|offset| Problem::Index { what: "place of data", offset }));
+        let blocks: BTreeSet<u64> = shared.keys().chain(self.again.keys()).copied().collect();
+        // Of blocks that follow each other and are alike, the first one is named.
+        let mut last = None;
+        for block in blocks {
+            let (extra, again) = (shared.get(&block), self.again.get(&block));
+            let expected = extra.map_or(1, |extra| extra.saturating_add(1));
+            let found = again.map_or(u32::from(self.data.has(block)), |again| again.saturating_add(1));
+            let is_new = last.replace((block, expected, found))
+                != block.checked_sub(1).map(|before| (before, expected, found));
+            if expected != found && is_new {
+                out.push(Problem::References { offset: block * BLOCK, expected, found });
+            }
+        }
+    }
+}
+
+/// A place, whether something begins there, and whose.
+type Edge = (u64, bool, Owner);
+
+/// Judges blocks that all have the same owners.
+fn judge(run: Run, owners: &[Owner], is_complete: bool, out: &mut Vec<Problem>) {
+    if run.count == 0 {
+        return;
+    }
+    let offset = run.start * BLOCK;
+    if owners.is_empty() && is_complete {
+        out.push(Problem::Leaked { offset, bytes: run.count * BLOCK });
+    }
+    if let Some(other) = owners.iter().find(|owner| **owner != Owner::Data)
+        && owners.len() > 1
+    {
+        let second = if owners.contains(&Owner::Data) { Owner::Data } else { *other };
+        out.push(Problem::Overlap { offset, first: *other, second });
+    }
+}
+
+/// A set of blocks of an area.
+#[derive(Debug)]
+struct Blocks {
+    area: Run,
+    words: Vec<u64>,
+}
+
+impl Blocks {
+    fn new(area: Run) -> Blocks {
+        Blocks { area, words: vec![0; area.count.div_ceil(u64::from(u64::BITS)) as usize] }
+    }
+
+    fn place(&self, block: u64) -> (usize, u64) {
+        let at = block - self.area.start;
+        ((at / u64::from(u64::BITS)) as usize, 1 << (at % u64::from(u64::BITS)))
+    }
+
+    /// True if it was there.
+    fn insert(&mut self, block: u64) -> bool {
+        let (word, bit) = self.place(block);
+        let was_there = self.words[word] & bit != 0;
+        self.words[word] |= bit;
+        was_there
+    }
+
+    fn has(&self, block: u64) -> bool {
+        let (word, bit) = self.place(block);
+        self.area.holds(Run { start: block, count: 1 }) && self.words[word] & bit != 0
+    }
+
+    /// The first place at or behind `at` whose bit is `value`, or the end.
+    fn next(&self, at: u64, value: bool) -> u64 {
+        let mut at = at;
+        while at < self.area.count {
+            let skip = at % u64::from(u64::BITS);
+            let word = self.words[(at / u64::from(u64::BITS)) as usize];
+            let rest = (if value { word } else { !word }) >> skip;
+            if rest != 0 {
+                return (at + u64::from(rest.trailing_zeros())).min(self.area.count);
+            }
+            at += u64::from(u64::BITS) - skip;
+        }
+        self.area.count
+    }
+
+    fn runs(&self) -> impl Iterator<Item = Run> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let start = self.next(at, true);
+            at = self.next(start, false);
+            (start < at).then(|| Run { start: self.area.start + start, count: at - start })
+        })
+    }
+}
