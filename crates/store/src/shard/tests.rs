@@ -110,6 +110,7 @@ fn ask<T>(
             Err(missing) => missing,
         };
         store.load(Token(77), missing);
+        store.kick();
         for done in settle(store, disk, rng) {
             if let Completion::Loaded(_, Err(error)) = done {
                 store.unload(Token(77));
