@@ -105,7 +105,7 @@ const fn powers() -> [[u32; DIGIT]; 16] {
 
 const fn times_block() -> [[u32; 256]; 4] {
     // 16 to the power of 3 bytes.
-    assert!(BLOCK_BYTES == DIGIT * DIGIT * DIGIT);
+    const { assert!(BLOCK_BYTES == DIGIT * DIGIT * DIGIT) };
     let block = powers()[3][1];
     let mut out = [[0; 256]; 4];
     let mut place = 0;

@@ -122,7 +122,7 @@ impl Mon {
             }
             let next = state.incrementals.get(&map.epoch.next()).cloned();
             let next = next.and_then(|bytes| <Incremental as codec::Decode>::from_prefix(bytes).ok());
-            if !next.is_some_and(|inc| map.apply(&inc).is_ok()) {
+            if next.is_none_or(|inc| map.apply(&inc).is_err()) {
                 return;
             }
         }
