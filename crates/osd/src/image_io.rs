@@ -73,7 +73,7 @@ impl ImageIo {
             }
             None => {
                 counts.reads += 1;
-                counts.read_bytes += reply.ops.iter().map(|step| step.data.len() as u64).sum::<u64>();
+                counts.read_bytes += reply.ops.iter().map(|step| step.data_bytes() as u64).sum::<u64>();
                 counts.read_ns += nanos;
             }
         }

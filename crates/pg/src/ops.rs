@@ -512,7 +512,7 @@ impl Pg {
             self.counters.write_bytes += op.ops.iter().map(|s| s.data.len() as u64).sum::<u64>();
         } else {
             self.counters.reads += 1;
-            self.counters.read_bytes += ops.iter().map(|s| s.data.len() as u64).sum::<u64>();
+            self.counters.read_bytes += ops.iter().map(|s| s.data_bytes() as u64).sum::<u64>();
         }
     }
 }

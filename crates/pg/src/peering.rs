@@ -20,14 +20,14 @@ use crate::{
 
 impl Pg {
     pub(crate) fn on_map(&mut self, cx: &mut Ctx<'_>) {
-        self.info.epoch = cx.map.epoch;
+        let at = std::mem::replace(&mut self.info.epoch, cx.map.epoch);
         let Some(pool) = cx.map.pools.get(&self.pgid.pool) else { return self.remove(cx) };
         self.info.pg_num = pool.pg_num;
         if let Some(purged) = cx.map.new_purged_snaps.get(&self.pgid.pool) {
             // The map forgets them: whoever leads later must know that they are removed.
             self.info.purged_snaps.union_with(purged);
         }
-        let Some(members) = self.members.next(cx.map, self.pgid) else {
+        let Some(members) = self.members.next(at, cx.map, self.pgid) else {
             return self.on_map_same_interval(cx);
         };
         let last = Epoch(cx.map.epoch.0 - 1);
@@ -37,13 +37,13 @@ impl Pg {
         }
         if members.primary != self.members.primary
             || members.bits != self.members.bits
-            || cx.map.up_from(members.primary) == cx.map.epoch
+            || cx.map.up_from(members.primary) > at
         {
             self.info.primary_since = cx.map.epoch;
         }
         self.end_lease(cx);
+        self.info.since = members.begin(at, cx.map);
         self.members = members;
-        self.info.since = cx.map.epoch;
         let mut change = MetaChange::default();
         change.info(&self.info, &mut self.kept);
         change.intervals(&self.intervals);

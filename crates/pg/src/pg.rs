@@ -233,11 +233,11 @@ impl Pg {
         if self.info.pg_num == 0 {
             self.info.pg_num = cx.map.pools.get(&self.pgid.pool).map_or(0, |pool| pool.pg_num);
         }
-        // The interval goes on where it was left, even if the map of then is not there any more: its beginning tells
+        // The interval goes on where it was left, unless the map of then is not there any more: its beginning tells
         // later whether it took writes.
-        self.info.epoch = cx.map.epoch;
-        if self.info.since == Epoch(0) {
-            self.info.since = cx.map.epoch;
+        let at = std::mem::replace(&mut self.info.epoch, cx.map.epoch);
+        if at != cx.map.epoch || self.info.since == Epoch(0) {
+            self.info.since = self.members.begin(at, cx.map);
             self.info.primary_since = cx.map.epoch;
         }
         self.lease_after_restart(cx.now);

@@ -121,6 +121,28 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_that_finds_maps_gone_waits_for_those_who_led_in_the_oldest_left() {
+        let mut world = World::of(2);
+        let (pgid, me, at) = (world.pg.pgid, world.pg.me, world.map.epoch);
+        let up = |world: &World| world.map.osds().filter(|osd| world.map.is_up(*osd)).collect::<Vec<_>>();
+        let others: Vec<OsdId> = up(&world).into_iter().filter(|osd| *osd != me).take(2).collect();
+        // Others lead, and have for long: only they know since when.
+        world.map.epoch = Epoch(at.0 + 100);
+        world.map.pg_temp.insert(pgid, others.clone());
+        world.map.osd_info[usize::try_from(others[0].0).unwrap()].up_thru = Epoch(at.0 + 50);
+        world.handle(Event::NewMap);
+        assert_eq!(world.pg.members.acting, others);
+        for osd in &others {
+            world.map.osd_state[usize::try_from(osd.0).unwrap()] = types::OsdState::EXISTS;
+        }
+        world.map.epoch = world.map.epoch.next();
+        world.map.pg_temp.insert(pgid, vec![me]);
+        world.handle(Event::NewMap);
+        assert_eq!(world.pg.phase, Phase::Down);
+        assert_eq!(world.pg.blocked_by(&world.map), others);
+    }
+
+    #[test]
     fn a_pg_waits_for_who_may_have_led_alone_until_it_is_given_up() {
         let (mut world, other) = left_behind();
         assert_eq!((&world.pg.phase, world.pg.state()), (&Phase::Down, PgState::DOWN));

@@ -41,12 +41,22 @@ impl Membership {
         }
     }
 
-    /// The membership that begins with `map`, the next after this one's last: another, or the same with a member that
-    /// was started anew. None where the interval goes on.
-    pub fn next(&self, map: &OsdMap, pgid: PgId) -> Option<Membership> {
+    /// The membership by `map`, if not this one goes on, which was last seen `at` an earlier epoch: another, or the same
+    /// with a member that was started anew.
+    pub fn next(&self, at: Epoch, map: &OsdMap, pgid: PgId) -> Option<Membership> {
         let next = Membership::of(map, pgid);
-        let is_restarted = self.acting.iter().any(|osd| map.up_from(*osd) == map.epoch);
+        let is_restarted = self.acting.iter().any(|osd| map.up_from(*osd) > at);
         (next != *self || is_restarted).then_some(next)
+    }
+
+    /// Where the interval in which `map` is began at the latest if the map before it, `at`, is the one before that; at the
+    /// earliest if maps between are gone: when the last of the members was started. What began then and has an `up_thru`
+    /// since may have taken writes.
+    pub fn begin(&self, at: Epoch, map: &OsdMap) -> Epoch {
+        if at.next() == map.epoch {
+            return map.epoch;
+        }
+        self.acting.iter().map(|osd| map.up_from(*osd)).max().unwrap_or(map.epoch).min(map.epoch)
     }
 
     /// The interval from `first` to `last`, that this membership ruled. `map` is the first map after it:

@@ -36,8 +36,8 @@ impl Past {
     }
 
     fn step(&mut self, map: &OsdMap, pg: PgId) {
-        self.at = map.epoch;
-        if let Some(next) = self.members.next(map, pg) {
+        let at = std::mem::replace(&mut self.at, map.epoch);
+        if let Some(next) = self.members.next(at, map, pg) {
             let closed = self.members.close(self.since, Epoch(map.epoch.0 - 1), map);
             if closed.maybe_went_rw {
                 self.intervals.push(closed);

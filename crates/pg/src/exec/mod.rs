@@ -301,9 +301,11 @@ fn only_logged(cx: &OpContext, op: &MOSDOp, done: &Executed) -> Staged {
     };
     if done.result < 0 || op.flags & osd_flag::RETURNVEC != 0 {
         // Logs are no place for large outputs.
-        let kept =
-            |data: &Bytes| if data.len() <= CHANGE_OUTPUT_BYTES_MAX { data.clone() } else { Bytes::new() };
-        entry.returns = done.ops.iter().map(|step| (step.result, kept(&step.data))).collect();
+        let kept = |step: &OsdOp| match step.data_bytes() <= CHANGE_OUTPUT_BYTES_MAX {
+            true => step.copied_data(),
+            false => Bytes::new(),
+        };
+        entry.returns = done.ops.iter().map(|step| (step.result, kept(step))).collect();
     }
     Staged { txn: Transaction::new(cx.coll), log: vec![entry], delta: Delta::default() }
 }

@@ -73,3 +73,13 @@ fn watchers_hear_of_a_change_after_its_client_has_the_answer_and_of_all_else_bef
     ask(&mut world, 8, 3, vec![OsdOp::new(OpCode::NOTIFY)]);
     assert_eq!(heard(&mut world), [(7, "error"), (8, "complete"), (8, "answer")]);
 }
+
+#[test]
+fn what_is_read_is_counted_in_whatever_pieces_it_goes_out() {
+    let mut world = World::active();
+    let params = OpParams::from_parts(&[&0u64.to_le_bytes(), &100u64.to_le_bytes()]);
+    ask(&mut world, 7, 1, vec![OsdOp { params, ..OsdOp::new(OpCode::READ) }]);
+    assert_eq!(heard(&mut world), [(7, "answer")]);
+    let counters = world.pg.counters;
+    assert_eq!((counters.reads, counters.read_bytes, counters.write_bytes), (1, 10, 0));
+}
