@@ -68,3 +68,53 @@ fn a_blocklisted_manager_goes_on_under_another_address() {
     assert_ne!(client(&c), before);
     assert!(c.sh("rbd trash purge schedule ls -p rbd").out.contains("every 10m"));
 }
+
+#[test]
+fn who_slept_while_maps_were_forgotten_goes_on() {
+    let mut c = Cluster::start();
+    c.sh("ceph config set mon mon_min_osdmap_epochs 20");
+    let client = "\
+import os, rados, time
+cluster = rados.Rados(conffile=os.environ['CEPH_CONF'])
+cluster.connect()
+io = cluster.open_ioctx('rbd')
+io.write_full('o', b'before')
+open('asleep', 'w').close()
+while not os.path.exists('awake'):
+    time.sleep(0.1)
+for number in range(20):
+    io.write_full(f'o{number}', b'after')
+assert io.read('o') == b'before'
+cluster.shutdown()
+";
+    std::fs::write(c.dir().join("sleeper.py"), client).unwrap();
+    let mut sleeper = c.spawn("timeout 120 /usr/bin/python3 sleeper.py");
+    c.wait("a client", Duration::from_secs(30), |c| c.dir().join("asleep").exists());
+    c.sh("echo kept > note; rados -p rbd put note note");
+    c.kill("osd.1");
+    c.wait("mark-down", Duration::from_secs(30), |c| {
+        c.json("ceph osd stat")["num_up_osds"].as_u64() == Some(2)
+    });
+    let before = c.json("ceph osd dump")["epoch"].as_u64().unwrap();
+    let first = |c: &Cluster| c.json("ceph report")["osdmap_first_committed"].as_u64().unwrap();
+    let pass =
+        |c: &Cluster| c.sh("for n in {1..20}; do echo osd set noout; echo osd unset noout; done | ceph");
+    pass(&c);
+    pass(&c);
+    assert!(first(&c) <= before, "PGs that are not clean need to know what happened");
+    // Two copies are all there should be.
+    c.sh("ceph osd out osd.1; ceph osd pool set rbd size 2");
+    c.wait("maps to be forgotten", Duration::from_secs(60), |c| {
+        pass(c);
+        first(c) > before
+    });
+    std::fs::write(c.dir().join("awake"), "").unwrap();
+    assert!(sleeper.wait().unwrap().success(), "a client did not go on\n{}", c.logs());
+    c.restart("osd.1");
+    c.sh("ceph osd in osd.1; ceph osd pool set rbd size 3");
+    c.wait_healthy(Duration::from_secs(60));
+    c.kill("osd.0");
+    assert_eq!(c.sh("timeout 60 rados -p rbd get note -").out, "kept\n");
+    c.restart("osd.0");
+    c.wait_healthy(Duration::from_secs(60));
+}

@@ -143,7 +143,8 @@ impl Mon {
     }
 
     /// Sends the maps from `from` on; 0 or an epoch that is not kept gives the newest full map, but an OSD gets all that
-    /// are kept: its PGs walk through them. With `is_one_message` the receiver asks for the rest itself.
+    /// are kept: its PGs walk through them. With `is_one_message` the receiver asks for the rest itself. A client jumps to
+    /// the oldest map that a message says there is, and no further: it is told of none but the newest.
     pub(crate) fn send_osdmaps(
         &self,
         conn: ConnId,
@@ -160,7 +161,8 @@ impl Mon {
                 .then(|| self.committed.full_map(self.committed.oldest_epoch()))
                 .flatten();
             let map = oldest.as_ref().unwrap_or(&self.committed.osdmap);
-            send(MOSDMap { fulls: [(map.epoch, map.to_bytes_and_crc().0)].into(), ..self.empty_osdmap() });
+            let fulls = [(map.epoch, map.to_bytes_and_crc().0)].into();
+            send(MOSDMap { fulls, oldest: map.epoch, ..self.empty_osdmap() });
             from = map.epoch.next();
         }
         let due: Vec<(Epoch, Bytes)> =

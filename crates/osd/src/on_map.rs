@@ -219,7 +219,7 @@ impl Osd {
             return;
         }
         session.map_epoch = newest;
-        // A client needs the newest map alone.
+        // A client needs the newest map alone, and jumps to it if that is the oldest it is told of.
         let is_far = newest.0 - have.0 > SHARED_MAX || have < self.maps.oldest;
         let message = match session.osd().is_none() && is_far {
             true => self.one_map(newest, cx),
@@ -252,6 +252,7 @@ impl Osd {
 
     fn one_map(&self, epoch: Epoch, cx: &Cx<'_>) -> MOSDMap {
         let full = self.maps.full(cx.store, epoch).ok().flatten();
-        MOSDMap { fulls: full.map(|bytes| (epoch, bytes)).into_iter().collect(), ..self.no_map() }
+        let fulls = full.map(|bytes| (epoch, bytes)).into_iter().collect();
+        MOSDMap { fulls, oldest: epoch, ..self.no_map() }
     }
 }
