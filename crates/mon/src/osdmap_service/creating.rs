@@ -1,4 +1,4 @@
-//! PGs that no OSD has ever reported active: their primaries are told to make them.
+//! PGs that no OSD has reported active since they were made, or made anew: their primaries are told to make them.
 //!
 //! Somebody may have made one, and have taken writes, and be down before the monitor heard of it: the primary is
 //! told of the intervals in which that may be, as of a PG that it has been away from.
