@@ -43,6 +43,17 @@ pub struct MOSDAlive {
 }
 front_only!(MOSDAlive);
 
+/// Primaries name who is to act in their PGs for a while; nobody where those who are up are to act.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MOSDPGTemp {
+    /// Who asks.
+    pub osd: OsdId,
+    /// The acting sets.
+    pub acting: BTreeMap<PgId, Vec<OsdId>>,
+}
+front_only!(MOSDPGTemp);
+
 /// A heartbeat peer has not answered in time, or answers again.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]

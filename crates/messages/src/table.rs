@@ -145,6 +145,8 @@ messages! {
     MOSDBoot = 0x8001, v 1/1, prio 127;
     /// OSD to monitor: record that I was alive in this interval.
     MOSDAlive = 0x8002, v 1/1, prio 127;
+    /// OSD to monitor: these are to act in PGs.
+    MOSDPGTemp = 0x800c, v 1/1, prio 127;
     /// OSD to monitor: a peer does not answer.
     MOSDFailure = 0x8003, v 1/1, prio 196;
     /// OSD to monitor and back: an orderly stop.

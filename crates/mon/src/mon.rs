@@ -347,6 +347,7 @@ impl Mon {
                 self.on_osd_boot(now, wall, conn, &boot, effects)
             }
             Message::MOSDAlive(alive) if alive.osd == sender => self.on_osd_alive(wall, &alive),
+            Message::MOSDPGTemp(temp) if temp.osd == sender => self.on_pg_temp(wall, *temp),
             Message::MOSDFailure(failure) if failure.reporter == sender => {
                 self.on_osd_failure(now, wall, &failure);
             }

@@ -10,6 +10,7 @@ mod manager;
 mod odd_cases;
 mod operators;
 mod osds;
+mod pg_temp;
 mod pools;
 mod rbd_support;
 mod restart;

@@ -36,6 +36,8 @@ pub enum Cross {
     WantMaps(Epoch),
     /// To the control shard: PGs want the map to say that this OSD lived in this epoch.
     WantUpThru(Epoch),
+    /// To the control shard: these are to act in a PG of the sender's.
+    WantActing(PgId, Vec<OsdId>),
     /// To the control shard: nobody listens at the address of that OSD.
     OsdRefused(OsdId),
     /// To the control shard: what clients did with images.
@@ -163,6 +165,7 @@ impl Osd {
             Cross::Report(report) => self.on_report(from, *report, cx),
             Cross::WantMaps(have) => self.on_want_maps(from, have, cx),
             Cross::WantUpThru(epoch) => self.want_up_thru(epoch, cx),
+            Cross::WantActing(pgid, osds) => self.want_acting(pgid, osds, cx),
             Cross::OsdRefused(osd) => self.on_osd_refused(osd, cx),
             Cross::Images(images) => self.send_image_stats(images, cx),
             Cross::CountImages(seconds) => self.count_images(seconds, cx),
@@ -171,7 +174,7 @@ impl Osd {
             Cross::Maps(maps) => self.on_osd_map(MapSource::Control, *maps, cx),
             Cross::Settings(settings) => {
                 self.settings = *settings;
-                self.follow_scrub_options();
+                self.follow_options();
                 cx.effects.push(Effect::OptionsChanged);
             }
             Cross::PgCreate(create) => self.on_pg_create(*create, cx),

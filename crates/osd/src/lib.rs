@@ -6,6 +6,7 @@
 //!
 //! Invariants: no IO, no clock, no randomness of its own; it knows no socket and no device.
 
+mod acting;
 mod boot;
 mod caps_check;
 mod cluster_log;

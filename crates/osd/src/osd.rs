@@ -13,6 +13,7 @@ use types::{
 
 use crate::{
     ConnId, Cross, Effect, Event, Peer, Shard,
+    acting::ActingWanted,
     boot::Boot,
     cluster_log::ClusterLog,
     control::Control,
@@ -94,7 +95,11 @@ pub struct Osd {
     pub(crate) up_thru_wanted: Epoch,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) leases: Leases,
+    /// Who is to act in PGs, as far as the monitor has not been asked.
+    pub(crate) acting_wanted: ActingWanted,
     pub(crate) scrub_policy: ScrubPolicy,
+    /// `osd_async_recovery_min_cost`.
+    pub(crate) fill_first: u64,
     pub(crate) cluster_log: ClusterLog,
     pub(crate) held: Budget,
     /// Bits of the other shards that want clients to wait.
@@ -114,6 +119,11 @@ pub struct Osd {
 pub(crate) const TICK: Token = Token(u64::MAX);
 /// The timer of PGs that want to be woken.
 pub(crate) const WAKE: Token = Token(u64::MAX - 2);
+/// The timer of what PGs want of the monitor.
+pub(crate) const ACTING: Token = Token(u64::MAX - 3);
+
+/// `osd_async_recovery_min_cost`, unless it is set.
+const FILL_FIRST: u64 = 100;
 
 /// What every handler may use.
 pub(crate) struct Cx<'a> {
@@ -136,9 +146,7 @@ impl Osd {
         let rng = StdRng::seed_from_u64(config.seed);
         let map = OsdMap::new(config.fsid, UTime::default(), types::CrushBlob::default());
         let settings = Settings::from_file(&config.options);
-        let mut scrub_policy = ScrubPolicy::default();
-        scrub_policy.follow(&settings);
-        Osd {
+        let mut osd = Osd {
             settings,
             image_io: None,
             config,
@@ -156,7 +164,9 @@ impl Osd {
             up_thru_wanted: Epoch(0),
             heartbeat: Heartbeat::default(),
             leases: Leases::default(),
-            scrub_policy,
+            acting_wanted: ActingWanted::new(),
+            scrub_policy: ScrubPolicy::default(),
+            fill_first: FILL_FIRST,
             cluster_log: ClusterLog::default(),
             held: Budget::default(),
             saturated: 0,
@@ -166,7 +176,16 @@ impl Osd {
             started: Instant(0),
             bench: None,
             claim: None,
-        }
+        };
+        osd.follow_options();
+        osd
+    }
+
+    /// Goes by the options that are in force now.
+    pub(crate) fn follow_options(&mut self) {
+        self.scrub_policy.follow(&self.settings);
+        let fill_first = self.settings.get("osd_async_recovery_min_cost");
+        self.fill_first = fill_first.and_then(|text| text.parse().ok()).unwrap_or(FILL_FIRST);
     }
 
     /// Handles one event. `wall` is the wall clock; transactions are submitted to `store`, whose
@@ -195,6 +214,7 @@ impl Osd {
             Event::Cross(from, cross) => self.on_cross(from, cross, cx),
             Event::Timer(TICK) => self.on_tick(cx),
             Event::Timer(WAKE) => self.wake_pgs(cx),
+            Event::Timer(ACTING) => self.send_acting_wanted(cx),
             Event::Timer(_) => {}
             Event::Stop => self.on_stop(cx),
         }

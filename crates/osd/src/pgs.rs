@@ -74,7 +74,7 @@ impl Pgs {
 
     /// OSDs that share PGs with this one.
     pub(crate) fn peers(&self) -> BTreeSet<OsdId> {
-        self.pgs.values().flat_map(|pg| pg.acting().iter().copied()).filter(|o| o.is_some()).collect()
+        self.pgs.values().flat_map(Pg::members).collect()
     }
 
     pub(crate) fn contacted(&mut self, osd: OsdId) {
@@ -190,6 +190,7 @@ impl Osd {
             map: &self.map,
             leases: &self.leases,
             scrub: &self.scrub_policy,
+            fill_first: self.fill_first,
             random: self.rng.next_u64(),
             effects: &mut effects,
         };
@@ -230,6 +231,7 @@ impl Osd {
                 self.set_wake_timer(cx);
             }
             pg::Effect::WantUpThru(want) => self.want_up_thru(want, cx),
+            pg::Effect::WantActing(osds) => self.want_acting(pgid, osds, cx),
             pg::Effect::StatsChanged | pg::Effect::Removed => self.stats_changed(cx),
         }
     }
@@ -276,6 +278,7 @@ impl Osd {
             map: &self.map,
             leases: &self.leases,
             scrub: &self.scrub_policy,
+            fill_first: self.fill_first,
             random: self.rng.next_u64(),
             effects: &mut effects,
         };
@@ -336,7 +339,7 @@ impl Osd {
             }
             let placed = self.map.pg_to_up_acting(pgid);
             let me = self.config.whoami;
-            if !(placed.acting.contains(&me) || placed.acting_primary == me) {
+            if !(placed.acting.contains(&me) || placed.up.contains(&me) || placed.acting_primary == me) {
                 if let Message::MPgQuery(_) = message {
                     self.send_osd(from, nothing_of(pgid, created, self.map.epoch).into(), cx);
                 }

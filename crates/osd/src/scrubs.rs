@@ -7,11 +7,6 @@ use types::PgId;
 use crate::{Cross, Osd, osd::Cx};
 
 impl Osd {
-    /// Goes by the options that are in force now.
-    pub(crate) fn follow_scrub_options(&mut self) {
-        self.scrub_policy.follow(&self.settings);
-    }
-
     /// The monitor passes on what an operator wants; each shard scrubs its PGs.
     pub(crate) fn distribute_scrub(&mut self, message: &MOSDScrub, cx: &mut Cx<'_>) {
         let of = |pgs| Cross::Scrub(Box::new(MOSDScrub { pgs, ..message.clone() }));

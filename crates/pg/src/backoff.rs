@@ -72,6 +72,7 @@ impl Pg {
             | Phase::Replica
             | Phase::GetInfo { .. }
             | Phase::GetLog { .. }
+            | Phase::WaitActing
             | Phase::Activating { .. }
             | Phase::Active => false,
         }

@@ -65,6 +65,8 @@ pub enum Effect {
     WakeAt(Instant),
     /// Have the monitor record that this OSD lived in the interval that began then.
     WantUpThru(Epoch),
+    /// Have the monitor name who acts in the PG; nobody for those who are up.
+    WantActing(Vec<OsdId>),
     /// Write a line to the cluster log.
     ClusterLog(LogLevel, String),
     /// The PG's state or contents changed: report soon.
@@ -87,6 +89,8 @@ pub struct Ctx<'a> {
     pub leases: &'a Leases,
     /// How and how often PGs are scrubbed.
     pub scrub: &'a ScrubPolicy,
+    /// `osd_async_recovery_min_cost`: who lacks more objects than that is filled before it acts.
+    pub fill_first: u64,
     /// Random bits for this call.
     pub random: u64,
     /// Where effects go.

@@ -136,8 +136,8 @@ impl Pg {
             let granted = cx.leases.granted.get(osd).max(self.lease.granted.get(osd));
             granted.map_or(Instant(0), |sent| *sent + LEASE)
         };
-        let others = self.members.acting.iter().filter(|osd| osd.is_some() && **osd != self.me);
-        self.lease.readable_until = others.map(of).min().unwrap_or(Instant(u64::MAX));
+        self.lease.readable_until =
+            self.acting_others().map(|osd| of(&osd)).min().unwrap_or(Instant(u64::MAX));
         let has_lease = cx.now < self.lease.readable_until;
         self.lease.is_laggy |= !has_lease;
         has_lease

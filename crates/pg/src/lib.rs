@@ -4,6 +4,7 @@
 //! [`Pg::handle`] takes one event and appends effects; transactions go straight to the store it is
 //! handed. Invariants: no IO, no clock, no randomness; it knows no other PG and no connection.
 
+mod acting;
 mod backoff;
 mod budget;
 mod copy;

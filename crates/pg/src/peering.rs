@@ -2,8 +2,8 @@
 //! has the replicas take it over, before anything is served.
 //!
 //! Authority: `PeeringState` (GetInfo, GetLog, WaitUpThru, Activating). Simpler than Ceph's in two
-//! points: a member that the log does not reach stays in the acting set and gets an object list instead
-//! of a backfill; replicas compute themselves what they lack.
+//! points: a member that the log does not reach gets an object list instead of a backfill; replicas compute
+//! themselves what they lack. Who acts while members are filled is `acting.rs`'.
 
 use std::collections::BTreeSet;
 
@@ -71,6 +71,7 @@ impl Pg {
                 self.get_info(cx);
             }
             Phase::Down => self.get_info(cx),
+            Phase::WaitActing => self.after_log(cx),
             Phase::WaitUpThru => self.check_up_thru(cx),
             Phase::Active => {
                 let is_gone = |osd: &OsdId| is_new(osd) || !map.is_up(*osd);
@@ -122,8 +123,9 @@ impl Pg {
         PgInfo { missing_count: self.missing.len() as u64, ..self.info.clone() }
     }
 
+    /// The other members: those that act, and those that are filled.
     pub(crate) fn others(&self) -> impl Iterator<Item = OsdId> + '_ {
-        self.members.acting.iter().copied().filter(|o| o.is_some() && *o != self.me)
+        self.members.all().filter(|osd| *osd != self.me)
     }
 
     /// Asks everybody who may have been part of the PG since it was last clean.
@@ -182,13 +184,14 @@ impl Pg {
                 self.look_for_all(cx);
                 self.recover(cx);
             }
-            Phase::Active if is_settled && !self.members.acting.contains(&from) => {
+            Phase::Active if is_settled && !self.members.contains(from) => {
                 let clean = MPgClean { pgid: self.pgid, epoch: cx.map.epoch, remove: true };
                 cx.effects.push(Effect::SendOsd(from, clean.into()));
             }
             Phase::Idle
             | Phase::Replica
             | Phase::GetLog { .. }
+            | Phase::WaitActing
             | Phase::WaitUpThru
             | Phase::Activating { .. }
             | Phase::Active => {}
@@ -249,7 +252,7 @@ impl Pg {
     }
 
     /// True where the log does not reach a copy that has `since`.
-    fn needs_list(&self, since: EVersion) -> bool {
+    pub(crate) fn needs_list(&self, since: EVersion) -> bool {
         since < self.info.log_tail
     }
 
@@ -400,7 +403,12 @@ impl Pg {
         Some(merged)
     }
 
-    fn after_log(&mut self, cx: &mut Ctx<'_>) {
+    /// The PG's log is known, and what every copy has.
+    pub(crate) fn after_log(&mut self, cx: &mut Ctx<'_>) {
+        if !self.acts_as_wanted(cx) {
+            self.phase = Phase::WaitActing;
+            return;
+        }
         self.phase = Phase::WaitUpThru;
         if cx.map.up_thru(self.me) < self.info.since {
             cx.effects.push(Effect::WantUpThru(self.info.since));
@@ -544,7 +552,7 @@ impl Pg {
         }
         if !message.remove {
             self.settle(message.epoch, cx);
-        } else if !self.members.acting.contains(&self.me) && !self.members.up.contains(&self.me) {
+        } else if !self.members.contains(self.me) {
             self.remove(cx);
         }
     }

@@ -49,6 +49,8 @@ pub(crate) enum Phase {
         /// Who.
         from: OsdId,
     },
+    /// Primary: others are to act, as the map will say.
+    WaitActing,
     /// Primary: the map has to say that we live in this interval.
     WaitUpThru,
     /// Primary: replicas take over the log.
@@ -290,9 +292,9 @@ impl Pg {
         (!self.scrubs.is_ordered(), self.info.scrubs.last_scrub_stamp)
     }
 
-    /// OSDs that act with this one.
-    pub fn acting(&self) -> &[OsdId] {
-        &self.members.acting
+    /// OSDs that have it, or are to have it.
+    pub fn members(&self) -> impl Iterator<Item = OsdId> + '_ {
+        self.members.all()
     }
 
     /// Handles one event.
@@ -417,6 +419,10 @@ impl Pg {
         self.tick_watches(cx);
         self.tick_copies(cx);
         self.tick_lease(cx);
+        if self.phase == Phase::WaitActing {
+            // What the monitor was asked for may have been lost.
+            self.after_log(cx);
+        }
         if self.phase == Phase::Active {
             self.recover(cx);
             self.trim_snaps(cx);

@@ -41,9 +41,12 @@ impl Pg {
             Phase::GetInfo { waiting } => waiting.iter().copied().collect(),
             Phase::GetLog { from } => vec![*from],
             Phase::Down => self.away(map).into_iter().collect(),
-            Phase::Idle | Phase::Replica | Phase::WaitUpThru | Phase::Activating { .. } | Phase::Active => {
-                Vec::new()
-            }
+            Phase::Idle
+            | Phase::Replica
+            | Phase::WaitActing
+            | Phase::WaitUpThru
+            | Phase::Activating { .. }
+            | Phase::Active => Vec::new(),
         }
     }
 

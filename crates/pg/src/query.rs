@@ -2,6 +2,8 @@
 //!
 //! Authority: `PrimaryLogPG::do_command`, `PeeringState::dump_peering_state` (16.2).
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use types::{OsdId, OsdMap, PgInfoContext, PgStat, UTime};
 
@@ -16,6 +18,7 @@ impl Phase {
             Phase::GetInfo { .. } => "Started/Primary/Peering/GetInfo",
             Phase::Down => "Started/Primary/Peering/Down",
             Phase::GetLog { .. } => "Started/Primary/Peering/GetLog",
+            Phase::WaitActing => "Started/Primary/Peering/WaitActingChange",
             Phase::WaitUpThru => "Started/Primary/Peering/WaitUpThru",
             Phase::Activating { .. } | Phase::Active => "Started/Primary/Active",
         }
@@ -27,9 +30,7 @@ impl Pg {
     pub fn query(&mut self, map: &OsdMap, wall: UTime) -> Value {
         let stat = self.stat(map, wall);
         let ids = |osds: &[OsdId]| osds.iter().map(|osd| osd.0).collect::<Vec<_>>();
-        let mut members: Vec<i32> = ids(&self.members.acting);
-        members.retain(|id| *id >= 0);
-        members.sort_unstable();
+        let members: BTreeSet<OsdId> = self.members.all().collect();
         let members: Vec<String> = members.iter().map(ToString::to_string).collect();
         let left = self.snaps_to_trim(map);
         let ranges: Vec<String> = left.iter().map(|(start, len)| format!("{start:x}~{len:x}")).collect();
@@ -79,7 +80,7 @@ impl Pg {
                 let lacking: Vec<String> = self.missing.keys().map(ToString::to_string).collect();
                 state["might_have_unfound"] = self.might_have_json(map);
                 state["recovery_progress"] = json!({
-                    "backfill_targets": [],
+                    "backfill_targets": self.targets().map(|osd| osd.to_string()).collect::<Vec<_>>(),
                     "waiting_on_backfill": [],
                     "last_backfill_started": "MIN",
                     "backfill_info": {"begin": "MIN", "end": "MIN", "objects": []},
@@ -94,12 +95,14 @@ impl Pg {
                 state["requested_info_from"] = json!(asked);
             }
             Phase::Down => state["comment"] = "not enough up instances of this PG to go active".into(),
-            Phase::Idle | Phase::Replica | Phase::GetLog { .. } | Phase::WaitUpThru => {}
+            Phase::Idle | Phase::Replica | Phase::GetLog { .. } | Phase::WaitActing | Phase::WaitUpThru => {}
         }
         let peering = match &self.phase {
-            Phase::GetInfo { .. } | Phase::GetLog { .. } | Phase::Down | Phase::WaitUpThru => {
-                Some(self.peering_json(&entered, map))
-            }
+            Phase::GetInfo { .. }
+            | Phase::GetLog { .. }
+            | Phase::Down
+            | Phase::WaitActing
+            | Phase::WaitUpThru => Some(self.peering_json(&entered, map)),
             Phase::Idle | Phase::Replica | Phase::Activating { .. } | Phase::Active => None,
         };
         let started = json!({"name": "Started", "enter_time": entered});

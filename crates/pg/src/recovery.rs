@@ -6,7 +6,8 @@ use bytes::Bytes;
 use messages::{LogLevel, MPgPull, MPgPush, MPgPushReply};
 use store::{Completion, ObjectStore};
 use types::{
-    EVersion, HObject, Missing, Mutation, OsdId, OsdMap, PgInfo, PgState, SnapId, Token, Transaction,
+    EVersion, HObject, MapFlags, Missing, Mutation, OsdId, OsdMap, PgInfo, PgState, SnapId, Token,
+    Transaction,
 };
 
 use crate::{
@@ -74,8 +75,8 @@ impl Pg {
 
     /// True when some copy lacks the object, or a clone of it.
     pub(crate) fn is_degraded(&self, head: &HObject) -> bool {
-        let mut acting = self.peer_missing.iter().filter(|(osd, _)| self.members.acting.contains(osd));
-        self.is_missing(head) || acting.any(|(_, missing)| lacked(missing, head).next().is_some())
+        let mut members = self.peer_missing.iter().filter(|(osd, _)| self.members.contains(**osd));
+        self.is_missing(head) || members.any(|(_, missing)| lacked(missing, head).next().is_some())
     }
 
     /// True when this copy lacks the object, or a clone of it.
@@ -103,23 +104,23 @@ impl Pg {
             }
         }
         let room = self.recovery.room();
-        for (osd, object) in self.next_pushes(room) {
+        for (osd, object) in self.next_pushes(room, cx.map) {
             if self.recovery.pushing.insert((osd, object.clone())) {
                 self.push(osd, object, Vec::new(), cx);
             }
         }
-        let peers_lack =
-            self.members.acting.iter().filter_map(|o| self.peer_missing.get(o)).any(|m| !m.is_empty());
-        if self.missing.is_empty() && !peers_lack {
+        if self.missing.is_empty() && self.lacked_by(self.members.all()) == 0 {
             self.recovery.forced = PgState::default();
-            self.become_clean(cx);
+            if self.acts_as_wanted(cx) {
+                self.become_clean(cx);
+            }
         }
     }
 
     /// The next objects to pull, from whom, urgent ones first. Looks at no more than it must: a PG may
     /// lack a hundred thousand objects, and this runs after each that came.
     fn next_pulls(&self, count: usize, cx: &Ctx<'_>) -> Vec<(OsdId, HObject, EVersion)> {
-        self.urgent_first(&self.missing)
+        self.urgent_first(&self.missing, !cx.map.has_flag(MapFlags::NORECOVER))
             .filter(|(object, _)| !self.recovery.pulling.contains_key(*object))
             .filter_map(|(object, version)| {
                 Some((self.source_of(object, *version, cx.map)?, object.clone(), *version))
@@ -129,24 +130,41 @@ impl Pg {
     }
 
     /// The next objects to push, urgent ones first. What this copy lacks itself is pulled before.
-    fn next_pushes(&self, count: usize) -> Vec<(OsdId, HObject)> {
-        let acting = self.peer_missing.iter().filter(|(osd, _)| self.members.acting.contains(osd));
+    fn next_pushes(&self, count: usize, map: &OsdMap) -> Vec<(OsdId, HObject)> {
+        let (recovers, fills) = (!map.has_flag(MapFlags::NORECOVER), self.may_fill(map));
+        let acting = self.acting_others().map(|osd| (osd, recovers));
         acting
-            .flat_map(|(osd, missing)| self.urgent_first(missing).map(|(object, _)| (*osd, object.clone())))
+            .chain(self.targets().map(|osd| (osd, fills)))
+            .filter_map(|(osd, is_all)| Some((osd, is_all, self.peer_missing.get(&osd)?)))
+            .flat_map(|(osd, is_all, missing)| {
+                self.urgent_first(missing, is_all).map(move |(object, _)| (osd, object.clone()))
+            })
             .filter(|push| !self.missing.contains_key(&push.1) && !self.recovery.pushing.contains(push))
             .take(count)
             .collect()
     }
 
-    /// `missing`, starting with what ops wait for; those come twice.
-    fn urgent_first<'a>(&'a self, missing: &'a Missing) -> impl Iterator<Item = (&'a HObject, &'a EVersion)> {
-        self.recovery.urgent.iter().flat_map(|head| lacked(missing, head)).chain(missing)
+    /// Whether an operator lets those be filled who do not act: `nobackfill`, and `norebalance` where no copy is lacking.
+    fn may_fill(&self, map: &OsdMap) -> bool {
+        let is_degraded = self.members.acting.len() < usize::from(self.members.size);
+        !map.has_flag(MapFlags::NOBACKFILL) && (is_degraded || !map.has_flag(MapFlags::NOREBALANCE))
+    }
+
+    /// What ops wait for, of what is missing, and then all of it unless an operator holds that back; the former comes
+    /// twice.
+    fn urgent_first<'a>(
+        &'a self,
+        missing: &'a Missing,
+        is_all: bool,
+    ) -> impl Iterator<Item = (&'a HObject, &'a EVersion)> {
+        let urgent = self.recovery.urgent.iter().flat_map(|head| lacked(missing, head));
+        urgent.chain(is_all.then_some(missing).into_iter().flatten())
     }
 
     /// An OSD that has this version of the object. Members have all that they are not known to lack.
     pub(crate) fn source_of(&self, object: &HObject, version: EVersion, map: &OsdMap) -> Option<OsdId> {
         let has_it = |(osd, info): &(&OsdId, &PgInfo)| {
-            let reaches = self.members.acting.contains(osd) || info.last_update >= version;
+            let reaches = self.members.contains(**osd) || info.last_update >= version;
             let lacks = self.peer_missing.get(osd).is_some_and(|m| m.contains_key(object));
             **osd != self.me && map.is_up(**osd) && reaches && !lacks
         };
@@ -171,7 +189,7 @@ impl Pg {
     pub(crate) fn repair(&mut self, object: &HObject, cx: &mut Ctx<'_>) {
         // Where its version is not at hand, the op finds the object unreadable once more.
         if self.lose(object, cx).is_ok() {
-            let others = self.peer_info.keys().filter(|osd| self.members.acting.contains(osd));
+            let others = self.peer_info.keys().filter(|osd| self.members.contains(**osd));
             let others: Vec<String> = others.map(ToString::to_string).collect();
             let (pgid, others) = (self.pgid, others.join(","));
             let what_now = match self.is_unfound(&object.head()) {
@@ -296,10 +314,14 @@ impl Pg {
         self.after_recovered(&object, cx);
     }
 
-    /// Missing objects here and at peers, for statistics.
-    pub(crate) fn degraded_count(&self) -> u64 {
-        let peers = self.members.acting.iter().filter_map(|o| self.peer_missing.get(o));
-        self.missing.len() as u64 + peers.map(|m| m.len() as u64).sum::<u64>()
+    /// Objects that those of these OSDs lack who are others than this one.
+    pub(crate) fn lacked_by(&self, osds: impl Iterator<Item = OsdId>) -> u64 {
+        osds.filter_map(|osd| self.peer_missing.get(&osd)).map(|missing| missing.len() as u64).sum()
+    }
+
+    /// Objects that this copy and the others that act lack.
+    pub(crate) fn lacked_by_acting(&self) -> u64 {
+        self.missing.len() as u64 + self.lacked_by(self.acting_others())
     }
 }
 

@@ -23,7 +23,7 @@ impl Pg {
             self.recount.iter_mut().for_each(|recount| recount.note(&head, delta));
         }
         let trim_to = self.log.trim_target().unwrap_or(EVersion::ZERO);
-        let members: Vec<OsdId> = self.members.acting.iter().copied().filter(|o| o.is_some()).collect();
+        let members: Vec<OsdId> = self.members.all().collect();
         let others: Vec<OsdId> = members.iter().copied().filter(|o| *o != self.me).collect();
         if !others.is_empty() {
             let message = MOSDRepOp {

@@ -33,18 +33,26 @@ impl Pg {
             | Phase::Replica
             | Phase::GetInfo { .. }
             | Phase::GetLog { .. }
+            | Phase::WaitActing
             | Phase::WaitUpThru => PgState::PEERING,
         };
         let has_peered = matches!(self.phase, Phase::Activating { .. } | Phase::Active);
         if acting < usize::from(self.members.size) && (has_peered || state.has(PgState::PEERED)) {
             state = state.with(PgState::UNDERSIZED).with(PgState::DEGRADED);
         }
+        if self.members.is_remapped() {
+            state = state.with(PgState::REMAPPED);
+        }
         if self.phase == Phase::Active {
-            if self.degraded_count() > 0 {
+            let is_filling = self.lacked_by(self.targets()) > 0;
+            if is_filling {
+                state = state.with(PgState::BACKFILLING).with(self.recovery.forced());
+            }
+            if self.lacked_by_acting() > 0 {
                 let is_stuck = self.unfound_count() > 0 && self.recovery.active() == 0;
                 let recovery = if is_stuck { PgState::RECOVERY_UNFOUND } else { PgState::RECOVERING };
                 state = state.with(PgState::DEGRADED).with(recovery).with(self.recovery.forced());
-            } else if self.is_clean && acting >= usize::from(self.members.size) {
+            } else if !is_filling && self.is_clean && acting >= usize::from(self.members.size) {
                 state = state.with(PgState::CLEAN);
             }
             if self.lease.is_laggy {
@@ -79,12 +87,24 @@ impl Pg {
         }
     }
 
+    /// Copies that are not there, and those that are not where they belong.
+    fn degraded_and_misplaced(&self, objects: u64) -> (u64, u64) {
+        let acting = self.acting_others().count() as u64 + u64::from(self.members.acting.contains(&self.me));
+        let absent = u64::from(self.members.size).saturating_sub(acting);
+        let strays = self.members.acting.iter().filter(|osd| !self.members.up.contains(osd)).count() as u64;
+        let to_fill = self.lacked_by(self.targets());
+        // Who acts without being up stands for one that is filled; with the others a copy comes that nobody has.
+        let misplaced = to_fill.min(strays * objects);
+        let more = (self.targets().count() as u64).saturating_sub(strays);
+        let absent = absent.saturating_sub(more) * objects + (to_fill - misplaced);
+        (self.lacked_by_acting() + absent, misplaced)
+    }
+
     /// What the primary reports.
     pub fn stat(&mut self, map: &OsdMap, wall: UTime) -> PgStat {
         self.reported_seq += 1;
         let state = self.state();
         let size = u64::from(self.members.size);
-        let lacking = size.saturating_sub(self.members.acting.iter().filter(|o| o.is_some()).count() as u64);
         let PgTotals { objects, clones, bytes } = self.info.totals;
         let mut sum = PgStatSum { objects, clones, bytes, ..self.counters };
         sum.object_copies = sum.objects * size;
@@ -94,7 +114,7 @@ impl Pg {
         sum.large_omap_objects = scrubs.large_omap_objects;
         sum.missing_on_primary = self.missing.len() as u64;
         sum.unfound = self.unfound_count() as u64;
-        sum.degraded = self.degraded_count() + lacking * sum.objects;
+        (sum.degraded, sum.misplaced) = self.degraded_and_misplaced(objects);
         PgStat {
             pgid: self.pgid,
             state,

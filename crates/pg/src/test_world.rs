@@ -25,6 +25,7 @@ pub(crate) struct World {
     /// The other members.
     pub(crate) peers: Vec<OsdId>,
     pub(crate) now: Instant,
+    pub(crate) fill_first: u64,
     pub(crate) random: u64,
     pub(crate) scrub: ScrubPolicy,
 }
@@ -80,6 +81,7 @@ impl World {
             effects: Vec::new(),
             peers,
             now: Instant(u64::MAX / 2),
+            fill_first: 100,
             random: 0,
             scrub: ScrubPolicy::default(),
         };
@@ -140,6 +142,7 @@ impl World {
             map: &self.map,
             leases: &Leases::default(),
             scrub: &self.scrub,
+            fill_first: self.fill_first,
             random: self.random,
             effects: &mut self.effects,
         };

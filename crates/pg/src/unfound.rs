@@ -194,7 +194,7 @@ impl Pg {
         // What members have is of the history that they took over. Others may have what came to nothing: the log has
         // to know it. The version that is lost is offered by whoever has it in a bad state.
         let is_lost = self.missing.get(object).is_none_or(|need| version >= *need);
-        let was_so = !is_lost && (self.members.acting.contains(&from) || self.log.contains(version));
+        let was_so = !is_lost && (self.members.contains(from) || self.log.contains(version));
         let is_best = version > offers.best.as_ref().map_or(EVersion::ZERO, |(best, _)| *best);
         if was_so && is_best {
             offers.best = Some((version, std::mem::replace(&mut offer.1, Transaction::new(self.coll))));
@@ -245,8 +245,8 @@ impl Pg {
             }
             None => txn.push(object, Mutation::Remove),
         }
-        let members = &self.members.acting;
-        for (_, missing) in self.peer_missing.iter_mut().filter(|(osd, _)| members.contains(osd)) {
+        let members = &self.members;
+        for (_, missing) in self.peer_missing.iter_mut().filter(|(osd, _)| members.contains(**osd)) {
             missing.remove(object);
         }
         self.unfound.remove(object);

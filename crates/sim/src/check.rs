@@ -6,7 +6,7 @@ use bytes::Bytes;
 use osd::Shard;
 use rand::{SeedableRng, rngs::StdRng};
 use store::{Missing, ObjectStore, Store, virtual_disk::VirtualDisk};
-use types::{CollId, HObject, PgId, Token};
+use types::{CollId, HObject, PgId, Token, UpActing};
 
 use crate::world::{POOL, World};
 
@@ -105,7 +105,10 @@ impl World {
             stores.push(shards);
         }
         for pgid in map.pgs() {
-            let acting = map.pg_to_up_acting(pgid).acting;
+            let UpActing { up, acting, .. } = map.pg_to_up_acting(pgid);
+            if acting != up && up.len() == usize::from(map.pools[&pgid.pool].size) {
+                return Err(format!("{pgid}: {acting:?} act for {up:?}, who have everything"));
+            }
             let mut first = None;
             for osd in &acting {
                 let shards = stores.get_mut(osd.0 as usize).ok_or("an OSD of the acting set is down")?;

@@ -119,7 +119,8 @@ impl Part {
             uuid: store.identity().store_uuid,
             device_bytes: disk.bytes(),
             metadata: BTreeMap::from([("hostname".to_owned(), "sim".to_owned())]),
-            options: BTreeMap::new(),
+            // Few objects are many here.
+            options: [("osd_async_recovery_min_cost".to_owned(), "3".to_owned())].into(),
             features: codec::Features::PACIFIC.0,
             shard,
             seed: rng.random(),

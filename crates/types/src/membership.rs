@@ -41,6 +41,22 @@ impl Membership {
         }
     }
 
+    /// Everybody who is to have what the PG has: who acts, and who is up and does not act yet.
+    pub fn all(&self) -> impl Iterator<Item = OsdId> + '_ {
+        let filled = self.up.iter().filter(|osd| !self.acting.contains(osd));
+        self.acting.iter().chain(filled).copied().filter(|osd| osd.is_some())
+    }
+
+    /// True for one of [`Membership::all`].
+    pub fn contains(&self, osd: OsdId) -> bool {
+        self.acting.contains(&osd) || self.up.contains(&osd)
+    }
+
+    /// True while others act than those who are up (`REMAPPED`).
+    pub fn is_remapped(&self) -> bool {
+        self.acting != self.up
+    }
+
     /// The membership by `map`, if not this one goes on, which was last seen `at` an earlier epoch: another, or the same
     /// with a member that was started anew.
     pub fn next(&self, at: Epoch, map: &OsdMap, pgid: PgId) -> Option<Membership> {

@@ -5,6 +5,7 @@ mod creating;
 mod failure;
 mod full;
 mod pg_num;
+mod pg_temp;
 mod pool_op;
 mod pools;
 mod tick;

@@ -11,6 +11,7 @@ impl Mon {
         self.tick_failures(now, wall);
         self.tick_silent(now, wall);
         self.tick_down_out(now, wall);
+        self.tick_pg_temp(wall);
         let expired: Vec<EntityAddr> =
             self.next.osdmap.blocklist.iter().filter(|(_, until)| **until <= wall).map(|(a, _)| *a).collect();
         let ranges = self.next.osdmap.range_blocklist.0.iter();

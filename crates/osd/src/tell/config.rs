@@ -8,8 +8,9 @@ use super::{Call, Refusal, Row, show::uuid};
 use crate::{Cross, Effect, Osd, osd::Cx};
 
 /// Options that a running OSD looks at.
-const OBSERVED: [&str; 20] = [
+const OBSERVED: [&str; 21] = [
     "bluestore_cache_size",
+    "osd_async_recovery_min_cost",
     "osd_deep_scrub_interval",
     "osd_deep_scrub_large_omap_object_key_threshold",
     "osd_deep_scrub_large_omap_object_value_sum_threshold",
@@ -70,7 +71,7 @@ impl Osd {
 
     /// Goes by other options from now on, and says so.
     pub(crate) fn on_settings_changed(&mut self, cx: &mut Cx<'_>) {
-        self.follow_scrub_options();
+        self.follow_options();
         cx.effects.push(Effect::OptionsChanged);
         self.cross_all(|| Cross::Settings(Box::new(self.settings.clone())), cx);
         let (config, ignored_config) = self.settings.to_wire();

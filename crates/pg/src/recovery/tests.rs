@@ -26,3 +26,37 @@ fn an_object_is_pulled_once() {
         world.missing().is_empty() && world.pg.recovery.active() == 0 && world.pg.state().has(PgState::CLEAN)
     );
 }
+
+#[test]
+fn flags_hold_back_what_no_request_waits_for() {
+    let mut world = World::active();
+    let (peer, first, second) = (world.peers[0], world.object(1), world.object(2));
+    let lacking = [(first.clone(), world.version(1)), (second.clone(), world.version(2))];
+    world.pg.is_clean = false;
+    world.pg.peer_missing.insert(peer, lacking.into());
+    let pushed = |world: &mut World| {
+        let told = world.told().into_iter();
+        let pushes = told.filter_map(|(_, message)| match message {
+            Message::MPgPush(push) => Some(push.object),
+            _ => None,
+        });
+        pushes.collect::<Vec<_>>()
+    };
+    for (flag, does_act) in
+        [(MapFlags::NORECOVER, true), (MapFlags::NOBACKFILL, false), (MapFlags::NOREBALANCE, false)]
+    {
+        // Who does not act is filled.
+        world.pg.members.acting = world.pg.members.up.clone();
+        world.pg.members.acting.retain(|osd| *osd != peer || does_act);
+        world.pg.members.size = world.pg.members.acting.len() as u8;
+        world.pg.recovery.clear();
+        world.map.flags = flag;
+        world.act(|pg, cx| pg.recover(cx));
+        assert_eq!(pushed(&mut world), []);
+        world.act(|pg, cx| pg.recover_soon(&second, cx));
+        assert_eq!(pushed(&mut world), [second.clone()]);
+        world.map.flags = MapFlags::default();
+        world.act(|pg, cx| pg.recover(cx));
+        assert_eq!(pushed(&mut world), [first.clone()]);
+    }
+}

@@ -48,7 +48,7 @@ impl Pg {
             return;
         }
         self.scrubs.next_id += 1;
-        let waiting: BTreeSet<OsdId> = self.others().collect();
+        let waiting: BTreeSet<OsdId> = self.acting_others().collect();
         let slots = Slots { id: self.scrubs.next_id, waiting: waiting.clone(), _own: cx.scrub.slots.take(0) };
         self.tell_slots(&slots, waiting, ScrubReserveStep::REQUEST, cx);
         self.scrubs.reservations.slots = Some(slots);
@@ -82,7 +82,7 @@ impl Pg {
     /// Gives back what the scrub has, or has asked for.
     pub(super) fn release_slots(&mut self, cx: &mut Ctx<'_>) {
         if let Some(slots) = self.scrubs.reservations.slots.take() {
-            self.tell_slots(&slots, self.others().collect(), ScrubReserveStep::RELEASE, cx);
+            self.tell_slots(&slots, self.acting_others().collect(), ScrubReserveStep::RELEASE, cx);
         }
     }
 

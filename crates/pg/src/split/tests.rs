@@ -26,6 +26,7 @@ impl World {
             map: &self.map,
             leases: &Leases::default(),
             scrub: &ScrubPolicy::default(),
+            fill_first: 100,
             random: 0,
             effects: &mut effects,
         })

@@ -1,0 +1,51 @@
+//! Temporary acting sets: primaries ask for them while copies are filled, and for their end.
+//!
+//! Authority: `OSDMonitor::prepare_pgtemp`, `OSDMap::clean_temps` (16.2).
+
+use messages::MOSDPGTemp;
+use types::{OsdId, OsdMap, PgId, UTime};
+
+use crate::Mon;
+
+impl Mon {
+    /// A primary names who is to act. One that does not know the newest members yet asks again when it does.
+    pub(crate) fn on_pg_temp(&mut self, wall: UTime, temp: MOSDPGTemp) {
+        let map = self.next.osdmap.clone();
+        let changed: Vec<(PgId, Vec<OsdId>)> = temp
+            .acting
+            .into_iter()
+            .filter(|(pg, osds)| map.pg_exists(*pg) && leads(&map, *pg, temp.osd) && are_up(&map, osds))
+            .map(|(pg, osds)| (pg, if osds == map.pg_to_up_acting(pg).up { Vec::new() } else { osds }))
+            .filter(|(pg, osds)| map.pg_temp.get(pg).map_or(&[][..], Vec::as_slice) != osds)
+            .collect();
+        self.change_pg_temp(wall, changed);
+    }
+
+    /// Ends those that name nobody any more.
+    pub(super) fn tick_pg_temp(&mut self, wall: UTime) {
+        let map = self.next.osdmap.clone();
+        let is_over = |pg: &PgId, osds: &[OsdId]| {
+            !map.pg_exists(*pg)
+                || !osds.iter().any(|osd| map.is_up(*osd))
+                || osds == map.pg_to_up_acting(*pg).up
+        };
+        let over = map.pg_temp.iter().filter(|(pg, osds)| is_over(pg, osds));
+        let over = over.map(|(pg, _)| (*pg, Vec::new())).collect();
+        self.change_pg_temp(wall, over);
+    }
+
+    fn change_pg_temp(&mut self, wall: UTime, changed: Vec<(PgId, Vec<OsdId>)>) {
+        if !changed.is_empty() {
+            self.change_osdmap(wall, |_, inc| inc.new_pg_temp.extend(changed));
+        }
+    }
+}
+
+/// True for the PG's primary: who led before knows less.
+fn leads(map: &OsdMap, pg: PgId, osd: OsdId) -> bool {
+    map.pg_to_up_acting(pg).acting_primary == osd
+}
+
+fn are_up(map: &OsdMap, osds: &[OsdId]) -> bool {
+    osds.iter().all(|osd| map.is_up(*osd))
+}

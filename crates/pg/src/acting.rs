@@ -1,0 +1,85 @@
+//! Who acts while copies are filled.
+//!
+//! Placement says who is up. One of these may be new to the PG, or lack much: as long as others have everything, they
+//! act in its place (`pg_temp`), serve, and fill it. It takes part in every change meanwhile; when it has everything,
+//! it acts. So a PG that moves has as many whole copies as before, and a primary that reads from its own.
+//!
+//! Authority: `PeeringState::choose_acting`, `calc_replicated_acting`, `choose_async_recovery_replicated` (16.2).
+//! Simpler in one point: who cannot be replaced acts, however much it lacks.
+
+use std::cmp::Reverse;
+
+use types::{OsdId, OsdMap};
+
+use crate::{Ctx, Effect, Pg, pg::Phase};
+
+impl Pg {
+    /// The others that act.
+    pub(crate) fn acting_others(&self) -> impl Iterator<Item = OsdId> + '_ {
+        self.members.acting.iter().copied().filter(|osd| osd.is_some() && *osd != self.me)
+    }
+
+    /// Those that are filled and do not act.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = OsdId> + '_ {
+        self.members.all().filter(|osd| !self.members.acting.contains(osd))
+    }
+
+    /// True where nearly everything is, as far as it has said: the log tells the rest, and that is soon done.
+    fn is_whole(&self, osd: OsdId, fill_first: u64, map: &OsdMap) -> bool {
+        if osd == self.me {
+            return self.missing.len() as u64 <= fill_first;
+        }
+        if let Some(missing) = self.peer_missing.get(&osd).filter(|_| self.phase == Phase::Active) {
+            return missing.len() as u64 <= fill_first;
+        }
+        let Some(info) = self.peer_info.get(&osd).filter(|_| map.is_up(osd)) else { return false };
+        let behind = self.log.after(info.last_update).count() as u64;
+        !self.needs_list(info.last_update) && info.missing_count + behind <= fill_first
+    }
+
+    /// Who is to act: those who are up, if they are whole; in the place of one that is not another that is.
+    fn wanted_acting(&self, fill_first: u64, map: &OsdMap) -> Vec<OsdId> {
+        let (up, acting) = (&self.members.up, &self.members.acting);
+        let is_whole = |osd: &OsdId| osd.is_some() && self.is_whole(*osd, fill_first, map);
+        let size = usize::from(self.members.size);
+        let (whole, lacking): (Vec<OsdId>, Vec<OsdId>) = up.iter().copied().partition(is_whole);
+        if lacking.is_empty() && up.len() >= size {
+            return up.clone();
+        }
+        // Those who act stay: each change of them is a new interval.
+        let mut strays: Vec<OsdId> = self.peer_info.keys().copied().chain([self.me]).collect();
+        strays.retain(|osd| !up.contains(osd) && is_whole(osd));
+        let newest = |osd: &OsdId| self.peer_info.get(osd).map_or(self.info.last_update, |i| i.last_update);
+        let place = |osd: &OsdId| acting.iter().position(|a| a == osd).unwrap_or(usize::MAX);
+        strays.sort_by_key(|osd| (place(osd), Reverse(newest(osd)), *osd));
+        let mut wanted: Vec<OsdId> = whole.into_iter().chain(strays).collect();
+        let leads = |osd: &&OsdId| wanted.contains(osd);
+        let leader = [self.members.up_primary, self.members.primary].iter().find(leads).copied();
+        if let Some(at) = leader.and_then(|osd| wanted.iter().position(|o| *o == osd)) {
+            wanted[..=at].rotate_right(1);
+        }
+        if wanted.is_empty() {
+            return up.clone();
+        }
+        wanted.extend(lacking.into_iter().filter(|osd| osd.is_some()));
+        wanted.truncate(size.max(1));
+        // The same members under the same primary are those who are up.
+        let is_up = wanted.len() == up.len() && wanted.iter().all(|osd| up.contains(osd));
+        if is_up && wanted.first() == Some(&self.members.up_primary) { up.clone() } else { wanted }
+    }
+
+    /// True if those act who are to, once it is known what every copy has; otherwise the monitor is asked for it, and the
+    /// next map begins another interval.
+    pub(crate) fn acts_as_wanted(&self, cx: &mut Ctx<'_>) -> bool {
+        let wanted = self.wanted_acting(cx.fill_first, cx.map);
+        if wanted == self.members.acting {
+            return true;
+        }
+        let temporary = if wanted == self.members.up { Vec::new() } else { wanted };
+        cx.effects.push(Effect::WantActing(temporary));
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests;
