@@ -2,7 +2,7 @@
 
 mod cluster;
 
-use std::{thread, time::Duration};
+use std::{collections::BTreeSet, thread, time::Duration};
 
 use cluster::Cluster;
 use serde_json::Value;
@@ -50,13 +50,16 @@ fn who_has_the_data_acts_until_the_others_have_it() {
     wait_for(&c, &after);
 
     let last = c.json("ceph osd dump")["epoch"].as_u64().unwrap();
-    let has_stood_in = |epoch: u64| {
+    let stood_in = |epoch: u64| {
         let temps = c.json(&format!("ceph osd dump {epoch}"))["pg_temp"].clone();
-        temps
-            .as_array()
-            .is_some_and(|temps| temps.iter().any(|t| t["pgid"] == *name && osds(&t["osds"]) == before))
+        let temp = temps.as_array()?.iter().find(|temp| temp["pgid"] == *name)?.clone();
+        Some(BTreeSet::from_iter(osds(&temp["osds"])))
     };
-    assert!((first..=last).any(has_stood_in), "both copies were not where the data was to go");
+    let both = BTreeSet::from_iter(before.clone());
+    assert!(
+        (first..=last).any(|epoch| stood_in(epoch).as_ref() == Some(&both)),
+        "those with the data did not act"
+    );
     // It reads what it wrote, and compares.
     c.sh("rados -p moved bench 60 seq -t 16 --run-name old && rados -p moved bench 60 seq -t 16 --run-name new");
 
