@@ -14,7 +14,7 @@ use crate::{
     ConnId, Effect, Effects, Event, LedgerContents, LedgerTxn, MonOptions, Revision,
     access::Right,
     commands, keys,
-    manager::{progress::Progress, rbd_support::RbdSupport},
+    manager::{balancer::Balancer, progress::Progress, rbd_support::RbdSupport},
     osdmap_service::OsdService,
     services::Services,
     session::{Session, Sub, is_served},
@@ -76,6 +76,7 @@ pub struct Mon {
     /// What OSDs are to be told.
     pub(crate) orders: Vec<(OsdId, Message)>,
     pub(crate) progress: Progress,
+    pub(crate) balancer: Balancer,
     pub(crate) log_seq: u64,
     pub(crate) next_global_id: u64,
     /// Entities that have shown their second key, until it is written down as their first.
@@ -116,6 +117,7 @@ impl Mon {
             rbd_support: RbdSupport::default(),
             orders: Vec::new(),
             progress: Progress::default(),
+            balancer: Balancer::default(),
             log_seq: 0,
             next_global_id: 0,
             used_pending_keys: Default::default(),
@@ -190,6 +192,7 @@ impl Mon {
         self.services = Services::started(wall);
         self.osds = OsdService::started(now, &self.committed);
         self.load_progress();
+        self.balancer = Balancer::default();
         self.tick_auth(wall);
         self.ensure_manager_key(wall);
         let name = self.options.name.clone();
@@ -396,6 +399,7 @@ impl Mon {
         self.services.tick(wall);
         if !self.manager.0.is_empty() {
             self.tick_rbd_support(now, wall, effects);
+            self.tick_balancer(now, wall);
         }
         if now.since(self.health_logged_at) >= HEALTH_LOG_INTERVAL {
             self.health_logged_at = now;

@@ -29,6 +29,7 @@ errnos! {
     EIO = 5, "Input/output error";
     ENXIO = 6, "No such device or address";
     E2BIG = 7, "Argument list too long";
+    ENOEXEC = 8, "Exec format error";
     EAGAIN = 11, "Resource temporarily unavailable";
     ENOMEM = 12, "Cannot allocate memory";
     EACCES = 13, "Permission denied";
@@ -60,6 +61,7 @@ errnos! {
     ENOTCONN = 107, "Transport endpoint is not connected";
     ESHUTDOWN = 108, "Cannot send after transport endpoint shutdown";
     ETIMEDOUT = 110, "Connection timed out";
+    EALREADY = 114, "Operation already in progress";
     ESTALE = 116, "Stale file handle";
     ECANCELED = 125, "Operation canceled";
     EUCLEAN = 117, "Structure needs cleaning";

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use types::{ConfParseError, Errno, find_option, parse_conf};
 
 use super::{Reply, Request, Row};
-use crate::config_service::{Change, Target, changes_from, last_version, load_changes};
+use crate::{
+    config_service::{Change, Target, changes_from, last_version, load_changes},
+    manager::balancer,
+};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -45,6 +48,11 @@ pub(super) fn option_name(text: &str) -> String {
 
 /// The value as it is kept, and why not.
 fn checked_value(name: &str, text: &str) -> Result<String, Reply> {
+    match balancer::may_be(name, text) {
+        Some(true) => return Ok(text.to_owned()),
+        Some(false) => return Err(Reply::fail(Errno::EINVAL, format!("error parsing value: '{text}'"))),
+        None => {}
+    }
     let Some(info) = find_option(name) else {
         return Err(Reply::fail(Errno::EINVAL, format!("unrecognized config option '{name}'")));
     };

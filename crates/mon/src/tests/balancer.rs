@@ -1,0 +1,134 @@
+//! The balancer: what it moves, when, and what of it operators order.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use types::{OsdId, OsdMap, PoolId};
+
+use super::cluster::{Cluster, addr};
+
+const POOL: PoolId = PoolId(1);
+
+/// Two racks of two hosts with two OSDs each, and 64 PGs of three copies under this rule's last steps.
+fn cluster(rule: &str) -> Cluster {
+    let mut cluster = Cluster::new();
+    for id in 0..8 {
+        let uuid = crate::format::uuid(&[id as u8 + 1; 16]);
+        cluster.ok(&format!(
+            r#"{{"prefix":"auth get-or-create","entity":"osd.{id}","caps":["mon","allow profile osd","osd","allow *"]}}"#
+        ));
+        cluster.ok(&format!(r#"{{"prefix":"osd create","uuid":"{uuid}","id":{id}}}"#));
+        cluster.boot_osd(id);
+        let (rack, host) = (id / 4, id / 2);
+        cluster.ok(&format!(
+            r#"{{"prefix":"osd crush set","id":{id},"weight":1.0,"args":["root=default","rack=r{rack}","host=h{host}"]}}"#
+        ));
+    }
+    cluster.ok(rule);
+    cluster.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":64,"rule":"r"}"#);
+    cluster.mon.set_manager(addr(6800));
+    cluster
+}
+
+const BY_HOST: &str =
+    r#"{"prefix":"osd crush rule create-replicated","name":"r","root":"default","type":"host"}"#;
+
+fn counts(map: &OsdMap) -> Vec<u32> {
+    let mut counts: BTreeMap<OsdId, u32> = map.osds().map(|osd| (osd, 0)).collect();
+    for pg in map.pgs_of(POOL) {
+        let up = map.pg_to_up_acting(pg).up;
+        let hosts: BTreeSet<i32> = up.iter().map(|osd| osd.0 / 2).collect();
+        assert_eq!((up.len(), hosts.len()), (3, 3), "{pg} is on {up:?}");
+        up.iter().for_each(|osd| *counts.get_mut(osd).unwrap() += 1);
+    }
+    counts.into_values().collect()
+}
+
+fn spread(map: &OsdMap) -> u32 {
+    let counts = counts(map);
+    counts.iter().max().unwrap() - counts.iter().min().unwrap()
+}
+
+#[test]
+fn a_plan_is_made_shown_and_executed() {
+    let mut cluster = cluster(BY_HOST);
+    let optimize = r#"{"prefix":"balancer optimize","plan":"a"}"#;
+    let (errno, why) = cluster.refused(optimize);
+    assert!(errno == -11 && why.starts_with("Some PGs (1.000000) are unknown"), "{why}");
+    cluster.report_all();
+    for (name, value) in [("upmap_max_deviation", 1), ("upmap_max_optimizations", 100)] {
+        cluster.ok(&format!(
+            r#"{{"prefix":"config set","who":"mgr","name":"mgr/balancer/{name}","value":"{value}"}}"#
+        ));
+    }
+    let before = cluster.map().clone();
+    assert!(spread(&before) > 2, "{:?}", counts(&before));
+    cluster.ok(optimize);
+    let text = cluster.text(r#"{"prefix":"balancer show","plan":"a"}"#);
+    assert!(text.lines().skip(3).all(|line| line.starts_with("ceph osd pg-upmap-items 1.")), "{text}");
+    let score = |text: String| text.split(' ').rev().nth(3).unwrap().parse::<f64>().unwrap();
+    let now = score(cluster.text(r#"{"prefix":"balancer eval"}"#));
+    let then = score(cluster.text(r#"{"prefix":"balancer eval","option":"a"}"#));
+    assert!(then < now, "{then} {now}");
+    assert_eq!(*cluster.map(), before, "nothing is moved by a plan");
+    cluster.ok(r#"{"prefix":"balancer execute","plan":"a"}"#);
+    assert!(spread(cluster.map()) <= 2, "{:?}", counts(cluster.map()));
+    assert_eq!(cluster.refused(r#"{"prefix":"balancer show","plan":"a"}"#).0, -2);
+    cluster.report_all();
+    let (errno, why) = cluster.refused(optimize);
+    assert!(errno == -114 && why.starts_with("Unable to find further optimization"), "{why}");
+}
+
+#[test]
+fn it_moves_a_few_at_a_time_and_only_when_all_is_well() {
+    let mut cluster = cluster(BY_HOST);
+    cluster
+        .ok(r#"{"prefix":"config set","who":"mgr","name":"mgr/balancer/upmap_max_deviation","value":"1"}"#);
+    cluster.ok(
+        r#"{"prefix":"config set","who":"mgr","name":"mgr/balancer/upmap_max_optimizations","value":"2"}"#,
+    );
+    cluster.ok(r#"{"prefix":"balancer off"}"#);
+    let mut minute = |cluster: &mut Cluster| {
+        for _ in 0..6 {
+            cluster.report_all();
+            cluster.pass(Duration::from_secs(10));
+        }
+        cluster.map().pg_upmap_items.len()
+    };
+    assert_eq!((minute(&mut cluster), minute(&mut cluster)), (0, 0));
+    cluster.ok(r#"{"prefix":"balancer on"}"#);
+    let first = minute(&mut cluster);
+    assert!((1..=4).contains(&first), "{first}");
+    for _ in 0..30 {
+        minute(&mut cluster);
+    }
+    assert!(spread(cluster.map()) <= 2, "{:?}", counts(cluster.map()));
+    let status = cluster.json(r#"{"prefix":"balancer status"}"#);
+    assert_eq!((&status["active"], &status["no_optimization_needed"]), (&true.into(), &true.into()));
+}
+
+#[test]
+fn what_was_moved_goes_back_first() {
+    let mut cluster = cluster(BY_HOST);
+    cluster.report_all();
+    for (name, value) in [("upmap_max_deviation", 1), ("upmap_max_optimizations", 100)] {
+        cluster.ok(&format!(
+            r#"{{"prefix":"config set","who":"mgr","name":"mgr/balancer/{name}","value":"{value}"}}"#
+        ));
+    }
+    // By hand as many as there are go from one OSD to the other of its host.
+    let before = cluster.map().clone();
+    let on_first: Vec<_> =
+        before.pgs_of(POOL).filter(|pg| before.pg_to_up_acting(*pg).up.contains(&OsdId(0))).collect();
+    for pg in &on_first {
+        cluster.ok(&format!(r#"{{"prefix":"osd pg-upmap-items","pgid":"{pg}","id":["0","1"]}}"#));
+    }
+    cluster.report_all();
+    cluster.ok(r#"{"prefix":"balancer optimize","plan":"a"}"#);
+    let text = cluster.text(r#"{"prefix":"balancer show","plan":"a"}"#);
+    assert!(text.contains("ceph osd rm-pg-upmap-items 1."), "{text}");
+    cluster.ok(r#"{"prefix":"balancer execute","plan":"a"}"#);
+    assert!(spread(cluster.map()) <= 2, "{:?}", counts(cluster.map()));
+}
