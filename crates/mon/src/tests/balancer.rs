@@ -90,7 +90,7 @@ fn it_moves_a_few_at_a_time_and_only_when_all_is_well() {
         r#"{"prefix":"config set","who":"mgr","name":"mgr/balancer/upmap_max_optimizations","value":"2"}"#,
     );
     cluster.ok(r#"{"prefix":"balancer off"}"#);
-    let mut minute = |cluster: &mut Cluster| {
+    let minute = |cluster: &mut Cluster| {
         for _ in 0..6 {
             cluster.report_all();
             cluster.pass(Duration::from_secs(10));
