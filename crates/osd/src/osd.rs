@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use messages::{MMonGetVersion, MMonSubscribe, Message, SubscribeItem};
-use pg::{Budget, Leases, Permit, ScrubPolicy};
+use pg::{Budget, Leases, Permit, RecoveryPolicy, ScrubPolicy};
 use rand::{SeedableRng, rngs::StdRng};
 use store::{Completion, ObjectStore};
 use types::{
@@ -98,8 +98,7 @@ pub struct Osd {
     /// Who is to act in PGs, as far as the monitor has not been asked.
     pub(crate) acting_wanted: ActingWanted,
     pub(crate) scrub_policy: ScrubPolicy,
-    /// `osd_async_recovery_min_cost`.
-    pub(crate) fill_first: u64,
+    pub(crate) recovery_policy: RecoveryPolicy,
     pub(crate) cluster_log: ClusterLog,
     pub(crate) held: Budget,
     /// Bits of the other shards that want clients to wait.
@@ -121,9 +120,6 @@ pub(crate) const TICK: Token = Token(u64::MAX);
 pub(crate) const WAKE: Token = Token(u64::MAX - 2);
 /// The timer of what PGs want of the monitor.
 pub(crate) const ACTING: Token = Token(u64::MAX - 3);
-
-/// `osd_async_recovery_min_cost`, unless it is set.
-const FILL_FIRST: u64 = 100;
 
 /// What every handler may use.
 pub(crate) struct Cx<'a> {
@@ -166,7 +162,7 @@ impl Osd {
             leases: Leases::default(),
             acting_wanted: ActingWanted::new(),
             scrub_policy: ScrubPolicy::default(),
-            fill_first: FILL_FIRST,
+            recovery_policy: RecoveryPolicy::default(),
             cluster_log: ClusterLog::default(),
             held: Budget::default(),
             saturated: 0,
@@ -184,8 +180,7 @@ impl Osd {
     /// Goes by the options that are in force now.
     pub(crate) fn follow_options(&mut self) {
         self.scrub_policy.follow(&self.settings);
-        let fill_first = self.settings.get("osd_async_recovery_min_cost");
-        self.fill_first = fill_first.and_then(|text| text.parse().ok()).unwrap_or(FILL_FIRST);
+        self.recovery_policy.follow(&self.settings);
     }
 
     /// Handles one event. `wall` is the wall clock; transactions are submitted to `store`, whose

@@ -190,7 +190,7 @@ impl Osd {
             map: &self.map,
             leases: &self.leases,
             scrub: &self.scrub_policy,
-            fill_first: self.fill_first,
+            recovery: &self.recovery_policy,
             random: self.rng.next_u64(),
             effects: &mut effects,
         };
@@ -278,7 +278,7 @@ impl Osd {
             map: &self.map,
             leases: &self.leases,
             scrub: &self.scrub_policy,
-            fill_first: self.fill_first,
+            recovery: &self.recovery_policy,
             random: self.rng.next_u64(),
             effects: &mut effects,
         };

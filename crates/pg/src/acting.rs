@@ -71,7 +71,7 @@ impl Pg {
     /// True if those act who are to, once it is known what every copy has; otherwise the monitor is asked for it, and the
     /// next map begins another interval.
     pub(crate) fn acts_as_wanted(&self, cx: &mut Ctx<'_>) -> bool {
-        let wanted = self.wanted_acting(cx.fill_first, cx.map);
+        let wanted = self.wanted_acting(cx.recovery.fill_first, cx.map);
         if wanted == self.members.acting {
             return true;
         }

@@ -1,6 +1,6 @@
 //! What reaches a PG and what it wants done.
 
-use crate::{GiveUp, Leases, Permit, ScrubPolicy, ScrubRequest};
+use crate::{GiveUp, Leases, Permit, RecoveryPolicy, ScrubPolicy, ScrubRequest};
 use messages::{LogLevel, MOSDOp, MOSDOpReply, Message};
 use store::{Completion, ObjectStore};
 use types::{EntityAddr, EntityNum, Epoch, Instant, OsdId, OsdMap, UTime};
@@ -89,8 +89,8 @@ pub struct Ctx<'a> {
     pub leases: &'a Leases,
     /// How and how often PGs are scrubbed.
     pub scrub: &'a ScrubPolicy,
-    /// `osd_async_recovery_min_cost`: who lacks more objects than that is filled before it acts.
-    pub fill_first: u64,
+    /// How much recovery the OSD does at a time.
+    pub recovery: &'a RecoveryPolicy,
     /// Random bits for this call.
     pub random: u64,
     /// Where effects go.

@@ -36,5 +36,6 @@ pub use event::{Client, Ctx, Effect, Event};
 pub use interval::IntervalStart;
 pub use lease::{LEASE, Leases};
 pub use pg::Pg;
+pub use recovery::RecoveryPolicy;
 pub use scrub::{ScrubPolicy, ScrubRequest};
 pub use unfound::GiveUp;

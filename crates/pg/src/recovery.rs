@@ -1,5 +1,7 @@
 //! Recovery: whole objects go to copies that lack them, a few at a time, those first that ops wait for.
 
+mod policy;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
@@ -10,15 +12,17 @@ use types::{
     Transaction,
 };
 
+pub use policy::RecoveryPolicy;
+
 use crate::{
-    Ctx, Effect, Pg,
+    Ctx, Effect, Permit, Pg,
     errand::object_version,
     exec,
     meta::MetaChange,
     pg::{Pending, Phase},
 };
 
-/// Objects on their way at once (`osd_recovery_max_active`).
+/// Objects of one PG on their way at once, as far as the OSD's `osd_recovery_max_active` has room for them.
 const ACTIVE_MAX: usize = 8;
 /// The same in a PG that an operator wants recovered before others: these go on as before.
 const FORCED_ACTIVE_MAX: usize = 64;
@@ -26,9 +30,9 @@ const FORCED_ACTIVE_MAX: usize = 64;
 /// What is on its way.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
-    /// From whom.
-    pulling: BTreeMap<HObject, OsdId>,
-    pushing: BTreeSet<(OsdId, HObject)>,
+    /// From whom, and its share of what the OSD does.
+    pulling: BTreeMap<HObject, (OsdId, Permit)>,
+    pushing: BTreeMap<(OsdId, HObject), Permit>,
     urgent: BTreeSet<HObject>,
     /// `FORCED_RECOVERY`, `FORCED_BACKFILL`: what an operator has said, until the PG is clean.
     forced: PgState,
@@ -48,17 +52,23 @@ impl Recovery {
         self.forced
     }
 
-    /// How many more objects may be on their way.
-    fn room(&self) -> usize {
-        let most = if self.forced == PgState::default() { ACTIVE_MAX } else { FORCED_ACTIVE_MAX };
-        most.saturating_sub(self.active())
+    /// How many more objects may be on their way. What ops wait for waits for no other PG, and neither does what an
+    /// operator wants first; one object of each PG always may.
+    fn room(&self, is_urgent: bool, policy: &RecoveryPolicy) -> usize {
+        let is_forced = self.forced != PgState::default();
+        let most = if is_forced { FORCED_ACTIVE_MAX } else { ACTIVE_MAX };
+        let left = most.saturating_sub(self.active());
+        if is_urgent || is_forced {
+            return left;
+        }
+        left.min(policy.free().max(usize::from(self.active() == 0)))
     }
 }
 
 impl Pg {
     /// Those who are gone do not answer what they were asked for: it is asked for again, of whoever has it.
     pub(crate) fn forget_pulls(&mut self, is_gone: impl Fn(&OsdId) -> bool, cx: &mut Ctx<'_>) {
-        self.recovery.pulling.retain(|_, source| !is_gone(source));
+        self.recovery.pulling.retain(|_, (source, _)| !is_gone(source));
         self.recover(cx);
     }
 
@@ -96,19 +106,8 @@ impl Pg {
             return;
         }
         self.give_up_some(cx);
-        let room = self.recovery.room();
-        for (source, object, version) in self.next_pulls(room, cx) {
-            if self.recovery.pulling.insert(object.clone(), source).is_none() {
-                let message = MPgPull { pgid: self.pgid, epoch: cx.map.epoch, object, version };
-                cx.effects.push(Effect::SendOsd(source, message.into()));
-            }
-        }
-        let room = self.recovery.room();
-        for (osd, object) in self.next_pushes(room, cx.map) {
-            if self.recovery.pushing.insert((osd, object.clone())) {
-                self.push(osd, object, Vec::new(), cx);
-            }
-        }
+        self.start(true, cx);
+        self.start(false, cx);
         if self.missing.is_empty() && self.lacked_by(self.members.all()) == 0 {
             self.recovery.forced = PgState::default();
             if self.acts_as_wanted(cx) {
@@ -117,10 +116,29 @@ impl Pg {
         }
     }
 
+    /// Starts what ops wait for, or anything.
+    fn start(&mut self, is_urgent: bool, cx: &mut Ctx<'_>) {
+        let room = self.recovery.room(is_urgent, cx.recovery);
+        for (source, object, version) in self.next_pulls(room, is_urgent, cx) {
+            if !self.recovery.pulling.contains_key(&object) {
+                self.recovery.pulling.insert(object.clone(), (source, cx.recovery.active.take(0)));
+                let message = MPgPull { pgid: self.pgid, epoch: cx.map.epoch, object, version };
+                cx.effects.push(Effect::SendOsd(source, message.into()));
+            }
+        }
+        let room = self.recovery.room(is_urgent, cx.recovery);
+        for push in self.next_pushes(room, is_urgent, cx.map) {
+            if !self.recovery.pushing.contains_key(&push) {
+                self.recovery.pushing.insert(push.clone(), cx.recovery.active.take(0));
+                self.push(push.0, push.1, Vec::new(), cx);
+            }
+        }
+    }
+
     /// The next objects to pull, from whom, urgent ones first. Looks at no more than it must: a PG may
     /// lack a hundred thousand objects, and this runs after each that came.
-    fn next_pulls(&self, count: usize, cx: &Ctx<'_>) -> Vec<(OsdId, HObject, EVersion)> {
-        self.urgent_first(&self.missing, !cx.map.has_flag(MapFlags::NORECOVER))
+    fn next_pulls(&self, count: usize, is_urgent: bool, cx: &Ctx<'_>) -> Vec<(OsdId, HObject, EVersion)> {
+        self.urgent_first(&self.missing, !is_urgent && !cx.map.has_flag(MapFlags::NORECOVER))
             .filter(|(object, _)| !self.recovery.pulling.contains_key(*object))
             .filter_map(|(object, version)| {
                 Some((self.source_of(object, *version, cx.map)?, object.clone(), *version))
@@ -130,8 +148,9 @@ impl Pg {
     }
 
     /// The next objects to push, urgent ones first. What this copy lacks itself is pulled before.
-    fn next_pushes(&self, count: usize, map: &OsdMap) -> Vec<(OsdId, HObject)> {
-        let (recovers, fills) = (!map.has_flag(MapFlags::NORECOVER), self.may_fill(map));
+    fn next_pushes(&self, count: usize, is_urgent: bool, map: &OsdMap) -> Vec<(OsdId, HObject)> {
+        let (recovers, fills) =
+            (!is_urgent && !map.has_flag(MapFlags::NORECOVER), !is_urgent && self.may_fill(map));
         let acting = self.acting_others().map(|osd| (osd, recovers));
         acting
             .chain(self.targets().map(|osd| (osd, fills)))
@@ -139,7 +158,7 @@ impl Pg {
             .flat_map(|(osd, is_all, missing)| {
                 self.urgent_first(missing, is_all).map(move |(object, _)| (osd, object.clone()))
             })
-            .filter(|push| !self.missing.contains_key(&push.1) && !self.recovery.pushing.contains(push))
+            .filter(|push| !self.missing.contains_key(&push.1) && !self.recovery.pushing.contains_key(push))
             .take(count)
             .collect()
     }

@@ -10,7 +10,7 @@ use types::{
 };
 
 use crate::{
-    Ctx, Effect, Event, IntervalStart, Leases, Pg, ScrubPolicy,
+    Ctx, Effect, Event, IntervalStart, Leases, Pg, RecoveryPolicy, ScrubPolicy,
     exec::{INFO_XATTR, ObjectInfo},
     interval::tests::captured,
     pg::Phase,
@@ -25,7 +25,7 @@ pub(crate) struct World {
     /// The other members.
     pub(crate) peers: Vec<OsdId>,
     pub(crate) now: Instant,
-    pub(crate) fill_first: u64,
+    pub(crate) recovery: RecoveryPolicy,
     pub(crate) random: u64,
     pub(crate) scrub: ScrubPolicy,
 }
@@ -81,7 +81,7 @@ impl World {
             effects: Vec::new(),
             peers,
             now: Instant(u64::MAX / 2),
-            fill_first: 100,
+            recovery: RecoveryPolicy::default(),
             random: 0,
             scrub: ScrubPolicy::default(),
         };
@@ -142,7 +142,7 @@ impl World {
             map: &self.map,
             leases: &Leases::default(),
             scrub: &self.scrub,
-            fill_first: self.fill_first,
+            recovery: &self.recovery,
             random: self.random,
             effects: &mut self.effects,
         };

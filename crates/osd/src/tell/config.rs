@@ -8,7 +8,7 @@ use super::{Call, Refusal, Row, show::uuid};
 use crate::{Cross, Effect, Osd, osd::Cx};
 
 /// Options that a running OSD looks at.
-const OBSERVED: [&str; 21] = [
+const OBSERVED: [&str; 23] = [
     "bluestore_cache_size",
     "osd_async_recovery_min_cost",
     "osd_deep_scrub_interval",
@@ -18,6 +18,8 @@ const OBSERVED: [&str; 21] = [
     "osd_deep_scrub_stride",
     "osd_max_scrubs",
     "osd_memory_target",
+    "osd_recovery_max_active",
+    "osd_recovery_max_active_ssd",
     "osd_scrub_auto_repair",
     "osd_scrub_auto_repair_num_errors",
     "osd_scrub_begin_hour",

@@ -10,7 +10,7 @@ fn primary() -> (World, OsdId, OsdId) {
     let mut world = World::of(2);
     let (me, whole) = (world.pg.me, world.peers[0]);
     let new = (0..3).map(OsdId).find(|osd| *osd != me && *osd != whole).unwrap();
-    world.fill_first = 2;
+    world.recovery.fill_first = 2;
     let all = PgInfo { last_update: world.pg.info.last_update, ..PgInfo::default() };
     world.pg.peer_info = [(whole, all), (new, PgInfo::default())].into();
     world.pg.phase = Phase::WaitActing;
@@ -22,7 +22,7 @@ fn primary() -> (World, OsdId, OsdId) {
 fn wanted(world: &mut World, up: &[OsdId], acting: &[OsdId]) -> Vec<OsdId> {
     (world.pg.members.up, world.pg.members.acting) = (up.to_vec(), acting.to_vec());
     (world.pg.members.up_primary, world.pg.members.primary) = (up[0], acting[0]);
-    let fill_first = world.fill_first;
+    let fill_first = world.recovery.fill_first;
     world.act(|pg, cx| pg.wanted_acting(fill_first, cx.map))
 }
 
@@ -42,7 +42,7 @@ fn who_has_everything_stands_for_who_has_not() {
 fn those_act_who_are_up_when_they_have_nearly_everything() {
     let (mut world, _, new) = primary();
     let me = world.pg.me;
-    world.fill_first = 3;
+    world.recovery.fill_first = 3;
     assert_eq!(wanted(&mut world, &[new, me], &[me, new]), [new, me]);
     // The log does not reach it.
     world.pg.info.log_tail = world.version(1);

@@ -60,3 +60,26 @@ fn flags_hold_back_what_no_request_waits_for() {
         assert_eq!(pushed(&mut world), [first.clone()]);
     }
 }
+
+#[test]
+fn a_pg_has_one_object_on_its_way_when_the_osd_has_enough() {
+    let mut world = World::active();
+    let peer = world.peers[0];
+    let lacking: Vec<_> = (1..=3).map(|at| (world.object(at), world.version(at))).collect();
+    world.pg.is_clean = false;
+    world.pg.peer_missing.insert(peer, lacking.into_iter().collect());
+    world.recovery.active_max = 1;
+    let elsewhere = world.recovery.active.take(0);
+    world.act(|pg, cx| pg.recover(cx));
+    assert_eq!((world.pg.recovery.active(), world.recovery.active.ops()), (1, 2));
+    // What a request waits for goes all the same.
+    let wanted = world.object(3);
+    world.act(|pg, cx| pg.recover_soon(&wanted, cx));
+    assert_eq!(world.pg.recovery.active(), 2);
+    drop(elsewhere);
+    world.recovery.active_max = 3;
+    world.act(|pg, cx| pg.recover(cx));
+    assert_eq!((world.pg.recovery.active(), world.recovery.active.ops()), (3, 3));
+    world.act(|pg, _| pg.recovery.clear());
+    assert_eq!(world.recovery.active.ops(), 0);
+}

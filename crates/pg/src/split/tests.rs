@@ -5,7 +5,7 @@ use store::{MemStore, ObjectStore};
 use types::{EVersion, Epoch, Instant, LogEntry, Mutation, OsdId, PoolId, ReqId, UTime};
 
 use super::*;
-use crate::{Event, IntervalStart, Leases, ScrubPolicy, interval::tests::captured};
+use crate::{Event, IntervalStart, Leases, RecoveryPolicy, ScrubPolicy, interval::tests::captured};
 
 const OBJECTS: u64 = 200;
 
@@ -26,7 +26,7 @@ impl World {
             map: &self.map,
             leases: &Leases::default(),
             scrub: &ScrubPolicy::default(),
-            fill_first: 100,
+            recovery: &RecoveryPolicy::default(),
             random: 0,
             effects: &mut effects,
         })

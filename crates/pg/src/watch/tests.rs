@@ -6,7 +6,7 @@ use store::MemStore;
 use types::{CrushBlob, EntityNum, Epoch, OsdMap, UTime};
 
 use super::*;
-use crate::{Leases, ScrubPolicy};
+use crate::{Leases, RecoveryPolicy, ScrubPolicy};
 
 type Replies = (BTreeMap<Watcher, Bytes>, Vec<Watcher>);
 
@@ -47,7 +47,7 @@ impl World {
             map: &self.map,
             leases: &Leases::default(),
             scrub: &ScrubPolicy::default(),
-            fill_first: 100,
+            recovery: &RecoveryPolicy::default(),
             random: 0,
             effects: &mut self.effects,
         };
