@@ -2,6 +2,8 @@
 
 mod cluster;
 
+use std::time::Duration;
+
 use cluster::Cluster;
 
 #[test]
@@ -179,6 +181,43 @@ o.write_full('o', b'two!')
 o.close(); c.shutdown()
 print('purged')
 ";
+
+/// What a pool takes after each step of the kind that BlueStore (16.2) counts so: objects, `STORED`, `USED`.
+#[test]
+fn a_pool_takes_as_much_as_on_ceph() {
+    let c = Cluster::start();
+    c.sh("ceph osd pool create up 8; ceph osd pool application enable up rados");
+    c.sh("head -c 4194304 /dev/urandom > m4; for n in 100 4096 10000 131072; do head -c $n m4 > b$n; done");
+    for (step, expected) in [
+        ("for n in 1 2 3; do rados -p up put full$n m4; done", [3, 12_582_912, 37_748_736]),
+        ("rados -p up put small b100", [4, 12_583_012, 37_761_024]),
+        ("rados -p up put odd b10000", [5, 12_593_012, 37_797_888]),
+        ("rados -p up put hole b4096 --offset 1048576", [6, 12_597_108, 37_810_176]),
+        ("rados -p up put hole b4096 --offset 1572864", [6, 12_601_204, 37_822_464]),
+        ("rados -p up mksnap s; rados -p up put full1 b131072 --offset 8192", [7, 16_795_508, 38_215_680]),
+        ("rados -p up put full2 b131072 --offset 1048576", [8, 20_989_812, 38_608_896]),
+        ("rados -p up truncate full3 1000000", [9, 21_989_812, 38_608_896]),
+        ("rados -p up rm full1", [9, 17_795_508, 38_215_680]),
+        ("rados -p up rmsnap s", [5, 5_212_596, 15_667_200]),
+        ("rados -p up truncate hole 2000000", [5, 5_212_596, 15_667_200]),
+        ("for n in $(seq 20); do rados -p up put o$n b4096; done", [25, 5_294_516, 15_912_960]),
+        (
+            "rados -p up put full2 b4096 --offset 4096; rados -p up put small b10000",
+            [25, 5_304_416, 15_937_536],
+        ),
+        ("rados purge up --yes-i-really-really-mean-it", [0, 0, 0]),
+    ] {
+        c.sh(step);
+        let expected = expected.map(|number: u64| Some(number));
+        let stats = |c: &Cluster| {
+            let df = c.json("ceph df");
+            let pool = df["pools"].as_array().unwrap().iter().find(|pool| pool["name"] == "up").unwrap();
+            ["objects", "stored", "bytes_used"].map(|name| pool["stats"][name].as_u64())
+        };
+        let is_done = cluster::is_done_within(Duration::from_secs(30), || stats(&c) == expected);
+        assert!(is_done, "{step}: {:?}, {expected:?} on Ceph", stats(&c));
+    }
+}
 
 #[test]
 fn watch_and_notify_reach_each_other() {

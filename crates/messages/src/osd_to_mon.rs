@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use codec::Codec;
-use types::{EntityAddrVec, Epoch, OsdId, OsdStat, PgId, PgInterval, PgStat, PoolId};
+use types::{EntityAddrVec, Epoch, OsdId, OsdStat, PgId, PgInterval, PgStat, PoolId, PoolStatfs};
 
 use crate::table::front_only;
 
@@ -90,7 +90,7 @@ front_only!(MOSDMarkMeDown);
 
 /// PG and device statistics, every few seconds and at each change of a PG's state. Also the beacon.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub struct MPGStats {
     /// Who.
     pub osd: OsdId,
@@ -100,6 +100,9 @@ pub struct MPGStats {
     pub stat: OsdStat,
     /// PGs that it leads.
     pub pgs: Vec<PgStat>,
+    /// What pools take of its device.
+    #[codec(since = 2)]
+    pub pool_stat: Vec<(PoolId, PoolStatfs)>,
 }
 front_only!(MPGStats);
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use messages::MOSDPGCreate;
 use store::StoreUsage;
-use types::Epoch;
+use types::{Epoch, PoolId, PoolStatfs};
 
 use crate::{Cross, Osd, boot::Boot, cross::Report, osd::Cx, tell::Call};
 
@@ -44,6 +44,17 @@ impl Osd {
         }
         sum.available_bytes *= self.control.reports.len() as u64 + 1;
         sum
+    }
+
+    /// What pools take of all shards' space.
+    pub(crate) fn pool_usage(&self, cx: &Cx<'_>) -> Vec<(PoolId, PoolStatfs)> {
+        let mut sums = BTreeMap::<PoolId, PoolStatfs>::new();
+        let others = self.control.reports().flat_map(|report| report.pool_usage.iter().copied());
+        for (pool, usage) in cx.store.pool_usage().into_iter().chain(others) {
+            let sum = sums.entry(pool).or_default();
+            *sum = sum.plus(usage);
+        }
+        sums.into_iter().collect()
     }
 
     pub(crate) fn on_report(&mut self, from: u16, report: Report, cx: &mut Cx<'_>) {

@@ -9,7 +9,7 @@ use messages::{
     pg_peer_target,
 };
 use store::StoreUsage;
-use types::{Epoch, Instant, OsdId, PgId, PgStat, Settings};
+use types::{Epoch, Instant, OsdId, PgId, PgStat, PoolId, PoolStatfs, Settings};
 
 use crate::{ConnId, Effect, Osd, Peer, boot::Boot, on_map::MapSource, osd::Cx, shard::CONTROL, tell};
 
@@ -83,6 +83,8 @@ pub struct Report {
     pub peers: BTreeSet<OsdId>,
     /// Space of its store.
     pub usage: StoreUsage,
+    /// What pools take of it.
+    pub pool_usage: Vec<(PoolId, PoolStatfs)>,
     /// Ops that it holds.
     pub ops: u64,
     /// Copies that could not be read and were replaced.
@@ -212,6 +214,7 @@ impl Osd {
             pg_count: self.pgs.len(),
             peers: self.pgs.peers(),
             usage: cx.store.usage(),
+            pool_usage: cx.store.pool_usage(),
             ops: self.held.ops(),
             copies_repaired: self.pgs.copies_repaired(),
         };

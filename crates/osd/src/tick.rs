@@ -79,7 +79,8 @@ impl Osd {
         if !self.has_mon || self.boot != Boot::Active || !self.has_all_reports() {
             return false;
         }
-        let stats = MPGStats { osd: self.config.whoami, epoch: self.map.epoch, stat: self.osd_stat(cx), pgs };
+        let (stat, pool_stat) = (self.osd_stat(cx), self.pool_usage(cx));
+        let stats = MPGStats { osd: self.config.whoami, epoch: self.map.epoch, stat, pgs, pool_stat };
         cx.effects.push(Effect::SendMon(Message::from(stats)));
         true
     }

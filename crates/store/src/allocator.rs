@@ -66,7 +66,6 @@ pub(crate) struct Space {
     quarantine_count: u64,
     /// Blocks that nobody uses and that are being discarded.
     discard_count: u64,
-    total_count: u64,
     /// Blocks that only the index may take, so that a checkpoint finds room.
     reserve_count: u64,
     pub(crate) changes: Changes,
@@ -76,13 +75,9 @@ impl Space {
     /// A space of which nothing is free but `index_area`, which is for the index alone and may be empty.
     pub(crate) fn new(area: Run, index_area: Run) -> Space {
         let reserve_count = (area.count / 32).clamp(64.min(area.count / 4), 1 << 18);
-        let mut space = Space { area, total_count: area.count, reserve_count, ..Space::default() };
+        let mut space = Space { area, reserve_count, ..Space::default() };
         space.free(index_area);
         space
-    }
-
-    pub(crate) fn total_count(&self) -> u64 {
-        self.total_count
     }
 
     /// Blocks for new data, those in quarantine included.
@@ -260,15 +255,18 @@ impl Space {
         !self.shared.contains_key(&block) && !self.guarded.contains(&block)
     }
 
-    /// Drops a reference to each block of a run; those without any go to quarantine.
-    pub(crate) fn release(&mut self, run: Run) {
+    /// Drops a reference to each block of a run; those without any go to quarantine. How many others still have.
+    pub(crate) fn release(&mut self, run: Run) -> u64 {
         if self.shared.range(run.start..run.end()).next().is_none() {
-            return self.quarantine(run);
+            self.quarantine(run);
+            return 0;
         }
+        let mut kept_count = 0;
         for block in run.start..run.end() {
             if let Some(&count) = self.shared.get(&block) {
                 self.guarded.insert(block);
                 self.changes.shares(block, count);
+                kept_count += 1;
             }
             match self.shared.get_mut(&block) {
                 Some(count) if *count > 1 => *count -= 1,
@@ -278,6 +276,7 @@ impl Space {
                 None => self.quarantine(Run { start: block, count: 1 }),
             }
         }
+        kept_count
     }
 
     fn quarantine(&mut self, run: Run) {

@@ -61,6 +61,16 @@ impl ExtentMap {
         })
     }
 
+    /// Blocks mapped.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Blocks mapped in `[from, to)`.
+    pub(crate) fn count_within(&self, from: u64, to: u64) -> u64 {
+        self.range(from, to).map(|(_, _, crcs)| crcs.len() as u64).sum()
+    }
+
     /// Bytes of memory, about.
     pub(crate) fn heap_bytes(&self) -> u64 {
         (self.extents.len() * (size_of::<(u64, Extent)>() + ALLOCATION_BYTES)) as u64

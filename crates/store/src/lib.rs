@@ -20,6 +20,7 @@ mod mem_store;
 mod object_store;
 mod onode;
 mod pending;
+mod pool_usage;
 mod runs;
 mod shard;
 mod space_map;

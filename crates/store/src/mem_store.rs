@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use codec::Payload;
-use types::{CollId, HObject, Mutation, Token, Transaction, TxnOp};
+use types::{CollId, HObject, Mutation, PoolId, PoolStatfs, Token, Transaction, TxnOp};
 
 use crate::{Completion, Missing, ObjectMeta, ObjectStore, StoreUsage};
 
@@ -216,6 +216,16 @@ impl ObjectStore for MemStore {
 
     fn collection_exists(&self, coll: CollId) -> bool {
         self.colls.contains_key(&coll)
+    }
+
+    fn pool_usage(&self) -> Vec<(PoolId, PoolStatfs)> {
+        let mut out = BTreeMap::<PoolId, PoolStatfs>::new();
+        for (coll, object) in self.colls.iter().flat_map(|(coll, o)| o.values().map(move |o| (coll, o))) {
+            let sum = out.entry(coll.0.pool).or_default();
+            sum.allocated += object.data.len() as u64;
+            sum.data_stored += object.data.len() as u64;
+        }
+        out.into_iter().collect()
     }
 
     fn usage(&self) -> StoreUsage {

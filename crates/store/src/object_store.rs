@@ -5,7 +5,7 @@ use std::ops::Bound;
 use bytes::Bytes;
 use codec::Payload;
 use thiserror::Error;
-use types::{CollId, HObject, Token, Transaction};
+use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction};
 
 /// What must be loaded before a read can be answered: the caller passes it to
 /// [`ObjectStore::load`] and tries again when that completes.
@@ -70,7 +70,7 @@ pub struct StoreUsage {
     pub total_bytes: u64,
     /// Free for new data.
     pub available_bytes: u64,
-    /// Held by objects' data.
+    /// Held by objects' data: blocks of the device, what is not in its place yet included.
     pub data_bytes: u64,
     /// Held by omap.
     pub omap_bytes: u64,
@@ -168,4 +168,7 @@ pub trait ObjectStore {
 
     /// Space used and free.
     fn usage(&self) -> StoreUsage;
+
+    /// What each pool takes of it, those that take nothing left out, in order.
+    fn pool_usage(&self) -> Vec<(PoolId, PoolStatfs)>;
 }

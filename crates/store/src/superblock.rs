@@ -7,7 +7,7 @@ use crate::{DeviceRole, DeviceSizes, StoreIdentity, allocator::Run, device::BLOC
 
 const MAGIC: [u8; 8] = *b"LOLISTOR";
 const LABEL_MAGIC: [u8; 8] = *b"LOLIDEVC";
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 /// Magic, version, checksum.
 const HEADER_BYTES: usize = 16;
 /// The blocks of the two copies: far enough apart that one misdirected write does not hit both.

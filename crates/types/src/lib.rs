@@ -45,7 +45,7 @@ pub use osdmap::{
     RangeChange, Release, UpActing, WEIGHT_IN,
 };
 pub use pg_log::{LogEntry, Missing, ObjectVersions, PgInfo, PgInterval, PgProgress, PgTotals};
-pub use pg_stat::{OsdStat, PgStat, PgStatSum, PgState};
+pub use pg_stat::{OsdStat, PgStat, PgStatSum, PgState, PoolStatfs};
 pub use scrub::{ScrubHistory, ScrubObject};
 pub use snap_context::SnapContext;
 pub use time::{Instant, UTime};

@@ -188,6 +188,28 @@ impl Default for OsdId {
     }
 }
 
+/// What a pool takes of an OSD, in bytes: the part of `store_statfs_t` that is counted pool by pool.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolStatfs {
+    /// Allocated on the device; what objects share counts once.
+    pub allocated: u64,
+    /// Data that objects have: without holes, what they share once for each.
+    pub data_stored: u64,
+    /// Held by omap.
+    pub omap_allocated: u64,
+}
+
+impl PoolStatfs {
+    /// Sum of two.
+    pub fn plus(self, other: PoolStatfs) -> PoolStatfs {
+        PoolStatfs {
+            allocated: self.allocated + other.allocated,
+            data_stored: self.data_stored + other.data_stored,
+            omap_allocated: self.omap_allocated + other.omap_allocated,
+        }
+    }
+}
+
 /// An OSD's device and its latencies (`osd_stat_t`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 #[codec(version = 2, compat = 1)]

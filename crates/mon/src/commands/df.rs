@@ -86,10 +86,9 @@ fn pool_json(mon: &Mon, id: PoolId, pool: &PgPool, detailed: bool) -> Value {
     put("objects", sum.objects.into());
     put("kb_used", (space.used.div_ceil(1024)).into());
     put("bytes_used", space.used.into());
-    let size = u64::from(pool.size);
     if detailed {
-        put("data_bytes_used", (space.used - space.stored_omap * size).into());
-        put("omap_bytes_used", (space.stored_omap * size).into());
+        put("data_bytes_used", (space.used - space.used_omap).into());
+        put("omap_bytes_used", space.used_omap.into());
     }
     put("percent_used", format::number(space.used_ratio));
     put("max_avail", space.max_avail.into());
@@ -104,8 +103,8 @@ fn pool_json(mon: &Mon, id: PoolId, pool: &PgPool, detailed: bool) -> Value {
             ("wr_bytes", sum.write_bytes),
             ("compress_bytes_used", 0),
             ("compress_under_bytes", 0),
-            ("stored_raw", space.stored * size),
-            ("avail_raw", space.max_avail * size),
+            ("stored_raw", space.stored_raw),
+            ("avail_raw", space.avail_raw),
         ];
         for (name, value) in rest {
             put(name, value.into());
@@ -170,7 +169,6 @@ fn pools_text(mon: &Mon, detailed: bool) -> String {
 }
 
 fn pool_cells(mon: &Mon, id: PoolId, pool: &PgPool, space: &PoolSpace, detailed: bool) -> Vec<String> {
-    let size = u64::from(pool.size);
     let name = mon.committed.osdmap.pool_name(id).unwrap_or_default();
     let mut cells =
         vec![name.to_owned(), id.to_string(), pool.pg_num.to_string(), format::bytes(space.stored)];
@@ -179,8 +177,7 @@ fn pool_cells(mon: &Mon, id: PoolId, pool: &PgPool, space: &PoolSpace, detailed:
     }
     cells.extend([format::count(mon.stats.pool_sum(id).objects), format::bytes(space.used)]);
     if detailed {
-        let omap = space.stored_omap * size;
-        cells.extend([format::bytes(space.used - omap), format::bytes(omap)]);
+        cells.extend([format::bytes(space.used - space.used_omap), format::bytes(space.used_omap)]);
     }
     let percent = format!("{:.2}", space.used_ratio * 100.0).replace("0.00", "0");
     cells.extend([percent, format::bytes(space.max_avail)]);

@@ -1,7 +1,7 @@
 //! `ceph pg dump`: all statistics.
 
 use serde_json::{Map, Value, json};
-use types::{OsdId, OsdStat, PgStat, PgStatSum, PoolId, UTime};
+use types::{OsdId, OsdStat, PgStat, PgStatSum, PoolId, PoolStatfs, UTime};
 
 use super::{
     Reply, Request, Row,
@@ -67,17 +67,13 @@ fn sums_json<'a>(
         acting += stat.acting.len();
     }
     let map = &mon.committed.osdmap;
-    let (sum, stored, omap) = match pool {
-        Some(id) => {
-            let sum = mon.stats.pool_sum(id);
-            let size = map.pools.get(&id).map_or(1, |p| u64::from(p.size));
-            (sum, sum.bytes * size, sum.omap_bytes * size)
-        }
-        None => (mon.stats.total(), 0, 0),
+    let (sum, statfs) = match pool {
+        Some(id) => (mon.stats.pool_sum(id), mon.stats.pool_statfs_sum(id)),
+        None => (mon.stats.total(), PoolStatfs::default()),
     };
     let out = json!({
         "stat_sum": sum.dump(),
-        "store_stats": statfs_json(0, 0, stored, stored, omap, 0),
+        "store_stats": pool_json(statfs),
         "log_size": log,
         "ondisk_log_size": log,
         "up": up,
@@ -176,12 +172,16 @@ fn osds_json(mon: &Mon) -> Value {
     map.osds().filter_map(|osd| Some((osd, mon.stats.osd(osd)?))).map(osd).collect()
 }
 
-/// What each pool takes of each OSD: not counted apart here.
+fn pool_json(statfs: PoolStatfs) -> Value {
+    statfs_json(0, 0, statfs.allocated, statfs.data_stored, statfs.omap_allocated, 0)
+}
+
+/// What each pool takes of each OSD.
 fn pool_statfs_json(mon: &Mon) -> Value {
     let map = &mon.committed.osdmap;
     let statfs = map.pools.keys().flat_map(|pool| map.osds().map(move |osd| (pool, osd)));
     let one = |(pool, osd): (&PoolId, OsdId)| {
-        let rest = statfs_json(0, 0, 0, 0, 0, 0).as_object().cloned().unwrap_or_default();
+        let rest = pool_json(mon.stats.pool_statfs(*pool, osd)).as_object().cloned().unwrap_or_default();
         let tail = with_first("osd", osd.0.into(), rest).as_object().cloned().unwrap_or_default();
         with_first("poolid", pool.0.into(), tail)
     };

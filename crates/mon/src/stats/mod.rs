@@ -7,7 +7,9 @@ mod space;
 use std::collections::{BTreeMap, VecDeque};
 
 use messages::MPGStats;
-use types::{Epoch, Instant, OsdId, OsdMap, OsdStat, PgId, PgStat, PgStatSum, PgState, PoolId, UTime};
+use types::{
+    Epoch, Instant, OsdId, OsdMap, OsdStat, PgId, PgStat, PgStatSum, PgState, PoolId, PoolStatfs, UTime,
+};
 
 pub(crate) use space::{PoolSpace, pool_space, rule_weights};
 
@@ -18,6 +20,8 @@ use crate::Mon;
 pub(crate) struct Stats {
     pgs: BTreeMap<PgId, PgStat>,
     osds: BTreeMap<OsdId, OsdStat>,
+    /// What pools take of each OSD.
+    pool_statfs: BTreeMap<OsdId, BTreeMap<PoolId, PoolStatfs>>,
     samples: VecDeque<rates::Sample>,
     /// Counts reports: the version of the statistics.
     pub(crate) version: u64,
@@ -31,6 +35,7 @@ impl Mon {
         self.osds.note_report(report.osd, now);
         self.stats.version += 1;
         self.stats.osds.insert(report.osd, report.stat);
+        self.stats.pool_statfs.insert(report.osd, report.pool_stat.into_iter().collect());
         for stat in report.pgs {
             if !self.committed.osdmap.pg_exists(stat.pgid) {
                 continue;
@@ -98,6 +103,17 @@ impl Stats {
         self.pgs.range(range).fold(PgStatSum::default(), |sum, (_, stat)| add(sum, stat.sum))
     }
 
+    /// What a pool takes of an OSD.
+    pub(crate) fn pool_statfs(&self, pool: PoolId, osd: OsdId) -> PoolStatfs {
+        self.pool_statfs.get(&osd).and_then(|pools| pools.get(&pool)).copied().unwrap_or_default()
+    }
+
+    /// What a pool takes of all OSDs.
+    pub(crate) fn pool_statfs_sum(&self, pool: PoolId) -> PoolStatfs {
+        let all = self.pool_statfs.values().filter_map(|pools| pools.get(&pool));
+        all.fold(PoolStatfs::default(), |sum, statfs| sum.plus(*statfs))
+    }
+
     /// Sum over all PGs.
     pub(crate) fn total(&self) -> PgStatSum {
         self.pgs.values().fold(PgStatSum::default(), |sum, stat| add(sum, stat.sum))
@@ -122,6 +138,7 @@ impl Stats {
 
     pub(crate) fn forget_osd(&mut self, osd: OsdId) {
         self.osds.remove(&osd);
+        self.pool_statfs.remove(&osd);
     }
 }
 

@@ -20,7 +20,7 @@ impl Mon {
         match question.data_pool.and_then(|id| Some((id, map.pools.get(&id)?))) {
             Some((id, pool)) => {
                 let space = pool_space(&self.stats, map, id, pool);
-                reply.kb_used = space.stored >> 10;
+                reply.kb_used = self.stats.pool_sum(id).bytes >> 10;
                 reply.kb_avail = space.max_avail >> 10;
                 reply.kb = reply.kb_used + reply.kb_avail;
                 reply.num_objects = self.stats.pool_sum(id).objects;
@@ -98,11 +98,11 @@ fn pool_stat(stats: &Stats, map: &OsdMap, id: PoolId) -> PoolStat {
         up += i32::try_from(stat.up.len()).unwrap_or(0);
         acting += i32::try_from(stat.acting.len()).unwrap_or(0);
     }
-    let size = map.pools.get(&id).map_or(1, |pool| u64::from(pool.size));
+    let statfs = stats.pool_statfs_sum(id);
     let store_stats = StoreStatfs {
-        allocated: signed(sum.bytes * size),
-        data_stored: signed(sum.bytes * size),
-        omap_allocated: signed(sum.omap_bytes * size),
+        allocated: signed(statfs.allocated),
+        data_stored: signed(statfs.data_stored),
+        omap_allocated: signed(statfs.omap_allocated),
         ..StoreStatfs::default()
     };
     PoolStat {

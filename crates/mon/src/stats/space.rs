@@ -10,14 +10,20 @@ use super::Stats;
 /// The space of one pool, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct PoolSpace {
-    /// What clients stored.
+    /// What clients stored, about: what the OSDs store, divided by the number of copies.
     pub(crate) stored: u64,
     /// The part of it in omap.
     pub(crate) stored_omap: u64,
-    /// With all copies.
+    /// `stored` with all copies.
+    pub(crate) stored_raw: u64,
+    /// Space on the devices, with all copies.
     pub(crate) used: u64,
+    /// The part of it that omap takes.
+    pub(crate) used_omap: u64,
     /// What clients may still store.
     pub(crate) max_avail: u64,
+    /// Space on the devices for that.
+    pub(crate) avail_raw: u64,
     /// `used` of `used` and what is free for the pool.
     pub(crate) used_ratio: f64,
 }
@@ -38,20 +44,30 @@ impl Stats {
     }
 }
 
-/// The space of a pool; the fullest of its OSDs decides what is left.
+/// The space of a pool; the fullest of its OSDs decides what is left (`PGMapDigest::dump_object_stat_sum`).
 pub(crate) fn pool_space(stats: &Stats, map: &OsdMap, id: PoolId, pool: &PgPool) -> PoolSpace {
     let sum = stats.pool_sum(id);
-    let stored = sum.bytes + sum.omap_bytes;
-    let used = stored * u64::from(pool.size.max(1));
-    let raw_avail = raw_avail(stats, map, pool);
-    let max_avail = raw_avail / u64::from(pool.size.max(1));
-    let whole = used + raw_avail;
+    let statfs = stats.pool_statfs_sum(id);
+    let used = statfs.allocated + statfs.omap_allocated;
+    let avail_raw = avail_raw(stats, map, pool);
+    let copies = f64::from(pool.size.max(1)) * there(sum.object_copies, sum.degraded);
+    let per_copy = |bytes: u64| if copies > 0.0 { (bytes as f64 / copies) as u64 } else { 0 };
+    let (stored_omap, max_avail) = (per_copy(statfs.omap_allocated), per_copy(avail_raw));
+    let stored = per_copy(statfs.data_stored) + stored_omap;
+    let stored_raw = (stored as f64 * copies) as u64;
+    let whole = used + avail_raw;
     let used_ratio = if whole == 0 { 0.0 } else { used as f64 / whole as f64 };
-    PoolSpace { stored, stored_omap: sum.omap_bytes, used, max_avail, used_ratio }
+    let used_omap = statfs.omap_allocated;
+    PoolSpace { stored, stored_omap, stored_raw, used, used_omap, max_avail, avail_raw, used_ratio }
+}
+
+/// Which part of the copies that should exist is there.
+fn there(copies: u64, degraded: u64) -> f64 {
+    if copies == 0 { 1.0 } else { copies.saturating_sub(degraded) as f64 / copies as f64 }
 }
 
 /// Bytes that the rule's OSDs may still take until the first of them is full.
-fn raw_avail(stats: &Stats, map: &OsdMap, pool: &PgPool) -> u64 {
+fn avail_raw(stats: &Stats, map: &OsdMap, pool: &PgPool) -> u64 {
     let weights = rule_weights(map.crush.map(), pool.crush_rule, map);
     let total: f64 = weights.values().sum();
     let mut least: Option<f64> = None;

@@ -9,7 +9,7 @@ use rand::{SeedableRng, rngs::StdRng};
 use serde_json::Value;
 use types::{
     EntityAddr, EntityAddrVec, EntityName, Epoch, GlobalId, Instant, KeyType, OsdId, OsdMap, OsdStat, PgStat,
-    PgStatSum, PgState, Token, UTime,
+    PgStatSum, PgState, PoolId, PoolStatfs, Token, UTime,
 };
 
 use crate::{
@@ -280,7 +280,14 @@ impl Cluster {
                 pg_count: 8,
                 ..OsdStat::default()
             };
-            self.say(Self::osd_conn(osd.0), MPGStats { osd, epoch: map.epoch, stat, pgs });
+            let mut pools = BTreeMap::<PoolId, PoolStatfs>::new();
+            let one = PoolStatfs { allocated: 4096, data_stored: 100, omap_allocated: 0 };
+            for pg in map.pgs().filter(|pg| map.pg_to_up_acting(*pg).acting.contains(&osd)) {
+                let sum = pools.entry(pg.pool).or_default();
+                *sum = sum.plus(one);
+            }
+            let pool_stat = pools.into_iter().collect();
+            self.say(Self::osd_conn(osd.0), MPGStats { osd, epoch: map.epoch, stat, pgs, pool_stat });
         }
     }
 }

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use codec::Decode;
-use messages::{MOSDAlive, MPoolOp, MPoolOpReply, MStatfs, Message, PgCreation, PoolOpCode};
-use types::{Epoch, OsdId, OsdState, PgId, PgInterval, PoolFlags, PoolId, SnapId};
+use messages::{MOSDAlive, MPGStats, MPoolOp, MPoolOpReply, MStatfs, Message, PgCreation, PoolOpCode};
+use types::{Epoch, OsdId, OsdState, PgId, PgInterval, PoolFlags, PoolId, PoolStatfs, SnapId};
 
 use super::cluster::{ADMIN, Cluster, FSID};
 
@@ -248,6 +248,29 @@ fn statfs_sums_the_devices() {
     });
     let reply = reply.unwrap();
     assert_eq!((reply.kb, reply.kb_used, reply.num_objects), (60 << 20, 3 << 20, 8));
+}
+
+#[test]
+fn a_pool_takes_what_the_osds_say_it_does() {
+    let mut cluster = Cluster::with_rbd();
+    let stats = |cluster: &mut Cluster| {
+        let df = cluster.json(r#"{"prefix":"df","detail":"detail"}"#);
+        let names = ["stored", "bytes_used", "data_bytes_used", "omap_bytes_used", "stored_raw"];
+        names.map(|name| df["pools"][0]["stats"][name].as_u64().unwrap())
+    };
+    // Eight PGs, three copies of each with 100 bytes in a block.
+    assert_eq!(stats(&mut cluster), [800, 24 << 12, 24 << 12, 0, 2400]);
+    let dump = cluster.json(r#"{"prefix":"pg dump","dumpcontents":["pools","osds"]}"#);
+    assert_eq!(dump["pool_stats"][0]["store_stats"]["allocated"], 24 << 12);
+    let of_osds = dump["pool_statfs"].as_array().unwrap().iter();
+    assert_eq!(of_osds.map(|one| one["data_stored"].as_u64().unwrap()).sum::<u64>(), 2400);
+    // What is known of an OSD goes with it.
+    let epoch = cluster.map().epoch;
+    let omap = PoolStatfs { omap_allocated: 30, ..PoolStatfs::default() };
+    let of_pools = vec![(PoolId(1), omap), (PoolId(77), omap)];
+    let report = MPGStats { osd: OsdId(0), epoch, pool_stat: of_pools, ..MPGStats::default() };
+    cluster.say(Cluster::osd_conn(0), report);
+    assert_eq!(stats(&mut cluster), [533 + 10, (16 << 12) + 30, 16 << 12, 30, 1629]);
 }
 
 #[test]

@@ -61,7 +61,8 @@ fn say(cluster: &mut Cluster, pg: PgStat, copies_repaired: u64) {
     let (acting, reported_epoch) = (at.acting, map.epoch);
     let pg = PgStat { reported_epoch, reported_seq: u64::MAX, acting, acting_primary: osd, ..pg };
     let stat = OsdStat { copies_repaired, ..OsdStat::default() };
-    cluster.say(Cluster::osd_conn(osd.0), MPGStats { osd, epoch: map.epoch, stat, pgs: vec![pg] });
+    let report = MPGStats { osd, epoch: map.epoch, stat, pgs: vec![pg], ..MPGStats::default() };
+    cluster.say(Cluster::osd_conn(osd.0), report);
 }
 
 fn say_state(cluster: &mut Cluster, pgid: PgId, state: PgState) {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use thiserror::Error;
-use types::{CollId, HObject};
+use types::{CollId, HObject, PoolId};
 
 use crate::{MountError, ReadError, device::spot};
 
@@ -91,6 +91,18 @@ pub enum Problem {
     /// A counter is not what a count finds.
     #[error("{what}: the store says {expected}, there are {found}")]
     Count {
+        /// Of what.
+        what: &'static str,
+        /// The counter.
+        expected: u64,
+        /// The count.
+        found: u64,
+    },
+    /// What a pool takes is not what a count finds.
+    #[error("{what} of pool {pool}: the store says {expected}, there are {found}")]
+    Pool {
+        /// Which one.
+        pool: PoolId,
         /// Of what.
         what: &'static str,
         /// The counter.

@@ -2,10 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use types::{CollId, HObject};
+use types::{CollId, HObject, PoolId};
 
 use super::{Owner, Problem, StoreCounts};
-use crate::{DeviceRole, allocator::Run, device::BLOCK, index::Entry, onode::Onode};
+use crate::{
+    DeviceRole,
+    allocator::Run,
+    device::BLOCK,
+    index::Entry,
+    onode::Onode,
+    pool_usage::{PoolUsage, PoolUsages},
+};
 
 /// Sums over entries, and which blocks their data is in.
 #[derive(Debug)]
@@ -16,6 +23,7 @@ pub(crate) struct Tally {
     pub(crate) pending_objects: u64,
     /// Of omap, keys and values.
     pub(crate) omap_bytes: u64,
+    pools: PoolUsages,
     data: Blocks,
     /// Blocks that were named more than once, and how many times more.
     again: BTreeMap<u64, u32>,
@@ -30,6 +38,7 @@ impl Tally {
             counts: StoreCounts::default(),
             pending_objects: 0,
             omap_bytes: 0,
+            pools: PoolUsages::default(),
             data: Blocks::new(area),
             again: BTreeMap::new(),
             outside: Vec::new(),
@@ -37,17 +46,19 @@ impl Tally {
     }
 
     /// Counts an entry.
-    pub(crate) fn add(&mut self, _coll: CollId, _object: &HObject, entry: Entry<'_>) {
+    pub(crate) fn add(&mut self, coll: CollId, object: &HObject, entry: Entry<'_>) {
         match entry {
-            Entry::Onode(onode) => self.add_onode(onode),
+            Entry::Onode(onode) => self.add_onode(coll, onode),
             Entry::Omap(key, value) => {
                 self.counts.omap_entries += 1;
-                self.omap_bytes += (key.len() + value.len()) as u64;
+                let bytes = (key.len() + value.len()) as u64;
+                self.omap_bytes += bytes;
+                self.pools.add_omap(coll, object, bytes);
             }
         }
     }
 
-    fn add_onode(&mut self, onode: &Onode) {
+    fn add_onode(&mut self, coll: CollId, onode: &Onode) {
         self.counts.objects += 1;
         self.counts.object_bytes += onode.size;
         self.counts.pending_bytes += onode.pending.bytes();
@@ -56,17 +67,41 @@ impl Tally {
         for run in onode.extents.runs() {
             self.counts.extents += 1;
             self.counts.mapped_bytes += run.count * BLOCK;
-            self.add_data(run);
+            let again_count = self.add_data(run);
+            self.pools.share(coll, again_count);
         }
+        self.pools.add(coll, PoolUsage::of(onode));
     }
 
-    pub(super) fn add_data(&mut self, run: Run) {
+    /// How many of the blocks were named before.
+    pub(super) fn add_data(&mut self, run: Run) -> u64 {
         if !self.data.area.holds(run) {
-            return self.outside.push(run);
+            self.outside.push(run);
+            return 0;
         }
+        let mut again_count = 0;
         for block in run.start..run.end() {
             if self.data.insert(block) {
                 *self.again.entry(block).or_default() += 1;
+                again_count += 1;
+            }
+        }
+        again_count
+    }
+
+    /// Checks what a store says that its pools take.
+    pub(crate) fn pool_usages(&self, known: &PoolUsages, out: &mut Vec<Problem>) {
+        let pools: BTreeSet<PoolId> = self.pools.iter().chain(known.iter()).map(|(pool, _)| pool).collect();
+        for pool in pools {
+            let (expected, found) = (known.get(pool), self.pools.get(pool));
+            for (what, expected, found) in [
+                ("blocks", expected.blocks, found.blocks),
+                ("stored bytes", expected.stored_bytes, found.stored_bytes),
+                ("bytes of omap", expected.omap_bytes, found.omap_bytes),
+            ] {
+                if expected != found {
+                    out.push(Problem::Pool { pool, what, expected, found });
+                }
             }
         }
     }

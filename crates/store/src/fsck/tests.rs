@@ -7,7 +7,9 @@ fn problems(claims: &[(u64, u64, Owner)], shared: &[(u64, u32)], is_complete: bo
     let run = |&(start, count, owner): &(u64, u64, Owner)| (Run { start, count }, owner);
     let (data, others): (Vec<_>, Vec<_>) =
         claims.iter().map(run).partition(|(_, owner)| *owner == Owner::Data);
-    data.into_iter().for_each(|(run, _)| tally.add_data(run));
+    for (run, _) in data {
+        tally.add_data(run);
+    }
     let mut out = Vec::new();
     tally.overlaps(area, &others, is_complete, &mut out);
     tally.references(&shared.iter().copied().collect(), &mut out);

@@ -26,7 +26,7 @@ pub(crate) use page::{
 };
 pub(crate) use paging::stays;
 
-use crate::onode::Onode;
+use crate::{onode::Onode, pool_usage::PoolUsages};
 
 /// A place in the key space: an object's own entry, followed by its omap entries.
 #[derive(Codec, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,6 +106,8 @@ pub(crate) struct Index {
     generation: u64,
     /// Of all omap entries, in memory or not.
     pub(crate) omap_bytes: u64,
+    /// What each pool takes, in memory or not.
+    pub(crate) pools: PoolUsages,
     /// The transaction being applied.
     pub(crate) txn: u64,
     /// A page with more bytes than this is split.
@@ -136,6 +138,7 @@ impl Index {
             rendered: VecDeque::new(),
             generation: 1,
             omap_bytes: 0,
+            pools: PoolUsages::default(),
             txn: 0,
             page_bytes_max,
             onode_count: 0,
@@ -228,6 +231,7 @@ impl Index {
         let omap_bytes = omap.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
         let onode = objects.onodes.remove(object)?;
         self.omap_bytes -= omap_bytes;
+        self.pools.remove_omap(coll, object, omap_bytes);
         self.omap_count -= omap.len() as u64;
         self.onode_count -= 1;
         self.heap_bytes -= omap_bytes + onode.heap_bytes();
@@ -251,6 +255,7 @@ impl Index {
         self.omap_count += u64::from(old.is_none());
         let gone = old.map_or(0, |old| key_len + old.len() as u64);
         self.omap_bytes = self.omap_bytes + added - gone;
+        self.pools.add_omap(coll, object, added.wrapping_sub(gone));
         self.heap_bytes = self.heap_bytes + added - gone;
         self.changed_bytes += if is_resident(object) { 0 } else { OMAP_BYTES + added };
     }
@@ -268,6 +273,7 @@ impl Index {
         if let Some(old) = omap.remove(key) {
             let bytes = (key.len() + old.len()) as u64;
             self.omap_bytes -= bytes;
+            self.pools.remove_omap(coll, object, bytes);
             self.heap_bytes -= bytes;
             self.omap_count -= 1;
         }

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use codec::{Codec, Decode, DecodeError, Encode, Features, Reader, crc32c};
-use types::{CollId, HObject};
+use types::{CollId, HObject, PoolId};
 
 use super::Key;
-use crate::{onode::Onode, superblock::Blob};
+use crate::{onode::Onode, pool_usage::PoolUsage, superblock::Blob};
 
 const PAGE_MAGIC: u32 = 0x4749_4c4c;
 const PENDING_MAGIC: u32 = 0x4e50_4c4c;
@@ -28,9 +28,9 @@ pub(crate) struct PageImage {
 pub(crate) struct Root {
     pub(crate) magic: u32,
     pub(crate) colls: Vec<CollId>,
-    /// Sum of the objects' sizes.
-    pub(crate) data_bytes: u64,
-    /// Bytes of omap, keys and values.
+    /// What each pool takes.
+    pub(crate) pools: Vec<(PoolId, PoolUsage)>,
+    /// Bytes of omap, keys and values, with what the OSD keeps for itself.
     pub(crate) omap_bytes: u64,
     /// Bytes of objects that are not in their places, in order.
     pub(crate) pendings: Vec<Blob>,

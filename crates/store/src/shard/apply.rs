@@ -1,6 +1,6 @@
 //! What each change does to the index in memory, the same when submitted and when replayed.
 
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 
 use bytes::Bytes;
 use codec::BLOCK_BYTES;
@@ -13,6 +13,7 @@ use crate::{
     index::Index,
     journal::{Body, Direct},
     onode::Onode,
+    pool_usage::PoolUsage,
 };
 
 static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
@@ -93,16 +94,19 @@ impl Store {
                 self.omap_remove_range(coll, object, (Bound::Unbounded, Bound::Unbounded));
             }
             Mutation::Write { offset, data } => {
-                self.with_data(coll, object, |onode, _| {
-                    onode.size = onode.size.max(offset + data.len() as u64);
+                let end = offset + data.len() as u64;
+                self.with_data(coll, object, blocks_of(offset, end), |onode, _| {
+                    onode.size = onode.size.max(end);
                     onode.pending.insert(offset, data, txn);
                 });
             }
             Mutation::Zero { offset, len } => {
-                self.with_data(coll, object, |onode, freed| zero(onode, (offset, offset + len), txn, freed));
+                let (blocks, range) = (blocks_of(offset, offset + len), (offset, offset + len));
+                self.with_data(coll, object, blocks, |onode, freed| zero(onode, range, txn, freed));
             }
             Mutation::Truncate { size } => {
-                self.with_data(coll, object, |onode, freed| truncate(onode, size, txn, freed));
+                let blocks = size / BLOCK..u64::MAX;
+                self.with_data(coll, object, blocks, |onode, freed| truncate(onode, size, txn, freed));
             }
             Mutation::Touch
             | Mutation::SetXattrs(_)
@@ -125,17 +129,23 @@ impl Store {
         keys.iter().for_each(|key| self.index.omap_remove(coll, object, key));
     }
 
-    /// Changes an object's data and keeps the accounts; what `change` unmaps is released.
-    fn with_data(&mut self, coll: CollId, object: &HObject, change: impl FnOnce(&mut Onode, &mut Vec<Run>)) {
+    /// Changes an object's data in these blocks, and keeps the accounts; what `change` unmaps is released.
+    fn with_data(
+        &mut self,
+        coll: CollId,
+        object: &HObject,
+        blocks: Range<u64>,
+        change: impl FnOnce(&mut Onode, &mut Vec<Run>),
+    ) {
         let mut freed = Vec::new();
-        let sums = |onode: &Onode| (onode.pending.bytes(), onode.size);
+        let sums = |onode: &Onode| (onode.pending.bytes(), PoolUsage::within(onode, blocks.clone()));
         let (before, after) = self.index.change(coll, object, |onode| {
             let before = sums(onode);
             change(onode, &mut freed);
             (before, sums(onode))
         });
         self.pending_bytes = self.pending_bytes + after.0 - before.0;
-        self.data_bytes = self.data_bytes + after.1 - before.1;
+        self.index.pools.add(coll, after.1.minus(before.1));
         match (before.0 == 0, after.0 == 0) {
             (true, false) => {
                 self.pending_objects.insert((coll, object.clone()));
@@ -145,13 +155,25 @@ impl Store {
             }
             (true, true) | (false, false) => {}
         }
-        freed.into_iter().for_each(|run| self.space.release(run));
+        freed.into_iter().for_each(|run| self.release(coll, run));
+    }
+
+    /// An object of the collection lets go of blocks.
+    pub(super) fn release(&mut self, coll: CollId, run: Run) {
+        let kept_count = self.space.release(run);
+        self.index.pools.unshare(coll, kept_count);
+    }
+
+    /// An object of the collection gets blocks that another one has.
+    fn share(&mut self, coll: CollId, run: Run) {
+        self.space.share(run);
+        self.index.pools.share(coll, run.count);
     }
 
     pub(super) fn apply_direct(&mut self, coll: CollId, direct: &Direct, txn: u64) {
         let count = direct.crcs.len() as u64;
         let (from, to) = (direct.block, direct.block + count);
-        self.with_data(coll, &direct.object, |onode, freed| {
+        self.with_data(coll, &direct.object, from..to, |onode, freed| {
             onode.pending.punch(from * BLOCK, to * BLOCK);
             freed.extend(onode.extents.punch(from, to));
             let mut at = 0;
@@ -167,16 +189,16 @@ impl Store {
 
     fn remove_object(&mut self, coll: CollId, object: &HObject) {
         let Some(onode) = self.index.remove(coll, object) else { return };
-        self.forget_data(&onode);
+        self.forget_data(coll, &onode);
         if !onode.pending.is_empty() {
             self.pending_objects.remove(&(coll, object.clone()));
         }
     }
 
-    fn forget_data(&mut self, onode: &Onode) {
+    fn forget_data(&mut self, coll: CollId, onode: &Onode) {
         self.pending_bytes -= onode.pending.bytes();
-        self.data_bytes -= onode.size;
-        onode.extents.runs().for_each(|run| self.space.release(run));
+        self.index.pools.remove(coll, PoolUsage::of(onode));
+        onode.extents.runs().for_each(|run| self.release(coll, run));
     }
 
     /// The object's entry goes to another collection: its data stays where it is.
@@ -202,8 +224,8 @@ impl Store {
         let found = self.index.get(coll, source).cloned().unwrap_or_default();
         let omap = self.index.omap(coll, source).cloned().unwrap_or_default();
         self.remove_object(coll, target);
-        found.extents.runs().for_each(|run| self.space.share(run));
-        self.data_bytes += found.size;
+        found.extents.runs().for_each(|run| self.share(coll, run));
+        self.index.pools.add(coll, PoolUsage::of(&found));
         self.pending_bytes += found.pending.bytes();
         if !found.pending.is_empty() {
             self.pending_objects.insert((coll, target.clone()));
@@ -240,9 +262,9 @@ impl Store {
         let found = self.index.fetch(coll, source).cloned().unwrap_or_default();
         let (first, last) = (from / BLOCK, to.div_ceil(BLOCK));
         for (_, device, crcs) in found.extents.range(first, last) {
-            self.space.share(Run { start: device, count: crcs.len() as u64 });
+            self.share(coll, Run { start: device, count: crcs.len() as u64 });
         }
-        self.with_data(coll, target, |onode, freed| {
+        self.with_data(coll, target, first..last, |onode, freed| {
             onode.pending.punch(from, last * BLOCK);
             freed.extend(onode.extents.punch(first, last));
             for (block, device, crcs) in found.extents.range(first, last) {
@@ -253,6 +275,11 @@ impl Store {
             onode.generation = txn;
         });
     }
+}
+
+/// The blocks that `[from, to)` touches.
+fn blocks_of(from: u64, to: u64) -> Range<u64> {
+    from / BLOCK..to.div_ceil(BLOCK)
 }
 
 fn mutate_attributes(onode: &mut Onode, mutation: Mutation) {

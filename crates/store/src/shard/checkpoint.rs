@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use codec::{AlignedBuf, BLOCK_BYTES, Encode, Features};
-use types::{CollId, HObject};
+use types::{CollId, HObject, PoolId};
 
 use super::{Background, Purpose, Store, Unmount};
 use crate::{
@@ -23,6 +23,7 @@ use crate::{
     device::BLOCK,
     index::{PendingPage, PendingPiece, Place, ROOT_MAGIC, Root, blob_crc},
     pending::Pending,
+    pool_usage::PoolUsage,
     superblock::{Blob, COPIES, ROOT_RUNS_MAX, Superblock},
 };
 
@@ -46,8 +47,8 @@ pub(super) struct Checkpoint {
     /// The one to be written, complete but for the root.
     superblock: Superblock,
     colls: Vec<CollId>,
-    /// Bytes of data and of omap.
-    sums: (u64, u64),
+    /// What each pool takes, and bytes of omap.
+    sums: (Vec<(PoolId, PoolUsage)>, u64),
     /// What was pending when the checkpoint began, and from which byte of the object on it is not rendered.
     pendings: VecDeque<(CollId, HObject, Pending, u64)>,
     pending_blobs: Vec<Blob>,
@@ -116,7 +117,7 @@ impl Store {
         self.background = Background::Checkpoint(Box::new(Checkpoint {
             superblock,
             colls: self.index.colls.keys().copied().collect(),
-            sums: (self.data_bytes, self.index.omap_bytes),
+            sums: (self.index.pools.iter().collect(), self.index.omap_bytes),
             pendings,
             pending_blobs: Vec::new(),
             freed: BTreeMap::new(),
@@ -325,11 +326,11 @@ impl Store {
     fn render_root(&mut self) -> Result<(), NoSpace> {
         let Background::Checkpoint(checkpoint) = &self.background else { return Ok(()) };
         let regions = self.regions.iter().map(|place| place.blob.clone()).collect();
-        let (data_bytes, omap_bytes) = checkpoint.sums;
+        let (pools, omap_bytes) = checkpoint.sums.clone();
         let root = Root {
             magic: ROOT_MAGIC,
             colls: checkpoint.colls.clone(),
-            data_bytes,
+            pools,
             omap_bytes,
             pendings: checkpoint.pending_blobs.clone(),
             regions,

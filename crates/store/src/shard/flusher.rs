@@ -269,10 +269,12 @@ impl Store {
             (before, onode.pending.bytes())
         });
         self.pending_bytes -= before - after;
+        let coll = job.coll;
         if after == 0 {
-            self.pending_objects.remove(&(job.coll, job.object));
+            self.pending_objects.remove(&(coll, job.object));
         }
-        freed.into_iter().for_each(|run| self.space.release(run));
+        // What was pending in a hole counted already.
+        freed.into_iter().for_each(|run| self.release(coll, run));
     }
 }
 

@@ -63,13 +63,12 @@ impl Store {
             }
         }
         // Sums of everything can be checked where everything is.
-        for (what, expected, found) in [
-            ("data bytes", self.data_bytes, tally.counts.object_bytes),
-            ("omap bytes", self.index.omap_bytes, tally.omap_bytes),
-        ] {
-            if is_whole && is_complete && expected != found {
+        if is_whole && is_complete {
+            let (what, expected, found) = ("omap bytes", self.index.omap_bytes, tally.omap_bytes);
+            if expected != found {
                 out.push(Problem::Count { what, expected, found });
             }
+            tally.pool_usages(&self.index.pools, &mut out);
         }
         out
     }

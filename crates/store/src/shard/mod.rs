@@ -115,7 +115,6 @@ pub struct Store {
     /// What was pending when the last flush had ended.
     pending_bytes_left: u64,
     pending_objects: BTreeSet<(CollId, HObject)>,
-    data_bytes: u64,
     /// Where the last checkpoint keeps what was pending.
     pending_blobs: Vec<Blob>,
     /// Where the records of the space map are, by region.
@@ -166,7 +165,6 @@ impl Store {
             pending_bytes: 0,
             pending_bytes_left: 0,
             pending_objects: BTreeSet::new(),
-            data_bytes: 0,
             pending_blobs: Vec::new(),
             regions: Vec::new(),
             background: Background::Idle,

@@ -18,6 +18,7 @@ use crate::{
     allocator::{Run, Space},
     device::BLOCK,
     index::{Directory, Index, Key, PendingPage, PendingPiece, Place, Root, Table, blob_crc, stays},
+    pool_usage::PoolUsages,
     superblock::{Blob, COPIES, DeviceLabel, Superblock},
 };
 
@@ -280,6 +281,7 @@ impl Mount {
         let Blobs { superblock, root, directory, pendings, mut regions, .. } = blobs;
         let mut index = Index::new(directory, self.config.page_bytes_max);
         index.omap_bytes = root.omap_bytes;
+        index.pools = PoolUsages::open(&root.pools);
         root.colls.iter().for_each(|&coll| index.make_coll(coll));
         let mut space = Space::new(superblock.area, superblock.index_area);
         for at in 0..Space::region_count(superblock.area) {
@@ -308,7 +310,6 @@ impl Mount {
         let mut store = Store::new(self.config, superblock, index, space);
         store.pending_blobs = root.pendings;
         store.regions = regions;
-        store.data_bytes = root.data_bytes;
         let wanted = store.pages_to_begin_with(&pendings);
         self.pages_read(Box::new(store), wanted, pendings)
     }

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use codec::{BLOCK_BYTES, Payload, crc32c, crc32c_of_blocks};
-use types::{CollId, HObject, Token, Transaction};
+use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction};
 
 use super::{Purpose, Store};
 use crate::{
@@ -347,13 +347,17 @@ impl ObjectStore for Store {
     }
 
     fn usage(&self) -> StoreUsage {
-        let used = self.space.total_count() - self.space.available_count().min(self.space.total_count());
         StoreUsage {
             total_bytes: self.superblock.device_bytes,
             available_bytes: (self.space.available_count() * BLOCK).saturating_sub(self.pending_bytes),
-            data_bytes: self.data_bytes.min(used * BLOCK),
+            data_bytes: self.index.pools.blocks().saturating_mul(BLOCK),
             omap_bytes: self.index.omap_bytes,
             meta_bytes: self.superblock.area.start * BLOCK + self.index.directory.bytes(),
         }
+    }
+
+    fn pool_usage(&self) -> Vec<(PoolId, PoolStatfs)> {
+        let pools = self.index.pools.iter().filter(|(pool, _)| pool.0 >= 0);
+        pools.map(|(pool, usage)| (pool, usage.statfs())).collect()
     }
 }

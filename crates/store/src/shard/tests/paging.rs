@@ -67,7 +67,7 @@ fn more_objects_than_memory_holds_are_all_there() {
     let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
     let memory = store.index_memory();
     assert!(memory.reads < 10 && memory.pages > 100, "{memory:?}");
-    assert_eq!(store.usage().data_bytes, u64::from(OBJECTS) * 100);
+    assert_eq!(store.usage().data_bytes, u64::from(OBJECTS) * BLOCK);
     assert_eq!(read(&mut store, &mut disk, &mut rng, coll(0), &object(8), (0, 200)), Ok(data(8)));
     let config = Config { index_bytes_max: u64::MAX, ..small() };
     let store = mount_as(config, &mut disk, &mut rng).unwrap();
@@ -254,7 +254,7 @@ fn a_large_collection_goes_step_by_step_and_is_gone_for_readers_at_once() {
     let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
     let names = ask(&mut store, &mut disk, &mut rng, |s| s.list(coll(1), &HObject::min(), usize::MAX));
     assert_eq!(names.unwrap().len() as u32, OBJECTS / 2 + 1);
-    assert_eq!(store.usage().data_bytes, (u64::from(OBJECTS) / 2 + 1) * 100);
+    assert_eq!(store.usage().data_bytes, (u64::from(OBJECTS) / 2 + 1) * BLOCK);
     assert_eq!(crash::fsck(small(), &mut disk, &mut rng).problems, []);
 }
 
