@@ -1,6 +1,6 @@
 //! A store's device commands on files or block devices.
 
-use std::{collections::BTreeMap, io::ErrorKind, path::Path, thread, time::Duration};
+use std::{io::ErrorKind, ops::Range, path::Path, thread, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -12,7 +12,11 @@ use store::{
 };
 use types::Token;
 
-use crate::device_paths::DevicePaths;
+use crate::{
+    device_paths::DevicePaths,
+    joins::{Joins, take_front},
+    lanes::{Lane, region_bytes},
+};
 
 /// How often the lock of a device is tried before another process is said to have it: the kernel lets
 /// go of a killed process' files only when its last device command has ended.
@@ -41,14 +45,6 @@ fn file_bytes(role: DeviceRole, main: u64) -> u64 {
     }
 }
 
-/// The part of a device that each of `count` stores has.
-fn region_bytes(bytes: u64, count: u16) -> u64 {
-    match count {
-        1 => bytes,
-        count => bytes / u64::from(count) / REGION_ALIGN * REGION_ALIGN,
-    }
-}
-
 /// What a command came to: reads with their bytes.
 pub(crate) type Answer = (Token, Result<Option<Bytes>, DeviceError>);
 
@@ -65,25 +61,20 @@ pub(crate) enum Access {
     Shared,
 }
 
-/// Regions of several stores on a device begin at multiples of this.
-const REGION_ALIGN: u64 = 1 << 20;
-
-/// One of the files or block devices of a store, or a shard's region of it.
+/// One of the files or block devices of a store, or a shard's lane of it.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     role: DeviceRole,
     file: FileId,
-    /// Where the region begins, in bytes.
-    base: u64,
-    bytes: u64,
+    lane: Lane,
     is_block_device: bool,
 }
 
-/// The open devices of an OSD, or a shard's regions of them.
+/// The open devices of an OSD, or a shard's lanes of them.
 pub(crate) struct Device {
     parts: Vec<Part>,
-    /// Flushes that some devices have not answered: how many, and what the others said.
-    flushes: BTreeMap<u64, (usize, Result<(), DeviceError>)>,
+    /// Commands that more than one file operation executes.
+    joins: Joins,
 }
 
 impl Device {
@@ -101,22 +92,21 @@ impl Device {
             let options = OpenOptions { direct: true, create: size.is_some(), size, lock };
             let file = open_when_unlocked(reactor, path, options, attempts)?;
             let bytes = reactor.size(file).with_context(|| path.display().to_string())?;
-            parts.push(Part { role, file, base: 0, bytes, is_block_device: reactor.is_block_device(file) });
+            let is_block_device = reactor.is_block_device(file);
+            parts.push(Part { role, file, lane: Lane::whole(bytes), is_block_device });
         }
-        Ok(Device { parts, flushes: BTreeMap::new() })
+        Ok(Device { parts, joins: Joins::new() })
     }
 
-    /// The regions of one shard of `count`, where each has so many bytes of the main device. Of the others each
-    /// has an equal part.
-    pub(crate) fn region(&self, shard: u16, count: u16, main_bytes: u64) -> Device {
-        let region = |part: &Part| {
-            let bytes = match part.role {
-                DeviceRole::Main => main_bytes,
-                DeviceRole::Journal | DeviceRole::Index => region_bytes(part.bytes, count),
-            };
-            Part { base: u64::from(shard) * bytes, bytes, ..*part }
+    /// The lanes of one shard of `count`, whose regions were made with so many bytes. What the devices have grown by
+    /// since is divided; all of it is a single store's.
+    pub(crate) fn lanes(&self, shard: u16, count: u16, regions: &DeviceSizes) -> Device {
+        let lane = |part: &Part| {
+            let bytes = part.lane.bytes();
+            let region = regions.get(part.role).filter(|_| count > 1).unwrap_or(bytes);
+            Part { lane: Lane::new(shard, count, region, bytes), ..*part }
         };
-        Device { parts: self.parts.iter().map(region).collect(), flushes: BTreeMap::new() }
+        Device { parts: self.parts.iter().map(lane).collect(), joins: Joins::new() }
     }
 
     /// Bytes of the main device.
@@ -126,7 +116,7 @@ impl Device {
 
     /// Bytes of all.
     pub(crate) fn sizes(&self) -> DeviceSizes {
-        let bytes = |role| self.part(role).map(|part| part.bytes);
+        let bytes = |role| self.part(role).map(|part| part.lane.bytes());
         DeviceSizes {
             main: bytes(DeviceRole::Main).unwrap_or(0),
             journal: bytes(DeviceRole::Journal),
@@ -138,11 +128,20 @@ impl Device {
         self.parts.iter().find(|part| part.role == role)
     }
 
-    /// The file that an offset of the store is in, and its offset there.
-    fn place(&self, offset: u64) -> (FileId, u64) {
+    /// The file that a range of the store is in, and where: mostly one piece. Tokens for all pieces.
+    fn place(
+        &mut self,
+        token: Token,
+        offset: u64,
+        len: u64,
+    ) -> (FileId, impl Iterator<Item = (u64, Range<u64>)> + use<>) {
         let (role, at) = DeviceRole::of(offset);
         let part = self.part(role).expect("a store uses the devices that it was mounted with");
-        (part.file, part.base + at)
+        let (file, lane) = (part.file, part.lane);
+        let count = lane.pieces(at, len).count();
+        let several = (count > 1).then(|| self.joins.split(token.0, count));
+        let tokens = several.into_iter().flatten().chain((count <= 1).then_some(token.0));
+        (file, tokens.zip(lane.pieces(at, len)))
     }
 
     /// What the first store on it tells of itself.
@@ -158,48 +157,64 @@ impl Device {
         label.context("there is no store on the device, or one of another version")
     }
 
-    /// Starts commands; each ends with an event, a flush with one for each device.
+    /// Starts commands; each ends with an event, or with several, of which [`Device::done`] makes one answer.
     pub(crate) fn submit(&mut self, commands: Vec<DeviceCommand>, reactor: &mut Reactor) {
         for command in commands {
             match command {
                 DeviceCommand::Read { token, offset, len } => {
-                    let (file, offset) = self.place(offset);
-                    reactor.read(file, token.0, offset, len as usize);
+                    let (file, pieces) = self.place(token, offset, len);
+                    for (token, piece) in pieces {
+                        reactor.read(file, token, piece.start, (piece.end - piece.start) as usize);
+                    }
                 }
                 DeviceCommand::Write { token, offset, data, mut more, durable } => {
-                    let (file, offset) = self.place(offset);
                     more.insert(0, data);
-                    reactor.write(file, token.0, offset, more, durable);
+                    self.write(token, offset, more, durable, reactor);
                 }
                 DeviceCommand::Flush { token } => {
-                    self.flushes.insert(token.0, (self.parts.len(), Ok(())));
-                    self.parts.iter().for_each(|part| reactor.sync(part.file, token.0));
+                    let tokens = self.joins.split(token.0, self.parts.len());
+                    self.parts.iter().zip(tokens).for_each(|(part, token)| reactor.sync(part.file, token));
                 }
                 DeviceCommand::Discard { token, offset, len } => {
-                    let (file, offset) = self.place(offset);
-                    reactor.discard(file, token.0, offset, len);
+                    let (file, pieces) = self.place(token, offset, len);
+                    for (token, piece) in pieces {
+                        reactor.discard(file, token, piece.start, piece.end - piece.start);
+                    }
                 }
             }
         }
     }
 
-    /// What an event says of a command; nothing while other devices have not answered it.
+    fn write(
+        &mut self,
+        token: Token,
+        offset: u64,
+        mut data: Vec<Bytes>,
+        durable: bool,
+        reactor: &mut Reactor,
+    ) {
+        let len = data.iter().map(|part| part.len() as u64).sum();
+        let (file, pieces) = self.place(token, offset, len);
+        let mut left = len;
+        for (token, piece) in pieces {
+            let len = piece.end - piece.start;
+            let part = if len == left { std::mem::take(&mut data) } else { take_front(&mut data, len) };
+            left -= len;
+            reactor.write(file, token, piece.start, part, durable);
+        }
+    }
+
+    /// What an event says of a command; nothing while other operations of it have not ended.
     pub(crate) fn done(&mut self, token: u64, result: Result<Bytes, reactor::FileError>) -> Option<Answer> {
-        let result = result.map(Some).map_err(|error| {
+        let result = result.map_err(|error| {
             if error.source.kind() == ErrorKind::Unsupported {
                 return DeviceError::Unsupported;
             }
             tracing::error!(%error, "the device failed");
             DeviceError::Io
         });
-        let Some((left, sum)) = self.flushes.get_mut(&token) else { return Some((Token(token), result)) };
-        *left -= 1;
-        *sum = sum.and(result.map(drop));
-        if *left > 0 {
-            return None;
-        }
-        let (_, sum) = self.flushes.remove(&token)?;
-        Some((Token(token), sum.map(|()| None)))
+        let (token, result) = self.joins.done(token, result)?;
+        Some((Token(token), result.map(Some)))
     }
 
     /// The settings of a store on it.
@@ -228,13 +243,19 @@ impl Device {
     /// Makes `identity.shards` empty stores on it, a region each.
     pub(crate) fn format(&self, identity: StoreIdentity, reactor: &mut Reactor) -> Result<()> {
         let count = identity.shards;
-        let bytes = region_bytes(self.main_bytes(), count);
+        let sizes = self.sizes();
+        let region = |bytes| region_bytes(bytes, count);
+        let regions = DeviceSizes {
+            main: region(sizes.main),
+            journal: sizes.journal.map(region),
+            index: sizes.index.map(region),
+        };
         // The first one tells that there are others: it comes last.
         for index in (0..count).rev() {
             let mut own = StoreIdentity { shard: index, ..identity };
             // What strays into another region is not taken for its own there.
             own.store_uuid[15] ^= index as u8;
-            self.region(index, count, bytes).format_region(own, reactor)?;
+            self.lanes(index, count, &regions).format_region(own, reactor)?;
         }
         Ok(())
     }

@@ -13,6 +13,8 @@ mod device;
 mod device_paths;
 mod embedded_ledger;
 mod host;
+mod joins;
+mod lanes;
 mod manager_io;
 mod manager_port;
 mod memory;

@@ -51,8 +51,10 @@ pub(crate) struct Superblock {
     pub(crate) shards: u16,
     /// Grows by one with each superblock written; the newest wins.
     pub(crate) sequence: u64,
-    /// Size of the device, or of the store's region of it.
+    /// Size of the device, or of the store's part of it.
     pub(crate) device_bytes: u64,
+    /// The sizes with which the store was made, of the main, journal and index devices; 0 for none.
+    pub(crate) made_with: (u64, u64, u64),
     pub(crate) journal: Run,
     pub(crate) area: Run,
     /// Where the index is if it has a device of its own; none otherwise.
@@ -129,6 +131,7 @@ impl Superblock {
             fits(self.journal, DeviceRole::Main).then(|| self.journal.end())
         };
         self.shard < self.shards
+            && self.made_with.0 / BLOCK <= self.device_bytes / BLOCK
             && self.journal.count > 0
             && begin == Some(self.area.start)
             && self

@@ -19,7 +19,7 @@ use net::ServiceAuth;
 use osd::{ConnId, Event, Osd, OsdConfig, Shard};
 use rand::{Rng, SeedableRng};
 use reactor::{ListenerId, Reactor, Waker};
-use store::{Config as StoreConfig, Store};
+use store::{Config as StoreConfig, DeviceSizes, Store};
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId};
 
 use self::{
@@ -66,8 +66,8 @@ struct Setup {
     is_none: bool,
     uuid: [u8; 16],
     device_bytes: u64,
-    /// Of each shard's region.
-    region_bytes: u64,
+    /// Of each shard's regions, as they were made.
+    regions: DeviceSizes,
     fate: Fate,
 }
 
@@ -102,9 +102,8 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
     let label = device.label(&mut reactor)?;
     let count = label.identity.shards;
     let is_sane = count.is_power_of_two() && count <= osd::SHARDS_MAX;
-    // A single store may have a device that has grown since.
-    let region_bytes = if count == 1 { device.main_bytes() } else { label.bytes };
-    if !is_sane || u64::from(count) * region_bytes > device.main_bytes() {
+    let regions_bytes = if count == 1 { 0 } else { u64::from(count) * label.regions.main };
+    if !is_sane || regions_bytes > device.main_bytes() {
         bail!("{} does not hold the {count} stores that it says it does", path.display());
     }
     let mut wakers = vec![stop.waker()];
@@ -118,7 +117,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
         data,
         uuid: label.identity.store_uuid,
         device_bytes: device.main_bytes(),
-        region_bytes,
+        regions: label.regions,
         fate: Fate::new(wakers.iter().cloned().collect()),
         conf,
         who,
@@ -259,7 +258,7 @@ impl Setup {
     /// who connects meanwhile would be forgotten.
     fn mount(&self, shard: Shard, device: &Device, reactor: &mut Reactor) -> Result<Mounted> {
         let memory = Memory::read(&self.conf, &self.who)?.for_shard(shard);
-        let mut device = device.region(shard.index, shard.count, self.region_bytes);
+        let mut device = device.lanes(shard.index, shard.count, &self.regions);
         let discard = self.conf.get(&self.who, "bdev enable discard").is_none_or(|value| value != "false");
         let sizes = memory.sizes();
         let config = StoreConfig { discard, index_bytes_max: sizes.index, ..device.store_config() };

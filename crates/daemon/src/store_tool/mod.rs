@@ -41,7 +41,7 @@ pub struct StoreTarget {
 }
 
 impl StoreTarget {
-    /// Opens and locks the device: an OSD that runs has it locked. The wanted store's region of it.
+    /// Opens and locks the device: an OSD that runs has it locked. The wanted store's lane of it.
     fn open(&self, reactor: &mut Reactor) -> Result<(PathBuf, Device)> {
         let (path, stores) = self.open_all(reactor)?;
         match stores.into_iter().next() {
@@ -50,7 +50,7 @@ impl StoreTarget {
         }
     }
 
-    /// The regions of the wanted stores, by number.
+    /// The lanes of the wanted stores, by number.
     fn open_all(&self, reactor: &mut Reactor) -> Result<(PathBuf, Vec<(u16, Device)>)> {
         let paths = match (&self.device, &self.id) {
             (Some(main), _) => {
@@ -67,9 +67,9 @@ impl StoreTarget {
         // Without a label there is one store at most, and whoever opens it says what is wrong.
         let label = device.label(reactor).ok().filter(|label| label.identity.shards > 1);
         let count = label.map_or(1, |label| label.identity.shards);
-        let bytes = label.map_or(device.main_bytes(), |label| label.bytes);
+        let regions = label.map_or(device.sizes(), |label| label.regions);
         let wanted = (0..count).filter(|index| self.reactor.is_none_or(|wanted| wanted == *index));
-        Ok((paths.main, wanted.map(|index| (index, device.region(index, count, bytes))).collect()))
+        Ok((paths.main, wanted.map(|index| (index, device.lanes(index, count, &regions))).collect()))
     }
 }
 

@@ -32,8 +32,8 @@ pub struct StoreIdentity {
 pub struct Label {
     /// Whose store it is.
     pub identity: StoreIdentity,
-    /// Bytes of its region.
-    pub bytes: u64,
+    /// Sizes of the devices, or of its regions of them, when it was made.
+    pub regions: DeviceSizes,
 }
 
 /// The smallest journal, in blocks.
@@ -49,7 +49,10 @@ impl Store {
     pub fn label<'a>(blocks: impl IntoIterator<Item = &'a [u8]>) -> Option<Label> {
         let found = blocks.into_iter().filter_map(Superblock::from_block);
         let newest = found.max_by_key(|superblock| superblock.sequence)?;
-        Some(Label { identity: newest.identity(), bytes: newest.device_bytes })
+        let (main, journal, index) = newest.made_with;
+        let part = |role, bytes| newest.has_device(role).then_some(bytes);
+        let (journal, index) = (part(DeviceRole::Journal, journal), part(DeviceRole::Index, index));
+        Some(Label { identity: newest.identity(), regions: DeviceSizes { main, journal, index } })
     }
 
     /// Where the superblocks are, in bytes, each [`codec::BLOCK_BYTES`] long.
@@ -119,6 +122,7 @@ fn plan(sizes: &DeviceSizes, identity: StoreIdentity, config: &Config) -> Option
         shards: identity.shards,
         sequence: 0,
         device_bytes: total * BLOCK,
+        made_with: (sizes.main, sizes.journal.unwrap_or(0), sizes.index.unwrap_or(0)),
         journal,
         area,
         index_area,
