@@ -8,6 +8,9 @@ use types::{EntityAddrVec, Instant, PoolId, SnapContext, SnapId, Token};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
+/// The flags of reads that any copy may answer; those that say which are as good as those that do not.
+pub(crate) const FOR_ANY_COPY: u32 = osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS;
+
 /// Ops on one object, done together.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -50,6 +53,11 @@ impl Request {
         let read = if reads { osd_flag::READ } else { 0 };
         let write = if self.may_write() { osd_flag::WRITE } else { 0 };
         self.flags | read | write | osd_flag::ONDISK
+    }
+
+    /// True for a read that any copy may answer, as its flags say.
+    pub(crate) fn is_for_any_copy(&self) -> bool {
+        self.flags & FOR_ANY_COPY != 0 && !self.may_write()
     }
 
     /// True when an op may change the object.

@@ -32,6 +32,7 @@ pub struct Client {
     pub(crate) next_tid: u64,
     pub(crate) next_session: u64,
     pub(crate) is_timer_set: bool,
+    pub(crate) replica_answers: u64,
 }
 
 /// What every handler gets.
@@ -53,6 +54,7 @@ impl Client {
             next_tid: 1,
             next_session: 1,
             is_timer_set: false,
+            replica_answers: 0,
         }
     }
 
@@ -64,6 +66,11 @@ impl Client {
     /// Requests that have not ended.
     pub fn in_flight(&self) -> usize {
         self.requests.len()
+    }
+
+    /// Requests that others than primaries answered.
+    pub fn replica_answers(&self) -> u64 {
+        self.replica_answers
     }
 
     /// Starts a request; ends in [`Effect::Done`] with `token`.

@@ -1,9 +1,9 @@
 //! Requests: where they go, when they go again, how they end.
 
 use messages::{MOSDOp, MOSDOpReply, ObjectLocator, osd_flag};
-use types::{HObject, MapFlags, OsdId, OsdMap, PgId, ReqId, SnapId, Token, UTime};
+use types::{Errno, HObject, MapFlags, OsdId, OsdMap, PgId, ReqId, SnapId, Token, UTime};
 
-use crate::{Client, Effect, Request, Response, SessionId, machine::Cx};
+use crate::{Client, Effect, Request, Response, SessionId, event::FOR_ANY_COPY, machine::Cx};
 
 /// A request that has not ended.
 pub(crate) struct InFlight {
@@ -14,6 +14,8 @@ pub(crate) struct InFlight {
     target: Option<Target>,
     /// How often it was sent.
     attempts: i32,
+    /// A replica has sent it to the primary.
+    is_primarys: bool,
 }
 
 /// Where a request goes. A new interval of the PG makes a new target, and the request is sent again.
@@ -26,16 +28,27 @@ struct Target {
     bits: u32,
     acting: Vec<OsdId>,
     primary: OsdId,
+    /// Who is asked: the primary, unless any copy may answer.
+    osd: OsdId,
 }
 
 impl InFlight {
     pub(crate) fn new(token: Token, mtime: UTime, request: Request) -> InFlight {
-        InFlight { token, mtime, request, target: None, attempts: 0 }
+        InFlight { token, mtime, request, target: None, attempts: 0, is_primarys: false }
+    }
+}
+
+/// Who of those that act is asked: `choice` decides where any copy may answer.
+fn choose(acting: &[OsdId], primary: OsdId, choice: Option<u64>) -> OsdId {
+    let served: Vec<OsdId> = acting.iter().copied().filter(|osd| osd.is_some()).collect();
+    match (choice, served.len() as u64) {
+        (None, _) | (_, 0) => primary,
+        (Some(choice), count) => served[(choice % count) as usize],
     }
 }
 
 /// Where the map says that a request goes; none without a pool or a primary.
-fn target_of(map: &OsdMap, request: &Request) -> Option<Target> {
+fn target_of(map: &OsdMap, request: &Request, choice: Option<u64>) -> Option<Target> {
     let (hash, pg) = map.object_to_pg(request.pool, &request.nspace, &request.key, &request.oid)?;
     let at = map.pg_to_up_acting(pg);
     let bits = HObject::split_bits(pg, map.pools.get(&pg.pool)?.pg_num);
@@ -49,7 +62,9 @@ fn target_of(map: &OsdMap, request: &Request) -> Option<Target> {
         snap: SnapId::HEAD,
         ..HObject::default()
     };
-    is_served.then_some(Target { pg, object, bits, acting: at.acting, primary: at.acting_primary })
+    let primary = at.acting_primary;
+    let osd = choose(&at.acting, primary, choice);
+    is_served.then_some(Target { pg, object, bits, acting: at.acting, primary, osd })
 }
 
 /// True when the map says that requests like this wait.
@@ -68,7 +83,9 @@ impl Client {
             self.check_pool(tid, cx);
             return;
         }
-        let wanted = target_of(map, &flying.request).filter(|_| !is_paused(map, &flying.request));
+        let is_for_any = flying.request.is_for_any_copy() && !flying.is_primarys;
+        let choice = is_for_any.then_some(tid);
+        let wanted = target_of(map, &flying.request, choice).filter(|_| !is_paused(map, &flying.request));
         if wanted != flying.target {
             flying.target = wanted;
             self.send(tid, cx);
@@ -94,12 +111,12 @@ impl Client {
     }
 
     fn targets(&self) -> impl Iterator<Item = OsdId> + '_ {
-        self.requests.values().filter_map(|flying| Some(flying.target.as_ref()?.primary))
+        self.requests.values().filter_map(|flying| Some(flying.target.as_ref()?.osd))
     }
 
     /// Sends everything that goes to `osd` (again).
     pub(crate) fn resend_to(&mut self, osd: OsdId, cx: &mut Cx<'_>) {
-        self.resend_where(|target| target.primary == osd, cx);
+        self.resend_where(|target| target.osd == osd, cx);
     }
 
     /// Sends what goes to some objects of a PG (again).
@@ -110,7 +127,7 @@ impl Client {
         is_wanted: impl Fn(&HObject) -> bool,
         cx: &mut Cx<'_>,
     ) {
-        self.resend_where(|target| target.primary == osd && target.pg == pg && is_wanted(&target.object), cx);
+        self.resend_where(|target| target.osd == osd && target.pg == pg && is_wanted(&target.object), cx);
     }
 
     fn resend_where(&mut self, goes: impl Fn(&Target) -> bool, cx: &mut Cx<'_>) {
@@ -126,8 +143,8 @@ impl Client {
 
     fn send(&mut self, tid: u64, cx: &mut Cx<'_>) {
         let Some(target) = self.requests.get(&tid).and_then(|flying| flying.target.clone()) else { return };
-        let Some(session) = self.session_to(target.primary, cx) else { return };
-        if self.is_backed_off(target.primary, target.pg, &target.object) {
+        let Some(session) = self.session_to(target.osd, cx) else { return };
+        if self.is_backed_off(target.osd, target.pg, &target.object) {
             return;
         }
         let (epoch, features) = (self.epoch(), self.config.features);
@@ -138,7 +155,8 @@ impl Client {
             shard: -1,
             hash: target.object.hash,
             epoch,
-            flags: request.all_flags() | if flying.attempts > 0 { osd_flag::RETRY } else { 0 },
+            flags: request.all_flags() & !if flying.is_primarys { FOR_ANY_COPY } else { 0 }
+                | if flying.attempts > 0 { osd_flag::RETRY } else { 0 },
             reqid: ReqId::default(),
             client_inc: 0,
             mtime: flying.mtime,
@@ -163,13 +181,25 @@ impl Client {
 
     pub(crate) fn on_reply(&mut self, id: SessionId, tid: u64, reply: MOSDOpReply, cx: &mut Cx<'_>) {
         let Some(flying) = self.requests.get(&tid) else { return };
-        let is_from_target = flying.target.as_ref().is_some_and(|target| self.is_open(id, target.primary));
+        let is_from_target = flying.target.as_ref().is_some_and(|target| self.is_open(id, target.osd));
         // An answer to an earlier attempt may be of an interval that is over: the newest one decides.
         let is_newest = reply.retry_attempt < 0 || reply.retry_attempt + 1 == flying.attempts;
         if is_from_target && is_newest {
+            let is_replicas = flying.target.as_ref().is_some_and(|target| target.osd != target.primary);
+            if is_replicas && reply.result == Errno::EAGAIN.negated() {
+                return self.ask_primary(tid, cx);
+            }
+            self.replica_answers += u64::from(is_replicas);
             let MOSDOpReply { result, ops, user_version, .. } = reply;
             self.finish(tid, Response { result, ops, user_version }, cx);
         }
+    }
+
+    /// The copy that was asked does not answer: the primary does.
+    fn ask_primary(&mut self, tid: u64, cx: &mut Cx<'_>) {
+        let Some(flying) = self.requests.get_mut(&tid) else { return };
+        (flying.is_primarys, flying.target) = (true, None);
+        self.place(tid, cx);
     }
 
     /// Ends a request.

@@ -326,3 +326,38 @@ fn notifications_reach_whoever_runs_the_client() {
     b.handle(Event::FromOsd(session, 0, notify.into()));
     assert!(matches!(&b.effects[..], [Effect::Notified(notify)] if notify.cookie == 7));
 }
+
+#[test]
+fn reads_that_any_copy_may_answer_are_spread_and_end_at_the_primary() {
+    let mut b = Bench::new();
+    let (primary, pool) = (b.primary("a"), b.pool());
+    let mut to_others = 0;
+    for token in 0..12 {
+        b.effects.clear();
+        let flags = osd_flag::BALANCE_READS;
+        let request = Request { flags, ..Request::new(pool, "a", vec![OsdOp::new(OpCode::READ)]) };
+        b.client.submit(b.now, UTime::new(9, 0), Token(token), request, &mut b.effects);
+        for session in b.dialed() {
+            b.handle(Event::SessionOpened(session));
+        }
+        let sent = b.sent().pop().unwrap();
+        assert!(sent.2.flags & flags != 0);
+        let is_primary = |b: &Bench, session| b.client.is_open(session, primary);
+        let refusal = MOSDOpReply { result: Errno::EAGAIN.negated(), ..MOSDOpReply::default() };
+        if is_primary(&b, sent.0) {
+            b.reply(&sent);
+            assert_eq!(b.done(), [(token, 5)]);
+            continue;
+        }
+        to_others += 1;
+        b.handle(Event::FromOsd(sent.0, sent.1, refusal.into()));
+        for session in b.dialed() {
+            b.handle(Event::SessionOpened(session));
+        }
+        let again = b.sent().pop().unwrap();
+        assert!(is_primary(&b, again.0) && again.2.flags & flags == 0);
+        b.reply(&again);
+        assert_eq!(b.done(), [(token, 5)]);
+    }
+    assert_eq!((to_others, b.client.replica_answers()), (8, 0));
+}

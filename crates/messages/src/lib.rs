@@ -63,8 +63,8 @@ pub use osd_to_mon::{
 };
 pub use paxos_header::PaxosHeader;
 pub use pg_peer::{
-    MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgCopyData, MPgCopyGet, MPgInfo, MPgLog, MPgNotify,
-    MPgPull, MPgPush, MPgPushReply, MPgQuery, PriorLease, pg_peer_target,
+    MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgCommitted, MPgCopyData, MPgCopyGet, MPgInfo,
+    MPgLog, MPgNotify, MPgPull, MPgPush, MPgPushReply, MPgQuery, PriorLease, pg_peer_target,
 };
 pub use pg_scrub::{
     MOSDRepScrub, MOSDRepScrubMap, MOSDScrub, MOSDScrubReserve, MPgBadCopy, ScrubReserveStep,

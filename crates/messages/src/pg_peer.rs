@@ -30,6 +30,8 @@ pub struct MOSDRepOp {
     pub totals: PgTotals,
     /// The change.
     pub txn: Transaction,
+    /// All members have all changes up to this one durable (`min_last_complete_ondisk`).
+    pub committed_to: EVersion,
 }
 
 /// Appends a transaction: metadata to the front, payload to the data segment.
@@ -53,6 +55,7 @@ impl Body for MOSDRepOp {
         self.log.encode(&mut out, f);
         (self.trim_to, self.totals).encode(&mut out, f);
         encode_txn(&self.txn, &mut out, raw);
+        self.committed_to.encode(&mut out, f);
         raw.front = out.into();
     }
 
@@ -62,7 +65,8 @@ impl Body for MOSDRepOp {
         let log = Decode::decode(&mut reader)?;
         let (trim_to, totals) = Decode::decode(&mut reader)?;
         let txn = decode_txn(&mut reader, raw)?;
-        Ok(MOSDRepOp { pgid, epoch, version, log, trim_to, totals, txn })
+        let committed_to = if raw.version >= 2 { Decode::decode(&mut reader)? } else { EVersion::ZERO };
+        Ok(MOSDRepOp { pgid, epoch, version, log, trim_to, totals, txn, committed_to })
     }
 }
 
@@ -97,6 +101,20 @@ pub struct MPgInfo {
 }
 front_only!(MPgInfo);
 
+/// Primary to replica, when no change tells it: the primary serves, and all members have all changes up to this one
+/// durable (`MOSDPGPCT` of later releases).
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MPgCommitted {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// The change.
+    pub committed_to: EVersion,
+}
+front_only!(MPgCommitted);
+
 /// The primary asks for a copy's info, or for its log.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
@@ -114,12 +132,12 @@ pub struct MPgQuery {
 }
 front_only!(MPgQuery);
 
-/// A primary of an earlier interval may still serve, as far as the sender knows.
+/// A member of an earlier interval may still serve, as far as the sender knows.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
 pub struct PriorLease {
     /// Who.
-    pub primary: OsdId,
+    pub osd: OsdId,
     /// For so many nanoseconds more.
     pub left_ns: u64,
 }
@@ -356,6 +374,7 @@ pub fn pg_peer_target(message: &crate::Message) -> Option<(PgId, Epoch)> {
         M::MOSDRepScrub(m) => (m.pgid, m.epoch),
         M::MOSDRepScrubMap(m) => (m.pgid, m.epoch),
         M::MPgInfo(m) => (m.pgid, m.epoch),
+        M::MPgCommitted(m) => (m.pgid, m.epoch),
         M::MOSDScrubReserve(m) => (m.pgid, m.epoch),
         M::MPgBadCopy(m) => (m.pgid, m.epoch),
         _ => return None,

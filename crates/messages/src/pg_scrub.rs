@@ -85,7 +85,7 @@ pub struct MOSDScrubReserve {
 }
 front_only!(MOSDScrubReserve);
 
-/// Primary to replica: your copy of this object is bad; a good one comes.
+/// Primary to replica: your copy of this object is bad; a good one comes. Replica to primary: mine cannot be read.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
 pub struct MPgBadCopy {
@@ -95,7 +95,7 @@ pub struct MPgBadCopy {
     pub epoch: Epoch,
     /// Which.
     pub object: HObject,
-    /// The version of the good copy.
+    /// The version of the good copy; what a replica says of it does not count.
     pub version: EVersion,
 }
 front_only!(MPgBadCopy);

@@ -166,7 +166,7 @@ messages! {
     /// Monitor to OSD: recover these PGs before others, or no more.
     MOSDForceRecovery = 0x800b, v 1/1, prio 127;
     /// Primary to replica: make this change.
-    MOSDRepOp = 0x8010, v 1/1, prio 127;
+    MOSDRepOp = 0x8010, v 2/1, prio 127;
     /// Replica to primary: it is durable.
     MOSDRepOpReply = 0x8011, v 1/1, prio 196;
     /// Primary to copy: what are you, what is your log?
@@ -195,10 +195,12 @@ messages! {
     MOSDRepScrubMap = 0x8021, v 1/1, prio 63;
     /// Primary to replica: this is new of the PG's info.
     MPgInfo = 0x8022, v 1/1, prio 63;
-    /// Primary to replica: your copy of this object is bad.
+    /// Primary to replica: your copy of this object is bad; replica to primary: mine is.
     MPgBadCopy = 0x8023, v 1/1, prio 63;
     /// Slots for a scrub.
     MOSDScrubReserve = 0x8024, v 1/1, prio 63;
+    /// Primary to replica: all have the changes up to this one.
+    MPgCommitted = 0x8025, v 1/1, prio 127;
 }
 
 /// Encodes a `Codec` struct as a message that has a front only.

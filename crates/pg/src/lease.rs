@@ -1,9 +1,10 @@
-//! Read leases: a primary that nobody hears any more stops serving before another one begins.
+//! Read leases: a member that nobody hears any more stops serving before others take over.
 //!
-//! A primary serves only while every other member of the acting set has heard it lately; when a new interval
-//! begins, its primary waits until whoever led before has surely stopped. Heartbeats carry the leases: a
-//! member that answers a ping lets the sender serve for [`LEASE`] from the moment when the ping left, and
-//! remembers until when that may be, by its own clock. Clocks need not agree, only run equally fast.
+//! A member, be it the primary or a replica that answers reads, serves only while every other member of the acting set has
+//! heard it lately; when a new interval begins, its primary waits until whoever served before has surely stopped.
+//! Heartbeats carry the leases: a member that answers a ping lets the sender serve for [`LEASE`] from the moment when the
+//! ping left, and remembers until when that may be, by its own clock. Clocks need not agree, only run equally fast. As
+//! all others have to have heard it, whichever of them a later primary asks knows of the lease.
 //!
 //! Authority: `PeeringState::proc_lease`, `prior_readable_until_ub`, `recalc_readable_until` (Octopus and
 //! later), where each PG sends leases of its own.
@@ -15,7 +16,7 @@ use types::{Instant, OsdId, OsdMap};
 
 use crate::{Ctx, Pg, pg::Phase};
 
-/// How long a member's word lets the primary serve: `osd_heartbeat_grace` (20 s) times
+/// How long a member's word lets another one serve: `osd_heartbeat_grace` (20 s) times
 /// `osd_pool_default_read_lease_ratio` (0.8), so that it has stopped before others say that it is dead.
 pub const LEASE: Duration = Duration::from_secs(16);
 
@@ -46,11 +47,11 @@ impl Leases {
 pub(crate) struct Lease {
     /// Primary: when the activation left that a member has followed.
     granted: BTreeMap<OsdId, Instant>,
-    /// Primary: may serve until then, as far as was looked at.
+    /// This copy may serve until then, as far as was looked at.
     readable_until: Instant,
     /// Member: when it told the primary of this interval that it follows.
     given: Option<Instant>,
-    /// Until when primaries of earlier intervals may serve, at most.
+    /// Until when members of earlier intervals may serve, at most.
     prior: BTreeMap<OsdId, Instant>,
     /// Primary: when its activation left.
     activation_sent: Instant,
@@ -59,45 +60,47 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    fn add_prior(&mut self, primary: OsdId, until: Instant) {
-        let known = self.prior.entry(primary).or_default();
+    fn add_prior(&mut self, osd: OsdId, until: Instant) {
+        let known = self.prior.entry(osd).or_default();
         *known = (*known).max(until);
     }
 
-    /// What others have to know of primaries that may still serve.
+    /// What others have to know of those that may still serve.
     pub(crate) fn to_tell(&self, now: Instant) -> Vec<PriorLease> {
         let running = self.prior.iter().filter(|(_, until)| **until > now);
-        running.map(|(primary, until)| PriorLease { primary: *primary, left_ns: until.0 - now.0 }).collect()
+        running.map(|(osd, until)| PriorLease { osd: *osd, left_ns: until.0 - now.0 }).collect()
     }
 
     /// Another copy tells. What it says grows by the time of the way, which errs on the safe side.
     pub(crate) fn learn(&mut self, told: &[PriorLease], now: Instant) {
         for lease in told {
-            self.add_prior(lease.primary, now + Duration::from_nanos(lease.left_ns));
+            self.add_prior(lease.osd, now + Duration::from_nanos(lease.left_ns));
         }
     }
 }
 
-/// True when the process that led as `osd` is known to be gone, or to have begun anew.
+/// True when the process that served as `osd` is known to be gone, or to have begun anew.
 fn is_over(map: &OsdMap, osd: OsdId) -> bool {
     map.is_down(osd) && map.xinfo(osd).dead_epoch >= map.up_from(osd)
 }
 
 impl Pg {
-    /// After a start: whoever led when this copy was there last may have a word of it that is forgotten.
+    /// After a start: whoever acted when this copy was there last may have a word of it that is forgotten.
     pub(crate) fn lease_after_restart(&mut self, now: Instant) {
-        let led = self.intervals.iter().map(|interval| interval.primary).chain([self.members.primary]);
-        for primary in led.filter(|osd| osd.is_some() && *osd != self.me).collect::<Vec<_>>() {
-            self.lease.add_prior(primary, now + LEASE);
+        let acted = self.intervals.iter().flat_map(|interval| &interval.acting).chain(&self.members.acting);
+        for osd in acted.copied().filter(|osd| osd.is_some() && *osd != self.me).collect::<Vec<_>>() {
+            self.lease.add_prior(osd, now + LEASE);
         }
     }
 
-    /// The interval ends in which the present members served.
-    pub(crate) fn end_lease(&mut self, cx: &Ctx<'_>) {
+    /// The interval ends in which the present members served; replicas did so only if it may have taken writes.
+    pub(crate) fn end_lease(&mut self, maybe_went_rw: bool, cx: &Ctx<'_>) {
         let primary = self.members.primary;
-        let given = cx.leases.given.get(&primary).copied().max(self.lease.given);
-        if let Some(given) = given.filter(|_| primary != self.me && primary.is_some()) {
-            self.lease.add_prior(primary, given + LEASE);
+        for osd in self.others().filter(|osd| maybe_went_rw || *osd == primary).collect::<Vec<_>>() {
+            let followed = self.lease.given.filter(|_| osd == primary);
+            if let Some(given) = cx.leases.given.get(&osd).copied().max(followed) {
+                self.lease.add_prior(osd, given + LEASE);
+            }
         }
         let prior = std::mem::take(&mut self.lease.prior);
         let prior = prior.into_iter().filter(|(_, until)| *until > cx.now).collect();
@@ -119,7 +122,7 @@ impl Pg {
         self.lease.granted.insert(from, self.lease.activation_sent);
     }
 
-    /// True when no primary of an earlier interval serves any more: it has answered in this one, or is
+    /// True when no member of an earlier interval serves any more: it has answered in this one, or is
     /// known to be dead, or its time has passed.
     pub(crate) fn is_prior_lease_over(&self, cx: &Ctx<'_>) -> bool {
         self.lease.prior.iter().all(|(osd, until)| {
@@ -127,7 +130,7 @@ impl Pg {
         })
     }
 
-    /// True when this primary may serve now.
+    /// True when this member may serve now, for all that the others know.
     pub(crate) fn has_lease(&mut self, cx: &Ctx<'_>) -> bool {
         if cx.now < self.lease.readable_until {
             return true;
@@ -139,7 +142,8 @@ impl Pg {
         self.lease.readable_until =
             self.acting_others().map(|osd| of(&osd)).min().unwrap_or(Instant(u64::MAX));
         let has_lease = cx.now < self.lease.readable_until;
-        self.lease.is_laggy |= !has_lease;
+        // A replica lets nobody wait.
+        self.lease.is_laggy |= !has_lease && self.is_primary();
         has_lease
     }
 
@@ -166,7 +170,7 @@ mod tests {
         ours.add_prior(OsdId(1), Instant(10 * SEC));
         ours.add_prior(OsdId(2), Instant(4 * SEC));
         let told = ours.to_tell(Instant(5 * SEC));
-        assert_eq!(told, [PriorLease { primary: OsdId(1), left_ns: 15 * SEC }]);
+        assert_eq!(told, [PriorLease { osd: OsdId(1), left_ns: 15 * SEC }]);
         // Another clock, and a message that took three seconds.
         theirs.learn(&told, Instant(103 * SEC));
         assert_eq!(theirs.prior, BTreeMap::from([(OsdId(1), Instant(118 * SEC))]));

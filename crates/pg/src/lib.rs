@@ -23,6 +23,7 @@ mod query;
 mod recount;
 mod recovery;
 mod replica;
+mod replica_read;
 mod scrub;
 mod split;
 mod stats;

@@ -3,6 +3,8 @@
 //! Per object, ops run in the order in which they came. A change may start while earlier ones are not
 //! durable yet; a read waits for them; nothing passes an op that waits for something to be loaded or
 //! recovered.
+//!
+//! A replica runs reads, too, where it may (`replica_read.rs`): those have no order.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -29,6 +31,13 @@ pub(crate) struct WaitingOp {
     copied: BTreeMap<u32, Box<MPgCopyData>>,
     /// Its share of what the OSD holds.
     _permit: Permit,
+}
+
+impl WaitingOp {
+    pub(crate) fn new(client: Client, tid: u64, op: Box<MOSDOp>, permit: Permit) -> WaitingOp {
+        let (loads, copied) = (Vec::new(), BTreeMap::new());
+        WaitingOp { client, tid, op, loads, copied, _permit: permit }
+    }
 }
 
 /// The ops of one object.
@@ -141,15 +150,11 @@ impl Pg {
         permit: Permit,
         cx: &mut Ctx<'_>,
     ) {
-        let (loads, copied) = (Vec::new(), BTreeMap::new());
-        let waiting = WaitingOp { client, tid, op, loads, copied, _permit: permit };
-        if !self.is_primary() && exec::is_for_any_copy(&waiting.op) && self.members.acting.contains(&self.me)
-        {
-            // Only the primary knows what is durable everywhere: the client asks it then.
-            return self.refuse(&waiting, Errno::EAGAIN, cx);
-        }
+        let waiting = WaitingOp::new(client, tid, op, permit);
+        let is_replica_read = self.is_replica_read(self.info.since, &waiting);
         // A client that mapped the object to another primary sends again.
-        if !self.is_primary() || waiting.op.epoch < self.info.primary_since || self.is_held_back(&waiting) {
+        let is_for_primary = self.is_primary() && waiting.op.epoch >= self.info.primary_since;
+        if !is_replica_read && (!is_for_primary || self.is_held_back(&waiting)) {
             return;
         }
         let pool = cx.map.pools.get(&self.pgid.pool);
@@ -158,6 +163,8 @@ impl Pg {
             if waiting.op.flags & osd_flag::SUPPORTSPOOLEIO == 0 {
                 self.refuse(&waiting, Errno::EIO, cx);
             }
+        } else if is_replica_read {
+            self.run(&exec::head_of(&waiting.op), waiting, cx);
         } else if self.phase == Phase::Active {
             self.enqueue(waiting, cx);
         } else {
@@ -183,6 +190,9 @@ impl Pg {
 
     /// Starts the object's ops, as many as may start.
     pub(crate) fn run_object(&mut self, head: &HObject, cx: &mut Ctx<'_>) {
+        if self.phase == Phase::Replica {
+            return self.forget_idle(head);
+        }
         if self.phase != Phase::Active || !self.has_lease(cx) {
             return;
         }
@@ -207,6 +217,10 @@ impl Pg {
             };
             self.run(head, waiting, cx);
         }
+        self.forget_idle(head);
+    }
+
+    fn forget_idle(&mut self, head: &HObject) {
         if self.ops.objects.get(head).is_some_and(ObjectOps::is_idle) {
             self.ops.objects.remove(head);
         }
@@ -233,7 +247,11 @@ impl Pg {
     }
 
     fn run(&mut self, head: &HObject, waiting: WaitingOp, cx: &mut Ctx<'_>) {
-        if !self.has_lease(cx) {
+        if !self.is_primary() {
+            if !self.can_serve_replica_read(&waiting, cx) {
+                return self.refuse(&waiting, Errno::EAGAIN, cx);
+            }
+        } else if !self.has_lease(cx) {
             // What was loaded for it stays: its turn comes again.
             let ops = self.ops.objects.entry(head.clone()).or_default();
             return ops.queue.push_front(waiting);
@@ -287,7 +305,7 @@ impl Pg {
     }
 
     /// Puts a request aside until something comes; its number.
-    fn put_aside(&mut self, head: &HObject, waiting: WaitingOp) -> u64 {
+    pub(crate) fn put_aside(&mut self, head: &HObject, waiting: WaitingOp) -> u64 {
         self.ops.next_load += 1;
         let load = self.ops.next_load;
         let ops = self.ops.objects.entry(head.clone()).or_default();
@@ -367,6 +385,10 @@ impl Pg {
             Err(error) => {
                 let what = if matches!(error, ReadError::Corrupt { .. }) { "corrupt" } else { "unreadable" };
                 tracing::error!(pg = %self.pgid, object = %wanted, %error, "{what} data");
+                if !self.is_primary() {
+                    self.complain_of_copy(&waiting, wanted, cx);
+                    return self.forget_idle(head);
+                }
                 self.release(&waiting, cx);
                 waiting.loads.clear();
                 self.repair(wanted, cx);
@@ -381,7 +403,7 @@ impl Pg {
         waiting.loads.iter().for_each(|token| cx.store.unload(*token));
     }
 
-    fn refuse(&mut self, waiting: &WaitingOp, errno: Errno, cx: &mut Ctx<'_>) {
+    pub(crate) fn refuse(&mut self, waiting: &WaitingOp, errno: Errno, cx: &mut Ctx<'_>) {
         let reply = MOSDOpReply {
             // Refusals do not say more than the request.
             flags: u64::from(waiting.op.flags),
@@ -423,7 +445,9 @@ impl Pg {
     fn finish(&mut self, head: &HObject, waiting: WaitingOp, done: Executed, reqid: ReqId, cx: &mut Ctx<'_>) {
         self.release(&waiting, cx);
         let Executed { ops, result, staged, mut watch, watchers, user_version, version } = done;
-        self.watches.learn(head, &watchers, cx.now);
+        if self.is_primary() {
+            self.watches.learn(head, &watchers, cx.now);
+        }
         self.watches.count(&watch);
         self.count(&waiting.op, &ops, staged.is_some());
         let mut reply = MOSDOpReply {
@@ -487,7 +511,8 @@ impl Pg {
             if !first.get().waiting.is_empty() {
                 break;
             }
-            let done = first.remove();
+            let (version, done) = first.remove_entry();
+            self.note_committed(version);
             let client = match done.requests.first() {
                 Some((asked, _)) if !done.watch.is_empty() => Some(asked.client.clone()),
                 Some(_) | None => None,

@@ -16,6 +16,7 @@ use crate::{
     log::{self, Merge},
     meta::MetaChange,
     pg::{Pending, Phase},
+    replica_read::Committed,
 };
 
 impl Pg {
@@ -32,7 +33,8 @@ impl Pg {
         };
         let last = Epoch(cx.map.epoch.0 - 1);
         let past = self.members.close(self.info.since, last, cx.map);
-        if past.maybe_went_rw {
+        let maybe_went_rw = past.maybe_went_rw;
+        if maybe_went_rw {
             self.intervals.push(past);
         }
         if members.primary != self.members.primary
@@ -41,7 +43,7 @@ impl Pg {
         {
             self.info.primary_since = cx.map.epoch;
         }
-        self.end_lease(cx);
+        self.end_lease(maybe_went_rw, cx);
         self.info.since = members.begin(at, cx.map);
         self.members = members;
         let mut change = MetaChange::default();
@@ -88,6 +90,7 @@ impl Pg {
     /// Begins anew in the interval of the newest map.
     pub(crate) fn start_interval(&mut self, cx: &mut Ctx<'_>) {
         self.phase = Phase::Idle;
+        self.committed = Committed::default();
         self.peer_info.clear();
         self.peer_missing.clear();
         self.recovery.clear();
@@ -509,6 +512,9 @@ impl Pg {
             return;
         }
         self.phase = Phase::Active;
+        // All members have the log that they were activated by.
+        self.note_committed(self.info.last_update);
+        self.tell_committed(cx);
         cx.effects.push(Effect::StatsChanged);
         self.look_for_all(cx);
         self.recover(cx);

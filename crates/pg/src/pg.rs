@@ -24,6 +24,7 @@ use crate::{
     ops::Ops,
     recount::Recount,
     recovery::Recovery,
+    replica_read::Committed,
     scrub::Scrubs,
     stats::Trimming,
     unfound::Unfound,
@@ -110,6 +111,7 @@ pub struct Pg {
     pub(crate) ops: Ops,
     pub(crate) backoffs: Backoffs,
     pub(crate) lease: Lease,
+    pub(crate) committed: Committed,
     pub(crate) recovery: Recovery,
     pub(crate) unfound: Unfound,
     pub(crate) watches: Watches,
@@ -160,6 +162,7 @@ impl Pg {
             ops: Ops::default(),
             backoffs: Backoffs::default(),
             lease: Lease::default(),
+            committed: Committed::default(),
             recovery: Recovery::default(),
             unfound: Unfound::default(),
             watches: Watches::default(),
@@ -409,6 +412,7 @@ impl Pg {
             Message::MOSDRepScrub(m) => self.on_rep_scrub(from, *m, cx),
             Message::MOSDRepScrubMap(m) => self.on_rep_scrub_map(from, *m),
             Message::MPgInfo(m) => self.on_info(from, *m, cx),
+            Message::MPgCommitted(m) => self.on_committed(from, &m),
             Message::MOSDScrubReserve(m) => self.on_scrub_reserve(from, *m, cx),
             Message::MPgBadCopy(m) => self.on_bad_copy(from, *m, cx),
             _ => {}
@@ -424,6 +428,7 @@ impl Pg {
             self.after_log(cx);
         }
         if self.phase == Phase::Active {
+            self.tell_committed(cx);
             self.recover(cx);
             self.trim_snaps(cx);
             self.tick_scrub(cx);

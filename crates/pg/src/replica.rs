@@ -26,6 +26,7 @@ impl Pg {
         let members: Vec<OsdId> = self.members.all().collect();
         let others: Vec<OsdId> = members.iter().copied().filter(|o| *o != self.me).collect();
         if !others.is_empty() {
+            let committed_to = self.tell_committed_along();
             let message = MOSDRepOp {
                 pgid: self.pgid,
                 epoch: cx.map.epoch,
@@ -34,6 +35,7 @@ impl Pg {
                 trim_to,
                 totals: self.info.totals,
                 txn: txn.clone(),
+                committed_to,
             };
             cx.effects.push(Effect::SendOsds(others, message.into()));
         }
@@ -78,6 +80,7 @@ impl Pg {
         }
         let pending = Pending::ReplicaCommit { primary: from, version: message.version };
         self.info.totals = message.totals;
+        self.note_committed(message.committed_to);
         self.apply(message.txn, message.log, message.trim_to, pending, cx);
     }
 

@@ -28,6 +28,7 @@ pub(crate) struct World {
     pub(crate) recovery: RecoveryPolicy,
     pub(crate) random: u64,
     pub(crate) scrub: ScrubPolicy,
+    pub(crate) leases: Leases,
 }
 
 impl World {
@@ -84,6 +85,7 @@ impl World {
             recovery: RecoveryPolicy::default(),
             random: 0,
             scrub: ScrubPolicy::default(),
+            leases: Leases::default(),
         };
         world.act(|pg, cx| *pg = Pg::create(1, pgid, me, epoch, start, Vec::new(), cx));
         for at in 1..=3 {
@@ -140,7 +142,7 @@ impl World {
             wall: UTime::default(),
             store: &mut self.store,
             map: &self.map,
-            leases: &Leases::default(),
+            leases: &self.leases,
             scrub: &self.scrub,
             recovery: &self.recovery,
             random: self.random,
@@ -163,6 +165,11 @@ impl World {
                 }
             }
         }
+    }
+
+    /// All others answer a ping.
+    pub(crate) fn hear_all(&mut self) {
+        self.peers.iter().for_each(|peer| self.leases.on_granted(*peer, self.now));
     }
 
     pub(crate) fn say(&mut self, from: OsdId, message: Message) {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use client::{Request, Response};
+use messages::osd_flag;
 use rand::{Rng, rngs::StdRng};
 use types::{PoolId, SnapContext, SnapId, Token};
 
@@ -149,9 +150,12 @@ impl Workload {
             Doing::Shared(_) => (SnapId::HEAD, SnapContext::default()),
         };
         let codes: Vec<_> = ops.iter().map(|op| op.code.name()).collect();
-        tracing::debug!(client = self.client, token = token.0, ?name, ?snapid, ?codes, "begun");
+        // Of reads, many may be answered by any copy.
+        let is_read = ops.iter().all(|op| op.code.is_read());
+        let flags = if is_read && self.rng.random_bool(0.7) { osd_flag::BALANCE_READS } else { 0 };
+        tracing::debug!(client = self.client, token = token.0, ?name, ?snapid, ?codes, flags, "begun");
         self.doing.insert(token, doing);
-        (token, Request { snapid, snapc, ..Request::new(self.pool, name, ops) })
+        (token, Request { snapid, snapc, flags, ..Request::new(self.pool, name, ops) })
     }
 
     /// A request has ended.

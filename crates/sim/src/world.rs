@@ -68,6 +68,8 @@ pub struct Report {
     pub events: u64,
     /// Requests of clients.
     pub requests: u64,
+    /// Those that replicas answered.
+    pub replica_answers: u64,
     /// Virtual time that passed.
     pub elapsed: Duration,
     /// Hash of all that happened, in order.
@@ -121,6 +123,7 @@ impl World {
         Ok(Report {
             events: world.events,
             requests,
+            replica_answers: world.clients.iter().map(|client| client.client.replica_answers()).sum(),
             elapsed: Duration::from_nanos(world.schedule.now().0),
             fingerprint: world.hasher.finish(),
             story: world.story,

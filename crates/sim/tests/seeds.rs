@@ -60,6 +60,13 @@ fn worlds_lose_nothing() {
 }
 
 #[test]
+fn replicas_answer_where_they_may() {
+    let answered =
+        (0..5).map(|seed| live(seed, false).expect("a world where nothing is lost").replica_answers);
+    assert!(answered.sum::<u64>() > 0);
+}
+
+#[test]
 fn the_same_seed_is_the_same_world() {
     for seed in 0..5 {
         assert_eq!(live(seed, false), live(seed, false));

@@ -32,7 +32,7 @@ use types::{
 pub(crate) use copy::{CopySource, copy_out, data_writes};
 pub(crate) use copy_get::{PastRequest, past_of};
 pub(crate) use object_info::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet, USER_XATTR};
-pub(crate) use request::{is_for_any_copy, is_ordered, may_write};
+pub(crate) use request::{is_for_any_copy, is_ordered, is_pure_read, may_write};
 pub(crate) use snaps::{TrimStep, trim_step};
 pub(crate) use watch::{KnownWatch, WatchChange, remove_watcher};
 

@@ -34,6 +34,14 @@ pub(crate) fn is_for_any_copy(op: &MOSDOp) -> bool {
     op.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0 && !is_ordered(op)
 }
 
+/// True for a read of one object and nothing else: watches and notifications are the primary's.
+pub(crate) fn is_pure_read(op: &MOSDOp) -> bool {
+    let is_read = |code: OpCode| {
+        code.is_read() && !code.is_pg() && code != OpCode::NOTIFY && code != OpCode::NOTIFY_ACK
+    };
+    !is_ordered(op) && op.ops.iter().all(|step| is_read(step.code))
+}
+
 /// True for a request that waits its turn among the changes of its object.
 pub(crate) fn is_ordered(op: &MOSDOp) -> bool {
     op.may_write() || may_write(op)

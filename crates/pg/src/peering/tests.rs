@@ -46,7 +46,9 @@ fn contents_that_came_to_nothing_are_not_kept() {
     let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.version(4));
     let (log, trim_to, totals) = (vec![world.entry(3, 4, 3)], world.version(0), PgTotals::default());
     let txn = world.content(3, 4);
-    world.say(world.peers[0], MOSDRepOp { pgid, epoch, version, log, trim_to, totals, txn }.into());
+    let committed_to = world.version(0);
+    let change = MOSDRepOp { pgid, epoch, version, log, trim_to, totals, txn, committed_to };
+    world.say(world.peers[0], change.into());
     assert_eq!(world.stored(3), 4);
     world.activate(3, Vec::new(), 3, None);
     assert_eq!((world.missing(), world.stored(3)), (vec![(world.object(3), 3)], 0));

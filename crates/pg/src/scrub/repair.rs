@@ -17,11 +17,9 @@ impl Pg {
         for (object, bad) in bad {
             let version = bad.version;
             self.counters.objects_repaired += bad.count();
-            for osd in bad.all().filter(|osd| *osd != self.me) {
-                self.peer_missing.entry(osd).or_default().insert(object.clone(), version);
-                let (pgid, epoch, object) = (self.pgid, cx.map.epoch, object.clone());
-                let message = MPgBadCopy { pgid, epoch, object, version };
-                cx.effects.push(Effect::SendOsd(osd, message.into()));
+            let me = self.me;
+            for osd in bad.all().filter(|osd| *osd != me) {
+                self.replace_copy(osd, object.clone(), version, cx);
             }
             if bad.all().any(|osd| osd == self.me) {
                 self.declare_missing(object, version, cx);
@@ -32,10 +30,19 @@ impl Pg {
         self.recover(cx);
     }
 
-    /// A replica's copy is bad, as the primary has found.
+    /// A replica is to have a good copy in the place of a bad one.
+    pub(crate) fn replace_copy(&mut self, osd: OsdId, object: HObject, version: EVersion, cx: &mut Ctx<'_>) {
+        self.peer_missing.entry(osd).or_default().insert(object.clone(), version);
+        let message = MPgBadCopy { pgid: self.pgid, epoch: cx.map.epoch, object, version };
+        cx.effects.push(Effect::SendOsd(osd, message.into()));
+    }
+
+    /// A replica's copy is bad, as the primary has found, or the replica itself.
     pub(crate) fn on_bad_copy(&mut self, from: OsdId, message: MPgBadCopy, cx: &mut Ctx<'_>) {
         if from == self.members.primary && self.phase == Phase::Replica {
             self.declare_missing(message.object, message.version, cx);
+        } else if self.is_primary() && self.members.acting.contains(&from) {
+            self.on_copy_unreadable(from, message.object, cx);
         }
     }
 
