@@ -11,7 +11,9 @@ use messages::{
 use store::StoreUsage;
 use types::{Epoch, Instant, OsdId, PgId, PgStat, PoolId, PoolStatfs, Settings};
 
-use crate::{ConnId, Effect, Osd, Peer, boot::Boot, on_map::MapSource, osd::Cx, shard::CONTROL, tell};
+use crate::{
+    ConnId, Effect, OpCounts, Osd, Peer, boot::Boot, on_map::MapSource, osd::Cx, shard::CONTROL, tell,
+};
 
 /// From one shard to another.
 #[derive(Debug)]
@@ -89,6 +91,8 @@ pub struct Report {
     pub ops: u64,
     /// Copies that could not be read and were replaced.
     pub copies_repaired: u64,
+    /// What it has served.
+    pub served: OpCounts,
 }
 
 impl Osd {
@@ -217,6 +221,7 @@ impl Osd {
             pool_usage: cx.store.pool_usage(),
             ops: self.held.ops(),
             copies_repaired: self.pgs.copies_repaired(),
+            served: self.pgs.served(),
         };
         cx.cross(CONTROL, Cross::Report(Box::new(report)));
     }

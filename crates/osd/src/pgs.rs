@@ -9,7 +9,7 @@ use store::{Completion, ReadError};
 use types::{CollId, Epoch, Instant, OsdId, PgId, PgInfo, PgStat, Token, Transaction, TxnOp};
 
 use crate::{
-    ConnId, Cross, Effect, Osd,
+    ConnId, Cross, Effect, OpCounts, Osd,
     boot::Boot,
     osd::{Cx, WAKE},
     shard::CONTROL,
@@ -32,6 +32,8 @@ pub(crate) struct Pgs {
     wakes: BTreeSet<(Instant, PgId)>,
     /// Empty memory for what a PG wants done.
     effects: Vec<pg::Effect>,
+    /// What PGs served that are not here any more.
+    served_before: OpCounts,
 }
 
 impl Pgs {
@@ -64,6 +66,11 @@ impl Pgs {
     /// Copies that could not be read and were replaced.
     pub(crate) fn copies_repaired(&self) -> u64 {
         self.pgs.values().map(Pg::copies_repaired).sum()
+    }
+
+    /// What clients were served since this OSD was started.
+    pub(crate) fn served(&self) -> OpCounts {
+        self.pgs.values().map(|pg| pg.counters().into()).chain([self.served_before]).sum()
     }
 
     fn new_id(&mut self, pgid: PgId) -> u32 {
@@ -196,6 +203,7 @@ impl Osd {
         };
         act(pg, &mut ctx);
         if pg.is_removed() {
+            self.pgs.served_before = [self.pgs.served_before, pg.counters().into()].into_iter().sum();
             self.pgs.pgs.remove(&pgid);
         }
         for effect in effects.drain(..) {

@@ -100,6 +100,11 @@ impl Pg {
         (self.lacked_by_acting() + absent, misplaced)
     }
 
+    /// What it has done since it was loaded, whether it led or not.
+    pub fn counters(&self) -> PgStatSum {
+        self.counters
+    }
+
     /// What the primary reports.
     pub fn stat(&mut self, map: &OsdMap, wall: UTime) -> PgStat {
         self.reported_seq += 1;

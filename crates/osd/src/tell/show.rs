@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use types::Errno;
 
 use super::{Answer, Call};
-use crate::{Osd, osd::Cx};
+use crate::{OpCounts, Osd, osd::Cx};
 
 /// What this OSD calls itself: Ceph's form, so that clients read a version.
 const VERSION: &str = concat!("16.2.15-loligo-", env!("CARGO_PKG_VERSION"));
@@ -49,8 +49,17 @@ pub(super) fn status(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
 
 pub(super) fn perf_dump(osd: &mut Osd, _: &Call, cx: &mut Cx<'_>) -> Answer {
     let usage = osd.usage(cx);
+    let reports = osd.control.reports().map(|report| report.served);
+    let served: OpCounts = reports.chain([osd.pgs.served()]).sum();
     Ok(Some(json!({
         "osd": {
+            "op": served.reads + served.writes,
+            "op_in_bytes": served.write_bytes,
+            "op_out_bytes": served.read_bytes,
+            "op_r": served.reads,
+            "op_r_out_bytes": served.read_bytes,
+            "op_w": served.writes,
+            "op_w_in_bytes": served.write_bytes,
             "op_wip": osd.held.ops() + osd.control.reports().map(|report| report.ops).sum::<u64>(),
             "numpg": osd.pg_count(),
             "numpg_primary": osd.primary_pg_count(),
