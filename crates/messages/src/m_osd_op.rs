@@ -147,6 +147,11 @@ impl MOSDOp {
         Payload::with_sums(op.data.clone(), self.data_sums.clone().filter(|_| op.data.len() == bytes))
     }
 
+    /// True when the client's flags say that any copy may answer, and that it changes nothing.
+    pub fn is_for_any_copy(&self) -> bool {
+        self.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0 && !self.may_write()
+    }
+
     /// True when any op, or the client's flags, say that it may change the object.
     pub fn may_write(&self) -> bool {
         self.flags & osd_flag::WRITE != 0 || self.ops.iter().any(|op| op.code.is_write())

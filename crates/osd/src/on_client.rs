@@ -111,6 +111,7 @@ impl Osd {
     /// Answers an op with an errno and no data.
     pub(crate) fn refuse(&mut self, conn: ConnId, tid: u64, op: &MOSDOp, errno: Errno, cx: &mut Cx<'_>) {
         let reply = refusal(op, errno, self.map.epoch);
+        self.image_op_ended(conn, tid, &reply, cx);
         self.send_conn(conn, tid, reply.into(), cx);
     }
 }

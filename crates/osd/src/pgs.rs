@@ -6,7 +6,7 @@ use messages::{MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, Message, PgCreation, 
 use pg::{Client, Ctx, Event, IntervalStart, Permit, Pg};
 use rand::RngCore;
 use store::{Completion, ReadError};
-use types::{CollId, Epoch, Instant, OsdId, PgId, PgInfo, PgStat, Token, Transaction, TxnOp};
+use types::{CollId, Epoch, Errno, Instant, OsdId, PgId, PgInfo, PgStat, Token, Transaction, TxnOp};
 
 use crate::{
     ConnId, Cross, Effect, OpCounts, Osd,
@@ -316,9 +316,12 @@ impl Osd {
     pub(crate) fn pg_op(&mut self, conn: ConnId, tid: u64, op: Box<MOSDOp>, permit: Permit, cx: &mut Cx<'_>) {
         let pgid = op.pgid;
         if !self.pgs.pgs.contains_key(&pgid) {
-            let is_primary = self.map.pg_to_up_acting(pgid).acting_primary == self.config.whoami;
-            if is_primary {
+            let (me, placed) = (self.config.whoami, self.map.pg_to_up_acting(pgid));
+            if placed.acting_primary == me {
                 self.pgs.early.push((conn, tid, op, permit));
+            } else if placed.acting.contains(&me) && op.is_for_any_copy() {
+                // A replica to be: the primary has what the client wants.
+                self.refuse(conn, tid, &op, Errno::EAGAIN, cx);
             }
             return;
         }

@@ -151,7 +151,7 @@ impl Pg {
         cx: &mut Ctx<'_>,
     ) {
         let waiting = WaitingOp::new(client, tid, op, permit);
-        let is_replica_read = self.is_replica_read(self.info.since, &waiting);
+        let is_replica_read = self.is_replica_read(&waiting);
         // A client that mapped the object to another primary sends again.
         let is_for_primary = self.is_primary() && waiting.op.epoch >= self.info.primary_since;
         if !is_replica_read && (!is_for_primary || self.is_held_back(&waiting)) {

@@ -15,7 +15,7 @@
 //! without a change that carries it, too, is of later releases (`MOSDPGPCT`).
 
 use messages::{LogLevel, MPgBadCopy, MPgCommitted};
-use types::{EVersion, Epoch, Errno, HObject, OsdId};
+use types::{EVersion, Errno, HObject, OsdId};
 
 use crate::{Ctx, Effect, Pg, errand::object_version, exec, ops::WaitingOp, pg::Phase};
 
@@ -60,19 +60,16 @@ impl Pg {
         }
     }
 
-    /// True for a read that this replica may answer, or has to refuse: one that any copy may answer, of a client that knows
-    /// the interval. Clients send again what they sent to a replica of an earlier one.
-    pub(crate) fn is_replica_read(&self, since: Epoch, waiting: &WaitingOp) -> bool {
-        !self.is_primary()
-            && exec::is_for_any_copy(&waiting.op)
-            && waiting.op.epoch >= since
-            && self.members.acting.contains(&self.me)
+    /// True for a read that this replica may answer, or has to refuse.
+    pub(crate) fn is_replica_read(&self, waiting: &WaitingOp) -> bool {
+        !self.is_primary() && exec::is_for_any_copy(&waiting.op) && self.members.acting.contains(&self.me)
     }
 
     /// True when this replica may answer a read of the object now.
     pub(crate) fn can_serve_replica_read(&mut self, waiting: &WaitingOp, cx: &Ctx<'_>) -> bool {
         let head = exec::head_of(&waiting.op);
         self.phase == Phase::Replica
+            && waiting.op.epoch >= self.info.since
             && exec::is_pure_read(&waiting.op)
             && self.is_committed(&head)
             && !self.is_missing(&head)

@@ -31,7 +31,7 @@ pub(crate) fn may_write(op: &MOSDOp) -> bool {
 
 /// True for a read that any copy may answer, if it can.
 pub(crate) fn is_for_any_copy(op: &MOSDOp) -> bool {
-    op.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0 && !is_ordered(op)
+    op.is_for_any_copy() && !may_write(op)
 }
 
 /// True for a read of one object and nothing else: watches and notifications are the primary's.

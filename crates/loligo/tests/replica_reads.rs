@@ -1,0 +1,67 @@
+//! Stock clients let any copy answer their reads: replicas do, and nobody reads what is old.
+
+mod cluster;
+
+use std::{fs, time::Duration};
+
+use cluster::{Cluster, number};
+
+const READER: &str = include_str!("replica_reads/reader.py");
+
+/// Reads that each OSD has answered.
+fn reads(c: &Cluster) -> Vec<u64> {
+    let of = |osd| c.json(&format!("ceph tell osd.{osd} perf dump"))["osd"]["op_r"].as_u64().unwrap();
+    (0..3).map(of).collect()
+}
+
+/// What `command` made each OSD answer.
+fn reads_of(c: &Cluster, command: &str) -> Vec<u64> {
+    let before = reads(c);
+    c.sh(command);
+    reads(c).iter().zip(before).map(|(after, before)| after - before).collect()
+}
+
+/// A cluster in which one OSD leads all PGs, once replicas answer.
+fn led_by_one(extra: &[&str]) -> Cluster {
+    let c = Cluster::start_with(3, extra);
+    fs::write(c.dir().join("reader.py"), READER).unwrap();
+    c.sh("ceph osd primary-affinity osd.1 0; ceph osd primary-affinity osd.2 0");
+    c.wait_healthy(Duration::from_secs(60));
+    c
+}
+
+#[test]
+fn reads_that_may_be_balanced_are_answered_by_all_copies() {
+    let c = led_by_one(&["--separate"]);
+    c.sh("echo hello > note; rados -p rbd put note note");
+    let (plain, balanced) = ("/usr/bin/python3 reader.py 90 note 0", "/usr/bin/python3 reader.py 90 note 1");
+    assert_eq!(reads_of(&c, plain), [90, 0, 0]);
+    // What was written last is known to be everywhere soon.
+    c.wait("replicas that answer", Duration::from_secs(20), |c| {
+        let answered = reads_of(c, balanced);
+        answered.iter().sum::<u64>() == 90 && answered.iter().all(|count| *count > 10)
+    });
+    assert_eq!(c.sh(balanced).out.trim(), "{b'hello\\n'}");
+
+    c.sh("rbd create --size 32M img; rbd bench --io-type write --io-size 64K --io-total 32M img");
+    c.sh("rbd snap create img@then");
+    std::thread::sleep(Duration::from_secs(3));
+    let bench = "rbd bench --rbd-cache=false --io-type read --io-pattern rand --io-size 4K --io-total 4M";
+    let count =
+        |policy, image| reads_of(&c, &format!("{bench} --rbd-read-from-replica-policy {policy} {image}"));
+    let balanced = count("balance", "img");
+    assert!(balanced.iter().all(|count| *count > 200), "{balanced:?}");
+    let balanced = count("balance", "img@then");
+    assert!(balanced.iter().all(|count| *count > 200), "{balanced:?}");
+    let default = count("default", "img");
+    assert!(default[0] > 1_000 && default[1..] == [0, 0], "{default:?}");
+}
+
+#[test]
+fn nobody_reads_what_is_old_while_osds_come_and_go() {
+    let mut c = Cluster::start_with(3, &["--separate", "--reactors", "2"]);
+    fs::write(c.dir().join("reader.py"), READER).unwrap();
+    let seconds = number("REPLICA_READS_SECONDS", 20);
+    let program = format!("timeout {} /usr/bin/python3 reader.py check {seconds}", seconds + 100);
+    c.run_while_osds_come_and_go(&program, 1, seconds);
+}
