@@ -31,7 +31,7 @@ impl World {
     /// Something breaks; it is whole again by itself, later.
     pub(crate) fn strike(&mut self) {
         let osd = self.any_osd();
-        match self.rng.random_range(0..37) {
+        match self.rng.random_range(0..42) {
             0..3 => {
                 let count = self.rng.random_range(1..6);
                 self.note(format!("{count} connections are cut"));
@@ -62,7 +62,9 @@ impl World {
             24..28 => self.spoil(),
             28..31 => self.replace_device(),
             31..34 => self.toggle_pool(),
-            _ => self.remove_snap(),
+            34..37 => self.remove_snap(),
+            37..40 => self.part(),
+            _ => self.strand(osd),
         }
     }
 
@@ -87,6 +89,30 @@ impl World {
             self.network.divide(process, other);
         }
         let heal = secs(&mut self.rng, 0.5, 45.0);
+        self.schedule.after(heal, MON, What::Heal);
+    }
+
+    /// Two OSDs do not hear each other; everybody else hears both.
+    fn part(&mut self) {
+        let (one, other) = (self.any_osd(), self.any_osd());
+        if one != other {
+            self.note(format!("{one:?} and {other:?} do not hear each other"));
+            self.network.divide(one, other);
+            let heal = secs(&mut self.rng, 0.5, 45.0);
+            self.schedule.after(heal, MON, What::Heal);
+        }
+    }
+
+    /// An OSD and a client hear nobody but each other: what it answers this client, nobody else can set right.
+    fn strand(&mut self, osd: ProcessId) {
+        let clients = 1 + self.osds.len()..self.process_count();
+        let client = ProcessId(self.rng.random_range(clients));
+        self.note(format!("{osd:?} and {client:?} hear nobody else"));
+        for other in (0..self.process_count()).map(ProcessId).filter(|other| ![osd, client].contains(other)) {
+            self.network.divide(osd, other);
+            self.network.divide(client, other);
+        }
+        let heal = secs(&mut self.rng, 20.0, 60.0);
         self.schedule.after(heal, MON, What::Heal);
     }
 

@@ -14,6 +14,8 @@ use crate::{
 };
 
 const OWN_OBJECTS: usize = 6;
+/// Probes in flight, at most: some wait for an OSD that nobody hears, others shall still reach another one.
+const PROBES_MAX: usize = 40;
 
 enum Doing {
     Own(usize, SnapId, Expected),
@@ -27,6 +29,8 @@ pub(crate) struct Workload {
     rng: StdRng,
     own: Vec<Model>,
     busy: BTreeSet<usize>,
+    /// Reads of shared objects that any copy may answer, besides what it does else.
+    probes: BTreeSet<Token>,
     doing: BTreeMap<Token, Doing>,
     next_token: u64,
     /// Requests in flight, at most.
@@ -50,6 +54,7 @@ impl Workload {
             rng,
             own: vec![Model::default(); OWN_OBJECTS],
             busy: BTreeSet::new(),
+            probes: BTreeSet::new(),
             doing: BTreeMap::new(),
             next_token: 1,
             depth,
@@ -101,7 +106,10 @@ impl Workload {
 
     /// The next random request, if one more may be in flight.
     pub(crate) fn next(&mut self, shared: &mut SharedObjects) -> Option<(Token, Request)> {
-        if self.doing.len() >= self.depth {
+        if self.rng.random_bool(0.3) && self.probes.len() < PROBES_MAX {
+            return Some(self.probe(shared));
+        }
+        if self.doing.len() - self.probes.len() >= self.depth {
             return None;
         }
         if self.rng.random_bool(0.25) {
@@ -130,6 +138,14 @@ impl Workload {
                 Some(self.begin(self.own_name(at), ops, Doing::Own(at, SnapId::HEAD, expected)))
             }
         }
+    }
+
+    fn probe(&mut self, shared: &SharedObjects) -> (Token, Request) {
+        let object = self.rng.random_range(0..shared.count());
+        let (ops, doing) = shared.read(object);
+        let (token, request) = self.begin(SharedObjects::name(object), ops, Doing::Shared(doing));
+        self.probes.insert(token);
+        (token, Request { flags: osd_flag::BALANCE_READS, ..request })
     }
 
     fn own_name(&self, at: usize) -> Bytes {
@@ -166,6 +182,7 @@ impl Workload {
         shared: &mut SharedObjects,
     ) -> Result<(), String> {
         tracing::debug!(client = self.client, token = token.0, result = response.result, "ended");
+        self.probes.remove(&token);
         match self.doing.remove(&token) {
             Some(Doing::Own(at, snap, expected)) => {
                 self.busy.remove(&at);
