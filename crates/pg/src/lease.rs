@@ -96,7 +96,7 @@ impl Pg {
     /// The interval ends in which the present members served; replicas did so only if it may have taken writes.
     pub(crate) fn end_lease(&mut self, maybe_went_rw: bool, cx: &Ctx<'_>) {
         let primary = self.members.primary;
-        for osd in self.others().filter(|osd| maybe_went_rw || *osd == primary).collect::<Vec<_>>() {
+        for osd in self.acting_others().filter(|osd| maybe_went_rw || *osd == primary).collect::<Vec<_>>() {
             let followed = self.lease.given.filter(|_| osd == primary);
             if let Some(given) = cx.leases.given.get(&osd).copied().max(followed) {
                 self.lease.add_prior(osd, given + LEASE);

@@ -47,7 +47,7 @@ impl Pg {
             return;
         };
         self.committed.told = self.committed.to;
-        let others: Vec<OsdId> = self.others().collect();
+        let others: Vec<OsdId> = self.acting_others().collect();
         if !others.is_empty() {
             let message = MPgCommitted { pgid: self.pgid, epoch: cx.map.epoch, committed_to };
             cx.effects.push(Effect::SendOsds(others, message.into()));
