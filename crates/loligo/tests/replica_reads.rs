@@ -10,8 +10,8 @@ const READER: &str = include_str!("replica_reads/reader.py");
 
 /// Reads that each OSD has answered.
 fn reads(c: &Cluster) -> Vec<u64> {
-    let of = |osd| c.json(&format!("ceph tell osd.{osd} perf dump"))["osd"]["op_r"].as_u64().unwrap();
-    (0..3).map(of).collect()
+    let of = |osd| c.json(&format!("ceph tell osd.{osd} perf dump"))["osd"]["op_r"].as_u64();
+    (0..3).map(|osd| of(osd).expect("the OSD counts reads")).collect()
 }
 
 /// What `command` made each OSD answer.
@@ -24,7 +24,7 @@ fn reads_of(c: &Cluster, command: &str) -> Vec<u64> {
 /// A cluster in which one OSD leads all PGs, once replicas answer.
 fn led_by_one(extra: &[&str]) -> Cluster {
     let c = Cluster::start_with(3, extra);
-    fs::write(c.dir().join("reader.py"), READER).unwrap();
+    fs::write(c.dir().join("reader.py"), READER).expect("the folder is there");
     c.sh("ceph osd primary-affinity osd.1 0; ceph osd primary-affinity osd.2 0");
     c.wait_healthy(Duration::from_secs(60));
     c
@@ -60,7 +60,7 @@ fn reads_that_may_be_balanced_are_answered_by_all_copies() {
 #[test]
 fn nobody_reads_what_is_old_while_osds_come_and_go() {
     let mut c = Cluster::start_with(3, &["--separate", "--reactors", "2"]);
-    fs::write(c.dir().join("reader.py"), READER).unwrap();
+    fs::write(c.dir().join("reader.py"), READER).expect("the folder is there");
     let seconds = number("REPLICA_READS_SECONDS", 20);
     let program = format!("timeout {} /usr/bin/python3 reader.py check {seconds}", seconds + 100);
     c.run_while_osds_come_and_go(&program, 1, seconds);

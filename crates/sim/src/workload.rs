@@ -14,8 +14,9 @@ use crate::{
 };
 
 const OWN_OBJECTS: usize = 6;
-/// Probes in flight, at most: some wait for an OSD that nobody hears, others shall still reach another one.
-const PROBES_MAX: usize = 40;
+/// Probes in flight, at most. Many wait for OSDs that the client does not hear, for as long as a division may last: others
+/// shall still reach the one that it hears.
+const PROBES_MAX: usize = 200;
 
 enum Doing {
     Own(usize, SnapId, Expected),
