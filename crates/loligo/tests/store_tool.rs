@@ -245,9 +245,10 @@ fn a_cluster_with_fast_devices_survives_a_crash_and_grows() {
 #[test]
 fn a_device_that_several_reactors_divide_grows() {
     let dir = temp_dir();
-    let index = dir.join("index").display().to_string();
-    let extra = ["--separate", "--reactors", "2", "--size", "128M", "--index-device", &index];
-    let mut c = Cluster::start_with(1, &extra);
+    let indexes = [0, 1, 2].map(|osd| dir.join(format!("index{osd}")).display().to_string());
+    let mut extra = vec!["--separate", "--reactors", "2", "--size", "128M", "--index-device"];
+    extra.extend(indexes.iter().map(String::as_str));
+    let mut c = Cluster::start_with(3, &extra);
     let total = |c: &Cluster| c.json("ceph osd df")["nodes"][0]["kb"].as_u64().unwrap();
     assert_eq!(total(&c), 128 << 10);
     // Twice: each time less than a stripe for each reactor is left over. What is written then crosses stripes.
@@ -258,7 +259,9 @@ fn a_device_that_several_reactors_divide_grows() {
     put(&c, 1, 10);
     for (mib, grown, from, to) in [(254, 224, 11, 26), (351, 320, 27, 50)] {
         c.stop();
-        c.sh(&format!("truncate -s {mib}M osd.0/block; truncate -s {}M {index}", mib / 2));
+        let grow =
+            format!("truncate -s {mib}M osd.*/block; truncate -s {}M {}/index*", mib / 2, dir.display());
+        c.sh(&grow);
         c.up();
         c.wait("the new size", LIMIT, |c| total(c) == grown << 10);
         put(&c, from, to);
@@ -266,8 +269,10 @@ fn a_device_that_several_reactors_divide_grows() {
         c.sh(&format!("for n in $(seq {to}); do rados -p rbd get o$n - | tail -n +2 | cmp - data; done"));
     }
     c.stop();
-    let sound = c.run(&format!("{LOLIGO} store fsck --id 0 -c ceph.conf --deep"));
-    assert_eq!(sound.code, 0, "{} {}", sound.out, sound.err);
+    for osd in 0..3 {
+        let sound = c.run(&format!("{LOLIGO} store fsck --id {osd} -c ceph.conf --deep"));
+        assert_eq!(sound.code, 0, "{} {}", sound.out, sound.err);
+    }
     fs::remove_dir_all(dir).unwrap();
 }
 
