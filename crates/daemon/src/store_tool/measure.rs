@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Result;
-use hdrhistogram::Histogram;
+use hdrhistogram::{Counter, Histogram};
 use serde_json::{Map, Value, json};
 use store::Activity;
 use types::{Instant, Token};
@@ -19,6 +19,9 @@ const LATENCY_DIGITS: u8 = 3;
 /// The curve has so many points.
 const WINDOWS: u32 = 100;
 
+/// Digits of a point of the curve: all of them together must be small beside the store that is measured.
+const CURVE_DIGITS: u8 = 1;
+
 /// Latencies in nanoseconds.
 type Latencies = Histogram<u64>;
 
@@ -28,7 +31,7 @@ fn latencies() -> Result<Latencies> {
 
 /// The requests that ended in one part of a round.
 struct Window {
-    latency: Latencies,
+    latency: Histogram<u32>,
     /// The slowest thing that the store did meanwhile.
     activity: Activity,
 }
@@ -90,7 +93,8 @@ impl Clocked {
         latency.saturating_record(took);
         let at = (now.since(self.start).as_nanos() / window.as_nanos()) as usize;
         while windows.len() <= at {
-            windows.push(Window { latency: latencies()?, activity: Activity::Idle });
+            let latency = Histogram::new_with_max(LATENCY_MAX_NS, CURVE_DIGITS)?;
+            windows.push(Window { latency, activity: Activity::Idle });
         }
         windows[at].latency.saturating_record(took);
         windows[at].activity = windows[at].activity.max(activity);
@@ -108,6 +112,11 @@ impl Measured {
     pub(super) fn requests(&self) -> u64 {
         self.latency.len()
     }
+
+    /// How long they took.
+    pub(super) fn latency_json(&self) -> Value {
+        percentiles(&self.latency).into()
+    }
 }
 
 /// What one round measured.
@@ -122,7 +131,7 @@ pub(super) struct Round {
 
 const MIB: f64 = (1 << 20) as f64;
 
-fn us_at(latency: &Latencies, percentile: f64) -> f64 {
+fn us_at(latency: &Histogram<impl Counter>, percentile: f64) -> f64 {
     latency.value_at_percentile(percentile) as f64 / 1e3
 }
 
@@ -134,11 +143,11 @@ fn name(activity: Activity) -> &'static str {
     }
 }
 
-fn percentiles(latency: &Latencies) -> Map<String, Value> {
+fn percentiles(latency: &Histogram<impl Counter>) -> Map<String, Value> {
     let mut out = Map::new();
     out.insert("requests".into(), json!(latency.len()));
     out.insert("mean_us".into(), json!(latency.mean() / 1e3));
-    for (key, percentile) in [("p50_us", 50.0), ("p99_us", 99.0), ("p99_9_us", 99.9)] {
+    for (key, percentile) in [("p50_us", 50.0), ("p99_us", 99.0), ("p99_9_us", 99.9), ("max_us", 100.0)] {
         out.insert(key.into(), json!(us_at(latency, percentile)));
     }
     out

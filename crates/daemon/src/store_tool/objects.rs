@@ -15,7 +15,7 @@ use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
 use reactor::Reactor;
 use serde_json::{Value, json};
 use store::{Completion, Config, ObjectStore, StoreIdentity};
-use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp, pretty_json};
+use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Transaction, TxnOp, pretty_json};
 
 use super::{
     driven::Driven,
@@ -41,6 +41,8 @@ const HOT_OBJECTS: u64 = 2_000;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Looks at rate and memory while the store is filled.
 const FILL_PARTS: u64 = 10;
+/// As long as a filling may take, about: its curve is not shown.
+const FILL_DURATION: Duration = Duration::from_secs(3600);
 
 /// Arguments of `loligo store objects`.
 pub struct ObjectsOptions {
@@ -90,11 +92,12 @@ fn measure(options: &ObjectsOptions) -> Result<Value> {
     let device = made(&options.file, options.objects, &mut reactor)?;
     let (mut run, _) = Run::mount(reactor, device, memory, options.objects)?;
     let filling = clock::now();
-    let parts = run.fill()?;
+    let (parts, fill_latency) = run.fill()?;
     let mut out = json!({
         "objects": options.objects,
         "osd_memory_target": options.memory_bytes,
         "fill_objects_per_sec": options.objects as f64 / clock::now().since(filling).as_secs_f64(),
+        "fill_latency": fill_latency,
         "filling": parts,
         "filled": run.memory_json(),
     });
@@ -185,8 +188,19 @@ impl Run {
         })
     }
 
-    /// Its parts come with it: their rate, and the memory at their ends.
-    fn fill(&mut self) -> Result<Vec<Value>> {
+    /// A turn while the store is filled.
+    fn fill_turn(&mut self, clocked: &mut Clocked) -> Result<()> {
+        for completion in self.turn()? {
+            if let Completion::Committed(token) = completion {
+                clocked.end(token, self.driven.store.activity())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Its parts come with it: their rate, and the memory at their ends. And how long commits took.
+    fn fill(&mut self) -> Result<(Vec<Value>, Value)> {
+        let mut clocked = Clocked::new(FILL_DURATION)?;
         let (mut parts, mut part_began) = (Vec::new(), clock::now());
         let part_objects = self.objects.div_ceil(FILL_PARTS);
         let mut bytes = vec![0; OBJECT_BYTES as usize];
@@ -209,9 +223,9 @@ impl Run {
                     Mutation::Truncate { size: OBJECT_BYTES }
                 },
             );
-            self.driven.store.submit(Token(0), txn);
-            while self.driven.store.uncommitted_count() >= FILL_DEPTH {
-                self.turn()?;
+            self.driven.store.submit(clocked.start(), txn);
+            while clocked.in_flight() >= FILL_DEPTH {
+                self.fill_turn(&mut clocked)?;
             }
             if (number + 1).is_multiple_of(part_objects) {
                 let mut part = self.memory_json();
@@ -220,8 +234,9 @@ impl Run {
                 parts.push(part);
             }
         }
+        let latency = clocked.finish().latency_json();
         self.driven.settle()?;
-        Ok(parts)
+        Ok((parts, latency))
     }
 
     /// Requests of 4 KiB. A write looks at its object first, as an OSD does.
