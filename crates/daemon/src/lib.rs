@@ -32,6 +32,7 @@ pub use ceph_conf::CephConf;
 pub use client_runner::ClientRunner;
 pub use cluster::{log_file, mkfs};
 pub use device_paths::FastDevices;
+pub use memory::set_allocator;
 pub use mon_daemon::run as run_mon;
 pub use osd_daemon::run as run_osd;
 pub use store_tool::{

@@ -1,9 +1,13 @@
 //! How much memory an OSD may use: `osd_memory_target` and `bluestore_cache_size`.
 //!
-//! The target bounds what the process really holds, as the kernel counts it: when it is above, caches give way
-//! until it is below. The data cache's own size is modest, since data that a client reads again mostly sits in
-//! the client's cache; who wants more sets `bluestore_cache_size`. Pages of the store's index may take most of the
-//! rest. Where the kernel allows the process less than the target, that counts, but for a reserve.
+//! The target bounds what the process really holds, as the kernel counts it: caches give way before it is reached, and
+//! what they leave is not at once the kernel's again. So a sixteenth below the target is what is aimed at, and from a
+//! little below that on the allocator is to keep nothing that is free, which costs time. Far from it nobody pays.
+//! The data cache's own size is modest, since data that a client reads again mostly sits in the client's cache; who
+//! wants more sets `bluestore_cache_size`. Pages of the store's index may take most of the rest. Where the
+//! kernel allows the process less than the target, that counts, but for a reserve.
+
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
 use osd::Shard;
@@ -17,11 +21,28 @@ const TARGET_BYTES_DEFAULT: u64 = 4 << 30;
 const CACHE_BYTES_DEFAULT: u64 = 32 << 20;
 /// The least that a cache is shrunk to.
 const CACHE_BYTES_MIN: u64 = 1 << 20;
-/// The index begins with half of the target, has never less than an eighth, and at most three quarters.
-const INDEX_BEGINNING: u64 = 2;
-const INDEX_MIN: u64 = 8;
+/// The data cache and pending writes, unless an option says otherwise, have at most such a part of the target.
+const CACHE_PART: u64 = 16;
+const PENDING_PART: u64 = 16;
+/// The index begins with so many eighths of the target, has never less than one, and at most six.
+const INDEX_BEGINNING: u64 = 3;
+const INDEX_MAX: u64 = 6;
+/// Sixteenths of the target: what is aimed at, below which caches grow, from which on the allocator keeps nothing, and
+/// below which it may again.
+const AIM: u64 = 15;
+const GROW_BELOW: u64 = 14;
+const EAGER_FROM: u64 = 13;
+const LAZY_BELOW: u64 = 11;
 /// Of what a control group may hold (`osd_memory_target_cgroup_limit_ratio`), in tenths.
 const CGROUP_TENTHS: u64 = 8;
+
+/// Told true when the process' allocator is to give back at once what is freed, false when it may keep it for a while.
+static ALLOCATOR: OnceLock<fn(bool)> = OnceLock::new();
+
+/// Says how the allocator of this program is told how eager it is to be in giving memory back. The first word counts.
+pub fn set_allocator(tell: fn(bool)) {
+    ALLOCATOR.get_or_init(|| tell);
+}
 
 /// What governs the cache of one OSD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +56,8 @@ pub(crate) struct Memory {
     sharers: u64,
     /// What the kernel allows, if it says.
     limit: u64,
+    /// True while the allocator keeps nothing.
+    is_eager: bool,
 }
 
 /// What the caches of a shard may hold, in bytes.
@@ -44,6 +67,8 @@ pub(crate) struct CacheSizes {
     pub(crate) data: u64,
     /// Pages of the index.
     pub(crate) index: u64,
+    /// Small writes that are not in their places.
+    pub(crate) pending: u64,
 }
 
 impl Memory {
@@ -73,6 +98,7 @@ impl Memory {
             index: 0,
             sharers: 1,
             limit: reactor::memory_limit_bytes().map_or(u64::MAX, |bytes| bytes / 10 * CGROUP_TENTHS),
+            is_eager: false,
         }
     }
 
@@ -86,10 +112,11 @@ impl Memory {
         let target = target.unwrap_or(TARGET_BYTES_DEFAULT).min(self.limit);
         if target != self.target || self.index == 0 {
             self.target = target;
-            self.index = self.share() / INDEX_BEGINNING;
+            self.index = self.share() / 8 * INDEX_BEGINNING;
         }
         // 0 means in Ceph that the size is chosen by itself.
-        let cache_max = cache.filter(|bytes| *bytes > 0).unwrap_or(CACHE_BYTES_DEFAULT) / self.sharers;
+        let by_itself = CACHE_BYTES_DEFAULT.min(target / CACHE_PART);
+        let cache_max = cache.filter(|bytes| *bytes > 0).unwrap_or(by_itself) / self.sharers;
         // A cache that gave way goes on from where it is.
         self.cache = if self.cache == self.cache_max { cache_max } else { self.cache.min(cache_max) };
         self.cache_max = cache_max;
@@ -110,32 +137,62 @@ impl Memory {
 
     /// What the caches may hold.
     pub(crate) fn sizes(&self) -> CacheSizes {
-        CacheSizes { data: self.cache, index: self.index }
+        let pending = (self.share() / PENDING_PART).min(store::Config::default().pending_bytes_max);
+        CacheSizes { data: self.cache, index: self.index, pending }
+    }
+
+    /// A store's settings with what its caches may hold.
+    pub(crate) fn configure(&self, config: store::Config) -> store::Config {
+        let CacheSizes { data, index, pending } = self.sizes();
+        store::Config { cache_bytes_max: data, index_bytes_max: index, pending_bytes_max: pending, ..config }
+    }
+
+    /// True if the process is near its target: it had better be looked at often.
+    pub(crate) fn is_near(&self) -> bool {
+        self.is_eager
+    }
+
+    /// Looks at what the process holds, and has the store's caches keep to what they may hold.
+    pub(crate) fn govern(&mut self, store: &mut store::Store) {
+        let Some(resident) = reactor::resident_bytes() else { return };
+        let was_eager = self.is_eager;
+        let sizes = self.adjust(resident, store.index_memory().bytes);
+        if let Some(tell) = ALLOCATOR.get().filter(|_| self.is_eager != was_eager) {
+            tell(self.is_eager);
+        }
+        sizes.into_iter().for_each(|sizes| sizes.apply(store));
     }
 
     /// Looks at what the process holds, of which the shard's index is `index`; the caches' new limits if they change.
-    pub(crate) fn tick(&mut self, index: u64) -> Option<CacheSizes> {
-        let resident = reactor::resident_bytes()?;
-        self.adjust(resident, index)
-    }
-
     fn adjust(&mut self, resident: u64, index: u64) -> Option<CacheSizes> {
         let before = self.sizes();
-        if resident > self.target / 20 * 19 {
+        let part = |sixteenths: u64| self.target / 16 * sixteenths;
+        let (aim, grow_below) = (part(AIM), part(GROW_BELOW));
+        self.is_eager = resident > part(if self.is_eager { LAZY_BELOW } else { EAGER_FROM });
+        if resident > aim {
             // What is above goes at once, and a little more; memory that was let go of leaves the process later.
-            let excess = resident.saturating_sub(self.target) / self.sharers;
-            let less = self.index.min(index).saturating_sub(excess / 4 + self.index / 64);
-            self.index = less.max(self.share() / INDEX_MIN).min(self.index);
-        } else if resident < self.target / 10 * 9 && index > self.index / 10 * 9 {
-            let spare = (self.target - resident) / self.sharers;
-            self.index = (self.index + spare / 16).min(self.share() / 4 * 3);
+            let excess = (resident - aim) / self.sharers;
+            let less = self.index.min(index).saturating_sub(excess / 2 + self.index / 64);
+            self.index = less.max(self.share() / 8).min(self.index);
+        } else if resident < grow_below && index > self.index / 10 * 9 {
+            let spare = (aim - resident) / self.sharers;
+            self.index = (self.index + spare / 16).min(self.share() / 8 * INDEX_MAX);
         }
-        if resident > self.target {
+        if resident > aim {
             self.cache = (self.cache / 2).max(CACHE_BYTES_MIN.min(self.cache_max));
-        } else if resident < self.target / 10 * 9 {
+        } else if resident < grow_below {
             self.cache = (self.cache + self.cache / 4).min(self.cache_max);
         }
         (self.sizes() != before).then(|| self.sizes())
+    }
+}
+
+impl CacheSizes {
+    /// Tells the store.
+    pub(crate) fn apply(self, store: &mut store::Store) {
+        store.set_cache_bytes(self.data);
+        store.set_index_bytes(self.index);
+        store.set_pending_bytes(self.pending);
     }
 }
 
@@ -159,7 +216,7 @@ mod tests {
         assert_eq!(memory.sizes().data, 64 << 20);
         assert_eq!(data(memory.adjust(2 << 30, 0)), Some(32 << 20));
         assert_eq!(data(memory.adjust(2 << 30, 0)), Some(16 << 20));
-        assert_eq!(memory.adjust(950 << 20, 0), None);
+        assert_eq!(memory.adjust(940 << 20, 0), None);
         assert_eq!(data(memory.adjust(100 << 20, 0)), Some(20 << 20));
         (0..20).for_each(|_| _ = memory.adjust(100 << 20, 0));
         assert_eq!(memory.sizes().data, 64 << 20);
@@ -175,11 +232,11 @@ mod tests {
     fn the_index_grows_into_what_is_spare_and_gives_way_above_the_target() {
         let mut memory = memory("1G");
         let begin = memory.sizes().index;
-        assert_eq!(begin, 512 << 20);
+        assert_eq!(begin, 384 << 20);
         // It is not full: nothing to be gained.
         memory.adjust(400 << 20, begin / 2);
         assert_eq!(memory.sizes().index, begin);
-        (0..50).for_each(|_| _ = memory.adjust(700 << 20, memory.sizes().index));
+        (0..80).for_each(|_| _ = memory.adjust(700 << 20, memory.sizes().index));
         assert_eq!(memory.sizes().index, 768 << 20);
         memory.adjust(1500 << 20, 700 << 20);
         assert!(memory.sizes().index < 600 << 20);
@@ -188,8 +245,26 @@ mod tests {
         let shard = Shard { index: 1, count: 4 };
         assert_eq!(
             self::memory("1G").for_shard(shard).sizes(),
-            CacheSizes { data: 16 << 20, index: 128 << 20 }
+            CacheSizes { data: 16 << 20, index: 96 << 20, pending: 16 << 20 }
         );
+    }
+
+    #[test]
+    fn the_allocator_keeps_nothing_near_the_target_and_may_far_from_it() {
+        let mut memory = memory("1600M");
+        let mut is_eager = |mib: u64| {
+            memory.adjust(mib << 20, 0);
+            memory.is_near()
+        };
+        assert_eq!([1250, 1310, 1250, 1110, 1090, 1250].map(&mut is_eager), [false, true, true, true, false, false]);
+    }
+
+    #[test]
+    fn small_targets_leave_less_for_data_and_pending_writes_and_large_ones_are_as_ever() {
+        let sizes = |mib: u64| Memory::with_target(mib << 20).sizes();
+        let (small, default) = (sizes(192), sizes(4096));
+        assert_eq!((small.data, small.pending, small.index), (12 << 20, 12 << 20, 72 << 20));
+        assert_eq!((default.data, default.pending), (CACHE_BYTES_DEFAULT, 64 << 20));
     }
 
     #[test]

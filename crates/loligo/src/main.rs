@@ -5,12 +5,9 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 use clap::{Parser, Subcommand};
 use daemon::KeyType;
 
+mod allocator;
 mod logging;
 mod store_args;
-
-/// Chosen by measurement, see docs/dependencies.md.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A storage cluster for NVMe that unmodified Ceph clients use as if it were Ceph.
 #[derive(Parser)]
@@ -240,6 +237,7 @@ fn run(command: Command) -> anyhow::Result<()> {
 }
 
 fn main() -> ExitCode {
+    daemon::set_allocator(allocator::give_back);
     let args = Args::parse();
     match run(args.command) {
         Ok(()) => ExitCode::SUCCESS,

@@ -248,6 +248,7 @@ impl OsdProcess {
     fn end_turn(&mut self, cx: &mut Cx<'_>) {
         loop {
             let part = &mut self.parts[cx.who.index()];
+            part.store.set_time(cx.schedule.now());
             part.store.kick();
             let commands = part.store.take_commands();
             for _ in &commands {

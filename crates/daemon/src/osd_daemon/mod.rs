@@ -260,10 +260,8 @@ impl Setup {
         let memory = Memory::read(&self.conf, &self.who)?.for_shard(shard);
         let mut device = device.lanes(shard.index, shard.count, &self.regions);
         let discard = self.conf.get(&self.who, "bdev enable discard").is_none_or(|value| value != "false");
-        let sizes = memory.sizes();
-        let config = StoreConfig { discard, index_bytes_max: sizes.index, ..device.store_config() };
-        let mut store = device.mount(reactor, config).with_context(|| format!("shard {}", shard.index))?;
-        store.set_cache_bytes(sizes.data);
+        let config = memory.configure(StoreConfig { discard, ..device.store_config() });
+        let store = device.mount(reactor, config).with_context(|| format!("shard {}", shard.index))?;
         Ok(Mounted { device, memory, store })
     }
 

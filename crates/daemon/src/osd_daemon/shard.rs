@@ -16,13 +16,16 @@ use crate::{
     admin_socket::AdminSocket,
     clock,
     device::Device,
-    memory::{CacheSizes, Memory},
+    memory::Memory,
     stop::Stop,
     wire::{Net, OnReactor, wire_event},
 };
 
 pub(super) const NET_TIMER: u64 = u64::MAX - 1;
 const NET_TICK: Duration = Duration::from_millis(200);
+/// Memory is looked at with that, and near its target by this timer.
+const MEMORY_TIMER: u64 = u64::MAX - 3;
+const MEMORY_TICK: Duration = Duration::from_millis(40);
 
 /// See the module's page.
 pub(super) struct ShardDaemon {
@@ -96,11 +99,10 @@ impl ShardDaemon {
                 self.net.tick(&mut OnReactor(reactor), &mut out);
                 self.on_net(out, reactor);
                 self.authority.renew(&mut self.net, &mut OnReactor(reactor));
-                if let Some(sizes) = self.memory.tick(self.store.index_memory().bytes) {
-                    self.set_cache_sizes(sizes);
-                }
+                self.govern_memory(reactor);
                 reactor.set_timer(NET_TIMER, (clock::now() + NET_TICK).0);
             }
+            IoEvent::Timer { token: MEMORY_TIMER } => self.govern_memory(reactor),
             IoEvent::Timer { token } => self.handle(Event::Timer(Token(token)), reactor),
             IoEvent::Accepted { listener, conn, peer, .. } if self.public == Some(listener) => {
                 self.hand_out(conn, peer, reactor);
@@ -113,9 +115,11 @@ impl ShardDaemon {
         }
     }
 
-    fn set_cache_sizes(&mut self, sizes: CacheSizes) {
-        self.store.set_cache_bytes(sizes.data);
-        self.store.set_index_bytes(sizes.index);
+    fn govern_memory(&mut self, reactor: &mut Reactor) {
+        self.memory.govern(&mut self.store);
+        if self.memory.is_near() {
+            reactor.set_timer(MEMORY_TIMER, (clock::now() + MEMORY_TICK).0);
+        }
     }
 
     fn on_wire(&mut self, event: WireEvent<reactor::ConnId>, reactor: &mut Reactor) {
@@ -169,6 +173,7 @@ impl ShardDaemon {
 
     /// Gives the store its turn: one journal write for all that this turn submitted.
     fn drain_store(&mut self, reactor: &mut Reactor) {
+        self.store.set_time(clock::now());
         loop {
             if !self.is_stopped {
                 self.store.kick();
@@ -270,7 +275,7 @@ impl ShardDaemon {
             Effect::OptionsChanged => {
                 let option = |name| self.osd.option(name);
                 self.memory.set(option("osd_memory_target"), option("bluestore_cache_size"));
-                self.set_cache_sizes(self.memory.sizes());
+                self.memory.sizes().apply(&mut self.store);
             }
             Effect::Stopped => {
                 self.is_stopped = true;

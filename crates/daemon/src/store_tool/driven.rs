@@ -5,7 +5,10 @@ use reactor::Reactor;
 use store::{Completion, Config, ObjectStore, Store};
 use types::{CollId, Token, Transaction, TxnOp};
 
-use crate::device::{Answer, Device};
+use crate::{
+    clock,
+    device::{Answer, Device},
+};
 
 /// See the module's page.
 pub(super) struct Driven {
@@ -30,6 +33,7 @@ impl Driven {
     /// A turn of the loop. Waits for the device if nothing is complete, unless the store has nothing to do.
     pub(super) fn turn(&mut self) -> Result<Vec<Completion>> {
         loop {
+            self.store.set_time(clock::now());
             self.store.kick();
             self.tell_device();
             let completions = self.store.take_completions();

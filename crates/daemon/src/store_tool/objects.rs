@@ -14,7 +14,7 @@ use bytes::Bytes;
 use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
 use reactor::Reactor;
 use serde_json::{Value, json};
-use store::{Completion, Config, ObjectStore, StoreIdentity};
+use store::{Completion, ObjectStore, StoreIdentity};
 use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Transaction, TxnOp, pretty_json};
 
 use super::{
@@ -38,7 +38,7 @@ const ATTRIBUTES: [(&str, usize); 2] = [("_", 270), ("snapset", 31)];
 const FILL_DEPTH: usize = 256;
 /// Objects of rounds whose objects are in memory.
 const HOT_OBJECTS: u64 = 2_000;
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOK_EVERY: Duration = Duration::from_millis(40);
 /// Looks at rate and memory while the store is filled.
 const FILL_PARTS: u64 = 10;
 /// As long as a filling may take, about: its curve is not shown.
@@ -144,9 +144,7 @@ fn made(file: &Path, objects: u64, reactor: &mut Reactor) -> Result<Device> {
 impl Run {
     /// How long it took, in milliseconds, comes with it.
     fn mount(reactor: Reactor, device: Device, memory: Memory, objects: u64) -> Result<(Run, f64)> {
-        let sizes = memory.sizes();
-        let config =
-            Config { cache_bytes_max: sizes.data, index_bytes_max: sizes.index, ..device.store_config() };
+        let config = memory.configure(device.store_config());
         let begin = clock::now();
         let driven = Driven::mount(reactor, device, config)?;
         let (rng, looked) = (StdRng::seed_from_u64(1), clock::now());
@@ -166,10 +164,7 @@ impl Run {
         }
         self.looked = clock::now();
         self.peak_bytes = self.peak_bytes.max(reactor::resident_bytes().unwrap_or_default());
-        if let Some(sizes) = self.memory.tick(self.driven.store.index_memory().bytes) {
-            self.driven.store.set_cache_bytes(sizes.data);
-            self.driven.store.set_index_bytes(sizes.index);
-        }
+        self.memory.govern(&mut self.driven.store);
     }
 
     /// Memory now, and the most since the last call.

@@ -23,8 +23,12 @@ use crate::onode::Onode;
 impl Index {
     /// Memory held for pages, about.
     pub(crate) fn memory(&self) -> u64 {
-        let entries = self.onode_count * ONODE_BYTES + self.omap_count * OMAP_BYTES;
-        self.directory.packed_bytes() + entries + self.heap_bytes
+        self.directory.packed_bytes() + self.unpacked_memory()
+    }
+
+    /// Memory of entries by themselves, about.
+    pub(crate) fn unpacked_memory(&self) -> u64 {
+        self.onode_count * ONODE_BYTES + self.omap_count * OMAP_BYTES + self.heap_bytes
     }
 
     /// Memory of pages that changed since the last checkpoint began, about.

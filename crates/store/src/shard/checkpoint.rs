@@ -35,8 +35,10 @@ const WRITES_MAX_URGENT: usize = 32;
 const STEPS_MAX: usize = 2;
 /// The same while requests wait for it.
 const STEPS_MAX_URGENT: usize = 8;
-/// The part of the index' memory beyond which pages that are written stay as their bytes.
+/// The part of the index' memory beyond which pages that are written stay as their bytes, and the part that entries by
+/// themselves may have: an allocator keeps much of what the most of them ever took.
 const PACKED_PART: u64 = 2;
+const UNPACKED_PART: u64 = 8;
 /// Runs given back in one call.
 const RELEASES_MAX: usize = 256;
 /// Pending bytes in one page of them.
@@ -236,7 +238,8 @@ impl Store {
 
     /// False when there are no more.
     fn render_page(&mut self) -> Result<bool, NoSpace> {
-        let packs = self.index.memory() > self.config.index_bytes_max / PACKED_PART;
+        let max = self.config.index_bytes_max;
+        let packs = self.index.memory() > max / PACKED_PART || self.index.unpacked_memory() > max / UNPACKED_PART;
         let Some(image) = self.index.next_image(packs) else { return Ok(false) };
         let blob = match self.place_blob(&image.bytes, For::Index) {
             Ok(blob) => blob,

@@ -13,6 +13,7 @@ mod labels;
 mod lookahead;
 mod mount;
 mod mount_error;
+mod pace;
 mod pages;
 mod pressure;
 mod read;
@@ -33,8 +34,8 @@ pub use pages::IndexMemory;
 pub use replay::Replayed;
 
 use self::{
-    checkpoint::Checkpoint, deferred::Waiting, discard::Discards, flusher::Flushing, pages::PageLoads,
-    read::Load, write::Queued,
+    checkpoint::Checkpoint, deferred::Waiting, discard::Discards, flusher::Flushing, pace::Pace,
+    pages::PageLoads, read::Load, write::Queued,
 };
 use crate::{
     Completion, Config, DeviceCommand, DeviceError,
@@ -120,6 +121,7 @@ pub struct Store {
     /// Where the records of the space map are, by region.
     regions: Vec<Place>,
     background: Background,
+    pace: Pace,
     loads: BTreeMap<u64, Load>,
     page_loads: PageLoads,
     /// True while it is mounted, or looked at.
@@ -168,6 +170,7 @@ impl Store {
             pending_blobs: Vec::new(),
             regions: Vec::new(),
             background: Background::Idle,
+            pace: Pace::default(),
             loads: BTreeMap::new(),
             page_loads: PageLoads::default(),
             is_opening: true,
@@ -193,6 +196,7 @@ impl Store {
     /// Ends a turn of the caller's loop: all that was submitted in it leaves in one journal write.
     pub fn kick(&mut self) {
         loop {
+            self.note_pace();
             self.submit_held();
             self.write_records();
             self.run_background();
@@ -297,6 +301,11 @@ impl Store {
     pub fn set_cache_bytes(&mut self, bytes: u64) {
         self.config.cache_bytes_max = bytes;
         self.cache.set_bytes_max(bytes);
+    }
+
+    /// Changes how many pending bytes of small writes are kept in memory.
+    pub fn set_pending_bytes(&mut self, bytes: u64) {
+        self.config.pending_bytes_max = bytes;
     }
 
     /// The OSD and cluster whose store this is.

@@ -3,21 +3,22 @@
 //! flushed at. Beyond that transactions wait.
 //!
 //! They wait as those do that need pages ([`super::deferred`]), and the oldest goes on first. A checkpoint and a flush
-//! need nothing of them, so these end, and each that ends lets some go on. While a checkpoint is made, room
-//! for changes comes in proportion to what is done of it: so everybody waits a little, and nobody until its end.
-//! What the OSD keeps for itself never waits.
+//! need nothing of them, so these end. From where a checkpoint begins on, room for changes is given out evenly over the
+//! time that it takes ([`super::pace`]): so everybody waits a little, and nobody until its end. At least one goes on
+//! with each journal write. What the OSD keeps for itself never waits.
 
-use types::{Transaction, TxnOp};
+use types::{Instant, Transaction, TxnOp};
 
-use super::Store;
+use super::{Store, pace::Phase};
 use crate::index::is_resident;
 
 /// The part of the index' memory that changed pages may take, those of a checkpoint being made included.
 const CHANGED_PART: u64 = 2;
-/// The part of that at which a checkpoint begins.
-const BEGIN_PART: u64 = 2;
-/// The part of what a checkpoint being made leaves which may be used when it begins.
-const SLACK_PART: u64 = 4;
+/// The eighths of that at which a checkpoint begins, which nobody waits below; which there may be when it freezes what
+/// has changed; and which may change while it is made.
+const BEGIN_EIGHTHS: u64 = 3;
+const FREEZE_EIGHTHS: u64 = 4;
+const MEANWHILE_EIGHTHS: u64 = 3;
 /// Pending bytes beyond which transactions wait, in times of `pending_bytes_max`: a flush begins long before, but not
 /// while a checkpoint is made.
 const PENDING_TIMES: u64 = 2;
@@ -31,17 +32,41 @@ impl Store {
         (self.config.index_bytes_max / CHANGED_PART).max(least)
     }
 
+    /// Memory of changed pages that nobody waits below.
+    fn changed_bytes_free(&self) -> u64 {
+        self.changed_bytes_max() / 8 * BEGIN_EIGHTHS
+    }
+
     /// True if a checkpoint is wanted for the memory of changed pages.
     pub(super) fn wants_clean_pages(&self) -> bool {
         if self.config.index_bytes_max == u64::MAX || self.has_no_room {
             return false;
         }
-        self.index.dirty_memory() > self.changed_bytes_max() / BEGIN_PART || self.is_full_of_changes()
+        self.index.dirty_memory() > self.changed_bytes_free()
+    }
+
+    /// Tells how late it is: by that it knows how long checkpoints take. To be called before [`Store::kick`].
+    pub fn set_time(&mut self, now: Instant) {
+        self.pace.set_time(now);
+    }
+
+    /// Looks at what is done about changed pages.
+    pub(super) fn note_pace(&mut self) {
+        let phase = if self.index.frozen_memory() > 0 {
+            Phase::Made
+        } else if self.wants_clean_pages() {
+            Phase::Wanted
+        } else {
+            Phase::Rest
+        };
+        self.pace.enter(phase);
     }
 
     /// True if what changes more has to wait. Not where checkpoints find no room, as only what is removed makes some.
     pub(super) fn is_pressed(&self) -> bool {
-        !self.has_no_room && !self.is_opening && (self.is_full_of_pending() || self.is_full_of_changes())
+        !self.has_no_room
+            && !self.is_opening
+            && (self.is_full_of_pending() || self.is_full_of_changes() || self.is_ahead())
     }
 
     /// What the last flush left may stay for long: blocks that cannot be read, or that have no room.
@@ -54,15 +79,26 @@ impl Store {
         if self.config.index_bytes_max == u64::MAX {
             return false;
         }
-        let room = self.changed_bytes_max().saturating_sub(self.index.frozen_memory());
-        let allowed = match self.index.frozen_left() {
-            (_, 0) => room,
-            (left, count) => {
-                let slack = room / SLACK_PART;
-                slack + (room - slack) / count as u64 * count.saturating_sub(left) as u64
-            }
+        self.index.dirty_memory() + self.index.frozen_memory() > self.changed_bytes_max()
+    }
+
+    /// True if more pages have changed than are due by now, and those who changed them have not been answered.
+    fn is_ahead(&self) -> bool {
+        if self.config.index_bytes_max == u64::MAX {
+            return false;
+        }
+        let (dirty, frozen) = (self.index.dirty_memory(), self.index.frozen_memory());
+        let (max, free) = (self.changed_bytes_max(), self.changed_bytes_free());
+        if dirty + frozen <= free || self.queue.is_empty() && self.ring.writing_count() == 0 {
+            return false;
+        }
+        let (left, count) = self.index.frozen_left();
+        let due = match self.pace.phase() {
+            Phase::Rest => free,
+            Phase::Wanted => free + self.pace.share(max / 8 * FREEZE_EIGHTHS - free, (0, 1)),
+            Phase::Made => self.pace.share(max / 8 * MEANWHILE_EIGHTHS, ((count - left) as u64, count as u64)),
         };
-        self.index.dirty_memory() > allowed
+        dirty > due.max(free.saturating_sub(frozen))
     }
 
     /// True if the transaction changes nothing but what the OSD keeps for itself.
