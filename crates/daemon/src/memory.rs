@@ -25,18 +25,20 @@ const CACHE_BYTES_MIN: u64 = 1 << 20;
 const CACHE_PART: u64 = 16;
 const PENDING_PART: u64 = 16;
 /// The index begins with so many eighths of the target, has never less than one, and at most six.
-const INDEX_BEGINNING: u64 = 3;
+const INDEX_BEGINNING: u64 = 4;
 const INDEX_MAX: u64 = 6;
-/// Sixteenths of the target: what is aimed at, below which caches grow, from which on the allocator keeps nothing, and
-/// below which it may again.
-const AIM: u64 = 15;
-const GROW_BELOW: u64 = 14;
-const EAGER_FROM: u64 = 13;
-const LAZY_BELOW: u64 = 11;
+/// Parts of the target, in 32ths: above which data gives way, what is aimed at, below which the index grows, from which on
+/// the allocator keeps nothing, and below which it may again.
+const DATA_GIVES_WAY: u64 = 31;
+const AIM: u64 = 30;
+const GROW_BELOW: u64 = 28;
+const EAGER_FROM: u64 = 26;
+const LAZY_BELOW: u64 = 22;
 /// Of what a control group may hold (`osd_memory_target_cgroup_limit_ratio`), in tenths.
 const CGROUP_TENTHS: u64 = 8;
 
-/// Told true when the process' allocator is to give back at once what is freed, false when it may keep it for a while.
+/// Told true, again and again, while the process' allocator is to give back what is free, and false when it may keep
+/// that for a while.
 static ALLOCATOR: OnceLock<fn(bool)> = OnceLock::new();
 
 /// Says how the allocator of this program is told how eager it is to be in giving memory back. The first word counts.
@@ -157,7 +159,7 @@ impl Memory {
         let Some(resident) = reactor::resident_bytes() else { return };
         let was_eager = self.is_eager;
         let sizes = self.adjust(resident, store.index_memory().bytes);
-        if let Some(tell) = ALLOCATOR.get().filter(|_| self.is_eager != was_eager) {
+        if let Some(tell) = ALLOCATOR.get().filter(|_| self.is_eager || was_eager) {
             tell(self.is_eager);
         }
         sizes.into_iter().for_each(|sizes| sizes.apply(store));
@@ -166,7 +168,7 @@ impl Memory {
     /// Looks at what the process holds, of which the shard's index is `index`; the caches' new limits if they change.
     fn adjust(&mut self, resident: u64, index: u64) -> Option<CacheSizes> {
         let before = self.sizes();
-        let part = |sixteenths: u64| self.target / 16 * sixteenths;
+        let part = |count: u64| self.target / 32 * count;
         let (aim, grow_below) = (part(AIM), part(GROW_BELOW));
         self.is_eager = resident > part(if self.is_eager { LAZY_BELOW } else { EAGER_FROM });
         if resident > aim {
@@ -178,9 +180,9 @@ impl Memory {
             let spare = (aim - resident) / self.sharers;
             self.index = (self.index + spare / 16).min(self.share() / 8 * INDEX_MAX);
         }
-        if resident > aim {
+        if resident > part(DATA_GIVES_WAY) {
             self.cache = (self.cache / 2).max(CACHE_BYTES_MIN.min(self.cache_max));
-        } else if resident < grow_below {
+        } else if resident < aim {
             self.cache = (self.cache + self.cache / 4).min(self.cache_max);
         }
         (self.sizes() != before).then(|| self.sizes())
@@ -216,7 +218,7 @@ mod tests {
         assert_eq!(memory.sizes().data, 64 << 20);
         assert_eq!(data(memory.adjust(2 << 30, 0)), Some(32 << 20));
         assert_eq!(data(memory.adjust(2 << 30, 0)), Some(16 << 20));
-        assert_eq!(memory.adjust(940 << 20, 0), None);
+        assert_eq!(memory.adjust(980 << 20, 0), None);
         assert_eq!(data(memory.adjust(100 << 20, 0)), Some(20 << 20));
         (0..20).for_each(|_| _ = memory.adjust(100 << 20, 0));
         assert_eq!(memory.sizes().data, 64 << 20);
@@ -232,7 +234,7 @@ mod tests {
     fn the_index_grows_into_what_is_spare_and_gives_way_above_the_target() {
         let mut memory = memory("1G");
         let begin = memory.sizes().index;
-        assert_eq!(begin, 384 << 20);
+        assert_eq!(begin, 512 << 20);
         // It is not full: nothing to be gained.
         memory.adjust(400 << 20, begin / 2);
         assert_eq!(memory.sizes().index, begin);
@@ -245,7 +247,7 @@ mod tests {
         let shard = Shard { index: 1, count: 4 };
         assert_eq!(
             self::memory("1G").for_shard(shard).sizes(),
-            CacheSizes { data: 16 << 20, index: 96 << 20, pending: 16 << 20 }
+            CacheSizes { data: 16 << 20, index: 128 << 20, pending: 16 << 20 }
         );
     }
 
@@ -256,14 +258,17 @@ mod tests {
             memory.adjust(mib << 20, 0);
             memory.is_near()
         };
-        assert_eq!([1250, 1310, 1250, 1110, 1090, 1250].map(&mut is_eager), [false, true, true, true, false, false]);
+        assert_eq!(
+            [1250, 1310, 1250, 1110, 1090, 1250].map(&mut is_eager),
+            [false, true, true, true, false, false]
+        );
     }
 
     #[test]
     fn small_targets_leave_less_for_data_and_pending_writes_and_large_ones_are_as_ever() {
         let sizes = |mib: u64| Memory::with_target(mib << 20).sizes();
         let (small, default) = (sizes(192), sizes(4096));
-        assert_eq!((small.data, small.pending, small.index), (12 << 20, 12 << 20, 72 << 20));
+        assert_eq!((small.data, small.pending, small.index), (12 << 20, 12 << 20, 96 << 20));
         assert_eq!((default.data, default.pending), (CACHE_BYTES_DEFAULT, 64 << 20));
     }
 

@@ -31,6 +31,11 @@ impl Index {
         self.onode_count * ONODE_BYTES + self.omap_count * OMAP_BYTES + self.heap_bytes
     }
 
+    /// Memory of entries that changed since the last checkpoint began, about.
+    pub(crate) fn changed_memory(&self) -> u64 {
+        self.changed_bytes
+    }
+
     /// Memory of pages that changed since the last checkpoint began, about.
     pub(crate) fn dirty_memory(&self) -> u64 {
         self.changed_bytes + self.page_memory() * self.dirty.len() as u64

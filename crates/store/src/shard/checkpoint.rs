@@ -239,7 +239,8 @@ impl Store {
     /// False when there are no more.
     fn render_page(&mut self) -> Result<bool, NoSpace> {
         let max = self.config.index_bytes_max;
-        let packs = self.index.memory() > max / PACKED_PART || self.index.unpacked_memory() > max / UNPACKED_PART;
+        let packs =
+            self.index.memory() > max / PACKED_PART || self.index.unpacked_memory() > max / UNPACKED_PART;
         let Some(image) = self.index.next_image(packs) else { return Ok(false) };
         let blob = match self.place_blob(&image.bytes, For::Index) {
             Ok(blob) => blob,

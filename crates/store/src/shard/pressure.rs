@@ -12,13 +12,18 @@ use types::{Instant, Transaction, TxnOp};
 use super::{Store, pace::Phase};
 use crate::index::is_resident;
 
-/// The part of the index' memory that changed pages may take, those of a checkpoint being made included.
-const CHANGED_PART: u64 = 2;
-/// The eighths of that at which a checkpoint begins, which nobody waits below; which there may be when it freezes what
-/// has changed; and which may change while it is made.
+/// Quarters of the index' memory that changed pages may take, those of a checkpoint being made included.
+const CHANGED_QUARTERS: u64 = 3;
+/// The eighths of that at which a checkpoint begins, which nobody waits below: as long as the index has room it may be
+/// later, since each checkpoint writes a page once, however many of its entries have changed.
 const BEGIN_EIGHTHS: u64 = 3;
-const FREEZE_EIGHTHS: u64 = 4;
+const BEGIN_EIGHTHS_WITH_ROOM: u64 = 5;
+/// What may change until what has changed is frozen, and while a checkpoint is made, in eighths.
+const BEFORE_EIGHTHS: u64 = 2;
 const MEANWHILE_EIGHTHS: u64 = 3;
+/// The part of it that entries may have which changed: they are by themselves, and an allocator keeps much of what the
+/// most of them ever took.
+const ENTRIES_PART: u64 = 3;
 /// Pending bytes beyond which transactions wait, in times of `pending_bytes_max`: a flush begins long before, but not
 /// while a checkpoint is made.
 const PENDING_TIMES: u64 = 2;
@@ -27,14 +32,15 @@ const PAGES_MIN: u64 = 16;
 
 impl Store {
     /// Memory that changed pages may take.
-    fn changed_bytes_max(&self) -> u64 {
+    pub(super) fn changed_bytes_max(&self) -> u64 {
         let least = PAGES_MIN * self.config.page_bytes_max as u64;
-        (self.config.index_bytes_max / CHANGED_PART).max(least)
+        (self.config.index_bytes_max / 4 * CHANGED_QUARTERS).max(least)
     }
 
     /// Memory of changed pages that nobody waits below.
     fn changed_bytes_free(&self) -> u64 {
-        self.changed_bytes_max() / 8 * BEGIN_EIGHTHS
+        let has_room = self.index.memory() < self.config.index_bytes_max / 4 * CHANGED_QUARTERS;
+        self.changed_bytes_max() / 8 * if has_room { BEGIN_EIGHTHS_WITH_ROOM } else { BEGIN_EIGHTHS }
     }
 
     /// True if a checkpoint is wanted for the memory of changed pages.
@@ -43,6 +49,7 @@ impl Store {
             return false;
         }
         self.index.dirty_memory() > self.changed_bytes_free()
+            || self.index.changed_memory() > self.changed_bytes_max() / ENTRIES_PART
     }
 
     /// Tells how late it is: by that it knows how long checkpoints take. To be called before [`Store::kick`].
@@ -93,10 +100,11 @@ impl Store {
             return false;
         }
         let (left, count) = self.index.frozen_left();
+        let meanwhile = (max / 8 * MEANWHILE_EIGHTHS).min(max.saturating_sub(frozen));
         let due = match self.pace.phase() {
             Phase::Rest => free,
-            Phase::Wanted => free + self.pace.share(max / 8 * FREEZE_EIGHTHS - free, (0, 1)),
-            Phase::Made => self.pace.share(max / 8 * MEANWHILE_EIGHTHS, ((count - left) as u64, count as u64)),
+            Phase::Wanted => free + self.pace.share(max / 8 * BEFORE_EIGHTHS, (0, 1)),
+            Phase::Made => self.pace.share(meanwhile, (count.saturating_sub(left) as u64, count as u64)),
         };
         dirty > due.max(free.saturating_sub(frozen))
     }

@@ -26,7 +26,7 @@ fn put_own(number: u32) -> Transaction {
 /// What changed pages take, and may take.
 fn changed(store: &Store) -> (u64, u64) {
     let bytes = store.index.dirty_memory() + store.index.frozen_memory();
-    (bytes, small().index_bytes_max / 2)
+    (bytes, store.changed_bytes_max())
 }
 
 /// Answers some commands and takes the numbers of what is committed.
