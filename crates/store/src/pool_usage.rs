@@ -2,8 +2,8 @@
 //!
 //! Invariant: the count is a function of the entries, and of which blocks they share. A block of an object is occupied
 //! if it is mapped, or if bytes of it are pending, which will have a block of their own; a block of the device that
-//! several objects of the pool share counts once. So a flush changes nothing, a crash brings back the count with the
-//! entries, and a walk can check it (`fsck`).
+//! several objects of the pool share counts once. So a flush changes nothing but where it moves a block that is shared, a
+//! crash brings back the count with the entries, and a walk can check it (`fsck`).
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -55,7 +55,7 @@ impl PoolUsage {
     /// In bytes, as it is reported.
     pub(crate) fn statfs(self) -> PoolStatfs {
         PoolStatfs {
-            allocated: self.blocks * BLOCK,
+            allocated: self.blocks.saturating_mul(BLOCK),
             data_stored: self.stored_bytes,
             omap_allocated: self.omap_bytes,
         }
@@ -134,7 +134,7 @@ impl PoolUsages {
         self.add(coll, PoolUsage::default().minus(gone));
     }
 
-    /// More objects of a pool have so many blocks than did; `count` wraps if it is fewer.
+    /// So many blocks that an object has are others', too, and counted with those.
     pub(crate) fn share(&mut self, coll: CollId, count: u64) {
         self.remove(coll, PoolUsage { blocks: count, ..PoolUsage::default() });
     }
