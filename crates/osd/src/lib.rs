@@ -32,5 +32,5 @@ mod tick;
 pub use cross::{Cross, Report};
 pub use event::{ConnId, Effect, Event, Peer};
 pub use op_counts::OpCounts;
-pub use osd::{Osd, OsdConfig};
+pub use osd::{OWN_TIMERS, Osd, OsdConfig};
 pub use shard::{SHARDS_MAX, Shard};

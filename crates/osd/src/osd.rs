@@ -114,12 +114,14 @@ pub struct Osd {
     pub(crate) claim: Option<Claim>,
 }
 
+/// Timers of the machine have tokens from here on: those of who runs it are below.
+pub const OWN_TIMERS: u64 = u64::MAX - 15;
 /// The timer of [`Osd`].
-pub(crate) const TICK: Token = Token(u64::MAX);
+pub(crate) const TICK: Token = Token(OWN_TIMERS);
 /// The timer of PGs that want to be woken.
-pub(crate) const WAKE: Token = Token(u64::MAX - 2);
+pub(crate) const WAKE: Token = Token(OWN_TIMERS + 1);
 /// The timer of what PGs want of the monitor.
-pub(crate) const ACTING: Token = Token(u64::MAX - 3);
+pub(crate) const ACTING: Token = Token(OWN_TIMERS + 2);
 
 /// What every handler may use.
 pub(crate) struct Cx<'a> {

@@ -36,8 +36,7 @@ impl IntervalStart {
                 break;
             }
             start.primary_since = before.epoch;
-            is_same_interval &=
-                then == members && members.acting.iter().all(|osd| map.up_from(*osd) <= before.epoch);
+            is_same_interval &= then == members && members.all().all(|osd| map.up_from(osd) <= before.epoch);
             if is_same_interval {
                 start.since = before.epoch;
             } else if members.primary != me {

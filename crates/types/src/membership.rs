@@ -61,7 +61,7 @@ impl Membership {
     /// with a member that was started anew.
     pub fn next(&self, at: Epoch, map: &OsdMap, pgid: PgId) -> Option<Membership> {
         let next = Membership::of(map, pgid);
-        let is_restarted = self.acting.iter().any(|osd| map.up_from(*osd) > at);
+        let is_restarted = self.all().any(|osd| map.up_from(osd) > at);
         (next != *self || is_restarted).then_some(next)
     }
 

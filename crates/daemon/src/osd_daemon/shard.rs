@@ -21,10 +21,10 @@ use crate::{
     wire::{Net, OnReactor, wire_event},
 };
 
-pub(super) const NET_TIMER: u64 = u64::MAX - 1;
+pub(super) const NET_TIMER: u64 = osd::OWN_TIMERS - 1;
 const NET_TICK: Duration = Duration::from_millis(200);
 /// Memory is looked at with that, and near its target by this timer.
-const MEMORY_TIMER: u64 = u64::MAX - 3;
+const MEMORY_TIMER: u64 = osd::OWN_TIMERS - 2;
 const MEMORY_TICK: Duration = Duration::from_millis(40);
 
 /// See the module's page.
