@@ -54,10 +54,10 @@ fn flags_hold_back_what_no_request_waits_for() {
         world.act(|pg, cx| pg.recover(cx));
         assert_eq!(pushed(&mut world), []);
         world.act(|pg, cx| pg.recover_soon(&second, cx));
-        assert_eq!(pushed(&mut world), [second.clone()]);
+        assert_eq!(pushed(&mut world), std::slice::from_ref(&second));
         world.map.flags = MapFlags::default();
         world.act(|pg, cx| pg.recover(cx));
-        assert_eq!(pushed(&mut world), [first.clone()]);
+        assert_eq!(pushed(&mut world), std::slice::from_ref(&first));
     }
 }
 
