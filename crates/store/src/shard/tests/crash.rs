@@ -32,11 +32,13 @@ struct History {
     states: Vec<MemStore>,
     /// How many of them are committed.
     committed: usize,
+    /// Those of them that begin with a removal, and of which collection.
+    removals: BTreeMap<usize, CollId>,
 }
 
 impl History {
     fn new(name: String, config: Config) -> History {
-        History { name, config, states: vec![MemStore::new()], committed: 0 }
+        History { name, config, states: vec![MemStore::new()], committed: 0, removals: BTreeMap::new() }
     }
 
     /// The model of a crash is one order of all transactions: it holds within a collection if some have to wait
@@ -53,6 +55,9 @@ impl History {
         let mut next = self.last().clone();
         next.submit(Token(0), txn.clone());
         next.complete();
+        if txn.ops.first() == Some(&TxnOp::RemoveCollection) {
+            self.removals.insert(self.states.len(), txn.coll);
+        }
         store.submit(Token(self.states.len() as u64), txn);
         self.states.push(next);
     }
@@ -67,9 +72,10 @@ impl History {
     }
 
     /// Goes on from a state, all of it committed.
-    fn restart(&mut self, at: usize) {
-        self.states = vec![self.states.swap_remove(at)];
+    fn restart(&mut self, state: MemStore) {
+        self.states = vec![state];
         self.committed = 0;
+        self.removals.clear();
     }
 
     fn check_device(&self, disk: &mut VirtualDisk, rng: &mut StdRng) {
@@ -78,14 +84,30 @@ impl History {
     }
 
     /// Mounts what a crash left, and finds out which state it is.
-    fn survive(&self, disk: &mut VirtualDisk, rng: &mut StdRng) -> (Store, usize) {
+    fn survive(&self, disk: &mut VirtualDisk, rng: &mut StdRng) -> MemStore {
         self.check_device(disk, rng);
         let mut store = mount_as(self.config, disk, rng).unwrap_or_else(|e| panic!("{}: {e}", self.name));
         store.check_invariants();
-        let at = self.state_of(&mut store, disk, rng, self.committed);
+        let state = self.state_of(&mut store, disk, rng, self.committed);
+        let state = state.or_else(|| self.half_removed(&mut store, disk, rng));
         let count = self.states.len() - 1;
-        let at = at.unwrap_or_else(|| panic!("{}: no legal state, {} of {count}", self.name, self.committed));
-        (store, at)
+        state.unwrap_or_else(|| panic!("{}: no legal state, {} of {count}", self.name, self.committed))
+    }
+
+    /// A large collection goes some objects at a time: the state before a removal, without the first of them.
+    fn half_removed(&self, store: &mut Store, disk: &mut VirtualDisk, rng: &mut StdRng) -> Option<MemStore> {
+        self.removals.range(self.committed + 1..).find_map(|(at, c)| {
+            let mut model = self.states[at - 1].clone();
+            let left = ask(store, disk, rng, |s| s.list(*c, &HObject::min(), 1)).ok()?;
+            let mut txn = Transaction::new(*c);
+            let all = model.list(*c, &HObject::min(), usize::MAX).ok()?;
+            for gone in all.iter().take_while(|o| left.first() != Some(*o)) {
+                txn.push(gone, Mutation::Remove);
+            }
+            model.submit(Token(0), txn);
+            model.complete();
+            is_same(store, &model, disk, rng).then_some(model)
+        })
     }
 
     /// Which state, not older than `first`, the store has.
@@ -95,12 +117,8 @@ impl History {
         disk: &mut VirtualDisk,
         rng: &mut StdRng,
         first: usize,
-    ) -> Option<usize> {
-        (first..self.states.len()).find(|&at| {
-            let model = &self.states[at];
-            let is_same = same_shape(store, model, disk, rng).expect("no page is corrupt after a crash");
-            is_same && same_data(store, model, disk, rng)
-        })
+    ) -> Option<MemStore> {
+        self.states[first..].iter().find(|model| is_same(store, model, disk, rng)).cloned()
     }
 
     /// Cuts the power of a copy of the disk, in some ways, and lives on.
@@ -129,6 +147,12 @@ impl History {
             mount.device_done(token, result);
         }
     }
+}
+
+/// True where the store has what the model has.
+fn is_same(store: &mut Store, model: &MemStore, disk: &mut VirtualDisk, rng: &mut StdRng) -> bool {
+    let is_same = same_shape(store, model, disk, rng).expect("no page is corrupt after a crash");
+    is_same && same_data(store, model, disk, rng)
 }
 
 /// With and without devices for the journal and for the index, which is too small.
@@ -246,8 +270,8 @@ fn cut_somewhere(seed: u64, rounds: usize, txns: usize) {
             history.committed = history.states.len() - 1;
         }
         disk.crash(&mut rng);
-        let (_, at) = history.survive(&mut disk, &mut rng);
-        history.restart(at);
+        let state = history.survive(&mut disk, &mut rng);
+        history.restart(state);
     }
 }
 
