@@ -44,7 +44,8 @@ impl Pg {
             state = state.with(PgState::REMAPPED);
         }
         if self.phase == Phase::Active {
-            let is_filling = self.lacked_by(self.targets()) > 0;
+            // Looked at after each event: where those act who are up there is nobody to look for.
+            let is_filling = self.members.is_remapped() && self.lacked_by(self.targets()) > 0;
             if is_filling {
                 state = state.with(PgState::BACKFILLING).with(self.recovery.forced());
             }
