@@ -5,6 +5,7 @@ fsx.py POOL SEED SECONDS. The image is written, discarded, zeroed, resized, snap
 what it had. Prints the step at which something differs, and ends with 1.
 """
 
+import contextlib
 import random
 import subprocess
 import sys
@@ -19,6 +20,23 @@ IO_MAX = 256 << 10
 SNAPS_MAX = 4
 CHAIN_MAX = 5
 BLOCK = 512
+# An image that was opened a moment ago is not closed yet: librbd (ImageState::complete_action_unlock, 16.2) takes
+# a lock of the image once more after it has told that the image is open, and closing frees it.
+OPEN_SECONDS_MIN = 0.03
+
+
+@contextlib.contextmanager
+def opened(ioctx, name, **how):
+    image = rbd.Image(ioctx, name, **how)
+    try:
+        yield image
+    finally:
+        close(image)
+
+
+def close(image):
+    time.sleep(OPEN_SECONDS_MIN)
+    image.close()
 
 
 class Fsx:
@@ -123,7 +141,7 @@ class Fsx:
         unit, count = self.striping
         rbd.RBD().clone(self.ioctx, self.name, snap, self.ioctx, child, features=self.all_features(),
                         order=self.order, stripe_unit=unit, stripe_count=count)
-        self.image.close()
+        close(self.image)
         self.parents.append((self.name, self.snaps))
         self.name, self.snaps = child, {}
         self.image = rbd.Image(self.ioctx, child)
@@ -136,7 +154,7 @@ class Fsx:
         self.image.flatten()
 
     def reopen(self):
-        self.image.close()
+        close(self.image)
         self.image = rbd.Image(self.ioctx, self.name)
 
     def diff(self):
@@ -163,9 +181,9 @@ class Fsx:
         subprocess.run(["rbd", "--rbd-default-clone-format", "2", "deep", "cp", "--no-progress",
                         f"{self.pool}/{self.name}", f"{self.pool}/{copy}"], check=True)
         for snap, data in [*self.snaps.items(), (None, self.data)]:
-            with rbd.Image(self.ioctx, copy, snapshot=snap, read_only=True) as image:
+            with opened(self.ioctx, copy, snapshot=snap, read_only=True) as image:
                 self.compare(image, data, f"{copy}@{snap}")
-        with rbd.Image(self.ioctx, copy) as image:
+        with opened(self.ioctx, copy) as image:
             for snap in list(image.list_snaps()):
                 image.remove_snap(snap["name"])
         rbd.RBD().remove(self.ioctx, copy)
@@ -189,7 +207,7 @@ class Fsx:
         self.compare(self.image, self.data, "head")
         for name, snaps in [*self.parents, (self.name, self.snaps)]:
             for snap, data in snaps.items():
-                with rbd.Image(self.ioctx, name, snapshot=snap, read_only=True) as image:
+                with opened(self.ioctx, name, snapshot=snap, read_only=True) as image:
                     self.compare(image, data, f"{name}@{snap}")
         exported = subprocess.run(["rbd", "export", "--no-progress", f"{self.pool}/{self.name}", "-"],
                                   stdout=subprocess.PIPE, check=True).stdout
@@ -207,7 +225,7 @@ class Fsx:
             if self.step % 100 == 0:
                 self.compare(self.image, self.data, "head")
         self.check_all()
-        self.image.close()
+        close(self.image)
 
 
 def main():
