@@ -76,19 +76,16 @@ impl PgLog {
         self.entries.get(extra + TRIM_BATCH - 1).map(|e| e.version)
     }
 
-    /// Drops entries up to `version`; their versions.
-    pub(crate) fn trim(&mut self, version: EVersion) -> Vec<EVersion> {
-        let mut out = Vec::new();
+    /// Drops entries up to `version`.
+    pub(crate) fn trim(&mut self, version: EVersion) {
         while self.entries.front().is_some_and(|e| e.version <= version) {
             if let Some(entry) = self.entries.pop_front() {
                 // A request that came again after it was undone stands for its newer change.
                 if self.by_reqid.get(&entry.reqid) == Some(&entry.version) {
                     self.by_reqid.remove(&entry.reqid);
                 }
-                out.push(entry.version);
             }
         }
-        out
     }
 
     /// Takes out the entries of other PGs, by the PG that each belongs to.
@@ -261,7 +258,8 @@ mod tests {
         let reqid = |tid| ReqId { tid, ..ReqId::default() };
         let of = |tid, version| LogEntry { reqid: reqid(tid), ..entry(1, version, "a", 0, false) };
         let mut log = PgLog::from_entries(vec![of(5, 1), of(6, 2), of(5, 3)]);
-        assert_eq!(log.trim(EVersion::new(Epoch(1), 2)).len(), 2);
+        log.trim(EVersion::new(Epoch(1), 2));
+        assert_eq!(log.len(), 1);
         assert_eq!(log.find(&reqid(5)).map(|e| e.version.version), Some(3));
         assert_eq!(log.find(&reqid(6)), None);
         log.trim(EVersion::new(Epoch(1), 3));

@@ -41,6 +41,8 @@ fn missing_key(object: &HObject) -> Bytes {
 pub(crate) struct MetaChange {
     set: BTreeMap<Bytes, Bytes>,
     removed: Vec<Bytes>,
+    /// The first key of the log that is not trimmed.
+    trimmed: Option<Bytes>,
 }
 
 impl MetaChange {
@@ -68,6 +70,13 @@ impl MetaChange {
         self.removed.push(key);
     }
 
+    /// Entries up to `version` are not kept any more.
+    pub(crate) fn unlog_upto(&mut self, version: EVersion) {
+        let end = log_key(EVersion { version: version.version.saturating_add(1), ..version });
+        self.set.retain(|key, _| key.first() != Some(&LOG) || *key >= end);
+        self.trimmed = Some(end);
+    }
+
     pub(crate) fn missing(&mut self, object: &HObject, need: Option<EVersion>) {
         let key = missing_key(object);
         match need {
@@ -89,6 +98,9 @@ impl MetaChange {
 
     /// Appends the changes to `txn`. Removals come first: a key set again stays.
     pub(crate) fn into_txn(self, txn: &mut Transaction) {
+        if let Some(last) = self.trimmed {
+            txn.push(&object(), Mutation::OmapRemoveRange { first: Bytes::from_static(&[LOG]), last });
+        }
         if !self.removed.is_empty() {
             txn.push(&object(), Mutation::OmapRemove(self.removed));
         }
@@ -148,7 +160,8 @@ pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loade
 
 #[cfg(test)]
 mod tests {
-    use types::Epoch;
+    use store::MemStore;
+    use types::{Epoch, PgId, Token, TxnOp};
 
     use super::*;
 
@@ -157,5 +170,34 @@ mod tests {
         let key = |version| log_key(EVersion::new(Epoch(3), version));
         assert_eq!(key(0x12_3456_789a_bcde), "l00123456789abcde");
         assert!(key(0xff) < key(0x100) && key(u64::MAX) == "lffffffffffffffff");
+    }
+
+    #[test]
+    fn a_trimmed_log_keeps_what_is_newer_and_everything_else() {
+        let entry = |version| LogEntry { version: EVersion::new(Epoch(3), version), ..LogEntry::default() };
+        let mut store = MemStore::new();
+        let coll = CollId::pg(PgId::new(PoolId(1), 0));
+        let mut made = Transaction::new(coll);
+        made.ops.push(TxnOp::CreateCollection);
+        store.submit(Token(0), made);
+        let mut run = |change: MetaChange| {
+            let mut txn = Transaction::new(coll);
+            change.into_txn(&mut txn);
+            store.submit(Token(0), txn);
+            load(&store, coll).unwrap().unwrap_or_default()
+        };
+        let mut change = MetaChange::default();
+        change.info(&PgInfo::default(), &mut None);
+        change.missing(&object(), Some(entry(7).version));
+        (1..6).for_each(|version| change.log(&entry(version)));
+        change.unlog_upto(entry(1).version);
+        let versions = |loaded: &Loaded| loaded.log.iter().map(|e| e.version.version).collect::<Vec<_>>();
+        assert_eq!(versions(&run(change)), [2, 3, 4, 5], "one that was trimmed as it came");
+
+        let mut change = MetaChange::default();
+        change.log(&entry(6));
+        change.unlog_upto(entry(4).version);
+        let loaded = run(change);
+        assert_eq!((versions(&loaded), loaded.missing.len()), (vec![5, 6], 1));
     }
 }

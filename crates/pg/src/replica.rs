@@ -67,7 +67,8 @@ impl Pg {
         }
         if trim_to > self.info.log_tail {
             self.info.log_tail = trim_to;
-            self.log.trim(trim_to).into_iter().for_each(|version| change.unlog(version));
+            self.log.trim(trim_to);
+            change.unlog_upto(trim_to);
         }
         change.info(&self.info, &mut self.kept);
         change.into_txn(&mut txn);
