@@ -46,7 +46,9 @@ impl Pending {
 
     /// Drops what lies in `[from, to)`.
     pub(crate) fn punch(&mut self, from: u64, to: u64) {
-        if from >= to || self.pieces.is_none() {
+        // Pieces do not overlap: what the last one before the end does not reach, none does.
+        let last = self.pieces().range(..to).next_back();
+        if from >= to || last.is_none_or(|(&start, piece)| start + piece.data.len() as u64 <= from) {
             return;
         }
         let first = self.pieces().range(..=from).next_back().map_or(from, |(&start, _)| start);

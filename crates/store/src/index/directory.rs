@@ -12,6 +12,7 @@ use bytes::Bytes;
 use super::{
     Key, Root, Table,
     heap::Heap,
+    hints::Hints,
     packed::{Packed, Raw},
     page_keys::PageKeys,
 };
@@ -108,9 +109,9 @@ impl Node {
 
 /// Where a page is in memory, until pages come or go: its table, and which of its pages it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct At {
-    node: usize,
-    page: usize,
+pub(super) struct At {
+    pub(super) node: usize,
+    pub(super) page: usize,
 }
 
 #[derive(Debug)]
@@ -131,6 +132,7 @@ pub(crate) struct Directory {
     settled: Key,
     /// Pages that are not in memory.
     absent_count: usize,
+    hints: Hints,
 }
 
 impl Directory {
@@ -177,6 +179,7 @@ impl Directory {
             heap: Heap::default(),
             settled: Key::min(),
             absent_count: page_count - loaded_count,
+            hints: Hints::default(),
         };
         out.bytes = out.blobs().map(|blob| u64::from(blob.bytes)).sum();
         out
@@ -196,6 +199,24 @@ impl Directory {
 
     /// Where the page is that answers for `key`: the first one begins before all keys.
     fn find(&self, key: &Key) -> At {
+        let hint = self.hints.of(key);
+        if !self.answers_for(hint.get(), key) {
+            hint.set(self.search(key));
+        }
+        debug_assert_eq!(hint.get(), self.search(key), "one page answers for a key");
+        hint.get()
+    }
+
+    /// True if this is a page, and that of `key`.
+    fn answers_for(&self, at: At, key: &Key) -> bool {
+        let Some(node) = self.nodes.get(at.node).filter(|node| at.page < node.pages.len()) else {
+            return false;
+        };
+        node.keys.compare(at.page, key).is_le()
+            && self.after(at).is_none_or(|At { node, page }| self.nodes[node].keys.compare(page, key).is_gt())
+    }
+
+    fn search(&self, key: &Key) -> At {
         let node = self.nodes.partition_point(|node| node.keys.compare(0, key).is_le()).saturating_sub(1);
         At { node, page: self.nodes[node].keys.count_upto(key).saturating_sub(1) }
     }
@@ -240,7 +261,7 @@ impl Directory {
 
     /// Bytes of memory of the directory itself.
     pub(crate) fn memory(&self) -> u64 {
-        self.nodes.iter().map(Node::memory).sum::<usize>() as u64
+        (self.hints.memory() + self.nodes.iter().map(Node::memory).sum::<usize>()) as u64
     }
 
     /// All pages with their first keys.

@@ -8,6 +8,8 @@
 
 mod directory;
 mod heap;
+mod hints;
+mod omap;
 mod packed;
 mod page;
 mod page_keys;
@@ -21,6 +23,7 @@ use codec::Codec;
 use types::{CollId, HObject, PgId, PoolId};
 
 pub(crate) use directory::{Directory, Place};
+pub(crate) use omap::Omap;
 pub(crate) use page::{
     Entry, PageImage, PendingPage, PendingPiece, ROOT_MAGIC, Root, Table, Value, blob_crc, open_page,
 };
@@ -82,7 +85,7 @@ pub(crate) fn is_resident(object: &HObject) -> bool {
 pub(crate) struct Objects {
     pub(crate) onodes: BTreeMap<HObject, Onode>,
     /// Of objects that have any.
-    pub(crate) omaps: BTreeMap<HObject, BTreeMap<Bytes, Bytes>>,
+    pub(crate) omaps: BTreeMap<HObject, Omap>,
 }
 
 /// Memory of an object's entry beside what it holds, about: its name, its place in the map and their slack.
@@ -168,7 +171,7 @@ impl Index {
     }
 
     /// The object's omap, as far as it is in memory by itself; none if it is empty.
-    pub(crate) fn omap(&self, coll: CollId, object: &HObject) -> Option<&BTreeMap<Bytes, Bytes>> {
+    pub(crate) fn omap(&self, coll: CollId, object: &HObject) -> Option<&Omap> {
         self.colls.get(&coll)?.omaps.get(object)
     }
 
@@ -223,7 +226,7 @@ impl Index {
     pub(crate) fn remove(&mut self, coll: CollId, object: &HObject) -> Option<Onode> {
         self.unpack_object(coll, object);
         self.get(coll, object)?;
-        let last = self.omap(coll, object).and_then(|omap| omap.last_key_value()).map(|(key, _)| key.clone());
+        let last = self.omap(coll, object).and_then(Omap::last_key).cloned();
         let to = Key { coll, object: object.clone(), omap: last };
         self.touch_range(&Key::of(coll, object), &to);
         let objects = self.colls.get_mut(&coll)?;
@@ -248,7 +251,9 @@ impl Index {
         let old = match omaps.get_mut(object) {
             Some(omap) => omap.insert(key, value),
             None => {
-                omaps.insert(object.clone(), BTreeMap::from([(key, value)]));
+                let mut omap = Omap::default();
+                omap.insert(key, value);
+                omaps.insert(object.clone(), omap);
                 None
             }
         };
@@ -264,7 +269,7 @@ impl Index {
         if !self.directory.is_whole() {
             self.unpack(&Key::of_omap(coll, object, key));
         }
-        if !self.omap(coll, object).is_some_and(|omap| omap.contains_key(key)) {
+        if !self.omap(coll, object).is_some_and(|omap| omap.get(key).is_some()) {
             return;
         }
         self.touch(&Key::of_omap(coll, object, key));

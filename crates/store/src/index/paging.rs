@@ -377,14 +377,12 @@ impl Objects {
         let omaps = self.omaps.extract_if((low.cloned(), high.cloned()), |object, omap| {
             let low = from.filter(|from| from.object == *object).and_then(|from| from.omap.as_ref());
             let high = to.filter(|to| to.object == *object).and_then(|to| to.omap.as_ref());
-            let bounds = (
-                low.map_or(Bound::Unbounded, |key| Bound::Included(key.clone())),
-                high.map_or(Bound::Unbounded, |key| Bound::Excluded(key.clone())),
-            );
-            for (key, value) in omap.extract_if::<_, (Bound<Bytes>, Bound<Bytes>)>(bounds, |_, _| true) {
+            let low = low.map_or(Bound::Unbounded, |key| Bound::Included(&**key));
+            let high = high.map_or(Bound::Unbounded, |key| Bound::Excluded(&**key));
+            omap.remove_range(low, high, |key, value| {
                 dropped.0 += 1;
                 dropped.1 += (key.len() + value.len()) as u64;
-            }
+            });
             omap.is_empty()
         });
         omaps.for_each(drop);

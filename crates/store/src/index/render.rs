@@ -186,8 +186,8 @@ impl Index {
                 }
                 let Some((_, omap)) = omaps.next_if(|(other, _)| *other == object) else { continue };
                 let start = from.omap.as_ref().filter(|_| is_first);
-                let low = start.map_or(Bound::Unbounded, Bound::Included);
-                for (key, value) in omap.range::<Bytes, _>((low, Bound::Unbounded)) {
+                let low = start.map_or(Bound::Unbounded, |key| Bound::Included(&**key));
+                for (key, value) in omap.range(low, Bound::Unbounded) {
                     if ends(coll, object, Some(key)) || !visit(coll, object, Entry::Omap(key, value)) {
                         return;
                     }

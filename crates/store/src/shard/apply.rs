@@ -86,7 +86,7 @@ impl Store {
             Mutation::OmapRemoveRange { first, last } => {
                 self.index.make(coll, object);
                 if first < last {
-                    self.omap_remove_range(coll, object, (Bound::Included(&first), Bound::Excluded(&last)));
+                    self.omap_remove_range(coll, object, (Bound::Included(&*first), Bound::Excluded(&*last)));
                 }
             }
             Mutation::OmapClear => {
@@ -121,11 +121,11 @@ impl Store {
         }
     }
 
-    fn omap_remove_range(&mut self, coll: CollId, object: &HObject, range: (Bound<&Bytes>, Bound<&Bytes>)) {
+    fn omap_remove_range(&mut self, coll: CollId, object: &HObject, range: (Bound<&[u8]>, Bound<&[u8]>)) {
         self.index.unpack_object(coll, object);
         let omap = self.index.omap(coll, object).into_iter();
         let keys: Vec<Bytes> =
-            omap.flat_map(|omap| omap.range::<Bytes, _>(range)).map(|(key, _)| key.clone()).collect();
+            omap.flat_map(|omap| omap.range(range.0, range.1)).map(|(key, _)| key.clone()).collect();
         keys.iter().for_each(|key| self.index.omap_remove(coll, object, key));
     }
 

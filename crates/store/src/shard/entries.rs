@@ -84,7 +84,7 @@ impl Store {
         count_max: usize,
     ) -> Result<Vec<Pair>, Missing> {
         let omap = self.index.omap(coll, object).into_iter();
-        let range = omap.flat_map(|omap| omap.range::<[u8], _>((from, Bound::Unbounded)));
+        let range = omap.flat_map(|omap| omap.range(from, Bound::Unbounded));
         let mut found: Vec<Pair> =
             range.take(count_max).map(|(key, value)| (key.clone(), value.clone())).collect();
         if self.index.directory.is_whole() && self.waiting.is_empty() {
