@@ -10,7 +10,7 @@ use std::cell::Cell;
 use bytes::Bytes;
 
 use super::{
-    Key, Root, Table,
+    Key, KeyRef, Root, Table,
     heap::Heap,
     hints::Hints,
     packed::{Packed, Raw},
@@ -198,7 +198,8 @@ impl Directory {
     }
 
     /// Where the page is that answers for `key`: the first one begins before all keys.
-    fn find(&self, key: &Key) -> At {
+    fn find<'a>(&self, key: impl Into<KeyRef<'a>>) -> At {
+        let key = key.into();
         let hint = self.hints.of(key);
         if !self.answers_for(hint.get(), key) {
             hint.set(self.search(key));
@@ -208,7 +209,7 @@ impl Directory {
     }
 
     /// True if this is a page, and that of `key`.
-    fn answers_for(&self, at: At, key: &Key) -> bool {
+    fn answers_for(&self, at: At, key: KeyRef<'_>) -> bool {
         let Some(node) = self.nodes.get(at.node).filter(|node| at.page < node.pages.len()) else {
             return false;
         };
@@ -216,7 +217,7 @@ impl Directory {
             && self.after(at).is_none_or(|At { node, page }| self.nodes[node].keys.compare(page, key).is_gt())
     }
 
-    fn search(&self, key: &Key) -> At {
+    fn search(&self, key: KeyRef<'_>) -> At {
         let node = self.nodes.partition_point(|node| node.keys.compare(0, key).is_le()).saturating_sub(1);
         At { node, page: self.nodes[node].keys.count_upto(key).saturating_sub(1) }
     }
@@ -420,12 +421,12 @@ impl Directory {
     }
 
     /// The first key of the page that answers for `key`.
-    pub(crate) fn page_of(&self, key: &Key) -> Key {
+    pub(crate) fn page_of<'a>(&self, key: impl Into<KeyRef<'a>>) -> Key {
         self.key(self.find(key))
     }
 
     /// The page that answers for `key`.
-    pub(crate) fn page_at(&self, key: &Key) -> &Page {
+    pub(crate) fn page_at<'a>(&self, key: impl Into<KeyRef<'a>>) -> &Page {
         self.get(self.find(key))
     }
 

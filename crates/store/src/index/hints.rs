@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 
-use super::{Key, directory::At};
+use super::{KeyRef, directory::At};
 
 const HINTS: usize = 1024;
 
@@ -26,9 +26,9 @@ impl Hints {
 
     /// The hint for a key: the same one for omap keys that differ in their last two bytes only, as those of a log do that
     /// follow each other.
-    pub(super) fn of(&self, key: &Key) -> &Cell<At> {
+    pub(super) fn of(&self, key: KeyRef<'_>) -> &Cell<At> {
         let mut hash = u64::from(key.coll.0.seed) ^ u64::from(key.object.hash) << 32 ^ key.object.snap.0;
-        if let Some(omap) = &key.omap {
+        if let Some(omap) = key.omap {
             let (words, rest) = omap[..omap.len().saturating_sub(2)].as_chunks::<8>();
             let mut last = [0; 8];
             last[..rest.len()].copy_from_slice(rest);

@@ -75,6 +75,26 @@ impl Key {
     }
 }
 
+/// The same, borrowed: to look for a place takes no memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyRef<'a> {
+    pub(crate) coll: CollId,
+    pub(crate) object: &'a HObject,
+    pub(crate) omap: Option<&'a [u8]>,
+}
+
+impl<'a> From<&'a Key> for KeyRef<'a> {
+    fn from(key: &'a Key) -> KeyRef<'a> {
+        KeyRef { coll: key.coll, object: &key.object, omap: key.omap.as_deref() }
+    }
+}
+
+impl KeyRef<'_> {
+    fn to_key(self) -> Key {
+        Key { coll: self.coll, object: self.object.clone(), omap: self.omap.map(Bytes::copy_from_slice) }
+    }
+}
+
 /// True for objects that stay in memory.
 pub(crate) fn is_resident(object: &HObject) -> bool {
     object.pool.0 < 0
@@ -206,9 +226,9 @@ impl Index {
 
     /// The object's first change since the last checkpoint began.
     fn begin_change(&mut self, coll: CollId, object: &HObject) {
-        let key = Key::of(coll, object);
-        self.touch(&key);
-        if self.get(coll, object).is_none() && !self.unpack(&key) {
+        let key = KeyRef { coll, object, omap: None };
+        self.touch(key);
+        if self.get(coll, object).is_none() && !self.unpack(key) {
             // A flush of an object that was here before is void.
             let onode = Onode { generation: self.txn, ..Onode::default() };
             self.colls.entry(coll).or_default().onodes.insert(object.detached(), onode);
@@ -243,9 +263,9 @@ impl Index {
 
     /// Sets an entry of an object that is there.
     pub(crate) fn omap_set(&mut self, coll: CollId, object: &HObject, key: Bytes, value: Bytes) {
-        let place = Key::of_omap(coll, object, &key);
-        self.touch(&place);
-        self.unpack(&place);
+        let place = KeyRef { coll, object, omap: Some(&key) };
+        self.touch(place);
+        self.unpack(place);
         let (key_len, added) = (key.len() as u64, (key.len() + value.len()) as u64);
         let omaps = &mut self.colls.entry(coll).or_default().omaps;
         let old = match omaps.get_mut(object) {
@@ -267,12 +287,12 @@ impl Index {
 
     pub(crate) fn omap_remove(&mut self, coll: CollId, object: &HObject, key: &Bytes) {
         if !self.directory.is_whole() {
-            self.unpack(&Key::of_omap(coll, object, key));
+            self.unpack(KeyRef { coll, object, omap: Some(key) });
         }
         if !self.omap(coll, object).is_some_and(|omap| omap.get(key).is_some()) {
             return;
         }
-        self.touch(&Key::of_omap(coll, object, key));
+        self.touch(KeyRef { coll, object, omap: Some(key) });
         let Some(objects) = self.colls.get_mut(&coll) else { return };
         let Some(omap) = objects.omaps.get_mut(object) else { return };
         if let Some(old) = omap.remove(key) {

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use bytes::Bytes;
 use types::{CollId, HObject, PgId, PoolId, SnapId};
 
-use super::Key;
+use super::{Key, KeyRef};
 
 /// What begins a key, one bit for each part that it has: a pool other than its collection's, names, a snapshot, an omap
 /// key. The last bit is the end of a collection's objects.
@@ -39,12 +39,13 @@ impl PageKeys {
     }
 
     /// How the key at this place compares to another one.
-    pub(super) fn compare(&self, at: usize, key: &Key) -> Ordering {
-        self.raw(at).compare(key)
+    pub(super) fn compare<'a>(&self, at: usize, key: impl Into<KeyRef<'a>>) -> Ordering {
+        self.raw(at).compare(key.into())
     }
 
     /// How many keys are not behind this one.
-    pub(super) fn count_upto(&self, key: &Key) -> usize {
+    pub(super) fn count_upto<'a>(&self, key: impl Into<KeyRef<'a>>) -> usize {
+        let key = key.into();
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = low.midpoint(high);
@@ -169,11 +170,11 @@ impl<'a> RawKey<'a> {
     }
 
     /// As keys compare.
-    fn compare(&self, other: &Key) -> Ordering {
+    fn compare(&self, other: KeyRef<'_>) -> Ordering {
         self.coll
             .cmp(&other.coll)
-            .then_with(|| self.compare_object(&other.object))
-            .then_with(|| self.omap.cmp(&other.omap.as_deref()))
+            .then_with(|| self.compare_object(other.object))
+            .then_with(|| self.omap.cmp(&other.omap))
     }
 
     fn compare_object(&self, other: &HObject) -> Ordering {

@@ -14,7 +14,7 @@ use codec::DecodeError;
 use types::{CollId, HObject};
 
 use super::{
-    Index, Key, OMAP_BYTES, ONODE_BYTES, Objects,
+    Index, Key, KeyRef, OMAP_BYTES, ONODE_BYTES, Objects, is_resident,
     packed::Packed,
     page::{Entry, Value, decode_entry, open_page},
 };
@@ -93,11 +93,12 @@ impl Index {
     }
 
     /// Makes the entry of a key one by itself, if it is in its page's bytes. False if it is not.
-    pub(crate) fn unpack(&mut self, key: &Key) -> bool {
-        if self.directory.packed_count() == 0 || key.is_resident() {
+    pub(crate) fn unpack<'a>(&mut self, key: impl Into<KeyRef<'a>>) -> bool {
+        let key = key.into();
+        if self.directory.packed_count() == 0 || is_resident(key.object) {
             return false;
         }
-        let bytes = self.directory.take_packed(key);
+        let bytes = self.directory.take_packed(&key.to_key());
         let is_found = bytes.is_some();
         bytes.into_iter().for_each(|bytes| self.insert_bytes(bytes));
         is_found

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use types::{CollId, HObject};
 
 use super::{
-    Index, Key,
+    Index, Key, KeyRef,
     page::{Entry, PageImage, decode_key, encode_entry, page_front},
 };
 
@@ -67,7 +67,8 @@ impl Index {
     }
 
     /// An entry is about to change.
-    pub(crate) fn touch(&mut self, key: &Key) {
+    pub(crate) fn touch<'a>(&mut self, key: impl Into<KeyRef<'a>>) {
+        let key = key.into();
         let page = self.directory.page_at(key);
         debug_assert!(page.is_loaded, "what is changed is in memory");
         if page.touched.get() == self.generation {
@@ -75,7 +76,7 @@ impl Index {
         }
         let mut first = self.directory.page_of(key);
         if self.frozen.remove(&first) {
-            self.render(&first, key);
+            self.render(&first, &key.to_key());
             // It may have been split.
             first = self.directory.page_of(key);
         }
