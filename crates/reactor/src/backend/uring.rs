@@ -113,7 +113,8 @@ impl Uring {
         if !is_all_told || !self.uring.completion().is_empty() {
             return;
         }
-        for key in mem::take(&mut self.brief) {
+        let mut brief = mem::take(&mut self.brief);
+        for key in brief.drain(..) {
             let Some((owner, mut request)) = self.ops.remove(key) else { continue };
             let Request::Send { batch, .. } = &mut request else { continue };
             let bytes = batch.bytes();
@@ -121,6 +122,8 @@ impl Uring {
             // At most BRIEF_BYTES_MAX.
             out.push(Completion { owner, result: Ok(bytes as u32), data: None, request: Some(request) });
         }
+        // The next turn has as many.
+        self.brief = brief;
     }
 
     /// A brief send met a full socket: from here on it waits like any other.
