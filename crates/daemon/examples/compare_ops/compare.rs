@@ -108,7 +108,7 @@ fn of_data(asked: &OsdOp, real: &Bytes, ours: &Bytes) -> Option<String> {
         OpCode::STAT => real.get(..8) == ours.get(..8),
         OpCode::SPARSE_READ => content(real) == content(ours),
         OpCode::MAPEXT | OpCode::NOTIFY => true,
-        OpCode::COPY_GET => copied(real) == copied(ours),
+        OpCode::COPY_GET => return copies(copied(real), copied(ours)),
         OpCode::LIST_WATCHERS => real.len() == ours.len(),
         OpCode::CALL => VOLATILE.contains(&calls::name(asked).as_str()) && real.len() == ours.len(),
         _ => false,
@@ -158,6 +158,27 @@ fn copied(answer: &Bytes) -> Option<CopyData> {
         (*name, *version) = (ReqId::default(), u64::from(*version > 0));
     }
     Some(piece)
+}
+
+/// How a piece of a copy differs: the fields, without what is in them, which may be long.
+fn copies(real: Option<CopyData>, ours: Option<CopyData>) -> Option<String> {
+    let (Some(real), Some(ours)) = (&real, &ours) else {
+        return (real != ours).then(|| "a piece that cannot be read".to_owned());
+    };
+    if real.requests.len() != ours.requests.len() {
+        return Some(format!("{} requests, ours {}", real.requests.len(), ours.requests.len()));
+    }
+    let fields = [
+        ("size", real.size == ours.size),
+        ("attrs", real.attrs == ours.attrs),
+        ("data", real.data == ours.data),
+        ("omap", real.omap == ours.omap && real.omap_header == ours.omap_header),
+        ("cursor", real.cursor == ours.cursor),
+        ("snaps", real.snaps == ours.snaps && real.snap_seq == ours.snap_seq),
+        ("requests", real.requests == ours.requests && real.errors == ours.errors),
+    ];
+    let differing: Vec<&str> = fields.iter().filter(|(_, is_same)| !is_same).map(|(name, _)| *name).collect();
+    (real != ours).then(|| format!("{differing:?} of a copy"))
 }
 
 fn head(data: &Bytes) -> &[u8] {
