@@ -18,6 +18,7 @@ mod lanes;
 mod manager_io;
 mod manager_port;
 mod memory;
+mod metrics_port;
 mod mon_daemon;
 mod osd_daemon;
 mod rbd_runs;

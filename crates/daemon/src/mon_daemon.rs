@@ -20,6 +20,7 @@ use crate::{
     host,
     manager_io::ManagerIo,
     manager_port::ManagerPort,
+    metrics_port::MetricsPort,
     stop::Stop,
     wire::{Net, OnReactor, wire_event},
 };
@@ -79,7 +80,9 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
     let mut mon = Mon::new(options, clock::random_seed());
     let manager = ManagerPort::open(&mut reactor, socket, methods, &mut mon)?;
     let admin = AdminSocket::open(&conf, &who, stop.waker())?;
-    let mut daemon = Daemon { mon, net, manager, manager_io: None, admin, ledger, effects: Vec::new() };
+    let metrics = MetricsPort::default();
+    let mut daemon =
+        Daemon { mon, net, manager, metrics, manager_io: None, admin, ledger, effects: Vec::new() };
     daemon.handle(Event::Boot(Box::new(contents)), &mut reactor);
     let data = Path::new(&data);
     let conf_path = conf_path.canonicalize()?;
@@ -113,6 +116,7 @@ struct Daemon {
     mon: Mon,
     net: Net,
     manager: ManagerPort,
+    metrics: MetricsPort,
     /// There once the monitor has booted.
     manager_io: Option<ManagerIo>,
     admin: Option<AdminSocket>,
@@ -141,6 +145,7 @@ impl Daemon {
                         self.on_net(out, reactor);
                         let said = self.manager.tick(reactor);
                         self.handle_all(said, reactor);
+                        self.metrics.tick(&mut self.mon, reactor);
                         if let Some(io) = &mut self.manager_io {
                             io.tick(reactor);
                             if self.mon.wants_new_manager_client(clock::now()) {
@@ -164,6 +169,10 @@ impl Daemon {
                             _ => None,
                         };
                         let Some(event) = wire_event(event) else { continue };
+                        if self.metrics.owns(&event, accepted_by) {
+                            self.metrics.on_event(event, &self.mon, reactor);
+                            continue;
+                        }
                         if self.manager.owns(&event, accepted_by) {
                             let said = self.manager.on_event(event, &mut self.mon, reactor);
                             self.handle_all(said, reactor);

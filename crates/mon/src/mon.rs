@@ -71,6 +71,8 @@ pub struct Mon {
     pub(crate) manager_client: EntityAddrVec,
     /// Since when OSDs are known to refuse it.
     pub(crate) manager_fenced_at: Option<Instant>,
+    /// Where metrics are served for Prometheus.
+    pub(crate) metrics_served: Option<std::net::SocketAddr>,
     pub(crate) services: Services,
     pub(crate) rbd_support: RbdSupport,
     /// What OSDs are to be told.
@@ -113,6 +115,7 @@ impl Mon {
             manager: EntityAddrVec::default(),
             manager_client: EntityAddrVec::default(),
             manager_fenced_at: None,
+            metrics_served: None,
             services: Services::default(),
             rbd_support: RbdSupport::default(),
             orders: Vec::new(),

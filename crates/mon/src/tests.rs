@@ -13,6 +13,7 @@ mod operators;
 mod osds;
 mod pg_temp;
 mod pools;
+mod prometheus;
 mod rbd_support;
 mod restart;
 mod scrubs;

@@ -7,7 +7,7 @@ use types::{ConfParseError, Errno, find_option, parse_conf};
 use super::{Reply, Request, Row};
 use crate::{
     config_service::{Change, Target, changes_from, last_version, load_changes},
-    manager::balancer,
+    manager::{balancer, prometheus},
 };
 
 pub(super) const ROWS: &[Row] = &[
@@ -48,7 +48,7 @@ pub(super) fn option_name(text: &str) -> String {
 
 /// The value as it is kept, and why not.
 fn checked_value(name: &str, text: &str) -> Result<String, Reply> {
-    match balancer::may_be(name, text) {
+    match balancer::may_be(name, text).or_else(|| prometheus::may_be(name, text)) {
         Some(true) => return Ok(text.to_owned()),
         Some(false) => return Err(Reply::fail(Errno::EINVAL, format!("error parsing value: '{text}'"))),
         None => {}

@@ -86,7 +86,7 @@ fn dump(req: &mut Request<'_>) -> Reply {
         "standbys": [],
         "modules": req.mon.committed.mgr_modules.as_ref(),
         "available_modules": modules::available().map(modules::shown).collect::<Vec<_>>(),
-        "services": {},
+        "services": map.services,
         "always_on_modules": {"pacific": modules::always_on()},
         "last_failure_osd_epoch": map.last_failure_osd_epoch.0,
         "active_clients": active_clients(req.mon),
@@ -122,7 +122,7 @@ fn service_status(req: &mut Request<'_>) -> Reply {
 }
 
 fn services(req: &mut Request<'_>) -> Reply {
-    Reply::json(req.args, json!({}))
+    Reply::json(req.args, json!(req.mon.mgrmap().services))
 }
 
 /// The metadata of the one manager: the host's, for it is this process.

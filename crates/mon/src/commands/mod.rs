@@ -58,7 +58,7 @@ use types::{EntityType, Errno, OsdMap, UTime};
 use crate::{
     ConnId, Effect, Effects, Mon, Peer,
     manager::{
-        Caller, balancer, crash, device, iostat, modules, not_deployed, progress, rbd_support,
+        Caller, balancer, crash, device, iostat, modules, not_deployed, progress, prometheus, rbd_support,
         status as manager_status,
     },
     state::State,
@@ -183,6 +183,7 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         rbd_support::ROWS,
         progress::ROWS,
         balancer::ROWS,
+        prometheus::ROWS,
         crash::ROWS,
         device::ROWS,
         manager_status::ROWS,

@@ -19,6 +19,7 @@ pub(crate) mod not_deployed;
 pub(crate) mod objects;
 pub(crate) mod pg_autoscaler;
 pub(crate) mod progress;
+pub(crate) mod prometheus;
 pub(crate) mod rbd_support;
 pub(crate) mod status;
 
@@ -173,6 +174,7 @@ impl Mon {
             active_change: self.started,
             active_mgr_features: Features::PACIFIC.0,
             modules: self.committed.mgr_modules.as_ref().clone(),
+            services: self.metrics_url().map(|url| ("prometheus".to_owned(), url)).into_iter().collect(),
             always_on_modules: modules::always_on_by_release(),
             ..MgrMap::default()
         }

@@ -51,7 +51,7 @@ const MODULES: &[Module] = &[
     module("osd_support", Absent, &["osd drain"]),
     module("pg_autoscaler", AlwaysOn, &["osd pool autoscale-status"]),
     module("progress", AlwaysOn, &["progress"]),
-    module("prometheus", Absent, &["prometheus", "healthcheck history"]),
+    module("prometheus", Optional, &["prometheus", "healthcheck history"]),
     module("rbd_support", AlwaysOn, &["rbd"]),
     module("restful", Absent, &["restful"]),
     module("selftest", Absent, &["mgr self-test"]),
@@ -107,7 +107,6 @@ const ABSENT: &[Row] = &absent! {
     "insights prune-health name=hours,type=CephInt,req=false"
     "mgr self-test run"
     "nfs cluster ls"
-    "prometheus file_sd_config"
     "restful list-keys"
     "telegraf config-show"
     "zabbix config-show"
@@ -155,8 +154,34 @@ pub(crate) fn check(mon: &Mon, prefix: &str) -> Option<Reply> {
     is_cut_off.then(|| Reply::fail(Errno::EAGAIN, "rbd_support module is not ready, try again"))
 }
 
+/// True when an operator has enabled the module.
+pub(crate) fn is_enabled(mon: &Mon, name: &str) -> bool {
+    mon.committed.mgr_modules.contains(name)
+}
+
+/// Whether a module runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Running {
+    /// It does not.
+    Off,
+    /// It is enabled.
+    On,
+    /// It always does.
+    Always,
+}
+
+/// All modules that Ceph has.
+pub(crate) fn all(mon: &Mon) -> impl Iterator<Item = (&'static str, Running)> {
+    let running = |module: &Module| match module.kind {
+        AlwaysOn => Running::Always,
+        Optional | Absent if is_enabled(mon, module.name) => Running::On,
+        Optional | Absent => Running::Off,
+    };
+    MODULES.iter().map(move |module| (module.name, running(module)))
+}
+
 fn is_on(mon: &Mon, module: &Module) -> bool {
-    module.kind == AlwaysOn || mon.committed.mgr_modules.contains(module.name)
+    module.kind == AlwaysOn || is_enabled(mon, module.name)
 }
 
 /// Modules that are always on.

@@ -124,7 +124,7 @@ fn modules_are_enabled_and_their_commands_refused_while_they_are_not() {
         cluster.refused(&module("disable", "crash")).1,
         "module 'crash' cannot be disabled (always-on)"
     );
-    assert_eq!(cluster.refused(&module("enable", "prometheus")).0, -2);
+    assert_eq!(cluster.refused(&module("enable", "zabbix")).0, -2);
     cluster.ok(&module("disable", "iostat"));
     cluster.restart();
     let (code, text) = cluster.refused(r#"{"prefix":"iostat"}"#);
