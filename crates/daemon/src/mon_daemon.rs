@@ -163,31 +163,7 @@ impl Daemon {
                             let _ = fs::write(status, format!("{state}\n{activity}\n"));
                         }
                     }
-                    event => {
-                        let accepted_by = match &event {
-                            IoEvent::Accepted { listener, .. } => Some(*listener),
-                            _ => None,
-                        };
-                        let Some(event) = wire_event(event) else { continue };
-                        if self.metrics.owns(&event, accepted_by) {
-                            self.metrics.on_event(event, &self.mon, reactor);
-                            continue;
-                        }
-                        if self.manager.owns(&event, accepted_by) {
-                            let said = self.manager.on_event(event, &mut self.mon, reactor);
-                            self.handle_all(said, reactor);
-                            continue;
-                        }
-                        if let Some(io) = &mut self.manager_io
-                            && io.owns(event.conn())
-                        {
-                            io.on_event(event, reactor);
-                            continue;
-                        }
-                        let mut out = Vec::new();
-                        self.net.on_event(event, &mut OnReactor(reactor), &mut self.mon, &mut out);
-                        self.on_net(out, reactor);
-                    }
+                    event => self.on_connection(event, reactor),
                 }
             }
             self.take_objects(reactor);
@@ -195,6 +171,29 @@ impl Daemon {
             if stop.is_asked() {
                 return Ok(());
             }
+        }
+    }
+
+    /// What concerns a connection, of whichever part it is.
+    fn on_connection(&mut self, event: IoEvent, reactor: &mut Reactor) {
+        let accepted_by = match &event {
+            IoEvent::Accepted { listener, .. } => Some(*listener),
+            _ => None,
+        };
+        let Some(event) = wire_event(event) else { return };
+        if self.metrics.owns(&event, accepted_by) {
+            self.metrics.on_event(event, &self.mon, reactor);
+        } else if self.manager.owns(&event, accepted_by) {
+            let said = self.manager.on_event(event, &mut self.mon, reactor);
+            self.handle_all(said, reactor);
+        } else if let Some(io) = &mut self.manager_io
+            && io.owns(event.conn())
+        {
+            io.on_event(event, reactor);
+        } else {
+            let mut out = Vec::new();
+            self.net.on_event(event, &mut OnReactor(reactor), &mut self.mon, &mut out);
+            self.on_net(out, reactor);
         }
     }
 
