@@ -69,9 +69,52 @@ fn a_blocklisted_manager_goes_on_under_another_address() {
     assert!(c.sh("rbd trash purge schedule ls -p rbd").out.contains("every 10m"));
 }
 
+/// A replica stands still, and with it what it has to confirm.
+fn slow_requests_are_told(c: &Cluster) {
+    let place = c.json("ceph osd map rbd slow");
+    let primary = place["acting_primary"].as_u64().unwrap();
+    let replica =
+        place["acting"].as_array().unwrap().iter().filter_map(|osd| osd.as_u64()).find(|osd| *osd != primary);
+    let replica = c.pid(&format!("osd.{}", replica.unwrap()));
+    c.sh(
+        "ceph config set osd osd_op_complaint_time 1; ceph config set osd osd_op_history_slow_op_threshold 1",
+    );
+    c.sh(&format!("echo slow > slow; kill -STOP {replica}"));
+    let mut put = c.spawn("timeout 60 rados -p rbd put slow slow");
+    c.wait("a warning", Duration::from_secs(15), |c| c.sh("ceph health detail").out.contains("SLOW_OPS"));
+    let detail = c.sh("ceph health detail").out;
+    let blocked = c.json(&format!("ceph tell osd.{primary} dump_blocked_ops"));
+    let in_flight = c.json(&format!("ceph daemon osd.{primary} ops"));
+    c.sh(&format!("kill -CONT {replica}"));
+    assert!(put.wait().unwrap().success());
+    let line = detail.lines().find(|line| line.contains("] SLOW_OPS: ")).unwrap();
+    assert!(line.starts_with("[WRN] SLOW_OPS: 1 slow ops, oldest one blocked for "), "{line}");
+    assert!(line.ends_with(&format!(" sec, osd.{primary} has slow ops")), "{line}");
+    assert_eq!((&blocked["num_blocked_ops"], &in_flight["num_ops"]), (&1.into(), &1.into()), "{blocked}");
+    let op = &in_flight["ops"][0];
+    let description = op["description"].as_str().unwrap();
+    assert!(
+        description.contains(":::slow:head [writefull 0~5 in=5b] snapc 0=[] ondisk+write+"),
+        "{description}"
+    );
+    assert_eq!(op["type_data"]["flag_point"], "waiting for sub ops");
+    let slow = c.json(&format!("ceph tell osd.{primary} dump_historic_slow_ops"));
+    assert!(slow["Ops"][0]["description"].as_str().unwrap().contains(":::slow:head"), "{slow}");
+    assert!(
+        c.json(&format!("ceph tell osd.{primary} dump_historic_ops"))["ops"].as_array().unwrap().len() > 1
+    );
+    c.wait("the end of it", Duration::from_secs(15), |c| !c.sh("ceph health").out.contains("slow ops"));
+    let log = c.sh("ceph log last 50").out;
+    let told = "1 slow requests (by type [ 'waiting for sub ops' : 1 ] most affected pool [ 'rbd' : 1 ])";
+    assert!(log.contains(told), "{log}");
+    c.sh("ceph config rm osd osd_op_complaint_time; ceph config rm osd osd_op_history_slow_op_threshold");
+    c.wait_healthy(Duration::from_secs(30));
+}
+
 #[test]
 fn who_slept_while_maps_were_forgotten_goes_on() {
     let mut c = Cluster::start();
+    slow_requests_are_told(&c);
     c.sh("ceph config set mon mon_min_osdmap_epochs 20");
     let client = "\
 import os, rados, time

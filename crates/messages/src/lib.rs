@@ -5,6 +5,7 @@
 //!
 //! Invariants: plain values and their encodings. Nothing here decides, and nothing panics on input.
 
+mod describe;
 mod m_auth;
 mod m_command;
 mod m_config;

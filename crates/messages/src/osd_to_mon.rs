@@ -90,7 +90,7 @@ front_only!(MOSDMarkMeDown);
 
 /// PG and device statistics, every few seconds and at each change of a PG's state. Also the beacon.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 2, compat = 1)]
+#[codec(version = 3, compat = 1)]
 pub struct MPGStats {
     /// Who.
     pub osd: OsdId,
@@ -103,6 +103,12 @@ pub struct MPGStats {
     /// What pools take of its device.
     #[codec(since = 2)]
     pub pool_stat: Vec<(PoolId, PoolStatfs)>,
+    /// Requests that take longer than `osd_op_complaint_time`.
+    #[codec(since = 3)]
+    pub slow_ops: u32,
+    /// For how many seconds the oldest of them has been there.
+    #[codec(since = 3)]
+    pub oldest_slow_op_sec: u32,
 }
 front_only!(MPGStats);
 

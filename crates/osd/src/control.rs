@@ -3,10 +3,17 @@
 use std::collections::BTreeMap;
 
 use messages::MOSDPGCreate;
+use serde_json::Value;
 use store::StoreUsage;
 use types::{Epoch, PoolId, PoolStatfs};
 
-use crate::{Cross, Osd, boot::Boot, cross::Report, osd::Cx, tell::Call};
+use crate::{
+    Cross, Osd,
+    boot::Boot,
+    cross::Report,
+    osd::Cx,
+    tell::{self, Answer, Call},
+};
 
 /// See the module's page. Empty on all shards but the control shard.
 #[derive(Default)]
@@ -18,6 +25,8 @@ pub(crate) struct Control {
     /// Callers that wait for the reports of so many shards, by number.
     flushes: BTreeMap<u64, (Call, u16)>,
     next_flush: u64,
+    /// Callers that wait for every shard's part of their answer, by number, with the parts that are there.
+    gathers: BTreeMap<u64, (Call, Vec<Value>)>,
 }
 
 impl Control {
@@ -111,6 +120,30 @@ impl Osd {
             && let Some((call, _)) = self.control.flushes.remove(&number)
         {
             self.finish_flush(call, cx);
+        }
+    }
+
+    /// Answers `call` with what all shards have to say to it.
+    pub(crate) fn gather(&mut self, call: &Call, cx: &mut Cx<'_>) -> Answer {
+        let own = self.part_of(call, cx);
+        if self.config.shard.count == 1 {
+            return Ok(Some(tell::merge(call, vec![own])));
+        }
+        self.control.next_flush += 1;
+        let number = self.control.next_flush;
+        self.control.gathers.insert(number, (call.clone(), vec![own]));
+        self.cross_all(|| Cross::Gather(number, Box::new(call.args().clone())), cx);
+        Ok(None)
+    }
+
+    pub(crate) fn on_gathered(&mut self, number: u64, part: Value, cx: &mut Cx<'_>) {
+        let Some((_, parts)) = self.control.gathers.get_mut(&number) else { return };
+        parts.push(part);
+        if parts.len() == usize::from(self.config.shard.count)
+            && let Some((call, parts)) = self.control.gathers.remove(&number)
+        {
+            let answer = tell::merge(&call, parts);
+            self.answer_tell(&call, Ok(Some(answer)), cx);
         }
     }
 

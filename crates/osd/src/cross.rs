@@ -8,11 +8,14 @@ use messages::{
     ImageCounts, ImageKey, LogLevel, MOSDForceRecovery, MOSDMap, MOSDPGCreate, MOSDScrub, Message,
     pg_peer_target,
 };
+use pg::CommitTimes;
+use serde_json::{Map, Value};
 use store::StoreUsage;
 use types::{Epoch, Instant, OsdId, PgId, PgStat, PoolId, PoolStatfs, Settings};
 
 use crate::{
-    ConnId, Effect, OpCounts, Osd, Peer, boot::Boot, on_map::MapSource, osd::Cx, shard::CONTROL, tell,
+    ConnId, Effect, OpCounts, Osd, Peer, boot::Boot, on_map::MapSource, osd::Cx, shard::CONTROL,
+    slow_ops::SlowOps, tell,
 };
 
 /// From one shard to another.
@@ -46,6 +49,8 @@ pub enum Cross {
     Images(BTreeMap<ImageKey, ImageCounts>),
     /// To the control shard: the report asked for by that number has been sent.
     Flushed(u64),
+    /// To the control shard: a part of the answer to the command of that number.
+    Gathered(u64, Value),
     /// To the control shard: no client is answered any more.
     Quiesced,
     /// To the control shard: a line for the cluster log.
@@ -66,6 +71,8 @@ pub enum Cross {
     LeaseGiven(OsdId, Instant),
     /// From the control shard: count what clients do with images for so many seconds.
     CountImages(u32),
+    /// From the control shard: what have you to answer to this command, which has that number?
+    Gather(u64, Box<Map<String, Value>>),
     /// From the control shard: report at once, and say that it was for this number.
     Flush(u64),
     /// From the control shard: the OSD is going to be marked down, answer no client any more.
@@ -93,6 +100,10 @@ pub struct Report {
     pub copies_repaired: u64,
     /// What it has served.
     pub served: OpCounts,
+    /// Ops that took too long.
+    pub slow_ops: SlowOps,
+    /// How long changes took to become durable since its start.
+    pub commit_times: CommitTimes,
 }
 
 impl Osd {
@@ -175,6 +186,11 @@ impl Osd {
             Cross::OsdRefused(osd) => self.on_osd_refused(osd, cx),
             Cross::Images(images) => self.send_image_stats(images, cx),
             Cross::CountImages(seconds) => self.count_images(seconds, cx),
+            Cross::Gathered(number, part) => self.on_gathered(number, part, cx),
+            Cross::Gather(number, args) => {
+                let part = self.part_of(&tell::Call::of(*args), cx);
+                cx.cross(CONTROL, Cross::Gathered(number, part));
+            }
             Cross::Flushed(number) => self.on_flushed(number, cx),
             Cross::Quiesced => self.on_quiesced(cx),
             Cross::Maps(maps) => self.on_osd_map(MapSource::Control, *maps, cx),
@@ -222,6 +238,8 @@ impl Osd {
             ops: self.held.ops(),
             copies_repaired: self.pgs.copies_repaired(),
             served: self.pgs.served(),
+            slow_ops: self.slow_ops.clone(),
+            commit_times: self.pgs.commit_times(),
         };
         cx.cross(CONTROL, Cross::Report(Box::new(report)));
     }

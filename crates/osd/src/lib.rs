@@ -26,6 +26,7 @@ mod recovery;
 mod scrubs;
 mod session;
 mod shard;
+mod slow_ops;
 mod tell;
 mod tick;
 
@@ -34,3 +35,4 @@ pub use event::{ConnId, Effect, Event, Peer};
 pub use op_counts::OpCounts;
 pub use osd::{OWN_TIMERS, Osd, OsdConfig};
 pub use shard::{SHARDS_MAX, Shard};
+pub use slow_ops::SlowOps;

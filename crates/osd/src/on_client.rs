@@ -45,7 +45,7 @@ impl Osd {
 
     fn on_op(&mut self, conn: ConnId, tid: u64, op: Box<MOSDOp>, cx: &mut Cx<'_>) {
         let Some(session) = self.sessions.get(&conn) else { return };
-        let permit = self.held.take(op.ops.iter().map(|step| step.data.len() as u64).sum());
+        let permit = self.held.take_at(op.ops.iter().map(|step| step.data.len() as u64).sum(), cx.now);
         if op.epoch > self.map.epoch {
             let (epoch, message) = (op.epoch, Message::MOSDOp(op));
             let waiting = Waiting { epoch, conn, tid, from: None, message, permit: Some(permit) };

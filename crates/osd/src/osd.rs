@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use messages::{MMonGetVersion, MMonSubscribe, Message, SubscribeItem};
-use pg::{Budget, Leases, Permit, RecoveryPolicy, ScrubPolicy};
+use pg::{Budget, CommitTimes, Leases, Permit, RecoveryPolicy, ScrubPolicy};
 use rand::{SeedableRng, rngs::StdRng};
 use store::{Completion, ObjectStore};
 use types::{
@@ -24,6 +24,7 @@ use crate::{
     pgs::Pgs,
     session::Session,
     shard::CONTROL,
+    slow_ops::SlowOps,
     tell::{Bench, Claim, is_bench_token},
 };
 
@@ -106,6 +107,13 @@ pub struct Osd {
     /// Whether the others know that clients have to wait for this shard.
     pub(crate) has_told_full: bool,
     pub(crate) control: Control,
+    /// What takes too long, as of the last look, and when the cluster log was told.
+    pub(crate) slow_ops: SlowOps,
+    pub(crate) slow_ops_logged: Instant,
+    /// How long changes had taken by the last look, what that made for one, and when to look again.
+    pub(crate) commit_times: CommitTimes,
+    pub(crate) commit_latency_ns: u64,
+    pub(crate) commit_times_due: Instant,
     pub(crate) stats_due: Instant,
     pub(crate) started: Instant,
     /// The benchmark under way.
@@ -170,6 +178,11 @@ impl Osd {
             saturated: 0,
             has_told_full: false,
             control: Control::default(),
+            slow_ops: SlowOps::default(),
+            slow_ops_logged: Instant(0),
+            commit_times: CommitTimes::default(),
+            commit_latency_ns: 0,
+            commit_times_due: Instant(0),
             stats_due: Instant(0),
             started: Instant(0),
             bench: None,
@@ -183,6 +196,7 @@ impl Osd {
     pub(crate) fn follow_options(&mut self) {
         self.scrub_policy.follow(&self.settings);
         self.recovery_policy.follow(&self.settings);
+        self.held.with_history(|history| history.follow(&self.settings));
     }
 
     /// Handles one event. `wall` is the wall clock; transactions are submitted to `store`, whose

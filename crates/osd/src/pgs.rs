@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use messages::{MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, Message, PgCreation, pg_peer_target};
-use pg::{Client, Ctx, Event, IntervalStart, Permit, Pg};
+use pg::{Client, CommitTimes, Ctx, Event, IntervalStart, Permit, Pg};
 use rand::RngCore;
 use store::{Completion, ReadError};
 use types::{CollId, Epoch, Errno, Instant, OsdId, PgId, PgInfo, PgStat, Token, Transaction, TxnOp};
@@ -26,7 +26,7 @@ pub(crate) struct Pgs {
     ids: BTreeMap<u32, PgId>,
     last_id: u32,
     /// Ops for PGs that we should lead and that are not here yet.
-    early: Vec<(ConnId, u64, Box<MOSDOp>, Permit)>,
+    pub(crate) early: Vec<(ConnId, u64, Box<MOSDOp>, Permit)>,
     contacted: BTreeSet<OsdId>,
     /// Who wants to be woken when; the first has a timer.
     wakes: BTreeSet<(Instant, PgId)>,
@@ -34,6 +34,8 @@ pub(crate) struct Pgs {
     effects: Vec<pg::Effect>,
     /// What PGs served that are not here any more.
     served_before: OpCounts,
+    /// How long changes took of PGs that are not here any more.
+    commit_times_before: CommitTimes,
 }
 
 impl Pgs {
@@ -71,6 +73,11 @@ impl Pgs {
     /// What clients were served since this OSD was started.
     pub(crate) fn served(&self) -> OpCounts {
         self.pgs.values().map(|pg| pg.counters().into()).chain([self.served_before]).sum()
+    }
+
+    /// How long changes took to become durable since this OSD was started.
+    pub(crate) fn commit_times(&self) -> CommitTimes {
+        self.pgs.values().map(Pg::commit_times).chain([self.commit_times_before]).sum()
     }
 
     fn new_id(&mut self, pgid: PgId) -> u32 {
@@ -204,6 +211,8 @@ impl Osd {
         act(pg, &mut ctx);
         if pg.is_removed() {
             self.pgs.served_before = [self.pgs.served_before, pg.counters().into()].into_iter().sum();
+            let before = [self.pgs.commit_times_before, pg.commit_times()];
+            self.pgs.commit_times_before = before.into_iter().sum();
             self.pgs.pgs.remove(&pgid);
         }
         for effect in effects.drain(..) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use messages::{MOSDMarkMeDown, MPGStats, Message};
+use pg::CommitTimes;
 use types::{OsdStat, PgStat};
 
 use crate::{
@@ -30,6 +31,8 @@ impl Osd {
         self.boot_if_due(cx);
         self.beat(cx);
         self.tick_pgs(cx);
+        self.tick_ops(cx);
+        self.measure_commits(cx);
         self.send_stats_if_due(cx);
         cx.effects.push(Effect::SetTimer(TICK, cx.now + TICK_INTERVAL));
     }
@@ -51,6 +54,17 @@ impl Osd {
             let report = Heartbeat::failure(me, osd, up_from, silent, false, self.map.epoch);
             cx.effects.push(Effect::SendMon(report.into()));
         }
+    }
+
+    /// Finds out how long changes took since it looked last.
+    fn measure_commits(&mut self, cx: &Cx<'_>) {
+        if cx.now < self.commit_times_due {
+            return;
+        }
+        self.commit_times_due = cx.now + STATS_INTERVAL;
+        let others = self.control.reports().map(|report| report.commit_times);
+        let times: CommitTimes = others.chain([self.pgs.commit_times()]).sum();
+        self.commit_latency_ns = times.mean_since(std::mem::replace(&mut self.commit_times, times));
     }
 
     /// PGs changed: report soon.
@@ -80,7 +94,16 @@ impl Osd {
             return false;
         }
         let (stat, pool_stat) = (self.osd_stat(cx), self.pool_usage(cx));
-        let stats = MPGStats { osd: self.config.whoami, epoch: self.map.epoch, stat, pgs, pool_stat };
+        let slow = self.all_slow_ops();
+        let stats = MPGStats {
+            osd: self.config.whoami,
+            epoch: self.map.epoch,
+            stat,
+            pgs,
+            pool_stat,
+            slow_ops: slow.count,
+            oldest_slow_op_sec: slow.oldest_sec,
+        };
         cx.effects.push(Effect::SendMon(Message::from(stats)));
         true
     }
@@ -94,6 +117,9 @@ impl Osd {
             kb_used_omap: usage.omap_bytes >> 10,
             kb_used_meta: usage.meta_bytes >> 10,
             kb_avail: usage.available_bytes >> 10,
+            // What is durable can be read: applying takes no time of its own, as with BlueStore.
+            commit_latency_ns: self.commit_latency_ns,
+            apply_latency_ns: self.commit_latency_ns,
             pg_count: self.pg_count() as u32,
             primary_pg_count: self.primary_pg_count() as u32,
             heartbeat_peers: self.heartbeat.peers().collect(),

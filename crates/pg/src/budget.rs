@@ -1,12 +1,25 @@
 //! What an OSD holds for its clients at a time: the ops it took and has not answered. Above a limit it
 //! takes no more, so that a client that sends faster than the OSD serves waits in its own memory.
 
-use std::{cell::Cell, fmt, rc::Rc};
+use std::{
+    cell::{Cell, RefCell, RefMut},
+    fmt,
+    rc::Rc,
+    time::Duration,
+};
+
+use types::Instant;
+
+use crate::{OpHistory, OpRecord};
 
 #[derive(Default)]
 struct Held {
     ops: Cell<u64>,
     bytes: Cell<u64>,
+    /// Those that are remembered after they were answered.
+    history: RefCell<OpHistory>,
+    /// Nanoseconds; what took less is not remembered.
+    remember_from: Cell<u64>,
 }
 
 /// Counts what is held; clones count together.
@@ -16,9 +29,14 @@ pub struct Budget(Rc<Held>);
 impl Budget {
     /// Counts an op of `bytes` until the permit is dropped.
     pub fn take(&self, bytes: u64) -> Permit {
+        self.take_at(bytes, Instant::default())
+    }
+
+    /// The same of an op that came at `since`.
+    pub fn take_at(&self, bytes: u64, since: Instant) -> Permit {
         self.0.ops.set(self.0.ops.get() + 1);
         self.0.bytes.set(self.0.bytes.get() + bytes);
-        Permit { held: Rc::clone(&self.0), bytes }
+        Permit { held: Rc::clone(&self.0), bytes, since }
     }
 
     /// Ops held.
@@ -30,12 +48,49 @@ impl Budget {
     pub fn bytes(&self) -> u64 {
         self.0.bytes.get()
     }
+
+    /// What is remembered of ops that were answered, to be read or set up.
+    pub fn with_history<T>(&self, act: impl FnOnce(&mut OpHistory) -> T) -> T {
+        let mut history = self.0.history.borrow_mut();
+        let out = act(&mut history);
+        self.0.note(&history);
+        out
+    }
+}
+
+impl Held {
+    fn note(&self, history: &RefMut<'_, OpHistory>) {
+        self.remember_from.set(history.remember_from());
+    }
 }
 
 /// The share of one op, given back when it is dropped: answered, or sent again by its client.
 pub struct Permit {
     held: Rc<Held>,
     bytes: u64,
+    since: Instant,
+}
+
+impl Permit {
+    /// When its op came.
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Its op is being answered: remembers it if it is one of the slowest. Only then is it described.
+    #[inline]
+    pub fn answered(&self, now: Instant, describe: impl FnOnce() -> OpRecord) {
+        if now.0.saturating_sub(self.since.0) >= self.held.remember_from.get() {
+            let mut history = self.held.history.borrow_mut();
+            history.remember(now.since(self.since), describe());
+            self.held.note(&history);
+        }
+    }
+
+    /// For how long its op has been here.
+    pub fn age(&self, now: Instant) -> Duration {
+        now.since(self.since)
+    }
 }
 
 impl Drop for Permit {

@@ -120,7 +120,7 @@ impl Pg {
                 Pending::Pushed { object, .. } => {
                     self.missing.remove(&object);
                 }
-                Pending::LocalCommit(_)
+                Pending::LocalCommit(..)
                 | Pending::ReplicaCommit { .. }
                 | Pending::ReplicaActivated { .. }
                 | Pending::Activated

@@ -6,11 +6,13 @@
 //!
 //! A replica runs reads, too, where it may (`replica_read.rs`): those have no order.
 
+mod listing;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use messages::{MOSDOp, MOSDOpReply, MPgCopyData, OsdOp, osd_flag};
 use store::{Completion, ReadError};
-use types::{EVersion, Epoch, Errno, HObject, OsdId, PoolFlags, ReqId, Token};
+use types::{EVersion, Epoch, Errno, HObject, Instant, OsdId, PoolFlags, ReqId, Token};
 
 use crate::{
     Client, Ctx, Effect, Permit, Pg,
@@ -29,14 +31,19 @@ pub(crate) struct WaitingOp {
     loads: Vec<Token>,
     /// What it copies, by the number of its op.
     copied: BTreeMap<u32, Box<MPgCopyData>>,
-    /// Its share of what the OSD holds.
-    _permit: Permit,
+    /// Its share of what the OSD holds, and when it came.
+    permit: Permit,
+    /// When it came to this PG.
+    reached: Instant,
+    /// When it began to run, the last time; none before it does.
+    started: Instant,
 }
 
 impl WaitingOp {
-    pub(crate) fn new(client: Client, tid: u64, op: Box<MOSDOp>, permit: Permit) -> WaitingOp {
+    pub(crate) fn new(client: Client, tid: u64, op: Box<MOSDOp>, permit: Permit, now: Instant) -> WaitingOp {
         let (loads, copied) = (Vec::new(), BTreeMap::new());
-        WaitingOp { client, tid, op, loads, copied, _permit: permit }
+        let started = Instant::default();
+        WaitingOp { client, tid, op, loads, copied, permit, reached: now, started }
     }
 }
 
@@ -72,6 +79,8 @@ struct InFlight {
     requests: Vec<(WaitingOp, Box<MOSDOpReply>)>,
     /// What the first of them does to watches once it is answered.
     watch: Vec<WatchChange>,
+    /// When it was durable here.
+    committed: Instant,
 }
 
 /// All ops of a PG.
@@ -150,7 +159,7 @@ impl Pg {
         permit: Permit,
         cx: &mut Ctx<'_>,
     ) {
-        let waiting = WaitingOp::new(client, tid, op, permit);
+        let waiting = WaitingOp::new(client, tid, op, permit, cx.now);
         let is_replica_read = self.is_replica_read(&waiting);
         // A client that mapped the object to another primary sends again.
         let is_for_primary = self.is_primary() && waiting.op.epoch >= self.info.primary_since;
@@ -246,7 +255,7 @@ impl Pg {
         self.ops.objects.range(start..end).any(|(_, ops)| ops.is_change_loading)
     }
 
-    fn run(&mut self, head: &HObject, waiting: WaitingOp, cx: &mut Ctx<'_>) {
+    fn run(&mut self, head: &HObject, mut waiting: WaitingOp, cx: &mut Ctx<'_>) {
         if !self.is_primary() {
             if !self.can_serve_replica_read(&waiting, cx) {
                 return self.refuse(&waiting, Errno::EAGAIN, cx);
@@ -256,6 +265,7 @@ impl Pg {
             let ops = self.ops.objects.entry(head.clone()).or_default();
             return ops.queue.push_front(waiting);
         }
+        waiting.started = cx.now;
         if scrub::is_listing(&waiting.op) {
             return self.answer_scrub_listing(&waiting, cx);
         }
@@ -412,6 +422,7 @@ impl Pg {
             ..reply_for(&waiting.op, cx.map.epoch)
         };
         self.release(waiting, cx);
+        waiting.answered(cx.now);
         cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, Box::new(reply)));
     }
 
@@ -438,7 +449,10 @@ impl Pg {
         self.release(&waiting, cx);
         match self.ops.in_flight.values_mut().find(|f| f.reqid == *reqid) {
             Some(in_flight) => in_flight.requests.push((waiting, reply)),
-            None => cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, reply)),
+            None => {
+                waiting.answered(cx.now);
+                cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, reply));
+            }
         }
     }
 
@@ -462,13 +476,16 @@ impl Pg {
             self.change_watches(head, &waiting.client, std::mem::take(&mut watch), cx);
         }
         let Some(staged) = staged else {
+            waiting.answered(cx.now);
             cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, Box::new(reply)));
             return;
         };
         let (version, members) = self.replicate(staged, cx);
         reply.replay_version = version;
         let (object, requests) = (head.clone(), vec![(waiting, Box::new(reply))]);
-        self.put_in_flight(version, InFlight { waiting: members, object, reqid, requests, watch });
+        let committed = Instant::default();
+        let change = InFlight { waiting: members, object, reqid, requests, watch, committed };
+        self.put_in_flight(version, change);
     }
 
     fn change_watches(
@@ -492,7 +509,8 @@ impl Pg {
     pub(crate) fn submit_internal(&mut self, head: &HObject, staged: Staged, cx: &mut Ctx<'_>) {
         let (version, waiting) = self.replicate(staged, cx);
         let (object, reqid) = (head.clone(), ReqId::default());
-        let change = InFlight { waiting, object, reqid, requests: Vec::new(), watch: Vec::new() };
+        let (requests, watch, committed) = (Vec::new(), Vec::new(), Instant::default());
+        let change = InFlight { waiting, object, reqid, requests, watch, committed };
         self.put_in_flight(version, change);
     }
 
@@ -505,6 +523,9 @@ impl Pg {
     pub(crate) fn on_commit(&mut self, from: OsdId, version: EVersion, cx: &mut Ctx<'_>) {
         for (_, in_flight) in self.ops.in_flight.range_mut(..=version) {
             in_flight.waiting.retain(|osd| *osd != from);
+            if from == self.me && in_flight.committed == Instant::default() {
+                in_flight.committed = cx.now;
+            }
         }
         // Answers leave in the order of the changes.
         while let Some(first) = self.ops.in_flight.first_entry() {
@@ -518,6 +539,7 @@ impl Pg {
                 Some(_) | None => None,
             };
             for (asked, reply) in done.requests {
+                asked.answered(cx.now);
                 cx.effects.push(Effect::Reply(asked.client.session, asked.tid, reply));
             }
             if let Some(client) = client {

@@ -8,12 +8,12 @@ use std::{
 use messages::{MPgCopyGet, Message};
 use store::{Completion, ObjectStore};
 use types::{
-    CollId, EVersion, Epoch, HObject, IntervalSet, Membership, Missing, OsdId, OsdMap, PgId, PgInfo,
+    CollId, EVersion, Epoch, HObject, Instant, IntervalSet, Membership, Missing, OsdId, OsdMap, PgId, PgInfo,
     PgInterval, PgStatSum, SnapId, Token, Transaction, TxnOp, UTime,
 };
 
 use crate::{
-    Ctx, Event,
+    CommitTimes, Ctx, Event,
     backoff::Backoffs,
     copy::Copies,
     errand::{Errand, Errands},
@@ -68,10 +68,10 @@ pub(crate) enum Phase {
 /// What a completion of the store means.
 #[derive(Debug)]
 pub(crate) enum Pending {
-    /// The local part of the change of this version.
-    LocalCommit(EVersion),
+    /// The local part of the change of this version, which was submitted then.
+    LocalCommit(EVersion, Instant),
     /// A replicated change: answer the primary.
-    ReplicaCommit { primary: OsdId, version: EVersion },
+    ReplicaCommit { primary: OsdId, version: EVersion, since: Instant },
     /// Replica: activated; answer the primary.
     ReplicaActivated { primary: OsdId },
     /// Primary: the activation is recorded.
@@ -122,6 +122,7 @@ pub struct Pg {
     pub(crate) next_token: u64,
     /// What it has done since it was loaded; what it holds is in `info.totals`.
     pub(crate) counters: PgStatSum,
+    pub(crate) commit_times: CommitTimes,
     /// Copies here that could not be read and are replaced, since it was loaded.
     pub(crate) copies_repaired: u64,
     pub(crate) trimming: Option<Trimming>,
@@ -172,6 +173,7 @@ impl Pg {
             pending: BTreeMap::new(),
             next_token: 0,
             counters: PgStatSum::default(),
+            commit_times: CommitTimes::default(),
             copies_repaired: 0,
             trimming: None,
             removed_snaps: None,
@@ -346,8 +348,14 @@ impl Pg {
             return;
         };
         match pending {
-            Pending::LocalCommit(version) => self.on_commit(self.me, version, cx),
-            Pending::ReplicaCommit { primary, version } => self.reply_rep_op(primary, version, cx),
+            Pending::LocalCommit(version, since) => {
+                self.commit_times.note(cx.now.since(since));
+                self.on_commit(self.me, version, cx);
+            }
+            Pending::ReplicaCommit { primary, version, since } => {
+                self.commit_times.note(cx.now.since(since));
+                self.reply_rep_op(primary, version, cx);
+            }
             Pending::ReplicaActivated { primary } => self.reply_activated(primary, cx),
             Pending::Activated => self.on_activation_durable(cx),
             Pending::Pushed { from, object } => self.on_push_durable(from, object, cx),

@@ -39,7 +39,7 @@ impl Pg {
             };
             cx.effects.push(Effect::SendOsds(others, message.into()));
         }
-        self.apply(txn, log, trim_to, Pending::LocalCommit(version), cx);
+        self.apply(txn, log, trim_to, Pending::LocalCommit(version, cx.now), cx);
         (version, members)
     }
 
@@ -79,7 +79,7 @@ impl Pg {
         if from != self.members.primary || self.phase != Phase::Replica {
             return;
         }
-        let pending = Pending::ReplicaCommit { primary: from, version: message.version };
+        let pending = Pending::ReplicaCommit { primary: from, version: message.version, since: cx.now };
         self.info.totals = message.totals;
         self.note_committed(message.committed_to);
         self.apply(message.txn, message.log, message.trim_to, pending, cx);

@@ -3,7 +3,7 @@
 use types::{EVersion, HObject, IntervalSet, OsdMap, PgStat, PgStatSum, PgState, PgTotals, UTime};
 
 use crate::{
-    Ctx, Effect, Pg,
+    CommitTimes, Ctx, Effect, Pg,
     errand::Errand,
     exec::{self, TrimStep},
     pg::Phase,
@@ -104,6 +104,11 @@ impl Pg {
     /// What it has done since it was loaded, whether it led or not.
     pub fn counters(&self) -> PgStatSum {
         self.counters
+    }
+
+    /// How long its changes took to become durable here, since it was loaded.
+    pub fn commit_times(&self) -> CommitTimes {
+        self.commit_times
     }
 
     /// What the primary reports.

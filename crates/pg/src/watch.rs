@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Global id and cookie of a watcher.
-type Watcher = (u64, u64);
+type WatcherKey = (u64, u64);
 
 #[derive(Debug)]
 struct Watch {
@@ -36,17 +36,42 @@ struct Notify {
     cookie: u64,
     payload: Bytes,
     user_version: u64,
-    waiting: BTreeSet<Watcher>,
-    replies: BTreeMap<Watcher, Bytes>,
+    waiting: BTreeSet<WatcherKey>,
+    replies: BTreeMap<WatcherKey, Bytes>,
     expires: Instant,
+}
+
+/// Who watches an object, as operators see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watcher {
+    /// The client's global id.
+    pub client: u64,
+    /// The client's name of the watch.
+    pub cookie: u64,
+    /// For how long the client may be silent.
+    pub timeout: Duration,
+    /// Where it was when it began to watch.
+    pub addr: EntityAddr,
 }
 
 /// All watches and notifications of a PG.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    watches: BTreeMap<HObject, BTreeMap<Watcher, Watch>>,
+    watches: BTreeMap<HObject, BTreeMap<WatcherKey, Watch>>,
     notifies: BTreeMap<u64, Notify>,
     count: u64,
+}
+
+impl Pg {
+    /// Who watches which object.
+    pub fn watchers(&self) -> impl Iterator<Item = (&HObject, Watcher)> {
+        self.watches.watches.iter().flat_map(|(object, watches)| {
+            watches.iter().map(move |((client, cookie), watch)| {
+                let (client, cookie) = (*client, *cookie);
+                (object, Watcher { client, cookie, timeout: watch.timeout, addr: watch.addr })
+            })
+        })
+    }
 }
 
 impl Watches {
@@ -135,7 +160,7 @@ impl Watches {
             }
             WatchChange::Ack { notify_id, cookie, reply } => {
                 if let Some(notify) = self.notifies.get_mut(&notify_id) {
-                    let is_meant = |w: &Watcher| w.0 == gid && cookie.is_none_or(|cookie| w.1 == cookie);
+                    let is_meant = |w: &WatcherKey| w.0 == gid && cookie.is_none_or(|cookie| w.1 == cookie);
                     for watcher in notify.waiting.extract_if(.., |w| is_meant(w)) {
                         notify.replies.insert(watcher, reply.clone());
                     }
@@ -146,7 +171,7 @@ impl Watches {
     }
 
     /// A watcher that came back hears of notifications that still wait for it.
-    fn repeat_notifies(&self, head: &HObject, watcher: Watcher, session: u64, cx: &mut Ctx<'_>) {
+    fn repeat_notifies(&self, head: &HObject, watcher: WatcherKey, session: u64, cx: &mut Ctx<'_>) {
         for (id, notify) in &self.notifies {
             if notify.object == *head && notify.waiting.contains(&watcher) {
                 cx.effects.push(Effect::Tell(session, notify.message(*id, watcher).into()));
@@ -165,7 +190,7 @@ impl Watches {
     }
 
     /// A watch is over; `is_told` if the client does not know yet.
-    fn end(&mut self, watcher: Watcher, head: &HObject, is_told: bool, cx: &mut Ctx<'_>) {
+    fn end(&mut self, watcher: WatcherKey, head: &HObject, is_told: bool, cx: &mut Ctx<'_>) {
         let watch = self.watches.get_mut(head).and_then(|watches| watches.remove(&watcher));
         if self.watches.get(head).is_some_and(BTreeMap::is_empty) {
             self.watches.remove(head);
@@ -182,7 +207,7 @@ impl Watches {
     }
 
     /// A watcher is gone: nobody waits for it any more.
-    fn answer_for(&mut self, watcher: Watcher, head: &HObject, cx: &mut Ctx<'_>) {
+    fn answer_for(&mut self, watcher: WatcherKey, head: &HObject, cx: &mut Ctx<'_>) {
         let ids: Vec<u64> =
             self.notifies.iter().filter(|(_, n)| n.object == *head).map(|(id, _)| *id).collect();
         for id in ids {
@@ -199,7 +224,7 @@ impl Watches {
             return;
         }
         let Some(notify) = self.notifies.remove(&id) else { return };
-        let timed_out: Vec<Watcher> = notify.waiting.into_iter().collect();
+        let timed_out: Vec<WatcherKey> = notify.waiting.into_iter().collect();
         let return_code = if timed_out.is_empty() { 0 } else { Errno::ETIMEDOUT.negated() };
         let message = MWatchNotify {
             opcode: WatchOpcode::NOTIFY_COMPLETE,
@@ -215,7 +240,7 @@ impl Watches {
     }
 
     /// Watches whose time is over, or whose client may do nothing any more.
-    fn expired(&self, cx: &Ctx<'_>) -> Vec<(HObject, Watcher)> {
+    fn expired(&self, cx: &Ctx<'_>) -> Vec<(HObject, WatcherKey)> {
         let is_over = |watch: &Watch| cx.now >= watch.expires || cx.map.is_blocklisted(&watch.addr);
         let all = self.watches.iter().flat_map(|(o, ws)| ws.iter().map(move |(w, watch)| (o, w, watch)));
         all.filter(|(_, _, watch)| is_over(watch)).map(|(o, w, _)| (o.clone(), *w)).collect()
@@ -223,7 +248,7 @@ impl Watches {
 }
 
 impl Notify {
-    fn message(&self, id: u64, watcher: Watcher) -> MWatchNotify {
+    fn message(&self, id: u64, watcher: WatcherKey) -> MWatchNotify {
         MWatchNotify {
             opcode: WatchOpcode::NOTIFY,
             cookie: watcher.1,

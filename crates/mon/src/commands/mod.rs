@@ -1,5 +1,6 @@
 //! Commands: the table, arguments, permission, and one file for each family.
 
+mod activity;
 mod args;
 mod auth_db;
 mod auth_keys;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use types::{Errno, OsdMap, PgPool, PoolId};
 
-use super::{Reply, Request, Row, osd_info::pool_arg, status::io_lines};
+use super::{Reply, Request, Row, activity, osd_info::pool_arg, status::io_lines};
 use crate::{format, health::ratio_text};
 
 pub(super) const ROWS: &[Row] = &[
@@ -268,31 +268,12 @@ fn stats(req: &mut Request<'_>) -> Reply {
 fn stats_json(mon: &crate::Mon, id: PoolId, name: &str) -> Value {
     let sum = mon.stats.pool_sum(id);
     let rates = mon.stats.rates(Some(id));
-    let mut recovery = Map::new();
-    for (part, what) in [(sum.degraded, "degraded"), (sum.misplaced, "misplaced")] {
-        if part > 0 {
-            recovery.insert(format!("{what}_objects"), part.into());
-            recovery.insert(format!("{what}_total"), sum.object_copies.into());
-        }
-    }
-    let mut recovery_rate = Map::new();
-    if rates.recovered_objects > 0 {
-        recovery_rate.insert("recovering_objects_per_sec".to_owned(), rates.recovered_objects.into());
-        recovery_rate.insert("recovering_bytes_per_sec".to_owned(), rates.recovered_bytes.into());
-    }
-    let mut client = Map::new();
-    if rates.reads + rates.writes > 0 {
-        client.insert("read_bytes_sec".to_owned(), rates.read_bytes.into());
-        client.insert("write_bytes_sec".to_owned(), rates.write_bytes.into());
-        client.insert("read_op_per_sec".to_owned(), rates.reads.into());
-        client.insert("write_op_per_sec".to_owned(), rates.writes.into());
-    }
     json!({
         "pool_name": name,
         "pool_id": id.0,
-        "recovery": recovery,
-        "recovery_rate": recovery_rate,
-        "client_io_rate": client,
+        "recovery": activity::recovery(&sum),
+        "recovery_rate": activity::recovery_rate(&rates),
+        "client_io_rate": activity::client_rate(&rates),
     })
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use types::{Errno, MapFlags, OsdId, OsdMap, UTime};
 
-use super::{Reply, Request, Row};
+use super::{Reply, Request, Row, activity};
 use crate::{Mon, format, health::ratio_text, keys, state::value};
 
 pub(super) const ROWS: &[Row] = &[
@@ -270,23 +270,13 @@ pub(super) fn pgmap_summary(mon: &Mon) -> Value {
         "bytes_total": devices.kb << 10,
     });
     let inactive = inactive_ratio(mon);
-    let optional = [
-        ("inactive_pgs_ratio", inactive > 0.0, format::number(inactive)),
-        ("degraded_objects", total.degraded > 0, total.degraded.into()),
-        ("degraded_total", total.degraded > 0, total.object_copies.into()),
-        ("misplaced_objects", total.misplaced > 0, total.misplaced.into()),
-        ("misplaced_total", total.misplaced > 0, total.object_copies.into()),
-        ("recovering_objects_per_sec", rates.recovered_objects > 0, rates.recovered_objects.into()),
-        ("recovering_bytes_per_sec", rates.recovered_objects > 0, rates.recovered_bytes.into()),
-    ];
-    for (name, _, value) in optional.into_iter().filter(|(_, is_there, _)| *is_there) {
-        out[name] = value;
+    if inactive > 0.0 {
+        out["inactive_pgs_ratio"] = format::number(inactive);
     }
-    if rates.reads + rates.writes + rates.read_bytes + rates.write_bytes > 0 {
-        out["read_bytes_sec"] = rates.read_bytes.into();
-        out["write_bytes_sec"] = rates.write_bytes.into();
-        out["read_op_per_sec"] = rates.reads.into();
-        out["write_op_per_sec"] = rates.writes.into();
+    if let Some(out) = out.as_object_mut() {
+        out.extend(activity::recovery(&total));
+        out.extend(activity::recovery_rate(&rates));
+        out.extend(activity::client_rate(&rates));
     }
     out
 }

@@ -16,6 +16,21 @@ pub(super) const ROWS: &[Row] = &[
     Row { sig: "sessions", help: "list existing sessions", module: "mon", perm: "r", run: sessions },
     Row { sig: "help", help: "list available commands", module: "mon", perm: "r", run: help },
     Row { sig: "ops", help: "show the ops currently in flight", module: "mon", perm: "r", run: ops },
+    Row { sig: "dump_historic_ops", help: "show recent ops", module: "mon", perm: "r", run: historic_ops },
+    Row {
+        sig: "dump_historic_slow_ops",
+        help: "show recent slow ops",
+        module: "mon",
+        perm: "r",
+        run: historic_slow_ops,
+    },
+    Row {
+        sig: "log flush",
+        help: "flush log entries to log file",
+        module: "mon",
+        perm: "rw",
+        run: log_flush,
+    },
     Row {
         sig: "heap name=heapcmd,type=CephChoices,strings=dump|start_profiler|stop_profiler|release|get_release_rate|set_release_rate|stats name=value,type=CephString,req=false",
         help: "show heap usage info (available only if compiled with tcmalloc)",
@@ -78,6 +93,20 @@ fn help(req: &mut Request<'_>) -> Reply {
 /// A monitor ends each request before it looks at the next one.
 fn ops(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, json!({"ops": [], "num_ops": 0}))
+}
+
+/// Nor does it remember them: none takes long.
+fn historic_ops(req: &mut Request<'_>) -> Reply {
+    Reply::json(req.args, json!({"size": 20, "duration": 600, "ops": []}))
+}
+
+fn historic_slow_ops(req: &mut Request<'_>) -> Reply {
+    Reply::json(req.args, json!({"num to keep": 20, "threshold to keep": 10, "Ops": []}))
+}
+
+/// Lines are in the log when they are written.
+fn log_flush(req: &mut Request<'_>) -> Reply {
+    Reply::json(req.args, json!({}))
 }
 
 /// As a Ceph that is built without tcmalloc.

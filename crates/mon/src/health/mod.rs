@@ -9,6 +9,7 @@ use crate::Mon;
 
 mod keys;
 mod scrubs;
+mod slow_ops;
 
 /// Crashes in the details of the check.
 const CRASHES_SHOWN: usize = 30;
@@ -147,6 +148,7 @@ impl Mon {
         self.check_pg_nums(&mut health);
         self.check_pgs(&mut health);
         self.check_scrubs(&mut health);
+        self.check_slow_ops(&mut health);
         self.check_crashes(&mut health);
         self.check_keys(&mut health);
         let codes = self.committed.mutes.iter().filter(|(code, _)| health.checks.contains_key(code.as_str()));

@@ -11,6 +11,7 @@ use types::{
     Epoch, Instant, OsdId, OsdMap, OsdStat, PgId, PgStat, PgStatSum, PgState, PoolId, PoolStatfs, UTime,
 };
 
+pub(crate) use rates::Rates;
 pub(crate) use space::{PoolSpace, pool_space, rule_weights};
 
 use crate::Mon;
@@ -22,6 +23,8 @@ pub(crate) struct Stats {
     osds: BTreeMap<OsdId, OsdStat>,
     /// What pools take of each OSD.
     pool_statfs: BTreeMap<OsdId, BTreeMap<PoolId, PoolStatfs>>,
+    /// Slow requests of each OSD that has any, and the age of the oldest in seconds.
+    slow_ops: BTreeMap<OsdId, (u32, u32)>,
     samples: VecDeque<rates::Sample>,
     /// Counts reports: the version of the statistics.
     pub(crate) version: u64,
@@ -36,6 +39,10 @@ impl Mon {
         self.stats.version += 1;
         self.stats.osds.insert(report.osd, report.stat);
         self.stats.pool_statfs.insert(report.osd, report.pool_stat.into_iter().collect());
+        match report.slow_ops {
+            0 => self.stats.slow_ops.remove(&report.osd),
+            count => self.stats.slow_ops.insert(report.osd, (count, report.oldest_slow_op_sec)),
+        };
         for stat in report.pgs {
             if !self.committed.osdmap.pg_exists(stat.pgid) {
                 continue;
@@ -57,6 +64,11 @@ impl Stats {
     /// The last report on an OSD's device.
     pub(crate) fn osd(&self, osd: OsdId) -> Option<&OsdStat> {
         self.osds.get(&osd)
+    }
+
+    /// Slow requests by OSD: how many, and the age of the oldest in seconds.
+    pub(crate) fn slow_ops(&self) -> impl Iterator<Item = (OsdId, (u32, u32))> {
+        self.slow_ops.iter().map(|(osd, slow)| (*osd, *slow))
     }
 
     /// All reports on PGs.
@@ -139,6 +151,7 @@ impl Stats {
     pub(crate) fn forget_osd(&mut self, osd: OsdId) {
         self.osds.remove(&osd);
         self.pool_statfs.remove(&osd);
+        self.slow_ops.remove(&osd);
     }
 }
 

@@ -287,7 +287,10 @@ impl Cluster {
                 *sum = sum.plus(one);
             }
             let pool_stat = pools.into_iter().collect();
-            self.say(Self::osd_conn(osd.0), MPGStats { osd, epoch: map.epoch, stat, pgs, pool_stat });
+            self.say(
+                Self::osd_conn(osd.0),
+                MPGStats { osd, epoch: map.epoch, stat, pgs, pool_stat, ..MPGStats::default() },
+            );
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What operators say of single OSDs, nodes and keys.
 
 use super::cluster::Cluster;
+use messages::MPGStats;
 use types::{EntityName, OsdId, OsdState};
 
 #[test]
@@ -118,4 +119,27 @@ fn temporary_sets_are_checked_and_begin_an_interval() {
     assert_eq!(cluster.map().pg_temp.values().map(Vec::len).collect::<Vec<_>>(), [1], "the primary alone");
     let refused = cluster.refused(r#"{"prefix":"pg repeer","pgid":"9.0"}"#);
     assert_eq!(refused, (-2, "pgid '9.0' does not exist".to_owned()));
+}
+
+/// An OSD reports requests that take long.
+fn say_slow(cluster: &mut Cluster, osd: i32, slow_ops: u32, oldest_slow_op_sec: u32) {
+    let (epoch, osd) = (cluster.map().epoch, OsdId(osd));
+    let report = MPGStats { osd, epoch, slow_ops, oldest_slow_op_sec, ..MPGStats::default() };
+    cluster.say(Cluster::osd_conn(osd.0), report);
+}
+
+#[test]
+fn slow_ops_are_told_as_the_manager_of_ceph_does() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.report_all();
+    let health = |cluster: &mut Cluster| cluster.text(r#"{"prefix":"health","detail":"detail"}"#) + "\n";
+    say_slow(&mut cluster, 1, 2, 86);
+    let one = "\n[WRN] SLOW_OPS: 2 slow ops, oldest one blocked for 86 sec, osd.1 has slow ops\n";
+    assert!(health(&mut cluster).contains(one), "{}", health(&mut cluster));
+    say_slow(&mut cluster, 2, 1, 90);
+    let two = "3 slow ops, oldest one blocked for 90 sec, daemons [osd.1,osd.2] have slow ops.\n";
+    assert!(health(&mut cluster).contains(two), "{}", health(&mut cluster));
+    say_slow(&mut cluster, 1, 0, 0);
+    say_slow(&mut cluster, 2, 0, 0);
+    assert!(!health(&mut cluster).contains("SLOW_OPS"));
 }

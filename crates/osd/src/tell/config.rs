@@ -8,16 +8,24 @@ use super::{Call, Refusal, Row, show::uuid};
 use crate::{Cross, Effect, Osd, osd::Cx};
 
 /// Options that a running OSD looks at.
-const OBSERVED: [&str; 23] = [
+const OBSERVED: [&str; 31] = [
     "bluestore_cache_size",
+    "osd_aggregated_slow_ops_logging",
     "osd_async_recovery_min_cost",
     "osd_deep_scrub_interval",
     "osd_deep_scrub_large_omap_object_key_threshold",
     "osd_deep_scrub_large_omap_object_value_sum_threshold",
     "osd_deep_scrub_randomize_ratio",
     "osd_deep_scrub_stride",
+    "osd_enable_op_tracker",
     "osd_max_scrubs",
     "osd_memory_target",
+    "osd_op_complaint_time",
+    "osd_op_history_duration",
+    "osd_op_history_size",
+    "osd_op_history_slow_op_size",
+    "osd_op_history_slow_op_threshold",
+    "osd_op_log_threshold",
     "osd_recovery_max_active",
     "osd_recovery_max_active_ssd",
     "osd_scrub_auto_repair",

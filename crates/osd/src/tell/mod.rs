@@ -5,6 +5,8 @@
 mod bench;
 mod config;
 mod inject_full;
+mod lists;
+mod ops;
 mod pg_commands;
 mod show;
 
@@ -18,10 +20,10 @@ pub(crate) use bench::{Bench, is_bench_token};
 pub(crate) use inject_full::Claim;
 
 /// A refusal: errno and the line for the operator.
-type Refusal = (Errno, String);
+pub(crate) type Refusal = (Errno, String);
 
 /// What a command answers at once; [`None`] when the answer comes later.
-type Answer = Result<Option<Value>, Refusal>;
+pub(crate) type Answer = Result<Option<Value>, Refusal>;
 
 /// A command as its function sees it.
 #[derive(Clone)]
@@ -32,6 +34,19 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// One with these arguments, of nobody who is answered.
+    pub(crate) fn of(args: Map<String, Value>) -> Call {
+        Call { args, conn: ConnId(0), tid: 0 }
+    }
+
+    pub(crate) fn args(&self) -> &Map<String, Value> {
+        &self.args
+    }
+
+    fn prefix(&self) -> &str {
+        self.args.get("prefix").and_then(Value::as_str).unwrap_or_default()
+    }
+
     fn text(&self, name: &str) -> Option<String> {
         text(&self.args, name)
     }
@@ -67,10 +82,66 @@ struct Row {
     run: fn(&mut Osd, &Call, &mut Cx<'_>) -> Answer,
 }
 
+/// The argument of commands that show ops.
+macro_rules! ops_filter {
+    () => {
+        " name=filterstr,type=CephString,n=N,req=false"
+    };
+}
+
 const ROWS: &[Row] = &[
     Row { sig: "version", help: "get ceph version", run: show::version },
     Row { sig: "status", help: "high-level status of OSD", run: show::status },
-    Row { sig: "perf dump", help: "dump perfcounters value", run: show::perf_dump },
+    Row {
+        sig: "dump_watchers",
+        help: "show clients which have active watches, and on which objects",
+        run: lists::gather,
+    },
+    Row { sig: "dump_blocklist", help: "dump blocklisted clients and times", run: lists::blocklist },
+    Row {
+        sig: "get_mapped_pools",
+        help: "dump pools whose PG(s) are mapped to this OSD.",
+        run: lists::gather,
+    },
+    Row {
+        sig: "get_latest_osdmap",
+        help: "force osd to update the latest map from the mon",
+        run: lists::latest_osdmap,
+    },
+    Row { sig: "send_beacon", help: "send OSD beacon to mon immediately", run: lists::send_beacon },
+    Row { sig: "log flush", help: "flush log entries to log file", run: lists::log_flush },
+    Row {
+        sig: "cluster_log name=level,type=CephChoices,strings=error name=message,type=CephString,n=N",
+        help: "log a message to the cluster log",
+        run: lists::cluster_log,
+    },
+    Row {
+        sig: "perf dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false",
+        help: "dump perfcounters value",
+        run: show::perf_dump,
+    },
+    Row { sig: concat!("ops", ops_filter!()), help: "show the ops currently in flight", run: ops::dump },
+    Row {
+        sig: concat!("dump_ops_in_flight", ops_filter!()),
+        help: "show the ops currently in flight",
+        run: ops::dump,
+    },
+    Row {
+        sig: concat!("dump_blocked_ops", ops_filter!()),
+        help: "show the blocked ops currently in flight",
+        run: ops::dump,
+    },
+    Row { sig: concat!("dump_historic_ops", ops_filter!()), help: "show recent ops", run: ops::dump },
+    Row {
+        sig: concat!("dump_historic_ops_by_duration", ops_filter!()),
+        help: "show slowest recent ops, sorted by duration",
+        run: ops::dump,
+    },
+    Row {
+        sig: concat!("dump_historic_slow_ops", ops_filter!()),
+        help: "show slowest recent ops",
+        run: ops::dump,
+    },
     Row { sig: "flush_pg_stats", help: "flush pg stats", run: show::flush_pg_stats },
     Row {
         sig: "bench name=count,type=CephInt,req=false name=size,type=CephInt,req=false name=object_size,type=CephInt,req=false name=object_num,type=CephInt,req=false",
@@ -162,6 +233,14 @@ impl Row {
     }
 }
 
+/// The parts of all shards as one answer.
+pub(crate) fn merge(call: &Call, parts: Vec<Value>) -> Value {
+    match call.prefix() {
+        "dump_watchers" | "get_mapped_pools" => lists::merge(parts),
+        _ => ops::merge(call, parts),
+    }
+}
+
 fn descriptions() -> Value {
     let row = |(index, row): (usize, &Row)| (format!("cmd{index:03}"), row.describe());
     Value::Object(rows().enumerate().map(row).collect())
@@ -189,6 +268,15 @@ pub(crate) fn pg_of(command: &MCommand) -> Option<PgId> {
 }
 
 impl Osd {
+    /// What this shard has to say to a command that all have a part in.
+    pub(crate) fn part_of(&self, call: &Call, cx: &Cx<'_>) -> Value {
+        match call.prefix() {
+            "dump_watchers" => lists::watchers(self),
+            "get_mapped_pools" => lists::mapped_pools(self),
+            _ => ops::part(self, call, cx),
+        }
+    }
+
     pub(crate) fn on_tell(&mut self, conn: ConnId, tid: u64, command: &MCommand, cx: &mut Cx<'_>) {
         let may = self.sessions.get(&conn).is_some_and(|s| s.peer.caps.allows_all());
         let call = Call { args: args_of(command), conn, tid };
@@ -227,7 +315,7 @@ impl Osd {
     }
 
     /// Sends an answer, unless it comes later.
-    fn answer_tell(&self, call: &Call, answer: Answer, cx: &mut Cx<'_>) {
+    pub(crate) fn answer_tell(&self, call: &Call, answer: Answer, cx: &mut Cx<'_>) {
         let reply = match answer {
             Ok(None) => return,
             Ok(Some(Value::Null)) => MCommandReply::default(),

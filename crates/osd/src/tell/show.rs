@@ -47,11 +47,11 @@ pub(super) fn status(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
     })))
 }
 
-pub(super) fn perf_dump(osd: &mut Osd, _: &Call, cx: &mut Cx<'_>) -> Answer {
+pub(super) fn perf_dump(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
     let usage = osd.usage(cx);
     let reports = osd.control.reports().map(|report| report.served);
     let served: OpCounts = reports.chain([osd.pgs.served()]).sum();
-    Ok(Some(json!({
+    let mut all = json!({
         "osd": {
             "op": served.reads + served.writes,
             "op_in_bytes": served.write_bytes,
@@ -68,7 +68,18 @@ pub(super) fn perf_dump(osd: &mut Osd, _: &Call, cx: &mut Cx<'_>) -> Answer {
             "stat_bytes_used": usage.total_bytes.saturating_sub(usage.available_bytes),
             "stat_bytes_avail": usage.available_bytes,
         },
-    })))
+    });
+    keep_asked(&mut all, call.text("logger").as_deref(), call.text("counter").as_deref());
+    Ok(Some(all))
+}
+
+/// Leaves of all counters those that were asked for (`PerfCountersCollectionImpl::dump_formatted_generic`).
+fn keep_asked(all: &mut Value, logger: Option<&str>, counter: Option<&str>) {
+    let Some(loggers) = all.as_object_mut() else { return };
+    loggers.retain(|name, _| logger.is_none_or(|wanted| wanted.is_empty() || wanted == name));
+    for counters in loggers.values_mut().filter_map(Value::as_object_mut) {
+        counters.retain(|name, _| counter.is_none_or(|wanted| wanted.is_empty() || wanted == name));
+    }
 }
 
 /// Reports at once. Ceph answers the number of the report, with which a caller asks the monitor whether it

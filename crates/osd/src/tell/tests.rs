@@ -15,6 +15,29 @@ fn the_table_describes_itself_as_the_stock_tool_parses_it() {
 }
 
 #[test]
+fn lists_of_shards_become_one() {
+    let parts = vec![json!([3, 1]), json!([2, 3]), json!(null)];
+    assert_eq!(lists::merge(parts), json!([1, 2, 3]));
+}
+
+#[test]
+fn ops_of_shards_become_one_answer() {
+    let op = |at: &str, duration: f64| json!({"initiated_at": at, "duration": duration});
+    let call = |prefix: &str| Call::of([("prefix".to_owned(), prefix.into())].into_iter().collect());
+    let parts =
+        || vec![json!({"ops": [op("b", 2.0)], "num_ops": 1}), json!({"ops": [op("a", 1.0)], "num_ops": 1})];
+    let all = json!({"ops": [op("a", 1.0), op("b", 2.0)], "num_ops": 2});
+    assert_eq!(merge(&call("ops"), parts()), all);
+    let part = |ops: Value| json!({"size": 2, "duration": 600, "ops": ops});
+    let parts = vec![part(json!([op("c", 3.0), op("a", 1.0)])), part(json!([op("b", 2.0)]))];
+    let all = |ops: Value| part(ops);
+    let kept = json!([op("b", 2.0), op("c", 3.0)]);
+    assert_eq!(merge(&call("dump_historic_ops"), parts.clone()), all(kept));
+    let kept = json!([op("c", 3.0), op("b", 2.0)]);
+    assert_eq!(merge(&call("dump_historic_ops_by_duration"), parts), all(kept));
+}
+
+#[test]
 fn arguments_come_as_text_or_as_numbers() {
     let Value::Object(args) = json!({"var": "fsid", "count": 5, "size": "6", "val": ["x"], "n": null}) else {
         unreachable!("it is written as an object")

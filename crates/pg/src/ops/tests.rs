@@ -60,6 +60,8 @@ fn watchers_hear_of_a_change_after_its_client_has_the_answer_and_of_all_else_bef
     let mut world = World::active();
     ask(&mut world, 7, 1, vec![watch(WATCH)]);
     assert_eq!(heard(&mut world), [(7, "answer")]);
+    let seen: Vec<_> = world.pg.watchers().map(|(object, watch)| (&object.oid[..], watch.client)).collect();
+    assert_eq!(seen, [(&b"o1"[..], 7)]);
     ask(&mut world, 8, 1, vec![OsdOp::new(OpCode::NOTIFY)]);
     assert_eq!(heard(&mut world), [(7, "notify"), (8, "answer")]);
     let create = OsdOp::new(OpCode::CREATE);

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use messages::{MOSDOp, MOSDRepOp, MPgClean, Message, ObjectLocator, OpCode, OpParams, OsdOp, osd_flag};
 use store::{Completion, ReadError};
-use types::{EntityAddr, EntityNum, Epoch, PgTotals, SnapId, Token};
+use types::{EntityAddr, EntityNum, Epoch, Instant, PgTotals, SnapId, Token};
 
 use super::*;
 use crate::{Budget, Client, Event, LEASE, Leases, pg::Pending, test_world::World};
@@ -149,7 +149,7 @@ fn a_copy_that_cannot_be_read_is_replaced_by_the_primary() {
     let op = request(&world, osd_flag::BALANCE_READS, 1, vec![read()]);
     let (entity, addr) = (EntityNum::client(7), EntityAddr::default());
     let client = Client { session: 7, entity, addr, features: 0 };
-    let waiting = WaitingOp::new(client, 1, Box::new(op), Budget::default().take(0));
+    let waiting = WaitingOp::new(client, 1, Box::new(op), Budget::default().take(0), Instant::default());
     let (head, wanted) = (world.object(1), world.object(1));
     let token = world.act(|pg, _| {
         let load = pg.put_aside(&head, waiting);

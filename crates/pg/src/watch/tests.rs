@@ -8,7 +8,7 @@ use types::{CrushBlob, EntityNum, Epoch, OsdMap, UTime};
 use super::*;
 use crate::{Leases, RecoveryPolicy, ScrubPolicy};
 
-type Replies = (BTreeMap<Watcher, Bytes>, Vec<Watcher>);
+type Replies = (BTreeMap<WatcherKey, Bytes>, Vec<WatcherKey>);
 
 struct World {
     watches: Watches,
@@ -86,7 +86,7 @@ impl World {
         messages.collect()
     }
 
-    fn expired(&mut self) -> Vec<Watcher> {
+    fn expired(&mut self) -> Vec<WatcherKey> {
         self.with(|watches, cx| watches.expired(cx)).into_iter().map(|(_, watcher)| watcher).collect()
     }
 

@@ -1,0 +1,108 @@
+//! What an OSD's part of the cluster looks like to it: watchers, blocklisted clients, pools, maps.
+//!
+//! Authority: `OSD::asok_command` (16.2).
+
+use std::collections::BTreeSet;
+
+use messages::LogLevel;
+use serde_json::{Value, json};
+use types::{AddrType, EntityAddr, EntityType, Errno};
+
+use super::{Answer, Call};
+use crate::{Osd, osd::Cx};
+
+/// `entity_addr_t::dump`.
+fn addr_json(addr: &EntityAddr) -> Value {
+    let kind = match addr.kind {
+        AddrType::LEGACY => "v1",
+        AddrType::MSGR2 => "v2",
+        AddrType::ANY => "any",
+        AddrType(_) => "none",
+    };
+    let socket = addr.socket.map_or("(unrecognized address family 0)".to_owned(), |s| s.to_string());
+    json!({"type": kind, "addr": socket, "nonce": addr.nonce})
+}
+
+/// A command that every shard has a part of the answer to, as a list.
+pub(super) fn gather(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+    osd.gather(call, cx)
+}
+
+/// The watchers that this shard knows.
+pub(super) fn watchers(osd: &Osd) -> Value {
+    let mut out = Vec::new();
+    for (object, watch) in osd.pgs.primaries().flat_map(pg::Pg::watchers) {
+        out.push(json!({
+            "namespace": object.nspace.escape_ascii().to_string(),
+            "object": object.oid.escape_ascii().to_string(),
+            "entity_name": {"type": EntityType::CLIENT.as_str(), "num": watch.client},
+            "cookie": watch.cookie,
+            "timeout": watch.timeout.as_secs(),
+            "entity_addr_t": addr_json(&watch.addr),
+        }));
+    }
+    out.into()
+}
+
+/// The pools whose PGs this shard has.
+pub(super) fn mapped_pools(osd: &Osd) -> Value {
+    let pools: BTreeSet<i64> = osd.pg_ids().map(|pgid| pgid.pool.0).collect();
+    json!(pools)
+}
+
+/// The lists of all shards as one, sorted where that says something, each entry once.
+pub(super) fn merge(parts: Vec<Value>) -> Value {
+    let mut all: Vec<Value> = Vec::new();
+    for entry in parts.into_iter().filter_map(|part| part.as_array().cloned()).flatten() {
+        if !all.contains(&entry) {
+            all.push(entry);
+        }
+    }
+    all.sort_by_key(Value::as_i64);
+    all.into()
+}
+
+pub(super) fn blocklist(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
+    let entries = osd
+        .map
+        .blocklist
+        .iter()
+        .map(|(addr, until)| json!({"entity_addr_t": addr_json(addr), "expire_time": until.to_string()}));
+    Ok(Some(entries.collect()))
+}
+
+/// Asks the monitor for the maps that are missing here; Ceph waits for them, too, and says as little.
+pub(super) fn latest_osdmap(osd: &mut Osd, _: &Call, cx: &mut Cx<'_>) -> Answer {
+    if osd.has_mon {
+        osd.subscribe(cx);
+    }
+    Ok(Some(Value::Null))
+}
+
+/// Tells the monitor at once how it is.
+pub(super) fn send_beacon(osd: &mut Osd, _: &Call, cx: &mut Cx<'_>) -> Answer {
+    osd.stats_due = cx.now;
+    osd.send_stats_if_due(cx);
+    Ok(Some(Value::Null))
+}
+
+/// Lines are in the log when they are written.
+pub(super) fn log_flush(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
+    Ok(Some(json!({})))
+}
+
+/// A line of an operator's in the cluster log.
+pub(super) fn cluster_log(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+    let message = call.list("message").join(" ");
+    if message.is_empty() {
+        return Err((Errno::EINVAL, "ignoring empty log message".to_owned()));
+    }
+    match call.text("level").as_deref() {
+        Some("error") => osd.cluster_log(LogLevel::ERROR, message, cx),
+        level => {
+            let level = level.unwrap_or_default();
+            return Err((Errno::EINVAL, format!("unknown level '{level}'")));
+        }
+    }
+    Ok(Some(Value::Null))
+}
