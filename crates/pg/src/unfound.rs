@@ -262,7 +262,11 @@ impl Pg {
 fn info_in(content: &Transaction) -> ObjectInfo {
     let xattr = |op: &TxnOp| match op {
         TxnOp::Object(_, Mutation::SetXattrs(xattrs)) => xattrs.get(INFO_XATTR).cloned(),
-        TxnOp::Object(..) | TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Split(_) => None,
+        TxnOp::Object(..)
+        | TxnOp::CreateCollection
+        | TxnOp::RemoveCollection
+        | TxnOp::Split(_)
+        | TxnOp::Merge(_) => None,
     };
     let bytes = content.ops.iter().find_map(xattr);
     bytes.and_then(|bytes| ObjectInfo::from_bytes(bytes).ok()).unwrap_or_default()

@@ -70,6 +70,11 @@ impl MemStore {
                 child.extend(moved);
                 apply_mutation(child, split.record, Mutation::OmapSet(split.omap));
             }
+            TxnOp::Merge(merge) => {
+                let source = self.colls.remove(&merge.source).unwrap_or_default();
+                let moved = source.into_iter().filter(|(object, _)| merge.moves(object));
+                self.colls.entry(coll).or_default().extend(moved);
+            }
             TxnOp::Object(object, mutation) => {
                 let objects = self.colls.entry(coll).or_default();
                 apply_mutation(objects, object, mutation);

@@ -49,7 +49,7 @@ pub use pg_stat::{OsdStat, PgStat, PgStatSum, PgState, PoolStatfs};
 pub use scrub::{ScrubHistory, ScrubObject};
 pub use snap_context::SnapContext;
 pub use time::{Instant, UTime};
-pub use transaction::{CollSplit, Mutation, Transaction, TxnOp};
+pub use transaction::{CollMerge, CollSplit, Mutation, Transaction, TxnOp};
 pub use version::{EVersion, ReqId};
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ pub struct Membership {
     pub min_size: u8,
     /// Which part of the pool's objects it has: more bits of their hashes are the same after a split.
     pub bits: u32,
+    /// True while it is about to be merged: nothing changes.
+    pub is_merging: bool,
 }
 
 impl Membership {
@@ -38,6 +40,7 @@ impl Membership {
             size: pool.size,
             min_size: pool.min_size,
             bits: HObject::split_bits(pgid, pool.pg_num),
+            is_merging: pool.is_merging(pgid),
         }
     }
 

@@ -32,6 +32,7 @@ pg_states! {
     UNDERSIZED = 23, "undersized";
     DEGRADED = 10, "degraded";
     REMAPPED = 18, "remapped";
+    PREMERGE = 7, "premerge";
     SCRUBBING = 8, "scrubbing";
     DEEP_SCRUB = 9, "deep";
     INCONSISTENT = 11, "inconsistent";

@@ -42,6 +42,22 @@ impl ScrubHistory {
         if age(&other) > age(&self) { other } else { self }
     }
 
+    /// Of two PGs that become one: what is due for one of them is due.
+    pub fn of_both(self, other: ScrubHistory) -> ScrubHistory {
+        ScrubHistory {
+            last_scrub: self.last_scrub.min(other.last_scrub),
+            last_scrub_stamp: self.last_scrub_stamp.min(other.last_scrub_stamp),
+            last_deep_scrub: self.last_deep_scrub.min(other.last_deep_scrub),
+            last_deep_scrub_stamp: self.last_deep_scrub_stamp.min(other.last_deep_scrub_stamp),
+            last_clean_scrub_stamp: self.last_clean_scrub_stamp.min(other.last_clean_scrub_stamp),
+            shallow_errors: self.shallow_errors + other.shallow_errors,
+            deep_errors: self.deep_errors + other.deep_errors,
+            omap_bytes: self.omap_bytes + other.omap_bytes,
+            omap_keys: self.omap_keys + other.omap_keys,
+            large_omap_objects: self.large_omap_objects + other.large_omap_objects,
+        }
+    }
+
     /// Errors of both kinds.
     pub fn errors(&self) -> u64 {
         self.shallow_errors + self.deep_errors

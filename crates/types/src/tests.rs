@@ -74,6 +74,11 @@ fn transaction_splits_payloads_from_meta() {
         record: oid.with_snap(SnapId(1)),
         omap: [(Bytes::from_static(b"k"), Bytes::from_static(b"v"))].into(),
     })));
+    txn.ops.push(TxnOp::Merge(Box::new(CollMerge {
+        source: CollId::pg(PgId::new(PoolId(1), 19)),
+        from: oid.clone(),
+        to: HObject::max(),
+    })));
     let (mut meta, mut payloads) = (Vec::new(), Vec::new());
     txn.encode_split(&mut meta, &mut payloads);
     assert_eq!(payloads, [Bytes::from_static(b"payload").into()]);

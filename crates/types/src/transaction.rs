@@ -80,6 +80,8 @@ pub enum TxnOp {
     RemoveCollection,
     /// Moves objects of the collection to one that this makes.
     Split(Box<CollSplit>),
+    /// Moves objects of another collection to this one, and removes that.
+    Merge(Box<CollMerge>),
     /// Changes an object, which comes into being if it was not there.
     Object(HObject, Mutation),
 }
@@ -107,8 +109,27 @@ impl CollSplit {
     }
 }
 
-/// Changes to objects of one collection that become durable together or not at all. Only a split reaches into
-/// another collection, which it makes.
+/// A collection that becomes a part of another one: what a PG has that is merged into the PG it came of. Nothing is
+/// copied, and it happens as a whole or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CollMerge {
+    /// The collection that goes.
+    pub source: CollId,
+    /// The first object that moves, or where it would be.
+    pub from: HObject,
+    /// The first object behind those that move. What is not among them goes with the collection.
+    pub to: HObject,
+}
+
+impl CollMerge {
+    /// True for what comes from the other collection.
+    pub fn moves(&self, object: &HObject) -> bool {
+        (&self.from..&self.to).contains(&object)
+    }
+}
+
+/// Changes to objects of one collection that become durable together or not at all. Only a split and a merge reach
+/// into another collection, which they make or remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
     /// Where.
@@ -143,7 +164,11 @@ impl Transaction {
     pub fn set_payload_sums(&mut self, sums: &Sums) {
         let mut payloads = self.ops.iter_mut().filter_map(|op| match op {
             TxnOp::Object(_, Mutation::Write { data, .. }) => Some(data),
-            TxnOp::Object(..) | TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Split(_) => None,
+            TxnOp::Object(..)
+            | TxnOp::CreateCollection
+            | TxnOp::RemoveCollection
+            | TxnOp::Split(_)
+            | TxnOp::Merge(_) => None,
         });
         if let (Some(only), None) = (payloads.next(), payloads.next()) {
             *only = Payload::with_sums(std::mem::take(only).into_bytes(), Some(sums.clone()));
@@ -195,6 +220,7 @@ mod tag {
     pub(super) const CREATE_COLLECTION: u8 = 1;
     pub(super) const REMOVE_COLLECTION: u8 = 2;
     pub(super) const SPLIT: u8 = 3;
+    pub(super) const MERGE: u8 = 4;
     pub(super) const TOUCH: u8 = 10;
     pub(super) const WRITE: u8 = 11;
     pub(super) const ZERO: u8 = 12;
@@ -229,14 +255,18 @@ impl TxnOp {
     pub fn object(&self) -> Option<&HObject> {
         match self {
             TxnOp::Object(object, _) => Some(object),
-            TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Split(_) => None,
+            TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Split(_) | TxnOp::Merge(_) => None,
         }
     }
 
     fn payload(&self) -> Option<&Payload> {
         match self {
             TxnOp::Object(_, Mutation::Write { data, .. }) => Some(data),
-            TxnOp::Object(..) | TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Split(_) => None,
+            TxnOp::Object(..)
+            | TxnOp::CreateCollection
+            | TxnOp::RemoveCollection
+            | TxnOp::Split(_)
+            | TxnOp::Merge(_) => None,
         }
     }
 
@@ -252,6 +282,12 @@ impl TxnOp {
                 split.to.encode(out, f);
                 split.record.encode(out, f);
                 split.omap.encode(out, f);
+            }
+            TxnOp::Merge(merge) => {
+                tag::MERGE.encode(out, f);
+                merge.source.encode(out, f);
+                merge.from.encode(out, f);
+                merge.to.encode(out, f);
             }
             TxnOp::Object(object, mutation) => {
                 let is_new = last != Some(object);
@@ -282,6 +318,11 @@ impl TxnOp {
                 to: Decode::decode(meta)?,
                 record: Decode::decode(meta)?,
                 omap: Decode::decode(meta)?,
+            })),
+            tag::MERGE => TxnOp::Merge(Box::new(CollMerge {
+                source: Decode::decode(meta)?,
+                from: Decode::decode(meta)?,
+                to: Decode::decode(meta)?,
             })),
             tag => {
                 if tag & tag::SAME == 0 {

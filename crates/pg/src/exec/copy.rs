@@ -139,6 +139,6 @@ pub(crate) fn copy_out(
 pub(super) fn mutations(copied: &MPgCopyData) -> impl Iterator<Item = &Mutation> {
     copied.txn.ops.iter().filter_map(|op| match op {
         TxnOp::Object(_, mutation) => Some(mutation),
-        TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Split(_) => None,
+        TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Split(_) | TxnOp::Merge(_) => None,
     })
 }

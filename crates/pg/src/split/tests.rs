@@ -48,7 +48,7 @@ fn filled() -> (World, Pg) {
     let mut map = captured();
     let pool = *map.pools.keys().next().unwrap();
     let of_pool = map.pools.get_mut(&pool).unwrap();
-    (of_pool.pg_num, of_pool.pgp_num) = (2, 2);
+    (of_pool.pg_num, of_pool.pgp_num, of_pool.pg_num_pending) = (2, 2, 2);
     let pgid = PgId::new(pool, 1);
     let me = map.pg_to_up_acting(pgid).acting_primary;
     let epoch = map.epoch;

@@ -36,13 +36,18 @@ impl Store {
             TxnOp::CreateCollection => {
                 self.index.make_coll(coll);
             }
-            TxnOp::RemoveCollection => {
-                self.index.unpack_coll(coll);
-                let objects = self.index.colls.get(&coll);
-                let names: Vec<HObject> =
-                    objects.map_or_else(Vec::new, |objects| objects.onodes.keys().cloned().collect());
-                names.iter().for_each(|object| self.remove_object(coll, object));
-                self.index.colls.remove(&coll);
+            TxnOp::RemoveCollection => self.remove_coll(coll),
+            TxnOp::Merge(merge) => {
+                self.index.make_coll(coll);
+                self.index.unpack_coll(merge.source);
+                let objects = self.index.colls.get(&merge.source).into_iter();
+                let range = objects.flat_map(|objects| objects.onodes.range(&merge.from..&merge.to));
+                let moved: Vec<HObject> = range.map(|(object, _)| object.clone()).collect();
+                for object in &moved {
+                    self.remove_object(coll, object);
+                    self.move_object(merge.source, coll, object, txn);
+                }
+                self.remove_coll(merge.source);
             }
             TxnOp::Split(split) => {
                 self.index.make_coll(split.child);
@@ -69,6 +74,15 @@ impl Store {
             }
             TxnOp::Object(object, mutation) => self.mutate(coll, &object, mutation, txn),
         }
+    }
+
+    fn remove_coll(&mut self, coll: CollId) {
+        self.index.unpack_coll(coll);
+        let objects = self.index.colls.get(&coll);
+        let names: Vec<HObject> =
+            objects.map_or_else(Vec::new, |objects| objects.onodes.keys().cloned().collect());
+        names.iter().for_each(|object| self.remove_object(coll, object));
+        self.index.colls.remove(&coll);
     }
 
     fn mutate(&mut self, coll: CollId, object: &HObject, mutation: Mutation, txn: u64) {

@@ -1,14 +1,15 @@
 //! Transactions that need index pages which are not in memory, or room for more changes ([`super::pressure`]).
 //!
 //! They wait, those of a collection in their order, and so do the collection's later ones; other collections go on.
-//! One that splits a collection makes those of the new one wait, too: a barrier stands in their queue for it.
+//! One that splits a collection, or merges it with another, makes those of the other one wait, too: a barrier stands in
+//! their queue for it.
 //! One that removes a large collection does it in steps ([`super::removal`]).
 //! To readers a transaction that waits is applied already: what it changes is not at hand until it is, so they
 //! wait for it as they wait for a page, and listings are told what it makes and removes.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use types::{CollId, CollSplit, HObject, Mutation, Token, Transaction, TxnOp};
+use types::{CollId, CollMerge, CollSplit, HObject, Mutation, Token, Transaction, TxnOp};
 
 use super::{Store, pages::Waiter};
 use crate::{
@@ -27,8 +28,17 @@ pub(super) struct Deferred {
     pins: Vec<Key>,
     /// Loads of what it changes.
     pub(super) waiters: Vec<(Token, Key)>,
-    /// True where it only waits for the split that makes its collection, of the one named.
-    barrier: Option<CollId>,
+    /// Where it only waits for the transaction of another collection that makes or removes its own.
+    barrier: Option<Barrier>,
+}
+
+/// What stands in the queue of a collection that a transaction of another one makes or removes.
+#[derive(Clone, Copy, Debug)]
+struct Barrier {
+    /// The collection whose transaction it is.
+    by: CollId,
+    /// True where the collection is there after it.
+    is_made: bool,
 }
 
 impl Deferred {
@@ -41,17 +51,24 @@ impl Deferred {
             TxnOp::CreateCollection => false,
             TxnOp::RemoveCollection => true,
             TxnOp::Split(split) => split.moves(object),
+            TxnOp::Merge(merge) => merge.moves(object),
             TxnOp::Object(other, _) => other == object,
         };
         self.barrier.is_some() || self.txn.ops.iter().any(is_changed)
     }
 }
 
-fn split_of(op: &TxnOp) -> Option<&CollSplit> {
+/// The other collection that the op reaches into, and whether that is there after it.
+fn other_coll(op: &TxnOp) -> Option<(CollId, bool)> {
     match op {
-        TxnOp::Split(split) => Some(split),
+        TxnOp::Split(split) => Some((split.child, true)),
+        TxnOp::Merge(merge) => Some((merge.source, false)),
         TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Object(..) => None,
     }
+}
+
+fn other_colls(txn: &Transaction) -> impl Iterator<Item = CollId> + '_ {
+    txn.ops.iter().filter_map(other_coll).map(|(coll, _)| coll)
 }
 
 /// See the module's page.
@@ -89,8 +106,7 @@ impl Waiting {
 
     /// True if transactions wait that come before this one.
     fn holds_up(&self, txn: &Transaction) -> bool {
-        let mut children = txn.ops.iter().filter_map(split_of).map(|split| split.child);
-        self.colls.contains_key(&txn.coll) || children.any(|child| self.colls.contains_key(&child))
+        self.colls.contains_key(&txn.coll) || other_colls(txn).any(|other| self.colls.contains_key(&other))
     }
 
     /// True if what the store has of the object is not yet what was submitted.
@@ -100,14 +116,23 @@ impl Waiting {
 
     /// Whether the collection will be there; none if nothing that waits says so.
     pub(super) fn makes_coll(&self, coll: CollId) -> Option<bool> {
-        if self.has_barrier(coll) {
-            return Some(true);
-        }
-        let ops = self.colls.get(&coll)?.iter().flat_map(|deferred| &deferred.txn.ops);
-        ops.map(|op| *op != TxnOp::RemoveCollection).next_back()
+        let says = |deferred: &Deferred| match deferred.barrier {
+            Some(barrier) => Some(barrier.is_made),
+            None => deferred.txn.ops.last().map(|op| *op != TxnOp::RemoveCollection),
+        };
+        self.colls.get(&coll)?.iter().filter_map(says).next_back()
     }
 
-    /// True if nobody knows what is in the collection before it has been split off.
+    /// What comes to the collection from another one that nobody has looked through yet.
+    pub(super) fn merge_into(&self, coll: CollId) -> Option<&CollMerge> {
+        let mut ops = self.colls.get(&coll)?.iter().flat_map(|deferred| &deferred.txn.ops);
+        ops.find_map(|op| match op {
+            TxnOp::Merge(merge) => Some(&**merge),
+            TxnOp::Split(_) | TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Object(..) => None,
+        })
+    }
+
+    /// True if nobody knows what is in the collection before it has been split off, or merged with another.
     pub(super) fn has_barrier(&self, coll: CollId) -> bool {
         self.colls.get(&coll).is_some_and(|queue| queue.iter().any(|deferred| deferred.barrier.is_some()))
     }
@@ -122,7 +147,8 @@ impl Waiting {
         let mut out = Listing::default();
         for op in self.colls.get(&coll)?.iter().flat_map(|deferred| &deferred.txn.ops) {
             match op {
-                TxnOp::CreateCollection => {}
+                // Nobody lists a collection that is to get what another has.
+                TxnOp::CreateCollection | TxnOp::Merge(_) => {}
                 TxnOp::RemoveCollection => out = Listing { hides_rest: true, ..Listing::default() },
                 TxnOp::Split(split) => {
                     out.objects.retain(|object, _| !split.moves(object));
@@ -172,15 +198,15 @@ impl Store {
     pub(super) fn defer(&mut self, token: Token, txn: Transaction) {
         self.waiting.next += 1;
         let (coll, number) = (txn.coll, self.waiting.next);
-        for split in txn.ops.iter().filter_map(split_of) {
+        for (other, is_made) in txn.ops.iter().filter_map(other_coll) {
             self.waiting.next += 1;
-            let empty = Transaction::new(split.child);
+            let empty = Transaction::new(other);
             let barrier = Deferred {
                 loading: 1,
-                barrier: Some(coll),
+                barrier: Some(Barrier { by: coll, is_made }),
                 ..Deferred::new(self.waiting.next, token, empty)
             };
-            self.waiting.colls.entry(split.child).or_default().push_back(barrier);
+            self.waiting.colls.entry(other).or_default().push_back(barrier);
         }
         let queue = self.waiting.colls.entry(coll).or_default();
         let is_first = queue.is_empty();
@@ -232,10 +258,10 @@ impl Store {
             let (loading, number, barrier) = (front.loading, front.number, front.barrier);
             let is_own = front.barrier.is_some() || Store::is_own(&front.txn);
             if loading > 0 {
-                // It is the turn of the split that makes this collection.
-                return barrier.into_iter().for_each(|parent| self.submit_deferred(parent));
+                // It is the turn of the transaction that makes or removes this collection.
+                return barrier.into_iter().for_each(|barrier| self.submit_deferred(barrier.by));
             }
-            if self.load_for_deferred(coll, number) || !self.may_split(coll) {
+            if self.load_for_deferred(coll, number) || !self.may_reach_others(coll) {
                 return;
             }
             if !is_own && (self.waiting.has_held_before(number) || self.is_pressed()) {
@@ -251,12 +277,11 @@ impl Store {
                 self.waiting.colls.remove(&coll);
             }
             deferred.pins.iter().for_each(|key| self.index.unpin(key));
-            let children: Vec<CollId> =
-                deferred.txn.ops.iter().filter_map(split_of).map(|s| s.child).collect();
+            let others: Vec<CollId> = other_colls(&deferred.txn).collect();
             if deferred.barrier.is_none() {
                 self.submit_now(deferred.token, deferred.txn);
             }
-            children.into_iter().for_each(|child| self.lift_barrier(child));
+            others.into_iter().for_each(|other| self.lift_barrier(other));
             for (token, key) in deferred.waiters {
                 self.go_on_loading(token, key);
             }
@@ -275,24 +300,23 @@ impl Store {
         pins.into_iter().flatten().for_each(|key| self.index.unpin(&key));
     }
 
-    /// True if nothing that came before the splits of the first transaction waits in their new collections.
-    fn may_split(&self, coll: CollId) -> bool {
+    /// True if nothing that came before the first transaction waits in the other collections that it reaches into.
+    fn may_reach_others(&self, coll: CollId) -> bool {
         let front = self.waiting.colls.get(&coll).and_then(VecDeque::front);
-        let mut splits = front.into_iter().flat_map(|front| front.txn.ops.iter().filter_map(split_of));
-        let is_due = |child: &CollId| {
-            let front = self.waiting.colls.get(child).and_then(VecDeque::front);
-            front.is_some_and(|front| front.barrier == Some(coll))
-        };
-        splits.all(|split| is_due(&split.child))
+        let mut others = front.into_iter().flat_map(|front| other_colls(&front.txn));
+        others.all(|other| {
+            let front = self.waiting.colls.get(&other).and_then(VecDeque::front);
+            front.and_then(|front| front.barrier).is_some_and(|barrier| barrier.by == coll)
+        })
     }
 
-    /// A collection has been split off: what waited for that goes on.
-    fn lift_barrier(&mut self, child: CollId) {
-        let front = self.waiting.colls.get_mut(&child).and_then(VecDeque::front_mut);
+    /// A collection has been split off, or is gone: what waited for that goes on.
+    fn lift_barrier(&mut self, other: CollId) {
+        let front = self.waiting.colls.get_mut(&other).and_then(VecDeque::front_mut);
         if let Some(barrier) = front.filter(|front| front.barrier.is_some()) {
             barrier.loading = 0;
         }
-        self.submit_deferred(child);
+        self.submit_deferred(other);
     }
 
     /// A key of each page that the transaction needs and that is not in memory.
@@ -328,6 +352,13 @@ impl Store {
                 out.extend(self.index.absent_in(&from, is_moved));
                 let from = Key::of(split.child, &HObject::min());
                 return out.extend(self.index.absent_in(&from, |first| first.coll == split.child));
+            }
+            TxnOp::Merge(merge) => {
+                let from = Key::of(merge.source, &HObject::min());
+                out.extend(self.index.absent_in(&from, |first| first.coll == merge.source));
+                let from = Key::of(coll, &merge.from);
+                let is_reached = |first: &Key| first.coll == coll && first.object < merge.to;
+                return out.extend(self.index.absent_in(&from, is_reached));
             }
         };
         if is_resident(object) {

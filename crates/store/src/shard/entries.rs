@@ -130,6 +130,9 @@ impl Store {
         if self.waiting.has_barrier(coll) {
             return Err(Key::of(coll, from).into());
         }
+        if let Some(merge) = self.waiting.merge_into(coll) {
+            return Err(Key::of(coll, &merge.from).into());
+        }
         let Some(listing) = self.waiting.listing(coll) else {
             return self.list_applied(coll, from, count_max);
         };

@@ -209,6 +209,7 @@ pub(super) fn describe(body: &Body) -> (CollId, Vec<String>) {
         TxnOp::CreateCollection => "create collection".to_owned(),
         TxnOp::RemoveCollection => "remove collection".to_owned(),
         TxnOp::Split(split) => format!("split off {} from {} to {}", split.child.0, split.from, split.to),
+        TxnOp::Merge(merge) => format!("merge with {} from {} to {}", merge.source.0, merge.from, merge.to),
         TxnOp::Object(object, mutation) => format!("{} {object}{}", verb(mutation), extent(mutation)),
     }));
     (body.txn.coll, out)

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use types::{CollId, CollSplit, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp};
+use types::{CollId, CollMerge, CollSplit, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp};
 
 mod crash;
 mod devices;
@@ -193,6 +193,14 @@ fn random_mutation(rng: &mut StdRng, fill: u8) -> Mutation {
     }
 }
 
+fn random_range(rng: &mut StdRng) -> [HObject; 2] {
+    let mut bounds = [object(rng.random_range(0..6)), object(rng.random_range(0..6))];
+    bounds.sort_unstable();
+    let [from, to] = bounds;
+    let to = if rng.random_bool(0.3) { HObject::max() } else { to };
+    [from, to]
+}
+
 /// A transaction of one of the first `colls` collections.
 fn random_txn(rng: &mut StdRng, model: &MemStore, colls: u32) -> Transaction {
     let c = coll(rng.random_range(0..colls));
@@ -204,13 +212,16 @@ fn random_txn(rng: &mut StdRng, model: &MemStore, colls: u32) -> Transaction {
     // The collection that is not there comes of this one.
     let child = (0..2).map(coll).find(|child| *child != c && !model.collection_exists(*child));
     if let Some(child) = child.filter(|_| txn.ops.len() == 1 && rng.random_bool(0.1)) {
-        let mut bounds = [object(rng.random_range(0..6)), object(rng.random_range(0..6))];
-        bounds.sort_unstable();
-        let [from, to] = bounds;
-        let to = if rng.random_bool(0.3) { HObject::max() } else { to };
+        let [from, to] = random_range(rng);
         let omap = [(Bytes::from_static(b"info"), Bytes::from_static(b"child"))].into();
         let record = HObject { oid: Bytes::from_static(b"record"), pool: PoolId(-2), ..HObject::default() };
         txn.ops.push(TxnOp::Split(Box::new(CollSplit { child, from, to, record, omap })));
+        return txn;
+    }
+    let other = (0..colls).map(coll).find(|other| *other != c && model.collection_exists(*other));
+    if let Some(source) = other.filter(|_| txn.ops.len() == 1 && rng.random_bool(0.1)) {
+        let [from, to] = random_range(rng);
+        txn.ops.push(TxnOp::Merge(Box::new(CollMerge { source, from, to })));
         return txn;
     }
     let fill = rng.random();

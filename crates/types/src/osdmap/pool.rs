@@ -363,8 +363,9 @@ impl PgPool {
 
     /// Changes the number of PGs.
     pub fn set_pg_num(&mut self, pg_num: u32) {
-        let first = PoolOptValue::Int(i64::from(self.pg_num));
-        self.opts.0.entry(PoolOptKey::FIRST_PG_NUM).or_insert(first);
+        // PGs that come later come of those that are left.
+        let first = PoolOptValue::Int(i64::from(self.first_pg_num().min(pg_num)));
+        self.opts.0.insert(PoolOptKey::FIRST_PG_NUM, first);
         self.pg_num = pg_num;
         self.pg_num_pending = pg_num;
     }
@@ -380,6 +381,21 @@ impl PgPool {
     /// The PG that this one came of, or is, of the first `count` ones.
     pub fn ancestor_of(pg: PgId, count: u32) -> PgId {
         PgId::new(pg.pool, ceph_stable_mod(pg.seed, count, mask_of(count)))
+    }
+
+    /// The PG that goes next as the number of PGs becomes smaller, and the one that gets what it has; none while there is
+    /// but one. PGs are merged one by one, those that were split off last first.
+    pub fn next_merge(&self, pool: PoolId) -> Option<(PgId, PgId)> {
+        let left = self.pg_num.checked_sub(1).filter(|left| *left > 0)?;
+        let source = PgId::new(pool, left);
+        Some((source, PgPool::ancestor_of(source, left)))
+    }
+
+    /// True while the PG is about to be merged with another one, and so changes nothing (`is_pending_merge`).
+    pub fn is_merging(&self, pg: PgId) -> bool {
+        (1..self.pg_num).contains(&self.pg_num_pending)
+            && (pg.seed >= self.pg_num_pending
+                || PgPool::children_of(pg, self.pg_num_pending, self.pg_num).next().is_some())
     }
 
     /// True when clients manage the snapshots.
