@@ -11,6 +11,7 @@ mod manager;
 mod odd_cases;
 mod operators;
 mod osds;
+mod pg_merge;
 mod pg_temp;
 mod pools;
 mod prometheus;

@@ -146,7 +146,11 @@ impl Osd {
             for pg in ready {
                 let pgid = pg.pgid();
                 self.pgs.pgs.insert(pgid, pg);
-                // Its last map may be older than all that are left, and have had fewer PGs.
+                // Its last map may be older than all that are left, and have had more PGs, or fewer.
+                if self.pgs.get(pgid).is_some_and(|pg| pg.is_cut_too_fine(&self.map)) {
+                    self.with_pg(pgid, cx, |pg, ctx| pg.discard(ctx));
+                    continue;
+                }
                 let children = self.split_pg(pgid, cx);
                 for pgid in children.into_iter().chain([pgid]) {
                     self.with_pg(pgid, cx, |pg, ctx| pg.resume(ctx));
@@ -176,12 +180,36 @@ impl Osd {
         children
     }
 
+    /// Merges a PG whose pool has one PG less in the newest map with that one, or lets it go. False if it stays what it is.
+    fn merge_pg(&mut self, pgid: PgId, cx: &mut Cx<'_>) -> bool {
+        if !self.pgs.get(pgid).is_some_and(|pg| pg.is_cut_too_fine(&self.map)) {
+            return false;
+        }
+        // The one that stays has the lower number, so its turn comes first.
+        let source_pgid = self.map.pools.get(&pgid.pool).map(|pool| pool.last_pg_merge_meta.source_pgid);
+        let source = source_pgid.filter(|source| match (self.pgs.get(pgid), self.pgs.get(*source)) {
+            (Some(pg), Some(source)) => pg.can_merge(source, &self.map),
+            (None, _) | (_, None) => false,
+        });
+        match source.and_then(|source| self.pgs.pgs.remove(&source)) {
+            Some(source) => {
+                self.pgs.served_before = [self.pgs.served_before, source.counters().into()].into_iter().sum();
+                self.with_pg(pgid, cx, |pg, ctx| pg.merge(source, ctx));
+            }
+            None => self.with_pg(pgid, cx, |pg, ctx| pg.discard(ctx)),
+        }
+        true
+    }
+
     /// Walks every PG into the newest map.
     pub(crate) fn advance_pgs(&mut self, cx: &mut Cx<'_>) {
         // Clients send again to whoever leads now.
         let (map, me) = (&self.map, self.config.whoami);
         self.pgs.early.retain(|(_, _, op, _)| map.pg_to_up_acting(op.pgid).acting_primary == me);
         for pgid in self.pgs.ids().collect::<Vec<_>>() {
+            if self.merge_pg(pgid, cx) {
+                continue;
+            }
             for pgid in self.split_pg(pgid, cx).into_iter().chain([pgid]) {
                 self.pg_event(pgid, Event::NewMap, cx);
             }
@@ -373,9 +401,10 @@ impl Osd {
 
     fn pg_completion(&mut self, token: Token, completion: Completion, cx: &mut Cx<'_>) {
         let id = (token.0 >> 32) as u32;
-        match self.pgs.ids.get(&id).copied().filter(|pgid| self.pgs.pgs.contains_key(pgid)) {
+        let is_that = |pgid: &PgId| self.pgs.get(*pgid).is_some_and(|pg| pg.token_id() == id);
+        match self.pgs.ids.get(&id).copied().filter(is_that) {
             Some(pgid) => self.pg_event(pgid, Event::Store(completion), cx),
-            // It was removed meanwhile.
+            // It was removed meanwhile, and may have been made anew.
             None => cx.store.unload(token),
         }
     }

@@ -15,6 +15,7 @@ mod exec;
 mod interval;
 mod lease;
 mod log;
+mod merge;
 mod meta;
 mod op_tracker;
 mod ops;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use types::{EVersion, HObject, LogEntry, Missing, PgId, PgInfo, ReqId};
 
-/// Entries kept (`osd_max_pg_log_entries` is larger; a copy that was away longer gets an object list).
+/// Entries kept, an even number (`osd_max_pg_log_entries` is larger; a copy that was away longer gets an object list).
 pub(crate) const ENTRIES_KEPT: usize = 3_000;
 /// Entries dropped at once.
 const TRIM_BATCH: usize = 100;
@@ -114,6 +114,31 @@ impl PgLog {
         }
         out
     }
+}
+
+/// The requests of the logs of two PGs that become one, and what became of them, so that who sends one again is
+/// answered: as many as a log keeps, the newest of each. What they are logged under is before `end`, in their order; it says
+/// nothing of objects, so logs of copies that begin in different places may differ.
+pub(crate) fn merge_requests(one: &PgLog, other: &PgLog, end: EVersion) -> PgLog {
+    let newest = |log: &'_ PgLog| {
+        let is_known = |entry: &&LogEntry| log.by_reqid.get(&entry.reqid) == Some(&entry.version);
+        log.iter().rev().filter(is_known).cloned().collect::<Vec<_>>()
+    };
+    let (mut one, mut other) = (newest(one).into_iter(), newest(other).into_iter());
+    let mut kept = Vec::new();
+    let mut at = end;
+    while kept.len() < ENTRIES_KEPT {
+        let pair = [one.next(), other.next()];
+        if pair.iter().all(Option::is_none) {
+            break;
+        }
+        for entry in pair.into_iter().flatten() {
+            at.version -= 1;
+            kept.push(LogEntry { version: at, lost_to: None, ..entry });
+        }
+    }
+    kept.reverse();
+    PgLog::from_entries(kept)
 }
 
 /// What taking over another copy's log means for this one.

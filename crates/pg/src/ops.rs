@@ -174,7 +174,7 @@ impl Pg {
             }
         } else if is_replica_read {
             self.run(&exec::head_of(&waiting.op), waiting, cx);
-        } else if self.phase == Phase::Active {
+        } else if self.is_serving() {
             self.enqueue(waiting, cx);
         } else {
             self.ops.early.push_back(waiting);
@@ -183,6 +183,9 @@ impl Pg {
 
     /// Runs what came before the PG served.
     pub(crate) fn run_waiting_ops(&mut self, cx: &mut Ctx<'_>) {
+        if !self.is_serving() {
+            return;
+        }
         for waiting in std::mem::take(&mut self.ops.early) {
             self.enqueue(waiting, cx);
         }
@@ -202,7 +205,7 @@ impl Pg {
         if self.phase == Phase::Replica {
             return self.forget_idle(head);
         }
-        if self.phase != Phase::Active || !self.has_lease(cx) {
+        if !self.is_serving() || !self.has_lease(cx) {
             return;
         }
         while let Some(ops) = self.ops.objects.get_mut(head) {

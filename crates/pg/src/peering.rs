@@ -8,7 +8,9 @@
 use std::collections::BTreeSet;
 
 use messages::{MPgActivated, MPgClean, MPgLog, MPgNotify, MPgQuery};
-use types::{EVersion, Epoch, LogEntry, Missing, Mutation, ObjectVersions, OsdId, PgInfo, Transaction};
+use types::{
+    EVersion, Epoch, LogEntry, Membership, Missing, Mutation, ObjectVersions, OsdId, PgInfo, Transaction,
+};
 
 use crate::{
     Ctx, Effect, Pg,
@@ -31,6 +33,19 @@ impl Pg {
         let Some(members) = self.members.next(at, cx.map, self.pgid) else {
             return self.on_map_same_interval(cx);
         };
+        self.enter_interval(at, members, MetaChange::default(), Transaction::new(self.coll), cx);
+    }
+
+    /// Another interval begins, with these members; `at` is the map before. What is to become durable along with that may
+    /// come with it.
+    pub(crate) fn enter_interval(
+        &mut self,
+        at: Epoch,
+        members: Membership,
+        mut change: MetaChange,
+        mut txn: Transaction,
+        cx: &mut Ctx<'_>,
+    ) {
         let last = Epoch(cx.map.epoch.0 - 1);
         let past = self.members.close(self.info.since, last, cx.map);
         let maybe_went_rw = past.maybe_went_rw;
@@ -46,10 +61,8 @@ impl Pg {
         self.end_lease(maybe_went_rw, cx);
         self.info.since = members.begin(at, cx.map);
         self.members = members;
-        let mut change = MetaChange::default();
         change.info(&self.info, &mut self.kept);
         change.intervals(&self.intervals);
-        let mut txn = Transaction::new(self.coll);
         change.into_txn(&mut txn);
         self.submit(Pending::Nothing, txn, cx);
         self.start_interval(cx);
@@ -201,7 +214,7 @@ impl Pg {
         }
     }
 
-    fn learn_intervals(&mut self, theirs: Vec<types::PgInterval>, clean: Epoch) {
+    pub(crate) fn learn_intervals(&mut self, theirs: Vec<types::PgInterval>, clean: Epoch) {
         self.info.last_epoch_clean = self.info.last_epoch_clean.max(clean);
         for interval in theirs {
             let is_known =
@@ -251,7 +264,9 @@ impl Pg {
     /// True where the log tells all that a copy that has `since` lacks. The newest change need not be in it: it
     /// may be one of an object that went to another PG by a split.
     fn is_reached(&self, since: EVersion) -> bool {
-        since == self.info.log_tail || since == self.info.last_update || self.log.contains(since)
+        // What is older is there for those who ask again, of the logs that PGs had before they were merged.
+        let is_logged = since == self.info.last_update || self.log.contains(since);
+        since == self.info.log_tail || !self.needs_list(since) && is_logged
     }
 
     /// True where the log does not reach a copy that has `since`.

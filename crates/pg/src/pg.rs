@@ -256,6 +256,11 @@ impl Pg {
         self.info.epoch
     }
 
+    /// The number that its tokens have in their high half.
+    pub fn token_id(&self) -> u32 {
+        self.id
+    }
+
     /// Its id.
     pub fn pgid(&self) -> PgId {
         self.pgid
@@ -453,17 +458,28 @@ impl Pg {
         self.submit(Pending::Nothing, txn, cx);
     }
 
-    /// Removes everything of the PG from this OSD.
-    pub(crate) fn remove(&mut self, cx: &mut Ctx<'_>) {
+    /// Ends all that is under way.
+    pub(crate) fn let_go_of_all(&mut self, cx: &mut Ctx<'_>) {
         let mut loads = self.ops.on_new_interval(Epoch(0), false);
         loads.extend(self.scrubs.on_new_interval());
         loads.into_iter().for_each(|token| cx.store.unload(token));
         self.drop_loads(cx);
+    }
+
+    /// Removes everything of the PG from this OSD.
+    pub(crate) fn remove(&mut self, cx: &mut Ctx<'_>) {
+        self.let_go_of_all(cx);
         let mut txn = Transaction::new(self.coll);
         txn.ops.push(TxnOp::RemoveCollection);
         self.submit(Pending::Nothing, txn, cx);
         self.is_removed = true;
         cx.effects.push(crate::Effect::Removed);
+    }
+
+    /// True for a primary that takes what clients want, and does what has to be done meanwhile. One that is about to be
+    /// merged waits, whole, at its last version.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.phase == Phase::Active && !self.members.is_merging
     }
 
     /// The version of the next change.

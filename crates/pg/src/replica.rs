@@ -14,6 +14,7 @@ use crate::{
 impl Pg {
     /// Orders a change: log, own store, replicas. Its version, and who has to confirm it.
     pub(crate) fn replicate(&mut self, staged: Staged, cx: &mut Ctx<'_>) -> (EVersion, Vec<OsdId>) {
+        assert!(!self.members.is_merging, "a PG that is about to be merged stays as it is");
         let Staged { txn, log, delta } = staged;
         let version = log.last().map_or(self.info.last_update, |entry| entry.version);
         self.info.totals = delta.added_to(self.info.totals);
@@ -65,8 +66,9 @@ impl Pg {
             self.info.is_estimated |= entry.lost_to.is_some();
             self.log.push(entry);
         }
-        if trim_to > self.info.log_tail {
-            self.info.log_tail = trim_to;
+        // What a merge left of older logs is before the tail.
+        self.info.log_tail = self.info.log_tail.max(trim_to);
+        if trim_to != EVersion::ZERO {
             self.log.trim(trim_to);
             change.unlog_upto(trim_to);
         }

@@ -69,6 +69,7 @@ impl Pg {
     pub(crate) fn can_serve_replica_read(&mut self, waiting: &WaitingOp, cx: &Ctx<'_>) -> bool {
         let head = exec::head_of(&waiting.op);
         self.phase == Phase::Replica
+            && !self.members.is_merging
             && waiting.op.epoch >= self.info.since
             && exec::is_pure_read(&waiting.op)
             && self.is_committed(&head)

@@ -121,4 +121,4 @@ fn subtract(from: &mut PgTotals, part: PgTotals) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -25,6 +25,7 @@ impl Pg {
     pub fn state(&self) -> PgState {
         let acting = self.members.acting.iter().filter(|o| o.is_some()).count();
         let mut state = match &self.phase {
+            Phase::Active if self.members.is_merging => PgState::PEERED.with(PgState::PREMERGE),
             Phase::Active => PgState::ACTIVE,
             Phase::Activating { .. } => PgState::ACTIVATING,
             Phase::Down => PgState::DOWN,
@@ -156,7 +157,7 @@ impl Pg {
     pub(crate) fn trim_snaps(&mut self, cx: &mut Ctx<'_>) {
         /// Objects changed, or pages of objects looked at, in one tick.
         const STEPS: usize = 64;
-        if !self.is_clean || self.is_waiting(Errand::Trim) {
+        if !self.is_clean || !self.is_serving() || self.is_waiting(Errand::Trim) {
             return;
         }
         // A snapshot removed meanwhile waits for the next pass: this one is past some of its clones.

@@ -2,15 +2,17 @@
 
 use bytes::Bytes;
 use codec::{Encode, Features};
-use messages::{MPgActivated, MPgLog, MPgNotify, MPgPush, Message};
+use messages::{
+    MOSDOp, MPgActivated, MPgLog, MPgNotify, MPgPush, Message, ObjectLocator, OpCode, OpParams, OsdOp,
+};
 use store::{MemStore, ObjectStore};
 use types::{
-    CollId, EVersion, HObject, Instant, LogEntry, Missing, Mutation, ObjectVersions, OsdId, OsdMap, PgId,
-    PgInfo, SnapId, Token, Transaction, UTime,
+    CollId, EVersion, EntityAddr, EntityNum, HObject, Instant, LogEntry, Missing, Mutation, ObjectVersions,
+    OsdId, OsdMap, PgId, PgInfo, SnapId, Token, Transaction, UTime,
 };
 
 use crate::{
-    Ctx, Effect, Event, IntervalStart, Leases, Pg, RecoveryPolicy, ScrubPolicy,
+    Budget, Client, Ctx, Effect, Event, IntervalStart, Leases, Pg, RecoveryPolicy, ScrubPolicy,
     exec::{INFO_XATTR, ObjectInfo},
     interval::tests::captured,
     pg::Phase,
@@ -40,17 +42,39 @@ impl World {
     /// The same of so many members.
     pub(crate) fn of(size: u8) -> World {
         let mut world = World::filled(size, 0);
-        let (pgid, epoch) = (world.pg.pgid, world.map.epoch);
-        let info = PgInfo { last_update: world.pg.info.last_update, ..PgInfo::default() };
-        for peer in world.peers.clone() {
-            let (info, intervals, leases) = (info.clone(), Vec::new(), Vec::new());
-            world.say(peer, MPgNotify { pgid, epoch, info, intervals, leases }.into());
-        }
-        for peer in world.peers.clone() {
-            world.say(peer, MPgActivated { pgid, epoch, missing: Missing::new() }.into());
-        }
+        world.activate_all();
         assert_eq!(world.pg.phase, Phase::Active);
         world
+    }
+
+    /// Primary: the others say that they have what it has, and follow it.
+    pub(crate) fn activate_all(&mut self) {
+        let (pgid, epoch) = (self.pg.pgid, self.map.epoch);
+        let info = PgInfo { last_update: self.pg.info.last_update, ..PgInfo::default() };
+        for peer in self.peers.clone() {
+            let (info, intervals, leases) = (info.clone(), Vec::new(), Vec::new());
+            self.say(peer, MPgNotify { pgid, epoch, info, intervals, leases }.into());
+        }
+        for peer in self.peers.clone() {
+            self.say(peer, MPgActivated { pgid, epoch, missing: Missing::new() }.into());
+        }
+    }
+
+    /// A client writes an object.
+    pub(crate) fn write(&mut self, at: u64, tid: u64) {
+        let (session, entity) = (1, EntityNum::client(1));
+        let client = Client { session, entity, addr: EntityAddr::default(), features: 0 };
+        let (pool, data) = (self.pg.pgid.pool, Bytes::from_static(b"new"));
+        let op = MOSDOp {
+            pgid: self.pg.pgid,
+            epoch: self.map.epoch,
+            locator: ObjectLocator { pool, ..ObjectLocator::default() },
+            oid: self.object(at).oid,
+            ops: vec![OsdOp { params: OpParams::extent(0, 3), data, ..OsdOp::new(OpCode::WRITEFULL) }],
+            snapid: SnapId::HEAD,
+            ..MOSDOp::default()
+        };
+        self.handle(Event::Op(client, tid, Box::new(op), Budget::default().take(0)));
     }
 
     /// A replica of the same PG, which its primary has activated.

@@ -223,6 +223,10 @@ impl Pg {
     /// Makes the object what it was in an older version, or nothing, on all copies.
     fn become_older(&mut self, object: &HObject, older: Option<(EVersion, Transaction)>, cx: &mut Ctx<'_>) {
         let Some(need) = self.missing.get(object).copied() else { return self.unfound.remove(object) };
+        if self.members.is_merging {
+            // Not merged before it is whole: who gives up does so again when the monitor has called that off.
+            return;
+        }
         let at = self.next_version(cx);
         let mut txn = Transaction::new(self.coll);
         let mut entry = LogEntry {

@@ -267,7 +267,7 @@ impl Pg {
         for id in self.watches.notifies.keys().copied().collect::<Vec<_>>() {
             self.watches.complete(id, cx);
         }
-        if self.is_waiting(Errand::Watches) {
+        if self.members.is_merging || self.is_waiting(Errand::Watches) {
             return;
         }
         for (head, watcher) in self.watches.expired(cx) {

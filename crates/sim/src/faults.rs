@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use messages::PoolOpCode;
 use rand::Rng;
-use types::{PgId, PgState, SnapId};
+use types::{OsdMap, PgId, PgState, SnapId};
 
 use crate::{
     model::SNAP_LAST,
@@ -58,7 +58,7 @@ impl World {
             14..16 => self.toggle_in(osd),
             16..18 => self.split(),
             18..20 => self.order_scrub(),
-            20..24 => self.grow(),
+            20..24 => self.resize(),
             24..28 => self.spoil(),
             28..31 => self.replace_device(),
             31..34 => self.toggle_pool(),
@@ -215,12 +215,20 @@ impl World {
         self.schedule.after(heal, MON, What::Heal);
     }
 
-    /// An operator wants more PGs; they are split, and then moved, while other things break.
-    fn grow(&mut self) {
-        let Some(pool) = self.osdmap().and_then(|map| Some(map.pool_by_name(POOL)?.1.pg_num_target)) else {
-            return;
+    /// An operator wants more PGs, or fewer; they are split and then moved, or moved and then merged, while other things
+    /// break.
+    pub(crate) fn resize(&mut self) {
+        let numbers = |map: &OsdMap| {
+            let (_, pool) = map.pool_by_name(POOL)?;
+            Some((pool.pg_num_target, pool.first_pg_num()))
         };
-        let pg_num = (pool + self.rng.random_range(1..=2 * pool)).min(PG_NUM_MAX);
+        let Some((is, first)) = self.osdmap().and_then(numbers) else { return };
+        // Each reactor keeps PGs of its own.
+        let least = first.min(u32::from(self.scale.shards));
+        let pg_num = match least < is && self.rng.random_bool(0.6) {
+            true => self.rng.random_range(least..is),
+            false => (is + self.rng.random_range(1..=2 * is)).min(PG_NUM_MAX),
+        };
         // With the placement that there is, or with one of its own.
         let vars = if self.rng.random_bool(0.8) { &["pg_num"][..] } else { &["pgp_num", "pg_num"] };
         self.note(format!("the pool is to have {pg_num} PGs"));

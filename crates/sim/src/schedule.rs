@@ -53,6 +53,8 @@ pub(crate) enum What {
     Work,
     /// Something breaks.
     Fault,
+    /// An operator wants another number of PGs.
+    Resize,
     /// What was slow or cut off is as before.
     Heal,
 }

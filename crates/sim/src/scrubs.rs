@@ -123,7 +123,7 @@ impl World {
         // Whoever picks a victim looks at the index, and cannot wait for it.
         let store = store::Config { index_bytes_max: u64::MAX, ..small_store(&mut rng) };
         let scale = Scale { osds: 3, shards: 1, disk_bytes: 64 << 20, store, pg_num: 4 };
-        let mut world = World::of(Options { seed: 1, is_disk_lying: false }, scale, rng);
+        let mut world = World::of(Options { seed: 1, is_disk_lying: false, is_resized: false }, scale, rng);
         let pool = world.set_up()?;
         world.all((0..OBJECTS).map(|at| fill(pool, at)), 8)?;
         world.until("all PGs to be clean", World::is_clean)?;

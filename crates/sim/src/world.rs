@@ -46,6 +46,8 @@ pub struct Options {
     pub seed: u64,
     /// True for disks that say that unflushed writes are durable: a world that must lose data.
     pub is_disk_lying: bool,
+    /// True for a world whose pool begins with many PGs, and gets fewer, or more, again and again.
+    pub is_resized: bool,
 }
 
 /// How large a world is.
@@ -89,7 +91,7 @@ enum Phase {
 /// See the crate's page.
 pub struct World {
     options: Options,
-    scale: Scale,
+    pub(crate) scale: Scale,
     pub(crate) rng: StdRng,
     pub(crate) schedule: Schedule,
     pub(crate) network: Network,
@@ -135,7 +137,7 @@ impl World {
         let osds = [3, 3, 3, 4, 5][rng.random_range(0..5)];
         let shards = [1, 1, 2, 2, 4][rng.random_range(0..5)];
         let store = small_store(&mut rng);
-        let pg_num = rng.random_range(1..7);
+        let pg_num = if options.is_resized { rng.random_range(4..17) } else { rng.random_range(1..7) };
         World::of(options, Scale { osds, shards, disk_bytes: DISK_BYTES, store, pg_num }, rng)
     }
 
@@ -176,6 +178,12 @@ impl World {
         for _ in 0..self.rng.random_range(1..6) {
             let at = working.mul_f64(self.rng.random_range(0.0..1.0));
             self.schedule.after(at, MON, What::Fault);
+        }
+        if self.options.is_resized {
+            for _ in 0..self.rng.random_range(1..4) {
+                let at = working.mul_f64(self.rng.random_range(0.0..0.6));
+                self.schedule.after(at, MON, What::Resize);
+            }
         }
         self.pass(working)?;
         self.note("everything is mended".to_owned());
@@ -436,6 +444,7 @@ impl World {
                 self.start(who);
             }
             What::Fault => self.strike(),
+            What::Resize => self.resize(),
             What::Heal => {
                 self.note("the network is whole".to_owned());
                 self.network.heal(&mut self.schedule);

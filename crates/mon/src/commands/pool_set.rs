@@ -8,7 +8,10 @@ use super::{
     osd_info::pool_arg,
     pool_change::{parse_scaled, pending_pool, put_pool},
 };
-use crate::{format, osdmap_service::check_pg_num};
+use crate::{
+    format,
+    osdmap_service::{check_pg_num, least_pg_num},
+};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -161,8 +164,7 @@ fn may_change_pgs(pool: &PgPool, var: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What `pg_num` moves to, and `pgp_num` with it unless that goes its own way. PGs are not merged: it is refused
-/// as by a Ceph whose OSDs cannot do that.
+/// What `pg_num` moves to, and `pgp_num` with it unless that goes its own way. PGs of different reactors are not merged.
 fn set_pg_num(req: &Request<'_>, id: PoolId, pool: &mut PgPool, text: &str) -> Result<(), Refusal> {
     may_change_pgs(pool, "pg_num")?;
     let n = number(text)?;
@@ -171,8 +173,11 @@ fn set_pg_num(req: &Request<'_>, id: PoolId, pool: &mut PgPool, text: &str) -> R
     }
     let wanted = u32::try_from(n).unwrap_or(0);
     check_pg_num(req.next_map(), &req.mon.options, Some(id), wanted, pool.size)?;
-    if wanted < pool.pg_num {
-        return Err((Errno::EEXIST, format!("specified pg_num {n} <= current {}", pool.pg_num)));
+    let least = least_pg_num(req.next_map(), pool);
+    if wanted < least.min(pool.pg_num) {
+        let text =
+            format!("specified pg_num {n} < {least}: PGs of different reactors of an OSD are not merged");
+        return Err((Errno::EINVAL, text));
     }
     let bound = |name| match pool.opts.get(name) {
         Some(PoolOptValue::Int(bound)) if *bound != 0 => Some(*bound),

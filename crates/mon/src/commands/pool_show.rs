@@ -166,7 +166,7 @@ fn resends(pool: &PgPool) -> String {
 /// `pool 1 'rbd' replicated size 3 …`.
 pub(super) fn pool_line(map: &OsdMap, id: PoolId, pool: &PgPool) -> String {
     let mut out = format!(
-        "pool {id} '{}' {} size {} min_size {} crush_rule {} object_hash rjenkins pg_num {} pgp_num {}{}{} autoscale_mode {} last_change {}{}",
+        "pool {id} '{}' {} size {} min_size {} crush_rule {} object_hash rjenkins pg_num {} pgp_num {}{}{}{} autoscale_mode {} last_change {}{}",
         map.pool_name(id).unwrap_or_default(),
         pool.kind,
         pool.size,
@@ -176,6 +176,7 @@ pub(super) fn pool_line(map: &OsdMap, id: PoolId, pool: &PgPool) -> String {
         pool.pgp_num,
         target("pg_num_target", pool.pg_num_target, pool.pg_num),
         target("pgp_num_target", pool.pgp_num_target, pool.pgp_num),
+        target("pg_num_pending", pool.pg_num_pending, pool.pg_num),
         pool.pg_autoscale_mode.name(),
         pool.last_change,
         resends(pool),

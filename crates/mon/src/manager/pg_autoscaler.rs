@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use types::{AutoscaleMode, MapFlags, OsdId, OsdMap, PgPool, PoolFlags, PoolId, PoolOptValue, UTime};
 
-use crate::Mon;
+use crate::{Mon, osdmap_service::least_pg_num};
 
 /// `mon_target_pg_per_osd`.
 const PGS_PER_OSD: f64 = 100.0;
@@ -185,7 +185,7 @@ impl Mon {
         })
     }
 
-    /// Has pools that are left to the module move to what it advises. PGs are not merged, so that none shrinks.
+    /// Has pools that are left to the module move to what it advises, as far as they can.
     pub(crate) fn tick_pg_autoscaler(&mut self, wall: UTime) {
         let is_on = |pool: &PgPool| pool.pg_autoscale_mode == AutoscaleMode::ON;
         if !self.next.osdmap.pools.values().any(is_on)
@@ -196,14 +196,14 @@ impl Mon {
         let wanted: Vec<(PoolId, PgPool)> = self
             .pg_advice()
             .into_iter()
-            .filter(|(pool, advice)| {
-                advice.mode == AutoscaleMode::ON
-                    && advice.would_adjust
-                    && advice.pg_num > pool.pg_num_target.max(pool.pg_num)
-            })
+            .filter(|(_, advice)| advice.mode == AutoscaleMode::ON && advice.would_adjust)
             .map(|(pool, advice)| {
-                let (pg_num_target, pgp_num_target) = (advice.pg_num, advice.pg_num);
-                (advice.id, PgPool { pg_num_target, pgp_num_target, ..pool.clone() })
+                let pg_num_target = advice.pg_num.max(least_pg_num(&self.next.osdmap, pool));
+                (advice.id, PgPool { pg_num_target, pgp_num_target: pg_num_target, ..pool.clone() })
+            })
+            .filter(|(id, pool)| {
+                let is = self.next.osdmap.pools.get(id).map(|pool| pool.pg_num_target);
+                is != Some(pool.pg_num_target)
             })
             .collect();
         if !wanted.is_empty() {

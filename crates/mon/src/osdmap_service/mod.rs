@@ -4,6 +4,7 @@ mod boot;
 mod creating;
 mod failure;
 mod full;
+mod pg_merge;
 mod pg_num;
 mod pg_temp;
 mod pool_op;
@@ -14,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use types::{Epoch, Incremental, Instant, OsdId, OsdMap, UTime};
 
+pub(crate) use pg_merge::least_pg_num;
 pub(crate) use pools::{PoolParams, check_pg_num};
 
 use crate::{
@@ -37,8 +39,10 @@ pub(crate) struct OsdService {
     creates_sent: Option<Instant>,
     /// What maps tell of PGs that are to be made.
     creating_past: BTreeMap<types::PgId, creating::Past>,
-    /// For pools with snapshots to purge: the epoch that removed the last one.
+    /// For pools with snapshots to purge: the epoch that removed the last one, or merged PGs since.
     purge_after: BTreeMap<types::PoolId, Epoch>,
+    /// For pools with PGs that prepare to be merged: since when.
+    merging_since: BTreeMap<types::PoolId, UTime>,
 }
 
 impl OsdService {

@@ -1,9 +1,12 @@
 //! Numbers of PGs move to what is wanted: first `pg_num`, when all PGs of the pool are there to be split, then
-//! `pgp_num`, a little at a time, since that moves data.
+//! `pgp_num`, a little at a time, since that moves data. Where there are to be fewer, `pgp_num` goes first, so that PGs are where
+//! those are that they are merged with (`pg_merge.rs`).
 //!
 //! Authority: `DaemonServer::adjust_pgs`, which Ceph's manager runs.
 
-use types::{OsdMap, PgPool, PgState, PoolId, UTime};
+use std::collections::BTreeSet;
+
+use types::{OsdMap, PgId, PgPool, PgState, PoolId, UTime};
 
 use crate::Mon;
 
@@ -12,53 +15,73 @@ const ADDED_MAX: u32 = 1_024;
 /// The part of a pool's PGs that may move at once: half of `target_max_misplaced_ratio`.
 const MOVED_PART: f64 = 0.05 / 2.0;
 
+/// What is done next about a pool's number of PGs.
+pub(super) enum Step {
+    /// The pool becomes this.
+    Change(PgPool),
+    /// The same, and one PG has been merged into another.
+    Merge(PgPool),
+    /// These are placed as the pool places them, and not by themselves any more.
+    Place(Vec<PgId>),
+}
+
 impl Mon {
     /// Takes the next step of each pool that is not where it should be.
     pub(super) fn tick_pg_num(&mut self, wall: UTime) {
         let map = self.next.osdmap.clone();
-        let stepped: Vec<(PoolId, PgPool)> = map
-            .pools
-            .iter()
-            .filter_map(|(id, pool)| Some((*id, self.pg_num_step(&map, *id, pool)?)))
-            .collect();
-        if !stepped.is_empty() {
-            self.change_osdmap(wall, |_, inc| inc.new_pools.extend(stepped));
+        self.note_merges(&map, wall);
+        let (mut stepped, mut placed) = (Vec::new(), BTreeSet::new());
+        for (id, pool) in &map.pools {
+            match self.pg_num_step(&map, *id, pool, wall) {
+                Some(Step::Change(pool)) => stepped.push((*id, pool)),
+                Some(Step::Merge(pool)) => {
+                    self.purge_after(*id, map.epoch.next());
+                    stepped.push((*id, pool));
+                }
+                Some(Step::Place(pgs)) => placed.extend(pgs),
+                None => {}
+            }
+        }
+        if !stepped.is_empty() || !placed.is_empty() {
+            self.change_osdmap(wall, |map, inc| {
+                inc.new_pools.extend(stepped);
+                let is_placed = |pg: &&PgId| placed.contains(*pg);
+                inc.old_pg_upmap.extend(map.pg_upmap.keys().filter(is_placed));
+                inc.old_pg_upmap_items.extend(map.pg_upmap_items.keys().filter(is_placed));
+            });
         }
     }
 
-    fn pg_num_step(&self, map: &OsdMap, id: PoolId, pool: &PgPool) -> Option<PgPool> {
-        let pgp_num_wanted = pool.pgp_num_target.min(pool.pg_num);
+    fn pg_num_step(&self, map: &OsdMap, id: PoolId, pool: &PgPool, wall: UTime) -> Option<Step> {
+        if pool.pg_num_pending < pool.pg_num {
+            return self.merge_step(map, id, pool, wall);
+        }
         if pool.pg_num_target > pool.pg_num {
             // What its OSDs have not made yet they could not split.
             let is_made = !self.next.creating.contains_key(&id);
-            return (is_made && self.are_all(map, id, PgState::ACTIVE)).then(|| split(map, pool));
+            let is_ready = is_made && map.pgs_of(id).all(|pg| self.is_now(map, pg, PgState::ACTIVE));
+            return is_ready.then(|| Step::Change(split(map, pool)));
         }
-        if pgp_num_wanted == pool.pgp_num
-            || !self.are_all(map, id, PgState::ACTIVE)
-            || !self.are_all(map, id, PgState::CLEAN)
-        {
+        let pgp_num_wanted = pool.pgp_num_target.min(pool.pg_num_target);
+        if pgp_num_wanted == pool.pgp_num {
+            return self.begin_merge(map, id, pool);
+        }
+        if !map.pgs_of(id).all(|pg| self.is_now(map, pg, PgState::ACTIVE.with(PgState::CLEAN))) {
             return None;
         }
         let is_small = self.stats.pool_sum(id).objects <= u64::from(pgp_num_wanted);
         let step = if is_small { u32::MAX } else { ((f64::from(pool.pg_num) * MOVED_PART) as u32).max(1) };
         let (low, high) = (pool.pgp_num.saturating_sub(step), pool.pgp_num.saturating_add(step));
-        Some(PgPool { pgp_num: pgp_num_wanted.clamp(low, high), ..pool.clone() })
+        Some(Step::Change(PgPool { pgp_num: pgp_num_wanted.clamp(low, high), ..pool.clone() }))
     }
 
-    /// True if all PGs of the pool were reported to be in that state, by OSDs that are up.
-    fn are_all(&self, map: &OsdMap, id: PoolId, state: PgState) -> bool {
-        map.pgs_of(id).all(|pg| {
-            self.stats.pg(pg).is_some_and(|stat| {
-                stat.state.has(state)
-                    && stat.reported_epoch >= self.last_step(map, id)
-                    && map.is_up(stat.acting_primary)
-            })
+    /// True if the PG was reported to be in that state, by an OSD that is up. What was reported before the pool changed last
+    /// is not of the pool as it is.
+    pub(super) fn is_now(&self, map: &OsdMap, pg: PgId, state: PgState) -> bool {
+        let last_step = map.pools.get(&pg.pool).map_or(map.epoch, |pool| pool.last_change);
+        self.stats.pg(pg).is_some_and(|stat| {
+            stat.state.has(state) && stat.reported_epoch >= last_step && map.is_up(stat.acting_primary)
         })
-    }
-
-    /// What was reported before the pool changed last is not of the pool as it is.
-    fn last_step(&self, map: &OsdMap, id: PoolId) -> types::Epoch {
-        map.pools.get(&id).map_or(map.epoch, |pool| pool.last_change)
     }
 }
 

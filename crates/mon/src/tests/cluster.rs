@@ -8,8 +8,8 @@ use messages::{MMonCommand, MMonCommandAck, MOSDBoot, MPGStats, Message};
 use rand::{SeedableRng, rngs::StdRng};
 use serde_json::Value;
 use types::{
-    EntityAddr, EntityAddrVec, EntityName, Epoch, GlobalId, Instant, KeyType, OsdId, OsdMap, OsdStat, PgStat,
-    PgStatSum, PgState, PoolId, PoolStatfs, Token, UTime,
+    EVersion, EntityAddr, EntityAddrVec, EntityName, Epoch, GlobalId, Instant, KeyType, OsdId, OsdMap,
+    OsdStat, PgStat, PgStatSum, PgState, PoolId, PoolStatfs, Token, UTime,
 };
 
 use crate::{
@@ -255,19 +255,28 @@ impl Cluster {
             let pgs: Vec<PgStat> = map
                 .pgs()
                 .filter_map(|pg| {
-                    let at = map.pg_to_up_acting(pg);
-                    let full = at.acting.len() == 3;
-                    let state = PgState::ACTIVE.with(if full { PgState::CLEAN } else { PgState::UNDERSIZED });
+                    let placed = map.pg_to_up_acting(pg);
+                    let full = placed.acting.len() == 3;
+                    let is_merging = map.pools[&pg.pool].is_merging(pg);
+                    let state = match is_merging {
+                        true => PgState::PEERED.with(PgState::PREMERGE),
+                        false => PgState::ACTIVE,
+                    };
+                    let state = state.with(if full { PgState::CLEAN } else { PgState::UNDERSIZED });
+                    // Each at a version of its own.
+                    let at = u64::from(is_merging) * u64::from(pg.seed + 1);
+                    let version = EVersion::new(Epoch(at.min(1) as u32), at);
                     let sum = PgStatSum { bytes: 4096, objects: 1, object_copies: 3, ..PgStatSum::default() };
-                    (at.acting_primary == osd).then(|| PgStat {
+                    (placed.acting_primary == osd).then(|| PgStat {
                         pgid: pg,
                         state,
+                        version,
                         reported_epoch: map.epoch,
                         reported_seq: self.now.0,
-                        up: at.up.clone(),
-                        acting: at.acting.clone(),
-                        up_primary: at.up_primary,
-                        acting_primary: at.acting_primary,
+                        up: placed.up.clone(),
+                        acting: placed.acting.clone(),
+                        up_primary: placed.up_primary,
+                        acting_primary: placed.acting_primary,
                         sum,
                         ..PgStat::default()
                     })

@@ -125,17 +125,19 @@ fn the_autoscaler_warns_of_too_few_pgs_or_makes_more() {
     cluster.ok(&set_pool("pg_autoscale_mode", "on"));
     cluster.pass(Duration::from_secs(2));
     assert_eq!(pg_nums(&cluster), [8, 8, 64, 64]);
-    // What is near enough is left alone, and so is what is too large.
+    // What is near enough is left alone, what is much too large is not.
     cluster.ok(&set_pool("pg_num_max", "unset"));
     cluster.pass(Duration::from_secs(2));
     assert_eq!(pg_nums(&cluster), [8, 8, 64, 64]);
+    cluster.ok(&set_pool("pg_num_max", "16"));
+    cluster.pass(Duration::from_secs(2));
+    assert_eq!(pg_nums(&cluster), [8, 8, 16, 16]);
 }
 
 #[test]
 fn numbers_of_pgs_that_cannot_be_are_refused() {
     let mut cluster = Cluster::with_rbd();
     let cases = [
-        ("pg_num", "7", -17, "specified pg_num 7 <= current 8"),
         ("pg_num", "0", -34, "'pg_num' must be greater than 0"),
         ("pg_num", "70000", -34, "'pg_num' must be greater than 0 and less than or equal to 65536"),
         (

@@ -29,7 +29,7 @@ use types::{HObject, PgState, Token, UTime};
 
 pub use policy::{ScrubPolicy, ScrubRequest};
 
-use crate::{Ctx, Pg, exec::Delta, pg::Phase};
+use crate::{Ctx, Pg, exec::Delta};
 use listing::Results;
 pub(crate) use listing::is_listing;
 use reserve::Reservations;
@@ -148,7 +148,7 @@ impl Pg {
 
     /// Begins a scrub that was ordered, or that is due.
     pub(crate) fn tick_scrub(&mut self, cx: &mut Ctx<'_>) {
-        if self.phase != Phase::Active {
+        if !self.is_serving() {
             return;
         }
         if self.info.scrubs == types::ScrubHistory::default() {

@@ -57,7 +57,7 @@ impl Pg {
 
     /// The scrub to do next, and whether it was asked for; none in a PG that is not clean.
     fn next_scrub(&self, cx: &Ctx<'_>) -> Option<(Wanted, bool)> {
-        if self.phase != Phase::Active || !self.state().has(PgState::CLEAN) {
+        if !self.is_serving() || !self.state().has(PgState::CLEAN) {
             return None;
         }
         if let Some(wanted) = self.scrubs.wanted {

@@ -7,17 +7,17 @@ use types::{EVersion, Epoch, Instant, LogEntry, Mutation, OsdId, PoolId, ReqId, 
 use super::*;
 use crate::{Event, IntervalStart, Leases, RecoveryPolicy, ScrubPolicy, interval::tests::captured};
 
-const OBJECTS: u64 = 200;
+pub(crate) const OBJECTS: u64 = 200;
 
-struct World {
-    map: OsdMap,
-    store: MemStore,
-    me: OsdId,
-    pool: PoolId,
+pub(crate) struct World {
+    pub(crate) map: OsdMap,
+    pub(crate) store: MemStore,
+    pub(crate) me: OsdId,
+    pub(crate) pool: PoolId,
 }
 
 impl World {
-    fn with<T>(&mut self, act: impl FnOnce(&mut Ctx<'_>) -> T) -> T {
+    pub(crate) fn with<T>(&mut self, act: impl FnOnce(&mut Ctx<'_>) -> T) -> T {
         let mut effects = Vec::new();
         act(&mut Ctx {
             now: Instant(0),
@@ -32,19 +32,19 @@ impl World {
         })
     }
 
-    fn objects(&self, pgid: PgId) -> Vec<HObject> {
+    pub(crate) fn objects(&self, pgid: PgId) -> Vec<HObject> {
         let all = self.store.list(CollId::pg(pgid), &HObject::min(), usize::MAX).unwrap();
         all.into_iter().filter(|object| object.pool == pgid.pool).collect()
     }
 
-    fn grow(&mut self, pg_num: u32) {
+    pub(crate) fn grow(&mut self, pg_num: u32) {
         self.map.epoch = self.map.epoch.next();
         self.map.pools.get_mut(&self.pool).unwrap().set_pg_num(pg_num);
     }
 }
 
 /// A PG of a pool of two, with objects, clones, a log of them, and some of them missing.
-fn filled() -> (World, Pg) {
+pub(crate) fn filled() -> (World, Pg) {
     let mut map = captured();
     let pool = *map.pools.keys().next().unwrap();
     let of_pool = map.pools.get_mut(&pool).unwrap();
@@ -95,7 +95,7 @@ fn totals_of(objects: &[HObject], bytes: u64) -> PgTotals {
 }
 
 /// Splits as the OSD does.
-fn split(world: &mut World, pg: &mut Pg) -> Vec<Pg> {
+pub(crate) fn split(world: &mut World, pg: &mut Pg) -> Vec<Pg> {
     let children: Vec<(u32, PgId)> = (2..).zip(pg.children(&world.map)).collect();
     world.with(|cx| pg.split(&children, cx))
 }

@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use types::{CollId, CollMerge, CollSplit, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp};
+use types::{
+    CollId, CollMerge, CollSplit, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp,
+};
 
 mod crash;
 mod devices;

@@ -98,7 +98,8 @@ pub(crate) fn plan(
 
 impl Layout<'_> {
     fn of(map: &OsdMap, id: PoolId) -> Option<Layout<'_>> {
-        let pool = map.pools.get(&id)?;
+        // PGs that are to be merged are where the pool places them.
+        let pool = map.pools.get(&id).filter(|pool| pool.pg_num <= pool.pg_num_target)?;
         let crush = map.crush.map();
         let mut weights = rule_weights(crush, pool.crush_rule, map);
         weights.retain(|osd, weight| *weight > 0.0 && map.is_up(*osd));

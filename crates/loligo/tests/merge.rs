@@ -1,0 +1,60 @@
+//! A pool gets fewer PGs under stock clients' load while an OSD is killed, and nothing acknowledged is lost.
+
+mod cluster;
+
+use std::{thread, time::Duration};
+
+use cluster::Cluster;
+
+const FIO: &str = "fio --name=v --ioengine=rbd --clientname=admin --pool=shrink --rbdname=img --bs=4k --iodepth=16 \
+                   --size=32M --verify=crc32c --verify_fatal=1 --verify_state_save=0 --randrepeat=1 --randseed=7 \
+                   --rw=randwrite";
+
+fn number(c: &Cluster, var: &str) -> Option<u64> {
+    c.json(&format!("ceph osd pool get shrink {var}"))[var].as_u64()
+}
+
+fn check_objects(c: &Cluster) {
+    c.sh("for n in 1 2 3 4 5 6 7 8 9; do rados -p shrink get o$n out; test $(cat out) = $n; done");
+}
+
+#[test]
+fn pgs_are_merged_under_load_while_an_osd_dies() {
+    let mut c = Cluster::start_with(3, &["--separate", "--reactors", "2"]);
+    c.sh("ceph osd pool create shrink 10 && rbd pool init shrink && rbd create --size 32M shrink/img");
+    c.sh("for n in 1 2 3 4 5 6 7 8 9; do echo $n > in; rados -p shrink put o$n in; done");
+    c.sh("rbd snap create shrink/img@before");
+    c.wait_healthy(Duration::from_secs(60));
+    let mut fio = c.spawn(&format!("timeout 170 {FIO} --do_verify=0 --rate_iops=500"));
+    thread::sleep(Duration::from_secs(1));
+    assert!(c.sh("ceph osd pool set shrink pg_num 3").err.contains("set pool"), "in Ceph's words");
+    assert!(c.sh("ceph osd pool ls detail").out.contains(" pg_num_target 3 pgp_num_target 3 "));
+    c.wait("a merge", Duration::from_secs(60), |c| number(c, "pg_num").is_some_and(|n| n < 10));
+    c.kill("osd.1");
+    thread::sleep(Duration::from_secs(3));
+    c.restart("osd.1");
+    assert!(fio.wait().unwrap().success(), "fio failed\n{}", c.logs());
+    c.wait("the last merge", Duration::from_secs(150), |c| number(c, "pg_num") == Some(3));
+    c.wait_healthy(Duration::from_secs(60));
+    assert_eq!(number(&c, "pgp_num"), Some(3));
+    c.sh(&format!("{FIO} --verify_only=1"));
+    check_objects(&c);
+    c.sh("rbd snap rollback --no-progress shrink/img@before && rbd snap rm --no-progress shrink/img@before");
+
+    // Everything is listed once, and counted.
+    let listed = c.sh("rados -p shrink ls --all | sort").out;
+    let mut unique: Vec<&str> = listed.lines().collect();
+    let count = unique.len() as u64;
+    unique.dedup();
+    assert_eq!(unique.len() as u64, count);
+    c.wait("totals that agree with what is there", Duration::from_secs(30), |c| {
+        let df = c.json("ceph df");
+        let pool = df["pools"].as_array().and_then(|pools| pools.iter().find(|p| p["name"] == "shrink"));
+        pool.and_then(|p| p["stats"]["objects"].as_u64()) == Some(count)
+    });
+
+    c.crash_all();
+    c.wait_healthy(Duration::from_secs(60));
+    check_objects(&c);
+    assert_eq!(c.sh("rados -p shrink ls --all | sort").out, listed);
+}
