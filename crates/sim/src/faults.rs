@@ -239,9 +239,23 @@ impl World {
             ));
         }
         let osd = self.any_osd();
-        if self.rng.random_bool(0.7) {
+        if self.options.is_resized && self.osds.len() > 3 && self.rng.random_bool(0.4) {
+            self.miss_it(osd);
+        } else if self.rng.random_bool(0.7) {
             self.crash_for_a_while(&[osd]);
         }
+    }
+
+    /// An OSD is taken out and stays away for so long that PGs are split, moved and merged without it.
+    fn miss_it(&mut self, process: ProcessId) {
+        let id = process.0 - 1;
+        if !self.is_out[id] {
+            self.toggle_in(process);
+        }
+        self.note(format!("{process:?} crashes for long"));
+        self.crash(process);
+        let down = secs(&mut self.rng, 30.0, 120.0);
+        self.schedule.after(down, process, What::Start);
     }
 
     /// An operator takes an OSD out, or in again.

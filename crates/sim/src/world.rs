@@ -90,7 +90,7 @@ enum Phase {
 
 /// See the crate's page.
 pub struct World {
-    options: Options,
+    pub(crate) options: Options,
     pub(crate) scale: Scale,
     pub(crate) rng: StdRng,
     pub(crate) schedule: Schedule,
@@ -174,7 +174,8 @@ impl World {
         }
         self.make_snaps(pool)?;
         self.phase = Phase::Working;
-        let working = Duration::from_secs(self.rng.random_range(5..60));
+        let span = if self.options.is_resized { 20..120 } else { 5..60 };
+        let working = Duration::from_secs(self.rng.random_range(span));
         for _ in 0..self.rng.random_range(1..6) {
             let at = working.mul_f64(self.rng.random_range(0.0..1.0));
             self.schedule.after(at, MON, What::Fault);
