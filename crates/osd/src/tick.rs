@@ -125,7 +125,6 @@ impl Osd {
             heartbeat_peers: self.heartbeat.peers().collect(),
             copies_repaired: self.pgs.copies_repaired()
                 + self.control.reports().map(|report| report.copies_repaired).sum::<u64>(),
-            ..OsdStat::default()
         };
         self.apply_claim(&mut stat);
         stat

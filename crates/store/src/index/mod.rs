@@ -289,7 +289,7 @@ impl Index {
         if !self.directory.is_whole() {
             self.unpack(KeyRef { coll, object, omap: Some(key) });
         }
-        if !self.omap(coll, object).is_some_and(|omap| omap.get(key).is_some()) {
+        if self.omap(coll, object).is_none_or(|omap| omap.get(key).is_none()) {
             return;
         }
         self.touch(KeyRef { coll, object, omap: Some(key) });
