@@ -125,8 +125,7 @@ pub(crate) fn trim_step(
         let snapset = store.xattr(coll, &head, SNAPSET_XATTR)?.and_then(|b| SnapSet::from_bytes(b).ok());
         let Some(snapset) = snapset else { continue };
         if snapset.clones.iter().any(|clone| clone.snaps.iter().any(|s| removed(*s))) {
-            let info = store.xattr(coll, &head, INFO_XATTR)?.and_then(|b| ObjectInfo::from_bytes(b).ok());
-            let staged = trim_object(coll, &head, info.unwrap_or_default(), snapset, removed, at);
+            let staged = trim_object(store, coll, &head, snapset, removed, at)?;
             return Ok(TrimStep::Change(head, Box::new(staged)));
         }
     }
@@ -139,14 +138,19 @@ pub(crate) fn trim_step(
 }
 
 fn trim_object(
+    store: &dyn ObjectStore,
     coll: CollId,
     head: &HObject,
-    mut info: ObjectInfo,
     mut snapset: SnapSet,
     removed: &dyn Fn(SnapId) -> bool,
     mut at: EVersion,
-) -> Staged {
+) -> Result<Staged, store::Missing> {
     let f = Features::default();
+    let info_of = |object: &HObject| -> Result<ObjectInfo, store::Missing> {
+        let bytes = store.xattr(coll, object, INFO_XATTR)?;
+        Ok(bytes.and_then(|bytes| ObjectInfo::from_bytes(bytes).ok()).unwrap_or_default())
+    };
+    let mut info = info_of(head)?;
     let mut txn = Transaction::new(coll);
     let mut log = Vec::new();
     let mut delta = Delta::default();
@@ -160,8 +164,10 @@ fn trim_object(
         }
         let gone = snapset.remove_clone(index);
         let object = head.with_snap(gone.id);
+        // Where the change comes to nothing the clone is wanted again.
+        let prior_version = info_of(&object)?.version;
         txn.push(&object, Mutation::Remove);
-        log.push(LogEntry { version: at, object, is_delete: true, ..LogEntry::default() });
+        log.push(LogEntry { version: at, prior_version, object, is_delete: true, ..LogEntry::default() });
         at.version += 1;
         delta.objects -= 1;
         delta.clones -= 1;
@@ -188,5 +194,5 @@ fn trim_object(
         mtime: info.mtime,
         ..LogEntry::default()
     });
-    Staged { txn, log, delta }
+    Ok(Staged { txn, log, delta })
 }

@@ -7,7 +7,7 @@ use store::ObjectStore;
 use types::{Errno, HObject, Mutation, SnapId, Token, TxnOp};
 
 use super::bench::{Bench, extent, plain, range, snap, watch, xattr};
-use crate::exec::{Delta, SNAPSET_XATTR, TrimStep, trim_step};
+use crate::exec::{Delta, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, TrimStep, trim_step};
 
 #[derive(Codec, Debug, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
@@ -161,6 +161,11 @@ pub(super) fn trim(bench: &mut Bench, removed: &[u64]) -> usize {
             TrimStep::Continue(next) => from = next,
             TrimStep::Change(_, staged) => {
                 changes += 1;
+                // Whoever takes such a change back has to know what there was.
+                for entry in staged.log.iter().filter(|entry| entry.is_delete) {
+                    let info = bench.store.xattr(bench.cx.coll, &entry.object, INFO_XATTR).unwrap().unwrap();
+                    assert_eq!(entry.prior_version, ObjectInfo::from_bytes(info).unwrap().version);
+                }
                 bench.cx.next_version.version += staged.log.len() as u64;
                 bench.total.objects += staged.delta.objects;
                 bench.total.clones += staged.delta.clones;
