@@ -80,6 +80,12 @@ impl Pgs {
         self.pgs.values().map(Pg::commit_times).chain([self.commit_times_before]).sum()
     }
 
+    /// The PG goes, what it counted stays.
+    fn keep_counts(&mut self, pg: &Pg) {
+        self.served_before = [self.served_before, pg.counters().into()].into_iter().sum();
+        self.commit_times_before = [self.commit_times_before, pg.commit_times()].into_iter().sum();
+    }
+
     fn new_id(&mut self, pgid: PgId) -> u32 {
         self.last_id += 1;
         self.ids.insert(self.last_id, pgid);
@@ -193,7 +199,7 @@ impl Osd {
         });
         match source.and_then(|source| self.pgs.pgs.remove(&source)) {
             Some(source) => {
-                self.pgs.served_before = [self.pgs.served_before, source.counters().into()].into_iter().sum();
+                self.pgs.keep_counts(&source);
                 self.with_pg(pgid, cx, |pg, ctx| pg.merge(source, ctx));
             }
             None => self.with_pg(pgid, cx, |pg, ctx| pg.discard(ctx)),
@@ -237,11 +243,10 @@ impl Osd {
             effects: &mut effects,
         };
         act(pg, &mut ctx);
-        if pg.is_removed() {
-            self.pgs.served_before = [self.pgs.served_before, pg.counters().into()].into_iter().sum();
-            let before = [self.pgs.commit_times_before, pg.commit_times()];
-            self.pgs.commit_times_before = before.into_iter().sum();
-            self.pgs.pgs.remove(&pgid);
+        if pg.is_removed()
+            && let Some(gone) = self.pgs.pgs.remove(&pgid)
+        {
+            self.pgs.keep_counts(&gone);
         }
         for effect in effects.drain(..) {
             self.pg_effect(pgid, effect, cx);

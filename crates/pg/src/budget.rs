@@ -5,7 +5,6 @@ use std::{
     cell::{Cell, RefCell, RefMut},
     fmt,
     rc::Rc,
-    time::Duration,
 };
 
 use types::Instant;
@@ -85,11 +84,6 @@ impl Permit {
             history.remember(now.since(self.since), describe());
             self.held.note(&history);
         }
-    }
-
-    /// For how long its op has been here.
-    pub fn age(&self, now: Instant) -> Duration {
-        now.since(self.since)
     }
 }
 

@@ -57,6 +57,18 @@ impl EntityAddr {
         }
     }
 
+    /// As commands show it (`entity_addr_t::dump`).
+    pub fn dump(&self) -> serde_json::Value {
+        let kind = match self.kind {
+            AddrType::LEGACY => "v1",
+            AddrType::MSGR2 => "v2",
+            AddrType::ANY => "any",
+            AddrType(_) => "none",
+        };
+        let socket = self.socket.map_or("(unrecognized address family 0)".to_owned(), |s| s.to_string());
+        serde_json::json!({"type": kind, "addr": socket, "nonce": self.nonce})
+    }
+
     /// Parses `[v2:]ip:port[/nonce]`, `ip` alone included.
     pub fn parse(text: &str) -> Option<EntityAddr> {
         let (kind, text) = match text.split_at_checked(3) {

@@ -207,6 +207,21 @@ impl Cluster {
         self.wait_healthy(Duration::from_secs(60));
     }
 
+    /// The objects of a pool, in order: each is listed once, and `ceph df` comes to count as many.
+    pub fn listed_once(&self, pool: &str) -> String {
+        let listed = self.sh(&format!("rados -p {pool} ls --all | sort")).out;
+        let mut unique: Vec<&str> = listed.lines().collect();
+        let count = unique.len() as u64;
+        unique.dedup();
+        assert_eq!(unique.len() as u64, count);
+        self.wait("totals that agree with what is there", Duration::from_secs(30), |c| {
+            let df = c.json("ceph df");
+            let found = df["pools"].as_array().and_then(|pools| pools.iter().find(|p| p["name"] == pool));
+            found.and_then(|p| p["stats"]["objects"].as_u64()) == Some(count)
+        });
+        listed
+    }
+
     /// Kills every daemon, then starts all of them again.
     pub fn crash_all(&mut self) {
         for name in self.daemon_names() {

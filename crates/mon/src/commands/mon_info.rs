@@ -83,21 +83,9 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// One address of a vector.
-pub(super) fn addr_json(addr: &EntityAddr) -> Value {
-    let kind = match addr.kind {
-        AddrType::LEGACY => "v1",
-        AddrType::MSGR2 => "v2",
-        AddrType::ANY => "any",
-        AddrType(_) => "none",
-    };
-    let socket = addr.socket.map_or("(unrecognized address family 0)".to_owned(), |s| s.to_string());
-    json!({"type": kind, "addr": socket, "nonce": addr.nonce})
-}
-
 /// A vector of addresses.
 pub(super) fn addrs_json(addrs: &EntityAddrVec) -> Value {
-    json!({"addrvec": addrs.0.iter().map(addr_json).collect::<Vec<_>>()})
+    json!({"addrvec": addrs.0.iter().map(EntityAddr::dump).collect::<Vec<_>>()})
 }
 
 /// The one address that old clients read.

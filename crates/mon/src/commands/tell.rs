@@ -16,14 +16,6 @@ pub(super) const ROWS: &[Row] = &[
     Row { sig: "sessions", help: "list existing sessions", module: "mon", perm: "r", run: sessions },
     Row { sig: "help", help: "list available commands", module: "mon", perm: "r", run: help },
     Row { sig: "ops", help: "show the ops currently in flight", module: "mon", perm: "r", run: ops },
-    Row { sig: "dump_historic_ops", help: "show recent ops", module: "mon", perm: "r", run: historic_ops },
-    Row {
-        sig: "dump_historic_slow_ops",
-        help: "show recent slow ops",
-        module: "mon",
-        perm: "r",
-        run: historic_slow_ops,
-    },
     Row {
         sig: "log flush",
         help: "flush log entries to log file",
@@ -93,15 +85,6 @@ fn help(req: &mut Request<'_>) -> Reply {
 /// A monitor ends each request before it looks at the next one.
 fn ops(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, json!({"ops": [], "num_ops": 0}))
-}
-
-/// Nor does it remember them: none takes long.
-fn historic_ops(req: &mut Request<'_>) -> Reply {
-    Reply::json(req.args, json!({"size": 20, "duration": 600, "ops": []}))
-}
-
-fn historic_slow_ops(req: &mut Request<'_>) -> Reply {
-    Reply::json(req.args, json!({"num to keep": 20, "threshold to keep": 10, "Ops": []}))
 }
 
 /// Lines are in the log when they are written.
@@ -190,8 +173,8 @@ fn sessions(req: &mut Request<'_>) -> Reply {
         json!({
             "name": name,
             "entity_name": peer.name.to_string(),
-            "addrs": {"addrvec": [mon_info::addr_json(&peer.addr)]},
-            "socket_addr": mon_info::addr_json(&peer.addr),
+            "addrs": {"addrvec": [peer.addr.dump()]},
+            "socket_addr": peer.addr.dump(),
             "con_type": kind,
             "con_features": peer.features,
             "con_features_hex": format!("{:x}", peer.features),

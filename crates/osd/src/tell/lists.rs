@@ -6,22 +6,10 @@ use std::collections::BTreeSet;
 
 use messages::LogLevel;
 use serde_json::{Value, json};
-use types::{AddrType, EntityAddr, EntityType, Errno};
+use types::{EntityType, Errno};
 
 use super::{Answer, Call};
 use crate::{Osd, osd::Cx};
-
-/// `entity_addr_t::dump`.
-fn addr_json(addr: &EntityAddr) -> Value {
-    let kind = match addr.kind {
-        AddrType::LEGACY => "v1",
-        AddrType::MSGR2 => "v2",
-        AddrType::ANY => "any",
-        AddrType(_) => "none",
-    };
-    let socket = addr.socket.map_or("(unrecognized address family 0)".to_owned(), |s| s.to_string());
-    json!({"type": kind, "addr": socket, "nonce": addr.nonce})
-}
 
 /// A command that every shard has a part of the answer to, as a list.
 pub(super) fn gather(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
@@ -38,7 +26,7 @@ pub(super) fn watchers(osd: &Osd) -> Value {
             "entity_name": {"type": EntityType::CLIENT.as_str(), "num": watch.client},
             "cookie": watch.cookie,
             "timeout": watch.timeout.as_secs(),
-            "entity_addr_t": addr_json(&watch.addr),
+            "entity_addr_t": watch.addr.dump(),
         }));
     }
     out.into()
@@ -67,11 +55,11 @@ pub(super) fn blocklist(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
         .map
         .blocklist
         .iter()
-        .map(|(addr, until)| json!({"entity_addr_t": addr_json(addr), "expire_time": until.to_string()}));
+        .map(|(addr, until)| json!({"entity_addr_t": addr.dump(), "expire_time": until.to_string()}));
     Ok(Some(entries.collect()))
 }
 
-/// Asks the monitor for the maps that are missing here; Ceph waits for them, too, and says as little.
+/// Asks the monitor for the maps that are missing here. Ceph answers when they are there, and says as little.
 pub(super) fn latest_osdmap(osd: &mut Osd, _: &Call, cx: &mut Cx<'_>) -> Answer {
     if osd.has_mon {
         osd.subscribe(cx);
@@ -97,12 +85,13 @@ pub(super) fn cluster_log(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer
     if message.is_empty() {
         return Err((Errno::EINVAL, "ignoring empty log message".to_owned()));
     }
-    match call.text("level").as_deref() {
-        Some("error") => osd.cluster_log(LogLevel::ERROR, message, cx),
-        level => {
-            let level = level.unwrap_or_default();
-            return Err((Errno::EINVAL, format!("unknown level '{level}'")));
-        }
-    }
+    let level = match call.text("level").unwrap_or_default().as_str() {
+        "error" => LogLevel::ERROR,
+        "warning" => LogLevel::WARN,
+        "info" => LogLevel::INFO,
+        "debug" => LogLevel::DEBUG,
+        other => return Err((Errno::EINVAL, format!("unknown level '{other}'"))),
+    };
+    osd.cluster_log(level, message, cx);
     Ok(Some(Value::Null))
 }

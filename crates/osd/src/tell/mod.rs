@@ -111,7 +111,7 @@ const ROWS: &[Row] = &[
     Row { sig: "send_beacon", help: "send OSD beacon to mon immediately", run: lists::send_beacon },
     Row { sig: "log flush", help: "flush log entries to log file", run: lists::log_flush },
     Row {
-        sig: "cluster_log name=level,type=CephChoices,strings=error name=message,type=CephString,n=N",
+        sig: "cluster_log name=level,type=CephChoices,strings=error,warning,info,debug name=message,type=CephString,n=N",
         help: "log a message to the cluster log",
         run: lists::cluster_log,
     },

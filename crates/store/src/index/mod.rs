@@ -5,6 +5,8 @@
 //! go on: before a frozen page changes, it is rendered as it is ([`render`]). So what a checkpoint writes is
 //! the state of the moment in which it began. Pages need not be in memory ([`paging`]), and what is in memory is an
 //! entry by itself only if somebody has asked for it or changed it: the others are a page's bytes ([`packed`]).
+//! What is written changes few places again and again: pages are looked for where they were found last ([`hints`]), and an
+//! omap's ends are at hand ([`omap`]).
 
 mod directory;
 mod heap;
