@@ -1,6 +1,7 @@
 //! `cargo xtask check|tidy|test|soak|ceph-suites`: the gates of the project, in one place.
 
 mod ceph_suites;
+mod test_run;
 mod tidy;
 mod workunits;
 
@@ -51,7 +52,7 @@ fn run_tidy() -> Result<()> {
 /// with the stock clients.
 fn test() -> Result<()> {
     run(Command::new(tidy::workspace_root().join("bench/instructions")).arg("--check"))?;
-    cargo(&["test", "--workspace", "--no-fail-fast"])
+    test_run::run()
 }
 
 /// Many crash seeds of the store and of whole clusters; the number is an argument, 1,500 without one.

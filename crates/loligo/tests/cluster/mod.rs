@@ -10,7 +10,10 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -336,10 +339,21 @@ fn is_running(pid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-/// A port with free neighbours, so that the daemons' ports follow it.
+/// A port whose next ones are free, too, for a cluster's daemons.
+///
+/// It lies below those that the kernel gives to connections. The last port of each block stays taken until the process
+/// ends, which keeps tests apart that run at the same time, in this program or in another.
 pub fn free_port() -> u16 {
-    (0..1_000)
-        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port())
-        .find(|p| *p < 60_000 && (0..10).all(|n| TcpListener::bind(("127.0.0.1", p + n)).is_ok()))
-        .expect("some ports are free")
+    const BLOCK: u16 = 16;
+    static TAKEN: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
+    let blocks = (12_000..32_000).step_by(usize::from(BLOCK));
+    let start = std::process::id() as usize % blocks.len();
+    for port in blocks.clone().cycle().skip(start).take(blocks.len()) {
+        let Ok(guard) = TcpListener::bind(("127.0.0.1", port + BLOCK - 1)) else { continue };
+        if (port..port + BLOCK - 1).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
+            TAKEN.lock().unwrap().push(guard);
+            return port;
+        }
+    }
+    panic!("no free ports");
 }

@@ -1,0 +1,125 @@
+//! `cargo xtask test`: all tests, built by cargo, then run by lanes.
+//!
+//! `cargo test` runs one test program after the other. The end-to-end ones wait most of their time, for a daemon to
+//! come back or for a grace to run out, the others compute: side by side they take half as long.
+
+use std::{
+    collections::VecDeque,
+    path::PathBuf,
+    process::{Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Instant,
+};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// The package whose tests run real daemons.
+const END_TO_END: &str = "loligo";
+/// End-to-end programs that run at the same time. Each runs as many of its tests at once as there are CPUs.
+const END_TO_END_LANES: usize = 2;
+
+/// A test program that cargo has built.
+struct Program {
+    /// What cargo would call it: `loligo tests/rados.rs`.
+    name: String,
+    package: String,
+    executable: PathBuf,
+    /// Cargo runs tests in the folder of their package.
+    folder: PathBuf,
+}
+
+/// Builds and runs all tests of the workspace.
+///
+/// # Errors
+/// When something does not build, or a test fails: all others are run nevertheless.
+pub(crate) fn run() -> Result<()> {
+    let programs = build()?;
+    let count = programs.len();
+    let (end_to_end, computing): (VecDeque<_>, VecDeque<_>) =
+        programs.into_iter().partition(|program| program.package == END_TO_END);
+    let (end_to_end, computing) = (Mutex::new(end_to_end), Mutex::new(computing));
+    let failed = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..END_TO_END_LANES {
+            scope.spawn(|| lane(&end_to_end, &[], &failed));
+        }
+        // What waits goes first when it has something to do: timeouts of stock clients do not care why a daemon is slow.
+        scope.spawn(|| lane(&computing, &["nice", "-n", "10"], &failed));
+    });
+    crate::cargo(&["test", "--workspace", "--doc", "--quiet"])?;
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    println!("{} of {count} test programs passed", count - failed.len());
+    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+}
+
+/// The test programs, built.
+fn build() -> Result<Vec<Program>> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("starting cargo")?;
+    if !output.status.success() {
+        bail!("the tests do not build");
+    }
+    let text = String::from_utf8(output.stdout).context("cargo's messages")?;
+    let mut programs = Vec::new();
+    for line in text.lines() {
+        let message: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
+        programs.extend(Program::of(&message));
+    }
+    if programs.is_empty() {
+        bail!("cargo names no test programs");
+    }
+    // As cargo finishes them is another order each time.
+    programs.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(programs)
+}
+
+impl Program {
+    /// The program that a message of cargo's tells of, if it is one of tests.
+    fn of(message: &Value) -> Option<Program> {
+        let executable = message["executable"].as_str()?;
+        if message["profile"]["test"] != true {
+            return None;
+        }
+        let folder = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
+        let package = folder.file_name()?.to_str()?.to_owned();
+        let source = PathBuf::from(message["target"]["src_path"].as_str()?);
+        let source = source.strip_prefix(&folder).unwrap_or(&source).display().to_string();
+        Some(Program { name: format!("{package} {source}"), package, executable: executable.into(), folder })
+    }
+}
+
+/// Runs programs of `queue` one after the other until there are none; what each says comes in one piece.
+fn lane(queue: &Mutex<VecDeque<Program>>, with: &[&str], failed: &Mutex<Vec<String>>) {
+    // A statement of its own: the queue is free while the program runs.
+    while let Some(program) = { locked(queue).pop_front() } {
+        let start = Instant::now();
+        let words: Vec<_> =
+            with.iter().map(std::ffi::OsStr::new).chain([program.executable.as_os_str()]).collect();
+        let output = Command::new(words[0])
+            .args(&words[1..])
+            .current_dir(&program.folder)
+            .stdin(Stdio::null())
+            .output();
+        let (said, is_good) = match &output {
+            Ok(output) => {
+                let both = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+                (String::from_utf8_lossy(&both).into_owned(), output.status.success())
+            }
+            Err(error) => (error.to_string(), false),
+        };
+        println!("     Running {} ({:.0} s)\n{said}", program.name, start.elapsed().as_secs_f64());
+        if !is_good {
+            locked(failed).push(program.name);
+        }
+    }
+}
+
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
