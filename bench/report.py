@@ -4,8 +4,10 @@ import statistics
 OPEN, CLOSE = "<!-- measured: bench/compare writes what follows -->", "<!-- end of what is measured -->"
 UNITS = [
     ("p50_us", "p50 µs", 0), ("mean_us", "mean µs", 0), ("p99_us", "p99 µs", 0), ("p999_us", "p99.9 µs", 0),
-    ("cpu_us", "OSD CPU µs/IO", 0), ("rss_mib", "OSD RSS MiB", 0),
+    ("cpu_us", "OSD CPU µs/IO", 0), ("client_us", "client CPU µs/IO", 0), ("rss_mib", "OSD RSS MiB", 0),
 ]
+# How many times Ceph's IOPS or MiB/s Loligo wants to do.
+AIMS = {"w4k_qd1": 8, "r4k_qd1": 3, "w4k_qd32": 10, "r4k_qd32": 4, "w4m_qd16": 3, "r4m_qd16": 1.2}
 
 
 def median(rounds, key):
@@ -84,6 +86,33 @@ def limits_table(result):
                   f"{ratio(single['Ceph'], floors, 'mean_us'):.2f} times."]
 
 
+def ceiling(name, our, disk, loopback, cpus):
+    """IOPS or MiB/s at most with this client on this machine, if the OSDs took no CPU time at all; and why."""
+    client = our["client_us"]
+    if name == "w4k_qd1":
+        return 1e6 / (client + 2 * loopback["mean_us"] + disk[name]["mean_us"]), "client, two round trips, disk"
+    if name == "r4k_qd1":
+        return 1e6 / (client + loopback["mean_us"]), "client, round trip"
+    if name == "w4m_qd16":
+        return disk[name]["mib_s"] / 3, "disk / 3"
+    return cpus * 1e6 / client * (4 if "4m" in name else 1), "client's CPU time"
+
+
+def ceiling_table(result):
+    """The aims, and what no OSD could surpass."""
+    out = ["| row | aim | Loligo / Ceph | at most | by |", "|---|---|---|---|---|"]
+    disk, loopback = result["disk"], result["loopback"]
+    for name, pair in result["rbd"].items():
+        key, ours, theirs = speed_key(name), pair["Loligo"], pair["Ceph"]
+        most = []
+        for number, our in enumerate(ours):
+            of_round = {row: rounds[number] for row, rounds in disk.items()}
+            value, reason = ceiling(name, our, of_round, loopback[number], result["about"]["cpus"])
+            most.append({key: value})
+        out.append(f"| {name} | {AIMS[name]}× | {ratio(ours, theirs, key):.2f}× | {ratio(most, theirs, key):.1f}× | {reason} |")
+    return out
+
+
 def render(result):
     about = result["about"]
     out = [
@@ -104,7 +133,10 @@ def render(result):
                 *own_table(result["own"]), "",
                 "### The limits of the machine", "",
                 "Writes of 4 KiB with `loligo bench`, beside what the disk would do at the same depth if it did each",
-                "three times and nothing else cost anything.", "", *limits_table(result), ""]
+                "three times and nothing else cost anything.", "", *limits_table(result), "",
+                "fio's rows: what is aimed at, what is reached, and what OSDs that take no CPU time and no time of their own",
+                "could reach. At depth, client and OSDs share the CPUs: half of it, if the OSDs took as much as the client.", "",
+                *ceiling_table(result), ""]
     out += ["### The disk alone", "",
             "fio with libaio on a file beside the OSDs', every write durable (`--sync=dsync`). A cluster writes each",
             "byte three times to this one disk.", "", *disk_table(result["disk"]), "", CLOSE]

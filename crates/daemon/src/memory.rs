@@ -58,6 +58,8 @@ pub(crate) struct Memory {
     sharers: u64,
     /// What the kernel allows, if it says.
     limit: u64,
+    /// What the process held when it was looked at last.
+    seen: u64,
     /// True while the allocator keeps nothing.
     is_eager: bool,
 }
@@ -100,6 +102,7 @@ impl Memory {
             index: 0,
             sharers: 1,
             limit: reactor::memory_limit_bytes().map_or(u64::MAX, |bytes| bytes / 10 * CGROUP_TENTHS),
+            seen: u64::MAX,
             is_eager: false,
         }
     }
@@ -168,6 +171,9 @@ impl Memory {
     /// Looks at what the process holds, of which the shard's index is `index`; the caches' new limits if they change.
     fn adjust(&mut self, resident: u64, index: u64) -> Option<CacheSizes> {
         let before = self.sizes();
+        // What has grown since the last look will have grown as much again by the next one.
+        let growth = resident.saturating_sub(std::mem::replace(&mut self.seen, resident));
+        let resident = resident.saturating_add(growth);
         let part = |count: u64| self.target / 32 * count;
         let (aim, grow_below) = (part(AIM), part(GROW_BELOW));
         self.is_eager = resident > part(if self.is_eager { LAZY_BELOW } else { EAGER_FROM });
@@ -259,9 +265,22 @@ mod tests {
             memory.is_near()
         };
         assert_eq!(
-            [1250, 1310, 1250, 1110, 1090, 1250].map(&mut is_eager),
+            [1250, 1310, 1250, 1110, 1090, 1150].map(&mut is_eager),
             [false, true, true, true, false, false]
         );
+    }
+
+    #[test]
+    fn what_grows_fast_is_met_before_it_is_there() {
+        let index_after = |held: [u64; 2]| {
+            let mut memory = memory("1600M");
+            for mib in held {
+                memory.adjust(mib << 20, 800 << 20);
+            }
+            memory.sizes().index >> 20
+        };
+        assert_eq!(index_after([1450, 1460]), 800);
+        assert!(index_after([1300, 1460]) < 750, "1,620 MiB by the next look");
     }
 
     #[test]
