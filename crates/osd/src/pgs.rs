@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use messages::{MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, Message, PgCreation, pg_peer_target};
+use messages::{MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, MPgPush, Message, PgCreation, pg_peer_target};
 use pg::{Client, CommitTimes, Ctx, Event, IntervalStart, Permit, Pg};
 use rand::RngCore;
 use store::{Completion, ReadError};
-use types::{CollId, Epoch, Errno, Instant, OsdId, PgId, PgInfo, PgStat, Token, Transaction, TxnOp};
+use types::{
+    CollId, EVersion, Epoch, Errno, Instant, OsdId, PgId, PgInfo, PgStat, Token, Transaction, TxnOp,
+};
 
 use crate::{
     ConnId, Cross, Effect, OpCounts, Osd,
@@ -111,10 +113,21 @@ impl Pgs {
     }
 }
 
-/// Who asks for a copy that was here waits for an answer.
-fn nothing_of(pgid: PgId, created: Epoch, epoch: Epoch) -> MPgNotify {
-    let info = PgInfo { created, epoch, ..PgInfo::default() };
-    MPgNotify { pgid, epoch, info, intervals: Vec::new(), leases: Vec::new() }
+/// Who asks for a copy that was here, or for an object of it, waits for an answer: there is none. `epoch` is the newest map's.
+fn answer_without_pg(message: Message, epoch: Epoch) -> Option<Message> {
+    match message {
+        Message::MPgQuery(query) => {
+            let info = PgInfo { created: query.created, epoch, ..PgInfo::default() };
+            let (intervals, leases) = (Vec::new(), Vec::new());
+            Some(MPgNotify { pgid: query.pgid, epoch, info, intervals, leases }.into())
+        }
+        Message::MPgPull(pull) => {
+            let (version, txn) = (EVersion::ZERO, Transaction::new(CollId::pg(pull.pgid)));
+            // With the epoch of the question: later intervals have nothing to do with it.
+            Some(MPgPush { pgid: pull.pgid, epoch: pull.epoch, object: pull.object, version, txn }.into())
+        }
+        _ => None,
+    }
 }
 
 impl Osd {
@@ -385,6 +398,7 @@ impl Osd {
                 Message::MPgQuery(query) => query.created,
                 Message::MPgNotify(notify) => notify.info.created,
                 Message::MPgLog(log) if log.is_activation => log.info.created,
+                Message::MPgPull(_) => return self.answer_without_pg(from, message, cx),
                 _ => return,
             };
             if !self.map.pg_exists(pgid) {
@@ -393,15 +407,18 @@ impl Osd {
             let placed = self.map.pg_to_up_acting(pgid);
             let me = self.config.whoami;
             if !(placed.acting.contains(&me) || placed.up.contains(&me) || placed.acting_primary == me) {
-                if let Message::MPgQuery(_) = message {
-                    self.send_osd(from, nothing_of(pgid, created, self.map.epoch).into(), cx);
-                }
-                return;
+                return self.answer_without_pg(from, message, cx);
             }
             // Peers tell of the past.
             self.make_pg(PgCreation { pgid, created, intervals: Vec::new() }, cx);
         }
         self.pg_event(pgid, Event::Peer(from, message), cx);
+    }
+
+    fn answer_without_pg(&mut self, from: OsdId, message: Message, cx: &mut Cx<'_>) {
+        if let Some(answer) = answer_without_pg(message, self.map.epoch) {
+            self.send_osd(from, answer, cx);
+        }
     }
 
     fn pg_completion(&mut self, token: Token, completion: Completion, cx: &mut Cx<'_>) {
@@ -471,5 +488,36 @@ impl Osd {
     /// PGs of all shards.
     pub(crate) fn pg_count(&self) -> usize {
         self.pgs.len() + self.control.reports().map(|report| report.pg_count).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use messages::{MPgClean, MPgPull, MPgQuery};
+    use types::PoolId;
+
+    use super::*;
+
+    #[test]
+    fn who_asks_for_what_was_removed_is_told_that_it_is_not_here() {
+        let pgid = PgId::new(PoolId(2), 5);
+        let (asked, newest) = (Epoch(7), Epoch(9));
+        let query = MPgQuery { pgid, epoch: asked, created: Epoch(3), ..MPgQuery::default() };
+        match answer_without_pg(query.into(), newest) {
+            Some(Message::MPgNotify(told)) => {
+                assert_eq!((told.pgid, told.epoch, told.info.created), (pgid, newest, Epoch(3)));
+                assert_eq!(told.info.last_update, EVersion::ZERO);
+            }
+            other => panic!("{other:?}"),
+        }
+        let pull = MPgPull { pgid, epoch: asked, ..MPgPull::default() };
+        match answer_without_pg(pull.into(), newest) {
+            Some(Message::MPgPush(told)) => {
+                assert_eq!((told.pgid, told.epoch, told.version), (pgid, asked, EVersion::ZERO));
+                assert!(told.txn.ops.is_empty());
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(answer_without_pg(MPgClean { pgid, epoch: asked, remove: true }.into(), newest).is_none());
     }
 }

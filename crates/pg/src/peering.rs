@@ -200,10 +200,7 @@ impl Pg {
                 self.look_for_all(cx);
                 self.recover(cx);
             }
-            Phase::Active if is_settled && !self.members.contains(from) => {
-                let clean = MPgClean { pgid: self.pgid, epoch: cx.map.epoch, remove: true };
-                cx.effects.push(Effect::SendOsd(from, clean.into()));
-            }
+            Phase::Active if is_settled && !self.members.contains(from) => self.purge_stray(from, cx),
             Phase::Idle
             | Phase::Replica
             | Phase::GetLog { .. }
@@ -547,10 +544,20 @@ impl Pg {
             cx.effects.push(Effect::SendOsd(*osd, clean.into()));
         }
         // With less than all members other copies may still be needed.
-        for osd in self.peer_info.keys().filter(|o| self.has_all_members() && !members.contains(o)) {
-            cx.effects.push(Effect::SendOsd(*osd, MPgClean { remove: true, ..clean }.into()));
+        if self.has_all_members() {
+            let strays = self.peer_info.keys().copied().filter(|osd| !members.contains(osd));
+            strays.collect::<Vec<_>>().into_iter().for_each(|osd| self.purge_stray(osd, cx));
         }
         cx.effects.push(Effect::StatsChanged);
+    }
+
+    /// Has a copy removed that nobody needs any more. What it had is no source for anything from here on
+    /// (`PeeringState::purge_strays`).
+    fn purge_stray(&mut self, osd: OsdId, cx: &mut Ctx<'_>) {
+        self.peer_info.remove(&osd);
+        self.peer_missing.remove(&osd);
+        let clean = MPgClean { pgid: self.pgid, epoch: cx.map.epoch, remove: true };
+        cx.effects.push(Effect::SendOsd(osd, clean.into()));
     }
 
     fn settle(&mut self, epoch: Epoch, cx: &mut Ctx<'_>) {

@@ -1,6 +1,6 @@
 //! What a primary asks for, and when it has done with it.
 
-use messages::Message;
+use messages::{MPgNotify, Message};
 
 use super::*;
 use crate::{Event, test_world::World};
@@ -25,6 +25,53 @@ fn an_object_is_pulled_once() {
     assert!(
         world.missing().is_empty() && world.pg.recovery.active() == 0 && world.pg.state().has(PgState::CLEAN)
     );
+}
+
+#[test]
+fn a_copy_that_was_told_to_go_is_no_source() {
+    let mut world = World::active();
+    let stray = OsdId(world.peers.iter().map(|peer| peer.0).chain([world.pg.me.0]).max().unwrap() + 1);
+    let (pgid, epoch) = (world.pg.pgid, world.map.epoch);
+    let info = PgInfo { last_update: world.pg.info.last_update, ..PgInfo::default() };
+    let notify = || MPgNotify { pgid, epoch, info: info.clone(), intervals: Vec::new(), leases: Vec::new() };
+    let removals = |world: &mut World| {
+        let told = world.told().into_iter();
+        let clean = told.filter(|(_, message)| matches!(message, Message::MPgClean(clean) if clean.remove));
+        clean.map(|(osds, _)| osds).collect::<Vec<_>>()
+    };
+    // It is heard of when the PG is clean.
+    world.told();
+    world.say(stray, notify().into());
+    assert_eq!(removals(&mut world), [[stray]]);
+    assert!(!world.pg.peer_info.contains_key(&stray));
+    // And before.
+    world.pg.is_clean = false;
+    world.pg.peer_missing.insert(world.peers[0], [(world.object(1), world.version(1))].into());
+    world.pg.peer_missing.insert(stray, [(world.object(2), world.version(2))].into());
+    world.say(stray, notify().into());
+    assert!(world.pg.peer_info.contains_key(&stray) && removals(&mut world).is_empty());
+    world.say(world.peers[0], MPgPushReply { pgid, epoch, object: world.object(1) }.into());
+    assert_eq!(removals(&mut world), [[stray]]);
+    assert!(!world.pg.peer_info.contains_key(&stray) && !world.pg.peer_missing.contains_key(&stray));
+}
+
+#[test]
+fn who_does_not_have_what_is_pulled_is_passed_over() {
+    let mut world = World::active();
+    let (object, first, second) = (world.object(1), world.peers[0], world.peers[1]);
+    let asked = |world: &mut World| {
+        let told = world.told().into_iter();
+        let pulls = told.filter(|(_, message)| matches!(message, Message::MPgPull(_)));
+        pulls.flat_map(|(osds, _)| osds).collect::<Vec<_>>()
+    };
+    world.act(|pg, cx| pg.repair(&object, cx));
+    let one = asked(&mut world);
+    assert!(one.len() == 1);
+    world.push(one[0], 1, 0);
+    let other = if one[0] == first { second } else { first };
+    assert_eq!(asked(&mut world), [other]);
+    world.push(other, 1, 1);
+    assert_eq!(world.missing(), []);
 }
 
 #[test]
