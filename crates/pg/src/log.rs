@@ -9,6 +9,9 @@ pub(crate) const ENTRIES_KEPT: usize = 3_000;
 /// Entries dropped at once.
 const TRIM_BATCH: usize = 100;
 
+/// How far a new entry is compared with those before it, in builds that look.
+const COMPARED: usize = 256;
+
 /// See the module's page.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PgLog {
@@ -38,6 +41,21 @@ impl PgLog {
             }
         }
         self.entries.push_back(entry);
+    }
+
+    /// True when a new entry says truly what was before it, as far as the log tells from `tail` on: who undoes the change goes
+    /// by that. Entries up to the tail may be of logs that were merged, under other versions.
+    pub(crate) fn is_followed_by(&self, entry: &LogEntry, tail: EVersion) -> bool {
+        let recent = self.entries.iter().rev().take(COMPARED).take_while(|last| last.version > tail);
+        let before = recent.filter(|last| last.object == entry.object).find(|last| !last.is_error);
+        let is_whole = tail == EVersion::ZERO && self.entries.len() <= COMPARED;
+        let expected = match before {
+            Some(last) if last.is_delete => EVersion::ZERO,
+            Some(last) => last.version,
+            None if is_whole => EVersion::ZERO,
+            None => return true,
+        };
+        entry.is_error || entry.prior_version == expected
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -306,6 +324,25 @@ mod tests {
         let merged = merge(&mut log, &ours, &theirs, &reach(&theirs, EVersion::new(Epoch(1), 5))).unwrap();
         assert_eq!(merged.divergent, [EVersion::new(Epoch(1), 7)].into());
         assert_eq!((names(&merged.deleted), log.len()), (vec![&b"b"[..]], 2));
+    }
+
+    #[test]
+    fn a_change_names_the_one_before_it() {
+        let failed = |entry| LogEntry { is_error: true, ..entry };
+        let entries = vec![entry(1, 1, "gone", 0, false), entry(1, 2, "a", 0, false)];
+        let later = vec![failed(entry(1, 3, "a", 0, false)), entry(1, 4, "gone", 1, true)];
+        let log = PgLog::from_entries([entries, later].concat());
+        let check = |tail, name, prior, is_delete| {
+            log.is_followed_by(&entry(1, 9, name, prior, is_delete), EVersion::new(Epoch(1), tail))
+        };
+        assert!(check(1, "a", 2, false) && check(1, "a", 2, true));
+        assert!(!check(1, "a", 0, true) && !check(1, "a", 3, false), "what failed changed nothing");
+        assert!(log.is_followed_by(&failed(entry(1, 9, "a", 0, false)), EVersion::ZERO));
+        assert!(check(1, "gone", 0, false) && !check(1, "gone", 4, false));
+        // Of what is not in the log only a whole one tells.
+        assert!(check(2, "a", 1, true));
+        assert!(log.is_followed_by(&entry(1, 9, "n", 0, false), EVersion::ZERO));
+        assert!(!log.is_followed_by(&entry(1, 9, "n", 1, false), EVersion::ZERO));
     }
 
     #[test]

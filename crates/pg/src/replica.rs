@@ -55,6 +55,11 @@ impl Pg {
     ) {
         let mut change = MetaChange::default();
         for entry in log {
+            debug_assert!(
+                self.log.is_followed_by(&entry, self.info.log_tail),
+                "{}: {entry:?} does not name what was before it",
+                self.pgid
+            );
             self.info.last_update = entry.version;
             change.log(&entry);
             // A copy that lacks an object is not asked to change it, but a delete settles it, and so does giving it
