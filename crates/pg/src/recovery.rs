@@ -1,8 +1,9 @@
 //! Recovery: whole objects go to copies that lack them, a few at a time, those first that ops wait for.
 
 mod policy;
+mod urgent;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use messages::{LogLevel, MPgPull, MPgPush, MPgPushReply};
@@ -11,6 +12,8 @@ use types::{
     EVersion, HObject, MapFlags, Missing, Mutation, OsdId, OsdMap, PgInfo, PgState, SnapId, Token,
     Transaction,
 };
+
+use urgent::Urgent;
 
 pub use policy::RecoveryPolicy;
 
@@ -26,6 +29,8 @@ use crate::{
 const ACTIVE_MAX: usize = 8;
 /// The same in a PG that an operator wants recovered before others: these go on as before.
 const FORCED_ACTIVE_MAX: usize = 64;
+/// Objects on their way that ops wait for: these do not wait for others, which may be large, to arrive.
+const URGENT_ACTIVE_MAX: usize = 8;
 
 /// What is on its way.
 #[derive(Debug, Default)]
@@ -33,7 +38,7 @@ pub(crate) struct Recovery {
     /// From whom, and its share of what the OSD does.
     pulling: BTreeMap<HObject, (OsdId, Permit)>,
     pushing: BTreeMap<(OsdId, HObject), Permit>,
-    urgent: BTreeSet<HObject>,
+    urgent: Urgent,
     /// `FORCED_RECOVERY`, `FORCED_BACKFILL`: what an operator has said, until the PG is clean.
     forced: PgState,
 }
@@ -52,13 +57,18 @@ impl Recovery {
         self.forced
     }
 
-    /// How many more objects may be on their way. What ops wait for waits for no other PG, and neither does what an
-    /// operator wants first; one object of each PG always may.
+    /// How many more objects may be on their way. What ops wait for waits for nothing else, and what an operator wants first
+    /// for no other PG; one object of each PG always may.
     fn room(&self, is_urgent: bool, policy: &RecoveryPolicy) -> usize {
+        if is_urgent {
+            let active = self.pulling.keys().chain(self.pushing.keys().map(|(_, object)| object));
+            let urgent = active.filter(|object| self.urgent.contains(&object.head())).count();
+            return URGENT_ACTIVE_MAX.saturating_sub(urgent);
+        }
         let is_forced = self.forced != PgState::default();
         let most = if is_forced { FORCED_ACTIVE_MAX } else { ACTIVE_MAX };
         let left = most.saturating_sub(self.active());
-        if is_urgent || is_forced {
+        if is_forced {
             return left;
         }
         left.min(policy.free().max(usize::from(self.active() == 0)))
@@ -96,7 +106,7 @@ impl Pg {
 
     /// An op waits for the object.
     pub(crate) fn recover_soon(&mut self, head: &HObject, cx: &mut Ctx<'_>) {
-        self.recovery.urgent.insert(head.clone());
+        self.recovery.urgent.insert(head);
         self.recover(cx);
     }
 
@@ -138,7 +148,10 @@ impl Pg {
     /// The next objects to pull, from whom, urgent ones first. Looks at no more than it must: a PG may
     /// lack a hundred thousand objects, and this runs after each that came.
     fn next_pulls(&self, count: usize, is_urgent: bool, cx: &Ctx<'_>) -> Vec<(OsdId, HObject, EVersion)> {
-        self.urgent_first(&self.missing, !is_urgent && !cx.map.has_flag(MapFlags::NORECOVER))
+        let is_all = !is_urgent && !cx.map.has_flag(MapFlags::NORECOVER);
+        let urgent = self.recovery.urgent.iter().flat_map(|head| lacked(&self.missing, head));
+        urgent
+            .chain(is_all.then_some(&self.missing).into_iter().flatten())
             .filter(|(object, _)| !self.recovery.pulling.contains_key(*object))
             .filter_map(|(object, version)| {
                 Some((self.source_of(object, *version, cx.map)?, object.clone(), *version))
@@ -147,17 +160,24 @@ impl Pg {
             .collect()
     }
 
-    /// The next objects to push, urgent ones first. What this copy lacks itself is pulled before.
+    /// The next objects to push, urgent ones first, each of these to all who lack it. What this copy lacks itself is pulled
+    /// before.
     fn next_pushes(&self, count: usize, is_urgent: bool, map: &OsdMap) -> Vec<(OsdId, HObject)> {
         let (recovers, fills) =
             (!is_urgent && !map.has_flag(MapFlags::NORECOVER), !is_urgent && self.may_fill(map));
         let acting = self.acting_others().map(|osd| (osd, recovers));
-        acting
-            .chain(self.targets().map(|osd| (osd, fills)))
-            .filter_map(|(osd, is_all)| Some((osd, is_all, self.peer_missing.get(&osd)?)))
-            .flat_map(|(osd, is_all, missing)| {
-                self.urgent_first(missing, is_all).map(move |(object, _)| (osd, object.clone()))
-            })
+        let members = acting.chain(self.targets().map(|osd| (osd, fills)));
+        let lacking: Vec<_> =
+            members.filter_map(|(osd, is_all)| Some((osd, is_all, self.peer_missing.get(&osd)?))).collect();
+        let urgent = self.recovery.urgent.iter().flat_map(|head| {
+            let of = move |(osd, missing)| lacked(missing, head).map(move |(object, _)| (osd, object));
+            lacking.iter().map(|(osd, _, missing)| (*osd, *missing)).flat_map(of)
+        });
+        let all = lacking.iter().filter(|(_, is_all, _)| *is_all);
+        let all = all.flat_map(|(osd, _, missing)| missing.keys().map(|object| (*osd, object)));
+        urgent
+            .chain(all)
+            .map(|(osd, object)| (osd, object.clone()))
             .filter(|push| !self.missing.contains_key(&push.1) && !self.recovery.pushing.contains_key(push))
             .take(count)
             .collect()
@@ -167,17 +187,6 @@ impl Pg {
     fn may_fill(&self, map: &OsdMap) -> bool {
         let is_degraded = self.members.acting.len() < usize::from(self.members.size);
         !map.has_flag(MapFlags::NOBACKFILL) && (is_degraded || !map.has_flag(MapFlags::NOREBALANCE))
-    }
-
-    /// What ops wait for, of what is missing, and then all of it unless an operator holds that back; the former comes
-    /// twice.
-    fn urgent_first<'a>(
-        &'a self,
-        missing: &'a Missing,
-        is_all: bool,
-    ) -> impl Iterator<Item = (&'a HObject, &'a EVersion)> {
-        let urgent = self.recovery.urgent.iter().flat_map(|head| lacked(missing, head));
-        urgent.chain(is_all.then_some(missing).into_iter().flatten())
     }
 
     /// An OSD that has this version of the object. Members have all that they are not known to lack.

@@ -130,3 +130,39 @@ fn a_pg_has_one_object_on_its_way_when_the_osd_has_enough() {
     world.act(|pg, _| pg.recovery.clear());
     assert_eq!(world.recovery.active.ops(), 0);
 }
+
+#[test]
+fn what_ops_wait_for_waits_for_nothing_else_and_goes_in_their_order() {
+    let mut world = World::active();
+    let (pgid, epoch) = (world.pg.pgid, world.map.epoch);
+    let peers = world.peers.clone();
+    let lacking: Missing = (10..80).map(|at| (world.object(at), world.version(1))).collect();
+    world.pg.is_clean = false;
+    world.pg.peer_missing.insert(peers[0], lacking.clone());
+    world.pg.peer_missing.insert(peers[1], lacking);
+    // The second lacks much, and does not act.
+    world.pg.members.acting.retain(|osd| *osd != peers[1]);
+    let pushed = |world: &mut World| {
+        let told = world.told().into_iter();
+        let pushes = told.filter_map(|(osds, message)| match message {
+            Message::MPgPush(push) => Some((osds[0], push.object)),
+            _ => None,
+        });
+        pushes.collect::<Vec<_>>()
+    };
+    world.act(|pg, cx| pg.recover(cx));
+    assert_eq!(pushed(&mut world).len(), ACTIVE_MAX);
+    let objects = [79, 78, 60, 59, 58].map(|at| world.object(at));
+    for object in &objects {
+        world.act(|pg, cx| pg.recover_soon(object, cx));
+    }
+    let both = |object: &HObject| peers.iter().map(|peer| (*peer, object.clone())).collect::<Vec<_>>();
+    assert_eq!(pushed(&mut world), objects[..4].iter().flat_map(both).collect::<Vec<_>>());
+    // Others come that sort before: who came first has its turn first.
+    let late = world.object(50);
+    world.act(|pg, cx| pg.recover_soon(&late, cx));
+    for peer in &peers {
+        world.say(*peer, MPgPushReply { pgid, epoch, object: objects[0].clone() }.into());
+    }
+    assert_eq!(pushed(&mut world), both(&objects[4]));
+}

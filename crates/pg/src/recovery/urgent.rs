@@ -1,0 +1,40 @@
+//! What ops wait for, in the order in which they began to: whoever came first goes first, however many come after.
+
+use std::collections::BTreeMap;
+
+use types::HObject;
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub(super) struct Urgent {
+    in_order: BTreeMap<u64, HObject>,
+    places: BTreeMap<HObject, u64>,
+    last: u64,
+}
+
+impl Urgent {
+    /// Takes an object in behind the others, unless it is among them.
+    pub(super) fn insert(&mut self, head: &HObject) {
+        if !self.places.contains_key(head) {
+            self.last += 1;
+            self.in_order.insert(self.last, head.clone());
+            self.places.insert(head.clone(), self.last);
+        }
+    }
+
+    /// Nobody waits for it any more.
+    pub(super) fn remove(&mut self, head: &HObject) {
+        if let Some(place) = self.places.remove(head) {
+            self.in_order.remove(&place);
+        }
+    }
+
+    pub(super) fn contains(&self, head: &HObject) -> bool {
+        self.places.contains_key(head)
+    }
+
+    /// Those first that are waited for longest.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &HObject> {
+        self.in_order.values()
+    }
+}
