@@ -36,6 +36,8 @@ pub(crate) struct Pgs {
     effects: Vec<pg::Effect>,
     /// What PGs served that are not here any more.
     served_before: OpCounts,
+    /// Copies that were replaced of PGs that are not here any more.
+    copies_repaired_before: u64,
     /// How long changes took of PGs that are not here any more.
     commit_times_before: CommitTimes,
 }
@@ -69,7 +71,7 @@ impl Pgs {
 
     /// Copies that could not be read and were replaced.
     pub(crate) fn copies_repaired(&self) -> u64 {
-        self.pgs.values().map(Pg::copies_repaired).sum()
+        self.copies_repaired_before + self.pgs.values().map(Pg::copies_repaired).sum::<u64>()
     }
 
     /// What clients were served since this OSD was started.
@@ -84,6 +86,7 @@ impl Pgs {
 
     /// The PG goes, what it counted stays.
     fn keep_counts(&mut self, pg: &Pg) {
+        self.copies_repaired_before += pg.copies_repaired();
         self.served_before = [self.served_before, pg.counters().into()].into_iter().sum();
         self.commit_times_before = [self.commit_times_before, pg.commit_times()].into_iter().sum();
     }

@@ -3,7 +3,7 @@
 mod policy;
 mod urgent;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use messages::{LogLevel, MPgPull, MPgPush, MPgPushReply};
@@ -39,6 +39,8 @@ pub(crate) struct Recovery {
     pulling: BTreeMap<HObject, (OsdId, Permit)>,
     pushing: BTreeMap<(OsdId, HObject), Permit>,
     urgent: Urgent,
+    /// Copies here that are as good as none, until good ones have taken their places.
+    bad: BTreeSet<HObject>,
     /// `FORCED_RECOVERY`, `FORCED_BACKFILL`: what an operator has said, until the PG is clean.
     forced: PgState,
 }
@@ -46,6 +48,11 @@ pub(crate) struct Recovery {
 impl Recovery {
     pub(crate) fn clear(&mut self) {
         *self = Recovery::default();
+    }
+
+    /// The copy of the object here is bad.
+    pub(crate) fn note_bad(&mut self, object: &HObject) {
+        self.bad.insert(object.clone());
     }
 
     pub(crate) fn active(&self) -> usize {
@@ -207,7 +214,6 @@ impl Pg {
         }
         let version = object_version(cx.store, self.coll, object)?;
         self.declare_missing(object.clone(), version, cx);
-        self.copies_repaired += 1;
         cx.effects.push(Effect::StatsChanged);
         Ok(())
     }
@@ -323,6 +329,10 @@ impl Pg {
     pub(crate) fn on_push_durable(&mut self, from: OsdId, object: HObject, cx: &mut Ctx<'_>) {
         self.missing.remove(&object);
         self.unfound.remove(&object);
+        if self.recovery.bad.remove(&object) {
+            self.copies_repaired += 1;
+            cx.effects.push(Effect::StatsChanged);
+        }
         // Only now: what is missing and not being pulled is pulled.
         self.recovery.pulling.remove(&object);
         if self.is_primary() {

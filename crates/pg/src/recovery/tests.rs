@@ -1,6 +1,6 @@
 //! What a primary asks for, and when it has done with it.
 
-use messages::{MPgNotify, Message};
+use messages::{MPgBadCopy, MPgNotify, Message};
 
 use super::*;
 use crate::{Event, test_world::World};
@@ -165,4 +165,26 @@ fn what_ops_wait_for_waits_for_nothing_else_and_goes_in_their_order() {
         world.say(*peer, MPgPushReply { pgid, epoch, object: objects[0].clone() }.into());
     }
     assert_eq!(pushed(&mut world), both(&objects[4]));
+}
+
+#[test]
+fn a_copy_counts_as_repaired_where_a_good_one_takes_its_place() {
+    let mut world = World::replica();
+    let (pgid, epoch, primary) = (world.pg.pgid, world.map.epoch, world.peers[0]);
+    let (object, version) = (world.object(2), world.version(2));
+    world.say(primary, MPgBadCopy { pgid, epoch, object, version }.into());
+    assert_eq!(world.pg.copies_repaired(), 0);
+    world.push(primary, 2, 2);
+    assert_eq!((world.missing().len(), world.pg.copies_repaired()), (0, 1));
+    // What was only missed was not bad.
+    let change = world.entry(2, 4, 2);
+    world.activate(3, vec![change], 4, None);
+    world.push(primary, 2, 4);
+    assert_eq!((world.missing().len(), world.pg.copies_repaired()), (0, 1));
+
+    let mut world = World::active();
+    let object = world.object(1);
+    world.act(|pg, cx| pg.repair(&object, cx));
+    world.push(world.peers[0], 1, 1);
+    assert_eq!(world.pg.copies_repaired(), 1);
 }

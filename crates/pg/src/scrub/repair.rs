@@ -54,6 +54,7 @@ impl Pg {
         change.into_txn(&mut txn);
         self.submit(Pending::Nothing, txn, cx);
         self.missing.insert(object.clone(), version);
+        self.recovery.note_bad(&object);
         self.is_clean = false;
         self.look_for(&object, cx);
     }
