@@ -10,6 +10,7 @@ mod pg_temp;
 mod pool_op;
 mod pools;
 mod tick;
+mod upmaps;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,6 +44,8 @@ pub(crate) struct OsdService {
     purge_after: BTreeMap<types::PoolId, Epoch>,
     /// For pools with PGs that prepare to be merged: since when.
     merging_since: BTreeMap<types::PoolId, UTime>,
+    /// The map whose upmaps were looked at last.
+    upmaps_seen: Epoch,
 }
 
 impl OsdService {

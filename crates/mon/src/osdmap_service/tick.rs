@@ -12,6 +12,7 @@ impl Mon {
         self.tick_silent(now, wall);
         self.tick_down_out(now, wall);
         self.tick_pg_temp(wall);
+        self.tick_upmaps(wall);
         let expired: Vec<EntityAddr> =
             self.next.osdmap.blocklist.iter().filter(|(_, until)| **until <= wall).map(|(a, _)| *a).collect();
         let ranges = self.next.osdmap.range_blocklist.0.iter();

@@ -132,3 +132,43 @@ fn what_was_moved_goes_back_first() {
     cluster.ok(r#"{"prefix":"balancer execute","plan":"a"}"#);
     assert!(spread(cluster.map()) <= 2, "{:?}", counts(cluster.map()));
 }
+
+#[test]
+fn upmaps_without_effect_and_such_as_the_rule_forbids_leave_the_map() {
+    let mut cluster = cluster(BY_HOST);
+    let before = cluster.map().clone();
+    let raw = |pg| before.pg_to_raw_osds(pg);
+    // The other OSD of the same host is free.
+    let beside = |osd: OsdId| OsdId(osd.0 ^ 1);
+    let pgs: Vec<_> = before.pgs_of(POOL).take(6).collect();
+    let set = |cluster: &mut Cluster, pg, pairs: &[OsdId]| {
+        let ids: Vec<String> = pairs.iter().map(|osd| format!("\"{osd}\"")).collect();
+        let ids = ids.join(",");
+        cluster.ok(&format!(r#"{{"prefix":"osd pg-upmap-items","pgid":"{pg}","id":[{ids}]}}"#));
+    };
+    let pair = |pg, place: usize| [raw(pg)[place], beside(raw(pg)[place])];
+    let [good, halved, nowhere, crowded, gone, whole] = pgs[..] else { unreachable!("there are 64") };
+    let absent =
+        before.osds().find(|osd| !raw(halved).contains(osd) && raw(halved)[0] != beside(*osd)).unwrap();
+    set(&mut cluster, good, &pair(good, 0));
+    set(&mut cluster, halved, &[&pair(halved, 0)[..], &[absent, beside(absent)]].concat());
+    let absent = before.osds().find(|osd| !raw(nowhere).contains(osd)).unwrap();
+    set(&mut cluster, nowhere, &[absent, beside(absent)]);
+    set(&mut cluster, crowded, &[raw(crowded)[0], beside(raw(crowded)[1])]);
+    let same: Vec<String> = raw(whole).iter().map(|osd| format!("\"{osd}\"")).collect();
+    cluster.ok(&format!(r#"{{"prefix":"osd pg-upmap","pgid":"{whole}","id":[{}]}}"#, same.join(",")));
+    cluster.pass(Duration::from_secs(10));
+    let kept = BTreeMap::from([(good, vec![pair(good, 0).into()]), (halved, vec![pair(halved, 0).into()])]);
+    assert_eq!(cluster.map().pg_upmap_items, kept);
+    assert!(cluster.map().pg_upmap.is_empty());
+
+    // An OSD that goes out takes along what leads to it.
+    set(&mut cluster, gone, &pair(gone, 0));
+    let target = pair(gone, 0)[1];
+    cluster.ok(&format!(r#"{{"prefix":"osd out","ids":["{target}"]}}"#));
+    cluster.pass(Duration::from_secs(10));
+    let epoch = cluster.map().epoch;
+    assert!(cluster.map().pg_upmap_items.values().flatten().all(|(_, to)| *to != target));
+    cluster.pass(Duration::from_secs(10));
+    assert_eq!(cluster.map().epoch, epoch, "a map is looked at once");
+}

@@ -88,6 +88,14 @@ impl OsdMap {
         chosen.into_iter().map(|item| if item == ITEM_NONE { OsdId::HOLE } else { OsdId(item) }).collect()
     }
 
+    /// `pg_to_raw_upmap`: those OSDs that exist, as upmaps have it.
+    pub fn pg_to_raw_upmap(&self, pg: PgId) -> Vec<OsdId> {
+        let Some(pool) = self.pools.get(&pg.pool) else { return Vec::new() };
+        let mut raw = self.only(pool, &self.pg_to_raw_osds(pg), |osd| self.exists(osd));
+        self.apply_upmap(pg, &mut raw);
+        raw
+    }
+
     /// `pg_to_up_acting_osds`: where a PG lives. All empty when there is no such PG.
     pub fn pg_to_up_acting(&self, pg: PgId) -> UpActing {
         self.up_acting_of_raw(pg, &self.pg_to_raw_osds(pg))

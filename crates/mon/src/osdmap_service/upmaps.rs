@@ -1,0 +1,89 @@
+//! Upmaps that say nothing any more, or what a rule forbids, leave the map.
+//!
+//! Authority: `OSDMap::check_pg_upmaps`, `clean_pg_upmaps`, `CrushWrapper::verify_upmap` (16.2). Ceph looks as it makes a map, so that
+//! the map comes without them; here the next one is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crush::{CrushMap, step};
+use types::{OsdId, PgId, PgPool, UTime};
+
+use crate::{Mon, stats::rule_weights};
+
+type Pairs = Vec<(OsdId, OsdId)>;
+
+impl Mon {
+    /// Once for each map drops the upmaps, or pairs of them, that have no effect, or none that the pool's rule allows.
+    pub(super) fn tick_upmaps(&mut self, wall: UTime) {
+        let map = self.next.osdmap.clone();
+        if self.osds.upmaps_seen == map.epoch {
+            return;
+        }
+        self.osds.upmaps_seen = map.epoch;
+        let mut weights = BTreeMap::new();
+        let mut over: BTreeSet<PgId> = BTreeSet::new();
+        let mut left: BTreeMap<PgId, Pairs> = BTreeMap::new();
+        for pg in map.pg_upmap.keys().chain(map.pg_upmap_items.keys()) {
+            let Some(pool) = map.pools.get(&pg.pool).filter(|pool| pg.seed < pool.pg_num) else {
+                over.insert(*pg);
+                continue;
+            };
+            let of_rule = weights
+                .entry(pool.crush_rule)
+                .or_insert_with(|| rule_weights(map.crush.map(), pool.crush_rule, &map));
+            let mut raw = map.pg_to_raw_osds(*pg);
+            raw.retain(|osd| map.exists(*osd));
+            let placed = map.pg_to_raw_upmap(*pg);
+            let is_usable = |osd: &OsdId| of_rule.get(osd).is_some_and(|weight| *weight > 0.0);
+            let is_redundant = map.pg_upmap.get(pg).is_some_and(|osds| *osds == raw);
+            if is_redundant || !placed.iter().all(is_usable) || !suits_rule(map.crush.map(), pool, &placed) {
+                over.insert(*pg);
+            } else if let Some(pairs) = map.pg_upmap_items.get(pg) {
+                let mut kept = pairs.clone();
+                kept.retain(|(from, to)| raw.contains(from) && !map.is_out(*to));
+                if kept != *pairs {
+                    left.insert(*pg, kept);
+                }
+            }
+        }
+        let (gone, changed): (Vec<_>, Vec<_>) = left.into_iter().partition(|(_, pairs)| pairs.is_empty());
+        if over.is_empty() && gone.is_empty() && changed.is_empty() {
+            return;
+        }
+        self.change_osdmap(wall, |map, inc| {
+            inc.old_pg_upmap.extend(map.pg_upmap.keys().filter(|pg| over.contains(*pg)));
+            inc.old_pg_upmap_items.extend(map.pg_upmap_items.keys().filter(|pg| over.contains(*pg)));
+            inc.old_pg_upmap_items.extend(gone.iter().map(|(pg, _)| *pg));
+            inc.new_pg_upmap_items.extend(changed);
+        });
+    }
+}
+
+/// True where each of these OSDs is in a bucket of its own, of the type that the rule chooses leaves in, and in no more
+/// others than the rule chooses.
+fn suits_rule(crush: &CrushMap, pool: &PgPool, placed: &[OsdId]) -> bool {
+    let Some(rule) = crush.rule(pool.crush_rule) else { return true };
+    rule.steps.iter().filter(|step| step.arg2 > 0).all(|chosen| {
+        let mut buckets: Vec<i32> =
+            placed.iter().filter_map(|osd| bucket_of(crush, *osd, chosen.arg2)).collect();
+        buckets.sort_unstable();
+        buckets.dedup();
+        match chosen.op {
+            step::CHOOSELEAF_FIRSTN | step::CHOOSELEAF_INDEP => buckets.len() == placed.len(),
+            step::CHOOSE_FIRSTN | step::CHOOSE_INDEP => {
+                let most = if chosen.arg1 <= 0 { chosen.arg1 + i32::from(pool.size) } else { chosen.arg1 };
+                i32::try_from(buckets.len()).is_ok_and(|count| count <= most)
+            }
+            _ => true,
+        }
+    })
+}
+
+/// The bucket of that type that holds the OSD.
+fn bucket_of(crush: &CrushMap, osd: OsdId, kind: i32) -> Option<i32> {
+    let mut at = osd.0;
+    while i32::from(crush.bucket(at).map_or(0, |bucket| bucket.kind)) != kind {
+        at = crush.parent_of(at)?;
+    }
+    Some(at)
+}
