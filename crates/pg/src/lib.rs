@@ -7,6 +7,7 @@
 mod acting;
 mod backoff;
 mod budget;
+mod clean;
 mod commit_times;
 mod copy;
 mod errand;
@@ -25,6 +26,7 @@ mod prior;
 mod query;
 mod recount;
 mod recovery;
+mod removed_snaps;
 mod replica;
 mod replica_read;
 mod scrub;

@@ -6,145 +6,28 @@
 //!
 //! A replica runs reads, too, where it may (`replica_read.rs`): those have no order.
 
+mod answer;
 mod listing;
+mod queue;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use messages::{MOSDOp, MOSDOpReply, MPgCopyData, OsdOp, osd_flag};
 use store::{Completion, ReadError};
-use types::{EVersion, Epoch, Errno, HObject, Instant, OsdId, PoolFlags, ReqId, Token};
+use types::{EVersion, Errno, HObject, Instant, PoolFlags, ReqId};
 
+pub(crate) use queue::{Ops, WaitingOp};
+
+use self::{
+    answer::reply_for,
+    queue::{InFlight, ObjectOps},
+};
 use crate::{
     Client, Ctx, Effect, Permit, Pg,
-    exec::{self, Blocked, CopySource, Executed, OpContext, Staged, WatchChange, without_data},
+    exec::{self, Blocked, CopySource, Executed, OpContext, Staged},
     pg::{Pending, Phase},
     scrub,
 };
-
-/// An op that has not run to its end.
-#[derive(Debug)]
-pub(crate) struct WaitingOp {
-    pub(crate) client: Client,
-    tid: u64,
-    pub(crate) op: Box<MOSDOp>,
-    /// What was loaded for it, held until it ends.
-    loads: Vec<Token>,
-    /// What it copies, by the number of its op.
-    copied: BTreeMap<u32, Box<MPgCopyData>>,
-    /// Its share of what the OSD holds, and when it came.
-    permit: Permit,
-    /// When it came to this PG.
-    reached: Instant,
-    /// When it began to run, the last time; none before it does.
-    started: Instant,
-}
-
-impl WaitingOp {
-    pub(crate) fn new(client: Client, tid: u64, op: Box<MOSDOp>, permit: Permit, now: Instant) -> WaitingOp {
-        let (loads, copied) = (Vec::new(), BTreeMap::new());
-        let started = Instant::default();
-        WaitingOp { client, tid, op, loads, copied, permit, reached: now, started }
-    }
-}
-
-/// The ops of one object.
-#[derive(Debug, Default)]
-struct ObjectOps {
-    queue: VecDeque<WaitingOp>,
-    /// Reads that wait for data.
-    loading: BTreeMap<u64, WaitingOp>,
-    /// True while one of `loading` is a change: nothing else starts.
-    is_change_loading: bool,
-    /// Changes that are not durable everywhere.
-    in_flight: usize,
-}
-
-impl ObjectOps {
-    fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.loading.is_empty() && self.in_flight == 0
-    }
-
-    fn may_start(&self, is_change: bool) -> bool {
-        if is_change { self.loading.is_empty() } else { self.in_flight == 0 && !self.is_change_loading }
-    }
-}
-
-/// A change that is not durable everywhere.
-#[derive(Debug)]
-struct InFlight {
-    waiting: Vec<OsdId>,
-    object: HObject,
-    reqid: ReqId,
-    /// The requests that it answers, kept: a new interval may have to run them again.
-    requests: Vec<(WaitingOp, Box<MOSDOpReply>)>,
-    /// What the first of them does to watches once it is answered.
-    watch: Vec<WatchChange>,
-    /// When it was durable here.
-    committed: Instant,
-}
-
-/// All ops of a PG.
-#[derive(Debug, Default)]
-pub(crate) struct Ops {
-    objects: BTreeMap<HObject, ObjectOps>,
-    /// Came while the PG does not serve.
-    early: VecDeque<WaitingOp>,
-    in_flight: BTreeMap<EVersion, InFlight>,
-    next_load: u64,
-}
-
-impl Ops {
-    /// The acting set changed. While the primary stays the same, clients rely on it to run what it has
-    /// (`apply_and_flush_repops`): all of it waits, in its order, until the PG serves again. A change that
-    /// is in the log by then is only answered. With another primary clients send again; what was loaded for
-    /// such ops is returned.
-    pub(crate) fn on_new_interval(&mut self, primary_since: Epoch, is_primary: bool) -> Vec<Token> {
-        let mut all: Vec<WaitingOp> = Vec::new();
-        for in_flight in std::mem::take(&mut self.in_flight).into_values() {
-            all.extend(in_flight.requests.into_iter().map(|(waiting, _)| waiting));
-        }
-        for ops in std::mem::take(&mut self.objects).into_values() {
-            all.extend(ops.loading.into_values());
-            all.extend(ops.queue);
-        }
-        all.extend(std::mem::take(&mut self.early));
-        let stays = |waiting: &mut WaitingOp| is_primary && waiting.op.epoch >= primary_since;
-        let dropped = all.extract_if(.., |waiting| !stays(waiting));
-        let loads = dropped.flat_map(|waiting| waiting.loads).collect();
-        self.early = all.into();
-        loads
-    }
-
-    /// Takes those away that wait in the queue of an object and that `is_wanted` wants.
-    pub(crate) fn take_queued(
-        &mut self,
-        head: &HObject,
-        is_wanted: impl Fn(&WaitingOp) -> bool,
-    ) -> Vec<WaitingOp> {
-        let Some(ops) = self.objects.get_mut(head) else { return Vec::new() };
-        let (taken, kept) = std::mem::take(&mut ops.queue).into_iter().partition(is_wanted);
-        ops.queue = kept;
-        taken.into_iter().collect()
-    }
-
-    /// Takes those away that wait for the PG to serve and that `is_wanted` wants.
-    pub(crate) fn take_early(&mut self, is_wanted: impl Fn(&WaitingOp) -> bool) -> Vec<WaitingOp> {
-        let (taken, kept) = std::mem::take(&mut self.early).into_iter().partition(is_wanted);
-        self.early = kept;
-        taken.into_iter().collect()
-    }
-}
-
-fn reply_for(op: &MOSDOp, epoch: Epoch) -> MOSDOpReply {
-    MOSDOpReply {
-        oid: op.oid.clone(),
-        pgid: op.pgid,
-        flags: u64::from(op.flags | osd_flag::ACK | osd_flag::ONDISK),
-        epoch,
-        retry_attempt: op.retry_attempt,
-        ..MOSDOpReply::default()
-    }
-}
 
 fn reqid_of(client: &Client, tid: u64, op: &MOSDOp) -> ReqId {
     ReqId { name: client.entity, tid, inc: op.client_inc as i32 }
@@ -411,54 +294,6 @@ impl Pg {
         self.run_object(head, cx);
     }
 
-    /// Lets go of what was loaded for an op.
-    pub(crate) fn release(&mut self, waiting: &WaitingOp, cx: &mut Ctx<'_>) {
-        waiting.loads.iter().for_each(|token| cx.store.unload(*token));
-    }
-
-    pub(crate) fn refuse(&mut self, waiting: &WaitingOp, errno: Errno, cx: &mut Ctx<'_>) {
-        let reply = MOSDOpReply {
-            // Refusals do not say more than the request.
-            flags: u64::from(waiting.op.flags),
-            result: errno.negated(),
-            ops: without_data(&waiting.op),
-            ..reply_for(&waiting.op, cx.map.epoch)
-        };
-        self.release(waiting, cx);
-        waiting.answered(cx.now);
-        cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, Box::new(reply)));
-    }
-
-    fn answer_scrub_listing(&self, waiting: &WaitingOp, cx: &mut Ctx<'_>) {
-        let (result, ops) = self.list_scrub_results(&waiting.op);
-        let reply = MOSDOpReply { result, ops, ..reply_for(&waiting.op, cx.map.epoch) };
-        cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, Box::new(reply)));
-    }
-
-    /// Answers a request that was done before, or joins the one that is under way.
-    fn answer_duplicate(&mut self, reqid: &ReqId, waiting: WaitingOp, cx: &mut Ctx<'_>) {
-        let Some(entry) = self.log.find(reqid) else { return };
-        let mut ops = without_data(&waiting.op);
-        for (step, (result, data)) in ops.iter_mut().zip(&entry.returns) {
-            (step.result, step.data) = (*result, data.clone());
-        }
-        let reply = Box::new(MOSDOpReply {
-            result: entry.result,
-            ops,
-            replay_version: entry.version,
-            user_version: entry.user_version,
-            ..reply_for(&waiting.op, cx.map.epoch)
-        });
-        self.release(&waiting, cx);
-        match self.ops.in_flight.values_mut().find(|f| f.reqid == *reqid) {
-            Some(in_flight) => in_flight.requests.push((waiting, reply)),
-            None => {
-                waiting.answered(cx.now);
-                cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, reply));
-            }
-        }
-    }
-
     fn finish(&mut self, head: &HObject, waiting: WaitingOp, done: Executed, reqid: ReqId, cx: &mut Ctx<'_>) {
         self.release(&waiting, cx);
         let Executed { ops, result, staged, mut watch, watchers, user_version, version } = done;
@@ -491,18 +326,6 @@ impl Pg {
         self.put_in_flight(version, change);
     }
 
-    fn change_watches(
-        &mut self,
-        head: &HObject,
-        client: &Client,
-        changes: Vec<WatchChange>,
-        cx: &mut Ctx<'_>,
-    ) {
-        for change in changes {
-            self.watches.apply(head, client, change, cx);
-        }
-    }
-
     fn put_in_flight(&mut self, version: EVersion, change: InFlight) {
         self.ops.objects.entry(change.object.clone()).or_default().in_flight += 1;
         self.ops.in_flight.insert(version, change);
@@ -520,40 +343,6 @@ impl Pg {
     /// True when nothing is under way on the object.
     pub(crate) fn is_object_idle(&self, head: &HObject) -> bool {
         !self.scrubs.holds(head) && self.ops.objects.get(head).is_none_or(ObjectOps::is_idle)
-    }
-
-    /// A member has the change of `version`, and all before, durable.
-    pub(crate) fn on_commit(&mut self, from: OsdId, version: EVersion, cx: &mut Ctx<'_>) {
-        for (_, in_flight) in self.ops.in_flight.range_mut(..=version) {
-            in_flight.waiting.retain(|osd| *osd != from);
-            if from == self.me && in_flight.committed == Instant::default() {
-                in_flight.committed = cx.now;
-            }
-        }
-        // Answers leave in the order of the changes.
-        while let Some(first) = self.ops.in_flight.first_entry() {
-            if !first.get().waiting.is_empty() {
-                break;
-            }
-            let (version, done) = first.remove_entry();
-            self.note_committed(version);
-            let client = match done.requests.first() {
-                Some((asked, _)) if !done.watch.is_empty() => Some(asked.client.clone()),
-                Some(_) | None => None,
-            };
-            for (asked, reply) in done.requests {
-                asked.answered(cx.now);
-                cx.effects.push(Effect::Reply(asked.client.session, asked.tid, reply));
-            }
-            if let Some(client) = client {
-                self.change_watches(&done.object, &client, done.watch, cx);
-            }
-            if let Some(ops) = self.ops.objects.get_mut(&done.object) {
-                ops.in_flight -= 1;
-            }
-            self.run_object(&done.object, cx);
-        }
-        self.answer_copies(cx);
     }
 
     fn count(&mut self, op: &MOSDOp, ops: &[OsdOp], is_write: bool) {

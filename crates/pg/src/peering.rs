@@ -5,16 +5,17 @@
 //! points: a member that the log does not reach gets an object list instead of a backfill; replicas compute
 //! themselves what they lack. Who acts while members are filled is `acting.rs`'.
 
+mod activate;
+
 use std::collections::BTreeSet;
 
-use messages::{MPgActivated, MPgClean, MPgLog, MPgNotify, MPgQuery};
+use messages::{MPgLog, MPgNotify, MPgQuery};
 use types::{
     EVersion, Epoch, LogEntry, Membership, Missing, Mutation, ObjectVersions, OsdId, PgInfo, Transaction,
 };
 
 use crate::{
     Ctx, Effect, Pg,
-    errand::Errand,
     log::{self, Merge},
     meta::MetaChange,
     pg::{Pending, Phase},
@@ -434,155 +435,6 @@ impl Pg {
     /// True with enough members to take writes.
     pub(crate) fn has_min_size(&self) -> bool {
         self.members.acting.iter().filter(|o| o.is_some()).count() >= usize::from(self.members.min_size)
-    }
-
-    fn has_all_members(&self) -> bool {
-        self.members.acting.iter().filter(|o| o.is_some()).count() == usize::from(self.members.size)
-    }
-
-    /// True when as many copies as the pool wants have everything.
-    fn is_settled(&self) -> bool {
-        self.is_clean && self.has_all_members()
-    }
-
-    pub(crate) fn check_up_thru(&mut self, cx: &mut Ctx<'_>) {
-        if self.phase != Phase::WaitUpThru
-            || self.is_waiting(Errand::Activate)
-            || cx.map.up_thru(self.me) < self.info.since
-            || !self.has_min_size()
-        {
-            return;
-        }
-        let waiting: BTreeSet<OsdId> = self.others().collect();
-        let has = |osd: &OsdId| self.peer_info.get(osd).map_or(EVersion::ZERO, |i| i.last_update);
-        let sinces: Vec<(OsdId, EVersion)> = waiting.iter().map(|osd| (*osd, has(osd))).collect();
-        for (_, since) in &sinces {
-            if let Err(lacking) = self.ready_for_log(*since, cx) {
-                return self.wait(Errand::Activate, lacking, cx);
-            }
-        }
-        for (osd, since) in sinces {
-            let message = self.log_for(since, true, cx);
-            cx.effects.push(Effect::SendOsd(osd, message.into()));
-        }
-        self.forget_versions();
-        self.let_go(Errand::Activate, cx);
-        self.ask_leases(cx.now);
-        self.phase = Phase::Activating { waiting, is_durable: false };
-        self.info.last_epoch_started = cx.map.epoch;
-        let mut change = MetaChange::default();
-        change.info(&self.info, &mut self.kept);
-        change.intervals(&self.intervals);
-        let mut txn = Transaction::new(self.coll);
-        change.into_txn(&mut txn);
-        self.submit(Pending::Activated, txn, cx);
-    }
-
-    /// True for the primary, which is another OSD.
-    pub(crate) fn is_activator(&self, from: OsdId) -> bool {
-        from == self.members.primary && !self.is_primary()
-    }
-
-    /// Replica: the primary's log is ours from here on.
-    pub(crate) fn on_activate(&mut self, from: OsdId, mut message: MPgLog, cx: &mut Ctx<'_>) {
-        if !self.is_activator(from) {
-            return;
-        }
-        self.intervals = std::mem::take(&mut message.intervals);
-        self.info.last_epoch_clean = self.info.last_epoch_clean.max(message.info.last_epoch_clean);
-        message.info.last_epoch_started = cx.map.epoch;
-        self.phase = Phase::Replica;
-        self.take_over(&message, Pending::ReplicaActivated { primary: from }, cx);
-    }
-
-    pub(crate) fn reply_activated(&mut self, primary: OsdId, cx: &mut Ctx<'_>) {
-        self.give_lease(cx.now);
-        let missing = self.missing.clone();
-        let reply = MPgActivated { pgid: self.pgid, epoch: cx.map.epoch, missing };
-        cx.effects.push(Effect::SendOsd(primary, reply.into()));
-    }
-
-    pub(crate) fn on_activated(&mut self, from: OsdId, message: MPgActivated, cx: &mut Ctx<'_>) {
-        let Phase::Activating { waiting, .. } = &mut self.phase else { return };
-        waiting.remove(&from);
-        self.take_lease(from);
-        self.peer_missing.insert(from, message.missing);
-        self.check_active(cx);
-    }
-
-    pub(crate) fn on_activation_durable(&mut self, cx: &mut Ctx<'_>) {
-        if let Phase::Activating { is_durable, .. } = &mut self.phase {
-            *is_durable = true;
-        }
-        self.check_active(cx);
-    }
-
-    pub(crate) fn check_active(&mut self, cx: &mut Ctx<'_>) {
-        let Phase::Activating { waiting, is_durable: true } = &self.phase else { return };
-        // A tick looks again.
-        if !waiting.is_empty() || !self.is_prior_lease_over(cx) {
-            return;
-        }
-        self.phase = Phase::Active;
-        // All members have the log that they were activated by.
-        self.note_committed(self.info.last_update);
-        self.tell_committed(cx);
-        cx.effects.push(Effect::StatsChanged);
-        self.look_for_all(cx);
-        self.recover(cx);
-        self.run_waiting_ops(cx);
-    }
-
-    /// Every copy has everything: the past is settled.
-    pub(crate) fn become_clean(&mut self, cx: &mut Ctx<'_>) {
-        self.is_clean = true;
-        self.end_repair();
-        self.settle(cx.map.epoch, cx);
-        let clean = MPgClean { pgid: self.pgid, epoch: cx.map.epoch, remove: false };
-        let members: Vec<OsdId> = self.others().collect();
-        for osd in &members {
-            cx.effects.push(Effect::SendOsd(*osd, clean.into()));
-        }
-        // With less than all members other copies may still be needed.
-        if self.has_all_members() {
-            let strays = self.peer_info.keys().copied().filter(|osd| !members.contains(osd));
-            strays.collect::<Vec<_>>().into_iter().for_each(|osd| self.purge_stray(osd, cx));
-        }
-        cx.effects.push(Effect::StatsChanged);
-    }
-
-    /// Has a copy removed that nobody needs any more. What it had is no source for anything from here on
-    /// (`PeeringState::purge_strays`).
-    fn purge_stray(&mut self, osd: OsdId, cx: &mut Ctx<'_>) {
-        self.peer_info.remove(&osd);
-        self.peer_missing.remove(&osd);
-        let clean = MPgClean { pgid: self.pgid, epoch: cx.map.epoch, remove: true };
-        cx.effects.push(Effect::SendOsd(osd, clean.into()));
-    }
-
-    fn settle(&mut self, epoch: Epoch, cx: &mut Ctx<'_>) {
-        // With less than all members the past may still be needed.
-        if self.has_all_members() {
-            self.info.last_epoch_clean = epoch;
-            self.intervals.clear();
-        }
-        let mut change = MetaChange::default();
-        change.info(&self.info, &mut self.kept);
-        change.intervals(&self.intervals);
-        let mut txn = Transaction::new(self.coll);
-        change.into_txn(&mut txn);
-        self.submit(Pending::Nothing, txn, cx);
-    }
-
-    pub(crate) fn on_clean(&mut self, from: OsdId, message: MPgClean, cx: &mut Ctx<'_>) {
-        if from != self.members.primary {
-            return;
-        }
-        if !message.remove {
-            self.settle(message.epoch, cx);
-        } else if !self.members.contains(self.me) {
-            self.remove(cx);
-        }
     }
 }
 

@@ -1,5 +1,8 @@
 //! The world: processes, network, clients, and the loop in which things happen.
 
+mod options;
+mod state;
+
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
@@ -14,14 +17,17 @@ use messages::{MPoolOp, PoolOpCode};
 use mon::{Ledger, MemLedger, MkfsParams, MonOptions, mkfs};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use store::{Store, StoreIdentity, virtual_disk::VirtualDisk};
-use types::{EntityAddr, EntityAddrVec, EntityName, KeyType, OsdId, PgState, PoolId, SnapId, Token};
+use types::{EntityAddr, EntityAddrVec, EntityName, KeyType, OsdId, PoolId, SnapId, Token};
+
+pub(crate) use options::Scale;
+pub use options::{Options, Report};
 
 use crate::{
     client_process::ClientProcess,
     model::SNAP_LAST,
     mon_process::MonProcess,
     network::Network,
-    osd_process::{Addrs, OsdDisk, OsdProcess, Part, small_store},
+    osd_process::{Addrs, OsdDisk, OsdProcess, small_store},
     process::{Cx, Process},
     schedule::{ProcessId, Schedule, What},
     shared::SharedObjects,
@@ -38,47 +44,6 @@ pub(crate) const POOL: &str = "sim";
 const PATIENCE: Duration = Duration::from_secs(900);
 /// So many things may happen within [`PATIENCE`]: more is a circle.
 const EVENTS_MAX: u64 = 3_000_000;
-
-/// How a world is made.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Decides everything that is left to chance.
-    pub seed: u64,
-    /// True for disks that say that unflushed writes are durable: a world that must lose data.
-    pub is_disk_lying: bool,
-    /// True for a world whose pool begins with many PGs, and gets fewer, or more, again and again.
-    pub is_resized: bool,
-}
-
-/// How large a world is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Scale {
-    pub(crate) osds: usize,
-    /// Of each OSD.
-    pub(crate) shards: u16,
-    /// Of each shard, in bytes.
-    pub(crate) disk_bytes: u64,
-    pub(crate) store: store::Config,
-    /// Of the pool, at first.
-    pub(crate) pg_num: u32,
-}
-
-/// What happened in a world where all went well.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// Events, in all.
-    pub events: u64,
-    /// Requests of clients.
-    pub requests: u64,
-    /// Those that replicas answered.
-    pub replica_answers: u64,
-    /// Virtual time that passed.
-    pub elapsed: Duration,
-    /// Hash of all that happened, in order.
-    pub fingerprint: u64,
-    /// What broke, and when.
-    pub story: Vec<String>,
-}
 
 /// What clients do at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -373,16 +338,6 @@ impl World {
         self.until("snapshots", is_done)
     }
 
-    /// Lines of the cluster log.
-    pub(crate) fn cluster_log(&self) -> impl Iterator<Item = &str> {
-        self.mon.up().into_iter().flat_map(|mon| mon.mon.cluster_log())
-    }
-
-    /// The shards of all OSDs that are up.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
-        self.osds.iter().filter_map(Slot::up).flat_map(OsdProcess::parts)
-    }
-
     /// A client's request.
     pub(crate) fn submit(&mut self, client: usize, token: Token, request: Request) {
         let who = self.client_process(client);
@@ -513,53 +468,6 @@ impl World {
         Ok(())
     }
 
-    fn is_all_up(&self) -> bool {
-        let Some(mon) = self.mon.up() else { return false };
-        (0..self.osds.len()).all(|id| mon.mon.osdmap().is_up(OsdId(id as i32)))
-    }
-
-    /// True when the pools have as many PGs as they shall, and every PG's primary says that it is active and clean.
-    pub(crate) fn is_clean(&self) -> bool {
-        let Some(mon) = self.mon.up().filter(|_| self.is_all_up()) else { return false };
-        let map = mon.mon.osdmap();
-        let is_settled = map
-            .pools
-            .values()
-            .all(|pool| (pool.pg_num, pool.pgp_num) == (pool.pg_num_target, pool.pgp_num_target));
-        is_settled
-            && map.pgs().all(|pgid| {
-                let primary = map.pg_to_up_acting(pgid).acting_primary;
-                let osd = usize::try_from(primary.0).ok().and_then(|id| self.osds.get(id)?.up());
-                let is_current = |part: &&Part| part.osd.map().epoch == map.epoch;
-                let mut parts = osd.into_iter().flat_map(OsdProcess::parts).filter(is_current);
-                let state = parts.find_map(|part| part.osd.led_state(pgid));
-                state.is_some_and(|state| state.has(PgState::ACTIVE.with(PgState::CLEAN)))
-            })
-    }
-
-    /// For whoever has to find out why nothing happens.
-    fn state(&self) -> String {
-        let mut out = String::new();
-        if let Some(mon) = self.mon.up() {
-            let map = mon.mon.osdmap();
-            let up = map.osds().filter(|osd| map.is_up(*osd)).map(|osd| osd.0).collect::<Vec<_>>();
-            out += &format!("epoch {}, up {up:?}; ", map.epoch.0);
-        }
-        for (id, osd) in self.osds.iter().enumerate() {
-            let Some(osd) = osd.up() else { continue };
-            for part in osd.parts() {
-                let states = part.osd.led_states().map(|(pgid, state)| format!("{pgid} {state}"));
-                out += &format!(
-                    "osd.{id} (epoch {}): {}; ",
-                    part.osd.map().epoch.0,
-                    states.collect::<Vec<_>>().join(", ")
-                );
-            }
-        }
-        let in_flight: Vec<usize> = self.workloads.iter().map(Workload::in_flight).collect();
-        out + &format!("requests {in_flight:?}")
-    }
-
     pub(crate) fn take_osds(&mut self) -> Vec<OsdProcess> {
         let osds = std::mem::take(&mut self.osds).into_iter();
         osds.filter_map(|slot| match slot {
@@ -567,10 +475,6 @@ impl World {
             Slot::Down(_) | Slot::Moving => None,
         })
         .collect()
-    }
-
-    pub(crate) fn osdmap(&self) -> Option<&types::OsdMap> {
-        self.mon.up().map(|mon| mon.mon.osdmap())
     }
 }
 

@@ -1,0 +1,114 @@
+//! PGs walk through maps, one by one: from those that they saw last when they are loaded, and into each new one. On the way they
+//! are split and merged.
+
+use pg::{Event, Pg};
+use types::{CollId, PgId, Transaction, TxnOp};
+
+use super::MAP_TOKEN;
+use crate::{Osd, osd::Cx};
+
+impl Osd {
+    /// Loads the PGs in the store, and walks each from the map that it saw last to the newest.
+    pub(crate) fn load_pgs(&mut self, cx: &mut Cx<'_>) {
+        let me = self.config.whoami;
+        let mut loaded = Vec::new();
+        for coll in cx.store.collections().into_iter().filter(|c| *c != CollId::META) {
+            let id = self.pgs.new_id(coll.0);
+            match Pg::load(id, coll.0, me, cx.store) {
+                Ok(Some(pg)) => loaded.push(pg),
+                Ok(None) => {
+                    // A PG's record goes first when it is removed.
+                    tracing::info!(pg = %coll.0, "what is left of a PG that was being removed goes");
+                    let mut txn = Transaction::new(coll);
+                    txn.ops.push(TxnOp::RemoveCollection);
+                    cx.store.submit(MAP_TOKEN, txn);
+                }
+                Err(missing) => tracing::error!(pg = %coll.0, ?missing, "a PG's record is not at hand"),
+            }
+        }
+        let newest = self.maps.newest;
+        let oldest = loaded.iter().map(Pg::epoch).min().unwrap_or(newest).max(self.maps.oldest);
+        let mut epoch = oldest;
+        while epoch.0 != 0 && epoch <= newest {
+            let bytes = self.maps.full(cx.store, epoch).ok().flatten();
+            let Some(map) = bytes.and_then(Osd::decode_full) else {
+                tracing::error!(epoch = epoch.0, "a stored map is not readable");
+                break;
+            };
+            self.map = map;
+            self.advance_pgs(cx);
+            let (ready, later): (Vec<Pg>, Vec<Pg>) = loaded.into_iter().partition(|pg| pg.epoch() <= epoch);
+            loaded = later;
+            for pg in ready {
+                let pgid = pg.pgid();
+                self.pgs.pgs.insert(pgid, pg);
+                // Its last map may be older than all that are left, and have had more PGs, or fewer.
+                if self.pgs.get(pgid).is_some_and(|pg| pg.is_cut_too_fine(&self.map)) {
+                    self.with_pg(pgid, cx, |pg, ctx| pg.discard(ctx));
+                    continue;
+                }
+                let children = self.split_pg(pgid, cx);
+                for pgid in children.into_iter().chain([pgid]) {
+                    self.with_pg(pgid, cx, |pg, ctx| pg.resume(ctx));
+                }
+            }
+            epoch = epoch.next();
+        }
+        let is_ours = |pgid| self.config.shard.owner(pgid, &self.map) == self.config.shard.index;
+        let mut ids = self.pgs.ids().filter(|pgid| self.map.pg_exists(*pgid));
+        assert!(ids.all(is_ours), "a PG stays with its shard");
+    }
+
+    /// Parts a PG whose pool has more PGs in the newest map than it knew from its children; which ones.
+    fn split_pg(&mut self, pgid: PgId, cx: &mut Cx<'_>) -> Vec<PgId> {
+        let children = self.pgs.get(pgid).map_or_else(Vec::new, |pg| pg.children(&self.map));
+        if children.is_empty() {
+            return children;
+        }
+        let numbered: Vec<(u32, PgId)> =
+            children.iter().map(|child| (self.pgs.new_id(*child), *child)).collect();
+        let mut split = Vec::new();
+        self.with_pg(pgid, cx, |pg, ctx| split = pg.split(&numbered, ctx));
+        for child in split {
+            let known = self.pgs.pgs.insert(child.pgid(), child);
+            assert!(known.is_none(), "a PG is where the one was that it came of, and only there");
+        }
+        children
+    }
+
+    /// Merges a PG whose pool has one PG less in the newest map with that one, or lets it go. False if it stays what it is.
+    fn merge_pg(&mut self, pgid: PgId, cx: &mut Cx<'_>) -> bool {
+        if !self.pgs.get(pgid).is_some_and(|pg| pg.is_cut_too_fine(&self.map)) {
+            return false;
+        }
+        // The one that stays has the lower number, so its turn comes first.
+        let source_pgid = self.map.pools.get(&pgid.pool).map(|pool| pool.last_pg_merge_meta.source_pgid);
+        let source = source_pgid.filter(|source| match (self.pgs.get(pgid), self.pgs.get(*source)) {
+            (Some(pg), Some(source)) => pg.can_merge(source, &self.map),
+            (None, _) | (_, None) => false,
+        });
+        match source.and_then(|source| self.pgs.pgs.remove(&source)) {
+            Some(source) => {
+                self.pgs.keep_counts(&source);
+                self.with_pg(pgid, cx, |pg, ctx| pg.merge(source, ctx));
+            }
+            None => self.with_pg(pgid, cx, |pg, ctx| pg.discard(ctx)),
+        }
+        true
+    }
+
+    /// Walks every PG into the newest map.
+    pub(crate) fn advance_pgs(&mut self, cx: &mut Cx<'_>) {
+        // Clients send again to whoever leads now.
+        let (map, me) = (&self.map, self.config.whoami);
+        self.pgs.early.retain(|(_, _, op, _)| map.pg_to_up_acting(op.pgid).acting_primary == me);
+        for pgid in self.pgs.ids().collect::<Vec<_>>() {
+            if self.merge_pg(pgid, cx) {
+                continue;
+            }
+            for pgid in self.split_pg(pgid, cx).into_iter().chain([pgid]) {
+                self.pg_event(pgid, Event::NewMap, cx);
+            }
+        }
+    }
+}

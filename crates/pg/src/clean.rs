@@ -1,0 +1,71 @@
+//! A PG whose copies all have everything is clean: the past is settled, and copies that nobody needs any more go.
+//!
+//! Authority: `PeeringState` (Clean, `purge_strays`), 16.2.
+
+use messages::MPgClean;
+use types::{Epoch, OsdId, Transaction};
+
+use crate::{Ctx, Effect, Pg, meta::MetaChange, pg::Pending};
+
+impl Pg {
+    pub(crate) fn has_all_members(&self) -> bool {
+        self.members.acting.iter().filter(|o| o.is_some()).count() == usize::from(self.members.size)
+    }
+
+    /// True when as many copies as the pool wants have everything.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_clean && self.has_all_members()
+    }
+
+    /// Every copy has everything: the past is settled.
+    pub(crate) fn become_clean(&mut self, cx: &mut Ctx<'_>) {
+        self.is_clean = true;
+        self.end_repair();
+        self.settle(cx.map.epoch, cx);
+        let clean = MPgClean { pgid: self.pgid, epoch: cx.map.epoch, remove: false };
+        let members: Vec<OsdId> = self.others().collect();
+        for osd in &members {
+            cx.effects.push(Effect::SendOsd(*osd, clean.into()));
+        }
+        // With less than all members other copies may still be needed.
+        if self.has_all_members() {
+            let strays = self.peer_info.keys().copied().filter(|osd| !members.contains(osd));
+            strays.collect::<Vec<_>>().into_iter().for_each(|osd| self.purge_stray(osd, cx));
+        }
+        cx.effects.push(Effect::StatsChanged);
+    }
+
+    /// Has a copy removed that nobody needs any more. What it had is no source for anything from here on
+    /// (`PeeringState::purge_strays`).
+    pub(crate) fn purge_stray(&mut self, osd: OsdId, cx: &mut Ctx<'_>) {
+        self.peer_info.remove(&osd);
+        self.peer_missing.remove(&osd);
+        let clean = MPgClean { pgid: self.pgid, epoch: cx.map.epoch, remove: true };
+        cx.effects.push(Effect::SendOsd(osd, clean.into()));
+    }
+
+    fn settle(&mut self, epoch: Epoch, cx: &mut Ctx<'_>) {
+        // With less than all members the past may still be needed.
+        if self.has_all_members() {
+            self.info.last_epoch_clean = epoch;
+            self.intervals.clear();
+        }
+        let mut change = MetaChange::default();
+        change.info(&self.info, &mut self.kept);
+        change.intervals(&self.intervals);
+        let mut txn = Transaction::new(self.coll);
+        change.into_txn(&mut txn);
+        self.submit(Pending::Nothing, txn, cx);
+    }
+
+    pub(crate) fn on_clean(&mut self, from: OsdId, message: MPgClean, cx: &mut Ctx<'_>) {
+        if from != self.members.primary {
+            return;
+        }
+        if !message.remove {
+            self.settle(message.epoch, cx);
+        } else if !self.members.contains(self.me) {
+            self.remove(cx);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Answers: refusals, what was done before, and changes that all members have durable.
+
+use messages::{MOSDOp, MOSDOpReply, osd_flag};
+use types::{EVersion, Epoch, Errno, HObject, Instant, OsdId, ReqId};
+
+use super::WaitingOp;
+use crate::{
+    Client, Ctx, Effect, Pg,
+    exec::{WatchChange, without_data},
+};
+
+pub(super) fn reply_for(op: &MOSDOp, epoch: Epoch) -> MOSDOpReply {
+    MOSDOpReply {
+        oid: op.oid.clone(),
+        pgid: op.pgid,
+        flags: u64::from(op.flags | osd_flag::ACK | osd_flag::ONDISK),
+        epoch,
+        retry_attempt: op.retry_attempt,
+        ..MOSDOpReply::default()
+    }
+}
+
+impl Pg {
+    /// Lets go of what was loaded for an op.
+    pub(crate) fn release(&mut self, waiting: &WaitingOp, cx: &mut Ctx<'_>) {
+        waiting.loads.iter().for_each(|token| cx.store.unload(*token));
+    }
+
+    pub(crate) fn refuse(&mut self, waiting: &WaitingOp, errno: Errno, cx: &mut Ctx<'_>) {
+        let reply = MOSDOpReply {
+            // Refusals do not say more than the request.
+            flags: u64::from(waiting.op.flags),
+            result: errno.negated(),
+            ops: without_data(&waiting.op),
+            ..reply_for(&waiting.op, cx.map.epoch)
+        };
+        self.release(waiting, cx);
+        waiting.answered(cx.now);
+        cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, Box::new(reply)));
+    }
+
+    pub(super) fn answer_scrub_listing(&self, waiting: &WaitingOp, cx: &mut Ctx<'_>) {
+        let (result, ops) = self.list_scrub_results(&waiting.op);
+        let reply = MOSDOpReply { result, ops, ..reply_for(&waiting.op, cx.map.epoch) };
+        cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, Box::new(reply)));
+    }
+
+    /// Answers a request that was done before, or joins the one that is under way.
+    pub(super) fn answer_duplicate(&mut self, reqid: &ReqId, waiting: WaitingOp, cx: &mut Ctx<'_>) {
+        let Some(entry) = self.log.find(reqid) else { return };
+        let mut ops = without_data(&waiting.op);
+        for (step, (result, data)) in ops.iter_mut().zip(&entry.returns) {
+            (step.result, step.data) = (*result, data.clone());
+        }
+        let reply = Box::new(MOSDOpReply {
+            result: entry.result,
+            ops,
+            replay_version: entry.version,
+            user_version: entry.user_version,
+            ..reply_for(&waiting.op, cx.map.epoch)
+        });
+        self.release(&waiting, cx);
+        match self.ops.in_flight.values_mut().find(|f| f.reqid == *reqid) {
+            Some(in_flight) => in_flight.requests.push((waiting, reply)),
+            None => {
+                waiting.answered(cx.now);
+                cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, reply));
+            }
+        }
+    }
+
+    /// A member has the change of `version`, and all before, durable.
+    pub(crate) fn on_commit(&mut self, from: OsdId, version: EVersion, cx: &mut Ctx<'_>) {
+        for (_, in_flight) in self.ops.in_flight.range_mut(..=version) {
+            in_flight.waiting.retain(|osd| *osd != from);
+            if from == self.me && in_flight.committed == Instant::default() {
+                in_flight.committed = cx.now;
+            }
+        }
+        // Answers leave in the order of the changes.
+        while let Some(first) = self.ops.in_flight.first_entry() {
+            if !first.get().waiting.is_empty() {
+                break;
+            }
+            let (version, done) = first.remove_entry();
+            self.note_committed(version);
+            let client = match done.requests.first() {
+                Some((asked, _)) if !done.watch.is_empty() => Some(asked.client.clone()),
+                Some(_) | None => None,
+            };
+            for (asked, reply) in done.requests {
+                asked.answered(cx.now);
+                cx.effects.push(Effect::Reply(asked.client.session, asked.tid, reply));
+            }
+            if let Some(client) = client {
+                self.change_watches(&done.object, &client, done.watch, cx);
+            }
+            if let Some(ops) = self.ops.objects.get_mut(&done.object) {
+                ops.in_flight -= 1;
+            }
+            self.run_object(&done.object, cx);
+        }
+        self.answer_copies(cx);
+    }
+
+    pub(super) fn change_watches(
+        &mut self,
+        head: &HObject,
+        client: &Client,
+        changes: Vec<WatchChange>,
+        cx: &mut Ctx<'_>,
+    ) {
+        for change in changes {
+            self.watches.apply(head, client, change, cx);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Where a PG's ops wait: for their turn at their object, for the PG to serve, for members to have their changes.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use messages::{MOSDOp, MOSDOpReply, MPgCopyData};
+use types::{EVersion, Epoch, HObject, Instant, OsdId, ReqId, Token};
+
+use crate::{Client, Permit, exec::WatchChange};
+
+/// An op that has not run to its end.
+#[derive(Debug)]
+pub(crate) struct WaitingOp {
+    pub(crate) client: Client,
+    pub(super) tid: u64,
+    pub(crate) op: Box<MOSDOp>,
+    /// What was loaded for it, held until it ends.
+    pub(super) loads: Vec<Token>,
+    /// What it copies, by the number of its op.
+    pub(super) copied: BTreeMap<u32, Box<MPgCopyData>>,
+    /// Its share of what the OSD holds, and when it came.
+    pub(super) permit: Permit,
+    /// When it came to this PG.
+    pub(super) reached: Instant,
+    /// When it began to run, the last time; none before it does.
+    pub(super) started: Instant,
+}
+
+impl WaitingOp {
+    pub(crate) fn new(client: Client, tid: u64, op: Box<MOSDOp>, permit: Permit, now: Instant) -> WaitingOp {
+        let (loads, copied) = (Vec::new(), BTreeMap::new());
+        let started = Instant::default();
+        WaitingOp { client, tid, op, loads, copied, permit, reached: now, started }
+    }
+}
+
+/// The ops of one object.
+#[derive(Debug, Default)]
+pub(super) struct ObjectOps {
+    pub(super) queue: VecDeque<WaitingOp>,
+    /// Reads that wait for data.
+    pub(super) loading: BTreeMap<u64, WaitingOp>,
+    /// True while one of `loading` is a change: nothing else starts.
+    pub(super) is_change_loading: bool,
+    /// Changes that are not durable everywhere.
+    pub(super) in_flight: usize,
+}
+
+impl ObjectOps {
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.loading.is_empty() && self.in_flight == 0
+    }
+
+    pub(super) fn may_start(&self, is_change: bool) -> bool {
+        if is_change { self.loading.is_empty() } else { self.in_flight == 0 && !self.is_change_loading }
+    }
+}
+
+/// A change that is not durable everywhere.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    pub(super) waiting: Vec<OsdId>,
+    pub(super) object: HObject,
+    pub(super) reqid: ReqId,
+    /// The requests that it answers, kept: a new interval may have to run them again.
+    pub(super) requests: Vec<(WaitingOp, Box<MOSDOpReply>)>,
+    /// What the first of them does to watches once it is answered.
+    pub(super) watch: Vec<WatchChange>,
+    /// When it was durable here.
+    pub(super) committed: Instant,
+}
+
+/// All ops of a PG.
+#[derive(Debug, Default)]
+pub(crate) struct Ops {
+    pub(super) objects: BTreeMap<HObject, ObjectOps>,
+    /// Came while the PG does not serve.
+    pub(super) early: VecDeque<WaitingOp>,
+    pub(super) in_flight: BTreeMap<EVersion, InFlight>,
+    pub(super) next_load: u64,
+}
+
+impl Ops {
+    /// The acting set changed. While the primary stays the same, clients rely on it to run what it has
+    /// (`apply_and_flush_repops`): all of it waits, in its order, until the PG serves again. A change that
+    /// is in the log by then is only answered. With another primary clients send again; what was loaded for
+    /// such ops is returned.
+    pub(crate) fn on_new_interval(&mut self, primary_since: Epoch, is_primary: bool) -> Vec<Token> {
+        let mut all: Vec<WaitingOp> = Vec::new();
+        for in_flight in std::mem::take(&mut self.in_flight).into_values() {
+            all.extend(in_flight.requests.into_iter().map(|(waiting, _)| waiting));
+        }
+        for ops in std::mem::take(&mut self.objects).into_values() {
+            all.extend(ops.loading.into_values());
+            all.extend(ops.queue);
+        }
+        all.extend(std::mem::take(&mut self.early));
+        let stays = |waiting: &mut WaitingOp| is_primary && waiting.op.epoch >= primary_since;
+        let dropped = all.extract_if(.., |waiting| !stays(waiting));
+        let loads = dropped.flat_map(|waiting| waiting.loads).collect();
+        self.early = all.into();
+        loads
+    }
+
+    /// Takes those away that wait in the queue of an object and that `is_wanted` wants.
+    pub(crate) fn take_queued(
+        &mut self,
+        head: &HObject,
+        is_wanted: impl Fn(&WaitingOp) -> bool,
+    ) -> Vec<WaitingOp> {
+        let Some(ops) = self.objects.get_mut(head) else { return Vec::new() };
+        let (taken, kept) = std::mem::take(&mut ops.queue).into_iter().partition(is_wanted);
+        ops.queue = kept;
+        taken.into_iter().collect()
+    }
+
+    /// Takes those away that wait for the PG to serve and that `is_wanted` wants.
+    pub(crate) fn take_early(&mut self, is_wanted: impl Fn(&WaitingOp) -> bool) -> Vec<WaitingOp> {
+        let (taken, kept) = std::mem::take(&mut self.early).into_iter().partition(is_wanted);
+        self.early = kept;
+        taken.into_iter().collect()
+    }
+}

@@ -1,0 +1,103 @@
+//! The primary has the log: replicas take it over, and the PG serves when all have.
+
+use std::collections::BTreeSet;
+
+use messages::{MPgActivated, MPgLog};
+use types::{EVersion, OsdId, Transaction};
+
+use crate::{
+    Ctx, Effect, Pg,
+    errand::Errand,
+    meta::MetaChange,
+    pg::{Pending, Phase},
+};
+
+impl Pg {
+    pub(crate) fn check_up_thru(&mut self, cx: &mut Ctx<'_>) {
+        if self.phase != Phase::WaitUpThru
+            || self.is_waiting(Errand::Activate)
+            || cx.map.up_thru(self.me) < self.info.since
+            || !self.has_min_size()
+        {
+            return;
+        }
+        let waiting: BTreeSet<OsdId> = self.others().collect();
+        let has = |osd: &OsdId| self.peer_info.get(osd).map_or(EVersion::ZERO, |i| i.last_update);
+        let sinces: Vec<(OsdId, EVersion)> = waiting.iter().map(|osd| (*osd, has(osd))).collect();
+        for (_, since) in &sinces {
+            if let Err(lacking) = self.ready_for_log(*since, cx) {
+                return self.wait(Errand::Activate, lacking, cx);
+            }
+        }
+        for (osd, since) in sinces {
+            let message = self.log_for(since, true, cx);
+            cx.effects.push(Effect::SendOsd(osd, message.into()));
+        }
+        self.forget_versions();
+        self.let_go(Errand::Activate, cx);
+        self.ask_leases(cx.now);
+        self.phase = Phase::Activating { waiting, is_durable: false };
+        self.info.last_epoch_started = cx.map.epoch;
+        let mut change = MetaChange::default();
+        change.info(&self.info, &mut self.kept);
+        change.intervals(&self.intervals);
+        let mut txn = Transaction::new(self.coll);
+        change.into_txn(&mut txn);
+        self.submit(Pending::Activated, txn, cx);
+    }
+
+    /// True for the primary, which is another OSD.
+    pub(crate) fn is_activator(&self, from: OsdId) -> bool {
+        from == self.members.primary && !self.is_primary()
+    }
+
+    /// Replica: the primary's log is ours from here on.
+    pub(crate) fn on_activate(&mut self, from: OsdId, mut message: MPgLog, cx: &mut Ctx<'_>) {
+        if !self.is_activator(from) {
+            return;
+        }
+        self.intervals = std::mem::take(&mut message.intervals);
+        self.info.last_epoch_clean = self.info.last_epoch_clean.max(message.info.last_epoch_clean);
+        message.info.last_epoch_started = cx.map.epoch;
+        self.phase = Phase::Replica;
+        self.take_over(&message, Pending::ReplicaActivated { primary: from }, cx);
+    }
+
+    pub(crate) fn reply_activated(&mut self, primary: OsdId, cx: &mut Ctx<'_>) {
+        self.give_lease(cx.now);
+        let missing = self.missing.clone();
+        let reply = MPgActivated { pgid: self.pgid, epoch: cx.map.epoch, missing };
+        cx.effects.push(Effect::SendOsd(primary, reply.into()));
+    }
+
+    pub(crate) fn on_activated(&mut self, from: OsdId, message: MPgActivated, cx: &mut Ctx<'_>) {
+        let Phase::Activating { waiting, .. } = &mut self.phase else { return };
+        waiting.remove(&from);
+        self.take_lease(from);
+        self.peer_missing.insert(from, message.missing);
+        self.check_active(cx);
+    }
+
+    pub(crate) fn on_activation_durable(&mut self, cx: &mut Ctx<'_>) {
+        if let Phase::Activating { is_durable, .. } = &mut self.phase {
+            *is_durable = true;
+        }
+        self.check_active(cx);
+    }
+
+    pub(crate) fn check_active(&mut self, cx: &mut Ctx<'_>) {
+        let Phase::Activating { waiting, is_durable: true } = &self.phase else { return };
+        // A tick looks again.
+        if !waiting.is_empty() || !self.is_prior_lease_over(cx) {
+            return;
+        }
+        self.phase = Phase::Active;
+        // All members have the log that they were activated by.
+        self.note_committed(self.info.last_update);
+        self.tell_committed(cx);
+        cx.effects.push(Effect::StatsChanged);
+        self.look_for_all(cx);
+        self.recover(cx);
+        self.run_waiting_ops(cx);
+    }
+}

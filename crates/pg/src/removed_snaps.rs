@@ -1,0 +1,43 @@
+//! Snapshots as the map has them: those that are removed, and those of the pool itself.
+
+use std::sync::Arc;
+
+use types::{IntervalSet, OsdMap, SnapId};
+
+use crate::{Ctx, Pg};
+
+impl Pg {
+    /// Removed snapshots, of which there may still be clones here.
+    pub(crate) fn snaps_to_trim(&self, map: &OsdMap) -> IntervalSet {
+        let mut removed = map.removed_snaps_queue.get(&self.pgid.pool).cloned().unwrap_or_default();
+        removed.subtract(&self.info.purged_snaps);
+        removed
+    }
+
+    /// All removed snapshots. The map forgets one when all PGs have purged it; a client that has not heard of
+    /// it may still name it.
+    pub(crate) fn removed_snaps(&mut self, cx: &Ctx<'_>) -> Arc<IntervalSet> {
+        if let Some((epoch, removed)) = &self.removed_snaps
+            && *epoch == cx.map.epoch
+        {
+            return removed.clone();
+        }
+        let mut removed = self.info.purged_snaps.clone();
+        if let Some(queue) = cx.map.removed_snaps_queue.get(&self.pgid.pool) {
+            removed.union_with(queue);
+        }
+        let removed = Arc::new(removed);
+        self.removed_snaps = Some((cx.map.epoch, removed.clone()));
+        removed
+    }
+
+    /// The snapshots of the pool, where it has them itself.
+    pub(crate) fn pool_snapc(&self, cx: &Ctx<'_>) -> Option<types::SnapContext> {
+        let pool = cx.map.pools.get(&self.pgid.pool)?;
+        if !pool.is_pool_snaps_mode() {
+            return None;
+        }
+        let snaps: Vec<SnapId> = pool.snaps.keys().rev().copied().collect();
+        Some(types::SnapContext { seq: pool.snap_seq, snaps })
+    }
+}

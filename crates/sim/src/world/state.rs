@@ -1,0 +1,73 @@
+//! How the world is: whoever looks changes nothing.
+
+use types::{OsdId, PgState};
+
+use super::World;
+use crate::{
+    osd_process::{OsdProcess, Part},
+    slot::Slot,
+    workload::Workload,
+};
+
+impl World {
+    /// Lines of the cluster log.
+    pub(crate) fn cluster_log(&self) -> impl Iterator<Item = &str> {
+        self.mon.up().into_iter().flat_map(|mon| mon.mon.cluster_log())
+    }
+
+    /// The shards of all OSDs that are up.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.osds.iter().filter_map(Slot::up).flat_map(OsdProcess::parts)
+    }
+
+    pub(crate) fn osdmap(&self) -> Option<&types::OsdMap> {
+        self.mon.up().map(|mon| mon.mon.osdmap())
+    }
+
+    pub(super) fn is_all_up(&self) -> bool {
+        let Some(mon) = self.mon.up() else { return false };
+        (0..self.osds.len()).all(|id| mon.mon.osdmap().is_up(OsdId(id as i32)))
+    }
+
+    /// True when the pools have as many PGs as they shall, and every PG's primary says that it is active and clean.
+    pub(crate) fn is_clean(&self) -> bool {
+        let Some(mon) = self.mon.up().filter(|_| self.is_all_up()) else { return false };
+        let map = mon.mon.osdmap();
+        let is_settled = map
+            .pools
+            .values()
+            .all(|pool| (pool.pg_num, pool.pgp_num) == (pool.pg_num_target, pool.pgp_num_target));
+        is_settled
+            && map.pgs().all(|pgid| {
+                let primary = map.pg_to_up_acting(pgid).acting_primary;
+                let osd = usize::try_from(primary.0).ok().and_then(|id| self.osds.get(id)?.up());
+                let is_current = |part: &&Part| part.osd.map().epoch == map.epoch;
+                let mut parts = osd.into_iter().flat_map(OsdProcess::parts).filter(is_current);
+                let state = parts.find_map(|part| part.osd.led_state(pgid));
+                state.is_some_and(|state| state.has(PgState::ACTIVE.with(PgState::CLEAN)))
+            })
+    }
+
+    /// For whoever has to find out why nothing happens.
+    pub(super) fn state(&self) -> String {
+        let mut out = String::new();
+        if let Some(mon) = self.mon.up() {
+            let map = mon.mon.osdmap();
+            let up = map.osds().filter(|osd| map.is_up(*osd)).map(|osd| osd.0).collect::<Vec<_>>();
+            out += &format!("epoch {}, up {up:?}; ", map.epoch.0);
+        }
+        for (id, osd) in self.osds.iter().enumerate() {
+            let Some(osd) = osd.up() else { continue };
+            for part in osd.parts() {
+                let states = part.osd.led_states().map(|(pgid, state)| format!("{pgid} {state}"));
+                out += &format!(
+                    "osd.{id} (epoch {}): {}; ",
+                    part.osd.map().epoch.0,
+                    states.collect::<Vec<_>>().join(", ")
+                );
+            }
+        }
+        let in_flight: Vec<usize> = self.workloads.iter().map(Workload::in_flight).collect();
+        out + &format!("requests {in_flight:?}")
+    }
+}
