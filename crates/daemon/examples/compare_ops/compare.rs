@@ -70,7 +70,8 @@ fn difference(ops: &[OsdOp], real: &Response, ours: &Response) -> Option<String>
     }
     for (asked, (real, ours)) in ops.iter().zip(real.ops.iter().zip(&ours.ops)) {
         // An absent object gets the one or the other, as an OSD remembers it or not.
-        let is_of_cache = matches!(asked.code, OpCode::CACHE_FLUSH | OpCode::CACHE_EVICT);
+        let is_of_cache = [OpCode::CACHE_FLUSH, OpCode::CACHE_EVICT, OpCode::TIER_FLUSH, OpCode::TIER_EVICT]
+            .contains(&asked.code);
         if is_of_cache && [real.result, ours.result].iter().all(|result| [0, -2, -22].contains(result)) {
             return None;
         }

@@ -40,3 +40,13 @@ fn keys_are_set_and_removed() {
     assert_eq!(map(&mut bench).len(), 1);
     assert_eq!(bench.result(vec![step(OpCode::TMAPPUT, Default::default(), "no map")]), -22);
 }
+
+/// Observed: a request that only reads is refused before it is run, another one goes on behind the map.
+#[test]
+fn no_object_has_an_empty_map_where_it_may_be_made() {
+    assert_eq!(Bench::new().result(vec![plain(OpCode::TMAPGET)]), -2);
+    let done = Bench::new().run(vec![plain(OpCode::TMAPGET), plain(OpCode::CREATE)]).unwrap();
+    assert_eq!((done.result, done.ops[0].result, done.ops[0].data.len()), (0, 0, 0));
+    let cleared = Bench::new().run(vec![plain(OpCode::TMAPGET), plain(OpCode::OMAPCLEAR)]).unwrap();
+    assert_eq!((cleared.ops[0].result, cleared.result), (0, -2));
+}
