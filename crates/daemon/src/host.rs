@@ -51,6 +51,12 @@ pub(crate) fn device_facts(path: &Path) -> BTreeMap<String, String> {
     let is_device = meta.file_type().is_block_device();
     put("bluestore_bdev_access_mode", if is_device { "blk" } else { "file" }.to_owned());
     put("bluestore_bdev_path", path.display().to_string());
+    let folder = format!("/sys/dev/block/{}:{}", major_of(meta.rdev()), minor_of(meta.rdev()));
+    if let Some(node) = fs::canonicalize(folder).ok().filter(|_| is_device)
+        && let Some(name) = node.file_name()
+    {
+        put("bluestore_bdev_dev_node", name.to_string_lossy().into_owned());
+    }
     let Some(disk) = disk_of(if is_device { meta.rdev() } else { meta.dev() }) else { return out };
     let name = disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let setting = |file: &str| fs::read_to_string(disk.join("queue").join(file)).unwrap_or_default();

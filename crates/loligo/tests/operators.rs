@@ -24,6 +24,7 @@ fn daemons_listen_at_admin_sockets() {
     let socket = c.dir().join("run/ceph-osd.1.asok");
     assert!(c.sh(&format!("ceph --admin-daemon {} help", socket.display())).out.contains("injectfull"));
     assert_eq!(c.json("ceph tell mgr version")["release"], "pacific");
+    counters_are_shown_and_begin_anew(&c);
     // An OSD may claim to be fuller than it is.
     c.sh("ceph tell osd.1 injectfull nearfull");
     c.wait("a warning", Duration::from_secs(30), |c| {
@@ -31,6 +32,30 @@ fn daemons_listen_at_admin_sockets() {
     });
     c.sh("ceph tell osd.1 injectfull none");
     c.wait("the end of it", Duration::from_secs(30), |c| !c.sh("ceph health").out.contains("nearfull"));
+}
+
+/// What clients do is counted as what it is, in parts that make the whole.
+fn counters_are_shown_and_begin_anew(c: &Cluster) {
+    c.sh("echo counted > f; rados -p rbd put counted f; rados -p rbd get counted f2; cmp f f2");
+    let primary = c.json("ceph osd map rbd counted")["acting_primary"].as_u64().unwrap();
+    let counters = |c: &Cluster| c.json(&format!("ceph tell osd.{primary} perf dump osd"))["osd"].clone();
+    // An OSD of several reactors hears of the others' counts with statistics.
+    c.sh(&format!("ceph tell osd.{primary} flush_pg_stats"));
+    let seen = counters(c);
+    let count = |name: &str| seen[name].as_u64().unwrap();
+    assert!(count("op_r") >= 1 && count("op_w") >= 1, "{seen}");
+    assert_eq!(count("op"), count("op_r") + count("op_w") + count("op_rw"), "{seen}");
+    assert_eq!(seen["op_r_latency"]["avgcount"], seen["op_r"]);
+    assert!(seen["op_w_latency"]["sum"].as_f64().unwrap() > 0.0, "{seen}");
+    let schema = c.json(&format!("ceph tell osd.{primary} perf schema"));
+    assert_eq!(schema["osd"].as_object().unwrap().len(), seen.as_object().unwrap().len());
+    let answer = c.json(&format!("ceph tell osd.{primary} perf reset osd"));
+    assert_eq!(answer["success"], "perf reset osd");
+    let anew = counters(c);
+    assert!(anew["op_w_in_bytes"].as_u64() < seen["op_w_in_bytes"].as_u64(), "{anew}");
+    assert_eq!(anew["numpg"], seen["numpg"]);
+    assert_eq!(c.json("ceph tell mon.a perf dump cluster num_osd_up")["cluster"]["num_osd_up"], 3);
+    c.sh(&format!("ceph tell osd.{primary} get_latest_osdmap"));
 }
 
 #[test]

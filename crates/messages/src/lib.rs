@@ -30,6 +30,7 @@ mod m_watch_notify;
 mod osd_op;
 mod osd_to_mon;
 mod paxos_header;
+mod perf_counters;
 mod pg_peer;
 mod pg_scrub;
 mod pool_stat;
@@ -63,6 +64,10 @@ pub use osd_to_mon::{
     MOSDImageStats, MOSDMarkMeDown, MOSDPGCreate, MOSDPGTemp, MPGStats, PgCreation,
 };
 pub use paxos_header::PaxosHeader;
+pub use perf_counters::{
+    CLUSTER_PERF, MON_PERF, OSD_PERF, PERF_USEFUL, PerfCounter, PerfKind, PerfLogger, PerfValue, PerfValues,
+    perf_dump, perf_reset_answer, perf_schema,
+};
 pub use pg_peer::{
     MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgCommitted, MPgCopyData, MPgCopyGet, MPgInfo,
     MPgLog, MPgNotify, MPgPull, MPgPush, MPgPushReply, MPgQuery, PriorLease, pg_peer_target,

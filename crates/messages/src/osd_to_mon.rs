@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use codec::Codec;
 use types::{EntityAddrVec, Epoch, OsdId, OsdStat, PgId, PgInterval, PgStat, PoolId, PoolStatfs};
 
-use crate::table::front_only;
+use crate::{PerfValues, table::front_only};
 
 /// An OSD is up and asks to be marked so.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
@@ -90,7 +90,7 @@ front_only!(MOSDMarkMeDown);
 
 /// PG and device statistics, every few seconds and at each change of a PG's state. Also the beacon.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 3, compat = 1)]
+#[codec(version = 4, compat = 1)]
 pub struct MPGStats {
     /// Who.
     pub osd: OsdId,
@@ -109,6 +109,9 @@ pub struct MPGStats {
     /// For how many seconds the oldest of them has been there.
     #[codec(since = 3)]
     pub oldest_slow_op_sec: u32,
+    /// What it has counted since its start, by name: the useful ones of [`crate::OSD_PERF`].
+    #[codec(since = 4)]
+    pub perf: PerfValues,
 }
 front_only!(MPGStats);
 

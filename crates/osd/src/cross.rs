@@ -8,14 +8,14 @@ use messages::{
     ImageCounts, ImageKey, LogLevel, MOSDForceRecovery, MOSDMap, MOSDPGCreate, MOSDScrub, Message,
     pg_peer_target,
 };
-use pg::CommitTimes;
+use pg::{CommitTimes, OpCounts};
 use serde_json::{Map, Value};
 use store::StoreUsage;
 use types::{Epoch, Instant, OsdId, PgId, PgStat, PoolId, PoolStatfs, Settings};
 
 use crate::{
-    ConnId, Effect, OpCounts, Osd, Peer, boot::Boot, on_map::MapSource, osd::Cx, shard::CONTROL,
-    slow_ops::SlowOps, tell,
+    ConnId, Effect, Osd, Peer, boot::Boot, on_map::MapSource, osd::Cx, shard::CONTROL, slow_ops::SlowOps,
+    tell,
 };
 
 /// From one shard to another.
@@ -99,7 +99,7 @@ pub struct Report {
     /// Copies that could not be read and were replaced.
     pub copies_repaired: u64,
     /// What it has served.
-    pub served: OpCounts,
+    pub op_counts: OpCounts,
     /// Ops that took too long.
     pub slow_ops: SlowOps,
     /// How long changes took to become durable since its start.
@@ -237,7 +237,7 @@ impl Osd {
             pool_usage: cx.store.pool_usage(),
             ops: self.held.ops(),
             copies_repaired: self.pgs.copies_repaired(),
-            served: self.pgs.served(),
+            op_counts: self.pgs.op_counts(),
             slow_ops: self.slow_ops.clone(),
             commit_times: self.pgs.commit_times(),
         };

@@ -19,7 +19,6 @@ mod map_store;
 mod on_client;
 mod on_map;
 mod on_osd;
-mod op_counts;
 mod osd;
 mod pgs;
 mod recovery;
@@ -32,7 +31,6 @@ mod tick;
 
 pub use cross::{Cross, Report};
 pub use event::{ConnId, Effect, Event, Peer};
-pub use op_counts::OpCounts;
 pub use osd::{OWN_TIMERS, Osd, OsdConfig};
 pub use shard::{SHARDS_MAX, Shard};
 pub use slow_ops::SlowOps;

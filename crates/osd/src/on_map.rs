@@ -33,6 +33,8 @@ impl Osd {
             tracing::warn!("a map of another cluster is ignored");
             return;
         }
+        self.perf.map_messages += 1;
+        self.perf.map_epochs += (message.incrementals.len() + message.fulls.len()) as u64;
         let before = self.map.epoch;
         while self.take_next_map(source, &message, cx) {}
         let has_moved = self.map.epoch > before;
@@ -136,6 +138,7 @@ impl Osd {
         }
         self.forget_down_osds(cx);
         self.retry_waiting(cx);
+        self.answer_latest_maps(cx);
         self.stats_due = cx.now;
     }
 
@@ -184,6 +187,7 @@ impl Osd {
         if self.waiting.len() >= WAITING_MAX {
             return false;
         }
+        self.perf.delayed_for_map += 1;
         self.waiting.push_back(waiting);
         self.want_maps(cx);
         true

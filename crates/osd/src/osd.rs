@@ -25,7 +25,7 @@ use crate::{
     session::Session,
     shard::CONTROL,
     slow_ops::SlowOps,
-    tell::{Bench, Claim, is_bench_token},
+    tell::{BOOT_HANDLE, Bench, Claim, LatestMaps, Perf, is_bench_token},
 };
 
 /// What an OSD is told at its start.
@@ -116,6 +116,10 @@ pub struct Osd {
     pub(crate) commit_times_due: Instant,
     pub(crate) stats_due: Instant,
     pub(crate) started: Instant,
+    /// What it counts.
+    pub(crate) perf: Perf,
+    /// Operators that wait for a map.
+    pub(crate) latest_maps: LatestMaps,
     /// The benchmark under way.
     pub(crate) bench: Option<Bench>,
     /// How full an operator makes this OSD seem.
@@ -185,6 +189,8 @@ impl Osd {
             commit_times_due: Instant(0),
             stats_due: Instant(0),
             started: Instant(0),
+            perf: Perf::default(),
+            latest_maps: LatestMaps::default(),
             bench: None,
             claim: None,
         };
@@ -310,8 +316,9 @@ impl Osd {
         self.subscribe(cx);
         self.subscribe_config(cx);
         self.resend_log(cx);
-        let version = MMonGetVersion { handle: 1, what: "osdmap".to_owned() };
+        let version = MMonGetVersion { handle: BOOT_HANDLE, what: "osdmap".to_owned() };
         cx.effects.push(Effect::SendMon(version.into()));
+        self.ask_latest_maps(cx);
         // Whatever the last session did not carry.
         self.ask_up_thru(cx);
         self.stats_due = cx.now;
@@ -338,6 +345,7 @@ impl Osd {
         match message {
             Message::MOSDMap(maps) => self.on_osd_map(MapSource::Monitor, *maps, cx),
             Message::MMonGetVersionReply(reply) => {
+                self.on_latest_map(&reply, cx);
                 if self.boot == Boot::Starting {
                     let newest = Epoch(u32::try_from(reply.version).unwrap_or(u32::MAX));
                     self.boot = Boot::CatchingUp(newest);

@@ -5,13 +5,13 @@ mod walk;
 use std::collections::{BTreeMap, BTreeSet};
 
 use messages::{MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, MPgPush, Message, PgCreation, pg_peer_target};
-use pg::{Client, CommitTimes, Ctx, Event, IntervalStart, Permit, Pg};
+use pg::{Client, CommitTimes, Ctx, Event, IntervalStart, OpCounts, Permit, Pg};
 use rand::RngCore;
 use store::{Completion, ReadError};
 use types::{CollId, EVersion, Epoch, Errno, Instant, OsdId, PgId, PgInfo, PgStat, Token, Transaction};
 
 use crate::{
-    ConnId, Cross, Effect, OpCounts, Osd,
+    ConnId, Cross, Effect, Osd,
     boot::Boot,
     osd::{Cx, WAKE},
     shard::CONTROL,
@@ -75,8 +75,8 @@ impl Pgs {
     }
 
     /// What clients were served since this OSD was started.
-    pub(crate) fn served(&self) -> OpCounts {
-        self.pgs.values().map(|pg| pg.counters().into()).chain([self.served_before]).sum()
+    pub(crate) fn op_counts(&self) -> OpCounts {
+        self.pgs.values().map(Pg::op_counts).chain([self.served_before]).sum()
     }
 
     /// How long changes took to become durable since this OSD was started.
@@ -87,7 +87,7 @@ impl Pgs {
     /// The PG goes, what it counted stays.
     fn keep_counts(&mut self, pg: &Pg) {
         self.copies_repaired_before += pg.copies_repaired();
-        self.served_before = [self.served_before, pg.counters().into()].into_iter().sum();
+        self.served_before = [self.served_before, pg.op_counts()].into_iter().sum();
         self.commit_times_before = [self.commit_times_before, pg.commit_times()].into_iter().sum();
     }
 

@@ -95,6 +95,7 @@ impl Osd {
         }
         let (stat, pool_stat) = (self.osd_stat(cx), self.pool_usage(cx));
         let slow = self.all_slow_ops();
+        let perf = self.useful_perf(cx);
         let stats = MPGStats {
             osd: self.config.whoami,
             epoch: self.map.epoch,
@@ -103,6 +104,7 @@ impl Osd {
             pool_stat,
             slow_ops: slow.count,
             oldest_slow_op_sec: slow.oldest_sec,
+            perf,
         };
         cx.effects.push(Effect::SendMon(Message::from(stats)));
         true

@@ -314,6 +314,7 @@ impl Pg {
             self.change_watches(head, &waiting.client, std::mem::take(&mut watch), cx);
         }
         let Some(staged) = staged else {
+            self.op_counts.note(&waiting.op, &reply.ops, false, waiting.nanos_until(cx.now));
             waiting.answered(cx.now);
             cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, Box::new(reply)));
             return;

@@ -13,7 +13,7 @@ use types::{
 };
 
 use crate::{
-    CommitTimes, Ctx, Event,
+    CommitTimes, Ctx, Event, OpCounts,
     backoff::Backoffs,
     copy::Copies,
     errand::{Errand, Errands},
@@ -123,6 +123,7 @@ pub struct Pg {
     /// What it has done since it was loaded; what it holds is in `info.totals`.
     pub(crate) counters: PgStatSum,
     pub(crate) commit_times: CommitTimes,
+    pub(crate) op_counts: OpCounts,
     /// Copies here that could not be read and are replaced, since it was loaded.
     pub(crate) copies_repaired: u64,
     pub(crate) trimming: Option<Trimming>,
@@ -174,6 +175,7 @@ impl Pg {
             next_token: 0,
             counters: PgStatSum::default(),
             commit_times: CommitTimes::default(),
+            op_counts: OpCounts::default(),
             copies_repaired: 0,
             trimming: None,
             removed_snaps: None,
@@ -359,6 +361,7 @@ impl Pg {
             }
             Pending::ReplicaCommit { primary, version, since } => {
                 self.commit_times.note(cx.now.since(since));
+                self.op_counts.subops.note(cx.now.since(since));
                 self.reply_rep_op(primary, version, cx);
             }
             Pending::ReplicaActivated { primary } => self.reply_activated(primary, cx),

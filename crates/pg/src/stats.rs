@@ -3,7 +3,7 @@
 use types::{EVersion, HObject, IntervalSet, OsdMap, PgStat, PgStatSum, PgState, PgTotals, UTime};
 
 use crate::{
-    CommitTimes, Ctx, Effect, Pg,
+    CommitTimes, Ctx, Effect, OpCounts, Pg,
     errand::Errand,
     exec::{self, TrimStep},
     pg::Phase,
@@ -110,6 +110,11 @@ impl Pg {
     /// How long its changes took to become durable here, since it was loaded.
     pub fn commit_times(&self) -> CommitTimes {
         self.commit_times
+    }
+
+    /// Requests that it answered since it was loaded, whether it led or not.
+    pub fn op_counts(&self) -> OpCounts {
+        self.op_counts
     }
 
     /// What the primary reports.

@@ -50,6 +50,7 @@ mod scrub;
 mod status;
 mod status_line;
 pub(crate) mod tell;
+mod tell_perf;
 
 use auth::{MonAccess, MonCaps};
 use bytes::Bytes;

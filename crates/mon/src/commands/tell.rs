@@ -7,7 +7,7 @@ use codec::Features;
 use serde_json::{Value, json};
 use types::{CONFIG_COMMANDS, ConfigOwner, EntityType, Errno, UTime, find_option};
 
-use super::{Reply, Request, Row, mon_info, status};
+use super::{Reply, Request, Row, mon_info, status, tell_perf};
 use crate::{ConnId, Mon, MonOptions, format};
 
 pub(super) const ROWS: &[Row] = &[
@@ -61,6 +61,11 @@ pub(super) const ROWS: &[Row] = &[
     config_row(7),
 ];
 
+/// All commands to one monitor.
+fn rows() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().chain(&tell_perf::ROWS)
+}
+
 /// The manager's part has it, too.
 pub(crate) const VERSION_ROW: Row =
     Row { sig: "version", help: "get ceph version", module: "mon", perm: "r", run: version };
@@ -78,7 +83,7 @@ fn version(req: &mut Request<'_>) -> Reply {
 
 /// Every command with what it does.
 fn help(req: &mut Request<'_>) -> Reply {
-    let rows = ROWS.iter().map(|row| (row.prefix_text().to_owned(), Value::from(row.help)));
+    let rows = rows().map(|row| (row.prefix_text().to_owned(), Value::from(row.help)));
     Reply::json(req.args, Value::Object(rows.collect()))
 }
 
@@ -209,9 +214,9 @@ impl Mon {
         };
         let prefix = args.prefix();
         if prefix == "get_command_descriptions" {
-            return Reply::text(super::describe(ROWS.iter()));
+            return Reply::text(super::describe(rows()));
         }
-        let Some(row) = ROWS.iter().find(|row| row.prefix_text() == prefix) else {
+        let Some(row) = rows().find(|row| row.prefix_text() == prefix) else {
             return Reply::fail(Errno::EINVAL, format!("unknown command prefix {prefix}"));
         };
         if !self.may_do_everything(&peer) {

@@ -6,7 +6,7 @@ mod space;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use messages::MPGStats;
+use messages::{MPGStats, PerfValues};
 use types::{
     Epoch, Instant, OsdId, OsdMap, OsdStat, PgId, PgStat, PgStatSum, PgState, PoolId, PoolStatfs, UTime,
 };
@@ -25,6 +25,8 @@ pub(crate) struct Stats {
     pool_statfs: BTreeMap<OsdId, BTreeMap<PoolId, PoolStatfs>>,
     /// Slow requests of each OSD that has any, and the age of the oldest in seconds.
     slow_ops: BTreeMap<OsdId, (u32, u32)>,
+    /// What each OSD has counted.
+    perf: BTreeMap<OsdId, PerfValues>,
     samples: VecDeque<rates::Sample>,
     /// Counts reports: the version of the statistics.
     pub(crate) version: u64,
@@ -39,6 +41,7 @@ impl Mon {
         self.stats.version += 1;
         self.stats.osds.insert(report.osd, report.stat);
         self.stats.pool_statfs.insert(report.osd, report.pool_stat.into_iter().collect());
+        self.stats.perf.insert(report.osd, report.perf);
         match report.slow_ops {
             0 => self.stats.slow_ops.remove(&report.osd),
             count => self.stats.slow_ops.insert(report.osd, (count, report.oldest_slow_op_sec)),
@@ -64,6 +67,11 @@ impl Stats {
     /// The last report on an OSD's device.
     pub(crate) fn osd(&self, osd: OsdId) -> Option<&OsdStat> {
         self.osds.get(&osd)
+    }
+
+    /// What an OSD has counted.
+    pub(crate) fn perf(&self, osd: OsdId) -> Option<&PerfValues> {
+        self.perf.get(&osd)
     }
 
     /// Slow requests by OSD: how many, and the age of the oldest in seconds.
@@ -152,6 +160,7 @@ impl Stats {
         self.osds.remove(&osd);
         self.pool_statfs.remove(&osd);
         self.slow_ops.remove(&osd);
+        self.perf.remove(&osd);
     }
 }
 

@@ -250,6 +250,15 @@ fn tell_has_a_table_of_its_own() {
     assert!(tell(r#"{"prefix":"config show"}"#).2.contains("07070707-0707"));
     let sessions: Value = serde_json::from_str(&tell(r#"{"prefix":"sessions"}"#).2).unwrap();
     assert!(sessions.as_array().unwrap().iter().any(|s| s["entity_name"] == "client.admin"), "{sessions}");
+    let mons = tell(r#"{"prefix":"perf dump","logger":"cluster","counter":"num_mon"}"#).2;
+    let mons: Value = serde_json::from_str(&mons).unwrap();
+    assert_eq!(mons, serde_json::json!({"cluster": {"num_mon": 1}}));
+    let all: Value = serde_json::from_str(&tell(r#"{"prefix":"perf dump"}"#).2).unwrap();
+    let schema: Value = serde_json::from_str(&tell(r#"{"prefix":"perf schema"}"#).2).unwrap();
+    for (logger, rows) in schema.as_object().unwrap() {
+        let names = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(rows), names(&all[logger]), "{logger}: what is declared is counted");
+    }
     let status: Value = serde_json::from_str(&tell(r#"{"prefix":"mon_status"}"#).2).unwrap();
     assert_eq!((status["state"].as_str(), status["rank"].as_u64()), (Some("leader"), Some(0)));
 }

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use messages::{MPGStats, PerfValue};
+use types::OsdId;
+
 use super::cluster::Cluster;
 
 /// Families of a 16.2.15 and their types, without those of its own parts.
@@ -71,4 +74,24 @@ fn families_have_the_names_and_types_that_ceph_gives_them() {
     ] {
         assert!(page.lines().any(|have| have == line), "{line} is missing from {page}");
     }
+}
+
+#[test]
+fn counters_of_daemons_are_shown_with_their_names() {
+    let mut cluster = Cluster::with_rbd();
+    let latency = PerfValue { sum: 1_500_000_000, count: 3 };
+    let perf = [("op_r", 7.into()), ("op_r_latency", latency), ("unheard_of", 1.into())];
+    let perf = perf.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let report = MPGStats { osd: OsdId(1), epoch: cluster.map().epoch, perf, ..MPGStats::default() };
+    cluster.say(Cluster::osd_conn(1), report);
+    let page = cluster.mon.metrics();
+    for line in [
+        "ceph_osd_op_r{ceph_daemon=\"osd.1\"} 7.0",
+        "ceph_osd_op_r_latency_sum{ceph_daemon=\"osd.1\"} 1.5",
+        "ceph_osd_op_r_latency_count{ceph_daemon=\"osd.1\"} 3.0",
+        "# TYPE ceph_mon_num_sessions gauge",
+    ] {
+        assert!(page.lines().any(|have| have == line), "{line} is missing from {page}");
+    }
+    assert!(!page.contains("unheard_of"), "what is not declared is not shown");
 }

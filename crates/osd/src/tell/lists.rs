@@ -59,14 +59,6 @@ pub(super) fn blocklist(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
     Ok(Some(entries.collect()))
 }
 
-/// Asks the monitor for the maps that are missing here. Ceph answers when they are there, and says as little.
-pub(super) fn latest_osdmap(osd: &mut Osd, _: &Call, cx: &mut Cx<'_>) -> Answer {
-    if osd.has_mon {
-        osd.subscribe(cx);
-    }
-    Ok(Some(Value::Null))
-}
-
 /// Tells the monitor at once how it is.
 pub(super) fn send_beacon(osd: &mut Osd, _: &Call, cx: &mut Cx<'_>) -> Answer {
     osd.stats_due = cx.now;

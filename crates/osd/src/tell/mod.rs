@@ -5,8 +5,10 @@
 mod bench;
 mod config;
 mod inject_full;
+mod latest_map;
 mod lists;
 mod ops;
+mod perf;
 mod pg_commands;
 mod show;
 
@@ -18,6 +20,8 @@ use crate::{ConnId, Osd, osd::Cx};
 
 pub(crate) use bench::{Bench, is_bench_token};
 pub(crate) use inject_full::Claim;
+pub(crate) use latest_map::{BOOT_HANDLE, LatestMaps};
+pub(crate) use perf::Perf;
 
 /// A refusal: errno and the line for the operator.
 pub(crate) type Refusal = (Errno, String);
@@ -106,7 +110,7 @@ const ROWS: &[Row] = &[
     Row {
         sig: "get_latest_osdmap",
         help: "force osd to update the latest map from the mon",
-        run: lists::latest_osdmap,
+        run: latest_map::wait,
     },
     Row { sig: "send_beacon", help: "send OSD beacon to mon immediately", run: lists::send_beacon },
     Row { sig: "log flush", help: "flush log entries to log file", run: lists::log_flush },
@@ -118,8 +122,15 @@ const ROWS: &[Row] = &[
     Row {
         sig: "perf dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false",
         help: "dump perfcounters value",
-        run: show::perf_dump,
+        run: perf::dump,
     },
+    Row { sig: "perf schema", help: "dump perfcounters schema", run: perf::schema },
+    Row {
+        sig: "perf reset name=var,type=CephString",
+        help: "perf reset <name>: perf reset all or one perfcounter name",
+        run: perf::reset,
+    },
+    Row { sig: "list_devices", help: "list OSD devices.", run: perf::list_devices },
     Row { sig: concat!("ops", ops_filter!()), help: "show the ops currently in flight", run: ops::dump },
     Row {
         sig: concat!("dump_ops_in_flight", ops_filter!()),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use types::Errno;
 
 use super::{Answer, Call};
-use crate::{OpCounts, Osd, osd::Cx};
+use crate::{Osd, osd::Cx};
 
 /// What this OSD calls itself: Ceph's form, so that clients read a version.
 const VERSION: &str = concat!("16.2.15-loligo-", env!("CARGO_PKG_VERSION"));
@@ -45,41 +45,6 @@ pub(super) fn status(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
         "newest_map": osd.maps.newest.0,
         "num_pgs": osd.pg_count(),
     })))
-}
-
-pub(super) fn perf_dump(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
-    let usage = osd.usage(cx);
-    let reports = osd.control.reports().map(|report| report.served);
-    let served: OpCounts = reports.chain([osd.pgs.served()]).sum();
-    let mut all = json!({
-        "osd": {
-            "op": served.reads + served.writes,
-            "op_in_bytes": served.write_bytes,
-            "op_out_bytes": served.read_bytes,
-            "op_r": served.reads,
-            "op_r_out_bytes": served.read_bytes,
-            "op_w": served.writes,
-            "op_w_in_bytes": served.write_bytes,
-            "op_wip": osd.held.ops() + osd.control.reports().map(|report| report.ops).sum::<u64>(),
-            "numpg": osd.pg_count(),
-            "numpg_primary": osd.primary_pg_count(),
-            "heartbeat_to_peers": osd.heartbeat.peers().count(),
-            "stat_bytes": usage.total_bytes,
-            "stat_bytes_used": usage.total_bytes.saturating_sub(usage.available_bytes),
-            "stat_bytes_avail": usage.available_bytes,
-        },
-    });
-    keep_asked(&mut all, call.text("logger").as_deref(), call.text("counter").as_deref());
-    Ok(Some(all))
-}
-
-/// Leaves of all counters those that were asked for (`PerfCountersCollectionImpl::dump_formatted_generic`).
-fn keep_asked(all: &mut Value, logger: Option<&str>, counter: Option<&str>) {
-    let Some(loggers) = all.as_object_mut() else { return };
-    loggers.retain(|name, _| logger.is_none_or(|wanted| wanted.is_empty() || wanted == name));
-    for counters in loggers.values_mut().filter_map(Value::as_object_mut) {
-        counters.retain(|name, _| counter.is_none_or(|wanted| wanted.is_empty() || wanted == name));
-    }
 }
 
 /// Reports at once. Ceph answers the number of the report, with which a caller asks the monitor whether it

@@ -88,6 +88,10 @@ impl Pg {
                 Some((asked, _)) if !done.watch.is_empty() => Some(asked.client.clone()),
                 Some(_) | None => None,
             };
+            // The others are the same request, sent again.
+            if let Some((asked, reply)) = done.requests.first() {
+                self.op_counts.note(&asked.op, &reply.ops, true, asked.nanos_until(cx.now));
+            }
             for (asked, reply) in done.requests {
                 asked.answered(cx.now);
                 cx.effects.push(Effect::Reply(asked.client.session, asked.tid, reply));

@@ -19,6 +19,12 @@ impl WaitingOp {
         record.delayed(why, since)
     }
 
+    /// For how long it has been here.
+    #[inline]
+    pub(crate) fn nanos_until(&self, now: Instant) -> u64 {
+        now.0.saturating_sub(self.permit.since().0)
+    }
+
     /// It is being answered: remembers it, if it was slow.
     #[inline]
     pub(crate) fn answered(&self, now: Instant) {

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use types::{EntityAddrVec, MapFlags, OsdId, PgPool, PgStatSum, PoolId};
 
-use super::page::{
-    Kind::{self, Counter, Gauge, Untyped},
-    Page,
+use super::{
+    daemons,
+    page::{
+        Kind::{self, Counter, Gauge, Untyped},
+        Page,
+    },
 };
 use crate::{
     Mon,
@@ -62,6 +65,8 @@ pub(super) fn page(mon: &Mon) -> String {
     health(mon, &mut page);
     monitors(mon, &mut page);
     osds(mon, &mut page);
+    daemons::counters(mon, &mut page);
+    daemons::disks(mon, &mut page);
     space(mon, &mut page);
     pools(mon, &mut page);
     pg_states(mon, &mut page);
@@ -163,7 +168,7 @@ fn osds(mon: &Mon, page: &mut Page) {
     type Value<'a> = &'a dyn Fn(OsdId) -> Option<f64>;
     const MS: u64 = 1_000_000;
     let stat = |osd| mon.stats.osd(osd);
-    let families: [(&str, _, &str, Value<'_>); 8] = [
+    let families: [(&str, _, &str, Value<'_>); 5] = [
         ("osd_weight", Untyped, "Weight of an OSD", &|osd| Some(f64::from(map.weight_fraction(osd)))),
         ("osd_up", Untyped, "1 for an OSD that is up", &|osd| Some(flag(map.is_up(osd)))),
         ("osd_in", Untyped, "1 for an OSD that is in", &|osd| Some(flag(map.is_in(osd)))),
@@ -173,9 +178,6 @@ fn osds(mon: &Mon, page: &mut Page) {
         ("osd_commit_latency_ms", Gauge, "Latency of committing", &|osd| {
             Some((stat(osd)?.commit_latency_ns / MS) as f64)
         }),
-        ("osd_numpg", Gauge, "PGs of an OSD", &|osd| Some(f64::from(stat(osd)?.pg_count))),
-        ("osd_stat_bytes", Gauge, "Size of an OSD's device", &|osd| Some((stat(osd)?.kb << 10) as f64)),
-        ("osd_stat_bytes_used", Gauge, "Space used on it", &|osd| Some((stat(osd)?.kb_used << 10) as f64)),
     ];
     for (family, kind, help, value) in families {
         page.family(family, kind, help);

@@ -3,6 +3,7 @@
 //!
 //! Authority: `pybind/mgr/prometheus/module.py` (16.2), whose names of metrics, labels and options these are.
 
+mod daemons;
 mod metrics;
 mod page;
 
