@@ -194,16 +194,19 @@ impl Pg {
         if let Some(run) = &mut self.scrubs.run {
             run.preemptions += 1;
         }
-        self.release_chunk(cx);
+        self.release_chunk(false, cx);
     }
 
-    /// Ends a chunk. Its objects' changes run.
-    fn release_chunk(&mut self, cx: &mut Ctx<'_>) {
+    /// Ends a chunk. Its objects' changes run: with a chunk that is counted they change the count.
+    fn release_chunk(&mut self, is_counted: bool, cx: &mut Ctx<'_>) {
         self.end_scan(cx);
         let Some(run) = &mut self.scrubs.run else { return };
         run.is_hindering = false;
         if let Some(chunk) = run.chunk.take() {
             let start = run.at.clone();
+            if is_counted {
+                run.at = chunk.end.clone();
+            }
             self.run_objects_between(&start, &chunk.end, cx);
         }
     }
@@ -241,10 +244,8 @@ impl Pg {
             if let Some(results) = &mut self.scrubs.results {
                 results.take(&mut run.verdict);
             }
-            let end = chunk.end.clone();
-            self.release_chunk(cx);
+            self.release_chunk(true, cx);
             if let Some(run) = &mut self.scrubs.run {
-                run.at = end;
                 run.preemptions = 0;
                 let rest = cx.scrub.rest(run.is_ordered, cx.wall);
                 if !rest.is_zero() {
@@ -253,7 +254,7 @@ impl Pg {
                 }
             }
         } else {
-            self.release_chunk(cx);
+            self.release_chunk(false, cx);
         }
     }
 }
