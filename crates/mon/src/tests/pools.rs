@@ -280,13 +280,13 @@ fn a_pool_is_made_with_what_is_known_of_its_size_to_come() {
     let mut cluster = Cluster::with_rbd();
     cluster
         .ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":8,"pg_num_min":2,"pg_num_max":64,"bulk":true,
-            "target_size_bytes":1048576,"target_size_ratio":0.5}"#);
+            "target_size_bytes":1048576,"target_size_ratio":1.5}"#);
     for (var, value) in [
         ("pg_num_min", "2"),
         ("pg_num_max", "64"),
         ("bulk", "true"),
         ("target_size_bytes", "1048576"),
-        ("target_size_ratio", "0.5"),
+        ("target_size_ratio", "1.5"),
     ] {
         let command = format!(r#"{{"prefix":"osd pool get","pool":"p","var":"{var}"}}"#);
         assert_eq!(cluster.text(&command), format!("{var}: {value}\n"));
