@@ -25,7 +25,7 @@ impl AddAssign for Served {
         self.ops += more.ops;
         self.in_bytes += more.in_bytes;
         self.out_bytes += more.out_bytes;
-        self.nanos += more.nanos;
+        self.nanos = self.nanos.saturating_add(more.nanos);
     }
 }
 
