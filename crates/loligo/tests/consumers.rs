@@ -1,4 +1,4 @@
-//! The calls of those who build on Ceph's clients, in their order: Proxmox, OpenStack, ceph-csi.
+//! The calls of those who build on Ceph's clients, in their order: Proxmox, OpenStack (Cinder, Glance, Nova), ceph-csi.
 
 mod cluster;
 
@@ -96,7 +96,7 @@ fn proxmox_polls_and_keeps_disks() {
 #[test]
 fn openstack_keeps_images_and_volumes() {
     let c = Cluster::start();
-    c.sh("for p in images volumes; do ceph osd pool create $p 8; rbd pool init $p; done");
+    c.sh("for p in images volumes vms; do ceph osd pool create $p 8; rbd pool init $p; done");
     c.sh("ceph auth get-or-create client.cinder mon 'profile rbd' \
           osd 'profile rbd pool=volumes, profile rbd-read-only pool=images' -o cinder.keyring");
     let cinder = "--id cinder --keyring cinder.keyring";
@@ -116,6 +116,11 @@ fn openstack_keeps_images_and_volumes() {
     ));
     c.sh(&format!("rbd {cinder} trash mv volumes/volume-1; rbd {cinder} trash ls volumes"));
     assert_ne!(c.run(&format!("rbd {cinder} rm images/i --no-progress")).code, 0);
+    // Nova's instances have their disks from the same image.
+    c.sh("ceph auth get-or-create client.nova mon 'profile rbd' \
+          osd 'profile rbd pool=vms, profile rbd-read-only pool=images' -o nova.keyring");
+    std::fs::write(c.dir().join("nova.py"), include_str!("data/nova.py")).unwrap();
+    c.sh("/usr/bin/python3 nova.py");
     c.sh("rbd snap unprotect images/i@snap; rbd snap rm images/i@snap --no-progress; rbd rm images/i --no-progress");
 }
 
