@@ -57,8 +57,6 @@ def fio(job, env):
         "requests": side["total_ios"], "iops": side["iops"], "mib_s": side["bw_bytes"] / 2**20,
         "mean_us": side["lat_ns"]["mean"] / 1e3, "p50_us": percentile["50.000000"],
         "p99_us": percentile["99.000000"], "p999_us": percentile["99.900000"],
-        # Shares of the elapsed time, in percent, all threads together.
-        "client_us": (result["usr_cpu"] + result["sys_cpu"]) / 100 * side["runtime"] * 1e3 / max(side["total_ios"], 1),
     }
 
 
