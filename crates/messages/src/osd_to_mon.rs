@@ -109,7 +109,7 @@ pub struct MPGStats {
     /// For how many seconds the oldest of them has been there.
     #[codec(since = 3)]
     pub oldest_slow_op_sec: u32,
-    /// What it has counted since its start, by name: the useful ones of [`crate::OSD_PERF`].
+    /// What it has counted since its start or the last reset, by name: the useful ones of [`crate::OSD_PERF`].
     #[codec(since = 4)]
     pub perf: PerfValues,
 }

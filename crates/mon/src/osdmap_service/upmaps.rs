@@ -15,11 +15,11 @@ type Pairs = Vec<(OsdId, OsdId)>;
 impl Mon {
     /// Once for each map drops the upmaps, or pairs of them, that have no effect, or none that the pool's rule allows.
     pub(super) fn tick_upmaps(&mut self, wall: UTime) {
-        let map = self.next.osdmap.clone();
-        if self.osds.upmaps_seen == map.epoch {
+        let epoch = self.next.osdmap.epoch;
+        if std::mem::replace(&mut self.osds.upmaps_seen, epoch) == epoch {
             return;
         }
-        self.osds.upmaps_seen = map.epoch;
+        let map = self.next.osdmap.clone();
         let mut weights = BTreeMap::new();
         let mut over: BTreeSet<PgId> = BTreeSet::new();
         let mut left: BTreeMap<PgId, Pairs> = BTreeMap::new();
