@@ -8,7 +8,7 @@ use messages::Message;
 use mon::{Effect, Event, Ledger, LedgerError, Mon, MonOptions, Peer};
 use msgr::Config;
 use net::NetEvent;
-use reactor::{Event as IoEvent, Reactor};
+use reactor::{Event as IoEvent, Reactor, Signal};
 use types::{EntityName, EntityType, GlobalId};
 
 use crate::{
@@ -132,7 +132,9 @@ impl Daemon {
             reactor.poll(None, &mut io_events)?;
             for event in std::mem::take(&mut io_events) {
                 match event {
-                    IoEvent::Signal(_) => return Ok(()),
+                    // As Ceph's daemons are told that their logs were moved; ours sees it by itself.
+                    IoEvent::Signal(Signal::Hangup) => {}
+                    IoEvent::Signal(Signal::Interrupt | Signal::Terminate) => return Ok(()),
                     IoEvent::Timer { token: MON_TIMER } => self.handle(Event::Timer, reactor),
                     IoEvent::Timer { token: MANAGER_TIMER } => {
                         if let Some(io) = &mut self.manager_io {

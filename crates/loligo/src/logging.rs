@@ -1,14 +1,19 @@
 //! Where the log goes: a daemon's `log file` of ceph.conf, else standard error.
 
 use std::{
-    fs,
-    io::{IsTerminal, stderr},
-    path::Path,
+    fs::{self, File},
+    io::{self, IsTerminal, Write, stderr},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
     sync::Mutex,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
 use tracing_subscriber::EnvFilter;
+
+/// How often it is looked whether the log's file is still where it was.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Starts logging to the end of `file`, or to standard error without one. `LOLIGO_LOG` filters, as in
 /// `LOLIGO_LOG=debug` or `LOLIGO_LOG=info,osd=debug`.
@@ -22,9 +27,73 @@ pub fn start(file: Option<&Path>) -> Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     }
-    let mut options = fs::File::options();
-    let file = options.create(true).append(true).open(path);
-    let file = file.with_context(|| format!("opening the log {}", path.display()))?;
+    let file = LogFile::open(path, LOOK_INTERVAL)
+        .with_context(|| format!("opening the log {}", path.display()))?;
     log.with_writer(Mutex::new(file)).with_ansi(false).init();
     Ok(())
+}
+
+/// The end of a file that may be moved away, as `logrotate` does, and is made anew then: no daemon needs to be told.
+struct LogFile {
+    path: PathBuf,
+    file: File,
+    look_interval: Duration,
+    looked: Instant,
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    File::options().create(true).append(true).open(path)
+}
+
+impl LogFile {
+    fn open(path: &Path, look_interval: Duration) -> io::Result<LogFile> {
+        Ok(LogFile { path: path.to_owned(), file: open(path)?, look_interval, looked: Instant::now() })
+    }
+
+    /// True if the path names the file that is open.
+    fn is_in_place(&self) -> bool {
+        let id = |facts: fs::Metadata| (facts.dev(), facts.ino());
+        let here = fs::metadata(&self.path).map(id);
+        matches!((here, self.file.metadata().map(id)), (Ok(here), Ok(open)) if here == open)
+    }
+}
+
+impl Write for LogFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.looked.elapsed() >= self.look_interval {
+            self.looked = Instant::now();
+            // Where it cannot be made anew, the old one is better than none.
+            if !self.is_in_place()
+                && let Ok(file) = open(&self.path)
+            {
+                self.file = file;
+            }
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
+
+    use super::*;
+
+    #[test]
+    fn a_log_that_was_moved_away_is_made_anew() {
+        let folder = std::env::temp_dir().join(format!("loligo-log-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (path, moved) = (folder.join("log"), folder.join("log.1"));
+        let mut log = LogFile::open(&path, Duration::ZERO).unwrap();
+        log.write_all(b"before\n").unwrap();
+        fs::rename(&path, &moved).unwrap();
+        log.write_all(b"after\n").unwrap();
+        let text = |path: &Path| fs::read_to_string(path).unwrap();
+        assert_eq!((text(&moved), text(&path)), ("before\n".to_owned(), "after\n".to_owned()));
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

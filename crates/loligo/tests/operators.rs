@@ -25,6 +25,7 @@ fn daemons_listen_at_admin_sockets() {
     assert!(c.sh(&format!("ceph --admin-daemon {} help", socket.display())).out.contains("injectfull"));
     assert_eq!(c.json("ceph tell mgr version")["release"], "pacific");
     counters_are_shown_and_begin_anew(&c);
+    osds_tell_of_their_network_and_their_scrubs(&c);
     // An OSD may claim to be fuller than it is.
     c.sh("ceph tell osd.1 injectfull nearfull");
     c.wait("a warning", Duration::from_secs(30), |c| {
@@ -56,6 +57,43 @@ fn counters_are_shown_and_begin_anew(c: &Cluster) {
     assert_eq!(anew["numpg"], seen["numpg"]);
     assert_eq!(c.json("ceph tell mon.a perf dump cluster num_osd_up")["cluster"]["num_osd_up"], 3);
     c.sh(&format!("ceph tell osd.{primary} get_latest_osdmap"));
+}
+
+fn osds_tell_of_their_network_and_their_scrubs(c: &Cluster) {
+    let peers = |c: &Cluster, threshold: &str| {
+        c.json(&format!("ceph tell osd.1 dump_osd_network {threshold}"))["entries"].as_array().unwrap().clone()
+    };
+    c.wait("answers of both peers", Duration::from_secs(30), |c| peers(c, "0").len() == 2);
+    for entry in peers(c, "0") {
+        let of = |what: &str| entry[what]["15min"].as_f64().unwrap();
+        assert!(of("min") > 0.0 && of("min") <= of("average") && of("average") <= of("max"), "{entry}");
+        assert_eq!((&entry["from osd"], &entry["interface"]), (&1.into(), &"back".into()));
+    }
+    assert_eq!(peers(c, "100000").len(), 0);
+    // A twentieth of the grace, 20 s.
+    assert_eq!(c.json("ceph tell osd.1 dump_osd_network")["threshold"], 1_000);
+
+    let jobs: Vec<_> = (0..3)
+        .flat_map(|osd| c.json(&format!("ceph tell osd.{osd} dump_scrubs")).as_array().unwrap().clone())
+        .collect();
+    assert_eq!(jobs.len() as u64, c.json("ceph pg stat")["pg_summary"]["num_pgs"].as_u64().unwrap());
+    for job in jobs {
+        let at = |what: &str| job[what].as_str().unwrap().to_owned();
+        assert!(at("sched_time") < at("deadline"), "{job}");
+    }
+    let slots = c.json("ceph tell osd.0 dump_scrub_reservations");
+    assert_eq!(slots, serde_json::json!({"scrubs_local": 0, "scrubs_remote": 0, "osd_max_scrubs": 1}));
+    // Documents that 16.2 leaves empty, or puts behind a word.
+    assert_eq!(c.sh("ceph node ls mds").out, "");
+    assert_eq!(c.sh("ceph pg debug unfound_objects_exist -f json").out, "\nFALSE\n{\"pg_ready\":true}\n");
+}
+
+/// `logrotate` moves the file and sends SIGHUP.
+fn a_daemon_outlives_the_rotation_of_its_log(c: &Cluster) {
+    for name in ["osd.0", "mon.a"] {
+        c.sh(&format!("mv log/{name}.log log/{name}.log.1; kill -HUP $(cat run/{name}.pid)"));
+        c.sh(&format!("ceph tell {name} log reopen && ceph tell {name} version"));
+    }
 }
 
 #[test]
@@ -139,6 +177,7 @@ fn slow_requests_are_told(c: &Cluster) {
 #[test]
 fn who_slept_while_maps_were_forgotten_goes_on() {
     let mut c = Cluster::start();
+    a_daemon_outlives_the_rotation_of_its_log(&c);
     slow_requests_are_told(&c);
     c.sh("ceph config set mon mon_min_osdmap_epochs 20");
     let client = "\

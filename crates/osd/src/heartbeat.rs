@@ -9,6 +9,8 @@ use std::{collections::BTreeMap, time::Duration};
 use messages::{MOSDFailure, MOSDPing, PingOp};
 use types::{Epoch, Instant, OsdId};
 
+use crate::ping_times::PingTimes;
+
 /// Between two pings to a peer. Shorter than Ceph's 6 s: a ping costs microseconds here.
 pub const INTERVAL: Duration = Duration::from_secs(2);
 /// Without an answer for this long, a peer is reported (`osd_heartbeat_grace`).
@@ -16,11 +18,12 @@ pub const GRACE: Duration = Duration::from_secs(20);
 /// A report is repeated as long as it holds.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Peer {
     up_from: Epoch,
     last_reply: Instant,
     reported: Option<Instant>,
+    times: PingTimes,
 }
 
 /// The heartbeat peers of one OSD.
@@ -34,7 +37,7 @@ impl Heartbeat {
     pub fn set_peers(&mut self, now: Instant, peers: impl Iterator<Item = (OsdId, Epoch)>) {
         let mut old = std::mem::take(&mut self.peers);
         for (osd, up_from) in peers {
-            let fresh = Peer { up_from, last_reply: now, reported: None };
+            let fresh = Peer { up_from, last_reply: now, reported: None, times: PingTimes::default() };
             let known = old.remove(&osd).filter(|peer| peer.up_from == up_from);
             self.peers.insert(osd, known.unwrap_or(fresh));
         }
@@ -45,10 +48,16 @@ impl Heartbeat {
         self.peers.keys().copied()
     }
 
+    /// How long each peer takes to answer, ascending.
+    pub(crate) fn ping_times(&self) -> impl Iterator<Item = (OsdId, &PingTimes)> {
+        self.peers.iter().map(|(osd, peer)| (*osd, &peer.times))
+    }
+
     /// A peer answered a ping of ours that was sent at `sent`. True when a failure report is to be
     /// taken back.
-    pub fn on_reply(&mut self, from: OsdId, sent: Instant) -> bool {
+    pub fn on_reply(&mut self, now: Instant, from: OsdId, sent: Instant) -> bool {
         let Some(peer) = self.peers.get_mut(&from) else { return false };
+        peer.times.add(now, now.since(sent));
         peer.last_reply = peer.last_reply.max(sent);
         peer.reported.take().is_some()
     }
@@ -118,7 +127,7 @@ mod tests {
         assert!(beat.overdue(Instant(19 * SEC)).is_empty());
         assert_eq!(beat.overdue(Instant(20 * SEC)), [(OsdId(1), Epoch(5), GRACE)]);
         assert!(beat.overdue(Instant(21 * SEC)).is_empty(), "not repeated at once");
-        assert!(beat.on_reply(OsdId(1), Instant(21 * SEC)), "the report is taken back");
+        assert!(beat.on_reply(Instant(21 * SEC), OsdId(1), Instant(21 * SEC)), "the report is taken back");
         assert!(beat.overdue(Instant(40 * SEC)).is_empty());
     }
 

@@ -21,6 +21,7 @@ mod on_map;
 mod on_osd;
 mod osd;
 mod pgs;
+mod ping_times;
 mod recovery;
 mod scrubs;
 mod session;

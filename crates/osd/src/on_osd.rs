@@ -60,7 +60,7 @@ impl Osd {
                     self.leases.on_granted(from, sent);
                     self.cross_all(|| Cross::LeaseGranted(from, sent), cx);
                 }
-                if self.heartbeat.on_reply(from, Instant(ping.stamp_ns)) {
+                if self.heartbeat.on_reply(cx.now, from, Instant(ping.stamp_ns)) {
                     let report = Heartbeat::failure(
                         me,
                         from,

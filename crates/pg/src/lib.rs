@@ -47,6 +47,6 @@ pub use op_counts::{OpCounts, Served};
 pub use op_tracker::{OpHistory, OpRecord, wall_at};
 pub use pg::Pg;
 pub use recovery::RecoveryPolicy;
-pub use scrub::{ScrubPolicy, ScrubRequest};
+pub use scrub::{ScrubPolicy, ScrubRequest, ScrubTimes};
 pub use unfound::GiveUp;
 pub use watch::Watcher;

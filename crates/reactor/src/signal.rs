@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM as events: blocked in every thread, read by one reactor from a signalfd.
+//! SIGINT, SIGTERM and SIGHUP as events: blocked in every thread, read by one reactor from a signalfd.
 #![allow(unsafe_code, reason = "signal masks and signalfd have no safe wrapper")]
 
 use std::{
@@ -8,13 +8,15 @@ use std::{
     ptr,
 };
 
-/// A request to stop.
+/// What somebody wants of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGINT: Ctrl-C.
     Interrupt,
     /// SIGTERM: a service manager or `kill`.
     Terminate,
+    /// SIGHUP: the terminal is gone, or logs were rotated.
+    Hangup,
 }
 
 impl Signal {
@@ -24,27 +26,42 @@ impl Signal {
         match i32::try_from(number).ok()? {
             libc::SIGINT => Some(Signal::Interrupt),
             libc::SIGTERM => Some(Signal::Terminate),
+            libc::SIGHUP => Some(Signal::Hangup),
             _ => None,
         }
     }
 }
 
-fn stop_signals() -> libc::sigset_t {
+/// True where `nohup` or a shell has this process ignore SIGHUP.
+fn is_hangup_ignored() -> bool {
+    let mut old = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: nothing is changed; the result is looked at only if it was written.
+    unsafe {
+        libc::sigaction(libc::SIGHUP, ptr::null(), old.as_mut_ptr()) == 0
+            && old.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
+
+fn signals() -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
     // SAFETY: sigemptyset initialises the set, the signal numbers are valid.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigaddset(set.as_mut_ptr(), libc::SIGINT);
         libc::sigaddset(set.as_mut_ptr(), libc::SIGTERM);
+        // One that is blocked reaches the signalfd though it is ignored.
+        if !is_hangup_ignored() {
+            libc::sigaddset(set.as_mut_ptr(), libc::SIGHUP);
+        }
         set.assume_init()
     }
 }
 
-/// Blocks SIGINT and SIGTERM in this thread and all that it starts later, so that the reactor with
+/// Blocks these signals in this thread and all that it starts later, so that the reactor with
 /// `Config::signals` reads them as events. Called by `main` before any thread exists.
 pub fn block_signals() -> io::Result<()> {
     // SAFETY: the set is initialised; no old set is asked for.
-    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &stop_signals(), ptr::null_mut()) } {
+    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &signals(), ptr::null_mut()) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }
@@ -54,7 +71,7 @@ pub fn block_signals() -> io::Result<()> {
 /// second Ctrl-C kill.
 pub fn unblock_signals() -> io::Result<()> {
     // SAFETY: as in `block_signals`.
-    match unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &stop_signals(), ptr::null_mut()) } {
+    match unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &signals(), ptr::null_mut()) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }
@@ -64,7 +81,7 @@ pub fn unblock_signals() -> io::Result<()> {
 pub(crate) fn open_signalfd() -> io::Result<OwnedFd> {
     // SAFETY: the set is initialised; the descriptor is new and owned by the result alone.
     unsafe {
-        match libc::signalfd(-1, &stop_signals(), libc::SFD_CLOEXEC) {
+        match libc::signalfd(-1, &signals(), libc::SFD_CLOEXEC) {
             -1 => Err(io::Error::last_os_error()),
             fd => Ok(OwnedFd::from_raw_fd(fd)),
         }

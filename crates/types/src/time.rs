@@ -51,6 +51,17 @@ impl UTime {
             .saturating_sub(Duration::new(u64::from(earlier.sec), earlier.nsec))
     }
 
+    /// The form of C's `asctime`, in UTC: `Mon Nov 23 13:13:30 2026`.
+    pub fn asctime(self) -> String {
+        // The first of January 1970 was a Thursday.
+        const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+        const MONTHS: [&str; 12] =
+            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        let (year, month, day, hour, minute, second) = self.civil();
+        let (name, month) = (DAYS[(self.sec / 86_400 % 7) as usize], MONTHS[(month as usize + 11) % 12]);
+        format!("{name} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
+    }
+
     /// Year, month, day, hour, minute, second (UTC), by the civil-from-days rule.
     pub fn civil(self) -> (i64, u32, u32, u32, u32, u32) {
         let days = i64::from(self.sec / 86_400);
@@ -78,5 +89,17 @@ impl fmt::Display for UTime {
         }
         let (year, month, day, hour, minute, second) = self.civil();
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}+0000")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_written_as_c_does() {
+        assert_eq!(UTime::default().asctime(), "Thu Jan  1 00:00:00 1970");
+        assert_eq!(UTime::new(1_795_439_610, 5).asctime(), "Mon Nov 23 13:13:30 2026");
+        assert_eq!(UTime::new(1_709_164_800, 0).asctime(), "Thu Feb 29 00:00:00 2024");
     }
 }

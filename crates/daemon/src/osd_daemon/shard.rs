@@ -7,7 +7,7 @@ use auth::OsdCaps;
 use messages::Message;
 use net::{NetEvent, ServiceAuth, WireEvent};
 use osd::{ConnId, Effect, Event, Osd, Peer, Shard};
-use reactor::{Event as IoEvent, ListenerId, Reactor};
+use reactor::{Event as IoEvent, ListenerId, Reactor, Signal};
 use store::Store;
 use types::{GlobalId, Token};
 
@@ -85,7 +85,9 @@ impl ShardDaemon {
 
     fn on_io(&mut self, event: IoEvent, reactor: &mut Reactor, is_stopping: &mut bool) {
         match event {
-            IoEvent::Signal(_) => {
+            // As Ceph's daemons are told that their logs were moved; ours sees it by itself.
+            IoEvent::Signal(Signal::Hangup) => {}
+            IoEvent::Signal(Signal::Interrupt | Signal::Terminate) => {
                 *is_stopping = true;
                 self.handle(Event::Stop, reactor);
             }

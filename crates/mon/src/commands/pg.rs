@@ -311,5 +311,8 @@ fn debug(req: &mut Request<'_>) -> Reply {
         Some("unfound_objects_exist") => req.mon.stats.total().unfound > 0,
         _ => all_stats(req.mon).iter().any(|stat| stat.state.has(PgState::DEGRADED)),
     };
-    Reply::text(if is_so { "TRUE\n" } else { "FALSE\n" })
+    let text = if is_so { "TRUE\n" } else { "FALSE\n" };
+    // As with 16.2, a document follows where one is asked for, and says nothing of it.
+    let document = Reply::show(req.args, || json!({"pg_ready": true}), String::new).output;
+    Reply::text([text.as_bytes(), &document].concat())
 }

@@ -197,7 +197,8 @@ fn node_ls(req: &mut Request<'_>) -> Reply {
         Some("osd") => osds,
         Some("mon") => mons,
         Some("mgr") => mgrs,
-        Some("mds") => json!({}),
+        // As with 16.2, not even an empty document.
+        Some("mds") => return Reply::default(),
         Some(_) | None => json!({"mon": mons, "osd": osds, "mgr": mgrs}),
     };
     Reply::json(req.args, out)

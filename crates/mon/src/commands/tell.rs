@@ -21,8 +21,9 @@ pub(super) const ROWS: &[Row] = &[
         help: "flush log entries to log file",
         module: "mon",
         perm: "rw",
-        run: log_flush,
+        run: log_is_well,
     },
+    Row { sig: "log reopen", help: "reopen log file", module: "mon", perm: "rw", run: log_is_well },
     Row {
         sig: "heap name=heapcmd,type=CephChoices,strings=dump|start_profiler|stop_profiler|release|get_release_rate|set_release_rate|stats name=value,type=CephString,req=false",
         help: "show heap usage info (available only if compiled with tcmalloc)",
@@ -92,8 +93,8 @@ fn ops(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, json!({"ops": [], "num_ops": 0}))
 }
 
-/// Lines are in the log when they are written.
-fn log_flush(req: &mut Request<'_>) -> Reply {
+/// Lines are in the log when they are written, and a log that was moved away is made anew without a word.
+fn log_is_well(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, json!({}))
 }
 

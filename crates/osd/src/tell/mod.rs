@@ -7,9 +7,11 @@ mod config;
 mod inject_full;
 mod latest_map;
 mod lists;
+mod network;
 mod ops;
 mod perf;
 mod pg_commands;
+mod scrubs;
 mod show;
 
 use messages::{MCommand, MCommandReply};
@@ -113,7 +115,8 @@ const ROWS: &[Row] = &[
         run: latest_map::wait,
     },
     Row { sig: "send_beacon", help: "send OSD beacon to mon immediately", run: lists::send_beacon },
-    Row { sig: "log flush", help: "flush log entries to log file", run: lists::log_flush },
+    Row { sig: "log flush", help: "flush log entries to log file", run: lists::log_is_well },
+    Row { sig: "log reopen", help: "reopen log file", run: lists::log_is_well },
     Row {
         sig: "cluster_log name=level,type=CephChoices,strings=error,warning,info,debug name=message,type=CephString,n=N",
         help: "log a message to the cluster log",
@@ -131,6 +134,13 @@ const ROWS: &[Row] = &[
         run: perf::reset,
     },
     Row { sig: "list_devices", help: "list OSD devices.", run: perf::list_devices },
+    Row {
+        sig: "dump_osd_network name=value,type=CephInt,req=false",
+        help: "Dump osd heartbeat network ping times",
+        run: network::dump,
+    },
+    Row { sig: "dump_scrubs", help: "print scheduled scrubs", run: scrubs::gather },
+    Row { sig: "dump_scrub_reservations", help: "show scrub reservations", run: scrubs::gather },
     Row { sig: concat!("ops", ops_filter!()), help: "show the ops currently in flight", run: ops::dump },
     Row {
         sig: concat!("dump_ops_in_flight", ops_filter!()),
@@ -248,6 +258,8 @@ impl Row {
 pub(crate) fn merge(call: &Call, parts: Vec<Value>) -> Value {
     match call.prefix() {
         "dump_watchers" | "get_mapped_pools" => lists::merge(parts),
+        "dump_scrubs" => scrubs::merge_jobs(parts),
+        "dump_scrub_reservations" => scrubs::merge_reservations(parts),
         _ => ops::merge(call, parts),
     }
 }
@@ -284,6 +296,8 @@ impl Osd {
         match call.prefix() {
             "dump_watchers" => lists::watchers(self),
             "get_mapped_pools" => lists::mapped_pools(self),
+            "dump_scrubs" => scrubs::jobs(self),
+            "dump_scrub_reservations" => scrubs::reservations(self),
             _ => ops::part(self, call, cx),
         }
     }

@@ -25,9 +25,9 @@ mod wire;
 
 use std::time::Duration;
 
-use types::{HObject, PgState, Token, UTime};
+use types::{HObject, OsdMap, PgState, Token, UTime};
 
-pub use policy::{ScrubPolicy, ScrubRequest};
+pub use policy::{ScrubPolicy, ScrubRequest, ScrubTimes};
 
 use crate::{Ctx, Pg, exec::Delta};
 use listing::Results;
@@ -144,6 +144,12 @@ impl Pg {
             self.info.scrubs.last_deep_scrub_stamp = stamp;
         }
         stamp
+    }
+
+    /// When it is scrubbed next, as its primary has it, and whether a scrub of it was ordered; [`None`] elsewhere.
+    pub fn scrub_times(&self, policy: &ScrubPolicy, map: &OsdMap) -> Option<(ScrubTimes, bool)> {
+        let pool = map.pools.get(&self.pgid.pool).filter(|_| self.is_primary())?;
+        Some((policy.times(&self.info.scrubs, self.pgid, pool), self.scrubs.is_ordered()))
     }
 
     /// Begins a scrub that was ordered, or that is due.

@@ -89,6 +89,15 @@ pub struct OmapMax {
     pub bytes: u64,
 }
 
+/// When a PG is to be scrubbed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScrubTimes {
+    /// From then on, at times of the day when scrubs may begin.
+    pub due: UTime,
+    /// From then on at any time; [`None`] if never.
+    pub deadline: Option<UTime>,
+}
+
 /// What an operator asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubRequest {
@@ -178,13 +187,10 @@ impl ScrubPolicy {
         );
         let chance = Chance::of(pgid, history.last_scrub_stamp);
         let deep_age = wall.since(history.last_deep_scrub_stamp);
-        let min = interval(pool, "scrub_min_interval").unwrap_or(self.min_interval);
-        let max = interval(pool, "scrub_max_interval").unwrap_or(self.max_interval);
         let deep = interval(pool, "deep_scrub_interval").unwrap_or(self.deep_interval);
-        let age = wall.since(history.last_scrub_stamp);
-        let wanted = min.mul_f64(1.0 + self.interval_randomize_ratio.clamp(0.0, 100.0) * chance.first);
-        let is_overdue = !max.is_zero() && age > max;
-        if age < wanted || (!is_overdue && !self.is_time(wall)) {
+        let times = self.times(history, pgid, pool);
+        let is_overdue = times.deadline.is_some_and(|deadline| wall > deadline);
+        if wall < times.due || (!is_overdue && !self.is_time(wall)) {
             return None;
         }
         let is_deep_due = !deep.is_zero() && deep_age > deep;
@@ -193,6 +199,16 @@ impl ScrubPolicy {
         }
         let is_deep = !no_deep && (is_deep_due || chance.second < self.deep_randomize_ratio);
         Some(ScrubRequest { is_deep, is_repair: false })
+    }
+
+    /// When the next scrub of its own accord is due.
+    pub(super) fn times(&self, history: &ScrubHistory, pgid: PgId, pool: &PgPool) -> ScrubTimes {
+        let min = interval(pool, "scrub_min_interval").unwrap_or(self.min_interval);
+        let max = interval(pool, "scrub_max_interval").unwrap_or(self.max_interval);
+        let chance = Chance::of(pgid, history.last_scrub_stamp);
+        let wanted = min.mul_f64(1.0 + self.interval_randomize_ratio.clamp(0.0, 100.0) * chance.first);
+        let last = history.last_scrub_stamp;
+        ScrubTimes { due: last.plus(wanted), deadline: (!max.is_zero()).then(|| last.plus(max)) }
     }
 
     /// True at a time of the day and of the week when scrubs may begin.

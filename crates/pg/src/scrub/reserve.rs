@@ -37,6 +37,12 @@ pub(super) struct Reservations {
 }
 
 impl Pg {
+    /// Slots of its OSD's that it has: as primary, and as replica.
+    pub fn scrub_slots(&self) -> (usize, usize) {
+        let reservations = &self.scrubs.reservations;
+        (usize::from(reservations.slots.is_some()), usize::from(reservations.granted.is_some()))
+    }
+
     /// Begins a scrub that was ordered, or that is due: with its slots.
     pub(super) fn prepare_scrub(&mut self, cx: &mut Ctx<'_>) {
         let reservations = &self.scrubs.reservations;
