@@ -40,7 +40,7 @@ fn own_keys() -> impl Iterator<Item = (Target, u8)> {
     commands.into_iter().map(|command| (Target::OwnKeys(command), RWX))
 }
 
-/// A new key for a daemon of one kind, with nothing but these capabilities.
+/// A new key for a daemon of one kind, with these capabilities. As in Ceph, those on other services are not looked at.
 fn bootstrap(entity: &str, caps: &[(&str, &str)]) -> Vec<(Target, u8)> {
     let caps = caps.iter().map(|(name, text)| (*name, equal(text)));
     let with: Vec<_> = [("entity", prefix(entity))].into_iter().chain(caps).collect();
@@ -93,18 +93,19 @@ fn shared_grants(name: &str) -> Vec<(Target, u8)> {
         "bootstrap-rgw" => bootstrap("client.rgw.", &[("caps_mon", "allow rw"), ("caps_osd", "allow rwx")]),
         "bootstrap-rbd" | "bootstrap-rbd-mirror" => reads(&["mon"]),
         "fs-client" => reads(&["mon", "mds", "osd", "pg"]),
-        "simple-rados-client" | "rbd-read-only" => reads(&["mon", "osd", "pg"]),
-        "simple-rados-client-with-blocklist" | "rbd" => {
+        "simple-rados-client" => reads(&["mon", "osd", "pg"]),
+        "simple-rados-client-with-blocklist" | "rbd" | "rbd-read-only" => {
             reads(&["mon", "osd", "pg"]).into_iter().chain(fencing()).collect()
         }
         "rbd-mirror" => {
             let peers = command("config-key get", &[("key", prefix("rbd/mirror/"))]);
             shared_grants("rbd").into_iter().chain([peers]).collect()
         }
-        // What the other cluster's daemon may know: this site's name, but no keys of peers.
+        // What the other cluster's daemon may know: this site's name, but no keys of peers, which it may leave.
         "rbd-mirror-peer" => {
             let site = command("config-key get", &[("key", Constraint::Child("rbd/mirror/".to_owned()))]);
-            shared_grants("rbd").into_iter().chain([site]).collect()
+            let peers = command("config-key set", &[("key", prefix("rbd/mirror/peer/"))]);
+            shared_grants("rbd").into_iter().chain([site, peers]).collect()
         }
         "crash" => reads(&["mon"]),
         "role-definer" => vec![on("mon", R), on("auth", RWX)],

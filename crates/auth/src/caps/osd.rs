@@ -106,18 +106,14 @@ impl OsdCaps {
         self.grants.iter().any(|grant| grant.allows(access, &mut callable))
     }
 
-    /// True for a caller who may write anything of a pool, in whatever namespace: it may take snapshots of its
-    /// own there (`is_unmanaged_snap_op_permitted` in Ceph's monitor).
-    pub fn may_write_in(
-        &self,
-        pool_name: &str,
-        application_metadata: &BTreeMap<String, BTreeMap<String, String>>,
-    ) -> bool {
+    /// True for a caller with a grant to write that names the pool, or that nothing limits: it may take snapshots of
+    /// its own there (`is_unmanaged_snap_op_permitted` in Ceph's monitor). A namespace, a prefix or a tag without the
+    /// pool's name is too little.
+    pub fn may_snap_in(&self, pool_name: &str) -> bool {
         self.grants.iter().any(|grant| {
             grant.network.is_none()
                 && grant.spec.rights & right::W != 0
-                && grant.scope.pool.as_deref().is_none_or(|pool| pool == pool_name)
-                && grant.scope.tag.as_ref().is_none_or(|tag| tag.matches(application_metadata))
+                && (grant.scope == Scope::default() || grant.scope.pool.as_deref() == Some(pool_name))
         })
     }
 

@@ -227,7 +227,7 @@ fn commands_are_granted_by_name_and_arguments() {
     assert!(fence("profile rbd", "blocklistop=add addr=10.0.0.1:0/77"));
     assert!(!fence("profile rbd", "blocklistop=rm addr=10.0.0.1:0/77"));
     assert!(!fence("profile rbd", "blocklistop=add addr=10.0.0.1"), "all clients of a machine");
-    assert!(!fence("profile rbd-read-only", "blocklistop=add addr=10.0.0.1:0/77"));
+    assert!(fence("profile rbd-read-only", "blocklistop=add addr=10.0.0.1:0/77"));
     assert!(!mon("profile rbd", "osd", "osd out", "rw", ""));
     let mirror =
         |caps: &str, key: &str| mon(caps, "config-key", "config-key get", "r", &format!("key={key}"));
@@ -235,20 +235,29 @@ fn commands_are_granted_by_name_and_arguments() {
     assert!(mirror("profile rbd-mirror-peer", "rbd/mirror/site_name"));
     assert!(!mirror("profile rbd-mirror-peer", "rbd/mirror/peer/1/x"));
     assert!(!mirror("profile rbd", "rbd/mirror/site_name"));
+    let set = |caps: &str, key: &str| mon(caps, "config-key", "config-key set", "w", &format!("key={key}"));
+    assert!(set("profile rbd-mirror-peer", "rbd/mirror/peer/1/x"));
+    assert!(!set("profile rbd-mirror-peer", "rbd/mirror/site_name"));
+    assert!(!set("profile rbd-mirror", "rbd/mirror/peer/1/x"));
     let key = |caps: &str, arguments: &str| mon(caps, "auth", "auth get-or-create", "rwx", arguments);
     assert!(!key("profile bootstrap-mgr", "entity=mgr.x caps_mon=allow"));
+    assert!(!key("profile bootstrap-mgr", "entity=mgr.x"));
 }
 
 #[test]
 fn snapshots_may_be_taken_where_something_may_be_written() {
-    let may = |caps: &str, pool: &str| OsdCaps::parse(caps).unwrap().may_write_in(pool, &BTreeMap::new());
+    let may = |caps: &str, pool: &str| OsdCaps::parse(caps).unwrap().may_snap_in(pool);
     for (caps, images, volumes) in [
         ("allow r", false, false),
         ("allow w", true, true),
         ("allow w pool=images", true, false),
         ("allow w pool=images namespace=foo", true, false),
         ("profile rbd", true, true),
-        ("profile rbd namespace=foo", true, true),
+        ("profile rbd namespace=foo", false, false),
+        ("allow rw namespace=foo", false, false),
+        ("allow rwx object_prefix a", false, false),
+        ("allow rwx pool=images object_prefix a", true, false),
+        ("allow rwx tag cephfs data=x", false, false),
         ("profile rbd pool=images namespace=foo", true, false),
         ("profile rbd-read-only", false, false),
         ("allow w network 10.0.0.0/8", false, false),

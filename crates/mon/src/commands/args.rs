@@ -75,8 +75,29 @@ impl Args {
         self.text(name).is_some_and(|text| text != "false" && text != "0" && !text.is_empty())
     }
 
-    /// Every argument as text, for capabilities.
+    /// Every argument as text, for capabilities. Of the capabilities that a command gives, each is an argument of its
+    /// own, `caps_mon` and so on (`Monitor::_generate_command_map`).
     pub(crate) fn texts(&self) -> BTreeMap<String, String> {
-        self.0.iter().filter_map(|(name, value)| Some((name.clone(), text_of(value)?))).collect()
+        let given = self.list("caps");
+        let caps = given.chunks_exact(2).map(|pair| (format!("caps_{}", pair[0]), pair[1].clone()));
+        self.0.iter().filter_map(|(name, value)| Some((name.clone(), text_of(value)?))).chain(caps).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_that_a_command_gives_are_arguments_of_their_own() {
+        let command = r#"{"prefix":"auth get-or-create","entity":"mgr.x","caps":["mon","allow profile mgr","osd","allow *"]}"#;
+        let texts = Args::parse(&[command.to_owned()]).expect("a command").texts();
+        assert_eq!(texts["entity"], "mgr.x");
+        assert_eq!(
+            (texts["caps_mon"].as_str(), texts["caps_osd"].as_str()),
+            ("allow profile mgr", "allow *")
+        );
+        let odd = r#"{"prefix":"auth get-or-create","caps":["mon"],"entity":"mgr.x"}"#;
+        assert_eq!(Args::parse(&[odd.to_owned()]).expect("a command").texts().len(), 2);
     }
 }

@@ -64,10 +64,8 @@ impl Mon {
         let is_unmanaged =
             matches!(op.op, PoolOpCode::CREATE_UNMANAGED_SNAP | PoolOpCode::DELETE_UNMANAGED_SNAP);
         let id = PoolId(i64::from(op.pool));
-        let Some(pool) = self.next.osdmap.pools.get(&id).filter(|_| is_unmanaged) else { return false };
-        let name = self.next.osdmap.pool_name(id).unwrap_or_default();
-        OsdCaps::parse(&caps("osd"))
-            .is_ok_and(|caps| caps.at(session.peer.ip()).may_write_in(name, &pool.application_metadata))
+        let Some(name) = self.next.osdmap.pool_name(id).filter(|_| is_unmanaged) else { return false };
+        OsdCaps::parse(&caps("osd")).is_ok_and(|caps| caps.at(session.peer.ip()).may_snap_in(name))
     }
 
     fn run_pool_op(&mut self, wall: UTime, op: &MPoolOp) -> OpResult {

@@ -307,7 +307,7 @@ impl Osd {
         let call = Call { args: args_of(command), conn, tid };
         let answer = match may {
             true => self.tell(&call, cx),
-            false => Err((Errno::EPERM, String::new())),
+            false => Err((Errno::EACCES, String::new())),
         };
         self.answer_tell(&call, answer, cx);
     }
