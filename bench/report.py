@@ -61,9 +61,9 @@ def own_table(rows):
 
 
 def disk_table(rows):
-    out = ["| row | IOPS | MiB/s | p50 µs | p99 µs |", "|---|---|---|---|---|"]
+    out = ["| row | IOPS | MiB/s | p50 µs | p99 µs | p99.9 µs |", "|---|---|---|---|---|---|"]
     for name, rounds in rows.items():
-        cells = [with_spread(rounds, key) for key in ("iops", "mib_s", "p50_us", "p99_us")]
+        cells = [with_spread(rounds, key) for key in ("iops", "mib_s", "p50_us", "p99_us", "p999_us")]
         out.append(f"| {name} | " + " | ".join(cells) + " |")
     return out
 
