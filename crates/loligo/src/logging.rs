@@ -27,8 +27,8 @@ pub fn start(file: Option<&Path>) -> Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     }
-    let file = LogFile::open(path, LOOK_INTERVAL)
-        .with_context(|| format!("opening the log {}", path.display()))?;
+    let file =
+        LogFile::open(path, LOOK_INTERVAL).with_context(|| format!("opening the log {}", path.display()))?;
     log.with_writer(Mutex::new(file)).with_ansi(false).init();
     Ok(())
 }

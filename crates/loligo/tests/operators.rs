@@ -61,7 +61,10 @@ fn counters_are_shown_and_begin_anew(c: &Cluster) {
 
 fn osds_tell_of_their_network_and_their_scrubs(c: &Cluster) {
     let peers = |c: &Cluster, threshold: &str| {
-        c.json(&format!("ceph tell osd.1 dump_osd_network {threshold}"))["entries"].as_array().unwrap().clone()
+        c.json(&format!("ceph tell osd.1 dump_osd_network {threshold}"))["entries"]
+            .as_array()
+            .unwrap()
+            .clone()
     };
     c.wait("answers of both peers", Duration::from_secs(30), |c| peers(c, "0").len() == 2);
     for entry in peers(c, "0") {

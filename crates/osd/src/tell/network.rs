@@ -73,8 +73,9 @@ impl Osd {
     /// What is slow by the options: `mon_warn_on_slow_ping_time` (milliseconds) or, where that is 0,
     /// `mon_warn_on_slow_ping_ratio` of `osd_heartbeat_grace` (seconds).
     fn slow_ping(&self) -> Duration {
-        let number =
-            |name: &str| self.settings.get(name).and_then(|text| text.parse::<f64>().ok()).unwrap_or_default();
+        let number = |name: &str| {
+            self.settings.get(name).and_then(|text| text.parse::<f64>().ok()).unwrap_or_default()
+        };
         let time = number("mon_warn_on_slow_ping_time");
         let ratio = number("mon_warn_on_slow_ping_ratio") * number("osd_heartbeat_grace") * 1e3;
         let millis = if time > 0.0 { time } else { ratio };
