@@ -85,6 +85,14 @@ a.shutdown(); b.shutdown()
 print('ok')
 ";
 
+/// Headers, owners, names, locks, maps of objects: `two_clients.py` passes beside 16.2.15, too.
+#[test]
+fn what_one_client_does_another_sees() {
+    let c = Cluster::start();
+    std::fs::write(c.dir().join("two_clients.py"), include_str!("data/two_clients.py")).unwrap();
+    assert_eq!(c.sh("timeout 100 /usr/bin/python3 two_clients.py").out, "ok\n");
+}
+
 #[test]
 fn a_client_whose_lock_was_broken_is_shut_out() {
     let c = Cluster::start();
