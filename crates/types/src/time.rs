@@ -41,7 +41,7 @@ impl UTime {
     /// `d` later.
     pub fn plus(self, d: Duration) -> UTime {
         let nsec = u64::from(self.nsec) + u64::from(d.subsec_nanos());
-        let sec = u64::from(self.sec) + d.as_secs() + nsec / 1_000_000_000;
+        let sec = d.as_secs().saturating_add(u64::from(self.sec) + nsec / 1_000_000_000);
         UTime { sec: u32::try_from(sec).unwrap_or(u32::MAX), nsec: (nsec % 1_000_000_000) as u32 }
     }
 
@@ -95,6 +95,11 @@ impl fmt::Display for UTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_too_late_is_the_last_second() {
+        assert_eq!(UTime::new(1, 0).plus(Duration::MAX).sec, u32::MAX);
+    }
 
     #[test]
     fn dates_are_written_as_c_does() {

@@ -139,8 +139,8 @@ const ROWS: &[Row] = &[
         help: "Dump osd heartbeat network ping times",
         run: network::dump,
     },
-    Row { sig: "dump_scrubs", help: "print scheduled scrubs", run: scrubs::gather },
-    Row { sig: "dump_scrub_reservations", help: "show scrub reservations", run: scrubs::gather },
+    Row { sig: "dump_scrubs", help: "print scheduled scrubs", run: lists::gather },
+    Row { sig: "dump_scrub_reservations", help: "show scrub reservations", run: lists::gather },
     Row { sig: concat!("ops", ops_filter!()), help: "show the ops currently in flight", run: ops::dump },
     Row {
         sig: concat!("dump_ops_in_flight", ops_filter!()),

@@ -6,7 +6,7 @@
 use std::{cmp::Reverse, time::Duration};
 
 use serde_json::{Value, json};
-use types::UTime;
+use types::OsdId;
 
 use super::{Answer, Call};
 use crate::{
@@ -28,9 +28,7 @@ pub(super) fn dump(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
         .heartbeat
         .ping_times()
         .filter_map(|(peer, times)| {
-            let (slowest, mut entry) = entry(times, cx)?;
-            entry["from osd"] = osd.config.whoami.0.into();
-            entry["to osd"] = peer.0.into();
+            let (slowest, entry) = entry(osd.config.whoami, peer, times, cx)?;
             (slowest >= threshold).then_some((slowest, entry))
         })
         .collect();
@@ -45,7 +43,7 @@ fn millis(of: Duration) -> Value {
 }
 
 /// The slowest mean of a peer, and what is shown of it.
-fn entry(times: &PingTimes, cx: &Cx<'_>) -> Option<(Duration, Value)> {
+fn entry(from: OsdId, to: OsdId, times: &PingTimes, cx: &Cx<'_>) -> Option<(Duration, Value)> {
     let (at, last) = times.last()?;
     let summaries = times.summaries(cx.now)?;
     let ago = cx.now.since(at);
@@ -54,12 +52,11 @@ fn entry(times: &PingTimes, cx: &Cx<'_>) -> Option<(Duration, Value)> {
         json!({"1min": one, "5min": five, "15min": fifteen})
     };
     let slowest = summaries.iter().map(|summary| summary.average).max()?;
-    let updated = UTime::default().plus(cx.wall.since(UTime::default()).saturating_sub(ago));
     let entry = json!({
-        "last update": updated.asctime(),
+        "last update": pg::wall_at(at, cx.now, cx.wall).asctime(),
         "stale": ago > STALE,
-        "from osd": 0,
-        "to osd": 0,
+        "from osd": from.0,
+        "to osd": to.0,
         "interface": "back",
         "average": of(|summary| summary.average),
         "min": of(|summary| summary.min),

@@ -4,13 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Call};
-use crate::{Osd, osd::Cx};
-
-/// Every shard has a part of the answer.
-pub(super) fn gather(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
-    osd.gather(call, cx)
-}
+use crate::Osd;
 
 /// The scrubs to come of the PGs that this shard leads.
 pub(super) fn jobs(osd: &Osd) -> Value {
