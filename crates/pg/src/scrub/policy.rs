@@ -206,7 +206,9 @@ impl ScrubPolicy {
         let min = interval(pool, "scrub_min_interval").unwrap_or(self.min_interval);
         let max = interval(pool, "scrub_max_interval").unwrap_or(self.max_interval);
         let chance = Chance::of(pgid, history.last_scrub_stamp);
-        let wanted = min.mul_f64(1.0 + self.interval_randomize_ratio.clamp(0.0, 100.0) * chance.first);
+        let factor = 1.0 + self.interval_randomize_ratio.clamp(0.0, 100.0) * chance.first;
+        // A pool's interval may be as long as a number gets.
+        let wanted = Duration::try_from_secs_f64(min.as_secs_f64() * factor).unwrap_or(Duration::MAX);
         let last = history.last_scrub_stamp;
         ScrubTimes { due: last.plus(wanted), deadline: (!max.is_zero()).then(|| last.plus(max)) }
     }
@@ -319,5 +321,7 @@ mod tests {
         assert_eq!(due(&map, 7), None);
         map.flags = MapFlags::NOSCRUB;
         assert_eq!((due(&map, 1), due(&map, 7)), (None, deep(true)));
+        let long = ScrubPolicy { min_interval: Duration::MAX, ..ScrubPolicy::default() };
+        assert_eq!(long.times(&history, pgid, &PgPool::default()).due.sec, u32::MAX);
     }
 }
