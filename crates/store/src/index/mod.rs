@@ -18,7 +18,10 @@ mod page_keys;
 mod paging;
 mod render;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::Bound,
+};
 
 use bytes::Bytes;
 use codec::Codec;
@@ -304,6 +307,30 @@ impl Index {
             self.heap_bytes -= bytes;
             self.omap_count -= 1;
         }
+        if omap.is_empty() {
+            objects.omaps.remove(object);
+        }
+    }
+    /// Takes the entries between two keys out of an object's omap: a log's oldest at once, with one look at their page.
+    pub(crate) fn omap_remove_range(
+        &mut self,
+        coll: CollId,
+        object: &HObject,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+    ) {
+        self.unpack_object(coll, object);
+        let ends = self.omap(coll, object).and_then(|omap| omap.ends(low, high));
+        let Some((first, last)) = ends.map(|(first, last)| (first.clone(), last.clone())) else { return };
+        self.touch_range(&Key::of_omap(coll, object, &first), &Key::of_omap(coll, object, &last));
+        let Some(objects) = self.colls.get_mut(&coll) else { return };
+        let Some(omap) = objects.omaps.get_mut(object) else { return };
+        let (count, mut bytes) = (omap.len(), 0);
+        omap.remove_range(low, high, |key, value| bytes += (key.len() + value.len()) as u64);
+        self.omap_count -= (count - omap.len()) as u64;
+        self.omap_bytes -= bytes;
+        self.pools.remove_omap(coll, object, bytes);
+        self.heap_bytes -= bytes;
         if omap.is_empty() {
             objects.omaps.remove(object);
         }

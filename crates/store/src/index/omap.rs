@@ -103,6 +103,13 @@ impl Omap {
         self.runs.retain(|run| !run.is_empty());
     }
 
+    /// The first and the last key between two.
+    pub(crate) fn ends(&self, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Option<(&Bytes, &Bytes)> {
+        let mut keys = self.range(low, high).map(|(key, _)| key);
+        let first = keys.next()?;
+        Some((first, keys.last().unwrap_or(first)))
+    }
+
     pub(crate) fn last_key(&self) -> Option<&Bytes> {
         self.runs.back()?.back().map(|(key, _)| key)
     }

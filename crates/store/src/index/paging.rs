@@ -114,6 +114,9 @@ impl Index {
 
     /// The same with an object and its omap.
     pub(crate) fn unpack_object(&mut self, coll: CollId, object: &HObject) {
+        if is_resident(object) {
+            return;
+        }
         let from = Key::of(coll, object);
         self.unpack_from(&from, |key| key.coll == coll && key.object == *object);
     }

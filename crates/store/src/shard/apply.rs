@@ -100,12 +100,17 @@ impl Store {
             Mutation::OmapRemoveRange { first, last } => {
                 self.index.make(coll, object);
                 if first < last {
-                    self.omap_remove_range(coll, object, (Bound::Included(&*first), Bound::Excluded(&*last)));
+                    self.index.omap_remove_range(
+                        coll,
+                        object,
+                        Bound::Included(&first),
+                        Bound::Excluded(&last),
+                    );
                 }
             }
             Mutation::OmapClear => {
                 self.index.change(coll, object, |onode| onode.omap_header = Bytes::new());
-                self.omap_remove_range(coll, object, (Bound::Unbounded, Bound::Unbounded));
+                self.index.omap_remove_range(coll, object, Bound::Unbounded, Bound::Unbounded);
             }
             Mutation::Write { offset, data } => {
                 let end = offset + data.len() as u64;
@@ -133,14 +138,6 @@ impl Store {
                 self.index.change(coll, object, |onode| mutate_attributes(onode, mutation));
             }
         }
-    }
-
-    fn omap_remove_range(&mut self, coll: CollId, object: &HObject, range: (Bound<&[u8]>, Bound<&[u8]>)) {
-        self.index.unpack_object(coll, object);
-        let omap = self.index.omap(coll, object).into_iter();
-        let keys: Vec<Bytes> =
-            omap.flat_map(|omap| omap.range(range.0, range.1)).map(|(key, _)| key.clone()).collect();
-        keys.iter().for_each(|key| self.index.omap_remove(coll, object, key));
     }
 
     /// Changes an object's data in these blocks, and keeps the accounts; what `change` unmaps is released.
