@@ -1,8 +1,7 @@
-//! Who is who and what they may do: cephx (and auth `none`), keyrings, tickets, rotating keys,
-//! capabilities.
+//! Authentication and authorization: cephx (and auth `none`), keyrings, tickets, rotating keys, capabilities.
 //!
-//! Authority: Ceph's `src/auth` (16.2). Invariants: pure; time and randomness are arguments. This crate
-//! knows no connection: `msgr` moves its payloads.
+//! Authority: Ceph's `src/auth` (16.2). Invariants: pure; time and randomness are arguments. This crate knows no
+//! connection: `msgr` moves its payloads.
 
 mod aes256k;
 mod aes_cbc;

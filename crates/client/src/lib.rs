@@ -1,10 +1,10 @@
-//! A RADOS client as a pure machine: maps from the monitor, requests to the primaries of their PGs,
-//! resent when a map or a lost connection asks for it.
+//! A RADOS client as a pure machine: gets maps from the monitor, sends requests to the primaries of their PGs, and
+//! resends them after a map change or a lost connection.
 //!
-//! Authority: Ceph's `osdc/Objecter.cc` for when a request is sent again. For our own tools, the load
-//! generator and tests; users' programs bring their own librados.
+//! For our own tools, the load generator and tests; users' programs bring their own librados. Authority: Ceph's
+//! `osdc/Objecter.cc` for when a request is sent again.
 //!
-//! Invariants: no IO, no clock. This crate knows no OSD or monitor of ours: it serves against Ceph, too.
+//! Invariants: no IO, no clock. This crate knows no OSD or monitor of ours: it works with Ceph, too.
 
 mod commands;
 mod event;

@@ -1,13 +1,13 @@
 //! `#[derive(Codec)]`: one declaration of a wire or disk type gives its encoder and its decoder.
 //!
 //! Attributes of the type:
-//! - `#[codec(version = V, compat = C)]`: Ceph's `ENCODE_START(V, C)` envelope: version, compat, length;
-//!   a decoder refuses `compat > V` and skips a tail that it does not know.
-//! - `#[codec(version_byte = V)]`: a single version byte and no length (the older Ceph structs).
-//! - neither: the fields and nothing else.
+//! - `#[codec(version = V, compat = C)]`: Ceph's `ENCODE_START(V, C)` envelope: version, compat, length. The
+//!   decoder refuses a compat above V and skips an unknown tail.
+//! - `#[codec(version_byte = V)]`: a single version byte and no length (older Ceph structs).
+//! - neither: just the fields.
 //!
-//! Attributes of a field, always in wire order:
-//! - `#[codec(since = N)]`: present from struct version N on; older bytes decode to `Default`.
+//! Attributes of a field, in wire order:
+//! - `#[codec(since = N)]`: present from struct version N on; decodes to `Default` from older bytes.
 //! - `#[codec(skip)]`: not on the wire; decodes to `Default`.
 
 use proc_macro::TokenStream;

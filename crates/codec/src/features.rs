@@ -5,7 +5,7 @@
 pub struct Features(pub u64);
 
 impl Features {
-    /// What a Pacific (16.2) client and daemon announce; see `shared/protocol/handshake.md` §5.
+    /// What a Pacific (16.2) client and daemon announce.
     pub const PACIFIC: Features = Features(0x3f01_cfbd_fffd_ffff);
     /// `MSG_ADDR2` (bit 59): addresses with a type, address vectors. Required of every msgr2 peer.
     pub const MSG_ADDR2: u64 = 1 << 59;

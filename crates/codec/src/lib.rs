@@ -1,8 +1,8 @@
 //! Ceph's binary encoding: little-endian integers, u32-counted containers and versioned envelopes
 //! (`include/encoding.h`, `include/denc.h`), declared once per type with `#[derive(Codec)]`.
 //!
-//! Invariants: decoding never panics and never allocates more than the input could fill; payloads
-//! ([`bytes::Bytes`]) are taken from the input by reference count, not copied unless they are to stay (`Reader::copy`).
+//! Invariants: decoding never panics and never allocates more than the input could fill. Payloads
+//! ([`bytes::Bytes`]) reference the input instead of copying it, unless they are to outlive it (`Reader::copy`).
 //! This crate knows no Ceph struct: those live in `types`, `crush`, `auth` and `messages`.
 
 extern crate self as codec;

@@ -1,8 +1,9 @@
-//! CRUSH: where objects are placed, computed alike by clients and daemons.
+//! CRUSH: object placement, computed identically by clients and daemons.
 //!
-//! Authority: Ceph's `src/crush` (16.2). Everything is bit-exact: encodings, hashes, choices.
-//! Invariants: pure and total; a decoded map cannot make the mapper loop or panic. This crate knows no
-//! OSD map and no pool.
+//! Authority: Ceph's `src/crush` (16.2). Encodings, hashes and choices are bit-exact.
+//!
+//! Invariants: pure and total; no decoded map makes the mapper loop or panic. This crate knows no OSD map and no
+//! pool.
 
 mod binary;
 mod choose;

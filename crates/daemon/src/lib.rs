@@ -1,6 +1,6 @@
-//! Runs the pure machines on reactors: executes their effects, reads configuration, keeps the ledger.
+//! Runs the pure machines on reactors: executes their effects, reads the configuration, keeps the monitor's ledger.
 //!
-//! Invariant: nothing is decided here; what happens follows from the machines' effects.
+//! Invariant: decides nothing; what happens follows from the machines' effects.
 
 mod admin_socket;
 mod bench;

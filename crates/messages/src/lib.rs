@@ -1,9 +1,9 @@
-//! Every message, one file each, and the table that dispatch and docs derive from.
+//! Every message, and the table that encoding and dispatch derive from.
 //!
-//! Client-facing messages have Ceph's numbers and encodings (16.2); messages among Loligo's own
-//! daemons have Ceph's names where they play the same part, numbers from 0x8000 up, and our own encodings.
+//! Client-facing messages have Ceph's numbers and encodings (16.2). Messages among Loligo's own daemons have Ceph's
+//! names if they play the same part, numbers from 0x8000 up, and our own encodings.
 //!
-//! Invariants: plain values and their encodings. Nothing here decides, and nothing panics on input.
+//! Invariants: plain values and their encodings. Nothing here decides, and no input makes it panic.
 
 mod describe;
 mod m_auth;

@@ -1,8 +1,8 @@
-//! The monitor as a pure state machine: cluster maps, authentication database, configuration, commands,
-//! statistics and health, over a ledger that makes decisions durable.
+//! The monitor as a pure state machine: cluster maps, authentication database, configuration, commands, statistics
+//! and health, over a ledger that makes decisions durable. It plays the manager's part, too.
 //!
 //! [`Mon::handle`] takes an [`Event`] and gives [`Effect`]s. Every change goes to the ledger first and becomes
-//! visible when it is committed; what the ledger holds is all that survives a restart. Statistics are soft.
+//! visible when it is committed; only the ledger's contents survive a restart. Statistics are not stored.
 //!
 //! Invariant: no socket, file, clock or hidden randomness; this crate knows no `osd`, no `pg` and no `store`.
 

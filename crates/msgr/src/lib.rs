@@ -1,8 +1,8 @@
 //! msgr2.1: frames, the handshake, sessions. Bytes in, messages out.
 //!
-//! Authority: Ceph's `msg/async/ProtocolV2.cc`, `frames_v2.h` (16.2); byte facts in
-//! `shared/protocol/handshake.md`. Invariants: pure; nothing is allocated for a length that the peer
-//! merely claims; this crate decodes no message.
+//! Authority: Ceph's `msg/async/ProtocolV2.cc`, `frames_v2.h` and `doc/dev/msgr2.rst` (16.2).
+//!
+//! Invariants: pure; nothing is allocated for a length that the peer merely claims; this crate decodes no message.
 
 mod connection;
 mod control;

@@ -1,6 +1,7 @@
-//! The connections of a daemon or a client: bytes of a [`Wire`] on one side, messages on the other. Whom
-//! to dial again and when, what is sent again, and which peers have to wait is decided here; what to say
-//! and to whom, the machines decide.
+//! The connections of a daemon or a client: bytes of a [`Wire`] on one side, messages on the other.
+//!
+//! This crate decides when to reconnect and to whom, what to resend, and which peers have to wait. The machines
+//! decide what to send, and to whom.
 //!
 //! Invariants: no IO, no clock, no hidden randomness. It knows no monitor, OSD or client machine.
 

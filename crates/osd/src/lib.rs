@@ -1,8 +1,8 @@
 //! The OSD as one machine: many PGs behind sessions, maps, heartbeats and capabilities.
 //!
-//! [`Osd::handle`] takes one event and appends effects; transactions go straight to the store it is
-//! handed. An OSD may be several such machines, each a [`Shard`] with PGs, connections and a store of its
-//! own: what concerns another one leaves as [`Effect::Cross`] and reaches it as [`Event::Cross`].
+//! [`Osd::handle`] takes one event and appends effects; transactions go directly to the store that it is given. An
+//! OSD may consist of several such machines, each a [`Shard`] with PGs, connections and a store of its own: what
+//! concerns another one leaves as [`Effect::Cross`] and arrives there as [`Event::Cross`].
 //!
 //! Invariants: no IO, no clock, no randomness of its own; it knows no socket and no device.
 

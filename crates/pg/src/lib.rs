@@ -1,8 +1,8 @@
-//! One placement group as a machine: the order of ops, the log, peering, replication, recovery,
-//! watches.
+//! One placement group as a machine: the order of ops, the log, peering, replication, recovery, scrub, watches.
 //!
-//! [`Pg::handle`] takes one event and appends effects; transactions go straight to the store it is
-//! handed. Invariants: no IO, no clock, no randomness; it knows no other PG and no connection.
+//! [`Pg::handle`] takes one event and appends effects; transactions go directly to the store that it is given.
+//!
+//! Invariants: no IO, no clock, no randomness; it knows no other PG and no connection.
 
 mod acting;
 mod backoff;

@@ -1,11 +1,10 @@
-//! The event loop under the daemons, and the only crate with system calls: sockets, files and block
-//! devices, timers, signals, wake-ups and queues between threads.
+//! The event loop under the daemons, with their system calls: sockets, files and block devices, timers, signals,
+//! wake-ups, and queues between threads.
 //!
-//! A [`Reactor`] belongs to one thread. The loop is: [`Reactor::poll`] for [`Event`]s, hand them to
-//! the pure machines, turn their effects into calls here. No call waits for the network or a disk:
-//! all queued work of a turn enters the kernel with the next poll, in one system call, and comes
-//! back as events. Over io_uring ([`BackendKind::IoUring`]), or over epoll and plain system calls
-//! where a kernel or container forbids that.
+//! A [`Reactor`] belongs to one thread. The loop: [`Reactor::poll`] for [`Event`]s, hand them to the pure machines,
+//! turn their effects into calls here. No call waits for the network or a disk: all work queued in a turn enters
+//! the kernel with the next poll, in one system call, and comes back as events. It runs on io_uring
+//! ([`BackendKind::IoUring`]), or on epoll and plain system calls where a kernel or container forbids io_uring.
 //!
 //! Must not know: protocols, messages, PGs, stores.
 

@@ -1,17 +1,17 @@
 //! A cluster in one thread on virtual time, network and disks, driven by a seed.
 //!
-//! The monitor, the OSDs with their stores, and the clients are the machines that production runs; only
-//! what carries their effects out is virtual. While clients write and read, connections are cut, hosts are
-//! divided, processes crash with unflushed writes lost, blocks rot. [`World::run`] checks that
+//! The monitor, the OSDs with their stores, and the clients are the machines that production runs; only the
+//! execution of their effects is virtual. While clients write and read, connections are cut, hosts are partitioned,
+//! processes crash with unflushed writes lost, and bits rot. [`World::run`] checks that
 //!
 //! - a client reads what it wrote, snapshots included, at any time;
-//! - a record appended by one of several clients is there once, and never goes again for whoever has seen
-//!   it or had it acknowledged;
+//! - a record that one of several clients appends is there exactly once, and never disappears for anyone who has
+//!   seen it or had it acknowledged;
 //! - everything ends: requests, peering, recovery;
-//! - a scrub finds nothing but what rotted, and a repair mends that;
-//! - afterwards all copies are equal, to the last bit on every device, and the stores' books agree.
+//! - a scrub finds only what rotted, and a repair mends it;
+//! - in the end all copies are equal, to the last bit on every device, and the stores' accounting is right.
 //!
-//! [`World::steady`] is a world in which nothing breaks, for counting what a request costs.
+//! [`World::steady`] is a world in which nothing fails, for counting what a request costs.
 //!
 //! The same seed gives the same run, to the last event: [`Report::fingerprint`].
 //!

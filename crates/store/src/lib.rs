@@ -1,9 +1,8 @@
-//! One store shard: objects with data, xattrs and omap in collections, changed by transactions that
-//! are durable whole or not at all.
+//! One store shard: objects with data, xattrs and omap, in collections, changed by atomic, durable transactions.
 //!
-//! [`ObjectStore`] is what a PG sees. It has two implementors: [`MemStore`], the reference model that
-//! tests compare against, and [`Store`], the store proper (journal, allocator, index, checksums), whose
-//! device commands are effects. docs/formats/store.md draws its bytes and argues its crash safety.
+//! [`ObjectStore`] is what a PG sees. It has two implementations: [`MemStore`], the reference model for tests, and
+//! [`Store`], the real store (journal, allocator, index, checksums), whose device commands are effects.
+//! docs/formats/store.md draws its on-disk format and argues its crash safety.
 //!
 //! Invariants: no IO, no clock; completions come back as events. The store knows no message and no PG.
 

@@ -1,5 +1,5 @@
-//! The nouns of a cluster: ids, epochs, names, addresses, versions, object names, transactions and
-//! the cluster maps, each with Ceph's encoding where a stock client sees it.
+//! The basic types of a cluster: ids, epochs, names, addresses, versions, object names, transactions and cluster
+//! maps, each with Ceph's encoding if a stock client sees it.
 //!
 //! Invariants: plain values; no IO, no clock, no randomness. This crate knows no message and no daemon.
 

@@ -1,5 +1,5 @@
 //! cephx: tickets from the monitor for a shared secret, authorizers for tickets
-//! (`auth/cephx/CephxProtocol.h`). Byte facts: `shared/protocol/handshake.md` §7.
+//! (`auth/cephx/CephxProtocol.h`, `doc/dev/cephx_protocol.rst`).
 
 mod client;
 mod mauth;
