@@ -1,8 +1,11 @@
 # One-line targets; what they do lives in scripts/, xtask and the loligo binary.
-.PHONY: up test check fix soak bench setup
+.PHONY: up release test check fix soak bench setup
 
 up: setup
-	cargo build --release -p loligo && scripts/up
+	scripts/release --trained && scripts/up
+
+release: setup
+	scripts/release
 
 test: setup
 	cargo xtask test
@@ -17,7 +20,7 @@ soak: setup
 	cargo xtask soak
 
 bench:
-	scripts/setup ceph-mon ceph-osd ceph-mgr && cargo build --release -p loligo
+	scripts/setup ceph-mon ceph-osd ceph-mgr && scripts/release
 	bench/compare --document docs/performance.md
 
 setup:

@@ -4,7 +4,7 @@ import statistics
 OPEN, CLOSE = "<!-- measured: bench/compare writes what follows -->", "<!-- end of what is measured -->"
 UNITS = [
     ("p50_us", "p50 µs", 0), ("mean_us", "mean µs", 0), ("p99_us", "p99 µs", 0), ("p999_us", "p99.9 µs", 0),
-    ("cpu_us", "OSD CPU µs/IO", 0), ("rss_mib", "OSD RSS MiB", 0),
+    ("cpu_us", "OSD CPU µs/IO", 0), ("client_cpu_us", "fio CPU µs/IO", 0), ("rss_mib", "OSD RSS MiB", 0),
 ]
 # How many times Ceph's IOPS or MiB/s Loligo wants to do.
 AIMS = {"w4k_qd1": 8, "r4k_qd1": 3, "w4k_qd32": 10, "r4k_qd32": 4, "w4m_qd16": 3, "r4m_qd16": 1.2}
@@ -86,28 +86,34 @@ def limits_table(result):
                   f"{ratio(single['Ceph'], floors, 'mean_us'):.2f} times."]
 
 
-def ceiling(name, disk, loopback):
-    """IOPS or MiB/s at most with this disk and this network, if neither client nor OSDs took any time; and why."""
+def ceiling(name, disk, loopback, client_cpu_us, cpus):
+    """IOPS or MiB/s at most on this machine if the OSDs took no time; and why."""
+    limits = []
     if name == "w4k_qd1":
-        return 1e6 / (2 * loopback["mean_us"] + disk[name]["mean_us"]), "two round trips and the disk's write"
-    if name == "r4k_qd1":
-        return 1e6 / loopback["mean_us"], "a round trip"
-    if name in disk:
-        return disk[name][speed_key(name)] / 3, "the disk, which writes all three times"
-    return None, None
+        limits.append((1e6 / (2 * loopback["mean_us"] + disk[name]["mean_us"]), "two round trips and the disk's write"))
+    elif name == "r4k_qd1":
+        limits.append((1e6 / loopback["mean_us"], "a round trip"))
+    elif name in disk:
+        limits.append((disk[name][speed_key(name)] / 3, "the disk, which writes all three times"))
+    if "4k" in name:
+        limits.append((cpus * 1e6 / client_cpu_us, "fio's and librbd's own time on all CPUs"))
+    return min(limits, default=(None, None))
 
 
 def ceiling_table(result):
     """The aims, and what no OSD could surpass."""
     out = ["| row | aim | Loligo / Ceph | at most | by |", "|---|---|---|---|---|"]
-    disk, loopback = result["disk"], result["loopback"]
+    cpus = result["about"]["cpus"]
     for name, pair in result["rbd"].items():
         key, ours, theirs = speed_key(name), pair["Loligo"], pair["Ceph"]
-        most = []
-        for number, trip in enumerate(loopback):
-            value, reason = ceiling(name, {row: rounds[number] for row, rounds in disk.items()}, trip)
-            most.append({key: value})
-        known = f"{ratio(most, theirs, key):.1f}× | {reason}" if reason else "– |"
+        limits = []
+        for number, trip in enumerate(result["loopback"]):
+            disk = {row: rounds[number] for row, rounds in result["disk"].items()}
+            limits.append(ceiling(name, disk, trip, ours[number]["client_cpu_us"], cpus))
+        known = "– |"
+        if limits[0][1]:
+            most = ratio([{key: value} for value, _ in limits], theirs, key)
+            known = f"{most:.1f}× | {statistics.mode(reason for _, reason in limits)}"
         out.append(f"| {name} | {AIMS[name]}× | {ratio(ours, theirs, key):.2f}× | {known} |")
     return out
 
@@ -133,8 +139,8 @@ def render(result):
                 "### The limits of the machine", "",
                 "Writes of 4 KiB with `loligo bench`, beside what the disk would do at the same depth if it did each",
                 "three times and nothing else cost anything.", "", *limits_table(result), "",
-                "fio's rows: what is aimed at, what is reached, and what this disk and this network would let a client reach that took no time",
-                "itself, with OSDs that took none.", "",
+                "fio's rows: what is aimed at, what is reached, and what disk, network and the client's own CPU time would allow on this machine",
+                "with OSDs that took no time at all. The client's time is what it takes beside Loligo, fio's start included.", "",
                 *ceiling_table(result), ""]
     out += ["### The disk alone", "",
             "fio with libaio on a file beside the OSDs', every write durable (`--sync=dsync`). A cluster writes each",

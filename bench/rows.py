@@ -1,6 +1,7 @@
 """One row of the table: a load for some seconds, and what it cost the OSDs."""
 import json
 import os
+import resource
 import socket
 import subprocess
 import time
@@ -33,6 +34,12 @@ def cpu_seconds(pids):
             fields = file.read().rsplit(")", 1)[1].split()
         ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def children_cpu_seconds():
+    """CPU time of the programs that were run and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def rss_mib_max(pids):
@@ -74,12 +81,14 @@ def make_image(cluster, size_gib):
 def rbd_row(cluster, row, seconds):
     _, rw, block, depth = row
     pids = cluster.osd_pids()
-    before = cpu_seconds(pids)
+    before, client_before = cpu_seconds(pids), children_cpu_seconds()
     result = fio({**rbd_job(rw, block, depth), "time_based": 1, "runtime": seconds}, cluster.env)
+    client_used = children_cpu_seconds() - client_before
     rss = rss_mib_max(pids)
     time.sleep(SETTLE_SECONDS)
     used = cpu_seconds(pids) - before
-    return {**result, "cpu_us": used * 1e6 / max(result.pop("requests"), 1), "rss_mib": rss}
+    requests = max(result.pop("requests"), 1)
+    return {**result, "cpu_us": used * 1e6 / requests, "client_cpu_us": client_used * 1e6 / requests, "rss_mib": rss}
 
 
 def disk_job(folder):

@@ -110,7 +110,7 @@ impl Preamble {
         out
     }
 
-    fn decode(bytes: &[u8], is_ready: bool) -> Result<Preamble, FrameError> {
+    fn decode(bytes: &[u8; PREAMBLE_BYTES], is_ready: bool) -> Result<Preamble, FrameError> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         if crc32c(0, &bytes[..28]) != word(28) {
             return Err(FrameError::Crc);
@@ -174,11 +174,21 @@ pub struct PartialFrame {
     pub align_at: usize,
 }
 
+/// A frame whose preamble is there.
+#[derive(Debug)]
+struct Begun {
+    preamble: Preamble,
+    /// The preamble as it came, decrypted.
+    raw: [u8; PREAMBLE_BYTES],
+    /// The part of the first segment that is encrypted with the preamble.
+    inline: Bytes,
+}
+
 /// Takes frames out of received bytes.
 #[derive(Debug, Default)]
 pub(crate) struct FrameReader {
     rope: Rope,
-    preamble: Option<(Preamble, Bytes)>,
+    begun: Option<Begun>,
     cipher: Option<Cipher>,
     is_ready: bool,
 }
@@ -205,15 +215,15 @@ impl FrameReader {
 
     /// Bytes that the frame under way still needs; 0 when unknown.
     pub(crate) fn bytes_wanted(&self) -> usize {
-        match &self.preamble {
-            Some((preamble, _)) => preamble.rest_bytes(self.cipher.is_some()).saturating_sub(self.rope.len()),
-            None => 0,
-        }
+        let begun = self.begun.as_ref();
+        begun.map_or(0, |begun| {
+            begun.preamble.rest_bytes(self.cipher.is_some()).saturating_sub(self.rope.len())
+        })
     }
 
     /// What is there of a large frame under way; forgotten here.
     pub(crate) fn take_partial(&mut self) -> Option<PartialFrame> {
-        let (preamble, _) = self.preamble.as_ref()?;
+        let Begun { preamble, .. } = self.begun.as_ref()?;
         let is_secure = self.cipher.is_some();
         let bytes = preamble.rest_bytes(is_secure);
         if bytes < LARGE_FRAME_BYTES {
@@ -228,34 +238,49 @@ impl FrameReader {
 
     /// The next whole frame, and the bytes that it took on the wire (for the handshake's signature).
     pub(crate) fn next(&mut self, transcript: Option<&mut Vec<u8>>) -> Result<Option<Frame>, FrameError> {
-        if self.preamble.is_none() {
-            let bytes = if self.cipher.is_some() { SECURE_PREAMBLE_BYTES } else { PREAMBLE_BYTES };
-            let Some(raw) = self.rope.take(bytes) else { return Ok(None) };
-            let raw = match &mut self.cipher {
-                None => raw,
-                Some(cipher) => open(cipher, &raw)?,
-            };
-            let preamble = Preamble::decode(&raw[..PREAMBLE_BYTES], self.is_ready)?;
-            self.preamble = Some((preamble, raw));
-        }
-        let Some((preamble, raw)) = &self.preamble else { return Ok(None) };
-        let rest_bytes = preamble.rest_bytes(self.cipher.is_some());
+        let begun = match self.begun.take() {
+            Some(begun) => begun,
+            None => match self.begin()? {
+                Some(begun) => begun,
+                None => return Ok(None),
+            },
+        };
+        let rest_bytes = begun.preamble.rest_bytes(self.cipher.is_some());
         if self.rope.len() < rest_bytes {
+            self.begun = Some(begun);
             return Ok(None);
         }
+        let Begun { preamble, raw, inline } = begun;
         if let Some(transcript) = transcript {
-            transcript.extend_from_slice(&raw[..PREAMBLE_BYTES]);
+            transcript.extend_from_slice(&raw);
             self.rope.append_to(rest_bytes, transcript);
         }
-        let Some((preamble, raw)) = self.preamble.take() else { return Ok(None) };
         let (segments, data_sums) = match &mut self.cipher {
             None => crc_segments(&preamble, &mut self.rope)?,
             Some(cipher) => {
                 let rest = self.rope.take(rest_bytes).unwrap_or_default();
-                (secure_segments(&preamble, raw.slice(PREAMBLE_BYTES..), rest, cipher)?, None)
+                (secure_segments(&preamble, inline, rest, cipher)?, None)
             }
         };
         Ok(Some(Frame { tag: Tag(preamble.tag), segments, data_sums }))
+    }
+
+    /// Takes a preamble, if it is there.
+    fn begin(&mut self) -> Result<Option<Begun>, FrameError> {
+        let (raw, inline) = match &mut self.cipher {
+            None => {
+                let Some(raw) = self.rope.take_array() else { return Ok(None) };
+                (raw, Bytes::new())
+            }
+            Some(cipher) => {
+                let Some(sealed) = self.rope.take(SECURE_PREAMBLE_BYTES) else { return Ok(None) };
+                let plain = open(cipher, &sealed)?;
+                let (raw, _) = plain.split_first_chunk().ok_or(FrameError::Decrypt)?;
+                (*raw, plain.slice(PREAMBLE_BYTES..))
+            }
+        };
+        let preamble = Preamble::decode(&raw, self.is_ready)?;
+        Ok(Some(Begun { preamble, raw, inline }))
     }
 }
 
@@ -302,14 +327,14 @@ fn crc_segments(
             }
             _ => crc32c(SEED, &segments[index]),
         };
-        if index == 0 && rope.take(4).unwrap_or_default()[..] != crcs[0].to_le_bytes() {
+        if index == 0 && rope.take_array() != Some(crcs[0].to_le_bytes()) {
             return Err(FrameError::Crc);
         }
     }
     if preamble.count == 1 {
         return Ok((segments, None));
     }
-    let epilogue = rope.take(EPILOGUE_BYTES).unwrap_or_default();
+    let epilogue: [u8; EPILOGUE_BYTES] = rope.take_array().ok_or(FrameError::Aborted)?;
     let (status, sums) = epilogue.split_first().ok_or(FrameError::Aborted)?;
     check_late(*status)?;
     let expected = sums.chunks_exact(4).take(preamble.count - 1);

@@ -35,15 +35,15 @@ impl OutSession {
         OutSession { resume: Resume { client_cookie: cookie, ..Resume::default() }, ..OutSession::default() }
     }
 
-    /// Numbers a message and keeps it until it is acknowledged; the number goes on the wire. None when
-    /// too many wait, and the message is lost: the peer is as good as dead, and must be taken for it.
-    pub fn push(&mut self, message: RawMessage) -> Option<u64> {
+    /// Numbers a message and keeps it until it is acknowledged; both are for the wire. None when too many
+    /// wait, and the message is lost: the peer is as good as dead, and must be taken for it.
+    pub fn push(&mut self, message: RawMessage) -> Option<(u64, &RawMessage)> {
         if self.sent.len() >= UNACKED_MAX {
             return None;
         }
         self.next_seq += 1;
         self.sent.push_back((self.next_seq, message));
-        Some(self.next_seq)
+        self.sent.back().map(|(seq, message)| (*seq, message))
     }
 
     /// The peer has everything up to `seq`.

@@ -60,6 +60,25 @@ impl Rope {
         }
     }
 
+    /// The first `N` bytes, if there are that many: for a few that are looked at and forgotten.
+    pub(crate) fn take_array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.bytes = self.bytes.checked_sub(N)?;
+        let mut out = [0; N];
+        let mut done = 0;
+        while done < N {
+            let piece = self.pieces.front_mut().expect("the pieces add up to the count");
+            let count = piece.len().min(N - done);
+            out[done..done + count].copy_from_slice(&piece[..count]);
+            done += count;
+            if count == piece.len() {
+                self.pieces.pop_front();
+            } else {
+                piece.advance(count);
+            }
+        }
+        Some(out)
+    }
+
     /// The first `count` bytes in memory of their own, if there are that many: whole blocks in memory that a device
     /// takes. They are copied once, in however many pieces they lie.
     pub(crate) fn copy(&mut self, count: usize) -> Option<Bytes> {

@@ -92,6 +92,8 @@ pub struct Net<C> {
     mon: Option<MonLink<C>>,
     is_holding_clients: bool,
     part: usize,
+    /// Memory for what a connection says.
+    events: Vec<ConnEvent>,
     /// The daemon's own key and tickets.
     pub keeper: Option<TicketKeeper>,
 }
@@ -112,6 +114,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             mon: None,
             is_holding_clients: false,
             part: 0,
+            events: Vec::new(),
             keeper,
         }
     }
@@ -197,7 +200,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         out: &mut Vec<NetEvent>,
     ) {
         let Some(link) = self.links.get_mut(&conn) else { return };
-        let mut output = Output::default();
+        let mut output = Output { events: std::mem::take(&mut self.events), ..Output::default() };
         let mut cx = Cx {
             wall: wire.wall(),
             rng: &mut self.rng,
@@ -231,16 +234,17 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         &mut self,
         conn: C,
         result: Result<(), CloseReason>,
-        output: Output,
+        mut output: Output,
         wire: &mut impl Wire<Conn = C>,
         out: &mut Vec<NetEvent>,
     ) {
         if !output.bytes.is_empty() {
             wire.send(conn, output.bytes);
         }
-        for event in output.events {
+        for event in output.events.drain(..) {
             self.on_conn_event(conn, event, wire, out);
         }
+        self.events = output.events;
         if let Err(reason) = result {
             if let Some(link) = self.links.get(&conn) {
                 tracing::debug!(%reason, purpose = ?link.purpose, "connection closed");
@@ -412,7 +416,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         if peer.is_lost {
             return;
         }
-        let Some(seq) = peer.session.push(raw.clone()) else {
+        let Some((seq, raw)) = peer.session.push(raw) else {
             tracing::error!(osd = osd.0, "an OSD does not take its messages; giving it up");
             peer.is_lost = true;
             peer.session.reset(self.rng.random_range(1..=u64::MAX));
@@ -426,7 +430,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             Some(conn) => {
                 let Some(link) = self.links.get_mut(&conn).filter(|l| l.conn.is_ready()) else { return };
                 let mut output = Output::default();
-                link.conn.send(&raw, Some(seq), &mut output);
+                link.conn.send(raw, Some(seq), &mut output);
                 wire.send(conn, output.bytes);
             }
             None => self.dial_osd(osd, wire),

@@ -97,10 +97,11 @@ impl Osd {
     pub(crate) fn send_osds(&mut self, osds: &[OsdId], message: &Message, cx: &mut Cx<'_>) {
         let mut message = message.encode(0);
         message.seal_front();
-        for &osd in osds.iter().filter(|osd| self.map.is_up(**osd)) {
-            let Some(addrs) = self.map.osd_cluster_addrs(osd).cloned() else { continue };
+        for (&osd, message) in osds.iter().zip(std::iter::repeat_n(message, osds.len())) {
+            let addrs = self.map.osd_cluster_addrs(osd).filter(|_| self.map.is_up(osd));
+            let Some(addrs) = addrs.cloned() else { continue };
             self.pgs.contacted(osd);
-            cx.effects.push(Effect::SendOsd { osd, addrs, message: message.clone() });
+            cx.effects.push(Effect::SendOsd { osd, addrs, message });
         }
     }
 }

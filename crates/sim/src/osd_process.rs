@@ -72,6 +72,9 @@ pub(crate) struct OsdProcess {
     parts: Vec<Part>,
     /// When the last word between two parts arrives: nothing said later may arrive earlier.
     last_cross: BTreeMap<(u16, u16), Instant>,
+    /// Kept for their memory, as in production.
+    net_events: Vec<NetEvent>,
+    effects: Vec<Effect>,
     rng: StdRng,
 }
 
@@ -168,7 +171,17 @@ impl OsdProcess {
         let parts = disks.into_iter().enumerate().map(part).collect();
         let OsdDisk { whoami, fsid, key, config, .. } = own;
         let rng = StdRng::from_rng(rng);
-        let mut process = OsdProcess { whoami, fsid, key, config, parts, last_cross: BTreeMap::new(), rng };
+        let mut process = OsdProcess {
+            whoami,
+            fsid,
+            key,
+            config,
+            parts,
+            last_cross: BTreeMap::new(),
+            net_events: Vec::new(),
+            effects: Vec::new(),
+            rng,
+        };
         addrs.public.0.iter().for_each(|addr| cx.network.listen(who, socket(addr), count));
         for index in 0..count {
             cx.who = who.part(index);
@@ -276,8 +289,8 @@ impl OsdProcess {
         self.parts.into_iter().map(|part| part.into_store(&mut self.rng)).collect()
     }
 
-    fn on_net(&mut self, events: Vec<NetEvent>, cx: &mut Cx<'_>) {
-        for event in events {
+    fn on_net(&mut self, mut events: Vec<NetEvent>, cx: &mut Cx<'_>) {
+        for event in events.drain(..) {
             match event {
                 NetEvent::Opened(id, end) => {
                     let caps = OsdCaps::parse(&end.identity.caps).unwrap_or_default();
@@ -316,6 +329,7 @@ impl OsdProcess {
                 NetEvent::OsdRefused(osd) => self.handle(Event::OsdRefused(osd), cx),
             }
         }
+        self.net_events = events;
     }
 
     /// The other shards get the tickets and secrets that the control shard has.
@@ -342,11 +356,11 @@ impl OsdProcess {
     }
 
     fn handle(&mut self, event: Event, cx: &mut Cx<'_>) {
-        let mut effects = Vec::new();
+        let mut effects = std::mem::take(&mut self.effects);
         let (now, wall) = (cx.schedule.now(), cx.schedule.wall());
         let part = &mut self.parts[cx.who.index()];
         part.osd.handle(now, wall, event, &mut part.store, &mut effects);
-        for effect in effects {
+        for effect in effects.drain(..) {
             let net = &mut self.parts[cx.who.index()].net;
             match effect {
                 Effect::SendMon(message) => net.send_mon(0, &message, &mut cx.wire()),
@@ -363,22 +377,23 @@ impl OsdProcess {
                 Effect::Stopped => unreachable!("nobody asks an OSD here to stop in order"),
             }
         }
+        self.effects = effects;
     }
 }
 
 impl Process for OsdProcess {
     fn on_wire(&mut self, event: WireEvent<EndId>, cx: &mut Cx<'_>) {
-        let mut out = Vec::new();
+        let mut events = std::mem::take(&mut self.net_events);
         let part = &mut self.parts[cx.who.index()];
-        part.net.on_event(event, &mut cx.wire(), &mut part.authority, &mut out);
-        self.on_net(out, cx);
+        part.net.on_event(event, &mut cx.wire(), &mut part.authority, &mut events);
+        self.on_net(events, cx);
         self.end_turn(cx);
     }
 
     fn on_net_tick(&mut self, cx: &mut Cx<'_>) {
-        let mut out = Vec::new();
-        self.parts[cx.who.index()].net.tick(&mut cx.wire(), &mut out);
-        self.on_net(out, cx);
+        let mut events = std::mem::take(&mut self.net_events);
+        self.parts[cx.who.index()].net.tick(&mut cx.wire(), &mut events);
+        self.on_net(events, cx);
         let part = &mut self.parts[cx.who.index()];
         part.authority.renew(&mut part.net, &mut cx.wire());
         self.end_turn(cx);

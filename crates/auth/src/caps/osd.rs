@@ -106,14 +106,15 @@ impl OsdCaps {
         self.grants.iter().any(|grant| grant.allows(access, &mut callable))
     }
 
-    /// True for a caller with a grant to write that names the pool, or that nothing limits: it may take snapshots of
-    /// its own there (`is_unmanaged_snap_op_permitted` in Ceph's monitor). A namespace, a prefix or a tag without the
-    /// pool's name is too little.
+    /// True for a caller with a grant to write that names the pool, or neither a pool nor a tag: it may take snapshots
+    /// of its own there (`is_unmanaged_snap_op_permitted` in Ceph's monitor), in whatever namespace it writes. A tag
+    /// is too little. So it is since 18.2; 16.2.15 refuses grants that name a namespace or a prefix and no pool.
     pub fn may_snap_in(&self, pool_name: &str) -> bool {
         self.grants.iter().any(|grant| {
             grant.network.is_none()
                 && grant.spec.rights & right::W != 0
-                && (grant.scope == Scope::default() || grant.scope.pool.as_deref() == Some(pool_name))
+                && grant.scope.tag.is_none()
+                && grant.scope.pool.as_deref().is_none_or(|pool| pool == pool_name)
         })
     }
 

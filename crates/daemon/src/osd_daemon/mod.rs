@@ -302,6 +302,7 @@ impl Setup {
             is_none: self.is_none,
             is_stopped: false,
             effects: Vec::new(),
+            net_events: Vec::new(),
             links,
             parcels: Vec::new(),
             public: None,

@@ -39,6 +39,7 @@ pub(super) struct ShardDaemon {
     pub(super) is_none: bool,
     pub(super) is_stopped: bool,
     pub(super) effects: Vec<Effect>,
+    pub(super) net_events: Vec<NetEvent>,
     pub(super) links: Links,
     pub(super) parcels: Vec<(u16, Parcel)>,
     /// Whose connections are handed out to all shards in turns: those of clients.
@@ -97,9 +98,9 @@ impl ShardDaemon {
                 }
             }
             IoEvent::Timer { token: NET_TIMER } => {
-                let mut out = Vec::new();
-                self.net.tick(&mut OnReactor(reactor), &mut out);
-                self.on_net(out, reactor);
+                let mut events = std::mem::take(&mut self.net_events);
+                self.net.tick(&mut OnReactor(reactor), &mut events);
+                self.on_net(events, reactor);
                 self.authority.renew(&mut self.net, &mut OnReactor(reactor));
                 self.govern_memory(reactor);
                 reactor.set_timer(NET_TIMER, (clock::now() + NET_TICK).0);
@@ -125,9 +126,9 @@ impl ShardDaemon {
     }
 
     fn on_wire(&mut self, event: WireEvent<reactor::ConnId>, reactor: &mut Reactor) {
-        let mut out = Vec::new();
-        self.net.on_event(event, &mut OnReactor(reactor), &mut self.authority, &mut out);
-        self.on_net(out, reactor);
+        let mut events = std::mem::take(&mut self.net_events);
+        self.net.on_event(event, &mut OnReactor(reactor), &mut self.authority, &mut events);
+        self.on_net(events, reactor);
     }
 
     /// Gives a connection to the shard whose turn it is.
@@ -200,8 +201,8 @@ impl ShardDaemon {
         }
     }
 
-    fn on_net(&mut self, events: Vec<NetEvent>, reactor: &mut Reactor) {
-        for event in events {
+    fn on_net(&mut self, mut events: Vec<NetEvent>, reactor: &mut Reactor) {
+        for event in events.drain(..) {
             match event {
                 NetEvent::Opened(id, end) => {
                     let caps = if self.is_none {
@@ -245,6 +246,7 @@ impl ShardDaemon {
                 NetEvent::OsdRefused(osd) => self.handle(Event::OsdRefused(osd), reactor),
             }
         }
+        self.net_events = events;
     }
 
     pub(super) fn handle(&mut self, event: Event, reactor: &mut Reactor) {

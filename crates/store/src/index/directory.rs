@@ -5,114 +5,23 @@
 //! while a checkpoint is made, so what has become of a table when all pages are rendered is that
 //! checkpoint's.
 
-use std::cell::Cell;
-
 use bytes::Bytes;
 
 use super::{
     Key, KeyRef, Root, Table,
     heap::Heap,
     hints::Hints,
+    node::{At, Node, Page, Place},
     packed::{Packed, Raw},
-    page_keys::PageKeys,
 };
 use crate::superblock::Blob;
 
 /// References in one table at most; one with more is split.
 const TABLE_PAGES_MAX: usize = 128;
-/// Pages that room is made for at a time: there are many tables, and most stay as large as they are.
-const ROOM_PAGES: usize = 8;
 
 /// Pages looked at, and bytes moved, at a time.
 const SETTLE_PAGES: usize = 64;
 const SETTLE_BYTES: usize = 64 << 10;
-
-/// A page or a table as its parent knows it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Place {
-    /// Without runs: nothing was written, as there are no entries.
-    pub(crate) blob: Blob,
-    /// The superblock that refers to it, if that was ever written.
-    pub(crate) sequence: u64,
-}
-
-/// A page, in memory or not.
-#[derive(Debug, Default)]
-pub(crate) struct Page {
-    pub(crate) place: Place,
-    /// True if its entries are in memory: all of them.
-    pub(crate) is_loaded: bool,
-    /// The index' generation in which it was found to be dirty.
-    pub(super) touched: Cell<u64>,
-    /// Those of them that are as on the device.
-    pub(super) packed: Option<Box<Packed>>,
-    /// True if it was used since eviction looked at it last; entries of objects say so by themselves.
-    pub(crate) is_used: Cell<bool>,
-}
-
-/// Of millions of pages most are not in memory, but this of them is.
-const _: () = assert!(size_of::<Page>() <= 64);
-
-impl Page {
-    fn new(place: Place, is_loaded: bool) -> Page {
-        Page { place, is_loaded, touched: Cell::new(0), packed: None, is_used: Cell::new(true) }
-    }
-}
-
-/// A table and its pages, of which there is always one: it begins where the table does.
-#[derive(Debug, Default)]
-struct Node {
-    place: Place,
-    is_dirty: bool,
-    keys: PageKeys,
-    pages: Vec<Page>,
-    /// How many pages are in memory.
-    loaded_count: usize,
-}
-
-impl Node {
-    fn push(&mut self, first: &Key, page: Page) {
-        self.insert(self.pages.len(), first, page);
-    }
-
-    fn insert(&mut self, at: usize, first: &Key, page: Page) {
-        if self.pages.len() == self.pages.capacity() {
-            self.pages.reserve_exact(ROOM_PAGES);
-        }
-        self.loaded_count += usize::from(page.is_loaded);
-        self.keys.insert(at, first);
-        self.pages.insert(at, page);
-    }
-
-    fn remove(&mut self, at: usize) -> Page {
-        self.keys.remove(at);
-        let page = self.pages.remove(at);
-        self.loaded_count -= usize::from(page.is_loaded);
-        page
-    }
-
-    /// Takes out its second half.
-    fn split(&mut self) -> Node {
-        let half = self.pages.len() / 2;
-        let mut pages = self.pages.split_off(half);
-        pages.shrink_to_fit();
-        let loaded_count = pages.iter().filter(|page| page.is_loaded).count();
-        self.loaded_count -= loaded_count;
-        let keys = self.keys.split_off(half);
-        Node { place: Place::default(), is_dirty: true, keys, pages, loaded_count }
-    }
-
-    fn memory(&self) -> usize {
-        size_of::<Node>() + self.keys.memory() + self.pages.capacity() * size_of::<Page>()
-    }
-}
-
-/// Where a page is in memory, until pages come or go: its table, and which of its pages it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct At {
-    pub(super) node: usize,
-    pub(super) page: usize,
-}
 
 #[derive(Debug)]
 pub(crate) struct Directory {

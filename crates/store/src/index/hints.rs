@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 
-use super::{KeyRef, directory::At};
+use super::{KeyRef, node::At};
 
 const HINTS: usize = 1024;
 

@@ -11,6 +11,7 @@
 mod directory;
 mod heap;
 mod hints;
+mod node;
 mod omap;
 mod packed;
 mod page;
@@ -27,7 +28,8 @@ use bytes::Bytes;
 use codec::Codec;
 use types::{CollId, HObject, PgId, PoolId};
 
-pub(crate) use directory::{Directory, Place};
+pub(crate) use directory::Directory;
+pub(crate) use node::Place;
 pub(crate) use omap::Omap;
 pub(crate) use page::{
     Entry, PageImage, PendingPage, PendingPiece, ROOT_MAGIC, Root, Table, Value, blob_crc, open_page,

@@ -1,0 +1,132 @@
+//! What health says, as text and as JSON.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use types::UTime;
+
+/// How grave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Severity {
+    Ok,
+    Warn,
+    Err,
+}
+
+impl Severity {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Severity::Ok => "HEALTH_OK",
+            Severity::Warn => "HEALTH_WARN",
+            Severity::Err => "HEALTH_ERR",
+        }
+    }
+
+    fn tag(self) -> &'static str {
+        match self {
+            Severity::Ok => "[INF]",
+            Severity::Warn => "[WRN]",
+            Severity::Err => "[ERR]",
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Check {
+    pub(crate) severity: Severity,
+    pub(crate) summary: String,
+    pub(crate) count: usize,
+    pub(crate) detail: Vec<String>,
+}
+
+/// All that is wrong, by code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Health {
+    pub(crate) checks: BTreeMap<&'static str, Check>,
+    /// Codes that are muted.
+    pub(crate) muted: BTreeMap<String, UTime>,
+}
+
+impl Health {
+    pub(super) fn add(
+        &mut self,
+        code: &'static str,
+        severity: Severity,
+        summary: String,
+        detail: Vec<String>,
+    ) {
+        let count = detail.len().max(1);
+        self.checks.insert(code, Check { severity, summary, count, detail });
+    }
+
+    /// True when the check is raised, muted or not.
+    pub(crate) fn has(&self, code: &str) -> bool {
+        self.checks.contains_key(code)
+    }
+
+    fn active(&self) -> impl Iterator<Item = (&&'static str, &Check)> {
+        self.checks.iter().filter(|(code, _)| !self.muted.contains_key(**code))
+    }
+
+    pub(crate) fn status(&self) -> Severity {
+        self.active().map(|(_, check)| check.severity).max().unwrap_or(Severity::Ok)
+    }
+
+    pub(crate) fn json(&self, with_detail: bool) -> Value {
+        let mut checks = serde_json::Map::new();
+        for (code, check) in &self.checks {
+            let mut entry = json!({
+                "severity": check.severity.name(),
+                "summary": {"message": check.summary, "count": check.count},
+            });
+            if with_detail {
+                let detail: Vec<Value> = check.detail.iter().map(|line| json!({"message": line})).collect();
+                entry["detail"] = detail.into();
+            }
+            entry["muted"] = self.muted.contains_key(*code).into();
+            checks.insert((*code).to_owned(), entry);
+        }
+        let mutes: Vec<Value> =
+            self.muted.keys().map(|code| json!({"code": code, "sticky": false})).collect();
+        json!({"status": self.status().name(), "checks": checks, "mutes": mutes})
+    }
+
+    /// `HEALTH_WARN 1 osds down; …`, with details behind.
+    pub(crate) fn text(&self, with_detail: bool) -> String {
+        let mut out = self.status().name().to_owned();
+        let summaries: Vec<&str> = self.active().map(|(_, check)| check.summary.as_str()).collect();
+        if !summaries.is_empty() {
+            out = format!("{out} {}", summaries.join("; "));
+        }
+        if !self.muted.is_empty() {
+            let codes: Vec<&str> = self.muted.keys().map(String::as_str).collect();
+            out = format!("{out} (muted: {})", codes.join(" "));
+        }
+        if with_detail {
+            for (code, check) in &self.checks {
+                let muted = if self.muted.contains_key(*code) { "(MUTED) " } else { "" };
+                out.push_str(&format!("\n{muted}{} {code}: {}", check.severity.tag(), check.summary));
+                out.extend(check.detail.iter().map(|line| format!("\n    {line}")));
+            }
+        }
+        out + "\n"
+    }
+
+    /// The lines of `ceph -s`.
+    pub(crate) fn summary_lines(&self) -> Vec<String> {
+        let mut out = vec![self.status().name().to_owned()];
+        out.extend(self.active().map(|(_, check)| check.summary.clone()));
+        if !self.muted.is_empty() {
+            let codes: Vec<&str> = self.muted.keys().map(String::as_str).collect();
+            out.push(format!("(muted: {})", codes.join(" ")));
+        }
+        out
+    }
+}
+
+/// `7/30 objects degraded (23.333%)`.
+pub(crate) fn ratio_text(part: u64, whole: u64, what: &str) -> String {
+    let percent = if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 };
+    format!("{part}/{whole} objects {what} ({percent:.3}%)")
+}
