@@ -18,7 +18,7 @@ use crate::{tidy, workunits};
 
 /// What a root needs for the tests.
 const PACKAGES: &str =
-    "ceph-test ceph-common python3-rados python3-rbd rbd-mirror fio jq procps uuid-runtime";
+    "ceph-test ceph-base ceph-common python3-rados python3-rbd rbd-mirror fio jq procps uuid-runtime";
 /// The longest that a suite may take.
 const SUITE_LIMIT: Duration = Duration::from_secs(600);
 
