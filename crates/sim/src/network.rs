@@ -298,7 +298,7 @@ impl Network {
     }
 }
 
-/// The network as one process has it.
+/// The network as one process has it. What it does for the process is never inlined: `bench/instructions` takes it off.
 pub(crate) struct SimWire<'a> {
     pub(crate) who: ProcessId,
     pub(crate) schedule: &'a mut Schedule,
@@ -316,12 +316,14 @@ impl Wire for SimWire<'_> {
         self.schedule.wall()
     }
 
+    #[inline(never)]
     fn connect(&mut self, to: SocketAddr) -> Option<EndId> {
         let end = self.network.add_end(self.who, self.schedule);
         self.network.deliver(end, Arrival::Knock(to), self.schedule);
         Some(end)
     }
 
+    #[inline(never)]
     fn send(&mut self, conn: EndId, buffers: Vec<Bytes>) {
         let Some(peer) = self.network.ends.get(&conn).and_then(|end| end.peer) else { return };
         let mut all = Bytes::from(buffers.concat());
@@ -340,6 +342,7 @@ impl Wire for SimWire<'_> {
 
     fn expect(&mut self, _: EndId, _: usize) {}
 
+    #[inline(never)]
     fn expect_frame(&mut self, conn: EndId, part: PartialFrame) {
         if let Some(end) = self.network.ends.get_mut(&conn) {
             let have = BytesMut::from(&part.have.concat()[..]);

@@ -1,4 +1,6 @@
 //! An OSD of one or several shards, each with its store on a virtual disk.
+//!
+//! What goes in and out is never inlined: `bench/instructions` counts what these functions call.
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
@@ -243,6 +245,7 @@ impl OsdProcess {
     }
 
     /// The device executes one of its commands.
+    #[inline(never)]
     pub(crate) fn on_device(&mut self, cx: &mut Cx<'_>) {
         let part = &mut self.parts[cx.who.index()];
         if let Some((token, result)) = part.disk.step(&mut self.rng) {
@@ -252,6 +255,7 @@ impl OsdProcess {
     }
 
     /// Another shard's word arrives.
+    #[inline(never)]
     pub(crate) fn on_cross(&mut self, from: u16, cross: Cross, cx: &mut Cx<'_>) {
         self.handle(Event::Cross(from, cross), cx);
         self.end_turn(cx);
@@ -382,6 +386,7 @@ impl OsdProcess {
 }
 
 impl Process for OsdProcess {
+    #[inline(never)]
     fn on_wire(&mut self, event: WireEvent<EndId>, cx: &mut Cx<'_>) {
         let mut events = std::mem::take(&mut self.net_events);
         let part = &mut self.parts[cx.who.index()];
@@ -390,6 +395,7 @@ impl Process for OsdProcess {
         self.end_turn(cx);
     }
 
+    #[inline(never)]
     fn on_net_tick(&mut self, cx: &mut Cx<'_>) {
         let mut events = std::mem::take(&mut self.net_events);
         self.parts[cx.who.index()].net.tick(&mut cx.wire(), &mut events);
@@ -400,6 +406,7 @@ impl Process for OsdProcess {
         cx.schedule.after(NET_TICK, cx.who, What::NetTick);
     }
 
+    #[inline(never)]
     fn on_timer(&mut self, token: Token, cx: &mut Cx<'_>) {
         self.handle(Event::Timer(token), cx);
         self.end_turn(cx);

@@ -81,10 +81,12 @@ impl Schedule {
         UTime::new(1_790_000_000, 0).plus(Duration::from_nanos(self.now.0))
     }
 
+    #[inline(never)]
     pub(crate) fn after(&mut self, delay: Duration, who: ProcessId, what: What) -> At {
         self.at(self.now + delay, who, what)
     }
 
+    #[inline(never)]
     pub(crate) fn at(&mut self, at: Instant, who: ProcessId, what: What) -> At {
         self.next += 1;
         // A machine that wants something done at once gets its turn, and time goes on.

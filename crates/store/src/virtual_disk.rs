@@ -71,6 +71,8 @@ impl VirtualDisk {
     }
 
     /// Queues commands.
+    // `bench/instructions` tells by the functions what is the device's.
+    #[inline(never)]
     pub fn submit(&mut self, commands: Vec<DeviceCommand>) {
         self.queue.extend(commands);
     }
@@ -81,6 +83,7 @@ impl VirtualDisk {
     }
 
     /// Executes one of the queued commands, any, and returns its answer.
+    #[inline(never)]
     pub fn step(&mut self, rng: &mut impl Rng) -> Option<(Token, Result<Option<Bytes>, DeviceError>)> {
         if self.queue.is_empty() {
             return None;
