@@ -186,7 +186,9 @@ impl Pg {
         self.learn_intervals(notify.intervals, notify.info.last_epoch_clean);
         self.lease.learn(&notify.leases, cx.now);
         self.info.scrubs = self.info.scrubs.newer(notify.info.scrubs);
-        self.peer_info.insert(from, notify.info);
+        let reached = |info: &PgInfo| (info.last_epoch_started, info.last_update);
+        let now = reached(&notify.info);
+        let had_more = self.peer_info.insert(from, notify.info).is_some_and(|info| reached(&info) > now);
         let is_settled = self.is_settled();
         match &mut self.phase {
             Phase::GetInfo { waiting } => {
@@ -197,6 +199,8 @@ impl Pg {
                 }
             }
             Phase::Down => self.get_info(cx),
+            // It has lost its copy since it told of it, and with that the log: another's is the best.
+            Phase::GetLog { from: source } if *source == from && had_more => self.get_info(cx),
             Phase::Active if !self.is_clean => {
                 self.look_for_all(cx);
                 self.recover(cx);

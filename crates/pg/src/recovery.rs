@@ -55,6 +55,11 @@ impl Recovery {
         self.bad.insert(object.clone());
     }
 
+    /// A change settled the object: no good copy of it is to come.
+    pub(crate) fn forget_bad(&mut self, object: &HObject) {
+        self.bad.remove(object);
+    }
+
     pub(crate) fn active(&self) -> usize {
         self.pulling.len() + self.pushing.len()
     }

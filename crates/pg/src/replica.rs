@@ -67,6 +67,7 @@ impl Pg {
             let settles = entry.is_delete || entry.lost_to.is_some();
             if settles && self.missing.remove(&entry.object).is_some() {
                 change.missing(&entry.object, None);
+                self.recovery.forget_bad(&entry.object);
             }
             self.info.is_estimated |= entry.lost_to.is_some();
             self.log.push(entry);

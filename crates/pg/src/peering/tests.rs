@@ -1,9 +1,9 @@
 //! What a replica makes of its primary's log: which of its own contents are good.
 
-use messages::{MOSDRepOp, MPgBadCopy, MPgPush};
-use types::PgTotals;
+use messages::{MOSDRepOp, MPgBadCopy, MPgNotify, MPgPush};
+use types::{PgInfo, PgTotals};
 
-use crate::{Event, test_world::World};
+use crate::{Event, pg::Phase, test_world::World};
 
 /// The primary has found that the replica's copy of an object, in the version of the same number, is bad.
 fn spoil(world: &mut World, at: u64) {
@@ -81,4 +81,23 @@ fn what_was_pushed_is_good_whether_it_is_durable_or_not_when_the_interval_ends()
     let list = vec![(world.object(2), version)];
     world.activate(9, Vec::new(), 9, Some(list));
     assert_eq!((world.missing(), world.stored(2)), (vec![], 4));
+}
+
+#[test]
+fn a_source_that_lost_its_copy_does_not_keep_a_primary_waiting() {
+    let mut world = World::active();
+    let (pgid, epoch, peers) = (world.pg.pgid, world.map.epoch, world.peers.clone());
+    let notify = |info: PgInfo| MPgNotify { pgid, epoch, info, intervals: Vec::new(), leases: Vec::new() };
+    let mine = PgInfo { last_update: world.pg.info.last_update, ..PgInfo::default() };
+    let newer = PgInfo { last_epoch_started: epoch, last_update: world.version(4), ..PgInfo::default() };
+    world.act(|pg, cx| pg.start_interval(cx));
+    world.say(peers[0], notify(newer.clone()).into());
+    world.say(peers[1], notify(mine).into());
+    assert_eq!(world.pg.phase, Phase::GetLog { from: peers[0] });
+    // Said again, it changes nothing.
+    world.told();
+    world.say(peers[0], notify(newer).into());
+    assert!(world.told().is_empty() && world.pg.phase == Phase::GetLog { from: peers[0] });
+    world.say(peers[0], notify(PgInfo::default()).into());
+    assert!(matches!(world.pg.phase, Phase::Activating { .. }), "{:?}", world.pg.phase);
 }

@@ -188,3 +188,14 @@ fn a_copy_counts_as_repaired_where_a_good_one_takes_its_place() {
     world.push(world.peers[0], 1, 1);
     assert_eq!(world.pg.copies_repaired(), 1);
 }
+
+#[test]
+fn a_bad_copy_that_is_given_up_is_not_repaired() {
+    let mut world = World::active();
+    world.lose(1);
+    world.handle(Event::GiveUp(crate::GiveUp::Delete));
+    assert_eq!(world.missing(), []);
+    // What was asked for before comes late.
+    world.push(world.peers[0], 1, 1);
+    assert_eq!((world.stored(1), world.pg.copies_repaired()), (0, 0));
+}
