@@ -95,7 +95,7 @@ impl Mon {
     }
 
     /// Objects in the wrong place, and those that are nowhere: `unfound` says in which PGs.
-    pub(super) fn check_objects(&self, unfound: Vec<String>, health: &mut Health) {
+    fn check_objects(&self, unfound: Vec<String>, health: &mut Health) {
         let total = self.stats.total();
         if total.misplaced > 0 {
             let text = ratio_text(total.misplaced, total.object_copies, "misplaced");

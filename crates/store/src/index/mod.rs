@@ -260,11 +260,9 @@ impl Index {
         let omap = objects.omaps.remove(object).unwrap_or_default();
         let omap_bytes = omap.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
         let onode = objects.onodes.remove(object)?;
-        self.omap_bytes -= omap_bytes;
-        self.pools.remove_omap(coll, object, omap_bytes);
-        self.omap_count -= omap.len() as u64;
+        self.forget_omap(coll, object, omap.len(), omap_bytes);
         self.onode_count -= 1;
-        self.heap_bytes -= omap_bytes + onode.heap_bytes();
+        self.heap_bytes -= onode.heap_bytes();
         Some(onode)
     }
 
@@ -302,17 +300,15 @@ impl Index {
         self.touch(KeyRef { coll, object, omap: Some(key) });
         let Some(objects) = self.colls.get_mut(&coll) else { return };
         let Some(omap) = objects.omaps.get_mut(object) else { return };
-        if let Some(old) = omap.remove(key) {
-            let bytes = (key.len() + old.len()) as u64;
-            self.omap_bytes -= bytes;
-            self.pools.remove_omap(coll, object, bytes);
-            self.heap_bytes -= bytes;
-            self.omap_count -= 1;
-        }
+        let old = omap.remove(key);
         if omap.is_empty() {
             objects.omaps.remove(object);
         }
+        if let Some(old) = old {
+            self.forget_omap(coll, object, 1, (key.len() + old.len()) as u64);
+        }
     }
+
     /// Takes the entries between two keys out of an object's omap: a log's oldest at once, with one look at their page.
     pub(crate) fn omap_remove_range(
         &mut self,
@@ -327,14 +323,22 @@ impl Index {
         self.touch_range(&Key::of_omap(coll, object, &first), &Key::of_omap(coll, object, &last));
         let Some(objects) = self.colls.get_mut(&coll) else { return };
         let Some(omap) = objects.omaps.get_mut(object) else { return };
-        let (count, mut bytes) = (omap.len(), 0);
-        omap.remove_range(low, high, |key, value| bytes += (key.len() + value.len()) as u64);
-        self.omap_count -= (count - omap.len()) as u64;
-        self.omap_bytes -= bytes;
-        self.pools.remove_omap(coll, object, bytes);
-        self.heap_bytes -= bytes;
+        let (mut count, mut bytes) = (0, 0);
+        omap.remove_range(low, high, |key, value| {
+            count += 1;
+            bytes += (key.len() + value.len()) as u64;
+        });
         if omap.is_empty() {
             objects.omaps.remove(object);
         }
+        self.forget_omap(coll, object, count, bytes);
+    }
+
+    /// Takes omap entries that were in memory by themselves out of the accounts.
+    fn forget_omap(&mut self, coll: CollId, object: &HObject, count: usize, bytes: u64) {
+        self.omap_count -= count as u64;
+        self.omap_bytes -= bytes;
+        self.heap_bytes -= bytes;
+        self.pools.remove_omap(coll, object, bytes);
     }
 }

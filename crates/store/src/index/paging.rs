@@ -114,6 +114,7 @@ impl Index {
 
     /// The same with an object and its omap.
     pub(crate) fn unpack_object(&mut self, coll: CollId, object: &HObject) {
+        // Nothing of what stays in memory is packed.
         if is_resident(object) {
             return;
         }
