@@ -150,6 +150,17 @@ impl<T: Decode> Decode for Option<T> {
     }
 }
 
+impl<T: Encode> Encode for Box<T> {
+    fn encode(&self, out: &mut Vec<u8>, features: Features) {
+        (**self).encode(out, features);
+    }
+}
+impl<T: Decode> Decode for Box<T> {
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Box::new(T::decode(input)?))
+    }
+}
+
 impl<A: Encode, B: Encode> Encode for (A, B) {
     fn encode(&self, out: &mut Vec<u8>, features: Features) {
         self.0.encode(out, features);

@@ -245,3 +245,95 @@ iob.aio_notify('o', on_done, 'hello')
 assert seen.wait(20) and done.wait(20)
 watch.close(); a.shutdown(); b.shutdown()
 ";
+
+/// What is expected is what 16.2.15 does, but for redirects that lead back: its OSDs pass requests round for ever.
+#[test]
+fn a_redirect_is_the_object_that_it_leads_to() {
+    let c = Cluster::start();
+    c.sh(
+        "for p in base tgt; do ceph osd pool create $p 8 8; ceph osd pool application enable $p rados; done",
+    );
+    std::fs::write(c.dir().join("redirect.py"), REDIRECT).unwrap();
+    let make = "/usr/bin/python3 redirect.py make";
+    let show = || c.sh("/usr/bin/python3 redirect.py show").out;
+    let to_t = "rados -p base set-redirect o --target-pool tgt t";
+    c.sh(&format!("{make}; {to_t}"));
+    assert_eq!(show(), "o:target:both,tx:tk\nt:target:both,tx:tk\n");
+    c.sh("printf ' and more' > more; rados -p base append o more; rados -p base setxattr o new 1");
+    assert_eq!(show(), "o:target and more:both,new,tx:tk\nt:target and more:both,new,tx:tk\n");
+    c.sh("rados -p base unset-manifest o");
+    assert_eq!(show(), "o::both,bx:\nt:target and more:both,new,tx:tk\n");
+    let refused = c.run("rados -p base unset-manifest o");
+    assert!(refused.code != 0 && refused.err.contains("(95) Operation not supported"), "{}", refused.err);
+
+    // What is deleted is the other object, until the redirect is meant.
+    c.sh(&format!("{make}; {to_t}; rados -p base rm o"));
+    assert_eq!(c.sh("rados -p base ls; rados -p tgt ls").out, "o\n");
+    assert!(c.run("rados -p base stat o").err.contains("(2) No such file or directory"));
+    c.sh("rados -p base put o more; rados -p tgt stat t; /usr/bin/python3 redirect.py remove");
+    assert_eq!(c.sh("rados -p base ls; rados -p tgt ls").out, "t\n");
+
+    c.sh(&format!("{make}; {to_t}; rados -p base tier-promote o"));
+    assert_eq!(show(), "o:target:both,bx,tx:tk\nt:target:both,tx:tk\n");
+
+    // A reference keeps the other one, which goes with the last.
+    c.sh(&format!("{make}; {to_t} --with-reference"));
+    assert_eq!(c.sh("rados -p tgt listxattr t").out, "both\nchunk_refs\ntx\n");
+    assert!(c.run(to_t).err.contains("(22) Invalid argument"));
+    c.sh("rados -p base unset-manifest o");
+    c.wait("the reference to be given back", Duration::from_secs(20), |c| {
+        c.sh("rados -p tgt ls").out.is_empty()
+    });
+    let missing = c.run(&format!("{to_t} --with-reference"));
+    assert!(missing.code != 0 && missing.err.contains("(2) No such file or directory"), "{}", missing.err);
+
+    // Through another redirect, and in a circle.
+    c.sh(&format!(
+        "{make}; rados -p base create c; rados -p base set-redirect c --target-pool base o; {to_t}"
+    ));
+    assert_eq!(c.sh("rados -p base get c -").out, "target");
+    c.sh("rados -p base create l; rados -p base create m; rados -p base set-redirect l --target-pool base m");
+    c.sh("rados -p base set-redirect m --target-pool base l");
+    for request in ["get l out", "put l more"] {
+        let refused = c.run(&format!("rados -p base {request}"));
+        assert!(refused.err.contains("(40) Too many levels of symbolic links"), "{request}: {}", refused.err);
+    }
+
+    c.sh("ceph config set mon mon_allow_pool_delete true; ceph osd pool rm tgt tgt --yes-i-really-really-mean-it");
+    for request in ["get o out", "stat o", "put o more"] {
+        let refused = c.run(&format!("rados -p base {request}"));
+        assert!(refused.err.contains("(2) No such file or directory"), "{request}: {}", refused.err);
+    }
+    c.sh("rados -p base unset-manifest o; rados -p base stat o");
+}
+
+/// Makes an object and the one that it is to lead to, shows what they are, or removes the first itself.
+const REDIRECT: &str = r"
+import rados, os, sys
+ITSELF = 256
+c = rados.Rados(conffile=os.environ['CEPH_CONF']); c.connect()
+base, tgt = c.open_ioctx('base'), c.open_ioctx('tgt')
+def write(io, oid, step, flags=0):
+    with rados.WriteOpCtx() as op:
+        step(op); io.operate_write_op(op, oid, 0, flags)
+def remove(io, oid):
+    try: write(io, oid, lambda op: op.remove(), ITSELF)
+    except rados.ObjectNotFound: pass
+def make(io, oid, name, content):
+    remove(io, oid)
+    io.write_full(oid, content); io.set_xattr(oid, name + 'x', b'1'); io.set_xattr(oid, 'both', name.encode())
+    write(io, oid, lambda op: io.set_omap(op, (name + 'k',), (b'v',)))
+def show(what, io, oid):
+    with rados.ReadOpCtx() as op:
+        keys, _ = io.get_omap_keys(op, '', 9)
+        io.operate_read_op(op, oid)
+        keys = ','.join(key for key, _ in keys)
+    xattrs = ','.join(sorted(name for name, _ in io.get_xattrs(oid)))
+    print(what, io.read(oid).decode(), xattrs, keys, sep=':')
+if sys.argv[1] == 'make':
+    make(base, 'o', 'b', b'base'); make(tgt, 't', 't', b'target')
+elif sys.argv[1] == 'show':
+    show('o', base, 'o'); show('t', tgt, 't')
+elif sys.argv[1] == 'remove':
+    remove(base, 'o')
+";

@@ -32,6 +32,7 @@ mod osd_to_mon;
 mod paxos_header;
 mod perf_counters;
 mod pg_peer;
+mod pg_proxy;
 mod pg_scrub;
 mod pool_stat;
 mod raw;
@@ -72,6 +73,7 @@ pub use pg_peer::{
     MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgCommitted, MPgCopyData, MPgCopyGet, MPgInfo,
     MPgLog, MPgNotify, MPgPull, MPgPush, MPgPushReply, MPgQuery, PriorLease, pg_peer_target,
 };
+pub use pg_proxy::{MPgProxyOp, MPgProxyReply};
 pub use pg_scrub::{
     MOSDRepScrub, MOSDRepScrubMap, MOSDScrub, MOSDScrubReserve, MPgBadCopy, ScrubReserveStep,
 };

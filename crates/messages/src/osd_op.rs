@@ -77,6 +77,8 @@ pub mod op_flag {
     pub const EXCL: u32 = 1;
     /// A failure of this op does not fail the others.
     pub const FAILOK: u32 = 2;
+    /// What becomes part of an object's manifest is told of the reference.
+    pub const WITH_REFERENCE: u32 = 0x80;
 }
 
 /// The 28-byte union of `ceph_osd_op`, raw: which member counts depends on the opcode.

@@ -316,6 +316,8 @@ pub struct MPgCopyData {
     pub truncate_size: u64,
     /// What makes its contents, from nothing; xattrs have the names that users know.
     pub txn: Transaction,
+    /// The contents are another object's: it is to be asked instead.
+    pub elsewhere: Option<HObject>,
 }
 
 #[derive(Codec)]
@@ -343,6 +345,7 @@ impl Body for MPgCopyData {
         let mut out = Vec::new();
         front.encode(&mut out, Features::PACIFIC);
         encode_txn(&self.txn, &mut out, raw);
+        self.elsewhere.encode(&mut out, Features::PACIFIC);
         raw.front = out.into();
     }
 
@@ -351,7 +354,8 @@ impl Body for MPgCopyData {
         let front = CopyFront::decode(&mut reader)?;
         let CopyFront { pgid, epoch, id, result, user_version, truncate_seq, truncate_size } = front;
         let txn = decode_txn(&mut reader, raw)?;
-        Ok(MPgCopyData { pgid, epoch, id, result, user_version, truncate_seq, truncate_size, txn })
+        let elsewhere = if raw.version >= 2 { Decode::decode(&mut reader)? } else { None };
+        Ok(MPgCopyData { pgid, epoch, id, result, user_version, truncate_seq, truncate_size, txn, elsewhere })
     }
 }
 
@@ -371,6 +375,8 @@ pub fn pg_peer_target(message: &crate::Message) -> Option<(PgId, Epoch)> {
         M::MPgClean(m) => (m.pgid, m.epoch),
         M::MPgCopyGet(m) => (m.pgid, m.epoch),
         M::MPgCopyData(m) => (m.pgid, m.epoch),
+        M::MPgProxyOp(m) => (m.pgid, m.epoch),
+        M::MPgProxyReply(m) => (m.pgid, m.epoch),
         M::MOSDRepScrub(m) => (m.pgid, m.epoch),
         M::MOSDRepScrubMap(m) => (m.pgid, m.epoch),
         M::MPgInfo(m) => (m.pgid, m.epoch),

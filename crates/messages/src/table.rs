@@ -188,7 +188,11 @@ messages! {
     /// Primary to another PG's primary: I copy this object.
     MPgCopyGet = 0x801a, v 1/1, prio 63;
     /// Its contents.
-    MPgCopyData = 0x801b, v 1/1, prio 63;
+    MPgCopyData = 0x801b, v 2/1, prio 63;
+    /// Primary to another PG's primary: a client asks this of an object that is redirected.
+    MPgProxyOp = 0x801c, v 1/1, prio 63;
+    /// Its answer.
+    MPgProxyReply = 0x801d, v 1/1, prio 63;
     /// Primary to replica: what do you have in this range?
     MOSDRepScrub = 0x8020, v 1/1, prio 63;
     /// Replica to primary: this.

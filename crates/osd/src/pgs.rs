@@ -168,6 +168,9 @@ impl Osd {
 
     fn pg_effect(&mut self, pgid: PgId, effect: pg::Effect, cx: &mut Cx<'_>) {
         match effect {
+            // Answers: see below.
+            pg::Effect::SendOsd(_, Message::MPgProxyReply(_))
+                if matches!(self.boot, Boot::Stopping { .. }) => {}
             // One PG here may ask another.
             pg::Effect::SendOsd(osd, message) if osd == self.config.whoami => {
                 let shard = self.place_of(&message);

@@ -19,6 +19,8 @@ use crate::{
 const ASK_AGAIN: Duration = Duration::from_secs(15);
 /// Questions of others that wait here, at most: they ask again.
 const ASKED_MAX: usize = 256;
+/// Redirects that lead from one to the next, at most.
+const REDIRECTS_MAX: usize = 8;
 
 /// What a request waits for.
 #[derive(Debug)]
@@ -30,6 +32,22 @@ struct Wanted {
     source: HObject,
     source_pg: PgId,
     asked: Option<(Instant, UpActing, Epoch)>,
+    /// Objects that were only redirects.
+    passed: usize,
+}
+
+impl Wanted {
+    /// The contents are those of another object.
+    fn turn_to(&mut self, target: HObject, cx: &Ctx<'_>) -> Result<(), Errno> {
+        self.passed += 1;
+        if self.passed > REDIRECTS_MAX {
+            return Err(Errno::ELOOP);
+        }
+        let placed = cx.map.object_to_pg(target.pool, &target.nspace, &target.key, &target.oid);
+        let (_, source_pg) = placed.ok_or(Errno::ENOENT)?;
+        (self.source, self.source_pg, self.asked) = (target, source_pg, None);
+        Ok(())
+    }
 }
 
 /// A question of another PG's primary.
@@ -73,7 +91,7 @@ impl Pg {
         let (pool, is_max) = (locator.pool, false);
         let source = HObject { oid, key: locator.key, nspace: locator.nspace, pool, hash, snap, is_max };
         self.copies.count += 1;
-        let wanted = Wanted { head: head.clone(), load, subop, source, source_pg, asked: None };
+        let wanted = Wanted { head: head.clone(), load, subop, source, source_pg, asked: None, passed: 0 };
         self.copies.wanted.insert(self.copies.count, wanted);
         self.ask_for_copies(cx);
         Some(())
@@ -104,7 +122,14 @@ impl Pg {
     }
 
     /// The contents that a request waits for.
-    pub(crate) fn on_copy_data(&mut self, data: Box<MPgCopyData>, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_copy_data(&mut self, mut data: Box<MPgCopyData>, cx: &mut Ctx<'_>) {
+        if let Some(target) = data.elsewhere.take() {
+            match self.copies.wanted.get_mut(&data.id).map(|wanted| wanted.turn_to(target, cx)) {
+                Some(Ok(())) => return self.ask_for_copies(cx),
+                Some(Err(errno)) => data.result = errno.negated(),
+                None => return,
+            }
+        }
         if let Some(wanted) = self.copies.wanted.remove(&data.id) {
             self.resume_with_copy(&wanted.head, wanted.load, wanted.subop, data, cx);
         }
@@ -154,6 +179,7 @@ impl Pg {
             truncate_seq: 0,
             truncate_size: 0,
             txn: Transaction::new(self.coll),
+            elsewhere: None,
         };
         let is_removed = self.removed_snaps(cx).contains(message.object.snap.0);
         if !is_removed && let Err(missing) = exec::copy_out(cx.store, self.coll, &message.object, &mut data) {

@@ -24,6 +24,7 @@ mod ops;
 mod peering;
 mod pg;
 mod prior;
+mod proxy;
 mod query;
 mod recount;
 mod recovery;

@@ -16,14 +16,12 @@ use messages::{MOSDOp, MOSDOpReply, MPgCopyData, OsdOp, osd_flag};
 use store::{Completion, ReadError};
 use types::{EVersion, Errno, HObject, Instant, PoolFlags, ReqId};
 
+pub(crate) use answer::reply_for;
 pub(crate) use queue::{Ops, WaitingOp};
 
-use self::{
-    answer::reply_for,
-    queue::{InFlight, ObjectOps},
-};
+use self::queue::{InFlight, ObjectOps};
 use crate::{
-    Client, Ctx, Effect, Permit, Pg,
+    Client, Ctx, Permit, Pg,
     exec::{self, Blocked, CopySource, Executed, OpContext, Staged},
     pg::{Pending, Phase},
     scrub,
@@ -49,6 +47,11 @@ impl Pg {
         if !is_replica_read && (!is_for_primary || self.is_held_back(&waiting)) {
             return;
         }
+        self.take(waiting, is_replica_read, cx);
+    }
+
+    /// A request that this copy has to answer.
+    pub(crate) fn take(&mut self, waiting: WaitingOp, is_replica_read: bool, cx: &mut Ctx<'_>) {
         let pool = cx.map.pools.get(&self.pgid.pool);
         if pool.is_some_and(|pool| pool.flags.has(PoolFlags::EIO)) {
             // Who knows the flag fails its ops itself, in the order in which it sent them.
@@ -171,6 +174,7 @@ impl Pg {
             connected: self.watches.connected(head, &waiting.client),
             missing: self.missing_for(&waiting.op),
             copied: waiting.copied.clone(),
+            asked: waiting.asked.clone(),
             past: exec::past_of(head, &waiting.op, self.log.iter().rev()),
             pg_num: self.info.pg_num,
             full: self.full(cx),
@@ -180,6 +184,10 @@ impl Pg {
         match exec::execute(cx.store, &context, &waiting.op) {
             Err(Blocked::Missing(missing)) => self.load_for(head, waiting, missing, cx),
             Err(Blocked::Copy { subop, source }) => self.copy_for(head, waiting, subop, source, cx),
+            Err(Blocked::Ask { subop, target, step }) => {
+                self.ask_for(head, waiting, subop, target, *step, cx)
+            }
+            Err(Blocked::PassOn { target }) => self.pass_on(head, waiting, target, cx),
             Err(Blocked::Refused(errno)) => self.refuse(&waiting, errno, cx),
             Ok(done) => self.finish(head, waiting, done, reqid, cx),
         }
@@ -248,6 +256,22 @@ impl Pg {
         }
     }
 
+    /// Another object answered what an op of a request had to ask.
+    pub(crate) fn resume_with_answer(
+        &mut self,
+        head: &HObject,
+        load: u64,
+        subop: u32,
+        result: i32,
+        cx: &mut Ctx<'_>,
+    ) {
+        if let Some(mut waiting) = self.take_back(head, load) {
+            waiting.asked.insert(subop, result);
+            self.run(head, waiting, cx);
+            self.run_object(head, cx);
+        }
+    }
+
     /// True while a change of the object is not durable everywhere.
     pub(crate) fn has_change_under_way(&self, head: &HObject) -> bool {
         self.ops.objects.get(head).is_some_and(|ops| ops.in_flight > 0)
@@ -296,7 +320,7 @@ impl Pg {
 
     fn finish(&mut self, head: &HObject, waiting: WaitingOp, done: Executed, reqid: ReqId, cx: &mut Ctx<'_>) {
         self.release(&waiting, cx);
-        let Executed { ops, result, staged, mut watch, watchers, user_version, version } = done;
+        let Executed { ops, result, staged, mut watch, watchers, user_version, version, given_back } = done;
         if self.is_primary() {
             self.watches.learn(head, &watchers, cx.now);
         }
@@ -315,15 +339,13 @@ impl Pg {
         }
         let Some(staged) = staged else {
             self.op_counts.note(&waiting.op, &reply.ops, false, waiting.nanos_until(cx.now));
-            waiting.answered(cx.now);
-            cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, Box::new(reply)));
-            return;
+            return self.reply(&waiting, Box::new(reply), cx);
         };
         let (version, members) = self.replicate(staged, cx);
         reply.replay_version = version;
         let (object, requests) = (head.clone(), vec![(waiting, Box::new(reply))]);
         let committed = Instant::default();
-        let change = InFlight { waiting: members, object, reqid, requests, watch, committed };
+        let change = InFlight { waiting: members, object, reqid, requests, watch, given_back, committed };
         self.put_in_flight(version, change);
     }
 
@@ -337,7 +359,8 @@ impl Pg {
         let (version, waiting) = self.replicate(staged, cx);
         let (object, reqid) = (head.clone(), ReqId::default());
         let (requests, watch, committed) = (Vec::new(), Vec::new(), Instant::default());
-        let change = InFlight { waiting, object, reqid, requests, watch, committed };
+        let given_back = Vec::new();
+        let change = InFlight { waiting, object, reqid, requests, watch, given_back, committed };
         self.put_in_flight(version, change);
     }
 

@@ -96,6 +96,7 @@ impl Pg {
                 self.forget_pulls(is_gone, cx);
                 self.complain_of_unfound(cx);
                 self.trim_snaps(cx);
+                self.tick_proxies(cx);
             }
             Phase::Idle | Phase::Replica | Phase::GetLog { .. } | Phase::Activating { .. } => {}
         }
@@ -112,7 +113,7 @@ impl Pg {
         self.is_clean = false;
         self.trimming = None;
         self.recount = None;
-        let mut loads = self.ops.on_new_interval(self.info.primary_since, self.is_primary());
+        let mut loads = self.ops_end_interval(self.is_primary());
         loads.extend(self.scrubs.on_new_interval());
         loads.into_iter().for_each(|token| cx.store.unload(token));
         self.drop_loads(cx);

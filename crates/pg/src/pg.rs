@@ -22,6 +22,7 @@ use crate::{
     log::PgLog,
     meta::{self, MetaChange},
     ops::Ops,
+    proxy::Proxies,
     recount::Recount,
     recovery::Recovery,
     replica_read::Committed,
@@ -116,6 +117,7 @@ pub struct Pg {
     pub(crate) unfound: Unfound,
     pub(crate) watches: Watches,
     pub(crate) copies: Copies,
+    pub(crate) proxies: Proxies,
     pub(crate) errands: Errands,
     pub(crate) scrubs: Scrubs,
     pub(crate) pending: BTreeMap<u64, Pending>,
@@ -169,6 +171,7 @@ impl Pg {
             unfound: Unfound::default(),
             watches: Watches::default(),
             copies: Copies::default(),
+            proxies: Proxies::default(),
             errands: Errands::default(),
             scrubs: Scrubs::default(),
             pending: BTreeMap::new(),
@@ -408,10 +411,14 @@ impl Pg {
     }
 
     pub(crate) fn on_peer_message(&mut self, from: OsdId, message: Message, cx: &mut Ctx<'_>) {
-        if !self.is_of_interval(&message) {
+        // A client's request outlives an interval if its primary does.
+        let is_request = matches!(message, Message::MPgProxyOp(_));
+        if !is_request && !self.is_of_interval(&message) {
             return;
         }
         match message {
+            Message::MPgProxyOp(m) => self.on_proxy_op(from, *m, cx),
+            Message::MPgProxyReply(m) => self.on_proxy_reply(*m, cx),
             Message::MOSDRepOp(m) => self.on_rep_op(from, *m, cx),
             Message::MOSDRepOpReply(m) => self.on_commit(from, m.version, cx),
             Message::MPgQuery(m) => self.on_query(from, *m, cx),
@@ -438,6 +445,7 @@ impl Pg {
     fn on_tick(&mut self, cx: &mut Ctx<'_>) {
         self.tick_watches(cx);
         self.tick_copies(cx);
+        self.tick_proxies(cx);
         self.tick_lease(cx);
         if self.phase == Phase::WaitActing {
             // What the monitor was asked for may have been lost.
@@ -463,7 +471,7 @@ impl Pg {
 
     /// Ends all that is under way.
     pub(crate) fn let_go_of_all(&mut self, cx: &mut Ctx<'_>) {
-        let mut loads = self.ops.on_new_interval(Epoch(0), false);
+        let mut loads = self.ops_end_interval(false);
         loads.extend(self.scrubs.on_new_interval());
         loads.into_iter().for_each(|token| cx.store.unload(token));
         self.drop_loads(cx);

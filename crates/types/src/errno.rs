@@ -45,6 +45,7 @@ errnos! {
     ERANGE = 34, "Numerical result out of range";
     ENAMETOOLONG = 36, "File name too long";
     ENOTEMPTY = 39, "Directory not empty";
+    ELOOP = 40, "Too many levels of symbolic links";
     ENOMSG = 42, "No message of desired type";
     ENODATA = 61, "No data available";
     EOVERFLOW = 75, "Value too large for defined data type";

@@ -10,6 +10,7 @@ mod hobject;
 mod ids;
 mod interval_set;
 mod key_type;
+mod manifest;
 mod membership;
 mod monmap;
 mod name;
@@ -30,6 +31,7 @@ pub use hobject::HObject;
 pub use ids::{CollId, Epoch, GlobalId, OsdId, PgId, PoolId, SnapId, SpgId, Token};
 pub use interval_set::IntervalSet;
 pub use key_type::KeyType;
+pub use manifest::ObjectManifest;
 pub use membership::Membership;
 pub use monmap::{MonFeatures, MonInfo, MonMap};
 pub use name::{EntityName, EntityNum, EntityType};
@@ -42,7 +44,7 @@ pub use osdmap::{
     ApplyError, AutoscaleMode, CrushBlob, ErasureCodeProfiles, HitSetParams, Incremental, MapFlags,
     OSD_COUNT_MAX, OsdInfo, OsdMap, OsdState, OsdXInfo, PRIMARY_AFFINITY_DEFAULT, PgMergeMeta, PgPool,
     PoolFlags, PoolOptKey, PoolOptKind, PoolOptValue, PoolOpts, PoolSnapInfo, PoolType, RangeBlocklist,
-    RangeChange, Release, UpActing, WEIGHT_IN,
+    RangeChange, Release, UpActing, WEIGHT_IN, object_hash,
 };
 pub use pg_log::{LogEntry, Missing, ObjectVersions, PgInfo, PgInterval, PgProgress, PgTotals};
 pub use pg_stat::{OsdStat, PgStat, PgStatSum, PgState, PoolStatfs};

@@ -8,7 +8,7 @@ use classes::Stop;
 use codec::{Decode, DecodeError, Payload, Reader};
 use messages::{MPgCopyData, ObjectLocator, OpCode, OsdOp};
 use store::ObjectStore;
-use types::{CollId, Errno, HObject, Mutation, SnapId, Transaction, TxnOp};
+use types::{CollId, Errno, HObject, Mutation, ObjectManifest, SnapId, Transaction, TxnOp};
 
 use super::{
     Output, Run,
@@ -112,6 +112,11 @@ pub(crate) fn copy_out(
     let info = store.xattr(coll, &base, INFO_XATTR)?.and_then(|b| ObjectInfo::from_bytes(b).ok());
     let (Some(info), Some(meta)) = (info, store.meta(coll, &base)?) else { return Ok(()) };
     if info.is_whiteout {
+        return Ok(());
+    }
+    if let Some(manifest) = info.manifest.as_ref().filter(|_| meta.size == 0) {
+        let ObjectManifest::Redirect(target) = &manifest.manifest;
+        data.elsewhere = Some(target.with_snap(object.snap));
         return Ok(());
     }
     for write in data_writes(store, coll, &base, meta.size)? {

@@ -7,6 +7,7 @@ mod checksum;
 mod copy;
 mod copy_get;
 mod data;
+mod manifest;
 mod meta;
 mod object_info;
 mod pgls;
@@ -31,6 +32,9 @@ use types::{
 
 pub(crate) use copy::{CopySource, copy_out, data_writes};
 pub(crate) use copy_get::{PastRequest, past_of};
+pub(crate) use manifest::reference;
+#[cfg(test)]
+pub(crate) use object_info::Manifest;
 pub(crate) use object_info::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet, USER_XATTR};
 pub(crate) use request::{is_for_any_copy, is_ordered, is_pure_read, may_write};
 pub(crate) use snaps::{TrimStep, trim_step};
@@ -74,6 +78,8 @@ pub(crate) struct OpContext {
     pub(crate) missing: BTreeSet<HObject>,
     /// What the request's copies are of, by the number of the op.
     pub(crate) copied: BTreeMap<u32, Box<MPgCopyData>>,
+    /// What the request had to ask of other objects, by the number of the op: the results.
+    pub(crate) asked: BTreeMap<u32, i32>,
     /// The object's last requests, newest first, for who asks for them.
     pub(crate) past: Vec<PastRequest>,
     /// PGs of the pool.
@@ -97,6 +103,20 @@ pub(crate) enum Blocked {
         subop: u32,
         /// The object.
         source: CopySource,
+    },
+    /// Ask this of another object and run again.
+    Ask {
+        /// Which op asks.
+        subop: u32,
+        /// The object.
+        target: HObject,
+        /// What.
+        step: Box<OsdOp>,
+    },
+    /// The request is another object's.
+    PassOn {
+        /// The object.
+        target: HObject,
     },
     /// The whole request is refused.
     Refused(Errno),
@@ -152,6 +172,8 @@ pub(crate) struct Executed {
     pub(crate) user_version: u64,
     /// The PG's version for the reply, of requests that change nothing.
     pub(crate) version: EVersion,
+    /// Objects that this one does not refer to any more: they are told when the change is durable.
+    pub(crate) given_back: Vec<HObject>,
 }
 
 /// Runs the ops of `op`.
@@ -174,6 +196,11 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
     };
     let is_of_all = op.snapid == SnapId::DIR;
     let mut view = View::open(store, cx, op.object().head(), op.snapid, call)?;
+    if let Some(manifest) = &view.info.manifest
+        && let Some(blocked) = manifest::pass_on(manifest, &view, op)
+    {
+        return Err(blocked);
+    }
     if may_write(op) {
         if op.flags & osd_flag::ORDERSNAP != 0 && snapc.seq < view.snapset.seq {
             return Err(Blocked::Refused(Errno::EOLDSNAPC));
@@ -196,6 +223,7 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
         watchers,
         user_version: view.user_version(),
         version: EVersion::ZERO,
+        given_back: Vec::new(),
     };
     if done.result >= 0
         && view.grows()
@@ -275,6 +303,7 @@ fn finish(
         done.result = 0;
     }
     view.info.is_clean = is_undirtied;
+    done.given_back = view.take_given_back();
     done.watch.extend(view.take_disconnected().into_iter().map(WatchChange::Disconnect));
     let change = Change { mtime: op.mtime, is_user_change, result: done.result };
     let (mut staged, user_version) = view.stage(cx, snapc, change);
@@ -352,7 +381,15 @@ impl From<Bytes> for Output {
 
 /// Ops that change something and yet give the object no new user version.
 fn is_hidden_change(code: OpCode) -> bool {
-    matches!(code, OpCode::WATCH | OpCode::UNDIRTY | OpCode::COPY_FROM | OpCode::COPY_FROM2)
+    matches!(
+        code,
+        OpCode::WATCH
+            | OpCode::UNDIRTY
+            | OpCode::COPY_FROM
+            | OpCode::COPY_FROM2
+            | OpCode::SET_REDIRECT
+            | OpCode::TIER_PROMOTE
+    )
 }
 
 /// Ops that leave the result of the op before them in place when they do not fail: what matters is
@@ -472,6 +509,7 @@ impl<'r, 's> Run<'r, 's> {
             OpCode::TIER_FLUSH => self.tier_flush(),
             OpCode::TIER_EVICT => self.tier_evict(),
             OpCode::UNSET_MANIFEST => self.unset_manifest(),
+            OpCode::SET_REDIRECT => self.set_redirect(step),
             OpCode::ISDIRTY => self.is_dirty(),
             OpCode::UNDIRTY => self.undirty(),
             _ => Err(Errno::EOPNOTSUPP.into()),

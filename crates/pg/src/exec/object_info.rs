@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use codec::Codec;
-use types::{EVersion, EntityAddr, IntervalSet, SnapId, UTime};
+use types::{EVersion, EntityAddr, HObject, IntervalSet, ObjectManifest, SnapId, UTime};
 
 /// The xattr of [`ObjectInfo`].
 pub(crate) const INFO_XATTR: &[u8] = b"_";
@@ -21,9 +21,27 @@ pub(crate) struct WatchInfo {
     pub(crate) timeout_sec: u32,
 }
 
+/// What an object refers to, and how (`object_info_t::manifest`, `FLAG_REDIRECT_HAS_REFERENCE`).
+#[derive(Codec, Clone, Debug, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub(crate) struct Manifest {
+    /// What.
+    pub(crate) manifest: ObjectManifest,
+    /// The other object counts the reference.
+    pub(crate) has_reference: bool,
+}
+
+impl Manifest {
+    /// What has to be told when the object does not refer to it any more.
+    pub(crate) fn counted(&self) -> Option<HObject> {
+        let ObjectManifest::Redirect(target) = &self.manifest;
+        self.has_reference.then(|| target.clone())
+    }
+}
+
 /// `object_info_t`.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 2, compat = 1)]
+#[codec(version = 3, compat = 1)]
 pub(crate) struct ObjectInfo {
     /// The last change.
     pub(crate) version: EVersion,
@@ -46,6 +64,9 @@ pub(crate) struct ObjectInfo {
     /// True from an UNDIRTY on until the next change.
     #[codec(since = 2)]
     pub(crate) is_clean: bool,
+    /// What the object refers to instead of having it.
+    #[codec(since = 3)]
+    pub(crate) manifest: Option<Box<Manifest>>,
 }
 
 impl ObjectInfo {

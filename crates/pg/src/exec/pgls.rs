@@ -71,6 +71,7 @@ pub(super) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
         watchers: Vec::new(),
         user_version: version.version,
         version,
+        given_back: Vec::new(),
     })
 }
 

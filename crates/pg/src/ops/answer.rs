@@ -5,11 +5,11 @@ use types::{EVersion, Epoch, Errno, HObject, Instant, OsdId, ReqId};
 
 use super::WaitingOp;
 use crate::{
-    Client, Ctx, Effect, Pg,
+    Client, Ctx, Pg,
     exec::{WatchChange, without_data},
 };
 
-pub(super) fn reply_for(op: &MOSDOp, epoch: Epoch) -> MOSDOpReply {
+pub(crate) fn reply_for(op: &MOSDOp, epoch: Epoch) -> MOSDOpReply {
     MOSDOpReply {
         oid: op.oid.clone(),
         pgid: op.pgid,
@@ -35,14 +35,13 @@ impl Pg {
             ..reply_for(&waiting.op, cx.map.epoch)
         };
         self.release(waiting, cx);
-        waiting.answered(cx.now);
-        cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, Box::new(reply)));
+        self.reply(waiting, Box::new(reply), cx);
     }
 
-    pub(super) fn answer_scrub_listing(&self, waiting: &WaitingOp, cx: &mut Ctx<'_>) {
+    pub(super) fn answer_scrub_listing(&mut self, waiting: &WaitingOp, cx: &mut Ctx<'_>) {
         let (result, ops) = self.list_scrub_results(&waiting.op);
         let reply = MOSDOpReply { result, ops, ..reply_for(&waiting.op, cx.map.epoch) };
-        cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, Box::new(reply)));
+        self.reply(waiting, Box::new(reply), cx);
     }
 
     /// Answers a request that was done before, or joins the one that is under way.
@@ -62,10 +61,7 @@ impl Pg {
         self.release(&waiting, cx);
         match self.ops.in_flight.values_mut().find(|f| f.reqid == *reqid) {
             Some(in_flight) => in_flight.requests.push((waiting, reply)),
-            None => {
-                waiting.answered(cx.now);
-                cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, reply));
-            }
+            None => self.reply(&waiting, reply, cx),
         }
     }
 
@@ -93,9 +89,9 @@ impl Pg {
                 self.op_counts.note(&asked.op, &reply.ops, true, asked.nanos_until(cx.now));
             }
             for (asked, reply) in done.requests {
-                asked.answered(cx.now);
-                cx.effects.push(Effect::Reply(asked.client.session, asked.tid, reply));
+                self.reply(&asked, reply, cx);
             }
+            self.give_back(&done.object, done.given_back, version, cx);
             if let Some(client) = client {
                 self.change_watches(&done.object, &client, done.watch, cx);
             }

@@ -62,6 +62,8 @@ impl Pg {
             let loading = ops.loading.values().filter(|waiting| is_old(waiting));
             out.extend(loading.map(|waiting| waiting.record("started")));
         }
+        let passed_on = self.proxies.requests().filter(|waiting| is_old(waiting));
+        out.extend(passed_on.map(|waiting| waiting.record("started")));
         let others: Vec<String> =
             self.members.all().filter(|osd| *osd != self.me).map(|osd| osd.to_string()).collect();
         let others = others.join(",");

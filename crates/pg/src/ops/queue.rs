@@ -5,18 +5,22 @@ use std::collections::{BTreeMap, VecDeque};
 use messages::{MOSDOp, MOSDOpReply, MPgCopyData};
 use types::{EVersion, Epoch, HObject, Instant, OsdId, ReqId, Token};
 
-use crate::{Client, Permit, exec::WatchChange};
+use crate::{Client, Permit, exec::WatchChange, proxy::PassedOn};
 
 /// An op that has not run to its end.
 #[derive(Debug)]
 pub(crate) struct WaitingOp {
     pub(crate) client: Client,
-    pub(super) tid: u64,
+    pub(crate) tid: u64,
     pub(crate) op: Box<MOSDOp>,
     /// What was loaded for it, held until it ends.
     pub(super) loads: Vec<Token>,
     /// What it copies, by the number of its op.
     pub(super) copied: BTreeMap<u32, Box<MPgCopyData>>,
+    /// What other objects answered, the same way.
+    pub(super) asked: BTreeMap<u32, i32>,
+    /// Who passed it on, if the client did not send it here.
+    pub(crate) passed_on: Option<Box<PassedOn>>,
     /// Its share of what the OSD holds, and when it came.
     pub(super) permit: Permit,
     /// When it came to this PG.
@@ -27,9 +31,14 @@ pub(crate) struct WaitingOp {
 
 impl WaitingOp {
     pub(crate) fn new(client: Client, tid: u64, op: Box<MOSDOp>, permit: Permit, now: Instant) -> WaitingOp {
-        let (loads, copied) = (Vec::new(), BTreeMap::new());
+        let (loads, copied, asked) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         let started = Instant::default();
-        WaitingOp { client, tid, op, loads, copied, permit, reached: now, started }
+        WaitingOp { client, tid, op, loads, copied, asked, passed_on: None, permit, reached: now, started }
+    }
+
+    /// What was loaded for it is not held any more.
+    pub(crate) fn forget_loads(&mut self) {
+        self.loads.clear();
     }
 }
 
@@ -65,6 +74,8 @@ pub(super) struct InFlight {
     pub(super) requests: Vec<(WaitingOp, Box<MOSDOpReply>)>,
     /// What the first of them does to watches once it is answered.
     pub(super) watch: Vec<WatchChange>,
+    /// Objects that this one does not refer to any more.
+    pub(super) given_back: Vec<HObject>,
     /// When it was durable here.
     pub(super) committed: Instant,
 }
@@ -83,9 +94,13 @@ impl Ops {
     /// The acting set changed. While the primary stays the same, clients rely on it to run what it has
     /// (`apply_and_flush_repops`): all of it waits, in its order, until the PG serves again. A change that
     /// is in the log by then is only answered. With another primary clients send again; what was loaded for
-    /// such ops is returned.
-    pub(crate) fn on_new_interval(&mut self, primary_since: Epoch, is_primary: bool) -> Vec<Token> {
-        let mut all: Vec<WaitingOp> = Vec::new();
+    /// such ops is returned. `all` are those that waited elsewhere.
+    pub(crate) fn on_new_interval(
+        &mut self,
+        mut all: Vec<WaitingOp>,
+        primary_since: Epoch,
+        is_primary: bool,
+    ) -> Vec<Token> {
         for in_flight in std::mem::take(&mut self.in_flight).into_values() {
             all.extend(in_flight.requests.into_iter().map(|(waiting, _)| waiting));
         }
@@ -99,6 +114,11 @@ impl Ops {
         let loads = dropped.flat_map(|waiting| waiting.loads).collect();
         self.early = all.into();
         loads
+    }
+
+    /// What was passed on to this PG, of all that waits for it to serve.
+    pub(crate) fn early_passed_on(&self) -> impl Iterator<Item = &PassedOn> {
+        self.early.iter().filter_map(|waiting| waiting.passed_on.as_deref())
     }
 
     /// Takes those away that wait in the queue of an object and that `is_wanted` wants.

@@ -5,7 +5,7 @@ use messages::{MOSDRepOpReply, Message, ObjectLocator, OpCode, OpParams, WatchOp
 use types::{EntityAddr, EntityNum};
 
 use super::*;
-use crate::{Budget, Event, test_world::World};
+use crate::{Budget, Effect, Event, test_world::World};
 
 const WATCH: u8 = 3;
 

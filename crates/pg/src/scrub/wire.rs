@@ -247,6 +247,8 @@ mod info_flag {
     pub(super) const WHITEOUT: u32 = 1 << 1;
     pub(super) const DIRTY: u32 = 1 << 2;
     pub(super) const OMAP: u32 = 1 << 3;
+    pub(super) const MANIFEST: u32 = 1 << 7;
+    pub(super) const REDIRECT_HAS_REFERENCE: u32 = 1 << 9;
 }
 
 /// `object_locator_t`, version 6, of an object without a locator of its own.
@@ -281,11 +283,17 @@ fn ceph_object_info(object: &ScrubObject, info: &ObjectInfo) -> Bytes {
         let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
         let flags = flag(info.is_whiteout, info_flag::WHITEOUT)
             | flag(!info.is_clean, info_flag::DIRTY)
-            | flag(object.has_omap, info_flag::OMAP);
+            | flag(object.has_omap, info_flag::OMAP)
+            | flag(info.manifest.is_some(), info_flag::MANIFEST)
+            | flag(
+                info.manifest.as_ref().is_some_and(|manifest| manifest.has_reference),
+                info_flag::REDIRECT_HAS_REFERENCE,
+            );
         (flags, UTime::default()).encode(out, f);
         (u32::MAX, u32::MAX).encode(out, f);
         // Hints of sizes are not kept.
         (0u64, 0u64, 0u32).encode(out, f);
+        info.manifest.iter().for_each(|manifest| manifest.manifest.encode(out, f));
     });
     out.into()
 }

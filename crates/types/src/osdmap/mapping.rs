@@ -29,18 +29,23 @@ impl Default for UpActing {
     }
 }
 
+/// The hash of an object: of its locator key if there is one, else of its name. Every pool has the same.
+pub fn object_hash(nspace: &[u8], key: &[u8], oid: &[u8]) -> u32 {
+    let name = if key.is_empty() { oid } else { key };
+    if nspace.is_empty() {
+        return ceph_str_hash_rjenkins(name);
+    }
+    let mut text = Vec::with_capacity(nspace.len() + 1 + name.len());
+    text.extend_from_slice(nspace);
+    text.push(NAMESPACE_SEPARATOR);
+    text.extend_from_slice(name);
+    ceph_str_hash_rjenkins(&text)
+}
+
 impl PgPool {
     /// The hash of an object: of its locator key if there is one, else of its name.
     pub fn hash_object(&self, nspace: &[u8], key: &[u8], oid: &[u8]) -> u32 {
-        let name = if key.is_empty() { oid } else { key };
-        if nspace.is_empty() {
-            return ceph_str_hash_rjenkins(name);
-        }
-        let mut text = Vec::with_capacity(nspace.len() + 1 + name.len());
-        text.extend_from_slice(nspace);
-        text.push(NAMESPACE_SEPARATOR);
-        text.extend_from_slice(name);
-        ceph_str_hash_rjenkins(&text)
+        object_hash(nspace, key, oid)
     }
 
     /// `raw_pg_to_pg`: the PG that holds objects of this hash.

@@ -25,7 +25,7 @@ use codec::{Decode, DecodeError, Encode, Features, Reader};
 pub use apply::ApplyError;
 pub use crush_blob::CrushBlob;
 pub use incremental::Incremental;
-pub use mapping::UpActing;
+pub use mapping::{UpActing, object_hash};
 pub use names::{MapFlags, OsdState, PoolFlags, Release};
 pub use osd_info::{OsdInfo, OsdXInfo};
 pub use pool::{AutoscaleMode, HitSetParams, PgMergeMeta, PgPool, PoolSnapInfo, PoolType};

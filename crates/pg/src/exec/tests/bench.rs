@@ -106,6 +106,7 @@ impl Bench {
             connected: BTreeSet::new(),
             missing: BTreeSet::new(),
             copied: BTreeMap::new(),
+            asked: BTreeMap::new(),
             past: Vec::new(),
             pg_num: 1,
             full: None,
@@ -161,6 +162,7 @@ impl Bench {
                 self.fetch(subop, &source);
                 self.execute(op)
             }
+            Err(Blocked::PassOn { .. } | Blocked::Ask { .. }) => Err(Errno::EXDEV),
             Err(Blocked::Missing(missing)) => panic!("all is in memory, not so {missing:?}"),
         }
     }
@@ -183,6 +185,7 @@ impl Bench {
             truncate_seq: 0,
             truncate_size: 0,
             txn: Transaction::new(self.cx.coll),
+            elsewhere: None,
         };
         copy_out(&self.store, self.cx.coll, &object, &mut data).unwrap();
         self.cx.copied.insert(subop, Box::new(data));

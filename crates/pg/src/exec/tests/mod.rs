@@ -6,6 +6,7 @@ mod copies;
 mod copy_gets;
 mod data;
 mod listing;
+mod manifests;
 mod model;
 mod refusals;
 mod snaps;

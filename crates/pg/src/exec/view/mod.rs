@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, ops::Bound};
 use bytes::Bytes;
 use classes::{CallContext, ObjectView, Stop};
 use codec::{Decode, Payload};
-use messages::MPgCopyData;
+use messages::{MPgCopyData, OsdOp};
 use store::ObjectStore;
 use types::{CollId, Errno, HObject, IntervalSet, Mutation, SnapId};
 
@@ -62,6 +62,8 @@ pub(super) struct View<'a> {
     is_touched: bool,
     /// Watchers that lost the object.
     disconnected: Vec<(u64, u64)>,
+    /// Objects that this one does not refer to any more.
+    given_back: Vec<HObject>,
     missing: Option<Blocked>,
 }
 
@@ -131,6 +133,7 @@ impl<'a> View<'a> {
             mutations: Vec::new(),
             is_touched: false,
             disconnected: Vec::new(),
+            given_back: Vec::new(),
             missing: None,
         })
     }
@@ -200,8 +203,47 @@ impl<'a> View<'a> {
         Stop::Missing
     }
 
-    /// Takes over another object's contents; watchers stay.
-    pub(super) fn become_copy(&mut self, copied: &MPgCopyData) -> Result<(), Stop> {
+    /// The object refers to nothing any more.
+    pub(super) fn forget_manifest(&mut self) {
+        self.given_back.extend(self.info.manifest.take().and_then(|manifest| manifest.counted()));
+    }
+
+    /// Objects that this one does not refer to any more, since the last call.
+    pub(super) fn take_given_back(&mut self) -> Vec<HObject> {
+        std::mem::take(&mut self.given_back)
+    }
+
+    /// Stops for another object's answer.
+    pub(super) fn want_answer(&mut self, subop: u32, target: HObject, step: OsdOp) -> Stop {
+        self.missing = Some(Blocked::Ask { subop, target, step: Box::new(step) });
+        Stop::Missing
+    }
+
+    /// Stops, and has the whole request refused, whatever its ops may.
+    pub(super) fn refuse(&mut self, errno: Errno) -> Stop {
+        self.missing = Some(Blocked::Refused(errno));
+        Stop::Missing
+    }
+
+    /// The object that is changed.
+    pub(super) fn head(&self) -> &HObject {
+        &self.head
+    }
+
+    /// Loses all but the object's xattrs, and its past (`object_info_t::new_object`).
+    pub(super) fn become_empty(&mut self) -> Result<(), Stop> {
+        let xattrs = self.xattrs()?;
+        self.begin_anew();
+        for (name, value) in xattrs {
+            self.set_xattr(&name, value)?;
+        }
+        self.disconnected.extend(self.info.watchers.keys());
+        self.info.renew();
+        Ok(())
+    }
+
+    /// Exists, and has nothing.
+    fn begin_anew(&mut self) {
         self.changed.insert(0, self.size);
         self.base = None;
         (self.size, self.base_bytes, self.exists) = (0, 0, true);
@@ -211,6 +253,11 @@ impl<'a> View<'a> {
         self.omap_head = None;
         (self.are_xattrs_new, self.is_omap_new) = (true, true);
         self.mutations = vec![Mutation::Remove, Mutation::Touch];
+    }
+
+    /// Takes over another object's contents; watchers stay.
+    pub(super) fn become_copy(&mut self, copied: &MPgCopyData) -> Result<(), Stop> {
+        self.begin_anew();
         for mutation in copy::mutations(copied) {
             match mutation.clone() {
                 Mutation::Write { offset, data } => self.put(offset, data)?,
@@ -322,6 +369,12 @@ impl<'a> View<'a> {
         let source = self.head.with_snap(clone);
         let result = self.store.meta(self.coll, &source);
         let size = self.need(result)?.ok_or(Errno::ENOENT)?.size;
+        let result = self.store.xattr(self.coll, &source, INFO_XATTR);
+        let info = self.need(result)?.and_then(|bytes| ObjectInfo::from_bytes(bytes).ok());
+        if info.is_some_and(|info| info.manifest.is_some()) {
+            // It has nothing of its own to go back to.
+            return Err(Errno::EOPNOTSUPP.into());
+        }
         // What all newer clones share with this one is in the head already.
         let mut newer = self.snapset.clones.iter().skip_while(|c| c.id != clone).map(|c| &c.overlap);
         let same = newer.next().cloned().unwrap_or_default();

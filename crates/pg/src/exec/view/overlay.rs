@@ -212,6 +212,7 @@ impl ObjectView for View<'_> {
         self.omap_head = None;
         (self.are_xattrs_new, self.is_omap_new) = (true, true);
         self.disconnected.extend(self.info.watchers.keys());
+        self.forget_manifest();
         self.info.renew();
         self.mutations = vec![Mutation::Remove];
         Ok(())

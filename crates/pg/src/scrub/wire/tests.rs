@@ -2,10 +2,10 @@
 //! (`ceph-objectstore-tool … get-attr _`, `get-attr snapset`).
 
 use codec::Reader;
-use types::{Epoch, IntervalSet, PoolId};
+use types::{Epoch, IntervalSet, ObjectManifest, PoolId};
 
 use super::*;
-use crate::exec::CloneInfo;
+use crate::exec::{CloneInfo, Manifest};
 
 /// Reads what [`InconsistentObject`] writes.
 fn read_object(bytes: &'static [u8]) -> InconsistentObject {
@@ -123,6 +123,33 @@ fn object_infos_are_told_as_ceph_tells_them() {
     (info.version, info.user_version) = (EVersion::new(Epoch(25), 31), 30);
     info.mtime.sec -= 1;
     let unknown = [0x6c..0x87, 0x93..0x97, 0xc1..0xc2, 0xc5..0xd1];
+    assert_info(bytes, &ceph_object_info(&object, &info), &unknown);
+}
+
+#[test]
+fn a_redirect_is_told_as_ceph_tells_it() {
+    let named = |oid, pool, hash| HObject {
+        oid: Bytes::from_static(oid),
+        pool: PoolId(pool),
+        hash,
+        snap: SnapId::HEAD,
+        ..HObject::default()
+    };
+    let (object, target) = (named(b"moved", 3, 0xe1f0_c9a3), named(b"place", 4, 0xad85_3f23));
+    let bytes: &[u8] = include_bytes!("../../../testdata/object_info_redirect.bin");
+    // It is the last part.
+    let manifest = ObjectManifest::Redirect(target);
+    assert_eq!(ObjectManifest::from_bytes(Bytes::from_static(&bytes[0x104..])).unwrap(), manifest);
+    let info = ObjectInfo {
+        version: EVersion::new(Epoch(21), 7),
+        prior_version: EVersion::new(Epoch(21), 6),
+        mtime: UTime::new(0x6b04_4ab0, 0),
+        manifest: Some(Box::new(Manifest { manifest, has_reference: true })),
+        ..ObjectInfo::default()
+    };
+    let object = ScrubObject { object, ..ScrubObject::default() };
+    // Request, nanoseconds and local time.
+    let unknown = [0x70..0x8b, 0x97..0x9b, 0xe0..0xe8];
     assert_info(bytes, &ceph_object_info(&object, &info), &unknown);
 }
 

@@ -1,0 +1,355 @@
+//! What a PG asks of another one for its clients: requests on objects that are redirected, and references. The primary of
+//! the one asks the primary of the other, which may be this OSD, and answers the client when it has its answer.
+//!
+//! A request that is passed on keeps its client's name, so the other PG knows it when it comes again, by whatever way.
+//! It waits at no object here: what a client sends in order is passed on in order, and objects that refer to each other do
+//! not wait for each other. Questions may be lost with an interval: they are asked again when the other PG is led
+//! by somebody else, and after a while. Whoever is asked again while it is at it does nothing, and an answer that nobody waits
+//! for is dropped.
+//!
+//! Authority: `PrimaryLogPG::do_proxy_read`, `do_proxy_write`, `refcount_manifest` (16.2).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use messages::{MOSDOp, MOSDOpReply, MPgProxyOp, MPgProxyReply, ObjectLocator, OsdOp, osd_flag};
+use types::{
+    EVersion, EntityAddr, EntityNum, Epoch, Errno, HObject, Instant, MapFlags, OsdId, PgId, SnapContext,
+    SnapId, Token, UpActing,
+};
+
+use crate::{
+    Budget, Client, Ctx, Effect, Pg, exec,
+    ops::{WaitingOp, reply_for},
+    pg::Phase,
+};
+
+/// Until a question is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(15);
+/// Objects that may pass a request on, one after the other.
+const PATH_MAX: usize = 8;
+
+/// The session of requests that no client of this OSD sent: none has it.
+const NO_SESSION: u64 = u64::MAX;
+
+/// Flags of a client's request that count where it is passed on to.
+const KEPT_FOR_READS: u32 = osd_flag::RWORDERED
+    | osd_flag::ORDERSNAP
+    | osd_flag::ENFORCE_SNAPC
+    | osd_flag::MAP_SNAP_CLONE
+    | osd_flag::SUPPORTSPOOLEIO;
+const KEPT_FOR_CHANGES: u32 =
+    osd_flag::RETURNVEC | osd_flag::FULL_TRY | osd_flag::FULL_FORCE | osd_flag::SUPPORTSPOOLEIO;
+
+/// Who gets the answer to a request that was passed on to this PG.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PassedOn {
+    from: OsdId,
+    asker: PgId,
+    id: u64,
+    /// The objects that have passed it on.
+    path: Vec<HObject>,
+}
+
+impl PassedOn {
+    fn name(&self) -> (OsdId, PgId, u64) {
+        (self.from, self.asker, self.id)
+    }
+}
+
+/// What becomes of an answer.
+#[derive(Debug)]
+enum Purpose {
+    /// It is this request's.
+    Request(Box<WaitingOp>),
+    /// This op of a request needs it, which is number `load` of those that wait at `head`.
+    Step { head: HObject, load: u64, subop: u32 },
+    /// Nothing.
+    Nobody,
+}
+
+/// A question to another PG.
+#[derive(Debug)]
+struct Question {
+    purpose: Purpose,
+    target: HObject,
+    client: EntityNum,
+    addr: EntityAddr,
+    tid: u64,
+    path: Vec<HObject>,
+    op: MOSDOp,
+    asked: Option<(Instant, PgId, UpActing, Epoch)>,
+}
+
+/// The questions of a PG, as the one that asks and the one that is asked.
+#[derive(Debug, Default)]
+pub(crate) struct Proxies {
+    questions: BTreeMap<u64, Question>,
+    /// Questions of others that are not answered.
+    open: BTreeSet<(OsdId, PgId, u64)>,
+    count: u64,
+}
+
+impl Proxies {
+    /// An interval ends. Requests that were passed on begin again; what waits at objects does so by itself, and references
+    /// are given back if this OSD leads on.
+    fn on_new_interval(&mut self, is_primary: bool) -> Vec<WaitingOp> {
+        let mut requests = Vec::new();
+        for (id, question) in std::mem::take(&mut self.questions) {
+            match question.purpose {
+                Purpose::Request(waiting) => requests.push(*waiting),
+                Purpose::Nobody if is_primary => {
+                    self.questions.insert(id, question);
+                }
+                Purpose::Step { .. } | Purpose::Nobody => {}
+            }
+        }
+        requests
+    }
+
+    /// Requests that were passed on.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = &WaitingOp> {
+        self.questions.values().filter_map(|question| match &question.purpose {
+            Purpose::Request(waiting) => Some(&**waiting),
+            Purpose::Step { .. } | Purpose::Nobody => None,
+        })
+    }
+}
+
+/// A request as it is put to `target`.
+fn redirected(op: &MOSDOp, target: &HObject) -> MOSDOp {
+    let is_change = exec::is_ordered(op);
+    let (mode, kept, snapid) = match is_change {
+        true => (osd_flag::WRITE, KEPT_FOR_CHANGES, SnapId::HEAD),
+        false => (osd_flag::READ, KEPT_FOR_READS, op.snapid),
+    };
+    let kept = op.flags & kept;
+    let flags = osd_flag::ONDISK | osd_flag::IGNORE_CACHE | osd_flag::IGNORE_OVERLAY | mode | kept;
+    MOSDOp { flags, snapid, ..addressed(op.clone(), target) }
+}
+
+fn addressed(op: MOSDOp, target: &HObject) -> MOSDOp {
+    let HObject { oid, key, nspace, pool, hash, .. } = target.clone();
+    let locator = ObjectLocator { pool, key, nspace, ..ObjectLocator::default() };
+    MOSDOp { oid, locator, hash, ..op }
+}
+
+impl Pg {
+    /// An interval ends: what waits goes on in the next one if this OSD leads it (see `Ops::on_new_interval`). What was
+    /// loaded for the rest is not needed any more.
+    pub(crate) fn ops_end_interval(&mut self, is_primary: bool) -> Vec<Token> {
+        let passed_on = self.proxies.on_new_interval(is_primary);
+        let loads = self.ops.on_new_interval(passed_on, self.info.primary_since, is_primary);
+        self.proxies.open = self.ops.early_passed_on().map(PassedOn::name).collect();
+        loads
+    }
+
+    /// The request is one on `target`.
+    pub(crate) fn pass_on(&mut self, head: &HObject, waiting: WaitingOp, target: HObject, cx: &mut Ctx<'_>) {
+        let mut path = waiting.passed_on.as_ref().map_or_else(Vec::new, |passed_on| passed_on.path.clone());
+        path.push(head.clone());
+        if !self.is_primary() {
+            return self.refuse(&waiting, Errno::EAGAIN, cx);
+        }
+        if path.len() > PATH_MAX || path.iter().any(|passed| passed.head() == target.head()) {
+            return self.refuse(&waiting, Errno::ELOOP, cx);
+        }
+        let mut waiting = Box::new(waiting);
+        self.release(&waiting, cx);
+        waiting.forget_loads();
+        let op = redirected(&waiting.op, &target);
+        let (client, addr, tid) = (waiting.client.entity, waiting.client.addr, waiting.tid);
+        let purpose = Purpose::Request(waiting);
+        self.put_question(Question { purpose, target, client, addr, tid, path, op, asked: None }, cx);
+    }
+
+    /// An op of a request asks `target` for something, in its client's name: asked again it is the same question.
+    pub(crate) fn ask_for(
+        &mut self,
+        head: &HObject,
+        waiting: WaitingOp,
+        subop: u32,
+        target: HObject,
+        step: OsdOp,
+        cx: &mut Ctx<'_>,
+    ) {
+        let (client, addr, tid) = (waiting.client.entity, waiting.client.addr, waiting.tid);
+        let op = MOSDOp {
+            flags: osd_flag::ONDISK | osd_flag::WRITE | osd_flag::IGNORE_CACHE | osd_flag::IGNORE_OVERLAY,
+            // Not the request's own name: its PG may be the one that is asked.
+            client_inc: waiting.op.client_inc ^ (1 << 31 | subop << 16),
+            ops: vec![step],
+            snapid: SnapId::HEAD,
+            snapc: SnapContext::default(),
+            ..addressed(without_ops(&waiting.op), &target)
+        };
+        let load = self.put_aside(head, waiting);
+        let purpose = Purpose::Step { head: head.clone(), load, subop };
+        let path = vec![head.clone()];
+        self.put_question(Question { purpose, target, client, addr, tid, path, op, asked: None }, cx);
+    }
+
+    /// `source` does not refer to these objects any more, as of a change that all members have durable.
+    pub(crate) fn give_back(
+        &mut self,
+        source: &HObject,
+        targets: Vec<HObject>,
+        version: EVersion,
+        cx: &mut Ctx<'_>,
+    ) {
+        for (index, target) in (0u64..).zip(targets) {
+            // Named after the change, which is no other PG's.
+            let client =
+                EntityNum { num: self.pgid.pool.0 << 32 | i64::from(self.pgid.seed), ..EntityNum::osd(0) };
+            let tid = version.version << 16 | index;
+            let op = MOSDOp {
+                flags: osd_flag::ONDISK | osd_flag::WRITE | osd_flag::IGNORE_CACHE | osd_flag::IGNORE_OVERLAY,
+                client_inc: version.epoch.0,
+                ops: vec![exec::reference(source, false)],
+                snapid: SnapId::HEAD,
+                mtime: cx.wall,
+                ..addressed(MOSDOp::default(), &target)
+            };
+            let (purpose, addr, path) = (Purpose::Nobody, EntityAddr::default(), vec![source.clone()]);
+            self.put_question(Question { purpose, target, client, addr, tid, path, op, asked: None }, cx);
+        }
+    }
+
+    fn put_question(&mut self, question: Question, cx: &mut Ctx<'_>) {
+        self.proxies.count += 1;
+        // An answer to who led the PG here in an earlier life, which counted from 1 as well, is for nobody.
+        let id = (u64::from(cx.map.epoch.0) << 32) + self.proxies.count;
+        self.proxies.questions.insert(id, question);
+        self.ask_others(cx);
+    }
+
+    /// Asks what was not asked, or not of those who are in charge now; all in order.
+    pub(crate) fn ask_others(&mut self, cx: &mut Ctx<'_>) {
+        let mut without_pool = Vec::new();
+        for (id, question) in &mut self.proxies.questions {
+            let target = &question.target;
+            let Some((_, pgid)) = cx.map.object_to_pg(target.pool, &target.nspace, &target.key, &target.oid)
+            else {
+                without_pool.push(*id);
+                continue;
+            };
+            let placed = cx.map.pg_to_up_acting(pgid);
+            let primary = placed.acting_primary;
+            let now = (cx.now, pgid, placed, cx.map.up_from(primary));
+            let is_asked = question.asked.as_ref().is_some_and(|(at, pgid, placed, up_from)| {
+                cx.now < *at + ASK_AGAIN && (pgid, placed, up_from) == (&now.1, &now.2, &now.3)
+            });
+            if is_asked || !primary.is_some() || is_paused(&question.op, target, cx) {
+                continue;
+            }
+            question.asked = Some(now);
+            let message = MPgProxyOp {
+                pgid,
+                epoch: cx.map.epoch,
+                asker: self.pgid,
+                id: *id,
+                client: question.client,
+                addr: question.addr,
+                tid: question.tid,
+                path: question.path.clone(),
+                op: MOSDOp { pgid, epoch: cx.map.epoch, ..question.op.clone() },
+            };
+            cx.effects.push(Effect::SendOsd(primary, message.into()));
+        }
+        for id in without_pool {
+            let reply = MOSDOpReply { result: Errno::ENOENT.negated(), ..MOSDOpReply::default() };
+            self.on_answer(id, reply, cx);
+        }
+    }
+
+    /// Another PG answers.
+    pub(crate) fn on_proxy_reply(&mut self, message: MPgProxyReply, cx: &mut Ctx<'_>) {
+        self.on_answer(message.id, message.reply, cx);
+    }
+
+    fn on_answer(&mut self, id: u64, reply: MOSDOpReply, cx: &mut Ctx<'_>) {
+        let Some(question) = self.proxies.questions.remove(&id) else { return };
+        match question.purpose {
+            Purpose::Request(waiting) => self.answer_passed_on(&waiting, reply, cx),
+            Purpose::Step { head, load, subop } => {
+                self.resume_with_answer(&head, load, subop, reply.result, cx)
+            }
+            Purpose::Nobody if reply.result < 0 => {
+                let (target, result) = (&question.target, reply.result);
+                tracing::debug!(pg = %self.pgid, %target, result, "a reference could not be given back");
+            }
+            Purpose::Nobody => {}
+        }
+    }
+
+    fn answer_passed_on(&mut self, waiting: &WaitingOp, answer: MOSDOpReply, cx: &mut Ctx<'_>) {
+        let MOSDOpReply { result, ops, user_version, .. } = answer;
+        let ops = if ops.is_empty() { exec::without_data(&waiting.op) } else { ops };
+        let reply = MOSDOpReply { result, ops, user_version, ..reply_for(&waiting.op, cx.map.epoch) };
+        let is_change = exec::is_ordered(&waiting.op);
+        self.op_counts.note(&waiting.op, &reply.ops, is_change, waiting.nanos_until(cx.now));
+        self.reply(waiting, Box::new(reply), cx);
+    }
+
+    /// Another PG's primary passes a request on.
+    pub(crate) fn on_proxy_op(&mut self, from: OsdId, message: MPgProxyOp, cx: &mut Ctx<'_>) {
+        let MPgProxyOp { asker, id, client, addr, tid, path, op, .. } = message;
+        let is_for_primary = self.is_primary() && op.epoch >= self.info.primary_since;
+        if !is_for_primary || !self.proxies.open.insert((from, asker, id)) {
+            return;
+        }
+        let is_blocklisted = cx.map.is_blocklisted(&addr);
+        // What knows no backoffs is never told to hold.
+        let client = Client { session: NO_SESSION, entity: client, addr, features: 0 };
+        let bytes = op.ops.iter().map(|step| step.data.len() as u64).sum();
+        let permit = Budget::default().take_at(bytes, cx.now);
+        let mut waiting = WaitingOp::new(client, tid, Box::new(op), permit, cx.now);
+        waiting.passed_on = Some(Box::new(PassedOn { from, asker, id, path }));
+        if is_blocklisted {
+            // Its request may have been on the way since before that.
+            return self.refuse(&waiting, Errno::EBLOCKLISTED, cx);
+        }
+        self.take(waiting, false, cx);
+    }
+
+    /// Answers a request, whoever sent it here.
+    pub(crate) fn reply(&mut self, waiting: &WaitingOp, reply: Box<MOSDOpReply>, cx: &mut Ctx<'_>) {
+        waiting.answered(cx.now);
+        let Some(passed_on) = &waiting.passed_on else {
+            return cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, reply));
+        };
+        let (from, asker, id) = passed_on.name();
+        self.proxies.open.remove(&(from, asker, id));
+        let message = MPgProxyReply { pgid: asker, epoch: cx.map.epoch, id, reply: *reply };
+        cx.effects.push(Effect::SendOsd(from, message.into()));
+    }
+
+    /// Asks again what is due.
+    pub(crate) fn tick_proxies(&mut self, cx: &mut Ctx<'_>) {
+        if self.phase == Phase::Active && !self.proxies.questions.is_empty() {
+            self.ask_others(cx);
+        }
+    }
+}
+
+/// A request without what it does.
+fn without_ops(op: &MOSDOp) -> MOSDOp {
+    let MOSDOp { features, mtime, retry_attempt, .. } = *op;
+    MOSDOp { features, mtime, retry_attempt, ..MOSDOp::default() }
+}
+
+/// True while clients hold such requests back themselves.
+fn is_paused(op: &MOSDOp, target: &HObject, cx: &Ctx<'_>) -> bool {
+    match op.may_write() {
+        true => {
+            let tries = op.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0;
+            cx.map.has_flag(MapFlags::PAUSEWR) || (cx.map.is_full(target.pool) && !tries)
+        }
+        false => cx.map.has_flag(MapFlags::PAUSERD),
+    }
+}
+
+#[cfg(test)]
+mod tests;

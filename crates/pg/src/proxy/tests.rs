@@ -1,0 +1,276 @@
+//! Requests on a redirect: where they go, how often, and who hears of it.
+
+use bytes::Bytes;
+use codec::{Encode, Features};
+use messages::{MOSDRepOpReply, Message, OpCode, OpParams, op_flag};
+use types::Mutation;
+
+use super::*;
+use crate::{
+    Event,
+    exec::{INFO_XATTR, Manifest, ObjectInfo},
+    test_world::World,
+};
+use types::{ObjectManifest, PoolId, Transaction, object_hash};
+
+/// An object of a PG that another OSD leads.
+fn target(world: &World) -> HObject {
+    let names = |pool| (0..100).map(move |at| (pool, Bytes::from(format!("t{at}"))));
+    let is_elsewhere = |(pool, oid): &(PoolId, Bytes)| {
+        let (_, pgid) = world.map.object_to_pg(*pool, b"", b"", oid).expect("the pool is there");
+        let primary = world.map.pg_to_up_acting(pgid).acting_primary;
+        primary.is_some() && primary != world.pg.me
+    };
+    let mut found = world.map.pools.keys().flat_map(|pool| names(*pool)).filter(is_elsewhere);
+    let (pool, oid) = found.next().expect("OSDs lead some PG each");
+    HObject { hash: object_hash(b"", b"", &oid), oid, pool, snap: SnapId::HEAD, ..HObject::default() }
+}
+
+/// Object `at` is a redirect.
+fn redirect(world: &mut World, at: u64, target: &HObject, has_reference: bool) {
+    let manifest = ObjectManifest::Redirect(target.clone());
+    let manifest = Some(Box::new(Manifest { manifest, has_reference }));
+    let info = ObjectInfo { version: world.version(at), manifest, ..ObjectInfo::default() };
+    let mut txn = Transaction::new(world.pg.coll);
+    let object = world.object(at);
+    txn.push(&object, Mutation::Truncate { size: 0 });
+    let pair = (Bytes::from_static(INFO_XATTR), info.to_bytes(Features::default()));
+    txn.push(&object, Mutation::SetXattrs([pair].into()));
+    store::ObjectStore::submit(&mut world.store, types::Token(0), txn);
+}
+
+fn read() -> OsdOp {
+    OsdOp::new(OpCode::READ)
+}
+
+fn write() -> OsdOp {
+    let (params, data) = (OpParams::extent(0, 3), Bytes::from_static(b"new"));
+    OsdOp { params, data, ..OsdOp::new(OpCode::WRITEFULL) }
+}
+
+fn ask(world: &mut World, at: u64, tid: u64, step: OsdOp) {
+    let (session, entity) = (7, EntityNum::client(7));
+    let client = Client { session, entity, addr: EntityAddr::default(), features: 0 };
+    let pool = world.pg.pgid.pool;
+    let op = MOSDOp {
+        pgid: world.pg.pgid,
+        epoch: world.map.epoch,
+        locator: ObjectLocator { pool, ..ObjectLocator::default() },
+        oid: world.object(at).oid,
+        ops: vec![step],
+        snapid: SnapId::HEAD,
+        client_inc: 9,
+        ..MOSDOp::default()
+    };
+    world.handle(Event::Op(client, tid, Box::new(op), Budget::default().take(0)));
+}
+
+/// What was asked of other PGs, and whom, since it was asked last.
+fn asked(world: &mut World) -> Vec<(OsdId, MPgProxyOp)> {
+    let told = world.told().into_iter();
+    let asked = told.filter_map(|(osds, message)| match message {
+        Message::MPgProxyOp(op) => Some((osds[0], *op)),
+        _ => None,
+    });
+    asked.collect()
+}
+
+/// What clients heard, by their numbers of the requests.
+fn heard(world: &mut World) -> Vec<(u64, i32, Bytes)> {
+    let effects = std::mem::take(&mut world.effects).into_iter();
+    let heard = effects.filter_map(|effect| match effect {
+        Effect::Reply(7, tid, reply) => {
+            Some((tid, reply.result, reply.ops.first().map(OsdOp::copied_data).unwrap_or_default()))
+        }
+        _ => None,
+    });
+    heard.collect()
+}
+
+fn answer(world: &mut World, question: &MPgProxyOp, result: i32, data: &'static [u8]) {
+    let ops = question.op.ops.iter().map(|step| OsdOp { data: Bytes::from_static(data), ..step.clone() });
+    let reply = MOSDOpReply { result, ops: ops.collect(), user_version: 3, ..MOSDOpReply::default() };
+    let (pgid, epoch, id) = (question.asker, world.map.epoch, question.id);
+    world.say(world.peers[0], MPgProxyReply { pgid, epoch, id, reply }.into());
+}
+
+/// The question is about the second object.
+fn readdress(question: &mut MPgProxyOp, world: &World) {
+    let HObject { oid, pool, hash, .. } = world.object(2);
+    (question.pgid, question.op.pgid) = (world.pg.pgid, world.pg.pgid);
+    (question.op.oid, question.op.locator.pool, question.op.hash) = (oid, pool, hash);
+}
+
+/// The members have what was changed last.
+fn commit(world: &mut World) {
+    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
+    for peer in world.peers.clone() {
+        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
+    }
+}
+
+#[test]
+fn a_request_goes_to_the_other_pg_in_its_clients_name_and_its_answer_to_the_client() {
+    let mut world = World::active();
+    let target = target(&world);
+    redirect(&mut world, 1, &target, false);
+    ask(&mut world, 1, 5, write());
+    ask(&mut world, 1, 6, read());
+    let asked = asked(&mut world);
+    let [(to, change), (_, question)] = &asked[..] else { panic!("both are passed on: {asked:?}") };
+    let (hash, pgid) = world.map.object_to_pg(target.pool, b"", b"", &target.oid).unwrap();
+    assert_eq!(*to, world.map.pg_to_up_acting(pgid).acting_primary);
+    assert_eq!((change.pgid, change.op.pgid, change.op.hash), (pgid, pgid, hash));
+    assert_eq!((change.client, change.tid, change.op.client_inc), (EntityNum::client(7), 5, 9));
+    assert_eq!((&change.op.oid, &change.op.ops[0].data[..]), (&target.oid, &b"new"[..]));
+    assert!(change.op.may_write() && !question.op.may_write());
+    assert_eq!(change.path, [world.object(1)]);
+    answer(&mut world, question, 0, b"old");
+    answer(&mut world, change, -17, b"");
+    // Who answers twice is heard once.
+    answer(&mut world, change, 0, b"");
+    assert_eq!(heard(&mut world), [(6, 0, Bytes::from_static(b"old")), (5, -17, Bytes::new())]);
+    assert!(world.pg.log.iter().all(|entry| entry.reqid.tid == 0), "the other PG remembers it");
+}
+
+#[test]
+fn a_question_is_asked_again_after_a_while_and_done_once() {
+    let mut world = World::active();
+    let target = target(&world);
+    redirect(&mut world, 1, &target, false);
+    ask(&mut world, 1, 5, write());
+    let first = asked(&mut world);
+    world.handle(Event::Tick);
+    assert!(asked(&mut world).is_empty());
+    world.now = Instant(world.now.0 + ASK_AGAIN.as_nanos() as u64);
+    world.hear_all();
+    world.handle(Event::Tick);
+    assert_eq!(asked(&mut world), first);
+
+    // As the one that is asked.
+    let mut question = first[0].1.clone();
+    readdress(&mut question, &world);
+    let from = world.peers[0];
+    world.say(from, question.clone().into());
+    world.say(from, question.clone().into());
+    assert_eq!(world.replicated().len(), 1);
+    commit(&mut world);
+    let answers: Vec<_> = world.told().into_iter().map(|(osds, message)| (osds, message.name())).collect();
+    assert_eq!(answers, [(vec![from], "MPgProxyReply")]);
+    // It knows the request, whoever passes it on.
+    question.id += 1;
+    world.say(world.peers[1], question.into());
+    let answers: Vec<_> = world.told().into_iter().map(|(osds, message)| (osds, message.name())).collect();
+    assert_eq!(answers, [(vec![world.peers[1]], "MPgProxyReply")]);
+}
+
+#[test]
+fn a_new_interval_begins_again_what_was_passed_on() {
+    let mut world = World::active();
+    let target = target(&world);
+    redirect(&mut world, 1, &target, false);
+    ask(&mut world, 1, 5, write());
+    let before = asked(&mut world);
+    // Somebody else's, which waits here.
+    let mut theirs = before[0].1.clone();
+    readdress(&mut theirs, &world);
+    theirs.tid = 77;
+    world.say(world.peers[0], theirs.clone().into());
+    world.told();
+    world.act(|pg, cx| pg.start_interval(cx));
+    world.activate_all();
+    commit(&mut world);
+    let again = asked(&mut world);
+    assert_eq!(again.len(), 1);
+    assert_eq!((again[0].1.tid, &again[0].1.op), (5, &before[0].1.op));
+    answer(&mut world, &before[0].1, 0, b"");
+    assert_eq!(heard(&mut world), [], "that was the question of the last interval");
+    answer(&mut world, &again[0].1, 0, b"");
+    assert_eq!(heard(&mut world).len(), 1);
+    // With another primary it is not here any more, and may come again.
+    world.act(|pg, _| pg.ops_end_interval(false));
+    assert!(world.pg.proxies.open.is_empty() && world.pg.proxies.questions.is_empty());
+}
+
+#[test]
+fn redirects_that_lead_back_are_found_out() {
+    let mut world = World::active();
+    let there = target(&world);
+    redirect(&mut world, 1, &there, false);
+    ask(&mut world, 1, 5, write());
+    let mut question = asked(&mut world).remove(0).1;
+    // The other one is a redirect to the first.
+    let first = world.object(1);
+    redirect(&mut world, 2, &first, false);
+    readdress(&mut question, &world);
+    world.say(world.peers[0], question.into());
+    let told = world.told();
+    let [(_, Message::MPgProxyReply(reply))] = &told[..] else { panic!("it answers: {told:?}") };
+    assert_eq!(reply.reply.result, Errno::ELOOP.negated());
+}
+
+#[test]
+fn a_pool_that_is_gone_has_no_object() {
+    let mut world = World::active();
+    let nowhere = HObject { pool: PoolId(4242), ..target(&world) };
+    redirect(&mut world, 1, &nowhere, false);
+    ask(&mut world, 1, 5, read());
+    assert_eq!(heard(&mut world), [(5, Errno::ENOENT.negated(), Bytes::new())]);
+}
+
+#[test]
+fn references_are_taken_before_a_change_and_given_back_after_it() {
+    let mut world = World::active();
+    let target = target(&world);
+    let locator = ObjectLocator { pool: target.pool, ..ObjectLocator::default() };
+    let data = (target.oid.clone(), locator).to_bytes(Features::default());
+    let params = OpParams::from_parts(&[&SnapId::HEAD.0.to_le_bytes()]);
+    let set = OsdOp { params, data, flags: op_flag::WITH_REFERENCE, ..OsdOp::new(OpCode::SET_REDIRECT) };
+    ask(&mut world, 1, 5, set);
+    assert_eq!(world.pg.info.last_update.version, 3, "nothing is changed");
+    let taken = asked(&mut world).remove(0).1;
+    assert_eq!((taken.tid, &taken.op.ops[0].data[..16]), (5, &b"caschunk_get_ref"[..]));
+    assert_ne!(taken.op.client_inc, 9, "it is no answer to the client's own request");
+    answer(&mut world, &taken, 0, b"");
+    commit(&mut world);
+    assert_eq!(heard(&mut world).len(), 1);
+
+    ask(&mut world, 1, 6, OsdOp::new(OpCode::UNSET_MANIFEST));
+    assert!(asked(&mut world).is_empty(), "it is not durable");
+    commit(&mut world);
+    let given_back = asked(&mut world).remove(0).1;
+    assert_eq!(&given_back.op.ops[0].data[..16], b"caschunk_put_ref");
+    answer(&mut world, &given_back, -2, b"");
+    assert!(world.pg.proxies.questions.is_empty());
+}
+
+#[test]
+fn an_answer_to_an_earlier_life_is_for_nobody() {
+    let mut ids = Vec::new();
+    for lives in 0..2 {
+        let mut world = World::active();
+        world.map.epoch = types::Epoch(world.map.epoch.0 + lives);
+        let target = target(&world);
+        redirect(&mut world, 1, &target, false);
+        ask(&mut world, 1, 5, write());
+        ids.push(asked(&mut world).remove(0).1.id);
+    }
+    assert_ne!(ids[0], ids[1]);
+}
+
+#[test]
+fn who_was_blocklisted_since_it_asked_is_refused() {
+    let mut world = World::active();
+    let target = target(&world);
+    redirect(&mut world, 1, &target, false);
+    ask(&mut world, 1, 5, write());
+    let mut question = asked(&mut world).remove(0).1;
+    readdress(&mut question, &world);
+    question.addr = EntityAddr::parse("any:10.0.0.1:1000/77").unwrap();
+    world.map.blocklist.insert(question.addr, types::UTime::default());
+    world.say(world.peers[0], question.into());
+    let told = world.told();
+    let [(_, Message::MPgProxyReply(reply))] = &told[..] else { panic!("it answers: {told:?}") };
+    assert_eq!(reply.reply.result, Errno::EBLOCKLISTED.negated());
+    assert!(world.pg.proxies.open.is_empty());
+}
