@@ -287,6 +287,11 @@ fn a_redirect_is_the_object_that_it_leads_to() {
     let missing = c.run(&format!("{to_t} --with-reference"));
     assert!(missing.code != 0 && missing.err.contains("(2) No such file or directory"), "{}", missing.err);
 
+    // Whoever leads the other one, and however large it is.
+    c.sh("head -c 5000000 /dev/urandom > big; for i in 1 2 3 4 5 6; do rados -p base create b$i; \
+          rados -p base set-redirect b$i --target-pool tgt big$i; rados -p base put b$i big; \
+          rados -p base get b$i out; cmp big out; rados -p tgt get big$i out; cmp big out; done");
+
     // Through another redirect, and in a circle.
     c.sh(&format!(
         "{make}; rados -p base create c; rados -p base set-redirect c --target-pool base o; {to_t}"

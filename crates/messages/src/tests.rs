@@ -2,7 +2,7 @@ use std::{fs, path::PathBuf};
 
 use bytes::Bytes;
 
-use crate::{MOSDOp, Message, OpCode, OpParams, OsdOp, RawMessage};
+use crate::{MOSDOp, MOSDOpReply, MPgProxyOp, MPgProxyReply, Message, OpCode, OpParams, OsdOp, RawMessage};
 
 /// Decodes and re-encodes a captured message and compares the bytes.
 fn round_trip(kind: u16, version: u16, compat: u16, front: Bytes, data: Bytes) -> Message {
@@ -86,4 +86,48 @@ fn a_small_part_of_the_data_keeps_no_more_alive() {
     assert_eq!(back.ops, sent.ops);
     let is_shared = back.ops.iter().map(|op| data.contains(&op.data.as_ptr())).collect::<Vec<_>>();
     assert_eq!(is_shared, [true, false]);
+}
+
+/// As the other OSD receives it: its data in one piece.
+fn received(message: Message) -> RawMessage {
+    let mut raw = message.encode(0);
+    raw.data = Bytes::from(raw.data_more.drain(..).flat_map(|part| part.to_vec()).collect::<Vec<_>>()).into();
+    raw
+}
+
+#[test]
+fn requests_that_are_passed_on_round_trip() {
+    use types::{EntityAddr, EntityNum, Epoch, HObject, PgId, PoolId};
+    let ops = |data: &'static [u8]| {
+        vec![OsdOp {
+            data: Bytes::from_static(data),
+            params: OpParams::extent(0, 4),
+            ..OsdOp::new(OpCode::READ)
+        }]
+    };
+    let (pgid, asker) = (PgId::new(PoolId(2), 5), PgId::new(PoolId(1), 3));
+    let asked = MPgProxyOp {
+        pgid,
+        epoch: Epoch(9),
+        asker,
+        id: 9 << 32 | 1,
+        client: EntityNum::client(4107),
+        addr: EntityAddr::parse("v2:10.0.0.1:1000/77").unwrap(),
+        tid: 12,
+        path: vec![HObject { oid: Bytes::from_static(b"o"), pool: PoolId(1), ..HObject::default() }],
+        op: MOSDOp { pgid, epoch: Epoch(9), client_inc: 3, ops: ops(b"data"), ..MOSDOp::default() },
+    };
+    let reply =
+        MOSDOpReply { pgid, result: -17, user_version: 4, ops: ops(b"more"), ..MOSDOpReply::default() };
+    let told = MPgProxyReply { pgid: asker, epoch: Epoch(9), id: 8, reply };
+    let raw = received(asked.clone().into());
+    assert!(matches!(Message::decode(raw.clone()), Ok(Message::MPgProxyOp(back)) if *back == asked));
+    let raw_reply = received(told.clone().into());
+    assert!(matches!(Message::decode(raw_reply.clone()), Ok(Message::MPgProxyReply(back)) if *back == told));
+    for raw in [raw, raw_reply] {
+        for end in 0..raw.front.len() {
+            let cut = RawMessage { front: raw.front.slice(..end), ..raw.clone() };
+            assert!(Message::decode(cut).is_err(), "{end} of {}", raw.front.len());
+        }
+    }
 }

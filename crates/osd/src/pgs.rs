@@ -4,7 +4,9 @@ mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use messages::{MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, MPgPush, Message, PgCreation, pg_peer_target};
+use messages::{
+    MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, MPgProxyOp, MPgPush, Message, PgCreation, pg_peer_target,
+};
 use pg::{Client, CommitTimes, Ctx, Event, IntervalStart, OpCounts, Permit, Pg};
 use rand::RngCore;
 use store::{Completion, ReadError};
@@ -29,6 +31,8 @@ pub(crate) struct Pgs {
     last_id: u32,
     /// Ops for PGs that we should lead and that are not here yet.
     pub(crate) early: Vec<(ConnId, u64, Box<MOSDOp>, Permit)>,
+    /// The same that other OSDs have passed on: one that was dropped would come again behind later ones.
+    early_passed_on: Vec<(OsdId, Box<MPgProxyOp>)>,
     contacted: BTreeSet<OsdId>,
     /// Who wants to be woken when; the first has a timer.
     wakes: BTreeSet<(Instant, PgId)>,
@@ -89,6 +93,14 @@ impl Pgs {
         self.copies_repaired_before += pg.copies_repaired();
         self.served_before = [self.served_before, pg.op_counts()].into_iter().sum();
         self.commit_times_before = [self.commit_times_before, pg.commit_times()].into_iter().sum();
+    }
+
+    /// A request for a PG that is not here yet; asked again it is the same.
+    fn keep_passed_on(&mut self, from: OsdId, question: Box<MPgProxyOp>) {
+        let name = (from, question.asker, question.id);
+        if !self.early_passed_on.iter().any(|(from, kept)| (*from, kept.asker, kept.id) == name) {
+            self.early_passed_on.push((from, question));
+        }
     }
 
     fn new_id(&mut self, pgid: PgId) -> u32 {
@@ -256,6 +268,9 @@ impl Osd {
         for (conn, tid, op, permit) in early {
             self.pg_op(conn, tid, op, permit, cx);
         }
+        for (from, question) in std::mem::take(&mut self.pgs.early_passed_on) {
+            self.pg_peer_message(from, Message::MPgProxyOp(question), cx);
+        }
     }
 
     /// The monitor knows of nobody who has these PGs.
@@ -296,6 +311,12 @@ impl Osd {
     pub(crate) fn pg_peer_message(&mut self, from: OsdId, message: Message, cx: &mut Cx<'_>) {
         let Some((pgid, _)) = pg_peer_target(&message) else { return };
         if !self.pgs.pgs.contains_key(&pgid) {
+            if let Message::MPgProxyOp(question) = message {
+                if self.map.pg_to_up_acting(pgid).acting_primary == self.config.whoami {
+                    self.pgs.keep_passed_on(from, question);
+                }
+                return;
+            }
             let created = match &message {
                 Message::MPgQuery(query) => query.created,
                 Message::MPgNotify(notify) => notify.info.created,

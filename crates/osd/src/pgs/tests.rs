@@ -1,7 +1,7 @@
 //! What is said where a PG is not.
 
 use messages::{MPgClean, MPgPull, MPgQuery};
-use types::PoolId;
+use types::{EntityAddr, EntityNum, PoolId};
 
 use super::*;
 
@@ -26,4 +26,20 @@ fn who_asks_for_what_was_removed_is_told_that_it_is_not_here() {
         other => panic!("{other:?}"),
     }
     assert!(answer_without_pg(MPgClean { pgid, epoch: asked, remove: true }.into(), newest).is_none());
+}
+
+#[test]
+fn what_was_passed_on_before_its_pg_is_here_waits_in_order_and_once() {
+    let question = |id| {
+        let (pgid, asker) = (PgId::new(PoolId(2), 5), PgId::new(PoolId(1), 0));
+        let (epoch, client, addr) = (Epoch(7), EntityNum::client(4), EntityAddr::default());
+        let (tid, path, op) = (1, Vec::new(), MOSDOp::default());
+        Box::new(MPgProxyOp { pgid, epoch, asker, id, client, addr, tid, path, op })
+    };
+    let mut pgs = Pgs::default();
+    for (from, id) in [(1, 8), (1, 9), (1, 8), (2, 8)] {
+        pgs.keep_passed_on(OsdId(from), question(id));
+    }
+    let kept: Vec<_> = pgs.early_passed_on.iter().map(|(from, kept)| (from.0, kept.id)).collect();
+    assert_eq!(kept, [(1, 8), (1, 9), (2, 8)]);
 }

@@ -101,7 +101,9 @@ impl Osd {
     pub(crate) fn advance_pgs(&mut self, cx: &mut Cx<'_>) {
         // Clients send again to whoever leads now.
         let (map, me) = (&self.map, self.config.whoami);
-        self.pgs.early.retain(|(_, _, op, _)| map.pg_to_up_acting(op.pgid).acting_primary == me);
+        let is_ours = |pgid| map.pg_to_up_acting(pgid).acting_primary == me;
+        self.pgs.early.retain(|(_, _, op, _)| is_ours(op.pgid));
+        self.pgs.early_passed_on.retain(|(_, question)| is_ours(question.pgid));
         for pgid in self.pgs.ids().collect::<Vec<_>>() {
             if self.merge_pg(pgid, cx) {
                 continue;
