@@ -80,7 +80,18 @@ struct Question {
     tid: u64,
     path: Vec<HObject>,
     op: MOSDOp,
-    asked: Option<(Instant, PgId, UpActing, Epoch)>,
+    asked: Option<(Instant, Asked)>,
+}
+
+/// Whom a question was put to. Where any of it differs, the PG may have dropped what it held.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    pgid: PgId,
+    /// Of its pool: a PG that splits begins anew.
+    pg_num: u32,
+    placed: UpActing,
+    /// Since when the primary has been up.
+    up_from: Epoch,
 }
 
 /// The questions of a PG, as the one that asks and the one that is asked.
@@ -237,14 +248,16 @@ impl Pg {
             };
             let placed = cx.map.pg_to_up_acting(pgid);
             let primary = placed.acting_primary;
-            let now = (cx.now, pgid, placed, cx.map.up_from(primary));
-            let is_asked = question.asked.as_ref().is_some_and(|(at, pgid, placed, up_from)| {
-                cx.now < *at + ASK_AGAIN && (pgid, placed, up_from) == (&now.1, &now.2, &now.3)
-            });
+            let pg_num = cx.map.pools.get(&target.pool).map_or(0, |pool| pool.pg_num);
+            let asked = Asked { pgid, pg_num, placed, up_from: cx.map.up_from(primary) };
+            let is_asked = question
+                .asked
+                .as_ref()
+                .is_some_and(|(at, before)| cx.now < *at + ASK_AGAIN && *before == asked);
             if is_asked || !primary.is_some() || is_paused(&question.op, target, cx) {
                 continue;
             }
-            question.asked = Some(now);
+            question.asked = Some((cx.now, asked));
             let message = MPgProxyOp {
                 pgid,
                 epoch: cx.map.epoch,

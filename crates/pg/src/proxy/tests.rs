@@ -245,6 +245,24 @@ fn references_are_taken_before_a_change_and_given_back_after_it() {
 }
 
 #[test]
+fn a_pg_that_splits_is_asked_again() {
+    let mut world = World::active();
+    let target = target(&world);
+    redirect(&mut world, 1, &target, false);
+    ask(&mut world, 1, 5, write());
+    let first = asked(&mut world).remove(0).1;
+    // It has dropped what came before, and the object may still be its own.
+    for _ in 0..8 {
+        let pool = world.map.pools.get_mut(&target.pool).unwrap();
+        pool.pg_num *= 2;
+        world.act(|pg, cx| pg.ask_others(cx));
+        let again = asked(&mut world);
+        assert_eq!(again.len(), 1);
+        assert_eq!(again[0].1.id, first.id);
+    }
+}
+
+#[test]
 fn an_answer_to_an_earlier_life_is_for_nobody() {
     let mut ids = Vec::new();
     for lives in 0..2 {
