@@ -173,6 +173,10 @@ fn ceph_csi_keeps_its_journal_and_fences_networks() {
     assert!(c.sh("ceph osd blocklist ls").out.starts_with("cidr:127.0.0.1:0/32 "));
     let fenced = c.run("rados -p rbd put fenced x");
     assert!(fenced.code != 0 && fenced.err.contains("108"), "{}{}", fenced.out, fenced.err);
+    assert!(
+        c.sh("rados -p rbd ls").out.lines().any(|name| name == "fenced"),
+        "a fenced node may list, as in Ceph"
+    );
     c.sh("ceph osd blocklist range rm 127.0.0.1/32; rados -p rbd put fenced x");
     // A client that is there already learns of it by an incremental map. It shuts down before it ends: librados'
     // threads would crash now and then if Python ended under them.

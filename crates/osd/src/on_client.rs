@@ -54,7 +54,10 @@ impl Osd {
             }
             return;
         }
-        if self.map.is_blocklisted(&session.peer.addr) {
+        // As in Ceph, who may no longer touch objects may list them (`PrimaryLogPG::do_op`). Python's librados takes any
+        // errno for the end of a list, so that the pool would look empty.
+        let is_listing = || !op.ops.is_empty() && op.ops.iter().all(|step| step.code.is_pg());
+        if self.map.is_blocklisted(&session.peer.addr) && !is_listing() {
             return self.refuse(conn, tid, &op, Errno::EBLOCKLISTED, cx);
         }
         let epoch = op.epoch;

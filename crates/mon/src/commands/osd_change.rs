@@ -261,8 +261,8 @@ fn range_blocklist(req: &mut Request<'_>, is_add: bool) -> Reply {
 
 /// Until when, and in how many seconds.
 fn expiry(req: &Request<'_>) -> (UTime, f64) {
-    let secs = req.args.float("expire").filter(|secs| *secs > 0.0).unwrap_or(BLOCKLIST_SECS);
-    // Ten years are for ever.
+    let secs = req.args.float("expire").unwrap_or(BLOCKLIST_SECS);
+    // The table refuses what is below 0. Ten years are for ever.
     (req.wall.plus(Duration::from_secs_f64(secs.min(315_360_000.0))), secs)
 }
 

@@ -210,6 +210,10 @@ impl Mon {
         let Some(peer) = self.sessions.get(&conn).map(|s| s.peer.clone()) else {
             return Reply::fail(Errno::EACCES, "access denied");
         };
+        // First of all: not even the table of commands is for everybody.
+        if !self.may_do_everything(&peer) {
+            return Reply::fail(Errno::EACCES, "insufficient caps");
+        }
         let Some(args) = super::Args::parse(cmd) else {
             return Reply::fail(Errno::EINVAL, "command not understood");
         };
@@ -220,9 +224,6 @@ impl Mon {
         let Some(row) = rows().find(|row| row.prefix_text() == prefix) else {
             return Reply::fail(Errno::EINVAL, format!("unknown command prefix {prefix}"));
         };
-        if !self.may_do_everything(&peer) {
-            return Reply::fail(Errno::EACCES, "insufficient caps");
-        }
         if let Err(text) = row.check(&args) {
             return Reply::fail(Errno::EINVAL, text);
         }

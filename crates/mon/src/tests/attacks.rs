@@ -90,6 +90,8 @@ fn daemons_obey_none_but_those_who_may_do_everything() {
         r#"{"prefix":"config set","key":"mon_allow_pool_delete","value":["true"]}"#,
         r#"{"prefix":"injectargs","injected_args":["--mon_allow_pool_delete=true"]}"#,
         r#"{"prefix":"sessions"}"#,
+        r#"{"prefix":"get_command_descriptions"}"#,
+        r#"{"prefix":"no such command"}"#,
     ] {
         heard(&mut cluster, reader);
         cluster.say(reader, MCommand { fsid: FSID, cmd: vec![command.to_owned()], ..MCommand::default() });

@@ -115,6 +115,11 @@ fn the_blocklist_is_listed_and_expires() {
     assert!(cluster.text(r#"{"prefix":"osd blocklist ls"}"#).starts_with("127.0.0.1:0/12345 "));
     cluster.pass(std::time::Duration::from_secs(6));
     assert_eq!(cluster.ok(r#"{"prefix":"osd blocklist ls"}"#), "listed 0 entries");
+    let status =
+        cluster.ok(r#"{"prefix":"osd blocklist","blocklistop":"add","addr":"127.0.0.1:0/12345","expire":0}"#);
+    assert!(status.ends_with(" (0 sec)"), "{status}");
+    cluster.pass(std::time::Duration::from_secs(1));
+    assert_eq!(cluster.ok(r#"{"prefix":"osd blocklist ls"}"#), "listed 0 entries");
 }
 
 #[test]
