@@ -182,9 +182,11 @@ impl Osd {
         self.heartbeat.set_peers(cx.now, with_incarnation.into_iter());
     }
 
-    /// Keeps a message until its map is there. False when too many wait.
+    /// Keeps a message until its map is there. False when it is a client's, and too many wait.
     pub(crate) fn wait_for_map(&mut self, waiting: Waiting, cx: &mut Cx<'_>) -> bool {
-        if self.waiting.len() >= WAITING_MAX {
+        // What another OSD sent counts as received, and is not sent again: nothing of it may be lost. Its own clients'
+        // ops and its recovery, of which both there is a bounded part at a time, bound how much that can be.
+        if waiting.from.is_none() && self.waiting.len() >= WAITING_MAX {
             return false;
         }
         self.perf.delayed_for_map += 1;
@@ -260,3 +262,6 @@ impl Osd {
         MOSDMap { fulls, oldest: epoch, ..self.no_map() }
     }
 }
+
+#[cfg(test)]
+mod tests;

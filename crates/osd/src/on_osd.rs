@@ -21,12 +21,8 @@ impl Osd {
             Message::MOSDMap(maps) => self.on_osd_map(MapSource::Osd, *maps, cx),
             message => match pg_peer_target(&message).map(|(_, epoch)| epoch) {
                 Some(epoch) if epoch > self.map.epoch => {
-                    if !self.wait_for_map(
-                        Waiting { epoch, conn, tid, from: Some(from), message, permit: None },
-                        cx,
-                    ) {
-                        self.close_conn(conn, cx);
-                    }
+                    let waiting = Waiting { epoch, conn, tid, from: Some(from), message, permit: None };
+                    self.wait_for_map(waiting, cx);
                 }
                 Some(epoch) => {
                     self.share_maps(conn, epoch, cx);

@@ -53,7 +53,7 @@ pub struct OsdConfig {
     pub seed: u64,
 }
 
-/// Messages that wait for a map, at most; then connections that send more are closed.
+/// Messages that wait for a map, at most; then connections of clients that send more are closed.
 pub(crate) const WAITING_MAX: usize = 10_000;
 
 /// A message that came before its map.
