@@ -97,6 +97,8 @@ impl Pg {
                 self.complain_of_unfound(cx);
                 self.trim_snaps(cx);
                 self.tick_proxies(cx);
+                // Clients that were blocklisted learn that from their watches before they notice otherwise.
+                self.tick_watches(cx);
             }
             Phase::Idle | Phase::Replica | Phase::GetLog { .. } | Phase::Activating { .. } => {}
         }

@@ -85,3 +85,21 @@ fn what_is_read_is_counted_in_whatever_pieces_it_goes_out() {
     let counters = world.pg.counters;
     assert_eq!((counters.reads, counters.read_bytes, counters.write_bytes), (1, 10, 0));
 }
+
+/// librbd takes the loss of its watch for the sign that it was blocklisted, and a flush then fails at once.
+#[test]
+fn a_client_loses_its_watches_with_the_map_that_blocklists_it() {
+    let mut world = World::active();
+    ask(&mut world, 7, 1, vec![watch(WATCH)]);
+    heard(&mut world);
+    let addr = EntityAddr { kind: types::AddrType::ANY, ..EntityAddr::default() };
+    world.map.blocklist.insert(addr, types::UTime { sec: u32::MAX, nsec: 0 });
+    world.map.epoch = world.map.epoch.next();
+    world.handle(Event::NewMap);
+    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
+    for peer in world.peers.clone() {
+        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
+    }
+    assert_eq!(heard(&mut world), [(7, "disconnect")]);
+    assert_eq!(world.pg.watchers().count(), 0);
+}
