@@ -1,7 +1,7 @@
 //! How much memory an OSD may use: `osd_memory_target` and `bluestore_cache_size`.
 //!
 //! The target bounds what the process really holds, as the kernel counts it: caches give way before it is reached, and
-//! what they leave is not at once the kernel's again. So a sixteenth below the target is what is aimed at, and from a
+//! what they leave is not at once the kernel's again. So a tenth below the target is what is aimed at, and from a
 //! little below that on the allocator is to keep nothing that is free, which costs time. Far from it nobody pays.
 //! The data cache's own size is modest, since data that a client reads again mostly sits in the client's cache; who
 //! wants more sets `bluestore_cache_size`. Pages of the store's index may take most of the rest. Where the
@@ -29,9 +29,9 @@ const INDEX_BEGINNING: u64 = 4;
 const INDEX_MAX: u64 = 6;
 /// Parts of the target, in 32ths: above which data gives way, what is aimed at, below which the index grows, from which on
 /// the allocator keeps nothing, and below which it may again.
-const DATA_GIVES_WAY: u64 = 31;
-const AIM: u64 = 30;
-const GROW_BELOW: u64 = 28;
+const DATA_GIVES_WAY: u64 = 30;
+const AIM: u64 = 29;
+const GROW_BELOW: u64 = 27;
 const EAGER_FROM: u64 = 26;
 const LAZY_BELOW: u64 = 22;
 /// Of what a control group may hold (`osd_memory_target_cgroup_limit_ratio`), in tenths.
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(memory.sizes().data, 64 << 20);
         assert_eq!(data(memory.adjust(2 << 30, 0)), Some(32 << 20));
         assert_eq!(data(memory.adjust(2 << 30, 0)), Some(16 << 20));
-        assert_eq!(memory.adjust(980 << 20, 0), None);
+        assert_eq!(memory.adjust(950 << 20, 0), None);
         assert_eq!(data(memory.adjust(100 << 20, 0)), Some(20 << 20));
         (0..20).for_each(|_| _ = memory.adjust(100 << 20, 0));
         assert_eq!(memory.sizes().data, 64 << 20);
@@ -279,7 +279,7 @@ mod tests {
             }
             memory.sizes().index >> 20
         };
-        assert_eq!(index_after([1450, 1460]), 800);
+        assert_eq!(index_after([1390, 1400]), 800);
         assert!(index_after([1300, 1460]) < 750, "1,620 MiB by the next look");
     }
 
