@@ -4,8 +4,8 @@
 up: setup
 	scripts/release --trained && scripts/up
 
-release: setup
-	scripts/release
+release:
+	scripts/setup bolt-19 && scripts/release
 
 test: setup
 	cargo xtask test
@@ -20,7 +20,7 @@ soak: setup
 	cargo xtask soak
 
 bench:
-	scripts/setup ceph-mon ceph-osd ceph-mgr && scripts/release
+	scripts/setup bolt-19 ceph-mon ceph-osd ceph-mgr && scripts/release
 	bench/compare --document docs/performance.md
 
 setup:
