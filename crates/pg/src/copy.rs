@@ -13,14 +13,13 @@ use crate::{
     Ctx, Effect, Pg,
     exec::{self, CopySource},
     pg::{Pending, Phase},
+    proxy::REDIRECTS_MAX,
 };
 
 /// Until a question is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(15);
 /// Questions of others that wait here, at most: they ask again.
 const ASKED_MAX: usize = 256;
-/// Redirects that lead from one to the next, at most.
-const REDIRECTS_MAX: usize = 8;
 
 /// What a request waits for.
 #[derive(Debug)]

@@ -28,8 +28,8 @@ use crate::{
 
 /// Until a question is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(15);
-/// Objects that may pass a request on, one after the other.
-const PATH_MAX: usize = 8;
+/// Objects that may lead a request, or a copy, on to the next, one after the other.
+pub(crate) const REDIRECTS_MAX: usize = 8;
 
 /// The session of requests that no client of this OSD sent: none has it.
 const NO_SESSION: u64 = u64::MAX;
@@ -164,7 +164,7 @@ impl Pg {
         if !self.is_primary() {
             return self.refuse(&waiting, Errno::EAGAIN, cx);
         }
-        if path.len() > PATH_MAX || path.iter().any(|passed| passed.head() == target.head()) {
+        if path.len() > REDIRECTS_MAX || path.iter().any(|passed| passed.head() == target.head()) {
             return self.refuse(&waiting, Errno::ELOOP, cx);
         }
         let mut waiting = Box::new(waiting);

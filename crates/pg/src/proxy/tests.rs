@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use codec::{Encode, Features};
 use messages::{MOSDRepOpReply, Message, OpCode, OpParams, op_flag};
-use types::Mutation;
+use types::{Mutation, ObjectManifest, PoolId, Transaction, object_hash};
 
 use super::*;
 use crate::{
@@ -11,7 +11,6 @@ use crate::{
     exec::{INFO_XATTR, Manifest, ObjectInfo},
     test_world::World,
 };
-use types::{ObjectManifest, PoolId, Transaction, object_hash};
 
 /// An object of a PG that another OSD leads.
 fn target(world: &World) -> HObject {
@@ -27,9 +26,9 @@ fn target(world: &World) -> HObject {
 }
 
 /// Object `at` is a redirect.
-fn redirect(world: &mut World, at: u64, target: &HObject, has_reference: bool) {
+fn redirect(world: &mut World, at: u64, target: &HObject) {
     let manifest = ObjectManifest::Redirect(target.clone());
-    let manifest = Some(Box::new(Manifest { manifest, has_reference }));
+    let manifest = Some(Box::new(Manifest { manifest, has_reference: false }));
     let info = ObjectInfo { version: world.version(at), manifest, ..ObjectInfo::default() };
     let mut txn = Transaction::new(world.pg.coll);
     let object = world.object(at);
@@ -87,6 +86,15 @@ fn heard(world: &mut World) -> Vec<(u64, i32, Bytes)> {
     heard.collect()
 }
 
+/// The first object is a redirect, and client 7 writes to it: its request 5.
+fn passing_on() -> (World, HObject) {
+    let mut world = World::active();
+    let target = target(&world);
+    redirect(&mut world, 1, &target);
+    ask(&mut world, 1, 5, write());
+    (world, target)
+}
+
 fn answer(world: &mut World, question: &MPgProxyOp, result: i32, data: &'static [u8]) {
     let ops = question.op.ops.iter().map(|step| OsdOp { data: Bytes::from_static(data), ..step.clone() });
     let reply = MOSDOpReply { result, ops: ops.collect(), user_version: 3, ..MOSDOpReply::default() };
@@ -111,10 +119,7 @@ fn commit(world: &mut World) {
 
 #[test]
 fn a_request_goes_to_the_other_pg_in_its_clients_name_and_its_answer_to_the_client() {
-    let mut world = World::active();
-    let target = target(&world);
-    redirect(&mut world, 1, &target, false);
-    ask(&mut world, 1, 5, write());
+    let (mut world, target) = passing_on();
     ask(&mut world, 1, 6, read());
     let asked = asked(&mut world);
     let [(to, change), (_, question)] = &asked[..] else { panic!("both are passed on: {asked:?}") };
@@ -135,10 +140,7 @@ fn a_request_goes_to_the_other_pg_in_its_clients_name_and_its_answer_to_the_clie
 
 #[test]
 fn a_question_is_asked_again_after_a_while_and_done_once() {
-    let mut world = World::active();
-    let target = target(&world);
-    redirect(&mut world, 1, &target, false);
-    ask(&mut world, 1, 5, write());
+    let (mut world, _) = passing_on();
     let first = asked(&mut world);
     world.handle(Event::Tick);
     assert!(asked(&mut world).is_empty());
@@ -166,10 +168,7 @@ fn a_question_is_asked_again_after_a_while_and_done_once() {
 
 #[test]
 fn a_new_interval_begins_again_what_was_passed_on() {
-    let mut world = World::active();
-    let target = target(&world);
-    redirect(&mut world, 1, &target, false);
-    ask(&mut world, 1, 5, write());
+    let (mut world, _) = passing_on();
     let before = asked(&mut world);
     // Somebody else's, which waits here.
     let mut theirs = before[0].1.clone();
@@ -194,14 +193,11 @@ fn a_new_interval_begins_again_what_was_passed_on() {
 
 #[test]
 fn redirects_that_lead_back_are_found_out() {
-    let mut world = World::active();
-    let there = target(&world);
-    redirect(&mut world, 1, &there, false);
-    ask(&mut world, 1, 5, write());
+    let (mut world, _) = passing_on();
     let mut question = asked(&mut world).remove(0).1;
     // The other one is a redirect to the first.
     let first = world.object(1);
-    redirect(&mut world, 2, &first, false);
+    redirect(&mut world, 2, &first);
     readdress(&mut question, &world);
     world.say(world.peers[0], question.into());
     let told = world.told();
@@ -213,7 +209,7 @@ fn redirects_that_lead_back_are_found_out() {
 fn a_pool_that_is_gone_has_no_object() {
     let mut world = World::active();
     let nowhere = HObject { pool: PoolId(4242), ..target(&world) };
-    redirect(&mut world, 1, &nowhere, false);
+    redirect(&mut world, 1, &nowhere);
     ask(&mut world, 1, 5, read());
     assert_eq!(heard(&mut world), [(5, Errno::ENOENT.negated(), Bytes::new())]);
 }
@@ -246,10 +242,7 @@ fn references_are_taken_before_a_change_and_given_back_after_it() {
 
 #[test]
 fn a_pg_that_splits_is_asked_again() {
-    let mut world = World::active();
-    let target = target(&world);
-    redirect(&mut world, 1, &target, false);
-    ask(&mut world, 1, 5, write());
+    let (mut world, target) = passing_on();
     let first = asked(&mut world).remove(0).1;
     // It has dropped what came before, and the object may still be its own.
     for _ in 0..8 {
@@ -269,7 +262,7 @@ fn an_answer_to_an_earlier_life_is_for_nobody() {
         let mut world = World::active();
         world.map.epoch = types::Epoch(world.map.epoch.0 + lives);
         let target = target(&world);
-        redirect(&mut world, 1, &target, false);
+        redirect(&mut world, 1, &target);
         ask(&mut world, 1, 5, write());
         ids.push(asked(&mut world).remove(0).1.id);
     }
@@ -278,10 +271,7 @@ fn an_answer_to_an_earlier_life_is_for_nobody() {
 
 #[test]
 fn who_was_blocklisted_since_it_asked_is_refused() {
-    let mut world = World::active();
-    let target = target(&world);
-    redirect(&mut world, 1, &target, false);
-    ask(&mut world, 1, 5, write());
+    let (mut world, _) = passing_on();
     let mut question = asked(&mut world).remove(0).1;
     readdress(&mut question, &world);
     question.addr = EntityAddr::parse("any:10.0.0.1:1000/77").unwrap();

@@ -43,11 +43,6 @@ pub fn object_hash(nspace: &[u8], key: &[u8], oid: &[u8]) -> u32 {
 }
 
 impl PgPool {
-    /// The hash of an object: of its locator key if there is one, else of its name.
-    pub fn hash_object(&self, nspace: &[u8], key: &[u8], oid: &[u8]) -> u32 {
-        object_hash(nspace, key, oid)
-    }
-
     /// `raw_pg_to_pg`: the PG that holds objects of this hash.
     pub fn pg_of_hash(&self, pool: PoolId, hash: u32) -> PgId {
         PgId::new(pool, ceph_stable_mod(hash, self.pg_num, self.pg_num_mask()))
@@ -70,7 +65,7 @@ impl OsdMap {
     /// The full hash of an object and the PG that holds it; none when there is no such pool.
     pub fn object_to_pg(&self, pool: PoolId, nspace: &[u8], key: &[u8], oid: &[u8]) -> Option<(u32, PgId)> {
         let p = self.pools.get(&pool)?;
-        let hash = p.hash_object(nspace, key, oid);
+        let hash = object_hash(nspace, key, oid);
         Some((hash, p.pg_of_hash(pool, hash)))
     }
 
