@@ -17,10 +17,14 @@ pub(crate) fn facts() -> BTreeMap<String, String> {
     let release = read("/etc/os-release");
     let of_release = |key: &str| value_of(&release, key, '=').trim_matches('"').to_owned();
     let memory = read("/proc/meminfo");
+    // What launchers of containers set.
+    let container = |name: &str| std::env::var(name).unwrap_or_default();
     let kib = |key: &str| value_of(&memory, key, ':').trim_end_matches("kB").trim().to_owned();
     [
         ("arch", std::env::consts::ARCH.to_owned()),
         ("cpu", value_of(&read("/proc/cpuinfo"), "model name", ':')),
+        ("container_image", container("CONTAINER_IMAGE")),
+        ("container_name", container("CONTAINER_NAME")),
         ("distro", of_release("ID")),
         ("distro_description", of_release("PRETTY_NAME")),
         ("distro_version", of_release("VERSION_ID")),
@@ -30,6 +34,8 @@ pub(crate) fn facts() -> BTreeMap<String, String> {
         ("mem_swap_kb", kib("SwapTotal")),
         ("mem_total_kb", kib("MemTotal")),
         ("os", kernel("ostype")),
+        ("pod_name", container("POD_NAME")),
+        ("pod_namespace", container("POD_NAMESPACE")),
     ]
     .into_iter()
     .filter(|(_, value)| !value.is_empty())

@@ -128,19 +128,21 @@ fn named(req: &Request<'_>) -> Result<(Vec<PgId>, String), Reply> {
 }
 
 fn run(req: &mut Request<'_>, order: Order) -> Reply {
-    let (pgs, mut text) = match named(req) {
+    let (pgs, unknown) = match named(req) {
         Ok(found) => found,
         Err(reply) => return reply,
     };
-    if pgs.is_empty() && !text.is_empty() {
-        return Reply::fail(Errno::ENOENT, text);
-    }
+    let mut text = String::new();
     let mut by_osd: BTreeMap<OsdId, Vec<PgId>> = BTreeMap::new();
     for stat in all_stats(req.mon).into_iter().filter(|stat| pgs.contains(&stat.pgid)) {
         match order.objection(&stat) {
             Some(why) => text.push_str(&format!("pg {} {why}; ", stat.pgid)),
             None => by_osd.entry(stat.acting_primary).or_default().push(stat.pgid),
         }
+    }
+    text.push_str(&unknown);
+    if by_osd.is_empty() && !unknown.is_empty() {
+        return Reply::fail(Errno::ENOENT, text + "\n");
     }
     let epoch = req.map().epoch;
     for (osd, pgs) in by_osd {

@@ -194,6 +194,11 @@ fn find(req: &mut Request<'_>) -> Reply {
     if let Some(host) = req.state().osd_metadata.get(&osd).and_then(|m| m.get("hostname")) {
         out["host"] = host.as_str().into();
     }
+    for name in ["pod_name", "pod_namespace", "container_name"] {
+        if let Some(value) = req.state().osd_metadata.get(&osd).and_then(|facts| facts.get(name)) {
+            out[name] = value.as_str().into();
+        }
+    }
     let place: Map<String, Value> =
         map.crush.map().location(osd.0).into_iter().map(|(kind, name)| (kind, name.into())).collect();
     out["crush_location"] = place.into();

@@ -247,13 +247,8 @@ fn new(req: &mut Request<'_>) -> Reply {
         }
     };
     if map.exists(id) && !map.state(id).has(OsdState::DESTROYED) {
-        return match is_new {
-            true => Reply::fail(Errno::EEXIST, format!("osd.{id} has not been destroyed")),
-            false => {
-                let why = format!("id {id} already in use and does not match uuid {}", shown());
-                Reply::fail(Errno::EINVAL, why)
-            }
-        };
+        let why = format!("id {id} already in use and does not match uuid {}", shown());
+        return Reply::fail(Errno::EINVAL, why);
     }
     if let Some(secrets) = secrets {
         let uuid = shown();

@@ -243,10 +243,10 @@ fn list_text(stats: &[PgStat], wall: UTime) -> String {
         ("SINCE", r),
         ("VERSION", r),
         ("REPORTED", r),
-        ("UP", l),
-        ("ACTING", l),
-        ("SCRUB_STAMP", l),
-        ("DEEP_SCRUB_STAMP", l),
+        ("UP", r),
+        ("ACTING", r),
+        ("SCRUB_STAMP", r),
+        ("DEEP_SCRUB_STAMP", r),
     ];
     let mut table = TextTable::default();
     for (heading, align) in headings {

@@ -35,13 +35,14 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-fn pg_arg(req: &Request<'_>) -> Result<PgId, Reply> {
+/// The PG that is meant. Two commands have their own words for one that does not exist; `quote` is what is around it.
+fn pg_arg(req: &Request<'_>, quote: &str) -> Result<PgId, Reply> {
     let text = req.args.text("pgid").unwrap_or_default();
     let pg =
         PgId::parse(&text).ok_or_else(|| Reply::fail(Errno::EINVAL, format!("invalid pgid '{text}'")))?;
     match req.next_map().pg_exists(pg) {
         true => Ok(pg),
-        false => Err(Reply::fail(Errno::ENOENT, format!("pgid '{pg}' does not exist"))),
+        false => Err(Reply::fail(Errno::ENOENT, format!("pg {quote}{pg}{quote} does not exist"))),
     }
 }
 
@@ -62,7 +63,7 @@ fn set_temp(req: &mut Request<'_>, pg: PgId, osds: Vec<OsdId>) {
 }
 
 fn pg_temp(req: &mut Request<'_>) -> Reply {
-    let pg = match pg_arg(req) {
+    let pg = match pg_arg(req, "") {
         Ok(pg) => pg,
         Err(reply) => return reply,
     };
@@ -92,14 +93,14 @@ fn pg_temp(req: &mut Request<'_>) -> Reply {
 
 fn primary_temp(req: &mut Request<'_>) -> Reply {
     let text = req.args.text("id").unwrap_or_default();
-    match pg_arg(req).and_then(|pg| Ok((pg, osd_of(req, &text)?))) {
+    match pg_arg(req, "").and_then(|pg| Ok((pg, osd_of(req, &text)?))) {
         Ok((pg, osd)) => set_primary(req, pg, osd),
         Err(reply) => reply,
     }
 }
 
 fn rm_primary_temp(req: &mut Request<'_>) -> Reply {
-    match pg_arg(req) {
+    match pg_arg(req, "") {
         Ok(pg) => set_primary(req, pg, OsdId::NONE),
         Err(reply) => reply,
     }
@@ -114,7 +115,7 @@ fn set_primary(req: &mut Request<'_>, pg: PgId, osd: OsdId) -> Reply {
 
 /// Another acting set until the PG asks for the right one: that begins an interval.
 fn repeer(req: &mut Request<'_>) -> Reply {
-    let pg = match pg_arg(req) {
+    let pg = match pg_arg(req, "'") {
         Ok(pg) => pg,
         Err(reply) => return reply,
     };

@@ -17,6 +17,13 @@ pub(super) const ROWS: &[Row] = &[
     Row { sig: "help", help: "list available commands", module: "mon", perm: "r", run: help },
     Row { sig: "ops", help: "show the ops currently in flight", module: "mon", perm: "r", run: ops },
     Row {
+        sig: "log dump",
+        help: "dump recent log entries to log file",
+        module: "mon",
+        perm: "rw",
+        run: log_is_well,
+    },
+    Row {
         sig: "log flush",
         help: "flush log entries to log file",
         module: "mon",
@@ -25,7 +32,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row { sig: "log reopen", help: "reopen log file", module: "mon", perm: "rw", run: log_is_well },
     Row {
-        sig: "heap name=heapcmd,type=CephChoices,strings=dump|start_profiler|stop_profiler|release|get_release_rate|set_release_rate|stats name=value,type=CephString,req=false",
+        sig: "heap name=heapcmd,type=CephChoices,strings=dump|start_profiler|stop_profiler|release|stats name=value,type=CephString,req=false",
         help: "show heap usage info (available only if compiled with tcmalloc)",
         module: "mon",
         perm: "rw",
@@ -93,14 +100,15 @@ fn ops(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, json!({"ops": [], "num_ops": 0}))
 }
 
-/// Lines are in the log when they are written, and a log that was moved away is made anew without a word.
+/// Lines are in the log when they are written, none are kept besides, and a log that was moved away is made anew
+/// without a word.
 fn log_is_well(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, json!({}))
 }
 
 /// As a Ceph that is built without tcmalloc.
 fn heap(_: &mut Request<'_>) -> Reply {
-    Reply::fail(Errno::EINVAL, "tcmalloc not enabled, can't use heap profiler commands\n")
+    Reply::fail(Errno::EOPNOTSUPP, "could not issue heap profiler command -- not using tcmalloc!")
 }
 
 /// It never left.

@@ -155,6 +155,9 @@ fn post(req: &mut Request<'_>) -> Reply {
     if req.input.len() > REPORT_BYTES_MAX {
         return malformed(format!("more than {REPORT_BYTES_MAX} bytes"));
     }
+    if req.input.is_empty() {
+        return malformed("Expecting value: line 1 column 1 (char 0)".to_owned());
+    }
     let mut report: Value = match serde_json::from_slice(req.input) {
         Ok(report) => report,
         Err(error) => return malformed(error.to_string()),

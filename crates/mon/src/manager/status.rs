@@ -24,20 +24,21 @@ pub(crate) const ROWS: &[Row] = &[
     },
 ];
 
-/// `290M`, `19.7G`, `0`: a number in five characters at most, and its unit.
+/// ` 290M`, `3805M`, `19.7G`, `   0 `: a number in four characters, and the smallest unit that it fits with
+/// (`mgr_util.format_units`).
 pub(crate) fn five_wide(value: u64, base: u64) -> String {
     const UNITS: [&str; 7] = [" ", "k", "M", "G", "T", "P", "E"];
     let mut at = 0;
-    while value / base.pow(at as u32) >= base && at + 1 < UNITS.len() {
+    while value / base.pow(at as u32) >= 10_000 && at + 1 < UNITS.len() {
         at += 1;
     }
     if at == 0 {
-        return format!("{value} ");
+        return format!("{value:>4} ");
     }
-    let text = format!("{:.3}", value as f64 / base.pow(at as u32) as f64);
-    // One character is the unit's; a point at the end says nothing.
+    let text = format!("{:.6}", value as f64 / base.pow(at as u32) as f64);
+    // A point at the end says nothing.
     let number = text[..text.len().min(4)].trim_end_matches('.');
-    format!("{number}{}", UNITS[at])
+    format!("{number:>4}{}", UNITS[at])
 }
 
 fn osd_status(req: &mut Request<'_>) -> Reply {
@@ -85,7 +86,8 @@ fn osd_status(req: &mut Request<'_>) -> Reply {
             state.to_owned(),
         ]);
     }
-    Reply::text(table.render())
+    // The last column is as far from the line's end as the others are from each other.
+    Reply::text(table.render().replace('\n', "  \n"))
 }
 
 /// There are no file systems.
@@ -102,7 +104,7 @@ mod tests {
 
     #[test]
     fn numbers_are_narrow() {
-        let shown = [0, 999, 304_087_040, 21_152_923_648].map(|value| five_wide(value, 1024));
-        assert_eq!(shown, ["0 ", "999 ", "290M", "19.7G"]);
+        let shown = [0, 999, 304_087_040, 3_989_831_680, 21_152_923_648].map(|value| five_wide(value, 1024));
+        assert_eq!(shown, ["   0 ", " 999 ", " 290M", "3805M", "19.7G"]);
     }
 }

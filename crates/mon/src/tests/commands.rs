@@ -250,6 +250,7 @@ fn tell_has_a_table_of_its_own() {
         answer.unwrap()
     };
     assert_eq!(tell(r#"{"prefix":"osd tree"}"#).1, "unknown command prefix osd tree");
+    assert_eq!(tell(r#"{"prefix":"heap","heapcmd":"stats"}"#).0, -95);
     let unknown = tell(r#"{"prefix":"config get","var":"nope"}"#);
     assert_eq!((unknown.0, unknown.1.as_str()), (-2, "error getting 'nope': (2) No such file or directory"));
     assert!(tell(r#"{"prefix":"config show"}"#).2.contains("07070707-0707"));

@@ -146,6 +146,8 @@ fn crashes_are_kept_and_a_warning_until_they_are_acknowledged() {
     let post = r#"{"prefix":"crash post"}"#;
     assert_eq!(cluster.try_command(ADMIN, post, report.as_bytes()).unwrap().result, 0);
     assert_eq!(cluster.try_command(ADMIN, post, b"{}").unwrap().result, 22);
+    let nothing = cluster.try_command(ADMIN, post, b"").unwrap();
+    assert!(nothing.status.ends_with("Expecting value: line 1 column 1 (char 0)"), "{}", nothing.status);
     cluster.restart();
     let health = cluster.text(r#"{"prefix":"health"}"#);
     assert!(health.contains("1 daemons have recently crashed"), "{health}");

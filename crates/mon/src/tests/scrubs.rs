@@ -168,7 +168,7 @@ fn what_is_to_be_recovered_first_is_told_to_those_who_lead_it_where_it_lacks_som
     }
     assert_eq!(forced(&mut cluster), []);
     let refused = cluster.refused(r#"{"prefix":"pg force-backfill","pgid":["9.9"]}"#);
-    assert_eq!(refused, (-2, "pg 9.9 does not exist; ".to_owned()));
+    assert_eq!(refused, (-2, "pg 9.9 does not exist; \n".to_owned()));
     let refused = cluster.refused(r#"{"prefix":"osd pool force-recovery","who":["q"]}"#);
     assert_eq!(refused, (-2, "unrecognized pool 'q'".to_owned()));
     let pgid = PgId::new(PoolId(1), 0);
