@@ -82,6 +82,21 @@ impl Cache {
         self.probation_bytes + self.main_bytes
     }
 
+    /// Segments held.
+    pub(crate) fn count(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Lets everything go that nobody needs at present.
+    pub(crate) fn clear(&mut self) {
+        let is_free = |segment: &Segment| segment.pins == 0 && !segment.is_writing;
+        let free: Vec<u64> =
+            self.segments.iter().filter(|(_, segment)| is_free(segment)).map(|(device, _)| *device).collect();
+        for device in free {
+            self.take(device);
+        }
+    }
+
     fn find(&self, device: u64) -> Option<(u64, &Segment)> {
         let (&start, segment) = self.segments.range(..=device).next_back()?;
         (device - start < segment.count()).then_some((start, segment))

@@ -63,6 +63,28 @@ pub struct ObjectMeta {
     pub size: u64,
 }
 
+/// How many there are of something in memory, and what they take there, about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// How many.
+    pub items: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What a store has in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cached {
+    /// Clean data, in pieces as they were read or written.
+    pub data: Held,
+    /// Objects whose entries are decoded.
+    pub onodes: Held,
+    /// Decoded omap entries, with what all decoded entries hold.
+    pub omap: Held,
+    /// Index pages as their bytes.
+    pub pages: Held,
+}
+
 /// Space of a store, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreUsage {
@@ -168,6 +190,14 @@ pub trait ObjectStore {
 
     /// Space used and free.
     fn usage(&self) -> StoreUsage;
+
+    /// What is in memory that could be read again.
+    fn cached(&self) -> Cached {
+        Cached::default()
+    }
+
+    /// Lets go of it when the turn ends, as far as nobody needs it then. Nothing else goes on meanwhile.
+    fn drop_cache(&mut self) {}
 
     /// What each pool takes of it, those that take nothing left out, in order.
     fn pool_usage(&self) -> Vec<(PoolId, PoolStatfs)>;

@@ -18,12 +18,23 @@ use super::{
     packed::Packed,
     page::{Entry, Value, decode_entry, open_page},
 };
-use crate::onode::Onode;
+use crate::{Cached, Held, onode::Onode};
 
 impl Index {
     /// Memory held for pages, about.
     pub(crate) fn memory(&self) -> u64 {
         self.directory.packed_bytes() + self.unpacked_memory()
+    }
+
+    /// What of it is what.
+    pub(crate) fn cached(&self) -> Cached {
+        let (onodes, omap) = (self.onode_count, self.omap_count);
+        Cached {
+            data: Held::default(),
+            onodes: Held { items: onodes, bytes: onodes * ONODE_BYTES },
+            omap: Held { items: omap, bytes: omap * OMAP_BYTES + self.heap_bytes },
+            pages: Held { items: self.directory.packed_count() as u64, bytes: self.directory.packed_bytes() },
+        }
     }
 
     /// Memory of entries by themselves, about.

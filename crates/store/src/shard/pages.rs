@@ -54,6 +54,8 @@ pub(super) struct PageLoads {
     count: u64,
     /// Looks that eviction has left until something changes: where nothing may go, looking again is of no use.
     looks: usize,
+    /// An operator wants memory to be as after a mount.
+    is_dropping: bool,
 }
 
 /// How an index is in memory.
@@ -187,6 +189,10 @@ impl Store {
     /// Ends a turn: pages leave until the index has the memory that it may have, and what they leave goes back.
     pub(super) fn evict_pages(&mut self) {
         self.index.directory.settle();
+        if std::mem::take(&mut self.page_loads.is_dropping) {
+            self.cache.clear();
+            self.evict_all();
+        }
         if self.index.memory() <= self.config.index_bytes_max {
             return;
         }
@@ -203,6 +209,21 @@ impl Store {
     /// Pages may go that might not before.
     pub(super) fn look_again(&mut self) {
         self.page_loads.looks = 2 * self.index.directory.loaded_count();
+    }
+
+    /// Clean data and pages leave when the turn ends.
+    pub(super) fn drop_at_turn_end(&mut self) {
+        self.page_loads.is_dropping = true;
+    }
+
+    /// Every page leaves that may.
+    fn evict_all(&mut self) {
+        // Two looks: what was used since the last one stays at the first.
+        for _ in 0..2 * self.index.directory.loaded_count() {
+            if !self.index.evict_step(self.superblock.sequence) {
+                return;
+            }
+        }
     }
 
     /// Changes how much memory index pages may take.

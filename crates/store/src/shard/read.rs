@@ -11,8 +11,8 @@ use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction};
 
 use super::{Purpose, Store};
 use crate::{
-    Completion, DeviceError, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage, allocator::Run,
-    device::BLOCK, extent_map::Mapped, index::Key, onode::Onode,
+    Cached, Completion, DeviceError, Held, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage,
+    allocator::Run, device::BLOCK, extent_map::Mapped, index::Key, onode::Onode,
 };
 
 /// Blocks of one device read.
@@ -354,6 +354,15 @@ impl ObjectStore for Store {
             omap_bytes: self.index.omap_bytes,
             meta_bytes: self.superblock.area.start * BLOCK + self.index.directory.bytes(),
         }
+    }
+
+    fn cached(&self) -> Cached {
+        let data = Held { items: self.cache.count() as u64, bytes: self.cache.bytes() };
+        Cached { data, ..self.index.cached() }
+    }
+
+    fn drop_cache(&mut self) {
+        self.drop_at_turn_end();
     }
 
     fn pool_usage(&self) -> Vec<(PoolId, PoolStatfs)> {

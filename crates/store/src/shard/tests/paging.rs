@@ -33,6 +33,28 @@ fn filled(rng: &mut StdRng) -> (Store, VirtualDisk) {
     (store, disk)
 }
 
+#[test]
+fn what_is_dropped_is_read_again() {
+    let mut rng = StdRng::seed_from_u64(12);
+    let (mut store, mut disk) = filled(&mut rng);
+    store.set_index_bytes(1 << 30);
+    let all = |store: &mut Store, disk: &mut VirtualDisk, rng: &mut StdRng| {
+        for number in 0..OBJECTS {
+            let (c, name) = (coll(number % 2), object(number));
+            let read = ask(store, disk, rng, |s| s.read(c, &name, 0, 200)).unwrap();
+            assert_eq!(read, data(number));
+        }
+    };
+    all(&mut store, &mut disk, &mut rng);
+    let before = store.cached();
+    assert!(before.data.bytes > 0 && before.onodes.items > 1_000, "{before:?}");
+    store.drop_cache();
+    store.kick();
+    let after = store.cached();
+    assert!(after.data.bytes == 0 && after.onodes.items < 100, "{after:?}");
+    all(&mut store, &mut disk, &mut rng);
+}
+
 /// Lets eviction look at everything.
 fn rest(store: &mut Store, disk: &mut VirtualDisk, rng: &mut StdRng) -> IndexMemory {
     for _ in 0..100 {
