@@ -90,7 +90,7 @@ front_only!(MOSDMarkMeDown);
 
 /// PG and device statistics, every few seconds and at each change of a PG's state. Also the beacon.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 4, compat = 1)]
+#[codec(version = 5, compat = 1)]
 pub struct MPGStats {
     /// Who.
     pub osd: OsdId,
@@ -112,6 +112,10 @@ pub struct MPGStats {
     /// What it has counted since its start or the last reset, by name: the useful ones of [`crate::OSD_PERF`].
     #[codec(since = 4)]
     pub perf: PerfValues,
+    /// Which report this is: the epoch in which the OSD came up in the upper half, and below it how many reports
+    /// it has made.
+    #[codec(since = 5)]
+    pub seq: u64,
 }
 front_only!(MPGStats);
 

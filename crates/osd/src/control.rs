@@ -119,7 +119,7 @@ impl Osd {
         if *left == 0
             && let Some((call, _)) = self.control.flushes.remove(&number)
         {
-            self.finish_flush(call, cx);
+            self.finish_flush(&call, cx);
         }
     }
 

@@ -115,6 +115,8 @@ pub struct Osd {
     pub(crate) commit_latency_ns: u64,
     pub(crate) commit_times_due: Instant,
     pub(crate) stats_due: Instant,
+    /// Reports to the monitor, counted.
+    pub(crate) reports_made: u32,
     pub(crate) started: Instant,
     /// What it counts.
     pub(crate) perf: Perf,
@@ -188,6 +190,7 @@ impl Osd {
             commit_latency_ns: 0,
             commit_times_due: Instant(0),
             stats_due: Instant(0),
+            reports_made: 0,
             started: Instant(0),
             perf: Perf::default(),
             latest_maps: LatestMaps::default(),

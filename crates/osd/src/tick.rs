@@ -96,6 +96,7 @@ impl Osd {
         let (stat, pool_stat) = (self.osd_stat(cx), self.pool_usage(cx));
         let slow = self.all_slow_ops();
         let perf = self.useful_perf(cx);
+        self.reports_made += 1;
         let stats = MPGStats {
             osd: self.config.whoami,
             epoch: self.map.epoch,
@@ -105,9 +106,15 @@ impl Osd {
             slow_ops: slow.count,
             oldest_slow_op_sec: slow.oldest_sec,
             perf,
+            seq: self.report_seq(),
         };
         cx.effects.push(Effect::SendMon(Message::from(stats)));
         true
+    }
+
+    /// The number of the last report: larger than all before, whatever process of this OSD made them.
+    pub(crate) fn report_seq(&self) -> u64 {
+        u64::from(self.boot_epoch.0) << 32 | u64::from(self.reports_made)
     }
 
     fn osd_stat(&mut self, cx: &Cx<'_>) -> OsdStat {

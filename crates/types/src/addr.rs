@@ -63,6 +63,7 @@ impl EntityAddr {
             AddrType::LEGACY => "v1",
             AddrType::MSGR2 => "v2",
             AddrType::ANY => "any",
+            AddrType::CIDR => "cidr",
             AddrType(_) => "none",
         };
         let socket = self.socket.map_or("(unrecognized address family 0)".to_owned(), |s| s.to_string());

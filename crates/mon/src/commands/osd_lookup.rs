@@ -29,6 +29,13 @@ pub(super) const ROWS: &[Row] = &[
         run: ls_tree,
     },
     Row {
+        sig: "osd last-stat-seq name=id,type=CephOsdName",
+        help: "get the last pg stats sequence number reported for this osd",
+        module: "osd",
+        perm: "r",
+        run: last_stat_seq,
+    },
+    Row {
         sig: "osd blocked-by",
         help: "print histogram of which OSDs are blocking their peers",
         module: "osd",
@@ -62,6 +69,19 @@ fn info(req: &mut Request<'_>) -> Reply {
     }
     let json = || map.osds().map(|osd| osd_json(map, osd)).collect();
     Reply::show(req.args, json, || map.osds().map(|osd| osd_line(map, osd)).collect())
+}
+
+/// Which report an OSD's statistics are from. As in Ceph, nothing where a document is asked for, and 0 of an OSD that
+/// has not reported.
+fn last_stat_seq(req: &mut Request<'_>) -> Reply {
+    let text = req.args.text("id").unwrap_or_default();
+    let Some(osd) = parse_osd(&text) else {
+        return Reply::fail(Errno::EINVAL, format!("osd id {text} is invalid"));
+    };
+    match req.args.has_format() {
+        true => Reply::default(),
+        false => Reply::text(format!("{}\n", req.mon.stats.seq(osd))),
+    }
 }
 
 fn ls_tree(req: &mut Request<'_>) -> Reply {

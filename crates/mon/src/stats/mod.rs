@@ -27,6 +27,8 @@ pub(crate) struct Stats {
     slow_ops: BTreeMap<OsdId, (u32, u32)>,
     /// What each OSD has counted.
     perf: BTreeMap<OsdId, PerfValues>,
+    /// The number of each OSD's last report.
+    seqs: BTreeMap<OsdId, u64>,
     samples: VecDeque<rates::Sample>,
     /// Counts reports: the version of the statistics.
     pub(crate) version: u64,
@@ -42,6 +44,7 @@ impl Mon {
         self.stats.osds.insert(report.osd, report.stat);
         self.stats.pool_statfs.insert(report.osd, report.pool_stat.into_iter().collect());
         self.stats.perf.insert(report.osd, report.perf);
+        self.stats.seqs.insert(report.osd, report.seq);
         match report.slow_ops {
             0 => self.stats.slow_ops.remove(&report.osd),
             count => self.stats.slow_ops.insert(report.osd, (count, report.oldest_slow_op_sec)),
@@ -67,6 +70,11 @@ impl Stats {
     /// The last report on an OSD's device.
     pub(crate) fn osd(&self, osd: OsdId) -> Option<&OsdStat> {
         self.osds.get(&osd)
+    }
+
+    /// The number of an OSD's last report; 0 without one.
+    pub(crate) fn seq(&self, osd: OsdId) -> u64 {
+        self.seqs.get(&osd).copied().unwrap_or(0)
     }
 
     /// What an OSD has counted.
@@ -161,6 +169,7 @@ impl Stats {
         self.pool_statfs.remove(&osd);
         self.slow_ops.remove(&osd);
         self.perf.remove(&osd);
+        self.seqs.remove(&osd);
     }
 }
 

@@ -76,6 +76,9 @@ fn a_new_osd_brings_its_secrets_and_takes_them_along() {
     assert_eq!(try_with(&mut cluster, &secrets.replace("cephx_secret", "x")).0, -22);
     assert_eq!(try_with(&mut cluster, &secrets), (0, "7\n".to_owned()));
     assert_eq!(try_with(&mut cluster, &secrets), (0, "7\n".to_owned()), "asked for again");
+    let other = "22222222-2222-2222-2222-222222222222";
+    let refused = cluster.refused(&new.replace(uuid, other));
+    assert_eq!(refused, (-22, format!("id 7 already in use and does not match uuid {other}")));
     assert_eq!(try_with(&mut cluster, &secrets.replace("secret\"}", "other\"}")).0, -17);
     // Destroyed and made again before it ever was up, it is still new.
     cluster.ok(r#"{"prefix":"osd destroy","id":7,"yes_i_really_mean_it":true}"#);
@@ -118,7 +121,21 @@ fn temporary_sets_are_checked_and_begin_an_interval() {
     cluster.ok(r#"{"prefix":"pg repeer","pgid":"1.0"}"#);
     assert_eq!(cluster.map().pg_temp.values().map(Vec::len).collect::<Vec<_>>(), [1], "the primary alone");
     let refused = cluster.refused(r#"{"prefix":"pg repeer","pgid":"9.0"}"#);
-    assert_eq!(refused, (-2, "pgid '9.0' does not exist".to_owned()));
+    assert_eq!(refused, (-2, "pg '9.0' does not exist".to_owned()));
+    let refused = cluster.refused(r#"{"prefix":"osd pg-temp","pgid":"9.0","id":[0]}"#);
+    assert_eq!(refused, (-2, "pg 9.0 does not exist".to_owned()));
+}
+
+#[test]
+fn the_number_of_an_osds_last_report_is_told() {
+    let mut cluster = Cluster::with_rbd();
+    let ask = |cluster: &mut Cluster, osd: i32| {
+        cluster.text(&format!(r#"{{"prefix":"osd last-stat-seq","id":{osd}}}"#))
+    };
+    let (epoch, osd, seq) = (cluster.map().epoch, OsdId(1), (4 << 32) | 17);
+    cluster.say(Cluster::osd_conn(1), MPGStats { osd, epoch, seq, ..MPGStats::default() });
+    assert_eq!(ask(&mut cluster, 1), format!("{seq}\n"));
+    assert_eq!(ask(&mut cluster, 77), "0\n");
 }
 
 /// An OSD reports requests that take long.

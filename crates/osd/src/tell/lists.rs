@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use messages::LogLevel;
 use serde_json::{Value, json};
-use types::{EntityType, Errno};
+use types::{EntityAddr, EntityType, Errno, UTime};
 
 use super::{Answer, Call};
 use crate::{Osd, osd::Cx};
@@ -50,13 +50,19 @@ pub(super) fn merge(parts: Vec<Value>) -> Value {
     all.into()
 }
 
-pub(super) fn blocklist(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
-    let entries = osd
-        .map
-        .blocklist
-        .iter()
-        .map(|(addr, until)| json!({"entity_addr_t": addr.dump(), "expire_time": until.to_string()}));
-    Ok(Some(entries.collect()))
+/// Two documents, one behind the other: addresses, then networks.
+pub(super) fn blocklist(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+    let entry = |(addr, until): (&EntityAddr, &UTime)| json!({"entity_addr_t": addr.dump(), "expire_time": until.to_string()});
+    let addresses: Value = osd.map.blocklist.iter().map(entry).collect();
+    let networks: Value = osd.map.range_blocklist.0.iter().map(entry).collect();
+    let mut text = super::render(&call.args, &addresses);
+    // Of one line each, they are in one line.
+    if call.text("format").as_deref() == Some("json") {
+        text.truncate(text.trim_end().len());
+    }
+    text.push_str(&super::render(&call.args, &networks));
+    osd.answer_text(call, text, cx);
+    Ok(None)
 }
 
 /// Tells the monitor at once how it is.
@@ -66,7 +72,8 @@ pub(super) fn send_beacon(osd: &mut Osd, _: &Call, cx: &mut Cx<'_>) -> Answer {
     Ok(Some(Value::Null))
 }
 
-/// Lines are in the log when they are written, and a log that was moved away is made anew without a word.
+/// Lines are in the log when they are written, none are kept besides, and a log that was moved away is made anew
+/// without a word.
 pub(super) fn log_is_well(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
     Ok(Some(json!({})))
 }

@@ -3,6 +3,7 @@
 //! Authority: `OSD::asok_command`, `OSDSocketHook` and the admin socket's own commands (16.2).
 
 mod bench;
+mod cache;
 mod config;
 mod inject_full;
 mod latest_map;
@@ -115,6 +116,7 @@ const ROWS: &[Row] = &[
         run: latest_map::wait,
     },
     Row { sig: "send_beacon", help: "send OSD beacon to mon immediately", run: lists::send_beacon },
+    Row { sig: "log dump", help: "dump recent log entries to log file", run: lists::log_is_well },
     Row { sig: "log flush", help: "flush log entries to log file", run: lists::log_is_well },
     Row { sig: "log reopen", help: "reopen log file", run: lists::log_is_well },
     Row {
@@ -139,6 +141,9 @@ const ROWS: &[Row] = &[
         help: "Dump osd heartbeat network ping times",
         run: network::dump,
     },
+    Row { sig: "cache status", help: "Get OSD caches statistics", run: lists::gather },
+    Row { sig: "cache drop", help: "Drop all OSD caches", run: lists::gather },
+    Row { sig: "dump_mempools", help: "get mempool stats", run: lists::gather },
     Row { sig: "dump_scrubs", help: "print scheduled scrubs", run: lists::gather },
     Row { sig: "dump_scrub_reservations", help: "show scrub reservations", run: lists::gather },
     Row { sig: concat!("ops", ops_filter!()), help: "show the ops currently in flight", run: ops::dump },
@@ -258,6 +263,8 @@ impl Row {
 pub(crate) fn merge(call: &Call, parts: Vec<Value>) -> Value {
     match call.prefix() {
         "dump_watchers" | "get_mapped_pools" => lists::merge(parts),
+        "cache status" | "dump_mempools" => cache::sum(parts),
+        "cache drop" => Value::Null,
         "dump_scrubs" => scrubs::merge_jobs(parts),
         "dump_scrub_reservations" => scrubs::merge_reservations(parts),
         _ => ops::merge(call, parts),
@@ -292,8 +299,14 @@ pub(crate) fn pg_of(command: &MCommand) -> Option<PgId> {
 
 impl Osd {
     /// What this shard has to say to a command that all have a part in.
-    pub(crate) fn part_of(&self, call: &Call, cx: &Cx<'_>) -> Value {
+    pub(crate) fn part_of(&self, call: &Call, cx: &mut Cx<'_>) -> Value {
         match call.prefix() {
+            "cache status" => cache::status(cx.store.cached()),
+            "dump_mempools" => cache::mempools(cx.store.cached()),
+            "cache drop" => {
+                cx.store.drop_cache();
+                Value::Null
+            }
             "dump_watchers" => lists::watchers(self),
             "get_mapped_pools" => lists::mapped_pools(self),
             "dump_scrubs" => scrubs::jobs(self),
@@ -330,6 +343,12 @@ impl Osd {
     fn answer_with(&self, call: &Call, status: String, output: &Value, cx: &mut Cx<'_>) {
         let output = render(&call.args, output).into();
         let reply = MCommandReply { status, output, ..MCommandReply::default() };
+        self.send_conn(call.conn, call.tid, reply.into(), cx);
+    }
+
+    /// Sends output that is not one document.
+    fn answer_text(&self, call: &Call, output: String, cx: &mut Cx<'_>) {
+        let reply = MCommandReply { output: output.into(), ..MCommandReply::default() };
         self.send_conn(call.conn, call.tid, reply.into(), cx);
     }
 

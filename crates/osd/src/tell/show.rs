@@ -47,23 +47,22 @@ pub(super) fn status(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
     })))
 }
 
-/// Reports at once. Ceph answers the number of the report, with which a caller asks the monitor whether it
-/// has come; reports have no numbers here, and are sent before the answer.
+/// Reports at once, and answers the number of the report, with which a caller asks the monitor whether it has come
+/// (`osd last-stat-seq`).
 pub(super) fn flush_pg_stats(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
     if osd.config.shard.count > 1 {
         osd.flush_shards(call.clone(), cx);
         return Ok(None);
     }
-    osd.stats_due = cx.now;
-    osd.send_stats_if_due(cx);
-    Ok(Some(Value::Null))
+    osd.finish_flush(call, cx);
+    Ok(None)
 }
 
 impl Osd {
     /// All shards have reported: so does the OSD, and answers.
-    pub(crate) fn finish_flush(&mut self, call: Call, cx: &mut Cx<'_>) {
+    pub(crate) fn finish_flush(&mut self, call: &Call, cx: &mut Cx<'_>) {
         self.stats_due = cx.now;
         self.send_stats_if_due(cx);
-        self.answer_tell(&call, Ok(Some(Value::Null)), cx);
+        self.answer_text(call, self.report_seq().to_string(), cx);
     }
 }
