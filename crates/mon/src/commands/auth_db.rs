@@ -245,12 +245,18 @@ fn new_key(req: &mut Request<'_>) -> Result<CryptoKey, Reply> {
     Ok(req.mon.new_key(kind, req.wall))
 }
 
+/// Every service needs a capability.
+fn check_pairs(list: &[String]) -> Result<(), Reply> {
+    match list.len().is_multiple_of(2) {
+        true => Ok(()),
+        false => Err(Reply::fail(Errno::EINVAL, "bad capabilities request; odd number of arguments")),
+    }
+}
+
 /// Pairs of service and capability, checked.
 fn caps_arg(req: &Request<'_>) -> Result<Caps, Reply> {
     let list = req.args.list("caps");
-    if !list.len().is_multiple_of(2) {
-        return Err(Reply::fail(Errno::EINVAL, "bad capabilities request; odd number of arguments"));
-    }
+    check_pairs(&list)?;
     let mut out = Caps::new();
     for pair in list.chunks(2) {
         check_caps(&pair[0], &pair[1])?;
@@ -368,6 +374,9 @@ fn set_caps(req: &mut Request<'_>) -> Reply {
         Ok(name) => name,
         Err(reply) => return reply,
     };
+    if let Err(reply) = check_pairs(&req.args.list("caps")) {
+        return reply;
+    }
     let Some(known) = req.mon.next.entities.get(&name).cloned() else {
         return Reply::fail(Errno::ENOENT, format!("couldn't find entry {name}"));
     };

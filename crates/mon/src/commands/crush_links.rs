@@ -79,7 +79,7 @@ fn take_out(req: &mut Request<'_>, is_rm: bool) -> Reply {
         );
     }
     if is_rm && crush.bucket(id).is_some_and(|bucket| !bucket.items.is_empty()) {
-        return Reply::fail(Errno::ENOTEMPTY, format!("(39) Directory not empty: '{name}'"));
+        return Reply::fail(Errno::ENOTEMPTY, "(39) Directory not empty");
     }
     match crush.unlink_item(&name, ancestor.as_deref()) {
         Ok(true) => {}

@@ -187,6 +187,9 @@ fn rename_bucket(req: &mut Request<'_>) -> Reply {
         Err(EditError::NotFound(name)) if name == from => {
             Reply::fail(Errno::ENOENT, format!("srcname = '{from}' does not exist"))
         }
+        Err(EditError::Exists(name)) if name == to => {
+            Reply::fail(Errno::EEXIST, format!("dstname = '{to}' already exists"))
+        }
         Ok(()) => {
             req.mon.change_crush(req.wall, crush);
             Reply::done(format!("renamed bucket {from} into {to}"))

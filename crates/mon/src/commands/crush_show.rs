@@ -9,7 +9,10 @@ use types::{Errno, OsdId, Release};
 use super::{
     Reply, Request, Row,
     crush_class::weight_sets_json,
-    osd_tree::{class_cell, label, name_of, node_json, sorted_roots, walk, weight_set_name, weights_in_set},
+    osd_tree::{
+        class_cell, label, name_of, node_json, sorted_roots, walk, weight_cell, weight_set_name,
+        weights_in_set,
+    },
     status::parse_osd,
 };
 use crate::format::{Align, TextTable};
@@ -114,9 +117,8 @@ fn tree(req: &mut Request<'_>) -> Reply {
         }
         table = table.column("TYPE NAME", Align::Left, Align::Left);
         for node in &nodes {
-            let mut row =
-                vec![node.id.to_string(), class_cell(crush, node.id), format!("{:.5}", node.weight)];
-            let in_set = |set: &i64| weights_in_set(req.map(), *set, node).first().map(|w| format!("{w:.5}"));
+            let mut row = vec![node.id.to_string(), class_cell(crush, node.id), weight_cell(node.weight)];
+            let in_set = |set: &i64| weights_in_set(req.map(), *set, node).first().map(|w| weight_cell(*w));
             row.extend(sets.iter().map(|set| in_set(set).unwrap_or_default()));
             row.push(label(crush, node));
             table.row(row);

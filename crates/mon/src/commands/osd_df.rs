@@ -9,7 +9,9 @@ use types::{OsdId, OsdMap, OsdStat};
 use super::{
     Reply, Request, Row,
     osd_info::pgs_per_osd,
-    osd_tree::{Node, class_cell, label, node_json, reweight, sorted_roots, status_of, stray, walk},
+    osd_tree::{
+        Node, class_cell, label, node_json, reweight, sorted_roots, status_of, stray, walk, weight_cell,
+    },
 };
 use crate::{
     Mon,
@@ -224,8 +226,8 @@ fn df_text(mon: &Mon, listing: &Listing, is_tree: bool) -> String {
         let osd = OsdId(node.id);
         let is_osd = node.id >= 0;
         let only_osd = |text: String| if is_osd { text } else { "-".to_owned() };
-        let mut cells = vec![node.id.to_string(), class_cell(crush, node.id), format!("{:.5}", node.weight)];
-        cells.push(only_osd(format!("{:.5}", reweight(map, osd))));
+        let mut cells = vec![node.id.to_string(), class_cell(crush, node.id), weight_cell(node.weight)];
+        cells.push(only_osd(weight_cell(reweight(map, osd))));
         cells.extend(sizes(stat));
         cells.extend([low(percent(stat)), low(listing.var(percent(stat)))]);
         cells.push(only_osd(listing.pgs.get(&osd).copied().unwrap_or(0).to_string()));

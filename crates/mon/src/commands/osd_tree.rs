@@ -141,6 +141,11 @@ pub(super) fn class_cell(crush: &CrushMap, id: i32) -> String {
     crush.device_class(id).unwrap_or_default().to_owned()
 }
 
+/// A weight for a table (`weightf_t`).
+pub(super) fn weight_cell(weight: f64) -> String {
+    if weight < 0.000_001 { "0".to_owned() } else { format!("{weight:.5}") }
+}
+
 /// `up`, `down`, `destroyed`, or `DNE` for one that does not exist.
 pub(super) fn status_of(map: &OsdMap, osd: OsdId) -> &'static str {
     if !map.exists(osd) {
@@ -230,7 +235,11 @@ fn show(req: &Request<'_>, map: &OsdMap, roots: &[i32], with_stray: bool) -> Rep
     stray.retain(|node| is_wanted(map, OsdId(node.id), &states));
     let json = || {
         let dump = |node: &Node| Value::from(osd_node_json(map, node));
-        json!({"nodes": nodes.iter().map(dump).collect::<Vec<_>>(), "stray": stray.iter().map(dump).collect::<Vec<_>>()})
+        let mut out = json!({"nodes": nodes.iter().map(dump).collect::<Vec<_>>()});
+        if with_stray {
+            out["stray"] = stray.iter().map(dump).collect();
+        }
+        out
     };
     Reply::show(req.args, json, || tree_text(map, nodes.iter().chain(&stray)))
 }
@@ -273,15 +282,15 @@ fn tree_text<'a>(map: &OsdMap, nodes: impl Iterator<Item = &'a Node>) -> String 
         let mut cells = vec![
             node.id.to_string(),
             class_cell(crush, node.id),
-            format!("{:.5}", node.weight),
+            weight_cell(node.weight),
             label(crush, node),
         ];
         let osd = OsdId(node.id);
         match (node.id >= 0, map.exists(osd)) {
             (true, true) => cells.extend([
                 status_of(map, osd).to_owned(),
-                format!("{:.5}", reweight(map, osd)),
-                format!("{:.5}", affinity(map, osd)),
+                weight_cell(reweight(map, osd)),
+                weight_cell(affinity(map, osd)),
             ]),
             (true, false) => cells.extend(["DNE", "0", ""].map(str::to_owned)),
             (false, _) => cells.extend(["", "", ""].map(str::to_owned)),

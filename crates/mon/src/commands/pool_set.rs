@@ -143,9 +143,7 @@ fn change(req: &Request<'_>, id: PoolId, pool: &mut PgPool, var: &str, text: &st
             Err((Errno::EINVAL, "ec overwrites can only be enabled for an erasure coded pool".to_owned()))
         }
         tier if OF_TIERS.contains(&tier) => Err((Errno::EACCES, "(13) Permission denied".to_owned())),
-        "dedup_tier" | "dedup_chunk_algorithm" | "dedup_cdc_chunk_size" | "pgp_num_actual" => {
-            Err((Errno::EOPNOTSUPP, format!("{var} is not supported")))
-        }
+        "dedup_tier" | "pgp_num_actual" => Err((Errno::EOPNOTSUPP, format!("{var} is not supported"))),
         option => {
             check_option(pool, option, text)?;
             set_option(pool, option, text)

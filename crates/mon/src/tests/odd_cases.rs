@@ -29,6 +29,17 @@ fn refusals_come_in_cephs_order() {
             -2,
             "srcname = 'r2' does not exist",
         ),
+        (
+            r#"{"prefix":"osd crush rename-bucket","srcname":"default","dstname":"osd.0"}"#,
+            -17,
+            "dstname = 'osd.0' already exists",
+        ),
+        (r#"{"prefix":"osd crush rm","name":"default"}"#, -39, "(39) Directory not empty"),
+        (
+            r#"{"prefix":"auth caps","entity":"client.none","caps":["osd"]}"#,
+            -22,
+            "bad capabilities request; odd number of arguments",
+        ),
         (r#"{"prefix":"osd crush get-device-class","ids":["x"]}"#, -22, "unable to parse osd id:'x'"),
         (r#"{"prefix":"osd create","uuid":"x"}"#, -22, "invalid uuid value 'x'"),
         (
