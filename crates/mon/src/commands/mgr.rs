@@ -73,6 +73,10 @@ pub(super) const ROWS: &[Row] = &[
 
 fn dump(req: &mut Request<'_>) -> Reply {
     let map = req.mon.mgrmap();
+    // Only the latest is kept.
+    if let Some(epoch) = req.args.int("epoch").filter(|epoch| *epoch > i64::from(map.epoch.0)) {
+        return Reply::fail(Errno::ENOENT, format!("there is no map for epoch {epoch}"));
+    }
     let out = json!({
         "epoch": map.epoch.0,
         "active_gid": map.active_gid,

@@ -85,6 +85,12 @@ pub(crate) fn changes_from(
 }
 
 impl Mon {
+    /// A module of the manager changes an option of its own, or takes it back.
+    pub(crate) fn set_module_option(&mut self, wall: UTime, name: &str, value: Option<String>) {
+        let changes = changes_from(&self.next, [(format!("mgr/{name}"), value)]);
+        self.change_config(wall, "", changes);
+    }
+
     /// Changes the database and writes down what was changed, be it nothing: versions are counted by commands.
     pub(crate) fn change_config(&mut self, wall: UTime, name: &str, changes: BTreeMap<String, Change>) {
         let version = last_version(&self.next) + 1;

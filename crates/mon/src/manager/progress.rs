@@ -216,7 +216,7 @@ fn switch(req: &mut Request<'_>, is_off: bool, word: &str) -> Reply {
         req.mon.progress.clear();
         req.mon.keep_progress();
     }
-    req.mon.put_config_key(&format!("config/mgr/{ENABLED}"), is_off.then(|| "false".into()));
+    req.mon.set_module_option(req.wall, ENABLED, is_off.then(|| "false".to_owned()));
     Reply::done(format!("progress {word}"))
 }
 

@@ -60,6 +60,11 @@ fn changes_are_remembered_and_undone() {
     assert!(cluster.text(r#"{"prefix":"config log","num":1}"#).contains("--- reset to 2 ---\n- osd/host:h/"));
     cluster.ok(r#"{"prefix":"config reset","num":4}"#);
     assert_eq!(dump(&mut cluster), all);
+    // What modules change is in the history, too.
+    cluster.ok(r#"{"prefix":"balancer mode","mode":"none"}"#);
+    assert_eq!(dump(&mut cluster).len(), all.len() + 1);
+    cluster.ok(r#"{"prefix":"config reset","num":4}"#);
+    assert_eq!(dump(&mut cluster), all);
 }
 
 #[test]

@@ -220,7 +220,7 @@ fn status(req: &mut Request<'_>) -> Reply {
 }
 
 fn set_option(req: &mut Request<'_>, name: &str, value: &str) {
-    req.mon.put_config_key(&format!("config/mgr/{name}"), Some(value.to_owned().into()));
+    req.mon.set_module_option(req.wall, name, Some(value.to_owned()));
 }
 
 fn mode(req: &mut Request<'_>) -> Reply {

@@ -296,9 +296,9 @@ impl Mon {
             }
             Change::SetSchedule(caller, kind, named, schedule) => {
                 if named.level.pool.is_none() {
-                    let text = (!schedule.is_empty())
-                        .then(|| crate::format::python_sorted(&schedule.to_value()).into());
-                    self.put_config_key(&format!("config/mgr/{}", kind.option()), text);
+                    let text =
+                        (!schedule.is_empty()).then(|| crate::format::python_sorted(&schedule.to_value()));
+                    self.set_module_option(wall, kind.option(), text);
                 }
                 self.rbd_support.schedules(kind).set(now, named, schedule);
                 effects.push(self.answer_of(caller, Reply::default()));
