@@ -38,6 +38,7 @@ mod stats;
 mod test_world;
 mod unfound;
 mod watch;
+mod window;
 
 pub use budget::{Budget, Permit};
 pub use commit_times::CommitTimes;

@@ -1,6 +1,9 @@
 //! The PG log: recent changes in order, and what they say of requests that come again.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    hash::{BuildHasherDefault, DefaultHasher},
+};
 
 use types::{EVersion, HObject, LogEntry, Missing, PgId, PgInfo, ReqId};
 
@@ -16,7 +19,8 @@ const COMPARED: usize = 256;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PgLog {
     entries: VecDeque<LogEntry>,
-    by_reqid: BTreeMap<ReqId, EVersion>,
+    /// Thousands, and no order is wanted of them; hashed alike at every start.
+    by_reqid: HashMap<ReqId, EVersion, BuildHasherDefault<DefaultHasher>>,
 }
 
 impl PgLog {

@@ -279,7 +279,7 @@ impl Pg {
 
     /// True while this change, or one before it, is not durable everywhere.
     pub(crate) fn has_change_under_way_until(&self, version: EVersion) -> bool {
-        self.ops.in_flight.range(..=version).next().is_some()
+        self.ops.in_flight.front().is_some_and(|first| first.version <= version)
     }
 
     fn load_for(&mut self, head: &HObject, waiting: WaitingOp, missing: store::Missing, cx: &mut Ctx<'_>) {
@@ -345,13 +345,15 @@ impl Pg {
         reply.replay_version = version;
         let (object, requests) = (head.clone(), vec![(waiting, Box::new(reply))]);
         let committed = Instant::default();
-        let change = InFlight { waiting: members, object, reqid, requests, watch, given_back, committed };
-        self.put_in_flight(version, change);
+        let change =
+            InFlight { version, waiting: members, object, reqid, requests, watch, given_back, committed };
+        self.put_in_flight(change);
     }
 
-    fn put_in_flight(&mut self, version: EVersion, change: InFlight) {
+    fn put_in_flight(&mut self, change: InFlight) {
         self.ops.objects.entry(change.object.clone()).or_default().in_flight += 1;
-        self.ops.in_flight.insert(version, change);
+        debug_assert!(self.ops.in_flight.back().is_none_or(|last| last.version < change.version));
+        self.ops.in_flight.push_back(change);
     }
 
     /// A change that nobody asked for: trimming, watches that end.
@@ -360,8 +362,8 @@ impl Pg {
         let (object, reqid) = (head.clone(), ReqId::default());
         let (requests, watch, committed) = (Vec::new(), Vec::new(), Instant::default());
         let given_back = Vec::new();
-        let change = InFlight { waiting, object, reqid, requests, watch, given_back, committed };
-        self.put_in_flight(version, change);
+        let change = InFlight { version, waiting, object, reqid, requests, watch, given_back, committed };
+        self.put_in_flight(change);
     }
 
     /// True when nothing is under way on the object.

@@ -30,6 +30,7 @@ use crate::{
     stats::Trimming,
     unfound::Unfound,
     watch::Watches,
+    window::Window,
 };
 
 /// How far the PG is in its interval.
@@ -120,8 +121,7 @@ pub struct Pg {
     pub(crate) proxies: Proxies,
     pub(crate) errands: Errands,
     pub(crate) scrubs: Scrubs,
-    pub(crate) pending: BTreeMap<u64, Pending>,
-    pub(crate) next_token: u64,
+    pub(crate) pending: Window<Pending>,
     /// What it has done since it was loaded; what it holds is in `info.totals`.
     pub(crate) counters: PgStatSum,
     pub(crate) commit_times: CommitTimes,
@@ -174,8 +174,7 @@ impl Pg {
             proxies: Proxies::default(),
             errands: Errands::default(),
             scrubs: Scrubs::default(),
-            pending: BTreeMap::new(),
-            next_token: 0,
+            pending: Window::default(),
             counters: PgStatSum::default(),
             commit_times: CommitTimes::default(),
             op_counts: OpCounts::default(),
@@ -346,14 +345,12 @@ impl Pg {
     }
 
     pub(crate) fn token(&mut self, pending: Pending) -> Token {
-        self.next_token = (self.next_token + 1) & 0xffff_ffff;
-        self.pending.insert(self.next_token, pending);
-        Token(u64::from(self.id) << 32 | self.next_token)
+        Token(u64::from(self.id) << 32 | u64::from(self.pending.push(pending)))
     }
 
     fn on_store(&mut self, completion: Completion, cx: &mut Ctx<'_>) {
         let (Completion::Committed(token) | Completion::Loaded(token, _)) = completion;
-        let Some(pending) = self.pending.remove(&(token.0 & 0xffff_ffff)) else {
+        let Some(pending) = self.pending.take(token.0 as u32) else {
             cx.store.unload(token);
             return;
         };

@@ -117,19 +117,27 @@ fn cmp_bytes(a: &Bytes, b: &Bytes) -> Ordering {
     if is_same { Ordering::Equal } else { a.cmp(b) }
 }
 
+/// The order of two numbers with their bits reversed: the lowest bit in which they differ decides.
+pub fn cmp_reversed_bits(a: u32, b: u32) -> Ordering {
+    let differing = a ^ b;
+    let lowest = differing & differing.wrapping_neg();
+    (a & lowest).cmp(&(b & lowest))
+}
+
 impl Ord for HObject {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.is_max.cmp(&other.is_max).then_with(|| {
-            if self.is_max {
-                return Ordering::Equal;
-            }
-            self.pool
-                .cmp(&other.pool)
-                .then_with(|| self.hash.reverse_bits().cmp(&other.hash.reverse_bits()))
-                .then_with(|| cmp_bytes(&self.nspace, &other.nspace))
-                .then_with(|| self.cmp_names(other))
-                .then_with(|| self.snap.cmp(&other.snap))
-        })
+        if self.is_max || other.is_max {
+            return self.is_max.cmp(&other.is_max);
+        }
+        if self.pool != other.pool {
+            return self.pool.cmp(&other.pool);
+        }
+        if self.hash != other.hash {
+            return cmp_reversed_bits(self.hash, other.hash);
+        }
+        cmp_bytes(&self.nspace, &other.nspace)
+            .then_with(|| self.cmp_names(other))
+            .then_with(|| self.snap.cmp(&other.snap))
     }
 }
 
@@ -218,6 +226,16 @@ mod tests {
             }
             seen.sort_unstable();
             assert_eq!(seen, (0..pg_num).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn hashes_compare_by_their_bits_reversed() {
+        let numbers = [0, 1, 2, 3, 0x8000_0000, 0x8000_0001, 0x1234_5678, u32::MAX - 1, u32::MAX];
+        for a in numbers {
+            for b in numbers {
+                assert_eq!(cmp_reversed_bits(a, b), a.reverse_bits().cmp(&b.reverse_bits()), "{a:#x} {b:#x}");
+            }
         }
     }
 }

@@ -27,7 +27,7 @@ mod version;
 pub use addr::{AddrType, EntityAddr, EntityAddrVec};
 pub use dump::{PgInfoContext, pretty as pretty_json};
 pub use errno::Errno;
-pub use hobject::HObject;
+pub use hobject::{HObject, cmp_reversed_bits};
 pub use ids::{CollId, Epoch, GlobalId, OsdId, PgId, PoolId, SnapId, SpgId, Token};
 pub use interval_set::IntervalSet;
 pub use key_type::KeyType;

@@ -59,7 +59,7 @@ impl Pg {
             ..reply_for(&waiting.op, cx.map.epoch)
         });
         self.release(&waiting, cx);
-        match self.ops.in_flight.values_mut().find(|f| f.reqid == *reqid) {
+        match self.ops.in_flight.iter_mut().find(|f| f.reqid == *reqid) {
             Some(in_flight) => in_flight.requests.push((waiting, reply)),
             None => self.reply(&waiting, reply, cx),
         }
@@ -67,19 +67,15 @@ impl Pg {
 
     /// A member has the change of `version`, and all before, durable.
     pub(crate) fn on_commit(&mut self, from: OsdId, version: EVersion, cx: &mut Ctx<'_>) {
-        for (_, in_flight) in self.ops.in_flight.range_mut(..=version) {
+        for in_flight in self.ops.in_flight.iter_mut().take_while(|change| change.version <= version) {
             in_flight.waiting.retain(|osd| *osd != from);
             if from == self.me && in_flight.committed == Instant::default() {
                 in_flight.committed = cx.now;
             }
         }
         // Answers leave in the order of the changes.
-        while let Some(first) = self.ops.in_flight.first_entry() {
-            if !first.get().waiting.is_empty() {
-                break;
-            }
-            let (version, done) = first.remove_entry();
-            self.note_committed(version);
+        while let Some(done) = self.ops.pop_durable() {
+            self.note_committed(done.version);
             let client = match done.requests.first() {
                 Some((asked, _)) if !done.watch.is_empty() => Some(asked.client.clone()),
                 Some(_) | None => None,
@@ -91,7 +87,7 @@ impl Pg {
             for (asked, reply) in done.requests {
                 self.reply(&asked, reply, cx);
             }
-            self.give_back(&done.object, done.given_back, version, cx);
+            self.give_back(&done.object, done.given_back, done.version, cx);
             if let Some(client) = client {
                 self.change_watches(&done.object, &client, done.watch, cx);
             }

@@ -67,7 +67,7 @@ impl Pg {
         let others: Vec<String> =
             self.members.all().filter(|osd| *osd != self.me).map(|osd| osd.to_string()).collect();
         let others = others.join(",");
-        for in_flight in self.ops.in_flight.values() {
+        for in_flight in &self.ops.in_flight {
             let requests = in_flight.requests.iter().filter(|(waiting, _)| is_old(waiting));
             out.extend(requests.map(|(waiting, _)| in_flight.record(waiting, self.me, &others)));
         }

@@ -67,6 +67,8 @@ impl ObjectOps {
 /// A change that is not durable everywhere.
 #[derive(Debug)]
 pub(super) struct InFlight {
+    pub(super) version: EVersion,
+    /// Members that have not said that they have it.
     pub(super) waiting: Vec<OsdId>,
     pub(super) object: HObject,
     pub(super) reqid: ReqId,
@@ -86,7 +88,8 @@ pub(crate) struct Ops {
     pub(super) objects: BTreeMap<HObject, ObjectOps>,
     /// Came while the PG does not serve.
     pub(super) early: VecDeque<WaitingOp>,
-    pub(super) in_flight: BTreeMap<EVersion, InFlight>,
+    /// In the order of their versions.
+    pub(super) in_flight: VecDeque<InFlight>,
     pub(super) next_load: u64,
 }
 
@@ -101,7 +104,7 @@ impl Ops {
         primary_since: Epoch,
         is_primary: bool,
     ) -> Vec<Token> {
-        for in_flight in std::mem::take(&mut self.in_flight).into_values() {
+        for in_flight in std::mem::take(&mut self.in_flight) {
             all.extend(in_flight.requests.into_iter().map(|(waiting, _)| waiting));
         }
         for ops in std::mem::take(&mut self.objects).into_values() {
@@ -114,6 +117,12 @@ impl Ops {
         let loads = dropped.flat_map(|waiting| waiting.loads).collect();
         self.early = all.into();
         loads
+    }
+
+    /// Takes out the first change in flight, once it is durable everywhere.
+    pub(super) fn pop_durable(&mut self) -> Option<InFlight> {
+        self.in_flight.front().filter(|first| first.waiting.is_empty())?;
+        self.in_flight.pop_front()
     }
 
     /// What was passed on to this PG, of all that waits for it to serve.

@@ -209,12 +209,16 @@ impl Index {
         object: &HObject,
         change: impl FnOnce(&mut Onode) -> T,
     ) -> T {
-        self.make(coll, object);
-        let onode = self.colls.get_mut(&coll).and_then(|objects| objects.onodes.get_mut(object));
-        let onode = onode.expect("it was there or was just made");
-        let before = onode.heap_bytes();
-        let out = change(onode);
-        let after = onode.heap_bytes();
+        let generation = self.generation;
+        // The common case: the page is dirty already.
+        let touched = self.get_mut(coll, object).filter(|onode| onode.touched == generation);
+        let (out, before, after) = match touched {
+            Some(onode) => measured(onode, change),
+            None => {
+                self.begin_change(coll, object);
+                measured(self.get_mut(coll, object).expect("it was there or was just made"), change)
+            }
+        };
         self.heap_bytes = self.heap_bytes + after - before;
         if !is_resident(object) {
             self.changed_bytes = (self.changed_bytes + after).saturating_sub(before);
@@ -225,7 +229,6 @@ impl Index {
     /// Makes the object, if there is none, and its page dirty.
     pub(crate) fn make(&mut self, coll: CollId, object: &HObject) {
         let generation = self.generation;
-        // The common case: the page is dirty already.
         if self.get(coll, object).is_none_or(|onode| onode.touched != generation) {
             self.begin_change(coll, object);
         }
@@ -341,4 +344,12 @@ impl Index {
         self.heap_bytes -= bytes;
         self.pools.remove_omap(coll, object, bytes);
     }
+}
+
+/// Changes an entry; with what that returns, the bytes that it held before and holds now.
+fn measured<T>(onode: &mut Onode, change: impl FnOnce(&mut Onode) -> T) -> (T, u64, u64) {
+    onode.is_used.set(true);
+    let before = onode.heap_bytes();
+    let out = change(onode);
+    (out, before, onode.heap_bytes())
 }

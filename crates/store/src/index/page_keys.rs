@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
-use types::{CollId, HObject, PgId, PoolId, SnapId};
+use types::{CollId, HObject, PgId, PoolId, SnapId, cmp_reversed_bits};
 
 use super::{Key, KeyRef};
 
@@ -185,7 +185,7 @@ impl<'a> RawKey<'a> {
         let others = if other.key.is_empty() { &other.oid } else { &other.key };
         self.pool
             .cmp(&other.pool)
-            .then_with(|| self.hash.reverse_bits().cmp(&other.hash.reverse_bits()))
+            .then_with(|| cmp_reversed_bits(self.hash, other.hash))
             .then_with(|| self.nspace.cmp(&other.nspace))
             .then_with(|| decisive.cmp(others))
             .then_with(|| self.oid.cmp(&other.oid))
