@@ -26,6 +26,7 @@ fn daemons_listen_at_admin_sockets() {
     assert_eq!(c.json("ceph tell mgr version")["release"], "pacific");
     counters_are_shown_and_begin_anew(&c);
     osds_tell_of_their_network_and_their_scrubs(&c);
+    osds_tell_of_their_caches_their_reports_and_who_is_shut_out(&c);
     // An OSD may claim to be fuller than it is.
     c.sh("ceph tell osd.1 injectfull nearfull");
     c.wait("a warning", Duration::from_secs(30), |c| {
@@ -89,6 +90,38 @@ fn osds_tell_of_their_network_and_their_scrubs(c: &Cluster) {
     // Documents that 16.2 leaves empty, or puts behind a word.
     assert_eq!(c.sh("ceph node ls mds").out, "");
     assert_eq!(c.sh("ceph pg debug unfound_objects_exist -f json").out, "\nFALSE\n{\"pg_ready\":true}\n");
+}
+
+fn osds_tell_of_their_caches_their_reports_and_who_is_shut_out(c: &Cluster) {
+    c.sh("dd if=/dev/urandom of=f bs=64K count=4 2>/dev/null; rados -p rbd put cached f; rados -p rbd get cached f2; cmp f f2");
+    let primary = c.json("ceph osd map rbd cached")["acting_primary"].as_u64().unwrap();
+    let buffers = |c: &Cluster| {
+        let status = c.json(&format!("ceph tell osd.{primary} cache status"));
+        let pools = c.json(&format!("ceph tell osd.{primary} dump_mempools"));
+        let data = &pools["mempool"]["by_pool"]["bluestore_cache_data"]["bytes"];
+        assert_eq!(status["bluestore_buffers"], *data, "{pools}");
+        data.as_u64().unwrap()
+    };
+    assert!(buffers(c) >= 256 << 10);
+    c.sh(&format!("ceph tell osd.{primary} cache drop"));
+    assert_eq!(buffers(c), 0);
+    c.sh("rados -p rbd get cached f2; cmp f f2");
+
+    let flushed: u64 = c.sh("ceph tell osd.1 flush_pg_stats").out.trim().parse().unwrap();
+    c.wait("the report", Duration::from_secs(30), |c| {
+        c.sh("ceph osd last-stat-seq 1").out.trim().parse::<u64>().unwrap() >= flushed
+    });
+
+    c.sh("ceph osd blocklist add 192.0.2.1 && ceph osd blocklist range add 198.51.100.0/24");
+    let lists = |c: &Cluster| -> Vec<serde_json::Value> {
+        let text = c.sh("ceph tell osd.1 dump_blocklist -f json").out;
+        serde_json::Deserializer::from_str(&text).into_iter().map(Result::unwrap).collect()
+    };
+    let of =
+        |list: &serde_json::Value| list[0]["entity_addr_t"]["addr"].as_str().unwrap_or_default().to_owned();
+    c.wait("the map at the OSD", Duration::from_secs(30), |c| {
+        lists(c).iter().map(of).collect::<Vec<_>>() == ["192.0.2.1:0", "198.51.100.0:0"]
+    });
 }
 
 /// `logrotate` moves the file and sends SIGHUP.

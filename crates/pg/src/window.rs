@@ -1,4 +1,6 @@
 //! Values by consecutive numbers, where most are taken out in the order in which they were put in.
+//!
+//! A value that stays keeps the slots of all that came after it: each has to be taken out in the end.
 
 use std::collections::VecDeque;
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use codec::Payload;
 use types::{CollId, HObject, Mutation, PoolId, PoolStatfs, Token, Transaction, TxnOp};
 
-use crate::{Completion, Missing, ObjectMeta, ObjectStore, StoreUsage};
+use crate::{Cached, Completion, Missing, ObjectMeta, ObjectStore, StoreUsage};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct MemObject {
@@ -237,4 +237,11 @@ impl ObjectStore for MemStore {
         let data_bytes = self.colls.values().flat_map(|c| c.values()).map(|o| o.data.len() as u64).sum();
         StoreUsage { total_bytes: 1 << 40, available_bytes: 1 << 39, data_bytes, ..StoreUsage::default() }
     }
+
+    /// Nothing of it could be read again.
+    fn cached(&self) -> Cached {
+        Cached::default()
+    }
+
+    fn drop_cache(&mut self) {}
 }

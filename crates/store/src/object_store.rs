@@ -192,12 +192,10 @@ pub trait ObjectStore {
     fn usage(&self) -> StoreUsage;
 
     /// What is in memory that could be read again.
-    fn cached(&self) -> Cached {
-        Cached::default()
-    }
+    fn cached(&self) -> Cached;
 
     /// Lets go of it when the turn ends, as far as nobody needs it then. Nothing else goes on meanwhile.
-    fn drop_cache(&mut self) {}
+    fn drop_cache(&mut self);
 
     /// What each pool takes of it, those that take nothing left out, in order.
     fn pool_usage(&self) -> Vec<(PoolId, PoolStatfs)>;
