@@ -19,29 +19,29 @@ use crate::{allocator::Run, device::BLOCK};
 const PROBATION_PART: u64 = 10;
 /// Reads that count.
 const READS_MAX: u8 = 3;
-/// Segments looked at for one eviction at most.
-const LOOKS_MAX: usize = 16;
-/// Places remembered of segments evicted from probation.
-const GHOSTS_MAX: usize = 8192;
-/// Places in the queues that are not worth a clean-up.
-const PLACES_MIN: usize = 256;
-/// What is left of a segment is copied out when it is less than this part of its buffer.
-const REST_PART: usize = 2;
+/// Segments looked at by one eviction, and at most, however far the limit is surpassed: a millisecond's work.
+const LOOKS_MIN: u64 = 64;
+const LOOKS_MAX: u64 = 1024;
+/// Places remembered of segments evicted from probation: at least, and one for so many blocks of the limit.
+const GHOSTS_MIN: usize = 8192;
+const GHOST_BLOCKS: u64 = 2;
+/// What is left of a buffer goes when it is less than this part of it.
+const REST_PART: u64 = 2;
 
 #[derive(Debug)]
 struct Segment {
     data: Bytes,
     /// Checksum of each block.
     crcs: Vec<u32>,
-    /// Blocks of the buffer that `data` keeps alive.
-    held_count: usize,
+    /// The buffer of which this is a part, with others or alone; `None` if it is the whole of it.
+    part_of: Option<u64>,
     pins: u32,
     /// True while only memory has it.
     is_writing: bool,
     is_main: bool,
     /// Reads since it was queued, those for which it was loaded left out.
     reads: Cell<u8>,
-    /// Its place in the queue is the one with this number.
+    /// Its place in the queue.
     tick: u64,
 }
 
@@ -49,6 +49,27 @@ impl Segment {
     fn count(&self) -> u64 {
         self.crcs.len() as u64
     }
+
+    fn is_free(&self) -> bool {
+        self.pins == 0 && !self.is_writing
+    }
+}
+
+/// A buffer that is no longer used as a whole; its memory is freed with its last segment.
+#[derive(Debug)]
+struct Broken {
+    /// Where it was on the device.
+    run: Run,
+    /// Blocks that segments have.
+    used_count: u64,
+}
+
+/// Segments in the order in which they came.
+#[derive(Debug, Default)]
+struct Queue {
+    /// First blocks.
+    places: BTreeMap<u64, u64>,
+    block_count: u64,
 }
 
 /// The cache.
@@ -56,14 +77,16 @@ impl Segment {
 pub(crate) struct Cache {
     /// By first block; they do not overlap.
     segments: BTreeMap<u64, Segment>,
-    probation: VecDeque<(u64, u64)>,
-    main: VecDeque<(u64, u64)>,
+    broken: BTreeMap<u64, Broken>,
+    /// Blocks of broken buffers that no segment has.
+    wasted_count: u64,
+    probation: Queue,
+    main: Queue,
     ghosts: VecDeque<u64>,
     ghost_set: BTreeSet<u64>,
+    /// Of segments in queues, and of broken buffers.
     next_tick: u64,
     bytes_max: u64,
-    probation_bytes: u64,
-    main_bytes: u64,
 }
 
 impl Cache {
@@ -71,15 +94,15 @@ impl Cache {
         Cache { bytes_max, ..Cache::default() }
     }
 
-    /// Changes the limit.
+    /// Changes the limit. What is above it goes with this and the next calls of [`Cache::evict`].
     pub(crate) fn set_bytes_max(&mut self, bytes_max: u64) {
         self.bytes_max = bytes_max;
         self.evict();
     }
 
-    /// Bytes held.
+    /// Bytes of memory held.
     pub(crate) fn bytes(&self) -> u64 {
-        self.probation_bytes + self.main_bytes
+        (self.probation.block_count + self.main.block_count + self.wasted_count) * BLOCK
     }
 
     /// Segments held.
@@ -89,11 +112,9 @@ impl Cache {
 
     /// Lets everything go that nobody needs at present.
     pub(crate) fn clear(&mut self) {
-        let is_free = |segment: &Segment| segment.pins == 0 && !segment.is_writing;
-        let free: Vec<u64> =
-            self.segments.iter().filter(|(_, segment)| is_free(segment)).map(|(device, _)| *device).collect();
-        for device in free {
-            self.take(device);
+        let free = self.segments.iter().filter(|(_, segment)| segment.is_free());
+        for device in free.map(|(device, _)| *device).collect::<Vec<_>>() {
+            self.forget(device);
         }
     }
 
@@ -102,7 +123,7 @@ impl Cache {
         (device - start < segment.count()).then_some((start, segment))
     }
 
-    /// The blocks from `device` on that are here with these checksums, as many as lie in one buffer.
+    /// The blocks from `device` on that are here with these checksums, as many as lie in one segment.
     pub(crate) fn get(&self, device: u64, crcs: &[u32]) -> Option<Bytes> {
         let (start, segment) = self.find(device)?;
         let at = (device - start) as usize;
@@ -132,48 +153,40 @@ impl Cache {
         debug_assert_eq!(data.len(), crcs.len() * BLOCK_BYTES);
         self.remove(Run { start: device, count: crcs.len() as u64 });
         let is_main = self.ghost_set.remove(&device);
-        let held_count = crcs.len();
-        let segment =
-            Segment { data, crcs, held_count, pins: 0, is_writing, is_main, reads: Cell::new(0), tick: 0 };
+        let (pins, reads) = (0, Cell::new(0));
+        let segment = Segment { data, crcs, part_of: None, pins, is_writing, is_main, reads, tick: 0 };
         self.enqueue(device, segment);
+    }
+
+    fn queue(&mut self, is_main: bool) -> &mut Queue {
+        if is_main { &mut self.main } else { &mut self.probation }
     }
 
     fn enqueue(&mut self, device: u64, mut segment: Segment) {
         self.next_tick += 1;
         segment.tick = self.next_tick;
-        let bytes = segment.count() * BLOCK;
-        if segment.is_main {
-            self.main.push_back((device, segment.tick));
-            self.main_bytes += bytes;
-        } else {
-            self.probation.push_back((device, segment.tick));
-            self.probation_bytes += bytes;
-        }
+        let queue = self.queue(segment.is_main);
+        queue.places.insert(segment.tick, device);
+        queue.block_count += segment.count();
         self.segments.insert(device, segment);
-        self.compact();
     }
 
-    /// Drops places in the queues whose segments are gone, when they are the most.
-    fn compact(&mut self) {
-        if self.probation.len() + self.main.len() > 2 * self.segments.len() + PLACES_MIN {
-            let segments = &self.segments;
-            let is_current = |&(device, tick): &(u64, u64)| {
-                segments.get(&device).is_some_and(|segment| segment.tick == tick)
-            };
-            self.probation.retain(is_current);
-            self.main.retain(is_current);
-        }
-    }
-
+    /// Takes a segment out, which may come back.
     fn take(&mut self, device: u64) -> Option<Segment> {
         let segment = self.segments.remove(&device)?;
-        let bytes = segment.count() * BLOCK;
-        if segment.is_main {
-            self.main_bytes -= bytes;
-        } else {
-            self.probation_bytes -= bytes;
-        }
+        let queue = self.queue(segment.is_main);
+        queue.places.remove(&segment.tick);
+        queue.block_count -= segment.count();
         Some(segment)
+    }
+
+    /// Drops a segment.
+    fn forget(&mut self, device: u64) {
+        if let Some(segment) = self.take(device)
+            && let Some(buffer) = segment.part_of
+        {
+            self.unuse(buffer, segment.count());
+        }
     }
 
     fn starts(&self, run: Run) -> Vec<u64> {
@@ -184,13 +197,47 @@ impl Cache {
     /// Forgets blocks: they are free, or hold something else.
     pub(crate) fn remove(&mut self, run: Run) {
         for start in self.starts(run) {
-            let Some(segment) = self.take(start) else { continue };
+            let Some(mut segment) = self.take(start) else { continue };
             let end = start + segment.count();
-            for (low, high) in [(start, run.start.min(end)), (run.end().max(start), end)] {
-                if low < high {
-                    self.enqueue(low, part(&segment, (low - start) as usize, (high - start) as usize));
+            let rest = [(start, run.start.min(end)), (run.end().max(start), end)];
+            let rest = rest.into_iter().filter(|(low, high)| low < high);
+            if segment.part_of.is_none() && rest.clone().next().is_some() {
+                self.next_tick += 1;
+                let whole = Run { start, count: segment.count() };
+                self.broken.insert(self.next_tick, Broken { run: whole, used_count: whole.count });
+                segment.part_of = Some(self.next_tick);
+            }
+            for (low, high) in rest {
+                self.enqueue(low, part(&segment, (low - start) as usize, (high - start) as usize));
+            }
+            if let Some(buffer) = segment.part_of {
+                self.unuse(buffer, end.min(run.end()) - start.max(run.start));
+            }
+        }
+    }
+
+    /// So many blocks of a broken buffer are no longer used. When most are not, the rest goes as well: copying it to
+    /// free the buffer would cost a write of one block far more than a later read saves.
+    fn unuse(&mut self, id: u64, count: u64) {
+        let Some(buffer) = self.broken.get_mut(&id) else { return };
+        buffer.used_count -= count;
+        self.wasted_count += count;
+        let Broken { run, used_count } = *buffer;
+        let mut left_count = used_count;
+        if used_count > 0 && used_count * REST_PART < run.count {
+            for start in self.starts(run) {
+                let is_rest = |segment: &Segment| segment.part_of == Some(id) && segment.is_free();
+                if self.segments.get(&start).is_some_and(is_rest) {
+                    left_count -= self.take(start).map_or(0, |segment| segment.count());
                 }
             }
+        }
+        self.wasted_count += used_count - left_count;
+        if left_count == 0 {
+            self.broken.remove(&id);
+            self.wasted_count -= run.count;
+        } else {
+            self.broken.insert(id, Broken { run, used_count: left_count });
         }
     }
 
@@ -200,7 +247,7 @@ impl Cache {
             match self.segments.get_mut(&start) {
                 Some(segment) if segment.pins > 0 => segment.is_writing = false,
                 // What was just written is rarely read soon; who reads it, brings it.
-                Some(_) => drop(self.take(start)),
+                Some(_) => self.forget(start),
                 None => {}
             }
         }
@@ -224,30 +271,30 @@ impl Cache {
         }
     }
 
-    /// Lets segments go until the limit is kept, looking at a few old ones.
+    /// Lets segments go until the limit is kept, looking at some old ones: more where more is to go.
     pub(crate) fn evict(&mut self) {
-        let mut looks = LOOKS_MAX;
-        while self.bytes() > self.bytes_max && looks > 0 {
-            let from_probation =
-                self.probation_bytes > self.bytes_max / PROBATION_PART || self.main.is_empty();
-            let queue = if from_probation { &mut self.probation } else { &mut self.main };
-            let Some((device, tick)) = queue.pop_front() else { return };
-            if self.segments.get(&device).is_none_or(|segment| segment.tick != tick) {
-                continue;
+        let looks = (self.bytes().saturating_sub(self.bytes_max) / BLOCK * 2).clamp(LOOKS_MIN, LOOKS_MAX);
+        for _ in 0..looks {
+            if self.bytes() <= self.bytes_max {
+                return;
             }
-            let Some(mut segment) = self.take(device) else { continue };
-            if segment.pins > 0 || segment.is_writing {
-                looks -= 1;
-                self.enqueue(device, segment);
-            } else if segment.reads.get() > 0 {
+            let is_main = self.probation.block_count * BLOCK <= self.bytes_max / PROBATION_PART
+                && self.main.block_count > 0;
+            let Some((_, &device)) = self.queue(is_main).places.first_key_value() else { return };
+            let Some(segment) = self.segments.get(&device) else { return };
+            if segment.is_free() && segment.reads.get() == 0 {
+                self.forget(device);
+                if !is_main {
+                    self.remember(device);
+                }
+            } else if let Some(mut segment) = self.take(device) {
                 // Half of what was read often is kept for the next round.
-                let reads = if segment.is_main { segment.reads.get() - 1 } else { 0 };
-                segment.reads.set(reads);
-                segment.is_main = true;
-                looks -= 1;
+                let reads = segment.reads.get();
+                if segment.is_free() {
+                    segment.reads.set(if is_main { reads - 1 } else { 0 });
+                    segment.is_main = true;
+                }
                 self.enqueue(device, segment);
-            } else if !segment.is_main {
-                self.remember(device);
             }
         }
     }
@@ -256,7 +303,8 @@ impl Cache {
         if self.ghost_set.insert(device) {
             self.ghosts.push_back(device);
         }
-        if self.ghosts.len() > GHOSTS_MAX
+        let count_max = GHOSTS_MIN.max((self.bytes_max / BLOCK / GHOST_BLOCKS) as usize);
+        while self.ghosts.len() > count_max
             && let Some(oldest) = self.ghosts.pop_front()
         {
             self.ghost_set.remove(&oldest);
@@ -264,19 +312,12 @@ impl Cache {
     }
 }
 
-/// Blocks `[low, high)` of a segment as one of its own.
+/// Blocks `[low, high)` of a segment as one of its own, in the same memory.
 fn part(segment: &Segment, low: usize, high: usize) -> Segment {
-    let slice = &segment.data[low * BLOCK_BYTES..high * BLOCK_BYTES];
-    let is_small = (high - low) * REST_PART < segment.held_count;
-    let (data, held_count) = if is_small {
-        (Bytes::copy_from_slice(slice), high - low)
-    } else {
-        (segment.data.slice_ref(slice), segment.held_count)
-    };
     Segment {
-        data,
+        data: segment.data.slice(low * BLOCK_BYTES..high * BLOCK_BYTES),
         crcs: segment.crcs[low..high].to_vec(),
-        held_count,
+        part_of: segment.part_of,
         pins: segment.pins,
         is_writing: segment.is_writing,
         is_main: segment.is_main,
@@ -323,9 +364,60 @@ mod tests {
         assert_eq!(cache.get(13, &[13, 14, 15]).unwrap().len(), 3 * BLOCK_BYTES);
         assert_eq!(cache.get(10, &[10, 11, 12]).unwrap().len(), 2 * BLOCK_BYTES);
         assert!(cache.get(13, &[99]).is_none());
-        assert_eq!(cache.bytes(), 9 * BLOCK);
+        assert_eq!(cache.bytes(), 10 * BLOCK, "the memory of the one that is gone is still held");
         put(&mut cache, 14, 3);
-        assert_eq!(cache.bytes(), 9 * BLOCK);
+        assert_eq!(cache.bytes(), 13 * BLOCK);
+        assert!(has(&cache, 11) && has(&cache, 13) && has(&cache, 14) && has(&cache, 17));
+    }
+
+    #[test]
+    fn a_buffer_goes_when_most_of_it_is_of_no_use() {
+        let mut cache = Cache::new(100 * BLOCK);
+        put(&mut cache, 10, 10);
+        put(&mut cache, 20, 1);
+        assert_eq!(cache.pin(Run { start: 20, count: 1 }).len(), 1);
+        for device in [11, 13, 15, 17, 19] {
+            cache.remove(Run { start: device, count: 1 });
+            assert!(has(&cache, 10) && has(&cache, 18));
+        }
+        put(&mut cache, 11, 1);
+        assert_eq!(cache.bytes(), 12 * BLOCK);
+        cache.remove(Run { start: 12, count: 1 });
+        assert!(!has(&cache, 10) && !has(&cache, 14) && !has(&cache, 18));
+        assert!(has(&cache, 11) && has(&cache, 20), "they have memory of their own");
+        assert_eq!(cache.bytes(), 2 * BLOCK);
+    }
+
+    #[test]
+    fn what_is_held_of_a_buffer_keeps_its_memory_until_it_goes() {
+        let mut cache = Cache::new(100 * BLOCK);
+        put(&mut cache, 10, 10);
+        let held = cache.pin(Run { start: 10, count: 1 });
+        cache.remove(Run { start: 11, count: 8 });
+        assert!(has(&cache, 10) && has(&cache, 19));
+        assert_eq!(cache.bytes(), 10 * BLOCK);
+        held.into_iter().for_each(|run| cache.unpin(run));
+        cache.clear();
+        assert_eq!((cache.count(), cache.bytes()), (0, 0));
+        assert!(cache.broken.is_empty());
+    }
+
+    #[test]
+    fn a_lower_limit_is_reached_in_bounded_steps() {
+        let mut cache = Cache::new(10_000 * BLOCK);
+        for device in 0..9_000 {
+            put(&mut cache, device, 1);
+            assert!(has(&cache, device) && has(&cache, device));
+        }
+        cache.set_bytes_max(100 * BLOCK);
+        let mut calls = 1;
+        while cache.bytes() > 100 * BLOCK {
+            let before = cache.bytes();
+            cache.evict();
+            assert!(before - cache.bytes() <= LOOKS_MAX * BLOCK);
+            calls += 1;
+        }
+        assert!((9..=40).contains(&calls), "{calls}");
     }
 
     #[test]

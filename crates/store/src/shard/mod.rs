@@ -206,6 +206,7 @@ impl Store {
             }
         }
         self.evict_pages();
+        self.cache.evict();
     }
 
     /// A device command was executed. Reads come with their bytes. An unknown token is ignored.
@@ -297,7 +298,8 @@ impl Store {
         }
     }
 
-    /// Changes how many bytes of clean data blocks are kept in memory.
+    /// Changes how many bytes of clean data blocks are kept in memory. Those above a lower limit go within the next
+    /// turns.
     pub fn set_cache_bytes(&mut self, bytes: u64) {
         self.config.cache_bytes_max = bytes;
         self.cache.set_bytes_max(bytes);
