@@ -21,6 +21,7 @@ soak: setup
 
 bench:
 	scripts/setup bolt-19 ceph-mon ceph-osd ceph-mgr && scripts/release
+	cargo build --profile count -p reactor --example floor
 	bench/compare --document docs/performance.md
 
 setup:

@@ -86,17 +86,33 @@ def limits_table(result):
                   f"{ratio(single['Ceph'], floors, 'mean_us'):.2f} times."]
 
 
-def ceiling(name, disk, loopback, client_cpu_us, cpus):
-    """IOPS or MiB/s at most on this machine if the OSDs took no time; and why."""
+# What of the floor bounds a row of fio: reads may all come from memory.
+FLOOR_OF = {"w4k_qd1": "w4k_qd1", "r4k_qd1": "r4k_memory_qd1", "w4k_qd32": "w4k_qd32", "r4k_qd32": "r4k_memory_qd32"}
+
+
+def floor_table(result):
+    """The floor beside what `loligo bench` measured of both."""
+    out = ["| row | floor's IOPS | / Ceph's | floor's CPU µs/IO | / Ceph's | Loligo's / floor's |", "|---" * 6 + "|"]
+    for name, rounds in result["floor"].items():
+        kind, depth = name.rsplit("_", 1)
+        own = result["own"][f"{kind[:3]}_{depth}"]
+        ours, theirs = ([{"iops": each["iops"], "cpu_us": each["osd_cpu_us"]} for each in own[cluster]]
+                        for cluster in ("Loligo", "Ceph"))
+        cells = [with_spread(rounds, "iops"), f"{ratio(rounds, theirs, 'iops'):.1f}×", with_spread(rounds, "cpu_us", 1),
+                 f"{ratio(rounds, theirs, 'cpu_us'):.2f}×", f"{ratio(ours, rounds, 'cpu_us'):.1f}×"]
+        out.append(f"| {name} | " + " | ".join(cells) + " |")
+    return out
+
+
+def ceiling(name, disk, floor, client_cpu_us, cpus):
+    """IOPS or MiB/s at most on this machine with OSDs that took no more time than the floor; and why."""
     limits = []
-    if name == "w4k_qd1":
-        limits.append((1e6 / (2 * loopback["mean_us"] + disk[name]["mean_us"]), "two round trips and the disk's write"))
-    elif name == "r4k_qd1":
-        limits.append((1e6 / loopback["mean_us"], "a round trip"))
-    elif name in disk:
+    if name in disk and name != "w4k_qd1":
         limits.append((disk[name][speed_key(name)] / 3, "the disk, which writes all three times"))
-    if "4k" in name:
-        limits.append((cpus * 1e6 / client_cpu_us, "fio's and librbd's own time on all CPUs"))
+    if name in FLOOR_OF:
+        least = floor[FLOOR_OF[name]]
+        limits.append((least["iops"], "the floor"))
+        limits.append((cpus * 1e6 / (client_cpu_us + least["cpu_us"]), "the time of fio, librbd and the floor on all CPUs"))
     return min(limits, default=(None, None))
 
 
@@ -107,9 +123,9 @@ def ceiling_table(result):
     for name, pair in result["rbd"].items():
         key, ours, theirs = speed_key(name), pair["Loligo"], pair["Ceph"]
         limits = []
-        for number, trip in enumerate(result["loopback"]):
-            disk = {row: rounds[number] for row, rounds in result["disk"].items()}
-            limits.append(ceiling(name, disk, trip, ours[number]["client_cpu_us"], cpus))
+        for number, each in enumerate(ours):
+            disk, floor = ({row: rounds[number] for row, rounds in result[part].items()} for part in ("disk", "floor"))
+            limits.append(ceiling(name, disk, floor, each["client_cpu_us"], cpus))
         known = "– |"
         if limits[0][1]:
             most = ratio([{key: value} for value, _ in limits], theirs, key)
@@ -139,9 +155,16 @@ def render(result):
                 "### The limits of the machine", "",
                 "Writes of 4 KiB with `loligo bench`, beside what the disk would do at the same depth if it did each",
                 "three times and nothing else cost anything.", "", *limits_table(result), "",
-                "fio's rows: what is aimed at, what is reached, and what disk, network and the client's own CPU time would allow on this machine",
-                "with OSDs that took no time at all. The client's time is what it takes beside Loligo, fio's start included.", "",
-                *ceiling_table(result), ""]
+                "fio's rows: what is aimed at, what is reached, and what disk, floor and the client's own CPU time would allow on this machine.",
+                "The client's time is what it takes beside Loligo, fio's start included.", "",
+                *ceiling_table(result), "",
+                "### The floor", "",
+                "Three servers on Loligo's reactor that do nothing but what every replicated store has to do here: receive a block,",
+                "pass it on to two others, append it to a journal with one durable write at a time, and answer; or read it and answer",
+                "(`crates/reactor/examples/floor`, a client of its own for each row, all three as primaries). They know no objects, no",
+                "transactions and no checksums. `in_place`: blocks are written to their places, too, as Loligo does. `memory`: reads",
+                "of a block that is in memory. Beside `loligo bench` of the same depth.", "",
+                *floor_table(result), ""]
     out += ["### The disk alone", "",
             "fio with libaio on a file beside the OSDs', every write durable (`--sync=dsync`). A cluster writes each",
             "byte three times to this one disk.", "", *disk_table(result["disk"]), "", CLOSE]

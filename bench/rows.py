@@ -113,6 +113,14 @@ def own_rows(cluster, binary, rw, seconds):
     return {f"{'w' if 'write' in rw else 'r'}4k_qd{each['depth']}": each for each in json.loads(out)["rounds"]}
 
 
+def floor_rows(folder, binary, seconds):
+    """What servers that only pass blocks on and store them take, by name."""
+    done = subprocess.run([binary, folder, str(seconds)], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{binary}: {done.stderr.strip()[-1000:]}")
+    return {row.pop("row"): row for row in map(json.loads, done.stdout.splitlines())}
+
+
 def loopback_row(seconds):
     """Round trips of a byte over TCP between two processes that sleep while they wait."""
     listener = socket.create_server(("127.0.0.1", 0))

@@ -28,13 +28,15 @@ struct Suite {
     left_out: Vec<String>,
 }
 
-/// `ceph-suites ROOT [--make DEBIAN] [--e2e] [--workunits CEPH] [SUITE…]`.
+/// `ceph-suites ROOT [--make DEBIAN] [--binary LOLIGO] [--e2e] [--workunits CEPH] [SUITE…]`.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let mut args = args.iter();
-    let (mut root, mut debian, mut ceph, mut with_e2e, mut wanted) = (None, None, None, false, Vec::new());
+    let (mut root, mut debian, mut ceph, mut binary) = (None, None, None, None);
+    let (mut with_e2e, mut wanted) = (false, Vec::new());
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--make" => debian = args.next().cloned(),
+            "--binary" => binary = args.next().map(PathBuf::from),
             "--workunits" => ceph = args.next().map(PathBuf::from),
             "--e2e" => with_e2e = true,
             _ if root.is_none() => root = Some(PathBuf::from(arg)),
@@ -42,7 +44,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         }
     }
     let root = root
-        .context("usage: cargo xtask ceph-suites ROOT [--make DEBIAN] [--e2e] [--workunits CEPH] [SUITE…]")?;
+        .context("usage: cargo xtask ceph-suites ROOT [--make DEBIAN] [--binary LOLIGO] [--e2e] [--workunits CEPH] [SUITE…]")?;
     if let Some(debian) = debian {
         make_root(&root, &debian)?;
     }
@@ -54,10 +56,10 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         )?;
     }
     if let Some(ceph) = ceph {
-        return workunits::run(&root, &ceph, &wanted);
+        return workunits::run(&root, &ceph, binary.as_deref(), &wanted);
     }
     let suites = read_suites(&tidy::workspace_root().join("xtask/data/ceph_suites.tsv"))?;
-    let cluster = Cluster::start()?;
+    let cluster = Cluster::start(binary.as_deref())?;
     let mut failed = Vec::new();
     for suite in suites.iter().filter(|suite| wanted.is_empty() || wanted.contains(&suite.name)) {
         if !root.join("usr/bin").join(&suite.name).exists() {
@@ -162,12 +164,15 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    pub(crate) fn start() -> Result<Cluster> {
-        crate::run(Command::new("cargo").args(["build", "-p", "loligo"]))?;
+    /// Of `binary`, such as a release; else of the debug build, which is made.
+    pub(crate) fn start(binary: Option<&Path>) -> Result<Cluster> {
+        let built = tidy::workspace_root().join("target/debug/loligo");
+        if binary.is_none() {
+            crate::run(Command::new("cargo").args(["build", "-p", "loligo"]))?;
+        }
         let dir = std::env::temp_dir().join(format!("ceph-suites-{}", std::process::id()));
         fs::create_dir_all(&dir)?;
-        let binary = tidy::workspace_root().join("target/debug/loligo");
-        let supervisor = Command::new(binary)
+        let supervisor = Command::new(binary.unwrap_or(&built))
             .args(["up", "--osds", "3", "--port", &free_port()?.to_string(), "--data"])
             .arg(dir.join("cluster"))
             .stdin(Stdio::null())

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         Some("ceph-suites") => ceph_suites::run(&args[1..]),
         _ => {
             eprintln!(
-                "usage: cargo xtask check | tidy | test | soak [SEEDS] | ceph-suites ROOT [--make DEBIAN] [--e2e] [--workunits CEPH] [SUITE…]"
+                "usage: cargo xtask check | tidy | test | soak [SEEDS] | ceph-suites ROOT [--make DEBIAN] [--binary LOLIGO] [--e2e] [--workunits CEPH] [SUITE…]"
             );
             return ExitCode::from(2);
         }

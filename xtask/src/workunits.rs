@@ -31,7 +31,7 @@ struct Row {
 }
 
 /// Runs the scripts that are to pass, or those whose rows begin with one of `wanted`.
-pub(crate) fn run(root: &Path, ceph: &Path, wanted: &[String]) -> Result<()> {
+pub(crate) fn run(root: &Path, ceph: &Path, binary: Option<&Path>, wanted: &[String]) -> Result<()> {
     // Scripts find each other by their place, and are run from within the root.
     let ceph = ceph.canonicalize().with_context(|| ceph.display().to_string())?;
     let scripts = ceph.join("qa/workunits");
@@ -48,7 +48,7 @@ pub(crate) fn run(root: &Path, ceph: &Path, wanted: &[String]) -> Result<()> {
         let name = row.script.split(' ').next().unwrap_or_default();
         if !scripts.join(name).exists() {
             println!("{name}: not in this release");
-        } else if !run_script(root, &ceph, &row.script)? {
+        } else if !run_script(root, &ceph, binary, &row.script)? {
             failed.push(row.script.clone());
         }
     }
@@ -70,8 +70,8 @@ fn read_rows(path: &Path) -> Result<Vec<Row>> {
 }
 
 /// True if the script ended well in time.
-fn run_script(root: &Path, ceph: &Path, script: &str) -> Result<bool> {
-    let cluster = Cluster::start()?;
+fn run_script(root: &Path, ceph: &Path, binary: Option<&Path>, script: &str) -> Result<bool> {
+    let cluster = Cluster::start(binary)?;
     let prepare = "ceph osd pool create rbd 8 && rbd pool init rbd";
     crate::run(
         Command::new("bash")
