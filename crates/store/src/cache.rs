@@ -1,9 +1,11 @@
 //! Clean data in memory, by its place on the device.
 //!
-//! What a read brought is one segment, kept and evicted as one. A new segment is on probation: only if it
-//! is read again before it reaches the end of a short queue does it move to the main one, where it stays
-//! while it is read (S3-FIFO: Yang et al., SOSP 2023). So one pass over much data evicts nothing that is
-//! used. Pinned segments, and those on their way to the device, stay.
+//! What a read brought is one segment, kept and evicted as one. A new segment is on probation: only if it is read again
+//! before it reaches the end of a short queue, or soon after, does it move to the main one, where it stays while it is
+//! read (S3-FIFO: Yang et al., SOSP 2023). So one pass over much data evicts nothing that is used; nor does it take more
+//! memory than that queue has, for memory that nothing was in before costs more than reading the device once more.
+//! Pinned segments stay. In no queue, and here only as long as somebody needs them, are those on their way to the device
+//! and what large reads brought, which the device serves nearly as cheaply.
 
 use std::{
     cell::Cell,
@@ -15,18 +17,30 @@ use codec::BLOCK_BYTES;
 
 use crate::{allocator::Run, device::BLOCK};
 
-/// The share of the probation queue: one of so many parts.
+/// The share of the probation queue in a full cache: one of so many parts.
 const PROBATION_PART: u64 = 10;
+/// Its bytes at most, however much room there is.
+const PROBATION_BYTES_MAX: u64 = 32 << 20;
 /// Reads that count.
 const READS_MAX: u8 = 3;
 /// Segments looked at by one eviction, and at most, however far the limit is surpassed: a millisecond's work.
 const LOOKS_MIN: u64 = 64;
 const LOOKS_MAX: u64 = 1024;
-/// Places remembered of segments evicted from probation: at least, and one for so many blocks of the limit.
-const GHOSTS_MIN: usize = 8192;
-const GHOST_BLOCKS: u64 = 2;
+/// Places remembered of segments evicted from probation: as many as the limit has blocks, but at least so many.
+const GHOSTS_MIN: u64 = 8192;
 /// What is left of a buffer goes when it is less than this part of it.
 const REST_PART: u64 = 2;
+
+/// Why blocks come here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stay {
+    /// They were read, and may be read again.
+    Cached,
+    /// They were read, and go with the last pin.
+    WhilePinned,
+    /// Only memory has them, until the device has written them.
+    UntilWritten,
+}
 
 #[derive(Debug)]
 struct Segment {
@@ -36,12 +50,11 @@ struct Segment {
     /// The buffer of which this is a part, with others or alone; `None` if it is the whole of it.
     part_of: Option<u64>,
     pins: u32,
-    /// True while only memory has it.
-    is_writing: bool,
+    stay: Stay,
     is_main: bool,
     /// Reads since it was queued, those for which it was loaded left out.
     reads: Cell<u8>,
-    /// Its place in the queue.
+    /// Its place in its queue.
     tick: u64,
 }
 
@@ -51,7 +64,7 @@ impl Segment {
     }
 
     fn is_free(&self) -> bool {
-        self.pins == 0 && !self.is_writing
+        self.pins == 0 && self.stay == Stay::Cached
     }
 }
 
@@ -82,6 +95,8 @@ pub(crate) struct Cache {
     wasted_count: u64,
     probation: Queue,
     main: Queue,
+    /// Blocks of segments that are in no queue.
+    passing_count: u64,
     ghosts: VecDeque<u64>,
     ghost_set: BTreeSet<u64>,
     /// Of segments in queues, and of broken buffers.
@@ -102,6 +117,11 @@ impl Cache {
 
     /// Bytes of memory held.
     pub(crate) fn bytes(&self) -> u64 {
+        self.kept_bytes() + self.passing_count * BLOCK
+    }
+
+    /// Of what is in the queues.
+    fn kept_bytes(&self) -> u64 {
         (self.probation.block_count + self.main.block_count + self.wasted_count) * BLOCK
     }
 
@@ -144,17 +164,16 @@ impl Cache {
 
     /// True if the block is on its way to the device, which does not have it yet.
     pub(crate) fn is_writing(&self, device: u64) -> bool {
-        self.find(device).is_some_and(|(_, segment)| segment.is_writing)
+        self.find(device).is_some_and(|(_, segment)| segment.stay == Stay::UntilWritten)
     }
 
-    /// Puts blocks in that were read or, with `is_writing`, are being written. [`Cache::evict`] is for the
-    /// caller to call, who may want to pin them first.
-    pub(crate) fn insert(&mut self, device: u64, data: Bytes, crcs: Vec<u32>, is_writing: bool) {
+    /// Puts blocks in. [`Cache::evict`] is for the caller to call, who may want to pin them first.
+    pub(crate) fn insert(&mut self, device: u64, data: Bytes, crcs: Vec<u32>, stay: Stay) {
         debug_assert_eq!(data.len(), crcs.len() * BLOCK_BYTES);
         self.remove(Run { start: device, count: crcs.len() as u64 });
         let is_main = self.ghost_set.remove(&device);
         let (pins, reads) = (0, Cell::new(0));
-        let segment = Segment { data, crcs, part_of: None, pins, is_writing, is_main, reads, tick: 0 };
+        let segment = Segment { data, crcs, part_of: None, pins, stay, is_main, reads, tick: 0 };
         self.enqueue(device, segment);
     }
 
@@ -163,20 +182,28 @@ impl Cache {
     }
 
     fn enqueue(&mut self, device: u64, mut segment: Segment) {
-        self.next_tick += 1;
-        segment.tick = self.next_tick;
-        let queue = self.queue(segment.is_main);
-        queue.places.insert(segment.tick, device);
-        queue.block_count += segment.count();
+        if segment.stay == Stay::Cached {
+            self.next_tick += 1;
+            segment.tick = self.next_tick;
+            let queue = self.queue(segment.is_main);
+            queue.places.insert(segment.tick, device);
+            queue.block_count += segment.count();
+        } else {
+            self.passing_count += segment.count();
+        }
         self.segments.insert(device, segment);
     }
 
     /// Takes a segment out, which may come back.
     fn take(&mut self, device: u64) -> Option<Segment> {
         let segment = self.segments.remove(&device)?;
-        let queue = self.queue(segment.is_main);
-        queue.places.remove(&segment.tick);
-        queue.block_count -= segment.count();
+        if segment.stay == Stay::Cached {
+            let queue = self.queue(segment.is_main);
+            queue.places.remove(&segment.tick);
+            queue.block_count -= segment.count();
+        } else {
+            self.passing_count -= segment.count();
+        }
         Some(segment)
     }
 
@@ -244,11 +271,12 @@ impl Cache {
     /// The device has these blocks.
     pub(crate) fn written(&mut self, run: Run) {
         for start in self.starts(run) {
-            match self.segments.get_mut(&start) {
-                Some(segment) if segment.pins > 0 => segment.is_writing = false,
+            let Some(segment) = self.segments.get_mut(&start) else { continue };
+            match (segment.pins, segment.stay) {
                 // What was just written is rarely read soon; who reads it, brings it.
-                Some(_) => self.forget(start),
-                None => {}
+                (0, _) => self.forget(start),
+                (_, Stay::UntilWritten) => segment.stay = Stay::WhilePinned,
+                (_, Stay::Cached | Stay::WhilePinned) => {}
             }
         }
     }
@@ -267,19 +295,25 @@ impl Cache {
 
     pub(crate) fn unpin(&mut self, run: Run) {
         for start in self.starts(run) {
-            self.segments.entry(start).and_modify(|segment| segment.pins = segment.pins.saturating_sub(1));
+            let Some(segment) = self.segments.get_mut(&start) else { continue };
+            segment.pins = segment.pins.saturating_sub(1);
+            if segment.pins == 0 && segment.stay == Stay::WhilePinned {
+                self.forget(start);
+            }
         }
     }
 
-    /// Lets segments go until the limit is kept, looking at some old ones: more where more is to go.
+    /// Lets segments go until the limits are kept, looking at some old ones: more where more is to go.
     pub(crate) fn evict(&mut self) {
-        let looks = (self.bytes().saturating_sub(self.bytes_max) / BLOCK * 2).clamp(LOOKS_MIN, LOOKS_MAX);
+        let looks =
+            (self.kept_bytes().saturating_sub(self.bytes_max) / BLOCK * 2).clamp(LOOKS_MIN, LOOKS_MAX);
         for _ in 0..looks {
-            if self.bytes() <= self.bytes_max {
+            let (probation, kept) = (self.probation.block_count * BLOCK, self.kept_bytes());
+            if kept <= self.bytes_max && probation <= PROBATION_BYTES_MAX {
                 return;
             }
-            let is_main = self.probation.block_count * BLOCK <= self.bytes_max / PROBATION_PART
-                && self.main.block_count > 0;
+            let probation_max = PROBATION_BYTES_MAX.min(self.bytes_max / PROBATION_PART);
+            let is_main = probation <= probation_max && self.main.block_count > 0;
             let Some((_, &device)) = self.queue(is_main).places.first_key_value() else { return };
             let Some(segment) = self.segments.get(&device) else { return };
             if segment.is_free() && segment.reads.get() == 0 {
@@ -290,7 +324,7 @@ impl Cache {
             } else if let Some(mut segment) = self.take(device) {
                 // Half of what was read often is kept for the next round.
                 let reads = segment.reads.get();
-                if segment.is_free() {
+                if segment.pins == 0 {
                     segment.reads.set(if is_main { reads - 1 } else { 0 });
                     segment.is_main = true;
                 }
@@ -303,8 +337,8 @@ impl Cache {
         if self.ghost_set.insert(device) {
             self.ghosts.push_back(device);
         }
-        let count_max = GHOSTS_MIN.max((self.bytes_max / BLOCK / GHOST_BLOCKS) as usize);
-        while self.ghosts.len() > count_max
+        let count_max = GHOSTS_MIN.max(self.bytes_max / BLOCK);
+        while self.ghosts.len() as u64 > count_max
             && let Some(oldest) = self.ghosts.pop_front()
         {
             self.ghost_set.remove(&oldest);
@@ -319,7 +353,7 @@ fn part(segment: &Segment, low: usize, high: usize) -> Segment {
         crcs: segment.crcs[low..high].to_vec(),
         part_of: segment.part_of,
         pins: segment.pins,
-        is_writing: segment.is_writing,
+        stay: segment.stay,
         is_main: segment.is_main,
         reads: segment.reads.clone(),
         tick: 0,
@@ -332,7 +366,7 @@ mod tests {
 
     fn put(cache: &mut Cache, device: u64, count: usize) {
         let crcs = (0..count).map(|at| device as u32 + at as u32).collect();
-        cache.insert(device, Bytes::from(vec![device as u8; count * BLOCK_BYTES]), crcs, false);
+        cache.insert(device, Bytes::from(vec![device as u8; count * BLOCK_BYTES]), crcs, Stay::Cached);
         cache.evict();
     }
 
@@ -403,6 +437,36 @@ mod tests {
     }
 
     #[test]
+    fn what_a_large_read_brought_is_here_while_somebody_holds_it() {
+        let mut cache = Cache::new(100 * BLOCK);
+        let data = Bytes::from(vec![1; 10 * BLOCK_BYTES]);
+        cache.insert(10, data, (10..20).collect(), Stay::WhilePinned);
+        let held: Vec<_> = (0..2).map(|_| cache.pin(Run { start: 10, count: 10 })).collect();
+        for (left, runs) in held.into_iter().enumerate().rev() {
+            assert!(has(&cache, 10) && has(&cache, 19));
+            runs.into_iter().for_each(|run| cache.unpin(run));
+            assert_eq!(has(&cache, 10), left > 0);
+        }
+        assert_eq!(cache.bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_read_once_takes_little_memory_and_what_is_read_again_may_take_it_all() {
+        let mut cache = Cache::new(20_000 * BLOCK);
+        for round in 1..=3 {
+            for device in 0..15_000 {
+                assert_eq!(has(&cache, device), round == 3 || round == 2 && cache.find(device).is_some());
+                if cache.find(device).is_none() {
+                    put(&mut cache, device, 1);
+                }
+            }
+            let blocks = cache.bytes() / BLOCK;
+            let expected = if round == 1 { PROBATION_BYTES_MAX / BLOCK } else { 15_000 };
+            assert_eq!(blocks, expected, "round {round}");
+        }
+    }
+
+    #[test]
     fn a_lower_limit_is_reached_in_bounded_steps() {
         let mut cache = Cache::new(10_000 * BLOCK);
         for device in 0..9_000 {
@@ -425,7 +489,7 @@ mod tests {
         let mut cache = Cache::new(4 * BLOCK);
         put(&mut cache, 1, 2);
         assert_eq!(cache.pin(Run { start: 2, count: 1 }), [Run { start: 1, count: 2 }]);
-        cache.insert(50, Bytes::from(vec![1; BLOCK_BYTES]), vec![50], true);
+        cache.insert(50, Bytes::from(vec![1; BLOCK_BYTES]), vec![50], Stay::UntilWritten);
         (100..200).for_each(|device| put(&mut cache, device, 1));
         assert!(has(&cache, 1) && has(&cache, 50));
         cache.unpin(Run { start: 1, count: 2 });

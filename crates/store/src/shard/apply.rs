@@ -173,6 +173,10 @@ impl Store {
     pub(super) fn release(&mut self, coll: CollId, run: Run) {
         let kept_count = self.space.release(run);
         self.index.pools.unshare(coll, kept_count);
+        if kept_count == 0 {
+            // Nobody will read them, though the space is free with the next checkpoint only.
+            self.cache.remove(run);
+        }
     }
 
     /// An object of the collection gets blocks that another one has.

@@ -12,11 +12,16 @@ use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction};
 use super::{Purpose, Store};
 use crate::{
     Cached, Completion, DeviceError, Held, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage,
-    allocator::Run, device::BLOCK, extent_map::Mapped, index::Key, onode::Onode,
+    allocator::Run, cache::Stay, device::BLOCK, extent_map::Mapped, index::Key, onode::Onode,
 };
 
 /// Blocks of one device read.
 const READ_BLOCKS_MAX: u64 = 1024;
+
+/// What a load of more than so many bytes brought is not kept in the cache.
+const KEPT_BYTES_MAX: u64 = 128 << 10;
+/// Cached blocks that a large load reads once more rather than read in pieces.
+const GAP_BLOCKS_MAX: usize = 16;
 
 /// A load whose device reads are outstanding.
 #[derive(Debug)]
@@ -24,6 +29,8 @@ pub(super) struct Load {
     token: Token,
     coll: CollId,
     object: HObject,
+    /// How long the cache keeps what it brings.
+    stay: Stay,
     reads: Vec<LoadRead>,
     reads_left: usize,
     result: Result<(), ReadError>,
@@ -35,6 +42,22 @@ struct LoadRead {
     block: u64,
     device: u64,
     crcs: Vec<u32>,
+}
+
+impl LoadRead {
+    /// True if it can go on with `block`, reading the few cached blocks of `gap` before it once more.
+    fn reaches(&self, gap: &[(u64, u64, u32)], gap_max: usize, block: u64, device: u64) -> bool {
+        let count = self.crcs.len() as u64;
+        let follows = |at: usize, (block, device): (u64, u64)| {
+            (block, device) == (self.block + count + at as u64, self.device + count + at as u64)
+        };
+        let is_gap_whole =
+            gap.iter().enumerate().all(|(at, (block, device, _))| follows(at, (*block, *device)));
+        is_gap_whole
+            && follows(gap.len(), (block, device))
+            && gap.len() <= gap_max
+            && count + (gap.len() as u64) < READ_BLOCKS_MAX
+    }
 }
 
 impl Onode {
@@ -86,7 +109,13 @@ impl Store {
     /// Loads `bytes` of an object; with `is_anew`, also what memory has and the device should have.
     fn start_load(&mut self, token: Token, coll: CollId, object: HObject, bytes: Range<u64>, is_anew: bool) {
         let Range { start: from, end: to } = bytes;
+        let (stay, gap_max) = match to - from > KEPT_BYTES_MAX {
+            true => (Stay::WhilePinned, GAP_BLOCKS_MAX),
+            false => (Stay::Cached, 0),
+        };
         let mut reads: Vec<LoadRead> = Vec::new();
+        // Cached blocks since the last one that was not.
+        let mut gap: Vec<(u64, u64, u32)> = Vec::new();
         let mut pinned = Vec::new();
         if let Some(onode) = self.index.get(coll, &object) {
             let to = to.min(onode.size);
@@ -100,18 +129,19 @@ impl Store {
                     }
                     if self.cache.has(device, crc) && (!is_anew || self.cache.is_writing(device)) {
                         pinned.push(Run { start: device, count: 1 });
+                        match self.cache.is_writing(device) {
+                            true => gap.clear(),
+                            false => gap.push((block, device, crc)),
+                        }
                         continue;
                     }
                     match reads.last_mut() {
-                        Some(last)
-                            if last.block + last.crcs.len() as u64 == block
-                                && last.device + last.crcs.len() as u64 == device
-                                && (last.crcs.len() as u64) < READ_BLOCKS_MAX =>
-                        {
-                            last.crcs.push(crc);
+                        Some(last) if last.reaches(&gap, gap_max, block, device) => {
+                            last.crcs.extend(gap.iter().map(|(_, _, crc)| *crc).chain([crc]));
                         }
                         Some(_) | None => reads.push(LoadRead { block, device, crcs: vec![crc] }),
                     }
+                    gap.clear();
                 }
             }
         }
@@ -130,7 +160,7 @@ impl Store {
             self.read_device(run, Purpose::Load { load, read });
         }
         let reads_left = reads.len();
-        self.loads.insert(load, Load { token, coll, object, reads, reads_left, result: Ok(()) });
+        self.loads.insert(load, Load { token, coll, object, stay, reads, reads_left, result: Ok(()) });
     }
 
     pub(super) fn load_done(&mut self, id: u64, read: usize, result: Result<Option<Bytes>, DeviceError>) {
@@ -140,7 +170,7 @@ impl Store {
             Ok(Some(data)) if data.len() == part.crcs.len() * BLOCK_BYTES => {
                 let result = self.verify(load.coll, &load.object, part, &data);
                 for (low, high) in result.good {
-                    self.keep_loaded(load.token, part, &data, low..high);
+                    self.keep_loaded(&load, part, &data, low..high);
                 }
                 if let (Some(offset), Ok(())) = (result.corrupt, load.result) {
                     load.result = Err(ReadError::Corrupt { offset });
@@ -159,8 +189,8 @@ impl Store {
 
     /// Puts good blocks of a read into the cache, and holds them. Those that are there already stay: others
     /// may hold them.
-    fn keep_loaded(&mut self, token: Token, part: &LoadRead, data: &Bytes, good: Range<usize>) {
-        let pins = self.pins.entry(token).or_default();
+    fn keep_loaded(&mut self, load: &Load, part: &LoadRead, data: &Bytes, good: Range<usize>) {
+        let pins = self.pins.entry(load.token).or_default();
         let mut at = good.start;
         while at < good.end {
             let is_here = |at: usize| self.cache.has(part.device + at as u64, part.crcs[at]);
@@ -169,7 +199,7 @@ impl Store {
             let run = Run { start: part.device + at as u64, count: (end - at) as u64 };
             if !was_here {
                 let blocks = data.slice(at * BLOCK_BYTES..end * BLOCK_BYTES);
-                self.cache.insert(run.start, blocks, part.crcs[at..end].to_vec(), false);
+                self.cache.insert(run.start, blocks, part.crcs[at..end].to_vec(), load.stay);
             }
             pins.extend(self.cache.pin(run));
             at = end;

@@ -8,6 +8,7 @@ use super::{Purpose, Store};
 use crate::{
     ObjectStore,
     allocator::Run,
+    cache::Stay,
     device::BLOCK,
     journal::{Direct, Draft, Encoded, Header, is_of_blocks, shape},
 };
@@ -110,7 +111,7 @@ impl Store {
         for &run in &runs {
             let part = aligned.slice(at * BLOCK_BYTES..(at + run.count as usize) * BLOCK_BYTES);
             let part_crcs = crcs[at..at + run.count as usize].to_vec();
-            self.cache.insert(run.start, part.clone(), part_crcs, true);
+            self.cache.insert(run.start, part.clone(), part_crcs, Stay::UntilWritten);
             self.write_device(run.start, part, true, Purpose::Direct { txn, run });
             *directs_left += 1;
             at += run.count as usize;
