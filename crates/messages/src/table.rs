@@ -81,6 +81,8 @@ messages! {
     MMonMap = 4, v 1/1, prio 196;
     /// Asks for it.
     MMonGetMap = 5, v 1/1, prio 127;
+    /// Asks for OSD maps by epoch.
+    MMonGetOSDMap = 6, v 0/0, prio 127;
     /// How full is the cluster?
     MStatfs = 13, v 2/1, prio 127;
     /// Its answer.

@@ -312,6 +312,10 @@ impl Mon {
                 }
                 self.check_subs(conn, effects);
             }
+            Message::MMonGetOSDMap(wanted) if self.may(conn, "osd", Right::Read) => {
+                let message = self.osdmaps_by_epoch(&wanted).into();
+                effects.push(Effect::Send { conn, tid, message });
+            }
             Message::MMonGetVersion(question) => self.on_get_version(conn, tid, &question, effects),
             Message::MMonCommand(command) => self.on_command(wall, conn, tid, *command, effects),
             Message::MCommand(command) => self.on_tell(wall, conn, tid, *command, effects),

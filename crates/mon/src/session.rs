@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use codec::{Encode, Features};
-use messages::{MConfig, MMonGetVersion, MMonGetVersionReply, MMonMap, MOSDMap, Message, SubscribeItem};
+use messages::{
+    MConfig, MMonGetOSDMap, MMonGetVersion, MMonGetVersionReply, MMonMap, MOSDMap, Message, SubscribeItem,
+};
 use types::Epoch;
 
 use crate::{ConnId, Effect, Effects, Mon, Peer, access::Right, log_service::log_level};
 
 /// Incrementals in one message (`osd_map_message_max`).
 const MAPS_PER_MESSAGE: usize = 40;
+/// Whole maps in one message: each is made anew from the one before it that is kept whole.
+const FULL_MAPS_PER_MESSAGE: u32 = 5;
 
 /// What subscriptions to the cluster log begin with; the level follows.
 pub(crate) const LOG: &str = "log-";
@@ -173,6 +177,23 @@ impl Mon {
                 return;
             }
         }
+    }
+
+    /// Maps that somebody asked for by epoch, as many as are sent at once.
+    pub(crate) fn osdmaps_by_epoch(&self, wanted: &MMonGetOSDMap) -> MOSDMap {
+        let mut message = self.empty_osdmap();
+        let range = |first: Epoch, last: Epoch, most: u32| {
+            let first = first.max(message.oldest);
+            let last = last.min(message.newest).min(Epoch(first.0.saturating_add(most - 1)));
+            (first.0..=last.0).map(Epoch)
+        };
+        let fulls = range(wanted.full_first, wanted.full_last, FULL_MAPS_PER_MESSAGE);
+        let incrementals = range(wanted.inc_first, wanted.inc_last, MAPS_PER_MESSAGE as u32);
+        let full = |epoch| Some((epoch, self.committed.full_map(epoch)?.to_bytes_and_crc().0));
+        let incremental = |epoch| Some((epoch, self.committed.incrementals.get(&epoch)?.clone()));
+        let (fulls, incrementals) = (fulls.filter_map(full), incrementals.filter_map(incremental));
+        (message.fulls, message.incrementals) = (fulls.collect(), incrementals.collect());
+        message
     }
 
     fn empty_osdmap(&self) -> MOSDMap {

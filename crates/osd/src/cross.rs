@@ -39,6 +39,8 @@ pub enum Cross {
     Report(Box<Report>),
     /// To the control shard: the sender has maps up to this epoch and wants newer ones.
     WantMaps(Epoch),
+    /// To the control shard: the sender wants the whole map of this epoch.
+    WantWholeMap(Epoch),
     /// To the control shard: PGs want the map to say that this OSD lived in this epoch.
     WantUpThru(Epoch),
     /// To the control shard: these are to act in a PG of the sender's.
@@ -181,6 +183,7 @@ impl Osd {
             }
             Cross::Report(report) => self.on_report(from, *report, cx),
             Cross::WantMaps(have) => self.on_want_maps(from, have, cx),
+            Cross::WantWholeMap(epoch) => self.on_want_whole_map(from, epoch, cx),
             Cross::WantUpThru(epoch) => self.want_up_thru(epoch, cx),
             Cross::WantActing(pgid, osds) => self.want_acting(pgid, osds, cx),
             Cross::OsdRefused(osd) => self.on_osd_refused(osd, cx),

@@ -1,5 +1,7 @@
 //! New maps: stored, applied one epoch at a time, walked through by the PGs, and shared.
 
+mod whole;
+
 use bytes::Bytes;
 use messages::{MOSDBoot, MOSDMap, Message};
 use types::{EntityType, Epoch, OsdId, OsdMap, OsdState};
@@ -11,6 +13,8 @@ use crate::{
     osd::{Cx, WAITING_MAX, Waiting},
     shard::CONTROL,
 };
+
+pub(crate) use whole::WholeMap;
 
 /// Incrementals in one message to somebody who is behind.
 const SHARED_MAX: u32 = 100;
@@ -39,14 +43,17 @@ impl Osd {
         while self.take_next_map(source, &message, cx) {}
         let has_moved = self.map.epoch > before;
         let newest = message.newest;
+        let is_healed = self.whole_map.take_if(|wanted| wanted.is_reached(self.map.epoch)).is_some();
         if has_moved {
             // The other shards learn maps from this one only, behind what it has said of leases: who was
             // told at an older epoch that this OSD follows is known wherever that epoch ends.
             self.cross_all(|| Cross::Maps(Box::new(message.clone())), cx);
             self.after_new_maps(cx);
         }
-        // The message does not connect to what we have, or is not all: a monitor sends the rest by itself.
-        if newest > self.map.epoch && !(has_moved && source == MapSource::Monitor) {
+        // The message does not connect to what we have, or is not all: a monitor sends the rest by itself, unless it did
+        // before the map that it follows upon was asked for.
+        let comes_by_itself = has_moved && source == MapSource::Monitor && !is_healed;
+        if newest > self.map.epoch && !comes_by_itself && self.whole_map.is_none() {
             self.want_maps(cx);
         }
     }
@@ -79,18 +86,33 @@ impl Osd {
     }
 
     fn take_incremental(&mut self, bytes: Bytes, cx: &mut Cx<'_>) -> bool {
-        let Some(inc) = Osd::decode_incremental(bytes.clone()) else { return false };
+        match self.map_after(&bytes) {
+            Some((map, full)) => self.install(map, full, Some(bytes), cx),
+            None => {
+                self.want_whole_map(self.map.epoch.next(), cx);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The map that an incremental leads to, and its encoding; `None` if it is not the one that the monitor has.
+    fn map_after(&self, bytes: &Bytes) -> Option<(OsdMap, Bytes)> {
+        let inc = Osd::decode_incremental(bytes.clone())?;
         let mut map = self.map.clone();
         if let Err(error) = map.apply(&inc) {
             tracing::error!(%error, epoch = inc.epoch.0, "an incremental map does not apply");
-            return false;
+            return None;
         }
         let (full, crc) = map.to_bytes_and_crc();
         if crc != inc.full_crc {
-            tracing::warn!(epoch = inc.epoch.0, "our map differs from the monitor's");
+            tracing::error!(
+                epoch = inc.epoch.0,
+                "an incremental map leads to another one than the monitor's"
+            );
+            return None;
         }
-        self.install(map, full, Some(bytes), cx);
-        true
+        Some((map, full))
     }
 
     /// Makes `map` the newest: stored first, then walked through by every PG.
@@ -256,7 +278,7 @@ impl Osd {
         MOSDMap { fsid, oldest, newest, ..MOSDMap::default() }
     }
 
-    fn one_map(&self, epoch: Epoch, cx: &Cx<'_>) -> MOSDMap {
+    pub(crate) fn one_map(&self, epoch: Epoch, cx: &Cx<'_>) -> MOSDMap {
         let full = self.maps.full(cx.store, epoch).ok().flatten();
         let fulls = full.map(|bytes| (epoch, bytes)).into_iter().collect();
         MOSDMap { fulls, oldest: epoch, ..self.no_map() }

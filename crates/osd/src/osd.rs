@@ -20,7 +20,7 @@ use crate::{
     heartbeat::Heartbeat,
     image_io::ImageIo,
     map_store::MapStore,
-    on_map::MapSource,
+    on_map::{MapSource, WholeMap},
     pgs::Pgs,
     session::Session,
     shard::CONTROL,
@@ -84,6 +84,8 @@ pub struct Osd {
     pub(crate) rng: StdRng,
     pub(crate) maps: MapStore,
     pub(crate) map: OsdMap,
+    /// There while the next map cannot be had from its incremental.
+    pub(crate) whole_map: Option<WholeMap>,
     pub(crate) public_addrs: EntityAddrVec,
     pub(crate) cluster_addrs: EntityAddrVec,
     pub(crate) boot: Boot,
@@ -195,6 +197,7 @@ impl Osd {
             perf: Perf::default(),
             latest_maps: LatestMaps::default(),
             bench: None,
+            whole_map: None,
             claim: None,
         };
         osd.follow_options();

@@ -28,6 +28,7 @@ impl Osd {
         {
             return self.finish_stop(cx);
         }
+        self.ask_for_whole_map(cx);
         self.boot_if_due(cx);
         self.beat(cx);
         self.tick_pgs(cx);

@@ -1,8 +1,8 @@
 //! Attacks that worked on Ceph's monitors and managers, each tried by a client that may only read.
 
 use messages::{
-    LogEntry, LogLevel, MCommand, MGetPoolStats, MLog, MMgrCommand, MMonSubscribe, MPoolOp, MStatfs, Message,
-    PoolOpCode, SubscribeItem,
+    LogEntry, LogLevel, MCommand, MGetPoolStats, MLog, MMgrCommand, MMonGetOSDMap, MMonSubscribe, MPoolOp,
+    MStatfs, Message, PoolOpCode, SubscribeItem,
 };
 use types::{EntityAddrVec, EntityName, EntityNum, Epoch, SnapId};
 
@@ -119,6 +119,7 @@ fn messages_want_the_right_to_their_service() {
     cluster.say(weak, MStatfs { fsid: FSID, ..MStatfs::default() });
     cluster
         .say(weak, MGetPoolStats { fsid: FSID, pools: vec!["rbd".to_owned()], ..MGetPoolStats::default() });
+    cluster.say(weak, MMonGetOSDMap::whole(Epoch(1)));
     assert!(heard(&mut cluster, weak).is_empty());
     let entry = LogEntry {
         name: EntityName::parse("client.weak").unwrap(),

@@ -1,7 +1,9 @@
 use std::time::Duration;
 
 use codec::Decode;
-use messages::{MMonSubscribe, MOSDAlive, MOSDFailure, MOSDMarkMeDown, Message, SubscribeItem};
+use messages::{
+    MMonGetOSDMap, MMonSubscribe, MOSDAlive, MOSDFailure, MOSDMarkMeDown, Message, SubscribeItem,
+};
 use types::{Epoch, Incremental, OsdId, OsdMap, OsdState};
 
 use super::cluster::{ADMIN, Cluster, boot_message, maps_sent};
@@ -267,6 +269,27 @@ fn history_is_trimmed_and_who_is_behind_gets_a_full_map() {
     cluster.restart();
     assert_eq!(cluster.map().epoch, newest);
     assert!(cluster.mon.committed.full_map(Epoch(newest.0 - 400)).is_some());
+}
+
+#[test]
+fn maps_are_given_by_epoch() {
+    let mut cluster = Cluster::with_rbd();
+    pass_epochs(&mut cluster, 20);
+    let newest = cluster.map().epoch;
+    let conn = Cluster::osd_conn(0);
+    let mut ask = |question: MMonGetOSDMap| {
+        cluster.sent.clear();
+        cluster.say(conn, question);
+        maps_sent(&cluster, conn)
+    };
+    let epochs = |range: std::ops::RangeInclusive<u32>| range.map(Epoch).collect::<Vec<_>>();
+    assert_eq!(ask(MMonGetOSDMap::whole(Epoch(7))), (epochs(7..=7), vec![]));
+    assert_eq!(ask(MMonGetOSDMap::whole(newest.next())), (vec![], vec![]));
+    let (inc_first, inc_last) = (Epoch(newest.0 - 2), Epoch(u32::MAX));
+    let both = MMonGetOSDMap { inc_first, inc_last, ..MMonGetOSDMap::whole(newest) };
+    assert_eq!(ask(both), (vec![newest], epochs(newest.0 - 2..=newest.0)));
+    let many = MMonGetOSDMap { full_first: Epoch(3), full_last: newest, ..MMonGetOSDMap::default() };
+    assert_eq!(ask(many), (epochs(3..=7), vec![]), "the rest is for another question");
 }
 
 #[test]
