@@ -64,7 +64,7 @@ pub use m_watch_notify::{MWatchNotify, WatchOpcode};
 pub use osd_op::{OpCode, OpParams, OsdOp, op_flag};
 pub use osd_to_mon::{
     ImageCounts, ImageKey, MOSDAlive, MOSDBoot, MOSDFailure, MOSDForceRecovery, MOSDImageQuery,
-    MOSDImageStats, MOSDMarkMeDown, MOSDPGCreate, MOSDPGTemp, MPGStats, PgCreation,
+    MOSDImageStats, MOSDMarkMeDown, MOSDPGCreate, MOSDPGTemp, MPGStats, PeerPing, PgCreation,
 };
 pub use paxos_header::PaxosHeader;
 pub use perf_counters::{

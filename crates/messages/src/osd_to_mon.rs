@@ -88,9 +88,22 @@ pub struct MOSDMarkMeDown {
 }
 front_only!(MOSDMarkMeDown);
 
+/// How long a heartbeat peer takes to answer.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeerPing {
+    /// The peer.
+    pub osd: OsdId,
+    /// The mean of the last minute, in microseconds.
+    pub mean_1min_us: u32,
+    /// Of the last 5 minutes.
+    pub mean_5min_us: u32,
+    /// Of the last 15 minutes.
+    pub mean_15min_us: u32,
+}
+
 /// PG and device statistics, every few seconds and at each change of a PG's state. Also the beacon.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 5, compat = 1)]
+#[codec(version = 6, compat = 1)]
 pub struct MPGStats {
     /// Who.
     pub osd: OsdId,
@@ -116,6 +129,9 @@ pub struct MPGStats {
     /// it has made.
     #[codec(since = 5)]
     pub seq: u64,
+    /// Its heartbeat peers, as far as they answered lately.
+    #[codec(since = 6)]
+    pub pings: Vec<PeerPing>,
 }
 front_only!(MPGStats);
 

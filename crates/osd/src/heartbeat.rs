@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use messages::{MOSDFailure, MOSDPing, PingOp};
+use messages::{MOSDFailure, MOSDPing, PeerPing, PingOp};
 use types::{Epoch, Instant, OsdId};
 
 use crate::ping_times::PingTimes;
@@ -51,6 +51,18 @@ impl Heartbeat {
     /// How long each peer takes to answer, ascending.
     pub(crate) fn ping_times(&self) -> impl Iterator<Item = (OsdId, &PingTimes)> {
         self.peers.iter().map(|(osd, peer)| (*osd, &peer.times))
+    }
+
+    /// The same in short, of those who answered in the last minutes (Ceph's sixty times `osd_heartbeat_grace`).
+    pub(crate) fn pings(&self, now: Instant) -> Vec<PeerPing> {
+        let of = |(osd, times): (OsdId, &PingTimes)| {
+            times.last().filter(|(at, _)| now.since(*at) <= GRACE * 60)?;
+            let means = times.summaries(now)?.map(|summary| summary.average.as_micros());
+            let [mean_1min_us, mean_5min_us, mean_15min_us] =
+                means.map(|us| u32::try_from(us).unwrap_or(u32::MAX));
+            Some(PeerPing { osd, mean_1min_us, mean_5min_us, mean_15min_us })
+        };
+        self.ping_times().filter_map(of).collect()
     }
 
     /// A peer answered a ping of ours that was sent at `sent`. True when a failure report is to be
@@ -129,6 +141,18 @@ mod tests {
         assert!(beat.overdue(Instant(21 * SEC)).is_empty(), "not repeated at once");
         assert!(beat.on_reply(Instant(21 * SEC), OsdId(1), Instant(21 * SEC)), "the report is taken back");
         assert!(beat.overdue(Instant(40 * SEC)).is_empty());
+    }
+
+    #[test]
+    fn who_answered_lately_is_reported_with_its_times() {
+        let mut beat = Heartbeat::default();
+        beat.set_peers(Instant(0), [1, 2].map(|osd| (OsdId(osd), Epoch(5))).into_iter());
+        beat.on_reply(Instant(4 * SEC), OsdId(1), Instant(SEC));
+        let us = 3_000_000;
+        let slow = PeerPing { osd: OsdId(1), mean_1min_us: us, mean_5min_us: us, mean_15min_us: us };
+        assert_eq!(beat.pings(Instant(5 * SEC)), [slow], "the other has never answered");
+        assert_eq!(beat.pings(Instant(1_204 * SEC)), [slow]);
+        assert_eq!(beat.pings(Instant(1_205 * SEC)), []);
     }
 
     #[test]

@@ -108,6 +108,7 @@ impl Osd {
             oldest_slow_op_sec: slow.oldest_sec,
             perf,
             seq: self.report_seq(),
+            pings: self.heartbeat.pings(cx.now),
         };
         cx.effects.push(Effect::SendMon(Message::from(stats)));
         true

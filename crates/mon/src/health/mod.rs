@@ -9,6 +9,7 @@ use crate::Mon;
 mod keys;
 mod osds;
 mod pgs;
+mod pings;
 mod pools;
 mod report;
 mod scrubs;
@@ -34,6 +35,7 @@ impl Mon {
         self.check_pgs(&mut health);
         self.check_scrubs(&mut health);
         self.check_slow_ops(&mut health);
+        self.check_pings(&mut health);
         self.check_crashes(&mut health);
         self.check_keys(&mut health);
         let codes = self.committed.mutes.iter().filter(|(code, _)| health.checks.contains_key(code.as_str()));

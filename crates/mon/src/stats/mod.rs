@@ -6,7 +6,7 @@ mod space;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use messages::{MPGStats, PerfValues};
+use messages::{MPGStats, PeerPing, PerfValues};
 use types::{
     Epoch, Instant, OsdId, OsdMap, OsdStat, PgId, PgStat, PgStatSum, PgState, PoolId, PoolStatfs, UTime,
 };
@@ -27,6 +27,8 @@ pub(crate) struct Stats {
     slow_ops: BTreeMap<OsdId, (u32, u32)>,
     /// What each OSD has counted.
     perf: BTreeMap<OsdId, PerfValues>,
+    /// How long the heartbeat peers of each OSD take to answer.
+    pings: BTreeMap<OsdId, Vec<PeerPing>>,
     /// The number of each OSD's last report.
     seqs: BTreeMap<OsdId, u64>,
     samples: VecDeque<rates::Sample>,
@@ -44,6 +46,7 @@ impl Mon {
         self.stats.osds.insert(report.osd, report.stat);
         self.stats.pool_statfs.insert(report.osd, report.pool_stat.into_iter().collect());
         self.stats.perf.insert(report.osd, report.perf);
+        self.stats.pings.insert(report.osd, report.pings);
         self.stats.seqs.insert(report.osd, report.seq);
         match report.slow_ops {
             0 => self.stats.slow_ops.remove(&report.osd),
@@ -80,6 +83,11 @@ impl Stats {
     /// What an OSD has counted.
     pub(crate) fn perf(&self, osd: OsdId) -> Option<&PerfValues> {
         self.perf.get(&osd)
+    }
+
+    /// How long the heartbeat peers of OSDs take to answer.
+    pub(crate) fn pings(&self) -> impl Iterator<Item = (OsdId, &[PeerPing])> {
+        self.pings.iter().map(|(osd, pings)| (*osd, pings.as_slice()))
     }
 
     /// Slow requests by OSD: how many, and the age of the oldest in seconds.
@@ -169,6 +177,7 @@ impl Stats {
         self.pool_statfs.remove(&osd);
         self.slow_ops.remove(&osd);
         self.perf.remove(&osd);
+        self.pings.remove(&osd);
         self.seqs.remove(&osd);
     }
 }

@@ -1,7 +1,7 @@
 //! What operators say of single OSDs, nodes and keys.
 
 use super::cluster::Cluster;
-use messages::MPGStats;
+use messages::{MPGStats, PeerPing};
 use types::{EntityName, OsdId, OsdState};
 
 #[test]
@@ -143,6 +143,46 @@ fn say_slow(cluster: &mut Cluster, osd: i32, slow_ops: u32, oldest_slow_op_sec: 
     let (epoch, osd) = (cluster.map().epoch, OsdId(osd));
     let report = MPGStats { osd, epoch, slow_ops, oldest_slow_op_sec, ..MPGStats::default() };
     cluster.say(Cluster::osd_conn(osd.0), report);
+}
+
+#[test]
+fn slow_heartbeats_are_told_as_the_manager_of_ceph_does() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.report_all();
+    let say = |cluster: &mut Cluster, from: i32, pings: &[(i32, [u32; 3])]| {
+        let ping = |&(to, [mean_1min_us, mean_5min_us, mean_15min_us]): &(i32, [u32; 3])| PeerPing {
+            osd: OsdId(to),
+            mean_1min_us,
+            mean_5min_us,
+            mean_15min_us,
+        };
+        let pings = pings.iter().map(ping).collect();
+        let (epoch, osd) = (cluster.map().epoch, OsdId(from));
+        cluster.say(Cluster::osd_conn(from), MPGStats { osd, epoch, pings, ..MPGStats::default() });
+    };
+    let health = |cluster: &mut Cluster| cluster.text(r#"{"prefix":"health","detail":"detail"}"#) + "\n";
+    say(&mut cluster, 0, &[(1, [999_999, 1_000_000, 0]), (2, [200, 300, 400])]);
+    assert!(!health(&mut cluster).contains("OSD_SLOW_PING_TIME"), "a second is not too long");
+    say(&mut cluster, 0, &[(1, [1_000_000, 1_100_000, 1_118_001]), (2, [200, 300, 400])]);
+    say(&mut cluster, 2, &[(1, [1_020_005, 300, 400])]);
+    let slow = "\n[WRN] OSD_SLOW_PING_TIME_BACK: Slow OSD heartbeats on back (longest 1118.001ms)\n    \
+        Slow OSD heartbeats on back from osd.0 [] to osd.1 [] 1118.001 msec possibly improving\n    \
+        Slow OSD heartbeats on back from osd.2 [] to osd.1 [] 1020.005 msec\n";
+    assert!(health(&mut cluster).contains(slow), "{}", health(&mut cluster));
+    // One millisecond is too long, and there is room for ten pairs.
+    cluster.ok(r#"{"prefix":"config set","who":"mon","name":"mon_warn_on_slow_ping_time","value":"1"}"#);
+    say(&mut cluster, 0, &(1..=12).map(|to| (to, [1_001, 0, 0])).collect::<Vec<_>>());
+    say(&mut cluster, 2, &[]);
+    let text = health(&mut cluster);
+    let lines = text.lines().skip_while(|line| !line.contains("OSD_SLOW_PING_TIME_BACK: "));
+    let lines: Vec<_> = lines.skip(1).take_while(|line| line.starts_with("    ")).collect();
+    assert_eq!(lines.len(), 11, "{text}");
+    assert!(
+        lines[0].ends_with("to osd.12 [] (down) 1.001 msec") && lines[10].starts_with("    Truncated"),
+        "{text}"
+    );
+    say(&mut cluster, 0, &[(1, [1_000, 0, 0])]);
+    assert!(!health(&mut cluster).contains("OSD_SLOW_PING_TIME"));
 }
 
 #[test]
