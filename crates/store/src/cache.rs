@@ -216,21 +216,38 @@ impl Cache {
         }
     }
 
-    fn starts(&self, run: Run) -> Vec<u64> {
-        let first = self.find(run.start).map_or(run.start, |(start, _)| start);
-        self.segments.range(first..run.end()).map(|(&start, _)| start).collect()
+    /// The first segment that has a block of `run`, as its own run.
+    fn first_in(&self, run: Run) -> Option<Run> {
+        let of = |(&start, segment): (&u64, &Segment)| Run { start, count: segment.count() };
+        let last = self.segments.range(..run.end()).next_back().map(of)?;
+        if last.end() <= run.start || run.count == 0 {
+            return None;
+        }
+        // Mostly there is but one.
+        if last.start <= run.start {
+            return Some(last);
+        }
+        let before = self.segments.range(..=run.start).next_back().map(of).filter(|at| at.end() > run.start);
+        before.or_else(|| self.segments.range(run.start..).next().map(of))
+    }
+
+    /// What is left of `run` behind `done`.
+    fn behind(run: Run, done: Run) -> Run {
+        let start = done.end().min(run.end());
+        Run { start, count: run.end() - start }
     }
 
     /// Forgets blocks: they are free, or hold something else.
     pub(crate) fn remove(&mut self, run: Run) {
-        for start in self.starts(run) {
+        let mut left = run;
+        while let Some(whole) = self.first_in(left) {
+            left = Self::behind(left, whole);
+            let (start, end) = (whole.start, whole.end());
             let Some(mut segment) = self.take(start) else { continue };
-            let end = start + segment.count();
             let rest = [(start, run.start.min(end)), (run.end().max(start), end)];
             let rest = rest.into_iter().filter(|(low, high)| low < high);
             if segment.part_of.is_none() && rest.clone().next().is_some() {
                 self.next_tick += 1;
-                let whole = Run { start, count: segment.count() };
                 self.broken.insert(self.next_tick, Broken { run: whole, used_count: whole.count });
                 segment.part_of = Some(self.next_tick);
             }
@@ -252,10 +269,12 @@ impl Cache {
         let Broken { run, used_count } = *buffer;
         let mut left_count = used_count;
         if used_count > 0 && used_count * REST_PART < run.count {
-            for start in self.starts(run) {
+            let mut left = run;
+            while let Some(at) = self.first_in(left) {
+                left = Self::behind(left, at);
                 let is_rest = |segment: &Segment| segment.part_of == Some(id) && segment.is_free();
-                if self.segments.get(&start).is_some_and(is_rest) {
-                    left_count -= self.take(start).map_or(0, |segment| segment.count());
+                if self.segments.get(&at.start).is_some_and(is_rest) {
+                    left_count -= self.take(at.start).map_or(0, |segment| segment.count());
                 }
             }
         }
@@ -270,11 +289,13 @@ impl Cache {
 
     /// The device has these blocks.
     pub(crate) fn written(&mut self, run: Run) {
-        for start in self.starts(run) {
-            let Some(segment) = self.segments.get_mut(&start) else { continue };
+        let mut left = run;
+        while let Some(at) = self.first_in(left) {
+            left = Self::behind(left, at);
+            let Some(segment) = self.segments.get_mut(&at.start) else { continue };
             match (segment.pins, segment.stay) {
                 // What was just written is rarely read soon; who reads it, brings it.
-                (0, _) => self.forget(start),
+                (0, _) => self.forget(at.start),
                 (_, Stay::UntilWritten) => segment.stay = Stay::WhilePinned,
                 (_, Stay::Cached | Stay::WhilePinned) => {}
             }
@@ -284,21 +305,25 @@ impl Cache {
     /// Keeps the segments of these blocks until [`Cache::unpin`] of what is returned.
     pub(crate) fn pin(&mut self, run: Run) -> Vec<Run> {
         let mut out = Vec::new();
-        for start in self.starts(run) {
-            if let Some(segment) = self.segments.get_mut(&start) {
+        let mut left = run;
+        while let Some(at) = self.first_in(left) {
+            left = Self::behind(left, at);
+            if let Some(segment) = self.segments.get_mut(&at.start) {
                 segment.pins += 1;
-                out.push(Run { start, count: segment.count() });
+                out.push(at);
             }
         }
         out
     }
 
     pub(crate) fn unpin(&mut self, run: Run) {
-        for start in self.starts(run) {
-            let Some(segment) = self.segments.get_mut(&start) else { continue };
+        let mut left = run;
+        while let Some(at) = self.first_in(left) {
+            left = Self::behind(left, at);
+            let Some(segment) = self.segments.get_mut(&at.start) else { continue };
             segment.pins = segment.pins.saturating_sub(1);
             if segment.pins == 0 && segment.stay == Stay::WhilePinned {
-                self.forget(start);
+                self.forget(at.start);
             }
         }
     }
