@@ -108,8 +108,10 @@ impl Store {
 
     /// Loads `bytes` of an object; with `is_anew`, also what memory has and the device should have.
     fn start_load(&mut self, token: Token, coll: CollId, object: HObject, bytes: Range<u64>, is_anew: bool) {
-        let Range { start: from, end: to } = bytes;
-        let (stay, gap_max) = match to - from > KEPT_BYTES_MAX {
+        let from = bytes.start;
+        // A request may reach beyond the end.
+        let to = self.index.get(coll, &object).map_or(bytes.end, |onode| bytes.end.min(onode.size));
+        let (stay, gap_max) = match to.saturating_sub(from) > KEPT_BYTES_MAX {
             true => (Stay::WhilePinned, GAP_BLOCKS_MAX),
             false => (Stay::Cached, 0),
         };
@@ -118,7 +120,6 @@ impl Store {
         let mut gap: Vec<(u64, u64, u32)> = Vec::new();
         let mut pinned = Vec::new();
         if let Some(onode) = self.index.get(coll, &object) {
-            let to = to.min(onode.size);
             for (first, device, crcs) in
                 onode.extents.range(from / BLOCK, to.div_ceil(BLOCK).max(from / BLOCK))
             {

@@ -369,6 +369,24 @@ fn a_flipped_bit_is_an_error_and_never_data() {
     );
 }
 
+#[test]
+fn what_was_read_stays_unless_it_is_much() {
+    let mut rng = StdRng::seed_from_u64(5);
+    for (bytes, is_kept) in [(64 << 10, true), (128 << 10, true), (132 << 10, false)] {
+        let mut disk = formatted(DISK_BYTES, &config());
+        let mut store = mount(&mut disk, &mut rng).unwrap();
+        let mut txn = Transaction::new(coll(0));
+        txn.push(&object(0), Mutation::Write { offset: 0, data: Bytes::from(vec![5; bytes]).into() });
+        store.submit(Token(1), txn);
+        store.unmount_after(&mut disk, &mut rng);
+        let mut store = mount(&mut disk, &mut rng).unwrap();
+        // Who asks for more than there is gets what there is.
+        let found = read(&mut store, &mut disk, &mut rng, coll(0), &object(0), (0, 4 << 20));
+        assert_eq!(found, Ok(Bytes::from(vec![5; bytes])));
+        assert_eq!(store.cached().data.bytes, if is_kept { bytes as u64 } else { 0 }, "{bytes} bytes");
+    }
+}
+
 /// Loads from the device, whatever memory has; whether that went well.
 fn load_anew(store: &mut Store, disk: &mut VirtualDisk, rng: &mut StdRng, len: u64) -> Result<(), ReadError> {
     store.load_anew(Token(8), coll(0), &object(0), 0, len);
