@@ -16,6 +16,10 @@ pub(crate) struct TestView {
     pub(crate) omap: BTreeMap<Bytes, Bytes>,
     pub(crate) watchers: Vec<(EntityNum, EntityAddr)>,
     pub(crate) header: Bytes,
+    /// References to any chunk.
+    pub(crate) chunk_references: i32,
+    /// What the last method that said so answered besides its output.
+    pub(crate) result: i32,
 }
 
 impl TestView {
@@ -61,6 +65,12 @@ impl ObjectView for TestView {
     }
     fn omap_get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Stop> {
         Ok(self.omap.get(key).cloned())
+    }
+    fn chunk_references(&mut self, _oid: &[u8]) -> Result<i32, Stop> {
+        Ok(self.chunk_references)
+    }
+    fn set_result(&mut self, result: i32) {
+        self.result = result;
     }
     fn watchers(&self) -> Vec<(EntityNum, EntityAddr)> {
         self.watchers.clone()

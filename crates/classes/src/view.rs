@@ -82,6 +82,10 @@ pub trait ObjectView {
     fn omap_get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Stop>;
     /// The clients that watch the object, with their addresses (`cls_cxx_list_watchers`).
     fn watchers(&self) -> Vec<(EntityNum, EntityAddr)>;
+    /// How often the object, with its snapshots, refers to chunks with this name (`cls_get_manifest_ref_count`).
+    fn chunk_references(&mut self, oid: &[u8]) -> Result<i32, Stop>;
+    /// What the method answers when it succeeds, besides its output: 0 or more.
+    fn set_result(&mut self, result: i32);
     /// Up to `count_max` entries with a key greater than `after` that starts with `prefix`, ascending;
     /// and whether there are more.
     fn omap_list(

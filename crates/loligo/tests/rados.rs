@@ -312,6 +312,43 @@ fn a_redirect_is_the_object_that_it_leads_to() {
     c.sh("rados -p base unset-manifest o; rados -p base stat o");
 }
 
+/// What is expected was seen with 16.2.15.
+#[test]
+fn a_chunk_is_a_part_of_another_object() {
+    let mut c = Cluster::start();
+    c.sh(
+        "for p in base tgt; do ceph osd pool create $p 8 8; ceph osd pool application enable $p rados; done",
+    );
+    c.sh("printf abcdefghijklmnop > own; printf ABCDEFGHIJKLMNOP > other; printf xyz > part");
+    c.sh("for i in 1 2 3 4 5 6; do rados -p base put o$i own; rados -p tgt put t$i other; done");
+    let all = |command: &str| format!("for i in 1 2 3 4 5 6; do rados -p base {command} || exit; done");
+    let set = |at: u32, from: u32| all(&format!("set-chunk o$i {at} 8 --target-pool tgt t$i {from}"));
+    c.sh(&set(0, 8));
+    let overlapping = c.run("rados -p base set-chunk o1 4 8 --target-pool tgt t1 0");
+    assert!(overlapping.err.contains("(95) Operation not supported"), "{}", overlapping.err);
+    let missing = c.run("rados -p base set-chunk o1 8 8 --target-pool tgt none 0");
+    assert!(missing.err.contains("(2) No such file or directory"), "{}", missing.err);
+    c.sh(&set(8, 0));
+    assert_eq!(c.sh(&all("get o$i -")).out, "abcdefghijklmnop".repeat(6));
+    c.sh(&all("tier-evict o$i"));
+    // Whoever leads the one or the other, and whoever is asked for a copy.
+    let evicted = "IJKLMNOPABCDEFGH";
+    assert_eq!(c.sh(&all("get o$i -")).out, evicted.repeat(6));
+    c.sh(&all("cp o$i c$i"));
+    assert_eq!(c.sh(&all("get c$i -")).out, evicted.repeat(6));
+    c.kill("osd.1");
+    c.restart("osd.1");
+    c.sh(&all("put o$i part --offset 2"));
+    assert_eq!(c.sh(&all("get o$i -")).out, "IJxyzNOPABCDEFGH".repeat(6));
+    c.sh(&all("tier-promote o$i"));
+    // The others live for as long as something refers to them.
+    assert_eq!(c.sh("rados -p tgt ls | wc -l").out, "6\n");
+    c.sh(&all("rm o$i"));
+    c.wait("the references to be given back", Duration::from_secs(20), |c| {
+        c.sh("rados -p tgt ls").out.is_empty()
+    });
+}
+
 /// Makes an object and the one that it is to lead to, shows what they are, or removes the first itself.
 const REDIRECT: &str = r"
 import rados, os, sys

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
 use types::{
-    EVersion, Epoch, HObject, IntervalSet, LogEntry, Missing, ObjectVersions, OsdId, PgId, PgInfo,
+    ChunkMap, EVersion, Epoch, HObject, IntervalSet, LogEntry, Missing, ObjectVersions, OsdId, PgId, PgInfo,
     PgInterval, PgTotals, ScrubHistory, Transaction,
 };
 
@@ -318,6 +318,8 @@ pub struct MPgCopyData {
     pub txn: Transaction,
     /// The contents are another object's: it is to be asked instead.
     pub elsewhere: Option<HObject>,
+    /// Parts of the contents that are to be asked of other objects, by their offset in bytes.
+    pub missing: ChunkMap,
 }
 
 #[derive(Codec)]
@@ -346,6 +348,7 @@ impl Body for MPgCopyData {
         front.encode(&mut out, Features::PACIFIC);
         encode_txn(&self.txn, &mut out, raw);
         self.elsewhere.encode(&mut out, Features::PACIFIC);
+        self.missing.encode(&mut out, Features::PACIFIC);
         raw.front = out.into();
     }
 
@@ -355,7 +358,19 @@ impl Body for MPgCopyData {
         let CopyFront { pgid, epoch, id, result, user_version, truncate_seq, truncate_size } = front;
         let txn = decode_txn(&mut reader, raw)?;
         let elsewhere = if raw.version >= 2 { Decode::decode(&mut reader)? } else { None };
-        Ok(MPgCopyData { pgid, epoch, id, result, user_version, truncate_seq, truncate_size, txn, elsewhere })
+        let missing = if raw.version >= 3 { Decode::decode(&mut reader)? } else { ChunkMap::new() };
+        Ok(MPgCopyData {
+            pgid,
+            epoch,
+            id,
+            result,
+            user_version,
+            truncate_seq,
+            truncate_size,
+            txn,
+            elsewhere,
+            missing,
+        })
     }
 }
 

@@ -44,6 +44,8 @@ impl Need {
                     need.read = true;
                     need.write |= step.params.u8_at(WATCH_OP_AT) != WATCH_PING;
                 }
+                // What an object refers to is changed by these. In Ceph whoever may read may do so.
+                OpCode::SET_CHUNK | OpCode::TIER_EVICT => need.write = true,
                 code => {
                     need.read |= code.is_read();
                     need.write |= code.is_write();
@@ -77,7 +79,9 @@ mod tests {
         assert_eq!(need(OpCode::CALL, "rbd", "set_size"), calls("set_size", true));
         assert_eq!(need(OpCode::CALL, "no", "such"), Need::default());
         assert_eq!(need(OpCode::READ, "", ""), Need { read: true, ..Need::default() });
-        assert_eq!(need(OpCode::WRITE, "", ""), Need { write: true, ..Need::default() });
+        for code in [OpCode::WRITE, OpCode::SET_CHUNK, OpCode::TIER_EVICT] {
+            assert_eq!(need(code, "", ""), Need { write: true, ..Need::default() });
+        }
     }
 
     #[test]

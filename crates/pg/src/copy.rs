@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use messages::{MPgCopyData, MPgCopyGet};
-use types::{Epoch, Errno, HObject, Instant, OsdId, PgId, Token, Transaction, UpActing};
+use types::{ChunkMap, Epoch, Errno, HObject, Instant, OsdId, PgId, Token, Transaction, UpActing};
 
 use crate::{
     Ctx, Effect, Pg,
@@ -33,6 +33,8 @@ struct Wanted {
     asked: Option<(Instant, UpActing, Epoch)>,
     /// Objects that were only redirects.
     passed: usize,
+    /// Contents with chunks that are other objects', the innermost last: the first chunk of each is asked for.
+    partial: Vec<MPgCopyData>,
 }
 
 impl Wanted {
@@ -42,10 +44,46 @@ impl Wanted {
         if self.passed > REDIRECTS_MAX {
             return Err(Errno::ELOOP);
         }
+        self.ask_of(target, cx)
+    }
+
+    /// Goes on with another object.
+    fn ask_of(&mut self, target: HObject, cx: &Ctx<'_>) -> Result<(), Errno> {
         let placed = cx.map.object_to_pg(target.pool, &target.nspace, &target.key, &target.oid);
         let (_, source_pg) = placed.ok_or(Errno::ENOENT)?;
         (self.source, self.source_pg, self.asked) = (target, source_pg, None);
         Ok(())
+    }
+
+    /// What to do with an answer: the contents if they are complete, none if another object is to be asked.
+    fn take(&mut self, mut data: Box<MPgCopyData>, cx: &Ctx<'_>) -> Option<Box<MPgCopyData>> {
+        if let Some(target) = data.elsewhere.take() {
+            match self.turn_to(target, cx) {
+                Ok(()) => return None,
+                Err(errno) => data.result = errno.negated(),
+            }
+        }
+        loop {
+            let next = data.missing.values().next().map(|chunk| chunk.target.clone());
+            if let Some(target) = next.filter(|_| data.result >= 0) {
+                let is_deep = self.partial.len() >= REDIRECTS_MAX;
+                let asked = if is_deep { Err(Errno::ELOOP) } else { self.ask_of(target, cx) };
+                match asked {
+                    Ok(()) => {
+                        self.partial.push(*data);
+                        return None;
+                    }
+                    Err(errno) => data.result = errno.negated(),
+                }
+            }
+            let Some(mut whole) = self.partial.pop() else { return Some(data) };
+            match whole.missing.pop_first() {
+                _ if data.result < 0 => whole.result = data.result,
+                Some((offset, chunk)) => exec::put_chunk(&mut whole, offset, &chunk, &data),
+                None => {}
+            }
+            data = Box::new(whole);
+        }
     }
 }
 
@@ -90,7 +128,9 @@ impl Pg {
         let (pool, is_max) = (locator.pool, false);
         let source = HObject { oid, key: locator.key, nspace: locator.nspace, pool, hash, snap, is_max };
         self.copies.count += 1;
-        let wanted = Wanted { head: head.clone(), load, subop, source, source_pg, asked: None, passed: 0 };
+        let partial = Vec::new();
+        let wanted =
+            Wanted { head: head.clone(), load, subop, source, source_pg, asked: None, passed: 0, partial };
         self.copies.wanted.insert(self.copies.count, wanted);
         self.ask_for_copies(cx);
         Some(())
@@ -121,16 +161,16 @@ impl Pg {
     }
 
     /// The contents that a request waits for.
-    pub(crate) fn on_copy_data(&mut self, mut data: Box<MPgCopyData>, cx: &mut Ctx<'_>) {
-        if let Some(target) = data.elsewhere.take() {
-            match self.copies.wanted.get_mut(&data.id).map(|wanted| wanted.turn_to(target, cx)) {
-                Some(Ok(())) => return self.ask_for_copies(cx),
-                Some(Err(errno)) => data.result = errno.negated(),
-                None => return,
+    pub(crate) fn on_copy_data(&mut self, data: Box<MPgCopyData>, cx: &mut Ctx<'_>) {
+        let Some(mut wanted) = self.copies.wanted.remove(&data.id) else { return };
+        match wanted.take(data, cx) {
+            Some(data) => self.resume_with_copy(&wanted.head, wanted.load, wanted.subop, data, cx),
+            None => {
+                // Under a new name: what was asked before may be answered twice.
+                self.copies.count += 1;
+                self.copies.wanted.insert(self.copies.count, wanted);
+                self.ask_for_copies(cx);
             }
-        }
-        if let Some(wanted) = self.copies.wanted.remove(&data.id) {
-            self.resume_with_copy(&wanted.head, wanted.load, wanted.subop, data, cx);
         }
     }
 
@@ -179,6 +219,7 @@ impl Pg {
             truncate_size: 0,
             txn: Transaction::new(self.coll),
             elsewhere: None,
+            missing: ChunkMap::new(),
         };
         let is_removed = self.removed_snaps(cx).contains(message.object.snap.0);
         if !is_removed && let Err(missing) = exec::copy_out(cx.store, self.coll, &message.object, &mut data) {

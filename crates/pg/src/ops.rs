@@ -183,9 +183,11 @@ impl Pg {
         };
         match exec::execute(cx.store, &context, &waiting.op) {
             Err(Blocked::Missing(missing)) => self.load_for(head, waiting, missing, cx),
+            // Only a primary asks others.
+            Err(Blocked::Copy { .. }) if !self.is_primary() => self.refuse(&waiting, Errno::EAGAIN, cx),
             Err(Blocked::Copy { subop, source }) => self.copy_for(head, waiting, subop, source, cx),
-            Err(Blocked::Ask { subop, target, step }) => {
-                self.ask_for(head, waiting, subop, target, *step, cx)
+            Err(Blocked::Ask { question, target, step }) => {
+                self.ask_for(head, waiting, question, target, *step, cx)
             }
             Err(Blocked::PassOn { target }) => self.pass_on(head, waiting, target, cx),
             Err(Blocked::Refused(errno)) => self.refuse(&waiting, errno, cx),
@@ -261,12 +263,12 @@ impl Pg {
         &mut self,
         head: &HObject,
         load: u64,
-        subop: u32,
+        question: u32,
         result: i32,
         cx: &mut Ctx<'_>,
     ) {
         if let Some(mut waiting) = self.take_back(head, load) {
-            waiting.asked.insert(subop, result);
+            waiting.asked.insert(question, result);
             self.run(head, waiting, cx);
             self.run_object(head, cx);
         }
@@ -356,12 +358,17 @@ impl Pg {
         self.ops.in_flight.push_back(change);
     }
 
-    /// A change that nobody asked for: trimming, watches that end.
-    pub(crate) fn submit_internal(&mut self, head: &HObject, staged: Staged, cx: &mut Ctx<'_>) {
+    /// A change that nobody asked for: trimming, watches that end. When it is durable, the object refers to these no more.
+    pub(crate) fn submit_internal(
+        &mut self,
+        head: &HObject,
+        staged: Staged,
+        given_back: Vec<HObject>,
+        cx: &mut Ctx<'_>,
+    ) {
         let (version, waiting) = self.replicate(staged, cx);
         let (object, reqid) = (head.clone(), ReqId::default());
         let (requests, watch, committed) = (Vec::new(), Vec::new(), Instant::default());
-        let given_back = Vec::new();
         let change = InFlight { version, waiting, object, reqid, requests, watch, given_back, committed };
         self.put_in_flight(change);
     }

@@ -64,8 +64,8 @@ impl PassedOn {
 enum Purpose {
     /// It is this request's.
     Request(Box<WaitingOp>),
-    /// This op of a request needs it, which is number `load` of those that wait at `head`.
-    Step { head: HObject, load: u64, subop: u32 },
+    /// An op of a request needs it, which is number `load` of those that wait at `head`.
+    Step { head: HObject, load: u64, question: u32 },
     /// Nothing.
     Nobody,
 }
@@ -176,12 +176,13 @@ impl Pg {
         self.put_question(Question { purpose, target, client, addr, tid, path, op, asked: None }, cx);
     }
 
-    /// An op of a request asks `target` for something, in its client's name: asked again it is the same question.
+    /// An op of a request asks `target` for something, in its client's name: asked again it is the same question, whose
+    /// number is below 2^15.
     pub(crate) fn ask_for(
         &mut self,
         head: &HObject,
         waiting: WaitingOp,
-        subop: u32,
+        question: u32,
         target: HObject,
         step: OsdOp,
         cx: &mut Ctx<'_>,
@@ -190,14 +191,14 @@ impl Pg {
         let op = MOSDOp {
             flags: osd_flag::ONDISK | osd_flag::WRITE | osd_flag::IGNORE_CACHE | osd_flag::IGNORE_OVERLAY,
             // Not the request's own name: its PG may be the one that is asked.
-            client_inc: waiting.op.client_inc ^ (1 << 31 | subop << 16),
+            client_inc: waiting.op.client_inc ^ (1 << 31 | question << 16),
             ops: vec![step],
             snapid: SnapId::HEAD,
             snapc: SnapContext::default(),
             ..addressed(without_ops(&waiting.op), &target)
         };
         let load = self.put_aside(head, waiting);
-        let purpose = Purpose::Step { head: head.clone(), load, subop };
+        let purpose = Purpose::Step { head: head.clone(), load, question };
         let path = vec![head.clone()];
         self.put_question(Question { purpose, target, client, addr, tid, path, op, asked: None }, cx);
     }
@@ -286,8 +287,8 @@ impl Pg {
         let Some(question) = self.proxies.questions.remove(&id) else { return };
         match question.purpose {
             Purpose::Request(waiting) => self.answer_passed_on(&waiting, reply, cx),
-            Purpose::Step { head, load, subop } => {
-                self.resume_with_answer(&head, load, subop, reply.result, cx)
+            Purpose::Step { head, load, question } => {
+                self.resume_with_answer(&head, load, question, reply.result, cx)
             }
             Purpose::Nobody if reply.result < 0 => {
                 let (target, result) = (&question.target, reply.result);

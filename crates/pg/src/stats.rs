@@ -179,11 +179,11 @@ impl Pg {
                 self.let_go(Errand::Trim, cx);
             }
             match step {
-                Ok(TrimStep::Change(head, staged)) => {
+                Ok(TrimStep::Change(head, staged, given_back)) => {
                     if !self.is_object_idle(&head) {
                         break;
                     }
-                    self.submit_internal(&head, *staged, cx);
+                    self.submit_internal(&head, *staged, given_back, cx);
                     trimming.last = self.info.last_update;
                 }
                 Ok(TrimStep::Continue(next)) => trimming.from = next,

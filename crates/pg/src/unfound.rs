@@ -257,7 +257,7 @@ impl Pg {
         // What the PG held of the lost version is not known.
         self.recount = None;
         let staged = Staged { txn, log: vec![entry], delta: Delta::default() };
-        self.submit_internal(&object.head(), staged, cx);
+        self.submit_internal(&object.head(), staged, Vec::new(), cx);
         cx.effects.push(Effect::StatsChanged);
     }
 }

@@ -276,7 +276,7 @@ impl Pg {
             }
             let at = self.next_version(cx);
             match exec::remove_watcher(cx.store, self.coll, &head, watcher, at) {
-                Ok(Some(staged)) => self.submit_internal(&head, staged, cx),
+                Ok(Some(staged)) => self.submit_internal(&head, staged, Vec::new(), cx),
                 Ok(None) => {}
                 Err(missing) => {
                     return self.wait(Errand::Watches, vec![missing], cx);

@@ -31,7 +31,7 @@ pub use hobject::{HObject, cmp_reversed_bits};
 pub use ids::{CollId, Epoch, GlobalId, OsdId, PgId, PoolId, SnapId, SpgId, Token};
 pub use interval_set::IntervalSet;
 pub use key_type::KeyType;
-pub use manifest::ObjectManifest;
+pub use manifest::{Chunk, ChunkMap, ObjectManifest};
 pub use membership::Membership;
 pub use monmap::{MonFeatures, MonInfo, MonMap};
 pub use name::{EntityName, EntityNum, EntityType};

@@ -99,9 +99,15 @@ fn put_ref(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     store(view, &refs)
 }
 
-/// Which chunks an object consists of is in its manifest, and objects here have none.
+/// How many references an object has to chunks of a name, as the method's result.
 fn references_chunk(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
-    let _: Bytes = input(bytes)?;
+    let name: Bytes = input(bytes)?;
     check_exists(view)?;
-    Err(Errno::ENOLINK.into())
+    match view.chunk_references(&name)? {
+        0 => Err(Errno::ENOLINK.into()),
+        count => {
+            view.set_result(count);
+            Ok(Bytes::new())
+        }
+    }
 }

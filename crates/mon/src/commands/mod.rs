@@ -43,6 +43,7 @@ mod pool_autoscale;
 mod pool_change;
 mod pool_set;
 mod pool_show;
+mod pool_tier;
 mod reply;
 mod report;
 mod reweight_by;
@@ -170,6 +171,7 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         pool_change::ROWS,
         pool_set::ROWS,
         pool_show::ROWS,
+        pool_tier::ROWS,
         crush_map::ROWS,
         crush_links::ROWS,
         crush_tunables::ROWS,

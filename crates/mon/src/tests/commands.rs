@@ -45,6 +45,8 @@ fn bad_commands_get_cephs_errno_and_text() {
         (r#"{"prefix":"osd reweight","id":99,"weight":0.5}"#, -2, "osd.99 does not exist"),
         (r#"{"prefix":"osd reweight","id":1,"weight":1.5}"#, -22, "bad value for weight: 1.5"),
         (r#"{"prefix":"osd pool rename","srcpool":"a","destpool":"b"}"#, -2, "unrecognized pool 'a'"),
+        (r#"{"prefix":"osd tier rm","pool":"a","tierpool":"b"}"#, -2, "unrecognized pool 'a'"),
+        (r#"{"prefix":"osd tier remove-overlay","pool":"a"}"#, -2, "unrecognized pool 'a'"),
         (r#"{"prefix":"auth get","entity":"client.nope"}"#, -2, "failed to find client.nope in keyring"),
         (
             r#"{"prefix":"auth caps","entity":"client.nope","caps":["mon","allow r"]}"#,

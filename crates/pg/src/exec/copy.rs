@@ -114,11 +114,14 @@ pub(crate) fn copy_out(
     if info.is_whiteout {
         return Ok(());
     }
-    if let Some(manifest) = info.manifest.as_ref().filter(|_| meta.size == 0) {
-        let ObjectManifest::Redirect(target) = &manifest.manifest;
+    if let Some(ObjectManifest::Redirect(target)) = info.manifest.as_ref().map(|m| &m.manifest)
+        && meta.size == 0
+    {
         data.elsewhere = Some(target.with_snap(object.snap));
         return Ok(());
     }
+    let chunks = info.chunks().into_iter().flatten().filter(|(_, chunk)| chunk.is_missing);
+    data.missing = chunks.map(|(offset, chunk)| (*offset, chunk.clone())).collect();
     for write in data_writes(store, coll, &base, meta.size)? {
         data.txn.push(&head, write);
     }

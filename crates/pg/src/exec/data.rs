@@ -226,6 +226,7 @@ impl Run<'_, '_> {
         let (method, input) = super::request::find_method(step)?;
         self.is_user_change |= method.is_write();
         let data = (method.run)(self.view, &input)?;
-        Ok(Output { length: Some(data.len() as u64), result: method.result, ..data.into() })
+        let result = method.result + self.view.take_method_result();
+        Ok(Output { length: Some(data.len() as u64), result, ..data.into() })
     }
 }

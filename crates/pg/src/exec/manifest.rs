@@ -2,9 +2,9 @@
 //! to the primary of the PG that has the other one (see `proxy`). Reference counts are the target's own business: where a
 //! redirect asks for one, the class `cas` of the target is told.
 //!
-//! Authority: `PrimaryLogPG::maybe_handle_manifest_detail`, `do_osd_ops` (16.2), and what 16.2.15 was seen to do. Redirects
-//! only: where the source of these ends an OSD of Ceph (eviction, clones for snapshots), ours refuses, or has the clone
-//! refer to the same object.
+//! Authority: `PrimaryLogPG::maybe_handle_manifest_detail`, `do_osd_ops` (16.2), and what 16.2.15 was seen to do. Where a
+//! redirect ends an OSD of Ceph (eviction, clones for snapshots), ours refuses, or has the clone refer to the same object.
+//! Objects of which only parts are others' are in `chunks`.
 
 use bytes::Bytes;
 use classes::{ObjectView, Stop};
@@ -13,6 +13,11 @@ use messages::{MOSDOp, ObjectLocator, OpCode, OpParams, OsdOp, op_flag, osd_flag
 use types::{Errno, HObject, ObjectManifest, SnapId, object_hash};
 
 use super::{Blocked, CopySource, Output, Run, object_info::Manifest, request, view::View};
+
+/// Ops of a request that may ask something of others, in bits, and how often each may. Both together leave a question's
+/// number below 2^15, as `Pg::ask_for` wants it.
+const ASKING_OPS_BITS: u32 = 6;
+const QUESTIONS_MAX: u32 = 1 << 9;
 
 /// What a reference is asked for with, and given back (`cls_cas_chunk_get_ref_op`, `cls_cas_chunk_put_ref_op`).
 #[derive(Codec)]
@@ -51,7 +56,7 @@ fn is_of_manifest(op: &MOSDOp) -> bool {
 
 /// Why a request for an object with a manifest does not run here; none if it does.
 pub(super) fn pass_on(manifest: &Manifest, view: &View<'_>, op: &MOSDOp) -> Option<Blocked> {
-    let ObjectManifest::Redirect(target) = &manifest.manifest;
+    let ObjectManifest::Redirect(target) = &manifest.manifest else { return None };
     if !view.exists() || is_of_manifest(op) || (view.size() != 0 && !request::is_ordered(op)) {
         return None;
     }
@@ -80,7 +85,7 @@ impl Run<'_, '_> {
         let target = target.into_object();
         let has_reference = step.flags & op_flag::WITH_REFERENCE != 0;
         if has_reference {
-            let result = self.ask(&target, true)?;
+            let result = self.ask(0, &target)?;
             if result < 0 {
                 return Err(self.view.refuse(Errno(-result)));
             }
@@ -92,22 +97,31 @@ impl Run<'_, '_> {
         Ok(Output::default())
     }
 
-    /// The result of having this object refer to `target`, or not any more.
-    fn ask(&mut self, target: &HObject, is_taken: bool) -> Result<i32, Stop> {
+    /// The result of having this object refer to `target`, the op's question of this number.
+    pub(super) fn ask(&mut self, number: u32, target: &HObject) -> Result<i32, Stop> {
         let subop = self.view.subop();
-        match self.cx.asked.get(&subop) {
+        if number >= QUESTIONS_MAX || subop >= 1 << ASKING_OPS_BITS {
+            return Err(self.view.refuse(Errno::EOPNOTSUPP));
+        }
+        let question = number << ASKING_OPS_BITS | subop;
+        match self.cx.asked.get(&question) {
             Some(result) => Ok(*result),
             None => {
-                let step = reference(self.view.head(), is_taken);
-                Err(self.view.want_answer(subop, target.clone(), step))
+                let step = reference(self.view.head(), true);
+                Err(self.view.want_answer(question, target.clone(), step))
             }
         }
     }
 
+    /// What was evicted is taken in first, where Ceph leaves holes.
     pub(super) fn unset_manifest(&mut self) -> Result<Output, Stop> {
         self.view.check_exists()?;
         if self.view.info.manifest.is_none() {
             return Err(Errno::EOPNOTSUPP.into());
+        }
+        if let Some(mut chunks) = self.view.info.chunks().cloned() {
+            chunks.retain(|_, chunk| chunk.is_missing);
+            self.promote_chunks(chunks)?;
         }
         self.view.forget_manifest();
         self.view.touch();
@@ -118,8 +132,10 @@ impl Run<'_, '_> {
     pub(super) fn tier_promote(&mut self) -> Result<Output, Stop> {
         self.view.check_exists()?;
         let Some(manifest) = &self.view.info.manifest else { return Ok(Output::default()) };
-        let ObjectManifest::Redirect(target) = &manifest.manifest;
-        let source = CopySource::of(target);
+        let source = match &manifest.manifest {
+            ObjectManifest::Redirect(target) => CopySource::of(target),
+            ObjectManifest::Chunked(chunks) => return self.promote_chunks(chunks.clone()),
+        };
         let own = self.view.xattrs()?;
         let subop = self.view.subop();
         let Some(copied) = self.cx.copied.get(&subop) else {
@@ -138,29 +154,26 @@ impl Run<'_, '_> {
         Ok(Output::default())
     }
 
+    /// Nothing is split into chunks here: as in Ceph, where no pool is set for them.
     pub(super) fn tier_flush(&mut self) -> Result<Output, Stop> {
         self.view.check_exists()?;
-        if self.view.info.manifest.is_some() {
-            return Err(Errno::EBUSY.into());
+        match self.view.info.manifest.as_ref().map(|manifest| &manifest.manifest) {
+            Some(ObjectManifest::Redirect(_)) => Err(Errno::EBUSY.into()),
+            Some(ObjectManifest::Chunked(_)) => Err(Errno::EINVAL.into()),
+            None => Ok(Output::default()),
         }
-        Ok(Output::default())
-    }
-
-    pub(super) fn tier_evict(&mut self) -> Result<Output, Stop> {
-        self.view.check_exists()?;
-        Err(Errno::EINVAL.into())
     }
 }
 
 impl CopySource {
     /// An object of a manifest: whatever it is when it is read.
-    fn of(object: &HObject) -> CopySource {
+    pub(super) fn of(object: &HObject) -> CopySource {
         let HObject { oid, key, nspace, pool, .. } = object.clone();
         let locator = ObjectLocator { pool, key, nspace, ..ObjectLocator::default() };
         CopySource { locator, oid, snap: SnapId::HEAD }
     }
 
-    fn into_object(self) -> HObject {
+    pub(super) fn into_object(self) -> HObject {
         let CopySource { locator: ObjectLocator { pool, key, nspace, .. }, oid, snap } = self;
         let hash = object_hash(&nspace, &key, &oid);
         HObject { oid, key, nspace, pool, hash, snap, is_max: false }

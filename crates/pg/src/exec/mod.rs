@@ -4,6 +4,7 @@
 //! Authority: `PrimaryLogPG::do_osd_ops`, `make_writeable`, `find_object_context` (16.2).
 
 mod checksum;
+mod chunks;
 mod copy;
 mod copy_get;
 mod data;
@@ -30,6 +31,7 @@ use types::{
     SnapContext, SnapId, Transaction, UTime,
 };
 
+pub(crate) use chunks::put_chunk;
 pub(crate) use copy::{CopySource, copy_out, data_writes};
 pub(crate) use copy_get::{PastRequest, past_of};
 pub(crate) use manifest::reference;
@@ -76,9 +78,9 @@ pub(crate) struct OpContext {
     pub(crate) connected: BTreeSet<u64>,
     /// Objects that the PG has and this copy lacks, for listings.
     pub(crate) missing: BTreeSet<HObject>,
-    /// What the request's copies are of, by the number of the op.
+    /// What the request's copies are of, by the number of the op, or of the chunk (`View::chunk_content`).
     pub(crate) copied: BTreeMap<u32, Box<MPgCopyData>>,
-    /// What the request had to ask of other objects, by the number of the op: the results.
+    /// What the request had to ask of other objects, by the number of the question: the results.
     pub(crate) asked: BTreeMap<u32, i32>,
     /// The object's last requests, newest first, for who asks for them.
     pub(crate) past: Vec<PastRequest>,
@@ -99,15 +101,15 @@ pub(crate) enum Blocked {
     Missing(store::Missing),
     /// Fetch this object's contents and run again.
     Copy {
-        /// Which op copies it.
+        /// Which op copies it, or which chunk it is for.
         subop: u32,
         /// The object.
         source: CopySource,
     },
     /// Ask this of another object and run again.
     Ask {
-        /// Which op asks.
-        subop: u32,
+        /// Which question it is.
+        question: u32,
         /// The object.
         target: HObject,
         /// What.
@@ -233,6 +235,9 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
         done.watch.clear();
         return Ok(Executed { result: errno.negated(), user_version: 0, ..done });
     }
+    if done.result >= 0 && view.is_changed() {
+        view.settle_chunks(view.needs_clone(op, &snapc))?;
+    }
     let mut done = finish(view, cx, op, &snapc, done, is_user_change, is_undirtied);
     done.watch.sort_by_key(WatchChange::rank);
     Ok(done)
@@ -305,7 +310,8 @@ fn finish(
     view.info.is_clean = is_undirtied;
     done.given_back = view.take_given_back();
     done.watch.extend(view.take_disconnected().into_iter().map(WatchChange::Disconnect));
-    let change = Change { mtime: op.mtime, is_user_change, result: done.result };
+    let is_same_for_snaps = view.is_same_for_snaps(op);
+    let change = Change { mtime: op.mtime, is_user_change, is_same_for_snaps, result: done.result };
     let (mut staged, user_version) = view.stage(cx, snapc, change);
     if let Some(entry) = staged.log.last_mut().filter(|_| returns_output) {
         entry.returns = done.ops.iter().map(|step| (step.result, step.copied_data())).collect();
@@ -510,6 +516,7 @@ impl<'r, 's> Run<'r, 's> {
             OpCode::TIER_EVICT => self.tier_evict(),
             OpCode::UNSET_MANIFEST => self.unset_manifest(),
             OpCode::SET_REDIRECT => self.set_redirect(step),
+            OpCode::SET_CHUNK => self.set_chunk(step),
             OpCode::ISDIRTY => self.is_dirty(),
             OpCode::UNDIRTY => self.undirty(),
             _ => Err(Errno::EOPNOTSUPP.into()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use codec::Codec;
-use types::{EVersion, EntityAddr, HObject, IntervalSet, ObjectManifest, SnapId, UTime};
+use types::{ChunkMap, EVersion, EntityAddr, HObject, IntervalSet, ObjectManifest, SnapId, UTime};
 
 /// The xattr of [`ObjectInfo`].
 pub(crate) const INFO_XATTR: &[u8] = b"_";
@@ -21,7 +21,7 @@ pub(crate) struct WatchInfo {
     pub(crate) timeout_sec: u32,
 }
 
-/// What an object refers to, and how (`object_info_t::manifest`, `FLAG_REDIRECT_HAS_REFERENCE`).
+/// What an object refers to, and how (`object_info_t::manifest`, `FLAG_REDIRECT_HAS_REFERENCE`, which no chunks have).
 #[derive(Codec, Clone, Debug, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
 pub(crate) struct Manifest {
@@ -32,10 +32,12 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// What has to be told when the object does not refer to it any more.
+    /// A redirect's target, if it has to be told when the object does not refer to it any more. Of chunks, see `chunks`.
     pub(crate) fn counted(&self) -> Option<HObject> {
-        let ObjectManifest::Redirect(target) = &self.manifest;
-        self.has_reference.then(|| target.clone())
+        match &self.manifest {
+            ObjectManifest::Redirect(target) => self.has_reference.then(|| target.clone()),
+            ObjectManifest::Chunked(_) => None,
+        }
     }
 }
 
@@ -70,6 +72,21 @@ pub(crate) struct ObjectInfo {
 }
 
 impl ObjectInfo {
+    /// The object's parts that are parts of others.
+    pub(crate) fn chunks(&self) -> Option<&ChunkMap> {
+        match &self.manifest.as_ref()?.manifest {
+            ObjectManifest::Chunked(chunks) => Some(chunks),
+            ObjectManifest::Redirect(_) => None,
+        }
+    }
+
+    /// Makes these all of the object's parts that are parts of others.
+    pub(crate) fn set_chunks(&mut self, chunks: ChunkMap) {
+        let is_any = !chunks.is_empty();
+        let manifest = Manifest { manifest: ObjectManifest::Chunked(chunks), has_reference: false };
+        self.manifest = is_any.then(|| Box::new(manifest));
+    }
+
     /// Forgets what belongs to the object's life so far, not to its name (`object_info_t::new_object`).
     pub(crate) fn renew(&mut self) {
         self.watchers.clear();

@@ -25,8 +25,13 @@ pub(crate) fn may_write(op: &MOSDOp) -> bool {
     op.ops.iter().any(|step| match step.code {
         OpCode::CALL => find_method(step).is_ok_and(|(method, _)| method.is_write()),
         OpCode::WATCH => step.params.u8_at(16) != WATCH_PING,
-        code => code.is_write(),
+        code => code.is_write() || is_of_any_state(code),
     })
+}
+
+/// True for what changes the object though its mode does not say so, and may be asked of clones, too (`may_cache`).
+fn is_of_any_state(code: OpCode) -> bool {
+    matches!(code, OpCode::SET_CHUNK | OpCode::TIER_EVICT)
 }
 
 /// True for a read that any copy may answer, if it can.
@@ -85,7 +90,7 @@ pub(super) fn check(op: &MOSDOp) -> Result<(), Errno> {
         return Err(Errno::ENAMETOOLONG);
     }
     if may_write(op) {
-        if op.snapid != SnapId::HEAD {
+        if op.snapid != SnapId::HEAD && !op.ops.iter().all(|step| is_of_any_state(step.code)) {
             return Err(Errno::EINVAL);
         }
         if op.ops.iter().map(|step| step.data.len()).sum::<usize>() > DATA_BYTES_MAX {

@@ -7,10 +7,11 @@ use classes::{ObjectView, Stop};
 use codec::{Codec, Decode, Encode, Features};
 use messages::OsdOp;
 use store::ObjectStore;
-use types::{CollId, EVersion, Errno, HObject, LogEntry, Mutation, SnapId, Transaction};
+use types::{ChunkMap, CollId, EVersion, Errno, HObject, LogEntry, Mutation, SnapId, Transaction};
 
 use super::{
     Delta, Output, Run, Staged,
+    chunks::{lost, references},
     object_info::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet},
 };
 
@@ -81,7 +82,11 @@ impl Run<'_, '_> {
         match self.view.snapset.clone_of(snap).filter(|_| !self.cx.removed_snaps.contains(snap.0)) {
             // Nothing was written since: the head is what it was.
             _ if is_of_head => self.view.touch(),
-            Some(clone) => self.view.roll_back_to(clone)?,
+            Some(clone) => {
+                let before = self.view.info.chunks().cloned().unwrap_or_default();
+                let chunks = self.view.roll_back_to(clone)?;
+                self.refer_to(&before, chunks)?;
+            }
             None if !self.view.info.watchers.is_empty() => return Err(Errno::EBUSY.into()),
             None if self.view.exists() => self.view.remove()?,
             None => {}
@@ -92,8 +97,8 @@ impl Run<'_, '_> {
 
 /// One step of trimming removed snapshots.
 pub(crate) enum TrimStep {
-    /// A clone to change or remove.
-    Change(HObject, Box<Staged>),
+    /// Clones of an object to change or remove, and what they do not refer to any more.
+    Change(HObject, Box<Staged>, Vec<HObject>),
     /// Nothing up to here; go on behind it.
     Continue(HObject),
     /// All objects were seen.
@@ -125,8 +130,8 @@ pub(crate) fn trim_step(
         let snapset = store.xattr(coll, &head, SNAPSET_XATTR)?.and_then(|b| SnapSet::from_bytes(b).ok());
         let Some(snapset) = snapset else { continue };
         if snapset.clones.iter().any(|clone| clone.snaps.iter().any(|s| removed(*s))) {
-            let staged = trim_object(store, coll, &head, snapset, removed, at)?;
-            return Ok(TrimStep::Change(head, Box::new(staged)));
+            let (staged, given_back) = trim_object(store, coll, &head, snapset, removed, at)?;
+            return Ok(TrimStep::Change(head, Box::new(staged), given_back));
         }
     }
     match objects.last() {
@@ -137,6 +142,29 @@ pub(crate) fn trim_step(
     }
 }
 
+/// References that are lost with the clones that are gone, of an object's `clones`: each as often.
+fn lost_with(
+    head: &ObjectInfo,
+    clones: &[CloneInfo],
+    gone: &BTreeMap<SnapId, Option<ChunkMap>>,
+    info_of: &dyn Fn(SnapId) -> Result<ObjectInfo, store::Missing>,
+) -> Result<Vec<HObject>, store::Missing> {
+    if head.chunks().is_none() && gone.values().all(Option::is_none) {
+        return Ok(Vec::new());
+    }
+    let mut states = Vec::new();
+    for clone in clones {
+        states.push(match gone.get(&clone.id) {
+            Some(chunks) => (true, chunks.clone()),
+            None => (false, info_of(clone.id)?.chunks().cloned()),
+        });
+    }
+    states.push((false, head.chunks().cloned()));
+    let before = references(states.iter().map(|(_, chunks)| chunks.as_ref()));
+    let kept = states.iter().filter(|(is_gone, _)| !is_gone);
+    Ok(lost(before, &references(kept.map(|(_, chunks)| chunks.as_ref()))))
+}
+
 fn trim_object(
     store: &dyn ObjectStore,
     coll: CollId,
@@ -144,16 +172,17 @@ fn trim_object(
     mut snapset: SnapSet,
     removed: &dyn Fn(SnapId) -> bool,
     mut at: EVersion,
-) -> Result<Staged, store::Missing> {
+) -> Result<(Staged, Vec<HObject>), store::Missing> {
     let f = Features::default();
-    let info_of = |object: &HObject| -> Result<ObjectInfo, store::Missing> {
-        let bytes = store.xattr(coll, object, INFO_XATTR)?;
+    let info_of = |snap: SnapId| -> Result<ObjectInfo, store::Missing> {
+        let bytes = store.xattr(coll, &head.with_snap(snap), INFO_XATTR)?;
         Ok(bytes.and_then(|bytes| ObjectInfo::from_bytes(bytes).ok()).unwrap_or_default())
     };
-    let mut info = info_of(head)?;
+    let mut info = info_of(SnapId::HEAD)?;
     let mut txn = Transaction::new(coll);
     let mut log = Vec::new();
     let mut delta = Delta::default();
+    let (all, mut gone_chunks) = (snapset.clones.clone(), BTreeMap::new());
     let mut index = 0;
     while index < snapset.clones.len() && log.len() < TRIM_CLONES_MAX {
         let clone = &mut snapset.clones[index];
@@ -165,7 +194,9 @@ fn trim_object(
         let gone = snapset.remove_clone(index);
         let object = head.with_snap(gone.id);
         // Where the change comes to nothing the clone is wanted again.
-        let prior_version = info_of(&object)?.version;
+        let gone_info = info_of(gone.id)?;
+        let prior_version = gone_info.version;
+        gone_chunks.insert(gone.id, gone_info.chunks().cloned());
         txn.push(&object, Mutation::Remove);
         log.push(LogEntry { version: at, prior_version, object, is_delete: true, ..LogEntry::default() });
         at.version += 1;
@@ -173,6 +204,7 @@ fn trim_object(
         delta.clones -= 1;
         delta.bytes -= gone.size as i64;
     }
+    let given_back = lost_with(&info, &all, &gone_chunks, &info_of)?;
     let is_head_gone = info.is_whiteout && snapset.clones.is_empty();
     let prior_version = info.version;
     if is_head_gone {
@@ -194,5 +226,5 @@ fn trim_object(
         mtime: info.mtime,
         ..LogEntry::default()
     });
-    Ok(Staged { txn, log, delta })
+    Ok((Staged { txn, log, delta }, given_back))
 }

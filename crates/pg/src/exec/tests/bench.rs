@@ -186,6 +186,7 @@ impl Bench {
             truncate_size: 0,
             txn: Transaction::new(self.cx.coll),
             elsewhere: None,
+            missing: Default::default(),
         };
         copy_out(&self.store, self.cx.coll, &object, &mut data).unwrap();
         self.cx.copied.insert(subop, Box::new(data));

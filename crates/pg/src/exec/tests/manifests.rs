@@ -91,7 +91,7 @@ fn a_reference_is_asked_for_first_and_given_back() {
     let mut bench = Bench::new();
     bench.put("data");
     let counted = || set_redirect(OTHER, "t", op_flag::WITH_REFERENCE);
-    let Blocked::Ask { subop: 0, target: asked, step } = blocked(&bench, SnapId::HEAD, vec![counted()])
+    let Blocked::Ask { question: 0, target: asked, step } = blocked(&bench, SnapId::HEAD, vec![counted()])
     else {
         panic!("it asks");
     };

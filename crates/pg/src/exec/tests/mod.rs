@@ -2,6 +2,7 @@
 
 mod bench;
 mod captured;
+mod chunks;
 mod copies;
 mod copy_gets;
 mod data;

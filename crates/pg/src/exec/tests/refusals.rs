@@ -110,7 +110,7 @@ fn tiers_are_refused_as_without_one() {
         (OpCode::TIER_FLUSH, 0),
         (OpCode::TIER_EVICT, Errno::EINVAL.negated()),
         (OpCode::UNSET_MANIFEST, Errno::EOPNOTSUPP.negated()),
-        (OpCode::SET_CHUNK, Errno::EOPNOTSUPP.negated()),
+        (OpCode::SET_CHUNK, Errno::EINVAL.negated()),
     ] {
         assert_eq!(bench.result(vec![plain(code)]), result, "{code:?}");
         assert_eq!(Bench::new().result(vec![plain(code)]), Errno::ENOENT.negated(), "{code:?} of nothing");

@@ -153,14 +153,24 @@ fn a_rollback_after_a_new_snapshot_keeps_the_state_before() {
 }
 
 pub(super) fn trim(bench: &mut Bench, removed: &[u64]) -> usize {
-    let (mut from, mut changes) = (HObject::min(), 0);
+    trim_all(bench, removed).0
+}
+
+/// Trims, and says what is not referred to any more.
+pub(super) fn trimmed(bench: &mut Bench, removed: &[u64]) -> Vec<HObject> {
+    trim_all(bench, removed).1
+}
+
+fn trim_all(bench: &mut Bench, removed: &[u64]) -> (usize, Vec<HObject>) {
+    let (mut from, mut changes, mut given_back) = (HObject::min(), 0, Vec::new());
     loop {
         let is_removed = |snap: SnapId| removed.contains(&snap.0);
         match trim_step(&bench.store, bench.cx.coll, &from, &is_removed, bench.cx.next_version).unwrap() {
-            TrimStep::Done => return changes,
+            TrimStep::Done => return (changes, given_back),
             TrimStep::Continue(next) => from = next,
-            TrimStep::Change(_, staged) => {
+            TrimStep::Change(_, staged, lost) => {
                 changes += 1;
+                given_back.extend(lost);
                 // Whoever takes such a change back has to know what there was.
                 for entry in staged.log.iter().filter(|entry| entry.is_delete) {
                     let info = bench.store.xattr(bench.cx.coll, &entry.object, INFO_XATTR).unwrap().unwrap();

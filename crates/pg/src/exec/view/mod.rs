@@ -1,5 +1,6 @@
 //! One object as the ops of one request see it: what is stored, overlaid with what they changed.
 
+mod chunks;
 mod overlay;
 mod stage;
 
@@ -10,7 +11,7 @@ use classes::{CallContext, ObjectView, Stop};
 use codec::{Decode, Payload};
 use messages::{MPgCopyData, OsdOp};
 use store::ObjectStore;
-use types::{CollId, Errno, HObject, IntervalSet, Mutation, SnapId};
+use types::{ChunkMap, CollId, Errno, HObject, IntervalSet, Mutation, SnapId};
 
 use super::{
     Blocked, OBJECT_BYTES_MAX, OpContext,
@@ -64,6 +65,14 @@ pub(super) struct View<'a> {
     disconnected: Vec<(u64, u64)>,
     /// Objects that this one does not refer to any more.
     given_back: Vec<HObject>,
+    /// What it refers to since the request began, by its ops; each as often.
+    taken: BTreeMap<HObject, i64>,
+    /// What was copied for the request.
+    copied: &'a BTreeMap<u32, Box<MPgCopyData>>,
+    /// What the class method that runs answers besides its output.
+    method_result: i32,
+    /// How often the object was rolled back.
+    rollbacks: u32,
     missing: Option<Blocked>,
 }
 
@@ -75,7 +84,7 @@ impl<'a> View<'a> {
     /// Opens `head` at `snapid`; the object need not exist (`find_object_context`).
     pub(super) fn open(
         store: &'a dyn ObjectStore,
-        cx: &OpContext,
+        cx: &'a OpContext,
         head: HObject,
         snapid: SnapId,
         mut call: CallContext,
@@ -134,6 +143,10 @@ impl<'a> View<'a> {
             is_touched: false,
             disconnected: Vec::new(),
             given_back: Vec::new(),
+            taken: BTreeMap::new(),
+            copied: &cx.copied,
+            method_result: 0,
+            rollbacks: 0,
             missing: None,
         })
     }
@@ -142,9 +155,9 @@ impl<'a> View<'a> {
         self.exists
     }
 
-    /// The clone that a snapshot's read goes to; none for the head.
+    /// The clone that a snapshot's request goes to; none for the head.
     pub(super) fn clone_info(&self) -> Option<&CloneInfo> {
-        let base = self.base.as_ref()?;
+        let base = self.base.as_ref().filter(|_| self.rollbacks == 0)?;
         self.snapset.clones.iter().find(|clone| clone.id == base.snap)
     }
 
@@ -214,8 +227,8 @@ impl<'a> View<'a> {
     }
 
     /// Stops for another object's answer.
-    pub(super) fn want_answer(&mut self, subop: u32, target: HObject, step: OsdOp) -> Stop {
-        self.missing = Some(Blocked::Ask { subop, target, step: Box::new(step) });
+    pub(super) fn want_answer(&mut self, question: u32, target: HObject, step: OsdOp) -> Stop {
+        self.missing = Some(Blocked::Ask { question, target, step: Box::new(step) });
         Stop::Missing
     }
 
@@ -223,6 +236,11 @@ impl<'a> View<'a> {
     pub(super) fn refuse(&mut self, errno: Errno) -> Stop {
         self.missing = Some(Blocked::Refused(errno));
         Stop::Missing
+    }
+
+    /// What the last class method answers besides its output, if it said so.
+    pub(super) fn take_method_result(&mut self) -> i32 {
+        std::mem::take(&mut self.method_result)
     }
 
     /// The object that is changed.
@@ -245,6 +263,7 @@ impl<'a> View<'a> {
     /// Exists, and has nothing.
     fn begin_anew(&mut self) {
         self.changed.insert(0, self.size);
+        self.drop_chunks();
         self.base = None;
         (self.size, self.base_bytes, self.exists) = (0, 0, true);
         self.pieces.clear();
@@ -307,10 +326,11 @@ impl<'a> View<'a> {
         if data.is_empty() {
             self.touch();
             if offset > self.size {
-                self.cut(offset);
+                self.cut(offset)?;
             }
             return Ok(());
         }
+        self.own(offset, data.len() as u64)?;
         self.changed.insert(offset, data.len() as u64);
         self.size = self.size.max(offset + data.len() as u64);
         self.pieces.push(Piece::Data(offset, Bytes::clone(&data)));
@@ -327,16 +347,18 @@ impl<'a> View<'a> {
             return Ok(());
         }
         self.make_exist();
+        self.drop_chunks();
         self.changed.insert(0, self.size);
         if size < self.size {
-            self.cut(size);
+            self.cut(size)?;
         }
         self.put(0, data)
     }
 
     /// Sets the size; the caller checked it.
-    fn cut(&mut self, size: u64) {
+    fn cut(&mut self, size: u64) -> Result<(), Stop> {
         if size < self.size {
+            self.own(size, self.size - size)?;
             self.changed.insert(size, self.size - size);
             self.base_bytes = self.base_bytes.min(size);
             // Pieces beyond must not come back when the object grows again.
@@ -344,6 +366,7 @@ impl<'a> View<'a> {
         }
         self.size = size;
         self.mutations.push(Mutation::Truncate { size });
+        Ok(())
     }
 
     /// Ranges with data, for sparse reads.
@@ -352,6 +375,7 @@ impl<'a> View<'a> {
         if offset >= end {
             return Ok(Vec::new());
         }
+        self.bring_chunks(offset, end)?;
         if !self.pieces.is_empty() {
             return Ok(vec![(offset, end - offset)]);
         }
@@ -364,17 +388,20 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Makes the head what `clone` is.
-    pub(super) fn roll_back_to(&mut self, clone: SnapId) -> Result<(), Stop> {
+    /// Makes the head what `clone` is, which has the chunks that are returned; the head has none.
+    pub(super) fn roll_back_to(&mut self, clone: SnapId) -> Result<ChunkMap, Stop> {
         let source = self.head.with_snap(clone);
         let result = self.store.meta(self.coll, &source);
         let size = self.need(result)?.ok_or(Errno::ENOENT)?.size;
         let result = self.store.xattr(self.coll, &source, INFO_XATTR);
         let info = self.need(result)?.and_then(|bytes| ObjectInfo::from_bytes(bytes).ok());
-        if info.is_some_and(|info| info.manifest.is_some()) {
+        let chunks = info.as_ref().and_then(ObjectInfo::chunks).cloned();
+        if chunks.is_none() && info.is_some_and(|info| info.manifest.is_some()) {
             // It has nothing of its own to go back to.
             return Err(Errno::EOPNOTSUPP.into());
         }
+        self.drop_chunks();
+        self.rollbacks += 1;
         // What all newer clones share with this one is in the head already.
         let mut newer = self.snapset.clones.iter().skip_while(|c| c.id != clone).map(|c| &c.overlap);
         let same = newer.next().cloned().unwrap_or_default();
@@ -392,7 +419,7 @@ impl<'a> View<'a> {
         self.omap.clear();
         self.omap_head = None;
         (self.are_xattrs_new, self.is_omap_new) = (false, false);
-        Ok(())
+        Ok(chunks.unwrap_or_default())
     }
 
     /// Removes omap keys in `[first, last)`.

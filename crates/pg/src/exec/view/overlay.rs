@@ -21,6 +21,7 @@ impl View<'_> {
         if offset >= end {
             return Ok(Vec::new());
         }
+        self.bring_chunks(offset, end)?;
         let base_end = end.min(self.base_bytes);
         let mut below = Vec::new();
         if let Some(base) = self.base.clone()
@@ -131,6 +132,14 @@ impl ObjectView for View<'_> {
         watchers.map(|((gid, _), info)| (EntityNum::client(*gid), info.addr)).collect()
     }
 
+    fn chunk_references(&mut self, oid: &[u8]) -> Result<i32, Stop> {
+        self.count_references(oid)
+    }
+
+    fn set_result(&mut self, result: i32) {
+        self.method_result = result;
+    }
+
     fn omap_list(
         &mut self,
         after: &[u8],
@@ -180,8 +189,7 @@ impl ObjectView for View<'_> {
     fn truncate(&mut self, size: u64) -> Result<(), Stop> {
         self.check_range(size, 0)?;
         self.make_exist();
-        self.cut(size);
-        Ok(())
+        self.cut(size)
     }
 
     fn zero(&mut self, offset: u64, len: u64) -> Result<(), Stop> {
@@ -191,9 +199,9 @@ impl ObjectView for View<'_> {
         }
         if offset + len >= self.size {
             // Zeros at the end are cut off, as Ceph does.
-            self.cut(offset);
-            return Ok(());
+            return self.cut(offset);
         }
+        self.own(offset, len)?;
         self.changed.insert(offset, len);
         self.pieces.push(Piece::Zero(offset, len));
         self.mutations.push(Mutation::Zero { offset, len });

@@ -27,6 +27,8 @@ pub(in crate::exec) struct Change {
     pub(in crate::exec) mtime: UTime,
     /// False for changes that users do not see, as of watchers.
     pub(in crate::exec) is_user_change: bool,
+    /// The contents are what they were, wherever they are.
+    pub(in crate::exec) is_same_for_snaps: bool,
     /// The result that a repeated request is answered with.
     pub(in crate::exec) result: i32,
 }
@@ -68,7 +70,14 @@ impl View<'_> {
     ) -> (Staged, u64) {
         let txn = Transaction::new(self.coll);
         let mut stage = Stage { txn, log: Vec::new(), delta: Delta::default(), at: cx.next_version };
-        self.keep_for_snaps(snapc, change.mtime, &mut stage);
+        if self.clone_info().is_some() {
+            return self.stage_clone(cx, change, stage);
+        }
+        if change.is_same_for_snaps {
+            self.differ_from_newest_clone();
+        } else {
+            self.keep_for_snaps(snapc, change.mtime, &mut stage);
+        }
         let at = stage.at;
         if change.is_user_change {
             self.info.user_version = at.version.max(self.info.user_version + 1);
@@ -132,10 +141,37 @@ impl View<'_> {
         if self.existed && !snaps.is_empty() {
             self.clone_head(snapc.seq, snaps, mtime, stage);
         }
+        self.differ_from_newest_clone();
+        self.snapset.seq = seq.max(snapc.seq);
+    }
+
+    fn differ_from_newest_clone(&mut self) {
         if let Some(newest) = self.snapset.clones.last_mut() {
             newest.overlap.subtract(&self.changed);
         }
-        self.snapset.seq = seq.max(snapc.seq);
+    }
+
+    /// A change of a clone, which is one of where its contents are.
+    fn stage_clone(mut self, cx: &OpContext, change: Change, mut stage: Stage) -> (Staged, u64) {
+        let (object, at) = (self.base.take().unwrap_or_else(|| self.head.clone()), stage.at);
+        for mutation in std::mem::take(&mut self.mutations) {
+            stage.txn.push(&object, mutation);
+        }
+        (self.info.prior_version, self.info.version) = (self.old_info.version, at);
+        let entry = (Bytes::from_static(INFO_XATTR), self.info.to_bytes(Features::default()));
+        stage.txn.push(&object, Mutation::SetXattrs([entry].into()));
+        stage.log.push(LogEntry {
+            version: at,
+            object,
+            prior_version: self.old_info.version,
+            reqid: cx.reqid,
+            user_version: self.info.user_version,
+            result: change.result,
+            mtime: change.mtime,
+            ..LogEntry::default()
+        });
+        let Stage { txn, log, delta, .. } = stage;
+        (Staged { txn, log, delta }, self.info.user_version)
     }
 
     fn clone_head(&mut self, id: SnapId, snaps: Vec<SnapId>, mtime: UTime, stage: &mut Stage) {
