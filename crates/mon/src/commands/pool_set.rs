@@ -143,7 +143,8 @@ fn change(req: &Request<'_>, id: PoolId, pool: &mut PgPool, var: &str, text: &st
             Err((Errno::EINVAL, "ec overwrites can only be enabled for an erasure coded pool".to_owned()))
         }
         tier if OF_TIERS.contains(&tier) => Err((Errno::EACCES, "(13) Permission denied".to_owned())),
-        "dedup_tier" | "pgp_num_actual" => Err((Errno::EOPNOTSUPP, format!("{var} is not supported"))),
+        "dedup_tier" => set_dedup_tier(req.next_map(), pool, text),
+        "pgp_num_actual" => Err((Errno::EOPNOTSUPP, format!("{var} is not supported"))),
         option => {
             check_option(pool, option, text)?;
             set_option(pool, option, text)
@@ -300,6 +301,16 @@ fn bytes(text: &str) -> Result<i64, Refusal> {
 fn csum_number(text: &str) -> Option<i64> {
     let at = CSUM_TYPES.iter().position(|name| *name == text)?;
     i64::try_from(at).ok().map(|at| at + 1)
+}
+
+/// Where clients that split objects put the chunks; OSDs here split none. By the pool's name.
+fn set_dedup_tier(map: &OsdMap, pool: &mut PgPool, text: &str) -> Result<(), Refusal> {
+    if number(text).is_ok() {
+        return Err((Errno::EINVAL, "expecting value 'pool name'".to_owned()));
+    }
+    let (id, _) =
+        map.pool_by_name(text).ok_or_else(|| (Errno::ENOENT, format!("unrecognized pool '{text}'")))?;
+    set_option(pool, "dedup_tier", &id.0.to_string())
 }
 
 fn set_option(pool: &mut PgPool, name: &str, text: &str) -> Result<(), Refusal> {

@@ -364,6 +364,25 @@ fn whoever_makes_a_pg_knows_who_may_have_made_it_before() {
     assert_eq!((told.created, &told.intervals[0]), (created, &expected[0]));
 }
 
+/// Clients that split objects into chunks set it, and read where the chunks go.
+#[test]
+fn a_pool_for_chunks_is_kept_by_its_number() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd pool create","pool":"chunks","pg_num":8}"#);
+    let number = cluster.map().pool_by_name("chunks").unwrap().0.0;
+    let get = r#"{"prefix":"osd pool get","pool":"rbd","var":"dedup_tier"}"#;
+    assert_eq!(cluster.refused(get).0, -2);
+    for (value, refusal) in [
+        ("7", (-22, "expecting value 'pool name'")),
+        ("nope", (-2, "unrecognized pool 'nope'")),
+        ("unset", (-2, "unrecognized pool 'unset'")),
+    ] {
+        assert_eq!(cluster.refused(&set_pool("dedup_tier", value)), (refusal.0, refusal.1.to_owned()));
+    }
+    assert_eq!(cluster.ok(&set_pool("dedup_tier", "chunks")), "set pool 1 dedup_tier to chunks");
+    assert_eq!(cluster.text(get), format!("dedup_tier: {number}\n"));
+}
+
 #[test]
 fn a_pg_that_is_lost_is_made_anew_when_an_operator_insists() {
     let mut cluster = Cluster::with_rbd();
