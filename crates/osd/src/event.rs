@@ -2,7 +2,9 @@
 
 use auth::OsdCaps;
 use messages::{Message, RawMessage};
-use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, GlobalId, OsdId, Token};
+use pg::LoadError;
+use thiserror::Error;
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, GlobalId, OsdId, PgId, Token};
 
 use crate::Cross;
 
@@ -100,4 +102,37 @@ pub enum Effect {
     OptionsChanged,
     /// All is stopped in order: the store may be unmounted.
     Stopped,
+    /// What the store keeps is not readable: the process must end, and serve nothing before.
+    Failed(Fault),
+}
+
+/// Why an OSD cannot serve what its store holds. Without a PG that is there, it would make it anew, and forget it.
+#[derive(Debug, Error)]
+pub enum Fault {
+    /// A PG's record of itself.
+    #[error("the record of PG {pgid} cannot be used: {error}")]
+    PgRecord {
+        /// Which one.
+        pgid: PgId,
+        /// What is wrong with it.
+        error: LoadError,
+    },
+    /// One of the maps that PGs have to walk through.
+    #[error("the OSD map of epoch {epoch} that is kept is not readable")]
+    Map {
+        /// Which one.
+        epoch: Epoch,
+    },
+    /// PGs that have seen newer maps than those that are kept.
+    #[error(
+        "PG {pgid} has seen the OSD map of epoch {epoch}, and the newest that is kept is that of epoch {newest}"
+    )]
+    MapsBehind {
+        /// One of them.
+        pgid: PgId,
+        /// The last map that it saw.
+        epoch: Epoch,
+        /// The newest that is kept.
+        newest: Epoch,
+    },
 }

@@ -31,7 +31,7 @@ mod tell;
 mod tick;
 
 pub use cross::{Cross, Report};
-pub use event::{ConnId, Effect, Event, Peer};
+pub use event::{ConnId, Effect, Event, Fault, Peer};
 pub use osd::{OWN_TIMERS, Osd, OsdConfig};
 pub use shard::{SHARDS_MAX, Shard};
 pub use slow_ops::SlowOps;

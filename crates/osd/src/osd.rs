@@ -303,7 +303,9 @@ impl Osd {
         self.public_addrs = public_addrs;
         self.cluster_addrs = cluster_addrs;
         self.maps = MapStore::load(cx.store).expect("the OSD's own collection is loaded at mount");
-        self.load_pgs(cx);
+        if let Err(fault) = self.load_pgs(cx) {
+            return cx.effects.push(Effect::Failed(fault));
+        }
         if !self.config.shard.is_control() {
             cx.cross(CONTROL, Cross::WantMaps(self.map.epoch));
         }

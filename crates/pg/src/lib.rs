@@ -45,6 +45,7 @@ pub use commit_times::CommitTimes;
 pub use event::{Client, Ctx, Effect, Event};
 pub use interval::IntervalStart;
 pub use lease::{LEASE, Leases};
+pub use meta::LoadError;
 pub use op_counts::{OpCounts, Served};
 pub use op_tracker::{OpHistory, OpRecord, wall_at};
 pub use pg::Pg;

@@ -4,8 +4,9 @@
 use std::{collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
-use codec::{Decode, Encode, Features};
+use codec::{Decode, DecodeError, Encode, Features};
 use store::ObjectStore;
+use thiserror::Error;
 use types::{
     CollId, EVersion, HObject, LogEntry, Missing, Mutation, PgInfo, PgInterval, PgProgress, PoolId, SnapId,
     Transaction,
@@ -119,8 +120,31 @@ pub(crate) struct Loaded {
     pub(crate) missing: Missing,
 }
 
+/// Why a PG's record cannot be used. A copy of which part is forgotten would answer for what it does not know, so
+/// none of it is.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// It must be loaded first, which is the case for no mounted store.
+    #[error("it is not in memory")]
+    Missing(store::Missing),
+    /// An entry of it is none: other versions of this software wrote it, or it is damaged.
+    #[error("its entry {key:?} is not readable: {error}")]
+    Damaged {
+        /// The entry.
+        key: Bytes,
+        /// What is wrong.
+        error: DecodeError,
+    },
+}
+
+impl From<store::Missing> for LoadError {
+    fn from(missing: store::Missing) -> Self {
+        LoadError::Missing(missing)
+    }
+}
+
 /// Reads the record of the PG in `coll`; none where there is no PG.
-pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loaded>, store::Missing> {
+pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loaded>, LoadError> {
     const PAGE: usize = 1_024;
     let mut out = Loaded::default();
     let (mut found, mut progress) = (false, None);
@@ -128,22 +152,20 @@ pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loade
     loop {
         let page = store.omap_range(coll, &object(), Bound::Excluded(&from), PAGE)?;
         for (key, value) in &page {
+            let damaged = |error| LoadError::Damaged { key: key.clone(), error };
             match key.first() {
                 _ if key == INFO => {
                     found = true;
-                    out.info = PgInfo::from_bytes(value.clone()).unwrap_or_default();
+                    out.info = PgInfo::from_bytes(value.clone()).map_err(damaged)?;
                 }
-                _ if key == PROGRESS => progress = PgProgress::from_bytes(value.clone()).ok(),
-                _ if key == INTERVALS => {
-                    out.intervals = Vec::from_bytes(value.clone()).unwrap_or_default();
+                _ if key == PROGRESS => {
+                    progress = Some(PgProgress::from_bytes(value.clone()).map_err(damaged)?);
                 }
-                Some(&LOG) => out.log.extend(LogEntry::from_bytes(value.clone()).ok()),
+                _ if key == INTERVALS => out.intervals = Vec::from_bytes(value.clone()).map_err(damaged)?,
+                Some(&LOG) => out.log.push(LogEntry::from_bytes(value.clone()).map_err(damaged)?),
                 Some(&MISSING) => {
-                    let object = HObject::from_bytes(key.slice(1..));
-                    let need = EVersion::from_bytes(value.clone());
-                    if let (Ok(object), Ok(need)) = (object, need) {
-                        out.missing.insert(object, need);
-                    }
+                    let object = HObject::from_bytes(key.slice(1..)).map_err(damaged)?;
+                    out.missing.insert(object, EVersion::from_bytes(value.clone()).map_err(damaged)?);
                 }
                 _ => {}
             }
@@ -199,5 +221,25 @@ mod tests {
         change.unlog_upto(entry(4).version);
         let loaded = run(change);
         assert_eq!((versions(&loaded), loaded.missing.len()), (vec![5, 6], 1));
+    }
+
+    #[test]
+    fn what_is_not_readable_is_not_taken_for_nothing() {
+        let coll = CollId::pg(PgId::new(PoolId(1), 0));
+        for key in [INFO, PROGRESS, INTERVALS, &log_key(EVersion::new(Epoch(3), 1)), &missing_key(&object())]
+        {
+            let mut store = MemStore::new();
+            let mut txn = Transaction::new(coll);
+            txn.ops.push(TxnOp::CreateCollection);
+            let mut change = MetaChange::default();
+            change.info(&PgInfo::default(), &mut None);
+            change.set.insert(Bytes::copy_from_slice(key), Bytes::from_static(&[1]));
+            change.into_txn(&mut txn);
+            store.submit(Token(0), txn);
+            assert!(
+                matches!(load(&store, coll), Err(LoadError::Damaged { key: named, .. }) if named == key),
+                "{key:?}"
+            );
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     interval::IntervalStart,
     lease::Lease,
     log::PgLog,
-    meta::{self, MetaChange},
+    meta::{self, LoadError, MetaChange},
     ops::Ops,
     proxy::Proxies,
     recount::Recount,
@@ -223,12 +223,10 @@ impl Pg {
 
     /// The PG kept in `store`, as of the map that it saw last: the caller walks it through the maps
     /// since. None if the collection has no PG.
-    pub fn load(
-        id: u32,
-        pgid: PgId,
-        me: OsdId,
-        store: &dyn ObjectStore,
-    ) -> Result<Option<Pg>, store::Missing> {
+    ///
+    /// # Errors
+    /// When there is one, and what it keeps of itself is not readable.
+    pub fn load(id: u32, pgid: PgId, me: OsdId, store: &dyn ObjectStore) -> Result<Option<Pg>, LoadError> {
         let mut pg = Pg::new(id, pgid, me);
         let Some(kept) = meta::load(store, pg.coll)? else { return Ok(None) };
         pg.info = kept.info;

@@ -379,6 +379,7 @@ impl OsdProcess {
                 // What runs here has no memory to save.
                 Effect::OptionsChanged => {}
                 Effect::Stopped => unreachable!("nobody asks an OSD here to stop in order"),
+                Effect::Failed(fault) => panic!("{:?} finds its own records damaged: {fault}", self.whoami),
             }
         }
         self.effects = effects;

@@ -301,6 +301,7 @@ impl Setup {
             authority: ServiceAuth::new(EntityType::OSD, self.is_none),
             is_none: self.is_none,
             is_stopped: false,
+            fault: None,
             effects: Vec::new(),
             net_events: Vec::new(),
             links,

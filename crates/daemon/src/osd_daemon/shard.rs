@@ -2,11 +2,11 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use auth::OsdCaps;
 use messages::Message;
 use net::{NetEvent, ServiceAuth, WireEvent};
-use osd::{ConnId, Effect, Event, Osd, Peer, Shard};
+use osd::{ConnId, Effect, Event, Fault, Osd, Peer, Shard};
 use reactor::{Event as IoEvent, ListenerId, Reactor, Signal};
 use store::Store;
 use types::{GlobalId, Token};
@@ -38,6 +38,8 @@ pub(super) struct ShardDaemon {
     pub(super) authority: ServiceAuth,
     pub(super) is_none: bool,
     pub(super) is_stopped: bool,
+    /// Why it must end.
+    pub(super) fault: Option<Fault>,
     pub(super) effects: Vec<Effect>,
     pub(super) net_events: Vec<NetEvent>,
     pub(super) links: Links,
@@ -62,6 +64,9 @@ impl ShardDaemon {
             self.links.flush();
             if let Some(fault) = self.store.fault() {
                 bail!("the store failed and stopped: {fault}");
+            }
+            if let Some(fault) = self.fault.take() {
+                return Err(fault).context("the OSD cannot serve");
             }
             if self.fate.has_failed() {
                 bail!("another shard of this OSD failed: its log says why");
@@ -285,6 +290,7 @@ impl ShardDaemon {
                 self.is_stopped = true;
                 self.store.unmount();
             }
+            Effect::Failed(fault) => self.fault = Some(fault),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! What is said where a PG is not.
 
 use messages::{MPgClean, MPgPull, MPgQuery};
-use types::{EntityAddr, EntityNum, PoolId};
+use store::{MemStore, ObjectStore};
+use types::{EntityAddr, EntityAddrVec, EntityNum, HObject, Mutation, PoolId, SnapId, TxnOp, UTime};
 
 use super::*;
+use crate::{Event as OsdEvent, Fault, OsdConfig, Shard};
 
 #[test]
 fn who_asks_for_what_was_removed_is_told_that_it_is_not_here() {
@@ -42,4 +44,35 @@ fn what_was_passed_on_before_its_pg_is_here_waits_in_order_and_once() {
     }
     let kept: Vec<_> = pgs.early_passed_on.iter().map(|(from, kept)| (from.0, kept.id)).collect();
     assert_eq!(kept, [(1, 8), (1, 9), (2, 8)]);
+}
+
+#[test]
+fn an_osd_whose_pg_has_an_unreadable_record_does_not_begin() {
+    let pgid = PgId::new(PoolId(2), 5);
+    let mut txn = Transaction::new(CollId::pg(pgid));
+    txn.ops.push(TxnOp::CreateCollection);
+    // As the PG names its own object (`pg::meta`).
+    let record = HObject { oid: "pgmeta".into(), pool: PoolId(-2), snap: SnapId::HEAD, ..HObject::default() };
+    txn.push(&record, Mutation::OmapSet([("info".into(), "?".into())].into()));
+    let mut store = MemStore::new();
+    store.submit(Token(0), txn);
+    let mut osd = Osd::new(OsdConfig {
+        whoami: OsdId(0),
+        fsid: [1; 16],
+        uuid: [2; 16],
+        device_bytes: 1 << 30,
+        metadata: Default::default(),
+        options: Default::default(),
+        hostname: String::new(),
+        features: codec::Features::PACIFIC.0,
+        shard: Shard::ONLY,
+        seed: 1,
+    });
+    let (addrs, mut effects) = (EntityAddrVec::default(), Vec::new());
+    let started = OsdEvent::Started { public_addrs: addrs.clone(), cluster_addrs: addrs };
+    osd.handle(Instant(1), UTime::default(), started, &mut store, &mut effects);
+    match effects.as_slice() {
+        [Effect::Failed(Fault::PgRecord { pgid: named, .. })] => assert_eq!(*named, pgid),
+        other => panic!("{other:?}"),
+    }
 }

@@ -5,11 +5,14 @@ use pg::{Event, Pg};
 use types::{CollId, PgId, Transaction, TxnOp};
 
 use super::MAP_TOKEN;
-use crate::{Osd, osd::Cx};
+use crate::{Fault, Osd, osd::Cx};
 
 impl Osd {
     /// Loads the PGs in the store, and walks each from the map that it saw last to the newest.
-    pub(crate) fn load_pgs(&mut self, cx: &mut Cx<'_>) {
+    ///
+    /// # Errors
+    /// When one of them, or a map on the way, is not readable.
+    pub(crate) fn load_pgs(&mut self, cx: &mut Cx<'_>) -> Result<(), Fault> {
         let me = self.config.whoami;
         let mut loaded = Vec::new();
         for coll in cx.store.collections().into_iter().filter(|c| *c != CollId::META) {
@@ -23,7 +26,7 @@ impl Osd {
                     txn.ops.push(TxnOp::RemoveCollection);
                     cx.store.submit(MAP_TOKEN, txn);
                 }
-                Err(missing) => tracing::error!(pg = %coll.0, ?missing, "a PG's record is not at hand"),
+                Err(error) => return Err(Fault::PgRecord { pgid: coll.0, error }),
             }
         }
         let newest = self.maps.newest;
@@ -31,11 +34,7 @@ impl Osd {
         let mut epoch = oldest;
         while epoch.0 != 0 && epoch <= newest {
             let bytes = self.maps.full(cx.store, epoch).ok().flatten();
-            let Some(map) = bytes.and_then(Osd::decode_full) else {
-                tracing::error!(epoch = epoch.0, "a stored map is not readable");
-                break;
-            };
-            self.map = map;
+            self.map = bytes.and_then(Osd::decode_full).ok_or(Fault::Map { epoch })?;
             self.advance_pgs(cx);
             let (ready, later): (Vec<Pg>, Vec<Pg>) = loaded.into_iter().partition(|pg| pg.epoch() <= epoch);
             loaded = later;
@@ -54,9 +53,13 @@ impl Osd {
             }
             epoch = epoch.next();
         }
+        if let Some(pg) = loaded.first() {
+            return Err(Fault::MapsBehind { pgid: pg.pgid(), epoch: pg.epoch(), newest });
+        }
         let is_ours = |pgid| self.config.shard.owner(pgid, &self.map) == self.config.shard.index;
         let mut ids = self.pgs.ids().filter(|pgid| self.map.pg_exists(*pgid));
         assert!(ids.all(is_ours), "a PG stays with its shard");
+        Ok(())
     }
 
     /// Parts a PG whose pool has more PGs in the newest map than it knew from its children; which ones.
