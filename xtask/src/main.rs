@@ -1,6 +1,7 @@
-//! `cargo xtask check|tidy|test|soak|ceph-suites`: the gates of the project, in one place.
+//! `cargo xtask check|tidy|surface|test|soak|ceph-suites`: the gates of the project, in one place.
 
 mod ceph_suites;
+mod surface;
 mod test_run;
 mod tidy;
 mod workunits;
@@ -14,12 +15,13 @@ fn main() -> ExitCode {
     let outcome = match args.first().map(String::as_str) {
         Some("check") => check(),
         Some("tidy") => run_tidy(),
+        Some("surface") => surface::write(&tidy::workspace_root()),
         Some("test") => check().and_then(|()| test()),
         Some("soak") => soak(&args[1..]),
         Some("ceph-suites") => ceph_suites::run(&args[1..]),
         _ => {
             eprintln!(
-                "usage: cargo xtask check | tidy | test | soak [SEEDS] | ceph-suites ROOT [--make DEBIAN] [--binary LOLIGO] [--e2e] [--workunits CEPH] [SUITE…]"
+                "usage: cargo xtask check | tidy | surface | test | soak [SEEDS] | ceph-suites ROOT [--make DEBIAN] [--binary LOLIGO] [--e2e] [--workunits CEPH] [SUITE…]"
             );
             return ExitCode::from(2);
         }

@@ -1,5 +1,5 @@
 //! What a machine can check of the house style: crate arrows, file and function length, words that
-//! have no place in the tree.
+//! have no place in the tree, pages that are made from data.
 
 use std::{
     collections::BTreeMap,
@@ -8,6 +8,8 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+
+use crate::surface;
 
 /// Crates from bottom to top; a crate may depend only on crates before it, and pure ones on nothing
 /// that does IO.
@@ -93,6 +95,7 @@ pub fn problems(root: &Path) -> Result<Vec<String>> {
         }
     }
     check_ratchet(&long_functions, &mut out);
+    out.extend(surface::problems(root)?);
     Ok(out)
 }
 

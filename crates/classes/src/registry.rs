@@ -91,3 +91,26 @@ pub fn has_xattr_filter(class: &[u8], name: &[u8]) -> bool {
 pub fn all() -> impl Iterator<Item = &'static Method> {
     CLASSES.iter().flat_map(|(_, methods)| methods.iter())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{all, class_exists, find};
+
+    const ROWS: &str = include_str!("../../../xtask/data/surface/object-classes.tsv");
+
+    #[test]
+    fn the_page_of_methods_lists_what_is_registered() {
+        let mut unlisted: BTreeSet<(&str, &str)> = all().map(|method| (method.class, method.name)).collect();
+        for line in ROWS.lines().filter(|line| !line.starts_with('#')) {
+            let cells: Vec<&str> = line.split('\t').collect();
+            let [class, name, _, state, ..] = cells[..] else { panic!("{line}") };
+            let is_here = find(class.as_bytes(), name.as_bytes()).is_some();
+            assert_eq!(is_here, state != "refused", "{class}.{name} is {state}");
+            assert!(name != "*" || !class_exists(class.as_bytes()), "{class} is here, and listed as missing");
+            unlisted.remove(&(class, name));
+        }
+        assert!(unlisted.is_empty(), "not listed: {unlisted:?}");
+    }
+}

@@ -14,6 +14,9 @@ macro_rules! opcodes {
         #[allow(missing_docs, reason = "Ceph's own names")]
         impl OpCode { $(pub const $name: OpCode = OpCode($value);)* }
         impl OpCode {
+            /// All that have a name.
+            pub const ALL: &[OpCode] = &[$(OpCode($value)),*];
+
             /// Ceph's name of the op, if we know it.
             pub fn name(self) -> Option<&'static str> {
                 match self.0 { $($value => Some(stringify!($name)),)* _ => None }
@@ -42,7 +45,9 @@ opcodes! {
     UNSET_MANIFEST = 0x222a; OMAPRMKEYRANGE = 0x222c; COPY_FROM2 = 0x222d;
     SETXATTR = 0x2301; SETXATTRS = 0x2302; RESETXATTRS = 0x2303; RMXATTR = 0x2304;
     TMAPUP = 0x320a; CACHE_FLUSH = 0x821f; CACHE_EVICT = 0x8220; CACHE_TRY_FLUSH = 0x8221;
-    SET_CHUNK = 0x8228; TIER_FLUSH = 0x822b; TIER_EVICT = 0x822c;
+    TMAP2OMAP = 0x3222; SET_CHUNK = 0x8228; TIER_FLUSH = 0x822b; TIER_EVICT = 0x822c;
+    PULL = 0x4001; PUSH = 0x4002; BALANCEREADS = 0x4003; UNBALANCEREADS = 0x4004; SCRUB = 0x4005;
+    SCRUB_RESERVE = 0x4006; SCRUB_UNRESERVE = 0x4007; SCRUB_MAP = 0x4009;
 }
 
 impl std::fmt::Debug for OpCode {

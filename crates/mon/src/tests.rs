@@ -18,3 +18,4 @@ mod prometheus;
 mod rbd_support;
 mod restart;
 mod scrubs;
+mod surface;

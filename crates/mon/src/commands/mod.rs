@@ -106,6 +106,26 @@ const DEPRECATED: [&str; 29] = [
     "config-key list",
 ];
 
+/// What older releases had (`FLAG(OBSOLETE)`).
+const OBSOLETE: [&str; 14] = [
+    "scrub",
+    "mds dump",
+    "mds getmap",
+    "mds tell",
+    "mds stop",
+    "mds deactivate",
+    "mds set_max_mds",
+    "mds set",
+    "mds cluster_down",
+    "mds cluster_up",
+    "mds add_data_pool",
+    "mds rm_data_pool",
+    "mds remove_data_pool",
+    "mds newfs",
+];
+/// The words for those, and for deprecated ones where the operator wants none.
+const IS_OBSOLETE: &str = "command is obsolete; please check usage and/or man page";
+
 /// A command as its function sees it.
 pub(crate) struct Request<'a> {
     pub(crate) mon: &'a mut Mon,
@@ -270,14 +290,16 @@ impl Mon {
             return (Reply::text(describe(rows())), false);
         }
         let Some(row) = find_row(&prefix) else {
+            if OBSOLETE.contains(&prefix.as_str()) {
+                return (Reply::fail(Errno::EOPNOTSUPP, IS_OBSOLETE), false);
+            }
             return (modules::refusal(self, &prefix, "command not known"), false);
         };
         if !self.may_run(&peer, row, &args, "mon") {
             return (Reply::fail(Errno::EACCES, "access denied"), false);
         }
         if self.options.is_deprecated_obsolete && DEPRECATED.contains(&row.prefix_text()) {
-            let why = "command is obsolete; please check usage and/or man page";
-            return (Reply::fail(Errno::EOPNOTSUPP, why), false);
+            return (Reply::fail(Errno::EOPNOTSUPP, IS_OBSOLETE), false);
         }
         if let Some(refusal) = modules::check(self, &prefix) {
             return (refusal, false);

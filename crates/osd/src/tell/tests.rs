@@ -1,4 +1,61 @@
+use std::collections::BTreeSet;
+
+use store::MemStore;
+use types::{Instant, UTime};
+
 use super::*;
+use crate::{OsdConfig, Shard};
+
+/// What `docs/compatibility/commands.md` is made of.
+const LISTED: &str = include_str!("../../../../xtask/data/surface/commands.tsv");
+/// Commands to an OSD that Ceph 16.2.15 describes: none may get lost.
+const OF_CEPH: usize = 96;
+
+#[test]
+fn commands_are_answered_as_listed() {
+    let mut osd = Osd::new(OsdConfig {
+        whoami: types::OsdId(0),
+        fsid: [1; 16],
+        uuid: [2; 16],
+        device_bytes: 1 << 30,
+        metadata: Default::default(),
+        options: Default::default(),
+        hostname: String::new(),
+        features: codec::Features::PACIFIC.0,
+        shard: Shard::ONLY,
+        seed: 1,
+    });
+    let (mut store, mut effects) = (MemStore::new(), Vec::new());
+    let mut served: BTreeSet<&str> = rows().map(Row::prefix).collect();
+    served.insert("get_command_descriptions");
+    let (mut unlisted, mut count) = (served.clone(), 0);
+    for line in LISTED.lines().filter(|line| line.starts_with("tell osd\t")) {
+        let cells: Vec<&str> = line.split('\t').collect();
+        let [_, release, sig, state, errno, _] = cells[..] else { panic!("{line}") };
+        let prefix = sig.split(" name=").next().unwrap();
+        count += usize::from(release == "16.2");
+        unlisted.remove(prefix);
+        if state != "refused" {
+            assert!(served.contains(prefix), "{prefix} is listed and not served");
+            continue;
+        }
+        let mut cx = Cx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+        let call = Call::of([("prefix".to_owned(), prefix.into())].into_iter().collect());
+        let refused = osd.tell(&call, &mut cx).expect_err(prefix).0;
+        let listed = match errno {
+            "EINVAL" => Errno::EINVAL,
+            "EPERM" => Errno::EPERM,
+            "EOPNOTSUPP" => Errno::EOPNOTSUPP,
+            _ => panic!("{line}"),
+        };
+        assert_eq!(refused, listed, "{prefix}");
+    }
+    assert_eq!(
+        (count, unlisted),
+        (OF_CEPH, BTreeSet::new()),
+        "rows of Ceph's, and what is served and not listed"
+    );
+}
 
 #[test]
 fn the_table_describes_itself_as_the_stock_tool_parses_it() {

@@ -11,5 +11,6 @@ mod manifests;
 mod model;
 mod refusals;
 mod snaps;
+mod surface;
 mod tmaps;
 mod watches;
