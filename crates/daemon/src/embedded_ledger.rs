@@ -72,6 +72,10 @@ impl EmbeddedLedger {
 }
 
 impl Ledger for EmbeddedLedger {
+    fn compact(&mut self) -> Result<(), LedgerError> {
+        self.database.compact().map(|_| ()).map_err(io)
+    }
+
     fn load(&self) -> Result<LedgerContents, LedgerError> {
         self.read().map_err(io)
     }

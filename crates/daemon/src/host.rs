@@ -10,6 +10,12 @@ use std::{
 
 use crate::cluster::hostname;
 
+/// The commit that this was built from, where whoever built it told (`scripts/release` does); else Ceph's word for that.
+pub(crate) const GIT_VERSION: &str = match option_env!("LOLIGO_COMMIT") {
+    Some(commit) => commit,
+    None => "no_version",
+};
+
 /// The host's part of `ceph mon metadata` and `ceph osd metadata`.
 pub(crate) fn facts() -> BTreeMap<String, String> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();

@@ -71,6 +71,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
     cluster::write_pid(&conf, &who)?;
     let options = MonOptions {
         name: id.to_owned(),
+        git_version: host::GIT_VERSION,
         is_auth_none,
         hostname: hostname(),
         host: host::facts(),
@@ -285,6 +286,10 @@ impl Daemon {
             }
             Effect::Close(conn) => self.net.close(conn.0, &mut OnReactor(reactor)),
             Effect::SetTimer(at) => reactor.set_timer(MON_TIMER, at.0),
+            Effect::Compact => {
+                let result = self.ledger.compact();
+                self.handle(Event::Compacted(result), reactor);
+            }
             Effect::Propose(txn) => {
                 let event = match self.ledger.commit(&txn) {
                     Ok(revision) => Event::LedgerCommitted(revision),

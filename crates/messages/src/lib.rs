@@ -32,6 +32,7 @@ mod osd_op;
 mod osd_to_mon;
 mod paxos_header;
 mod perf_counters;
+mod pg_map;
 mod pg_peer;
 mod pg_proxy;
 mod pg_scrub;
@@ -71,6 +72,7 @@ pub use perf_counters::{
     CLUSTER_PERF, MON_PERF, OSD_PERF, PERF_USEFUL, PerfCounter, PerfKind, PerfLogger, PerfValue, PerfValues,
     perf_dump, perf_reset_answer, perf_schema,
 };
+pub use pg_map::{CephOsdStat, CephPgStat, PgMap, StorePerfStat};
 pub use pg_peer::{
     MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgCommitted, MPgCopyData, MPgCopyGet, MPgInfo,
     MPgLog, MPgNotify, MPgPull, MPgPush, MPgPushReply, MPgQuery, PriorLease, pg_peer_target,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use messages::Message;
 use types::{EntityAddr, EntityName, Errno, GlobalId, Instant, Token};
 
-use crate::{LedgerContents, LedgerTxn, ObjectRequest, Revision, RunId};
+use crate::{LedgerContents, LedgerError, LedgerTxn, ObjectRequest, Revision, RunId};
 
 /// A connection of this daemon; ids are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +78,8 @@ pub enum Event {
         /// The last line that it said of an error.
         text: String,
     },
+    /// [`Effect::Compact`] is done, or failed.
+    Compacted(Result<(), LedgerError>),
     /// The timer of [`Effect::SetTimer`] rang.
     Timer,
 }
@@ -114,6 +116,8 @@ pub enum Effect {
     /// Commit to the ledger; answered with [`Event::LedgerCommitted`], or with [`Event::LeaseLost`] when
     /// that fails. One proposal is in flight at most.
     Propose(LedgerTxn),
+    /// Give back what the ledger's file does not need; answered with [`Event::Compacted`].
+    Compact,
     /// Ring [`Event::Timer`] at this time; replaces an earlier timer.
     SetTimer(Instant),
 }

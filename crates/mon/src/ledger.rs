@@ -57,6 +57,11 @@ pub trait Ledger {
 
     /// Makes `txn` durable and returns its revision.
     fn commit(&mut self, txn: &LedgerTxn) -> Result<Revision, LedgerError>;
+
+    /// Gives back the space of what is overwritten and deleted, if it takes any.
+    fn compact(&mut self) -> Result<(), LedgerError> {
+        Ok(())
+    }
 }
 
 /// A ledger in memory.

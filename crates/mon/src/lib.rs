@@ -19,6 +19,7 @@ mod log_service;
 mod manager;
 mod mkfs;
 mod mon;
+mod op_history;
 mod options;
 mod osdmap_service;
 mod services;

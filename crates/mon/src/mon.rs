@@ -15,6 +15,7 @@ use crate::{
     access::Right,
     commands, keys,
     manager::{balancer::Balancer, progress::Progress, rbd_support::RbdSupport},
+    op_history::{self, OpHistory},
     osdmap_service::OsdService,
     services::Services,
     session::{Session, Sub, is_served},
@@ -61,6 +62,12 @@ pub struct Mon {
     pub(crate) sessions: BTreeMap<ConnId, Session>,
     pub(crate) osds: OsdService,
     pub(crate) stats: Stats,
+    /// Who waits for the ledger to be compacted, and since when.
+    pub(crate) compacting: Vec<(ConnId, u64, Instant)>,
+    /// What it was asked.
+    pub(crate) op_history: OpHistory,
+    /// The monotonic clock at the last event.
+    pub(crate) now: Instant,
     /// When this monitor came to serve.
     pub(crate) started: UTime,
     /// The time of day of the last event.
@@ -110,6 +117,9 @@ impl Mon {
             sessions: BTreeMap::new(),
             osds: OsdService::default(),
             stats: Stats::default(),
+            compacting: Vec::new(),
+            op_history: OpHistory::default(),
+            now: Instant::default(),
             started: UTime::default(),
             wall: UTime::default(),
             manager: EntityAddrVec::default(),
@@ -137,7 +147,7 @@ impl Mon {
 
     /// Takes in one event. `now` is the monotonic clock, `wall` the time of day.
     pub fn handle(&mut self, now: Instant, wall: UTime, event: Event, effects: &mut Effects) {
-        self.wall = wall;
+        (self.now, self.wall) = (now, wall);
         match event {
             Event::Boot(contents) => self.on_boot(now, wall, &contents, effects),
             Event::LeaseLost => self.on_lease_lost(effects),
@@ -151,8 +161,13 @@ impl Mon {
                 self.sessions.remove(&conn);
             }
             Event::Received { conn, tid, message } => {
-                if self.is_booted && self.sessions.contains_key(&conn) {
+                if let Some(peer) =
+                    self.sessions.get(&conn).map(|s| s.peer.clone()).filter(|_| self.is_booted)
+                {
+                    let (description, before) = (op_history::describe(&message), self.answers_pending());
                     self.on_message(now, wall, conn, tid, message, effects);
+                    let (after, is_queued) = (self.answers_pending(), !self.queued.ops.is_empty());
+                    self.op_history.note(description, &peer, (now, wall), after > before, !is_queued);
                 }
             }
             Event::ToManager { link, tid, peer, message } => {
@@ -163,6 +178,7 @@ impl Mon {
             Event::ObjectsDone(token, result) => self.on_objects_done(wall, token, result, effects),
             Event::RunProgress(run, fraction) => self.on_run_progress(wall, run, fraction),
             Event::RunEnded { run, code, text } => self.on_run_ended(wall, run, code, &text, effects),
+            Event::Compacted(result) => self.on_compacted(&result, effects),
             Event::Timer => {
                 if self.is_booted {
                     self.tick(now, wall, effects);
@@ -208,6 +224,7 @@ impl Mon {
         effects.extend(mem::take(&mut self.sessions).into_keys().map(Effect::Close));
         self.in_flight = None;
         self.queued = Batch::default();
+        self.op_history.on_lease_lost();
         self.next = self.committed.clone();
         self.stats = Stats::default();
         effects.extend(mem::take(&mut self.rbd_support).stop());
@@ -217,6 +234,7 @@ impl Mon {
         // A commit that nobody waits for belongs to a lease that was lost.
         let Some((batch, state)) = self.in_flight.take() else { return };
         self.revision = revision;
+        self.op_history.on_committed(now);
         let before = mem::replace(&mut self.committed, state);
         self.on_state_changed(now, wall, &before, effects);
         for mut answer in batch.answers {
@@ -257,9 +275,15 @@ impl Mon {
         if self.in_flight.is_some() || self.queued.ops.is_empty() {
             return;
         }
+        self.op_history.on_proposed();
         let batch = mem::take(&mut self.queued);
         effects.push(Effect::Propose(LedgerTxn { expected: self.revision, ops: batch.ops.clone() }));
         self.in_flight = Some((batch, self.next.clone()));
+    }
+
+    /// Answers that wait for the ledger.
+    fn answers_pending(&self) -> usize {
+        self.queued.answers.len() + self.in_flight.as_ref().map_or(0, |(batch, _)| batch.answers.len())
     }
 
     /// Changes one key in the next state and queues it for the ledger.
@@ -390,6 +414,7 @@ impl Mon {
                 tracing::debug!("option {} does not concern the monitor", shown.name);
             }
         }
+        self.op_history.follow(&self.settings);
     }
 
     pub(crate) fn is_booted(&self) -> bool {

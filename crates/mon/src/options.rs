@@ -7,6 +7,8 @@ use std::{collections::BTreeMap, time::Duration};
 pub struct MonOptions {
     /// The monitor's name, `a` of `mon.a`.
     pub name: String,
+    /// The commit that it was built from, as `git_version` tells it.
+    pub git_version: &'static str,
     /// `mon_osd_min_down_reporters`: so many OSDs must report a failure.
     pub osd_down_reporters_min: usize,
     /// `osd_heartbeat_grace`: an OSD must have been silent for that long.
@@ -49,6 +51,7 @@ impl Default for MonOptions {
     fn default() -> Self {
         MonOptions {
             name: "a".to_owned(),
+            git_version: "no_version",
             osd_down_reporters_min: 2,
             osd_heartbeat_grace: Duration::from_secs(20),
             osd_report_timeout: Duration::from_secs(60),

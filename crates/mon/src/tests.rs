@@ -19,3 +19,4 @@ mod rbd_support;
 mod restart;
 mod scrubs;
 mod surface;
+mod tell;

@@ -111,10 +111,12 @@ impl MonProcess {
                 Effect::Send { conn, tid, message } => {
                     self.net.send(conn.0, tid, &message, &mut cx.wire());
                 }
-                // Nobody plays the manager's part here.
-                Effect::SendManager { .. } | Effect::Objects(..) | Effect::Run(..) | Effect::Kill(_) => {
-                    panic!("there is no manager");
-                }
+                // Nobody plays the manager's part here, and no operator tells the monitor anything.
+                Effect::SendManager { .. }
+                | Effect::Objects(..)
+                | Effect::Run(..)
+                | Effect::Kill(_)
+                | Effect::Compact => panic!("there is no manager"),
                 Effect::Close(conn) => self.net.close(conn.0, &mut cx.wire()),
                 Effect::SetTimer(at) => cx.set_timer(TIMER, at),
                 Effect::Propose(txn) => {

@@ -37,6 +37,7 @@ mod osd_tree;
 mod pg;
 mod pg_dump;
 mod pg_dump_text;
+mod pg_getmap;
 mod pg_temp;
 mod ping;
 mod pool_autoscale;
@@ -51,6 +52,7 @@ mod scrub;
 mod status;
 mod status_line;
 pub(crate) mod tell;
+mod tell_daemon;
 mod tell_perf;
 
 use auth::{MonAccess, MonCaps};
@@ -59,7 +61,7 @@ use messages::{MCommand, MCommandReply, MMonCommand, Message};
 use types::{EntityType, Errno, OsdMap, UTime};
 
 use crate::{
-    ConnId, Effect, Effects, Mon, Peer,
+    ConnId, Effect, Effects, LedgerError, Mon, Peer,
     manager::{
         Caller, balancer, crash, device, iostat, modules, not_deployed, progress, prometheus, rbd_support,
         status as manager_status,
@@ -203,6 +205,7 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         force_recovery::ROWS,
         scrub::ROWS,
         pg_dump::ROWS,
+        pg_getmap::ROWS,
         pg_temp::ROWS,
         rbd_support::ROWS,
         progress::ROWS,
@@ -249,9 +252,33 @@ impl Mon {
         effects: &mut Effects,
     ) {
         let reply = self.run_tell(wall, conn, &command.cmd, &command.input);
+        if reply.is_later {
+            // Only compaction takes time.
+            self.compacting.push((conn, tid, self.now));
+            effects.push(Effect::Compact);
+            return;
+        }
         let message: Message =
             MCommandReply { result: reply.result, status: reply.status, output: reply.output }.into();
         effects.push(Effect::Send { conn, tid, message });
+    }
+
+    /// The ledger is compacted.
+    pub(crate) fn on_compacted(&mut self, result: &Result<(), LedgerError>, effects: &mut Effects) {
+        for (conn, tid, since) in std::mem::take(&mut self.compacting) {
+            let reply = match result {
+                Ok(()) => MCommandReply {
+                    output: format!("compacted redb in {} seconds\n", self.now.since(since).as_secs()).into(),
+                    ..MCommandReply::default()
+                },
+                Err(error) => MCommandReply {
+                    result: Errno::EIO.negated(),
+                    status: error.to_string(),
+                    ..MCommandReply::default()
+                },
+            };
+            effects.push(Effect::Send { conn, tid, message: reply.into() });
+        }
     }
 
     /// Answers a command: when what it changed is committed, and not at all where the answer comes later.

@@ -7,7 +7,7 @@ use codec::Features;
 use serde_json::{Value, json};
 use types::{CONFIG_COMMANDS, ConfigOwner, EntityType, Errno, UTime, find_option};
 
-use super::{Reply, Request, Row, mon_info, status, tell_perf};
+use super::{Reply, Request, Row, mon_info, status, tell_daemon, tell_perf};
 use crate::{ConnId, Mon, MonOptions, format};
 
 pub(super) const ROWS: &[Row] = &[
@@ -71,7 +71,7 @@ pub(super) const ROWS: &[Row] = &[
 
 /// All commands to one monitor.
 fn rows() -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().chain(&tell_perf::ROWS)
+    ROWS.iter().chain(&tell_perf::ROWS).chain(&tell_daemon::ROWS)
 }
 
 /// The manager's part has it, too.
@@ -95,9 +95,10 @@ fn help(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, Value::Object(rows.collect()))
 }
 
-/// A monitor ends each request before it looks at the next one.
+/// Those that wait for the ledger.
 fn ops(req: &mut Request<'_>) -> Reply {
-    Reply::json(req.args, json!({"ops": [], "num_ops": 0}))
+    let out = req.mon.op_history.dump_waiting(req.mon.now);
+    Reply::json(req.args, out)
 }
 
 /// Lines are in the log when they are written, none are kept besides, and a log that was moved away is made anew

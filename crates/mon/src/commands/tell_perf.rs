@@ -26,14 +26,14 @@ pub(super) const ROWS: [Row; 3] = [
     },
 ];
 
-fn dump(req: &mut Request<'_>) -> Reply {
+pub(super) fn dump(req: &mut Request<'_>) -> Reply {
     let (mon, cluster) = (req.mon.perf_values(), req.mon.cluster_perf_values());
     let all = [(&MON_PERF, &mon), (&CLUSTER_PERF, &cluster)];
     let (logger, counter) = (req.args.text("logger"), req.args.text("counter"));
     Reply::json(req.args, perf_dump(&all, logger.as_deref(), counter.as_deref()))
 }
 
-fn schema(req: &mut Request<'_>) -> Reply {
+pub(super) fn schema(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, perf_schema(&[&MON_PERF, &CLUSTER_PERF]))
 }
 

@@ -12,6 +12,7 @@ use types::{
 };
 
 pub(crate) use rates::Rates;
+pub(crate) use requests::{signed, stat_sum};
 pub(crate) use space::{PoolSpace, pool_space, rule_weights};
 
 use crate::Mon;

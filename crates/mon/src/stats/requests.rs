@@ -57,7 +57,8 @@ impl Mon {
     }
 }
 
-fn signed(value: u64) -> i64 {
+/// As Ceph has numbers that do not fall below zero.
+pub(crate) fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 

@@ -140,6 +140,10 @@ impl Cluster {
         self.mon.handle(self.now, wall(self.now), event, &mut effects);
         for effect in effects {
             match effect {
+                Effect::Compact => {
+                    let result = self.ledger.compact();
+                    self.event(Event::Compacted(result));
+                }
                 Effect::Send { conn, tid, message } => self.sent.push((conn, tid, message)),
                 Effect::Propose(txn) => self.held.push(txn),
                 Effect::Close(conn) => self.closed.push(conn),
