@@ -26,6 +26,7 @@ fn daemons_listen_at_admin_sockets() {
     assert_eq!(c.json("ceph tell mgr version")["release"], "pacific");
     counters_are_shown_and_begin_anew(&c);
     osds_tell_of_their_network_and_their_scrubs(&c);
+    daemons_tell_what_they_went_through(&c);
     osds_tell_of_their_caches_their_reports_and_who_is_shut_out(&c);
     // An OSD may claim to be fuller than it is.
     c.sh("ceph tell osd.1 injectfull nearfull");
@@ -58,6 +59,42 @@ fn counters_are_shown_and_begin_anew(c: &Cluster) {
     assert_eq!(anew["numpg"], seen["numpg"]);
     assert_eq!(c.json("ceph tell mon.a perf dump cluster num_osd_up")["cluster"]["num_osd_up"], 3);
     c.sh(&format!("ceph tell osd.{primary} get_latest_osdmap"));
+}
+
+/// What Ceph's own command-line tests ask daemons for.
+fn daemons_tell_what_they_went_through(c: &Cluster) {
+    let history = c.json("ceph tell osd.0 dump_pgstate_history");
+    let pgs = history["pgs"].as_array().unwrap();
+    assert!(pgs.iter().any(|pg| pg["currently"] == "Started/Primary/Active/Clean"), "{history}");
+    assert!(pgs.iter().all(|pg| pg["history"][0]["states"][0]["state"] == "Initial"), "{history}");
+    assert!(c.sh("ceph tell osd.0 dump_pg_recovery_stats").out.contains("Started"));
+    c.sh("ceph tell osd.0 reset_pg_recovery_stats && ceph tell osd.0 scrub_purged_snaps");
+    c.sh("ceph tell osd.0 flush_store_cache && ceph tell osd.0 flush_journal");
+    let reserved = c.json("ceph tell osd.0 dump_recovery_reservations");
+    assert_eq!(reserved["local_reservations"]["in_progress"], serde_json::json!([]));
+    assert_eq!(c.json("ceph tell osd.0 objecter_requests")["ops"], serde_json::json!([]));
+    assert!(c.json("ceph tell osd.0 dump_op_pq_state")["OSD:ShardedOpWQ:0"].is_object());
+    for daemon in ["osd.0", "mon.a"] {
+        assert!(c.json(&format!("ceph tell {daemon} git_version"))["git_version"].is_string());
+        assert_eq!(c.json(&format!("ceph tell {daemon} smart")), serde_json::json!({}));
+    }
+    c.sh("rados -p rbd bench 1 write -b 4096 --no-cleanup > /dev/null");
+    let name = "op_w_latency_in_bytes_histogram";
+    let counted = |osd| {
+        let dump = c.json(&format!("ceph tell osd.{osd} perf histogram dump osd {name}"));
+        let rows = dump["osd"][name]["values"].as_array().unwrap().clone();
+        // 4 KiB are in the sixth bucket.
+        rows.iter().map(|row| row[5].as_u64().unwrap()).sum::<u64>()
+    };
+    (0..3).for_each(|osd| drop(c.sh(&format!("ceph tell osd.{osd} flush_pg_stats"))));
+    assert!((0..3).map(counted).sum::<u64>() > 10);
+    let schema = c.json("ceph tell osd.0 perf histogram schema");
+    assert_eq!(schema["osd"][name]["value_type"], "integer-2d-histogram");
+    // The monitor.
+    assert!(c.sh("ceph tell mon.a compact").out.starts_with("compacted redb in "));
+    assert_eq!(c.json("ceph tell mon.a connection scores dump")["rank"], 0);
+    assert!(c.json("ceph tell mon.a dump_historic_ops")["ops"].as_array().unwrap().len() > 5);
+    c.sh("ceph pg getmap -o pgs && test -s pgs");
 }
 
 fn osds_tell_of_their_network_and_their_scrubs(c: &Cluster) {

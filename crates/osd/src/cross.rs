@@ -8,7 +8,7 @@ use messages::{
     ImageCounts, ImageKey, LogLevel, MOSDForceRecovery, MOSDMap, MOSDPGCreate, MOSDScrub, Message,
     pg_peer_target,
 };
-use pg::{CommitTimes, OpCounts};
+use pg::{CommitTimes, OpCounts, OpHistograms};
 use serde_json::{Map, Value};
 use store::StoreUsage;
 use types::{Epoch, Instant, OsdId, PgId, PgStat, PoolId, PoolStatfs, Settings};
@@ -102,6 +102,8 @@ pub struct Report {
     pub copies_repaired: u64,
     /// What it has served.
     pub op_counts: OpCounts,
+    /// How long that took, by size.
+    pub histograms: OpHistograms,
     /// Ops that took too long.
     pub slow_ops: SlowOps,
     /// How long changes took to become durable since its start.
@@ -241,6 +243,7 @@ impl Osd {
             ops: self.held.ops(),
             copies_repaired: self.pgs.copies_repaired(),
             op_counts: self.pgs.op_counts(),
+            histograms: self.pgs.histograms(),
             slow_ops: self.slow_ops.clone(),
             commit_times: self.pgs.commit_times(),
         };

@@ -47,6 +47,8 @@ pub struct OsdConfig {
     pub hostname: String,
     /// Message features that it announces.
     pub features: u64,
+    /// The commit that it was built from, as `git_version` tells it.
+    pub git_version: &'static str,
     /// Which part of the OSD this machine is.
     pub shard: Shard,
     /// Seeds everything that is drawn at random.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use messages::{
     MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, MPgProxyOp, MPgPush, Message, PgCreation, pg_peer_target,
 };
-use pg::{Client, CommitTimes, Ctx, Event, IntervalStart, OpCounts, Permit, Pg};
+use pg::{Client, CommitTimes, Ctx, Event, IntervalStart, OpCounts, OpHistograms, Permit, Pg};
 use rand::RngCore;
 use store::{Completion, ReadError};
 use types::{CollId, EVersion, Epoch, Errno, Instant, OsdId, PgId, PgInfo, PgStat, Token, Transaction};
@@ -40,6 +40,7 @@ pub(crate) struct Pgs {
     effects: Vec<pg::Effect>,
     /// What PGs served that are not here any more.
     served_before: OpCounts,
+    histograms_before: OpHistograms,
     /// Copies that were replaced of PGs that are not here any more.
     copies_repaired_before: u64,
     /// How long changes took of PGs that are not here any more.
@@ -53,6 +54,10 @@ impl Pgs {
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Pg> {
         self.pgs.values()
+    }
+
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Pg> {
+        self.pgs.values_mut()
     }
 
     pub(crate) fn primaries(&self) -> impl Iterator<Item = &Pg> {
@@ -83,6 +88,13 @@ impl Pgs {
         self.pgs.values().map(Pg::op_counts).chain([self.served_before]).sum()
     }
 
+    /// How long that took, by size.
+    pub(crate) fn histograms(&self) -> OpHistograms {
+        let mut all = self.histograms_before.clone();
+        self.pgs.values().for_each(|pg| all.add(pg.histograms()));
+        all
+    }
+
     /// How long changes took to become durable since this OSD was started.
     pub(crate) fn commit_times(&self) -> CommitTimes {
         self.pgs.values().map(Pg::commit_times).chain([self.commit_times_before]).sum()
@@ -91,6 +103,7 @@ impl Pgs {
     /// The PG goes, what it counted stays.
     fn keep_counts(&mut self, pg: &Pg) {
         self.copies_repaired_before += pg.copies_repaired();
+        self.histograms_before.add(pg.histograms());
         self.served_before = [self.served_before, pg.op_counts()].into_iter().sum();
         self.commit_times_before = [self.commit_times_before, pg.commit_times()].into_iter().sum();
     }

@@ -42,10 +42,19 @@ pub struct OpCounts {
     pub subops: CommitTimes,
 }
 
+/// A request that was counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Noted {
+    pub(crate) is_read: bool,
+    pub(crate) is_change: bool,
+    pub(crate) in_bytes: u64,
+    pub(crate) out_bytes: u64,
+}
+
 impl OpCounts {
-    /// One more that is answered with `ops` and took `nanos`.
+    /// One more that is answered with `ops` and took `nanos`; what it was.
     #[inline]
-    pub(crate) fn note(&mut self, op: &MOSDOp, ops: &[OsdOp], is_change: bool, nanos: u64) {
+    pub(crate) fn note(&mut self, op: &MOSDOp, ops: &[OsdOp], is_change: bool, nanos: u64) -> Noted {
         let is_change = is_change || op.may_write();
         let is_read = op.ops.iter().any(|step| step.code.is_read());
         let bytes = |steps: &[OsdOp]| steps.iter().map(|step| step.data.len() as u64).sum();
@@ -54,12 +63,10 @@ impl OpCounts {
             (false, true) => &mut self.writes,
             (_, false) => &mut self.reads,
         };
-        *kind += Served {
-            ops: 1,
-            in_bytes: if is_change { bytes(&op.ops) } else { 0 },
-            out_bytes: if is_read { ops.iter().map(|step| step.data_bytes() as u64).sum() } else { 0 },
-            nanos,
-        };
+        let in_bytes = if is_change { bytes(&op.ops) } else { 0 };
+        let out_bytes = if is_read { ops.iter().map(|step| step.data_bytes() as u64).sum() } else { 0 };
+        *kind += Served { ops: 1, in_bytes, out_bytes, nanos };
+        Noted { is_read, is_change, in_bytes, out_bytes }
     }
 
     /// All requests together.

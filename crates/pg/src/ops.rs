@@ -340,7 +340,7 @@ impl Pg {
             self.change_watches(head, &waiting.client, std::mem::take(&mut watch), cx);
         }
         let Some(staged) = staged else {
-            self.op_counts.note(&waiting.op, &reply.ops, false, waiting.nanos_until(cx.now));
+            self.note_served(&waiting.op, &reply.ops, false, waiting.nanos_until(cx.now));
             return self.reply(&waiting, Box::new(reply), cx);
         };
         let (version, members) = self.replicate(staged, cx);

@@ -24,6 +24,7 @@ use crate::{
 
 impl Pg {
     pub(crate) fn on_map(&mut self, cx: &mut Ctx<'_>) {
+        self.history.note_event();
         let at = std::mem::replace(&mut self.info.epoch, cx.map.epoch);
         let Some(pool) = cx.map.pools.get(&self.pgid.pool) else { return self.remove(cx) };
         self.info.pg_num = pool.pg_num;
@@ -107,6 +108,7 @@ impl Pg {
     /// Begins anew in the interval of the newest map.
     pub(crate) fn start_interval(&mut self, cx: &mut Ctx<'_>) {
         self.phase = Phase::Idle;
+        self.history.restart(cx.map.epoch, cx.wall);
         self.committed = Committed::default();
         self.peer_info.clear();
         self.peer_missing.clear();
@@ -122,7 +124,10 @@ impl Pg {
         self.watches.on_new_interval();
         if self.is_primary() {
             self.get_info(cx);
-        } else if self.members.primary.is_some() {
+        } else {
+            self.enter(Phase::Idle, cx);
+        }
+        if !self.is_primary() && self.members.primary.is_some() {
             let notify = self.notify(cx);
             cx.effects.push(Effect::SendOsd(self.members.primary, notify.into()));
         }
@@ -156,7 +161,7 @@ impl Pg {
             .filter(|o| o.is_some() && *o != self.me && cx.map.is_up(*o) && !self.peer_info.contains_key(o))
             .collect();
         asked.iter().for_each(|osd| self.ask_info(*osd, cx));
-        self.phase = Phase::GetInfo { waiting: asked };
+        self.enter(Phase::GetInfo { waiting: asked }, cx);
         self.check_infos(cx);
     }
 
@@ -186,6 +191,7 @@ impl Pg {
         if !self.is_primary() {
             return;
         }
+        self.history.note_event();
         self.learn_intervals(notify.intervals, notify.info.last_epoch_clean);
         self.lease.learn(&notify.leases, cx.now);
         self.info.scrubs = self.info.scrubs.newer(notify.info.scrubs);
@@ -239,14 +245,14 @@ impl Pg {
             return;
         }
         if !self.is_past_told(cx.map) {
-            self.phase = Phase::Down;
+            self.enter(Phase::Down, cx);
             return;
         }
         let rank = |info: &PgInfo| (info.last_epoch_started, info.last_update);
         let best = self.peer_info.iter().filter(|(o, _)| cx.map.is_up(**o)).max_by_key(|(_, i)| rank(i));
         match best.map(|(osd, info)| (*osd, rank(info))) {
             Some((from, theirs)) if theirs > rank(&self.info) => {
-                self.phase = Phase::GetLog { from };
+                self.enter(Phase::GetLog { from }, cx);
                 let query = MPgQuery {
                     pgid: self.pgid,
                     epoch: cx.map.epoch,
@@ -320,6 +326,7 @@ impl Pg {
         if self.phase != (Phase::GetLog { from }) {
             return;
         }
+        self.history.note_event();
         self.learn_intervals(message.intervals.clone(), message.info.last_epoch_clean);
         self.peer_missing.insert(from, message.missing.clone());
         if self.take_over(&message, Pending::Nothing, cx) {
@@ -429,10 +436,10 @@ impl Pg {
     /// The PG's log is known, and what every copy has.
     pub(crate) fn after_log(&mut self, cx: &mut Ctx<'_>) {
         if !self.acts_as_wanted(cx) {
-            self.phase = Phase::WaitActing;
+            self.enter(Phase::WaitActing, cx);
             return;
         }
-        self.phase = Phase::WaitUpThru;
+        self.enter(Phase::WaitUpThru, cx);
         if cx.map.up_thru(self.me) < self.info.since {
             cx.effects.push(Effect::WantUpThru(self.info.since));
         }

@@ -13,7 +13,7 @@ use types::{
 };
 
 use crate::{
-    CommitTimes, Ctx, Event, OpCounts,
+    CommitTimes, Ctx, Event, OpCounts, OpHistograms,
     backoff::Backoffs,
     copy::Copies,
     errand::{Errand, Errands},
@@ -27,6 +27,7 @@ use crate::{
     recovery::Recovery,
     replica_read::Committed,
     scrub::Scrubs,
+    state_history::StateHistory,
     stats::Trimming,
     unfound::Unfound,
     watch::Watches,
@@ -126,6 +127,8 @@ pub struct Pg {
     pub(crate) counters: PgStatSum,
     pub(crate) commit_times: CommitTimes,
     pub(crate) op_counts: OpCounts,
+    pub(crate) histograms: OpHistograms,
+    pub(crate) history: StateHistory,
     /// Copies here that could not be read and are replaced, since it was loaded.
     pub(crate) copies_repaired: u64,
     pub(crate) trimming: Option<Trimming>,
@@ -178,6 +181,8 @@ impl Pg {
             counters: PgStatSum::default(),
             commit_times: CommitTimes::default(),
             op_counts: OpCounts::default(),
+            histograms: OpHistograms::default(),
+            history: StateHistory::default(),
             copies_repaired: 0,
             trimming: None,
             removed_snaps: None,

@@ -1,12 +1,15 @@
 //! The PG's state and totals, as monitors hear of them; snapshots trimmed along the way.
 
+use messages::{MOSDOp, OsdOp};
 use types::{EVersion, HObject, IntervalSet, OsdMap, PgStat, PgStatSum, PgState, PgTotals, UTime};
 
 use crate::{
-    CommitTimes, Ctx, Effect, OpCounts, Pg,
+    AllStateTimes, CommitTimes, Ctx, Effect, Instance, OpCounts, OpHistograms, Pg,
     errand::Errand,
     exec::{self, TrimStep},
+    op_histogram::{R_OUT, RW_IN, RW_OUT, W_IN},
     pg::Phase,
+    state_history::state_name,
 };
 
 /// A pass over all objects that removes clones.
@@ -83,6 +86,7 @@ impl Pg {
         if state != self.stamps.state {
             self.stamps.state = state;
             self.stamps.change = cx.wall;
+            self.history.enter(state_name(&self.phase, state), cx.map.epoch, cx.wall);
             if self.is_primary() {
                 cx.effects.push(Effect::StatsChanged);
             }
@@ -115,6 +119,51 @@ impl Pg {
     /// Requests that it answered since it was loaded, whether it led or not.
     pub fn op_counts(&self) -> OpCounts {
         self.op_counts
+    }
+
+    /// How long those took, by their size.
+    pub fn histograms(&self) -> &OpHistograms {
+        &self.histograms
+    }
+
+    /// Counts a request that is answered with `ops` after `nanos`.
+    #[inline]
+    pub(crate) fn note_served(&mut self, op: &MOSDOp, ops: &[OsdOp], is_change: bool, nanos: u64) {
+        let of = self.op_counts.note(op, ops, is_change, nanos);
+        match (of.is_read, of.is_change) {
+            (true, true) => {
+                self.histograms.note(RW_IN, nanos, of.in_bytes);
+                self.histograms.note(RW_OUT, nanos, of.out_bytes);
+            }
+            (false, true) => self.histograms.note(W_IN, nanos, of.in_bytes),
+            (_, false) => self.histograms.note(R_OUT, nanos, of.out_bytes),
+        }
+    }
+
+    /// It does something else from here on.
+    pub(crate) fn enter(&mut self, phase: Phase, cx: &Ctx<'_>) {
+        self.history.enter(state_name(&phase, self.stamps.state), cx.map.epoch, cx.wall);
+        self.phase = phase;
+    }
+
+    /// Ceph's name of the state that it is in.
+    pub fn peering_state(&self) -> &'static str {
+        self.history.current()
+    }
+
+    /// What it went through, oldest first.
+    pub fn past_states(&self) -> impl Iterator<Item = &Instance> {
+        self.history.past()
+    }
+
+    /// How long it was in which states since it was loaded.
+    pub fn state_times(&self) -> &AllStateTimes {
+        self.history.times()
+    }
+
+    /// Counts those anew.
+    pub fn forget_state_times(&mut self) {
+        self.history.forget_times();
     }
 
     /// What the primary reports.
@@ -155,6 +204,14 @@ impl Pg {
             sum,
             scrubs,
             blocked_by: self.blocked_by(map),
+        }
+    }
+
+    /// Looks once more for clones of snapshots that are purged, as if they were removed anew.
+    pub fn trim_purged_snaps(&mut self) {
+        if self.is_primary() && self.trimming.is_none() && !self.info.purged_snaps.is_empty() {
+            let removed = self.info.purged_snaps.clone();
+            self.trimming = Some(Trimming { from: HObject::min(), removed, last: EVersion::ZERO });
         }
     }
 

@@ -127,6 +127,7 @@ impl Part {
             // Few objects are many here.
             options: [("osd_async_recovery_min_cost".to_owned(), "3".to_owned())].into(),
             features: codec::Features::PACIFIC.0,
+            git_version: "",
             shard,
             seed: rng.random(),
         });

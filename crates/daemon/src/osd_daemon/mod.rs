@@ -288,6 +288,7 @@ impl Setup {
             options: self.conf.all(&self.who),
             hostname: cluster::hostname(),
             features: codec::Features::PACIFIC.0,
+            git_version: crate::host::GIT_VERSION,
             shard,
             seed: net.rng().random(),
         };

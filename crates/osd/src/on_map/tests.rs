@@ -23,6 +23,7 @@ fn new_osd() -> Osd {
         options: Default::default(),
         hostname: String::new(),
         features: codec::Features::PACIFIC.0,
+        git_version: "",
         shard: Shard::ONLY,
         seed: 1,
     })

@@ -5,6 +5,7 @@
 mod bench;
 mod cache;
 mod config;
+mod histograms;
 mod inject_full;
 mod latest_map;
 mod lists;
@@ -14,6 +15,7 @@ mod perf;
 mod pg_commands;
 mod scrubs;
 mod show;
+mod states;
 
 use messages::{MCommand, MCommandReply};
 use serde_json::{Map, Value, json};
@@ -134,6 +136,57 @@ const ROWS: &[Row] = &[
         sig: "perf reset name=var,type=CephString",
         help: "perf reset <name>: perf reset all or one perfcounter name",
         run: perf::reset,
+    },
+    Row {
+        sig: "perf histogram dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false",
+        help: "dump perf histogram values",
+        run: histograms::dump,
+    },
+    Row { sig: "perf histogram schema", help: "dump perf histogram schema", run: histograms::schema },
+    Row {
+        sig: "perfcounters_dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false",
+        help: "",
+        run: perf::dump,
+    },
+    Row {
+        sig: "1 name=logger,type=CephString,req=false name=counter,type=CephString,req=false",
+        help: "",
+        run: perf::dump,
+    },
+    Row { sig: "perfcounters_schema", help: "", run: perf::schema },
+    Row { sig: "2", help: "", run: perf::schema },
+    Row { sig: "0", help: "", run: show::socket_version },
+    Row { sig: "git_version", help: "get git sha1", run: show::git_version },
+    Row {
+        sig: "smart name=devid,type=CephString,req=false",
+        help: "probe OSD devices for SMART data.",
+        run: show::smart,
+    },
+    Row { sig: "objecter_requests", help: "show in-progress osd requests", run: show::objecter_requests },
+    Row { sig: "dump_op_pq_state", help: "dump op queue state", run: show::op_queues },
+    Row {
+        sig: "dump_recovery_reservations",
+        help: "show recovery reservations",
+        run: show::recovery_reservations,
+    },
+    Row {
+        sig: "dump_pgstate_history",
+        help: "show the states that PGs were in, and when",
+        run: lists::gather,
+    },
+    Row { sig: "dump_pg_recovery_stats", help: "show how long PGs were in each state", run: lists::gather },
+    Row { sig: "reset_pg_recovery_stats", help: "count those times anew", run: lists::gather },
+    Row {
+        sig: "scrub_purged_snaps",
+        help: "Look for clones that purged snapshots have left behind",
+        run: lists::gather,
+    },
+    Row { sig: "flush_journal", help: "flush the journal to permanent store", run: show::flush_journal },
+    Row { sig: "flush_store_cache", help: "Flush bluestore internal cache", run: lists::gather },
+    Row {
+        sig: "cpu_profiler name=arg,type=CephChoices,strings=status|flush",
+        help: "run cpu profiling on daemon",
+        run: show::cpu_profiler,
     },
     Row { sig: "list_devices", help: "list OSD devices.", run: perf::list_devices },
     Row {
@@ -264,7 +317,9 @@ pub(crate) fn merge(call: &Call, parts: Vec<Value>) -> Value {
     match call.prefix() {
         "dump_watchers" | "get_mapped_pools" => lists::merge(parts),
         "cache status" | "dump_mempools" => cache::sum(parts),
-        "cache drop" => Value::Null,
+        "cache drop" | "flush_store_cache" | "reset_pg_recovery_stats" | "scrub_purged_snaps" => Value::Null,
+        "dump_pgstate_history" => states::merge_history(parts),
+        "dump_pg_recovery_stats" => states::merge_times(parts),
         "dump_scrubs" => scrubs::merge_jobs(parts),
         "dump_scrub_reservations" => scrubs::merge_reservations(parts),
         _ => ops::merge(call, parts),
@@ -299,11 +354,21 @@ pub(crate) fn pg_of(command: &MCommand) -> Option<PgId> {
 
 impl Osd {
     /// What this shard has to say to a command that all have a part in.
-    pub(crate) fn part_of(&self, call: &Call, cx: &mut Cx<'_>) -> Value {
+    pub(crate) fn part_of(&mut self, call: &Call, cx: &mut Cx<'_>) -> Value {
         match call.prefix() {
             "cache status" => cache::status(cx.store.cached()),
             "dump_mempools" => cache::mempools(cx.store.cached()),
-            "cache drop" => {
+            "dump_pgstate_history" => states::history(self),
+            "dump_pg_recovery_stats" => states::times(self),
+            "reset_pg_recovery_stats" => {
+                self.pgs.all_mut().for_each(pg::Pg::forget_state_times);
+                Value::Null
+            }
+            "scrub_purged_snaps" => {
+                self.pgs.all_mut().for_each(pg::Pg::trim_purged_snaps);
+                Value::Null
+            }
+            "cache drop" | "flush_store_cache" => {
                 cx.store.drop_cache();
                 Value::Null
             }

@@ -20,6 +20,8 @@ pub(crate) struct Perf {
     pub(crate) delayed_for_map: u64,
     /// What all counters were at the last reset.
     base: PerfValues,
+    /// The same of histograms.
+    pub(super) histograms_base: pg::OpHistograms,
 }
 
 pub(super) fn dump(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
@@ -38,6 +40,7 @@ pub(super) fn reset(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
     };
     if name == "all" || name == OSD_PERF.name {
         osd.perf.base = osd.perf_since_start(cx);
+        osd.perf.histograms_base = osd.all_histograms();
     }
     Ok(Some(perf_reset_answer(&[&OSD_PERF], &name)))
 }

@@ -29,6 +29,57 @@ pub(super) fn heap(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
     Err((Errno::EINVAL, "tcmalloc not enabled, can't use heap profiler commands\n".to_owned()))
 }
 
+/// The same of the profiler for CPUs.
+pub(super) fn cpu_profiler(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+    osd.answer_text(call, "cpu_profiler support not linked in".to_owned(), cx);
+    Ok(None)
+}
+
+pub(super) fn git_version(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
+    Ok(Some(json!({"git_version": osd.config.git_version})))
+}
+
+/// `CEPH_ADMIN_SOCK_VERSION`: what admin sockets speak.
+pub(super) fn socket_version(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+    osd.answer_text(call, "2".to_owned(), cx);
+    Ok(None)
+}
+
+/// As a stock OSD on a machine without `smartctl`, which is what would ask the devices.
+pub(super) fn smart(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
+    Ok(Some(json!({})))
+}
+
+/// An OSD is no client: what it asks of others, its PGs ask (`copy.rs`, `proxy.rs`).
+pub(super) fn objecter_requests(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
+    Ok(Some(json!({
+        "ops": [],
+        "linger_ops": [],
+        "pool_ops": [],
+        "pool_stat_ops": [],
+        "statfs_ops": [],
+        "command_ops": [],
+    })))
+}
+
+/// Ops wait in their PGs, never in a queue of a shard.
+pub(super) fn op_queues(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
+    let queue = |shard| (format!("OSD:ShardedOpWQ:{shard}"), json!({"high_queues": [], "queues": []}));
+    Ok(Some(Value::Object((0..osd.config.shard.count).map(queue).collect())))
+}
+
+/// PGs reserve nothing before they recover: `osd_recovery_max_active` limits them.
+pub(super) fn recovery_reservations(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
+    let max: u64 = osd.settings.get("osd_max_backfills").and_then(|value| value.parse().ok()).unwrap_or(1);
+    let none = json!({"max_allowed": max, "min_priority": 0, "queues": [], "in_progress": []});
+    Ok(Some(json!({"local_reservations": none, "remote_reservations": none})))
+}
+
+/// What was acknowledged is durable: nobody has to wait.
+pub(super) fn flush_journal(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
+    Ok(Some(Value::Null))
+}
+
 /// There is nothing to do: checkpoints write the index pages that changed whole.
 pub(super) fn compact(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
     Ok(Some(json!({"elapsed_time": 0.0})))

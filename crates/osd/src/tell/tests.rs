@@ -22,6 +22,7 @@ fn commands_are_answered_as_listed() {
         options: Default::default(),
         hostname: String::new(),
         features: codec::Features::PACIFIC.0,
+        git_version: "",
         shard: Shard::ONLY,
         seed: 1,
     });

@@ -82,7 +82,7 @@ impl Pg {
             };
             // The others are the same request, sent again.
             if let Some((asked, reply)) = done.requests.first() {
-                self.op_counts.note(&asked.op, &reply.ops, true, asked.nanos_until(cx.now));
+                self.note_served(&asked.op, &reply.ops, true, asked.nanos_until(cx.now));
             }
             for (asked, reply) in done.requests {
                 self.reply(&asked, reply, cx);

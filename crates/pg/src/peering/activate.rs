@@ -36,7 +36,7 @@ impl Pg {
         self.forget_versions();
         self.let_go(Errand::Activate, cx);
         self.ask_leases(cx.now);
-        self.phase = Phase::Activating { waiting, is_durable: false };
+        self.enter(Phase::Activating { waiting, is_durable: false }, cx);
         self.info.last_epoch_started = cx.map.epoch;
         let mut change = MetaChange::default();
         change.info(&self.info, &mut self.kept);
@@ -56,10 +56,11 @@ impl Pg {
         if !self.is_activator(from) {
             return;
         }
+        self.history.note_event();
         self.intervals = std::mem::take(&mut message.intervals);
         self.info.last_epoch_clean = self.info.last_epoch_clean.max(message.info.last_epoch_clean);
         message.info.last_epoch_started = cx.map.epoch;
-        self.phase = Phase::Replica;
+        self.enter(Phase::Replica, cx);
         self.take_over(&message, Pending::ReplicaActivated { primary: from }, cx);
     }
 
@@ -71,6 +72,7 @@ impl Pg {
     }
 
     pub(crate) fn on_activated(&mut self, from: OsdId, message: MPgActivated, cx: &mut Ctx<'_>) {
+        self.history.note_event();
         let Phase::Activating { waiting, .. } = &mut self.phase else { return };
         waiting.remove(&from);
         self.take_lease(from);
@@ -79,6 +81,7 @@ impl Pg {
     }
 
     pub(crate) fn on_activation_durable(&mut self, cx: &mut Ctx<'_>) {
+        self.history.note_event();
         if let Phase::Activating { is_durable, .. } = &mut self.phase {
             *is_durable = true;
         }
@@ -91,7 +94,7 @@ impl Pg {
         if !waiting.is_empty() || !self.is_prior_lease_over(cx) {
             return;
         }
-        self.phase = Phase::Active;
+        self.enter(Phase::Active, cx);
         // All members have the log that they were activated by.
         self.note_committed(self.info.last_update);
         self.tell_committed(cx);

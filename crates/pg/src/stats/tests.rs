@@ -29,9 +29,8 @@ fn shared(world: &mut World) -> Vec<(Vec<OsdId>, IntervalSet)> {
     .collect()
 }
 
-#[test]
-fn a_snapshot_is_purged_when_all_members_have_its_clones_removed() {
-    let mut world = World::active();
+/// The first object has a clone that only snapshot 5 needs.
+fn keep_clone(world: &mut World) {
     let clone = CloneInfo { id: SnapId(5), snaps: vec![SnapId(5)], size: 1, overlap: IntervalSet::new() };
     let snapset = SnapSet { seq: SnapId(5), clones: vec![clone] };
     let mut txn = Transaction::new(world.pg.coll);
@@ -39,6 +38,12 @@ fn a_snapshot_is_purged_when_all_members_have_its_clones_removed() {
     txn.push(&world.object(1), Mutation::SetXattrs([pair].into()));
     txn.push(&world.object(1).with_snap(SnapId(5)), Mutation::Touch);
     world.store.submit(Token(0), txn);
+}
+
+#[test]
+fn a_snapshot_is_purged_when_all_members_have_its_clones_removed() {
+    let mut world = World::active();
+    keep_clone(&mut world);
     world.map.removed_snaps_queue.insert(world.pg.pgid.pool, snaps(5));
     let peers = world.peers.clone();
     world.handle(Event::Tick);
@@ -52,6 +57,44 @@ fn a_snapshot_is_purged_when_all_members_have_its_clones_removed() {
     world.handle(Event::Tick);
     assert_eq!(shared(&mut world), [(peers, snaps(5))]);
     assert!(world.pg.snaps_to_trim(&world.map).is_empty() && !world.pg.state().has(PgState::SNAPTRIM));
+}
+
+#[test]
+fn clones_of_purged_snapshots_are_looked_for_when_an_operator_says_so() {
+    let mut world = World::active();
+    keep_clone(&mut world);
+    world.act(|pg, _| pg.info.purged_snaps = snaps(5));
+    world.handle(Event::Tick);
+    let before = world.pg.info.last_update;
+    assert!(!world.pg.state().has(PgState::SNAPTRIM));
+    world.act(|pg, _| pg.trim_purged_snaps());
+    world.handle(Event::Tick);
+    assert!(world.pg.info.last_update > before && world.pg.state().has(PgState::SNAPTRIM));
+}
+
+#[test]
+fn states_are_told_by_the_names_of_ceph() {
+    let world = World::active();
+    assert_eq!(world.pg.peering_state(), "Started/Primary/Active/Clean");
+    let times = world.pg.state_times();
+    let waited = times["Started/Primary/Peering/GetInfo"];
+    assert_eq!((waited.enter, waited.exit, waited.events), (1, 1, 2));
+    assert_eq!(times["Started/Primary/Active/Clean"].exit, 0);
+    assert_eq!(world.pg.past_states().count(), 2, "its beginning, and the interval's");
+    assert_eq!(World::replica().pg.peering_state(), "Started/ReplicaActive/RepNotRecovering");
+}
+
+#[test]
+fn requests_are_counted_by_their_time_and_size() {
+    let mut world = World::active();
+    world.write(1, 1);
+    let (version, epoch) = (world.pg.info.last_update, world.map.epoch);
+    for peer in world.peers.clone() {
+        world.say(peer, MOSDRepOpReply { pgid: world.pg.pgid, epoch, version }.into());
+    }
+    // Three bytes, however long they took.
+    let rows = world.pg.histograms().rows(usize::from(W_IN));
+    assert_eq!(rows.iter().map(|row| row[1]).sum::<u64>(), 1);
 }
 
 #[test]
