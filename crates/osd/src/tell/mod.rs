@@ -283,6 +283,16 @@ const ROWS: &[Row] = &[
         help: "",
         run: pg_commands::by_word,
     },
+    Row {
+        sig: "pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=scrub",
+        help: "",
+        run: pg_commands::by_word,
+    },
+    Row {
+        sig: "pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=deep_scrub",
+        help: "",
+        run: pg_commands::by_word,
+    },
 ];
 
 fn rows() -> impl Iterator<Item = &'static Row> {
