@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use codec::Codec;
+use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
 
-use crate::table::front_only;
+use crate::{RawMessage, table::Body};
 
 /// `ceph_mon_subscribe_item`.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,19 @@ impl SubscribeItem {
 pub struct MMonSubscribe {
     /// What is wanted.
     pub what: BTreeMap<String, SubscribeItem>,
-    /// The client's host name. Since version 3.
+    /// The client's host name. Since version 3: the kernel's clients send version 2.
     pub hostname: String,
 }
-front_only!(MMonSubscribe);
+
+impl Body for MMonSubscribe {
+    fn encode_body(&self, raw: &mut RawMessage) {
+        raw.front = self.to_bytes(Features::PACIFIC);
+    }
+
+    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+        let mut front = Reader::new(raw.front.clone());
+        let what = BTreeMap::decode(&mut front)?;
+        let hostname = if raw.version < 3 { String::new() } else { String::decode(&mut front)? };
+        Ok(MMonSubscribe { what, hostname })
+    }
+}

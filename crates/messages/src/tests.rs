@@ -53,6 +53,20 @@ fn service_daemons_make_themselves_known() {
     assert!(matches!(Message::decode(newer).unwrap(), Message::MMgrReport(back) if *back == report));
 }
 
+/// As libceph of Linux 6.1 sends it: without a host name.
+#[test]
+fn the_kernel_subscribes_with_an_older_version() {
+    use crate::{MMonSubscribe, SubscribeItem};
+    let maps = [("monmap", 0), ("osdmap", SubscribeItem::ONETIME)];
+    let what = maps.map(|(map, flags)| (map.to_owned(), SubscribeItem { start: 0, flags }));
+    let asked = MMonSubscribe { what: what.into(), hostname: String::new() };
+    let newer = Message::from(asked.clone()).encode(0);
+    let raw = RawMessage { version: 2, front: newer.front.slice(..newer.front.len() - 4), ..newer };
+    assert_eq!(raw.front.len(), 42);
+    let back = Message::decode(raw).unwrap();
+    assert!(matches!(back, Message::MMonSubscribe(back) if *back == asked));
+}
+
 /// Each captured message of `testdata/index.tsv`.
 #[test]
 fn captured_messages_round_trip() {
