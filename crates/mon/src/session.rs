@@ -7,7 +7,7 @@ use codec::{Encode, Features};
 use messages::{
     MConfig, MMonGetOSDMap, MMonGetVersion, MMonGetVersionReply, MMonMap, MOSDMap, Message, SubscribeItem,
 };
-use types::Epoch;
+use types::{EntityType, Epoch, find_option};
 
 use crate::{ConnId, Effect, Effects, Mon, Peer, access::Right, log_service::log_level};
 
@@ -18,6 +18,19 @@ const FULL_MAPS_PER_MESSAGE: u32 = 5;
 
 /// What subscriptions to the cluster log begin with; the level follows.
 pub(crate) const LOG: &str = "log-";
+
+/// Options of clients whose defaults in the table are not those that Ceph's clients have: the latter must be told.
+/// `rbd map` gives its options to the kernel, which speaks msgr1 unless told otherwise.
+const CLIENT_DEFAULTS: &[&str] = &["rbd_default_map_options"];
+
+/// Adds them, where the operator has set nothing else.
+fn add_client_defaults(config: &mut BTreeMap<String, String>) {
+    for name in CLIENT_DEFAULTS {
+        if let Some(info) = find_option(name) {
+            config.entry((*name).to_owned()).or_insert_with(|| info.default_for(false));
+        }
+    }
+}
 
 /// A subscription.
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +134,10 @@ impl Mon {
 
     fn check_config(&mut self, conn: ConnId, effects: &mut Effects) {
         let Some(session) = self.sessions.get(&conn) else { return };
-        let config = self.config_of(&session.peer.name, &session.hostname);
+        let mut config = self.config_of(&session.peer.name, &session.hostname);
+        if session.peer.name.kind == EntityType::CLIENT {
+            add_client_defaults(&mut config);
+        }
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         let Some(sub) = session.subs.get("config").copied() else { return };
         if sub.next == 0 || session.config_sent.as_ref() != Some(&config) {

@@ -108,6 +108,42 @@ fn a_client_gets_monmap_and_config_and_each_change_of_config() {
     assert_eq!(last.unwrap()["rbd_cache"], "false");
 }
 
+/// `rbd map` without options would have the kernel speak msgr1.
+#[test]
+fn clients_are_told_to_map_images_with_msgr2_unless_the_operator_says_else() {
+    let told = |cluster: &Cluster, conn: ConnId| {
+        let config = cluster.sent.iter().rev().find_map(|(to, _, m)| match m {
+            Message::MConfig(config) if *to == conn => Some(config.config.clone()),
+            _ => None,
+        });
+        config.unwrap().get("rbd_default_map_options").cloned()
+    };
+    let mut cluster = Cluster::new();
+    let (client, osd) = (ConnId(71), ConnId(72));
+    for (conn, name) in [(client, "client.x"), (osd, "osd.0")] {
+        cluster.connect(conn, name);
+        let what = [("config".to_owned(), SubscribeItem { start: 0, flags: 0 })].into();
+        cluster.say(conn, MMonSubscribe { what, ..MMonSubscribe::default() });
+    }
+    assert_eq!(told(&cluster, osd), None);
+    let get = r#"{"prefix":"config get","who":"client.x","key":"rbd_default_map_options"}"#;
+    let set = |value: &str| {
+        format!(
+            r#"{{"prefix":"config set","who":"global","name":"rbd_default_map_options","value":"{value}"}}"#
+        )
+    };
+    let mut check = |command: Option<&str>, expect: &str| {
+        command.map(|command| cluster.ok(command));
+        assert_eq!(told(&cluster, client).as_deref(), Some(expect));
+        assert_eq!(cluster.text(get), format!("{expect}\n"));
+    };
+    check(None, "ms_mode=prefer-crc");
+    check(Some(&set("ms_mode=secure")), "ms_mode=secure");
+    check(Some(&set("")), "");
+    let rm = r#"{"prefix":"config rm","who":"global","name":"rbd_default_map_options"}"#;
+    check(Some(rm), "ms_mode=prefer-crc");
+}
+
 #[test]
 fn the_blocklist_is_listed_and_expires() {
     let mut cluster = Cluster::new();

@@ -2,8 +2,8 @@
 //!
 //! The table (`generated/options.tsv`) holds what `ceph config help` of 16.2.15 says, without the
 //! descriptions, and `mon_auth_allow_insecure_key` of 20.2.4; the defaults of `mon_allow_pool_delete`,
-//! `mon_max_pg_per_osd`, `mon_osd_report_timeout` and
-//! `osd_pool_default_pg_autoscale_mode` are those of this project. Most options concern parts of Ceph that do
+//! `mon_max_pg_per_osd`, `mon_osd_report_timeout`,
+//! `osd_pool_default_pg_autoscale_mode` and `rbd_default_map_options` are those of this project. Most options concern parts of Ceph that do
 //! not exist here; they are known all the same, since clients take theirs from the monitors, and scripts set
 //! those of the cluster they know.
 
