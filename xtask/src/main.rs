@@ -1,6 +1,7 @@
-//! `cargo xtask check|tidy|surface|test|soak|ceph-suites`: the gates of the project, in one place.
+//! `cargo xtask check|tidy|surface|test|soak|ceph-suites|kernel-client`: the gates of the project, in one place.
 
 mod ceph_suites;
+mod kernel_client;
 mod surface;
 mod test_run;
 mod tidy;
@@ -19,9 +20,10 @@ fn main() -> ExitCode {
         Some("test") => check().and_then(|()| test()),
         Some("soak") => soak(&args[1..]),
         Some("ceph-suites") => ceph_suites::run(&args[1..]),
+        Some("kernel-client") => kernel_client::run(&args[1..]),
         _ => {
             eprintln!(
-                "usage: cargo xtask check | tidy | surface | test | soak [SEEDS] | ceph-suites ROOT [--make DEBIAN] [--binary LOLIGO] [--e2e] [--workunits CEPH] [SUITE…]"
+                "usage: cargo xtask check | tidy | surface | test | soak [SEEDS] | ceph-suites ROOT [--make DEBIAN] [--binary LOLIGO] [--e2e] [--workunits CEPH] [SUITE…] | kernel-client [--binary LOLIGO] [--kernel PACKAGE] [--keep] [CHECK…]"
             );
             return ExitCode::from(2);
         }

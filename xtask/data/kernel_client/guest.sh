@@ -1,0 +1,86 @@
+# What the machine of `cargo xtask kernel-client` runs after its initramfs (init.sh): a cluster, the checks, the end.
+# The host's files are `/`, its changes are lost; /mnt is the folder that it shares.
+# shellcheck shell=bash disable=SC1091
+export PATH=/mnt/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8
+export DIR=/data/cluster
+export CEPH_CONF=$DIR/ceph.conf
+# The longest that a check may take, in seconds.
+LIMIT=400
+
+say() {
+  echo "$*" >>/mnt/results
+}
+
+start_daemon() { # KIND ID
+  setsid loligo "$1" --id "$2" --conf "$CEPH_CONF" >>/mnt/daemons.log 2>&1 </dev/null &
+  disown
+}
+
+await_health() {
+  until ceph --connect-timeout 30 health | grep -q HEALTH_OK; do sleep 1; done
+}
+export -f start_daemon await_health
+
+prepare() {
+  mount -t tmpfs tmp /run
+  mkdir -p /dev/pts /dev/shm /run/udev /data /lib/modules
+  mount -t devpts pts /dev/pts
+  mount -t tmpfs tmp /dev/shm
+  mount -t debugfs debug /sys/kernel/debug
+  ln -sf /proc/self/fd /dev/fd
+  ip link set lo up
+  ln -sfn "$(cat /mnt/modules)" "/lib/modules/$(uname -r)"
+  depmod
+  /lib/systemd/systemd-udevd --daemon
+  for module in rbd nbd ext4 xfs; do modprobe "$module"; done
+  mkfs.xfs -qf /dev/vda
+  mount /dev/vda /data
+  # The cache of the shared folder may not be as new as the file.
+  install /mnt/loligo /usr/local/bin/loligo
+}
+
+# A check in a shell and a group of its own; what it leaves mapped goes.
+run_check() { # NAME
+  local begin=$SECONDS log=/mnt/log/$1
+  if timeout -k 10 "$LIMIT" bash -c "source /mnt/checks.sh; set -eEx -o pipefail; check_$1" >"$log" 2>&1 </dev/null; then
+    say "passed $1 $((SECONDS - begin))"
+    return
+  fi
+  dmesg | tail -n 30 >>"$log"
+  ceph --connect-timeout 20 osd unpause 2>/dev/null
+  umount /mnt-* 2>/dev/null
+  for device in /dev/rbd[0-9] /dev/rbd[0-9][0-9]; do
+    [ -b "$device" ] && timeout 60 rbd unmap -o force "$device" >>"$log" 2>&1
+  done
+  for device in $(rbd-nbd list-mapped 2>/dev/null | grep -o '/dev/nbd[0-9]*'); do
+    timeout 60 rbd-nbd unmap --force "$device" >>"$log" 2>&1
+  done
+  say "FAILED $1 $((SECONDS - begin))"
+}
+
+main() {
+  prepare
+  say "kernel $(uname -r)"
+  setsid loligo up --separate --data "$DIR" --osds 3 --size 8G >/mnt/up.log 2>&1 </dev/null &
+  until [ -f "$CEPH_CONF" ]; do sleep 1; done
+  timeout 120 bash -c await_health || say "FAILED cluster 120"
+  { ceph osd pool create rbd 8 && rbd pool init rbd; } >/mnt/log/pool 2>&1
+  source /mnt/checks.sh
+  local name wanted
+  # In the order in which they are written.
+  for name in $(grep -o '^check_[a-z0-9_]*' /mnt/checks.sh); do
+    for wanted in $(cat /mnt/wanted); do
+      [[ ${name#check_} == "$wanted"* ]] && run_check "${name#check_}" && break
+    done
+    [ -s /mnt/wanted ] || run_check "${name#check_}"
+  done
+  mkdir -p /mnt/daemons
+  cp "$DIR"/log/*.log /mnt/daemons/
+  dmesg >/mnt/dmesg.log
+}
+
+main >/mnt/guest.log 2>&1
+say end
+sync
+echo o >/proc/sysrq-trigger
+sleep 60
