@@ -157,6 +157,24 @@ impl Cx<'_> {
 }
 
 impl Osd {
+    /// The only shard of an OSD, which has not started and has no options, for tests.
+    #[cfg(test)]
+    pub(crate) fn alone() -> Osd {
+        Osd::new(OsdConfig {
+            whoami: OsdId(0),
+            fsid: [1; 16],
+            uuid: [2; 16],
+            device_bytes: 1 << 30,
+            metadata: BTreeMap::new(),
+            options: BTreeMap::new(),
+            hostname: String::new(),
+            features: codec::Features::PACIFIC.0,
+            git_version: "",
+            shard: Shard::ONLY,
+            seed: 1,
+        })
+    }
+
     /// An OSD that has not started.
     pub fn new(config: OsdConfig) -> Osd {
         let rng = StdRng::seed_from_u64(config.seed);

@@ -9,30 +9,14 @@ use store::MemStore;
 use types::{CrushBlob, EntityAddr, EntityName, GlobalId, Incremental, Instant, PgId, PoolId, UTime};
 
 use super::*;
-use crate::{ConnId, Event, OsdConfig, Peer, Shard};
+use crate::{ConnId, Event, Peer};
 
 const CONN: ConnId = ConnId(1);
-
-fn new_osd() -> Osd {
-    Osd::new(OsdConfig {
-        whoami: OsdId(0),
-        fsid: [1; 16],
-        uuid: [2; 16],
-        device_bytes: 1 << 30,
-        metadata: Default::default(),
-        options: Default::default(),
-        hostname: String::new(),
-        features: codec::Features::PACIFIC.0,
-        git_version: "",
-        shard: Shard::ONLY,
-        seed: 1,
-    })
-}
 
 /// A new OSD, connected with `name`, that is sent as many messages of the future as may wait and one more; how many do
 /// wait then, and whether the connection was closed.
 fn flooded(name: EntityName, message: impl Fn(Epoch) -> Message) -> (usize, bool) {
-    let mut osd = new_osd();
+    let mut osd = Osd::alone();
     let (mut store, mut effects) = (MemStore::new(), Vec::new());
     let mut tell = |osd: &mut Osd, event| {
         osd.handle(Instant(1), UTime::default(), event, &mut store, &mut effects);
@@ -87,7 +71,7 @@ impl Following {
     fn new() -> Following {
         let mut map = OsdMap::new([1; 16], UTime::default(), CrushBlob::default());
         map.epoch = Epoch(1);
-        let mut it = Following { osd: new_osd(), store: MemStore::new(), map, now: Instant(1) };
+        let mut it = Following { osd: Osd::alone(), store: MemStore::new(), map, now: Instant(1) };
         it.handle(Event::MonOpened);
         it.hear(MOSDMap { fulls: [(Epoch(1), it.map.to_bytes_and_crc().0)].into(), ..MOSDMap::default() });
         assert_eq!(it.osd.map.epoch, Epoch(1));

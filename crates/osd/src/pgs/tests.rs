@@ -5,7 +5,7 @@ use store::{MemStore, ObjectStore};
 use types::{EntityAddr, EntityAddrVec, EntityNum, HObject, Mutation, PoolId, SnapId, TxnOp, UTime};
 
 use super::*;
-use crate::{Event as OsdEvent, Fault, OsdConfig, Shard};
+use crate::{Event as OsdEvent, Fault};
 
 #[test]
 fn who_asks_for_what_was_removed_is_told_that_it_is_not_here() {
@@ -56,18 +56,7 @@ fn an_osd_whose_pg_has_an_unreadable_record_does_not_begin() {
     txn.push(&record, Mutation::OmapSet([("info".into(), "?".into())].into()));
     let mut store = MemStore::new();
     store.submit(Token(0), txn);
-    let mut osd = Osd::new(OsdConfig {
-        whoami: OsdId(0),
-        fsid: [1; 16],
-        uuid: [2; 16],
-        device_bytes: 1 << 30,
-        metadata: Default::default(),
-        options: Default::default(),
-        hostname: String::new(),
-        features: codec::Features::PACIFIC.0,
-        shard: Shard::ONLY,
-        seed: 1,
-    });
+    let mut osd = Osd::alone();
     let (addrs, mut effects) = (EntityAddrVec::default(), Vec::new());
     let started = OsdEvent::Started { public_addrs: addrs.clone(), cluster_addrs: addrs };
     osd.handle(Instant(1), UTime::default(), started, &mut store, &mut effects);

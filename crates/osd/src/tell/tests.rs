@@ -4,7 +4,6 @@ use store::MemStore;
 use types::{Instant, UTime};
 
 use super::*;
-use crate::{OsdConfig, Shard};
 
 /// What `docs/compatibility/commands.md` is made of.
 const LISTED: &str = include_str!("../../../../xtask/data/surface/commands.tsv");
@@ -23,19 +22,7 @@ fn words(sig: &str) -> String {
 
 #[test]
 fn commands_are_answered_as_listed() {
-    let mut osd = Osd::new(OsdConfig {
-        whoami: types::OsdId(0),
-        fsid: [1; 16],
-        uuid: [2; 16],
-        device_bytes: 1 << 30,
-        metadata: Default::default(),
-        options: Default::default(),
-        hostname: String::new(),
-        features: codec::Features::PACIFIC.0,
-        git_version: "",
-        shard: Shard::ONLY,
-        seed: 1,
-    });
+    let mut osd = Osd::alone();
     let (mut store, mut effects) = (MemStore::new(), Vec::new());
     let mut served: BTreeSet<String> = rows().map(|row| words(row.sig)).collect();
     served.insert("get_command_descriptions".to_owned());
