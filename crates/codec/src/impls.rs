@@ -94,9 +94,17 @@ impl<T: Encode> Encode for Vec<T> {
         }
     }
 }
+/// Elements that room is made for before they are seen to be there.
+const ROOM_MAX: usize = 8;
+
 impl<T: Decode> Decode for Vec<T> {
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        (0..input.count(1)?).map(|_| T::decode(input)).collect()
+        let count = input.count(1)?;
+        let mut out = Vec::with_capacity(count.min(ROOM_MAX));
+        for _ in 0..count {
+            out.push(T::decode(input)?);
+        }
+        Ok(out)
     }
 }
 

@@ -158,7 +158,11 @@ impl Device {
     }
 
     /// Starts commands; each ends with an event, or with several, of which [`Device::done`] makes one answer.
-    pub(crate) fn submit(&mut self, commands: Vec<DeviceCommand>, reactor: &mut Reactor) {
+    pub(crate) fn submit(
+        &mut self,
+        commands: impl IntoIterator<Item = DeviceCommand>,
+        reactor: &mut Reactor,
+    ) {
         for command in commands {
             match command {
                 DeviceCommand::Read { token, offset, len } => {

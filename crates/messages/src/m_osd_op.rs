@@ -141,6 +141,11 @@ impl MOSDOp {
         }
     }
 
+    /// The head of the object that is addressed.
+    pub fn head(&self) -> HObject {
+        HObject { snap: SnapId::HEAD, ..self.object() }
+    }
+
     /// The data of one of the ops; with its checksum where it is the only one that has data.
     pub fn payload_of(&self, op: &OsdOp) -> Payload {
         let bytes: usize = self.ops.iter().map(|op| op.data.len()).sum();

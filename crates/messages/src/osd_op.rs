@@ -220,14 +220,14 @@ impl OsdOp {
         if count * OP_BYTES > front.remaining() {
             return Err(DecodeError::Truncated { needed: count * OP_BYTES, available: front.remaining() });
         }
-        (0..count)
-            .map(|_| {
-                let code = OpCode::decode(front)?;
-                let flags = u32::decode(front)?;
-                let params = OpParams(front.array()?);
-                let bytes = u32::decode(front)? as usize;
-                Ok(OsdOp { code, flags, params, data: data.take(bytes)?, ..OsdOp::default() })
-            })
-            .collect()
+        let mut ops = Vec::with_capacity(count);
+        for _ in 0..count {
+            let code = OpCode::decode(front)?;
+            let flags = u32::decode(front)?;
+            let params = OpParams(front.array()?);
+            let bytes = u32::decode(front)? as usize;
+            ops.push(OsdOp { code, flags, params, data: data.take(bytes)?, ..OsdOp::default() });
+        }
+        Ok(ops)
     }
 }

@@ -26,6 +26,18 @@ macro_rules! messages {
             fn from(body: $name) -> Message { Message::$name(Box::new(body)) }
         })*
 
+        $(impl $name {
+            /// The segments to send; `tid` names the request (or the request that this answers).
+            pub fn to_raw(&self, tid: u64) -> RawMessage {
+                let mut raw = RawMessage {
+                    kind: $kind, version: $version, compat: $compat, priority: $prio, tid,
+                    ..RawMessage::default()
+                };
+                self.encode_body(&mut raw);
+                raw
+            }
+        })*
+
         impl Message {
             /// The message's type number.
             pub fn kind(&self) -> u16 {
@@ -43,17 +55,10 @@ macro_rules! messages {
                 }
             }
 
-            /// The segments to send; `tid` names the request (or the request that this answers).
+            /// See `to_raw` of each message.
             pub fn encode(&self, tid: u64) -> RawMessage {
                 match self {
-                    $(Message::$name(body) => {
-                        let mut raw = RawMessage {
-                            kind: $kind, version: $version, compat: $compat, priority: $prio, tid,
-                            ..RawMessage::default()
-                        };
-                        body.encode_body(&mut raw);
-                        raw
-                    })*
+                    $(Message::$name(body) => body.to_raw(tid),)*
                     Message::Unknown(raw) => RawMessage::clone(raw),
                 }
             }

@@ -296,52 +296,50 @@ fn check_late(status: u8) -> Result<(), FrameError> {
     }
 }
 
+/// The next segment: out of what was received, or in memory of its own.
+fn take_segment(rope: &mut Rope, length: u32, is_copied: bool) -> Bytes {
+    let length = length as usize;
+    let segment = match (length, is_copied) {
+        (0, _) => None,
+        (_, true) => rope.copy(length),
+        (_, false) => rope.take(length),
+    };
+    segment.unwrap_or_default()
+}
+
 /// The segments, and the checksums of the last one. All of the frame is there.
+///
+/// What is received is soon wanted for what comes next, and names out of a front live long, in logs and indexes. A
+/// message's header is read at once. Large frames have memory of their own, which their payload may keep.
 fn crc_segments(
     preamble: &Preamble,
     rope: &mut Rope,
 ) -> Result<([Bytes; SEGMENTS_MAX], Option<Sums>), FrameError> {
     let is_small = preamble.rest_bytes(false) < LARGE_FRAME_BYTES;
-    let mut segments: [Bytes; SEGMENTS_MAX] = Default::default();
-    let mut crcs = [SEED; SEGMENTS_MAX];
-    let mut data_sums = None;
-    for (index, length) in preamble.lengths.iter().map(|length| *length as usize).enumerate() {
-        if length == 0 {
-            continue;
-        }
-        // What is received is soon wanted for what comes next, and names out of a front live long, in logs and
-        // indexes. A message's header is read at once. Large frames have memory of their own, which their payload may
-        // keep.
-        let is_copied = match index {
-            0 => is_small && Tag(preamble.tag) != Tag::MESSAGE,
-            1 => is_small || length <= COPIED_FRONT_BYTES_MAX,
-            _ => is_small,
-        };
-        let segment = if is_copied { rope.copy(length) } else { rope.take(length) };
-        segments[index] = segment.unwrap_or_default();
-        crcs[index] = match index {
-            // Large payload is to be stored by blocks, mostly.
-            3 => {
-                let sum = if is_small { Sums::of } else { Sums::by_block };
-                data_sums.insert(sum(&segments[index])).crc()
-            }
-            _ => crc32c(SEED, &segments[index]),
-        };
-        if index == 0 && rope.take_array() != Some(crcs[0].to_le_bytes()) {
-            return Err(FrameError::Crc);
-        }
+    let lengths = preamble.lengths;
+    let first = take_segment(rope, lengths[0], is_small && Tag(preamble.tag) != Tag::MESSAGE);
+    if !first.is_empty() && rope.take_array() != Some(crc32c(SEED, &first).to_le_bytes()) {
+        return Err(FrameError::Crc);
     }
     if preamble.count == 1 {
-        return Ok((segments, None));
+        return Ok(([first, Bytes::new(), Bytes::new(), Bytes::new()], None));
     }
+    let front = take_segment(rope, lengths[1], is_small || lengths[1] as usize <= COPIED_FRONT_BYTES_MAX);
+    let middle = take_segment(rope, lengths[2], is_small);
+    let data = take_segment(rope, lengths[3], is_small);
+    // Large payload is to be stored by blocks, mostly.
+    let sum = if is_small { Sums::of } else { Sums::by_block };
+    let data_sums = (!data.is_empty()).then(|| sum(&data));
+    let data_crc = data_sums.as_ref().map_or(SEED, Sums::crc);
     let epilogue: [u8; EPILOGUE_BYTES] = rope.take_array().ok_or(FrameError::Aborted)?;
     let (status, sums) = epilogue.split_first().ok_or(FrameError::Aborted)?;
     check_late(*status)?;
-    let expected = sums.chunks_exact(4).take(preamble.count - 1);
-    if !expected.eq(crcs[1..preamble.count].iter().map(|crc| crc.to_le_bytes())) {
+    let crcs = [crc32c(SEED, &front), crc32c(SEED, &middle), data_crc];
+    let is_sound = |(sum, crc): (&[u8; 4], &u32)| u32::from_le_bytes(*sum) == *crc;
+    if !sums.as_chunks().0.iter().zip(&crcs).take(preamble.count - 1).all(is_sound) {
         return Err(FrameError::Crc);
     }
-    Ok((segments, data_sums))
+    Ok(([first, front, middle, data], data_sums))
 }
 
 fn secure_segments(
@@ -442,6 +440,7 @@ fn crc_frame(preamble: &Preamble, first: &[u8], front: Payload, data: &[Payload]
     let mut head = Bytes::from(head);
     let epilogue = head.split_off(head_bytes);
     let pieces = data.iter().map(|piece| Bytes::clone(piece));
+    out.reserve(data.len() + 3);
     out.push(head);
     out.extend(std::iter::once(front.into_bytes()).chain(pieces).filter(|piece| !piece.is_empty()));
     out.push(epilogue);

@@ -2,7 +2,10 @@
 //! opened itself and only receives over those that it accepted, so that nothing has to be resolved
 //! when two dial each other.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use messages::RawMessage;
 
@@ -25,7 +28,7 @@ pub struct Resume {
 pub struct OutSession {
     /// For the next connection.
     pub resume: Resume,
-    sent: VecDeque<(u64, RawMessage)>,
+    sent: VecDeque<(u64, Arc<RawMessage>)>,
     next_seq: u64,
 }
 
@@ -37,13 +40,13 @@ impl OutSession {
 
     /// Numbers a message and keeps it until it is acknowledged; both are for the wire. None when too many
     /// wait, and the message is lost: the peer is as good as dead, and must be taken for it.
-    pub fn push(&mut self, message: RawMessage) -> Option<(u64, &RawMessage)> {
+    pub fn push(&mut self, message: Arc<RawMessage>) -> Option<(u64, &RawMessage)> {
         if self.sent.len() >= UNACKED_MAX {
             return None;
         }
         self.next_seq += 1;
         self.sent.push_back((self.next_seq, message));
-        self.sent.back().map(|(seq, message)| (*seq, message))
+        self.sent.back().map(|(seq, message)| (*seq, &**message))
     }
 
     /// The peer has everything up to `seq`.
@@ -62,7 +65,7 @@ impl OutSession {
 
     /// What to send again over a new connection, after the peer said what it has.
     pub fn unacked(&self) -> impl Iterator<Item = (u64, &RawMessage)> {
-        self.sent.iter().map(|(seq, message)| (*seq, message))
+        self.sent.iter().map(|(seq, message)| (*seq, &**message))
     }
 
     /// Messages kept.

@@ -63,6 +63,13 @@ impl Rope {
     /// The first `N` bytes, if there are that many: for a few that are looked at and forgotten.
     pub(crate) fn take_array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.bytes = self.bytes.checked_sub(N)?;
+        // Mostly they lie in one piece, and more follows.
+        if let Some(piece) = self.pieces.front_mut()
+            && let Some(out) = piece.first_chunk().filter(|_| piece.len() > N).copied()
+        {
+            piece.advance(N);
+            return Some(out);
+        }
         let mut out = [0; N];
         let mut done = 0;
         while done < N {

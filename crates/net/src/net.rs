@@ -1,6 +1,6 @@
 //! All connections of a process and the sessions on them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use auth::{Authority, TicketKeeper};
 use bytes::Bytes;
@@ -62,7 +62,7 @@ struct Link {
 }
 
 struct OsdPeer<C> {
-    addrs: EntityAddrVec,
+    addrs: Arc<EntityAddrVec>,
     session: OutSession,
     link: Option<C>,
     retry_at_ns: u64,
@@ -399,11 +399,12 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
     pub fn send_osd(
         &mut self,
         osd: OsdId,
-        addrs: EntityAddrVec,
-        raw: RawMessage,
+        addrs: Arc<EntityAddrVec>,
+        raw: Arc<RawMessage>,
         wire: &mut impl Wire<Conn = C>,
     ) {
-        if self.osds.get(&osd).is_some_and(|peer| peer.addrs != addrs) {
+        let is_elsewhere = |peer: &OsdPeer<C>| !Arc::ptr_eq(&peer.addrs, &addrs) && *peer.addrs != *addrs;
+        if self.osds.get(&osd).is_some_and(is_elsewhere) {
             self.forget_osd(osd, wire);
         }
         let peer = self.osds.entry(osd).or_insert_with(|| OsdPeer {

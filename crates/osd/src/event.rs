@@ -1,5 +1,7 @@
 //! What reaches an OSD and what it wants done.
 
+use std::sync::Arc;
+
 use auth::OsdCaps;
 use messages::{Message, RawMessage};
 use pg::LoadError;
@@ -86,9 +88,9 @@ pub enum Effect {
         /// Who.
         osd: OsdId,
         /// Its cluster addresses by the newest map.
-        addrs: EntityAddrVec,
-        /// What.
-        message: RawMessage,
+        addrs: Arc<EntityAddrVec>,
+        /// What; the same memory where several are told the same.
+        message: Arc<RawMessage>,
     },
     /// The OSD is down or has new addresses: drop its session and all that is queued.
     ForgetOsd(OsdId),

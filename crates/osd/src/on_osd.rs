@@ -1,8 +1,8 @@
 //! Messages of other OSDs: heartbeats, maps, and what PGs say to each other.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use messages::{MOSDFailure, MOSDPing, Message, PingOp, pg_peer_target};
+use messages::{MOSDFailure, MOSDPing, Message, PingOp, RawMessage, pg_peer_target};
 use types::{Instant, OsdId};
 
 use crate::{
@@ -86,18 +86,17 @@ impl Osd {
 
     /// Sends to an OSD by the newest map; dropped when that shows it down.
     pub(crate) fn send_osd(&mut self, osd: OsdId, message: Message, cx: &mut Cx<'_>) {
-        self.send_osds(&[osd], &message, cx);
+        self.send_osds(&[osd], message.encode(0), cx);
     }
 
     /// The same to several, encoded once.
-    pub(crate) fn send_osds(&mut self, osds: &[OsdId], message: &Message, cx: &mut Cx<'_>) {
-        let mut message = message.encode(0);
+    pub(crate) fn send_osds(&mut self, osds: &[OsdId], mut message: RawMessage, cx: &mut Cx<'_>) {
         message.seal_front();
-        for (&osd, message) in osds.iter().zip(std::iter::repeat_n(message, osds.len())) {
+        let message = Arc::new(message);
+        for &osd in osds {
             let addrs = self.map.osd_cluster_addrs(osd).filter(|_| self.map.is_up(osd));
-            let Some(addrs) = addrs.cloned() else { continue };
-            self.pgs.contacted(osd);
-            cx.effects.push(Effect::SendOsd { osd, addrs, message });
+            let Some(addrs) = addrs.map(|addrs| self.pgs.contact(osd, addrs)) else { continue };
+            cx.effects.push(Effect::SendOsd { osd, addrs, message: Arc::clone(&message) });
         }
     }
 }

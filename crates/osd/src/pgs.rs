@@ -2,7 +2,10 @@
 
 mod walk;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use messages::{
     MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, MPgProxyOp, MPgPush, Message, PgCreation, pg_peer_target,
@@ -10,7 +13,9 @@ use messages::{
 use pg::{Client, CommitTimes, Ctx, Event, IntervalStart, OpCounts, OpHistograms, Permit, Pg};
 use rand::RngCore;
 use store::{Completion, ReadError};
-use types::{CollId, EVersion, Epoch, Errno, Instant, OsdId, PgId, PgInfo, PgStat, Token, Transaction};
+use types::{
+    CollId, EVersion, EntityAddrVec, Epoch, Errno, Instant, OsdId, PgId, PgInfo, PgStat, Token, Transaction,
+};
 
 use crate::{
     ConnId, Cross, Effect, Osd,
@@ -33,7 +38,8 @@ pub(crate) struct Pgs {
     pub(crate) early: Vec<(ConnId, u64, Box<MOSDOp>, Permit)>,
     /// The same that other OSDs have passed on: one that was dropped would come again behind later ones.
     early_passed_on: Vec<(OsdId, Box<MPgProxyOp>)>,
-    contacted: BTreeSet<OsdId>,
+    /// OSDs spoken to, and where they were then.
+    contacted: BTreeMap<OsdId, Arc<EntityAddrVec>>,
     /// Who wants to be woken when; the first has a timer.
     wakes: BTreeSet<(Instant, PgId)>,
     /// Empty memory for what a PG wants done.
@@ -127,13 +133,18 @@ impl Pgs {
         self.pgs.values().flat_map(Pg::members).collect()
     }
 
-    pub(crate) fn contacted(&mut self, osd: OsdId) {
-        self.contacted.insert(osd);
+    /// An OSD is spoken to, which is here: its addresses, shared.
+    pub(crate) fn contact(&mut self, osd: OsdId, addrs: &EntityAddrVec) -> Arc<EntityAddrVec> {
+        let known = self.contacted.entry(osd).or_default();
+        if **known != *addrs {
+            *known = Arc::new(addrs.clone());
+        }
+        Arc::clone(known)
     }
 
     /// Those of the OSDs spoken to that `is_gone` says are gone; they are not spoken to any more.
     pub(crate) fn take_contacted(&mut self, is_gone: impl Fn(OsdId) -> bool) -> Vec<OsdId> {
-        let gone: Vec<OsdId> = self.contacted.iter().copied().filter(|o| is_gone(*o)).collect();
+        let gone: Vec<OsdId> = self.contacted.keys().copied().filter(|osd| is_gone(*osd)).collect();
         gone.iter().for_each(|osd| {
             self.contacted.remove(osd);
         });
@@ -205,7 +216,8 @@ impl Osd {
                 }
             }
             pg::Effect::SendOsd(osd, message) => self.send_osd(osd, message, cx),
-            pg::Effect::SendOsds(osds, message) => self.send_osds(&osds, &message, cx),
+            pg::Effect::SendOsds(osds, message) => self.send_osds(&osds, message.encode(0), cx),
+            pg::Effect::SendEncoded(osds, message) => self.send_osds(&osds, *message, cx),
             // The monitor is told that this OSD serves no more: others may do so already.
             pg::Effect::Reply(..) if matches!(self.boot, Boot::Stopping { .. }) => {}
             pg::Effect::Reply(session, tid, reply) => {

@@ -9,6 +9,8 @@ use crate::event::Peer;
 pub(crate) struct Session {
     /// Who it is.
     pub(crate) peer: Peer,
+    /// The OSD at the other end, if it is one.
+    osd: Option<OsdId>,
     /// Newest map that the peer has, as far as we know: what it named or we sent.
     pub(crate) map_epoch: Epoch,
     /// Bits of the other shards that know of it from us.
@@ -17,7 +19,9 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(peer: Peer) -> Session {
-        Session { peer, map_epoch: Epoch(0), announced: 0 }
+        let is_osd = peer.name.kind == EntityType::OSD;
+        let osd = is_osd.then(|| peer.name.id.parse().ok().map(OsdId)).flatten();
+        Session { peer, osd, map_epoch: Epoch(0), announced: 0 }
     }
 
     /// Notes that a shard gets to know of it; true the first time.
@@ -40,9 +44,6 @@ impl Session {
 
     /// The OSD at the other end, if it is one.
     pub(crate) fn osd(&self) -> Option<OsdId> {
-        if self.peer.name.kind != EntityType::OSD {
-            return None;
-        }
-        self.peer.name.id.parse().ok().map(OsdId)
+        self.osd
     }
 }

@@ -1,7 +1,7 @@
 //! What reaches a PG and what it wants done.
 
 use crate::{GiveUp, Leases, Permit, RecoveryPolicy, ScrubPolicy, ScrubRequest};
-use messages::{LogLevel, MOSDOp, MOSDOpReply, Message};
+use messages::{LogLevel, MOSDOp, MOSDOpReply, Message, RawMessage};
 use store::{Completion, ObjectStore};
 use types::{EntityAddr, EntityNum, Epoch, Instant, OsdId, OsdMap, UTime};
 
@@ -57,6 +57,8 @@ pub enum Effect {
     SendOsd(OsdId, Message),
     /// Tell several other OSDs the same.
     SendOsds(Vec<OsdId>, Message),
+    /// The same, encoded by who goes on to use what it says.
+    SendEncoded(Vec<OsdId>, Box<RawMessage>),
     /// Answer a client's op.
     Reply(u64, u64, Box<MOSDOpReply>),
     /// Tell a client of a session what it did not ask for: notifications, backoffs.

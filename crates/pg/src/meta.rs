@@ -1,15 +1,15 @@
 //! What a PG keeps of itself in its collection: info, log, missing objects, past intervals, as omap of
 //! an object that no client can name.
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::ops::Bound;
 
 use bytes::Bytes;
 use codec::{Decode, DecodeError, Encode, Features};
 use store::ObjectStore;
 use thiserror::Error;
 use types::{
-    CollId, EVersion, HObject, LogEntry, Missing, Mutation, PgInfo, PgInterval, PgProgress, PoolId, SnapId,
-    Transaction,
+    CollId, EVersion, HObject, LogEntry, Missing, Mutation, Pairs, PgInfo, PgInterval, PgProgress, PoolId,
+    SnapId, Transaction,
 };
 
 const INFO: &[u8] = b"info";
@@ -40,7 +40,7 @@ fn missing_key(object: &HObject) -> Bytes {
 /// Changes of the PG's own record, to go along with a transaction.
 #[derive(Debug, Default)]
 pub(crate) struct MetaChange {
-    set: BTreeMap<Bytes, Bytes>,
+    set: Pairs,
     removed: Vec<Bytes>,
     /// The first key of the log that is not trimmed.
     trimmed: Option<Bytes>,
@@ -74,7 +74,7 @@ impl MetaChange {
     /// Entries up to `version` are not kept any more.
     pub(crate) fn unlog_upto(&mut self, version: EVersion) {
         let end = log_key(EVersion { version: version.version.saturating_add(1), ..version });
-        self.set.retain(|key, _| key.first() != Some(&LOG) || *key >= end);
+        self.set.retain(|key| key.first() != Some(&LOG) || *key >= end);
         self.trimmed = Some(end);
     }
 
@@ -93,7 +93,7 @@ impl MetaChange {
     }
 
     /// What is set, of a record that is new.
-    pub(crate) fn into_entries(self) -> BTreeMap<Bytes, Bytes> {
+    pub(crate) fn into_entries(self) -> Pairs {
         self.set
     }
 

@@ -79,11 +79,23 @@ impl Pg {
 
     fn enqueue(&mut self, waiting: WaitingOp, cx: &mut Ctx<'_>) {
         let head = exec::head_of(&waiting.op);
+        // Mostly nothing is under way on the object: there is no need to stand in a queue.
+        let is_idle = !self.ops.objects.contains_key(&head);
+        if is_idle && self.is_unhindered(&head, exec::is_ordered(&waiting.op), cx) {
+            self.run(&head, waiting, cx);
+            return self.forget_idle(&head);
+        }
         let ops = self.ops.objects.entry(head.clone()).or_default();
         ops.queue.push_back(waiting);
         if ops.queue.len() == 1 {
             self.run_object(&head, cx);
         }
+    }
+
+    /// True if nothing but ops that came before can keep a read or a change of the object.
+    fn is_unhindered(&mut self, head: &HObject, is_change: bool, cx: &Ctx<'_>) -> bool {
+        let lacks = if is_change { self.is_degraded(head) } else { self.is_missing(head) };
+        self.is_serving() && !lacks && !(is_change && self.scrubs.holds(head)) && self.has_lease(cx)
     }
 
     /// Starts the object's ops, as many as may start.
@@ -216,14 +228,15 @@ impl Pg {
         let load = self.ops.next_load;
         let ops = self.ops.objects.entry(head.clone()).or_default();
         ops.is_change_loading |= exec::is_ordered(&waiting.op);
-        ops.loading.insert(load, waiting);
+        ops.loading.push((load, Box::new(waiting)));
         load
     }
 
     fn take_back(&mut self, head: &HObject, load: u64) -> Option<WaitingOp> {
         let ops = self.ops.objects.get_mut(head)?;
         ops.is_change_loading = false;
-        ops.loading.remove(&load)
+        let at = ops.loading.iter().position(|(number, _)| *number == load)?;
+        Some(*ops.loading.remove(at).1)
     }
 
     fn copy_for(
@@ -353,7 +366,13 @@ impl Pg {
     }
 
     fn put_in_flight(&mut self, change: InFlight) {
-        self.ops.objects.entry(change.object.clone()).or_default().in_flight += 1;
+        match self.ops.objects.get_mut(&change.object) {
+            Some(ops) => ops.in_flight += 1,
+            None => {
+                let ops = ObjectOps { in_flight: 1, ..ObjectOps::default() };
+                self.ops.objects.insert(change.object.clone(), ops);
+            }
+        }
         debug_assert!(self.ops.in_flight.back().is_none_or(|last| last.version < change.version));
         self.ops.in_flight.push_back(change);
     }

@@ -5,7 +5,6 @@ mod urgent;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
 use messages::{LogLevel, MPgPull, MPgPush, MPgPushReply};
 use store::{Completion, ObjectStore};
 use types::{
@@ -108,12 +107,12 @@ impl Pg {
     /// True when some copy lacks the object, or a clone of it.
     pub(crate) fn is_degraded(&self, head: &HObject) -> bool {
         let mut members = self.peer_missing.iter().filter(|(osd, _)| self.members.contains(**osd));
-        self.is_missing(head) || members.any(|(_, missing)| lacked(missing, head).next().is_some())
+        self.is_missing(head) || members.any(|(_, missing)| lacks(missing, head))
     }
 
     /// True when this copy lacks the object, or a clone of it.
     pub(crate) fn is_missing(&self, head: &HObject) -> bool {
-        lacked(&self.missing, head).next().is_some()
+        lacks(&self.missing, head)
     }
 
     /// An op waits for the object.
@@ -368,6 +367,11 @@ impl Pg {
     }
 }
 
+/// True if the object, or a clone of it, is missing.
+fn lacks(missing: &Missing, head: &HObject) -> bool {
+    !missing.is_empty() && lacked(missing, head).next().is_some()
+}
+
 /// The object and its clones, as far as they are missing: they are neighbours in the order.
 fn lacked<'a>(missing: &'a Missing, head: &HObject) -> impl Iterator<Item = (&'a HObject, &'a EVersion)> {
     missing.range(head.with_snap(SnapId(0))..=head.head())
@@ -388,7 +392,7 @@ fn whole_object(
         txn.push(object, write);
     }
     txn.push(object, Mutation::Truncate { size: meta.size });
-    let xattrs: BTreeMap<Bytes, Bytes> = store.xattrs(coll, object)?.into_iter().collect();
+    let xattrs = store.xattrs(coll, object)?.into_iter().collect();
     txn.push(object, Mutation::SetXattrs(xattrs));
     let header = store.omap_header(coll, object)?;
     if !header.is_empty() {

@@ -15,10 +15,11 @@ impl Pg {
     /// Orders a change: log, own store, replicas. Its version, and who has to confirm it.
     pub(crate) fn replicate(&mut self, staged: Staged, cx: &mut Ctx<'_>) -> (EVersion, Vec<OsdId>) {
         assert!(!self.members.is_merging, "a PG that is about to be merged stays as it is");
-        let Staged { txn, log, delta } = staged;
+        let Staged { mut txn, mut log, delta } = staged;
         let version = log.last().map_or(self.info.last_update, |entry| entry.version);
         self.info.totals = delta.added_to(self.info.totals);
-        if let Some(entry) = log.last() {
+        let is_watched = self.scrubs.is_under_way() || self.recount.is_some();
+        if let Some(entry) = log.last().filter(|_| is_watched) {
             let head = entry.object.head();
             self.scrubs.on_change(&head, delta);
             self.recount.iter_mut().for_each(|recount| recount.note(&head, delta));
@@ -32,13 +33,14 @@ impl Pg {
                 pgid: self.pgid,
                 epoch: cx.map.epoch,
                 version,
-                log: log.clone(),
+                log,
                 trim_to,
                 totals: self.info.totals,
-                txn: txn.clone(),
+                txn,
                 committed_to,
             };
-            cx.effects.push(Effect::SendOsds(others, message.into()));
+            cx.effects.push(Effect::SendEncoded(others, Box::new(message.to_raw(0))));
+            (txn, log) = (message.txn, message.log);
         }
         self.apply(txn, log, trim_to, Pending::LocalCommit(version, cx.now), cx);
         (version, members)

@@ -1,7 +1,7 @@
 //! A PG on a store, for tests: events go in; what the store finishes and what the PG tells itself comes back at once.
 
 use bytes::Bytes;
-use codec::{Encode, Features};
+use codec::{Encode, Features, Payload};
 use messages::{
     MOSDOp, MPgActivated, MPgLog, MPgNotify, MPgPush, Message, ObjectLocator, OpCode, OpParams, OsdOp,
 };
@@ -244,6 +244,10 @@ impl World {
             match effect {
                 Effect::SendOsds(osds, message) => out.push((osds, message)),
                 Effect::SendOsd(osd, message) => out.push((vec![osd], message)),
+                Effect::SendEncoded(osds, mut raw) => {
+                    raw.data = Payload::joined(std::mem::take(&mut raw.data_more));
+                    out.push((osds, Message::decode(*raw).expect("what is encoded can be decoded")));
+                }
                 _ => {}
             }
         }

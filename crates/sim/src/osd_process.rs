@@ -15,7 +15,7 @@ use rand::{
     rngs::StdRng,
     seq::{IndexedMutRandom, IndexedRandom},
 };
-use store::{Config as StoreConfig, Mount, Store, virtual_disk::VirtualDisk};
+use store::{Completion, Config as StoreConfig, DeviceCommand, Mount, Store, virtual_disk::VirtualDisk};
 use types::{
     EntityAddr, EntityAddrVec, EntityName, EntityType, GlobalId, Instant, OsdId, Token, Transaction,
 };
@@ -77,6 +77,8 @@ pub(crate) struct OsdProcess {
     /// Kept for their memory, as in production.
     net_events: Vec<NetEvent>,
     effects: Vec<Effect>,
+    commands: Vec<DeviceCommand>,
+    completions: Vec<Completion>,
     rng: StdRng,
 }
 
@@ -183,6 +185,8 @@ impl OsdProcess {
             last_cross: BTreeMap::new(),
             net_events: Vec::new(),
             effects: Vec::new(),
+            commands: Vec::new(),
+            completions: Vec::new(),
             rng,
         };
         addrs.public.0.iter().for_each(|addr| cx.network.listen(who, socket(addr), count));
@@ -268,24 +272,27 @@ impl OsdProcess {
             let part = &mut self.parts[cx.who.index()];
             part.store.set_time(cx.schedule.now());
             part.store.kick();
-            let commands = part.store.take_commands();
-            for _ in &commands {
+            part.store.swap_commands(&mut self.commands);
+            for _ in &self.commands {
                 let us = match self.rng.random_range(0..200) {
                     0 => self.rng.random_range(0..50_000),
                     _ => self.rng.random_range(10..300),
                 };
                 cx.schedule.after(Duration::from_micros(us), cx.who, What::Device);
             }
-            part.disk.submit(commands);
+            part.disk.submit(self.commands.drain(..));
             assert_eq!(part.store.fault(), None, "the store of {:?} failed", self.whoami);
-            let completions = part.store.take_completions();
+            let mut completions = std::mem::take(&mut self.completions);
+            part.store.swap_completions(&mut completions);
             if completions.is_empty() {
+                self.completions = completions;
                 part.net.hold_clients(part.osd.is_saturated(), &mut cx.wire());
                 return;
             }
-            for completion in completions {
+            for completion in completions.drain(..) {
                 self.handle(Event::Store(completion), cx);
             }
+            self.completions = completions;
         }
     }
 

@@ -7,7 +7,7 @@ use client::Request;
 use codec::{Encode, Features};
 use messages::{OpCode, OpParams, OsdOp};
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use types::{CollId, HObject, Mutation, OsdId, PgState, PoolId, ScrubHistory, Transaction};
+use types::{CollId, HObject, Mutation, OsdId, Pairs, PgState, PoolId, ScrubHistory, Transaction};
 
 use crate::{
     Options, World,
@@ -52,7 +52,7 @@ impl Damage {
 
     fn mutation(self) -> Mutation {
         let pair = |name: &'static [u8]| {
-            BTreeMap::from([(Bytes::from_static(name), Bytes::from_static(b"something else"))])
+            Pairs::from([(Bytes::from_static(name), Bytes::from_static(b"something else"))])
         };
         match self {
             Damage::Removed => Mutation::Remove,

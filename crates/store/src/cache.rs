@@ -328,15 +328,20 @@ impl Cache {
         }
     }
 
+    /// True if there is more than is to be kept.
+    pub(crate) fn is_above_limit(&self) -> bool {
+        self.kept_bytes() > self.bytes_max || self.probation.block_count * BLOCK > PROBATION_BYTES_MAX
+    }
+
     /// Lets segments go until the limits are kept, looking at some old ones: more where more is to go.
     pub(crate) fn evict(&mut self) {
         let looks =
             (self.kept_bytes().saturating_sub(self.bytes_max) / BLOCK * 2).clamp(LOOKS_MIN, LOOKS_MAX);
         for _ in 0..looks {
-            let (probation, kept) = (self.probation.block_count * BLOCK, self.kept_bytes());
-            if kept <= self.bytes_max && probation <= PROBATION_BYTES_MAX {
+            if !self.is_above_limit() {
                 return;
             }
+            let probation = self.probation.block_count * BLOCK;
             let probation_max = PROBATION_BYTES_MAX.min(self.bytes_max / PROBATION_PART);
             let is_main = probation <= probation_max && self.main.block_count > 0;
             let Some((_, &device)) = self.queue(is_main).places.first_key_value() else { return };

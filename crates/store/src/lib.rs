@@ -30,7 +30,9 @@ pub use config::Config;
 pub use device::{DeviceCommand, DeviceError, DeviceRole, DeviceSizes};
 pub use fsck::{Fsck, FsckReport, Owner, Problem, StoreCounts};
 pub use mem_store::MemStore;
-pub use object_store::{Cached, Completion, Held, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage};
+pub use object_store::{
+    Cached, Completion, Held, MetaWith, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage,
+};
 pub use shard::{
     Activity, IndexMemory, Inspected, JournalRecord, Label, LayoutExtent, Mount, MountError, ObjectLayout,
     Replayed, Store, StoreIdentity, SuperblockInfo,

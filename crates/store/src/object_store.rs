@@ -63,6 +63,9 @@ pub struct ObjectMeta {
     pub size: u64,
 }
 
+/// An object's facts, and two of its xattrs.
+pub type MetaWith = (ObjectMeta, [Option<Bytes>; 2]);
+
 /// How many there are of something in memory, and what they take there, about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
@@ -160,6 +163,18 @@ pub trait ObjectStore {
 
     /// One xattr.
     fn xattr(&self, coll: CollId, object: &HObject, name: &[u8]) -> Result<Option<Bytes>, Missing>;
+
+    /// Two xattrs with the object's facts, found with one look; `None` if it does not exist.
+    fn meta_with(
+        &self,
+        coll: CollId,
+        object: &HObject,
+        names: [&[u8]; 2],
+    ) -> Result<Option<MetaWith>, Missing> {
+        let Some(meta) = self.meta(coll, object)? else { return Ok(None) };
+        let [one, other] = names;
+        Ok(Some((meta, [self.xattr(coll, object, one)?, self.xattr(coll, object, other)?])))
+    }
 
     /// All xattrs by name.
     fn xattrs(&self, coll: CollId, object: &HObject) -> Result<Vec<(Bytes, Bytes)>, Missing>;

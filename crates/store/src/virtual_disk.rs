@@ -73,7 +73,7 @@ impl VirtualDisk {
     /// Queues commands.
     // `bench/instructions` tells by the functions what is the device's.
     #[inline(never)]
-    pub fn submit(&mut self, commands: Vec<DeviceCommand>) {
+    pub fn submit(&mut self, commands: impl IntoIterator<Item = DeviceCommand>) {
         self.queue.extend(commands);
     }
 

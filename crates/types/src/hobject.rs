@@ -11,7 +11,7 @@ use crate::{PgId, PoolId, SnapId};
 ///
 /// Ordered as Ceph's bitwise order: by pool, bit-reversed hash, namespace, locator key (or name),
 /// name, snapshot; `max` objects last. Objects of one PG are contiguous in this order.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(PartialEq, Eq, Hash, Default)]
 pub struct HObject {
     /// The object's name.
     pub oid: Bytes,
@@ -27,6 +27,22 @@ pub struct HObject {
     pub snap: SnapId,
     /// True for the end of the order, a cursor only.
     pub is_max: bool,
+}
+
+/// Names are shared; most have no key and no namespace.
+impl Clone for HObject {
+    fn clone(&self) -> HObject {
+        let shared = |name: &Bytes| if name.is_empty() { Bytes::new() } else { name.clone() };
+        HObject {
+            oid: self.oid.clone(),
+            key: shared(&self.key),
+            nspace: shared(&self.nspace),
+            pool: self.pool,
+            hash: self.hash,
+            snap: self.snap,
+            is_max: self.is_max,
+        }
+    }
 }
 
 impl HObject {
@@ -71,12 +87,8 @@ impl HObject {
 
     /// The same in memory of its own, so that it keeps no larger piece alive.
     pub fn detached(&self) -> HObject {
-        HObject {
-            oid: Bytes::copy_from_slice(&self.oid),
-            key: Bytes::copy_from_slice(&self.key),
-            nspace: Bytes::copy_from_slice(&self.nspace),
-            ..*self
-        }
+        let own = |name: &Bytes| if name.is_empty() { Bytes::new() } else { Bytes::copy_from_slice(name) };
+        HObject { oid: own(&self.oid), key: own(&self.key), nspace: own(&self.nspace), ..*self }
     }
 
     /// The head of the same object.

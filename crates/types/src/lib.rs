@@ -16,6 +16,7 @@ mod monmap;
 mod name;
 mod options;
 mod osdmap;
+mod pairs;
 mod pg_log;
 mod pg_stat;
 mod scrub;
@@ -46,6 +47,7 @@ pub use osdmap::{
     PoolFlags, PoolOptKey, PoolOptKind, PoolOptValue, PoolOpts, PoolSnapInfo, PoolType, RangeBlocklist,
     RangeChange, Release, UpActing, WEIGHT_IN, object_hash,
 };
+pub use pairs::Pairs;
 pub use pg_log::{LogEntry, Missing, ObjectVersions, PgInfo, PgInterval, PgProgress, PgTotals};
 pub use pg_stat::{OsdStat, PgStat, PgStatSum, PgState, PoolStatfs};
 pub use scrub::{ScrubHistory, ScrubObject};

@@ -58,7 +58,7 @@ fn transaction_splits_payloads_from_meta() {
     txn.ops.push(TxnOp::CreateCollection);
     txn.push(&oid, Mutation::Write { offset: 4096, data: Bytes::from_static(b"payload").into() });
     txn.push(&oid, Mutation::OmapSet([(Bytes::from_static(b"k"), Bytes::from_static(b"v"))].into()));
-    txn.push(&oid.with_snap(SnapId(3)), Mutation::CloneFrom { source: oid.clone() });
+    txn.push(&oid.with_snap(SnapId(3)), Mutation::CloneFrom { source: oid.clone().into() });
     txn.push(&oid.with_snap(SnapId(3)), Mutation::Truncate { size: 3 });
     txn.ops.push(TxnOp::CreateCollection);
     txn.push(&oid.with_snap(SnapId(3)), Mutation::Touch);

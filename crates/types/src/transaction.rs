@@ -1,11 +1,9 @@
 //! What changes in a store as one: the unit that a primary replicates and a journal makes durable.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use codec::{Decode, DecodeError, Encode, Features, Payload, Reader, Sums};
 
-use crate::{CollId, HObject, PoolId, SnapId};
+use crate::{CollId, HObject, Pairs, PoolId, SnapId};
 
 /// A change to one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,13 +32,13 @@ pub enum Mutation {
     /// Removes the object with its data, xattrs and omap. No error if it is not there.
     Remove,
     /// Sets xattrs.
-    SetXattrs(BTreeMap<Bytes, Bytes>),
+    SetXattrs(Pairs),
     /// Removes one xattr.
     RemoveXattr(Bytes),
     /// Removes all xattrs.
     ClearXattrs,
     /// Sets omap entries.
-    OmapSet(BTreeMap<Bytes, Bytes>),
+    OmapSet(Pairs),
     /// Removes omap entries.
     OmapRemove(Vec<Bytes>),
     /// Removes the omap entries with `first <= key < last`.
@@ -58,12 +56,12 @@ pub enum Mutation {
     /// omap. What was here before is gone.
     CloneFrom {
         /// The object copied, in the same collection.
-        source: HObject,
+        source: Box<HObject>,
     },
     /// Copies a range of data from `source` into this object at the same offset.
     CloneRangeFrom {
         /// The object copied from, in the same collection.
-        source: HObject,
+        source: Box<HObject>,
         /// Byte offset in both objects.
         offset: u64,
         /// Bytes.
@@ -99,7 +97,7 @@ pub struct CollSplit {
     /// An object that the new collection gets besides: what its PG keeps of itself.
     pub record: HObject,
     /// That object's omap.
-    pub omap: BTreeMap<Bytes, Bytes>,
+    pub omap: Pairs,
 }
 
 impl CollSplit {
@@ -205,11 +203,22 @@ impl Transaction {
         let coll = CollId::decode(meta)?;
         let count = meta.count(1)?;
         let mut last = None;
-        let ops = (0..count).map(|_| TxnOp::decode_meta(&mut last, meta, payload));
-        let ops = ops.collect::<Result<_, _>>()?;
+        let mut ops = Vec::with_capacity(count.min(OPS_ROOM) + OPS_ADDED);
+        for _ in 0..count {
+            ops.push(TxnOp::decode_meta(&mut last, meta, payload)?);
+        }
         Ok(Transaction { coll, ops })
     }
 }
+
+/// Room for ops: few changes have more. An OSD adds some to those that it gets.
+const OPS_ROOM: usize = 8;
+const OPS_ADDED: usize = 2;
+/// Room for pairs: few have more.
+const PAIRS_ROOM: usize = 64;
+
+/// There are many, and most are small.
+const _: () = assert!(size_of::<Mutation>() <= 72);
 
 /// The version of the encoding.
 const FORMAT: u8 = 2;
@@ -281,7 +290,7 @@ impl TxnOp {
                 split.from.encode(out, f);
                 split.to.encode(out, f);
                 split.record.encode(out, f);
-                split.omap.encode(out, f);
+                encode_pairs(&split.omap, out);
             }
             TxnOp::Merge(merge) => {
                 tag::MERGE.encode(out, f);
@@ -317,7 +326,7 @@ impl TxnOp {
                 from: Decode::decode(meta)?,
                 to: Decode::decode(meta)?,
                 record: Decode::decode(meta)?,
-                omap: Decode::decode(meta)?,
+                omap: decode_pairs(meta)?,
             })),
             tag::MERGE => TxnOp::Merge(Box::new(CollMerge {
                 source: Decode::decode(meta)?,
@@ -390,8 +399,22 @@ fn decode_own(meta: &mut Reader) -> Result<Bytes, DecodeError> {
     meta.copy(count)
 }
 
-fn decode_map(meta: &mut Reader) -> Result<BTreeMap<Bytes, Bytes>, DecodeError> {
-    (0..meta.count(8)?).map(|_| Ok((decode_own(meta)?, decode_own(meta)?))).collect()
+fn encode_pairs(pairs: &Pairs, out: &mut Vec<u8>) {
+    let f = Features::default();
+    (pairs.len() as u32).encode(out, f);
+    for (key, value) in pairs {
+        key.encode(out, f);
+        value.encode(out, f);
+    }
+}
+
+fn decode_pairs(meta: &mut Reader) -> Result<Pairs, DecodeError> {
+    let count = meta.count(8)?;
+    let mut pairs = Vec::with_capacity(count.min(PAIRS_ROOM));
+    for _ in 0..count {
+        pairs.push((decode_own(meta)?, decode_own(meta)?));
+    }
+    Ok(pairs.into())
 }
 
 impl Mutation {
@@ -422,7 +445,7 @@ impl Mutation {
             Mutation::Write { offset, data } => (*offset, data.len() as u64).encode(out, f),
             Mutation::Zero { offset, len } => (*offset, *len).encode(out, f),
             Mutation::Truncate { size } => size.encode(out, f),
-            Mutation::SetXattrs(map) | Mutation::OmapSet(map) => map.encode(out, f),
+            Mutation::SetXattrs(pairs) | Mutation::OmapSet(pairs) => encode_pairs(pairs, out),
             Mutation::RemoveXattr(name) => name.encode(out, f),
             Mutation::OmapRemove(keys) => keys.encode(out, f),
             Mutation::OmapRemoveRange { first, last } => {
@@ -453,10 +476,10 @@ impl Mutation {
             }
             tag::TRUNCATE => Mutation::Truncate { size: Decode::decode(meta)? },
             tag::REMOVE => Mutation::Remove,
-            tag::SET_XATTRS => Mutation::SetXattrs(decode_map(meta)?),
+            tag::SET_XATTRS => Mutation::SetXattrs(decode_pairs(meta)?),
             tag::REMOVE_XATTR => Mutation::RemoveXattr(Decode::decode(meta)?),
             tag::CLEAR_XATTRS => Mutation::ClearXattrs,
-            tag::OMAP_SET => Mutation::OmapSet(decode_map(meta)?),
+            tag::OMAP_SET => Mutation::OmapSet(decode_pairs(meta)?),
             tag::OMAP_REMOVE => Mutation::OmapRemove(Decode::decode(meta)?),
             tag::OMAP_REMOVE_RANGE => {
                 Mutation::OmapRemoveRange { first: Decode::decode(meta)?, last: Decode::decode(meta)? }

@@ -305,6 +305,8 @@ impl Setup {
             fault: None,
             effects: Vec::new(),
             net_events: Vec::new(),
+            commands: Vec::new(),
+            completions: Vec::new(),
             links,
             parcels: Vec::new(),
             public: None,

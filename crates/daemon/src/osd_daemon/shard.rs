@@ -8,7 +8,7 @@ use messages::Message;
 use net::{NetEvent, ServiceAuth, WireEvent};
 use osd::{ConnId, Effect, Event, Fault, Osd, Peer, Shard};
 use reactor::{Event as IoEvent, ListenerId, Reactor, Signal};
-use store::Store;
+use store::{Completion, DeviceCommand, Store};
 use types::{GlobalId, Token};
 
 use super::links::{Fate, Links, Parcel};
@@ -42,6 +42,8 @@ pub(super) struct ShardDaemon {
     pub(super) fault: Option<Fault>,
     pub(super) effects: Vec<Effect>,
     pub(super) net_events: Vec<NetEvent>,
+    pub(super) commands: Vec<DeviceCommand>,
+    pub(super) completions: Vec<Completion>,
     pub(super) links: Links,
     pub(super) parcels: Vec<(u16, Parcel)>,
     /// Whose connections are handed out to all shards in turns: those of clients.
@@ -186,13 +188,17 @@ impl ShardDaemon {
             if !self.is_stopped {
                 self.store.kick();
             }
-            self.device.submit(self.store.take_commands(), reactor);
-            let completions = self.store.take_completions();
-            if completions.is_empty() {
-                return;
-            }
-            for completion in completions {
+            self.store.swap_commands(&mut self.commands);
+            self.device.submit(self.commands.drain(..), reactor);
+            let mut completions = std::mem::take(&mut self.completions);
+            self.store.swap_completions(&mut completions);
+            let is_done = completions.is_empty();
+            for completion in completions.drain(..) {
                 self.handle(Event::Store(completion), reactor);
+            }
+            self.completions = completions;
+            if is_done {
+                return;
             }
         }
     }

@@ -40,7 +40,7 @@ impl World {
     fn push(&mut self) {
         let raw = RawMessage { tid: self.pushed, ..message(self.pushed as usize % 90) };
         self.pushed += 1;
-        let (seq, _) = self.session.push(raw.clone()).unwrap();
+        let (seq, _) = self.session.push(raw.clone().into()).unwrap();
         if self.pair.ends[0].is_ready() {
             self.pair.send(0, &raw, Some(seq));
         }

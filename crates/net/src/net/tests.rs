@@ -55,8 +55,8 @@ fn an_osd_that_takes_nothing_is_reported_until_it_is_forgotten() {
     };
     let mut net: Net<u32> = Net::new(config, None, [1; 32]);
     let mut wire = DeadWire::default();
-    let addrs = EntityAddrVec(vec![EntityAddr::parse("v2:127.0.0.1:6800/7").unwrap()]);
-    let ping = Message::from(MPing { pong: Pong(None) }).encode(0);
+    let addrs = Arc::new(EntityAddrVec(vec![EntityAddr::parse("v2:127.0.0.1:6800/7").unwrap()]));
+    let ping = Arc::new(Message::from(MPing { pong: Pong(None) }).encode(0));
     let reports = |net: &mut Net<u32>, wire: &mut DeadWire| {
         let mut out = Vec::new();
         net.tick(wire, &mut out);

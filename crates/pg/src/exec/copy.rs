@@ -1,7 +1,7 @@
 //! COPY_FROM: an object takes over the contents of another, which may be in any PG. The PG fetches
 //! them and runs the request again, as it does for what has to be loaded.
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::ops::Bound;
 
 use bytes::Bytes;
 use classes::Stop;
@@ -127,7 +127,7 @@ pub(crate) fn copy_out(
     }
     data.txn.push(&head, Mutation::Truncate { size: meta.size });
     let xattrs = store.xattrs(coll, &base)?.into_iter().filter(|(name, _)| name.first() == Some(&USER_XATTR));
-    let xattrs: BTreeMap<Bytes, Bytes> = xattrs.map(|(name, value)| (name.slice(1..), value)).collect();
+    let xattrs = xattrs.map(|(name, value)| (name.slice(1..), value)).collect();
     data.txn.push(&head, Mutation::SetXattrs(xattrs));
     let header = store.omap_header(coll, &base)?;
     if !header.is_empty() {

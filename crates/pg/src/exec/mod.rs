@@ -197,7 +197,7 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
         ..CallContext::default()
     };
     let is_of_all = op.snapid == SnapId::DIR;
-    let mut view = View::open(store, cx, op.object().head(), op.snapid, call)?;
+    let mut view = View::open(store, cx, op.head(), op.snapid, call)?;
     if let Some(manifest) = &view.info.manifest
         && let Some(blocked) = manifest::pass_on(manifest, &view, op)
     {
@@ -526,5 +526,5 @@ impl<'r, 's> Run<'r, 's> {
 
 /// The object that must be present on all copies before `op` runs: every clone of it counts as one.
 pub(crate) fn head_of(op: &MOSDOp) -> HObject {
-    op.object().head()
+    op.head()
 }

@@ -214,8 +214,8 @@ fn trim_object(
         info.prior_version = prior_version;
         info.version = at;
         let system = [(INFO_XATTR, info.to_bytes(f)), (SNAPSET_XATTR, snapset.to_bytes(f))];
-        let system: BTreeMap<Bytes, Bytes> = system.map(|(n, v)| (Bytes::from_static(n), v)).into();
-        txn.push(head, Mutation::SetXattrs(system));
+        let system = system.map(|(name, value)| (Bytes::from_static(name), value));
+        txn.push(head, Mutation::SetXattrs(system.into()));
     }
     log.push(LogEntry {
         version: at,

@@ -59,7 +59,7 @@ impl Pg {
         for (head, ops) in &self.ops.objects {
             let queue = ops.queue.iter().filter(|waiting| is_old(waiting));
             out.extend(queue.map(|waiting| waiting.delayed(self.why_queued(head, ops, waiting))));
-            let loading = ops.loading.values().filter(|waiting| is_old(waiting));
+            let loading = ops.loading.iter().map(|(_, waiting)| waiting).filter(|waiting| is_old(waiting));
             out.extend(loading.map(|waiting| waiting.record("started")));
         }
         let passed_on = self.proxies.requests().filter(|waiting| is_old(waiting));

@@ -46,8 +46,8 @@ impl WaitingOp {
 #[derive(Debug, Default)]
 pub(super) struct ObjectOps {
     pub(super) queue: VecDeque<WaitingOp>,
-    /// Reads that wait for data.
-    pub(super) loading: BTreeMap<u64, WaitingOp>,
+    /// Those that wait for data, by number.
+    pub(super) loading: Vec<(u64, Box<WaitingOp>)>,
     /// True while one of `loading` is a change: nothing else starts.
     pub(super) is_change_loading: bool,
     /// Changes that are not durable everywhere.
@@ -108,7 +108,7 @@ impl Ops {
             all.extend(in_flight.requests.into_iter().map(|(waiting, _)| waiting));
         }
         for ops in std::mem::take(&mut self.objects).into_values() {
-            all.extend(ops.loading.into_values());
+            all.extend(ops.loading.into_iter().map(|(_, waiting)| *waiting));
             all.extend(ops.queue);
         }
         all.extend(std::mem::take(&mut self.early));

@@ -83,6 +83,11 @@ impl Scrubs {
         }
     }
 
+    /// True while the PG is scrubbed from here.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.run.is_some()
+    }
+
     /// A change of objects that are done is counted with them.
     pub(crate) fn on_change(&mut self, head: &HObject, delta: Delta) {
         if let Some(run) = &mut self.run {

@@ -260,6 +260,11 @@ impl Directory {
         }
     }
 
+    /// True if much of the memory that pages' bytes lie in is free.
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.heap.is_sparse()
+    }
+
     /// Moves pages' bytes together, of some pages, if much of the memory that they lie in is free.
     pub(crate) fn settle(&mut self) {
         if !self.heap.is_sparse() {

@@ -144,7 +144,7 @@ impl Header {
         let payload_bytes = txns.clone().map(|txn| txn.payload_bytes).sum();
         let (blocks, payload_at) = shape(meta_bytes, payload_bytes);
         let payloads = || txns.clone().flat_map(|txn| &txn.payloads);
-        let mut header = Header {
+        let header = Header {
             magic: MAGIC,
             crc: 0,
             store_uuid,
@@ -158,28 +158,22 @@ impl Header {
             payload_bytes: payload_bytes as u32,
             payload_crc: Payload::crc_of_all(payloads()),
         };
-        let mut front = header.to_array();
+        let mut front = Vec::with_capacity(RECORD_HEADER_BYTES + meta_bytes);
+        header.encode(&mut front, Features::default());
+        txns.clone().for_each(|txn| front.extend_from_slice(&txn.meta));
         let crc = crc32c(u32::MAX, &front[CRC_AT + 4..]);
-        header.crc = txns.clone().fold(crc, |crc, txn| crc32c(crc, &txn.meta));
-        front[CRC_AT..CRC_AT + 4].copy_from_slice(&header.crc.to_le_bytes());
-        let mut parts: Vec<&[u8]> = vec![&front];
-        parts.extend(txns.clone().map(|txn| &txn.meta[..]));
-        if payload_at == RECORD_HEADER_BYTES + meta_bytes {
-            parts.extend(payloads().map(|payload| &payload[..]));
+        front[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+        if payload_at == front.len() {
+            let parts: Vec<&[u8]> =
+                std::iter::once(&front[..]).chain(payloads().map(|payload| &payload[..])).collect();
             return (AlignedBuf::of_parts(&parts).into(), Vec::new());
         }
-        let head = AlignedBuf::of_parts(&parts).into();
+        let head = AlignedBuf::of_parts(&[&front]).into();
         if payloads().all(|payload| is_of_blocks(payload)) {
             return (head, payloads().map(|payload| Bytes::clone(payload)).collect());
         }
         let parts: Vec<&[u8]> = payloads().map(|payload| &payload[..]).collect();
         (head, vec![AlignedBuf::of_parts(&parts).into()])
-    }
-
-    fn to_array(self) -> [u8; RECORD_HEADER_BYTES] {
-        let mut out = [0; RECORD_HEADER_BYTES];
-        out.copy_from_slice(&self.to_bytes(Features::default()));
-        out
     }
 
     /// Reads a header that claims to belong to this store and epoch; the record may still be torn.

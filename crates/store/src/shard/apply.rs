@@ -63,7 +63,7 @@ impl Store {
                 self.index.make_coll(coll);
             }
             TxnOp::Object(object, Mutation::CloneFrom { source }) => {
-                if source != object {
+                if *source != object {
                     self.clone_object(coll, &source, &object, txn);
                 } else {
                     self.index.make(coll, &object);

@@ -134,6 +134,8 @@ pub struct Store {
     unmount: Unmount,
     fault: Option<DeviceError>,
     replayed: Replayed,
+    /// Something happened since the last kick, or there was too much to do for one.
+    is_stirred: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,12 +182,25 @@ impl Store {
             unmount: Unmount::No,
             fault: None,
             replayed: Replayed::default(),
+            is_stirred: true,
         }
     }
 
     /// The commands to execute, in any order. To be called after each call that changes the store.
     pub fn take_commands(&mut self) -> Vec<DeviceCommand> {
         std::mem::take(&mut self.commands)
+    }
+
+    /// The same, into `into`, which is empty: its memory is used for the next ones.
+    pub fn swap_commands(&mut self, into: &mut Vec<DeviceCommand>) {
+        debug_assert!(into.is_empty(), "commands are executed once");
+        std::mem::swap(&mut self.commands, into);
+    }
+
+    /// What [`Store::take_completions`] gives, the same way.
+    pub fn swap_completions(&mut self, into: &mut Vec<Completion>) {
+        debug_assert!(into.is_empty(), "completions are handled once");
+        std::mem::swap(&mut self.completions, into);
     }
 
     /// What finished since the last call; commits in the order of submission.
@@ -195,6 +210,9 @@ impl Store {
 
     /// Ends a turn of the caller's loop: all that was submitted in it leaves in one journal write.
     pub fn kick(&mut self) {
+        if !std::mem::take(&mut self.is_stirred) {
+            return;
+        }
         loop {
             self.note_pace();
             self.submit_held();
@@ -207,11 +225,14 @@ impl Store {
         }
         self.evict_pages();
         self.cache.evict();
+        // Those that wait for room go on as time goes by.
+        self.is_stirred = self.waiting.has_held() || self.has_more_to_evict() || self.cache.is_above_limit();
     }
 
     /// A device command was executed. Reads come with their bytes. An unknown token is ignored.
     pub fn device_done(&mut self, token: Token, result: Result<Option<Bytes>, DeviceError>) {
         let Some(purpose) = self.purposes.remove(&token.0) else { return };
+        self.is_stirred = true;
         match purpose {
             Purpose::Load { load, read } => return self.load_done(load, read, result),
             Purpose::Page { load, part } => {
@@ -266,6 +287,7 @@ impl Store {
     /// Starts the orderly end: everything is flushed, a checkpoint is written and marked clean. Nothing
     /// may be submitted any more. Go on as usual until [`Store::is_unmounted`].
     pub fn unmount(&mut self) {
+        self.is_stirred = true;
         if self.unmount == Unmount::No {
             self.unmount = Unmount::Wanted;
         }
@@ -302,12 +324,14 @@ impl Store {
     /// turns.
     pub fn set_cache_bytes(&mut self, bytes: u64) {
         self.config.cache_bytes_max = bytes;
+        self.is_stirred = true;
         self.cache.set_bytes_max(bytes);
     }
 
     /// Changes how many pending bytes of small writes are kept in memory.
     pub fn set_pending_bytes(&mut self, bytes: u64) {
         self.config.pending_bytes_max = bytes;
+        self.is_stirred = true;
     }
 
     /// The OSD and cluster whose store this is.

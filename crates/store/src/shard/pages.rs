@@ -206,6 +206,11 @@ impl Store {
         }
     }
 
+    /// True if the next turn's end goes on with that.
+    pub(super) fn has_more_to_evict(&self) -> bool {
+        self.index.directory.is_sparse() || self.index.memory() > self.config.index_bytes_max
+    }
+
     /// Pages may go that might not before.
     pub(super) fn look_again(&mut self) {
         self.page_loads.looks = 2 * self.index.directory.loaded_count();
@@ -214,6 +219,7 @@ impl Store {
     /// Clean data and pages leave when the turn ends.
     pub(super) fn drop_at_turn_end(&mut self) {
         self.page_loads.is_dropping = true;
+        self.is_stirred = true;
     }
 
     /// Every page leaves that may.

@@ -11,7 +11,7 @@ use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction};
 
 use super::{Purpose, Store};
 use crate::{
-    Cached, Completion, DeviceError, Held, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage,
+    Cached, Completion, DeviceError, Held, MetaWith, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage,
     allocator::Run, cache::Stay, device::BLOCK, extent_map::Mapped, index::Key, onode::Onode,
 };
 
@@ -255,10 +255,12 @@ fn merged(runs: Vec<Run>) -> Vec<Run> {
 
 impl ObjectStore for Store {
     fn submit(&mut self, token: Token, txn: Transaction) {
+        self.is_stirred = true;
         self.submit_txn(token, txn);
     }
 
     fn load(&mut self, token: Token, missing: Missing) {
+        self.is_stirred = true;
         match missing {
             Missing::Index { coll, object, omap } => self.load_index(token, Key { coll, object, omap }),
             // Without its entry nobody knows where the data is: the caller asks again.
@@ -273,6 +275,7 @@ impl ObjectStore for Store {
     }
 
     fn load_anew(&mut self, token: Token, coll: CollId, object: &HObject, offset: u64, len: u64) {
+        self.is_stirred = true;
         let key = Key::of(coll, object);
         self.index.fetch(coll, object);
         if self.onode_at(coll, object).is_err() {
@@ -283,6 +286,7 @@ impl ObjectStore for Store {
     }
 
     fn unload(&mut self, token: Token) {
+        self.is_stirred = true;
         for run in self.pins.remove(&token).unwrap_or_default() {
             self.cache.unpin(run);
         }
@@ -338,6 +342,17 @@ impl ObjectStore for Store {
 
     fn xattr(&self, coll: CollId, object: &HObject, name: &[u8]) -> Result<Option<Bytes>, Missing> {
         self.xattr_at(coll, object, name)
+    }
+
+    fn meta_with(
+        &self,
+        coll: CollId,
+        object: &HObject,
+        names: [&[u8]; 2],
+    ) -> Result<Option<MetaWith>, Missing> {
+        let Some(onode) = self.onode_at(coll, object)? else { return Ok(None) };
+        let xattrs = names.map(|name| onode.xattrs.get(name).cloned());
+        Ok(Some((ObjectMeta { size: onode.size }, xattrs)))
     }
 
     fn xattrs(&self, coll: CollId, object: &HObject) -> Result<Vec<(Bytes, Bytes)>, Missing> {

@@ -1,6 +1,6 @@
 //! The store against its model, on a disk that crashes.
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::ops::Bound;
 
 use bytes::Bytes;
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -173,7 +173,7 @@ fn random_mutation(rng: &mut StdRng, fill: u8) -> Mutation {
         7 => Mutation::Zero { offset, len: round(rng.random_range(1..30_000)) },
         8 => Mutation::Truncate { size: offset },
         9 => Mutation::Remove,
-        10 => Mutation::SetXattrs(BTreeMap::from([(key(rng), Bytes::from(vec![fill; 20]))])),
+        10 => Mutation::SetXattrs([(key(rng), Bytes::from(vec![fill; 20]))].into()),
         11 => Mutation::RemoveXattr(key(rng)),
         12 => Mutation::OmapSet((0..5).map(|_| (key(rng), Bytes::from(vec![fill; 900]))).collect()),
         13 => Mutation::OmapRemove(vec![key(rng)]),
@@ -186,9 +186,9 @@ fn random_mutation(rng: &mut StdRng, fill: u8) -> Mutation {
                 Mutation::Touch
             }
         }
-        17 | 18 => Mutation::CloneFrom { source: object(rng.random_range(0..6)) },
+        17 | 18 => Mutation::CloneFrom { source: object(rng.random_range(0..6)).into() },
         _ => Mutation::CloneRangeFrom {
-            source: object(rng.random_range(0..6)),
+            source: object(rng.random_range(0..6)).into(),
             offset: offset / BLOCK * BLOCK,
             len: rng.random_range(1..20) * BLOCK,
         },

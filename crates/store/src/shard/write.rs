@@ -129,14 +129,14 @@ impl Store {
         &mut self,
         coll: CollId,
         object: &HObject,
-        source: HObject,
+        source: Box<HObject>,
         offset: u64,
         len: u64,
     ) -> Vec<Mutation> {
         let source_size = self.index.fetch(coll, &source).map_or(0, |onode| onode.size);
         let target_size = self.index.fetch(coll, object).map_or(0, |onode| onode.size);
         let end = offset.saturating_add(len).min(source_size);
-        if offset >= end || source == *object {
+        if offset >= end || *source == *object {
             return vec![Mutation::Touch];
         }
         let first = offset.next_multiple_of(BLOCK).min(end);

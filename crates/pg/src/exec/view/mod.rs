@@ -10,7 +10,7 @@ use bytes::Bytes;
 use classes::{CallContext, ObjectView, Stop};
 use codec::{Decode, Payload};
 use messages::{MPgCopyData, OsdOp};
-use store::ObjectStore;
+use store::{ObjectMeta, ObjectStore};
 use types::{ChunkMap, CollId, Errno, HObject, IntervalSet, Mutation, SnapId};
 
 use super::{
@@ -80,6 +80,15 @@ fn decode_xattr<T: Decode>(bytes: Option<Bytes>) -> Result<Option<T>, Blocked> {
     bytes.map(T::from_bytes).transpose().map_err(|_| Blocked::Refused(Errno::EIO))
 }
 
+type HeadParts = (Option<ObjectMeta>, Option<ObjectInfo>, Option<SnapSet>);
+
+/// What the store has of a head, besides contents.
+fn look_at_head(store: &dyn ObjectStore, coll: CollId, head: &HObject) -> Result<HeadParts, Blocked> {
+    let found = store.meta_with(coll, head, [INFO_XATTR, SNAPSET_XATTR]).map_err(Blocked::Missing)?;
+    let Some((meta, [info, snapset])) = found else { return Ok((None, None, None)) };
+    Ok((Some(meta), decode_xattr(info)?, decode_xattr(snapset)?))
+}
+
 impl<'a> View<'a> {
     /// Opens `head` at `snapid`; the object need not exist (`find_object_context`).
     pub(super) fn open(
@@ -90,28 +99,27 @@ impl<'a> View<'a> {
         mut call: CallContext,
     ) -> Result<View<'a>, Blocked> {
         let (coll, miss) = (cx.coll, Blocked::Missing);
-        let mut info = decode_xattr(store.xattr(coll, &head, INFO_XATTR).map_err(miss)?)?;
-        let kept_snapset: Option<SnapSet> =
-            decode_xattr(store.xattr(coll, &head, SNAPSET_XATTR).map_err(miss)?)?;
+        let (mut meta, mut info, kept_snapset) = look_at_head(store, coll, &head)?;
         let snapset = kept_snapset.clone().unwrap_or_default();
-        let mut base = Some(head.clone());
+        let mut base = None;
         let is_head = matches!(snapid, SnapId::HEAD | SnapId::DIR);
         let is_gone = info.as_ref().is_none_or(|i: &ObjectInfo| i.is_whiteout);
         if !is_head && cx.removed_snaps.contains(snapid.0) {
-            base = None;
+            // It has nothing.
         } else if !is_head && snapid <= snapset.seq {
             base = snapset.clone_of(snapid).map(|clone| head.with_snap(clone));
             info = match &base {
                 Some(clone) => decode_xattr(store.xattr(coll, clone, INFO_XATTR).map_err(miss)?)?,
                 None => None,
             };
-        } else if is_gone {
-            base = None;
+        } else if !is_gone {
+            base = Some(head.clone());
         }
-        let meta = match &base {
-            Some(base) => store.meta(coll, base).map_err(miss)?,
-            None => None,
-        };
+        match &base {
+            Some(base) if base.is_head() => {}
+            Some(base) => meta = store.meta(coll, base).map_err(miss)?,
+            None => meta = None,
+        }
         let exists = meta.is_some();
         let size = meta.map_or(0, |m| m.size);
         let info = info.unwrap_or_default();
@@ -285,7 +293,7 @@ impl<'a> View<'a> {
                     xattrs.into_iter().try_for_each(|(name, value)| self.set_xattr(&name, value))?;
                 }
                 Mutation::OmapSetHeader(header) => self.omap_set_header(header)?,
-                Mutation::OmapSet(entries) => self.omap_set(entries)?,
+                Mutation::OmapSet(entries) => self.omap_set(entries.into_iter().collect())?,
                 _ => return Err(Errno::EIO.into()),
             }
         }
@@ -411,7 +419,7 @@ impl<'a> View<'a> {
         different.subtract(&same);
         self.changed.union_with(&different);
         self.mutations.clear();
-        self.mutations.push(Mutation::CloneFrom { source: source.clone() });
+        self.mutations.push(Mutation::CloneFrom { source: source.clone().into() });
         self.base = Some(source);
         (self.size, self.base_bytes, self.exists) = (size, size, true);
         self.pieces.clear();

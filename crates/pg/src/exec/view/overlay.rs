@@ -245,7 +245,7 @@ impl ObjectView for View<'_> {
     fn omap_set(&mut self, entries: BTreeMap<Bytes, Bytes>) -> Result<(), Stop> {
         self.make_exist();
         self.omap.extend(entries.iter().map(|(k, v)| (k.clone(), Some(v.clone()))));
-        self.mutations.push(Mutation::OmapSet(entries));
+        self.mutations.push(Mutation::OmapSet(entries.into()));
         Ok(())
     }
 

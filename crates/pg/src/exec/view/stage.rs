@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use codec::{Encode, Features};
-use types::{EVersion, IntervalSet, LogEntry, Mutation, SnapContext, SnapId, Transaction, UTime};
+use types::{EVersion, IntervalSet, LogEntry, Mutation, Pairs, SnapContext, SnapId, Transaction, UTime};
 
 use super::View;
 use crate::exec::{
@@ -69,7 +69,8 @@ impl View<'_> {
         change: Change,
     ) -> (Staged, u64) {
         let txn = Transaction::new(self.coll);
-        let mut stage = Stage { txn, log: Vec::new(), delta: Delta::default(), at: cx.next_version };
+        let log = Vec::with_capacity(1);
+        let mut stage = Stage { txn, log, delta: Delta::default(), at: cx.next_version };
         if self.clone_info().is_some() {
             return self.stage_clone(cx, change, stage);
         }
@@ -126,7 +127,7 @@ impl View<'_> {
             txn.push(&self.head, mutation);
         }
         let f = Features::default();
-        let mut system = BTreeMap::from([(Bytes::from_static(INFO_XATTR), self.info.to_bytes(f))]);
+        let mut system = Pairs::from([(Bytes::from_static(INFO_XATTR), self.info.to_bytes(f))]);
         if !is_snapset_kept {
             system.insert(Bytes::from_static(SNAPSET_XATTR), self.snapset.to_bytes(f));
         }
@@ -183,7 +184,7 @@ impl View<'_> {
             ..self.old_info.clone()
         };
         let user_version = info.user_version;
-        stage.txn.push(&clone, Mutation::CloneFrom { source: self.head.clone() });
+        stage.txn.push(&clone, Mutation::CloneFrom { source: self.head.clone().into() });
         stage.txn.push(&clone, Mutation::RemoveXattr(Bytes::from_static(SNAPSET_XATTR)));
         let entry = (Bytes::from_static(INFO_XATTR), info.to_bytes(Features::default()));
         stage.txn.push(&clone, Mutation::SetXattrs([entry].into()));

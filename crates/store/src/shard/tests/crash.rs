@@ -3,6 +3,8 @@
 //! After each: the checker finds nothing wrong, the store mounts, what was committed is there, transactions are
 //! there whole and in order, and no block is corrupt.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::{Fsck, FsckReport};
 

@@ -117,7 +117,7 @@ fn small_writes_after_a_snapshot_cut_one_piece_each() {
         // One clone at a time, as a rolling snapshot has it.
         for round in 0..bed.device_bytes / OBJECT_BYTES * 10 {
             let (source, clone) = (round as u32 % bed.objects, 1_000);
-            bed.submit(clone, Mutation::CloneFrom { source: object(source) });
+            bed.submit(clone, Mutation::CloneFrom { source: object(source).into() });
             for _ in 0..8 {
                 let offset = bed.rng.random_range(0..OBJECT_BYTES / BLOCK) * BLOCK;
                 bed.write(source, offset, BLOCK);

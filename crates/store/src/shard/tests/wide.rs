@@ -19,7 +19,7 @@ fn wide_config(seed: u64) -> Config {
 
 fn xattr(rng: &mut StdRng, bytes: usize) -> Mutation {
     let name = Bytes::from(format!("a{}", rng.random_range(0..2)));
-    Mutation::SetXattrs(BTreeMap::from([(name, Bytes::from(vec![rng.random(); bytes]))]))
+    Mutation::SetXattrs([(name, Bytes::from(vec![rng.random(); bytes]))].into())
 }
 
 /// A change of a few objects; in some transactions of many that follow each other.
@@ -27,8 +27,8 @@ fn wide_txn(number: u64, rng: &mut StdRng, model: &MemStore) -> Transaction {
     let c = coll(0);
     let mut txn = Transaction::new(c);
     txn.ops.push(TxnOp::CreateCollection);
-    let marker = BTreeMap::from([(Bytes::from_static(b"n"), Bytes::copy_from_slice(&number.to_le_bytes()))]);
-    txn.push(&object(MARKER), Mutation::SetXattrs(marker));
+    let marker = (Bytes::from_static(b"n"), Bytes::copy_from_slice(&number.to_le_bytes()));
+    txn.push(&object(MARKER), Mutation::SetXattrs([marker].into()));
     match rng.random_range(0..40) {
         0 => {
             let from = object(rng.random_range(0..OBJECTS));
@@ -45,7 +45,7 @@ fn wide_txn(number: u64, rng: &mut StdRng, model: &MemStore) -> Transaction {
         2 => {
             let (target, source) =
                 (object(rng.random_range(0..OBJECTS)), object(rng.random_range(0..OBJECTS)));
-            txn.push(&target, Mutation::CloneFrom { source });
+            txn.push(&target, Mutation::CloneFrom { source: source.into() });
         }
         3..12 => {
             for _ in 0..40 {
