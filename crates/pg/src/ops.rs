@@ -170,6 +170,12 @@ impl Pg {
         if scrub::is_listing(&waiting.op) {
             return self.answer_scrub_listing(&waiting, cx);
         }
+        // Most reads that lack anything lack this: they run once instead of twice.
+        if let Some((offset, len)) = exec::plain_read(&waiting.op).filter(|_| waiting.loads.is_empty())
+            && let Some(missing) = cx.store.lacks(self.coll, head, offset, len)
+        {
+            return self.load_for(head, waiting, missing, cx);
+        }
         let reqid = reqid_of(&waiting.client, waiting.tid, &waiting.op);
         if exec::is_ordered(&waiting.op) && self.log.find(&reqid).is_some() {
             return self.answer_duplicate(&reqid, waiting, cx);

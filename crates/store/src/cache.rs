@@ -167,12 +167,21 @@ impl Cache {
         self.find(device).is_some_and(|(_, segment)| segment.stay == Stay::UntilWritten)
     }
 
+    /// The same of what has to stay until [`Cache::unpin`] of its run.
+    pub(crate) fn insert_pinned(&mut self, device: u64, data: Bytes, crcs: Vec<u32>, stay: Stay) {
+        self.put(device, data, crcs, (stay, 1));
+    }
+
     /// Puts blocks in. [`Cache::evict`] is for the caller to call, who may want to pin them first.
     pub(crate) fn insert(&mut self, device: u64, data: Bytes, crcs: Vec<u32>, stay: Stay) {
+        self.put(device, data, crcs, (stay, 0));
+    }
+
+    fn put(&mut self, device: u64, data: Bytes, crcs: Vec<u32>, (stay, pins): (Stay, u32)) {
         debug_assert_eq!(data.len(), crcs.len() * BLOCK_BYTES);
         self.remove(Run { start: device, count: crcs.len() as u64 });
         let is_main = self.ghost_set.remove(&device);
-        let (pins, reads) = (0, Cell::new(0));
+        let reads = Cell::new(0);
         let segment = Segment { data, crcs, part_of: None, pins, stay, is_main, reads, tick: 0 };
         self.enqueue(device, segment);
     }
@@ -317,6 +326,13 @@ impl Cache {
     }
 
     pub(crate) fn unpin(&mut self, run: Run) {
+        // Mostly the segment is as it was.
+        if let Some(segment) = self.segments.get_mut(&run.start).filter(|at| at.count() == run.count)
+            && (segment.pins > 1 || segment.stay != Stay::WhilePinned)
+        {
+            segment.pins = segment.pins.saturating_sub(1);
+            return;
+        }
         let mut left = run;
         while let Some(at) = self.first_in(left) {
             left = Self::behind(left, at);

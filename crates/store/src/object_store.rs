@@ -146,6 +146,12 @@ pub trait ObjectStore {
         len: u64,
     ) -> Result<Vec<Payload>, Missing>;
 
+    /// What a read of the same is sure to lack, found by a look at its first block: who reads once may have that
+    /// loaded before he tries. None where only trying tells.
+    fn lacks(&self, _coll: CollId, _object: &HObject, _offset: u64, _len: u64) -> Option<Missing> {
+        None
+    }
+
     /// The same in one piece.
     fn read(&self, coll: CollId, object: &HObject, offset: u64, len: u64) -> Result<Bytes, Missing> {
         Ok(Payload::joined(self.read_pieces(coll, object, offset, len)?).into_bytes())

@@ -38,7 +38,7 @@ pub(crate) use manifest::reference;
 #[cfg(test)]
 pub(crate) use object_info::Manifest;
 pub(crate) use object_info::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet, USER_XATTR};
-pub(crate) use request::{is_for_any_copy, is_ordered, is_pure_read, may_write};
+pub(crate) use request::{is_for_any_copy, is_ordered, is_pure_read, may_write, plain_read};
 pub(crate) use snaps::{TrimStep, trim_step};
 pub(crate) use watch::{KnownWatch, WatchChange, remove_watcher};
 

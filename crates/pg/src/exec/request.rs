@@ -52,6 +52,14 @@ pub(crate) fn is_ordered(op: &MOSDOp) -> bool {
     op.may_write() || may_write(op)
 }
 
+/// Where a request reads that does nothing but read at one place of a head: offset and length.
+pub(crate) fn plain_read(op: &MOSDOp) -> Option<(u64, u64)> {
+    let [step] = &op.ops[..] else { return None };
+    let is_read = matches!(step.code, OpCode::READ | OpCode::SYNC_READ | OpCode::SPARSE_READ);
+    let (offset, length) = (step.params.offset(), step.params.length());
+    (is_read && op.snapid == SnapId::HEAD && length > 0).then_some((offset, length))
+}
+
 /// The method that an op calls, and its input.
 pub(super) fn find_method(step: &OsdOp) -> Result<(&'static Method, Bytes), Errno> {
     let (class_len, name_len) = (usize::from(step.params.u8_at(0)), usize::from(step.params.u8_at(1)));

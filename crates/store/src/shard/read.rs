@@ -200,9 +200,11 @@ impl Store {
             let run = Run { start: part.device + at as u64, count: (end - at) as u64 };
             if !was_here {
                 let blocks = data.slice(at * BLOCK_BYTES..end * BLOCK_BYTES);
-                self.cache.insert(run.start, blocks, part.crcs[at..end].to_vec(), load.stay);
+                self.cache.insert_pinned(run.start, blocks, part.crcs[at..end].to_vec(), load.stay);
+                pins.push(run);
+            } else {
+                pins.extend(self.cache.pin(run));
             }
-            pins.extend(self.cache.pin(run));
             at = end;
         }
     }
@@ -309,6 +311,17 @@ impl ObjectStore for Store {
         let end = offset.saturating_add(len).min(onode.size);
         let missing = || Missing::Data { coll, object: object.clone(), offset, len };
         self.read_range(onode, offset.min(end), end).ok_or_else(missing)
+    }
+
+    fn lacks(&self, coll: CollId, object: &HObject, offset: u64, len: u64) -> Option<Missing> {
+        let onode = match self.onode_at(coll, object) {
+            Ok(onode) => onode?,
+            Err(missing) => return Some(missing),
+        };
+        let (block, end) = (offset / BLOCK, offset.saturating_add(len).min(onode.size));
+        let Mapped { device, crc } = onode.extents.lookup(block).filter(|_| offset < end)?;
+        let is_at_hand = onode.hides(block, offset, end) || self.cache.has(device, crc);
+        (!is_at_hand).then(|| Missing::Data { coll, object: object.clone(), offset, len })
     }
 
     fn extents(

@@ -93,7 +93,11 @@ fn read(
     o: &HObject,
     at: (u64, u64),
 ) -> Result<Bytes, ReadError> {
-    ask(store, disk, rng, |store| store.read(c, o, at.0, at.1))
+    ask(store, disk, rng, |store| {
+        let found = store.read(c, o, at.0, at.1);
+        assert!(found.is_err() || store.lacks(c, o, at.0, at.1).is_none(), "what can be read lacks nothing");
+        found
+    })
 }
 
 /// Asks until it is answered, and loads what is missing meanwhile.
