@@ -48,6 +48,7 @@ impl<const N: usize> Decode for [u8; N] {
     }
 }
 
+#[inline]
 fn encode_count(count: usize, out: &mut Vec<u8>) {
     let count = u32::try_from(count).expect("containers hold fewer than 2^32 elements");
     out.extend_from_slice(&count.to_le_bytes());

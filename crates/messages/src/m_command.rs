@@ -30,7 +30,7 @@ macro_rules! command {
                 raw.data = self.input.clone().into();
             }
 
-            fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+            fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
                 let $front { fsid, cmd } = codec::Decode::from_prefix(raw.front.clone())?;
                 Ok($name { fsid, cmd, input: Bytes::clone(&raw.data) })
             }
@@ -60,7 +60,7 @@ macro_rules! command {
                 raw.data = self.output.clone().into();
             }
 
-            fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+            fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
                 let $reply_front { result, status } = codec::Decode::from_prefix(raw.front.clone())?;
                 Ok($reply { result, status, output: Bytes::clone(&raw.data) })
             }

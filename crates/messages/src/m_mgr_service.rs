@@ -50,7 +50,7 @@ impl Body for MMgrOpen {
         raw.front = out.into();
     }
 
-    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+    fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
         let input = &mut Reader::new(raw.front.clone());
         let daemon_name = String::decode(input)?;
         if raw.version < 2 {
@@ -134,7 +134,7 @@ impl Body for MMgrReport {
         raw.version = 3;
     }
 
-    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+    fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
         let input = &mut Reader::new(raw.front.clone());
         let mut report = MMgrReport {
             daemon_name: String::decode(input)?,

@@ -32,7 +32,7 @@ impl Body for MMonCommand {
         raw.data = self.input.clone().into();
     }
 
-    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+    fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
         let Front { header, fsid, cmd } = codec::Decode::from_prefix(raw.front.clone())?;
         Ok(MMonCommand { header, fsid, cmd, input: Bytes::clone(&raw.data) })
     }
@@ -73,7 +73,7 @@ impl Body for MMonCommandAck {
         raw.data = self.output.clone().into();
     }
 
-    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+    fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
         let AckFront { header, result, status, cmd } = codec::Decode::from_prefix(raw.front.clone())?;
         Ok(MMonCommandAck { header, result, status, cmd, output: Bytes::clone(&raw.data) })
     }

@@ -191,11 +191,11 @@ impl Body for MOSDOp {
             self.ops.iter().filter(|op| !op.data.is_empty()).map(|op| self.payload_of(op)).collect();
     }
 
-    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+    fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
         if raw.version < 8 {
             return Err(DecodeError::Invalid { what: "MOSDOp version", value: u64::from(raw.version) });
         }
-        let mut front = Reader::new(raw.front.clone());
+        let mut front = Reader::new(raw.front);
         let input = &mut front;
         let SpgId { pg: pgid, shard } = SpgId::decode(input)?;
         let hash = u32::decode(input)?;

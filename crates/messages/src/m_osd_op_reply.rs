@@ -57,11 +57,11 @@ impl Body for MOSDOpReply {
         raw.data_more = self.ops.iter().flat_map(OsdOp::data_pieces).collect();
     }
 
-    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+    fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
         if raw.version < 8 {
             return Err(DecodeError::Invalid { what: "MOSDOpReply version", value: u64::from(raw.version) });
         }
-        let mut front = Reader::new(raw.front.clone());
+        let mut front = Reader::new(raw.front);
         let input = &mut front;
         let oid = Bytes::decode(input)?;
         let pgid = PgId::decode(input)?;

@@ -67,7 +67,7 @@ impl Body for MWatchNotify {
         raw.data = self.replies.clone().into();
     }
 
-    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+    fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
         let front: Front = codec::Decode::from_prefix(raw.front.clone())?;
         Ok(MWatchNotify {
             opcode: front.opcode,

@@ -59,12 +59,12 @@ impl Body for MOSDRepOp {
         raw.front = out.into();
     }
 
-    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(raw.front.clone());
+    fn decode_body(mut raw: RawMessage) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(std::mem::take(&mut raw.front));
         let (pgid, epoch, version) = Decode::decode(&mut reader)?;
         let log = Decode::decode(&mut reader)?;
         let (trim_to, totals) = Decode::decode(&mut reader)?;
-        let txn = decode_txn(&mut reader, raw)?;
+        let txn = decode_txn(&mut reader, &raw)?;
         let committed_to = if raw.version >= 2 { Decode::decode(&mut reader)? } else { EVersion::ZERO };
         Ok(MOSDRepOp { pgid, epoch, version, log, trim_to, totals, txn, committed_to })
     }
@@ -247,10 +247,10 @@ impl Body for MPgPush {
         raw.front = out.into();
     }
 
-    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+    fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(raw.front.clone());
         let PushFront { pgid, epoch, object, version } = PushFront::decode(&mut reader)?;
-        Ok(MPgPush { pgid, epoch, object, version, txn: decode_txn(&mut reader, raw)? })
+        Ok(MPgPush { pgid, epoch, object, version, txn: decode_txn(&mut reader, &raw)? })
     }
 }
 
@@ -352,11 +352,11 @@ impl Body for MPgCopyData {
         raw.front = out.into();
     }
 
-    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+    fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(raw.front.clone());
         let front = CopyFront::decode(&mut reader)?;
         let CopyFront { pgid, epoch, id, result, user_version, truncate_seq, truncate_size } = front;
-        let txn = decode_txn(&mut reader, raw)?;
+        let txn = decode_txn(&mut reader, &raw)?;
         let elsewhere = if raw.version >= 2 { Decode::decode(&mut reader)? } else { None };
         let missing = if raw.version >= 3 { Decode::decode(&mut reader)? } else { ChunkMap::new() };
         Ok(MPgCopyData {

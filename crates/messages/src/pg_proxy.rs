@@ -72,10 +72,10 @@ impl Body for MPgProxyOp {
         raw.data_more = op.data_more;
     }
 
-    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+    fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
         let front = ProxyOpFront::decode(&mut Reader::new(raw.front.clone()))?;
         let ProxyOpFront { pgid, epoch, asker, id, client, addr, tid, path, op } = front;
-        let op = MOSDOp::decode_body(&inner(op, raw))?;
+        let op = MOSDOp::decode_body(inner(op, &raw))?;
         Ok(MPgProxyOp { pgid, epoch, asker, id, client, addr, tid, path, op })
     }
 }
@@ -111,9 +111,9 @@ impl Body for MPgProxyReply {
         raw.data_more = reply.data_more;
     }
 
-    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
+    fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
         let front = ProxyReplyFront::decode(&mut Reader::new(raw.front.clone()))?;
         let ProxyReplyFront { pgid, epoch, id, reply } = front;
-        Ok(MPgProxyReply { pgid, epoch, id, reply: MOSDOpReply::decode_body(&inner(reply, raw))? })
+        Ok(MPgProxyReply { pgid, epoch, id, reply: MOSDOpReply::decode_body(inner(reply, &raw))? })
     }
 }

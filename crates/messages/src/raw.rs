@@ -30,8 +30,8 @@ pub struct RawMessage {
 }
 
 impl RawMessage {
-    /// Computes the front's checksum, and keeps it.
-    pub fn seal_front(&mut self) {
-        self.front_crc = Some(crc32c(u32::MAX, &self.front));
+    /// The same with the front's checksum.
+    pub fn sealed(self) -> RawMessage {
+        RawMessage { front_crc: Some(crc32c(u32::MAX, &self.front)), ..self }
     }
 }

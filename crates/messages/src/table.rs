@@ -9,7 +9,7 @@ pub(crate) trait Body: Sized {
     /// Writes the front and says what goes to the data segment.
     fn encode_body(&self, raw: &mut RawMessage);
     /// Reads the segments back; `raw.version` tells the encoding.
-    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError>;
+    fn decode_body(raw: RawMessage) -> Result<Self, DecodeError>;
 }
 
 macro_rules! messages {
@@ -67,7 +67,7 @@ macro_rules! messages {
             pub fn decode(raw: RawMessage) -> Result<Message, DecodeError> {
                 match raw.kind {
                     $($kind if raw.compat <= $version => {
-                        Ok(Message::$name(Box::new(<$name as Body>::decode_body(&raw)?)))
+                        Ok(Message::$name(Box::new(<$name as Body>::decode_body(raw)?)))
                     })*
                     _ => Ok(Message::Unknown(Box::new(raw))),
                 }
@@ -221,8 +221,8 @@ macro_rules! front_only {
             fn encode_body(&self, raw: &mut $crate::RawMessage) {
                 raw.front = codec::Encode::to_bytes(self, codec::Features::PACIFIC);
             }
-            fn decode_body(raw: &$crate::RawMessage) -> Result<Self, codec::DecodeError> {
-                codec::Decode::from_prefix(raw.front.clone())
+            fn decode_body(raw: $crate::RawMessage) -> Result<Self, codec::DecodeError> {
+                codec::Decode::from_prefix(raw.front)
             }
         }
     };

@@ -300,7 +300,7 @@ impl Connection {
                 &all[..]
             }
         };
-        let front = Payload::new(raw.front.clone(), raw.front_crc);
+        let front = (&raw.front, raw.front_crc);
         self.writer.frame(Tag::MESSAGE, &self.header, front, data, &mut out.bytes);
     }
 
@@ -323,7 +323,8 @@ impl Connection {
         match tag {
             Tag::MESSAGE => {
                 let header = Header::from_prefix(first).map_err(|_| malformed)?;
-                if header.ack_seq > 0 {
+                // Only who dialed keeps what is not acknowledged.
+                if header.ack_seq > 0 && matches!(self.role, Role::Dialer { .. }) {
                     out.events.push(ConnEvent::Acked(header.ack_seq));
                 }
                 match self.accept_seq(header.seq, front.len() + data.len(), cx) {

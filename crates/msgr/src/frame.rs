@@ -386,15 +386,16 @@ impl FrameWriter {
 
     /// A frame of one segment.
     pub(crate) fn control(&mut self, tag: Tag, payload: &[u8], out: &mut Vec<Bytes>) {
-        self.frame(tag, payload, Payload::default(), &[], out);
+        self.frame(tag, payload, (&Bytes::new(), None), &[], out);
     }
 
-    /// A frame of a first segment, a front, and payload in pieces; payload is not copied in crc mode.
+    /// A frame of a first segment, a front, whose checksum may be known, and payload in pieces; payload is not copied in
+    /// crc mode.
     pub(crate) fn frame(
         &mut self,
         tag: Tag,
         first: &[u8],
-        front: Payload,
+        (front, front_crc): (&Bytes, Option<u32>),
         data: &[Payload],
         out: &mut Vec<Bytes>,
     ) {
@@ -404,13 +405,22 @@ impl FrameWriter {
         let count = lengths.iter().rposition(|l| *l > 0).map_or(1, |last| last + 1);
         let preamble = Preamble { tag: tag.0, count, lengths };
         match &mut self.cipher {
-            None => crc_frame(&preamble, first, front, data, out),
-            Some(cipher) => out.extend(secure_frame(&preamble, first, &front, data, cipher)),
+            None => {
+                let front_crc = front_crc.unwrap_or_else(|| crc32c(SEED, front));
+                crc_frame(&preamble, first, (front, front_crc), data, out);
+            }
+            Some(cipher) => out.extend(secure_frame(&preamble, first, front, data, cipher)),
         }
     }
 }
 
-fn crc_frame(preamble: &Preamble, first: &[u8], front: Payload, data: &[Payload], out: &mut Vec<Bytes>) {
+fn crc_frame(
+    preamble: &Preamble,
+    first: &[u8],
+    (front, front_crc): (&Bytes, u32),
+    data: &[Payload],
+    out: &mut Vec<Bytes>,
+) {
     let mut head = Vec::with_capacity(PREAMBLE_BYTES + first.len() + 4 + front.len() + EPILOGUE_BYTES);
     head.extend_from_slice(&preamble.encode());
     if !first.is_empty() {
@@ -422,14 +432,14 @@ fn crc_frame(preamble: &Preamble, first: &[u8], front: Payload, data: &[Payload]
         return;
     }
     let mut epilogue = [LATE_COMPLETE; EPILOGUE_BYTES];
-    for (index, crc) in [(1, front.crc()), (2, SEED), (3, Payload::crc_of_all(data))] {
+    for (index, crc) in [(1, front_crc), (2, SEED), (3, Payload::crc_of_all(data))] {
         // Segments behind the last one count as zero, empty ones before it do not.
         let crc = if index < preamble.count { crc } else { 0 };
         epilogue[index * 4 - 3..=index * 4].copy_from_slice(&crc.to_le_bytes());
     }
     if preamble.count < SEGMENTS_MAX {
         traffic::copied(front.len());
-        head.extend_from_slice(&front);
+        head.extend_from_slice(front);
         head.extend_from_slice(&epilogue);
         out.push(Bytes::from(head));
         return;
@@ -442,7 +452,7 @@ fn crc_frame(preamble: &Preamble, first: &[u8], front: Payload, data: &[Payload]
     let pieces = data.iter().map(|piece| Bytes::clone(piece));
     out.reserve(data.len() + 3);
     out.push(head);
-    out.extend(std::iter::once(front.into_bytes()).chain(pieces).filter(|piece| !piece.is_empty()));
+    out.extend(std::iter::once(front.clone()).chain(pieces).filter(|piece| !piece.is_empty()));
     out.push(epilogue);
 }
 

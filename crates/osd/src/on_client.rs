@@ -22,8 +22,8 @@ impl Osd {
     /// A client's or an OSD's message for this shard.
     pub(crate) fn on_own_message(&mut self, conn: ConnId, tid: u64, message: Message, cx: &mut Cx<'_>) {
         let Some(session) = self.sessions.get(&conn) else { return };
-        if session.osd().is_some() {
-            return self.on_osd_message(conn, tid, message, cx);
+        if let Some(from) = session.osd() {
+            return self.on_osd_message((conn, from), tid, message, cx);
         }
         match message {
             Message::MOSDOp(op) => self.on_op(conn, tid, op, cx),

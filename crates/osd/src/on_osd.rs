@@ -14,8 +14,13 @@ use crate::{
 };
 
 impl Osd {
-    pub(crate) fn on_osd_message(&mut self, conn: ConnId, tid: u64, message: Message, cx: &mut Cx<'_>) {
-        let Some(from) = self.sessions.get(&conn).and_then(|s| s.osd()) else { return };
+    pub(crate) fn on_osd_message(
+        &mut self,
+        (conn, from): (ConnId, OsdId),
+        tid: u64,
+        message: Message,
+        cx: &mut Cx<'_>,
+    ) {
         match message {
             Message::MOSDPing(ping) => self.on_ping(conn, from, *ping, cx),
             Message::MOSDMap(maps) => self.on_osd_map(MapSource::Osd, *maps, cx),
@@ -86,17 +91,15 @@ impl Osd {
 
     /// Sends to an OSD by the newest map; dropped when that shows it down.
     pub(crate) fn send_osd(&mut self, osd: OsdId, message: Message, cx: &mut Cx<'_>) {
-        self.send_osds(&[osd], message.encode(0), cx);
+        self.send_osds(&[osd], &Arc::new(message.encode(0).sealed()), cx);
     }
 
     /// The same to several, encoded once.
-    pub(crate) fn send_osds(&mut self, osds: &[OsdId], mut message: RawMessage, cx: &mut Cx<'_>) {
-        message.seal_front();
-        let message = Arc::new(message);
+    pub(crate) fn send_osds(&mut self, osds: &[OsdId], message: &Arc<RawMessage>, cx: &mut Cx<'_>) {
         for &osd in osds {
             let addrs = self.map.osd_cluster_addrs(osd).filter(|_| self.map.is_up(osd));
             let Some(addrs) = addrs.map(|addrs| self.pgs.contact(osd, addrs)) else { continue };
-            cx.effects.push(Effect::SendOsd { osd, addrs, message: Arc::clone(&message) });
+            cx.effects.push(Effect::SendOsd { osd, addrs, message: Arc::clone(message) });
         }
     }
 }

@@ -216,8 +216,10 @@ impl Osd {
                 }
             }
             pg::Effect::SendOsd(osd, message) => self.send_osd(osd, message, cx),
-            pg::Effect::SendOsds(osds, message) => self.send_osds(&osds, message.encode(0), cx),
-            pg::Effect::SendEncoded(osds, message) => self.send_osds(&osds, *message, cx),
+            pg::Effect::SendOsds(osds, message) => {
+                self.send_osds(&osds, &Arc::new(message.encode(0).sealed()), cx)
+            }
+            pg::Effect::SendEncoded(osds, message) => self.send_osds(&osds, &message, cx),
             // The monitor is told that this OSD serves no more: others may do so already.
             pg::Effect::Reply(..) if matches!(self.boot, Boot::Stopping { .. }) => {}
             pg::Effect::Reply(session, tid, reply) => {

@@ -1,5 +1,7 @@
 //! What reaches a PG and what it wants done.
 
+use std::sync::Arc;
+
 use crate::{GiveUp, Leases, Permit, RecoveryPolicy, ScrubPolicy, ScrubRequest};
 use messages::{LogLevel, MOSDOp, MOSDOpReply, Message, RawMessage};
 use store::{Completion, ObjectStore};
@@ -58,7 +60,7 @@ pub enum Effect {
     /// Tell several other OSDs the same.
     SendOsds(Vec<OsdId>, Message),
     /// The same, encoded by who goes on to use what it says.
-    SendEncoded(Vec<OsdId>, Box<RawMessage>),
+    SendEncoded(Vec<OsdId>, Arc<RawMessage>),
     /// Answer a client's op.
     Reply(u64, u64, Box<MOSDOpReply>),
     /// Tell a client of a session what it did not ask for: notifications, backoffs.

@@ -1,6 +1,8 @@
 //! Replication: a change goes to the own store and to all members in the same turn, and is answered
 //! when all have it durable.
 
+use std::sync::Arc;
+
 use messages::{MOSDRepOp, MOSDRepOpReply, MPgInfo};
 use types::{EVersion, LogEntry, OsdId, Transaction};
 
@@ -39,7 +41,7 @@ impl Pg {
                 txn,
                 committed_to,
             };
-            cx.effects.push(Effect::SendEncoded(others, Box::new(message.to_raw(0))));
+            cx.effects.push(Effect::SendEncoded(others, Arc::new(message.to_raw(0).sealed())));
             (txn, log) = (message.txn, message.log);
         }
         self.apply(txn, log, trim_to, Pending::LocalCommit(version, cx.now), cx);

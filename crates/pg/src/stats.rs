@@ -27,6 +27,7 @@ impl Pg {
     /// The state's bits.
     pub fn state(&self) -> PgState {
         let acting = self.members.acting.iter().filter(|o| o.is_some()).count();
+        let is_remapped = self.members.is_remapped();
         let mut state = match &self.phase {
             Phase::Active if self.members.is_merging => PgState::PEERED.with(PgState::PREMERGE),
             Phase::Active => PgState::ACTIVE,
@@ -44,12 +45,12 @@ impl Pg {
         if acting < usize::from(self.members.size) && (has_peered || state.has(PgState::PEERED)) {
             state = state.with(PgState::UNDERSIZED).with(PgState::DEGRADED);
         }
-        if self.members.is_remapped() {
+        if is_remapped {
             state = state.with(PgState::REMAPPED);
         }
         if self.phase == Phase::Active {
             // Looked at after each event: where those act who are up there is nobody to look for.
-            let is_filling = self.members.is_remapped() && self.lacked_by(self.targets()) > 0;
+            let is_filling = is_remapped && self.lacked_by(self.targets()) > 0;
             if is_filling {
                 state = state.with(PgState::BACKFILLING).with(self.recovery.forced());
             }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use codec::{Encode, Features, Payload};
 use messages::{
     MOSDOp, MPgActivated, MPgLog, MPgNotify, MPgPush, Message, ObjectLocator, OpCode, OpParams, OsdOp,
+    RawMessage,
 };
 use store::{MemStore, ObjectStore};
 use types::{
@@ -244,9 +245,10 @@ impl World {
             match effect {
                 Effect::SendOsds(osds, message) => out.push((osds, message)),
                 Effect::SendOsd(osd, message) => out.push((vec![osd], message)),
-                Effect::SendEncoded(osds, mut raw) => {
+                Effect::SendEncoded(osds, sent) => {
+                    let mut raw = RawMessage::clone(&sent);
                     raw.data = Payload::joined(std::mem::take(&mut raw.data_more));
-                    out.push((osds, Message::decode(*raw).expect("what is encoded can be decoded")));
+                    out.push((osds, Message::decode(raw).expect("what is encoded can be decoded")));
                 }
                 _ => {}
             }

@@ -46,6 +46,13 @@ impl<K: Ord, V> FlatMap<K, V> {
         self.find(key).ok().map(|at| &self.pairs[at].1)
     }
 
+    pub(crate) fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        self.find(key).ok().map(|at| &mut self.pairs[at].1)
+    }
+
     pub(crate) fn insert(&mut self, key: K, value: V) {
         match self.find(&key) {
             Ok(at) => self.pairs[at].1 = value,

@@ -326,7 +326,7 @@ impl TxnOp {
                 from: Decode::decode(meta)?,
                 to: Decode::decode(meta)?,
                 record: Decode::decode(meta)?,
-                omap: decode_pairs(meta)?,
+                omap: decode_pairs(meta, Reader::copy)?,
             })),
             tag::MERGE => TxnOp::Merge(Box::new(CollMerge {
                 source: Decode::decode(meta)?,
@@ -408,11 +408,16 @@ fn encode_pairs(pairs: &Pairs, out: &mut Vec<u8>) {
     }
 }
 
-fn decode_pairs(meta: &mut Reader) -> Result<Pairs, DecodeError> {
+/// Keys are got by `key`; values are in memory of their own.
+fn decode_pairs(
+    meta: &mut Reader,
+    key: impl Fn(&mut Reader, usize) -> Result<Bytes, DecodeError>,
+) -> Result<Pairs, DecodeError> {
     let count = meta.count(8)?;
     let mut pairs = Vec::with_capacity(count.min(PAIRS_ROOM));
     for _ in 0..count {
-        pairs.push((decode_own(meta)?, decode_own(meta)?));
+        let key_bytes = meta.count(1)?;
+        pairs.push((key(meta, key_bytes)?, decode_own(meta)?));
     }
     Ok(pairs.into())
 }
@@ -476,10 +481,11 @@ impl Mutation {
             }
             tag::TRUNCATE => Mutation::Truncate { size: Decode::decode(meta)? },
             tag::REMOVE => Mutation::Remove,
-            tag::SET_XATTRS => Mutation::SetXattrs(decode_pairs(meta)?),
+            // Most names are known where they come.
+            tag::SET_XATTRS => Mutation::SetXattrs(decode_pairs(meta, Reader::take)?),
             tag::REMOVE_XATTR => Mutation::RemoveXattr(Decode::decode(meta)?),
             tag::CLEAR_XATTRS => Mutation::ClearXattrs,
-            tag::OMAP_SET => Mutation::OmapSet(decode_pairs(meta)?),
+            tag::OMAP_SET => Mutation::OmapSet(decode_pairs(meta, Reader::copy)?),
             tag::OMAP_REMOVE => Mutation::OmapRemove(Decode::decode(meta)?),
             tag::OMAP_REMOVE_RANGE => {
                 Mutation::OmapRemoveRange { first: Decode::decode(meta)?, last: Decode::decode(meta)? }

@@ -29,7 +29,7 @@ fn parts() -> impl Strategy<Value = (Vec<u8>, Vec<u8>, Vec<Vec<u8>>)> {
 fn encode(writer: &mut FrameWriter, first: &[u8], front: &[u8], data: &[Vec<u8>]) -> Vec<u8> {
     let data: Vec<Payload> = data.iter().cloned().map(|piece| Bytes::from(piece).into()).collect();
     let mut out = Vec::new();
-    writer.frame(Tag::MESSAGE, first, Bytes::copy_from_slice(front).into(), &data, &mut out);
+    writer.frame(Tag::MESSAGE, first, (&Bytes::copy_from_slice(front), None), &data, &mut out);
     out.concat()
 }
 
@@ -117,7 +117,7 @@ fn payload_of(bytes: usize) -> (Vec<Payload>, Vec<Bytes>, Bytes, Bytes) {
     let (mut writer, mut reader) = ends(false);
     let mut out = Vec::new();
     let data = [payload.slice(..4096), payload.slice(4096..)].map(Payload::from).to_vec();
-    writer.frame(Tag::MESSAGE, b"header", Bytes::from_static(b"front").into(), &data, &mut out);
+    writer.frame(Tag::MESSAGE, b"header", (&Bytes::from_static(b"front"), None), &data, &mut out);
     let wire = Bytes::from(out.concat());
     reader.push(wire.clone());
     let frame = reader.next(None).unwrap().unwrap();

@@ -66,7 +66,7 @@ impl Half {
         let [first, front, middle, data] = &frame.segments;
         assert!(middle.is_empty());
         let mut out = Vec::new();
-        self.writer.frame(frame.tag, first, front.clone().into(), &[data.clone().into()], &mut out);
+        self.writer.frame(frame.tag, first, (front, None), &[data.clone().into()], &mut out);
         out.iter().for_each(|piece| self.again.extend_from_slice(piece));
         assert!(self.recorded.starts_with(&self.again), "{:?} encodes to other bytes", frame.tag);
         Some(frame)

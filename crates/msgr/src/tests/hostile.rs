@@ -141,7 +141,13 @@ fn messages_before_the_session_are_refused() {
     feed(&mut pair, hello(EntityType::CLIENT)).unwrap();
     let mut early = Vec::new();
     let header = crate::control::Header::default().to_bytes(Features::default());
-    FrameWriter::default().frame(Tag::MESSAGE, &header, Bytes::from_static(b"front").into(), &[], &mut early);
+    FrameWriter::default().frame(
+        Tag::MESSAGE,
+        &header,
+        (&Bytes::from_static(b"front"), None),
+        &[],
+        &mut early,
+    );
     assert_eq!(feed(&mut pair, early.concat()), Err(CloseReason::Frame(FrameError::Preamble)));
     let mut pair = acceptor(method::CEPHX);
     feed(&mut pair, hello(EntityType::CLIENT)).unwrap();

@@ -300,7 +300,13 @@ fn blocks_of(from: u64, to: u64) -> Range<u64> {
 fn mutate_attributes(onode: &mut Onode, mutation: Mutation) {
     match mutation {
         Mutation::SetXattrs(map) => {
-            map.into_iter().for_each(|(name, value)| onode.xattrs.insert(name, value));
+            for (name, value) in map {
+                match onode.xattrs.get_mut(&name) {
+                    Some(old) => *old = value,
+                    // The name may be a part of much that came with it.
+                    None => onode.xattrs.insert(Bytes::copy_from_slice(&name), value),
+                }
+            }
         }
         Mutation::RemoveXattr(name) => {
             onode.xattrs.remove(&name);

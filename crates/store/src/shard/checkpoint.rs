@@ -165,7 +165,7 @@ impl Store {
                     return;
                 }
                 // While something is in flight there will be another turn.
-                Stage::Release if step > 0 && self.unmount == Unmount::No && !self.purposes.is_empty() => {
+                Stage::Release if step > 0 && self.unmount == Unmount::No && !self.outstanding.is_empty() => {
                     return;
                 }
                 Stage::Release => {

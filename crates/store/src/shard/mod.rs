@@ -13,6 +13,7 @@ mod labels;
 mod lookahead;
 mod mount;
 mod mount_error;
+mod outstanding;
 mod pace;
 mod pages;
 mod pressure;
@@ -34,8 +35,8 @@ pub use pages::IndexMemory;
 pub use replay::Replayed;
 
 use self::{
-    checkpoint::Checkpoint, deferred::Waiting, discard::Discards, flusher::Flushing, pace::Pace,
-    pages::PageLoads, read::Load, write::Queued,
+    checkpoint::Checkpoint, deferred::Waiting, discard::Discards, flusher::Flushing,
+    outstanding::Outstanding, pace::Pace, pages::PageLoads, read::Load, write::Queued,
 };
 use crate::{
     Completion, Config, DeviceCommand, DeviceError,
@@ -99,7 +100,7 @@ pub struct Store {
     cache: Cache,
     ring: Ring,
     commands: Vec<DeviceCommand>,
-    purposes: BTreeMap<u64, Purpose>,
+    outstanding: Outstanding,
     next_token: u64,
     completions: Vec<Completion>,
     /// Applied transactions whose record is not written yet.
@@ -157,7 +158,7 @@ impl Store {
             index,
             space,
             commands: Vec::new(),
-            purposes: BTreeMap::new(),
+            outstanding: Outstanding::default(),
             next_token: 1,
             completions: Vec::new(),
             queue: VecDeque::new(),
@@ -231,7 +232,7 @@ impl Store {
 
     /// A device command was executed. Reads come with their bytes. An unknown token is ignored.
     pub fn device_done(&mut self, token: Token, result: Result<Option<Bytes>, DeviceError>) {
-        let Some(purpose) = self.purposes.remove(&token.0) else { return };
+        let Some(purpose) = self.outstanding.remove(token.0) else { return };
         self.is_stirred = true;
         match purpose {
             Purpose::Load { load, read } => return self.load_done(load, read, result),
@@ -306,7 +307,7 @@ impl Store {
 
     /// True if no command is outstanding and nothing waits for one.
     pub fn is_idle(&self) -> bool {
-        self.purposes.is_empty()
+        self.outstanding.is_empty()
             && self.uncommitted_count() == 0
             && matches!(self.background, Background::Idle)
     }
@@ -342,7 +343,7 @@ impl Store {
     fn token(&mut self, purpose: Purpose) -> Token {
         let token = self.next_token;
         self.next_token += 1;
-        self.purposes.insert(token, purpose);
+        self.outstanding.insert(token, purpose);
         Token(token)
     }
 

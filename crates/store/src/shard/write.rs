@@ -64,12 +64,13 @@ impl Store {
                     self.submit_step(draft, TxnOp::Object(object.clone(), mutation), txn);
                 }
             }
-            // It stays in memory until it is flushed, and must not keep the buffer that it came in.
-            TxnOp::Object(object, Mutation::Write { offset, data }) => {
-                let data = kept(data);
-                self.submit_step(draft, TxnOp::Object(object, Mutation::Write { offset, data }), txn);
+            mut op => {
+                // It stays in memory until it is flushed, and must not keep the buffer that it came in.
+                if let TxnOp::Object(_, Mutation::Write { data, .. }) = &mut op {
+                    *data = kept(std::mem::take(data));
+                }
+                self.submit_step(draft, op, txn);
             }
-            op => self.submit_step(draft, op, txn),
         }
     }
 
