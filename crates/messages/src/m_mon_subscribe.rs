@@ -39,8 +39,8 @@ impl Body for MMonSubscribe {
         raw.front = self.to_bytes(Features::PACIFIC);
     }
 
-    fn decode_body(raw: &RawMessage) -> Result<Self, DecodeError> {
-        let mut front = Reader::new(raw.front.clone());
+    fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
+        let mut front = Reader::new(raw.front);
         let what = BTreeMap::decode(&mut front)?;
         let hostname = if raw.version < 3 { String::new() } else { String::decode(&mut front)? };
         Ok(MMonSubscribe { what, hostname })
