@@ -28,7 +28,7 @@ const DISK_BYTES: u64 = 40 << 30;
 /// Memory of the machine, in MiB: three OSDs of a debug build, and what changes of the root.
 const MEMORY_MIB: u32 = 3_072;
 /// The longest that all checks may take; without KVM they need half of it.
-const LIMIT: Duration = Duration::from_secs(7_200);
+const LIMIT: Duration = Duration::from_secs(14_400);
 /// Lines of a failed check that are shown.
 const LINES_SHOWN: usize = 25;
 

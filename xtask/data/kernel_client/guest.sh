@@ -5,7 +5,7 @@ export PATH=/mnt/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 export DIR=/data/cluster
 export CEPH_CONF=$DIR/ceph.conf
 # The longest that a check may take, in seconds.
-LIMIT=400
+LIMIT=900
 
 say() {
   echo "$*" >>/mnt/results
