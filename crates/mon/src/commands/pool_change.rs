@@ -306,6 +306,9 @@ fn mksnap(req: &mut Request<'_>) -> Reply {
     if snap.is_empty() {
         return Reply::fail(Errno::EINVAL, format!("unable to parse snap name '{snap}'"));
     }
+    if pool.is_tier() {
+        return Reply::fail(Errno::EINVAL, format!("pool {name} is a cache tier"));
+    }
     if pool.snap_by_name(&snap).is_some() {
         return Reply::done(format!("pool {name} snap {snap} already exists"));
     }

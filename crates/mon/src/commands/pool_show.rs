@@ -115,13 +115,22 @@ pub(super) fn pool_json(map: &OsdMap, id: PoolId, pool: &PgPool) -> Value {
     out
 }
 
+/// `pg_pool_t::get_cache_mode_name`; the others cannot be set.
+fn cache_mode(pool: &PgPool) -> &'static str {
+    match pool.cache_mode {
+        0 => "none",
+        3 => "readonly",
+        _ => "unknown",
+    }
+}
+
 /// The settings of cache tiers, which nobody uses here, and of erasure codes.
 fn tier_json(pool: &PgPool) -> Value {
     json!({
         "tier_of": pool.tier_of.0,
         "read_tier": pool.read_tier.0,
         "write_tier": pool.write_tier.0,
-        "cache_mode": "none",
+        "cache_mode": cache_mode(pool),
         "target_max_bytes": pool.target_bytes_max,
         "target_max_objects": pool.target_objects_max,
         "cache_target_dirty_ratio_micro": pool.cache_target_dirty_ratio_micro,
@@ -189,6 +198,16 @@ pub(super) fn pool_line(map: &OsdMap, id: PoolId, pool: &PgPool) -> String {
     }
     if pool.quota_objects_max > 0 {
         out.push_str(&format!(" max_objects {}", pool.quota_objects_max));
+    }
+    if !pool.tiers.is_empty() {
+        let tiers: Vec<String> = pool.tiers.iter().map(PoolId::to_string).collect();
+        out.push_str(&format!(" tiers {}", tiers.join(",")));
+    }
+    if pool.is_tier() {
+        out.push_str(&format!(" tier_of {}", pool.tier_of));
+    }
+    if pool.cache_mode != 0 {
+        out.push_str(&format!(" cache_mode {}", cache_mode(pool)));
     }
     out.push_str(&format!(" stripe_width {}", pool.stripe_width));
     // The greater the option's number the earlier it was set last; Ceph prints them in that order.

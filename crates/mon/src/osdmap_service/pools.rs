@@ -116,7 +116,17 @@ impl Mon {
 
     /// Deletes a pool with everything in it.
     pub(crate) fn delete_pool(&mut self, wall: UTime, id: PoolId) -> Result<(), Refusal> {
-        let Some(pool) = self.next.osdmap.pools.get(&id) else { return Ok(()) };
+        let map = &self.next.osdmap;
+        let Some(pool) = map.pools.get(&id) else { return Ok(()) };
+        let name = |id: &PoolId| map.pool_name(*id).unwrap_or_default();
+        if !pool.tiers.is_empty() {
+            let tiers: Vec<&str> = pool.tiers.iter().map(name).collect();
+            return Err((Errno::EBUSY, format!("pool '{}' has tiers {}", name(&id), tiers.join(","))));
+        }
+        if pool.is_tier() {
+            let text = format!("pool '{}' is a tier of '{}'", name(&id), name(&pool.tier_of));
+            return Err((Errno::EBUSY, text));
+        }
         if pool.flags.has(PoolFlags::NODELETE) {
             let text = "pool deletion is disabled; you must unset nodelete flag for the pool first";
             return Err((Errno::EPERM, text.to_owned()));

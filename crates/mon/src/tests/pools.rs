@@ -404,3 +404,85 @@ fn a_pg_that_is_lost_is_made_anew_when_an_operator_insists() {
     cluster.pass(Duration::from_secs(1));
     assert!(cluster.mon.committed.creating.is_empty());
 }
+
+fn tier(what: &str, rest: &str) -> String {
+    format!(r#"{{"prefix":"osd tier {what}",{rest}}}"#)
+}
+
+const TIER_PAIR: &str = r#""pool":"rbd","tierpool":"cache","force_nonempty":"""#;
+const READONLY: &str = r#""pool":"cache","mode":"readonly","yes_i_really_mean_it":true"#;
+
+/// Pools `rbd`, `cache` and `other`; the second is the first one's tier.
+fn with_tier() -> Cluster {
+    let mut cluster = Cluster::with_rbd();
+    for name in ["cache", "other"] {
+        cluster.ok(&format!(r#"{{"prefix":"osd pool create","pool":"{name}","pg_num":8}}"#));
+    }
+    let not_tier = "pool 'cache' is not a tier".to_owned();
+    assert_eq!(cluster.refused(&tier("cache-mode", READONLY)), (-22, not_tier));
+    // Asked for twice it is the same.
+    for _ in 0..2 {
+        let said = cluster.ok(&tier("add", TIER_PAIR));
+        assert_eq!(said, "pool 'cache' is now (or already was) a tier of 'rbd'");
+    }
+    cluster
+}
+
+#[test]
+fn tiers_are_not_chained_and_no_client_is_sent_to_one() {
+    let mut cluster = with_tier();
+    let not_cached = "cache tiers that clients use are not supported";
+    let add = |base: &str, pool: &str| tier("add", &format!(r#""pool":"{base}","tierpool":"{pool}""#));
+    let overlay = |pool: &str| tier("set-overlay", &format!(r#""pool":"rbd","overlaypool":"{pool}""#));
+    let refused = [
+        (add("other", "cache"), -22, "tier pool 'cache' is already a tier of 'rbd'"),
+        (
+            add("cache", "other"),
+            -22,
+            "pool 'cache' is already a tier of 'rbd', multiple tiers are not yet supported.",
+        ),
+        (
+            add("other", "rbd"),
+            -22,
+            "pool 'rbd' has following tier(s) already:'cache', multiple tiers are not yet supported.",
+        ),
+        (add("other", "other"), -22, "pool 'other' cannot be a tier of itself"),
+        (overlay("other"), -22, "tier pool 'other' is not a tier of 'rbd'"),
+        (overlay("cache"), -95, not_cached),
+        (tier("cache-mode", r#""pool":"cache","mode":"writeback""#), -95, not_cached),
+        (
+            r#"{"prefix":"osd pool mksnap","pool":"cache","snap":"s"}"#.to_owned(),
+            -22,
+            "pool cache is a cache tier",
+        ),
+    ];
+    for (json, result, status) in refused {
+        assert_eq!(cluster.refused(&json), (result, status.to_owned()), "{json}");
+    }
+    let unsure = tier("cache-mode", r#""pool":"cache","mode":"readonly""#);
+    assert_eq!(cluster.refused(&unsure).0, -1);
+}
+
+#[test]
+fn a_tier_and_its_base_are_shown_and_kept_until_they_part() {
+    let mut cluster = with_tier();
+    let said = cluster.ok(&tier("cache-mode", READONLY));
+    assert_eq!(said, "set cache-mode for pool 'cache' to readonly");
+    let text = cluster.text(r#"{"prefix":"osd dump"}"#);
+    assert!(text.contains("flags hashpspool tiers 2 stripe_width"), "{text}");
+    let shown = "flags hashpspool,incomplete_clones tier_of 1 cache_mode readonly stripe_width";
+    assert!(text.contains(shown), "{text}");
+    for (pool, why) in [("rbd", "pool 'rbd' has tiers cache"), ("cache", "pool 'cache' is a tier of 'rbd'")] {
+        let rm = format!(
+            r#"{{"prefix":"osd pool rm","pool":"{pool}","pool2":"{pool}","yes_i_really_really_mean_it":true}}"#
+        );
+        assert_eq!(cluster.refused(&rm), (-16, why.to_owned()));
+    }
+    assert_eq!(pool_op(&mut cluster, PoolOpCode::DELETE, 0, "").reply_code, -16);
+    cluster.ok(&tier("remove", TIER_PAIR));
+    let map = cluster.map();
+    let (base, cache) = (&map.pools[&PoolId(1)], &map.pools[&PoolId(2)]);
+    assert!(base.tiers.is_empty() && !cache.is_tier() && cache.cache_mode == 0);
+    cluster.ok(r#"{"prefix":"osd pool mksnap","pool":"cache","snap":"s"}"#);
+    assert_eq!(cluster.refused(&tier("add", TIER_PAIR)).0, -39);
+}

@@ -333,6 +333,11 @@ impl PgPool {
         self.kind == PoolType::REPLICATED
     }
 
+    /// True for a pool that another one has as its tier.
+    pub fn is_tier(&self) -> bool {
+        self.tier_of != PoolId(-1)
+    }
+
     /// True for an erasure-coded pool.
     pub fn is_erasure(&self) -> bool {
         self.kind == PoolType::ERASURE
