@@ -44,11 +44,13 @@ pub(crate) fn parse_uuid(text: &str) -> Result<[u8; 16]> {
     bytes.and_then(|b| b.try_into().ok()).with_context(|| format!("{text} is not a uuid"))
 }
 
-/// The machine's name.
+/// The machine's name; `localhost` for one that was given none, as no bucket of a CRUSH map can have Linux's `(none)`.
 pub(crate) fn hostname() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = name.trim();
-    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
+    match name.trim() {
+        "" | "(none)" => "localhost".to_owned(),
+        name => name.to_owned(),
+    }
 }
 
 fn pid_path(conf: &CephConf, who: &EntityName) -> Option<PathBuf> {

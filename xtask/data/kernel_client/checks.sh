@@ -123,7 +123,8 @@ check_features_of_librbd_only() {
   new_image journal --image-feature layering,exclusive-lock,journaling
   local said
   said=$(fails rbd map journal 2>&1)
-  grep -q 'image uses unsupported features: 0x40' <<<"$said"
+  grep -q 'RBD image feature set mismatch' <<<"$said"
+  dmesg | tail -n 5 | grep -q 'image uses unsupported features: 0x40'
 }
 
 check_object_sizes_and_striping() {
@@ -277,9 +278,9 @@ check_the_lock_goes_to_librbd_and_back() {
   rbd bench --io-type write --io-size 4K --io-total 64K handed >/dev/null
   random_bytes "$dev" 1
   rbd bench --io-type write --io-size 4K --io-total 64K handed >/dev/null
-  # While both write.
+  # While both write, each in its half: each thread of rbd begins elsewhere.
   verified_io "$dev" --offset=32M &
-  rbd bench --io-type write --io-size 4K --io-total 256K handed >/dev/null
+  rbd bench --io-type write --io-size 4K --io-total 256K --io-threads 1 handed >/dev/null
   wait $!
   rbd unmap "$dev"
   [ -z "$(rbd lock ls handed)" ]
@@ -298,14 +299,16 @@ check_exclusive() {
 }
 
 check_lock_on_read() {
-  # With an object map the kernel locks for reads anyway.
+  # With an object map the kernel locks for reads anyway. Mapping locks; librbd takes that away.
   new_image readlock --image-feature layering,exclusive-lock
   local dev
   dev=$(map readlock)
+  rbd bench --io-type write --io-size 4K --io-total 4K readlock >/dev/null
   dd if="$dev" of=/dev/null bs=4k count=1 iflag=direct status=none
   [ -z "$(rbd lock ls readlock)" ]
   rbd unmap "$dev"
   dev=$(map -o lock_on_read readlock)
+  rbd bench --io-type write --io-size 4K --io-total 4K readlock >/dev/null
   dd if="$dev" of=/dev/null bs=4k count=1 iflag=direct status=none
   rbd lock ls readlock | grep -q auto
   rbd unmap "$dev"

@@ -39,6 +39,25 @@ prepare() {
   install /mnt/loligo /usr/local/bin/loligo
 }
 
+# What all daemons say and where their threads are, for the reader of a failure.
+diagnose() {
+  local pid
+  mkdir -p /mnt/daemons
+  cp "$DIR"/log/*.log /mnt/daemons/
+  {
+    date
+    timeout 60 ceph --connect-timeout 20 -s
+    timeout 60 ceph --connect-timeout 20 pg dump pgs_brief
+    for pid in $(pgrep loligo); do
+      tr '\0' ' ' <"/proc/$pid/cmdline" && echo
+      for task in /proc/"$pid"/task/*; do
+        echo "$task $(cat "$task/comm" "$task/wchan")"
+        cat "$task/stack"
+      done
+    done
+  } >/mnt/daemons/diagnosis 2>&1
+}
+
 # A check in a shell and a group of its own; what it leaves mapped goes.
 run_check() { # NAME
   local begin=$SECONDS log=/mnt/log/$1
@@ -64,7 +83,10 @@ main() {
   setsid loligo up --separate --data "$DIR" --osds 3 --size 8G >/mnt/up.log 2>&1 </dev/null &
   until [ -f "$CEPH_CONF" ]; do sleep 1; done
   timeout 120 bash -c await_health || say "FAILED cluster 120"
-  { ceph osd pool create rbd 8 && rbd pool init rbd; } >/mnt/log/pool 2>&1
+  if ! timeout 180 bash -xc 'ceph osd pool create rbd 8 && rbd pool init rbd' >/mnt/log/pool 2>&1; then
+    diagnose
+    say "FAILED pool 180"
+  fi
   source /mnt/checks.sh
   local name wanted
   # In the order in which they are written.
@@ -74,8 +96,7 @@ main() {
     done
     [ -s /mnt/wanted ] || run_check "${name#check_}"
   done
-  mkdir -p /mnt/daemons
-  cp "$DIR"/log/*.log /mnt/daemons/
+  diagnose
   dmesg >/mnt/dmesg.log
 }
 
