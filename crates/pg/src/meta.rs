@@ -44,17 +44,33 @@ pub(crate) struct MetaChange {
     removed: Vec<Bytes>,
     /// The first key of the log that is not trimmed.
     trimmed: Option<Bytes>,
+    /// The last entry that is added to the log.
+    logged: Option<EVersion>,
 }
 
 impl MetaChange {
-    /// Keeps the PG's info: its progress, which every change moves, and the rest if it is not what was kept last.
+    /// Keeps what the PG's info has that is not in the store, as `kept` says, nor in the log entries that were added to
+    /// this change before: [`load`] finds the newest version there, so that overwrites keep nothing but their entry.
     pub(crate) fn info(&mut self, info: &PgInfo, kept: &mut Option<PgInfo>) {
-        let progress = info.progress().to_bytes(Features::default());
-        self.set.insert(Bytes::from_static(PROGRESS), progress);
-        if kept.as_ref().is_none_or(|kept| !kept.is_same_but_progress(info)) {
-            self.set.insert(Bytes::from_static(INFO), info.to_bytes(Features::default()));
-            *kept = Some(info.clone());
+        match kept {
+            Some(kept) if kept.is_same_but_progress(info) => {
+                let mut known = kept.progress();
+                known.last_update = self.logged.map_or(known.last_update, |last| last.max(known.last_update));
+                if known != info.progress() {
+                    self.progress(info);
+                    kept.set_progress(info.progress());
+                }
+            }
+            _ => {
+                self.progress(info);
+                self.set.insert(Bytes::from_static(INFO), info.to_bytes(Features::default()));
+                *kept = Some(info.clone());
+            }
         }
+    }
+
+    fn progress(&mut self, info: &PgInfo) {
+        self.set.insert(Bytes::from_static(PROGRESS), info.progress().to_bytes(Features::default()));
     }
 
     pub(crate) fn intervals(&mut self, intervals: &Vec<PgInterval>) {
@@ -63,12 +79,14 @@ impl MetaChange {
 
     pub(crate) fn log(&mut self, entry: &LogEntry) {
         self.set.insert(log_key(entry.version), entry.to_bytes(Features::default()));
+        self.logged = Some(entry.version);
     }
 
     pub(crate) fn unlog(&mut self, version: EVersion) {
         let key = log_key(version);
         self.set.remove(&key);
         self.removed.push(key);
+        self.logged = None;
     }
 
     /// Entries up to `version` are not kept any more.
@@ -76,6 +94,7 @@ impl MetaChange {
         let end = log_key(EVersion { version: version.version.saturating_add(1), ..version });
         self.set.retain(|key| key.first() != Some(&LOG) || *key >= end);
         self.trimmed = Some(end);
+        self.logged = self.logged.filter(|last| *last > version);
     }
 
     pub(crate) fn missing(&mut self, object: &HObject, need: Option<EVersion>) {
@@ -143,7 +162,8 @@ impl From<store::Missing> for LoadError {
     }
 }
 
-/// Reads the record of the PG in `coll`; none where there is no PG.
+/// Reads the record of the PG in `coll`; none where there is no PG. Its last update is what the log ends with, or later:
+/// see [`MetaChange::info`].
 pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loaded>, LoadError> {
     const PAGE: usize = 1_024;
     let mut out = Loaded::default();
@@ -174,6 +194,8 @@ pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loade
             Some((last, _)) if page.len() == PAGE => from = last.clone(),
             _ => {
                 progress.into_iter().for_each(|progress| out.info.set_progress(progress));
+                let logged = out.log.last().map_or(EVersion::ZERO, |entry| entry.version);
+                out.info.last_update = out.info.last_update.max(logged);
                 return Ok(found.then_some(out));
             }
         }
@@ -221,6 +243,44 @@ mod tests {
         change.unlog_upto(entry(4).version);
         let loaded = run(change);
         assert_eq!((versions(&loaded), loaded.missing.len()), (vec![5, 6], 1));
+    }
+
+    #[test]
+    fn an_overwrite_keeps_its_entry_only_and_the_last_update_is_found_again() {
+        let mut store = MemStore::new();
+        let coll = CollId::pg(PgId::new(PoolId(1), 0));
+        let mut made = Transaction::new(coll);
+        made.ops.push(TxnOp::CreateCollection);
+        store.submit(Token(0), made);
+        let at = |epoch, version| EVersion::new(Epoch(epoch), version);
+        let (mut info, mut kept) = (PgInfo::default(), None);
+        // What each step says of the info, the entries that it takes back and adds, and whether it is written.
+        type Step = (fn(&mut PgInfo), Vec<EVersion>, Vec<EVersion>, bool);
+        let steps: [Step; 7] = [
+            (|_| {}, vec![], vec![at(3, 1)], true),
+            (|_| {}, vec![], vec![at(3, 2), at(3, 3)], false),
+            (|info| info.totals.objects += 1, vec![], vec![at(3, 4)], true),
+            (|info| info.last_update = EVersion::new(Epoch(3), 2), vec![at(3, 3), at(3, 4)], vec![], true),
+            (|_| {}, vec![], vec![at(4, 3)], false),
+            (|_| {}, vec![at(4, 3)], vec![at(5, 3), at(5, 4)], false),
+            // As if they became another PG's.
+            (|_| {}, vec![at(3, 1), at(3, 2), at(5, 3), at(5, 4)], vec![], true),
+        ];
+        for (nth, (changes, back, added, is_written)) in steps.into_iter().enumerate() {
+            let mut change = MetaChange::default();
+            changes(&mut info);
+            back.into_iter().for_each(|version| change.unlog(version));
+            for version in added {
+                change.log(&LogEntry { version, ..LogEntry::default() });
+                info.last_update = version;
+            }
+            change.info(&info, &mut kept);
+            assert_eq!(change.set.contains_key(PROGRESS), is_written, "step {nth}");
+            let mut txn = Transaction::new(coll);
+            change.into_txn(&mut txn);
+            store.submit(Token(0), txn);
+            assert_eq!(load(&store, coll).unwrap().map(|loaded| loaded.info), Some(info.clone()), "step {nth}");
+        }
     }
 
     #[test]

@@ -102,7 +102,7 @@ pub struct Pg {
     pub(crate) coll: CollId,
     pub(crate) me: OsdId,
     pub(crate) info: PgInfo,
-    /// The info that the store has, but for its progress; none before the first change.
+    /// The info that the store has; none before the first change.
     pub(crate) kept: Option<PgInfo>,
     pub(crate) intervals: Vec<PgInterval>,
     pub(crate) log: PgLog,

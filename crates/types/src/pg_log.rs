@@ -92,7 +92,7 @@ pub struct PgInfo {
     pub is_estimated: bool,
 }
 
-/// The part of [`PgInfo`] that every change moves.
+/// The part of [`PgInfo`] that changes of objects move.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PgProgress {
     /// See [`PgInfo::last_update`].
@@ -106,7 +106,7 @@ pub struct PgProgress {
 }
 
 impl PgInfo {
-    /// What every change moves.
+    /// What changes of objects move.
     pub fn progress(&self) -> PgProgress {
         let PgInfo { last_update, log_tail, totals, is_estimated, .. } = *self;
         PgProgress { last_update, log_tail, totals, is_estimated }
