@@ -14,6 +14,7 @@ use crate::surface;
 /// Crates from bottom to top; a crate may depend only on crates before it, and pure ones on nothing
 /// that does IO.
 const ORDER: &[&str] = &[
+    "allocator",
     "codec-derive",
     "codec",
     "crush",

@@ -5,9 +5,11 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 use clap::{Parser, Subcommand};
 use daemon::KeyType;
 
-mod allocator;
 mod logging;
 mod store_args;
+
+#[global_allocator]
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 /// A storage cluster for NVMe that unmodified Ceph clients use as if it were Ceph.
 #[derive(Parser)]

@@ -279,7 +279,11 @@ mod tests {
             let mut txn = Transaction::new(coll);
             change.into_txn(&mut txn);
             store.submit(Token(0), txn);
-            assert_eq!(load(&store, coll).unwrap().map(|loaded| loaded.info), Some(info.clone()), "step {nth}");
+            assert_eq!(
+                load(&store, coll).unwrap().map(|loaded| loaded.info),
+                Some(info.clone()),
+                "step {nth}"
+            );
         }
     }
 
