@@ -365,13 +365,21 @@ check_pauses_and_full_flags() {
   kill -0 $!
   ceph osd unpause
   wait $!
+  # Without the option the kernel waits for space.
+  new_image failing
+  local other
+  other=$(map -o abort_on_full failing)
+  random_bytes "$other" 1
   ceph osd pool set-quota rbd max_bytes 1
   until ceph health detail | grep -q POOL_FULL; do sleep 1; done
-  fails dd if=/dev/urandom of="$dev" bs=4M count=1 seek=10 oflag=direct status=none
+  fails random_bytes "$other" 1 40
+  random_bytes "$dev" 1 60 &
+  sleep 5
+  kill -0 $!
   ceph osd pool set-quota rbd max_bytes 0
-  while ceph health detail | grep -q POOL_FULL; do sleep 1; done
-  random_bytes "$dev" 1 60
+  wait $!
   rbd unmap "$dev"
+  rbd unmap "$other"
 }
 
 check_pool_that_grows() {

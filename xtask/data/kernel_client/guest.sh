@@ -67,6 +67,7 @@ run_check() { # NAME
   fi
   dmesg | tail -n 30 >>"$log"
   ceph --connect-timeout 20 osd unpause 2>/dev/null
+  ceph --connect-timeout 20 osd pool set-quota rbd max_bytes 0 2>/dev/null
   umount /mnt-* 2>/dev/null
   for device in /dev/rbd[0-9] /dev/rbd[0-9][0-9]; do
     [ -b "$device" ] && timeout 60 rbd unmap -o force "$device" >>"$log" 2>&1
