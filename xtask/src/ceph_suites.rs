@@ -48,6 +48,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if let Some(debian) = debian {
         make_root(&root, &debian)?;
     }
+    share_folders(&root)?;
     if with_e2e {
         crate::run(
             Command::new("cargo")
@@ -76,13 +77,22 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 /// Unpacks a Debian with Ceph's clients and tests into `root`; needs `debootstrap` and root's rights.
 fn make_root(root: &Path, debian: &str) -> Result<()> {
     crate::run(Command::new("debootstrap").args(["--variant=minbase", debian]).arg(root))?;
-    for dir in ["proc", "dev", "tmp"] {
-        crate::run(Command::new("mount").arg("--bind").arg(Path::new("/").join(dir)).arg(root.join(dir)))?;
-    }
+    share_folders(root)?;
     let install = format!(
         "apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends {PACKAGES}"
     );
     crate::run(Command::new("chroot").arg(root).args(["sh", "-c", &install]))
+}
+
+/// What a root has in common with this machine; a restart takes it away.
+fn share_folders(root: &Path) -> Result<()> {
+    for dir in ["proc", "dev", "tmp"] {
+        let to = root.join(dir);
+        if !Command::new("mountpoint").arg("-q").arg(&to).status()?.success() {
+            crate::run(Command::new("mount").arg("--bind").arg(Path::new("/").join(dir)).arg(to))?;
+        }
+    }
+    Ok(())
 }
 
 /// Rows of suite, test and reason; `-` for a suite of which all must pass.

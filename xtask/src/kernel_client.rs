@@ -2,7 +2,7 @@
 //!
 //! A kernel of Debian's boots in a virtual machine whose root is this machine's own files, read-only, with changes in
 //! memory. Cluster and clients run in there, so nothing needs a network. `xtask/data/kernel_client` has the scripts:
-//! `init.sh` mounts, `guest.sh` starts the cluster and runs `checks.sh`.
+//! `init.sh` mounts, `guest.sh` starts the cluster and runs `checks.sh` and, if told, Ceph's own workunits for the kernel.
 
 use std::{
     fs,
@@ -21,6 +21,8 @@ use crate::tidy;
 /// What is needed besides the clients; `busybox` and `kmod` make the initramfs, `udev` names devices.
 const PACKAGES: &[&str] =
     &["qemu-system-x86", "busybox-static", "kmod", "udev", "rbd-nbd", "e2fsprogs", "xfsprogs", "iproute2"];
+/// What Ceph's workunits need besides.
+const WORKUNIT_PACKAGES: &[&str] = &["python3-cram", "sudo", "jq"];
 /// Modules that find root and disk, by the order in which they are loaded.
 const BOOT_MODULES: &[&str] = &["virtio_pci", "virtio_blk", "virtio_rng", "9pnet_virtio", "9p", "overlay"];
 /// Size of the disk for the cluster; a file with holes.
@@ -32,30 +34,32 @@ const LIMIT: Duration = Duration::from_secs(14_400);
 /// Lines of a failed check that are shown.
 const LINES_SHOWN: usize = 25;
 
-/// `kernel-client [--binary LOLIGO] [--kernel PACKAGE] [--keep] [CHECK…]`.
+const USAGE: &str =
+    "cargo xtask kernel-client [--binary LOLIGO] [--kernel PACKAGE] [--workunits CEPH] [--keep] [CHECK…]";
+
+/// Runs [`USAGE`].
 pub(crate) fn run(args: &[String]) -> Result<()> {
-    let (mut binary, mut kernel, mut keep, mut wanted) = (None, None, false, Vec::new());
+    let (mut binary, mut kernel, mut ceph, mut keep, mut wanted) = (None, None, None, false, Vec::new());
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--binary" => binary = args.next().map(PathBuf::from),
             "--kernel" => kernel = args.next().cloned(),
+            "--workunits" => ceph = args.next().cloned(),
             "--keep" => keep = true,
-            option if option.starts_with("--") => {
-                bail!(
-                    "usage: cargo xtask kernel-client [--binary LOLIGO] [--kernel PACKAGE] [--keep] [CHECK…]"
-                )
-            }
+            option if option.starts_with("--") => bail!("usage: {USAGE}"),
             _ => wanted.push(arg.clone()),
         }
     }
-    crate::run(Command::new(tidy::workspace_root().join("scripts/setup")).args(PACKAGES))?;
+    let more = if ceph.is_some() { WORKUNIT_PACKAGES } else { &[] };
+    crate::run(Command::new(tidy::workspace_root().join("scripts/setup")).args(PACKAGES).args(more))?;
     let built = tidy::workspace_root().join("target/debug/loligo");
     if binary.is_none() {
         crate::run(Command::new("cargo").args(["build", "-p", "loligo"]))?;
     }
     let dir = std::env::temp_dir().join(format!("kernel-client-{}", std::process::id()));
     let machine = Machine::prepare(&dir, binary.as_deref().unwrap_or(&built), kernel.as_deref(), &wanted)?;
+    fs::write(dir.join("shared/ceph"), ceph.unwrap_or_default())?;
     let outcome = machine.run();
     if keep || outcome.is_err() {
         println!("logs: {}", dir.join("shared").display());

@@ -318,7 +318,7 @@ impl Setup {
 
     fn start(&self, daemon: &mut ShardDaemon, addrs: Addrs, reactor: &mut Reactor) {
         let started = Event::Started { public_addrs: addrs.public, cluster_addrs: addrs.cluster };
-        daemon.handle(started, reactor);
+        daemon.handle(started);
         reactor.set_timer(NET_TIMER, clock::now().0);
     }
 
