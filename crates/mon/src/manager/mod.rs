@@ -22,6 +22,7 @@ pub(crate) mod progress;
 pub(crate) mod prometheus;
 pub(crate) mod rbd_support;
 pub(crate) mod status;
+pub(crate) mod volumes;
 
 use std::time::Duration;
 
