@@ -18,7 +18,7 @@ use crate::{
     op_history::{self, OpHistory},
     osdmap_service::OsdService,
     services::Services,
-    session::{Session, Sub, is_served},
+    session::Session,
     state::{State, value},
     stats::Stats,
 };
@@ -327,20 +327,14 @@ impl Mon {
                 let message = self.monmap_message();
                 effects.push(Effect::Send { conn, tid, message });
             }
-            Message::MMonSubscribe(subscribe) => {
-                if let Some(session) = self.sessions.get_mut(&conn) {
-                    session.hostname.clone_from(&subscribe.hostname);
-                    for (what, item) in subscribe.what.into_iter().filter(|(what, _)| is_served(what)) {
-                        session.subscribe(what, Sub::new(item));
-                    }
-                }
-                self.check_subs(conn, effects);
-            }
+            Message::MMonSubscribe(subscribe) => self.on_subscribe(conn, *subscribe, effects),
             Message::MMonGetOSDMap(wanted) if self.may(conn, "osd", Right::Read) => {
                 let message = self.osdmaps_by_epoch(&wanted).into();
                 effects.push(Effect::Send { conn, tid, message });
             }
-            Message::MMonGetVersion(question) => self.on_get_version(conn, tid, &question, effects),
+            Message::MMonGetVersion(question) if self.may(conn, "mon", Right::Read) => {
+                self.on_get_version(conn, tid, &question, effects);
+            }
             Message::MMonCommand(command) => self.on_command(wall, conn, tid, *command, effects),
             Message::MCommand(command) => self.on_tell(wall, conn, tid, *command, effects),
             // Who lacks the right gets no answer, as from Ceph's monitors.

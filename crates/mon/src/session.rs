@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use codec::{Encode, Features};
 use messages::{
-    MConfig, MMonGetOSDMap, MMonGetVersion, MMonGetVersionReply, MMonMap, MOSDMap, Message, SubscribeItem,
+    MConfig, MMonGetOSDMap, MMonGetVersion, MMonGetVersionReply, MMonMap, MMonSubscribe, MOSDMap, Message,
+    SubscribeItem,
 };
 use types::{EntityType, Epoch, find_option};
 
@@ -80,11 +81,33 @@ impl Session {
 }
 
 /// True for a subscription that something may be sent to; others are not kept.
-pub(crate) fn is_served(what: &str) -> bool {
-    matches!(what, "monmap" | "mgrmap" | "config" | "osdmap") || log_level(what).is_some()
+fn is_served(what: &str) -> bool {
+    needs_no_right(what) || matches!(what, "mgrmap" | "osdmap") || log_level(what).is_some()
+}
+
+/// What everybody who is let in may subscribe to: a client asks for these two before all else, and could not send the
+/// one command that it may send without them.
+fn needs_no_right(what: &str) -> bool {
+    matches!(what, "monmap" | "config")
 }
 
 impl Mon {
+    /// Adds subscriptions. Those of who may not read the monitor are dropped without a word, as by Ceph's monitors
+    /// (`Monitor::handle_subscribe`); some maps want more rights when they are sent.
+    pub(crate) fn on_subscribe(&mut self, conn: ConnId, subscribe: MMonSubscribe, effects: &mut Effects) {
+        let may_read = self.may(conn, "mon", Right::Read);
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        session.hostname = subscribe.hostname;
+        for (what, item) in subscribe.what.into_iter().filter(|(what, _)| is_served(what)) {
+            if may_read || needs_no_right(&what) {
+                session.subscribe(what, Sub::new(item));
+            } else {
+                tracing::debug!("{} may not read the monitor: no {what} for it", session.peer.name);
+            }
+        }
+        self.check_subs(conn, effects);
+    }
+
     /// Sends a session whatever is due to it.
     pub(crate) fn check_subs(&mut self, conn: ConnId, effects: &mut Effects) {
         let Some(session) = self.sessions.get(&conn) else { return };

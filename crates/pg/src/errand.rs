@@ -12,7 +12,7 @@ use types::{EVersion, HObject, OsdId, Token};
 
 use crate::{
     Ctx, Pg,
-    exec::{INFO_XATTR, ObjectInfo},
+    exec::{Kept, info_at},
     meta,
     pg::{Pending, Phase},
 };
@@ -72,15 +72,21 @@ impl Versions {
     }
 }
 
-/// The version of an object at hand; zero without one.
+/// The version of an object at hand; zero without one, or where what is kept with it cannot be decoded: a good copy is
+/// to take its place.
 pub(crate) fn object_version(
     store: &dyn ObjectStore,
     coll: types::CollId,
     object: &HObject,
 ) -> Result<EVersion, Missing> {
-    let bytes = store.xattr(coll, object, INFO_XATTR)?;
-    let info = bytes.and_then(|b| <ObjectInfo as codec::Decode>::from_bytes(b).ok());
-    Ok(info.map_or(EVersion::ZERO, |info| info.version))
+    Ok(match info_at(store, coll, object)? {
+        Kept::Known(info) => info.version,
+        Kept::Absent => EVersion::ZERO,
+        Kept::Undecodable => {
+            tracing::error!(%object, "the version of an object cannot be decoded");
+            EVersion::ZERO
+        }
+    })
 }
 
 impl Pg {

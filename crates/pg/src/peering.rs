@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 
 use messages::{MPgLog, MPgNotify, MPgQuery};
 use types::{
-    EVersion, Epoch, LogEntry, Membership, Missing, Mutation, ObjectVersions, OsdId, PgInfo, Transaction,
+    EVersion, Epoch, HObject, LogEntry, Membership, Missing, Mutation, ObjectVersions, OsdId, PgInfo,
+    Transaction,
 };
 
 use crate::{
@@ -312,11 +313,18 @@ impl Pg {
         }
     }
 
-    /// All objects with their versions: those at hand, and those that are missing.
+    /// All objects with their versions: those at hand, and those that are missing. Where the version of one at hand cannot
+    /// be decoded, the log may know it; else it is zero.
     fn object_versions(&self) -> ObjectVersions {
+        let logged = |object: &HObject| {
+            let last = self.log.iter().rev().find(|entry| entry.object == *object && !entry.is_error);
+            last.filter(|entry| !entry.is_delete).map(|entry| entry.version)
+        };
         let mut all = self.missing.clone();
         for (object, version) in self.known_objects() {
-            all.entry(object.clone()).or_insert(*version);
+            let version = Some(*version).filter(|version| *version != EVersion::ZERO);
+            let version = version.or_else(|| logged(object)).unwrap_or_default();
+            all.entry(object.clone()).or_insert(version);
         }
         all.into_iter().collect()
     }
@@ -370,6 +378,10 @@ impl Pg {
             change.missing(&object, None);
         }
         for (object, need) in missing {
+            if need == EVersion::ZERO {
+                // Of an object list whose sender cannot decode what it keeps with the object: what is here may be good.
+                continue;
+            }
             let have = self.known_version(&object);
             // A copy that lacks the very version that it has, has it in a bad state.
             let is_bad = self.missing.get(&object) == Some(&have);

@@ -82,7 +82,7 @@ pub(crate) enum Pending {
     /// A pushed object is here.
     Pushed { from: OsdId, object: HObject },
     /// An object to push is being read; what was loaded for it before is held.
-    PushRead { to: OsdId, object: HObject, loads: Vec<Token> },
+    PushRead { to: OsdId, object: HObject, need: EVersion, loads: Vec<Token> },
     /// An object that another PG copies is being read, the same way.
     CopyRead { from: OsdId, message: Box<MPgCopyGet>, loads: Vec<Token> },
     /// An errand waits for part of the index.
@@ -370,9 +370,9 @@ impl Pg {
             Pending::ReplicaActivated { primary } => self.reply_activated(primary, cx),
             Pending::Activated => self.on_activation_durable(cx),
             Pending::Pushed { from, object } => self.on_push_durable(from, object, cx),
-            Pending::PushRead { to, object, mut loads } => {
+            Pending::PushRead { to, object, need, mut loads } => {
                 loads.push(token);
-                self.on_push_read(to, object, loads, completion, cx);
+                self.on_push_read(to, object, need, loads, completion, cx);
             }
             Pending::CopyRead { from, message, mut loads } => {
                 loads.push(token);

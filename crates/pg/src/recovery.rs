@@ -19,7 +19,7 @@ pub use policy::RecoveryPolicy;
 use crate::{
     Ctx, Effect, Permit, Pg,
     errand::object_version,
-    exec,
+    exec::{self, Kept},
     meta::MetaChange,
     pg::{Pending, Phase},
 };
@@ -151,7 +151,7 @@ impl Pg {
         for push in self.next_pushes(room, is_urgent, cx.map) {
             if !self.recovery.pushing.contains_key(&push) {
                 self.recovery.pushing.insert(push.clone(), cx.recovery.active.take(0));
-                self.push(push.0, push.1, Vec::new(), cx);
+                self.push(push.0, push.1, EVersion::ZERO, Vec::new(), cx);
             }
         }
     }
@@ -253,19 +253,24 @@ impl Pg {
     }
 
     pub(crate) fn on_pull(&mut self, from: OsdId, message: MPgPull, cx: &mut Ctx<'_>) {
-        self.push(from, message.object, Vec::new(), cx);
+        self.push(from, message.object, message.version, Vec::new(), cx);
     }
 
-    /// Sends an object, once all of it is at hand. `loads` holds what is already.
-    fn push(&mut self, to: OsdId, object: HObject, loads: Vec<Token>, cx: &mut Ctx<'_>) {
+    /// Sends an object, once all of it is at hand. `need` is the version that was asked for, or zero; `loads` holds what is
+    /// at hand already.
+    fn push(&mut self, to: OsdId, object: HObject, need: EVersion, loads: Vec<Token>, cx: &mut Ctx<'_>) {
         match whole_object(cx.store, self.coll, &object) {
-            Ok((version, txn)) => {
+            Ok(None) => {
+                loads.into_iter().for_each(|token| cx.store.unload(token));
+                self.on_push_damaged(to, object, need, cx);
+            }
+            Ok(Some((version, txn))) => {
                 loads.into_iter().for_each(|token| cx.store.unload(token));
                 let message = MPgPush { pgid: self.pgid, epoch: cx.map.epoch, object, version, txn };
                 cx.effects.push(Effect::SendOsd(to, message.into()));
             }
             Err(missing) => {
-                let token = self.token(Pending::PushRead { to, object, loads });
+                let token = self.token(Pending::PushRead { to, object, need, loads });
                 cx.store.load(token, missing);
             }
         }
@@ -275,6 +280,7 @@ impl Pg {
         &mut self,
         to: OsdId,
         object: HObject,
+        need: EVersion,
         loads: Vec<Token>,
         completion: Completion,
         cx: &mut Ctx<'_>,
@@ -287,7 +293,24 @@ impl Pg {
                 return self.on_push_unreadable(to, object, cx);
             }
         }
-        self.push(to, object, loads, cx);
+        self.push(to, object, need, loads, cx);
+    }
+
+    /// What this copy keeps with the object cannot be decoded, so it is as bad as one that cannot be read: it is not spread,
+    /// and a good one is to take its place.
+    fn on_push_damaged(&mut self, to: OsdId, object: HObject, need: EVersion, cx: &mut Ctx<'_>) {
+        tracing::error!(pg = %self.pgid, %object, "what is kept with an object to push cannot be decoded");
+        self.recovery.pushing.remove(&(to, object.clone()));
+        let lacked = || self.peer_missing.get(&to)?.get(&object).copied();
+        let wanted = Some(need).filter(|need| *need != EVersion::ZERO).or_else(lacked);
+        if let Some(wanted) = wanted.filter(|_| !self.missing.contains_key(&object)) {
+            self.declare_missing(object.clone(), wanted, cx);
+            cx.effects.push(Effect::StatsChanged);
+        }
+        // A primary that pushes of its own accord pulls with its next turn.
+        if !self.is_primary() || to == self.me {
+            self.on_push_unreadable(to, object, cx);
+        }
     }
 
     /// What was to be pushed is lost here: its primary looks for another copy.
@@ -377,16 +400,21 @@ fn lacked<'a>(missing: &'a Missing, head: &HObject) -> impl Iterator<Item = (&'a
     missing.range(head.with_snap(SnapId(0))..=head.head())
 }
 
-/// The object's version, and a transaction that makes it what it is here, whatever was there before.
+/// The object's version, and a transaction that makes it what it is here, whatever was there before. None where what is
+/// kept with it cannot be decoded.
 fn whole_object(
     store: &dyn ObjectStore,
     coll: types::CollId,
     object: &HObject,
-) -> Result<(EVersion, Transaction), store::Missing> {
-    let version = object_version(store, coll, object)?;
+) -> Result<Option<(EVersion, Transaction)>, store::Missing> {
+    let version = match exec::info_at(store, coll, object)? {
+        Kept::Known(info) => info.version,
+        Kept::Absent => EVersion::ZERO,
+        Kept::Undecodable => return Ok(None),
+    };
     let mut txn = Transaction::new(coll);
     txn.push(object, Mutation::Remove);
-    let Some(meta) = store.meta(coll, object)? else { return Ok((version, txn)) };
+    let Some(meta) = store.meta(coll, object)? else { return Ok(Some((version, txn))) };
     txn.push(object, Mutation::Touch);
     for write in exec::data_writes(store, coll, object, meta.size)? {
         txn.push(object, write);
@@ -402,7 +430,7 @@ fn whole_object(
     if !omap.is_empty() {
         txn.push(object, Mutation::OmapSet(omap.into_iter().collect()));
     }
-    Ok((version, txn))
+    Ok(Some((version, txn)))
 }
 
 #[cfg(test)]

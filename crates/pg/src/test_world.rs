@@ -150,6 +150,14 @@ impl World {
         txn
     }
 
+    /// What the PG keeps with an object cannot be decoded from now on.
+    pub(crate) fn damage(&mut self, at: u64) {
+        let pair = (Bytes::from_static(INFO_XATTR), Bytes::from_static(b"?"));
+        let mut txn = Transaction::new(self.pg.coll);
+        txn.push(&self.object(at), Mutation::SetXattrs([pair].into()));
+        self.store.submit(Token(0), txn);
+    }
+
     /// The version of an object in the store; 0 without one.
     pub(crate) fn stored(&self, at: u64) -> u64 {
         crate::errand::object_version(&self.store, self.pg.coll, &self.object(at)).unwrap().version

@@ -35,11 +35,19 @@ pub enum GiveUp {
     Delete,
 }
 
+/// An object as it was before.
+#[derive(Debug)]
+struct Older {
+    version: EVersion,
+    info: Box<ObjectInfo>,
+    content: Transaction,
+}
+
 /// What the copies have of an object that is to be what it was before.
 #[derive(Debug, Default)]
 struct Offers {
     waiting: BTreeSet<OsdId>,
-    best: Option<(EVersion, Transaction)>,
+    best: Option<Older>,
 }
 
 /// The unfound objects of a PG, as its primary knows them.
@@ -195,9 +203,14 @@ impl Pg {
         // to know it. The version that is lost is offered by whoever has it in a bad state.
         let is_lost = self.missing.get(object).is_none_or(|need| version >= *need);
         let was_so = !is_lost && (self.members.contains(from) || self.log.contains(version));
-        let is_best = version > offers.best.as_ref().map_or(EVersion::ZERO, |(best, _)| *best);
-        if was_so && is_best {
-            offers.best = Some((version, std::mem::replace(&mut offer.1, Transaction::new(self.coll))));
+        let is_best = version > offers.best.as_ref().map_or(EVersion::ZERO, |best| best.version);
+        // What cannot be decoded is no offer.
+        if was_so
+            && is_best
+            && let Some(info) = info_in(&offer.1)
+        {
+            let content = std::mem::replace(&mut offer.1, Transaction::new(self.coll));
+            offers.best = Some(Older { version, info: Box::new(info), content });
         }
         self.settle_offers(object, cx);
         true
@@ -221,7 +234,7 @@ impl Pg {
     }
 
     /// Makes the object what it was in an older version, or nothing, on all copies.
-    fn become_older(&mut self, object: &HObject, older: Option<(EVersion, Transaction)>, cx: &mut Ctx<'_>) {
+    fn become_older(&mut self, object: &HObject, older: Option<Older>, cx: &mut Ctx<'_>) {
         let Some(need) = self.missing.get(object).copied() else { return self.unfound.remove(object) };
         if self.members.is_merging {
             // Not merged before it is whole: who gives up does so again when the monitor has called that off.
@@ -234,13 +247,12 @@ impl Pg {
             object: object.clone(),
             prior_version: need,
             is_delete: older.is_none(),
-            lost_to: Some(older.as_ref().map_or(EVersion::ZERO, |(version, _)| *version)),
+            lost_to: Some(older.as_ref().map_or(EVersion::ZERO, |older| older.version)),
             mtime: cx.wall,
             ..LogEntry::default()
         };
         match older {
-            Some((_, content)) => {
-                let mut info = info_in(&content);
+            Some(Older { mut info, content, .. }) => {
                 (info.prior_version, info.version) = (need, at);
                 entry.user_version = info.user_version;
                 txn.append(content);
@@ -263,7 +275,7 @@ impl Pg {
 }
 
 /// What the PG keeps with an object, of a transaction that makes the object.
-fn info_in(content: &Transaction) -> ObjectInfo {
+fn info_in(content: &Transaction) -> Option<ObjectInfo> {
     let xattr = |op: &TxnOp| match op {
         TxnOp::Object(_, Mutation::SetXattrs(xattrs)) => xattrs.get(INFO_XATTR).cloned(),
         TxnOp::Object(..)
@@ -272,8 +284,8 @@ fn info_in(content: &Transaction) -> ObjectInfo {
         | TxnOp::Split(_)
         | TxnOp::Merge(_) => None,
     };
-    let bytes = content.ops.iter().find_map(xattr);
-    bytes.and_then(|bytes| ObjectInfo::from_bytes(bytes).ok()).unwrap_or_default()
+    let bytes = content.ops.iter().find_map(xattr)?;
+    ObjectInfo::from_bytes(bytes).ok()
 }
 
 #[cfg(test)]

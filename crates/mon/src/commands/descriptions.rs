@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Args, Run};
-use crate::manager::modules::module_of;
+use crate::manager::is_served;
 
 /// `MonCommand::FLAG_MGR`: clients send it to the manager.
 const FLAG_MGR: u32 = 8;
@@ -87,10 +87,10 @@ impl Row {
                 param.keys.iter().map(|(k, v)| ((*k).to_owned(), Value::from(*v))).collect();
             sig.push(object.into());
         }
-        // Capabilities for modules are those on the manager; what else Ceph sends there is the monitors' here.
+        // It is the capabilities on the manager that count there.
         let flags = match self.prefix_text() {
             "iostat" => FLAG_MGR | FLAG_POLL,
-            prefix if module_of(prefix).is_some() => FLAG_MGR,
+            _ if is_served(self) => FLAG_MGR,
             _ => 0,
         };
         json!({"sig": sig, "help": self.help, "module": self.module, "perm": self.perm, "flags": flags})

@@ -1,50 +1,38 @@
-//! File systems: there are none and no metadata servers, which is what dashboards and storage plugins are told
-//! when they ask.
+//! File systems: there are none, which is what dashboards and storage plugins are told when they ask. What would make
+//! one is not supported; what names one is answered as by a Ceph that has none of that name.
 
 use serde_json::{Value, json};
-use types::Errno;
+use types::{EntityName, Errno};
 
-use super::{Reply, Request, Row};
+use super::{Reply, Request};
 
-pub(super) const ROWS: &[Row] = &[
-    Row { sig: "fs ls", help: "list filesystems", module: "fs", perm: "r", run: ls },
-    Row {
-        sig: "fs dump name=epoch,type=CephInt,range=0,req=false",
-        help: "dump all CephFS status, optionally from epoch",
-        module: "mds",
-        perm: "r",
-        run: dump,
-    },
-    Row {
-        sig: "fs get name=fs_name,type=CephString",
-        help: "get info about one filesystem",
-        module: "fs",
-        perm: "r",
-        run: get,
-    },
-    Row { sig: "mds stat", help: "show MDS status", module: "mds", perm: "r", run: stat },
-    Row {
-        sig: "mds metadata name=who,type=CephString,req=false",
-        help: "fetch metadata for mds <role>",
-        module: "mds",
-        perm: "r",
-        run: metadata,
-    },
-    Row {
-        sig: "mds count-metadata name=property,type=CephString",
-        help: "count MDSs by metadata field property",
-        module: "mds",
-        perm: "r",
-        run: counted,
-    },
-    Row {
-        sig: "mds versions",
-        help: "check running versions of MDSs",
-        module: "mds",
-        perm: "r",
-        run: counted,
-    },
-];
+command_rows! {
+    "fs" "r" "fs ls" "list filesystems" ls
+    "mds" "r" "fs dump name=epoch,type=CephInt,range=0,req=false" "dump all CephFS status, optionally from epoch" dump
+    "fs" "r" "fs get name=fs_name,type=CephString" "get info about one filesystem" get
+    "mds" "r" "fs feature ls" "list features that clients may be required to have" features
+    "mds" "r" "fs compat show name=fs_name,type=CephString" "show what one filesystem is compatible with" get
+    "fs" "rw" "fs new name=fs_name,type=CephString,goodchars=[A-Za-z0-9-_.] name=metadata,type=CephString name=data,type=CephString name=force,type=CephBool,req=false name=allow_dangerous_metadata_overlay,type=CephBool,req=false name=fscid,type=CephInt,range=0,req=false name=recover,type=CephBool,req=false" "make a filesystem of two pools" new
+    "fs" "rw" "fs rm name=fs_name,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false" "remove a filesystem" rm
+    "fs" "rw" "fs fail name=fs_name,type=CephString" "bring a filesystem down" missing
+    "fs" "rw" "fs reset name=fs_name,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false" "forget the state of a filesystem" missing
+    "mds" "rw" "fs set name=fs_name,type=CephString name=var,type=CephChoices,strings=max_mds|max_file_size|allow_new_snaps|inline_data|cluster_down|allow_dirfrags|balancer|standby_count_wanted|session_timeout|session_autoclose|allow_standby_replay|down|joinable|min_compat_client name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false name=yes_i_really_really_mean_it,type=CephBool,req=false" "set a parameter of a filesystem" missing
+    "fs" "rw" "fs compat name=fs_name,type=CephString name=subop,type=CephChoices,strings=rm_compat|rm_incompat|add_compat|add_incompat name=feature,type=CephInt name=feature_str,type=CephString,req=false" "change what a filesystem is compatible with" missing
+    "mds" "rw" "fs required_client_features name=fs_name,type=CephString name=subop,type=CephChoices,strings=add|rm name=val,type=CephString" "change the features that clients must have" missing
+    "mds" "rw" "fs add_data_pool name=fs_name,type=CephString name=pool,type=CephString" "add a data pool" missing
+    "mds" "rw" "fs rm_data_pool name=fs_name,type=CephString name=pool,type=CephString" "remove a data pool" missing
+    "fs" "rw" "fs set_default name=fs_name,type=CephString" "choose the default filesystem" missing
+    "fs" "rw" "fs set-default name=fs_name,type=CephString" "choose the default filesystem" missing
+    "mds" "rw" "fs mirror enable name=fs_name,type=CephString" "enable mirroring of a filesystem" missing
+    "mds" "rw" "fs mirror disable name=fs_name,type=CephString" "disable mirroring of a filesystem" missing
+    "mds" "rw" "fs mirror peer_add name=fs_name,type=CephString name=uuid,type=CephString name=remote_cluster_spec,type=CephString name=remote_fs_name,type=CephString" "add a peer to mirror to" missing
+    "mds" "rw" "fs mirror peer_remove name=fs_name,type=CephString name=uuid,type=CephString" "remove a peer" missing
+    "fs" "rw" "fs flag set name=flag_name,type=CephChoices,strings=enable_multiple name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false" "set a flag of all filesystems" flag
+    "auth" "rwx" "fs authorize name=filesystem,type=CephString name=entity,type=CephString name=caps,type=CephString,n=N" "make a key for a directory of a filesystem" authorize
+}
+
+/// Why there is none.
+const NO_FILE_SYSTEMS: &str = "there are no file systems here";
 
 /// What metadata servers of 16.2 must understand.
 const INCOMPAT: [(u32, &str); 9] = [
@@ -59,14 +47,56 @@ const INCOMPAT: [(u32, &str); 9] = [
     (10, "snaprealm v2"),
 ];
 
-/// The map of file systems of a new cluster.
-fn fsmap() -> Value {
+/// Nothing ever changes in it.
+const FSMAP_EPOCH: i64 = 1;
+
+/// Features that clients may be required to have: the first ones are of releases before they were counted.
+const CLIENT_FEATURES: [&str; 19] = [
+    "reserved",
+    "reserved",
+    "reserved",
+    "reserved",
+    "reserved",
+    "jewel",
+    "kraken",
+    "luminous",
+    "mimic",
+    "reply_encoding",
+    "reclaim_client",
+    "lazy_caps_wanted",
+    "multi_reconnect",
+    "deleg_ino",
+    "metric_collect",
+    "alternate_name",
+    "notify_session_state",
+    "op_getvxattr",
+    "32bits_retry_fwd",
+];
+
+/// True for a feature that metadata servers must understand.
+pub(super) fn is_incompat(feature: u32) -> bool {
+    INCOMPAT.iter().any(|(at, _)| *at == feature)
+}
+
+/// What metadata servers must understand, as the monitor shows it.
+pub(super) fn compat() -> Value {
     let incompat: serde_json::Map<String, Value> =
         INCOMPAT.iter().map(|(at, text)| (format!("feature_{at}"), json!(text))).collect();
+    json!({"compat": {}, "ro_compat": {}, "incompat": incompat})
+}
+
+/// The same in a line.
+pub(super) fn compat_text() -> String {
+    let incompat: Vec<String> = INCOMPAT.iter().map(|(at, text)| format!("{at}={text}")).collect();
+    format!("compat={{}},rocompat={{}},incompat={{{}}}", incompat.join(","))
+}
+
+/// The map of file systems of a new cluster.
+pub(super) fn fsmap() -> Value {
     json!({
-        "epoch": 1,
+        "epoch": FSMAP_EPOCH,
         "default_fscid": -1,
-        "compat": {"compat": {}, "ro_compat": {}, "incompat": incompat},
+        "compat": compat(),
         "feature_flags": {"enable_multiple": true, "ever_enabled_multiple": true},
         "standbys": [],
         "filesystems": [],
@@ -78,35 +108,64 @@ fn ls(req: &mut Request<'_>) -> Reply {
 }
 
 fn dump(req: &mut Request<'_>) -> Reply {
+    if req.args.int("epoch").is_some_and(|epoch| epoch != FSMAP_EPOCH) {
+        return Reply::fail(Errno::ENOENT, "");
+    }
     let text = || {
-        let incompat: Vec<String> = INCOMPAT.iter().map(|(at, text)| format!("{at}={text}")).collect();
         format!(
-            "e1\nenable_multiple, ever_enabled_multiple: 1,1\ndefault compat: \
-             compat={{}},rocompat={{}},incompat={{{}}}\nlegacy client fscid: -1\n \nNo filesystems configured\n",
-            incompat.join(",")
+            "e{FSMAP_EPOCH}\nenable_multiple, ever_enabled_multiple: 1,1\ndefault compat: {}\nlegacy client fscid: -1\n \n\
+             No filesystems configured\n",
+            compat_text()
         )
     };
-    Reply::show(req.args, fsmap, text).with_status("dumped fsmap epoch 1")
+    Reply::show(req.args, fsmap, text).with_status(format!("dumped fsmap epoch {FSMAP_EPOCH}"))
+}
+
+/// The one that is named.
+fn name(req: &Request<'_>) -> String {
+    req.args.text("fs_name").unwrap_or_default()
 }
 
 fn get(req: &mut Request<'_>) -> Reply {
-    let name = req.args.text("fs_name").unwrap_or_default();
-    Reply::fail(Errno::ENOENT, format!("filesystem '{name}' not found"))
+    Reply::fail(Errno::ENOENT, format!("filesystem '{}' not found", name(req)))
 }
 
-fn stat(req: &mut Request<'_>) -> Reply {
-    let json = || json!({"fsmap": fsmap(), "mdsmap_first_committed": 1, "mdsmap_last_committed": 1});
-    Reply::show(req.args, json, String::new)
+fn missing(req: &mut Request<'_>) -> Reply {
+    Reply::fail(Errno::ENOENT, format!("Filesystem not found: '{}'", name(req)))
 }
 
-fn metadata(req: &mut Request<'_>) -> Reply {
-    match req.args.text("who") {
-        Some(who) => Reply::fail(Errno::EINVAL, format!("MDS named '{who}' does not exist, or is not up")),
-        None => Reply::json(req.args, json!([])),
+/// Nothing to do.
+fn rm(req: &mut Request<'_>) -> Reply {
+    Reply::done(format!("filesystem '{}' does not exist", name(req)))
+}
+
+fn new(_: &mut Request<'_>) -> Reply {
+    Reply::fail(Errno::EOPNOTSUPP, NO_FILE_SYSTEMS)
+}
+
+fn features(req: &mut Request<'_>) -> Reply {
+    let all = || CLIENT_FEATURES.iter().enumerate();
+    let json = || all().map(|(index, name)| json!({"index": index, "name": name})).collect();
+    Reply::show(req.args, json, || all().map(|(index, name)| format!("{index} {name}\n")).collect())
+}
+
+/// Several file systems are allowed, as in a new Ceph.
+fn flag(req: &mut Request<'_>) -> Reply {
+    let value = req.args.text("val").unwrap_or_default();
+    match value.as_str() {
+        "true" | "yes" | "1" => Reply::default(),
+        "false" | "no" | "0" => Reply::fail(Errno::EOPNOTSUPP, NO_FILE_SYSTEMS),
+        _ => Reply::fail(Errno::EINVAL, format!("Invalid boolean value '{value}'")),
     }
 }
 
-/// Of nobody.
-fn counted(req: &mut Request<'_>) -> Reply {
-    Reply::json(req.args, json!({}))
+fn authorize(req: &mut Request<'_>) -> Reply {
+    let text = |name: &str| req.args.text(name).unwrap_or_default();
+    if EntityName::parse(&text("entity")).is_none() {
+        return Reply::fail(Errno::EINVAL, "bad entity name");
+    }
+    match text("filesystem").as_str() {
+        "*" | "all" => Reply::fail(Errno::EOPNOTSUPP, NO_FILE_SYSTEMS),
+        name => Reply::fail(Errno::EINVAL, format!("filesystem {name} does not exist.")),
+    }
 }

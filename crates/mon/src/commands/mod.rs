@@ -1,5 +1,14 @@
 //! Commands: the table, arguments, permission, and one file for each family.
 
+/// A family's rows in short: service, permission, signature, help, what answers.
+macro_rules! command_rows {
+    ($($module:literal $perm:literal $sig:literal $help:literal $run:ident)*) => {
+        pub(super) const ROWS: &[super::Row] = &[
+            $(super::Row { sig: $sig, help: $help, module: $module, perm: $perm, run: $run }),*
+        ];
+    };
+}
+
 mod activity;
 mod args;
 mod auth_db;
@@ -21,6 +30,7 @@ mod erasure_profile;
 mod force_recovery;
 mod fs;
 mod log;
+mod mds;
 mod mgr;
 mod mon_change;
 mod mon_info;
@@ -64,7 +74,7 @@ use crate::{
     ConnId, Effect, Effects, LedgerError, Mon, Peer,
     manager::{
         Caller, balancer, crash, device, iostat, modules, not_deployed, progress, prometheus, rbd_support,
-        status as manager_status,
+        status as manager_status, volumes,
     },
     state::State,
 };
@@ -167,6 +177,7 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         status::ROWS,
         df::ROWS,
         fs::ROWS,
+        mds::ROWS,
         mon_info::ROWS,
         mon_change::ROWS,
         mgr::ROWS,
@@ -216,6 +227,7 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         manager_status::ROWS,
         iostat::ROWS,
         not_deployed::ROWS,
+        volumes::ROWS,
     ]
     .into_iter()
     .flatten()

@@ -22,6 +22,7 @@ pub(crate) mod progress;
 pub(crate) mod prometheus;
 pub(crate) mod rbd_support;
 pub(crate) mod status;
+pub(crate) mod volumes;
 
 use std::time::Duration;
 
@@ -37,8 +38,8 @@ use crate::{
     commands::{Args, Reply, Row, describe, find_row, rows, tell},
 };
 
-/// What Ceph's monitors leave to the manager, besides all that begins with `pg` and what modules serve.
-const COMMANDS: [&str; 38] = [
+/// What Ceph's monitors leave to the manager, besides nearly all that begins with `pg` and what modules serve.
+const COMMANDS: [&str; 37] = [
     "config show",
     "config show-with-defaults",
     "osd blocked-by",
@@ -67,7 +68,6 @@ const COMMANDS: [&str; 38] = [
     "osd scrub",
     "osd test-reweight-by-pg",
     "osd test-reweight-by-utilization",
-    "osd utilization",
     "pg cancel-force-backfill",
     "pg cancel-force-recovery",
     "pg deep-scrub",
@@ -298,10 +298,10 @@ impl Mon {
 }
 
 /// True for commands that Ceph's manager answers: those of modules, and its own.
-fn is_served(row: &Row) -> bool {
+pub(crate) fn is_served(row: &Row) -> bool {
     let prefix = row.prefix_text();
     modules::module_of(prefix).is_some()
-        || (!row.is_change() && prefix.starts_with("pg "))
+        || (!row.is_change() && prefix.starts_with("pg ") && prefix != "pg map")
         || COMMANDS.contains(&prefix)
 }
 

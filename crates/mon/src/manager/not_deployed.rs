@@ -1,4 +1,4 @@
-//! Modules of things that a cluster of ours never has: an orchestrator, file systems, telemetry. They answer what
+//! Modules of things that a cluster of ours never has: an orchestrator, telemetry. They answer what
 //! Ceph's answer where none is set up.
 
 use serde_json::json;
@@ -15,7 +15,6 @@ module_rows! {
     "orch ls" "r" "List services known to orchestrator" orch
     "orch ps" "r" "List daemons known to orchestrator" orch
     "orch device ls" "r" "List devices on a host" orch
-    "fs volume ls" "r" "List volumes" volumes
     "telemetry status" "r" "Show current configuration" telemetry_status
     "telemetry on name=license,type=CephString,req=false" "rw" "Enable telemetry reports from this cluster" telemetry_on
     "telemetry off" "rw" "Disable telemetry reports from this cluster" telemetry_off
@@ -25,10 +24,6 @@ module_rows! {
 
 fn orch(_: &mut Request<'_>) -> Reply {
     Reply::fail(Errno::ENOENT, "No orchestrator configured (try `ceph orch set backend`)")
-}
-
-fn volumes(_: &mut Request<'_>) -> Reply {
-    Reply::module("[]".to_owned())
 }
 
 fn telemetry_status(_: &mut Request<'_>) -> Reply {

@@ -94,6 +94,9 @@ fn osd_status(req: &mut Request<'_>) -> Reply {
 fn fs_status(req: &mut Request<'_>) -> Reply {
     match req.args.text("fs").filter(|fs| !fs.is_empty()) {
         Some(fs) => Reply { result: Errno::EINVAL.0, ..Reply::done(format!("Invalid filesystem: {fs}")) },
+        None if req.args.text("format").is_some_and(|format| format.starts_with("json")) => {
+            Reply::module("{}".to_owned())
+        }
         None => Reply::default(),
     }
 }

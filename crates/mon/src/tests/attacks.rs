@@ -1,12 +1,12 @@
 //! Attacks that worked on Ceph's monitors and managers, each tried by a client that may only read.
 
 use messages::{
-    LogEntry, LogLevel, MCommand, MGetPoolStats, MLog, MMgrCommand, MMonGetOSDMap, MMonSubscribe, MPoolOp,
-    MStatfs, Message, PoolOpCode, SubscribeItem,
+    LogEntry, LogLevel, MCommand, MGetPoolStats, MLog, MMgrCommand, MMonGetMap, MMonGetOSDMap,
+    MMonGetVersion, MMonSubscribe, MPoolOp, MStatfs, Message, PoolOpCode, SubscribeItem,
 };
 use types::{EntityAddrVec, EntityName, EntityNum, Epoch, SnapId};
 
-use super::cluster::{ADMIN, Cluster, FSID, boot_message};
+use super::cluster::{ADMIN, Cluster, FSID, addr, boot_message};
 use crate::ConnId;
 
 /// A session of an entity with `caps`, pairs of service and text.
@@ -133,9 +133,42 @@ fn messages_want_the_right_to_their_service() {
     };
     cluster.say(weak, MLog { fsid: FSID, entries: vec![entry], ..MLog::default() });
     assert!(!cluster.text(r#"{"prefix":"log last"}"#).contains("all is well"));
-    // One whose right comes later gets the map then.
+    // One whose right comes later gets the map when it asks again.
     cluster.ok(r#"{"prefix":"auth caps","entity":"client.weak","caps":["mon","allow r"]}"#);
-    assert!(heard(&mut cluster, weak).iter().any(|message| matches!(message, Message::MOSDMap(_))));
+    assert!(heard(&mut cluster, weak).is_empty());
+    let maps = subscribe(&mut cluster, weak, &["osdmap"]);
+    assert!(matches!(maps[..], [Message::MOSDMap(_)]), "{maps:?}");
+}
+
+/// Who may not read the monitor gets no maps and no versions, whatever else it may do; but the monitor map and its own
+/// options, with which every client begins.
+#[test]
+fn subscriptions_want_the_right_to_read_the_monitor() {
+    let names = |messages: &[Message]| -> Vec<&str> { messages.iter().map(Message::name).collect() };
+    let mut cluster = Cluster::with_rbd();
+    cluster.mon.set_manager(addr(6900));
+    let all = ["config", "log-info", "mgrmap", "monmap", "osdmap"];
+    let begin = ["MConfig", "MMonMap"];
+    for (conn, caps, expect) in [
+        (60, r#"allow command \"osd dump\""#, &begin[..]),
+        (61, "allow service osd rwx, allow service log r", &begin[..]),
+        (62, "allow wx", &begin[..]),
+        (63, "allow r network 10.0.0.0/8", &begin[..]),
+        (64, "profile nonsense", &begin[..]),
+        (65, "profile crash", &["MConfig", "MMgrMap", "MMonMap"][..]),
+        (66, "profile bootstrap-osd", &["MConfig", "MMgrMap", "MMonMap", "MOSDMap"][..]),
+        (67, "profile rbd", &["MConfig", "MMgrMap", "MMonMap", "MOSDMap"][..]),
+        (68, "allow r", &["MConfig", "MMgrMap", "MMonMap", "MOSDMap", "MLog"][..]),
+    ] {
+        let conn = enter(&mut cluster, conn, &format!("client.c{conn}"), &format!(r#""mon","{caps}""#));
+        let got = subscribe(&mut cluster, conn, &all);
+        assert_eq!(names(&got), expect, "{caps}");
+        cluster.say(conn, MMonGetVersion { handle: 1, what: "osdmap".to_owned() });
+        let versions = heard(&mut cluster, conn).len();
+        assert_eq!(versions, usize::from(expect.len() > begin.len()), "{caps}");
+        cluster.say(conn, MMonGetMap::default());
+        assert_eq!(names(&heard(&mut cluster, conn)), ["MMonMap"], "{caps}");
+    }
 }
 
 /// A name alone makes no OSD.

@@ -77,6 +77,28 @@ fn subscribers_learn_where_the_manager_is_once() {
     assert_eq!(maps(&mut cluster), []);
 }
 
+/// Clients send commands to where the flags of their description say.
+#[test]
+fn clients_are_told_which_commands_are_the_managers() {
+    let mut cluster = Cluster::new();
+    let all: serde_json::Value =
+        serde_json::from_str(&cluster.text(r#"{"prefix":"get_command_descriptions"}"#)).unwrap();
+    let flags = |words: &[&str]| {
+        let is_it = |entry: &&serde_json::Value| {
+            entry["sig"].as_array().unwrap().iter().map_while(|word| word.as_str()).eq(words.iter().copied())
+        };
+        all.as_object().unwrap().values().find(is_it).unwrap()["flags"].as_u64().unwrap()
+    };
+    for words in [&["pg", "dump"][..], &["pg", "repair"], &["osd", "df"], &["osd", "purge"], &["crash", "ls"]]
+    {
+        assert_eq!(flags(words), 8, "{words:?}");
+    }
+    assert_eq!(flags(&["iostat"]), 24);
+    for words in [&["osd", "dump"][..], &["status"], &["auth", "ls"], &["mgr", "dump"], &["pg", "map"]] {
+        assert_eq!(flags(words), 0, "{words:?}");
+    }
+}
+
 #[test]
 fn service_daemons_are_listed_while_they_report() {
     let mut cluster = Cluster::with_rbd();

@@ -12,7 +12,7 @@ use types::{CollId, Errno, HObject, Mutation, ObjectManifest, SnapId, Transactio
 
 use super::{
     Output, Run,
-    object_info::{INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet, USER_XATTR},
+    object_info::{Kept, SnapSet, USER_XATTR, info_at, snapset_at},
 };
 
 /// `CEPH_OSD_COPY_FROM_FLAG_TRUNCATE_SEQ`, and all flags of COPY_FROM2.
@@ -90,7 +90,7 @@ pub(crate) fn data_writes(
 }
 
 /// The contents of an object, or of what it was at a snapshot, for a copy; `data` gets all but the
-/// envelope. ENOENT in its result if there is no such object.
+/// envelope. ENOENT in its result if there is no such object, EIO if what the PG keeps with it cannot be decoded.
 pub(crate) fn copy_out(
     store: &dyn ObjectStore,
     coll: CollId,
@@ -102,15 +102,22 @@ pub(crate) fn copy_out(
     let head = object.head();
     let mut base = head.clone();
     if object.snap != SnapId::HEAD {
-        let snapset = store.xattr(coll, &head, SNAPSET_XATTR)?;
-        let snapset = snapset.and_then(|b| SnapSet::from_bytes(b).ok()).unwrap_or_default();
+        let snapset = match snapset_at(store, coll, &head)? {
+            Kept::Known(snapset) => snapset,
+            Kept::Absent => SnapSet::default(),
+            Kept::Undecodable => return refuse_damaged(object, data),
+        };
         if object.snap <= snapset.seq {
             let Some(clone) = snapset.clone_of(object.snap) else { return Ok(()) };
             base = head.with_snap(clone);
         }
     }
-    let info = store.xattr(coll, &base, INFO_XATTR)?.and_then(|b| ObjectInfo::from_bytes(b).ok());
-    let (Some(info), Some(meta)) = (info, store.meta(coll, &base)?) else { return Ok(()) };
+    let info = match info_at(store, coll, &base)? {
+        Kept::Known(info) => info,
+        Kept::Absent => return Ok(()),
+        Kept::Undecodable => return refuse_damaged(&base, data),
+    };
+    let Some(meta) = store.meta(coll, &base)? else { return Ok(()) };
     if info.is_whiteout {
         return Ok(());
     }
@@ -140,6 +147,13 @@ pub(crate) fn copy_out(
     data.result = 0;
     data.user_version = info.user_version;
     (data.truncate_seq, data.truncate_size) = (info.truncate_seq, info.truncate_size);
+    Ok(())
+}
+
+/// A copy of it would be one of something else.
+fn refuse_damaged(object: &HObject, data: &mut MPgCopyData) -> Result<(), store::Missing> {
+    tracing::error!(%object, "what is kept with an object to copy cannot be decoded");
+    data.result = Errno::EIO.negated();
     Ok(())
 }
 

@@ -37,7 +37,9 @@ pub(crate) use copy_get::{PastRequest, past_of};
 pub(crate) use manifest::reference;
 #[cfg(test)]
 pub(crate) use object_info::Manifest;
-pub(crate) use object_info::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet, USER_XATTR};
+pub(crate) use object_info::{
+    CloneInfo, INFO_XATTR, Kept, ObjectInfo, SNAPSET_XATTR, SnapSet, USER_XATTR, info_at,
+};
 pub(crate) use request::{is_for_any_copy, is_ordered, is_pure_read, may_write, plain_read};
 pub(crate) use snaps::{TrimStep, trim_step};
 pub(crate) use watch::{KnownWatch, WatchChange, remove_watcher};

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use codec::Codec;
-use types::{ChunkMap, EVersion, EntityAddr, HObject, IntervalSet, ObjectManifest, SnapId, UTime};
+use codec::{Codec, Decode};
+use store::{Missing, ObjectStore};
+use types::{ChunkMap, CollId, EVersion, EntityAddr, HObject, IntervalSet, ObjectManifest, SnapId, UTime};
 
 /// The xattr of [`ObjectInfo`].
 pub(crate) const INFO_XATTR: &[u8] = b"_";
@@ -11,6 +12,45 @@ pub(crate) const INFO_XATTR: &[u8] = b"_";
 pub(crate) const SNAPSET_XATTR: &[u8] = b"snapset";
 /// In front of users' xattrs.
 pub(crate) const USER_XATTR: u8 = b'u';
+
+/// What there is of an xattr that a PG keeps with an object.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Kept<T> {
+    /// Nothing.
+    Absent,
+    /// This.
+    Known(T),
+    /// Bytes that cannot be decoded. They are no nothing: whoever took them for that would overwrite what the object is.
+    Undecodable,
+}
+
+impl<T: Decode> Kept<T> {
+    fn of(store: &dyn ObjectStore, coll: CollId, object: &HObject, xattr: &[u8]) -> Result<Kept<T>, Missing> {
+        Ok(match store.xattr(coll, object, xattr)?.map(T::from_bytes) {
+            None => Kept::Absent,
+            Some(Ok(value)) => Kept::Known(value),
+            Some(Err(_)) => Kept::Undecodable,
+        })
+    }
+}
+
+/// What a PG keeps with an object.
+pub(crate) fn info_at(
+    store: &dyn ObjectStore,
+    coll: CollId,
+    object: &HObject,
+) -> Result<Kept<ObjectInfo>, Missing> {
+    Kept::of(store, coll, object, INFO_XATTR)
+}
+
+/// What a PG keeps with a head about its clones.
+pub(crate) fn snapset_at(
+    store: &dyn ObjectStore,
+    coll: CollId,
+    head: &HObject,
+) -> Result<Kept<SnapSet>, Missing> {
+    Kept::of(store, coll, head, SNAPSET_XATTR)
+}
 
 /// A client that watches (`watch_info_t`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use classes::{ObjectView, Stop};
-use codec::{Codec, Decode, Encode, Features};
+use codec::{Codec, Encode, Features};
 use messages::OsdOp;
 use store::ObjectStore;
 use types::{ChunkMap, CollId, EVersion, Errno, HObject, LogEntry, Mutation, SnapId, Transaction};
@@ -12,7 +12,7 @@ use types::{ChunkMap, CollId, EVersion, Errno, HObject, LogEntry, Mutation, Snap
 use super::{
     Delta, Output, Run, Staged,
     chunks::{lost, references},
-    object_info::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet},
+    object_info::{CloneInfo, INFO_XATTR, Kept, ObjectInfo, SNAPSET_XATTR, SnapSet, info_at, snapset_at},
 };
 
 /// `clone_info` and `obj_list_snap_response_t` (osd/osd_types.h, include/rados/rados_types.hpp).
@@ -111,8 +111,23 @@ const TRIM_SCAN: usize = 128;
 /// Clones of one object that one step removes.
 const TRIM_CLONES_MAX: usize = 64;
 
+/// Why an object was not trimmed.
+enum Untrimmed {
+    /// This has to be loaded first.
+    Missing(store::Missing),
+    /// What is kept with the object, or with one of its clones, cannot be decoded.
+    Damaged,
+}
+
+impl From<store::Missing> for Untrimmed {
+    fn from(missing: store::Missing) -> Untrimmed {
+        Untrimmed::Missing(missing)
+    }
+}
+
 /// Looks for the next object from `from` on with a clone that serves a snapshot of `removed` (true: it is
-/// removed), and takes those snapshots from all its clones.
+/// removed), and takes those snapshots from all its clones. One with something that cannot be decoded is left alone:
+/// what there is to trim is not known.
 pub(crate) fn trim_step(
     store: &dyn ObjectStore,
     coll: CollId,
@@ -122,16 +137,29 @@ pub(crate) fn trim_step(
 ) -> Result<TrimStep, store::Missing> {
     let objects = store.list(coll, from, TRIM_SCAN)?;
     let is_last = objects.len() < TRIM_SCAN;
+    let mut damaged = None;
     for object in &objects {
-        if object.is_head() || object.pool.0 < 0 {
+        let head = object.head();
+        if object.is_head() || object.pool.0 < 0 || damaged.as_ref() == Some(&head) {
             continue;
         }
-        let head = object.head();
-        let snapset = store.xattr(coll, &head, SNAPSET_XATTR)?.and_then(|b| SnapSet::from_bytes(b).ok());
-        let Some(snapset) = snapset else { continue };
-        if snapset.clones.iter().any(|clone| clone.snaps.iter().any(|s| removed(*s))) {
-            let (staged, given_back) = trim_object(store, coll, &head, snapset, removed, at)?;
-            return Ok(TrimStep::Change(head, Box::new(staged), given_back));
+        let trimmed = match snapset_at(store, coll, &head)? {
+            Kept::Absent => continue,
+            Kept::Undecodable => Err(Untrimmed::Damaged),
+            Kept::Known(snapset) => {
+                if !snapset.clones.iter().any(|clone| clone.snaps.iter().any(|s| removed(*s))) {
+                    continue;
+                }
+                trim_object(store, coll, &head, snapset, removed, at)
+            }
+        };
+        match trimmed {
+            Ok((staged, given_back)) => return Ok(TrimStep::Change(head, Box::new(staged), given_back)),
+            Err(Untrimmed::Missing(missing)) => return Err(missing),
+            Err(Untrimmed::Damaged) => {
+                tracing::error!(object = %head, "its snapshots are not trimmed: what is kept with it cannot be decoded");
+                damaged = Some(head);
+            }
         }
     }
     match objects.last() {
@@ -147,8 +175,8 @@ fn lost_with(
     head: &ObjectInfo,
     clones: &[CloneInfo],
     gone: &BTreeMap<SnapId, Option<ChunkMap>>,
-    info_of: &dyn Fn(SnapId) -> Result<ObjectInfo, store::Missing>,
-) -> Result<Vec<HObject>, store::Missing> {
+    info_of: &dyn Fn(SnapId) -> Result<ObjectInfo, Untrimmed>,
+) -> Result<Vec<HObject>, Untrimmed> {
     if head.chunks().is_none() && gone.values().all(Option::is_none) {
         return Ok(Vec::new());
     }
@@ -172,11 +200,12 @@ fn trim_object(
     mut snapset: SnapSet,
     removed: &dyn Fn(SnapId) -> bool,
     mut at: EVersion,
-) -> Result<(Staged, Vec<HObject>), store::Missing> {
+) -> Result<(Staged, Vec<HObject>), Untrimmed> {
     let f = Features::default();
-    let info_of = |snap: SnapId| -> Result<ObjectInfo, store::Missing> {
-        let bytes = store.xattr(coll, &head.with_snap(snap), INFO_XATTR)?;
-        Ok(bytes.and_then(|bytes| ObjectInfo::from_bytes(bytes).ok()).unwrap_or_default())
+    let info_of = |snap: SnapId| match info_at(store, coll, &head.with_snap(snap))? {
+        Kept::Known(info) => Ok(info),
+        Kept::Absent => Ok(ObjectInfo::default()),
+        Kept::Undecodable => Err(Untrimmed::Damaged),
     };
     let mut info = info_of(SnapId::HEAD)?;
     let mut txn = Transaction::new(coll);

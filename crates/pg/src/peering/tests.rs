@@ -101,3 +101,30 @@ fn a_source_that_lost_its_copy_does_not_keep_a_primary_waiting() {
     world.say(peers[0], notify(PgInfo::default()).into());
     assert!(matches!(world.pg.phase, Phase::Activating { .. }), "{:?}", world.pg.phase);
 }
+
+/// Neither is a good copy given up for one whose version nobody knows, nor one taken for good whose version is not known.
+#[test]
+fn versions_that_cannot_be_decoded_are_not_followed() {
+    let mut world = World::replica();
+    world.damage(2);
+    let objects = [(1, 0), (2, 2), (3, 3)].map(|(at, version)| (world.object(at), world.version(version)));
+    world.activate(9, Vec::new(), 9, Some(objects.to_vec()));
+    assert_eq!((world.stored(1), world.stored(3)), (1, 3));
+    assert_eq!(world.missing(), [(world.object(2), 2)]);
+}
+
+#[test]
+fn the_log_knows_versions_that_cannot_be_decoded() {
+    let mut world = World::active();
+    world.damage(3);
+    let lists = |world: &mut World| {
+        world.act(|pg, cx| pg.scan_objects(cx.store)).unwrap();
+        let all = world.pg.object_versions();
+        world.pg.forget_versions();
+        all.into_iter().map(|(_, version)| version.version).collect::<Vec<_>>()
+    };
+    assert_eq!(lists(&mut world), [1, 2, 3]);
+    let end = world.version(3);
+    world.pg.log.trim(end);
+    assert_eq!(lists(&mut world), [1, 2, 0]);
+}

@@ -199,3 +199,50 @@ fn a_bad_copy_that_is_given_up_is_not_repaired() {
     world.push(world.peers[0], 1, 1);
     assert_eq!((world.stored(1), world.pg.copies_repaired()), (0, 0));
 }
+
+/// The first push of an object that somebody is sent: its version and the length of its transaction.
+fn pushed(world: &mut World) -> Vec<(EVersion, usize)> {
+    let told = world.told().into_iter();
+    let pushes = told.filter_map(|(_, message)| match message {
+        Message::MPgPush(push) => Some((push.version, push.txn.ops.len())),
+        _ => None,
+    });
+    pushes.collect()
+}
+
+#[test]
+fn a_copy_whose_info_cannot_be_decoded_is_replaced_and_not_spread() {
+    let mut world = World::active();
+    let (first, second, object) = (world.peers[0], world.peers[1], world.object(1));
+    world.damage(1);
+    world.pg.is_clean = false;
+    world.pg.peer_missing.insert(first, [(object, world.version(1))].into());
+    world.handle(Event::Tick);
+    assert_eq!(pushed(&mut world), []);
+    assert_eq!(world.missing(), [(world.object(1), 1)]);
+    // What the other one has is good, and goes to both.
+    world.handle(Event::Tick);
+    world.push(second, 1, 1);
+    assert_eq!((world.missing(), world.stored(1)), (vec![], 1));
+    let [(version, ops)] = pushed(&mut world)[..] else { panic!("it is pushed once") };
+    assert!(version == world.version(1) && ops > 0);
+}
+
+#[test]
+fn a_replica_whose_info_cannot_be_decoded_says_that_it_lacks_the_object() {
+    let mut world = World::replica();
+    let (pgid, epoch, primary) = (world.pg.pgid, world.map.epoch, world.peers[0]);
+    world.damage(2);
+    let pull = |world: &World, version| MPgPull { pgid, epoch, object: world.object(2), version };
+    // Whoever asks for any version there is.
+    let any = pull(&world, EVersion::ZERO);
+    world.say(primary, any.into());
+    assert_eq!((pushed(&mut world), world.missing()), (vec![(EVersion::ZERO, 0)], vec![]));
+    let this = pull(&world, world.version(2));
+    world.say(primary, this.into());
+    assert_eq!(pushed(&mut world), [(EVersion::ZERO, 0)]);
+    assert_eq!(world.missing(), [(world.object(2), 2)]);
+    // So a good copy is taken.
+    world.push(primary, 2, 2);
+    assert_eq!((world.missing(), world.stored(2)), (vec![], 2));
+}

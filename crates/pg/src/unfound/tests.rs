@@ -110,3 +110,22 @@ fn an_older_version_counts_however_old_it_is_where_it_is_a_members() {
         assert_eq!(lost_to, [(&object, Some(world.version(kept)))], "{who} has it");
     }
 }
+
+#[test]
+fn what_cannot_be_decoded_is_no_offer() {
+    let mut world = World::active();
+    world.lose(3);
+    world.replicated();
+    world.handle(Event::GiveUp(GiveUp::Revert));
+    let (pgid, epoch, object, version) = (world.pg.pgid, world.map.epoch, world.object(3), world.version(2));
+    let mut txn = world.content(3, 2);
+    let pair = (Bytes::from_static(INFO_XATTR), Bytes::from_static(b"?"));
+    txn.push(&object, Mutation::SetXattrs([pair].into()));
+    txn.ops.remove(2);
+    let peers = world.peers.clone();
+    world.say(peers[0], messages::MPgPush { pgid, epoch, object: object.clone(), version, txn }.into());
+    world.push(peers[1], 3, 1);
+    let entries = world.replicated();
+    let [entry] = &entries[..] else { panic!("{entries:?}") };
+    assert_eq!((entry.lost_to, world.stored(3)), (Some(world.version(1)), entry.version.version));
+}

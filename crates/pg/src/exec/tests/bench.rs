@@ -10,8 +10,8 @@ use codec::{Encode, Features};
 use messages::{MOSDOp, MPgCopyData, ObjectLocator, OpCode, OpParams, OsdOp, osd_flag};
 use store::{MemStore, ObjectStore};
 use types::{
-    CollId, EVersion, EntityAddr, EntityNum, Epoch, Errno, HObject, PgId, PoolId, ReqId, SnapContext, SnapId,
-    Token, Transaction, TxnOp, UTime,
+    CollId, EVersion, EntityAddr, EntityNum, Epoch, Errno, HObject, Mutation, PgId, PoolId, ReqId,
+    SnapContext, SnapId, Token, Transaction, TxnOp, UTime,
 };
 
 use crate::exec::{Blocked, CopySource, Delta, Executed, OpContext, copy_out, execute};
@@ -165,6 +165,14 @@ impl Bench {
             Err(Blocked::PassOn { .. } | Blocked::Ask { .. }) => Err(Errno::EXDEV),
             Err(Blocked::Missing(missing)) => panic!("all is in memory, not so {missing:?}"),
         }
+    }
+
+    /// What the PG keeps with an object cannot be decoded from now on.
+    pub(super) fn damage(&mut self, object: &HObject, xattr: &'static [u8]) {
+        let pair = (Bytes::from_static(xattr), Bytes::from_static(b"?"));
+        let mut txn = Transaction::new(self.cx.coll);
+        txn.push(object, Mutation::SetXattrs([pair].into()));
+        self.store.submit(Token(0), txn);
     }
 
     /// Does for a copy what the PG does, of objects here.

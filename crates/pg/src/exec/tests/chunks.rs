@@ -19,7 +19,7 @@ fn target(name: &'static str) -> HObject {
     HObject { oid, hash, pool: POOL, snap: SnapId::HEAD, ..HObject::default() }
 }
 
-fn set_chunk(offset: u64, len: u64, name: &'static str, at: u64) -> OsdOp {
+pub(super) fn set_chunk(offset: u64, len: u64, name: &'static str, at: u64) -> OsdOp {
     let locator = ObjectLocator { pool: POOL, ..ObjectLocator::default() };
     let data = ((offset, len, locator), (Bytes::from(name), at)).to_bytes(Features::default());
     OsdOp { flags: op_flag::WITH_REFERENCE, ..step(OpCode::SET_CHUNK, OpParams::default(), data) }
@@ -35,7 +35,7 @@ fn example() -> Bench {
 }
 
 /// As the PG does, with references that are given.
-fn granted(bench: &mut Bench, snapid: SnapId, ops: Vec<OsdOp>) -> (Executed, Vec<HObject>) {
+pub(super) fn granted(bench: &mut Bench, snapid: SnapId, ops: Vec<OsdOp>) -> (Executed, Vec<HObject>) {
     let mut asked = Vec::new();
     loop {
         let request = bench.request("o", snapid, ops.clone());

@@ -7,7 +7,7 @@ use types::{Errno, SnapId};
 
 use super::bench::{Bench, POOL, encoded, entries, extent, plain, range, step, watch, xattr};
 
-fn copy_from(name: &'static str, snap: SnapId, version: u64) -> OsdOp {
+pub(super) fn copy_from(name: &'static str, snap: SnapId, version: u64) -> OsdOp {
     let params = OpParams::from_parts(&[&snap.0.to_le_bytes(), &version.to_le_bytes()]);
     let mut data = Bytes::from(name).to_bytes(Features::default()).to_vec();
     ObjectLocator { pool: POOL, ..ObjectLocator::default() }.encode(&mut data, Features::default());

@@ -5,6 +5,7 @@ mod captured;
 mod chunks;
 mod copies;
 mod copy_gets;
+mod damaged;
 mod data;
 mod listing;
 mod manifests;

@@ -43,7 +43,7 @@ fn write(offset: u64, data: &'static str) -> Vec<OsdOp> {
 }
 
 /// Data, its clones, and changes in between.
-fn example() -> Bench {
+pub(super) fn example() -> Bench {
     let mut bench = Bench::new();
     bench.put("0123456789");
     bench.make_snap(2);

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use classes::Stop;
-use codec::{Decode, Payload};
+use codec::Payload;
 use messages::MOSDOp;
 use types::{Chunk, ChunkMap, Errno, HObject, Mutation, ObjectManifest, SnapContext};
 
-use super::{Piece, View};
+use super::{Piece, View, decode_xattr};
 use crate::exec::{
     Blocked, CopySource,
     chunks::{content_of, keeps_contents, lost, references},
@@ -96,11 +96,12 @@ impl View<'_> {
 
     fn chunks_of(&self, object: &HObject) -> Result<Option<ChunkMap>, Blocked> {
         let info = self.store.xattr(self.coll, object, INFO_XATTR).map_err(Blocked::Missing)?;
-        Ok(info.and_then(|bytes| ObjectInfo::from_bytes(bytes).ok()?.chunks().cloned()))
+        let info: Option<ObjectInfo> = decode_xattr(info)?;
+        Ok(info.and_then(|info| info.chunks().cloned()))
     }
 
     /// Remembers why an op stops.
-    fn stopped<T>(&mut self, result: Result<T, Blocked>) -> Result<T, Stop> {
+    pub(super) fn stopped<T>(&mut self, result: Result<T, Blocked>) -> Result<T, Stop> {
         result.map_err(|blocked| {
             self.missing = Some(blocked);
             Stop::Missing

@@ -402,7 +402,8 @@ impl<'a> View<'a> {
         let result = self.store.meta(self.coll, &source);
         let size = self.need(result)?.ok_or(Errno::ENOENT)?.size;
         let result = self.store.xattr(self.coll, &source, INFO_XATTR);
-        let info = self.need(result)?.and_then(|bytes| ObjectInfo::from_bytes(bytes).ok());
+        let bytes = self.need(result)?;
+        let info: Option<ObjectInfo> = self.stopped(decode_xattr(bytes))?;
         let chunks = info.as_ref().and_then(ObjectInfo::chunks).cloned();
         if chunks.is_none() && info.is_some_and(|info| info.manifest.is_some()) {
             // It has nothing of its own to go back to.

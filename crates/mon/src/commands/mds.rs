@@ -1,0 +1,115 @@
+//! Metadata servers: there are none; commands answer as a Ceph's that has none.
+
+use serde_json::json;
+use types::Errno;
+
+use super::{
+    Reply, Request,
+    fs::{compat, compat_text, fsmap, is_incompat},
+};
+
+command_rows! {
+    "mds" "r" "mds stat" "show MDS status" stat
+    "mds" "r" "mds metadata name=who,type=CephString,req=false" "fetch metadata for mds <role>" metadata
+    "mds" "r" "mds count-metadata name=property,type=CephString" "count MDSs by metadata field property" counted
+    "mds" "r" "mds versions" "check running versions of MDSs" counted
+    "mds" "r" "mds ok-to-stop name=ids,type=CephString,n=N" "check whether stopping MDSs would interrupt anybody" ok_to_stop
+    "mds" "r" "mds compat show" "show what MDSs must understand" compat_show
+    "mds" "rw" "mds compat rm_compat name=feature,type=CephInt,range=0" "remove a compatible feature" rm_compat
+    "mds" "rw" "mds compat rm_incompat name=feature,type=CephInt,range=0" "remove an incompatible feature" rm_incompat
+    "mds" "rw" "mds freeze name=role_or_gid,type=CephString name=val,type=CephString" "freeze an MDS" freeze
+    "mds" "rw" "mds set_state name=gid,type=CephInt,range=0 name=state,type=CephInt,range=0|20" "set the state of an MDS" set_state
+    "mds" "rw" "mds fail name=role_or_gid,type=CephString" "mark an MDS failed" fail
+    "mds" "rw" "mds repaired name=role,type=CephString" "mark a rank repaired" repaired
+    "mds" "rw" "mds rm name=gid,type=CephInt,range=0" "remove an MDS that is not active" rm
+    "mds" "rw" "mds rmfailed name=role,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false" "remove a failed rank" rmfailed
+}
+
+fn stat(req: &mut Request<'_>) -> Reply {
+    let json = || json!({"fsmap": fsmap(), "mdsmap_first_committed": 1, "mdsmap_last_committed": 1});
+    Reply::show(req.args, json, String::new)
+}
+
+fn metadata(req: &mut Request<'_>) -> Reply {
+    match req.args.text("who") {
+        Some(who) => {
+            let nothing = Reply::json(req.args, json!({})).with_status(not_there(&who));
+            Reply { result: Errno::EINVAL.negated(), ..nothing }
+        }
+        None => Reply::json(req.args, json!([])),
+    }
+}
+
+fn not_there(who: &str) -> String {
+    format!("MDS named '{who}' does not exist, or is not up")
+}
+
+/// Of nobody.
+fn counted(req: &mut Request<'_>) -> Reply {
+    Reply::json(req.args, json!({}))
+}
+
+/// Nobody misses who is not there.
+fn ok_to_stop(req: &mut Request<'_>) -> Reply {
+    Reply::done(format!("should be safe to stop [{}]", req.args.list("ids").join(",")))
+}
+
+fn compat_show(req: &mut Request<'_>) -> Reply {
+    Reply::show(req.args, compat, || compat_text() + "\n")
+}
+
+fn rm_compat(req: &mut Request<'_>) -> Reply {
+    let feature = req.args.text("feature").unwrap_or_default();
+    Reply::done(format!("compat feature {feature} not present in {}", compat_text()))
+}
+
+fn rm_incompat(req: &mut Request<'_>) -> Reply {
+    let feature = req.args.text("feature").unwrap_or_default();
+    if feature.parse().is_ok_and(is_incompat) {
+        return Reply::fail(Errno::EOPNOTSUPP, "there are no file systems here");
+    }
+    Reply::done(format!("incompat feature {feature} not present in {}", compat_text()))
+}
+
+/// `mds fail`, `freeze`, `repaired` and `rmfailed` name a server, or its place in a file system.
+fn role(req: &Request<'_>) -> String {
+    req.args.text("role_or_gid").or_else(|| req.args.text("role")).unwrap_or_default()
+}
+
+fn freeze(req: &mut Request<'_>) -> Reply {
+    Reply::fail(Errno::EINVAL, not_there(&role(req)))
+}
+
+/// It is nobody's.
+fn set_state(_: &mut Request<'_>) -> Reply {
+    Reply::default()
+}
+
+/// Who is not there has failed already.
+fn fail(req: &mut Request<'_>) -> Reply {
+    let who = role(req);
+    Reply::done(format!("MDS named '{who}' does not exist, is not up or you lack the permission to see."))
+}
+
+/// Why a role is nobody's.
+fn no_role(role: &str) -> &'static str {
+    if role.contains(':') { "Invalid filesystem" } else { "No filesystem selected" }
+}
+
+fn repaired(req: &mut Request<'_>) -> Reply {
+    Reply::fail(Errno::ENOENT, no_role(&role(req)))
+}
+
+fn rm(req: &mut Request<'_>) -> Reply {
+    Reply::done(format!("mds gid {} does not exist", req.args.text("gid").unwrap_or_default()))
+}
+
+fn rmfailed(req: &mut Request<'_>) -> Reply {
+    if !req.args.flag("yes_i_really_mean_it") {
+        let text = "WARNING: this can make your filesystem inaccessible! Add --yes-i-really-mean-it if you are sure you \
+                    wish to continue.";
+        return Reply::fail(Errno::EPERM, text);
+    }
+    let role = role(req);
+    Reply::fail(Errno::EINVAL, format!("{}, invalid role '{role}'", no_role(&role)))
+}
