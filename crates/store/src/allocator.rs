@@ -173,19 +173,23 @@ impl Space {
         self.free_counts[part(run.start)] += run.count;
     }
 
-    /// Takes the granules of the device that a run just freed made free as a whole, to be discarded;
-    /// [`Space::discarded`] follows.
-    pub(crate) fn take_granules(&mut self, freed: Run) -> Option<Run> {
-        let (&start, &count) = self.free.range(..=freed.start).next_back()?;
-        let low = start.next_multiple_of(GRANULE_BLOCKS).max(freed.start / GRANULE_BLOCKS * GRANULE_BLOCKS);
-        let high = ((start + count) / GRANULE_BLOCKS * GRANULE_BLOCKS)
-            .min(freed.end().next_multiple_of(GRANULE_BLOCKS));
-        let run = Run { start: low, count: high.saturating_sub(low) };
-        if run.count == 0 || !self.reserve(run) {
+    /// Takes the first of the device's granules that a run is part of and that are free as a whole, at most `max`
+    /// blocks, to be discarded; [`Space::discarded`] follows.
+    pub(crate) fn take_granules(&mut self, run: Run, max: u64) -> Option<Run> {
+        let low = run.start / GRANULE_BLOCKS * GRANULE_BLOCKS;
+        let high = run.end().next_multiple_of(GRANULE_BLOCKS);
+        let before = self.free.range(..low).next_back();
+        let granules =
+            before.into_iter().chain(self.free.range(low..high)).find_map(|(&start, &count)| {
+                let from = start.next_multiple_of(GRANULE_BLOCKS).max(low);
+                let to = ((start + count) / GRANULE_BLOCKS * GRANULE_BLOCKS).min(high);
+                (from < to).then(|| Run { start: from, count: to - from }.split_at(max).0)
+            })?;
+        if !self.reserve(granules) {
             return None;
         }
-        self.discard_count += run.count;
-        Some(run)
+        self.discard_count += granules.count;
+        Some(granules)
     }
 
     /// Frees what was taken to be discarded.

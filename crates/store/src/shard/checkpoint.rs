@@ -454,7 +454,6 @@ impl Store {
 
     fn end_checkpoint(&mut self) {
         self.background = Background::Idle;
-        self.pump_discards();
         if self.unmount == Unmount::Flushed {
             self.unmount = Unmount::Done;
         }

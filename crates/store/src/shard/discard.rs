@@ -1,65 +1,91 @@
 //! Telling the device what holds nothing of value: TRIM, or a hole in a file.
 //!
-//! Discards go on behind the requests, few and not too large at once, as a device may do nothing else meanwhile.
-//! What waits for its turn is not used; when space is short it is used undiscarded.
+//! A device that discards does other things later: discarded as they were freed, objects of 4 MiB that were overwritten
+//! cost writes a third of their bandwidth. So free space is free at once, most of it is soon used again, and what is not
+//! is discarded when the device has nothing else to do, or when it has been free for long.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
-use super::{Purpose, Store};
+use types::Instant;
+
+use super::{Purpose, Store, Unmount};
 use crate::{DeviceCommand, DeviceError, allocator::Run, device::BLOCK};
 
-/// Discards in flight.
+/// Discards in flight on a device that has nothing else to do; of what waited for too long, one.
 const DISCARDS_MAX: usize = 2;
 /// Blocks of one.
 const DISCARD_BLOCKS_MAX: u64 = 4096;
+/// A device without other commands for so long has nothing to do.
+const REST: Duration = Duration::from_millis(100);
+/// What has been free for so long does not wait for that.
+const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Blocks on their way to being free.
+/// Space that was freed and is to be discarded.
 #[derive(Debug, Default)]
 pub(super) struct Discards {
-    waiting: VecDeque<Run>,
+    /// With when it was freed, the oldest first. Some of it may be in use again.
+    waiting: VecDeque<(Instant, Run)>,
+    /// What nobody may use meanwhile.
     in_flight: Vec<Run>,
+    /// When the device was last given something else to do.
+    busy_at: Instant,
 }
 
 impl Discards {
-    /// All of them.
+    /// Runs that are neither free nor in use.
     pub(super) fn runs(&self) -> impl Iterator<Item = Run> {
-        self.waiting.iter().chain(&self.in_flight).copied()
+        self.in_flight.iter().copied()
+    }
+
+    /// The device is given something else to do.
+    pub(super) fn note_busy(&mut self, now: Instant) {
+        self.busy_at = now;
+    }
+
+    /// True if the next one is to begin.
+    fn is_time(&self, now: Instant) -> bool {
+        let is_idle = now.since(self.busy_at) >= REST;
+        let is_late = |(freed_at, _): &(Instant, Run)| now.since(*freed_at) >= PATIENCE;
+        self.in_flight.len() < if is_idle { DISCARDS_MAX } else { 1 }
+            && self.waiting.front().is_some_and(|oldest| is_idle || is_late(oldest))
     }
 }
 
 impl Store {
-    /// A run was freed: whole pieces of free space that it makes are to be discarded.
+    /// A run was freed: what of it stays free is to be discarded.
     pub(super) fn queue_discard(&mut self, freed: Run) {
         if !self.config.discard {
             return;
         }
-        let Some(run) = self.space.take_granules(freed) else { return };
+        let now = self.pace.now();
         match self.discards.waiting.back_mut() {
-            Some(last) if last.end() == run.start => last.count += run.count,
-            Some(_) | None => self.discards.waiting.push_back(run),
+            Some((at, last)) if last.end() == freed.start && *at == now => last.count += freed.count,
+            Some(_) | None => self.discards.waiting.push_back((now, freed)),
         }
     }
 
-    /// Starts what may be started.
+    /// Starts what it is time for. A device that was found not to discard is not asked again, and one with little room
+    /// is to take data.
     pub(super) fn pump_discards(&mut self) {
-        if !self.config.discard || self.space.is_short() {
-            self.discards.waiting.drain(..).for_each(|run| self.space.discarded(run));
+        if !self.config.discard {
+            self.discards.waiting.clear();
         }
-        while self.discards.in_flight.len() < DISCARDS_MAX
-            && let Some(run) = self.discards.waiting.pop_front()
-        {
-            let (now, rest) = run.split_at(DISCARD_BLOCKS_MAX);
-            if rest.count > 0 {
-                self.discards.waiting.push_front(rest);
+        let may_begin = self.unmount == Unmount::No && self.fault.is_none() && !self.space.is_short();
+        while may_begin && self.discards.is_time(self.pace.now()) {
+            let Some((freed_at, freed)) = self.discards.waiting.pop_front() else { return };
+            let Some(run) = self.space.take_granules(freed, DISCARD_BLOCKS_MAX) else { continue };
+            if run.end() < freed.end() {
+                let rest = Run { start: run.end(), count: freed.end() - run.end() };
+                self.discards.waiting.push_front((freed_at, rest));
             }
-            self.discards.in_flight.push(now);
-            let token = self.token(Purpose::Discard(now));
-            let (offset, len) = (now.start * BLOCK, now.count * BLOCK);
+            self.discards.in_flight.push(run);
+            let token = self.token(Purpose::Discard(run));
+            let (offset, len) = (run.start * BLOCK, run.count * BLOCK);
             self.commands.push(DeviceCommand::Discard { token, offset, len });
         }
     }
 
-    /// A device that cannot discard loses nothing by it, and is not asked again.
+    /// A device that cannot discard loses nothing by it.
     pub(super) fn discard_done<T>(&mut self, run: Run, result: Result<T, DeviceError>) {
         if let Err(error) = result
             && self.config.discard
@@ -69,6 +95,5 @@ impl Store {
         }
         self.discards.in_flight.retain(|other| *other != run);
         self.space.discarded(run);
-        self.pump_discards();
     }
 }

@@ -211,6 +211,7 @@ impl Store {
 
     /// Ends a turn of the caller's loop: all that was submitted in it leaves in one journal write.
     pub fn kick(&mut self) {
+        self.pump_discards();
         if !std::mem::take(&mut self.is_stirred) {
             return;
         }
@@ -343,6 +344,9 @@ impl Store {
     fn token(&mut self, purpose: Purpose) -> Token {
         let token = self.next_token;
         self.next_token += 1;
+        if !matches!(purpose, Purpose::Discard(_)) {
+            self.discards.note_busy(self.pace.now());
+        }
         self.outstanding.insert(token, purpose);
         Token(token)
     }

@@ -58,6 +58,11 @@ impl Pace {
         self.now = now;
     }
 
+    /// The time that was told last.
+    pub(super) fn now(&self) -> Instant {
+        self.now
+    }
+
     pub(super) fn phase(&self) -> Phase {
         self.phase
     }

@@ -52,7 +52,8 @@ impl Store {
             || self.index.changed_memory() > self.changed_bytes_max() / ENTRIES_PART
     }
 
-    /// Tells how late it is: by that it knows how long checkpoints take. To be called before [`Store::kick`].
+    /// Tells how late it is: by that it knows how long checkpoints take, and when the device has nothing to do. To be
+    /// called before [`Store::kick`].
     pub fn set_time(&mut self, now: Instant) {
         self.pace.set_time(now);
     }

@@ -10,6 +10,7 @@ use types::{
 
 mod crash;
 mod devices;
+mod discard;
 mod fragmentation;
 mod paging;
 mod pressure;

@@ -3,7 +3,9 @@
 //! After each: the checker finds nothing wrong, the store mounts, what was committed is there, transactions are
 //! there whole and in order, and no block is corrupt.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
+
+use types::Instant;
 
 use super::*;
 use crate::{Fsck, FsckReport};
@@ -181,6 +183,18 @@ fn tiny_config(seed: u64) -> Config {
     if seed / 8 % 2 == 1 { paged(config, seed) } else { config }
 }
 
+/// The time, which goes by in leaps: long enough for a rest, or for what waits longest.
+#[derive(Default)]
+struct Clock(Instant);
+
+impl Clock {
+    fn later(&mut self, rng: &mut StdRng) -> Instant {
+        let ms = [0, 1, 200, 70_000][rng.random_range(0..4)];
+        self.0 = self.0 + Duration::from_millis(ms);
+        self.0
+    }
+}
+
 /// The power fails at each device command of a short workload.
 fn cut_everywhere(seed: u64, txns: usize) {
     let mut rng = StdRng::seed_from_u64(seed);
@@ -188,7 +202,9 @@ fn cut_everywhere(seed: u64, txns: usize) {
     let mut disk = formatted(sizes(seed), &config);
     let mut history = History::new(format!("seed {seed}"), config);
     let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+    let mut clock = Clock::default();
     for _ in 0..txns {
+        store.set_time(clock.later(&mut rng));
         let txn = random_txn(&mut rng, history.last(), history.colls());
         history.submit(&mut store, txn);
         if rng.random_bool(0.8) {
@@ -225,6 +241,7 @@ fn cut_somewhere(seed: u64, rounds: usize, txns: usize) {
     let config = if seed / 2 % 2 == 1 { paged(config, seed) } else { config };
     let mut disk = formatted(sizes(seed), &config);
     let mut history = History::new(String::new(), config);
+    let mut clock = Clock::default();
     for round in 0..rounds {
         history.name = format!("seed {seed} round {round}");
         let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
@@ -233,6 +250,7 @@ fn cut_somewhere(seed: u64, rounds: usize, txns: usize) {
         let mut steps = rng.random_range(0..txns * 6);
         let ends_well = rng.random_bool(0.2);
         for _ in 0..txns {
+            store.set_time(clock.later(&mut rng));
             let txn = random_txn(&mut rng, history.last(), history.colls());
             history.submit(&mut store, txn);
             if rng.random_bool(0.7) {
