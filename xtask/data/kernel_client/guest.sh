@@ -28,6 +28,9 @@ prepare() {
   mount -t tmpfs tmp /dev/shm
   mount -t debugfs debug /sys/kernel/debug
   ln -sf /proc/self/fd /dev/fd
+  ln -sf fd/0 /dev/stdin
+  ln -sf fd/1 /dev/stdout
+  ln -sf fd/2 /dev/stderr
   ip link set lo up
   ln -sfn "$(cat /mnt/modules)" "/lib/modules/$(uname -r)"
   depmod
