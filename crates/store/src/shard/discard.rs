@@ -67,6 +67,9 @@ impl Store {
     /// Starts what it is time for. A device that was found not to discard is not asked again, and one with little room
     /// is to take data.
     pub(super) fn pump_discards(&mut self) {
+        if self.discards.waiting.is_empty() {
+            return;
+        }
         if !self.config.discard {
             self.discards.waiting.clear();
         }
