@@ -173,18 +173,21 @@ impl Space {
         self.free_counts[part(run.start)] += run.count;
     }
 
-    /// Takes the first of the device's granules that a run is part of and that are free as a whole, at most `max`
-    /// blocks, to be discarded; [`Space::discarded`] follows.
-    pub(crate) fn take_granules(&mut self, run: Run, max: u64) -> Option<Run> {
+    /// The first of the device's granules that a run is part of and that are free as a whole, at most `max` blocks.
+    pub(crate) fn free_granules(&self, run: Run, max: u64) -> Option<Run> {
         let low = run.start / GRANULE_BLOCKS * GRANULE_BLOCKS;
         let high = run.end().next_multiple_of(GRANULE_BLOCKS);
         let before = self.free.range(..low).next_back();
-        let granules =
-            before.into_iter().chain(self.free.range(low..high)).find_map(|(&start, &count)| {
-                let from = start.next_multiple_of(GRANULE_BLOCKS).max(low);
-                let to = ((start + count) / GRANULE_BLOCKS * GRANULE_BLOCKS).min(high);
-                (from < to).then(|| Run { start: from, count: to - from }.split_at(max).0)
-            })?;
+        before.into_iter().chain(self.free.range(low..high)).find_map(|(&start, &count)| {
+            let from = start.next_multiple_of(GRANULE_BLOCKS).max(low);
+            let to = ((start + count) / GRANULE_BLOCKS * GRANULE_BLOCKS).min(high);
+            (from < to).then(|| Run { start: from, count: to - from }.split_at(max).0)
+        })
+    }
+
+    /// Takes [`Space::free_granules`], to be discarded; [`Space::discarded`] follows.
+    pub(crate) fn take_granules(&mut self, run: Run, max: u64) -> Option<Run> {
+        let granules = self.free_granules(run, max)?;
         if !self.reserve(granules) {
             return None;
         }

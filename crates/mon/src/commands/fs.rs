@@ -32,7 +32,7 @@ command_rows! {
 }
 
 /// Why there is none.
-const NO_FILE_SYSTEMS: &str = "there are no file systems here";
+pub(crate) const NO_FILE_SYSTEMS: &str = "there are no file systems here";
 
 /// What metadata servers of 16.2 must understand.
 const INCOMPAT: [(u32, &str); 9] = [

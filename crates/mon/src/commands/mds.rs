@@ -5,7 +5,7 @@ use types::Errno;
 
 use super::{
     Reply, Request,
-    fs::{compat, compat_text, fsmap, is_incompat},
+    fs::{NO_FILE_SYSTEMS, compat, compat_text, fsmap, is_incompat},
 };
 
 command_rows! {
@@ -66,7 +66,7 @@ fn rm_compat(req: &mut Request<'_>) -> Reply {
 fn rm_incompat(req: &mut Request<'_>) -> Reply {
     let feature = req.args.text("feature").unwrap_or_default();
     if feature.parse().is_ok_and(is_incompat) {
-        return Reply::fail(Errno::EOPNOTSUPP, "there are no file systems here");
+        return Reply::fail(Errno::EOPNOTSUPP, NO_FILE_SYSTEMS);
     }
     Reply::done(format!("incompat feature {feature} not present in {}", compat_text()))
 }

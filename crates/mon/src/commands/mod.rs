@@ -81,6 +81,7 @@ use crate::{
 
 pub(crate) use args::Args;
 pub(crate) use descriptions::{Row, all as describe};
+pub(crate) use fs::NO_FILE_SYSTEMS;
 pub(crate) use pg::pgmap_line;
 pub(crate) use ping::pong;
 pub(crate) use reply::Reply;

@@ -3,7 +3,7 @@
 
 use types::Errno;
 
-use crate::commands::{Reply, Request};
+use crate::commands::{NO_FILE_SYSTEMS, Reply, Request};
 
 module_rows! {
     "fs clone cancel name=vol_name,type=CephString name=clone_name,type=CephString name=group_name,type=CephString,req=false" "r" "needs a volume" missing
@@ -64,7 +64,7 @@ fn ls(_: &mut Request<'_>) -> Reply {
 }
 
 fn create(_: &mut Request<'_>) -> Reply {
-    Reply::fail(Errno::EOPNOTSUPP, "there are no file systems here")
+    Reply::fail(Errno::EOPNOTSUPP, NO_FILE_SYSTEMS)
 }
 
 fn missing(req: &mut Request<'_>) -> Reply {

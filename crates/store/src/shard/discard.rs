@@ -52,9 +52,9 @@ impl Discards {
 }
 
 impl Store {
-    /// A run was freed: what of it stays free is to be discarded.
+    /// A run was freed: what stays free of the granules that it made whole is to be discarded.
     pub(super) fn queue_discard(&mut self, freed: Run) {
-        if !self.config.discard {
+        if !self.config.discard || self.space.free_granules(freed, DISCARD_BLOCKS_MAX).is_none() {
             return;
         }
         let now = self.pace.now();

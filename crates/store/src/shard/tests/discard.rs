@@ -3,7 +3,7 @@
 use types::Instant;
 
 use super::*;
-use crate::DeviceCommand;
+use crate::{DeviceCommand, DeviceError};
 
 const OBJECT_BYTES: u64 = 1 << 20;
 
@@ -13,6 +13,8 @@ struct Bench {
     rng: StdRng,
     /// In milliseconds.
     now: u64,
+    /// It refuses to discard.
+    is_unable: bool,
 }
 
 impl Bench {
@@ -20,7 +22,7 @@ impl Bench {
         let mut rng = StdRng::seed_from_u64(1);
         let mut disk = formatted(DISK_BYTES, &config());
         let store = mount(&mut disk, &mut rng).unwrap();
-        Bench { store, disk, rng, now: 0 }
+        Bench { store, disk, rng, now: 0, is_unable: false }
     }
 
     /// So many milliseconds later. What is discarded at last, in bytes, all of which is executed.
@@ -30,14 +32,20 @@ impl Bench {
         self.store.kick();
         let mut out = Vec::new();
         loop {
-            let commands = self.store.take_commands();
-            out.extend(commands.iter().filter_map(|command| match command {
-                DeviceCommand::Discard { len, .. } => Some(*len),
-                DeviceCommand::Read { .. } | DeviceCommand::Write { .. } | DeviceCommand::Flush { .. } => {
-                    None
+            for command in self.store.take_commands() {
+                match command {
+                    DeviceCommand::Discard { token, len, .. } if self.is_unable => {
+                        out.push(len);
+                        self.store.device_done(token, Err(DeviceError::Unsupported));
+                    }
+                    command => {
+                        if let DeviceCommand::Discard { len, .. } = &command {
+                            out.push(*len);
+                        }
+                        self.disk.submit([command]);
+                    }
                 }
-            }));
-            self.disk.submit(commands);
+            }
             self.store.take_completions();
             let Some((token, result)) = self.disk.step(&mut self.rng) else { return out };
             self.store.device_done(token, result);
@@ -111,8 +119,21 @@ fn a_busy_device_discards_what_has_been_free_for_a_minute() {
 #[test]
 fn a_device_that_cannot_is_not_asked_again() {
     let mut bench = Bench::new();
+    bench.is_unable = true;
+    bench.free_an_object();
+    assert!(!bench.turn_after(200).is_empty());
+    bench.store.check_invariants();
+    bench.is_unable = false;
+    assert_eq!(bench.turn_after(200_000), [0; 0]);
+    bench.write(2);
+    bench.turn_after(1);
+    bench.store.check_invariants();
+}
+
+#[test]
+fn nothing_is_discarded_where_that_is_switched_off() {
+    let mut bench = Bench::new();
     bench.store.config.discard = false;
     bench.free_an_object();
     assert_eq!(bench.turn_after(200_000), [0; 0]);
-    bench.store.check_invariants();
 }
