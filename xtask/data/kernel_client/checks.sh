@@ -398,11 +398,12 @@ check_osd_killed_under_io() {
   local dev
   dev=$(map killed)
   verified_io "$dev" --time_based --runtime=25 &
+  local load=$!
   sleep 3
   kill -9 "$(cat "$DIR/run/osd.0.pid")"
   sleep 12
   start_daemon osd 0
-  wait $!
+  wait $load
   await_health
   rbd unmap "$dev"
 }
@@ -412,11 +413,12 @@ check_mon_restarted_under_io() {
   local dev
   dev=$(map monless)
   verified_io "$dev" --time_based --runtime=25 &
+  local load=$!
   sleep 3
   kill -9 "$(cat "$DIR/run/mon.a.pid")"
   sleep 5
   start_daemon mon a
-  wait $!
+  wait $load
   # The kernel finds it again.
   rbd resize --size 300M monless --no-progress
   until [ "$(blockdev --getsize64 "$dev")" = $((300 << 20)) ]; do sleep 1; done
@@ -530,11 +532,12 @@ check_nbd_osd_killed_under_io() {
   local dev
   dev=$(nbd_map nbd-killed)
   verified_io "$dev" --time_based --runtime=20 &
+  local load=$!
   sleep 3
   kill -9 "$(cat "$DIR/run/osd.1.pid")"
   sleep 8
   start_daemon osd 1
-  wait $!
+  wait $load
   await_health
   nbd_unmap "$dev"
 }
