@@ -14,6 +14,7 @@ mod channel;
 pub mod clock;
 mod config;
 mod connection;
+mod courtesy;
 mod event;
 mod file;
 mod listener;

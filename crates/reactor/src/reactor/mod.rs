@@ -3,7 +3,9 @@
 mod files;
 mod network;
 
-use std::{io, marker::PhantomData, mem, os::fd::AsRawFd, os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{
+    io, marker::PhantomData, mem, os::fd::AsRawFd, os::fd::OwnedFd, sync::Arc, thread, time::Duration,
+};
 
 use crate::{
     BackendKind, Config, ConnId, Event, ListenerId, Signal, Waker,
@@ -11,6 +13,7 @@ use crate::{
     buffer::Pool,
     clock,
     connection::Connection,
+    courtesy::Courtesy,
     file::File,
     listener::Listener,
     signal,
@@ -56,6 +59,7 @@ pub struct Reactor {
     /// Reused from turn to turn.
     completions: Vec<Completion>,
     spin: Duration,
+    courtesy: Courtesy,
     /// The last turn had events.
     was_active: bool,
     /// io_uring lets only the thread that made a ring use it.
@@ -81,6 +85,7 @@ impl Reactor {
             pending: Vec::new(),
             completions: Vec::new(),
             spin: config.spin,
+            courtesy: Courtesy::default(),
             was_active: false,
             not_send: PhantomData,
         };
@@ -155,7 +160,17 @@ impl Reactor {
         }
         // A wake-up between here and the kernel's sleep writes the eventfd, which ends the sleep.
         let wait = if self.waker.prepare_sleep() { wait } else { Some(Duration::ZERO) };
-        self.backend.poll(wait, out)
+        self.backend.poll(wait, out)?;
+        if self.courtesy.is_due() { self.let_others_run(out) } else { Ok(()) }
+    }
+
+    /// Takes what comes of it, too.
+    fn let_others_run(&mut self, out: &mut Vec<Completion>) -> io::Result<()> {
+        let (since, before) = (clock::now(), out.len());
+        thread::yield_now();
+        self.backend.poll(Some(Duration::ZERO), out)?;
+        self.courtesy.learn(clock::now() - since, out.len() - before);
+        Ok(())
     }
 
     /// Looks for completions without sleeping; false when there was nothing.
