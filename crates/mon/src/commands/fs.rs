@@ -4,32 +4,158 @@
 use serde_json::{Value, json};
 use types::{EntityName, Errno};
 
-use super::{Reply, Request};
+use super::{Reply, Request, Row};
 
-command_rows! {
-    "fs" "r" "fs ls" "list filesystems" ls
-    "mds" "r" "fs dump name=epoch,type=CephInt,range=0,req=false" "dump all CephFS status, optionally from epoch" dump
-    "fs" "r" "fs get name=fs_name,type=CephString" "get info about one filesystem" get
-    "mds" "r" "fs feature ls" "list features that clients may be required to have" features
-    "mds" "r" "fs compat show name=fs_name,type=CephString" "show what one filesystem is compatible with" get
-    "fs" "rw" "fs new name=fs_name,type=CephString,goodchars=[A-Za-z0-9-_.] name=metadata,type=CephString name=data,type=CephString name=force,type=CephBool,req=false name=allow_dangerous_metadata_overlay,type=CephBool,req=false name=fscid,type=CephInt,range=0,req=false name=recover,type=CephBool,req=false" "make a filesystem of two pools" new
-    "fs" "rw" "fs rm name=fs_name,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false" "remove a filesystem" rm
-    "fs" "rw" "fs fail name=fs_name,type=CephString" "bring a filesystem down" missing
-    "fs" "rw" "fs reset name=fs_name,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false" "forget the state of a filesystem" missing
-    "mds" "rw" "fs set name=fs_name,type=CephString name=var,type=CephChoices,strings=max_mds|max_file_size|allow_new_snaps|inline_data|cluster_down|allow_dirfrags|balancer|standby_count_wanted|session_timeout|session_autoclose|allow_standby_replay|down|joinable|min_compat_client name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false name=yes_i_really_really_mean_it,type=CephBool,req=false" "set a parameter of a filesystem" missing
-    "fs" "rw" "fs compat name=fs_name,type=CephString name=subop,type=CephChoices,strings=rm_compat|rm_incompat|add_compat|add_incompat name=feature,type=CephInt name=feature_str,type=CephString,req=false" "change what a filesystem is compatible with" missing
-    "mds" "rw" "fs required_client_features name=fs_name,type=CephString name=subop,type=CephChoices,strings=add|rm name=val,type=CephString" "change the features that clients must have" missing
-    "mds" "rw" "fs add_data_pool name=fs_name,type=CephString name=pool,type=CephString" "add a data pool" missing
-    "mds" "rw" "fs rm_data_pool name=fs_name,type=CephString name=pool,type=CephString" "remove a data pool" missing
-    "fs" "rw" "fs set_default name=fs_name,type=CephString" "choose the default filesystem" missing
-    "fs" "rw" "fs set-default name=fs_name,type=CephString" "choose the default filesystem" missing
-    "mds" "rw" "fs mirror enable name=fs_name,type=CephString" "enable mirroring of a filesystem" missing
-    "mds" "rw" "fs mirror disable name=fs_name,type=CephString" "disable mirroring of a filesystem" missing
-    "mds" "rw" "fs mirror peer_add name=fs_name,type=CephString name=uuid,type=CephString name=remote_cluster_spec,type=CephString name=remote_fs_name,type=CephString" "add a peer to mirror to" missing
-    "mds" "rw" "fs mirror peer_remove name=fs_name,type=CephString name=uuid,type=CephString" "remove a peer" missing
-    "fs" "rw" "fs flag set name=flag_name,type=CephChoices,strings=enable_multiple name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false" "set a flag of all filesystems" flag
-    "auth" "rwx" "fs authorize name=filesystem,type=CephString name=entity,type=CephString name=caps,type=CephString,n=N" "make a key for a directory of a filesystem" authorize
-}
+pub(super) const ROWS: &[Row] = &[
+    Row { sig: "fs ls", help: "list filesystems", module: "fs", perm: "r", run: ls },
+    Row {
+        sig: "fs dump name=epoch,type=CephInt,range=0,req=false",
+        help: "dump all CephFS status, optionally from epoch",
+        module: "mds",
+        perm: "r",
+        run: dump,
+    },
+    Row {
+        sig: "fs get name=fs_name,type=CephString",
+        help: "get info about one filesystem",
+        module: "fs",
+        perm: "r",
+        run: get,
+    },
+    Row {
+        sig: "fs feature ls",
+        help: "list features that clients may be required to have",
+        module: "mds",
+        perm: "r",
+        run: features,
+    },
+    Row {
+        sig: "fs compat show name=fs_name,type=CephString",
+        help: "show what one filesystem is compatible with",
+        module: "mds",
+        perm: "r",
+        run: get,
+    },
+    Row {
+        sig: "fs new name=fs_name,type=CephString,goodchars=[A-Za-z0-9-_.] name=metadata,type=CephString name=data,type=CephString name=force,type=CephBool,req=false name=allow_dangerous_metadata_overlay,type=CephBool,req=false name=fscid,type=CephInt,range=0,req=false name=recover,type=CephBool,req=false",
+        help: "make a filesystem of two pools",
+        module: "fs",
+        perm: "rw",
+        run: new,
+    },
+    Row {
+        sig: "fs rm name=fs_name,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false",
+        help: "remove a filesystem",
+        module: "fs",
+        perm: "rw",
+        run: rm,
+    },
+    Row {
+        sig: "fs fail name=fs_name,type=CephString",
+        help: "bring a filesystem down",
+        module: "fs",
+        perm: "rw",
+        run: missing,
+    },
+    Row {
+        sig: "fs reset name=fs_name,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false",
+        help: "forget the state of a filesystem",
+        module: "fs",
+        perm: "rw",
+        run: missing,
+    },
+    Row {
+        sig: "fs set name=fs_name,type=CephString name=var,type=CephChoices,strings=max_mds|max_file_size|allow_new_snaps|inline_data|cluster_down|allow_dirfrags|balancer|standby_count_wanted|session_timeout|session_autoclose|allow_standby_replay|down|joinable|min_compat_client name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false name=yes_i_really_really_mean_it,type=CephBool,req=false",
+        help: "set a parameter of a filesystem",
+        module: "mds",
+        perm: "rw",
+        run: missing,
+    },
+    Row {
+        sig: "fs compat name=fs_name,type=CephString name=subop,type=CephChoices,strings=rm_compat|rm_incompat|add_compat|add_incompat name=feature,type=CephInt name=feature_str,type=CephString,req=false",
+        help: "change what a filesystem is compatible with",
+        module: "fs",
+        perm: "rw",
+        run: missing,
+    },
+    Row {
+        sig: "fs required_client_features name=fs_name,type=CephString name=subop,type=CephChoices,strings=add|rm name=val,type=CephString",
+        help: "change the features that clients must have",
+        module: "mds",
+        perm: "rw",
+        run: missing,
+    },
+    Row {
+        sig: "fs add_data_pool name=fs_name,type=CephString name=pool,type=CephString",
+        help: "add a data pool",
+        module: "mds",
+        perm: "rw",
+        run: missing,
+    },
+    Row {
+        sig: "fs rm_data_pool name=fs_name,type=CephString name=pool,type=CephString",
+        help: "remove a data pool",
+        module: "mds",
+        perm: "rw",
+        run: missing,
+    },
+    Row {
+        sig: "fs set_default name=fs_name,type=CephString",
+        help: "choose the default filesystem",
+        module: "fs",
+        perm: "rw",
+        run: missing,
+    },
+    Row {
+        sig: "fs set-default name=fs_name,type=CephString",
+        help: "choose the default filesystem",
+        module: "fs",
+        perm: "rw",
+        run: missing,
+    },
+    Row {
+        sig: "fs mirror enable name=fs_name,type=CephString",
+        help: "enable mirroring of a filesystem",
+        module: "mds",
+        perm: "rw",
+        run: missing,
+    },
+    Row {
+        sig: "fs mirror disable name=fs_name,type=CephString",
+        help: "disable mirroring of a filesystem",
+        module: "mds",
+        perm: "rw",
+        run: missing,
+    },
+    Row {
+        sig: "fs mirror peer_add name=fs_name,type=CephString name=uuid,type=CephString name=remote_cluster_spec,type=CephString name=remote_fs_name,type=CephString",
+        help: "add a peer to mirror to",
+        module: "mds",
+        perm: "rw",
+        run: missing,
+    },
+    Row {
+        sig: "fs mirror peer_remove name=fs_name,type=CephString name=uuid,type=CephString",
+        help: "remove a peer",
+        module: "mds",
+        perm: "rw",
+        run: missing,
+    },
+    Row {
+        sig: "fs flag set name=flag_name,type=CephChoices,strings=enable_multiple name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false",
+        help: "set a flag of all filesystems",
+        module: "fs",
+        perm: "rw",
+        run: flag,
+    },
+    Row {
+        sig: "fs authorize name=filesystem,type=CephString name=entity,type=CephString name=caps,type=CephString,n=N",
+        help: "make a key for a directory of a filesystem",
+        module: "auth",
+        perm: "rwx",
+        run: authorize,
+    },
+];
 
 /// Why there is none.
 pub(crate) const NO_FILE_SYSTEMS: &str = "there are no file systems here";

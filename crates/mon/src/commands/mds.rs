@@ -4,26 +4,104 @@ use serde_json::json;
 use types::Errno;
 
 use super::{
-    Reply, Request,
+    Reply, Request, Row,
     fs::{NO_FILE_SYSTEMS, compat, compat_text, fsmap, is_incompat},
 };
 
-command_rows! {
-    "mds" "r" "mds stat" "show MDS status" stat
-    "mds" "r" "mds metadata name=who,type=CephString,req=false" "fetch metadata for mds <role>" metadata
-    "mds" "r" "mds count-metadata name=property,type=CephString" "count MDSs by metadata field property" counted
-    "mds" "r" "mds versions" "check running versions of MDSs" counted
-    "mds" "r" "mds ok-to-stop name=ids,type=CephString,n=N" "check whether stopping MDSs would interrupt anybody" ok_to_stop
-    "mds" "r" "mds compat show" "show what MDSs must understand" compat_show
-    "mds" "rw" "mds compat rm_compat name=feature,type=CephInt,range=0" "remove a compatible feature" rm_compat
-    "mds" "rw" "mds compat rm_incompat name=feature,type=CephInt,range=0" "remove an incompatible feature" rm_incompat
-    "mds" "rw" "mds freeze name=role_or_gid,type=CephString name=val,type=CephString" "freeze an MDS" freeze
-    "mds" "rw" "mds set_state name=gid,type=CephInt,range=0 name=state,type=CephInt,range=0|20" "set the state of an MDS" set_state
-    "mds" "rw" "mds fail name=role_or_gid,type=CephString" "mark an MDS failed" fail
-    "mds" "rw" "mds repaired name=role,type=CephString" "mark a rank repaired" repaired
-    "mds" "rw" "mds rm name=gid,type=CephInt,range=0" "remove an MDS that is not active" rm
-    "mds" "rw" "mds rmfailed name=role,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false" "remove a failed rank" rmfailed
-}
+pub(super) const ROWS: &[Row] = &[
+    Row { sig: "mds stat", help: "show MDS status", module: "mds", perm: "r", run: stat },
+    Row {
+        sig: "mds metadata name=who,type=CephString,req=false",
+        help: "fetch metadata for mds <role>",
+        module: "mds",
+        perm: "r",
+        run: metadata,
+    },
+    Row {
+        sig: "mds count-metadata name=property,type=CephString",
+        help: "count MDSs by metadata field property",
+        module: "mds",
+        perm: "r",
+        run: counted,
+    },
+    Row {
+        sig: "mds versions",
+        help: "check running versions of MDSs",
+        module: "mds",
+        perm: "r",
+        run: counted,
+    },
+    Row {
+        sig: "mds ok-to-stop name=ids,type=CephString,n=N",
+        help: "check whether stopping MDSs would interrupt anybody",
+        module: "mds",
+        perm: "r",
+        run: ok_to_stop,
+    },
+    Row {
+        sig: "mds compat show",
+        help: "show what MDSs must understand",
+        module: "mds",
+        perm: "r",
+        run: compat_show,
+    },
+    Row {
+        sig: "mds compat rm_compat name=feature,type=CephInt,range=0",
+        help: "remove a compatible feature",
+        module: "mds",
+        perm: "rw",
+        run: rm_compat,
+    },
+    Row {
+        sig: "mds compat rm_incompat name=feature,type=CephInt,range=0",
+        help: "remove an incompatible feature",
+        module: "mds",
+        perm: "rw",
+        run: rm_incompat,
+    },
+    Row {
+        sig: "mds freeze name=role_or_gid,type=CephString name=val,type=CephString",
+        help: "freeze an MDS",
+        module: "mds",
+        perm: "rw",
+        run: freeze,
+    },
+    Row {
+        sig: "mds set_state name=gid,type=CephInt,range=0 name=state,type=CephInt,range=0|20",
+        help: "set the state of an MDS",
+        module: "mds",
+        perm: "rw",
+        run: set_state,
+    },
+    Row {
+        sig: "mds fail name=role_or_gid,type=CephString",
+        help: "mark an MDS failed",
+        module: "mds",
+        perm: "rw",
+        run: fail,
+    },
+    Row {
+        sig: "mds repaired name=role,type=CephString",
+        help: "mark a rank repaired",
+        module: "mds",
+        perm: "rw",
+        run: repaired,
+    },
+    Row {
+        sig: "mds rm name=gid,type=CephInt,range=0",
+        help: "remove an MDS that is not active",
+        module: "mds",
+        perm: "rw",
+        run: rm,
+    },
+    Row {
+        sig: "mds rmfailed name=role,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false",
+        help: "remove a failed rank",
+        module: "mds",
+        perm: "rw",
+        run: rmfailed,
+    },
+];
 
 fn stat(req: &mut Request<'_>) -> Reply {
     let json = || json!({"fsmap": fsmap(), "mdsmap_first_committed": 1, "mdsmap_last_committed": 1});

@@ -1,14 +1,5 @@
 //! Commands: the table, arguments, permission, and one file for each family.
 
-/// A family's rows in short: service, permission, signature, help, what answers.
-macro_rules! command_rows {
-    ($($module:literal $perm:literal $sig:literal $help:literal $run:ident)*) => {
-        pub(super) const ROWS: &[super::Row] = &[
-            $(super::Row { sig: $sig, help: $help, module: $module, perm: $perm, run: $run }),*
-        ];
-    };
-}
-
 mod activity;
 mod args;
 mod auth_db;
