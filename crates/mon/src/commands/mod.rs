@@ -389,13 +389,10 @@ impl Mon {
 
     /// The capability text of a peer on a service, as the database has it at this moment.
     pub(crate) fn caps_of(&self, peer: &Peer, service: &str) -> String {
-        if peer.name.kind == EntityType::MON {
+        if peer.name.kind == EntityType::MON || self.options.is_auth_none {
             return "allow *".to_owned();
         }
-        match self.committed.entities.get(&peer.name) {
-            Some(entity) => entity.caps.get(service).cloned().unwrap_or_default(),
-            None if self.options.is_auth_none => "allow *".to_owned(),
-            None => String::new(),
-        }
+        let entity = self.committed.entities.get(&peer.name);
+        entity.and_then(|entity| entity.caps.get(service)).cloned().unwrap_or_default()
     }
 }

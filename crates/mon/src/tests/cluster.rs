@@ -109,7 +109,11 @@ impl Cluster {
 
     /// A new monitor on what the ledger has committed.
     pub(crate) fn restart(&mut self) {
-        self.mon = Mon::new(MonOptions::default(), [9; 32]);
+        self.restart_with(MonOptions::default());
+    }
+
+    pub(crate) fn restart_with(&mut self, options: MonOptions) {
+        self.mon = Mon::new(options, [9; 32]);
         self.held.clear();
         self.is_committing = true;
         self.boot();
