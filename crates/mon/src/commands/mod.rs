@@ -387,7 +387,8 @@ impl Mon {
         MonCaps::parse(&self.caps_of(peer, "mon")).is_ok_and(|caps| caps.at(peer.ip()).allows(&access))
     }
 
-    /// The capability text of a peer on a service, as the database has it at this moment.
+    /// The capability text of a peer on a service, as the database has it at this moment; with auth `none`, where names are
+    /// believed, that protects nothing, so everything is allowed.
     pub(crate) fn caps_of(&self, peer: &Peer, service: &str) -> String {
         if peer.name.kind == EntityType::MON || self.options.is_auth_none {
             return "allow *".to_owned();

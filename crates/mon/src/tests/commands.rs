@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use super::cluster::{ADMIN, Cluster};
-use crate::ConnId;
+use crate::{ConnId, Event, MonOptions};
 use messages::{MMonGetMap, MMonSubscribe, Message, SubscribeItem};
 
 #[test]
@@ -347,4 +347,23 @@ fn osds_that_are_needed_are_not_destroyed_unless_forced() {
     let up = cluster.refused(r#"{"prefix":"osd purge","id":0,"force":true}"#);
     assert_eq!(up, (-16, "osd.0 is not `down`.".to_owned()));
     assert_eq!(cluster.ok(r#"{"prefix":"osd destroy","id":77}"#), "osd.77 does not exist");
+}
+
+#[test]
+fn without_authentication_nobody_is_held_to_capabilities() {
+    let mut cluster = Cluster::new();
+    cluster.ok(r#"{"prefix":"auth get-or-create","entity":"client.a","caps":["osd","allow r"]}"#);
+    let set = r#"{"prefix":"osd set","key":"noout"}"#;
+    let conn = ConnId(50);
+    let result_of = |cluster: &mut Cluster, name| {
+        cluster.connect(conn, name);
+        let ack = cluster.try_command(conn, set, b"").unwrap();
+        cluster.event(Event::ConnClosed(conn));
+        ack.result
+    };
+    assert_eq!(result_of(&mut cluster, "client.a"), -13);
+    cluster.restart_with(MonOptions { is_auth_none: true, ..MonOptions::default() });
+    for name in ["client.a", "client.unknown"] {
+        assert_eq!(result_of(&mut cluster, name), 0, "{name}");
+    }
 }

@@ -5,7 +5,7 @@ use messages::Message;
 use types::{EntityName, EntityType, KeyType};
 
 use super::cluster::Cluster;
-use crate::{ConnId, MonOptions};
+use crate::ConnId;
 
 fn key_of(cluster: &mut Cluster, name: &str) -> CryptoKey {
     let text = cluster.text(&format!(r#"{{"prefix":"auth get-key","entity":"{name}"}}"#));
@@ -116,23 +116,4 @@ fn rotating_secrets_are_wiped() {
     let keys = cluster.json(r#"{"prefix":"auth dump-keys"}"#);
     assert_eq!(keys["data"]["rotating_secrets"].as_array().unwrap().len(), 5);
     assert!(!keys.to_string().contains(&key_of(&mut cluster, "client.admin").to_base64()));
-}
-
-#[test]
-fn without_authentication_nobody_is_held_to_capabilities() {
-    let mut cluster = Cluster::new();
-    cluster.ok(r#"{"prefix":"auth get-or-create","entity":"client.a","caps":["osd","allow r"]}"#);
-    let set = r#"{"prefix":"osd set","key":"noout"}"#;
-    let conn = ConnId(50);
-    let result_of = |cluster: &mut Cluster, name| {
-        cluster.connect(conn, name);
-        let ack = cluster.try_command(conn, set, b"").unwrap();
-        cluster.event(crate::Event::ConnClosed(conn));
-        ack.result
-    };
-    assert_eq!(result_of(&mut cluster, "client.a"), -13);
-    cluster.restart_with(MonOptions { is_auth_none: true, ..MonOptions::default() });
-    for name in ["client.a", "client.unknown"] {
-        assert_eq!(result_of(&mut cluster, name), 0, "{name}");
-    }
 }
