@@ -7,7 +7,7 @@
 
 /// What an event that comes meanwhile may take, in nanoseconds.
 const WORTH_NS: i64 = 100_000;
-/// What is saved for attempts that bring nothing: under load one in three does, and one in a thousand takes some
+/// What is saved for attempts that bring nothing or too little: under load some do, and one or two in a thousand take
 /// milliseconds.
 const SAVED_NS_MAX: i64 = 20_000_000;
 /// After attempts that took more than they were worth, as many wake-ups pass as make up for it at this rate.
@@ -23,7 +23,7 @@ pub(crate) struct Courtesy {
 }
 
 impl Courtesy {
-    /// To be asked once for each wake-up: true if others are to run first.
+    /// To be asked once for each poll that may have slept: true if others are to run first.
     pub(crate) fn is_due(&mut self) -> bool {
         let is_due = self.balance_ns >= 0;
         if !is_due {

@@ -164,7 +164,7 @@ impl Reactor {
         if self.courtesy.is_due() { self.let_others_run(out) } else { Ok(()) }
     }
 
-    /// Takes what comes of it, too.
+    /// Yields the CPU once, and takes what was completed meanwhile, too.
     fn let_others_run(&mut self, out: &mut Vec<Completion>) -> io::Result<()> {
         let (since, before) = (clock::now(), out.len());
         thread::yield_now();
