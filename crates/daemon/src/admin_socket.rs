@@ -21,14 +21,12 @@ use std::{
 
 use anyhow::{Context, Result};
 use messages::{MCommand, MCommandReply, Message};
+use osd::ConnId;
 use reactor::Waker;
 use types::EntityName;
 
 use crate::ceph_conf::CephConf;
 
-/// Ids of these sessions begin here: the control shard's, behind those of all its connections, and before those
-/// of other shards, which have higher bits. No connection's id has this bit.
-const FIRST_ID: u64 = 1 << 47;
 /// How long somebody who has connected may take to say what he wants, or to read the answer.
 const PEER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a command may take (`ceph tell osd.N bench` is the longest).
@@ -80,12 +78,12 @@ impl AdminSocket {
             }
         })?;
         let waiting = BTreeMap::new();
-        Ok(Some(AdminSocket { path, shared, thread: Some(thread), waiting, next: FIRST_ID }))
+        Ok(Some(AdminSocket { path, shared, thread: Some(thread), waiting, next: ConnId::local(0).0 }))
     }
 
     /// True for a session of this socket.
     pub(crate) fn owns(id: u64) -> bool {
-        id & FIRST_ID != 0
+        ConnId(id).is_local()
     }
 
     /// What was asked since the last call: the session's id and the command. The session ends with its answer.
@@ -182,19 +180,4 @@ fn render(reply: &MCommandReply) -> Vec<u8> {
     let error = io::Error::from_raw_os_error(-reply.result).to_string();
     let text = error.split(" (os error").next().unwrap_or_default();
     format!("ERROR: ({}) {text}\n{}\n", -reply.result, reply.status).into_bytes()
-}
-
-#[cfg(test)]
-mod tests {
-    use osd::ConnId;
-
-    use super::*;
-
-    #[test]
-    fn connections_of_every_shard_are_told_from_sessions_here() {
-        assert!(AdminSocket::owns(FIRST_ID) && AdminSocket::owns(FIRST_ID + 7));
-        for shard in 0..osd::SHARDS_MAX {
-            assert!(!AdminSocket::owns(ConnId::first_of(shard).0), "{shard}");
-        }
-    }
 }

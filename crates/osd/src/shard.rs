@@ -46,11 +46,23 @@ impl Shard {
 
 /// Bits of a [`ConnId`] that number the connections of one shard.
 const NUMBER_BITS: u32 = 48;
+/// Has the ids of sessions at the OSD's own socket: the control shard's, behind those of all its connections.
+const LOCAL: u64 = 1 << (NUMBER_BITS - 1);
 
 impl ConnId {
     /// The first connection of a shard; the next ones count on from it.
     pub fn first_of(shard: u16) -> ConnId {
         ConnId(u64::from(shard) << NUMBER_BITS | 1)
+    }
+
+    /// The `number`-th session at the OSD's own socket, which is no connection.
+    pub fn local(number: u64) -> ConnId {
+        ConnId(LOCAL | number)
+    }
+
+    /// True for a session at the OSD's own socket.
+    pub fn is_local(self) -> bool {
+        self.0 & LOCAL != 0
     }
 
     /// The shard whose reactor has the connection.
@@ -99,5 +111,13 @@ mod tests {
     #[test]
     fn connections_name_their_shard() {
         assert_eq!((ConnId::first_of(0), ConnId::first_of(3).shard()), (ConnId(1), 3));
+    }
+
+    #[test]
+    fn connections_of_every_shard_are_told_from_local_sessions() {
+        assert!(ConnId::local(0).is_local() && ConnId::local(7).is_local());
+        for shard in 0..SHARDS_MAX {
+            assert!(!ConnId::first_of(shard).is_local(), "{shard}");
+        }
     }
 }

@@ -78,9 +78,9 @@ impl World {
         let Some(map) = self.osdmap() else { return false };
         let Some((pool, _)) = map.pool_by_name(POOL) else { return false };
         let copies = self.parts().flat_map(|part| {
-            let me = part.osd.whoami();
+            let me = part.machine.osd.whoami();
             let is_member = move |pgid| map.pg_to_up_acting(pgid).acting.contains(&me);
-            part.osd.purged_snaps().filter(move |(pgid, _)| pgid.pool == pool && is_member(*pgid))
+            part.machine.osd.purged_snaps().filter(move |(pgid, _)| pgid.pool == pool && is_member(*pgid))
         });
         let sets: BTreeSet<Vec<(u64, u64)>> = copies.map(|(_, purged)| purged.iter().collect()).collect();
         sets.len() <= 1
@@ -88,7 +88,7 @@ impl World {
 
     /// True when no OSD has to do with a scrub.
     pub(crate) fn are_slots_free(&self) -> bool {
-        self.parts().all(|part| part.osd.scrubs_under_way() == 0)
+        self.parts().all(|part| part.machine.osd.scrubs_under_way() == 0)
     }
 
     /// Ends all OSDs and compares what they have.

@@ -6,7 +6,7 @@ use auth::{CryptoKey, TicketKeeper, con_mode, method};
 use client::{Client, ClientConfig, CommandReply, Effect, Event, Request, Response, SessionId};
 use messages::MPoolOp;
 use msgr::Config;
-use net::{Net, NetEvent, NoAuthority, WireEvent};
+use net::{Net, NetEvent, NoAuthority};
 use rand::{Rng, rngs::StdRng};
 use types::{EntityAddrVec, EntityName, EntityType, Token};
 
@@ -146,10 +146,12 @@ impl ClientProcess {
 }
 
 impl Process for ClientProcess {
-    fn on_wire(&mut self, event: WireEvent<EndId>, cx: &mut Cx<'_>) {
-        let mut out = Vec::new();
-        self.net.on_event(event, &mut cx.wire(), &mut NoAuthority, &mut out);
-        self.on_net(out, cx);
+    fn on_arrival(&mut self, end: EndId, cx: &mut Cx<'_>) {
+        while let Some(event) = cx.network.take(end) {
+            let mut out = Vec::new();
+            self.net.on_event(event, &mut cx.wire(), &mut NoAuthority, &mut out);
+            self.on_net(out, cx);
+        }
     }
 
     fn on_net_tick(&mut self, cx: &mut Cx<'_>) {

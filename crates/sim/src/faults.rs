@@ -187,7 +187,7 @@ impl World {
         for _ in 0..ORDERS_MAX {
             self.pass(LOOKING)?;
             let stuck = PgState::RECOVERY_UNFOUND;
-            let states = self.parts().flat_map(|part| part.osd.led_states());
+            let states = self.parts().flat_map(|part| part.machine.osd.led_states());
             let pgs: Vec<PgId> = states.filter(|(_, state)| state.has(stuck)).map(|(pgid, _)| pgid).collect();
             if pgs.is_empty() {
                 break;

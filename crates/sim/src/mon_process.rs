@@ -5,7 +5,7 @@ use std::time::Duration;
 use auth::{con_mode, method};
 use mon::{ConnId, Effect, Event, Ledger, LedgerTxn, MemLedger, Mon, MonOptions, Peer};
 use msgr::Config;
-use net::{Net, NetEvent, WireEvent};
+use net::{Net, NetEvent};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use types::{EntityAddrVec, EntityType, GlobalId, Token};
 
@@ -130,10 +130,12 @@ impl MonProcess {
 }
 
 impl Process for MonProcess {
-    fn on_wire(&mut self, event: WireEvent<EndId>, cx: &mut Cx<'_>) {
-        let mut out = Vec::new();
-        self.net.on_event(event, &mut cx.wire(), &mut self.mon, &mut out);
-        self.on_net(out, cx);
+    fn on_arrival(&mut self, end: EndId, cx: &mut Cx<'_>) {
+        while let Some(event) = cx.network.take(end) {
+            let mut out = Vec::new();
+            self.net.on_event(event, &mut cx.wire(), &mut self.mon, &mut out);
+            self.on_net(out, cx);
+        }
     }
 
     fn on_net_tick(&mut self, cx: &mut Cx<'_>) {

@@ -1,30 +1,26 @@
 //! An OSD of one or several shards, each with its store on a virtual disk.
-//!
-//! What goes in and out is never inlined: `bench/instructions` counts what these functions call.
+
+mod turn;
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
-use auth::{CryptoKey, OsdCaps, TicketKeeper, con_mode, method};
+use auth::{CryptoKey, TicketKeeper, con_mode, method};
 use codec::BLOCK_BYTES;
-use messages::{MCommand, Message};
+use messages::MCommand;
 use msgr::Config;
-use net::{Net, NetEvent, ServiceAuth, WireEvent};
-use osd::{ConnId, Cross, Effect, Event, Osd, OsdConfig, Peer, Shard};
+use net::Net;
+use osd::{ConnId, Event, Osd, OsdConfig, Shard};
 use rand::{
     Rng, SeedableRng,
     rngs::StdRng,
     seq::{IndexedMutRandom, IndexedRandom},
 };
-use store::{Completion, Config as StoreConfig, DeviceCommand, Mount, Store, virtual_disk::VirtualDisk};
-use types::{
-    EntityAddr, EntityAddrVec, EntityName, EntityType, GlobalId, Instant, OsdId, Token, Transaction,
-};
+use shard::{Outcome, ShardMachine};
+use store::{Config as StoreConfig, DeviceCommand, Mount, Store, virtual_disk::VirtualDisk};
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Instant, OsdId, Token, Transaction};
 
-use crate::{
-    network::EndId,
-    process::{Cx, Process},
-    schedule::What,
-};
+use self::turn::Came;
+use crate::{network::EndId, process::Cx, schedule::What};
 
 const NET_TICK: Duration = Duration::from_millis(200);
 
@@ -54,15 +50,15 @@ pub(crate) struct OsdDisk {
     /// One for each shard.
     pub(crate) disks: Vec<VirtualDisk>,
     pub(crate) config: StoreConfig,
+    /// Others compute on its CPUs, too: what comes may wait, and is handled in one turn with what comes then.
+    pub(crate) is_busy: bool,
 }
 
 /// One shard of an OSD: what runs on a reactor of its own.
 pub(crate) struct Part {
-    pub(crate) osd: Osd,
-    pub(crate) store: Store,
+    pub(crate) machine: ShardMachine<EndId>,
     disk: VirtualDisk,
-    net: Net<EndId>,
-    authority: ServiceAuth,
+    came: Came,
 }
 
 /// See the module's page.
@@ -71,14 +67,13 @@ pub(crate) struct OsdProcess {
     fsid: [u8; 16],
     key: CryptoKey,
     config: StoreConfig,
+    is_busy: bool,
     parts: Vec<Part>,
     /// When the last word between two parts arrives: nothing said later may arrive earlier.
     last_cross: BTreeMap<(u16, u16), Instant>,
     /// Kept for their memory, as in production.
-    net_events: Vec<NetEvent>,
-    effects: Vec<Effect>,
+    outcomes: Vec<Outcome>,
     commands: Vec<DeviceCommand>,
-    completions: Vec<Completion>,
     rng: StdRng,
 }
 
@@ -133,17 +128,17 @@ impl Part {
             shard,
             seed: rng.random(),
         });
-        Part { osd, store, disk, net, authority: ServiceAuth::new(EntityType::OSD, false) }
+        Part { machine: ShardMachine::new(osd, store, net, false), disk, came: Came::default() }
     }
 
     /// Takes the store and its disk out, with nothing outstanding.
     fn into_store(mut self, rng: &mut StdRng) -> (Store, VirtualDisk) {
         loop {
-            self.store.kick();
-            self.disk.submit(self.store.take_commands());
-            match self.disk.step(rng) {
-                Some((token, result)) => self.store.device_done(token, result),
-                None => return (self.store, self.disk),
+            self.machine.store.kick();
+            self.disk.submit(self.machine.store.take_commands());
+            match self.came.pop_device().or_else(|| self.disk.step(rng)) {
+                Some((token, result)) => self.machine.store.device_done(token, result),
+                None => return (self.machine.store, self.disk),
             }
         }
     }
@@ -174,19 +169,18 @@ impl OsdProcess {
         let part =
             |(index, disk)| Part::start(&own, disk, Shard { index: index as u16, count }, addrs, mon, rng);
         let parts = disks.into_iter().enumerate().map(part).collect();
-        let OsdDisk { whoami, fsid, key, config, .. } = own;
+        let OsdDisk { whoami, fsid, key, config, is_busy, .. } = own;
         let rng = StdRng::from_rng(rng);
         let mut process = OsdProcess {
             whoami,
             fsid,
             key,
             config,
+            is_busy,
             parts,
             last_cross: BTreeMap::new(),
-            net_events: Vec::new(),
-            effects: Vec::new(),
+            outcomes: Vec::new(),
             commands: Vec::new(),
-            completions: Vec::new(),
             rng,
         };
         addrs.public.0.iter().for_each(|addr| cx.network.listen(who, socket(addr), count));
@@ -198,8 +192,8 @@ impl OsdProcess {
             }
             let started =
                 Event::Started { public_addrs: addrs.public.clone(), cluster_addrs: addrs.cluster.clone() };
-            process.handle(started, cx);
-            process.end_turn(cx);
+            process.parts[usize::from(index)].machine.handle(started, &cx.wire());
+            process.turn(cx);
             cx.schedule.after(NET_TICK, cx.who, What::NetTick);
         }
         cx.who = who;
@@ -210,13 +204,14 @@ impl OsdProcess {
     pub(crate) fn crash(mut self) -> OsdDisk {
         self.parts.iter_mut().for_each(|part| part.disk.crash(&mut self.rng));
         let disks = self.parts.into_iter().map(|part| part.disk).collect();
-        OsdDisk { whoami: self.whoami, fsid: self.fsid, key: self.key, disks, config: self.config }
+        let OsdProcess { whoami, fsid, key, config, is_busy, .. } = self;
+        OsdDisk { whoami, fsid, key, disks, config, is_busy }
     }
 
     /// Some bits on the device are not what was written.
     pub(crate) fn rot(&mut self) {
         let Some(part) = self.parts.choose_mut(&mut self.rng) else { return };
-        let offsets = part.store.data_offsets();
+        let offsets = part.machine.store.data_offsets();
         for _ in 0..self.rng.random_range(1..4) {
             let Some(block) = offsets.choose(&mut self.rng) else { return };
             let (byte, bit) = (self.rng.random_range(0..BLOCK_BYTES as u64), self.rng.random_range(0..8));
@@ -227,21 +222,19 @@ impl OsdProcess {
     /// Something happens to what an OSD has, and nobody notices.
     pub(crate) fn damage(&mut self, txn: Transaction) {
         let (count, Some(first)) = (self.parts.len() as u16, self.parts.first()) else { return };
-        let shard = Shard { index: 0, count }.owner(txn.coll.0, first.osd.map());
+        let shard = Shard { index: 0, count }.owner(txn.coll.0, first.machine.osd.map());
         let part = &mut self.parts[usize::from(shard)];
         // Nobody waits for a token like this.
-        store::ObjectStore::submit(&mut part.store, Token(0), txn);
+        store::ObjectStore::submit(&mut part.machine.store, Token(0), txn);
     }
 
-    /// An operator at the OSD's admin socket.
+    /// An operator at the OSD's admin socket, who does not wait for the answer.
     pub(crate) fn command(&mut self, json: String, cx: &mut Cx<'_>) {
-        let peer = Peer::at_admin_socket();
         let command = MCommand { cmd: vec![json], ..MCommand::default() };
-        // The network has no connection like this: nobody hears the answer.
-        let conn = ConnId(u64::from(u32::MAX));
-        self.handle(Event::ConnOpened(conn, Box::new(peer)), cx);
-        self.handle(Event::Received(conn, 0, command.into()), cx);
-        self.handle(Event::ConnClosed(conn), cx);
+        let (session, machine) = (ConnId::local(0), &mut self.parts[cx.who.index()].machine);
+        machine.on_command(session, command, &cx.wire());
+        machine.handle(Event::ConnClosed(session), &cx.wire());
+        self.turn(cx);
     }
 
     /// The shards.
@@ -249,175 +242,8 @@ impl OsdProcess {
         &self.parts
     }
 
-    /// The device executes one of its commands.
-    #[inline(never)]
-    pub(crate) fn on_device(&mut self, cx: &mut Cx<'_>) {
-        let part = &mut self.parts[cx.who.index()];
-        if let Some((token, result)) = part.disk.step(&mut self.rng) {
-            part.store.device_done(token, result);
-        }
-        self.end_turn(cx);
-    }
-
-    /// Another shard's word arrives.
-    #[inline(never)]
-    pub(crate) fn on_cross(&mut self, from: u16, cross: Cross, cx: &mut Cx<'_>) {
-        self.handle(Event::Cross(from, cross), cx);
-        self.end_turn(cx);
-    }
-
-    /// Gives the store its turn, as the daemon does after each round of events.
-    fn end_turn(&mut self, cx: &mut Cx<'_>) {
-        loop {
-            let part = &mut self.parts[cx.who.index()];
-            part.store.set_time(cx.schedule.now());
-            part.store.kick();
-            part.store.swap_commands(&mut self.commands);
-            for _ in &self.commands {
-                let us = match self.rng.random_range(0..200) {
-                    0 => self.rng.random_range(0..50_000),
-                    _ => self.rng.random_range(10..300),
-                };
-                cx.schedule.after(Duration::from_micros(us), cx.who, What::Device);
-            }
-            part.disk.submit(self.commands.drain(..));
-            assert_eq!(part.store.fault(), None, "the store of {:?} failed", self.whoami);
-            let mut completions = std::mem::take(&mut self.completions);
-            part.store.swap_completions(&mut completions);
-            if completions.is_empty() {
-                self.completions = completions;
-                part.net.hold_clients(part.osd.is_saturated(), &mut cx.wire());
-                return;
-            }
-            for completion in completions.drain(..) {
-                self.handle(Event::Store(completion), cx);
-            }
-            self.completions = completions;
-        }
-    }
-
     /// Takes the stores and their disks out of the OSD, with nothing outstanding.
     pub(crate) fn into_stores(mut self) -> Vec<(Store, VirtualDisk)> {
         self.parts.into_iter().map(|part| part.into_store(&mut self.rng)).collect()
-    }
-
-    fn on_net(&mut self, mut events: Vec<NetEvent>, cx: &mut Cx<'_>) {
-        for event in events.drain(..) {
-            match event {
-                NetEvent::Opened(id, end) => {
-                    let caps = OsdCaps::parse(&end.identity.caps).unwrap_or_default();
-                    let peer = Peer {
-                        name: end.identity.name,
-                        global_id: GlobalId(end.identity.global_id),
-                        addr: end.addr,
-                        caps: caps.at(end.socket.ip()),
-                        features: end.features,
-                    };
-                    self.handle(Event::ConnOpened(ConnId(id), Box::new(peer)), cx);
-                }
-                NetEvent::Closed(id) => self.handle(Event::ConnClosed(ConnId(id)), cx),
-                NetEvent::Received(id, tid, message) => {
-                    self.handle(Event::Received(ConnId(id), tid, message), cx);
-                }
-                NetEvent::MonOpened => {
-                    let part = &mut self.parts[cx.who.index()];
-                    if part.authority.on_mon_opened(&mut part.net, &mut cx.wire()) {
-                        self.handle(Event::MonOpened, cx);
-                    }
-                    self.share_auth();
-                }
-                NetEvent::MonClosed => {
-                    self.parts[cx.who.index()].authority.on_mon_closed();
-                    self.handle(Event::MonClosed, cx);
-                }
-                NetEvent::FromMon(_, Message::MAuthReply(reply)) => {
-                    let part = &mut self.parts[cx.who.index()];
-                    if part.authority.on_auth_reply(reply.payload, &mut part.net, &mut cx.wire()) {
-                        self.handle(Event::MonOpened, cx);
-                    }
-                    self.share_auth();
-                }
-                NetEvent::FromMon(_, message) => self.handle(Event::FromMon(message), cx),
-                NetEvent::OsdRefused(osd) => self.handle(Event::OsdRefused(osd), cx),
-            }
-        }
-        self.net_events = events;
-    }
-
-    /// The other shards get the tickets and secrets that the control shard has.
-    fn share_auth(&mut self) {
-        let Some((control, others)) = self.parts.split_first_mut() else { return };
-        for other in others {
-            other.net.keeper.clone_from(&control.net.keeper);
-            if let Some(secrets) = control.authority.own_secrets() {
-                other.authority.set_secrets(secrets.clone());
-            }
-        }
-    }
-
-    fn cross(&mut self, to: u16, cross: Cross, cx: &mut Cx<'_>) {
-        let from = cx.who.index() as u16;
-        let us = match self.rng.random_range(0..200) {
-            0 => self.rng.random_range(0..20_000),
-            _ => self.rng.random_range(1..30),
-        };
-        let last = self.last_cross.entry((from, to)).or_default();
-        // Things of one time happen in the order in which they were scheduled.
-        *last = (cx.schedule.now() + Duration::from_micros(us)).max(*last);
-        cx.schedule.at(*last, cx.who.part(to), What::Cross(from, Box::new(cross)));
-    }
-
-    fn handle(&mut self, event: Event, cx: &mut Cx<'_>) {
-        let mut effects = std::mem::take(&mut self.effects);
-        let (now, wall) = (cx.schedule.now(), cx.schedule.wall());
-        let part = &mut self.parts[cx.who.index()];
-        part.osd.handle(now, wall, event, &mut part.store, &mut effects);
-        for effect in effects.drain(..) {
-            let net = &mut self.parts[cx.who.index()].net;
-            match effect {
-                Effect::SendMon(message) => net.send_mon(0, &message, &mut cx.wire()),
-                Effect::Send(conn, tid, message) => net.send(conn.0, tid, &message, &mut cx.wire()),
-                Effect::SendOsd { osd, addrs, message } => {
-                    net.send_osd(osd, addrs, message, &mut cx.wire());
-                }
-                Effect::ForgetOsd(osd) => net.forget_osd(osd, &mut cx.wire()),
-                Effect::Close(conn) => net.close(conn.0, &mut cx.wire()),
-                Effect::Cross(to, cross) => self.cross(to, cross, cx),
-                Effect::SetTimer(token, at) => cx.set_timer(token, at),
-                // What runs here has no memory to save.
-                Effect::OptionsChanged => {}
-                Effect::Stopped => unreachable!("nobody asks an OSD here to stop in order"),
-                Effect::Failed(fault) => panic!("{:?} finds its own records damaged: {fault}", self.whoami),
-            }
-        }
-        self.effects = effects;
-    }
-}
-
-impl Process for OsdProcess {
-    #[inline(never)]
-    fn on_wire(&mut self, event: WireEvent<EndId>, cx: &mut Cx<'_>) {
-        let mut events = std::mem::take(&mut self.net_events);
-        let part = &mut self.parts[cx.who.index()];
-        part.net.on_event(event, &mut cx.wire(), &mut part.authority, &mut events);
-        self.on_net(events, cx);
-        self.end_turn(cx);
-    }
-
-    #[inline(never)]
-    fn on_net_tick(&mut self, cx: &mut Cx<'_>) {
-        let mut events = std::mem::take(&mut self.net_events);
-        self.parts[cx.who.index()].net.tick(&mut cx.wire(), &mut events);
-        self.on_net(events, cx);
-        let part = &mut self.parts[cx.who.index()];
-        part.authority.renew(&mut part.net, &mut cx.wire());
-        self.end_turn(cx);
-        cx.schedule.after(NET_TICK, cx.who, What::NetTick);
-    }
-
-    #[inline(never)]
-    fn on_timer(&mut self, token: Token, cx: &mut Cx<'_>) {
-        self.handle(Event::Timer(token), cx);
-        self.end_turn(cx);
     }
 }

@@ -1,6 +1,5 @@
 //! What all processes have in common: they own connections and are told what happens.
 
-use net::WireEvent;
 use types::Token;
 
 use crate::{
@@ -27,8 +26,8 @@ impl Cx<'_> {
 
 /// A daemon or a client that runs.
 pub(crate) trait Process {
-    /// Its network reports.
-    fn on_wire(&mut self, event: WireEvent<EndId>, cx: &mut Cx<'_>);
+    /// Something reached one of its ends: [`Network::take`] has what.
+    fn on_arrival(&mut self, end: EndId, cx: &mut Cx<'_>);
 
     /// Several times a second.
     fn on_net_tick(&mut self, cx: &mut Cx<'_>);

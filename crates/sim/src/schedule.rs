@@ -41,6 +41,8 @@ pub(crate) enum What {
     Timer(Token),
     /// Its device executes a command.
     Device,
+    /// It gets a CPU for what came.
+    Turn,
     /// Another shard of it says.
     Cross(u16, Box<Cross>),
     /// Its ledger commits.

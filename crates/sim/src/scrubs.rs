@@ -67,7 +67,7 @@ impl Damage {
 
 impl World {
     fn scrubs(&self) -> Vec<ScrubHistory> {
-        self.parts().flat_map(|part| part.osd.led_scrubs()).map(|(_, history)| history).collect()
+        self.parts().flat_map(|part| part.machine.osd.led_scrubs()).map(|(_, history)| history).collect()
     }
 
     /// An operator wants all PGs, or one, looked at.
@@ -122,7 +122,7 @@ impl World {
         let mut rng = StdRng::seed_from_u64(damage as u64 * 2 + u64::from(is_on_primary));
         // Whoever picks a victim looks at the index, and cannot wait for it.
         let store = store::Config { index_bytes_max: u64::MAX, ..small_store(&mut rng) };
-        let scale = Scale { osds: 3, shards: 1, disk_bytes: 64 << 20, store, pg_num: 4 };
+        let scale = Scale { osds: 3, shards: 1, is_busy: true, disk_bytes: 64 << 20, store, pg_num: 4 };
         let mut world = World::of(Options { seed: 1, is_disk_lying: false, is_resized: false }, scale, rng);
         let pool = world.set_up()?;
         world.all((0..OBJECTS).map(|at| fill(pool, at)), 8)?;
@@ -147,10 +147,10 @@ impl World {
     fn victim(&self, is_on_primary: bool) -> Option<(OsdId, CollId, HObject)> {
         let map = self.osdmap()?;
         let objects = self.parts().flat_map(|part| {
-            let colls = store::ObjectStore::collections(&part.store).into_iter();
+            let colls = store::ObjectStore::collections(&part.machine.store).into_iter();
             colls.flat_map(|coll| {
-                let listed =
-                    store::ObjectStore::list(&part.store, coll, &HObject::min(), 9).unwrap_or_default();
+                let listed = store::ObjectStore::list(&part.machine.store, coll, &HObject::min(), 9)
+                    .unwrap_or_default();
                 listed.into_iter().map(move |object| (coll, object))
             })
         });
@@ -167,7 +167,7 @@ impl World {
         let is_done = move |world: &World| world.scrubs().iter().all(|h| h.last_scrub_stamp > since);
         self.until("PGs to be scrubbed", is_done)?;
         let states: Vec<PgState> =
-            self.parts().flat_map(|part| part.osd.led_states()).map(|(_, state)| state).collect();
+            self.parts().flat_map(|part| part.machine.osd.led_states()).map(|(_, state)| state).collect();
         let is_found = states.iter().any(|state| state.has(PgState::INCONSISTENT));
         if must_find.is_some_and(|must_find| must_find != is_found) {
             let log: Vec<&str> = self.cluster_log().collect();

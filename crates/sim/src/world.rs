@@ -103,7 +103,7 @@ impl World {
         let shards = [1, 1, 2, 2, 4][rng.random_range(0..5)];
         let store = small_store(&mut rng);
         let pg_num = if options.is_resized { rng.random_range(4..17) } else { rng.random_range(1..7) };
-        World::of(options, Scale { osds, shards, disk_bytes: DISK_BYTES, store, pg_num }, rng)
+        World::of(options, Scale { osds, shards, is_busy: true, disk_bytes: DISK_BYTES, store, pg_num }, rng)
     }
 
     pub(crate) fn of(options: Options, scale: Scale, mut rng: StdRng) -> World {
@@ -216,7 +216,7 @@ impl World {
     }
 
     pub(crate) fn new_disk(&self, id: usize, key: CryptoKey) -> OsdDisk {
-        let Scale { disk_bytes, shards, store: config, .. } = self.scale;
+        let Scale { disk_bytes, shards, is_busy, store: config, .. } = self.scale;
         let disk = |shard| {
             let mut disk = VirtualDisk::new(disk_bytes);
             disk.set_lying(self.options.is_disk_lying);
@@ -229,7 +229,7 @@ impl World {
             disk
         };
         let disks = (0..shards).map(disk).collect();
-        OsdDisk { whoami: OsdId(id as i32), fsid: FSID, key, disks, config }
+        OsdDisk { whoami: OsdId(id as i32), fsid: FSID, key, disks, config, is_busy }
     }
 
     pub(crate) fn osd_process(&self, id: usize) -> ProcessId {
@@ -377,6 +377,12 @@ impl World {
                     osd.on_device(&mut cx);
                 }
             }
+            What::Turn => {
+                let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+                if let Some(osd) = self.osds[who.whole().0 - 1].up_mut() {
+                    osd.turn(&mut cx);
+                }
+            }
             What::Cross(from, cross) => {
                 let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
                 if let Some(osd) = self.osds[who.whole().0 - 1].up_mut() {
@@ -391,9 +397,7 @@ impl World {
             }
             What::Arrival(end, arrival) => {
                 self.network.arrive(end, arrival, &mut self.schedule);
-                while let Some(event) = self.network.take(end) {
-                    self.with(who, |process, cx| process.on_wire(event, cx));
-                }
+                self.with(who, |process, cx| process.on_arrival(end, cx));
             }
             What::Start => {
                 self.note(format!("{who:?} starts"));

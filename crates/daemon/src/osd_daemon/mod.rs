@@ -1,7 +1,7 @@
 //! An OSD as a process: a reactor for each of its shards, and how they find together.
 
 mod links;
-mod shard;
+mod shard_daemon;
 
 use std::{
     collections::BTreeMap,
@@ -15,16 +15,16 @@ use std::{
 use anyhow::{Context, Result, anyhow, bail};
 use auth::{CryptoKey, Keyring, TicketKeeper, con_mode, method};
 use msgr::Config;
-use net::ServiceAuth;
 use osd::{ConnId, Event, Osd, OsdConfig, Shard};
 use rand::{Rng, SeedableRng};
 use reactor::{ListenerId, Reactor, Waker};
+use shard::ShardMachine;
 use store::{Config as StoreConfig, DeviceSizes, Store};
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId};
 
 use self::{
     links::{Fate, Links},
-    shard::{NET_TIMER, ShardDaemon},
+    shard_daemon::{NET_TIMER, ShardDaemon},
 };
 use crate::{
     admin_socket::AdminSocket,
@@ -35,7 +35,7 @@ use crate::{
     host,
     memory::Memory,
     stop::Stop,
-    wire::Net,
+    wire::{Net, OnReactor},
 };
 
 /// Runs OSD `id` until a signal. Its reactors are pinned to `cpus` in turns, if there are any.
@@ -197,7 +197,7 @@ impl Setup {
         let mut daemon = self.daemon(shard, links, mounted, &addrs)?;
         daemon.admin = AdminSocket::open(&self.conf, &self.who, stop.waker())?;
         daemon.public = public;
-        daemon.net.keep_mon_session(self.conf.mon_hosts(&self.who)?);
+        daemon.machine.net.keep_mon_session(self.conf.mon_hosts(&self.who)?);
         for other in others {
             other.addrs.send(addrs.clone()).map_err(|_| anyhow!("a shard ended at its start"))?;
         }
@@ -293,20 +293,12 @@ impl Setup {
             seed: net.rng().random(),
         };
         Ok(ShardDaemon {
-            osd: Osd::new(config),
+            machine: ShardMachine::new(Osd::new(config), store, net, self.is_none),
             shard,
-            store,
             device,
             memory,
-            net,
-            authority: ServiceAuth::new(EntityType::OSD, self.is_none),
-            is_none: self.is_none,
-            is_stopped: false,
-            fault: None,
-            effects: Vec::new(),
-            net_events: Vec::new(),
+            outcomes: Vec::new(),
             commands: Vec::new(),
-            completions: Vec::new(),
             links,
             parcels: Vec::new(),
             public: None,
@@ -318,7 +310,7 @@ impl Setup {
 
     fn start(&self, daemon: &mut ShardDaemon, addrs: Addrs, reactor: &mut Reactor) {
         let started = Event::Started { public_addrs: addrs.public, cluster_addrs: addrs.cluster };
-        daemon.handle(started);
+        daemon.machine.handle(started, &OnReactor(reactor));
         reactor.set_timer(NET_TIMER, clock::now().0);
     }
 

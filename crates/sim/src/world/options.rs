@@ -19,6 +19,8 @@ pub(crate) struct Scale {
     pub(crate) osds: usize,
     /// Of each OSD.
     pub(crate) shards: u16,
+    /// Others compute on the OSDs' CPUs, too.
+    pub(crate) is_busy: bool,
     /// Of each shard, in bytes.
     pub(crate) disk_bytes: u64,
     pub(crate) store: store::Config,

@@ -41,9 +41,9 @@ impl World {
             && map.pgs().all(|pgid| {
                 let primary = map.pg_to_up_acting(pgid).acting_primary;
                 let osd = usize::try_from(primary.0).ok().and_then(|id| self.osds.get(id)?.up());
-                let is_current = |part: &&Part| part.osd.map().epoch == map.epoch;
+                let is_current = |part: &&Part| part.machine.osd.map().epoch == map.epoch;
                 let mut parts = osd.into_iter().flat_map(OsdProcess::parts).filter(is_current);
-                let state = parts.find_map(|part| part.osd.led_state(pgid));
+                let state = parts.find_map(|part| part.machine.osd.led_state(pgid));
                 state.is_some_and(|state| state.has(PgState::ACTIVE.with(PgState::CLEAN)))
             })
     }
@@ -59,10 +59,10 @@ impl World {
         for (id, osd) in self.osds.iter().enumerate() {
             let Some(osd) = osd.up() else { continue };
             for part in osd.parts() {
-                let states = part.osd.led_states().map(|(pgid, state)| format!("{pgid} {state}"));
+                let states = part.machine.osd.led_states().map(|(pgid, state)| format!("{pgid} {state}"));
                 out += &format!(
                     "osd.{id} (epoch {}): {}; ",
-                    part.osd.map().epoch.0,
+                    part.machine.osd.map().epoch.0,
                     states.collect::<Vec<_>>().join(", ")
                 );
             }
