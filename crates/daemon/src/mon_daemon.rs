@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Duration};
 use anyhow::{Context, Result, bail};
 use auth::{con_mode, method};
 use messages::Message;
-use mon::{Effect, Event, Ledger, LedgerError, Mon, MonOptions, Peer};
+use mon::{Effect, Event, Ledger, LedgerContents, LedgerError, Mon, MonOptions, Peer};
 use msgr::Config;
 use net::NetEvent;
 use reactor::{Event as IoEvent, Reactor, Signal};
@@ -44,9 +44,16 @@ pub fn run(id: &str, conf: &Path, cpu: Option<usize>) -> Result<()> {
 /// Serves until `stop` or, with `signals`, a signal.
 pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> Result<()> {
     let conf = CephConf::read(conf_path)?;
+    let data = conf.require(&EntityName::new(EntityType::MON, id), "mon data")?;
+    let ledger = EmbeddedLedger::open(&Path::new(&data).join("ledger.redb"))?;
+    serve_from(Box::new(ledger), id, conf_path, stop, signals)
+}
+
+/// The same, from this ledger.
+fn serve_from(ledger: Box<dyn Ledger>, id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> Result<()> {
+    let conf = CephConf::read(conf_path)?;
     let who = EntityName::new(EntityType::MON, id);
     let data = conf.require(&who, "mon data")?;
-    let ledger = EmbeddedLedger::open(&Path::new(&data).join("ledger.redb"))?;
     let contents = ledger.load().context("reading the ledger")?;
     if contents.entries.is_empty() {
         bail!("{data} has no cluster yet: run `loligo mkfs mon --id {id}` first");
@@ -82,9 +89,21 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
     let manager = ManagerPort::open(&mut reactor, socket, methods, &mut mon)?;
     let admin = AdminSocket::open(&conf, &who, stop.waker())?;
     let metrics = MetricsPort::default();
-    let mut daemon =
-        Daemon { mon, net, manager, metrics, manager_io: None, admin, ledger, effects: Vec::new() };
-    daemon.handle(Event::Boot(Box::new(contents)), &mut reactor);
+    let mut daemon = Daemon {
+        mon,
+        net,
+        manager,
+        metrics,
+        manager_io: None,
+        admin,
+        ledger,
+        failure: None,
+        effects: Vec::new(),
+    };
+    if let Err(error) = daemon.boot(contents, &mut reactor) {
+        cluster::remove_pid(&conf, &who);
+        return Err(error);
+    }
     let data = Path::new(&data);
     let conf_path = conf_path.canonicalize()?;
     let manager_io = ManagerIo::open(&daemon.mon, addrs, &conf_path, data, is_auth_none, MANAGER_TIMER)?;
@@ -99,11 +118,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
 }
 
 /// The monitor's address: as its monitor map says.
-fn own_addrs(
-    conf: &CephConf,
-    who: &EntityName,
-    contents: &mon::LedgerContents,
-) -> Result<types::EntityAddrVec> {
+fn own_addrs(conf: &CephConf, who: &EntityName, contents: &LedgerContents) -> Result<types::EntityAddrVec> {
     let bytes = contents.entries.get("monmap").context("the ledger has no monitor map")?;
     let monmap =
         <types::MonMap as codec::Decode>::from_bytes(bytes.clone()).context("decoding the monitor map")?;
@@ -121,15 +136,37 @@ struct Daemon {
     /// There once the monitor has booted.
     manager_io: Option<ManagerIo>,
     admin: Option<AdminSocket>,
-    ledger: EmbeddedLedger,
+    ledger: Box<dyn Ledger>,
+    /// Why a decision was not committed. What the ledger holds is unknown from then on: the monitor ends, and whoever
+    /// starts it again has it read.
+    failure: Option<LedgerError>,
     effects: Vec<Effect>,
 }
 
 impl Daemon {
+    /// Begins with what the ledger holds.
+    fn boot(&mut self, contents: LedgerContents, reactor: &mut Reactor) -> Result<()> {
+        self.handle(Event::Boot(Box::new(contents)), reactor);
+        self.check_ledger()?;
+        if !self.mon.is_booted() {
+            bail!("the ledger holds what this version cannot read");
+        }
+        Ok(())
+    }
+
+    /// Fails once the ledger has.
+    fn check_ledger(&mut self) -> Result<()> {
+        match self.failure.take() {
+            Some(failure) => Err(failure).context("a decision was not committed"),
+            None => Ok(()),
+        }
+    }
+
     fn run(&mut self, reactor: &mut Reactor, stop: &Stop, status: &Path) -> Result<()> {
         let mut io_events = Vec::new();
         let mut ticks = 0u32;
         loop {
+            self.check_ledger()?;
             reactor.poll(None, &mut io_events)?;
             for event in std::mem::take(&mut io_events) {
                 match event {
@@ -293,11 +330,11 @@ impl Daemon {
             Effect::Propose(txn) => {
                 let event = match self.ledger.commit(&txn) {
                     Ok(revision) => Event::LedgerCommitted(revision),
-                    Err(error @ (LedgerError::Conflict { .. } | LedgerError::Io { .. })) => {
-                        tracing::error!(%error, "a decision was not committed");
+                    Err(error) => {
+                        tracing::error!(%error, "a decision was not committed: the monitor ends");
+                        self.failure = Some(error);
                         Event::LeaseLost
                     }
-                    Err(_) => Event::LeaseLost,
                 };
                 self.handle(event, reactor);
             }
@@ -312,5 +349,71 @@ impl Daemon {
             return;
         }
         self.net.send(conn, tid, message, &mut OnReactor(reactor));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{path::PathBuf, sync::atomic::AtomicU16};
+
+    use mon::{LedgerTxn, MemLedger, Revision};
+    use types::KeyType;
+
+    use super::*;
+    use crate::cluster::NewCluster;
+
+    /// One that can be read, but not written.
+    struct Unwritable(MemLedger);
+
+    impl Ledger for Unwritable {
+        fn load(&self) -> Result<LedgerContents, LedgerError> {
+            self.0.load()
+        }
+
+        fn commit(&mut self, _: &LedgerTxn) -> Result<Revision, LedgerError> {
+            Err(LedgerError::Io { errno: 5 })
+        }
+    }
+
+    /// The folder of a new cluster without OSDs, and what its ledger holds.
+    fn new_cluster(name: &str) -> (PathBuf, LedgerContents) {
+        static PORT: AtomicU16 = AtomicU16::new(0);
+        let dir = std::env::temp_dir().join(format!("loligo-mon-{name}-{}", std::process::id()));
+        let new = NewCluster {
+            dir: &dir,
+            osds: 0,
+            devices: &[],
+            journal_devices: &[],
+            index_devices: &[],
+            device_bytes: 0,
+            reactors: 1,
+            port: 29_711 + PORT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            key_type: KeyType::Aes,
+        };
+        new.make().unwrap();
+        let contents = EmbeddedLedger::open(&dir.join("mon.a/ledger.redb")).unwrap().load().unwrap();
+        (dir, contents)
+    }
+
+    fn outcome(ledger: Box<dyn Ledger>, dir: &Path) -> String {
+        let conf = dir.join("ceph.conf");
+        let error = serve_from(ledger, "a", &conf, &Stop::new().unwrap(), false).unwrap_err();
+        std::fs::remove_dir_all(dir).unwrap();
+        format!("{error:#}")
+    }
+
+    #[test]
+    fn a_monitor_whose_ledger_cannot_be_written_ends_with_an_error() {
+        let (dir, contents) = new_cluster("unwritable");
+        let text = outcome(Box::new(Unwritable(MemLedger(contents))), &dir);
+        assert_eq!(text, "a decision was not committed: the ledger failed: errno 5");
+    }
+
+    #[test]
+    fn a_monitor_whose_ledger_cannot_be_understood_ends_with_an_error() {
+        let (dir, mut contents) = new_cluster("unreadable");
+        contents.entries.insert("mutes/X".to_owned(), bytes::Bytes::from_static(b"1"));
+        let text = outcome(Box::new(MemLedger(contents)), &dir);
+        assert_eq!(text, "the ledger holds what this version cannot read");
     }
 }

@@ -4,11 +4,11 @@ use std::{
     fs,
     io::{IsTerminal, Write},
     path::{Path, PathBuf},
-    process::{Child, Command},
+    process::{Child, Command, ExitStatus},
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use reactor::{Event, Reactor};
 use types::KeyType;
 
@@ -162,7 +162,7 @@ fn start(kind: &str, id: &str, conf: &Path, cpus: Vec<usize>, is_separate: bool)
     Ok(Daemon::Thread(stop, handle))
 }
 
-/// Shows the cluster's state until Ctrl-C, or until every daemon ended.
+/// Shows the cluster's state until Ctrl-C, or until a daemon ends that the cluster cannot do without.
 fn wait_for_signal(data: &Path, daemons: &mut Vec<(String, Daemon)>) -> Result<()> {
     let mut reactor = Reactor::new(reactor::Config { signals: true, ..Default::default() })?;
     let mut events = Vec::new();
@@ -172,14 +172,14 @@ fn wait_for_signal(data: &Path, daemons: &mut Vec<(String, Daemon)>) -> Result<(
         if events.drain(..).any(|event| matches!(event, Event::Signal(_))) {
             return Ok(());
         }
-        for (_, daemon) in daemons.iter_mut() {
-            // A process may be killed and started again by hand; a thread ends on an operator's order alone.
-            if let Daemon::Process(child) = daemon {
-                child.try_wait()?;
+        let is_finished = |(_, daemon): &mut (String, Daemon)| daemon.is_finished();
+        for (name, stopped) in daemons.extract_if(.., is_finished) {
+            let is_needed = name.starts_with("mon.") || matches!(stopped, Daemon::Thread(..));
+            match end(stopped).with_context(|| format!("{name} ended: its log says why")) {
+                Err(error) if is_needed => return Err(error),
+                Err(error) => tracing::error!("{error:#}"),
+                Ok(()) => {}
             }
-        }
-        for (name, stopped) in daemons.extract_if(.., |(_, daemon)| daemon.is_finished()) {
-            end(stopped).with_context(|| format!("{name} ended: its log says why"))?;
         }
         status.show(&fs::read_to_string(data.join("mon.a/status")).unwrap_or_default())?;
     }
@@ -218,12 +218,19 @@ impl StatusLine {
 }
 
 impl Daemon {
-    fn is_finished(&self) -> bool {
+    /// A process may be stopped or killed, and started again by hand: one that failed has ended. A thread ends on an
+    /// operator's order alone, or as it failed.
+    fn is_finished(&mut self) -> bool {
         match self {
-            Daemon::Process(_) => false,
+            Daemon::Process(child) => child.try_wait().is_ok_and(|status| status.is_some_and(has_failed)),
             Daemon::Thread(_, handle) => handle.is_finished(),
         }
     }
+}
+
+/// True for a process that ended by itself with an error, not by a signal.
+fn has_failed(status: ExitStatus) -> bool {
+    status.code().is_some_and(|code| code != 0)
 }
 
 fn end(daemon: Daemon) -> Result<()> {
@@ -234,8 +241,10 @@ fn end(daemon: Daemon) -> Result<()> {
                 Command::new("kill").args(["-TERM", &pid]).status().context("sending SIGTERM")?;
             }
             // One that was killed by hand is no error of this process.
-            child.wait()?;
-            Ok(())
+            match child.wait()? {
+                status if has_failed(status) => bail!("{status}"),
+                _ => Ok(()),
+            }
         }
         Daemon::Thread(stop, handle) => {
             stop.ask();
@@ -247,6 +256,20 @@ fn end(daemon: Daemon) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn ended(script: &str) -> Daemon {
+        let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+        child.wait().unwrap();
+        Daemon::Process(child)
+    }
+
+    #[test]
+    fn a_process_has_ended_when_it_failed_but_not_when_it_was_stopped_or_killed() {
+        let found = ["exit 1", "exit 0", "kill -KILL $$"].map(|script| ended(script).is_finished());
+        assert_eq!(found, [true, false, false]);
+        assert!(end(ended("exit 1")).is_err());
+        assert!(end(ended("kill -KILL $$")).is_ok());
+    }
 
     #[test]
     fn cpu_lists() {

@@ -35,7 +35,8 @@ impl Peer {
 /// An input of the machine.
 #[derive(Debug)]
 pub enum Event {
-    /// The ledger is open, the lease is held: this is all that was ever committed.
+    /// The ledger is open, the lease is held: this is all that was ever committed. If it cannot be read, the monitor
+    /// does not serve ([`crate::Mon::is_booted`]).
     Boot(Box<LedgerContents>),
     /// The lease or the ledger is lost: sessions are closed until the next [`Event::Boot`].
     LeaseLost,

@@ -196,10 +196,7 @@ impl Mon {
     fn on_boot(&mut self, now: Instant, wall: UTime, contents: &LedgerContents, effects: &mut Effects) {
         self.on_lease_lost(effects);
         // A ledger that cannot be read is not served: nothing it says could be trusted.
-        let Ok(state) = State::load(contents) else {
-            tracing::error!("the ledger holds what this version cannot read: not serving");
-            return;
-        };
+        let Ok(state) = State::load(contents) else { return };
         self.revision = contents.revision;
         self.log_seq = state.log.back().map_or(0, |entry| entry.seq);
         self.next_global_id = state.global_id_limit;
@@ -411,7 +408,8 @@ impl Mon {
         self.op_history.follow(&self.settings);
     }
 
-    pub(crate) fn is_booted(&self) -> bool {
+    /// True once [`Event::Boot`] has brought a ledger that can be read, and until [`Event::LeaseLost`].
+    pub fn is_booted(&self) -> bool {
         self.is_booted
     }
 
