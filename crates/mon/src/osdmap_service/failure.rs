@@ -1,7 +1,7 @@
 //! OSDs that others cannot reach.
 
 use messages::MOSDFailure;
-use types::{Instant, MapFlags, OsdId, OsdState, OsdXInfo, UTime};
+use types::{Epoch, Instant, MapFlags, OsdId, OsdMap, OsdState, OsdXInfo, UTime};
 
 use crate::Mon;
 
@@ -19,6 +19,16 @@ pub(crate) enum Gone {
 pub(super) struct Report {
     /// When the silence began, on this monitor's clock.
     since: Instant,
+    /// The reporter's life in which it said so (`up_from`): it knows nothing of that in the next one, and takes
+    /// nothing back.
+    reporter_up_from: Epoch,
+}
+
+impl Report {
+    /// True while the reporter lives that made it.
+    pub(super) fn counts(&self, map: &OsdMap, reporter: OsdId) -> bool {
+        map.is_up(reporter) && map.up_from(reporter) == self.reporter_up_from
+    }
 }
 
 impl Mon {
@@ -45,8 +55,11 @@ impl Mon {
             return;
         }
         let since = Instant(now.0.saturating_sub(failure.failed_for_ms.saturating_mul(1_000_000)));
+        let report = Report { since, reporter_up_from: map.up_from(failure.reporter) };
         let reports = self.osds.failures.entry(target).or_default();
-        reports.entry(failure.reporter).or_insert(Report { since });
+        reports.retain(|reporter, report| report.counts(map, *reporter));
+        // One that is repeated says no more than the first.
+        reports.entry(failure.reporter).or_insert(report);
         self.check_failure(now, wall, target);
     }
 
@@ -54,9 +67,10 @@ impl Mon {
     pub(super) fn check_failure(&mut self, now: Instant, wall: UTime, target: OsdId) {
         let map = &self.next.osdmap;
         let Some(reports) = self.osds.failures.get(&target) else { return };
-        let count = reports.keys().filter(|reporter| map.is_up(**reporter)).count();
+        let counted = || reports.iter().filter(|(reporter, report)| report.counts(map, **reporter));
+        let count = counted().count();
         let needed = if map.num_up() < 3 { 1 } else { self.options.osd_down_reporters_min };
-        let Some(since) = reports.values().map(|report| report.since).min() else { return };
+        let Some(since) = counted().map(|(_, report)| report.since).min() else { return };
         if count >= needed.max(1) && now.since(since) >= self.options.osd_heartbeat_grace {
             let silent = now.since(since).as_secs();
             let why = format!("osd.{target} failed ({count} reporters, silent for {silent} s)");

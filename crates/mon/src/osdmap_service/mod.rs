@@ -139,6 +139,10 @@ impl Mon {
                 self.osds.down_since.entry(osd).or_insert(now);
             }
         }
+        for reports in self.osds.failures.values_mut() {
+            reports.retain(|reporter, report| report.counts(&map, *reporter));
+        }
+        self.osds.failures.retain(|_, reports| !reports.is_empty());
         let gone: BTreeSet<OsdId> = before.osds().filter(|osd| !map.exists(*osd)).collect();
         for osd in gone {
             self.osds.down_since.remove(&osd);

@@ -105,6 +105,22 @@ fn two_reporters_and_the_grace_are_needed() {
 }
 
 #[test]
+fn reports_of_failures_end_with_the_life_of_their_reporter() {
+    let mut cluster = Cluster::with_rbd();
+    let up_from = cluster.map().up_from(OsdId(2));
+    cluster.say(Cluster::osd_conn(0), failure(0, 2, up_from, false, 25));
+    let own = cluster.map().up_from(OsdId(0));
+    cluster.say(Cluster::osd_conn(1), failure(1, 0, own, true, 0));
+    cluster.boot_osd(0);
+    assert!(cluster.map().is_up(OsdId(0)) && cluster.map().is_up(OsdId(2)));
+    cluster.say(Cluster::osd_conn(1), failure(1, 2, up_from, false, 5));
+    cluster.pass(Duration::from_secs(20));
+    assert!(cluster.map().is_up(OsdId(2)), "osd.0 has not missed it since it is back");
+    cluster.say(Cluster::osd_conn(0), failure(0, 2, up_from, false, 21));
+    assert!(cluster.map().is_down(OsdId(2)));
+}
+
+#[test]
 fn nodown_keeps_osds_up_and_noup_keeps_them_down() {
     let mut cluster = Cluster::with_rbd();
     cluster.ok(r#"{"prefix":"osd set","key":"nodown"}"#);
