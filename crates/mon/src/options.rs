@@ -11,6 +11,10 @@ pub struct MonOptions {
     pub git_version: &'static str,
     /// `mon_osd_min_down_reporters`: so many OSDs must report a failure.
     pub osd_down_reporters_min: usize,
+    /// `mon_osd_reporter_subtree_level`: in so many buckets of this type.
+    pub osd_reporter_subtree_level: String,
+    /// `mon_osd_min_up_ratio`: no OSD is marked down automatically while fewer are up.
+    pub osd_up_ratio_min: f64,
     /// `osd_heartbeat_grace`: an OSD must have been silent for that long.
     pub osd_heartbeat_grace: Duration,
     /// `mon_osd_report_timeout`: without statistics for that long an OSD is marked down.
@@ -53,6 +57,8 @@ impl Default for MonOptions {
             name: "a".to_owned(),
             git_version: "no_version",
             osd_down_reporters_min: 2,
+            osd_reporter_subtree_level: "host".to_owned(),
+            osd_up_ratio_min: 0.3,
             osd_heartbeat_grace: Duration::from_secs(20),
             osd_report_timeout: Duration::from_secs(60),
             osd_down_out_interval: Duration::from_secs(600),
@@ -95,6 +101,8 @@ impl MonOptions {
         };
         match name {
             "mon_osd_min_down_reporters" => put(&mut self.osd_down_reporters_min, value),
+            "mon_osd_reporter_subtree_level" => put(&mut self.osd_reporter_subtree_level, value),
+            "mon_osd_min_up_ratio" => put(&mut self.osd_up_ratio_min, value),
             "osd_heartbeat_grace" => put_secs(&mut self.osd_heartbeat_grace),
             "mon_osd_report_timeout" => put_secs(&mut self.osd_report_timeout),
             "mon_osd_down_out_interval" => put_secs(&mut self.osd_down_out_interval),

@@ -1,4 +1,8 @@
 //! OSDs that others cannot reach.
+//!
+//! Authority: `OSDMonitor::check_failure`, `can_mark_down` (16.2).
+
+use std::collections::BTreeSet;
 
 use messages::MOSDFailure;
 use types::{Epoch, Instant, MapFlags, OsdId, OsdMap, OsdState, OsdXInfo, UTime};
@@ -31,6 +35,23 @@ impl Report {
     }
 }
 
+/// Where reporters are taken to fail together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    /// The bucket of this name.
+    Bucket(String),
+    /// An OSD below no bucket of the type that counts.
+    Osd(OsdId),
+}
+
+impl Place {
+    fn of(map: &OsdMap, osd: OsdId, level: &str) -> Place {
+        let above = map.crush.map().location(osd.0);
+        let bucket = above.into_iter().find(|(kind, _)| kind == level);
+        bucket.map_or(Place::Osd(osd), |(_, name)| Place::Bucket(name))
+    }
+}
+
 impl Mon {
     pub(crate) fn on_osd_failure(&mut self, now: Instant, wall: UTime, failure: &MOSDFailure) {
         let target = failure.target;
@@ -47,6 +68,9 @@ impl Mon {
             return;
         }
         if failure.is_immediate {
+            if !self.may_mark_down() {
+                return;
+            }
             let why = format!(
                 "osd.{target} failed (connection refused, reported immediately by osd.{})",
                 failure.reporter
@@ -68,14 +92,43 @@ impl Mon {
         let map = &self.next.osdmap;
         let Some(reports) = self.osds.failures.get(&target) else { return };
         let counted = || reports.iter().filter(|(reporter, report)| report.counts(map, **reporter));
-        let count = counted().count();
-        let needed = if map.num_up() < 3 { 1 } else { self.options.osd_down_reporters_min };
         let Some(since) = counted().map(|(_, report)| report.since).min() else { return };
-        if count >= needed.max(1) && now.since(since) >= self.options.osd_heartbeat_grace {
-            let silent = now.since(since).as_secs();
+        if now.since(since) < self.options.osd_heartbeat_grace {
+            return;
+        }
+        let reporters: Vec<OsdId> = counted().map(|(reporter, _)| *reporter).collect();
+        if self.are_enough(&reporters, target) && self.may_mark_down() {
+            let (count, silent) = (reporters.len(), now.since(since).as_secs());
             let why = format!("osd.{target} failed ({count} reporters, silent for {silent} s)");
             self.mark_down(wall, target, Gone::Silent, why);
         }
+    }
+
+    /// True if so many reporters, in so many places, cannot err together. All OSDs of a host miss the others when it is
+    /// cut off: it takes reporters of several hosts, as far as there are any besides the target's own.
+    fn are_enough(&self, reporters: &[OsdId], target: OsdId) -> bool {
+        let map = &self.next.osdmap;
+        let least = self.options.osd_down_reporters_min.max(1);
+        // Of two, one is left to miss the other.
+        let reporters_needed = if map.num_up() < 3 { 1 } else { least };
+        if reporters.len() < reporters_needed {
+            return false;
+        }
+        let place = |osd| Place::of(map, osd, &self.options.osd_reporter_subtree_level);
+        let heard: BTreeSet<Place> = reporters.iter().map(|osd| place(*osd)).collect();
+        if heard.len() >= least {
+            return true;
+        }
+        let (own, mut others) = (place(target), BTreeSet::new());
+        others.extend(map.osds().filter(|osd| map.is_up(*osd)).map(place).filter(|other| *other != own));
+        heard.len() >= others.len()
+    }
+
+    /// False while few OSDs are up: it is more likely then that reports, or this monitor's network, are wrong than that
+    /// more of them fail (`mon_osd_min_up_ratio`).
+    pub(super) fn may_mark_down(&self) -> bool {
+        let map = &self.next.osdmap;
+        map.num_up() as f64 >= map.num_osds() as f64 * self.options.osd_up_ratio_min
     }
 
     /// Marks an OSD down unless an operator forbade it. True when it was.

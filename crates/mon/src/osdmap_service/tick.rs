@@ -36,6 +36,9 @@ impl Mon {
             .map(|(osd, _)| *osd)
             .collect();
         for osd in silent {
+            if !self.may_mark_down() {
+                return;
+            }
             let secs = timeout.as_secs();
             self.mark_down(
                 wall,

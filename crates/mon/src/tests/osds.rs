@@ -104,6 +104,72 @@ fn two_reporters_and_the_grace_are_needed() {
     assert!(cluster.map().is_down(OsdId(1)), "with two OSDs up one reporter is enough");
 }
 
+/// OSDs up on hosts: those of each entry are together.
+fn on_hosts(hosts: &[&[i32]]) -> Cluster {
+    let mut cluster = Cluster::new();
+    for (host, osds) in hosts.iter().enumerate() {
+        for id in *osds {
+            // The first three have keys.
+            if *id >= 3 {
+                let caps = r#""caps":["mon","allow profile osd"]"#;
+                cluster.ok(&format!(r#"{{"prefix":"auth get-or-create","entity":"osd.{id}",{caps}}}"#));
+            }
+            cluster.connect(Cluster::osd_conn(*id), &format!("osd.{id}"));
+            let mut boot = boot_message(*id, cluster.map().epoch);
+            boot.metadata.insert("hostname".to_owned(), format!("host{host}"));
+            cluster.say(Cluster::osd_conn(*id), boot);
+        }
+    }
+    cluster
+}
+
+/// The reporters miss the target for longer than the grace.
+fn report(cluster: &mut Cluster, reporters: &[i32], target: i32) -> bool {
+    let up_from = cluster.map().up_from(OsdId(target));
+    for reporter in reporters {
+        cluster.say(Cluster::osd_conn(*reporter), failure(*reporter, target, up_from, false, 25));
+    }
+    cluster.map().is_down(OsdId(target))
+}
+
+#[test]
+fn a_host_that_is_cut_off_brings_nobody_down() {
+    let mut cluster = on_hosts(&[&[0, 1, 2], &[3, 4], &[5, 6]]);
+    assert!(!report(&mut cluster, &[0, 1, 2], 3));
+    assert!(report(&mut cluster, &[5], 3), "a second host");
+    // Two of the target's own host are in one place, but may tell with another one.
+    assert!(!report(&mut cluster, &[0, 1], 2));
+    assert!(report(&mut cluster, &[4], 2));
+    cluster
+        .ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_reporter_subtree_level","value":"osd"}"#);
+    assert!(report(&mut cluster, &[0, 1], 5));
+}
+
+#[test]
+fn hosts_that_are_not_there_are_not_waited_for() {
+    let mut cluster = on_hosts(&[&[0, 1], &[2, 3]]);
+    assert!(!report(&mut cluster, &[2], 0), "two have to tell");
+    assert!(report(&mut cluster, &[3], 0), "only one host is left if the other one is lost");
+    let mut cluster = on_hosts(&[&[0, 1, 2]]);
+    assert!(report(&mut cluster, &[1, 2], 0));
+}
+
+#[test]
+fn osds_are_not_marked_down_without_an_order_while_few_are_up() {
+    let mut cluster = on_hosts(&[&[0, 1, 2, 3], &[4, 5, 6, 7]]);
+    cluster.ok(r#"{"prefix":"osd down","ids":["0","1","2","3","4"]}"#);
+    assert!(report(&mut cluster, &[6, 7], 5), "three of eight are up");
+    let up_from = cluster.map().up_from(OsdId(7));
+    cluster.say(Cluster::osd_conn(6), failure(6, 7, up_from, true, 0));
+    assert!(cluster.map().is_up(OsdId(7)), "refused");
+    assert!(!report(&mut cluster, &[6], 7));
+    cluster.pass(Duration::from_secs(120));
+    assert_eq!(cluster.map().num_up(), 2, "silent");
+    cluster.ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_min_up_ratio","value":"0"}"#);
+    cluster.pass(Duration::from_secs(2));
+    assert_eq!(cluster.map().num_up(), 0);
+}
+
 #[test]
 fn reports_of_failures_end_with_the_life_of_their_reporter() {
     let mut cluster = Cluster::with_rbd();
