@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     format,
-    osdmap_service::{check_pg_num, least_pg_num},
+    osdmap_service::{check_pg_num_range, check_pg_sum, least_pg_num},
 };
 
 pub(super) const ROWS: &[Row] = &[
@@ -169,7 +169,11 @@ fn set_pg_num(req: &Request<'_>, id: PoolId, pool: &mut PgPool, text: &str) -> R
         return Ok(());
     }
     let wanted = u32::try_from(n).unwrap_or(0);
-    check_pg_num(req.next_map(), &req.mon.options, Some(id), wanted, pool.size)?;
+    check_pg_num_range(wanted)?;
+    // Too many are not too many to become less.
+    if wanted > pool.pg_num_target {
+        check_pg_sum(req.next_map(), &req.mon.options, Some(id), wanted, pool.size)?;
+    }
     let least = least_pg_num(req.next_map(), pool);
     if wanted < least.min(pool.pg_num) {
         let text =

@@ -49,7 +49,8 @@ fn new_pool(map: &OsdMap, options: &MonOptions, params: &PoolParams, wall: UTime
     let size = params.size.unwrap_or(options.pool_size);
     let pg_num = params.pg_num.unwrap_or(options.pool_pg_num);
     let pgp_num = params.pgp_num.unwrap_or(pg_num);
-    check_pg_num(map, options, None, pg_num, size)?;
+    check_pg_num_range(pg_num)?;
+    check_pg_sum(map, options, None, pg_num, size)?;
     if pgp_num == 0 || pgp_num > pg_num {
         let text = format!(
             "'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in this case is {pg_num}"
@@ -68,20 +69,25 @@ fn new_pool(map: &OsdMap, options: &MonOptions, params: &PoolParams, wall: UTime
     Ok(pool)
 }
 
-/// Refuses a number of PGs, of a pool that is there or of a new one, that the OSDs could not carry.
-pub(crate) fn check_pg_num(
-    map: &OsdMap,
-    options: &MonOptions,
-    of: Option<PoolId>,
-    pg_num: u32,
-    size: u8,
-) -> Result<(), Refusal> {
+/// Refuses a number of PGs that no pool may have.
+pub(crate) fn check_pg_num_range(pg_num: u32) -> Result<(), Refusal> {
     if !(1..=PG_NUM_MAX).contains(&pg_num) {
         let text = format!(
             "'pg_num' must be greater than 0 and less than or equal to {PG_NUM_MAX} (you may adjust 'mon max pool pg num' for higher values)"
         );
         return Err((Errno::ERANGE, text));
     }
+    Ok(())
+}
+
+/// Refuses a number of PGs, of a pool that is to get more or of a new one, that the OSDs could not carry.
+pub(crate) fn check_pg_sum(
+    map: &OsdMap,
+    options: &MonOptions,
+    of: Option<PoolId>,
+    pg_num: u32,
+    size: u8,
+) -> Result<(), Refusal> {
     let others = map.pools.iter().filter(|(id, _)| Some(**id) != of);
     let current: u64 = others.map(|(_, p)| u64::from(p.pg_num_target) * u64::from(p.size)).sum();
     let osds = map.num_in().max(3) as u64;

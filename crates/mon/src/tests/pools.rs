@@ -161,6 +161,16 @@ fn numbers_of_pgs_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn a_pool_of_too_many_pgs_may_have_less() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(&set_pool("pg_num", "32"));
+    cluster.ok(r#"{"prefix":"config set","who":"mon","name":"mon_max_pg_per_osd","value":"4"}"#);
+    assert_eq!(cluster.refused(&set_pool("pg_num", "64")).0, -34);
+    cluster.ok(&set_pool("pg_num", "16"));
+    assert_eq!(cluster.refused(&set_pool("pg_num", "0")).0, -34);
+}
+
+#[test]
 fn self_managed_snapshots_count_from_two_and_are_purged_when_trimmed() {
     let mut cluster = Cluster::with_rbd();
     let first = pool_op(&mut cluster, PoolOpCode::CREATE_UNMANAGED_SNAP, 0, "");
