@@ -98,7 +98,7 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// The OSDs of `ids`; `any`, `all` and `*` are all of them. The second part says which do not exist.
+/// The OSDs of `ids`, each once; `any`, `all` and `*` are all of them. The second part says which do not exist.
 fn ids_arg(req: &Request<'_>) -> Result<(Vec<OsdId>, String), Reply> {
     let map = req.next_map();
     let (mut osds, mut missing) = (Vec::new(), String::new());
@@ -110,10 +110,11 @@ fn ids_arg(req: &Request<'_>) -> Result<(Vec<OsdId>, String), Reply> {
             let why = format!("Expected option value to be integer, got '{text}'invalid osd id-1");
             Reply::fail(Errno::EINVAL, why)
         })?;
-        if map.exists(osd) {
-            osds.push(osd);
-        } else {
+        if !map.exists(osd) {
             missing.push_str(&format!("osd.{osd} does not exist. "));
+        } else if !osds.contains(&osd) {
+            // Changes toggle bits of its state: a second one would toggle what the first has left.
+            osds.push(osd);
         }
     }
     Ok((osds, missing))

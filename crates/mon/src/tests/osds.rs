@@ -50,6 +50,14 @@ fn an_osd_that_is_stopped_is_down_until_it_boots_again() {
 }
 
 #[test]
+fn an_osd_that_is_named_twice_is_removed_once() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd down","ids":["0"]}"#);
+    assert_eq!(cluster.ok(r#"{"prefix":"osd rm","ids":["0","osd.0"]}"#), "removed osd.0");
+    assert_eq!(cluster.map().state(OsdId(0)), OsdState::default());
+}
+
+#[test]
 fn an_osd_with_another_uuid_is_refused() {
     let mut cluster = Cluster::new();
     cluster.boot_osd(0);
