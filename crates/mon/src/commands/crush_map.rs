@@ -2,9 +2,10 @@
 
 use codec::Decode;
 use crush::{CrushMap, EditError, RuleForm};
-use types::{Errno, OsdId};
+use types::{Errno, OsdId, OsdMap};
 
 use super::{Reply, Request, Row, status::parse_osd};
+use crate::osdmap_service::{Misfit, misfit};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -441,6 +442,26 @@ fn rule_rm(req: &mut Request<'_>) -> Reply {
     }
 }
 
+/// A pool that this map would not place any more, and why (`OSDMap::validate_crush_rules`).
+fn why_not_placed(crush: &CrushMap, map: &OsdMap) -> Option<String> {
+    let (id, pool, why) = map
+        .pools
+        .iter()
+        .find_map(|(id, pool)| Some((id, pool, misfit(crush, pool.crush_rule, pool.kind, pool.size)?)))?;
+    let (rule, size) = (pool.crush_rule, pool.size);
+    Some(match why {
+        Misfit::NoRule => format!("pool {id} references crush_rule {rule} but it is not present"),
+        Misfit::OtherRuleset => format!("rule {rule} mask ruleset does not match rule id"),
+        Misfit::OtherKind => format!("pool {id} type does not match rule {rule}"),
+        Misfit::TooSmall | Misfit::TooLarge => {
+            let (least, most) = crush.rule(rule).map_or((0, 0), |rule| (rule.min_size, rule.max_size));
+            format!(
+                "pool {id} size {size} does not fall within rule {rule} min_size {least} and max_size {most}"
+            )
+        }
+    })
+}
+
 fn setcrushmap(req: &mut Request<'_>) -> Reply {
     let Ok(crush) = CrushMap::from_prefix(req.input.clone()) else {
         return Reply::fail(Errno::EINVAL, "Failed to parse crushmap: not a crush map");
@@ -457,12 +478,8 @@ fn setcrushmap(req: &mut Request<'_>) -> Reply {
             format!("prior_version {} != crush version {version}", text(req, "prior_version")),
         );
     }
-    let lost = req.next_map().pools.iter().find(|(_, pool)| crush.rule(pool.crush_rule).is_none());
-    if let Some((pool, _)) = lost {
-        return Reply::fail(
-            Errno::EINVAL,
-            format!("pool {pool} references crush rule that is not in the map"),
-        );
+    if let Some(why) = why_not_placed(&crush, req.next_map()) {
+        return Reply::fail(Errno::EINVAL, why);
     }
     // The bytes are kept as they came: they may hold what this version does not know.
     let bytes = req.input.clone();

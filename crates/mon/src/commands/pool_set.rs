@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     format,
-    osdmap_service::{check_pg_num_range, check_pg_sum, least_pg_num},
+    osdmap_service::{check_pg_num_range, check_pg_sum, fits, least_pg_num},
 };
 
 pub(super) const ROWS: &[Row] = &[
@@ -102,7 +102,7 @@ fn number(text: &str) -> Result<i64, Refusal> {
 
 fn change(req: &Request<'_>, id: PoolId, pool: &mut PgPool, var: &str, text: &str) -> Result<(), Refusal> {
     match var {
-        "size" => set_size(pool, number(text)?, req.args.flag("yes_i_really_mean_it")),
+        "size" => set_size(req.next_map(), pool, number(text)?, req.args.flag("yes_i_really_mean_it")),
         "min_size" => {
             if pool.flags.has(PoolFlags::NOSIZECHANGE) {
                 let text =
@@ -122,8 +122,11 @@ fn change(req: &Request<'_>, id: PoolId, pool: &mut PgPool, var: &str, text: &st
         "pg_num" => set_pg_num(req, id, pool, text),
         "pgp_num" => set_pgp_num(pool, text),
         "crush_rule" => {
-            let rule = req.next_map().crush.map().rule_of(text);
-            pool.crush_rule = rule.ok_or((Errno::ENOENT, format!("crush rule {text} does not exist")))?;
+            let crush = req.next_map().crush.map();
+            let rule = crush.rule_of(text);
+            let rule = rule.ok_or((Errno::ENOENT, format!("crush rule {text} does not exist")))?;
+            fits(crush, rule, pool.kind, pool.size)?;
+            pool.crush_rule = rule;
             Ok(())
         }
         "pg_autoscale_mode" => {
@@ -212,7 +215,7 @@ fn set_pgp_num(pool: &mut PgPool, text: &str) -> Result<(), Refusal> {
     }
 }
 
-fn set_size(pool: &mut PgPool, size: i64, is_sure: bool) -> Result<(), Refusal> {
+fn set_size(map: &OsdMap, pool: &mut PgPool, size: i64, is_sure: bool) -> Result<(), Refusal> {
     if pool.flags.has(PoolFlags::NOSIZECHANGE) {
         let text = "pool size change is disabled; you must unset nosizechange flag for the pool first";
         return Err((Errno::EPERM, text.to_owned()));
@@ -227,6 +230,7 @@ fn set_size(pool: &mut PgPool, size: i64, is_sure: bool) -> Result<(), Refusal> 
         let text = "WARNING: setting pool size 1 could lead to data loss without recovery. If you are *ABSOLUTELY CERTAIN* that is what you want, pass the flag --yes-i-really-mean-it.";
         return Err((Errno::EPERM, text.to_owned()));
     }
+    fits(map.crush.map(), pool.crush_rule, pool.kind, size as u8)?;
     pool.size = size as u8;
     pool.min_size = pool.size - pool.size / 2;
     Ok(())

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, Incremental, Instant, OsdId, OsdMap, UTime};
 
 pub(crate) use pg_merge::least_pg_num;
-pub(crate) use pools::{PoolParams, check_pg_num_range, check_pg_sum};
+pub(crate) use pools::{Misfit, PoolParams, check_pg_num_range, check_pg_sum, fits, misfit};
 
 use crate::{
     Effects, Mon, keys,

@@ -1,5 +1,6 @@
 //! Making and deleting pools.
 
+use crush::CrushMap;
 use types::{
     AutoscaleMode, Errno, Incremental, OsdMap, PgPool, PoolFlags, PoolId, PoolOpts, PoolType, UTime,
 };
@@ -43,10 +44,8 @@ fn new_pool(map: &OsdMap, options: &MonOptions, params: &PoolParams, wall: UTime
                 "no suitable CRUSH rule exists, check 'osd pool default crush rule'".to_owned(),
             ))?,
     };
-    if crush.rule(rule).is_some_and(|r| r.kind != PoolType::REPLICATED.0) {
-        return Err((Errno::EINVAL, format!("pool type does not match the crush rule {rule}")));
-    }
     let size = params.size.unwrap_or(options.pool_size);
+    fits(crush, rule, PoolType::REPLICATED, size)?;
     let pg_num = params.pg_num.unwrap_or(options.pool_pg_num);
     let pgp_num = params.pgp_num.unwrap_or(pg_num);
     check_pg_num_range(pg_num)?;
@@ -67,6 +66,48 @@ fn new_pool(map: &OsdMap, options: &MonOptions, params: &PoolParams, wall: UTime
     }
     pool.opts = params.opts.clone();
     Ok(pool)
+}
+
+/// Why pools of a kind and a size cannot be placed by a rule: their PGs would be nowhere.
+///
+/// Authority: `CrushWrapper::check_crush_rule`, `OSDMap::validate_crush_rules` (16.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Misfit {
+    /// There is no such rule.
+    NoRule,
+    /// It is one of old, whose number and ruleset are not the same.
+    OtherRuleset,
+    /// It is for another kind of pools.
+    OtherKind,
+    /// It is for larger pools.
+    TooSmall,
+    /// It is for smaller pools.
+    TooLarge,
+}
+
+/// Whether the rule with this number places pools of that kind and size.
+pub(crate) fn misfit(crush: &CrushMap, rule: u8, kind: PoolType, size: u8) -> Option<Misfit> {
+    let Some(found) = crush.rule(rule) else { return Some(Misfit::NoRule) };
+    match () {
+        () if found.ruleset != rule => Some(Misfit::OtherRuleset),
+        () if found.kind != kind.0 => Some(Misfit::OtherKind),
+        () if size < found.min_size => Some(Misfit::TooSmall),
+        () if size > found.max_size => Some(Misfit::TooLarge),
+        () => None,
+    }
+}
+
+/// Refuses a rule that does not place a pool, in the words for who changes the pool.
+pub(crate) fn fits(crush: &CrushMap, rule: u8, kind: PoolType, size: u8) -> Result<(), Refusal> {
+    let text = match misfit(crush, rule, kind, size) {
+        None => return Ok(()),
+        Some(Misfit::NoRule) => format!("crush rule {rule} does not exist"),
+        Some(Misfit::OtherRuleset) => format!("rule {rule} mask ruleset does not match rule id"),
+        Some(Misfit::OtherKind) => format!("crush rule {rule} type does not match pool"),
+        Some(Misfit::TooSmall) => "pool size is smaller than the crush rule min size".to_owned(),
+        Some(Misfit::TooLarge) => "pool size is bigger than the crush rule max size".to_owned(),
+    };
+    Err((Errno::EINVAL, text))
 }
 
 /// Refuses a number of PGs that no pool may have.

@@ -1,0 +1,77 @@
+//! Rules by which pools could not be placed.
+
+use crush::{CrushMap, RuleForm};
+
+use super::cluster::{ADMIN, Cluster};
+
+fn set_pool(var: &str, val: &str) -> String {
+    format!(r#"{{"prefix":"osd pool set","pool":"rbd","var":"{var}","val":"{val}"}}"#)
+}
+
+/// The map with rules of its own: number 1 for erasure-coded pools, 2 for those of four copies and more, 3 for those of one
+/// and two.
+fn with_rules(cluster: &Cluster) -> CrushMap {
+    let mut crush = cluster.map().crush.map().clone();
+    for (name, pool_kind, sizes) in [("coded", 3, (1, 10)), ("large", 1, (4, 10)), ("small", 1, (1, 2))] {
+        let form = RuleForm { pool_kind, sizes, ..RuleForm::REPLICATED };
+        crush.add_simple_rule(name, "default", "osd", None, form).unwrap();
+    }
+    crush
+}
+
+/// Sets the CRUSH map: errno and the line for the operator.
+fn set_map(cluster: &mut Cluster, crush: CrushMap) -> (i32, String) {
+    let bytes = types::CrushBlob::from(crush).bytes().clone();
+    let ack = cluster.try_command(ADMIN, r#"{"prefix":"osd setcrushmap"}"#, &bytes).unwrap();
+    (ack.result, ack.status)
+}
+
+#[test]
+fn a_pool_is_placed_by_a_rule_for_its_kind_and_size() {
+    let mut cluster = Cluster::with_rbd();
+    let crush = with_rules(&cluster);
+    assert_eq!(set_map(&mut cluster, crush).0, 0);
+    let (small, large) = (
+        "pool size is smaller than the crush rule min size".to_owned(),
+        "pool size is bigger than the crush rule max size".to_owned(),
+    );
+    let other = "crush rule 1 type does not match pool".to_owned();
+    assert_eq!(cluster.refused(&set_pool("crush_rule", "coded")), (-22, other.clone()));
+    assert_eq!(cluster.refused(&set_pool("crush_rule", "large")), (-22, small.clone()));
+    assert_eq!(cluster.refused(&set_pool("crush_rule", "small")), (-22, large));
+    assert_eq!(cluster.refused(&set_pool("crush_rule", "none")).0, -2);
+    cluster.ok(&set_pool("size", "4"));
+    cluster.ok(&set_pool("crush_rule", "large"));
+    assert_eq!(cluster.refused(&set_pool("size", "3")), (-22, small.clone()));
+    let create = |rule: &str| {
+        format!(r#"{{"prefix":"osd pool create","pool":"p","pg_num":8,"rule":"{rule}","size":3}}"#)
+    };
+    assert_eq!(cluster.refused(&create("large")), (-22, small));
+    assert_eq!(cluster.refused(&create("coded")), (-22, other));
+    assert!(cluster.map().pgs().all(|pg| !cluster.map().pg_to_up_acting(pg).up.is_empty()));
+}
+
+#[test]
+fn a_crush_map_that_does_not_place_a_pool_is_refused() {
+    type Change = fn(&mut CrushMap);
+    let mut cluster = Cluster::with_rbd();
+    let crush = with_rules(&cluster);
+    let changed = |change: Change| {
+        let mut crush = crush.clone();
+        change(&mut crush);
+        crush
+    };
+    let cases: [(Change, &str); 4] = [
+        (|crush| crush.rules[0] = None, "pool 1 references crush_rule 0 but it is not present"),
+        (|crush| crush.rules[0].as_mut().unwrap().ruleset = 7, "rule 0 mask ruleset does not match rule id"),
+        (|crush| crush.rules[0].as_mut().unwrap().kind = 3, "pool 1 type does not match rule 0"),
+        (
+            |crush| crush.rules[0].as_mut().unwrap().max_size = 2,
+            "pool 1 size 3 does not fall within rule 0 min_size 1 and max_size 2",
+        ),
+    ];
+    for (change, why) in cases {
+        assert_eq!(set_map(&mut cluster, changed(change)), (-22, why.to_owned()));
+    }
+    assert_eq!(set_map(&mut cluster, crush.clone()).0, 0);
+}
