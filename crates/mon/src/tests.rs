@@ -20,5 +20,6 @@ mod prometheus;
 mod rbd_support;
 mod restart;
 mod scrubs;
+mod snapshots;
 mod surface;
 mod tell;

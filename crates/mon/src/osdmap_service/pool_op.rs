@@ -3,7 +3,7 @@
 use auth::{MonAccess, MonCaps, OsdCaps};
 use bytes::Bytes;
 use messages::{MPoolOp, MPoolOpReply, PaxosHeader, PoolOpCode};
-use types::{Errno, PgPool, PoolFlags, PoolId, PoolSnapInfo, SnapId, UTime};
+use types::{Errno, IntervalSet, PgPool, PoolFlags, PoolId, PoolSnapInfo, SnapId, UTime};
 
 use super::PoolParams;
 use crate::{ConnId, Effect, Effects, Mon, keys, state::value};
@@ -92,17 +92,17 @@ impl Mon {
         }
     }
 
-    fn put_pool(&mut self, wall: UTime, id: PoolId, pool: PgPool, removed: Option<SnapId>) {
+    fn put_pool(&mut self, wall: UTime, id: PoolId, pool: PgPool, removed: &IntervalSet) {
         self.change_osdmap(wall, |_, inc| {
-            if let Some(snap) = removed {
-                inc.new_removed_snaps.entry(id).or_default().insert(snap.0, 1);
+            if !removed.is_empty() {
+                inc.new_removed_snaps.entry(id).or_default().union_with(removed);
             }
             let pool = PgPool { snap_epoch: inc.epoch, ..pool };
             inc.new_pools.insert(id, pool);
         });
-        if let Some(snap) = removed {
+        if !removed.is_empty() {
             let mut all = self.next.removed_snaps.get(&id).cloned().unwrap_or_default();
-            all.insert(snap.0, 1);
+            all.union_with(removed);
             self.put(keys::removed_snaps(id), value(&all));
             self.osds.purge_after.insert(id, self.next.osdmap.epoch);
         }
@@ -124,7 +124,7 @@ impl Mon {
             pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
             let snap = PoolSnapInfo { snapid: pool.snap_seq, stamp: wall, name: name.to_owned() };
             pool.snaps.insert(pool.snap_seq, snap);
-            self.put_pool(wall, id, pool, None);
+            self.put_pool(wall, id, pool, &IntervalSet::new());
         }
         Ok(None)
     }
@@ -143,7 +143,9 @@ impl Mon {
         if let Some(snap) = pool.snap_by_name(name) {
             pool.snaps.remove(&snap);
             pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
-            self.put_pool(wall, id, pool, Some(snap));
+            let mut removed = IntervalSet::new();
+            removed.insert(snap.0, 1);
+            self.put_pool(wall, id, pool, &removed);
         }
         Ok(None)
     }
@@ -156,7 +158,7 @@ impl Mon {
         // The first id is 2, as in Ceph: 1 marked the mode in old pools.
         let snap = pool.snap_seq.0.max(1) + 1;
         pool.snap_seq = SnapId(snap);
-        self.put_pool(wall, id, pool, None);
+        self.put_pool(wall, id, pool, &IntervalSet::new());
         Ok(value(&snap))
     }
 
@@ -172,7 +174,13 @@ impl Mon {
         }
         if !self.next.removed_snaps.get(&id).is_some_and(|set| set.contains(snap.0)) {
             pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
-            self.put_pool(wall, id, pool, Some(snap));
+            let mut removed = IntervalSet::new();
+            removed.insert(snap.0, 1);
+            // The number that this takes never is a snapshot. With it, the numbers of snapshots that are made and removed
+            // one after another become one interval, here and in each PG, instead of one each for ever. (Snapshots of
+            // the whole pool leave theirs out: clones are named by it, as it is the sequence number of later changes.)
+            removed.insert(pool.snap_seq.0, 1);
+            self.put_pool(wall, id, pool, &removed);
         }
         Ok(None)
     }
