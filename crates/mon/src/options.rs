@@ -21,6 +21,9 @@ pub struct MonOptions {
     pub osd_report_timeout: Duration,
     /// `mon_osd_down_out_interval`: an OSD that is down for that long is marked out; zero never.
     pub osd_down_out_interval: Duration,
+    /// `mon_osd_down_out_subtree_limit`: not if all below a bucket of this type, or a larger one, are down; empty for
+    /// no limit.
+    pub osd_down_out_subtree_limit: String,
     /// `mon_osd_min_in_ratio`: no OSD is marked out automatically while fewer are in.
     pub osd_in_ratio_min: f64,
     /// `mon_min_osdmap_epochs`: so many maps are kept, and more as long as a PG may need them.
@@ -62,6 +65,7 @@ impl Default for MonOptions {
             osd_heartbeat_grace: Duration::from_secs(20),
             osd_report_timeout: Duration::from_secs(60),
             osd_down_out_interval: Duration::from_secs(600),
+            osd_down_out_subtree_limit: "rack".to_owned(),
             osd_in_ratio_min: 0.75,
             osdmap_epochs_min: 500,
             pgs_per_osd_max: 1_000,
@@ -106,6 +110,7 @@ impl MonOptions {
             "osd_heartbeat_grace" => put_secs(&mut self.osd_heartbeat_grace),
             "mon_osd_report_timeout" => put_secs(&mut self.osd_report_timeout),
             "mon_osd_down_out_interval" => put_secs(&mut self.osd_down_out_interval),
+            "mon_osd_down_out_subtree_limit" => put(&mut self.osd_down_out_subtree_limit, value),
             "mon_osd_min_in_ratio" => put(&mut self.osd_in_ratio_min, value),
             "mon_min_osdmap_epochs" => put(&mut self.osdmap_epochs_min, value),
             "mon_max_pg_per_osd" => put(&mut self.pgs_per_osd_max, value),

@@ -1,7 +1,7 @@
 //! What time alone decides: OSDs that fell silent, that stay down, blocklist entries that expire, full
 //! flags and quotas of pools, snapshots that are purged. What pools' numbers of PGs move to is `pg_num`'s.
 
-use types::{EntityAddr, Instant, MapFlags, OsdId, OsdState, PgPool, PoolFlags, PoolId, UTime};
+use types::{EntityAddr, Instant, MapFlags, OsdId, OsdMap, OsdState, PgPool, PoolFlags, PoolId, UTime};
 
 use super::failure::Gone;
 use crate::Mon;
@@ -65,6 +65,10 @@ impl Mon {
             if map.group_flags(osd).has(OsdState::NOOUT) || is_floor {
                 continue;
             }
+            if self.is_subtree_down(&map, osd) {
+                self.osds.down_since.insert(osd, now);
+                continue;
+            }
             self.log_info(
                 wall,
                 format!("Marking osd.{osd} out (has been down for {} seconds)", now.since(since).as_secs()),
@@ -77,6 +81,28 @@ impl Mon {
                 inc.new_state.insert(osd, OsdState::AUTOOUT);
             });
         }
+    }
+
+    /// True if the OSD is below a bucket of the type `mon_osd_down_out_subtree_limit`, or a larger one, in which all OSDs
+    /// are down: it comes back as a whole, or an operator has to decide what becomes of it
+    /// (`OSDMap::containing_subtree_is_down`).
+    fn is_subtree_down(&self, map: &OsdMap, osd: OsdId) -> bool {
+        let crush = map.crush.map();
+        let limit = crush.type_of(&self.options.osd_down_out_subtree_limit);
+        let Some(limit) = limit.filter(|kind| *kind > 0) else { return false };
+        let mut at = osd.0;
+        while let Some(above) = crush.parent_of(at) {
+            let mut devices = Vec::new();
+            crush.devices_below(above, &mut devices);
+            if devices.iter().any(|device| map.is_up(OsdId(*device))) {
+                return false;
+            }
+            if crush.bucket(above).is_some_and(|bucket| i32::from(bucket.kind) >= limit) {
+                return true;
+            }
+            at = above;
+        }
+        false
     }
 
     /// Quotas and purged snapshots.

@@ -243,6 +243,46 @@ fn silent_osds_go_down_and_then_out_and_come_back_in() {
 }
 
 #[test]
+fn a_rack_that_is_down_as_a_whole_stays_in() {
+    let mut cluster = on_hosts(&[&[0, 1], &[2, 3], &[4, 5, 6, 7, 8, 9]]);
+    for (host, rack) in [(0, "a"), (1, "a"), (2, "b")] {
+        cluster.ok(&format!(r#"{{"prefix":"osd crush add-bucket","name":"{rack}","type":"rack"}}"#));
+        cluster.ok(&format!(
+            r#"{{"prefix":"osd crush move","name":"host{host}","args":["root=default","rack={rack}"]}}"#
+        ));
+    }
+    cluster.ok(r#"{"prefix":"osd set","key":"nodown"}"#);
+    cluster.ok(r#"{"prefix":"osd down","ids":["0","1","2","3"]}"#);
+    cluster.pass(Duration::from_secs(650));
+    assert_eq!(cluster.map().num_in(), 10);
+    let outs = |cluster: &Cluster| (0..4).filter(|id| cluster.map().is_out(OsdId(*id))).count();
+    // With one of them back, the others have ten minutes.
+    cluster.boot_osd(3);
+    cluster.pass(Duration::from_secs(500));
+    assert_eq!(outs(&cluster), 0);
+    cluster.pass(Duration::from_secs(150));
+    assert_eq!(outs(&cluster), 3);
+}
+
+#[test]
+fn without_a_limit_whole_buckets_go_out() {
+    let mut cluster = on_hosts(&[&[0], &[1, 2, 3]]);
+    cluster.ok(r#"{"prefix":"osd down","ids":["0"]}"#);
+    cluster.ok(r#"{"prefix":"osd set","key":"nodown"}"#);
+    let limit = |kind: &str| {
+        format!(
+            r#"{{"prefix":"config set","who":"mon","name":"mon_osd_down_out_subtree_limit","value":"{kind}"}}"#
+        )
+    };
+    cluster.ok(&limit("host"));
+    cluster.pass(Duration::from_secs(650));
+    assert!(cluster.map().is_in(OsdId(0)));
+    cluster.ok(&limit("rack"));
+    cluster.pass(Duration::from_secs(610));
+    assert!(cluster.map().is_out(OsdId(0)), "a host is smaller than a rack");
+}
+
+#[test]
 fn alive_moves_up_thru_and_never_into_the_future() {
     let mut cluster = Cluster::with_rbd();
     let epoch = cluster.map().epoch;
