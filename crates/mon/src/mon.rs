@@ -26,6 +26,9 @@ use crate::{
 /// How often time-outs are looked at.
 const TICK: Duration = Duration::from_secs(1);
 
+/// If that much passes between two ticks, the monitor's machine stood still, or its disk did.
+const STANDSTILL: Duration = Duration::from_secs(5);
+
 /// `mon_health_log_update_period`: the cluster log hears of changed health checks that often.
 const HEALTH_LOG_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -66,6 +69,8 @@ pub struct Mon {
     pub(crate) compacting: Vec<(ConnId, u64, Instant)>,
     /// What it was asked.
     pub(crate) op_history: OpHistory,
+    /// The monotonic clock at the last tick, or at the start.
+    ticked_at: Instant,
     /// The monotonic clock at the last event.
     pub(crate) now: Instant,
     /// When this monitor came to serve.
@@ -119,6 +124,7 @@ impl Mon {
             stats: Stats::default(),
             compacting: Vec::new(),
             op_history: OpHistory::default(),
+            ticked_at: Instant::default(),
             now: Instant::default(),
             started: UTime::default(),
             wall: UTime::default(),
@@ -202,7 +208,7 @@ impl Mon {
         self.next_global_id = state.global_id_limit;
         self.committed = state.clone();
         self.next = state;
-        self.started = wall;
+        (self.started, self.ticked_at) = (wall, now);
         self.is_booted = true;
         self.apply_config();
         self.services = Services::started(wall);
@@ -414,6 +420,10 @@ impl Mon {
     }
 
     fn tick(&mut self, now: Instant, wall: UTime, effects: &mut Effects) {
+        let gap = now.since(mem::replace(&mut self.ticked_at, now));
+        if gap > STANDSTILL {
+            self.osds.stood_still(now, gap);
+        }
         self.tick_auth(wall);
         self.tick_osds(now, wall);
         self.tick_pools(wall);

@@ -19,8 +19,11 @@ mod tick;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Between two attempts to reach an OSD or a monitor.
 const RETRY: Duration = Duration::from_millis(200);
-/// A monitor session without a word for this long is given up.
+/// A monitor is asked for a sign of life that often.
 const MON_KEEPALIVE: Duration = Duration::from_secs(10);
+/// A monitor that has not said a word for so long since it was asked for one is given up, and dialed again
+/// (`mon_client_ping_timeout`): if its host is gone, nobody closes the connection.
+const MON_SILENCE_MAX: Duration = Duration::from_secs(30);
 /// A peer that does not take its answers: more than this waits to be sent.
 const QUEUED_BYTES_MAX: usize = 256 << 20;
 
@@ -77,6 +80,8 @@ struct MonLink<C> {
     link: Option<C>,
     retry_at_ns: u64,
     keepalive_at_ns: u64,
+    /// When it was first asked for a sign of life after the last one; none if it has not been asked since.
+    asked_at_ns: Option<u64>,
 }
 
 /// All connections of a daemon.
@@ -137,7 +142,14 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
 
     /// Keeps a session with one of the monitors from now on.
     pub fn keep_mon_session(&mut self, hosts: Vec<EntityAddrVec>) {
-        self.mon = Some(MonLink { hosts, next: 0, link: None, retry_at_ns: 0, keepalive_at_ns: 0 });
+        self.mon = Some(MonLink {
+            hosts,
+            next: 0,
+            link: None,
+            retry_at_ns: 0,
+            keepalive_at_ns: 0,
+            asked_at_ns: None,
+        });
     }
 
     /// A generator for whoever needs one besides.
@@ -200,6 +212,9 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         out: &mut Vec<NetEvent>,
     ) {
         let Some(link) = self.links.get_mut(&conn) else { return };
+        if let (Purpose::Mon, Some(mon)) = (link.purpose, &mut self.mon) {
+            mon.asked_at_ns = None;
+        }
         let mut output = Output { events: std::mem::take(&mut self.events), ..Output::default() };
         let mut cx = Cx {
             wall: wire.wall(),

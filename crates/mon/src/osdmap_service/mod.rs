@@ -12,7 +12,10 @@ mod pools;
 mod tick;
 mod upmaps;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use types::{Epoch, Incremental, Instant, OsdId, OsdMap, UTime};
 
@@ -27,12 +30,16 @@ use crate::{
 /// A full map is written so many times among the epochs that are kept.
 const FULL_MAPS: u32 = 20;
 
+/// What OSDs that were up get after the monitor's start, besides `mon_osd_report_timeout`: when a machine or a network
+/// comes back, they have to find out that their connections are dead, and to get through to the monitor again.
+const FIRST_GRACE: Duration = Duration::from_secs(120);
+
 /// What the service remembers but does not decide from alone: gone after a restart.
 #[derive(Debug, Default)]
 pub(crate) struct OsdService {
     /// Reports by target, then by reporter.
     failures: BTreeMap<OsdId, BTreeMap<OsdId, failure::Report>>,
-    /// When an OSD that is up was last heard of.
+    /// When an OSD that is up was last heard of; later than now for one that has not been since the monitor's start.
     last_report: BTreeMap<OsdId, Instant>,
     /// Since when an OSD is down.
     down_since: BTreeMap<OsdId, Instant>,
@@ -49,14 +56,22 @@ pub(crate) struct OsdService {
 }
 
 impl OsdService {
-    /// Every OSD that is up gets the time of a report from here on.
+    /// Every OSD that is up gets the time of a report from here on, and more.
     pub(crate) fn started(now: Instant, state: &State) -> OsdService {
         let map = &state.osdmap;
         OsdService {
-            last_report: map.osds().filter(|o| map.is_up(*o)).map(|o| (o, now)).collect(),
+            last_report: map.osds().filter(|o| map.is_up(*o)).map(|o| (o, now + FIRST_GRACE)).collect(),
             down_since: map.osds().filter(|o| map.is_down(*o)).map(|o| (o, now)).collect(),
             purge_after: map.removed_snaps_queue.keys().map(|pool| (*pool, map.epoch)).collect(),
             ..OsdService::default()
+        }
+    }
+
+    /// The monitor itself stood still for so long, up to now: nobody was silent, or down, for that.
+    pub(crate) fn stood_still(&mut self, now: Instant, gap: Duration) {
+        for at in self.last_report.values_mut().chain(self.down_since.values_mut()) {
+            // What has come in since is not of before.
+            *at = (*at + gap).min(now.max(*at));
         }
     }
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use codec::Decode;
 use messages::{
-    MMonGetOSDMap, MMonSubscribe, MOSDAlive, MOSDFailure, MOSDMarkMeDown, Message, SubscribeItem,
+    MMonGetOSDMap, MMonSubscribe, MOSDAlive, MOSDFailure, MOSDMarkMeDown, MPGStats, Message, SubscribeItem,
 };
 use types::{Epoch, Incremental, OsdId, OsdMap, OsdState};
 
@@ -240,6 +240,36 @@ fn silent_osds_go_down_and_then_out_and_come_back_in() {
     assert!(cluster.map().state(OsdId(2)).has(OsdState::AUTOOUT));
     cluster.boot_osd(2);
     assert!(cluster.map().is_in(OsdId(2)));
+}
+
+#[test]
+fn osds_have_longer_to_come_back_to_a_monitor_that_starts() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.restart();
+    cluster.pass(Duration::from_secs(170));
+    assert_eq!(cluster.map().num_up(), 3);
+    (0..3).for_each(|id| cluster.connect(Cluster::osd_conn(id), &format!("osd.{id}")));
+    cluster.report_all();
+    cluster.pass(Duration::from_secs(55));
+    assert_eq!(cluster.map().num_up(), 3);
+    cluster.pass(Duration::from_secs(10));
+    assert_eq!(cluster.map().num_up(), 0, "silent since they were heard of");
+}
+
+#[test]
+fn while_the_monitor_stands_still_nobody_is_silent_or_down() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd down","ids":["2"]}"#);
+    cluster.report_all();
+    cluster.pass(Duration::from_secs(10));
+    cluster.now = cluster.now + Duration::from_secs(3_000);
+    // One comes first, the others wait in line.
+    let (osd, epoch) = (OsdId(0), cluster.map().epoch);
+    cluster.say(Cluster::osd_conn(0), MPGStats { osd, epoch, ..MPGStats::default() });
+    cluster.pass(Duration::from_secs(45));
+    assert_eq!((cluster.map().num_up(), cluster.map().num_in()), (2, 3));
+    cluster.pass(Duration::from_secs(20));
+    assert_eq!(cluster.map().num_up(), 0, "a minute counts again");
 }
 
 #[test]

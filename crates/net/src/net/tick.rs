@@ -4,7 +4,7 @@ use auth::TicketKeeper;
 use msgr::{Output, Role};
 use types::{EntityAddr, EntityType, OsdId};
 
-use super::{HANDSHAKE_TIMEOUT, MON_KEEPALIVE, Net, NetEvent, Purpose, RETRY};
+use super::{HANDSHAKE_TIMEOUT, MON_KEEPALIVE, MON_SILENCE_MAX, Net, NetEvent, Purpose, RETRY};
 use crate::Wire;
 
 impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
@@ -20,6 +20,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         if let Some(conn) = wire.connect(socket) {
             mon.link = Some(conn);
             mon.keepalive_at_ns = now + MON_KEEPALIVE.as_nanos() as u64;
+            mon.asked_at_ns = None;
             let role = Role::Dialer {
                 target: EntityAddr { nonce: 0, ..target },
                 service: EntityType::MON,
@@ -80,16 +81,28 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         }
         self.renew_mon_session(wire, out);
         self.acknowledge(wire);
-        if let Some(mon) = &mut self.mon
-            && let Some(conn) = mon.link
-            && now >= mon.keepalive_at_ns
-        {
-            mon.keepalive_at_ns = now + MON_KEEPALIVE.as_nanos() as u64;
-            if let Some(link) = self.links.get_mut(&conn).filter(|l| l.conn.is_ready()) {
-                let mut output = Output::default();
-                link.conn.keepalive(wire.wall(), &mut output);
-                wire.send(conn, output.bytes);
-            }
+        self.keep_mon_alive(wire, out);
+    }
+
+    /// Asks the monitor for a sign of life, and gives up one that does not give any.
+    fn keep_mon_alive(&mut self, wire: &mut impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
+        let now = wire.now().0;
+        let Some(mon) = &mut self.mon else { return };
+        let Some(conn) = mon.link else { return };
+        if mon.asked_at_ns.is_some_and(|at| now - at >= MON_SILENCE_MAX.as_nanos() as u64) {
+            tracing::warn!("the monitor does not answer; dialing again");
+            wire.close(conn);
+            return self.drop_link(conn, wire, out);
+        }
+        if now < mon.keepalive_at_ns {
+            return;
+        }
+        mon.keepalive_at_ns = now + MON_KEEPALIVE.as_nanos() as u64;
+        if let Some(link) = self.links.get_mut(&conn).filter(|l| l.conn.is_ready()) {
+            mon.asked_at_ns.get_or_insert(now);
+            let mut output = Output::default();
+            link.conn.keepalive(wire.wall(), &mut output);
+            wire.send(conn, output.bytes);
         }
     }
 }
