@@ -14,6 +14,12 @@ impl Pg {
         removed
     }
 
+    /// Removed snapshots that the map still has, and of which there are no clones here any more.
+    pub(crate) fn trimmed_snaps(&self, map: &OsdMap) -> IntervalSet {
+        let queue = map.removed_snaps_queue.get(&self.pgid.pool);
+        queue.map_or_else(IntervalSet::new, |queue| queue.intersection(&self.info.purged_snaps))
+    }
+
     /// All removed snapshots. The map forgets one when all PGs have purged it; a client that has not heard of
     /// it may still name it.
     pub(crate) fn removed_snaps(&mut self, cx: &Ctx<'_>) -> Arc<IntervalSet> {

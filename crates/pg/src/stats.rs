@@ -205,6 +205,7 @@ impl Pg {
             sum,
             scrubs,
             blocked_by: self.blocked_by(map),
+            purged_snaps: self.trimmed_snaps(map),
         }
     }
 

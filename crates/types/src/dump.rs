@@ -128,7 +128,7 @@ impl PgStat {
             "blocked_by": ids(&self.blocked_by),
             "up_primary": self.up_primary.0,
             "acting_primary": self.acting_primary.0,
-            "purged_snaps": [],
+            "purged_snaps": snaps(&self.purged_snaps),
         });
         let parts = [times, rest].into_iter().filter_map(|part| part.as_object().cloned());
         parts.flatten().collect()

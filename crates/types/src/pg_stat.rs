@@ -2,7 +2,7 @@
 
 use codec::Codec;
 
-use crate::{EVersion, Epoch, OsdId, PgId, ScrubHistory, UTime};
+use crate::{EVersion, Epoch, IntervalSet, OsdId, PgId, ScrubHistory, UTime};
 
 /// `PG_STATE_*` bits, with Ceph's names (osd/osd_types.h).
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -126,7 +126,7 @@ pub struct PgStatSum {
 
 /// One PG as its primary reports it (`pg_stat_t`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 3, compat = 1)]
+#[codec(version = 4, compat = 1)]
 pub struct PgStat {
     /// The PG.
     pub pgid: PgId,
@@ -174,6 +174,9 @@ pub struct PgStat {
     /// OSDs that it waits for while it peers.
     #[codec(since = 3)]
     pub blocked_by: Vec<OsdId>,
+    /// Removed snapshots of the map's queue that it has trimmed.
+    #[codec(since = 4)]
+    pub purged_snaps: IntervalSet,
 }
 
 impl PgStat {

@@ -85,6 +85,7 @@ fn pg_stat(stat: &PgStat) -> CephPgStat {
         last_became_peered: active,
         snaptrimq_len: u32::try_from(stat.snaptrimq_len).unwrap_or(u32::MAX),
         top_state: (state >> 32) as u32,
+        purged_snaps: stat.purged_snaps.iter().collect(),
         ..CephPgStat::default()
     }
 }

@@ -47,8 +47,6 @@ pub(crate) struct OsdService {
     creates_sent: Option<Instant>,
     /// What maps tell of PGs that are to be made.
     creating_past: BTreeMap<types::PgId, creating::Past>,
-    /// For pools with snapshots to purge: the epoch that removed the last one, or merged PGs since.
-    purge_after: BTreeMap<types::PoolId, Epoch>,
     /// For pools with PGs that prepare to be merged: since when.
     merging_since: BTreeMap<types::PoolId, UTime>,
     /// The map whose upmaps were looked at last.
@@ -62,7 +60,6 @@ impl OsdService {
         OsdService {
             last_report: map.osds().filter(|o| map.is_up(*o)).map(|o| (o, now + FIRST_GRACE)).collect(),
             down_since: map.osds().filter(|o| map.is_down(*o)).map(|o| (o, now)).collect(),
-            purge_after: map.removed_snaps_queue.keys().map(|pool| (*pool, map.epoch)).collect(),
             ..OsdService::default()
         }
     }

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use types::{Epoch, OsdId, OsdMap, PgId, PgMergeMeta, PgPool, PgStat, PgState, PoolId, UTime};
+use types::{OsdId, OsdMap, PgId, PgMergeMeta, PgPool, PgStat, PgState, PoolId, UTime};
 
 use super::pg_num::Step;
 use crate::Mon;
@@ -62,7 +62,7 @@ impl Mon {
         if let Some(members) = &members
             && let Some(merged) = self.merged(map, pool, members, source, target)
         {
-            return Some(Step::Merge(merged));
+            return Some(Step::Change(merged));
         }
         let since = self.osds.merging_since.get(&id).copied().unwrap_or(wall);
         if members.is_some() && wall.since(since) < PATIENCE {
@@ -109,13 +109,6 @@ impl Mon {
         pool.last_force_op_resend_prenautilus = epoch;
         pool.last_force_op_resend_preluminous = epoch;
         Some(pool)
-    }
-
-    /// What is trimmed counts as that when it is reported again: PGs have more to trim than they said.
-    pub(super) fn purge_after(&mut self, id: PoolId, epoch: Epoch) {
-        if let Some(after) = self.osds.purge_after.get_mut(&id) {
-            *after = epoch;
-        }
     }
 }
 

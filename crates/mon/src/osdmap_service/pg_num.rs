@@ -19,8 +19,6 @@ const MOVED_PART: f64 = 0.05 / 2.0;
 pub(super) enum Step {
     /// The pool becomes this.
     Change(PgPool),
-    /// The same, and one PG has been merged into another.
-    Merge(PgPool),
     /// These are placed as the pool places them, and not by themselves any more.
     Place(Vec<PgId>),
 }
@@ -34,10 +32,6 @@ impl Mon {
         for (id, pool) in &map.pools {
             match self.pg_num_step(&map, *id, pool, wall) {
                 Some(Step::Change(pool)) => stepped.push((*id, pool)),
-                Some(Step::Merge(pool)) => {
-                    self.purge_after(*id, map.epoch.next());
-                    stepped.push((*id, pool));
-                }
                 Some(Step::Place(pgs)) => placed.extend(pgs),
                 None => {}
             }

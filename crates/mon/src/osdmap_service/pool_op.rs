@@ -104,7 +104,6 @@ impl Mon {
             let mut all = self.next.removed_snaps.get(&id).cloned().unwrap_or_default();
             all.union_with(removed);
             self.put(keys::removed_snaps(id), value(&all));
-            self.osds.purge_after.insert(id, self.next.osdmap.epoch);
         }
     }
 

@@ -1,6 +1,8 @@
 //! What time alone decides: OSDs that fell silent, that stay down, blocklist entries that expire, full
 //! flags and quotas of pools, snapshots that are purged. What pools' numbers of PGs move to is `pg_num`'s.
 
+use std::collections::BTreeMap;
+
 use types::{EntityAddr, Instant, MapFlags, OsdId, OsdMap, OsdState, PgPool, PoolFlags, PoolId, UTime};
 
 use super::failure::Gone;
@@ -136,22 +138,22 @@ impl Mon {
         }
     }
 
-    /// Removed snapshots are purged when every PG of the pool has trimmed them.
+    /// Removed snapshots are purged when every PG of the pool has trimmed them, however many more are removed meanwhile.
     fn tick_purge(&mut self, wall: UTime) {
         let map = self.next.osdmap.clone();
-        self.osds.purge_after.retain(|pool, _| map.removed_snaps_queue.contains_key(pool));
-        for (pool, queue) in &map.removed_snaps_queue {
-            let Some(after) = self.osds.purge_after.get(pool).copied() else {
-                self.osds.purge_after.insert(*pool, map.epoch);
-                continue;
+        let mut purged = BTreeMap::new();
+        for (id, queue) in &map.removed_snaps_queue {
+            let trimmed = match map.pools.get(id) {
+                // A PG that another one was merged into has more to trim than was said of it before.
+                Some(pool) => self.stats.trimmed(&map, *id, queue, pool.last_force_op_resend),
+                None => queue.clone(),
             };
-            if map.pools.contains_key(pool) && !self.stats.is_trimmed(&map, *pool, after) {
-                continue;
+            if !trimmed.is_empty() {
+                purged.insert(*id, trimmed);
             }
-            self.osds.purge_after.remove(pool);
-            self.change_osdmap(wall, |_, inc| {
-                inc.new_purged_snaps.insert(*pool, queue.clone());
-            });
+        }
+        if !purged.is_empty() {
+            self.change_osdmap(wall, |_, inc| inc.new_purged_snaps = purged);
         }
     }
 }

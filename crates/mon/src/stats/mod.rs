@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use messages::{MPGStats, PeerPing, PerfValues};
 use types::{
-    Epoch, Instant, OsdId, OsdMap, OsdStat, PgId, PgStat, PgStatSum, PgState, PoolId, PoolStatfs, UTime,
+    Epoch, Instant, IntervalSet, OsdId, OsdMap, OsdStat, PgId, PgStat, PgStatSum, PgState, PoolId,
+    PoolStatfs, UTime,
 };
 
 pub(crate) use rates::Rates;
@@ -156,16 +157,26 @@ impl Stats {
         self.pgs.values().fold(PgStatSum::default(), |sum, stat| add(sum, stat.sum))
     }
 
-    /// True when every PG of the pool has trimmed the snapshots removed up to `after`.
-    pub(crate) fn is_trimmed(&self, map: &OsdMap, pool: PoolId, after: Epoch) -> bool {
-        map.pgs_of(pool).all(|pg| {
-            self.pgs.get(&pg).is_some_and(|stat| {
-                stat.reported_epoch >= after
-                    && stat.snaptrimq_len == 0
-                    && stat.state.has(PgState::ACTIVE)
-                    && stat.state.has(PgState::CLEAN)
-            })
-        })
+    /// The removed snapshots in `queue` that every PG of the pool has trimmed, as it was reported in map `since` or later.
+    pub(crate) fn trimmed(
+        &self,
+        map: &OsdMap,
+        pool: PoolId,
+        queue: &IntervalSet,
+        since: Epoch,
+    ) -> IntervalSet {
+        let is_sound = |stat: &&PgStat| {
+            stat.reported_epoch >= since && stat.state.has(PgState::ACTIVE) && stat.state.has(PgState::CLEAN)
+        };
+        let mut left = queue.clone();
+        for pg in map.pgs_of(pool) {
+            let Some(stat) = self.pgs.get(&pg).filter(is_sound) else { return IntervalSet::new() };
+            left = left.intersection(&stat.purged_snaps);
+            if left.is_empty() {
+                break;
+            }
+        }
+        left
     }
 
     /// Drops the PGs that the map no longer has.

@@ -286,6 +286,7 @@ impl Cluster {
                         up_primary: placed.up_primary,
                         acting_primary: placed.acting_primary,
                         sum,
+                        purged_snaps: map.removed_snaps_queue.get(&pg.pool).cloned().unwrap_or_default(),
                         ..PgStat::default()
                     })
                 })

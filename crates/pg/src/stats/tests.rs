@@ -60,6 +60,21 @@ fn a_snapshot_is_purged_when_all_members_have_its_clones_removed() {
 }
 
 #[test]
+fn what_is_trimmed_is_reported_while_more_is_removed() {
+    let mut world = World::active();
+    world.map.removed_snaps_queue.insert(world.pg.pgid.pool, snaps(5));
+    world.act(|pg, _| pg.info.purged_snaps = snaps(3));
+    world.handle(Event::Tick);
+    let reported = |world: &mut World| {
+        let stat = world.pg.stat(&world.map, UTime::default());
+        (stat.purged_snaps, stat.snaptrimq_len)
+    };
+    assert_eq!(reported(&mut world), (snaps(5), 0), "of those that the map has forgotten nobody asks");
+    world.map.removed_snaps_queue.get_mut(&world.pg.pgid.pool).unwrap().insert(7, 1);
+    assert_eq!(reported(&mut world), (snaps(5), 1));
+}
+
+#[test]
 fn clones_of_purged_snapshots_are_looked_for_when_an_operator_says_so() {
     let mut world = World::active();
     keep_clone(&mut world);
