@@ -17,6 +17,7 @@ pub(crate) const CREATING: &str = "creating";
 pub(crate) const REMOVED_SNAPS: &str = "removed_snaps";
 pub(crate) const MUTES: &str = "mutes";
 pub(crate) const MGR_MODULES: &str = "mgr_modules";
+pub(crate) const MGR_EPOCH: &str = "mgr_epoch";
 
 /// The epoch at the end of a map's key.
 pub(crate) fn epoch(text: &str) -> Option<Epoch> {

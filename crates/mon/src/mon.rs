@@ -217,6 +217,7 @@ impl Mon {
         self.balancer = Balancer::default();
         self.tick_auth(wall);
         self.ensure_manager_key(wall);
+        self.begin_mgrmap(wall);
         let name = self.options.name.clone();
         self.log_info(wall, format!("mon.{name} is new leader, mons {name} in quorum (ranks 0)"));
         effects.push(Effect::SetTimer(now + TICK));

@@ -68,6 +68,8 @@ pub(crate) struct State {
     pub(crate) mutes: Arc<BTreeMap<String, UTime>>,
     /// Modules of the manager that are enabled, besides those that always are.
     pub(crate) mgr_modules: Arc<BTreeSet<String>>,
+    /// The manager map's epoch.
+    pub(crate) mgr_epoch: Epoch,
 }
 
 impl Default for State {
@@ -90,6 +92,7 @@ impl Default for State {
             mutes: Arc::default(),
             // As in a new cluster of Ceph.
             mgr_modules: Arc::new(["iostat".to_owned()].into()),
+            mgr_epoch: Epoch(0),
         }
     }
 }
@@ -179,6 +182,7 @@ impl State {
             keys::CREATING => set(&mut self.creating, pool(key, rest)?, decode(value)?),
             keys::REMOVED_SNAPS => set(&mut self.removed_snaps, pool(key, rest)?, decode(value)?),
             keys::MGR_MODULES => self.mgr_modules = Arc::new(decode(value)?.unwrap_or_default()),
+            keys::MGR_EPOCH => self.mgr_epoch = decode(value)?.unwrap_or_default(),
             keys::MUTES => set(&mut self.mutes, rest.to_owned(), decode(value)?),
             _ => {}
         }

@@ -36,6 +36,8 @@ use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, Instant, UTime}
 use crate::{
     ConnId, Effect, Effects, Mon, Peer,
     commands::{Args, Reply, Row, describe, find_row, rows, tell},
+    keys,
+    state::value,
 };
 
 /// What Ceph's monitors leave to the manager, besides nearly all that begins with `pg` and what modules serve.
@@ -160,13 +162,25 @@ impl Mon {
         self.put_entity(&name, &EntityAuth { key, caps });
     }
 
-    /// The manager map. Its epoch is the second in which this monitor came to serve, so that a later
-    /// incarnation with another address is newer.
+    /// The manager map of this monitor's life is newer than those of its earlier ones, whatever its clock says. Its epoch
+    /// is at least the second in which that life begins: a ledger that was put back from a copy knows less than clients.
+    pub(crate) fn begin_mgrmap(&mut self, wall: UTime) {
+        let epoch = self.next.mgr_epoch.next().max(Epoch(wall.sec));
+        self.put(keys::MGR_EPOCH.to_owned(), value(&epoch));
+    }
+
+    /// The manager map says something else: those who have subscribed to it hear of that.
+    pub(crate) fn change_mgrmap(&mut self) {
+        let epoch = self.next.mgr_epoch.next();
+        self.put(keys::MGR_EPOCH.to_owned(), value(&epoch));
+    }
+
+    /// The manager map.
     pub(crate) fn mgrmap(&self) -> MgrMap {
         let is_there = !self.manager.0.is_empty();
         let since = self.started.since(UTime::default());
         MgrMap {
-            epoch: Epoch(u32::try_from(since.as_secs()).unwrap_or(u32::MAX).max(1)),
+            epoch: self.committed.mgr_epoch,
             active_addrs: self.manager.clone(),
             active_gid: if is_there { since.max(Duration::from_secs(1)).as_secs() } else { 0 },
             available: is_there,

@@ -227,6 +227,11 @@ fn named(req: &Request<'_>) -> (String, Option<&'static Module>) {
     (name, found)
 }
 
+fn put_modules(mon: &mut Mon, modules: &BTreeSet<String>) {
+    mon.put(keys::MGR_MODULES.to_owned(), value(modules));
+    mon.change_mgrmap();
+}
+
 fn enable(req: &mut Request<'_>) -> Reply {
     let (name, module) = named(req);
     match module.map(|module| module.kind) {
@@ -244,7 +249,7 @@ fn enable(req: &mut Request<'_>) -> Reply {
     if !modules.insert(name.clone()) {
         return Reply::done(format!("module '{name}' is already enabled"));
     }
-    req.mon.put(keys::MGR_MODULES.to_owned(), value(&modules));
+    put_modules(req.mon, &modules);
     Reply::default()
 }
 
@@ -257,6 +262,6 @@ fn disable(req: &mut Request<'_>) -> Reply {
     if !modules.remove(&name) {
         return Reply::done(format!("module '{name}' is already disabled"));
     }
-    req.mon.put(keys::MGR_MODULES.to_owned(), value(&modules));
+    put_modules(req.mon, &modules);
     Reply::default()
 }

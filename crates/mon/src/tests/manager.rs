@@ -1,5 +1,7 @@
 //! What clients say to the manager.
 
+use std::time::Duration;
+
 use messages::{
     MMgrClose, MMgrCommand, MMgrCommandReply, MMgrOpen, MMgrReport, MMonSubscribe, Message, SubscribeItem,
 };
@@ -51,22 +53,52 @@ fn commands_of_the_manager_are_answered_and_others_are_not() {
     }
 }
 
+/// A subscription to the manager map, from an epoch on.
+fn subscribe(start: u64) -> Event {
+    let what = [("mgrmap".to_owned(), SubscribeItem { start, flags: 0 })].into();
+    let message = MMonSubscribe { what, ..MMonSubscribe::default() }.into();
+    Event::Received { conn: ADMIN, tid: 0, message }
+}
+
+/// The manager maps that were sent since the last call.
+fn maps(cluster: &mut Cluster) -> Vec<messages::MgrMap> {
+    let sent = std::mem::take(&mut cluster.sent).into_iter();
+    let maps = sent.filter_map(|(conn, _, message)| match message {
+        Message::MMgrMap(map) if conn == ConnId(1) => Some(map.mgrmap),
+        _ => None,
+    });
+    maps.collect()
+}
+
+#[test]
+fn subscribers_hear_of_each_change_of_the_manager_map() {
+    let mut cluster = Cluster::new();
+    cluster.mon.set_manager(addr(6800));
+    cluster.event(subscribe(0));
+    let first = maps(&mut cluster).remove(0);
+    cluster.ok(r#"{"prefix":"mgr module enable","module":"prometheus"}"#);
+    let [enabled] = &maps(&mut cluster)[..] else { panic!("one map") };
+    assert!(enabled.epoch > first.epoch && enabled.modules.contains("prometheus"));
+    let served = Some("127.0.0.1:9283".parse().unwrap());
+    cluster.mon.set_metrics_served(served);
+    cluster.pass(Duration::from_secs(1));
+    let [told] = &maps(&mut cluster)[..] else { panic!("one map") };
+    assert!(told.epoch > enabled.epoch && told.services["prometheus"] == "http://127.0.0.1:9283/");
+    cluster.mon.set_metrics_served(served);
+    cluster.ok(r#"{"prefix":"mgr module enable","module":"prometheus"}"#);
+    cluster.pass(Duration::from_secs(1));
+    assert_eq!(maps(&mut cluster), []);
+    // The clock goes back to where it was when the cluster was made, and further.
+    cluster.now = types::Instant(0);
+    cluster.restart();
+    cluster.mon.set_manager(addr(6801));
+    cluster.event(subscribe(u64::from(told.epoch.0) + 1));
+    assert_eq!(maps(&mut cluster)[0].active_addrs, addr(6801), "a later life is newer");
+}
+
 #[test]
 fn subscribers_learn_where_the_manager_is_once() {
     let mut cluster = Cluster::new();
-    let subscribe = |start| {
-        let what = [("mgrmap".to_owned(), SubscribeItem { start, flags: 0 })].into();
-        let message = MMonSubscribe { what, ..MMonSubscribe::default() }.into();
-        Event::Received { conn: ADMIN, tid: 0, message }
-    };
-    let maps = |cluster: &mut Cluster| -> Vec<messages::MgrMap> {
-        let sent = std::mem::take(&mut cluster.sent).into_iter();
-        let maps = sent.filter_map(|(conn, _, message)| match message {
-            Message::MMgrMap(map) if conn == ConnId(1) => Some(map.mgrmap),
-            _ => None,
-        });
-        maps.collect()
-    };
     cluster.event(subscribe(0));
     assert_eq!(maps(&mut cluster), [], "nobody listens");
     cluster.mon.set_manager(addr(6800));

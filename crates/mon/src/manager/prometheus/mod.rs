@@ -54,7 +54,9 @@ impl Mon {
 
     /// Metrics are served at this address; none where nobody listens.
     pub fn set_metrics_served(&mut self, at: Option<SocketAddr>) {
-        self.metrics_served = at;
+        if std::mem::replace(&mut self.metrics_served, at) != at && self.is_booted() {
+            self.change_mgrmap();
+        }
     }
 
     /// `http://10.0.0.1:9283/`: what the manager map calls the service.
