@@ -117,7 +117,7 @@ front_only!(MPgCommitted);
 
 /// The primary asks for a copy's info, or for its log.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub struct MPgQuery {
     /// The PG.
     pub pgid: PgId,
@@ -129,6 +129,9 @@ pub struct MPgQuery {
     pub wants_log: bool,
     /// For the log: what the primary has.
     pub since: EVersion,
+    /// For the log: where the primary's own begins.
+    #[codec(since = 2)]
+    pub tail: EVersion,
 }
 front_only!(MPgQuery);
 

@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 
 use types::{OsdId, OsdMap};
 
-use crate::{Ctx, Effect, Pg, pg::Phase};
+use crate::{Ctx, Effect, Pg, log::Span, pg::Phase};
 
 impl Pg {
     /// The others that act.
@@ -34,7 +34,7 @@ impl Pg {
         }
         let Some(info) = self.peer_info.get(&osd).filter(|_| map.is_up(osd)) else { return false };
         let behind = self.log.after(info.last_update).count() as u64;
-        !self.needs_list(info.last_update) && info.missing_count + behind <= fill_first
+        !self.needs_list(Span::of(info)) && info.missing_count + behind <= fill_first
     }
 
     /// Who is to act: those who are up, if they are whole; in the place of one that is not another that is.

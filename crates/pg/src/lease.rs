@@ -55,7 +55,7 @@ pub(crate) struct Lease {
     prior: BTreeMap<OsdId, Instant>,
     /// Primary: when its activation left.
     activation_sent: Instant,
-    /// True while clients may wait for a lease.
+    /// True while clients, or what the PG does of its own accord, may wait for a lease.
     pub(crate) is_laggy: bool,
 }
 

@@ -1,4 +1,7 @@
 //! The PG log: recent changes in order, and what they say of requests that come again.
+//!
+//! No log begins with what only some members have: entries go when all have them durable, so that whoever leads later has
+//! what was before any copy's log. What is not so ([`merge`]) is settled by a list of all objects.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -125,10 +128,12 @@ impl PgLog {
         self.entries.range(at..)
     }
 
-    /// Up to where the log should be trimmed, if it is long.
-    pub(crate) fn trim_target(&self) -> Option<EVersion> {
+    /// Up to where the log should be trimmed, if it is long: not beyond `committed`, which all members have durable. What
+    /// is undone later, or has to be told to others, has to be here (`pg_trim_to`, `min_last_complete_ondisk`).
+    pub(crate) fn trim_target(&self, committed: EVersion) -> Option<EVersion> {
         let extra = self.entries.len().checked_sub(ENTRIES_KEPT + TRIM_BATCH)?;
-        self.entries.get(extra + TRIM_BATCH - 1).map(|e| e.version)
+        let target = self.entries.get(extra + TRIM_BATCH - 1)?.version.min(committed);
+        self.entries.front().filter(|first| first.version <= target).map(|_| target)
     }
 
     /// Drops entries up to `version`.
@@ -196,6 +201,19 @@ pub(crate) fn merge_requests(one: &PgLog, other: &PgLog, end: EVersion) -> PgLog
     PgLog::from_entries(kept)
 }
 
+/// Where a copy's log is: what it says of is after `tail`, up to `last`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) tail: EVersion,
+    pub(crate) last: EVersion,
+}
+
+impl Span {
+    pub(crate) fn of(info: &PgInfo) -> Span {
+        Span { tail: info.log_tail, last: info.last_update }
+    }
+}
+
 /// What taking over another copy's log means for this one.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Merge {
@@ -210,7 +228,8 @@ pub(crate) struct Merge {
 }
 
 /// Takes over `theirs`, the end of the authoritative log: what `reach` says, from its `log_tail` (exclusive) to
-/// its `last_update`. `ours` is where our log is. None if theirs does not reach back to what we have.
+/// its `last_update`. `ours` is where our log is. None if theirs does not reach back to what we have, or our log begins with
+/// what is not known to be part of theirs: what was before it might have to be undone, too, and nobody can tell what that is.
 pub(crate) fn merge(log: &mut PgLog, ours: &PgInfo, theirs: &[LogEntry], reach: &PgInfo) -> Option<Merge> {
     let tail = reach.log_tail;
     if ours.last_update < tail || reach.last_update < ours.log_tail {
@@ -222,8 +241,14 @@ pub(crate) fn merge(log: &mut PgLog, ours: &PgInfo, theirs: &[LogEntry], reach: 
         let at = theirs.partition_point(|e| e.version.version < version.version);
         theirs.get(at).is_some_and(|e| e.version == *version)
     };
-    let logged = log.iter().rev().map(|e| e.version).find(knows);
-    let common = tail.max(ours.log_tail).max(logged.unwrap_or_default());
+    let logged = log.iter().rev().map(|e| e.version).find(knows).unwrap_or_default();
+    // Up to a change that both have, all that was before is common. Both may begin behind such a one without having it
+    // logged: it may be one of an object that went to another PG by a split.
+    let begin = ours.log_tail;
+    if begin > tail && begin > logged && begin != reach.last_update && !knows(&begin) {
+        return None;
+    }
+    let common = tail.max(begin).max(logged);
     let mut out = Merge::default();
     let divergent = log.rewind(common);
     for entry in theirs.iter().filter(|e| e.version.version > common.version) {
@@ -420,6 +445,41 @@ mod tests {
             merge(&mut log, &info(2, 0), &theirs, &reach(&theirs, EVersion::new(Epoch(1), 2))).unwrap();
         assert_eq!(names(&merged.deleted), [b"b"]);
         assert_eq!(merged.missing.values().copied().collect::<Vec<_>>(), [EVersion::new(Epoch(2), 3)]);
+    }
+
+    /// A primary that nobody hears logs more than it keeps: what it did before its log begins is not undone by that.
+    #[test]
+    fn a_log_that_begins_with_what_the_other_does_not_know_is_not_taken_for_common() {
+        let ours = PgInfo { log_tail: EVersion::new(Epoch(1), 10), ..info(12, 0) };
+        let entries = vec![entry(1, 11, "a", 0, false), entry(1, 12, "b", 0, false)];
+        let theirs = [entry(1, 7, "a", 0, false), entry(2, 8, "b", 0, false)];
+        let merged = |ours: &PgInfo, theirs: &[LogEntry]| {
+            let reach = reach(theirs, EVersion::new(Epoch(1), 5));
+            merge(&mut PgLog::from_entries(entries.clone()), ours, theirs, &reach)
+        };
+        assert_eq!(merged(&ours, &theirs), None, "epochs count first: theirs ends behind where ours begins");
+        // They have written nothing.
+        assert_eq!(merged(&ours, &theirs[..1]), None);
+        // They know where it begins: by its entry, by one behind it, as it is the last they have, or since theirs begins later.
+        let known = [entry(1, 10, "c", 0, false), entry(2, 11, "d", 0, false)];
+        assert_eq!(merged(&ours, &known).map(|merged| merged.divergent.len()), Some(2));
+        let behind = [entry(1, 11, "a", 0, false), entry(2, 12, "d", 0, false)];
+        assert_eq!(merged(&ours, &behind).map(|merged| merged.divergent.len()), Some(1));
+        assert_eq!(merged(&ours, &known[..1]).map(|merged| merged.divergent.len()), Some(2));
+        let tail = PgInfo { log_tail: EVersion::new(Epoch(1), 5), ..ours.clone() };
+        assert_eq!(merged(&tail, &theirs).map(|merged| merged.divergent.len()), Some(2));
+    }
+
+    #[test]
+    fn nothing_is_trimmed_that_is_not_durable_everywhere() {
+        let version = |at| EVersion::new(Epoch(1), at);
+        let entries = (1..=4_000).map(|at| entry(1, at, "a", at - 1, false)).collect();
+        let mut log = PgLog::from_entries(entries);
+        for (committed, target) in [(0, None), (1, Some(1)), (700, Some(700)), (3_999, Some(1_000))] {
+            assert_eq!(log.trim_target(version(committed)), target.map(version));
+        }
+        log.trim(version(700));
+        assert_eq!(log.trim_target(version(700)), None, "it is trimmed");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use types::{
 
 use crate::{
     Ctx, Effect, Pg,
-    log::{self, Merge},
+    log::{self, Merge, Span},
     meta::MetaChange,
     pg::{Pending, Phase},
     replica_read::Committed,
@@ -171,8 +171,7 @@ impl Pg {
             pgid: self.pgid,
             epoch: cx.map.epoch,
             created: self.info.created,
-            wants_log: false,
-            since: EVersion::ZERO,
+            ..MPgQuery::default()
         };
         cx.effects.push(Effect::SendOsd(osd, query.into()));
     }
@@ -180,7 +179,8 @@ impl Pg {
     /// Answers the primary; a copy that does not exist yet answers with an empty info.
     pub(crate) fn on_query(&mut self, from: OsdId, query: MPgQuery, cx: &mut Ctx<'_>) {
         if query.wants_log {
-            let reply = self.log_for(query.since, false, cx);
+            let asker = Span { tail: query.tail, last: query.since };
+            let reply = self.log_for(asker, false, cx);
             cx.effects.push(Effect::SendOsd(from, reply.into()));
             return;
         }
@@ -260,6 +260,7 @@ impl Pg {
                     created: self.info.created,
                     wants_log: true,
                     since: self.oldest_needed(),
+                    tail: self.info.log_tail,
                 };
                 cx.effects.push(Effect::SendOsd(from, query.into()));
             }
@@ -278,22 +279,26 @@ impl Pg {
     fn is_reached(&self, since: EVersion) -> bool {
         // What is older is there for those who ask again, of the logs that PGs had before they were merged.
         let is_logged = since == self.info.last_update || self.log.contains(since);
-        since == self.info.log_tail || !self.needs_list(since) && is_logged
+        since == self.info.log_tail || since > self.info.log_tail && is_logged
     }
 
-    /// True where the log does not reach a copy that has `since`.
-    pub(crate) fn needs_list(&self, since: EVersion) -> bool {
-        since < self.info.log_tail
+    /// True where the log is not enough for a copy whose log is there: it does not reach that far back, or the other log begins
+    /// with what is not known here, so that nobody can tell what that copy had done before ([`log::merge`]).
+    pub(crate) fn needs_list(&self, theirs: Span) -> bool {
+        let begin = if self.is_reached(theirs.last) { theirs.last } else { self.info.log_tail };
+        let is_known = |tail| tail <= begin || tail == self.info.last_update || self.log.contains(tail);
+        theirs.last < begin || !is_known(theirs.tail)
     }
 
     /// Whether [`Pg::log_for`] can be called now.
-    pub(crate) fn ready_for_log(&mut self, since: EVersion, cx: &Ctx<'_>) -> Result<(), Vec<store::Missing>> {
-        if self.needs_list(since) { self.scan_objects(cx.store) } else { Ok(()) }
+    pub(crate) fn ready_for_log(&mut self, theirs: Span, cx: &Ctx<'_>) -> Result<(), Vec<store::Missing>> {
+        if self.needs_list(theirs) { self.scan_objects(cx.store) } else { Ok(()) }
     }
 
-    /// The log for a copy that has `since`: the entries behind it, all where it may diverge, or an
-    /// object list where the log does not reach.
-    fn log_for(&self, since: EVersion, is_activation: bool, cx: &Ctx<'_>) -> MPgLog {
+    /// The log for a copy whose log is there: the entries behind it, all where it may diverge, or an
+    /// object list where the log is not enough.
+    fn log_for(&self, theirs: Span, is_activation: bool, cx: &Ctx<'_>) -> MPgLog {
+        let since = theirs.last;
         let is_reached = self.is_reached(since);
         let entries: Vec<LogEntry> = if is_reached {
             self.log.after(since).cloned().collect()
@@ -306,7 +311,7 @@ impl Pg {
             epoch: cx.map.epoch,
             info: PgInfo { log_tail: tail, ..self.own_info() },
             entries,
-            objects: self.needs_list(since).then(|| self.object_versions()),
+            objects: self.needs_list(theirs).then(|| self.object_versions()),
             missing: self.missing.clone(),
             is_activation,
             intervals: self.intervals.clone(),

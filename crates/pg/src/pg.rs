@@ -19,7 +19,7 @@ use crate::{
     errand::{Errand, Errands},
     interval::IntervalStart,
     lease::Lease,
-    log::PgLog,
+    log::{PgLog, Span},
     meta::{self, LoadError, MetaChange},
     ops::Ops,
     proxy::Proxies,
@@ -397,7 +397,9 @@ impl Pg {
     ) -> Result<(), Vec<store::Missing>> {
         match message {
             _ if !self.is_of_interval(message) => Ok(()),
-            Message::MPgQuery(m) if m.wants_log => self.ready_for_log(m.since, cx),
+            Message::MPgQuery(m) if m.wants_log => {
+                self.ready_for_log(Span { tail: m.tail, last: m.since }, cx)
+            }
             Message::MPgLog(m) if m.is_activation && !self.is_activator(from) => Ok(()),
             Message::MPgLog(m) if !m.is_activation && self.phase != (Phase::GetLog { from }) => Ok(()),
             Message::MPgLog(m) => self.ready_to_take_over(m, cx),

@@ -26,7 +26,7 @@ impl Pg {
             self.scrubs.on_change(&head, delta);
             self.recount.iter_mut().for_each(|recount| recount.note(&head, delta));
         }
-        let trim_to = self.log.trim_target().unwrap_or(EVersion::ZERO);
+        let trim_to = self.log.trim_target(self.committed_to()).unwrap_or(EVersion::ZERO);
         let members: Vec<OsdId> = self.members.all().collect();
         let others: Vec<OsdId> = members.iter().copied().filter(|o| *o != self.me).collect();
         if !others.is_empty() {
@@ -124,5 +124,40 @@ impl Pg {
     pub(crate) fn reply_rep_op(&mut self, primary: OsdId, version: EVersion, cx: &mut Ctx<'_>) {
         let reply = MOSDRepOpReply { pgid: self.pgid, epoch: cx.map.epoch, version };
         cx.effects.push(Effect::SendOsd(primary, reply.into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use messages::Message;
+
+    use super::*;
+    use crate::test_world::World;
+
+    /// A primary that nobody hears does not trim what the others do not have, however much it logs.
+    #[test]
+    fn logs_are_trimmed_up_to_what_all_members_have() {
+        let mut world = World::active();
+        let before = world.pg.info.last_update;
+        let trims = |world: &mut World| {
+            let told = world.told().into_iter();
+            let changes = told.filter_map(|(_, message)| match message {
+                Message::MOSDRepOp(op) => Some(op.trim_to),
+                _ => None,
+            });
+            changes.max()
+        };
+        for tid in 1..=3_200 {
+            world.write(1, tid);
+        }
+        assert_eq!(world.pg.log.trim_target(world.pg.info.last_update), Some(world.version(203)));
+        assert!(trims(&mut world) <= Some(before) && world.pg.info.log_tail <= before);
+        let confirmed = world.version(50);
+        for peer in world.peers.clone() {
+            let (pgid, epoch) = (world.pg.pgid, world.map.epoch);
+            world.say(peer, MOSDRepOpReply { pgid, epoch, version: confirmed }.into());
+        }
+        world.write(1, 3_201);
+        assert_eq!((trims(&mut world), world.pg.info.log_tail), (Some(confirmed), confirmed));
     }
 }

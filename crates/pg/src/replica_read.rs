@@ -34,10 +34,15 @@ impl Pg {
         self.committed.to = self.committed.to.max(Some(to));
     }
 
+    /// All members are known to have everything up to this change durable; zero until the primary serves.
+    pub(crate) fn committed_to(&self) -> EVersion {
+        self.committed.to.unwrap_or(EVersion::ZERO)
+    }
+
     /// What a change tells the replicas of those before it.
     pub(crate) fn tell_committed_along(&mut self) -> EVersion {
         self.committed.told = self.committed.to;
-        self.committed.to.unwrap_or(EVersion::ZERO)
+        self.committed_to()
     }
 
     /// Primary: tells the replicas what no change has told them.

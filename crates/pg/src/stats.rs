@@ -221,6 +221,8 @@ impl Pg {
     pub(crate) fn trim_snaps(&mut self, cx: &mut Ctx<'_>) {
         /// Objects changed, or pages of objects looked at, in one tick.
         const STEPS: usize = 64;
+        /// Changes of its own that are not durable everywhere: members that fall behind, or are gone, are waited for.
+        const IN_FLIGHT_MAX: usize = 64;
         if !self.is_clean || !self.is_serving() || self.is_waiting(Errand::Trim) {
             return;
         }
@@ -230,6 +232,11 @@ impl Pg {
             (!removed.is_empty()).then(|| Trimming { from: HObject::min(), removed, last: EVersion::ZERO })
         });
         let Some(mut trimming) = started else { return };
+        if !self.has_lease(cx) {
+            self.trimming = Some(trimming);
+            return;
+        }
+        let mut room = IN_FLIGHT_MAX.saturating_sub(self.ops.unasked_in_flight());
         for _ in 0..STEPS {
             let Trimming { from, removed, .. } = &trimming;
             let at = self.next_version(cx);
@@ -239,9 +246,10 @@ impl Pg {
             }
             match step {
                 Ok(TrimStep::Change(head, staged, given_back)) => {
-                    if !self.is_object_idle(&head) {
+                    if room == 0 || !self.is_object_idle(&head) {
                         break;
                     }
+                    room -= 1;
                     self.submit_internal(&head, *staged, given_back, cx);
                     trimming.last = self.info.last_update;
                 }

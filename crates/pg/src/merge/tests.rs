@@ -58,7 +58,8 @@ fn what_was_split_is_whole_again() {
     assert!((1..=OBJECTS).all(|tid| pg.log.find(&reqid(tid)).is_some()));
     // No log leads here from before.
     assert!(pg.info.last_update > newest && pg.info.log_tail == pg.info.last_update);
-    assert!(pg.needs_list(newest) && pg.log.iter().all(|entry| pg.needs_list(entry.version)));
+    let needs_list = |last| pg.needs_list(log::Span { last, ..log::Span::default() });
+    assert!(needs_list(newest) && pg.log.iter().all(|entry| needs_list(entry.version)));
     // A new interval, and the one in which both were at rest is the past.
     assert_eq!((pg.info.since, pg.info.primary_since), (world.map.epoch, world.map.epoch));
     assert_eq!((pg.info.pg_num, pg.info.last_epoch_clean, pg.info.epoch), (3, at_rest, world.map.epoch));

@@ -119,6 +119,11 @@ impl Ops {
         loads
     }
 
+    /// Changes that nobody asked for and that are not durable everywhere.
+    pub(crate) fn unasked_in_flight(&self) -> usize {
+        self.in_flight.iter().filter(|change| change.reqid == ReqId::default()).count()
+    }
+
     /// Takes out the first change in flight, once it is durable everywhere.
     pub(super) fn pop_durable(&mut self) -> Option<InFlight> {
         self.in_flight.front().filter(|first| first.waiting.is_empty())?;

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use messages::{MPgActivated, MPgLog};
-use types::{EVersion, OsdId, Transaction};
+use types::{OsdId, Transaction};
 
 use crate::{
     Ctx, Effect, Pg,
     errand::Errand,
+    log::Span,
     meta::MetaChange,
     pg::{Pending, Phase},
 };
@@ -22,15 +23,15 @@ impl Pg {
             return;
         }
         let waiting: BTreeSet<OsdId> = self.others().collect();
-        let has = |osd: &OsdId| self.peer_info.get(osd).map_or(EVersion::ZERO, |i| i.last_update);
-        let sinces: Vec<(OsdId, EVersion)> = waiting.iter().map(|osd| (*osd, has(osd))).collect();
-        for (_, since) in &sinces {
-            if let Err(lacking) = self.ready_for_log(*since, cx) {
+        let log_of = |osd: &OsdId| self.peer_info.get(osd).map_or(Span::default(), Span::of);
+        let logs: Vec<(OsdId, Span)> = waiting.iter().map(|osd| (*osd, log_of(osd))).collect();
+        for (_, theirs) in &logs {
+            if let Err(lacking) = self.ready_for_log(*theirs, cx) {
                 return self.wait(Errand::Activate, lacking, cx);
             }
         }
-        for (osd, since) in sinces {
-            let message = self.log_for(since, true, cx);
+        for (osd, theirs) in logs {
+            let message = self.log_for(theirs, true, cx);
             cx.effects.push(Effect::SendOsd(osd, message.into()));
         }
         self.forget_versions();

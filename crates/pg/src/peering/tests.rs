@@ -1,7 +1,7 @@
 //! What a replica makes of its primary's log: which of its own contents are good.
 
-use messages::{MOSDRepOp, MPgBadCopy, MPgNotify, MPgPush};
-use types::{PgInfo, PgTotals};
+use messages::{MOSDRepOp, MPgBadCopy, MPgNotify, MPgPush, MPgQuery, Message};
+use types::{EVersion, Epoch, PgInfo, PgTotals};
 
 use crate::{Event, pg::Phase, test_world::World};
 
@@ -127,4 +127,62 @@ fn the_log_knows_versions_that_cannot_be_decoded() {
     let end = world.version(3);
     world.pg.log.trim(end);
     assert_eq!(lists(&mut world), [1, 2, 0]);
+}
+
+/// The logs that others were sent since it was asked last: whether an object list came along.
+fn lists(world: &mut World) -> Vec<bool> {
+    let told = world.told().into_iter();
+    let logs = told.filter_map(|(_, message)| match message {
+        Message::MPgLog(log) => Some(log.objects.is_some()),
+        _ => None,
+    });
+    logs.collect()
+}
+
+#[test]
+fn a_copy_whose_log_begins_with_what_nobody_knows_gets_a_list() {
+    let mut world = World::active();
+    let (pgid, epoch, peers) = (world.pg.pgid, world.map.epoch, world.peers.clone());
+    // It changed much that came to nothing, in an earlier epoch.
+    let before = |at| EVersion::new(Epoch(epoch.0 - 1), at);
+    let strange = PgInfo { log_tail: before(7), last_update: before(9), ..PgInfo::default() };
+    let known = PgInfo { log_tail: world.version(2), last_update: before(9), ..PgInfo::default() };
+    for (info, needs_list) in [(strange, true), (known, false)] {
+        world.act(|pg, cx| pg.start_interval(cx));
+        world.told();
+        let same = PgInfo { last_update: world.version(3), ..PgInfo::default() };
+        for (peer, info) in peers.iter().zip([info, same]) {
+            let (intervals, leases) = (Vec::new(), Vec::new());
+            world.say(*peer, MPgNotify { pgid, epoch, info, intervals, leases }.into());
+        }
+        assert_eq!(lists(&mut world), [needs_list, false]);
+    }
+}
+
+#[test]
+fn a_primary_whose_log_begins_with_what_nobody_knows_asks_for_a_list_and_gets_it() {
+    let mut world = World::active();
+    let (pgid, epoch, peers) = (world.pg.pgid, world.map.epoch, world.peers.clone());
+    let tail = EVersion::new(Epoch(epoch.0 - 1), 7);
+    world.pg.info.log_tail = tail;
+    world.act(|pg, cx| pg.start_interval(cx));
+    world.told();
+    for (peer, last_epoch_started) in peers.into_iter().zip([epoch, Epoch(0)]) {
+        let info = PgInfo { last_epoch_started, last_update: world.version(4), ..PgInfo::default() };
+        let (intervals, leases) = (Vec::new(), Vec::new());
+        world.say(peer, MPgNotify { pgid, epoch, info, intervals, leases }.into());
+    }
+    let asked = world.told().into_iter().find_map(|(_, message)| match message {
+        Message::MPgQuery(query) if query.wants_log => Some(*query),
+        _ => None,
+    });
+    assert_eq!(asked.map(|query| (query.since, query.tail)), Some((world.version(3), tail)));
+
+    let mut world = World::replica();
+    let since = EVersion::new(Epoch(epoch.0 - 1), 9);
+    for (tail, needs_list) in [(tail, true), (world.version(3), false), (EVersion::ZERO, false)] {
+        let query = MPgQuery { pgid, epoch, wants_log: true, since, tail, ..MPgQuery::default() };
+        world.say(world.peers[0], query.into());
+        assert_eq!(lists(&mut world), [needs_list]);
+    }
 }

@@ -31,13 +31,22 @@ fn shared(world: &mut World) -> Vec<(Vec<OsdId>, IntervalSet)> {
 
 /// The first object has a clone that only snapshot 5 needs.
 fn keep_clone(world: &mut World) {
+    keep_clone_of(world, 1);
+}
+
+fn keep_clone_of(world: &mut World, at: u64) {
     let clone = CloneInfo { id: SnapId(5), snaps: vec![SnapId(5)], size: 1, overlap: IntervalSet::new() };
     let snapset = SnapSet { seq: SnapId(5), clones: vec![clone] };
     let mut txn = Transaction::new(world.pg.coll);
     let pair = (Bytes::from_static(SNAPSET_XATTR), snapset.to_bytes(Features::default()));
-    txn.push(&world.object(1), Mutation::SetXattrs([pair].into()));
-    txn.push(&world.object(1).with_snap(SnapId(5)), Mutation::Touch);
+    txn.push(&world.object(at), Mutation::SetXattrs([pair].into()));
+    txn.push(&world.object(at).with_snap(SnapId(5)), Mutation::Touch);
     world.store.submit(Token(0), txn);
+}
+
+/// How many objects were trimmed since it was asked last.
+fn trimmed(world: &mut World) -> usize {
+    world.replicated().iter().filter(|entry| entry.object.is_head()).count()
 }
 
 #[test]
@@ -72,6 +81,29 @@ fn what_is_trimmed_is_reported_while_more_is_removed() {
     assert_eq!(reported(&mut world), (snaps(5), 0), "of those that the map has forgotten nobody asks");
     world.map.removed_snaps_queue.get_mut(&world.pg.pgid.pool).unwrap().insert(7, 1);
     assert_eq!(reported(&mut world), (snaps(5), 1));
+}
+
+#[test]
+fn trimming_waits_for_members_that_do_not_follow_and_for_a_lease() {
+    let mut world = World::active();
+    (1..=120).for_each(|at| keep_clone_of(&mut world, at));
+    world.map.removed_snaps_queue.insert(world.pg.pgid.pool, snaps(5));
+    world.handle(Event::Tick);
+    world.handle(Event::Tick);
+    assert_eq!(trimmed(&mut world), 64);
+    let confirm = |world: &mut World| {
+        let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
+        for peer in world.peers.clone() {
+            world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
+        }
+    };
+    confirm(&mut world);
+    world.now = world.now + 2 * crate::LEASE;
+    world.handle(Event::Tick);
+    assert_eq!(trimmed(&mut world), 0);
+    world.hear_all();
+    world.handle(Event::Tick);
+    assert_eq!(trimmed(&mut world), 56);
 }
 
 #[test]
