@@ -313,6 +313,18 @@ impl Pg {
         }
     }
 
+    /// Primary: what it pushed is older than what the other one lacks, as the log has it, so this copy is no good either.
+    fn on_push_refused(&mut self, to: OsdId, object: HObject, cx: &mut Ctx<'_>) {
+        self.recovery.pushing.remove(&(to, object.clone()));
+        let need = self.peer_missing.get(&to).and_then(|missing| missing.get(&object)).copied();
+        if let Some(need) = need.filter(|_| !self.missing.contains_key(&object)) {
+            tracing::error!(pg = %self.pgid, %object, %need, "the copy here is none of this version");
+            self.declare_missing(object, need, cx);
+            cx.effects.push(Effect::StatsChanged);
+        }
+        self.recover(cx);
+    }
+
     /// What was to be pushed is lost here: its primary looks for another copy.
     fn on_push_unreadable(&mut self, to: OsdId, object: HObject, cx: &mut Ctx<'_>) {
         if self.is_primary() && to != self.me {
@@ -323,7 +335,8 @@ impl Pg {
         cx.effects.push(Effect::SendOsd(to, message.into()));
     }
 
-    /// An object came that this copy lacks; with version zero, word that the sender lacks it as well.
+    /// An object came that this copy lacks; with version zero, word that the sender lacks it as well, and could do nothing
+    /// with what was pushed there, if that was so.
     pub(crate) fn on_push(&mut self, from: OsdId, message: MPgPush, cx: &mut Ctx<'_>) {
         let MPgPush { object, version, txn: pushed, .. } = message;
         let mut offer = (version, pushed);
@@ -336,8 +349,15 @@ impl Pg {
         let suits = |need: &EVersion| *need == version || *need < version && !self.is_primary();
         let is_needed = self.missing.get(&object).is_some_and(suits);
         if !is_needed {
+            if version == EVersion::ZERO && self.recovery.pushing.contains_key(&(from, object.clone())) {
+                return self.on_push_refused(from, object, cx);
+            }
             self.recovery.pulling.remove(&object);
             if let Some(need) = self.missing.get(&object).copied() {
+                if !self.is_primary() {
+                    tracing::error!(pg = %self.pgid, %object, %need, %version, "what the primary has is not what is lacking");
+                    return self.on_push_unreadable(from, object, cx);
+                }
                 tracing::error!(pg = %self.pgid, %object, "a copy that should have the object does not");
                 self.peer_missing.entry(from).or_default().insert(object.clone(), need);
                 self.look_for(&object, cx);

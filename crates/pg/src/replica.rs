@@ -23,7 +23,7 @@ impl Pg {
         let is_watched = self.scrubs.is_under_way() || self.recount.is_some();
         if let Some(entry) = log.last().filter(|_| is_watched) {
             let head = entry.object.head();
-            self.scrubs.on_change(&head, delta);
+            self.scrubs.on_change(&head, &log, delta);
             self.recount.iter_mut().for_each(|recount| recount.note(&head, delta));
         }
         let trim_to = self.log.trim_target(self.committed_to()).unwrap_or(EVersion::ZERO);

@@ -63,15 +63,22 @@ impl World {
 
     /// A client writes an object.
     pub(crate) fn write(&mut self, at: u64, tid: u64) {
+        let data = Bytes::from_static(b"new");
+        let op = OsdOp { params: OpParams::extent(0, 3), data, ..OsdOp::new(OpCode::WRITEFULL) };
+        self.ask(at, tid, vec![op]);
+    }
+
+    /// A client does something with an object.
+    pub(crate) fn ask(&mut self, at: u64, tid: u64, ops: Vec<OsdOp>) {
         let (session, entity) = (1, EntityNum::client(1));
         let client = Client { session, entity, addr: EntityAddr::default(), features: 0 };
-        let (pool, data) = (self.pg.pgid.pool, Bytes::from_static(b"new"));
+        let pool = self.pg.pgid.pool;
         let op = MOSDOp {
             pgid: self.pg.pgid,
             epoch: self.map.epoch,
             locator: ObjectLocator { pool, ..ObjectLocator::default() },
             oid: self.object(at).oid,
-            ops: vec![OsdOp { params: OpParams::extent(0, 3), data, ..OsdOp::new(OpCode::WRITEFULL) }],
+            ops,
             snapid: SnapId::HEAD,
             ..MOSDOp::default()
         };

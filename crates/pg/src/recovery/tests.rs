@@ -246,3 +246,36 @@ fn a_replica_whose_info_cannot_be_decoded_says_that_it_lacks_the_object() {
     world.push(primary, 2, 2);
     assert_eq!((world.missing(), world.stored(2)), (vec![], 2));
 }
+
+#[test]
+fn a_replica_that_can_do_nothing_with_a_push_says_so() {
+    let mut world = World::replica();
+    let change = world.entry(2, 4, 2);
+    world.activate(3, vec![change], 4, None);
+    world.told();
+    let primary = world.peers[0];
+    for version in [0, 2] {
+        world.push(primary, 2, version);
+        assert_eq!(
+            (pushed(&mut world), world.missing()),
+            (vec![(EVersion::ZERO, 0)], vec![(world.object(2), 4)])
+        );
+    }
+    world.push(primary, 2, 4);
+    assert_eq!((world.missing(), world.stored(2)), (vec![], 4));
+}
+
+#[test]
+fn a_primary_whose_push_is_refused_looks_for_a_good_copy() {
+    let mut world = World::active();
+    let (first, second, object) = (world.peers[0], world.peers[1], world.object(1));
+    world.pg.is_clean = false;
+    world.pg.peer_missing.insert(first, [(object.clone(), world.version(2))].into());
+    world.handle(Event::Tick);
+    assert_eq!(pushed(&mut world).len(), 1);
+    world.push(first, 1, 0);
+    assert_eq!(world.missing(), [(object, 2)]);
+    assert_eq!((pulls(&mut world), world.pg.recovery.active()), (1, 1));
+    world.push(second, 1, 2);
+    assert_eq!((pushed(&mut world)[0].0, world.stored(1)), (world.version(2), 2));
+}

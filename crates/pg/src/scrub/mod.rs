@@ -25,7 +25,7 @@ mod wire;
 
 use std::time::Duration;
 
-use types::{HObject, OsdMap, PgState, Token, UTime};
+use types::{HObject, LogEntry, OsdMap, PgState, Token, UTime};
 
 pub use policy::{ScrubPolicy, ScrubRequest, ScrubTimes};
 
@@ -88,10 +88,10 @@ impl Scrubs {
         self.run.is_some()
     }
 
-    /// A change of objects that are done is counted with them.
-    pub(crate) fn on_change(&mut self, head: &HObject, delta: Delta) {
+    /// A change of objects that are done is counted with them, and what was found of these is told of what they are then.
+    pub(crate) fn on_change(&mut self, head: &HObject, log: &[LogEntry], delta: Delta) {
         if let Some(run) = &mut self.run {
-            run.on_change(head, delta);
+            run.on_change(head, log, delta);
         }
     }
 

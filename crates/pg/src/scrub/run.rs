@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use messages::{LogLevel, MOSDRepScrub, MOSDRepScrubMap};
-use types::{HObject, Instant, OsdId, ScrubObject, SnapId};
+use types::{HObject, Instant, LogEntry, OsdId, ScrubObject, SnapId};
 
 use super::{
     ScrubRequest, Wanted,
@@ -50,9 +50,17 @@ impl Run {
         self.chunk.as_ref().is_some_and(|chunk| (&self.at..&chunk.end).contains(&head))
     }
 
-    pub(super) fn on_change(&mut self, head: &HObject, delta: Delta) {
+    pub(super) fn on_change(&mut self, head: &HObject, log: &[LogEntry], delta: Delta) {
         if *head < self.at {
             self.verdict.totals = delta.added_to(self.verdict.totals);
+        }
+        // A bad copy is replaced at the end, by what the object is then: no copy has the version that was compared.
+        for entry in log.iter().filter(|entry| !entry.is_error) {
+            if entry.is_delete {
+                self.verdict.bad.remove(&entry.object);
+            } else if let Some(bad) = self.verdict.bad.get_mut(&entry.object) {
+                bad.version = entry.version;
+            }
         }
     }
 
@@ -256,5 +264,62 @@ impl Pg {
         } else {
             self.release_chunk(false, cx);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use messages::{Message, OpCode, OpParams, OsdOp};
+    use types::EVersion;
+
+    use super::*;
+    use crate::{scrub::verdict::BadCopies, test_world::World};
+
+    /// A repair has come to its end, and has found the first object bad on the primary and the first replica.
+    fn found_bad() -> World {
+        let mut world = World::active();
+        let request = ScrubRequest { is_deep: true, is_repair: true };
+        world.act(|pg, cx| {
+            pg.begin_scrub(Wanted { request, is_check: false, is_automatic: false }, true, cx);
+        });
+        let (object, version) = (world.object(1), world.version(1));
+        let inconsistent = [world.pg.me, world.peers[0]].into();
+        let run = world.pg.scrubs.run.as_mut().unwrap();
+        run.at = HObject::max();
+        run.verdict.bad.insert(object, BadCopies { inconsistent, version, ..BadCopies::default() });
+        world
+    }
+
+    /// Which version of what the replicas were told to be bad there.
+    fn told_bad(world: &mut World) -> Vec<(Vec<OsdId>, HObject, EVersion)> {
+        let told = world.told().into_iter();
+        let bad = told.filter_map(|(osds, message)| match message {
+            Message::MPgBadCopy(bad) => Some((osds, bad.object, bad.version)),
+            _ => None,
+        });
+        bad.collect()
+    }
+
+    #[test]
+    fn a_bad_object_that_was_written_since_is_replaced_by_what_it_is_then() {
+        let mut world = found_bad();
+        world.write(1, 1);
+        assert!(!world.pg.scrubs.is_under_way());
+        let (object, version) = (world.object(1), world.version(4));
+        assert_eq!(world.missing(), [(object.clone(), 4)]);
+        assert_eq!(told_bad(&mut world), [(vec![world.peers[0]], object.clone(), version)]);
+        // Who has it sends it as it is.
+        world.push(world.peers[1], 1, 4);
+        assert_eq!((world.missing(), world.pg.unfound_count(), world.stored(1)), (vec![], 0, 4));
+        assert_eq!(world.pg.peer_missing[&world.peers[0]].get(&object), Some(&version));
+    }
+
+    #[test]
+    fn a_bad_object_that_was_deleted_since_is_lacking_nowhere() {
+        let mut world = found_bad();
+        world.ask(1, 1, vec![OsdOp { params: OpParams::default(), ..OsdOp::new(OpCode::DELETE) }]);
+        assert!(!world.pg.scrubs.is_under_way() && world.stored(1) == 0);
+        assert_eq!((world.missing(), told_bad(&mut world)), (vec![], vec![]));
+        assert!(world.pg.peer_missing.values().all(types::Missing::is_empty));
     }
 }
