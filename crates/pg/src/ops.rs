@@ -94,8 +94,15 @@ impl Pg {
 
     /// True if nothing but ops that came before can keep a read or a change of the object.
     fn is_unhindered(&mut self, head: &HObject, is_change: bool, cx: &Ctx<'_>) -> bool {
-        let lacks = if is_change { self.is_degraded(head) } else { self.is_missing(head) };
-        self.is_serving() && !lacks && !(is_change && self.scrubs.holds(head)) && self.has_lease(cx)
+        self.is_serving()
+            && !self.must_recover(head, is_change)
+            && !(is_change && self.scrubs.holds(head))
+            && self.has_lease(cx)
+    }
+
+    /// True if a copy has to be whole before: this one for a read, all for a change.
+    fn must_recover(&self, head: &HObject, is_change: bool) -> bool {
+        if is_change { self.is_degraded(head) } else { self.is_missing(head) }
     }
 
     /// Starts the object's ops, as many as may start.
@@ -115,8 +122,7 @@ impl Pg {
             if is_change && self.scrubs.holds(head) {
                 return self.scrubs.hinders();
             }
-            let must_recover = if is_change { self.is_degraded(head) } else { self.is_missing(head) };
-            if must_recover {
+            if self.must_recover(head, is_change) {
                 if self.is_unfound(head) {
                     self.hold_object(head, cx);
                 }
@@ -245,6 +251,16 @@ impl Pg {
         Some(*ops.loading.remove(at).1)
     }
 
+    /// What was put aside goes on, unless a copy of its object was found to be bad meanwhile: then it is the first to run when
+    /// that is replaced.
+    fn go_on(&mut self, head: &HObject, waiting: WaitingOp, cx: &mut Ctx<'_>) {
+        if self.is_primary() && self.must_recover(head, exec::is_ordered(&waiting.op)) {
+            self.ops.objects.entry(head.clone()).or_default().queue.push_front(waiting);
+        } else {
+            self.run(head, waiting, cx);
+        }
+    }
+
     fn copy_for(
         &mut self,
         head: &HObject,
@@ -272,7 +288,7 @@ impl Pg {
     ) {
         if let Some(mut waiting) = self.take_back(head, load) {
             waiting.copied.insert(subop, data);
-            self.run(head, waiting, cx);
+            self.go_on(head, waiting, cx);
             self.run_object(head, cx);
         }
     }
@@ -288,7 +304,7 @@ impl Pg {
     ) {
         if let Some(mut waiting) = self.take_back(head, load) {
             waiting.asked.insert(question, result);
-            self.run(head, waiting, cx);
+            self.go_on(head, waiting, cx);
             self.run_object(head, cx);
         }
     }
@@ -322,7 +338,7 @@ impl Pg {
         let Some(mut waiting) = self.take_back(head, load) else { return cx.store.unload(token) };
         waiting.loads.push(token);
         match result {
-            Ok(()) => self.run(head, waiting, cx),
+            Ok(()) => self.go_on(head, waiting, cx),
             Err(error) => {
                 let what = if matches!(error, ReadError::Corrupt { .. }) { "corrupt" } else { "unreadable" };
                 tracing::error!(pg = %self.pgid, object = %wanted, %error, "{what} data");

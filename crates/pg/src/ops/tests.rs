@@ -1,7 +1,7 @@
 //! What clients and watchers hear, and in which order.
 
 use bytes::Bytes;
-use messages::{MOSDRepOpReply, Message, ObjectLocator, OpCode, OpParams, WatchOpcode};
+use messages::{MOSDRepOpReply, MPgPushReply, Message, ObjectLocator, OpCode, OpParams, WatchOpcode};
 use types::{EntityAddr, EntityNum};
 
 use super::*;
@@ -102,4 +102,32 @@ fn a_client_loses_its_watches_with_the_map_that_blocklists_it() {
     }
     assert_eq!(heard(&mut world), [(7, "disconnect")]);
     assert_eq!(world.pg.watchers().count(), 0);
+}
+
+#[test]
+fn a_change_that_was_put_aside_waits_for_copies_that_were_found_bad_meanwhile() {
+    let mut world = World::active();
+    let (head, peer) = (world.object(1), world.peers[0]);
+    let client =
+        Client { session: 1, entity: EntityNum::client(1), addr: EntityAddr::default(), features: 0 };
+    let op = MOSDOp {
+        pgid: world.pg.pgid,
+        epoch: world.map.epoch,
+        oid: head.oid.clone(),
+        ops: vec![OsdOp::new(OpCode::DELETE)],
+        snapid: types::SnapId::HEAD,
+        ..MOSDOp::default()
+    };
+    let waiting = WaitingOp::new(client, 1, Box::new(op), Budget::default().take(0), world.now);
+    let bad = world.version(1);
+    world.act(|pg, cx| {
+        let load = pg.put_aside(&head, waiting);
+        pg.is_clean = false;
+        pg.replace_copy(peer, head.clone(), bad, cx);
+        pg.resume_with_answer(&head, load, 0, 0, cx);
+    });
+    assert_eq!((world.replicated().len(), world.stored(1)), (0, 1));
+    let (pgid, epoch) = (world.pg.pgid, world.map.epoch);
+    world.say(peer, MPgPushReply { pgid, epoch, object: head }.into());
+    assert_eq!((world.replicated().len(), world.stored(1)), (1, 0));
 }
