@@ -72,13 +72,15 @@ impl Pg {
     }
 
     fn on_map_same_interval(&mut self, cx: &mut Ctx<'_>) {
-        // A copy that began a new life does not answer what the last one was asked. One that acts begins a
-        // new interval with that; others do not.
+        // A copy that began a new life does not answer what the last one was asked, nor need it have what that one told of. One
+        // that acts begins a new interval with that; others do not.
         let map = cx.map;
         let is_new = |osd: &OsdId| map.up_from(*osd) == map.epoch;
         match &mut self.phase {
             Phase::GetInfo { waiting } => {
                 waiting.retain(|osd| cx.map.is_up(*osd));
+                let told = self.peer_info.extract_if(.., |osd, _| is_new(osd)).map(|(osd, _)| osd);
+                waiting.extend(told);
                 let again: Vec<OsdId> = waiting.iter().copied().filter(is_new).collect();
                 again.into_iter().for_each(|osd| self.ask_info(osd, cx));
                 self.check_infos(cx);
@@ -88,7 +90,10 @@ impl Pg {
                 self.peer_info.remove(&from);
                 self.get_info(cx);
             }
-            Phase::Down => self.get_info(cx),
+            Phase::Down => {
+                self.peer_info.retain(|osd, _| !is_new(osd));
+                self.get_info(cx);
+            }
             Phase::WaitActing => self.after_log(cx),
             Phase::WaitUpThru => self.check_up_thru(cx),
             Phase::Active => {

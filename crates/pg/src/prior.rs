@@ -11,9 +11,11 @@ use types::{OsdId, OsdMap, PgInterval};
 use crate::{Pg, pg::Phase};
 
 impl Pg {
-    /// Intervals that may have taken writes since the last activation that anybody knows of.
-    fn open_intervals(&self) -> impl Iterator<Item = &PgInterval> {
-        let started = self.peer_info.values().map(|info| info.last_epoch_started).max().unwrap_or_default();
+    /// Intervals that may have taken writes since the last activation that anybody knows of who is up. Who knew of one, and is
+    /// down, has what was written before; nobody else need have it.
+    fn open_intervals(&self, map: &OsdMap) -> impl Iterator<Item = &PgInterval> {
+        let up = self.peer_info.iter().filter(|(osd, _)| map.is_up(**osd));
+        let started = up.map(|(_, info)| info.last_epoch_started).max().unwrap_or_default();
         let started = started.max(self.info.last_epoch_started);
         self.intervals.iter().filter(move |interval| interval.last >= started)
     }
@@ -26,12 +28,12 @@ impl Pg {
 
     /// True when no writes can be lost by serving with what was told.
     pub(crate) fn is_past_told(&self, map: &OsdMap) -> bool {
-        self.open_intervals().all(|interval| self.is_told(interval, map))
+        self.open_intervals(map).all(|interval| self.is_told(interval, map))
     }
 
     /// Members of intervals, as far as these may matter, who are down.
     fn away(&self, map: &OsdMap) -> BTreeSet<OsdId> {
-        let members = self.open_intervals().flat_map(|interval| interval.acting.iter().copied());
+        let members = self.open_intervals(map).flat_map(|interval| interval.acting.iter().copied());
         members.filter(|osd| osd.is_some() && map.is_down(*osd)).collect()
     }
 
@@ -63,7 +65,7 @@ impl Pg {
             "peering_blocked_by": [],
         });
         if self.phase == Phase::Down {
-            let untold = self.open_intervals().filter(|interval| !self.is_told(interval, map));
+            let untold = self.open_intervals(map).filter(|interval| !self.is_told(interval, map));
             let wanted: BTreeSet<OsdId> =
                 untold.flat_map(|interval| interval.acting.iter().copied()).collect();
             let one = |osd: &OsdId| {
@@ -104,10 +106,80 @@ impl Pg {
 
 #[cfg(test)]
 mod tests {
-    use types::{Epoch, PgState};
+    use messages::{MPgNotify, Message};
+    use types::{Epoch, PgInfo, PgState};
 
     use super::*;
     use crate::{Event, test_world::World};
+
+    /// The other member tells that it has what this one has.
+    fn tell(world: &mut World, osd: OsdId, last_epoch_started: Epoch, last: u64) {
+        let (pgid, epoch, last_update) = (world.pg.pgid, world.map.epoch, world.version(last));
+        let info = PgInfo { last_epoch_started, last_update, ..PgInfo::default() };
+        let (intervals, leases) = (Vec::new(), Vec::new());
+        world.say(osd, MPgNotify { pgid, epoch, info, intervals, leases }.into());
+    }
+
+    /// A PG of two that begins an interval while one that led before is up, and one that led before that is not. Who led
+    /// before, and when.
+    fn led_by_others() -> (World, OsdId, OsdId, Epoch) {
+        let mut world = World::of(2);
+        let begun = world.map.epoch;
+        let members = [world.pg.me, world.peers[0]];
+        let stray = world.map.osds().find(|osd| world.map.is_up(*osd) && !members.contains(osd)).unwrap();
+        let away = OsdId(world.map.max_osd);
+        let interval = |nth: u32, acting: Vec<OsdId>| {
+            let (first, primary) = (Epoch(begun.0 + nth), acting[0]);
+            PgInterval { first, last: first, acting, primary, maybe_went_rw: true }
+        };
+        world.pg.intervals = vec![interval(1, vec![away]), interval(2, vec![stray, world.pg.me])];
+        world.map.epoch = Epoch(begun.0 + 3);
+        // It begins anew.
+        world.map.osd_info[usize::try_from(world.peers[0].0).unwrap()].up_from = world.map.epoch;
+        world.handle(Event::NewMap);
+        world.pg.intervals.retain(|interval| interval.first > begun);
+        (world, stray, away, Epoch(begun.0 + 2))
+    }
+
+    #[test]
+    fn what_was_told_by_one_that_is_down_says_nothing_of_the_past() {
+        for is_up in [true, false] {
+            let (mut world, stray, away, led) = led_by_others();
+            assert!(matches!(world.pg.phase, Phase::GetInfo { .. }));
+            // It knows of an activation after the one that led alone, and has what that one wrote.
+            tell(&mut world, stray, led, 5);
+            if !is_up {
+                world.map.epoch = world.map.epoch.next();
+                world.map.osd_state[usize::try_from(stray.0).unwrap()] = types::OsdState::EXISTS;
+                world.handle(Event::NewMap);
+            }
+            let other = world.peers[0];
+            tell(&mut world, other, Epoch(0), 3);
+            let expected = if is_up { Phase::GetLog { from: stray } } else { Phase::Down };
+            assert_eq!(world.pg.phase, expected);
+            if !is_up {
+                assert!(world.pg.blocked_by(&world.map).contains(&away));
+            }
+        }
+    }
+
+    #[test]
+    fn one_that_began_a_new_life_is_asked_again() {
+        let (mut world, stray, _, led) = led_by_others();
+        tell(&mut world, stray, led, 5);
+        world.told();
+        world.map.epoch = world.map.epoch.next();
+        world.map.osd_info[usize::try_from(stray.0).unwrap()].up_from = world.map.epoch;
+        world.handle(Event::NewMap);
+        let asked = world.told().into_iter().filter(|(_, message)| matches!(message, Message::MPgQuery(_)));
+        assert_eq!(asked.map(|(osds, _)| osds).collect::<Vec<_>>(), [[stray]]);
+        let other = world.peers[0];
+        tell(&mut world, other, Epoch(0), 3);
+        assert_eq!(world.pg.blocked_by(&world.map), [stray]);
+        // It has come back without its copy.
+        tell(&mut world, stray, Epoch(0), 0);
+        assert_eq!(world.pg.phase, Phase::Down);
+    }
 
     /// A PG whose only other copy led alone after it, and is down.
     fn left_behind() -> (World, OsdId) {
