@@ -223,18 +223,20 @@ impl Pg {
         };
         let is_removed = self.removed_snaps(cx).contains(message.object.snap.0);
         if !is_removed && let Err(missing) = exec::copy_out(cx.store, self.coll, &message.object, &mut data) {
-            let token = self.token(Pending::CopyRead { from, message: Box::new(message), loads });
+            let (message, wanted) = (Box::new(message), missing.object().clone());
+            let token = self.token(Pending::CopyRead { from, message, wanted, loads });
             return cx.store.load(token, missing);
         }
         loads.into_iter().for_each(|token| cx.store.unload(token));
         cx.effects.push(Effect::SendOsd(from, data.into()));
     }
 
-    /// What a question needed is loaded, or cannot be.
+    /// What a question needed is loaded, or cannot be: of the object, or of the clone that is read in its place.
     pub(crate) fn on_copy_read(
         &mut self,
         from: OsdId,
         message: MPgCopyGet,
+        wanted: &HObject,
         loads: Vec<Token>,
         is_loaded: bool,
         cx: &mut Ctx<'_>,
@@ -244,8 +246,8 @@ impl Pg {
             return self.answer_copies(cx);
         }
         loads.into_iter().for_each(|token| cx.store.unload(token));
-        tracing::error!(pg = %self.pgid, object = %message.object, "an object to copy cannot be read");
-        self.repair(&message.object, cx);
+        tracing::error!(pg = %self.pgid, object = %wanted, "an object to copy cannot be read");
+        self.repair(wanted, cx);
         // It waits until a good copy is here.
         self.copies.asked.push(Asked { from, message, loads: Vec::new() });
     }
@@ -256,5 +258,78 @@ impl Pg {
             self.ask_for_copies(cx);
             self.answer_copies(cx);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use codec::{Encode, Features};
+    use messages::{MPgPush, Message};
+    use store::{Completion, ObjectStore, ReadError};
+    use types::{IntervalSet, Mutation, SnapId};
+
+    use super::*;
+    use crate::{
+        Event,
+        exec::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet},
+        test_world::World,
+    };
+
+    fn question(world: &World, object: HObject) -> MPgCopyGet {
+        MPgCopyGet { pgid: world.pg.pgid, epoch: world.map.epoch, object, asker: world.pg.pgid, id: 7 }
+    }
+
+    /// The answers since it was asked last: their results.
+    fn answers(world: &mut World) -> Vec<i32> {
+        let told = world.told().into_iter();
+        let data = told.filter_map(|(_, message)| match message {
+            Message::MPgCopyData(data) => Some(data.result),
+            _ => None,
+        });
+        data.collect()
+    }
+
+    /// What makes the clone of the first object that is read at snapshot 4.
+    fn clone_of(world: &World) -> (HObject, Transaction) {
+        let clone = world.object(1).with_snap(SnapId(5));
+        let info = ObjectInfo { version: world.version(1), ..ObjectInfo::default() };
+        let mut txn = Transaction::new(world.pg.coll);
+        txn.push(&clone, Mutation::Write { offset: 0, data: Bytes::from_static(b"old").into() });
+        let pair = (Bytes::from_static(INFO_XATTR), info.to_bytes(Features::default()));
+        txn.push(&clone, Mutation::SetXattrs([pair].into()));
+        (clone, txn)
+    }
+
+    #[test]
+    fn a_clone_that_cannot_be_copied_is_replaced_under_its_own_name() {
+        let mut world = World::active();
+        let (clone, txn) = clone_of(&world);
+        world.store.submit(Token(0), txn.clone());
+        let (id, snaps, overlap) = (SnapId(5), vec![SnapId(4), SnapId(5)], IntervalSet::new());
+        let snapset = SnapSet { seq: SnapId(5), clones: vec![CloneInfo { id, snaps, size: 3, overlap }] };
+        let pair = (Bytes::from_static(SNAPSET_XATTR), snapset.to_bytes(Features::default()));
+        let mut head = Transaction::new(world.pg.coll);
+        head.push(&world.object(1), Mutation::SetXattrs([pair].into()));
+        world.store.submit(Token(0), head);
+
+        let message = Box::new(question(&world, world.object(1).with_snap(SnapId(4))));
+        let (from, wanted, loads) = (world.peers[0], clone.clone(), Vec::new());
+        let token = world.act(|pg, _| pg.token(Pending::CopyRead { from, message, wanted, loads }));
+        world.handle(Event::Store(Completion::Loaded(token, Err(ReadError::Corrupt { offset: 0 }))));
+        assert_eq!((world.missing(), answers(&mut world)), (vec![(clone.clone(), 1)], vec![]));
+        let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.version(1));
+        world.say(from, MPgPush { pgid, epoch, object: clone, version, txn }.into());
+        assert_eq!((world.missing(), answers(&mut world)), (vec![], vec![]));
+        world.handle(Event::Tick);
+        assert_eq!(answers(&mut world), [0]);
+    }
+
+    #[test]
+    fn what_is_not_there_cannot_be_lacking() {
+        let mut world = World::active();
+        let object = world.object(9);
+        world.act(|pg, cx| pg.repair(&object, cx));
+        assert_eq!((world.missing(), world.pg.counters.objects_repaired), (vec![], 0));
     }
 }

@@ -83,8 +83,8 @@ pub(crate) enum Pending {
     Pushed { from: OsdId, object: HObject },
     /// An object to push is being read; what was loaded for it before is held.
     PushRead { to: OsdId, object: HObject, need: EVersion, loads: Vec<Token> },
-    /// An object that another PG copies is being read, the same way.
-    CopyRead { from: OsdId, message: Box<MPgCopyGet>, loads: Vec<Token> },
+    /// An object that another PG copies is being read, the same way: it, or a clone.
+    CopyRead { from: OsdId, message: Box<MPgCopyGet>, wanted: HObject, loads: Vec<Token> },
     /// An errand waits for part of the index.
     Errand(Errand),
     /// A scrub looks through objects; `is_anew`: by what the device has.
@@ -374,10 +374,10 @@ impl Pg {
                 loads.push(token);
                 self.on_push_read(to, object, need, loads, completion, cx);
             }
-            Pending::CopyRead { from, message, mut loads } => {
+            Pending::CopyRead { from, message, wanted, mut loads } => {
                 loads.push(token);
                 let is_loaded = matches!(completion, Completion::Loaded(_, Ok(())));
-                self.on_copy_read(from, *message, loads, is_loaded, cx);
+                self.on_copy_read(from, *message, &wanted, loads, is_loaded, cx);
             }
             Pending::Errand(errand) => self.on_errand_loaded(errand, completion, cx),
             Pending::ScrubLoad { is_anew } => self.on_scrub_loaded(is_anew, completion, cx),

@@ -210,23 +210,29 @@ impl Pg {
         self.peer_info.iter().find(has_it).map(|(osd, _)| *osd)
     }
 
-    /// This copy of the object cannot be read: another one is to take its place.
-    fn lose(&mut self, object: &HObject, cx: &mut Ctx<'_>) -> Result<(), store::Missing> {
+    /// This copy of the object cannot be read: another one is to take its place. False where it is not known, or not at hand,
+    /// which version that has to be.
+    fn lose(&mut self, object: &HObject, cx: &mut Ctx<'_>) -> bool {
         if self.missing.contains_key(object) {
             // It was an older version that somebody asked for.
-            return Ok(());
+            return true;
         }
-        let version = object_version(cx.store, self.coll, object)?;
-        self.declare_missing(object.clone(), version, cx);
-        cx.effects.push(Effect::StatsChanged);
-        Ok(())
+        match object_version(cx.store, self.coll, object) {
+            // There is none that has no version, nor could any copy be the right one.
+            Ok(EVersion::ZERO) | Err(_) => false,
+            Ok(version) => {
+                self.declare_missing(object.clone(), version, cx);
+                cx.effects.push(Effect::StatsChanged);
+                true
+            }
+        }
     }
 
     /// Who reads for a client, or for another PG, found the object unreadable: it waits for another copy. Only a
     /// primary that serves reads for them, and what was under way ends with its interval.
     pub(crate) fn repair(&mut self, object: &HObject, cx: &mut Ctx<'_>) {
-        // Where its version is not at hand, the op finds the object unreadable once more.
-        if self.lose(object, cx).is_ok() {
+        // Where its version is not at hand, who reads finds the object unreadable once more.
+        if self.lose(object, cx) {
             let others = self.peer_info.keys().filter(|osd| self.members.contains(**osd));
             let others: Vec<String> = others.map(ToString::to_string).collect();
             let (pgid, others) = (self.pgid, others.join(","));
@@ -287,7 +293,7 @@ impl Pg {
     ) {
         if let Completion::Loaded(_, Err(error)) = completion {
             tracing::error!(pg = %self.pgid, %object, %error, "an object to push cannot be read");
-            if self.lose(&object, cx).is_ok() {
+            if self.lose(&object, cx) {
                 loads.into_iter().for_each(|token| cx.store.unload(token));
                 self.recovery.pushing.remove(&(to, object.clone()));
                 return self.on_push_unreadable(to, object, cx);
