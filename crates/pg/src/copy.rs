@@ -189,9 +189,10 @@ impl Pg {
         }
     }
 
-    /// Answers those questions whose object is here, and has no change under way.
+    /// Answers those questions whose object is here, and has no change under way. It may be answered what a client may read:
+    /// not by one that others may have taken over from, nor at rest before a merge.
     pub(crate) fn answer_copies(&mut self, cx: &mut Ctx<'_>) {
-        if self.phase != Phase::Active || self.copies.asked.is_empty() {
+        if self.copies.asked.is_empty() || !self.is_serving() || !self.has_lease(cx) {
             return;
         }
         for asked in std::mem::take(&mut self.copies.asked) {
@@ -271,7 +272,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Event,
+        Event, LEASE,
         exec::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet},
         test_world::World,
     };
@@ -331,5 +332,22 @@ mod tests {
         let object = world.object(9);
         world.act(|pg, cx| pg.repair(&object, cx));
         assert_eq!((world.missing(), world.pg.counters.objects_repaired), (vec![], 0));
+    }
+
+    #[test]
+    fn copies_are_answered_with_a_lease_and_not_at_rest() {
+        let mut world = World::active();
+        world.now = world.now + 2 * LEASE;
+        let message = question(&world, world.object(1));
+        world.say(world.peers[0], message.into());
+        world.handle(Event::Tick);
+        assert!(answers(&mut world).is_empty());
+        world.pg.members.is_merging = true;
+        world.hear_all();
+        world.handle(Event::Tick);
+        assert!(answers(&mut world).is_empty());
+        world.pg.members.is_merging = false;
+        world.handle(Event::Tick);
+        assert_eq!(answers(&mut world), [0]);
     }
 }
