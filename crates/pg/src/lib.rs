@@ -38,6 +38,7 @@ mod state_history;
 mod stats;
 #[cfg(test)]
 mod test_world;
+mod trim;
 mod unfound;
 mod watch;
 mod window;

@@ -28,7 +28,7 @@ use crate::{
     replica_read::Committed,
     scrub::Scrubs,
     state_history::StateHistory,
-    stats::Trimming,
+    trim::Trimming,
     unfound::Unfound,
     watch::Watches,
     window::Window,

@@ -1,27 +1,14 @@
-//! The PG's state and totals, as monitors hear of them; snapshots trimmed along the way.
+//! The PG's state and totals, as monitors hear of them.
 
 use messages::{MOSDOp, OsdOp};
-use types::{EVersion, HObject, IntervalSet, OsdMap, PgStat, PgStatSum, PgState, PgTotals, UTime};
+use types::{OsdMap, PgStat, PgStatSum, PgState, PgTotals, UTime};
 
 use crate::{
     AllStateTimes, CommitTimes, Ctx, Effect, Instance, OpCounts, OpHistograms, Pg,
-    errand::Errand,
-    exec::{self, TrimStep},
     op_histogram::{R_OUT, RW_IN, RW_OUT, W_IN},
     pg::Phase,
     state_history::state_name,
 };
-
-/// A pass over all objects that removes clones.
-#[derive(Debug)]
-pub(crate) struct Trimming {
-    /// All objects before this one are done.
-    from: HObject,
-    /// The snapshots that are removed.
-    removed: IntervalSet,
-    /// The last change that it made.
-    last: EVersion,
-}
 
 impl Pg {
     /// The state's bits.
@@ -207,68 +194,6 @@ impl Pg {
             blocked_by: self.blocked_by(map),
             purged_snaps: self.trimmed_snaps(map),
         }
-    }
-
-    /// Looks once more for clones of snapshots that are purged, as if they were removed anew.
-    pub fn trim_purged_snaps(&mut self) {
-        if self.is_primary() && self.trimming.is_none() && !self.info.purged_snaps.is_empty() {
-            let removed = self.info.purged_snaps.clone();
-            self.trimming = Some(Trimming { from: HObject::min(), removed, last: EVersion::ZERO });
-        }
-    }
-
-    /// Removes clones that only removed snapshots need, one object at a time.
-    pub(crate) fn trim_snaps(&mut self, cx: &mut Ctx<'_>) {
-        /// Objects changed, or pages of objects looked at, in one tick.
-        const STEPS: usize = 64;
-        /// Changes of its own that are not durable everywhere: members that fall behind, or are gone, are waited for.
-        const IN_FLIGHT_MAX: usize = 64;
-        if !self.is_clean || !self.is_serving() || self.is_waiting(Errand::Trim) {
-            return;
-        }
-        // A snapshot removed meanwhile waits for the next pass: this one is past some of its clones.
-        let started = self.trimming.take().or_else(|| {
-            let removed = self.snaps_to_trim(cx.map);
-            (!removed.is_empty()).then(|| Trimming { from: HObject::min(), removed, last: EVersion::ZERO })
-        });
-        let Some(mut trimming) = started else { return };
-        if !self.has_lease(cx) {
-            self.trimming = Some(trimming);
-            return;
-        }
-        let mut room = IN_FLIGHT_MAX.saturating_sub(self.ops.unasked_in_flight());
-        for _ in 0..STEPS {
-            let Trimming { from, removed, .. } = &trimming;
-            let at = self.next_version(cx);
-            let step = exec::trim_step(cx.store, self.coll, from, &|s| removed.contains(s.0), at);
-            if step.is_ok() {
-                self.let_go(Errand::Trim, cx);
-            }
-            match step {
-                Ok(TrimStep::Change(head, staged, given_back)) => {
-                    if room == 0 || !self.is_object_idle(&head) {
-                        break;
-                    }
-                    room -= 1;
-                    self.submit_internal(&head, *staged, given_back, cx);
-                    trimming.last = self.info.last_update;
-                }
-                Ok(TrimStep::Continue(next)) => trimming.from = next,
-                // Whoever may lead next has to have the changes before anybody relies on them.
-                Ok(TrimStep::Done) if self.has_change_under_way_until(trimming.last) => break,
-                Ok(TrimStep::Done) => {
-                    self.info.purged_snaps.union_with(&trimming.removed);
-                    self.removed_snaps = None;
-                    self.keep_info(cx);
-                    return self.share_info(cx);
-                }
-                Err(missing) => {
-                    self.wait(Errand::Trim, vec![missing], cx);
-                    break;
-                }
-            }
-        }
-        self.trimming = Some(trimming);
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) use object_info::{
     CloneInfo, INFO_XATTR, Kept, ObjectInfo, SNAPSET_XATTR, SnapSet, USER_XATTR, info_at,
 };
 pub(crate) use request::{is_for_any_copy, is_ordered, is_pure_read, may_write, plain_read};
-pub(crate) use snaps::{TrimStep, trim_step};
+pub(crate) use snaps::{TrimStep, trim_object, trim_step};
 pub(crate) use watch::{KnownWatch, WatchChange, remove_watcher};
 
 use std::{

@@ -143,21 +143,14 @@ pub(crate) fn trim_step(
         if object.is_head() || object.pool.0 < 0 || damaged.as_ref() == Some(&head) {
             continue;
         }
-        let trimmed = match snapset_at(store, coll, &head)? {
-            Kept::Absent => continue,
-            Kept::Undecodable => Err(Untrimmed::Damaged),
-            Kept::Known(snapset) => {
-                if !snapset.clones.iter().any(|clone| clone.snaps.iter().any(|s| removed(*s))) {
-                    continue;
-                }
-                trim_object(store, coll, &head, snapset, removed, at)
+        match trim(store, coll, &head, removed, at) {
+            Ok(None) => {}
+            Ok(Some((staged, given_back))) => {
+                return Ok(TrimStep::Change(head, Box::new(staged), given_back));
             }
-        };
-        match trimmed {
-            Ok((staged, given_back)) => return Ok(TrimStep::Change(head, Box::new(staged), given_back)),
             Err(Untrimmed::Missing(missing)) => return Err(missing),
             Err(Untrimmed::Damaged) => {
-                tracing::error!(object = %head, "its snapshots are not trimmed: what is kept with it cannot be decoded");
+                complain(&head);
                 damaged = Some(head);
             }
         }
@@ -168,6 +161,47 @@ pub(crate) fn trim_step(
         }
         _ => Ok(TrimStep::Done),
     }
+}
+
+/// The same of one object; none if there is nothing to trim, as far as anybody can tell.
+pub(crate) fn trim_object(
+    store: &dyn ObjectStore,
+    coll: CollId,
+    head: &HObject,
+    removed: &dyn Fn(SnapId) -> bool,
+    at: EVersion,
+) -> Result<Option<(Staged, Vec<HObject>)>, store::Missing> {
+    match trim(store, coll, head, removed, at) {
+        Ok(trimmed) => Ok(trimmed),
+        Err(Untrimmed::Missing(missing)) => Err(missing),
+        Err(Untrimmed::Damaged) => {
+            complain(head);
+            Ok(None)
+        }
+    }
+}
+
+fn complain(head: &HObject) {
+    tracing::error!(object = %head, "its snapshots are not trimmed: what is kept with it cannot be decoded");
+}
+
+fn trim(
+    store: &dyn ObjectStore,
+    coll: CollId,
+    head: &HObject,
+    removed: &dyn Fn(SnapId) -> bool,
+    at: EVersion,
+) -> Result<Option<(Staged, Vec<HObject>)>, Untrimmed> {
+    let snapset = match snapset_at(store, coll, head)? {
+        Kept::Absent => return Ok(None),
+        Kept::Undecodable => return Err(Untrimmed::Damaged),
+        Kept::Known(snapset) => snapset,
+    };
+    let is_served = |clone: &CloneInfo| clone.snaps.iter().any(|snap| removed(*snap));
+    if !snapset.clones.iter().any(is_served) {
+        return Ok(None);
+    }
+    trim_clones(store, coll, head, snapset, removed, at).map(Some)
 }
 
 /// References that are lost with the clones that are gone, of an object's `clones`: each as often.
@@ -193,7 +227,7 @@ fn lost_with(
     Ok(lost(before, &references(kept.map(|(_, chunks)| chunks.as_ref()))))
 }
 
-fn trim_object(
+fn trim_clones(
     store: &dyn ObjectStore,
     coll: CollId,
     head: &HObject,

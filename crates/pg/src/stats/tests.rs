@@ -1,123 +1,9 @@
-//! Trimming of snapshots: when it is done, and who is told.
+//! What monitors and operators hear of a PG.
 
-use bytes::Bytes;
-use codec::{Encode, Features};
-use messages::{MOSDRepOpReply, MPgInfo, Message};
-use store::ObjectStore;
-use types::{IntervalSet, Mutation, OsdId, SnapId, Token, Transaction};
+use messages::MOSDRepOpReply;
 
 use super::*;
-use crate::{
-    Event,
-    exec::{CloneInfo, SNAPSET_XATTR, SnapSet},
-    test_world::World,
-};
-
-fn snaps(snap: u64) -> IntervalSet {
-    let mut out = IntervalSet::new();
-    out.insert(snap, 1);
-    out
-}
-
-/// The snapshots that the members were told to be purged.
-fn shared(world: &mut World) -> Vec<(Vec<OsdId>, IntervalSet)> {
-    let told = world.told().into_iter();
-    told.filter_map(|(osds, message)| match message {
-        Message::MPgInfo(m) => Some((osds, m.purged_snaps)),
-        _ => None,
-    })
-    .collect()
-}
-
-/// The first object has a clone that only snapshot 5 needs.
-fn keep_clone(world: &mut World) {
-    keep_clone_of(world, 1);
-}
-
-fn keep_clone_of(world: &mut World, at: u64) {
-    let clone = CloneInfo { id: SnapId(5), snaps: vec![SnapId(5)], size: 1, overlap: IntervalSet::new() };
-    let snapset = SnapSet { seq: SnapId(5), clones: vec![clone] };
-    let mut txn = Transaction::new(world.pg.coll);
-    let pair = (Bytes::from_static(SNAPSET_XATTR), snapset.to_bytes(Features::default()));
-    txn.push(&world.object(at), Mutation::SetXattrs([pair].into()));
-    txn.push(&world.object(at).with_snap(SnapId(5)), Mutation::Touch);
-    world.store.submit(Token(0), txn);
-}
-
-/// How many objects were trimmed since it was asked last.
-fn trimmed(world: &mut World) -> usize {
-    world.replicated().iter().filter(|entry| entry.object.is_head()).count()
-}
-
-#[test]
-fn a_snapshot_is_purged_when_all_members_have_its_clones_removed() {
-    let mut world = World::active();
-    keep_clone(&mut world);
-    world.map.removed_snaps_queue.insert(world.pg.pgid.pool, snaps(5));
-    let peers = world.peers.clone();
-    world.handle(Event::Tick);
-    let version = world.pg.info.last_update;
-    assert!(version > world.version(3) && world.pg.state().has(PgState::SNAPTRIM));
-    let reply = MOSDRepOpReply { pgid: world.pg.pgid, epoch: world.map.epoch, version };
-    world.say(peers[0], reply.into());
-    world.handle(Event::Tick);
-    assert!(shared(&mut world).is_empty() && !world.pg.snaps_to_trim(&world.map).is_empty());
-    world.say(peers[1], reply.into());
-    world.handle(Event::Tick);
-    assert_eq!(shared(&mut world), [(peers, snaps(5))]);
-    assert!(world.pg.snaps_to_trim(&world.map).is_empty() && !world.pg.state().has(PgState::SNAPTRIM));
-}
-
-#[test]
-fn what_is_trimmed_is_reported_while_more_is_removed() {
-    let mut world = World::active();
-    world.map.removed_snaps_queue.insert(world.pg.pgid.pool, snaps(5));
-    world.act(|pg, _| pg.info.purged_snaps = snaps(3));
-    world.handle(Event::Tick);
-    let reported = |world: &mut World| {
-        let stat = world.pg.stat(&world.map, UTime::default());
-        (stat.purged_snaps, stat.snaptrimq_len)
-    };
-    assert_eq!(reported(&mut world), (snaps(5), 0), "of those that the map has forgotten nobody asks");
-    world.map.removed_snaps_queue.get_mut(&world.pg.pgid.pool).unwrap().insert(7, 1);
-    assert_eq!(reported(&mut world), (snaps(5), 1));
-}
-
-#[test]
-fn trimming_waits_for_members_that_do_not_follow_and_for_a_lease() {
-    let mut world = World::active();
-    (1..=120).for_each(|at| keep_clone_of(&mut world, at));
-    world.map.removed_snaps_queue.insert(world.pg.pgid.pool, snaps(5));
-    world.handle(Event::Tick);
-    world.handle(Event::Tick);
-    assert_eq!(trimmed(&mut world), 64);
-    let confirm = |world: &mut World| {
-        let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
-        for peer in world.peers.clone() {
-            world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
-        }
-    };
-    confirm(&mut world);
-    world.now = world.now + 2 * crate::LEASE;
-    world.handle(Event::Tick);
-    assert_eq!(trimmed(&mut world), 0);
-    world.hear_all();
-    world.handle(Event::Tick);
-    assert_eq!(trimmed(&mut world), 56);
-}
-
-#[test]
-fn clones_of_purged_snapshots_are_looked_for_when_an_operator_says_so() {
-    let mut world = World::active();
-    keep_clone(&mut world);
-    world.act(|pg, _| pg.info.purged_snaps = snaps(5));
-    world.handle(Event::Tick);
-    let before = world.pg.info.last_update;
-    assert!(!world.pg.state().has(PgState::SNAPTRIM));
-    world.act(|pg, _| pg.trim_purged_snaps());
-    world.handle(Event::Tick);
-    assert!(world.pg.info.last_update > before && world.pg.state().has(PgState::SNAPTRIM));
-}
+use crate::test_world::World;
 
 #[test]
 fn states_are_told_by_the_names_of_ceph() {
@@ -142,19 +28,4 @@ fn requests_are_counted_by_their_time_and_size() {
     // Three bytes, however long they took.
     let rows = world.pg.histograms().rows(usize::from(W_IN));
     assert_eq!(rows.iter().map(|row| row[1]).sum::<u64>(), 1);
-}
-
-#[test]
-fn replicas_learn_what_is_purged_from_the_primary_and_from_the_map() {
-    let mut world = World::replica();
-    let (pgid, epoch) = (world.pg.pgid, world.map.epoch);
-    let info = MPgInfo { pgid, epoch, purged_snaps: snaps(5), ..MPgInfo::default() };
-    world.say(world.peers[0], info.into());
-    // One who is of an older release says nothing of them.
-    world.say(world.peers[0], MPgInfo { pgid, epoch, ..MPgInfo::default() }.into());
-    assert_eq!(*world.pg.purged_snaps(), snaps(5));
-    world.map.epoch = world.map.epoch.next();
-    world.map.new_purged_snaps.insert(pgid.pool, snaps(7));
-    world.handle(Event::NewMap);
-    assert!(world.pg.purged_snaps().contains(5) && world.pg.purged_snaps().contains(7));
 }

@@ -1,0 +1,142 @@
+//! Trimming: clones that only removed snapshots need go, in a pass over all objects, a few at a time.
+//!
+//! An object on which something is under way is passed over and looked at again at the end: one that is always busy keeps no
+//! clones of others. The snapshots are purged when all members have all changes of the pass.
+//!
+//! Authority: `PrimaryLogPG::SnapTrimmer`, `trim_object` (16.2); there the pass waits for an object that is busy.
+
+use std::collections::BTreeSet;
+
+use types::{EVersion, HObject, IntervalSet, SnapId};
+
+use crate::{
+    Ctx, Pg,
+    errand::Errand,
+    exec::{self, TrimStep},
+};
+
+/// Objects changed, or pages of objects looked at, in one tick.
+const STEPS: usize = 64;
+/// Changes of its own that are not durable everywhere: members that fall behind, or are gone, are waited for.
+const IN_FLIGHT_MAX: usize = 64;
+/// Objects passed over: with so many the pass waits for the next one.
+const BUSY_MAX: usize = 1_000;
+
+/// A pass over all objects that removes clones.
+#[derive(Debug)]
+pub(crate) struct Trimming {
+    /// All objects before this one are done, but for those that were busy; none behind the last one.
+    from: Option<HObject>,
+    busy: BTreeSet<HObject>,
+    /// The snapshots that are removed.
+    removed: IntervalSet,
+    /// The last change that it made.
+    last: EVersion,
+}
+
+impl Trimming {
+    fn of(removed: IntervalSet) -> Trimming {
+        let (from, busy) = (Some(HObject::min()), BTreeSet::new());
+        Trimming { from, busy, removed, last: EVersion::ZERO }
+    }
+
+    fn has_seen_all(&self) -> bool {
+        self.from.is_none() && self.busy.is_empty()
+    }
+}
+
+impl Pg {
+    /// Looks once more for clones of snapshots that are purged, as if they were removed anew.
+    pub fn trim_purged_snaps(&mut self) {
+        if self.is_primary() && self.trimming.is_none() && !self.info.purged_snaps.is_empty() {
+            self.trimming = Some(Trimming::of(self.info.purged_snaps.clone()));
+        }
+    }
+
+    /// Removes clones that only removed snapshots need, one object at a time.
+    pub(crate) fn trim_snaps(&mut self, cx: &mut Ctx<'_>) {
+        if !self.is_clean || !self.is_serving() || self.is_waiting(Errand::Trim) {
+            return;
+        }
+        // A snapshot removed meanwhile waits for the next pass: this one is past some of its clones.
+        let started = self.trimming.take().or_else(|| {
+            let removed = self.snaps_to_trim(cx.map);
+            (!removed.is_empty()).then(|| Trimming::of(removed))
+        });
+        let Some(mut trimming) = started else { return };
+        if self.has_lease(cx) {
+            let room = IN_FLIGHT_MAX.saturating_sub(self.ops.unasked_in_flight());
+            let room = self.trim_on(&mut trimming, room, cx);
+            if trimming.from.is_none() {
+                self.trim_busy(&mut trimming, room, cx);
+            }
+            // Whoever may lead next has to have the changes before anybody relies on them.
+            if trimming.has_seen_all() && !self.has_change_under_way_until(trimming.last) {
+                self.info.purged_snaps.union_with(&trimming.removed);
+                self.removed_snaps = None;
+                self.keep_info(cx);
+                return self.share_info(cx);
+            }
+        }
+        self.trimming = Some(trimming);
+    }
+
+    /// Goes on with the pass, with so many changes at most. How many of these are left.
+    fn trim_on(&mut self, trimming: &mut Trimming, mut room: usize, cx: &mut Ctx<'_>) -> usize {
+        for _ in 0..STEPS {
+            let Some(from) = &trimming.from else { break };
+            let (at, removed) = (self.next_version(cx), &trimming.removed);
+            let step = match exec::trim_step(cx.store, self.coll, from, &|s| removed.contains(s.0), at) {
+                Ok(step) => step,
+                Err(missing) => {
+                    self.wait(Errand::Trim, vec![missing], cx);
+                    break;
+                }
+            };
+            self.let_go(Errand::Trim, cx);
+            match step {
+                TrimStep::Change(head, staged, given_back) if room > 0 && self.is_object_idle(&head) => {
+                    self.submit_internal(&head, *staged, given_back, cx);
+                    trimming.last = self.info.last_update;
+                    room -= 1;
+                }
+                TrimStep::Change(..) if room == 0 || trimming.busy.len() >= BUSY_MAX => break,
+                TrimStep::Change(head, ..) => {
+                    trimming.from = Some(head.with_snap(SnapId(head.snap.0.saturating_add(1))));
+                    trimming.busy.insert(head);
+                }
+                TrimStep::Continue(next) => trimming.from = Some(next),
+                TrimStep::Done => trimming.from = None,
+            }
+        }
+        room
+    }
+
+    /// Looks again at the objects that were busy.
+    fn trim_busy(&mut self, trimming: &mut Trimming, mut room: usize, cx: &mut Ctx<'_>) {
+        for head in trimming.busy.iter().cloned().collect::<Vec<_>>() {
+            if room == 0 {
+                break;
+            }
+            if !self.is_object_idle(&head) {
+                continue;
+            }
+            let (at, removed) = (self.next_version(cx), &trimming.removed);
+            match exec::trim_object(cx.store, self.coll, &head, &|s| removed.contains(s.0), at) {
+                Ok(Some((staged, given_back))) => {
+                    self.submit_internal(&head, staged, given_back, cx);
+                    trimming.last = self.info.last_update;
+                    room -= 1;
+                }
+                Ok(None) => {
+                    trimming.busy.remove(&head);
+                }
+                Err(missing) => return self.wait(Errand::Trim, vec![missing], cx),
+            }
+            self.let_go(Errand::Trim, cx);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
