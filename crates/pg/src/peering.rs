@@ -99,6 +99,7 @@ impl Pg {
             Phase::Active => {
                 let is_gone = |osd: &OsdId| is_new(osd) || !map.is_up(*osd);
                 self.look_for_all(cx);
+                self.ask_for_unfound(cx);
                 self.forget_offers(is_gone, cx);
                 self.forget_pulls(is_gone, cx);
                 self.complain_of_unfound(cx);
@@ -171,7 +172,7 @@ impl Pg {
         self.check_infos(cx);
     }
 
-    fn ask_info(&self, osd: OsdId, cx: &mut Ctx<'_>) {
+    pub(crate) fn ask_info(&self, osd: OsdId, cx: &mut Ctx<'_>) {
         let query = MPgQuery {
             pgid: self.pgid,
             epoch: cx.map.epoch,

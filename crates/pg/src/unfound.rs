@@ -116,6 +116,7 @@ impl Pg {
         if need.is_some_and(|need| self.source_of(object, *need, cx.map).is_none()) {
             if self.unfound.objects.insert(object.clone()) {
                 cx.effects.push(Effect::StatsChanged);
+                self.ask_for_unfound(cx);
             }
         } else if self.unfound.objects.contains(object) {
             self.unfound.remove(object);
@@ -136,6 +137,19 @@ impl Pg {
             cx.effects.push(Effect::StatsChanged);
         }
         self.unfound.objects = now;
+    }
+
+    /// Asks those who may have what is unfound and have not said what they have, as they were down when the PG peered. One
+    /// that has kept its copy tells by itself; one that has not says so only when it is asked.
+    pub(crate) fn ask_for_unfound(&self, cx: &mut Ctx<'_>) {
+        if self.unfound.objects.is_empty() {
+            return;
+        }
+        for osd in self.might_have() {
+            if cx.map.is_up(osd) && !self.peer_info.contains_key(&osd) {
+                self.ask_info(osd, cx);
+            }
+        }
     }
 
     /// The map changed: says what an operator has to know.

@@ -1,7 +1,7 @@
 //! A primary whose copies are bad: what is unfound, what it asks, and what becomes of it.
 
-use messages::MPgNotify;
-use types::{Epoch, PgState};
+use messages::{MPgNotify, Message};
+use types::{Epoch, PgInfo, PgInterval, PgState};
 
 use super::*;
 use crate::{Event, test_world::World};
@@ -128,4 +128,35 @@ fn what_cannot_be_decoded_is_no_offer() {
     let entries = world.replicated();
     let [entry] = &entries[..] else { panic!("{entries:?}") };
     assert_eq!((entry.lost_to, world.stored(3)), (Some(world.version(1)), entry.version.version));
+}
+
+#[test]
+fn one_of_the_past_that_comes_up_without_its_copy_is_asked_and_holds_nothing_up() {
+    let mut world = World::of(2);
+    let members = [world.pg.me, world.peers[0]];
+    let stray = world.map.osds().find(|osd| world.map.is_up(*osd) && !members.contains(osd)).unwrap();
+    let index = usize::try_from(stray.0).unwrap();
+    let up = std::mem::replace(&mut world.map.osd_state[index], types::OsdState::EXISTS);
+    let (first, last) = (world.map.epoch, world.map.epoch);
+    world.pg.intervals.push(PgInterval { first, last, acting: vec![stray], ..PgInterval::default() });
+    world.told();
+    world.lose(1);
+    let asked = |world: &mut World| {
+        let told = world.told().into_iter().filter(|(_, message)| matches!(message, Message::MPgQuery(_)));
+        told.flat_map(|(osds, _)| osds).collect::<Vec<_>>()
+    };
+    assert!(
+        world.pg.unfound_count() == 1 && !world.pg.is_all_probed(&world.map) && asked(&mut world).is_empty()
+    );
+    world.map.epoch = world.map.epoch.next();
+    world.map.osd_state[index] = up;
+    world.map.osd_info[index].up_from = world.map.epoch;
+    world.handle(Event::NewMap);
+    assert_eq!(asked(&mut world), [stray]);
+    let (pgid, epoch, info) = (world.pg.pgid, world.map.epoch, PgInfo::default());
+    world.say(stray, MPgNotify { pgid, epoch, info, intervals: Vec::new(), leases: Vec::new() }.into());
+    assert!(world.pg.unfound_count() == 1 && world.pg.is_all_probed(&world.map));
+    world.map.epoch = world.map.epoch.next();
+    world.handle(Event::NewMap);
+    assert!(asked(&mut world).is_empty(), "once is enough");
 }
