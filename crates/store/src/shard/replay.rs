@@ -71,6 +71,11 @@ impl Mount {
         }
         loop {
             match replay.next_record(self.findings.is_some())? {
+                Found::Gap(offset) => {
+                    self.note_gap(offset)?;
+                    // What follows makes no sense without what is missing.
+                    return self.look_ahead(replay);
+                }
                 Found::Record(record) => {
                     if let Some(findings) = &mut self.findings {
                         findings.records.push(record);
@@ -114,13 +119,7 @@ impl Mount {
     ) -> Result<Step, MountError> {
         if replay.is_followed_in(data, self.config.journal_writes_max) {
             let journal = replay.store.superblock.journal;
-            let offset = (journal.start + replay.end % journal.count) * BLOCK;
-            let gap = MountError::JournalGap { offset };
-            let Some(findings) = &mut self.findings else { return Err(gap) };
-            let problem = Problem::Unmountable(gap);
-            if !findings.problems.contains(&problem) {
-                findings.problems.push(problem);
-            }
+            self.note_gap((journal.start + replay.end % journal.count) * BLOCK)?;
         }
         if left > 1 {
             return Ok(Step::Lookahead { replay, left: left - 1 });
@@ -129,6 +128,17 @@ impl Mount {
             return Ok(Step::Done(Some(Ok(Box::new(replay.store)))));
         }
         self.replayed(*replay)
+    }
+
+    /// Records that were durable are missing: that ends a mount, and an inspection notes it.
+    fn note_gap(&mut self, offset: u64) -> Result<(), MountError> {
+        let gap = MountError::JournalGap { offset };
+        let Some(findings) = &mut self.findings else { return Err(gap) };
+        let problem = Problem::Unmountable(gap);
+        if !findings.problems.contains(&problem) {
+            findings.problems.push(problem);
+        }
+        Ok(())
     }
 
     /// Nothing of an older epoch replays: what a crash left behind the last record cannot come back.
@@ -177,6 +187,8 @@ enum Found {
     Record(JournalRecord),
     /// The window must hold so many blocks from the position on.
     Beyond(u64),
+    /// A record at this byte of the device that does not follow what the index, or the record before it, holds.
+    Gap(u64),
     End,
 }
 
@@ -228,8 +240,14 @@ impl Replay {
         };
         let journal = self.store.superblock.journal;
         let bytes = u64::from(header.block_count) * BLOCK;
+        let offset = (journal.start + self.position % journal.count) * BLOCK;
+        // A checkpoint commits transactions without a record, and the next record follows those. So an older
+        // superblock than the one that this record followed does not have them, though no record is missing.
+        if header.first_txn > self.store.last_txn.saturating_add(1) {
+            return Ok(Found::Gap(offset));
+        }
         let record = JournalRecord {
-            offset: (journal.start + self.position % journal.count) * BLOCK,
+            offset,
             bytes,
             sequence: self.sequence,
             first_txn: header.first_txn,

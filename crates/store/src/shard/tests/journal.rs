@@ -1,0 +1,77 @@
+//! What a mount makes of a journal, and of superblocks, that are not as they were left.
+
+use super::*;
+use crate::{DeviceCommand, Problem, allocator::Run, superblock::COPIES};
+
+/// A ring of 64 blocks, and writes of 16 blocks that go through it.
+fn small_ring() -> Config {
+    Config { journal_bytes: 256 << 10, ..config() }
+}
+
+fn write(store: &mut Store, number: u32, bytes: usize) {
+    let mut txn = Transaction::new(coll(0));
+    let data = Bytes::from(vec![number as u8 + 1; bytes]);
+    txn.push(&object(number), Mutation::Write { offset: 0, data: data.into() });
+    store.submit(Token(u64::from(number)), txn);
+    store.kick();
+}
+
+/// Executes what goes to the ring and gives back the rest.
+fn write_ring(store: &mut Store, disk: &mut VirtualDisk) -> Vec<DeviceCommand> {
+    let journal = store.superblock.journal;
+    let in_ring = |command: &DeviceCommand| {
+        matches!(command, DeviceCommand::Write { offset, .. } if journal.holds(Run { start: offset / BLOCK, count: 1 }))
+    };
+    let mut others = Vec::new();
+    loop {
+        let (records, rest): (Vec<_>, Vec<_>) = store.take_commands().into_iter().partition(in_ring);
+        others.extend(rest);
+        if records.is_empty() {
+            return others;
+        }
+        for record in records {
+            let (token, result) = disk.execute(record);
+            store.device_done(token, result);
+        }
+    }
+}
+
+/// A store of which a checkpoint has committed a transaction that has no record, and with a record after it.
+fn checkpointed_over_a_full_ring(rng: &mut StdRng) -> (Store, VirtualDisk) {
+    let mut disk = formatted(DISK_BYTES, &small_ring());
+    let mut store = mount_as(small_ring(), &mut disk, rng).unwrap();
+    let mut held = Vec::new();
+    // Three records of 17 blocks fit, a fourth one does not, and what would make room is slow.
+    for number in 0..4 {
+        write(&mut store, number, 64 << 10);
+        held.extend(write_ring(&mut store, &mut disk));
+    }
+    assert!(store.is_journal_full && store.queue.len() == 1);
+    disk.submit(held);
+    settle(&mut store, &mut disk, rng);
+    assert_eq!((store.uncommitted_count(), store.superblock.last_txn), (0, 4));
+    // It fits behind the others: none of these is written over.
+    write(&mut store, 4, 4096);
+    settle(&mut store, &mut disk, rng);
+    assert_eq!((store.ring.used_count(), store.uncommitted_count()), (2, 0));
+    (store, disk)
+}
+
+#[test]
+fn an_older_superblock_is_no_way_around_transactions_that_only_the_newer_one_has() {
+    let mut rng = StdRng::seed_from_u64(1);
+    let (store, disk) = checkpointed_over_a_full_ring(&mut rng);
+    let newest = COPIES[(store.superblock.sequence % 2) as usize] * BLOCK;
+    let mut sound = disk.clone();
+    let mut found = mount_as(small_ring(), &mut sound, &mut rng).unwrap();
+    for number in 0..5 {
+        assert!(ask(&mut found, &mut sound, &mut rng, |s| s.meta(coll(0), &object(number))).unwrap().is_some());
+    }
+    let mut damaged = disk;
+    damaged.flip_bit(newest + 100, 3);
+    let offset = (store.superblock.journal.start + 51) * BLOCK;
+    let problem = Problem::Unmountable(MountError::JournalGap { offset });
+    assert_eq!(crash::fsck(small_ring(), &mut damaged.clone(), &mut rng).problems, [problem]);
+    let refused = mount_as(small_ring(), &mut damaged, &mut rng);
+    assert_eq!(refused.err(), Some(MountError::JournalGap { offset }));
+}
