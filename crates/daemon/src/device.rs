@@ -5,7 +5,7 @@ use std::{io::ErrorKind, ops::Range, path::Path, thread, time::Duration};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use codec::BLOCK_BYTES;
-use reactor::{Event, FileId, OpenOptions, Reactor};
+use reactor::{Event, FileId, Lock, OpenOptions, Reactor};
 use store::{
     Config as StoreConfig, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, IndexMemory, Label, Mount,
     Replayed, Store, StoreIdentity,
@@ -57,7 +57,8 @@ pub(crate) enum Access {
     Offline,
     /// Exclusive, and a file of so many bytes is made if there is none.
     Create(u64),
-    /// Besides a shard of the same process that has it to the exclusion of other processes.
+    /// Besides other shards of the same process, after [`Device::share_lock`]. Each shard's open file has a lock of its own,
+    /// as each may have commands in flight when the process is killed.
     Shared,
 }
 
@@ -83,11 +84,11 @@ impl Device {
         let mut parts = Vec::new();
         for (role, path) in paths.all() {
             let (size, lock, attempts) = match access {
-                Access::Exclusive => (None, true, LOCK_ATTEMPTS),
-                Access::Offline => (None, true, LOCK_ATTEMPTS_OFFLINE),
-                Access::Create(_) if path.exists() => (None, true, LOCK_ATTEMPTS),
-                Access::Create(main) => (Some(file_bytes(role, main)), true, LOCK_ATTEMPTS),
-                Access::Shared => (None, false, 1),
+                Access::Exclusive => (None, Lock::Exclusive, LOCK_ATTEMPTS),
+                Access::Offline => (None, Lock::Exclusive, LOCK_ATTEMPTS_OFFLINE),
+                Access::Create(_) if path.exists() => (None, Lock::Exclusive, LOCK_ATTEMPTS),
+                Access::Create(main) => (Some(file_bytes(role, main)), Lock::Exclusive, LOCK_ATTEMPTS),
+                Access::Shared => (None, Lock::Shared, 1),
             };
             let options = OpenOptions { direct: true, create: size.is_some(), size, lock };
             let file = open_when_unlocked(reactor, path, options, attempts)?;
@@ -96,6 +97,11 @@ impl Device {
             parts.push(Part { role, file, lane: Lane::whole(bytes), is_block_device });
         }
         Ok(Device { parts, joins: Joins::new() })
+    }
+
+    /// Lets the process' other shards open it, too; other processes are still kept off.
+    pub(crate) fn share_lock(&self, reactor: &mut Reactor) -> Result<()> {
+        self.parts.iter().try_for_each(|part| Ok(reactor.share_lock(part.file)?))
     }
 
     /// The lanes of one shard of `count`, whose regions were made with so many bytes. What the devices have grown by
@@ -360,4 +366,54 @@ fn open_when_unlocked(
         }
         _ => error.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn reactor() -> Reactor {
+        Reactor::new(reactor::Config::default()).unwrap()
+    }
+
+    /// The files go with it.
+    struct Folder(std::path::PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("loligo-device-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Folder(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_device_is_locked_while_any_shard_has_it_open() {
+        let folder = Folder::new("shards");
+        let (main, journal) = (folder.0.join("block"), Some(folder.0.join("journal")));
+        let paths = DevicePaths { main, journal, index: None };
+        let (mut control, mut shard, mut later) = (reactor(), reactor(), reactor());
+        let mut opened_later = || Device::open(&mut later, &paths, Access::Offline).map(drop);
+        let device = Device::open(&mut control, &paths, Access::Create(64 << 20)).unwrap();
+        opened_later().unwrap_err();
+        Device::open(&mut shard, &paths, Access::Shared)
+            .map(drop)
+            .expect_err("it is the control shard's alone");
+        device.share_lock(&mut control).unwrap();
+        Device::open(&mut shard, &paths, Access::Shared).unwrap();
+        opened_later().unwrap_err();
+        // A process that is killed may have commands of one shard in flight when the others' have ended.
+        drop(control);
+        opened_later().unwrap_err();
+        drop(shard);
+        opened_later().unwrap();
+    }
 }

@@ -14,6 +14,19 @@ use rustix::{
 
 use crate::{FileError, FileOperation, RawFd};
 
+/// A lock of a file that keeps other processes off it, as far as they ask for one. It is the open file's own: it lasts
+/// until that is closed and its last operation has ended, even if its process is killed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lock {
+    /// None.
+    #[default]
+    None,
+    /// Others may have shared ones, too.
+    Shared,
+    /// Nobody else has one.
+    Exclusive,
+}
+
 /// How to open a file or block device; always for reading and writing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenOptions {
@@ -23,8 +36,8 @@ pub struct OpenOptions {
     pub create: bool,
     /// Make a regular file at least this long; a device must be. In bytes.
     pub size: Option<u64>,
-    /// Take an exclusive lock, or fail with `WouldBlock` when another process has it.
-    pub lock: bool,
+    /// Take this lock, or fail with `WouldBlock` when another open file has one that excludes it.
+    pub lock: Lock,
 }
 
 /// An open file.
@@ -56,9 +69,13 @@ impl File {
                 error => fail(FileOperation::Open, error.into()),
             }
         })?;
-        if options.lock {
-            rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)
-                .map_err(|error| fail(FileOperation::Lock, error.into()))?;
+        let lock = match options.lock {
+            Lock::None => None,
+            Lock::Shared => Some(FlockOperation::NonBlockingLockShared),
+            Lock::Exclusive => Some(FlockOperation::NonBlockingLockExclusive),
+        };
+        if let Some(lock) = lock {
+            rustix::fs::flock(&fd, lock).map_err(|error| fail(FileOperation::Lock, error.into()))?;
         }
         let file = Self::prepare(fd, name.clone(), options);
         file.map_err(|error| fail(FileOperation::Open, error))
@@ -70,7 +87,7 @@ impl File {
             fd,
             path,
             is_device: kind == FileType::BlockDevice,
-            is_locked: options.lock,
+            is_locked: options.lock != Lock::None,
             ops: 0,
             closing: false,
         };
@@ -84,6 +101,14 @@ impl File {
             _ => {}
         }
         Ok(file)
+    }
+
+    /// Makes an exclusive lock a shared one. Another opener may come between: it has the file then, and this fails
+    /// with `WouldBlock`.
+    pub(crate) fn share_lock(&mut self) -> Result<(), FileError> {
+        let shared = rustix::fs::flock(&self.fd, FlockOperation::NonBlockingLockShared);
+        self.is_locked = shared.is_ok();
+        shared.map_err(|error| self.error(FileOperation::Lock, 0, error.into()))
     }
 
     /// Bytes of the file or device.

@@ -31,7 +31,7 @@ use std::os::fd::RawFd;
 pub use channel::{Receiver, Sender, channel};
 pub use config::{BackendKind, Config};
 pub use event::{CloseReason, ConnId, Event, FileError, FileId, FileOperation, ListenerId};
-pub use file::OpenOptions;
+pub use file::{Lock, OpenOptions};
 pub use listener::Socket;
 pub use memory::{memory_limit_bytes, resident_bytes};
 pub use reactor::Reactor;

@@ -106,6 +106,9 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
     if !is_sane || regions_bytes > device.main_bytes() {
         bail!("{} does not hold the {count} stores that it says it does", path.display());
     }
+    if count > 1 {
+        device.share_lock(&mut reactor)?;
+    }
     let mut wakers = vec![stop.waker()];
     for _ in 1..count {
         wakers.push(Waker::new().context("making an eventfd")?);

@@ -21,6 +21,11 @@ impl Reactor {
         self.files.get(file.0).ok_or(io::ErrorKind::NotFound)?.size()
     }
 
+    /// Makes the file's exclusive lock a shared one, so that it may be opened again with one.
+    pub fn share_lock(&mut self, file: FileId) -> Result<(), FileError> {
+        self.files.get_mut(file.0).map_or(Ok(()), File::share_lock)
+    }
+
     /// True of a block device, false of a regular file.
     pub fn is_block_device(&self, file: FileId) -> bool {
         self.files.get(file.0).is_some_and(|file| file.is_device)

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process};
 
 use bytes::Bytes;
 use codec::AlignedBuf;
-use reactor::{Event, FileId, FileOperation, OpenOptions, Reactor};
+use reactor::{Event, FileId, FileOperation, Lock, OpenOptions, Reactor};
 
 use super::{Harness, on_both, pattern};
 
@@ -27,7 +27,7 @@ const SIZE: u64 = 8 << 20;
 
 /// Opens as stores do, with O_DIRECT where the file system has it.
 fn open(reactor: &mut Reactor, file: &TempFile) -> FileId {
-    let options = OpenOptions { direct: true, create: true, size: Some(SIZE), lock: true };
+    let options = OpenOptions { direct: true, create: true, size: Some(SIZE), lock: Lock::Exclusive };
     match reactor.open(&file.0, options) {
         Err(error) if error.source.kind() == std::io::ErrorKind::Unsupported => {
             eprintln!("without O_DIRECT: {error}");
@@ -108,14 +108,21 @@ fn errors_name_the_operation() {
         assert_eq!(done(&mut harness, 1), Err(short));
         let missing = harness.reactor.open("/nonexistent/file", OpenOptions::default()).unwrap_err();
         assert!(missing.to_string().starts_with("cannot open /nonexistent/file"), "{missing}");
-        let options = OpenOptions { lock: true, ..OpenOptions::default() };
+        let options = OpenOptions { lock: Lock::Exclusive, ..OpenOptions::default() };
         let locked = harness.reactor.open(&file.0, options).unwrap_err();
         assert_eq!(
             (locked.operation, locked.source.kind()),
             (FileOperation::Lock, std::io::ErrorKind::WouldBlock)
         );
         harness.reactor.close_file(id);
-        harness.reactor.open(&file.0, options).expect("closing gives the lock up");
+        let id = harness.reactor.open(&file.0, options).expect("closing gives the lock up");
+        harness.reactor.share_lock(id).unwrap();
+        let shared = OpenOptions { lock: Lock::Shared, ..options };
+        let other = harness.reactor.open(&file.0, shared).unwrap();
+        harness.reactor.close_file(id);
+        harness.reactor.open(&file.0, options).expect_err("each shared lock excludes an exclusive one");
+        harness.reactor.close_file(other);
+        harness.reactor.open(&file.0, options).expect("both are gone");
     });
 }
 

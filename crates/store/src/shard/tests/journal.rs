@@ -19,9 +19,7 @@ fn write(store: &mut Store, number: u32, bytes: usize) {
 /// Executes what goes to the ring and gives back the rest.
 fn write_ring(store: &mut Store, disk: &mut VirtualDisk) -> Vec<DeviceCommand> {
     let journal = store.superblock.journal;
-    let in_ring = |command: &DeviceCommand| {
-        matches!(command, DeviceCommand::Write { offset, .. } if journal.holds(Run { start: offset / BLOCK, count: 1 }))
-    };
+    let in_ring = |command: &DeviceCommand| matches!(command, DeviceCommand::Write { offset, .. } if journal.holds(Run { start: offset / BLOCK, count: 1 }));
     let mut others = Vec::new();
     loop {
         let (records, rest): (Vec<_>, Vec<_>) = store.take_commands().into_iter().partition(in_ring);
@@ -65,7 +63,9 @@ fn an_older_superblock_is_no_way_around_transactions_that_only_the_newer_one_has
     let mut sound = disk.clone();
     let mut found = mount_as(small_ring(), &mut sound, &mut rng).unwrap();
     for number in 0..5 {
-        assert!(ask(&mut found, &mut sound, &mut rng, |s| s.meta(coll(0), &object(number))).unwrap().is_some());
+        assert!(
+            ask(&mut found, &mut sound, &mut rng, |s| s.meta(coll(0), &object(number))).unwrap().is_some()
+        );
     }
     let mut damaged = disk;
     damaged.flip_bit(newest + 100, 3);
