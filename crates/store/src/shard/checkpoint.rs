@@ -408,6 +408,11 @@ impl Store {
         let runs = checkpoint.pending_blobs.into_iter().flat_map(|blob| blob.runs);
         runs.for_each(|run| self.space.free(run));
         self.space.thaw();
+        // Nothing more can be made durable in order: the records hold what is committed.
+        let is_stuck = self.is_journal_full || self.waiting.has_held();
+        if self.unmount == Unmount::Flushed || self.unmount == Unmount::Wanted && is_stuck {
+            self.unmount = Unmount::Done;
+        }
     }
 
     pub(super) fn checkpoint_flushed(&mut self) {

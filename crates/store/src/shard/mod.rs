@@ -287,7 +287,8 @@ impl Store {
     }
 
     /// Starts the orderly end: everything is flushed, a checkpoint is written and marked clean. Nothing
-    /// may be submitted any more. Go on as usual until [`Store::is_unmounted`].
+    /// may be submitted any more. Go on as usual until [`Store::is_unmounted`]. Where the checkpoint finds no
+    /// room it is no clean end: the next mount replays the journal, and what is not committed by then never is.
     pub fn unmount(&mut self) {
         self.is_stirred = true;
         if self.unmount == Unmount::No {
@@ -296,7 +297,7 @@ impl Store {
         self.kick();
     }
 
-    /// True when the store is clean on the device and has nothing left to do.
+    /// True when the store is clean on the device, or there is no room for that, and has nothing left to do.
     pub fn is_unmounted(&self) -> bool {
         self.unmount == Unmount::Done
     }
@@ -395,6 +396,9 @@ impl Store {
 
     /// Starts what is wanted, if anything is.
     fn start_background(&mut self) {
+        if self.unmount == Unmount::Done {
+            return;
+        }
         let wants_end = self.unmount == Unmount::Wanted && self.uncommitted_count() == 0;
         if wants_end {
             self.unmount = Unmount::Flushed;

@@ -135,4 +135,9 @@ fn where_there_is_no_room_for_a_checkpoint_nobody_waits_for_one() {
     }
     store.kick();
     assert!(!store.waiting.has_held());
+    // An end without a checkpoint, which is none in order.
+    store.unmount();
+    settle(&mut store, &mut disk, &mut rng);
+    assert!(store.is_unmounted());
+    assert_eq!(store.superblock.is_clean, 0);
 }
