@@ -66,8 +66,10 @@ pub(crate) struct Space {
     quarantine_count: u64,
     /// Blocks that nobody uses and that are being discarded.
     discard_count: u64,
-    /// Blocks that only the index may take, so that a checkpoint finds room.
+    /// Blocks that new data does not take, so that a checkpoint finds room. What is pending may have half of them.
     reserve_count: u64,
+    /// True while checkpoints leave what the next mount's may need.
+    keeps_mount_reserve: bool,
     pub(crate) changes: Changes,
 }
 
@@ -103,9 +105,45 @@ impl Space {
         Run { start, count }
     }
 
-    /// Takes `count` blocks for data: the smallest free run that holds them all, or the largest ones.
+    /// All free blocks.
+    pub(crate) fn free_count(&self) -> u64 {
+        self.free_counts.iter().sum()
+    }
+
+    /// Blocks that are free again with the next checkpoint.
+    pub(crate) fn quarantined_count(&self) -> u64 {
+        self.quarantine_count
+    }
+
+    /// Free blocks that what grows leaves beside what checkpoints need.
+    pub(crate) fn growth_floor(&self) -> u64 {
+        self.reserve_count / 2
+    }
+
+    /// Free blocks that only the checkpoint which ends a mount may take: it writes at once what the running store wrote
+    /// with up to two, and what that was about to need was only known about.
+    pub(crate) fn mount_reserve(&self) -> u64 {
+        self.reserve_count / 8
+    }
+
+    /// From now on checkpoints leave that, or not: as the one that ends a mount, and one after another that found no
+    /// room.
+    pub(crate) fn keep_mount_reserve(&mut self, keeps: bool) {
+        self.keeps_mount_reserve = keeps;
+    }
+
+    /// Takes `count` blocks for new data: the smallest free run that holds them all, or the largest ones.
     pub(crate) fn allocate(&mut self, count: u64) -> Option<Vec<Run>> {
-        if self.free_counts[MAIN] < count + self.reserve_count {
+        self.allocate_above(count, self.reserve_count)
+    }
+
+    /// The same for data that is pending: as each checkpoint would write it again, it may have part of the reserve.
+    pub(crate) fn allocate_pending(&mut self, count: u64) -> Option<Vec<Run>> {
+        self.allocate_above(count, self.growth_floor())
+    }
+
+    fn allocate_above(&mut self, count: u64, floor: u64) -> Option<Vec<Run>> {
+        if self.free_counts[MAIN] < count + floor {
             return None;
         }
         let runs = self.take(count, MAIN)?;
@@ -116,16 +154,27 @@ impl Space {
     /// Takes `count` blocks for pages of the checkpoint being made: of the index' own device, or else of the main
     /// one, from the reserve too.
     pub(crate) fn allocate_index(&mut self, count: u64) -> Option<Vec<Run>> {
-        let runs = self.take(count, INDEX).or_else(|| self.take(count, MAIN))?;
+        let runs = self.take_for_index(count)?;
         runs.iter().for_each(|&run| self.changes.taken_by_index(run));
         Some(runs)
     }
 
     /// The same for records of the space map and the root.
     pub(crate) fn allocate_map(&mut self, count: u64) -> Option<Vec<Run>> {
-        let runs = self.take(count, INDEX).or_else(|| self.take(count, MAIN))?;
+        let runs = self.take_for_index(count)?;
         runs.iter().for_each(|&run| self.changes.taken_by_map(run));
         Some(runs)
+    }
+
+    fn take_for_index(&mut self, count: u64) -> Option<Vec<Run>> {
+        if let Some(runs) = self.take(count, INDEX) {
+            return Some(runs);
+        }
+        let floor = if self.keeps_mount_reserve { self.mount_reserve() } else { 0 };
+        if self.free_counts[MAIN] < count + floor {
+            return None;
+        }
+        self.take(count, MAIN)
     }
 
     fn take(&mut self, count: u64, part: usize) -> Option<Vec<Run>> {

@@ -138,6 +138,11 @@ impl Changes {
         (moment.freed, moment.guarded)
     }
 
+    /// How many regions' records the next checkpoint writes, and the one being made.
+    pub(crate) fn dirty_count(&self) -> u64 {
+        (self.dirty.len() + self.moment.as_ref().map_or(0, |moment| moment.dirty.len())) as u64
+    }
+
     /// The next region to be rendered.
     pub(crate) fn next_region(&mut self) -> Option<u64> {
         let moment = self.moment.as_mut()?;

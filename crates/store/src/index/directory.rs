@@ -169,6 +169,11 @@ impl Directory {
         self.page_count
     }
 
+    /// How many tables they are in.
+    pub(crate) fn table_count(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Bytes of memory of the directory itself.
     pub(crate) fn memory(&self) -> u64 {
         (self.hints.memory() + self.nodes.iter().map(Node::memory).sum::<usize>()) as u64

@@ -11,6 +11,7 @@
 mod directory;
 mod heap;
 mod hints;
+mod need;
 mod node;
 mod omap;
 mod packed;
@@ -36,6 +37,7 @@ pub(crate) use page::{
 };
 pub(crate) use paging::stays;
 
+use self::need::Need;
 use crate::{onode::Onode, pool_usage::PoolUsages};
 
 /// A place in the key space: an object's own entry, followed by its omap entries.
@@ -150,6 +152,9 @@ pub(crate) struct Index {
     /// OSD keeps for itself does not count.
     changed_bytes: u64,
     frozen_bytes: u64,
+    /// What the pages that changed, and those that the checkpoint being made froze, take on the device.
+    need: Need,
+    frozen_need: Need,
     /// Keys whose pages stay in memory, and how many ask for that.
     pinned: BTreeMap<Key, u32>,
     /// The page at which eviction looked last.
@@ -176,6 +181,8 @@ impl Index {
             heap_bytes: 0,
             changed_bytes: 0,
             frozen_bytes: 0,
+            need: Need::default(),
+            frozen_need: Need::default(),
             pinned: BTreeMap::new(),
             hand: Key::min(),
         }
@@ -220,6 +227,7 @@ impl Index {
             }
         };
         self.heap_bytes = self.heap_bytes + after - before;
+        self.need.grow(after as i64 - before as i64);
         if !is_resident(object) {
             self.changed_bytes = (self.changed_bytes + after).saturating_sub(before);
         }
@@ -243,6 +251,7 @@ impl Index {
             let onode = Onode { generation: self.txn, ..Onode::default() };
             self.colls.entry(coll).or_default().onodes.insert(object.detached(), onode);
             self.onode_count += 1;
+            self.need.grow_by_entries(1);
         }
         let generation = self.generation;
         if let Some(onode) = self.get_mut(coll, object) {
@@ -266,6 +275,8 @@ impl Index {
         self.forget_omap(coll, object, omap.len(), omap_bytes);
         self.onode_count -= 1;
         self.heap_bytes -= onode.heap_bytes();
+        self.need.grow_by_entries(-1);
+        self.need.grow(-(onode.heap_bytes() as i64));
         Some(onode)
     }
 
@@ -286,7 +297,9 @@ impl Index {
             }
         };
         self.omap_count += u64::from(old.is_none());
+        self.need.grow_by_entries(i64::from(old.is_none()));
         let gone = old.map_or(0, |old| key_len + old.len() as u64);
+        self.need.grow(added as i64 - gone as i64);
         self.omap_bytes = self.omap_bytes + added - gone;
         self.pools.add_omap(coll, object, added.wrapping_sub(gone));
         self.heap_bytes = self.heap_bytes + added - gone;
@@ -340,6 +353,8 @@ impl Index {
     /// Takes omap entries that were in memory by themselves out of the accounts.
     fn forget_omap(&mut self, coll: CollId, object: &HObject, count: usize, bytes: u64) {
         self.omap_count -= count as u64;
+        self.need.grow_by_entries(-(count as i64));
+        self.need.grow(-(bytes as i64));
         self.omap_bytes -= bytes;
         self.heap_bytes -= bytes;
         self.pools.remove_omap(coll, object, bytes);

@@ -7,6 +7,7 @@ use types::{CollId, HObject};
 
 use super::{
     Index, Key, KeyRef,
+    need::Need,
     page::{Entry, PageImage, decode_key, encode_entry, page_front},
 };
 
@@ -25,6 +26,7 @@ impl Index {
         self.frozen = std::mem::take(&mut self.dirty);
         self.frozen_count = self.frozen.len();
         self.frozen_bytes = std::mem::take(&mut self.changed_bytes);
+        self.frozen_need = std::mem::take(&mut self.need);
         self.generation += 1;
     }
 
@@ -32,12 +34,14 @@ impl Index {
     pub(crate) fn checkpointed(&mut self) {
         self.frozen_count = 0;
         self.frozen_bytes = 0;
+        self.frozen_need = Need::default();
     }
 
     /// The checkpoint comes to nothing: what is not placed is dirty again.
     pub(crate) fn thaw(&mut self) {
         self.frozen_count = 0;
         self.changed_bytes += std::mem::take(&mut self.frozen_bytes);
+        self.need.add(std::mem::take(&mut self.frozen_need));
         self.dirty.append(&mut self.frozen);
         self.dirty.extend(self.rendered.drain(..).map(|image| image.first));
     }
@@ -81,7 +85,9 @@ impl Index {
             first = self.directory.page_of(key);
         }
         self.directory.page_at(key).touched.set(self.generation);
-        self.dirty.insert(first);
+        if self.dirty.insert(first.clone()) {
+            self.need_page(&first);
+        }
     }
 
     /// All entries from `from` to `to`, that one included, are about to change.

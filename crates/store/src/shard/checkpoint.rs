@@ -405,6 +405,7 @@ impl Store {
         };
         self.index.thaw();
         self.has_no_room = true;
+        self.space.keep_mount_reserve(false);
         let runs = checkpoint.pending_blobs.into_iter().flat_map(|blob| blob.runs);
         runs.for_each(|run| self.space.free(run));
         self.space.thaw();
@@ -432,6 +433,7 @@ impl Store {
         self.pending_blobs = std::mem::take(&mut checkpoint.pending_blobs);
         self.index.checkpointed();
         self.has_no_room = false;
+        self.space.keep_mount_reserve(true);
         self.ring.trim(self.superblock.journal_position);
         self.is_journal_full = false;
         let last = self.superblock.last_txn;

@@ -95,13 +95,18 @@ impl Waiting {
     }
 
     /// True if some have waited for room longer.
-    fn has_held_before(&self, number: u64) -> bool {
+    pub(super) fn has_held_before(&self, number: u64) -> bool {
         self.held.first_key_value().is_some_and(|(first, _)| *first < number)
     }
 
-    /// The collection whose first one has waited for room longest.
-    pub(super) fn take_held(&mut self) -> Option<CollId> {
-        self.held.pop_first().map(|(_, coll)| coll)
+    /// Collections whose first one waits for room, by its number.
+    pub(super) fn held(&self) -> impl Iterator<Item = (u64, CollId)> + '_ {
+        self.held.iter().map(|(number, coll)| (*number, *coll))
+    }
+
+    /// That one need not wait any more.
+    pub(super) fn let_go(&mut self, number: u64) {
+        self.held.remove(&number);
     }
 
     /// True if transactions wait that come before this one.
@@ -192,7 +197,7 @@ impl Store {
         !self.waiting.is_empty() && self.waiting.holds_up(txn)
             || !self.index.directory.is_whole()
                 && (self.is_large_removal(txn) || !self.absent_for(txn).is_empty())
-            || (self.waiting.has_held() || self.is_pressed()) && !Store::is_own(txn)
+            || self.must_hold(txn, None)
     }
 
     pub(super) fn defer(&mut self, token: Token, txn: Transaction) {
@@ -256,7 +261,6 @@ impl Store {
             && let Some(front) = self.waiting.colls.get(&coll).and_then(VecDeque::front)
         {
             let (loading, number, barrier) = (front.loading, front.number, front.barrier);
-            let is_own = front.barrier.is_some() || Store::is_own(&front.txn);
             if loading > 0 {
                 // It is the turn of the transaction that makes or removes this collection.
                 return barrier.into_iter().for_each(|barrier| self.submit_deferred(barrier.by));
@@ -264,7 +268,9 @@ impl Store {
             if self.load_for_deferred(coll, number) || !self.may_reach_others(coll) {
                 return;
             }
-            if !is_own && (self.waiting.has_held_before(number) || self.is_pressed()) {
+            let is_held = barrier.is_none()
+                && self.first_deferred(coll).is_some_and(|txn| self.must_hold(txn, Some(number)));
+            if is_held {
                 self.waiting.held.insert(number, coll);
                 return;
             }

@@ -25,6 +25,8 @@ const JOB_BLOCKS_MAX: usize = 64;
 const WRITES_MIN: usize = 4;
 /// That many times at most.
 const DOUBLINGS_MAX: u64 = 6;
+/// What has no room is tried again if the others of so many parts are less by one.
+const AGAIN_PARTS: u64 = 8;
 /// Doublings while the journal, or requests, wait for the flush.
 const DOUBLINGS_URGENT: u64 = 4;
 
@@ -38,6 +40,9 @@ pub(super) struct Flushing {
     writes: VecDeque<(u64, u64, (Bytes, Vec<Bytes>))>,
     writing_count: usize,
     is_checkpoint_next: bool,
+    /// What was pending at its start, and whether some of it has found no room.
+    bytes: u64,
+    lacked_room: bool,
 }
 
 #[derive(Debug)]
@@ -78,7 +83,9 @@ impl Store {
     /// Goes once over all objects with pending bytes.
     pub(super) fn start_flush(&mut self, is_checkpoint_next: bool) {
         let queue = self.pending_objects.iter().map(|(coll, object)| (*coll, object.clone(), 0)).collect();
-        self.background = Background::Flushing(Flushing { queue, is_checkpoint_next, ..Flushing::default() });
+        let flushing =
+            Flushing { queue, is_checkpoint_next, bytes: self.pending_bytes, ..Flushing::default() };
+        self.background = Background::Flushing(flushing);
     }
 
     pub(super) fn pump_flush(&mut self) {
@@ -103,6 +110,12 @@ impl Store {
         let Background::Flushing(flushing) = &self.background else { return false };
         if !flushing.queue.is_empty() || !flushing.jobs.is_empty() {
             return false;
+        }
+        // What went over old blocks needs no room in a checkpoint any more: there may be some for the rest.
+        let is_much_less = self.pending_bytes < flushing.bytes / AGAIN_PARTS * (AGAIN_PARTS - 1);
+        if flushing.lacked_room && is_much_less {
+            self.start_flush(flushing.is_checkpoint_next);
+            return true;
         }
         self.pending_bytes_left = self.pending_bytes;
         if flushing.is_checkpoint_next {
@@ -206,13 +219,22 @@ impl Store {
             merged.in_place = merged.in_place.filter(|&old| self.space.is_exclusive(old));
             if merged.in_place.is_some() { placed.push(merged) } else { moved.push(merged) }
         }
+        let pending_in = |merged: &Merged| {
+            let (from, to) = (merged.block * BLOCK, (merged.block + 1) * BLOCK);
+            onode.pending.range(from, to).map(|(_, part, _)| part.len() as u64).sum::<u64>()
+        };
+        let moved_bytes = moved.iter().map(pending_in).sum();
         let mut targets: Vec<(u64, Merged)> =
             placed.into_iter().filter_map(|merged| merged.in_place.map(|at| (at, merged))).collect();
-        if let Some(runs) = self.space.allocate(moved.len() as u64) {
-            let places = runs.into_iter().flat_map(|run| run.start..run.end());
-            targets.extend(places.zip(moved));
-        }
+        let runs = self.allocate_places(moved.len() as u64, moved_bytes);
         let Background::Flushing(flushing) = &mut self.background else { return };
+        match runs {
+            Some(runs) => {
+                let places = runs.into_iter().flat_map(|run| run.start..run.end());
+                targets.extend(places.zip(moved));
+            }
+            None => flushing.lacked_room = true,
+        }
         let mut rest = targets.as_slice();
         job.left = 0;
         while let Some(&(start, _)) = rest.first() {

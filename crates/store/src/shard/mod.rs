@@ -20,6 +20,7 @@ mod pressure;
 mod read;
 mod removal;
 mod replay;
+mod room;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -221,7 +222,7 @@ impl Store {
             self.write_records();
             self.run_background();
             // What ended may have made room.
-            if !self.waiting.has_held() || self.is_pressed() || self.fault.is_some() {
+            if self.fault.is_some() || self.next_held().is_none() {
                 break;
             }
         }
@@ -399,7 +400,9 @@ impl Store {
         if self.unmount == Unmount::Done {
             return;
         }
-        let wants_end = self.unmount == Unmount::Wanted && self.uncommitted_count() == 0;
+        // Those that find no room never do, as nothing more is submitted that makes some.
+        let is_all = self.uncommitted.is_empty() && (self.waiting.is_empty() || self.is_at_an_end());
+        let wants_end = self.unmount == Unmount::Wanted && is_all;
         if wants_end {
             self.unmount = Unmount::Flushed;
         }
@@ -421,6 +424,7 @@ impl Store {
         self.is_journal_full
             || self.ring.used_count() * 2 > self.ring.block_count()
             || self.space.wants_checkpoint()
+            || self.wants_room()
             || self.wants_clean_pages()
     }
 }

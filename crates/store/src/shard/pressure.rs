@@ -5,11 +5,11 @@
 //! They wait as those do that need pages ([`super::deferred`]), and the oldest goes on first. A checkpoint and a flush
 //! need nothing of them, so these end. From where a checkpoint begins on, room for changes is given out evenly over the
 //! time that it takes ([`super::pace`]): so everybody waits a little, and nobody until its end. At least one goes on
-//! with each journal write. What the OSD keeps for itself never waits.
+//! with each journal write. What the OSD keeps for itself never waits. Room on the device is [`super::room`]'s.
 
-use types::{Instant, Transaction, TxnOp};
+use types::{CollId, Instant, Transaction, TxnOp};
 
-use super::{Store, pace::Phase};
+use super::{Store, Unmount, pace::Phase, room::makes_room};
 use crate::index::is_resident;
 
 /// Quarters of the index' memory that changed pages may take, those of a checkpoint being made included.
@@ -115,11 +115,59 @@ impl Store {
         txn.ops.iter().all(|op| matches!(op, TxnOp::Object(object, _) if is_resident(object)))
     }
 
+    /// True if a transaction has to wait for room, in memory or on the device. `has_waited`: the number by which it
+    /// waits already; those that have waited longer come first, unless they wait for what this one makes.
+    pub(super) fn must_hold(&self, txn: &Transaction, has_waited: Option<u64>) -> bool {
+        if Store::is_own(txn) {
+            return false;
+        }
+        let is_behind = match has_waited {
+            Some(number) => self.waiting.has_held_before(number),
+            None => self.waiting.has_held(),
+        };
+        let is_short = self.is_short_of_room();
+        if is_short && makes_room(txn) {
+            return self.is_pressed() || self.is_short_for_removals();
+        }
+        is_behind || is_short || self.is_pressed()
+    }
+
+    /// The collection whose first transaction has waited longest for room that there is, and that one's number.
+    pub(super) fn next_held(&self) -> Option<(u64, CollId)> {
+        let may_go = |coll: CollId, number: u64| {
+            self.first_deferred(coll).is_none_or(|txn| !self.must_hold(txn, Some(number)))
+        };
+        if matches!(self.unmount, Unmount::Flushed | Unmount::Done) {
+            return None;
+        }
+        let mut held = self.waiting.held();
+        let (number, coll) = held.next()?;
+        if may_go(coll, number) {
+            return Some((number, coll));
+        }
+        // Only what makes room overtakes.
+        if !self.is_short_of_room() {
+            return None;
+        }
+        held.find(|(number, coll)| may_go(*coll, *number))
+    }
+
     /// Those that wait for room go on, as far as there is room.
     pub(super) fn submit_held(&mut self) {
-        while self.waiting.has_held() && self.fault.is_none() && !self.is_pressed() {
-            let Some(coll) = self.waiting.take_held() else { return };
+        while self.fault.is_none()
+            && let Some((number, coll)) = self.next_held()
+        {
+            self.waiting.let_go(number);
             self.submit_deferred(coll);
         }
+    }
+
+    /// True if all that is left waits for room on the device, and no checkpoint would make any.
+    pub(super) fn is_at_an_end(&self) -> bool {
+        self.waiting.has_held()
+            && self.page_loads.len() == 0
+            && self.next_held().is_none()
+            && self.is_short_of_room()
+            && !self.wants_checkpoint()
     }
 }

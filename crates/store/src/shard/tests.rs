@@ -12,6 +12,7 @@ mod crash;
 mod devices;
 mod discard;
 mod fragmentation;
+mod full;
 mod journal;
 mod paging;
 mod pressure;

@@ -91,7 +91,7 @@ impl Store {
     ) {
         let end = offset + data.len() as u64;
         let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);
-        let runs = (first < last).then(|| self.space.allocate(last - first)).flatten();
+        let runs = (first < last).then(|| self.allocate_data(last - first)).flatten();
         let Some(runs) = runs else {
             return self.submit_step(draft, TxnOp::Object(object, Mutation::Write { offset, data }), txn);
         };
