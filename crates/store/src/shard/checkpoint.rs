@@ -87,14 +87,17 @@ impl Checkpoint {
 }
 
 /// There are not enough free blocks.
-struct NoSpace;
+#[derive(Debug)]
+pub(super) struct NoSpace;
 
 /// What a blob is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum For {
+pub(super) enum For {
     Index,
-    /// The map of used space, which does not show its own blocks, or the root.
+    /// The map of used space, which does not show its own blocks.
     Map,
+    /// The same, of so many runs at most: the superblock lists them.
+    Root(usize),
 }
 
 impl Store {
@@ -340,11 +343,7 @@ impl Store {
             regions,
             tables: self.index.directory.tables(),
         };
-        let blob = self.place_blob(&root.to_bytes(Features::default()), For::Map)?;
-        if blob.runs.len() > ROOT_RUNS_MAX {
-            blob.runs.into_iter().for_each(|run| self.space.free_map(run));
-            return Err(NoSpace);
-        }
+        let blob = self.place_blob(&root.to_bytes(Features::default()), For::Root(ROOT_RUNS_MAX))?;
         // From here on nothing fails but the device.
         let old = std::mem::take(&mut self.superblock.root);
         old.runs.into_iter().for_each(|run| self.space.release_map(run));
@@ -359,7 +358,7 @@ impl Store {
     }
 
     /// Finds room for bytes and queues their writes. No bytes need no room.
-    fn place_blob(&mut self, bytes: &[u8], part_of: For) -> Result<Blob, NoSpace> {
+    pub(super) fn place_blob(&mut self, bytes: &[u8], part_of: For) -> Result<Blob, NoSpace> {
         if bytes.is_empty() {
             return Ok(Blob::default());
         }
@@ -367,9 +366,16 @@ impl Store {
         let blocks = bytes.len().div_ceil(BLOCK_BYTES) as u64;
         let runs = match part_of {
             For::Index => self.space.allocate_index(blocks),
-            For::Map => self.space.allocate_map(blocks),
+            For::Map | For::Root(_) => self.space.allocate_map(blocks),
         };
         let runs = runs.ok_or(NoSpace)?;
+        if let For::Root(runs_max) = part_of
+            && runs.len() > runs_max
+        {
+            // Nothing is on its way to them yet: others may have them at once.
+            runs.into_iter().for_each(|run| self.space.free_map(run));
+            return Err(NoSpace);
+        }
         let data = Bytes::from(AlignedBuf::from_slice(bytes));
         let mut at = 0;
         for &run in &runs {

@@ -8,6 +8,7 @@ use types::{
     CollId, CollMerge, CollSplit, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp,
 };
 
+mod checkpoint;
 mod crash;
 mod devices;
 mod discard;
