@@ -20,6 +20,10 @@ const REST: Duration = Duration::from_millis(100);
 /// What has been free for so long does not wait for that.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Runs that wait, some of them more than once. Beyond that the oldest are forgotten: a device that is that busy gains
+/// nothing by their being discarded.
+const WAITING_MAX: usize = 64 << 10;
+
 /// Space that was freed and is to be discarded.
 #[derive(Debug, Default)]
 pub(super) struct Discards {
@@ -32,6 +36,12 @@ pub(super) struct Discards {
 }
 
 impl Discards {
+    /// How many runs wait.
+    #[cfg(test)]
+    pub(super) fn waiting_count(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Runs that are neither free nor in use.
     pub(super) fn runs(&self) -> impl Iterator<Item = Run> {
         self.in_flight.iter().copied()
@@ -62,18 +72,21 @@ impl Store {
             Some((at, last)) if last.end() == freed.start && *at == now => last.count += freed.count,
             Some(_) | None => self.discards.waiting.push_back((now, freed)),
         }
+        if self.discards.waiting.len() > WAITING_MAX {
+            self.discards.waiting.pop_front();
+        }
     }
 
     /// Starts what it is time for. A device that was found not to discard is not asked again, and one with little room
-    /// is to take data.
+    /// is to take data: what is free there is soon used again.
     pub(super) fn pump_discards(&mut self) {
         if self.discards.waiting.is_empty() {
             return;
         }
-        if !self.config.discard {
+        if !self.config.discard || self.space.is_short() {
             self.discards.waiting.clear();
         }
-        let may_begin = self.unmount == Unmount::No && self.fault.is_none() && !self.space.is_short();
+        let may_begin = self.unmount == Unmount::No && self.fault.is_none();
         while may_begin && self.discards.is_time(self.pace.now()) {
             let Some((freed_at, freed)) = self.discards.waiting.pop_front() else { return };
             let Some(run) = self.space.take_granules(freed, DISCARD_BLOCKS_MAX) else { continue };
