@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use codec::Codec;
 
-use crate::{DeviceRole, space_map::Changes};
+use crate::{DeviceRole, run_map::RunMap, space_map::Changes};
 
 /// Consecutive blocks on the device.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,11 +56,11 @@ pub(crate) struct Space {
     /// Free runs by size: of the main device, and of the index'.
     by_size: [BTreeSet<(u64, u64)>; 2],
     /// References beyond the first, of blocks that clones share.
-    pub(crate) shared: BTreeMap<u64, u32>,
+    pub(crate) shared: RunMap<u32>,
     /// First block, count.
     quarantine: BTreeMap<u64, u64>,
     /// Blocks that lost a reference since the last checkpoint, which still has it.
-    guarded: BTreeSet<u64>,
+    guarded: RunMap<()>,
     /// Free blocks of the main device, and of the index'.
     free_counts: [u64; 2],
     quarantine_count: u64,
@@ -298,39 +298,35 @@ impl Space {
 
     /// Adds a reference to each block of a run in use.
     pub(crate) fn share(&mut self, run: Run) {
-        for block in run.start..run.end() {
-            let count = self.shared.entry(block).or_default();
-            self.changes.shares(block, *count);
-            *count += 1;
+        for (part, count) in self.shared.parts(run) {
+            let count = count.unwrap_or(0);
+            self.changes.shares(part, count);
+            self.shared.set(part, Some(count + 1));
         }
     }
 
     /// True if no other owner refers to the block, nor comes back if a crash undoes what is not in a
     /// checkpoint.
     pub(crate) fn is_exclusive(&self, block: u64) -> bool {
-        !self.shared.contains_key(&block) && !self.guarded.contains(&block)
+        self.shared.get(block).is_none() && self.guarded.get(block).is_none()
     }
 
     /// Drops a reference to each block of a run; those without any go to quarantine. How many others still have.
     pub(crate) fn release(&mut self, run: Run) -> u64 {
-        if self.shared.range(run.start..run.end()).next().is_none() {
+        if self.shared.within(run).next().is_none() {
             self.quarantine(run);
             return 0;
         }
         let mut kept_count = 0;
-        for block in run.start..run.end() {
-            if let Some(&count) = self.shared.get(&block) {
-                self.guarded.insert(block);
-                self.changes.shares(block, count);
-                kept_count += 1;
-            }
-            match self.shared.get_mut(&block) {
-                Some(count) if *count > 1 => *count -= 1,
-                Some(_) => {
-                    self.shared.remove(&block);
-                }
-                None => self.quarantine(Run { start: block, count: 1 }),
-            }
+        for (part, count) in self.shared.parts(run) {
+            let Some(count) = count else {
+                self.quarantine(part);
+                continue;
+            };
+            self.guarded.set(part, Some(()));
+            self.changes.shares(part, count);
+            self.shared.set(part, Some(count - 1).filter(|count| *count > 0));
+            kept_count += part.count;
         }
         kept_count
     }
@@ -354,9 +350,9 @@ impl Space {
 
     /// The checkpoint came to nothing: what it would have given back waits for the next one.
     pub(crate) fn thaw(&mut self) {
-        let (mut freed, mut guarded) = self.changes.thaw();
+        let (mut freed, guarded) = self.changes.thaw();
         self.quarantine.append(&mut freed);
-        self.guarded.append(&mut guarded);
+        guarded.iter().for_each(|(run, ())| self.guarded.set(run, Some(())));
     }
 
     /// The checkpoint being made lets go of a run of a page.

@@ -20,6 +20,7 @@ mod object_store;
 mod onode;
 mod pending;
 mod pool_usage;
+mod run_map;
 mod runs;
 mod shard;
 mod space_map;

@@ -9,27 +9,34 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use codec::{Codec, Decode, DecodeError, Encode, Features};
+use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
 
 use crate::{
     DeviceRole,
     allocator::{Run, Space},
+    run_map::RunMap,
 };
 
+/// Of a record that lists shared blocks one by one, as earlier builds wrote it. Only one that has none is written so.
 const MAGIC: u32 = 0x4752_4c4c;
+/// Of one that lists them by runs.
+const MAGIC_RUNS: u32 = 0x5352_4c4c;
 /// Blocks of a region: its record fits one block unless blocks are shared.
 pub(crate) const REGION_BLOCKS: u64 = 31 << 10;
 const BITMAP_BYTES: usize = (REGION_BLOCKS / 8) as usize;
 
-/// A region's record.
+/// A region's record: this, and [`SharedBlocks`] or [`SharedRuns`].
 #[derive(Codec, Clone, Debug)]
 struct Region {
     magic: u32,
     /// A bit for each block, the lowest first: 1 is used.
     used: Bytes,
-    /// Blocks of the region that have more than one reference, and how many more.
-    shared: Vec<(u32, u32)>,
 }
+
+/// Blocks of the region that have more than one reference, and how many more.
+type SharedBlocks = Vec<(u32, u32)>;
+/// The same where those that follow each other have as many: the first one, how many blocks, references.
+type SharedRuns = Vec<(u32, u32, u32)>;
 
 /// What changes the map.
 #[derive(Debug, Default)]
@@ -53,8 +60,8 @@ struct Moment {
     /// What was allocated for data since.
     taken: BTreeMap<u64, u64>,
     /// References beyond the first that blocks had, of those where that has changed since.
-    shared: BTreeMap<u64, u32>,
-    guarded: BTreeSet<u64>,
+    shared: RunMap<u32>,
+    guarded: RunMap<()>,
 }
 
 /// The index' own device has no map: the directory says what is used.
@@ -90,16 +97,19 @@ impl Changes {
         self.own.insert(run.start, run.count);
     }
 
-    /// A block's count of references beyond the first is about to change from `count`.
-    pub(crate) fn shares(&mut self, block: u64, count: u32) {
-        self.dirty.insert(block / REGION_BLOCKS);
-        if let Some(moment) = &mut self.moment {
-            moment.shared.entry(block).or_insert(count);
+    /// The count of references beyond the first of a run's blocks is about to change from `count`.
+    pub(crate) fn shares(&mut self, run: Run, count: u32) {
+        self.mark(run);
+        let Some(moment) = &mut self.moment else { return };
+        for (part, known) in moment.shared.parts(run) {
+            if known.is_none() {
+                moment.shared.set(part, Some(count));
+            }
         }
     }
 
     /// A checkpoint begins: `freed` is what it does not refer to any more.
-    pub(crate) fn freeze(&mut self, freed: BTreeMap<u64, u64>, guarded: BTreeSet<u64>) {
+    pub(crate) fn freeze(&mut self, freed: BTreeMap<u64, u64>, guarded: RunMap<()>) {
         assert!(self.moment.is_none(), "one checkpoint is made at a time");
         let dirty = std::mem::take(&mut self.dirty);
         self.moment = Some(Moment { dirty, freed, guarded, ..Moment::default() });
@@ -131,7 +141,7 @@ impl Changes {
     }
 
     /// The checkpoint comes to nothing: what is let go of still, and the blocks that lost a reference.
-    pub(crate) fn thaw(&mut self) -> (BTreeMap<u64, u64>, BTreeSet<u64>) {
+    pub(crate) fn thaw(&mut self) -> (BTreeMap<u64, u64>, RunMap<()>) {
         let Some(moment) = self.moment.take() else { return Default::default() };
         self.dirty.extend(moment.dirty);
         self.dirty.extend(moment.rendered);
@@ -187,15 +197,21 @@ impl Space {
                 used.set(low - base, high - base, false);
             }
         }
-        let mut shared: BTreeMap<u64, u32> =
-            self.shared.range(within.start..within.end()).map(|(&block, &count)| (block, count)).collect();
-        shared.extend(moment.shared.range(within.start..within.end()));
-        shared.retain(|_, count| *count > 0);
+        let mut shared = RunMap::default();
+        let then = moment.shared.within(within);
+        for (run, count) in self.shared.within(within).chain(then) {
+            shared.set(run, Some(count).filter(|count| *count > 0));
+        }
         if used.0.iter().all(|byte| *byte == 0) {
             return Vec::new();
         }
-        let shared = shared.into_iter().map(|(block, count)| ((block - base) as u32, count)).collect();
-        Region { magic: MAGIC, used: Bytes::from(used.0), shared }.to_bytes(Features::default()).to_vec()
+        // Without any, the record is as earlier builds read it.
+        let shared: SharedRuns =
+            shared.iter().map(|(run, count)| ((run.start - base) as u32, run.count as u32, count)).collect();
+        let magic = if shared.is_empty() { MAGIC } else { MAGIC_RUNS };
+        let mut out = Region { magic, used: Bytes::from(used.0) }.to_bytes(Features::default()).to_vec();
+        shared.encode(&mut out, Features::default());
+        out
     }
 
     /// Takes in a region's record: what is not used is free. The regions come in order, each once; one without a
@@ -207,8 +223,20 @@ impl Space {
             self.free(within);
             return Ok(());
         };
-        let Region { magic, used, shared } = Region::from_prefix(record)?;
-        if magic != MAGIC || used.len() != BITMAP_BYTES {
+        let mut record = Reader::new(record);
+        let Region { magic, used } = Region::decode(&mut record)?;
+        let shared: SharedRuns = match magic {
+            MAGIC => SharedBlocks::decode(&mut record)?
+                .into_iter()
+                .map(|(block, count)| (block, 1, count))
+                .collect(),
+            MAGIC_RUNS => SharedRuns::decode(&mut record)?,
+            _ => return Err(DecodeError::Invalid { what: "region of the space map", value: region }),
+        };
+        let is_inside = |(first, count, _): &(u32, u32, u32)| {
+            within.holds(Run { start: base + u64::from(*first), count: u64::from(*count) })
+        };
+        if used.len() != BITMAP_BYTES || !shared.iter().all(is_inside) {
             return Err(DecodeError::Invalid { what: "region of the space map", value: region });
         }
         let used = Bitmap(used.to_vec());
@@ -223,8 +251,9 @@ impl Space {
                 self.free(Run { start, count: at - start });
             }
         }
-        for (block, count) in shared {
-            self.shared.insert(base + u64::from(block), count);
+        for (first, count, references) in shared {
+            let run = Run { start: base + u64::from(first), count: u64::from(count) };
+            self.shared.set(run, Some(references).filter(|references| *references > 0));
         }
         Ok(())
     }
@@ -255,5 +284,72 @@ impl Bitmap {
 
     fn get(&self, at: u64) -> bool {
         self.0[(at / 8) as usize] >> (at % 8) & 1 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A space of two regions, in use but for what a checkpoint's record says later.
+    fn space(area: Run) -> Space {
+        let mut space = Space::new(area, Run::default());
+        space.free(area);
+        assert!(space.reserve_data(area));
+        space
+    }
+
+    fn reopened(area: Run, records: &[Vec<u8>]) -> Space {
+        let mut space = Space::new(area, Run::default());
+        for (region, record) in (0..).zip(records) {
+            let record = Some(Bytes::copy_from_slice(record)).filter(|record| !record.is_empty());
+            space.open_region(region, record).unwrap();
+        }
+        space
+    }
+
+    #[test]
+    fn what_clones_share_goes_through_a_record_by_runs() {
+        let area = Run { start: 0, count: 2 * REGION_BLOCKS };
+        let mut space = space(area);
+        let whole = Run { start: REGION_BLOCKS - 1_000, count: 2_000 };
+        space.share(whole);
+        space.share(Run { start: REGION_BLOCKS - 10, count: 20 });
+        space.release(Run { start: REGION_BLOCKS - 1_000, count: 100 });
+        space.freeze();
+        // What changes from here on is not the checkpoint's.
+        space.share(Run { start: REGION_BLOCKS, count: 5 });
+        space.release(Run { start: REGION_BLOCKS + 500, count: 500 });
+        let records: Vec<Vec<u8>> =
+            (0..2).map(|region| space.render_region(region, [].into_iter())).collect();
+        assert!(records.iter().all(|record| record.len() < BITMAP_BYTES + 100));
+        let found: Vec<(Run, u32)> = reopened(area, &records).shared.iter().collect();
+        let run = |from: i64, to: i64| Run {
+            start: REGION_BLOCKS.wrapping_add_signed(from),
+            count: (to - from) as u64,
+        };
+        assert_eq!(found, [(run(-900, -10), 1), (run(-10, 10), 2), (run(10, 1_000), 1)]);
+    }
+
+    #[test]
+    fn records_that_list_blocks_one_by_one_are_read() {
+        let area = Run { start: 0, count: REGION_BLOCKS };
+        let shared: SharedBlocks = vec![(7, 1), (8, 1), (9, 4)];
+        let region = Region { magic: MAGIC, used: Bytes::from(vec![0xff; BITMAP_BYTES]) };
+        let mut record = region.to_bytes(Features::default()).to_vec();
+        shared.encode(&mut record, Features::default());
+        let found: Vec<(Run, u32)> = reopened(area, &[record]).shared.iter().collect();
+        assert_eq!(found, [(Run { start: 7, count: 2 }, 1), (Run { start: 9, count: 1 }, 4)]);
+    }
+
+    #[test]
+    fn a_run_outside_its_region_is_refused() {
+        let area = Run { start: 0, count: REGION_BLOCKS };
+        let region = Region { magic: MAGIC_RUNS, used: Bytes::from(vec![0xff; BITMAP_BYTES]) };
+        let mut record = region.to_bytes(Features::default()).to_vec();
+        let shared: SharedRuns = vec![(REGION_BLOCKS as u32 - 1, 2, 1)];
+        shared.encode(&mut record, Features::default());
+        let mut space = Space::new(area, Run::default());
+        space.open_region(0, Some(record.into())).unwrap_err();
     }
 }

@@ -1,6 +1,6 @@
 //! What the entries of an index come to, in memory that does not grow with them: a bit for each block of the data area.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use types::{CollId, HObject, PoolId};
 
@@ -12,6 +12,7 @@ use crate::{
     index::Entry,
     onode::Onode,
     pool_usage::{PoolUsage, PoolUsages},
+    run_map::RunMap,
 };
 
 /// Sums over entries, and which blocks their data is in.
@@ -26,7 +27,7 @@ pub(crate) struct Tally {
     pools: PoolUsages,
     data: Blocks,
     /// Blocks that were named more than once, and how many times more.
-    again: BTreeMap<u64, u32>,
+    again: RunMap<u32>,
     /// Data where no data may be.
     outside: Vec<Run>,
 }
@@ -40,7 +41,7 @@ impl Tally {
             omap_bytes: 0,
             pools: PoolUsages::default(),
             data: Blocks::new(area),
-            again: BTreeMap::new(),
+            again: RunMap::default(),
             outside: Vec::new(),
         }
     }
@@ -79,11 +80,20 @@ impl Tally {
             self.outside.push(run);
             return 0;
         }
-        let mut again_count = 0;
-        for block in run.start..run.end() {
-            if self.data.insert(block) {
-                *self.again.entry(block).or_default() += 1;
-                again_count += 1;
+        let (mut again_count, mut at) = (0, run.start);
+        while at < run.end() {
+            let is_again = self.data.insert(at);
+            let start = at;
+            at += 1;
+            while at < run.end() && self.data.has(at) == is_again {
+                self.data.insert(at);
+                at += 1;
+            }
+            let named = Run { start, count: at - start };
+            let parts = if is_again { self.again.parts(named) } else { Vec::new() };
+            for (part, count) in parts {
+                self.again.set(part, Some(count.map_or(1, |count| count + 1)));
+                again_count += part.count;
             }
         }
         again_count
@@ -149,20 +159,35 @@ impl Tally {
 
     /// Checks that data is where data may be, and in as many objects as `shared` says, which has how many there are
     /// beyond one.
-    pub(crate) fn references(&self, shared: &BTreeMap<u64, u32>, out: &mut Vec<Problem>) {
+    pub(crate) fn references(&self, shared: &RunMap<u32>, out: &mut Vec<Problem>) {
         let outside = self.outside.iter().map(|run| run.start * BLOCK);
         out.extend(outside.map(|offset| Problem::Index { what: "place of data", offset }));
-        let blocks: BTreeSet<u64> = shared.keys().chain(self.again.keys()).copied().collect();
+        // Where the runs of one begin or end, or of the other: between two such places all blocks are alike, but for
+        // those that have no data at all.
+        let edges = shared.iter().chain(self.again.iter()).flat_map(|(run, _)| [run.start, run.end()]);
+        let edges: BTreeSet<u64> = edges.collect();
         // Of blocks that follow each other and are alike, the first one is named.
         let mut last = None;
-        for block in blocks {
-            let (extra, again) = (shared.get(&block), self.again.get(&block));
+        for (&start, &end) in edges.iter().zip(edges.iter().skip(1)) {
+            let (extra, again) = (shared.get(start), self.again.get(start));
+            if extra.is_none() && again.is_none() {
+                continue;
+            }
             let expected = extra.map_or(1, |extra| extra.saturating_add(1));
-            let found = again.map_or(u32::from(self.data.has(block)), |again| again.saturating_add(1));
-            let is_new = last.replace((block, expected, found))
-                != block.checked_sub(1).map(|before| (before, expected, found));
-            if expected != found && is_new {
-                out.push(Problem::References { offset: block * BLOCK, expected, found });
+            let mut at = start;
+            while at < end {
+                let has_data = self.data.has(at);
+                let found = again.map_or(u32::from(has_data), |again| again.saturating_add(1));
+                let from = at;
+                at = if again.is_some() {
+                    end
+                } else {
+                    (at + 1..end).find(|at| self.data.has(*at) != has_data).unwrap_or(end)
+                };
+                let is_new = last.replace((at, expected, found)) != Some((from, expected, found));
+                if expected != found && is_new {
+                    out.push(Problem::References { offset: from * BLOCK, expected, found });
+                }
             }
         }
     }

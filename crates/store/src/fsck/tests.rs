@@ -1,5 +1,5 @@
 use super::*;
-use crate::allocator::Run;
+use crate::{allocator::Run, run_map::RunMap};
 
 fn problems(claims: &[(u64, u64, Owner)], shared: &[(u64, u32)], is_complete: bool) -> Vec<String> {
     let area = Run { start: 10, count: 10 };
@@ -12,7 +12,9 @@ fn problems(claims: &[(u64, u64, Owner)], shared: &[(u64, u32)], is_complete: bo
     }
     let mut out = Vec::new();
     tally.overlaps(area, &others, is_complete, &mut out);
-    tally.references(&shared.iter().copied().collect(), &mut out);
+    let mut known = RunMap::default();
+    shared.iter().for_each(|&(block, count)| known.set(Run { start: block, count: 1 }, Some(count)));
+    tally.references(&known, &mut out);
     out.iter().map(ToString::to_string).collect()
 }
 

@@ -18,6 +18,7 @@ mod pace;
 mod pages;
 mod pressure;
 mod read;
+mod regions;
 mod removal;
 mod replay;
 mod room;

@@ -76,14 +76,19 @@ pub(super) enum Step {
 /// Reading the root, then the tables, the space map and what was pending.
 #[derive(Debug)]
 pub(super) struct Blobs {
-    superblock: Superblock,
-    root: Root,
+    pub(super) superblock: Superblock,
+    pub(super) root: Root,
+    pub(super) is_root_read: bool,
     /// By their place in the root.
     tables: BTreeMap<usize, Table>,
     directory: Directory,
     pendings: BTreeMap<usize, PendingPage>,
-    /// Records of the space map.
-    regions: BTreeMap<usize, Bytes>,
+    /// The space as far as its map is read.
+    pub(super) space: Space,
+    /// Records of the space map that came before one of an earlier region: none of one that is corrupt.
+    pub(super) regions: BTreeMap<usize, Option<Bytes>>,
+    /// The first region whose record is not taken in.
+    pub(super) next_region: usize,
     waiting: VecDeque<(Part, Blob)>,
     reading: BTreeMap<u64, Reading>,
     next: u64,
@@ -183,7 +188,7 @@ impl Mount {
     }
 
     /// What is wrong ends a mount; an inspection notes it and goes on.
-    fn corrupt(&mut self, what: &'static str, block: u64) -> Result<(), MountError> {
+    pub(super) fn corrupt(&mut self, what: &'static str, block: u64) -> Result<(), MountError> {
         let Some(findings) = &mut self.findings else { return Err(MountError::Corrupt { what }) };
         findings.problems.push(Problem::Index { what, offset: block * BLOCK });
         Ok(())
@@ -215,13 +220,17 @@ impl Mount {
         superblock.grow(&self.sizes);
         // An empty store has no root.
         let root = Some(superblock.root.clone()).filter(|root| !root.runs.is_empty());
+        let space = Space::new(superblock.area, superblock.index_area);
         let blobs = Blobs {
             superblock,
             root: Root::default(),
+            is_root_read: false,
             tables: BTreeMap::new(),
             directory: Directory::new(),
             pendings: BTreeMap::new(),
+            space,
             regions: BTreeMap::new(),
+            next_region: 0,
             waiting: root.into_iter().map(|root| (Part::Root, root)).collect(),
             reading: BTreeMap::new(),
             next: 0,
@@ -231,13 +240,16 @@ impl Mount {
     }
 
     fn read_blobs(&mut self, mut blobs: Box<Blobs>) -> Result<Step, MountError> {
-        while blobs.reading.len() < PAGE_READS_MAX
+        self.open_regions(&mut blobs)?;
+        // Records that wait for an earlier one are in memory, too.
+        while blobs.reading.len() + blobs.regions.len() < PAGE_READS_MAX
             && let Some((part, blob)) = blobs.waiting.pop_front()
         {
             let inside = |run: &Run| blobs.superblock.holds_index(run);
             if !blob.runs.iter().all(inside) || !blob.is_measured() {
                 self.corrupt("index reference", blob.runs.first().map_or(0, |run| run.start))?;
                 blobs.go_without(part)?;
+                self.open_regions(&mut blobs)?;
                 continue;
             }
             let id = blobs.next;
@@ -250,6 +262,9 @@ impl Mount {
             blobs.reading.insert(id, Reading { part, blob, parts });
         }
         if blobs.reading.is_empty() {
+            // A store without a root has no map: all is free.
+            blobs.is_root_read = true;
+            self.open_regions(&mut blobs)?;
             return self.directory_read(*blobs);
         }
         Ok(Step::Blobs(blobs))
@@ -278,23 +293,11 @@ impl Mount {
     }
 
     fn directory_read(&mut self, blobs: Blobs) -> Result<Step, MountError> {
-        let Blobs { superblock, root, directory, pendings, mut regions, .. } = blobs;
+        let Blobs { superblock, root, directory, pendings, mut space, .. } = blobs;
         let mut index = Index::new(directory, self.config.page_bytes_max);
         index.omap_bytes = root.omap_bytes;
         index.pools = PoolUsages::open(&root.pools);
         root.colls.iter().for_each(|&coll| index.make_coll(coll));
-        let mut space = Space::new(superblock.area, superblock.index_area);
-        for at in 0..Space::region_count(superblock.area) {
-            let record = regions.remove(&at);
-            let first = root.regions.get(at).and_then(|blob| blob.runs.first());
-            // An inspection goes on without a corrupt record: nothing of the region is free.
-            if record.is_none() && first.is_some() {
-                continue;
-            }
-            if space.open_region(at as u64, record).is_err() {
-                self.corrupt("record of the space map", first.map_or(0, |run| run.start))?;
-            }
-        }
         for &run in index.directory.blobs().chain(&root.pendings).flat_map(|blob| &blob.runs) {
             if !space.reserve_index(run) {
                 self.corrupt("block reference", run.start)?;
@@ -412,6 +415,7 @@ impl Blobs {
         match part {
             Part::Root => {
                 self.root = Root::open(bytes)?;
+                self.is_root_read = true;
                 let pendings = self.root.pendings.iter().enumerate();
                 self.waiting.extend(pendings.map(|(at, blob)| (Part::Pending(at), blob.clone())));
                 let regions = self.root.regions.iter().enumerate().filter(|(_, blob)| !blob.runs.is_empty());
@@ -427,7 +431,7 @@ impl Blobs {
                 self.pendings.insert(at, PendingPage::open(bytes)?);
             }
             Part::Region(at) => {
-                self.regions.insert(at, bytes);
+                self.regions.insert(at, Some(bytes));
             }
         }
         Ok(())
@@ -445,7 +449,14 @@ impl Blobs {
 
     /// An inspection goes on without a part that is corrupt.
     fn go_without(&mut self, part: Part) -> Result<(), MountError> {
-        let Part::Table(at) = part else { return Ok(()) };
+        let at = match part {
+            Part::Table(at) => at,
+            Part::Region(at) => {
+                self.regions.insert(at, None);
+                return Ok(());
+            }
+            Part::Root | Part::Pending(_) => return Ok(()),
+        };
         let key = self.root.tables[at].0.clone();
         let nothing = Table::new(vec![(key, Blob::default())]);
         self.table_read(at, nothing).map_err(|_| MountError::Corrupt { what: "index table" })

@@ -9,6 +9,7 @@ use types::{
 };
 
 mod checkpoint;
+mod clones;
 mod crash;
 mod devices;
 mod discard;
