@@ -144,6 +144,25 @@ impl VirtualDisk {
         }
     }
 
+    /// Kills the host, which the disk does not notice: each queued command is executed, or not. What is not flushed is
+    /// in the disk's cache as before, and what was on its way to being durable is there, too.
+    pub fn kill(&mut self, rng: &mut impl Rng) {
+        for command in std::mem::take(&mut self.queue) {
+            match command {
+                DeviceCommand::Write { offset, data, more, .. } if rng.random_bool(0.5) => {
+                    self.unflushed.push(Unflushed { offset, data: joined(data, &more) });
+                }
+                DeviceCommand::Discard { token, offset, len } if rng.random_bool(0.5) => {
+                    self.discard(token, offset, len);
+                }
+                DeviceCommand::Write { .. }
+                | DeviceCommand::Discard { .. }
+                | DeviceCommand::Read { .. }
+                | DeviceCommand::Flush { .. } => {}
+            }
+        }
+    }
+
     /// Cuts the power when nothing that was answered is lost, and nothing else survives.
     pub fn crash_cleanly(&mut self) {
         self.queue.clear();

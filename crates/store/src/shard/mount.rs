@@ -69,6 +69,8 @@ pub(super) enum Step {
         replay: Box<Replay>,
         left: usize,
     },
+    /// Making durable what the journal was found to hold.
+    Flush(Box<Store>),
     Checkpoint(Box<Store>),
     Done(Option<Result<Box<Store>, MountError>>),
 }
@@ -174,6 +176,7 @@ impl Mount {
             (Step::Lookahead { replay, left }, Ok(data)) => {
                 self.looked_ahead(replay, left, &data.unwrap_or_default())
             }
+            (Step::Flush(store), Ok(_)) => Ok(self.flushed(store)),
             (Step::Checkpoint(store), Ok(_)) => Ok(Step::Checkpoint(store)),
         };
         self.step = next.unwrap_or_else(|error| Step::Done(Some(Err(error))));
@@ -185,6 +188,12 @@ impl Mount {
         let (offset, len) = (run.start * BLOCK, run.count * BLOCK);
         self.commands.push(DeviceCommand::Read { token: Token(token), offset, len });
         token
+    }
+
+    pub(super) fn flush(&mut self) {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        self.commands.push(DeviceCommand::Flush { token });
     }
 
     /// What is wrong ends a mount; an inspection notes it and goes on.

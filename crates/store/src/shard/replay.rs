@@ -153,10 +153,18 @@ impl Mount {
         let written = if self.config.prepares_journal { replay.end.min(count) } else { count };
         store.ring = Ring::new(count, written);
         store.committed_txn = store.last_txn;
+        // Records of a process that was killed may be in the device's cache only. What they cover is written over from
+        // here on, so a power cut must not take them back.
+        self.flush();
+        Ok(Step::Flush(Box::new(store)))
+    }
+
+    /// What was replayed is durable: it goes to its places, and a checkpoint ends the mount.
+    pub(super) fn flushed(&mut self, mut store: Box<Store>) -> Step {
         store.next_token = self.next_token;
         store.start_flush(true);
         store.pump_flush();
-        Ok(finish_checkpoint(Box::new(store)))
+        finish_checkpoint(store)
     }
 }
 

@@ -137,10 +137,16 @@ impl History {
         }
     }
 
-    /// The power fails while a store is mounted after a crash, at each command.
+    /// The power fails while a store is mounted after a crash, or after its process was killed, at each command.
     fn cut_mounts(&self, disk: &VirtualDisk, rng: &mut StdRng) {
-        let mut disk = disk.clone();
-        disk.crash(rng);
+        let (mut crashed, mut killed) = (disk.clone(), disk.clone());
+        crashed.crash(rng);
+        self.cut_mount(crashed, rng);
+        killed.kill(rng);
+        self.cut_mount(killed, rng);
+    }
+
+    fn cut_mount(&self, mut disk: VirtualDisk, rng: &mut StdRng) {
         let mut mount = Store::mount(disk.sizes(), self.config);
         while mount.take().is_none() {
             disk.submit(mount.take_commands());

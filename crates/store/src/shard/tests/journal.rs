@@ -75,3 +75,32 @@ fn an_older_superblock_is_no_way_around_transactions_that_only_the_newer_one_has
     let refused = mount_as(small_ring(), &mut damaged, &mut rng);
     assert_eq!(refused.err(), Some(MountError::JournalGap { offset }));
 }
+
+#[test]
+fn a_mount_makes_the_journal_durable_before_it_writes_over_what_that_covers() {
+    for seed in 0..40 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut disk = formatted(DISK_BYTES, &small_ring());
+        let mut store = mount_as(small_ring(), &mut disk, &mut rng).unwrap();
+        write(&mut store, 7, 16 << 10);
+        store.unmount_after(&mut disk, &mut rng);
+        let mut store = mount_as(small_ring(), &mut disk, &mut rng).unwrap();
+        // The record reaches the disk's cache, or not, and nobody is told.
+        let mut txn = Transaction::new(coll(0));
+        let data = Bytes::from(vec![99; 8 << 10]);
+        txn.push(&object(7), Mutation::Write { offset: 0, data: data.into() });
+        store.submit(Token(1), txn);
+        store.kick();
+        disk.submit(store.take_commands());
+        disk.kill(&mut rng);
+        let mut mount = Store::mount(disk.sizes(), small_ring());
+        while mount.take().is_none() {
+            disk.submit(mount.take_commands());
+            let mut cut = disk.clone();
+            cut.crash(&mut rng);
+            assert_eq!(crash::fsck(small_ring(), &mut cut, &mut rng).problems, [], "seed {seed}");
+            let (token, result) = disk.step(&mut rng).expect("a mount that is not done waits for the disk");
+            mount.device_done(token, result);
+        }
+    }
+}
