@@ -4,7 +4,7 @@
 //! crash: each block of them on its own, some torn with each sector old or new, and now and then a sector with
 //! bits that nobody wrote. Discarded blocks hold anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use codec::{AlignedBuf, BLOCK_BYTES};
@@ -31,6 +31,10 @@ pub struct VirtualDisk {
     unflushed: Vec<Unflushed>,
     queue: Vec<DeviceCommand>,
     is_lying: bool,
+    /// Blocks that cannot be read until they are written.
+    unreadable: BTreeSet<u64>,
+    /// Of a thousand commands, how many fail.
+    failing: u32,
 }
 
 impl VirtualDisk {
@@ -42,7 +46,20 @@ impl VirtualDisk {
             unflushed: Vec::new(),
             queue: Vec::new(),
             is_lying: false,
+            unreadable: BTreeSet::new(),
+            failing: 0,
         }
+    }
+
+    /// Makes the block at an offset unreadable until it is written.
+    pub fn set_unreadable(&mut self, offset: u64) {
+        self.unreadable.insert(offset / BLOCK_BYTES as u64);
+    }
+
+    /// From now on so many of a thousand commands fail that [`VirtualDisk::step`] picks; of a write that does, any part
+    /// may have been written.
+    pub fn set_failing(&mut self, per_thousand: u32) {
+        self.failing = per_thousand;
     }
 
     /// From now on it says that writes are durable, and flushed, that are not.
@@ -90,7 +107,25 @@ impl VirtualDisk {
         }
         let at = rng.random_range(0..self.queue.len());
         let command = self.queue.swap_remove(at);
+        if self.failing > 0 && rng.random_ratio(self.failing, 1_000) {
+            return Some((self.fail(command, rng), Err(DeviceError::Io)));
+        }
         Some(self.execute(command))
+    }
+
+    fn fail(&mut self, command: DeviceCommand, rng: &mut impl Rng) -> Token {
+        match command {
+            DeviceCommand::Write { token, offset, data, more, .. } => {
+                let data = joined(data, &more);
+                // What is in the cache below it is lost or not, as if it had been written before.
+                self.settle(offset, data.len() as u64);
+                self.put_some(offset, &data, rng);
+                token
+            }
+            DeviceCommand::Read { token, .. }
+            | DeviceCommand::Flush { token }
+            | DeviceCommand::Discard { token, .. } => token,
+        }
     }
 
     /// Executes a command at once.
@@ -185,7 +220,8 @@ impl VirtualDisk {
     }
 
     fn read(&self, offset: u64, len: u64) -> Result<Bytes, DeviceError> {
-        if !self.has(offset, len) {
+        let blocks = offset / BLOCK_BYTES as u64..(offset + len).div_ceil(BLOCK_BYTES as u64);
+        if !self.has(offset, len) || self.unreadable.range(blocks).next().is_some() {
             return Err(DeviceError::Io);
         }
         let mut out = AlignedBuf::zeroed(len as usize);
@@ -211,6 +247,7 @@ impl VirtualDisk {
     fn put(&mut self, offset: u64, data: &Bytes) {
         let first = offset / BLOCK_BYTES as u64;
         for (at, chunk) in data.chunks(BLOCK_BYTES).enumerate() {
+            self.unreadable.remove(&(first + at as u64));
             self.blocks.insert(first + at as u64, data.slice_ref(chunk));
         }
     }

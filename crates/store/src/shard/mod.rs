@@ -22,6 +22,7 @@ mod regions;
 mod removal;
 mod replay;
 mod room;
+mod salvage;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -1,7 +1,7 @@
 //! Opening a store: newest superblock, root, tables, journal, then a checkpoint of a new epoch. Of the index'
 //! pages those are read that have to be in memory, or all if there is room for them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use codec::DecodeError;
@@ -12,6 +12,7 @@ use super::{
     inspect::Findings,
     pages::Waiter,
     replay::{Replay, finish_checkpoint},
+    salvage::RingRead,
 };
 use crate::{
     Config, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, Problem,
@@ -35,6 +36,9 @@ pub struct Mount {
     commands: Vec<DeviceCommand>,
     pub(super) next_token: u64,
     step: Step,
+    pub(super) ring_reads: BTreeMap<u64, RingRead>,
+    /// Blocks of the ring that cannot be read.
+    pub(super) bad_blocks: BTreeSet<u64>,
     /// Set if the store is only to be looked at.
     pub(super) findings: Option<Box<Findings>>,
 }
@@ -119,7 +123,16 @@ impl Store {
     pub fn mount(sizes: impl Into<DeviceSizes>, config: Config) -> Mount {
         let sizes = sizes.into();
         let step = Step::Superblocks { left: COPIES.len(), best: None };
-        let mut mount = Mount { config, sizes, commands: Vec::new(), next_token: 1, step, findings: None };
+        let mut mount = Mount {
+            config,
+            sizes,
+            commands: Vec::new(),
+            next_token: 1,
+            step,
+            ring_reads: BTreeMap::new(),
+            bad_blocks: BTreeSet::new(),
+            findings: None,
+        };
         for block in COPIES {
             mount.read(Run { start: block, count: 1 });
         }
@@ -170,12 +183,18 @@ impl Mount {
             (Step::Blobs(blobs), Err(_)) if self.findings.is_some() => {
                 self.blob_read(blobs, token, Bytes::new())
             }
+            (Step::Journal(replay), result) => match self.ring_read(token, result) {
+                Ok(Some(data)) => self.window_read(replay, data),
+                Ok(None) => Ok(Step::Journal(replay)),
+                Err(error) => Err(error),
+            },
+            (Step::Lookahead { replay, left }, result) => match self.ring_read(token, result) {
+                Ok(Some(data)) => self.looked_ahead(replay, left, &data),
+                Ok(None) => Ok(Step::Lookahead { replay, left }),
+                Err(error) => Err(error),
+            },
             (_, Err(error)) => Err(MountError::Device(error)),
             (Step::Blobs(blobs), Ok(data)) => self.blob_read(blobs, token, data.unwrap_or_default()),
-            (Step::Journal(replay), Ok(data)) => self.window_read(replay, data.unwrap_or_default()),
-            (Step::Lookahead { replay, left }, Ok(data)) => {
-                self.looked_ahead(replay, left, &data.unwrap_or_default())
-            }
             (Step::Flush(store), Ok(_)) => Ok(self.flushed(store)),
             (Step::Checkpoint(store), Ok(_)) => Ok(Step::Checkpoint(store)),
         };

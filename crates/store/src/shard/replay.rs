@@ -51,7 +51,7 @@ impl Mount {
         let at = replay.position % journal.count;
         let count = count.max(WINDOW_BLOCKS).min(journal.count - at);
         replay.window = (replay.position, Bytes::new());
-        self.read(Run { start: journal.start + at, count });
+        self.read_ring(Run { start: journal.start + at, count });
     }
 
     pub(super) fn window_read(&mut self, mut replay: Box<Replay>, data: Bytes) -> Result<Step, MountError> {
@@ -106,8 +106,8 @@ impl Mount {
         let at = replay.end % journal.count;
         let ahead = LOOKAHEAD_BLOCKS.min(journal.count - at);
         let wrapped = WINDOW_BLOCKS.max(LOOKAHEAD_BLOCKS - ahead).min(journal.count);
-        self.read(Run { start: journal.start + at, count: ahead });
-        self.read(Run { start: journal.start, count: wrapped });
+        self.read_ring(Run { start: journal.start + at, count: ahead });
+        self.read_ring(Run { start: journal.start, count: wrapped });
         Ok(Step::Lookahead { replay, left: 2 })
     }
 

@@ -104,3 +104,48 @@ fn a_mount_makes_the_journal_durable_before_it_writes_over_what_that_covers() {
         }
     }
 }
+
+/// A store with so many records of two blocks behind its checkpoint, stopped.
+fn with_records(rng: &mut StdRng, count: u32) -> (u64, VirtualDisk) {
+    let mut disk = formatted(DISK_BYTES, &config());
+    let mut store = mount(&mut disk, rng).unwrap();
+    for number in 0..count {
+        write(&mut store, number, 4096);
+        settle(&mut store, &mut disk, rng);
+    }
+    assert_eq!(store.ring.head().0, 2 * u64::from(count));
+    (store.superblock.journal.start * BLOCK, disk)
+}
+
+#[test]
+fn unreadable_blocks_behind_the_last_record_are_its_end() {
+    let mut rng = StdRng::seed_from_u64(3);
+    let (start, mut disk) = with_records(&mut rng, 10);
+    // The first one cannot be read as part of the window either.
+    [20, 21, 25].into_iter().for_each(|block| disk.set_unreadable(start + block * BLOCK));
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    assert_eq!(store.replayed().records, 10);
+    for number in 0..10 {
+        let found = read(&mut store, &mut disk, &mut rng, coll(0), &object(number), (0, 4096)).unwrap();
+        assert_eq!(found, vec![number as u8 + 1; 4096]);
+    }
+}
+
+#[test]
+fn an_unreadable_record_among_others_is_a_gap() {
+    let mut rng = StdRng::seed_from_u64(4);
+    let (start, mut disk) = with_records(&mut rng, 10);
+    disk.set_unreadable(start + 9 * BLOCK);
+    let offset = start + 8 * BLOCK;
+    assert_eq!(mount(&mut disk.clone(), &mut rng).err(), Some(MountError::JournalGap { offset }));
+    let problem = Problem::Unmountable(MountError::JournalGap { offset });
+    assert_eq!(crash::fsck(config(), &mut disk, &mut rng).problems, [problem]);
+}
+
+#[test]
+fn a_journal_of_which_much_is_unreadable_is_no_end_of_one() {
+    let mut rng = StdRng::seed_from_u64(5);
+    let (start, mut disk) = with_records(&mut rng, 10);
+    (0..17).for_each(|block| disk.set_unreadable(start + block * BLOCK));
+    assert_eq!(mount(&mut disk, &mut rng).err(), Some(MountError::Device(crate::DeviceError::Io)));
+}
