@@ -395,3 +395,48 @@ fn a_flipped_bit_anywhere_is_an_error_and_never_data() {
         }
     }
 }
+
+/// The device fails some commands: what is told to be committed is, and nothing is after a failed write.
+fn fail_somewhere(seed: u64, txns: usize) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let config = tiny_config(seed);
+    let mut disk = formatted(sizes(seed), &config);
+    let mut history = History::new(format!("seed {seed}"), config);
+    let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+    disk.set_failing(rng.random_range(1..40));
+    let mut committed_at_fault = None;
+    for _ in 0..txns {
+        let txn = random_txn(&mut rng, history.last(), history.colls());
+        history.submit(&mut store, txn);
+        store.kick();
+        disk.submit(store.take_commands());
+        for _ in 0..rng.random_range(0..8) {
+            let Some((token, result)) = disk.step(&mut rng) else { break };
+            store.device_done(token, result);
+            disk.submit(store.take_commands());
+            history.take_commits(&mut store);
+            if store.fault().is_some() {
+                let at_fault = *committed_at_fault.get_or_insert(history.committed);
+                assert_eq!(
+                    history.committed, at_fault,
+                    "{}: nothing is committed after a fault",
+                    history.name
+                );
+            }
+        }
+    }
+    disk.set_failing(0);
+    if rng.random_bool(0.5) {
+        disk.crash(&mut rng)
+    } else {
+        disk.kill(&mut rng)
+    }
+    history.survive(&mut disk, &mut rng);
+}
+
+#[test]
+fn a_device_that_fails_now_and_then_leaves_a_legal_prefix() {
+    for seed in seeds(60) {
+        fail_somewhere(seed, 40);
+    }
+}
