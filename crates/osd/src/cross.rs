@@ -144,9 +144,13 @@ impl Osd {
     }
 
     /// Closes a connection, whichever shard has it.
-    pub(crate) fn close_conn(&self, conn: ConnId, cx: &mut Cx<'_>) {
+    pub(crate) fn close_conn(&mut self, conn: ConnId, cx: &mut Cx<'_>) {
         match conn.shard() {
-            shard if shard == self.config.shard.index => cx.effects.push(Effect::Close(conn)),
+            shard if shard == self.config.shard.index => {
+                cx.effects.push(Effect::Close(conn));
+                // No event tells of the end of what was closed from here.
+                self.on_conn_closed(conn, cx);
+            }
             shard => cx.cross(shard, Cross::Close(conn)),
         }
     }
@@ -177,7 +181,7 @@ impl Osd {
             Cross::Closed(conn) => self.on_conn_closed(conn, cx),
             Cross::Received(conn, tid, message) => self.on_own_message(conn, tid, message, cx),
             Cross::Send(conn, tid, message) => cx.effects.push(Effect::Send(conn, tid, message)),
-            Cross::Close(conn) => cx.effects.push(Effect::Close(conn)),
+            Cross::Close(conn) => self.close_conn(conn, cx),
             Cross::OwnPeer(message) => self.pg_peer_message(self.config.whoami, message, cx),
             Cross::Saturated(is_saturated) => {
                 let bit = 1u64 << from;

@@ -94,7 +94,7 @@ pub enum Effect {
     },
     /// The OSD is down or has new addresses: drop its session and all that is queued.
     ForgetOsd(OsdId),
-    /// Close a connection.
+    /// Close a connection; no [`Event::ConnClosed`] follows.
     Close(ConnId),
     /// To another shard of this OSD, in the order of these effects.
     Cross(u16, Cross),

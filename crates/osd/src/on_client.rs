@@ -36,6 +36,9 @@ impl Osd {
 
     pub(crate) fn on_conn_closed(&mut self, conn: ConnId, cx: &mut Cx<'_>) {
         let Some(session) = self.sessions.remove(&conn) else { return };
+        // Nobody hears answers: what has not reached its PG holds no room that others need.
+        self.waiting.retain(|waiting| waiting.conn != conn || waiting.from.is_some());
+        self.pgs.early.retain(|(from, ..)| *from != conn);
         self.image_ops_dropped(conn);
         self.pgs_session_closed(conn, cx);
         for shard in self.config.shard.others().filter(|shard| session.is_announced_to(*shard)) {
@@ -47,6 +50,10 @@ impl Osd {
         let Some(session) = self.sessions.get(&conn) else { return };
         let permit = self.held.take_at(op.ops.iter().map(|step| step.data.len() as u64).sum(), cx.now);
         if op.epoch > self.map.epoch {
+            // Other grants may be good for something by the map that is awaited.
+            if session.peer.caps.are_none() {
+                return self.refuse(conn, tid, &op, Errno::EPERM, cx);
+            }
             let (epoch, message) = (op.epoch, Message::MOSDOp(op));
             let waiting = Waiting { epoch, conn, tid, from: None, message, permit: Some(permit) };
             if !self.wait_for_map(waiting, cx) {

@@ -2,12 +2,15 @@
 
 mod whole;
 
+use std::{collections::BTreeSet, time::Duration};
+
 use bytes::Bytes;
 use messages::{MOSDBoot, MOSDMap, Message};
+use pg::Permit;
 use types::{EntityType, Epoch, OsdId, OsdMap, OsdState};
 
 use crate::{
-    Cross, Effect, Osd,
+    ConnId, Cross, Effect, Osd,
     boot::Boot,
     map_store::MapStore,
     osd::{Cx, WAITING_MAX, Waiting},
@@ -18,6 +21,10 @@ pub(crate) use whole::WholeMap;
 
 /// Incrementals in one message to somebody who is behind.
 const SHARED_MAX: u32 = 100;
+
+/// How long a client's op waits for its map. A map takes seconds; one that does not come may not exist, and what waits
+/// for it takes room that all clients share.
+const MAP_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Who sent maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,6 +224,20 @@ impl Osd {
         true
     }
 
+    /// Closes connections of clients whose ops have waited for a map for too long. Who still wants something sends it
+    /// again. Who is gone would not be noticed otherwise: while too much waits, nothing is read of clients, not even
+    /// their end.
+    pub(crate) fn give_up_waiting(&mut self, cx: &mut Cx<'_>) {
+        let is_late = |permit: &Permit| cx.now.since(permit.since()) >= MAP_PATIENCE;
+        let late = self.waiting.iter().filter(|waiting| waiting.permit.as_ref().is_some_and(is_late));
+        let conns: BTreeSet<ConnId> = late.map(|waiting| waiting.conn).collect();
+        for conn in conns {
+            tracing::warn!(conn = conn.0, "a client's map does not come; closing its connection");
+            self.waiting.retain(|waiting| waiting.conn != conn || waiting.from.is_some());
+            self.close_conn(conn, cx);
+        }
+    }
+
     fn retry_waiting(&mut self, cx: &mut Cx<'_>) {
         let waiting = std::mem::take(&mut self.waiting);
         let (ready, later) = waiting.into_iter().partition(|w| w.epoch <= self.map.epoch);
@@ -238,7 +259,7 @@ impl Osd {
     }
 
     /// Sends a client or OSD that named `its_epoch` the maps that it lacks, once each.
-    pub(crate) fn share_maps(&mut self, conn: crate::ConnId, its_epoch: Epoch, cx: &mut Cx<'_>) {
+    pub(crate) fn share_maps(&mut self, conn: ConnId, its_epoch: Epoch, cx: &mut Cx<'_>) {
         let newest = self.map.epoch;
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         let have = session.map_epoch.max(its_epoch);

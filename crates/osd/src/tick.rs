@@ -30,6 +30,7 @@ impl Osd {
         }
         self.ask_for_whole_map(cx);
         self.boot_if_due(cx);
+        self.give_up_waiting(cx);
         self.beat(cx);
         self.tick_pgs(cx);
         self.tick_ops(cx);

@@ -118,6 +118,11 @@ impl OsdCaps {
         })
     }
 
+    /// True for a caller who may do nothing, whatever the map says.
+    pub fn are_none(&self) -> bool {
+        self.grants.is_empty()
+    }
+
     /// True for a caller who may do anything: what `ceph tell osd.N` asks for.
     pub fn allows_all(&self) -> bool {
         self.grants.iter().any(|g| *g == Grant { spec: rights(right::ANY), ..Grant::default() })

@@ -6,48 +6,122 @@ use auth::OsdCaps;
 use codec::{Encode, Features};
 use messages::{MOSDOp, MPgClean};
 use store::MemStore;
-use types::{CrushBlob, EntityAddr, EntityName, GlobalId, Incremental, Instant, PgId, PoolId, UTime};
+use types::{CrushBlob, EntityAddr, EntityName, Errno, GlobalId, Incremental, Instant, PgId, PoolId, UTime};
 
 use super::*;
 use crate::{ConnId, Event, Peer};
 
 const CONN: ConnId = ConnId(1);
 
-/// A new OSD, connected with `name`, that is sent as many messages of the future as may wait and one more; how many do
-/// wait then, and whether the connection was closed.
-fn flooded(name: EntityName, message: impl Fn(Epoch) -> Message) -> (usize, bool) {
-    let mut osd = Osd::alone();
-    let (mut store, mut effects) = (MemStore::new(), Vec::new());
-    let mut tell = |osd: &mut Osd, event| {
-        osd.handle(Instant(1), UTime::default(), event, &mut store, &mut effects);
-        effects.drain(..).any(|effect| matches!(effect, Effect::Close(CONN)))
-    };
-    let peer = Peer {
-        name,
-        global_id: GlobalId(7),
-        addr: EntityAddr::default(),
-        caps: OsdCaps::allow_all(),
-        features: codec::Features::PACIFIC.0,
-    };
-    tell(&mut osd, Event::ConnOpened(CONN, Box::new(peer)));
-    let future = osd.map.epoch.next();
-    let is_closed = (0..=WAITING_MAX as u64)
-        .map(|tid| tell(&mut osd, Event::Received(CONN, tid, message(future))))
-        .fold(false, |before, is_closed| before | is_closed);
-    (osd.waiting.len(), is_closed)
+/// A new OSD with one connection.
+struct Connected {
+    osd: Osd,
+    store: MemStore,
+    now: Instant,
+}
+
+impl Connected {
+    /// With `name`, that may do this.
+    fn with(name: EntityName, caps: OsdCaps) -> Connected {
+        let mut it = Connected { osd: Osd::alone(), store: MemStore::new(), now: Instant(1) };
+        let addr = EntityAddr::default();
+        let features = codec::Features::PACIFIC.0;
+        let peer = Peer { name, global_id: GlobalId(7), addr, caps, features };
+        it.tell(Event::ConnOpened(CONN, Box::new(peer)));
+        it
+    }
+
+    fn client() -> Connected {
+        Connected::with(EntityName::new(EntityType::CLIENT, "x"), OsdCaps::allow_all())
+    }
+
+    fn osd() -> Connected {
+        Connected::with(EntityName::new(EntityType::OSD, "1"), OsdCaps::allow_all())
+    }
+
+    fn tell(&mut self, event: Event) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.osd.handle(self.now, UTime::default(), event, &mut self.store, &mut effects);
+        effects
+    }
+
+    /// The peer sends so many messages of the next epoch; true if it is shown the door.
+    fn flood(&mut self, count: usize, message: impl Fn(Epoch) -> Message) -> bool {
+        let future = self.osd.map.epoch.next();
+        let tell = |tid| self.tell(Event::Received(CONN, tid, message(future)));
+        let effects: Vec<Effect> = (0..count as u64).flat_map(tell).collect();
+        is_closed(&effects)
+    }
+
+    /// Messages that wait for a map, and what is held for clients.
+    fn waiting(&self) -> (usize, u64) {
+        (self.osd.waiting.len(), self.osd.held.ops())
+    }
+}
+
+fn is_closed(effects: &[Effect]) -> bool {
+    effects.iter().any(|effect| matches!(effect, Effect::Close(CONN)))
+}
+
+fn op(epoch: Epoch) -> Message {
+    Message::MOSDOp(Box::new(MOSDOp { epoch, ..MOSDOp::default() }))
+}
+
+fn clean(epoch: Epoch) -> Message {
+    MPgClean { pgid: PgId::new(PoolId(1), 0), epoch, remove: false }.into()
 }
 
 #[test]
 fn nothing_that_an_osd_sends_ahead_of_its_map_is_lost() {
-    let pgid = PgId::new(PoolId(1), 0);
-    let clean = |epoch| MPgClean { pgid, epoch, remove: false }.into();
-    assert_eq!(flooded(EntityName::new(EntityType::OSD, "1"), clean), (WAITING_MAX + 1, false));
+    let mut it = Connected::osd();
+    assert!(!it.flood(WAITING_MAX + 1, clean));
+    it.now = it.now + MAP_PATIENCE;
+    assert!(!is_closed(&it.tell(Event::Timer(crate::osd::TICK))));
+    it.tell(Event::ConnClosed(CONN));
+    assert_eq!(it.waiting(), (WAITING_MAX + 1, 0));
 }
 
 #[test]
 fn a_client_too_far_ahead_is_shown_the_door() {
-    let op = |epoch| Message::MOSDOp(Box::new(MOSDOp { epoch, ..MOSDOp::default() }));
-    assert_eq!(flooded(EntityName::new(EntityType::CLIENT, "x"), op), (WAITING_MAX, true));
+    let mut it = Connected::client();
+    assert!(!it.flood(WAITING_MAX, op));
+    assert_eq!(it.waiting(), (WAITING_MAX, WAITING_MAX as u64));
+    assert!(it.flood(1, op));
+    assert!(it.osd.sessions.is_empty(), "nobody tells of the end of what is closed from here");
+    assert_eq!(it.waiting(), (0, 0));
+}
+
+#[test]
+fn who_is_gone_does_not_keep_others_waiting() {
+    let mut it = Connected::client();
+    it.flood(2_000, op);
+    let permit = it.osd.held.take(5);
+    it.osd.pgs.early.push((CONN, 1, Box::default(), permit));
+    assert!(it.osd.is_saturated());
+    it.tell(Event::ConnClosed(CONN));
+    assert_eq!((it.waiting(), it.osd.pgs.early.len()), ((0, 0), 0));
+    assert!(!it.osd.is_saturated());
+}
+
+#[test]
+fn a_client_whose_map_does_not_come_is_shown_the_door() {
+    let mut it = Connected::client();
+    it.flood(2_000, op);
+    it.now = it.now + (MAP_PATIENCE - Duration::from_nanos(1));
+    assert!(!is_closed(&it.tell(Event::Timer(crate::osd::TICK))));
+    assert!(it.osd.is_saturated());
+    it.now = it.now + Duration::from_nanos(1);
+    assert!(is_closed(&it.tell(Event::Timer(crate::osd::TICK))));
+    assert_eq!((it.waiting(), it.osd.sessions.len()), ((0, 0), 0));
+}
+
+#[test]
+fn who_may_do_nothing_waits_for_no_map() {
+    let mut it = Connected::with(EntityName::new(EntityType::CLIENT, "x"), OsdCaps::default());
+    let effects = it.tell(Event::Received(CONN, 3, op(Epoch(9))));
+    let refused = Errno::EPERM.negated();
+    assert!(matches!(&effects[..], [Effect::Send(CONN, 3, Message::MOSDOpReply(r))] if r.result == refused));
+    assert_eq!(it.waiting(), (0, 0));
 }
 
 /// What an OSD wants of the monitor.
