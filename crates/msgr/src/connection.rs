@@ -345,7 +345,11 @@ impl Connection {
                     data_more: Vec::new(),
                 }));
             }
-            Tag::KEEPALIVE2 => self.control(Tag::KEEPALIVE2_ACK, &first, out),
+            Tag::KEEPALIVE2 => {
+                // The stamp alone: whatever else there is would be sent back at our cost.
+                let asked = Keepalive::from_prefix(first).map_err(|_| malformed)?;
+                self.control(Tag::KEEPALIVE2_ACK, &asked.to_bytes(Features::default()), out);
+            }
             Tag::KEEPALIVE2_ACK => {}
             Tag::ACK => {
                 let seq = u64::from_prefix(first).map_err(|_| malformed)?;

@@ -267,7 +267,21 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             // What was said last may still tell the peer why.
             wire.close_when_sent(conn);
             self.drop_link(conn, wire, out);
+        } else if self.is_overfull(conn, wire) {
+            wire.close(conn);
+            self.drop_link(conn, wire, out);
         }
+    }
+
+    /// True for a peer that makes us say more than it takes. What we ask of others is bounded by who asks; answers are
+    /// not, if nobody reads them.
+    fn is_overfull(&self, conn: C, wire: &impl Wire<Conn = C>) -> bool {
+        let is_inbound = self.links.get(&conn).is_some_and(|link| link.purpose == Purpose::Inbound);
+        let is_overfull = is_inbound && wire.queued_bytes(conn) > QUEUED_BYTES_MAX;
+        if is_overfull {
+            tracing::warn!("a peer does not take its answers; closing its connection");
+        }
+        is_overfull
     }
 
     fn on_conn_event(
@@ -383,9 +397,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         let mut output = Output::default();
         link.conn.send(&message.encode(tid), None, &mut output);
         wire.send(conn, output.bytes);
-        // What we ask of others is bounded by who asks; answers are not, if nobody reads them.
-        if link.purpose == Purpose::Inbound && wire.queued_bytes(conn) > QUEUED_BYTES_MAX {
-            tracing::warn!("a peer does not take its answers; closing its connection");
+        if self.is_overfull(conn, wire) {
             wire.close(conn);
         }
     }

@@ -195,3 +195,14 @@ fn a_wrong_key_is_told_so_and_closed() {
         assert!(pair.ends.iter().all(|end| !end.is_ready()));
     }
 }
+
+#[test]
+fn only_the_stamp_of_a_keepalive_is_sent_back() {
+    let mut pair = authenticated("client.x", EntityType::CLIENT).unwrap();
+    feed(&mut pair, frame(Tag::CLIENT_IDENT, &ident(server_addr()))).unwrap();
+    pair.wires[0].clear();
+    let stamp = UTime { sec: 7, nsec: 9 };
+    feed(&mut pair, frame(Tag::KEEPALIVE2, &(stamp, vec![0u8; 10_000]))).unwrap();
+    assert_eq!(pair.wires[0], frame(Tag::KEEPALIVE2_ACK, &stamp));
+    assert_eq!(feed(&mut pair, frame(Tag::KEEPALIVE2, &7u32)), Err(CloseReason::Protocol(Tag::KEEPALIVE2.0)));
+}

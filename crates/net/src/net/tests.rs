@@ -9,6 +9,8 @@ use types::{EntityAddr, EntityName, Instant, KeyType, UTime};
 
 use super::*;
 
+mod pair;
+
 /// Connections that are made only by who holds the other end.
 struct DeadWire {
     now: Instant,
