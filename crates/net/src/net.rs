@@ -97,6 +97,8 @@ pub struct Net<C> {
     mon: Option<MonLink<C>>,
     is_holding_clients: bool,
     part: usize,
+    /// Closed while the machine was speaking: it is told with the next tick.
+    closed: Vec<C>,
     /// Memory for what a connection says.
     events: Vec<ConnEvent>,
     /// The daemon's own key and tickets.
@@ -119,6 +121,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             mon: None,
             is_holding_clients: false,
             part: 0,
+            closed: Vec::new(),
             events: Vec::new(),
             keeper,
         }
@@ -399,6 +402,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         wire.send(conn, output.bytes);
         if self.is_overfull(conn, wire) {
             wire.close(conn);
+            self.closed.push(conn);
         }
     }
 
