@@ -398,7 +398,11 @@ impl Connection {
         let is_lossless =
             ident.flags & FLAG_LOSSY == 0 && self.peer_type == EntityType::OSD && ident.cookie != 0;
         if is_lossless {
-            cx.sessions.open(ident.cookie);
+            // Whoever has sent anything in a session knows that it is there, and resumes it. This was said before, on a
+            // connection that its dialer gave up, and comes late: to begin anew would take messages twice, or none.
+            if !cx.sessions.open(ident.cookie) {
+                return Err(CloseReason::Protocol(frame.tag.0));
+            }
             self.cookie = Some(ident.cookie);
         }
         let reply = ServerIdent {

@@ -105,8 +105,11 @@ pub struct InSessions {
 const SESSIONS_MAX: usize = 10_000;
 
 impl InSessions {
-    /// Starts a session.
-    pub(crate) fn open(&mut self, cookie: u64) {
+    /// Starts a session, or goes on with one in which nothing was received. False for one in which something was.
+    pub(crate) fn open(&mut self, cookie: u64) -> bool {
+        if self.by_cookie.get(&cookie).is_some_and(|session| session.last > 0) {
+            return false;
+        }
         self.uses += 1;
         self.by_cookie.insert(cookie, InSession { last: 0, used: self.uses });
         if self.by_cookie.len() > SESSIONS_MAX
@@ -114,6 +117,7 @@ impl InSessions {
         {
             self.by_cookie.remove(&oldest);
         }
+        true
     }
 
     /// Goes on with a session that is known: the last number received in it.

@@ -1,6 +1,7 @@
 //! Sessions of OSDs under faults: whatever is cut, nothing is lost, doubled or swapped.
 
 use super::*;
+use crate::connection::State;
 
 /// A dialer's session and what its peer got.
 struct World {
@@ -30,7 +31,7 @@ impl World {
         ];
         let [_, old] = std::mem::replace(&mut self.pair.ends, ends);
         let [_, late] = std::mem::take(&mut self.pair.wires);
-        if old.is_ready() && self.ghosts.len() < 3 {
+        if (old.is_ready() || !late.is_empty()) && self.ghosts.len() < 3 {
             self.ghosts.push((old, late));
         }
         self.pair.seen = Default::default();
@@ -101,7 +102,8 @@ impl World {
             sessions: &mut self.pair.sessions,
         };
         let result = self.pair.ends[1].receive([Bytes::from(late)], &mut cx, &mut out);
-        assert_eq!(result, Ok(()));
+        // Only the beginning of a session that has begun is refused.
+        assert!([Ok(()), Err(CloseReason::Protocol(Tag::CLIENT_IDENT.0))].contains(&result), "{result:?}");
         for event in out.events {
             if let ConnEvent::Message(raw) = event {
                 self.delivered.push(raw.tid);
@@ -152,6 +154,24 @@ fn an_acceptor_that_forgot_the_session_says_so() {
     world.push();
     world.settle();
     assert_eq!(world.delivered, [0, 1]);
+}
+
+#[test]
+fn a_session_does_not_begin_again_with_what_was_said_before_it_began() {
+    let mut world = World::new(con_mode::CRC, 6);
+    world.dial();
+    while !matches!(world.pair.ends[0].state, State::Ident(_)) {
+        let side = (0..2).find(|side| !world.pair.wires[*side].is_empty()).unwrap();
+        world.pair.run_once(side).unwrap();
+    }
+    world.dial();
+    world.push();
+    world.push();
+    world.settle();
+    world.haunt();
+    world.push();
+    world.settle();
+    assert_eq!(world.delivered, [0, 1, 2]);
 }
 
 #[test]
