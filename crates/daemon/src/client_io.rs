@@ -173,7 +173,7 @@ impl ClientIo {
                         self.handle(Event::FromOsd(*session, tid, message), reactor);
                     }
                 }
-                NetEvent::MonClosed | NetEvent::OsdRefused(_) => {}
+                NetEvent::MonClosed | NetEvent::FromOsd(..) | NetEvent::OsdRefused(_) => {}
             }
         }
     }

@@ -108,6 +108,7 @@ impl ManagerPort {
                 NetEvent::MonOpened
                 | NetEvent::MonClosed
                 | NetEvent::FromMon(..)
+                | NetEvent::FromOsd(..)
                 | NetEvent::OsdRefused(_) => {}
             }
         }

@@ -288,6 +288,7 @@ impl Daemon {
                 NetEvent::MonOpened
                 | NetEvent::MonClosed
                 | NetEvent::FromMon(..)
+                | NetEvent::FromOsd(..)
                 | NetEvent::OsdRefused(_) => {}
             }
         }

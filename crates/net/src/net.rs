@@ -42,6 +42,8 @@ pub enum NetEvent {
     MonClosed,
     /// The monitor says, under this tid.
     FromMon(u64, Message),
+    /// An OSD that we dialed answers on that connection, outside of its sessions: not again where the connection is lost.
+    FromOsd(OsdId, Message),
     /// Nobody listens at the OSD's address, or who does takes nothing. It is said again while that holds.
     OsdRefused(OsdId),
 }
@@ -312,7 +314,10 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                 let (kind, tid) = (raw.kind, raw.tid);
                 match (Message::decode(raw), purpose) {
                     (Ok(message), Purpose::Mon) => out.push(NetEvent::FromMon(tid, message)),
-                    (Ok(message), _) => out.push(NetEvent::Received(id, tid, message)),
+                    (Ok(message), Purpose::Osd(osd)) => out.push(NetEvent::FromOsd(osd, message)),
+                    (Ok(message), Purpose::Inbound | Purpose::Outbound) => {
+                        out.push(NetEvent::Received(id, tid, message))
+                    }
                     (Err(error), _) => {
                         tracing::warn!(kind, %error, "a message does not decode; closing its connection");
                         wire.close(conn);

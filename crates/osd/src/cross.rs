@@ -45,6 +45,8 @@ pub enum Cross {
     WantUpThru(Epoch),
     /// To the control shard: these are to act in a PG of the sender's.
     WantActing(PgId, Vec<OsdId>),
+    /// To the control shard: an OSD answers on a connection of the sender.
+    FromOsd(OsdId, Message),
     /// To the control shard: nobody listens at the address of that OSD.
     OsdRefused(OsdId),
     /// To the control shard: what clients did with images.
@@ -192,6 +194,7 @@ impl Osd {
             Cross::WantWholeMap(epoch) => self.on_want_whole_map(from, epoch, cx),
             Cross::WantUpThru(epoch) => self.want_up_thru(epoch, cx),
             Cross::WantActing(pgid, osds) => self.want_acting(pgid, osds, cx),
+            Cross::FromOsd(osd, message) => self.on_answer_of_osd(osd, message, cx),
             Cross::OsdRefused(osd) => self.on_osd_refused(osd, cx),
             Cross::Images(images) => self.send_image_stats(images, cx),
             Cross::CountImages(seconds) => self.count_images(seconds, cx),

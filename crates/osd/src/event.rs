@@ -64,6 +64,8 @@ pub enum Event {
     ConnClosed(ConnId),
     /// A client or an OSD says; `tid` names the request.
     Received(ConnId, u64, Message),
+    /// An OSD answers on the connection that this one sends to it on.
+    FromOsd(OsdId, Message),
     /// Nobody listens at the OSD's address.
     OsdRefused(OsdId),
     /// A store request finished.

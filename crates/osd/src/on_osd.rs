@@ -23,7 +23,6 @@ impl Osd {
     ) {
         match message {
             Message::MOSDPing(ping) => self.on_ping(conn, from, *ping, cx),
-            Message::MOSDMap(maps) => self.on_osd_map(MapSource::Osd, *maps, cx),
             message => match pg_peer_target(&message).map(|(_, epoch)| epoch) {
                 Some(epoch) if epoch > self.map.epoch => {
                     let waiting = Waiting { epoch, conn, tid, from: Some(from), message, permit: None };
@@ -38,20 +37,41 @@ impl Osd {
         }
     }
 
+    /// What another OSD says on the connection that this one sends to it on: it is behind, or dead.
+    pub(crate) fn on_answer_of_osd(&mut self, from: OsdId, message: Message, cx: &mut Cx<'_>) {
+        if !self.config.shard.is_control() {
+            return cx.cross(CONTROL, Cross::FromOsd(from, message));
+        }
+        match message {
+            Message::MOSDMap(maps) => self.on_osd_map(MapSource::Osd, *maps, cx),
+            Message::MOSDPing(ping) if ping.op == PingOp::YOU_DIED => {
+                if self.has_mon {
+                    self.subscribe(cx);
+                }
+            }
+            other => {
+                tracing::debug!(message = other.name(), osd = from.0, "an OSD does not answer with this")
+            }
+        }
+    }
+
     fn on_ping(&mut self, conn: ConnId, from: OsdId, ping: MOSDPing, cx: &mut Cx<'_>) {
         let me = self.config.whoami;
         match ping.op {
             PingOp::PING => {
                 let is_dead = self.map.is_down(from) && ping.epoch <= self.map.epoch;
                 let op = if is_dead { PingOp::YOU_DIED } else { PingOp::REPLY };
-                if op == PingOp::REPLY {
-                    self.leases.on_given(from, cx.now);
-                    let now = cx.now;
-                    self.cross_all(|| Cross::LeaseGiven(from, now), cx);
-                }
                 let reply =
                     MOSDPing { op, from: me, up_from: self.boot_epoch, epoch: self.map.epoch, ..ping };
-                self.send_osd(from, reply.into(), cx);
+                if is_dead {
+                    // Nothing is sent to where the map shows nobody: but it is at the other end of this connection.
+                    self.send_conn(conn, 0, reply.into(), cx);
+                } else {
+                    let now = cx.now;
+                    self.leases.on_given(from, now);
+                    self.cross_all(|| Cross::LeaseGiven(from, now), cx);
+                    self.send_osd(from, reply.into(), cx);
+                }
                 self.share_maps(conn, ping.epoch, cx);
             }
             PingOp::REPLY => {
@@ -73,7 +93,6 @@ impl Osd {
                     cx.effects.push(Effect::SendMon(MOSDFailure { is_failed: false, ..report }.into()));
                 }
             }
-            PingOp::YOU_DIED if self.has_mon => self.subscribe(cx),
             other => tracing::debug!(op = other.0, "an unknown heartbeat"),
         }
     }
@@ -103,3 +122,6 @@ impl Osd {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

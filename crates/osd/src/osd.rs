@@ -252,6 +252,7 @@ impl Osd {
             Event::ConnOpened(conn, peer) => self.on_conn_opened(conn, *peer),
             Event::ConnClosed(conn) => self.on_conn_closed(conn, cx),
             Event::Received(conn, tid, message) => self.on_received(conn, tid, message, cx),
+            Event::FromOsd(osd, message) => self.on_answer_of_osd(osd, message, cx),
             Event::OsdRefused(osd) => self.on_osd_refused(osd, cx),
             Event::Store(completion) => self.on_store(completion, cx),
             Event::Cross(from, cross) => self.on_cross(from, cross, cx),

@@ -115,6 +115,7 @@ impl<C: Copy + Ord + Debug> ShardMachine<C> {
                 self.on_auth(is_ready, wire);
             }
             NetEvent::FromMon(_, message) => self.handle(Event::FromMon(message), wire),
+            NetEvent::FromOsd(osd, message) => self.handle(Event::FromOsd(osd, message), wire),
             NetEvent::OsdRefused(osd) => self.handle(Event::OsdRefused(osd), wire),
         }
     }

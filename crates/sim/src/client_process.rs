@@ -99,7 +99,7 @@ impl ClientProcess {
                         self.handle(Event::FromOsd(*session, tid, message), cx);
                     }
                 }
-                NetEvent::MonClosed | NetEvent::OsdRefused(_) => {}
+                NetEvent::MonClosed | NetEvent::FromOsd(..) | NetEvent::OsdRefused(_) => {}
             }
         }
     }

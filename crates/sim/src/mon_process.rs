@@ -98,6 +98,7 @@ impl MonProcess {
                 NetEvent::MonOpened
                 | NetEvent::MonClosed
                 | NetEvent::FromMon(..)
+                | NetEvent::FromOsd(..)
                 | NetEvent::OsdRefused(_) => {}
             }
         }

@@ -119,6 +119,15 @@ impl Pair {
     }
 }
 
+#[test]
+fn an_osd_that_was_dialed_can_answer_on_that_connection() {
+    let mut pair = Pair::new();
+    let id = pair.talk();
+    pair.nets[1].send(id, 0, &ping(), &mut pair.ends[1]);
+    pair.run();
+    assert!(matches!(pair.told[0][..], [NetEvent::FromOsd(DIALED, Message::MPing(_))]), "{:?}", pair.told[0]);
+}
+
 fn ping() -> Message {
     MPing { pong: Pong(None) }.into()
 }

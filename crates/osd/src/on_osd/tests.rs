@@ -1,0 +1,116 @@
+//! Two OSDs, one of which has newer maps than the other.
+
+use auth::OsdCaps;
+use bytes::Bytes;
+use codec::{Encode, Features};
+use messages::MOSDMap;
+use store::MemStore;
+use types::{
+    CrushBlob, EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, GlobalId, Incremental, OsdMap,
+    OsdState, UTime,
+};
+
+use super::*;
+use crate::{Event, Peer, boot::Boot};
+
+const A: OsdId = OsdId(0);
+const B: OsdId = OsdId(1);
+/// The connection on which each hears the other.
+const CONN: ConnId = ConnId(1);
+
+fn addrs_of(osd: OsdId) -> EntityAddrVec {
+    EntityAddrVec(vec![EntityAddr::parse(&format!("v2:127.0.0.1:680{osd}/7")).unwrap()])
+}
+
+/// The maps of a cluster: none has OSDs in the first, both are up in the second, A is down in the third.
+fn maps() -> MOSDMap {
+    let mut map = OsdMap::new([1; 16], UTime::default(), CrushBlob::default());
+    map.epoch = Epoch(1);
+    let fulls = [(Epoch(1), map.to_bytes_and_crc().0)].into();
+    let mut second = Incremental::new([1; 16], Epoch(2));
+    second.new_max_osd = Some(2);
+    second.new_up_client = [A, B].map(|osd| (osd, addrs_of(osd))).into();
+    second.new_up_cluster = second.new_up_client.clone();
+    let mut third = Incremental::new([1; 16], Epoch(3));
+    third.new_state = [(A, OsdState::UP)].into();
+    let encoded = [second, third].map(|mut inc| {
+        map.apply(&inc).unwrap();
+        inc.full_crc = map.to_bytes_and_crc().1;
+        (inc.epoch, inc.to_bytes(Features::PACIFIC))
+    });
+    let (oldest, newest, incrementals) = (Epoch(1), map.epoch, encoded.into());
+    MOSDMap { fsid: [1; 16], oldest, newest, fulls, incrementals, ..MOSDMap::default() }
+}
+
+struct Running {
+    osd: Osd,
+    store: MemStore,
+    now: Instant,
+}
+
+impl Running {
+    /// One that knows the maps up to `epoch`, has a monitor, and hears of `peer`.
+    fn new(whoami: OsdId, peer: OsdId, epoch: u32) -> Running {
+        let mut osd = Osd::alone();
+        osd.config.whoami = whoami;
+        let mut it = Running { osd, store: MemStore::new(), now: Instant(1_000) };
+        let (public_addrs, cluster_addrs) = (addrs_of(whoami), addrs_of(whoami));
+        it.handle(Event::Started { public_addrs, cluster_addrs });
+        it.handle(Event::MonOpened);
+        let mut known = maps();
+        known.incrementals.retain(|at, _: &mut Bytes| at.0 <= epoch);
+        known.newest = Epoch(epoch);
+        it.handle(Event::FromMon(known.into()));
+        assert_eq!(it.osd.map.epoch, Epoch(epoch));
+        let peer = Peer {
+            name: EntityName::new(EntityType::OSD, peer.to_string()),
+            global_id: GlobalId(0),
+            addr: EntityAddr::default(),
+            caps: OsdCaps::allow_all(),
+            features: Features::PACIFIC.0,
+        };
+        it.handle(Event::ConnOpened(CONN, Box::new(peer)));
+        it
+    }
+
+    fn handle(&mut self, event: Event) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.osd.handle(self.now, UTime::default(), event, &mut self.store, &mut effects);
+        effects
+    }
+}
+
+fn ping(op: PingOp, from: OsdId, epoch: u32, stamp_ns: u64) -> MOSDPing {
+    MOSDPing { op, from, up_from: Epoch(2), epoch: Epoch(epoch), stamp_ns }
+}
+
+#[test]
+fn who_was_marked_down_hears_of_it_from_those_that_it_pings() {
+    let (mut a, mut b) = (Running::new(A, B, 2), Running::new(B, A, 3));
+    assert_eq!(a.osd.boot, Boot::Active);
+    let answers = b.handle(Event::Received(CONN, 0, ping(PingOp::PING, A, 2, 900).into()));
+    let mut names = Vec::new();
+    let mut asked = Vec::new();
+    for answer in answers {
+        let Effect::Send(CONN, _, message) = answer else { panic!("{answer:?}") };
+        names.push(message.name());
+        asked.extend(a.handle(Event::FromOsd(B, message)));
+    }
+    assert_eq!(names, ["MOSDPing", "MOSDMap"]);
+    assert_eq!(a.osd.map.epoch, Epoch(3));
+    let to_mon = asked.iter().filter_map(|effect| match effect {
+        Effect::SendMon(message) => Some(message.name()),
+        _ => None,
+    });
+    let to_mon: Vec<_> = to_mon.collect();
+    assert_eq!(to_mon, ["MMonSubscribe", "MOSDBoot"]);
+}
+
+#[test]
+fn only_the_control_shard_heeds_what_others_answer() {
+    let mut a = Running::new(A, B, 2);
+    a.osd.config.shard = crate::Shard { index: 1, count: 2 };
+    let effects = a.handle(Event::FromOsd(B, maps().into()));
+    let crossed = effects.iter().any(|effect| matches!(effect, Effect::Cross(CONTROL, Cross::FromOsd(B, _))));
+    assert!(crossed && a.osd.map.epoch == Epoch(2));
+}
