@@ -32,6 +32,8 @@ pub struct Config {
     /// costs about ten times as much latency as a completion that is found awake, and spinning
     /// costs a core. Never spins when idle.
     pub spin: Duration,
+    /// How long a peer may take for what is queued when its connection is to be closed.
+    pub close_patience: Duration,
     /// The reactor's waker; one is made if there is none.
     pub waker: Option<Waker>,
     /// Deliver SIGINT and SIGTERM here, see [`block_signals`](crate::block_signals).
@@ -46,6 +48,7 @@ impl Default for Config {
             receive_buffers: 256,
             receive_buffer_bytes: 16 << 10,
             spin: Duration::ZERO,
+            close_patience: Duration::from_secs(10),
             waker: None,
             signals: false,
         }

@@ -30,7 +30,7 @@ const SIGNALFD_BYTES: u32 = 128;
 enum TimerKey {
     /// The consumer's.
     User(u64),
-    /// A connection that was flushed and waits for the peer's end of stream.
+    /// A connection that is to be closed and waits for the peer: to take what is queued, or to end its stream.
     Linger(ConnId),
     /// A listener whose accept failed.
     Accept(ListenerId),
@@ -59,6 +59,7 @@ pub struct Reactor {
     /// Reused from turn to turn.
     completions: Vec<Completion>,
     spin: Duration,
+    close_patience: Duration,
     courtesy: Courtesy,
     /// The last turn had events.
     was_active: bool,
@@ -85,6 +86,7 @@ impl Reactor {
             pending: Vec::new(),
             completions: Vec::new(),
             spin: config.spin,
+            close_patience: config.close_patience,
             courtesy: Courtesy::default(),
             was_active: false,
             not_send: PhantomData,
@@ -227,7 +229,7 @@ impl Reactor {
         while let Some(key) = self.timers.pop_due(now) {
             match key {
                 TimerKey::User(token) => events.push(Event::Timer { token }),
-                TimerKey::Linger(conn) => self.release(conn),
+                TimerKey::Linger(conn) => self.lose_patience(conn, events),
                 TimerKey::Accept(listener) => self.arm_accept(listener),
             }
         }

@@ -170,13 +170,18 @@ impl Reactor {
     }
 
     /// Ends a connection after all that is queued has been sent; receives no more. Then, or when
-    /// that fails, comes [`Event::Closed`].
+    /// that fails or takes too long ([`Config::close_patience`](crate::Config::close_patience)), comes
+    /// [`Event::Closed`].
     pub fn close_when_sent(&mut self, conn: ConnId) {
+        let until = clock::now() + self.close_patience.as_nanos() as u64;
         if let Some(connection) = self.open_connection(conn) {
-            connection.close_when_sent = true;
+            let is_asked_again = mem::replace(&mut connection.close_when_sent, true);
             connection.is_paused = false;
             if connection.receiving.as_ref().is_none_or(|receiving| receiving.kind != ReceiveKind::Exact) {
                 connection.set_expect(Expect::Count(0));
+            }
+            if !is_asked_again {
+                self.timers.set(TimerKey::Linger(conn), until);
             }
             self.mark_dirty(conn);
             self.mark_ready(conn);
@@ -457,6 +462,15 @@ impl Reactor {
         } else {
             self.timers.set(TimerKey::Linger(conn), clock::now() + LINGER.as_nanos() as u64);
         }
+    }
+
+    /// The peer of a connection that is to be closed has had its time.
+    pub(super) fn lose_patience(&mut self, conn: ConnId, events: &mut Vec<Event>) {
+        if self.open_connection(conn).is_some() {
+            let reason = CloseReason::Error(io::ErrorKind::TimedOut.into());
+            events.push(Event::Closed { conn, reason });
+        }
+        self.release(conn);
     }
 
     /// Takes a connection from its owner and ends its requests; the last one's completion frees it.

@@ -263,6 +263,25 @@ fn close_when_sent_sends_all_first() {
 }
 
 #[test]
+fn who_never_reads_cannot_keep_a_connection_that_is_to_be_closed() {
+    on_both(|config| {
+        let mut harness = Harness::new(Config { close_patience: Duration::from_millis(50), ..config });
+        let (client, server) = harness.paused_pair();
+        harness.reactor.send(client, Bytes::from(vec![1; 64 << 20]));
+        harness.reactor.close_when_sent(client);
+        harness.run_for(Duration::from_millis(20));
+        assert!(harness.reactor.queued_bytes(client) > 0, "the peer does not read");
+        // To ask again gives no more time.
+        harness.reactor.close_when_sent(client);
+        assert_eq!(harness.closed(client), "Error(Kind(TimedOut))");
+        assert_eq!(harness.reactor.queued_bytes(client), 0);
+        harness.reactor.close(server);
+        harness.run_for(Duration::from_millis(20));
+        assert_eq!(harness.reactor.connection_count(), 0);
+    });
+}
+
+#[test]
 fn a_paused_connection_delivers_nothing_and_holds_the_peer_back() {
     on_both(|config| {
         let mut harness = Harness::new(config);
