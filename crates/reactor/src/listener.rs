@@ -4,6 +4,7 @@ use std::{
     io,
     net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
+    time::Duration,
 };
 
 use rustix::net::{
@@ -15,6 +16,11 @@ use crate::{BackendKind, backend::OpKey};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
+/// A peer that has said nothing for so long is asked by the kernel whether it is there, and again after each interval.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// A peer that answers nothing of that for so long, or takes nothing of what is sent to it, is gone.
+const PEER_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A listening socket.
 pub(crate) struct Listener {
@@ -49,6 +55,17 @@ pub(crate) fn socket(address: SocketAddr, kind: BackendKind) -> io::Result<Owned
     Ok(socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?)
 }
 
+/// Sets a connection's socket up. What is sent leaves at once. And a peer whose host is gone is noticed: nobody closes
+/// such a connection, and it would be kept for ever, with all that it stands for.
+pub(crate) fn set_up(fd: impl AsFd) -> io::Result<()> {
+    sockopt::set_tcp_nodelay(&fd, true)?;
+    sockopt::set_tcp_keepidle(&fd, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(&fd, KEEPALIVE_INTERVAL)?;
+    let timeout_ms = u32::try_from(PEER_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
+    sockopt::set_tcp_user_timeout(&fd, timeout_ms)?;
+    Ok(sockopt::set_socket_keepalive(&fd, true)?)
+}
+
 /// Our address of a socket.
 pub(crate) fn local_address(fd: impl AsFd) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(getsockname(fd)?)?)
@@ -58,4 +75,33 @@ pub(crate) fn local_address(fd: impl AsFd) -> io::Result<SocketAddr> {
 pub(crate) fn peer_address(fd: impl AsFd) -> io::Result<SocketAddr> {
     let address = getpeername(fd)?.ok_or(io::ErrorKind::NotConnected)?;
     Ok(SocketAddr::try_from(address)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Event, Reactor};
+
+    #[test]
+    fn both_ends_of_a_connection_notice_when_the_other_is_gone() {
+        let config = Config { backend: BackendKind::Epoll, ..Config::default() };
+        let mut reactor = Reactor::new(config).expect("epoll is everywhere");
+        let listener = reactor.listen("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        let address = reactor.local_addr(listener).expect("it listens");
+        let mut conns = vec![reactor.connect(address).expect("a socket")];
+        while conns.len() < 2 {
+            let mut events = Vec::new();
+            reactor.poll(Some(Duration::from_secs(60)), &mut events).expect("epoll works");
+            conns.extend(events.into_iter().filter_map(|event| match event {
+                Event::Accepted { conn, .. } => Some(conn),
+                _ => None,
+            }));
+        }
+        for conn in conns {
+            let fd = reactor.socket_of(conn).expect("it is open");
+            assert_eq!(sockopt::socket_keepalive(fd), Ok(true));
+            assert_eq!(sockopt::tcp_keepidle(fd), Ok(KEEPALIVE_IDLE));
+            assert_eq!(sockopt::tcp_user_timeout(fd), Ok(PEER_TIMEOUT.as_millis() as u32));
+        }
+    }
 }

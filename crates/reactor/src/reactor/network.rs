@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use rustix::{
     io::Errno,
-    net::{Shutdown, SocketAddrAny, shutdown, sockopt::set_tcp_nodelay},
+    net::{Shutdown, SocketAddrAny, shutdown},
 };
 
 use super::TimerKey;
@@ -19,7 +19,7 @@ use crate::{
     backend::{Completion, Data, Owner, Request},
     clock,
     connection::{Connection, End, Expect, HEAD_BYTES, ReceiveKind, Receiving},
-    listener::{Listener, Socket, local_address, peer_address, socket},
+    listener::{Listener, Socket, local_address, peer_address, set_up, socket},
 };
 
 /// How long a flushed connection waits for the peer's end of stream: closing earlier could reset
@@ -78,7 +78,7 @@ impl Reactor {
     /// queued before.
     pub fn connect(&mut self, address: SocketAddr) -> io::Result<ConnId> {
         let fd = socket(address, self.backend.kind())?;
-        set_tcp_nodelay(&fd, true)?;
+        set_up(&fd)?;
         let mut connection = Connection::new(fd, false);
         connection.ops = 1;
         let socket = connection.raw_fd();
@@ -186,6 +186,12 @@ impl Reactor {
             self.mark_dirty(conn);
             self.mark_ready(conn);
         }
+    }
+
+    /// A connection's socket.
+    #[cfg(test)]
+    pub(crate) fn socket_of(&self, conn: ConnId) -> Option<&OwnedFd> {
+        self.connections.get(conn.0).map(|connection| &connection.fd)
     }
 
     /// Connections, including those that are being closed.
@@ -310,7 +316,7 @@ impl Reactor {
     }
 
     fn accepted(&mut self, listener: ListenerId, fd: OwnedFd, events: &mut Vec<Event>) -> io::Result<()> {
-        set_tcp_nodelay(&fd, true)?;
+        set_up(&fd)?;
         let (peer, local) = (peer_address(&fd)?, local_address(&fd)?);
         let conn = ConnId(self.connections.insert(Connection::new(fd, true)));
         self.mark_dirty(conn);
