@@ -1,16 +1,22 @@
 //! Where Prometheus scrapes the manager's part: as much of HTTP/1.1 as that takes. A connection serves one request.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 use mon::Mon;
 use net::WireEvent;
 use reactor::{ConnId, ListenerId, Reactor};
+use types::Instant;
+
+use crate::clock;
 
 /// Bytes of a request's head; what is longer is refused.
 const HEAD_BYTES_MAX: usize = 8 << 10;
 /// Connections at a time; more are closed.
 const CONNECTIONS_MAX: usize = 64;
+
+/// A request that is not whole by then is none: it would hold one of the places.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a browser shows.
 const INDEX: &str = "<!DOCTYPE html>\n<html><head><title>Ceph Exporter</title></head><body><h1>Ceph Exporter</h1>\
@@ -21,13 +27,57 @@ const INDEX: &str = "<!DOCTYPE html>\n<html><head><title>Ceph Exporter</title></
 pub(crate) struct MetricsPort {
     /// What is asked for, with the listener if the address could be had.
     open: Option<(SocketAddr, Option<ListenerId>)>,
-    /// What has come of each request.
-    heads: BTreeMap<ConnId, Vec<u8>>,
+    requests: Requests<ConnId>,
+}
+
+/// What has come of each request, and since when it comes.
+struct Requests<C>(BTreeMap<C, (Instant, Vec<u8>)>);
+
+impl<C> Default for Requests<C> {
+    fn default() -> Self {
+        Requests(BTreeMap::new())
+    }
+}
+
+impl<C: Copy + Ord> Requests<C> {
+    /// Somebody connected; false if there are too many already.
+    fn begin(&mut self, conn: C, now: Instant) -> bool {
+        let has_room = self.0.len() < CONNECTIONS_MAX;
+        if has_room {
+            self.0.insert(conn, (now, Vec::new()));
+        }
+        has_room
+    }
+
+    /// More of a request came: all that there is of it.
+    fn add(&mut self, conn: C, pieces: impl IntoIterator<Item = Bytes>) -> Option<&[u8]> {
+        let (_, head) = self.0.get_mut(&conn)?;
+        pieces.into_iter().for_each(|piece| head.extend_from_slice(&piece));
+        Some(head)
+    }
+
+    fn end(&mut self, conn: C) {
+        self.0.remove(&conn);
+    }
+
+    /// Takes out those that take too long.
+    fn take_overdue(&mut self, now: Instant) -> Vec<C> {
+        let mut overdue = Vec::new();
+        self.0.retain(|conn, (since, _)| {
+            let is_overdue = now.since(*since) >= REQUEST_TIMEOUT;
+            if is_overdue {
+                overdue.push(*conn);
+            }
+            !is_overdue
+        });
+        overdue
+    }
 }
 
 impl MetricsPort {
-    /// Several times a second: listens where the monitor wants it.
+    /// Several times a second: listens where the monitor wants it, and ends requests that take too long.
     pub(crate) fn tick(&mut self, mon: &mut Mon, reactor: &mut Reactor) {
+        self.requests.take_overdue(clock::now()).into_iter().for_each(|conn| reactor.close(conn));
         let wanted = mon.metrics_socket();
         if wanted == self.open.map(|(socket, _)| socket) {
             return;
@@ -49,28 +99,28 @@ impl MetricsPort {
     pub(crate) fn owns(&self, event: &WireEvent<ConnId>, accepted_by: Option<ListenerId>) -> bool {
         match accepted_by {
             Some(_) => self.open.is_some_and(|(_, listener)| listener == accepted_by),
-            None => self.heads.contains_key(&event.conn()),
+            None => self.requests.0.contains_key(&event.conn()),
         }
     }
 
     /// Handles what concerns a connection of this port.
     pub(crate) fn on_event(&mut self, event: WireEvent<ConnId>, mon: &Mon, reactor: &mut Reactor) {
         match event {
-            WireEvent::Accepted(conn, _) if self.heads.len() >= CONNECTIONS_MAX => reactor.close(conn),
             WireEvent::Accepted(conn, _) => {
-                self.heads.insert(conn, Vec::new());
+                if !self.requests.begin(conn, clock::now()) {
+                    reactor.close(conn);
+                }
             }
-            WireEvent::Received(conn, bytes, _) => {
-                let Some(head) = self.heads.get_mut(&conn) else { return };
-                head.extend_from_slice(&bytes);
-                if let Some(answer) = answer(head, || mon.metrics()) {
-                    self.heads.remove(&conn);
+            WireEvent::Received(conn, bytes, more) => {
+                let head = self.requests.add(conn, std::iter::once(bytes).chain(more));
+                if let Some(answer) = head.and_then(|head| answer(head, || mon.metrics())) {
+                    self.requests.end(conn);
                     reactor.send(conn, answer);
                     reactor.close_when_sent(conn);
                 }
             }
             WireEvent::Closed(conn) | WireEvent::Connected(conn) | WireEvent::Failed(conn, _) => {
-                self.heads.remove(&conn);
+                self.requests.end(conn);
             }
         }
     }
@@ -111,7 +161,7 @@ fn response(status: &str, kind: &str, body: &str) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use super::{HEAD_BYTES_MAX, answer};
+    use super::*;
 
     fn check(request: &str, begins: &str, ends: &str) {
         let text = answer(request.as_bytes(), || "ceph_x 1.0\n".to_owned()).expect("a whole request");
@@ -134,5 +184,23 @@ mod tests {
         check("\r\n\r\n", "HTTP/1.1 405 ", "\r\n\r\n");
         assert!(answer(b"GET /metrics HTTP/1.1\r\nHost:", String::new).is_none());
         check(&"x".repeat(HEAD_BYTES_MAX + 1), "HTTP/1.1 431 ", "\r\n\r\n");
+    }
+
+    #[test]
+    fn a_request_may_come_in_pieces_and_not_for_ever() {
+        let mut requests = Requests::default();
+        let start = Instant(7);
+        assert!(
+            (0..CONNECTIONS_MAX).all(|conn| requests.begin(conn, start + Duration::from_secs(conn as u64)))
+        );
+        assert!(!requests.begin(CONNECTIONS_MAX, start));
+        requests.add(1, [Bytes::from_static(b"GET / HT"), Bytes::from_static(b"TP/1.1\r\n")]);
+        let head = requests.add(1, [Bytes::from_static(b"\r\n")]);
+        assert_eq!(head, Some(&b"GET / HTTP/1.1\r\n\r\n"[..]));
+        requests.end(1);
+        assert_eq!(requests.add(1, []), None);
+        assert!(requests.take_overdue(start + (REQUEST_TIMEOUT - Duration::from_nanos(1))).is_empty());
+        assert_eq!(requests.take_overdue(start + (REQUEST_TIMEOUT + Duration::from_secs(2))), [0, 2]);
+        assert!(requests.begin(1, start));
     }
 }
