@@ -71,7 +71,7 @@ impl Osd {
         let pgs = report.pgs.clone();
         self.control.reports.insert(from, report);
         if is_new_peer {
-            self.set_heartbeat_peers(cx);
+            self.set_heartbeat_peers();
         }
         // The monitor hears at once of what it says; all of it comes again with our own.
         self.send_stats(pgs, cx);

@@ -4,7 +4,10 @@
 //! of their own for heartbeats; ours share the cluster connection, so that a refused or reset
 //! connection is a sign of its own (`osd_fast_fail_on_connection_refused`).
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
 use messages::{MOSDFailure, MOSDPing, PeerPing, PingOp};
 use types::{Epoch, Instant, OsdId};
@@ -17,11 +20,18 @@ pub const INTERVAL: Duration = Duration::from_secs(2);
 pub const GRACE: Duration = Duration::from_secs(20);
 /// A report is repeated as long as it holds.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+/// When nobody looked for so long, it was this OSD that stood still. Peers may have answered, and what they said waits.
+const STALL: Duration = Duration::from_secs(5);
+/// After that nobody is reported for so long: it is heard meanwhile.
+const STALL_PATIENCE: Duration = Duration::from_secs(4);
+/// Unanswered pings that are remembered of a peer: those of the grace, twice. Later ones say no more.
+const UNANSWERED_MAX: usize = 20;
 
 #[derive(Clone, Debug)]
 struct Peer {
     up_from: Epoch,
-    last_reply: Instant,
+    /// When the pings left that it has not answered, oldest first.
+    unanswered: VecDeque<Instant>,
     reported: Option<Instant>,
     times: PingTimes,
 }
@@ -30,14 +40,18 @@ struct Peer {
 #[derive(Debug, Default)]
 pub struct Heartbeat {
     peers: BTreeMap<OsdId, Peer>,
+    /// When it was last looked whose answers are overdue, and from when on they may be reported.
+    looked: Instant,
+    trusted_from: Instant,
 }
 
 impl Heartbeat {
     /// Takes the set of peers (with the `up_from` of their incarnation) that the newest map gives.
-    pub fn set_peers(&mut self, now: Instant, peers: impl Iterator<Item = (OsdId, Epoch)>) {
+    pub fn set_peers(&mut self, peers: impl Iterator<Item = (OsdId, Epoch)>) {
         let mut old = std::mem::take(&mut self.peers);
         for (osd, up_from) in peers {
-            let fresh = Peer { up_from, last_reply: now, reported: None, times: PingTimes::default() };
+            let (unanswered, times) = (VecDeque::new(), PingTimes::default());
+            let fresh = Peer { up_from, unanswered, reported: None, times };
             let known = old.remove(&osd).filter(|peer| peer.up_from == up_from);
             self.peers.insert(osd, known.unwrap_or(fresh));
         }
@@ -70,16 +84,31 @@ impl Heartbeat {
     pub fn on_reply(&mut self, now: Instant, from: OsdId, sent: Instant) -> bool {
         let Some(peer) = self.peers.get_mut(&from) else { return false };
         peer.times.add(now, now.since(sent));
-        peer.last_reply = peer.last_reply.max(sent);
+        while peer.unanswered.front().is_some_and(|first| *first <= sent) {
+            peer.unanswered.pop_front();
+        }
         peer.reported.take().is_some()
     }
 
+    /// A ping leaves to each peer.
+    pub fn on_pinged(&mut self, now: Instant) {
+        let with_room = self.peers.values_mut().filter(|peer| peer.unanswered.len() < UNANSWERED_MAX);
+        with_room.for_each(|peer| peer.unanswered.push_back(now));
+    }
+
     /// Peers that have not answered within the grace and whose report is due: with the time that
-    /// they have been silent.
+    /// they have been silent. To be called more often than once in [`STALL`].
     pub fn overdue(&mut self, now: Instant) -> Vec<(OsdId, Epoch, Duration)> {
+        if now.since(self.looked) >= STALL {
+            self.trusted_from = now + STALL_PATIENCE;
+        }
+        self.looked = now;
         let mut out = Vec::new();
+        if now < self.trusted_from {
+            return out;
+        }
         for (osd, peer) in &mut self.peers {
-            let silent = now.since(peer.last_reply);
+            let silent = peer.unanswered.front().map_or(Duration::ZERO, |first| now.since(*first));
             let is_due = peer.reported.is_none_or(|at| now.since(at) >= REPORT_INTERVAL);
             if silent >= GRACE && is_due {
                 peer.reported = Some(now);
@@ -132,21 +161,66 @@ mod tests {
 
     const SEC: u64 = 1_000_000_000;
 
+    fn sec(n: u64) -> Instant {
+        Instant(n * SEC)
+    }
+
+    /// One with a peer, that is pinged at each of `pings`, and looks at its answers every second from 0 to before `end`.
+    fn beating(pings: &[u64], end: u64) -> Heartbeat {
+        let mut beat = Heartbeat::default();
+        beat.set_peers([(OsdId(1), Epoch(5))].into_iter());
+        for now in 0..end {
+            assert!(beat.overdue(sec(now)).is_empty(), "{now}");
+            if pings.contains(&now) {
+                beat.on_pinged(sec(now));
+            }
+        }
+        beat
+    }
+
     #[test]
     fn a_silent_peer_is_reported_after_the_grace_and_cleared_by_an_answer() {
+        let mut beat = beating(&[6, 8], 26);
+        assert_eq!(beat.overdue(sec(26)), [(OsdId(1), Epoch(5), GRACE)]);
+        assert!(beat.overdue(sec(27)).is_empty(), "not repeated at once");
+        assert!(beat.on_reply(sec(27), OsdId(1), sec(6)), "the report is taken back");
+        assert!(beat.overdue(sec(27)).is_empty());
+        assert_eq!(beat.overdue(sec(28)), [(OsdId(1), Epoch(5), GRACE)], "the next ping has no answer");
+        assert!(beat.on_reply(sec(29), OsdId(1), sec(8)));
+        assert!(beat.overdue(sec(32)).is_empty());
+    }
+
+    #[test]
+    fn who_was_not_asked_is_not_reported() {
+        let mut beat = beating(&[], 60);
+        beat.on_pinged(sec(60));
+        assert!((60..80).all(|now| beat.overdue(sec(now)).is_empty()));
+        assert_eq!(beat.overdue(sec(80)).len(), 1);
+    }
+
+    #[test]
+    fn nobody_is_reported_for_what_waited_while_this_osd_stood_still() {
+        let mut beat = beating(&[6], 10);
+        // The answer to the ping waits to be heard.
+        assert!(beat.overdue(sec(40)).is_empty());
+        assert!(beat.overdue(sec(43)).is_empty());
+        assert_eq!(beat.overdue(sec(44)).len(), 1, "it was not there");
+    }
+
+    #[test]
+    fn no_more_is_kept_of_who_never_answers() {
         let mut beat = Heartbeat::default();
-        beat.set_peers(Instant(0), [(OsdId(1), Epoch(5))].into_iter());
-        assert!(beat.overdue(Instant(19 * SEC)).is_empty());
-        assert_eq!(beat.overdue(Instant(20 * SEC)), [(OsdId(1), Epoch(5), GRACE)]);
-        assert!(beat.overdue(Instant(21 * SEC)).is_empty(), "not repeated at once");
-        assert!(beat.on_reply(Instant(21 * SEC), OsdId(1), Instant(21 * SEC)), "the report is taken back");
-        assert!(beat.overdue(Instant(40 * SEC)).is_empty());
+        beat.set_peers([(OsdId(1), Epoch(5))].into_iter());
+        (0..1_000).for_each(|now| beat.on_pinged(sec(now)));
+        assert_eq!(beat.peers[&OsdId(1)].unanswered.len(), UNANSWERED_MAX);
+        beat.on_reply(sec(1_000), OsdId(1), sec(999));
+        assert!(beat.peers[&OsdId(1)].unanswered.is_empty());
     }
 
     #[test]
     fn who_answered_lately_is_reported_with_its_times() {
         let mut beat = Heartbeat::default();
-        beat.set_peers(Instant(0), [1, 2].map(|osd| (OsdId(osd), Epoch(5))).into_iter());
+        beat.set_peers([1, 2].map(|osd| (OsdId(osd), Epoch(5))).into_iter());
         beat.on_reply(Instant(4 * SEC), OsdId(1), Instant(SEC));
         let us = 3_000_000;
         let slow = PeerPing { osd: OsdId(1), mean_1min_us: us, mean_5min_us: us, mean_15min_us: us };
@@ -157,9 +231,8 @@ mod tests {
 
     #[test]
     fn a_new_incarnation_starts_fresh() {
-        let mut beat = Heartbeat::default();
-        beat.set_peers(Instant(0), [(OsdId(1), Epoch(5))].into_iter());
-        beat.set_peers(Instant(19 * SEC), [(OsdId(1), Epoch(9))].into_iter());
-        assert!(beat.overdue(Instant(30 * SEC)).is_empty());
+        let mut beat = beating(&[6], 25);
+        beat.set_peers([(OsdId(1), Epoch(9))].into_iter());
+        assert!(beat.overdue(sec(26)).is_empty());
     }
 }

@@ -158,7 +158,7 @@ impl Osd {
             _ => {}
         }
         self.boot_if_due(cx);
-        self.set_heartbeat_peers(cx);
+        self.set_heartbeat_peers();
     }
 
     fn after_new_maps(&mut self, cx: &mut Cx<'_>) {
@@ -196,7 +196,7 @@ impl Osd {
         }
     }
 
-    pub(crate) fn set_heartbeat_peers(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn set_heartbeat_peers(&mut self) {
         let me = self.config.whoami;
         let mut peers = self.pgs.peers();
         self.control.reports().for_each(|report| peers.extend(&report.peers));
@@ -208,7 +208,7 @@ impl Osd {
         peers.remove(&me);
         let peers = peers.into_iter().filter(|osd| self.map.is_up(*osd));
         let with_incarnation: Vec<_> = peers.map(|osd| (osd, self.map.up_from(osd))).collect();
-        self.heartbeat.set_peers(cx.now, with_incarnation.into_iter());
+        self.heartbeat.set_peers(with_incarnation.into_iter());
     }
 
     /// Keeps a message until its map is there. False when it is a client's, and too many wait.

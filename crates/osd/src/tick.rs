@@ -46,6 +46,7 @@ impl Osd {
         let me = self.config.whoami;
         let seconds = cx.now.since(self.started).as_secs();
         if seconds.is_multiple_of(heartbeat::INTERVAL.as_secs()) {
+            self.heartbeat.on_pinged(cx.now);
             let ping = Heartbeat::ping(cx.now, me, self.boot_epoch, self.map.epoch);
             for osd in self.heartbeat.peers().collect::<Vec<_>>() {
                 self.send_osd(osd, ping.into(), cx);
