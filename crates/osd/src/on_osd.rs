@@ -58,6 +58,8 @@ impl Osd {
     fn on_ping(&mut self, conn: ConnId, from: OsdId, ping: MOSDPing, cx: &mut Cx<'_>) {
         let me = self.config.whoami;
         match ping.op {
+            // Of a life before that of the map: whoever lives now has not asked.
+            PingOp::PING if self.map.is_up(from) && ping.up_from < self.map.up_from(from) => {}
             PingOp::PING => {
                 let is_dead = self.map.is_down(from) && ping.epoch <= self.map.epoch;
                 let op = if is_dead { PingOp::YOU_DIED } else { PingOp::REPLY };
@@ -74,6 +76,8 @@ impl Osd {
                 }
                 self.share_maps(conn, ping.epoch, cx);
             }
+            // By another clock, so of a life before this one. It would make a lease last too long.
+            PingOp::REPLY if Instant(ping.stamp_ns) > cx.now => {}
             PingOp::REPLY => {
                 // Who has a newer map may follow somebody else.
                 if ping.epoch <= self.map.epoch {

@@ -114,3 +114,37 @@ fn only_the_control_shard_heeds_what_others_answer() {
     let crossed = effects.iter().any(|effect| matches!(effect, Effect::Cross(CONTROL, Cross::FromOsd(B, _))));
     assert!(crossed && a.osd.map.epoch == Epoch(2));
 }
+
+/// How many of the effects are heartbeats to `osd`.
+fn beats_to(osd: OsdId, effects: &[Effect]) -> usize {
+    let is_beat = |message: &RawMessage| message.kind == Message::from(MOSDPing::default()).encode(0).kind;
+    let is_to = |effect: &&Effect| match effect {
+        Effect::SendOsd { osd: to, message, .. } => *to == osd && is_beat(message),
+        _ => false,
+    };
+    effects.iter().filter(is_to).count()
+}
+
+#[test]
+fn pings_of_an_earlier_life_are_not_answered() {
+    let mut b = Running::new(B, A, 2);
+    let mut answers = |up_from: u32| {
+        let ping = MOSDPing { up_from: Epoch(up_from), ..ping(PingOp::PING, A, 2, 900) };
+        beats_to(A, &b.handle(Event::Received(CONN, 0, ping.into())))
+    };
+    // A life that the map does not show yet is another matter.
+    assert_eq!([1, 2, 3].map(&mut answers), [0, 1, 1]);
+}
+
+#[test]
+fn answers_to_pings_that_have_not_left_grant_nothing() {
+    let mut a = Running::new(A, B, 2);
+    // Another shard hears of what is granted.
+    a.osd.config.shard = crate::Shard { index: 0, count: 2 };
+    let now = a.now.0;
+    let mut grants = |stamp_ns| {
+        let effects = a.handle(Event::Received(CONN, 0, ping(PingOp::REPLY, B, 2, stamp_ns).into()));
+        effects.iter().filter(|effect| matches!(effect, Effect::Cross(1, Cross::LeaseGranted(..)))).count()
+    };
+    assert_eq!([now, now + 1].map(&mut grants), [1, 0]);
+}
