@@ -173,7 +173,10 @@ impl ClientIo {
                         self.handle(Event::FromOsd(*session, tid, message), reactor);
                     }
                 }
-                NetEvent::MonClosed | NetEvent::FromOsd(..) | NetEvent::OsdRefused(_) => {}
+                NetEvent::MonClosed
+                | NetEvent::FromOsd(..)
+                | NetEvent::OsdRefused(_)
+                | NetEvent::OsdStuck(_) => {}
             }
         }
     }

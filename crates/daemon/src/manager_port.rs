@@ -109,7 +109,8 @@ impl ManagerPort {
                 | NetEvent::MonClosed
                 | NetEvent::FromMon(..)
                 | NetEvent::FromOsd(..)
-                | NetEvent::OsdRefused(_) => {}
+                | NetEvent::OsdRefused(_)
+                | NetEvent::OsdStuck(_) => {}
             }
         }
         said

@@ -289,7 +289,8 @@ impl Daemon {
                 | NetEvent::MonClosed
                 | NetEvent::FromMon(..)
                 | NetEvent::FromOsd(..)
-                | NetEvent::OsdRefused(_) => {}
+                | NetEvent::OsdRefused(_)
+                | NetEvent::OsdStuck(_) => {}
             }
         }
     }

@@ -56,7 +56,7 @@ front_only!(MOSDPGTemp);
 
 /// A heartbeat peer has not answered in time, or answers again.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub struct MOSDFailure {
     /// Who tells.
     pub reporter: OsdId,
@@ -66,12 +66,16 @@ pub struct MOSDFailure {
     pub target_up_from: Epoch,
     /// False takes an earlier report back.
     pub is_failed: bool,
-    /// True when its socket refuses connections: no grace is needed.
+    /// True when no grace is needed: its socket refuses connections, or what was sent to it had to be dropped.
     pub is_immediate: bool,
     /// For how long, in milliseconds.
     pub failed_for_ms: u64,
     /// Newest map of the reporter.
     pub epoch: Epoch,
+    /// With `is_immediate`: true if it may live and serve others. A socket that refuses connections is proof that it
+    /// does not.
+    #[codec(since = 2)]
+    pub may_live: bool,
 }
 front_only!(MOSDFailure);
 

@@ -155,7 +155,7 @@ messages! {
     /// OSD to monitor: these are to act in PGs.
     MOSDPGTemp = 0x800c, v 1/1, prio 127;
     /// OSD to monitor: a peer does not answer.
-    MOSDFailure = 0x8003, v 1/1, prio 196;
+    MOSDFailure = 0x8003, v 2/1, prio 196;
     /// OSD to monitor and back: an orderly stop.
     MOSDMarkMeDown = 0x8004, v 1/1, prio 127;
     /// OSD to monitor: statistics and beacon.

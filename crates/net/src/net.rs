@@ -44,8 +44,10 @@ pub enum NetEvent {
     FromMon(u64, Message),
     /// An OSD that we dialed answers on that connection, outside of its sessions: not again where the connection is lost.
     FromOsd(OsdId, Message),
-    /// Nobody listens at the OSD's address, or who does takes nothing. It is said again while that holds.
+    /// Nobody listens at the OSD's address.
     OsdRefused(OsdId),
+    /// The OSD takes nothing, and a message to it had to be dropped. It is said again until it is forgotten.
+    OsdStuck(OsdId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -47,8 +47,8 @@ pub enum Cross {
     WantActing(PgId, Vec<OsdId>),
     /// To the control shard: an OSD answers on a connection of the sender.
     FromOsd(OsdId, Message),
-    /// To the control shard: nobody listens at the address of that OSD.
-    OsdRefused(OsdId),
+    /// To the control shard: that OSD cannot be reached; true if it may live.
+    OsdUnreachable(OsdId, bool),
     /// To the control shard: what clients did with images.
     Images(BTreeMap<ImageKey, ImageCounts>),
     /// To the control shard: the report asked for by that number has been sent.
@@ -195,7 +195,7 @@ impl Osd {
             Cross::WantUpThru(epoch) => self.want_up_thru(epoch, cx),
             Cross::WantActing(pgid, osds) => self.want_acting(pgid, osds, cx),
             Cross::FromOsd(osd, message) => self.on_answer_of_osd(osd, message, cx),
-            Cross::OsdRefused(osd) => self.on_osd_refused(osd, cx),
+            Cross::OsdUnreachable(osd, may_live) => self.on_unreachable_osd(osd, may_live, cx),
             Cross::Images(images) => self.send_image_stats(images, cx),
             Cross::CountImages(seconds) => self.count_images(seconds, cx),
             Cross::Gathered(number, part) => self.on_gathered(number, part, cx),

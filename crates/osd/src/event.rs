@@ -68,6 +68,8 @@ pub enum Event {
     FromOsd(OsdId, Message),
     /// Nobody listens at the OSD's address.
     OsdRefused(OsdId),
+    /// The OSD takes nothing, and a message to it had to be dropped.
+    OsdStuck(OsdId),
     /// A store request finished.
     Store(store::Completion),
     /// Another shard of this OSD says.

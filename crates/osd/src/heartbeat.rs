@@ -151,6 +151,7 @@ impl Heartbeat {
             is_immediate,
             failed_for_ms: u64::try_from(failed_for.as_millis()).unwrap_or(u64::MAX),
             epoch,
+            may_live: false,
         }
     }
 }

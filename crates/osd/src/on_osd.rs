@@ -101,15 +101,16 @@ impl Osd {
         }
     }
 
-    /// Nobody listens at the address of an OSD that the map shows up.
-    pub(crate) fn on_osd_refused(&mut self, osd: OsdId, cx: &mut Cx<'_>) {
+    /// Nobody listens at the address of an OSD that the map shows up, or who does takes nothing. Either way nothing that
+    /// waits for its answers goes on before a map shows it down; but who takes nothing of ours may serve others.
+    pub(crate) fn on_unreachable_osd(&mut self, osd: OsdId, may_live: bool, cx: &mut Cx<'_>) {
         if !self.config.shard.is_control() {
-            return cx.cross(CONTROL, Cross::OsdRefused(osd));
+            return cx.cross(CONTROL, Cross::OsdUnreachable(osd, may_live));
         }
         let Some(up_from) = self.heartbeat.on_refused(cx.now, osd) else { return };
         let me = self.config.whoami;
         let report = Heartbeat::failure(me, osd, up_from, Duration::ZERO, true, self.map.epoch);
-        cx.effects.push(Effect::SendMon(report.into()));
+        cx.effects.push(Effect::SendMon(MOSDFailure { may_live, ..report }.into()));
     }
 
     /// Sends to an OSD by the newest map; dropped when that shows it down.

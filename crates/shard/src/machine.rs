@@ -117,6 +117,7 @@ impl<C: Copy + Ord + Debug> ShardMachine<C> {
             NetEvent::FromMon(_, message) => self.handle(Event::FromMon(message), wire),
             NetEvent::FromOsd(osd, message) => self.handle(Event::FromOsd(osd, message), wire),
             NetEvent::OsdRefused(osd) => self.handle(Event::OsdRefused(osd), wire),
+            NetEvent::OsdStuck(osd) => self.handle(Event::OsdStuck(osd), wire),
         }
     }
 

@@ -99,7 +99,10 @@ impl ClientProcess {
                         self.handle(Event::FromOsd(*session, tid, message), cx);
                     }
                 }
-                NetEvent::MonClosed | NetEvent::FromOsd(..) | NetEvent::OsdRefused(_) => {}
+                NetEvent::MonClosed
+                | NetEvent::FromOsd(..)
+                | NetEvent::OsdRefused(_)
+                | NetEvent::OsdStuck(_) => {}
             }
         }
     }

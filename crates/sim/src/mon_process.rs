@@ -99,7 +99,8 @@ impl MonProcess {
                 | NetEvent::MonClosed
                 | NetEvent::FromMon(..)
                 | NetEvent::FromOsd(..)
-                | NetEvent::OsdRefused(_) => {}
+                | NetEvent::OsdRefused(_)
+                | NetEvent::OsdStuck(_) => {}
             }
         }
     }

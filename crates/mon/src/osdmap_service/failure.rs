@@ -71,11 +71,13 @@ impl Mon {
             if !self.may_mark_down() {
                 return;
             }
-            let why = format!(
-                "osd.{target} failed (connection refused, reported immediately by osd.{})",
-                failure.reporter
-            );
-            self.mark_down(wall, target, Gone::Dead, why);
+            let (gone, what) = match failure.may_live {
+                true => (Gone::Silent, "takes no messages"),
+                false => (Gone::Dead, "connection refused"),
+            };
+            let why =
+                format!("osd.{target} failed ({what}, reported immediately by osd.{})", failure.reporter);
+            self.mark_down(wall, target, gone, why);
             return;
         }
         let since = Instant(now.0.saturating_sub(failure.failed_for_ms.saturating_mul(1_000_000)));

@@ -18,6 +18,7 @@ fn failure(reporter: i32, target: i32, up_from: Epoch, is_immediate: bool, secs:
         is_immediate,
         failed_for_ms: secs * 1000,
         epoch: Epoch(1),
+        may_live: false,
     }
 }
 
@@ -93,6 +94,16 @@ fn a_refused_connection_marks_down_at_once_and_a_boot_brings_back() {
     // A late report on the earlier life changes nothing.
     cluster.say(Cluster::osd_conn(0), failure(0, 2, up_from, true, 0));
     assert!(cluster.map().is_up(OsdId(2)));
+}
+
+#[test]
+fn who_takes_nothing_is_down_at_once_and_may_live() {
+    let mut cluster = Cluster::with_rbd();
+    let up_from = cluster.map().up_from(OsdId(2));
+    let report = MOSDFailure { may_live: true, ..failure(0, 2, up_from, true, 0) };
+    cluster.say(Cluster::osd_conn(0), report);
+    assert!(cluster.map().is_down(OsdId(2)));
+    assert_eq!(cluster.map().xinfo(OsdId(2)).dead_epoch, Epoch(0), "it may be alive and serve others");
 }
 
 #[test]

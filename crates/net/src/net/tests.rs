@@ -75,7 +75,7 @@ fn an_osd_that_takes_nothing_is_reported_until_it_is_forgotten() {
     let reports = |net: &mut Net<u32>, wire: &mut DeadWire| {
         let mut out = Vec::new();
         net.tick(wire, &mut out);
-        out.iter().filter(|event| matches!(event, NetEvent::OsdRefused(OsdId(3)))).count()
+        out.iter().filter(|event| matches!(event, NetEvent::OsdStuck(OsdId(3)))).count()
     };
     for _ in 0..100_000 {
         net.send_osd(OsdId(3), addrs.clone(), ping.clone(), &mut wire);

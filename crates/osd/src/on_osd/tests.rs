@@ -148,3 +148,19 @@ fn answers_to_pings_that_have_not_left_grant_nothing() {
     };
     assert_eq!([now, now + 1].map(&mut grants), [1, 0]);
 }
+
+#[test]
+fn who_takes_nothing_is_reported_at_once_and_not_as_dead() {
+    let mut a = Running::new(A, B, 2);
+    let mut reported = |event| {
+        a.now = a.now + Duration::from_secs(2);
+        let effects = a.handle(event);
+        let reports = effects.iter().filter_map(|effect| match effect {
+            Effect::SendMon(Message::MOSDFailure(report)) => Some((report.is_immediate, report.may_live)),
+            _ => None,
+        });
+        reports.collect::<Vec<_>>()
+    };
+    assert_eq!(reported(Event::OsdRefused(B)), [(true, false)]);
+    assert_eq!(reported(Event::OsdStuck(B)), [(true, true)]);
+}
