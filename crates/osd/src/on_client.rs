@@ -2,7 +2,7 @@
 
 use auth::OsdAccess;
 use messages::{BackoffOp, MOSDBackoff, MOSDOp, MOSDOpReply, Message, osd_flag};
-use types::{Epoch, Errno, MapFlags};
+use types::{Epoch, Errno, MapFlags, PgId};
 
 use crate::{
     ConnId, Cross, Osd,
@@ -73,6 +73,11 @@ impl Osd {
             // The pool is gone, or has fewer PGs than the client thinks: its next map tells it.
             return;
         }
+        if !is_listing() && !self.is_in_its_pg(&op) {
+            // Likewise; or the client errs. An object under another hash than its own is one that nobody else finds, and
+            // that does not go where its PG's objects go when that is split.
+            return;
+        }
         if let Err(errno) = self.check_op(conn, &op) {
             return self.refuse(conn, tid, &op, errno, cx);
         }
@@ -110,6 +115,12 @@ impl Osd {
         Ok(())
     }
 
+    /// True if the PG holds objects of the hash that the op names.
+    fn is_in_its_pg(&self, op: &MOSDOp) -> bool {
+        let PgId { pool, .. } = op.pgid;
+        self.map.pools.get(&pool).is_some_and(|its| its.pg_of_hash(pool, op.hash) == op.pgid)
+    }
+
     fn is_paused(&self, op: &MOSDOp) -> bool {
         let is_write = op.may_write();
         let is_full_try = op.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0;
@@ -139,5 +150,55 @@ fn refusal(op: &MOSDOp, errno: Errno, epoch: Epoch) -> MOSDOpReply {
         ops,
         retry_attempt: op.retry_attempt,
         ..MOSDOpReply::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use auth::OsdCaps;
+    use messages::{OpCode, OsdOp};
+    use store::MemStore;
+    use types::{EntityAddr, EntityName, EntityType, GlobalId, Instant, PgPool, PoolId, PoolType, UTime};
+
+    use super::*;
+    use crate::{Effect, Event, Peer};
+
+    const CONN: ConnId = ConnId(1);
+
+    /// What a client without rights is answered that sends an op for this hash to this PG, of eight.
+    fn answer(seed: u32, hash: u32, code: OpCode) -> Option<i32> {
+        let mut osd = Osd::alone();
+        let pool = PoolId(3);
+        osd.map.pools.insert(pool, PgPool::new(PoolType::REPLICATED, 3, 2, 0, 8));
+        let peer = Peer {
+            name: EntityName::new(EntityType::CLIENT, "x"),
+            global_id: GlobalId(7),
+            addr: EntityAddr::default(),
+            caps: OsdCaps::default(),
+            features: 0,
+        };
+        let (mut store, mut effects) = (MemStore::new(), Vec::new());
+        let op =
+            MOSDOp { pgid: PgId::new(pool, seed), hash, ops: vec![OsdOp::new(code)], ..MOSDOp::default() };
+        for event in
+            [Event::ConnOpened(CONN, Box::new(peer)), Event::Received(CONN, 1, Message::MOSDOp(Box::new(op)))]
+        {
+            osd.handle(Instant(1), UTime::default(), event, &mut store, &mut effects);
+        }
+        effects.into_iter().find_map(|effect| match effect {
+            Effect::Send(CONN, 1, Message::MOSDOpReply(reply)) => Some(reply.result),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn ops_whose_objects_are_in_other_pgs_are_dropped() {
+        let refused = Some(Errno::EPERM.negated());
+        for code in [OpCode::READ, OpCode::WRITEFULL] {
+            assert_eq!(answer(5, 0xabcd_0005, code), refused);
+            assert_eq!(answer(5, 0xabcd_0006, code), None);
+        }
+        // What names a PG needs no hash.
+        assert_eq!(answer(5, 0xabcd_0006, OpCode::PGNLS), refused);
     }
 }
