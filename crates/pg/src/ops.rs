@@ -186,6 +186,12 @@ impl Pg {
         if exec::is_ordered(&waiting.op) && self.log.find(&reqid).is_some() {
             return self.answer_duplicate(&reqid, waiting, cx);
         }
+        // That its client may send changes was seen when it came. It may have been shut out since, and others may rely on
+        // nothing of it being done any more.
+        let has_waited = waiting.reached != cx.now;
+        if has_waited && exec::is_ordered(&waiting.op) && cx.map.is_blocklisted(&waiting.client.addr) {
+            return self.refuse(&waiting, Errno::EBLOCKLISTED, cx);
+        }
         let context = OpContext {
             coll: self.coll,
             wall: cx.wall,

@@ -131,3 +131,19 @@ fn a_change_that_was_put_aside_waits_for_copies_that_were_found_bad_meanwhile() 
     world.say(peer, MPgPushReply { pgid, epoch, object: head }.into());
     assert_eq!((world.replicated().len(), world.stored(1)), (1, 0));
 }
+
+#[test]
+fn a_change_that_has_waited_is_refused_if_its_client_was_blocklisted_meanwhile() {
+    let mut world = World::active();
+    // Without a lease nothing runs.
+    world.now = world.now + std::time::Duration::from_secs(60);
+    ask(&mut world, 7, 1, vec![OsdOp::new(OpCode::CREATE)]);
+    assert_eq!(heard(&mut world), []);
+    let addr = EntityAddr { kind: types::AddrType::ANY, ..EntityAddr::default() };
+    world.map.blocklist.insert(addr, types::UTime { sec: u32::MAX, nsec: 0 });
+    world.now = world.now + std::time::Duration::from_secs(1);
+    world.hear_all();
+    world.handle(Event::Tick);
+    assert_eq!(heard(&mut world), [(7, "error")]);
+    assert_eq!(world.replicated(), []);
+}
