@@ -283,8 +283,8 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
     /// True for a peer that makes us say more than it takes. What we ask of others is bounded by who asks; answers are
     /// not, if nobody reads them.
     fn is_overfull(&self, conn: C, wire: &impl Wire<Conn = C>) -> bool {
-        let is_inbound = self.links.get(&conn).is_some_and(|link| link.purpose == Purpose::Inbound);
-        let is_overfull = is_inbound && wire.queued_bytes(conn) > QUEUED_BYTES_MAX;
+        let is_inbound = || self.links.get(&conn).is_some_and(|link| link.purpose == Purpose::Inbound);
+        let is_overfull = wire.queued_bytes(conn) > QUEUED_BYTES_MAX && is_inbound();
         if is_overfull {
             tracing::warn!("a peer does not take its answers; closing its connection");
         }

@@ -81,7 +81,7 @@ impl Pg {
         let head = exec::head_of(&waiting.op);
         // Mostly nothing is under way on the object: there is no need to stand in a queue.
         let is_idle = !self.ops.objects.contains_key(&head);
-        if is_idle && self.is_unhindered(&head, exec::is_ordered(&waiting.op), cx) {
+        if is_idle && self.is_unhindered(&head, waiting.is_ordered, cx) {
             self.run(&head, waiting, cx);
             return self.forget_idle(&head);
         }
@@ -115,7 +115,7 @@ impl Pg {
         }
         while let Some(ops) = self.ops.objects.get_mut(head) {
             let Some(front) = ops.queue.front() else { break };
-            let is_change = exec::is_ordered(&front.op);
+            let is_change = front.is_ordered;
             if !ops.may_start(is_change) {
                 return;
             }
@@ -183,13 +183,13 @@ impl Pg {
             return self.load_for(head, waiting, missing, cx);
         }
         let reqid = reqid_of(&waiting.client, waiting.tid, &waiting.op);
-        if exec::is_ordered(&waiting.op) && self.log.find(&reqid).is_some() {
+        if waiting.is_ordered && self.log.find(&reqid).is_some() {
             return self.answer_duplicate(&reqid, waiting, cx);
         }
         // That its client may send changes was seen when it came. It may have been shut out since, and others may rely on
         // nothing of it being done any more.
         let has_waited = waiting.reached != cx.now;
-        if has_waited && exec::is_ordered(&waiting.op) && cx.map.is_blocklisted(&waiting.client.addr) {
+        if has_waited && waiting.is_ordered && cx.map.is_blocklisted(&waiting.client.addr) {
             return self.refuse(&waiting, Errno::EBLOCKLISTED, cx);
         }
         let context = OpContext {
@@ -245,7 +245,7 @@ impl Pg {
         self.ops.next_load += 1;
         let load = self.ops.next_load;
         let ops = self.ops.objects.entry(head.clone()).or_default();
-        ops.is_change_loading |= exec::is_ordered(&waiting.op);
+        ops.is_change_loading |= waiting.is_ordered;
         ops.loading.push((load, Box::new(waiting)));
         load
     }
@@ -260,7 +260,7 @@ impl Pg {
     /// What was put aside goes on, unless a copy of its object was found to be bad meanwhile: then it is the first to run when
     /// that is replaced.
     fn go_on(&mut self, head: &HObject, waiting: WaitingOp, cx: &mut Ctx<'_>) {
-        if self.is_primary() && self.must_recover(head, exec::is_ordered(&waiting.op)) {
+        if self.is_primary() && self.must_recover(head, waiting.is_ordered) {
             self.ops.objects.entry(head.clone()).or_default().queue.push_front(waiting);
         } else {
             self.run(head, waiting, cx);

@@ -302,7 +302,7 @@ impl Pg {
         let MOSDOpReply { result, ops, user_version, .. } = answer;
         let ops = if ops.is_empty() { exec::without_data(&waiting.op) } else { ops };
         let reply = MOSDOpReply { result, ops, user_version, ..reply_for(&waiting.op, cx.map.epoch) };
-        let is_change = exec::is_ordered(&waiting.op);
+        let is_change = waiting.is_ordered;
         self.note_served(&waiting.op, &reply.ops, is_change, waiting.nanos_until(cx.now));
         self.reply(waiting, Box::new(reply), cx);
     }

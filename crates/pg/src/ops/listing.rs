@@ -3,7 +3,7 @@
 use types::{HObject, Instant, OsdId};
 
 use super::{InFlight, ObjectOps, WaitingOp};
-use crate::{OpRecord, Pg, exec, op_tracker::DONE, pg::Phase};
+use crate::{OpRecord, Pg, op_tracker::DONE, pg::Phase};
 
 impl WaitingOp {
     /// What is known of it wherever it waits.
@@ -29,7 +29,7 @@ impl WaitingOp {
     #[inline]
     pub(crate) fn answered(&self, now: Instant) {
         self.permit.answered(now, || {
-            let is_change = exec::is_ordered(&self.op) && self.op.may_write();
+            let is_change = self.is_ordered && self.op.may_write();
             let record = match is_change {
                 true => self.record("commit sent; apply or cleanup").with("commit_sent", now),
                 false => self.record("started"),
@@ -76,7 +76,7 @@ impl Pg {
 
     /// What keeps an op in the queue of its object.
     fn why_queued(&self, head: &HObject, ops: &ObjectOps, waiting: &WaitingOp) -> &'static str {
-        let is_change = exec::is_ordered(&waiting.op);
+        let is_change = waiting.is_ordered;
         if self.phase != Phase::Active {
             "waiting for active"
         } else if !ops.may_start(is_change) {

@@ -5,7 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 use messages::{MOSDOp, MOSDOpReply, MPgCopyData};
 use types::{EVersion, Epoch, HObject, Instant, OsdId, ReqId, Token};
 
-use crate::{Client, Permit, exec::WatchChange, proxy::PassedOn};
+use crate::{
+    Client, Permit,
+    exec::{self, WatchChange},
+    proxy::PassedOn,
+};
 
 /// An op that has not run to its end.
 #[derive(Debug)]
@@ -13,6 +17,8 @@ pub(crate) struct WaitingOp {
     pub(crate) client: Client,
     pub(crate) tid: u64,
     pub(crate) op: Box<MOSDOp>,
+    /// True if it waits its turn among the changes of its object.
+    pub(crate) is_ordered: bool,
     /// What was loaded for it, held until it ends.
     pub(super) loads: Vec<Token>,
     /// What it copies, by the number of its op.
@@ -32,8 +38,9 @@ pub(crate) struct WaitingOp {
 impl WaitingOp {
     pub(crate) fn new(client: Client, tid: u64, op: Box<MOSDOp>, permit: Permit, now: Instant) -> WaitingOp {
         let (loads, copied, asked) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        let started = Instant::default();
-        WaitingOp { client, tid, op, loads, copied, asked, passed_on: None, permit, reached: now, started }
+        let (is_ordered, passed_on) = (exec::is_ordered(&op), None);
+        let (reached, started) = (now, Instant::default());
+        WaitingOp { client, tid, op, is_ordered, loads, copied, asked, passed_on, permit, reached, started }
     }
 
     /// What was loaded for it is not held any more.

@@ -52,6 +52,13 @@ impl Index {
         if self.dirty.is_empty() { 0 } else { self.need.bytes() + self.tables_need(self.dirty.len()) }
     }
 
+    /// More than both of these together, told without a division: they may be asked for with every change.
+    pub(crate) fn need_at_most(&self) -> u64 {
+        let (pages, tables) = (self.directory.page_count() as u64, self.directory.table_count() as u64);
+        let of_tables = (pages + 2 * tables) * REFERENCE_BYTES + (tables + 1) * BLOCK;
+        self.need.bytes() + self.frozen_need.bytes() + 2 * of_tables
+    }
+
     /// The same of what the one being made has still to place, tables and root included.
     pub(crate) fn frozen_need(&self) -> u64 {
         if self.frozen_count == 0 {

@@ -134,6 +134,9 @@ impl Store {
 
     /// The collection whose first transaction has waited longest for room that there is, and that one's number.
     pub(super) fn next_held(&self) -> Option<(u64, CollId)> {
+        if !self.waiting.has_held() {
+            return None;
+        }
         let may_go = |coll: CollId, number: u64| {
             self.first_deferred(coll).is_none_or(|txn| !self.must_hold(txn, Some(number)))
         };

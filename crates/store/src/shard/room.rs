@@ -32,6 +32,19 @@ impl Store {
         if need == 0 { 0 } else { need + self.space.changes.dirty_count() * BLOCK }
     }
 
+    /// True if what there is is many times what anything here may need: mostly that is all there is to know.
+    fn has_plenty(&self) -> bool {
+        let pending = self.pending_bytes + self.pending_objects.len() as u64 * PENDING_OBJECT_BYTES + BLOCK;
+        let index = self.index.need_at_most() + self.space.changes.dirty_count() * BLOCK;
+        let floor = self.growth_floor();
+        let has_plenty = 8 * (index + pending) <= self.free_bytes().saturating_sub(floor);
+        debug_assert!(
+            !has_plenty || self.may_grow(0) && !self.is_short_for_removals(),
+            "then nothing is short"
+        );
+        has_plenty
+    }
+
     /// True if so many bytes hold what is pending, but for `placed` bytes of it, in the next two checkpoints: one writes
     /// it while the last one's is still held. What the last durable one has is held already.
     fn holds_pending(&self, room: u64, placed: u64) -> bool {
@@ -63,7 +76,7 @@ impl Store {
 
     /// True if what grows has to wait for room on the device.
     pub(super) fn is_short_of_room(&self) -> bool {
-        !self.is_opening && !self.may_grow(0)
+        !self.has_plenty() && !self.is_opening && !self.may_grow(0)
     }
 
     /// True if a checkpoint has to make sure of its room before even more is removed.
@@ -77,6 +90,9 @@ impl Store {
 
     /// True if a checkpoint is wanted so that it finds room, or makes some for those that wait.
     pub(super) fn wants_room(&self) -> bool {
+        if self.has_plenty() {
+            return false;
+        }
         let dirty_need = self.index.dirty_need();
         let fresh_pending = self.pending_bytes.saturating_sub(self.pending_bytes_left);
         if self.has_no_room || dirty_need + fresh_pending == 0 {
