@@ -1,6 +1,7 @@
 //! Recovery: whole objects go to copies that lack them, a few at a time, those first that ops wait for.
 
 mod policy;
+mod toofull;
 mod urgent;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +43,8 @@ pub(crate) struct Recovery {
     bad: BTreeSet<HObject>,
     /// `FORCED_RECOVERY`, `FORCED_BACKFILL`: what an operator has said, until the PG is clean.
     forced: PgState,
+    /// `RECOVERY_TOOFULL`, `BACKFILL_TOOFULL`: what waits for room on OSDs.
+    put_off: PgState,
 }
 
 impl Recovery {
@@ -66,6 +69,11 @@ impl Recovery {
     /// What an operator has said.
     pub(crate) fn forced(&self) -> PgState {
         self.forced
+    }
+
+    /// What waits for room on OSDs.
+    pub(crate) fn put_off(&self) -> PgState {
+        self.put_off
     }
 
     /// How many more objects may be on their way. What ops wait for waits for nothing else, and what an operator wants first
@@ -127,6 +135,7 @@ impl Pg {
             return;
         }
         self.give_up_some(cx);
+        self.recovery.put_off = self.put_off(cx.map);
         self.start(true, cx);
         self.start(false, cx);
         if self.missing.is_empty() && self.lacked_by(self.members.all()) == 0 {
@@ -159,7 +168,8 @@ impl Pg {
     /// The next objects to pull, from whom, urgent ones first. Looks at no more than it must: a PG may
     /// lack a hundred thousand objects, and this runs after each that came.
     fn next_pulls(&self, count: usize, is_urgent: bool, cx: &Ctx<'_>) -> Vec<(OsdId, HObject, EVersion)> {
-        let is_all = !is_urgent && !cx.map.has_flag(MapFlags::NORECOVER);
+        let is_held = cx.map.has_flag(MapFlags::NORECOVER) || !toofull::may_recover(cx.map, self.me);
+        let is_all = !is_urgent && !is_held;
         let urgent = self.recovery.urgent.iter().flat_map(|head| lacked(&self.missing, head));
         urgent
             .chain(is_all.then_some(&self.missing).into_iter().flatten())
@@ -176,8 +186,9 @@ impl Pg {
     fn next_pushes(&self, count: usize, is_urgent: bool, map: &OsdMap) -> Vec<(OsdId, HObject)> {
         let (recovers, fills) =
             (!is_urgent && !map.has_flag(MapFlags::NORECOVER), !is_urgent && self.may_fill(map));
-        let acting = self.acting_others().map(|osd| (osd, recovers));
-        let members = acting.chain(self.targets().map(|osd| (osd, fills)));
+        let acting = self.acting_others().map(|osd| (osd, recovers && toofull::may_recover(map, osd)));
+        let targets = self.targets().map(|osd| (osd, fills && toofull::may_backfill(map, osd)));
+        let members = acting.chain(targets);
         let lacking: Vec<_> =
             members.filter_map(|(osd, is_all)| Some((osd, is_all, self.peer_missing.get(&osd)?))).collect();
         let urgent = self.recovery.urgent.iter().flat_map(|head| {

@@ -38,12 +38,19 @@ impl Pg {
         if self.phase == Phase::Active {
             // Looked at after each event: where those act who are up there is nobody to look for.
             let is_filling = is_remapped && self.lacked_by(self.targets()) > 0;
+            let put_off = self.recovery.put_off();
             if is_filling {
-                state = state.with(PgState::BACKFILLING).with(self.recovery.forced());
+                let is_put_off = put_off.has(PgState::BACKFILL_TOOFULL);
+                let filling = if is_put_off { PgState::BACKFILL_TOOFULL } else { PgState::BACKFILLING };
+                state = state.with(filling).with(self.recovery.forced());
             }
             if self.lacked_by_acting() > 0 {
                 let is_stuck = self.unfound_count() > 0 && self.recovery.active() == 0;
-                let recovery = if is_stuck { PgState::RECOVERY_UNFOUND } else { PgState::RECOVERING };
+                let recovery = match () {
+                    () if is_stuck => PgState::RECOVERY_UNFOUND,
+                    () if put_off.has(PgState::RECOVERY_TOOFULL) => PgState::RECOVERY_TOOFULL,
+                    () => PgState::RECOVERING,
+                };
                 state = state.with(PgState::DEGRADED).with(recovery).with(self.recovery.forced());
             } else if !is_filling && self.is_clean && acting >= usize::from(self.members.size) {
                 state = state.with(PgState::CLEAN);

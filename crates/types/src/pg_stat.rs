@@ -41,6 +41,7 @@ pg_states! {
     BACKFILL_WAIT = 15, "backfill_wait";
     BACKFILLING = 20, "backfilling";
     FORCED_BACKFILL = 31, "forced_backfill";
+    BACKFILL_TOOFULL = 21, "backfill_toofull";
     INCOMPLETE = 16, "incomplete";
     PEERED = 25, "peered";
     SNAPTRIM = 26, "snaptrim";

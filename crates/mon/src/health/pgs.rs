@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use types::PgState;
+use types::{PgId, PgStat, PgState};
 
 use super::{Health, Severity, plural, ratio_text};
 use crate::Mon;
@@ -23,6 +23,28 @@ const DEGRADATION: [(&str, PgState); 2] =
 const DAMAGE: [(&str, PgState); 2] =
     [("inconsistent", PgState::INCONSISTENT), ("recovery_unfound", PgState::RECOVERY_UNFOUND)];
 
+/// States that wait for room on OSDs, and how that is told.
+const HELD: [(&str, PgState, &str, Severity, &str); 2] = [
+    (
+        "backfill_toofull",
+        PgState::BACKFILL_TOOFULL,
+        "PG_BACKFILL_FULL",
+        Severity::Warn,
+        "Low space hindering backfill (add storage if this doesn't resolve itself)",
+    ),
+    (
+        "recovery_toofull",
+        PgState::RECOVERY_TOOFULL,
+        "PG_RECOVERY_FULL",
+        Severity::Err,
+        "Full OSDs blocking recovery",
+    ),
+];
+
+fn line_of(pg: PgId, stat: &PgStat) -> String {
+    format!("pg {pg} is {}, acting {}", stat.state, crate::format::list(&stat.acting))
+}
+
 impl Mon {
     pub(super) fn check_pgs(&self, health: &mut Health) {
         let map = &self.committed.osdmap;
@@ -31,7 +53,7 @@ impl Mon {
         let mut unfound = Vec::new();
         for pg in map.pgs() {
             let stat = self.stats.stat_of(map, pg, self.is_creating(pg));
-            let mut line = format!("pg {pg} is {}, acting {}", stat.state, crate::format::list(&stat.acting));
+            let mut line = line_of(pg, &stat);
             if stat.sum.unfound > 0 {
                 line.push_str(&format!(", {} unfound", stat.sum.unfound));
                 unfound.push(format!("pg {pg} has {} unfound objects", stat.sum.unfound));
@@ -91,7 +113,22 @@ impl Mon {
             let text = format!("Possible data damage: {}", words(&["inconsistent", "recovery_unfound"]));
             health.add("PG_DAMAGED", Severity::Err, text, damaged);
         }
+        self.check_held(health);
         self.check_objects(unfound, health);
+    }
+
+    /// PGs that wait for room on OSDs.
+    fn check_held(&self, health: &mut Health) {
+        let map = &self.committed.osdmap;
+        for (word, bit, code, severity, text) in HELD {
+            let stats = map.pgs().map(|pg| (pg, self.stats.stat_of(map, pg, self.is_creating(pg))));
+            let held = stats.filter(|(_, stat)| stat.state.has(bit));
+            let lines: Vec<String> = held.map(|(pg, stat)| line_of(pg, &stat)).collect();
+            if !lines.is_empty() {
+                let text = format!("{text}: {} pg{} {word}", lines.len(), plural(lines.len()));
+                health.add(code, severity, text, lines);
+            }
+        }
     }
 
     /// Objects in the wrong place, and those that are nowhere: `unfound` says in which PGs.
@@ -108,7 +145,7 @@ impl Mon {
     }
 
     /// True for a PG that waits to be made.
-    pub(crate) fn is_creating(&self, pg: types::PgId) -> bool {
+    pub(crate) fn is_creating(&self, pg: PgId) -> bool {
         self.committed.creating.get(&pg.pool).is_some_and(|c| c.seeds.contains(&pg.seed))
     }
 }

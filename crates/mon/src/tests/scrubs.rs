@@ -109,6 +109,25 @@ fn health_tells_what_is_unfound() {
 }
 
 #[test]
+fn health_tells_what_waits_for_room() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.report_all();
+    for (seed, state) in
+        [(0, PgState::BACKFILL_TOOFULL), (1, PgState::BACKFILL_TOOFULL), (2, PgState::RECOVERY_TOOFULL)]
+    {
+        let (pgid, state) = (PgId::new(PoolId(1), seed), PgState::ACTIVE.with(state));
+        say(&mut cluster, PgStat { pgid, state, ..PgStat::default() }, 0);
+    }
+    let health = cluster.text(r#"{"prefix":"health","detail":"detail"}"#);
+    for line in [
+        "[WRN] PG_BACKFILL_FULL: Low space hindering backfill (add storage if this doesn't resolve itself): 2 pgs backfill_toofull\n    pg 1.0 is active+backfill_toofull, acting [",
+        "[ERR] PG_RECOVERY_FULL: Full OSDs blocking recovery: 1 pg recovery_toofull\n    pg 1.2 is active+recovery_toofull, acting [",
+    ] {
+        assert!(health.contains(line), "{health}");
+    }
+}
+
+#[test]
 fn health_tells_what_scrubs_found_and_what_was_not_scrubbed() {
     let mut cluster = Cluster::with_rbd();
     cluster.report_all();

@@ -1,6 +1,7 @@
 //! What a primary asks for, and when it has done with it.
 
 use messages::{MPgBadCopy, MPgNotify, Message};
+use types::OsdState;
 
 use super::*;
 use crate::{Event, test_world::World};
@@ -106,6 +107,54 @@ fn flags_hold_back_what_no_request_waits_for() {
         world.act(|pg, cx| pg.recover(cx));
         assert_eq!(pushed(&mut world), std::slice::from_ref(&first));
     }
+}
+
+#[test]
+fn osds_that_are_too_full_are_given_only_what_requests_wait_for() {
+    let mut world = World::active();
+    let (peer, first, second) = (world.peers[0], world.object(1), world.object(2));
+    world.pg.is_clean = false;
+    let lacking = [(first.clone(), world.version(1)), (second.clone(), world.version(2))];
+    world.pg.peer_missing.insert(peer, lacking.into());
+    let at = usize::try_from(peer.0).unwrap();
+    let up = world.map.osd_state[at];
+    let (acting, full) = (world.pg.members.acting.clone(), PgState::BACKFILL_TOOFULL);
+    for (state, does_act, told) in [
+        (OsdState::FULL, true, PgState::RECOVERY_TOOFULL),
+        (OsdState::FULL, false, full),
+        (OsdState::BACKFILLFULL, false, full),
+    ] {
+        world.pg.members.acting = acting.clone();
+        world.pg.members.acting.retain(|osd| *osd != peer || does_act);
+        world.pg.recovery.clear();
+        world.map.osd_state[at] = up.with(state, true);
+        world.act(|pg, cx| pg.recover(cx));
+        assert_eq!((world.pg.recovery.active(), world.pg.state().has(told)), (0, true));
+        world.act(|pg, cx| pg.recover_soon(&second, cx));
+        assert_eq!(world.pg.recovery.active(), 1);
+        world.map.osd_state[at] = up;
+        world.act(|pg, cx| pg.recover(cx));
+        assert_eq!((world.pg.recovery.active(), world.pg.state().has(told)), (2, false));
+    }
+    // Who acts is only held back by its last reserve.
+    world.pg.members.acting = acting;
+    world.pg.recovery.clear();
+    world.map.osd_state[at] = up.with(OsdState::BACKFILLFULL, true);
+    world.act(|pg, cx| pg.recover(cx));
+    assert_eq!(world.pg.recovery.active(), 2);
+}
+
+#[test]
+fn what_a_full_primary_lacks_waits() {
+    let mut world = World::active();
+    let (me, object) = (usize::try_from(world.pg.me.0).unwrap(), world.object(1));
+    world.map.osd_state[me] = world.map.osd_state[me].with(OsdState::FULL, true);
+    world.pg.missing.insert(object.clone(), world.version(1));
+    world.pg.is_clean = false;
+    world.act(|pg, cx| pg.recover(cx));
+    assert_eq!((pulls(&mut world), world.pg.state().has(PgState::RECOVERY_TOOFULL)), (0, true));
+    world.act(|pg, cx| pg.recover_soon(&object, cx));
+    assert_eq!(pulls(&mut world), 1);
 }
 
 #[test]
