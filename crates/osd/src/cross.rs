@@ -45,6 +45,8 @@ pub enum Cross {
     WantUpThru(Epoch),
     /// To the control shard: these are to act in a PG of the sender's.
     WantActing(PgId, Vec<OsdId>),
+    /// What an OSD said to a PG of the receiver's, whose pool was not known when it came; on a connection that may be gone.
+    FromPeer(ConnId, OsdId, Message),
     /// To the control shard: an OSD answers on a connection of the sender.
     FromOsd(OsdId, Message),
     /// To the control shard: that OSD cannot be reached; true if it may live.
@@ -194,6 +196,7 @@ impl Osd {
             Cross::WantWholeMap(epoch) => self.on_want_whole_map(from, epoch, cx),
             Cross::WantUpThru(epoch) => self.want_up_thru(epoch, cx),
             Cross::WantActing(pgid, osds) => self.want_acting(pgid, osds, cx),
+            Cross::FromPeer(conn, osd, message) => self.on_osd_message((conn, osd), 0, message, cx),
             Cross::FromOsd(osd, message) => self.on_answer_of_osd(osd, message, cx),
             Cross::OsdUnreachable(osd, may_live) => self.on_unreachable_osd(osd, may_live, cx),
             Cross::Images(images) => self.send_image_stats(images, cx),

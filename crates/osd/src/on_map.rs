@@ -247,12 +247,13 @@ impl Osd {
             drop(permit);
             // Of a pool that was not known yet.
             let shard = self.place_of(&message);
-            if shard != self.config.shard.index {
-                self.pass_on(shard, conn, tid, message, cx);
-                continue;
-            }
             match from {
+                // Its connection may have ended meanwhile; what was received of it has to be heard all the same.
+                Some(osd) if shard != self.config.shard.index => {
+                    cx.cross(shard, Cross::FromPeer(conn, osd, message));
+                }
                 Some(osd) => self.pg_peer_message(osd, message, cx),
+                None if shard != self.config.shard.index => self.pass_on(shard, conn, tid, message, cx),
                 None => self.on_own_message(conn, tid, message, cx),
             }
         }

@@ -6,10 +6,13 @@ use auth::OsdCaps;
 use codec::{Encode, Features};
 use messages::{MOSDOp, MPgClean};
 use store::MemStore;
-use types::{CrushBlob, EntityAddr, EntityName, Errno, GlobalId, Incremental, Instant, PgId, PoolId, UTime};
+use types::{
+    CrushBlob, EntityAddr, EntityName, Errno, GlobalId, Incremental, Instant, PgId, PgPool, PoolId, PoolType,
+    UTime,
+};
 
 use super::*;
-use crate::{ConnId, Event, Peer};
+use crate::{ConnId, Event, Peer, Shard};
 
 const CONN: ConnId = ConnId(1);
 
@@ -79,6 +82,29 @@ fn nothing_that_an_osd_sends_ahead_of_its_map_is_lost() {
     assert!(!is_closed(&it.tell(Event::Timer(crate::osd::TICK))));
     it.tell(Event::ConnClosed(CONN));
     assert_eq!(it.waiting(), (WAITING_MAX + 1, 0));
+}
+
+/// Of a pool that is not known nobody can tell which shard has a PG: what an OSD said of it may wait at another one.
+#[test]
+fn what_waited_at_the_wrong_shard_is_passed_on_though_its_connection_is_gone() {
+    let mut it = Connected::osd();
+    it.osd.config.shard = Shard { index: 0, count: 2 };
+    let (pool, epoch) = (PoolId(1), it.osd.map.epoch.next());
+    let message = MPgClean { pgid: PgId::new(pool, 1), epoch, remove: false };
+    it.tell(Event::Received(CONN, 1, message.into()));
+    it.tell(Event::ConnClosed(CONN));
+    assert_eq!(it.waiting(), (1, 0));
+    let mut split = PgPool::new(PoolType::REPLICATED, 3, 2, 0, 1);
+    split.set_pg_num(2);
+    it.osd.map.pools.insert(pool, split);
+    it.osd.map.epoch = epoch;
+    let (mut effects, store) = (Vec::new(), &mut it.store);
+    it.osd.retry_waiting(&mut Cx { now: it.now, wall: UTime::default(), store, effects: &mut effects });
+    let passed = matches!(
+        &effects[..],
+        [Effect::Cross(1, Cross::FromPeer(CONN, OsdId(1), Message::MPgClean(passed)))] if passed.pgid.seed == 1
+    );
+    assert!(passed, "{effects:?}");
 }
 
 #[test]
