@@ -10,7 +10,7 @@ use messages::{LogLevel, MPgPull, MPgPush, MPgPushReply};
 use store::{Completion, ObjectStore};
 use types::{
     EVersion, HObject, MapFlags, Missing, Mutation, OsdId, OsdMap, PgInfo, PgState, SnapId, Token,
-    Transaction,
+    Transaction, TxnOp,
 };
 
 use urgent::Urgent;
@@ -269,6 +269,17 @@ impl Pg {
         self.run_object(&head, cx);
     }
 
+    /// Primary: that much data goes to a copy that lacks it, or came for the own one.
+    fn note_recovered_bytes(&mut self, pushed: &Transaction) {
+        if self.is_primary() {
+            let data = pushed.ops.iter().map(|op| match op {
+                TxnOp::Object(_, Mutation::Write { data, .. }) => data.len() as u64,
+                _ => 0,
+            });
+            self.counters.bytes_recovered += data.sum::<u64>();
+        }
+    }
+
     pub(crate) fn on_pull(&mut self, from: OsdId, message: MPgPull, cx: &mut Ctx<'_>) {
         self.push(from, message.object, message.version, Vec::new(), cx);
     }
@@ -283,6 +294,7 @@ impl Pg {
             }
             Ok(Some((version, txn))) => {
                 loads.into_iter().for_each(|token| cx.store.unload(token));
+                self.note_recovered_bytes(&txn);
                 let message = MPgPush { pgid: self.pgid, epoch: cx.map.epoch, object, version, txn };
                 cx.effects.push(Effect::SendOsd(to, message.into()));
             }
@@ -382,6 +394,7 @@ impl Pg {
             }
             return self.on_push_durable(from, object, cx);
         }
+        self.note_recovered_bytes(&pushed);
         let mut txn = Transaction::new(self.coll);
         txn.append(pushed);
         let mut change = MetaChange::default();

@@ -26,6 +26,20 @@ fn an_object_is_pulled_once() {
     assert!(
         world.missing().is_empty() && world.pg.recovery.active() == 0 && world.pg.state().has(PgState::CLEAN)
     );
+    let counted = world.pg.counters();
+    assert_eq!((counted.objects_recovered, counted.bytes_recovered), (1, 10));
+}
+
+#[test]
+fn what_is_pushed_counts_as_recovered() {
+    let mut world = World::active();
+    let (pgid, epoch, object, peer) = (world.pg.pgid, world.map.epoch, world.object(1), world.peers[0]);
+    world.pg.is_clean = false;
+    world.pg.peer_missing.insert(peer, [(object.clone(), world.version(1))].into());
+    world.act(|pg, cx| pg.recover(cx));
+    world.say(peer, MPgPushReply { pgid, epoch, object }.into());
+    let counted = world.pg.counters();
+    assert_eq!((counted.objects_recovered, counted.bytes_recovered), (1, 10));
 }
 
 #[test]
