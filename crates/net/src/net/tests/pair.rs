@@ -1,29 +1,38 @@
-//! Two OSDs, one of which has dialed the other, and the bytes between them.
+//! Two daemons, one of which has dialed the other, and the bytes between them.
 
-use std::{collections::VecDeque, mem};
+use std::{collections::VecDeque, mem, net::SocketAddr};
 
 use auth::CryptoKey;
-use types::{EntityName, KeyType};
+use messages::{MPing, Pong};
+use msgr::PartialFrame;
+use types::{EntityAddr, EntityName, Instant, KeyType, UTime};
 
 use super::*;
 use crate::ServiceAuth;
 
 /// One end of all connections.
-#[derive(Default)]
-struct End {
-    dialed: u32,
+pub(super) struct End {
+    pub(super) now: Instant,
+    pub(super) dialed: u32,
     /// Said and not heard by the other end.
-    said: VecDeque<(u32, Vec<Bytes>)>,
+    pub(super) said: VecDeque<(u32, Vec<Bytes>)>,
     /// What seems to wait to be sent.
-    queued_bytes: usize,
-    closed: Vec<u32>,
+    pub(super) queued_bytes: usize,
+    pub(super) closed: Vec<u32>,
+}
+
+impl Default for End {
+    fn default() -> Self {
+        let (said, closed) = (VecDeque::new(), Vec::new());
+        End { now: Instant(1_000_000_000_000), dialed: 0, said, queued_bytes: 0, closed }
+    }
 }
 
 impl Wire for End {
     type Conn = u32;
 
     fn now(&self) -> Instant {
-        Instant(1_000_000_000_000)
+        self.now
     }
     fn wall(&self) -> UTime {
         UTime::default()
@@ -51,54 +60,77 @@ impl Wire for End {
     }
 }
 
-/// The first dials, the second is OSD 3.
-struct Pair {
-    nets: [Net<u32>; 2],
-    ends: [End; 2],
+/// The first, an OSD, dials; the second is OSD 3, or a monitor.
+pub(super) struct Pair {
+    pub(super) nets: [Net<u32>; 2],
+    pub(super) ends: [End; 2],
     authority: ServiceAuth,
     /// What each machine would learn.
-    told: [Vec<NetEvent>; 2],
+    pub(super) told: [Vec<NetEvent>; 2],
     addrs: Arc<EntityAddrVec>,
 }
 
-const DIALED: OsdId = OsdId(3);
+pub(super) const DIALED: OsdId = OsdId(3);
 
 impl Pair {
-    fn new() -> Pair {
+    pub(super) fn new(dialed: EntityType) -> Pair {
         let addrs = ["v2:127.0.0.1:6801/8", "v2:127.0.0.1:6800/7"]
             .map(|addr| EntityAddrVec(vec![EntityAddr::parse(addr).unwrap()]));
         let mut rng = StdRng::seed_from_u64(5);
         let key = CryptoKey::generate(KeyType::Aes, UTime::default(), &mut rng);
+        let mut kinds = [EntityType::OSD, dialed].into_iter();
         let nets = addrs.clone().map(|addrs| {
-            let config = Config {
-                entity_type: EntityType::OSD,
-                addrs,
-                more_addrs: EntityAddrVec::default(),
-                gid: 1,
-                methods: vec![auth::method::NONE],
-                modes: vec![auth::con_mode::CRC],
-            };
             let keeper = TicketKeeper::new(EntityName::new(EntityType::OSD, "1"), key.clone());
-            Net::new(config, Some(keeper), rng.random())
+            let kind = kinds.next().expect("there is one for each");
+            Net::new(Config { addrs, ..config(kind) }, Some(keeper), rng.random())
         });
         let [_, addrs] = addrs.map(Arc::new);
-        let authority = ServiceAuth::new(EntityType::OSD, true);
+        let authority = ServiceAuth::new(dialed, true);
         Pair { nets, ends: Default::default(), authority, told: Default::default(), addrs }
     }
 
     /// The first one says something to the second one, which learns it on this connection.
-    fn talk(&mut self) -> u64 {
+    pub(super) fn talk(&mut self) -> u64 {
         self.say();
-        self.event(1, WireEvent::Accepted(1, "127.0.0.1:50000".parse().unwrap()));
-        self.event(0, WireEvent::Connected(1));
-        self.run();
+        self.connect();
         match &mem::take(&mut self.told[1])[..] {
             [NetEvent::Opened(id, _), NetEvent::Received(from, _, Message::MPing(_))] if from == id => *id,
             other => panic!("{other:?}"),
         }
     }
 
-    fn say(&mut self) {
+    /// The first one has a session with the monitor that the second one is.
+    pub(super) fn follow(&mut self) {
+        self.nets[0].keep_mon_session(vec![EntityAddrVec::clone(&self.addrs)]);
+        self.tick();
+        self.connect();
+        assert!(matches!(self.told[0][..], [NetEvent::MonOpened]), "{:?}", self.told[0]);
+    }
+
+    fn connect(&mut self) {
+        self.event(1, WireEvent::Accepted(1, "127.0.0.1:50000".parse().unwrap()));
+        self.event(0, WireEvent::Connected(1));
+        self.run();
+    }
+
+    /// The first one looks after its connections.
+    pub(super) fn tick(&mut self) {
+        self.nets[0].tick(&mut self.ends[0], &mut self.told[0]);
+    }
+
+    /// The first one does so once a second, and hears what the second one says, or nothing.
+    pub(super) fn pass(&mut self, seconds: u32, answers: bool) {
+        for _ in 0..seconds {
+            self.ends[0].now = self.ends[0].now + Duration::from_secs(1);
+            self.tick();
+            match answers {
+                true => self.run(),
+                false => self.ends[0].said.clear(),
+            }
+        }
+    }
+
+    pub(super) fn say(&mut self) {
         let raw = Arc::new(ping().encode(0));
         self.nets[0].send_osd(DIALED, self.addrs.clone(), raw, &mut self.ends[0]);
     }
@@ -108,7 +140,7 @@ impl Pair {
     }
 
     /// Until nobody has anything to say.
-    fn run(&mut self) {
+    pub(super) fn run(&mut self) {
         while let Some(side) = (0..2).find(|side| !self.ends[1 - side].said.is_empty()) {
             for (conn, bytes) in mem::take(&mut self.ends[1 - side].said) {
                 for bytes in bytes {
@@ -119,41 +151,17 @@ impl Pair {
     }
 }
 
-#[test]
-fn an_osd_that_was_dialed_can_answer_on_that_connection() {
-    let mut pair = Pair::new();
-    let id = pair.talk();
-    pair.nets[1].send(id, 0, &ping(), &mut pair.ends[1]);
-    pair.run();
-    assert!(matches!(pair.told[0][..], [NetEvent::FromOsd(DIALED, Message::MPing(_))]), "{:?}", pair.told[0]);
+pub(super) fn config(entity_type: EntityType) -> Config {
+    Config {
+        entity_type,
+        addrs: EntityAddrVec::default(),
+        more_addrs: EntityAddrVec::default(),
+        gid: 1,
+        methods: vec![auth::method::NONE],
+        modes: vec![auth::con_mode::CRC],
+    }
 }
 
-fn ping() -> Message {
+pub(super) fn ping() -> Message {
     MPing { pong: Pong(None) }.into()
-}
-
-#[test]
-fn who_makes_us_say_more_than_it_takes_is_closed_and_that_is_told() {
-    let mut pair = Pair::new();
-    let id = pair.talk();
-    pair.ends[1].queued_bytes = QUEUED_BYTES_MAX;
-    pair.say();
-    pair.run();
-    assert!(matches!(pair.told[1][..], [NetEvent::Received(..)]));
-    pair.ends[1].queued_bytes += 1;
-    pair.say();
-    pair.run();
-    assert_eq!(pair.ends[1].closed, [1]);
-    assert!(matches!(pair.told[1][..], [.., NetEvent::Closed(closed)] if closed == id), "{:?}", pair.told[1]);
-}
-
-#[test]
-fn who_does_not_take_its_answers_is_closed_and_that_is_told() {
-    let mut pair = Pair::new();
-    let id = pair.talk();
-    pair.ends[1].queued_bytes = QUEUED_BYTES_MAX + 1;
-    pair.nets[1].send(id, 0, &ping(), &mut pair.ends[1]);
-    assert_eq!(pair.ends[1].closed, [1]);
-    pair.nets[1].tick(&mut pair.ends[1], &mut pair.told[1]);
-    assert!(matches!(pair.told[1][..], [NetEvent::Closed(closed)] if closed == id), "{:?}", pair.told[1]);
 }
