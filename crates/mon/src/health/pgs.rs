@@ -120,10 +120,14 @@ impl Mon {
     /// PGs that wait for room on OSDs.
     fn check_held(&self, health: &mut Health) {
         let map = &self.committed.osdmap;
-        for (word, bit, code, severity, text) in HELD {
-            let stats = map.pgs().map(|pg| (pg, self.stats.stat_of(map, pg, self.is_creating(pg))));
-            let held = stats.filter(|(_, stat)| stat.state.has(bit));
-            let lines: Vec<String> = held.map(|(pg, stat)| line_of(pg, &stat)).collect();
+        let mut held: [Vec<String>; HELD.len()] = Default::default();
+        for pg in map.pgs() {
+            let stat = self.stats.stat_of(map, pg, self.is_creating(pg));
+            for ((_, bit, ..), lines) in HELD.iter().zip(&mut held) {
+                lines.extend(stat.state.has(*bit).then(|| line_of(pg, &stat)));
+            }
+        }
+        for ((word, _, code, severity, text), lines) in HELD.into_iter().zip(held) {
             if !lines.is_empty() {
                 let text = format!("{text}: {} pg{} {word}", lines.len(), plural(lines.len()));
                 health.add(code, severity, text, lines);
