@@ -2,7 +2,7 @@
 //!
 //! Authority: `OSDMonitor::check_failure`, `can_mark_down` (16.2).
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use messages::MOSDFailure;
 use types::{Epoch, Instant, MapFlags, OsdId, OsdMap, OsdState, OsdXInfo, UTime};
@@ -18,11 +18,16 @@ pub(crate) enum Gone {
     Dead,
 }
 
+/// How long a report holds without being repeated: OSDs repeat theirs every 5 s, and what takes one back may be lost.
+const REPORT_HOLDS: Duration = Duration::from_secs(30);
+
 /// One reporter's word on a silent OSD.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Report {
     /// When the silence began, on this monitor's clock.
     since: Instant,
+    /// When it was said last.
+    repeated: Instant,
     /// The reporter's life in which it said so (`up_from`): it knows nothing of that in the next one, and takes
     /// nothing back.
     reporter_up_from: Epoch,
@@ -81,18 +86,21 @@ impl Mon {
             return;
         }
         let since = Instant(now.0.saturating_sub(failure.failed_for_ms.saturating_mul(1_000_000)));
-        let report = Report { since, reporter_up_from: map.up_from(failure.reporter) };
+        let report = Report { since, repeated: now, reporter_up_from: map.up_from(failure.reporter) };
         let reports = self.osds.failures.entry(target).or_default();
-        reports.retain(|reporter, report| report.counts(map, *reporter));
+        reports.retain(|reporter, report| {
+            report.counts(map, *reporter) && now.since(report.repeated) < REPORT_HOLDS
+        });
         // One that is repeated says no more than the first.
-        reports.entry(failure.reporter).or_insert(report);
+        reports.entry(failure.reporter).or_insert(report).repeated = now;
         self.check_failure(now, wall, target);
     }
 
     /// Marks an OSD down when enough others have missed it for long enough.
     pub(super) fn check_failure(&mut self, now: Instant, wall: UTime, target: OsdId) {
         let map = &self.next.osdmap;
-        let Some(reports) = self.osds.failures.get(&target) else { return };
+        let Some(reports) = self.osds.failures.get_mut(&target) else { return };
+        reports.retain(|_, report| now.since(report.repeated) < REPORT_HOLDS);
         let counted = || reports.iter().filter(|(reporter, report)| report.counts(map, **reporter));
         let Some(since) = counted().map(|(_, report)| report.since).min() else { return };
         if now.since(since) < self.options.osd_heartbeat_grace {
@@ -123,7 +131,7 @@ impl Mon {
         }
         let (own, mut others) = (place(target), BTreeSet::new());
         others.extend(map.osds().filter(|osd| map.is_up(*osd)).map(place).filter(|other| *other != own));
-        heard.len() >= others.len()
+        others.is_subset(&heard)
     }
 
     /// False while few OSDs are up: it is more likely then that reports, or this monitor's network, are wrong than that

@@ -171,6 +171,8 @@ fn hosts_that_are_not_there_are_not_waited_for() {
     assert!(report(&mut cluster, &[3], 0), "only one host is left if the other one is lost");
     let mut cluster = on_hosts(&[&[0, 1, 2]]);
     assert!(report(&mut cluster, &[1, 2], 0));
+    let mut cluster = on_hosts(&[&[0, 1, 2], &[3, 4, 5]]);
+    assert!(!report(&mut cluster, &[1, 2], 0), "the other host may hear it");
 }
 
 #[test]
@@ -203,6 +205,17 @@ fn reports_of_failures_end_with_the_life_of_their_reporter() {
     assert!(cluster.map().is_up(OsdId(2)), "osd.0 has not missed it since it is back");
     cluster.say(Cluster::osd_conn(0), failure(0, 2, up_from, false, 21));
     assert!(cluster.map().is_down(OsdId(2)));
+}
+
+#[test]
+fn reports_of_failures_that_are_not_repeated_are_forgotten() {
+    let mut cluster = Cluster::with_rbd();
+    assert!(!report(&mut cluster, &[0], 2));
+    cluster.pass(Duration::from_secs(25));
+    assert!(!report(&mut cluster, &[0], 2));
+    cluster.pass(Duration::from_secs(31));
+    assert!(!report(&mut cluster, &[1], 2), "what took osd.0's back was lost");
+    assert!(report(&mut cluster, &[0], 2));
 }
 
 #[test]
