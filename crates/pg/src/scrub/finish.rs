@@ -40,7 +40,7 @@ impl Pg {
         let is_too_much = run.is_automatic && bad.len() as u64 > cx.scrub.auto_repair_errors_max;
         let is_repair = run.request.is_repair && !is_too_much;
         if is_repair {
-            fixed += bad.values().map(super::verdict::BadCopies::count).sum::<u64>();
+            fixed += bad.values().map(super::verdict::BadCopies::count).sum::<u64>() + run.verdict.deleted;
         }
         let errors = run.verdict.errors();
         let (level, mut line) = match errors {
@@ -57,11 +57,13 @@ impl Pg {
         say(level, line);
         // Nobody knows which errors were mended, unless all were.
         let is_all_fixed = is_repair && fixed == errors;
+        // Of what was deleted since there is nothing left to replace.
+        let is_mended = !bad.is_empty() || run.verdict.deleted > 0;
         let has_failed =
-            (is_repair && errors > 0 && bad.is_empty() && !is_all_fixed) || (run.is_check && errors > 0);
+            (is_repair && errors > 0 && !is_mended && !is_all_fixed) || (run.is_check && errors > 0);
         self.remember_scrub(&run, is_all_fixed, cx);
         self.scrubs.has_failed = has_failed;
-        if is_repair && !bad.is_empty() {
+        if is_repair && is_mended {
             if !is_all_fixed {
                 let request = ScrubRequest { is_deep: true, is_repair: false };
                 self.scrubs.wanted = Some(Wanted { request, is_check: true, is_automatic: false });

@@ -54,13 +54,8 @@ impl Run {
         if *head < self.at {
             self.verdict.totals = delta.added_to(self.verdict.totals);
         }
-        // A bad copy is replaced at the end, by what the object is then: no copy has the version that was compared.
         for entry in log.iter().filter(|entry| !entry.is_error) {
-            if entry.is_delete {
-                self.verdict.bad.remove(&entry.object);
-            } else if let Some(bad) = self.verdict.bad.get_mut(&entry.object) {
-                bad.version = entry.version;
-            }
+            self.verdict.on_change(entry);
         }
     }
 
@@ -321,5 +316,30 @@ mod tests {
         assert!(!world.pg.scrubs.is_under_way() && world.stored(1) == 0);
         assert_eq!((world.missing(), told_bad(&mut world)), (vec![], vec![]));
         assert!(world.pg.peer_missing.values().all(types::Missing::is_empty));
+    }
+
+    #[test]
+    fn a_repair_whose_bad_object_was_deleted_has_not_failed() {
+        let mut world = found_bad();
+        // Two copies of one object are one error: whether all are mended the next scrub tells.
+        world.pg.scrubs.run.as_mut().unwrap().verdict.deep_errors = 1;
+        world.ask(1, 1, vec![OsdOp { params: OpParams::default(), ..OsdOp::new(OpCode::DELETE) }]);
+        assert!(!world.pg.scrubs.is_under_way() && !world.pg.scrubs.has_failed);
+        assert!(world.pg.scrubs.wanted.as_ref().is_some_and(|wanted| wanted.is_check));
+    }
+
+    #[test]
+    fn a_clone_of_a_bad_copy_is_replaced_too() {
+        let mut world = found_bad();
+        let (head, clone) = (world.object(1), world.object(1).with_snap(types::SnapId(5)));
+        let entries = [LogEntry { object: clone.clone(), ..world.entry(1, 4, 1) }, world.entry(1, 5, 1)];
+        let run = world.pg.scrubs.run.as_mut().unwrap();
+        entries.iter().for_each(|entry| run.verdict.on_change(entry));
+        let bad: Vec<_> =
+            run.verdict.bad.iter().map(|(object, bad)| (object.clone(), bad.version, bad.count())).collect();
+        let [of_clone, of_head] = entries.map(|entry| entry.version);
+        let mut expected = vec![(head, of_head, 2), (clone, of_clone, 2)];
+        expected.sort();
+        assert_eq!(bad, expected);
     }
 }

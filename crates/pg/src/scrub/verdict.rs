@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use messages::LogLevel;
-use types::{EVersion, HObject, OsdId, PgId, PgTotals, ScrubObject};
+use types::{EVersion, HObject, LogEntry, OsdId, PgId, PgTotals, ScrubObject};
 
 use super::{
     policy::OmapMax,
@@ -42,6 +42,8 @@ pub(super) struct Verdict {
     pub(super) deep_errors: u64,
     /// Where some copy is good, others are not.
     pub(super) bad: BTreeMap<HObject, BadCopies>,
+    /// Bad copies of objects that were deleted since.
+    pub(super) deleted: u64,
     pub(super) objects: Vec<InconsistentObject>,
     pub(super) snapsets: Vec<InconsistentSnapset>,
     /// What was counted.
@@ -53,6 +55,20 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
+    /// An object changes that may have been looked at.
+    pub(super) fn on_change(&mut self, entry: &LogEntry) {
+        let (object, version) = (&entry.object, entry.version);
+        if entry.is_delete {
+            self.deleted += self.bad.remove(object).map_or(0, |bad| bad.count());
+        } else if let Some(bad) = self.bad.get_mut(object) {
+            // It is replaced at the end, by what the object is then: no copy has the version that was compared.
+            bad.version = version;
+        } else if let Some(head) = self.bad.get(&object.head()).filter(|_| !object.is_head()) {
+            // A clone of a bad copy is bad.
+            self.bad.insert(object.clone(), BadCopies { version, ..head.clone() });
+        }
+    }
+
     pub(super) fn error(&mut self, text: String) {
         self.log.push((LogLevel::ERROR, text));
     }
