@@ -420,6 +420,11 @@ impl Pg {
         self.put_in_flight(change);
     }
 
+    /// True while a change of the object has begun and waits for something.
+    pub(crate) fn is_change_loading(&self, head: &HObject) -> bool {
+        self.ops.objects.get(head).is_some_and(|ops| ops.is_change_loading)
+    }
+
     /// True when nothing is under way on the object.
     pub(crate) fn is_object_idle(&self, head: &HObject) -> bool {
         !self.scrubs.holds(head) && self.ops.objects.get(head).is_none_or(ObjectOps::is_idle)

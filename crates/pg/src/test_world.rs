@@ -16,6 +16,7 @@ use crate::{
     Budget, Client, Ctx, Effect, Event, IntervalStart, Leases, Pg, RecoveryPolicy, ScrubPolicy,
     exec::{INFO_XATTR, ObjectInfo},
     interval::tests::captured,
+    ops::WaitingOp,
     pg::Phase,
 };
 
@@ -63,17 +64,23 @@ impl World {
 
     /// A client writes an object.
     pub(crate) fn write(&mut self, at: u64, tid: u64) {
-        let data = Bytes::from_static(b"new");
-        let op = OsdOp { params: OpParams::extent(0, 3), data, ..OsdOp::new(OpCode::WRITEFULL) };
-        self.ask(at, tid, vec![op]);
+        self.ask(at, tid, vec![write()]);
     }
 
     /// A client does something with an object.
     pub(crate) fn ask(&mut self, at: u64, tid: u64, ops: Vec<OsdOp>) {
-        let (session, entity) = (1, EntityNum::client(1));
-        let client = Client { session, entity, addr: EntityAddr::default(), features: 0 };
+        let op = self.request(at, ops);
+        self.handle(Event::Op(client(), tid, op, Budget::default().take(0)));
+    }
+
+    /// A client's write that is to be put aside.
+    pub(crate) fn waiting(&self, at: u64, tid: u64) -> WaitingOp {
+        WaitingOp::new(client(), tid, self.request(at, vec![write()]), Budget::default().take(0), self.now)
+    }
+
+    fn request(&self, at: u64, ops: Vec<OsdOp>) -> Box<MOSDOp> {
         let pool = self.pg.pgid.pool;
-        let op = MOSDOp {
+        Box::new(MOSDOp {
             pgid: self.pg.pgid,
             epoch: self.map.epoch,
             locator: ObjectLocator { pool, ..ObjectLocator::default() },
@@ -81,8 +88,7 @@ impl World {
             ops,
             snapid: SnapId::HEAD,
             ..MOSDOp::default()
-        };
-        self.handle(Event::Op(client, tid, Box::new(op), Budget::default().take(0)));
+        })
     }
 
     /// A replica of the same PG, which its primary has activated.
@@ -280,4 +286,13 @@ impl World {
         });
         changes.flatten().collect()
     }
+}
+
+fn client() -> Client {
+    Client { session: 1, entity: EntityNum::client(1), addr: EntityAddr::default(), features: 0 }
+}
+
+fn write() -> OsdOp {
+    let data = Bytes::from_static(b"new");
+    OsdOp { params: OpParams::extent(0, 3), data, ..OsdOp::new(OpCode::WRITEFULL) }
 }

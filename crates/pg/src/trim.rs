@@ -1,7 +1,8 @@
 //! Trimming: clones that only removed snapshots need go, in a pass over all objects, a few at a time.
 //!
-//! An object on which something is under way is passed over and looked at again at the end: one that is always busy keeps no
-//! clones of others. The snapshots are purged when all members have all changes of the pass.
+//! Clones go beside changes of their object that are in flight, in the order of versions: one that is written all the time is
+//! trimmed, too. An object that a change waits for, or a scrub holds, is passed over and looked at again at the end. The
+//! snapshots are purged when all members have all changes of the pass.
 //!
 //! Authority: `PrimaryLogPG::SnapTrimmer`, `trim_object` (16.2); there the pass waits for an object that is busy.
 
@@ -95,7 +96,7 @@ impl Pg {
             };
             self.let_go(Errand::Trim, cx);
             match step {
-                TrimStep::Change(head, staged, given_back) if room > 0 && self.is_object_idle(&head) => {
+                TrimStep::Change(head, staged, given_back) if room > 0 && self.may_trim(&head) => {
                     self.submit_internal(&head, *staged, given_back, cx);
                     trimming.last = self.info.last_update;
                     room -= 1;
@@ -112,13 +113,18 @@ impl Pg {
         room
     }
 
+    /// True if the object's clones may be removed now: what was asked of them before may be answered either way.
+    fn may_trim(&self, head: &HObject) -> bool {
+        !self.scrubs.holds(head) && !self.is_change_loading(head)
+    }
+
     /// Looks again at the objects that were busy.
     fn trim_busy(&mut self, trimming: &mut Trimming, mut room: usize, cx: &mut Ctx<'_>) {
         for head in trimming.busy.iter().cloned().collect::<Vec<_>>() {
             if room == 0 {
                 break;
             }
-            if !self.is_object_idle(&head) {
+            if !self.may_trim(&head) {
                 continue;
             }
             let (at, removed) = (self.next_version(cx), &trimming.removed);

@@ -109,18 +109,35 @@ fn trimming_waits_for_members_that_do_not_follow_and_for_a_lease() {
 }
 
 #[test]
-fn an_object_that_is_busy_keeps_no_clones_of_others() {
+fn an_object_that_is_written_all_the_time_is_trimmed() {
     let mut world = World::active();
-    (1..=3).for_each(|at| keep_clone_of(&mut world, at));
+    keep_clone(&mut world);
     world.write(1, 1);
     world.map.removed_snaps_queue.insert(world.pg.pgid.pool, snaps(5));
     world.replicated();
+    world.handle(Event::Tick);
+    assert_eq!(trimmed(&mut world), 1);
+    world.write(1, 2);
+    confirm(&mut world);
+    world.write(1, 3);
+    world.handle(Event::Tick);
+    assert_eq!(shared(&mut world), [(world.peers.clone(), snaps(5))]);
+}
+
+#[test]
+fn an_object_that_is_busy_keeps_no_clones_of_others() {
+    let mut world = World::active();
+    (1..=3).for_each(|at| keep_clone_of(&mut world, at));
+    let (head, waiting) = (world.object(1), world.waiting(1, 1));
+    let load = world.act(|pg, _| pg.put_aside(&head, waiting));
+    world.map.removed_snaps_queue.insert(world.pg.pgid.pool, snaps(5));
     world.handle(Event::Tick);
     assert_eq!(trimmed(&mut world), 2);
     // As long as anything is left the snapshot is not purged.
     world.handle(Event::Tick);
     assert!(trimmed(&mut world) == 0 && world.pg.state().has(PgState::SNAPTRIM));
-    confirm(&mut world);
+    world.act(|pg, cx| pg.resume_with_answer(&head, load, 0, 0, cx));
+    world.replicated();
     world.handle(Event::Tick);
     assert_eq!(trimmed(&mut world), 1);
     confirm(&mut world);
