@@ -23,3 +23,4 @@ mod scrubs;
 mod snapshots;
 mod surface;
 mod tell;
+mod upmaps;

@@ -9,7 +9,7 @@ use crate::{Ctx, Effect, Pg, meta::MetaChange, pg::Pending};
 
 impl Pg {
     pub(crate) fn has_all_members(&self) -> bool {
-        self.members.acting.iter().filter(|o| o.is_some()).count() == usize::from(self.members.size)
+        self.members.acting_count() == usize::from(self.members.size)
     }
 
     /// True when as many copies as the pool wants have everything.

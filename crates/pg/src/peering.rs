@@ -471,7 +471,7 @@ impl Pg {
 
     /// True with enough members to take writes.
     pub(crate) fn has_min_size(&self) -> bool {
-        self.members.acting.iter().filter(|o| o.is_some()).count() >= usize::from(self.members.min_size)
+        self.members.acting_count() >= usize::from(self.members.min_size)
     }
 }
 

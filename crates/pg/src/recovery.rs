@@ -207,7 +207,7 @@ impl Pg {
 
     /// Whether an operator lets those be filled who do not act: `nobackfill`, and `norebalance` where no copy is lacking.
     fn may_fill(&self, map: &OsdMap) -> bool {
-        let is_degraded = self.members.acting.len() < usize::from(self.members.size);
+        let is_degraded = self.members.acting_count() < usize::from(self.members.size);
         !map.has_flag(MapFlags::NOBACKFILL) && (is_degraded || !map.has_flag(MapFlags::NOREBALANCE))
     }
 

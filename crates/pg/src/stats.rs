@@ -13,7 +13,7 @@ use crate::{
 impl Pg {
     /// The state's bits.
     pub fn state(&self) -> PgState {
-        let acting = self.members.acting.iter().filter(|o| o.is_some()).count();
+        let acting = self.members.acting_count();
         let is_remapped = self.members.is_remapped();
         let mut state = match &self.phase {
             Phase::Active if self.members.is_merging => PgState::PEERED.with(PgState::PREMERGE),

@@ -50,6 +50,12 @@ impl Membership {
         self.acting.iter().chain(filled).copied().filter(|osd| osd.is_some())
     }
 
+    /// How many OSDs act: an OSD that is named twice holds one copy.
+    pub fn acting_count(&self) -> usize {
+        let osds = self.acting.iter().enumerate();
+        osds.filter(|(at, osd)| osd.is_some() && !self.acting[..*at].contains(osd)).count()
+    }
+
     /// True for one of [`Membership::all`].
     pub fn contains(&self, osd: OsdId) -> bool {
         self.acting.contains(&osd) || self.up.contains(&osd)
@@ -81,6 +87,7 @@ impl Membership {
     /// The interval from `first` to `last`, that this membership ruled. `map` is the first map after it:
     /// its `up_thru` says whether the primary was known to live in it.
     pub fn close(&self, first: Epoch, last: Epoch, map: &OsdMap) -> PgInterval {
+        // An OSD that counts twice here only makes the interval one to ask about.
         let is_enough = self.acting.iter().filter(|o| o.is_some()).count() >= usize::from(self.min_size);
         let lived = self.primary.is_some()
             && map.up_thru(self.primary) >= first

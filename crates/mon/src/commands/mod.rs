@@ -55,6 +55,7 @@ mod status_line;
 pub(crate) mod tell;
 mod tell_daemon;
 mod tell_perf;
+mod upmap;
 
 use auth::{MonAccess, MonCaps};
 use bytes::Bytes;
@@ -187,6 +188,7 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         osd_tree::ROWS,
         osd_df::ROWS,
         osd_change::ROWS,
+        upmap::ROWS,
         osd_flags::ROWS,
         osd_life::ROWS,
         osd_lookup::ROWS,

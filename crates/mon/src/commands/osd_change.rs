@@ -1,8 +1,8 @@
-//! Flags, weights, blocklist, upmaps and other settings of the OSD map.
+//! Flags, weights, blocklist and other settings of the OSD map.
 
 use std::time::Duration;
 
-use types::{AddrType, EntityAddr, Errno, Incremental, MapFlags, OsdId, PgId, Release, UTime};
+use types::{AddrType, EntityAddr, EntityType, Errno, Incremental, MapFlags, OsdId, Release, UTime};
 
 use super::{Reply, Request, Row, status::parse_osd};
 
@@ -106,34 +106,6 @@ pub(super) const ROWS: &[Row] = &[
         module: "osd",
         perm: "rw",
         run: nearfull_ratio,
-    },
-    Row {
-        sig: "osd pg-upmap-items name=pgid,type=CephPgid name=id,type=CephOsdName,n=N",
-        help: "set pg_upmap_items mapping <pgid>:{<id> to <id>, [...]} (developers only)",
-        module: "osd",
-        perm: "rw",
-        run: upmap_items,
-    },
-    Row {
-        sig: "osd rm-pg-upmap-items name=pgid,type=CephPgid",
-        help: "clear pg_upmap_items mapping for <pgid> (developers only)",
-        module: "osd",
-        perm: "rw",
-        run: rm_upmap_items,
-    },
-    Row {
-        sig: "osd pg-upmap name=pgid,type=CephPgid name=id,type=CephOsdName,n=N",
-        help: "set pg_upmap mapping <pgid>:[<id> [<id>...]] (developers only)",
-        module: "osd",
-        perm: "rw",
-        run: upmap,
-    },
-    Row {
-        sig: "osd rm-pg-upmap name=pgid,type=CephPgid",
-        help: "clear pg_upmap mapping for <pgid> (developers only)",
-        module: "osd",
-        perm: "rw",
-        run: rm_upmap,
     },
 ];
 
@@ -365,94 +337,4 @@ fn backfillfull_ratio(req: &mut Request<'_>) -> Reply {
 
 fn nearfull_ratio(req: &mut Request<'_>) -> Reply {
     change_ratio(req, "nearfull", |inc, ratio| inc.new_nearfull_ratio = Some(ratio))
-}
-
-/// The PG of an upmap, which clients must know.
-fn upmap_pg(req: &Request<'_>) -> Result<PgId, Reply> {
-    let text = req.args.text("pgid").unwrap_or_default();
-    let pg =
-        PgId::parse(&text).ok_or_else(|| Reply::fail(Errno::EINVAL, format!("invalid pgid '{text}'")))?;
-    let map = req.next_map();
-    if !map.pg_exists(pg) {
-        return Err(Reply::fail(Errno::ENOENT, format!("pg {pg} does not exist")));
-    }
-    if map.require_min_compat_client < Release::LUMINOUS {
-        let text = "min_compat_client < luminous, which is required for pg-upmap. Try 'ceph osd set-require-min-compat-client luminous' before using the new interface";
-        return Err(Reply::fail(Errno::EPERM, text));
-    }
-    Ok(pg)
-}
-
-/// The OSDs of an upmap, which exist.
-fn upmap_osds(req: &Request<'_>) -> Result<Vec<OsdId>, Reply> {
-    let map = req.next_map();
-    let mut osds = Vec::new();
-    for text in req.args.list("id") {
-        let osd =
-            parse_osd(&text).ok_or_else(|| Reply::fail(Errno::EINVAL, format!("invalid osd id {text}")))?;
-        if !map.exists(osd) {
-            return Err(Reply::fail(Errno::ENOENT, format!("osd.{osd} does not exist")));
-        }
-        osds.push(osd);
-    }
-    Ok(osds)
-}
-
-fn upmap_items(req: &mut Request<'_>) -> Reply {
-    let pg = match upmap_pg(req) {
-        Ok(pg) => pg,
-        Err(reply) => return reply,
-    };
-    let count = req.args.list("id").len();
-    if count == 0 || !count.is_multiple_of(2) {
-        return Reply::fail(Errno::EINVAL, "you must specify pairs of osd ids to be remapped");
-    }
-    let osds = match upmap_osds(req) {
-        Ok(osds) => osds,
-        Err(reply) => return reply,
-    };
-    let items: Vec<(OsdId, OsdId)> = osds.chunks(2).map(|pair| (pair[0], pair[1])).collect();
-    let text: Vec<String> = items.iter().map(|(from, to)| format!("{from}->{to}")).collect();
-    req.mon.change_osdmap(req.wall, |_, inc| {
-        inc.new_pg_upmap_items.insert(pg, items);
-    });
-    Reply::done(format!("set {pg} pg_upmap_items mapping to [{}]", text.join(",")))
-}
-
-fn rm_upmap_items(req: &mut Request<'_>) -> Reply {
-    let pg = match upmap_pg(req) {
-        Ok(pg) => pg,
-        Err(reply) => return reply,
-    };
-    req.mon.change_osdmap(req.wall, |_, inc| {
-        inc.old_pg_upmap_items.insert(pg);
-    });
-    Reply::done(format!("clear {pg} pg_upmap_items mapping"))
-}
-
-fn upmap(req: &mut Request<'_>) -> Reply {
-    let (pg, osds) = match upmap_pg(req).and_then(|pg| Ok((pg, upmap_osds(req)?))) {
-        Ok(args) => args,
-        Err(reply) => return reply,
-    };
-    let size = req.next_map().pools.get(&pg.pool).map_or(0, |pool| usize::from(pool.size));
-    if osds.is_empty() || osds.len() > size {
-        return Reply::fail(Errno::EINVAL, format!("num of osds ({}) > pool size ({size})", osds.len()));
-    }
-    let text = crate::format::list(&osds);
-    req.mon.change_osdmap(req.wall, |_, inc| {
-        inc.new_pg_upmap.insert(pg, osds);
-    });
-    Reply::done(format!("set {pg} pg_upmap mapping to {text}"))
-}
-
-fn rm_upmap(req: &mut Request<'_>) -> Reply {
-    let pg = match upmap_pg(req) {
-        Ok(pg) => pg,
-        Err(reply) => return reply,
-    };
-    req.mon.change_osdmap(req.wall, |_, inc| {
-        inc.old_pg_upmap.insert(pg);
-    });
-    Reply::done(format!("clear {pg} pg_upmap mapping"))
 }

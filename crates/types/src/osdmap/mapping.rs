@@ -92,7 +92,7 @@ impl OsdMap {
     pub fn pg_to_raw_upmap(&self, pg: PgId) -> Vec<OsdId> {
         let Some(pool) = self.pools.get(&pg.pool) else { return Vec::new() };
         let mut raw = self.only(pool, &self.pg_to_raw_osds(pg), |osd| self.exists(osd));
-        self.apply_upmap(pg, &mut raw);
+        self.apply_upmap(pool, pg, &mut raw);
         raw
     }
 
@@ -113,14 +113,15 @@ impl OsdMap {
     fn up_acting(&self, pool: &PgPool, pg: PgId, raw: &[OsdId]) -> UpActing {
         let seed = pool.placement_seed(pg);
         let mut raw = self.only(pool, raw, |osd| self.exists(osd));
-        self.apply_upmap(pg, &mut raw);
+        self.apply_upmap(pool, pg, &mut raw);
         let mut up = self.only(pool, &raw, |osd| self.is_up(osd));
         let up_primary = self.apply_primary_affinity(pool, seed, &mut up);
-        let temp = self
+        let mut temp = self
             .pg_temp
             .get(&pg)
             .map(|osds| self.only(pool, osds, |osd| self.is_up(osd)))
             .unwrap_or_default();
+        drop_repeated(pool, &mut temp);
         let temp_primary = match self.primary_temp.get(&pg) {
             Some(osd) => *osd,
             None => first_osd(&temp),
@@ -138,12 +139,13 @@ impl OsdMap {
         weight == Some(&0)
     }
 
-    fn apply_upmap(&self, pg: PgId, raw: &mut Vec<OsdId>) {
+    fn apply_upmap(&self, pool: &PgPool, pg: PgId, raw: &mut Vec<OsdId>) {
         if let Some(osds) = self.pg_upmap.get(&pg) {
             if osds.iter().any(|osd| self.is_bad_target(*osd)) {
                 return;
             }
             raw.clone_from(osds);
+            drop_repeated(pool, raw);
         }
         // One after another: a pair sees what the pairs before it did, so two OSDs cannot be swapped.
         for (from, to) in self.pg_upmap_items.get(&pg).into_iter().flatten() {
@@ -187,6 +189,23 @@ impl OsdMap {
             up[..=place].rotate_right(1);
         }
         primary
+    }
+}
+
+/// Takes out OSDs that are named again: one holds one copy. Only those whom an operator named can be. Ceph refuses
+/// them where it is told and places by what it was told otherwise; the primary is the same. Of an erasure-coded pool an
+/// OSD may have several parts.
+fn drop_repeated(pool: &PgPool, osds: &mut Vec<OsdId>) {
+    if !pool.can_shift_osds() {
+        return;
+    }
+    let mut at = 0;
+    while at < osds.len() {
+        if osds[..at].contains(&osds[at]) {
+            osds.remove(at);
+        } else {
+            at += 1;
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Queries, names, and the rules of applying that the captured sequence does not show.
 
 use super::*;
-use crate::AddrType;
+use crate::{AddrType, Membership};
 
 /// A map of `count` OSDs that are up and in, one epoch each.
 fn cluster(count: i32) -> OsdMap {
@@ -181,6 +181,27 @@ fn blocklist_matches_incarnations_and_whole_hosts() {
     assert!(!listed(AddrType::MSGR2, "10.0.0.1:0/78") && !listed(AddrType::MSGR2, "10.0.0.1:1/77"));
     assert!(listed(AddrType::MSGR2, "10.0.0.2:4000/9") && !listed(AddrType::MSGR2, "10.0.0.3:0/77"));
     assert!(!map.is_blocklisted(&EntityAddr::default()));
+}
+
+/// Three times the same OSD is one copy, however it came into the map.
+#[test]
+fn an_osd_that_is_named_twice_is_one_member() {
+    let mut map = cluster(3);
+    let mut inc = next(&map);
+    inc.new_pool_max = Some(PoolId(1));
+    inc.new_pools.insert(PoolId(1), PgPool::new(PoolType::REPLICATED, 3, 2, 0, 4));
+    inc.new_pool_names.insert(PoolId(1), "rbd".into());
+    let pg = |seed| PgId::new(PoolId(1), seed);
+    let osds = |ids: [i32; 3]| ids.map(OsdId).to_vec();
+    inc.new_pg_upmap = [(pg(0), osds([0, 0, 0])), (pg(1), osds([2, 1, 2]))].into();
+    inc.new_pg_temp.insert(pg(2), osds([1, 1, 0]));
+    map.apply(&inc).unwrap();
+    let acting = |seed| map.pg_to_up_acting(pg(seed)).acting;
+    assert_eq!(acting(0), [OsdId(0)]);
+    assert_eq!(acting(1), [OsdId(2), OsdId(1)]);
+    assert_eq!(acting(2), [OsdId(1), OsdId(0)]);
+    let members = Membership { acting: osds([2, 1, 2]), ..Membership::of(&map, pg(1)) };
+    assert_eq!(members.acting_count(), 2);
 }
 
 #[test]
