@@ -13,8 +13,10 @@ pub(super) enum Constraint {
     Prefix(String),
     /// The prefix and one more name without a slash.
     Child(String),
-    /// `IP/nonce`: one incarnation of one client, and not all that run there.
+    /// `IP/nonce`: one incarnation of one client, and not all that run there, which the nonce 0 would mean.
     Incarnation,
+    /// It must not be given.
+    Absent,
     /// A regular expression for the whole of it. One that does not compile fits nothing.
     Regex(String),
 }
@@ -31,8 +33,10 @@ impl Constraint {
                 .strip_prefix(prefix.as_str())
                 .is_some_and(|name| !name.is_empty() && !name.contains('/')),
             Constraint::Incarnation => given.split_once('/').is_some_and(|(addr, nonce)| {
-                !addr.is_empty() && !nonce.is_empty() && nonce.bytes().all(|b| b.is_ascii_digit())
+                let is_number = nonce.bytes().all(|b| b.is_ascii_digit());
+                !addr.is_empty() && is_number && nonce.parse::<u32>().is_ok_and(|nonce| nonce != 0)
             }),
+            Constraint::Absent => false,
             Constraint::Regex(pattern) => {
                 Regex::new(&format!("^(?:{pattern})$")).is_ok_and(|regex| regex.is_match(given))
             }
@@ -40,9 +44,12 @@ impl Constraint {
     }
 }
 
-/// True if all that is limited was given and fits.
+/// True if all that is limited was given and fits, and nothing was given that must not be.
 pub(super) fn all_fit(limits: &Limits, arguments: &BTreeMap<String, String>) -> bool {
-    limits.iter().all(|(name, constraint)| arguments.get(name).is_some_and(|given| constraint.fits(given)))
+    limits.iter().all(|(name, constraint)| match arguments.get(name) {
+        Some(given) => constraint.fits(given),
+        None => *constraint == Constraint::Absent,
+    })
 }
 
 /// ` with KEY=VALUE KEY prefix VALUE …`.

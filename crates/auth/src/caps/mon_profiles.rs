@@ -27,10 +27,13 @@ fn reads(services: &[&str]) -> Vec<(Target, u8)> {
     services.iter().map(|service| on(service, R)).collect()
 }
 
-/// Fencing of a dead client whose exclusive lock is taken over; the command by both of its names.
+/// Fencing of a dead client whose exclusive lock is taken over; the command by both of its names. Of Ceph's, it also
+/// fences whole networks, and all clients of a machine by the nonce 0: no client of images needs to.
 fn fencing() -> [(Target, u8); 2] {
-    [("osd blocklist", "blocklistop"), ("osd blacklist", "blacklistop")]
-        .map(|(name, op)| command(name, &[(op, equal("add")), ("addr", Constraint::Incarnation)]))
+    [("osd blocklist", "blocklistop"), ("osd blacklist", "blacklistop")].map(|(name, op)| {
+        let one = [(op, equal("add")), ("addr", Constraint::Incarnation), ("range", Constraint::Absent)];
+        command(name, &one)
+    })
 }
 
 /// The secrets that a daemon keeps in the monitors for itself. (Ceph also names `config-key delete`, a command that

@@ -227,6 +227,10 @@ fn commands_are_granted_by_name_and_arguments() {
     assert!(fence("profile rbd", "blocklistop=add addr=10.0.0.1:0/77"));
     assert!(!fence("profile rbd", "blocklistop=rm addr=10.0.0.1:0/77"));
     assert!(!fence("profile rbd", "blocklistop=add addr=10.0.0.1"), "all clients of a machine");
+    assert!(!fence("profile rbd", "blocklistop=add addr=10.0.0.1:0/0"), "the same");
+    assert!(!fence("profile rbd", "blocklistop=add addr=10.0.0.1:0/"));
+    assert!(!fence("profile rbd", "blocklistop=add addr=10.0.0.0/8 range=range"), "a whole network");
+    assert!(!fence("profile rbd", "blocklistop=add addr=10.0.0.1:0/77 range=x"));
     assert!(fence("profile rbd-read-only", "blocklistop=add addr=10.0.0.1:0/77"));
     assert!(!mon("profile rbd", "osd", "osd out", "rw", ""));
     let mirror =

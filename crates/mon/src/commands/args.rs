@@ -75,12 +75,19 @@ impl Args {
         self.text(name).is_some_and(|text| text != "false" && text != "0" && !text.is_empty())
     }
 
-    /// Every argument as text, for capabilities. Of the capabilities that a command gives, each is an argument of its
+    /// Every argument as text, for capabilities; several values as `[A,B]`. Of the capabilities that a command gives, each is an argument of its
     /// own, `caps_mon` and so on (`Monitor::_generate_command_map`).
     pub(crate) fn texts(&self) -> BTreeMap<String, String> {
         let given = self.list("caps");
         let caps = given.chunks_exact(2).map(|pair| (format!("caps_{}", pair[0]), pair[1].clone()));
-        self.0.iter().filter_map(|(name, value)| Some((name.clone(), text_of(value)?))).chain(caps).collect()
+        let text = |value: &Value| match value {
+            Value::Array(items) => {
+                Some(format!("[{}]", items.iter().filter_map(text_of).collect::<Vec<_>>().join(",")))
+            }
+            one => text_of(one),
+        };
+        let given = self.0.iter().filter_map(|(name, value)| Some((name.clone(), text(value)?)));
+        given.chain(caps).collect()
     }
 }
 
@@ -98,6 +105,15 @@ mod tests {
             ("allow profile mgr", "allow *")
         );
         let odd = r#"{"prefix":"auth get-or-create","caps":["mon"],"entity":"mgr.x"}"#;
-        assert_eq!(Args::parse(&[odd.to_owned()]).expect("a command").texts().len(), 2);
+        let texts = Args::parse(&[odd.to_owned()]).expect("a command").texts();
+        assert!(!texts.contains_key("caps_mon"), "{texts:?}");
+    }
+
+    #[test]
+    fn a_value_in_a_list_is_seen_by_capabilities() {
+        let command = r#"{"prefix":"osd blocklist","range":["range"],"addr":"10.0.0.0/8"}"#;
+        let args = Args::parse(&[command.to_owned()]).expect("a command");
+        assert_eq!(args.text("range").as_deref(), Some("range"));
+        assert_eq!(args.texts()["range"], "[range]");
     }
 }

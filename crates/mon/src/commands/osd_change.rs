@@ -49,7 +49,7 @@ pub(super) const ROWS: &[Row] = &[
         help: "add (optionally until <expire> seconds from now) or remove <addr> from blacklist",
         module: "osd",
         perm: "rw",
-        run: blocklist,
+        run: blacklist,
     },
     Row {
         sig: "osd blocklist clear",
@@ -239,7 +239,16 @@ fn expiry(req: &Request<'_>) -> (UTime, f64) {
 }
 
 fn blocklist(req: &mut Request<'_>) -> Reply {
-    let op = req.args.text("blocklistop").or(req.args.text("blacklistop")).unwrap_or_default();
+    change_blocklist(req, "blocklistop")
+}
+
+fn blacklist(req: &mut Request<'_>) -> Reply {
+    change_blocklist(req, "blacklistop")
+}
+
+/// What is to be done is the argument that the command has for it: a capability may limit that one.
+fn change_blocklist(req: &mut Request<'_>, op: &str) -> Reply {
+    let op = req.args.text(op).unwrap_or_default();
     match req.args.text("range").as_deref() {
         None => {}
         Some("range") => return range_blocklist(req, op == "add"),

@@ -171,6 +171,31 @@ fn subscriptions_want_the_right_to_read_the_monitor() {
     }
 }
 
+/// Who may fence a dead client may not fence a network, nor take back what was fenced, in whatever way it is said.
+#[test]
+fn clients_of_images_fence_one_client_at_a_time() {
+    let mut cluster = Cluster::with_rbd();
+    let client = enter(&mut cluster, 60, "client.rbd", r#""mon","profile rbd""#);
+    let fenced = |cluster: &Cluster| (cluster.map().blocklist.len(), cluster.map().range_blocklist.0.len());
+    let mut run = |rest: &str| {
+        cluster.try_command(client, &format!(r#"{{"prefix":"osd {rest}}}"#), b"").unwrap().result
+    };
+    assert_eq!(run(r#"blocklist","blocklistop":"add","addr":"10.0.0.1:0/7""#), 0);
+    for rest in [
+        r#"blocklist","range":"range","blocklistop":"add","addr":"0.0.0.0/0""#,
+        r#"blocklist","range":"range","blocklistop":"add","addr":"0.0.0.0/8""#,
+        r#"blocklist","range":["range"],"blocklistop":"add","addr":"0.0.0.0/8""#,
+        r#"blacklist","range":"range","blacklistop":"add","addr":"10.0.0.0/8""#,
+        r#"blocklist","blocklistop":"add","addr":"10.0.0.2:0/0""#,
+        r#"blocklist","blocklistop":"rm","addr":"10.0.0.1:0/7""#,
+    ] {
+        assert_eq!(run(rest), -13, "{rest}");
+    }
+    // It says `add` where the capability looks, so `add` it is.
+    run(r#"blacklist","blacklistop":"add","blocklistop":"rm","addr":"10.0.0.1:0/7""#);
+    assert_eq!(fenced(&cluster), (1, 0));
+}
+
 /// A name alone makes no OSD.
 #[test]
 fn osds_want_the_rights_of_an_osd() {
