@@ -43,6 +43,17 @@ fn own_keys() -> impl Iterator<Item = (Target, u8)> {
     commands.into_iter().map(|command| (Target::OwnKeys(command), RWX))
 }
 
+/// Capabilities on OSDs of clients of images: one of their profiles or several, each perhaps for one pool.
+const RBD_PROFILES: &str =
+    r#"([ ,]*profile(=|[ ]+)['"]?rbd[^ ,'"]*['"]?([ ]+pool(=|[ ]+)['"]?[^,'"]+['"]?)?)+"#;
+
+/// A new key for a client of images, or for a daemon that mirrors them.
+fn bootstrap_rbd(profile: &str) -> Vec<(Target, u8)> {
+    let osd = Constraint::Regex(RBD_PROFILES.to_owned());
+    let with = [("entity", prefix("client.")), ("caps_mon", equal(profile)), ("caps_osd", osd)];
+    reads(&["mon"]).into_iter().chain([command("auth get-or-create", &with)]).collect()
+}
+
 /// A new key for a daemon of one kind, with these capabilities. As in Ceph, those on other services are not looked at.
 fn bootstrap(entity: &str, caps: &[(&str, &str)]) -> Vec<(Target, u8)> {
     let caps = caps.iter().map(|(name, text)| (*name, equal(text)));
@@ -94,7 +105,8 @@ fn shared_grants(name: &str) -> Vec<(Target, u8)> {
         ),
         "bootstrap-mgr" => bootstrap("mgr.", &[("caps_mon", "allow profile mgr")]),
         "bootstrap-rgw" => bootstrap("client.rgw.", &[("caps_mon", "allow rw"), ("caps_osd", "allow rwx")]),
-        "bootstrap-rbd" | "bootstrap-rbd-mirror" => reads(&["mon"]),
+        "bootstrap-rbd" => bootstrap_rbd("profile rbd"),
+        "bootstrap-rbd-mirror" => bootstrap_rbd("profile rbd-mirror"),
         "fs-client" => reads(&["mon", "mds", "osd", "pg"]),
         "simple-rados-client" => reads(&["mon", "osd", "pg"]),
         "simple-rados-client-with-blocklist" | "rbd" | "rbd-read-only" => {

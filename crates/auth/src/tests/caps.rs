@@ -248,6 +248,44 @@ fn commands_are_granted_by_name_and_arguments() {
     assert!(!key("profile bootstrap-mgr", "entity=mgr.x"));
 }
 
+/// Arguments have spaces here.
+#[test]
+fn a_bootstrap_key_for_images_makes_keys_for_images() {
+    let may = |profile: &str, given: [&str; 3]| {
+        let names = ["entity", "caps_mon", "caps_osd"].into_iter().zip(given);
+        let given = names.filter(|(_, value)| !value.is_empty());
+        MonCaps::parse(profile).unwrap().allows(&MonAccess {
+            entity: "client.bootstrap-rbd",
+            service: "auth",
+            command: "auth get-or-create",
+            arguments: &given.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            read: true,
+            write: true,
+            execute: true,
+        })
+    };
+    let rbd = |given| may("allow profile bootstrap-rbd", given);
+    for osd in [
+        "profile rbd",
+        "profile rbd pool=vms",
+        "profile rbd pool=vms, profile rbd-read-only pool images",
+        "profile='rbd' pool='a b'",
+    ] {
+        assert!(rbd(["client.x", "profile rbd", osd]), "{osd}");
+    }
+    for osd in ["", "allow *", "profile rbd, allow *", "profile rbd pool=vms allow *", "profile osd"] {
+        // A pool's name may have spaces, as Ceph reads it: what follows is no capability.
+        let expect = osd == "profile rbd pool=vms allow *";
+        assert_eq!(rbd(["client.x", "profile rbd", osd]), expect, "{osd}");
+    }
+    assert!(!rbd(["osd.1", "profile rbd", "profile rbd"]));
+    assert!(!rbd(["client.x", "profile rbd-mirror", "profile rbd"]));
+    assert!(!rbd(["client.x", "allow *", "profile rbd"]));
+    let mirror = "allow profile bootstrap-rbd-mirror";
+    assert!(may(mirror, ["client.rbd-mirror.a", "profile rbd-mirror", "profile rbd"]));
+    assert!(!may(mirror, ["client.rbd-mirror.a", "profile rbd", "profile rbd"]));
+}
+
 #[test]
 fn snapshots_may_be_taken_where_something_may_be_written() {
     let may = |caps: &str, pool: &str| OsdCaps::parse(caps).unwrap().may_snap_in(pool);
