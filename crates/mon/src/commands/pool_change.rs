@@ -3,7 +3,7 @@
 use types::{AutoscaleMode, Errno, PgPool, PoolId, PoolOptKey, PoolOptValue, PoolOpts};
 
 use super::{Reply, Request, Row, osd_info::pool_arg};
-use crate::osdmap_service::PoolParams;
+use crate::osdmap_service::{PoolParams, RuleRef};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -105,7 +105,7 @@ fn params(req: &Request<'_>, name: &str) -> Result<PoolParams, Reply> {
         pg_num: small(req, "pg_num")?,
         pgp_num: small(req, "pgp_num")?,
         size: small(req, "size")?,
-        rule,
+        rule: rule.map(RuleRef::Name),
         autoscale: req.args.text("autoscale_mode").and_then(|text| AutoscaleMode::parse(&text)),
         is_bulk: req.args.flag("bulk"),
         opts: new_opts(req),

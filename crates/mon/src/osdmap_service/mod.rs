@@ -20,7 +20,7 @@ use std::{
 use types::{Epoch, Incremental, Instant, OsdId, OsdMap, UTime};
 
 pub(crate) use pg_merge::least_pg_num;
-pub(crate) use pools::{Misfit, PoolParams, check_pg_num_range, check_pg_sum, fits, misfit};
+pub(crate) use pools::{Misfit, PoolParams, RuleRef, check_pg_num_range, check_pg_sum, fits, misfit};
 
 use crate::{
     Effects, Mon, keys,

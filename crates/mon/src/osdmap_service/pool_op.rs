@@ -5,7 +5,7 @@ use bytes::Bytes;
 use messages::{MPoolOp, MPoolOpReply, PaxosHeader, PoolOpCode};
 use types::{Errno, IntervalSet, PgPool, PoolFlags, PoolId, PoolSnapInfo, SnapId, UTime};
 
-use super::PoolParams;
+use super::{PoolParams, RuleRef};
 use crate::{ConnId, Effect, Effects, Mon, keys, state::value};
 
 type OpResult = Result<Option<Bytes>, Errno>;
@@ -71,10 +71,15 @@ impl Mon {
     fn run_pool_op(&mut self, wall: UTime, op: &MPoolOp) -> OpResult {
         let id = PoolId(i64::from(op.pool));
         if op.op == PoolOpCode::CREATE {
+            // It may be asked again for what was done: clients look for themselves whether there is one.
             if self.next.osdmap.pool_by_name(&op.name).is_some() {
-                return Err(Errno::EEXIST);
+                return Ok(None);
             }
-            let params = PoolParams { name: op.name.clone(), ..PoolParams::default() };
+            let rule = match op.crush_rule {
+                ..0 => None,
+                id => Some(RuleRef::Id(u8::try_from(id).map_err(|_| Errno::ENOENT)?)),
+            };
+            let params = PoolParams { name: op.name.clone(), rule, ..PoolParams::default() };
             return self.create_pool(wall, &params).map(|_| None).map_err(|(errno, _)| errno);
         }
         let Some(pool) = self.next.osdmap.pools.get(&id).cloned() else {

@@ -10,6 +10,15 @@ use crate::{Mon, MonOptions};
 /// The most PGs that a pool may have.
 const PG_NUM_MAX: u32 = 65_536;
 
+/// A rule, as the one who wants a pool names it.
+#[derive(Clone, Debug)]
+pub(crate) enum RuleRef {
+    /// By its name.
+    Name(String),
+    /// By its number.
+    Id(u8),
+}
+
 /// What a new pool shall be like; `None` takes the default.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PoolParams {
@@ -17,7 +26,7 @@ pub(crate) struct PoolParams {
     pub(crate) pg_num: Option<u32>,
     pub(crate) pgp_num: Option<u32>,
     pub(crate) size: Option<u8>,
-    pub(crate) rule: Option<String>,
+    pub(crate) rule: Option<RuleRef>,
     pub(crate) autoscale: Option<AutoscaleMode>,
     pub(crate) is_bulk: bool,
     /// What it is to be told of its size to come.
@@ -34,9 +43,13 @@ fn new_pool(map: &OsdMap, options: &MonOptions, params: &PoolParams, wall: UTime
     }
     let crush = map.crush.map();
     let rule = match &params.rule {
-        Some(name) => {
+        Some(RuleRef::Name(name)) => {
             crush.rule_of(name).ok_or((Errno::ENOENT, format!("specified rule {name} doesn't exist")))?
         }
+        Some(RuleRef::Id(id)) if crush.rule(*id).is_none() => {
+            return Err((Errno::ENOENT, format!("CRUSH rule {id} not found")));
+        }
+        Some(RuleRef::Id(id)) => *id,
         None => (0..=u8::MAX)
             .find(|id| crush.rule(*id).is_some_and(|r| r.kind == PoolType::REPLICATED.0))
             .ok_or((

@@ -220,6 +220,34 @@ fn pools_are_deleted_only_when_named_twice() {
 }
 
 #[test]
+fn a_pool_that_is_asked_for_again_is_there() {
+    let mut cluster = Cluster::with_rbd();
+    let create = |cluster: &mut Cluster, name: &str, crush_rule: i16| {
+        let (fsid, name) = (FSID, name.to_owned());
+        let op = MPoolOp { fsid, op: PoolOpCode::CREATE, name, crush_rule, ..MPoolOp::default() };
+        let tid = cluster.say(ADMIN, op);
+        let found = cluster.sent.iter().find_map(|(_, t, m)| match m {
+            Message::MPoolOpReply(reply) if *t == tid => Some(reply.reply_code),
+            _ => None,
+        });
+        found.expect("pool operations are answered")
+    };
+    let rule = r#"{"prefix":"osd crush rule create-simple","name":"other","root":"default","type":"osd"}"#;
+    cluster.ok(rule);
+    let id = cluster.map().crush.map().rule_of("other").unwrap();
+    assert_ne!(id, 0);
+    for (name, rule) in [("a", i16::from(id)), ("b", -1)] {
+        assert_eq!(create(&mut cluster, name, rule), 0);
+        let epoch = cluster.map().epoch;
+        assert_eq!(create(&mut cluster, name, rule), 0, "it was done before");
+        assert_eq!(cluster.map().epoch, epoch);
+    }
+    let rules = ["a", "b"].map(|name| cluster.map().pool_by_name(name).unwrap().1.crush_rule);
+    assert_eq!(rules, [id, 0]);
+    assert_eq!((create(&mut cluster, "c", 77), create(&mut cluster, "c", 777)), (-2, -2));
+}
+
+#[test]
 fn quotas_fill_the_pool() {
     let mut cluster = Cluster::with_rbd();
     cluster.ok(r#"{"prefix":"osd pool set-quota","pool":"rbd","field":"max_bytes","val":"4K"}"#);
