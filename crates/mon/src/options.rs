@@ -36,6 +36,8 @@ pub struct MonOptions {
     pub pool_size_min: u8,
     /// `osd_pool_default_pg_num`.
     pub pool_pg_num: u32,
+    /// `mon_allow_pool_size_one`.
+    pub is_pool_size_one_allowed: bool,
     /// `mon_allow_pool_delete`.
     pub is_pool_delete_allowed: bool,
     /// `mon_auth_allow_insecure_key`: commands may make keys of type `aes`.
@@ -72,6 +74,7 @@ impl Default for MonOptions {
             pool_size: 3,
             pool_size_min: 0,
             pool_pg_num: 32,
+            is_pool_size_one_allowed: false,
             is_pool_delete_allowed: true,
             is_insecure_key_allowed: true,
             is_deprecated_obsolete: false,
@@ -85,6 +88,11 @@ impl Default for MonOptions {
 }
 
 impl MonOptions {
+    /// Copies without which a new pool of that size takes no writes, or one whose size is changed.
+    pub fn min_size_of(&self, size: u8) -> u8 {
+        if self.pool_size_min > 0 { self.pool_size_min.min(size) } else { size - size / 2 }
+    }
+
     /// Sets an option by Ceph's name; false for an unknown one or a value that does not fit.
     pub fn set(&mut self, name: &str, value: &str) -> bool {
         fn put<T: std::str::FromStr>(slot: &mut T, value: &str) -> bool {
@@ -117,6 +125,7 @@ impl MonOptions {
             "osd_pool_default_size" => put(&mut self.pool_size, value),
             "osd_pool_default_min_size" => put(&mut self.pool_size_min, value),
             "osd_pool_default_pg_num" => put(&mut self.pool_pg_num, value),
+            "mon_allow_pool_size_one" => put_bool(&mut self.is_pool_size_one_allowed),
             "mon_allow_pool_delete" => put_bool(&mut self.is_pool_delete_allowed),
             "mon_debug_deprecated_as_obsolete" => put_bool(&mut self.is_deprecated_obsolete),
             "mon_auth_allow_insecure_key" => put_bool(&mut self.is_insecure_key_allowed),

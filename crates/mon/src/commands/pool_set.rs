@@ -102,7 +102,7 @@ fn number(text: &str) -> Result<i64, Refusal> {
 
 fn change(req: &Request<'_>, id: PoolId, pool: &mut PgPool, var: &str, text: &str) -> Result<(), Refusal> {
     match var {
-        "size" => set_size(req.next_map(), pool, number(text)?, req.args.flag("yes_i_really_mean_it")),
+        "size" => set_size(req, id, pool, number(text)?),
         "min_size" => {
             if pool.flags.has(PoolFlags::NOSIZECHANGE) {
                 let text =
@@ -215,7 +215,8 @@ fn set_pgp_num(pool: &mut PgPool, text: &str) -> Result<(), Refusal> {
     }
 }
 
-fn set_size(map: &OsdMap, pool: &mut PgPool, size: i64, is_sure: bool) -> Result<(), Refusal> {
+fn set_size(req: &Request<'_>, id: PoolId, pool: &mut PgPool, size: i64) -> Result<(), Refusal> {
+    let (map, options) = (req.next_map(), &req.mon.options);
     if pool.flags.has(PoolFlags::NOSIZECHANGE) {
         let text = "pool size change is disabled; you must unset nosizechange flag for the pool first";
         return Err((Errno::EPERM, text.to_owned()));
@@ -226,13 +227,19 @@ fn set_size(map: &OsdMap, pool: &mut PgPool, size: i64, is_sure: bool) -> Result
     if !(1..=SIZE_MAX).contains(&size) {
         return Err((Errno::EINVAL, "pool size must be between 1 and 10".to_owned()));
     }
-    if size == 1 && !is_sure {
+    if size == 1 && !options.is_pool_size_one_allowed {
+        return Err((Errno::EPERM, "configuring pool size as 1 is disabled by default.".to_owned()));
+    }
+    if size == 1 && !req.args.flag("yes_i_really_mean_it") {
         let text = "WARNING: setting pool size 1 could lead to data loss without recovery. If you are *ABSOLUTELY CERTAIN* that is what you want, pass the flag --yes-i-really-mean-it.";
         return Err((Errno::EPERM, text.to_owned()));
     }
     fits(map.crush.map(), pool.crush_rule, pool.kind, size as u8)?;
+    if size > i64::from(pool.size) {
+        check_pg_sum(map, options, Some(id), pool.pg_num, size as u8)?;
+    }
     pool.size = size as u8;
-    pool.min_size = pool.size - pool.size / 2;
+    pool.min_size = options.min_size_of(pool.size);
     Ok(())
 }
 

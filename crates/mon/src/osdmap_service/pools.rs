@@ -69,8 +69,7 @@ fn new_pool(map: &OsdMap, options: &MonOptions, params: &PoolParams, wall: UTime
         );
         return Err((Errno::ERANGE, text));
     }
-    let size_min = if options.pool_size_min > 0 { options.pool_size_min.min(size) } else { size - size / 2 };
-    let mut pool = PgPool::new(PoolType::REPLICATED, size, size_min, rule, pg_num);
+    let mut pool = PgPool::new(PoolType::REPLICATED, size, options.min_size_of(size), rule, pg_num);
     (pool.pgp_num, pool.pgp_num_target) = (pgp_num, pgp_num);
     pool.create_time = wall;
     pool.pg_autoscale_mode = params.autoscale.unwrap_or(AutoscaleMode::OFF);

@@ -528,3 +528,33 @@ fn a_tier_and_its_base_are_shown_and_kept_until_they_part() {
     cluster.ok(r#"{"prefix":"osd pool mksnap","pool":"cache","snap":"s"}"#);
     assert_eq!(cluster.refused(&tier("add", TIER_PAIR)).0, -39);
 }
+
+#[test]
+fn a_new_size_is_as_safe_as_that_of_a_new_pool() {
+    let mut cluster = Cluster::with_rbd();
+    let sure = |val: &str| set_pool("size", val).replacen('}', r#","yes_i_really_mean_it":true}"#, 1);
+    let sizes = |cluster: &Cluster| {
+        let pool = &cluster.map().pools[&PoolId(1)];
+        (pool.size, pool.min_size)
+    };
+    let why = "configuring pool size as 1 is disabled by default.".to_owned();
+    assert_eq!(cluster.refused(&sure("1")), (-1, why));
+    let set = |name: &str, value: &str| {
+        format!(r#"{{"prefix":"config set","who":"mon","name":"{name}","value":"{value}"}}"#)
+    };
+    cluster.ok(&set("mon_allow_pool_size_one", "true"));
+    assert_eq!(cluster.refused(&set_pool("size", "1")).0, -1);
+    cluster.ok(&sure("1"));
+    assert_eq!(sizes(&cluster), (1, 1));
+    cluster.ok(&set("osd_pool_default_min_size", "2"));
+    cluster.ok(&set_pool("size", "2"));
+    assert_eq!(sizes(&cluster), (2, 2));
+    cluster.ok(&set("osd_pool_default_min_size", "1"));
+    cluster.ok(&set_pool("size", "3"));
+    assert_eq!(sizes(&cluster), (3, 1));
+    // 8 PGs of 3 copies on 3 OSDs.
+    cluster.ok(&set("mon_max_pg_per_osd", "8"));
+    assert_eq!(cluster.refused(&set_pool("size", "4")).0, -34);
+    cluster.ok(&set("mon_max_pg_per_osd", "4"));
+    cluster.ok(&set_pool("size", "2"));
+}
