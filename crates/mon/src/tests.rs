@@ -12,6 +12,7 @@ mod keys;
 mod manager;
 mod odd_cases;
 mod operators;
+mod osd_safety;
 mod osds;
 mod pg_merge;
 mod pg_temp;

@@ -1,7 +1,7 @@
 //! The PG's state and totals, as monitors hear of them.
 
 use messages::{MOSDOp, OsdOp};
-use types::{OsdMap, PgStat, PgStatSum, PgState, PgTotals, UTime};
+use types::{OsdId, OsdMap, PgStat, PgStatSum, PgState, PgTotals, UTime};
 
 use crate::{
     AllStateTimes, CommitTimes, Ctx, Effect, Instance, OpCounts, OpHistograms, Pg,
@@ -99,6 +99,13 @@ impl Pg {
         let more = (self.targets().count() as u64).saturating_sub(strays);
         let absent = absent.saturating_sub(more) * objects + (to_fill - misplaced);
         (self.lacked_by_acting() + absent, misplaced)
+    }
+
+    /// Who acts and lacks objects.
+    fn lacking(&self) -> Vec<OsdId> {
+        let own = (!self.missing.is_empty()).then_some(self.me);
+        let lacks = |osd: &OsdId| self.peer_missing.get(osd).is_some_and(|missing| !missing.is_empty());
+        own.into_iter().chain(self.acting_others().filter(lacks)).collect()
     }
 
     /// What it has done since it was loaded, whether it led or not.
@@ -200,6 +207,7 @@ impl Pg {
             scrubs,
             blocked_by: self.blocked_by(map),
             purged_snaps: self.trimmed_snaps(map),
+            lacking: self.lacking(),
         }
     }
 }

@@ -127,7 +127,7 @@ pub struct PgStatSum {
 
 /// One PG as its primary reports it (`pg_stat_t`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 4, compat = 1)]
+#[codec(version = 5, compat = 1)]
 pub struct PgStat {
     /// The PG.
     pub pgid: PgId,
@@ -178,6 +178,9 @@ pub struct PgStat {
     /// Removed snapshots of the map's queue that it has trimmed.
     #[codec(since = 4)]
     pub purged_snaps: IntervalSet,
+    /// Members of the acting set that lack objects.
+    #[codec(since = 5)]
+    pub lacking: Vec<OsdId>,
 }
 
 impl PgStat {

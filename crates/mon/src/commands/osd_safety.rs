@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use types::{Errno, OsdId, PgState};
+use types::{Errno, OsdId, PgStat, PgState};
 
 use super::{Reply, Request, Row, pg::all_stats};
 
@@ -46,6 +46,18 @@ fn ids<'a>(osds: impl IntoIterator<Item = &'a OsdId>) -> Vec<i32> {
     osds.into_iter().map(|osd| osd.0).collect()
 }
 
+/// True for a member that can serve alone: it is not known to lack an object, which the OSDs that are to be stopped
+/// may be the last to have. Where copies are lacking and nobody says by whom, only the primary's are counted on.
+fn has_all(stat: &PgStat, osd: OsdId) -> bool {
+    let is_lacking = [PgState::RECOVERING, PgState::RECOVERY_TOOFULL, PgState::RECOVERY_UNFOUND]
+        .iter()
+        .any(|state| stat.state.has(*state));
+    match stat.lacking.is_empty() && is_lacking {
+        true => osd == stat.acting_primary && stat.sum.missing_on_primary == 0,
+        false => !stat.lacking.contains(&osd),
+    }
+}
+
 fn ok_to_stop(req: &mut Request<'_>) -> Reply {
     let osds = match ids_arg(req) {
         Ok(osds) => osds,
@@ -62,7 +74,7 @@ fn ok_to_stop(req: &mut Request<'_>) -> Reply {
         }
         touched += 1;
         let name = stat.pgid.to_string();
-        let left = stat.acting.iter().filter(|osd| !osds.contains(osd)).count();
+        let left = stat.acting.iter().filter(|osd| !osds.contains(osd) && has_all(&stat, **osd)).count();
         match map.pools.get(&stat.pgid.pool) {
             None => no_pool.push(name),
             Some(_) if !stat.state.has(PgState::ACTIVE) => inactive_now.push(name),

@@ -29,3 +29,20 @@ fn requests_are_counted_by_their_time_and_size() {
     let rows = world.pg.histograms().rows(usize::from(W_IN));
     assert_eq!(rows.iter().map(|row| row[1]).sum::<u64>(), 1);
 }
+
+#[test]
+fn monitors_hear_which_members_lack_objects() {
+    let mut world = World::active();
+    let (map, wall) = (world.map.clone(), UTime::default());
+    assert_eq!(world.pg.stat(&map, wall).lacking, []);
+    let (object, version, last) = (world.object(1), world.version(1), world.peers[1]);
+    world.act(|pg, _| {
+        pg.peer_missing.entry(last).or_default().insert(object, version);
+    });
+    assert_eq!(world.pg.stat(&map, wall).lacking, [last]);
+    let (object, me) = (world.object(2), world.pg.me);
+    world.act(|pg, _| {
+        pg.missing.insert(object, version);
+    });
+    assert_eq!(world.pg.stat(&map, wall).lacking, [me, last]);
+}
