@@ -104,7 +104,19 @@ impl Mon {
 
     /// Writes an entity to the database.
     pub(crate) fn put_entity(&mut self, name: &EntityName, entity: &EntityAuth) {
+        // What an earlier one of that name left behind is not the new one's.
+        if !self.next.entities.contains_key(name) {
+            self.put_pending_key(name, None);
+        }
         self.put(keys::auth(name), value(&(entity.key.clone(), entity.caps.clone())));
+    }
+
+    /// Takes an entity out, with its second key.
+    pub(crate) fn drop_entity(&mut self, name: &EntityName) {
+        self.put_pending_key(name, None);
+        if self.next.entities.contains_key(name) {
+            self.put(keys::auth(name), None);
+        }
     }
 
     /// Writes an entity's second key, or takes it out.

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use types::{EntityName, EntityType, Errno, KeyType};
 
 use super::{Reply, Request, Row};
-use crate::keys;
 
 pub(super) const ROWS: &[Row] = &[
     Row { sig: "auth ls", help: "list authentication state", module: "auth", perm: "rx", run: ls },
@@ -418,8 +417,7 @@ fn rm(req: &mut Request<'_>) -> Reply {
     if !req.mon.next.entities.contains_key(&name) {
         return Reply::done(format!("entity {name} does not exist"));
     }
-    req.mon.put_pending_key(&name, None);
-    req.mon.put(keys::auth(&name), None);
+    req.mon.drop_entity(&name);
     Reply::done("updated")
 }
 
@@ -437,6 +435,8 @@ fn import(req: &mut Request<'_>) -> Reply {
         return Reply::fail(Errno::EINVAL, "auth import: no caps supplied");
     }
     for (name, entry) in ring.0 {
+        // The file says all of an entity.
+        req.mon.put_pending_key(&name, None);
         req.mon.put_entity(&name, &EntityAuth { key: entry.key, caps: entry.caps });
     }
     Reply::done("imported keyring")

@@ -11,7 +11,7 @@ use serde_json::Value;
 use types::{EntityName, EntityType, Errno, OsdId};
 
 use super::{Reply, Request};
-use crate::{format, keys};
+use crate::format;
 
 /// What `osd new -i FILE` brings.
 pub(super) struct OsdSecrets {
@@ -118,9 +118,7 @@ impl OsdSecrets {
 pub(super) fn drop_secrets(req: &mut Request<'_>, osd: OsdId) {
     let uuid = req.next_map().osd_uuid.get(osd.0 as usize).map(format::uuid).unwrap_or_default();
     for name in [osd_name(osd), lockbox_name(&uuid)] {
-        if req.mon.next.entities.contains_key(&name) {
-            req.mon.put(keys::auth(&name), None);
-        }
+        req.mon.drop_entity(&name);
     }
     let folder = format!("dm-crypt/osd/{uuid}/");
     let of_osd: Vec<String> =

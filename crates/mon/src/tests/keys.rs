@@ -4,7 +4,7 @@ use auth::{Authority, CryptoKey};
 use messages::Message;
 use types::{EntityName, EntityType, KeyType};
 
-use super::cluster::Cluster;
+use super::cluster::{ADMIN, Cluster};
 use crate::ConnId;
 
 fn key_of(cluster: &mut Cluster, name: &str) -> CryptoKey {
@@ -116,4 +116,37 @@ fn rotating_secrets_are_wiped() {
     let keys = cluster.json(r#"{"prefix":"auth dump-keys"}"#);
     assert_eq!(keys["data"]["rotating_secrets"].as_array().unwrap().len(), 5);
     assert!(!keys.to_string().contains(&key_of(&mut cluster, "client.admin").to_base64()));
+}
+
+/// A key that was to take the place of an entity's own is not one of the next entity of that name.
+#[test]
+fn a_pending_key_goes_with_its_entity() {
+    let name = EntityName::parse("osd.1").unwrap();
+    let ring =
+        b"[osd.1]\n\tkey = AQAQuQBrA94mIBAAo+GWtvvESSLUPpNJ+huiaA==\n\tcaps mon = \"allow profile osd\"\n";
+    let import = |cluster: &mut Cluster| {
+        let ack = cluster.try_command(ADMIN, r#"{"prefix":"auth import"}"#, ring).unwrap();
+        assert_eq!(ack.result, 0, "{}", ack.status);
+    };
+    let pend = |cluster: &mut Cluster| {
+        cluster.text(r#"{"prefix":"auth get-or-create-pending","entity":"osd.1"}"#);
+        assert!(cluster.mon.next.pending_keys.contains_key(&name));
+    };
+    for command in [
+        r#"{"prefix":"osd purge","id":"1","yes_i_really_mean_it":true}"#,
+        r#"{"prefix":"osd destroy","id":"1","yes_i_really_mean_it":true,"force":true}"#,
+        r#"{"prefix":"auth rm","entity":"osd.1"}"#,
+    ] {
+        let mut cluster = Cluster::new();
+        cluster.boot_osd(1);
+        pend(&mut cluster);
+        cluster.ok(r#"{"prefix":"osd down","ids":["1"]}"#);
+        assert_eq!(cluster.command(command).result, 0, "{command}");
+        assert!(!cluster.mon.next.entities.contains_key(&name));
+        assert!(cluster.mon.next.pending_keys.is_empty(), "{command}");
+        import(&mut cluster);
+        pend(&mut cluster);
+        import(&mut cluster);
+        assert!(cluster.mon.next.pending_keys.is_empty(), "the file says all of an entity");
+    }
 }
