@@ -252,7 +252,8 @@ fn new(req: &mut Request<'_>) -> Reply {
         return Reply::fail(Errno::EINVAL, why);
     }
     if let Some(secrets) = secrets {
-        let uuid = shown();
+        // As it is looked for later: `shown` may have other letters.
+        let uuid = uuid.as_ref().map(format::uuid).unwrap_or_default();
         if let Err(reply) = secrets.write(req, id, &uuid) {
             return reply;
         }

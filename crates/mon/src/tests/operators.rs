@@ -63,9 +63,11 @@ fn a_pending_key_takes_over_when_it_is_used() {
 #[test]
 fn a_new_osd_brings_its_secrets_and_takes_them_along() {
     let mut cluster = Cluster::new();
-    let uuid = "11111111-1111-1111-1111-111111111111";
+    let uuid = "1111111a-1111-1111-1111-111111111111";
     let key = "AQAQuQBrA94mIBAAo+GWtvvESSLUPpNJ+huiaA==";
-    let new = format!(r#"{{"prefix":"osd new","uuid":"{uuid}","id":7}}"#);
+    // However it is written, what belongs to it is found by how it is shown.
+    let asked = uuid.to_uppercase();
+    let new = format!(r#"{{"prefix":"osd new","uuid":"{asked}","id":7}}"#);
     let secrets =
         format!(r#"{{"cephx_secret":"{key}","cephx_lockbox_secret":"{key}","dmcrypt_key":"secret"}}"#);
     let try_with = |cluster: &mut Cluster, input: &str| {
@@ -77,7 +79,7 @@ fn a_new_osd_brings_its_secrets_and_takes_them_along() {
     assert_eq!(try_with(&mut cluster, &secrets), (0, "7\n".to_owned()));
     assert_eq!(try_with(&mut cluster, &secrets), (0, "7\n".to_owned()), "asked for again");
     let other = "22222222-2222-2222-2222-222222222222";
-    let refused = cluster.refused(&new.replace(uuid, other));
+    let refused = cluster.refused(&new.replace(&asked, other));
     assert_eq!(refused, (-22, format!("id 7 already in use and does not match uuid {other}")));
     assert_eq!(try_with(&mut cluster, &secrets.replace("secret\"}", "other\"}")).0, -17);
     // Destroyed and made again before it ever was up, it is still new.
