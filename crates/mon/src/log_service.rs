@@ -4,7 +4,8 @@ use messages::{LogEntry, LogLevel, MLog, MLogAck, PaxosHeader};
 use types::{EntityName, EntityNum, EntityType, UTime};
 
 use crate::{
-    ConnId, Effect, Effects, Mon, access::Right, commands::pgmap_line, keys, session::LOG, state::value,
+    ConnId, Effect, Effects, Mon, access::Right, commands::pgmap_line, format, keys, session::LOG,
+    state::value,
 };
 
 /// Lines kept.
@@ -12,6 +13,12 @@ const LINES_MAX: usize = 1000;
 
 /// Bytes of one line; more is cut.
 const LINE_BYTES_MAX: usize = 4096;
+
+/// Bytes of a channel's name; more is cut.
+const CHANNEL_BYTES_MAX: usize = 64;
+
+/// Addresses that a line names: one for each protocol, of both families.
+const ADDRS_MAX: usize = 4;
 
 /// The level of a subscription to the cluster log, `log-info`.
 pub(crate) fn log_level(what: &str) -> Option<LogLevel> {
@@ -49,10 +56,9 @@ impl Mon {
     pub(crate) fn append_log(&mut self, mut entry: LogEntry) {
         self.log_seq += 1;
         entry.seq = self.log_seq;
-        if entry.message.len() > LINE_BYTES_MAX {
-            let end = (0..=LINE_BYTES_MAX).rev().find(|at| entry.message.is_char_boundary(*at));
-            entry.message.truncate(end.unwrap_or(0));
-        }
+        format::cut(&mut entry.message, LINE_BYTES_MAX);
+        format::cut(&mut entry.channel, CHANNEL_BYTES_MAX);
+        entry.addrs.0.truncate(ADDRS_MAX);
         tracing::info!(target: "cluster", "{} {} : {}", entry.name, entry.level.tag(), entry.message);
         self.put(keys::log(self.log_seq), value(&entry));
         while self.next.log.len() > LINES_MAX {

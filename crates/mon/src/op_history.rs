@@ -8,7 +8,7 @@ use messages::Message;
 use serde_json::{Value, json};
 use types::{EntityAddr, Instant, Settings, UTime};
 
-use crate::Peer;
+use crate::{Peer, format};
 
 /// One request.
 #[derive(Debug)]
@@ -38,13 +38,18 @@ pub(crate) struct OpHistory {
     threshold: Duration,
 }
 
+/// Bytes that are kept of a request: any client may send commands of megabytes.
+const DESCRIPTION_BYTES_MAX: usize = 4_096;
+
 /// A request in words.
 pub(crate) fn describe(message: &Message) -> String {
-    match message {
+    let mut text = match message {
         Message::MMonCommand(command) => format!("mon_command({} v 0)", command.cmd.join(" ")),
         Message::MCommand(command) => format!("command({})", command.cmd.join(" ")),
         other => other.name().to_owned(),
-    }
+    };
+    format::cut(&mut text, DESCRIPTION_BYTES_MAX);
+    text
 }
 
 impl OpHistory {

@@ -81,6 +81,15 @@ pub(crate) fn uuid(bytes: &[u8; 16]) -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
+/// Cuts a text that a client sent to at most so many bytes, before it is kept.
+pub(crate) fn cut(text: &mut String, bytes_max: usize) {
+    if text.len() > bytes_max {
+        text.truncate(text.floor_char_boundary(bytes_max));
+        // What was cut off is not kept either.
+        text.shrink_to_fit();
+    }
+}
+
 /// The inverse of [`uuid`].
 pub(crate) fn parse_uuid(text: &str) -> Option<[u8; 16]> {
     let hex: String = text.chars().filter(|c| *c != '-').collect();
@@ -118,5 +127,14 @@ mod tests {
         let text = "d115b587-6118-415a-af14-47309b5357db";
         assert_eq!(uuid(&parse_uuid(text).unwrap()), text);
         assert_eq!(parse_uuid("x"), None);
+    }
+
+    #[test]
+    fn texts_are_cut_between_letters() {
+        for (bytes_max, expect) in [(0, ""), (1, "a"), (2, "a"), (3, "aé"), (9, "aéb")] {
+            let mut text = "aéb".to_owned();
+            cut(&mut text, bytes_max);
+            assert_eq!(text, expect);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Attacks that worked on Ceph's monitors and managers, each tried by a client that may only read.
 
 use messages::{
-    LogEntry, LogLevel, MCommand, MGetPoolStats, MLog, MMgrCommand, MMonGetMap, MMonGetOSDMap,
+    LogEntry, LogLevel, MCommand, MGetPoolStats, MLog, MMgrCommand, MMonCommand, MMonGetMap, MMonGetOSDMap,
     MMonGetVersion, MMonSubscribe, MPoolOp, MStatfs, Message, PoolOpCode, SubscribeItem,
 };
 use types::{EntityAddrVec, EntityName, EntityNum, Epoch, SnapId};
@@ -207,4 +207,30 @@ fn osds_want_the_rights_of_an_osd() {
     let client = enter(&mut cluster, 61, "client.strong", r#""mon","allow *""#);
     cluster.say(client, boot_message(7, Epoch(1)));
     assert_eq!(cluster.map().epoch, before);
+}
+
+/// Whatever a client sends to be remembered is cut first: a message may have megabytes.
+#[test]
+fn what_clients_send_is_kept_only_in_part() {
+    let mut cluster = Cluster::with_rbd();
+    let weak = enter(&mut cluster, 60, "client.weak", r#""mon","allow service log rw""#);
+    let long = "x".repeat(1 << 20);
+    cluster.say(weak, MMonSubscribe { hostname: long.clone(), ..MMonSubscribe::default() });
+    assert_eq!(cluster.mon.sessions[&weak].hostname.len(), 255);
+    let entry = LogEntry {
+        name: EntityName::parse("client.weak").unwrap(),
+        rank: EntityNum { kind: 8, num: 1 },
+        addrs: EntityAddrVec(vec![addr(1).0[0]; 1_000]),
+        stamp: cluster.wall(),
+        seq: 1,
+        level: LogLevel::INFO,
+        message: long.clone(),
+        channel: long.clone(),
+    };
+    cluster.say(weak, MLog { fsid: FSID, entries: vec![entry], ..MLog::default() });
+    let kept = cluster.mon.committed.log.back().unwrap();
+    assert_eq!((kept.message.len(), kept.channel.len(), kept.addrs.0.len()), (4_096, 64, 4));
+    let cmd = vec![format!(r#"{{"prefix":"status","{long}":1}}"#)];
+    let command = MMonCommand { fsid: FSID, cmd, ..MMonCommand::default() };
+    assert_eq!(crate::op_history::describe(&command.into()).len(), 4_096);
 }
