@@ -1,6 +1,6 @@
 //! Flags, weights, blocklist and other settings of the OSD map.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use types::{AddrType, EntityAddr, EntityType, Errno, Incremental, MapFlags, OsdId, Release, UTime};
 
@@ -302,6 +302,29 @@ fn setmaxosd(req: &mut Request<'_>) -> Reply {
     Reply::done(format!("set new max_osd = {max}"))
 }
 
+/// Who is connected and lacks features of a release, by kind and features.
+fn older_peers(req: &Request<'_>, release: Release) -> Vec<String> {
+    let peers = || req.mon.sessions.values().map(|session| &session.peer);
+    let mut lines = Vec::new();
+    for kind in [EntityType::CLIENT, EntityType::MDS, EntityType::MGR] {
+        let mut groups: BTreeMap<u64, usize> = BTreeMap::new();
+        peers()
+            .filter(|peer| peer.name.kind == kind)
+            .for_each(|peer| *groups.entry(peer.features).or_default() += 1);
+        for (features, count) in groups {
+            let missing = release.features() & !features;
+            if missing != 0 {
+                let like = Release::of_features(features);
+                lines.push(format!(
+                    "{count} connected {}(s) look like {like} (missing {missing:#x})",
+                    kind.as_str()
+                ));
+            }
+        }
+    }
+    lines
+}
+
 fn min_compat_client(req: &mut Request<'_>) -> Reply {
     let name = req.args.text("version").unwrap_or_default();
     let Some(release) = Release::parse(&name) else {
@@ -311,6 +334,14 @@ fn min_compat_client(req: &mut Request<'_>) -> Reply {
     if release < needed {
         let why = format!(
             "osdmap current utilizes features that require {needed}; cannot set require_min_compat_client below that to {release}"
+        );
+        return Reply::fail(Errno::EPERM, why);
+    }
+    let older = older_peers(req, release);
+    if !older.is_empty() && !req.args.flag("yes_i_really_mean_it") {
+        let why = format!(
+            "cannot set require_min_compat_client to {name}: {}; add --yes-i-really-mean-it to do it anyway",
+            older.join("; ")
         );
         return Reply::fail(Errno::EPERM, why);
     }

@@ -1,8 +1,10 @@
 //! What operators are told who name what is not there, or say half of it; expectations are Ceph's of 16.2 and 18.2.
 
 use serde_json::{Value, json};
+use types::{EntityAddr, EntityName, GlobalId};
 
 use super::cluster::{ADMIN, Cluster};
+use crate::{ConnId, Event, Peer};
 
 #[test]
 fn refusals_come_in_cephs_order() {
@@ -220,4 +222,25 @@ fn weights_of_weight_sets_are_shown() {
     let shadows = cluster.json(r#"{"prefix":"osd crush tree","show_shadow":true}"#);
     let classes = shadows["nodes"].as_array().unwrap().iter().filter(|node| node["id"].as_i64() < Some(0));
     assert!(classes.clone().any(|node| node.get("device_class").is_some()), "shadow buckets have one");
+}
+
+#[test]
+fn features_that_clients_lack_are_not_required_by_mistake() {
+    let mut cluster = Cluster::with_rbd();
+    let old = |name: &str, features: u64| Peer {
+        name: EntityName::parse(name).unwrap(),
+        global_id: GlobalId(4099),
+        addr: EntityAddr::parse("127.0.0.1:0/9").unwrap(),
+        features,
+    };
+    // What kernels of 4.13 announce; and an OSD, which is not asked.
+    for (conn, name) in [(70, "client.admin"), (71, "client.x"), (72, "osd.7")] {
+        cluster.event(Event::ConnOpened(ConnId(conn), Box::new(old(name, 0x2701_8fb8_6aa4_2ada))));
+    }
+    let set = r#"{"prefix":"osd set-require-min-compat-client","version":"luminous"}"#;
+    let why = "cannot set require_min_compat_client to luminous: 2 connected client(s) look like jewel \
+               (missing 0x800000000000000); add --yes-i-really-mean-it to do it anyway";
+    assert_eq!(cluster.refused(set), (-1, why.to_owned()));
+    cluster.ok(r#"{"prefix":"osd set-require-min-compat-client","version":"jewel"}"#);
+    cluster.ok(&set.replacen('}', r#","yes_i_really_mean_it":true}"#, 1));
 }

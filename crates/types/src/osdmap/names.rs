@@ -254,6 +254,29 @@ impl Release {
         "pacific",
     ];
 
+    /// What clients of the release announce, as far as it tells releases apart (`ceph_release_features`).
+    pub fn features(self) -> u64 {
+        // Each with the first release that has it: tunables of CRUSH, its encodings, hashed pools, primary affinity,
+        // caches, addresses of two protocols, weight sets (bit 21 of incarnation 2).
+        let steps: [(u8, u64); 7] = [
+            (1, 1 << 18),
+            (4, 1 << 25 | 1 << 30),
+            (6, 1 << 41 | 1 << 35),
+            (8, 1 << 48),
+            (10, 1 << 58),
+            (11, 1 << 59),
+            (12, 1 << 21 | 1 << 57),
+        ];
+        steps.iter().filter(|(since, _)| *since <= self.0).fold(0, |all, (_, bits)| all | bits)
+    }
+
+    /// The first release with all features that it has of those (`ceph_release_from_features`).
+    pub fn of_features(features: u64) -> Release {
+        let has = |release: &Release| release.features() & !features == 0;
+        let newest = (1..=12).map(Release).take_while(has).last().unwrap_or_default();
+        (1..=12).map(Release).find(|release| release.features() == newest.features()).unwrap_or_default()
+    }
+
     /// The release that `text` names.
     pub fn parse(text: &str) -> Option<Release> {
         (1..=16u8).map(Release).find(|r| r.name() == text)

@@ -214,6 +214,24 @@ fn names_parse_and_print() {
     assert_eq!(PoolOptKey::parse("pg_num_max"), Some((PoolOptKey(23), PoolOptKind::Int)));
 }
 
+/// As `ceph features` of real clusters tells them.
+#[test]
+fn releases_are_told_by_their_features() {
+    for (features, release) in [
+        (0x0001_07b8_4a84_2aca, Release::HAMMER),
+        (575_862_587_619_852_283, Release::JEWEL),
+        (0x2701_8fb8_6aa4_2ada, Release::JEWEL),
+        (0x2f01_8fb8_6aa4_2ada, Release::LUMINOUS),
+        (1_152_323_339_925_389_307, Release::LUMINOUS),
+        (Features::PACIFIC.0, Release::LUMINOUS),
+        (0, Release::default()),
+    ] {
+        assert_eq!(Release::of_features(features), release, "{features:#x}");
+    }
+    assert_eq!(Release::JEWEL.features() & !0x0001_07b8_4a84_2aca, 1 << 58);
+    assert_eq!(Release::PACIFIC.features(), Release::LUMINOUS.features());
+}
+
 #[test]
 fn addresses_are_ordered_as_memory() {
     let parse = |text: &str| EntityAddr::parse(text).unwrap();
