@@ -1,12 +1,12 @@
 //! What changes the configuration database.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Bound};
 
 use types::{ConfParseError, Errno, find_option, parse_conf};
 
 use super::{Reply, Request, Row};
 use crate::{
-    config_service::{Change, Target, changes_from, last_version, load_changes},
+    config_service::{Change, Target, changes_from, last_version, load_changes, versions},
     manager::{balancer, prometheus},
 };
 
@@ -114,9 +114,10 @@ fn reset(req: &mut Request<'_>) -> Reply {
         return Reply::default();
     }
     let mut back: BTreeMap<String, Option<String>> = BTreeMap::new();
-    for version in (wanted + 1..=newest).rev() {
+    let after = (Bound::Excluded(wanted), Bound::Unbounded);
+    for version in versions(&req.mon.next).range(after).rev() {
         // What was trimmed cannot be undone; what Ceph counts from starts at an empty database.
-        let Some(set) = load_changes(&req.mon.next, version) else { continue };
+        let Some(set) = load_changes(&req.mon.next, *version) else { continue };
         back.extend(set.changes.into_iter().map(|(key, Change { before, .. })| (key, before)));
     }
     let changes = changes_from(&req.mon.next, back);

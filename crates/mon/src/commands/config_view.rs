@@ -8,7 +8,7 @@ use super::{
     config::{option_name, special},
 };
 use crate::{
-    config_service::{Applied, ChangeSet, Place, Target, applied, last_version, load_changes},
+    config_service::{Applied, ChangeSet, Place, Target, applied, load_changes, versions},
     format::{Align, TextTable},
 };
 
@@ -207,8 +207,8 @@ fn ls(req: &mut Request<'_>) -> Reply {
 
 fn log(req: &mut Request<'_>) -> Reply {
     let wanted = usize::try_from(req.args.int("num").unwrap_or(LOG_DEFAULT)).unwrap_or(0);
-    let versions = (1..=last_version(req.state())).rev().take(wanted);
     // Of the first nothing is known, nor of what was too long ago.
+    let versions = versions(req.state()).into_iter().rev().take(wanted);
     let of =
         |version| load_changes(req.state(), version).unwrap_or(ChangeSet { version, ..ChangeSet::default() });
     let sets: Vec<ChangeSet> = versions.map(of).collect();

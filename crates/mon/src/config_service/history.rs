@@ -1,7 +1,7 @@
 //! What was changed in the configuration database, and when: kept as configuration keys, as in Ceph
 //! (`config-history/N/`, with `+` and `-` before what was set and removed).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use codec::Decode;
@@ -50,6 +50,14 @@ pub(crate) fn last_version(state: &State) -> u64 {
     versions.flatten().max().unwrap_or(FIRST)
 }
 
+/// The versions that are known: the first, and those of which there are change sets. They are keys like others, which
+/// an operator may write, so they need not follow each other.
+pub(crate) fn versions(state: &State) -> BTreeSet<u64> {
+    let keys = state.config_keys.range(PREFIX.to_owned()..).map_while(|(key, _)| key.strip_prefix(PREFIX));
+    let known = keys.filter_map(|key| key.strip_suffix('/')?.parse().ok());
+    known.chain([FIRST]).collect()
+}
+
 /// One change set.
 pub(crate) fn load(state: &State, version: u64) -> Option<ChangeSet> {
     let prefix = format!("{PREFIX}{version}/");
@@ -93,7 +101,7 @@ impl Mon {
 
     /// Changes the database and writes down what was changed, be it nothing: versions are counted by commands.
     pub(crate) fn change_config(&mut self, wall: UTime, name: &str, changes: BTreeMap<String, Change>) {
-        let version = last_version(&self.next) + 1;
+        let version = last_version(&self.next).saturating_add(1);
         let header = value(&(wall, name.to_owned()));
         self.put_config_key(&format!("{PREFIX}{version}/"), header);
         for (key, change) in changes {

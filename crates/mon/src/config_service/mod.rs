@@ -12,7 +12,7 @@ use types::{EntityName, EntityType, OsdMap};
 
 use crate::{Mon, state::Config};
 
-pub(crate) use history::{Change, ChangeSet, changes_from, last_version, load as load_changes};
+pub(crate) use history::{Change, ChangeSet, changes_from, last_version, load as load_changes, versions};
 pub(crate) use target::Target;
 
 /// Where somebody is, for masks.

@@ -84,3 +84,21 @@ fn a_file_is_taken_in() {
     let bad = cluster.try_command(ADMIN, r#"{"prefix":"config assimilate-conf"}"#, b"[x").unwrap();
     assert_eq!(bad.result, -22);
 }
+
+/// Keys of the history are keys like others: whoever may write them makes no work for the monitor.
+#[test]
+fn a_forged_version_is_one_version() {
+    let mut cluster = Cluster::new();
+    cluster.ok(&set("osd", "osd_max_backfills", "2"));
+    cluster.ok(&set("osd", "osd_max_backfills", "3"));
+    let forge = |version: u64| {
+        format!(r#"{{"prefix":"config-key set","key":"config-history/{version}/","val":"x"}}"#)
+    };
+    cluster.ok(&forge(1_000_000_000_000));
+    assert!(cluster.text(r#"{"prefix":"config log","num":1000000000000}"#).contains("--- 1000000000000 ---"));
+    cluster.ok(r#"{"prefix":"config reset","num":2}"#);
+    assert_eq!(dump(&mut cluster), ["osd||osd_max_backfills=2"]);
+    cluster.ok(&forge(u64::MAX));
+    cluster.ok(&set("osd", "osd_max_backfills", "4"));
+    assert_eq!(dump(&mut cluster), ["osd||osd_max_backfills=4"]);
+}
