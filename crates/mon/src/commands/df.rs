@@ -42,6 +42,12 @@ fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
+/// A share in percent, as Ceph's `percentify` shows it.
+fn percent(ratio: f64) -> String {
+    let percent = ratio * 100.0;
+    if percent < 0.01 { "0".to_owned() } else { format!("{percent:.2}") }
+}
+
 fn device_json(stat: &OsdStat) -> Map<String, Value> {
     let used = stat.kb.saturating_sub(stat.kb_avail) << 10;
     let value = json!({
@@ -131,7 +137,7 @@ fn df_text(mon: &Mon, detailed: bool) -> String {
             format::bytes(stat.kb_avail << 10),
             format::bytes(stat.kb_used << 10),
             format::bytes(used),
-            format!("{:.2}", ratio(used, stat.kb << 10) * 100.0).replace("0.00", "0"),
+            percent(ratio(used, stat.kb << 10)),
         ]);
     };
     by_class(mon).iter().for_each(|(class, stat)| add(class, stat));
@@ -179,8 +185,7 @@ fn pool_cells(mon: &Mon, id: PoolId, pool: &PgPool, space: &PoolSpace, detailed:
     if detailed {
         cells.extend([format::bytes(space.used - space.used_omap), format::bytes(space.used_omap)]);
     }
-    let percent = format!("{:.2}", space.used_ratio * 100.0).replace("0.00", "0");
-    cells.extend([percent, format::bytes(space.max_avail)]);
+    cells.extend([percent(space.used_ratio), format::bytes(space.max_avail)]);
     if detailed {
         let or_none = |value: u64, text: String| if value == 0 { "N/A".to_owned() } else { text };
         cells.extend([
@@ -192,4 +197,24 @@ fn pool_cells(mon: &Mon, id: PoolId, pool: &PgPool, space: &PoolSpace, detailed:
         ]);
     }
     cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn shares_are_shown_in_percent() {
+        for (ratio, text) in [
+            (0.0, "0"),
+            (0.000_06, "0"),
+            (0.000_1, "0.01"),
+            (0.1, "10.00"),
+            (0.200_04, "20.00"),
+            (0.123_4, "12.34"),
+            (1.0, "100.00"),
+        ] {
+            assert_eq!(percent(ratio), text, "{ratio}");
+        }
+    }
 }

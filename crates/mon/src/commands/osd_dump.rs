@@ -179,16 +179,16 @@ fn xinfo_json(map: &OsdMap, osd: OsdId) -> Value {
 
 fn map_text(map: &OsdMap) -> String {
     let mut out = format!(
-        "epoch {}\nfsid {}\ncreated {}\nmodified {}\nflags {}\ncrush_version {}\nfull_ratio {}\nbackfillfull_ratio {}\nnearfull_ratio {}\nrequire_min_compat_client {}\nmin_compat_client {}\nrequire_osd_release {}\nstretch_mode_enabled false\n",
+        "epoch {}\nfsid {}\ncreated {}\nmodified {}\nflags {}\ncrush_version {}\nfull_ratio {}\nbackfillfull_ratio {}\nnearfull_ratio {}\nrequire_min_compat_client {}\nmin_compat_client {}\nrequire_osd_release {}\nstretch_mode_enabled false\n\n",
         map.epoch,
         format::uuid(&map.fsid),
         map.created,
         map.modified,
         map.flags,
         map.crush_version,
-        map.full_ratio,
-        map.backfillfull_ratio,
-        map.nearfull_ratio,
+        format::decimal(map.full_ratio.into()),
+        format::decimal(map.backfillfull_ratio.into()),
+        format::decimal(map.nearfull_ratio.into()),
         map.require_min_compat_client,
         min_compat_client(map),
         map.require_osd_release,
@@ -196,10 +196,11 @@ fn map_text(map: &OsdMap) -> String {
     for (id, pool) in &map.pools {
         out.push_str(&pool_line(map, *id, pool));
     }
-    out.push_str(&format!("max_osd {}\n", map.max_osd));
+    out.push_str(&format!("\nmax_osd {}\n", map.max_osd));
     for osd in map.osds() {
         out.push_str(&osd_line(map, osd));
     }
+    out.push('\n');
     for (pg, osds) in &map.pg_upmap {
         out.push_str(&format!("pg_upmap {pg} {}\n", format::list(osds)));
     }
@@ -210,6 +211,9 @@ fn map_text(map: &OsdMap) -> String {
     }
     for (pg, osds) in &map.pg_temp {
         out.push_str(&format!("pg_temp {pg} {}\n", format::list(osds)));
+    }
+    for (pg, osd) in &map.primary_temp {
+        out.push_str(&format!("primary_temp {pg} {osd}\n"));
     }
     for (addr, until) in &map.blocklist {
         out.push_str(&format!("blocklist {} expires {until}\n", addr.legacy_str()));
@@ -228,13 +232,13 @@ pub(super) fn osd_line(map: &OsdMap, osd: OsdId) -> String {
         "osd.{osd} {} {} weight {}",
         if map.is_up(osd) { "up  " } else { "down" },
         if map.is_in(osd) { "in " } else { "out" },
-        map.weight_fraction(osd),
+        format::decimal(map.weight_fraction(osd).into()),
     );
     let affinity = map.primary_affinity(osd);
     if affinity != PRIMARY_AFFINITY_DEFAULT {
         out.push_str(&format!(
             " primary_affinity {}",
-            f64::from(affinity) / f64::from(PRIMARY_AFFINITY_DEFAULT)
+            format::decimal(f64::from(affinity) / f64::from(PRIMARY_AFFINITY_DEFAULT))
         ));
     }
     out.push_str(&format!(
@@ -249,4 +253,27 @@ pub(super) fn osd_line(map: &OsdMap, osd: OsdId) -> String {
         out.push_str(&format!(" {}", format::uuid(&map.osd_uuid[at])));
     }
     out + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use codec::Decode;
+
+    use super::*;
+
+    /// But for the order of the blocklist, which is that of a hash table.
+    #[test]
+    fn a_map_is_shown_as_by_ceph() {
+        let bytes = include_bytes!("../../../types/testdata/osdmap/seq/full.124");
+        let map = OsdMap::from_bytes(bytes.as_slice().into()).expect("it was captured");
+        let sorted = |text: &str| {
+            let (head, blocklist) = text.split_once("blocklist ").expect("it has entries");
+            let mut entries: Vec<String> =
+                blocklist.lines().map(|line| line.replace("blocklist ", "")).collect();
+            entries.sort_unstable();
+            (head.to_owned(), entries)
+        };
+        let expected = include_str!("../../testdata/osd_dump.txt");
+        assert_eq!(sorted(&map_text(&map)), sorted(expected));
+    }
 }

@@ -258,7 +258,8 @@ fn osd_node_json(map: &OsdMap, node: &Node) -> Map<String, Value> {
     }
     let osd = OsdId(node.id);
     out.insert("exists".to_owned(), i32::from(map.exists(osd)).into());
-    out.insert("status".to_owned(), if map.is_up(osd) { "up" } else { "down" }.into());
+    let status = if map.exists(osd) { status_of(map, osd) } else { "down" };
+    out.insert("status".to_owned(), status.into());
     out.insert("reweight".to_owned(), format::number(reweight(map, osd)));
     out.insert("primary_affinity".to_owned(), format::number(affinity(map, osd)));
     out

@@ -174,8 +174,12 @@ fn resends(pool: &PgPool) -> String {
 
 /// `pool 1 'rbd' replicated size 3 …`.
 pub(super) fn pool_line(map: &OsdMap, id: PoolId, pool: &PgPool) -> String {
+    let profile = match pool.is_erasure() {
+        true => format!(" profile {}", pool.erasure_code_profile),
+        false => String::new(),
+    };
     let mut out = format!(
-        "pool {id} '{}' {} size {} min_size {} crush_rule {} object_hash rjenkins pg_num {} pgp_num {}{}{}{} autoscale_mode {} last_change {}{}",
+        "pool {id} '{}' {}{profile} size {} min_size {} crush_rule {} object_hash rjenkins pg_num {} pgp_num {}{}{}{} autoscale_mode {} last_change {}{}",
         map.pool_name(id).unwrap_or_default(),
         pool.kind,
         pool.size,

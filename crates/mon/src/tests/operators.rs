@@ -84,6 +84,8 @@ fn a_new_osd_brings_its_secrets_and_takes_them_along() {
     assert_eq!(try_with(&mut cluster, &secrets.replace("secret\"}", "other\"}")).0, -17);
     // Destroyed and made again before it ever was up, it is still new.
     cluster.ok(r#"{"prefix":"osd destroy","id":7,"yes_i_really_mean_it":true}"#);
+    let tree = cluster.json(r#"{"prefix":"osd tree"}"#);
+    assert_eq!(tree["stray"][0]["status"], "destroyed");
     assert_eq!(try_with(&mut cluster, &secrets), (0, "7\n".to_owned()));
     let lockbox = format!(r#"{{"prefix":"auth get-key","entity":"client.osd-lockbox.{uuid}"}}"#);
     assert_eq!(cluster.text(&lockbox), key);
