@@ -72,12 +72,7 @@ impl Pg {
     /// Notes a change of state and reports it.
     pub(crate) fn note_state(&mut self, cx: &mut Ctx<'_>) {
         let state = self.state();
-        if state.has(PgState::ACTIVE) {
-            self.stamps.active = cx.wall;
-        }
-        if state.has(PgState::CLEAN) {
-            self.stamps.clean = cx.wall;
-        }
+        self.stamp(state, cx.wall);
         if state != self.stamps.state {
             self.stamps.state = state;
             self.stamps.change = cx.wall;
@@ -85,6 +80,16 @@ impl Pg {
             if self.is_primary() {
                 cx.effects.push(Effect::StatsChanged);
             }
+        }
+    }
+
+    /// It is in this state now.
+    fn stamp(&mut self, state: PgState, wall: UTime) {
+        if state.has(PgState::ACTIVE) {
+            self.stamps.active = wall;
+        }
+        if state.has(PgState::CLEAN) {
+            self.stamps.clean = wall;
         }
     }
 
@@ -172,6 +177,7 @@ impl Pg {
     pub fn stat(&mut self, map: &OsdMap, wall: UTime) -> PgStat {
         self.reported_seq += 1;
         let state = self.state();
+        self.stamp(state, wall);
         let size = u64::from(self.members.size);
         let PgTotals { objects, clones, bytes } = self.info.totals;
         let mut sum = PgStatSum { objects, clones, bytes, ..self.counters };

@@ -1,10 +1,45 @@
 //! What operators are told who name what is not there, or say half of it; expectations are Ceph's of 16.2 and 18.2.
 
+use std::time::Duration;
+
+use messages::MPGStats;
 use serde_json::{Value, json};
-use types::{EntityAddr, EntityName, GlobalId};
+use types::{EntityAddr, EntityName, GlobalId, PgId, PgStat, PgState, PoolId};
 
 use super::cluster::{ADMIN, Cluster};
 use crate::{ConnId, Event, Peer};
+
+#[test]
+fn a_pg_is_stuck_after_a_while() {
+    let mut cluster = Cluster::with_rbd();
+    let pgid = PgId::new(PoolId(1), 0);
+    let osd = cluster.map().pg_to_up_acting(pgid).acting_primary;
+    let (epoch, wall) = (cluster.map().epoch, cluster.wall());
+    let state = PgState::PEERING.with(PgState::DEGRADED);
+    let (reported_epoch, reported_seq) = (epoch, cluster.now.0);
+    let pg = PgStat { pgid, state, reported_epoch, reported_seq, ..PgStat::default() };
+    let pg = PgStat { last_active: wall, last_clean: wall, last_fresh: wall, ..pg };
+    cluster.say(Cluster::osd_conn(osd.0), MPGStats { osd, epoch, pgs: vec![pg], ..MPGStats::default() });
+    let stuck = |cluster: &mut Cluster, rest: &str| {
+        let all = cluster.json(&format!(r#"{{"prefix":"pg dump_stuck"{rest}}}"#));
+        all["stuck_pg_stats"].as_array().unwrap().len()
+    };
+    cluster.pass(Duration::from_secs(30));
+    assert_eq!(
+        (stuck(&mut cluster, ""), stuck(&mut cluster, r#","stuckops":["inactive","degraded"]"#)),
+        (0, 0)
+    );
+    assert_eq!(stuck(&mut cluster, r#","stuckops":["inactive"],"threshold":20"#), 1);
+    cluster.pass(Duration::from_secs(31));
+    assert_eq!((stuck(&mut cluster, ""), stuck(&mut cluster, r#","stuckops":["inactive"]"#)), (1, 1));
+    assert_eq!(
+        (
+            stuck(&mut cluster, r#","stuckops":["degraded"]"#),
+            stuck(&mut cluster, r#","stuckops":["undersized"]"#)
+        ),
+        (1, 0)
+    );
+}
 
 #[test]
 fn refusals_come_in_cephs_order() {
