@@ -1,8 +1,8 @@
 //! `ceph daemon NAME …`: a Unix socket at which a daemon takes commands of whoever may open the file. To the daemon's machine
 //! each command is a session of its own, of somebody who may do everything, with one message.
 //!
-//! Authority: `AdminSocket::do_accept` (16.2): a request is a JSON document that ends with a zero byte, its answer a length of
-//! four bytes, highest first, and the text; the connection ends with it.
+//! Authority: `AdminSocket::do_accept` (16.2): a request is a JSON document that ends with a zero byte or with its line, as
+//! collectd sends it; its answer a length of four bytes, highest first, and the text; the connection ends with it.
 
 use std::{
     collections::BTreeMap,
@@ -10,11 +10,7 @@ use std::{
     io::{self, Read, Write},
     os::unix::net::{UnixListener, UnixStream},
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     thread::JoinHandle,
     time::Duration,
 };
@@ -41,10 +37,24 @@ struct Request {
 }
 
 /// What the socket's thread and the daemon's share.
-#[derive(Default)]
 struct Shared {
-    requests: Mutex<Vec<Request>>,
-    is_closing: AtomicBool,
+    /// None once the socket closes: nobody would answer what comes then.
+    requests: Mutex<Option<Vec<Request>>>,
+}
+
+impl Shared {
+    fn new() -> Shared {
+        Shared { requests: Mutex::new(Some(Vec::new())) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<Request>>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, request: Request) -> io::Result<()> {
+        self.lock().as_mut().ok_or(io::ErrorKind::ConnectionAborted)?.push(request);
+        Ok(())
+    }
 }
 
 /// See the module's page.
@@ -65,11 +75,11 @@ impl AdminSocket {
         };
         let path = PathBuf::from(path);
         let listener = listen(&path).with_context(|| format!("listening at {}", path.display()))?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared::new());
         let served = Arc::clone(&shared);
         let thread = reactor::spawn("admin_socket", None, move || {
             for stream in listener.incoming() {
-                if served.is_closing.load(Ordering::Acquire) {
+                if served.lock().is_none() {
                     return;
                 }
                 if let Err(error) = stream.and_then(|stream| serve(stream, &served, &waker)) {
@@ -88,8 +98,7 @@ impl AdminSocket {
 
     /// What was asked since the last call: the session's id and the command. The session ends with its answer.
     pub(crate) fn take(&mut self) -> Vec<(u64, MCommand)> {
-        let mut requests = self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        let requests = std::mem::take(&mut *requests);
+        let requests = self.shared.lock().as_mut().map(std::mem::take).unwrap_or_default();
         let mut begin = |Request { text, answer }| {
             let id = self.next;
             self.next += 1;
@@ -111,9 +120,8 @@ impl AdminSocket {
 
 impl Drop for AdminSocket {
     fn drop(&mut self) {
-        self.shared.is_closing.store(true, Ordering::Release);
+        *self.shared.lock() = None;
         self.waiting.clear();
-        self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner).clear();
         // A connection wakes the thread, which then sees that it is to end.
         if UnixStream::connect(&self.path).is_ok()
             && let Some(thread) = self.thread.take()
@@ -145,7 +153,7 @@ fn serve(mut stream: UnixStream, shared: &Shared, waker: &Waker) -> io::Result<(
     stream.set_write_timeout(Some(PEER_PATIENCE))?;
     let text = read_request(&mut stream)?;
     let (answer, answered) = mpsc::channel();
-    shared.requests.lock().unwrap_or_else(PoisonError::into_inner).push(Request { text, answer });
+    shared.push(Request { text, answer })?;
     waker.wake();
     let answer = answered.recv_timeout(COMMAND_PATIENCE).map_err(|_| io::ErrorKind::TimedOut)?;
     let length = u32::try_from(answer.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
@@ -153,13 +161,13 @@ fn serve(mut stream: UnixStream, shared: &Shared, waker: &Waker) -> io::Result<(
     stream.write_all(&answer)
 }
 
-/// The document before the zero byte.
-fn read_request(stream: &mut UnixStream) -> io::Result<String> {
+/// The document before the zero byte or the end of its line.
+fn read_request(stream: &mut impl Read) -> io::Result<String> {
     let mut bytes = Vec::new();
     let mut chunk = [0; 4096];
     loop {
         let count = stream.read(&mut chunk)?;
-        match chunk[..count].iter().position(|byte| *byte == 0) {
+        match chunk[..count].iter().position(|byte| matches!(byte, 0 | b'\n')) {
             Some(end) => {
                 bytes.extend_from_slice(&chunk[..end]);
                 return String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into());
@@ -180,4 +188,29 @@ fn render(reply: &MCommandReply) -> Vec<u8> {
     let error = io::Error::from_raw_os_error(-reply.result).to_string();
     let text = error.split(" (os error").next().unwrap_or_default();
     format!("ERROR: ({}) {text}\n{}\n", -reply.result, reply.status).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_ends_with_a_zero_byte_or_its_line() {
+        let read = |bytes: &[u8]| read_request(&mut &bytes[..]).map_err(|error| error.kind());
+        let text = r#"{ "prefix": "1" }"#;
+        assert_eq!(read(format!("{text}\n").as_bytes()), Ok(text.to_owned()));
+        assert_eq!(read(format!("{text}\0more").as_bytes()), Ok(text.to_owned()));
+        assert_eq!(read(text.as_bytes()), Err(io::ErrorKind::InvalidData));
+    }
+
+    #[test]
+    fn what_comes_while_the_socket_closes_is_not_waited_for() {
+        let (mut client, served) = UnixStream::pair().unwrap();
+        let shared = Shared::new();
+        // Accepted already, it says what it wants once the socket has begun to close.
+        *shared.lock() = None;
+        client.write_all(b"{}\n").unwrap();
+        let refused = serve(served, &shared, &Waker::new().unwrap()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionAborted);
+    }
 }
