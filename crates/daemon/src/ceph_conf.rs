@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path};
 
 use anyhow::{Context, Result, bail};
-use types::{AddrType, ConfSections, EntityAddr, EntityAddrVec, EntityName, option_name};
+use types::{AddrType, ConfSections, EntityAddr, EntityAddrVec, EntityName, find_option, option_name};
+
+use crate::cluster::hostname;
 
 /// A parsed configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,18 +37,35 @@ impl CephConf {
 
     /// The value for `who`: from its own section, its kind's, or `[global]`, metavariables expanded.
     pub fn get(&self, who: &EntityName, key: &str) -> Option<String> {
+        self.get_within(who, key, EXPANSIONS_MAX)
+    }
+
+    /// The same, with so many values within values.
+    fn get_within(&self, who: &EntityName, key: &str, depth: u32) -> Option<String> {
         let key = option_name(key);
         let own = who.to_string();
         let raw = [own.as_str(), who.kind.as_str(), "global"]
             .iter()
             .find_map(|section| self.sections.get(*section)?.get(&key))?;
-        let expanded = [
-            ("$cluster", "ceph"),
-            ("$type", who.kind.as_str()),
-            ("$id", who.id.as_str()),
-            ("$name", own.as_str()),
-        ];
-        Some(expanded.iter().fold(raw.clone(), |text, (from, to)| text.replace(from, to)))
+        Some(expand(raw, &|name| self.metavariable(who, name, depth)))
+    }
+
+    /// What a metavariable stands for: a fact about the daemon, or another option (`md_config_t::expand_meta`).
+    fn metavariable(&self, who: &EntityName, name: &str, depth: u32) -> Option<String> {
+        match name {
+            "cluster" => Some("ceph".to_owned()),
+            "type" => Some(who.kind.as_str().to_owned()),
+            "id" => Some(who.id.clone()),
+            "num" => Some(who.id.clone()).filter(|id| id.parse::<u32>().is_ok()),
+            "name" => Some(who.to_string()),
+            "host" => Some(hostname().split('.').next().unwrap_or_default().to_owned()),
+            "pid" => Some(std::process::id().to_string()),
+            "home" => Some(std::env::var("HOME").unwrap_or_default()),
+            option => {
+                let within = || self.get_within(who, option, depth.checked_sub(1)?);
+                within().or_else(|| find_option(option).map(|known| known.default.to_string()))
+            }
+        }
     }
 
     /// The value, or an error that names the key.
@@ -64,6 +83,35 @@ impl CephConf {
         }
         Ok(hosts)
     }
+}
+
+/// How deep values may name each other.
+const EXPANSIONS_MAX: u32 = 4;
+
+/// Replaces `$name` and `${name}` by what they stand for; what stands for nothing stays.
+fn expand(text: &str, value_of: &dyn Fn(&str) -> Option<String>) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, behind)) = rest.split_once('$') {
+        out.push_str(before);
+        let (is_braced, inner) = match behind.strip_prefix('{') {
+            Some(inner) => (true, inner),
+            None => (false, behind),
+        };
+        let end = inner.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap_or(inner.len());
+        let (name, tail) = inner.split_at(end);
+        let tail = if is_braced { tail.strip_prefix('}') } else { Some(tail) };
+        match tail.and_then(|tail| Some((value_of(name)?, tail))) {
+            Some((value, tail)) => {
+                out.push_str(&value);
+                rest = tail;
+            }
+            None => {
+                out.push('$');
+                rest = behind;
+            }
+        }
+    }
+    out + rest
 }
 
 /// `[v2:1.2.3.4:3300,v1:1.2.3.4:6789],5.6.7.8:3300 9.9.9.9`: brackets hold one monitor's addresses.
@@ -114,6 +162,20 @@ mod tests {
         assert_eq!(conf.get(&osd("1"), "osd_data").unwrap(), "/one/osd-1");
         assert_eq!(conf.get(&osd("1"), "osd pool size").unwrap(), "2");
         assert_eq!(conf.get(&osd("1"), "nothing"), None);
+    }
+
+    #[test]
+    fn metavariables_are_facts_or_other_options() {
+        let text = "[global]\na = ${type}s/$id-$num$name $nosuch ${id $\nb = <$a>\nhost = $host $pid\n\
+                    loop = $loop\nadmin socket = $run_dir/x\n";
+        let conf = CephConf::parse(text).unwrap();
+        let get = |key| conf.get(&EntityName::parse("osd.1").unwrap(), key).unwrap();
+        assert_eq!(get("a"), "osds/1-1osd.1 $nosuch ${id $");
+        assert_eq!(get("b"), "<osds/1-1osd.1 $nosuch ${id $>");
+        let host = hostname().split('.').next().unwrap().to_owned();
+        assert_eq!(get("host"), format!("{host} {}", std::process::id()));
+        assert_eq!(get("loop"), "$loop");
+        assert_eq!(get("admin socket"), "/var/run/ceph/x");
     }
 
     #[test]
