@@ -24,6 +24,7 @@ mod snap_context;
 mod time;
 mod transaction;
 mod version;
+mod xml;
 
 pub use addr::{AddrType, EntityAddr, EntityAddrVec};
 pub use dump::{PgInfoContext, pretty as pretty_json};
@@ -55,6 +56,7 @@ pub use snap_context::SnapContext;
 pub use time::{Instant, UTime};
 pub use transaction::{CollMerge, CollSplit, Mutation, Transaction, TxnOp};
 pub use version::{EVersion, ReqId};
+pub use xml::{daemon_xml, xml};
 
 #[cfg(test)]
 mod tests;

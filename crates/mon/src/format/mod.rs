@@ -2,7 +2,6 @@
 
 mod python;
 mod table;
-mod xml;
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ pub(crate) use types::pretty_json as pretty;
 
 pub(crate) use python::{python_line, python_sorted};
 pub(crate) use table::{Align, TextTable};
-pub(crate) use xml::xml;
+pub(crate) use types::xml;
 
 fn scaled(value: u64, base: u64, units: &[&str]) -> String {
     let (mut n, mut mult, mut index) = (value, 1u64, 0);

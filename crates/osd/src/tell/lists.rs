@@ -38,16 +38,16 @@ pub(super) fn mapped_pools(osd: &Osd) -> Value {
     json!(pools)
 }
 
-/// The lists of all shards as one, sorted where that says something, each entry once.
-pub(super) fn merge(parts: Vec<Value>) -> Value {
-    let mut all: Vec<Value> = Vec::new();
-    for entry in parts.into_iter().filter_map(|part| part.as_array().cloned()).flatten() {
-        if !all.contains(&entry) {
-            all.push(entry);
-        }
-    }
-    all.sort_by_key(Value::as_i64);
-    all.into()
+/// The lists of all shards as one. An object has one shard, so that no watcher is twice in it.
+pub(super) fn joined(parts: Vec<Value>) -> Vec<Value> {
+    let list = |part| if let Value::Array(entries) = part { entries } else { Vec::new() };
+    parts.into_iter().flat_map(list).collect()
+}
+
+/// The same of pools, whose PGs more than one shard may have: each once, in order.
+pub(super) fn merge_pools(parts: Vec<Value>) -> Value {
+    let pools: BTreeSet<i64> = joined(parts).iter().filter_map(Value::as_i64).collect();
+    json!(pools)
 }
 
 /// Two documents, one behind the other: addresses, then networks.

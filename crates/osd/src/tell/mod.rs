@@ -325,7 +325,8 @@ impl Row {
 /// The parts of all shards as one answer.
 pub(crate) fn merge(call: &Call, parts: Vec<Value>) -> Value {
     match call.prefix() {
-        "dump_watchers" | "get_mapped_pools" => lists::merge(parts),
+        "dump_watchers" => lists::joined(parts).into(),
+        "get_mapped_pools" => lists::merge_pools(parts),
         "cache status" | "dump_mempools" => cache::sum(parts),
         "cache drop" | "flush_store_cache" | "reset_pg_recovery_stats" | "scrub_purged_snaps" => Value::Null,
         "dump_pgstate_history" => states::merge_history(parts),
@@ -341,10 +342,14 @@ fn descriptions() -> Value {
     Value::Object(rows().enumerate().map(row).collect())
 }
 
-/// The document, indented unless `format` asks for one line.
+/// The document, indented unless `format` asks for one line; or as XML.
 fn render(args: &Map<String, Value>, value: &Value) -> String {
     match args.get("format").and_then(Value::as_str) {
         Some("json") => format!("{value}\n"),
+        Some(form @ ("xml" | "xml-pretty")) => {
+            let prefix = text(args, "prefix").unwrap_or_default();
+            types::daemon_xml(&prefix, value, form == "xml-pretty") + "\n"
+        }
         Some(_) | None => types::pretty_json(value) + "\n",
     }
 }

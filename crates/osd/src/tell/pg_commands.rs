@@ -69,13 +69,18 @@ pub(super) fn deep_scrub(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer 
     scrub(osd, call, true, cx)
 }
 
+/// How old a PG's last scrub is made: a little more than the interval, so that no chance puts the next one off. Seconds and
+/// interval may be as long as a number gets.
+pub(super) fn age(seconds: Option<u64>, interval: Duration) -> Duration {
+    seconds.map_or(interval, Duration::from_secs).saturating_add(Duration::from_secs(100))
+}
+
 /// `tell PGID schedule-scrub` and its like.
 fn schedule(osd: &mut Osd, call: &Call, is_deep: bool, cx: &mut Cx<'_>) -> Answer {
     let pgid = pg_of(osd, call)?;
     let policy = &osd.scrub_policy;
     let usual = if is_deep { policy.deep_interval } else { policy.max_interval };
-    // A little more than the interval, so that no chance puts it off.
-    let ago = call.int("time").map_or(usual, Duration::from_secs) + Duration::from_secs(100);
+    let ago = age(call.int("time"), usual);
     let Some(pg) = osd.pgs.get_mut(pgid) else { return Ok(None) };
     let stamp = pg.schedule_scrub(is_deep, ago, cx.wall);
     Ok(Some(json!({"deep": is_deep, "must": false, "stamp": stamp.to_string()})))

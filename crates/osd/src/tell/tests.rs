@@ -72,7 +72,34 @@ fn the_table_describes_itself_as_the_stock_tool_parses_it() {
 #[test]
 fn lists_of_shards_become_one() {
     let parts = vec![json!([3, 1]), json!([2, 3]), json!(null)];
-    assert_eq!(lists::merge(parts), json!([1, 2, 3]));
+    assert_eq!(lists::merge_pools(parts.clone()), json!([1, 2, 3]));
+    assert_eq!(lists::joined(parts), [3, 1, 2, 3].map(Value::from));
+}
+
+#[test]
+fn a_scrub_is_scheduled_from_any_number_of_seconds() {
+    let age = pg_commands::age;
+    assert_eq!(age(Some(5), std::time::Duration::MAX).as_secs(), 105);
+    assert_eq!(age(Some(u64::MAX), std::time::Duration::ZERO), std::time::Duration::MAX);
+    assert_eq!(age(None, std::time::Duration::MAX), std::time::Duration::MAX);
+}
+
+#[test]
+fn answers_have_the_format_that_was_asked_for() {
+    let pools = json!([1, 2]);
+    for (format, expected) in [
+        (Some("json"), "[1,2]\n"),
+        (Some("xml"), "<mapped_pools><pool_id>1</pool_id><pool_id>2</pool_id></mapped_pools>\n"),
+        (
+            Some("xml-pretty"),
+            "<mapped_pools>\n <pool_id>1</pool_id>\n <pool_id>2</pool_id>\n</mapped_pools>\n\n",
+        ),
+        (None, "[\n    1,\n    2\n]\n"),
+    ] {
+        let mut args = Map::from_iter([("prefix".to_owned(), "get_mapped_pools".into())]);
+        args.extend(format.map(|format| ("format".to_owned(), format.into())));
+        assert_eq!(render(&args, &pools), expected);
+    }
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! The same tree as XML (`XMLFormatter`): an element for each key. JSON does not say how the document and the
-//! items of a list are called; Ceph's commands do, and these tables (taken from 16.2).
+//! The tree of a JSON document as XML (`XMLFormatter`): an element for each key. JSON does not say how the document
+//! and the items of a list are called; Ceph's commands do, and these tables (taken from 16.2).
 
 use serde_json::Value;
 
-/// The outermost element by the command.
+/// The outermost element by the command to a monitor.
 const ROOTS: &[(&str, &str)] = &[
     ("auth", "auth"),
     ("config", "config"),
@@ -83,6 +83,28 @@ const ROOTS: &[(&str, &str)] = &[
     ("versions", "version"),
 ];
 
+/// The same by the command to a single daemon (`ceph tell osd.N`). What is not here, as the commands of options, is
+/// called as its command.
+const DAEMON_ROOTS: &[(&str, &str)] = &[
+    ("bench", "osd_bench_results"),
+    ("cache drop", "cache_drop"),
+    ("dump_blocked_ops", "ops_in_flight"),
+    ("dump_blocklist", "blocklist"),
+    ("dump_historic_ops", "op_history"),
+    ("dump_historic_ops_by_duration", "op_history"),
+    ("dump_ops_in_flight", "ops_in_flight"),
+    ("dump_osd_network", "network_ping_times"),
+    ("dump_recovery_reservations", "reservations"),
+    ("dump_scrub_reservations", "scrub_reservations"),
+    ("dump_watchers", "watchers"),
+    ("get_mapped_pools", "mapped_pools"),
+    ("ops", "ops_in_flight"),
+    ("perf dump", "perfcounter_collection"),
+    ("perf histogram dump", "perfcounter_collection"),
+    ("perf histogram schema", "perfcounter_collection"),
+    ("perf schema", "perfcounter_collection"),
+];
+
 /// The items of a list by the list's element; where it matters, behind that of the document.
 const ITEMS: &[(&str, &str)] = &[
     ("acting", "osd"),
@@ -92,6 +114,7 @@ const ITEMS: &[(&str, &str)] = &[
     ("always_on_modules", "module"),
     ("auth_dump", "auth_entities"),
     ("available_modules", "module"),
+    ("blocklist", "entry"),
     ("buckets", "bucket"),
     ("changesets", "changeset"),
     ("children", "child"),
@@ -102,6 +125,7 @@ const ITEMS: &[(&str, &str)] = &[
     ("enabled_modules", "module"),
     ("enum_allowed", "value"),
     ("erasure-code-profiles", "profile"),
+    ("events", "event"),
     ("features/client", "group"),
     ("features/mds", "group"),
     ("features/mgr", "group"),
@@ -110,12 +134,15 @@ const ITEMS: &[(&str, &str)] = &[
     ("flags", "option"),
     ("flags_set", "flag"),
     ("keys", "key"),
+    ("mapped_pools", "pool_id"),
     ("mgr_metadata", "mgr"),
     ("modules", "module"),
     ("mon_metadata", "mon"),
     ("mons", "mon"),
     ("num_pg_by_state", "state"),
     ("ok_become_degraded", "pg"),
+    ("op_history/ops", "op"),
+    ("ops_in_flight/ops", "op"),
     ("options", "option"),
     ("osd_device_classes", "osd_device_class"),
     ("osd_metadata", "osd"),
@@ -145,6 +172,7 @@ const ITEMS: &[(&str, &str)] = &[
     ("tail", "entry"),
     ("types", "type"),
     ("up", "osd"),
+    ("watchers", "watch"),
 ];
 
 /// Lists of plain texts and numbers that are called otherwise.
@@ -237,9 +265,17 @@ impl Writer<'_> {
     }
 }
 
-/// The answer to a command as XML, on one line or indented by one.
-pub(crate) fn xml(prefix: &str, value: &Value, is_pretty: bool) -> String {
-    let root = root_of(prefix);
+/// A monitor's answer to a command as XML, on one line or indented by one.
+pub fn xml(prefix: &str, value: &Value, is_pretty: bool) -> String {
+    written(root_of(prefix), value, is_pretty)
+}
+
+/// The same of a single daemon's answer.
+pub fn daemon_xml(prefix: &str, value: &Value, is_pretty: bool) -> String {
+    written(find(DAEMON_ROOTS, prefix).unwrap_or(prefix), value, is_pretty)
+}
+
+fn written(root: &str, value: &Value, is_pretty: bool) -> String {
     let mut writer = Writer { root, is_pretty, out: String::new() };
     writer.element(root, value, 0);
     writer.out
@@ -275,6 +311,7 @@ mod tests {
         let text = "<osdmap><up><osd>1</osd></up><osds><osd_info><state><state>up</state></state></osd_info></osds></osdmap>";
         assert_eq!(xml("osd dump", &up, false), text);
         assert_eq!(xml("osd crush rule ls", &json!(["r"]), false), "<rules><name>r</name></rules>");
+        assert_eq!(daemon_xml("config get", &json!({"a": 1}), false), "<config_get><a>1</a></config_get>");
         assert_eq!(xml("osd nonsense", &json!({}), false), "<nonsense></nonsense>");
     }
 }
