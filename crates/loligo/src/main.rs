@@ -137,7 +137,8 @@ struct DaemonArgs {
 
 #[derive(clap::Args)]
 struct BenchArgs {
-    /// ceph.conf of the cluster. CPU times of OSDs on this machine are measured by their `pid file`.
+    /// ceph.conf of the cluster. CPU times of OSDs on this machine are measured by their `pid file`, until one
+    /// second after a round's last request.
     #[arg(short, long, env = "CEPH_CONF", default_value = "/etc/ceph/ceph.conf")]
     conf: PathBuf,
     /// Which client to be.

@@ -5,10 +5,10 @@ mod report;
 mod workload;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
-    process,
+    process, thread,
     time::Duration,
 };
 
@@ -55,11 +55,15 @@ pub(crate) struct Round {
     pub(crate) elapsed: Duration,
     /// Nanoseconds.
     pub(crate) latency: Histogram<u64>,
-    /// CPU time of all OSDs together; none where their processes are not known.
+    /// CPU time of all OSDs together, until [`SETTLE`] after the last request; none where their processes are not known.
     pub(crate) osd_cpu: Option<Duration>,
     /// CPU time of this process.
     pub(crate) own_cpu: Option<Duration>,
 }
+
+/// From a round's last answer until the OSDs' CPU time is read: what they put off (writes in place, checkpoints;
+/// BlueStore's deferred writes) is part of what the requests cost. As long as `bench/compare` gives fio's rows.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// Longest latency told apart, in nanoseconds: ten minutes.
 const LATENCY_MAX_NS: u64 = 600_000_000_000;
@@ -67,6 +71,9 @@ const LATENCY_DIGITS: u8 = 3;
 
 /// Runs the rounds and prints what they measured; erases its objects at the end.
 pub fn bench(options: &BenchOptions) -> Result<()> {
+    if options.objects == 0 || options.object_bytes == 0 {
+        bail!("requests need objects to go to: change --objects or --object-size");
+    }
     if options.block_bytes == 0 || !options.object_bytes.is_multiple_of(options.block_bytes) {
         bail!("an object holds a whole number of blocks: change --bs or --object-size");
     }
@@ -75,18 +82,17 @@ pub fn bench(options: &BenchOptions) -> Result<()> {
     let mut runner = ClientRunner::connect(&conf, &who)?;
     let pool = find_or_make_pool(&mut runner, &options.pool)?;
     let map = runner.client().map().context("connected")?;
-    let osd_pids = osd_pids(&conf, map.osds());
-    let mut bench = Bench { options, runner, pool, osd_pids, rng: StdRng::seed_from_u64(1) };
+    let processes = Processes::of(&conf, map.osds().filter(|osd| map.is_up(*osd)));
+    let is_cpu_of_all = processes.as_ref().is_some_and(|processes| processes.has_all_daemons);
+    let mut bench = Bench { options, runner, pool, processes, rng: StdRng::seed_from_u64(1) };
     bench.fill()?;
     let mut rounds = Vec::new();
     for depth in &options.depths {
         rounds.push(bench.round(*depth)?);
     }
     bench.erase()?;
-    print!(
-        "{}",
-        if options.is_json { report::json(options, &rounds) } else { report::table(options, &rounds) }
-    );
+    let report = if options.is_json { report::json } else { report::table };
+    print!("{}", report(options, &rounds, is_cpu_of_all));
     Ok(())
 }
 
@@ -114,13 +120,32 @@ fn run(runner: &mut ClientRunner, json: &str) -> Result<()> {
     Ok(())
 }
 
-/// Processes of the OSDs that run on this machine, by the pid files that ceph.conf names.
-fn osd_pids(conf: &CephConf, osds: impl Iterator<Item = OsdId>) -> Vec<u32> {
-    osds.filter_map(|osd| {
-        let path = conf.get(&EntityName::new(EntityType::OSD, osd.0.to_string()), "pid file")?;
-        fs::read_to_string(path).ok()?.trim().parse().ok()
-    })
-    .collect()
+/// The OSDs' processes, each once: daemons of one process share it.
+struct Processes {
+    pids: BTreeSet<u32>,
+    /// A process that has all daemons: what it takes is not the OSDs' alone.
+    has_all_daemons: bool,
+}
+
+impl Processes {
+    /// By the pid files that ceph.conf names; none unless all these OSDs run on this machine.
+    fn of(conf: &CephConf, osds: impl Iterator<Item = OsdId>) -> Option<Processes> {
+        let pid_of = |kind, id: &str| -> Option<u32> {
+            let path = conf.get(&EntityName::new(kind, id), "pid file")?;
+            fs::read_to_string(path).ok()?.trim().parse().ok()
+        };
+        let pids: BTreeSet<u32> =
+            osds.map(|osd| pid_of(EntityType::OSD, &osd.0.to_string())).collect::<Option<_>>()?;
+        let members =
+            conf.get(&EntityName::new(EntityType::MON, ""), "mon initial members").unwrap_or_default();
+        let mut mons = members.split([',', ' ']).filter_map(|id| pid_of(EntityType::MON, id));
+        let has_all_daemons = mons.any(|pid| pids.contains(&pid));
+        (!pids.is_empty()).then_some(Processes { pids, has_all_daemons })
+    }
+
+    fn cpu_time(&self) -> Option<Duration> {
+        self.pids.iter().map(|pid| cpu_time(Path::new(&format!("/proc/{pid}")))).sum()
+    }
 }
 
 /// CPU time that a process used until now.
@@ -138,7 +163,7 @@ struct Bench<'a> {
     options: &'a BenchOptions,
     runner: ClientRunner,
     pool: PoolId,
-    osd_pids: Vec<u32>,
+    processes: Option<Processes>,
     rng: StdRng,
 }
 
@@ -185,9 +210,7 @@ impl Bench<'_> {
     }
 
     fn osd_cpu(&self) -> Option<Duration> {
-        let times = self.osd_pids.iter().map(|pid| cpu_time(Path::new(&format!("/proc/{pid}"))));
-        (!self.osd_pids.is_empty()).then_some(())?;
-        times.sum()
+        self.processes.as_ref()?.cpu_time()
     }
 
     fn round(&mut self, depth: usize) -> Result<Round> {
@@ -220,14 +243,17 @@ impl Bench<'_> {
                 requests += 1;
             }
         }
+        let elapsed = clock::now().since(start);
+        let own_after = cpu_time(Path::new("/proc/self"));
+        thread::sleep(SETTLE);
         let used = |after: Option<Duration>, before: Option<Duration>| Some(after?.saturating_sub(before?));
         Ok(Round {
             depth,
             requests,
-            elapsed: clock::now().since(start),
+            elapsed,
             latency,
             osd_cpu: used(self.osd_cpu(), osd_cpu),
-            own_cpu: used(cpu_time(Path::new("/proc/self")), own_cpu),
+            own_cpu: used(own_after, own_cpu),
         })
     }
 
@@ -240,5 +266,31 @@ impl Bench<'_> {
             OsdOp { params, ..OsdOp::new(OpCode::READ) }
         };
         self.object_request(object, op)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_counts_once_and_only_if_all_osds_are_here() {
+        let dir = std::env::temp_dir().join(format!("loligo-bench-{}", process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let text = format!("[global]\nmon initial members = a\npid file = {}/$name.pid\n", dir.display());
+        let conf = CephConf::parse(&text).unwrap();
+        let write =
+            |name: &str, pid: u32| fs::write(dir.join(format!("{name}.pid")), format!("{pid}\n")).unwrap();
+        let found = |osds: i32| {
+            Processes::of(&conf, (0..osds).map(OsdId)).map(|found| (found.pids.len(), found.has_all_daemons))
+        };
+        for name in ["mon.a", "osd.0", "osd.1", "osd.2"] {
+            write(name, 10);
+        }
+        assert_eq!([found(0), found(1), found(3), found(4)], [None, Some((1, true)), Some((1, true)), None]);
+        write("osd.0", 11);
+        write("osd.1", 12);
+        assert_eq!(found(2), Some((2, false)));
+        fs::remove_dir_all(&dir).unwrap();
     }
 }

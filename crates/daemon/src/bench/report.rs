@@ -21,7 +21,7 @@ impl Round {
 const MIB: f64 = (1 << 20) as f64;
 
 /// A table for people: latencies and CPU times in microseconds.
-pub(super) fn table(options: &BenchOptions, rounds: &[Round]) -> String {
+pub(super) fn table(options: &BenchOptions, rounds: &[Round], is_cpu_of_all: bool) -> String {
     let mut out = format!(
         "{} of {} bytes, {} objects of {} bytes in pool {}, {:?} a round\n\
          {:>6} {:>10} {:>9} {:>10} {:>10} {:>10} {:>10} {:>12} {:>12}\n",
@@ -38,7 +38,8 @@ pub(super) fn table(options: &BenchOptions, rounds: &[Round]) -> String {
         "p50 us",
         "p99 us",
         "p99.9 us",
-        "OSD cpu us",
+        // One process has all daemons: the monitor's part cannot be told apart.
+        if is_cpu_of_all { "all cpu us" } else { "OSD cpu us" },
         "own cpu us",
     );
     for round in rounds {
@@ -62,15 +63,17 @@ pub(super) fn table(options: &BenchOptions, rounds: &[Round]) -> String {
 }
 
 /// The same for programs, a document on one line.
-pub(super) fn json(options: &BenchOptions, rounds: &[Round]) -> String {
+pub(super) fn json(options: &BenchOptions, rounds: &[Round], is_cpu_of_all: bool) -> String {
     let number = |value: Option<f64>| value.map_or("null".to_owned(), |v| format!("{v:.3}"));
     let rounds: Vec<String> = rounds
         .iter()
         .map(|round| {
             format!(
-                "{{\"depth\":{},\"iops\":{:.1},\"mib_per_sec\":{:.2},\"mean_us\":{:.1},\"p50_us\":{:.1},\
+                "{{\"depth\":{},\"requests\":{},\"elapsed_sec\":{:.3},\"iops\":{:.1},\"mib_per_sec\":{:.2},\"mean_us\":{:.1},\"p50_us\":{:.1},\
                  \"p99_us\":{:.1},\"p99_9_us\":{:.1},\"osd_cpu_us\":{},\"own_cpu_us\":{}}}",
                 round.depth,
+                round.requests,
+                round.elapsed.as_secs_f64(),
                 round.iops(),
                 round.iops() * options.block_bytes as f64 / MIB,
                 round.latency.mean() / 1e3,
@@ -83,7 +86,7 @@ pub(super) fn json(options: &BenchOptions, rounds: &[Round]) -> String {
         })
         .collect();
     format!(
-        "{{\"workload\":\"{}\",\"block_bytes\":{},\"objects\":{},\"object_bytes\":{},\"rounds\":[{}]}}\n",
+        "{{\"workload\":\"{}\",\"block_bytes\":{},\"objects\":{},\"object_bytes\":{},\"is_cpu_of_all_daemons\":{is_cpu_of_all},\"rounds\":[{}]}}\n",
         options.workload.name(),
         options.block_bytes,
         options.objects,

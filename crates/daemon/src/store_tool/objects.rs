@@ -80,6 +80,9 @@ pub fn store_objects(options: &ObjectsOptions) -> Result<()> {
     if options.file.exists() {
         bail!("{} exists: the store is to be a new one", options.file.display());
     }
+    if options.objects == 0 {
+        bail!("there is nothing to measure without objects: change --objects");
+    }
     let outcome = measure(options);
     std::fs::remove_file(&options.file).ok();
     println!("{}", pretty_json(&outcome?));
