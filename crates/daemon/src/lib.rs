@@ -24,6 +24,7 @@ mod osd_daemon;
 mod rbd_runs;
 mod size;
 mod stop;
+mod store_owner;
 mod store_tool;
 mod up;
 mod wire;

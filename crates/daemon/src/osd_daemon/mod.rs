@@ -35,6 +35,7 @@ use crate::{
     host,
     memory::Memory,
     stop::Stop,
+    store_owner,
     wire::{Net, OnReactor},
 };
 
@@ -100,6 +101,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
     }
     let mut device = Device::open(&mut reactor, &paths, Access::Exclusive)?;
     let label = device.label(&mut reactor)?;
+    store_owner::check(&label.identity, &conf, &who, path)?;
     let count = label.identity.shards;
     let is_sane = count.is_power_of_two() && count <= osd::SHARDS_MAX;
     let regions_bytes = if count == 1 { 0 } else { u64::from(count) * label.regions.main };

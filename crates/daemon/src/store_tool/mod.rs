@@ -20,6 +20,7 @@ use crate::{
     cluster::format_uuid,
     device::{Access, Device},
     device_paths::{DevicePaths, FastDevices},
+    store_owner,
 };
 
 pub use bench::{StoreBenchOptions, store_bench};
@@ -52,20 +53,24 @@ impl StoreTarget {
 
     /// The lanes of the wanted stores, by number.
     fn open_all(&self, reactor: &mut Reactor) -> Result<(PathBuf, Vec<(u16, Device)>)> {
-        let paths = match (&self.device, &self.id) {
+        let (paths, owner) = match (&self.device, &self.id) {
             (Some(main), _) => {
                 let FastDevices { journal, index } = self.fast.clone();
-                DevicePaths { main: main.clone(), journal, index }
+                (DevicePaths { main: main.clone(), journal, index }, None)
             }
             (None, Some(id)) => {
-                let who = EntityName::new(EntityType::OSD, id);
-                DevicePaths::read(&CephConf::read(&self.conf)?, &who)?
+                let (who, conf) = (EntityName::new(EntityType::OSD, id), CephConf::read(&self.conf)?);
+                (DevicePaths::read(&conf, &who)?, Some((who, conf)))
             }
             (None, None) => bail!("name the OSD with --id or its device with --device"),
         };
         let mut device = Device::open(reactor, &paths, Access::Offline)?;
         // Without a label there is one store at most, and whoever opens it says what is wrong.
-        let label = device.label(reactor).ok().filter(|label| label.identity.shards > 1);
+        let label = device.label(reactor).ok();
+        if let (Some(label), Some((who, conf))) = (&label, &owner) {
+            store_owner::check(&label.identity, conf, who, &paths.main)?;
+        }
+        let label = label.filter(|label| label.identity.shards > 1);
         let count = label.map_or(1, |label| label.identity.shards);
         let regions = label.map_or(device.sizes(), |label| label.regions);
         let wanted = (0..count).filter(|index| self.reactor.is_none_or(|wanted| wanted == *index));
