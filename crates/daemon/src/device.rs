@@ -16,6 +16,7 @@ use crate::{
     device_paths::DevicePaths,
     joins::{Joins, take_front},
     lanes::{Lane, region_bytes},
+    signatures::{self, Contents, HEAD_BYTES},
 };
 
 /// How often the lock of a device is tried before another process is said to have it: the kernel lets
@@ -55,7 +56,8 @@ pub(crate) enum Access {
     Exclusive,
     /// The same, where the OSD is expected not to run: one that does is not waited for.
     Offline,
-    /// Exclusive, and a file of so many bytes is made if there is none.
+    /// Exclusive, for a new store: a file of so many bytes is made if there is none, and a block device that is mounted
+    /// is refused.
     Create(u64),
     /// Besides other shards of the same process, after [`Device::share_lock`]. Each shard's open file has a lock of its own,
     /// as each may have commands in flight when the process is killed.
@@ -82,15 +84,19 @@ impl Device {
     /// Opens the whole of all for O_DIRECT.
     pub(crate) fn open(reactor: &mut Reactor, paths: &DevicePaths, access: Access) -> Result<Device> {
         let mut parts = Vec::new();
+        let unmounted = matches!(access, Access::Create(_));
         for (role, path) in paths.all() {
             let (size, lock, attempts) = match access {
                 Access::Exclusive => (None, Lock::Exclusive, LOCK_ATTEMPTS),
                 Access::Offline => (None, Lock::Exclusive, LOCK_ATTEMPTS_OFFLINE),
-                Access::Create(_) if path.exists() => (None, Lock::Exclusive, LOCK_ATTEMPTS),
+                Access::Create(_) if path.exists() => (None, Lock::Exclusive, LOCK_ATTEMPTS_OFFLINE),
+                Access::Create(_) if is_no_place_for_files(path) => {
+                    bail!("{} does not exist", path.display())
+                }
                 Access::Create(main) => (Some(file_bytes(role, main)), Lock::Exclusive, LOCK_ATTEMPTS),
                 Access::Shared => (None, Lock::Shared, 1),
             };
-            let options = OpenOptions { direct: true, create: size.is_some(), size, lock };
+            let options = OpenOptions { direct: true, create: size.is_some(), unmounted, size, lock };
             let file = open_when_unlocked(reactor, path, options, attempts)?;
             let bytes = reactor.size(file).with_context(|| path.display().to_string())?;
             let is_block_device = reactor.is_block_device(file);
@@ -234,6 +240,41 @@ impl Device {
         StoreConfig { prepares_journal, ..StoreConfig::default() }
     }
 
+    /// What is on each part, as far as its first bytes tell.
+    pub(crate) fn contents(&mut self, reactor: &mut Reactor) -> Result<Vec<(DeviceRole, Contents)>> {
+        let mut out = Vec::new();
+        for Part { role, lane, .. } in self.parts.clone() {
+            let len = HEAD_BYTES.min(lane.bytes() / BLOCK_BYTES as u64 * BLOCK_BYTES as u64);
+            if len == 0 {
+                continue;
+            }
+            let (token, offset) = (Token(0), role.base());
+            self.submit([DeviceCommand::Read { token, offset, len }], reactor);
+            for (_, read) in self.wait(reactor)? {
+                let head = read.with_context(|| format!("reading the {role} device"))?;
+                out.extend(signatures::contents(&head.unwrap_or_default()).map(|found| (role, found)));
+            }
+        }
+        Ok(out)
+    }
+
+    /// True if it has room for the stores of so many reactors.
+    pub(crate) fn has_room_for(&self, identity: StoreIdentity) -> bool {
+        let regions = self.regions(identity.shards);
+        Store::format(regions, identity, &StoreConfig::default()).is_some()
+    }
+
+    /// What each of so many new stores gets of it.
+    fn regions(&self, count: u16) -> DeviceSizes {
+        let sizes = self.sizes();
+        let region = |bytes| region_bytes(bytes, count);
+        DeviceSizes {
+            main: region(sizes.main),
+            journal: sizes.journal.map(region),
+            index: sizes.index.map(region),
+        }
+    }
+
     /// Makes an empty store on it.
     fn format_region(&mut self, identity: StoreIdentity, reactor: &mut Reactor) -> Result<()> {
         let commands = Store::format(self.sizes(), identity, &StoreConfig::default());
@@ -253,13 +294,7 @@ impl Device {
     /// Makes `identity.shards` empty stores on it, a region each.
     pub(crate) fn format(&self, identity: StoreIdentity, reactor: &mut Reactor) -> Result<()> {
         let count = identity.shards;
-        let sizes = self.sizes();
-        let region = |bytes| region_bytes(bytes, count);
-        let regions = DeviceSizes {
-            main: region(sizes.main),
-            journal: sizes.journal.map(region),
-            index: sizes.index.map(region),
-        };
+        let regions = self.regions(count);
         // The first one tells that there are others: it comes last.
         for index in (0..count).rev() {
             let mut own = StoreIdentity { shard: index, ..identity };
@@ -347,6 +382,11 @@ impl Device {
     }
 }
 
+/// Below /dev are devices: a file there would fill the memory in which that folder is, and be gone after a restart.
+pub(crate) fn is_no_place_for_files(path: &Path) -> bool {
+    path.starts_with("/dev") && !path.starts_with("/dev/shm")
+}
+
 /// Opens and locks `path`; waits for a process that is just ending.
 fn open_when_unlocked(
     reactor: &mut Reactor,
@@ -363,6 +403,9 @@ fn open_when_unlocked(
     reactor.open(path, options).map_err(|error| match error.source.kind() {
         ErrorKind::WouldBlock => {
             anyhow::anyhow!("{} is in use by another process: stop its OSD first", path.display())
+        }
+        ErrorKind::ResourceBusy => {
+            anyhow::anyhow!("{} is in use: it is mounted, or part of a RAID or volume group", path.display())
         }
         _ => error.into(),
     })

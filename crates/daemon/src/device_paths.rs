@@ -28,6 +28,14 @@ pub struct FastDevices {
     pub index: Option<PathBuf>,
 }
 
+impl FastDevices {
+    /// With their roles.
+    fn all(&self) -> impl Iterator<Item = (DeviceRole, &Path)> {
+        let both = [(DeviceRole::Journal, &self.journal), (DeviceRole::Index, &self.index)];
+        both.into_iter().filter_map(|(role, path)| Some((role, path.as_deref()?)))
+    }
+}
+
 /// The option, and the name in the data folder, of a device besides the main one.
 fn names(role: DeviceRole) -> (&'static str, &'static str) {
     match role {
@@ -57,6 +65,15 @@ impl DevicePaths {
         Ok(DevicePaths { main, journal: find(DeviceRole::Journal)?, index: find(DeviceRole::Index)? })
     }
 
+    /// Takes what an operator named instead of what is linked.
+    pub(crate) fn replace(&mut self, fast: &FastDevices) {
+        for (of_store, named) in [(&mut self.journal, &fast.journal), (&mut self.index, &fast.index)] {
+            if let Some(named) = named {
+                *of_store = Some(named.clone());
+            }
+        }
+    }
+
     /// With their roles.
     pub(crate) fn all(&self) -> impl Iterator<Item = (DeviceRole, &Path)> {
         let others = [(DeviceRole::Journal, &self.journal), (DeviceRole::Index, &self.index)];
@@ -65,23 +82,40 @@ impl DevicePaths {
     }
 }
 
-/// Links the devices that an operator named into the OSD's data folder, where its start finds them.
-pub(crate) fn link(conf: &CephConf, who: &EntityName, fast: &FastDevices) -> Result<()> {
-    for (role, device) in [(DeviceRole::Journal, &fast.journal), (DeviceRole::Index, &fast.index)] {
-        let Some(device) = device else { continue };
-        let (option, name) = names(role);
-        if let Some(path) = conf.get(who, option) {
-            bail!("ceph.conf names {path} as `{option}` of {who}: name it there or here, not in both");
+/// Links to the devices that an operator named, in the OSD's data folder, where its start finds them.
+pub(crate) struct Links(Vec<(PathBuf, PathBuf)>);
+
+impl Links {
+    /// That they can be made: nothing but other links is in their place, and ceph.conf names no other devices.
+    pub(crate) fn check(conf: &CephConf, who: &EntityName, fast: &FastDevices) -> Result<Links> {
+        let mut links = Vec::new();
+        for (role, device) in fast.all() {
+            let (option, name) = names(role);
+            if let Some(path) = conf.get(who, option) {
+                bail!("ceph.conf names {path} as `{option}` of {who}: name it there or here, not in both");
+            }
+            let place = PathBuf::from(conf.require(who, "osd data")?).join(name);
+            if place.symlink_metadata().is_ok_and(|found| !found.is_symlink()) {
+                bail!("{} is there already", place.display());
+            }
+            links.push((place, std::path::absolute(device)?));
         }
-        let folder = PathBuf::from(conf.require(who, "osd data")?);
-        fs::create_dir_all(&folder)?;
-        let (place, device) = (folder.join(name), std::path::absolute(device)?);
-        match place.symlink_metadata() {
-            Ok(found) if !found.is_symlink() => bail!("{} is there already", place.display()),
-            Ok(_) => fs::remove_file(&place)?,
-            Err(_) => {}
-        }
-        std::os::unix::fs::symlink(&device, &place).with_context(|| place.display().to_string())?;
+        Ok(Links(links))
     }
-    Ok(())
+
+    /// Makes them. Each takes another one's place at a stroke.
+    pub(crate) fn make(self) -> Result<()> {
+        for (place, device) in self.0 {
+            let new = place.with_extension("new");
+            let link = || {
+                if new.is_symlink() {
+                    fs::remove_file(&new)?;
+                }
+                std::os::unix::fs::symlink(&device, &new)?;
+                fs::rename(&new, &place)
+            };
+            link().with_context(|| place.display().to_string())?;
+        }
+        Ok(())
+    }
 }

@@ -7,6 +7,8 @@ use bytes::Bytes;
 use mon::{Ledger, LedgerContents, LedgerError, LedgerTxn, Revision};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 
+use crate::private;
+
 const ENTRIES: TableDefinition<&str, &[u8]> = TableDefinition::new("entries");
 const REVISION: TableDefinition<(), u64> = TableDefinition::new("revision");
 
@@ -24,8 +26,9 @@ fn io(error: impl std::fmt::Display) -> LedgerError {
 }
 
 impl EmbeddedLedger {
-    /// Opens the file, made if it does not exist.
+    /// Opens the file, made if it does not exist. It holds every key: its owner's alone, whatever the umask says.
     pub(crate) fn open(path: &Path) -> Result<EmbeddedLedger> {
+        private::make_file(path)?;
         let database =
             Database::create(path).with_context(|| format!("opening the ledger {}", path.display()))?;
         let txn = database.begin_write()?;
@@ -87,6 +90,8 @@ impl Ledger for EmbeddedLedger {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs::Permissions, os::unix::fs::PermissionsExt};
+
     use super::*;
 
     #[test]
@@ -98,7 +103,10 @@ mod tests {
             expected: Revision(expected),
             ops: [(key.to_owned(), value.map(Bytes::from_static))].into(),
         };
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         let mut ledger = EmbeddedLedger::open(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(ledger.commit(&change(0, "a", Some(b"1"))), Ok(Revision(1)));
         let conflict = LedgerError::Conflict { expected: Revision(0), found: Revision(1) };
         assert_eq!(ledger.commit(&change(0, "b", Some(b"2"))), Err(conflict));

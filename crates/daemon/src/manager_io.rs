@@ -13,7 +13,7 @@ use types::{EntityAddrVec, EntityType, Errno, Token};
 
 use crate::{
     client_io::{ClientIo, Finished},
-    cluster::write_secret,
+    private::write_secret,
     rbd_runs::RbdRuns,
 };
 

@@ -362,7 +362,7 @@ mod tests {
     use types::KeyType;
 
     use super::*;
-    use crate::cluster::NewCluster;
+    use crate::new_cluster::NewCluster;
 
     /// One that can be read, but not written.
     struct Unwritable(MemLedger);
@@ -390,6 +390,7 @@ mod tests {
             device_bytes: 0,
             reactors: 1,
             port: 29_711 + PORT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            is_forced: false,
             key_type: KeyType::Aes,
         };
         new.make().unwrap();

@@ -12,11 +12,7 @@ use anyhow::{Context, Result, bail};
 use reactor::{Event, Reactor};
 use types::KeyType;
 
-use crate::{
-    cluster::{self, NewCluster},
-    mon_daemon, osd_daemon,
-    stop::Stop,
-};
+use crate::{cluster, mon_daemon, new_cluster::NewCluster, osd_daemon, stop::Stop};
 
 /// Arguments of `loligo up`.
 pub struct UpOptions {
@@ -36,6 +32,8 @@ pub struct UpOptions {
     pub port: u16,
     /// Reactors of each OSD of a new cluster; as many as suit the machine without it.
     pub reactors: Option<u16>,
+    /// The devices of a new cluster are taken whatever they hold.
+    pub is_forced: bool,
     /// A process for each daemon.
     pub is_separate: bool,
     /// CPUs for the reactors: `0-3,8`.
@@ -81,6 +79,7 @@ pub fn up(options: &UpOptions) -> Result<()> {
             device_bytes: options.device_bytes,
             reactors: options.reactors.unwrap_or(suiting),
             port: options.port,
+            is_forced: options.is_forced,
             key_type: options.key_type,
         };
         new.make().context("making the cluster")?;

@@ -68,6 +68,9 @@ struct UpArgs {
     /// 19.2.6, 20.2.4 and Linux 7.0 on alone. OSDs' keys, which `auth export` shows, are of the same type.
     #[arg(long, default_value = "aes", value_parser = parse_key_type, value_name = "TYPE")]
     key_type: KeyType,
+    /// For a new cluster: take the devices even if they hold a store, a file system or the like, which is lost.
+    #[arg(long)]
+    force: bool,
     /// Run every daemon as a process of its own, with DIR/run/NAME.pid.
     #[arg(long)]
     separate: bool,
@@ -102,6 +105,9 @@ struct MkfsArgs {
     /// OSD's own device. Without it: `loligo index device` of ceph.conf, or the OSD's own device.
     #[arg(long, value_name = "PATH")]
     index_device: Option<PathBuf>,
+    /// Take the OSD's devices even if they hold a store, a file system or the like, which is lost.
+    #[arg(long)]
+    force: bool,
     /// Type of the keys of a new cluster, for a monitor: aes, which every client knows, or aes256k, for clients
     /// from 19.2.6, 20.2.4 and Linux 7.0 on alone.
     #[arg(long, default_value = "aes", value_parser = parse_key_type, value_name = "TYPE")]
@@ -208,13 +214,23 @@ fn run(command: Command) -> anyhow::Result<()> {
             device_bytes: up.size,
             port: up.port,
             reactors: up.reactors,
+            is_forced: up.force,
             is_separate: up.separate,
             cpus: up.cpus,
             key_type: up.key_type,
         }),
         Command::Mkfs(mkfs) => {
             let fast = daemon::FastDevices { journal: mkfs.journal_device, index: mkfs.index_device };
-            daemon::mkfs(&mkfs.kind, &mkfs.id, &mkfs.conf, mkfs.size, mkfs.reactors, &fast, mkfs.key_type)
+            daemon::mkfs(&daemon::MkfsOptions {
+                kind: mkfs.kind,
+                id: mkfs.id,
+                conf: mkfs.conf,
+                device_bytes: mkfs.size,
+                reactors: mkfs.reactors,
+                fast,
+                is_forced: mkfs.force,
+                key_type: mkfs.key_type,
+            })
         }
         Command::Mon(mon) => daemon::run_mon(&mon.id, &mon.conf, mon.cpu),
         Command::Osd(osd) => {

@@ -15,7 +15,7 @@ pub(crate) enum StoreCommand {
     ///
     /// Prints what the store holds and, line by line, what is wrong. What a crash may leave, and the next start
     /// of the OSD mends, is a note and no problem. Exit code 0: the store is sound. 1: something is wrong, or the
-    /// store could not be read. An OSD whose store has problems is best made anew (`loligo mkfs osd`): the
+    /// store could not be read. An OSD whose store has problems is best made anew (`loligo mkfs osd --force`): the
     /// cluster fills it from its replicas.
     Fsck(FsckArgs),
     /// Show what is in a store.

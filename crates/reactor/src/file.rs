@@ -3,7 +3,10 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, OwnedFd},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::fs::FileTypeExt,
+    },
     path::Path,
 };
 
@@ -34,6 +37,8 @@ pub struct OpenOptions {
     pub direct: bool,
     /// Create the file if it is not there (readable by its owner only).
     pub create: bool,
+    /// Of a block device: fail with `ResourceBusy` if a mount, a RAID or the like has it.
+    pub unmounted: bool,
     /// Make a regular file at least this long; a device must be. In bytes.
     pub size: Option<u64>,
     /// Take this lock, or fail with `WouldBlock` when another open file has one that excludes it.
@@ -60,6 +65,9 @@ impl File {
         let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
         flags.set(OFlags::CREATE, options.create);
         flags.set(OFlags::DIRECT, options.direct);
+        // Without O_CREAT it is defined for block devices only.
+        let is_device = || path.metadata().is_ok_and(|found| found.file_type().is_block_device());
+        flags.set(OFlags::EXCL, options.unmounted && !options.create && is_device());
         let fd = open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|error| {
             let hint = "its file system has no O_DIRECT; use another one or a block device";
             match error {

@@ -36,5 +36,5 @@ pub use object_store::{
 };
 pub use shard::{
     Activity, IndexMemory, Inspected, JournalRecord, Label, LayoutExtent, Mount, MountError, ObjectLayout,
-    Replayed, Store, StoreIdentity, SuperblockInfo,
+    Occupant, Replayed, Store, StoreIdentity, SuperblockInfo,
 };

@@ -5,8 +5,8 @@ use codec::{BLOCK_BYTES, Codec, Decode, Encode, Features, Reader, crc32c};
 
 use crate::{DeviceRole, DeviceSizes, StoreIdentity, allocator::Run, device::BLOCK, runs::Runs};
 
-const MAGIC: [u8; 8] = *b"LOLISTOR";
-const LABEL_MAGIC: [u8; 8] = *b"LOLIDEVC";
+pub(crate) const MAGIC: [u8; 8] = *b"LOLISTOR";
+pub(crate) const LABEL_MAGIC: [u8; 8] = *b"LOLIDEVC";
 const VERSION: u32 = 8;
 /// Magic, version, checksum.
 const HEADER_BYTES: usize = 16;

@@ -13,6 +13,7 @@ mod labels;
 mod lookahead;
 mod mount;
 mod mount_error;
+mod occupant;
 mod outstanding;
 mod pace;
 mod pages;
@@ -34,6 +35,7 @@ pub use format::{Label, StoreIdentity};
 pub use inspect::{Inspected, JournalRecord, LayoutExtent, ObjectLayout, SuperblockInfo};
 pub use mount::Mount;
 pub use mount_error::MountError;
+pub use occupant::Occupant;
 pub use pages::IndexMemory;
 pub use replay::Replayed;
 

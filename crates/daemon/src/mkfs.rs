@@ -1,0 +1,129 @@
+//! `loligo mkfs`: the data of one daemon that ceph.conf names.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail};
+use auth::{CryptoKey, Keyring, KeyringEntry};
+use mon::{Ledger, MkfsParams};
+use rand::{RngCore, SeedableRng, rngs::StdRng};
+use types::{EntityName, EntityType, KeyType};
+
+use crate::{
+    ceph_conf::CephConf,
+    clock,
+    cluster::{parse_uuid, reactors_for},
+    device_paths::{DevicePaths, FastDevices, Links},
+    embedded_ledger::EmbeddedLedger,
+    new_stores::NewStores,
+    private,
+    undo::Undo,
+};
+
+/// OSDs of a machine, where nobody tells how many there are.
+const OSDS_ASSUMED: usize = 4;
+
+/// Arguments of `loligo mkfs`.
+pub struct MkfsOptions {
+    /// `mon` or `osd`.
+    pub kind: String,
+    /// The daemon's id.
+    pub id: String,
+    /// ceph.conf of the cluster.
+    pub conf: PathBuf,
+    /// Size of an OSD's file if it is made, in bytes.
+    pub device_bytes: u64,
+    /// Reactors of an OSD; as many as suit the machine without it.
+    pub reactors: Option<u16>,
+    /// Devices of its own for an OSD's journal and index.
+    pub fast: FastDevices,
+    /// An OSD's devices are taken whatever they hold.
+    pub is_forced: bool,
+    /// The type of client keys that a monitor's data begins with.
+    pub key_type: KeyType,
+}
+
+/// Makes it.
+pub fn mkfs(options: &MkfsOptions) -> Result<()> {
+    let conf = CephConf::read(&options.conf)?;
+    if options.kind == "osd" {
+        return mkfs_osd(&conf, options);
+    }
+    let FastDevices { journal, index } = &options.fast;
+    if journal.is_some() || index.is_some() {
+        bail!("a monitor has no journal or index device");
+    }
+    mkfs_mon(&conf, &options.id, options.key_type)
+}
+
+fn mkfs_osd(conf: &CephConf, options: &MkfsOptions) -> Result<()> {
+    let cpus = reactor::available_cpus()?.len();
+    let reactors = options.reactors.unwrap_or_else(|| reactors_for(cpus, OSDS_ASSUMED));
+    let who = EntityName::new(EntityType::OSD, &options.id);
+    let links = Links::check(conf, &who, &options.fast)?;
+    let mut paths = DevicePaths::read(conf, &who)?;
+    paths.replace(&options.fast);
+    let mut undo = Undo::default();
+    let mut stores = NewStores::new(options.is_forced)?;
+    stores.add(conf, &who, paths, options.device_bytes, reactors, &mut undo)?;
+    stores.format()?;
+    // Last: an OSD whose devices are refused keeps its links.
+    links.make()?;
+    undo.keep();
+    Ok(())
+}
+
+fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType) -> Result<()> {
+    let who = EntityName::new(EntityType::MON, id);
+    let data = PathBuf::from(conf.require(&who, "mon data")?);
+    let mut undo = Undo::default();
+    undo.note(&data);
+    private::make_folder(&data)?;
+    let ledger_path = data.join("ledger.redb");
+    if ledger_path.exists() {
+        bail!("{} exists: a monitor's data is made once", ledger_path.display());
+    }
+    let fsid = parse_uuid(&conf.require(&who, "fsid")?)?;
+    let mons = conf.mon_hosts(&who)?.into_iter().take(1).map(|addrs| (id.to_owned(), addrs)).collect();
+    let configured = conf.get(&who, "keyring").map(PathBuf::from);
+    let mut keys = BTreeMap::new();
+    for path in [configured.clone(), Some(data.join("keyring"))].into_iter().flatten() {
+        keys.extend(keys_in(&path)?);
+    }
+    if let Some((name, key)) = keys.iter().find(|(_, key)| key.kind() < key_type) {
+        bail!("the key of {name} is of type {}: it would not be let in", key.kind());
+    }
+    let mut rng = StdRng::from_seed(clock::random_seed());
+    let admin = EntityName::new(EntityType::CLIENT, "admin");
+    if let Entry::Vacant(slot) = keys.entry(admin.clone()) {
+        let key = CryptoKey::generate(key_type, clock::wall(), &mut rng);
+        let caps = ["mds", "mgr", "mon", "osd"].map(|s| (s.to_owned(), "allow *".to_owned())).into();
+        let path = configured.unwrap_or_else(|| data.join("client.admin.keyring"));
+        let keyring = Keyring([(admin, KeyringEntry { key: key.clone(), caps })].into());
+        // Before the ledger: one that is tried again finds the key there.
+        private::append_secret(&path, &keyring.to_string())?;
+        slot.insert(key);
+    }
+    let chooseleaf_type =
+        conf.get(&who, "osd crush chooseleaf type").and_then(|v| v.parse().ok()).unwrap_or(1);
+    let mut seed = [0; 32];
+    rng.fill_bytes(&mut seed);
+    let params = MkfsParams { fsid, now: clock::wall(), mons, keys, chooseleaf_type, key_type, seed };
+    undo.note(&ledger_path);
+    EmbeddedLedger::open(&ledger_path)?.commit(&mon::mkfs(&params))?;
+    undo.keep();
+    Ok(())
+}
+
+/// The keys of a keyring file; none if there is none.
+fn keys_in(path: &Path) -> Result<BTreeMap<EntityName, CryptoKey>> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        read => read.with_context(|| format!("reading {}", path.display()))?,
+    };
+    let keyring = Keyring::parse(&text).with_context(|| path.display().to_string())?;
+    Ok(keyring.0.into_iter().map(|(name, entry)| (name, entry.key)).collect())
+}

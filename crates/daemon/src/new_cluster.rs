@@ -1,0 +1,180 @@
+//! Making the cluster of `loligo up`: its folder with ceph.conf, keyrings and the data of its daemons.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use auth::{CryptoKey, Keyring, KeyringEntry};
+use mon::{Ledger, MkfsParams};
+use rand::{SeedableRng, rngs::StdRng};
+use thiserror::Error;
+use types::{EntityName, EntityType, KeyType};
+
+use crate::{
+    ceph_conf::CephConf,
+    clock,
+    cluster::{format_uuid, new_uuid},
+    device_paths::DevicePaths,
+    embedded_ledger::EmbeddedLedger,
+    new_stores::NewStores,
+    private,
+    undo::Undo,
+};
+
+/// A folder that holds a part of a cluster.
+#[derive(Debug, Error)]
+#[error(
+    "{dir} has no ceph.conf, but {found} of a cluster: put its ceph.conf back, or begin in an empty folder",
+    dir = dir.display(),
+    found = found.display()
+)]
+pub(crate) struct Remains {
+    dir: PathBuf,
+    found: PathBuf,
+}
+
+/// What a new cluster on one machine is made of.
+pub(crate) struct NewCluster<'a> {
+    pub(crate) dir: &'a Path,
+    pub(crate) osds: u32,
+    pub(crate) devices: &'a [PathBuf],
+    /// Journal devices, one each.
+    pub(crate) journal_devices: &'a [PathBuf],
+    /// Index devices, one each.
+    pub(crate) index_devices: &'a [PathBuf],
+    pub(crate) device_bytes: u64,
+    /// Reactors of each OSD.
+    pub(crate) reactors: u16,
+    pub(crate) port: u16,
+    /// Devices are taken whatever they hold.
+    pub(crate) is_forced: bool,
+    /// The type of client keys.
+    pub(crate) key_type: KeyType,
+}
+
+impl NewCluster<'_> {
+    /// Makes the folder with everything in it, or nothing of it.
+    pub(crate) fn make(&self) -> Result<()> {
+        fs::create_dir_all(self.dir.join("run")).with_context(|| format!("making {}", self.dir.display()))?;
+        let dir = &self.dir.canonicalize()?;
+        self.refuse_remains(dir)?;
+        let mut rng = StdRng::from_seed(clock::random_seed());
+        let fsid = new_uuid(&mut rng);
+        let conf_text = self.conf_text(dir, &fsid);
+        let conf = CephConf::parse(&conf_text)?;
+        let keys = self.new_keys(&mut rng);
+        let mut undo = Undo::default();
+        let mut stores = NewStores::new(self.is_forced)?;
+        for osd in 0..self.osds {
+            let who = EntityName::new(EntityType::OSD, osd.to_string());
+            let paths = DevicePaths::read(&conf, &who)?;
+            stores.add(&conf, &who, paths, self.device_bytes, self.reactors, &mut undo)?;
+        }
+        stores.format()?;
+        self.make_ledger(dir, fsid, &conf, keys.clone(), &mut undo)?;
+        for (name, key) in keys {
+            write_keyring(dir, name, key, &mut undo)?;
+        }
+        // Last: a folder with a ceph.conf is a whole cluster.
+        let conf_path = dir.join("ceph.conf");
+        undo.note(&conf_path);
+        fs::write(&conf_path, conf_text).with_context(|| conf_path.display().to_string())?;
+        undo.keep();
+        Ok(())
+    }
+
+    /// A folder that has a cluster's keys or ledger but no ceph.conf has lost it: nothing of it is replaced.
+    fn refuse_remains(&self, dir: &Path) -> Result<(), Remains> {
+        let osds = (0..self.osds).map(|osd| dir.join(format!("osd.{osd}/keyring")));
+        let others = ["mon.a/ledger.redb", "mon.a/keyring", "keyring"].map(|name| dir.join(name));
+        match others.into_iter().chain(osds).find(|path| path.exists()) {
+            Some(found) => Err(Remains { dir: dir.to_owned(), found }),
+            None => Ok(()),
+        }
+    }
+
+    /// A key for each daemon, and the operator's.
+    fn new_keys(&self, rng: &mut StdRng) -> BTreeMap<EntityName, CryptoKey> {
+        let mut new_key = |kind| CryptoKey::generate(kind, clock::wall(), rng);
+        // Keys that `ceph auth export` shows are of a type that clients can read. The monitors' own is not among them:
+        // it is of the safest type whatever clients know.
+        let mut keys = BTreeMap::from([
+            (EntityName::new(EntityType::MON, ""), new_key(KeyType::Aes256k)),
+            (EntityName::new(EntityType::CLIENT, "admin"), new_key(self.key_type)),
+        ]);
+        for osd in 0..self.osds {
+            keys.insert(EntityName::new(EntityType::OSD, osd.to_string()), new_key(self.key_type));
+        }
+        keys
+    }
+
+    fn make_ledger(
+        &self,
+        dir: &Path,
+        fsid: [u8; 16],
+        conf: &CephConf,
+        keys: BTreeMap<EntityName, CryptoKey>,
+        undo: &mut Undo,
+    ) -> Result<()> {
+        let who = EntityName::new(EntityType::MON, "a");
+        let mons = conf.mon_hosts(&who)?.into_iter().map(|addrs| ("a".to_owned(), addrs)).collect();
+        let (now, key_type, seed) = (clock::wall(), self.key_type, clock::random_seed());
+        let params = MkfsParams { fsid, now, mons, keys, chooseleaf_type: 0, key_type, seed };
+        let data = dir.join("mon.a");
+        undo.note(&data);
+        private::make_folder(&data)?;
+        let path = data.join("ledger.redb");
+        undo.note(&path);
+        EmbeddedLedger::open(&path)?.commit(&mon::mkfs(&params))?;
+        Ok(())
+    }
+
+    fn conf_text(&self, dir: &Path, fsid: &[u8; 16]) -> String {
+        let (dir, port, fsid) = (dir.display(), self.port, format_uuid(fsid));
+        let mut out = format!(
+            "[global]\nfsid = {fsid}\nmon initial members = a\nmon host = [v2:127.0.0.1:{port}]\n\
+             auth cluster required = cephx\nauth service required = cephx\nauth client required = cephx\n\
+             keyring = {dir}/keyring\npid file = {dir}/run/$name.pid\nms bind ipv6 = false\n\
+             osd crush chooseleaf type = 0\n\n[mon.a]\nmon data = {dir}/mon.a\nlog file = {dir}/log/mon.a.log\n\
+             admin socket = {dir}/run/$cluster-$name.asok\n\n\
+             [osd]\nadmin socket = {dir}/run/$cluster-$name.asok\nosd data = {dir}/osd.$id\nlog file = {dir}/log/$name.log\n"
+        );
+        for osd in 0..self.osds {
+            let osd_port = u32::from(port) + 1 + osd;
+            out.push_str(&format!("\n[osd.{osd}]\npublic addr = 127.0.0.1:{osd_port}\n"));
+            for (option, devices) in [
+                ("loligo device", self.devices),
+                ("loligo journal device", self.journal_devices),
+                ("loligo index device", self.index_devices),
+            ] {
+                if let Some(device) = devices.get(osd as usize) {
+                    let device = std::path::absolute(device).unwrap_or_else(|_| device.clone());
+                    out.push_str(&format!("{option} = {}\n", device.display()));
+                }
+            }
+        }
+        out
+    }
+}
+
+fn write_keyring(dir: &Path, name: EntityName, key: CryptoKey, undo: &mut Undo) -> Result<()> {
+    let mut caps = BTreeMap::new();
+    let path = match name.kind {
+        EntityType::MON => dir.join("mon.a/keyring"),
+        EntityType::OSD => dir.join(format!("{name}/keyring")),
+        _ => {
+            for service in ["mds", "mgr", "mon", "osd"] {
+                caps.insert(service.to_owned(), "allow *".to_owned());
+            }
+            dir.join("keyring")
+        }
+    };
+    undo.note(&path);
+    private::write_secret(&path, &Keyring([(name, KeyringEntry { key, caps })].into()).to_string())
+}
+
+#[cfg(test)]
+mod tests;

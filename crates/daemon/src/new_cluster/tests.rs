@@ -1,0 +1,179 @@
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+use crate::{
+    device_paths::FastDevices,
+    mkfs::{MkfsOptions, mkfs},
+};
+
+/// The files go with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("loligo-new-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path.canonicalize().unwrap())
+    }
+
+    /// One OSD.
+    fn cluster(&self) -> NewCluster<'_> {
+        NewCluster {
+            dir: &self.0,
+            osds: 1,
+            devices: &[],
+            journal_devices: &[],
+            index_devices: &[],
+            device_bytes: 64 << 20,
+            reactors: 1,
+            port: 3300,
+            is_forced: false,
+            key_type: KeyType::Aes,
+        }
+    }
+
+    fn mkfs_osd(&self, is_forced: bool, journal: Option<&Path>) -> Result<()> {
+        mkfs(&MkfsOptions {
+            kind: "osd".to_owned(),
+            id: "0".to_owned(),
+            conf: self.0.join("ceph.conf"),
+            device_bytes: 64 << 20,
+            reactors: Some(1),
+            fast: FastDevices { journal: journal.map(Path::to_owned), index: None },
+            is_forced,
+            key_type: KeyType::Aes,
+        })
+    }
+
+    fn mode(&self, name: &str) -> u32 {
+        fs::metadata(self.0.join(name)).unwrap().permissions().mode() & 0o777
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+fn fails_with(result: Result<()>, words: &str) {
+    let text = format!("{:#}", result.expect_err(words));
+    assert!(text.contains(words), "{text}");
+}
+
+#[test]
+fn what_a_cluster_keeps_is_its_owners() {
+    let folder = Folder::new("modes");
+    folder.cluster().make().unwrap();
+    assert_eq!(["mon.a", "osd.0"].map(|name| folder.mode(name)), [0o700; 2]);
+    let files = ["mon.a/ledger.redb", "mon.a/keyring", "osd.0/keyring", "osd.0/block", "keyring"];
+    assert_eq!(files.map(|name| folder.mode(name)), [0o600; 5]);
+}
+
+#[test]
+fn a_cluster_that_could_not_be_made_can_be_made_later() {
+    let folder = Folder::new("again");
+    let device = [folder.0.join("device")];
+    fails_with(NewCluster { reactors: 3, ..folder.cluster() }.make(), "not 3");
+    fails_with(NewCluster { device_bytes: 1 << 16, ..folder.cluster() }.make(), "too few for a store");
+    fs::write(&device[0], b"XFSB").unwrap();
+    let others = NewCluster { osds: 2, devices: &device, ..folder.cluster() };
+    fails_with(others.make(), "too few for a store");
+    let file = fs::File::options().write(true).open(&device[0]).unwrap();
+    file.set_len(64 << 20).unwrap();
+    fails_with(others.make(), "holds an XFS file system: `--force` gives it up");
+    let left = fs::read_dir(&folder.0).unwrap().count();
+    assert_eq!(left, 2, "the device and `run`");
+    folder.cluster().make().unwrap();
+    NewCluster { is_forced: true, ..others }.make().unwrap_err();
+}
+
+#[test]
+fn what_is_left_of_a_cluster_without_its_ceph_conf_is_not_replaced() {
+    let folder = Folder::new("remains");
+    folder.cluster().make().unwrap();
+    fs::remove_file(folder.0.join("ceph.conf")).unwrap();
+    let key = fs::read_to_string(folder.0.join("keyring")).unwrap();
+    fails_with(folder.cluster().make(), "ledger.redb of a cluster: put its ceph.conf back");
+    assert_eq!(fs::read_to_string(folder.0.join("keyring")).unwrap(), key);
+}
+
+#[test]
+fn a_store_is_given_up_only_if_that_is_said() {
+    let folder = Folder::new("force");
+    folder.cluster().make().unwrap();
+    let conf = CephConf::read(&folder.0.join("ceph.conf")).unwrap();
+    let fsid = conf.get(&EntityName::new(EntityType::OSD, "0"), "fsid").unwrap();
+    fails_with(
+        folder.mkfs_osd(false, None),
+        &format!("holds the store of osd.0 of cluster {fsid}: `--force`"),
+    );
+    folder.mkfs_osd(true, None).unwrap();
+    // A journal of its own is somebody's, too.
+    let journal = folder.0.join("journal");
+    folder.mkfs_osd(true, Some(&journal)).unwrap();
+    fs::remove_file(folder.0.join("osd.0/block")).unwrap();
+    fails_with(folder.mkfs_osd(false, Some(&journal)), "journal holds the store of osd.0");
+    assert!(!folder.0.join("osd.0/block").exists());
+}
+
+#[test]
+fn an_osd_whose_devices_are_in_use_keeps_its_links() {
+    let folder = Folder::new("links");
+    folder.cluster().make().unwrap();
+    let (old, new, link) =
+        (folder.0.join("old"), folder.0.join("new"), folder.0.join("osd.0").join("journal"));
+    folder.mkfs_osd(true, Some(&old)).unwrap();
+    assert_eq!(fs::read_link(&link).unwrap(), old);
+    let running = fs::File::open(folder.0.join("osd.0/block")).unwrap();
+    running.lock().unwrap();
+    fails_with(folder.mkfs_osd(true, Some(&new)), "is in use by another process");
+    assert_eq!(fs::read_link(&link).unwrap(), old);
+    assert!(!new.exists());
+    drop(running);
+    folder.mkfs_osd(true, Some(&new)).unwrap();
+    assert_eq!(fs::read_link(&link).unwrap(), new);
+}
+
+#[test]
+fn no_files_are_made_below_dev() {
+    let folder = Folder::new("dev");
+    let device = [PathBuf::from("/dev/loligo-nosuch/disk")];
+    let new = NewCluster { devices: &device, ..folder.cluster() };
+    fails_with(new.make(), "/dev/loligo-nosuch/disk does not exist");
+    assert!(!Path::new("/dev/loligo-nosuch").exists());
+}
+
+#[test]
+fn a_monitor_adds_the_operators_key_to_a_keyring() {
+    let folder = Folder::new("keyring");
+    let dir = folder.0.display();
+    let text = format!(
+        "[global]\nfsid = 6e1f6a8e-54b1-4d4f-9c7b-b7c6c9fb9d36\nmon host = 127.0.0.1:1\n\
+         keyring = {dir}/keyring\n[mon.a]\nmon data = {dir}/mon.a\n"
+    );
+    fs::write(folder.0.join("ceph.conf"), text).unwrap();
+    let other = "[client.other]\n\tkey = AQAQuQBrA94mIBAAo+GWtvvESSLUPpNJ+huiaA==";
+    fs::write(folder.0.join("keyring"), other).unwrap();
+    let make = || {
+        mkfs(&MkfsOptions {
+            kind: "mon".to_owned(),
+            id: "a".to_owned(),
+            conf: folder.0.join("ceph.conf"),
+            device_bytes: 0,
+            reactors: None,
+            fast: FastDevices::default(),
+            is_forced: false,
+            key_type: KeyType::Aes,
+        })
+    };
+    make().unwrap();
+    let written = fs::read_to_string(folder.0.join("keyring")).unwrap();
+    assert!(written.starts_with(&format!("{other}\n[client.admin]\n")), "{written}");
+    assert_eq!(Keyring::parse(&written).unwrap().0.len(), 2);
+    fails_with(make(), "a monitor's data is made once");
+    // Once more from the start: the key that is there is the cluster's.
+    fs::remove_dir_all(folder.0.join("mon.a")).unwrap();
+    make().unwrap();
+    assert_eq!(fs::read_to_string(folder.0.join("keyring")).unwrap(), written);
+}

@@ -1,0 +1,109 @@
+//! Making the stores of new OSDs. All devices are opened, locked and looked at before anything is written to one.
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+use rand::{SeedableRng, rngs::StdRng};
+use reactor::Reactor;
+use store::{Occupant, StoreIdentity};
+use thiserror::Error;
+use types::EntityName;
+
+use crate::{
+    ceph_conf::CephConf,
+    clock,
+    cluster::{format_uuid, new_uuid, parse_uuid},
+    device::{Access, Device, is_no_place_for_files},
+    device_paths::DevicePaths,
+    private,
+    signatures::Contents,
+    undo::Undo,
+};
+
+/// A device that holds something, and nobody said that it may go.
+#[derive(Debug, Error)]
+#[error("{path} holds {what}: `--force` gives it up")]
+pub(crate) struct InUse {
+    path: String,
+    what: String,
+}
+
+/// See the module's page.
+pub(crate) struct NewStores {
+    reactor: Reactor,
+    /// What devices hold is given up.
+    is_forced: bool,
+    stores: Vec<(DevicePaths, Device, StoreIdentity)>,
+}
+
+impl NewStores {
+    /// None yet.
+    pub(crate) fn new(is_forced: bool) -> Result<NewStores> {
+        let reactor = Reactor::new(reactor::Config::default())?;
+        Ok(NewStores { reactor, is_forced, stores: Vec::new() })
+    }
+
+    /// Opens and checks the devices of one OSD. What is made for it is noted in `undo`.
+    pub(crate) fn add(
+        &mut self,
+        conf: &CephConf,
+        who: &EntityName,
+        paths: DevicePaths,
+        device_bytes: u64,
+        reactors: u16,
+        undo: &mut Undo,
+    ) -> Result<()> {
+        if !reactors.is_power_of_two() || reactors > osd::SHARDS_MAX {
+            bail!("an OSD has 1, 2, 4, 8, 16 or {} reactors, not {reactors}", osd::SHARDS_MAX);
+        }
+        let mut rng = StdRng::from_seed(clock::random_seed());
+        let identity = StoreIdentity {
+            store_uuid: new_uuid(&mut rng),
+            fsid: parse_uuid(&conf.require(who, "fsid")?)?,
+            osd: who.id.parse().context("an OSD's id is a number")?,
+            shard: 0,
+            shards: reactors,
+        };
+        if let Some(data) = conf.get(who, "osd data") {
+            undo.note(data.as_ref());
+            private::make_folder(data.as_ref())?;
+        }
+        for (_, path) in paths.all() {
+            undo.note(path);
+        }
+        if let Some(folder) = paths.main.parent().filter(|folder| !is_no_place_for_files(folder)) {
+            fs::create_dir_all(folder)?;
+        }
+        let mut device = Device::open(&mut self.reactor, &paths, Access::Create(device_bytes))?;
+        if !device.has_room_for(identity) {
+            bail!("{}: too few for a store: {:?} bytes", paths.main.display(), device.sizes());
+        }
+        if !self.is_forced {
+            refuse_contents(&paths, &mut device, &mut self.reactor)?;
+        }
+        self.stores.push((paths, device, identity));
+        Ok(())
+    }
+
+    /// Makes them.
+    pub(crate) fn format(mut self) -> Result<()> {
+        for (paths, device, identity) in &self.stores {
+            let formatted = device.format(*identity, &mut self.reactor);
+            formatted.with_context(|| format!("formatting {}", paths.main.display()))?;
+        }
+        Ok(())
+    }
+}
+
+fn refuse_contents(paths: &DevicePaths, device: &mut Device, reactor: &mut Reactor) -> Result<()> {
+    let Some((role, found)) = device.contents(reactor)?.into_iter().next() else { return Ok(()) };
+    let path = paths.all().find(|(other, _)| *other == role).map(|(_, path)| path.display().to_string());
+    let what = match found {
+        Contents::Store(Occupant::Osd { fsid, osd }) => {
+            format!("the store of osd.{osd} of cluster {}", format_uuid(&fsid))
+        }
+        Contents::Store(Occupant::Unknown) => "a store of another version, or a damaged one".to_owned(),
+        Contents::Foreign(what) => what.to_owned(),
+    };
+    Err(InUse { path: path.unwrap_or_default(), what }.into())
+}
