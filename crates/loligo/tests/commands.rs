@@ -1,5 +1,5 @@
-//! The stock `ceph` command against a real monitor (issue 2, items 3 and 7): every command answers, bad
-//! ones are refused, and strangers on the port change nothing.
+//! The stock `ceph` command against a real monitor: every command answers, bad ones are refused, and
+//! strangers on the port change nothing.
 
 mod cluster;
 

@@ -1,4 +1,4 @@
-//! Daemons are killed for real under load (issue 2, item 5), and nothing acknowledged is lost.
+//! Daemons are killed for real under load, and nothing acknowledged is lost.
 
 mod cluster;
 

@@ -1,4 +1,4 @@
-//! The tests that go-ceph has for its packages `rados`, `rbd` and `rbd/admin`, against real daemons (issue 4).
+//! The tests that go-ceph has for its packages `rados`, `rbd` and `rbd/admin`, against real daemons.
 //!
 //! The versions of go-ceph and of what it needs are in `go_ceph/go.mod`, their hashes in `go_ceph/go.sum`. Where
 //! Go or those modules cannot be had, the test says so and does nothing.

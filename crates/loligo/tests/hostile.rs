@@ -1,5 +1,5 @@
-//! Peers that break the rules, by mistake or on purpose (issue 2, item 7): each gets an error or a closed
-//! connection, the daemons' memory stays bounded, and stock clients are served meanwhile.
+//! Peers that break the rules, by mistake or on purpose: each gets an error or a closed connection, the daemons'
+//! memory stays bounded, and stock clients are served meanwhile.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
 

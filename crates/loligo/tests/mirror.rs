@@ -1,4 +1,4 @@
-//! The stock `rbd-mirror` between two clusters, with journals and with snapshots (issue 4).
+//! The stock `rbd-mirror` between two clusters, with journals and with snapshots.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
 

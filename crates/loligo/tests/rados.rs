@@ -1,4 +1,4 @@
-//! The stock `rados` command and python-rados against real daemons (issue 2, items 4 and 7's peers).
+//! The stock `rados` command and python-rados against real daemons.
 
 mod cluster;
 

@@ -1,6 +1,6 @@
 //! Random ops of every kind against a model in memory, with snapshots, while OSDs are killed and started
-//! again (in the manner of Ceph's `ceph_test_rados`). `LOLIGO_MODEL_SECONDS` makes it run longer,
-//! `LOLIGO_MODEL_SEED` makes it another run.
+//! again (in the manner of Ceph's `ceph_test_rados`): one, in the time that it has by default. `LOLIGO_MODEL_SECONDS`
+//! makes it run longer, `LOLIGO_MODEL_SEED` makes it another run.
 
 mod cluster;
 

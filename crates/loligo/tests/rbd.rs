@@ -1,4 +1,4 @@
-//! The stock `rbd`, fio's rbd engine, qemu-img and python-rbd against real daemons (issue 2, item 4).
+//! The stock `rbd`, fio's rbd engine, qemu-img and python-rbd against real daemons.
 
 mod cluster;
 

@@ -1,5 +1,6 @@
 //! An image is changed at random through python-rbd, and compared with the same changes of bytes in memory
-//! (in the manner of Ceph's `ceph_test_librbd_fsx`), while OSDs are killed and started again.
+//! (in the manner of Ceph's `ceph_test_librbd_fsx`), while OSDs are killed and started again:
+//! one, in the time that it has by default.
 //! `LOLIGO_FSX_SECONDS` makes it run longer, `LOLIGO_FSX_SEED` makes it another run.
 
 mod cluster;

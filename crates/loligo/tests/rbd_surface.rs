@@ -1,5 +1,5 @@
 //! What `rbd` and python-rbd do beyond the life of one image: snapshots and clones, diffs, trash, groups,
-//! namespaces, migration, metadata, journals, watches (issue 2, item 4, and issue 4). The expected output is
+//! namespaces, migration, metadata, journals, watches. The expected output is
 //! what Ceph 16.2 prints for the same commands.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it fails")]

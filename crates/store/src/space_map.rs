@@ -17,7 +17,7 @@ use crate::{
     run_map::RunMap,
 };
 
-/// Of a record that lists shared blocks one by one, as earlier builds wrote it. Only one that has none is written so.
+/// Of a record that lists shared blocks one by one. It is read in any case, and written for a region that has none.
 const MAGIC: u32 = 0x4752_4c4c;
 /// Of one that lists them by runs.
 const MAGIC_RUNS: u32 = 0x5352_4c4c;
