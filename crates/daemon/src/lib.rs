@@ -24,6 +24,7 @@ mod mon_daemon;
 mod new_cluster;
 mod new_stores;
 mod osd_daemon;
+mod own_addresses;
 mod private;
 mod rbd_runs;
 mod signatures;

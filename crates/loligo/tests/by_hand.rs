@@ -1,5 +1,5 @@
-//! A cluster made by hand from a ceph.conf, as README shows it (issue 2, item 2): `loligo mkfs`, `loligo
-//! mon`, `loligo osd`; addresses of their own for each daemon; with cephx and without, in crc and secure mode.
+//! A cluster made by hand from a ceph.conf, as README shows it, but on loopback addresses: `loligo mkfs`, `loligo
+//! mon`, `loligo osd`; with cephx and without, in crc and secure mode.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
 
@@ -21,7 +21,8 @@ struct ByHand {
 }
 
 impl ByHand {
-    /// A ceph.conf for three "machines": a loopback address each.
+    /// A ceph.conf for three "machines": one OSD takes the monitor's, the others have a loopback address each, and one
+    /// another for other OSDs.
     fn new(auth: &str) -> ByHand {
         let dir = temp_dir();
         let port = free_port();
@@ -34,7 +35,7 @@ impl ByHand {
                  keyring = {dir_text}/admin.keyring\nosd crush chooseleaf type = 0\n\
                  [mon]\nmon data = {dir_text}/mon.$id\n\
                  [osd]\nosd data = {dir_text}/osd.$id ; a comment\nlog file = {dir_text}/$name.log\n\
-                 [osd.0]\npublic addr = 127.0.0.2\n[osd.1]\npublic addr = 127.0.0.3\n[osd.2]\npublic addr = 127.0.0.4\n"
+                 [osd.1]\npublic addr = 127.0.0.3\n[osd.2]\npublic addr = 127.0.0.4\ncluster addr = 127.0.0.5\n"
             ),
         )
         .unwrap();
@@ -100,8 +101,14 @@ fn a_cluster_made_by_hand_serves_with_cephx_in_both_modes() {
     let c = ByHand::new("cephx");
     c.data_survives("--ms_client_mode crc");
     c.data_survives("--ms_client_mode secure --ms_mon_client_mode secure");
-    let addr = c.sh("ceph osd find 1 -f json");
-    assert!(addr.contains("127.0.0.3:"), "{addr}");
+    let map = c.sh("ceph osd dump");
+    let addrs = |osd: &str| {
+        let line = map.lines().find(|line| line.starts_with(osd)).unwrap();
+        line.split("v2:").skip(1).map(|rest| rest.split_once(':').unwrap().0.to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(addrs("osd.0 "), ["127.0.0.1", "127.0.0.1"], "{map}");
+    assert_eq!(addrs("osd.1 "), ["127.0.0.3", "127.0.0.3"], "{map}");
+    assert_eq!(addrs("osd.2 "), ["127.0.0.4", "127.0.0.5"], "{map}");
     let nobody = run_in(&c.dir, "ceph --connect-timeout 10 -n client.nobody -s", Duration::from_secs(60));
     assert!(nobody.code != 0, "{}", nobody.out);
 }

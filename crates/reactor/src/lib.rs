@@ -8,6 +8,7 @@
 //!
 //! Must not know: protocols, messages, PGs, stores.
 
+mod addresses;
 mod backend;
 mod buffer;
 mod channel;
@@ -28,6 +29,7 @@ mod wake;
 
 use std::os::fd::RawFd;
 
+pub use addresses::interface_addresses;
 pub use channel::{Receiver, Sender, channel};
 pub use config::{BackendKind, Config};
 pub use event::{CloseReason, ConnId, Event, FileError, FileId, FileOperation, ListenerId};

@@ -34,6 +34,7 @@ use crate::{
     device_paths::DevicePaths,
     host,
     memory::Memory,
+    own_addresses,
     stop::Stop,
     store_owner,
     wire::{Net, OnReactor},
@@ -65,6 +66,10 @@ struct Setup {
     data: String,
     key: CryptoKey,
     is_none: bool,
+    /// Where clients find it, before the port is known.
+    public: SocketAddr,
+    /// Where other OSDs do.
+    cluster_ip: IpAddr,
     uuid: [u8; 16],
     device_bytes: u64,
     /// Of each shard's regions, as they were made.
@@ -115,7 +120,10 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
     for _ in 1..count {
         wakers.push(Waker::new().context("making an eventfd")?);
     }
+    let public = own_addresses::public_addr(&conf, &who)?;
     let setup = Setup {
+        public,
+        cluster_ip: own_addresses::cluster_ip(&conf, &who, public.ip())?,
         is_none: conf.get(&who, "auth cluster required").is_some_and(|v| v == "none"),
         key: own_key(Path::new(&data), &who)?,
         whoami,
@@ -215,20 +223,20 @@ impl Setup {
         result
     }
 
-    /// Listens for clients, and with several shards for other OSDs besides.
+    /// Listens for clients, and with several shards, or a network of their own, for other OSDs besides.
     fn listen(
         &self,
         shard: Shard,
         others: &[Starting],
         reactor: &mut Reactor,
     ) -> Result<(Addrs, Option<ListenerId>)> {
-        let wanted = self.public_addr()?;
+        let wanted = self.public;
         let listener = reactor.listen(wanted).with_context(|| format!("listening at {wanted}"))?;
         let socket = reactor.local_addr(listener).context("the listener has no address")?;
         let mut seed = rand::rngs::StdRng::from_seed(clock::random_seed());
         let nonce = seed.random_range(1..=u32::MAX);
         let public = EntityAddrVec::msgr2(socket, nonce);
-        if shard.count == 1 {
+        if shard.count == 1 && self.cluster_ip == wanted.ip() {
             return Ok((Addrs { cluster: public.clone(), public }, None));
         }
         let (_, own) = self.listen_for_osds(reactor)?;
@@ -242,21 +250,9 @@ impl Setup {
 
     /// A listener of one shard: other OSDs dial the shard of theirs.
     fn listen_for_osds(&self, reactor: &mut Reactor) -> Result<(ListenerId, SocketAddr)> {
-        let wanted = SocketAddr::new(self.cluster_ip()?, 0);
+        let wanted = SocketAddr::new(self.cluster_ip, 0);
         let listener = reactor.listen(wanted).with_context(|| format!("listening at {wanted}"))?;
         Ok((listener, reactor.local_addr(listener).context("the listener has no address")?))
-    }
-
-    fn public_addr(&self) -> Result<SocketAddr> {
-        let text = self.conf.get(&self.who, "public addr").unwrap_or("127.0.0.1:0".into());
-        parse_addr(&text).context("public addr is an address with or without a port")
-    }
-
-    fn cluster_ip(&self) -> Result<IpAddr> {
-        match self.conf.get(&self.who, "cluster addr") {
-            Some(text) => Ok(parse_addr(&text).context("cluster addr is an address")?.ip()),
-            None => Ok(self.public_addr()?.ip()),
-        }
     }
 
     /// Mounts a shard's store. To be done before anything listens: a mount looks at its device alone, and
@@ -336,10 +332,4 @@ impl Setup {
         }
         out
     }
-}
-
-/// An address with or without a port.
-fn parse_addr(text: &str) -> Result<SocketAddr> {
-    let alone = || text.parse().map(|ip| SocketAddr::new(ip, 0));
-    Ok(text.parse().or_else(|_| alone())?)
 }

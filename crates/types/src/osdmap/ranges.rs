@@ -43,7 +43,7 @@ impl RangeBlocklist {
     /// True for an address in one of the networks.
     pub fn contains(&self, addr: &EntityAddr) -> bool {
         let Some(ip) = addr.socket.map(|socket| socket.ip()) else { return false };
-        self.0.keys().any(|range| range.socket.is_some_and(|net| share_prefix(net.ip(), ip, range.nonce)))
+        self.0.keys().any(|range| range.covers(ip))
     }
 
     pub(super) fn apply(&mut self, change: &RangeChange) {
@@ -63,6 +63,11 @@ impl EntityAddr {
         let most = if addr.is_ipv4() { 32 } else { 128 };
         let socket = Some((addr, 0).into());
         (bits <= most).then_some(EntityAddr { kind: AddrType::CIDR, nonce: bits, socket })
+    }
+
+    /// True for a network that the address is in.
+    pub fn covers(&self, ip: IpAddr) -> bool {
+        self.socket.is_some_and(|net| share_prefix(net.ip(), ip, self.nonce))
     }
 }
 
