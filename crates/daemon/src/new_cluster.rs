@@ -138,7 +138,7 @@ impl NewCluster<'_> {
             "[global]\nfsid = {fsid}\nmon initial members = a\nmon host = [v2:127.0.0.1:{port}]\n\
              auth cluster required = cephx\nauth service required = cephx\nauth client required = cephx\n\
              keyring = {dir}/keyring\npid file = {dir}/run/$name.pid\nms bind ipv6 = false\n\
-             osd crush chooseleaf type = 0\n\n[mon.a]\nmon data = {dir}/mon.a\nlog file = {dir}/log/mon.a.log\n\
+             osd crush chooseleaf type = 0\n\n[mon.a]\nmon data = {dir}/mon.a\nmon allow pool delete = true\nlog file = {dir}/log/mon.a.log\n\
              admin socket = {dir}/run/$cluster-$name.asok\n\n\
              [osd]\nadmin socket = {dir}/run/$cluster-$name.asok\nosd data = {dir}/osd.$id\nlog file = {dir}/log/$name.log\n"
         );

@@ -75,7 +75,7 @@ impl Default for MonOptions {
             pool_size_min: 0,
             pool_pg_num: 32,
             is_pool_size_one_allowed: false,
-            is_pool_delete_allowed: true,
+            is_pool_delete_allowed: false,
             is_insecure_key_allowed: true,
             is_deprecated_obsolete: false,
             is_auth_none: false,

@@ -277,6 +277,7 @@ impl World {
                     osd_down_out_interval: Duration::from_secs(30),
                     // Short enough for copies that were away to find maps gone.
                     osdmap_epochs_min: 20,
+                    is_pool_delete_allowed: true,
                     ..MonOptions::default()
                 };
                 self.mon.start(|ledger| MonProcess::start(ledger, mon_addrs(), options, rng, &mut cx));

@@ -35,6 +35,7 @@ fn subscribe(cluster: &mut Cluster, conn: ConnId, names: &[&str]) -> Vec<Message
 #[test]
 fn pool_operations_want_the_right_to_write() {
     let mut cluster = Cluster::with_rbd();
+    cluster.allow_pool_delete();
     let reader = enter(&mut cluster, 60, "client.ro", r#""mon","allow r","osd","allow r""#);
     let before = cluster.map().epoch;
     for op in [

@@ -100,6 +100,11 @@ impl Cluster {
         cluster
     }
 
+    /// As an operator who means to delete pools.
+    pub(crate) fn allow_pool_delete(&mut self) {
+        self.ok(r#"{"prefix":"config set","who":"mon","name":"mon_allow_pool_delete","value":"true"}"#);
+    }
+
     /// Hands the ledger's contents to the monitor and connects the admin.
     pub(crate) fn boot(&mut self) {
         let contents = self.ledger.load().unwrap();

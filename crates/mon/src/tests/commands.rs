@@ -256,9 +256,11 @@ fn keyrings_are_imported() {
 fn the_monitors_own_options_follow_the_database() {
     let mut cluster = Cluster::with_rbd();
     let rm = r#"{"prefix":"osd pool rm","pool":"rbd","pool2":"rbd","yes_i_really_really_mean_it":true}"#;
-    cluster.ok(r#"{"prefix":"config set","who":"mon","name":"mon_allow_pool_delete","value":"false"}"#);
     assert_eq!(cluster.refused(rm).0, -1);
+    cluster.allow_pool_delete();
     cluster.ok(r#"{"prefix":"config rm","who":"mon","name":"mon_allow_pool_delete"}"#);
+    assert_eq!(cluster.refused(rm).0, -1);
+    cluster.allow_pool_delete();
     cluster.ok(rm);
 }
 

@@ -210,6 +210,7 @@ fn pool_snapshots_have_names() {
 #[test]
 fn pools_are_deleted_only_when_named_twice() {
     let mut cluster = Cluster::with_rbd();
+    cluster.allow_pool_delete();
     assert_eq!(cluster.refused(r#"{"prefix":"osd pool rm","pool":"rbd"}"#).0, -1);
     let rm = r#"{"prefix":"osd pool rm","pool":"rbd","pool2":"rbd","yes_i_really_really_mean_it":true}"#;
     assert_eq!(cluster.ok(rm), "pool 'rbd' removed");
@@ -508,6 +509,7 @@ fn tiers_are_not_chained_and_no_client_is_sent_to_one() {
 #[test]
 fn a_tier_and_its_base_are_shown_and_kept_until_they_part() {
     let mut cluster = with_tier();
+    cluster.allow_pool_delete();
     let said = cluster.ok(&tier("cache-mode", READONLY));
     assert_eq!(said, "set cache-mode for pool 'cache' to readonly");
     let text = cluster.text(r#"{"prefix":"osd dump"}"#);

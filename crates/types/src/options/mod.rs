@@ -1,7 +1,7 @@
 //! The options of Ceph 16.2: names, types, defaults and limits, and the form in which values are kept.
 //!
 //! The table (`generated/options.tsv`) holds what `ceph config help` of 16.2.15 says, without the
-//! descriptions, and `mon_auth_allow_insecure_key` of 20.2.4; the defaults of `mon_allow_pool_delete`,
+//! descriptions, and `mon_auth_allow_insecure_key` of 20.2.4; the defaults of
 //! `mon_max_pg_per_osd`, `mon_osd_report_timeout`,
 //! `osd_pool_default_pg_autoscale_mode` and `rbd_default_map_options` are those of this project. Most options concern parts of Ceph that do
 //! not exist here; they are known all the same, since clients take theirs from the monitors, and scripts set
