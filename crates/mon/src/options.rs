@@ -133,3 +133,19 @@ impl MonOptions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_table_and_what_can_be_set_is_observed() {
+        for info in types::options() {
+            let mut options = MonOptions::default();
+            if options.set(info.name, &info.default_for(true)) {
+                assert_eq!(options, MonOptions::default(), "{}", info.name);
+                assert!(types::is_observed(types::EntityType::MON, info.name), "{}", info.name);
+            }
+        }
+    }
+}

@@ -40,7 +40,7 @@ pub use name::{EntityName, EntityNum, EntityType};
 pub use options::{
     CONFIG_COMMANDS, ConfParseError, ConfSections, ConfigOwner, ConfigReply, OptionInfo, OptionKind,
     OptionLevel, OptionSetError, OptionShown, OptionValueError, Settings, WireSettings, find_option,
-    option_json, option_name, options, parse_conf,
+    is_observed, option_json, option_name, options, parse_conf,
 };
 pub use osdmap::{
     ApplyError, AutoscaleMode, CrushBlob, ErasureCodeProfiles, HitSetParams, Incremental, MapFlags,

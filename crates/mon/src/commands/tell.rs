@@ -5,10 +5,10 @@
 use bytes::Bytes;
 use codec::Features;
 use serde_json::{Value, json};
-use types::{CONFIG_COMMANDS, ConfigOwner, EntityType, Errno, UTime, find_option};
+use types::{CONFIG_COMMANDS, ConfigOwner, EntityType, Errno, UTime};
 
 use super::{Reply, Request, Row, mon_info, status, tell_daemon, tell_perf};
-use crate::{ConnId, Mon, MonOptions, format};
+use crate::{ConnId, Mon, format};
 
 pub(super) const ROWS: &[Row] = &[
     VERSION_ROW,
@@ -126,10 +126,7 @@ fn needs_others(_: &mut Request<'_>) -> Reply {
 fn config(req: &mut Request<'_>) -> Reply {
     let name = format!("mon.{}", req.mon.base_options.name);
     let fsid = format::uuid(&req.mon.committed.monmap.fsid);
-    let is_observed = |name: &str| match find_option(name) {
-        Some(info) => MonOptions::default().set(name, &info.default_for(true)),
-        None => false,
-    };
+    let is_observed = |name: &str| types::is_observed(EntityType::MON, name);
     let owner = ConfigOwner { name: &name, fsid: &fsid, is_observed: &is_observed };
     let args = |name: &str| req.args.list(name);
     match owner.run(&mut req.mon.settings, req.args.prefix(), &args) {

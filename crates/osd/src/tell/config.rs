@@ -2,45 +2,10 @@
 
 use messages::{MMgrOpen, MMonSubscribe, SubscribeItem};
 use serde_json::Value;
-use types::{CONFIG_COMMANDS, ConfigOwner};
+use types::{CONFIG_COMMANDS, ConfigOwner, EntityType, is_observed};
 
 use super::{Call, Refusal, Row, show::uuid};
 use crate::{Cross, Effect, Osd, osd::Cx};
-
-/// Options that a running OSD looks at.
-const OBSERVED: [&str; 31] = [
-    "bluestore_cache_size",
-    "osd_aggregated_slow_ops_logging",
-    "osd_async_recovery_min_cost",
-    "osd_deep_scrub_interval",
-    "osd_deep_scrub_large_omap_object_key_threshold",
-    "osd_deep_scrub_large_omap_object_value_sum_threshold",
-    "osd_deep_scrub_randomize_ratio",
-    "osd_deep_scrub_stride",
-    "osd_enable_op_tracker",
-    "osd_max_scrubs",
-    "osd_memory_target",
-    "osd_op_complaint_time",
-    "osd_op_history_duration",
-    "osd_op_history_size",
-    "osd_op_history_slow_op_size",
-    "osd_op_history_slow_op_threshold",
-    "osd_op_log_threshold",
-    "osd_recovery_max_active",
-    "osd_recovery_max_active_ssd",
-    "osd_scrub_auto_repair",
-    "osd_scrub_auto_repair_num_errors",
-    "osd_scrub_begin_hour",
-    "osd_scrub_begin_week_day",
-    "osd_scrub_chunk_max",
-    "osd_scrub_chunk_min",
-    "osd_scrub_end_hour",
-    "osd_scrub_end_week_day",
-    "osd_scrub_interval_randomize_ratio",
-    "osd_scrub_max_interval",
-    "osd_scrub_max_preemptions",
-    "osd_scrub_min_interval",
-];
 
 const fn row(at: usize) -> Row {
     Row { sig: CONFIG_COMMANDS[at].0, help: CONFIG_COMMANDS[at].1, run }
@@ -51,7 +16,8 @@ pub(super) const ROWS: [Row; 8] = [row(0), row(1), row(2), row(3), row(4), row(5
 /// One of the commands that every daemon has.
 fn run(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Result<Option<Value>, Refusal> {
     let (name, fsid) = (format!("osd.{}", osd.config.whoami), uuid(&osd.config.fsid));
-    let owner = ConfigOwner { name: &name, fsid: &fsid, is_observed: &|name| OBSERVED.contains(&name) };
+    let owner =
+        ConfigOwner { name: &name, fsid: &fsid, is_observed: &|name| is_observed(EntityType::OSD, name) };
     let prefix = call.text("prefix").unwrap_or_default();
     let Some(answer) = owner.run(&mut osd.settings, &prefix, &|name| call.list(name)) else {
         return Ok(None);

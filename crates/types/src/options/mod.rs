@@ -1,13 +1,12 @@
 //! The options of Ceph 16.2: names, types, defaults and limits, and the form in which values are kept.
 //!
 //! The table (`generated/options.tsv`) holds what `ceph config help` of 16.2.15 says, without the
-//! descriptions, and `mon_auth_allow_insecure_key` of 20.2.4; the defaults of
-//! `mon_max_pg_per_osd`, `mon_osd_report_timeout`,
-//! `osd_pool_default_pg_autoscale_mode` and `rbd_default_map_options` are those of this project. Most options concern parts of Ceph that do
-//! not exist here; they are known all the same, since clients take theirs from the monitors, and scripts set
-//! those of the cluster they know.
+//! descriptions, and `mon_auth_allow_insecure_key` of 20.2.4; [`CHANGED_DEFAULTS`] take the place of Ceph's. Most
+//! options concern parts of Ceph that do not exist here ([`is_observed`] tells which daemons go by one); they are
+//! known all the same, since clients take theirs from the monitors, and scripts set those of the cluster they know.
 
 mod command;
+mod observed;
 mod sections;
 mod settings;
 mod value;
@@ -15,6 +14,7 @@ mod value;
 use std::{collections::BTreeMap, sync::LazyLock};
 
 pub use command::{CONFIG_COMMANDS, ConfigOwner, ConfigReply, option_json};
+pub use observed::is_observed;
 pub use sections::{ConfParseError, ConfSections, option_name, parse_conf};
 pub use settings::{OptionLevel, OptionSetError, OptionShown, Settings, WireSettings};
 pub use value::OptionValueError;
@@ -150,7 +150,7 @@ impl OptionInfo {
         let kind = columns.next()?;
         let kind = OptionKind::NAMES.iter().find(|(_, text)| *text == kind)?.0;
         let mut column = || columns.next().unwrap_or_default();
-        Some(OptionInfo {
+        let mut info = OptionInfo {
             name,
             kind,
             level: column(),
@@ -164,9 +164,22 @@ impl OptionInfo {
             services: column(),
             tags: column(),
             see_also: column(),
-        })
+        };
+        if let Some((_, default)) = CHANGED_DEFAULTS.iter().find(|(changed, _)| *changed == name) {
+            info.default = default;
+        }
+        Some(info)
     }
 }
+
+/// Options whose defaults are not Ceph's; `docs/compatibility.md` says why.
+const CHANGED_DEFAULTS: [(&str, &str); 5] = [
+    ("bdev_enable_discard", "true"),
+    ("mon_max_pg_per_osd", "1000"),
+    ("mon_osd_report_timeout", "60"),
+    ("osd_pool_default_pg_autoscale_mode", "off"),
+    ("rbd_default_map_options", "ms_mode=prefer-crc"),
+];
 
 static TABLE: LazyLock<Vec<OptionInfo>> =
     LazyLock::new(|| include_str!("generated/options.tsv").lines().filter_map(OptionInfo::parse).collect());

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::*;
 
 #[test]
@@ -96,4 +98,37 @@ fn the_strongest_source_wins() {
     assert!(bluefs.is_mon_ignored && bluefs.values == [(OptionLevel::Default, "true".to_owned())]);
     assert_eq!(settings.get("osd_max_scrubs").as_deref(), Some("1"));
     assert_eq!(settings.all().len(), options().count() + 1);
+}
+
+/// The part of the page on compatibility that is under this heading.
+fn documented(heading: &str) -> impl Iterator<Item = &'static str> {
+    let page = include_str!("../../../../docs/compatibility.md");
+    let heading = format!("### {heading}");
+    page.lines().skip_while(move |line| *line != heading).skip(1).take_while(|line| !line.starts_with('#'))
+}
+
+#[test]
+fn the_options_that_daemons_go_by_are_documented() {
+    for (heading, observed) in [("OSDs", &observed::OSD[..]), ("Monitors", &observed::MON[..])] {
+        let words = documented(heading).flat_map(|line| line.split('`').skip(1).step_by(2));
+        let found: BTreeSet<&str> = words.filter(|word| find_option(word).is_some()).collect();
+        assert_eq!(found, observed.iter().copied().collect(), "{heading}");
+    }
+}
+
+#[test]
+fn changed_defaults_are_documented_with_those_of_ceph() {
+    let rows = documented("Changed defaults").filter_map(|line| line.strip_prefix("| `"));
+    let found: Vec<(String, String)> = rows
+        .map(|row| {
+            let mut cells = row.split(" | ").map(|cell| cell.trim_matches('`').to_owned());
+            (cells.next().unwrap(), cells.next().unwrap())
+        })
+        .collect();
+    let changed: Vec<(String, String)> =
+        CHANGED_DEFAULTS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    assert_eq!(found, changed);
+    for (name, default) in CHANGED_DEFAULTS {
+        assert_eq!(find_option(name).map(|info| info.default), Some(default), "{name}");
+    }
 }
