@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path};
 
 use anyhow::{Context, Result, bail};
-use types::{AddrType, ConfSections, EntityAddr, EntityAddrVec, EntityName, find_option, option_name};
+use types::{
+    AddrType, ConfSections, EntityAddr, EntityAddrVec, EntityName, Settings, find_option, option_name,
+};
 
 use crate::cluster::hostname;
 
@@ -66,6 +68,11 @@ impl CephConf {
                 within().or_else(|| find_option(option).map(|known| known.default.to_string()))
             }
         }
+    }
+
+    /// The value of one of Ceph's options, in the form in which daemons show it; its default where there is none.
+    pub fn option(&self, who: &EntityName, name: &str) -> Option<String> {
+        Settings::from_file(&self.all(who)).get(name)
     }
 
     /// The value, or an error that names the key.
@@ -176,6 +183,20 @@ mod tests {
         assert_eq!(get("host"), format!("{host} {}", std::process::id()));
         assert_eq!(get("loop"), "$loop");
         assert_eq!(get("admin socket"), "/var/run/ceph/x");
+    }
+
+    #[test]
+    fn an_option_has_one_form_however_it_is_written() {
+        let of = |text: &str| {
+            CephConf::parse(text)
+                .unwrap()
+                .option(&EntityName::parse("osd.0").unwrap(), "bdev_enable_discard")
+                .unwrap()
+        };
+        for text in ["[osd]\nbdev enable discard = 0\n", "[global]\nbdev_enable_discard = False\n"] {
+            assert_eq!(of(text), "false", "{text}");
+        }
+        assert_eq!([of("[osd]\nbdev_enable_discard = 1\n"), of("")], ["true", "true"]);
     }
 
     #[test]

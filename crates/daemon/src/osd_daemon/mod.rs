@@ -260,7 +260,7 @@ impl Setup {
     fn mount(&self, shard: Shard, device: &Device, reactor: &mut Reactor) -> Result<Mounted> {
         let memory = Memory::read(&self.conf, &self.who)?.for_shard(shard);
         let mut device = device.lanes(shard.index, shard.count, &self.regions);
-        let discard = self.conf.get(&self.who, "bdev enable discard").is_none_or(|value| value != "false");
+        let discard = self.conf.option(&self.who, "bdev_enable_discard").as_deref() == Some("true");
         let config = memory.configure(StoreConfig { discard, ..device.store_config() });
         let store = device.mount(reactor, config).with_context(|| format!("shard {}", shard.index))?;
         Ok(Mounted { device, memory, store })
