@@ -16,7 +16,8 @@ use crate::ping_times::PingTimes;
 
 /// Between two pings to a peer. Shorter than Ceph's 6 s: a ping costs microseconds here.
 pub const INTERVAL: Duration = Duration::from_secs(2);
-/// Without an answer for this long, a peer is reported (`osd_heartbeat_grace`).
+/// Without an answer for this long, a peer is reported: Ceph's default of `osd_heartbeat_grace`. The option does not
+/// change it: read leases end before the grace does, and must on all OSDs alike.
 pub const GRACE: Duration = Duration::from_secs(20);
 /// A report is repeated as long as it holds.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);

@@ -16,8 +16,9 @@ use types::{Instant, OsdId, OsdMap};
 
 use crate::{Ctx, Pg, pg::Phase};
 
-/// How long a member's word lets another one serve: `osd_heartbeat_grace` (20 s) times
-/// `osd_pool_default_read_lease_ratio` (0.8), so that it has stopped before others say that it is dead.
+/// How long a member's word lets another one serve: the grace of heartbeats (20 s) times Ceph's default of
+/// `osd_pool_default_read_lease_ratio` (0.8), so that it has stopped before others say that it is dead. No option changes
+/// either.
 pub const LEASE: Duration = Duration::from_secs(16);
 
 /// What heartbeats say, for all PGs of an OSD.

@@ -24,7 +24,7 @@ pub(super) fn help(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
     Ok(Some(Value::Object(shown.map(|row| (row.prefix().to_owned(), row.help.into())).collect())))
 }
 
-/// As a Ceph that is built without tcmalloc.
+/// In the words of a Ceph that is built without tcmalloc, with the errno that its own tests know.
 pub(super) fn heap(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
     Err((Errno::EINVAL, "tcmalloc not enabled, can't use heap profiler commands\n".to_owned()))
 }
