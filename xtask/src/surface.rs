@@ -116,7 +116,8 @@ fn pages(root: &Path) -> Result<Vec<(PathBuf, String)>> {
 fn render(page: &Page, rows: &str) -> Result<String> {
     let mut out = format!("# {}\n\n", page.title);
     out += &filled(page.intro);
-    out += "\nMade by `cargo xtask surface`, from data that tests compare with the code.\n";
+    out += "\nMade by `cargo xtask surface`. Tests compare with the code which rows there are, and what is refused with \
+            which errno.\n";
     let (mut section, mut seen) = (None, BTreeSet::new());
     for line in rows.lines().filter(|line| !line.starts_with('#')) {
         let cells: Vec<&str> = line.split('\t').collect();
