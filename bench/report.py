@@ -1,4 +1,5 @@
-"""Tables in Markdown out of the raw results."""
+"""Tables in Markdown out of the raw results, and these as they are kept."""
+import json
 import statistics
 
 OPEN, CLOSE = "<!-- measured: bench/compare writes what follows -->", "<!-- end of what is measured -->"
@@ -137,6 +138,15 @@ def ceiling_table(result):
             known = f"{most:.1f}× | {statistics.mode(reason for _, reason in limits)}"
         out.append(f"| {name} | {AIMS[name]}× | {ratio(ours, theirs, key):.2f}× | {known} |")
     return out
+
+
+def raw(result):
+    """The raw results as JSON: a line for each row, so that a change of one is seen as such."""
+    def part(rows):
+        if not isinstance(rows, dict):
+            return json.dumps(rows)
+        return "{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items()) + "\n }"
+    return "{\n" + ",\n".join(f" {json.dumps(name)}: {part(rows)}" for name, rows in result.items()) + "\n}\n"
 
 
 def render(result):
