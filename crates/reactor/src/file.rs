@@ -51,10 +51,6 @@ pub(crate) struct File {
     path: String,
     pub(crate) is_device: bool,
     is_locked: bool,
-    /// Operations in flight.
-    pub(crate) ops: u32,
-    /// Closed by its owner: goes when `ops` is zero.
-    pub(crate) closing: bool,
 }
 
 impl File {
@@ -96,8 +92,6 @@ impl File {
             path,
             is_device: kind == FileType::BlockDevice,
             is_locked: options.lock != Lock::None,
-            ops: 0,
-            closing: false,
         };
         let bytes = file.size()?;
         match options.size {

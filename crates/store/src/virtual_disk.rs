@@ -94,11 +94,6 @@ impl VirtualDisk {
         self.queue.extend(commands);
     }
 
-    /// Commands that wait.
-    pub fn queued_count(&self) -> usize {
-        self.queue.len()
-    }
-
     /// Executes one of the queued commands, any, and returns its answer.
     #[inline(never)]
     pub fn step(&mut self, rng: &mut impl Rng) -> Option<(Token, Result<Option<Bytes>, DeviceError>)> {

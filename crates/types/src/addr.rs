@@ -44,11 +44,6 @@ impl EntityAddr {
         EntityAddr { kind: AddrType::MSGR2, nonce, socket: Some(socket) }
     }
 
-    /// True without an IP address.
-    pub fn is_blank(&self) -> bool {
-        self.socket.is_none()
-    }
-
     /// `ip:port/nonce`, without the protocol.
     pub fn legacy_str(&self) -> String {
         match self.socket {

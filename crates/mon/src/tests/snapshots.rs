@@ -28,7 +28,7 @@ fn snapshots_that_come_and_go_leave_one_interval() {
     let id = PoolId(1);
     let counts = |cluster: &Cluster| {
         let ever = &cluster.mon.committed.removed_snaps[&id];
-        [ever.interval_count(), cluster.map().removed_snaps_queue[&id].interval_count()]
+        [ever.iter().count(), cluster.map().removed_snaps_queue[&id].iter().count()]
     };
     assert_eq!(counts(&cluster), [1, 1]);
     assert!(!cluster.mon.committed.removed_snaps[&id].contains(kept));

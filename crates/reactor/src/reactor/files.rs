@@ -11,7 +11,8 @@ use crate::{
 };
 
 impl Reactor {
-    /// Opens a file or block device; waits for the file system.
+    /// Opens a file or block device, which stays open (and locked) as long as the reactor lives; waits for the file
+    /// system.
     pub fn open(&mut self, path: impl AsRef<Path>, options: OpenOptions) -> Result<FileId, FileError> {
         Ok(FileId(self.files.insert(File::open(path.as_ref(), options)?)))
     }
@@ -29,14 +30,6 @@ impl Reactor {
     /// True of a block device, false of a regular file.
     pub fn is_block_device(&self, file: FileId) -> bool {
         self.files.get(file.0).is_some_and(|file| file.is_device)
-    }
-
-    /// Closes `file` (and gives its lock up) once its operations have ended; their events still come.
-    pub fn close_file(&mut self, file: FileId) {
-        if let Some(open) = self.files.get_mut(file.0) {
-            open.closing = true;
-            self.forget_file(file);
-        }
     }
 
     /// Reads exactly `bytes` at `offset` into page-aligned memory.
@@ -65,11 +58,10 @@ impl Reactor {
     }
 
     fn submit_file(&mut self, file: FileId, token: u64, request: impl FnOnce(crate::RawFd) -> Request) {
-        let Some(open) = self.files.get_mut(file.0).filter(|open| !open.closing) else {
-            tracing::error!(?file, token, "an operation on a file that is closed");
+        let Some(open) = self.files.get(file.0) else {
+            tracing::error!(?file, token, "an operation on a file of another reactor");
             return;
         };
-        open.ops += 1;
         self.backend.submit(Owner::File { file, token }, request(open.raw_fd()));
     }
 
@@ -81,7 +73,7 @@ impl Reactor {
         completion: Completion,
         events: &mut Vec<Event>,
     ) {
-        let (Some(open), Some(request)) = (self.files.get_mut(file.0), completion.request) else { return };
+        let (Some(open), Some(request)) = (self.files.get(file.0), completion.request) else { return };
         let is_retried = completion
             .result
             .is_err_and(|error| error == rustix::io::Errno::INTR || error == rustix::io::Errno::AGAIN);
@@ -89,16 +81,8 @@ impl Reactor {
             self.backend.submit(Owner::File { file, token }, request);
             return;
         }
-        open.ops -= 1;
         let result = finish(open, request, completion.result.map(drop).map_err(io::Error::from));
         events.push(Event::FileDone { file, token, result });
-        self.forget_file(file);
-    }
-
-    fn forget_file(&mut self, file: FileId) {
-        if self.files.get(file.0).is_some_and(|open| open.closing && open.ops == 0) {
-            self.files.remove(file.0);
-        }
     }
 }
 

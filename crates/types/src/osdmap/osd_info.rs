@@ -1,6 +1,6 @@
 //! What the map remembers of an OSD's life (`osd_info_t`, `osd_xinfo_t`, osd/OSDMap.h).
 
-use codec::{Codec, Features};
+use codec::Codec;
 
 use crate::{Epoch, UTime};
 
@@ -43,11 +43,6 @@ pub struct OsdXInfo {
 }
 
 impl OsdXInfo {
-    /// For an OSD that boots with `features`.
-    pub fn with_features(features: Features) -> OsdXInfo {
-        OsdXInfo { features: features.0, ..OsdXInfo::default() }
-    }
-
     /// The probability that the OSD is only slow when it is reported as failed.
     pub fn laggy_probability(&self) -> f32 {
         self.laggy_probability_raw as f32 / u32::MAX as f32

@@ -103,16 +103,6 @@ impl OsdMap {
         self.at(osd).map(|at| &self.cluster_addrs[at])
     }
 
-    /// Where its back network is probed.
-    pub fn osd_hb_back_addrs(&self, osd: OsdId) -> Option<&EntityAddrVec> {
-        self.at(osd).map(|at| &self.hb_back_addrs[at])
-    }
-
-    /// Where its front network is probed.
-    pub fn osd_hb_front_addrs(&self, osd: OsdId) -> Option<&EntityAddrVec> {
-        self.at(osd).map(|at| &self.hb_front_addrs[at])
-    }
-
     /// The epochs of an OSD's life; all zero for an id out of range.
     pub fn info(&self, osd: OsdId) -> OsdInfo {
         self.at(osd).map_or(OsdInfo::default(), |at| self.osd_info[at])
@@ -131,11 +121,6 @@ impl OsdMap {
     /// The last epoch in which the OSD is known to have been alive.
     pub fn up_thru(&self, osd: OsdId) -> Epoch {
         self.info(osd).up_thru
-    }
-
-    /// The OSD that listens for clients at `addr`, nonce included.
-    pub fn osd_by_addr(&self, addr: &EntityAddr) -> Option<OsdId> {
-        self.osds().find(|osd| self.osd_addrs(*osd).is_some_and(|addrs| addrs.0.contains(addr)))
     }
 
     /// `is_blocklisted`: true when this incarnation at `addr`, its whole IP address, or its network is refused.
