@@ -11,6 +11,8 @@
 //! - a scrub finds only what rotted, and a repair mends it;
 //! - in the end all copies are equal, to the last bit on every device, and the stores' accounting is right.
 //!
+//! [`hostile`] has what anybody may send, for tests and for fuzzing.
+//!
 //! [`World::steady`] is a world in which nothing fails, for counting what a request costs.
 //!
 //! The same seed gives the same run, to the last event: [`Report::fingerprint`].
@@ -20,6 +22,7 @@
 mod check;
 mod client_process;
 mod faults;
+pub mod hostile;
 mod model;
 mod mon_process;
 mod network;
