@@ -2,6 +2,7 @@
 
 mod ceph_suites;
 mod kernel_client;
+mod shown;
 mod surface;
 mod test_run;
 mod tidy;

@@ -13,6 +13,8 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
+use crate::shown::shown;
+
 /// A page and what it is made of.
 struct Page {
     /// The page's and the data's name without its ending.
@@ -76,16 +78,6 @@ const PAGES: [Page; 3] = [
 
 /// Cells of a row behind those that name its subject: state, errno, why.
 const STATE_CELLS: usize = 3;
-
-/// A command as an operator types it: its words, and those arguments that have one value only.
-fn shown(sig: &str) -> String {
-    let word = |part: &str| {
-        let Some(keys) = part.strip_prefix("name=") else { return Some(part.to_owned()) };
-        let value = keys.split(',').find_map(|pair| pair.strip_prefix("strings="))?;
-        (!value.contains('|')).then(|| value.to_owned())
-    };
-    sig.split(' ').filter_map(word).collect::<Vec<_>>().join(" ")
-}
 
 /// Writes the pages.
 pub(crate) fn write(root: &Path) -> Result<()> {
@@ -164,7 +156,8 @@ fn filled(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{PAGES, render, shown};
+    use super::{PAGES, render};
+    use crate::shown::shown;
 
     #[test]
     fn a_row_has_what_its_state_needs() {
@@ -191,5 +184,6 @@ mod tests {
         assert_eq!(shown("osd tree"), "osd tree");
         assert_eq!(shown("pg name=pgid,type=CephPgid name=cmd,type=CephChoices,strings=query"), "pg query");
         assert_eq!(shown("a name=x,type=CephChoices,strings=b|c"), "a");
+        assert_eq!(shown("df name=detail,type=CephChoices,strings=detail,req=false"), "df");
     }
 }
