@@ -1,13 +1,16 @@
 //! What a machine can check of the house style: crate arrows, file and function length, words that
 //! have no place in the tree, pages that are made from data.
 
+mod long_functions;
+mod purity;
+
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::surface;
 
@@ -68,18 +71,8 @@ const IO_CRATES: &[&str] = &["reactor", "daemon", "loligo", "xtask"];
 /// External crates that only IO crates may use.
 const IO_DEPENDENCIES: &[&str] = &["io-uring", "rustix", "libc", "tokio", "redb", "mio"];
 
-/// Calls that have no place in a pure crate.
-const IMPURE: &[&str] =
-    &["Instant::now", "SystemTime::now", "thread::spawn", "std::net::Tcp", "std::fs::", "File::open"];
-
 /// No file of code may be longer, in lines without tests.
 const FILE_LINES_MAX: usize = 1_000;
-
-/// A function should not be longer. Those in `LONG_FUNCTIONS` are tables in the shape of code.
-const FUNCTION_LINES_MAX: usize = 70;
-
-/// Longer functions than the limit, by file: how many there may be. Only ever shrinks.
-const LONG_FUNCTIONS: &str = include_str!("long_functions.txt");
 
 pub fn workspace_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
@@ -89,19 +82,40 @@ pub fn workspace_root() -> PathBuf {
 pub fn problems(root: &Path) -> Result<Vec<String>> {
     let mut out = Vec::new();
     check_arrows(root, &mut out)?;
-    let mut long_functions = BTreeMap::new();
-    for file in rust_files(root)? {
-        let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
-        let text = fs::read_to_string(&file).with_context(|| name.clone())?;
-        check_file(&name, &text, &mut out);
-        let long = long_function_count(&text);
-        if long > 0 {
-            long_functions.insert(name, long);
+    let mut long_functions = Vec::new();
+    for name in tracked_files(root)? {
+        // What is no text has neither words nor lines; what was deleted is still tracked until that is staged.
+        let Some(text) = fs::read(root.join(&name)).ok().and_then(|bytes| String::from_utf8(bytes).ok())
+        else {
+            continue;
+        };
+        check_words(&name, &text, &mut out);
+        if name.ends_with(".rs") {
+            check_file(&name, &text, &mut out);
+            long_functions.extend(long_functions::found(&name, &text));
         }
     }
-    check_ratchet(&long_functions, &mut out);
+    long_functions::check(&long_functions, &mut out);
     out.extend(surface::problems(root)?);
     Ok(out)
+}
+
+/// Paths of all files of the repository, in order; those that are not ignored count before they are added.
+fn tracked_files(root: &Path) -> Result<Vec<String>> {
+    let listed = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()
+        .context("starting git")?;
+    if !listed.status.success() {
+        bail!("git ls-files: {}", String::from_utf8_lossy(&listed.stderr));
+    }
+    let names = String::from_utf8(listed.stdout).context("names of files")?;
+    let mut names: Vec<String> =
+        names.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    names.sort();
+    names.dedup();
+    Ok(names)
 }
 
 fn check_arrows(root: &Path, out: &mut Vec<String>) -> Result<()> {
@@ -128,15 +142,31 @@ fn check_arrows(root: &Path, out: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// Names in the `[dependencies]` section.
+/// Names in the sections of dependencies, those of tests, of builds and of one target included.
 fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
-    manifest
-        .lines()
-        .skip_while(|l| *l != "[dependencies]")
-        .skip(1)
-        .take_while(|l| !l.starts_with('['))
-        .filter_map(|l| l.split(['.', ' ', '=']).next())
-        .filter(|l| !l.is_empty() && !l.starts_with('#'))
+    let mut is_inside = false;
+    manifest.lines().filter_map(move |line| {
+        if let Some(section) = line.strip_prefix('[') {
+            is_inside = section.trim_end_matches(']').ends_with("dependencies");
+            return None;
+        }
+        let name = line.split(['.', ' ', '=']).next()?;
+        (is_inside && !name.is_empty() && !name.starts_with('#')).then_some(name)
+    })
+}
+
+/// What no text of the repository has.
+fn check_words(name: &str, text: &str, out: &mut Vec<String>) {
+    let bare_todo = ["TO", "DO"].concat();
+    for (index, line) in text.lines().enumerate() {
+        let at = index + 1;
+        if line.contains(&bare_todo) && !line.contains(&format!("{bare_todo}(#")) {
+            out.push(format!("{name}:{at}: a bare {bare_todo}: name its issue"));
+        }
+        if [["/ro", "ot/"], ["/wo", "rk/"]].iter().any(|p| line.contains(&p.concat())) {
+            out.push(format!("{name}:{at}: a path of one machine"));
+        }
+    }
 }
 
 fn check_file(name: &str, text: &str, out: &mut Vec<String>) {
@@ -152,81 +182,15 @@ fn check_file(name: &str, text: &str, out: &mut Vec<String>) {
         out.push(format!("{name}: name the file after what it holds"));
     }
     let krate = name.strip_prefix("crates/").and_then(|n| n.split('/').next()).unwrap_or("xtask");
-    for (index, line) in code.lines().enumerate() {
-        let at = index + 1;
-        if !IO_CRATES.contains(&krate) && !is_test {
-            for word in IMPURE.iter().filter(|w| line.contains(**w) && !line.trim_start().starts_with("//")) {
-                out.push(format!("{name}:{at}: {word} in a pure crate"));
-            }
-        }
-        let bare_todo = ["TO", "DO"].concat();
-        if line.contains(&bare_todo) && !line.contains(&format!("{bare_todo}(#")) {
-            out.push(format!("{name}:{at}: a bare {bare_todo}: name its issue"));
-        }
-        if [["/ro", "ot/"], ["/wo", "rk/"]].iter().any(|p| line.contains(&p.concat())) {
-            out.push(format!("{name}:{at}: a path of one machine"));
-        }
+    if !IO_CRATES.contains(&krate) && !is_test && !name.starts_with("fuzz/") {
+        let impure = purity::breaches(code).into_iter();
+        out.extend(impure.map(|(at, what)| format!("{name}:{at}: {what} in a pure crate")));
     }
-}
-
-/// Functions longer than the limit, told by rustfmt's indentation.
-fn long_function_count(text: &str) -> usize {
-    let lines: Vec<&str> = text.lines().collect();
-    let mut count = 0;
-    for (index, line) in lines.iter().enumerate() {
-        let indent = line.len() - line.trim_start().len();
-        let head = line
-            .trim_start()
-            .trim_start_matches("pub ")
-            .trim_start_matches("pub(crate) ")
-            .trim_start_matches("pub(super) ");
-        if !(head.starts_with("fn ") || head.starts_with("const fn ") || head.starts_with("unsafe fn ")) {
-            continue;
-        }
-        let close = format!("{}}}", " ".repeat(indent));
-        if let Some(length) = lines[index..].iter().position(|l| **l == close)
-            && length > FUNCTION_LINES_MAX
-        {
-            count += 1;
-        }
-    }
-    count
-}
-
-fn check_ratchet(found: &BTreeMap<String, usize>, out: &mut Vec<String>) {
-    let allowed: BTreeMap<&str, usize> = LONG_FUNCTIONS
-        .lines()
-        .filter_map(|l| l.split_once(' '))
-        .filter_map(|(count, file)| Some((file, count.parse().ok()?)))
-        .collect();
-    for (file, count) in found {
-        let limit = allowed.get(file.as_str()).copied().unwrap_or(0);
-        if *count > limit {
-            out.push(format!("{file}: {count} functions over {FUNCTION_LINES_MAX} lines, {limit} allowed"));
-        }
-    }
-}
-
-fn rust_files(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut out = Vec::new();
-    let mut folders = vec![root.join("crates"), root.join("xtask")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder)? {
-            let path = entry?.path();
-            if path.is_dir() && !path.ends_with("target") {
-                folders.push(path);
-            } else if path.extension().is_some_and(|e| e == "rs") {
-                out.push(path);
-            }
-        }
-    }
-    out.sort();
-    Ok(out)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{long_function_count, problems, workspace_root};
+    use super::{check_words, dependencies, problems, workspace_root};
 
     #[test]
     fn the_tree_keeps_the_house_style() {
@@ -235,9 +199,17 @@ mod tests {
     }
 
     #[test]
-    fn a_long_function_is_seen() {
-        let body = "    let x = 1;\n".repeat(80);
-        assert_eq!(long_function_count(&format!("pub fn long() {{\n{body}}}\n")), 1);
-        assert_eq!(long_function_count("fn short() {\n    1;\n}\n"), 0);
+    fn dependencies_of_tests_count() {
+        let manifest = "[package]\nname = \"x\"\n[dependencies]\na.workspace = true\n[lints]\nb = 1\n\
+                        [target.'cfg(unix)'.dev-dependencies]\n# d\nc = \"1\"\n";
+        assert_eq!(dependencies(manifest).collect::<Vec<_>>(), ["a", "c"]);
+    }
+
+    #[test]
+    fn words_are_looked_for_in_any_text() {
+        let mut out = Vec::new();
+        let text = format!("fine\nsee {}{}\n", "/ro", "ot/x");
+        check_words("docs/page.md", &text, &mut out);
+        assert_eq!(out, ["docs/page.md:2: a path of one machine"]);
     }
 }
