@@ -28,7 +28,14 @@ struct Suite {
     left_out: Vec<String>,
 }
 
-/// `ceph-suites ROOT [--make DEBIAN] [--binary LOLIGO] [--e2e] [--workunits CEPH] [SUITE…]`.
+/// How to call it.
+pub(crate) const USAGE: &str =
+    "cargo xtask ceph-suites ROOT [--make DEBIAN] [--binary LOLIGO] [--e2e] [--workunits CEPH] [SUITE…]";
+
+/// Our end-to-end tests that are made for clients of any release.
+const END_TO_END: [&str; 4] = ["rados", "rbd", "commands", "consumers"];
+
+/// Runs [`USAGE`].
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let mut args = args.iter();
     let (mut root, mut debian, mut ceph, mut binary) = (None, None, None, None);
@@ -43,18 +50,15 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
             _ => wanted.push(arg.clone()),
         }
     }
-    let root = root
-        .context("usage: cargo xtask ceph-suites ROOT [--make DEBIAN] [--binary LOLIGO] [--e2e] [--workunits CEPH] [SUITE…]")?;
+    let root = root.with_context(|| format!("usage: {USAGE}"))?;
     if let Some(debian) = debian {
         make_root(&root, &debian)?;
     }
     share_folders(&root)?;
     if with_e2e {
-        crate::run(
-            Command::new("cargo")
-                .args(["test", "-p", "loligo", "--test", "rados", "--test", "rbd", "--test", "consumers"])
-                .env("LOLIGO_CLIENT_ROOT", &root),
-        )?;
+        let tests = END_TO_END.iter().flat_map(|name| ["--test", name]);
+        let mut cargo = Command::new("cargo");
+        crate::run(cargo.args(["test", "-p", "loligo"]).args(tests).env("LOLIGO_CLIENT_ROOT", &root))?;
     }
     if let Some(ceph) = ceph {
         return workunits::run(&root, &ceph, binary.as_deref(), &wanted);

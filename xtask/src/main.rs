@@ -23,9 +23,8 @@ fn main() -> ExitCode {
         Some("ceph-suites") => ceph_suites::run(&args[1..]),
         Some("kernel-client") => kernel_client::run(&args[1..]),
         _ => {
-            eprintln!(
-                "usage: cargo xtask check | tidy | surface | test | soak [SEEDS] | ceph-suites ROOT [--make DEBIAN] [--binary LOLIGO] [--e2e] [--workunits CEPH] [SUITE…] | kernel-client [--binary LOLIGO] [--kernel PACKAGE] [--keep] [CHECK…]"
-            );
+            eprintln!("usage: cargo xtask check | tidy | surface | test | soak [SEEDS]");
+            eprintln!("       {}\n       {}", ceph_suites::USAGE, kernel_client::USAGE);
             return ExitCode::from(2);
         }
     };
