@@ -187,7 +187,7 @@ fn a_missing_or_swapped_fast_device_is_refused() {
     assert_eq!(by_path.code, 0, "{} {}", by_path.out, by_path.err);
     for (of_8, of_9) in [("j8", "j9"), ("i8", "i9")] {
         let swap = format!("mv {of_8} x; mv {of_9} {of_8}; mv x {of_9}");
-        run_in(&alone.0, &format!("bash -c '{swap}'"), LIMIT);
+        run_in(&alone.0, &swap, LIMIT);
         let wrong = fsck(8);
         assert!(
             wrong.code == 1 && wrong.out.contains("is of a store of osd.9"),
@@ -195,7 +195,7 @@ fn a_missing_or_swapped_fast_device_is_refused() {
             wrong.out,
             wrong.err
         );
-        run_in(&alone.0, &format!("bash -c '{swap}'"), LIMIT);
+        run_in(&alone.0, &swap, LIMIT);
     }
     assert_eq!(fsck(9).code, 0);
     // With several reactors each store has a part of each device.

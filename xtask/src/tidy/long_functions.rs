@@ -1,5 +1,5 @@
-//! Functions longer than they should be: each is listed with its length in `long_functions.txt`, and that list only ever
-//! shrinks. Those on it are tables in the shape of code.
+//! Functions longer than they should be: each is listed with its length in `long_functions.txt`, and that list only
+//! ever shrinks. Those on it are tables in the shape of code.
 
 /// A function should not be longer.
 const FUNCTION_LINES_MAX: usize = 70;

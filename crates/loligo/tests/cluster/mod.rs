@@ -21,6 +21,10 @@ use std::{
 /// The binary under test.
 pub const LOLIGO: &str = env!("CARGO_BIN_EXE_loligo");
 
+/// The longest that a command which must succeed may take, on a slow machine that does other things, too: a stock
+/// client that hangs fails its test, and does not hang CI.
+const COMMAND_LIMIT: Duration = Duration::from_secs(600);
+
 static COUNTER: AtomicU32 = AtomicU32::new(0);
 
 /// A running cluster.
@@ -130,20 +134,17 @@ impl Cluster {
         run_in(&self.dir, command, limit)
     }
 
-    /// Runs a command that must succeed.
+    /// Runs commands that must all succeed.
     pub fn sh(&self, command: &str) -> Ran {
-        let ran = ran(self.command(&format!("set -e; {command}")).output().unwrap());
+        let ran = self.run_limited(command, COMMAND_LIMIT);
         assert_eq!(ran.code, 0, "{command}\n{}\n{}\n{}", ran.out, ran.err, self.logs());
         ran
     }
 
     /// Starts a command and goes on.
     pub fn spawn(&self, command: &str) -> Child {
-        self.command(command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    }
-
-    fn command(&self, command: &str) -> Command {
-        shell(&self.dir, command)
+        let mut shell = in_client_root(&self.dir, &["bash", "-c", command]);
+        shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     /// The JSON that a stock command prints.
@@ -293,9 +294,10 @@ pub fn temp_dir() -> PathBuf {
     dir
 }
 
-/// Runs a shell command in a cluster's folder, for so long at most.
+/// Runs shell commands in a cluster's folder until one fails, all of them together for so long at most.
 pub fn run_in(dir: &Path, command: &str, limit: Duration) -> Ran {
-    ran(shell(dir, &format!("timeout {} {command}", limit.as_secs())).output().unwrap())
+    let seconds = limit.as_secs().to_string();
+    ran(in_client_root(dir, &["timeout", "-k", "10", &seconds, "bash", "-ec", command]).output().unwrap())
 }
 
 /// Polls until `is_done` holds; false when it does not within `limit`.
@@ -310,20 +312,20 @@ pub fn is_done_within(limit: Duration, is_done: impl Fn() -> bool) -> bool {
     true
 }
 
-/// A shell in a cluster's folder, with its CEPH_CONF.
-/// A shell in `dir`; with `LOLIGO_CLIENT_ROOT` one inside of that folder, whose clients are of another release
-/// (`cargo xtask ceph-suites` makes such folders; `/proc`, `/dev` and `/tmp` are bound there).
-fn shell(dir: &Path, command: &str) -> Command {
-    let mut shell = match std::env::var_os("LOLIGO_CLIENT_ROOT") {
-        None => Command::new("bash"),
+/// `words` as a command in a cluster's folder, with its CEPH_CONF; with `LOLIGO_CLIENT_ROOT` one inside of that root,
+/// whose clients are of another release (`cargo xtask ceph-suites` makes such roots; `/proc`, `/dev` and `/tmp` are
+/// bound there).
+fn in_client_root(dir: &Path, words: &[&str]) -> Command {
+    let mut command = match std::env::var_os("LOLIGO_CLIENT_ROOT") {
+        None => Command::new("env"),
         Some(root) => {
             let mut chroot = Command::new("chroot");
-            chroot.arg(root).args(["bash", "-c", r#"cd "$0" && exec bash "$@""#]).arg(dir);
+            chroot.arg(root).args(["bash", "-c", r#"cd "$0" && exec "$@""#]).arg(dir);
             chroot
         }
     };
-    shell.args(["-c", command]).current_dir(dir).env("CEPH_CONF", dir.join("ceph.conf")).stdin(Stdio::null());
-    shell
+    command.args(words).current_dir(dir).env("CEPH_CONF", dir.join("ceph.conf")).stdin(Stdio::null());
+    command
 }
 
 pub fn ran(output: Output) -> Ran {
