@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use types::{EntityAddr, EntityNum, Errno};
+use types::{EntityAddr, EntityNum, Errno, SnapId};
 
 use crate::{CallContext, ObjectStat, ObjectView, Stop, registry};
 
@@ -11,9 +11,13 @@ use crate::{CallContext, ObjectStat, ObjectView, Stop, registry};
 pub(crate) struct TestView {
     pub(crate) context: CallContext,
     pub(crate) exists: bool,
+    /// Of an object that exists, or has clones.
+    pub(crate) snapset_seq: Option<SnapId>,
     pub(crate) data: Vec<u8>,
     pub(crate) xattrs: BTreeMap<Bytes, Bytes>,
     pub(crate) omap: BTreeMap<Bytes, Bytes>,
+    /// The omap would have to be loaded first.
+    pub(crate) is_omap_absent: bool,
     pub(crate) watchers: Vec<(EntityNum, EntityAddr)>,
     pub(crate) header: Bytes,
     /// References to any chunk.
@@ -47,6 +51,9 @@ impl ObjectView for TestView {
     fn context(&self) -> &CallContext {
         &self.context
     }
+    fn snapset_seq(&self) -> Option<SnapId> {
+        self.snapset_seq
+    }
     fn stat(&mut self) -> Result<Option<ObjectStat>, Stop> {
         Ok(self.exists.then_some(ObjectStat { size: self.data.len() as u64, mtime: self.context.now }))
     }
@@ -64,6 +71,9 @@ impl ObjectView for TestView {
         Ok(self.header.clone())
     }
     fn omap_get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Stop> {
+        if self.is_omap_absent {
+            return Err(Stop::Missing);
+        }
         Ok(self.omap.get(key).cloned())
     }
     fn chunk_references(&mut self, _oid: &[u8]) -> Result<i32, Stop> {

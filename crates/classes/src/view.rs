@@ -47,8 +47,6 @@ pub struct CallContext {
     pub min_compat_client: u8,
     /// The write's snapshot context.
     pub snapc: SnapContext,
-    /// The `seq` of the object's SnapSet (`cls_get_snapset_seq`).
-    pub snapset_seq: SnapId,
     /// The version of the PG's last change (`cls_current_version`).
     pub current_version: u64,
     /// Subop number inside the operation (`cls_current_subop_num`).
@@ -68,6 +66,9 @@ pub trait ObjectView {
     /// Who called.
     fn context(&self) -> &CallContext;
 
+    /// The `seq` of the object's SnapSet (`cls_get_snapset_seq`): also of one that was removed and lives on in clones,
+    /// which is not one that never was. `None` without either.
+    fn snapset_seq(&self) -> Option<SnapId>;
     /// Size and mtime, `None` if the object does not exist.
     fn stat(&mut self) -> Result<Option<ObjectStat>, Stop>;
     /// Data of `[offset, offset + len)`, cut at the size.

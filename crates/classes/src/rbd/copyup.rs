@@ -85,7 +85,7 @@ const AT_MOST_SNAPSET: u8 = 1;
 
 pub(super) fn assert_snapc_seq(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let (seq, state): (SnapId, u8) = input(bytes)?;
-    let is_greater = view.stat()?.is_none() || seq > view.context().snapset_seq;
+    let is_greater = view.snapset_seq().is_none_or(|known| seq > known);
     match (state, is_greater) {
         (GREATER_THAN_SNAPSET, true) | (AT_MOST_SNAPSET, false) => Ok(Bytes::new()),
         (GREATER_THAN_SNAPSET | AT_MOST_SNAPSET, _) => Err(Errno::ERANGE.into()),

@@ -1,12 +1,12 @@
 //! Snapshots: clones, their overlaps, rollback, trimming.
 
 use bytes::Bytes;
-use codec::{Codec, Decode};
+use codec::{Codec, Decode, Encode, Features};
 use messages::{OpCode, OsdOp};
 use store::ObjectStore;
 use types::{Errno, HObject, Mutation, SnapId, Token, TxnOp};
 
-use super::bench::{Bench, extent, plain, range, snap, watch, xattr};
+use super::bench::{Bench, call, extent, plain, range, snap, watch, xattr};
 use crate::exec::{Delta, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, TrimStep, trim_step};
 
 #[derive(Codec, Debug, PartialEq, Eq)]
@@ -113,6 +113,33 @@ fn deleted_objects_live_on_in_snapshots() {
     bench.put("new");
     assert_eq!(bench.read(), Ok(Bytes::from("new")));
     assert_eq!(bench.read_at(SnapId(3)), Ok(Bytes::from("0123456789")));
+}
+
+/// Live migration asks this before it copies an object: one that was removed must not come back.
+#[test]
+fn what_lives_on_in_snapshots_is_not_taken_for_what_never_was() {
+    const NEWER: u8 = 0;
+    const NOT_NEWER: u8 = 1;
+    const ERANGE: i32 = -34;
+    let ask = |bench: &mut Bench, seq: u64, state: u8| {
+        let input = (SnapId(seq), state).to_bytes(Features::default());
+        bench.result(vec![call("rbd", "assert_snapc_seq", &input)])
+    };
+    let mut bench = Bench::new();
+    bench.make_snap(1);
+    assert_eq!((ask(&mut bench, 0, NEWER), ask(&mut bench, 0, NOT_NEWER)), (0, ERANGE));
+    bench.put("x");
+    assert_eq!((ask(&mut bench, 1, NEWER), ask(&mut bench, 1, NOT_NEWER)), (ERANGE, 0));
+    bench.make_snap(3);
+    assert_eq!(bench.result(vec![plain(OpCode::DELETE)]), 0);
+    assert_eq!((ask(&mut bench, 3, NEWER), ask(&mut bench, 3, NOT_NEWER)), (ERANGE, 0));
+    assert_eq!((ask(&mut bench, 4, NEWER), ask(&mut bench, 4, NOT_NEWER)), (0, ERANGE));
+    // Without clones nothing is left of it.
+    let mut bench = Bench::new();
+    bench.make_snap(1);
+    bench.put("x");
+    assert_eq!(bench.result(vec![plain(OpCode::DELETE)]), 0);
+    assert_eq!((ask(&mut bench, 1, NEWER), ask(&mut bench, 1, NOT_NEWER)), (0, ERANGE));
 }
 
 #[test]

@@ -123,7 +123,6 @@ impl<'a> View<'a> {
         let exists = meta.is_some();
         let size = meta.map_or(0, |m| m.size);
         let info = info.unwrap_or_default();
-        call.snapset_seq = snapset.seq;
         call.current_version = cx.next_version.version.saturating_sub(1);
         Ok(View {
             store,

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Bound};
 use bytes::Bytes;
 use classes::{CallContext, ObjectStat, ObjectView, Stop};
 use codec::Payload;
-use types::{EntityAddr, EntityNum, Errno, Mutation};
+use types::{EntityAddr, EntityNum, Errno, Mutation, SnapId};
 
 use super::{Piece, View};
 use crate::exec::object_info::USER_XATTR;
@@ -61,6 +61,10 @@ impl View<'_> {
 impl ObjectView for View<'_> {
     fn context(&self) -> &CallContext {
         &self.call
+    }
+
+    fn snapset_seq(&self) -> Option<SnapId> {
+        (self.exists || !self.snapset.clones.is_empty()).then_some(self.snapset.seq)
     }
 
     fn stat(&mut self) -> Result<Option<ObjectStat>, Stop> {
