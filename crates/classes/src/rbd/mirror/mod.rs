@@ -40,8 +40,12 @@ fn check_enabled(view: &mut dyn ObjectView) -> Result<(), Stop> {
 
 pub(super) fn mirror_uuid_set(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let uuid: Bytes = input(bytes)?;
-    if uuid.is_empty() || check_enabled(view).is_ok() {
+    if uuid.is_empty() {
         return Err(Errno::EINVAL.into());
+    }
+    match find::<u32>(view, MODE)? {
+        None | Some(mode::DISABLED) => {}
+        Some(_) => return Err(Errno::EINVAL.into()),
     }
     write_raw(view, UUID, uuid)?;
     Ok(Bytes::new())

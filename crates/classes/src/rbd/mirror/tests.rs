@@ -6,7 +6,9 @@ use types::{EntityAddr, EntityNum, Errno, SnapId, UTime};
 
 use super::types::{Image, MirrorNamespace, Peer, direction};
 use crate::{
+    Stop,
     rbd::types::{SnapshotInfo, SnapshotNamespace, namespace},
+    registry,
     test_view::TestView,
 };
 
@@ -33,6 +35,15 @@ fn peer(uuid: &str, site: &str) -> Peer {
 
 fn peers(view: &mut TestView) -> Vec<Peer> {
     Vec::from_bytes(view.call("rbd", "mirror_peer_list", "").unwrap()).unwrap()
+}
+
+#[test]
+fn a_mode_that_has_to_be_loaded_first_is_not_taken_for_none() {
+    let mut view = pool();
+    view.is_omap_absent = true;
+    let method = registry::find(b"rbd", b"mirror_uuid_set").unwrap();
+    assert_eq!((method.run)(&mut view, &bytes("x".to_owned())), Err(Stop::Missing));
+    assert_eq!(view.omap.get(&b"mirror_uuid"[..]).map(|uuid| &uuid[..]), Some(&b"here"[..]));
 }
 
 #[test]
