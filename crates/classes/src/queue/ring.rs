@@ -43,8 +43,13 @@ impl Head {
         if is_sound { Ok(head) } else { Err(Errno::EINVAL.into()) }
     }
 
+    /// EINVAL if it does not fit before the ring, whose entries it would overwrite.
     pub(crate) fn save(&self, view: &mut dyn ObjectView) -> Result<(), Stop> {
-        view.write(0, framed(HEAD_MARK, &self.to_bytes(Features::PACIFIC)))
+        let head = framed(HEAD_MARK, &self.to_bytes(Features::PACIFIC));
+        if head.len() as u64 > self.begin {
+            return Err(Errno::EINVAL.into());
+        }
+        view.write(0, head)
     }
 
     /// Makes a queue in an object that exists and has none.

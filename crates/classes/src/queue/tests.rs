@@ -68,3 +68,14 @@ fn a_queue_is_made_once_with_its_object_if_need_be() {
     assert_eq!(enqueue(&mut absent, &["abcd"]), Err(Errno::EINVAL));
     assert!(call(&mut absent, "queue_init", &op).is_ok() && absent.exists);
 }
+
+#[test]
+fn a_head_that_does_not_fit_before_the_ring_is_refused() {
+    let init = |urgent_bytes_max: u64, urgent_bytes: usize| {
+        let urgent = Bytes::from(vec![7; urgent_bytes]);
+        call(&mut TestView::default(), "queue_init", &InitOp { bytes: 100, urgent_bytes_max, urgent })
+    };
+    assert!(init(0, 900).is_ok());
+    assert_eq!(init(0, 1024), Err(Errno::EINVAL));
+    assert!(init(1024, 1024).is_ok());
+}
