@@ -128,15 +128,3 @@ pub(crate) fn list<T: Decode>(
     })?;
     Ok(out)
 }
-
-/// Removes the entries of `[first, end)`.
-pub(crate) fn remove_range(view: &mut dyn ObjectView, first: &Bytes, end: &[u8]) -> Result<(), Stop> {
-    let mut keys = vec![first.clone()];
-    walk_from(view, b"", first.to_vec(), |key, _| {
-        let is_within = key < end;
-        keys.extend(is_within.then(|| Bytes::copy_from_slice(key)));
-        Ok(is_within)
-    })?;
-    keys.retain(|key| key.as_ref() < end);
-    view.omap_remove(keys)
-}

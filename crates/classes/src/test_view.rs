@@ -155,6 +155,10 @@ impl ObjectView for TestView {
         });
         Ok(())
     }
+    fn omap_remove_range(&mut self, first: &Bytes, last: &Bytes) -> Result<(), Stop> {
+        self.omap.retain(|key, _| key < first || key >= last);
+        Ok(())
+    }
     fn omap_clear(&mut self) -> Result<(), Stop> {
         self.omap.clear();
         self.header = Bytes::new();

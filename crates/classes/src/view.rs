@@ -116,6 +116,8 @@ pub trait ObjectView {
     fn omap_set(&mut self, entries: BTreeMap<Bytes, Bytes>) -> Result<(), Stop>;
     /// Removes omap entries; those that are not there are no error.
     fn omap_remove(&mut self, keys: Vec<Bytes>) -> Result<(), Stop>;
+    /// Removes the omap entries with `first <= key < last`, without reading them.
+    fn omap_remove_range(&mut self, first: &Bytes, last: &Bytes) -> Result<(), Stop>;
     /// Removes all omap entries and the header.
     fn omap_clear(&mut self) -> Result<(), Stop>;
     /// Sets the omap header.

@@ -15,7 +15,7 @@ use types::{AddOp, Entry, Header, InfoOp, InfoReply, ListOp, ListReply, TrimOp};
 
 use crate::{
     Method, ObjectView, Stop,
-    keys::{input, output, remove_range},
+    keys::{input, output},
     method::{self, row},
     time_key,
 };
@@ -97,7 +97,7 @@ fn trim(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     };
     let (first, _) = view.omap_list(&from, b"", 1)?;
     let first = first.into_iter().map(|(key, _)| key).find(|key| key.as_ref() <= end.as_slice());
-    remove_range(view, &first.ok_or(Errno::ENODATA)?, &end)?;
+    view.omap_remove_range(&first.ok_or(Errno::ENODATA)?, &end.into())?;
     Ok(Bytes::new())
 }
 

@@ -10,6 +10,7 @@ mod data;
 mod listing;
 mod manifests;
 mod model;
+mod omap_ranges;
 mod refusals;
 mod snaps;
 mod surface;

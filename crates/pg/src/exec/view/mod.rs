@@ -1,10 +1,11 @@
 //! One object as the ops of one request see it: what is stored, overlaid with what they changed.
 
 mod chunks;
+mod omap;
 mod overlay;
 mod stage;
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use classes::{CallContext, ObjectView, Stop};
@@ -19,6 +20,7 @@ use super::{
     object_info::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet},
 };
 
+use omap::Omap;
 pub(super) use stage::Change;
 
 /// Changed data, in the order of the changes.
@@ -53,8 +55,7 @@ pub(super) struct View<'a> {
     pieces: Vec<Piece>,
     xattrs: BTreeMap<Bytes, Option<Bytes>>,
     are_xattrs_new: bool,
-    omap: BTreeMap<Bytes, Option<Bytes>>,
-    is_omap_new: bool,
+    omap: Omap,
     omap_head: Option<Bytes>,
     /// Ranges that differ from the newest clone now.
     changed: IntervalSet,
@@ -142,8 +143,7 @@ impl<'a> View<'a> {
             pieces: Vec::new(),
             xattrs: BTreeMap::new(),
             are_xattrs_new: !exists,
-            omap: BTreeMap::new(),
-            is_omap_new: !exists,
+            omap: Omap::new(!exists),
             omap_head: None,
             changed: IntervalSet::new(),
             mutations: Vec::new(),
@@ -275,9 +275,8 @@ impl<'a> View<'a> {
         (self.size, self.base_bytes, self.exists) = (0, 0, true);
         self.pieces.clear();
         self.xattrs.clear();
-        self.omap.clear();
+        (self.are_xattrs_new, self.omap) = (true, Omap::new(true));
         self.omap_head = None;
-        (self.are_xattrs_new, self.is_omap_new) = (true, true);
         self.mutations = vec![Mutation::Remove, Mutation::Touch];
     }
 
@@ -424,32 +423,9 @@ impl<'a> View<'a> {
         (self.size, self.base_bytes, self.exists) = (size, size, true);
         self.pieces.clear();
         self.xattrs.clear();
-        self.omap.clear();
+        (self.are_xattrs_new, self.omap) = (false, Omap::new(false));
         self.omap_head = None;
-        (self.are_xattrs_new, self.is_omap_new) = (false, false);
         Ok(chunks.unwrap_or_default())
-    }
-
-    /// Removes omap keys in `[first, last)`.
-    pub(super) fn omap_remove_range(&mut self, first: &Bytes, last: &Bytes) -> Result<(), Stop> {
-        self.check_exists()?;
-        if first >= last {
-            self.touch();
-            return Ok(());
-        }
-        let mut keys = Vec::new();
-        if !self.is_omap_new
-            && let Some(base) = self.base.clone()
-        {
-            let result = self.store.omap_range(self.coll, &base, Bound::Included(first), usize::MAX);
-            keys = self.need(result)?.into_iter().map(|(k, _)| k).take_while(|k| k < last).collect();
-        }
-        keys.extend(self.omap.range(first.clone()..last.clone()).map(|(k, _)| k.clone()));
-        keys.iter().for_each(|key| {
-            self.omap.insert(key.clone(), None);
-        });
-        self.mutations.push(Mutation::OmapRemoveRange { first: first.clone(), last: last.clone() });
-        Ok(())
     }
 }
 

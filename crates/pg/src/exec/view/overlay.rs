@@ -7,8 +7,11 @@ use classes::{CallContext, ObjectStat, ObjectView, Stop};
 use codec::Payload;
 use types::{EntityAddr, EntityNum, Errno, Mutation, SnapId};
 
-use super::{Piece, View};
+use super::{Piece, View, omap::Omap};
 use crate::exec::object_info::USER_XATTR;
+
+/// Entries that are read at once behind some that do not count any more.
+const OMAP_PAGE: usize = 256;
 
 fn user_name(name: &[u8]) -> Bytes {
     Bytes::from([&[USER_XATTR], name].concat())
@@ -55,6 +58,38 @@ impl View<'_> {
             }
         }
         Ok(vec![Bytes::from(out).into()])
+    }
+
+    /// Up to `wanted` stored omap entries with a prefix, from a place on, that the request has left alone, in order.
+    /// What it removed is not read, or passed over in bounded steps.
+    fn stored_omap(
+        &mut self,
+        from: Bound<&[u8]>,
+        prefix: &[u8],
+        wanted: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, Stop> {
+        let mut out = Vec::new();
+        let Some(base) = self.base.clone().filter(|_| !self.omap.is_new()) else { return Ok(out) };
+        let (mut from, mut count) = (from.map(Bytes::copy_from_slice), wanted);
+        loop {
+            from = self.omap.past_removed(from);
+            let result = self.store.omap_range(self.coll, &base, from.as_ref().map(|key| &key[..]), count);
+            let page = self.need(result)?;
+            let is_last = page.len() < count;
+            for (key, value) in page {
+                if !key.starts_with(prefix) {
+                    return Ok(out);
+                }
+                from = Bound::Excluded(key.clone());
+                if self.omap.known(&key).is_none() {
+                    out.push((key, value));
+                }
+            }
+            if is_last || out.len() >= wanted {
+                return Ok(out);
+            }
+            count = (wanted - out.len()).max(OMAP_PAGE);
+        }
     }
 }
 
@@ -109,7 +144,7 @@ impl ObjectView for View<'_> {
         if let Some(header) = &self.omap_head {
             return Ok(header.clone());
         }
-        match self.base.clone().filter(|_| !self.is_omap_new) {
+        match self.base.clone().filter(|_| !self.omap.is_new()) {
             Some(base) => {
                 let result = self.store.omap_header(self.coll, &base);
                 self.need(result)
@@ -119,10 +154,10 @@ impl ObjectView for View<'_> {
     }
 
     fn omap_get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Stop> {
-        if let Some(value) = self.omap.get(key) {
-            return Ok(value.clone());
+        if let Some(known) = self.omap.known(key) {
+            return Ok(known);
         }
-        match self.base.clone().filter(|_| !self.is_omap_new) {
+        match self.base.clone() {
             Some(base) => {
                 let result = self.store.omap_get(self.coll, &base, key);
                 self.need(result)
@@ -153,21 +188,10 @@ impl ObjectView for View<'_> {
         // From the prefix itself on, where that lies behind `after`.
         let from = if prefix > after { Bound::Included(prefix) } else { Bound::Excluded(after) };
         let wanted = count_max.saturating_add(1);
-        let removed = self.omap.values().filter(|v| v.is_none()).count();
-        let mut all: BTreeMap<Bytes, Bytes> = BTreeMap::new();
-        if let Some(base) = self.base.clone().filter(|_| !self.is_omap_new) {
-            let result = self.store.omap_range(self.coll, &base, from, wanted.saturating_add(removed));
-            all.extend(self.need(result)?);
-        }
-        let overlay = self.omap.range::<[u8], _>((from, Bound::Unbounded));
-        for (key, value) in overlay {
-            match value {
-                Some(value) => all.insert(key.clone(), value.clone()),
-                None => all.remove(key),
-            };
-        }
-        let mut out: Vec<(Bytes, Bytes)> =
-            all.into_iter().take_while(|(k, _)| k.starts_with(prefix)).take(wanted).collect();
+        let mut all: BTreeMap<Bytes, Bytes> = self.stored_omap(from, prefix, wanted)?.into_iter().collect();
+        let changed = self.omap.set_from(from).take_while(|(key, _)| key.starts_with(prefix)).take(wanted);
+        all.extend(changed.map(|(key, value)| (key.clone(), value.clone())));
+        let mut out: Vec<(Bytes, Bytes)> = all.into_iter().take(wanted).collect();
         let has_more = out.len() > count_max;
         out.truncate(count_max);
         Ok((out, has_more))
@@ -220,9 +244,8 @@ impl ObjectView for View<'_> {
         (self.size, self.base_bytes) = (0, 0);
         self.pieces.clear();
         self.xattrs.clear();
-        self.omap.clear();
+        (self.are_xattrs_new, self.omap) = (true, Omap::new(true));
         self.omap_head = None;
-        (self.are_xattrs_new, self.is_omap_new) = (true, true);
         self.disconnected.extend(self.info.watchers.keys());
         self.forget_manifest();
         self.info.renew();
@@ -248,15 +271,26 @@ impl ObjectView for View<'_> {
 
     fn omap_set(&mut self, entries: BTreeMap<Bytes, Bytes>) -> Result<(), Stop> {
         self.make_exist();
-        self.omap.extend(entries.iter().map(|(k, v)| (k.clone(), Some(v.clone()))));
+        self.omap.set(&entries);
         self.mutations.push(Mutation::OmapSet(entries.into()));
         Ok(())
     }
 
     fn omap_remove(&mut self, keys: Vec<Bytes>) -> Result<(), Stop> {
         self.check_exists()?;
-        self.omap.extend(keys.iter().map(|k| (k.clone(), None)));
+        self.omap.remove(&keys);
         self.mutations.push(Mutation::OmapRemove(keys));
+        Ok(())
+    }
+
+    fn omap_remove_range(&mut self, first: &Bytes, last: &Bytes) -> Result<(), Stop> {
+        self.check_exists()?;
+        if first >= last {
+            self.touch();
+            return Ok(());
+        }
+        self.omap.remove_range(first, last);
+        self.mutations.push(Mutation::OmapRemoveRange { first: first.clone(), last: last.clone() });
         Ok(())
     }
 
@@ -268,8 +302,7 @@ impl ObjectView for View<'_> {
         {
             return Ok(());
         }
-        self.omap.clear();
-        self.is_omap_new = true;
+        self.omap = Omap::new(true);
         self.omap_head = Some(Bytes::new());
         self.mutations.push(Mutation::OmapClear);
         Ok(())

@@ -1,0 +1,164 @@
+//! Removing ranges of omap entries: what it costs, and what ops of the same request see of it.
+
+use std::{cell::Cell, collections::BTreeMap, ops::Bound};
+
+use bytes::Bytes;
+use codec::{Codec, Decode, Encode, Features, Payload};
+use messages::{OpCode, OsdOp};
+use store::{Cached, MemStore, Missing, ObjectMeta, ObjectStore, StoreUsage};
+use types::{CollId, HObject, PoolId, PoolStatfs, SnapId, Token, Transaction, UTime};
+
+use super::bench::{Bench, call, encoded, plain};
+use crate::exec::execute;
+
+/// A store that counts the omap entries that it is asked for.
+struct Counting<'a> {
+    store: &'a MemStore,
+    read: Cell<usize>,
+}
+
+impl ObjectStore for Counting<'_> {
+    fn submit(&mut self, _token: Token, _txn: Transaction) {
+        unreachable!("an execution only reads");
+    }
+    fn load(&mut self, _token: Token, _missing: Missing) {
+        unreachable!("all is in memory");
+    }
+    fn load_anew(&mut self, _token: Token, _coll: CollId, _object: &HObject, _offset: u64, _len: u64) {
+        unreachable!("all is in memory");
+    }
+    fn unload(&mut self, _token: Token) {}
+    fn meta(&self, coll: CollId, object: &HObject) -> Result<Option<ObjectMeta>, Missing> {
+        self.store.meta(coll, object)
+    }
+    fn read_pieces(&self, coll: CollId, o: &HObject, offset: u64, len: u64) -> Result<Vec<Payload>, Missing> {
+        self.store.read_pieces(coll, o, offset, len)
+    }
+    fn extents(&self, coll: CollId, o: &HObject, offset: u64, len: u64) -> Result<Vec<(u64, u64)>, Missing> {
+        self.store.extents(coll, o, offset, len)
+    }
+    fn xattr(&self, coll: CollId, object: &HObject, name: &[u8]) -> Result<Option<Bytes>, Missing> {
+        self.store.xattr(coll, object, name)
+    }
+    fn xattrs(&self, coll: CollId, object: &HObject) -> Result<Vec<(Bytes, Bytes)>, Missing> {
+        self.store.xattrs(coll, object)
+    }
+    fn omap_header(&self, coll: CollId, object: &HObject) -> Result<Bytes, Missing> {
+        self.store.omap_header(coll, object)
+    }
+    fn omap_get(&self, coll: CollId, object: &HObject, key: &[u8]) -> Result<Option<Bytes>, Missing> {
+        self.read.set(self.read.get() + 1);
+        self.store.omap_get(coll, object, key)
+    }
+    fn omap_range(
+        &self,
+        coll: CollId,
+        object: &HObject,
+        from: Bound<&[u8]>,
+        count_max: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, Missing> {
+        let found = self.store.omap_range(coll, object, from, count_max)?;
+        self.read.set(self.read.get() + found.len());
+        Ok(found)
+    }
+    fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, Missing> {
+        self.store.list(coll, from, count_max)
+    }
+    fn collections(&self) -> Vec<CollId> {
+        self.store.collections()
+    }
+    fn collection_exists(&self, coll: CollId) -> bool {
+        self.store.collection_exists(coll)
+    }
+    fn usage(&self) -> StoreUsage {
+        self.store.usage()
+    }
+    fn cached(&self) -> Cached {
+        self.store.cached()
+    }
+    fn drop_cache(&mut self) {}
+    fn pool_usage(&self) -> Vec<(PoolId, PoolStatfs)> {
+        self.store.pool_usage()
+    }
+}
+
+/// The longest list that a request gets.
+const LIST: u64 = 1024;
+
+/// An object with so many entries, in the log class's form.
+fn filled(count: u64) -> Bench {
+    let mut bench = Bench::new();
+    bench.return_outputs();
+    let entries: BTreeMap<Bytes, Bytes> = (0..count).map(|at| (key(at), Bytes::from_static(b"v"))).collect();
+    assert_eq!(bench.result(vec![encoded(OpCode::OMAPSETVALS, entries)]), 0);
+    bench
+}
+
+fn key(at: u64) -> Bytes {
+    Bytes::from(format!("1_{at:010}.000000_k"))
+}
+
+fn remove(first: u64, last: u64) -> OsdOp {
+    encoded(OpCode::OMAPRMKEYRANGE, (key(first), key(last)))
+}
+
+/// Runs ops on the object, which stays as it is: how many omap entries were read, and the last op's output.
+fn cost(bench: &Bench, ops: Vec<OsdOp>) -> (usize, Bytes) {
+    let store = Counting { store: &bench.store, read: Cell::new(0) };
+    let done = execute(&store, &bench.cx, &bench.request("o", SnapId::HEAD, ops)).unwrap();
+    assert!(done.ops.iter().all(|op| op.result >= 0), "{:?}", done.ops);
+    (store.read.get(), done.ops.last().unwrap().data.clone())
+}
+
+fn listed(output: Bytes) -> Vec<Bytes> {
+    <(Vec<Bytes>, bool)>::from_bytes(output).unwrap().0
+}
+
+#[test]
+fn removing_a_range_reads_nothing_of_it() {
+    let bench = filled(20_000);
+    assert_eq!(cost(&bench, vec![remove(5, 19_000)]).0, 0);
+    assert_eq!(cost(&bench, vec![remove(5, 19_000), remove(0, 7), plain(OpCode::OMAPGETHEADER)]).0, 0);
+    // Nor do ops behind it.
+    let list = encoded(OpCode::OMAPGETKEYS, (key(5), 2u64));
+    let (read, found) = cost(&bench, vec![remove(5, 19_000), list]);
+    assert!(read <= LIST as usize, "{read} were read");
+    assert_eq!(listed(found), [key(19_000), key(19_001)]);
+}
+
+#[test]
+fn a_log_is_trimmed_without_reading_what_goes() {
+    /// `cls_log_trim_op`.
+    #[derive(Codec)]
+    #[codec(version = 2, compat = 1)]
+    struct Trim {
+        from_time: UTime,
+        to_time: UTime,
+        from_marker: Bytes,
+        to_marker: Bytes,
+    }
+    let mut bench = filled(20_000);
+    let op = Trim {
+        from_time: UTime::default(),
+        to_time: UTime::new(18_999, 999),
+        from_marker: Bytes::new(),
+        to_marker: Bytes::new(),
+    };
+    let trim = call("log", "trim", &op.to_bytes(Features::default()));
+    let (read, _) = cost(&bench, vec![trim.clone()]);
+    assert!(read <= 2, "{read} were read");
+    assert_eq!(bench.result(vec![trim]), 0);
+    let list = encoded(OpCode::OMAPGETKEYS, (Bytes::new(), LIST));
+    let left = listed(cost(&bench, vec![list]).1);
+    assert_eq!((left.len(), &left[0]), (1_000, &key(19_000)));
+}
+
+#[test]
+fn many_removed_keys_are_passed_over_in_steps() {
+    let bench = filled(5_000);
+    let keys: Vec<Bytes> = (0..4_000).map(key).collect();
+    let list = encoded(OpCode::OMAPGETKEYS, (Bytes::new(), 2u64));
+    let (read, found) = cost(&bench, vec![encoded(OpCode::OMAPRMKEYS, keys), list]);
+    assert_eq!(listed(found), [key(4_000), key(4_001)]);
+    assert!(read < 4_300, "{read} were read");
+}
