@@ -129,10 +129,7 @@ pub(crate) fn copy_out(
     }
     let chunks = info.chunks().into_iter().flatten().filter(|(_, chunk)| chunk.is_missing);
     data.missing = chunks.map(|(offset, chunk)| (*offset, chunk.clone())).collect();
-    for write in data_writes(store, coll, &base, meta.size)? {
-        data.txn.push(&head, write);
-    }
-    data.txn.push(&head, Mutation::Truncate { size: meta.size });
+    // Last what takes long: all of this begins again for each part of the omap that has to be loaded.
     let xattrs = store.xattrs(coll, &base)?.into_iter().filter(|(name, _)| name.first() == Some(&USER_XATTR));
     let xattrs = xattrs.map(|(name, value)| (name.slice(1..), value)).collect();
     data.txn.push(&head, Mutation::SetXattrs(xattrs));
@@ -144,6 +141,10 @@ pub(crate) fn copy_out(
     if !omap.is_empty() {
         data.txn.push(&head, Mutation::OmapSet(omap.into_iter().collect()));
     }
+    for write in data_writes(store, coll, &base, meta.size)? {
+        data.txn.push(&head, write);
+    }
+    data.txn.push(&head, Mutation::Truncate { size: meta.size });
     data.result = 0;
     data.user_version = info.user_version;
     (data.truncate_seq, data.truncate_size) = (info.truncate_seq, info.truncate_size);

@@ -21,6 +21,15 @@ impl From<Key> for Missing {
 /// An omap entry.
 type Pair = (Bytes, Bytes);
 
+/// Where omap entries from a key on begin.
+fn omap_place(coll: CollId, object: &HObject, from: Bound<&[u8]>) -> Key {
+    let first = match from {
+        Bound::Included(key) | Bound::Excluded(key) => Bytes::copy_from_slice(key),
+        Bound::Unbounded => Bytes::new(),
+    };
+    Key::of_omap(coll, object, &first)
+}
+
 impl Store {
     fn is_waited_for(&self, coll: CollId, object: &HObject) -> bool {
         !self.waiting.is_empty() && self.waiting.changes(coll, object)
@@ -75,6 +84,20 @@ impl Store {
         Ok(found)
     }
 
+    /// What is missing of all omap entries from a key on. Who wants all of them is told before any is looked at: it
+    /// would be for nothing, once for each page.
+    fn absent_omap(&self, coll: CollId, object: &HObject, from: Bound<&[u8]>) -> Option<Missing> {
+        if self.index.directory.is_whole() && self.waiting.is_empty() {
+            return None;
+        }
+        let start = omap_place(coll, object, from);
+        if self.is_waited_for(coll, object) {
+            return Some(start.into());
+        }
+        let is_of_object = |first: &Key| first.coll == coll && first.object == *object;
+        self.index.absent_in(&start, is_of_object).next().map(Missing::from)
+    }
+
     /// Omap entries from a key on.
     pub(super) fn omap_from(
         &self,
@@ -83,6 +106,11 @@ impl Store {
         from: Bound<&[u8]>,
         count_max: usize,
     ) -> Result<Vec<Pair>, Missing> {
+        if count_max == usize::MAX
+            && let Some(missing) = self.absent_omap(coll, object, from)
+        {
+            return Err(missing);
+        }
         let omap = self.index.omap(coll, object).into_iter();
         let range = omap.flat_map(|omap| omap.range(from, Bound::Unbounded));
         let mut found: Vec<Pair> =
@@ -90,11 +118,7 @@ impl Store {
         if self.index.directory.is_whole() && self.waiting.is_empty() {
             return Ok(found);
         }
-        let start = match from {
-            Bound::Included(key) | Bound::Excluded(key) => Bytes::copy_from_slice(key),
-            Bound::Unbounded => Bytes::new(),
-        };
-        let start = Key::of_omap(coll, object, &start);
+        let start = omap_place(coll, object, from);
         let packed = self.index.directory.packed_from(&start).map(|raw| raw.entry());
         let packed = packed.take_while(|(key, _)| key.coll == coll && key.object == *object);
         let packed = packed.filter_map(|(key, value)| match (key.omap, value) {
