@@ -147,7 +147,7 @@ impl Run<'_, '_> {
         self.view.become_copy(copied)?;
         for (name, value) in own {
             if self.view.xattr(&name)?.is_none() {
-                self.view.set_xattr(&name, value)?;
+                self.view.put_xattr(&name, value);
             }
         }
         self.view.forget_manifest();

@@ -10,8 +10,6 @@ use types::Errno;
 
 use super::{Output, Run};
 
-/// `osd_max_attr_name_len`.
-const XATTR_NAME_BYTES_MAX: usize = 100;
 /// `osd_max_omap_entries_per_request`.
 const OMAP_COUNT_MAX: u64 = 1024;
 
@@ -71,9 +69,6 @@ impl Run<'_, '_> {
 
     pub(super) fn set_xattr(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         let (name, value) = name_and_value(step)?;
-        if name.len() > XATTR_NAME_BYTES_MAX {
-            return Err(Errno::ENAMETOOLONG.into());
-        }
         self.view.set_xattr(&name, value)?;
         done()
     }

@@ -260,7 +260,7 @@ impl<'a> View<'a> {
         let xattrs = self.xattrs()?;
         self.begin_anew();
         for (name, value) in xattrs {
-            self.set_xattr(&name, value)?;
+            self.put_xattr(&name, value);
         }
         self.disconnected.extend(self.info.watchers.keys());
         self.info.renew();
@@ -288,7 +288,7 @@ impl<'a> View<'a> {
                 Mutation::Write { offset, data } => self.put(offset, data)?,
                 Mutation::Truncate { size } => self.truncate(size)?,
                 Mutation::SetXattrs(xattrs) => {
-                    xattrs.into_iter().try_for_each(|(name, value)| self.set_xattr(&name, value))?;
+                    xattrs.into_iter().for_each(|(name, value)| self.put_xattr(&name, value));
                 }
                 Mutation::OmapSetHeader(header) => self.omap_set_header(header)?,
                 Mutation::OmapSet(entries) => self.omap_set(entries.into_iter().collect())?,

@@ -10,6 +10,8 @@ use types::{EntityAddr, EntityNum, Errno, Mutation, SnapId};
 use super::{Piece, View, omap::Omap};
 use crate::exec::object_info::USER_XATTR;
 
+/// `osd_max_attr_name_len`, of what clients and class methods set.
+const XATTR_NAME_BYTES_MAX: usize = 100;
 /// Entries that are read at once behind some that do not count any more.
 const OMAP_PAGE: usize = 256;
 
@@ -58,6 +60,14 @@ impl View<'_> {
             }
         }
         Ok(vec![Bytes::from(out).into()])
+    }
+
+    /// Sets an xattr that an object has had, whatever its name.
+    pub(in crate::exec) fn put_xattr(&mut self, name: &[u8], value: Bytes) {
+        self.make_exist();
+        let name = user_name(name);
+        self.xattrs.insert(name.clone(), Some(value.clone()));
+        self.mutations.push(Mutation::SetXattrs([(name, value)].into()));
     }
 
     /// Up to `wanted` stored omap entries with a prefix, from a place on, that the request has left alone, in order.
@@ -254,10 +264,10 @@ impl ObjectView for View<'_> {
     }
 
     fn set_xattr(&mut self, name: &[u8], value: Bytes) -> Result<(), Stop> {
-        self.make_exist();
-        let name = user_name(name);
-        self.xattrs.insert(name.clone(), Some(value.clone()));
-        self.mutations.push(Mutation::SetXattrs([(name, value)].into()));
+        if name.len() > XATTR_NAME_BYTES_MAX {
+            return Err(Errno::ENAMETOOLONG.into());
+        }
+        self.put_xattr(name, value);
         Ok(())
     }
 
