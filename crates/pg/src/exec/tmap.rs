@@ -36,9 +36,15 @@ impl Run<'_, '_> {
         Ok(self.view.read(0, size)?.into())
     }
 
+    /// Kept as it came, if its keys are in order: who reads it searches for them.
     pub(super) fn tmap_put(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        Map::from_bytes(step.data.clone()).map_err(|_| Stop::Refused(Errno::EINVAL))?;
-        self.view.write_full(step.data.clone())?;
+        let (header, entries): (Bytes, Vec<(Bytes, Bytes)>) =
+            Decode::from_bytes(step.data.clone()).map_err(|_| Errno::EINVAL)?;
+        let data = match entries.is_sorted_by_key(|(key, _)| key.clone()) {
+            true => step.data.clone(),
+            false => (header, entries.into_iter().collect::<BTreeMap<_, _>>()).to_bytes(Features::default()),
+        };
+        self.view.write_full(data)?;
         Ok(Output::default())
     }
 

@@ -41,6 +41,23 @@ fn keys_are_set_and_removed() {
     assert_eq!(bench.result(vec![step(OpCode::TMAPPUT, Default::default(), "no map")]), -22);
 }
 
+#[test]
+fn a_map_out_of_order_is_kept_in_order() {
+    let put = |pairs: &[(&str, &str)]| {
+        let pairs: Vec<(String, String)> =
+            pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let mut bench = Bench::new();
+        let data = (Bytes::from("head"), pairs).to_bytes(Features::default());
+        assert_eq!(bench.result(vec![step(OpCode::TMAPPUT, Default::default(), data.clone())]), 0);
+        (data, bench.read().unwrap())
+    };
+    let (sorted, kept) = put(&[("a", "1"), ("b", "2"), ("c", "3")]);
+    assert_eq!(kept, sorted);
+    assert_eq!(put(&[("c", "3"), ("a", "1"), ("b", "2")]).1, sorted);
+    // Of a key that comes twice the last value counts.
+    assert_eq!(put(&[("c", "3"), ("a", "0"), ("b", "2"), ("a", "1")]).1, sorted);
+}
+
 /// Observed: a request that only reads is refused before it is run, another one goes on behind the map.
 #[test]
 fn no_object_has_an_empty_map_where_it_may_be_made() {
