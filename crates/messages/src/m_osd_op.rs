@@ -4,11 +4,13 @@ use bytes::Bytes;
 use codec::{Decode, DecodeError, Encode, Features, Payload, Reader, Sums};
 use types::{Epoch, HObject, PgId, PoolId, ReqId, SnapContext, SnapId, SpgId, UTime};
 
-use crate::{OsdOp, RawMessage, table::Body};
+use crate::{OpCode, OsdOp, RawMessage, table::Body};
 
 /// An op's data that is less than such a part of a message's gets memory of its own: attributes and omap stay for long,
 /// and would keep all that came with them.
 const SMALL_PART: usize = 4;
+/// No object gets larger (`osd_max_object_size`): what WRITESAME asks for beyond is refused.
+const REPEATED_BYTES_MAX: u64 = 128 << 20;
 
 /// `CEPH_OSD_FLAG_*`: flags of the whole operation.
 #[allow(missing_docs, reason = "Ceph's own names")]
@@ -150,6 +152,15 @@ impl MOSDOp {
     pub fn payload_of(&self, op: &OsdOp) -> Payload {
         let bytes: usize = self.ops.iter().map(|op| op.data.len()).sum();
         Payload::with_sums(op.data.clone(), self.data_sums.clone().filter(|_| op.data.len() == bytes))
+    }
+
+    /// What the request may hold while it is on its way: its data, and what its ops make of a few bytes.
+    pub fn held_bytes(&self) -> u64 {
+        let held = |op: &OsdOp| match op.code {
+            OpCode::WRITESAME => op.params.length().min(REPEATED_BYTES_MAX).max(op.data.len() as u64),
+            _ => op.data.len() as u64,
+        };
+        self.ops.iter().map(held).fold(0, u64::saturating_add)
     }
 
     /// True when the client's flags say that any copy may answer, and that it changes nothing.

@@ -110,6 +110,16 @@ fn received(message: Message) -> RawMessage {
 }
 
 #[test]
+fn a_request_holds_what_its_ops_make_of_a_few_bytes() {
+    let op =
+        |code, len| OsdOp { code, params: OpParams::extent(0, len), data: "0123".into(), ..OsdOp::default() };
+    let held = |ops: Vec<OsdOp>| MOSDOp { ops, ..MOSDOp::default() }.held_bytes();
+    assert_eq!(held(vec![op(OpCode::WRITE, 4), op(OpCode::READ, 1 << 20)]), 8);
+    assert_eq!(held(vec![op(OpCode::WRITESAME, 1 << 20), op(OpCode::WRITESAME, 0)]), (1 << 20) + 4);
+    assert_eq!(held(vec![op(OpCode::WRITESAME, u64::MAX); 2]), 256 << 20);
+}
+
+#[test]
 fn requests_that_are_passed_on_round_trip() {
     use types::{EntityAddr, EntityNum, Epoch, HObject, PgId, PoolId};
     let ops = |data: &'static [u8]| {

@@ -48,7 +48,7 @@ impl Osd {
 
     fn on_op(&mut self, conn: ConnId, tid: u64, op: Box<MOSDOp>, cx: &mut Cx<'_>) {
         let Some(session) = self.sessions.get(&conn) else { return };
-        let permit = self.held.take_at(op.ops.iter().map(|step| step.data.len() as u64).sum(), cx.now);
+        let permit = self.held.take_at(op.held_bytes(), cx.now);
         if op.epoch > self.map.epoch {
             // Other grants may be good for something by the map that is awaited.
             if session.peer.caps.are_none() {

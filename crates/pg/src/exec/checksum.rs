@@ -6,7 +6,12 @@ use codec::{Encode, Features, crc32c};
 use messages::OsdOp;
 use types::Errno;
 
-use super::{Output, Run};
+use super::{OBJECT_BYTES_MAX, Output, Run};
+
+/// How much the ops of a request may sum, all together: the largest object once.
+const SUMMED_BYTES_MAX: u64 = OBJECT_BYTES_MAX;
+/// How many sums they may answer: of the largest object in chunks of 128 bytes. Ceph has no such limit.
+const SUM_COUNT_MAX: u64 = 1 << 20;
 
 /// `CEPH_OSD_CHECKSUM_OP_TYPE_*`.
 const XXHASH32: u8 = 0;
@@ -32,12 +37,17 @@ impl Run<'_, '_> {
             }
         }
         let sum = Sum::of(step)?;
+        let chunk = if chunk == 0 { len } else { chunk };
+        let count = if len == 0 { 0 } else { len.div_ceil(chunk) };
+        self.summed_bytes = self.summed_bytes.saturating_add(len);
+        self.sum_count = self.sum_count.saturating_add(count);
+        if self.summed_bytes > SUMMED_BYTES_MAX || self.sum_count > SUM_COUNT_MAX {
+            return Err(Errno::EMSGSIZE.into());
+        }
         let data = if len == 0 { Bytes::new() } else { self.view.read(offset, len)? };
-        let chunk = if chunk == 0 { data.len() } else { chunk as usize };
-        let chunks: Vec<&[u8]> = if data.is_empty() { Vec::new() } else { data.chunks(chunk).collect() };
-        let mut out = Vec::new();
-        (chunks.len() as u32).encode(&mut out, Features::default());
-        chunks.into_iter().for_each(|chunk| sum.append(chunk, &mut out));
+        let mut out = Vec::with_capacity(size_of::<u32>() + count as usize * size_of::<u64>());
+        (count as u32).encode(&mut out, Features::default());
+        data.chunks((chunk as usize).max(1)).for_each(|chunk| sum.append(chunk, &mut out));
         Ok(Output { length: Some(len), ..Bytes::from(out).into() })
     }
 }

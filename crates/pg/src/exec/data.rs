@@ -135,8 +135,7 @@ impl Run<'_, '_> {
         if unit == 0 || step.params.u64_at(16) != unit || !len.is_multiple_of(unit) {
             return Err(Errno::EINVAL.into());
         }
-        self.view.check_range(offset, len)?;
-        self.view.write(offset, Bytes::from(step.data.repeat((len / unit) as usize)))?;
+        self.view.put_repeated(offset, len, &step.data)?;
         Ok(Output::default())
     }
 

@@ -366,6 +366,9 @@ struct Run<'r, 's> {
     is_user_change: bool,
     /// UNDIRTY was among the ops.
     is_undirtied: bool,
+    /// What CHECKSUM ops were asked for so far: bytes to sum, and sums.
+    summed_bytes: u64,
+    sum_count: u64,
 }
 
 /// An op's output: data, a result that is not an error, and parameters to echo.
@@ -420,7 +423,16 @@ fn keeps_result(code: OpCode) -> bool {
 
 impl<'r, 's> Run<'r, 's> {
     fn new(view: &'r mut View<'s>, cx: &'r OpContext, op: &'r MOSDOp) -> Run<'r, 's> {
-        Run { view, cx, op, watch: Vec::new(), is_user_change: false, is_undirtied: false }
+        Run {
+            view,
+            cx,
+            op,
+            watch: Vec::new(),
+            is_user_change: false,
+            is_undirtied: false,
+            summed_bytes: 0,
+            sum_count: 0,
+        }
     }
 
     /// All ops in order; the first error ends it, unless its op may fail.

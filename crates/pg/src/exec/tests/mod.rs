@@ -7,6 +7,7 @@ mod copies;
 mod copy_gets;
 mod damaged;
 mod data;
+mod limits;
 mod listing;
 mod manifests;
 mod model;

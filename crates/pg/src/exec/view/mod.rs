@@ -23,6 +23,11 @@ use super::{
 use omap::Omap;
 pub(super) use stage::Change;
 
+/// What the ops of a request may stage, all together: as much as a change of one object, less room for what goes with
+/// it in a message to another OSD. Ops can stage many times what they bring, by repeating it, or by writing anew and
+/// anew what a few bytes change.
+const STAGED_BYTES_MAX: u64 = OBJECT_BYTES_MAX - (1 << 20);
+
 /// Changed data, in the order of the changes.
 #[derive(Clone, Debug)]
 enum Piece {
@@ -60,6 +65,8 @@ pub(super) struct View<'a> {
     /// Ranges that differ from the newest clone now.
     changed: IntervalSet,
     mutations: Vec<Mutation>,
+    /// Data, xattrs and omap that were staged so far, copies left out: a copy is one object and never repeated.
+    staged_bytes: u64,
     /// Something counts as a change, though the contents are the same.
     is_touched: bool,
     /// Watchers that lost the object.
@@ -147,6 +154,7 @@ impl<'a> View<'a> {
             omap_head: None,
             changed: IntervalSet::new(),
             mutations: Vec::new(),
+            staged_bytes: 0,
             is_touched: false,
             disconnected: Vec::new(),
             given_back: Vec::new(),
@@ -285,13 +293,16 @@ impl<'a> View<'a> {
         self.begin_anew();
         for mutation in copy::mutations(copied) {
             match mutation.clone() {
-                Mutation::Write { offset, data } => self.put(offset, data)?,
+                Mutation::Write { offset, data } => {
+                    self.check_range(offset, data.len() as u64)?;
+                    self.place(offset, data)?;
+                }
                 Mutation::Truncate { size } => self.truncate(size)?,
                 Mutation::SetXattrs(xattrs) => {
                     xattrs.into_iter().for_each(|(name, value)| self.put_xattr(&name, value));
                 }
-                Mutation::OmapSetHeader(header) => self.omap_set_header(header)?,
-                Mutation::OmapSet(entries) => self.omap_set(entries.into_iter().collect())?,
+                Mutation::OmapSetHeader(header) => self.put_omap_header(header),
+                Mutation::OmapSet(entries) => self.put_omap(entries.into_iter().collect()),
                 _ => return Err(Errno::EIO.into()),
             }
         }
@@ -325,9 +336,41 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Counts what an op is about to stage; EMSGSIZE if that is too much for one request.
+    fn charge(&mut self, bytes: usize) -> Result<(), Stop> {
+        let staged = self.staged_bytes.saturating_add(bytes as u64);
+        if staged > STAGED_BYTES_MAX {
+            return Err(Errno::EMSGSIZE.into());
+        }
+        self.staged_bytes = staged;
+        Ok(())
+    }
+
     /// Writes `data`, with what is known of it.
     pub(super) fn put(&mut self, offset: u64, data: Payload) -> Result<(), Stop> {
         self.check_range(offset, data.len() as u64)?;
+        self.charge(data.len())?;
+        self.place(offset, data)
+    }
+
+    /// Writes `data` as often as it takes to fill `len` bytes, of which it is a whole part. It is not multiplied in
+    /// memory, but put into several writes.
+    pub(super) fn put_repeated(&mut self, offset: u64, len: u64, data: &Bytes) -> Result<(), Stop> {
+        /// What one write has: longer than what clients repeat in everyday life, so that it stays one write.
+        const RUN_BYTES: usize = 4 << 20;
+        self.check_range(offset, len)?;
+        self.charge(usize::try_from(len).unwrap_or(usize::MAX))?;
+        let (unit, mut at, mut left) = (data.len().max(1), offset, len as usize);
+        let repeated = Bytes::from(data.repeat((RUN_BYTES / unit).min(left.div_ceil(unit)).max(1)));
+        while left > 0 {
+            let part = repeated.slice(..repeated.len().min(left));
+            (at, left) = (at + part.len() as u64, left - part.len());
+            self.place(at - part.len() as u64, part.into())?;
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, offset: u64, data: Payload) -> Result<(), Stop> {
         self.make_exist();
         if data.is_empty() {
             self.touch();
@@ -348,6 +391,7 @@ impl<'a> View<'a> {
     pub(super) fn put_full(&mut self, data: Payload) -> Result<(), Stop> {
         let size = data.len() as u64;
         self.check_range(0, size)?;
+        self.charge(data.len())?;
         if self.exists && size == 0 && self.size == 0 {
             // Ceph has nothing to do here, and counts no change.
             return Ok(());
@@ -358,7 +402,7 @@ impl<'a> View<'a> {
         if size < self.size {
             self.cut(size)?;
         }
-        self.put(0, data)
+        self.place(0, data)
     }
 
     /// Sets the size; the caller checked it.

@@ -70,6 +70,20 @@ impl View<'_> {
         self.mutations.push(Mutation::SetXattrs([(name, value)].into()));
     }
 
+    /// Sets omap entries.
+    pub(super) fn put_omap(&mut self, entries: BTreeMap<Bytes, Bytes>) {
+        self.make_exist();
+        self.omap.set(&entries);
+        self.mutations.push(Mutation::OmapSet(entries.into()));
+    }
+
+    /// Sets the omap header.
+    pub(super) fn put_omap_header(&mut self, header: Bytes) {
+        self.make_exist();
+        self.omap_head = Some(header.clone());
+        self.mutations.push(Mutation::OmapSetHeader(header));
+    }
+
     /// Up to `wanted` stored omap entries with a prefix, from a place on, that the request has left alone, in order.
     /// What it removed is not read, or passed over in bounded steps.
     fn stored_omap(
@@ -267,6 +281,7 @@ impl ObjectView for View<'_> {
         if name.len() > XATTR_NAME_BYTES_MAX {
             return Err(Errno::ENAMETOOLONG.into());
         }
+        self.charge(name.len() + value.len())?;
         self.put_xattr(name, value);
         Ok(())
     }
@@ -280,9 +295,8 @@ impl ObjectView for View<'_> {
     }
 
     fn omap_set(&mut self, entries: BTreeMap<Bytes, Bytes>) -> Result<(), Stop> {
-        self.make_exist();
-        self.omap.set(&entries);
-        self.mutations.push(Mutation::OmapSet(entries.into()));
+        self.charge(entries.iter().map(|(key, value)| key.len() + value.len()).sum())?;
+        self.put_omap(entries);
         Ok(())
     }
 
@@ -319,9 +333,8 @@ impl ObjectView for View<'_> {
     }
 
     fn omap_set_header(&mut self, header: Bytes) -> Result<(), Stop> {
-        self.make_exist();
-        self.omap_head = Some(header.clone());
-        self.mutations.push(Mutation::OmapSetHeader(header));
+        self.charge(header.len())?;
+        self.put_omap_header(header);
         Ok(())
     }
 }
