@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use codec::Decode;
+use codec::{Decode, Encode, Features};
 use messages::{OpCode, OsdOp, op_flag};
 use types::{Errno, UTime};
 
@@ -160,6 +160,18 @@ fn checksums_come_in_chunks() {
     assert_eq!(check(0, 0, 0, 4, &[0; 4]).0, -22);
     assert_eq!(check(1, 0, 16, 0, &[0; 4]).0, -22);
     assert_eq!(check(3, 0, 16, 0, &[0; 4]).0, -22);
+}
+
+/// As in Ceph (`do_osd_ops`), which takes back nothing of what a method did.
+#[test]
+fn a_failed_method_that_may_fail_leaves_what_it_did_before_it_failed() {
+    let mut bench = Bench::new();
+    let id = "no id!".to_owned().to_bytes(Features::default());
+    let name = "image".to_owned().to_bytes(Features::default());
+    let add = flagged(call("rbd", "dir_add_image", &[&name[..], &id].concat()), op_flag::FAILOK);
+    let done = bench.run(vec![add]).unwrap();
+    assert_eq!((done.result, done.ops[0].result), (0, -22));
+    assert_eq!(size_of(&mut bench), Some(0), "the method makes the object before it looks at the id");
 }
 
 #[test]
