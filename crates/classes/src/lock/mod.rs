@@ -32,17 +32,17 @@ pub(crate) const METHODS: &[Method] = &[
 
 const PREFIX: &[u8] = b"lock.";
 
-fn xattr_name(name: &str) -> Vec<u8> {
-    [PREFIX, name.as_bytes()].concat()
+fn xattr_name(name: &[u8]) -> Vec<u8> {
+    [PREFIX, name].concat()
 }
 
 /// Who calls, as lockers are named.
-fn caller(view: &dyn ObjectView, cookie: &str) -> LockerId {
-    LockerId { locker: view.context().origin, cookie: cookie.to_owned() }
+fn caller(view: &dyn ObjectView, cookie: &Bytes) -> LockerId {
+    LockerId { locker: view.context().origin, cookie: cookie.clone() }
 }
 
 /// The lock with its expired lockers left out; an unknown lock is a free one. ENOENT without object.
-fn read_lock(view: &mut dyn ObjectView, name: &str) -> Result<LockInfo, Stop> {
+fn read_lock(view: &mut dyn ObjectView, name: &[u8]) -> Result<LockInfo, Stop> {
     if view.stat()?.is_none() {
         return Err(Errno::ENOENT.into());
     }
@@ -53,7 +53,7 @@ fn read_lock(view: &mut dyn ObjectView, name: &str) -> Result<LockInfo, Stop> {
     Ok(info)
 }
 
-fn write_lock(view: &mut dyn ObjectView, name: &str, info: &LockInfo) -> Result<(), Stop> {
+fn write_lock(view: &mut dyn ObjectView, name: &[u8], info: &LockInfo) -> Result<(), Stop> {
     view.set_xattr(&xattr_name(name), info.to_bytes(Features::PACIFIC))
 }
 
@@ -95,7 +95,7 @@ fn lock(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     Ok(Bytes::new())
 }
 
-fn remove_locker(view: &mut dyn ObjectView, name: &str, id: &LockerId) -> Result<Bytes, Stop> {
+fn remove_locker(view: &mut dyn ObjectView, name: &[u8], id: &LockerId) -> Result<Bytes, Stop> {
     let mut info = read_lock(view, name)?;
     if info.lockers.remove(id).is_none() {
         return Err(Errno::ENOENT.into());
@@ -131,17 +131,17 @@ fn list_locks(view: &mut dyn ObjectView, _: &Bytes) -> Result<Bytes, Stop> {
         return Err(Errno::ENOENT.into());
     }
     let names = view.xattrs()?;
-    let locks = names.keys().filter_map(|name| name.strip_prefix(PREFIX));
-    let locks = locks.map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    let locks = names.keys().filter(|name| name.starts_with(PREFIX));
+    let locks = locks.map(|name| name.slice(PREFIX.len()..)).collect();
     Ok(ListLocksReply { locks }.to_bytes(Features::PACIFIC))
 }
 
 /// The lock if `op` describes it as it is held by the caller, else EBUSY.
 fn assert_held(
     view: &mut dyn ObjectView,
-    name: &str,
+    name: &[u8],
     lock_kind: u8,
-    tag: &str,
+    tag: &[u8],
     id: &LockerId,
 ) -> Result<LockInfo, Stop> {
     if !kind::is_valid(lock_kind) || name.is_empty() {

@@ -2,16 +2,16 @@ use bytes::Bytes;
 use codec::{Decode, Encode, Features};
 use types::{EntityNum, Errno, UTime};
 
-use super::types::{BreakOp, GetInfoOp, GetInfoReply, LockOp, UnlockOp};
+use super::types::{BreakOp, GetInfoOp, GetInfoReply, ListLocksReply, LockOp, UnlockOp};
 use crate::test_view::TestView;
 
-fn op(cookie: &str, duration_sec: u32, flags: u8) -> Bytes {
+fn op(cookie: &'static str, duration_sec: u32, flags: u8) -> Bytes {
     LockOp {
         name: "l".into(),
         kind: 1,
         cookie: cookie.into(),
         tag: "t".into(),
-        description: String::new(),
+        description: Bytes::new(),
         duration: UTime::new(duration_sec, 0),
         flags,
     }
@@ -50,4 +50,27 @@ fn an_expired_lock_is_free() {
     let info = GetInfoOp { name: "l".into() }.to_bytes(Features::PACIFIC);
     let info = GetInfoReply::from_bytes(view.call("lock", "get_info", info).unwrap()).unwrap();
     assert_eq!(info.lockers.keys().map(|k| k.locker.num).collect::<Vec<_>>(), [2]);
+}
+
+/// Names are C++ strings, which hold any bytes.
+#[test]
+fn texts_need_not_be_utf8() {
+    let mut view = client(1);
+    let (name, cookie) = (Bytes::from_static(b"n\xff"), Bytes::from_static(b"\xfe c"));
+    let op = LockOp {
+        name: name.clone(),
+        kind: 1,
+        cookie: cookie.clone(),
+        tag: Bytes::from_static(b"\x80"),
+        description: Bytes::from_static(b"\xc3"),
+        duration: UTime::default(),
+        flags: 0,
+    };
+    view.call("lock", "lock", op.to_bytes(Features::PACIFIC)).unwrap();
+    let locks = view.call("lock", "list_locks", "").unwrap();
+    assert_eq!(ListLocksReply::from_bytes(locks).unwrap().locks, std::slice::from_ref(&name));
+    let info = GetInfoOp { name: name.clone() }.to_bytes(Features::PACIFIC);
+    let info = GetInfoReply::from_bytes(view.call("lock", "get_info", info).unwrap()).unwrap();
+    assert_eq!(info.lockers.keys().next().map(|id| id.cookie.clone()), Some(cookie.clone()));
+    view.call("lock", "unlock", UnlockOp { name, cookie }.to_bytes(Features::PACIFIC)).unwrap();
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use codec::Codec;
 use types::{EntityAddr, EntityNum, UTime};
 
@@ -35,11 +36,11 @@ pub(super) mod flag {
 #[derive(Codec)]
 #[codec(version = 1, compat = 1)]
 pub(super) struct LockOp {
-    pub(super) name: String,
+    pub(super) name: Bytes,
     pub(super) kind: u8,
-    pub(super) cookie: String,
-    pub(super) tag: String,
-    pub(super) description: String,
+    pub(super) cookie: Bytes,
+    pub(super) tag: Bytes,
+    pub(super) description: Bytes,
     pub(super) duration: UTime,
     pub(super) flags: u8,
 }
@@ -48,24 +49,24 @@ pub(super) struct LockOp {
 #[derive(Codec)]
 #[codec(version = 1, compat = 1)]
 pub(super) struct UnlockOp {
-    pub(super) name: String,
-    pub(super) cookie: String,
+    pub(super) name: Bytes,
+    pub(super) cookie: Bytes,
 }
 
 /// `cls_lock_break_op`.
 #[derive(Codec)]
 #[codec(version = 1, compat = 1)]
 pub(super) struct BreakOp {
-    pub(super) name: String,
+    pub(super) name: Bytes,
     pub(super) locker: EntityNum,
-    pub(super) cookie: String,
+    pub(super) cookie: Bytes,
 }
 
 /// `cls_lock_get_info_op`.
 #[derive(Codec)]
 #[codec(version = 1, compat = 1)]
 pub(super) struct GetInfoOp {
-    pub(super) name: String,
+    pub(super) name: Bytes,
 }
 
 /// `locker_id_t`.
@@ -73,7 +74,7 @@ pub(super) struct GetInfoOp {
 #[codec(version = 1, compat = 1)]
 pub(super) struct LockerId {
     pub(super) locker: EntityNum,
-    pub(super) cookie: String,
+    pub(super) cookie: Bytes,
 }
 
 /// `locker_info_t`.
@@ -83,7 +84,7 @@ pub(super) struct LockerInfo {
     /// Zero never expires.
     pub(super) expiration: UTime,
     pub(super) addr: EntityAddr,
-    pub(super) description: String,
+    pub(super) description: Bytes,
 }
 
 /// `lock_info_t`: what the xattr holds.
@@ -92,7 +93,7 @@ pub(super) struct LockerInfo {
 pub(super) struct LockInfo {
     pub(super) lockers: BTreeMap<LockerId, LockerInfo>,
     pub(super) kind: u8,
-    pub(super) tag: String,
+    pub(super) tag: Bytes,
 }
 
 /// `cls_lock_get_info_reply`.
@@ -101,33 +102,33 @@ pub(super) struct LockInfo {
 pub(super) struct GetInfoReply {
     pub(super) lockers: BTreeMap<LockerId, LockerInfo>,
     pub(super) kind: u8,
-    pub(super) tag: String,
+    pub(super) tag: Bytes,
 }
 
 /// `cls_lock_list_locks_reply`.
 #[derive(Codec)]
 #[codec(version = 1, compat = 1)]
 pub(super) struct ListLocksReply {
-    pub(super) locks: Vec<String>,
+    pub(super) locks: Vec<Bytes>,
 }
 
 /// `cls_lock_assert_op`.
 #[derive(Codec)]
 #[codec(version = 1, compat = 1)]
 pub(super) struct AssertOp {
-    pub(super) name: String,
+    pub(super) name: Bytes,
     pub(super) kind: u8,
-    pub(super) cookie: String,
-    pub(super) tag: String,
+    pub(super) cookie: Bytes,
+    pub(super) tag: Bytes,
 }
 
 /// `cls_lock_set_cookie_op`.
 #[derive(Codec)]
 #[codec(version = 1, compat = 1)]
 pub(super) struct SetCookieOp {
-    pub(super) name: String,
+    pub(super) name: Bytes,
     pub(super) kind: u8,
-    pub(super) cookie: String,
-    pub(super) tag: String,
-    pub(super) new_cookie: String,
+    pub(super) cookie: Bytes,
+    pub(super) tag: Bytes,
+    pub(super) new_cookie: Bytes,
 }

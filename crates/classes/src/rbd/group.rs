@@ -36,14 +36,14 @@ const SNAPSHOT: &[u8] = b"snapshot_";
 const GROUP_REF: &[u8] = b"rbd_group_ref";
 
 fn image_key(spec: &GroupImageSpec) -> Vec<u8> {
-    format!("image_{:016x}_{}", spec.pool_id, spec.image_id).into_bytes()
+    [format!("image_{:016x}_", spec.pool_id).as_bytes(), &spec.image_id].concat()
 }
 
 /// The image that a key without its prefix names.
-fn image_of_key(key: &[u8]) -> Option<GroupImageSpec> {
-    let (pool_id, image_id) = std::str::from_utf8(key).ok()?.split_once('_')?;
-    let pool_id = u64::from_str_radix(pool_id, 16).ok()?.cast_signed();
-    Some(GroupImageSpec { image_id: image_id.to_owned(), pool_id })
+fn image_of_key(key: &Bytes) -> Option<GroupImageSpec> {
+    let end = key.iter().position(|byte| *byte == b'_')?;
+    let pool_id = u64::from_str_radix(std::str::from_utf8(&key[..end]).ok()?, 16).ok()?.cast_signed();
+    Some(GroupImageSpec { image_id: key.slice(end + 1..), pool_id })
 }
 
 pub(super) fn group_image_set(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
@@ -92,7 +92,7 @@ pub(super) fn image_group_remove(view: &mut dyn ObjectView, bytes: &Bytes) -> Re
 
 pub(super) fn image_group_get(view: &mut dyn ObjectView, _: &Bytes) -> Result<Bytes, Stop> {
     check_exists(view)?;
-    let none = GroupSpec { group_id: String::new(), pool_id: -1 };
+    let none = GroupSpec { group_id: Bytes::new(), pool_id: -1 };
     output(&find(view, GROUP_REF)?.unwrap_or(none))
 }
 
@@ -101,13 +101,13 @@ const SNAP_ORDER: &[u8] = b"snap_order_";
 /// The largest number given so far.
 const MAX_ORDER: &[u8] = b"snap_max_order";
 
-fn key(prefix: &[u8], id: &str) -> Vec<u8> {
-    [prefix, id.as_bytes()].concat()
+fn key(prefix: &[u8], id: &[u8]) -> Vec<u8> {
+    [prefix, id].concat()
 }
 
 /// Up to `count_max` snapshots after the one with id `after`, by id.
-fn snapshots(view: &mut dyn ObjectView, after: &str, count_max: u64) -> Result<Vec<GroupSnapshot>, Stop> {
-    let found: BTreeMap<Bytes, GroupSnapshot> = list(view, SNAPSHOT, after.as_bytes(), count_max)?;
+fn snapshots(view: &mut dyn ObjectView, after: &[u8], count_max: u64) -> Result<Vec<GroupSnapshot>, Stop> {
+    let found: BTreeMap<Bytes, GroupSnapshot> = list(view, SNAPSHOT, after, count_max)?;
     Ok(found.into_values().collect())
 }
 
@@ -119,7 +119,7 @@ pub(super) fn group_snap_set(view: &mut dyn ObjectView, bytes: &Bytes) -> Result
     if snap.name.is_empty() || snap.id.is_empty() {
         return Err(Errno::EINVAL.into());
     }
-    let all = snapshots(view, "", u64::MAX)?;
+    let all = snapshots(view, b"", u64::MAX)?;
     if all.iter().any(|s| s.name == snap.name && s.id != snap.id) {
         return Err(Errno::EEXIST.into());
     }
@@ -137,14 +137,14 @@ pub(super) fn group_snap_set(view: &mut dyn ObjectView, bytes: &Bytes) -> Result
 }
 
 pub(super) fn group_snap_remove(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
-    let id: String = input(bytes)?;
+    let id: Bytes = input(bytes)?;
     remove(view, &key(SNAPSHOT, &id))?;
     remove(view, &key(SNAP_ORDER, &id))?;
     Ok(Bytes::new())
 }
 
 pub(super) fn group_snap_get_by_id(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
-    let id: String = input(bytes)?;
+    let id: Bytes = input(bytes)?;
     let snap: GroupSnapshot = read(view, &key(SNAPSHOT, &id))?;
     output(&snap)
 }

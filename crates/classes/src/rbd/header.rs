@@ -52,7 +52,7 @@ pub(super) fn set_op_features(view: &mut dyn ObjectView, op_features: u64, mask:
 pub(super) fn create(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let mut reader = Reader::new(bytes.clone());
     let (size, order): (u64, u8) = next(&mut reader)?;
-    let (features, object_prefix): (u64, String) = next(&mut reader)?;
+    let (features, object_prefix): (u64, Bytes) = next(&mut reader)?;
     let data_pool_id: i64 = optional(&mut reader)?.unwrap_or(-1);
     if features & !feature::ALL != 0 {
         return Err(ENOSYS.into());
@@ -129,7 +129,7 @@ pub(super) fn set_size(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes
 }
 
 pub(super) fn get_object_prefix(view: &mut dyn ObjectView, _: &Bytes) -> Result<Bytes, Stop> {
-    let prefix: String = read(view, b"object_prefix")?;
+    let prefix: Bytes = read(view, b"object_prefix")?;
     output(&prefix)
 }
 

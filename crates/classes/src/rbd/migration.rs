@@ -48,7 +48,7 @@ fn read_spec(view: &mut dyn ObjectView) -> Result<MigrationSpec, Stop> {
 }
 
 pub(super) fn migration_set_state(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
-    let (state, state_description): (u8, String) = input(bytes)?;
+    let (state, state_description): (u8, Bytes) = input(bytes)?;
     let spec = MigrationSpec { state, state_description, ..read_spec(view)? };
     write(view, b"migration", &spec)?;
     Ok(Bytes::new())

@@ -106,8 +106,8 @@ pub(super) fn get_parent(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Byt
 }
 
 pub(super) fn set_parent(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
-    let (pool_id, image_id, (snap_id, overlap)): (i64, String, (SnapId, u64)) = input(bytes)?;
-    let spec = ParentSpec { pool_id, pool_namespace: String::new(), image_id, snap_id };
+    let (pool_id, image_id, (snap_id, overlap)): (i64, Bytes, (SnapId, u64)) = input(bytes)?;
+    let spec = ParentSpec { pool_id, pool_namespace: Bytes::new(), image_id, snap_id };
     attach(view, spec, overlap, false)
 }
 

@@ -85,7 +85,7 @@ fn is_whole(namespace: &SnapshotNamespace) -> bool {
     let fields = &namespace.fields;
     match namespace.kind {
         namespace::USER => true,
-        namespace::GROUP => <(i64, String, String)>::from_prefix(fields.clone()).is_ok(),
+        namespace::GROUP => <(i64, Bytes, Bytes)>::from_prefix(fields.clone()).is_ok(),
         namespace::TRASH => TrashNamespace::from_prefix(fields.clone()).is_ok(),
         namespace::MIRROR => mirror::snapshots::are_whole(fields),
         _ => false,
@@ -94,7 +94,7 @@ fn is_whole(namespace: &SnapshotNamespace) -> bool {
 
 pub(super) fn snapshot_add(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let mut reader = Reader::new(bytes.clone());
-    let (name, id): (String, SnapId) = next(&mut reader)?;
+    let (name, id): (Bytes, SnapId) = next(&mut reader)?;
     let namespace: SnapshotNamespace = optional(&mut reader)?.unwrap_or_default();
     if !is_whole(&namespace) || id > SNAP_ID_MAX {
         return Err(Errno::EINVAL.into());
@@ -137,7 +137,7 @@ pub(super) fn snapshot_add(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<B
 }
 
 pub(super) fn snapshot_rename(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
-    let (id, name): (SnapId, String) = input(bytes)?;
+    let (id, name): (SnapId, Bytes) = input(bytes)?;
     if snaps(view)?.iter().any(|s| s.namespace.kind == namespace::USER && s.name == name) {
         return Err(Errno::EEXIST.into());
     }
@@ -179,16 +179,11 @@ pub(super) fn snapshot_remove(view: &mut dyn ObjectView, bytes: &Bytes) -> Resul
 }
 
 /// A uuid, made from the operation's random bits and a number.
-pub(super) fn random_uuid(seed: u64, number: u64) -> String {
+pub(super) fn random_uuid(seed: u64, number: u64) -> Bytes {
     let mix = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number;
-    format!(
-        "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
-        seed >> 32,
-        seed >> 16 & 0xffff,
-        seed & 0xfff,
-        mix >> 52,
-        mix & 0xffff_ffff_ffff
-    )
+    let (first, second, third) = (seed >> 32, seed >> 16 & 0xffff, seed & 0xfff);
+    let (fourth, last) = (mix >> 52, mix & 0xffff_ffff_ffff);
+    Bytes::from(format!("{first:08x}-{second:04x}-4{third:03x}-a{fourth:03x}-{last:012x}"))
 }
 
 pub(super) fn snapshot_trash_add(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {

@@ -191,15 +191,15 @@ fn of_extents_with_the_same_offset_the_first_counts() {
     assert_eq!(view.data, b"abcde\0\0\0\0fg");
 }
 
-fn group_snap(id: &str, name: &str, state: u8) -> Bytes {
-    bytes(GroupSnapshot { id: id.to_owned(), name: name.to_owned(), state, snaps: Vec::new() })
+fn group_snap(id: &'static str, name: &'static str, state: u8) -> Bytes {
+    bytes(GroupSnapshot { id: id.into(), name: name.into(), state, snaps: Vec::new() })
 }
 
 /// Keys and values as Ceph 20.2.4 keeps them.
 #[test]
 fn group_snapshots_are_numbered_in_the_order_of_their_creation() {
     let mut view = TestView { exists: true, ..TestView::default() };
-    let set = |view: &mut TestView, id: &str, name: &str, state| {
+    let set = |view: &mut TestView, id: &'static str, name: &'static str, state| {
         view.call("rbd", "group_snap_set", group_snap(id, name, state)).err()
     };
     assert_eq!((set(&mut view, "b", "one", 0), set(&mut view, "a", "two", 0)), (None, None));
@@ -210,7 +210,7 @@ fn group_snapshots_are_numbered_in_the_order_of_their_creation() {
     let expected: [&[u8]; 5] =
         [b"snap_max_order", b"snap_order_a", b"snap_order_b", b"snapshot_a", b"snapshot_b"];
     assert_eq!(keys, expected);
-    let list = |view: &mut TestView, after: &str, count_max: u64| {
+    let list = |view: &mut TestView, after: &'static str, count_max: u64| {
         let out = view.call("rbd", "group_snap_list_order", bytes((after.to_owned(), count_max))).unwrap();
         std::collections::BTreeMap::<String, u64>::from_bytes(out).unwrap().into_iter().collect::<Vec<_>>()
     };
@@ -225,8 +225,8 @@ fn group_snapshots_are_numbered_in_the_order_of_their_creation() {
 #[test]
 fn a_groups_images_are_named_by_keys() {
     let mut view = TestView { exists: true, ..TestView::default() };
-    let status = |image_id: &str, pool_id, state| GroupImageStatus {
-        spec: GroupImageSpec { image_id: image_id.to_owned(), pool_id },
+    let status = |image_id: &'static str, pool_id, state| GroupImageStatus {
+        spec: GroupImageSpec { image_id: image_id.into(), pool_id },
         state,
     };
     let all = [status("img", 3, 0), status("im_g", 18, 1)];
@@ -237,7 +237,7 @@ fn a_groups_images_are_named_by_keys() {
     let expected: [(&[u8], &[u8]); 2] =
         [(b"image_0000000000000003_img", b"\0"), (b"image_0000000000000012_im_g", b"\x01")];
     assert_eq!(stored, expected);
-    let first = GroupImageSpec { image_id: String::new(), pool_id: -1 };
+    let first = GroupImageSpec { image_id: Bytes::new(), pool_id: -1 };
     let out = view.call("rbd", "group_image_list", bytes((first, 10u64))).unwrap();
     assert_eq!(Vec::<GroupImageStatus>::from_bytes(out).unwrap(), all);
     let out = view.call("rbd", "group_image_list", bytes((all[0].spec.clone(), 10u64))).unwrap();
@@ -310,4 +310,21 @@ fn old_headers_keep_their_snapshots_newest_first() {
     assert_eq!(add(&mut absent, "one", 3), Some(Errno::EINVAL));
     assert_eq!(absent.call("rbd", "snap_remove", bytes(one.clone())).unwrap_err(), Errno::EINVAL);
     assert_eq!(absent.call("rbd", "snap_rename", bytes((SnapId(3), one))).unwrap_err(), Errno::EINVAL);
+}
+
+/// As C++ strings, they hold any bytes.
+#[test]
+fn names_need_not_be_utf8() {
+    let mut view = image(feature::LAYERING);
+    let name = |text: &'static [u8]| Bytes::from_static(text);
+    view.call("rbd", "snapshot_add", bytes((name(b"\xff"), 1u64))).unwrap();
+    view.call("rbd", "snapshot_rename", bytes((1u64, name(b"\xfe")))).unwrap();
+    let info = SnapshotInfo::from_bytes(view.call("rbd", "snapshot_get", bytes(1u64)).unwrap()).unwrap();
+    assert_eq!(info.name, name(b"\xfe"));
+    let spec = GroupImageSpec { image_id: name(b"_\xff"), pool_id: 7 };
+    let status = GroupImageStatus { spec, state: 1 };
+    view.call("rbd", "group_image_set", bytes(status.clone())).unwrap();
+    let first = GroupImageSpec { image_id: Bytes::new(), pool_id: -1 };
+    let listed = view.call("rbd", "group_image_list", bytes((first, 9u64))).unwrap();
+    assert_eq!(Vec::<GroupImageStatus>::from_bytes(listed).unwrap(), [status]);
 }

@@ -81,7 +81,7 @@ impl Decode for SnapshotNamespace {
 /// `TrashSnapshotNamespace`: what a deleted snapshot was.
 #[derive(Codec)]
 pub(super) struct TrashNamespace {
-    pub(super) original_name: String,
+    pub(super) original_name: Bytes,
     pub(super) original_kind: u32,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct TrashNamespace {
 #[codec(version = 1, compat = 1)]
 pub(super) struct Snap {
     pub(super) id: SnapId,
-    pub(super) name: String,
+    pub(super) name: Bytes,
     pub(super) image_size: u64,
     pub(super) protection_status: u8,
     pub(super) flags: u64,
@@ -113,7 +113,7 @@ pub(super) mod protection {
 pub(super) struct SnapshotInfo {
     pub(super) id: SnapId,
     pub(super) namespace: SnapshotNamespace,
-    pub(super) name: String,
+    pub(super) name: Bytes,
     pub(super) image_size: u64,
     pub(super) timestamp: UTime,
     pub(super) child_count: u32,
@@ -124,8 +124,8 @@ pub(super) struct SnapshotInfo {
 #[codec(version = 1, compat = 1)]
 pub(super) struct ParentSpec {
     pub(super) pool_id: i64,
-    pub(super) pool_namespace: String,
-    pub(super) image_id: String,
+    pub(super) pool_namespace: Bytes,
+    pub(super) image_id: Bytes,
     pub(super) snap_id: SnapId,
 }
 
@@ -133,8 +133,8 @@ impl Default for ParentSpec {
     fn default() -> Self {
         ParentSpec {
             pool_id: -1,
-            pool_namespace: String::new(),
-            image_id: String::new(),
+            pool_namespace: Bytes::new(),
+            image_id: Bytes::new(),
             snap_id: SnapId::HEAD,
         }
     }
@@ -160,9 +160,9 @@ pub(super) struct Parent {
 #[codec(version = 2, compat = 1)]
 pub(super) struct ChildSpec {
     pub(super) pool_id: i64,
-    pub(super) image_id: String,
+    pub(super) image_id: Bytes,
     #[codec(since = 2)]
-    pub(super) pool_namespace: String,
+    pub(super) pool_namespace: Bytes,
 }
 
 impl Ord for ChildSpec {
@@ -186,7 +186,7 @@ pub(super) type ChildSpecs = BTreeSet<ChildSpec>;
 #[codec(version = 2, compat = 1)]
 pub(super) struct TrashImageSpec {
     pub(super) source: u8,
-    pub(super) name: String,
+    pub(super) name: Bytes,
     pub(super) deletion_time: UTime,
     pub(super) deferment_end_time: UTime,
     #[codec(since = 2)]
@@ -199,19 +199,19 @@ pub(super) struct TrashImageSpec {
 pub(super) struct MigrationSpec {
     pub(super) header_type: u8,
     pub(super) pool_id: i64,
-    pub(super) pool_namespace: String,
-    pub(super) image_name: String,
-    pub(super) image_id: String,
+    pub(super) pool_namespace: Bytes,
+    pub(super) image_name: Bytes,
+    pub(super) image_id: Bytes,
     pub(super) snap_seqs: BTreeMap<u64, u64>,
     pub(super) overlap: u64,
     pub(super) flatten: bool,
     pub(super) mirroring: bool,
     pub(super) state: u8,
-    pub(super) state_description: String,
+    pub(super) state_description: Bytes,
     #[codec(since = 2)]
     pub(super) mirror_image_mode: u8,
     #[codec(since = 3)]
-    pub(super) source_spec: String,
+    pub(super) source_spec: Bytes,
 }
 
 /// `GroupSpec`.
@@ -219,14 +219,14 @@ pub(super) struct MigrationSpec {
 #[codec(version = 1, compat = 1)]
 pub(super) struct GroupSpec {
     pub(super) pool_id: i64,
-    pub(super) group_id: String,
+    pub(super) group_id: Bytes,
 }
 
 /// `GroupImageSpec`.
 #[derive(Codec, Clone, Debug, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
 pub(super) struct GroupImageSpec {
-    pub(super) image_id: String,
+    pub(super) image_id: Bytes,
     pub(super) pool_id: i64,
 }
 
@@ -243,7 +243,7 @@ pub(super) struct GroupImageStatus {
 #[codec(version = 1, compat = 1)]
 pub(super) struct ImageSnapshotSpec {
     pub(super) pool: i64,
-    pub(super) image_id: String,
+    pub(super) image_id: Bytes,
     pub(super) snap_id: SnapId,
 }
 
@@ -251,8 +251,8 @@ pub(super) struct ImageSnapshotSpec {
 #[derive(Codec, Clone, Debug, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
 pub(super) struct GroupSnapshot {
-    pub(super) id: String,
-    pub(super) name: String,
+    pub(super) id: Bytes,
+    pub(super) name: Bytes,
     pub(super) state: u8,
     pub(super) snaps: Vec<ImageSnapshotSpec>,
 }

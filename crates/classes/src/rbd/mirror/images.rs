@@ -20,8 +20,8 @@ fn key(id: &[u8]) -> Vec<u8> {
     [PREFIX, id].concat()
 }
 
-fn global_key(global_id: &str) -> Vec<u8> {
-    [b"global_", global_id.as_bytes()].concat()
+fn global_key(global_id: &[u8]) -> Vec<u8> {
+    [b"global_", global_id].concat()
 }
 
 /// Up to `count_max` images by local id.
@@ -34,7 +34,7 @@ pub(super) fn images(
 }
 
 /// The image with that global id.
-pub(super) fn find_global(view: &mut dyn ObjectView, global_id: &str) -> Result<Option<Image>, Stop> {
+pub(super) fn find_global(view: &mut dyn ObjectView, global_id: &[u8]) -> Result<Option<Image>, Stop> {
     match find::<Bytes>(view, &global_key(global_id))? {
         Some(id) => find(view, &key(&id)),
         None => Ok(None),
@@ -45,14 +45,14 @@ pub(in crate::rbd) fn mirror_image_list(view: &mut dyn ObjectView, bytes: &Bytes
     let (after, count_max): (Bytes, u64) = input(bytes)?;
     check_exists(view)?;
     let global_ids = images(view, &after, count_max)?.into_iter().map(|(id, image)| (id, image.global_id));
-    output(&global_ids.collect::<BTreeMap<Bytes, String>>())
+    output(&global_ids.collect::<BTreeMap<Bytes, Bytes>>())
 }
 
 pub(in crate::rbd) fn mirror_image_get_image_id(
     view: &mut dyn ObjectView,
     bytes: &Bytes,
 ) -> Result<Bytes, Stop> {
-    let global_id: String = input(bytes)?;
+    let global_id: Bytes = input(bytes)?;
     output(&read::<Bytes>(view, &global_key(&global_id))?)
 }
 

@@ -16,8 +16,8 @@ use crate::{
 
 const PREFIX: &[u8] = b"mirror_peer_";
 
-fn key(uuid: &str) -> Vec<u8> {
-    [PREFIX, uuid.as_bytes()].concat()
+fn key(uuid: &[u8]) -> Vec<u8> {
+    [PREFIX, uuid].concat()
 }
 
 /// All peers, by uuid.
@@ -47,7 +47,7 @@ pub(in crate::rbd) fn mirror_peer_add(view: &mut dyn ObjectView, bytes: &Bytes) 
         return Err(Errno::EINVAL.into());
     }
     let own_uuid = view.omap_get(UUID)?.ok_or(Stop::Refused(Errno::ENOENT))?;
-    if peer.uuid.as_bytes() == own_uuid || peer.direction == direction::TX {
+    if peer.uuid == own_uuid || peer.direction == direction::TX {
         return Err(Errno::EINVAL.into());
     }
     for other in all(view)? {
@@ -63,14 +63,14 @@ pub(in crate::rbd) fn mirror_peer_add(view: &mut dyn ObjectView, bytes: &Bytes) 
 }
 
 pub(in crate::rbd) fn mirror_peer_remove(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
-    let uuid: String = input(bytes)?;
+    let uuid: Bytes = input(bytes)?;
     remove_if_any(view, &key(&uuid))?;
     Ok(Bytes::new())
 }
 
 /// A peer's daemon was here: which of the peers that is, or a new one that only it sends to.
 pub(in crate::rbd) fn mirror_peer_ping(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
-    let (site_name, mirror_uuid, way): (String, String, u8) = input(bytes)?;
+    let (site_name, mirror_uuid, way): (Bytes, Bytes, u8) = input(bytes)?;
     if way != direction::TX {
         return Err(Errno::EINVAL.into());
     }
@@ -106,7 +106,7 @@ pub(in crate::rbd) fn mirror_peer_set_client(
     view: &mut dyn ObjectView,
     bytes: &Bytes,
 ) -> Result<Bytes, Stop> {
-    let (uuid, client_name): (String, String) = input(bytes)?;
+    let (uuid, client_name): (Bytes, Bytes) = input(bytes)?;
     let peer = Peer { client_name, ..read(view, &key(&uuid))? };
     keep(view, &peer)
 }
@@ -115,7 +115,7 @@ pub(in crate::rbd) fn mirror_peer_set_cluster(
     view: &mut dyn ObjectView,
     bytes: &Bytes,
 ) -> Result<Bytes, Stop> {
-    let (uuid, site_name): (String, String) = input(bytes)?;
+    let (uuid, site_name): (Bytes, Bytes) = input(bytes)?;
     if all(view)?.iter().any(|p| p.uuid != uuid && p.site_name == site_name) {
         return Err(Errno::EEXIST.into());
     }
@@ -127,7 +127,7 @@ pub(in crate::rbd) fn mirror_peer_set_direction(
     view: &mut dyn ObjectView,
     bytes: &Bytes,
 ) -> Result<Bytes, Stop> {
-    let (uuid, direction): (String, u8) = input(bytes)?;
+    let (uuid, direction): (Bytes, u8) = input(bytes)?;
     let peer = Peer { direction, ..read(view, &key(&uuid))? };
     keep(view, &peer)
 }

@@ -38,7 +38,7 @@ pub(in crate::rbd) fn mirror_image_snapshot_unlink_peer(
     view: &mut dyn ObjectView,
     bytes: &Bytes,
 ) -> Result<Bytes, Stop> {
-    let (id, peer): (SnapId, String) = input(bytes)?;
+    let (id, peer): (SnapId, Bytes) = input(bytes)?;
     let snap = read_snap(view, id)?;
     let mut fields = mirror_fields(&snap)?;
     if !fields.mirror_peer_uuids.remove(&peer) {

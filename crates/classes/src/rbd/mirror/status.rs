@@ -18,16 +18,16 @@ use crate::{
 const LOCAL: &[u8] = b"status_global_";
 const REMOTE: &[u8] = b"remote_status_global_";
 
-fn key(global_id: &str, mirror_uuid: &str) -> Vec<u8> {
+fn key(global_id: &[u8], mirror_uuid: &[u8]) -> Vec<u8> {
     if mirror_uuid.is_empty() {
-        [LOCAL, global_id.as_bytes()].concat()
+        [LOCAL, global_id].concat()
     } else {
-        [remote_prefix(global_id), mirror_uuid.as_bytes().to_vec()].concat()
+        [&remote_prefix(global_id), mirror_uuid].concat()
     }
 }
 
-fn remote_prefix(global_id: &str) -> Vec<u8> {
-    [REMOTE, global_id.as_bytes(), b"_"].concat()
+fn remote_prefix(global_id: &[u8]) -> Vec<u8> {
+    [REMOTE, global_id, b"_"].concat()
 }
 
 /// The address without its protocol: a client may reach different OSDs by different ones.
@@ -39,9 +39,9 @@ fn watchers(view: &mut dyn ObjectView) -> BTreeSet<Instance> {
     view.watchers().into_iter().map(|(name, addr)| (name, sanitized(addr))).collect()
 }
 
-fn site_status(kept: KeptStatus, mirror_uuid: &str, watchers: &BTreeSet<Instance>) -> SiteStatus {
+fn site_status(kept: KeptStatus, mirror_uuid: &[u8], watchers: &BTreeSet<Instance>) -> SiteStatus {
     SiteStatus {
-        mirror_uuid: mirror_uuid.to_owned(),
+        mirror_uuid: Bytes::copy_from_slice(mirror_uuid),
         state: kept.state,
         description: kept.description,
         last_update: kept.last_update,
@@ -52,14 +52,14 @@ fn site_status(kept: KeptStatus, mirror_uuid: &str, watchers: &BTreeSet<Instance
 /// All sites' statuses of an image; `None` without any.
 fn status_of(
     view: &mut dyn ObjectView,
-    global_id: &str,
+    global_id: &[u8],
     watchers: &BTreeSet<Instance>,
 ) -> Result<Option<Status>, Stop> {
-    let local = find::<KeptStatus>(view, &key(global_id, ""))?.map(|kept| site_status(kept, "", watchers));
+    let local = find::<KeptStatus>(view, &key(global_id, b""))?.map(|kept| site_status(kept, b"", watchers));
     let mut remotes = Vec::new();
     walk(view, &remote_prefix(global_id), b"", |uuid, value| {
         let kept = KeptStatus::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?;
-        remotes.push(site_status(kept, &String::from_utf8_lossy(uuid), watchers));
+        remotes.push(site_status(kept, uuid, watchers));
         Ok(true)
     })?;
     let is_there = local.is_some() || !remotes.is_empty();
@@ -67,8 +67,8 @@ fn status_of(
 }
 
 /// Removes all sites' statuses of an image.
-pub(super) fn forget(view: &mut dyn ObjectView, global_id: &str) -> Result<(), Stop> {
-    let mut keys = vec![key(global_id, "")];
+pub(super) fn forget(view: &mut dyn ObjectView, global_id: &[u8]) -> Result<(), Stop> {
+    let mut keys = vec![key(global_id, b"")];
     walk(view, &remote_prefix(global_id), b"", |uuid, _| {
         keys.push([remote_prefix(global_id), uuid.to_vec()].concat());
         Ok(true)
@@ -81,7 +81,7 @@ pub(in crate::rbd) fn mirror_image_status_set(
     view: &mut dyn ObjectView,
     bytes: &Bytes,
 ) -> Result<Bytes, Stop> {
-    let (global_id, status): (String, SiteStatus) = input(bytes)?;
+    let (global_id, status): (Bytes, SiteStatus) = input(bytes)?;
     let image = find_global(view, &global_id)?;
     if image.is_none_or(|image| image.state != image_state::ENABLED) {
         return Ok(Bytes::new());
@@ -102,7 +102,7 @@ pub(in crate::rbd) fn mirror_image_status_remove(
     view: &mut dyn ObjectView,
     bytes: &Bytes,
 ) -> Result<Bytes, Stop> {
-    let global_id: String = input(bytes)?;
+    let global_id: Bytes = input(bytes)?;
     forget(view, &global_id)?;
     Ok(Bytes::new())
 }
@@ -111,7 +111,7 @@ pub(in crate::rbd) fn mirror_image_status_get(
     view: &mut dyn ObjectView,
     bytes: &Bytes,
 ) -> Result<Bytes, Stop> {
-    let global_id: String = input(bytes)?;
+    let global_id: Bytes = input(bytes)?;
     let watchers = watchers(view);
     output(&status_of(view, &global_id, &watchers)?.ok_or(Stop::Refused(Errno::ENOENT))?)
 }
@@ -136,7 +136,7 @@ pub(in crate::rbd) fn mirror_image_status_list(
 }
 
 /// One word for an image: the worst of what the sites that matter say.
-fn summary_of(status: &Status, way: u8, peers: &BTreeSet<String>) -> u8 {
+fn summary_of(status: &Status, way: u8, peers: &BTreeSet<Bytes>) -> u8 {
     let local = status.local.as_ref().filter(|local| local.is_up).map(|local| local.state);
     if way == direction::RX {
         return local.unwrap_or(status_state::UNKNOWN);
@@ -201,8 +201,8 @@ pub(in crate::rbd) fn mirror_image_status_remove_down(
 }
 
 /// Who replays the image here; `None` if that one is gone.
-fn instance_of(view: &mut dyn ObjectView, image: &str) -> Result<Option<Instance>, Stop> {
-    let kept: KeptStatus = read(view, &key(image, ""))?;
+fn instance_of(view: &mut dyn ObjectView, image: &[u8]) -> Result<Option<Instance>, Stop> {
+    let kept: KeptStatus = read(view, &key(image, b""))?;
     let instance = (kept.origin, kept.addr);
     Ok(watchers(view).contains(&instance).then_some(instance))
 }
@@ -211,7 +211,7 @@ pub(in crate::rbd) fn mirror_image_instance_get(
     view: &mut dyn ObjectView,
     bytes: &Bytes,
 ) -> Result<Bytes, Stop> {
-    let global_id: String = input(bytes)?;
+    let global_id: Bytes = input(bytes)?;
     output(&instance_of(view, &global_id)?.ok_or(Stop::Refused(Errno::ESTALE))?)
 }
 

@@ -28,8 +28,8 @@ fn pool() -> TestView {
     view
 }
 
-fn peer(uuid: &str, site: &str) -> Peer {
-    let (uuid, site_name, client_name) = (uuid.to_owned(), site.to_owned(), "client.m".to_owned());
+fn peer(uuid: &'static str, site: &'static str) -> Peer {
+    let (uuid, site_name, client_name) = (uuid.into(), site.into(), "client.m".into());
     Peer { uuid, site_name, client_name, pool_id: -1, direction: direction::RX_TX, ..Peer::default() }
 }
 
@@ -54,7 +54,7 @@ fn peers_are_one_of_a_kind() {
     assert_eq!(add(&mut view, peer("a", "west")), Some(Errno::ESTALE));
     assert_eq!(add(&mut view, peer("b", "east")), Some(Errno::EEXIST));
     assert_eq!(add(&mut view, peer("here", "west")), Some(Errno::EINVAL));
-    assert_eq!(add(&mut view, Peer { client_name: String::new(), ..peer("b", "w") }), Some(Errno::EINVAL));
+    assert_eq!(add(&mut view, Peer { client_name: Bytes::new(), ..peer("b", "w") }), Some(Errno::EINVAL));
     let ping = |site: &str, uuid: &str| bytes((site.to_owned(), uuid.to_owned(), direction::TX));
     view.call("rbd", "mirror_peer_ping", ping("east", "u-east")).unwrap();
     assert_eq!(peers(&mut view)[0].mirror_uuid, "u-east");
@@ -72,8 +72,8 @@ fn peers_are_one_of_a_kind() {
     assert_eq!(view.call("rbd", "mirror_uuid_get", "").unwrap_err(), Errno::ENOENT);
 }
 
-fn set_image(view: &mut TestView, id: &str, global_id: &str, state: u8) -> Option<Errno> {
-    let image = Image { global_id: global_id.to_owned(), state, mode: 1 };
+fn set_image(view: &mut TestView, id: &'static str, global_id: &'static str, state: u8) -> Option<Errno> {
+    let image = Image { global_id: global_id.into(), state, mode: 1 };
     view.call("rbd", "mirror_image_set", bytes((id.to_owned(), image))).err()
 }
 
@@ -124,7 +124,7 @@ fn a_status_is_up_while_its_reporter_watches() {
     let addr = EntityAddr::parse("v1:10.0.0.1:0/5").unwrap();
     view.watchers.push((EntityNum::client(7), addr));
     assert_eq!(summary(&mut view, vec![]), BTreeMap::from([(4, 1)]));
-    let tx = Peer { direction: direction::TX, mirror_uuid: "u".to_owned(), ..peer("p", "s") };
+    let tx = Peer { direction: direction::TX, mirror_uuid: "u".into(), ..peer("p", "s") };
     assert_eq!(summary(&mut view, vec![tx.clone()]), BTreeMap::from([(0, 1)]), "the peer said nothing");
     set(&mut view, "u", 3);
     assert_eq!(summary(&mut view, vec![tx]), BTreeMap::from([(3, 1)]));
@@ -149,8 +149,8 @@ fn mirror_snapshots_are_unlinked_peer_by_peer() {
     let fields = MirrorNamespace {
         state: 2,
         is_complete: false,
-        mirror_peer_uuids: BTreeSet::from(["p".to_owned(), "q".to_owned()]),
-        primary_mirror_uuid: "u".to_owned(),
+        mirror_peer_uuids: BTreeSet::from(["p".into(), "q".into()]),
+        primary_mirror_uuid: "u".into(),
         primary_snap_id: SnapId(3),
         last_copied_object_number: 0,
         snap_seqs: BTreeMap::new(),

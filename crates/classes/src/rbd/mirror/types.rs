@@ -26,15 +26,15 @@ pub(super) mod direction {
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 #[codec(version = 2, compat = 1)]
 pub(super) struct Peer {
-    pub(super) uuid: String,
-    pub(super) site_name: String,
-    pub(super) client_name: String,
+    pub(super) uuid: Bytes,
+    pub(super) site_name: Bytes,
+    pub(super) client_name: Bytes,
     /// Not used any more, -1.
     pub(super) pool_id: i64,
     #[codec(since = 2)]
     pub(super) direction: u8,
     #[codec(since = 2)]
-    pub(super) mirror_uuid: String,
+    pub(super) mirror_uuid: Bytes,
     #[codec(since = 2)]
     pub(super) last_seen: UTime,
 }
@@ -61,7 +61,7 @@ pub(super) mod image_state {
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 #[codec(version = 2, compat = 1)]
 pub(super) struct Image {
-    pub(super) global_id: String,
+    pub(super) global_id: Bytes,
     pub(super) state: u8,
     #[codec(since = 2)]
     pub(super) mode: u8,
@@ -78,7 +78,7 @@ pub(super) mod status_state {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SiteStatus {
     /// Empty for the own site.
-    pub(super) mirror_uuid: String,
+    pub(super) mirror_uuid: Bytes,
     pub(super) state: u8,
     pub(super) description: Bytes,
     pub(super) last_update: UTime,
@@ -100,7 +100,7 @@ impl SiteStatus {
 impl Decode for SiteStatus {
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
         codec::decode_envelope(input, 2, "MirrorImageSiteStatus", |input, version| {
-            let mirror_uuid = if version >= 2 { String::decode(input)? } else { String::new() };
+            let mirror_uuid = if version >= 2 { Bytes::decode(input)? } else { Bytes::new() };
             Ok(SiteStatus {
                 mirror_uuid,
                 state: u8::decode(input)?,
@@ -149,7 +149,7 @@ pub(super) struct KeptStatus {
 #[derive(Codec, Clone, Debug, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
 pub(super) struct ImageMap {
-    pub(super) instance_id: String,
+    pub(super) instance_id: Bytes,
     pub(super) mapped_time: UTime,
     pub(super) data: Bytes,
 }
@@ -159,8 +159,8 @@ pub(super) struct ImageMap {
 pub(super) struct MirrorNamespace {
     pub(super) state: u8,
     pub(super) is_complete: bool,
-    pub(super) mirror_peer_uuids: BTreeSet<String>,
-    pub(super) primary_mirror_uuid: String,
+    pub(super) mirror_peer_uuids: BTreeSet<Bytes>,
+    pub(super) primary_mirror_uuid: Bytes,
     pub(super) primary_snap_id: SnapId,
     pub(super) last_copied_object_number: u64,
     pub(super) snap_seqs: BTreeMap<u64, u64>,
