@@ -88,7 +88,7 @@ fn line_json(map: &OsdMap, pool: &PgPool, advice: &Advice) -> Value {
         "subtree_capacity": advice.capacity,
         "target_bytes": advice.target_bytes,
         "target_ratio": advice.target_ratio,
-        "would_adjust": advice.would_adjust,
+        "would_adjust": advice.would_adjust(),
     })
 }
 
@@ -138,7 +138,7 @@ fn status(req: &mut Request<'_>) -> Reply {
                 some(line.effective_ratio > 0.0, format!("{:.4}", line.effective_ratio)),
                 format!("{:?}", line.bias),
                 pool.pg_num_target.to_string(),
-                some(line.would_adjust, line.pg_num.to_string()),
+                some(line.would_adjust(), line.pg_num.to_string()),
                 line.mode.name().to_owned(),
                 if pool.flags.has(PoolFlags::BULK) { "True" } else { "False" }.to_owned(),
             ]);

@@ -67,7 +67,7 @@ impl Mon {
         }
         let (mut few, mut many) = (Vec::new(), Vec::new());
         for (pool, advice) in self.pg_advice() {
-            if advice.mode != AutoscaleMode::WARN || !advice.would_adjust {
+            if advice.mode != AutoscaleMode::WARN || !advice.is_far {
                 continue;
             }
             let name = map.pool_name(advice.id).unwrap_or_default();

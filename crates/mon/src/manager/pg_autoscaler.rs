@@ -2,11 +2,14 @@
 //!
 //! Authority: `pybind/mgr/pg_autoscaler/module.py` of 16.2, whose numbers these are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use types::{AutoscaleMode, MapFlags, OsdId, OsdMap, PgPool, PoolFlags, PoolId, PoolOptValue, UTime};
 
-use crate::{Mon, osdmap_service::least_pg_num};
+use crate::{
+    Mon,
+    osdmap_service::{check_pg_num_range, check_pg_sum, least_pg_num},
+};
 
 /// `mon_target_pg_per_osd`.
 const PGS_PER_OSD: f64 = 100.0;
@@ -41,8 +44,8 @@ pub(crate) struct Advice {
     pub(crate) ideal: f64,
     /// PGs that the pool should have.
     pub(crate) pg_num: u32,
-    /// True when that is far from what the pool moves to.
-    pub(crate) would_adjust: bool,
+    /// True when that is far from what the pool moves to, as far as all is known that it depends on.
+    pub(crate) is_far: bool,
 }
 
 impl Advice {
@@ -61,7 +64,8 @@ impl Advice {
         if self.capacity == 0 { 0.0 } else { bytes / self.capacity as f64 }
     }
 
-    fn final_ratio(&self) -> f64 {
+    /// The part of the capacity that the pool needs.
+    fn ratio(&self) -> f64 {
         self.part(self.raw_expected()).max(self.effective_ratio)
     }
 }
@@ -69,14 +73,31 @@ impl Advice {
 /// What pools below one bucket share.
 #[derive(Debug, Default)]
 struct Root {
-    osds: usize,
+    osds: BTreeSet<i32>,
     capacity: u64,
+    /// False until all that its pools hold and all its devices were reported: before that they look empty.
+    is_known: bool,
     ratios: f64,
     bytes: f64,
     /// PGs that nobody has taken, copies counted.
     left: f64,
-    /// Pools that take an equal part of these.
-    bulk: usize,
+    /// Pools that have not taken any yet.
+    pools: usize,
+}
+
+impl Root {
+    /// A pool takes its part of the PGs that are left.
+    fn take(&mut self, part: f64) -> f64 {
+        let taken = part * self.left;
+        self.left -= taken.trunc();
+        self.pools -= 1;
+        taken
+    }
+
+    /// The part of each pool that has none yet, if they share equally.
+    fn even_part(&self) -> f64 {
+        1.0 / self.pools.max(1) as f64
+    }
 }
 
 fn root_of(map: &OsdMap, pool: &PgPool) -> i32 {
@@ -85,7 +106,8 @@ fn root_of(map: &OsdMap, pool: &PgPool) -> i32 {
     take.map_or(0, |step| step.arg1)
 }
 
-fn number(pool: &PgPool, name: &str) -> f64 {
+/// An option of a pool; 0 where it is not set.
+pub(crate) fn number(pool: &PgPool, name: &str) -> f64 {
     match pool.opts.get(name) {
         Some(PoolOptValue::Int(n)) => *n as f64,
         Some(PoolOptValue::Double(n)) => *n,
@@ -104,54 +126,84 @@ fn nearest_power_of_two(n: f64) -> u32 {
 }
 
 impl Mon {
-    /// What the module says of every pool.
+    /// What the module says of every pool that it can say something of: those that share OSDs with pools below another
+    /// bucket are left alone, and those without space. Pools that will grow large come last.
     pub(crate) fn pg_advice(&self) -> Vec<(&PgPool, Advice)> {
         let map = &self.committed.osdmap;
+        let mut roots = self.roots(map);
+        let all: Vec<(&PgPool, Advice)> = map
+            .pools
+            .iter()
+            .filter_map(|(id, pool)| Some((pool, self.advice(map, *id, pool, &roots)?)))
+            .collect();
+        let (bulk, small): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(p, _)| p.flags.has(PoolFlags::BULK));
+        let mut out = Vec::new();
+        let mut settle = |pool, advice: Advice, roots: &mut BTreeMap<i32, Root>, part: f64| {
+            let Some(root) = roots.get_mut(&advice.root) else { return };
+            let (taken, is_known) = (root.take(part), root.is_known);
+            out.push((pool, advice.concluded(pool, part, taken, is_known)));
+        };
+        // Pools take by what they hold; those that will grow large share the rest, the ones that need more than an
+        // equal part first.
+        for (pool, advice) in small {
+            let part = advice.ratio();
+            settle(pool, advice, &mut roots, part);
+        }
+        let mut even = Vec::new();
+        for (pool, advice) in bulk {
+            let part = advice.ratio();
+            if roots.get(&advice.root).is_some_and(|root| part > root.even_part()) {
+                settle(pool, advice, &mut roots, part);
+            } else {
+                even.push((pool, advice));
+            }
+        }
+        let shares: BTreeMap<i32, (f64, f64)> =
+            roots.iter().map(|(id, root)| (*id, (root.even_part(), root.left * root.even_part()))).collect();
+        for (pool, advice) in even {
+            let Some((part, taken)) = shares.get(&advice.root).copied() else { continue };
+            let is_known = roots.get(&advice.root).is_some_and(|root| root.is_known);
+            out.push((pool, advice.concluded(pool, part, taken, is_known)));
+        }
+        out
+    }
+
+    /// What pools share, by the bucket that their rules start from; without buckets whose OSDs others have as well.
+    fn roots(&self, map: &OsdMap) -> BTreeMap<i32, Root> {
         let mut roots: BTreeMap<i32, Root> = BTreeMap::new();
-        for pool in map.pools.values() {
-            let id = root_of(map, pool);
-            let root = roots.entry(id).or_insert_with(|| self.root(id));
+        for (id, pool) in &map.pools {
+            let root_id = root_of(map, pool);
+            let root = roots.entry(root_id).or_insert_with(|| self.root(root_id));
             let ratio = number(pool, "target_size_ratio");
             root.ratios += ratio;
             if ratio == 0.0 {
                 root.bytes += number(pool, "target_size_bytes") * f64::from(pool.size);
             }
+            root.pools += 1;
+            root.is_known &= self.stats.knows_pool(map, *id);
         }
-        let mut out: Vec<(&PgPool, Advice)> = map
-            .pools
+        let overlapping: BTreeSet<i32> = roots
             .iter()
-            .filter_map(|(id, pool)| Some((pool, self.advice(map, *id, pool, &roots)?)))
+            .filter(|(id, root)| {
+                roots.iter().any(|(other, o)| other != *id && !o.osds.is_disjoint(&root.osds))
+            })
+            .map(|(id, _)| *id)
             .collect();
-        // Pools take by what they hold; those that will grow large share the rest.
-        let is_bulk = |pool: &PgPool| pool.flags.has(PoolFlags::BULK);
-        for (pool, advice) in &mut out {
-            let Some(root) = roots.get_mut(&advice.root) else { continue };
-            let taken = advice.final_ratio() * root.left_of_all();
-            if is_bulk(pool) {
-                root.bulk += 1;
-            } else {
-                root.left -= taken;
-                advice.ideal = taken / f64::from(pool.size.max(1)) * advice.bias;
-            }
-        }
-        for (pool, advice) in &mut out {
-            let Some(root) = roots.get(&advice.root) else { continue };
-            if is_bulk(pool) {
-                let part = (root.left.max(0.0)) / root.bulk.max(1) as f64;
-                let taken = part.max(advice.final_ratio() * root.left_of_all());
-                advice.ideal = taken / f64::from(pool.size.max(1)) * advice.bias;
-            }
-            advice.conclude(pool);
-        }
-        out
+        roots.retain(|id, root| !overlapping.contains(id) && root.capacity > 0);
+        roots
     }
 
     fn root(&self, id: i32) -> Root {
+        let map = &self.committed.osdmap;
         let mut devices = Vec::new();
-        self.committed.osdmap.crush.map().devices_below(id, &mut devices);
-        let kb: u64 = devices.iter().filter_map(|id| self.stats.osd(OsdId(*id))).map(|stat| stat.kb).sum();
-        let osds = devices.len();
-        Root { osds, capacity: kb << 10, left: osds as f64 * PGS_PER_OSD, ..Root::default() }
+        map.crush.map().devices_below(id, &mut devices);
+        let osds = BTreeSet::from_iter(devices);
+        let is_in = || osds.iter().map(|osd| OsdId(*osd)).filter(|osd| map.is_in(*osd));
+        let capacity = self.stats.devices(is_in()).kb << 10;
+        let is_known = is_in().all(|osd| self.stats.osd(osd).is_some());
+        let left = osds.len() as f64 * PGS_PER_OSD;
+        Root { osds, capacity, is_known, left, ..Root::default() }
     }
 
     fn advice(&self, map: &OsdMap, id: PoolId, pool: &PgPool, roots: &BTreeMap<i32, Root>) -> Option<Advice> {
@@ -162,7 +214,7 @@ impl Mon {
         if root.ratios > 0.0 {
             effective_ratio /= root.ratios;
         }
-        if root.bytes > 0.0 && root.capacity > 0 {
+        if root.bytes > 0.0 {
             effective_ratio *= 1.0 - (root.bytes / root.capacity as f64).min(1.0);
         }
         let bias = Some(number(pool, "pg_autoscale_bias")).filter(|bias| *bias > 0.0);
@@ -181,7 +233,7 @@ impl Mon {
             bias: bias.unwrap_or(1.0),
             ideal: 0.0,
             pg_num: pool.pg_num_target,
-            would_adjust: false,
+            is_far: false,
         })
     }
 
@@ -193,40 +245,63 @@ impl Mon {
         {
             return;
         }
-        let wanted: Vec<(PoolId, PgPool)> = self
+        let wanted: Vec<(PoolId, u32)> = self
             .pg_advice()
             .into_iter()
-            .filter(|(_, advice)| advice.mode == AutoscaleMode::ON && advice.would_adjust)
-            .map(|(pool, advice)| {
-                let pg_num_target = advice.pg_num.max(least_pg_num(&self.next.osdmap, pool));
-                (advice.id, PgPool { pg_num_target, pgp_num_target: pg_num_target, ..pool.clone() })
-            })
-            .filter(|(id, pool)| {
-                let is = self.next.osdmap.pools.get(id).map(|pool| pool.pg_num_target);
-                is != Some(pool.pg_num_target)
-            })
+            .filter(|(_, advice)| advice.would_adjust())
+            .map(|(_, advice)| (advice.id, advice.pg_num))
             .collect();
-        if !wanted.is_empty() {
-            self.change_osdmap(wall, |_, inc| inc.new_pools.extend(wanted));
+        if wanted.is_empty() {
+            return;
+        }
+        // Each is judged with those before it.
+        let mut map = OsdMap::clone(&self.next.osdmap);
+        let mut changed = BTreeMap::new();
+        for (id, pg_num) in wanted {
+            if let Some(pool) = self.with_pg_num(&map, id, pg_num) {
+                map.pools.insert(id, pool.clone());
+                changed.insert(id, pool);
+            }
+        }
+        if !changed.is_empty() {
+            self.change_osdmap(wall, |_, inc| inc.new_pools.extend(changed));
         }
     }
-}
 
-impl Root {
-    fn left_of_all(&self) -> f64 {
-        self.osds as f64 * PGS_PER_OSD
+    /// The pool with what it is to move to, if `osd pool set` would allow that.
+    fn with_pg_num(&self, map: &OsdMap, id: PoolId, pg_num: u32) -> Option<PgPool> {
+        let pool = map.pools.get(&id).filter(|pool| !pool.flags.has(PoolFlags::NOPGCHANGE))?;
+        let wanted = pg_num.max(least_pg_num(map, pool));
+        check_pg_num_range(wanted).ok()?;
+        if wanted > pool.pg_num_target {
+            check_pg_sum(map, &self.options, Some(id), wanted, pool.size).ok()?;
+        }
+        let is_alike = pool.pgp_num_target == pool.pg_num_target;
+        let pgp_num_target = if is_alike { wanted } else { pool.pgp_num_target.min(wanted) };
+        (wanted != pool.pg_num_target).then(|| PgPool {
+            pg_num_target: wanted,
+            pgp_num_target,
+            ..pool.clone()
+        })
     }
 }
 
 impl Advice {
-    /// Rounds what the pool should have.
-    fn conclude(&mut self, pool: &PgPool) {
+    /// True for a pool that the module is to change itself, and far from what it should have.
+    pub(crate) fn would_adjust(&self) -> bool {
+        self.is_far && self.mode == AutoscaleMode::ON
+    }
+
+    /// With the part of its root's PGs that the pool gets, and how many these are with all copies.
+    fn concluded(mut self, pool: &PgPool, part: f64, taken: f64, is_known: bool) -> Advice {
+        self.ideal = taken / f64::from(pool.size.max(1)) * self.bias;
         let min = Some(number(pool, "pg_num_min") as u32).filter(|min| *min > 0).unwrap_or(PG_NUM_MIN);
         let max = Some(number(pool, "pg_num_max") as u32).filter(|max| *max > 0).unwrap_or(u32::MAX);
         self.pg_num = nearest_power_of_two(self.ideal).max(min).min(max);
         let (advised, is) = (f64::from(self.pg_num), f64::from(pool.pg_num_target));
         let is_far = advised > is * THRESHOLD || advised < is / THRESHOLD;
-        self.would_adjust = is_far && (0.0..=1.0).contains(&self.final_ratio());
+        self.is_far = is_known && is_far && (0.0..=1.0).contains(&part);
+        self
     }
 }
 

@@ -16,7 +16,9 @@ impl Mon {
         let mut changes = BTreeMap::new();
         let mut now = BTreeMap::new();
         for osd in map.osds() {
-            let state = if map.is_up(osd) { self.fullness(osd) } else { OsdState(0) };
+            // An OSD that has reported nothing yet is as full as it was.
+            let known = OsdState(map.state(osd).0 & OSD_STATES.0);
+            let state = if map.is_up(osd) { self.fullness(osd).unwrap_or(known) } else { OsdState(0) };
             let changed = OsdState((map.state(osd).0 ^ state.0) & OSD_STATES.0);
             if changed != OsdState(0) {
                 changes.insert(osd, changed);
@@ -39,17 +41,18 @@ impl Mon {
         }
     }
 
-    /// How full an OSD's device is, by the ratios of the map: one of the three states, or none.
-    fn fullness(&self, osd: OsdId) -> OsdState {
+    /// How full an OSD's device is, by the ratios of the map: one of the three states, or none of them; nothing without
+    /// a report.
+    fn fullness(&self, osd: OsdId) -> Option<OsdState> {
         let map = &self.next.osdmap;
-        let Some(stat) = self.stats.osd(osd).filter(|stat| stat.kb > 0) else { return OsdState(0) };
+        let stat = self.stats.osd(osd).filter(|stat| stat.kb > 0)?;
         let used = (stat.kb - stat.kb_avail.min(stat.kb)) as f32 / stat.kb as f32;
-        match () {
+        Some(match () {
             () if used >= map.full_ratio => OsdState::FULL,
             () if used >= map.backfillfull_ratio => OsdState::BACKFILLFULL,
             () if used >= map.nearfull_ratio => OsdState::NEARFULL,
             () => OsdState(0),
-        }
+        })
     }
 
     /// Sets one of a pool's three flags and clears the others; a quota's flag is not touched.

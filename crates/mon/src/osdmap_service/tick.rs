@@ -123,6 +123,11 @@ impl Mon {
         let is_over = (pool.quota_bytes_max > 0 && sum.bytes >= pool.quota_bytes_max)
             || (pool.quota_objects_max > 0 && sum.objects >= pool.quota_objects_max);
         let both = PoolFlags::FULL | PoolFlags::FULL_QUOTA;
+        // What was reported proves that a quota is reached; that it is not, only reports on all PGs do.
+        let has_quota = pool.quota_bytes_max > 0 || pool.quota_objects_max > 0;
+        if has_quota && !is_over && !self.stats.knows_pool(&self.next.osdmap, id) {
+            return;
+        }
         if is_over != pool.flags.has(PoolFlags::FULL_QUOTA) {
             let name = self.next.osdmap.pool_name(id).unwrap_or_default().to_owned();
             if is_over {

@@ -141,6 +141,11 @@ impl Stats {
         self.pgs.range(range).fold(PgStatSum::default(), |sum, (_, stat)| add(sum, stat.sum))
     }
 
+    /// True when every PG of the pool was reported: before that, sums over it may be too small.
+    pub(crate) fn knows_pool(&self, map: &OsdMap, pool: PoolId) -> bool {
+        map.pgs_of(pool).all(|pg| self.pgs.contains_key(&pg))
+    }
+
     /// What a pool takes of an OSD.
     pub(crate) fn pool_statfs(&self, pool: PoolId, osd: OsdId) -> PoolStatfs {
         self.pool_statfs.get(&osd).and_then(|pools| pools.get(&pool)).copied().unwrap_or_default()

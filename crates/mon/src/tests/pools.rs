@@ -108,7 +108,8 @@ fn the_autoscaler_warns_of_too_few_pgs_or_makes_more() {
     let mut cluster = Cluster::with_rbd();
     let status = |cluster: &mut Cluster| cluster.json(r#"{"prefix":"osd pool autoscale-status"}"#)[0].clone();
     let found = status(&mut cluster);
-    assert_eq!((&found["pg_num_final"], &found["would_adjust"]), (&32.into(), &true.into()), "{found}");
+    // Of a pool that is not left to it the module says what it should have, and changes nothing.
+    assert_eq!((&found["pg_num_final"], &found["would_adjust"]), (&32.into(), &false.into()), "{found}");
     assert_eq!(cluster.text(r#"{"prefix":"health"}"#), "HEALTH_OK\n");
 
     cluster.ok(&set_pool("pg_autoscale_mode", "warn"));
@@ -132,6 +133,42 @@ fn the_autoscaler_warns_of_too_few_pgs_or_makes_more() {
     cluster.ok(&set_pool("pg_num_max", "16"));
     cluster.pass(Duration::from_secs(2));
     assert_eq!(pg_nums(&cluster), [8, 8, 16, 16]);
+}
+
+#[test]
+fn the_autoscaler_shares_what_is_left_and_keeps_to_what_operators_may() {
+    let mut cluster = Cluster::with_rbd();
+    let create = |name: &str, kind: &str| {
+        format!(r#"{{"prefix":"osd pool create","pool":"{name}","pg_num":8,"rule":"{kind}"}}"#)
+    };
+    cluster.ok(&create("two", ""));
+    cluster.report_all();
+    // A half of the space is in each: the second one is given a half of what the first one left.
+    cluster.mon.stats.pgs_mut().for_each(|stat| stat.sum.bytes = (10 << 30) / 8);
+    let ideal = |cluster: &mut Cluster| {
+        let status = cluster.json(r#"{"prefix":"osd pool autoscale-status"}"#);
+        let pools = status.as_array().unwrap().iter();
+        pools.map(|pool| pool["pg_num_ideal"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(ideal(&mut cluster), [50, 25]);
+    cluster.ok(&set_pool("pg_autoscale_mode", "on"));
+    cluster.ok(&set_pool("nopgchange", "true"));
+    cluster.pass(Duration::from_secs(2));
+    assert_eq!(pg_nums(&cluster), [8, 8, 8, 8]);
+    cluster.ok(&set_pool("nopgchange", "false"));
+    cluster.ok(r#"{"prefix":"config set","who":"mon","name":"mon_max_pg_per_osd","value":"30"}"#);
+    cluster.pass(Duration::from_secs(2));
+    assert_eq!(pg_nums(&cluster), [8, 8, 8, 8], "more than OSDs may have");
+    cluster.ok(r#"{"prefix":"config rm","who":"mon","name":"mon_max_pg_per_osd"}"#);
+    cluster.pass(Duration::from_secs(2));
+    assert_eq!(pg_nums(&cluster), [8, 8, 64, 64]);
+    // Pools that share some OSDs, but not all, are left alone.
+    cluster.ok(r#"{"prefix":"osd crush set-device-class","class":"ssd","ids":["0","1"]}"#);
+    cluster.ok(
+        r#"{"prefix":"osd crush rule create-replicated","name":"ssd","root":"default","type":"osd","class":"ssd"}"#,
+    );
+    cluster.ok(&create("fast", "ssd"));
+    assert_eq!(ideal(&mut cluster), [0; 0]);
 }
 
 #[test]

@@ -1,4 +1,6 @@
-use types::OsdId;
+use std::time::Duration;
+
+use types::{OsdId, OsdState, PoolFlags, PoolId};
 
 use super::cluster::{ADMIN, Cluster};
 use crate::{ConnId, Effect, Event, Mon, MonOptions};
@@ -93,4 +95,51 @@ fn nobody_is_served_before_boot_or_without_the_lease() {
     assert!(!cluster.mon.is_ready());
     cluster.boot();
     cluster.ok(r#"{"prefix":"osd set","key":"noout"}"#);
+}
+
+/// Flags of a pool.
+fn flags(cluster: &Cluster, pool: i64) -> PoolFlags {
+    cluster.map().pools[&PoolId(pool)].flags
+}
+
+#[test]
+fn what_no_osd_has_reported_yet_is_as_it_was() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd pool create","pool":"big","pg_num":128}"#);
+    cluster.report_all();
+    // Full: it needs the PGs that it has.
+    let full = |cluster: &mut Cluster| {
+        let big = cluster.mon.stats.pgs_mut().filter(|stat| stat.pgid.pool == PoolId(2));
+        big.for_each(|stat| stat.sum.bytes = 160 << 20);
+    };
+    full(&mut cluster);
+    cluster.ok(r#"{"prefix":"osd pool set","pool":"big","var":"pg_autoscale_mode","val":"on"}"#);
+    cluster.ok(r#"{"prefix":"osd pool set-quota","pool":"rbd","field":"max_bytes","val":"4K"}"#);
+    cluster.ok(r#"{"prefix":"osd set-full-ratio","ratio":0.04}"#);
+    cluster.pass(Duration::from_secs(3));
+    let is_as_it_was = |cluster: &Cluster| {
+        let big = &cluster.map().pools[&PoolId(2)];
+        assert_eq!((big.pg_num, big.pg_num_target), (128, 128));
+        assert!(flags(cluster, 1).has(PoolFlags::FULL_QUOTA));
+        assert!(flags(cluster, 2).has(PoolFlags::FULL));
+        assert!((0..3).all(|id| cluster.map().state(OsdId(id)).has(OsdState::FULL)));
+    };
+    is_as_it_was(&cluster);
+    cluster.restart();
+    cluster.pass(Duration::from_secs(5));
+    is_as_it_was(&cluster);
+    // Some reports are not all.
+    (0..2).for_each(|id| cluster.connect(Cluster::osd_conn(id), &format!("osd.{id}")));
+    cluster.report_all();
+    cluster.mon.stats.pgs_mut().for_each(|stat| stat.sum.bytes = 0);
+    cluster.pass(Duration::from_secs(5));
+    is_as_it_was(&cluster);
+    cluster.connect(Cluster::osd_conn(2), "osd.2");
+    cluster.report_all();
+    full(&mut cluster);
+    cluster.ok(r#"{"prefix":"osd pool set-quota","pool":"rbd","field":"max_bytes","val":"1G"}"#);
+    cluster.ok(r#"{"prefix":"osd set-full-ratio","ratio":0.95}"#);
+    cluster.pass(Duration::from_secs(3));
+    assert!(!flags(&cluster, 1).has(PoolFlags::FULL) && !flags(&cluster, 2).has(PoolFlags::FULL));
+    assert_eq!(cluster.map().pools[&PoolId(2)].pg_num_target, 128);
 }
