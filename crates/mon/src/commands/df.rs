@@ -30,7 +30,7 @@ fn df(req: &mut Request<'_>) -> Reply {
 fn by_class(mon: &Mon) -> BTreeMap<String, OsdStat> {
     let map = &mon.committed.osdmap;
     let mut classes: BTreeMap<String, Vec<OsdId>> = BTreeMap::new();
-    for osd in map.osds() {
+    for osd in map.osds().filter(|osd| map.is_in(*osd)) {
         if let Some(class) = map.crush.map().device_class(osd.0) {
             classes.entry(class.to_owned()).or_default().push(osd);
         }
@@ -62,7 +62,7 @@ fn device_json(stat: &OsdStat) -> Map<String, Value> {
 
 fn df_json(mon: &Mon, detailed: bool) -> Value {
     let map = &mon.committed.osdmap;
-    let mut stats = device_json(&mon.stats.devices(map.osds()));
+    let mut stats = device_json(&mon.stats.all_devices(map));
     for name in ["num_osds", "num_per_pool_osds", "num_per_pool_omap_osds"] {
         stats.insert(name.to_owned(), map.num_osds().into());
     }
@@ -141,7 +141,7 @@ fn df_text(mon: &Mon, detailed: bool) -> String {
         ]);
     };
     by_class(mon).iter().for_each(|(class, stat)| add(class, stat));
-    add("TOTAL", &mon.stats.devices(map.osds()));
+    add("TOTAL", &mon.stats.all_devices(map));
     format!("--- RAW STORAGE ---\n{} \n--- POOLS ---\n{}", raw.render(), pools_text(mon, detailed))
 }
 

@@ -111,9 +111,9 @@ impl Listing {
         let stray: Vec<(Node, OsdStat)> = stray.map(with_stat).collect();
         let devices = || lines.iter().chain(&stray).filter(|(node, _)| node.id >= 0);
         let total = match wanted {
-            Wanted::All => mon.stats.devices(map.osds()),
+            Wanted::All => mon.stats.all_devices(map),
             Wanted::Nodes(_) | Wanted::Class(_) => {
-                mon.stats.devices(devices().map(|(node, _)| OsdId(node.id)))
+                mon.stats.devices(devices().map(|(node, _)| OsdId(node.id)).filter(|osd| map.is_in(*osd)))
             }
         };
         let mean = percent(&mon.stats.devices(map.osds().filter(takes_part)));

@@ -71,7 +71,7 @@ pub(super) const ROWS: &[Row] = &[
 fn stat(req: &mut Request<'_>) -> Reply {
     let mon = &*req.mon;
     let map = &mon.committed.osdmap;
-    let devices = mon.stats.devices(map.osds());
+    let devices = mon.stats.all_devices(map);
     let total = mon.stats.total();
     let states = pgs_by_state(mon);
     let json = || {
@@ -104,7 +104,7 @@ fn stat(req: &mut Request<'_>) -> Reply {
 /// What `pg stat` prints, and what a debugging reader of the cluster log gets every two seconds.
 pub(crate) fn pgmap_line(mon: &Mon) -> String {
     let map = &mon.committed.osdmap;
-    let devices = mon.stats.devices(map.osds());
+    let devices = mon.stats.all_devices(map);
     let total = mon.stats.total();
     let states: Vec<String> = pgs_by_state(mon).iter().map(|(name, num)| format!("{num} {name}")).collect();
     let mut out = format!(

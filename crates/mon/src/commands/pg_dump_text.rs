@@ -87,7 +87,7 @@ fn pool_rows(mon: &Mon, stats: &[PgStat]) -> Vec<(String, PgStatSum, u64)> {
 
 /// The sum over the OSDs alone.
 fn osd_sum_text(mon: &Mon) -> String {
-    let stat = mon.stats.devices(mon.committed.osdmap.osds());
+    let stat = mon.stats.all_devices(&mon.committed.osdmap);
     let mut table = TextTable::default().column("OSD_STAT", Align::Left, Align::Left);
     for heading in ["USED", "AVAIL", "USED_RAW", "TOTAL"] {
         table = table.column(heading, Align::Left, Align::Right);
@@ -207,7 +207,7 @@ fn osds_text(mon: &Mon) -> String {
         table.row(cells);
     }
     let mut cells = vec!["sum".to_owned()];
-    cells.extend(sizes(&mon.stats.devices(map.osds())));
+    cells.extend(sizes(&mon.stats.all_devices(map)));
     cells.extend(["", "", ""].map(str::to_owned));
     table.row(cells);
     table.render()

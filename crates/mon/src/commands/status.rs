@@ -257,7 +257,7 @@ pub(super) fn pgmap_summary(mon: &Mon) -> Value {
     let states = pgs_by_state(mon);
     let states: Vec<Value> =
         states.iter().map(|(name, count)| json!({"state_name": name, "count": count})).collect();
-    let devices = mon.stats.devices(map.osds());
+    let devices = mon.stats.all_devices(map);
     let total = mon.stats.total();
     let rates = mon.stats.rates(None);
     let mut out = json!({
@@ -367,7 +367,7 @@ fn status_text(mon: &Mon, wall: UTime) -> String {
     out.push_str("\n \n  services:");
     out.extend(lines);
     let total = mon.stats.total();
-    let devices = mon.stats.devices(map.osds());
+    let devices = mon.stats.all_devices(map);
     out.push_str(&format!(
         "\n \n  data:\n    pools:   {} pools, {} pgs\n    objects: {} objects, {}\n    usage:   {} used, {} / {} avail\n    pgs:     ",
         map.pools.len(),

@@ -58,7 +58,7 @@ impl Mon {
         let map = &self.committed.osdmap;
         let count =
             |is_so: &dyn Fn(types::OsdId) -> bool| map.osds().filter(|osd| is_so(*osd)).count() as u64;
-        let devices = self.stats.devices(map.osds());
+        let devices = self.stats.all_devices(map);
         let total = self.stats.total();
         let states: Vec<PgState> =
             map.pgs().map(|pg| self.stats.state_of(map, pg, self.is_creating(pg))).collect();

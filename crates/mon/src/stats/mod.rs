@@ -14,7 +14,7 @@ use types::{
 
 pub(crate) use rates::Rates;
 pub(crate) use requests::{signed, stat_sum};
-pub(crate) use space::{PoolSpace, pool_space, rule_weights};
+pub(crate) use space::{PoolSpace, pool_space, rule_shares, rule_weights};
 
 use crate::Mon;
 
@@ -144,6 +144,12 @@ impl Stats {
     /// True when every PG of the pool was reported: before that, sums over it may be too small.
     pub(crate) fn knows_pool(&self, map: &OsdMap, pool: PoolId) -> bool {
         map.pgs_of(pool).all(|pg| self.pgs.contains_key(&pg))
+    }
+
+    /// True when every PG and every OSD that is up was reported.
+    pub(crate) fn knows_all(&self, map: &OsdMap) -> bool {
+        map.osds().all(|osd| !map.is_up(osd) || self.osds.contains_key(&osd))
+            && map.pgs().all(|pg| self.pgs.contains_key(&pg))
     }
 
     /// What a pool takes of an OSD.

@@ -26,7 +26,7 @@ impl Mon {
                 reply.num_objects = self.stats.pool_sum(id).objects;
             }
             None => {
-                let all = self.stats.devices(map.osds());
+                let all = self.stats.all_devices(map);
                 (reply.kb, reply.kb_used, reply.kb_avail) = (all.kb, all.kb_used, all.kb_avail);
                 reply.num_objects = self.stats.total().objects;
             }

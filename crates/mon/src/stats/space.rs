@@ -29,6 +29,11 @@ pub(crate) struct PoolSpace {
 }
 
 impl Stats {
+    /// Sum of the devices of all OSDs that are in: an OSD that is out holds nothing for anybody (`PGMap::stat_osd_out`).
+    pub(crate) fn all_devices(&self, map: &OsdMap) -> OsdStat {
+        self.devices(map.osds().filter(|osd| map.is_in(*osd)))
+    }
+
     /// Sum of the devices of a set of OSDs.
     pub(crate) fn devices(&self, osds: impl Iterator<Item = OsdId>) -> OsdStat {
         let mut sum = OsdStat::default();
@@ -68,14 +73,13 @@ fn there(copies: u64, degraded: u64) -> f64 {
 
 /// Bytes that the rule's OSDs may still take until the first of them is full.
 fn avail_raw(stats: &Stats, map: &OsdMap, pool: &PgPool) -> u64 {
-    let weights = rule_weights(map.crush.map(), pool.crush_rule, map);
-    let total: f64 = weights.values().sum();
+    let shares = rule_shares(map.crush.map(), pool.crush_rule, map);
     let mut least: Option<f64> = None;
-    for (osd, weight) in weights.iter().filter(|(_, weight)| **weight > 0.0) {
+    for (osd, share) in shares.iter().filter(|(_, share)| **share > 0.0) {
         let Some(stat) = stats.osd(*osd) else { continue };
         let unusable = stat.kb as f64 * f64::from(1.0 - map.full_ratio);
         let avail = (stat.kb_avail as f64 - unusable).max(0.0) * 1024.0;
-        let projected = avail / (weight / total);
+        let projected = avail / share;
         least = Some(least.map_or(projected, |l: f64| l.min(projected)));
     }
     least.unwrap_or(0.0) as u64
@@ -83,16 +87,35 @@ fn avail_raw(stats: &Stats, map: &OsdMap, pool: &PgPool) -> u64 {
 
 /// Weights of the OSDs that a rule places data on.
 pub(crate) fn rule_weights(crush: &CrushMap, rule: u8, map: &OsdMap) -> BTreeMap<OsdId, f64> {
+    takes(crush, rule).flat_map(|bucket| weights_below(crush, bucket, map)).collect()
+}
+
+/// The parts that the OSDs have of what a rule places below each bucket that it takes: together 1 for each of these
+/// (`CrushWrapper::get_rule_weight_osd_map`).
+pub(crate) fn rule_shares(crush: &CrushMap, rule: u8, map: &OsdMap) -> BTreeMap<OsdId, f64> {
     let mut out = BTreeMap::new();
-    let Some(rule) = crush.rule(rule) else { return out };
-    for take in rule.steps.iter().filter(|s| s.op == step::TAKE) {
-        let mut devices = Vec::new();
-        crush.devices_below(take.arg1, &mut devices);
-        for device in devices {
-            let osd = OsdId(device);
-            let weight = f64::from(crush.item_weight(device).unwrap_or(0)) / f64::from(crush::WEIGHT_ONE);
-            out.insert(osd, weight * f64::from(map.weight_fraction(osd)));
+    for bucket in takes(crush, rule) {
+        let weights = weights_below(crush, bucket, map);
+        let sum: f64 = weights.iter().map(|(_, weight)| weight).sum();
+        for (osd, weight) in weights {
+            *out.entry(osd).or_default() += if sum > 0.0 { weight / sum } else { 0.0 };
         }
     }
     out
+}
+
+/// What a rule takes.
+fn takes(crush: &CrushMap, rule: u8) -> impl Iterator<Item = i32> {
+    let steps = crush.rule(rule).into_iter().flat_map(|rule| &rule.steps);
+    steps.filter(|step| step.op == step::TAKE).map(|step| step.arg1)
+}
+
+fn weights_below(crush: &CrushMap, bucket: i32, map: &OsdMap) -> Vec<(OsdId, f64)> {
+    let mut devices = Vec::new();
+    crush.devices_below(bucket, &mut devices);
+    let weight = |device: i32| {
+        let weight = f64::from(crush.item_weight(device).unwrap_or(0)) / f64::from(crush::WEIGHT_ONE);
+        weight * f64::from(map.weight_fraction(OsdId(device)))
+    };
+    devices.into_iter().map(|device| (OsdId(device), weight(device))).collect()
 }

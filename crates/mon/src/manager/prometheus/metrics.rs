@@ -190,7 +190,7 @@ fn osds(mon: &Mon, page: &mut Page) {
 }
 
 fn space(mon: &Mon, page: &mut Page) {
-    let devices = mon.stats.devices(mon.committed.osdmap.osds());
+    let devices = mon.stats.all_devices(&mon.committed.osdmap);
     let used_raw = devices.kb.saturating_sub(devices.kb_avail);
     for (name, kb, help) in [
         ("cluster_total_bytes", devices.kb, "Size of all devices"),
