@@ -5,9 +5,10 @@ use std::{
     time::Duration,
 };
 
+use crush::{Step, step::CHOOSE_FIRSTN};
 use types::{OsdId, OsdMap, PoolId};
 
-use super::cluster::{Cluster, addr};
+use super::cluster::{ADMIN, Cluster, addr};
 
 const POOL: PoolId = PoolId(1);
 
@@ -55,6 +56,11 @@ fn spread(map: &OsdMap) -> u32 {
 fn a_plan_is_made_shown_and_executed() {
     let mut cluster = cluster(BY_HOST);
     let optimize = r#"{"prefix":"balancer optimize","plan":"a"}"#;
+    for verb in ["optimize", "execute"] {
+        let (errno, why) = cluster.refused(&format!(r#"{{"prefix":"balancer {verb}","plan":"a"}}"#));
+        assert!(errno == -22 && why.starts_with("Balancer enabled, disable to "), "{why}");
+    }
+    cluster.ok(r#"{"prefix":"balancer off"}"#);
     let (errno, why) = cluster.refused(optimize);
     assert!(errno == -11 && why.starts_with("Some PGs (1.000000) are unknown"), "{why}");
     cluster.report_all();
@@ -110,8 +116,38 @@ fn it_moves_a_few_at_a_time_and_only_when_all_is_well() {
 }
 
 #[test]
+fn two_copies_a_host_stay_in_their_hosts() {
+    let mut cluster = cluster(BY_HOST);
+    let mut crush = cluster.map().crush.map().clone();
+    let rule = crush.rule_of("r").unwrap();
+    let steps = &mut crush.rules[usize::from(rule)].as_mut().unwrap().steps;
+    let step = |op, arg1, arg2| Step { op, arg1, arg2 };
+    let (take, emit) = (steps[0], steps[steps.len() - 1]);
+    *steps = vec![take, step(CHOOSE_FIRSTN, 2, 1), step(CHOOSE_FIRSTN, 2, 0), emit];
+    let bytes = types::CrushBlob::from(crush).bytes().clone();
+    assert_eq!(cluster.try_command(ADMIN, r#"{"prefix":"osd setcrushmap"}"#, &bytes).unwrap().result, 0);
+    cluster.ok(r#"{"prefix":"osd pool set","pool":"p","var":"size","val":"4"}"#);
+    cluster.ok(r#"{"prefix":"osd reweight","id":0,"weight":0.5}"#);
+    cluster
+        .ok(r#"{"prefix":"config set","who":"mgr","name":"mgr/balancer/upmap_max_deviation","value":"1"}"#);
+    let mut epochs = Vec::new();
+    for _ in 0..20 {
+        cluster.report_all();
+        cluster.pass(Duration::from_secs(61));
+        epochs.push(cluster.map().epoch);
+        for pg in cluster.map().pgs_of(POOL) {
+            let up = cluster.map().pg_to_up_acting(pg).up;
+            let hosts: BTreeSet<i32> = up.iter().map(|osd| osd.0 / 2).collect();
+            assert!(hosts.len() <= 2, "{pg} is on {up:?}");
+        }
+    }
+    assert_eq!(epochs[18], epochs[19], "it comes to an end");
+}
+
+#[test]
 fn what_was_moved_goes_back_first() {
     let mut cluster = cluster(BY_HOST);
+    cluster.ok(r#"{"prefix":"balancer off"}"#);
     cluster.report_all();
     for (name, value) in [("upmap_max_deviation", 1), ("upmap_max_optimizations", 100)] {
         cluster.ok(&format!(

@@ -72,6 +72,8 @@ struct Look {
 pub(crate) struct Balancer {
     plans: BTreeMap<String, Plan>,
     last: Look,
+    /// The pool that the last look began with.
+    first: PoolId,
     due: Option<Instant>,
 }
 
@@ -100,7 +102,11 @@ impl Mon {
         if is_first || !is_settled || !self.is_balancing() || self.balancer_mode() != "upmap" {
             return;
         }
-        let pools: Vec<PoolId> = self.committed.osdmap.pools.keys().copied().collect();
+        let mut pools: Vec<PoolId> = self.committed.osdmap.pools.keys().copied().collect();
+        // So that one that always finds something to move does not keep the others from their turn.
+        let next = pools.partition_point(|pool| *pool <= self.balancer.first);
+        pools.rotate_left(next);
+        self.balancer.first = pools.first().copied().unwrap_or_default();
         if let Ok(plan) = self.look(wall, pools) {
             self.change_osdmap(wall, |map, inc| plan.write(map, inc));
         }
@@ -253,6 +259,9 @@ fn ls(req: &mut Request<'_>) -> Reply {
 }
 
 fn optimize(req: &mut Request<'_>) -> Reply {
+    if req.mon.is_balancing() {
+        return Reply::fail(Errno::EINVAL, "Balancer enabled, disable to optimize manually");
+    }
     let map = &req.mon.committed.osdmap;
     let names = req.args.list("pools");
     let mut pools: Vec<PoolId> = names.iter().filter_map(|name| Some(map.pool_by_name(name)?.0)).collect();
@@ -327,6 +336,9 @@ fn dump(req: &mut Request<'_>) -> Reply {
 }
 
 fn execute(req: &mut Request<'_>) -> Reply {
+    if req.mon.is_balancing() {
+        return Reply::fail(Errno::EINVAL, "Balancer enabled, disable to execute a plan");
+    }
     if let Err(reply) = plan_of(req) {
         return reply;
     }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crush::{CrushMap, step};
 use types::{OsdId, OsdMap, PgId, PoolId};
 
-use crate::stats::rule_weights;
+use crate::stats::rule_shares;
 
 /// One copy's way from where CRUSH places it to where it is to be.
 pub(crate) type Pair = (OsdId, OsdId);
@@ -39,12 +39,15 @@ impl Domains<'_> {
                 step::CHOOSE_FIRSTN | step::CHOOSE_INDEP | step::CHOOSELEAF_FIRSTN | step::CHOOSELEAF_INDEP
             )
         };
-        let mut kinds: Vec<i32> = steps.iter().filter(|s| chooses(s.op)).map(|s| s.arg2).collect();
-        kinds.dedup();
-        // Choosing OSDs below what was chosen asks for nothing more.
-        if kinds.len() > 1 && kinds.last() == Some(&0) {
-            kinds.pop();
+        let mut chosen: Vec<(i32, i32)> =
+            steps.iter().filter(|s| chooses(s.op)).map(|s| (s.arg2, s.arg1)).collect();
+        // Choosing one OSD below what was chosen asks for nothing more. Where there are several, a copy stays in its
+        // bucket, as another one would be one too many.
+        if chosen.len() > 1 && chosen.last() == Some(&(0, 1)) {
+            chosen.pop();
         }
+        let mut kinds: Vec<i32> = chosen.into_iter().map(|(kind, _)| kind).collect();
+        kinds.dedup();
         Some(Domains { crush, taken, kinds })
     }
 
@@ -57,23 +60,64 @@ impl Domains<'_> {
         Some(at)
     }
 
-    /// True where `to` may stand for `from` among `up`.
-    fn may_replace(&self, up: &[OsdId], from: OsdId, to: OsdId) -> bool {
+    /// True where `to` may stand for `from` among `at`.
+    fn may_replace(&self, at: &[OsdId], from: OsdId, to: OsdId) -> bool {
         let Some((last, outer)) = self.kinds.split_last() else { return false };
         let is_taken = self.taken.iter().any(|osds| osds.contains(&from) && osds.contains(&to));
         let stays = outer.iter().all(|kind| self.domain(from, *kind) == self.domain(to, *kind));
         let domain = self.domain(to, *last);
         let is_free =
-            up.iter().filter(|osd| **osd != from).all(|osd| *osd != to && self.domain(*osd, *last) != domain);
+            at.iter().filter(|osd| **osd != from).all(|osd| *osd != to && self.domain(*osd, *last) != domain);
         is_taken && stays && domain.is_some() && is_free
+    }
+}
+
+/// The copies of a PG: where CRUSH places them, and where they are to be instead.
+#[derive(Clone)]
+struct Place {
+    raw: Vec<OsdId>,
+    at: Vec<OsdId>,
+}
+
+impl Place {
+    fn of(map: &OsdMap, pg: PgId) -> Option<Place> {
+        let (mut raw, at) = (map.pg_to_raw_osds(pg), map.pg_to_raw_upmap(pg));
+        if raw.len() != at.len() {
+            raw.retain(|osd| map.exists(*osd));
+        }
+        (raw.len() == at.len()).then_some(Place { raw, at })
+    }
+
+    /// The same with one copy moved.
+    fn with(&self, from: OsdId, to: OsdId) -> Place {
+        let mut out = self.clone();
+        if let Some(place) = out.at.iter_mut().find(|osd| **osd == from) {
+            *place = to;
+        }
+        out
+    }
+
+    /// The pairs that bring the copies there, in an order in which none is moved to where another one still is; nothing
+    /// where there is no such order.
+    fn pairs(&self) -> Option<Vec<Pair>> {
+        let moved = self.raw.iter().zip(&self.at).filter(|(from, to)| from != to && **to != OsdId::HOLE);
+        let mut left: Vec<Pair> = moved.map(|(from, to)| (*from, *to)).collect();
+        let (mut now, mut out) = (self.raw.clone(), Vec::new());
+        while !left.is_empty() {
+            let (from, to) = left.remove(left.iter().position(|(_, to)| !now.contains(to))?);
+            if let Some(place) = now.iter_mut().find(|osd| **osd == from) {
+                *place = to;
+            }
+            out.push((from, to));
+        }
+        Some(out)
     }
 }
 
 /// How a pool's PGs lie, and what was changed of that.
 struct Layout<'a> {
     domains: Domains<'a>,
-    up: BTreeMap<PgId, Vec<OsdId>>,
-    items: BTreeMap<PgId, Vec<Pair>>,
+    places: BTreeMap<PgId, Place>,
     /// Copies that an OSD has, and those that are its share.
     shares: BTreeMap<OsdId, (f64, f64)>,
 }
@@ -90,7 +134,7 @@ pub(crate) fn plan(
     let Some(mut layout) = Layout::of(map, id) else { return changed };
     while changed.len() < max_changes {
         let Some(pg) = layout.improve(max_deviation) else { break };
-        changed.insert(pg, layout.items.get(&pg).cloned().unwrap_or_default());
+        changed.insert(pg, layout.places.get(&pg).and_then(Place::pairs).unwrap_or_default());
     }
     changed.retain(|pg, pairs| map.pg_upmap_items.get(pg).map_or(&[][..], |items| items) != &pairs[..]);
     changed
@@ -101,25 +145,21 @@ impl Layout<'_> {
         // PGs that are to be merged are where the pool places them.
         let pool = map.pools.get(&id).filter(|pool| pool.pg_num <= pool.pg_num_target)?;
         let crush = map.crush.map();
-        let mut weights = rule_weights(crush, pool.crush_rule, map);
+        let mut weights = rule_shares(crush, pool.crush_rule, map);
         weights.retain(|osd, weight| *weight > 0.0 && map.is_up(*osd));
         let all: f64 = weights.values().sum();
         let copies = f64::from(pool.pg_num) * f64::from(pool.size);
-        // What an operator has placed as a whole stays, and counts.
-        let up: BTreeMap<PgId, Vec<OsdId>> =
-            map.pgs_of(id).map(|pg| (pg, map.pg_to_up_acting(pg).up)).collect();
         let mut shares: BTreeMap<OsdId, (f64, f64)> =
             weights.iter().map(|(osd, weight)| (*osd, (0.0, copies * weight / all))).collect();
-        for osd in up.values().flatten() {
-            if let Some((has, _)) = shares.get_mut(osd) {
+        for osd in map.pgs_of(id).flat_map(|pg| map.pg_to_up_acting(pg).up) {
+            if let Some((has, _)) = shares.get_mut(&osd) {
                 *has += 1.0;
             }
         }
-        let mut up = up;
-        up.retain(|pg, _| !map.pg_upmap.contains_key(pg));
-        let items = map.pg_upmap_items.iter().filter(|(pg, _)| pg.pool == id);
-        let items = items.map(|(pg, pairs)| (*pg, pairs.clone())).collect();
-        Some(Layout { domains: Domains::of(crush, pool.crush_rule)?, up, items, shares })
+        // What an operator has placed as a whole stays, and counts.
+        let movable = map.pgs_of(id).filter(|pg| !map.pg_upmap.contains_key(pg));
+        let places = movable.filter_map(|pg| Some((pg, Place::of(map, pg)?))).collect();
+        Some(Layout { domains: Domains::of(crush, pool.crush_rule)?, places, shares })
     }
 
     fn deviation(&self, osd: OsdId) -> Option<f64> {
@@ -149,18 +189,24 @@ impl Layout<'_> {
         matches!((off(from), off(to)), (Some(from), Some(to)) if from > 0.0 && from - to > 1.0)
     }
 
+    /// True where the copy may be moved, and upmaps can say so.
+    fn fits(&self, place: &Place, from: OsdId, to: OsdId) -> bool {
+        place.at.contains(&from)
+            && self.domains.may_replace(&place.at, from, to)
+            && place.with(from, to).pairs().is_some()
+    }
+
     fn way_back(&self, from: OsdId) -> Option<(PgId, OsdId, OsdId)> {
-        self.items.iter().find_map(|(pg, pairs)| {
-            let up = self.up.get(pg).filter(|up| up.contains(&from))?;
-            let (to, _) = pairs.iter().find(|(_, to)| *to == from)?;
-            (self.evens(from, *to) && self.domains.may_replace(up, from, *to)).then_some((*pg, from, *to))
+        self.places.iter().find_map(|(pg, place)| {
+            let (to, _) = place.raw.iter().zip(&place.at).find(|(raw, at)| **at == from && raw != at)?;
+            (self.evens(from, *to) && self.fits(place, from, *to)).then_some((*pg, from, *to))
         })
     }
 
     fn way_on(&self, from: OsdId, by_need: &[(OsdId, f64)]) -> Option<(PgId, OsdId, OsdId)> {
         by_need.iter().filter(|(to, _)| self.evens(from, *to)).find_map(|(to, _)| {
-            let fits = |up: &[OsdId]| up.contains(&from) && self.domains.may_replace(up, from, *to);
-            self.up.iter().find(|(_, up)| fits(up)).map(|(pg, _)| (*pg, from, *to))
+            let found = self.places.iter().find(|(_, place)| self.fits(place, from, *to));
+            found.map(|(pg, _)| (*pg, from, *to))
         })
     }
 
@@ -170,17 +216,27 @@ impl Layout<'_> {
                 *has += by;
             }
         }
-        if let Some(place) = self.up.get_mut(&pg).and_then(|up| up.iter_mut().find(|osd| **osd == from)) {
-            *place = to;
+        if let Some(place) = self.places.get_mut(&pg) {
+            *place = place.with(from, to);
         }
-        let pairs = self.items.entry(pg).or_default();
-        match pairs.iter().position(|(_, at)| *at == from) {
-            Some(at) if pairs[at].0 == to => drop(pairs.remove(at)),
-            Some(at) => pairs[at].1 = to,
-            None => pairs.push((from, to)),
-        }
-        if pairs.is_empty() {
-            self.items.remove(&pg);
-        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn osds<const N: usize>(ids: [i32; N]) -> Vec<OsdId> {
+        ids.map(OsdId).to_vec()
+    }
+
+    #[test]
+    fn copies_are_moved_in_an_order_that_upmaps_can_express() {
+        let place = Place { raw: osds([1, 2, 3]), at: osds([2, 4, 3]) };
+        let pair = |from, to| (OsdId(from), OsdId(to));
+        assert_eq!(place.pairs(), Some(vec![pair(2, 4), pair(1, 2)]));
+        assert_eq!(place.with(OsdId(2), OsdId(5)).pairs(), Some(vec![pair(1, 5), pair(2, 4)]));
+        assert_eq!(place.with(OsdId(4), OsdId(1)).pairs(), None, "two cannot change places");
+        assert_eq!(Place { raw: osds([1, 2]), at: osds([1, 2]) }.pairs(), Some(Vec::new()));
     }
 }
