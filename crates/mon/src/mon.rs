@@ -430,7 +430,7 @@ impl Mon {
         self.tick_pools(wall);
         self.tick_creating(now, effects);
         self.stats.sample(now);
-        self.expire_mutes(wall);
+        self.tick_mutes(wall);
         self.services.tick(wall);
         if !self.manager.0.is_empty() {
             self.tick_rbd_support(now, wall, effects);

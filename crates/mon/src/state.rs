@@ -15,7 +15,7 @@ use types::{
     PoolId, UTime,
 };
 
-use crate::{LedgerContents, config_service::split_key, keys};
+use crate::{LedgerContents, config_service::split_key, health::Mute, keys};
 
 /// PGs of a pool that no OSD has reported active.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
@@ -64,8 +64,8 @@ pub(crate) struct State {
     pub(crate) creating: Arc<BTreeMap<PoolId, Creating>>,
     /// Snapshots ever removed, by pool.
     pub(crate) removed_snaps: Arc<BTreeMap<PoolId, IntervalSet>>,
-    /// Health codes that are muted; the value is the time until, 0 for ever.
-    pub(crate) mutes: Arc<BTreeMap<String, UTime>>,
+    /// Health codes that are muted.
+    pub(crate) mutes: Arc<BTreeMap<String, Mute>>,
     /// Modules of the manager that are enabled, besides those that always are.
     pub(crate) mgr_modules: Arc<BTreeSet<String>>,
     /// The manager map's epoch.
@@ -183,7 +183,7 @@ impl State {
             keys::REMOVED_SNAPS => set(&mut self.removed_snaps, pool(key, rest)?, decode(value)?),
             keys::MGR_MODULES => self.mgr_modules = Arc::new(decode(value)?.unwrap_or_default()),
             keys::MGR_EPOCH => self.mgr_epoch = decode(value)?.unwrap_or_default(),
-            keys::MUTES => set(&mut self.mutes, rest.to_owned(), decode(value)?),
+            keys::MUTES => set(&mut self.mutes, rest.to_owned(), value.map(Mute::read).transpose()?),
             _ => {}
         }
         Ok(())

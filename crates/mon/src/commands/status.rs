@@ -6,7 +6,12 @@ use serde_json::{Map, Value, json};
 use types::{Errno, MapFlags, OsdId, OsdMap, UTime};
 
 use super::{Reply, Request, Row, activity};
-use crate::{Mon, format, health::ratio_text, keys, state::value};
+use crate::{
+    Mon, format,
+    health::{Mute, ratio_text},
+    keys,
+    state::value,
+};
 
 pub(super) const ROWS: &[Row] = &[
     Row { sig: "status", help: "show cluster status", module: "mon", perm: "r", run: status },
@@ -69,10 +74,14 @@ fn mute(req: &mut Request<'_>) -> Reply {
             Err(why) => return Reply::fail(Errno::EINVAL, format!("invalid duration: {text} ({why})")),
         },
     };
-    if !req.args.flag("sticky") && !req.mon.health().has(&code) {
-        return Reply::fail(Errno::ENOENT, format!("health alert {code} is not currently raised"));
+    let mut mute = Mute { until, is_sticky: req.args.flag("sticky"), ..Mute::default() };
+    if !mute.is_sticky {
+        let Some(check) = req.mon.health().checks.remove(code.as_str()) else {
+            return Reply::fail(Errno::ENOENT, format!("health alert {code} is not currently raised"));
+        };
+        (mute.summary, mute.count) = (check.summary, check.count as u64);
     }
-    req.mon.put(keys::mute(&code), value(&until));
+    req.mon.put(keys::mute(&code), value(&mute));
     Reply::done("")
 }
 

@@ -7,6 +7,7 @@ use types::UTime;
 use crate::Mon;
 
 mod keys;
+mod mute;
 mod osds;
 mod pgs;
 mod pings;
@@ -15,6 +16,7 @@ mod report;
 mod scrubs;
 mod slow_ops;
 
+pub(crate) use mute::Mute;
 pub(crate) use report::{Check, Health, Severity, ratio_text};
 
 /// Crashes in the details of the check.
@@ -38,8 +40,8 @@ impl Mon {
         self.check_pings(&mut health);
         self.check_crashes(&mut health);
         self.check_keys(&mut health);
-        let codes = self.committed.mutes.iter().filter(|(code, _)| health.checks.contains_key(code.as_str()));
-        health.muted = codes.map(|(code, until)| (code.clone(), *until)).collect();
+        health.muted = self.committed.mutes.as_ref().clone();
+        health.at = self.wall;
         health
     }
 
@@ -55,16 +57,6 @@ impl Mon {
         }
         let summary = format!("{count} daemons have recently crashed");
         health.checks.insert("RECENT_CRASH", Check { severity: Severity::Warn, summary, count, detail });
-    }
-
-    /// Mutes end when their time is over.
-    pub(crate) fn expire_mutes(&mut self, wall: UTime) {
-        let over = |until: &UTime| *until != UTime::default() && *until <= wall;
-        let codes: Vec<String> =
-            self.next.mutes.iter().filter(|(_, until)| over(until)).map(|(code, _)| code.clone()).collect();
-        for code in codes {
-            self.put(crate::keys::mute(&code), None);
-        }
     }
 
     /// Writes to the cluster log what began to be wrong and what is right again.

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use types::UTime;
 
+use super::Mute;
+
 /// How grave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
@@ -44,8 +46,10 @@ pub(crate) struct Check {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Health {
     pub(crate) checks: BTreeMap<&'static str, Check>,
-    /// Codes that are muted.
-    pub(crate) muted: BTreeMap<String, UTime>,
+    /// Codes that are muted, raised or not.
+    pub(crate) muted: BTreeMap<String, Mute>,
+    /// The time of day.
+    pub(super) at: UTime,
 }
 
 impl Health {
@@ -58,11 +62,6 @@ impl Health {
     ) {
         let count = detail.len().max(1);
         self.checks.insert(code, Check { severity, summary, count, detail });
-    }
-
-    /// True when the check is raised, muted or not.
-    pub(crate) fn has(&self, code: &str) -> bool {
-        self.checks.contains_key(code)
     }
 
     fn active(&self) -> impl Iterator<Item = (&&'static str, &Check)> {
@@ -87,25 +86,21 @@ impl Health {
             entry["muted"] = self.muted.contains_key(*code).into();
             checks.insert((*code).to_owned(), entry);
         }
-        let mutes: Vec<Value> =
-            self.muted.keys().map(|code| json!({"code": code, "sticky": false})).collect();
+        let mutes: Vec<Value> = self.muted.iter().map(|(code, mute)| mute.json(code)).collect();
         json!({"status": self.status().name(), "checks": checks, "mutes": mutes})
     }
 
     /// `HEALTH_WARN 1 osds down; …`, with details behind.
     pub(crate) fn text(&self, with_detail: bool) -> String {
         let mut out = self.status().name().to_owned();
-        let summaries: Vec<&str> = self.active().map(|(_, check)| check.summary.as_str()).collect();
+        let mut summaries: Vec<String> = self.active().map(|(_, check)| check.summary.clone()).collect();
+        summaries.extend(self.muted_line());
         if !summaries.is_empty() {
             out = format!("{out} {}", summaries.join("; "));
         }
-        if !self.muted.is_empty() {
-            let codes: Vec<&str> = self.muted.keys().map(String::as_str).collect();
-            out = format!("{out} (muted: {})", codes.join(" "));
-        }
         if with_detail {
             for (code, check) in &self.checks {
-                let muted = if self.muted.contains_key(*code) { "(MUTED) " } else { "" };
+                let muted = self.muted.get(*code).map(|mute| mute.tag(self.at)).unwrap_or_default();
                 out.push_str(&format!("\n{muted}{} {code}: {}", check.severity.tag(), check.summary));
                 out.extend(check.detail.iter().map(|line| format!("\n    {line}")));
             }
@@ -117,11 +112,14 @@ impl Health {
     pub(crate) fn summary_lines(&self) -> Vec<String> {
         let mut out = vec![self.status().name().to_owned()];
         out.extend(self.active().map(|(_, check)| check.summary.clone()));
-        if !self.muted.is_empty() {
-            let codes: Vec<&str> = self.muted.keys().map(String::as_str).collect();
-            out.push(format!("(muted: {})", codes.join(" ")));
-        }
+        out.extend(self.muted_line());
         out
+    }
+
+    /// `(muted: OSD_DOWN POOL_FULL(5m))`.
+    fn muted_line(&self) -> Option<String> {
+        let codes: Vec<String> = self.muted.iter().map(|(code, mute)| mute.short(code, self.at)).collect();
+        (!codes.is_empty()).then(|| format!("(muted: {})", codes.join(" ")))
     }
 }
 

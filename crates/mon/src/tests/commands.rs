@@ -270,9 +270,33 @@ fn muted_checks_do_not_count_until_the_mute_ends() {
     cluster.ok(r#"{"prefix":"osd set","key":"noout"}"#);
     assert!(cluster.text(r#"{"prefix":"health"}"#).starts_with("HEALTH_WARN"));
     cluster.ok(r#"{"prefix":"health mute","code":"OSDMAP_FLAGS","ttl":"5s"}"#);
-    assert!(cluster.text(r#"{"prefix":"health"}"#).starts_with("HEALTH_OK (muted: OSDMAP_FLAGS)"));
+    assert!(cluster.text(r#"{"prefix":"health"}"#).starts_with("HEALTH_OK (muted: OSDMAP_FLAGS(5s))"));
     cluster.pass(std::time::Duration::from_secs(6));
     assert!(cluster.text(r#"{"prefix":"health"}"#).starts_with("HEALTH_WARN"));
+}
+
+#[test]
+fn a_mute_that_is_not_sticky_ends_with_its_check() {
+    let mut cluster = Cluster::with_rbd();
+    let [set, unset] = ["set", "unset"].map(|verb| format!(r#"{{"prefix":"osd {verb}","key":"noout"}}"#));
+    cluster.ok(&set);
+    cluster.ok(r#"{"prefix":"health mute","code":"OSDMAP_FLAGS"}"#);
+    cluster.ok(r#"{"prefix":"health mute","code":"OSD_DOWN","sticky":true}"#);
+    let flags = serde_json::json!({"code": "OSDMAP_FLAGS", "sticky": false, "summary": "noout flag(s) set", "count": 1});
+    let down = serde_json::json!({"code": "OSD_DOWN", "sticky": true, "summary": "", "count": 0});
+    cluster.pass(std::time::Duration::from_secs(2));
+    assert_eq!(cluster.json(r#"{"prefix":"health"}"#)["mutes"], serde_json::json!([flags, down]));
+    let text = cluster.text(r#"{"prefix":"health","detail":"detail"}"#);
+    assert!(text.contains("(MUTED) [WRN] OSDMAP_FLAGS: noout flag(s) set"), "{text}");
+    // A monitor that has just begun does not know yet what is wrong.
+    cluster.restart();
+    cluster.ok(&unset);
+    cluster.pass(std::time::Duration::from_secs(2));
+    assert_eq!(cluster.json(r#"{"prefix":"health"}"#)["mutes"], serde_json::json!([flags, down]));
+    cluster.pass(std::time::Duration::from_secs(60));
+    assert_eq!(cluster.json(r#"{"prefix":"health"}"#)["mutes"], serde_json::json!([down]));
+    cluster.ok(&set);
+    assert!(cluster.text(r#"{"prefix":"health"}"#).contains("noout flag(s) set"));
 }
 
 #[test]
