@@ -439,6 +439,7 @@ impl Mon {
         if now.since(self.health_logged_at) >= HEALTH_LOG_INTERVAL {
             self.health_logged_at = now;
             self.tick_health_log(wall);
+            self.tick_crashes(wall);
         }
         if now.since(self.pgmap_logged_at) >= PGMAP_LOG_INTERVAL {
             self.pgmap_logged_at = now;

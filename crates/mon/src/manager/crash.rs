@@ -29,6 +29,11 @@ const FOLDER: &str = "mgr/crash/crash/";
 const DAY: Duration = Duration::from_secs(86_400);
 /// `warn_recent_interval`: for how long a crash is a warning.
 const RECENT: Duration = Duration::from_secs(14 * 86_400);
+/// `retain_interval`: for how long one is kept.
+const RETAINED: Duration = Duration::from_secs(365 * 86_400);
+/// Days from the first day that Python has a date for to 1970, and from there to the last.
+const DAYS_BEFORE_1970: i64 = 719_162;
+const DAYS_SINCE_1970: i64 = 2_932_896;
 /// Bytes of a report; Ceph's have a few kilobytes.
 const REPORT_BYTES_MAX: usize = 256 << 10;
 
@@ -190,13 +195,31 @@ fn rm(req: &mut Request<'_>) -> Reply {
 
 fn prune(req: &mut Request<'_>) -> Reply {
     let Some(count) = req.args.int("keep") else { return refused("keep argument must be integer") };
-    let limit = DAY.checked_mul(u32::try_from(count).unwrap_or(0)).unwrap_or(Duration::MAX);
+    // Ceph computes a date: that of which there is none is an error.
+    let today = i64::from(req.wall.sec / 86_400);
+    let date = today.checked_sub(count).filter(|date| (-DAYS_BEFORE_1970..=DAYS_SINCE_1970).contains(date));
+    if date.is_none() {
+        return refused("date value out of range");
+    }
+    let limit = DAY * u32::try_from(count).unwrap_or(0);
     for (id, report) in all(&req.mon.next.config_keys) {
         if age(&report, req.wall) >= limit {
             keep(req.mon, &id, None);
         }
     }
     Reply::default()
+}
+
+impl Mon {
+    /// Reports that are very old are not kept.
+    pub(crate) fn tick_crashes(&mut self, wall: UTime) {
+        let is_old = |report: &Value| {
+            text(report, "timestamp").and_then(time_of).is_some_and(|at| wall.since(at) >= RETAINED)
+        };
+        let old: Vec<String> =
+            all(&self.next.config_keys).into_iter().filter(|(_, r)| is_old(r)).map(|(id, _)| id).collect();
+        old.iter().for_each(|id| keep(self, id, None));
+    }
 }
 
 fn stat(req: &mut Request<'_>) -> Reply {

@@ -211,6 +211,22 @@ fn crashes_are_kept_and_a_warning_until_they_are_acknowledged() {
     assert_eq!(cluster.text(r#"{"prefix":"crash ls-new"}"#), "");
     assert!(!cluster.text(r#"{"prefix":"health"}"#).contains("crashed"));
     assert!(cluster.text(r#"{"prefix":"crash stat"}"#).starts_with("1 crashes recorded"));
+    for days in ["5000000000", "-5000000000"] {
+        let never = cluster.command(&format!(r#"{{"prefix":"crash prune","keep":"{days}"}}"#));
+        assert_eq!((never.result, never.status.as_str()), (22, "date value out of range"));
+    }
+    assert!(cluster.text(r#"{"prefix":"crash stat"}"#).starts_with("1 crashes recorded"));
     cluster.ok(r#"{"prefix":"crash rm","id":"c1"}"#);
     assert_eq!(cluster.text(r#"{"prefix":"crash ls"}"#), "");
+    // What is a year old is removed.
+    let old = |year: u32| {
+        format!(
+            r#"{{"crash_id":"{year}","timestamp":"{year}-12-01T00:00:00.000000Z","entity_name":"osd.1","backtrace":[]}}"#
+        )
+    };
+    for year in [2020, 2025] {
+        assert_eq!(cluster.try_command(ADMIN, post, old(year).as_bytes()).unwrap().result, 0);
+    }
+    cluster.pass(std::time::Duration::from_secs(61));
+    assert!(cluster.text(r#"{"prefix":"crash stat"}"#).starts_with("1 crashes recorded"));
 }
