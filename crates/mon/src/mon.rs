@@ -3,7 +3,7 @@
 //! A change is made to the next state, which is what later changes are checked against; it becomes visible,
 //! to the one who asked for it and to everybody else, when the ledger has committed it.
 
-use std::{collections::BTreeMap, mem, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, mem, time::Duration};
 
 use bytes::Bytes;
 use messages::{MPing, Message, Pong};
@@ -96,7 +96,7 @@ pub struct Mon {
     /// Entities that have shown their second key, until it is written down as their first.
     pub(crate) used_pending_keys: std::collections::BTreeSet<types::EntityName>,
     /// Health checks that the cluster log knows of.
-    pub(crate) health_logged: BTreeMap<&'static str, String>,
+    pub(crate) health_logged: BTreeMap<Cow<'static, str>, String>,
     /// When the cluster log was brought up to date with the health checks.
     health_logged_at: Instant,
     /// When debugging readers of the cluster log heard of the PGs.

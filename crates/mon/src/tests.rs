@@ -7,6 +7,7 @@ mod commands;
 mod config;
 mod crush_rules;
 mod file_systems;
+mod health;
 mod json_keys;
 mod keys;
 mod manager;

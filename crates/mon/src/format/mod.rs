@@ -40,6 +40,23 @@ pub(crate) fn count(value: u64) -> String {
     scaled(value, 1000, &["", "k", "M", "G", "T", "P", "E"])
 }
 
+/// `1.50G`, `  19 `: a size in so many characters, as the manager's modules print it (`mgr_util.format_bytes`).
+pub(crate) fn short_bytes(value: u64, width: usize) -> String {
+    const UNITS: [&str; 7] = [" ", "k", "M", "G", "T", "P", "E"];
+    let places = width.saturating_sub(1);
+    let fits = |unit: &usize| (value >> (10 * unit)).to_string().len() <= places;
+    let unit = (0..UNITS.len()).find(fits).unwrap_or(UNITS.len() - 1);
+    if unit == 0 {
+        return format!("{value:>places$} ");
+    }
+    let mut text = format!("{:.6}", value as f64 / (1u64 << (10 * unit)) as f64);
+    text.truncate(places);
+    match text.strip_suffix('.') {
+        Some(whole) => format!(" {whole}{}", UNITS[unit]),
+        None => text + UNITS[unit],
+    }
+}
+
 /// `14m`, `2h`, `3d`: the unit that says most.
 pub(crate) fn timespan(span: Duration) -> String {
     const UNITS: [(&str, u64); 6] =
@@ -113,6 +130,10 @@ mod tests {
         assert_eq!(bytes(33_478_910), "32 MiB");
         assert_eq!(bytes(1_500_000), "1.4 MiB");
         assert_eq!(count(1_234), "1.23k");
+        assert_eq!(
+            [19, 60 << 30, 3 << 29, 100 << 30].map(|n| short_bytes(n, 5)),
+            ["  19 ", "60.0G", "1536M", " 100G"]
+        );
         assert_eq!(timespan(Duration::from_secs(858)), "14m");
         assert_eq!(timespan(Duration::from_secs(100)), "100s");
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Health checks, with Ceph's codes.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use types::UTime;
 
@@ -9,6 +9,7 @@ use crate::Mon;
 mod keys;
 mod mute;
 mod osds;
+mod pg_nums;
 mod pgs;
 mod pings;
 mod pools;
@@ -33,7 +34,12 @@ impl Mon {
         self.check_ratios(&mut health);
         self.check_space(&mut health);
         self.check_pools(&mut health);
+        self.check_pool_space(&mut health);
         self.check_pg_nums(&mut health);
+        self.check_targets(&mut health);
+        self.check_pgs_per_osd(&mut health);
+        self.check_object_skew(&mut health);
+        self.check_down_out(&mut health);
         self.check_pgs(&mut health);
         self.check_scrubs(&mut health);
         self.check_slow_ops(&mut health);
@@ -43,6 +49,11 @@ impl Mon {
         health.muted = self.committed.mutes.as_ref().clone();
         health.at = self.wall;
         health
+    }
+
+    /// True where an option says so.
+    fn warns(&self, option: &str) -> bool {
+        self.settings.get(option).is_some_and(|value| value == "true")
     }
 
     fn check_crashes(&self, health: &mut Health) {
@@ -56,7 +67,9 @@ impl Mon {
             detail.push(format!("and {} more", count - CRASHES_SHOWN));
         }
         let summary = format!("{count} daemons have recently crashed");
-        health.checks.insert("RECENT_CRASH", Check { severity: Severity::Warn, summary, count, detail });
+        health
+            .checks
+            .insert("RECENT_CRASH".into(), Check { severity: Severity::Warn, summary, count, detail });
     }
 
     /// Writes to the cluster log what began to be wrong and what is right again.
@@ -66,8 +79,8 @@ impl Mon {
             Some(Severity::Err) => mon.log_error(wall, line),
             Some(_) | None => mon.log_warn(wall, line),
         };
-        let found: BTreeMap<&'static str, String> =
-            checks.iter().map(|(code, check)| (*code, check.summary.clone())).collect();
+        let found: BTreeMap<Cow<'static, str>, String> =
+            checks.iter().map(|(code, check)| (code.clone(), check.summary.clone())).collect();
         let before = std::mem::replace(&mut self.health_logged, found.clone());
         for (code, summary) in &found {
             match before.get(code) {
@@ -78,7 +91,7 @@ impl Mon {
                 Some(_) => {}
             }
         }
-        for (code, summary) in before.iter().filter(|(code, _)| !found.contains_key(*code)) {
+        for (code, summary) in before.iter().filter(|(code, _)| !found.contains_key(code.as_ref())) {
             self.log_info(wall, format!("Health check cleared: {code} (was: {summary})"));
         }
         if found.is_empty() && !before.is_empty() {

@@ -16,31 +16,71 @@ impl Mon {
                 format!("OSD count {} < osd_pool_default_size {}", map.num_osds(), self.options.pool_size);
             health.add("TOO_FEW_OSDS", Severity::Warn, text, Vec::new());
         }
-        let place = |id: i32| {
-            let place = crush.location(id).into_iter().rev().map(|(kind, name)| format!("{kind}={name}"));
-            place.collect::<Vec<_>>().join(",")
-        };
         let down: Vec<OsdId> = map.osds().filter(|osd| map.is_down(*osd) && map.is_in(*osd)).collect();
         if !down.is_empty() {
-            let detail = down.iter().map(|osd| format!("osd.{osd} ({}) is down", place(osd.0))).collect();
+            let detail =
+                down.iter().map(|osd| format!("osd.{osd} ({}) is down", self.place(osd.0))).collect();
             health.add("OSD_DOWN", Severity::Warn, format!("{} osds down", down.len()), detail);
         }
-        let hosts = crush.all_buckets().filter(|b| b.kind == 1 && !crush.is_shadow(b.id));
-        let mut detail = Vec::new();
-        let mut osds_down = 0;
-        for host in hosts {
-            let mut devices = Vec::new();
-            crush.devices_below(host.id, &mut devices);
-            let osds: Vec<OsdId> = devices.into_iter().map(OsdId).filter(|osd| map.is_in(*osd)).collect();
-            if !osds.is_empty() && osds.iter().all(|osd| map.is_down(*osd)) {
-                let name = crush.names.get(&host.id).map_or("", String::as_str);
-                osds_down += osds.len();
-                detail.push(format!("host {name} ({}) ({} osds) is down", place(host.id), osds.len()));
-            }
+        self.check_subtrees(health);
+        let orphans: Vec<String> = crush
+            .all_buckets()
+            .filter(|bucket| !crush.is_shadow(bucket.id))
+            .flat_map(|bucket| bucket.items.iter().copied())
+            .filter(|item| (0..map.max_osd).contains(item) && !map.exists(OsdId(*item)))
+            .map(|id| format!("osd.{id} exists in crush map but not in osdmap"))
+            .collect();
+        if !orphans.is_empty() {
+            let text = format!("{} osds exist in the crush map but not in the osdmap", orphans.len());
+            health.add("OSD_ORPHAN", Severity::Warn, text, orphans);
         }
-        if !detail.is_empty() {
-            let text = format!("{} host{} ({osds_down} osds) down", detail.len(), plural(detail.len()));
-            health.add("OSD_HOST_DOWN", Severity::Warn, text, detail);
+    }
+
+    /// Buckets of any type in which all OSDs that are in are down.
+    fn check_subtrees(&self, health: &mut Health) {
+        let map = &self.committed.osdmap;
+        let crush = map.crush.map();
+        let largest = crush.type_names.keys().next_back().copied();
+        let mut by_kind: BTreeMap<i32, (usize, Vec<String>)> = BTreeMap::new();
+        for bucket in crush.all_buckets().filter(|bucket| !crush.is_shadow(bucket.id)) {
+            let mut devices = Vec::new();
+            crush.devices_below(bucket.id, &mut devices);
+            let is_in = || devices.iter().map(|id| OsdId(*id)).filter(|osd| map.is_in(*osd));
+            if is_in().next().is_none() || is_in().any(|osd| map.is_up(osd)) {
+                continue;
+            }
+            let kind = i32::from(bucket.kind);
+            let kind_name = crush.type_names.get(&kind).map_or("", String::as_str);
+            let name = crush.names.get(&bucket.id).map_or("", String::as_str);
+            let place =
+                if Some(kind) == largest { String::new() } else { format!(" ({})", self.place(bucket.id)) };
+            let (osds, detail) = by_kind.entry(kind).or_default();
+            *osds += devices.len();
+            detail.push(format!("{kind_name} {name}{place} ({} osds) is down", devices.len()));
+        }
+        for (kind, (osds, detail)) in by_kind {
+            let kind_name = crush.type_names.get(&kind).map_or("", String::as_str);
+            let text = format!("{} {kind_name}{} ({osds} osds) down", detail.len(), plural(detail.len()));
+            let code = format!("OSD_{}_DOWN", kind_name.to_uppercase());
+            health.add(code, Severity::Warn, text, detail);
+        }
+    }
+
+    /// `root=default,rack=r1`: what holds an OSD or a bucket.
+    fn place(&self, id: i32) -> String {
+        let place = self.committed.osdmap.crush.map().location(id).into_iter().rev();
+        place.map(|(kind, name)| format!("{kind}={name}")).collect::<Vec<_>>().join(",")
+    }
+
+    /// A monitor that never takes OSDs out.
+    pub(super) fn check_down_out(&self, health: &mut Health) {
+        if self.options.osd_down_out_interval.is_zero()
+            && self.warns("mon_warn_on_osd_down_out_interval_zero")
+        {
+            let name = &self.base_options.name;
+            let text = format!("mon {name} has mon_osd_down_out_interval set to 0");
+            let detail = vec![format!("mon.{name} has mon_osd_down_out_interval set to 0")];
+            health.add("OSD_NO_DOWN_OUT_INTERVAL", Severity::Warn, text, detail);
         }
     }
 

@@ -138,7 +138,7 @@ impl Mon {
     /// Objects in the wrong place, and those that are nowhere: `unfound` says in which PGs.
     fn check_objects(&self, unfound: Vec<String>, health: &mut Health) {
         let total = self.stats.total();
-        if total.misplaced > 0 {
+        if total.misplaced > 0 && self.warns("mon_warn_on_misplaced") {
             let text = ratio_text(total.misplaced, total.object_copies, "misplaced");
             health.add("OBJECT_MISPLACED", Severity::Warn, text, Vec::new());
         }

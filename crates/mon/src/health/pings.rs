@@ -47,7 +47,7 @@ impl Mon {
             );
         }
         let check = Check { severity: Severity::Warn, summary, count: slow.len(), detail };
-        health.checks.insert("OSD_SLOW_PING_TIME_BACK", check);
+        health.checks.insert("OSD_SLOW_PING_TIME_BACK".into(), check);
     }
 
     /// What is slow by the options: `mon_warn_on_slow_ping_time` (milliseconds) or, where that is 0,

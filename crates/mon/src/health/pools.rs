@@ -1,6 +1,6 @@
 //! Pools: their quotas, applications, flags and numbers of PGs.
 
-use types::{AutoscaleMode, PoolFlags};
+use types::PoolFlags;
 
 use super::{Health, Severity};
 use crate::Mon;
@@ -8,18 +8,17 @@ use crate::Mon;
 impl Mon {
     pub(super) fn check_pools(&self, health: &mut Health) {
         let map = &self.committed.osdmap;
-        let (mut no_app, mut full, mut lone) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut no_app, mut lone, mut odd) = (Vec::new(), Vec::new(), Vec::new());
         for (id, pool) in &map.pools {
             let name = map.pool_name(*id).unwrap_or_default();
             if pool.application_metadata.is_empty() && self.stats.pool_sum(*id).objects > 0 {
                 no_app.push(format!("application not enabled on pool '{name}'"));
             }
-            if pool.flags.has(PoolFlags::FULL) {
-                let why = if pool.flags.has(PoolFlags::FULL_QUOTA) { " (running out of quota)" } else { "" };
-                full.push(format!("pool '{name}' is full{why}"));
-            }
             if pool.size == 1 {
                 lone.push(format!("pool '{name}' has no replicas configured"));
+            }
+            if !pool.pg_num_target.is_power_of_two() {
+                odd.push(format!("pool '{name}' pg_num {} is not a power of two", pool.pg_num_target));
             }
         }
         if !no_app.is_empty() {
@@ -27,16 +26,46 @@ impl Mon {
             no_app.push("use 'ceph osd pool application enable <pool-name> <app-name>', where <app-name> is 'cephfs', 'rbd', 'rgw', or freeform for custom applications.".to_owned());
             health.add("POOL_APP_NOT_ENABLED", Severity::Warn, text, no_app);
         }
-        if !full.is_empty() {
-            health.add("POOL_FULL", Severity::Warn, format!("{} pool(s) full", full.len()), full);
+        if !odd.is_empty() && self.warns("mon_warn_on_pool_pg_num_not_power_of_two") {
+            let text = format!("{} pool(s) have non-power-of-two pg_num", odd.len());
+            health.add("POOL_PG_NUM_NOT_POWER_OF_TWO", Severity::Warn, text, odd);
         }
-        if !lone.is_empty() {
+        if !lone.is_empty() && self.warns("mon_warn_on_pool_no_redundancy") {
             health.add(
                 "POOL_NO_REDUNDANCY",
                 Severity::Warn,
                 format!("{} pool(s) have no replicas configured", lone.len()),
                 lone,
             );
+        }
+    }
+
+    /// Pools that are full, or nearly.
+    pub(super) fn check_pool_space(&self, health: &mut Health) {
+        let map = &self.committed.osdmap;
+        let (mut full, mut backfill, mut near) = (Vec::new(), Vec::new(), Vec::new());
+        for (id, pool) in &map.pools {
+            let name = map.pool_name(*id).unwrap_or_default();
+            match pool.flags {
+                flags if flags.has(PoolFlags::FULL | PoolFlags::FULL_QUOTA) => {
+                    full.push(format!("pool '{name}' is full (running out of quota)"));
+                }
+                flags if flags.has(PoolFlags::FULL) => full.push(format!("pool '{name}' is full (no space)")),
+                flags if flags.has(PoolFlags::BACKFILLFULL) => {
+                    backfill.push(format!("pool '{name}' is backfillfull"));
+                }
+                flags if flags.has(PoolFlags::NEARFULL) => near.push(format!("pool '{name}' is nearfull")),
+                _ => {}
+            }
+        }
+        for (code, what, list) in [
+            ("POOL_FULL", "full", full),
+            ("POOL_BACKFILLFULL", "backfillfull", backfill),
+            ("POOL_NEARFULL", "nearfull", near),
+        ] {
+            if !list.is_empty() {
+                health.add(code, Severity::Warn, format!("{} pool(s) {what}", list.len()), list);
+            }
         }
     }
 
@@ -56,30 +85,6 @@ impl Mon {
             let names: Vec<&str> = all.names().collect();
             let text = format!("Some pool(s) have the {} flag(s) set", names.join(", "));
             health.add("POOL_SCRUB_FLAGS", Severity::Ok, text, detail);
-        }
-    }
-
-    /// What the autoscaler would change of pools that it is to warn of.
-    pub(super) fn check_pg_nums(&self, health: &mut Health) {
-        let map = &self.committed.osdmap;
-        if !map.pools.values().any(|pool| pool.pg_autoscale_mode == AutoscaleMode::WARN) {
-            return;
-        }
-        let (mut few, mut many) = (Vec::new(), Vec::new());
-        for (pool, advice) in self.pg_advice() {
-            if advice.mode != AutoscaleMode::WARN || !advice.is_far {
-                continue;
-            }
-            let name = map.pool_name(advice.id).unwrap_or_default();
-            let (is, wanted) = (pool.pg_num_target, advice.pg_num);
-            let list = if wanted > is { &mut few } else { &mut many };
-            list.push(format!("Pool {name} has {is} placement groups, should have {wanted}"));
-        }
-        for (code, what, list) in [("POOL_TOO_FEW_PGS", "few", few), ("POOL_TOO_MANY_PGS", "many", many)] {
-            if !list.is_empty() {
-                let text = format!("{} pools have too {what} placement groups", list.len());
-                health.add(code, Severity::Warn, text, list);
-            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What health says, as text and as JSON.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::{Value, json};
 use types::UTime;
@@ -45,7 +45,7 @@ pub(crate) struct Check {
 /// All that is wrong, by code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Health {
-    pub(crate) checks: BTreeMap<&'static str, Check>,
+    pub(crate) checks: BTreeMap<Cow<'static, str>, Check>,
     /// Codes that are muted, raised or not.
     pub(crate) muted: BTreeMap<String, Mute>,
     /// The time of day.
@@ -55,17 +55,17 @@ pub(crate) struct Health {
 impl Health {
     pub(super) fn add(
         &mut self,
-        code: &'static str,
+        code: impl Into<Cow<'static, str>>,
         severity: Severity,
         summary: String,
         detail: Vec<String>,
     ) {
         let count = detail.len().max(1);
-        self.checks.insert(code, Check { severity, summary, count, detail });
+        self.checks.insert(code.into(), Check { severity, summary, count, detail });
     }
 
-    fn active(&self) -> impl Iterator<Item = (&&'static str, &Check)> {
-        self.checks.iter().filter(|(code, _)| !self.muted.contains_key(**code))
+    fn active(&self) -> impl Iterator<Item = (&Cow<'static, str>, &Check)> {
+        self.checks.iter().filter(|(code, _)| !self.muted.contains_key(code.as_ref()))
     }
 
     pub(crate) fn status(&self) -> Severity {
@@ -83,8 +83,8 @@ impl Health {
                 let detail: Vec<Value> = check.detail.iter().map(|line| json!({"message": line})).collect();
                 entry["detail"] = detail.into();
             }
-            entry["muted"] = self.muted.contains_key(*code).into();
-            checks.insert((*code).to_owned(), entry);
+            entry["muted"] = self.muted.contains_key(code.as_ref()).into();
+            checks.insert(code.to_string(), entry);
         }
         let mutes: Vec<Value> = self.muted.iter().map(|(code, mute)| mute.json(code)).collect();
         json!({"status": self.status().name(), "checks": checks, "mutes": mutes})
@@ -100,7 +100,7 @@ impl Health {
         }
         if with_detail {
             for (code, check) in &self.checks {
-                let muted = self.muted.get(*code).map(|mute| mute.tag(self.at)).unwrap_or_default();
+                let muted = self.muted.get(code.as_ref()).map(|mute| mute.tag(self.at)).unwrap_or_default();
                 out.push_str(&format!("\n{muted}{} {code}: {}", check.severity.tag(), check.summary));
                 out.extend(check.detail.iter().map(|line| format!("\n    {line}")));
             }

@@ -25,7 +25,7 @@ impl Mon {
                 count: errors as usize,
                 detail: Vec::new(),
             };
-            health.checks.insert("OSD_SCRUB_ERRORS", check);
+            health.checks.insert("OSD_SCRUB_ERRORS".into(), check);
         }
         self.check_large_omaps(total.large_omap_objects, health);
         self.check_repairs(health);
@@ -66,7 +66,7 @@ impl Mon {
             count: count as usize,
             detail: of_pools.chain([tip.to_owned()]).collect(),
         };
-        health.checks.insert("LARGE_OMAP_OBJECTS", check);
+        health.checks.insert("LARGE_OMAP_OBJECTS".into(), check);
     }
 
     fn check_repairs(&self, health: &mut Health) {
@@ -122,5 +122,5 @@ fn add_late(health: &mut Health, code: &'static str, what: &str, mut detail: Vec
         detail.push(format!("{} more pgs... ", count - PGS_SHOWN));
     }
     let summary = format!("{count} pgs not {what} in time");
-    health.checks.insert(code, Check { severity: Severity::Warn, summary, count, detail });
+    health.checks.insert(code.into(), Check { severity: Severity::Warn, summary, count, detail });
 }

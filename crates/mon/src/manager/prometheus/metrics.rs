@@ -89,8 +89,9 @@ fn health(mon: &Mon, page: &mut Page) {
     for (code, check) in &health.checks {
         page.sample(&[("name", code), ("severity", check.severity.name())], 1.0);
     }
-    let slow = health.checks.get("SLOW_OPS").map_or(0, |check| check.count);
-    page.single("healthcheck_slow_ops", Gauge, "Requests that take long", slow as f64);
+    let up = mon.stats.slow_ops().filter(|(osd, _)| mon.committed.osdmap.is_up(*osd));
+    let slow: f64 = up.map(|(_, (count, _))| f64::from(count)).sum();
+    page.single("healthcheck_slow_ops", Gauge, "Requests that take long", slow);
     for name in FLAGS {
         let is_set = MapFlags::parse(name).is_some_and(|flag| mon.committed.osdmap.flags.has(flag));
         let family = format!("osd_flag_{}", name.replace('-', "_"));

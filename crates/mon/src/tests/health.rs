@@ -1,0 +1,176 @@
+//! What is wrong, in Ceph's words.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use types::OsdId;
+
+use super::cluster::Cluster;
+
+fn detail(cluster: &mut Cluster) -> String {
+    cluster.text(r#"{"prefix":"health","detail":"detail"}"#)
+}
+
+fn set(who: &str, name: &str, value: &str) -> String {
+    format!(r#"{{"prefix":"config set","who":"{who}","name":"{name}","value":"{value}"}}"#)
+}
+
+fn set_pool(var: &str, val: &str) -> String {
+    format!(r#"{{"prefix":"osd pool set","pool":"rbd","var":"{var}","val":"{val}"}}"#)
+}
+
+/// Asserts that all these lines are there.
+fn check(cluster: &mut Cluster, lines: &[&str]) {
+    let text = detail(cluster);
+    for line in lines {
+        assert!(text.lines().any(|have| have == *line), "{line} is missing from {text}");
+    }
+}
+
+#[test]
+fn buckets_of_any_type_are_down_with_their_osds() {
+    let mut cluster = Cluster::with_rbd();
+    for id in 0..3 {
+        let args = format!(r#"["root=default","rack=r{}","host=h{id}"]"#, id / 2);
+        cluster.ok(&format!(r#"{{"prefix":"osd crush set","id":{id},"weight":1.0,"args":{args}}}"#));
+    }
+    cluster.ok(r#"{"prefix":"osd set","key":"noup"}"#);
+    cluster.ok(r#"{"prefix":"osd down","ids":["0","1"]}"#);
+    check(
+        &mut cluster,
+        &[
+            "[WRN] OSD_DOWN: 2 osds down",
+            "[WRN] OSD_HOST_DOWN: 2 hosts (2 osds) down",
+            "    host h0 (root=default,rack=r0) (1 osds) is down",
+            "[WRN] OSD_RACK_DOWN: 1 rack (2 osds) down",
+            "    rack r0 (root=default) (2 osds) is down",
+        ],
+    );
+    assert!(!detail(&mut cluster).contains("OSD_ROOT_DOWN"));
+    cluster.ok(r#"{"prefix":"osd down","ids":["2"]}"#);
+    check(&mut cluster, &["[WRN] OSD_ROOT_DOWN: 1 root (3 osds) down", "    root default (3 osds) is down"]);
+    cluster.ok(r#"{"prefix":"osd rm","ids":["0"]}"#);
+    check(
+        &mut cluster,
+        &[
+            "[WRN] OSD_ORPHAN: 1 osds exist in the crush map but not in the osdmap",
+            "    osd.0 exists in crush map but not in osdmap",
+        ],
+    );
+}
+
+#[test]
+fn numbers_of_pgs_are_told_that_are_odd_or_too_large() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(&set_pool("pg_num", "12"));
+    check(
+        &mut cluster,
+        &[
+            "[WRN] POOL_PG_NUM_NOT_POWER_OF_TWO: 1 pool(s) have non-power-of-two pg_num",
+            "    pool 'rbd' pg_num 12 is not a power of two",
+        ],
+    );
+    cluster.ok(&set("mon", "mon_warn_on_pool_pg_num_not_power_of_two", "false"));
+    assert_eq!(detail(&mut cluster), "HEALTH_OK\n");
+    cluster.ok(&set_pool("pgp_num", "8"));
+    check(
+        &mut cluster,
+        &["[WRN] SMALLER_PGP_NUM: 1 pools have pg_num > pgp_num", "    pool rbd pg_num 12 > pgp_num 8"],
+    );
+    cluster.ok(&set("mon", "mon_max_pg_per_osd", "7"));
+    check(&mut cluster, &["[WRN] TOO_MANY_PGS: too many PGs per OSD (8 > max 7)"]);
+    cluster.ok(&set("mon", "mon_osd_down_out_interval", "0"));
+    check(
+        &mut cluster,
+        &[
+            "[WRN] OSD_NO_DOWN_OUT_INTERVAL: mon a has mon_osd_down_out_interval set to 0",
+            "    mon.a has mon_osd_down_out_interval set to 0",
+        ],
+    );
+}
+
+#[test]
+fn pools_with_many_more_objects_a_pg_than_others_are_told() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd pool create","pool":"empty","pg_num":128}"#);
+    cluster.ok(r#"{"prefix":"osd pool application enable","pool":"empty","app":"rbd"}"#);
+    cluster.report_all();
+    let rbd = |cluster: &mut Cluster, objects: u64| {
+        for stat in cluster.mon.stats.pgs_mut() {
+            stat.sum.objects = if stat.pgid.pool.0 == 1 { objects } else { 0 };
+        }
+    };
+    rbd(&mut cluster, 1249);
+    assert_eq!(detail(&mut cluster), "HEALTH_OK\n");
+    rbd(&mut cluster, 1250);
+    check(
+        &mut cluster,
+        &[
+            "[WRN] MANY_OBJECTS_PER_PG: 1 pools have many more objects per pg than average",
+            "    pool rbd objects per pg (1250) is more than 17.1233 times cluster average (73)",
+        ],
+    );
+}
+
+#[test]
+fn what_is_expected_of_pools_is_compared_with_the_space() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(&set_pool("target_size_bytes", "40G"));
+    check(
+        &mut cluster,
+        &[
+            "[WRN] POOL_TARGET_SIZE_BYTES_OVERCOMMITTED: 1 subtrees have overcommitted pool target_size_bytes",
+            "    Pools ['rbd'] overcommit available storage by 2.000x due to target_size_bytes  120G on pools ['rbd']",
+        ],
+    );
+    cluster.ok(&set_pool("target_size_ratio", "1"));
+    check(
+        &mut cluster,
+        &[
+            "[WRN] POOL_HAS_TARGET_SIZE_BYTES_AND_RATIO: 1 pools have both target_size_bytes and target_size_ratio set",
+            "    Pool rbd has target_size_bytes and target_size_ratio set",
+        ],
+    );
+    assert!(!detail(&mut cluster).contains("OVERCOMMITTED"));
+}
+
+#[test]
+fn pools_that_are_nearly_full_are_told() {
+    let mut cluster = Cluster::with_rbd();
+    for (command, lines) in [
+        ("nearfull", ["[WRN] POOL_NEARFULL: 1 pool(s) nearfull", "    pool 'rbd' is nearfull"]),
+        (
+            "backfillfull",
+            ["[WRN] POOL_BACKFILLFULL: 1 pool(s) backfillfull", "    pool 'rbd' is backfillfull"],
+        ),
+        ("full", ["[WRN] POOL_FULL: 1 pool(s) full", "    pool 'rbd' is full (no space)"]),
+    ] {
+        cluster.ok(&format!(r#"{{"prefix":"osd set-{command}-ratio","ratio":0.04}}"#));
+        cluster.pass(Duration::from_secs(2));
+        check(&mut cluster, &lines);
+    }
+}
+
+#[test]
+fn misplaced_objects_are_no_warning_unless_asked_for() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.mon.stats.pgs_mut().for_each(|stat| stat.sum.misplaced = 1);
+    assert_eq!(detail(&mut cluster), "HEALTH_OK\n");
+    cluster.ok(&set("mon", "mon_warn_on_misplaced", "true"));
+    check(&mut cluster, &["[WRN] OBJECT_MISPLACED: 8/24 objects misplaced (33.333%)"]);
+}
+
+#[test]
+fn osds_that_are_out_do_not_count_as_space() {
+    let mut cluster = Cluster::with_rbd();
+    let total = |df: &Value| df["stats"]["total_bytes"].as_u64().unwrap() >> 30;
+    assert_eq!(total(&cluster.json(r#"{"prefix":"df"}"#)), 60);
+    cluster.ok(r#"{"prefix":"osd out","ids":["2"]}"#);
+    cluster.report_all();
+    assert!(cluster.mon.stats.osd(OsdId(2)).is_some());
+    let df = cluster.json(r#"{"prefix":"df"}"#);
+    assert_eq!(total(&df), 40);
+    assert_eq!(df["stats_by_class"]["ssd"]["total_bytes"], 40u64 << 30);
+    assert_eq!(cluster.json(r#"{"prefix":"status"}"#)["pgmap"]["bytes_total"], 40u64 << 30);
+    assert!(cluster.mon.metrics().contains(&format!("ceph_cluster_total_bytes {}.0", 40u64 << 30)));
+}
