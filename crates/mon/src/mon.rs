@@ -231,7 +231,7 @@ impl Mon {
         self.op_history.on_lease_lost();
         self.next = self.committed.clone();
         self.stats = Stats::default();
-        effects.extend(mem::take(&mut self.rbd_support).stop());
+        effects.extend(self.rbd_support.stop());
     }
 
     fn on_committed(&mut self, now: Instant, wall: UTime, revision: Revision, effects: &mut Effects) {

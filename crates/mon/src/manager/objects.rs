@@ -92,10 +92,34 @@ pub(crate) type Reads = BTreeMap<ReadKey, Result<Bytes, Errno>>;
 /// Why a piece of work does not go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// This must be read first.
-    Missing(ReadKey),
+    /// These must be read first, or some of them.
+    Missing(Vec<ReadKey>),
     /// It is refused.
     Refused(Errno, String),
+}
+
+/// What is missing so far: work that looks at many things goes on to the next one, so that all that they lack is read
+/// together.
+#[derive(Debug, Default)]
+pub(crate) struct Missing(Vec<ReadKey>);
+
+impl Missing {
+    /// What was found, unless it must be read first.
+    pub(crate) fn pass<T>(&mut self, found: Result<T, Stop>) -> Result<Option<T>, Stop> {
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(Stop::Missing(keys)) => {
+                self.0.extend(keys);
+                Ok(None)
+            }
+            Err(refused) => Err(refused),
+        }
+    }
+
+    /// Stops where something is missing.
+    pub(crate) fn end(self) -> Result<(), Stop> {
+        if self.0.is_empty() { Ok(()) } else { Err(Stop::Missing(self.0)) }
+    }
 }
 
 /// The cluster as a piece of work sees it.
@@ -113,7 +137,7 @@ fn decoded<T: Decode>(bytes: Bytes) -> Result<T, Stop> {
 impl View<'_> {
     fn read(&self, key: ReadKey) -> Result<Option<Bytes>, Stop> {
         match self.reads.get(&key) {
-            None => Err(Stop::Missing(key)),
+            None => Err(Stop::Missing(vec![key])),
             Some(Ok(bytes)) => Ok(Some(bytes.clone())),
             Some(Err(Errno::ENOENT)) => Ok(None),
             Some(Err(errno)) => {

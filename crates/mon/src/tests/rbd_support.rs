@@ -6,7 +6,7 @@ use bytes::Bytes;
 use codec::{Decode, Encode, Features};
 use messages::{MMgrCommand, MMgrCommandReply, Message, OpCode};
 use serde_json::Value;
-use types::{EntityName, Errno, SnapId};
+use types::{EntityName, Errno, PoolId, SnapId};
 
 use super::cluster::{ADMIN, Cluster, addr};
 use crate::{Event, ObjectRequest, Peer, RunId};
@@ -16,6 +16,16 @@ struct World {
     cluster: Cluster,
     omaps: BTreeMap<(String, String), BTreeMap<String, Bytes>>,
     images: Vec<&'static str>,
+    /// Nothing in it is answered.
+    silent: Option<PoolId>,
+    /// Keys cannot be removed.
+    is_read_only: bool,
+    /// Images were removed, and made anew.
+    are_images_new: bool,
+    /// Images that are mirrored, by number.
+    mirrored: u64,
+    /// What was asked for at a time, at most.
+    peak: usize,
 }
 
 #[derive(codec::Codec)]
@@ -27,6 +37,28 @@ struct Parent {
     snap: SnapId,
 }
 
+#[derive(codec::Codec)]
+#[codec(version = 2, compat = 1)]
+struct Mirrored {
+    global: String,
+    state: u8,
+    mode: u8,
+}
+
+#[derive(codec::Codec)]
+#[codec(version = 1, compat = 1)]
+struct Snapshot {
+    id: SnapId,
+    kind: MirrorSnapshot,
+}
+
+#[derive(codec::Codec)]
+#[codec(version = 1, compat = 1)]
+struct MirrorSnapshot {
+    kind: u32,
+    state: u8,
+}
+
 fn bytes(value: &impl Encode) -> Bytes {
     value.to_bytes(Features::PACIFIC)
 }
@@ -35,7 +67,16 @@ impl World {
     fn new() -> World {
         let mut cluster = Cluster::with_rbd();
         cluster.mon.set_manager(addr(6800));
-        let mut world = World { cluster, omaps: BTreeMap::new(), images: vec!["child", "plain"] };
+        let mut world = World {
+            cluster,
+            omaps: BTreeMap::new(),
+            images: vec!["child", "plain"],
+            silent: None,
+            is_read_only: false,
+            are_images_new: false,
+            mirrored: 0,
+            peak: 0,
+        };
         world.pass(1);
         world
     }
@@ -49,7 +90,10 @@ impl World {
 
     /// Answers what is asked of objects until nothing is.
     fn serve(&mut self) {
-        while let Some((token, request)) = self.cluster.objects.pop() {
+        let is_silent = |pool, silent| Some(pool) == silent;
+        while let Some(at) = self.cluster.objects.iter().position(|(_, r)| !is_silent(r.pool, self.silent)) {
+            self.peak = self.peak.max(self.cluster.objects.len());
+            let (token, request) = self.cluster.objects.remove(at);
             let answer = self.answer(&request);
             self.cluster.event(Event::ObjectsDone(token, answer));
         }
@@ -68,6 +112,7 @@ impl World {
                 self.omaps.entry(at).or_default().extend(pairs);
                 Ok(Bytes::new())
             }
+            OpCode::OMAPRMKEYS if self.is_read_only => Err(Errno::EIO),
             OpCode::OMAPRMKEYS => {
                 let keys: Vec<String> = Decode::from_bytes(op.data.clone()).unwrap();
                 let pairs = self.omaps.get_mut(&at).ok_or(Errno::ENOENT)?;
@@ -84,8 +129,18 @@ impl World {
     fn call(&self, method: &str, oid: &str) -> Result<Bytes, Errno> {
         let name = oid.split_once('.').map_or("", |(_, name)| name);
         let is_there = self.images.contains(&name);
+        let mirrored = (1..=self.mirrored).map(|n| format!("m{n:04}"));
         match method {
+            "get_id" if is_there && self.are_images_new => Ok(bytes(&format!("{name}-2"))),
             "get_id" if is_there => Ok(bytes(&name.to_owned())),
+            "mirror_image_list" | "dir_list" => {
+                Ok(bytes(&mirrored.map(|id| (id.clone(), id)).collect::<BTreeMap<_, _>>()))
+            }
+            "mirror_image_get" => Ok(bytes(&Mirrored { global: String::new(), state: 1, mode: 1 })),
+            "get_snapcontext" if name.starts_with('m') => Ok(bytes(&(1u64, vec![SnapId(1)]))),
+            "snapshot_get" => {
+                Ok(bytes(&Snapshot { id: SnapId(1), kind: MirrorSnapshot { kind: 3, state: 0 } }))
+            }
             "get_snapcontext" if is_there => Ok(bytes(&(0u64, Vec::<SnapId>::new()))),
             "parent_get" => Ok(bytes(&Parent {
                 pool: if name == "child" { 1 } else { -1 },
@@ -256,10 +311,112 @@ fn trash_is_purged_when_it_is_due() {
     world.pass(600);
     let (run, args) = world.last_run();
     assert_eq!(args.as_deref(), Some("trash purge --no-progress --pool rbd"));
+    let runs = world.cluster.runs.len();
+    world.pass(600);
+    assert_eq!(world.cluster.runs.len(), runs, "it still runs");
     world.cluster.event(Event::RunEnded { run, code: Some(0), text: String::new() });
     // They are kept: the one for all as an option, that of the pool in an object of its own.
     let option = r#"{"prefix":"config dump"}"#;
     assert!(world.cluster.text(option).contains("mgr/rbd_support/trash_purge_schedule"));
     world.text(r#"{"prefix":"rbd trash purge schedule remove","level_spec":"rbd/"}"#);
     assert!(world.omaps[&(String::new(), "rbd_trash_purge_schedule".to_owned())].is_empty());
+}
+
+#[test]
+fn a_pool_that_does_not_answer_holds_up_no_other() {
+    let mut world = World::new();
+    world.cluster.ok(r#"{"prefix":"osd pool create","pool":"other","pg_num":8}"#);
+    world.cluster.ok(r#"{"prefix":"osd pool application enable","pool":"other","app":"rbd"}"#);
+    world.silent = Some(PoolId(2));
+    world.pass(600);
+    assert_eq!(world.cluster.objects.len(), 1, "no more is asked for than the first thing");
+    world.text(FLATTEN);
+    assert_eq!(world.tasks().len(), 1);
+    world.text(r#"{"prefix":"rbd trash purge schedule list","level_spec":"other/"}"#);
+    // What concerns the pool waits, for as long as the pool is there.
+    let admin = world.cluster.peer(ADMIN);
+    let cmd = vec![FLATTEN.replace("rbd/child", "other/child")];
+    world.cluster.manage(&admin, MMgrCommand { cmd, ..MMgrCommand::default() });
+    world.pass(1);
+    let answers = world.cluster.managed.len();
+    let rm = r#"{"prefix":"osd pool rm","pool":"other","pool2":"other","yes_i_really_really_mean_it":true}"#;
+    world.cluster.ok(rm);
+    world.pass(1);
+    assert_eq!(world.cluster.managed.len(), answers + 1);
+    let Some((_, Message::MMgrCommandReply(reply))) = world.cluster.managed.last() else {
+        panic!("no answer")
+    };
+    assert_eq!(reply.result, -2);
+}
+
+#[test]
+fn the_key_of_a_task_that_is_done_is_removed_in_the_end() {
+    let mut world = World::new();
+    world.text(FLATTEN);
+    let (run, _) = world.last_run();
+    world.is_read_only = true;
+    world.cluster.event(Event::RunEnded { run, code: Some(0), text: String::new() });
+    world.pass(1);
+    let at = (String::new(), "rbd_task".to_owned());
+    assert_eq!((world.tasks().len(), world.omaps[&at].len()), (0, 1));
+    world.is_read_only = false;
+    world.pass(31);
+    assert!(world.omaps[&at].is_empty());
+}
+
+#[test]
+fn a_task_does_nothing_to_another_image_of_the_same_name() {
+    let mut world = World::new();
+    world.text(r#"{"prefix":"rbd task add remove","image_spec":"rbd/plain"}"#);
+    let runs = world.cluster.runs.len();
+    world.cluster.restart();
+    world.cluster.mon.set_manager(addr(6800));
+    world.are_images_new = true;
+    world.pass(1);
+    assert_eq!(world.cluster.runs.len(), runs);
+    assert!(world.tasks().is_empty() && world.omaps[&(String::new(), "rbd_task".to_owned())].is_empty());
+}
+
+#[test]
+fn no_task_is_added_before_those_that_are_kept_are_known() {
+    let mut world = World::new();
+    world.text(FLATTEN);
+    world.cluster.restart();
+    world.cluster.mon.set_manager(addr(6800));
+    world.cluster.pass(Duration::from_secs(1));
+    // What is kept cannot be read at first.
+    let (token, _) = world.cluster.objects.remove(0);
+    world.cluster.event(Event::ObjectsDone(token, Err(Errno::EIO)));
+    world.serve();
+    let remove = r#"{"prefix":"rbd task add remove","image_spec":"rbd/plain"}"#;
+    assert_eq!(world.ask(remove).result, -11);
+    world.pass(31);
+    let added: Value = serde_json::from_str(&world.text(remove)).unwrap();
+    assert_eq!(added["sequence"], 2);
+}
+
+#[test]
+fn images_are_looked_at_together() {
+    let mut world = World::new();
+    world.mirrored = 200;
+    let add = r#"{"prefix":"rbd mirror snapshot schedule add","level_spec":"rbd/","interval":"1h"}"#;
+    world.text(add);
+    world.pass(61);
+    let status = world.text(r#"{"prefix":"rbd mirror snapshot schedule status"}"#);
+    let status: Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["scheduled_images"].as_array().unwrap().len(), 200);
+    assert_eq!(world.peak, 64);
+}
+
+#[test]
+fn a_schedule_for_everything_is_answered_when_the_ledger_has_it() {
+    let mut world = World::new();
+    world.cluster.is_committing = false;
+    let admin = world.cluster.peer(ADMIN);
+    let add = r#"{"prefix":"rbd trash purge schedule add","level_spec":"","interval":"1d"}"#;
+    let command = MMgrCommand { cmd: vec![add.to_owned()], ..MMgrCommand::default() };
+    assert!(world.cluster.manage(&admin, command).is_empty());
+    let answers = world.cluster.managed.len();
+    world.cluster.commit();
+    assert_eq!(world.cluster.managed.len(), answers + 1);
 }

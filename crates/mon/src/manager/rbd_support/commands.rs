@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use auth::{MgrAccess, MgrCaps};
 use serde_json::Value;
-use types::{Errno, Instant, UTime};
+use types::{Errno, Instant, PoolId, UTime};
 
 use super::{
+    NOT_READY,
     add_task::{self, Wanted},
+    lanes::LaneId,
     perf::COUNTERS,
     schedule::{Interval, Schedule, StartTime},
     schedules::{Found, Kind},
@@ -80,6 +82,7 @@ rows! {
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) caller: Caller,
+    pub(super) lane: LaneId,
     args: Args,
     caps: MgrCaps,
     is_write: bool,
@@ -96,7 +99,10 @@ pub(super) struct Plan {
 #[derive(Debug)]
 pub(super) enum Change {
     Nothing,
-    Loaded(Vec<Task>),
+    /// The tasks that a pool keeps.
+    Loaded(PoolId, Vec<Task>),
+    /// A task is to run, if the image is still the same.
+    Begin(Task, bool),
     Found(Kind, Found),
     Answer(Caller, Reply),
     /// The same, and from now on OSDs count what images do.
@@ -124,12 +130,35 @@ fn take(req: &mut Request<'_>) -> Reply {
     let caps = MgrCaps::parse(&caps).unwrap_or_default().at(req.peer.ip());
     let row = ROWS.iter().find(|row| row.prefix_text() == req.args.prefix());
     let is_write = row.is_some_and(Row::is_change);
-    req.mon.take_rbd_command(Command { caller, args: req.args.clone(), caps, is_write })
+    let lane = lane_of(req.mon, req.args, is_write);
+    req.mon.take_rbd_command(Command { caller, lane, args: req.args.clone(), caps, is_write })
+}
+
+/// The pool that a command works in; none for what is answered without objects.
+fn lane_of(mon: &Mon, args: &Args, is_write: bool) -> LaneId {
+    let text = |name| args.text(name).unwrap_or_default();
+    let prefix = args.prefix();
+    let pool = if prefix.starts_with("rbd task add ") {
+        let spec = args.text("image_spec").or_else(|| args.text("image_id_spec"))?;
+        ImageSpec::parse(&spec).ok()?.pool
+    } else if prefix == "rbd task cancel" {
+        mon.rbd_support.tasks.by_id(&text("task_id"))?.refs.pool.clone()
+    } else {
+        let spec = text("level_spec");
+        let (pool, below) = spec.split_once('/')?;
+        (is_write || !below.is_empty()).then(|| pool.to_owned())?
+    };
+    mon.committed.osdmap.pool_by_name(&pool).map(|(id, _)| id)
 }
 
 impl Command {
     fn text(&self, name: &str) -> String {
         self.args.text(name).unwrap_or_default()
+    }
+
+    /// True for a command that adds a task.
+    pub(super) fn adds_task(&self) -> bool {
+        self.args.prefix().starts_with("rbd task add ")
     }
 
     /// True when the sender's capabilities reach into a namespace.
@@ -233,12 +262,12 @@ impl Command {
             let text = format!("not authorized on pool={}, namespace={}", spec.pool, spec.nspace);
             return Err(Stop::Refused(Errno::EACCES, text));
         }
-        let tasks = &mon.rbd_support.tasks;
+        let tasks = &mut mon.rbd_support.tasks;
         let (place, message, refs) = match add_task::wanted(view, tasks, action, &spec)? {
             Wanted::Known(task) => return Ok(self.answer(Reply::module(task.to_text()))),
             Wanted::New(place, message, refs) => (place, message, refs),
         };
-        let sequence = tasks.next_sequence();
+        let sequence = tasks.take_sequence();
         let task = Task::new(sequence, mon.new_uuid(), message, refs);
         let write = set_omap(&place, task::OID, task.key(), task.to_text());
         Ok(Plan { writes: vec![write], change: Change::AddTask(self.caller.clone(), task) })
@@ -248,7 +277,10 @@ impl Command {
     fn find<'a>(&self, mon: &'a Mon, id: &str) -> Result<&'a Task, Stop> {
         let task = mon.rbd_support.tasks.by_id(id);
         let task = task.filter(|task| self.may_touch(&task.refs.pool, &task.refs.nspace));
-        task.ok_or_else(|| Stop::Refused(Errno::ENOENT, format!("No such task {id}")))
+        task.ok_or_else(|| match mon.rbd_support.lanes.are_all_loaded() {
+            true => Stop::Refused(Errno::ENOENT, format!("No such task {id}")),
+            false => Stop::Refused(Errno::EAGAIN, NOT_READY.to_owned()),
+        })
     }
 
     fn cancel(&self, view: View<'_>, mon: &Mon) -> Result<Plan, Stop> {

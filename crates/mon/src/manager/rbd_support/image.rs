@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use codec::{Codec, Decode, DecodeError, Reader};
 use types::{Errno, PoolId, SnapId};
 
-use crate::manager::objects::{NoInput, Place, Stop, View};
+use crate::manager::objects::{Missing, NoInput, Place, Stop, View};
 
 /// Entries of one listing.
 const LIST_MAX: u64 = 1024;
@@ -102,10 +102,14 @@ fn header(id: &str) -> String {
     format!("rbd_header.{id}")
 }
 
+/// What is kept as the id of an image by its name, be the image whole or not.
+pub(super) fn named_id(view: View<'_>, place: &Place, name: &str) -> Result<Option<String>, Stop> {
+    view.call(place, format!("rbd_id.{name}"), "get_id", &NoInput)
+}
+
 /// The id of an image by its name.
 pub(super) fn id_of(view: View<'_>, place: &Place, name: &str) -> Result<Option<String>, Stop> {
-    let id: Option<String> = view.call(place, format!("rbd_id.{name}"), "get_id", &NoInput)?;
-    let Some(id) = id else { return Ok(None) };
+    let Some(id) = named_id(view, place, name)? else { return Ok(None) };
     // The name may be there without an image, while it is made or removed.
     let snapc: Option<(u64, Vec<SnapId>)> = view.call(place, header(&id), "get_snapcontext", &NoInput)?;
     Ok(snapc.map(|_| id))
@@ -218,14 +222,17 @@ pub(super) fn mirrored_primaries(view: View<'_>, place: &Place) -> Result<BTreeM
         return Ok(out);
     }
     let mut names = names(view, place)?;
+    let mut missing = Missing::default();
     for id in mirrored.into_keys() {
-        if is_mirrored_by_snapshots(view, place, &id)?
-            && is_primary(view, place, &id)?
+        let is_one = is_mirrored_by_snapshots(view, place, &id)
+            .and_then(|is_mirrored| Ok(is_mirrored && is_primary(view, place, &id)?));
+        if missing.pass(is_one)? == Some(true)
             && let Some(name) = names.remove(&id)
         {
             out.insert(id, name);
         }
     }
+    missing.end()?;
     Ok(out)
 }
 

@@ -3,11 +3,12 @@
 //!
 //! What the module knows of images it reads from their objects; what it does with them the stock `rbd` does, which
 //! whoever executes the monitor's effects starts as the manager's entity. Commands and the module's own work wait
-//! in one queue, since each builds on what the one before it wrote.
+//! in a queue for each pool (`lanes.rs`), since each builds on what the one before it wrote.
 
 mod add_task;
 mod commands;
 mod image;
+mod lanes;
 mod perf;
 mod runs;
 mod schedule;
@@ -16,21 +17,22 @@ mod spec;
 mod task;
 mod tasks;
 
-use std::{collections::VecDeque, mem, time::Duration};
+use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
-use types::{Errno, Instant, Token, UTime};
+use types::{Errno, Instant, PoolId, Token, UTime};
 
 use self::{
     commands::{Change, Command, Plan},
+    lanes::{LaneId, Lanes, Progress},
     perf::Perf,
     runs::Runs,
-    schedule::Minute,
+    schedule::{Minute, Schedule},
     schedules::{Kind, Schedules, rbd_pools},
     task::Task,
     tasks::Tasks,
 };
-use super::objects::{ObjectRequest, Place, ReadKey, Reads, Stop, View};
+use super::objects::{Missing, ObjectRequest, Place, Stop, View};
 use crate::{Effect, Effects, Mon, commands::Reply};
 
 pub(crate) use commands::ROWS;
@@ -39,47 +41,60 @@ pub use runs::RunId;
 /// How often pools are looked through for schedules and for what they are for.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Commands that wait; more are told to try again.
+/// Commands that wait for a pool; more are told to try again.
 const COMMANDS_MAX: usize = 1_000;
+
+/// What the module could not read or write is tried again after that time.
+const RETRY_INTERVAL: Duration = Duration::from_secs(30);
+
+/// What callers are told to try again with.
+const NOT_READY: &str = "rbd_support module is not ready, try again";
 
 /// A piece of work.
 #[derive(Debug)]
 enum Work {
-    /// Finds the tasks that are kept.
-    Load,
-    /// Looks through pools for schedules.
-    Look(Kind),
+    /// Finds the tasks that a pool keeps.
+    Load(PoolId),
+    /// Looks through a pool for schedules.
+    Look(Kind, PoolId),
     /// A command of a client.
     Command(Box<Command>),
     /// Looks up the names of images.
     Names(Place),
     /// Changes an object; that it is not there does not matter.
     Write(ObjectRequest),
+    /// Sees whether the image in a place is still the one that a task was added for.
+    Begin(Place, Box<Task>),
 }
 
-/// A piece of work on its way.
-#[derive(Debug)]
-struct Job {
-    work: Work,
-    reads: Reads,
-}
+impl Work {
+    /// The queue that it belongs into.
+    fn lane(&self) -> LaneId {
+        match self {
+            Work::Load(pool) | Work::Look(_, pool) => Some(*pool),
+            Work::Command(command) => command.lane,
+            Work::Names(place) | Work::Begin(place, _) => Some(place.pool),
+            Work::Write(request) => Some(request.pool),
+        }
+    }
 
-/// What the first job waits for.
-#[derive(Debug)]
-enum Waiting {
-    Read(ReadKey),
-    /// The change to make when the last write is done, and the writes behind the one that is on its way.
-    Write(Box<Change>, VecDeque<ObjectRequest>),
+    /// True for work that need not be done twice.
+    fn is_same(&self, other: &Work) -> bool {
+        match (self, other) {
+            (Work::Look(kind, pool), Work::Look(other, in_pool)) => (kind, pool) == (other, in_pool),
+            (Work::Names(place), Work::Names(other)) => place == other,
+            _ => false,
+        }
+    }
 }
 
 /// See the module's page.
 #[derive(Debug)]
 pub(crate) struct RbdSupport {
-    is_started: bool,
-    looked_at: Instant,
-    queue: VecDeque<Job>,
-    waiting: Option<(Token, Waiting)>,
-    next_token: u64,
+    looked_at: Option<Instant>,
+    /// Pools that it looks at.
+    pools: Vec<PoolId>,
+    lanes: Lanes,
     tasks: Tasks,
     trash: Schedules,
     mirror: Schedules,
@@ -90,11 +105,9 @@ pub(crate) struct RbdSupport {
 impl Default for RbdSupport {
     fn default() -> Self {
         RbdSupport {
-            is_started: false,
-            looked_at: Instant::default(),
-            queue: VecDeque::new(),
-            waiting: None,
-            next_token: 0,
+            looked_at: None,
+            pools: Vec::new(),
+            lanes: Lanes::default(),
             tasks: Tasks::default(),
             trash: Schedules::new(Kind::TrashPurge),
             mirror: Schedules::new(Kind::MirrorSnapshot),
@@ -105,10 +118,6 @@ impl Default for RbdSupport {
 }
 
 impl RbdSupport {
-    fn enqueue(&mut self, work: Work) {
-        self.queue.push_back(Job { work, reads: Reads::new() });
-    }
-
     fn schedules(&mut self, kind: Kind) -> &mut Schedules {
         match kind {
             Kind::TrashPurge => &mut self.trash,
@@ -117,48 +126,54 @@ impl RbdSupport {
     }
 
     /// The module ends: what it started is ended too.
-    pub(crate) fn stop(self) -> impl Iterator<Item = Effect> {
-        self.runs.into_ids().map(Effect::Kill)
-    }
-
-    fn ask(&mut self, request: ObjectRequest, waiting: Waiting, effects: &mut Effects) {
-        self.next_token += 1;
-        let token = Token(self.next_token);
-        self.waiting = Some((token, waiting));
-        effects.push(Effect::Objects(token, request));
+    pub(crate) fn stop(&mut self) -> impl Iterator<Item = Effect> + use<> {
+        let (lanes, runs) = (self.lanes.anew(), self.runs.anew());
+        let before = std::mem::replace(self, RbdSupport { lanes, runs, ..RbdSupport::default() });
+        before.runs.into_ids().map(Effect::Kill)
     }
 }
 
-/// Tasks that are kept in all pools and namespaces.
-fn load(view: View<'_>) -> Result<Plan, Stop> {
+/// Tasks that are kept in all namespaces of a pool.
+fn load(view: View<'_>, pool: PoolId) -> Result<Plan, Stop> {
     let mut tasks = Vec::new();
-    for pool in rbd_pools(view.map) {
-        let mut namespaces = image::namespaces(view, pool)?;
-        namespaces.insert(0, String::new());
-        for nspace in namespaces {
-            for (key, text) in view.omap(&Place::new(pool, &nspace), task::OID)? {
-                match Task::from_text(&String::from_utf8_lossy(&text)) {
-                    Some(task) => tasks.push(task),
-                    None => tracing::error!("task {key} of pool {pool} cannot be read"),
-                }
+    let mut namespaces = image::namespaces(view, pool)?;
+    namespaces.insert(0, String::new());
+    let mut missing = Missing::default();
+    for nspace in namespaces {
+        let kept = missing.pass(view.omap(&Place::new(pool, &nspace), task::OID))?;
+        for (key, text) in kept.into_iter().flatten() {
+            match Task::from_text(&String::from_utf8_lossy(&text)) {
+                Some(task) => tasks.push(task),
+                None => tracing::error!("task {key} of pool {pool} cannot be read"),
             }
         }
     }
-    Ok(Plan::of(Change::Loaded(tasks)))
+    missing.end()?;
+    Ok(Plan::of(Change::Loaded(pool, tasks)))
+}
+
+/// Whether the image of a task's name is the one that it was added for. Where there is none, `rbd` says so.
+fn begin(view: View<'_>, place: &Place, task: &Task) -> Result<Plan, Stop> {
+    let Some(name) = &task.refs.image_name else { return Ok(Plan::of(Change::Begin(task.clone(), true))) };
+    let found = image::named_id(view, place, name)?;
+    let is_same = found.is_none() || task.refs.image_id.is_none() || found == task.refs.image_id;
+    Ok(Plan::of(Change::Begin(task.clone(), is_same)))
 }
 
 impl Mon {
     /// Every second, while the manager's part is played.
     pub(crate) fn tick_rbd_support(&mut self, now: Instant, wall: UTime, effects: &mut Effects) {
-        if !self.rbd_support.is_started {
-            self.rbd_support.is_started = true;
-            self.rbd_support.enqueue(Work::Load);
-        }
-        let is_due = now.since(self.rbd_support.looked_at) >= LOOK_INTERVAL;
-        if is_due || self.rbd_support.looked_at == Instant::default() {
-            self.rbd_support.looked_at = now;
-            self.rbd_support.enqueue(Work::Look(Kind::TrashPurge));
-            self.rbd_support.enqueue(Work::Look(Kind::MirrorSnapshot));
+        self.follow_pools(wall, effects);
+        self.rbd_support.lanes.resume(wall);
+        if self.rbd_support.looked_at.is_none_or(|at| now.since(at) >= LOOK_INTERVAL) {
+            self.rbd_support.looked_at = Some(now);
+            for kind in [Kind::TrashPurge, Kind::MirrorSnapshot] {
+                let global = self.module_option(kind.option()).and_then(Schedule::from_text);
+                self.rbd_support.schedules(kind).set_global(Minute::of(wall), global);
+                for pool in self.rbd_support.pools.clone() {
+                    self.rbd_support.lanes.enqueue_once(Work::Look(kind, pool));
+                }
+            }
         }
         for kind in [Kind::TrashPurge, Kind::MirrorSnapshot] {
             for (level, name) in self.rbd_support.schedules(kind).take_due(Minute::of(wall)) {
@@ -172,66 +187,92 @@ impl Mon {
         self.start_runs(wall, effects);
     }
 
+    /// Pools come and go.
+    fn follow_pools(&mut self, wall: UTime, effects: &mut Effects) {
+        let map = std::sync::Arc::clone(&self.committed.osdmap);
+        let pools = rbd_pools(&map);
+        if pools != self.rbd_support.pools {
+            self.rbd_support.lanes.open(&pools);
+            for kind in [Kind::TrashPurge, Kind::MirrorSnapshot] {
+                self.rbd_support.schedules(kind).retain(&pools);
+            }
+            self.rbd_support.pools = pools;
+        }
+        for work in self.rbd_support.lanes.retain(|pool| map.pools.contains_key(&pool)) {
+            let text = "[errno 2] RADOS object not found (the pool is gone)".to_owned();
+            match work {
+                Work::Load(_) | Work::Write(_) => {}
+                other => self.refuse(wall, other, Errno::ENOENT, text, effects),
+            }
+        }
+    }
+
     /// Takes a command in, which is answered later.
     fn take_rbd_command(&mut self, command: Command) -> Reply {
-        let waiting = self.rbd_support.queue.len();
-        if waiting >= COMMANDS_MAX {
-            return Reply::fail(Errno::EAGAIN, "rbd_support module is not ready, try again");
+        if self.rbd_support.lanes.len(command.lane) >= COMMANDS_MAX {
+            return Reply::fail(Errno::EAGAIN, NOT_READY);
         }
-        self.rbd_support.enqueue(Work::Command(Box::new(command)));
+        self.rbd_support.lanes.enqueue(Work::Command(Box::new(command)));
         Reply::later()
     }
 
     /// Goes on with the work that waits, as far as it does not wait for objects.
     pub(crate) fn pump_rbd_support(&mut self, now: Instant, wall: UTime, effects: &mut Effects) {
-        while self.rbd_support.waiting.is_none() {
-            let Some(mut job) = self.rbd_support.queue.pop_front() else { return };
-            match self.attempt(now, wall, &job) {
+        while let Some((id, job)) = self.rbd_support.lanes.take() {
+            let map = std::sync::Arc::clone(&self.committed.osdmap);
+            match self.attempt(now, wall, View { map: &map, reads: &job.reads }, &job.work) {
                 Ok(plan) => {
                     let mut writes: VecDeque<ObjectRequest> = plan.writes.into();
-                    let Some(first) = writes.pop_front() else {
-                        self.make_change(wall, plan.change, effects);
-                        continue;
-                    };
-                    // It is done but for its writes: what it read is of no use any more.
-                    job.reads.clear();
-                    self.rbd_support.queue.push_front(job);
-                    let waiting = Waiting::Write(Box::new(plan.change), writes);
-                    self.rbd_support.ask(first, waiting, effects);
+                    match writes.pop_front() {
+                        Some(first) => {
+                            self.rbd_support.lanes.write(id, job, first, writes, plan.change, effects);
+                        }
+                        None => self.make_change(wall, plan.change, effects),
+                    }
                 }
-                Err(Stop::Missing(key)) => {
-                    self.rbd_support.queue.push_front(job);
-                    self.rbd_support.ask(key.request(), Waiting::Read(key), effects);
-                }
-                Err(Stop::Refused(errno, text)) => self.refuse(job.work, errno, text, effects),
+                Err(Stop::Missing(keys)) => self.rbd_support.lanes.read(id, job, keys, effects),
+                Err(Stop::Refused(errno, text)) => self.refuse(wall, job.work, errno, text, effects),
             }
         }
     }
 
-    fn attempt(&mut self, now: Instant, wall: UTime, job: &Job) -> Result<Plan, Stop> {
-        let map = std::sync::Arc::clone(&self.committed.osdmap);
-        let view = View { map: &map, reads: &job.reads };
-        match &job.work {
-            Work::Load => load(view),
-            Work::Look(kind) => {
-                let global = self.module_option(kind.option());
-                let mut found = Schedules::look(*kind, view, global)?;
-                let writes = mem::take(&mut found.stale);
+    fn attempt(&mut self, now: Instant, wall: UTime, view: View<'_>, work: &Work) -> Result<Plan, Stop> {
+        match work {
+            Work::Load(pool) => load(view, *pool),
+            Work::Look(kind, pool) => {
+                let mut found = self.rbd_support.schedules(*kind).look(view, *pool)?;
+                let writes = std::mem::take(&mut found.stale);
                 Ok(Plan { writes, change: Change::Found(*kind, found) })
+            }
+            Work::Command(command)
+                if command.adds_task() && !self.rbd_support.lanes.is_loaded(command.lane) =>
+            {
+                Err(Stop::Refused(Errno::EAGAIN, NOT_READY.to_owned()))
             }
             Work::Command(command) => command.plan(view, now, wall, self),
             Work::Names(place) => Ok(Plan::of(Change::Names(place.clone(), perf::look_up(view, place)?))),
             Work::Write(request) => Ok(Plan { writes: vec![request.clone()], change: Change::Nothing }),
+            Work::Begin(place, task) => begin(view, place, task),
         }
     }
 
-    fn refuse(&mut self, work: Work, errno: Errno, text: String, effects: &mut Effects) {
+    /// Work failed.
+    fn refuse(&mut self, wall: UTime, work: Work, errno: Errno, text: String, effects: &mut Effects) {
         match work {
             Work::Command(command) => {
                 effects.push(self.answer_of(command.caller, Reply::fail(errno, text)));
+                return;
             }
-            other => tracing::warn!("rbd_support: {other:?}: {text}"),
+            Work::Begin(..) => self.on_task_ended(wall, Some(errno), &text),
+            // A key that stayed would have its task run again.
+            work @ (Work::Load(_) | Work::Write(_)) => {
+                tracing::warn!("rbd_support: {work:?}: {text}; it is tried again");
+                self.rbd_support.lanes.put_off(wall, work);
+                return;
+            }
+            other @ (Work::Look(..) | Work::Names(_)) => tracing::warn!("rbd_support: {other:?}: {text}"),
         }
+        self.start_runs(wall, effects);
     }
 
     /// The answer to [`Effect::Objects`].
@@ -242,30 +283,13 @@ impl Mon {
         result: Result<Bytes, Errno>,
         effects: &mut Effects,
     ) {
-        // Answers to what was asked for before the lease was lost are nobody's.
-        let Some((_, waiting)) = self.rbd_support.waiting.take_if(|(asked, _)| *asked == token) else {
-            return;
-        };
-        match waiting {
-            Waiting::Read(key) => {
-                if let Some(job) = self.rbd_support.queue.front_mut() {
-                    job.reads.insert(key, result);
-                }
+        match self.rbd_support.lanes.answered(token, result, effects) {
+            Some(Progress::Done(change)) => self.make_change(wall, change, effects),
+            Some(Progress::Failed(work, errno)) => {
+                let text = format!("[errno {}] RADOS error ({})", errno.0, errno.text());
+                self.refuse(wall, work, errno, text, effects);
             }
-            Waiting::Write(change, mut writes) => match result {
-                Err(errno) if errno != Errno::ENOENT => {
-                    let Some(job) = self.rbd_support.queue.pop_front() else { return };
-                    let text = format!("[errno {}] RADOS error ({})", errno.0, errno.text());
-                    self.refuse(job.work, errno, text, effects);
-                }
-                _ => match writes.pop_front() {
-                    Some(next) => self.rbd_support.ask(next, Waiting::Write(change, writes), effects),
-                    None => {
-                        self.rbd_support.queue.pop_front();
-                        self.make_change(wall, *change, effects);
-                    }
-                },
-            },
+            Some(Progress::Going) | None => {}
         }
     }
 
@@ -274,7 +298,11 @@ impl Mon {
         let now = Minute::of(wall);
         match change {
             Change::Nothing => {}
-            Change::Loaded(tasks) => tasks.into_iter().for_each(|task| self.rbd_support.tasks.add(task)),
+            Change::Loaded(pool, tasks) => {
+                self.rbd_support.lanes.set_loaded(pool);
+                tasks.into_iter().for_each(|task| self.rbd_support.tasks.add(task));
+            }
+            Change::Begin(task, is_same) => self.begin_task(wall, &task, is_same, effects),
             Change::Found(kind, found) => self.rbd_support.schedules(kind).refresh(now, found),
             Change::Names(place, names) => self.rbd_support.perf.set_names(place, names),
             Change::CountImages(caller, reply) => {
@@ -289,19 +317,21 @@ impl Mon {
             }
             Change::CancelTask(caller, task) => {
                 self.progress.fail(wall, &task.id, "Operation canceled");
-                if self.rbd_support.tasks.cancel(task.sequence) {
+                if self.rbd_support.tasks.cancel(&task) {
                     effects.extend(self.rbd_support.runs.task().map(Effect::Kill));
                 }
                 effects.push(self.answer_of(caller, Reply::default()));
             }
             Change::SetSchedule(caller, kind, named, schedule) => {
+                let answer = self.answer_of(caller, Reply::default());
                 if named.level.pool.is_none() {
                     let text =
                         (!schedule.is_empty()).then(|| crate::format::python_sorted(&schedule.to_value()));
                     self.set_module_option(wall, kind.option(), text);
                 }
                 self.rbd_support.schedules(kind).set(now, named, schedule);
-                effects.push(self.answer_of(caller, Reply::default()));
+                // That for everything is an option, which the ledger keeps.
+                self.answer_when_committed(answer, effects);
             }
         }
         self.start_runs(wall, effects);

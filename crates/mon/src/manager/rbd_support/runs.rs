@@ -4,7 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use types::{Errno, UTime};
 
-use super::{Work, schedules::Kind, spec::Level, task, tasks::Ended};
+use super::{
+    Work,
+    schedules::Kind,
+    spec::Level,
+    task::{self, Task},
+    tasks::Ended,
+};
 use crate::{
     Effect, Effects, Mon,
     manager::{
@@ -23,8 +29,8 @@ const SCHEDULED_MAX: usize = 10;
 #[derive(Debug)]
 enum Purpose {
     Task,
-    /// What it does, for the log.
-    Scheduled(String),
+    /// Its arguments.
+    Scheduled(Vec<String>),
 }
 
 /// See the module's page.
@@ -41,6 +47,11 @@ impl Runs {
         self.next += 1;
         self.running.insert(RunId(self.next), purpose);
         effects.push(Effect::Run(RunId(self.next), args));
+    }
+
+    /// Without any runs; their numbers are not used again.
+    pub(super) fn anew(&self) -> Runs {
+        Runs { next: self.next, ..Runs::default() }
     }
 
     /// All that runs.
@@ -68,8 +79,9 @@ impl Runs {
             let image = name.rsplit('/').next().unwrap_or_default();
             args.extend(["--image".to_owned(), image.to_owned()]);
         }
-        // What is due again while it waits is done once.
-        if !self.due.contains(&args) {
+        // What is due again while it waits or runs is done once.
+        let runs = |purpose: &Purpose| matches!(purpose, Purpose::Scheduled(running) if *running == args);
+        if !self.due.contains(&args) && !self.running.values().any(runs) {
             self.due.push_back(args);
         }
     }
@@ -80,16 +92,33 @@ impl Mon {
     pub(super) fn start_runs(&mut self, wall: UTime, effects: &mut Effects) {
         let support = &mut self.rbd_support;
         if let Some(task) = support.tasks.start(wall) {
-            support.runs.start(Purpose::Task, task.command(), effects);
-            // `rbd` tells whole percents only, the first of a large image after a while.
-            let refs = Origin::Module("rbd_support", task.refs.to_value());
-            self.progress.update(wall, &task.id, &task.message, refs, 0.0);
+            // In a pool that is gone there is nothing to look at.
+            match self.committed.osdmap.pool_by_name(&task.refs.pool) {
+                Some((pool, _)) => {
+                    let place = Place::new(pool, &task.refs.nspace);
+                    support.lanes.enqueue(Work::Begin(place, Box::new(task)));
+                }
+                None => support.runs.start(Purpose::Task, task.command(), effects),
+            }
         }
         let is_scheduled = |purpose: &&Purpose| matches!(purpose, Purpose::Scheduled(_));
         while support.runs.running.values().filter(is_scheduled).count() < SCHEDULED_MAX {
             let Some(args) = support.runs.due.pop_front() else { return };
-            support.runs.start(Purpose::Scheduled(args.join(" ")), args, effects);
+            support.runs.start(Purpose::Scheduled(args.clone()), args, effects);
         }
+    }
+
+    /// A task runs, unless it was cancelled meanwhile, or its image is another one by now.
+    pub(super) fn begin_task(&mut self, wall: UTime, task: &Task, is_same: bool, effects: &mut Effects) {
+        let is_canceled = self.rbd_support.tasks.running().is_none_or(|task| task.is_canceled);
+        if is_canceled || !is_same {
+            self.on_task_ended(wall, Some(Errno::ENOENT), "the image is another one");
+            return;
+        }
+        self.rbd_support.runs.start(Purpose::Task, task.command(), effects);
+        // `rbd` tells whole percents only, the first of a large image after a while.
+        let refs = Origin::Module("rbd_support", task.refs.to_value());
+        self.progress.update(wall, &task.id, &task.message, refs, 0.0);
     }
 
     /// `rbd` says how far it is, from 0 to 1.
@@ -127,9 +156,9 @@ impl Mon {
             None => Some(Errno::EIO),
         };
         match purpose {
-            Purpose::Scheduled(what) => {
+            Purpose::Scheduled(args) => {
                 if errno.is_some() {
-                    tracing::warn!("rbd {what}: {text}");
+                    tracing::warn!("rbd {}: {text}", args.join(" "));
                 }
             }
             Purpose::Task => self.on_task_ended(wall, errno, text),
@@ -137,7 +166,7 @@ impl Mon {
         self.start_runs(wall, effects);
     }
 
-    fn on_task_ended(&mut self, wall: UTime, errno: Option<Errno>, text: &str) {
+    pub(super) fn on_task_ended(&mut self, wall: UTime, errno: Option<Errno>, text: &str) {
         let Some((task, ended)) = self.rbd_support.tasks.end(wall, errno, text) else { return };
         let refs = Origin::Module("rbd_support", task.refs.to_value());
         match ended {
@@ -158,7 +187,7 @@ impl Mon {
         }
         if let Some((pool, _)) = self.committed.osdmap.pool_by_name(&task.refs.pool) {
             let place = Place::new(pool, &task.refs.nspace);
-            self.rbd_support.enqueue(Work::Write(remove_omap(&place, task::OID, vec![task.key()])));
+            self.rbd_support.lanes.enqueue(Work::Write(remove_omap(&place, task::OID, vec![task.key()])));
         }
     }
 }

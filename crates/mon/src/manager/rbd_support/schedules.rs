@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     format::python_sorted,
-    manager::objects::{ObjectRequest, Place, Stop, View, remove_omap, set_omap},
+    manager::objects::{Missing, ObjectRequest, Place, Stop, View, remove_omap, set_omap},
 };
 
 /// What is scheduled.
@@ -58,9 +58,10 @@ pub(super) fn rbd_pools(map: &OsdMap) -> Vec<PoolId> {
 /// Schedules by level, with the level's name.
 type ByLevel = BTreeMap<Level, (String, Schedule)>;
 
-/// What a look at all pools found.
+/// What a look at a pool found.
 #[derive(Debug)]
 pub(super) struct Found {
+    pool: PoolId,
     by_level: ByLevel,
     targets: BTreeMap<Level, String>,
     /// Keys of schedules for what is gone.
@@ -82,47 +83,57 @@ impl Schedules {
         Schedules { kind, by_level: ByLevel::new(), targets: BTreeMap::new(), due: BTreeSet::new() }
     }
 
-    /// Reads all schedules and what they are for. `global` is the one for everything.
-    pub(super) fn look(kind: Kind, view: View<'_>, global: Option<&str>) -> Result<Found, Stop> {
-        let mut by_level = ByLevel::new();
-        let mut stale = Vec::new();
-        if let Some(schedule) = global.and_then(Schedule::from_text) {
-            by_level.insert(Level::default(), (String::new(), schedule));
-        }
-        for pool in rbd_pools(view.map) {
-            let place = Place::new(pool, "");
-            let mut gone = Vec::new();
-            for (id, text) in view.omap(&place, kind.oid())? {
-                let schedule = Schedule::from_text(&String::from_utf8_lossy(&text));
-                match (NamedLevel::from_id(view, &id, kind.levels())?, schedule) {
-                    (Some(named), Some(schedule)) => {
-                        by_level.insert(named.level, (named.name, schedule));
-                    }
-                    (None, _) => gone.push(id),
-                    (Some(_), None) => tracing::error!("{} of pool {pool}: {id} cannot be read", kind.oid()),
+    /// Reads the schedules of a pool and what they are for.
+    pub(super) fn look(&self, view: View<'_>, pool: PoolId) -> Result<Found, Stop> {
+        let kind = self.kind;
+        let (mut by_level, mut gone) = (ByLevel::new(), Vec::new());
+        let mut missing = Missing::default();
+        let place = Place::new(pool, "");
+        for (id, text) in view.omap(&place, kind.oid())? {
+            let schedule = Schedule::from_text(&String::from_utf8_lossy(&text));
+            let Some(named) = missing.pass(NamedLevel::from_id(view, &id, kind.levels()))? else { continue };
+            match (named, schedule) {
+                (Some(named), Some(schedule)) => {
+                    by_level.insert(named.level, (named.name, schedule));
                 }
-            }
-            if !gone.is_empty() {
-                stale.push(remove_omap(&place, kind.oid(), gone));
-            }
-        }
-        let mut targets = BTreeMap::new();
-        for pool in rbd_pools(view.map) {
-            let whole = Level { pool: Some(pool), ..Level::default() };
-            if by_level.keys().any(|level| level.intersects(&whole)) {
-                look_for_targets(kind, view, pool, &mut targets)?;
+                (None, _) => gone.push(id),
+                (Some(_), None) => tracing::error!("{} of pool {pool}: {id} cannot be read", kind.oid()),
             }
         }
-        Ok(Found { by_level, targets, stale })
+        missing.end()?;
+        let is_any = !by_level.is_empty() || self.by_level.contains_key(&Level::default());
+        let targets = if is_any { look_for_targets(kind, view, pool)? } else { BTreeMap::new() };
+        let stale = if gone.is_empty() { Vec::new() } else { vec![remove_omap(&place, kind.oid(), gone)] };
+        Ok(Found { pool, by_level, targets, stale })
     }
 
-    /// Takes in what a look found.
+    /// Takes in what a look at a pool found.
     pub(super) fn refresh(&mut self, now: Minute, found: Found) {
-        let before = std::mem::replace(&mut self.targets, found.targets);
-        self.by_level = found.by_level;
+        let is_other = |level: &Level| level.pool != Some(found.pool);
+        let before: BTreeSet<Level> = self.targets.keys().cloned().collect();
+        self.by_level.retain(|level, _| is_other(level));
+        self.by_level.extend(found.by_level);
+        self.targets.retain(|target, _| is_other(target));
+        self.targets.extend(found.targets);
         self.due.retain(|(_, target)| self.targets.contains_key(target));
-        let new: Vec<Level> = self.targets.keys().filter(|t| !before.contains_key(t)).cloned().collect();
+        let new: Vec<Level> = self.targets.keys().filter(|t| !before.contains(t)).cloned().collect();
         new.iter().for_each(|target| self.enqueue(now, target));
+    }
+
+    /// The schedule for everything, as the option has it.
+    pub(super) fn set_global(&mut self, now: Minute, schedule: Option<Schedule>) {
+        let schedule = schedule.unwrap_or_default();
+        if self.get(&Level::default()).unwrap_or_default() != schedule {
+            self.set(now, NamedLevel::default(), schedule);
+        }
+    }
+
+    /// Forgets pools other than these.
+    pub(super) fn retain(&mut self, pools: &[PoolId]) {
+        let is_there = |level: &Level| level.pool.is_none_or(|pool| pools.contains(&pool));
+        self.by_level.retain(|level, _| is_there(level));
+        self.targets.retain(|target, _| is_there(target));
+        self.due.retain(|(_, target)| is_there(target));
     }
 
     fn enqueue(&mut self, now: Minute, target: &Level) {
@@ -219,12 +230,10 @@ impl Schedules {
     }
 }
 
-fn look_for_targets(
-    kind: Kind,
-    view: View<'_>,
-    pool: PoolId,
-    targets: &mut BTreeMap<Level, String>,
-) -> Result<(), Stop> {
+/// What schedules of a pool may be for, with names.
+fn look_for_targets(kind: Kind, view: View<'_>, pool: PoolId) -> Result<BTreeMap<Level, String>, Stop> {
+    let mut targets = BTreeMap::new();
+    let mut missing = Missing::default();
     let pool_name = view.map.pool_name(pool).unwrap_or_default();
     let mut namespaces = image::namespaces(view, pool)?;
     namespaces.insert(0, String::new());
@@ -235,7 +244,8 @@ fn look_for_targets(
                 targets.insert(level, pool_name.to_owned());
             }
             Kind::MirrorSnapshot => {
-                for (id, name) in image::mirrored_primaries(view, &Place::new(pool, &nspace))? {
+                let found = missing.pass(image::mirrored_primaries(view, &Place::new(pool, &nspace)))?;
+                for (id, name) in found.into_iter().flatten() {
                     let parts = [pool_name, nspace.as_str(), name.as_str()];
                     let shown: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
                     targets.insert(Level { image: Some(id), ..level.clone() }, shown.join("/"));
@@ -243,7 +253,8 @@ fn look_for_targets(
             }
         }
     }
-    Ok(())
+    missing.end()?;
+    Ok(targets)
 }
 
 #[cfg(test)]
@@ -258,9 +269,12 @@ mod tests {
     #[test]
     fn the_nearest_schedule_holds_and_runs_come_again() {
         let mut schedules = Schedules::new(Kind::TrashPurge);
-        let targets = [(level(2, Some("")), "p".to_owned()), (level(3, Some("")), "q".to_owned())];
-        let found = Found { by_level: ByLevel::new(), targets: targets.into(), stale: Vec::new() };
-        schedules.refresh(Minute(0), found);
+        for (pool, name) in [(2, "p"), (3, "q")] {
+            let targets = [(level(pool, Some("")), name.to_owned())].into();
+            let pool = PoolId(pool);
+            let found = Found { pool, by_level: ByLevel::new(), targets, stale: Vec::new() };
+            schedules.refresh(Minute(0), found);
+        }
         assert_eq!(schedules.take_due(Minute(100_000)), []);
         let add = |schedules: &mut Schedules, level: Level, name: &str, interval: &str| {
             let mut schedule = schedules.get(&level).unwrap_or_default();

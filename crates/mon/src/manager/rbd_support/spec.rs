@@ -96,11 +96,6 @@ impl Level {
     pub(super) fn nearest(&self, is_there: impl Fn(&Level) -> bool) -> Option<Level> {
         self.ancestors().find(is_there)
     }
-
-    /// True when one lies in the other.
-    pub(super) fn intersects(&self, other: &Level) -> bool {
-        self.is_in(other) || other.is_in(self)
-    }
 }
 
 /// A level with its name, as commands name it: ``, `pool/`, `pool/namespace/`, `pool/image`.
@@ -257,8 +252,6 @@ mod tests {
         assert_eq!(Level::default().id(), "");
         assert!(image.is_in(&level(Some(2), None, None)) && image.is_in(&Level::default()));
         assert!(!image.is_in(&level(Some(2), Some("n"), None)));
-        assert!(level(Some(2), None, None).intersects(&image));
-        assert!(!level(Some(3), None, None).intersects(&image));
         let there = [level(Some(2), None, None), Level::default()];
         assert_eq!(image.nearest(|l| there.contains(l)), Some(there[0].clone()));
     }

@@ -15,14 +15,21 @@ const RETRY_INTERVAL_MAX: Duration = Duration::from_secs(300);
 /// Ended tasks that are remembered, for those who ask twice.
 const COMPLETED_MAX: usize = 50;
 
+type Key = (u64, String);
+
+fn key_of(task: &Task) -> Key {
+    (task.sequence, task.id.clone())
+}
+
 /// See the module's page.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
-    by_sequence: BTreeMap<u64, Task>,
+    /// By number and id: what pools keep may have the same numbers.
+    by_sequence: BTreeMap<Key, Task>,
     completed: VecDeque<Task>,
     /// The newest number given.
     sequence: u64,
-    running: Option<u64>,
+    running: Option<Key>,
 }
 
 /// How a run of a task ended.
@@ -63,11 +70,13 @@ fn wording(errno: Errno, detail: &str) -> String {
 impl Tasks {
     pub(super) fn add(&mut self, task: Task) {
         self.sequence = self.sequence.max(task.sequence);
-        self.by_sequence.insert(task.sequence, task);
+        self.by_sequence.insert(key_of(&task), task);
     }
 
-    pub(super) fn next_sequence(&self) -> u64 {
-        self.sequence + 1
+    /// The number of the next task. It is used once, even if that task cannot be kept.
+    pub(super) fn take_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Task> {
@@ -93,41 +102,42 @@ impl Tasks {
         let is_due = |task: &&mut Task| !task.is_canceled && task.retry_at.is_none_or(|at| at <= now);
         let task = self.by_sequence.values_mut().find(is_due)?;
         task.progress = Some(0.0);
-        self.running = Some(task.sequence);
+        self.running = Some(key_of(task));
         Some(task.clone())
     }
 
     pub(super) fn running(&self) -> Option<&Task> {
-        self.by_sequence.get(&self.running?)
+        self.by_sequence.get(self.running.as_ref()?)
     }
 
     pub(super) fn set_progress(&mut self, fraction: f64) {
-        if let Some(task) = self.running.and_then(|sequence| self.by_sequence.get_mut(&sequence)) {
+        if let Some(task) = self.running.as_ref().and_then(|key| self.by_sequence.get_mut(key)) {
             task.progress = Some(fraction);
         }
     }
 
     /// Forgets a task; one that runs stays until it has ended. True when that one must be stopped.
-    pub(super) fn cancel(&mut self, sequence: u64) -> bool {
-        if self.running == Some(sequence) {
-            if let Some(task) = self.by_sequence.get_mut(&sequence) {
+    pub(super) fn cancel(&mut self, task: &Task) -> bool {
+        let key = key_of(task);
+        if self.running.as_ref() == Some(&key) {
+            if let Some(task) = self.by_sequence.get_mut(&key) {
                 task.is_canceled = true;
             }
             return true;
         }
-        self.by_sequence.remove(&sequence);
+        self.by_sequence.remove(&key);
         false
     }
 
     /// The run has ended: `errno` is none where it succeeded, and `detail` what it said last.
     pub(super) fn end(&mut self, now: UTime, errno: Option<Errno>, detail: &str) -> Option<(Task, Ended)> {
-        let sequence = self.running.take()?;
-        let task = self.by_sequence.get_mut(&sequence)?;
+        let key = self.running.take()?;
+        let task = self.by_sequence.get_mut(&key)?;
         task.progress = None;
         task.retry_attempts += 1;
         task.retry_at = Some(now.plus((RETRY_INTERVAL * task.retry_attempts).min(RETRY_INTERVAL_MAX)));
         if task.is_canceled {
-            return Some((self.by_sequence.remove(&sequence)?, Ended::Canceled));
+            return Some((self.by_sequence.remove(&key)?, Ended::Canceled));
         }
         let hopeless = errno.and_then(|errno| hopeless(task.refs.action, errno));
         match errno {
@@ -137,7 +147,7 @@ impl Tasks {
             }
             _ => {}
         }
-        let task = self.by_sequence.remove(&sequence)?;
+        let task = self.by_sequence.remove(&key)?;
         if hopeless.is_none() {
             self.completed.push_back(task.clone());
             if self.completed.len() > COMPLETED_MAX {
@@ -195,14 +205,15 @@ mod tests {
             refs
         };
         assert!(all.find(&asked("i2")).is_some() && all.find(&asked("i1")).is_none());
-        assert_eq!(all.next_sequence(), 3);
+        assert_eq!(all.take_sequence(), 3);
     }
 
     #[test]
     fn what_runs_is_forgotten_when_it_has_stopped() {
         let mut all = tasks(2);
         all.start(at(0)).unwrap();
-        assert!(all.cancel(1) && !all.cancel(2));
+        let [one, two] = [1, 2].map(|n| all.by_id(&format!("id{n}")).cloned().unwrap());
+        assert!(all.cancel(&one) && !all.cancel(&two));
         assert_eq!(all.all().map(|t| t.sequence).collect::<Vec<_>>(), [1]);
         assert_eq!(all.end(at(1), Some(Errno::EIO), "").unwrap().1, Ended::Canceled);
         assert_eq!(all.all().count(), 0);
