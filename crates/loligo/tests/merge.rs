@@ -21,6 +21,7 @@ fn check_objects(c: &Cluster) {
 #[test]
 fn pgs_are_merged_under_load_while_an_osd_dies() {
     let mut c = Cluster::start_with(3, &["--separate", "--reactors", "2"]);
+    c.sh("ceph config set mon mon_warn_on_pool_pg_num_not_power_of_two false");
     c.sh("ceph osd pool create shrink 10 && rbd pool init shrink && rbd create --size 32M shrink/img");
     c.sh("for n in 1 2 3 4 5 6 7 8 9; do echo $n > in; rados -p shrink put o$n in; done");
     c.sh("rbd snap create shrink/img@before");
