@@ -126,6 +126,11 @@ impl Space {
         self.reserve_count / 8
     }
 
+    /// Free blocks that the next checkpoint leaves.
+    pub(crate) fn checkpoint_floor(&self) -> u64 {
+        if self.keeps_mount_reserve { self.mount_reserve() } else { 0 }
+    }
+
     /// From now on checkpoints leave that, or not: as the one that ends a mount, and one after another that found no
     /// room.
     pub(crate) fn keep_mount_reserve(&mut self, keeps: bool) {
@@ -140,6 +145,11 @@ impl Space {
     /// The same for data that is pending: as each checkpoint would write it again, it may have part of the reserve.
     pub(crate) fn allocate_pending(&mut self, count: u64) -> Option<Vec<Run>> {
         self.allocate_above(count, self.growth_floor())
+    }
+
+    /// The same for blocks of which a checkpoint would write as much again and again: down to what it leaves.
+    pub(crate) fn allocate_whole(&mut self, count: u64) -> Option<Vec<Run>> {
+        self.allocate_above(count, self.checkpoint_floor())
     }
 
     fn allocate_above(&mut self, count: u64, floor: u64) -> Option<Vec<Run>> {
@@ -170,8 +180,7 @@ impl Space {
         if let Some(runs) = self.take(count, INDEX) {
             return Some(runs);
         }
-        let floor = if self.keeps_mount_reserve { self.mount_reserve() } else { 0 };
-        if self.free_counts[MAIN] < count + floor {
+        if self.free_counts[MAIN] < count + self.checkpoint_floor() {
             return None;
         }
         self.take(count, MAIN)

@@ -25,6 +25,13 @@ pub(crate) struct Pending {
     bytes: u64,
 }
 
+/// How much is pending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Amount {
+    pub(crate) bytes: u64,
+    pub(crate) pieces: u64,
+}
+
 static NONE: BTreeMap<u64, Piece> = BTreeMap::new();
 
 impl Pending {
@@ -38,6 +45,10 @@ impl Pending {
 
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    pub(crate) fn amount(&self) -> Amount {
+        Amount { bytes: self.bytes, pieces: self.pieces().len() as u64 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -9,7 +9,7 @@ use crate::{
     DeviceRole,
     allocator::Run,
     device::BLOCK,
-    index::Entry,
+    index::{Entry, piece_bytes},
     onode::Onode,
     pool_usage::{PoolUsage, PoolUsages},
     run_map::RunMap,
@@ -22,6 +22,8 @@ pub(crate) struct Tally {
     pub(crate) counts: StoreCounts,
     /// Objects with pending bytes.
     pub(crate) pending_objects: u64,
+    /// Bytes that tell whose pending pieces are.
+    pub(crate) pending_names: u64,
     /// Of omap, keys and values.
     pub(crate) omap_bytes: u64,
     pools: PoolUsages,
@@ -38,6 +40,7 @@ impl Tally {
         Tally {
             counts: StoreCounts::default(),
             pending_objects: 0,
+            pending_names: 0,
             omap_bytes: 0,
             pools: PoolUsages::default(),
             data: Blocks::new(area),
@@ -49,7 +52,7 @@ impl Tally {
     /// Counts an entry.
     pub(crate) fn add(&mut self, coll: CollId, object: &HObject, entry: Entry<'_>) {
         match entry {
-            Entry::Onode(onode) => self.add_onode(coll, onode),
+            Entry::Onode(onode) => self.add_onode(coll, object, onode),
             Entry::Omap(key, value) => {
                 self.counts.omap_entries += 1;
                 let bytes = (key.len() + value.len()) as u64;
@@ -59,11 +62,12 @@ impl Tally {
         }
     }
 
-    fn add_onode(&mut self, coll: CollId, onode: &Onode) {
+    fn add_onode(&mut self, coll: CollId, object: &HObject, onode: &Onode) {
         self.counts.objects += 1;
         self.counts.object_bytes += onode.size;
         self.counts.pending_bytes += onode.pending.bytes();
         self.counts.xattrs += onode.xattrs.len() as u64;
+        self.pending_names += onode.pending.amount().pieces * piece_bytes(object);
         self.pending_objects += u64::from(!onode.pending.is_empty());
         for run in onode.extents.runs() {
             self.counts.extents += 1;

@@ -34,6 +34,7 @@ pub(crate) use node::Place;
 pub(crate) use omap::Omap;
 pub(crate) use page::{
     Entry, PageImage, PendingPage, PendingPiece, ROOT_MAGIC, Root, Table, Value, blob_crc, open_page,
+    piece_bytes,
 };
 pub(crate) use paging::stays;
 

@@ -1,5 +1,9 @@
 //! How much room a checkpoint needs for the index, about: told at any time without a look at the pages.
 
+use std::collections::BTreeSet;
+
+use types::{CollId, HObject};
+
 use super::{Index, Key};
 use crate::device::BLOCK;
 
@@ -41,10 +45,50 @@ impl Need {
 impl Index {
     /// The page is dirty from now on.
     pub(super) fn need_page(&mut self, first: &Key) {
+        self.need.page_bytes += self.page_need(first);
+    }
+
+    fn page_need(&self, first: &Key) -> u64 {
         let bytes = self.directory.page_at(first).place.blob.bytes;
         // One that has no place yet has its part of another one's entries.
         let bytes = if bytes == 0 { self.page_bytes_max as u64 } else { u64::from(bytes) };
-        self.need.page_bytes += bytes.next_multiple_of(BLOCK);
+        bytes.next_multiple_of(BLOCK)
+    }
+
+    /// What the pages of these keys take that are not dirty, with their tables; keys of one page are told soonest where
+    /// they follow each other.
+    pub(crate) fn clean_need(&self, keys: impl Iterator<Item = Key>) -> u64 {
+        let (mut clean, mut bytes) = (BTreeSet::new(), 0);
+        let mut last: Option<(Key, Option<Key>)> = None;
+        for key in keys {
+            let is_in = |(first, next): &(Key, Option<Key>)| {
+                *first <= key && next.as_ref().is_none_or(|next| key < *next)
+            };
+            if last.as_ref().is_some_and(is_in) {
+                continue;
+            }
+            let first = self.directory.page_of(&key);
+            if !self.dirty.contains(&first) && clean.insert(first.clone()) {
+                bytes += self.page_need(&first);
+            }
+            last = Some((first, self.directory.page_after(&key)));
+        }
+        if clean.is_empty() { 0 } else { bytes + self.tables_need(clean.len()) }
+    }
+
+    /// Bytes of the pages from one key to another, as they are on the device.
+    pub(crate) fn bytes_between(&self, from: &Key, to: &Key) -> u64 {
+        let pages = self.directory.pages_from(from).take_while(|(first, _)| first <= from || first < to);
+        pages.map(|(first, _)| self.page_need(&first)).sum()
+    }
+
+    /// The same of those that have something of an object.
+    pub(crate) fn bytes_of_object(&self, coll: CollId, object: &HObject) -> u64 {
+        let from = Key::of(coll, object);
+        let is_of_it = |first: &Key| first.coll == coll && first.object == *object;
+        let pages = self.directory.pages_from(&from);
+        let pages = pages.take_while(|(first, _)| *first <= from || is_of_it(first));
+        pages.map(|(first, _)| self.page_need(&first)).sum()
     }
 
     /// Bytes that a checkpoint begun now takes for pages, tables and the root, about; 0 if no page has changed.

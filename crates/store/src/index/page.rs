@@ -76,6 +76,14 @@ pub(crate) struct PendingPiece {
     pub(crate) data: Bytes,
 }
 
+/// Bytes of a piece beside its own and its object's name.
+const PIECE_BYTES: u64 = 96;
+
+/// What an object's piece takes in a page beside its bytes.
+pub(crate) fn piece_bytes(object: &HObject) -> u64 {
+    PIECE_BYTES + (object.oid.len() + object.key.len() + object.nspace.len()) as u64
+}
+
 /// Some of them.
 #[derive(Codec, Clone, Debug, Default)]
 pub(crate) struct PendingPage {

@@ -13,6 +13,7 @@ use crate::{
     index::Index,
     journal::{Body, Direct},
     onode::Onode,
+    pending::Amount,
     pool_usage::PoolUsage,
 };
 
@@ -149,15 +150,15 @@ impl Store {
         change: impl FnOnce(&mut Onode, &mut Vec<Run>),
     ) {
         let mut freed = Vec::new();
-        let sums = |onode: &Onode| (onode.pending.bytes(), PoolUsage::within(onode, blocks.clone()));
+        let sums = |onode: &Onode| (onode.pending.amount(), PoolUsage::within(onode, blocks.clone()));
         let (before, after) = self.index.change(coll, object, |onode| {
             let before = sums(onode);
             change(onode, &mut freed);
             (before, sums(onode))
         });
-        self.pending_bytes = self.pending_bytes + after.0 - before.0;
+        self.count_pending(object, before.0, after.0);
         self.index.pools.add(coll, after.1.minus(before.1));
-        match (before.0 == 0, after.0 == 0) {
+        match (before.0.bytes == 0, after.0.bytes == 0) {
             (true, false) => {
                 self.pending_objects.insert((coll, object.clone()));
             }
@@ -204,14 +205,14 @@ impl Store {
 
     fn remove_object(&mut self, coll: CollId, object: &HObject) {
         let Some(onode) = self.index.remove(coll, object) else { return };
-        self.forget_data(coll, &onode);
+        self.forget_data(coll, object, &onode);
         if !onode.pending.is_empty() {
             self.pending_objects.remove(&(coll, object.clone()));
         }
     }
 
-    fn forget_data(&mut self, coll: CollId, onode: &Onode) {
-        self.pending_bytes -= onode.pending.bytes();
+    fn forget_data(&mut self, coll: CollId, object: &HObject, onode: &Onode) {
+        self.count_pending(object, onode.pending.amount(), Amount::default());
         self.index.pools.remove(coll, PoolUsage::of(onode));
         onode.extents.runs().for_each(|run| self.release(coll, run));
     }
@@ -241,7 +242,7 @@ impl Store {
         self.remove_object(coll, target);
         found.extents.runs().for_each(|run| self.share(coll, run));
         self.index.pools.add(coll, PoolUsage::of(&found));
-        self.pending_bytes += found.pending.bytes();
+        self.count_pending(target, Amount::default(), found.pending.amount());
         if !found.pending.is_empty() {
             self.pending_objects.insert((coll, target.clone()));
         }

@@ -42,7 +42,7 @@ const UNPACKED_PART: u64 = 8;
 /// Runs given back in one call.
 const RELEASES_MAX: usize = 256;
 /// Pending bytes in one page of them.
-const PENDING_PAGE_BYTES: usize = 128 << 10;
+pub(super) const PENDING_PAGE_BYTES: usize = 128 << 10;
 
 #[derive(Debug)]
 pub(super) struct Checkpoint {

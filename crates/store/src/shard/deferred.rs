@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use types::{CollId, CollMerge, CollSplit, HObject, Mutation, Token, Transaction, TxnOp};
 
-use super::{Store, pages::Waiter};
+use super::{Store, growth::Growth, pages::Waiter};
 use crate::{
     index::{Key, is_resident},
     journal::Body,
@@ -75,8 +75,8 @@ fn other_colls(txn: &Transaction) -> impl Iterator<Item = CollId> + '_ {
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     colls: BTreeMap<CollId, VecDeque<Deferred>>,
-    /// Collections whose first one needs nothing but room, by its number.
-    held: BTreeMap<u64, CollId>,
+    /// Collections whose first one needs nothing but room, by its number, and how much that one takes.
+    held: BTreeMap<u64, (CollId, Growth)>,
     next: u64,
 }
 
@@ -99,9 +99,14 @@ impl Waiting {
         self.held.first_key_value().is_some_and(|(first, _)| *first < number)
     }
 
-    /// Collections whose first one waits for room, by its number.
-    pub(super) fn held(&self) -> impl Iterator<Item = (u64, CollId)> + '_ {
-        self.held.iter().map(|(number, coll)| (*number, *coll))
+    /// Collections whose first one waits for room, by its number, and how much that one takes.
+    pub(super) fn held(&self) -> impl Iterator<Item = (u64, CollId, &Growth)> + '_ {
+        self.held.iter().map(|(number, (coll, growth))| (*number, *coll, growth))
+    }
+
+    /// What the one takes that has waited longest for room.
+    pub(super) fn first_growth(&self) -> Option<&Growth> {
+        self.held.first_key_value().map(|(_, (_, growth))| growth)
     }
 
     /// That one need not wait any more.
@@ -218,7 +223,7 @@ impl Store {
         queue.push_back(Deferred::new(number, token, txn));
         // Those behind it need not wait for its pages before theirs are read.
         if !self.load_for_deferred(coll, number) && is_first {
-            self.waiting.held.insert(number, coll);
+            self.hold(coll, number);
         }
     }
 
@@ -271,8 +276,7 @@ impl Store {
             let is_held = barrier.is_none()
                 && self.first_deferred(coll).is_some_and(|txn| self.must_hold(txn, Some(number)));
             if is_held {
-                self.waiting.held.insert(number, coll);
-                return;
+                return self.hold(coll, number);
             }
             if self.remove_some(coll) {
                 continue;
@@ -292,6 +296,12 @@ impl Store {
                 self.go_on_loading(token, key);
             }
         }
+    }
+
+    /// The first one in its collection waits for room: what it takes does not change until it goes on.
+    fn hold(&mut self, coll: CollId, number: u64) {
+        let growth = self.first_deferred(coll).map(|txn| self.growth_of(txn)).unwrap_or_default();
+        self.waiting.held.insert(number, (coll, growth));
     }
 
     /// The first one that waits in a collection.

@@ -43,6 +43,8 @@ pub(super) struct Flushing {
     /// What was pending at its start, and whether some of it has found no room.
     bytes: u64,
     lacked_room: bool,
+    /// What is pending of blocks on their way to new places.
+    placing_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -60,6 +62,8 @@ struct Job {
     upto: u64,
     generation: u64,
     moves: Vec<Move>,
+    /// What is pending of those that have new places.
+    placing_bytes: u64,
 }
 
 /// A block being written: over the old one, or to a new place.
@@ -77,6 +81,8 @@ struct Merged {
     bytes: Payload,
     /// Where it may be written over.
     in_place: Option<u64>,
+    /// How much of it is pending.
+    pending_bytes: u64,
 }
 
 impl Store {
@@ -168,7 +174,18 @@ impl Store {
             flushing.queue.push_back((coll, object.clone(), end));
         }
         let (left, blocks) = (reads.len(), from..end);
-        let job = Job { coll, object, blocks, reads, olds, left, upto: 0, generation: 0, moves: Vec::new() };
+        let job = Job {
+            coll,
+            object,
+            blocks,
+            reads,
+            olds,
+            left,
+            upto: 0,
+            generation: 0,
+            moves: Vec::new(),
+            placing_bytes: 0,
+        };
         if left == 0 {
             return self.write_job(id, job);
         }
@@ -219,22 +236,13 @@ impl Store {
             merged.in_place = merged.in_place.filter(|&old| self.space.is_exclusive(old));
             if merged.in_place.is_some() { placed.push(merged) } else { moved.push(merged) }
         }
-        let pending_in = |merged: &Merged| {
-            let (from, to) = (merged.block * BLOCK, (merged.block + 1) * BLOCK);
-            onode.pending.range(from, to).map(|(_, part, _)| part.len() as u64).sum::<u64>()
-        };
-        let moved_bytes = moved.iter().map(pending_in).sum();
         let mut targets: Vec<(u64, Merged)> =
             placed.into_iter().filter_map(|merged| merged.in_place.map(|at| (at, merged))).collect();
-        let runs = self.allocate_places(moved.len() as u64, moved_bytes);
+        let found = self.find_places(moved);
         let Background::Flushing(flushing) = &mut self.background else { return };
-        match runs {
-            Some(runs) => {
-                let places = runs.into_iter().flat_map(|run| run.start..run.end());
-                targets.extend(places.zip(moved));
-            }
-            None => flushing.lacked_room = true,
-        }
+        job.placing_bytes = found.iter().map(|(_, merged)| merged.pending_bytes).sum();
+        flushing.placing_bytes += job.placing_bytes;
+        targets.extend(found);
         let mut rest = targets.as_slice();
         job.left = 0;
         while let Some(&(start, _)) = rest.first() {
@@ -256,6 +264,28 @@ impl Store {
         }
     }
 
+    /// New places for blocks: for all of them, or for those that are pending as a whole, or for none.
+    fn find_places(&mut self, mut moved: Vec<Merged>) -> Vec<(u64, Merged)> {
+        let Background::Flushing(flushing) = &mut self.background else { return Vec::new() };
+        let placing = flushing.placing_bytes;
+        while !moved.is_empty() {
+            let bytes = moved.iter().map(|merged| merged.pending_bytes).sum();
+            if let Some(runs) = self.allocate_places(moved.len() as u64, bytes, placing) {
+                let places = runs.into_iter().flat_map(|run| run.start..run.end());
+                return places.zip(moved).collect();
+            }
+            if let Background::Flushing(flushing) = &mut self.background {
+                flushing.lacked_room = true;
+            }
+            let count = moved.len();
+            moved.retain(|merged| merged.pending_bytes == BLOCK);
+            if moved.len() == count {
+                break;
+            }
+        }
+        Vec::new()
+    }
+
     pub(super) fn flush_write_done(&mut self, id: u64) {
         let Background::Flushing(flushing) = &mut self.background else { return };
         flushing.writing_count -= 1;
@@ -265,6 +295,7 @@ impl Store {
             flushing.jobs.insert(id, job);
             return;
         }
+        flushing.placing_bytes -= job.placing_bytes;
         for step in &job.moves {
             self.cache.remove(Run { start: step.to.device, count: 1 });
         }
@@ -278,7 +309,7 @@ impl Store {
         }
         let mut freed = Vec::new();
         let (before, after) = self.index.change(job.coll, &job.object, |onode| {
-            let before = onode.pending.bytes();
+            let before = onode.pending.amount();
             for step in &job.moves {
                 onode.pending.remove_upto(step.block * BLOCK, (step.block + 1) * BLOCK, job.upto);
                 if step.is_in_place {
@@ -288,11 +319,11 @@ impl Store {
                     onode.extents.insert(step.block, step.to.device, &[step.to.crc]);
                 }
             }
-            (before, onode.pending.bytes())
+            (before, onode.pending.amount())
         });
-        self.pending_bytes -= before - after;
+        self.count_pending(&job.object, before, after);
         let coll = job.coll;
-        if after == 0 {
+        if after.bytes == 0 {
             self.pending_objects.remove(&(coll, job.object));
         }
         // What was pending in a hole counted already.
@@ -331,15 +362,17 @@ fn merge(onode: &Onode, block: u64, old: Option<&(Mapped, Bytes)>) -> Option<Mer
     let mapped = onode.extents.lookup(block);
     let in_place = mapped.filter(|_| onode.pending.covers(from, to)).map(|mapped| mapped.device);
     if let Some(whole) = onode.pending.exactly(from, to).filter(|data| is_of_blocks(data)) {
-        return Some(Merged { block, bytes: whole.clone(), in_place });
+        return Some(Merged { block, bytes: whole.clone(), in_place, pending_bytes: BLOCK });
     }
     let mut bytes = match mapped.filter(|_| in_place.is_none()) {
         Some(mapped) => AlignedBuf::from_slice(&old.filter(|(old, _)| *old == mapped)?.1),
         None => AlignedBuf::zeroed(BLOCK_BYTES),
     };
+    let mut pending_bytes = 0;
     for (offset, part, _) in onode.pending.range(from, to) {
         traffic::copied(part.len());
+        pending_bytes += part.len() as u64;
         bytes.as_mut_slice()[(offset - from) as usize..][..part.len()].copy_from_slice(part);
     }
-    Some(Merged { block, bytes: Bytes::from(bytes).into(), in_place })
+    Some(Merged { block, bytes: Bytes::from(bytes).into(), in_place, pending_bytes })
 }

@@ -56,6 +56,7 @@ impl Store {
         }
         for (what, expected, found) in [
             ("pending bytes", self.pending_bytes, tally.counts.pending_bytes),
+            ("names of pending pieces", self.pending_names, tally.pending_names),
             ("objects with pending bytes", self.pending_objects.len() as u64, tally.pending_objects),
         ] {
             if expected != found {

@@ -7,6 +7,7 @@ mod discard;
 mod entries;
 mod flusher;
 mod format;
+mod growth;
 mod inspect;
 mod invariants;
 mod labels;
@@ -119,6 +120,8 @@ pub struct Store {
     /// True if the head of the queue found no room in the journal.
     is_journal_full: bool,
     pending_bytes: u64,
+    /// Bytes of pages of pending bytes that tell whose the pieces are.
+    pending_names: u64,
     /// What was pending when the last flush had ended.
     pending_bytes_left: u64,
     pending_objects: BTreeSet<(CollId, HObject)>,
@@ -173,6 +176,7 @@ impl Store {
             committed_txn: last_txn,
             is_journal_full: false,
             pending_bytes: 0,
+            pending_names: 0,
             pending_bytes_left: 0,
             pending_objects: BTreeSet::new(),
             pending_blobs: Vec::new(),

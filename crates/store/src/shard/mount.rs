@@ -417,9 +417,10 @@ impl Store {
                 is_sound = false;
                 continue;
             };
-            let before = onode.pending.bytes();
+            let before = onode.pending.amount();
             onode.pending.insert(offset, data.into(), 0);
-            self.pending_bytes = self.pending_bytes + onode.pending.bytes() - before;
+            let after = onode.pending.amount();
+            self.count_pending(&object, before, after);
             self.pending_objects.insert((coll, object));
         }
         is_sound

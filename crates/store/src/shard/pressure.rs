@@ -9,7 +9,7 @@
 
 use types::{CollId, Instant, Transaction, TxnOp};
 
-use super::{Store, Unmount, pace::Phase, room::makes_room};
+use super::{Store, Unmount, growth::Growth, pace::Phase, room::makes_room};
 use crate::index::is_resident;
 
 /// Quarters of the index' memory that changed pages may take, those of a checkpoint being made included.
@@ -118,18 +118,19 @@ impl Store {
     /// True if a transaction has to wait for room, in memory or on the device. `has_waited`: the number by which it
     /// waits already; those that have waited longer come first, unless they wait for what this one makes.
     pub(super) fn must_hold(&self, txn: &Transaction, has_waited: Option<u64>) -> bool {
-        if Store::is_own(txn) {
-            return false;
-        }
+        !Store::is_own(txn) && self.must_wait(txn, self.finds_no_room(txn), has_waited)
+    }
+
+    fn must_wait(&self, txn: &Transaction, finds_no_room: bool, has_waited: Option<u64>) -> bool {
         let is_behind = match has_waited {
             Some(number) => self.waiting.has_held_before(number),
             None => self.waiting.has_held(),
         };
-        let is_short = self.is_short_of_room();
-        if is_short && makes_room(txn) {
+        // Where one is too large for what is left, those behind it are not.
+        if (finds_no_room || is_behind && self.is_first_held_short()) && makes_room(txn) {
             return self.is_pressed() || self.is_short_for_removals();
         }
-        is_behind || is_short || self.is_pressed()
+        is_behind || finds_no_room || self.is_pressed()
     }
 
     /// The collection whose first transaction has waited longest for room that there is, and that one's number.
@@ -137,22 +138,25 @@ impl Store {
         if !self.waiting.has_held() {
             return None;
         }
-        let may_go = |coll: CollId, number: u64| {
-            self.first_deferred(coll).is_none_or(|txn| !self.must_hold(txn, Some(number)))
+        let may_go = |coll: CollId, number: u64, growth: &Growth| {
+            self.first_deferred(coll).is_none_or(|txn| {
+                Store::is_own(txn) || !self.must_wait(txn, self.is_short_of_room(growth), Some(number))
+            })
         };
         if matches!(self.unmount, Unmount::Flushed | Unmount::Done) {
             return None;
         }
         let mut held = self.waiting.held();
-        let (number, coll) = held.next()?;
-        if may_go(coll, number) {
+        let (number, coll, growth) = held.next()?;
+        if may_go(coll, number, growth) {
             return Some((number, coll));
         }
         // Only what makes room overtakes.
-        if !self.is_short_of_room() {
+        if !self.is_short_of_room(growth) {
             return None;
         }
-        held.find(|(number, coll)| may_go(*coll, *number))
+        let next = held.find(|(number, coll, growth)| may_go(*coll, *number, growth));
+        next.map(|(number, coll, _)| (number, coll))
     }
 
     /// Those that wait for room go on, as far as there is room.
@@ -170,7 +174,7 @@ impl Store {
         self.waiting.has_held()
             && self.page_loads.len() == 0
             && self.next_held().is_none()
-            && self.is_short_of_room()
+            && self.is_first_held_short()
             && !self.wants_checkpoint()
     }
 }

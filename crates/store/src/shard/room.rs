@@ -3,16 +3,24 @@
 //!
 //! A checkpoint writes changed pages, and what is pending without a place, while all that it replaces is still held. So
 //! what that will take is known about ([`crate::index`]) and weighed against the free space: a checkpoint begins long before
-//! they are equal, and what grows waits when it would need half of what there is. It may wait until something is removed,
-//! and all that is behind it in its collection waits with it; the cluster is told that the device is full long before, and
-//! what clients write is refused. What removes waits only while a checkpoint is due that would else find
-//! no room. So a checkpoint always finds some, and the next mount's does, too: that one writes in one go what the running
+//! they are equal, and what grows waits when it would need half of what there is, its own size ([`super::growth`])
+//! included. It may wait until something is removed, and all that is behind it in its collection waits with it; the
+//! cluster is told that the device is full long before, and what clients write is refused. What removes waits only while
+//! a checkpoint is due that would else find no room. So a checkpoint always finds some, and the next mount's does, too: that one writes in one go what the running
 //! store had written with the checkpoint being made, and what has changed since.
+//!
+//! What is pending without a place is written by each checkpoint, twice at a time. So whole blocks of it go to places as
+//! long as the next checkpoint finds its room without: they take no more there, and only once.
 
-use types::{Mutation, Transaction, TxnOp};
+use types::{HObject, Mutation, Transaction, TxnOp};
 
-use super::Store;
-use crate::{allocator::Run, device::BLOCK, index::is_resident};
+use super::{Store, checkpoint::PENDING_PAGE_BYTES, growth::Growth};
+use crate::{
+    allocator::Run,
+    device::BLOCK,
+    index::{is_resident, piece_bytes},
+    pending::Amount,
+};
 
 /// The part of the room left for growth beyond which a checkpoint begins, and the part of all free space at which it
 /// begins where there is hardly any such room.
@@ -22,8 +30,8 @@ const BEGIN_PART_OF_ALL: u64 = 8;
 const GROWTH_TIMES: u64 = 2;
 /// Quarters of the free space that a checkpoint may need before what removes has to wait for it.
 const REMOVAL_QUARTERS: u64 = 3;
-/// Bytes that an object's pending pieces take beside what they hold: mostly its name.
-const PENDING_OBJECT_BYTES: u64 = 512;
+/// Index pages that may change when what is under way to its place is there: those of its objects, and of tables.
+const PLACING_PAGES: u64 = 8;
 
 impl Store {
     /// Bytes that a checkpoint needs for the index: one begun now, and what is left of the one being made.
@@ -32,27 +40,37 @@ impl Store {
         if need == 0 { 0 } else { need + self.space.changes.dirty_count() * BLOCK }
     }
 
-    /// True if what there is is many times what anything here may need: mostly that is all there is to know.
-    fn has_plenty(&self) -> bool {
-        let pending = self.pending_bytes + self.pending_objects.len() as u64 * PENDING_OBJECT_BYTES + BLOCK;
+    /// Counts what is pending of an object.
+    pub(super) fn count_pending(&mut self, object: &HObject, before: Amount, after: Amount) {
+        let names = |amount: Amount| amount.pieces * piece_bytes(object);
+        self.pending_bytes = self.pending_bytes + after.bytes - before.bytes;
+        self.pending_names = self.pending_names + names(after) - names(before);
+    }
+
+    /// True if what there is is many times what anything here may need, and growth: mostly that is all there is to know.
+    fn has_plenty(&self, growth: &Growth) -> bool {
+        let pending = pages_bytes(self.pending_bytes + self.pending_names + growth.pending_bytes) + BLOCK;
         let index = self.index.need_at_most() + self.space.changes.dirty_count() * BLOCK;
         let floor = self.growth_floor();
-        let has_plenty = 8 * (index + pending) <= self.free_bytes().saturating_sub(floor);
+        let need = index + growth.index_bytes + growth.direct_bytes + pending;
+        let has_plenty = 8 * need <= self.free_bytes().saturating_sub(floor);
         debug_assert!(
-            !has_plenty || self.may_grow(0) && !self.is_short_for_removals(),
+            !has_plenty || self.may_grow(growth) && !self.is_short_for_removals(),
             "then nothing is short"
         );
         has_plenty
     }
 
-    /// True if so many bytes hold what is pending, but for `placed` bytes of it, in the next two checkpoints: one writes
-    /// it while the last one's is still held. What the last durable one has is held already.
-    fn holds_pending(&self, room: u64, placed: u64) -> bool {
-        if self.pending_bytes <= placed {
-            return true;
-        }
-        let names = self.pending_objects.len() as u64 * PENDING_OBJECT_BYTES;
-        let bytes = (self.pending_bytes - placed + names).next_multiple_of(BLOCK);
+    /// Bytes that a checkpoint begun now needs for what is pending, but for `placed` bytes of it, and for so many more.
+    pub(super) fn pending_need(&self, growing: u64, placed: u64) -> u64 {
+        let left = (self.pending_bytes + growing).saturating_sub(placed);
+        if left == 0 { 0 } else { pages_bytes(left + self.pending_names) }
+    }
+
+    /// True if so many bytes hold what is pending in the next two checkpoints: one writes it while the last one's is
+    /// still held. What the last durable one has is held already.
+    fn holds_pending(&self, room: u64, growing: u64, placed: u64) -> bool {
+        let bytes = self.pending_need(growing, placed);
         if 2 * bytes <= room {
             return true;
         }
@@ -68,15 +86,28 @@ impl Store {
         self.space.growth_floor() * BLOCK
     }
 
-    /// True if what grows finds room on the device, and `count` blocks besides.
-    fn may_grow(&self, count: u64) -> bool {
-        let kept = self.growth_floor() + GROWTH_TIMES * self.index_need() + count * BLOCK;
-        self.free_bytes().checked_sub(kept).is_some_and(|room| self.holds_pending(room, 0))
+    /// True if what grows, by so much, finds room on the device.
+    fn may_grow(&self, growth: &Growth) -> bool {
+        self.may_grow_in(self.free_bytes(), self.index_need(), growth)
     }
 
-    /// True if what grows has to wait for room on the device.
-    pub(super) fn is_short_of_room(&self) -> bool {
-        !self.has_plenty() && !self.is_opening && !self.may_grow(0)
+    fn may_grow_in(&self, free: u64, index_need: u64, growth: &Growth) -> bool {
+        let kept =
+            self.growth_floor() + GROWTH_TIMES * (index_need + growth.index_bytes) + growth.direct_bytes;
+        free.checked_sub(kept).is_some_and(|room| self.holds_pending(room, growth.pending_bytes, 0))
+    }
+
+    /// True if what takes so much has to wait for room on the device.
+    pub(super) fn is_short_of_room(&self, growth: &Growth) -> bool {
+        !self.is_opening
+            && !self.has_plenty(growth)
+            && !self.may_grow(growth)
+            && (growth.direct_bytes == 0 || !self.may_grow(&growth.as_pending()))
+    }
+
+    /// True if room on the device is what the first one waits for of those that wait.
+    pub(super) fn is_first_held_short(&self) -> bool {
+        self.waiting.first_growth().is_some_and(|growth| self.is_short_of_room(growth))
     }
 
     /// True if a checkpoint has to make sure of its room before even more is removed.
@@ -84,13 +115,14 @@ impl Store {
         let index_need = self.index_need();
         let room =
             self.free_bytes().saturating_sub(self.space.mount_reserve() * BLOCK) / 4 * REMOVAL_QUARTERS;
-        let has_room = || room.checked_sub(index_need).is_some_and(|room| self.holds_pending(room, 0));
+        let has_room = || room.checked_sub(index_need).is_some_and(|room| self.holds_pending(room, 0, 0));
         !self.is_opening && !self.has_no_room && index_need > 0 && !has_room()
     }
 
     /// True if a checkpoint is wanted so that it finds room, or makes some for those that wait.
     pub(super) fn wants_room(&self) -> bool {
-        if self.has_plenty() {
+        let held = self.waiting.first_growth();
+        if self.has_plenty(held.unwrap_or(&Growth::default())) {
             return false;
         }
         let dirty_need = self.index.dirty_need();
@@ -100,24 +132,53 @@ impl Store {
         }
         let (free, floor) = (self.free_bytes(), self.growth_floor());
         let enough = (free.saturating_sub(floor) / BEGIN_PART).max(free / BEGIN_PART_OF_ALL);
-        let after = (free + self.space.quarantined_count() * BLOCK).checked_sub(floor);
-        let would_help = || after.is_some_and(|room| room > 0 && self.holds_pending(room, 0));
         dirty_need + fresh_pending > enough
             || self.is_short_for_removals()
-            || self.waiting.has_held() && self.is_short_of_room() && (fresh_pending > 0 || would_help())
+            || self.is_first_held_short()
+                && (fresh_pending > 0 || held.is_some_and(|growth| self.would_help(growth)))
     }
 
-    /// Takes new space for a large write; none if that must not be.
+    /// True if what grows by so much would find room behind a checkpoint.
+    fn would_help(&self, growth: &Growth) -> bool {
+        let after = self.free_bytes() + self.space.quarantined_count() * BLOCK;
+        let fits = |growth: Growth| self.may_grow_in(after, 0, &growth);
+        fits(*growth) || fits(growth.as_pending())
+    }
+
+    /// Takes new space for a large write; none if that must not be. The reserve is for those that would need it twice
+    /// if they were pending.
     pub(super) fn allocate_data(&mut self, count: u64) -> Option<Vec<Run>> {
-        if self.may_grow(count) { self.space.allocate(count) } else { None }
+        let growth = Growth::of_data(count * BLOCK);
+        let may_grow = self.may_grow(&growth);
+        if may_grow && let Some(runs) = self.space.allocate(count) {
+            return Some(runs);
+        }
+        if self.may_grow(&growth.as_pending()) { None } else { self.space.allocate_pending(count) }
     }
 
-    /// Takes places for blocks that hold `placed` bytes of what is pending; none if a checkpoint needs the room more.
-    pub(super) fn allocate_places(&mut self, count: u64, placed: u64) -> Option<Vec<Run>> {
-        let kept = self.growth_floor() + self.index_need() + count * BLOCK;
-        let room = self.free_bytes().checked_sub(kept)?;
-        if self.holds_pending(room, placed) { self.space.allocate_pending(count) } else { None }
+    /// Takes places for blocks that hold `placed` bytes of what is pending, beside those under way that hold `placing`;
+    /// none if a checkpoint needs the room more.
+    pub(super) fn allocate_places(&mut self, count: u64, placed: u64, placing: u64) -> Option<Vec<Run>> {
+        let (bytes, left) = (count * BLOCK, placed + placing);
+        let kept = self.growth_floor() + self.index_need() + bytes;
+        let room = self.free_bytes().checked_sub(kept);
+        if room.is_some_and(|room| self.holds_pending(room, 0, left))
+            && let Some(runs) = self.space.allocate_pending(count)
+        {
+            return Some(runs);
+        }
+        // Whole blocks take no more than they would in each checkpoint from now on: the next one finds its room as it
+        // does without, and all others have more.
+        let pages = PLACING_PAGES * (self.config.page_bytes_max as u64).next_multiple_of(BLOCK);
+        let next = self.index_need() + pages + self.pending_need(0, left);
+        let kept = self.space.checkpoint_floor() * BLOCK + next + bytes;
+        if bytes <= placed && kept <= self.free_bytes() { self.space.allocate_whole(count) } else { None }
     }
+}
+
+/// Bytes on the device of pages of pending bytes.
+fn pages_bytes(bytes: u64) -> u64 {
+    bytes.next_multiple_of(BLOCK) + bytes / PENDING_PAGE_BYTES as u64 * BLOCK
 }
 
 /// True if the transaction gives space back, and takes none but for what the OSD keeps for itself.

@@ -18,6 +18,7 @@ mod full;
 mod journal;
 mod paging;
 mod pressure;
+mod room;
 mod wide;
 
 use super::{Mount, MountError, Store, StoreIdentity};
