@@ -49,8 +49,9 @@ pub(super) const OSD: [&str; 41] = [
 ];
 
 /// Options that a running monitor looks at.
-pub(super) const MON: [&str; 26] = [
+pub(super) const MON: [&str; 34] = [
     "mon_allow_pool_delete",
+    "mon_allow_pool_size_one",
     "mon_auth_allow_insecure_key",
     "mon_debug_deprecated_as_obsolete",
     "mon_max_pg_per_osd",
@@ -66,6 +67,13 @@ pub(super) const MON: [&str; 26] = [
     "mon_osd_min_up_ratio",
     "mon_osd_report_timeout",
     "mon_osd_reporter_subtree_level",
+    "mon_pg_warn_max_object_skew",
+    "mon_pg_warn_min_objects",
+    "mon_pg_warn_min_pool_objects",
+    "mon_warn_on_misplaced",
+    "mon_warn_on_osd_down_out_interval_zero",
+    "mon_warn_on_pool_no_redundancy",
+    "mon_warn_on_pool_pg_num_not_power_of_two",
     "mon_warn_on_slow_ping_ratio",
     "mon_warn_on_slow_ping_time",
     "mon_warn_pg_not_deep_scrubbed_ratio",
