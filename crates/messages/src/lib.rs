@@ -82,7 +82,7 @@ pub use pg_scrub::{
     MOSDRepScrub, MOSDRepScrubMap, MOSDScrub, MOSDScrubReserve, MPgBadCopy, ScrubReserveStep,
 };
 pub use pool_stat::{ObjectStatCollection, ObjectStatSum, PoolStat, StoreStatfs};
-pub use raw::RawMessage;
+pub use raw::{PEER_SEGMENT_BYTES_MAX, RawMessage};
 pub use table::{Message, TABLE};
 
 #[cfg(test)]

@@ -3,6 +3,11 @@
 use bytes::Bytes;
 use codec::{Payload, crc32c};
 
+/// The longest front, and the longest payload, that OSDs send each other. A client's request becomes a change of about
+/// its size (`osd_max_write_size` is 90 MiB), all of which may be front. More than 1 GiB is no change, but maybe the list
+/// of a PG's objects, some ten million of them.
+pub const PEER_SEGMENT_BYTES_MAX: u32 = 1 << 30;
+
 /// The parts of a message that a connection moves; see `Message` for their meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawMessage {
@@ -30,6 +35,12 @@ pub struct RawMessage {
 }
 
 impl RawMessage {
+    /// True for what another OSD takes.
+    pub fn fits_peers(&self) -> bool {
+        let data_bytes = self.data.len() + self.data_more.iter().map(|piece| piece.len()).sum::<usize>();
+        self.front.len().max(data_bytes) <= PEER_SEGMENT_BYTES_MAX as usize
+    }
+
     /// The same with the front's checksum.
     pub fn sealed(self) -> RawMessage {
         RawMessage { front_crc: Some(crc32c(u32::MAX, &self.front)), ..self }

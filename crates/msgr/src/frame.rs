@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use codec::{Payload, Sums, crc32c, traffic};
+use messages::PEER_SEGMENT_BYTES_MAX;
 use thiserror::Error;
 
 use crate::{
@@ -77,6 +78,29 @@ const CONTROL_BYTES_MAX: u32 = 64 << 10;
 const FRONT_BYTES_MAX: u32 = 32 << 20;
 const DATA_BYTES_MAX: u32 = 128 << 20;
 
+/// What a peer may send, by what it is known to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Limits {
+    /// Nobody is known yet: control frames alone.
+    #[default]
+    Handshake,
+    /// Whoever has authenticated: messages.
+    Any,
+    /// An OSD in its session with this one: what clients sent it, in other words, which may be longer.
+    Osd,
+}
+
+impl Limits {
+    /// The longest front, and the longest payload.
+    fn of_message(self) -> (u32, u32) {
+        match self {
+            Limits::Handshake => (CONTROL_BYTES_MAX, CONTROL_BYTES_MAX),
+            Limits::Any => (FRONT_BYTES_MAX, DATA_BYTES_MAX),
+            Limits::Osd => (PEER_SEGMENT_BYTES_MAX, PEER_SEGMENT_BYTES_MAX),
+        }
+    }
+}
+
 /// A frame's tag and segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
@@ -110,24 +134,25 @@ impl Preamble {
         out
     }
 
-    fn decode(bytes: &[u8; PREAMBLE_BYTES], is_ready: bool) -> Result<Preamble, FrameError> {
+    fn decode(bytes: &[u8; PREAMBLE_BYTES], limits: Limits) -> Result<Preamble, FrameError> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         if crc32c(0, &bytes[..28]) != word(28) {
             return Err(FrameError::Crc);
         }
         let (tag, count) = (bytes[0], usize::from(bytes[1]));
-        let is_message = is_ready && Tag(tag) == Tag::MESSAGE;
+        let is_message = limits != Limits::Handshake && Tag(tag) == Tag::MESSAGE;
         let count_max = if is_message { SEGMENTS_MAX } else { 1 };
         if !(1..=count_max).contains(&count) {
             return Err(FrameError::Preamble);
         }
+        let (front_max, data_max) = limits.of_message();
         let mut lengths = [0; SEGMENTS_MAX];
         for (index, length) in lengths.iter_mut().enumerate().take(count) {
             *length = word(2 + index * 6);
             let limit = match (is_message, index) {
                 (false, _) | (true, 0) => CONTROL_BYTES_MAX,
-                (true, 3) => DATA_BYTES_MAX,
-                (true, _) => FRONT_BYTES_MAX,
+                (true, 3) => data_max,
+                (true, _) => front_max,
             };
             if *length > limit {
                 return Err(FrameError::TooLong { bytes: *length });
@@ -190,7 +215,7 @@ pub(crate) struct FrameReader {
     rope: Rope,
     begun: Option<Begun>,
     cipher: Option<Cipher>,
-    is_ready: bool,
+    limits: Limits,
 }
 
 impl FrameReader {
@@ -203,9 +228,9 @@ impl FrameReader {
         self.cipher = Some(cipher);
     }
 
-    /// The handshake is over: long frames are allowed.
-    pub(crate) fn ready(&mut self) {
-        self.is_ready = true;
+    /// The handshake is over: long frames are allowed, as far as these limits say.
+    pub(crate) fn ready(&mut self, limits: Limits) {
+        self.limits = limits;
     }
 
     /// Raw bytes, before the first frame.
@@ -279,7 +304,7 @@ impl FrameReader {
                 (*raw, plain.slice(PREAMBLE_BYTES..))
             }
         };
-        let preamble = Preamble::decode(&raw, self.is_ready)?;
+        let preamble = Preamble::decode(&raw, self.limits)?;
         Ok(Some(Begun { preamble, raw, inline }))
     }
 }

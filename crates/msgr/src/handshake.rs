@@ -17,7 +17,7 @@ use crate::{
         Hello, ServerIdent, SessionReconnect,
     },
     crypto::Cipher,
-    frame::{Frame, Tag},
+    frame::{Frame, Limits, Tag},
 };
 
 fn bytes<T: Encode>(value: &T) -> Bytes {
@@ -360,7 +360,8 @@ impl Connection {
                 target.socket.unwrap_or((std::net::Ipv4Addr::UNSPECIFIED, 0).into())
             }
         };
-        self.reader.ready();
+        // Only who sends in a session of OSDs has proved, and said, that it is one.
+        self.reader.ready(if self.cookie.is_some() { Limits::Osd } else { Limits::Any });
         out.events.push(ConnEvent::Established(Box::new(Established {
             identity: *identity,
             entity_type: self.peer_type,

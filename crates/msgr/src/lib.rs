@@ -14,7 +14,7 @@ mod rope;
 
 pub use connection::{CloseReason, Config, ConnEvent, Connection, Cx, Established, Output, Role};
 pub use frame::{FrameError, PartialFrame, Tag};
-pub use lossless::{InSessions, OutSession, Resume};
+pub use lossless::{InSessions, OutSession, PushError, Resume};
 
 #[cfg(test)]
 mod tests;

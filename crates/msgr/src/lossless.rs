@@ -8,9 +8,24 @@ use std::{
 };
 
 use messages::RawMessage;
+use thiserror::Error;
 
 /// Messages kept for a peer that does not take them; then the session is given up.
 const UNACKED_MAX: usize = 100_000;
+
+/// Why a message is not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PushError {
+    /// Too many wait: the peer is as good as dead, and must be taken for it.
+    #[error("the peer does not take its messages")]
+    TooMany,
+    /// The peer would refuse it, again with each connection, and with it all that comes after it.
+    #[error("a message of kind {kind:#x} is longer than the peer takes")]
+    TooLong {
+        /// What it is.
+        kind: u16,
+    },
+}
 
 /// What a dialer needs to go on with a session over a new connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,15 +53,21 @@ impl OutSession {
         OutSession { resume: Resume { client_cookie: cookie, ..Resume::default() }, ..OutSession::default() }
     }
 
-    /// Numbers a message and keeps it until it is acknowledged; both are for the wire. None when too many
-    /// wait, and the message is lost: the peer is as good as dead, and must be taken for it.
-    pub fn push(&mut self, message: Arc<RawMessage>) -> Option<(u64, &RawMessage)> {
+    /// Numbers a message and keeps it until it is acknowledged; both are for the wire.
+    ///
+    /// # Errors
+    /// The message is not sent.
+    pub fn push(&mut self, message: Arc<RawMessage>) -> Result<(u64, &RawMessage), PushError> {
+        if !message.fits_peers() {
+            return Err(PushError::TooLong { kind: message.kind });
+        }
         if self.sent.len() >= UNACKED_MAX {
-            return None;
+            return Err(PushError::TooMany);
         }
         self.next_seq += 1;
+        let at = self.sent.len();
         self.sent.push_back((self.next_seq, message));
-        self.sent.back().map(|(seq, message)| (*seq, &**message))
+        Ok((self.next_seq, &self.sent[at].1))
     }
 
     /// The peer has everything up to `seq`.

@@ -6,7 +6,8 @@ use auth::{Authority, TicketKeeper};
 use bytes::Bytes;
 use messages::{Message, RawMessage};
 use msgr::{
-    CloseReason, Config, ConnEvent, Connection, Cx, Established, InSessions, OutSession, Output, Role,
+    CloseReason, Config, ConnEvent, Connection, Cx, Established, InSessions, OutSession, Output, PushError,
+    Role,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use types::{EntityAddrVec, EntityType, OsdId};
@@ -455,15 +456,22 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         if peer.is_lost {
             return;
         }
-        let Some((seq, raw)) = peer.session.push(raw) else {
-            tracing::error!(osd = osd.0, "an OSD does not take its messages; giving it up");
-            peer.is_lost = true;
-            peer.session.reset(self.rng.random_range(1..=u64::MAX));
-            if let Some(conn) = peer.link.take() {
-                self.links.remove(&conn);
-                wire.close(conn);
+        let (seq, raw) = match peer.session.push(raw) {
+            Ok(numbered) => numbered,
+            Err(error @ PushError::TooLong { .. }) => {
+                // What waits for its answer waits on; all else goes on.
+                return tracing::error!(osd = osd.0, %error, "a message to an OSD is dropped");
             }
-            return;
+            Err(PushError::TooMany) => {
+                tracing::error!(osd = osd.0, "an OSD does not take its messages; giving it up");
+                peer.is_lost = true;
+                peer.session.reset(self.rng.random_range(1..=u64::MAX));
+                if let Some(conn) = peer.link.take() {
+                    self.links.remove(&conn);
+                    wire.close(conn);
+                }
+                return;
+            }
         };
         match peer.link {
             Some(conn) => {

@@ -221,6 +221,9 @@ impl Pg {
             }
             Err(Blocked::PassOn { target }) => self.pass_on(head, waiting, target, cx),
             Err(Blocked::Refused(errno)) => self.refuse(&waiting, errno, cx),
+            Ok(done) if done.staged.as_ref().is_some_and(Staged::is_too_long) => {
+                self.refuse(&waiting, Errno::EMSGSIZE, cx)
+            }
             Ok(done) => self.finish(head, waiting, done, reqid, cx),
         }
     }

@@ -14,7 +14,9 @@ use std::{
     time::Duration,
 };
 
-use messages::{MOSDOp, MOSDOpReply, MPgProxyOp, MPgProxyReply, ObjectLocator, OsdOp, osd_flag};
+use messages::{
+    MOSDOp, MOSDOpReply, MPgProxyOp, MPgProxyReply, ObjectLocator, OsdOp, PEER_SEGMENT_BYTES_MAX, osd_flag,
+};
 use types::{
     EVersion, EntityAddr, EntityNum, Epoch, Errno, HObject, Instant, MapFlags, OsdId, PgId, SnapContext,
     SnapId, Token, UpActing,
@@ -30,6 +32,9 @@ use crate::{
 const ASK_AGAIN: Duration = Duration::from_secs(15);
 /// Objects that may lead a request, or a copy, on to the next, one after the other.
 pub(crate) const REDIRECTS_MAX: usize = 8;
+
+/// What an answer may carry that is passed back: more fits no message between OSDs.
+const PASSED_BACK_BYTES_MAX: usize = PEER_SEGMENT_BYTES_MAX as usize / 2;
 
 /// The session of requests that no client of this OSD sent: none has it.
 const NO_SESSION: u64 = u64::MAX;
@@ -336,7 +341,12 @@ impl Pg {
         };
         let (from, asker, id) = passed_on.name();
         self.proxies.open.remove(&(from, asker, id));
-        let message = MPgProxyReply { pgid: asker, epoch: cx.map.epoch, id, reply: *reply };
+        let mut reply = *reply;
+        if reply.ops.iter().map(OsdOp::data_bytes).sum::<usize>() > PASSED_BACK_BYTES_MAX {
+            reply.ops = exec::without_data(&waiting.op);
+            reply.result = Errno::EMSGSIZE.negated();
+        }
+        let message = MPgProxyReply { pgid: asker, epoch: cx.map.epoch, id, reply };
         cx.effects.push(Effect::SendOsd(from, message.into()));
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use messages::{MOSDRepOp, MOSDRepOpReply, MPgInfo};
+use messages::{MOSDRepOp, MOSDRepOpReply, MPgInfo, PEER_SEGMENT_BYTES_MAX};
 use types::{EVersion, LogEntry, OsdId, Transaction};
 
 use crate::{
@@ -12,6 +12,20 @@ use crate::{
     meta::MetaChange,
     pg::{Pending, Phase},
 };
+
+/// The longest change. A client sends less (`osd_max_write_size`); copies of other objects, or what an op repeats, may
+/// make more of it. Other OSDs take all that is no longer.
+pub(crate) const CHANGE_BYTES_MAX: usize = 256 << 20;
+
+/// Log entries come with it.
+const _: () = assert!(CHANGE_BYTES_MAX <= PEER_SEGMENT_BYTES_MAX as usize / 2);
+
+impl Staged {
+    /// True for a change that must not be made, as not all copies might take it.
+    pub(crate) fn is_too_long(&self) -> bool {
+        self.txn.bytes_at_most() > CHANGE_BYTES_MAX
+    }
+}
 
 impl Pg {
     /// Orders a change: log, own store, replicas. Its version, and who has to confirm it.

@@ -51,6 +51,33 @@ fn interval_set_merges_and_splits() {
     assert_eq!(set.intersection(&other).iter().collect::<Vec<_>>(), [(1, 1), (4, 1)]);
 }
 
+/// What has no fixed length counts in full.
+#[test]
+fn a_transaction_knows_how_long_it_is() {
+    let bytes = Bytes::from(vec![1; 1000]);
+    let pairs = || [(bytes.clone(), bytes.clone())].into();
+    for (mutation, least) in [
+        (Mutation::Write { offset: 0, data: bytes.clone().into() }, 1000),
+        (Mutation::SetXattrs(pairs()), 2000),
+        (Mutation::RemoveXattr(bytes.clone()), 1000),
+        (Mutation::OmapSet(pairs()), 2000),
+        (Mutation::OmapRemove(vec![bytes.clone(); 3]), 3000),
+        (Mutation::OmapRemoveRange { first: bytes.clone(), last: bytes.clone() }, 2000),
+        (Mutation::OmapSetHeader(bytes.clone()), 1000),
+        (
+            Mutation::CloneFrom { source: Box::new(HObject { oid: bytes.clone(), ..HObject::default() }) },
+            1000,
+        ),
+    ] {
+        let mut txn = Transaction::new(CollId::pg(PgId::new(PoolId(1), 3)));
+        txn.push(&HObject::default(), mutation);
+        let (mut meta, mut payloads) = (Vec::new(), Vec::new());
+        txn.encode_split(&mut meta, &mut payloads);
+        let bytes = meta.len() + payloads.iter().map(|payload| payload.len()).sum::<usize>();
+        assert!(bytes > least && (bytes..bytes + 300).contains(&txn.bytes_at_most()), "{bytes}");
+    }
+}
+
 #[test]
 fn transaction_splits_payloads_from_meta() {
     let mut txn = Transaction::new(CollId::pg(PgId::new(PoolId(1), 3)));
@@ -82,6 +109,8 @@ fn transaction_splits_payloads_from_meta() {
     let (mut meta, mut payloads) = (Vec::new(), Vec::new());
     txn.encode_split(&mut meta, &mut payloads);
     assert_eq!(payloads, [Bytes::from_static(b"payload").into()]);
+    let (bytes, at_most) = (meta.len() + b"payload".len(), txn.bytes_at_most());
+    assert!((bytes..bytes + 160 * txn.ops.len()).contains(&at_most), "{at_most} for {bytes}");
     let mut payload = Reader::new(Bytes::clone(&payloads[0]));
     let back = Transaction::decode_split(&mut Reader::new(Bytes::from(meta.clone())), &mut payload).unwrap();
     assert_eq!(back, txn);

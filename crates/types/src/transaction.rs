@@ -158,6 +158,17 @@ impl Transaction {
         self.ops.iter().map(|op| op.payload().map_or(0, |data| data.len())).sum()
     }
 
+    /// Bytes that [`Transaction::encode_split`] makes of it, payloads included, or somewhat more.
+    pub fn bytes_at_most(&self) -> usize {
+        let (mut last, mut bytes) = (None, FRONT_BYTES);
+        for op in &self.ops {
+            let is_named = op.object().is_some_and(|object| last != Some(object));
+            bytes += op.bytes_at_most(is_named);
+            last = op.object().or(last);
+        }
+        bytes
+    }
+
     /// Notes what is known of all payloads end to end: it is of the only one, where there is one.
     pub fn set_payload_sums(&mut self, sums: &Sums) {
         let mut payloads = self.ops.iter_mut().filter_map(|op| match op {
@@ -216,6 +227,23 @@ const OPS_ROOM: usize = 8;
 const OPS_ADDED: usize = 2;
 /// Room for pairs: few have more.
 const PAIRS_ROOM: usize = 64;
+
+/// More than what there is before the ops.
+const FRONT_BYTES: usize = 64;
+/// More than what an op has of a fixed length.
+const FIXED_BYTES: usize = 64;
+/// The same of a name.
+const NAME_FIXED_BYTES: usize = 64;
+/// The lengths of a key and its value.
+const PAIR_BYTES: usize = 8;
+
+fn name_bytes(object: &HObject) -> usize {
+    NAME_FIXED_BYTES + object.oid.len() + object.key.len() + object.nspace.len()
+}
+
+fn pairs_bytes(pairs: &Pairs) -> usize {
+    pairs.iter().map(|(key, value)| PAIR_BYTES + key.len() + value.len()).sum()
+}
 
 /// There are many, and most are small.
 const _: () = assert!(size_of::<Mutation>() <= 72);
@@ -277,6 +305,23 @@ impl TxnOp {
             | TxnOp::Split(_)
             | TxnOp::Merge(_) => None,
         }
+    }
+
+    fn bytes_at_most(&self, is_named: bool) -> usize {
+        FIXED_BYTES
+            + match self {
+                TxnOp::CreateCollection | TxnOp::RemoveCollection => 0,
+                TxnOp::Split(split) => {
+                    name_bytes(&split.from)
+                        + name_bytes(&split.to)
+                        + name_bytes(&split.record)
+                        + pairs_bytes(&split.omap)
+                }
+                TxnOp::Merge(merge) => name_bytes(&merge.from) + name_bytes(&merge.to),
+                TxnOp::Object(object, mutation) => {
+                    mutation.bytes() + if is_named { name_bytes(object) } else { 0 }
+                }
+            }
     }
 
     fn encode_meta(&self, last: Option<&HObject>, out: &mut Vec<u8>) -> bool {
@@ -440,6 +485,24 @@ impl Mutation {
             Mutation::OmapSetHeader(_) => tag::OMAP_SET_HEADER,
             Mutation::CloneFrom { .. } => tag::CLONE_FROM,
             Mutation::CloneRangeFrom { .. } => tag::CLONE_RANGE_FROM,
+        }
+    }
+
+    /// Bytes of what has no fixed length.
+    fn bytes(&self) -> usize {
+        match self {
+            Mutation::Touch
+            | Mutation::Remove
+            | Mutation::ClearXattrs
+            | Mutation::OmapClear
+            | Mutation::Zero { .. }
+            | Mutation::Truncate { .. } => 0,
+            Mutation::Write { data, .. } => data.len(),
+            Mutation::SetXattrs(pairs) | Mutation::OmapSet(pairs) => pairs_bytes(pairs),
+            Mutation::OmapRemove(keys) => keys.iter().map(|key| PAIR_BYTES + key.len()).sum(),
+            Mutation::OmapRemoveRange { first, last } => first.len() + last.len(),
+            Mutation::RemoveXattr(bytes) | Mutation::OmapSetHeader(bytes) => bytes.len(),
+            Mutation::CloneFrom { source } | Mutation::CloneRangeFrom { source, .. } => name_bytes(source),
         }
     }
 

@@ -6,12 +6,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     crypto::Cipher,
-    frame::{FrameReader, FrameWriter},
+    frame::{FrameReader, FrameWriter, Limits},
 };
 
 fn ends(is_secure: bool) -> (FrameWriter, FrameReader) {
     let (mut writer, mut reader) = (FrameWriter::default(), FrameReader::default());
-    reader.ready();
+    reader.ready(Limits::Any);
     if is_secure {
         let secret: Vec<u8> = (0..64).collect();
         writer.secure(Cipher::pair(&secret).unwrap().0);
@@ -91,7 +91,7 @@ proptest! {
         tag in 0u8..24,
         count: u8,
         lengths: [u32; 4],
-        is_ready: bool,
+        limits: Option<bool>,
     ) {
         let mut preamble = [0u8; 32];
         (preamble[0], preamble[1]) = (tag, count);
@@ -101,12 +101,14 @@ proptest! {
         let crc = codec::crc32c(0, &preamble[..28]);
         preamble[28..].copy_from_slice(&crc.to_le_bytes());
         let mut reader = FrameReader::default();
-        if is_ready {
-            reader.ready();
-        }
+        let (limits, most) = match limits {
+            None => (Limits::Handshake, 65 << 10),
+            Some(false) => (Limits::Any, 256 << 20),
+            Some(true) => (Limits::Osd, (3 << 30) + (65 << 10)),
+        };
+        reader.ready(limits);
         reader.push(Bytes::copy_from_slice(&preamble));
         let _ = reader.next(None);
-        let most = if is_ready { 256 << 20 } else { 65 << 10 };
         prop_assert!(reader.bytes_wanted() < most);
     }
 }

@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     control::{AuthDone, AuthMore, AuthRequest, BANNER, ClientIdent, Header, Hello, ServerIdent},
     crypto::Cipher,
-    frame::{Frame, FrameReader, FrameWriter, Tag},
+    frame::{Frame, FrameReader, FrameWriter, Limits, Tag},
 };
 
 /// "Random" numbers that the recorded side drew.
@@ -88,7 +88,7 @@ impl Half {
 
     /// Messages until the end of the recording.
     fn messages(mut self) -> Vec<(Header, usize)> {
-        self.reader.ready();
+        self.reader.ready(Limits::Any);
         let mut out = Vec::new();
         while let Some(frame) = self.next(false) {
             if frame.tag == Tag::MESSAGE {

@@ -187,6 +187,38 @@ fn a_stream_is_acknowledged_now_and_then() {
     assert!(world.session.unacked_count() > 0);
 }
 
+/// A client's request may all be metadata, and become a change that is longer than what a client may send as such.
+#[test]
+fn a_session_carries_what_no_client_may_send() {
+    let long = RawMessage { front: Bytes::from(vec![7; 33 << 20]), ..message(0) };
+    let mut world = World::new(con_mode::CRC, 8);
+    world.dial();
+    world.settle();
+    let (seq, _) = world.session.push(long.clone().into()).unwrap();
+    world.pair.send(0, &long, Some(seq));
+    world.pair.run().unwrap();
+    assert_eq!(world.pair.messages(1)[0].front, long.front);
+
+    let mut pair = Pair::new(method::CEPHX, con_mode::CRC, EntityType::MON, 8);
+    pair.run().unwrap();
+    pair.send(0, &long, None);
+    assert_eq!(pair.run(), Err(CloseReason::Frame(FrameError::TooLong { bytes: 33 << 20 })));
+}
+
+/// Its peer would refuse it again and again, and what is behind it would never come.
+#[test]
+fn a_session_takes_nothing_that_its_peer_refuses() {
+    let mut session = OutSession::new(5);
+    let piece = Bytes::from(vec![0; 64 << 20]);
+    let long = RawMessage { data_more: vec![piece.clone().into(); 17], ..message(0) };
+    let kind = long.kind;
+    assert_eq!(session.push(long.into()).map(|(seq, _)| seq), Err(PushError::TooLong { kind }));
+    assert_eq!(session.unacked_count(), 0);
+    let longest = RawMessage { data_more: vec![piece.into(); 16], ..message(0) };
+    let (seq, _) = session.push(longest.into()).unwrap();
+    assert_eq!(seq, 1);
+}
+
 #[test]
 fn a_gap_closes_the_connection() {
     let mut world = World::new(con_mode::CRC, 4);
