@@ -198,9 +198,33 @@ pub struct MPgActivated {
 }
 front_only!(MPgActivated);
 
-/// The primary asks for an object that it lacks.
+/// How far an object has been sent: its data comes first, then its xattrs and the header of its omap, then that (the part of
+/// `ObjectRecoveryProgress`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
+pub struct ObjectCursor {
+    /// Data before this byte.
+    pub data: u64,
+    /// All data.
+    pub has_data: bool,
+    /// Xattrs up to this one.
+    pub xattr: Option<Bytes>,
+    /// All xattrs, and the header.
+    pub has_xattrs: bool,
+    /// Entries of the omap up to this key.
+    pub omap: Option<Bytes>,
+}
+
+impl ObjectCursor {
+    /// True where nothing has been sent.
+    pub fn is_begin(&self) -> bool {
+        *self == ObjectCursor::default()
+    }
+}
+
+/// The primary asks for an object that it lacks, or who gets one for its next part.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 2, compat = 1)]
 pub struct MPgPull {
     /// The PG.
     pub pgid: PgId,
@@ -210,10 +234,13 @@ pub struct MPgPull {
     pub object: HObject,
     /// The version needed; zero asks for what there is, in whatever version.
     pub version: EVersion,
+    /// What has come of it.
+    #[codec(since = 2)]
+    pub begin: ObjectCursor,
 }
 front_only!(MPgPull);
 
-/// A whole object, for a copy that lacks it.
+/// An object, or a part of it, for a copy that lacks it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MPgPush {
     /// The PG.
@@ -224,9 +251,33 @@ pub struct MPgPush {
     pub object: HObject,
     /// Its version; zero if the sender does not have it.
     pub version: EVersion,
-    /// What makes it.
+    /// What makes it, or this part of it.
     pub txn: Transaction,
+    /// What was sent before this.
+    pub begin: ObjectCursor,
+    /// What has been sent with this, if there is more.
+    pub next: Option<ObjectCursor>,
 }
+
+impl MPgPush {
+    /// All of an object in one message, as most are sent.
+    pub fn whole(
+        (pgid, epoch): (PgId, Epoch),
+        object: HObject,
+        version: EVersion,
+        txn: Transaction,
+    ) -> MPgPush {
+        MPgPush { pgid, epoch, object, version, txn, begin: ObjectCursor::default(), next: None }
+    }
+
+    /// True for one of several parts.
+    pub fn is_part(&self) -> bool {
+        !self.begin.is_begin() || self.next.is_some()
+    }
+}
+
+/// The first version that knows of parts.
+const PARTS_VERSION: u16 = 2;
 
 #[derive(Codec)]
 struct PushFront {
@@ -247,13 +298,22 @@ impl Body for MPgPush {
         let mut out = Vec::new();
         front.encode(&mut out, Features::PACIFIC);
         encode_txn(&self.txn, &mut out, raw);
+        self.begin.encode(&mut out, Features::PACIFIC);
+        self.next.encode(&mut out, Features::PACIFIC);
         raw.front = out.into();
+        if self.is_part() {
+            // Who knows of no parts must not take one for the object.
+            raw.compat = PARTS_VERSION;
+        }
     }
 
     fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(raw.front.clone());
         let PushFront { pgid, epoch, object, version } = PushFront::decode(&mut reader)?;
-        Ok(MPgPush { pgid, epoch, object, version, txn: decode_txn(&mut reader, &raw)? })
+        let txn = decode_txn(&mut reader, &raw)?;
+        let knows_parts = raw.version >= PARTS_VERSION;
+        let (begin, next) = if knows_parts { Decode::decode(&mut reader)? } else { Default::default() };
+        Ok(MPgPush { pgid, epoch, object, version, txn, begin, next })
     }
 }
 

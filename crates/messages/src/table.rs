@@ -184,10 +184,10 @@ messages! {
     MPgLog = 0x8014, v 1/1, prio 127;
     /// Replica to primary: active.
     MPgActivated = 0x8015, v 1/1, prio 127;
-    /// Primary to copy: I lack this object.
+    /// Primary to copy: I lack this object; to who sends one: its next part.
     MPgPull = 0x8016, v 1/1, prio 63;
-    /// A whole object.
-    MPgPush = 0x8017, v 1/1, prio 63;
+    /// An object, or a part of it.
+    MPgPush = 0x8017, v 2/1, prio 63;
     /// It is durable.
     MPgPushReply = 0x8018, v 1/1, prio 63;
     /// Primary to copies: the past is settled.

@@ -163,7 +163,7 @@ fn answer_without_pg(message: Message, epoch: Epoch) -> Option<Message> {
         Message::MPgPull(pull) => {
             let (version, txn) = (EVersion::ZERO, Transaction::new(CollId::pg(pull.pgid)));
             // With the epoch of the question: later intervals have nothing to do with it.
-            Some(MPgPush { pgid: pull.pgid, epoch: pull.epoch, object: pull.object, version, txn }.into())
+            Some(MPgPush::whole((pull.pgid, pull.epoch), pull.object, version, txn).into())
         }
         _ => None,
     }

@@ -320,7 +320,7 @@ mod tests {
         world.handle(Event::Store(Completion::Loaded(token, Err(ReadError::Corrupt { offset: 0 }))));
         assert_eq!((world.missing(), answers(&mut world)), (vec![(clone.clone(), 1)], vec![]));
         let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.version(1));
-        world.say(from, MPgPush { pgid, epoch, object: clone, version, txn }.into());
+        world.say(from, MPgPush::whole((pgid, epoch), clone, version, txn).into());
         assert_eq!((world.missing(), answers(&mut world)), (vec![], vec![]));
         world.handle(Event::Tick);
         assert_eq!(answers(&mut world), [0]);

@@ -13,7 +13,6 @@ use types::{EVersion, HObject, OsdId, Token};
 use crate::{
     Ctx, Pg,
     exec::{Kept, info_at},
-    meta,
     pg::{Pending, Phase},
 };
 
@@ -120,9 +119,8 @@ impl Pg {
         let mut loads = self.copies.on_new_interval();
         for pending in self.pending.values_mut() {
             match std::mem::replace(pending, Pending::Nothing) {
-                Pending::PushRead { loads: held, .. } | Pending::CopyRead { loads: held, .. } => {
-                    loads.extend(held);
-                }
+                Pending::PushRead(push) => loads.extend(push.loads),
+                Pending::CopyRead { loads: held, .. } => loads.extend(held),
                 Pending::Pushed { object, .. } => {
                     self.missing.remove(&object);
                 }
@@ -130,6 +128,7 @@ impl Pg {
                 | Pending::ReplicaCommit { .. }
                 | Pending::ReplicaActivated { .. }
                 | Pending::Activated
+                | Pending::Gathered(_)
                 | Pending::Errand(_)
                 | Pending::ScrubLoad { .. }
                 | Pending::OpLoad { .. }
@@ -205,7 +204,7 @@ impl Pg {
 
     /// Learns the versions of all objects of the PG that this copy holds.
     pub(crate) fn scan_objects(&mut self, store: &dyn ObjectStore) -> Result<(), Vec<Missing>> {
-        let coll = self.coll;
+        let (coll, pool) = (self.coll, self.pgid.pool);
         let versions = &mut self.errands.versions;
         while !versions.is_scanned {
             let from = versions.scanned.clone().unwrap_or_else(HObject::min);
@@ -213,7 +212,7 @@ impl Pg {
             let is_last = objects.len() < SCAN_STEP;
             for object in objects {
                 let next = object.with_snap(types::SnapId(object.snap.0.saturating_add(1)));
-                if object != meta::object() {
+                if object.pool == pool {
                     let version = object_version(store, coll, &object).map_err(|missing| vec![missing])?;
                     versions.learn(object, version);
                 }

@@ -17,6 +17,7 @@ const PROGRESS: &[u8] = b"progress";
 const INTERVALS: &[u8] = b"intervals";
 const LOG: u8 = b'l';
 const MISSING: u8 = b'm';
+const GATHERED: u8 = b'g';
 
 /// The object's name sorts before all objects of pools.
 pub(crate) fn object() -> HObject {
@@ -31,8 +32,8 @@ fn log_key(version: EVersion) -> Bytes {
     Bytes::copy_from_slice(&key)
 }
 
-fn missing_key(object: &HObject) -> Bytes {
-    let mut key = vec![MISSING];
+fn object_key(kind: u8, object: &HObject) -> Bytes {
+    let mut key = vec![kind];
     object.encode(&mut key, Features::default());
     Bytes::from(key)
 }
@@ -98,7 +99,7 @@ impl MetaChange {
     }
 
     pub(crate) fn missing(&mut self, object: &HObject, need: Option<EVersion>) {
-        let key = missing_key(object);
+        let key = object_key(MISSING, object);
         match need {
             Some(need) => {
                 self.removed.retain(|k| *k != key);
@@ -108,6 +109,17 @@ impl MetaChange {
                 self.set.remove(&key);
                 self.removed.push(key);
             }
+        }
+    }
+
+    /// Parts of the object are put together beside it, or not any more.
+    pub(crate) fn gathered(&mut self, object: &HObject, is_under_way: bool) {
+        let key = object_key(GATHERED, object);
+        if is_under_way {
+            self.set.insert(key, Bytes::new());
+        } else {
+            self.set.remove(&key);
+            self.removed.push(key);
         }
     }
 
@@ -137,6 +149,8 @@ pub(crate) struct Loaded {
     pub(crate) intervals: Vec<PgInterval>,
     pub(crate) log: Vec<LogEntry>,
     pub(crate) missing: Missing,
+    /// Objects of which parts were being put together.
+    pub(crate) gathered: Vec<HObject>,
 }
 
 /// Why a PG's record cannot be used. A copy of which part is forgotten would answer for what it does not know, so
@@ -186,6 +200,9 @@ pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loade
                 Some(&MISSING) => {
                     let object = HObject::from_bytes(key.slice(1..)).map_err(damaged)?;
                     out.missing.insert(object, EVersion::from_bytes(value.clone()).map_err(damaged)?);
+                }
+                Some(&GATHERED) => {
+                    out.gathered.push(HObject::from_bytes(key.slice(1..)).map_err(damaged)?);
                 }
                 _ => {}
             }
@@ -290,7 +307,8 @@ mod tests {
     #[test]
     fn what_is_not_readable_is_not_taken_for_nothing() {
         let coll = CollId::pg(PgId::new(PoolId(1), 0));
-        for key in [INFO, PROGRESS, INTERVALS, &log_key(EVersion::new(Epoch(3), 1)), &missing_key(&object())]
+        for key in
+            [INFO, PROGRESS, INTERVALS, &log_key(EVersion::new(Epoch(3), 1)), &object_key(MISSING, &object())]
         {
             let mut store = MemStore::new();
             let mut txn = Transaction::new(coll);

@@ -128,6 +128,7 @@ impl Pg {
         loads.extend(self.scrubs.on_new_interval());
         loads.into_iter().for_each(|token| cx.store.unload(token));
         self.drop_loads(cx);
+        self.drop_gathered(cx);
         self.watches.on_new_interval();
         if self.is_primary() {
             self.get_info(cx);

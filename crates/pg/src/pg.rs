@@ -24,7 +24,7 @@ use crate::{
     ops::Ops,
     proxy::Proxies,
     recount::Recount,
-    recovery::Recovery,
+    recovery::{Gathered, Part, Push, Recovery},
     replica_read::Committed,
     scrub::Scrubs,
     state_history::StateHistory,
@@ -81,8 +81,10 @@ pub(crate) enum Pending {
     Activated,
     /// A pushed object is here.
     Pushed { from: OsdId, object: HObject },
-    /// An object to push is being read; what was loaded for it before is held.
-    PushRead { to: OsdId, object: HObject, need: EVersion, loads: Vec<Token> },
+    /// A part of one is.
+    Gathered(Box<Part>),
+    /// An object to push is being read.
+    PushRead(Box<Push>),
     /// An object that another PG copies is being read, the same way: it, or a clone.
     CopyRead { from: OsdId, message: Box<MPgCopyGet>, wanted: HObject, loads: Vec<Token> },
     /// An errand waits for part of the index.
@@ -116,6 +118,7 @@ pub struct Pg {
     pub(crate) lease: Lease,
     pub(crate) committed: Committed,
     pub(crate) recovery: Recovery,
+    pub(crate) gathered: Gathered,
     pub(crate) unfound: Unfound,
     pub(crate) watches: Watches,
     pub(crate) copies: Copies,
@@ -171,6 +174,7 @@ impl Pg {
             lease: Lease::default(),
             committed: Committed::default(),
             recovery: Recovery::default(),
+            gathered: Gathered::default(),
             unfound: Unfound::default(),
             watches: Watches::default(),
             copies: Copies::default(),
@@ -238,6 +242,7 @@ impl Pg {
         pg.intervals = kept.intervals;
         pg.log = PgLog::from_entries(kept.log);
         pg.missing = kept.missing;
+        pg.gathered = Gathered::left_over(kept.gathered);
         Ok(Some(pg))
     }
 
@@ -370,9 +375,10 @@ impl Pg {
             Pending::ReplicaActivated { primary } => self.reply_activated(primary, cx),
             Pending::Activated => self.on_activation_durable(cx),
             Pending::Pushed { from, object } => self.on_push_durable(from, object, cx),
-            Pending::PushRead { to, object, need, mut loads } => {
-                loads.push(token);
-                self.on_push_read(to, object, need, loads, completion, cx);
+            Pending::Gathered(part) => self.on_part_durable(*part, cx),
+            Pending::PushRead(mut push) => {
+                push.loads.push(token);
+                self.on_push_read(*push, completion, cx);
             }
             Pending::CopyRead { from, message, wanted, mut loads } => {
                 loads.push(token);
@@ -477,6 +483,7 @@ impl Pg {
         loads.extend(self.scrubs.on_new_interval());
         loads.into_iter().for_each(|token| cx.store.unload(token));
         self.drop_loads(cx);
+        self.drop_gathered(cx);
     }
 
     /// Removes everything of the PG from this OSD.

@@ -1,26 +1,30 @@
-//! Recovery: whole objects go to copies that lack them, a few at a time, those first that ops wait for.
+//! Recovery: whole objects go to copies that lack them, a few at a time, those first that ops wait for. Large ones go in
+//! parts.
 
+mod gather;
+mod part;
 mod policy;
 mod toofull;
 mod urgent;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use messages::{LogLevel, MPgPull, MPgPush, MPgPushReply};
-use store::{Completion, ObjectStore};
+use messages::{LogLevel, MPgPull, MPgPush, MPgPushReply, ObjectCursor};
+use store::Completion;
 use types::{
     EVersion, HObject, MapFlags, Missing, Mutation, OsdId, OsdMap, PgInfo, PgState, SnapId, Token,
     Transaction, TxnOp,
 };
 
+use part::{Content, Measure, WHOLE, part_of};
 use urgent::Urgent;
 
+pub(crate) use gather::{Gathered, Part};
 pub use policy::RecoveryPolicy;
 
 use crate::{
     Ctx, Effect, Permit, Pg,
     errand::object_version,
-    exec::{self, Kept},
     meta::MetaChange,
     pg::{Pending, Phase},
 };
@@ -45,6 +49,19 @@ pub(crate) struct Recovery {
     forced: PgState,
     /// `RECOVERY_TOOFULL`, `BACKFILL_TOOFULL`: what waits for room on OSDs.
     put_off: PgState,
+}
+
+/// An object on its way to another OSD, or a part of it.
+#[derive(Debug)]
+pub(crate) struct Push {
+    to: OsdId,
+    object: HObject,
+    /// The version that was asked for, or zero.
+    need: EVersion,
+    begin: ObjectCursor,
+    measure: Measure,
+    /// What is at hand for it.
+    pub(crate) loads: Vec<Token>,
 }
 
 impl Recovery {
@@ -152,7 +169,8 @@ impl Pg {
         for (source, object, version) in self.next_pulls(room, is_urgent, cx) {
             if !self.recovery.pulling.contains_key(&object) {
                 self.recovery.pulling.insert(object.clone(), (source, cx.recovery.active.take(0)));
-                let message = MPgPull { pgid: self.pgid, epoch: cx.map.epoch, object, version };
+                let begin = ObjectCursor::default();
+                let message = MPgPull { pgid: self.pgid, epoch: cx.map.epoch, object, version, begin };
                 cx.effects.push(Effect::SendOsd(source, message.into()));
             }
         }
@@ -160,7 +178,9 @@ impl Pg {
         for push in self.next_pushes(room, is_urgent, cx.map) {
             if !self.recovery.pushing.contains_key(&push) {
                 self.recovery.pushing.insert(push.clone(), cx.recovery.active.take(0));
-                self.push(push.0, push.1, EVersion::ZERO, Vec::new(), cx);
+                let ((to, object), need, begin) = (push, EVersion::ZERO, ObjectCursor::default());
+                let measure = Measure::of_parts(cx.recovery);
+                self.push(Push { to, object, need, begin, measure, loads: Vec::new() }, cx);
             }
         }
     }
@@ -280,49 +300,50 @@ impl Pg {
         }
     }
 
+    /// Another OSD asks for an object, or for its next part.
     pub(crate) fn on_pull(&mut self, from: OsdId, message: MPgPull, cx: &mut Ctx<'_>) {
-        self.push(from, message.object, message.version, Vec::new(), cx);
+        let MPgPull { object, version: need, begin, .. } = message;
+        // What there is in whatever version is to be part of a change.
+        let measure = if need == EVersion::ZERO { WHOLE } else { Measure::of_parts(cx.recovery) };
+        self.push(Push { to: from, object, need, begin, measure, loads: Vec::new() }, cx);
     }
 
-    /// Sends an object, once all of it is at hand. `need` is the version that was asked for, or zero; `loads` holds what is
-    /// at hand already.
-    fn push(&mut self, to: OsdId, object: HObject, need: EVersion, loads: Vec<Token>, cx: &mut Ctx<'_>) {
-        match whole_object(cx.store, self.coll, &object) {
+    /// Sends an object, or a part of it, once that is at hand.
+    fn push(&mut self, mut push: Push, cx: &mut Ctx<'_>) {
+        let part = part_of(cx.store, self.coll, &push.object, &push.begin, push.measure);
+        let Content { version, txn, next } = match part {
+            Ok(Some(part)) => part,
             Ok(None) => {
-                loads.into_iter().for_each(|token| cx.store.unload(token));
-                self.on_push_damaged(to, object, need, cx);
-            }
-            Ok(Some((version, txn))) => {
-                loads.into_iter().for_each(|token| cx.store.unload(token));
-                self.note_recovered_bytes(&txn);
-                let message = MPgPush { pgid: self.pgid, epoch: cx.map.epoch, object, version, txn };
-                cx.effects.push(Effect::SendOsd(to, message.into()));
+                push.loads.into_iter().for_each(|token| cx.store.unload(token));
+                return self.on_push_damaged(push.to, push.object, push.need, cx);
             }
             Err(missing) => {
-                let token = self.token(Pending::PushRead { to, object, need, loads });
-                cx.store.load(token, missing);
+                let token = self.token(Pending::PushRead(Box::new(push)));
+                return cx.store.load(token, missing);
             }
+        };
+        if !push.begin.is_begin() && version != push.need {
+            // It has changed since the part before: all of it is sent again.
+            push.begin = ObjectCursor::default();
+            return self.push(push, cx);
         }
+        let Push { to, object, begin, loads, .. } = push;
+        loads.into_iter().for_each(|token| cx.store.unload(token));
+        self.note_recovered_bytes(&txn);
+        let message = MPgPush { pgid: self.pgid, epoch: cx.map.epoch, object, version, txn, begin, next };
+        cx.effects.push(Effect::SendOsd(to, message.into()));
     }
 
-    pub(crate) fn on_push_read(
-        &mut self,
-        to: OsdId,
-        object: HObject,
-        need: EVersion,
-        loads: Vec<Token>,
-        completion: Completion,
-        cx: &mut Ctx<'_>,
-    ) {
+    pub(crate) fn on_push_read(&mut self, push: Push, completion: Completion, cx: &mut Ctx<'_>) {
         if let Completion::Loaded(_, Err(error)) = completion {
-            tracing::error!(pg = %self.pgid, %object, %error, "an object to push cannot be read");
-            if self.lose(&object, cx) {
-                loads.into_iter().for_each(|token| cx.store.unload(token));
-                self.recovery.pushing.remove(&(to, object.clone()));
-                return self.on_push_unreadable(to, object, cx);
+            tracing::error!(pg = %self.pgid, object = %push.object, %error, "an object to push cannot be read");
+            if self.lose(&push.object, cx) {
+                push.loads.into_iter().for_each(|token| cx.store.unload(token));
+                self.recovery.pushing.remove(&(push.to, push.object.clone()));
+                return self.on_push_unreadable(push.to, push.object, cx);
             }
         }
-        self.push(to, object, need, loads, cx);
+        self.push(push, cx);
     }
 
     /// What this copy keeps with the object cannot be decoded, so it is as bad as one that cannot be read: it is not spread,
@@ -360,16 +381,17 @@ impl Pg {
             return self.recover(cx);
         }
         let (version, txn) = (EVersion::ZERO, Transaction::new(self.coll));
-        let message = MPgPush { pgid: self.pgid, epoch: cx.map.epoch, object, version, txn };
+        let message = MPgPush::whole((self.pgid, cx.map.epoch), object, version, txn);
         cx.effects.push(Effect::SendOsd(to, message.into()));
     }
 
     /// An object came that this copy lacks; with version zero, word that the sender lacks it as well, and could do nothing
     /// with what was pushed there, if that was so.
     pub(crate) fn on_push(&mut self, from: OsdId, message: MPgPush, cx: &mut Ctx<'_>) {
-        let MPgPush { object, version, txn: pushed, .. } = message;
+        let is_part = message.is_part();
+        let MPgPush { object, version, txn: pushed, begin, next, .. } = message;
         let mut offer = (version, pushed);
-        if self.on_offer(from, &object, &mut offer, cx) {
+        if self.on_offer(from, &object, &mut offer, is_part, cx) {
             return;
         }
         let pushed = offer.1;
@@ -395,10 +417,17 @@ impl Pg {
             return self.on_push_durable(from, object, cx);
         }
         self.note_recovered_bytes(&pushed);
+        if is_part {
+            if let Some((pending, txn)) = self.gather(from, &object, version, (&begin, next), pushed) {
+                self.submit(pending, txn, cx);
+            }
+            return;
+        }
         let mut txn = Transaction::new(self.coll);
         txn.append(pushed);
         let mut change = MetaChange::default();
         change.missing(&object, None);
+        self.forget_gathered(&object, &mut change, &mut txn);
         change.into_txn(&mut txn);
         self.submit(Pending::Pushed { from, object }, txn, cx);
     }
@@ -448,39 +477,6 @@ fn lacks(missing: &Missing, head: &HObject) -> bool {
 /// The object and its clones, as far as they are missing: they are neighbours in the order.
 fn lacked<'a>(missing: &'a Missing, head: &HObject) -> impl Iterator<Item = (&'a HObject, &'a EVersion)> {
     missing.range(head.with_snap(SnapId(0))..=head.head())
-}
-
-/// The object's version, and a transaction that makes it what it is here, whatever was there before. None where what is
-/// kept with it cannot be decoded.
-fn whole_object(
-    store: &dyn ObjectStore,
-    coll: types::CollId,
-    object: &HObject,
-) -> Result<Option<(EVersion, Transaction)>, store::Missing> {
-    let version = match exec::info_at(store, coll, object)? {
-        Kept::Known(info) => info.version,
-        Kept::Absent => EVersion::ZERO,
-        Kept::Undecodable => return Ok(None),
-    };
-    let mut txn = Transaction::new(coll);
-    txn.push(object, Mutation::Remove);
-    let Some(meta) = store.meta(coll, object)? else { return Ok(Some((version, txn))) };
-    txn.push(object, Mutation::Touch);
-    for write in exec::data_writes(store, coll, object, meta.size)? {
-        txn.push(object, write);
-    }
-    txn.push(object, Mutation::Truncate { size: meta.size });
-    let xattrs = store.xattrs(coll, object)?.into_iter().collect();
-    txn.push(object, Mutation::SetXattrs(xattrs));
-    let header = store.omap_header(coll, object)?;
-    if !header.is_empty() {
-        txn.push(object, Mutation::OmapSetHeader(header));
-    }
-    let omap = store.omap_range(coll, object, std::ops::Bound::Unbounded, usize::MAX)?;
-    if !omap.is_empty() {
-        txn.push(object, Mutation::OmapSet(omap.into_iter().collect()));
-    }
-    Ok(Some((version, txn)))
 }
 
 #[cfg(test)]

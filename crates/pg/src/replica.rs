@@ -86,6 +86,7 @@ impl Pg {
             if settles && self.missing.remove(&entry.object).is_some() {
                 change.missing(&entry.object, None);
                 self.recovery.forget_bad(&entry.object);
+                self.forget_gathered(&entry.object, &mut change, &mut txn);
             }
             self.info.is_estimated |= entry.lost_to.is_some();
             self.log.push(entry);

@@ -60,6 +60,8 @@ impl Pg {
         self.info.last_epoch_split = epoch;
         self.info.is_estimated = true;
         let mut txn = Transaction::new(self.coll);
+        // Behind all objects, they would go to a child that does not know of them.
+        self.forget_all_gathered(&mut change, &mut txn);
         let mut out = Vec::new();
         for &(id, pgid) in children {
             let bits = HObject::split_bits(pgid, pg_num) - HObject::split_bits(self.pgid, before);

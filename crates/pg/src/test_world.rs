@@ -243,7 +243,7 @@ impl World {
         let (pgid, epoch, object) = (self.pg.pgid, self.map.epoch, self.object(at));
         let txn = if version == 0 { Transaction::new(self.pg.coll) } else { self.content(at, version) };
         let version = self.version(version);
-        self.say(from, MPgPush { pgid, epoch, object, version, txn }.into());
+        self.say(from, MPgPush::whole((pgid, epoch), object, version, txn).into());
     }
 
     /// Nobody's copy of the object can be read.

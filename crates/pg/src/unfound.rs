@@ -194,7 +194,7 @@ impl Pg {
         let waiting: BTreeSet<OsdId> = peers.chain([self.me]).collect();
         for osd in &waiting {
             let (pgid, epoch, object) = (self.pgid, cx.map.epoch, object.clone());
-            let message = MPgPull { pgid, epoch, object, version: EVersion::ZERO };
+            let message = MPgPull { pgid, epoch, object, ..MPgPull::default() };
             cx.effects.push(Effect::SendOsd(*osd, message.into()));
         }
         self.unfound.offers.insert(object, Offers { waiting, best: None });
@@ -206,11 +206,21 @@ impl Pg {
         from: OsdId,
         object: &HObject,
         offer: &mut (EVersion, Transaction),
+        is_part: bool,
         cx: &mut Ctx<'_>,
     ) -> bool {
         let Some(offers) = self.unfound.offers.get_mut(object) else { return false };
         if !offers.waiting.remove(&from) {
             return false;
+        }
+        if is_part {
+            // It would be a change, which goes to all copies at once. Somebody has it: that it is gone would be wrong.
+            self.unfound.offers.remove(object);
+            self.unfound.given_up.remove(object);
+            let line =
+                format!("{} {object} is too large to become what it was, and stays unfound", self.pgid);
+            cx.effects.push(Effect::ClusterLog(LogLevel::ERROR, line));
+            return true;
         }
         let version = offer.0;
         // What members have is of the history that they took over. Others may have what came to nothing: the log has

@@ -121,8 +121,10 @@ impl Part {
             uuid: store.identity().store_uuid,
             device_bytes: disk.bytes(),
             metadata: BTreeMap::from([("hostname".to_owned(), "sim".to_owned())]),
-            // Few objects are many here.
-            options: [("osd_async_recovery_min_cost".to_owned(), "3".to_owned())].into(),
+            // Few objects are many here, and few are small enough for one part.
+            options: [("osd_async_recovery_min_cost", "3"), ("osd_recovery_max_chunk", "500")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
             features: codec::Features::PACIFIC.0,
             git_version: "",
             shard,

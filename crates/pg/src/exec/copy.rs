@@ -72,21 +72,24 @@ impl Run<'_, '_> {
     }
 }
 
-/// The writes that make an object's data, which has `size` bytes: one for each range that is no hole.
+/// The writes that make these ranges of an object's data, ascending ones without holes (offset and length).
 pub(crate) fn data_writes(
     store: &dyn ObjectStore,
     coll: CollId,
     object: &HObject,
-    size: u64,
+    ranges: Vec<(u64, u64)>,
 ) -> Result<Vec<Mutation>, store::Missing> {
+    let (Some((begin, _)), Some((last, len))) = (ranges.first(), ranges.last()) else {
+        return Ok(Vec::new());
+    };
     // First all of it, so that one load brings it.
-    store.read_pieces(coll, object, 0, size)?;
+    store.read_pieces(coll, object, *begin, last + len - begin)?;
     let write = |(offset, len)| {
         let pieces = store.read_pieces(coll, object, offset, len)?;
         // The receiver puts a large write to new space as a whole.
         Ok(Mutation::Write { offset, data: Payload::joined(pieces) })
     };
-    store.extents(coll, object, 0, size)?.into_iter().map(write).collect()
+    ranges.into_iter().map(write).collect()
 }
 
 /// The contents of an object, or of what it was at a snapshot, for a copy; `data` gets all but the
@@ -141,7 +144,7 @@ pub(crate) fn copy_out(
     if !omap.is_empty() {
         data.txn.push(&head, Mutation::OmapSet(omap.into_iter().collect()));
     }
-    for write in data_writes(store, coll, &base, meta.size)? {
+    for write in data_writes(store, coll, &base, store.extents(coll, &base, 0, meta.size)?)? {
         data.txn.push(&head, write);
     }
     data.txn.push(&head, Mutation::Truncate { size: meta.size });

@@ -159,7 +159,9 @@ fn list(
         let end = stored.last().filter(|_| !is_last).cloned().unwrap_or_else(HObject::max);
         // What is still to be recovered is there as far as clients can tell.
         let missing = cx.missing.range(at.clone()..=end).cloned();
-        for object in stored.into_iter().chain(missing).collect::<BTreeSet<_>>() {
+        // What is put together of parts has no pool of clients.
+        let stored = stored.into_iter().filter(|object| object.pool == op.pgid.pool);
+        for object in stored.chain(missing).collect::<BTreeSet<_>>() {
             if entries.len() == count {
                 return Ok((Response { handle: object, entries }, false));
             }

@@ -71,7 +71,7 @@ fn what_was_pushed_is_good_whether_it_is_durable_or_not_when_the_interval_ends()
     world.activate(3, vec![change], 4, None);
     let (pgid, epoch, object) = (world.pg.pgid, world.map.epoch, world.object(2));
     let (version, txn, primary) = (world.version(4), world.content(2, 4), world.peers[0]);
-    let push = MPgPush { pgid, epoch, object, version, txn };
+    let push = MPgPush::whole((pgid, epoch), object, version, txn);
     world.act(|pg, cx| pg.handle(Event::Peer(primary, push.into()), cx));
     assert_eq!((world.missing().len(), world.stored(2)), (1, 4));
     // The primary begins a new life before the store has answered.

@@ -13,11 +13,13 @@ pub struct RecoveryPolicy {
     pub active_max: u64,
     /// `osd_async_recovery_min_cost`: who lacks more objects than that is filled before it acts.
     pub fill_first: u64,
+    /// `osd_recovery_max_chunk`: an object with more bytes is sent in parts, each of about so many.
+    pub part_bytes: u64,
 }
 
 impl Default for RecoveryPolicy {
     fn default() -> RecoveryPolicy {
-        RecoveryPolicy { active: Budget::default(), active_max: 10, fill_first: 100 }
+        RecoveryPolicy { active: Budget::default(), active_max: 10, fill_first: 100, part_bytes: 8 << 20 }
     }
 }
 
@@ -30,6 +32,7 @@ impl RecoveryPolicy {
         let most = of_any.or_else(|| number("osd_recovery_max_active_ssd"));
         self.active_max = most.unwrap_or(unknown.active_max);
         self.fill_first = number("osd_async_recovery_min_cost").unwrap_or(unknown.fill_first);
+        self.part_bytes = number("osd_recovery_max_chunk").unwrap_or(unknown.part_bytes);
     }
 
     /// How many more objects may be sent.

@@ -18,7 +18,7 @@ fn an_object_is_pulled_once() {
     world.act(|pg, cx| pg.repair(&object, cx));
     assert_eq!(pulls(&mut world), 1);
     // It came, and is not durable.
-    let push = MPgPush { pgid, epoch, object, version, txn };
+    let push = MPgPush::whole((pgid, epoch), object, version, txn);
     world.act(|pg, cx| pg.handle(Event::Peer(peer, push.into()), cx));
     world.act(|pg, cx| pg.handle(Event::Tick, cx));
     assert_eq!((pulls(&mut world), world.missing().len()), (0, 1));
@@ -296,7 +296,13 @@ fn a_replica_whose_info_cannot_be_decoded_says_that_it_lacks_the_object() {
     let mut world = World::replica();
     let (pgid, epoch, primary) = (world.pg.pgid, world.map.epoch, world.peers[0]);
     world.damage(2);
-    let pull = |world: &World, version| MPgPull { pgid, epoch, object: world.object(2), version };
+    let pull = |world: &World, version| MPgPull {
+        pgid,
+        epoch,
+        object: world.object(2),
+        version,
+        ..MPgPull::default()
+    };
     // Whoever asks for any version there is.
     let any = pull(&world, EVersion::ZERO);
     world.say(primary, any.into());

@@ -123,7 +123,7 @@ fn what_cannot_be_decoded_is_no_offer() {
     txn.push(&object, Mutation::SetXattrs([pair].into()));
     txn.ops.remove(2);
     let peers = world.peers.clone();
-    world.say(peers[0], messages::MPgPush { pgid, epoch, object: object.clone(), version, txn }.into());
+    world.say(peers[0], messages::MPgPush::whole((pgid, epoch), object.clone(), version, txn).into());
     world.push(peers[1], 3, 1);
     let entries = world.replicated();
     let [entry] = &entries[..] else { panic!("{entries:?}") };
@@ -159,4 +159,21 @@ fn one_of_the_past_that_comes_up_without_its_copy_is_asked_and_holds_nothing_up(
     world.map.epoch = world.map.epoch.next();
     world.handle(Event::NewMap);
     assert!(asked(&mut world).is_empty(), "once is enough");
+}
+
+/// It would have to be a change of that size, and what becomes of it is not what an operator wanted.
+#[test]
+fn what_is_too_large_to_be_what_it_was_stays_unfound() {
+    let mut world = World::active();
+    world.lose(3);
+    world.handle(Event::GiveUp(GiveUp::Revert));
+    let (pgid, epoch, object) = (world.pg.pgid, world.map.epoch, world.object(3));
+    let (version, txn) = (world.version(1), world.content(3, 1));
+    let next = messages::ObjectCursor { data: 1, ..messages::ObjectCursor::default() };
+    let part =
+        messages::MPgPush { pgid, epoch, object, version, txn, begin: Default::default(), next: Some(next) };
+    let peers = world.peers.clone();
+    world.say(peers[0], part.into());
+    world.push(peers[1], 3, 0);
+    assert_eq!((world.pg.unfound_count(), world.replicated()), (1, vec![]));
 }

@@ -3,7 +3,7 @@
 use crate::EntityType;
 
 /// Options that a running OSD looks at.
-pub(super) const OSD: [&str; 41] = [
+pub(super) const OSD: [&str; 42] = [
     "bluestore_cache_size",
     // How long a heartbeat takes that `dump_osd_network` shows. What decides is fixed.
     "mon_warn_on_slow_ping_ratio",
@@ -31,6 +31,7 @@ pub(super) const OSD: [&str; 41] = [
     "osd_op_log_threshold",
     "osd_recovery_max_active",
     "osd_recovery_max_active_ssd",
+    "osd_recovery_max_chunk",
     "osd_scrub_auto_repair",
     "osd_scrub_auto_repair_num_errors",
     "osd_scrub_begin_hour",

@@ -1,0 +1,135 @@
+//! Parts of large objects are put together beside the copy that they replace, which stays what it is until the last part
+//! puts them in its place: it may be an older version that somebody has to go back to.
+//!
+//! The receiver asks for a part when the one before is durable, so that one of each object is under way. What is put together
+//! goes when its interval ends, or when the PG is loaded the next time: the PG's record names it from the first part on.
+
+use std::collections::BTreeMap;
+
+use codec::{Encode, Features};
+use messages::{MPgPull, ObjectCursor};
+use types::{EVersion, HObject, Mutation, OsdId, PoolId, SnapId, Transaction, TxnOp};
+
+use crate::{Ctx, Effect, Pg, meta::MetaChange, pg::Pending};
+
+/// How far an object has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(super) from: OsdId,
+    pub(super) object: HObject,
+    pub(super) version: EVersion,
+    /// Where the next part begins.
+    pub(super) next: ObjectCursor,
+}
+
+/// Objects that are put together, each with the last part that came; none with one that is left over.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered(BTreeMap<HObject, Option<Part>>);
+
+impl Gathered {
+    /// What was under way when the PG was loaded.
+    pub(crate) fn left_over(objects: Vec<HObject>) -> Gathered {
+        Gathered(objects.into_iter().map(|object| (object, None)).collect())
+    }
+
+    /// True for the part that follows the last one that came, or for one that begins anew.
+    fn expects(&self, from: OsdId, object: &HObject, version: EVersion, begin: &ObjectCursor) -> bool {
+        let last = self.0.get(object).and_then(Option::as_ref);
+        let follows = |last: &Part| (last.from, last.version, &last.next) == (from, version, begin);
+        begin.is_begin() || last.is_some_and(follows)
+    }
+}
+
+/// Where an object is put together: behind all objects of pools, where no listing looks for heads. Objects without a
+/// pool would stay in memory.
+fn place_beside(object: &HObject) -> HObject {
+    HObject {
+        oid: object.to_bytes(Features::default()),
+        hash: object.hash,
+        pool: PoolId(i64::MAX),
+        snap: SnapId(1),
+        ..HObject::default()
+    }
+}
+
+impl Pg {
+    /// A part came of an object that this copy lacks: what makes it durable. None for one that nobody waits for.
+    pub(super) fn gather(
+        &mut self,
+        from: OsdId,
+        object: &HObject,
+        version: EVersion,
+        (begin, next): (&ObjectCursor, Option<ObjectCursor>),
+        pushed: Transaction,
+    ) -> Option<(Pending, Transaction)> {
+        if !self.gathered.expects(from, object, version, begin) {
+            return None;
+        }
+        let place = place_beside(object);
+        let mut txn = Transaction::new(self.coll);
+        txn.ops.extend(pushed.ops.into_iter().map(|op| match op {
+            TxnOp::Object(_, mutation) => TxnOp::Object(place.clone(), mutation),
+            other => other,
+        }));
+        let mut change = MetaChange::default();
+        let pending = match next {
+            Some(next) => {
+                let part = Part { from, object: object.clone(), version, next };
+                if self.gathered.0.insert(object.clone(), Some(part.clone())).is_none() {
+                    change.gathered(object, true);
+                }
+                Pending::Gathered(Box::new(part))
+            }
+            None => {
+                txn.push(object, Mutation::CloneFrom { source: Box::new(place) });
+                self.forget_gathered(object, &mut change, &mut txn);
+                change.missing(object, None);
+                Pending::Pushed { from, object: object.clone() }
+            }
+        };
+        change.into_txn(&mut txn);
+        Some((pending, txn))
+    }
+
+    /// A part is durable: the next one is asked for, unless another one has come since.
+    pub(crate) fn on_part_durable(&mut self, part: Part, cx: &mut Ctx<'_>) {
+        if self.gathered.0.get(&part.object).and_then(Option::as_ref) == Some(&part) {
+            let Part { from, object, version, next } = part;
+            let message = MPgPull { pgid: self.pgid, epoch: cx.map.epoch, object, version, begin: next };
+            cx.effects.push(Effect::SendOsd(from, message.into()));
+        }
+    }
+
+    /// Removes what was put together of an object, if there is anything.
+    pub(crate) fn forget_gathered(
+        &mut self,
+        object: &HObject,
+        change: &mut MetaChange,
+        txn: &mut Transaction,
+    ) {
+        if self.gathered.0.remove(object).is_some() {
+            txn.push(&place_beside(object), Mutation::Remove);
+            change.gathered(object, false);
+        }
+    }
+
+    /// The same of all objects.
+    pub(crate) fn forget_all_gathered(&mut self, change: &mut MetaChange, txn: &mut Transaction) {
+        for object in self.gathered.0.keys().cloned().collect::<Vec<_>>() {
+            self.forget_gathered(&object, change, txn);
+        }
+    }
+
+    /// Nobody goes on with what is under way.
+    pub(crate) fn drop_gathered(&mut self, cx: &mut Ctx<'_>) {
+        if !self.gathered.0.is_empty() {
+            let (mut change, mut txn) = (MetaChange::default(), Transaction::new(self.coll));
+            self.forget_all_gathered(&mut change, &mut txn);
+            change.into_txn(&mut txn);
+            self.submit(Pending::Nothing, txn, cx);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
