@@ -14,6 +14,7 @@ use crate::{
     exec::{self, CopySource},
     pg::{Pending, Phase},
     proxy::REDIRECTS_MAX,
+    replica::CHANGE_BYTES_MAX,
 };
 
 /// Until a question is asked again.
@@ -229,6 +230,10 @@ impl Pg {
             return cx.store.load(token, missing);
         }
         loads.into_iter().for_each(|token| cx.store.unload(token));
+        if data.txn.bytes_at_most() > CHANGE_BYTES_MAX {
+            // The change that it is for would be refused, and it may be longer than any message.
+            (data.txn, data.result) = (Transaction::new(self.coll), Errno::EMSGSIZE.negated());
+        }
         cx.effects.push(Effect::SendOsd(from, data.into()));
     }
 
@@ -324,6 +329,19 @@ mod tests {
         assert_eq!((world.missing(), answers(&mut world)), (vec![], vec![]));
         world.handle(Event::Tick);
         assert_eq!(answers(&mut world), [0]);
+    }
+
+    #[test]
+    fn what_is_too_large_for_a_change_is_refused_to_who_copies_it() {
+        let mut world = World::active();
+        let value = Bytes::from(vec![0; 50 << 20]);
+        let pairs = (0..6).map(|at| (Bytes::from(format!("k{at}")), value.clone()));
+        let mut txn = world.content(1, 1);
+        txn.push(&world.object(1), Mutation::OmapSet(pairs.collect()));
+        world.store.submit(Token(0), txn);
+        let message = question(&world, world.object(1));
+        world.say(world.peers[0], message.into());
+        assert_eq!(answers(&mut world), [Errno::EMSGSIZE.negated()]);
     }
 
     #[test]
