@@ -175,4 +175,19 @@ mod tests {
         world.write(1, 3_201);
         assert_eq!((trims(&mut world), world.pg.info.log_tail), (Some(confirmed), confirmed));
     }
+
+    #[test]
+    fn a_change_that_other_osds_would_not_take_is_too_long() {
+        let world = World::active();
+        let mut txn = Transaction::new(world.pg.coll);
+        let (object, data) = (world.object(1), codec::Payload::from(bytes::Bytes::from(vec![7; 4 << 20])));
+        let is_too_long = |txn: &Transaction| {
+            Staged { txn: txn.clone(), log: Vec::new(), delta: Default::default() }.is_too_long()
+        };
+        for part in 0..CHANGE_BYTES_MAX as u64 / (4 << 20) {
+            assert!(!is_too_long(&txn));
+            txn.push(&object, types::Mutation::Write { offset: part << 22, data: data.clone() });
+        }
+        assert!(is_too_long(&txn));
+    }
 }

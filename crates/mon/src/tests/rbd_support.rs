@@ -339,6 +339,7 @@ fn a_pool_that_does_not_answer_holds_up_no_other() {
     world.cluster.manage(&admin, MMgrCommand { cmd, ..MMgrCommand::default() });
     world.pass(1);
     let answers = world.cluster.managed.len();
+    world.cluster.allow_pool_delete();
     let rm = r#"{"prefix":"osd pool rm","pool":"other","pool2":"other","yes_i_really_really_mean_it":true}"#;
     world.cluster.ok(rm);
     world.pass(1);

@@ -149,19 +149,14 @@ fn a_change_that_has_waited_is_refused_if_its_client_was_blocklisted_meanwhile()
 }
 
 #[test]
-fn a_change_that_other_osds_would_not_take_is_refused_before_anything_is_done() {
+fn a_request_that_becomes_too_large_changes_nothing() {
     let mut world = World::active();
     let (at, unit, len) = (0u64.to_le_bytes(), 1024u64, 86u64 << 20);
     let params = OpParams::from_parts(&[&at, &len.to_le_bytes(), &unit.to_le_bytes()]);
     let data = Bytes::from(vec![7; 1024]);
     let same = OsdOp { params, data, ..OsdOp::new(OpCode::WRITESAME) };
     ask(&mut world, 7, 1, vec![same; 3]);
-    let effects = std::mem::take(&mut world.effects);
-    let results = effects.iter().filter_map(|effect| match effect {
-        Effect::Reply(_, _, reply) => Some(reply.result),
-        _ => None,
-    });
-    assert_eq!(results.collect::<Vec<_>>(), [Errno::EMSGSIZE.negated()]);
-    assert!(!effects.iter().any(|effect| matches!(effect, Effect::SendEncoded(..))));
-    assert_eq!((world.stored(1), world.pg.info.last_update), (1, world.version(3)));
+    // That it failed is remembered.
+    assert_eq!(world.replicated().iter().map(|entry| entry.is_error).collect::<Vec<_>>(), [true]);
+    assert_eq!(world.stored(1), 1);
 }
