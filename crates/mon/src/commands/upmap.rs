@@ -2,7 +2,7 @@
 //!
 //! Authority: `OSDMonitor::prepare_command_impl` (`osd pg-upmap`, `osd pg-upmap-items`), 16.2.
 
-use types::{Errno, OsdId, PgId, Release};
+use types::{Errno, Incremental, OsdId, PgId, Release};
 
 use super::{Reply, Request, Row, status::parse_osd};
 
@@ -109,14 +109,19 @@ fn set_items(req: &mut Request<'_>) -> Result<Reply, Reply> {
 }
 
 fn rm_upmap_items(req: &mut Request<'_>) -> Reply {
+    clear(req, "pg_upmap_items", |inc, pg| inc.old_pg_upmap_items.insert(pg))
+}
+
+/// Takes an upmap of this kind away.
+fn clear(req: &mut Request<'_>, kind: &str, remove: fn(&mut Incremental, PgId) -> bool) -> Reply {
     let pg = match upmap_pg(req) {
         Ok(pg) => pg,
         Err(reply) => return reply,
     };
     req.mon.change_osdmap(req.wall, |_, inc| {
-        inc.old_pg_upmap_items.insert(pg);
+        remove(inc, pg);
     });
-    Reply::done(format!("clear {pg} pg_upmap_items mapping"))
+    Reply::done(format!("clear {pg} {kind} mapping"))
 }
 
 fn upmap(req: &mut Request<'_>) -> Reply {
@@ -155,12 +160,5 @@ fn set_upmap(req: &mut Request<'_>) -> Result<Reply, Reply> {
 }
 
 fn rm_upmap(req: &mut Request<'_>) -> Reply {
-    let pg = match upmap_pg(req) {
-        Ok(pg) => pg,
-        Err(reply) => return reply,
-    };
-    req.mon.change_osdmap(req.wall, |_, inc| {
-        inc.old_pg_upmap.insert(pg);
-    });
-    Reply::done(format!("clear {pg} pg_upmap mapping"))
+    clear(req, "pg_upmap", |inc, pg| inc.old_pg_upmap.insert(pg))
 }

@@ -38,6 +38,11 @@ impl Report {
     pub(super) fn counts(&self, map: &OsdMap, reporter: OsdId) -> bool {
         map.is_up(reporter) && map.up_from(reporter) == self.reporter_up_from
     }
+
+    /// True while it does, and was repeated of late.
+    fn holds(&self, now: Instant, map: &OsdMap, reporter: OsdId) -> bool {
+        self.counts(map, reporter) && now.since(self.repeated) < REPORT_HOLDS
+    }
 }
 
 /// Where reporters are taken to fail together.
@@ -88,9 +93,7 @@ impl Mon {
         let since = Instant(now.0.saturating_sub(failure.failed_for_ms.saturating_mul(1_000_000)));
         let report = Report { since, repeated: now, reporter_up_from: map.up_from(failure.reporter) };
         let reports = self.osds.failures.entry(target).or_default();
-        reports.retain(|reporter, report| {
-            report.counts(map, *reporter) && now.since(report.repeated) < REPORT_HOLDS
-        });
+        reports.retain(|reporter, report| report.holds(now, map, *reporter));
         // One that is repeated says no more than the first.
         reports.entry(failure.reporter).or_insert(report).repeated = now;
         self.check_failure(now, wall, target);
@@ -100,13 +103,12 @@ impl Mon {
     pub(super) fn check_failure(&mut self, now: Instant, wall: UTime, target: OsdId) {
         let map = &self.next.osdmap;
         let Some(reports) = self.osds.failures.get_mut(&target) else { return };
-        reports.retain(|_, report| now.since(report.repeated) < REPORT_HOLDS);
-        let counted = || reports.iter().filter(|(reporter, report)| report.counts(map, **reporter));
-        let Some(since) = counted().map(|(_, report)| report.since).min() else { return };
+        reports.retain(|reporter, report| report.holds(now, map, *reporter));
+        let Some(since) = reports.values().map(|report| report.since).min() else { return };
         if now.since(since) < self.options.osd_heartbeat_grace {
             return;
         }
-        let reporters: Vec<OsdId> = counted().map(|(reporter, _)| *reporter).collect();
+        let reporters: Vec<OsdId> = reports.keys().copied().collect();
         if self.are_enough(&reporters, target) && self.may_mark_down() {
             let (count, silent) = (reporters.len(), now.since(since).as_secs());
             let why = format!("osd.{target} failed ({count} reporters, silent for {silent} s)");
