@@ -1,6 +1,7 @@
 //! A cluster's folder as all its daemons see it: names, pid files, logs.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -67,6 +68,11 @@ pub(crate) fn remove_pid(conf: &CephConf, who: &EntityName) {
         // It may be gone already: its folder belongs to the operator.
         let _ = fs::remove_file(path);
     }
+}
+
+/// What `client.admin` may do.
+pub(crate) fn operator_caps() -> BTreeMap<String, String> {
+    ["mds", "mgr", "mon", "osd"].map(|service| (service.to_owned(), "allow *".to_owned())).into()
 }
 
 /// As many reactors as an OSD gets by itself, on a machine with so many CPUs and OSDs: half of the CPUs are

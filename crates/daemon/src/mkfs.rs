@@ -15,7 +15,7 @@ use types::{EntityName, EntityType, KeyType};
 use crate::{
     ceph_conf::CephConf,
     clock,
-    cluster::{parse_uuid, reactors_for},
+    cluster::{operator_caps, parse_uuid, reactors_for},
     device_paths::{DevicePaths, FastDevices, Links},
     embedded_ledger::EmbeddedLedger,
     new_stores::NewStores,
@@ -100,9 +100,8 @@ fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType) -> Result<()> {
     let admin = EntityName::new(EntityType::CLIENT, "admin");
     if let Entry::Vacant(slot) = keys.entry(admin.clone()) {
         let key = CryptoKey::generate(key_type, clock::wall(), &mut rng);
-        let caps = ["mds", "mgr", "mon", "osd"].map(|s| (s.to_owned(), "allow *".to_owned())).into();
         let path = configured.unwrap_or_else(|| data.join("client.admin.keyring"));
-        let keyring = Keyring([(admin, KeyringEntry { key: key.clone(), caps })].into());
+        let keyring = Keyring([(admin, KeyringEntry { key: key.clone(), caps: operator_caps() })].into());
         // Before the ledger: one that is tried again finds the key there.
         private::append_secret(&path, &keyring.to_string())?;
         slot.insert(key);

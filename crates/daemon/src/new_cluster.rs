@@ -16,7 +16,7 @@ use types::{EntityName, EntityType, KeyType};
 use crate::{
     ceph_conf::CephConf,
     clock,
-    cluster::{format_uuid, new_uuid},
+    cluster::{format_uuid, new_uuid, operator_caps},
     device_paths::DevicePaths,
     embedded_ledger::EmbeddedLedger,
     new_stores::NewStores,
@@ -138,9 +138,11 @@ impl NewCluster<'_> {
             "[global]\nfsid = {fsid}\nmon initial members = a\nmon host = [v2:127.0.0.1:{port}]\n\
              auth cluster required = cephx\nauth service required = cephx\nauth client required = cephx\n\
              keyring = {dir}/keyring\npid file = {dir}/run/$name.pid\nms bind ipv6 = false\n\
-             osd crush chooseleaf type = 0\n\n[mon.a]\nmon data = {dir}/mon.a\nmon allow pool delete = true\nlog file = {dir}/log/mon.a.log\n\
+             osd crush chooseleaf type = 0\n\n\
+             [mon.a]\nmon data = {dir}/mon.a\nmon allow pool delete = true\nlog file = {dir}/log/mon.a.log\n\
              admin socket = {dir}/run/$cluster-$name.asok\n\n\
-             [osd]\nadmin socket = {dir}/run/$cluster-$name.asok\nosd data = {dir}/osd.$id\nlog file = {dir}/log/$name.log\n"
+             [osd]\nosd data = {dir}/osd.$id\nlog file = {dir}/log/$name.log\n\
+             admin socket = {dir}/run/$cluster-$name.asok\n"
         );
         for osd in 0..self.osds {
             let osd_port = u32::from(port) + 1 + osd;
@@ -161,16 +163,10 @@ impl NewCluster<'_> {
 }
 
 fn write_keyring(dir: &Path, name: EntityName, key: CryptoKey, undo: &mut Undo) -> Result<()> {
-    let mut caps = BTreeMap::new();
-    let path = match name.kind {
-        EntityType::MON => dir.join("mon.a/keyring"),
-        EntityType::OSD => dir.join(format!("{name}/keyring")),
-        _ => {
-            for service in ["mds", "mgr", "mon", "osd"] {
-                caps.insert(service.to_owned(), "allow *".to_owned());
-            }
-            dir.join("keyring")
-        }
+    let (path, caps) = match name.kind {
+        EntityType::MON => (dir.join("mon.a/keyring"), BTreeMap::new()),
+        EntityType::OSD => (dir.join(format!("{name}/keyring")), BTreeMap::new()),
+        _ => (dir.join("keyring"), operator_caps()),
     };
     undo.note(&path);
     private::write_secret(&path, &Keyring([(name, KeyringEntry { key, caps })].into()).to_string())

@@ -198,8 +198,8 @@ pub struct MPgActivated {
 }
 front_only!(MPgActivated);
 
-/// How far an object has been sent: its data comes first, then its xattrs and the header of its omap, then that (the part of
-/// `ObjectRecoveryProgress`).
+/// How far an object has been sent: its data comes first, then its xattrs and the header of its omap, then that (the
+/// part of `ObjectRecoveryProgress`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
 pub struct ObjectCursor {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::{BenchOptions, Round};
 
 impl Round {
@@ -64,33 +66,28 @@ pub(super) fn table(options: &BenchOptions, rounds: &[Round], is_cpu_of_all: boo
 
 /// The same for programs, a document on one line.
 pub(super) fn json(options: &BenchOptions, rounds: &[Round], is_cpu_of_all: bool) -> String {
-    let number = |value: Option<f64>| value.map_or("null".to_owned(), |v| format!("{v:.3}"));
-    let rounds: Vec<String> = rounds
-        .iter()
-        .map(|round| {
-            format!(
-                "{{\"depth\":{},\"requests\":{},\"elapsed_sec\":{:.3},\"iops\":{:.1},\"mib_per_sec\":{:.2},\"mean_us\":{:.1},\"p50_us\":{:.1},\
-                 \"p99_us\":{:.1},\"p99_9_us\":{:.1},\"osd_cpu_us\":{},\"own_cpu_us\":{}}}",
-                round.depth,
-                round.requests,
-                round.elapsed.as_secs_f64(),
-                round.iops(),
-                round.iops() * options.block_bytes as f64 / MIB,
-                round.latency.mean() / 1e3,
-                round.us_at(50.0),
-                round.us_at(99.0),
-                round.us_at(99.9),
-                number(round.us_per_request(round.osd_cpu)),
-                number(round.us_per_request(round.own_cpu)),
-            )
+    let of_round = |round: &Round| {
+        json!({
+            "depth": round.depth,
+            "requests": round.requests,
+            "elapsed_sec": round.elapsed.as_secs_f64(),
+            "iops": round.iops(),
+            "mib_per_sec": round.iops() * options.block_bytes as f64 / MIB,
+            "mean_us": round.latency.mean() / 1e3,
+            "p50_us": round.us_at(50.0),
+            "p99_us": round.us_at(99.0),
+            "p99_9_us": round.us_at(99.9),
+            "osd_cpu_us": round.us_per_request(round.osd_cpu),
+            "own_cpu_us": round.us_per_request(round.own_cpu),
         })
-        .collect();
-    format!(
-        "{{\"workload\":\"{}\",\"block_bytes\":{},\"objects\":{},\"object_bytes\":{},\"is_cpu_of_all_daemons\":{is_cpu_of_all},\"rounds\":[{}]}}\n",
-        options.workload.name(),
-        options.block_bytes,
-        options.objects,
-        options.object_bytes,
-        rounds.join(",")
-    )
+    };
+    let document = json!({
+        "workload": options.workload.name(),
+        "block_bytes": options.block_bytes,
+        "objects": options.objects,
+        "object_bytes": options.object_bytes,
+        "is_cpu_of_all_daemons": is_cpu_of_all,
+        "rounds": rounds.iter().map(of_round).collect::<Vec<_>>(),
+    });
+    format!("{document}\n")
 }

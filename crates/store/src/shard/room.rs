@@ -6,8 +6,8 @@
 //! they are equal, and what grows waits when it would need half of what there is, its own size ([`super::growth`])
 //! included. It may wait until something is removed, and all that is behind it in its collection waits with it; the
 //! cluster is told that the device is full long before, and what clients write is refused. What removes waits only while
-//! a checkpoint is due that would else find no room. So a checkpoint always finds some, and the next mount's does, too: that one writes in one go what the running
-//! store had written with the checkpoint being made, and what has changed since.
+//! a checkpoint is due that would else find no room. So a checkpoint always finds some, and the next mount's does, too:
+//! that one writes in one go what the running store had written with the checkpoint being made, and what has changed since.
 //!
 //! What is pending without a place is written by each checkpoint, twice at a time. So whole blocks of it go to places as
 //! long as the next checkpoint finds its room without: they take no more there, and only once.
