@@ -1,8 +1,8 @@
 //! `ceph daemon NAME …`: a Unix socket at which a daemon takes commands of whoever may open the file. To the daemon's machine
 //! each command is a session of its own, of somebody who may do everything, with one message.
 //!
-//! Authority: `AdminSocket::do_accept` (16.2): a request is a JSON document that ends with a zero byte or with its line, as
-//! collectd sends it; its answer a length of four bytes, highest first, and the text; the connection ends with it.
+//! Authority: `AdminSocket::do_accept` (16.2): a request is a JSON document that ends with a zero byte or with its line,
+//! as collectd sends it; its answer a length of four bytes, highest first, and the text; the connection ends with it.
 
 use std::{
     collections::BTreeMap,

@@ -75,8 +75,8 @@ impl Args {
         self.text(name).is_some_and(|text| text != "false" && text != "0" && !text.is_empty())
     }
 
-    /// Every argument as text, for capabilities; several values as `[A,B]`. Of the capabilities that a command gives, each is an argument of its
-    /// own, `caps_mon` and so on (`Monitor::_generate_command_map`).
+    /// Every argument as text, for capabilities; several values as `[A,B]`. Of the capabilities that a command gives,
+    /// each is an argument of its own, `caps_mon` and so on (`Monitor::_generate_command_map`).
     pub(crate) fn texts(&self) -> BTreeMap<String, String> {
         let given = self.list("caps");
         let caps = given.chunks_exact(2).map(|pair| (format!("caps_{}", pair[0]), pair[1].clone()));

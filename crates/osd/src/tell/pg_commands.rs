@@ -69,8 +69,8 @@ pub(super) fn deep_scrub(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer 
     scrub(osd, call, true, cx)
 }
 
-/// How old a PG's last scrub is made: a little more than the interval, so that no chance puts the next one off. Seconds and
-/// interval may be as long as a number gets.
+/// How old a PG's last scrub is made: a little more than the interval, so that no chance puts the next one off. Seconds
+/// and interval may be as long as a number gets.
 pub(super) fn age(seconds: Option<u64>, interval: Duration) -> Duration {
     seconds.map_or(interval, Duration::from_secs).saturating_add(Duration::from_secs(100))
 }
