@@ -209,6 +209,7 @@ impl Mon {
         self.committed = state.clone();
         self.next = state;
         (self.started, self.ticked_at) = (wall, now);
+        self.stats.follow(&self.committed.osdmap, wall);
         self.is_booted = true;
         self.apply_config();
         self.services = Services::started(wall);

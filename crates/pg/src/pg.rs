@@ -151,6 +151,7 @@ pub(crate) struct Stamps {
     pub(crate) change: UTime,
     pub(crate) active: UTime,
     pub(crate) clean: UTime,
+    pub(crate) others: types::PgTimes,
 }
 
 impl Pg {

@@ -1,7 +1,7 @@
 //! The PG's state and totals, as monitors hear of them.
 
 use messages::{MOSDOp, OsdOp};
-use types::{OsdId, OsdMap, PgStat, PgStatSum, PgState, PgTotals, UTime};
+use types::{OsdId, OsdMap, PgStat, PgStatSum, PgState, PgTimes, PgTotals, UTime};
 
 use crate::{
     AllStateTimes, CommitTimes, Ctx, Effect, Instance, OpCounts, OpHistograms, Pg,
@@ -85,11 +85,34 @@ impl Pg {
 
     /// It is in this state now.
     fn stamp(&mut self, state: PgState, wall: UTime) {
+        let stamps = &mut self.stamps;
+        if stamps.others == PgTimes::default() {
+            // What it was before it was loaded is not known: what it is not, it is not since then.
+            stamps.others = PgTimes::at(wall);
+            (stamps.active, stamps.clean) = (wall, wall);
+        }
+        let was = stamps.state;
         if state.has(PgState::ACTIVE) {
-            self.stamps.active = wall;
+            stamps.active = wall;
+            if !was.has(PgState::ACTIVE) {
+                stamps.others.became_active = wall;
+            }
+        }
+        let has_peered = |state: PgState| state.has(PgState::ACTIVE) || state.has(PgState::PEERED);
+        if has_peered(state) {
+            stamps.others.peered = wall;
+            if !has_peered(was) {
+                stamps.others.became_peered = wall;
+            }
         }
         if state.has(PgState::CLEAN) {
-            self.stamps.clean = wall;
+            stamps.clean = wall;
+        }
+        if !state.has(PgState::DEGRADED) {
+            stamps.others.undegraded = wall;
+        }
+        if !state.has(PgState::UNDERSIZED) {
+            stamps.others.fullsized = wall;
         }
     }
 
@@ -214,6 +237,7 @@ impl Pg {
             blocked_by: self.blocked_by(map),
             purged_snaps: self.trimmed_snaps(map),
             lacking: self.lacking(),
+            times: self.stamps.others,
         }
     }
 }

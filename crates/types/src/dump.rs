@@ -80,22 +80,22 @@ impl PgStat {
     /// `pg_stat_t`, without the PG's id.
     pub fn dump(&self) -> Map<String, Value> {
         let fresh = self.last_fresh.to_string();
-        let active = self.last_active.to_string();
-        let times = json!({
+        let times = &self.times;
+        let history = json!({
             "version": self.version.to_string(),
             "reported_seq": self.reported_seq,
             "reported_epoch": self.reported_epoch.0,
             "state": self.state.to_string(),
             "last_fresh": fresh,
             "last_change": self.last_change.to_string(),
-            "last_active": active,
-            "last_peered": active,
+            "last_active": self.last_active.to_string(),
+            "last_peered": times.peered.to_string(),
             "last_clean": self.last_clean.to_string(),
-            "last_became_active": active,
-            "last_became_peered": active,
+            "last_became_active": times.became_active.to_string(),
+            "last_became_peered": times.became_peered.to_string(),
             "last_unstale": fresh,
-            "last_undegraded": fresh,
-            "last_fullsized": fresh,
+            "last_undegraded": times.undegraded.to_string(),
+            "last_fullsized": times.fullsized.to_string(),
             "mapping_epoch": self.mapping_epoch.0,
             "log_start": self.log_start.to_string(),
             "ondisk_log_start": self.log_start.to_string(),
@@ -130,7 +130,7 @@ impl PgStat {
             "acting_primary": self.acting_primary.0,
             "purged_snaps": snaps(&self.purged_snaps),
         });
-        let parts = [times, rest].into_iter().filter_map(|part| part.as_object().cloned());
+        let parts = [history, rest].into_iter().filter_map(|part| part.as_object().cloned());
         parts.flatten().collect()
     }
 }

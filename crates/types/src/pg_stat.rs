@@ -125,9 +125,37 @@ pub struct PgStatSum {
     pub large_omap_objects: u64,
 }
 
+/// When a PG was last in other states than those that [`PgStat`] had from the start.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PgTimes {
+    /// Last time active or peered.
+    pub peered: UTime,
+    /// Last time with all that its copies should have.
+    pub undegraded: UTime,
+    /// Last time with as many copies as its pool wants.
+    pub fullsized: UTime,
+    /// When it got active, the last time.
+    pub became_active: UTime,
+    /// When it got active or peered, the last time.
+    pub became_peered: UTime,
+}
+
+impl PgTimes {
+    /// As if it had been in all states at one moment.
+    pub fn at(moment: UTime) -> PgTimes {
+        PgTimes {
+            peered: moment,
+            undegraded: moment,
+            fullsized: moment,
+            became_active: moment,
+            became_peered: moment,
+        }
+    }
+}
+
 /// One PG as its primary reports it (`pg_stat_t`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 5, compat = 1)]
+#[codec(version = 6, compat = 1)]
 pub struct PgStat {
     /// The PG.
     pub pgid: PgId,
@@ -157,7 +185,7 @@ pub struct PgStat {
     pub last_epoch_clean: Epoch,
     /// When the current interval started.
     pub mapping_epoch: Epoch,
-    /// Last time it was known fresh, in each state class.
+    /// Time of the report.
     pub last_fresh: UTime,
     /// Last change of state.
     pub last_change: UTime,
@@ -181,6 +209,9 @@ pub struct PgStat {
     /// Members of the acting set that lack objects.
     #[codec(since = 5)]
     pub lacking: Vec<OsdId>,
+    /// When it was last in other states.
+    #[codec(since = 6)]
+    pub times: PgTimes,
 }
 
 impl PgStat {

@@ -283,25 +283,22 @@ fn list_text(stats: &[PgStat], wall: UTime) -> String {
     table.render() + OMAP_NOTE
 }
 
-/// `mon_pg_stuck_threshold`: a PG is stuck that is in a state for longer.
-const STUCK_SECS: u64 = 60;
-
 fn dump_stuck(req: &mut Request<'_>) -> Reply {
     let kinds = match req.args.list("stuckops") {
         kinds if kinds.is_empty() => vec!["unclean".to_owned()],
         kinds => kinds,
     };
     let threshold = req.args.int("threshold").and_then(|secs| u64::try_from(secs).ok());
-    let threshold = Duration::from_secs(threshold.unwrap_or(STUCK_SECS));
+    let threshold = threshold.map_or_else(|| req.mon.stuck_threshold(), Duration::from_secs);
     let is_stuck = |stat: &PgStat| {
         kinds.iter().any(|kind| {
-            // When it was otherwise last. Degraded and undersized PGs are not clean.
+            // When it was otherwise last.
             let (is_so, last) = match kind.as_str() {
                 "inactive" => (!stat.state.has(PgState::ACTIVE), stat.last_active),
                 "unclean" => (!stat.state.has(PgState::CLEAN), stat.last_clean),
                 "stale" => (stat.state.has(PgState::STALE), stat.last_fresh),
-                "undersized" => (stat.state.has(PgState::UNDERSIZED), stat.last_clean),
-                _ => (stat.state.has(PgState::DEGRADED), stat.last_clean),
+                "undersized" => (stat.state.has(PgState::UNDERSIZED), stat.times.fullsized),
+                _ => (stat.state.has(PgState::DEGRADED), stat.times.undegraded),
             };
             is_so && req.wall.since(last) > threshold
         })

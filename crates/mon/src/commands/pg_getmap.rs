@@ -49,7 +49,7 @@ fn statfs(of: PoolStatfs) -> StoreStatfs {
 /// As `pg dump` has it.
 fn pg_stat(stat: &PgStat) -> CephPgStat {
     let PgState(state) = stat.state;
-    let (fresh, active) = (stat.last_fresh, stat.last_active);
+    let (fresh, times) = (stat.last_fresh, &stat.times);
     CephPgStat {
         version: stat.version,
         reported_seq: stat.reported_seq,
@@ -68,21 +68,21 @@ fn pg_stat(stat: &PgStat) -> CephPgStat {
         acting: stat.acting.clone(),
         last_fresh: fresh,
         last_change: stat.last_change,
-        last_active: active,
+        last_active: stat.last_active,
         last_clean: stat.last_clean,
         last_unstale: fresh,
         mapping_epoch: stat.mapping_epoch,
         last_deep_scrub: stat.scrubs.last_deep_scrub,
         last_deep_scrub_stamp: stat.scrubs.last_deep_scrub_stamp,
         last_clean_scrub_stamp: stat.scrubs.last_clean_scrub_stamp,
-        last_became_active: active,
+        last_became_active: times.became_active,
         up_primary: stat.up_primary,
         acting_primary: stat.acting_primary,
         blocked_by: stat.blocked_by.clone(),
-        last_undegraded: fresh,
-        last_fullsized: fresh,
-        last_peered: active,
-        last_became_peered: active,
+        last_undegraded: times.undegraded,
+        last_fullsized: times.fullsized,
+        last_peered: times.peered,
+        last_became_peered: times.became_peered,
         snaptrimq_len: u32::try_from(stat.snaptrimq_len).unwrap_or(u32::MAX),
         top_state: (state >> 32) as u32,
         purged_snaps: stat.purged_snaps.iter().collect(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use types::{Errno, MapFlags, OsdId, OsdMap, UTime};
+use types::{Errno, MapFlags, OsdId, OsdMap, Release, UTime};
 
 use super::{Reply, Request, Row, activity};
 use crate::{
@@ -177,7 +177,10 @@ pub(super) fn feature_map(mon: &Mon) -> Value {
     let mut out = Map::new();
     for kind in ["mon", "mds", "osd", "client", "mgr"] {
         let Some(groups) = by_kind.get(kind) else { continue };
-        let entry = |(features, num): (&u64, &u64)| json!({"features": format!("{features:#x}"), "release": "luminous", "num": num});
+        let entry = |(features, num): (&u64, &u64)| {
+            let release = Release::of_features(*features).name();
+            json!({"features": format!("{features:#x}"), "release": release, "num": num})
+        };
         out.insert(kind.to_owned(), groups.iter().map(entry).collect());
     }
     out.into()

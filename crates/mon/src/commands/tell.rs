@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use codec::Features;
 use serde_json::{Value, json};
-use types::{CONFIG_COMMANDS, ConfigOwner, EntityType, Errno, UTime};
+use types::{CONFIG_COMMANDS, ConfigOwner, EntityType, Errno, Release, UTime};
 
 use super::{Reply, Request, Row, mon_info, status, tell_daemon, tell_perf};
 use crate::{ConnId, Mon, format};
@@ -190,7 +190,7 @@ fn sessions(req: &mut Request<'_>) -> Reply {
             "con_type": kind,
             "con_features": peer.features,
             "con_features_hex": format!("{:x}", peer.features),
-            "con_features_release": "luminous",
+            "con_features_release": Release::of_features(peer.features).name(),
             "open": true,
             "caps": {"text": req.mon.caps_of(peer, "mon")},
             "authenticated": true,

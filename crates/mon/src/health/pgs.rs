@@ -1,138 +1,155 @@
-//! PGs that cannot be used, or lack copies.
+//! PGs that cannot be used, lack copies, or lost something.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
-use types::{PgId, PgStat, PgState};
+use types::{PgId, PgStat, PgState, UTime};
 
 use super::{Health, Severity, plural, ratio_text};
-use crate::Mon;
+use crate::{Mon, format};
 
-/// States that keep data from being read or written.
-const AVAILABILITY: [(&str, PgState); 4] = [
-    ("down", PgState::DOWN),
-    ("incomplete", PgState::INCOMPLETE),
-    ("peering", PgState::PEERING),
-    ("stale", PgState::STALE),
-];
+/// What it means to be in a state, and since when a PG has to be in it to be told of.
+struct Response {
+    consequence: Consequence,
+    word: &'static str,
+    state: PgState,
+    /// When the PG was last otherwise; at once without.
+    last_otherwise: Option<fn(&PgStat) -> UTime>,
+}
 
-/// States with fewer copies than there should be.
-const DEGRADATION: [(&str, PgState); 2] =
-    [("degraded", PgState::DEGRADED), ("undersized", PgState::UNDERSIZED)];
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Consequence {
+    /// Requests may wait.
+    Unavailable,
+    /// Fewer copies than there should be.
+    Degraded,
+    BackfillFull,
+    Damaged,
+    RecoveryFull,
+}
 
-/// States of PGs that lost something.
-const DAMAGE: [(&str, PgState); 2] =
-    [("inconsistent", PgState::INCONSISTENT), ("recovery_unfound", PgState::RECOVERY_UNFOUND)];
+impl Consequence {
+    fn check(self) -> (&'static str, Severity, &'static str) {
+        match self {
+            Consequence::Unavailable => ("PG_AVAILABILITY", Severity::Warn, "Reduced data availability"),
+            Consequence::Degraded => ("PG_DEGRADED", Severity::Warn, "Degraded data redundancy"),
+            Consequence::BackfillFull => (
+                "PG_BACKFILL_FULL",
+                Severity::Warn,
+                "Low space hindering backfill (add storage if this doesn't resolve itself)",
+            ),
+            Consequence::Damaged => ("PG_DAMAGED", Severity::Err, "Possible data damage"),
+            Consequence::RecoveryFull => ("PG_RECOVERY_FULL", Severity::Err, "Full OSDs blocking recovery"),
+        }
+    }
+}
 
-/// States that wait for room on OSDs, and how that is told.
-const HELD: [(&str, PgState, &str, Severity, &str); 2] = [
-    (
-        "backfill_toofull",
-        PgState::BACKFILL_TOOFULL,
-        "PG_BACKFILL_FULL",
-        Severity::Warn,
-        "Low space hindering backfill (add storage if this doesn't resolve itself)",
-    ),
-    (
-        "recovery_toofull",
-        PgState::RECOVERY_TOOFULL,
-        "PG_RECOVERY_FULL",
-        Severity::Err,
-        "Full OSDs blocking recovery",
-    ),
-];
+/// A state that matters at once.
+const fn at_once(consequence: Consequence, word: &'static str, state: PgState) -> Response {
+    Response { consequence, word, state, last_otherwise: None }
+}
 
-fn line_of(pg: PgId, stat: &PgStat) -> String {
-    format!("pg {pg} is {}, acting {}", stat.state, crate::format::list(&stat.acting))
+/// One that matters when a PG is stuck in it.
+const fn stuck(
+    consequence: Consequence,
+    word: &'static str,
+    state: PgState,
+    since: fn(&PgStat) -> UTime,
+) -> Response {
+    Response { consequence, word, state, last_otherwise: Some(since) }
+}
+
+/// States that matter (`PGMap::get_health_checks`), in the order of their bits, in which Ceph names them.
+const RESPONSES: [Response; 11] = {
+    use Consequence::{BackfillFull, Damaged, Degraded, RecoveryFull, Unavailable};
+    [
+        // The one that matters when a PG is not in it.
+        stuck(Unavailable, "inactive", PgState::ACTIVE, |stat| stat.last_active),
+        at_once(Unavailable, "down", PgState::DOWN),
+        at_once(Damaged, "recovery_unfound", PgState::RECOVERY_UNFOUND),
+        at_once(Degraded, "degraded", PgState::DEGRADED),
+        at_once(Damaged, "inconsistent", PgState::INCONSISTENT),
+        stuck(Unavailable, "peering", PgState::PEERING, |stat| stat.times.peered),
+        at_once(Unavailable, "incomplete", PgState::INCOMPLETE),
+        stuck(Unavailable, "stale", PgState::STALE, |stat| stat.last_fresh),
+        at_once(BackfillFull, "backfill_toofull", PgState::BACKFILL_TOOFULL),
+        stuck(Degraded, "undersized", PgState::UNDERSIZED, |stat| stat.times.fullsized),
+        at_once(RecoveryFull, "recovery_toofull", PgState::RECOVERY_TOOFULL),
+    ]
+};
+
+impl Response {
+    /// What is said of a PG for which it matters `now`.
+    fn line(&self, pg: PgId, stat: &PgStat, now: UTime, threshold: Duration) -> Option<String> {
+        let is_inverted = self.state == PgState::ACTIVE;
+        if stat.state.has(self.state) == is_inverted {
+            return None;
+        }
+        let acting = format::list(&stat.acting);
+        let Some(last_otherwise) = self.last_otherwise else {
+            let unfound = match stat.sum.unfound {
+                0 => String::new(),
+                unfound => format!(", {unfound} unfound"),
+            };
+            return Some(format!("pg {pg} is {}, acting {acting}{unfound}", stat.state));
+        };
+        let last = last_otherwise(stat);
+        (now.since(last) > threshold).then(|| {
+            let since = match last == UTime::default() {
+                true => "since forever".to_owned(),
+                false => format!("for {}", format::timespan(now.since(last))),
+            };
+            let (word, state) = (self.word, stat.state);
+            format!("pg {pg} is stuck {word} {since}, current state {state}, last acting {acting}")
+        })
+    }
+}
+
+/// PGs with one consequence.
+#[derive(Default)]
+struct Causes {
+    /// How many are in which state: by its place in [`RESPONSES`].
+    counts: BTreeMap<usize, usize>,
+    /// What is said of each, by the last of its states.
+    lines: BTreeMap<PgId, String>,
 }
 
 impl Mon {
     pub(super) fn check_pgs(&self, health: &mut Health) {
         let map = &self.committed.osdmap;
-        let mut by_word: BTreeMap<&'static str, usize> = BTreeMap::new();
-        let (mut unavailable, mut degraded, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
+        let threshold = self.stuck_threshold();
+        let mut causes: BTreeMap<Consequence, Causes> = BTreeMap::new();
         let mut unfound = Vec::new();
         for pg in map.pgs() {
             let stat = self.stats.stat_of(map, pg, self.is_creating(pg));
-            let mut line = line_of(pg, &stat);
+            for (at, response) in RESPONSES.iter().enumerate() {
+                if let Some(line) = response.line(pg, &stat, self.wall, threshold) {
+                    let causes = causes.entry(response.consequence).or_default();
+                    *causes.counts.entry(at).or_default() += 1;
+                    causes.lines.insert(pg, line);
+                }
+            }
             if stat.sum.unfound > 0 {
-                line.push_str(&format!(", {} unfound", stat.sum.unfound));
                 unfound.push(format!("pg {pg} has {} unfound objects", stat.sum.unfound));
             }
-            let words: Vec<&'static str> =
-                AVAILABILITY.iter().filter(|(_, bit)| stat.state.has(*bit)).map(|(w, _)| *w).collect();
-            let is_inactive = !stat.state.has(PgState::ACTIVE);
-            if is_inactive || !words.is_empty() {
-                unavailable.push(line.clone());
-            }
-            words.into_iter().for_each(|word| *by_word.entry(word).or_default() += 1);
-            if is_inactive {
-                *by_word.entry("inactive").or_default() += 1;
-                if stat.state.0 == 0 {
-                    *by_word.entry("unknown").or_default() += 1;
-                }
-            }
-            for (word, _) in DEGRADATION.iter().filter(|(_, bit)| stat.state.has(*bit)) {
-                *by_word.entry(word).or_default() += 1;
-                if degraded.last() != Some(&line) {
-                    degraded.push(line.clone());
-                }
-            }
-            let words = DAMAGE.iter().filter(|(_, bit)| stat.state.has(*bit)).map(|(word, _)| *word);
-            for word in words {
-                *by_word.entry(word).or_default() += 1;
-                if damaged.last() != Some(&line) {
-                    damaged.push(line.clone());
-                }
-            }
-        }
-        let words = |list: &[&'static str]| {
-            let found = list.iter().filter_map(|word| Some((word, by_word.get(word)?)));
-            found.map(|(word, n)| format!("{n} pg{} {word}", plural(*n))).collect::<Vec<_>>().join(", ")
-        };
-        if !unavailable.is_empty() {
-            let text = words(&["inactive", "down", "incomplete", "peering", "stale", "unknown"]);
-            let text = format!("Reduced data availability: {text}");
-            health.add("PG_AVAILABILITY", Severity::Warn, text, unavailable);
         }
         let total = self.stats.total();
-        if !degraded.is_empty() || total.degraded > 0 {
-            let mut parts = Vec::new();
-            if total.degraded > 0 {
-                parts.push(ratio_text(total.degraded, total.object_copies, "degraded"));
-            }
-            let text = words(&["degraded", "undersized"]);
-            parts.extend((!text.is_empty()).then_some(text));
-            health.add(
-                "PG_DEGRADED",
-                Severity::Warn,
-                format!("Degraded data redundancy: {}", parts.join(", ")),
-                degraded,
-            );
+        for (consequence, causes) in causes {
+            let (code, severity, text) = consequence.check();
+            let copies = (consequence == Consequence::Degraded && total.degraded > 0)
+                .then(|| ratio_text(total.degraded, total.object_copies, "degraded"));
+            let states =
+                causes.counts.iter().map(|(at, n)| format!("{n} pg{} {}", plural(*n), RESPONSES[*at].word));
+            let parts: Vec<String> = copies.into_iter().chain(states).collect();
+            let text = format!("{text}: {}", parts.join(", "));
+            health.add(code, severity, text, causes.lines.into_values().collect());
         }
-        if !damaged.is_empty() {
-            let text = format!("Possible data damage: {}", words(&["inconsistent", "recovery_unfound"]));
-            health.add("PG_DAMAGED", Severity::Err, text, damaged);
-        }
-        self.check_held(health);
         self.check_objects(unfound, health);
     }
 
-    /// PGs that wait for room on OSDs.
-    fn check_held(&self, health: &mut Health) {
-        let map = &self.committed.osdmap;
-        let mut held: [Vec<String>; HELD.len()] = Default::default();
-        for pg in map.pgs() {
-            let stat = self.stats.stat_of(map, pg, self.is_creating(pg));
-            for ((_, bit, ..), lines) in HELD.iter().zip(&mut held) {
-                lines.extend(stat.state.has(*bit).then(|| line_of(pg, &stat)));
-            }
-        }
-        for ((word, _, code, severity, text), lines) in HELD.into_iter().zip(held) {
-            if !lines.is_empty() {
-                let text = format!("{text}: {} pg{} {word}", lines.len(), plural(lines.len()));
-                health.add(code, severity, text, lines);
-            }
-        }
+    /// For how long a PG is in a state until it is stuck.
+    pub(crate) fn stuck_threshold(&self) -> Duration {
+        let secs = self.settings.get("mon_pg_stuck_threshold").and_then(|text| text.parse().ok());
+        Duration::from_secs(secs.unwrap_or(0))
     }
 
     /// Objects in the wrong place, and those that are nowhere: `unfound` says in which PGs.

@@ -134,7 +134,7 @@ impl Mon {
     pub(crate) fn on_osdmap_changed(
         &mut self,
         now: Instant,
-        _wall: UTime,
+        wall: UTime,
         before: &OsdMap,
         effects: &mut Effects,
     ) {
@@ -160,7 +160,7 @@ impl Mon {
             self.osds.down_since.remove(&osd);
             self.stats.forget_osd(osd);
         }
-        self.stats.follow(&map);
+        self.stats.follow(&map, wall);
         self.osds.creates_sent = None;
         self.tick_creating(now, effects);
     }

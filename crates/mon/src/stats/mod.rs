@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use messages::{MPGStats, PeerPing, PerfValues};
 use types::{
-    Epoch, Instant, IntervalSet, OsdId, OsdMap, OsdStat, PgId, PgStat, PgStatSum, PgState, PoolId,
+    Epoch, Instant, IntervalSet, OsdId, OsdMap, OsdStat, PgId, PgStat, PgStatSum, PgState, PgTimes, PoolId,
     PoolStatfs, UTime,
 };
 
@@ -22,6 +22,8 @@ use crate::Mon;
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
     pgs: BTreeMap<PgId, PgStat>,
+    /// PGs that nobody reported yet, and since when they are known.
+    unreported: BTreeMap<PgId, UTime>,
     osds: BTreeMap<OsdId, OsdStat>,
     /// What pools take of each OSD.
     pool_statfs: BTreeMap<OsdId, BTreeMap<PoolId, PoolStatfs>>,
@@ -60,6 +62,7 @@ impl Mon {
             }
             let age = |s: &PgStat| (s.reported_epoch, s.reported_seq);
             if self.stats.pgs.get(&stat.pgid).is_none_or(|known| age(known) <= age(&stat)) {
+                self.stats.unreported.remove(&stat.pgid);
                 self.stats.pgs.insert(stat.pgid, stat);
             }
         }
@@ -122,12 +125,18 @@ impl Stats {
     pub(crate) fn stat_of(&self, map: &OsdMap, pg: PgId, is_creating: bool) -> PgStat {
         let mut stat = self.pgs.get(&pg).cloned().unwrap_or_else(|| {
             let at = map.pg_to_up_acting(pg);
+            let since = self.unreported.get(&pg).copied().unwrap_or_default();
             PgStat {
                 pgid: pg,
                 up: at.up,
                 acting: at.acting,
                 up_primary: at.up_primary,
                 acting_primary: at.acting_primary,
+                last_fresh: since,
+                last_change: since,
+                last_active: since,
+                last_clean: since,
+                times: PgTimes::at(since),
                 ..PgStat::default()
             }
         });
@@ -190,9 +199,13 @@ impl Stats {
         left
     }
 
-    /// Drops the PGs that the map no longer has.
-    pub(crate) fn follow(&mut self, map: &OsdMap) {
+    /// Drops the PGs that the map no longer has, and notes those that are new.
+    pub(crate) fn follow(&mut self, map: &OsdMap, wall: UTime) {
         self.pgs.retain(|pg, _| map.pg_exists(*pg));
+        self.unreported.retain(|pg, _| map.pg_exists(*pg));
+        for pg in map.pgs().filter(|pg| !self.pgs.contains_key(pg)) {
+            self.unreported.entry(pg).or_insert(wall);
+        }
     }
 
     pub(crate) fn forget_osd(&mut self, osd: OsdId) {

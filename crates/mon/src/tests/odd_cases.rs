@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use messages::MPGStats;
 use serde_json::{Value, json};
-use types::{EntityAddr, EntityName, GlobalId, PgId, PgStat, PgState, PoolId};
+use types::{EntityAddr, EntityName, GlobalId, PgId, PgStat, PgState, PgTimes, PoolId};
 
 use super::cluster::{ADMIN, Cluster};
 use crate::{ConnId, Event, Peer};
@@ -17,19 +17,33 @@ fn a_pg_is_stuck_after_a_while() {
     let (epoch, wall) = (cluster.map().epoch, cluster.wall());
     let state = PgState::PEERING.with(PgState::DEGRADED);
     let (reported_epoch, reported_seq) = (epoch, cluster.now.0);
-    let pg = PgStat { pgid, state, reported_epoch, reported_seq, ..PgStat::default() };
-    let pg = PgStat { last_active: wall, last_clean: wall, last_fresh: wall, ..pg };
+    let pg = PgStat { pgid, state, reported_epoch, reported_seq, acting_primary: osd, ..PgStat::default() };
+    let times = PgTimes::at(wall);
+    let pg = PgStat { last_active: wall, last_clean: wall, last_fresh: wall, times, ..pg };
     cluster.say(Cluster::osd_conn(osd.0), MPGStats { osd, epoch, pgs: vec![pg], ..MPGStats::default() });
     let stuck = |cluster: &mut Cluster, rest: &str| {
         let all = cluster.json(&format!(r#"{{"prefix":"pg dump_stuck"{rest}}}"#));
         all["stuck_pg_stats"].as_array().unwrap().len()
     };
     cluster.pass(Duration::from_secs(30));
+    let detail = r#"{"prefix":"health","detail":"detail"}"#;
+    let health = cluster.text(detail);
+    assert!(!health.contains("PG_AVAILABILITY") && health.contains("1 pg degraded"), "{health}");
     assert_eq!(
         (stuck(&mut cluster, ""), stuck(&mut cluster, r#","stuckops":["inactive","degraded"]"#)),
         (0, 0)
     );
     assert_eq!(stuck(&mut cluster, r#","stuckops":["inactive"],"threshold":20"#), 1);
+    let threshold = r#""who":"mon","name":"mon_pg_stuck_threshold""#;
+    cluster.ok(&format!(r#"{{"prefix":"config set",{threshold},"value":"20"}}"#));
+    let health = cluster.text(detail);
+    for text in [
+        "[WRN] PG_AVAILABILITY: Reduced data availability: 1 pg inactive, 1 pg peering\n    pg 1.0 is stuck peering for 30s, current state degraded+peering, last acting [",
+        "[WRN] PG_DEGRADED: Degraded data redundancy: 1 pg degraded\n    pg 1.0 is degraded+peering, acting [",
+    ] {
+        assert!(health.contains(text), "{health}");
+    }
+    cluster.ok(&format!(r#"{{"prefix":"config rm",{threshold}}}"#));
     cluster.pass(Duration::from_secs(31));
     assert_eq!((stuck(&mut cluster, ""), stuck(&mut cluster, r#","stuckops":["inactive"]"#)), (1, 1));
     assert_eq!(

@@ -35,7 +35,18 @@ fn a_new_pool_is_created_on_its_primaries_and_the_cluster_gets_healthy() {
         .filter_map(|(_, _, m)| if let Message::MOSDPGCreate(m) = m { Some(m.pgs.len()) } else { None })
         .sum();
     assert!(told >= 8, "{told} PGs");
-    assert!(cluster.text(r#"{"prefix":"health"}"#).contains("8 pgs inactive"));
+    let has_idle_pgs = |cluster: &mut Cluster| {
+        cluster.text(r#"{"prefix":"health","detail":"detail"}"#).contains(
+            "[WRN] PG_AVAILABILITY: Reduced data availability: 8 pgs inactive\n    pg 1.0 is stuck inactive for 6",
+        )
+    };
+    let threshold = |secs: u32| {
+        format!(r#"{{"prefix":"config set","who":"mon","name":"mon_pg_stuck_threshold","value":"{secs}"}}"#)
+    };
+    cluster.pass(Duration::from_secs(6));
+    assert!(!has_idle_pgs(&mut cluster), "a PG has a minute to become active");
+    cluster.ok(&threshold(5));
+    assert!(has_idle_pgs(&mut cluster));
     cluster.report_all();
     cluster.pass(Duration::from_secs(3));
     let health = cluster.text(r#"{"prefix":"health","detail":"detail"}"#);

@@ -50,7 +50,7 @@ pub(super) const OSD: [&str; 42] = [
 ];
 
 /// Options that a running monitor looks at.
-pub(super) const MON: [&str; 34] = [
+pub(super) const MON: [&str; 35] = [
     "mon_allow_pool_delete",
     "mon_allow_pool_size_one",
     "mon_auth_allow_insecure_key",
@@ -68,6 +68,7 @@ pub(super) const MON: [&str; 34] = [
     "mon_osd_min_up_ratio",
     "mon_osd_report_timeout",
     "mon_osd_reporter_subtree_level",
+    "mon_pg_stuck_threshold",
     "mon_pg_warn_max_object_skew",
     "mon_pg_warn_min_objects",
     "mon_pg_warn_min_pool_objects",
