@@ -379,6 +379,24 @@ fn a_task_does_nothing_to_another_image_of_the_same_name() {
 }
 
 #[test]
+fn a_schedule_without_end_is_passed_over() {
+    let mut world = World::new();
+    let add = |interval: &str| {
+        format!(
+            r#"{{"prefix":"rbd trash purge schedule add","level_spec":"rbd/","interval":"{interval}","start_time":"01:00"}}"#
+        )
+    };
+    let refused = world.ask(&add("18446744073709551615m"));
+    assert_eq!((refused.result, &*refused.status), (-22, "Invalid interval (18446744073709551615m)"));
+    let kept = r#"[{"interval":"18446744073709551615m","start_time":"01:00:00"}]"#;
+    let at = (String::new(), "rbd_trash_purge_schedule".to_owned());
+    world.omaps.insert(at, BTreeMap::from([("1".to_owned(), Bytes::from(kept))]));
+    world.pass(61);
+    assert_eq!(world.text(r#"{"prefix":"rbd trash purge schedule list"}"#), "{}\n");
+    assert!(world.cluster.runs.is_empty());
+}
+
+#[test]
 fn no_task_is_added_before_those_that_are_kept_are_known() {
     let mut world = World::new();
     world.text(FLATTEN);

@@ -11,6 +11,10 @@ use crate::manager::objects::Stop;
 const HOUR_MIN: u64 = 60;
 const DAY_MIN: u64 = 24 * HOUR_MIN;
 
+/// The longest interval, a hundred years. Schedules are read from objects that clients write: a number without a limit
+/// would lead past the end of time, and back into the past from there.
+const INTERVAL_MAX_MIN: u64 = 36_500 * DAY_MIN;
+
 /// Minutes between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Interval(u64);
@@ -25,7 +29,8 @@ impl Interval {
             _ => (text, 1),
         };
         let digits = number.bytes().all(|b| b.is_ascii_digit()).then(|| number.parse::<u64>().ok()).flatten();
-        let minutes = digits.and_then(|number| number.checked_mul(unit)).filter(|minutes| *minutes > 0);
+        let minutes = digits.and_then(|number| number.checked_mul(unit));
+        let minutes = minutes.filter(|minutes| (1..=INTERVAL_MAX_MIN).contains(minutes));
         let bad = || Stop::Refused(Errno::EINVAL, format!("Invalid interval ({text})"));
         minutes.map(Interval).ok_or_else(bad)
     }
@@ -115,7 +120,7 @@ impl Minute {
 impl std::fmt::Display for Minute {
     /// `2026-11-22 05:54:00`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let time = UTime::default().plus(std::time::Duration::from_secs(self.0 * 60));
+        let time = UTime::default().plus(std::time::Duration::from_secs(self.0.saturating_mul(60)));
         let (year, month, day, hour, minute, _) = time.civil();
         write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:00")
     }
@@ -142,6 +147,7 @@ impl Schedule {
     pub(super) fn next_run(&self, now: Minute) -> Option<Minute> {
         let next = |(interval, start): &(Interval, Option<StartTime>)| {
             let from = start.as_ref().map_or(0, |start| start.minutes);
+            // More than now, and at most an interval more than both: far from overflowing.
             from + (now.0.saturating_sub(from) / interval.0 + 1) * interval.0
         };
         self.0.iter().map(next).min().map(Minute)
@@ -175,6 +181,20 @@ mod tests {
         let shown = ["90", "120m", "24h", "2d", "0", "1w", "-1m", "m"]
             .map(|text| Interval::parse(text).map(|i| i.to_string()).unwrap_or_default());
         assert_eq!(shown, ["90m", "2h", "1d", "2d", "", "", "", ""]);
+    }
+
+    #[test]
+    fn no_interval_leads_past_the_end_of_time() {
+        for endless in ["18446744073709551615m", "18446744073709551615", "307445734561825860h", "36501d"] {
+            assert!(Interval::parse(endless).is_err(), "{endless}");
+            let kept = format!(r#"[{{"interval":"{endless}","start_time":"01:00:00"}}]"#);
+            assert_eq!(Schedule::from_text(&kept), None, "{endless}");
+        }
+        let mut schedule = Schedule::default();
+        schedule.add(Interval::parse("36500d").unwrap(), StartTime::parse("01:00").unwrap());
+        let end = Minute::of(UTime::new(u32::MAX, 0));
+        assert!(schedule.next_run(end).is_some_and(|next| next > end));
+        assert_eq!(Minute(u64::MAX).to_string(), "2106-02-07 06:28:00", "the last one that can be told");
     }
 
     #[test]

@@ -139,7 +139,9 @@ impl Schedules {
     fn enqueue(&mut self, now: Minute, target: &Level) {
         let level = target.nearest(|level| self.by_level.contains_key(level));
         let schedule = level.and_then(|level| self.by_level.get(&level));
-        if let Some(at) = schedule.and_then(|(_, schedule)| schedule.next_run(now)) {
+        let next = schedule.and_then(|(_, schedule)| schedule.next_run(now));
+        // Only what is later is queued, so that what is taken out of the queue is not due again at once.
+        if let Some(at) = next.filter(|at| *at > now) {
             self.due.insert((at, target.clone()));
         }
     }
