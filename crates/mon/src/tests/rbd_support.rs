@@ -379,6 +379,37 @@ fn a_task_does_nothing_to_another_image_of_the_same_name() {
 }
 
 #[test]
+fn a_task_does_not_lead_out_of_where_it_is_kept() {
+    let mut world = World::new();
+    world.cluster.ok(r#"{"prefix":"osd pool create","pool":"other","pg_num":8}"#);
+    let task = |sequence: u64, pool: &str, nspace: &str, image: &str| {
+        let key = format!("{sequence:016X}");
+        let refs = format!(
+            r#"{{"action":"remove","pool_name":"{pool}","pool_namespace":"{nspace}","image_name":"{image}"}}"#
+        );
+        let text = format!(r#"{{"sequence":{sequence},"id":"{sequence}","message":"m","refs":{refs}}}"#);
+        (key, Bytes::from(text))
+    };
+    let mut kept = BTreeMap::from([
+        task(1, "other", "", "plain"),
+        task(2, "rbd", "n", "plain"),
+        task(3, "rbd", "", "other/plain"),
+        task(4, "rbd", "", "plain@s"),
+        task(u64::MAX, "rbd", "", "plain"),
+    ]);
+    kept.insert("x".to_owned(), task(5, "rbd", "", "plain").1);
+    world.omaps.insert((String::new(), "rbd_task".to_owned()), kept);
+    world.cluster.restart();
+    world.cluster.mon.set_manager(addr(6800));
+    world.pass(1);
+    let ids: Vec<Value> = world.tasks().into_iter().map(|task| task["id"].clone()).collect();
+    assert_eq!(ids, [u64::MAX.to_string()]);
+    assert_eq!(world.last_run().1.as_deref(), Some("rm --pool rbd --image plain"));
+    let added: Value = serde_json::from_str(&world.text(FLATTEN)).unwrap();
+    assert_eq!(added["sequence"], 0, "the last number is taken");
+}
+
+#[test]
 fn a_schedule_without_end_is_passed_over() {
     let mut world = World::new();
     let add = |interval: &str| {

@@ -139,12 +139,16 @@ fn load(view: View<'_>, pool: PoolId) -> Result<Plan, Stop> {
     let mut namespaces = image::namespaces(view, pool)?;
     namespaces.insert(0, String::new());
     let mut missing = Missing::default();
+    let name = view.map.pool_name(pool).unwrap_or_default();
     for nspace in namespaces {
         let kept = missing.pass(view.omap(&Place::new(pool, &nspace), task::OID))?;
         for (key, text) in kept.into_iter().flatten() {
             match Task::from_text(&String::from_utf8_lossy(&text)) {
-                Some(task) => tasks.push(task),
-                None => tracing::error!("task {key} of pool {pool} cannot be read"),
+                Some(task) if task.belongs(name, &nspace, &key) => tasks.push(task),
+                Some(_) => {
+                    tracing::error!("task {key:?} in pool {pool}, namespace {nspace:?} does not belong there")
+                }
+                None => tracing::error!("task {key:?} of pool {pool} cannot be read"),
             }
         }
     }

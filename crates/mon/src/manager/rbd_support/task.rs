@@ -163,6 +163,17 @@ impl Task {
         Some(Task::new(value.get("sequence")?.as_u64()?, string("id")?, string("message")?, refs))
     }
 
+    /// True for a task that was found where it belongs, under its own key. Who may write there can leave any task, and
+    /// the manager, who runs it, may do more than he: it must not lead out of the pool and namespace.
+    pub(super) fn belongs(&self, pool: &str, nspace: &str, key: &str) -> bool {
+        // In an image's name `rbd` takes these for the end of a pool's or a namespace's, and the start of a snapshot's.
+        let is_plain = |name: &String| !name.contains(['/', '@']);
+        self.refs.pool == pool
+            && self.refs.nspace == nspace
+            && self.refs.image_name.as_ref().is_none_or(is_plain)
+            && self.key() == key
+    }
+
     /// The arguments of `rbd` that do it. Names are given apart, so that none is taken for a part of another.
     pub(super) fn command(&self) -> Vec<String> {
         let words: &[&str] = match self.refs.action {
@@ -205,6 +216,7 @@ mod tests {
         let more = r#""retry_attempts": 1, "retry_time": "2026-11-22T05:54:35.847179", "in_progress": true, "progress": 0.25}"#;
         assert!(task.to_text().ends_with(more), "{}", task.to_text());
         assert!(Task::from_text("{}").is_none() && Task::from_text(&KEPT.replace("flatten", "x")).is_none());
+        assert!(task.belongs("rbd", "n", "000000000000000A"));
         let mut asked = task.refs.clone();
         asked.image_id = None;
         assert!(task.refs.answers(&asked) && !asked.answers(&task.refs));

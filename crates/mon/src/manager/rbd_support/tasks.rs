@@ -75,8 +75,14 @@ impl Tasks {
 
     /// The number of the next task. It is used once, even if that task cannot be kept.
     pub(super) fn take_sequence(&mut self) -> u64 {
-        self.sequence += 1;
-        self.sequence
+        loop {
+            // Only what a pool keeps can have the last number there is; behind it they begin anew.
+            self.sequence = self.sequence.wrapping_add(1);
+            let mut from = self.by_sequence.range((self.sequence, String::new())..);
+            if from.next().is_none_or(|((taken, _), _)| *taken != self.sequence) {
+                return self.sequence;
+            }
+        }
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Task> {
@@ -206,6 +212,14 @@ mod tests {
         };
         assert!(all.find(&asked("i2")).is_some() && all.find(&asked("i1")).is_none());
         assert_eq!(all.take_sequence(), 3);
+    }
+
+    #[test]
+    fn behind_the_last_number_those_come_that_no_task_has() {
+        let mut all = tasks(2);
+        let last = Task { sequence: u64::MAX, id: "last".into(), ..all.by_id("id1").unwrap().clone() };
+        all.add(last);
+        assert_eq!([all.take_sequence(), all.take_sequence()], [0, 3]);
     }
 
     #[test]
