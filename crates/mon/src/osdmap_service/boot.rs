@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crush::WEIGHT_ONE;
 use messages::{MOSDAlive, MOSDBoot, MOSDMarkMeDown};
-use types::{Epoch, Incremental, Instant, MapFlags, OsdMap, OsdState, OsdXInfo, UTime, WEIGHT_IN};
+use types::{Incremental, Instant, MapFlags, OsdMap, OsdState, OsdXInfo, UTime, WEIGHT_IN};
 
 use super::failure::Gone;
 use crate::{ConnId, Effect, Effects, Mon, keys, state::value};
@@ -31,12 +31,15 @@ impl Mon {
         if map.has_flag(MapFlags::NOUP) || map.group_flags(osd).has(OsdState::NOUP) {
             return;
         }
+        // An OSD boots when it has the newest map there is. One that does not know the last map that marked it up asked
+        // before that one: it may be of a life that is over, whose word comes late. If it lives, it asks again.
+        if boot.newest_map < map.up_from(osd) {
+            self.send_osdmaps(conn, boot.newest_map.next(), false, effects);
+            return;
+        }
         self.osds.last_report.insert(osd, now);
         if map.is_up(osd) {
             if map.osd_addrs(osd) == Some(&boot.public_addrs) && map.osd_uuid[osd.0 as usize] == boot.uuid {
-                // It missed the map that marked it up.
-                let from = Epoch(boot.newest_map.0.saturating_add(1));
-                self.send_osdmaps(conn, from, false, effects);
                 return;
             }
             self.change_osdmap(wall, |_, inc| {
@@ -104,7 +107,11 @@ impl Mon {
         effects: &mut Effects,
     ) {
         let osd = request.osd;
-        self.mark_down(wall, osd, Gone::Dead, format!("osd.{osd} marked itself down"));
+        // It asks as one that its map shows up. Without the map that marked it up this is of an earlier life: it must not
+        // have the present one taken for dead.
+        if request.epoch >= self.next.osdmap.up_from(osd) {
+            self.mark_down(wall, osd, Gone::Dead, format!("osd.{osd} marked itself down"));
+        }
         let ack = MOSDMarkMeDown { is_ack: true, ..*request };
         self.answer_when_committed(Effect::Send { conn, tid, message: ack.into() }, effects);
     }

@@ -2,11 +2,12 @@ use std::time::Duration;
 
 use codec::Decode;
 use messages::{
-    MMonGetOSDMap, MMonSubscribe, MOSDAlive, MOSDFailure, MOSDMarkMeDown, MPGStats, Message, SubscribeItem,
+    MMonGetOSDMap, MMonSubscribe, MOSDAlive, MOSDBoot, MOSDFailure, MOSDMarkMeDown, MPGStats, Message,
+    SubscribeItem,
 };
 use types::{Epoch, Incremental, OsdId, OsdMap, OsdState};
 
-use super::cluster::{ADMIN, Cluster, boot_message, maps_sent};
+use super::cluster::{ADMIN, Cluster, addr, boot_message, maps_sent};
 use crate::ConnId;
 
 fn failure(reporter: i32, target: i32, up_from: Epoch, is_immediate: bool, secs: u64) -> MOSDFailure {
@@ -244,6 +245,53 @@ fn an_orderly_stop_is_acknowledged_once_it_is_in_the_map() {
     cluster.commit();
     assert!(is_acked(&cluster) && cluster.map().is_down(OsdId(1)));
     assert_eq!(cluster.map().xinfo(OsdId(1)).dead_epoch, cluster.map().epoch);
+}
+
+/// A boot of another process of the OSD.
+fn another_life(cluster: &Cluster, id: i32) -> MOSDBoot {
+    let addrs = addr(7000 + id as u16 + cluster.map().epoch.0 as u16);
+    let boot = boot_message(id, cluster.map().epoch);
+    MOSDBoot { public_addrs: addrs.clone(), cluster_addrs: addrs, ..boot }
+}
+
+#[test]
+fn a_stop_of_an_earlier_life_marks_nobody_down() {
+    let mut cluster = Cluster::with_rbd();
+    let (osd, conn) = (OsdId(1), Cluster::osd_conn(1));
+    let late = MOSDMarkMeDown { osd, epoch: cluster.map().epoch, is_ack: false };
+    cluster.ok(r#"{"prefix":"osd down","ids":["1"]}"#);
+    let boot = another_life(&cluster, 1);
+    cluster.say(conn, boot);
+    let epoch = cluster.map().epoch;
+    let tid = cluster.say(conn, late);
+    assert!(cluster.map().is_up(osd) && cluster.map().epoch == epoch);
+    assert_eq!(cluster.map().xinfo(osd).dead_epoch, Epoch(0));
+    let is_ack = |m: &Message| matches!(m, Message::MOSDMarkMeDown(m) if m.is_ack);
+    assert!(cluster.sent.iter().any(|(_, t, m)| *t == tid && is_ack(m)), "it would wait for an answer");
+    cluster.say(conn, MOSDMarkMeDown { epoch, ..late });
+    assert!(cluster.map().is_down(osd));
+}
+
+#[test]
+fn a_boot_of_an_earlier_life_comes_too_late() {
+    let mut cluster = Cluster::with_rbd();
+    let (osd, conn) = (OsdId(1), Cluster::osd_conn(1));
+    let late = another_life(&cluster, 1);
+    let boot = another_life(&cluster, 1);
+    let boot = MOSDBoot { public_addrs: addr(9000), ..boot };
+    cluster.say(conn, boot);
+    assert_eq!(cluster.map().osd_addrs(osd), Some(&addr(9000)));
+    let epoch = cluster.map().epoch;
+    cluster.sent.clear();
+    cluster.say(conn, late.clone());
+    assert_eq!((cluster.map().epoch, cluster.map().osd_addrs(osd)), (epoch, Some(&addr(9000))));
+    assert_eq!(maps_sent(&cluster, conn).1.last(), Some(&epoch), "if it lives, it has to know of the other");
+    // As late as after the end of the other one.
+    cluster.say(conn, MOSDMarkMeDown { osd, epoch, is_ack: false });
+    cluster.say(conn, late.clone());
+    assert!(cluster.map().is_down(osd));
+    cluster.say(conn, MOSDBoot { newest_map: epoch, ..late.clone() });
+    assert_eq!(cluster.map().osd_addrs(osd), Some(&late.public_addrs));
 }
 
 #[test]
