@@ -8,7 +8,7 @@ use messages::Message;
 use serde_json::{Value, json};
 use types::{EntityAddr, Instant, Settings, UTime};
 
-use crate::{Peer, format};
+use crate::{Peer, commands::words_for_logs, format};
 
 /// One request.
 #[derive(Debug)]
@@ -44,8 +44,8 @@ const DESCRIPTION_BYTES_MAX: usize = 4_096;
 /// A request in words.
 pub(crate) fn describe(message: &Message) -> String {
     let mut text = match message {
-        Message::MMonCommand(command) => format!("mon_command({} v 0)", command.cmd.join(" ")),
-        Message::MCommand(command) => format!("command({})", command.cmd.join(" ")),
+        Message::MMonCommand(command) => format!("mon_command({} v 0)", words_for_logs(&command.cmd)),
+        Message::MCommand(command) => format!("command({})", words_for_logs(&command.cmd)),
         other => other.name().to_owned(),
     };
     format::cut(&mut text, DESCRIPTION_BYTES_MAX);

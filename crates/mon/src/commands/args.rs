@@ -17,6 +17,24 @@ fn text_of(value: &Value) -> Option<String> {
     }
 }
 
+/// A command in the words that logs and lists of requests may have. What an option or a key is set to may be a secret:
+/// of that only the name is told, in Ceph's form (`MMonCommand::print`).
+pub(crate) fn words_for_logs(cmd: &[String]) -> String {
+    let args = Args::parse(cmd);
+    let named = args.as_ref().and_then(|args| match args.prefix() {
+        // A daemon that is told to set an option gets its name as a variable's.
+        "config set" => Some((args, if args.has("name") { "name" } else { "var" })),
+        "config-key set" | "config-key put" => Some((args, "key")),
+        _ => None,
+    });
+    match named {
+        Some((args, what)) => {
+            format!("[{{prefix={}, {what}={}}}]", args.prefix(), args.text(what).unwrap_or_default())
+        }
+        None => cmd.join(" "),
+    }
+}
+
 impl Args {
     /// Reads a command: JSON, in one or several strings. What follows it is ignored: some clients close one
     /// quotation mark too many.
@@ -107,6 +125,22 @@ mod tests {
         let odd = r#"{"prefix":"auth get-or-create","caps":["mon"],"entity":"mgr.x"}"#;
         let texts = Args::parse(&[odd.to_owned()]).expect("a command").texts();
         assert!(!texts.contains_key("caps_mon"), "{texts:?}");
+    }
+
+    #[test]
+    fn logs_do_not_tell_what_is_set() {
+        let words = |json: &str| words_for_logs(&[json.to_owned()]);
+        let set = r#"{"prefix":"config-key set","key":"mgr/k","val":"secret"}"#;
+        assert_eq!(words(set), "[{prefix=config-key set, key=mgr/k}]");
+        assert_eq!(words(&set.replace("set", "put")), "[{prefix=config-key put, key=mgr/k}]");
+        let split: Vec<String> = set.split_inclusive(',').map(str::to_owned).collect();
+        assert_eq!(words_for_logs(&split), "[{prefix=config-key set, key=mgr/k}]");
+        let option = r#"{"prefix":"config set","who":"mgr","name":"password","value":"secret"}"#;
+        assert_eq!(words(option), "[{prefix=config set, name=password}]");
+        let told = r#"{"prefix":"config set","var":"password","val":["secret"]}"#;
+        assert_eq!(words(told), "[{prefix=config set, var=password}]");
+        let other = r#"{"prefix":"osd set","key":"noout"}"#;
+        assert_eq!(words(other), other);
     }
 
     #[test]

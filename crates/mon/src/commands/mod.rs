@@ -71,7 +71,7 @@ use crate::{
     state::State,
 };
 
-pub(crate) use args::Args;
+pub(crate) use args::{Args, words_for_logs};
 pub(crate) use descriptions::{Row, all as describe};
 pub(crate) use fs::NO_FILE_SYSTEMS;
 pub(crate) use pg::pgmap_line;
@@ -341,7 +341,7 @@ impl Mon {
             return (Reply::fail(Errno::EINVAL, text), false);
         }
         if row.is_change() {
-            tracing::info!(target: "audit", "{} {}: {}", peer.name, peer.addr, cmd.join(" "));
+            tracing::info!(target: "audit", "{} {}: {}", peer.name, peer.addr, words_for_logs(cmd));
         }
         (self.run_row(row, wall, &peer, Some(caller), &args, input), row.is_change())
     }

@@ -35,7 +35,7 @@ use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, Instant, UTime}
 
 use crate::{
     ConnId, Effect, Effects, Mon, Peer,
-    commands::{Args, Reply, Row, describe, find_row, rows, tell},
+    commands::{Args, Reply, Row, describe, find_row, rows, tell, words_for_logs},
     keys,
     state::value,
 };
@@ -260,7 +260,7 @@ impl Mon {
             return (Reply::fail(Errno::EINVAL, text), false);
         }
         if row.is_change() {
-            tracing::info!(target: "audit", "{} {}: {}", peer.name, peer.addr, cmd.join(" "));
+            tracing::info!(target: "audit", "{} {}: {}", peer.name, peer.addr, words_for_logs(cmd));
         }
         (self.run_row(row, wall, peer, Some(caller), &args, input), row.is_change())
     }

@@ -83,6 +83,18 @@ fn requests_are_remembered_by_how_long_they_took() {
 }
 
 #[test]
+fn what_keys_and_options_are_set_to_is_not_remembered() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"config-key set","key":"k","val":"secret"}"#);
+    cluster.ok(r#"{"prefix":"config set","who":"mon","name":"mon_op_history_size","value":"27"}"#);
+    let recent = told_json(&mut cluster, r#"{"prefix":"dump_historic_ops"}"#);
+    let ops = recent["ops"].as_array().unwrap().iter();
+    let shown: Vec<&str> = ops.filter_map(|op| op["description"].as_str()).collect();
+    assert!(shown.contains(&"mon_command([{prefix=config-key set, key=k}] v 0)"), "{shown:?}");
+    assert!(shown.contains(&"mon_command([{prefix=config set, name=mon_op_history_size}] v 0)"), "{shown:?}");
+}
+
+#[test]
 fn the_map_of_pgs_is_one_that_ceph_reads() {
     let mut cluster = Cluster::with_rbd();
     let ack = cluster.command(r#"{"prefix":"pg getmap"}"#);
