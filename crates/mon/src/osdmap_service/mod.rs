@@ -86,12 +86,27 @@ impl Mon {
         inc.modified = wall;
         change(&before, &mut inc);
         stamp_changes(&before, &mut inc, wall);
-        let mut after = OsdMap::clone(&before);
-        if let Err(error) = after.apply(&inc) {
-            // Commands check their arguments; what slips through changes nothing.
-            tracing::error!("an impossible map change was dropped: {error}");
-            return;
-        }
+        let apply = |inc: &Incremental| {
+            let mut after = OsdMap::clone(&before);
+            after.apply(inc).map(|()| after)
+        };
+        let after = apply(&inc).and_then(|after| {
+            // Not in one map more: until then a PG whose primary was set by hand, and is down, would have none.
+            let over = pg_temp::primaries_over(&after);
+            if over.is_empty() {
+                return Ok(after);
+            }
+            inc.new_primary_temp.extend(over.into_iter().map(|pg| (pg, OsdId::NONE)));
+            apply(&inc)
+        });
+        let after = match after {
+            Ok(after) => after,
+            Err(error) => {
+                // Commands check their arguments; what slips through changes nothing.
+                tracing::error!("an impossible map change was dropped: {error}");
+                return;
+            }
+        };
         let (full, crc) = after.to_bytes_and_crc();
         inc.full_crc = crc;
         let epoch = inc.epoch;

@@ -1,4 +1,5 @@
-//! Temporary acting sets: primaries ask for them while copies are filled, and for their end.
+//! Temporary acting sets: primaries ask for them while copies are filled, and for their end. Temporary primaries, which
+//! operators set.
 //!
 //! Authority: `OSDMonitor::prepare_pgtemp`, `OSDMap::clean_temps` (16.2).
 
@@ -39,6 +40,19 @@ impl Mon {
             self.change_osdmap(wall, |_, inc| inc.new_pg_temp.extend(changed));
         }
     }
+}
+
+/// Primaries that were set by hand and whose time is over in `map`: the PG is gone, or the OSD is not up, and so nobody
+/// would lead, or the OSD leads anyway.
+pub(super) fn primaries_over(map: &OsdMap) -> Vec<PgId> {
+    if map.primary_temp.is_empty() {
+        return Vec::new();
+    }
+    let mut without = map.clone();
+    without.primary_temp.clear();
+    let is_over = |pg: &PgId, osd: OsdId| !map.pg_exists(*pg) || !map.is_up(osd) || leads(&without, *pg, osd);
+    let over = map.primary_temp.iter().filter(|(pg, osd)| is_over(pg, **osd));
+    over.map(|(pg, _)| *pg).collect()
 }
 
 /// True for the PG's primary: who led before knows less.

@@ -51,3 +51,27 @@ fn nobody_acts_who_is_down() {
     cluster.pass(Duration::from_secs(2));
     assert!(cluster.map().pg_temp.is_empty(), "nobody of it is left");
 }
+
+#[test]
+fn a_primary_set_by_hand_leads_no_longer_than_it_is_up() {
+    let mut cluster = Cluster::with_rbd();
+    let up = cluster.map().pg_to_up_acting(PG).up;
+    let set = |cluster: &mut Cluster, osd: OsdId| {
+        cluster.ok(&format!(r#"{{"prefix":"osd primary-temp","pgid":"1.0","id":"osd.{osd}"}}"#));
+    };
+    set(&mut cluster, up[2]);
+    assert_eq!(cluster.map().pg_to_up_acting(PG).acting_primary, up[2]);
+    let epoch = cluster.map().epoch;
+    stop(&mut cluster, up[2]);
+    assert_eq!(cluster.map().epoch, epoch.next(), "the same map shows both");
+    assert!(cluster.map().primary_temp.is_empty());
+    assert_eq!(cluster.map().pg_to_up_acting(PG).acting_primary, up[0]);
+    set(&mut cluster, up[0]);
+    assert!(cluster.map().primary_temp.is_empty(), "it leads anyway");
+    // With a pool its PGs go.
+    set(&mut cluster, up[1]);
+    assert_eq!(cluster.map().primary_temp[&PG], up[1]);
+    cluster.allow_pool_delete();
+    cluster.ok(r#"{"prefix":"osd pool rm","pool":"rbd","pool2":"rbd","yes_i_really_really_mean_it":true}"#);
+    assert!(cluster.map().primary_temp.is_empty());
+}
