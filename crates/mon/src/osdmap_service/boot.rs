@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crush::WEIGHT_ONE;
 use messages::{MOSDAlive, MOSDBoot, MOSDMarkMeDown};
 use types::{Incremental, Instant, MapFlags, OsdMap, OsdState, OsdXInfo, UTime, WEIGHT_IN};
 
 use super::failure::Gone;
 use crate::{ConnId, Effect, Effects, Mon, keys, state::value};
-
-const TIB: f64 = (1u64 << 40) as f64;
 
 impl Mon {
     /// Marks an OSD up, and makes its place in the map when it is new.
@@ -46,32 +43,14 @@ impl Mon {
                 inc.new_state.insert(osd, OsdState::UP);
             });
         }
-        self.add_to_crush(wall, boot);
+        // One that was only marked down has not moved.
+        let is_start = map.osd_addrs(osd) != Some(&boot.public_addrs);
+        if is_start || map.crush.map().parent_of(osd.0).is_none() {
+            self.place_in_crush(wall, boot);
+        }
         self.change_osdmap(wall, |map, inc| mark_up(map, inc, boot));
         self.put(keys::osd_metadata(osd), value(&metadata_of(boot)));
         self.log_info(wall, format!("osd.{osd} {} boot", boot.public_addrs));
-    }
-
-    /// First boot: a device below its host, weighing its size in TiB.
-    fn add_to_crush(&mut self, wall: UTime, boot: &MOSDBoot) {
-        let osd = boot.osd;
-        let mut crush = self.next.osdmap.crush.map().clone();
-        if crush.parent_of(osd.0).is_some() {
-            return;
-        }
-        let host = boot.metadata.get("hostname").map_or("localhost", String::as_str);
-        let host: String = host.split('.').next().unwrap_or_default().to_owned();
-        let location = [("root", "default"), ("host", &host)].map(|(k, v)| (k.to_owned(), v.to_owned()));
-        let weight = (boot.device_bytes as f64 / TIB * f64::from(WEIGHT_ONE)).round().max(1.0) as u32;
-        let class = boot.metadata.get("default_device_class").map_or("ssd", String::as_str);
-        let placed = crush
-            .place_device(osd.0, &format!("osd.{osd}"), weight, &location)
-            .and_then(|()| crush.set_device_class(osd.0, Some(class)));
-        if let Err(error) = placed {
-            self.log_warn(wall, format!("osd.{osd} has no place in the CRUSH map: {error}"));
-            return;
-        }
-        self.change_crush(wall, crush);
     }
 
     /// Makes `crush` the map's CRUSH map.

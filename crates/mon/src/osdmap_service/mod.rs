@@ -2,6 +2,7 @@
 
 mod boot;
 mod creating;
+mod crush_place;
 mod failure;
 mod full;
 mod pg_merge;

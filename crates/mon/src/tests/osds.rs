@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use codec::Decode;
 use messages::{
-    MMonGetOSDMap, MMonSubscribe, MOSDAlive, MOSDBoot, MOSDFailure, MOSDMarkMeDown, MPGStats, Message,
-    SubscribeItem,
+    MMgrOpen, MMonGetOSDMap, MMonSubscribe, MOSDAlive, MOSDBoot, MOSDFailure, MOSDMarkMeDown, MPGStats,
+    Message, SubscribeItem,
 };
 use types::{Epoch, Incremental, OsdId, OsdMap, OsdState};
 
@@ -292,6 +292,55 @@ fn a_boot_of_an_earlier_life_comes_too_late() {
     assert!(cluster.map().is_down(osd));
     cluster.say(conn, MOSDBoot { newest_map: epoch, ..late.clone() });
     assert_eq!(cluster.map().osd_addrs(osd), Some(&late.public_addrs));
+}
+
+/// The buckets that hold an OSD, nearest first.
+fn place(cluster: &Cluster, osd: i32) -> Vec<String> {
+    let location = cluster.map().crush.map().location(osd);
+    location.into_iter().map(|(kind, name)| format!("{kind}={name}")).collect()
+}
+
+#[test]
+fn an_osd_that_starts_on_another_host_moves_there() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd crush reweight","name":"osd.1","weight":2.0}"#);
+    let start = |cluster: &mut Cluster, host: &str| {
+        let mut boot = another_life(cluster, 1);
+        boot.metadata.insert("hostname".to_owned(), host.to_owned());
+        boot.metadata.insert("default_device_class".to_owned(), "hdd".to_owned());
+        cluster.say(Cluster::osd_conn(1), boot);
+        place(cluster, 1)
+    };
+    assert_eq!(start(&mut cluster, "other.example.com"), ["host=other", "root=default"]);
+    let crush = cluster.map().crush.map();
+    assert_eq!((crush.item_weight(1), crush.device_class(1)), (Some(0x20000), Some("ssd")));
+    // Its host may be anywhere.
+    cluster.ok(r#"{"prefix":"osd crush add-bucket","name":"r","type":"rack"}"#);
+    cluster.ok(r#"{"prefix":"osd crush move","name":"other","args":["rack=r"]}"#);
+    assert_eq!(start(&mut cluster, "other"), ["host=other", "rack=r"]);
+    // It says where it is, and whether operators look after that.
+    let set = |name: &str, value: &str| {
+        format!(r#"{{"prefix":"config set","who":"osd","name":"{name}","value":"{value}"}}"#)
+    };
+    cluster.ok(&set("crush_location", "root=default rack=s host=h"));
+    assert_eq!(start(&mut cluster, "other"), ["host=h", "rack=s", "root=default"]);
+    cluster.ok(&set("crush_location", "h"));
+    assert_eq!(start(&mut cluster, "other"), ["host=h", "rack=s", "root=default"], "it cannot be read");
+    let report = |name: &str, value: &str| MMgrOpen {
+        config: [(name.to_owned(), [(2, value.to_owned())].into())].into(),
+        ..MMgrOpen::default()
+    };
+    cluster.say(Cluster::osd_conn(1), report("osd_crush_update_on_start", "false"));
+    assert_eq!(start(&mut cluster, "other"), ["host=h", "rack=s", "root=default"]);
+    cluster.say(Cluster::osd_conn(1), report("osd_crush_update_on_start", "true"));
+    assert_eq!(start(&mut cluster, "vm"), ["host=vm", "root=default"]);
+    // One that was marked down and lives has not moved.
+    let addrs = cluster.map().osd_addrs(OsdId(1)).cloned().unwrap();
+    cluster.ok(r#"{"prefix":"osd crush set","id":"osd.1","weight":2.0,"args":["root=default","host=h"]}"#);
+    cluster.ok(r#"{"prefix":"osd down","ids":["1"]}"#);
+    let boot = MOSDBoot { public_addrs: addrs, ..boot_message(1, cluster.map().epoch) };
+    cluster.say(Cluster::osd_conn(1), boot);
+    assert_eq!((cluster.map().is_up(OsdId(1)), place(&cluster, 1)[0].as_str()), (true, "host=h"));
 }
 
 #[test]

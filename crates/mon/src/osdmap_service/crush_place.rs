@@ -1,0 +1,86 @@
+//! Where OSDs that start hang in the CRUSH map.
+//!
+//! Authority: `OSD::update_crush_location`, `CrushLocation` (16.2).
+
+use crush::{CrushMap, WEIGHT_ONE};
+use messages::MOSDBoot;
+use types::{EntityName, EntityType, OsdId, Settings, UTime};
+
+use crate::Mon;
+
+const TIB: f64 = (1u64 << 40) as f64;
+
+/// Names of buckets by the names of their types.
+type Location = Vec<(String, String)>;
+
+impl Mon {
+    /// Hangs an OSD below the buckets in which it starts, unless operators look after its place
+    /// (`osd_crush_update_on_start`). One that was there before keeps its weight and its class; a new one weighs its size
+    /// in TiB.
+    pub(super) fn place_in_crush(&mut self, wall: UTime, boot: &MOSDBoot) {
+        let osd = boot.osd;
+        let host = boot.metadata.get("hostname").map_or("localhost", String::as_str);
+        let options = self.options_of_osd(osd, host);
+        if options.get("osd_crush_update_on_start").as_deref() == Some("false") {
+            return;
+        }
+        let set = options.get("crush_location").filter(|text| !text.is_empty());
+        let Some(location) = set.map_or_else(|| Some(default_location(host)), |text| parse_location(&text))
+        else {
+            self.log_warn(wall, format!("osd.{osd} keeps its place: its crush_location cannot be read"));
+            return;
+        };
+        let mut crush = self.next.osdmap.crush.map().clone();
+        if is_in(&crush, osd, &location) {
+            return;
+        }
+        let known = crush.item_weight(osd.0);
+        let weight = known.unwrap_or_else(|| weight_of(boot));
+        let class = boot.metadata.get("default_device_class").map_or("ssd", String::as_str);
+        let placed = crush.place_device(osd.0, &format!("osd.{osd}"), weight, &location);
+        let placed = placed.and_then(|()| match known {
+            None => crush.set_device_class(osd.0, Some(class)),
+            Some(_) => Ok(()),
+        });
+        if let Err(error) = placed {
+            self.log_warn(wall, format!("osd.{osd} is not placed in the CRUSH map where it starts: {error}"));
+            return;
+        }
+        self.change_crush(wall, crush);
+    }
+
+    /// The options of an OSD: as it reported them, which it does before it boots, or as the database has them.
+    fn options_of_osd(&self, osd: OsdId, host: &str) -> Settings {
+        self.osd_settings.get(&osd).cloned().unwrap_or_else(|| {
+            let mut settings = Settings::default();
+            settings.set_mon(&self.config_of(&EntityName::new(EntityType::OSD, osd.to_string()), host));
+            settings
+        })
+    }
+}
+
+/// The size in TiB.
+fn weight_of(boot: &MOSDBoot) -> u32 {
+    (boot.device_bytes as f64 / TIB * f64::from(WEIGHT_ONE)).round().max(1.0) as u32
+}
+
+fn default_location(host: &str) -> Location {
+    let host = host.split('.').next().unwrap_or_default();
+    [("root", "default"), ("host", host)].map(|(kind, name)| (kind.to_owned(), name.to_owned())).into()
+}
+
+/// Reads `root=default rack=a host=b`; none where that names nothing, or in another way.
+fn parse_location(text: &str) -> Option<Location> {
+    let parts = text.split([';', ',', ' ', '\t']).filter(|part| !part.is_empty());
+    let pair = |part: &str| {
+        let (kind, name) = part.split_once('=')?;
+        (!kind.is_empty() && !name.is_empty()).then(|| (kind.to_owned(), name.to_owned()))
+    };
+    parts.map(pair).collect::<Option<Location>>().filter(|location| !location.is_empty())
+}
+
+/// True when the OSD hangs in the lowest of these buckets, wherever that one is.
+fn is_in(crush: &CrushMap, osd: OsdId, location: &Location) -> bool {
+    let lowest = location.iter().min_by_key(|(kind, _)| crush.type_of(kind));
+    crush.location(osd.0).first() == lowest
+}
