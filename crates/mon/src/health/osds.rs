@@ -140,7 +140,7 @@ impl Mon {
     pub(super) fn check_space(&self, health: &mut Health) {
         let map = &self.committed.osdmap;
         let (mut full, mut backfill, mut near) = (Vec::new(), Vec::new(), Vec::new());
-        for osd in map.osds().filter(|osd| map.is_up(*osd)) {
+        for osd in map.osds().filter(|osd| map.is_up(*osd) && map.is_in(*osd)) {
             let Some(stat) = self.stats.osd(osd).filter(|stat| stat.kb > 0) else { continue };
             let used = (stat.kb - stat.kb_avail.min(stat.kb)) as f32 / stat.kb as f32;
             if used >= map.full_ratio {

@@ -23,7 +23,10 @@ impl Mon {
             if changed != OsdState(0) {
                 changes.insert(osd, changed);
             }
-            now.insert(osd, state);
+            // One that is out gets no data of any pool, and keeps no writer back.
+            if map.is_in(osd) {
+                now.insert(osd, state);
+            }
         }
         if !changes.is_empty() {
             self.change_osdmap(wall, |_, inc| inc.new_state.extend(changes));

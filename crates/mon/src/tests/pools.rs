@@ -332,6 +332,23 @@ fn a_full_osd_fills_its_pools() {
 }
 
 #[test]
+fn an_osd_that_is_out_fills_no_pool() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd set-full-ratio","ratio":0.04}"#);
+    cluster.pass(Duration::from_secs(2));
+    assert!(cluster.map().is_full(PoolId(1)));
+    assert!(cluster.text(r#"{"prefix":"health"}"#).contains("3 full osd(s)"));
+    cluster.ok(r#"{"prefix":"osd out","ids":["0","1","2"]}"#);
+    cluster.pass(Duration::from_secs(2));
+    assert!(!cluster.map().is_full(PoolId(1)));
+    assert!(cluster.map().state(OsdId(0)).has(OsdState::FULL), "its device is as it was");
+    assert!(!cluster.text(r#"{"prefix":"health"}"#).contains("full osd(s)"));
+    cluster.ok(r#"{"prefix":"osd in","ids":["0"]}"#);
+    cluster.pass(Duration::from_secs(2));
+    assert!(cluster.map().is_full(PoolId(1)));
+}
+
+#[test]
 fn statfs_sums_the_devices() {
     let mut cluster = Cluster::with_rbd();
     let tid = cluster.say(ADMIN, MStatfs { fsid: FSID, ..MStatfs::default() });
