@@ -37,13 +37,16 @@ const DAYS_SINCE_1970: i64 = 2_932_896;
 /// Bytes of a report; Ceph's have a few kilobytes.
 const REPORT_BYTES_MAX: usize = 256 << 10;
 
+/// Reads a report that was kept. The key may have been set by hand: what is no object is no report.
+fn read(text: &[u8]) -> Option<Value> {
+    serde_json::from_slice(text).ok().filter(Value::is_object)
+}
+
 /// Reports by their ids.
 fn all(kept: &BTreeMap<String, bytes::Bytes>) -> BTreeMap<String, Value> {
     let reports = kept.range(FOLDER.to_owned()..).take_while(|(key, _)| key.starts_with(FOLDER));
-    let read = |(key, text): (&String, &bytes::Bytes)| {
-        Some((key[FOLDER.len()..].to_owned(), serde_json::from_slice(text).ok()?))
-    };
-    reports.filter_map(read).collect()
+    let with_id = |(key, text): (&String, &bytes::Bytes)| Some((key[FOLDER.len()..].to_owned(), read(text)?));
+    reports.filter_map(with_id).collect()
 }
 
 fn text<'a>(report: &'a Value, key: &str) -> Option<&'a str> {
@@ -66,7 +69,9 @@ fn time_of(text: &str) -> Option<UTime> {
     let (date, time) = text.trim_end_matches('Z').split_once(['T', ' '])?;
     let (time, fraction) = time.split_once('.')?;
     let numbers = |text: &str, mark: char| {
-        let parts: Option<Vec<i64>> = text.split(mark).map(|part| part.parse().ok()).collect();
+        // So small that no sum of them overflows.
+        let part = |part: &str| part.parse::<u32>().ok().map(i64::from);
+        let parts: Option<Vec<i64>> = text.split(mark).map(part).collect();
         parts.filter(|parts| parts.len() == 3)
     };
     let (date, time) = (numbers(date, '-')?, numbers(time, ':')?);
@@ -107,7 +112,7 @@ fn refused(text: impl Into<String>) -> Reply {
 fn find(req: &Request<'_>) -> Result<(String, Value), Reply> {
     let id = req.args.text("id").unwrap_or_default();
     let found = req.mon.next.config_keys.get(&format!("{FOLDER}{id}"));
-    let report = found.and_then(|text| serde_json::from_slice(text).ok());
+    let report = found.and_then(|text| read(text));
     let missing = || refused(format!("crash info: {id} not found"));
     report.map(|report| (id.clone(), report)).ok_or_else(missing)
 }
@@ -298,6 +303,8 @@ mod tests {
         assert_eq!(time_of("2026-11-22 05:54:35.847179"), Some(UTime::new(1_795_326_875, 847_179_000)));
         assert_eq!(time_of("2024-02-29T00:00:00.0Z"), Some(UTime::new(1_709_164_800, 0)));
         assert!(time_of("yesterday").is_none() && time_of("2026-13-01T00:00:00.0Z").is_none());
+        assert_eq!(time_of("9223372036854775807-01-01T00:00:00.0Z"), None);
+        assert_eq!(time_of("4294967295-12-31T23:59:4294967295.0Z"), None);
         // sha256 of "ab(int)".
         let report = json!({"backtrace": ["(a()+0x1) [0x1]", "(b(int)+0x12) [0x2]"]});
         let expected: String =

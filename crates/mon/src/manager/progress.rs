@@ -185,8 +185,9 @@ fn list(req: &mut Request<'_>) -> Reply {
         out.push('\n');
     }
     for ghost in &progress.completed {
-        let age =
-            Duration::from_secs_f64((seconds(now) - ghost["started_at"].as_f64().unwrap_or(0.0)).max(0.0));
+        let secs = (seconds(now) - ghost["started_at"].as_f64().unwrap_or(0.0)).max(0.0);
+        // What was kept may have been changed by hand.
+        let age = Duration::try_from_secs_f64(secs).unwrap_or(Duration::MAX);
         let how = if ghost["failed"] == true { "Failed" } else { "Complete" };
         let message = ghost["message"].as_str().unwrap_or_default();
         out.push_str(&format!("[{how}]: {}", two_lines(message, age, 1.0, None)));

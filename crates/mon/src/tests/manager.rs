@@ -230,3 +230,21 @@ fn crashes_are_kept_and_a_warning_until_they_are_acknowledged() {
     cluster.pass(std::time::Duration::from_secs(61));
     assert!(cluster.text(r#"{"prefix":"crash stat"}"#).starts_with("1 crashes recorded"));
 }
+
+#[test]
+fn what_somebody_else_has_kept_for_a_module_is_no_report() {
+    let mut cluster = Cluster::with_rbd();
+    for (key, val) in [
+        ("mgr/crash/crash/x", "[]"),
+        ("mgr/crash/crash/y", "7"),
+        ("mgr/progress/completed", r#"{\"events\":[{\"message\":\"m\",\"started_at\":-1e300},[]]}"#),
+    ] {
+        cluster.ok(&format!(r#"{{"prefix":"config-key set","key":"{key}","val":"{val}"}}"#));
+    }
+    let archive = cluster.command(r#"{"prefix":"crash archive","id":"x"}"#);
+    assert_eq!((archive.result, archive.status.as_str()), (22, "crash info: x not found"));
+    cluster.ok(r#"{"prefix":"crash archive-all"}"#);
+    assert!(cluster.text(r#"{"prefix":"crash stat"}"#).starts_with("0 crashes recorded"));
+    cluster.restart();
+    assert!(cluster.text(r#"{"prefix":"progress"}"#).starts_with("\n[Complete]: m (584942417355y)\n"));
+}
