@@ -315,7 +315,9 @@ impl CrushMap {
         if self.bucket(id).is_some_and(|b| !b.items.is_empty()) {
             return Err(EditError::NotEmpty(name.to_owned()));
         }
-        self.check_not_taken(name, id)?;
+        if self.is_taken(id) {
+            return Err(EditError::InUse(name.to_owned()));
+        }
         self.detach(id);
         self.names.remove(&id);
         self.classes.remove(&id);

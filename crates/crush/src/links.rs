@@ -1,6 +1,6 @@
 //! Items in several places at once, and buckets that change places.
 //!
-//! Authority: `CrushWrapper::link_bucket`, `remove_item_under`, `swap_bucket` (16.2).
+//! Authority: `CrushWrapper::link_bucket`, `remove_item_under`, `_bucket_is_in_use`, `swap_bucket` (16.2).
 
 use crate::{
     edit::EditError,
@@ -52,7 +52,6 @@ impl CrushMap {
     /// a device that nothing holds any more loses its name. False if it was in none of them.
     pub fn unlink_item(&mut self, name: &str, ancestor: Option<&str>) -> Result<bool, EditError> {
         let id = self.find(name)?;
-        self.check_not_taken(name, id)?;
         let top = ancestor.map(|name| self.find(name)).transpose()?;
         let mut parents = self.parents_of(id);
         parents.retain(|parent| top.is_none_or(|top| self.is_below(*parent, top)));
@@ -67,13 +66,15 @@ impl CrushMap {
         Ok(!parents.is_empty() || top.is_none())
     }
 
-    /// Refuses to touch what a rule starts from.
-    pub(crate) fn check_not_taken(&self, name: &str, id: i32) -> Result<(), EditError> {
+    /// True when a rule starts from the item, or from its devices of one class. It may not go then: the next bucket gets
+    /// its id, or that of its shadow, and the rule would start from that one.
+    pub fn is_taken(&self, id: i32) -> bool {
+        let is_own = |taken: i32| {
+            let mut shadows = self.class_buckets.get(&id).into_iter().flat_map(|by_class| by_class.values());
+            taken == id || shadows.any(|shadow| *shadow == taken)
+        };
         let mut steps = self.rules.iter().flatten().flat_map(|rule| &rule.steps);
-        match steps.any(|s| s.op == step::TAKE && s.arg1 == id) {
-            true => Err(EditError::InUse(name.to_owned())),
-            false => Ok(()),
-        }
+        steps.any(|s| s.op == step::TAKE && is_own(s.arg1))
     }
 
     /// Gives two buckets each other's items and names, so that each stands where the other stood.

@@ -37,6 +37,30 @@ fn a_bucket_in_two_places_weighs_in_both() {
 }
 
 #[test]
+fn a_bucket_stays_that_a_rule_starts_from() {
+    let mut map = two_hosts();
+    for root in ["fast", "plain", "idle"] {
+        map.add_bucket(root, "root").unwrap();
+    }
+    // Its shadow comes with the next change.
+    map.set_device_class(0, Some("ssd")).unwrap();
+    map.add_simple_rule("of_class", "fast", "host", Some("ssd"), RuleForm::REPLICATED).unwrap();
+    map.add_simple_rule("of_all", "plain", "host", None, RuleForm::REPLICATED).unwrap();
+    let is_taken = |map: &CrushMap, name: &str| map.is_taken(map.id_of(name).unwrap());
+    assert!(is_taken(&map, "fast") && is_taken(&map, "plain") && !is_taken(&map, "idle"));
+    for root in ["fast", "plain"] {
+        assert_eq!(map.remove_item(root), Err(EditError::InUse(root.to_owned())));
+    }
+    map.remove_item("idle").unwrap();
+    map.remove_rule("of_class").unwrap();
+    map.remove_item("fast").unwrap();
+    // Taken out of its places, a bucket is still there.
+    map.move_item("plain", &place("root", "default")).unwrap();
+    assert_eq!(map.unlink_item("plain", None), Ok(true));
+    assert!(is_taken(&map, "plain"));
+}
+
+#[test]
 fn swapped_buckets_stand_in_each_others_place() {
     let mut map = two_hosts();
     map.add_bucket("spare", "host").unwrap();

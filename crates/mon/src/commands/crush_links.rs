@@ -81,6 +81,9 @@ fn take_out(req: &mut Request<'_>, is_rm: bool) -> Reply {
     if is_rm && crush.bucket(id).is_some_and(|bucket| !bucket.items.is_empty()) {
         return Reply::fail(Errno::ENOTEMPTY, "(39) Directory not empty");
     }
+    if is_rm && crush.is_taken(id) {
+        return Reply::fail(Errno::EBUSY, "(16) Device or resource busy");
+    }
     match crush.unlink_item(&name, ancestor.as_deref()) {
         Ok(true) => {}
         Ok(false) => return Reply::done(format!("item {id} does not appear in that position")),

@@ -75,3 +75,22 @@ fn a_crush_map_that_does_not_place_a_pool_is_refused() {
     }
     assert_eq!(set_map(&mut cluster, crush.clone()).0, 0);
 }
+
+#[test]
+fn a_bucket_whose_class_a_rule_takes_stays() {
+    let mut cluster = Cluster::with_rbd();
+    for command in [
+        r#"{"prefix":"osd crush add-bucket","name":"fast","type":"root"}"#,
+        // With this its shadow comes.
+        r#"{"prefix":"osd crush reweight-all"}"#,
+        r#"{"prefix":"osd crush rule create-replicated","name":"r","root":"fast","type":"host","class":"ssd"}"#,
+    ] {
+        cluster.ok(command);
+    }
+    let rm = r#"{"prefix":"osd crush rm","name":"fast"}"#;
+    assert_eq!(cluster.refused(rm), (-16, "(16) Device or resource busy".to_owned()));
+    cluster.ok(r#"{"prefix":"osd crush unlink","name":"fast"}"#);
+    cluster.ok(r#"{"prefix":"osd crush rule rm","name":"r"}"#);
+    cluster.ok(rm);
+    assert_eq!(cluster.map().crush.map().id_of("fast"), None);
+}
