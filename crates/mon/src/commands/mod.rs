@@ -301,11 +301,12 @@ impl Mon {
         }
     }
 
-    /// Tells OSDs what commands want of them.
+    /// Tells OSDs what commands want of them, on every session in the OSD's name: which of them leads nowhere any more,
+    /// or to a tool with its key, is not known, and an order that comes twice is one.
     fn send_orders(&mut self, effects: &mut Effects) {
         for (osd, message) in std::mem::take(&mut self.orders) {
-            let conn = self.sessions.keys().copied().find(|conn| self.osd_of(*conn) == Some(osd));
-            effects.extend(conn.map(|conn| Effect::Send { conn, tid: 0, message }));
+            let conns = self.sessions.keys().filter(|conn| self.osd_of(**conn) == Some(osd));
+            effects.extend(conns.map(|conn| Effect::Send { conn: *conn, tid: 0, message: message.clone() }));
         }
     }
 

@@ -4,6 +4,7 @@ use messages::{MOSDScrub, MPGStats, Message};
 use types::{OsdId, OsdStat, PgId, PgStat, PgStatSum, PgState, PoolId, ScrubHistory, UTime};
 
 use super::cluster::Cluster;
+use crate::ConnId;
 
 /// What OSDs were told to scrub: the OSD, the PGs, deep, repair.
 fn ordered(cluster: &Cluster) -> Vec<(i32, MOSDScrub)> {
@@ -39,6 +40,20 @@ fn an_order_goes_to_those_who_lead_the_pgs() {
     assert_eq!(told.status, "instructed osd(s) 0,1,2 to scrub");
     let told = cluster.command(r#"{"prefix":"osd deep-scrub","who":"osd.1"}"#);
     assert_eq!(told.status, "instructed osd(s) 1 to deep-scrub");
+}
+
+#[test]
+fn an_order_does_not_end_in_an_older_session_of_the_osd() {
+    let mut cluster = Cluster::new();
+    // What a lost connection or a tool with the OSD's key leaves: sessions in its name, before its own and after.
+    (0..3).for_each(|osd| cluster.connect(ConnId(10 + osd), &format!("osd.{osd}")));
+    (0..3).for_each(|osd| cluster.boot_osd(osd));
+    (0..3).for_each(|osd| cluster.connect(ConnId(200 + osd), &format!("osd.{osd}")));
+    cluster.ok(r#"{"prefix":"osd pool create","pool":"rbd","pg_num":8}"#);
+    let primary = cluster.map().pg_to_up_acting(PgId::new(PoolId(1), 0)).acting_primary;
+    cluster.ok(r#"{"prefix":"pg repair","pgid":"1.0"}"#);
+    let orders = ordered(&cluster);
+    assert_eq!(orders.iter().map(|(osd, _)| *osd).collect::<Vec<_>>(), [primary.0]);
 }
 
 #[test]
