@@ -347,7 +347,8 @@ impl Mon {
         (self.run_row(row, wall, &peer, Some(caller), &args, input), row.is_change())
     }
 
-    /// Runs a command whose sender may and whose arguments fit.
+    /// Runs a command whose sender may and whose arguments fit. None says that it is done if the OSD map could not be
+    /// changed so.
     pub(crate) fn run_row(
         &mut self,
         row: &Row,
@@ -357,7 +358,13 @@ impl Mon {
         args: &Args,
         input: &Bytes,
     ) -> Reply {
-        (row.run)(&mut Request { mon: self, wall, peer, args, input, caller })
+        // What something else ran into is not this one's.
+        self.osds.take_refused();
+        let reply = (row.run)(&mut Request { mon: self, wall, peer, args, input, caller });
+        match self.osds.take_refused() {
+            Some(why) => Reply::fail(Errno::EINVAL, why.to_string()),
+            None => reply,
+        }
     }
 
     /// True when the peer's capabilities on `service` allow the command.

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use types::{Epoch, Incremental, Instant, OsdId, OsdMap, UTime};
+use types::{ApplyError, Epoch, Incremental, Instant, OsdId, OsdMap, UTime};
 
 pub(crate) use pg_merge::least_pg_num;
 pub(crate) use pools::{Misfit, PoolParams, RuleRef, check_pg_num_range, check_pg_sum, fits, misfit};
@@ -52,6 +52,8 @@ pub(crate) struct OsdService {
     merging_since: BTreeMap<types::PoolId, UTime>,
     /// The map whose upmaps were looked at last.
     upmaps_seen: Epoch,
+    /// Why the map could not be changed, until the command that wanted it is answered.
+    refused: Option<ApplyError>,
 }
 
 impl OsdService {
@@ -73,6 +75,11 @@ impl OsdService {
         }
     }
 
+    /// Why the last change was not made, if so; told once.
+    pub(crate) fn take_refused(&mut self) -> Option<ApplyError> {
+        self.refused.take()
+    }
+
     /// An OSD was heard of.
     pub(crate) fn note_report(&mut self, osd: OsdId, now: Instant) {
         self.last_report.insert(osd, now);
@@ -80,7 +87,9 @@ impl OsdService {
 }
 
 impl Mon {
-    /// Makes the next epoch of the OSD map. `change` gets the map so far and fills in what changes.
+    /// Makes the next epoch of the OSD map. `change` gets the map so far and fills in what changes. What would give no
+    /// valid map, as a CRUSH tree that is too deep, changes nothing, and a command that wants it is refused
+    /// ([`Mon::run_row`]).
     pub(crate) fn change_osdmap(&mut self, wall: UTime, change: impl FnOnce(&OsdMap, &mut Incremental)) {
         let before = self.next.osdmap.clone();
         let mut inc = Incremental::new(before.fsid, before.epoch.next());
@@ -103,8 +112,8 @@ impl Mon {
         let after = match after {
             Ok(after) => after,
             Err(error) => {
-                // Commands check their arguments; what slips through changes nothing.
                 tracing::error!("an impossible map change was dropped: {error}");
+                self.osds.refused = Some(error);
                 return;
             }
         };

@@ -94,3 +94,28 @@ fn a_bucket_whose_class_a_rule_takes_stays() {
     cluster.ok(rm);
     assert_eq!(cluster.map().crush.map().id_of("fast"), None);
 }
+
+#[test]
+fn a_tree_that_no_map_may_have_is_refused() {
+    let mut cluster = Cluster::with_rbd();
+    let mut refused = 0;
+    for level in 0..70 {
+        cluster.ok(&format!(r#"{{"prefix":"osd crush add-bucket","name":"r{level}","type":"rack"}}"#));
+        if level == 0 {
+            continue;
+        }
+        let (below, epoch) = (level - 1, cluster.map().epoch);
+        let to = format!(r#"{{"prefix":"osd crush move","name":"r{level}","args":["rack=r{below}"]}}"#);
+        let result = cluster.command(&to).result;
+        let crush = cluster.map().crush.map();
+        let is_there = crush.parent_of(crush.id_of(&format!("r{level}")).unwrap()).is_some();
+        assert_eq!((is_there, cluster.map().epoch > epoch), (result == 0, result == 0), "{level}");
+        if result != 0 {
+            assert_eq!(result, -22);
+            refused += 1;
+            break;
+        }
+    }
+    assert_eq!(refused, 1);
+    cluster.ok(r#"{"prefix":"osd crush add-bucket","name":"other","type":"rack"}"#);
+}
