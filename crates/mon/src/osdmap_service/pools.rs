@@ -2,7 +2,8 @@
 
 use crush::CrushMap;
 use types::{
-    AutoscaleMode, Errno, Incremental, OsdMap, PgPool, PoolFlags, PoolId, PoolOpts, PoolType, UTime,
+    AutoscaleMode, CrushBlob, Errno, Incremental, OsdMap, PgPool, PoolFlags, PoolId, PoolOpts, PoolType,
+    UTime,
 };
 
 use crate::{Mon, MonOptions};
@@ -204,4 +205,10 @@ fn remove_pool(map: &OsdMap, inc: &mut Incremental, id: PoolId) {
         .extend(map.primary_temp.keys().filter(|pg| pg.pool == id).map(|pg| (*pg, types::OsdId::NONE)));
     inc.old_pg_upmap.extend(map.pg_upmap.keys().filter(|pg| pg.pool == id));
     inc.old_pg_upmap_items.extend(map.pg_upmap_items.keys().filter(|pg| pg.pool == id));
+    // A pool's weight set has the pool's id, which is never given out again.
+    if map.crush.map().choose_args.contains_key(&id.0) {
+        let mut crush = map.crush.map().clone();
+        crush.choose_args.remove(&id.0);
+        inc.crush = CrushBlob::from(crush).bytes().clone();
+    }
 }

@@ -252,6 +252,19 @@ fn what_no_bucket_of_a_weight_set_holds_is_told_bucket_by_bucket() {
 }
 
 #[test]
+fn a_weight_set_goes_with_its_pool() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.allow_pool_delete();
+    cluster.ok(r#"{"prefix":"osd crush weight-set create-compat"}"#);
+    cluster.ok(r#"{"prefix":"osd crush weight-set create","pool":"rbd","mode":"flat"}"#);
+    let sets = |cluster: &Cluster| cluster.map().crush.map().choose_args.keys().copied().collect::<Vec<_>>();
+    assert_eq!(sets(&cluster), [-1, 1]);
+    let epoch = cluster.map().epoch;
+    cluster.ok(r#"{"prefix":"osd pool rm","pool":"rbd","pool2":"rbd","yes_i_really_really_mean_it":true}"#);
+    assert_eq!((sets(&cluster), cluster.map().epoch), (vec![-1], epoch.next()));
+}
+
+#[test]
 fn weights_of_weight_sets_are_shown() {
     let mut cluster = Cluster::with_rbd();
     cluster.ok(r#"{"prefix":"osd crush weight-set create-compat"}"#);
