@@ -9,7 +9,10 @@ use super::{
     osd_secrets::{OsdSecrets, drop_secrets},
     status::parse_osd,
 };
-use crate::{format, keys};
+use crate::{
+    format, keys,
+    osdmap_service::{Gone, take_down},
+};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -172,15 +175,30 @@ fn mark_out(req: &mut Request<'_>) -> Reply {
     )
 }
 
+/// What is down already may be declared dead all the same: nobody has to wait for it any longer.
 fn mark_down(req: &mut Request<'_>) -> Reply {
-    for_each(
-        req,
-        |map, osd| map.is_down(osd),
-        "down",
-        |_, inc, osd| {
-            inc.new_state.insert(osd, OsdState::UP);
-        },
-    )
+    let gone = if req.args.flag("definitely_dead") { Gone::Dead } else { Gone::Silent };
+    let (osds, mut text) = match ids_arg(req) {
+        Ok(found) => found,
+        Err(reply) => return reply,
+    };
+    let mut todo = Vec::new();
+    for osd in osds {
+        let is_down = req.next_map().is_down(osd);
+        text.push_str(&match is_down {
+            true => format!("osd.{osd} is already down. "),
+            false => format!("marked down osd.{osd}. "),
+        });
+        if !is_down || gone == Gone::Dead {
+            todo.push(osd);
+        }
+    }
+    if !todo.is_empty() {
+        req.mon.change_osdmap(req.wall, |map, inc| {
+            todo.iter().for_each(|osd| take_down(map, inc, *osd, gone));
+        });
+    }
+    Reply::done(text)
 }
 
 /// Marks OSDs down for good: one that runs ends when it learns of it.

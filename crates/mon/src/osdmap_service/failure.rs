@@ -5,7 +5,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use messages::MOSDFailure;
-use types::{Epoch, Instant, MapFlags, OsdId, OsdMap, OsdState, OsdXInfo, UTime};
+use types::{Epoch, Incremental, Instant, MapFlags, OsdId, OsdMap, OsdState, OsdXInfo, UTime};
 
 use crate::Mon;
 
@@ -150,13 +150,7 @@ impl Mon {
             return false;
         }
         self.log_info(wall, why);
-        self.change_osdmap(wall, |map, inc| {
-            inc.new_state.insert(osd, OsdState::UP);
-            if gone == Gone::Dead {
-                let dead = OsdXInfo { dead_epoch: inc.epoch, down_stamp: wall, ..map.xinfo(osd) };
-                inc.new_xinfo.insert(osd, dead);
-            }
-        });
+        self.change_osdmap(wall, |map, inc| take_down(map, inc, osd, gone));
         self.osds.failures.remove(&osd);
         true
     }
@@ -166,5 +160,18 @@ impl Mon {
         for target in self.osds.failures.keys().copied().collect::<Vec<_>>() {
             self.check_failure(now, wall, target);
         }
+    }
+}
+
+/// Writes that an OSD goes down, or of one that is down already, what is known of it now.
+pub(crate) fn take_down(map: &OsdMap, inc: &mut Incremental, osd: OsdId, gone: Gone) {
+    let known = map.xinfo(osd);
+    let is_up = map.is_up(osd);
+    if is_up {
+        inc.new_state.insert(osd, OsdState::UP);
+    }
+    if gone == Gone::Dead {
+        let down_stamp = if is_up { inc.modified } else { known.down_stamp };
+        inc.new_xinfo.insert(osd, OsdXInfo { dead_epoch: inc.epoch, down_stamp, ..known });
     }
 }

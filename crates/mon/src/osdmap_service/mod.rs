@@ -20,6 +20,7 @@ use std::{
 
 use types::{ApplyError, Epoch, Incremental, Instant, OsdId, OsdMap, UTime};
 
+pub(crate) use failure::{Gone, take_down};
 pub(crate) use pg_merge::least_pg_num;
 pub(crate) use pools::{Misfit, PoolParams, RuleRef, check_pg_num_range, check_pg_sum, fits, misfit};
 

@@ -234,6 +234,25 @@ fn nodown_keeps_osds_up_and_noup_keeps_them_down() {
 }
 
 #[test]
+fn nobody_has_to_wait_for_an_osd_that_is_declared_dead() {
+    let mut cluster = Cluster::with_rbd();
+    let dead = |cluster: &Cluster, osd: i32| cluster.map().xinfo(OsdId(osd)).dead_epoch;
+    assert_eq!(cluster.ok(r#"{"prefix":"osd down","ids":["2"]}"#), "marked down osd.2. ");
+    assert_eq!(dead(&cluster, 2), Epoch(0), "it may be alive and serve others");
+    cluster.pass(Duration::from_secs(1));
+    let down_stamp = cluster.map().xinfo(OsdId(2)).down_stamp;
+    assert_eq!(
+        cluster.ok(r#"{"prefix":"osd down","ids":["1","2"],"definitely_dead":true}"#),
+        "marked down osd.1. osd.2 is already down. "
+    );
+    let (map, wall) = (cluster.map(), cluster.wall());
+    assert!(map.is_down(OsdId(1)) && map.is_down(OsdId(2)));
+    assert_eq!([dead(&cluster, 1), dead(&cluster, 2)], [map.epoch; 2]);
+    assert_eq!([1, 2].map(|osd| map.xinfo(OsdId(osd)).down_stamp), [wall, down_stamp]);
+    assert_eq!(dead(&cluster, 0), Epoch(0));
+}
+
+#[test]
 fn an_orderly_stop_is_acknowledged_once_it_is_in_the_map() {
     let mut cluster = Cluster::with_rbd();
     cluster.is_committing = false;
