@@ -35,6 +35,9 @@ pub enum EditError {
     /// A location names a bucket by another type than it has.
     #[error("{0} is of another type")]
     WrongType(String),
+    /// A device, where a bucket is wanted.
+    #[error("{0} is not a bucket")]
+    NotBucket(String),
     /// A device's id is negative or larger than any map has.
     #[error("osd.{0} is not a valid device")]
     BadDevice(i32),
@@ -69,7 +72,7 @@ impl CrushMap {
         map
     }
 
-    fn check_new_name(&self, name: &str) -> Result<(), EditError> {
+    pub(crate) fn check_new_name(&self, name: &str) -> Result<(), EditError> {
         let is_valid = !name.is_empty()
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
         if !is_valid {
@@ -102,15 +105,6 @@ impl CrushMap {
         let kind = self.type_of(type_name).filter(|kind| *kind > 0);
         let kind = kind.ok_or_else(|| EditError::NotFound(format!("type {type_name}")))?;
         Ok(self.new_bucket(name, kind))
-    }
-
-    /// Renames a bucket.
-    pub fn rename_bucket(&mut self, from: &str, to: &str) -> Result<(), EditError> {
-        let id = self.find(from)?;
-        self.check_new_name(to)?;
-        self.names.insert(id, to.to_owned());
-        self.rebuild_shadows();
-        Ok(())
     }
 
     /// Puts a device at `location` (type name to bucket name), or moves it there; buckets named there

@@ -1,4 +1,4 @@
-//! Items in several places at once, and buckets that change places.
+//! Items in several places at once, and buckets that change places or names.
 //!
 //! Authority: `CrushWrapper::link_bucket`, `remove_item_under`, `_bucket_is_in_use`, `swap_bucket` (16.2).
 
@@ -75,6 +75,18 @@ impl CrushMap {
         };
         let mut steps = self.rules.iter().flatten().flat_map(|rule| &rule.steps);
         steps.any(|s| s.op == step::TAKE && is_own(s.arg1))
+    }
+
+    /// Renames a bucket.
+    pub fn rename_bucket(&mut self, from: &str, to: &str) -> Result<(), EditError> {
+        let id = self.find(from)?;
+        self.check_new_name(to)?;
+        if id >= 0 {
+            return Err(EditError::NotBucket(from.to_owned()));
+        }
+        self.names.insert(id, to.to_owned());
+        self.rebuild_shadows();
+        Ok(())
     }
 
     /// Gives two buckets each other's items and names, so that each stands where the other stood.

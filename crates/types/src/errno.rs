@@ -36,6 +36,7 @@ errnos! {
     EBUSY = 16, "Device or resource busy";
     EEXIST = 17, "File exists";
     EXDEV = 18, "Invalid cross-device link";
+    ENOTDIR = 20, "Not a directory";
     EINVAL = 22, "Invalid argument";
     ENOTTY = 25, "Inappropriate ioctl for device";
     EFBIG = 27, "File too large";

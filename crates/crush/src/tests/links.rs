@@ -61,6 +61,15 @@ fn a_bucket_stays_that_a_rule_starts_from() {
 }
 
 #[test]
+fn only_buckets_get_another_name() {
+    let mut map = two_hosts();
+    let refused = map.rename_bucket("osd.0", "osd.7");
+    assert_eq!(refused, Err(EditError::NotBucket("osd.0".to_owned())));
+    assert_eq!((map.id_of("osd.0"), map.id_of("osd.7")), (Some(0), None));
+    map.rename_bucket("h0", "h7").unwrap();
+}
+
+#[test]
 fn swapped_buckets_stand_in_each_others_place() {
     let mut map = two_hosts();
     map.add_bucket("spare", "host").unwrap();

@@ -191,6 +191,11 @@ fn rename_bucket(req: &mut Request<'_>) -> Reply {
         Err(EditError::Exists(name)) if name == to => {
             Reply::fail(Errno::EEXIST, format!("dstname = '{to}' already exists"))
         }
+        Err(EditError::NotBucket(_)) => {
+            let id = crush.id_of(&from).unwrap_or_default();
+            let why = format!("srcname = '{from}' is not a bucket because its id = {id} is >= 0");
+            Reply::fail(Errno::ENOTDIR, why)
+        }
         Ok(()) => {
             req.mon.change_crush(req.wall, crush);
             Reply::done(format!("renamed bucket {from} into {to}"))

@@ -119,3 +119,15 @@ fn a_tree_that_no_map_may_have_is_refused() {
     assert_eq!(refused, 1);
     cluster.ok(r#"{"prefix":"osd crush add-bucket","name":"other","type":"rack"}"#);
 }
+
+#[test]
+fn a_device_keeps_its_name() {
+    let mut cluster = Cluster::with_rbd();
+    let rename = |from: &str, to: &str| {
+        format!(r#"{{"prefix":"osd crush rename-bucket","srcname":"{from}","dstname":"{to}"}}"#)
+    };
+    let why = "srcname = 'osd.0' is not a bucket because its id = 0 is >= 0".to_owned();
+    assert_eq!(cluster.refused(&rename("osd.0", "osd.9")), (-20, why));
+    assert_eq!(cluster.refused(&rename("osd.0", "default")).0, -17);
+    cluster.ok(&rename("default", "other"));
+}
