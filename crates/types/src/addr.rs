@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
 };
 
 use codec::{Decode, DecodeError, Encode, Features, Reader};
@@ -88,18 +88,20 @@ impl EntityAddr {
 impl Ord for EntityAddr {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         let key = |addr: &EntityAddr| {
-            let (family, port, flow, ip) = match addr.socket {
-                None => (0, 0, 0, [0; 16]),
+            let (family, port, flow, ip, scope) = match addr.socket {
+                None => (0, 0, 0, [0; 16], 0),
                 Some(SocketAddr::V4(v4)) => {
                     let mut ip = [0; 16];
                     ip[..4].copy_from_slice(&v4.ip().octets());
                     // The IPv4 address lies where an IPv6 one has its flow label.
-                    (AF_INET, v4.port(), v4.ip().to_bits(), ip)
+                    (AF_INET, v4.port(), v4.ip().to_bits(), ip, 0)
                 }
-                Some(SocketAddr::V6(v6)) => (AF_INET6, v6.port(), v6.flowinfo(), v6.ip().octets()),
+                Some(SocketAddr::V6(v6)) => {
+                    (AF_INET6, v6.port(), v6.flowinfo(), v6.ip().octets(), v6.scope_id().swap_bytes())
+                }
             };
-            // The first two and the family are little-endian in memory, port and label big-endian.
-            (addr.kind.0.swap_bytes(), addr.nonce.swap_bytes(), family, port, flow, ip)
+            // The first two, the family and the scope are little-endian in memory, port and label big-endian.
+            (addr.kind.0.swap_bytes(), addr.nonce.swap_bytes(), family, port, flow, ip, scope)
         };
         key(self).cmp(&key(other)).then_with(|| self.socket.cmp(&other.socket))
     }
@@ -180,7 +182,10 @@ fn decode_sockaddr(bytes: &[u8]) -> Result<Option<SocketAddr>, DecodeError> {
         }
         AF_INET6 => {
             let ip: [u8; 16] = rest.get(6..22).and_then(|b| b.try_into().ok()).ok_or(short.clone())?;
-            Ok(Some(SocketAddr::new(Ipv6Addr::from(ip).into(), port.ok_or(short)?)))
+            let label = rest.get(2..6).and_then(|b| b.try_into().ok()).map_or(0, u32::from_be_bytes);
+            // A link-local address means nothing without its scope, the number of an interface.
+            let scope = rest.get(22..26).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes);
+            Ok(Some(SocketAddrV6::new(Ipv6Addr::from(ip), port.ok_or(short)?, label, scope).into()))
         }
         other => Err(DecodeError::Invalid { what: "sa_family", value: u64::from(other) }),
     }

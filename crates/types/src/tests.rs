@@ -1,3 +1,5 @@
+use std::net::{Ipv6Addr, SocketAddrV6};
+
 use bytes::Bytes;
 use codec::{Decode, Encode, Features, Reader};
 
@@ -34,6 +36,14 @@ fn address_round_trips_and_prints() {
     assert_eq!(EntityAddr::from_bytes(bytes).unwrap(), addr);
     let v6 = EntityAddr::parse("v2:[::1]:6800/1").unwrap();
     assert_eq!(EntityAddr::from_bytes(v6.to_bytes(Features::default())).unwrap(), v6);
+    let link_local = EntityAddr::parse("v2:[fe80::1%2]:6800/1").unwrap();
+    let bytes = link_local.to_bytes(Features::default());
+    assert_eq!(bytes[bytes.len() - 4..], [2, 0, 0, 0], "the scope, as it lies in the C struct");
+    assert_eq!(EntityAddr::from_bytes(bytes).unwrap(), link_local);
+    assert_eq!(link_local.to_string(), "v2:[fe80::1%2]:6800/1");
+    let labelled = SocketAddrV6::new(Ipv6Addr::LOCALHOST, 6800, 0x12345, 0);
+    let labelled = EntityAddr::msgr2(labelled.into(), 1);
+    assert_eq!(EntityAddr::from_bytes(labelled.to_bytes(Features::default())).unwrap(), labelled);
 }
 
 #[test]
