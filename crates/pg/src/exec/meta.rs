@@ -8,10 +8,13 @@ use codec::{Decode, Encode, Features, Reader};
 use messages::OsdOp;
 use types::Errno;
 
-use super::{Output, Run};
+use super::{OBJECT_BYTES_MAX, Output, Run, view::OUTPUT_BYTES_MAX};
 
 /// `osd_max_omap_entries_per_request`.
 const OMAP_COUNT_MAX: u64 = 1024;
+/// How many bytes a list of omap entries may have before it ends and says that there are more, as with
+/// `osd_max_omap_bytes_per_request` (1 GiB): such a list is in memory more than once.
+const OMAP_BYTES_MAX: usize = OBJECT_BYTES_MAX as usize;
 
 fn input<T: Decode>(reader: &mut Reader) -> Result<T, Stop> {
     T::decode(reader).map_err(|_| Errno::EINVAL.into())
@@ -99,23 +102,29 @@ impl Run<'_, '_> {
 
     pub(super) fn omap_keys(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         let (after, count): (Bytes, u64) = input(&mut Reader::new(step.data.clone()))?;
-        let (entries, has_more) = self.view.omap_list(&after, b"", count.min(OMAP_COUNT_MAX) as usize)?;
+        let count = count.min(OMAP_COUNT_MAX) as usize;
+        let (entries, has_more) = self.view.omap_list_within(&after, b"", count, OMAP_BYTES_MAX)?;
         let keys: BTreeSet<Bytes> = entries.into_iter().map(|(k, _)| k).collect();
         Ok((keys, has_more).to_bytes(Features::default()).into())
     }
 
     pub(super) fn omap_values(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         let (after, count, prefix): (Bytes, u64, Bytes) = input(&mut Reader::new(step.data.clone()))?;
-        let (entries, has_more) = self.view.omap_list(&after, &prefix, count.min(OMAP_COUNT_MAX) as usize)?;
+        let count = count.min(OMAP_COUNT_MAX) as usize;
+        let (entries, has_more) = self.view.omap_list_within(&after, &prefix, count, OMAP_BYTES_MAX)?;
         let map: BTreeMap<Bytes, Bytes> = entries.into_iter().collect();
         Ok((map, has_more).to_bytes(Features::default()).into())
     }
 
     pub(super) fn omap_values_by_keys(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         let keys: BTreeSet<Bytes> = input(&mut Reader::new(step.data.clone()))?;
-        let mut found = BTreeMap::new();
+        let (mut found, mut bytes) = (BTreeMap::new(), 0);
         for key in keys {
             if let Some(value) = self.view.omap_get(&key)? {
+                bytes += (key.len() + value.len()) as u64;
+                if bytes > OUTPUT_BYTES_MAX {
+                    return Err(self.view.refuse(Errno::EMSGSIZE));
+                }
                 found.insert(key, value);
             }
         }

@@ -444,6 +444,11 @@ impl<'r, 's> Run<'r, 's> {
             self.view.set_subop(index as u32);
             self.is_user_change |= step.code.is_write() && !is_hidden_change(step.code);
             let outcome = self.one(step);
+            if let Ok(output) = &outcome
+                && self.view.spend(output.data.len() as u64).is_err()
+            {
+                return Err(self.view.take_missing());
+            }
             match outcome {
                 Ok(output) => {
                     (ops[index].data, ops[index].data_more) = (output.data, output.more);

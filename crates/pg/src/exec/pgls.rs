@@ -16,6 +16,8 @@ const ALL_NAMESPACES: &[u8] = b"\x01";
 const HIDDEN_NAMESPACE: &[u8] = b".ceph-internal";
 /// `osd_max_pgls`: entries in one answer.
 const COUNT_MAX: u64 = 1_024;
+/// Listings in one request: clients send one.
+const LISTINGS_MAX: usize = 16;
 /// Pages of objects looked at for one answer: a namespace may have few of a PG's many objects.
 const PAGES_MAX: usize = 8;
 
@@ -47,6 +49,9 @@ impl Encode for OldResponse {
 }
 
 pub(super) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> Result<Executed, Blocked> {
+    if op.ops.len() > LISTINGS_MAX {
+        return Err(Blocked::Refused(Errno::EMSGSIZE));
+    }
     let mut ops = op.ops.clone();
     ops.iter_mut().for_each(|step| step.data = Bytes::new());
     let mut result = 0;

@@ -222,3 +222,29 @@ fn manifests_are_read_as_they_were_written() {
         ObjectManifest::Chunked([(0, Chunk { is_missing: false, ..chunk.clone() }), (4, chunk)].into());
     assert_eq!(ObjectManifest::from_bytes(manifest.to_bytes(Features::default())).unwrap(), manifest);
 }
+
+#[test]
+fn what_is_brought_again_and_again_has_a_limit() {
+    const LEN: u64 = 100 << 20;
+    let sized = |name: &'static str, bench: &mut Bench| {
+        let content =
+            bench.request(name, SnapId::HEAD, vec![plain(OpCode::CREATE), range(OpCode::TRUNCATE, LEN, 0)]);
+        assert_eq!(bench.execute(&content).unwrap().result, 0);
+    };
+    let mut bench = Bench::new();
+    sized("o", &mut bench);
+    sized("t", &mut bench);
+    granted(&mut bench, SnapId::HEAD, vec![set_chunk(0, LEN, "t", 0)]);
+    evict(&mut bench);
+    // Each read of a byte brings all of the chunk.
+    let reads = |count| vec![range(OpCode::READ, 0, 1); count];
+    assert_eq!((bench.result(reads(5)), bench.result(reads(6))), (0, Errno::EMSGSIZE.negated()));
+    let there_and_back = |count| {
+        let pair = || [plain(OpCode::TIER_PROMOTE), plain(OpCode::TIER_EVICT)];
+        std::iter::repeat_with(pair).take(count).flatten().collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (bench.result(there_and_back(5)), bench.result(there_and_back(6))),
+        (0, Errno::EMSGSIZE.negated())
+    );
+}

@@ -1,13 +1,13 @@
 //! What one request may ask for, and what it costs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use codec::{Encode, Features};
-use messages::{OpCode, OpParams, OsdOp};
-use types::{Mutation, TxnOp, UTime};
+use codec::{Decode, Encode, Features};
+use messages::{OpCode, OpParams, OsdOp, op_flag};
+use types::{HObject, Mutation, TxnOp, UTime};
 
-use super::bench::{Bench, call, range, step, xattr};
+use super::bench::{Bench, call, encoded, extent, plain, range, step, xattr};
 
 const MIB: u64 = 1 << 20;
 const EFBIG: i32 = -27;
@@ -95,4 +95,71 @@ fn names_of_xattrs_have_a_limit_for_methods_too() {
     assert_eq!(bench.result(vec![lock(96)]), ENAMETOOLONG);
     assert_eq!(bench.result(vec![xattr(OpCode::SETXATTR, &"n".repeat(100), "v")]), 0);
     assert_eq!(bench.result(vec![xattr(OpCode::SETXATTR, &"n".repeat(101), "v")]), ENAMETOOLONG);
+}
+
+/// The object has so many bytes, which are in the store.
+fn sized(len: u64) -> Bench {
+    let mut bench = Bench::new();
+    assert_eq!(bench.result(vec![range(OpCode::WRITE, len, 0), range(OpCode::TRUNCATE, len, 0)]), 0);
+    bench
+}
+
+#[test]
+fn a_request_reads_so_much_and_no_more() {
+    let mut bench = sized(100 * MIB);
+    let reads = |count| vec![range(OpCode::READ, 0, 0); count];
+    assert_eq!((bench.result(reads(5)), bench.result(reads(6))), (0, EMSGSIZE));
+    // What an op may fail does not have the rest go on; nor do comparisons read without end.
+    let may_fail = |op: OsdOp| OsdOp { flags: op_flag::FAILOK, ..op };
+    assert_eq!(bench.result(vec![may_fail(range(OpCode::READ, 0, 0)); 6]), EMSGSIZE);
+    assert_eq!(bench.result(vec![may_fail(range(OpCode::CMPEXT, 0, 100 * MIB)); 6]), EMSGSIZE);
+}
+
+#[test]
+fn a_request_reads_no_more_of_what_it_changes() {
+    let mut bench = sized(100 * MIB);
+    let changed = |count: usize| {
+        let mut ops = vec![extent(OpCode::WRITE, 7, "x")];
+        ops.resize(1 + count, range(OpCode::READ, 0, 0));
+        ops
+    };
+    assert_eq!((bench.result(changed(5)), bench.result(changed(6))), (0, EMSGSIZE));
+}
+
+#[test]
+fn what_is_answered_besides_data_counts_too() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.result(vec![xattr(OpCode::SETXATTR, "a", &"v".repeat(80 << 20))]), 0);
+    let all = |count| vec![plain(OpCode::GETXATTRS); count];
+    assert_eq!((bench.result(all(6)), bench.result(all(7))), (0, EMSGSIZE));
+}
+
+#[test]
+fn a_list_of_an_omap_ends_where_it_has_enough_bytes_and_says_so() {
+    let mut bench = Bench::new();
+    let value = Bytes::from(vec![7; 80 << 20]);
+    for key in ["a", "b", "c"] {
+        let pairs = BTreeMap::from([(Bytes::from(key), value.clone())]);
+        assert_eq!(bench.result(vec![encoded(OpCode::OMAPSETVALS, pairs)]), 0);
+    }
+    let list =
+        |after: &'static str| encoded(OpCode::OMAPGETVALS, (Bytes::from(after), (100u64, Bytes::new())));
+    let listed = |bench: &mut Bench, after| {
+        let data = bench.run(vec![list(after)]).unwrap().ops[0].data.clone();
+        let (found, has_more): (BTreeMap<Bytes, Bytes>, bool) = Decode::from_bytes(data).unwrap();
+        (found.into_keys().collect::<Vec<_>>(), has_more)
+    };
+    assert_eq!(listed(&mut bench, ""), (vec![Bytes::from("a"), Bytes::from("b")], true));
+    assert_eq!(listed(&mut bench, "b"), (vec![Bytes::from("c")], false));
+    assert_eq!(bench.result(vec![list(""); 4]), EMSGSIZE);
+    let keys = BTreeSet::from([Bytes::from("a"), Bytes::from("b"), Bytes::from("c")]);
+    let by_keys = encoded(OpCode::OMAPGETVALSBYKEYS, keys);
+    assert_eq!((bench.result(vec![by_keys.clone()]), bench.result(vec![by_keys; 3])), (0, EMSGSIZE));
+}
+
+#[test]
+fn a_request_lists_a_pg_so_often_and_no_more() {
+    let mut bench = Bench::new();
+    let list = step(OpCode::PGNLS, OpParams::default(), HObject::min().to_bytes(Features::default()));
+    assert_eq!((bench.result(vec![list.clone(); 16]), bench.result(vec![list; 17])), (1, EMSGSIZE));
 }

@@ -35,7 +35,10 @@ impl View<'_> {
         match self.copied.get(&id) {
             None => Err(self.want_copy(id, CopySource::of(&chunk.target))),
             Some(copied) if copied.result < 0 => Err(self.refuse(Errno(-copied.result))),
-            Some(copied) => Ok(content_of(chunk, copied)),
+            Some(copied) => {
+                self.spend(chunk.length.into())?;
+                Ok(content_of(chunk, copied))
+            }
         }
     }
 

@@ -28,6 +28,10 @@ pub(super) use stage::Change;
 /// anew what a few bytes change.
 const STAGED_BYTES_MAX: u64 = OBJECT_BYTES_MAX - (1 << 20);
 
+/// What the ops of a request may read and answer, all together: the largest object some times over, which no client asks
+/// for. Ops can ask for the same again and again.
+pub(super) const OUTPUT_BYTES_MAX: u64 = 4 * OBJECT_BYTES_MAX;
+
 /// Changed data, in the order of the changes.
 #[derive(Clone, Debug)]
 enum Piece {
@@ -67,6 +71,8 @@ pub(super) struct View<'a> {
     mutations: Vec<Mutation>,
     /// Data, xattrs and omap that were staged so far, copies left out: a copy is one object and never repeated.
     staged_bytes: u64,
+    /// Data that was read, chunks that were brought, and what was answered besides.
+    output_bytes: u64,
     /// Something counts as a change, though the contents are the same.
     is_touched: bool,
     /// Watchers that lost the object.
@@ -155,6 +161,7 @@ impl<'a> View<'a> {
             changed: IntervalSet::new(),
             mutations: Vec::new(),
             staged_bytes: 0,
+            output_bytes: 0,
             is_touched: false,
             disconnected: Vec::new(),
             given_back: Vec::new(),
@@ -344,6 +351,13 @@ impl<'a> View<'a> {
         }
         self.staged_bytes = staged;
         Ok(())
+    }
+
+    /// Counts what an op puts into memory for its answer; if that is too much for one request, all of it is refused with
+    /// EMSGSIZE, as what ops may fail would go on otherwise.
+    pub(super) fn spend(&mut self, bytes: u64) -> Result<(), Stop> {
+        self.output_bytes = self.output_bytes.saturating_add(bytes);
+        if self.output_bytes > OUTPUT_BYTES_MAX { Err(self.refuse(Errno::EMSGSIZE)) } else { Ok(()) }
     }
 
     /// Writes `data`, with what is known of it.

@@ -14,6 +14,8 @@ use crate::exec::object_info::USER_XATTR;
 const XATTR_NAME_BYTES_MAX: usize = 100;
 /// Entries that are read at once behind some that do not count any more.
 const OMAP_PAGE: usize = 256;
+/// Entries that are read at once where bytes count, as each may be as large as a request.
+const OMAP_STEP: usize = 64;
 
 fn user_name(name: &[u8]) -> Bytes {
     Bytes::from([&[USER_XATTR], name].concat())
@@ -26,6 +28,7 @@ impl View<'_> {
         if offset >= end {
             return Ok(Vec::new());
         }
+        self.spend(end - offset)?;
         self.bring_chunks(offset, end)?;
         let base_end = end.min(self.base_bytes);
         let mut below = Vec::new();
@@ -113,6 +116,32 @@ impl View<'_> {
                 return Ok(out);
             }
             count = (wanted - out.len()).max(OMAP_PAGE);
+        }
+    }
+
+    /// As `omap_list`, and stops behind the entry with which it has `bytes_max`.
+    pub(in crate::exec) fn omap_list_within(
+        &mut self,
+        after: &[u8],
+        prefix: &[u8],
+        count_max: usize,
+        bytes_max: usize,
+    ) -> Result<(Vec<(Bytes, Bytes)>, bool), Stop> {
+        let (mut out, mut bytes) = (Vec::new(), 0);
+        let mut after = Bytes::copy_from_slice(after);
+        loop {
+            let (page, has_more) = self.omap_list(&after, prefix, OMAP_STEP.min(count_max - out.len()))?;
+            for (key, value) in page {
+                if bytes >= bytes_max {
+                    return Ok((out, true));
+                }
+                bytes += key.len() + value.len();
+                after = key.clone();
+                out.push((key, value));
+            }
+            if !has_more || out.len() >= count_max {
+                return Ok((out, has_more));
+            }
         }
     }
 }
