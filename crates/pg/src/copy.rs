@@ -11,7 +11,7 @@ use types::{ChunkMap, Epoch, Errno, HObject, Instant, OsdId, PgId, Token, Transa
 
 use crate::{
     Ctx, Effect, Pg,
-    exec::{self, CopySource},
+    exec::{self, CopySource, MeasuredOmap},
     pg::{Pending, Phase},
     proxy::REDIRECTS_MAX,
     replica::CHANGE_BYTES_MAX,
@@ -90,10 +90,13 @@ impl Wanted {
 
 /// A question of another PG's primary.
 #[derive(Debug)]
-struct Asked {
+pub(crate) struct Asked {
     from: OsdId,
     message: MPgCopyGet,
-    loads: Vec<Token>,
+    /// What was loaded for it.
+    pub(crate) loads: Vec<Token>,
+    /// How much of the object's omap was measured.
+    measured: MeasuredOmap,
 }
 
 /// The copies of a PG, as the one that asks and the one that is asked.
@@ -181,11 +184,10 @@ impl Pg {
             let again = |asked: &Asked| {
                 (asked.from, asked.message.asker, asked.message.id) == (from, message.asker, message.id)
             };
-            let mut loads = Vec::new();
-            if let Some(at) = self.copies.asked.iter().position(again) {
-                loads = self.copies.asked.remove(at).loads;
-            }
-            self.copies.asked.push(Asked { from, message, loads });
+            let known = self.copies.asked.iter().position(again).map(|at| self.copies.asked.remove(at));
+            let (loads, measured) =
+                known.map_or_else(Default::default, |known| (known.loads, known.measured));
+            self.copies.asked.push(Asked { from, message, loads, measured });
             self.answer_copies(cx);
         }
     }
@@ -209,8 +211,8 @@ impl Pg {
         }
     }
 
-    fn answer_copy(&mut self, asked: Asked, cx: &mut Ctx<'_>) {
-        let Asked { from, message, loads } = asked;
+    fn answer_copy(&mut self, mut asked: Asked, cx: &mut Ctx<'_>) {
+        let message = &asked.message;
         let mut data = MPgCopyData {
             pgid: message.asker,
             epoch: cx.map.epoch,
@@ -224,11 +226,15 @@ impl Pg {
             missing: ChunkMap::new(),
         };
         let is_removed = self.removed_snaps(cx).contains(message.object.snap.0);
-        if !is_removed && let Err(missing) = exec::copy_out(cx.store, self.coll, &message.object, &mut data) {
-            let (message, wanted) = (Box::new(message), missing.object().clone());
-            let token = self.token(Pending::CopyRead { from, message, wanted, loads });
+        if !is_removed
+            && let Err(missing) =
+                exec::copy_out(cx.store, self.coll, &message.object, &mut asked.measured, &mut data)
+        {
+            let (asked, wanted) = (Box::new(asked), missing.object().clone());
+            let token = self.token(Pending::CopyRead { asked, wanted });
             return cx.store.load(token, missing);
         }
+        let Asked { from, loads, .. } = asked;
         loads.into_iter().for_each(|token| cx.store.unload(token));
         if data.txn.bytes_at_most() > CHANGE_BYTES_MAX {
             // The change that it is for would be refused, and it may be longer than any message.
@@ -240,22 +246,20 @@ impl Pg {
     /// What a question needed is loaded, or cannot be: of the object, or of the clone that is read in its place.
     pub(crate) fn on_copy_read(
         &mut self,
-        from: OsdId,
-        message: MPgCopyGet,
+        mut asked: Asked,
         wanted: &HObject,
-        loads: Vec<Token>,
         is_loaded: bool,
         cx: &mut Ctx<'_>,
     ) {
         if is_loaded {
-            self.copies.asked.push(Asked { from, message, loads });
+            self.copies.asked.push(asked);
             return self.answer_copies(cx);
         }
-        loads.into_iter().for_each(|token| cx.store.unload(token));
+        asked.loads.drain(..).for_each(|token| cx.store.unload(token));
         tracing::error!(pg = %self.pgid, object = %wanted, "an object to copy cannot be read");
         self.repair(wanted, cx);
         // It waits until a good copy is here.
-        self.copies.asked.push(Asked { from, message, loads: Vec::new() });
+        self.copies.asked.push(asked);
     }
 
     /// Asks and answers again what is due.
@@ -319,9 +323,11 @@ mod tests {
         head.push(&world.object(1), Mutation::SetXattrs([pair].into()));
         world.store.submit(Token(0), head);
 
-        let message = Box::new(question(&world, world.object(1).with_snap(SnapId(4))));
-        let (from, wanted, loads) = (world.peers[0], clone.clone(), Vec::new());
-        let token = world.act(|pg, _| pg.token(Pending::CopyRead { from, message, wanted, loads }));
+        let message = question(&world, world.object(1).with_snap(SnapId(4)));
+        let (from, wanted) = (world.peers[0], clone.clone());
+        let asked = Asked { from, message, loads: Vec::new(), measured: MeasuredOmap::default() };
+        let pending = Pending::CopyRead { asked: Box::new(asked), wanted };
+        let token = world.act(|pg, _| pg.token(pending));
         world.handle(Event::Store(Completion::Loaded(token, Err(ReadError::Corrupt { offset: 0 }))));
         assert_eq!((world.missing(), answers(&mut world)), (vec![(clone.clone(), 1)], vec![]));
         let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.version(1));

@@ -120,7 +120,7 @@ impl Pg {
         for pending in self.pending.values_mut() {
             match std::mem::replace(pending, Pending::Nothing) {
                 Pending::PushRead(push) => loads.extend(push.loads),
-                Pending::CopyRead { loads: held, .. } => loads.extend(held),
+                Pending::CopyRead { asked, .. } => loads.extend(asked.loads),
                 Pending::Pushed { object, .. } => {
                     self.missing.remove(&object);
                 }

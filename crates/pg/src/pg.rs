@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use messages::{MPgCopyGet, Message};
+use messages::Message;
 use store::{Completion, ObjectStore};
 use types::{
     CollId, EVersion, Epoch, HObject, Instant, IntervalSet, Membership, Missing, OsdId, PgId, PgInfo,
@@ -15,7 +15,7 @@ use types::{
 use crate::{
     CommitTimes, Ctx, Event, OpCounts, OpHistograms,
     backoff::Backoffs,
-    copy::Copies,
+    copy::{Asked, Copies},
     errand::{Errand, Errands},
     interval::IntervalStart,
     lease::Lease,
@@ -86,7 +86,7 @@ pub(crate) enum Pending {
     /// An object to push is being read.
     PushRead(Box<Push>),
     /// An object that another PG copies is being read, the same way: it, or a clone.
-    CopyRead { from: OsdId, message: Box<MPgCopyGet>, wanted: HObject, loads: Vec<Token> },
+    CopyRead { asked: Box<Asked>, wanted: HObject },
     /// An errand waits for part of the index.
     Errand(Errand),
     /// A scrub looks through objects; `is_anew`: by what the device has.
@@ -381,10 +381,10 @@ impl Pg {
                 push.loads.push(token);
                 self.on_push_read(*push, completion, cx);
             }
-            Pending::CopyRead { from, message, wanted, mut loads } => {
-                loads.push(token);
+            Pending::CopyRead { mut asked, wanted } => {
+                asked.loads.push(token);
                 let is_loaded = matches!(completion, Completion::Loaded(_, Ok(())));
-                self.on_copy_read(from, *message, &wanted, loads, is_loaded, cx);
+                self.on_copy_read(*asked, &wanted, is_loaded, cx);
             }
             Pending::Errand(errand) => self.on_errand_loaded(errand, completion, cx),
             Pending::ScrubLoad { is_anew } => self.on_scrub_loaded(is_anew, completion, cx),

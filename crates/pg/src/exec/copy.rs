@@ -14,6 +14,7 @@ use super::{
     Output, Run,
     object_info::{Kept, SnapSet, USER_XATTR, info_at, snapset_at},
 };
+use crate::replica::CHANGE_BYTES_MAX;
 
 /// `CEPH_OSD_COPY_FROM_FLAG_TRUNCATE_SEQ`, and all flags of COPY_FROM2.
 const FLAG_TRUNCATE: u8 = 32;
@@ -92,12 +93,46 @@ pub(crate) fn data_writes(
     ranges.into_iter().map(write).collect()
 }
 
+/// How far an object's omap was found to be none too large for a copy. What was passed is not passed again when something
+/// has to be loaded; it may change meanwhile, which the length of the whole copy tells in the end.
+#[derive(Debug, Default)]
+pub(crate) struct MeasuredOmap {
+    /// The last key.
+    last: Option<Bytes>,
+    bytes: usize,
+    is_whole: bool,
+}
+
+impl MeasuredOmap {
+    /// Entries that are looked at together.
+    const PAGE: usize = 256;
+
+    /// False if it is too large.
+    fn fits(
+        &mut self,
+        store: &dyn ObjectStore,
+        coll: CollId,
+        object: &HObject,
+    ) -> Result<bool, store::Missing> {
+        while !self.is_whole && self.bytes <= CHANGE_BYTES_MAX {
+            let from = self.last.as_ref().map_or(Bound::Unbounded, |last| Bound::Excluded(&last[..]));
+            let page = store.omap_range(coll, object, from, MeasuredOmap::PAGE)?;
+            self.is_whole = page.len() < MeasuredOmap::PAGE;
+            self.bytes += page.iter().map(|(key, value)| 8 + key.len() + value.len()).sum::<usize>();
+            self.last = page.into_iter().next_back().map(|(key, _)| key);
+        }
+        Ok(self.bytes <= CHANGE_BYTES_MAX)
+    }
+}
+
 /// The contents of an object, or of what it was at a snapshot, for a copy; `data` gets all but the
-/// envelope. ENOENT in its result if there is no such object, EIO if what the PG keeps with it cannot be decoded.
+/// envelope. ENOENT in its result if there is no such object, EIO if what the PG keeps with it cannot be decoded, EMSGSIZE
+/// if its omap alone is longer than a change may be.
 pub(crate) fn copy_out(
     store: &dyn ObjectStore,
     coll: CollId,
     object: &HObject,
+    measured: &mut MeasuredOmap,
     data: &mut MPgCopyData,
 ) -> Result<(), store::Missing> {
     data.txn = Transaction::new(coll);
@@ -128,6 +163,10 @@ pub(crate) fn copy_out(
         && meta.size == 0
     {
         data.elsewhere = Some(target.with_snap(object.snap));
+        return Ok(());
+    }
+    if !measured.fits(store, coll, &base)? {
+        data.result = Errno::EMSGSIZE.negated();
         return Ok(());
     }
     let chunks = info.chunks().into_iter().flatten().filter(|(_, chunk)| chunk.is_missing);

@@ -32,7 +32,7 @@ use types::{
 };
 
 pub(crate) use chunks::put_chunk;
-pub(crate) use copy::{CopySource, copy_out, data_writes};
+pub(crate) use copy::{CopySource, MeasuredOmap, copy_out, data_writes};
 pub(crate) use copy_get::{PastRequest, past_of};
 pub(crate) use manifest::reference;
 #[cfg(test)]

@@ -14,7 +14,7 @@ use types::{
     SnapContext, SnapId, Token, Transaction, TxnOp, UTime,
 };
 
-use crate::exec::{Blocked, CopySource, Delta, Executed, OpContext, copy_out, execute};
+use crate::exec::{Blocked, CopySource, Delta, Executed, MeasuredOmap, OpContext, copy_out, execute};
 
 pub(super) const POOL: PoolId = PoolId(1);
 
@@ -85,6 +85,22 @@ pub(super) fn has_changed(done: &Executed) -> bool {
 
 pub(super) fn entries(pairs: &[(&'static str, &'static str)]) -> BTreeMap<Bytes, Bytes> {
     pairs.iter().map(|(k, v)| (Bytes::from(*k), Bytes::from(*v))).collect()
+}
+
+/// A copy that has nothing yet.
+pub(super) fn copy_data(coll: CollId) -> MPgCopyData {
+    MPgCopyData {
+        pgid: PgId::new(POOL, 0),
+        epoch: Epoch(1),
+        id: 1,
+        result: 0,
+        user_version: 0,
+        truncate_seq: 0,
+        truncate_size: 0,
+        txn: Transaction::new(coll),
+        elsewhere: None,
+        missing: Default::default(),
+    }
 }
 
 impl Bench {
@@ -184,19 +200,8 @@ impl Bench {
             snap: source.snap,
             ..HObject::default()
         };
-        let mut data = MPgCopyData {
-            pgid: PgId::new(POOL, 0),
-            epoch: Epoch(1),
-            id: 1,
-            result: 0,
-            user_version: 0,
-            truncate_seq: 0,
-            truncate_size: 0,
-            txn: Transaction::new(self.cx.coll),
-            elsewhere: None,
-            missing: Default::default(),
-        };
-        copy_out(&self.store, self.cx.coll, &object, &mut data).unwrap();
+        let mut data = copy_data(self.cx.coll);
+        copy_out(&self.store, self.cx.coll, &object, &mut MeasuredOmap::default(), &mut data).unwrap();
         self.cx.copied.insert(subop, Box::new(data));
     }
 

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use codec::{Codec, Decode, Encode, Features, Payload};
 use messages::{OpCode, OsdOp};
 use store::{Cached, MemStore, Missing, ObjectMeta, ObjectStore, StoreUsage};
-use types::{CollId, HObject, PoolId, PoolStatfs, SnapId, Token, Transaction, UTime};
+use types::{CollId, Errno, HObject, PoolId, PoolStatfs, SnapId, Token, Transaction, UTime};
 
-use super::bench::{Bench, call, encoded, plain};
-use crate::exec::execute;
+use super::bench::{Bench, call, copy_data, encoded, plain};
+use crate::exec::{MeasuredOmap, copy_out, execute};
 
 /// A store that counts the omap entries that it is asked for.
 struct Counting<'a> {
@@ -161,4 +161,19 @@ fn many_removed_keys_are_passed_over_in_steps() {
     let (read, found) = cost(&bench, vec![encoded(OpCode::OMAPRMKEYS, keys), list]);
     assert_eq!(listed(found), [key(4_000), key(4_001)]);
     assert!(read < 4_300, "{read} were read");
+}
+
+#[test]
+fn a_copy_of_too_large_an_omap_reads_no_more_than_it_could_have() {
+    let mut bench = Bench::new();
+    let value = Bytes::from(vec![7; 1 << 20]);
+    for part in 0..10 {
+        let entries = (part * 60..(part + 1) * 60).map(|at| (key(at), value.clone()));
+        let set = encoded(OpCode::OMAPSETVALS, entries.collect::<BTreeMap<_, _>>());
+        assert_eq!(bench.result(vec![set]), 0);
+    }
+    let store = Counting { store: &bench.store, read: Cell::new(0) };
+    let (object, mut data) = (Bench::object("o"), copy_data(bench.cx.coll));
+    copy_out(&store, bench.cx.coll, &object, &mut MeasuredOmap::default(), &mut data).unwrap();
+    assert_eq!((data.result, store.read.get()), (Errno::EMSGSIZE.negated(), 256));
 }
