@@ -279,11 +279,7 @@ impl Pg {
         cx: &mut Ctx<'_>,
     ) {
         let load = self.put_aside(head, waiting);
-        if self.fetch_copy(head, load, subop, source, cx).is_none()
-            && let Some(waiting) = self.take_back(head, load)
-        {
-            self.refuse(&waiting, Errno::ENOENT, cx);
-        }
+        self.fetch_copy(head, load, subop, source, cx);
     }
 
     /// The contents came that a request copies.

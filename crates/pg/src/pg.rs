@@ -15,7 +15,7 @@ use types::{
 use crate::{
     CommitTimes, Ctx, Event, OpCounts, OpHistograms,
     backoff::Backoffs,
-    copy::{Asked, Copies},
+    copy::{Copies, CopyQuestion},
     errand::{Errand, Errands},
     interval::IntervalStart,
     lease::Lease,
@@ -86,7 +86,7 @@ pub(crate) enum Pending {
     /// An object to push is being read.
     PushRead(Box<Push>),
     /// An object that another PG copies is being read, the same way: it, or a clone.
-    CopyRead { asked: Box<Asked>, wanted: HObject },
+    CopyRead { asked: Box<CopyQuestion>, wanted: HObject },
     /// An errand waits for part of the index.
     Errand(Errand),
     /// A scrub looks through objects; `is_anew`: by what the device has.

@@ -18,8 +18,8 @@ use messages::{
     MOSDOp, MOSDOpReply, MPgProxyOp, MPgProxyReply, ObjectLocator, OsdOp, PEER_SEGMENT_BYTES_MAX, osd_flag,
 };
 use types::{
-    EVersion, EntityAddr, EntityNum, Epoch, Errno, HObject, Instant, MapFlags, OsdId, PgId, SnapContext,
-    SnapId, Token, UpActing,
+    EVersion, EntityAddr, EntityNum, Epoch, Errno, HObject, Instant, MapFlags, OsdId, OsdMap, PgId,
+    SnapContext, SnapId, Token, UpActing,
 };
 
 use crate::{
@@ -90,13 +90,27 @@ struct Question {
 
 /// Whom a question was put to. Where any of it differs, the PG may have dropped what it held.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
-    pgid: PgId,
+pub(crate) struct Asked {
+    pub(crate) pgid: PgId,
     /// Of its pool: a PG that splits begins anew.
     pg_num: u32,
     placed: UpActing,
     /// Since when the primary has been up.
     up_from: Epoch,
+}
+
+impl Asked {
+    /// Whom a question about `target` is to be put to by this map; none without its pool.
+    pub(crate) fn of(target: &HObject, map: &OsdMap) -> Option<Asked> {
+        let (_, pgid) = map.object_to_pg(target.pool, &target.nspace, &target.key, &target.oid)?;
+        let placed = map.pg_to_up_acting(pgid);
+        let pg_num = map.pools.get(&target.pool).map_or(0, |pool| pool.pg_num);
+        Some(Asked { pgid, pg_num, up_from: map.up_from(placed.acting_primary), placed })
+    }
+
+    pub(crate) fn primary(&self) -> OsdId {
+        self.placed.acting_primary
+    }
 }
 
 /// The questions of a PG, as the one that asks and the one that is asked.
@@ -247,15 +261,11 @@ impl Pg {
         let mut without_pool = Vec::new();
         for (id, question) in &mut self.proxies.questions {
             let target = &question.target;
-            let Some((_, pgid)) = cx.map.object_to_pg(target.pool, &target.nspace, &target.key, &target.oid)
-            else {
+            let Some(asked) = Asked::of(target, cx.map) else {
                 without_pool.push(*id);
                 continue;
             };
-            let placed = cx.map.pg_to_up_acting(pgid);
-            let primary = placed.acting_primary;
-            let pg_num = cx.map.pools.get(&target.pool).map_or(0, |pool| pool.pg_num);
-            let asked = Asked { pgid, pg_num, placed, up_from: cx.map.up_from(primary) };
+            let (pgid, primary) = (asked.pgid, asked.primary());
             let is_asked = question
                 .asked
                 .as_ref()

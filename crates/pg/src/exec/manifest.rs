@@ -173,7 +173,7 @@ impl CopySource {
         CopySource { locator, oid, snap: SnapId::HEAD }
     }
 
-    pub(super) fn into_object(self) -> HObject {
+    pub(crate) fn into_object(self) -> HObject {
         let CopySource { locator: ObjectLocator { pool, key, nspace, .. }, oid, snap } = self;
         let hash = object_hash(&nspace, &key, &oid);
         HObject { oid, key, nspace, pool, hash, snap, is_max: false }

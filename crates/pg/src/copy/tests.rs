@@ -1,0 +1,188 @@
+//! Who is asked for an object's contents, and who answers when.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use codec::{Encode, Features};
+use messages::{MOSDRepOpReply, MPgPush, Message, ObjectLocator, OpCode, OpParams, OsdOp};
+use store::{Completion, ObjectStore, ReadError};
+use types::{IntervalSet, Mutation, PoolId, SnapId, object_hash};
+
+use super::*;
+use crate::{
+    Event, LEASE,
+    exec::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet},
+    test_world::World,
+};
+
+fn question(world: &World, object: HObject) -> MPgCopyGet {
+    MPgCopyGet { pgid: world.pg.pgid, epoch: world.map.epoch, object, asker: world.pg.pgid, id: 7 }
+}
+
+/// The answers since it was asked last: their results.
+fn answers(world: &mut World) -> Vec<i32> {
+    let told = world.told().into_iter();
+    let data = told.filter_map(|(_, message)| match message {
+        Message::MPgCopyData(data) => Some(data.result),
+        _ => None,
+    });
+    data.collect()
+}
+
+/// What makes the clone of the first object that is read at snapshot 4.
+fn clone_of(world: &World) -> (HObject, Transaction) {
+    let clone = world.object(1).with_snap(SnapId(5));
+    let info = ObjectInfo { version: world.version(1), ..ObjectInfo::default() };
+    let mut txn = Transaction::new(world.pg.coll);
+    txn.push(&clone, Mutation::Write { offset: 0, data: Bytes::from_static(b"old").into() });
+    let pair = (Bytes::from_static(INFO_XATTR), info.to_bytes(Features::default()));
+    txn.push(&clone, Mutation::SetXattrs([pair].into()));
+    (clone, txn)
+}
+
+#[test]
+fn a_clone_that_cannot_be_copied_is_replaced_under_its_own_name() {
+    let mut world = World::active();
+    let (clone, txn) = clone_of(&world);
+    world.store.submit(Token(0), txn.clone());
+    let (id, snaps, overlap) = (SnapId(5), vec![SnapId(4), SnapId(5)], IntervalSet::new());
+    let snapset = SnapSet { seq: SnapId(5), clones: vec![CloneInfo { id, snaps, size: 3, overlap }] };
+    let pair = (Bytes::from_static(SNAPSET_XATTR), snapset.to_bytes(Features::default()));
+    let mut head = Transaction::new(world.pg.coll);
+    head.push(&world.object(1), Mutation::SetXattrs([pair].into()));
+    world.store.submit(Token(0), head);
+
+    let message = question(&world, world.object(1).with_snap(SnapId(4)));
+    let (from, wanted) = (world.peers[0], clone.clone());
+    let asked = CopyQuestion { from, message, loads: Vec::new(), measured: MeasuredOmap::default() };
+    let pending = Pending::CopyRead { asked: Box::new(asked), wanted };
+    let token = world.act(|pg, _| pg.token(pending));
+    world.handle(Event::Store(Completion::Loaded(token, Err(ReadError::Corrupt { offset: 0 }))));
+    assert_eq!((world.missing(), answers(&mut world)), (vec![(clone.clone(), 1)], vec![]));
+    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.version(1));
+    world.say(from, MPgPush::whole((pgid, epoch), clone, version, txn).into());
+    assert_eq!((world.missing(), answers(&mut world)), (vec![], vec![]));
+    world.handle(Event::Tick);
+    assert_eq!(answers(&mut world), [0]);
+}
+
+#[test]
+fn what_is_too_large_for_a_change_is_refused_to_who_copies_it() {
+    let mut world = World::active();
+    let value = Bytes::from(vec![0; 50 << 20]);
+    let pairs = (0..6).map(|at| (Bytes::from(format!("k{at}")), value.clone()));
+    let mut txn = world.content(1, 1);
+    txn.push(&world.object(1), Mutation::OmapSet(pairs.collect()));
+    world.store.submit(Token(0), txn);
+    let message = question(&world, world.object(1));
+    world.say(world.peers[0], message.into());
+    assert_eq!(answers(&mut world), [Errno::EMSGSIZE.negated()]);
+}
+
+#[test]
+fn what_is_not_there_cannot_be_lacking() {
+    let mut world = World::active();
+    let object = world.object(9);
+    world.act(|pg, cx| pg.repair(&object, cx));
+    assert_eq!((world.missing(), world.pg.counters.objects_repaired), (vec![], 0));
+}
+
+#[test]
+fn copies_are_answered_with_a_lease_and_not_at_rest() {
+    let mut world = World::active();
+    world.now = world.now + 2 * LEASE;
+    let message = question(&world, world.object(1));
+    world.say(world.peers[0], message.into());
+    world.handle(Event::Tick);
+    assert!(answers(&mut world).is_empty());
+    world.pg.members.is_merging = true;
+    world.hear_all();
+    world.handle(Event::Tick);
+    assert!(answers(&mut world).is_empty());
+    world.pg.members.is_merging = false;
+    world.handle(Event::Tick);
+    assert_eq!(answers(&mut world), [0]);
+}
+
+/// Object `at` is to have what `source` has: the request waits.
+fn copying(world: &mut World, at: u64, source: &HObject) {
+    let locator = ObjectLocator { pool: source.pool, ..ObjectLocator::default() };
+    let data = (source.oid.clone(), locator).to_bytes(Features::default());
+    let params = OpParams::from_parts(&[&SnapId::HEAD.0.to_le_bytes()]);
+    world.ask(at, 100 + at, vec![OsdOp { params, data, ..OsdOp::new(OpCode::COPY_FROM) }]);
+}
+
+/// What was asked of other PGs since it was asked last.
+fn questions(world: &mut World) -> Vec<MPgCopyGet> {
+    let told = world.told().into_iter();
+    let asked = told.filter_map(|(_, message)| match message {
+        Message::MPgCopyGet(message) => Some(*message),
+        _ => None,
+    });
+    asked.collect()
+}
+
+/// An object of a PG that another OSD leads.
+fn elsewhere(world: &World, at: u64) -> HObject {
+    let is_elsewhere = |(pool, oid): &(PoolId, Bytes)| {
+        let (_, pgid) = world.map.object_to_pg(*pool, b"", b"", oid).unwrap();
+        let primary = world.map.pg_to_up_acting(pgid).acting_primary;
+        primary.is_some() && primary != world.pg.me
+    };
+    let names = |pool| (0..100).map(move |n| (pool, Bytes::from(format!("s{at}.{n}"))));
+    let (pool, oid) = world.map.pools.keys().flat_map(|pool| names(*pool)).find(is_elsewhere).unwrap();
+    HObject { hash: object_hash(b"", b"", &oid), oid, pool, snap: SnapId::HEAD, ..HObject::default() }
+}
+
+/// How the requests ended that clients sent, since it was asked last.
+fn results(world: &mut World) -> Vec<i32> {
+    let effects = std::mem::take(&mut world.effects).into_iter();
+    let results = effects.filter_map(|effect| match effect {
+        Effect::Reply(_, _, reply) => Some(reply.result),
+        _ => None,
+    });
+    results.collect()
+}
+
+#[test]
+fn a_source_is_asked_for_where_it_is_by_the_newest_map() {
+    let mut world = World::active();
+    let source = elsewhere(&world, 1);
+    copying(&mut world, 1, &source);
+    let first = questions(&mut world).remove(0);
+    let mut pgids = BTreeSet::from([first.pgid]);
+    for _ in 0..8 {
+        world.map.pools.get_mut(&source.pool).unwrap().pg_num *= 2;
+        world.act(|pg, cx| pg.tick_copies(cx));
+        let again = questions(&mut world);
+        let (_, pgid) = world.map.object_to_pg(source.pool, b"", b"", &source.oid).unwrap();
+        assert_eq!(again.iter().map(|again| (again.pgid, again.id)).collect::<Vec<_>>(), [(pgid, first.id)]);
+        pgids.insert(pgid);
+    }
+    assert!(pgids.len() > 1, "the object has moved");
+}
+
+#[test]
+fn a_source_whose_pool_goes_is_not_there() {
+    let mut world = World::active();
+    let source = elsewhere(&world, 1);
+    copying(&mut world, 1, &source);
+    assert!(results(&mut world).is_empty());
+    world.map.pools.remove(&source.pool);
+    world.handle(Event::Tick);
+    for peer in world.peers.clone() {
+        let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
+        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
+    }
+    assert_eq!(results(&mut world), [Errno::ENOENT.negated()]);
+}
+
+#[test]
+fn what_is_another_pgs_is_not_answered() {
+    let mut world = World::active();
+    world.map.pools.get_mut(&world.pg.pgid.pool).unwrap().pg_num = 8;
+    let object = HObject { hash: 1, ..world.object(9) };
+    let message = question(&world, object);
+    world.say(world.peers[0], message.into());
+    assert!(answers(&mut world).is_empty(), "it may be there");
+}
