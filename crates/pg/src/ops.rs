@@ -157,11 +157,6 @@ impl Pg {
         }
     }
 
-    /// True while a change of an object among these has begun and waits for something.
-    pub(crate) fn has_change_loading(&self, start: &HObject, end: &HObject) -> bool {
-        self.ops.objects.range(start..end).any(|(_, ops)| ops.is_change_loading)
-    }
-
     fn run(&mut self, head: &HObject, mut waiting: WaitingOp, cx: &mut Ctx<'_>) {
         if !self.is_primary() {
             if !self.can_serve_replica_read(&waiting, cx) {
@@ -260,10 +255,11 @@ impl Pg {
         Some(*ops.loading.remove(at).1)
     }
 
-    /// What was put aside goes on, unless a copy of its object was found to be bad meanwhile: then it is the first to run when
-    /// that is replaced.
+    /// What was put aside goes on, unless a copy of its object was found to be bad meanwhile, or a scrub has come to the
+    /// object, which waits for no change that may take its time: then it is the first to run afterwards.
     fn go_on(&mut self, head: &HObject, waiting: WaitingOp, cx: &mut Ctx<'_>) {
-        if self.is_primary() && self.must_recover(head, waiting.is_ordered) {
+        let is_held = waiting.is_ordered && self.scrubs.holds(head);
+        if self.is_primary() && (is_held || self.must_recover(head, waiting.is_ordered)) {
             self.ops.objects.entry(head.clone()).or_default().queue.push_front(waiting);
         } else {
             self.run(head, waiting, cx);

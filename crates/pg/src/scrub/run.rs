@@ -135,7 +135,6 @@ impl Pg {
             None if cx.now < run.rest_until => Next::Wait,
             None => Next::Choose,
             Some(_) if run.is_hindering && run.preemptions < cx.scrub.max_preemptions => Next::GiveWay,
-            Some(chunk) if !chunk.is_asked && self.has_change_loading(&run.at, &chunk.end) => Next::Wait,
             Some(chunk) if !chunk.is_asked => Next::Ask,
             Some(chunk) if chunk.waiting.is_empty() => Next::Compare,
             Some(_) => Next::Wait,
@@ -268,7 +267,7 @@ mod tests {
     use types::EVersion;
 
     use super::*;
-    use crate::{scrub::verdict::BadCopies, test_world::World};
+    use crate::{Event, scrub::verdict::BadCopies, test_world::World};
 
     /// A repair has come to its end, and has found the first object bad on the primary and the first replica.
     fn found_bad() -> World {
@@ -326,6 +325,25 @@ mod tests {
         world.ask(1, 1, vec![OsdOp { params: OpParams::default(), ..OsdOp::new(OpCode::DELETE) }]);
         assert!(!world.pg.scrubs.is_under_way() && !world.pg.scrubs.has_failed);
         assert!(world.pg.scrubs.wanted.as_ref().is_some_and(|wanted| wanted.is_check));
+    }
+
+    #[test]
+    fn a_change_that_waits_for_another_pg_keeps_no_scrub_waiting() {
+        let mut world = World::active();
+        let (head, waiting) = (world.object(1), world.waiting(1, 9));
+        let load = world.act(|pg, _| pg.put_aside(&head, waiting));
+        let request = ScrubRequest::default();
+        world.act(|pg, cx| {
+            pg.begin_scrub(Wanted { request, is_check: false, is_automatic: false }, true, cx);
+        });
+        world.handle(Event::Wake);
+        let told = world.told();
+        assert!(told.iter().any(|(_, message)| matches!(message, Message::MOSDRepScrub(_))), "{told:?}");
+        // What it waited for comes: it waits for the chunk, which gives way.
+        world.act(|pg, cx| pg.resume_with_answer(&head, load, 0, 0, cx));
+        assert_eq!((world.replicated().len(), world.stored(1)), (0, 1));
+        world.handle(Event::Wake);
+        assert_eq!((world.replicated().len(), world.stored(1)), (1, 4));
     }
 
     #[test]
