@@ -202,7 +202,7 @@ impl Pg {
             if self.is_missing(&head) {
                 self.recover_soon(&head, cx);
                 self.copies.asked.push(asked);
-            } else if self.has_change_under_way(&head) {
+            } else if self.must_wait_for_changes(&head) {
                 self.copies.asked.push(asked);
             } else {
                 self.answer_copy(asked, cx);

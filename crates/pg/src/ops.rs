@@ -310,9 +310,12 @@ impl Pg {
         }
     }
 
-    /// True while a change of the object is not durable everywhere.
-    pub(crate) fn has_change_under_way(&self, head: &HObject) -> bool {
-        self.ops.objects.get(head).is_some_and(|ops| ops.in_flight > 0)
+    /// True while a change of the object is not durable everywhere. Its next ones wait until who copies it is answered, so
+    /// that this comes to an end however much is written.
+    pub(crate) fn must_wait_for_changes(&mut self, head: &HObject) -> bool {
+        let Some(ops) = self.ops.objects.get_mut(head).filter(|ops| ops.in_flight > 0) else { return false };
+        ops.is_asked_for = true;
+        true
     }
 
     /// True while this change, or one before it, is not durable everywhere.
@@ -415,14 +418,22 @@ impl Pg {
         self.put_in_flight(change);
     }
 
-    /// True while a change of the object has begun and waits for something.
-    pub(crate) fn is_change_loading(&self, head: &HObject) -> bool {
-        self.ops.objects.get(head).is_some_and(|ops| ops.is_change_loading)
+    /// True if the object may be changed now though no request asks for it, beside changes that are in flight: what was
+    /// asked of it before may be answered either way.
+    pub(crate) fn may_change_unasked(&self, head: &HObject) -> bool {
+        let is_change_loading = self.ops.objects.get(head).is_some_and(|ops| ops.is_change_loading);
+        !self.scrubs.holds(head) && !is_change_loading
+    }
+
+    /// True while a change of the object is in flight that does something to watches once it is durable.
+    pub(crate) fn is_changing_watches(&self, head: &HObject) -> bool {
+        self.ops.in_flight.iter().any(|change| change.object == *head && !change.watch.is_empty())
     }
 
     /// True when nothing is under way on the object.
+    #[cfg(test)]
     pub(crate) fn is_object_idle(&self, head: &HObject) -> bool {
-        !self.scrubs.holds(head) && self.ops.objects.get(head).is_none_or(ObjectOps::is_idle)
+        self.ops.objects.get(head).is_none_or(ObjectOps::is_idle)
     }
 
     fn count(&mut self, op: &MOSDOp, ops: &[OsdOp], is_write: bool) {

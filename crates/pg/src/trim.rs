@@ -96,7 +96,7 @@ impl Pg {
             };
             self.let_go(Errand::Trim, cx);
             match step {
-                TrimStep::Change(head, staged, given_back) if room > 0 && self.may_trim(&head) => {
+                TrimStep::Change(head, staged, given_back) if room > 0 && self.may_change_unasked(&head) => {
                     self.submit_internal(&head, *staged, given_back, cx);
                     trimming.last = self.info.last_update;
                     room -= 1;
@@ -113,18 +113,13 @@ impl Pg {
         room
     }
 
-    /// True if the object's clones may be removed now: what was asked of them before may be answered either way.
-    fn may_trim(&self, head: &HObject) -> bool {
-        !self.scrubs.holds(head) && !self.is_change_loading(head)
-    }
-
     /// Looks again at the objects that were busy.
     fn trim_busy(&mut self, trimming: &mut Trimming, mut room: usize, cx: &mut Ctx<'_>) {
         for head in trimming.busy.iter().cloned().collect::<Vec<_>>() {
             if room == 0 {
                 break;
             }
-            if !self.may_trim(&head) {
+            if !self.may_change_unasked(&head) {
                 continue;
             }
             let (at, removed) = (self.next_version(cx), &trimming.removed);

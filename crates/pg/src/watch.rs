@@ -271,7 +271,9 @@ impl Pg {
             return;
         }
         for (head, watcher) in self.watches.expired(cx) {
-            if !self.is_object_idle(&head) || self.is_degraded(&head) {
+            // One that came back is not known here before its change is durable.
+            let comes_back = self.is_changing_watches(&head);
+            if comes_back || !self.may_change_unasked(&head) || self.is_degraded(&head) {
                 continue;
             }
             let at = self.next_version(cx);

@@ -186,3 +186,29 @@ fn what_is_another_pgs_is_not_answered() {
     world.say(world.peers[0], message.into());
     assert!(answers(&mut world).is_empty(), "it may be there");
 }
+
+/// The members have all changes up to this one.
+fn commit(world: &mut World, version: u64) {
+    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.version(version));
+    for peer in world.peers.clone() {
+        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
+    }
+}
+
+#[test]
+fn a_source_that_is_written_all_the_time_is_copied_too() {
+    let mut world = World::active();
+    world.write(1, 1);
+    world.write(1, 2);
+    let message = question(&world, world.object(1));
+    world.say(world.peers[0], message.into());
+    // One write is always under way, but for this question.
+    world.write(1, 3);
+    assert_eq!(world.pg.info.last_update, world.version(5));
+    commit(&mut world, 4);
+    assert!(answers(&mut world).is_empty());
+    commit(&mut world, 5);
+    assert_eq!((answers(&mut world), world.pg.info.last_update), (vec![0], world.version(6)));
+    world.write(1, 4);
+    assert_eq!(world.pg.info.last_update, world.version(7));
+}

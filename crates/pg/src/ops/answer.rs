@@ -93,6 +93,9 @@ impl Pg {
             }
             if let Some(ops) = self.ops.objects.get_mut(&done.object) {
                 ops.in_flight -= 1;
+                if ops.in_flight == 0 && std::mem::take(&mut ops.is_asked_for) {
+                    self.answer_copies(cx);
+                }
             }
             self.run_object(&done.object, cx);
         }

@@ -59,6 +59,8 @@ pub(super) struct ObjectOps {
     pub(super) is_change_loading: bool,
     /// Changes that are not durable everywhere.
     pub(super) in_flight: usize,
+    /// Another PG copies the object, and waits for those: no further one starts.
+    pub(super) is_asked_for: bool,
 }
 
 impl ObjectOps {
@@ -67,7 +69,11 @@ impl ObjectOps {
     }
 
     pub(super) fn may_start(&self, is_change: bool) -> bool {
-        if is_change { self.loading.is_empty() } else { self.in_flight == 0 && !self.is_change_loading }
+        if is_change {
+            self.loading.is_empty() && !self.is_asked_for
+        } else {
+            self.in_flight == 0 && !self.is_change_loading
+        }
     }
 }
 

@@ -160,3 +160,26 @@ fn a_request_that_becomes_too_large_changes_nothing() {
     assert_eq!(world.replicated().iter().map(|entry| entry.is_error).collect::<Vec<_>>(), [true]);
     assert_eq!(world.stored(1), 1);
 }
+
+#[test]
+fn watchers_of_an_object_that_is_written_all_the_time_go_too() {
+    let mut world = World::active();
+    ask(&mut world, 7, 1, vec![watch(WATCH)]);
+    world.now = world.now + std::time::Duration::from_secs(60);
+    world.hear_all();
+    world.write(1, 2);
+    assert_eq!((world.replicated().len(), world.pg.watchers().count()), (2, 1));
+    world.handle(Event::Tick);
+    assert_eq!((world.replicated().len(), world.pg.watchers().count()), (1, 0));
+}
+
+#[test]
+fn a_watcher_that_comes_back_at_the_last_moment_stays() {
+    let mut world = World::active();
+    ask(&mut world, 1, 1, vec![watch(WATCH)]);
+    world.now = world.now + std::time::Duration::from_secs(60);
+    world.hear_all();
+    world.ask(1, 2, vec![watch(WATCH)]);
+    world.handle(Event::Tick);
+    assert_eq!(world.pg.watchers().count(), 1);
+}
