@@ -85,9 +85,10 @@ impl Pg {
             self.run(&head, waiting, cx);
             return self.forget_idle(&head);
         }
+        let may_pass = waiting.is_reference();
         let ops = self.ops.objects.entry(head.clone()).or_default();
         ops.queue.push_back(waiting);
-        if ops.queue.len() == 1 {
+        if ops.queue.len() == 1 || may_pass {
             self.run_object(&head, cx);
         }
     }
@@ -115,10 +116,12 @@ impl Pg {
         }
         while let Some(ops) = self.ops.objects.get_mut(head) {
             let Some(front) = ops.queue.front() else { break };
-            let is_change = front.is_ordered;
-            if !ops.may_start(is_change) {
-                return;
-            }
+            let (at, is_change) = if ops.may_start(front.is_ordered) {
+                (0, front.is_ordered)
+            } else {
+                let Some(at) = ops.passing() else { return };
+                (at, true)
+            };
             if is_change && self.scrubs.holds(head) {
                 return self.scrubs.hinders();
             }
@@ -128,7 +131,7 @@ impl Pg {
                 }
                 return self.recover_soon(head, cx);
             }
-            let Some(waiting) = self.ops.objects.get_mut(head).and_then(|o| o.queue.pop_front()) else {
+            let Some(waiting) = self.ops.objects.get_mut(head).and_then(|o| o.queue.remove(at)) else {
                 return;
             };
             self.run(head, waiting, cx);
@@ -250,9 +253,11 @@ impl Pg {
 
     fn take_back(&mut self, head: &HObject, load: u64) -> Option<WaitingOp> {
         let ops = self.ops.objects.get_mut(head)?;
-        ops.is_change_loading = false;
         let at = ops.loading.iter().position(|(number, _)| *number == load)?;
-        Some(*ops.loading.remove(at).1)
+        let mut waiting = ops.loading.remove(at).1;
+        ops.is_change_loading = ops.loading.iter().any(|(_, waiting)| waiting.is_ordered);
+        waiting.is_asking = false;
+        Some(*waiting)
     }
 
     /// What was put aside goes on, unless a copy of its object was found to be bad meanwhile, or a scrub has come to the

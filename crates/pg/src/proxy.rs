@@ -200,7 +200,7 @@ impl Pg {
     pub(crate) fn ask_for(
         &mut self,
         head: &HObject,
-        waiting: WaitingOp,
+        mut waiting: WaitingOp,
         question: u32,
         target: HObject,
         step: OsdOp,
@@ -216,6 +216,7 @@ impl Pg {
             snapc: SnapContext::default(),
             ..addressed(without_ops(&waiting.op), &target)
         };
+        waiting.is_asking = true;
         let load = self.put_aside(head, waiting);
         let purpose = Purpose::Step { head: head.clone(), load, question };
         let path = vec![head.clone()];

@@ -102,6 +102,10 @@ impl Run<'_, '_> {
         if length == 0 {
             return Err(Errno::EINVAL.into());
         }
+        if self.view.is_head_of(&target) {
+            // It would wait for itself.
+            return Err(Errno::EINVAL.into());
+        }
         let end = offset.checked_add(length).filter(|end| *end <= self.view.size()).ok_or(Errno::ERANGE)?;
         let before = info.chunks().cloned().unwrap_or_default();
         let overlaps = |(at, chunk): (&u64, &Chunk)| *at < end && offset < at + u64::from(chunk.length);

@@ -38,6 +38,13 @@ pub(crate) fn reference(source: &HObject, is_taken: bool) -> OsdOp {
     }
 }
 
+/// True for what [`reference`] makes.
+pub(crate) fn is_reference(op: &MOSDOp) -> bool {
+    let [step] = &op.ops[..] else { return false };
+    let names = [&b"caschunk_get_ref"[..], b"caschunk_put_ref"];
+    step.code == OpCode::CALL && names.iter().any(|name| step.data.starts_with(name))
+}
+
 /// True for requests on the object itself, whatever it refers to.
 fn is_of_manifest(op: &MOSDOp) -> bool {
     let is_of_it = |code| {

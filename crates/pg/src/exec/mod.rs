@@ -34,7 +34,7 @@ use types::{
 pub(crate) use chunks::put_chunk;
 pub(crate) use copy::{CopySource, MeasuredOmap, copy_out, data_writes};
 pub(crate) use copy_get::{PastRequest, past_of};
-pub(crate) use manifest::reference;
+pub(crate) use manifest::{is_reference, reference};
 #[cfg(test)]
 pub(crate) use object_info::Manifest;
 pub(crate) use object_info::{

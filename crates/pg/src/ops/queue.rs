@@ -25,6 +25,8 @@ pub(crate) struct WaitingOp {
     pub(super) copied: BTreeMap<u32, Box<MPgCopyData>>,
     /// What other objects answered, the same way.
     pub(super) asked: BTreeMap<u32, i32>,
+    /// True while it waits for another object's answer to an op of it.
+    pub(crate) is_asking: bool,
     /// Who passed it on, if the client did not send it here.
     pub(crate) passed_on: Option<Box<PassedOn>>,
     /// Its share of what the OSD holds, and when it came.
@@ -38,9 +40,27 @@ pub(crate) struct WaitingOp {
 impl WaitingOp {
     pub(crate) fn new(client: Client, tid: u64, op: Box<MOSDOp>, permit: Permit, now: Instant) -> WaitingOp {
         let (loads, copied, asked) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        let (is_ordered, passed_on) = (exec::is_ordered(&op), None);
+        let (is_ordered, is_asking, passed_on) = (exec::is_ordered(&op), false, None);
         let (reached, started) = (now, Instant::default());
-        WaitingOp { client, tid, op, is_ordered, loads, copied, asked, passed_on, permit, reached, started }
+        WaitingOp {
+            client,
+            tid,
+            op,
+            is_ordered,
+            loads,
+            copied,
+            asked,
+            is_asking,
+            passed_on,
+            permit,
+            reached,
+            started,
+        }
+    }
+
+    /// True for what another object asks of this one, in no order with what clients ask.
+    pub(crate) fn is_reference(&self) -> bool {
+        self.passed_on.is_some() && exec::is_reference(&self.op)
     }
 
     /// What was loaded for it is not held any more.
@@ -74,6 +94,15 @@ impl ObjectOps {
         } else {
             self.in_flight == 0 && !self.is_change_loading
         }
+    }
+}
+
+impl ObjectOps {
+    /// Where in the queue a reference is that may pass all others, because what has begun waits for another object: that one
+    /// may wait for this reference. What has begun runs anew afterwards.
+    pub(super) fn passing(&self) -> Option<usize> {
+        let is_asking = !self.loading.is_empty() && self.loading.iter().all(|(_, begun)| begun.is_asking);
+        if is_asking { self.queue.iter().position(WaitingOp::is_reference) } else { None }
     }
 }
 

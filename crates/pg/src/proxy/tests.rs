@@ -218,11 +218,7 @@ fn a_pool_that_is_gone_has_no_object() {
 fn references_are_taken_before_a_change_and_given_back_after_it() {
     let mut world = World::active();
     let target = target(&world);
-    let locator = ObjectLocator { pool: target.pool, ..ObjectLocator::default() };
-    let data = (target.oid.clone(), locator).to_bytes(Features::default());
-    let params = OpParams::from_parts(&[&SnapId::HEAD.0.to_le_bytes()]);
-    let set = OsdOp { params, data, flags: op_flag::WITH_REFERENCE, ..OsdOp::new(OpCode::SET_REDIRECT) };
-    ask(&mut world, 1, 5, set);
+    ask(&mut world, 1, 5, refer(&target));
     assert_eq!(world.pg.info.last_update.version, 3, "nothing is changed");
     let taken = asked(&mut world).remove(0).1;
     assert_eq!((taken.tid, &taken.op.ops[0].data[..16]), (5, &b"caschunk_get_ref"[..]));
@@ -238,6 +234,37 @@ fn references_are_taken_before_a_change_and_given_back_after_it() {
     assert_eq!(&given_back.op.ops[0].data[..16], b"caschunk_put_ref");
     answer(&mut world, &given_back, -2, b"");
     assert!(world.pg.proxies.questions.is_empty());
+}
+
+/// What has object 1 refer to `target`, as its client sends it.
+fn refer(target: &HObject) -> OsdOp {
+    let locator = ObjectLocator { pool: target.pool, ..ObjectLocator::default() };
+    let data = (target.oid.clone(), locator).to_bytes(Features::default());
+    let params = OpParams::from_parts(&[&SnapId::HEAD.0.to_le_bytes()]);
+    OsdOp { params, data, flags: op_flag::WITH_REFERENCE, ..OsdOp::new(OpCode::SET_REDIRECT) }
+}
+
+#[test]
+fn objects_that_come_to_refer_to_each_other_do_not_wait_for_each_other() {
+    let mut world = World::active();
+    let target = target(&world);
+    ask(&mut world, 1, 5, refer(&target));
+    ask(&mut world, 1, 6, write());
+    let taken = asked(&mut world).remove(0).1;
+    // The other one does the same at the same time.
+    let mut theirs = taken.clone();
+    readdress(&mut theirs, &world);
+    (theirs.tid, theirs.op.oid, theirs.op.ops) =
+        (77, world.object(1).oid, vec![exec::reference(&target, true)]);
+    world.say(world.peers[0], theirs.into());
+    let entries = world.replicated();
+    assert_eq!(entries.iter().map(|entry| entry.reqid.tid).collect::<Vec<_>>(), [77]);
+    commit(&mut world);
+    let told = world.told();
+    assert!(matches!(&told[..], [(_, Message::MPgProxyReply(_))]), "{told:?}");
+    // Its own changes have kept their order.
+    answer(&mut world, &taken, 0, b"");
+    assert_eq!(world.replicated()[0].reqid.tid, 5);
 }
 
 #[test]

@@ -73,6 +73,7 @@ fn what_cannot_be_a_chunk_is_refused() {
     assert_eq!(bench.result(vec![set_chunk(14, 4, "t", 8)]), Errno::ERANGE.negated());
     assert_eq!(bench.result(vec![set_chunk(u64::MAX, 4, "t", 8)]), Errno::ERANGE.negated());
     assert_eq!(bench.result(vec![plain(OpCode::SET_CHUNK)]), Errno::EINVAL.negated());
+    assert_eq!(bench.result(vec![set_chunk(0, 4, "o", 8)]), Errno::EINVAL.negated());
     // The other object has to be there.
     bench.cx.asked.insert(0, Errno::ENOENT.negated());
     assert_eq!(bench.result(vec![set_chunk(0, 4, "t", 8)]), Errno::ENOENT.negated());
