@@ -106,6 +106,8 @@ pub struct Osd {
     pub(crate) recovery_policy: RecoveryPolicy,
     pub(crate) cluster_log: ClusterLog,
     pub(crate) held: Budget,
+    /// Requests that copy objects.
+    pub(crate) copying: Budget,
     /// Bits of the other shards that want clients to wait.
     pub(crate) saturated: u64,
     /// Whether the others know that clients have to wait for this shard.
@@ -203,6 +205,7 @@ impl Osd {
             recovery_policy: RecoveryPolicy::default(),
             cluster_log: ClusterLog::default(),
             held: Budget::default(),
+            copying: Budget::default(),
             saturated: 0,
             has_told_full: false,
             control: Control::default(),

@@ -187,6 +187,7 @@ impl Osd {
             leases: &self.leases,
             scrub: &self.scrub_policy,
             recovery: &self.recovery_policy,
+            copying: &self.copying,
             random: self.rng.next_u64(),
             effects: &mut effects,
         };
@@ -283,6 +284,7 @@ impl Osd {
             leases: &self.leases,
             scrub: &self.scrub_policy,
             recovery: &self.recovery_policy,
+            copying: &self.copying,
             random: self.rng.next_u64(),
             effects: &mut effects,
         };

@@ -94,6 +94,12 @@ impl Drop for Permit {
     }
 }
 
+impl fmt::Debug for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Budget({} ops, {} bytes)", self.ops(), self.bytes())
+    }
+}
+
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Permit({} bytes)", self.bytes)

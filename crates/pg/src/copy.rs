@@ -10,7 +10,7 @@ use messages::{MPgCopyData, MPgCopyGet};
 use types::{ChunkMap, CollId, Errno, HObject, Instant, OsdId, PgId, Token, Transaction};
 
 use crate::{
-    Ctx, Effect, Pg,
+    Budget, Ctx, Effect, Permit, Pg,
     exec::{self, CopySource, MeasuredOmap},
     pg::{Pending, Phase},
     proxy::{Asked, REDIRECTS_MAX},
@@ -21,6 +21,9 @@ use crate::{
 const ASK_AGAIN: Duration = Duration::from_secs(15);
 /// Questions of others that wait here, at most: they ask again.
 const ASKED_MAX: usize = 256;
+/// Requests that copy at a time, of all PGs of an OSD, beside one of each PG: each may hold as much as the longest change,
+/// and small ones come and go in no time.
+const COPYING_MAX: u64 = 8;
 
 /// What a request waits for.
 #[derive(Debug)]
@@ -30,6 +33,10 @@ struct Wanted {
     load: u64,
     subop: u32,
     source: HObject,
+    /// What of it is wanted, if not all.
+    part: Option<(u32, u32)>,
+    /// Its request's place; without one it is not asked for.
+    place: Option<Box<CopyPlace>>,
     asked: Option<(Instant, Asked)>,
     /// Objects that were only redirects.
     passed: usize,
@@ -74,11 +81,30 @@ impl Wanted {
     }
 }
 
+/// A request's place among those that copy, from its first question until it is answered.
+#[derive(Debug)]
+pub(crate) struct CopyPlace {
+    _of_osd: Permit,
+    _of_pg: Permit,
+    /// What was copied for it.
+    bytes: usize,
+}
+
+impl CopyPlace {
+    /// Counts what was copied; false if that is more than any change has.
+    pub(crate) fn has_room_for(&mut self, data: &MPgCopyData) -> bool {
+        self.bytes = self.bytes.saturating_add(data.txn.bytes_at_most());
+        self.bytes <= CHANGE_BYTES_MAX
+    }
+}
+
 /// A question of another PG's primary.
 #[derive(Debug)]
 pub(crate) struct CopyQuestion {
     from: OsdId,
     message: MPgCopyGet,
+    /// When it was put last.
+    at: Instant,
     /// What was loaded for it.
     pub(crate) loads: Vec<Token>,
     /// How much of the object's omap was measured.
@@ -105,74 +131,122 @@ fn nothing(asker: PgId, id: u64, cx: &Ctx<'_>) -> MPgCopyData {
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     wanted: BTreeMap<u64, Wanted>,
+    /// Requests that have a place.
+    places: Budget,
+    /// Some request waits for a place.
+    has_waiting: bool,
     /// Questions, each with what was loaded for it.
     asked: Vec<CopyQuestion>,
     count: u64,
 }
 
 impl Copies {
+    fn want(&mut self, wanted: Wanted) {
+        self.count += 1;
+        self.wanted.insert(self.count, wanted);
+    }
+
+    fn has_place(&self, cx: &Ctx<'_>) -> bool {
+        self.places.ops() == 0 || cx.copying.ops() < COPYING_MAX
+    }
+
     /// What was loaded for questions is not needed any more.
     pub(crate) fn on_new_interval(&mut self) -> Vec<Token> {
         self.wanted.clear();
+        self.has_waiting = false;
         self.asked.drain(..).flat_map(|asked| asked.loads).collect()
     }
 }
 
 impl Pg {
-    /// Has a request, number `load` of those that wait at `head`, wait for the contents of `source`.
+    /// Has op or chunk `subop` of a request, number `load` of those that wait at `head`, wait for the contents of `source`,
+    /// or for part of them.
     pub(crate) fn fetch_copy(
         &mut self,
-        head: &HObject,
-        load: u64,
-        subop: u32,
-        source: CopySource,
+        (head, load, subop): (&HObject, u64, u32),
+        (source, part): (CopySource, Option<(u32, u32)>),
+        place: Option<Box<CopyPlace>>,
         cx: &mut Ctx<'_>,
     ) {
         let (head, source, partial) = (head.clone(), source.into_object(), Vec::new());
-        self.copies.count += 1;
-        let wanted = Wanted { head, load, subop, source, asked: None, passed: 0, partial };
-        self.copies.wanted.insert(self.copies.count, wanted);
+        let wanted = Wanted { head, load, subop, source, part, place, asked: None, passed: 0, partial };
+        self.copies.want(wanted);
         self.ask_for_copies(cx);
     }
 
-    /// Asks what was not asked, or not of those who are in charge now.
+    /// Asks what was not asked, or not of those who are in charge now; first come, first served. Who gets no answer for long,
+    /// or cannot be asked, has others go before.
     fn ask_for_copies(&mut self, cx: &mut Ctx<'_>) {
-        let mut without_pool = Vec::new();
-        for (id, wanted) in &mut self.copies.wanted {
+        let (mut nowhere, mut late) = (Vec::new(), Vec::new());
+        let has_waiting = std::mem::take(&mut self.copies.has_waiting);
+        let ids: Vec<u64> = self.copies.wanted.keys().copied().collect();
+        for id in ids {
+            let has_place = self.copies.has_place(cx);
+            let Some(wanted) = self.copies.wanted.get_mut(&id) else { continue };
             let Some(asked) = Asked::of(&wanted.source, cx.map) else {
-                without_pool.push(*id);
+                nowhere.extend(self.copies.wanted.remove(&id));
                 continue;
             };
             let (pgid, primary) = (asked.pgid, asked.primary());
-            let is_asked = wanted
-                .asked
-                .as_ref()
-                .is_some_and(|(at, before)| cx.now < *at + ASK_AGAIN && *before == asked);
-            if is_asked || !primary.is_some() {
+            let before = wanted.asked.as_ref().filter(|(_, before)| *before == asked);
+            if before.is_some_and(|(at, _)| cx.now < *at + ASK_AGAIN) {
                 continue;
             }
+            let is_late = before.is_some() && has_waiting;
+            if wanted.place.is_some() && (is_late || !primary.is_some()) {
+                // Its place is free at once.
+                late.extend(self.copies.wanted.remove(&id).map(|wanted| (wanted.head, wanted.load)));
+                continue;
+            }
+            if !primary.is_some() {
+                continue;
+            }
+            if wanted.place.is_none() && !has_place {
+                self.copies.has_waiting = true;
+                continue;
+            }
+            let place =
+                || CopyPlace { _of_osd: cx.copying.take(0), _of_pg: self.copies.places.take(0), bytes: 0 };
+            wanted.place.get_or_insert_with(|| Box::new(place()));
             wanted.asked = Some((cx.now, asked));
             let object = wanted.source.clone();
-            let message = MPgCopyGet { pgid, epoch: cx.map.epoch, object, asker: self.pgid, id: *id };
+            let message = MPgCopyGet { pgid, epoch: cx.map.epoch, object, asker: self.pgid, id };
             cx.effects.push(Effect::SendOsd(primary, message.into()));
         }
-        for id in without_pool {
-            self.on_copy_data(Box::new(nothing(self.pgid, id, cx)), cx);
+        for wanted in nowhere {
+            self.take_copy(wanted, Box::new(nothing(self.pgid, 0, cx)), cx);
+        }
+        for (head, load) in late {
+            self.copy_anew(&head, load, cx);
+        }
+    }
+
+    /// Asks for what waits for a place, if there is one.
+    pub(crate) fn ask_for_waiting_copies(&mut self, cx: &mut Ctx<'_>) {
+        if self.copies.has_waiting && self.copies.has_place(cx) {
+            self.ask_for_copies(cx);
         }
     }
 
     /// The contents that a request waits for.
     pub(crate) fn on_copy_data(&mut self, data: Box<MPgCopyData>, cx: &mut Ctx<'_>) {
-        let Some(mut wanted) = self.copies.wanted.remove(&data.id) else { return };
-        match wanted.take(data) {
-            Some(data) => self.resume_with_copy(&wanted.head, wanted.load, wanted.subop, data, cx),
-            None => {
-                // Under a new name: what was asked before may be answered twice.
-                self.copies.count += 1;
-                self.copies.wanted.insert(self.copies.count, wanted);
-                self.ask_for_copies(cx);
-            }
+        if let Some(wanted) = self.copies.wanted.remove(&data.id) {
+            self.take_copy(wanted, data, cx);
+            self.ask_for_waiting_copies(cx);
         }
+    }
+
+    fn take_copy(&mut self, mut wanted: Wanted, data: Box<MPgCopyData>, cx: &mut Ctx<'_>) {
+        let Some(mut data) = wanted.take(data) else {
+            // Under a new name: what was asked before may be answered twice.
+            self.copies.want(wanted);
+            return self.ask_for_copies(cx);
+        };
+        let Wanted { head, load, subop, part, place, .. } = wanted;
+        if let Some((start, length)) = part {
+            exec::keep_part(&mut data, start, length);
+        }
+        self.resume_with_copy((&head, load, subop), data, place, cx);
     }
 
     /// Another PG's primary copies an object of this one. By another map it may be another PG's: who asks learns it.
@@ -186,7 +260,7 @@ impl Pg {
             let known = self.copies.asked.iter().position(again).map(|at| self.copies.asked.remove(at));
             let (loads, measured) =
                 known.map_or_else(Default::default, |known| (known.loads, known.measured));
-            self.copies.asked.push(CopyQuestion { from, message, loads, measured });
+            self.copies.asked.push(CopyQuestion { from, message, at: cx.now, loads, measured });
             self.answer_copies(cx);
         }
     }
@@ -253,6 +327,10 @@ impl Pg {
     /// Asks and answers again what is due.
     pub(crate) fn tick_copies(&mut self, cx: &mut Ctx<'_>) {
         if self.phase == Phase::Active {
+            // Who still wants it asks again.
+            let is_old = |asked: &mut CopyQuestion| cx.now >= asked.at + 2 * ASK_AGAIN;
+            let old: Vec<_> = self.copies.asked.extract_if(.., is_old).collect();
+            old.into_iter().flat_map(|asked| asked.loads).for_each(|token| cx.store.unload(token));
             self.ask_for_copies(cx);
             self.answer_copies(cx);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{GiveUp, Leases, Permit, RecoveryPolicy, ScrubPolicy, ScrubRequest};
+use crate::{Budget, GiveUp, Leases, Permit, RecoveryPolicy, ScrubPolicy, ScrubRequest};
 use messages::{LogLevel, MOSDOp, MOSDOpReply, Message, RawMessage};
 use store::{Completion, ObjectStore};
 use types::{EntityAddr, EntityNum, Epoch, Instant, OsdId, OsdMap, UTime};
@@ -95,6 +95,8 @@ pub struct Ctx<'a> {
     pub scrub: &'a ScrubPolicy,
     /// How much recovery the OSD does at a time.
     pub recovery: &'a RecoveryPolicy,
+    /// Requests of all its PGs that copy objects.
+    pub copying: &'a Budget,
     /// Random bits for this call.
     pub random: u64,
     /// Where effects go.

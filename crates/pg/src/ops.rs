@@ -22,6 +22,7 @@ pub(crate) use queue::{Ops, WaitingOp};
 use self::queue::{InFlight, ObjectOps};
 use crate::{
     Client, Ctx, Permit, Pg,
+    copy::CopyPlace,
     exec::{self, Blocked, CopySource, Executed, OpContext, Staged},
     pg::{Pending, Phase},
     scrub,
@@ -213,7 +214,9 @@ impl Pg {
             Err(Blocked::Missing(missing)) => self.load_for(head, waiting, missing, cx),
             // Only a primary asks others.
             Err(Blocked::Copy { .. }) if !self.is_primary() => self.refuse(&waiting, Errno::EAGAIN, cx),
-            Err(Blocked::Copy { subop, source }) => self.copy_for(head, waiting, subop, source, cx),
+            Err(Blocked::Copy { subop, source, part }) => {
+                self.copy_for(head, waiting, subop, (source, part), cx)
+            }
             Err(Blocked::Ask { question, target, step }) => {
                 self.ask_for(head, waiting, question, target, *step, cx)
             }
@@ -262,9 +265,11 @@ impl Pg {
 
     /// What was put aside goes on, unless a copy of its object was found to be bad meanwhile, or a scrub has come to the
     /// object, which waits for no change that may take its time: then it is the first to run afterwards.
-    fn go_on(&mut self, head: &HObject, waiting: WaitingOp, cx: &mut Ctx<'_>) {
+    fn go_on(&mut self, head: &HObject, mut waiting: WaitingOp, cx: &mut Ctx<'_>) {
         let is_held = waiting.is_ordered && self.scrubs.holds(head);
         if self.is_primary() && (is_held || self.must_recover(head, waiting.is_ordered)) {
+            // That may take its time, and others copy as well.
+            waiting.forget_copies();
             self.ops.objects.entry(head.clone()).or_default().queue.push_front(waiting);
         } else {
             self.run(head, waiting, cx);
@@ -274,26 +279,40 @@ impl Pg {
     fn copy_for(
         &mut self,
         head: &HObject,
-        waiting: WaitingOp,
+        mut waiting: WaitingOp,
         subop: u32,
-        source: CopySource,
+        source: (CopySource, Option<(u32, u32)>),
         cx: &mut Ctx<'_>,
     ) {
+        let place = waiting.place.take();
         let load = self.put_aside(head, waiting);
-        self.fetch_copy(head, load, subop, source, cx);
+        self.fetch_copy((head, load, subop), source, place, cx);
     }
 
     /// The contents came that a request copies.
     pub(crate) fn resume_with_copy(
         &mut self,
-        head: &HObject,
-        load: u64,
-        subop: u32,
+        (head, load, subop): (&HObject, u64, u32),
         data: Box<MPgCopyData>,
+        mut place: Option<Box<CopyPlace>>,
         cx: &mut Ctx<'_>,
     ) {
-        if let Some(mut waiting) = self.take_back(head, load) {
+        let Some(mut waiting) = self.take_back(head, load) else { return };
+        let fits = place.as_mut().is_none_or(|place| place.has_room_for(&data));
+        waiting.place = place;
+        if fits {
             waiting.copied.insert(subop, data);
+            self.go_on(head, waiting, cx);
+        } else {
+            self.refuse(&waiting, Errno::EMSGSIZE, cx);
+        }
+        self.run_object(head, cx);
+    }
+
+    /// A request that copies gives others its place, and begins anew.
+    pub(crate) fn copy_anew(&mut self, head: &HObject, load: u64, cx: &mut Ctx<'_>) {
+        if let Some(mut waiting) = self.take_back(head, load) {
+            waiting.forget_copies();
             self.go_on(head, waiting, cx);
             self.run_object(head, cx);
         }

@@ -30,6 +30,7 @@ pub(crate) struct World {
     pub(crate) peers: Vec<OsdId>,
     pub(crate) now: Instant,
     pub(crate) recovery: RecoveryPolicy,
+    pub(crate) copying: Budget,
     pub(crate) random: u64,
     pub(crate) scrub: ScrubPolicy,
     pub(crate) leases: Leases,
@@ -121,6 +122,7 @@ impl World {
             peers,
             now: Instant(u64::MAX / 2),
             recovery: RecoveryPolicy::default(),
+            copying: Budget::default(),
             random: 0,
             scrub: ScrubPolicy::default(),
             leases: Leases::default(),
@@ -191,6 +193,7 @@ impl World {
             leases: &self.leases,
             scrub: &self.scrub,
             recovery: &self.recovery,
+            copying: &self.copying,
             random: self.random,
             effects: &mut self.effects,
         };

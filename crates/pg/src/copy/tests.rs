@@ -54,7 +54,8 @@ fn a_clone_that_cannot_be_copied_is_replaced_under_its_own_name() {
 
     let message = question(&world, world.object(1).with_snap(SnapId(4)));
     let (from, wanted) = (world.peers[0], clone.clone());
-    let asked = CopyQuestion { from, message, loads: Vec::new(), measured: MeasuredOmap::default() };
+    let asked =
+        CopyQuestion { from, message, at: world.now, loads: Vec::new(), measured: MeasuredOmap::default() };
     let pending = Pending::CopyRead { asked: Box::new(asked), wanted };
     let token = world.act(|pg, _| pg.token(pending));
     world.handle(Event::Store(Completion::Loaded(token, Err(ReadError::Corrupt { offset: 0 }))));
@@ -211,4 +212,94 @@ fn a_source_that_is_written_all_the_time_is_copied_too() {
     assert_eq!((answers(&mut world), world.pg.info.last_update), (vec![0], world.version(6)));
     world.write(1, 4);
     assert_eq!(world.pg.info.last_update, world.version(7));
+}
+
+/// Answers a question.
+fn answer(world: &mut World, question: &MPgCopyGet, size: usize) {
+    let mut data = world.act(|pg, cx| nothing(pg.pgid, question.id, cx));
+    data.result = 0;
+    let write = Mutation::Write { offset: 0, data: Bytes::from(vec![7; size]).into() };
+    data.txn.push(&question.object, write);
+    world.say(world.peers[0], data.into());
+}
+
+#[test]
+fn so_many_requests_copy_at_a_time() {
+    let mut world = World::active();
+    world.copying = Budget::default();
+    let elsewhere_held: Vec<_> = (0..COPYING_MAX - 2).map(|_| world.copying.take(0)).collect();
+    let source = elsewhere(&world, 1);
+    (1..=5).for_each(|at| copying(&mut world, at, &source));
+    let first = questions(&mut world);
+    assert_eq!(first.len(), 2);
+    // The next one begins when one of them is durable, and the order is that in which they came.
+    answer(&mut world, &first[1], 10);
+    assert!(questions(&mut world).is_empty());
+    let version = world.pg.info.last_update.version;
+    commit(&mut world, version);
+    let next = questions(&mut world);
+    assert_eq!((next.len(), next[0].id), (1, 3));
+    // One of each PG may always.
+    answer(&mut world, &first[0], 10);
+    answer(&mut world, &next[0], 10);
+    let others: Vec<_> = (0..9).map(|_| world.copying.take(0)).collect();
+    let version = world.pg.info.last_update.version;
+    commit(&mut world, version);
+    assert_eq!(questions(&mut world).len(), 1);
+    drop((others, elsewhere_held));
+    world.handle(Event::Tick);
+    assert_eq!(questions(&mut world).len(), 1);
+    assert_eq!(world.copying.ops(), 2);
+}
+
+#[test]
+fn a_source_that_does_not_answer_has_others_go_before() {
+    let mut world = World::active();
+    let _elsewhere: Vec<_> = (0..COPYING_MAX).map(|_| world.copying.take(0)).collect();
+    let (stuck, source) = (elsewhere(&world, 1), elsewhere(&world, 2));
+    copying(&mut world, 1, &stuck);
+    copying(&mut world, 2, &source);
+    let first = questions(&mut world);
+    assert_eq!(first.iter().map(|asked| &asked.object).collect::<Vec<_>>(), [&stuck]);
+    world.now = world.now + ASK_AGAIN;
+    world.hear_all();
+    world.handle(Event::Tick);
+    let next = questions(&mut world);
+    assert_eq!(next.iter().map(|asked| &asked.object).collect::<Vec<_>>(), [&source]);
+    // Nobody waits for the answer to the first any more.
+    answer(&mut world, &first[0], 10);
+    assert!(world.replicated().is_empty());
+    answer(&mut world, &next[0], 10);
+    assert_eq!(world.pg.info.last_update, world.version(4));
+    commit(&mut world, 4);
+    let again = questions(&mut world);
+    assert_eq!(again.iter().map(|asked| &asked.object).collect::<Vec<_>>(), [&stuck]);
+}
+
+#[test]
+fn a_request_copies_no_more_than_a_change_has() {
+    let mut world = World::active();
+    let source = elsewhere(&world, 1);
+    let locator = ObjectLocator { pool: source.pool, ..ObjectLocator::default() };
+    let data = (source.oid.clone(), locator).to_bytes(Features::default());
+    let params = OpParams::from_parts(&[&SnapId::HEAD.0.to_le_bytes()]);
+    world.ask(1, 1, vec![OsdOp { params, data, ..OsdOp::new(OpCode::COPY_FROM) }; 4]);
+    let mut asked = 0;
+    while let Some(question) = questions(&mut world).pop() {
+        asked += 1;
+        answer(&mut world, &question, 100 << 20);
+    }
+    assert_eq!((asked, world.copying.ops(), world.pg.info.last_update), (3, 0, world.version(3)));
+}
+
+#[test]
+fn questions_that_nobody_repeats_are_forgotten() {
+    let mut world = World::active();
+    world.now = world.now + 2 * LEASE;
+    let message = question(&world, world.object(1));
+    world.say(world.peers[0], message.into());
+    world.now = world.now + 2 * ASK_AGAIN;
+    world.hear_all();
+    world.handle(Event::Tick);
+    assert!(answers(&mut world).is_empty() && world.pg.copies.asked.is_empty());
 }

@@ -51,10 +51,10 @@ pub(super) fn lost(before: BTreeMap<HObject, i64>, after: &BTreeMap<HObject, i64
     before.into_iter().flat_map(lost).collect()
 }
 
-/// A chunk's content, from all that its object has.
-pub(super) fn content_of(chunk: &Chunk, copied: &MPgCopyData) -> Payload {
-    let (start, end) = (u64::from(chunk.offset), u64::from(chunk.offset) + u64::from(chunk.length));
-    let mut content = vec![0; chunk.length as usize];
+/// What a copy has of the bytes from `start` on, with zeros where it has none.
+fn bytes_of(copied: &MPgCopyData, start: u32, length: u32) -> Payload {
+    let (start, end) = (u64::from(start), u64::from(start) + u64::from(length));
+    let mut content = vec![0; length as usize];
     for mutation in copy::mutations(copied) {
         let Mutation::Write { offset, data } = mutation else { continue };
         let (from, to) = ((*offset).max(start), (offset + data.len() as u64).min(end));
@@ -66,16 +66,34 @@ pub(super) fn content_of(chunk: &Chunk, copied: &MPgCopyData) -> Payload {
     Bytes::from(content).into()
 }
 
+/// A chunk's content, from what its object has.
+pub(super) fn content_of(chunk: &Chunk, copied: &MPgCopyData) -> Payload {
+    bytes_of(copied, chunk.offset, chunk.length)
+}
+
+/// All of a copy's changes are of one object.
+fn object_of(copied: &MPgCopyData) -> Option<HObject> {
+    copied.txn.ops.iter().find_map(|op| match op {
+        TxnOp::Object(object, _) => Some(object.clone()),
+        TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Split(_) | TxnOp::Merge(_) => None,
+    })
+}
+
 /// Puts into a copy the chunk at `offset`, from all that its object has.
 pub(crate) fn put_chunk(whole: &mut MPgCopyData, offset: u64, chunk: &Chunk, copied: &MPgCopyData) {
     let write = Mutation::Write { offset, data: content_of(chunk, copied) };
-    // All of a copy's changes are of one object.
-    let object = whole.txn.ops.iter().find_map(|op| match op {
-        TxnOp::Object(object, _) => Some(object.clone()),
-        TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Split(_) | TxnOp::Merge(_) => None,
-    });
-    if let Some(object) = object {
+    if let Some(object) = object_of(whole) {
         whole.txn.push(&object, write);
+    }
+}
+
+/// Forgets all of a copy but these bytes, which are in memory of their own then.
+pub(crate) fn keep_part(copied: &mut MPgCopyData, start: u32, length: u32) {
+    let write = Mutation::Write { offset: start.into(), data: bytes_of(copied, start, length) };
+    let object = object_of(copied);
+    copied.txn.ops.clear();
+    if let Some(object) = object {
+        copied.txn.push(&object, write);
     }
 }
 

@@ -31,7 +31,7 @@ use types::{
     SnapContext, SnapId, Transaction, UTime,
 };
 
-pub(crate) use chunks::put_chunk;
+pub(crate) use chunks::{keep_part, put_chunk};
 pub(crate) use copy::{CopySource, MeasuredOmap, copy_out, data_writes};
 pub(crate) use copy_get::{PastRequest, past_of};
 pub(crate) use manifest::{is_reference, reference};
@@ -107,6 +107,8 @@ pub(crate) enum Blocked {
         subop: u32,
         /// The object.
         source: CopySource,
+        /// From where on, and how much, if not all of it is wanted.
+        part: Option<(u32, u32)>,
     },
     /// Ask this of another object and run again.
     Ask {

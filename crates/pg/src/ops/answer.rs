@@ -100,6 +100,7 @@ impl Pg {
             self.run_object(&done.object, cx);
         }
         self.answer_copies(cx);
+        self.ask_for_waiting_copies(cx);
     }
 
     pub(super) fn change_watches(

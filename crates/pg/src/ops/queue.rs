@@ -7,6 +7,7 @@ use types::{EVersion, Epoch, HObject, Instant, OsdId, ReqId, Token};
 
 use crate::{
     Client, Permit,
+    copy::CopyPlace,
     exec::{self, WatchChange},
     proxy::PassedOn,
 };
@@ -23,6 +24,8 @@ pub(crate) struct WaitingOp {
     pub(super) loads: Vec<Token>,
     /// What it copies, by the number of its op.
     pub(super) copied: BTreeMap<u32, Box<MPgCopyData>>,
+    /// Its place among the requests that copy, once it has one.
+    pub(crate) place: Option<Box<CopyPlace>>,
     /// What other objects answered, the same way.
     pub(super) asked: BTreeMap<u32, i32>,
     /// True while it waits for another object's answer to an op of it.
@@ -49,6 +52,7 @@ impl WaitingOp {
             is_ordered,
             loads,
             copied,
+            place: None,
             asked,
             is_asking,
             passed_on,
@@ -61,6 +65,12 @@ impl WaitingOp {
     /// True for what another object asks of this one, in no order with what clients ask.
     pub(crate) fn is_reference(&self) -> bool {
         self.passed_on.is_some() && exec::is_reference(&self.op)
+    }
+
+    /// Gives up what was copied for it, and its place: it begins anew.
+    pub(crate) fn forget_copies(&mut self) {
+        self.copied.clear();
+        self.place = None;
     }
 
     /// What was loaded for it is not held any more.
@@ -157,6 +167,8 @@ impl Ops {
         let stays = |waiting: &mut WaitingOp| is_primary && waiting.op.epoch >= primary_since;
         let dropped = all.extract_if(.., |waiting| !stays(waiting));
         let loads = dropped.flat_map(|waiting| waiting.loads).collect();
+        // The PG may not serve for long.
+        all.iter_mut().for_each(WaitingOp::forget_copies);
         self.early = all.into();
         loads
     }

@@ -27,6 +27,7 @@ impl World {
             leases: &Leases::default(),
             scrub: &ScrubPolicy::default(),
             recovery: &RecoveryPolicy::default(),
+            copying: &crate::Budget::default(),
             random: 0,
             effects: &mut effects,
         })

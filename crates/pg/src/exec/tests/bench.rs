@@ -14,7 +14,9 @@ use types::{
     SnapContext, SnapId, Token, Transaction, TxnOp, UTime,
 };
 
-use crate::exec::{Blocked, CopySource, Delta, Executed, MeasuredOmap, OpContext, copy_out, execute};
+use crate::exec::{
+    Blocked, CopySource, Delta, Executed, MeasuredOmap, OpContext, copy_out, execute, keep_part,
+};
 
 pub(super) const POOL: PoolId = PoolId(1);
 
@@ -174,8 +176,8 @@ impl Bench {
                 Ok(done)
             }
             Err(Blocked::Refused(errno)) => Err(errno),
-            Err(Blocked::Copy { subop, source }) => {
-                self.fetch(subop, &source);
+            Err(Blocked::Copy { subop, source, part }) => {
+                self.fetch(subop, &source, part);
                 self.execute(op)
             }
             Err(Blocked::PassOn { .. } | Blocked::Ask { .. }) => Err(Errno::EXDEV),
@@ -192,7 +194,7 @@ impl Bench {
     }
 
     /// Does for a copy what the PG does, of objects here.
-    fn fetch(&mut self, subop: u32, source: &CopySource) {
+    fn fetch(&mut self, subop: u32, source: &CopySource, part: Option<(u32, u32)>) {
         let object = HObject {
             oid: source.oid.clone(),
             nspace: source.locator.nspace.clone(),
@@ -202,6 +204,9 @@ impl Bench {
         };
         let mut data = copy_data(self.cx.coll);
         copy_out(&self.store, self.cx.coll, &object, &mut MeasuredOmap::default(), &mut data).unwrap();
+        if let Some((start, length)) = part {
+            keep_part(&mut data, start, length);
+        }
         self.cx.copied.insert(subop, Box::new(data));
     }
 

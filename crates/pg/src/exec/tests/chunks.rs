@@ -5,7 +5,7 @@ use bytes::Bytes;
 use codec::{Decode, Encode, Features};
 use messages::{ObjectLocator, OpCode, OpParams, OsdOp, op_flag};
 use store::ObjectStore;
-use types::{Chunk, ChunkMap, Errno, HObject, ObjectManifest, PoolId, SnapId, object_hash};
+use types::{Chunk, ChunkMap, Errno, HObject, Mutation, ObjectManifest, PoolId, SnapId, TxnOp, object_hash};
 
 use super::{
     bench::{Bench, POOL, call, extent, plain, range, snap, step},
@@ -248,4 +248,18 @@ fn what_is_brought_again_and_again_has_a_limit() {
         (bench.result(there_and_back(5)), bench.result(there_and_back(6))),
         (0, Errno::EMSGSIZE.negated())
     );
+}
+
+#[test]
+fn of_a_chunks_object_no_more_is_kept_than_the_chunk() {
+    let mut bench = example();
+    granted(&mut bench, SnapId::HEAD, vec![set_chunk(4, 4, "t", 8)]);
+    evict(&mut bench);
+    assert_eq!(bench.read().unwrap(), "abcdIJKLijklmnop");
+    let kept = bench.cx.copied.values().flat_map(|copied| &copied.txn.ops);
+    let bytes = kept.map(|op| match op {
+        TxnOp::Object(_, Mutation::Write { data, .. }) => data.len(),
+        _ => 100,
+    });
+    assert_eq!(bytes.collect::<Vec<_>>(), [4]);
 }

@@ -9,7 +9,7 @@ use types::{Chunk, ChunkMap, Errno, HObject, Mutation, ObjectManifest, SnapConte
 
 use super::{Piece, View, decode_xattr};
 use crate::exec::{
-    Blocked, CopySource,
+    Blocked,
     chunks::{content_of, keeps_contents, lost, references},
     object_info::{INFO_XATTR, ObjectInfo},
 };
@@ -33,7 +33,7 @@ impl View<'_> {
         }
         let id = CHUNK_COPY | self.rollbacks << ROLLBACK_SHIFT | at as u32;
         match self.copied.get(&id) {
-            None => Err(self.want_copy(id, CopySource::of(&chunk.target))),
+            None => Err(self.want_chunk(id, chunk)),
             Some(copied) if copied.result < 0 => Err(self.refuse(Errno(-copied.result))),
             Some(copied) => {
                 self.spend(chunk.length.into())?;

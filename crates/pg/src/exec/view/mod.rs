@@ -12,7 +12,7 @@ use classes::{CallContext, ObjectView, Stop};
 use codec::{Decode, Payload};
 use messages::{MPgCopyData, OsdOp};
 use store::{ObjectMeta, ObjectStore};
-use types::{ChunkMap, CollId, Errno, HObject, IntervalSet, Mutation, SnapId};
+use types::{Chunk, ChunkMap, CollId, Errno, HObject, IntervalSet, Mutation, SnapId};
 
 use super::{
     Blocked, OBJECT_BYTES_MAX, OpContext,
@@ -234,7 +234,14 @@ impl<'a> View<'a> {
 
     /// Stops for the contents of another object.
     pub(super) fn want_copy(&mut self, subop: u32, source: CopySource) -> Stop {
-        self.missing = Some(Blocked::Copy { subop, source });
+        self.missing = Some(Blocked::Copy { subop, source, part: None });
+        Stop::Missing
+    }
+
+    /// The same for what a chunk has of another object.
+    fn want_chunk(&mut self, id: u32, chunk: &Chunk) -> Stop {
+        let (source, part) = (CopySource::of(&chunk.target), Some((chunk.offset, chunk.length)));
+        self.missing = Some(Blocked::Copy { subop: id, source, part });
         Stop::Missing
     }
 
