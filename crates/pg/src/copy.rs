@@ -2,7 +2,8 @@
 //! this OSD, and holds the request until the contents come.
 //!
 //! Questions may be lost with a session or an interval: they are asked again when the source's PG
-//! changes, or the source is another PG's, and after a while. An answer to a question that nobody waits for any more is dropped.
+//! changes, or the source is another PG's, and after a while. An answer to a question that nobody waits for any more is
+//! dropped.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -21,8 +22,8 @@ use crate::{
 const ASK_AGAIN: Duration = Duration::from_secs(15);
 /// Questions of others that wait here, at most: they ask again.
 const ASKED_MAX: usize = 256;
-/// Requests that copy at a time, of all PGs of an OSD, beside one of each PG: each may hold as much as the longest change,
-/// and small ones come and go in no time.
+/// Requests that copy at a time, of all PGs of an OSD, beside one of each PG: each may hold as much as the longest
+/// change, and small ones come and go in no time.
 const COPYING_MAX: u64 = 8;
 
 /// What a request waits for.
@@ -159,8 +160,8 @@ impl Copies {
 }
 
 impl Pg {
-    /// Has op or chunk `subop` of a request, number `load` of those that wait at `head`, wait for the contents of `source`,
-    /// or for part of them.
+    /// Has op or chunk `subop` of a request, number `load` of those that wait at `head`, wait for the contents of
+    /// `source`, or for part of them.
     pub(crate) fn fetch_copy(
         &mut self,
         (head, load, subop): (&HObject, u64, u32),
@@ -174,8 +175,8 @@ impl Pg {
         self.ask_for_copies(cx);
     }
 
-    /// Asks what was not asked, or not of those who are in charge now; first come, first served. Who gets no answer for long,
-    /// or cannot be asked, has others go before.
+    /// Asks what was not asked, or not of those who are in charge now; first come, first served. Who gets no answer for
+    /// long, or cannot be asked, has others go before.
     fn ask_for_copies(&mut self, cx: &mut Ctx<'_>) {
         let (mut nowhere, mut late) = (Vec::new(), Vec::new());
         let has_waiting = std::mem::take(&mut self.copies.has_waiting);

@@ -263,8 +263,8 @@ impl Pg {
         Some(*waiting)
     }
 
-    /// What was put aside goes on, unless a copy of its object was found to be bad meanwhile, or a scrub has come to the
-    /// object, which waits for no change that may take its time: then it is the first to run afterwards.
+    /// What was put aside goes on, unless a copy of its object was found to be bad meanwhile, or a scrub has come to
+    /// the object, which waits for no change that may take its time: then it is the first to run afterwards.
     fn go_on(&mut self, head: &HObject, mut waiting: WaitingOp, cx: &mut Ctx<'_>) {
         let is_held = waiting.is_ordered && self.scrubs.holds(head);
         if self.is_primary() && (is_held || self.must_recover(head, waiting.is_ordered)) {
@@ -334,8 +334,8 @@ impl Pg {
         }
     }
 
-    /// True while a change of the object is not durable everywhere. Its next ones wait until who copies it is answered, so
-    /// that this comes to an end however much is written.
+    /// True while a change of the object is not durable everywhere. Its next ones wait until who copies it is answered,
+    /// so that this comes to an end however much is written.
     pub(crate) fn must_wait_for_changes(&mut self, head: &HObject) -> bool {
         let Some(ops) = self.ops.objects.get_mut(head).filter(|ops| ops.in_flight > 0) else { return false };
         ops.is_asked_for = true;

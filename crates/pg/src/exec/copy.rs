@@ -93,8 +93,8 @@ pub(crate) fn data_writes(
     ranges.into_iter().map(write).collect()
 }
 
-/// How far an object's omap was found to be none too large for a copy. What was passed is not passed again when something
-/// has to be loaded; it may change meanwhile, which the length of the whole copy tells in the end.
+/// How far an object's omap was found to be none too large for a copy. What was passed is not passed again when
+/// something has to be loaded; it may change meanwhile, which the length of the whole copy tells in the end.
 #[derive(Debug, Default)]
 pub(crate) struct MeasuredOmap {
     /// The last key.
@@ -126,8 +126,8 @@ impl MeasuredOmap {
 }
 
 /// The contents of an object, or of what it was at a snapshot, for a copy; `data` gets all but the
-/// envelope. ENOENT in its result if there is no such object, EIO if what the PG keeps with it cannot be decoded, EMSGSIZE
-/// if its omap alone is longer than a change may be.
+/// envelope. ENOENT in its result if there is no such object, EIO if what the PG keeps with it cannot be decoded,
+/// EMSGSIZE if its omap alone is longer than a change may be.
 pub(crate) fn copy_out(
     store: &dyn ObjectStore,
     coll: CollId,

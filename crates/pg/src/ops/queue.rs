@@ -108,8 +108,8 @@ impl ObjectOps {
 }
 
 impl ObjectOps {
-    /// Where in the queue a reference is that may pass all others, because what has begun waits for another object: that one
-    /// may wait for this reference. What has begun runs anew afterwards.
+    /// Where in the queue a reference is that may pass all others, because what has begun waits for another object: that
+    /// one may wait for this reference. What has begun runs anew afterwards.
     pub(super) fn passing(&self) -> Option<usize> {
         let is_asking = !self.loading.is_empty() && self.loading.iter().all(|(_, begun)| begun.is_asking);
         if is_asking { self.queue.iter().position(WaitingOp::is_reference) } else { None }

@@ -28,8 +28,8 @@ pub(super) use stage::Change;
 /// anew what a few bytes change.
 const STAGED_BYTES_MAX: u64 = OBJECT_BYTES_MAX - (1 << 20);
 
-/// What the ops of a request may read and answer, all together: the largest object some times over, which no client asks
-/// for. Ops can ask for the same again and again.
+/// What the ops of a request may read and answer, all together: the largest object some times over, which no client
+/// asks for. Ops can ask for the same again and again.
 pub(super) const OUTPUT_BYTES_MAX: u64 = 4 * OBJECT_BYTES_MAX;
 
 /// Changed data, in the order of the changes.
@@ -360,8 +360,8 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Counts what an op puts into memory for its answer; if that is too much for one request, all of it is refused with
-    /// EMSGSIZE, as what ops may fail would go on otherwise.
+    /// Counts what an op puts into memory for its answer; if that is too much for one request, all of it is refused
+    /// with EMSGSIZE: ops that may fail would have the rest go on.
     pub(super) fn spend(&mut self, bytes: u64) -> Result<(), Stop> {
         self.output_bytes = self.output_bytes.saturating_add(bytes);
         if self.output_bytes > OUTPUT_BYTES_MAX { Err(self.refuse(Errno::EMSGSIZE)) } else { Ok(()) }
