@@ -105,9 +105,7 @@ impl ObjectOps {
             self.in_flight == 0 && !self.is_change_loading
         }
     }
-}
 
-impl ObjectOps {
     /// Where in the queue a reference is that may pass all others, because what has begun waits for another object: that
     /// one may wait for this reference. What has begun runs anew afterwards.
     pub(super) fn passing(&self) -> Option<usize> {
