@@ -174,6 +174,8 @@ impl ClientIo {
                     }
                 }
                 NetEvent::MonClosed
+                | NetEvent::Tickets
+                | NetEvent::Secrets(_)
                 | NetEvent::FromOsd(..)
                 | NetEvent::OsdRefused(_)
                 | NetEvent::OsdStuck(_) => {}

@@ -108,6 +108,8 @@ impl ManagerPort {
                 NetEvent::MonOpened
                 | NetEvent::MonClosed
                 | NetEvent::FromMon(..)
+                | NetEvent::Tickets
+                | NetEvent::Secrets(_)
                 | NetEvent::FromOsd(..)
                 | NetEvent::OsdRefused(_)
                 | NetEvent::OsdStuck(_) => {}

@@ -288,6 +288,8 @@ impl Daemon {
                 NetEvent::MonOpened
                 | NetEvent::MonClosed
                 | NetEvent::FromMon(..)
+                | NetEvent::Tickets
+                | NetEvent::Secrets(_)
                 | NetEvent::FromOsd(..)
                 | NetEvent::OsdRefused(_)
                 | NetEvent::OsdStuck(_) => {}

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use auth::{Authority, TicketKeeper};
+use auth::{Authority, RotatingSecrets, TicketKeeper};
 use bytes::Bytes;
-use messages::{Message, RawMessage};
+use messages::{MAuthReply, Message, RawMessage};
 use msgr::{
     CloseReason, Config, ConnEvent, Connection, Cx, Established, InSessions, OutSession, Output, PushError,
     Role,
@@ -20,6 +20,8 @@ mod tick;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Between two attempts to reach an OSD or a monitor.
 const RETRY: Duration = Duration::from_millis(200);
+/// Between two requests for new tickets: one may be lost with its connection, or the ticket that came be refused, too.
+const TICKETS_RETRY: Duration = Duration::from_secs(10);
 /// A monitor is asked for a sign of life that often.
 const MON_KEEPALIVE: Duration = Duration::from_secs(10);
 /// A monitor that has not said a word for so long since it was asked for one is given up, and dialed again
@@ -43,6 +45,10 @@ pub enum NetEvent {
     MonClosed,
     /// The monitor says, under this tid.
     FromMon(u64, Message),
+    /// The monitor gave new tickets; the keeper has them.
+    Tickets,
+    /// The monitor says which secrets open tickets for this service.
+    Secrets(RotatingSecrets),
     /// An OSD that we dialed answers on that connection, outside of its sessions: not again where the connection is lost.
     FromOsd(OsdId, Message),
     /// Nobody listens at the OSD's address.
@@ -108,6 +114,10 @@ pub struct Net<C> {
     events: Vec<ConnEvent>,
     /// The daemon's own key and tickets.
     pub keeper: Option<TicketKeeper>,
+    /// The tickets are of no use any more, however young they are.
+    wants_tickets: bool,
+    /// No sooner are tickets asked for again.
+    tickets_at_ns: u64,
 }
 
 impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
@@ -129,7 +139,14 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             closed: Vec::new(),
             events: Vec::new(),
             keeper,
+            wants_tickets: false,
+            tickets_at_ns: 0,
         }
+    }
+
+    /// Asks the monitor for new tickets with the next tick: those that there are open nothing any more.
+    pub fn want_tickets(&mut self) {
+        self.wants_tickets = true;
     }
 
     /// Where the daemon listens, once it is known.
@@ -271,6 +288,9 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         if let Err(reason) = result {
             if let Some(link) = self.links.get(&conn) {
                 tracing::debug!(%reason, purpose = ?link.purpose, "connection closed");
+                let is_ticket_used = matches!(link.purpose, Purpose::Osd(_) | Purpose::Outbound);
+                // The secret that it is sealed with may be gone before its time.
+                self.wants_tickets |= is_ticket_used && matches!(reason, CloseReason::Auth(_));
             }
             // What was said last may still tell the peer why.
             wire.close_when_sent(conn);
@@ -311,11 +331,16 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                 self.by_id.insert(id, conn);
                 out.push(NetEvent::Opened(id, end));
             }
-            (ConnEvent::Established(_), Purpose::Mon) => out.push(NetEvent::MonOpened),
+            (ConnEvent::Established(_), Purpose::Mon) => {
+                // With new tickets.
+                self.wants_tickets = false;
+                out.push(NetEvent::MonOpened);
+            }
             (ConnEvent::Established(end), Purpose::Osd(osd)) => self.resume_osd(osd, conn, &end, wire),
             (ConnEvent::Message(raw), purpose) => {
                 let (kind, tid) = (raw.kind, raw.tid);
                 match (Message::decode(raw), purpose) {
+                    (Ok(Message::MAuthReply(reply)), Purpose::Mon) => self.on_auth_reply(*reply, wire, out),
                     (Ok(message), Purpose::Mon) => out.push(NetEvent::FromMon(tid, message)),
                     (Ok(message), Purpose::Osd(osd)) => out.push(NetEvent::FromOsd(osd, message)),
                     (Ok(message), Purpose::Inbound | Purpose::Outbound) => {
@@ -340,6 +365,20 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                 }
             }
             (ConnEvent::Acked(_) | ConnEvent::SessionReset, _) => {}
+        }
+    }
+
+    fn on_auth_reply(&mut self, reply: MAuthReply, wire: &impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
+        let Some(keeper) = self.keeper.as_mut() else { return };
+        match keeper.take_mauth_reply(reply.payload, wire.wall()) {
+            Ok(Some(secrets)) => out.push(NetEvent::Secrets(secrets)),
+            Ok(None) => {
+                self.wants_tickets = false;
+                out.push(NetEvent::Tickets);
+            }
+            Err(error) => {
+                tracing::error!(%error, "the monitor's authentication answer is not usable");
+            }
         }
     }
 

@@ -1,10 +1,9 @@
 //! What a service other than a monitor knows to authenticate others: its rotating secrets, which it has
-//! from the monitors, and its own tickets to other services.
+//! from the monitors.
 
 use std::{fmt::Debug, time::Duration};
 
-use auth::{Authority, EntityAuth, RotatingSecrets, mauth_request_rotating, mauth_request_tickets, method};
-use bytes::Bytes;
+use auth::{Authority, EntityAuth, RotatingSecrets, mauth_request_rotating, method};
 use messages::MAuth;
 use types::{EntityName, EntityType, Instant};
 
@@ -48,7 +47,7 @@ impl ServiceAuth {
     }
 
     /// The monitor session is there. True if the service may use it now; else it may when
-    /// [`ServiceAuth::on_auth_reply`] says so, since others can only prove who they are once it has its
+    /// [`ServiceAuth::on_secrets`] says so, since others can only prove who they are once it has its
     /// secrets.
     pub fn on_mon_opened<C: Copy + Ord + Debug>(
         &mut self,
@@ -58,7 +57,7 @@ impl ServiceAuth {
         if self.is_none {
             self.is_mon_open = true;
         } else {
-            ask(mauth_request_rotating(), net, wire);
+            ask_secrets(net, wire);
         }
         self.is_none
     }
@@ -78,43 +77,34 @@ impl ServiceAuth {
         self.is_mon_open = false;
     }
 
-    /// The monitor answers. True if the service may use the session from now on.
-    pub fn on_auth_reply<C: Copy + Ord + Debug>(
+    /// The monitor says which secrets there are. True if the service may use the session from now on.
+    pub fn on_secrets<C: Copy + Ord + Debug>(
         &mut self,
-        payload: Bytes,
+        secrets: RotatingSecrets,
         net: &mut Net<C>,
-        wire: &mut impl Wire<Conn = C>,
+        wire: &impl Wire<Conn = C>,
     ) -> bool {
-        let Some(keeper) = net.keeper.as_mut() else { return false };
-        match keeper.take_mauth_reply(payload, wire.wall()) {
-            Ok(Some(secrets)) => {
-                self.secrets = Some(secrets);
-                self.secrets_at = wire.now() + SECRETS_INTERVAL;
-                !std::mem::replace(&mut self.is_mon_open, true)
-            }
-            Ok(None) => false,
-            Err(error) => {
-                tracing::error!(%error, "the monitor's authentication answer is not usable");
-                false
-            }
+        let own = net.keeper.as_ref().and_then(|keeper| keeper.secret_id(self.service));
+        if own.is_some_and(|id| secrets.get(id).is_none()) {
+            // All secrets were replaced: who else serves like this one opens the own ticket no longer either.
+            net.want_tickets();
         }
+        self.secrets = Some(secrets);
+        self.secrets_at = wire.now() + SECRETS_INTERVAL;
+        !std::mem::replace(&mut self.is_mon_open, true)
     }
 
-    /// Several times a second: fetches secrets and tickets again before they expire.
+    /// Several times a second: fetches secrets again before tickets come that are sealed with newer ones.
     pub fn renew<C: Copy + Ord + Debug>(&mut self, net: &mut Net<C>, wire: &mut impl Wire<Conn = C>) {
-        if self.is_none || !self.is_mon_open || wire.now() < self.secrets_at {
-            return;
-        }
-        self.secrets_at = wire.now() + SECRETS_INTERVAL;
-        ask(mauth_request_rotating(), net, wire);
-        let needs = net.keeper.as_ref().filter(|k| k.needs_renewal(self.service, wire.wall())).cloned();
-        if let Some(request) = needs.and_then(|keeper| mauth_request_tickets(&keeper, net.rng())) {
-            ask(request, net, wire);
+        if !self.is_none && self.is_mon_open && wire.now() >= self.secrets_at {
+            self.secrets_at = wire.now() + SECRETS_INTERVAL;
+            ask_secrets(net, wire);
         }
     }
 }
 
-fn ask<C: Copy + Ord + Debug>(payload: Bytes, net: &mut Net<C>, wire: &mut impl Wire<Conn = C>) {
+fn ask_secrets<C: Copy + Ord + Debug>(net: &mut Net<C>, wire: &mut impl Wire<Conn = C>) {
+    let payload = mauth_request_rotating();
     let message = MAuth { protocol: method::CEPHX, payload, ..MAuth::default() };
     net.send_mon(0, &message.into(), wire);
 }

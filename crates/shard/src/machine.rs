@@ -110,8 +110,9 @@ impl<C: Copy + Ord + Debug> ShardMachine<C> {
                 self.authority.on_mon_closed();
                 self.handle(Event::MonClosed, wire);
             }
-            NetEvent::FromMon(_, Message::MAuthReply(reply)) => {
-                let is_ready = self.authority.on_auth_reply(reply.payload, &mut self.net, wire);
+            NetEvent::Tickets => self.on_auth(false, wire),
+            NetEvent::Secrets(secrets) => {
+                let is_ready = self.authority.on_secrets(secrets, &mut self.net, wire);
                 self.on_auth(is_ready, wire);
             }
             NetEvent::FromMon(_, message) => self.handle(Event::FromMon(message), wire),

@@ -100,6 +100,8 @@ impl ClientProcess {
                     }
                 }
                 NetEvent::MonClosed
+                | NetEvent::Tickets
+                | NetEvent::Secrets(_)
                 | NetEvent::FromOsd(..)
                 | NetEvent::OsdRefused(_)
                 | NetEvent::OsdStuck(_) => {}

@@ -98,6 +98,8 @@ impl MonProcess {
                 NetEvent::MonOpened
                 | NetEvent::MonClosed
                 | NetEvent::FromMon(..)
+                | NetEvent::Tickets
+                | NetEvent::Secrets(_)
                 | NetEvent::FromOsd(..)
                 | NetEvent::OsdRefused(_)
                 | NetEvent::OsdStuck(_) => {}

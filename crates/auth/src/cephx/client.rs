@@ -59,6 +59,11 @@ impl TicketKeeper {
         self.tickets.get(&service).is_none_or(|t| t.renew_after <= now)
     }
 
+    /// The id of the service's secret that the ticket for `service` is sealed with, if there is a ticket.
+    pub fn secret_id(&self, service: EntityType) -> Option<u64> {
+        self.tickets.get(&service).map(|t| t.blob.secret_id)
+    }
+
     /// The owner's secret key.
     pub(super) fn key(&self) -> &CryptoKey {
         &self.key

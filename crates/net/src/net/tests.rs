@@ -1,6 +1,7 @@
 //! Peers that are there and take nothing, say nothing, or make us say too much.
 
 mod pair;
+mod tickets;
 
 use types::EntityAddr;
 

@@ -1,10 +1,13 @@
 //! What is done several times a second: dialing, renewing, ending what takes too long.
 
-use auth::TicketKeeper;
+use auth::{TicketKeeper, mauth_request_tickets, method};
+use messages::MAuth;
 use msgr::{Output, Role};
 use types::{EntityAddr, EntityType, OsdId};
 
-use super::{HANDSHAKE_TIMEOUT, MON_KEEPALIVE, MON_SILENCE_MAX, Net, NetEvent, Purpose, RETRY};
+use super::{
+    HANDSHAKE_TIMEOUT, MON_KEEPALIVE, MON_SILENCE_MAX, Net, NetEvent, Purpose, RETRY, TICKETS_RETRY,
+};
 use crate::Wire;
 
 impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
@@ -33,13 +36,33 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
     /// The ticket that proves this daemon to the monitors is only renewed by a handshake.
     fn renew_mon_session(&mut self, wire: &mut impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
         let is_old = |keeper: &TicketKeeper| keeper.needs_renewal(EntityType::AUTH, wire.wall());
-        let is_due = self.config.methods.first() == Some(&auth::method::CEPHX)
-            && self.keeper.as_ref().is_some_and(is_old);
+        let is_due =
+            self.config.methods.first() == Some(&method::CEPHX) && self.keeper.as_ref().is_some_and(is_old);
         let Some(conn) = self.mon.as_ref().and_then(|mon| mon.link).filter(|_| is_due) else { return };
         if self.links.get(&conn).is_some_and(|link| link.conn.is_ready()) {
             wire.close(conn);
             self.drop_link(conn, wire, out);
         }
+    }
+
+    /// Asks for new tickets to OSDs before those that there are expire, or when they are refused.
+    fn renew_tickets(&mut self, wire: &mut impl Wire<Conn = C>) {
+        let now = wire.now().0;
+        let is_ready = |conn: C| self.links.get(&conn).is_some_and(|link| link.conn.is_ready());
+        let Some(keeper) = &self.keeper else { return };
+        let is_due = now >= self.tickets_at_ns
+            && self.config.methods.first() == Some(&method::CEPHX)
+            && (self.wants_tickets || keeper.needs_renewal(EntityType::OSD, wire.wall()));
+        if !is_due || !self.mon.as_ref().and_then(|mon| mon.link).is_some_and(is_ready) {
+            return;
+        }
+        let Some(payload) = mauth_request_tickets(keeper, &mut self.rng) else { return };
+        if self.wants_tickets {
+            tracing::warn!("the tickets are refused, or about to be; asking the monitor for new ones");
+        }
+        self.tickets_at_ns = now + TICKETS_RETRY.as_nanos() as u64;
+        let request = MAuth { protocol: method::CEPHX, payload, ..MAuth::default() };
+        self.send_mon(0, &request.into(), wire);
     }
 
     /// Lets peers go of messages that they keep for lost connections.
@@ -83,6 +106,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             self.drop_link(conn, wire, out);
         }
         self.renew_mon_session(wire, out);
+        self.renew_tickets(wire);
         self.acknowledge(wire);
         self.keep_mon_alive(wire, out);
     }

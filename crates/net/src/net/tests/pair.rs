@@ -35,7 +35,7 @@ impl Wire for End {
         self.now
     }
     fn wall(&self) -> UTime {
-        UTime::default()
+        UTime::default().plus(Duration::from_nanos(self.now.0))
     }
     fn connect(&mut self, _: SocketAddr) -> Option<u32> {
         self.dialed += 1;
