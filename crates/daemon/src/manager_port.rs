@@ -92,6 +92,7 @@ impl ManagerPort {
                         name: end.identity.name,
                         global_id: GlobalId(end.identity.global_id),
                         addr: end.addr,
+                        ip: end.socket.ip(),
                         features: end.features,
                     };
                     self.peers.insert(id, peer);

@@ -1,6 +1,6 @@
 //! A monitor on a reactor: sessions, the ledger, the clock.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, net::Ipv4Addr, path::Path, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use auth::{con_mode, method};
@@ -262,6 +262,7 @@ impl Daemon {
                 name: EntityName::new(EntityType::MON, ""),
                 global_id: GlobalId(0),
                 addr: types::EntityAddr::default(),
+                ip: Ipv4Addr::UNSPECIFIED.into(),
                 features: 0,
             };
             self.handle(Event::ConnOpened(conn, Box::new(peer)), reactor);
@@ -277,6 +278,7 @@ impl Daemon {
                         name: end.identity.name,
                         global_id: GlobalId(end.identity.global_id),
                         addr: end.addr,
+                        ip: end.socket.ip(),
                         features: end.features,
                     };
                     self.handle(Event::ConnOpened(mon::ConnId(id), Box::new(peer)), reactor);

@@ -31,6 +31,6 @@ impl Mon {
             write: right == Right::Write,
             execute: right == Right::Execute,
         };
-        MonCaps::parse(&self.caps_of(peer, "mon")).is_ok_and(|caps| caps.at(peer.ip()).allows(&access))
+        MonCaps::parse(&self.caps_of(peer, "mon")).is_ok_and(|caps| caps.at(peer.ip).allows(&access))
     }
 }

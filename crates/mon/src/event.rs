@@ -19,17 +19,12 @@ pub struct Peer {
     pub name: EntityName,
     /// The global id that the handshake gave it.
     pub global_id: GlobalId,
-    /// Its address, with the nonce of its incarnation.
+    /// Its address, with the nonce of its incarnation. It is the one that the peer says.
     pub addr: EntityAddr,
+    /// From where its connection comes: capabilities may hold for some networks only.
+    pub ip: IpAddr,
     /// Message features that both ends have.
     pub features: u64,
-}
-
-impl Peer {
-    /// From where it speaks: capabilities may hold for some networks only.
-    pub(crate) fn ip(&self) -> IpAddr {
-        self.addr.socket.map_or(IpAddr::from([0, 0, 0, 0]), |socket| socket.ip())
-    }
 }
 
 /// An input of the machine.

@@ -87,6 +87,7 @@ impl MonProcess {
                         name: end.identity.name,
                         global_id: GlobalId(end.identity.global_id),
                         addr: end.addr,
+                        ip: end.socket.ip(),
                         features: end.features,
                     };
                     self.handle(Event::ConnOpened(ConnId(id), Box::new(peer)), cx);

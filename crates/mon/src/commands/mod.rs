@@ -379,7 +379,7 @@ impl Mon {
             write: row.perm.contains('w'),
             execute: row.perm.contains('x'),
         };
-        MonCaps::parse(&self.caps_of(peer, service)).is_ok_and(|caps| caps.at(peer.ip()).allows(&access))
+        MonCaps::parse(&self.caps_of(peer, service)).is_ok_and(|caps| caps.at(peer.ip).allows(&access))
     }
 
     /// True for those whose capabilities on monitors leave nothing out.
@@ -394,7 +394,7 @@ impl Mon {
             write: true,
             execute: true,
         };
-        MonCaps::parse(&self.caps_of(peer, "mon")).is_ok_and(|caps| caps.at(peer.ip()).allows(&access))
+        MonCaps::parse(&self.caps_of(peer, "mon")).is_ok_and(|caps| caps.at(peer.ip).allows(&access))
     }
 
     /// The capability text of a peer on a service, as the database has it at this moment; with auth `none`, where names are

@@ -278,7 +278,7 @@ impl Mon {
             write: row.perm.contains('w'),
             execute: row.perm.contains('x'),
         };
-        MgrCaps::parse(&self.caps_of(peer, "mgr")).is_ok_and(|caps| caps.at(peer.ip()).allows(&access))
+        MgrCaps::parse(&self.caps_of(peer, "mgr")).is_ok_and(|caps| caps.at(peer.ip).allows(&access))
     }
 
     /// What answers a command.

@@ -58,14 +58,14 @@ impl Mon {
             write: true,
             execute: false,
         };
-        if MonCaps::parse(&caps("mon")).is_ok_and(|caps| caps.at(session.peer.ip()).allows(&access)) {
+        if MonCaps::parse(&caps("mon")).is_ok_and(|caps| caps.at(session.peer.ip).allows(&access)) {
             return true;
         }
         let is_unmanaged =
             matches!(op.op, PoolOpCode::CREATE_UNMANAGED_SNAP | PoolOpCode::DELETE_UNMANAGED_SNAP);
         let id = PoolId(i64::from(op.pool));
         let Some(name) = self.next.osdmap.pool_name(id).filter(|_| is_unmanaged) else { return false };
-        OsdCaps::parse(&caps("osd")).is_ok_and(|caps| caps.at(session.peer.ip()).may_snap_in(name))
+        OsdCaps::parse(&caps("osd")).is_ok_and(|caps| caps.at(session.peer.ip).may_snap_in(name))
     }
 
     fn run_pool_op(&mut self, wall: UTime, op: &MPoolOp) -> OpResult {

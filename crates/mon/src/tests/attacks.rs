@@ -4,10 +4,10 @@ use messages::{
     LogEntry, LogLevel, MCommand, MGetPoolStats, MLog, MMgrCommand, MMonCommand, MMonGetMap, MMonGetOSDMap,
     MMonGetVersion, MMonSubscribe, MPoolOp, MStatfs, Message, PoolOpCode, SubscribeItem,
 };
-use types::{EntityAddrVec, EntityName, EntityNum, Epoch, SnapId};
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityNum, Epoch, SnapId};
 
 use super::cluster::{ADMIN, Cluster, FSID, addr, boot_message};
-use crate::ConnId;
+use crate::{ConnId, Event, Peer};
 
 /// A session of an entity with `caps`, pairs of service and text.
 fn enter(cluster: &mut Cluster, conn: u64, name: &str, caps: &str) -> ConnId {
@@ -169,6 +169,26 @@ fn subscriptions_want_the_right_to_read_the_monitor() {
         assert_eq!(versions, usize::from(expect.len() > begin.len()), "{caps}");
         cluster.say(conn, MMonGetMap::default());
         assert_eq!(names(&heard(&mut cluster, conn)), ["MMonMap"], "{caps}");
+    }
+}
+
+/// What a peer says of its address is its own word.
+#[test]
+fn networks_of_capabilities_are_those_that_connections_come_from() {
+    let mut cluster = Cluster::with_rbd();
+    let caps = r#""mon","allow r network 10.0.0.0/8","mgr","allow r network 10.0.0.0/8""#;
+    let conn = enter(&mut cluster, 60, "client.x", caps);
+    for (said, from, result) in [([10, 0, 0, 1], [192, 168, 0, 1], -13), ([192, 168, 0, 1], [10, 0, 0, 1], 0)]
+    {
+        let addr = EntityAddr::msgr2((said, 0).into(), 99);
+        let peer = Peer { addr, ip: from.into(), ..cluster.peer(conn) };
+        cluster.event(Event::ConnOpened(conn, Box::new(peer.clone())));
+        assert_eq!(cluster.try_command(conn, r#"{"prefix":"osd dump"}"#, b"").unwrap().result, result);
+        let command =
+            MMgrCommand { cmd: vec![r#"{"prefix":"pg stat"}"#.to_owned()], ..MMgrCommand::default() };
+        let answer = cluster.manage(&peer, command).pop();
+        let Some(Message::MMgrCommandReply(reply)) = answer else { panic!("{answer:?}") };
+        assert_eq!(reply.result, result);
     }
 }
 

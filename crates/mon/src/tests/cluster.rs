@@ -139,6 +139,7 @@ impl Cluster {
             name: EntityName::parse(name).unwrap(),
             global_id: GlobalId(4000 + conn.0),
             addr: EntityAddr::parse("127.0.0.1:0/99").unwrap(),
+            ip: [127, 0, 0, 1].into(),
             features: Features::PACIFIC.0,
         };
         self.event(Event::ConnOpened(conn, Box::new(peer)));

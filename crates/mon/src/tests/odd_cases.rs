@@ -293,6 +293,7 @@ fn features_that_clients_lack_are_not_required_by_mistake() {
         name: EntityName::parse(name).unwrap(),
         global_id: GlobalId(4099),
         addr: EntityAddr::parse("127.0.0.1:0/9").unwrap(),
+        ip: [127, 0, 0, 1].into(),
         features,
     };
     // What kernels of 4.13 announce; and an OSD, which is not asked.

@@ -78,6 +78,7 @@ fn nobody_is_served_before_boot_or_without_the_lease() {
         name: types::EntityName::parse("client.admin").unwrap(),
         global_id: types::GlobalId(1),
         addr: Default::default(),
+        ip: [127, 0, 0, 1].into(),
         features: 0,
     };
     mon.handle(

@@ -127,7 +127,7 @@ fn take(req: &mut Request<'_>) -> Reply {
         Caller::Mon { .. } => "allow *".to_owned(),
         Caller::Manager { .. } => req.mon.caps_of(req.peer, "mgr"),
     };
-    let caps = MgrCaps::parse(&caps).unwrap_or_default().at(req.peer.ip());
+    let caps = MgrCaps::parse(&caps).unwrap_or_default().at(req.peer.ip);
     let row = ROWS.iter().find(|row| row.prefix_text() == req.args.prefix());
     let is_write = row.is_some_and(Row::is_change);
     let lane = lane_of(req.mon, req.args, is_write);
