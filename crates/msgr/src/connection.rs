@@ -227,6 +227,16 @@ impl Connection {
         matches!(self.state, State::Ready)
     }
 
+    /// The peer's end of the transport; what a dialer dials.
+    pub fn socket(&self) -> SocketAddr {
+        match &self.role {
+            Role::Acceptor { peer } => *peer,
+            Role::Dialer { target, .. } => {
+                target.socket.unwrap_or((std::net::Ipv4Addr::UNSPECIFIED, 0).into())
+            }
+        }
+    }
+
     /// Bytes that the frame under way still needs, 0 when unknown.
     pub fn bytes_wanted(&self) -> usize {
         self.reader.bytes_wanted()

@@ -354,19 +354,13 @@ impl Connection {
         out: &mut Output,
     ) {
         let State::Ident(identity) = std::mem::replace(&mut self.state, State::Ready) else { return };
-        let socket = match &self.role {
-            Role::Acceptor { peer } => *peer,
-            Role::Dialer { target, .. } => {
-                target.socket.unwrap_or((std::net::Ipv4Addr::UNSPECIFIED, 0).into())
-            }
-        };
         // Only who sends in a session of OSDs has proved, and said, that it is one.
         self.reader.ready(if self.cookie.is_some() { Limits::Osd } else { Limits::Any });
         out.events.push(ConnEvent::Established(Box::new(Established {
             identity: *identity,
             entity_type: self.peer_type,
             addr,
-            socket,
+            socket: self.socket(),
             features,
             resumed,
         })));

@@ -22,6 +22,8 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(200);
 /// Between two requests for new tickets: one may be lost with its connection, or the ticket that came be refused, too.
 const TICKETS_RETRY: Duration = Duration::from_secs(10);
+/// Between two warnings that somebody was not let in: strangers may not fill the log.
+const REFUSALS_LOGGED: Duration = Duration::from_secs(60);
 /// A monitor is asked for a sign of life that often.
 const MON_KEEPALIVE: Duration = Duration::from_secs(10);
 /// A monitor that has not said a word for so long since it was asked for one is given up, and dialed again
@@ -118,6 +120,8 @@ pub struct Net<C> {
     wants_tickets: bool,
     /// No sooner are tickets asked for again.
     tickets_at_ns: u64,
+    /// No sooner is the next refusal a warning.
+    refusal_at_ns: u64,
 }
 
 impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
@@ -141,6 +145,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             keeper,
             wants_tickets: false,
             tickets_at_ns: 0,
+            refusal_at_ns: 0,
         }
     }
 
@@ -287,10 +292,16 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         self.events = output.events;
         if let Err(reason) = result {
             if let Some(link) = self.links.get(&conn) {
-                tracing::debug!(%reason, purpose = ?link.purpose, "connection closed");
-                let is_ticket_used = matches!(link.purpose, Purpose::Osd(_) | Purpose::Outbound);
-                // The secret that it is sealed with may be gone before its time.
-                self.wants_tickets |= is_ticket_used && matches!(reason, CloseReason::Auth(_));
+                let (purpose, peer) = (link.purpose, link.conn.socket());
+                let (is_refusal, now) = (matches!(reason, CloseReason::Auth(_)), wire.now().0);
+                if is_refusal && now >= self.refusal_at_ns {
+                    self.refusal_at_ns = now + REFUSALS_LOGGED.as_nanos() as u64;
+                    tracing::warn!(%reason, ?purpose, %peer, "not let in; others within a minute are logged as debug");
+                } else {
+                    tracing::debug!(%reason, ?purpose, %peer, "connection closed");
+                }
+                // The secret that a ticket is sealed with may be gone before its time.
+                self.wants_tickets |= is_refusal && matches!(purpose, Purpose::Osd(_) | Purpose::Outbound);
             }
             // What was said last may still tell the peer why.
             wire.close_when_sent(conn);
