@@ -174,6 +174,7 @@ impl Client {
             features,
             tid,
             data_sums: None,
+            front_bytes: 0,
         };
         flying.attempts += 1;
         cx.effects.push(Effect::Send(session, tid, message.into()));

@@ -127,6 +127,8 @@ pub struct MOSDOp {
     pub tid: u64,
     /// What is known of all ops' data end to end, if a connection has checked it.
     pub data_sums: Option<Sums>,
+    /// How long the front is that it was received in, which names and ops keep in memory. Not part of the front.
+    pub front_bytes: usize,
 }
 
 impl MOSDOp {
@@ -154,13 +156,13 @@ impl MOSDOp {
         Payload::with_sums(op.data.clone(), self.data_sums.clone().filter(|_| op.data.len() == bytes))
     }
 
-    /// What the request may hold while it is on its way: its data, and what its ops make of a few bytes.
+    /// What the request may hold while it is on its way: its front, its data, and what its ops make of a few bytes.
     pub fn held_bytes(&self) -> u64 {
         let held = |op: &OsdOp| match op.code {
             OpCode::WRITESAME => op.params.length().min(REPEATED_BYTES_MAX).max(op.data.len() as u64),
             _ => op.data.len() as u64,
         };
-        self.ops.iter().map(held).fold(0, u64::saturating_add)
+        self.ops.iter().map(held).fold(self.front_bytes as u64, u64::saturating_add)
     }
 
     /// True when the client's flags say that any copy may answer, and that it changes nothing.
@@ -206,6 +208,7 @@ impl Body for MOSDOp {
         if raw.version < 8 {
             return Err(DecodeError::Invalid { what: "MOSDOp version", value: u64::from(raw.version) });
         }
+        let front_bytes = raw.front.len();
         let mut front = Reader::new(raw.front);
         let input = &mut front;
         let SpgId { pg: pgid, shard } = SpgId::decode(input)?;
@@ -245,6 +248,7 @@ impl Body for MOSDOp {
             features: u64::decode(input)?,
             tid: raw.tid,
             data_sums,
+            front_bytes,
         })
     }
 }

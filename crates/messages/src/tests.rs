@@ -119,6 +119,20 @@ fn a_request_holds_what_its_ops_make_of_a_few_bytes() {
     assert_eq!(held(vec![op(OpCode::WRITESAME, u64::MAX); 2]), 256 << 20);
 }
 
+/// Snapshots, names and ops without data may fill a front of many MiB.
+#[test]
+fn a_request_holds_the_front_that_it_came_in() {
+    use types::{SnapContext, SnapId};
+    let snaps = (1..=100_000).rev().map(SnapId).collect();
+    let snapc = SnapContext { seq: SnapId(100_000), snaps };
+    let sent = MOSDOp { snapc, oid: "name".into(), ..MOSDOp::default() };
+    let raw = received(sent.into());
+    let bytes = raw.front.len() as u64;
+    let Message::MOSDOp(back) = Message::decode(raw).unwrap() else { panic!("another message") };
+    assert!(bytes > 800_000);
+    assert_eq!(back.held_bytes(), bytes);
+}
+
 #[test]
 fn requests_that_are_passed_on_round_trip() {
     use types::{EntityAddr, EntityNum, Epoch, HObject, PgId, PoolId};
@@ -145,7 +159,9 @@ fn requests_that_are_passed_on_round_trip() {
         MOSDOpReply { pgid, result: -17, user_version: 4, ops: ops(b"more"), ..MOSDOpReply::default() };
     let told = MPgProxyReply { pgid: asker, epoch: Epoch(9), id: 8, reply };
     let raw = received(asked.clone().into());
-    assert!(matches!(Message::decode(raw.clone()), Ok(Message::MPgProxyOp(back)) if *back == asked));
+    let Ok(Message::MPgProxyOp(mut back)) = Message::decode(raw.clone()) else { panic!("another message") };
+    assert!(std::mem::take(&mut back.op.front_bytes) < raw.front.len());
+    assert_eq!(*back, asked);
     let raw_reply = received(told.clone().into());
     assert!(matches!(Message::decode(raw_reply.clone()), Ok(Message::MPgProxyReply(back)) if *back == told));
     for raw in [raw, raw_reply] {
