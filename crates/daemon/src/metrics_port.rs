@@ -119,6 +119,7 @@ impl MetricsPort {
                     reactor.close_when_sent(conn);
                 }
             }
+            WireEvent::Drained(_) => {}
             WireEvent::Closed(conn) | WireEvent::Connected(conn) | WireEvent::Failed(conn, _) => {
                 self.requests.end(conn);
             }

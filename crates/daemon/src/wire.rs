@@ -74,6 +74,7 @@ pub(crate) fn wire_event(event: Event) -> Option<WireEvent<reactor::ConnId>> {
             WireEvent::Failed(conn, error.kind() == std::io::ErrorKind::ConnectionRefused)
         }
         Event::Received { conn, bytes, more } => WireEvent::Received(conn, bytes, more),
+        Event::Drained { conn } => WireEvent::Drained(conn),
         Event::Closed { conn, .. } => WireEvent::Closed(conn),
         _ => return None,
     })

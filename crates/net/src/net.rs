@@ -14,6 +14,7 @@ use types::{EntityAddrVec, EntityType, OsdId};
 
 use crate::{Wire, WireEvent, handshakes::Handshakes};
 
+mod pressure;
 mod tick;
 
 /// A handshake takes no longer, or its connection is closed.
@@ -29,8 +30,6 @@ const MON_KEEPALIVE: Duration = Duration::from_secs(10);
 /// A monitor that has not said a word for so long since it was asked for one is given up, and dialed again
 /// (`mon_client_ping_timeout`): if its host is gone, nobody closes the connection.
 const MON_SILENCE_MAX: Duration = Duration::from_secs(30);
-/// A peer that does not take its answers: more than this waits to be sent.
-const QUEUED_BYTES_MAX: usize = 256 << 20;
 
 /// What came of an event, for the machine.
 #[derive(Debug)]
@@ -73,8 +72,10 @@ struct Link {
     conn: Connection,
     purpose: Purpose,
     opened_ns: u64,
-    /// True for a client, once it proved to be one.
+    /// True for a client, once it proved to be one: what it sends may have to wait.
     is_client: bool,
+    /// It asks for more than the network takes: nothing is received from it meanwhile.
+    is_choked: bool,
 }
 
 struct OsdPeer<C> {
@@ -222,6 +223,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             WireEvent::Received(conn, bytes, more) => {
                 self.on_received(conn, std::iter::once(bytes).chain(more), wire, authority, out);
             }
+            WireEvent::Drained(conn) => self.release(conn, wire),
             WireEvent::Closed(conn) => self.drop_link(conn, wire, out),
         }
     }
@@ -270,6 +272,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             purpose,
             opened_ns: wire.now().0,
             is_client: false,
+            is_choked: false,
         };
         self.links.insert(conn, link);
         id
@@ -310,17 +313,6 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             wire.close(conn);
             self.drop_link(conn, wire, out);
         }
-    }
-
-    /// True for a peer that makes us say more than it takes. What we ask of others is bounded by who asks; answers are
-    /// not, if nobody reads them.
-    fn is_overfull(&self, conn: C, wire: &impl Wire<Conn = C>) -> bool {
-        let is_inbound = || self.links.get(&conn).is_some_and(|link| link.purpose == Purpose::Inbound);
-        let is_overfull = wire.queued_bytes(conn) > QUEUED_BYTES_MAX && is_inbound();
-        if is_overfull {
-            tracing::warn!("a peer does not take its answers; closing its connection");
-        }
-        is_overfull
     }
 
     fn on_conn_event(
@@ -437,17 +429,6 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                     peer.retry_at_ns = retry_at_ns;
                 }
             }
-        }
-    }
-
-    /// Takes nothing more from clients, or takes again: what they send waits on their side.
-    pub fn hold_clients(&mut self, hold: bool, wire: &mut impl Wire<Conn = C>) {
-        if hold == self.is_holding_clients {
-            return;
-        }
-        self.is_holding_clients = hold;
-        for (conn, _) in self.links.iter().filter(|(_, link)| link.is_client) {
-            wire.pause_receive(*conn, hold);
         }
     }
 

@@ -55,6 +55,8 @@ pub enum WireEvent<C> {
     Failed(C, bool),
     /// Bytes of the stream, and those that follow where they lie in several pieces.
     Received(C, Bytes, Vec<Bytes>),
+    /// Much was queued to be sent, and hardly any of it is left.
+    Drained(C),
     /// The connection is gone.
     Closed(C),
 }
@@ -67,6 +69,7 @@ impl<C: Copy> WireEvent<C> {
             | WireEvent::Connected(conn)
             | WireEvent::Failed(conn, _)
             | WireEvent::Received(conn, ..)
+            | WireEvent::Drained(conn)
             | WireEvent::Closed(conn) => *conn,
         }
     }

@@ -1,12 +1,13 @@
 //! Peers that are there and take nothing, say nothing, or make us say too much.
 
 mod pair;
+mod pressure;
 mod tickets;
 
 use types::EntityAddr;
 
 use self::pair::{DIALED, End, Pair, config, ping};
-use super::*;
+use super::{pressure::QUEUED_BYTES_MAX, *};
 
 /// Where a message to it had to be dropped, an OSD is given up until the map says something new of it, so that
 /// nobody waits for an answer that cannot come.

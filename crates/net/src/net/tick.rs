@@ -81,6 +81,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         for conn in std::mem::take(&mut self.closed) {
             self.drop_link(conn, wire, out);
         }
+        self.release_all(wire);
         self.dial_mon(wire);
         let waiting: Vec<OsdId> = self
             .osds

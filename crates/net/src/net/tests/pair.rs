@@ -18,13 +18,15 @@ pub(super) struct End {
     pub(super) said: VecDeque<(u32, Vec<Bytes>)>,
     /// What seems to wait to be sent.
     pub(super) queued_bytes: usize,
+    /// Nothing is taken from the peer.
+    pub(super) is_paused: bool,
     pub(super) closed: Vec<u32>,
 }
 
 impl Default for End {
     fn default() -> Self {
         let (said, closed) = (VecDeque::new(), Vec::new());
-        End { now: Instant(1_000_000_000_000), dialed: 0, said, queued_bytes: 0, closed }
+        End { now: Instant(1_000_000_000_000), dialed: 0, said, queued_bytes: 0, is_paused: false, closed }
     }
 }
 
@@ -51,7 +53,9 @@ impl Wire for End {
     fn expect_frame(&mut self, _: u32, _: PartialFrame) {
         unreachable!("nothing here is large");
     }
-    fn pause_receive(&mut self, _: u32, _: bool) {}
+    fn pause_receive(&mut self, _: u32, pause: bool) {
+        self.is_paused = pause;
+    }
     fn close(&mut self, conn: u32) {
         self.closed.push(conn);
     }
@@ -60,7 +64,7 @@ impl Wire for End {
     }
 }
 
-/// The first, an OSD, dials; the second is OSD 3, or a monitor.
+/// The first, mostly an OSD, dials; the second is OSD 3, or a monitor.
 pub(super) struct Pair {
     pub(super) nets: [Net<u32>; 2],
     pub(super) ends: [End; 2],
@@ -74,14 +78,18 @@ pub(super) const DIALED: OsdId = OsdId(3);
 
 impl Pair {
     pub(super) fn new(dialed: EntityType) -> Pair {
+        Pair::between(EntityType::OSD, dialed)
+    }
+
+    pub(super) fn between(dialer: EntityType, dialed: EntityType) -> Pair {
         let addrs = ["v2:127.0.0.1:6801/8", "v2:127.0.0.1:6800/7"]
             .map(|addr| EntityAddrVec(vec![EntityAddr::parse(addr).unwrap()]));
         let mut rng = StdRng::seed_from_u64(5);
         let key = CryptoKey::generate(KeyType::Aes, UTime::default(), &mut rng);
-        let mut kinds = [EntityType::OSD, dialed].into_iter();
+        let mut kinds = [dialer, dialed].into_iter();
         let nets = addrs.clone().map(|addrs| {
-            let keeper = TicketKeeper::new(EntityName::new(EntityType::OSD, "1"), key.clone());
             let kind = kinds.next().expect("there is one for each");
+            let keeper = TicketKeeper::new(EntityName::new(kind, "1"), key.clone());
             Net::new(Config { addrs, ..config(kind) }, Some(keeper), rng.random())
         });
         let [_, addrs] = addrs.map(Arc::new);
@@ -135,7 +143,7 @@ impl Pair {
         self.nets[0].send_osd(DIALED, self.addrs.clone(), raw, &mut self.ends[0]);
     }
 
-    fn event(&mut self, side: usize, event: WireEvent<u32>) {
+    pub(super) fn event(&mut self, side: usize, event: WireEvent<u32>) {
         self.nets[side].on_event(event, &mut self.ends[side], &mut self.authority, &mut self.told[side]);
     }
 
