@@ -77,6 +77,10 @@ const SEED: u32 = u32::MAX;
 const CONTROL_BYTES_MAX: u32 = 64 << 10;
 const FRONT_BYTES_MAX: u32 = 32 << 20;
 const DATA_BYTES_MAX: u32 = 128 << 20;
+/// Both, of whoever is no OSD and talks to a monitor or manager. The longest that stock clients send are CRUSH maps
+/// (less than 1 MiB with 10,000 OSDs), keyrings to be imported (200 bytes an entity), and values of `config-key`
+/// (64 KiB).
+const COMMAND_BYTES_MAX: u32 = 16 << 20;
 
 /// What a peer may send, by what it is known to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,6 +90,8 @@ pub(crate) enum Limits {
     Handshake,
     /// Whoever has authenticated: messages.
     Any,
+    /// Who gives commands to a monitor or manager.
+    Command,
     /// An OSD in its session with this one: what clients sent it, in other words, which may be longer.
     Osd,
 }
@@ -96,6 +102,7 @@ impl Limits {
         match self {
             Limits::Handshake => (CONTROL_BYTES_MAX, CONTROL_BYTES_MAX),
             Limits::Any => (FRONT_BYTES_MAX, DATA_BYTES_MAX),
+            Limits::Command => (COMMAND_BYTES_MAX, COMMAND_BYTES_MAX),
             Limits::Osd => (PEER_SEGMENT_BYTES_MAX, PEER_SEGMENT_BYTES_MAX),
         }
     }

@@ -354,8 +354,17 @@ impl Connection {
         out: &mut Output,
     ) {
         let State::Ident(identity) = std::mem::replace(&mut self.state, State::Ready) else { return };
-        // Only who sends in a session of OSDs has proved, and said, that it is one.
-        self.reader.ready(if self.cookie.is_some() { Limits::Osd } else { Limits::Any });
+        let is_acceptor = matches!(self.role, Role::Acceptor { .. });
+        let is_commanded =
+            is_acceptor && matches!(self.config.entity_type, EntityType::MON | EntityType::MGR);
+        self.reader.ready(match self.peer_type {
+            // Only who sends in a session of OSDs has proved, and said, that it is one.
+            _ if self.cookie.is_some() => Limits::Osd,
+            // What it reports grows with its PGs.
+            EntityType::OSD => Limits::Any,
+            _ if is_commanded => Limits::Command,
+            _ => Limits::Any,
+        });
         out.events.push(ConnEvent::Established(Box::new(Established {
             identity: *identity,
             entity_type: self.peer_type,

@@ -72,7 +72,7 @@ struct Link {
     conn: Connection,
     purpose: Purpose,
     opened_ns: u64,
-    /// True for a client, once it proved to be one: what it sends may have to wait.
+    /// True for whoever is no OSD, once it proved who it is: what it sends may have to wait.
     is_client: bool,
     /// It asks for more than the network takes: nothing is received from it meanwhile.
     is_choked: bool,
@@ -326,7 +326,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         let (id, purpose) = (link.id, link.purpose);
         match (event, purpose) {
             (ConnEvent::Established(end), Purpose::Inbound | Purpose::Outbound) => {
-                link.is_client = end.entity_type == EntityType::CLIENT;
+                link.is_client = end.entity_type != EntityType::OSD && purpose == Purpose::Inbound;
                 if link.is_client && self.is_holding_clients {
                     wire.pause_receive(conn, true);
                 }

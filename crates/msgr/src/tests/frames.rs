@@ -91,7 +91,7 @@ proptest! {
         tag in 0u8..24,
         count: u8,
         lengths: [u32; 4],
-        limits: Option<bool>,
+        limits in 0..4,
     ) {
         let mut preamble = [0u8; 32];
         (preamble[0], preamble[1]) = (tag, count);
@@ -102,9 +102,10 @@ proptest! {
         preamble[28..].copy_from_slice(&crc.to_le_bytes());
         let mut reader = FrameReader::default();
         let (limits, most) = match limits {
-            None => (Limits::Handshake, 65 << 10),
-            Some(false) => (Limits::Any, 256 << 20),
-            Some(true) => (Limits::Osd, (3 << 30) + (65 << 10)),
+            0 => (Limits::Handshake, 65 << 10),
+            1 => (Limits::Command, (48 << 20) + (65 << 10)),
+            2 => (Limits::Any, 256 << 20),
+            _ => (Limits::Osd, (3 << 30) + (65 << 10)),
         };
         reader.ready(limits);
         reader.push(Bytes::copy_from_slice(&preamble));

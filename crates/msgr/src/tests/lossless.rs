@@ -205,6 +205,35 @@ fn a_session_carries_what_no_client_may_send() {
     assert_eq!(pair.run(), Err(CloseReason::Frame(FrameError::TooLong { bytes: 33 << 20 })));
 }
 
+/// Monitors and managers hear commands, and maps to be injected, from as many connections as there are.
+#[test]
+fn who_gives_commands_sends_less_than_who_writes() {
+    let run = |service: EntityType, own: EntityType, bytes: usize| {
+        let mut pair = Pair::new(method::CEPHX, con_mode::CRC, service, 8);
+        let role = Role::Dialer { target: server_addr(), service, resume: None };
+        let own = config(own, None, method::NONE, con_mode::CRC);
+        let acceptor = Pair::acceptor(service, method::NONE, con_mode::CRC);
+        pair.ends = [Connection::new(own, role), acceptor];
+        pair.wires = Default::default();
+        pair.begin();
+        pair.run().unwrap();
+        pair.send(0, &message(bytes), None);
+        pair.run()
+    };
+    let (most, more) = (16 << 20, (16 << 20) + 1);
+    let refused = Err(CloseReason::Frame(FrameError::TooLong { bytes: more }));
+    for (service, own, refuses) in [
+        (EntityType::MON, EntityType::CLIENT, true),
+        (EntityType::MGR, EntityType::CLIENT, true),
+        (EntityType::MON, EntityType::OSD, false),
+        (EntityType::OSD, EntityType::CLIENT, false),
+    ] {
+        assert_eq!(run(service, own, most as usize), Ok(()));
+        let result = run(service, own, more as usize);
+        assert_eq!(result, if refuses { refused.clone() } else { Ok(()) }, "{service:?} {own:?}");
+    }
+}
+
 /// Its peer would refuse it again and again, and what is behind it would never come.
 #[test]
 fn a_session_takes_nothing_that_its_peer_refuses() {

@@ -64,6 +64,18 @@ fn a_client_waits_for_the_network_and_for_the_machine() {
     assert!(!pair.ends[1].is_paused);
 }
 
+/// Only OSDs must not wait; whatever else has a key counts as a client.
+#[test]
+fn whoever_is_no_osd_waits_like_a_client() {
+    for kind in [EntityType::CLIENT, EntityType::MGR, EntityType::MDS, EntityType::MON] {
+        let mut pair = answered(kind, QUEUED_BYTES_LOW);
+        pair.hold(true);
+        assert!(pair.ends[1].is_paused, "{kind:?}");
+        pair.hold(false);
+        assert!(!pair.ends[1].is_paused, "{kind:?}");
+    }
+}
+
 /// It waits for what this one says to others, so it has to be heard.
 #[test]
 fn an_osd_never_waits() {
