@@ -19,6 +19,8 @@ pub struct ConnId(pub u64);
 pub struct Peer {
     /// `client.admin`, `osd.3`, `mon.a`.
     pub name: EntityName,
+    /// What it is here: an OSD in its daemon's sessions, or a client. With an OSD's key one may be either.
+    pub entity_type: EntityType,
     /// The global id of its ticket; 0 for daemons without one.
     pub global_id: GlobalId,
     /// Its address: what a blocklist names, with its nonce.
@@ -34,6 +36,7 @@ impl Peer {
     pub fn at_admin_socket() -> Peer {
         Peer {
             name: EntityName::new(EntityType::OSD, ""),
+            entity_type: EntityType::CLIENT,
             global_id: GlobalId(0),
             addr: EntityAddr::default(),
             caps: OsdCaps::allow_all(),

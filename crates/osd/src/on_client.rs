@@ -172,6 +172,7 @@ mod tests {
         osd.map.pools.insert(pool, PgPool::new(PoolType::REPLICATED, 3, 2, 0, 8));
         let peer = Peer {
             name: EntityName::new(EntityType::CLIENT, "x"),
+            entity_type: EntityType::CLIENT,
             global_id: GlobalId(7),
             addr: EntityAddr::default(),
             caps: OsdCaps::default(),

@@ -19,7 +19,7 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(peer: Peer) -> Session {
-        let is_osd = peer.name.kind == EntityType::OSD;
+        let is_osd = peer.entity_type == EntityType::OSD && peer.name.kind == EntityType::OSD;
         let osd = is_osd.then(|| peer.name.id.parse().ok().map(OsdId)).flatten();
         Session { peer, osd, map_epoch: Epoch(0), announced: 0 }
     }

@@ -91,6 +91,7 @@ impl<C: Copy + Ord + Debug> ShardMachine<C> {
                 };
                 let peer = Peer {
                     name: end.identity.name,
+                    entity_type: end.entity_type,
                     global_id: GlobalId(end.identity.global_id),
                     addr: end.addr,
                     caps,

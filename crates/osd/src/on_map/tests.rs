@@ -29,7 +29,7 @@ impl Connected {
         let mut it = Connected { osd: Osd::alone(), store: MemStore::new(), now: Instant(1) };
         let addr = EntityAddr::default();
         let features = codec::Features::PACIFIC.0;
-        let peer = Peer { name, global_id: GlobalId(7), addr, caps, features };
+        let peer = Peer { entity_type: name.kind, name, global_id: GlobalId(7), addr, caps, features };
         it.tell(Event::ConnOpened(CONN, Box::new(peer)));
         it
     }

@@ -3,7 +3,7 @@
 use auth::OsdCaps;
 use bytes::Bytes;
 use codec::{Encode, Features};
-use messages::MOSDMap;
+use messages::{MCommand, MOSDMap};
 use store::MemStore;
 use types::{
     CrushBlob, EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, GlobalId, Incremental, OsdMap,
@@ -64,6 +64,7 @@ impl Running {
         assert_eq!(it.osd.map.epoch, Epoch(epoch));
         let peer = Peer {
             name: EntityName::new(EntityType::OSD, peer.to_string()),
+            entity_type: EntityType::OSD,
             global_id: GlobalId(0),
             addr: EntityAddr::default(),
             caps: OsdCaps::allow_all(),
@@ -134,6 +135,30 @@ fn pings_of_an_earlier_life_are_not_answered() {
     };
     // A life that the map does not show yet is another matter.
     assert_eq!([1, 2, 3].map(&mut answers), [0, 1, 1]);
+}
+
+/// `ceph -n osd.0 tell osd.1 version`: a tool is a client, whatever key it has.
+#[test]
+fn a_tool_with_the_key_of_an_osd_is_a_client() {
+    let mut b = Running::new(B, A, 2);
+    let tool = ConnId(2);
+    let of_daemon = b.osd.sessions[&CONN].peer.clone();
+    let peer = Peer { entity_type: EntityType::CLIENT, ..of_daemon };
+    b.handle(Event::ConnOpened(tool, Box::new(peer)));
+    let cmd = vec![r#"{"prefix":"version"}"#.to_owned()];
+    let command: Message = MCommand { cmd, ..MCommand::default() }.into();
+    let mut answers = |conn, message| {
+        let effects = b.handle(Event::Received(conn, 5, message));
+        let is_reply = |effect: &&Effect| match effect {
+            Effect::Send(to, 5, message) => *to == conn && message.name() == "MCommandReply",
+            _ => false,
+        };
+        (effects.iter().filter(is_reply).count(), beats_to(A, &effects))
+    };
+    assert_eq!(answers(tool, command.clone()), (1, 0));
+    assert_eq!(answers(CONN, command), (0, 0));
+    assert_eq!(answers(CONN, ping(PingOp::PING, A, 2, 900).into()), (0, 1));
+    assert_eq!(answers(tool, ping(PingOp::PING, A, 2, 900).into()), (0, 0), "only a daemon's word counts");
 }
 
 #[test]
