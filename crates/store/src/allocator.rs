@@ -63,7 +63,8 @@ pub(crate) struct Space {
     guarded: RunMap<()>,
     /// Free blocks of the main device, and of the index'.
     free_counts: [u64; 2],
-    quarantine_count: u64,
+    /// Blocks in quarantine, by part as above.
+    quarantine_counts: [u64; 2],
     /// Blocks that nobody uses and that are being discarded.
     discard_count: u64,
     /// Blocks that new data does not take, so that a checkpoint finds room. What is pending may have half of them.
@@ -84,14 +85,14 @@ impl Space {
 
     /// Blocks for new data, those in quarantine included.
     pub(crate) fn available_count(&self) -> u64 {
-        (self.free_counts[MAIN] + self.quarantine_count + self.discard_count)
+        (self.free_counts[MAIN] + self.quarantine_counts[MAIN] + self.discard_count)
             .saturating_sub(self.reserve_count)
     }
 
     /// True if new data has little room left that a checkpoint could enlarge.
     pub(crate) fn wants_checkpoint(&self) -> bool {
-        self.quarantine_count > 0
-            && self.quarantine_count >= self.free_counts[MAIN].saturating_sub(self.reserve_count) / 2
+        let quarantined = self.quarantine_counts[MAIN];
+        quarantined > 0 && quarantined >= self.free_counts[MAIN].saturating_sub(self.reserve_count) / 2
     }
 
     fn insert_free(&mut self, run: Run) {
@@ -110,9 +111,14 @@ impl Space {
         self.free_counts.iter().sum()
     }
 
-    /// Blocks that are free again with the next checkpoint.
-    pub(crate) fn quarantined_count(&self) -> u64 {
-        self.quarantine_count
+    /// Free blocks of the main device, and of the index'.
+    pub(crate) fn free_counts(&self) -> [u64; 2] {
+        self.free_counts
+    }
+
+    /// Those that are free with the next checkpoint.
+    pub(crate) fn free_counts_after(&self) -> [u64; 2] {
+        [MAIN, INDEX].map(|part| self.free_counts[part] + self.quarantine_counts[part])
     }
 
     /// Free blocks that what grows leaves beside what checkpoints need.
@@ -341,7 +347,7 @@ impl Space {
     }
 
     fn quarantine(&mut self, run: Run) {
-        self.quarantine_count += run.count;
+        self.quarantine_counts[part(run.start)] += run.count;
         self.changes.mark(run);
         match self.quarantine.range_mut(..run.start).next_back() {
             Some((start, count)) if start + *count == run.start => *count += run.count,
@@ -366,13 +372,13 @@ impl Space {
 
     /// The checkpoint being made lets go of a run of a page.
     pub(crate) fn release_index(&mut self, run: Run) {
-        self.quarantine_count += run.count;
+        self.quarantine_counts[part(run.start)] += run.count;
         self.changes.freed_by_index(run);
     }
 
     /// The same for a record of the space map or the root.
     pub(crate) fn release_map(&mut self, run: Run) {
-        self.quarantine_count += run.count;
+        self.quarantine_counts[part(run.start)] += run.count;
         self.changes.freed_by_map(run);
     }
 
@@ -384,7 +390,7 @@ impl Space {
 
     /// Takes a run that a durable checkpoint let go of out of the account, before it is freed.
     pub(crate) fn leave_quarantine(&mut self, run: Run) {
-        self.quarantine_count -= run.count;
+        self.quarantine_counts[part(run.start)] -= run.count;
     }
 
     /// What a checkpoint does not refer to any more, if one is made and durable: first block, count.

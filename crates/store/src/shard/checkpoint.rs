@@ -467,6 +467,7 @@ impl Store {
 
     fn end_checkpoint(&mut self) {
         self.background = Background::Idle;
+        self.has_room_again = std::mem::take(&mut self.pending_lacks_room);
         if self.unmount == Unmount::Flushed {
             self.unmount = Unmount::Done;
         }

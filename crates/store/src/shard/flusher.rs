@@ -88,6 +88,7 @@ struct Merged {
 impl Store {
     /// Goes once over all objects with pending bytes.
     pub(super) fn start_flush(&mut self, is_checkpoint_next: bool) {
+        self.has_room_again = false;
         let queue = self.pending_objects.iter().map(|(coll, object)| (*coll, object.clone(), 0)).collect();
         let flushing =
             Flushing { queue, is_checkpoint_next, bytes: self.pending_bytes, ..Flushing::default() };
@@ -124,6 +125,7 @@ impl Store {
             return true;
         }
         self.pending_bytes_left = self.pending_bytes;
+        self.pending_lacks_room = flushing.lacked_room;
         if flushing.is_checkpoint_next {
             self.start_checkpoint();
         } else {

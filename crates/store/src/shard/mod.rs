@@ -122,8 +122,11 @@ pub struct Store {
     pending_bytes: u64,
     /// Bytes of pages of pending bytes that tell whose the pieces are.
     pending_names: u64,
-    /// What was pending when the last flush had ended.
+    /// What was pending when the last flush had ended, and whether it left some for want of room.
     pending_bytes_left: u64,
+    pending_lacks_room: bool,
+    /// True if a checkpoint has given space back since, and no flush has begun.
+    has_room_again: bool,
     pending_objects: BTreeSet<(CollId, HObject)>,
     /// Where the last checkpoint keeps what was pending.
     pending_blobs: Vec<Blob>,
@@ -178,6 +181,8 @@ impl Store {
             pending_bytes: 0,
             pending_names: 0,
             pending_bytes_left: 0,
+            pending_lacks_room: false,
+            has_room_again: false,
             pending_objects: BTreeSet::new(),
             pending_blobs: Vec::new(),
             regions: Vec::new(),
@@ -421,11 +426,11 @@ impl Store {
         }
     }
 
-    /// True if much is pending that was not just looked at. Flushed blocks stay covered by the journal until
+    /// True if much is pending that was not just looked at, or may find room now. Flushed blocks stay covered by the journal until
     /// the next checkpoint.
     fn wants_flush(&self) -> bool {
         let (bytes, max) = (self.pending_bytes, self.config.pending_bytes_max);
-        bytes > max / 2 && bytes > self.pending_bytes_left + max / 8
+        bytes > max / 2 && (self.has_room_again || bytes > self.pending_bytes_left + max / 8)
     }
 
     fn wants_checkpoint(&self) -> bool {

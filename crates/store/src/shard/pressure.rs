@@ -1,6 +1,6 @@
 //! What grows in memory with what is written is bounded: changed index pages, which stay in memory until a checkpoint
 //! holds them, are no more than a part of the index' memory, and pending bytes no more than some times what they are
-//! flushed at. Beyond that transactions wait.
+//! flushed at. Beyond that transactions wait. Where flushes leave what is pending, only what removes something goes on.
 //!
 //! They wait as those do that need pages ([`super::deferred`]), and the oldest goes on first. A checkpoint and a flush
 //! need nothing of them, so these end. From where a checkpoint begins on, room for changes is given out evenly over the
@@ -27,6 +27,8 @@ const ENTRIES_PART: u64 = 3;
 /// Pending bytes beyond which transactions wait, in times of `pending_bytes_max`: a flush begins long before, but not
 /// while a checkpoint is made.
 const PENDING_TIMES: u64 = 2;
+/// The same where flushes leave more and more: then only what is removed goes on.
+const PENDING_TIMES_AT_MOST: u64 = 4;
 /// Changed pages that there is always room for.
 const PAGES_MIN: u64 = 16;
 
@@ -81,6 +83,11 @@ impl Store {
     fn is_full_of_pending(&self) -> bool {
         let max = self.config.pending_bytes_max.saturating_mul(PENDING_TIMES);
         self.pending_bytes > self.pending_bytes_left.saturating_add(max)
+    }
+
+    /// True if so much is pending, whatever flushes leave, that memory is more than anything may add to.
+    pub(super) fn has_too_much_pending(&self) -> bool {
+        self.pending_bytes > self.config.pending_bytes_max.saturating_mul(PENDING_TIMES_AT_MOST)
     }
 
     fn is_full_of_changes(&self) -> bool {

@@ -11,6 +11,9 @@
 //!
 //! What is pending without a place is written by each checkpoint, twice at a time. So whole blocks of it go to places as
 //! long as the next checkpoint finds its room without: they take no more there, and only once.
+//!
+//! An index device holds no data. So what is written, at once or when it is flushed, is weighed against the main device
+//! alone, and so is what a checkpoint needs for the index beyond what is free on the index' own.
 
 use types::{HObject, Mutation, Transaction, TxnOp};
 
@@ -33,6 +36,25 @@ const REMOVAL_QUARTERS: u64 = 3;
 /// Index pages that may change when what is under way to its place is there: those of its objects, and of tables.
 const PLACING_PAGES: u64 = 8;
 
+/// Free bytes of the main device, which alone may hold data, and of the index'.
+#[derive(Clone, Copy)]
+struct Free {
+    main: u64,
+    index: u64,
+}
+
+impl Free {
+    fn of(counts: [u64; 2]) -> Free {
+        let [main, index] = counts.map(|count| count * BLOCK);
+        Free { main, index }
+    }
+
+    /// How much of what is for the index goes to the main device.
+    fn spilt(self, index_bytes: u64) -> u64 {
+        index_bytes.saturating_sub(self.index)
+    }
+}
+
 impl Store {
     /// Bytes that a checkpoint needs for the index: one begun now, and what is left of the one being made.
     fn index_need(&self) -> u64 {
@@ -50,10 +72,10 @@ impl Store {
     /// True if what there is is many times what anything here may need, and growth: mostly that is all there is to know.
     fn has_plenty(&self, growth: &Growth) -> bool {
         let pending = pages_bytes(self.pending_bytes + self.pending_names + growth.pending_bytes) + BLOCK;
-        let index = self.index.need_at_most() + self.space.changes.dirty_count() * BLOCK;
-        let floor = self.growth_floor();
-        let need = index + growth.index_bytes + growth.direct_bytes + pending;
-        let has_plenty = 8 * need <= self.free_bytes().saturating_sub(floor);
+        let index = self.index.need_at_most() + self.space.changes.dirty_count() * BLOCK + growth.index_bytes;
+        let free = self.free();
+        let need = free.spilt(8 * index) + 8 * (growth.direct_bytes + pending);
+        let has_plenty = need <= free.main.saturating_sub(self.growth_floor());
         debug_assert!(
             !has_plenty || self.may_grow(growth) && !self.is_short_for_removals(),
             "then nothing is short"
@@ -82,27 +104,33 @@ impl Store {
         self.space.free_count() * BLOCK
     }
 
+    fn free(&self) -> Free {
+        Free::of(self.space.free_counts())
+    }
+
     fn growth_floor(&self) -> u64 {
         self.space.growth_floor() * BLOCK
     }
 
     /// True if what grows, by so much, finds room on the device.
     fn may_grow(&self, growth: &Growth) -> bool {
-        self.may_grow_in(self.free_bytes(), self.index_need(), growth)
+        self.may_grow_in(self.free(), self.index_need(), growth)
     }
 
-    fn may_grow_in(&self, free: u64, index_need: u64, growth: &Growth) -> bool {
-        let kept =
-            self.growth_floor() + GROWTH_TIMES * (index_need + growth.index_bytes) + growth.direct_bytes;
-        free.checked_sub(kept).is_some_and(|room| self.holds_pending(room, growth.pending_bytes, 0))
+    fn may_grow_in(&self, free: Free, index_need: u64, growth: &Growth) -> bool {
+        let index = free.spilt(GROWTH_TIMES * (index_need + growth.index_bytes));
+        let kept = self.growth_floor() + index + growth.direct_bytes;
+        free.main.checked_sub(kept).is_some_and(|room| self.holds_pending(room, growth.pending_bytes, 0))
     }
 
     /// True if what takes so much has to wait for room on the device.
     pub(super) fn is_short_of_room(&self, growth: &Growth) -> bool {
-        !self.is_opening
-            && !self.has_plenty(growth)
-            && !self.may_grow(growth)
-            && (growth.direct_bytes == 0 || !self.may_grow(&growth.as_pending()))
+        let finds_none = || {
+            !self.has_plenty(growth)
+                && !self.may_grow(growth)
+                && (growth.direct_bytes == 0 || !self.may_grow(&growth.as_pending()))
+        };
+        !self.is_opening && (self.has_too_much_pending() || finds_none())
     }
 
     /// True if room on the device is what the first one waits for of those that wait.
@@ -130,9 +158,12 @@ impl Store {
         if self.has_no_room || dirty_need + fresh_pending == 0 {
             return false;
         }
-        let (free, floor) = (self.free_bytes(), self.growth_floor());
-        let enough = (free.saturating_sub(floor) / BEGIN_PART).max(free / BEGIN_PART_OF_ALL);
-        dirty_need + fresh_pending > enough
+        let (free, floor) = (self.free(), self.growth_floor());
+        let is_much = |need: u64, free: u64| {
+            need > (free.saturating_sub(floor) / BEGIN_PART).max(free / BEGIN_PART_OF_ALL)
+        };
+        is_much(dirty_need + fresh_pending, self.free_bytes())
+            || is_much(free.spilt(dirty_need) + fresh_pending, free.main)
             || self.is_short_for_removals()
             || self.is_first_held_short()
                 && (fresh_pending > 0 || held.is_some_and(|growth| self.would_help(growth)))
@@ -140,7 +171,7 @@ impl Store {
 
     /// True if what grows by so much would find room behind a checkpoint.
     fn would_help(&self, growth: &Growth) -> bool {
-        let after = self.free_bytes() + self.space.quarantined_count() * BLOCK;
+        let after = Free::of(self.space.free_counts_after());
         let fits = |growth: Growth| self.may_grow_in(after, 0, &growth);
         fits(*growth) || fits(growth.as_pending())
     }

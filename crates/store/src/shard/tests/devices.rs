@@ -131,3 +131,28 @@ fn missing_swapped_and_foreign_devices_are_refused() {
         "a device is given for the journal, and the store keeps its journal on the main device"
     );
 }
+
+#[test]
+fn a_roomy_index_device_is_no_room_for_data() {
+    let mut rng = StdRng::seed_from_u64(1);
+    let sizes = DeviceSizes { main: 16 << 20, journal: None, index: Some(256 << 20) };
+    let mut disk = formatted(sizes, &config());
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    for number in 0..200 {
+        write(&mut store, number, 200_000);
+        store.kick();
+        settle(&mut store, &mut disk, &mut rng);
+        assert!(store.pending_bytes < 4 * config().pending_bytes_max, "{number}: {}", store.pending_bytes);
+    }
+    assert!(store.waiting.has_held() && !store.has_no_room);
+    store.check_invariants();
+    disk.crash(&mut rng);
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    let mut txn = Transaction::new(coll(0));
+    (0..40).for_each(|number| txn.push(&object(number), Mutation::Remove));
+    store.submit(Token(1), txn);
+    write(&mut store, 999, 200_000);
+    store.kick();
+    let done = settle(&mut store, &mut disk, &mut rng);
+    assert_eq!(done, [1, 999].map(|token| Completion::Committed(Token(token))), "there is room again");
+}

@@ -5,6 +5,11 @@ use crate::DeviceCommand;
 
 const BYTES: u64 = 16 << 20;
 
+/// The main device alone, and with small and large ones for the index.
+fn all_sizes() -> [DeviceSizes; 3] {
+    [None, Some(1 << 20), Some(128 << 20)].map(|index| DeviceSizes { index, ..BYTES.into() })
+}
+
 fn small_journal() -> Config {
     Config { journal_bytes: 1 << 20, page_bytes_max: 4 << 10, ..config() }
 }
@@ -45,9 +50,15 @@ fn removal(gone: &[HObject]) -> Transaction {
 
 /// Fills a device until what is written waits for room, and goes on. The power is cut then, or the store ended; a mount
 /// has what was committed, and when objects are removed there is room for others.
-fn fill(name: &str, config: Config, txn: impl Fn(u32, &mut StdRng) -> Transaction, seed: u64, is_cut: bool) {
+fn fill(
+    name: &str,
+    (sizes, config): (DeviceSizes, Config),
+    txn: impl Fn(u32, &mut StdRng) -> Transaction,
+    seed: u64,
+    is_cut: bool,
+) {
     let mut rng = StdRng::seed_from_u64(seed);
-    let mut disk = formatted(BYTES, &config);
+    let mut disk = formatted(sizes, &config);
     let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
     let (mut committed, mut number, mut beyond) = (0, 0, 0);
     while beyond < 200 {
@@ -108,7 +119,10 @@ fn fill(name: &str, config: Config, txn: impl Fn(u32, &mut StdRng) -> Transactio
 #[test]
 fn a_device_that_data_fills_is_usable_when_some_is_removed() {
     for seed in crash::seeds(6) {
-        fill(&format!("data, seed {seed}"), small_journal(), |number, _| large(number), seed, seed % 2 == 0);
+        for sizes in all_sizes() {
+            let name = format!("data, {sizes:?}, seed {seed}");
+            fill(&name, (sizes, small_journal()), |number, _| large(number), seed, seed % 2 == 0);
+        }
     }
 }
 
@@ -117,7 +131,9 @@ fn a_device_that_omap_fills_is_usable_when_some_is_removed() {
     for seed in crash::seeds(6) {
         let memory = if seed % 3 == 0 { 128 << 10 } else { u64::MAX };
         let config = Config { index_bytes_max: memory, ..small_journal() };
-        fill(&format!("omap, seed {seed}"), config, omap, seed, seed % 2 == 0);
+        for sizes in &all_sizes()[..2] {
+            fill(&format!("omap, {sizes:?}, seed {seed}"), (*sizes, config), omap, seed, seed % 2 == 0);
+        }
     }
 }
 

@@ -190,3 +190,34 @@ fn after_a_checkpoint_without_room_the_next_one_may_take_what_is_a_mounts() {
     settle(&mut store, &mut disk, &mut rng);
     assert!(!store.has_no_room);
 }
+
+#[test]
+fn what_flushes_leave_is_bounded_and_what_is_removed_goes_on() {
+    let mut rng = StdRng::seed_from_u64(26);
+    let mut disk = formatted(DISK_BYTES, &config());
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    let small = |number: u32| {
+        let mut txn = Transaction::new(coll(0));
+        let data = Bytes::from(vec![number as u8; 30_000]);
+        txn.push(&object(number), Mutation::Write { offset: 0, data: data.into() });
+        txn
+    };
+    let max = config().pending_bytes_max;
+    let mut number = 0;
+    while !store.must_hold(&small(number), None) {
+        store.submit_now(Token(1), small(number));
+        number += 1;
+        // As if no flush found a place for any of it.
+        store.pending_bytes_left = store.pending_bytes;
+        assert!(store.pending_bytes < 5 * max, "{}", store.pending_bytes);
+    }
+    assert!(store.pending_bytes > 4 * max);
+    assert!(!store.must_hold(&remove(0), None));
+    // A flush finds some.
+    store.submit(Token(2), small(number));
+    assert!(store.waiting.has_held());
+    store.pending_lacks_room = true;
+    store.start_checkpoint();
+    let done = settle(&mut store, &mut disk, &mut rng);
+    assert!(done.contains(&Completion::Committed(Token(2))), "it found room behind the checkpoint");
+}

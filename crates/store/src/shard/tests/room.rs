@@ -145,15 +145,15 @@ impl Filler {
     }
 }
 
-fn fill(seed: u64) {
+fn fill(seed: u64, index: Option<u64>) {
     let mut rng = StdRng::seed_from_u64(seed);
     let memory = if seed.is_multiple_of(3) { 128 << 10 } else { u64::MAX };
     let config = Config { index_bytes_max: memory, ..small_journal() };
-    let mut disk = formatted(BYTES, &config);
+    let mut disk = formatted(DeviceSizes { index, ..BYTES.into() }, &config);
     let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
-    let mut filler = Filler::new(format!("seed {seed}"));
+    let mut filler = Filler::new(String::new());
     for round in 0..12 {
-        filler.name = format!("seed {seed}, round {round}");
+        filler.name = format!("seed {seed}, index {index:?}, round {round}");
         let mut left = rng.random_range(1..60);
         while left > 0 && store.uncommitted_count() < 12 {
             let txn = filler.random(&mut rng);
@@ -189,7 +189,9 @@ fn fill(seed: u64) {
 #[test]
 fn on_a_nearly_full_device_every_crash_is_survived() {
     for seed in crash::seeds(6) {
-        fill(seed);
+        for index in [None, Some(256 << 10), Some(1 << 20), Some(64 << 20)] {
+            fill(seed, index);
+        }
     }
 }
 
