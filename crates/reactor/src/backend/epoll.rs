@@ -236,7 +236,7 @@ fn run(owner: Owner, request: &mut Request, scratch: &mut [MaybeUninit<u8>]) -> 
                 // SAFETY: read into the tail.
                 unsafe { buffer.advance(count) };
             }
-            step(result)
+            of_file(result)
         }
         Request::Write { file, offset, batch, durable } => {
             let flags = if *durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
@@ -245,14 +245,19 @@ fn run(owner: Owner, request: &mut Request, scratch: &mut [MaybeUninit<u8>]) -> 
                 batch.advance(count);
                 *offset += count as u64;
             }
-            step(result)
+            of_file(result)
         }
-        Request::Sync { file } => step(rustix::fs::fdatasync(borrow(*file)).map(|()| 0)),
+        Request::Sync { file } => of_file(rustix::fs::fdatasync(borrow(*file)).map(|()| 0)),
         Request::Discard { file, offset, bytes } => {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            step(rustix::fs::fallocate(borrow(*file), flags, *offset, *bytes).map(|()| 0))
+            of_file(rustix::fs::fallocate(borrow(*file), flags, *offset, *bytes).map(|()| 0))
         }
     }
+}
+
+/// A file has no edge that could be waited for: who asked tries again, whatever kept it.
+fn of_file(result: Result<usize, Errno>) -> Outcome {
+    Outcome::Done(result.map(|count| count as u32), None)
 }
 
 fn spare(buffer: &mut crate::buffer::PageBuf) -> &mut [MaybeUninit<u8>] {
@@ -285,5 +290,18 @@ fn receive(owner: Owner, socket: RawFd, scratch: &mut [MaybeUninit<u8>]) -> Outc
         Err(Errno::AGAIN) => Outcome::Blocked,
         Err(Errno::INTR) => Outcome::Again(None),
         Err(error) => Outcome::Done(Err(error), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_operation_never_waits_for_an_edge() {
+        for errno in [Errno::AGAIN, Errno::INTR, Errno::IO] {
+            assert!(matches!(of_file(Err(errno)), Outcome::Done(Err(found), None) if found == errno));
+        }
+        assert!(matches!(of_file(Ok(4096)), Outcome::Done(Ok(4096), None)));
     }
 }
