@@ -136,6 +136,8 @@ impl Osd {
         let me = self.config.whoami;
         let is_ours = self.map.osd_addrs(me).is_some_and(|addrs| *addrs == self.public_addrs);
         match (self.map.is_up(me) && is_ours, self.boot) {
+            // One message may bring the map that marks it down and the one that has it up again.
+            (true, Boot::Active) => self.boot_epoch = self.map.up_from(me),
             (true, Boot::Booting { .. } | Boot::CatchingUp(_) | Boot::Starting) => {
                 self.boot = Boot::Active;
                 self.boot_epoch = self.map.up_from(me);

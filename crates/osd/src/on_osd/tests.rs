@@ -22,7 +22,8 @@ fn addrs_of(osd: OsdId) -> EntityAddrVec {
     EntityAddrVec(vec![EntityAddr::parse(&format!("v2:127.0.0.1:680{osd}/7")).unwrap()])
 }
 
-/// The maps of a cluster: none has OSDs in the first, both are up in the second, A is down in the third.
+/// The maps of a cluster: none has OSDs in the first, both are up in the second, A is down in the third and up again in
+/// the fourth.
 fn maps() -> MOSDMap {
     let mut map = OsdMap::new([1; 16], UTime::default(), CrushBlob::default());
     map.epoch = Epoch(1);
@@ -33,7 +34,10 @@ fn maps() -> MOSDMap {
     second.new_up_cluster = second.new_up_client.clone();
     let mut third = Incremental::new([1; 16], Epoch(3));
     third.new_state = [(A, OsdState::UP)].into();
-    let encoded = [second, third].map(|mut inc| {
+    let mut fourth = Incremental::new([1; 16], Epoch(4));
+    fourth.new_up_client = [(A, addrs_of(A))].into();
+    fourth.new_up_cluster = fourth.new_up_client.clone();
+    let encoded = [second, third, fourth].map(|mut inc| {
         map.apply(&inc).unwrap();
         inc.full_crc = map.to_bytes_and_crc().1;
         (inc.epoch, inc.to_bytes(Features::PACIFIC))
@@ -105,6 +109,18 @@ fn who_was_marked_down_hears_of_it_from_those_that_it_pings() {
     });
     let to_mon: Vec<_> = to_mon.collect();
     assert_eq!(to_mon, ["MMonSubscribe", "MOSDBoot"]);
+}
+
+/// Its pings name its life: those of an earlier one are not answered.
+#[test]
+fn who_learns_at_once_that_it_was_down_and_is_up_goes_by_its_new_life() {
+    let mut a = Running::new(A, B, 2);
+    assert_eq!((a.osd.boot, a.osd.boot_epoch), (Boot::Active, Epoch(2)));
+    let mut rest = maps();
+    rest.incrementals.retain(|at, _| at.0 > 2);
+    a.handle(Event::FromMon(rest.into()));
+    assert_eq!(a.osd.map.epoch, Epoch(4));
+    assert_eq!((a.osd.boot, a.osd.boot_epoch), (Boot::Active, Epoch(4)));
 }
 
 #[test]
