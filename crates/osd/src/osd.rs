@@ -76,6 +76,9 @@ const OPS_MAX: u64 = 1_024;
 /// Their payload (`osd_client_message_size_cap`), in bytes.
 const OP_BYTES_MAX: u64 = 128 << 20;
 
+/// What a shard may hold of that at least: some of the largest writes that images and objects are made with (4 MiB). One
+/// that is full has all shards stop reading.
+const SHARD_OP_BYTES_MIN: u64 = 16 << 20;
 /// One object storage daemon, or one shard of it.
 pub struct Osd {
     pub(crate) config: OsdConfig,
@@ -290,7 +293,8 @@ impl Osd {
     /// True while this shard holds as much of clients as it wants to.
     pub(crate) fn is_full(&self) -> bool {
         let shards = u64::from(self.config.shard.count);
-        self.held.ops() >= OPS_MAX / shards || self.held.bytes() >= OP_BYTES_MAX / shards
+        let bytes_max = (OP_BYTES_MAX / shards).max(SHARD_OP_BYTES_MIN);
+        self.held.ops() >= OPS_MAX / shards || self.held.bytes() >= bytes_max
     }
 
     /// The PGs that it holds.
@@ -419,5 +423,22 @@ impl Osd {
         <Incremental as codec::Decode>::from_bytes(bytes)
             .inspect_err(|error| tracing::error!(%error, "an incremental map does not decode"))
             .ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_shard_is_full_with_one_large_write() {
+        let mut osd = Osd::alone();
+        osd.config.shard.count = 32;
+        let mut held = vec![osd.held.take(8 << 20)];
+        assert!(!osd.is_full());
+        held.push(osd.held.take(8 << 20));
+        assert!(osd.is_full());
+        osd.config.shard.count = 4;
+        assert!(!osd.is_full(), "a quarter of all");
     }
 }
