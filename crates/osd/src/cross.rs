@@ -10,7 +10,7 @@ use messages::{
 };
 use pg::{CommitTimes, OpCounts, OpHistograms};
 use serde_json::{Map, Value};
-use store::StoreUsage;
+use store::{DeviceWaits, StoreUsage};
 use types::{Epoch, Instant, OsdId, PgId, PgStat, PoolId, PoolStatfs, Settings};
 
 use crate::{
@@ -59,6 +59,8 @@ pub enum Cross {
     Gathered(u64, Value),
     /// To the control shard: no client is answered any more.
     Quiesced,
+    /// To the control shard: the sender goes on, and its devices have not answered this.
+    Vitals(DeviceWaits),
     /// To the control shard: a line for the cluster log.
     ClusterLog(LogLevel, String),
     /// From the control shard: new maps.
@@ -217,6 +219,7 @@ impl Osd {
             Cross::PgCreate(create) => self.on_pg_create(*create, cx),
             Cross::Scrub(message) => self.on_scrub(&message, cx),
             Cross::Force(message) => self.on_force(&message, cx),
+            Cross::Vitals(waits) => self.on_vitals(from, waits, cx),
             Cross::ClusterLog(level, line) => self.cluster_log(level, line, cx),
             Cross::LeaseGranted(osd, sent) => self.leases.on_granted(osd, sent),
             Cross::LeaseGiven(osd, at) => self.leases.on_given(osd, at),

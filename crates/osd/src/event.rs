@@ -111,7 +111,7 @@ pub enum Effect {
     OptionsChanged,
     /// All is stopped in order: the store may be unmounted.
     Stopped,
-    /// What the store keeps is not readable: the process must end, and serve nothing before.
+    /// What the store keeps is not readable, or does not come: the process must end, and serve nothing before.
     Failed(Fault),
 }
 
@@ -144,4 +144,8 @@ pub enum Fault {
         /// The newest that is kept.
         newest: Epoch,
     },
+    /// A device or a shard's thread does not go on: which one. What holds it may never let go, so that nothing can be ended
+    /// in order.
+    #[error("{0}")]
+    Stalled(String),
 }

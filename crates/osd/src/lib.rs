@@ -29,6 +29,7 @@ mod shard;
 mod slow_ops;
 mod tell;
 mod tick;
+mod vitals;
 
 pub use cross::{Cross, Report};
 pub use event::{ConnId, Effect, Event, Fault, Peer};

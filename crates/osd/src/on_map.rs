@@ -175,7 +175,7 @@ impl Osd {
 
     /// Sends the boot message when it is due.
     pub(crate) fn boot_if_due(&mut self, cx: &mut Cx<'_>) {
-        if !self.has_mon || !self.boot.is_due(cx.now, self.map.epoch) {
+        if !self.has_mon || self.vitals.is_ill() || !self.boot.is_due(cx.now, self.map.epoch) {
             return;
         }
         self.boot = Boot::Booting { asked: cx.now };

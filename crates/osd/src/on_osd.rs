@@ -58,6 +58,8 @@ impl Osd {
     fn on_ping(&mut self, conn: ConnId, from: OsdId, ping: MOSDPing, cx: &mut Cx<'_>) {
         let me = self.config.whoami;
         match ping.op {
+            // Who cannot serve must not grant the lease that an answer is, nor seem to live.
+            PingOp::PING if self.vitals.is_ill() => {}
             // Of a life before that of the map: whoever lives now has not asked.
             PingOp::PING if self.map.is_up(from) && ping.up_from < self.map.up_from(from) => {}
             PingOp::PING => {

@@ -26,6 +26,7 @@ use crate::{
     shard::CONTROL,
     slow_ops::SlowOps,
     tell::{BOOT_HANDLE, Bench, Claim, LatestMaps, Perf, is_bench_token},
+    vitals::Vitals,
 };
 
 /// What an OSD is told at its start.
@@ -75,10 +76,10 @@ pub(crate) struct Waiting {
 const OPS_MAX: u64 = 1_024;
 /// Their payload (`osd_client_message_size_cap`), in bytes.
 const OP_BYTES_MAX: u64 = 128 << 20;
-
 /// What a shard may hold of that at least: some of the largest writes that images and objects are made with (4 MiB). One
 /// that is full has all shards stop reading.
 const SHARD_OP_BYTES_MIN: u64 = 16 << 20;
+
 /// One object storage daemon, or one shard of it.
 pub struct Osd {
     pub(crate) config: OsdConfig,
@@ -116,6 +117,7 @@ pub struct Osd {
     /// Whether the others know that clients have to wait for this shard.
     pub(crate) has_told_full: bool,
     pub(crate) control: Control,
+    pub(crate) vitals: Vitals,
     /// What takes too long, as of the last look, and when the cluster log was told.
     pub(crate) slow_ops: SlowOps,
     pub(crate) slow_ops_logged: Instant,
@@ -212,6 +214,7 @@ impl Osd {
             saturated: 0,
             has_told_full: false,
             control: Control::default(),
+            vitals: Vitals::default(),
             slow_ops: SlowOps::default(),
             slow_ops_logged: Instant(0),
             commit_times: CommitTimes::default(),

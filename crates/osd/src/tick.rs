@@ -28,6 +28,9 @@ impl Osd {
         {
             return self.finish_stop(cx);
         }
+        if !self.show_vitals(cx) {
+            return;
+        }
         self.ask_for_whole_map(cx);
         self.boot_if_due(cx);
         self.give_up_waiting(cx);
@@ -45,7 +48,7 @@ impl Osd {
         }
         let me = self.config.whoami;
         let seconds = cx.now.since(self.started).as_secs();
-        if seconds.is_multiple_of(heartbeat::INTERVAL.as_secs()) {
+        if seconds.is_multiple_of(heartbeat::INTERVAL.as_secs()) && !self.vitals.is_ill() {
             self.heartbeat.on_pinged(cx.now);
             let ping = Heartbeat::ping(cx.now, me, self.boot_epoch, self.map.epoch);
             for osd in self.heartbeat.peers().collect::<Vec<_>>() {

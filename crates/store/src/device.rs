@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use codec::BLOCK_BYTES;
 use thiserror::Error;
-use types::Token;
+use types::{Instant, Token};
 
 /// The block size as a device offset.
 pub(crate) const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -65,6 +65,15 @@ pub(crate) fn spot(offset: u64) -> String {
         (DeviceRole::Main, at) => format!("byte {at}"),
         (role, at) => format!("byte {at} of the {role} device"),
     }
+}
+
+/// What devices have not answered, but for discards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceWaits {
+    /// The command that has waited longest: of which device, and when it was given out.
+    pub oldest: Option<(DeviceRole, Instant)>,
+    /// The device that has answered nothing for the longest, though it has something to answer, and since when.
+    pub silent: Option<(DeviceRole, Instant)>,
 }
 
 /// Sizes of a store's devices, in bytes. A number alone is the size of the main one.

@@ -28,7 +28,7 @@ mod superblock;
 pub mod virtual_disk;
 
 pub use config::Config;
-pub use device::{DeviceCommand, DeviceError, DeviceRole, DeviceSizes};
+pub use device::{DeviceCommand, DeviceError, DeviceRole, DeviceSizes, DeviceWaits};
 pub use fsck::{Fsck, FsckReport, Owner, Problem, StoreCounts};
 pub use mem_store::MemStore;
 pub use object_store::{

@@ -7,6 +7,8 @@ use codec::Payload;
 use thiserror::Error;
 use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction};
 
+use crate::DeviceWaits;
+
 /// What must be loaded before a read can be answered: the caller passes it to
 /// [`ObjectStore::load`] and tries again when that completes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -220,4 +222,9 @@ pub trait ObjectStore {
 
     /// What each pool takes of it, those that take nothing left out, in order.
     fn pool_usage(&self) -> Vec<(PoolId, PoolStatfs)>;
+
+    /// What its devices have not answered; nothing where all is in memory.
+    fn device_waits(&self) -> DeviceWaits {
+        DeviceWaits::default()
+    }
 }

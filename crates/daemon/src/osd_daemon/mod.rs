@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, Result, anyhow, bail};
 use auth::{CryptoKey, Keyring, TicketKeeper, con_mode, method};
 use msgr::Config;
-use osd::{ConnId, Event, Osd, OsdConfig, Shard};
+use osd::{ConnId, Event, Fault, Osd, OsdConfig, Shard};
 use rand::{Rng, SeedableRng};
 use reactor::{ListenerId, Reactor, Waker};
 use shard::ShardMachine;
@@ -145,7 +145,8 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
         .collect::<Result<_>>()?;
     let own = links.pop().expect("the control shard's are the first of at least one");
     let result = setup.serve_control(Shard { index: 0, count }, own, device, &mut reactor, &others, stop);
-    if result.is_err() {
+    if let Err(error) = &result {
+        end_if_stalled(&setup.who, error);
         setup.fate.fail();
     }
     let mut results = vec![result];
@@ -157,6 +158,15 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
         tracing::error!("{error:#}");
     }
     results.into_iter().collect()
+}
+
+/// Ends the process if a device or a thread stands still: such a thread cannot be joined, nor may memory be let go of that
+/// a device still uses.
+fn end_if_stalled(who: &EntityName, error: &anyhow::Error) {
+    if matches!(error.downcast_ref(), Some(Fault::Stalled(_))) {
+        tracing::error!("{who}: {error:#}");
+        std::process::exit(1);
+    }
 }
 
 fn own_key(data: &Path, who: &EntityName) -> Result<CryptoKey> {

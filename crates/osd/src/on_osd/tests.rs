@@ -205,3 +205,33 @@ fn who_takes_nothing_is_reported_at_once_and_not_as_dead() {
     assert_eq!(reported(Event::OsdRefused(B)), [(true, false)]);
     assert_eq!(reported(Event::OsdStuck(B)), [(true, true)]);
 }
+
+#[test]
+fn who_cannot_serve_answers_and_sends_no_pings_and_does_not_boot() {
+    let mut a = Running::new(A, B, 2);
+    a.osd.config.shard = crate::Shard { index: 0, count: 2 };
+    let mut beats = |seconds: u64, is_alive: bool| {
+        let (mut sent, mut answered) = (0, 0);
+        for _ in 0..seconds {
+            a.now = a.now + Duration::from_secs(1);
+            if is_alive {
+                a.handle(Event::Cross(1, Cross::Vitals(Default::default())));
+            }
+            sent += beats_to(B, &a.handle(Event::Timer(crate::osd::TICK)));
+            let ping = ping(PingOp::PING, B, 2, 900);
+            answered += beats_to(B, &a.handle(Event::Received(CONN, 0, ping.into())));
+        }
+        (sent, answered)
+    };
+    assert_eq!(beats(10, true), (5, 10));
+    assert_eq!(beats(14, false), (7, 14), "it may go on yet");
+    assert_eq!(beats(10, false), (0, 0));
+    let has_booted = |effects: Vec<Effect>| {
+        let is_boot = |effect: &Effect| matches!(effect, Effect::SendMon(Message::MOSDBoot(_)));
+        effects.iter().any(is_boot)
+    };
+    a.osd.boot = Boot::CatchingUp(Epoch(2));
+    assert!(!has_booted(a.handle(Event::Timer(crate::osd::TICK))));
+    a.handle(Event::Cross(1, Cross::Vitals(Default::default())));
+    assert!(has_booted(a.handle(Event::Timer(crate::osd::TICK))));
+}

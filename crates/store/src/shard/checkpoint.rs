@@ -156,7 +156,8 @@ impl Store {
                 Stage::Wait => {
                     if writing_count == 0 && !self.has_data_under_way() {
                         self.set_checkpoint_stage(Stage::Flush);
-                        let token = self.token(Purpose::CheckpointFlush);
+                        // Of all devices; the main one has most to do for it.
+                        let token = self.token(Purpose::CheckpointFlush, 0);
                         self.commands.push(crate::DeviceCommand::Flush { token });
                     }
                     return;

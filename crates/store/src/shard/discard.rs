@@ -95,7 +95,7 @@ impl Store {
                 self.discards.waiting.push_front((freed_at, rest));
             }
             self.discards.in_flight.push(run);
-            let token = self.token(Purpose::Discard(run));
+            let token = self.token(Purpose::Discard(run), run.start);
             let (offset, len) = (run.start * BLOCK, run.count * BLOCK);
             self.commands.push(DeviceCommand::Discard { token, offset, len });
         }

@@ -45,7 +45,7 @@ use self::{
     outstanding::Outstanding, pace::Pace, pages::PageLoads, read::Load, write::Queued,
 };
 use crate::{
-    Completion, Config, DeviceCommand, DeviceError,
+    Completion, Config, DeviceCommand, DeviceError, DeviceRole,
     allocator::{Run, Space},
     cache::Cache,
     device::BLOCK,
@@ -247,7 +247,7 @@ impl Store {
 
     /// A device command was executed. Reads come with their bytes. An unknown token is ignored.
     pub fn device_done(&mut self, token: Token, result: Result<Option<Bytes>, DeviceError>) {
-        let Some(purpose) = self.outstanding.remove(token.0) else { return };
+        let Some(purpose) = self.outstanding.remove(token.0, self.pace.now()) else { return };
         self.is_stirred = true;
         match purpose {
             Purpose::Load { load, read } => return self.load_done(load, read, result),
@@ -356,18 +356,20 @@ impl Store {
         self.superblock.identity()
     }
 
-    fn token(&mut self, purpose: Purpose) -> Token {
+    /// The token of a command for the device that has this block.
+    fn token(&mut self, purpose: Purpose, block: u64) -> Token {
         let token = self.next_token;
         self.next_token += 1;
         if !matches!(purpose, Purpose::Discard(_)) {
             self.discards.note_busy(self.pace.now());
         }
-        self.outstanding.insert(token, purpose);
+        let (role, _) = DeviceRole::of(block * BLOCK);
+        self.outstanding.insert(token, purpose, role, self.pace.now());
         Token(token)
     }
 
     fn read_device(&mut self, run: Run, purpose: Purpose) {
-        let token = self.token(purpose);
+        let token = self.token(purpose, run.start);
         self.commands.push(DeviceCommand::Read { token, offset: run.start * BLOCK, len: run.count * BLOCK });
     }
 
@@ -377,7 +379,7 @@ impl Store {
 
     /// Writes memory that is in several pieces: the first one and the others.
     fn write_pieces(&mut self, block: u64, data: (Bytes, Vec<Bytes>), durable: bool, purpose: Purpose) {
-        let token = self.token(purpose);
+        let token = self.token(purpose, block);
         let (data, more) = data;
         self.commands.push(DeviceCommand::Write { token, offset: block * BLOCK, data, more, durable });
     }

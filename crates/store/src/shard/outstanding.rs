@@ -2,47 +2,104 @@
 
 use std::collections::VecDeque;
 
+use types::Instant;
+
 use super::Purpose;
+use crate::{DeviceRole, DeviceWaits};
+
+/// A command that is not answered.
+#[derive(Debug)]
+struct Command {
+    purpose: Purpose,
+    role: DeviceRole,
+    /// When it was given out.
+    since: Instant,
+}
 
 /// Tokens grow, and most commands are answered soon: the few between the oldest and the newest that are not are found by
 /// halving. An answered one keeps its place until those before it are.
 #[derive(Debug, Default)]
-pub(super) struct Outstanding(VecDeque<(u64, Option<Purpose>)>);
+pub(super) struct Outstanding {
+    commands: VecDeque<(u64, Option<Command>)>,
+    /// When each device answered last.
+    answered: [Instant; DeviceRole::ALL.len()],
+}
 
 impl Outstanding {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.commands.is_empty()
     }
 
     /// A command is given out, with a larger token than all before it.
-    pub(super) fn insert(&mut self, token: u64, purpose: Purpose) {
-        debug_assert!(self.0.back().is_none_or(|(last, _)| *last < token), "tokens grow");
-        self.0.push_back((token, Some(purpose)));
+    pub(super) fn insert(&mut self, token: u64, purpose: Purpose, role: DeviceRole, now: Instant) {
+        debug_assert!(self.commands.back().is_none_or(|(last, _)| *last < token), "tokens grow");
+        self.commands.push_back((token, Some(Command { purpose, role, since: now })));
     }
 
     /// It is answered; what it was for, if it was not answered before.
-    pub(super) fn remove(&mut self, token: u64) -> Option<Purpose> {
-        let at = self.0.binary_search_by_key(&token, |(token, _)| *token).ok()?;
-        let purpose = self.0[at].1.take();
-        while matches!(self.0.front(), Some((_, None))) {
-            self.0.pop_front();
+    pub(super) fn remove(&mut self, token: u64, now: Instant) -> Option<Purpose> {
+        let at = self.commands.binary_search_by_key(&token, |(token, _)| *token).ok()?;
+        let command = self.commands[at].1.take();
+        while matches!(self.commands.front(), Some((_, None))) {
+            self.commands.pop_front();
         }
-        purpose
+        let command = command?;
+        self.answered[command.role as usize] = now;
+        Some(command.purpose)
+    }
+
+    /// What devices have not answered. A discard may take its time.
+    pub(super) fn waits(&self) -> DeviceWaits {
+        let mut oldest = [None; DeviceRole::ALL.len()];
+        for command in self.commands.iter().filter_map(|(_, command)| command.as_ref()) {
+            if !matches!(command.purpose, Purpose::Discard(_)) {
+                oldest[command.role as usize].get_or_insert(command.since);
+            }
+        }
+        let all = || DeviceRole::ALL.into_iter().filter_map(|role| Some((role, oldest[role as usize]?)));
+        let silent = all().map(|(role, since)| (role, since.max(self.answered[role as usize])));
+        DeviceWaits {
+            oldest: all().min_by_key(|(_, since)| *since),
+            silent: silent.min_by_key(|(_, since)| *since),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allocator::Run;
 
     #[test]
     fn each_is_answered_once_in_any_order() {
         let mut outstanding = Outstanding::default();
-        [3, 4, 9].into_iter().for_each(|token| outstanding.insert(token, Purpose::JournalZeros));
+        for token in [3, 4, 9] {
+            outstanding.insert(token, Purpose::JournalZeros, DeviceRole::Main, Instant(token));
+        }
         for token in [4, 3, 9] {
-            assert!(outstanding.remove(5).is_none() && !outstanding.is_empty());
-            assert!(outstanding.remove(token).is_some() && outstanding.remove(token).is_none());
+            assert!(outstanding.remove(5, Instant(10)).is_none() && !outstanding.is_empty());
+            assert!(outstanding.remove(token, Instant(10)).is_some());
+            assert!(outstanding.remove(token, Instant(10)).is_none());
         }
         assert!(outstanding.is_empty());
+        assert_eq!(outstanding.waits(), DeviceWaits::default());
+    }
+
+    #[test]
+    fn a_device_is_silent_since_its_last_answer_and_discards_do_not_count() {
+        let mut outstanding = Outstanding::default();
+        let discard = Purpose::Discard(Run { start: 0, count: 1 });
+        outstanding.insert(1, discard, DeviceRole::Main, Instant(1));
+        assert_eq!(outstanding.waits(), DeviceWaits::default());
+        outstanding.insert(2, Purpose::CheckpointWrite, DeviceRole::Index, Instant(5));
+        outstanding.insert(3, Purpose::CheckpointWrite, DeviceRole::Main, Instant(7));
+        outstanding.insert(4, Purpose::CheckpointWrite, DeviceRole::Index, Instant(8));
+        let index = |at| Some((DeviceRole::Index, Instant(at)));
+        assert_eq!(outstanding.waits(), DeviceWaits { oldest: index(5), silent: index(5) });
+        outstanding.remove(4, Instant(9));
+        let main = Some((DeviceRole::Main, Instant(7)));
+        assert_eq!(outstanding.waits(), DeviceWaits { oldest: index(5), silent: main });
+        outstanding.remove(1, Instant(10));
+        assert_eq!(outstanding.waits(), DeviceWaits { oldest: index(5), silent: index(9) });
     }
 }

@@ -11,8 +11,9 @@ use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction};
 
 use super::{Purpose, Store};
 use crate::{
-    Cached, Completion, DeviceError, Held, MetaWith, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage,
-    allocator::Run, cache::Stay, device::BLOCK, extent_map::Mapped, index::Key, onode::Onode,
+    Cached, Completion, DeviceError, DeviceWaits, Held, MetaWith, Missing, ObjectMeta, ObjectStore,
+    ReadError, StoreUsage, allocator::Run, cache::Stay, device::BLOCK, extent_map::Mapped, index::Key,
+    onode::Onode,
 };
 
 /// Blocks of one device read.
@@ -427,5 +428,9 @@ impl ObjectStore for Store {
     fn pool_usage(&self) -> Vec<(PoolId, PoolStatfs)> {
         let pools = self.index.pools.iter().filter(|(pool, _)| pool.0 >= 0);
         pools.map(|(pool, usage)| (pool, usage.statfs())).collect()
+    }
+
+    fn device_waits(&self) -> DeviceWaits {
+        self.outstanding.waits()
     }
 }
