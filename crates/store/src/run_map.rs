@@ -21,7 +21,6 @@ impl<V> Default for RunMap<V> {
 
 impl<V: Copy + Eq> RunMap<V> {
     /// How many runs there are.
-    #[cfg(test)]
     pub(crate) fn run_count(&self) -> usize {
         self.runs.len()
     }

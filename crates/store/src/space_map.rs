@@ -14,6 +14,7 @@ use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
 use crate::{
     DeviceRole,
     allocator::{Run, Space},
+    device::BLOCK,
     run_map::RunMap,
 };
 
@@ -24,6 +25,10 @@ const MAGIC_RUNS: u32 = 0x5352_4c4c;
 /// Blocks of a region: its record fits one block unless blocks are shared.
 pub(crate) const REGION_BLOCKS: u64 = 31 << 10;
 const BITMAP_BYTES: usize = (REGION_BLOCKS / 8) as usize;
+/// Bytes of a run in the list of a region's shared blocks.
+const SHARED_RUN_BYTES: u64 = 12;
+/// Blocks of the longest such list: each block is a run of its own.
+const LIST_BLOCKS_MAX: u64 = (REGION_BLOCKS * SHARED_RUN_BYTES).div_ceil(BLOCK);
 
 /// A region's record: this, and [`SharedBlocks`] or [`SharedRuns`].
 #[derive(Codec, Clone, Debug)]
@@ -179,6 +184,21 @@ impl Space {
         Run { start: low, count: end.min(self.area.end()).saturating_sub(low) }
     }
 
+    /// Blocks that the records take which the next checkpoint writes, and the one being made, at most: it is not looked
+    /// which of all shared runs are in those regions.
+    pub(crate) fn records_need(&self) -> u64 {
+        let dirty_count = self.changes.dirty_count();
+        // What was otherwise when the checkpoint began may have cut a run in three.
+        let then = self.changes.moment.as_ref().map_or(0, |moment| moment.shared.run_count());
+        let run_count = (self.shared.run_count() + 2 * then) as u64;
+        if run_count == 0 {
+            return dirty_count;
+        }
+        // A list begins anew with its region, and a block holds it to its end.
+        let lists = (run_count + dirty_count) * SHARED_RUN_BYTES / BLOCK + dirty_count;
+        dirty_count + lists.min(dirty_count * LIST_BLOCKS_MAX)
+    }
+
     /// The record of a region for the checkpoint being made; none if all of it is free. `discarding`: runs that
     /// nobody uses and that are not free yet.
     pub(crate) fn render_region(&self, region: u64, discarding: impl Iterator<Item = Run>) -> Vec<u8> {
@@ -329,6 +349,25 @@ mod tests {
             count: (to - from) as u64,
         };
         assert_eq!(found, [(run(-900, -10), 1), (run(-10, 10), 2), (run(10, 1_000), 1)]);
+    }
+
+    #[test]
+    fn records_take_no_more_than_is_said_before() {
+        let area = Run { start: 0, count: 2 * REGION_BLOCKS };
+        for step in [0, 2, 3, 7, 1_000] {
+            let mut space = space(area);
+            let starts = (1..REGION_BLOCKS + 100).step_by(step.max(1)).filter(|_| step > 0);
+            starts.for_each(|start| space.share(Run { start, count: 1 }));
+            let need = space.records_need();
+            space.freeze();
+            assert_eq!(space.records_need(), need);
+            let records = (0..2).map(|region| space.render_region(region, [].into_iter()).len() as u64);
+            let written: u64 = records.map(|bytes| bytes.div_ceil(BLOCK)).sum();
+            assert!((written..=2 * written + 2).contains(&need), "{step}: {written} of {need}");
+            // Nothing changes any more.
+            while space.changes.next_region().is_some() {}
+            assert_eq!(space.records_need(), 0);
+        }
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Store {
     /// Bytes that a checkpoint needs for the index: one begun now, and what is left of the one being made.
     fn index_need(&self) -> u64 {
         let need = self.index.dirty_need() + self.index.frozen_need();
-        if need == 0 { 0 } else { need + self.space.changes.dirty_count() * BLOCK }
+        if need == 0 { 0 } else { need + self.space.records_need() * BLOCK }
     }
 
     /// Counts what is pending of an object.
@@ -72,7 +72,7 @@ impl Store {
     /// True if what there is is many times what anything here may need, and growth: mostly that is all there is to know.
     fn has_plenty(&self, growth: &Growth) -> bool {
         let pending = pages_bytes(self.pending_bytes + self.pending_names + growth.pending_bytes) + BLOCK;
-        let index = self.index.need_at_most() + self.space.changes.dirty_count() * BLOCK + growth.index_bytes;
+        let index = self.index.need_at_most() + self.space.records_need() * BLOCK + growth.index_bytes;
         let free = self.free();
         let need = free.spilt(8 * index) + 8 * (growth.direct_bytes + pending);
         let has_plenty = need <= free.main.saturating_sub(self.growth_floor());
