@@ -67,8 +67,8 @@ fn a_new_store_is_sound_and_damage_is_named() {
     assert_eq!(doc["superblock"]["fsid"], "6e1f6a8e-54b1-4d4f-9c7b-b7c6c9fb9d36");
     flip(&alone.block(), 100);
     let damaged = alone.run("store fsck --id 7 --conf ceph.conf");
-    assert_eq!(damaged.code, 1);
-    assert!(damaged.out.contains("problem: superblock copy A at byte 0 is damaged"), "{}", damaged.out);
+    assert_eq!(damaged.code, 0, "the other one counts");
+    assert!(damaged.out.contains("note: superblock copy A at byte 0 "), "{}", damaged.out);
     flip(&alone.block(), 16 * 4096 + 100);
     let json = alone.run("store fsck --id 7 --conf ceph.conf --format json");
     assert_eq!(json.code, 1);

@@ -44,14 +44,6 @@ pub enum Problem {
     /// The store cannot be opened at all.
     #[error("the store cannot be opened: {0}")]
     Unmountable(MountError),
-    /// One of the two superblocks is not valid although the store was stopped in order.
-    #[error("superblock copy {copy} at {} is damaged", spot(*offset))]
-    Superblock {
-        /// `A` or `B`.
-        copy: char,
-        /// Where.
-        offset: u64,
-    },
     /// Part of the index is not what was written: what it names is lost here.
     #[error("corrupt {what} at {}", spot(*offset))]
     Index {

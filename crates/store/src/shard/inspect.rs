@@ -156,13 +156,10 @@ impl Inspected {
     pub(crate) fn opened(&self) -> FsckReport {
         let mut report = FsckReport { problems: self.findings.problems.clone(), ..FsckReport::default() };
         for (at, (&valid, block)) in self.findings.copies.iter().zip(COPIES).enumerate() {
-            if valid {
-                continue;
-            }
-            let (copy, offset) = (['A', 'B'][at], block * BLOCK);
-            if self.store.superblock.is_clean == 1 {
-                report.problems.push(Problem::Superblock { copy, offset });
-            } else {
+            // The power may have failed at any time while it was written: also in the mount that followed upon an
+            // orderly end, and then the other copy is that of the end.
+            if !valid {
+                let (copy, offset) = (['A', 'B'][at], block * BLOCK);
                 report.notes.push(format!(
                     "superblock copy {copy} at byte {offset} was being written when the store ended, or is \
                      damaged: the next start writes it"

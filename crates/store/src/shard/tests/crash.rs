@@ -440,3 +440,15 @@ fn a_device_that_fails_now_and_then_leaves_a_legal_prefix() {
         fail_somewhere(seed, 40);
     }
 }
+
+#[test]
+fn a_superblock_torn_by_the_next_start_is_no_damage() {
+    let mut rng = StdRng::seed_from_u64(61);
+    let mut disk = formatted(DISK_BYTES, &config());
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    store.unmount_after(&mut disk, &mut rng);
+    let next = (store.superblock.sequence + 1) as usize % crate::superblock::COPIES.len();
+    disk.flip_bit(crate::superblock::COPIES[next] * BLOCK + 100, 3);
+    let report = fsck(config(), &mut disk, &mut rng);
+    assert_eq!((report.problems, report.notes.len()), (Vec::new(), 1));
+}
