@@ -85,9 +85,7 @@ impl MemStore {
 
 fn apply_mutation(objects: &mut BTreeMap<HObject, MemObject>, object: HObject, mutation: Mutation) {
     let source = match &mutation {
-        Mutation::CloneFrom { source } | Mutation::CloneRangeFrom { source, .. } => {
-            objects.get(source).cloned().unwrap_or_default()
-        }
+        Mutation::CloneFrom { source } => objects.get(source).cloned().unwrap_or_default(),
         _ => MemObject::default(),
     };
     if mutation == Mutation::Remove {
@@ -124,12 +122,6 @@ fn apply_mutation(objects: &mut BTreeMap<HObject, MemObject>, object: HObject, m
         }
         Mutation::OmapSetHeader(header) => target.omap_header = header,
         Mutation::CloneFrom { .. } => *target = source,
-        Mutation::CloneRangeFrom { offset, len, .. } => {
-            let end = (offset + len).min(source.data.len() as u64);
-            if offset < end {
-                target.write(offset, &source.data[offset as usize..end as usize]);
-            }
-        }
     }
 }
 

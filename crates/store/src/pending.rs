@@ -145,18 +145,6 @@ impl Pending {
         (from + piece.data.len() as u64 == to).then_some(&piece.data)
     }
 
-    /// Copies the parts of `source` in `[from, to)` over what is here.
-    pub(crate) fn copy_range(&mut self, source: &Pending, from: u64, to: u64, txn: u64) {
-        for (&start, piece) in source.pieces().range(..to) {
-            let low = start.max(from);
-            let high = (start + piece.data.len() as u64).min(to);
-            if low < high {
-                let data = piece.data.slice((low - start) as usize..(high - start) as usize);
-                self.insert(low, data.into(), txn);
-            }
-        }
-    }
-
     /// The first piece from `offset` on.
     pub(crate) fn piece_from(&self, offset: u64) -> Option<(u64, &Bytes)> {
         self.pieces().range(offset..).next().map(|(&offset, piece)| (offset, &*piece.data))

@@ -70,9 +70,6 @@ impl Store {
                     self.index.make(coll, &object);
                 }
             }
-            TxnOp::Object(object, Mutation::CloneRangeFrom { source, offset, len }) => {
-                self.clone_range(coll, &object, &source, (offset, offset + len), txn);
-            }
             TxnOp::Object(object, mutation) => self.mutate(coll, &object, mutation, txn),
         }
     }
@@ -134,8 +131,7 @@ impl Store {
             | Mutation::ClearXattrs
             | Mutation::OmapSetHeader(_)
             | Mutation::Remove
-            | Mutation::CloneFrom { .. }
-            | Mutation::CloneRangeFrom { .. } => {
+            | Mutation::CloneFrom { .. } => {
                 self.index.change(coll, object, |onode| mutate_attributes(onode, mutation));
             }
         }
@@ -265,32 +261,6 @@ impl Store {
             index.omap_set(coll, target, key, value);
         }
     }
-
-    /// Copies `[from, to)`: `from` is a block's start, `to` one too or the end of both objects.
-    fn clone_range(
-        &mut self,
-        coll: CollId,
-        target: &HObject,
-        source: &HObject,
-        (from, to): (u64, u64),
-        txn: u64,
-    ) {
-        let found = self.index.fetch(coll, source).cloned().unwrap_or_default();
-        let (first, last) = (from / BLOCK, to.div_ceil(BLOCK));
-        for (_, device, crcs) in found.extents.range(first, last) {
-            self.share(coll, Run { start: device, count: crcs.len() as u64 });
-        }
-        self.with_data(coll, target, first..last, |onode, freed| {
-            onode.pending.punch(from, last * BLOCK);
-            freed.extend(onode.extents.punch(first, last));
-            for (block, device, crcs) in found.extents.range(first, last) {
-                onode.extents.insert(block, device, crcs);
-            }
-            onode.pending.copy_range(&found.pending, from, last * BLOCK, txn);
-            onode.size = onode.size.max(to);
-            onode.generation = txn;
-        });
-    }
 }
 
 /// The blocks that `[from, to)` touches.
@@ -324,8 +294,7 @@ fn mutate_attributes(onode: &mut Onode, mutation: Mutation) {
         | Mutation::OmapRemove(_)
         | Mutation::OmapRemoveRange { .. }
         | Mutation::OmapClear
-        | Mutation::CloneFrom { .. }
-        | Mutation::CloneRangeFrom { .. } => {}
+        | Mutation::CloneFrom { .. } => {}
     }
 }
 

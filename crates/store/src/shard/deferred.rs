@@ -395,7 +395,6 @@ impl Store {
                 self.index.absent_of_object(coll, object, out);
                 self.index.absent_of_object(coll, source, out);
             }
-            Mutation::CloneRangeFrom { source, .. } => out.extend(own(source)),
             Mutation::OmapSet(map) => out.extend(map.keys().filter_map(omap)),
             Mutation::OmapRemove(keys) => out.extend(keys.iter().filter_map(omap)),
             Mutation::OmapRemoveRange { first, last } if first < last => {

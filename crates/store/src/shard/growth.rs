@@ -127,10 +127,6 @@ impl Store {
             Mutation::OmapSetHeader(header) => growth.index_bytes += header.len() as u64,
             Mutation::OmapRemove(keys) => sums.key_count += keys.len() as u64,
             Mutation::CloneFrom { source } => self.add_clone(growth, coll, source, object),
-            Mutation::CloneRangeFrom { source, .. } => {
-                growth.pending_bytes += 2 * BLOCK;
-                self.add_clone(growth, coll, source, object);
-            }
             Mutation::Touch
             | Mutation::Remove
             | Mutation::RemoveXattr(_)
@@ -188,8 +184,7 @@ fn keys_of(txn: &Transaction) -> impl Iterator<Item = Key> + '_ {
             | Mutation::OmapRemoveRange { .. }
             | Mutation::OmapClear
             | Mutation::OmapSetHeader(_)
-            | Mutation::CloneFrom { .. }
-            | Mutation::CloneRangeFrom { .. } => Box::new([].iter()),
+            | Mutation::CloneFrom { .. } => Box::new([].iter()),
         };
         let own = std::iter::once(Key::of(txn.coll, object));
         own.chain(names.map(|name| Key::of_omap(txn.coll, object, name)))

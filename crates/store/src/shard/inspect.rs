@@ -228,7 +228,6 @@ fn verb(mutation: &Mutation) -> &'static str {
         Mutation::OmapClear => "clear omap of",
         Mutation::OmapSetHeader(_) => "set omap header of",
         Mutation::CloneFrom { .. } => "clone to",
-        Mutation::CloneRangeFrom { .. } => "clone a range to",
     }
 }
 
@@ -239,7 +238,6 @@ fn extent(mutation: &Mutation) -> String {
         Mutation::Zero { offset, len } => format!(" {offset}~{len}"),
         Mutation::Truncate { size } => format!(" {size}"),
         Mutation::CloneFrom { source } => format!(" from {source}"),
-        Mutation::CloneRangeFrom { source, offset, len } => format!(" from {source} {offset}~{len}"),
         Mutation::SetXattrs(map) | Mutation::OmapSet(map) => names(map.keys().map(AsRef::as_ref).collect()),
         Mutation::RemoveXattr(name) => names(vec![name]),
         Mutation::OmapRemove(keys) => names(keys.iter().map(AsRef::as_ref).collect()),

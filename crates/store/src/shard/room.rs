@@ -238,10 +238,9 @@ pub(super) fn makes_room(txn: &Transaction) -> bool {
             | Mutation::RemoveXattr(_)
             | Mutation::ClearXattrs
             | Mutation::OmapSetHeader(_) => {}
-            Mutation::Write { .. }
-            | Mutation::OmapSet(_)
-            | Mutation::CloneFrom { .. }
-            | Mutation::CloneRangeFrom { .. } => return is_resident(object),
+            Mutation::Write { .. } | Mutation::OmapSet(_) | Mutation::CloneFrom { .. } => {
+                return is_resident(object);
+            }
         }
         true
     });

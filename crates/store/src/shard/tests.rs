@@ -196,12 +196,7 @@ fn random_mutation(rng: &mut StdRng, fill: u8) -> Mutation {
                 Mutation::Touch
             }
         }
-        17 | 18 => Mutation::CloneFrom { source: object(rng.random_range(0..6)).into() },
-        _ => Mutation::CloneRangeFrom {
-            source: object(rng.random_range(0..6)).into(),
-            offset: offset / BLOCK * BLOCK,
-            len: rng.random_range(1..20) * BLOCK,
-        },
+        _ => Mutation::CloneFrom { source: object(rng.random_range(0..6)).into() },
     }
 }
 
@@ -239,13 +234,6 @@ fn random_txn(rng: &mut StdRng, model: &MemStore, colls: u32) -> Transaction {
     let fill = rng.random();
     for _ in 0..rng.random_range(1..4) {
         let mutation = random_mutation(rng, fill);
-        // The ends of an unaligned source would have to be loaded first.
-        if let Mutation::CloneRangeFrom { source, .. } = &mutation {
-            let size = model.meta(c, source).unwrap().unwrap_or_default().size;
-            if !size.is_multiple_of(BLOCK) || !txn.ops.iter().all(|op| *op == TxnOp::CreateCollection) {
-                continue;
-            }
-        }
         txn.push(&object(rng.random_range(0..6)), mutation);
     }
     txn

@@ -2,11 +2,10 @@
 
 use bytes::Bytes;
 use codec::{AlignedBuf, BLOCK_BYTES, Payload, crc32c, traffic};
-use types::{CollId, HObject, Mutation, Token, Transaction, TxnOp};
+use types::{HObject, Mutation, Token, Transaction, TxnOp};
 
 use super::{Purpose, Store};
 use crate::{
-    ObjectStore,
     allocator::Run,
     cache::Stay,
     device::BLOCK,
@@ -52,17 +51,11 @@ impl Store {
     }
 
     fn submit_op(&mut self, draft: &mut Draft, op: TxnOp, txn: u64, directs_left: &mut usize) {
-        let coll = draft.coll;
         match op {
             TxnOp::Object(object, Mutation::Write { offset, data })
                 if data.len() as u64 > self.config.small_write_bytes_max =>
             {
                 self.submit_large(draft, object, (offset, data), txn, directs_left);
-            }
-            TxnOp::Object(object, Mutation::CloneRangeFrom { source, offset, len }) => {
-                for mutation in self.split_clone_range(coll, &object, source, offset, len) {
-                    self.submit_step(draft, TxnOp::Object(object.clone(), mutation), txn);
-                }
             }
             mut op => {
                 // It stays in memory until it is flushed, and must not keep the buffer that it came in.
@@ -122,40 +115,6 @@ impl Store {
         let direct = Direct { before_op, object, block: first, runs, crcs };
         self.apply_direct(draft.coll, &direct, txn);
         draft.directs.push(direct);
-    }
-
-    /// A clone of a range as steps that need no data at replay: whole blocks are shared, the ends are
-    /// written. The ends' data must be in memory (a preceding read of them answered).
-    fn split_clone_range(
-        &mut self,
-        coll: CollId,
-        object: &HObject,
-        source: Box<HObject>,
-        offset: u64,
-        len: u64,
-    ) -> Vec<Mutation> {
-        let source_size = self.index.fetch(coll, &source).map_or(0, |onode| onode.size);
-        let target_size = self.index.fetch(coll, object).map_or(0, |onode| onode.size);
-        let end = offset.saturating_add(len).min(source_size);
-        if offset >= end || *source == *object {
-            return vec![Mutation::Touch];
-        }
-        let first = offset.next_multiple_of(BLOCK).min(end);
-        // The block at the source's end is zeros beyond it and may be shared if the target ends there.
-        let is_tail = end == source_size && target_size <= end;
-        let last = if is_tail { end } else { (end / BLOCK * BLOCK).max(first) };
-        let mut out = Vec::new();
-        for (from, to) in [(offset, first), (last, end)] {
-            if from < to {
-                let data = self.read(coll, &source, from, to - from);
-                let data = data.expect("the ends of a cloned range are loaded before it is submitted");
-                out.push(Mutation::Write { offset: from, data: data.into() });
-            }
-        }
-        if first < last {
-            out.push(Mutation::CloneRangeFrom { source, offset: first, len: last - first });
-        }
-        out
     }
 
     pub(super) fn direct_done(&mut self, txn: u64, run: Run) {

@@ -47,8 +47,7 @@ fn loses_xattrs(mutation: &Mutation) -> bool {
         | Mutation::OmapRemove(_)
         | Mutation::OmapRemoveRange { .. }
         | Mutation::OmapClear
-        | Mutation::OmapSetHeader(_)
-        | Mutation::CloneRangeFrom { .. } => false,
+        | Mutation::OmapSetHeader(_) => false,
     }
 }
 
