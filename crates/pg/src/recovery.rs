@@ -79,6 +79,10 @@ impl Recovery {
         self.bad.remove(object);
     }
 
+    fn is_pulled_from(&self, object: &HObject, osd: OsdId) -> bool {
+        self.pulling.get(object).is_some_and(|(source, _)| *source == osd)
+    }
+
     pub(crate) fn active(&self) -> usize {
         self.pulling.len() + self.pushing.len()
     }
@@ -312,7 +316,13 @@ impl Pg {
     fn push(&mut self, mut push: Push, cx: &mut Ctx<'_>) {
         let part = part_of(cx.store, self.coll, &push.object, &push.begin, push.measure);
         let Content { version, txn, next } = match part {
-            Ok(Some(part)) => part,
+            Ok(Some(part)) if self.missing.get(&push.object) != Some(&part.version) => part,
+            // It is known to be bad.
+            Ok(Some(_)) => {
+                push.loads.into_iter().for_each(|token| cx.store.unload(token));
+                self.recovery.pushing.remove(&(push.to, push.object.clone()));
+                return self.on_push_unreadable(push.to, push.object, cx);
+            }
             Ok(None) => {
                 push.loads.into_iter().for_each(|token| cx.store.unload(token));
                 return self.on_push_damaged(push.to, push.object, push.need, cx);
@@ -395,14 +405,19 @@ impl Pg {
             return;
         }
         let pushed = offer.1;
+        if version == EVersion::ZERO && self.recovery.pushing.contains_key(&(from, object.clone())) {
+            return self.on_push_refused(from, object, cx);
+        }
+        // A primary takes nothing but what it is pulling from there. Others answer late what they were asked for before:
+        // what there is in whatever version, or what is pulled from somebody else by now.
+        if self.is_primary() && !self.recovery.is_pulled_from(&object, from) {
+            return;
+        }
         // A replica takes what its primary has. A primary takes what the log names and nothing else: a
         // newer version is of a history that came to nothing.
         let suits = |need: &EVersion| *need == version || *need < version && !self.is_primary();
         let is_needed = self.missing.get(&object).is_some_and(suits);
         if !is_needed {
-            if version == EVersion::ZERO && self.recovery.pushing.contains_key(&(from, object.clone())) {
-                return self.on_push_refused(from, object, cx);
-            }
             self.recovery.pulling.remove(&object);
             if let Some(need) = self.missing.get(&object).copied() {
                 if !self.is_primary() {

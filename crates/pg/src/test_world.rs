@@ -257,7 +257,8 @@ impl World {
         let mut gone = Transaction::new(self.pg.coll);
         gone.push(&object, Mutation::Remove);
         self.store.submit(Token(0), gone);
-        for peer in self.peers.clone() {
+        // In the order in which they are asked.
+        for peer in std::collections::BTreeSet::from_iter(self.peers.clone()) {
             self.push(peer, at, 0);
         }
     }

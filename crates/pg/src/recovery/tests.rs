@@ -348,3 +348,60 @@ fn a_primary_whose_push_is_refused_looks_for_a_good_copy() {
     world.push(second, 1, 2);
     assert_eq!((pushed(&mut world)[0].0, world.stored(1)), (world.version(2), 2));
 }
+
+#[test]
+fn a_primary_takes_only_what_it_pulls_from_there() {
+    let mut world = World::active();
+    let object = world.object(1);
+    world.act(|pg, cx| pg.repair(&object, cx));
+    let source = world.pg.recovery.pulling[&object].0;
+    let other = world.peers.iter().copied().find(|peer| *peer != source).unwrap();
+    for version in [0, 1] {
+        world.push(other, 1, version);
+        assert_eq!((world.missing().len(), world.pg.recovery.pulling[&object].0), (1, source));
+        assert!(world.pg.peer_missing.values().all(Missing::is_empty));
+    }
+    world.push(source, 1, 1);
+    assert_eq!(world.missing(), []);
+}
+
+#[test]
+fn a_copy_that_is_known_as_bad_is_not_sent() {
+    let mut world = World::replica();
+    let (pgid, epoch, primary) = (world.pg.pgid, world.map.epoch, world.peers[0]);
+    let (object, bad) = (world.object(2), world.version(2));
+    world.say(primary, MPgBadCopy { pgid, epoch, object: object.clone(), version: bad }.into());
+    let pull = |version| MPgPull { pgid, epoch, object: object.clone(), version, ..MPgPull::default() };
+    for version in [EVersion::ZERO, bad] {
+        world.told();
+        world.say(primary, pull(version).into());
+        assert_eq!(pushed(&mut world), [(EVersion::ZERO, 0)]);
+    }
+    // An older one than what is lacking is good.
+    let newer = world.entry(3, 4, 3);
+    world.activate(3, vec![newer], 4, None);
+    world.told();
+    let pull = MPgPull { object: world.object(3), ..pull(EVersion::ZERO) };
+    world.say(primary, pull.into());
+    assert_eq!(pushed(&mut world)[0].0, world.version(3));
+}
+
+/// It is found to be bad while it is read.
+#[test]
+fn what_turns_out_to_be_bad_is_not_pushed() {
+    let mut world = World::active();
+    let (first, second, object) = (world.peers[0], world.peers[1], world.object(1));
+    world.pg.is_clean = false;
+    world.pg.peer_missing.insert(first, [(object.clone(), world.version(1))].into());
+    let permit = world.recovery.active.take(0);
+    world.pg.recovery.pushing.insert((first, object.clone()), permit);
+    let version = world.version(1);
+    world.act(|pg, cx| pg.declare_missing(object.clone(), version, cx));
+    world.told();
+    let (measure, loads) = (Measure::of_parts(&world.recovery), Vec::new());
+    let (need, begin) = (EVersion::ZERO, ObjectCursor::default());
+    world.act(|pg, cx| pg.push(Push { to: first, object, need, begin, measure, loads }, cx));
+    assert_eq!((pushed(&mut world), world.pg.recovery.pushing.len()), (vec![], 0));
+    world.push(second, 1, 1);
+    assert_eq!(pushed(&mut world)[0].0, version);
+}

@@ -177,3 +177,21 @@ fn what_is_too_large_to_be_what_it_was_stays_unfound() {
     world.push(peers[1], 3, 0);
     assert_eq!((world.pg.unfound_count(), world.replicated()), (1, vec![]));
 }
+
+/// One copy is too large to go back to, so that the other's answer settles nothing: it is the lost version, which is bad there.
+#[test]
+fn what_is_offered_when_nobody_asks_any_more_is_not_taken() {
+    let mut world = World::active();
+    world.lose(3);
+    world.handle(Event::GiveUp(GiveUp::Revert));
+    let (pgid, epoch, object) = (world.pg.pgid, world.map.epoch, world.object(3));
+    let (version, txn) = (world.version(1), world.content(3, 1));
+    let next = Some(messages::ObjectCursor { data: 1, ..messages::ObjectCursor::default() });
+    let part = messages::MPgPush { pgid, epoch, object, version, txn, begin: Default::default(), next };
+    let peers = world.peers.clone();
+    world.say(peers[0], part.into());
+    world.told();
+    world.push(peers[1], 3, 3);
+    assert_eq!((world.missing(), world.pg.unfound_count()), (vec![(world.object(3), 3)], 1));
+    assert!(world.stored(3) == 0 && world.told().is_empty());
+}
