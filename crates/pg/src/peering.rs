@@ -114,6 +114,7 @@ impl Pg {
 
     /// Begins anew in the interval of the newest map.
     pub(crate) fn start_interval(&mut self, cx: &mut Ctx<'_>) {
+        self.ops_end_interval(self.is_primary(), cx);
         self.phase = Phase::Idle;
         self.history.restart(cx.map.epoch, cx.wall);
         self.committed = Committed::default();
@@ -124,8 +125,7 @@ impl Pg {
         self.is_clean = false;
         self.trimming = None;
         self.recount = None;
-        let mut loads = self.ops_end_interval(self.is_primary());
-        loads.extend(self.scrubs.on_new_interval());
+        let loads = self.scrubs.on_new_interval();
         loads.into_iter().for_each(|token| cx.store.unload(token));
         self.drop_loads(cx);
         self.drop_gathered(cx);

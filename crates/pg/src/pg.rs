@@ -480,8 +480,8 @@ impl Pg {
 
     /// Ends all that is under way.
     pub(crate) fn let_go_of_all(&mut self, cx: &mut Ctx<'_>) {
-        let mut loads = self.ops_end_interval(false);
-        loads.extend(self.scrubs.on_new_interval());
+        self.ops_end_interval(false, cx);
+        let loads = self.scrubs.on_new_interval();
         loads.into_iter().for_each(|token| cx.store.unload(token));
         self.drop_loads(cx);
         self.drop_gathered(cx);

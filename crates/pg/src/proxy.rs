@@ -19,7 +19,7 @@ use messages::{
 };
 use types::{
     EVersion, EntityAddr, EntityNum, Epoch, Errno, HObject, Instant, MapFlags, OsdId, OsdMap, PgId,
-    SnapContext, SnapId, Token, UpActing,
+    SnapContext, SnapId, UpActing,
 };
 
 use crate::{
@@ -167,13 +167,21 @@ fn addressed(op: MOSDOp, target: &HObject) -> MOSDOp {
 }
 
 impl Pg {
-    /// An interval ends: what waits goes on in the next one if this OSD leads it (see `Ops::on_new_interval`). What was
-    /// loaded for the rest is not needed any more.
-    pub(crate) fn ops_end_interval(&mut self, is_primary: bool) -> Vec<Token> {
+    /// An interval ends: what waits goes on in the next one if this OSD leads it (see `Ops::on_new_interval`). The rest is
+    /// sent again, but for reads that a replica has begun: clients wait for these for as long as the same OSDs act, which
+    /// they may do in the next interval, too.
+    pub(crate) fn ops_end_interval(&mut self, is_primary: bool, cx: &mut Ctx<'_>) {
         let passed_on = self.proxies.on_new_interval(is_primary);
-        let loads = self.ops.on_new_interval(passed_on, self.info.primary_since, is_primary);
+        let dropped = self.ops.on_new_interval(passed_on, self.info.primary_since, is_primary);
         self.proxies.open = self.ops.early_passed_on().map(PassedOn::name).collect();
-        loads
+        let was_replica = self.phase == Phase::Replica;
+        for waiting in dropped {
+            if was_replica && self.is_replica_read(&waiting) {
+                self.refuse(&waiting, Errno::EAGAIN, cx);
+            } else {
+                self.release(&waiting, cx);
+            }
+        }
     }
 
     /// The request is one on `target`.

@@ -146,14 +146,14 @@ pub(crate) struct Ops {
 impl Ops {
     /// The acting set changed. While the primary stays the same, clients rely on it to run what it has
     /// (`apply_and_flush_repops`): all of it waits, in its order, until the PG serves again. A change that
-    /// is in the log by then is only answered. With another primary clients send again; what was loaded for
-    /// such ops is returned. `all` are those that waited elsewhere.
+    /// is in the log by then is only answered. With another primary clients send again; such ops are returned.
+    /// `all` are those that waited elsewhere.
     pub(crate) fn on_new_interval(
         &mut self,
         mut all: Vec<WaitingOp>,
         primary_since: Epoch,
         is_primary: bool,
-    ) -> Vec<Token> {
+    ) -> Vec<WaitingOp> {
         for in_flight in std::mem::take(&mut self.in_flight) {
             all.extend(in_flight.requests.into_iter().map(|(waiting, _)| waiting));
         }
@@ -163,12 +163,11 @@ impl Ops {
         }
         all.extend(std::mem::take(&mut self.early));
         let stays = |waiting: &mut WaitingOp| is_primary && waiting.op.epoch >= primary_since;
-        let dropped = all.extract_if(.., |waiting| !stays(waiting));
-        let loads = dropped.flat_map(|waiting| waiting.loads).collect();
+        let dropped = all.extract_if(.., |waiting| !stays(waiting)).collect();
         // The PG may not serve for long.
         all.iter_mut().for_each(WaitingOp::forget_copies);
         self.early = all.into();
-        loads
+        dropped
     }
 
     /// Changes that nobody asked for and that are not durable everywhere.

@@ -187,7 +187,7 @@ fn a_new_interval_begins_again_what_was_passed_on() {
     answer(&mut world, &again[0].1, 0, b"");
     assert_eq!(heard(&mut world).len(), 1);
     // With another primary it is not here any more, and may come again.
-    world.act(|pg, _| pg.ops_end_interval(false));
+    world.act(|pg, cx| pg.ops_end_interval(false, cx));
     assert!(world.pg.proxies.open.is_empty() && world.pg.proxies.questions.is_empty());
 }
 

@@ -143,22 +143,52 @@ fn only_reads_are_for_any_copy() {
     assert_eq!(answer(&mut world, old).map(|(result, _)| result), Some(EAGAIN), "of an earlier interval");
 }
 
-#[test]
-fn a_copy_that_cannot_be_read_is_replaced_by_the_primary() {
-    let mut world = serving();
-    let op = request(&world, osd_flag::BALANCE_READS, 1, vec![read()]);
+/// A read of the first object waits for what the store loads for it.
+fn loading(world: &mut World) -> Token {
+    let op = request(world, osd_flag::BALANCE_READS, 1, vec![read()]);
     let (entity, addr) = (EntityNum::client(7), EntityAddr::default());
     let client = Client { session: 7, entity, addr, features: 0 };
     let waiting = WaitingOp::new(client, 1, Box::new(op), Budget::default().take(0), Instant::default());
     let (head, wanted) = (world.object(1), world.object(1));
-    let token = world.act(|pg, _| {
+    world.act(|pg, _| {
         let load = pg.put_aside(&head, waiting);
-        pg.token(Pending::OpLoad { head: head.clone(), load, wanted })
-    });
-    let bad = ReadError::Corrupt { offset: 0 };
-    world.handle(Event::Store(Completion::Loaded(Token(token.0), Err(bad))));
+        pg.token(Pending::OpLoad { head, load, wanted })
+    })
+}
+
+/// True when one request was refused since effects were last looked at.
+fn has_refused(world: &World) -> bool {
     let is_refusal = |effect: &Effect| matches!(effect, Effect::Reply(_, _, reply) if reply.result == EAGAIN);
-    assert!(world.effects.iter().any(is_refusal) && world.pg.is_object_idle(&head));
+    world.effects.iter().any(is_refusal)
+}
+
+/// Clients send such a read again only when others act.
+#[test]
+fn what_it_has_begun_is_left_to_the_primary_when_an_interval_begins() {
+    let mut world = serving();
+    let token = loading(&mut world);
+    world.effects.clear();
+    world.act(|pg, cx| pg.start_interval(cx));
+    assert!(has_refused(&world) && world.pg.is_object_idle(&world.object(1)));
+    // What comes for it then is for nobody.
+    world.effects.clear();
+    world.handle(Event::Store(Completion::Loaded(token, Ok(()))));
+    assert!(!world.effects.iter().any(|effect| matches!(effect, Effect::Reply(..))));
+    // With another primary, clients send all again.
+    let mut world = World::active();
+    loading(&mut world);
+    world.pg.members.primary = world.peers[0];
+    world.act(|pg, cx| pg.start_interval(cx));
+    assert!(!has_refused(&world) && world.pg.is_object_idle(&world.object(1)));
+}
+
+#[test]
+fn a_copy_that_cannot_be_read_is_replaced_by_the_primary() {
+    let mut world = serving();
+    let (token, head) = (loading(&mut world), world.object(1));
+    let bad = ReadError::Corrupt { offset: 0 };
+    world.handle(Event::Store(Completion::Loaded(token, Err(bad))));
+    assert!(has_refused(&world) && world.pg.is_object_idle(&head));
     let told = world.told();
     let [(to, Message::MPgBadCopy(word))] = &told[..] else { panic!("{told:?}") };
     assert_eq!((&to[..], &word.object), (&world.peers[..1], &head));
