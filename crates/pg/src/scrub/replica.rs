@@ -35,23 +35,24 @@ impl Pg {
     fn go_on_scanning(&mut self, cx: &mut Ctx<'_>) {
         let (coll, pool) = (self.coll, self.pgid.pool);
         let Some(mut scan) = self.scrubs.scan.take() else { return };
-        match scan.step(cx.store, coll, pool) {
+        let step = scan.step(cx.store, coll, pool);
+        // What was loaded before is looked through, or hashed. Else it is held beside what comes now, as one step may need
+        // both.
+        if scan.take_got_on() || !matches!(step, Step::Load(_)) {
+            scan.held.drain(..).for_each(|token| cx.store.unload(token));
+        }
+        match step {
             Step::Load(missing) => {
                 let token = self.token(Pending::ScrubLoad { is_anew: false });
                 scan.waiting = Some(token);
                 cx.store.load(token, missing);
             }
             Step::LoadAnew(object, offset, len) => {
-                // What was read before is hashed.
-                scan.held.drain(..).for_each(|token| cx.store.unload(token));
                 let token = self.token(Pending::ScrubLoad { is_anew: true });
                 scan.waiting = Some(token);
                 cx.store.load_anew(token, coll, &object, offset, len);
             }
-            Step::Done => {
-                scan.held.drain(..).for_each(|token| cx.store.unload(token));
-                return self.tell_scan(scan, cx);
-            }
+            Step::Done => return self.tell_scan(scan, cx),
         }
         self.scrubs.scan = Some(scan);
     }
@@ -79,3 +80,6 @@ impl Pg {
         cx.effects.push(Effect::SendOsd(scan.asker, message.into()));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -44,6 +44,7 @@ pub(crate) struct Scan {
     pub(super) waiting: Option<Token>,
     /// What was loaded and is needed until the scan gets on.
     pub(super) held: Vec<Token>,
+    has_got_on: bool,
 }
 
 /// An object that is not done.
@@ -74,6 +75,7 @@ impl Scan {
             done: Vec::new(),
             waiting: None,
             held: Vec::new(),
+            has_got_on: false,
         }
     }
 
@@ -86,6 +88,11 @@ impl Scan {
                 self.finish_object();
             }
         }
+    }
+
+    /// True when it has got on since it was asked last.
+    pub(super) fn take_got_on(&mut self) -> bool {
+        std::mem::take(&mut self.has_got_on)
     }
 
     /// The objects of the range.
@@ -101,7 +108,7 @@ impl Scan {
                 false => self.next_object(store, coll, pool),
             };
             match step {
-                Ok(true) => {}
+                Ok(true) => self.has_got_on = true,
                 Ok(false) => return Step::Done,
                 Err(step) => return step,
             }
