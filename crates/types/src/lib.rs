@@ -51,7 +51,7 @@ pub use osdmap::{
 pub use pairs::Pairs;
 pub use pg_log::{LogEntry, Missing, ObjectVersions, PgInfo, PgInterval, PgProgress, PgTotals};
 pub use pg_stat::{OsdStat, PgStat, PgStatSum, PgState, PgTimes, PoolStatfs};
-pub use scrub::{ScrubHistory, ScrubObject};
+pub use scrub::{ScrubHistory, ScrubObject, XattrSum};
 pub use snap_context::SnapContext;
 pub use time::{Instant, UTime};
 pub use transaction::{CollMerge, CollSplit, Mutation, Transaction, TxnOp};

@@ -64,15 +64,24 @@ impl ScrubHistory {
     }
 }
 
+/// What stands for xattrs that are too long to be told.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XattrSum {
+    /// Their bytes.
+    pub bytes: u64,
+    /// crc32c of them, from all ones.
+    pub crc: u32,
+}
+
 /// What one copy of a PG has of an object (`ScrubMap::object`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub struct ScrubObject {
     /// Which.
     pub object: HObject,
     /// Bytes.
     pub size: u64,
-    /// All xattrs, as they are stored.
+    /// Xattrs, as they are stored.
     pub xattrs: BTreeMap<Bytes, Bytes>,
     /// True with omap keys.
     pub has_omap: bool,
@@ -86,4 +95,10 @@ pub struct ScrubObject {
     pub omap_keys: u64,
     /// Deep: bytes of omap values.
     pub omap_bytes: u64,
+    /// Xattrs whose values are long, by their names.
+    #[codec(since = 2)]
+    pub long_xattrs: BTreeMap<Bytes, XattrSum>,
+    /// All xattrs behind those, names and values, where there are very many.
+    #[codec(since = 2)]
+    pub more_xattrs: Option<XattrSum>,
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use codec::Decode;
-use types::{HObject, OsdId, PgId, ScrubObject};
+use types::{HObject, OsdId, PgId, ScrubObject, XattrSum};
 
 use super::{
     verdict::{BadCopies, Verdict},
@@ -227,27 +227,40 @@ fn differences(selected: &Selected<'_>, copy: &ScrubObject, errors: u64) -> (u64
     if copy.size != one.size {
         differs(object_error::SIZE, format!("size {} != size {} from shard {osd}", copy.size, one.size));
     }
-    let users = |object: &ScrubObject| -> Vec<(Bytes, Bytes)> {
-        let all = object.xattrs.iter().filter(|(name, _)| name.first() == Some(&USER_XATTR));
-        all.map(|(name, value)| (name.clone(), value.clone())).collect()
-    };
-    for (name, value) in users(one) {
-        let shown = ceph_name(&name);
-        match copy.xattrs.get(&name) {
+    let (ours, theirs) = (users_xattrs(one), users_xattrs(copy));
+    for (name, value) in &ours {
+        let shown = ceph_name(name);
+        match theirs.get(name) {
             None => {
                 differs(object_error::ATTR_NAME, format!("attr name mismatch '{}'", shown.escape_ascii()))
             }
-            Some(theirs) if *theirs != value => {
+            Some(theirs) if theirs != value => {
                 differs(object_error::ATTR_VALUE, format!("attr value mismatch '{}'", shown.escape_ascii()));
             }
             Some(_) => {}
         }
     }
-    for (name, _) in users(copy) {
-        if !one.xattrs.contains_key(&name) {
-            let shown = ceph_name(&name);
-            differs(object_error::ATTR_NAME, format!("attr name mismatch '{}'", shown.escape_ascii()));
-        }
+    for name in theirs.keys().filter(|name| !ours.contains_key(*name)) {
+        let shown = ceph_name(name);
+        differs(object_error::ATTR_NAME, format!("attr name mismatch '{}'", shown.escape_ascii()));
+    }
+    if copy.more_xattrs != one.more_xattrs {
+        let last = ours.keys().next_back().map(|name| ceph_name(name)).unwrap_or_default();
+        differs(object_error::ATTR_VALUE, format!("attr value mismatch behind '{}'", last.escape_ascii()));
     }
     (out, words)
+}
+
+/// The value of an xattr, or what stands for it.
+#[derive(PartialEq, Eq)]
+enum Value<'a> {
+    Whole(&'a Bytes),
+    Sum(&'a XattrSum),
+}
+
+/// The xattrs of users, as far as they are told by name.
+fn users_xattrs(object: &ScrubObject) -> BTreeMap<&Bytes, Value<'_>> {
+    let whole = object.xattrs.iter().map(|(name, value)| (name, Value::Whole(value)));
+    let long = object.long_xattrs.iter().map(|(name, sum)| (name, Value::Sum(sum)));
+    whole.chain(long).filter(|(name, _)| name.first() == Some(&USER_XATTR)).collect()
 }

@@ -7,12 +7,19 @@ use std::{collections::VecDeque, ops::Bound};
 use bytes::Bytes;
 use codec::{Encode, Features, crc32c};
 use store::{Missing, ObjectStore};
-use types::{CollId, HObject, OsdId, PoolId, ScrubObject, Token};
+use types::{CollId, HObject, OsdId, PoolId, ScrubObject, Token, XattrSum};
+
+use crate::exec::USER_XATTR;
 
 /// Objects listed at once.
 const LIST_STEP: usize = 64;
 /// Omap entries hashed at once.
 const OMAP_STEP: usize = 512;
+/// A longer value of an xattr is told by its sum. What all objects of a chunk have goes in one message, and values may be
+/// as long as requests.
+const XATTR_BYTES_MAX: usize = 4 << 10;
+/// Of an object's xattrs so many bytes are told; what comes behind, by one sum.
+const XATTRS_BYTES_MAX: usize = 256 << 10;
 
 /// What a scan waits for.
 #[derive(Debug)]
@@ -221,11 +228,36 @@ impl Partial {
 /// What the index says of an object; none if there is no such.
 fn begin(store: &dyn ObjectStore, coll: CollId, object: &HObject) -> Result<Option<ScrubObject>, Missing> {
     let Some(meta) = store.meta(coll, object)? else { return Ok(None) };
-    Ok(Some(ScrubObject {
+    let mut out = ScrubObject {
         object: object.clone(),
         size: meta.size,
-        xattrs: store.xattrs(coll, object)?.into_iter().collect(),
         has_omap: !store.omap_range(coll, object, Bound::Unbounded, 1)?.is_empty(),
         ..ScrubObject::default()
-    }))
+    };
+    put_xattrs(&mut out, store.xattrs(coll, object)?);
+    Ok(Some(out))
+}
+
+/// Tells xattrs, in the order of their names: equal ones in the same way. What the PG keeps with the object is told as it is.
+fn put_xattrs(out: &mut ScrubObject, xattrs: Vec<(Bytes, Bytes)>) {
+    let mut told = 0;
+    for (name, value) in xattrs {
+        if name.first() != Some(&USER_XATTR) {
+            out.xattrs.insert(name, value);
+            continue;
+        }
+        let bytes = value.len() as u64;
+        let is_long = value.len() > XATTR_BYTES_MAX;
+        told += name.len() + if is_long { size_of::<XattrSum>() } else { value.len() };
+        if told > XATTRS_BYTES_MAX {
+            let more = out.more_xattrs.get_or_insert(XattrSum { bytes: 0, crc: u32::MAX });
+            more.bytes += name.len() as u64 + bytes;
+            let lengths = (name.len() as u64, bytes).to_bytes(Features::default());
+            more.crc = [lengths, name, value].iter().fold(more.crc, |crc, piece| crc32c(crc, piece));
+        } else if is_long {
+            out.long_xattrs.insert(name, XattrSum { bytes, crc: crc32c(u32::MAX, &value) });
+        } else {
+            out.xattrs.insert(name, value);
+        }
+    }
 }

@@ -60,6 +60,7 @@ fn head(name: &'static str) -> ScrubObject {
         is_unreadable: false,
         omap_keys: 1,
         omap_bytes: 2,
+        ..ScrubObject::default()
     }
 }
 
@@ -276,4 +277,52 @@ fn a_scan_gives_cephs_digests() {
     assert_eq!(found.data_digest, Some(codec::crc32c(u32::MAX, &data)));
     // As `rados list-inconsistent-obj` showed it of an object with the same omap.
     assert_eq!(found.omap_digest, Some(0x3e92_75cd));
+}
+
+/// One copy of an object with these xattrs, as a scan tells of it.
+fn scanned(xattrs: &BTreeMap<Bytes, Bytes>) -> ScrubObject {
+    let coll = CollId::pg(pgid());
+    let mut store = MemStore::new();
+    let mut txn = Transaction::new(coll);
+    txn.push(&object("x"), Mutation::SetXattrs(xattrs.clone().into_iter().collect()));
+    store.submit(Token(0), txn);
+    let mut scan = Scan::new(ME, 1, HObject::min(), HObject::max(), None);
+    assert!(matches!(scan.step(&store, coll, PoolId(3)), Step::Done));
+    scan.take().remove(0)
+}
+
+#[test]
+fn however_long_xattrs_are_their_differences_are_found_and_little_is_told() {
+    let name = |at: usize| Bytes::from(format!("u{at:099}"));
+    let mut many = xattrs(3, &SnapSet::default());
+    many.extend((0..6_000).map(|at| (name(at), Bytes::from_static(b"value"))));
+    many.insert(name(1), Bytes::from(vec![7; 4_096]));
+    many.extend([2, 3].map(|at| (name(at), Bytes::from(vec![7; 50 << 20]))));
+    let good = scanned(&many);
+    assert!(good.to_bytes(Features::default()).len() < 512 << 10 && good.more_xattrs.is_some());
+    assert_eq!((good.long_xattrs.len(), &good.xattrs[&name(1)]), (2, &many[&name(1)]));
+    assert_eq!(scanned(&many), good);
+    let mut other = vec![7; 50 << 20];
+    other[9] = 8;
+    let shown = |at| format!("'_{at:099}'");
+    let last = good.xattrs.keys().rfind(|name| name.len() == 100).unwrap();
+    let behind = String::from_utf8(last[1..].to_vec()).unwrap();
+    for (changed, value, text) in [
+        (3, Some(Bytes::from(other)), format!("attr value mismatch {}", shown(3))),
+        (3, Some(Bytes::from_static(b"short")), format!("attr value mismatch {}", shown(3))),
+        (3, None, format!("attr name mismatch {}", shown(3))),
+        (5_999, Some(Bytes::from_static(b"other")), format!("attr value mismatch behind '_{behind}'")),
+        (5_999, None, format!("attr value mismatch behind '_{behind}'")),
+    ] {
+        let mut xattrs = many.clone();
+        match value {
+            Some(value) => xattrs.insert(name(changed), value),
+            None => xattrs.remove(&name(changed)),
+        };
+        let mut maps = maps(std::slice::from_ref(&good));
+        *at(&mut maps, 2) = scanned(&xattrs);
+        let verdict = verdict_of(&maps);
+        assert!(lines(&verdict).iter().any(|line| line.contains(&text)), "{text}: {:?}", lines(&verdict));
+        assert_eq!(verdict.bad[&object("x")], bad(&[], &[2]));
+    }
 }

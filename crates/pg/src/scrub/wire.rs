@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use codec::{Codec, Decode, Encode, Features, encode_envelope};
-use types::{EVersion, HObject, OsdId, ReqId, ScrubObject, SnapId, UTime};
+use types::{EVersion, HObject, OsdId, ReqId, ScrubObject, SnapId, UTime, XattrSum};
 
 use crate::exec::{INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet, USER_XATTR};
 
@@ -218,7 +218,8 @@ pub(super) struct ScrubLsResult {
     pub(super) values: Vec<Bytes>,
 }
 
-/// An object's xattrs by Ceph's names; its own records, if they can be read, as Ceph encodes them.
+/// An object's xattrs by Ceph's names; its own records, if they can be read, as Ceph encodes them. Of long ones, what is
+/// known of them, in words.
 fn ceph_xattrs(object: &ScrubObject) -> BTreeMap<Bytes, Bytes> {
     let xattr = |(name, value): (&Bytes, &Bytes)| match &name[..] {
         INFO_XATTR => {
@@ -231,7 +232,10 @@ fn ceph_xattrs(object: &ScrubObject) -> BTreeMap<Bytes, Bytes> {
         }
         _ => (ceph_name(name), value.clone()),
     };
-    object.xattrs.iter().map(xattr).collect()
+    let long = |(name, sum): (&Bytes, &XattrSum)| {
+        (ceph_name(name), format!("({} bytes, crc32c {:#010x})", sum.bytes, sum.crc).into())
+    };
+    object.xattrs.iter().map(xattr).chain(object.long_xattrs.iter().map(long)).collect()
 }
 
 /// A user's xattr as Ceph's logs and results name it.

@@ -163,3 +163,13 @@ fn a_listing_names_what_to_begin_behind() {
     };
     assert_eq!(ScrubLsArg::from_bytes(arg.to_bytes(Features::PACIFIC)).unwrap(), arg);
 }
+
+#[test]
+fn of_long_xattrs_length_and_sum_are_listed() {
+    let mut object = ScrubObject::default();
+    object.xattrs.insert(Bytes::from_static(b"ua"), Bytes::from_static(b"short"));
+    object.long_xattrs.insert(Bytes::from_static(b"ub"), XattrSum { bytes: 5_000, crc: 0xfe_dcba });
+    let told = CopyFacts::of(&object).xattrs;
+    let told: Vec<(&[u8], &[u8])> = told.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+    assert_eq!(told, [(&b"_a"[..], &b"short"[..]), (b"_b", b"(5000 bytes, crc32c 0x00fedcba)")]);
+}
