@@ -41,6 +41,8 @@ mod test_world;
 mod trim;
 mod unfound;
 mod watch;
+#[cfg(test)]
+mod watched_store;
 mod window;
 
 pub use budget::{Budget, Permit};

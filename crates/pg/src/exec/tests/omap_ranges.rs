@@ -1,86 +1,17 @@
 //! Removing ranges of omap entries: what it costs, and what ops of the same request see of it.
 
-use std::{cell::Cell, collections::BTreeMap, ops::Bound};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use codec::{Codec, Decode, Encode, Features, Payload};
+use codec::{Codec, Decode, Encode, Features};
 use messages::{OpCode, OsdOp};
-use store::{Cached, MemStore, Missing, ObjectMeta, ObjectStore, StoreUsage};
-use types::{CollId, Errno, HObject, PoolId, PoolStatfs, SnapId, Token, Transaction, UTime};
+use types::{Errno, SnapId, UTime};
 
 use super::bench::{Bench, call, copy_data, encoded, plain};
-use crate::exec::{MeasuredOmap, copy_out, execute};
-
-/// A store that counts the omap entries that it is asked for.
-struct Counting<'a> {
-    store: &'a MemStore,
-    read: Cell<usize>,
-}
-
-impl ObjectStore for Counting<'_> {
-    fn submit(&mut self, _token: Token, _txn: Transaction) {
-        unreachable!("an execution only reads");
-    }
-    fn load(&mut self, _token: Token, _missing: Missing) {
-        unreachable!("all is in memory");
-    }
-    fn load_anew(&mut self, _token: Token, _coll: CollId, _object: &HObject, _offset: u64, _len: u64) {
-        unreachable!("all is in memory");
-    }
-    fn unload(&mut self, _token: Token) {}
-    fn meta(&self, coll: CollId, object: &HObject) -> Result<Option<ObjectMeta>, Missing> {
-        self.store.meta(coll, object)
-    }
-    fn read_pieces(&self, coll: CollId, o: &HObject, offset: u64, len: u64) -> Result<Vec<Payload>, Missing> {
-        self.store.read_pieces(coll, o, offset, len)
-    }
-    fn extents(&self, coll: CollId, o: &HObject, offset: u64, len: u64) -> Result<Vec<(u64, u64)>, Missing> {
-        self.store.extents(coll, o, offset, len)
-    }
-    fn xattr(&self, coll: CollId, object: &HObject, name: &[u8]) -> Result<Option<Bytes>, Missing> {
-        self.store.xattr(coll, object, name)
-    }
-    fn xattrs(&self, coll: CollId, object: &HObject) -> Result<Vec<(Bytes, Bytes)>, Missing> {
-        self.store.xattrs(coll, object)
-    }
-    fn omap_header(&self, coll: CollId, object: &HObject) -> Result<Bytes, Missing> {
-        self.store.omap_header(coll, object)
-    }
-    fn omap_get(&self, coll: CollId, object: &HObject, key: &[u8]) -> Result<Option<Bytes>, Missing> {
-        self.read.set(self.read.get() + 1);
-        self.store.omap_get(coll, object, key)
-    }
-    fn omap_range(
-        &self,
-        coll: CollId,
-        object: &HObject,
-        from: Bound<&[u8]>,
-        count_max: usize,
-    ) -> Result<Vec<(Bytes, Bytes)>, Missing> {
-        let found = self.store.omap_range(coll, object, from, count_max)?;
-        self.read.set(self.read.get() + found.len());
-        Ok(found)
-    }
-    fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, Missing> {
-        self.store.list(coll, from, count_max)
-    }
-    fn collections(&self) -> Vec<CollId> {
-        self.store.collections()
-    }
-    fn collection_exists(&self, coll: CollId) -> bool {
-        self.store.collection_exists(coll)
-    }
-    fn usage(&self) -> StoreUsage {
-        self.store.usage()
-    }
-    fn cached(&self) -> Cached {
-        self.store.cached()
-    }
-    fn drop_cache(&mut self) {}
-    fn pool_usage(&self) -> Vec<(PoolId, PoolStatfs)> {
-        self.store.pool_usage()
-    }
-}
+use crate::{
+    exec::{MeasuredOmap, copy_out, execute},
+    watched_store::WatchedStore,
+};
 
 /// The longest list that a request gets.
 const LIST: u64 = 1024;
@@ -104,10 +35,10 @@ fn remove(first: u64, last: u64) -> OsdOp {
 
 /// Runs ops on the object, which stays as it is: how many omap entries were read, and the last op's output.
 fn cost(bench: &Bench, ops: Vec<OsdOp>) -> (usize, Bytes) {
-    let store = Counting { store: &bench.store, read: Cell::new(0) };
+    let store = WatchedStore::over(bench.store.clone());
     let done = execute(&store, &bench.cx, &bench.request("o", SnapId::HEAD, ops)).unwrap();
     assert!(done.ops.iter().all(|op| op.result >= 0), "{:?}", done.ops);
-    (store.read.get(), done.ops.last().unwrap().data.clone())
+    (store.omap_read.get(), done.ops.last().unwrap().data.clone())
 }
 
 fn listed(output: Bytes) -> Vec<Bytes> {
@@ -172,8 +103,8 @@ fn a_copy_of_too_large_an_omap_reads_no_more_than_it_could_have() {
         let set = encoded(OpCode::OMAPSETVALS, entries.collect::<BTreeMap<_, _>>());
         assert_eq!(bench.result(vec![set]), 0);
     }
-    let store = Counting { store: &bench.store, read: Cell::new(0) };
+    let store = WatchedStore::over(bench.store.clone());
     let (object, mut data) = (Bench::object("o"), copy_data(bench.cx.coll));
     copy_out(&store, bench.cx.coll, &object, &mut MeasuredOmap::default(), &mut data).unwrap();
-    assert_eq!((data.result, store.read.get()), (Errno::EMSGSIZE.negated(), 256));
+    assert_eq!((data.result, store.omap_read.get()), (Errno::EMSGSIZE.negated(), 256));
 }

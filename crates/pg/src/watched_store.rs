@@ -1,0 +1,123 @@
+//! A store in memory that shows how it is used.
+
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, VecDeque},
+    ops::Bound,
+};
+
+use bytes::Bytes;
+use codec::Payload;
+use store::{Cached, Completion, MemStore, Missing, ObjectMeta, ObjectStore, StoreUsage};
+use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction};
+
+/// Counts what of omap it is asked for, and what is held of it.
+pub(crate) struct WatchedStore {
+    store: MemStore,
+    /// True if ranges of omap are at hand only where they were loaded, by the key that they begin with.
+    is_paged: bool,
+    /// Omap entries that were read.
+    pub(crate) omap_read: Cell<usize>,
+    held: BTreeMap<Token, Missing>,
+    /// The most that was held at a time.
+    pub(crate) held_max: usize,
+    /// Answers to loads that nobody has heard yet.
+    pub(crate) loaded: VecDeque<Completion>,
+}
+
+impl WatchedStore {
+    /// All of `store` is at hand.
+    pub(crate) fn over(store: MemStore) -> WatchedStore {
+        let (held, loaded) = (BTreeMap::new(), VecDeque::new());
+        WatchedStore { store, is_paged: false, omap_read: Cell::new(0), held, held_max: 0, loaded }
+    }
+
+    /// Its omaps have to be loaded.
+    pub(crate) fn paged(store: MemStore) -> WatchedStore {
+        WatchedStore { is_paged: true, ..WatchedStore::over(store) }
+    }
+
+    /// How much is held.
+    pub(crate) fn held_count(&self) -> usize {
+        self.held.len()
+    }
+}
+
+impl ObjectStore for WatchedStore {
+    fn submit(&mut self, token: Token, txn: Transaction) {
+        self.store.submit(token, txn);
+    }
+    fn load(&mut self, token: Token, missing: Missing) {
+        self.held.insert(token, missing);
+        self.held_max = self.held_max.max(self.held.len());
+        self.loaded.push_back(Completion::Loaded(token, Ok(())));
+    }
+    fn load_anew(&mut self, token: Token, coll: CollId, object: &HObject, offset: u64, len: u64) {
+        self.store.load_anew(token, coll, object, offset, len);
+    }
+    fn unload(&mut self, token: Token) {
+        self.held.remove(&token);
+    }
+    fn meta(&self, coll: CollId, object: &HObject) -> Result<Option<ObjectMeta>, Missing> {
+        self.store.meta(coll, object)
+    }
+    fn read_pieces(&self, coll: CollId, o: &HObject, offset: u64, len: u64) -> Result<Vec<Payload>, Missing> {
+        self.store.read_pieces(coll, o, offset, len)
+    }
+    fn extents(&self, coll: CollId, o: &HObject, offset: u64, len: u64) -> Result<Vec<(u64, u64)>, Missing> {
+        self.store.extents(coll, o, offset, len)
+    }
+    fn xattr(&self, coll: CollId, object: &HObject, name: &[u8]) -> Result<Option<Bytes>, Missing> {
+        self.store.xattr(coll, object, name)
+    }
+    fn xattrs(&self, coll: CollId, object: &HObject) -> Result<Vec<(Bytes, Bytes)>, Missing> {
+        self.store.xattrs(coll, object)
+    }
+    fn omap_header(&self, coll: CollId, object: &HObject) -> Result<Bytes, Missing> {
+        self.store.omap_header(coll, object)
+    }
+    fn omap_get(&self, coll: CollId, object: &HObject, key: &[u8]) -> Result<Option<Bytes>, Missing> {
+        self.omap_read.set(self.omap_read.get() + 1);
+        self.store.omap_get(coll, object, key)
+    }
+    fn omap_range(
+        &self,
+        coll: CollId,
+        object: &HObject,
+        from: Bound<&[u8]>,
+        count_max: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, Missing> {
+        if self.is_paged {
+            let omap = match from {
+                Bound::Included(key) | Bound::Excluded(key) => Some(Bytes::copy_from_slice(key)),
+                Bound::Unbounded => None,
+            };
+            let wanted = Missing::Index { coll, object: object.clone(), omap };
+            if !self.held.values().any(|held| *held == wanted) {
+                return Err(wanted);
+            }
+        }
+        let found = self.store.omap_range(coll, object, from, count_max)?;
+        self.omap_read.set(self.omap_read.get() + found.len());
+        Ok(found)
+    }
+    fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, Missing> {
+        self.store.list(coll, from, count_max)
+    }
+    fn collections(&self) -> Vec<CollId> {
+        self.store.collections()
+    }
+    fn collection_exists(&self, coll: CollId) -> bool {
+        self.store.collection_exists(coll)
+    }
+    fn usage(&self) -> StoreUsage {
+        self.store.usage()
+    }
+    fn cached(&self) -> Cached {
+        self.store.cached()
+    }
+    fn drop_cache(&mut self) {}
+    fn pool_usage(&self) -> Vec<(PoolId, PoolStatfs)> {
+        self.store.pool_usage()
+    }
+}
