@@ -72,8 +72,10 @@ impl Pg {
     /// Notes a change of state and reports it.
     pub(crate) fn note_state(&mut self, cx: &mut Ctx<'_>) {
         let state = self.state();
-        self.stamp(state, cx.wall);
         if state != self.stamps.state {
+            // Until now it was in the one before.
+            self.stamp(self.stamps.state, cx.wall);
+            self.stamp(state, cx.wall);
             self.stamps.state = state;
             self.stamps.change = cx.wall;
             self.history.enter(state_name(&self.phase, state), cx.map.epoch, cx.wall);
