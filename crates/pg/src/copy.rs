@@ -8,7 +8,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use messages::{MPgCopyData, MPgCopyGet};
-use types::{ChunkMap, CollId, Errno, HObject, Instant, OsdId, PgId, Token, Transaction};
+use types::{ChunkMap, CollId, Epoch, Errno, HObject, Instant, OsdId, PgId, Token, Transaction};
 
 use crate::{
     Budget, Ctx, Effect, Permit, Pg,
@@ -142,9 +142,10 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    fn want(&mut self, wanted: Wanted) {
+    fn want(&mut self, wanted: Wanted, epoch: Epoch) {
         self.count += 1;
-        self.wanted.insert(self.count, wanted);
+        // An answer to who led the PG here in an earlier life, which counted from 1 as well, is for nobody.
+        self.wanted.insert((u64::from(epoch.0) << 32) + self.count, wanted);
     }
 
     fn has_place(&self, cx: &Ctx<'_>) -> bool {
@@ -171,7 +172,7 @@ impl Pg {
     ) {
         let (head, source, partial) = (head.clone(), source.into_object(), Vec::new());
         let wanted = Wanted { head, load, subop, source, part, place, asked: None, passed: 0, partial };
-        self.copies.want(wanted);
+        self.copies.want(wanted, cx.map.epoch);
         self.ask_for_copies(cx);
     }
 
@@ -240,7 +241,7 @@ impl Pg {
     fn take_copy(&mut self, mut wanted: Wanted, data: Box<MPgCopyData>, cx: &mut Ctx<'_>) {
         let Some(mut data) = wanted.take(data) else {
             // Under a new name: what was asked before may be answered twice.
-            self.copies.want(wanted);
+            self.copies.want(wanted, cx.map.epoch);
             return self.ask_for_copies(cx);
         };
         let Wanted { head, load, subop, part, place, .. } = wanted;

@@ -238,7 +238,7 @@ fn so_many_requests_copy_at_a_time() {
     let version = world.pg.info.last_update.version;
     commit(&mut world, version);
     let next = questions(&mut world);
-    assert_eq!((next.len(), next[0].id), (1, 3));
+    assert_eq!((next.len(), next[0].id - first[1].id), (1, 1));
     // One of each PG may always.
     answer(&mut world, &first[0], 10);
     answer(&mut world, &next[0], 10);
