@@ -19,6 +19,7 @@ for part in range(64):
     put('many', ['k%02d-%05d' % (part, at) for at in range(1024)], b'2' * 1024)
 i.set_xattr('attr', 'x', b'3' * (33 << 20))
 i.write('data', b'4' * (20 << 20))
+i.close(); c.shutdown()
 print('filled')
 "#;
 
@@ -32,6 +33,7 @@ for name in ['one', 'many']:
         i.operate_write_op(op, name)
 i.set_xattr('attr', 'y', b'6')
 i.write('data', b'7', 5 << 20)
+i.close(); c.shutdown()
 print('changed')
 "#;
 

@@ -378,4 +378,5 @@ elif sys.argv[1] == 'show':
     show('o', base, 'o'); show('t', tgt, 't')
 elif sys.argv[1] == 'remove':
     remove(base, 'o')
+base.close(); tgt.close(); c.shutdown()
 ";

@@ -8,6 +8,7 @@ use std::{
     fs,
     io::Write,
     net::TcpListener,
+    os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::{
@@ -49,7 +50,7 @@ pub fn say_skipped(what: &str, why: &str) {
 
 /// What a command printed.
 pub struct Ran {
-    /// Exit code; -1 if a signal ended it.
+    /// Exit code; if a signal ended it, that below zero.
     pub code: i32,
     /// Standard output.
     pub out: String,
@@ -332,7 +333,7 @@ fn in_client_root(dir: &Path, words: &[&str]) -> Command {
 
 pub fn ran(output: Output) -> Ran {
     Ran {
-        code: output.status.code().unwrap_or(-1),
+        code: output.status.code().or_else(|| output.status.signal().map(|signal| -signal)).unwrap_or(-1),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
         err: String::from_utf8_lossy(&output.stderr).into_owned(),
     }

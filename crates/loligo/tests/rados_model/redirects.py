@@ -26,4 +26,5 @@ while time.time() < end:
 for at in objects:
     found = tgt.read(f't{at}', len(expected[at]) + 100)
     assert found == expected[at], (at, len(found), len(expected[at]))
+base.close(); tgt.close(); c.shutdown()
 print(number, 'appends')
