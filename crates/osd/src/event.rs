@@ -144,8 +144,8 @@ pub enum Fault {
         /// The newest that is kept.
         newest: Epoch,
     },
-    /// A device or a shard's thread does not go on: which one. What holds it may never let go, so that nothing can be ended
-    /// in order.
+    /// A device or a shard's thread does not go on: which one. What holds it may never let go, so that nothing can be
+    /// ended in order.
     #[error("{0}")]
     Stalled(String),
 }

@@ -278,7 +278,7 @@ impl Pg {
             if self.is_missing(&head) {
                 self.recover_soon(&head, cx);
                 self.copies.asked.push(asked);
-            } else if self.must_wait_for_changes(&head) {
+            } else if self.hold_changes_for_copy(&head) {
                 self.copies.asked.push(asked);
             } else {
                 self.answer_copy(asked, cx);

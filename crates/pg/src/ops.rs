@@ -336,7 +336,7 @@ impl Pg {
 
     /// True while a change of the object is not durable everywhere. Its next ones wait until who copies it is answered,
     /// so that this comes to an end however much is written.
-    pub(crate) fn must_wait_for_changes(&mut self, head: &HObject) -> bool {
+    pub(crate) fn hold_changes_for_copy(&mut self, head: &HObject) -> bool {
         let Some(ops) = self.ops.objects.get_mut(head).filter(|ops| ops.in_flight > 0) else { return false };
         ops.is_asked_for = true;
         true

@@ -1,8 +1,8 @@
 //! Trimming: clones that only removed snapshots need go, in a pass over all objects, a few at a time.
 //!
 //! Clones go beside changes of their object that are in flight, in the order of versions: one that is written all the
-//! time is trimmed, too. An object that a change waits for, or a scrub holds, is passed over and looked at again at the end. The
-//! snapshots are purged when all members have all changes of the pass.
+//! time is trimmed, too. An object that a change waits for, or a scrub holds, is passed over and looked at again at
+//! the end. The snapshots are purged when all members have all changes of the pass.
 //!
 //! Authority: `PrimaryLogPG::SnapTrimmer`, `trim_object` (16.2); there the pass waits for an object that is busy.
 

@@ -2,7 +2,8 @@
 //! puts them in its place: it may be an older version that somebody has to go back to.
 //!
 //! The receiver asks for a part when the one before is durable, so that one of each object is under way. What is put
-//! together goes when its interval ends, or when the PG is loaded the next time: the PG's record names it from the first part on.
+//! together goes when its interval ends, or when the PG is loaded the next time: the PG's record names it from the
+//! first part on.
 
 use std::collections::BTreeMap;
 

@@ -238,7 +238,8 @@ fn begin(store: &dyn ObjectStore, coll: CollId, object: &HObject) -> Result<Opti
     Ok(Some(out))
 }
 
-/// Tells xattrs, in the order of their names: equal ones in the same way. What the PG keeps with the object is told as it is.
+/// Tells xattrs, in the order of their names: equal ones in the same way. What the PG keeps with the object is told
+/// as it is.
 fn put_xattrs(out: &mut ScrubObject, xattrs: Vec<(Bytes, Bytes)>) {
     let mut told = 0;
     for (name, value) in xattrs {

@@ -178,7 +178,8 @@ fn what_is_too_large_to_be_what_it_was_stays_unfound() {
     assert_eq!((world.pg.unfound_count(), world.replicated()), (1, vec![]));
 }
 
-/// One copy is too large to go back to, so that the other's answer settles nothing: it is the lost version, which is bad there.
+/// One copy is too large to go back to, so that the other's answer settles nothing: it is the lost version, which is
+/// bad there.
 #[test]
 fn what_is_offered_when_nobody_asks_any_more_is_not_taken() {
     let mut world = World::active();

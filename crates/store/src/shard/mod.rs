@@ -428,8 +428,8 @@ impl Store {
         }
     }
 
-    /// True if much is pending that was not just looked at, or may find room now. Flushed blocks stay covered by the journal until
-    /// the next checkpoint.
+    /// True if much is pending that was not just looked at, or may find room now. Flushed blocks stay covered by the
+    /// journal until the next checkpoint.
     fn wants_flush(&self) -> bool {
         let (bytes, max) = (self.pending_bytes, self.config.pending_bytes_max);
         bytes > max / 2 && (self.has_room_again || bytes > self.pending_bytes_left + max / 8)
