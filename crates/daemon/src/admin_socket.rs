@@ -8,7 +8,10 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{self, Read, Write},
-    os::unix::net::{UnixListener, UnixStream},
+    os::unix::{
+        fs::{FileTypeExt, PermissionsExt},
+        net::{UnixListener, UnixStream},
+    },
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     thread::JoinHandle,
@@ -134,18 +137,22 @@ impl Drop for AdminSocket {
     }
 }
 
-/// A socket at that path, for its owner only. One that nobody listens at any more gives way.
+/// A socket at that path, for its owner only, whatever the umask (which decides for the moment between `bind` and
+/// `chmod`). One that nobody listens at any more gives way; a file of any other kind is the operator's and stays.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    if path.exists() {
-        if UnixStream::connect(path).is_ok() {
-            return Err(io::ErrorKind::AddrInUse.into());
-        }
-        fs::remove_file(path)?;
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+        Ok(found) if !found.file_type().is_socket() => return Err(io::ErrorKind::AlreadyExists.into()),
+        Ok(_) if UnixStream::connect(path).is_ok() => return Err(io::ErrorKind::AddrInUse.into()),
+        Ok(_) => fs::remove_file(path)?,
     }
-    UnixListener::bind(path)
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
 }
 
 fn serve(mut stream: UnixStream, shared: &Shared, waker: &Waker) -> io::Result<()> {
@@ -201,6 +208,24 @@ mod tests {
         assert_eq!(read(format!("{text}\n").as_bytes()), Ok(text.to_owned()));
         assert_eq!(read(format!("{text}\0more").as_bytes()), Ok(text.to_owned()));
         assert_eq!(read(text.as_bytes()), Err(io::ErrorKind::InvalidData));
+    }
+
+    #[test]
+    fn the_socket_is_its_owners_and_takes_no_other_files_place() {
+        let dir = std::env::temp_dir().join(format!("loligo-admin-socket-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("osd.0.asok");
+        let refused = || listen(&path).map(drop).map_err(|error| error.kind());
+        let listener = listen(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(refused(), Err(io::ErrorKind::AddrInUse));
+        drop(listener);
+        assert_eq!(refused(), Ok(()), "a socket of a process that ended");
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "a keyring").unwrap();
+        assert_eq!(refused(), Err(io::ErrorKind::AlreadyExists));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a keyring");
+        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]
