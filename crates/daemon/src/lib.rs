@@ -15,6 +15,7 @@ mod embedded_ledger;
 mod host;
 mod joins;
 mod lanes;
+mod ledger_thread;
 mod manager_io;
 mod manager_port;
 mod memory;

@@ -5,7 +5,7 @@ use std::{fs, net::Ipv4Addr, path::Path, time::Duration};
 use anyhow::{Context, Result, bail};
 use auth::{con_mode, method};
 use messages::Message;
-use mon::{Effect, Event, Ledger, LedgerContents, LedgerError, Mon, MonOptions, Peer};
+use mon::{Effect, Event, Ledger, LedgerContents, Mon, MonOptions, Peer};
 use msgr::Config;
 use net::NetEvent;
 use reactor::{Event as IoEvent, Reactor, Signal};
@@ -18,6 +18,7 @@ use crate::{
     cluster::{self, hostname},
     embedded_ledger::EmbeddedLedger,
     host,
+    ledger_thread::LedgerThread,
     manager_io::ManagerIo,
     manager_port::ManagerPort,
     metrics_port::MetricsPort,
@@ -31,6 +32,8 @@ const MANAGER_TIMER: u64 = 3;
 const NET_TICK: Duration = Duration::from_millis(250);
 /// How often the status line's file is written.
 const STATUS_TICKS: u32 = 8;
+/// What ends a monitor.
+const NOT_COMMITTED: &str = "a decision was not committed";
 
 /// Runs monitor `id` until a signal.
 pub fn run(id: &str, conf: &Path, cpu: Option<usize>) -> Result<()> {
@@ -50,7 +53,13 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
 }
 
 /// The same, from this ledger.
-fn serve_from(ledger: Box<dyn Ledger>, id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> Result<()> {
+fn serve_from(
+    ledger: Box<dyn Ledger + Send>,
+    id: &str,
+    conf_path: &Path,
+    stop: &Stop,
+    signals: bool,
+) -> Result<()> {
     let conf = CephConf::read(conf_path)?;
     let who = EntityName::new(EntityType::MON, id);
     let data = conf.require(&who, "mon data")?;
@@ -89,17 +98,9 @@ fn serve_from(ledger: Box<dyn Ledger>, id: &str, conf_path: &Path, stop: &Stop, 
     let manager = ManagerPort::open(&mut reactor, socket, methods, &mut mon)?;
     let admin = AdminSocket::open(&conf, &who, stop.waker())?;
     let metrics = MetricsPort::default();
-    let mut daemon = Daemon {
-        mon,
-        net,
-        manager,
-        metrics,
-        manager_io: None,
-        admin,
-        ledger,
-        failure: None,
-        effects: Vec::new(),
-    };
+    let ledger = LedgerThread::spawn(ledger, stop.waker())?;
+    let mut daemon =
+        Daemon { mon, net, manager, metrics, manager_io: None, admin, ledger, effects: Vec::new() };
     if let Err(error) = daemon.boot(contents, &mut reactor) {
         cluster::remove_pid(&conf, &who);
         return Err(error);
@@ -136,10 +137,7 @@ struct Daemon {
     /// There once the monitor has booted.
     manager_io: Option<ManagerIo>,
     admin: Option<AdminSocket>,
-    ledger: Box<dyn Ledger>,
-    /// Why a decision was not committed. What the ledger holds is unknown from then on: the monitor ends, and whoever
-    /// starts it again has it read.
-    failure: Option<LedgerError>,
+    ledger: LedgerThread,
     effects: Vec<Effect>,
 }
 
@@ -147,26 +145,28 @@ impl Daemon {
     /// Begins with what the ledger holds.
     fn boot(&mut self, contents: LedgerContents, reactor: &mut Reactor) -> Result<()> {
         self.handle(Event::Boot(Box::new(contents)), reactor);
-        self.check_ledger()?;
+        while let Some(event) = self.ledger.wait().context(NOT_COMMITTED)? {
+            self.handle(event, reactor);
+        }
         if !self.mon.is_booted() {
             bail!("the ledger holds what this version cannot read");
         }
         Ok(())
     }
 
-    /// Fails once the ledger has.
-    fn check_ledger(&mut self) -> Result<()> {
-        match self.failure.take() {
-            Some(failure) => Err(failure).context("a decision was not committed"),
-            None => Ok(()),
+    /// Tells the monitor what the ledger has done. Fails once a decision was not committed: what the ledger holds is
+    /// unknown then, so the monitor ends, and reads it when it is started again.
+    fn take_ledger(&mut self, reactor: &mut Reactor) -> Result<()> {
+        while let Some(event) = self.ledger.take().context(NOT_COMMITTED)? {
+            self.handle(event, reactor);
         }
+        Ok(())
     }
 
     fn run(&mut self, reactor: &mut Reactor, stop: &Stop, status: &Path) -> Result<()> {
         let mut io_events = Vec::new();
         let mut ticks = 0u32;
         loop {
-            self.check_ledger()?;
             reactor.poll(None, &mut io_events)?;
             for event in std::mem::take(&mut io_events) {
                 match event {
@@ -206,6 +206,7 @@ impl Daemon {
                     event => self.on_connection(event, reactor),
                 }
             }
+            self.take_ledger(reactor)?;
             self.take_objects(reactor);
             self.take_admin(reactor);
             if stop.is_asked() {
@@ -329,21 +330,8 @@ impl Daemon {
             }
             Effect::Close(conn) => self.net.close(conn.0, &mut OnReactor(reactor)),
             Effect::SetTimer(at) => reactor.set_timer(MON_TIMER, at.0),
-            Effect::Compact => {
-                let result = self.ledger.compact();
-                self.handle(Event::Compacted(result), reactor);
-            }
-            Effect::Propose(txn) => {
-                let event = match self.ledger.commit(&txn) {
-                    Ok(revision) => Event::LedgerCommitted(revision),
-                    Err(error) => {
-                        tracing::error!(%error, "a decision was not committed: the monitor ends");
-                        self.failure = Some(error);
-                        Event::LeaseLost
-                    }
-                };
-                self.handle(event, reactor);
-            }
+            Effect::Compact => self.ledger.compact(),
+            Effect::Propose(txn) => self.ledger.commit(txn),
         }
     }
 
@@ -360,9 +348,9 @@ impl Daemon {
 
 #[cfg(test)]
 mod tests {
-    use std::{path::PathBuf, sync::atomic::AtomicU16};
+    use std::{net::TcpListener, path::PathBuf};
 
-    use mon::{LedgerTxn, MemLedger, Revision};
+    use mon::{LedgerError, LedgerTxn, MemLedger, Revision};
     use types::KeyType;
 
     use super::*;
@@ -383,7 +371,8 @@ mod tests {
 
     /// The folder of a new cluster without OSDs, and what its ledger holds.
     fn new_cluster(name: &str) -> (PathBuf, LedgerContents) {
-        static PORT: AtomicU16 = AtomicU16::new(0);
+        // Its own is closed by the time that the monitor listens.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let dir = std::env::temp_dir().join(format!("loligo-mon-{name}-{}", std::process::id()));
         let new = NewCluster {
             dir: &dir,
@@ -393,7 +382,7 @@ mod tests {
             index_devices: &[],
             device_bytes: 0,
             reactors: 1,
-            port: 29_711 + PORT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            port,
             is_forced: false,
             key_type: KeyType::Aes,
         };
@@ -402,7 +391,7 @@ mod tests {
         (dir, contents)
     }
 
-    fn outcome(ledger: Box<dyn Ledger>, dir: &Path) -> String {
+    fn outcome(ledger: Box<dyn Ledger + Send>, dir: &Path) -> String {
         let conf = dir.join("ceph.conf");
         let error = serve_from(ledger, "a", &conf, &Stop::new().unwrap(), false).unwrap_err();
         std::fs::remove_dir_all(dir).unwrap();
