@@ -1,11 +1,11 @@
 # One-line targets; what they do lives in scripts/, xtask and the loligo binary.
 .PHONY: up release test check fix soak bench setup
 
-up: setup
-	scripts/release --trained && scripts/up
+up:
+	scripts/setup run && scripts/release --trained && scripts/up
 
 release:
-	scripts/setup bolt-19 && scripts/release
+	scripts/setup run bolt-19 && scripts/release
 
 test: setup
 	cargo xtask test
@@ -20,9 +20,9 @@ soak: setup
 	cargo xtask soak
 
 bench:
-	scripts/setup bolt-19 ceph-mon ceph-osd ceph-mgr && scripts/release
+	scripts/setup run bolt-19 ceph-mon ceph-osd ceph-mgr && scripts/release
 	cargo build --profile count -p reactor --example floor
 	bench/compare --document docs/performance.md
 
 setup:
-	scripts/setup
+	scripts/setup test

@@ -54,7 +54,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         }
     }
     let more = if ceph.is_some() { WORKUNIT_PACKAGES } else { &[] };
-    crate::run(Command::new(tidy::workspace_root().join("scripts/setup")).args(PACKAGES).args(more))?;
+    crate::run(
+        Command::new(tidy::workspace_root().join("scripts/setup")).arg("test").args(PACKAGES).args(more),
+    )?;
     let built = tidy::workspace_root().join("target/debug/loligo");
     if binary.is_none() {
         crate::run(Command::new("cargo").args(["build", "-p", "loligo"]))?;
