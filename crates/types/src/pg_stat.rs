@@ -151,6 +151,18 @@ impl PgTimes {
             became_peered: moment,
         }
     }
+
+    /// The later ones of both.
+    #[must_use]
+    pub fn max(self, other: PgTimes) -> PgTimes {
+        PgTimes {
+            peered: self.peered.max(other.peered),
+            undegraded: self.undegraded.max(other.undegraded),
+            fullsized: self.fullsized.max(other.fullsized),
+            became_active: self.became_active.max(other.became_active),
+            became_peered: self.became_peered.max(other.became_peered),
+        }
+    }
 }
 
 /// One PG as its primary reports it (`pg_stat_t`).

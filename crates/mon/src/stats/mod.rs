@@ -56,12 +56,19 @@ impl Mon {
             0 => self.stats.slow_ops.remove(&report.osd),
             count => self.stats.slow_ops.insert(report.osd, (count, report.oldest_slow_op_sec)),
         };
-        for stat in report.pgs {
+        for mut stat in report.pgs {
             if !self.committed.osdmap.pg_exists(stat.pgid) {
                 continue;
             }
             let age = |s: &PgStat| (s.reported_epoch, s.reported_seq);
-            if self.stats.pgs.get(&stat.pgid).is_none_or(|known| age(known) <= age(&stat)) {
+            let known = self.stats.pgs.get(&stat.pgid);
+            if known.is_none_or(|known| age(known) <= age(&stat)) {
+                if let Some(known) = known {
+                    // A new primary does not know what the PG was under the one before.
+                    stat.last_active = stat.last_active.max(known.last_active);
+                    stat.last_clean = stat.last_clean.max(known.last_clean);
+                    stat.times = stat.times.max(known.times);
+                }
                 self.stats.unreported.remove(&stat.pgid);
                 self.stats.pgs.insert(stat.pgid, stat);
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use messages::MPGStats;
 use serde_json::{Value, json};
-use types::{EntityAddr, EntityName, GlobalId, PgId, PgStat, PgState, PgTimes, PoolId};
+use types::{EntityAddr, EntityName, GlobalId, PgId, PgStat, PgState, PgTimes, PoolId, UTime};
 
 use super::cluster::{ADMIN, Cluster};
 use crate::{ConnId, Event, Peer};
@@ -44,6 +44,14 @@ fn a_pg_is_stuck_after_a_while() {
         assert!(health.contains(text), "{health}");
     }
     cluster.ok(&format!(r#"{{"prefix":"config rm",{threshold}}}"#));
+    // Another primary knows of older times alone.
+    let (times, last) = (PgTimes::at(UTime::default()), UTime::default());
+    let reported_seq = cluster.now.0;
+    let other =
+        PgStat { pgid, state, reported_epoch, reported_seq, last_active: last, times, ..PgStat::default() };
+    let report = MPGStats { osd, epoch, pgs: vec![other], ..MPGStats::default() };
+    cluster.say(Cluster::osd_conn(osd.0), report);
+    assert_eq!(stuck(&mut cluster, r#","stuckops":["inactive"]"#), 0);
     cluster.pass(Duration::from_secs(31));
     assert_eq!((stuck(&mut cluster, ""), stuck(&mut cluster, r#","stuckops":["inactive"]"#)), (1, 1));
     assert_eq!(
