@@ -79,8 +79,12 @@ fn parse_location(text: &str) -> Option<Location> {
     parts.map(pair).collect::<Option<Location>>().filter(|location| !location.is_empty())
 }
 
-/// True when the OSD hangs in the lowest of these buckets, wherever that one is.
+/// True when the lowest of these buckets holds the OSD, wherever that one is, and whatever others hold it. Types that
+/// the map does not know say nothing.
 fn is_in(crush: &CrushMap, osd: OsdId, location: &Location) -> bool {
-    let lowest = location.iter().min_by_key(|(kind, _)| crush.type_of(kind));
-    crush.location(osd.0).first() == lowest
+    let known = location
+        .iter()
+        .filter_map(|(kind, name)| Some((crush.type_of(kind).filter(|kind| *kind > 0)?, name)));
+    let lowest = known.min_by_key(|(kind, _)| *kind).and_then(|(_, name)| crush.id_of(name));
+    lowest.is_some_and(|bucket| crush.parents_of(osd.0).contains(&bucket))
 }

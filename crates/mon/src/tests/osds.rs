@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use codec::Decode;
+use crush::BucketAlg;
 use messages::{
     MMgrOpen, MMonGetOSDMap, MMonSubscribe, MOSDAlive, MOSDBoot, MOSDFailure, MOSDMarkMeDown, MPGStats,
     Message, SubscribeItem,
@@ -360,6 +361,35 @@ fn an_osd_that_starts_on_another_host_moves_there() {
     let boot = MOSDBoot { public_addrs: addrs, ..boot_message(1, cluster.map().epoch) };
     cluster.say(Cluster::osd_conn(1), boot);
     assert_eq!((cluster.map().is_up(OsdId(1)), place(&cluster, 1)[0].as_str()), (true, "host=h"));
+}
+
+#[test]
+fn an_osd_that_two_buckets_hold_stays_in_both() {
+    let mut cluster = Cluster::with_rbd();
+    let home = place(&cluster, 1);
+    for command in [
+        r#"{"prefix":"osd crush add-bucket","name":"fast","type":"root"}"#,
+        r#"{"prefix":"osd crush add-bucket","name":"a-fast","type":"host"}"#,
+        r#"{"prefix":"osd crush move","name":"a-fast","args":["root=fast"]}"#,
+    ] {
+        cluster.ok(command);
+    }
+    let mut crush = cluster.map().crush.map().clone();
+    let other = crush.id_of("a-fast").unwrap();
+    let bucket = crush.buckets.iter_mut().flatten().find(|bucket| bucket.id == other).unwrap();
+    bucket.items.push(1);
+    bucket.weight = 0x10000;
+    bucket.alg = BucketAlg::Straw2 { item_weights: vec![0x10000] };
+    let bytes = types::CrushBlob::from(crush).bytes().clone();
+    let set = cluster.try_command(ADMIN, r#"{"prefix":"osd setcrushmap"}"#, &bytes).unwrap();
+    assert_eq!(set.result, 0, "{}", set.status);
+    let parents = |cluster: &Cluster| cluster.map().crush.map().parents_of(1).len();
+    assert_eq!(parents(&cluster), 2);
+    let mut boot = another_life(&cluster, 1);
+    let host = home[0].strip_prefix("host=").unwrap();
+    boot.metadata.insert("hostname".to_owned(), host.to_owned());
+    cluster.say(Cluster::osd_conn(1), boot);
+    assert_eq!(parents(&cluster), 2);
 }
 
 #[test]
