@@ -19,7 +19,7 @@ use crate::format::{Align, TextTable};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
-        sig: "osd crush tree name=show_shadow,type=CephBool,req=false",
+        sig: "osd crush tree name=shadow,type=CephChoices,req=false,strings=--show-shadow",
         help: "dump crush buckets and items in a tree view",
         module: "osd",
         perm: "r",
@@ -89,7 +89,8 @@ pub(super) const ROWS: &[Row] = &[
 fn tree(req: &mut Request<'_>) -> Reply {
     let crush = req.map().crush.map();
     let mut roots = sorted_roots(crush);
-    if req.args.flag("show_shadow") {
+    // Later releases have a flag.
+    if req.args.text("shadow").is_some() || req.args.flag("show_shadow") {
         // A shadow root is below no bucket, shadow or not.
         let is_root = |b: &&Bucket| {
             crush.is_shadow(b.id) && !crush.all_buckets().any(|above| above.items.contains(&b.id))

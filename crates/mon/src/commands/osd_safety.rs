@@ -5,13 +5,13 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use types::{Errno, OsdId, PgStat, PgState};
+use types::{Errno, OsdId, OsdMap, PgStat, PgState};
 
 use super::{Reply, Request, Row, pg::all_stats};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
-        sig: "osd ok-to-stop name=ids,type=CephString,n=N",
+        sig: "osd ok-to-stop name=ids,type=CephString,n=N name=max,type=CephInt,req=false",
         help: "check whether osd(s) can be safely stopped without reducing immediate data availability",
         module: "osd",
         perm: "r",
@@ -58,49 +58,108 @@ fn has_all(stat: &PgStat, osd: OsdId) -> bool {
     }
 }
 
+/// What a stop of some OSDs would do to PGs.
+#[derive(Default)]
+struct StopReport {
+    /// PGs with a copy on one of them.
+    touched: usize,
+    no_pool: Vec<String>,
+    inactive_now: Vec<String>,
+    inactive_then: Vec<String>,
+    degraded: Vec<String>,
+    more_degraded: Vec<String>,
+}
+
+impl StopReport {
+    fn of(map: &OsdMap, stats: &[PgStat], osds: &BTreeSet<OsdId>) -> StopReport {
+        let mut out = StopReport::default();
+        for stat in stats.iter().filter(|stat| stat.acting.iter().any(|osd| osds.contains(osd))) {
+            out.touched += 1;
+            let left = stat.acting.iter().filter(|osd| !osds.contains(osd) && has_all(stat, **osd)).count();
+            let group = match map.pools.get(&stat.pgid.pool) {
+                None => &mut out.no_pool,
+                Some(_) if !stat.state.has(PgState::ACTIVE) => &mut out.inactive_now,
+                Some(pool) if left < usize::from(pool.min_size) => &mut out.inactive_then,
+                Some(_) if stat.state.has(PgState::DEGRADED) => &mut out.more_degraded,
+                Some(_) => &mut out.degraded,
+            };
+            group.push(stat.pgid.to_string());
+        }
+        out
+    }
+
+    /// PGs that would be offline.
+    fn bad_count(&self) -> usize {
+        self.no_pool.len() + self.inactive_now.len() + self.inactive_then.len()
+    }
+
+    fn to_json(&self, osds: &BTreeSet<OsdId>) -> Value {
+        let mut out = Map::new();
+        let bad = self.bad_count();
+        out.insert("ok_to_stop".to_owned(), (bad == 0).into());
+        out.insert("osds".to_owned(), json!(ids(osds)));
+        out.insert("num_ok_pgs".to_owned(), (self.touched - bad).into());
+        out.insert("num_not_ok_pgs".to_owned(), bad.into());
+        for (group, pgs) in [
+            ("bad_no_pool", &self.no_pool),
+            ("bad_already_inactive", &self.inactive_now),
+            ("bad_become_inactive", &self.inactive_then),
+            ("ok_become_degraded", &self.degraded),
+            ("ok_become_more_degraded", &self.more_degraded),
+        ] {
+            if !pgs.is_empty() {
+                out.insert(group.to_owned(), json!(pgs));
+            }
+        }
+        out.into()
+    }
+}
+
+/// Adds OSDs near the first one, bucket by bucket upwards, up to `max` of which all may be stopped at once. As soon as
+/// one of a bucket may not be, wider ones are not looked at.
+fn widen(map: &OsdMap, stats: &[PgStat], osds: &mut BTreeSet<OsdId>, max: usize) {
+    let crush = map.crush.map();
+    let Some(mut at) = osds.first().map(|osd| osd.0) else { return };
+    // A map that is a tree has no more levels than buckets.
+    for _ in crush.all_buckets() {
+        let Some(parent) = crush.parent_of(at) else { return };
+        at = parent;
+        let mut near = Vec::new();
+        crush.devices_below(parent, &mut near);
+        near.sort_unstable();
+        let mut is_refused = false;
+        for osd in near.into_iter().map(OsdId) {
+            if osds.len() >= max {
+                return;
+            }
+            if !map.is_up(osd) || !osds.insert(osd) {
+                continue;
+            }
+            if StopReport::of(map, stats, osds).bad_count() > 0 {
+                osds.remove(&osd);
+                is_refused = true;
+            }
+        }
+        if is_refused {
+            return;
+        }
+    }
+}
+
 fn ok_to_stop(req: &mut Request<'_>) -> Reply {
-    let osds = match ids_arg(req) {
+    let mut osds = match ids_arg(req) {
         Ok(osds) => osds,
         Err(reply) => return reply,
     };
-    let map = req.map();
-    // Names of the groups are those of the answer; each holds PGs that the stop would touch.
-    let [mut degraded, mut more_degraded] = [Vec::new(), Vec::new()];
-    let [mut no_pool, mut inactive_now, mut inactive_then] = [Vec::new(), Vec::new(), Vec::new()];
-    let mut touched = 0usize;
-    for stat in all_stats(req.mon) {
-        if !stat.acting.iter().any(|osd| osds.contains(osd)) {
-            continue;
-        }
-        touched += 1;
-        let name = stat.pgid.to_string();
-        let left = stat.acting.iter().filter(|osd| !osds.contains(osd) && has_all(&stat, **osd)).count();
-        match map.pools.get(&stat.pgid.pool) {
-            None => no_pool.push(name),
-            Some(_) if !stat.state.has(PgState::ACTIVE) => inactive_now.push(name),
-            Some(pool) if left < usize::from(pool.min_size) => inactive_then.push(name),
-            Some(_) if stat.state.has(PgState::DEGRADED) => more_degraded.push(name),
-            Some(_) => degraded.push(name),
-        }
+    let max = req.args.int("max").and_then(|max| usize::try_from(max).ok()).unwrap_or(1);
+    let (map, stats) = (req.map(), all_stats(req.mon));
+    let mut report = StopReport::of(map, &stats, &osds);
+    if report.bad_count() == 0 && osds.len() < max {
+        widen(map, &stats, &mut osds, max);
+        report = StopReport::of(map, &stats, &osds);
     }
-    let bad = no_pool.len() + inactive_now.len() + inactive_then.len();
-    let mut out = Map::new();
-    out.insert("ok_to_stop".to_owned(), (bad == 0).into());
-    out.insert("osds".to_owned(), json!(ids(&osds)));
-    out.insert("num_ok_pgs".to_owned(), (touched - bad).into());
-    out.insert("num_not_ok_pgs".to_owned(), bad.into());
-    for (group, pgs) in [
-        ("bad_no_pool", no_pool),
-        ("bad_already_inactive", inactive_now),
-        ("bad_become_inactive", inactive_then),
-        ("ok_become_degraded", degraded),
-        ("ok_become_more_degraded", more_degraded),
-    ] {
-        if !pgs.is_empty() {
-            out.insert(group.to_owned(), json!(pgs));
-        }
-    }
-    let out = Value::from(out);
+    let bad = report.bad_count();
+    let out = report.to_json(&osds);
     // One line in both forms, as the stock manager prints it.
     let plain = out.to_string() + "\n";
     let reply = Reply::show(req.args, || out, || plain);

@@ -19,7 +19,7 @@ module_rows! {
     "telemetry on name=license,type=CephString,req=false" "rw" "Enable telemetry reports from this cluster" telemetry_on
     "telemetry off" "rw" "Disable telemetry reports from this cluster" telemetry_off
     "telemetry send name=endpoint,type=CephString,req=false" "rw" "Force sending data to Ceph telemetry" telemetry_on
-    "telemetry show" "r" "Show report of all channels" telemetry_show
+    "telemetry show name=channels,type=CephString,n=N,req=false" "r" "Show report of specified channels, or of all" telemetry_show
 }
 
 fn orch(_: &mut Request<'_>) -> Reply {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use messages::MPGStats;
+use serde_json::json;
 use types::{OsdId, PgId, PgStat, PgState, PoolId};
 
 use super::cluster::Cluster;
@@ -36,4 +37,19 @@ fn an_osd_is_needed_by_pgs_whose_other_members_lack_objects() {
     assert_eq!(report(PgState::RECOVERING, &[acting[2]]), [-16, -16, 0]);
     assert_eq!(report(PgState::RECOVERING, &[]), [-16, -16, -16], "of an older OSD, which does not say who");
     assert_eq!(report(PgState::UNDERSIZED, &[]), [0, 0, 0]);
+}
+
+/// Orchestrators ask for as many as may be stopped together.
+#[test]
+fn more_osds_are_named_that_may_be_stopped_at_the_same_time() {
+    let mut cluster = Cluster::with_rbd();
+    let osds = |cluster: &mut Cluster, max: i64| {
+        let out = cluster.json(&format!(r#"{{"prefix":"osd ok-to-stop","ids":["1"],"max":{max}}}"#));
+        (out["ok_to_stop"].clone(), out["osds"].clone())
+    };
+    assert_eq!(osds(&mut cluster, 1), (json!(true), json!([1])));
+    assert_eq!(osds(&mut cluster, 3), (json!(true), json!([1])), "of three copies two have to stay");
+    cluster.ok(r#"{"prefix":"osd pool set","pool":"rbd","var":"min_size","val":"1"}"#);
+    assert_eq!(osds(&mut cluster, 3), (json!(true), json!([0, 1])));
+    assert_eq!(osds(&mut cluster, -1), (json!(true), json!([1])));
 }

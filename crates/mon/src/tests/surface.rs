@@ -1,6 +1,6 @@
 //! What `docs/compatibility/commands.md` says of every command, compared with what the monitor answers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use messages::{MCommand, Message};
 use serde_json::{Value, json};
@@ -38,6 +38,11 @@ fn prefix(sig: &str) -> &str {
     sig.split(" name=").next().unwrap()
 }
 
+/// What its arguments are called.
+fn names(sig: &str) -> impl Iterator<Item = &str> {
+    sig.split(' ').filter_map(|word| word.strip_prefix("name=")).filter_map(|word| word.split(',').next())
+}
+
 /// The command with arguments of the right kind.
 fn command(sig: &str) -> String {
     let mut args = serde_json::Map::from_iter([("prefix".to_owned(), Value::from(prefix(sig)))]);
@@ -71,7 +76,13 @@ fn faults(places: &[&str], others: &[&str], mut ask: impl FnMut(&str) -> (i32, S
         let words: Vec<&str> = entry["sig"].as_array().unwrap().iter().map_while(Value::as_str).collect();
         words.join(" ")
     };
-    let mut served: BTreeSet<String> = descriptions.as_object().unwrap().values().map(words).collect();
+    let arguments = |entry: &Value| {
+        let names = entry["sig"].as_array().unwrap().iter().filter_map(|word| word["name"].as_str());
+        names.map(str::to_owned).collect::<BTreeSet<String>>()
+    };
+    let known: BTreeMap<String, BTreeSet<String>> =
+        descriptions.as_object().unwrap().values().map(|entry| (words(entry), arguments(entry))).collect();
+    let mut served: BTreeSet<String> = known.keys().cloned().collect();
     served.insert("get_command_descriptions".to_owned());
     let listed: BTreeSet<String> =
         rows.iter().chain(&self::rows(others)).map(|row| prefix(row.sig).to_owned()).collect();
@@ -80,6 +91,9 @@ fn faults(places: &[&str], others: &[&str], mut ask: impl FnMut(&str) -> (i32, S
     for row in &rows {
         let prefix = prefix(row.sig);
         if row.is_served && served.contains(prefix) {
+            let missing =
+                names(row.sig).filter(|name| known.get(prefix).is_some_and(|of| !of.contains(*name)));
+            out.extend(missing.map(|name| format!("{}: {prefix} does not take {name}", row.place)));
             continue;
         }
         let result = ask(&command(row.sig)).0;
