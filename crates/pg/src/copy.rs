@@ -113,7 +113,7 @@ pub(crate) struct CopyQuestion {
 }
 
 /// The answer about an object that is not there.
-fn nothing(asker: PgId, id: u64, cx: &Ctx<'_>) -> MPgCopyData {
+pub(crate) fn nothing(asker: PgId, id: u64, cx: &Ctx<'_>) -> MPgCopyData {
     MPgCopyData {
         pgid: asker,
         epoch: cx.map.epoch,

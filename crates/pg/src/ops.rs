@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 use messages::{MOSDOp, MOSDOpReply, MPgCopyData, OsdOp, osd_flag};
 use store::{Completion, ReadError};
-use types::{EVersion, Errno, HObject, Instant, PoolFlags, ReqId};
+use types::{EVersion, Errno, HObject, Instant, PoolFlags, PoolId, ReqId};
 
 pub(crate) use answer::reply_for;
 pub(crate) use queue::{Ops, WaitingOp};
@@ -22,7 +22,7 @@ pub(crate) use queue::{Ops, WaitingOp};
 use self::queue::{InFlight, ObjectOps};
 use crate::{
     Client, Ctx, Permit, Pg,
-    copy::CopyPlace,
+    copy::{CopyPlace, nothing},
     exec::{self, Blocked, CopySource, Executed, OpContext, Staged},
     pg::{Pending, Phase},
     scrub,
@@ -191,7 +191,7 @@ impl Pg {
         if has_waited && waiting.is_ordered && cx.map.is_blocklisted(&waiting.client.addr) {
             return self.refuse(&waiting, Errno::EBLOCKLISTED, cx);
         }
-        let context = OpContext {
+        let mut context = OpContext {
             coll: self.coll,
             wall: cx.wall,
             reqid,
@@ -202,15 +202,17 @@ impl Pg {
             removed_snaps: self.removed_snaps(cx),
             connected: self.watches.connected(head, &waiting.client),
             missing: self.missing_for(&waiting.op),
-            copied: waiting.copied.clone(),
-            asked: waiting.asked.clone(),
+            copied: std::mem::take(&mut waiting.copied),
+            asked: std::mem::take(&mut waiting.asked),
             past: exec::past_of(head, &waiting.op, self.log.iter().rev()),
             pg_num: self.info.pg_num,
             full: self.full(cx),
             notify_id: self.watches.next_id(cx),
             random_seed: cx.random ^ waiting.tid,
         };
-        match exec::execute(cx.store, &context, &waiting.op) {
+        let outcome = self.execute(&mut context, &waiting.op, cx);
+        (waiting.copied, waiting.asked) = (context.copied, context.asked);
+        match outcome {
             Err(Blocked::Missing(missing)) => self.load_for(head, waiting, missing, cx),
             // Only a primary asks others.
             Err(Blocked::Copy { .. }) if !self.is_primary() => self.refuse(&waiting, Errno::EAGAIN, cx),
@@ -226,6 +228,23 @@ impl Pg {
                 self.refuse(&waiting, Errno::EMSGSIZE, cx)
             }
             Ok(done) => self.finish(head, waiting, done, reqid, cx),
+        }
+    }
+
+    /// Runs a request's ops. What they copy from a pool that is not there, or ask of it, is answered at once: told as other
+    /// answers are, it would have this request and those behind it run inside each other, as deep as there are many.
+    fn execute(&self, context: &mut OpContext, op: &MOSDOp, cx: &Ctx<'_>) -> Result<Executed, Blocked> {
+        let is_nowhere = |pool: PoolId| self.is_primary() && !cx.map.pools.contains_key(&pool);
+        loop {
+            match exec::execute(cx.store, context, op) {
+                Err(Blocked::Copy { subop, source, .. }) if is_nowhere(source.locator.pool) => {
+                    context.copied.insert(subop, Box::new(nothing(self.pgid, 0, cx)));
+                }
+                Err(Blocked::Ask { question, target, .. }) if is_nowhere(target.pool) => {
+                    context.asked.insert(question, Errno::ENOENT.negated());
+                }
+                outcome => return outcome,
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use codec::{Encode, Features};
-use messages::{MOSDRepOpReply, MPgPush, Message, ObjectLocator, OpCode, OpParams, OsdOp};
+use messages::{MOSDRepOpReply, MPgPush, Message, ObjectLocator, OpCode, OpParams, OsdOp, op_flag};
 use store::{Completion, ObjectStore, ReadError};
 use types::{IntervalSet, Mutation, PoolId, SnapId, object_hash};
 
@@ -193,6 +193,56 @@ fn commit(world: &mut World, version: u64) {
     let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.version(version));
     for peer in world.peers.clone() {
         world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
+/// Acts on a thread that has little stack.
+fn with_little_stack(act: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new().stack_size(256 << 10).spawn(act).unwrap().join().unwrap();
+}
+
+/// An op that copies from a pool that there is not.
+fn copy_of_nowhere(failing: u32) -> OsdOp {
+    let locator = ObjectLocator { pool: PoolId(999), ..ObjectLocator::default() };
+    let data = (Bytes::from_static(b"s"), locator).to_bytes(Features::default());
+    let params = OpParams::from_parts(&[&SnapId::HEAD.0.to_le_bytes()]);
+    OsdOp { params, data, flags: failing, ..OsdOp::new(OpCode::COPY_FROM) }
+}
+
+#[test]
+fn copies_from_a_pool_that_is_not_there_do_not_nest() {
+    const COUNT: usize = 2_000;
+    with_little_stack(|| {
+        let mut world = World::active();
+        world.ask(1, 1, vec![copy_of_nowhere(op_flag::FAILOK); 16]);
+        world.ask(1, 2, vec![copy_of_nowhere(op_flag::FAILOK); 20_000]);
+        // Nor do those that wait behind one that has to wait.
+        let source = elsewhere(&world, 1);
+        copying(&mut world, 1, &source);
+        let question = questions(&mut world).remove(0);
+        (0..COUNT as u64).for_each(|at| world.ask(1, 1_000 + at, vec![copy_of_nowhere(0)]));
+        assert!(results(&mut world).is_empty());
+        answer(&mut world, &question, 10);
+        let version = world.pg.info.last_update.version;
+        assert_eq!(version, 3 + 1 + 1 + COUNT as u64);
+        commit(&mut world, version);
+        let results = results(&mut world);
+        assert_eq!(results.iter().filter(|result| **result == Errno::ENOENT.negated()).count(), COUNT);
+    });
+}
+
+#[test]
+fn references_to_a_pool_that_is_not_there_do_not_nest() {
+    const COUNT: u64 = 2_000;
+    with_little_stack(|| {
+        let mut world = World::active();
+        let source = elsewhere(&world, 1);
+        copying(&mut world, 1, &source);
+        let question = questions(&mut world).remove(0);
+        let nowhere = OsdOp { code: OpCode::SET_REDIRECT, ..copy_of_nowhere(op_flag::WITH_REFERENCE) };
+        (0..COUNT).for_each(|at| world.ask(1, 1_000 + at, vec![nowhere.clone()]));
+        answer(&mut world, &question, 10);
+        assert_eq!(results(&mut world), vec![Errno::ENOENT.negated(); COUNT as usize]);
+    });
+}
+
     }
 }
 

@@ -13,6 +13,9 @@ const NAMESPACE_BYTES_MAX: usize = 256;
 /// `osd_max_write_size`.
 const DATA_BYTES_MAX: usize = 90 << 20;
 
+/// Copies in a request: it begins anew for each of them. Clients of Ceph ask for one.
+pub(super) const COPIES_MAX: usize = 16;
+
 /// Classes that a stock OSD loads; one of these that is not here is not supported, any other forbidden.
 const LOADABLE_CLASSES: &str = "cephfs otp rgw rgw_gc fifo";
 
@@ -32,6 +35,11 @@ pub(crate) fn may_write(op: &MOSDOp) -> bool {
 /// True for what changes the object though its mode does not say so, and may be asked of clones, too (`may_cache`).
 fn is_of_any_state(code: OpCode) -> bool {
     matches!(code, OpCode::SET_CHUNK | OpCode::TIER_EVICT)
+}
+
+/// True for ops for which another object's contents are fetched, whatever state theirs is in.
+fn copies(code: OpCode) -> bool {
+    matches!(code, OpCode::COPY_FROM | OpCode::COPY_FROM2 | OpCode::TIER_PROMOTE)
 }
 
 /// True for a read that any copy may answer, if it can.
@@ -103,6 +111,9 @@ pub(super) fn check(op: &MOSDOp) -> Result<(), Errno> {
         }
         if op.ops.iter().map(|step| step.data.len()).sum::<usize>() > DATA_BYTES_MAX {
             return Err(Errno::EMSGSIZE);
+        }
+        if op.ops.len() > COPIES_MAX && op.ops.iter().filter(|step| copies(step.code)).count() > COPIES_MAX {
+            return Err(Errno::E2BIG);
         }
     }
     // The list of snapshots is asked of all of them together, and nothing else is.

@@ -1,9 +1,12 @@
 //! Whole requests that are refused.
 
-use messages::{OpCode, OsdOp, osd_flag};
+use messages::{OpCode, OsdOp, op_flag, osd_flag};
 use types::{Errno, SnapId};
 
-use super::bench::{Bench, call, extent, plain, range, snap, step, xattr};
+use super::{
+    bench::{Bench, call, extent, plain, range, snap, step, xattr},
+    copies::copy_from,
+};
 
 fn check(ops: Vec<OsdOp>, expect: Errno) {
     assert_eq!(Bench::new().run(ops).map(|done| done.result), Err(expect));
@@ -49,6 +52,17 @@ fn requests_without_ops_and_with_too_much_data_are_refused() {
     let data = vec![0u8; (90 << 20) + 1];
     let params = messages::OpParams::extent(0, data.len() as u64);
     check(vec![step(OpCode::WRITE, params, data)], Errno::EMSGSIZE);
+}
+
+#[test]
+fn a_request_copies_so_often_and_no_more() {
+    let copy = OsdOp { flags: op_flag::FAILOK, ..copy_from("s", SnapId::HEAD, 0) };
+    let mut ops = vec![copy.clone(); 16];
+    ops.extend(vec![plain(OpCode::CREATE); 16]);
+    assert_eq!(Bench::new().result(ops.clone()), 0);
+    for another in [OpCode::COPY_FROM2, OpCode::TIER_PROMOTE] {
+        check([ops.clone(), vec![OsdOp { code: another, ..copy.clone() }]].concat(), Errno::E2BIG);
+    }
 }
 
 #[test]
