@@ -51,6 +51,25 @@ impl Wanted {
         (self.source, self.asked) = (target, None);
     }
 
+    /// What of the next answer is wanted, if not all.
+    fn wanted_part(&self) -> Option<(u32, u32)> {
+        match self.partial.last() {
+            Some(whole) => whole.missing.values().next().map(|chunk| (chunk.offset, chunk.length)),
+            None => self.part,
+        }
+    }
+
+    /// Why these contents may not wait for a chunk of theirs.
+    fn refusal(&self, data: &MPgCopyData) -> Option<Errno> {
+        let copied = self.place.as_ref().map_or(0, |place| place.bytes);
+        let held = self.partial.iter().chain([data]).map(|held| exec::held_bytes(&held.txn)).sum::<usize>();
+        match self.partial.len() {
+            REDIRECTS_MAX.. => Some(Errno::ELOOP),
+            _ if copied + held > CHANGE_BYTES_MAX => Some(Errno::EMSGSIZE),
+            _ => None,
+        }
+    }
+
     /// What to do with an answer: the contents if they are complete, none if another object is to be asked.
     fn take(&mut self, mut data: Box<MPgCopyData>) -> Option<Box<MPgCopyData>> {
         if let Some(target) = data.elsewhere.take() {
@@ -61,15 +80,20 @@ impl Wanted {
             }
             data.result = Errno::ELOOP.negated();
         }
+        if !data.missing.is_empty()
+            && let Some((start, length)) = self.wanted_part()
+        {
+            exec::keep_part(&mut data, start, length);
+        }
         loop {
             let next = data.missing.values().next().map(|chunk| chunk.target.clone());
             if let Some(target) = next.filter(|_| data.result >= 0) {
-                if self.partial.len() < REDIRECTS_MAX {
+                let Some(errno) = self.refusal(&data) else {
                     self.ask_of(target);
                     self.partial.push(*data);
                     return None;
-                }
-                data.result = Errno::ELOOP.negated();
+                };
+                data.result = errno.negated();
             }
             let Some(mut whole) = self.partial.pop() else { return Some(data) };
             match whole.missing.pop_first() {
@@ -92,9 +116,9 @@ pub(crate) struct CopyPlace {
 }
 
 impl CopyPlace {
-    /// Counts what was copied; false if that is more than any change has.
+    /// Counts what was copied; false if that takes more than any change is long.
     pub(crate) fn has_room_for(&mut self, data: &MPgCopyData) -> bool {
-        self.bytes = self.bytes.saturating_add(data.txn.bytes_at_most());
+        self.bytes = self.bytes.saturating_add(exec::held_bytes(&data.txn));
         self.bytes <= CHANGE_BYTES_MAX
     }
 }
@@ -300,8 +324,8 @@ impl Pg {
         }
         let CopyQuestion { from, loads, .. } = asked;
         loads.into_iter().for_each(|token| cx.store.unload(token));
-        if data.txn.bytes_at_most() > CHANGE_BYTES_MAX {
-            // The change that it is for would be refused, and it may be longer than any message.
+        if exec::held_bytes(&data.txn) > CHANGE_BYTES_MAX {
+            // The request that it is for would be refused, and it may be longer than any message.
             data = MPgCopyData { result: Errno::EMSGSIZE.negated(), ..nothing(data.pgid, data.id, cx) };
         }
         cx.effects.push(Effect::SendOsd(from, data.into()));

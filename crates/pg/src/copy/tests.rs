@@ -6,7 +6,7 @@ use bytes::Bytes;
 use codec::{Encode, Features};
 use messages::{MOSDRepOpReply, MPgPush, Message, ObjectLocator, OpCode, OpParams, OsdOp, op_flag};
 use store::{Completion, ObjectStore, ReadError};
-use types::{IntervalSet, Mutation, PoolId, SnapId, object_hash};
+use types::{Chunk, IntervalSet, Mutation, PoolId, SnapId, object_hash};
 
 use super::*;
 use crate::{
@@ -78,6 +78,21 @@ fn what_is_too_large_for_a_change_is_refused_to_who_copies_it() {
     let message = question(&world, world.object(1));
     world.say(world.peers[0], message.into());
     assert_eq!(answers(&mut world), [Errno::EMSGSIZE.negated()]);
+}
+
+#[test]
+fn an_omap_counts_with_what_its_entries_take() {
+    for (small, result) in [(0, 0), (20_000, Errno::EMSGSIZE.negated())] {
+        let mut world = World::active();
+        let value = Bytes::from(vec![0; 51 << 20]);
+        let large = (0..5).map(|at| (Bytes::from(format!("k{at}")), value.clone()));
+        let mut txn = world.content(1, 1);
+        txn.push(&world.object(1), Mutation::OmapSet(large.chain(small_entries(small)).collect()));
+        world.store.submit(Token(0), txn);
+        let message = question(&world, world.object(1));
+        world.say(world.peers[0], message.into());
+        assert_eq!(answers(&mut world), [result]);
+    }
 }
 
 #[test]
@@ -178,21 +193,6 @@ fn a_source_whose_pool_goes_is_not_there() {
     assert_eq!(results(&mut world), [Errno::ENOENT.negated()]);
 }
 
-#[test]
-fn what_is_another_pgs_is_not_answered() {
-    let mut world = World::active();
-    world.map.pools.get_mut(&world.pg.pgid.pool).unwrap().pg_num = 8;
-    let object = HObject { hash: 1, ..world.object(9) };
-    let message = question(&world, object);
-    world.say(world.peers[0], message.into());
-    assert!(answers(&mut world).is_empty(), "it may be there");
-}
-
-/// The members have all changes up to this one.
-fn commit(world: &mut World, version: u64) {
-    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.version(version));
-    for peer in world.peers.clone() {
-        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
 /// Acts on a thread that has little stack.
 fn with_little_stack(act: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(256 << 10).spawn(act).unwrap().join().unwrap();
@@ -243,6 +243,21 @@ fn references_to_a_pool_that_is_not_there_do_not_nest() {
     });
 }
 
+#[test]
+fn what_is_another_pgs_is_not_answered() {
+    let mut world = World::active();
+    world.map.pools.get_mut(&world.pg.pgid.pool).unwrap().pg_num = 8;
+    let object = HObject { hash: 1, ..world.object(9) };
+    let message = question(&world, object);
+    world.say(world.peers[0], message.into());
+    assert!(answers(&mut world).is_empty(), "it may be there");
+}
+
+/// The members have all changes up to this one.
+fn commit(world: &mut World, version: u64) {
+    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.version(version));
+    for peer in world.peers.clone() {
+        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
     }
 }
 
@@ -266,11 +281,28 @@ fn a_source_that_is_written_all_the_time_is_copied_too() {
 
 /// Answers a question.
 fn answer(world: &mut World, question: &MPgCopyGet, size: usize) {
+    answer_with(world, question, size, Vec::new(), ChunkMap::new());
+}
+
+/// Answers a question about an object that has an omap, too, and chunks that are other objects'.
+fn answer_with(
+    world: &mut World,
+    question: &MPgCopyGet,
+    size: usize,
+    omap: Vec<(Bytes, Bytes)>,
+    missing: ChunkMap,
+) {
     let mut data = world.act(|pg, cx| nothing(pg.pgid, question.id, cx));
-    data.result = 0;
+    (data.result, data.missing) = (0, missing);
     let write = Mutation::Write { offset: 0, data: Bytes::from(vec![7; size]).into() };
     data.txn.push(&question.object, write);
+    data.txn.push(&question.object, Mutation::OmapSet(omap.into_iter().collect()));
     world.say(world.peers[0], data.into());
+}
+
+/// So many entries that have short keys and nothing else.
+fn small_entries(count: u32) -> impl Iterator<Item = (Bytes, Bytes)> {
+    (0..count).map(|at| (Bytes::copy_from_slice(&at.to_be_bytes()), Bytes::new()))
 }
 
 #[test]
@@ -340,6 +372,51 @@ fn a_request_copies_no_more_than_a_change_has() {
         answer(&mut world, &question, 100 << 20);
     }
     assert_eq!((asked, world.copying.ops(), world.pg.info.last_update), (3, 0, world.version(3)));
+}
+
+#[test]
+fn a_request_copies_no_more_omap_than_it_may_hold() {
+    for (small, changes) in [(0, 1), (5_000, 0)] {
+        let mut world = World::active();
+        let source = elsewhere(&world, 1);
+        let locator = ObjectLocator { pool: source.pool, ..ObjectLocator::default() };
+        let data = (source.oid.clone(), locator).to_bytes(Features::default());
+        let params = OpParams::from_parts(&[&SnapId::HEAD.0.to_le_bytes()]);
+        world.ask(1, 1, vec![OsdOp { params, data, ..OsdOp::new(OpCode::COPY_FROM) }; 3]);
+        while let Some(question) = questions(&mut world).pop() {
+            answer_with(&mut world, &question, 85 << 20, small_entries(small).collect(), ChunkMap::new());
+        }
+        assert_eq!(world.pg.info.last_update, world.version(3 + changes));
+    }
+}
+
+#[test]
+fn contents_that_wait_for_chunks_of_theirs_count() {
+    let chunk_of = |target: &HObject, length| {
+        let (target, is_missing, has_reference) = (target.clone(), true, false);
+        ChunkMap::from([(0, Chunk { offset: 0, length, target, is_missing, has_reference })])
+    };
+    let large = |world: &mut World, question: &MPgCopyGet, chunks| {
+        let omap = vec![(Bytes::from_static(b"k"), Bytes::from(vec![0; 80 << 20]))];
+        answer_with(world, question, 120 << 20, omap, chunks);
+    };
+    for (length, is_too_much) in [(100 << 20, true), (10, false)] {
+        let mut world = World::active();
+        let [first, second, third] = [1, 2, 3].map(|at| elsewhere(&world, at));
+        copying(&mut world, 1, &first);
+        let question = questions(&mut world).remove(0);
+        large(&mut world, &question, chunk_of(&second, length));
+        let question = questions(&mut world).remove(0);
+        assert_eq!(question.object, second);
+        large(&mut world, &question, chunk_of(&third, 5));
+        if is_too_much {
+            commit(&mut world, 4);
+            assert_eq!(results(&mut world), [Errno::EMSGSIZE.negated()]);
+        } else {
+            // Of the second, only what is a chunk of the first is held.
+            assert_eq!(questions(&mut world).remove(0).object, third);
+        }
+    }
 }
 
 #[test]

@@ -87,8 +87,10 @@ pub(crate) fn put_chunk(whole: &mut MPgCopyData, offset: u64, chunk: &Chunk, cop
     }
 }
 
-/// Forgets all of a copy but these bytes, which are in memory of their own then.
+/// Forgets all of a copy but these bytes, which are in memory of their own then, and the chunks among them.
 pub(crate) fn keep_part(copied: &mut MPgCopyData, start: u32, length: u32) {
+    let (from, to) = (u64::from(start), u64::from(start) + u64::from(length));
+    copied.missing.retain(|at, chunk| *at < to && from < at + u64::from(chunk.length));
     let write = Mutation::Write { offset: start.into(), data: bytes_of(copied, start, length) };
     let object = object_of(copied);
     copied.txn.ops.clear();

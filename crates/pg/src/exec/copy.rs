@@ -93,6 +93,19 @@ pub(crate) fn data_writes(
     ranges.into_iter().map(write).collect()
 }
 
+/// What an entry of an omap, or an xattr, takes in memory beside its bytes: two handles, and its place among the others.
+const ENTRY_BYTES: usize = 100;
+
+/// What a copy takes in memory, or more.
+pub(crate) fn held_bytes(txn: &Transaction) -> usize {
+    let entries = |op: &TxnOp| match op {
+        TxnOp::Object(_, Mutation::SetXattrs(pairs)) => pairs.len(),
+        TxnOp::Object(_, Mutation::OmapSet(pairs)) => pairs.len(),
+        _ => 0,
+    };
+    txn.bytes_at_most() + txn.ops.iter().map(entries).sum::<usize>() * ENTRY_BYTES
+}
+
 /// How far an object's omap was found to be none too large for a copy. What was passed is not passed again when
 /// something has to be loaded; it may change meanwhile, which the length of the whole copy tells in the end.
 #[derive(Debug, Default)]
@@ -118,7 +131,8 @@ impl MeasuredOmap {
             let from = self.last.as_ref().map_or(Bound::Unbounded, |last| Bound::Excluded(&last[..]));
             let page = store.omap_range(coll, object, from, MeasuredOmap::PAGE)?;
             self.is_whole = page.len() < MeasuredOmap::PAGE;
-            self.bytes += page.iter().map(|(key, value)| 8 + key.len() + value.len()).sum::<usize>();
+            self.bytes +=
+                page.iter().map(|(key, value)| ENTRY_BYTES + key.len() + value.len()).sum::<usize>();
             self.last = page.into_iter().next_back().map(|(key, _)| key);
         }
         Ok(self.bytes <= CHANGE_BYTES_MAX)
@@ -127,7 +141,7 @@ impl MeasuredOmap {
 
 /// The contents of an object, or of what it was at a snapshot, for a copy; `data` gets all but the
 /// envelope. ENOENT in its result if there is no such object, EIO if what the PG keeps with it cannot be decoded,
-/// EMSGSIZE if its omap alone is longer than a change may be.
+/// EMSGSIZE if its omap alone takes more than a change may be long.
 pub(crate) fn copy_out(
     store: &dyn ObjectStore,
     coll: CollId,

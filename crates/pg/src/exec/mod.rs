@@ -32,7 +32,7 @@ use types::{
 };
 
 pub(crate) use chunks::{keep_part, put_chunk};
-pub(crate) use copy::{CopySource, MeasuredOmap, copy_out, data_writes};
+pub(crate) use copy::{CopySource, MeasuredOmap, copy_out, data_writes, held_bytes};
 pub(crate) use copy_get::{PastRequest, past_of};
 pub(crate) use manifest::{is_reference, reference};
 #[cfg(test)]
