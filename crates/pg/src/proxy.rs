@@ -39,14 +39,11 @@ const PASSED_BACK_BYTES_MAX: usize = PEER_SEGMENT_BYTES_MAX as usize / 2;
 /// The session of requests that no client of this OSD sent: none has it.
 const NO_SESSION: u64 = u64::MAX;
 
-/// Flags of a client's request that count where it is passed on to.
-const KEPT_FOR_READS: u32 = osd_flag::RWORDERED
-    | osd_flag::ORDERSNAP
-    | osd_flag::ENFORCE_SNAPC
-    | osd_flag::MAP_SNAP_CLONE
-    | osd_flag::SUPPORTSPOOLEIO;
-const KEPT_FOR_CHANGES: u32 =
-    osd_flag::RETURNVEC | osd_flag::FULL_TRY | osd_flag::FULL_FORCE | osd_flag::SUPPORTSPOOLEIO;
+/// Flags of a client's request that count where it is passed on to. That the client knows of pools that fail all requests
+/// (`SUPPORTSPOOLEIO`) is none: it fails by itself what it sends to such a pool, which is another one.
+const KEPT_FOR_READS: u32 =
+    osd_flag::RWORDERED | osd_flag::ORDERSNAP | osd_flag::ENFORCE_SNAPC | osd_flag::MAP_SNAP_CLONE;
+const KEPT_FOR_CHANGES: u32 = osd_flag::RETURNVEC | osd_flag::FULL_TRY | osd_flag::FULL_FORCE;
 
 /// Who gets the answer to a request that was passed on to this PG.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use codec::{Encode, Features};
 use messages::{MOSDRepOpReply, Message, OpCode, OpParams, op_flag};
-use types::{Mutation, ObjectManifest, PoolId, Transaction, object_hash};
+use types::{Mutation, ObjectManifest, PoolFlags, PoolId, Transaction, object_hash};
 
 use super::*;
 use crate::{
@@ -48,12 +48,17 @@ fn write() -> OsdOp {
 }
 
 fn ask(world: &mut World, at: u64, tid: u64, step: OsdOp) {
+    ask_with(world, at, tid, 0, step);
+}
+
+fn ask_with(world: &mut World, at: u64, tid: u64, flags: u32, step: OsdOp) {
     let (session, entity) = (7, EntityNum::client(7));
     let client = Client { session, entity, addr: EntityAddr::default(), features: 0 };
     let pool = world.pg.pgid.pool;
     let op = MOSDOp {
         pgid: world.pg.pgid,
         epoch: world.map.epoch,
+        flags,
         locator: ObjectLocator { pool, ..ObjectLocator::default() },
         oid: world.object(at).oid,
         ops: vec![step],
@@ -164,6 +169,33 @@ fn a_question_is_asked_again_after_a_while_and_done_once() {
     world.say(world.peers[1], question.into());
     let answers: Vec<_> = world.told().into_iter().map(|(osds, message)| (osds, message.name())).collect();
     assert_eq!(answers, [(vec![world.peers[1]], "MPgProxyReply")]);
+}
+
+#[test]
+fn a_pool_that_fails_all_requests_fails_what_is_passed_on_to_it() {
+    let mut world = World::active();
+    let target = target(&world);
+    redirect(&mut world, 1, &target);
+    for (tid, step) in [(5, write()), (6, read())] {
+        ask_with(&mut world, 1, tid, osd_flag::SUPPORTSPOOLEIO, step);
+    }
+    let questions = asked(&mut world);
+    assert_eq!(questions.len(), 2);
+    world.map.pools.get_mut(&world.pg.pgid.pool).unwrap().flags |= PoolFlags::EIO;
+    for (_, mut question) in questions {
+        readdress(&mut question, &world);
+        world.say(world.peers[0], question.into());
+    }
+    let answers: Vec<_> = world
+        .told()
+        .into_iter()
+        .filter_map(|(_, message)| match message {
+            Message::MPgProxyReply(answer) => Some(answer.reply.result),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(answers, [Errno::EIO.negated(); 2]);
+    assert!(world.pg.proxies.open.is_empty());
 }
 
 #[test]
