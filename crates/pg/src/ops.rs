@@ -394,7 +394,8 @@ impl Pg {
                     return self.forget_idle(head);
                 }
                 self.release(&waiting, cx);
-                waiting.loads.clear();
+                waiting.forget_loads();
+                waiting.forget_copies();
                 self.repair(wanted, cx);
                 self.ops.objects.entry(head.clone()).or_default().queue.push_front(waiting);
             }

@@ -222,6 +222,8 @@ impl Pg {
             ..addressed(without_ops(&waiting.op), &target)
         };
         waiting.is_asking = true;
+        // The answer may take its time, and others copy as well.
+        waiting.forget_copies();
         let load = self.put_aside(head, waiting);
         let purpose = Purpose::Step { head: head.clone(), load, question };
         let path = vec![head.clone()];

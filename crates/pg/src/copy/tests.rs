@@ -420,6 +420,35 @@ fn contents_that_wait_for_chunks_of_theirs_count() {
 }
 
 #[test]
+fn a_request_that_waits_for_something_else_gives_others_its_place() {
+    let mut world = World::active();
+    let source = elsewhere(&world, 1);
+    let locator = ObjectLocator { pool: source.pool, ..ObjectLocator::default() };
+    let data = (source.oid.clone(), locator).to_bytes(Features::default());
+    let params = OpParams::from_parts(&[&SnapId::HEAD.0.to_le_bytes()]);
+    let copy = OsdOp { params, data, ..OsdOp::new(OpCode::COPY_FROM) };
+    let refer = OsdOp { code: OpCode::SET_REDIRECT, flags: op_flag::WITH_REFERENCE, ..copy.clone() };
+    world.ask(1, 1, vec![copy, refer]);
+    let question = questions(&mut world).remove(0);
+    assert_eq!(world.copying.ops(), 1);
+    answer(&mut world, &question, 10);
+    assert!(world.told().iter().any(|(_, message)| matches!(message, Message::MPgProxyOp(_))));
+    assert_eq!(world.copying.ops(), 0);
+
+    let head = world.object(2);
+    let mut waiting = world.waiting(2, 9);
+    let (of_osd, of_pg) = (world.copying.take(0), Budget::default().take(0));
+    waiting.place = Some(Box::new(CopyPlace { _of_osd: of_osd, _of_pg: of_pg, bytes: 0 }));
+    let token = world.act(|pg, _| {
+        let load = pg.put_aside(&head, waiting);
+        pg.token(Pending::OpLoad { wanted: head.clone(), head, load })
+    });
+    assert_eq!(world.copying.ops(), 1);
+    world.handle(Event::Store(Completion::Loaded(token, Err(ReadError::Corrupt { offset: 0 }))));
+    assert_eq!((world.missing().len(), world.copying.ops()), (1, 0));
+}
+
+#[test]
 fn questions_that_nobody_repeats_are_forgotten() {
     let mut world = World::active();
     world.now = world.now + 2 * LEASE;
