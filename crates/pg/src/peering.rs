@@ -23,6 +23,10 @@ use crate::{
     replica_read::Committed,
 };
 
+/// Another copy's log does not reach back to what this one has, and no object list came with it.
+#[derive(Debug)]
+struct LogOutOfReach;
+
 impl Pg {
     pub(crate) fn on_map(&mut self, cx: &mut Ctx<'_>) {
         self.history.note_event();
@@ -183,11 +187,29 @@ impl Pg {
         cx.effects.push(Effect::SendOsd(osd, query.into()));
     }
 
+    /// Asks for what a copy has logged after `since`, or more.
+    fn ask_log(&self, osd: OsdId, since: EVersion, cx: &mut Ctx<'_>) {
+        let query = MPgQuery {
+            pgid: self.pgid,
+            epoch: cx.map.epoch,
+            created: self.info.created,
+            wants_log: true,
+            since,
+            tail: self.info.log_tail,
+        };
+        cx.effects.push(Effect::SendOsd(osd, query.into()));
+    }
+
     /// Answers the primary; a copy that does not exist yet answers with an empty info.
     pub(crate) fn on_query(&mut self, from: OsdId, query: MPgQuery, cx: &mut Ctx<'_>) {
         if query.wants_log {
             let asker = Span { tail: query.tail, last: query.since };
-            let reply = self.log_for(asker, false, cx);
+            let reply = if self.is_activating(from) {
+                // What it was sent to be activated by does not reach it.
+                self.log_with_list(cx)
+            } else {
+                self.log_for(asker, false, cx)
+            };
             cx.effects.push(Effect::SendOsd(from, reply.into()));
             return;
         }
@@ -261,15 +283,7 @@ impl Pg {
         match best.map(|(osd, info)| (*osd, rank(info))) {
             Some((from, theirs)) if theirs > rank(&self.info) => {
                 self.enter(Phase::GetLog { from }, cx);
-                let query = MPgQuery {
-                    pgid: self.pgid,
-                    epoch: cx.map.epoch,
-                    created: self.info.created,
-                    wants_log: true,
-                    since: self.oldest_needed(),
-                    tail: self.info.log_tail,
-                };
-                cx.effects.push(Effect::SendOsd(from, query.into()));
+                self.ask_log(from, self.oldest_needed(), cx);
             }
             _ => self.after_log(cx),
         }
@@ -325,6 +339,13 @@ impl Pg {
         }
     }
 
+    /// The whole log and an object list, for a copy to be activated whatever it has.
+    fn log_with_list(&self, cx: &Ctx<'_>) -> MPgLog {
+        let mut log = self.log_for(Span::default(), true, cx);
+        log.objects.get_or_insert_with(|| self.object_versions());
+        log
+    }
+
     /// All objects with their versions: those at hand, and those that are missing. Where the version of one at hand cannot
     /// be decoded, the log may know it; else it is zero.
     fn object_versions(&self) -> ObjectVersions {
@@ -349,7 +370,8 @@ impl Pg {
         self.history.note_event();
         self.learn_intervals(message.intervals.clone(), message.info.last_epoch_clean);
         self.peer_missing.insert(from, message.missing.clone());
-        if self.take_over(&message, Pending::Nothing, cx) {
+        // A log that does not reach this copy is none to go on from: the PG stays where it is.
+        if let Ok(()) = self.take_over(&message, Pending::Nothing, cx) {
             self.after_log(cx);
         }
     }
@@ -368,9 +390,14 @@ impl Pg {
         self.look_up(merged.iter().flat_map(|merged| merged.missing.keys()), cx.store)
     }
 
-    /// Makes another copy's log ours; what we lack becomes missing. `pending` tells of its durability.
-    /// False if that cannot be done.
-    fn take_over(&mut self, message: &MPgLog, pending: Pending, cx: &mut Ctx<'_>) -> bool {
+    /// Makes another copy's log ours; what we lack becomes missing. `pending` tells of its durability. An error leaves all
+    /// as it is.
+    fn take_over(
+        &mut self,
+        message: &MPgLog,
+        pending: Pending,
+        cx: &mut Ctx<'_>,
+    ) -> Result<(), LogOutOfReach> {
         let mut change = MetaChange::default();
         let mut txn = Transaction::new(self.coll);
         let merged = match &message.objects {
@@ -378,9 +405,9 @@ impl Pg {
             None => log::merge(&mut self.log, &self.info, &message.entries, &message.info),
         };
         let Some(Merge { divergent, added, deleted, missing }) = merged else {
-            // Whoever goes on from here would serve what never was: better to stay where we are.
-            tracing::error!(pg = %self.pgid, "a log that does not reach us came without an object list");
-            return false;
+            // A copy that went on from here would serve what never was.
+            tracing::error!(pg = %self.pgid, "a log that does not reach this copy came without an object list");
+            return Err(LogOutOfReach);
         };
         divergent.iter().for_each(|version| change.unlog(*version));
         added.iter().for_each(|entry| change.log(entry));
@@ -422,7 +449,7 @@ impl Pg {
         change.intervals(&self.intervals);
         change.into_txn(&mut txn);
         self.submit(pending, txn, cx);
-        true
+        Ok(())
     }
 
     /// Compares with a list of all objects, and starts the log anew.

@@ -404,6 +404,7 @@ impl Pg {
     ) -> Result<(), Vec<store::Missing>> {
         match message {
             _ if !self.is_of_interval(message) => Ok(()),
+            Message::MPgQuery(m) if m.wants_log && self.is_activating(from) => self.scan_objects(cx.store),
             Message::MPgQuery(m) if m.wants_log => {
                 self.ready_for_log(Span { tail: m.tail, last: m.since }, cx)
             }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use messages::{MPgActivated, MPgLog};
 use types::{OsdId, Transaction};
 
+use super::LogOutOfReach;
 use crate::{
     Ctx, Effect, Pg,
     errand::Errand,
@@ -61,8 +62,19 @@ impl Pg {
         self.intervals = std::mem::take(&mut message.intervals);
         self.info.last_epoch_clean = self.info.last_epoch_clean.max(message.info.last_epoch_clean);
         message.info.last_epoch_started = cx.map.epoch;
-        self.enter(Phase::Replica, cx);
-        self.take_over(&message, Pending::ReplicaActivated { primary: from }, cx);
+        match self.take_over(&message, Pending::ReplicaActivated { primary: from }, cx) {
+            Ok(()) => self.enter(Phase::Replica, cx),
+            Err(LogOutOfReach) => {
+                // It follows no primary whose log it does not have. The primary learns that it needs a list.
+                self.enter(Phase::Idle, cx);
+                self.ask_log(from, self.info.last_update, cx);
+            }
+        }
+    }
+
+    /// Primary: true for a member that has not taken over the log yet.
+    pub(crate) fn is_activating(&self, osd: OsdId) -> bool {
+        matches!(&self.phase, Phase::Activating { waiting, .. } if waiting.contains(&osd))
     }
 
     pub(crate) fn reply_activated(&mut self, primary: OsdId, cx: &mut Ctx<'_>) {

@@ -1,6 +1,6 @@
 //! What a replica makes of its primary's log: which of its own contents are good.
 
-use messages::{MOSDRepOp, MPgBadCopy, MPgNotify, MPgPush, MPgQuery, Message};
+use messages::{MOSDRepOp, MPgActivated, MPgBadCopy, MPgNotify, MPgPush, MPgQuery, Message};
 use types::{EVersion, Epoch, PgInfo, PgTotals};
 
 use crate::{Event, pg::Phase, test_world::World};
@@ -157,6 +157,42 @@ fn a_copy_whose_log_begins_with_what_nobody_knows_gets_a_list() {
         }
         assert_eq!(lists(&mut world), [needs_list, false]);
     }
+}
+
+#[test]
+fn a_replica_that_a_log_does_not_reach_asks_for_a_list_and_gets_it() {
+    let mut replica = World::replica();
+    let primary = replica.peers[0];
+    replica.activate(9, Vec::new(), 9, None);
+    // It is none: a change would be made to what the primary does not know.
+    assert_eq!((&replica.pg.phase, replica.pg.info.last_update), (&Phase::Idle, replica.version(3)));
+    let told = replica.told();
+    let [(to, Message::MPgQuery(query))] = &told[..] else { panic!("it asks: {told:?}") };
+    assert!(*to == [primary] && query.wants_log && query.since == replica.version(3));
+
+    let mut world = World::active();
+    let (pgid, epoch, peers) = (world.pg.pgid, world.map.epoch, world.peers.clone());
+    world.act(|pg, cx| pg.start_interval(cx));
+    world.told();
+    let info = PgInfo { last_update: world.version(3), ..PgInfo::default() };
+    for peer in &peers {
+        let (info, intervals, leases) = (info.clone(), Vec::new(), Vec::new());
+        world.say(*peer, MPgNotify { pgid, epoch, info, intervals, leases }.into());
+    }
+    assert_eq!(lists(&mut world), [false, false]);
+    world.say(peers[0], Message::MPgQuery(query.clone()));
+    let told = world.told();
+    let [(to, Message::MPgLog(log))] = &told[..] else { panic!("it is answered: {told:?}") };
+    let objects = log.objects.clone().unwrap();
+    assert!(*to == [peers[0]] && log.is_activation && objects.len() == 3);
+    for peer in peers {
+        world.say(peer, MPgActivated { pgid, epoch, missing: Default::default() }.into());
+    }
+    assert_eq!(world.pg.phase, Phase::Active);
+
+    replica.say(primary, Message::MPgLog(log.clone()));
+    assert_eq!((&replica.pg.phase, replica.missing()), (&Phase::Replica, vec![]));
+    assert!(matches!(&replica.told()[..], [(_, Message::MPgActivated(_))]));
 }
 
 #[test]
