@@ -42,7 +42,7 @@ front_only!(MOSDRepScrub);
 
 /// Replica to primary: this is what I have (`MOSDRepScrubMap`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub struct MOSDRepScrubMap {
     /// The PG.
     pub pgid: PgId,
@@ -52,6 +52,9 @@ pub struct MOSDRepScrubMap {
     pub id: u64,
     /// The objects, ascending.
     pub objects: Vec<ScrubObject>,
+    /// What there is to tell is too much: the objects are left out.
+    #[codec(since = 2)]
+    pub is_too_much: bool,
 }
 front_only!(MOSDRepScrubMap);
 

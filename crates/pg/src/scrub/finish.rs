@@ -16,7 +16,7 @@ impl Pg {
         let (pgid, mode) = (self.pgid, run.mode());
         let mut say = |level, line| cx.effects.push(Effect::ClusterLog(level, line));
         let mut fixed = 0;
-        if self.info.is_estimated {
+        if self.info.is_estimated && !run.verdict.is_partial {
             self.info.totals = run.verdict.totals;
             self.info.is_estimated = false;
             self.recount = None;
@@ -107,10 +107,10 @@ impl Pg {
         cx.scrub.is_auto_repair && is_due_one && bad > 0 && bad <= cx.scrub.auto_repair_errors_max
     }
 
-    /// What the PG is said to hold, if that is not what was counted.
+    /// What the PG is said to hold, if all was counted and that is something else.
     fn stat_mismatch(&self, run: &Run) -> Option<String> {
         let (got, known) = (run.verdict.totals, self.info.totals);
-        if got == known {
+        if got == known || run.verdict.is_partial {
             return None;
         }
         let PgTotals { objects, clones, bytes } = known;

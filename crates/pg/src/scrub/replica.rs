@@ -76,7 +76,9 @@ impl Pg {
         if scan.asker == self.me {
             return self.on_scrub_map(self.me, id, objects);
         }
-        let message = MOSDRepScrubMap { pgid: self.pgid, epoch: cx.map.epoch, id, objects };
+        let (pgid, epoch, is_too_much) = (self.pgid, cx.map.epoch, objects.is_none());
+        let objects = objects.unwrap_or_default();
+        let message = MOSDRepScrubMap { pgid, epoch, id, objects, is_too_much };
         cx.effects.push(Effect::SendOsd(scan.asker, message.into()));
     }
 }

@@ -43,6 +43,8 @@ struct Chunk {
     is_asked: bool,
     waiting: BTreeSet<OsdId>,
     maps: Maps,
+    /// Some copy has more in it than can be told.
+    is_too_much: bool,
 }
 
 impl Run {
@@ -164,7 +166,8 @@ impl Pg {
         self.let_go(Errand::Scrub, cx);
         self.scrubs.next_id += 1;
         let id = self.scrubs.next_id;
-        let chunk = Chunk { id, end, is_asked: false, waiting: BTreeSet::new(), maps: BTreeMap::new() };
+        let (waiting, maps) = (BTreeSet::new(), BTreeMap::new());
+        let chunk = Chunk { id, end, is_asked: false, waiting, maps, is_too_much: false };
         if let Some(run) = &mut self.scrubs.run {
             run.chunk = Some(chunk);
             run.is_hindering = false;
@@ -214,16 +217,18 @@ impl Pg {
     }
 
     pub(crate) fn on_rep_scrub_map(&mut self, from: OsdId, message: MOSDRepScrubMap) {
-        self.on_scrub_map(from, message.id, message.objects);
+        let objects = (!message.is_too_much).then_some(message.objects);
+        self.on_scrub_map(from, message.id, objects);
     }
 
-    /// A copy has told what it has.
-    pub(super) fn on_scrub_map(&mut self, from: OsdId, id: u64, objects: Vec<ScrubObject>) {
+    /// A copy has told what it has, or that this is too much to be told.
+    pub(super) fn on_scrub_map(&mut self, from: OsdId, id: u64, objects: Option<Vec<ScrubObject>>) {
         let chunk = self.scrubs.run.as_mut().and_then(|run| run.chunk.as_mut());
         if let Some(chunk) = chunk.filter(|chunk| chunk.id == id)
             && chunk.waiting.remove(&from)
         {
-            let objects = objects.into_iter().map(|object| (object.object.clone(), object));
+            chunk.is_too_much |= objects.is_none();
+            let objects = objects.into_iter().flatten().map(|object| (object.object.clone(), object));
             chunk.maps.insert(from, objects.collect());
         }
     }
@@ -236,6 +241,14 @@ impl Pg {
             let mode = run.mode();
             let Some(chunk) = &mut run.chunk else { return };
             let maps = std::mem::take(&mut chunk.maps);
+            if chunk.is_too_much {
+                let (start, end) = (&run.at, &chunk.end);
+                run.verdict.leave_out(format!(
+                    "{mode} {} {start} : up to {end}, too much to be compared",
+                    self.pgid
+                ));
+            }
+            let maps = if chunk.is_too_much { Maps::default() } else { maps };
             let sound = compare::compare(&maps, self.me, self.pgid, &mut run.verdict);
             let missing = run.verdict.missing_text();
             snapsets::check(&sound, self.pgid, mode, &missing, &mut run.verdict);
@@ -282,6 +295,36 @@ mod tests {
         run.at = HObject::max();
         run.verdict.bad.insert(object, BadCopies { inconsistent, version, ..BadCopies::default() });
         world
+    }
+
+    #[test]
+    fn what_is_too_much_to_be_told_is_left_out_and_said() {
+        let mut world = World::active();
+        let request = ScrubRequest { is_deep: false, is_repair: true };
+        world.act(|pg, cx| {
+            pg.begin_scrub(Wanted { request, is_check: false, is_automatic: false }, true, cx);
+        });
+        world.handle(Event::Wake);
+        let asked = world.told().into_iter().find_map(|(_, message)| match message {
+            Message::MOSDRepScrub(question) => Some(question.id),
+            _ => None,
+        });
+        let (pgid, epoch, id, totals) =
+            (world.pg.pgid, world.map.epoch, asked.unwrap(), world.pg.info.totals);
+        for (peer, is_too_much) in world.peers.clone().into_iter().zip([true, false]) {
+            let objects = Vec::new();
+            world.say(peer, MOSDRepScrubMap { pgid, epoch, id, objects, is_too_much }.into());
+        }
+        assert!(!world.pg.scrubs.is_under_way());
+        let said = |effect: &Effect| match effect {
+            Effect::ClusterLog(LogLevel::ERROR, line) => Some(line.clone()),
+            _ => None,
+        };
+        let said: Vec<_> = world.effects.iter().filter_map(said).collect();
+        assert!(said.len() == 2 && said[0].contains("too much to be compared"), "{said:?}");
+        // Nothing is wrong with copies that nobody has seen, nor with what the PG is said to hold.
+        assert_eq!((world.pg.info.scrubs.shallow_errors, world.pg.info.totals), (1, totals));
+        assert!(world.missing().is_empty() && told_bad(&mut world).is_empty());
     }
 
     /// Which version of what the replicas were told to be bad there.

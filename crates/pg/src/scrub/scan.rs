@@ -20,6 +20,13 @@ const OMAP_STEP: usize = 512;
 const XATTR_BYTES_MAX: usize = 4 << 10;
 /// Of an object's xattrs so many bytes are told; what comes behind, by one sum.
 const XATTRS_BYTES_MAX: usize = 256 << 10;
+/// The same of a clone's: an object may have thousands of clones, and all of them are in one chunk.
+const CLONE_XATTRS_BYTES_MAX: usize = 8 << 10;
+/// What is told of a chunk at most: the primary holds as much of every copy, and a message has an end. Some 15,000
+/// clones with xattrs that long have room.
+const MAP_BYTES_MAX: usize = 128 << 20;
+/// What an object takes beside its name and its xattrs, or more.
+const OBJECT_BYTES: usize = 200;
 
 /// What a scan waits for.
 #[derive(Debug)]
@@ -47,6 +54,8 @@ pub(crate) struct Scan {
     queue: VecDeque<HObject>,
     current: Option<Partial>,
     done: Vec<ScrubObject>,
+    /// What there is to tell, in bytes.
+    told: usize,
     /// The load under way; an answer to another one is of a scan that ended.
     pub(super) waiting: Option<Token>,
     /// What was loaded and is needed until the scan gets on.
@@ -80,6 +89,7 @@ impl Scan {
             queue: VecDeque::new(),
             current: None,
             done: Vec::new(),
+            told: 0,
             waiting: None,
             held: Vec::new(),
             has_got_on: false,
@@ -102,24 +112,30 @@ impl Scan {
         std::mem::take(&mut self.has_got_on)
     }
 
-    /// The objects of the range.
-    pub(super) fn take(&mut self) -> Vec<ScrubObject> {
-        std::mem::take(&mut self.done)
+    /// The objects of the range; none if they are too much to be told.
+    pub(super) fn take(&mut self) -> Option<Vec<ScrubObject>> {
+        let done = std::mem::take(&mut self.done);
+        (!self.is_too_much()).then_some(done)
+    }
+
+    fn is_too_much(&self) -> bool {
+        self.told > MAP_BYTES_MAX
     }
 
     /// Goes on as far as it can. `pool` is the clients' objects' pool: the PG's own record is none of them.
     pub(super) fn step(&mut self, store: &dyn ObjectStore, coll: CollId, pool: PoolId) -> Step {
-        loop {
+        while !self.is_too_much() {
             let step = match self.current.is_some() {
                 true => self.step_object(store, coll),
                 false => self.next_object(store, coll, pool),
             };
             match step {
                 Ok(true) => self.has_got_on = true,
-                Ok(false) => return Step::Done,
+                Ok(false) => break,
                 Err(step) => return step,
             }
         }
+        Step::Done
     }
 
     /// Takes up the next object; false behind the last one.
@@ -165,6 +181,7 @@ impl Scan {
 
     fn finish_object(&mut self) {
         if let Some(Partial { out, .. }) = self.current.take() {
+            self.told += bytes_told(&out);
             self.done.push(out);
         }
     }
@@ -238,9 +255,18 @@ fn begin(store: &dyn ObjectStore, coll: CollId, object: &HObject) -> Result<Opti
     Ok(Some(out))
 }
 
+/// What it takes to tell of an object, or somewhat more.
+fn bytes_told(object: &ScrubObject) -> usize {
+    let HObject { oid, key, nspace, .. } = &object.object;
+    let whole = object.xattrs.iter().map(|(name, value)| 8 + name.len() + value.len());
+    let long = object.long_xattrs.keys().map(|name| 8 + name.len() + size_of::<XattrSum>());
+    OBJECT_BYTES + oid.len() + key.len() + nspace.len() + whole.chain(long).sum::<usize>()
+}
+
 /// Tells xattrs, in the order of their names: equal ones in the same way. What the PG keeps with the object is told
 /// as it is.
 fn put_xattrs(out: &mut ScrubObject, xattrs: Vec<(Bytes, Bytes)>) {
+    let bytes_max = if out.object.is_head() { XATTRS_BYTES_MAX } else { CLONE_XATTRS_BYTES_MAX };
     let mut told = 0;
     for (name, value) in xattrs {
         if name.first() != Some(&USER_XATTR) {
@@ -250,7 +276,7 @@ fn put_xattrs(out: &mut ScrubObject, xattrs: Vec<(Bytes, Bytes)>) {
         let bytes = value.len() as u64;
         let is_long = value.len() > XATTR_BYTES_MAX;
         told += name.len() + if is_long { size_of::<XattrSum>() } else { value.len() };
-        if told > XATTRS_BYTES_MAX {
+        if told > bytes_max {
             let more = out.more_xattrs.get_or_insert(XattrSum { bytes: 0, crc: u32::MAX });
             more.bytes += name.len() as u64 + bytes;
             let lengths = (name.len() as u64, bytes).to_bytes(Features::default());

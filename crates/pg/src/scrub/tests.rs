@@ -272,7 +272,7 @@ fn a_scan_gives_cephs_digests() {
         reads += 1;
         scan.on_loaded_anew(true);
     }
-    let [found] = &scan.take()[..] else { panic!("one object is in the range") };
+    let [found] = &scan.take().unwrap()[..] else { panic!("one object is in the range") };
     assert_eq!((reads, found.size, found.omap_keys, found.omap_bytes), (3, 11, 1, 2));
     assert_eq!(found.data_digest, Some(codec::crc32c(u32::MAX, &data)));
     // As `rados list-inconsistent-obj` showed it of an object with the same omap.
@@ -281,14 +281,18 @@ fn a_scan_gives_cephs_digests() {
 
 /// One copy of an object with these xattrs, as a scan tells of it.
 fn scanned(xattrs: &BTreeMap<Bytes, Bytes>) -> ScrubObject {
+    scanned_as(&object("x"), xattrs)
+}
+
+fn scanned_as(object: &HObject, xattrs: &BTreeMap<Bytes, Bytes>) -> ScrubObject {
     let coll = CollId::pg(pgid());
     let mut store = MemStore::new();
     let mut txn = Transaction::new(coll);
-    txn.push(&object("x"), Mutation::SetXattrs(xattrs.clone().into_iter().collect()));
+    txn.push(object, Mutation::SetXattrs(xattrs.clone().into_iter().collect()));
     store.submit(Token(0), txn);
     let mut scan = Scan::new(ME, 1, HObject::min(), HObject::max(), None);
     assert!(matches!(scan.step(&store, coll, PoolId(3)), Step::Done));
-    scan.take().remove(0)
+    scan.take().unwrap().remove(0)
 }
 
 #[test]
@@ -324,5 +328,37 @@ fn however_long_xattrs_are_their_differences_are_found_and_little_is_told() {
         let verdict = verdict_of(&maps);
         assert!(lines(&verdict).iter().any(|line| line.contains(&text)), "{text}: {:?}", lines(&verdict));
         assert_eq!(verdict.bad[&object("x")], bad(&[], &[2]));
+    }
+}
+
+#[test]
+fn of_thousands_of_clones_little_is_told() {
+    let name = |at: usize| Bytes::from(format!("u{at:03}"));
+    let mut many = xattrs(3, &SnapSet::default());
+    many.extend((0..250).map(|at| (name(at), Bytes::from(vec![7; 1 << 10]))));
+    let clone = object("x").with_snap(SnapId(4));
+    let good = scanned_as(&clone, &many);
+    assert!(good.to_bytes(Features::default()).len() * 5_000 < 64 << 20 && good.more_xattrs.is_some());
+    assert!(scanned(&many).more_xattrs.is_none());
+    many.insert(name(249), Bytes::from_static(b"other"));
+    let mut maps = maps(std::slice::from_ref(&good));
+    maps.insert(OsdId(2), [(clone.clone(), scanned_as(&clone, &many))].into());
+    assert_eq!(verdict_of(&maps).bad[&clone], bad(&[], &[2]));
+}
+
+#[test]
+fn a_scan_ends_where_there_is_too_much_to_tell() {
+    let coll = CollId::pg(pgid());
+    let mut store = MemStore::new();
+    let mut txn = Transaction::new(coll);
+    let long = Bytes::from(vec![7; 50 << 20]);
+    for name in ["a", "b", "c", "d"] {
+        txn.push(&object(name), Mutation::SetXattrs([(Bytes::from_static(INFO_XATTR), long.clone())].into()));
+    }
+    store.submit(Token(0), txn);
+    for (end, told) in [("c", Some(2)), ("d", None), ("e", None)] {
+        let mut scan = Scan::new(ME, 1, HObject::min(), object(end), None);
+        assert!(matches!(scan.step(&store, coll, PoolId(3)), Step::Done));
+        assert_eq!(scan.take().map(|objects| objects.len()), told);
     }
 }

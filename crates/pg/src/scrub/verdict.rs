@@ -48,6 +48,8 @@ pub(super) struct Verdict {
     pub(super) snapsets: Vec<InconsistentSnapset>,
     /// What was counted.
     pub(super) totals: PgTotals,
+    /// Something was left out: not all was counted.
+    pub(super) is_partial: bool,
     pub(super) omap_keys: u64,
     pub(super) omap_bytes: u64,
     /// Objects with more omap than the options want.
@@ -71,6 +73,13 @@ impl Verdict {
 
     pub(super) fn error(&mut self, text: String) {
         self.log.push((LogLevel::ERROR, text));
+    }
+
+    /// Objects cannot be compared.
+    pub(super) fn leave_out(&mut self, text: String) {
+        self.error(text);
+        self.shallow_errors += 1;
+        self.is_partial = true;
     }
 
     /// Tells of an object that has more omap keys, or bytes of them, than `max`.
