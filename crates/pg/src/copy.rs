@@ -4,10 +4,14 @@
 //! Questions may be lost with a session or an interval: they are asked again when the source's PG
 //! changes, or the source is another PG's, and after a while. An answer to a question that nobody waits for any more is
 //! dropped.
+//!
+//! However much the source is written, it is copied: a question that had to wait once has the source's changes wait
+//! until it is answered.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use messages::{MPgCopyData, MPgCopyGet};
+use store::Missing;
 use types::{ChunkMap, CollId, Epoch, Errno, HObject, Instant, OsdId, PgId, Token, Transaction};
 
 use crate::{
@@ -134,6 +138,23 @@ pub(crate) struct CopyQuestion {
     pub(crate) loads: Vec<Token>,
     /// How much of the object's omap was measured.
     measured: MeasuredOmap,
+    /// It had to wait for changes, or for data that they may have changed since. From then on, the object's next changes
+    /// wait for what is loaded for it.
+    has_waited: bool,
+    /// They do.
+    holds_changes: bool,
+}
+
+impl CopyQuestion {
+    fn new(from: OsdId, message: MPgCopyGet, now: Instant) -> CopyQuestion {
+        let (loads, measured) = (Vec::new(), MeasuredOmap::default());
+        CopyQuestion { from, message, at: now, loads, measured, has_waited: false, holds_changes: false }
+    }
+
+    /// True if it is this one, put once more.
+    fn is_same(&self, from: OsdId, message: &MPgCopyGet) -> bool {
+        (self.from, self.message.asker, self.message.id) == (from, message.asker, message.id)
+    }
 }
 
 /// The answer about an object that is not there.
@@ -280,13 +301,19 @@ impl Pg {
         let HObject { pool, hash, .. } = message.object;
         let is_here = cx.map.pools.get(&pool).is_some_and(|its| its.pg_of_hash(pool, hash) == self.pgid);
         if is_here && self.is_primary() && self.copies.asked.len() < ASKED_MAX {
-            let again = |asked: &CopyQuestion| {
-                (asked.from, asked.message.asker, asked.message.id) == (from, message.asker, message.id)
-            };
-            let known = self.copies.asked.iter().position(again).map(|at| self.copies.asked.remove(at));
-            let (loads, measured) =
-                known.map_or_else(Default::default, |known| (known.loads, known.measured));
-            self.copies.asked.push(CopyQuestion { from, message, at: cx.now, loads, measured });
+            let reads = self.pending.values_mut().filter_map(|pending| match pending {
+                Pending::CopyRead { asked, .. } => Some(asked),
+                _ => None,
+            });
+            if let Some(known) = { reads }.find(|asked| asked.is_same(from, &message)) {
+                // What it needs is on the way.
+                known.at = cx.now;
+                return;
+            }
+            match self.copies.asked.iter_mut().find(|asked| asked.is_same(from, &message)) {
+                Some(known) => known.at = cx.now,
+                None => self.copies.asked.push(CopyQuestion::new(from, message, cx.now)),
+            }
             self.answer_copies(cx);
         }
     }
@@ -297,12 +324,13 @@ impl Pg {
         if self.copies.asked.is_empty() || !self.is_serving() || !self.has_lease(cx) {
             return;
         }
-        for asked in std::mem::take(&mut self.copies.asked) {
+        for mut asked in std::mem::take(&mut self.copies.asked) {
             let head = asked.message.object.head();
             if self.is_missing(&head) {
                 self.recover_soon(&head, cx);
                 self.copies.asked.push(asked);
             } else if self.hold_changes_for_copy(&head) {
+                asked.has_waited = true;
                 self.copies.asked.push(asked);
             } else {
                 self.answer_copy(asked, cx);
@@ -318,6 +346,12 @@ impl Pg {
             && let Err(missing) =
                 exec::copy_out(cx.store, self.coll, &message.object, &mut asked.measured, &mut data)
         {
+            // Data that changes while it is loaded has to be loaded again.
+            asked.holds_changes = asked.has_waited;
+            asked.has_waited |= matches!(missing, Missing::Data { .. });
+            if asked.holds_changes {
+                self.hold_changes_for_read(&asked.message.object.head());
+            }
             let (asked, wanted) = (Box::new(asked), missing.object().clone());
             let token = self.token(Pending::CopyRead { asked, wanted });
             return cx.store.load(token, missing);
@@ -339,15 +373,21 @@ impl Pg {
         is_loaded: bool,
         cx: &mut Ctx<'_>,
     ) {
+        let head = asked.message.object.head();
+        let held_changes = std::mem::take(&mut asked.holds_changes);
         if is_loaded {
             self.copies.asked.push(asked);
-            return self.answer_copies(cx);
+            self.answer_copies(cx);
+        } else {
+            asked.loads.drain(..).for_each(|token| cx.store.unload(token));
+            tracing::error!(pg = %self.pgid, object = %wanted, "an object to copy cannot be read");
+            self.repair(wanted, cx);
+            // It waits until a good copy is here.
+            self.copies.asked.push(asked);
         }
-        asked.loads.drain(..).for_each(|token| cx.store.unload(token));
-        tracing::error!(pg = %self.pgid, object = %wanted, "an object to copy cannot be read");
-        self.repair(wanted, cx);
-        // It waits until a good copy is here.
-        self.copies.asked.push(asked);
+        if held_changes {
+            self.release_changes_for_read(&head, cx);
+        }
     }
 
     /// Asks and answers again what is due.

@@ -361,6 +361,19 @@ impl Pg {
         true
     }
 
+    /// Has the object's next changes wait while it is read for a copy.
+    pub(crate) fn hold_changes_for_read(&mut self, head: &HObject) {
+        self.ops.objects.entry(head.clone()).or_default().reads_for_copies += 1;
+    }
+
+    /// What was read for a copy is here, or cannot be.
+    pub(crate) fn release_changes_for_read(&mut self, head: &HObject, cx: &mut Ctx<'_>) {
+        if let Some(ops) = self.ops.objects.get_mut(head) {
+            ops.reads_for_copies = ops.reads_for_copies.saturating_sub(1);
+        }
+        self.run_object(head, cx);
+    }
+
     /// True while this change, or one before it, is not durable everywhere.
     pub(crate) fn has_change_under_way_until(&self, version: EVersion) -> bool {
         self.ops.in_flight.front().is_some_and(|first| first.version <= version)

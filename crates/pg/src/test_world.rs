@@ -70,8 +70,18 @@ impl World {
 
     /// A client does something with an object.
     pub(crate) fn ask(&mut self, at: u64, tid: u64, ops: Vec<OsdOp>) {
-        let op = self.request(at, ops);
-        self.handle(Event::Op(client(), tid, op, Budget::default().take(0)));
+        let event = self.asking(at, tid, ops);
+        self.handle(event);
+    }
+
+    /// What tells the PG that a client does something with an object.
+    pub(crate) fn asking(&self, at: u64, tid: u64, ops: Vec<OsdOp>) -> Event {
+        Event::Op(client(), tid, self.request(at, ops), Budget::default().take(0))
+    }
+
+    /// The same of a write.
+    pub(crate) fn writing(&self, at: u64, tid: u64) -> Event {
+        self.asking(at, tid, vec![write()])
     }
 
     /// A client's write that is to be put aside.

@@ -2,20 +2,22 @@
 
 use std::{
     cell::Cell,
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     ops::Bound,
 };
 
 use bytes::Bytes;
 use codec::Payload;
 use store::{Cached, Completion, MemStore, Missing, ObjectMeta, ObjectStore, StoreUsage};
-use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction};
+use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction, TxnOp};
 
 /// Counts what of omap it is asked for, and what is held of it.
 pub(crate) struct WatchedStore {
     store: MemStore,
     /// True if ranges of omap are at hand only where they were loaded, by the key that they begin with.
     is_paged: bool,
+    /// Objects whose data was loaded and not changed since: that of others is not at hand. None if all is.
+    warm: Option<BTreeSet<HObject>>,
     /// Omap entries that were read.
     pub(crate) omap_read: Cell<usize>,
     held: BTreeMap<Token, Missing>,
@@ -29,7 +31,18 @@ impl WatchedStore {
     /// All of `store` is at hand.
     pub(crate) fn over(store: MemStore) -> WatchedStore {
         let (held, loaded) = (BTreeMap::new(), VecDeque::new());
-        WatchedStore { store, is_paged: false, omap_read: Cell::new(0), held, held_max: 0, loaded }
+        let (is_paged, warm, omap_read) = (false, None, Cell::new(0));
+        WatchedStore { store, is_paged, warm, omap_read, held, held_max: 0, loaded }
+    }
+
+    /// Its objects' data has to be loaded, and again when it has changed.
+    pub(crate) fn cold(store: MemStore) -> WatchedStore {
+        WatchedStore { warm: Some(BTreeSet::new()), ..WatchedStore::over(store) }
+    }
+
+    /// What was committed since the last call.
+    pub(crate) fn committed(&mut self) -> Vec<Completion> {
+        self.store.complete()
     }
 
     /// Its omaps have to be loaded.
@@ -45,9 +58,17 @@ impl WatchedStore {
 
 impl ObjectStore for WatchedStore {
     fn submit(&mut self, token: Token, txn: Transaction) {
+        if let Some(warm) = &mut self.warm {
+            txn.ops.iter().filter_map(TxnOp::object).for_each(|object| {
+                warm.remove(object);
+            });
+        }
         self.store.submit(token, txn);
     }
     fn load(&mut self, token: Token, missing: Missing) {
+        if let (Some(warm), Missing::Data { object, .. }) = (&mut self.warm, &missing) {
+            warm.insert(object.clone());
+        }
         self.held.insert(token, missing);
         self.held_max = self.held_max.max(self.held.len());
         self.loaded.push_back(Completion::Loaded(token, Ok(())));
@@ -62,6 +83,9 @@ impl ObjectStore for WatchedStore {
         self.store.meta(coll, object)
     }
     fn read_pieces(&self, coll: CollId, o: &HObject, offset: u64, len: u64) -> Result<Vec<Payload>, Missing> {
+        if self.warm.as_ref().is_some_and(|warm| !warm.contains(o)) {
+            return Err(Missing::Data { coll, object: o.clone(), offset, len });
+        }
         self.store.read_pieces(coll, o, offset, len)
     }
     fn extents(&self, coll: CollId, o: &HObject, offset: u64, len: u64) -> Result<Vec<(u64, u64)>, Missing> {

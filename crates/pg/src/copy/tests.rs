@@ -4,15 +4,19 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use codec::{Encode, Features};
-use messages::{MOSDRepOpReply, MPgPush, Message, ObjectLocator, OpCode, OpParams, OsdOp, op_flag};
-use store::{Completion, ObjectStore, ReadError};
-use types::{Chunk, IntervalSet, Mutation, PoolId, SnapId, object_hash};
+use messages::{
+    MOSDRepOpReply, MPgActivated, MPgNotify, MPgPush, Message, ObjectLocator, OpCode, OpParams, OsdOp,
+    op_flag,
+};
+use store::{Completion, MemStore, ObjectStore, ReadError};
+use types::{Chunk, EVersion, IntervalSet, Mutation, PgInfo, PoolId, SnapId, UTime, object_hash};
 
 use super::*;
 use crate::{
     Event, LEASE,
     exec::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet},
     test_world::World,
+    watched_store::WatchedStore,
 };
 
 fn question(world: &World, object: HObject) -> MPgCopyGet {
@@ -54,9 +58,8 @@ fn a_clone_that_cannot_be_copied_is_replaced_under_its_own_name() {
 
     let message = question(&world, world.object(1).with_snap(SnapId(4)));
     let (from, wanted) = (world.peers[0], clone.clone());
-    let asked =
-        CopyQuestion { from, message, at: world.now, loads: Vec::new(), measured: MeasuredOmap::default() };
-    let pending = Pending::CopyRead { asked: Box::new(asked), wanted };
+    let asked = Box::new(CopyQuestion::new(from, message, world.now));
+    let pending = Pending::CopyRead { asked, wanted };
     let token = world.act(|pg, _| pg.token(pending));
     world.handle(Event::Store(Completion::Loaded(token, Err(ReadError::Corrupt { offset: 0 }))));
     assert_eq!((world.missing(), answers(&mut world)), (vec![(clone.clone(), 1)], vec![]));
@@ -277,6 +280,118 @@ fn a_source_that_is_written_all_the_time_is_copied_too() {
     assert_eq!((answers(&mut world), world.pg.info.last_update), (vec![0], world.version(6)));
     world.write(1, 4);
     assert_eq!(world.pg.info.last_update, world.version(7));
+}
+
+/// Calls into the PG on this store.
+fn act_on(store: &mut WatchedStore, world: &mut World, act: impl FnOnce(&mut Pg, &mut Ctx<'_>)) {
+    let mut cx = Ctx {
+        now: world.now,
+        wall: UTime::default(),
+        store,
+        map: &world.map,
+        leases: &world.leases,
+        scrub: &world.scrub,
+        recovery: &world.recovery,
+        copying: &world.copying,
+        random: 0,
+        effects: &mut world.effects,
+    };
+    act(&mut world.pg, &mut cx);
+}
+
+/// Hands an event in, and what the store has committed after it; what it has loaded is for later.
+fn handle_on(store: &mut WatchedStore, world: &mut World, event: Event) {
+    let mut events = vec![event];
+    while let Some(event) = events.pop() {
+        act_on(store, world, |pg, cx| pg.handle(event, cx));
+        events.extend(store.committed().into_iter().map(Event::Store));
+    }
+}
+
+/// [`commit`] on this store.
+fn commit_on(store: &mut WatchedStore, world: &mut World, version: EVersion) {
+    let (pgid, epoch) = (world.pg.pgid, world.map.epoch);
+    for peer in world.peers.clone() {
+        let reply = MOSDRepOpReply { pgid, epoch, version };
+        handle_on(store, world, Event::Peer(peer, reply.into()));
+    }
+}
+
+/// The primary of a store whose data has to be loaded is asked for its first object, which is written all the time: until
+/// it has the writes wait.
+fn copied_while_written() -> (WatchedStore, World, MPgCopyGet) {
+    let mut world = World::active();
+    let mut store = WatchedStore::cold(std::mem::replace(&mut world.store, MemStore::new()));
+    let message = question(&world, world.object(1));
+    let event = Event::Peer(world.peers[0], message.clone().into());
+    handle_on(&mut store, &mut world, event);
+    for tid in 1..=2 {
+        // One write is always under way, but for this question.
+        let before = world.pg.info.last_update;
+        let write = world.writing(1, tid);
+        handle_on(&mut store, &mut world, write);
+        if let Some(loaded) = store.loaded.pop_front() {
+            handle_on(&mut store, &mut world, Event::Store(loaded));
+        }
+        commit_on(&mut store, &mut world, before);
+    }
+    assert_eq!((store.loaded.len(), world.pg.info.last_update), (1, world.version(4)));
+    assert!(answers(&mut world).is_empty());
+    (store, world, message)
+}
+
+#[test]
+fn a_source_that_is_written_all_the_time_is_loaded_and_copied() {
+    let (mut store, mut world, message) = copied_while_written();
+    // Asked again meanwhile, it loads nothing again.
+    let event = Event::Peer(world.peers[0], message.into());
+    handle_on(&mut store, &mut world, event);
+    assert_eq!(store.loaded.len(), 1);
+    let loaded = store.loaded.pop_front().unwrap();
+    handle_on(&mut store, &mut world, Event::Store(loaded));
+    assert_eq!((answers(&mut world), world.pg.info.last_update), (vec![0], world.version(5)));
+    let write = world.writing(1, 3);
+    handle_on(&mut store, &mut world, write);
+    let last = world.version(6);
+    commit_on(&mut store, &mut world, last);
+    assert!(world.pg.is_object_idle(&world.object(1)));
+    assert_eq!((store.held_count(), world.pg.info.last_update), (0, last));
+}
+
+#[test]
+fn writes_that_wait_for_a_copy_go_on_whatever_becomes_of_it() {
+    // What is to be copied cannot be read: it is replaced before.
+    let (mut store, mut world, _) = copied_while_written();
+    let Some(Completion::Loaded(token, _)) = store.loaded.pop_front() else { panic!("it is loaded") };
+    let corrupt = Completion::Loaded(token, Err(ReadError::Corrupt { offset: 0 }));
+    handle_on(&mut store, &mut world, Event::Store(corrupt));
+    assert_eq!((world.missing().len(), world.pg.info.last_update), (1, world.version(4)));
+    let (pgid, epoch, object) = (world.pg.pgid, world.map.epoch, world.object(1));
+    let push = MPgPush::whole((pgid, epoch), object, world.version(4), world.content(1, 4));
+    let event = Event::Peer(world.peers[0], push.into());
+    handle_on(&mut store, &mut world, event);
+    assert_eq!((world.missing().len(), world.pg.info.last_update), (0, world.version(5)));
+
+    // The interval ends.
+    let (mut store, mut world, _) = copied_while_written();
+    act_on(&mut store, &mut world, |pg, cx| pg.start_interval(cx));
+    let (pgid, epoch, missing) = (world.pg.pgid, world.map.epoch, types::Missing::new());
+    let info = PgInfo { last_update: world.version(4), ..PgInfo::default() };
+    for peer in world.peers.clone() {
+        let (info, intervals, leases) = (info.clone(), Vec::new(), Vec::new());
+        let notify = MPgNotify { pgid, epoch, info, intervals, leases };
+        handle_on(&mut store, &mut world, Event::Peer(peer, notify.into()));
+    }
+    for peer in world.peers.clone() {
+        let activated = MPgActivated { pgid, epoch, missing: missing.clone() };
+        handle_on(&mut store, &mut world, Event::Peer(peer, activated.into()));
+    }
+    assert_eq!(world.pg.info.last_update, world.version(5));
+    let loaded = store.loaded.pop_front().unwrap();
+    handle_on(&mut store, &mut world, Event::Store(loaded));
+    let last = world.version(5);
+    commit_on(&mut store, &mut world, last);
+    assert!(world.pg.is_object_idle(&world.object(1)) && answers(&mut world).is_empty());
 }
 
 /// Answers a question.

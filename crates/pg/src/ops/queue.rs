@@ -91,16 +91,18 @@ pub(super) struct ObjectOps {
     pub(super) in_flight: usize,
     /// Another PG copies the object, and waits for those: no further one starts.
     pub(super) is_asked_for: bool,
+    /// Other PGs' copies that the object is read for, and that have waited long enough: no further change starts.
+    pub(super) reads_for_copies: usize,
 }
 
 impl ObjectOps {
     pub(super) fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.loading.is_empty() && self.in_flight == 0
+        self.queue.is_empty() && self.loading.is_empty() && self.in_flight == 0 && self.reads_for_copies == 0
     }
 
     pub(super) fn may_start(&self, is_change: bool) -> bool {
         if is_change {
-            self.loading.is_empty() && !self.is_asked_for
+            self.loading.is_empty() && !self.is_asked_for && self.reads_for_copies == 0
         } else {
             self.in_flight == 0 && !self.is_change_loading
         }
