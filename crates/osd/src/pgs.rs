@@ -31,7 +31,7 @@ pub(crate) const MAP_TOKEN: Token = Token(0);
 #[derive(Default)]
 pub(crate) struct Pgs {
     pgs: BTreeMap<PgId, Pg>,
-    /// Which PG a store token's high half names.
+    /// Which PG a store token's high half names, of those that are here.
     ids: BTreeMap<u32, PgId>,
     last_id: u32,
     /// Ops for PGs that we should lead and that are not here yet.
@@ -106,12 +106,15 @@ impl Pgs {
         self.pgs.values().map(Pg::commit_times).chain([self.commit_times_before]).sum()
     }
 
-    /// The PG goes, what it counted stays.
-    fn keep_counts(&mut self, pg: &Pg) {
+    /// The PG goes, with the number of its tokens; what it counted stays.
+    fn take(&mut self, pgid: PgId) -> Option<Pg> {
+        let pg = self.pgs.remove(&pgid)?;
+        self.ids.remove(&pg.token_id());
         self.copies_repaired_before += pg.copies_repaired();
         self.histograms_before.add(pg.histograms());
         self.served_before = [self.served_before, pg.op_counts()].into_iter().sum();
         self.commit_times_before = [self.commit_times_before, pg.commit_times()].into_iter().sum();
+        Some(pg)
     }
 
     /// A request for a PG that is not here yet; asked again it is the same.
@@ -192,10 +195,8 @@ impl Osd {
             effects: &mut effects,
         };
         act(pg, &mut ctx);
-        if pg.is_removed()
-            && let Some(gone) = self.pgs.pgs.remove(&pgid)
-        {
-            self.pgs.keep_counts(&gone);
+        if pg.is_removed() {
+            self.pgs.take(pgid);
         }
         for effect in effects.drain(..) {
             self.pg_effect(pgid, effect, cx);
@@ -375,8 +376,7 @@ impl Osd {
 
     fn pg_completion(&mut self, token: Token, completion: Completion, cx: &mut Cx<'_>) {
         let id = (token.0 >> 32) as u32;
-        let is_that = |pgid: &PgId| self.pgs.get(*pgid).is_some_and(|pg| pg.token_id() == id);
-        match self.pgs.ids.get(&id).copied().filter(is_that) {
+        match self.pgs.ids.get(&id).copied() {
             Some(pgid) => self.pg_event(pgid, Event::Store(completion), cx),
             // It was removed meanwhile, and may have been made anew.
             None => cx.store.unload(token),

@@ -49,7 +49,9 @@ struct Held {
 #[derive(Debug, Default)]
 pub(crate) struct Errands {
     held: BTreeMap<Errand, Held>,
-    /// Messages of other copies, in order: the first one waits.
+    /// Messages of other copies, in order: the first one waits. Behind it come, at most, those that the others send
+    /// without an answer: the primary's changes, which are as many as the ops that its OSD holds for clients, and what
+    /// recoveries, scrubs and requests that copy have under way, which have limits of their own.
     peers: VecDeque<(OsdId, Message)>,
     versions: Versions,
 }

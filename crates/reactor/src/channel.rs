@@ -1,5 +1,8 @@
-//! A bounded queue from one reactor to another: one sends, one receives, nobody locks. It wakes the
-//! receiver only when that sleeps, and once for all that a turn sent.
+//! A queue from one reactor to another: one sends, one receives, nobody locks. It wakes the receiver only when that
+//! sleeps, and once for all that a turn sent.
+//!
+//! What they share has room for a fixed number of values. What finds none waits at the sender, in order, and without a
+//! limit of the queue's own: a sender that is behind is to take in nothing that makes it send more.
 #![allow(unsafe_code, reason = "a slot's owner is known by the two positions only")]
 
 use std::{
@@ -55,7 +58,7 @@ pub struct Sender<T> {
     tail: usize,
     /// The receiver's position as last seen.
     head: usize,
-    /// What found no room, in order.
+    /// What found no room, in order: at most what the sender makes of all that it took in before it was behind.
     behind: VecDeque<T>,
     receiver: Waker,
     is_wake_due: bool,

@@ -13,7 +13,9 @@ use auth::{RotatingSecrets, TicketKeeper};
 use osd::Cross;
 use reactor::{Receiver, Sender, Socket, Waker, channel};
 
-/// Values between two shards before the sender takes no more of its clients.
+/// Values between two shards before the sender takes no more of its clients. Behind these wait then, at most, what the
+/// ops lead to that it holds already (`Osd::is_saturated` has their limit), and what other OSDs send for PGs of the other
+/// shard: changes and questions without an answer yet, each of an op, a recovery or a scrub, which have limits there.
 const CAPACITY: usize = 256;
 /// Values taken from one shard in a turn: its own sockets and disk wait no longer.
 const PER_TURN: usize = CAPACITY;

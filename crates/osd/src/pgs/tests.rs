@@ -65,3 +65,17 @@ fn an_osd_whose_pg_has_an_unreadable_record_does_not_begin() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn nothing_is_left_of_a_pg_that_goes() {
+    let (mut osd, mut store, mut effects) = (Osd::alone(), MemStore::new(), Vec::new());
+    let mut cx = Cx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    let pgid = PgId::new(PoolId(2), 5);
+    osd.make_pg(PgCreation { pgid, created: Epoch(1), intervals: Vec::new() }, &mut cx);
+    assert_eq!((osd.pgs.len(), osd.pgs.ids.len()), (1, 1));
+    let token = Token(u64::from(osd.pgs.last_id) << 32);
+    // Its pool is not there.
+    osd.pg_event(pgid, Event::NewMap, &mut cx);
+    assert_eq!((osd.pgs.len(), osd.pgs.ids.len()), (0, 0));
+    osd.pg_committed(token, &mut cx);
+}

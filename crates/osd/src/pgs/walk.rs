@@ -22,6 +22,7 @@ impl Osd {
                 Ok(None) => {
                     // A PG's record goes first when it is removed.
                     tracing::info!(pg = %coll.0, "what is left of a PG that was being removed goes");
+                    self.pgs.ids.remove(&id);
                     let mut txn = Transaction::new(coll);
                     txn.ops.push(TxnOp::RemoveCollection);
                     cx.store.submit(MAP_TOKEN, txn);
@@ -90,11 +91,8 @@ impl Osd {
             (Some(pg), Some(source)) => pg.can_merge(source, &self.map),
             (None, _) | (_, None) => false,
         });
-        match source.and_then(|source| self.pgs.pgs.remove(&source)) {
-            Some(source) => {
-                self.pgs.keep_counts(&source);
-                self.with_pg(pgid, cx, |pg, ctx| pg.merge(source, ctx));
-            }
+        match source.and_then(|source| self.pgs.take(source)) {
+            Some(source) => self.with_pg(pgid, cx, |pg, ctx| pg.merge(source, ctx)),
             None => self.with_pg(pgid, cx, |pg, ctx| pg.discard(ctx)),
         }
         true
