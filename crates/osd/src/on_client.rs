@@ -91,7 +91,7 @@ impl Osd {
 
     fn on_backoff(&mut self, conn: ConnId, backoff: &MOSDBackoff, cx: &mut Cx<'_>) {
         if backoff.op == BackoffOp::ACK_BLOCK {
-            self.pg_event(backoff.pgid.pg, pg::Event::BackoffAck(conn.0, backoff.id), cx);
+            self.pg_event(backoff.pgid.pg, pg::Event::BackoffAck { session: conn.0, id: backoff.id }, cx);
         }
     }
 

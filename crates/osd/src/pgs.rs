@@ -223,8 +223,8 @@ impl Osd {
             }
             pg::Effect::SendEncoded(osds, message) => self.send_osds(&osds, &message, cx),
             // The monitor is told that this OSD serves no more: others may do so already.
-            pg::Effect::Reply(..) if matches!(self.boot, Boot::Stopping { .. }) => {}
-            pg::Effect::Reply(session, tid, reply) => {
+            pg::Effect::Reply { .. } if matches!(self.boot, Boot::Stopping { .. }) => {}
+            pg::Effect::Reply { session, tid, reply } => {
                 self.image_op_ended(ConnId(session), tid, &reply, cx);
                 self.send_conn(ConnId(session), tid, Message::MOSDOpReply(reply), cx);
             }
@@ -334,7 +334,7 @@ impl Osd {
             addr: session.peer.addr,
             features: session.peer.features,
         };
-        self.pg_event(pgid, Event::Op(client, tid, op, permit), cx);
+        self.pg_event(pgid, Event::Op { client, tid, op, permit }, cx);
     }
 
     /// Another OSD's message about a PG; an OSD that should have the PG and does not, makes it.

@@ -17,6 +17,7 @@ use types::{ChunkMap, CollId, Epoch, Errno, HObject, Instant, OsdId, PgId, Token
 use crate::{
     Budget, Ctx, Effect, Permit, Pg,
     exec::{self, CopySource, MeasuredOmap},
+    ops::LoadId,
     pg::{Pending, Phase},
     proxy::{Asked, REDIRECTS_MAX},
     replica::CHANGE_BYTES_MAX,
@@ -35,7 +36,7 @@ const COPYING_MAX: u64 = 8;
 struct Wanted {
     /// Object and number of the request, among those that wait for something to be loaded.
     head: HObject,
-    load: u64,
+    load: LoadId,
     subop: u32,
     source: HObject,
     /// What of it is wanted, if not all.
@@ -210,7 +211,7 @@ impl Pg {
     /// `source`, or for part of them.
     pub(crate) fn fetch_copy(
         &mut self,
-        (head, load, subop): (&HObject, u64, u32),
+        (head, load, subop): (&HObject, LoadId, u32),
         (source, part): (CopySource, Option<(u32, u32)>),
         place: Option<Box<CopyPlace>>,
         cx: &mut Ctx<'_>,

@@ -25,10 +25,24 @@ pub struct Client {
 pub enum Event {
     /// The map moved on by one epoch; `Ctx::map` is the new one.
     NewMap,
-    /// A client's operation, permitted and mapped here; its permit is dropped when it is answered.
-    Op(Client, u64, Box<MOSDOp>, Permit),
-    /// A client holds its ops, as the backoff of this id in this session asked.
-    BackoffAck(u64, u64),
+    /// A client's operation, permitted and mapped here.
+    Op {
+        /// Who wants it.
+        client: Client,
+        /// The client's number for it.
+        tid: u64,
+        /// What is wanted.
+        op: Box<MOSDOp>,
+        /// Dropped when it is answered.
+        permit: Permit,
+    },
+    /// A client holds its ops, as a backoff asked.
+    BackoffAck {
+        /// The session that the backoff is of.
+        session: u64,
+        /// Its id in the session.
+        id: u64,
+    },
     /// A client's session is gone.
     SessionClosed(u64),
     /// Another copy says.
@@ -62,7 +76,14 @@ pub enum Effect {
     /// The same, encoded by who goes on to use what it says.
     SendEncoded(Vec<OsdId>, Arc<RawMessage>),
     /// Answer a client's op.
-    Reply(u64, u64, Box<MOSDOpReply>),
+    Reply {
+        /// The session that it came from.
+        session: u64,
+        /// The client's number for it.
+        tid: u64,
+        /// The answer.
+        reply: Box<MOSDOpReply>,
+    },
     /// Tell a client of a session what it did not ask for: notifications, backoffs.
     Tell(u64, Message),
     /// Give it [`Event::Wake`] at this time, and at all other times that it has named.

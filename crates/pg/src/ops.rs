@@ -17,7 +17,7 @@ use store::{Completion, ReadError};
 use types::{EVersion, Errno, HObject, Instant, PoolFlags, PoolId, ReqId};
 
 pub(crate) use answer::reply_for;
-pub(crate) use queue::{Ops, WaitingOp};
+pub(crate) use queue::{LoadId, Ops, WaitingOp};
 
 use self::queue::{InFlight, ObjectOps};
 use crate::{
@@ -264,16 +264,15 @@ impl Pg {
     }
 
     /// Puts a request aside until something comes; its number.
-    pub(crate) fn put_aside(&mut self, head: &HObject, waiting: WaitingOp) -> u64 {
-        self.ops.next_load += 1;
-        let load = self.ops.next_load;
+    pub(crate) fn put_aside(&mut self, head: &HObject, waiting: WaitingOp) -> LoadId {
+        let load = self.ops.next_load();
         let ops = self.ops.objects.entry(head.clone()).or_default();
         ops.is_change_loading |= waiting.is_ordered;
         ops.loading.push((load, Box::new(waiting)));
         load
     }
 
-    fn take_back(&mut self, head: &HObject, load: u64) -> Option<WaitingOp> {
+    fn take_back(&mut self, head: &HObject, load: LoadId) -> Option<WaitingOp> {
         let ops = self.ops.objects.get_mut(head)?;
         let at = ops.loading.iter().position(|(number, _)| *number == load)?;
         let mut waiting = ops.loading.remove(at).1;
@@ -311,7 +310,7 @@ impl Pg {
     /// The contents came that a request copies.
     pub(crate) fn resume_with_copy(
         &mut self,
-        (head, load, subop): (&HObject, u64, u32),
+        (head, load, subop): (&HObject, LoadId, u32),
         data: Box<MPgCopyData>,
         mut place: Option<Box<CopyPlace>>,
         cx: &mut Ctx<'_>,
@@ -329,7 +328,7 @@ impl Pg {
     }
 
     /// A request that copies gives others its place, and begins anew.
-    pub(crate) fn copy_anew(&mut self, head: &HObject, load: u64, cx: &mut Ctx<'_>) {
+    pub(crate) fn copy_anew(&mut self, head: &HObject, load: LoadId, cx: &mut Ctx<'_>) {
         if let Some(mut waiting) = self.take_back(head, load) {
             waiting.forget_copies();
             self.go_on(head, waiting, cx);
@@ -341,7 +340,7 @@ impl Pg {
     pub(crate) fn resume_with_answer(
         &mut self,
         head: &HObject,
-        load: u64,
+        load: LoadId,
         question: u32,
         result: i32,
         cx: &mut Ctx<'_>,
@@ -389,7 +388,7 @@ impl Pg {
     pub(crate) fn on_op_loaded(
         &mut self,
         head: &HObject,
-        load: u64,
+        load: LoadId,
         wanted: &HObject,
         completion: Completion,
         cx: &mut Ctx<'_>,

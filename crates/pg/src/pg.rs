@@ -21,7 +21,7 @@ use crate::{
     lease::Lease,
     log::{PgLog, Span},
     meta::{self, LoadError, MetaChange},
-    ops::Ops,
+    ops::{LoadId, Ops},
     proxy::Proxies,
     recount::Recount,
     recovery::{Gathered, Part, Push, Recovery},
@@ -92,7 +92,7 @@ pub(crate) enum Pending {
     /// A scrub looks through objects; `is_anew`: by what the device has.
     ScrubLoad { is_anew: bool },
     /// An op waits for what it lacks: of its object or a clone.
-    OpLoad { head: HObject, load: u64, wanted: HObject },
+    OpLoad { head: HObject, load: LoadId, wanted: HObject },
     /// Nobody waits.
     Nothing,
 }
@@ -327,8 +327,8 @@ impl Pg {
         }
         match event {
             Event::NewMap => self.on_map(cx),
-            Event::Op(client, tid, op, permit) => self.on_op(client, tid, op, permit, cx),
-            Event::BackoffAck(session, id) => self.backoffs.on_ack(session, id),
+            Event::Op { client, tid, op, permit } => self.on_op(client, tid, op, permit, cx),
+            Event::BackoffAck { session, id } => self.backoffs.on_ack(session, id),
             Event::SessionClosed(session) => {
                 self.watches.on_session_closed(session, cx.now);
                 self.backoffs.on_session_closed(session);

@@ -24,7 +24,7 @@ use types::{
 
 use crate::{
     Budget, Client, Ctx, Effect, Pg, exec,
-    ops::{WaitingOp, reply_for},
+    ops::{LoadId, WaitingOp, reply_for},
     pg::Phase,
 };
 
@@ -67,7 +67,7 @@ enum Purpose {
     /// It is this request's.
     Request(Box<WaitingOp>),
     /// An op of a request needs it, which is number `load` of those that wait at `head`.
-    Step { head: HObject, load: u64, question: u32 },
+    Step { head: HObject, load: LoadId, question: u32 },
     /// Nothing.
     Nobody,
 }
@@ -355,7 +355,8 @@ impl Pg {
     pub(crate) fn reply(&mut self, waiting: &WaitingOp, reply: Box<MOSDOpReply>, cx: &mut Ctx<'_>) {
         waiting.answered(cx.now);
         let Some(passed_on) = &waiting.passed_on else {
-            return cx.effects.push(Effect::Reply(waiting.client.session, waiting.tid, reply));
+            let (session, tid) = (waiting.client.session, waiting.tid);
+            return cx.effects.push(Effect::Reply { session, tid, reply });
         };
         let (from, asker, id) = passed_on.name();
         self.proxies.open.remove(&(from, asker, id));

@@ -76,7 +76,7 @@ impl World {
 
     /// What tells the PG that a client does something with an object.
     pub(crate) fn asking(&self, at: u64, tid: u64, ops: Vec<OsdOp>) -> Event {
-        Event::Op(client(), tid, self.request(at, ops), Budget::default().take(0))
+        Event::Op { client: client(), tid, op: self.request(at, ops), permit: Budget::default().take(0) }
     }
 
     /// The same of a write.

@@ -157,7 +157,7 @@ fn elsewhere(world: &World, at: u64) -> HObject {
 fn results(world: &mut World) -> Vec<i32> {
     let effects = std::mem::take(&mut world.effects).into_iter();
     let results = effects.filter_map(|effect| match effect {
-        Effect::Reply(_, _, reply) => Some(reply.result),
+        Effect::Reply { reply, .. } => Some(reply.result),
         _ => None,
     });
     results.collect()

@@ -23,7 +23,7 @@ fn ask(world: &mut World, held: &Budget, tid: u64, op: OsdOp) {
         ..MOSDOp::default()
     };
     let permit = held.take_at(0, world.now);
-    world.handle(Event::Op(client, tid, Box::new(op), permit));
+    world.handle(Event::Op { client, tid, op: Box::new(op), permit });
 }
 
 fn write(data: &'static [u8]) -> OsdOp {

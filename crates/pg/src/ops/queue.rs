@@ -79,12 +79,16 @@ impl WaitingOp {
     }
 }
 
+/// Names a request among those of its PG that were put aside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LoadId(u64);
+
 /// The ops of one object.
 #[derive(Debug, Default)]
 pub(super) struct ObjectOps {
     pub(super) queue: VecDeque<WaitingOp>,
     /// Those that wait for data, by number.
-    pub(super) loading: Vec<(u64, Box<WaitingOp>)>,
+    pub(super) loading: Vec<(LoadId, Box<WaitingOp>)>,
     /// True while one of `loading` is a change: nothing else starts.
     pub(super) is_change_loading: bool,
     /// Changes that are not durable everywhere.
@@ -142,7 +146,7 @@ pub(crate) struct Ops {
     pub(super) early: VecDeque<WaitingOp>,
     /// In the order of their versions.
     pub(super) in_flight: VecDeque<InFlight>,
-    pub(super) next_load: u64,
+    last_load: LoadId,
 }
 
 impl Ops {
@@ -175,6 +179,12 @@ impl Ops {
     /// Changes that nobody asked for and that are not durable everywhere.
     pub(crate) fn unasked_in_flight(&self) -> usize {
         self.in_flight.iter().filter(|change| change.reqid == ReqId::default()).count()
+    }
+
+    /// A name for a request that is put aside.
+    pub(super) fn next_load(&mut self) -> LoadId {
+        self.last_load.0 += 1;
+        self.last_load
     }
 
     /// Takes out the first change in flight, once it is durable everywhere.

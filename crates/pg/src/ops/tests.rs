@@ -23,7 +23,7 @@ fn ask(world: &mut World, gid: u64, tid: u64, ops: Vec<OsdOp>) {
         snapid: types::SnapId::HEAD,
         ..MOSDOp::default()
     };
-    world.handle(Event::Op(client, tid, Box::new(op), Budget::default().take(0)));
+    world.handle(Event::Op { client, tid, op: Box::new(op), permit: Budget::default().take(0) });
     let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
     for peer in world.peers.clone() {
         world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
@@ -41,7 +41,7 @@ fn watch(what: u8) -> OsdOp {
 fn heard(world: &mut World) -> Vec<(u64, &'static str)> {
     let effects = std::mem::take(&mut world.effects).into_iter();
     let told = effects.filter_map(|effect| match effect {
-        Effect::Reply(session, _, reply) => {
+        Effect::Reply { session, reply, .. } => {
             Some((session, if reply.result < 0 { "error" } else { "answer" }))
         }
         Effect::Tell(session, Message::MWatchNotify(message)) => match message.opcode {

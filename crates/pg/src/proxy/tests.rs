@@ -66,7 +66,7 @@ fn ask_with(world: &mut World, at: u64, tid: u64, flags: u32, step: OsdOp) {
         client_inc: 9,
         ..MOSDOp::default()
     };
-    world.handle(Event::Op(client, tid, Box::new(op), Budget::default().take(0)));
+    world.handle(Event::Op { client, tid, op: Box::new(op), permit: Budget::default().take(0) });
 }
 
 /// What was asked of other PGs, and whom, since it was asked last.
@@ -83,7 +83,7 @@ fn asked(world: &mut World) -> Vec<(OsdId, MPgProxyOp)> {
 fn heard(world: &mut World) -> Vec<(u64, i32, Bytes)> {
     let effects = std::mem::take(&mut world.effects).into_iter();
     let heard = effects.filter_map(|effect| match effect {
-        Effect::Reply(7, tid, reply) => {
+        Effect::Reply { session: 7, tid, reply } => {
             Some((tid, reply.result, reply.ops.first().map(OsdOp::copied_data).unwrap_or_default()))
         }
         _ => None,

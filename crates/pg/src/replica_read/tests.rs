@@ -60,10 +60,10 @@ fn request(world: &World, flags: u32, at: u64, ops: Vec<OsdOp>) -> MOSDOp {
 fn answer(world: &mut World, op: MOSDOp) -> Option<(i32, Bytes)> {
     let (entity, addr) = (EntityNum::client(7), EntityAddr::default());
     let client = Client { session: 7, entity, addr, features: 0 };
-    world.handle(Event::Op(client, 1, Box::new(op), Budget::default().take(0)));
-    let mut answers = world.effects.extract_if(.., |effect| matches!(effect, Effect::Reply(..)));
+    world.handle(Event::Op { client, tid: 1, op: Box::new(op), permit: Budget::default().take(0) });
+    let mut answers = world.effects.extract_if(.., |effect| matches!(effect, Effect::Reply { .. }));
     match (answers.next(), answers.next()) {
-        (Some(Effect::Reply(_, _, reply)), None) => Some((reply.result, reply.ops[0].copied_data())),
+        (Some(Effect::Reply { reply, .. }), None) => Some((reply.result, reply.ops[0].copied_data())),
         _ => None,
     }
 }
@@ -158,7 +158,8 @@ fn loading(world: &mut World) -> Token {
 
 /// True when one request was refused since effects were last looked at.
 fn has_refused(world: &World) -> bool {
-    let is_refusal = |effect: &Effect| matches!(effect, Effect::Reply(_, _, reply) if reply.result == EAGAIN);
+    let is_refusal =
+        |effect: &Effect| matches!(effect, Effect::Reply { reply, .. } if reply.result == EAGAIN);
     world.effects.iter().any(is_refusal)
 }
 
@@ -173,7 +174,7 @@ fn what_it_has_begun_is_left_to_the_primary_when_an_interval_begins() {
     // What comes for it then is for nobody.
     world.effects.clear();
     world.handle(Event::Store(Completion::Loaded(token, Ok(()))));
-    assert!(!world.effects.iter().any(|effect| matches!(effect, Effect::Reply(..))));
+    assert!(!world.effects.iter().any(|effect| matches!(effect, Effect::Reply { .. })));
     // With another primary, clients send all again.
     let mut world = World::active();
     loading(&mut world);
