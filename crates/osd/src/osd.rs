@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use messages::{MMonGetVersion, MMonSubscribe, Message, SubscribeItem};
-use pg::{Budget, CommitTimes, Leases, Permit, RecoveryPolicy, ScrubPolicy};
+use pg::{Budget, CommitTimes, Leases, Permit, Places, RecoveryPolicy, ScrubPolicy};
 use rand::{SeedableRng, rngs::StdRng};
 use store::{Completion, ObjectStore};
 use types::{
@@ -111,7 +111,7 @@ pub struct Osd {
     pub(crate) cluster_log: ClusterLog,
     pub(crate) held: Budget,
     /// Requests that copy objects.
-    pub(crate) copying: Budget,
+    pub(crate) copying: Places,
     /// Bits of the other shards that want clients to wait.
     pub(crate) saturated: u64,
     /// Whether the others know that clients have to wait for this shard.
@@ -210,7 +210,7 @@ impl Osd {
             recovery_policy: RecoveryPolicy::default(),
             cluster_log: ClusterLog::default(),
             held: Budget::default(),
-            copying: Budget::default(),
+            copying: Places::default(),
             saturated: 0,
             has_told_full: false,
             control: Control::default(),
@@ -327,7 +327,7 @@ impl Osd {
 
     /// Scrubs that this shard has to do with, as primary or replica.
     pub fn scrubs_under_way(&self) -> u64 {
-        self.scrub_policy.slots.ops()
+        self.scrub_policy.slots.taken()
     }
 
     fn on_started(&mut self, public_addrs: EntityAddrVec, cluster_addrs: EntityAddrVec, cx: &mut Cx<'_>) {

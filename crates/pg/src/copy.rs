@@ -15,7 +15,7 @@ use store::Missing;
 use types::{ChunkMap, CollId, Epoch, Errno, HObject, Instant, OsdId, PgId, Token, Transaction};
 
 use crate::{
-    Budget, Ctx, Effect, Permit, Pg,
+    Ctx, Effect, Pg, Place, Places,
     exec::{self, CopySource, MeasuredOmap},
     ops::LoadId,
     pg::{Pending, Phase},
@@ -114,8 +114,8 @@ impl Wanted {
 /// A request's place among those that copy, from its first question until it is answered.
 #[derive(Debug)]
 pub(crate) struct CopyPlace {
-    _of_osd: Permit,
-    _of_pg: Permit,
+    _of_osd: Place,
+    _of_pg: Place,
     /// What was copied for it.
     bytes: usize,
 }
@@ -179,7 +179,7 @@ pub(crate) fn nothing(asker: PgId, id: u64, cx: &Ctx<'_>) -> MPgCopyData {
 pub(crate) struct Copies {
     wanted: BTreeMap<u64, Wanted>,
     /// Requests that have a place.
-    places: Budget,
+    places: Places,
     /// Some request waits for a place.
     has_waiting: bool,
     /// Questions, each with what was loaded for it.
@@ -195,7 +195,7 @@ impl Copies {
     }
 
     fn has_place(&self, cx: &Ctx<'_>) -> bool {
-        self.places.ops() == 0 || cx.copying.ops() < COPYING_MAX
+        self.places.taken() == 0 || cx.copying.taken() < COPYING_MAX
     }
 
     /// What was loaded for questions is not needed any more.
@@ -254,7 +254,7 @@ impl Pg {
                 continue;
             }
             let place =
-                || CopyPlace { _of_osd: cx.copying.take(0), _of_pg: self.copies.places.take(0), bytes: 0 };
+                || CopyPlace { _of_osd: cx.copying.take(), _of_pg: self.copies.places.take(), bytes: 0 };
             wanted.place.get_or_insert_with(|| Box::new(place()));
             wanted.asked = Some((cx.now, asked));
             let object = wanted.source.clone();

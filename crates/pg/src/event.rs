@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Budget, GiveUp, Leases, Permit, RecoveryPolicy, ScrubPolicy, ScrubRequest};
+use crate::{GiveUp, Leases, Permit, Places, RecoveryPolicy, ScrubPolicy, ScrubRequest};
 use messages::{LogLevel, MOSDOp, MOSDOpReply, Message, RawMessage};
 use store::{Completion, ObjectStore};
 use types::{EntityAddr, EntityNum, Epoch, Instant, OsdId, OsdMap, UTime};
@@ -117,7 +117,7 @@ pub struct Ctx<'a> {
     /// How much recovery the OSD does at a time.
     pub recovery: &'a RecoveryPolicy,
     /// Requests of all its PGs that copy objects.
-    pub copying: &'a Budget,
+    pub copying: &'a Places,
     /// Random bits for this call.
     pub random: u64,
     /// Where effects go.

@@ -23,7 +23,7 @@ pub(crate) use gather::{Gathered, Part};
 pub use policy::RecoveryPolicy;
 
 use crate::{
-    Ctx, Effect, Permit, Pg,
+    Ctx, Effect, Pg, Place,
     errand::object_version,
     meta::MetaChange,
     pg::{Pending, Phase},
@@ -40,8 +40,8 @@ const URGENT_ACTIVE_MAX: usize = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     /// From whom, and its share of what the OSD does.
-    pulling: BTreeMap<HObject, (OsdId, Permit)>,
-    pushing: BTreeMap<(OsdId, HObject), Permit>,
+    pulling: BTreeMap<HObject, (OsdId, Place)>,
+    pushing: BTreeMap<(OsdId, HObject), Place>,
     urgent: Urgent,
     /// Copies here that are as good as none, until good ones have taken their places.
     bad: BTreeSet<HObject>,
@@ -172,7 +172,7 @@ impl Pg {
         let room = self.recovery.room(is_urgent, cx.recovery);
         for (source, object, version) in self.next_pulls(room, is_urgent, cx) {
             if !self.recovery.pulling.contains_key(&object) {
-                self.recovery.pulling.insert(object.clone(), (source, cx.recovery.active.take(0)));
+                self.recovery.pulling.insert(object.clone(), (source, cx.recovery.active.take()));
                 let begin = ObjectCursor::default();
                 let message = MPgPull { pgid: self.pgid, epoch: cx.map.epoch, object, version, begin };
                 cx.effects.push(Effect::SendOsd(source, message.into()));
@@ -181,7 +181,7 @@ impl Pg {
         let room = self.recovery.room(is_urgent, cx.recovery);
         for push in self.next_pushes(room, is_urgent, cx.map) {
             if !self.recovery.pushing.contains_key(&push) {
-                self.recovery.pushing.insert(push.clone(), cx.recovery.active.take(0));
+                self.recovery.pushing.insert(push.clone(), cx.recovery.active.take());
                 let ((to, object), need, begin) = (push, EVersion::ZERO, ObjectCursor::default());
                 let measure = Measure::of_parts(cx.recovery);
                 self.push(Push { to, object, need, begin, measure, loads: Vec::new() }, cx);

@@ -13,7 +13,7 @@ use types::{
 };
 
 use crate::{
-    Budget, Client, Ctx, Effect, Event, IntervalStart, Leases, Pg, RecoveryPolicy, ScrubPolicy,
+    Budget, Client, Ctx, Effect, Event, IntervalStart, Leases, Pg, Places, RecoveryPolicy, ScrubPolicy,
     exec::{INFO_XATTR, ObjectInfo},
     interval::tests::captured,
     ops::WaitingOp,
@@ -30,7 +30,7 @@ pub(crate) struct World {
     pub(crate) peers: Vec<OsdId>,
     pub(crate) now: Instant,
     pub(crate) recovery: RecoveryPolicy,
-    pub(crate) copying: Budget,
+    pub(crate) copying: Places,
     pub(crate) random: u64,
     pub(crate) scrub: ScrubPolicy,
     pub(crate) leases: Leases,
@@ -132,7 +132,7 @@ impl World {
             peers,
             now: Instant(u64::MAX / 2),
             recovery: RecoveryPolicy::default(),
-            copying: Budget::default(),
+            copying: Places::default(),
             random: 0,
             scrub: ScrubPolicy::default(),
             leases: Leases::default(),

@@ -423,8 +423,8 @@ fn small_entries(count: u32) -> impl Iterator<Item = (Bytes, Bytes)> {
 #[test]
 fn so_many_requests_copy_at_a_time() {
     let mut world = World::active();
-    world.copying = Budget::default();
-    let elsewhere_held: Vec<_> = (0..COPYING_MAX - 2).map(|_| world.copying.take(0)).collect();
+    world.copying = Places::default();
+    let elsewhere_held: Vec<_> = (0..COPYING_MAX - 2).map(|_| world.copying.take()).collect();
     let source = elsewhere(&world, 1);
     (1..=5).for_each(|at| copying(&mut world, at, &source));
     let first = questions(&mut world);
@@ -439,20 +439,20 @@ fn so_many_requests_copy_at_a_time() {
     // One of each PG may always.
     answer(&mut world, &first[0], 10);
     answer(&mut world, &next[0], 10);
-    let others: Vec<_> = (0..9).map(|_| world.copying.take(0)).collect();
+    let others: Vec<_> = (0..9).map(|_| world.copying.take()).collect();
     let version = world.pg.info.last_update.version;
     commit(&mut world, version);
     assert_eq!(questions(&mut world).len(), 1);
     drop((others, elsewhere_held));
     world.handle(Event::Tick);
     assert_eq!(questions(&mut world).len(), 1);
-    assert_eq!(world.copying.ops(), 2);
+    assert_eq!(world.copying.taken(), 2);
 }
 
 #[test]
 fn a_source_that_does_not_answer_has_others_go_before() {
     let mut world = World::active();
-    let _elsewhere: Vec<_> = (0..COPYING_MAX).map(|_| world.copying.take(0)).collect();
+    let _elsewhere: Vec<_> = (0..COPYING_MAX).map(|_| world.copying.take()).collect();
     let (stuck, source) = (elsewhere(&world, 1), elsewhere(&world, 2));
     copying(&mut world, 1, &stuck);
     copying(&mut world, 2, &source);
@@ -486,7 +486,7 @@ fn a_request_copies_no_more_than_a_change_has() {
         asked += 1;
         answer(&mut world, &question, 100 << 20);
     }
-    assert_eq!((asked, world.copying.ops(), world.pg.info.last_update), (3, 0, world.version(3)));
+    assert_eq!((asked, world.copying.taken(), world.pg.info.last_update), (3, 0, world.version(3)));
 }
 
 #[test]
@@ -545,22 +545,22 @@ fn a_request_that_waits_for_something_else_gives_others_its_place() {
     let refer = OsdOp { code: OpCode::SET_REDIRECT, flags: op_flag::WITH_REFERENCE, ..copy.clone() };
     world.ask(1, 1, vec![copy, refer]);
     let question = questions(&mut world).remove(0);
-    assert_eq!(world.copying.ops(), 1);
+    assert_eq!(world.copying.taken(), 1);
     answer(&mut world, &question, 10);
     assert!(world.told().iter().any(|(_, message)| matches!(message, Message::MPgProxyOp(_))));
-    assert_eq!(world.copying.ops(), 0);
+    assert_eq!(world.copying.taken(), 0);
 
     let head = world.object(2);
     let mut waiting = world.waiting(2, 9);
-    let (of_osd, of_pg) = (world.copying.take(0), Budget::default().take(0));
+    let (of_osd, of_pg) = (world.copying.take(), Places::default().take());
     waiting.place = Some(Box::new(CopyPlace { _of_osd: of_osd, _of_pg: of_pg, bytes: 0 }));
     let token = world.act(|pg, _| {
         let load = pg.put_aside(&head, waiting);
         pg.token(Pending::OpLoad { wanted: head.clone(), head, load })
     });
-    assert_eq!(world.copying.ops(), 1);
+    assert_eq!(world.copying.taken(), 1);
     world.handle(Event::Store(Completion::Loaded(token, Err(ReadError::Corrupt { offset: 0 }))));
-    assert_eq!((world.missing().len(), world.copying.ops()), (1, 0));
+    assert_eq!((world.missing().len(), world.copying.taken()), (1, 0));
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 use types::Settings;
 
-use crate::Budget;
+use crate::Places;
 
 /// The options of an OSD about recovery, with Ceph's names and defaults; its PGs share what may be on its way.
 #[derive(Clone)]
 pub struct RecoveryPolicy {
     /// Objects on their way, of all PGs.
-    pub active: Budget,
+    pub active: Places,
     /// `osd_recovery_max_active`; where that is 0, `osd_recovery_max_active_ssd`.
     pub active_max: u64,
     /// `osd_async_recovery_min_cost`: who lacks more objects than that is filled before it acts.
@@ -19,7 +19,7 @@ pub struct RecoveryPolicy {
 
 impl Default for RecoveryPolicy {
     fn default() -> RecoveryPolicy {
-        RecoveryPolicy { active: Budget::default(), active_max: 10, fill_first: 100, part_bytes: 8 << 20 }
+        RecoveryPolicy { active: Places::default(), active_max: 10, fill_first: 100, part_bytes: 8 << 20 }
     }
 }
 
@@ -37,6 +37,6 @@ impl RecoveryPolicy {
 
     /// How many more objects may be sent.
     pub(crate) fn free(&self) -> usize {
-        usize::try_from(self.active_max.saturating_sub(self.active.ops())).unwrap_or(usize::MAX)
+        usize::try_from(self.active_max.saturating_sub(self.active.taken())).unwrap_or(usize::MAX)
     }
 }

@@ -179,9 +179,9 @@ fn a_pg_has_one_object_on_its_way_when_the_osd_has_enough() {
     world.pg.is_clean = false;
     world.pg.peer_missing.insert(peer, lacking.into_iter().collect());
     world.recovery.active_max = 1;
-    let elsewhere = world.recovery.active.take(0);
+    let elsewhere = world.recovery.active.take();
     world.act(|pg, cx| pg.recover(cx));
-    assert_eq!((world.pg.recovery.active(), world.recovery.active.ops()), (1, 2));
+    assert_eq!((world.pg.recovery.active(), world.recovery.active.taken()), (1, 2));
     // What a request waits for goes all the same.
     let wanted = world.object(3);
     world.act(|pg, cx| pg.recover_soon(&wanted, cx));
@@ -189,9 +189,9 @@ fn a_pg_has_one_object_on_its_way_when_the_osd_has_enough() {
     drop(elsewhere);
     world.recovery.active_max = 3;
     world.act(|pg, cx| pg.recover(cx));
-    assert_eq!((world.pg.recovery.active(), world.recovery.active.ops()), (3, 3));
+    assert_eq!((world.pg.recovery.active(), world.recovery.active.taken()), (3, 3));
     world.act(|pg, _| pg.recovery.clear());
-    assert_eq!(world.recovery.active.ops(), 0);
+    assert_eq!(world.recovery.active.taken(), 0);
 }
 
 #[test]
@@ -393,7 +393,7 @@ fn what_turns_out_to_be_bad_is_not_pushed() {
     let (first, second, object) = (world.peers[0], world.peers[1], world.object(1));
     world.pg.is_clean = false;
     world.pg.peer_missing.insert(first, [(object.clone(), world.version(1))].into());
-    let permit = world.recovery.active.take(0);
+    let permit = world.recovery.active.take();
     world.pg.recovery.pushing.insert((first, object.clone()), permit);
     let version = world.version(1);
     world.act(|pg, cx| pg.declare_missing(object.clone(), version, cx));

@@ -6,7 +6,7 @@ use types::{
     EVersion, MapFlags, OsdMap, PgId, PgPool, PoolFlags, PoolOptValue, ScrubHistory, Settings, UTime,
 };
 
-use crate::Budget;
+use crate::Places;
 
 const DAY: u32 = 24 * 60 * 60;
 
@@ -14,7 +14,7 @@ const DAY: u32 = 24 * 60 * 60;
 #[derive(Clone)]
 pub struct ScrubPolicy {
     /// Scrubs under way, those of other primaries included.
-    pub slots: Budget,
+    pub slots: Places,
     /// `osd_max_scrubs`.
     pub max_scrubs: u64,
     /// True while objects of the OSD's PGs are on their way to where they are missing.
@@ -57,7 +57,7 @@ impl Default for ScrubPolicy {
     fn default() -> ScrubPolicy {
         let day = Duration::from_secs(u64::from(DAY));
         ScrubPolicy {
-            slots: Budget::default(),
+            slots: Places::default(),
             max_scrubs: 1,
             is_recovering: false,
             is_during_recovery: false,
@@ -154,7 +154,7 @@ impl ScrubPolicy {
 
     /// True while another scrub may begin.
     pub(super) fn has_slot(&self) -> bool {
-        self.slots.ops() < self.max_scrubs && (self.is_during_recovery || !self.is_recovering)
+        self.slots.taken() < self.max_scrubs && (self.is_during_recovery || !self.is_recovering)
     }
 
     /// How long a scrub rests between chunks.
@@ -259,7 +259,7 @@ impl Chance {
 
 impl std::fmt::Debug for ScrubPolicy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ScrubPolicy({} of {} under way)", self.slots.ops(), self.max_scrubs)
+        write!(f, "ScrubPolicy({} of {} under way)", self.slots.taken(), self.max_scrubs)
     }
 }
 

@@ -11,7 +11,7 @@ use messages::{MOSDScrubReserve, ScrubReserveStep};
 use types::{Instant, OsdId, PgState};
 
 use super::Wanted;
-use crate::{Ctx, Effect, Permit, Pg, pg::Phase};
+use crate::{Ctx, Effect, Pg, Place, pg::Phase};
 
 /// A scrub that was refused a slot tries again within this time.
 const RETRY_MAX: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ pub(super) struct Slots {
     id: u64,
     /// Who has not answered.
     waiting: BTreeSet<OsdId>,
-    _own: Permit,
+    _own: Place,
 }
 
 /// What a PG has to do with slots.
@@ -31,7 +31,7 @@ pub(super) struct Reservations {
     /// Primary: for the scrub under way, or for one that is to begin.
     slots: Option<Slots>,
     /// Replica: for the primary's scrub.
-    granted: Option<Permit>,
+    granted: Option<Place>,
     /// Primary: it was refused, and does not try before then.
     retry_at: Instant,
 }
@@ -55,7 +55,7 @@ impl Pg {
         }
         self.scrubs.next_id += 1;
         let waiting: BTreeSet<OsdId> = self.acting_others().collect();
-        let slots = Slots { id: self.scrubs.next_id, waiting: waiting.clone(), _own: cx.scrub.slots.take(0) };
+        let slots = Slots { id: self.scrubs.next_id, waiting: waiting.clone(), _own: cx.scrub.slots.take() };
         self.tell_slots(&slots, waiting, ScrubReserveStep::REQUEST, cx);
         self.scrubs.reservations.slots = Some(slots);
         self.begin_if_reserved(cx);
@@ -116,7 +116,7 @@ impl Pg {
         }
         self.scrubs.reservations.granted = None;
         if message.step == ScrubReserveStep::REQUEST {
-            let granted = cx.scrub.has_slot().then(|| cx.scrub.slots.take(0));
+            let granted = cx.scrub.has_slot().then(|| cx.scrub.slots.take());
             let step = if granted.is_some() { ScrubReserveStep::GRANT } else { ScrubReserveStep::REJECT };
             self.scrubs.reservations.granted = granted;
             let reply = MOSDScrubReserve { epoch: cx.map.epoch, step, ..message };

@@ -27,7 +27,7 @@ impl World {
             leases: &Leases::default(),
             scrub: &ScrubPolicy::default(),
             recovery: &RecoveryPolicy::default(),
-            copying: &crate::Budget::default(),
+            copying: &crate::Places::default(),
             random: 0,
             effects: &mut effects,
         })

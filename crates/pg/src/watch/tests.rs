@@ -6,7 +6,7 @@ use store::MemStore;
 use types::{CrushBlob, EntityNum, Epoch, OsdMap, UTime};
 
 use super::*;
-use crate::{Budget, Leases, RecoveryPolicy, ScrubPolicy};
+use crate::{Leases, Places, RecoveryPolicy, ScrubPolicy};
 
 type Replies = (BTreeMap<WatcherKey, Bytes>, Vec<WatcherKey>);
 
@@ -48,7 +48,7 @@ impl World {
             leases: &Leases::default(),
             scrub: &ScrubPolicy::default(),
             recovery: &RecoveryPolicy::default(),
-            copying: &Budget::default(),
+            copying: &Places::default(),
             random: 0,
             effects: &mut self.effects,
         };

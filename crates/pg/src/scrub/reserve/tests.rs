@@ -32,7 +32,7 @@ fn a_scrub_begins_when_every_member_has_a_slot_for_it() {
     world.handle(Event::Tick);
     let asked = said(&mut world);
     assert_eq!(asked, [(peers.clone(), ScrubReserveStep::REQUEST, 1)]);
-    assert_eq!(world.scrub.slots.ops(), 1);
+    assert_eq!(world.scrub.slots.taken(), 1);
     say(&mut world, peers[0], ScrubReserveStep::GRANT, 1);
     // One answer is not two.
     say(&mut world, peers[0], ScrubReserveStep::GRANT, 1);
@@ -58,7 +58,7 @@ fn a_primary_that_is_refused_gives_back_what_it_has_and_tries_again_later() {
     let wake = wake.expect("it wants to try again");
     assert!(wake > world.now && wake < world.now + RETRY_MAX);
     assert_eq!(said(&mut world), [(peers.clone(), ScrubReserveStep::RELEASE, 1)]);
-    assert_eq!(world.scrub.slots.ops(), 0);
+    assert_eq!(world.scrub.slots.taken(), 0);
     world.handle(Event::Tick);
     assert!(said(&mut world).is_empty(), "too early");
     world.now = wake;
@@ -74,7 +74,7 @@ fn a_primary_that_is_refused_gives_back_what_it_has_and_tries_again_later() {
 #[test]
 fn a_primary_without_a_slot_of_its_own_or_with_objects_to_recover_asks_nobody() {
     let mut world = World::active();
-    let taken = world.scrub.slots.take(0);
+    let taken = world.scrub.slots.take();
     world.handle(ORDER);
     world.handle(Event::Tick);
     assert!(said(&mut world).is_empty());
@@ -100,12 +100,12 @@ fn a_replica_gives_what_it_has_and_no_more() {
     assert_eq!(answer(&mut world, 1), ScrubReserveStep::GRANT);
     // The same slot.
     assert_eq!(answer(&mut world, 2), ScrubReserveStep::GRANT);
-    assert_eq!(world.scrub.slots.ops(), 1);
+    assert_eq!(world.scrub.slots.taken(), 1);
     say(&mut world, other, ScrubReserveStep::RELEASE, 2);
-    assert_eq!(world.scrub.slots.ops(), 1, "it is not his");
+    assert_eq!(world.scrub.slots.taken(), 1, "it is not his");
     say(&mut world, primary, ScrubReserveStep::RELEASE, 2);
-    assert_eq!(world.scrub.slots.ops(), 0);
-    let taken = world.scrub.slots.take(0);
+    assert_eq!(world.scrub.slots.taken(), 0);
+    let taken = world.scrub.slots.take();
     assert_eq!(answer(&mut world, 3), ScrubReserveStep::REJECT);
     drop(taken);
     assert_eq!(answer(&mut world, 4), ScrubReserveStep::GRANT);
@@ -113,5 +113,5 @@ fn a_replica_gives_what_it_has_and_no_more() {
     world.map.epoch = world.map.epoch.next();
     world.map.osd_info[usize::try_from(primary.0).unwrap()].up_from = world.map.epoch;
     world.handle(Event::NewMap);
-    assert_eq!(world.scrub.slots.ops(), 0);
+    assert_eq!(world.scrub.slots.taken(), 0);
 }
