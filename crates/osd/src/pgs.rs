@@ -3,7 +3,7 @@
 mod walk;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -44,6 +44,9 @@ pub(crate) struct Pgs {
     wakes: BTreeSet<(Instant, PgId)>,
     /// Empty memory for what a PG wants done.
     effects: Vec<pg::Effect>,
+    /// What PGs have told PGs of this shard, which has not heard it yet.
+    own_messages: VecDeque<Message>,
+    is_delivering: bool,
     /// What PGs served that are not here any more.
     served_before: OpCounts,
     histograms_before: OpHistograms,
@@ -202,6 +205,20 @@ impl Osd {
             self.pg_effect(pgid, effect, cx);
         }
         self.pgs.effects = effects;
+        self.deliver_own_messages(cx);
+    }
+
+    /// Has PGs hear what those of this shard have told them, one after the other: if each heard it at once, within the
+    /// call that told it, a conversation would be as deep on the stack as it is long.
+    fn deliver_own_messages(&mut self, cx: &mut Cx<'_>) {
+        if self.pgs.own_messages.is_empty() || self.pgs.is_delivering {
+            return;
+        }
+        self.pgs.is_delivering = true;
+        while let Some(message) = self.pgs.own_messages.pop_front() {
+            self.pg_peer_message(self.config.whoami, message, cx);
+        }
+        self.pgs.is_delivering = false;
     }
 
     fn pg_effect(&mut self, pgid: PgId, effect: pg::Effect, cx: &mut Cx<'_>) {
@@ -213,7 +230,7 @@ impl Osd {
             pg::Effect::SendOsd(osd, message) if osd == self.config.whoami => {
                 let shard = self.place_of(&message);
                 match shard == self.config.shard.index {
-                    true => self.pg_peer_message(osd, message, cx),
+                    true => self.pgs.own_messages.push_back(message),
                     false => cx.cross(shard, Cross::OwnPeer(message)),
                 }
             }
@@ -294,6 +311,7 @@ impl Osd {
         for effect in effects {
             self.pg_effect(pgid, effect, cx);
         }
+        self.deliver_own_messages(cx);
         let early = std::mem::take(&mut self.pgs.early);
         for (conn, tid, op, permit) in early {
             self.pg_op(conn, tid, op, permit, cx);

@@ -79,3 +79,18 @@ fn nothing_is_left_of_a_pg_that_goes() {
     assert_eq!((osd.pgs.len(), osd.pgs.ids.len()), (0, 0));
     osd.pg_committed(token, &mut cx);
 }
+
+#[test]
+fn what_pgs_here_tell_each_other_is_heard_when_the_call_has_ended() {
+    let (mut osd, mut store, mut effects) = (Osd::alone(), MemStore::new(), Vec::new());
+    let mut cx = Cx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    let pgid = PgId::new(PoolId(2), 5);
+    osd.make_pg(PgCreation { pgid, created: Epoch(1), intervals: Vec::new() }, &mut cx);
+    let me = osd.config.whoami;
+    let query = MPgQuery { pgid, epoch: Epoch(9), ..MPgQuery::default() };
+    osd.pg_effect(pgid, pg::Effect::SendOsd(me, query.into()), &mut cx);
+    // Else each answer would be heard inside of the call that asked.
+    assert_eq!(osd.pgs.own_messages.len(), 1);
+    osd.pg_event(pgid, Event::Tick, &mut cx);
+    assert!(osd.pgs.own_messages.is_empty() && !osd.pgs.is_delivering);
+}
