@@ -9,6 +9,7 @@
 //! Attributes of a field, in wire order:
 //! - `#[codec(since = N)]`: present from struct version N on; decodes to `Default` from older bytes.
 //! - `#[codec(skip)]`: not on the wire; decodes to `Default`.
+//! - `#[codec(lossy)]`: text of a client, which may hold any bytes (`codec::DecodeLossy`). Not with `since`.
 
 use proc_macro::TokenStream;
 use quote::{format_ident, quote};
@@ -28,6 +29,7 @@ struct TypeAttrs {
 struct FieldAttrs {
     since: Option<u8>,
     skip: bool,
+    lossy: bool,
 }
 
 fn type_attrs(input: &DeriveInput) -> syn::Result<TypeAttrs> {
@@ -58,11 +60,16 @@ fn field_attrs(field: &syn::Field) -> syn::Result<FieldAttrs> {
                 out.since = Some(meta.value()?.parse::<LitInt>()?.base10_parse()?);
             } else if meta.path.is_ident("skip") {
                 out.skip = true;
+            } else if meta.path.is_ident("lossy") {
+                out.lossy = true;
             } else {
-                return Err(meta.error("expected since or skip"));
+                return Err(meta.error("expected since, skip or lossy"));
             }
             Ok(())
         })?;
+    }
+    if out.lossy && (out.since.is_some() || out.skip) {
+        return Err(syn::Error::new_spanned(field, "lossy goes with neither since nor skip"));
     }
     Ok(out)
 }
@@ -72,6 +79,21 @@ fn field_attrs(field: &syn::Field) -> syn::Result<FieldAttrs> {
 pub fn derive_codec(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     expand(&input).unwrap_or_else(|e| e.to_compile_error()).into()
+}
+
+/// What reads a field that is on the wire.
+fn decode_field(attrs: &FieldAttrs) -> proc_macro2::TokenStream {
+    match attrs.since {
+        None if attrs.lossy => quote!(::codec::DecodeLossy::decode_lossy(input)?),
+        Some(since) => quote! {
+            if struct_v >= #since {
+                ::codec::Decode::decode(input)?
+            } else {
+                ::core::default::Default::default()
+            }
+        },
+        None => quote!(::codec::Decode::decode(input)?),
+    }
 }
 
 fn expand(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
@@ -99,16 +121,8 @@ fn expand(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
             decode.push(quote!(let #local = <#ty as ::core::default::Default>::default();));
         } else {
             encode.push(quote!(::codec::Encode::encode(&self.#access, out, features);));
-            decode.push(match field_attrs.since {
-                Some(since) => quote! {
-                    let #local: #ty = if struct_v >= #since {
-                        ::codec::Decode::decode(input)?
-                    } else {
-                        ::core::default::Default::default()
-                    };
-                },
-                None => quote!(let #local: #ty = ::codec::Decode::decode(input)?;),
-            });
+            let value = decode_field(&field_attrs);
+            decode.push(quote!(let #local: #ty = #value;));
         }
         build.push(match &field.ident {
             Some(ident) => quote!(#ident: #local),

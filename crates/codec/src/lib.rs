@@ -13,6 +13,7 @@ mod crc_short;
 mod envelope;
 mod features;
 mod impls;
+mod lossy;
 mod payload;
 mod reader;
 mod scratch;
@@ -24,6 +25,7 @@ pub use codec_derive::Codec;
 pub use crc::{crc32c, crc32c_of_blocks};
 pub use envelope::{decode_envelope, encode_envelope};
 pub use features::Features;
+pub use lossy::DecodeLossy;
 pub use payload::{Payload, Sums};
 pub use reader::{DecodeError, Reader};
 

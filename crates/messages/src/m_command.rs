@@ -5,12 +5,24 @@ use codec::{Codec, DecodeError, Encode, Features};
 
 use crate::{RawMessage, table::Body};
 
+/// The words of a command as they came. One that is not UTF-8 makes the whole a command without words, which is none:
+/// the client gets an error. (Replaced characters could make it another command that is one.)
+pub(crate) fn words(cmd: Vec<Bytes>) -> Vec<String> {
+    let texts = cmd.into_iter().map(|word| String::from_utf8(word.into()));
+    texts.collect::<Result<_, _>>().unwrap_or_default()
+}
+
+/// The same to send.
+pub(crate) fn word_bytes(cmd: &[String]) -> Vec<Bytes> {
+    cmd.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect()
+}
+
 macro_rules! command {
     ($name:ident, $front:ident, $reply:ident, $reply_front:ident, $who:literal) => {
         #[derive(Codec)]
         struct $front {
             fsid: [u8; 16],
-            cmd: Vec<String>,
+            cmd: Vec<Bytes>,
         }
 
         #[doc = concat!("A command to ", $who, ".")]
@@ -18,7 +30,7 @@ macro_rules! command {
         pub struct $name {
             /// The cluster.
             pub fsid: [u8; 16],
-            /// One JSON document.
+            /// One JSON document; nothing if it came as something other than text.
             pub cmd: Vec<String>,
             /// What `-i FILE` gave. Data segment.
             pub input: Bytes,
@@ -26,13 +38,14 @@ macro_rules! command {
 
         impl Body for $name {
             fn encode_body(&self, raw: &mut RawMessage) {
-                raw.front = $front { fsid: self.fsid, cmd: self.cmd.clone() }.to_bytes(Features::PACIFIC);
+                raw.front =
+                    $front { fsid: self.fsid, cmd: word_bytes(&self.cmd) }.to_bytes(Features::PACIFIC);
                 raw.data = self.input.clone().into();
             }
 
             fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
                 let $front { fsid, cmd } = codec::Decode::from_prefix(raw.front.clone())?;
-                Ok($name { fsid, cmd, input: Bytes::clone(&raw.data) })
+                Ok($name { fsid, cmd: words(cmd), input: Bytes::clone(&raw.data) })
             }
         }
 

@@ -14,6 +14,7 @@ pub struct MGetPoolStats {
     /// The cluster.
     pub fsid: [u8; 16],
     /// Names of pools.
+    #[codec(lossy)]
     pub pools: Vec<String>,
 }
 front_only!(MGetPoolStats);

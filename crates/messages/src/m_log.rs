@@ -63,8 +63,10 @@ pub struct LogEntry {
     /// How grave.
     pub level: LogLevel,
     /// The line.
+    #[codec(lossy)]
     pub message: String,
     /// `cluster` or `audit`.
+    #[codec(lossy)]
     pub channel: String,
 }
 

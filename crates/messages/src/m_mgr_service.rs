@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
+use codec::{Codec, Decode, DecodeError, DecodeLossy, Encode, Features, Reader};
 use types::WireSettings;
 
 use crate::{
@@ -52,13 +52,13 @@ impl Body for MMgrOpen {
 
     fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
         let input = &mut Reader::new(raw.front.clone());
-        let daemon_name = String::decode(input)?;
+        let daemon_name = String::decode_lossy(input)?;
         if raw.version < 2 {
             return Ok(MMgrOpen { daemon_name, ..MMgrOpen::default() });
         }
-        let service_name = String::decode(input)?;
+        let service_name = String::decode_lossy(input)?;
         let service = match bool::decode(input)? {
-            true => Some((ServiceFacts::decode(input)?, ServiceFacts::decode(input)?)),
+            true => Some((ServiceFacts::decode_lossy(input)?, ServiceFacts::decode_lossy(input)?)),
             false => None,
         };
         let mut open = MMgrOpen { daemon_name, service_name, service, ..MMgrOpen::default() };
@@ -88,10 +88,13 @@ front_only!(MMgrConfigure);
 #[codec(version = 3, compat = 1)]
 pub struct PerfCounterType {
     /// Its name.
+    #[codec(lossy)]
     pub path: String,
     /// What it counts.
+    #[codec(lossy)]
     pub description: String,
     /// A short name.
+    #[codec(lossy)]
     pub nick: String,
     /// `perfcounter_type_d`.
     pub kind: u8,
@@ -137,17 +140,17 @@ impl Body for MMgrReport {
     fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
         let input = &mut Reader::new(raw.front.clone());
         let mut report = MMgrReport {
-            daemon_name: String::decode(input)?,
+            daemon_name: String::decode_lossy(input)?,
             declared: Vec::decode(input)?,
             values: Bytes::decode(input)?,
             ..MMgrReport::default()
         };
         if raw.version >= 2 {
-            report.undeclared = Vec::decode(input)?;
+            report.undeclared = Vec::decode_lossy(input)?;
         }
         if raw.version >= 3 {
-            report.service_name = String::decode(input)?;
-            report.status = Option::decode(input)?;
+            report.service_name = String::decode_lossy(input)?;
+            report.status = bool::decode(input)?.then(|| ServiceFacts::decode_lossy(input)).transpose()?;
         }
         Ok(report)
     }
@@ -157,8 +160,10 @@ impl Body for MMgrReport {
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 pub struct MMgrClose {
     /// As in [`MMgrOpen`].
+    #[codec(lossy)]
     pub daemon_name: String,
     /// As in [`MMgrOpen`].
+    #[codec(lossy)]
     pub service_name: String,
 }
 front_only!(MMgrClose);

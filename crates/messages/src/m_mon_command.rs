@@ -3,13 +3,17 @@
 use bytes::Bytes;
 use codec::{Codec, DecodeError, Encode, Features};
 
-use crate::{PaxosHeader, RawMessage, table::Body};
+use crate::{
+    PaxosHeader, RawMessage,
+    m_command::{word_bytes, words},
+    table::Body,
+};
 
 #[derive(Codec)]
 struct Front {
     header: PaxosHeader,
     fsid: [u8; 16],
-    cmd: Vec<String>,
+    cmd: Vec<Bytes>,
 }
 
 /// A command.
@@ -19,7 +23,7 @@ pub struct MMonCommand {
     pub header: PaxosHeader,
     /// The cluster that is meant.
     pub fsid: [u8; 16],
-    /// One JSON document.
+    /// One JSON document; nothing if it came as something other than text.
     pub cmd: Vec<String>,
     /// What `-i FILE` gave. Data segment.
     pub input: Bytes,
@@ -27,14 +31,14 @@ pub struct MMonCommand {
 
 impl Body for MMonCommand {
     fn encode_body(&self, raw: &mut RawMessage) {
-        let front = Front { header: self.header, fsid: self.fsid, cmd: self.cmd.clone() };
+        let front = Front { header: self.header, fsid: self.fsid, cmd: word_bytes(&self.cmd) };
         raw.front = front.to_bytes(Features::PACIFIC);
         raw.data = self.input.clone().into();
     }
 
     fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
         let Front { header, fsid, cmd } = codec::Decode::from_prefix(raw.front.clone())?;
-        Ok(MMonCommand { header, fsid, cmd, input: Bytes::clone(&raw.data) })
+        Ok(MMonCommand { header, fsid, cmd: words(cmd), input: Bytes::clone(&raw.data) })
     }
 }
 

@@ -10,6 +10,7 @@ pub struct MMonGetVersion {
     /// Chosen by the client, echoed by the answer.
     pub handle: u64,
     /// `osdmap`, `monmap`, …
+    #[codec(lossy)]
     pub what: String,
 }
 front_only!(MMonGetVersion);

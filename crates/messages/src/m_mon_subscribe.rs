@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
+use bytes::Bytes;
+use codec::{Codec, Decode, DecodeError, DecodeLossy, Encode, Features, Reader};
 
 use crate::{RawMessage, table::Body};
 
@@ -41,8 +42,12 @@ impl Body for MMonSubscribe {
 
     fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
         let mut front = Reader::new(raw.front);
-        let what = BTreeMap::decode(&mut front)?;
-        let hostname = if raw.version < 3 { String::new() } else { String::decode(&mut front)? };
+        let what = BTreeMap::<Bytes, SubscribeItem>::decode(&mut front)?;
+        // Whatever has another name is unknown, and nothing comes of it.
+        let what =
+            what.into_iter().filter_map(|(name, item)| Some((String::from_utf8(name.into()).ok()?, item)));
+        let what = what.collect();
+        let hostname = if raw.version < 3 { String::new() } else { String::decode_lossy(&mut front)? };
         Ok(MMonSubscribe { what, hostname })
     }
 }

@@ -42,8 +42,8 @@ pub struct MPoolOp {
     pub auid: u64,
     /// For DELETE_UNMANAGED_SNAP.
     pub snapid: SnapId,
-    /// Name of the pool or of the pool snapshot.
-    pub name: String,
+    /// Name of the pool or of the pool snapshot: any bytes.
+    pub name: Bytes,
     /// Retired.
     pub pad: u8,
     /// For CREATE.

@@ -53,6 +53,38 @@ fn service_daemons_make_themselves_known() {
     assert!(matches!(Message::decode(newer).unwrap(), Message::MMgrReport(back) if *back == report));
 }
 
+/// A daemon that closed the connection for one of these would see it again for ever: clients send again what got no
+/// answer.
+#[test]
+fn text_of_clients_may_hold_any_bytes() {
+    use crate::{MCommand, MGetPoolStats, MMgrCommand, MMonCommand, MMonGetVersion, MMonSubscribe, MPoolOp};
+    let latin = |message: Message| {
+        let mut raw = message.encode(0);
+        let at = raw.front.windows(3).position(|text| text == b"caf").expect("the text is there");
+        raw.front = [&raw.front[..at + 3], &b"\xe9"[..], &raw.front[at + 4..]].concat().into();
+        Message::decode(raw).expect("any bytes will do")
+    };
+    let (cmd, json) = (vec!["{\"x\":\"cafe\"}".to_owned()], Vec::<String>::new());
+    let read = latin(MMonCommand { cmd: cmd.clone(), ..MMonCommand::default() }.into());
+    assert!(matches!(read, Message::MMonCommand(read) if read.cmd == json), "no command at all");
+    let read = latin(MCommand { cmd: cmd.clone(), ..MCommand::default() }.into());
+    assert!(matches!(read, Message::MCommand(read) if read.cmd == json));
+    let read = latin(MMgrCommand { cmd, ..MMgrCommand::default() }.into());
+    assert!(matches!(read, Message::MMgrCommand(read) if read.cmd == json));
+    let read = latin(MPoolOp { name: "cafe".into(), ..MPoolOp::default() }.into());
+    assert!(matches!(read, Message::MPoolOp(read) if read.name[..] == b"caf\xe9"[..]));
+    let pools = vec!["cafe".to_owned(), "rbd".to_owned()];
+    let read = latin(MGetPoolStats { pools, ..MGetPoolStats::default() }.into());
+    assert!(matches!(read, Message::MGetPoolStats(read) if read.pools == ["caf\u{fffd}", "rbd"]));
+    let read = latin(MMonGetVersion { what: "cafe".into(), handle: 1 }.into());
+    assert!(matches!(read, Message::MMonGetVersion(read) if read.what == "caf\u{fffd}"));
+    let what = ["cafe", "osdmap"].map(|map| (map.to_owned(), crate::SubscribeItem::default()));
+    let read = latin(MMonSubscribe { what: what.into(), hostname: "x".into() }.into());
+    assert!(
+        matches!(read, Message::MMonSubscribe(read) if read.what.keys().eq(["osdmap"]) && read.hostname == "x")
+    );
+}
+
 /// As libceph of Linux 6.1 sends it: without a host name.
 #[test]
 fn the_kernel_subscribes_with_an_older_version() {

@@ -70,16 +70,18 @@ impl Mon {
 
     fn run_pool_op(&mut self, wall: UTime, op: &MPoolOp) -> OpResult {
         let id = PoolId(i64::from(op.pool));
+        // Commands could name nothing that is not UTF-8, nor maps show it.
+        let name = std::str::from_utf8(&op.name).map_err(|_| Errno::EINVAL)?;
         if op.op == PoolOpCode::CREATE {
             // It may be asked again for what was done: clients look for themselves whether there is one.
-            if self.next.osdmap.pool_by_name(&op.name).is_some() {
+            if self.next.osdmap.pool_by_name(name).is_some() {
                 return Ok(None);
             }
             let rule = match op.crush_rule {
                 ..0 => None,
                 id => Some(RuleRef::Id(u8::try_from(id).map_err(|_| Errno::ENOENT)?)),
             };
-            let params = PoolParams { name: op.name.clone(), rule, ..PoolParams::default() };
+            let params = PoolParams { name: name.to_owned(), rule, ..PoolParams::default() };
             return self.create_pool(wall, &params).map(|_| None).map_err(|(errno, _)| errno);
         }
         let Some(pool) = self.next.osdmap.pools.get(&id).cloned() else {
@@ -89,8 +91,8 @@ impl Mon {
         match op.op {
             PoolOpCode::DELETE if !self.options.is_pool_delete_allowed => Err(Errno::EPERM),
             PoolOpCode::DELETE => self.delete_pool(wall, id).map(|()| None).map_err(|(errno, _)| errno),
-            PoolOpCode::CREATE_SNAP => self.make_pool_snap(wall, id, pool, &op.name),
-            PoolOpCode::DELETE_SNAP => self.remove_pool_snap(wall, id, pool, &op.name),
+            PoolOpCode::CREATE_SNAP => self.make_pool_snap(wall, id, pool, name),
+            PoolOpCode::DELETE_SNAP => self.remove_pool_snap(wall, id, pool, name),
             PoolOpCode::CREATE_UNMANAGED_SNAP => self.make_unmanaged_snap(wall, id, pool),
             PoolOpCode::DELETE_UNMANAGED_SNAP => self.remove_unmanaged_snap(wall, id, pool, op.snapid),
             _ => Err(Errno::EOPNOTSUPP),

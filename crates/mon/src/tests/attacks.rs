@@ -46,7 +46,7 @@ fn pool_operations_want_the_right_to_write() {
         PoolOpCode::CREATE_UNMANAGED_SNAP,
         PoolOpCode::DELETE_UNMANAGED_SNAP,
     ] {
-        let (pool, name, snapid) = (1, "x".to_owned(), SnapId(1));
+        let (pool, name, snapid) = (1, "x".into(), SnapId(1));
         let tid = cluster.say(reader, MPoolOp { fsid: FSID, pool, op, snapid, name, ..MPoolOp::default() });
         let code = cluster.sent.iter().find_map(|(_, t, message)| match message {
             Message::MPoolOpReply(reply) if *t == tid => Some(reply.reply_code),
@@ -55,6 +55,27 @@ fn pool_operations_want_the_right_to_write() {
         assert_eq!(code, Some(-1), "{op:?}");
     }
     assert_eq!(cluster.map().epoch, before);
+}
+
+/// Ceph takes any bytes for a name; a client whose connection is closed for them sends them again for ever.
+#[test]
+fn names_that_are_no_text_are_refused() {
+    let mut cluster = Cluster::with_rbd();
+    for op in [PoolOpCode::CREATE, PoolOpCode::CREATE_SNAP, PoolOpCode::DELETE_SNAP] {
+        let (pool, name) = (1, (&b"caf\xe9"[..]).into());
+        let tid = cluster.say(ADMIN, MPoolOp { fsid: FSID, pool, op, name, ..MPoolOp::default() });
+        let code = cluster.sent.iter().find_map(|(_, t, message)| match message {
+            Message::MPoolOpReply(reply) if *t == tid => Some(reply.reply_code),
+            _ => None,
+        });
+        assert_eq!(code, Some(-22), "{op:?}");
+    }
+    // Of a command that is no text, no words are left.
+    let tid = cluster.say(ADMIN, MMonCommand { fsid: FSID, ..MMonCommand::default() });
+    let refused = |(_, t, message): &(_, u64, Message)| {
+        *t == tid && matches!(message, Message::MMonCommandAck(ack) if ack.result == -22)
+    };
+    assert!(cluster.sent.iter().any(refused));
 }
 
 /// CVE-2018-14662: who could read anything could read the configuration keys, disks' passphrases among them.

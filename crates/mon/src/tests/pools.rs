@@ -6,13 +6,18 @@ use types::{Epoch, OsdId, OsdState, PgId, PgInterval, PoolFlags, PoolId, PoolSta
 
 use super::cluster::{ADMIN, Cluster, FSID};
 
-pub(super) fn pool_op(cluster: &mut Cluster, op: PoolOpCode, snapid: u64, name: &str) -> MPoolOpReply {
+pub(super) fn pool_op(
+    cluster: &mut Cluster,
+    op: PoolOpCode,
+    snapid: u64,
+    name: &'static str,
+) -> MPoolOpReply {
     let message = MPoolOp {
         fsid: FSID,
         pool: 1,
         op,
         snapid: SnapId(snapid),
-        name: name.to_owned(),
+        name: name.into(),
         ..MPoolOp::default()
     };
     let tid = cluster.say(ADMIN, message);
@@ -271,8 +276,8 @@ fn pools_are_deleted_only_when_named_twice() {
 #[test]
 fn a_pool_that_is_asked_for_again_is_there() {
     let mut cluster = Cluster::with_rbd();
-    let create = |cluster: &mut Cluster, name: &str, crush_rule: i16| {
-        let (fsid, name) = (FSID, name.to_owned());
+    let create = |cluster: &mut Cluster, name: &'static str, crush_rule: i16| {
+        let (fsid, name) = (FSID, name.into());
         let op = MPoolOp { fsid, op: PoolOpCode::CREATE, name, crush_rule, ..MPoolOp::default() };
         let tid = cluster.say(ADMIN, op);
         let found = cluster.sent.iter().find_map(|(_, t, m)| match m {
