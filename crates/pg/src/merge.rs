@@ -68,6 +68,7 @@ impl Pg {
         ours.last_epoch_started = ours.last_epoch_started.max(theirs.last_epoch_started);
         ours.totals = sum(ours.totals, theirs.totals);
         ours.is_estimated |= theirs.is_estimated;
+        ours.last_user_version = ours.last_user_version.max(theirs.last_user_version);
         ours.scrubs = ours.scrubs.of_both(theirs.scrubs);
         // What one of them still has to trim is trimmed again.
         ours.purged_snaps = ours.purged_snaps.intersection(&theirs.purged_snaps);

@@ -47,16 +47,21 @@ pub(crate) struct MetaChange {
     trimmed: Option<Bytes>,
     /// The last entry that is added to the log.
     logged: Option<EVersion>,
+    /// The highest version for users of an entry that is added to the log.
+    logged_user_version: u64,
 }
 
 impl MetaChange {
     /// Keeps what the PG's info has that is not in the store, as `kept` says, nor in the log entries that were added to
-    /// this change before: [`load`] finds the newest version there, so that overwrites keep nothing but their entry.
+    /// this change before: [`load`] finds the newest versions there, so that overwrites keep nothing but their entry.
     pub(crate) fn info(&mut self, info: &PgInfo, kept: &mut Option<PgInfo>) {
         match kept {
             Some(kept) if kept.is_same_but_progress(info) => {
                 let mut known = kept.progress();
                 known.last_update = self.logged.map_or(known.last_update, |last| last.max(known.last_update));
+                // The entry is trimmed by a change that moves the tail, and so keeps all of this.
+                known.last_user_version = known.last_user_version.max(self.logged_user_version);
+                kept.last_user_version = known.last_user_version;
                 if known != info.progress() {
                     self.progress(info);
                     kept.set_progress(info.progress());
@@ -81,6 +86,7 @@ impl MetaChange {
     pub(crate) fn log(&mut self, entry: &LogEntry) {
         self.set.insert(log_key(entry.version), entry.to_bytes(Features::default()));
         self.logged = Some(entry.version);
+        self.logged_user_version = self.logged_user_version.max(entry.user_version);
     }
 
     pub(crate) fn unlog(&mut self, version: EVersion) {
@@ -213,6 +219,8 @@ pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loade
                 progress.into_iter().for_each(|progress| out.info.set_progress(progress));
                 let logged = out.log.last().map_or(EVersion::ZERO, |entry| entry.version);
                 out.info.last_update = out.info.last_update.max(logged);
+                let seen = out.log.iter().map(|entry| entry.user_version).max().unwrap_or(0);
+                out.info.last_user_version = out.info.last_user_version.max(seen);
                 return Ok(found.then_some(out));
             }
         }
@@ -302,6 +310,44 @@ mod tests {
                 "step {nth}"
             );
         }
+    }
+
+    #[test]
+    fn the_highest_version_that_users_saw_outlives_its_entry() {
+        let mut store = MemStore::new();
+        let coll = CollId::pg(PgId::new(PoolId(1), 0));
+        let mut made = Transaction::new(coll);
+        made.ops.push(TxnOp::CreateCollection);
+        store.submit(Token(0), made);
+        let (mut info, mut kept) = (PgInfo::default(), None);
+        // The second is of a copy of an object from elsewhere; an overwrite writes nothing but its entry.
+        for (version, user_version, upto, is_written) in
+            [(1, 1, 0, true), (2, 1_000, 0, false), (3, 1_001, 2, true)]
+        {
+            let mut change = MetaChange::default();
+            let version = EVersion::new(Epoch(3), version);
+            change.log(&LogEntry { version, user_version, ..LogEntry::default() });
+            (info.last_update, info.last_user_version) = (version, user_version);
+            if upto > 0 {
+                info.log_tail = EVersion::new(Epoch(3), upto);
+                change.unlog_upto(info.log_tail);
+            }
+            change.info(&info, &mut kept);
+            assert_eq!(change.set.contains_key(PROGRESS), is_written, "{version:?}");
+            let mut txn = Transaction::new(coll);
+            change.into_txn(&mut txn);
+            store.submit(Token(0), txn);
+            let loaded = load(&store, coll).unwrap().unwrap();
+            assert_eq!(loaded.info, info);
+        }
+        let mut change = MetaChange::default();
+        change.unlog(info.last_update);
+        info.last_update = info.log_tail;
+        change.info(&info, &mut kept);
+        let mut txn = Transaction::new(coll);
+        change.into_txn(&mut txn);
+        store.submit(Token(0), txn);
+        assert_eq!(load(&store, coll).unwrap().unwrap().info.last_user_version, 1_001);
     }
 
     #[test]

@@ -198,6 +198,7 @@ impl Pg {
             origin: waiting.client.entity,
             origin_addr: waiting.client.addr,
             next_version: self.next_version(cx),
+            last_user_version: self.info.last_user_version,
             pool_snapc: self.pool_snapc(cx),
             removed_snaps: self.removed_snaps(cx),
             connected: self.watches.connected(head, &waiting.client),

@@ -439,6 +439,9 @@ impl Pg {
             self.missing.insert(object, need);
         }
         self.info.last_update = message.info.last_update;
+        let seen =
+            added.iter().map(|entry| entry.user_version).fold(message.info.last_user_version, u64::max);
+        self.info.last_user_version = self.info.last_user_version.max(seen);
         self.info.last_epoch_started = self.info.last_epoch_started.max(message.info.last_epoch_started);
         self.info.purged_snaps = message.info.purged_snaps.clone();
         self.removed_snaps = None;

@@ -79,6 +79,7 @@ impl Pg {
                 self.pgid
             );
             self.info.last_update = entry.version;
+            self.info.last_user_version = self.info.last_user_version.max(entry.user_version);
             change.log(&entry);
             // A copy that lacks an object is not asked to change it, but a delete settles it, and so does giving it
             // up. What is given up was counted.

@@ -184,7 +184,7 @@ impl PgInfo {
             "last_update": self.last_update.to_string(),
             "last_complete": complete.to_string(),
             "log_tail": self.log_tail.to_string(),
-            "last_user_version": self.last_update.version,
+            "last_user_version": self.last_user_version,
             "last_backfill": "MAX",
             "purged_snaps": snaps(&self.purged_snaps),
             "history": history,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use codec::Codec;
+use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
 
 use crate::{EVersion, Epoch, HObject, OsdId, ReqId, ScrubHistory, UTime};
 
@@ -51,7 +51,7 @@ pub struct PgTotals {
 
 /// Where a copy of a PG is (`pg_info_t`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 5, compat = 1)]
+#[codec(version = 6, compat = 1)]
 pub struct PgInfo {
     /// The newest change in its log.
     pub last_update: EVersion,
@@ -90,10 +90,14 @@ pub struct PgInfo {
     /// True while `totals` are a part of what was counted before a split.
     #[codec(since = 5)]
     pub is_estimated: bool,
+    /// The highest version that users saw of an object of the PG: an object that is deleted and made again, or
+    /// takes over another's version, is newer than all of these.
+    #[codec(since = 6)]
+    pub last_user_version: u64,
 }
 
 /// The part of [`PgInfo`] that changes of objects move.
-#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PgProgress {
     /// See [`PgInfo::last_update`].
     pub last_update: EVersion,
@@ -103,20 +107,45 @@ pub struct PgProgress {
     pub totals: PgTotals,
     /// See [`PgInfo::is_estimated`].
     pub is_estimated: bool,
+    /// See [`PgInfo::last_user_version`]. Older records end before it.
+    pub last_user_version: u64,
+}
+
+impl Encode for PgProgress {
+    fn encode(&self, out: &mut Vec<u8>, f: Features) {
+        self.last_update.encode(out, f);
+        self.log_tail.encode(out, f);
+        self.totals.encode(out, f);
+        self.is_estimated.encode(out, f);
+        self.last_user_version.encode(out, f);
+    }
+}
+
+impl Decode for PgProgress {
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(PgProgress {
+            last_update: Decode::decode(input)?,
+            log_tail: Decode::decode(input)?,
+            totals: Decode::decode(input)?,
+            is_estimated: Decode::decode(input)?,
+            last_user_version: if input.remaining() == 0 { 0 } else { Decode::decode(input)? },
+        })
+    }
 }
 
 impl PgInfo {
     /// What changes of objects move.
     pub fn progress(&self) -> PgProgress {
-        let PgInfo { last_update, log_tail, totals, is_estimated, .. } = *self;
-        PgProgress { last_update, log_tail, totals, is_estimated }
+        let PgInfo { last_update, log_tail, totals, is_estimated, last_user_version, .. } = *self;
+        PgProgress { last_update, log_tail, totals, is_estimated, last_user_version }
     }
 
     /// Takes over what changes have moved.
     pub fn set_progress(&mut self, progress: PgProgress) {
-        let PgProgress { last_update, log_tail, totals, is_estimated } = progress;
+        let PgProgress { last_update, log_tail, totals, is_estimated, last_user_version } = progress;
         (self.last_update, self.log_tail) = (last_update, log_tail);
         (self.totals, self.is_estimated) = (totals, is_estimated);
+        self.last_user_version = last_user_version;
     }
 
     /// True if nothing but progress was made between the two.
@@ -126,6 +155,7 @@ impl PgInfo {
             log_tail: _,
             totals: _,
             is_estimated: _,
+            last_user_version: _,
             last_epoch_started,
             last_epoch_clean,
             created,
@@ -168,3 +198,17 @@ pub type Missing = BTreeMap<HObject, EVersion>;
 
 /// An object list for copies that the log does not reach.
 pub type ObjectVersions = Vec<(HObject, EVersion)>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_from_before_user_versions_were_kept_are_read() {
+        let progress = PgProgress { last_update: EVersion::new(Epoch(3), 7), ..PgProgress::default() };
+        let bytes = PgProgress { last_user_version: 9, ..progress }.to_bytes(Features::default());
+        assert_eq!(PgProgress::from_bytes(bytes.clone()).unwrap().last_user_version, 9);
+        assert_eq!(PgProgress::from_bytes(bytes.slice(..bytes.len() - 8)).unwrap(), progress);
+        assert!(PgProgress::from_bytes(bytes.slice(..bytes.len() - 1)).is_err());
+    }
+}

@@ -72,6 +72,8 @@ pub(crate) struct OpContext {
     pub(crate) origin_addr: EntityAddr,
     /// The version that the next change gets.
     pub(crate) next_version: EVersion,
+    /// The highest version that users saw of any object of the PG.
+    pub(crate) last_user_version: u64,
     /// The pool's snapshots, where it has them instead of the client.
     pub(crate) pool_snapc: Option<SnapContext>,
     /// Snapshots of the pool that are removed, though clones for them may still be here.
@@ -282,7 +284,7 @@ fn finish(
         }
         if done.result == Errno::ENOENT.negated() {
             // No version of the object that may come is lower.
-            done.user_version = cx.next_version.version.saturating_sub(1);
+            done.user_version = cx.last_user_version;
         }
         if may_write(op) {
             done.staged = Some(only_logged(cx, op, &done));

@@ -74,7 +74,7 @@ pub(super) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
         staged: None,
         watch: Vec::new(),
         watchers: Vec::new(),
-        user_version: version.version,
+        user_version: cx.last_user_version,
         version,
         given_back: Vec::new(),
     })

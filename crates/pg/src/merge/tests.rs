@@ -36,7 +36,8 @@ fn shrink(world: &mut World, pg: &Pg, child: &Pg) {
 
 #[test]
 fn what_was_split_is_whole_again() {
-    let (mut world, mut pg, child) = parted();
+    let (mut world, mut pg, mut child) = parted();
+    child.info.last_user_version = 1_000_000;
     let (newest, at_rest) = (pg.info.last_update, world.map.epoch);
     let other = PgId::new(world.pool, 3);
     shrink(&mut world, &pg, &child);
@@ -60,6 +61,7 @@ fn what_was_split_is_whole_again() {
     assert!(pg.info.last_update > newest && pg.info.log_tail == pg.info.last_update);
     let needs_list = |last| pg.needs_list(log::Span { last, ..log::Span::default() });
     assert!(needs_list(newest) && pg.log.iter().all(|entry| needs_list(entry.version)));
+    assert_eq!(pg.info.last_user_version, 1_000_000);
     // A new interval, and the one in which both were at rest is the past.
     assert_eq!((pg.info.since, pg.info.primary_since), (world.map.epoch, world.map.epoch));
     assert_eq!((pg.info.pg_num, pg.info.last_epoch_clean, pg.info.epoch), (3, at_rest, world.map.epoch));

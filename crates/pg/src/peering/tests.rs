@@ -1,7 +1,7 @@
 //! What a replica makes of its primary's log: which of its own contents are good.
 
 use messages::{MOSDRepOp, MPgActivated, MPgBadCopy, MPgNotify, MPgPush, MPgQuery, Message};
-use types::{EVersion, Epoch, PgInfo, PgTotals};
+use types::{EVersion, Epoch, LogEntry, PgInfo, PgTotals};
 
 use crate::{Event, pg::Phase, test_world::World};
 
@@ -52,6 +52,23 @@ fn contents_that_came_to_nothing_are_not_kept() {
     assert_eq!(world.stored(3), 4);
     world.activate(3, Vec::new(), 3, None);
     assert_eq!((world.missing(), world.stored(3)), (vec![(world.object(3), 3)], 0));
+}
+
+#[test]
+fn a_copy_knows_the_highest_version_that_users_saw_whatever_it_takes_over() {
+    let mut world = World::replica();
+    let change = LogEntry { user_version: 1_000, ..world.entry(2, 4, 2) };
+    world.activate(3, vec![change], 4, None);
+    assert_eq!(world.pg.info.last_user_version, 1_000);
+    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.version(5));
+    let (log, trim_to) = (vec![LogEntry { user_version: 1_001, ..world.entry(3, 5, 3) }], world.version(0));
+    let (txn, totals, committed_to) = (world.content(3, 5), PgTotals::default(), world.version(0));
+    let change = MOSDRepOp { pgid, epoch, version, log, trim_to, totals, txn, committed_to };
+    world.say(world.peers[0], change.into());
+    assert_eq!(world.pg.info.last_user_version, 1_001);
+    // What came to nothing may have been seen.
+    world.activate(4, Vec::new(), 4, None);
+    assert_eq!(world.pg.info.last_user_version, 1_001);
 }
 
 #[test]

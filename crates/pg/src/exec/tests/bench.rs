@@ -119,6 +119,7 @@ impl Bench {
             origin: EntityNum::client(7),
             origin_addr: EntityAddr::default(),
             next_version: EVersion::new(Epoch(1), 1),
+            last_user_version: 0,
             pool_snapc: None,
             removed_snaps: Arc::default(),
             connected: BTreeSet::new(),
@@ -157,6 +158,8 @@ impl Bench {
         if let Some(staged) = &done.staged {
             let last = staged.log.last().expect("a change is logged");
             self.cx.next_version = EVersion { version: last.version.version + 1, ..last.version };
+            let seen = staged.log.iter().map(|entry| entry.user_version);
+            self.cx.last_user_version = seen.fold(self.cx.last_user_version, u64::max);
             self.total.objects += staged.delta.objects;
             self.total.clones += staged.delta.clones;
             self.total.bytes += staged.delta.bytes;

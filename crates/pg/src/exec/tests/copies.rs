@@ -46,6 +46,28 @@ fn copies_have_the_contents_and_the_version() {
 }
 
 #[test]
+fn what_comes_after_a_copy_that_was_deleted_is_newer_than_it_was() {
+    let mut bench = Bench::new();
+    bench.cx.next_version.version = 1_000;
+    let version = source(&mut bench);
+    assert!(version >= 1_000);
+    // As if the source were of another PG.
+    (bench.cx.next_version.version, bench.cx.last_user_version) = (1, 0);
+    assert_eq!(bench.run(vec![copy_from("s", SnapId::HEAD, 0)]).unwrap().user_version, version);
+    assert_eq!(bench.result(vec![plain(OpCode::DELETE)]), 0);
+    let deleted = bench.cx.last_user_version;
+    assert!(deleted > version);
+    let refused = bench.run(vec![xattr(OpCode::CMPXATTR, "x", ""), plain(OpCode::DELETE)]);
+    assert!(refused.is_err() || refused.is_ok_and(|done| done.user_version == deleted));
+    assert!(bench.run(vec![extent(OpCode::WRITE, 0, "again")]).unwrap().user_version > deleted);
+    // Behind the highest number that there is, versions are the PG's.
+    bench.cx.last_user_version = u64::MAX;
+    assert_eq!(bench.result(vec![plain(OpCode::DELETE)]), 0);
+    let at = bench.cx.next_version.version;
+    assert_eq!(bench.run(vec![extent(OpCode::WRITE, 0, "last")]).unwrap().user_version, at);
+}
+
+#[test]
 fn copies_can_be_of_a_snapshot_and_of_a_version() {
     let mut bench = Bench::new();
     source(&mut bench);

@@ -80,7 +80,9 @@ impl View<'_> {
         }
         let at = stage.at;
         if change.is_user_change {
-            self.info.user_version = at.version.max(self.info.user_version + 1);
+            let seen = self.info.user_version.max(cx.last_user_version);
+            // Behind the highest number that there is, which a redirect may bring along, versions are the PG's.
+            self.info.user_version = at.version.max(seen.wrapping_add(1));
         }
         let user_version = self.info.user_version;
         let prior_version = self.old_info.version;
