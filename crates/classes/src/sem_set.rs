@@ -25,7 +25,7 @@ pub(crate) const METHODS: &[Method] = &[
     row("sem_set", "list", RD, list),
 ];
 
-/// Counters that one call may name, or gets.
+/// Counters that one call may name, or that are listed at a time.
 const COUNT_MAX: usize = 1_000;
 /// Other users of the omap keep theirs elsewhere.
 const PREFIX: &[u8] = b"CLS_SEM_SET_";
@@ -127,16 +127,21 @@ fn reset(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
 
 fn list(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let op: ListOp = input(bytes)?;
-    let count = usize::try_from(op.count).unwrap_or(COUNT_MAX).min(COUNT_MAX);
-    let (entries, has_more) = view.omap_list(&omap_key(&op.cursor), PREFIX, count)?;
-    let mut reply = ListReply::default();
-    for (key, value) in entries {
-        let counter = <Counter as codec::Decode>::from_prefix(value).map_err(|_| Errno::EIO)?;
-        reply.cursor = key.slice(PREFIX.len()..);
-        reply.values.insert(reply.cursor.clone(), counter.value);
-    }
-    if !has_more {
-        reply.cursor = Bytes::new();
+    let mut left = usize::try_from(op.count).unwrap_or(usize::MAX);
+    let mut reply = ListReply { cursor: op.cursor, ..ListReply::default() };
+    while left > 0 {
+        let page = left.min(COUNT_MAX);
+        let (entries, has_more) = view.omap_list(&omap_key(&reply.cursor), PREFIX, page)?;
+        left -= entries.len().max(1);
+        for (key, value) in entries {
+            let counter = <Counter as codec::Decode>::from_prefix(value).map_err(|_| Errno::EIO)?;
+            reply.cursor = key.slice(PREFIX.len()..);
+            reply.values.insert(reply.cursor.clone(), counter.value);
+        }
+        if !has_more {
+            reply.cursor = Bytes::new();
+            break;
+        }
     }
     output(&reply)
 }
@@ -166,6 +171,8 @@ mod tests {
         let first = values(&mut view, 1, Bytes::new());
         assert_eq!((first.values.len(), first.cursor.as_ref()), (1, &b"a"[..]));
         assert_eq!(values(&mut view, 1, first.cursor).values[&keys()[1]], 2);
+        let none = values(&mut view, 0, Bytes::from_static(b"a"));
+        assert_eq!((none.values.len(), none.cursor.as_ref()), (0, &b"a"[..]), "there may be more");
         let op = |sec| DecrementOp { keys: keys(), grace: UTime::new(sec, 0) };
         call(&mut view, "decrement", &op(0)).unwrap();
         assert_eq!(values(&mut view, 9, Bytes::new()).values, [(keys().remove(1), 1)].into());
@@ -175,5 +182,13 @@ mod tests {
         assert_eq!(call(&mut view, "decrement", &op(0)), Err(Errno::ENOENT));
         let many = IncrementOp { keys: vec![Bytes::from_static(b"k"); COUNT_MAX + 1] };
         assert_eq!(call(&mut view, "increment", &many), Err(Errno::E2BIG));
+        for first in [0, COUNT_MAX] {
+            let named = (first..first + COUNT_MAX).map(|n| (format!("k{n:04}").into(), 1));
+            call(&mut view, "reset", &ResetOp { values: named.collect() }).unwrap();
+        }
+        let all = values(&mut view, 5_000, Bytes::new());
+        assert_eq!((all.values.len(), all.cursor.len()), (2 * COUNT_MAX + 1, 0));
+        let most = values(&mut view, 1_500, Bytes::new());
+        assert_eq!((most.values.len(), most.cursor.as_ref()), (1_500, &b"k1498"[..]));
     }
 }

@@ -87,7 +87,8 @@ fn lock(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
         d => context.now.plus(std::time::Duration::new(u64::from(d.sec), d.nsec)),
     };
     let mut addr = context.origin_addr;
-    addr.kind = AddrType::ANY;
+    // The protocol is not what names a client; clients of v1 read this kind without a prefix.
+    addr.kind = AddrType::LEGACY;
     info.kind = op.kind;
     info.tag = op.tag;
     info.lockers.insert(id, LockerInfo { expiration, addr, description: op.description });

@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use codec::{Decode, Encode, Features};
-use types::{EntityNum, Errno, UTime};
+use types::{AddrType, EntityAddr, EntityNum, Errno, UTime};
 
 use super::types::{BreakOp, GetInfoOp, GetInfoReply, ListLocksReply, LockOp, UnlockOp};
 use crate::test_view::TestView;
@@ -46,10 +46,15 @@ fn an_expired_lock_is_free() {
     view.call("lock", "lock", op("c", 10, 0)).unwrap();
     view.context.origin = EntityNum::client(2);
     view.context.now = UTime::new(1_010, 1);
+    view.context.origin_addr = EntityAddr::parse("any:10.0.0.1:0/123").unwrap();
     view.call("lock", "lock", op("d", 0, 0)).unwrap();
     let info = GetInfoOp { name: "l".into() }.to_bytes(Features::PACIFIC);
     let info = GetInfoReply::from_bytes(view.call("lock", "get_info", info).unwrap()).unwrap();
     assert_eq!(info.lockers.keys().map(|k| k.locker.num).collect::<Vec<_>>(), [2]);
+    // `rados_list_lockers` says v1:10.0.0.1:0/123.
+    assert!(
+        info.lockers.values().all(|locker| locker.addr.kind == AddrType::LEGACY && locker.addr.nonce == 123)
+    );
 }
 
 /// Names are C++ strings, which hold any bytes.
