@@ -41,14 +41,13 @@ impl Mon {
     fn may_pool_op(&self, conn: ConnId, op: &MPoolOp) -> bool {
         let Some(session) = self.sessions.get(&conn) else { return false };
         let caps = |service: &str| self.caps_of(&session.peer, service);
-        let command = match op.op {
-            PoolOpCode::CREATE => "osd pool create",
-            PoolOpCode::DELETE => "osd pool delete",
-            PoolOpCode::CREATE_SNAP => "osd pool mksnap",
-            PoolOpCode::DELETE_SNAP => "osd pool rmsnap",
-            _ => "osd pool op unmanaged-snap",
-        };
-        let (entity, arguments) = (session.peer.name.to_string(), Default::default());
+        let is_unmanaged =
+            matches!(op.op, PoolOpCode::CREATE_UNMANAGED_SNAP | PoolOpCode::DELETE_UNMANAGED_SNAP);
+        let pool_name = self.next.osdmap.pool_name(PoolId(i64::from(op.pool))).filter(|_| is_unmanaged);
+        // Only this has the name of a command that grants can be for.
+        let command = if is_unmanaged { "osd pool op unmanaged-snap" } else { "" };
+        let arguments = pool_name.map(|name| ("poolname".to_owned(), name.to_owned())).into_iter().collect();
+        let entity = session.peer.name.to_string();
         let access = MonAccess {
             entity: &entity,
             service: "osd",
@@ -61,10 +60,7 @@ impl Mon {
         if MonCaps::parse(&caps("mon")).is_ok_and(|caps| caps.at(session.peer.ip).allows(&access)) {
             return true;
         }
-        let is_unmanaged =
-            matches!(op.op, PoolOpCode::CREATE_UNMANAGED_SNAP | PoolOpCode::DELETE_UNMANAGED_SNAP);
-        let id = PoolId(i64::from(op.pool));
-        let Some(name) = self.next.osdmap.pool_name(id).filter(|_| is_unmanaged) else { return false };
+        let Some(name) = pool_name else { return false };
         OsdCaps::parse(&caps("osd")).is_ok_and(|caps| caps.at(session.peer.ip).may_snap_in(name))
     }
 
@@ -91,6 +87,7 @@ impl Mon {
         match op.op {
             PoolOpCode::DELETE if !self.options.is_pool_delete_allowed => Err(Errno::EPERM),
             PoolOpCode::DELETE => self.delete_pool(wall, id).map(|()| None).map_err(|(errno, _)| errno),
+            PoolOpCode::CREATE_SNAP if pool.is_tier() => Err(Errno::EINVAL),
             PoolOpCode::CREATE_SNAP => self.make_pool_snap(wall, id, pool, name),
             PoolOpCode::DELETE_SNAP => self.remove_pool_snap(wall, id, pool, name),
             PoolOpCode::CREATE_UNMANAGED_SNAP => self.make_unmanaged_snap(wall, id, pool),

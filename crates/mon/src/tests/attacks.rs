@@ -57,6 +57,30 @@ fn pool_operations_want_the_right_to_write() {
     assert_eq!(cluster.map().epoch, before);
 }
 
+#[test]
+fn a_grant_for_snapshots_of_one_pool_is_for_that_pool() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd pool create","pool":"other"}"#);
+    let ask = |cluster: &mut Cluster, conn: ConnId, pool: u32, op: PoolOpCode| {
+        let (snapid, name) = (SnapId(1), "x".into());
+        let tid = cluster.say(conn, MPoolOp { fsid: FSID, pool, op, snapid, name, ..MPoolOp::default() });
+        cluster.sent.iter().find_map(|(_, t, message)| match message {
+            Message::MPoolOpReply(reply) if *t == tid => Some(reply.reply_code),
+            _ => None,
+        })
+    };
+    let caps = r#""mon","allow command \"osd pool op unmanaged-snap\" with poolname=rbd""#;
+    let user = enter(&mut cluster, 60, "client.snaps", caps);
+    assert_eq!(ask(&mut cluster, user, 1, PoolOpCode::CREATE_UNMANAGED_SNAP), Some(0));
+    assert_eq!(ask(&mut cluster, user, 2, PoolOpCode::CREATE_UNMANAGED_SNAP), Some(-1));
+    // The other messages are no commands, as with Ceph.
+    let caps = r#""mon","allow command \"osd pool create\"""#;
+    let user = enter(&mut cluster, 61, "client.pools", caps);
+    assert_eq!(ask(&mut cluster, user, 0, PoolOpCode::CREATE), Some(-1));
+    let user = enter(&mut cluster, 62, "client.osds", r#""mon","allow service osd w""#);
+    assert_eq!(ask(&mut cluster, user, 0, PoolOpCode::CREATE), Some(0));
+}
+
 /// Ceph takes any bytes for a name; a client whose connection is closed for them sends them again for ever.
 #[test]
 fn names_that_are_no_text_are_refused() {

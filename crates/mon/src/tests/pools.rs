@@ -12,14 +12,8 @@ pub(super) fn pool_op(
     snapid: u64,
     name: &'static str,
 ) -> MPoolOpReply {
-    let message = MPoolOp {
-        fsid: FSID,
-        pool: 1,
-        op,
-        snapid: SnapId(snapid),
-        name: name.into(),
-        ..MPoolOp::default()
-    };
+    let message =
+        MPoolOp { fsid: FSID, pool: 1, op, snapid: SnapId(snapid), name: name.into(), ..MPoolOp::default() };
     let tid = cluster.say(ADMIN, message);
     let found = cluster.sent.iter().find_map(|(_, t, m)| match m {
         Message::MPoolOpReply(reply) if *t == tid => Some(MPoolOpReply::clone(reply)),
@@ -572,6 +566,12 @@ fn tiers_are_not_chained_and_no_client_is_sent_to_one() {
     for (json, result, status) in refused {
         assert_eq!(cluster.refused(&json), (result, status.to_owned()), "{json}");
     }
+    let (op, name) = (PoolOpCode::CREATE_SNAP, "s".into());
+    let tid = cluster.say(ADMIN, MPoolOp { fsid: FSID, pool: 2, op, name, ..MPoolOp::default() });
+    let refused = |(_, t, m): &(_, u64, Message)| {
+        *t == tid && matches!(m, Message::MPoolOpReply(reply) if reply.reply_code == -22)
+    };
+    assert!(cluster.sent.iter().any(refused));
     let unsure = tier("cache-mode", r#""pool":"cache","mode":"readonly""#);
     assert_eq!(cluster.refused(&unsure).0, -1);
 }
