@@ -47,14 +47,23 @@ fn compare<T: Ord>(op: u8, stored: &T, given: &T) -> Result<bool, Stop> {
     })
 }
 
-/// `strtoull` of base 10: the number that the text begins with, 0 if there is none.
+/// `strtoull` of base 10: the number that the text begins with, 0 if there is none. A negative one counts from 2^64
+/// down; what is too large, of either sign, is the largest number.
 fn leading_u64(text: &[u8]) -> u64 {
-    let digits = text.trim_ascii_start();
-    let digits = digits.strip_prefix(b"+").unwrap_or(digits);
-    digits
-        .iter()
-        .take_while(|b| b.is_ascii_digit())
-        .fold(0u64, |sum, b| sum.saturating_mul(10).saturating_add(u64::from(b - b'0')))
+    const VERTICAL_TAB: u8 = 0x0b;
+    let is_space = |b: &u8| b.is_ascii_whitespace() || *b == VERTICAL_TAB;
+    let text = &text[text.iter().take_while(|b| is_space(b)).count()..];
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    let mut digits = digits.iter().take_while(|b| b.is_ascii_digit()).map(|b| u64::from(b - b'0'));
+    match digits.try_fold(0u64, |sum, digit| sum.checked_mul(10)?.checked_add(digit)) {
+        Some(number) if is_negative => number.wrapping_neg(),
+        Some(number) => number,
+        None => u64::MAX,
+    }
 }
 
 impl Run<'_, '_> {

@@ -236,6 +236,18 @@ fn xattrs_are_kept_compared_and_removed() {
     assert_eq!(bench.result(vec![number(12, 1)]), 1);
     assert_eq!(bench.result(vec![number(13, 3)]), 1);
     assert_eq!(bench.result(vec![number(11, 3)]), -125);
+    for (text, value) in [
+        ("-1", u64::MAX),
+        ("-18446744073709551615", 1),
+        ("18446744073709551616", u64::MAX),
+        ("-99999999999999999999", u64::MAX),
+        (" \t\n\u{b}\u{c}\r+7x", 7),
+        ("--1", 0),
+        ("", 0),
+    ] {
+        assert_eq!(bench.result(vec![xattr(OpCode::SETXATTR, "k", text)]), 0);
+        assert_eq!(bench.result(vec![number(value, 1)]), 1, "{text:?}");
+    }
     assert_eq!(bench.result(vec![xattr(OpCode::RMXATTR, "k", "")]), 0);
     assert_eq!(bench.result(vec![xattr(OpCode::RMXATTR, "k", "")]), 0);
     assert_eq!(bench.result(vec![xattr(OpCode::GETXATTR, "k", "")]), -61);
