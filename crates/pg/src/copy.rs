@@ -343,9 +343,9 @@ impl Pg {
         let message = &asked.message;
         let mut data = nothing(message.asker, message.id, cx);
         let is_removed = self.removed_snaps(cx).contains(message.object.snap.0);
-        if !is_removed
-            && let Err(missing) =
-                exec::copy_out(cx.store, self.coll, &message.object, &mut asked.measured, &mut data)
+        let measured = &mut asked.measured;
+        if let Err(missing) =
+            exec::copy_out(cx.store, self.coll, &message.object, is_removed, measured, &mut data)
         {
             // Data that changes while it is loaded has to be loaded again.
             asked.holds_changes = asked.has_waited;

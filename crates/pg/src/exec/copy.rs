@@ -146,6 +146,7 @@ pub(crate) fn copy_out(
     store: &dyn ObjectStore,
     coll: CollId,
     object: &HObject,
+    is_snap_removed: bool,
     measured: &mut MeasuredOmap,
     data: &mut MPgCopyData,
 ) -> Result<(), store::Missing> {
@@ -160,7 +161,8 @@ pub(crate) fn copy_out(
             Kept::Undecodable => return refuse_damaged(object, data),
         };
         if object.snap <= snapset.seq {
-            let Some(clone) = snapset.clone_of(object.snap) else { return Ok(()) };
+            let clone = snapset.clone_of(object.snap).filter(|_| !is_snap_removed);
+            let Some(clone) = clone else { return Ok(()) };
             base = head.with_snap(clone);
         }
     }

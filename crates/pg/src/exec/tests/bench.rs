@@ -206,7 +206,9 @@ impl Bench {
             ..HObject::default()
         };
         let mut data = copy_data(self.cx.coll);
-        copy_out(&self.store, self.cx.coll, &object, &mut MeasuredOmap::default(), &mut data).unwrap();
+        let is_removed = self.cx.removed_snaps.contains(object.snap.0);
+        let measured = &mut MeasuredOmap::default();
+        copy_out(&self.store, self.cx.coll, &object, is_removed, measured, &mut data).unwrap();
         if let Some((start, length)) = part {
             keep_part(&mut data, start, length);
         }

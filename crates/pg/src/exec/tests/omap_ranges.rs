@@ -105,6 +105,6 @@ fn a_copy_of_too_large_an_omap_reads_no_more_than_it_could_have() {
     }
     let store = WatchedStore::over(bench.store.clone());
     let (object, mut data) = (Bench::object("o"), copy_data(bench.cx.coll));
-    copy_out(&store, bench.cx.coll, &object, &mut MeasuredOmap::default(), &mut data).unwrap();
+    copy_out(&store, bench.cx.coll, &object, false, &mut MeasuredOmap::default(), &mut data).unwrap();
     assert_eq!((data.result, store.omap_read.get()), (Errno::EMSGSIZE.negated(), 256));
 }

@@ -6,7 +6,10 @@ use messages::{OpCode, OsdOp};
 use store::ObjectStore;
 use types::{Errno, HObject, Mutation, SnapId, Token, TxnOp};
 
-use super::bench::{Bench, call, extent, plain, range, snap, watch, xattr};
+use super::{
+    bench::{Bench, call, extent, plain, range, snap, watch, xattr},
+    copies::copy_from,
+};
 use crate::exec::{Delta, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, TrimStep, trim_step};
 
 #[derive(Codec, Debug, PartialEq, Eq)]
@@ -95,6 +98,23 @@ fn removed_snapshots_are_gone_for_readers_and_writers_at_once() {
     assert_eq!(list(&mut bench).unwrap().clones.len(), 2);
     bench.remove_snap(3);
     assert_eq!(list(&mut bench).unwrap().clones[0].snaps, [SnapId(2)]);
+}
+
+#[test]
+fn at_a_removed_snapshot_after_its_last_change_an_object_is_what_it_is() {
+    let mut bench = example();
+    let now = bench.read().unwrap();
+    bench.make_snap(9);
+    bench.remove_snap(9);
+    assert_eq!(bench.read_at(SnapId(9)), Ok(now.clone()));
+    // A copy sees the same.
+    let copy = bench.request("copy", SnapId::HEAD, vec![copy_from("o", SnapId(9), 0)]);
+    assert_eq!(bench.execute(&copy).unwrap().result, 0);
+    bench.cx.copied.clear();
+    bench.put("z");
+    assert_eq!(bench.read_at(SnapId(9)), Err(Errno::ENOENT));
+    let copy = bench.request("copy", SnapId::HEAD, vec![copy_from("o", SnapId(9), 0)]);
+    assert_eq!(bench.execute(&copy).unwrap().result, -2);
 }
 
 #[test]

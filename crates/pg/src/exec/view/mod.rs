@@ -118,10 +118,11 @@ impl<'a> View<'a> {
         let mut base = None;
         let is_head = matches!(snapid, SnapId::HEAD | SnapId::DIR);
         let is_gone = info.as_ref().is_none_or(|i: &ObjectInfo| i.is_whiteout);
-        if !is_head && cx.removed_snaps.contains(snapid.0) {
-            // It has nothing.
-        } else if !is_head && snapid <= snapset.seq {
-            base = snapset.clone_of(snapid).map(|clone| head.with_snap(clone));
+        if !is_head && snapid <= snapset.seq {
+            // Of a snapshot that is removed, clones are nobody's any more. (The head is what it was, also for readers at
+            // a removed snapshot that is newer than its last change.)
+            let clone = snapset.clone_of(snapid).filter(|_| !cx.removed_snaps.contains(snapid.0));
+            base = clone.map(|clone| head.with_snap(clone));
             info = match &base {
                 Some(clone) => decode_xattr(store.xattr(coll, clone, INFO_XATTR).map_err(miss)?)?,
                 None => None,
