@@ -170,7 +170,7 @@ impl Run<'_, '_> {
 
     fn copy_omap(&mut self, cursor: &mut Cursor, left: u64, out: &mut CopyData) -> Result<(), Stop> {
         let header = self.view.omap_header()?;
-        if header.is_empty() && self.view.omap_list(b"", b"", 1)?.0.is_empty() {
+        if header.is_empty() && self.view.omap_page(b"", b"", 1)?.0.is_empty() {
             cursor.has_omap = true;
             return Ok(());
         }
@@ -187,7 +187,7 @@ impl Run<'_, '_> {
         let (mut count, mut entries, mut left) = (0u32, Vec::new(), left);
         let mut last = cursor.omap_offset.clone();
         while !cursor.has_omap && left > 0 {
-            let (page, has_more) = self.view.omap_list(&last, b"", OMAP_PAGE)?;
+            let (page, has_more) = self.view.omap_page(&last, b"", OMAP_PAGE)?;
             for (key, value) in page {
                 count += 1;
                 key.encode(&mut entries, Features::default());

@@ -241,6 +241,9 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
         done.watch.clear();
         return Ok(Executed { result: errno.negated(), user_version: 0, ..done });
     }
+    if done.result >= 0 && view.has_too_many_attributes()? {
+        done.result = Errno::EFBIG.negated();
+    }
     if done.result >= 0 && view.is_changed() {
         view.settle_chunks(view.needs_clone(op, &snapc))?;
     }

@@ -129,9 +129,9 @@ fn a_request_reads_no_more_of_what_it_changes() {
 #[test]
 fn what_is_answered_besides_data_counts_too() {
     let mut bench = Bench::new();
-    assert_eq!(bench.result(vec![xattr(OpCode::SETXATTR, "a", &"v".repeat(80 << 20))]), 0);
+    assert_eq!(bench.result(vec![xattr(OpCode::SETXATTR, "a", &"v".repeat(60 << 20))]), 0);
     let all = |count| vec![plain(OpCode::GETXATTRS); count];
-    assert_eq!((bench.result(all(6)), bench.result(all(7))), (0, EMSGSIZE));
+    assert_eq!((bench.result(all(8)), bench.result(all(9))), (0, EMSGSIZE));
 }
 
 #[test]
@@ -155,6 +155,36 @@ fn a_list_of_an_omap_ends_where_it_has_enough_bytes_and_says_so() {
     let keys = BTreeSet::from([Bytes::from("a"), Bytes::from("b"), Bytes::from("c")]);
     let by_keys = encoded(OpCode::OMAPGETVALSBYKEYS, keys);
     assert_eq!((bench.result(vec![by_keys.clone()]), bench.result(vec![by_keys; 3])), (0, EMSGSIZE));
+}
+
+#[test]
+fn an_object_has_so_many_bytes_of_xattrs_and_no_more() {
+    let mut bench = Bench::new();
+    let value: &str = &"v".repeat(20 << 20);
+    let set = |name: &str| xattr(OpCode::SETXATTR, name, value);
+    assert_eq!(bench.result(vec![set("a"), set("b")]), 0);
+    assert_eq!(bench.result(vec![set("c")]), 0);
+    assert_eq!(bench.result(vec![set("d")]), EFBIG);
+    assert_eq!(bench.result(vec![step(OpCode::OMAPSETHEADER, OpParams::default(), value.to_owned())]), EFBIG);
+    assert_eq!(bench.result(vec![xattr(OpCode::GETXATTR, "d", "")]), -61);
+    // One in the place of another, and whatever makes it less.
+    assert_eq!(bench.result(vec![set("c"), extent(OpCode::WRITE, 0, "x")]), 0);
+    assert_eq!(bench.result(vec![xattr(OpCode::RMXATTR, "a", ""), set("d")]), 0);
+    assert_eq!(bench.result(vec![plain(OpCode::DELETE), set("a")]), 0);
+    assert_eq!(bench.result(vec![set("b"), set("c"), set("d")]), EFBIG);
+}
+
+#[test]
+fn a_method_lists_so_many_bytes_of_an_omap_and_no_more() {
+    let mut bench = Bench::new();
+    let value = Bytes::from(vec![7; 80 << 20]);
+    let list = call("rbd", "metadata_list", &(Bytes::new(), 100u64).to_bytes(Features::default()));
+    for count in 0..4u8 {
+        let pairs = BTreeMap::from([(Bytes::from(format!("metadata_{count}")), value.clone())]);
+        assert_eq!(bench.result(vec![encoded(OpCode::OMAPSETVALS, pairs)]), 0);
+        // What it answers counts besides.
+        assert_eq!(bench.result(vec![list.clone()]) == EMSGSIZE, count == 3, "{count}");
+    }
 }
 
 #[test]

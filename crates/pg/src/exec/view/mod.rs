@@ -32,6 +32,10 @@ const STAGED_BYTES_MAX: u64 = OBJECT_BYTES_MAX - (1 << 20);
 /// asks for. Ops can ask for the same again and again.
 pub(super) const OUTPUT_BYTES_MAX: u64 = 4 * OBJECT_BYTES_MAX;
 
+/// What an object's xattrs, with their names, and the header of its omap take, all together: the store keeps them in one
+/// piece, in memory whenever the object is used.
+const ATTRIBUTES_BYTES_MAX: u64 = 64 << 20;
+
 /// Changed data, in the order of the changes.
 #[derive(Clone, Debug)]
 enum Piece {
@@ -359,6 +363,31 @@ impl<'a> View<'a> {
         }
         self.staged_bytes = staged;
         Ok(())
+    }
+
+    /// True for a request that gave the object an xattr, or a header of its omap, and leaves it more of them than an
+    /// object may have. One that only takes some away may go on.
+    pub(super) fn has_too_many_attributes(&self) -> Result<bool, Blocked> {
+        let header = self.omap_head.as_ref().filter(|header| !header.is_empty());
+        if header.is_none() && self.xattrs.values().all(Option::is_none) {
+            return Ok(false);
+        }
+        let bytes = |name: &Bytes, value: &Bytes| (name.len() + value.len()) as u64;
+        let given = self.xattrs.iter().filter_map(|(name, value)| Some(bytes(name, value.as_ref()?)));
+        let mut sum: u64 = given.sum();
+        if let Some(base) = self.base.as_ref().filter(|_| !self.are_xattrs_new) {
+            let kept = self.store.xattrs(self.coll, base).map_err(Blocked::Missing)?;
+            let kept = kept.iter().filter(|(name, _)| !self.xattrs.contains_key(name));
+            sum += kept.map(|(name, value)| bytes(name, value)).sum::<u64>();
+        }
+        sum += match (&self.omap_head, &self.base) {
+            (Some(header), _) => header.len() as u64,
+            (None, Some(base)) if !self.omap.is_new() => {
+                self.store.omap_header(self.coll, base).map_err(Blocked::Missing)?.len() as u64
+            }
+            (None, _) => 0,
+        };
+        Ok(sum > ATTRIBUTES_BYTES_MAX)
     }
 
     /// Counts what an op puts into memory for its answer; if that is too much for one request, all of it is refused

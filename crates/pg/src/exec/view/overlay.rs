@@ -119,7 +119,26 @@ impl View<'_> {
         }
     }
 
-    /// As `omap_list`, and stops behind the entry with which it has `bytes_max`.
+    /// Up to `count_max` entries with a prefix behind a key, in order, and whether there are more.
+    pub(in crate::exec) fn omap_page(
+        &mut self,
+        after: &[u8],
+        prefix: &[u8],
+        count_max: usize,
+    ) -> Result<(Vec<(Bytes, Bytes)>, bool), Stop> {
+        // From the prefix itself on, where that lies behind `after`.
+        let from = if prefix > after { Bound::Included(prefix) } else { Bound::Excluded(after) };
+        let wanted = count_max.saturating_add(1);
+        let mut all: BTreeMap<Bytes, Bytes> = self.stored_omap(from, prefix, wanted)?.into_iter().collect();
+        let changed = self.omap.set_from(from).take_while(|(key, _)| key.starts_with(prefix)).take(wanted);
+        all.extend(changed.map(|(key, value)| (key.clone(), value.clone())));
+        let mut out: Vec<(Bytes, Bytes)> = all.into_iter().take(wanted).collect();
+        let has_more = out.len() > count_max;
+        out.truncate(count_max);
+        Ok((out, has_more))
+    }
+
+    /// As `omap_page`, and stops behind the entry with which it has `bytes_max`.
     pub(in crate::exec) fn omap_list_within(
         &mut self,
         after: &[u8],
@@ -130,7 +149,7 @@ impl View<'_> {
         let (mut out, mut bytes) = (Vec::new(), 0);
         let mut after = Bytes::copy_from_slice(after);
         loop {
-            let (page, has_more) = self.omap_list(&after, prefix, OMAP_STEP.min(count_max - out.len()))?;
+            let (page, has_more) = self.omap_page(&after, prefix, OMAP_STEP.min(count_max - out.len()))?;
             for (key, value) in page {
                 if bytes >= bytes_max {
                     return Ok((out, true));
@@ -232,22 +251,23 @@ impl ObjectView for View<'_> {
         self.method_result = result;
     }
 
+    /// Counts what it lists: a method holds all of it, which may be much more than what it answers.
     fn omap_list(
         &mut self,
         after: &[u8],
         prefix: &[u8],
         count_max: usize,
     ) -> Result<(Vec<(Bytes, Bytes)>, bool), Stop> {
-        // From the prefix itself on, where that lies behind `after`.
-        let from = if prefix > after { Bound::Included(prefix) } else { Bound::Excluded(after) };
-        let wanted = count_max.saturating_add(1);
-        let mut all: BTreeMap<Bytes, Bytes> = self.stored_omap(from, prefix, wanted)?.into_iter().collect();
-        let changed = self.omap.set_from(from).take_while(|(key, _)| key.starts_with(prefix)).take(wanted);
-        all.extend(changed.map(|(key, value)| (key.clone(), value.clone())));
-        let mut out: Vec<(Bytes, Bytes)> = all.into_iter().take(wanted).collect();
-        let has_more = out.len() > count_max;
-        out.truncate(count_max);
-        Ok((out, has_more))
+        let mut out: Vec<(Bytes, Bytes)> = Vec::new();
+        loop {
+            let after = out.last().map_or(after, |(last, _)| last);
+            let (page, has_more) = self.omap_page(after, prefix, OMAP_STEP.min(count_max - out.len()))?;
+            self.spend(page.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum())?;
+            out.extend(page);
+            if !has_more || out.len() >= count_max {
+                return Ok((out, has_more));
+            }
+        }
     }
 
     fn create(&mut self, exclusive: bool) -> Result<(), Stop> {
@@ -350,7 +370,7 @@ impl ObjectView for View<'_> {
     fn omap_clear(&mut self) -> Result<(), Stop> {
         self.check_exists()?;
         if self.omap_header()?.is_empty()
-            && self.omap_list(b"", b"", 1)?.0.is_empty()
+            && self.omap_page(b"", b"", 1)?.0.is_empty()
             && self.omap_get(b"")?.is_none()
         {
             return Ok(());
