@@ -112,6 +112,8 @@ pub struct Osd {
     pub(crate) held: Budget,
     /// Requests that copy objects.
     pub(crate) copying: Places,
+    /// Notifications that are not over.
+    pub(crate) notifying: Budget,
     /// Bits of the other shards that want clients to wait.
     pub(crate) saturated: u64,
     /// Whether the others know that clients have to wait for this shard.
@@ -211,6 +213,7 @@ impl Osd {
             cluster_log: ClusterLog::default(),
             held: Budget::default(),
             copying: Places::default(),
+            notifying: Budget::default(),
             saturated: 0,
             has_told_full: false,
             control: Control::default(),

@@ -194,6 +194,7 @@ impl Osd {
             scrub: &self.scrub_policy,
             recovery: &self.recovery_policy,
             copying: &self.copying,
+            notifying: &self.notifying,
             random: self.rng.next_u64(),
             effects: &mut effects,
         };
@@ -303,6 +304,7 @@ impl Osd {
             scrub: &self.scrub_policy,
             recovery: &self.recovery_policy,
             copying: &self.copying,
+            notifying: &self.notifying,
             random: self.rng.next_u64(),
             effects: &mut effects,
         };

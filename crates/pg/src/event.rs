@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{GiveUp, Leases, Permit, Places, RecoveryPolicy, ScrubPolicy, ScrubRequest};
+use crate::{Budget, GiveUp, Leases, Permit, Places, RecoveryPolicy, ScrubPolicy, ScrubRequest};
 use messages::{LogLevel, MOSDOp, MOSDOpReply, Message, RawMessage};
 use store::{Completion, ObjectStore};
 use types::{EntityAddr, EntityNum, Epoch, Instant, OsdId, OsdMap, UTime};
@@ -118,6 +118,8 @@ pub struct Ctx<'a> {
     pub recovery: &'a RecoveryPolicy,
     /// Requests of all its PGs that copy objects.
     pub copying: &'a Places,
+    /// Notifications of all its PGs that are not over.
+    pub notifying: &'a Budget,
     /// Random bits for this call.
     pub random: u64,
     /// Where effects go.

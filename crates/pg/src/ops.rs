@@ -25,7 +25,7 @@ use crate::{
     copy::{CopyPlace, nothing},
     exec::{self, Blocked, CopySource, Executed, OpContext, Staged},
     pg::{Pending, Phase},
-    scrub,
+    scrub, watch,
 };
 
 fn reqid_of(client: &Client, tid: u64, op: &MOSDOp) -> ReqId {
@@ -209,6 +209,7 @@ impl Pg {
             pg_num: self.info.pg_num,
             full: self.full(cx),
             notify_id: self.watches.next_id(cx),
+            notify_room: watch::NOTIFIES_BYTES_MAX.saturating_sub(cx.notifying.bytes()),
             random_seed: cx.random ^ waiting.tid,
         };
         let outcome = self.execute(&mut context, &waiting.op, cx);

@@ -31,6 +31,7 @@ pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) recovery: RecoveryPolicy,
     pub(crate) copying: Places,
+    pub(crate) notifying: Budget,
     pub(crate) random: u64,
     pub(crate) scrub: ScrubPolicy,
     pub(crate) leases: Leases,
@@ -133,6 +134,7 @@ impl World {
             now: Instant(u64::MAX / 2),
             recovery: RecoveryPolicy::default(),
             copying: Places::default(),
+            notifying: Budget::default(),
             random: 0,
             scrub: ScrubPolicy::default(),
             leases: Leases::default(),
@@ -204,6 +206,7 @@ impl World {
             scrub: &self.scrub,
             recovery: &self.recovery,
             copying: &self.copying,
+            notifying: &self.notifying,
             random: self.random,
             effects: &mut self.effects,
         };

@@ -12,10 +12,17 @@ use messages::{MWatchNotify, WatchOpcode};
 use types::{EntityAddr, Errno, HObject, Instant};
 
 use crate::{
-    Client, Ctx, Effect, Pg,
+    Client, Ctx, Effect, Permit, Pg,
     errand::Errand,
     exec::{self, KnownWatch, WatchChange},
 };
+
+/// What an OSD holds for notifications that are not over, payloads and replies: more than any one of them has. A client
+/// that watches and never answers could have it hold as much as it sends.
+pub(crate) const NOTIFIES_BYTES_MAX: u64 = 128 << 20;
+
+/// Memory of a watcher that is waited for, about.
+const WATCHER_BYTES: u64 = 32;
 
 /// Global id and cookie of a watcher.
 type WatcherKey = (u64, u64);
@@ -27,6 +34,14 @@ struct Watch {
     timeout: Duration,
     expires: Instant,
     addr: EntityAddr,
+    /// False for a client whose connection is sign of life enough.
+    pings: bool,
+}
+
+impl Watch {
+    fn is_over(&self, now: Instant) -> bool {
+        now >= self.expires && (self.pings || self.session.is_none())
+    }
 }
 
 #[derive(Debug)]
@@ -39,6 +54,8 @@ struct Notify {
     waiting: BTreeSet<WatcherKey>,
     replies: BTreeMap<WatcherKey, Bytes>,
     expires: Instant,
+    /// What is held for it, its replies included.
+    held: Vec<Permit>,
 }
 
 /// Who watches an object, as operators see it.
@@ -103,7 +120,7 @@ impl Watches {
         for KnownWatch { watcher, timeout_sec, addr } in known {
             let timeout = Duration::from_secs(u64::from(*timeout_sec));
             let watches = self.watches.entry(head.clone()).or_default();
-            let watch = Watch { session: None, timeout, expires: now + timeout, addr: *addr };
+            let watch = Watch { session: None, timeout, expires: now + timeout, addr: *addr, pings: true };
             watches.entry(*watcher).or_insert(watch);
         }
     }
@@ -122,11 +139,12 @@ impl Watches {
     /// Carries out what an op did to watches.
     pub(crate) fn apply(&mut self, head: &HObject, client: &Client, change: WatchChange, cx: &mut Ctx<'_>) {
         let gid = client.entity.num as u64;
+        let bytes = change.held_bytes();
         match change {
-            WatchChange::Watch { cookie, timeout_sec } => {
+            WatchChange::Watch { cookie, timeout_sec, pings } => {
                 let timeout = Duration::from_secs(u64::from(timeout_sec));
                 let (session, expires) = (Some(client.session), cx.now + timeout);
-                let watch = Watch { session, timeout, expires, addr: client.addr };
+                let watch = Watch { session, timeout, expires, addr: client.addr, pings };
                 let known = self.watches.entry(head.clone()).or_default().insert((gid, cookie), watch);
                 // On the same connection it has them.
                 if known.is_none_or(|known| known.session != Some(client.session)) {
@@ -143,26 +161,31 @@ impl Watches {
                 }
             }
             WatchChange::Notify { id, cookie, timeout_sec, payload, user_version } => {
+                let waiting: BTreeSet<WatcherKey> =
+                    self.watches.get(head).into_iter().flat_map(BTreeMap::keys).copied().collect();
+                let held = cx.notifying.take(bytes + waiting.len() as u64 * WATCHER_BYTES);
                 let notify = Notify {
                     object: head.clone(),
                     notifier: client.clone(),
                     cookie,
                     payload,
                     user_version,
-                    waiting: self
-                        .watches
-                        .get(head)
-                        .map_or_else(BTreeSet::new, |w| w.keys().copied().collect()),
+                    waiting,
                     replies: BTreeMap::new(),
                     expires: cx.now + Duration::from_secs(u64::from(timeout_sec)),
+                    held: vec![held],
                 };
                 self.notify(id, notify, cx);
             }
             WatchChange::Ack { notify_id, cookie, reply } => {
                 if let Some(notify) = self.notifies.get_mut(&notify_id) {
                     let is_meant = |w: &WatcherKey| w.0 == gid && cookie.is_none_or(|cookie| w.1 == cookie);
+                    let waited = notify.waiting.len();
                     for watcher in notify.waiting.extract_if(.., |w| is_meant(w)) {
                         notify.replies.insert(watcher, reply.clone());
+                    }
+                    if notify.waiting.len() < waited {
+                        notify.held.push(cx.notifying.take(bytes));
                     }
                     self.complete(notify_id, cx);
                 }
@@ -241,7 +264,7 @@ impl Watches {
 
     /// Watches whose time is over, or whose client may do nothing any more.
     fn expired(&self, cx: &Ctx<'_>) -> Vec<(HObject, WatcherKey)> {
-        let is_over = |watch: &Watch| cx.now >= watch.expires || cx.map.is_blocklisted(&watch.addr);
+        let is_over = |watch: &Watch| watch.is_over(cx.now) || cx.map.is_blocklisted(&watch.addr);
         let all = self.watches.iter().flat_map(|(o, ws)| ws.iter().map(move |(w, watch)| (o, w, watch)));
         all.filter(|(_, _, watch)| is_over(watch)).map(|(o, w, _)| (o.clone(), *w)).collect()
     }

@@ -293,6 +293,7 @@ fn act_on(store: &mut WatchedStore, world: &mut World, act: impl FnOnce(&mut Pg,
         scrub: &world.scrub,
         recovery: &world.recovery,
         copying: &world.copying,
+        notifying: &world.notifying,
         random: 0,
         effects: &mut world.effects,
     };

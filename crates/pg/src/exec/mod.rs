@@ -94,6 +94,8 @@ pub(crate) struct OpContext {
     pub(crate) full: Option<Errno>,
     /// What the request's first notification is called; later ones are counted on.
     pub(crate) notify_id: u64,
+    /// Bytes that notifications which the request begins, and its answers to such, may hold until they are over.
+    pub(crate) notify_room: u64,
     /// For classes that want random bits.
     pub(crate) random_seed: u64,
 }

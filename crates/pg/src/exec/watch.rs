@@ -23,6 +23,8 @@ pub(crate) enum WatchChange {
         cookie: u64,
         /// Seconds without a sign of life after which it ends.
         timeout_sec: u32,
+        /// False for a client that gives no signs of life: its connection is one.
+        pings: bool,
     },
     /// It does not any more.
     Unwatch {
@@ -61,6 +63,18 @@ pub(crate) enum WatchChange {
 }
 
 impl WatchChange {
+    /// What it holds until its notification is over.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        match self {
+            WatchChange::Notify { payload, .. } => NOTIFY_BYTES + payload.len() as u64,
+            WatchChange::Ack { reply, .. } => reply.len() as u64,
+            WatchChange::Watch { .. }
+            | WatchChange::Unwatch { .. }
+            | WatchChange::Ping { .. }
+            | WatchChange::Disconnect(_) => 0,
+        }
+    }
+
     /// The turn that Ceph's OSDs carry it out in, among those of one request (`do_osd_op_effects`).
     pub(super) fn rank(&self) -> u8 {
         match self {
@@ -105,6 +119,12 @@ const RECONNECT: u8 = 5;
 /// `osd_client_watch_timeout`, and `osd_default_notify_timeout`.
 const TIMEOUT_SEC: u32 = 30;
 
+/// The longest that a notification waits for its watchers. Clients ask for seconds.
+const NOTIFY_TIMEOUT_SEC_MAX: u32 = 3_600;
+
+/// Memory of a notification beside its payload, about.
+const NOTIFY_BYTES: u64 = 512;
+
 /// `watch_item_t`, `obj_list_watch_response_t`.
 #[derive(Codec)]
 #[codec(version = 2, compat = 1)]
@@ -138,20 +158,19 @@ impl Run<'_, '_> {
                     self.view.info.watchers.insert(key, info);
                     self.view.touch();
                 }
-                self.watch.push(WatchChange::Watch { cookie, timeout_sec });
+                self.watch.push(WatchChange::Watch { cookie, timeout_sec, pings: op == WATCH });
             }
             RECONNECT | WATCH_PING if !is_known => return Err(Errno::ENOTCONN.into()),
-            RECONNECT => self.watch.push(WatchChange::Watch { cookie, timeout_sec }),
+            RECONNECT => self.watch.push(WatchChange::Watch { cookie, timeout_sec, pings: true }),
             WATCH_PING if !self.cx.connected.contains(&cookie) => return Err(Errno::ETIMEDOUT.into()),
             WATCH_PING => self.watch.push(WatchChange::Ping { cookie }),
-            UNWATCH => {
-                if is_known {
-                    self.view.info.watchers.remove(&key);
-                    self.view.touch();
-                    self.watch.push(WatchChange::Unwatch { cookie });
-                }
+            UNWATCH if is_known => {
+                self.view.info.watchers.remove(&key);
+                self.view.touch();
+                self.watch.push(WatchChange::Unwatch { cookie });
             }
-            _ => return Err(Errno::EINVAL.into()),
+            // Nor does Ceph do anything of what it does not know.
+            _ => {}
         }
         Ok(Output::default())
     }
@@ -162,16 +181,19 @@ impl Run<'_, '_> {
         let mut reader = Reader::new(step.data.clone());
         let parts = <(u32, u32, Bytes)>::decode(&mut reader);
         let (_version, timeout_sec, payload) = parts.unwrap_or((0, 0, Bytes::new()));
-        let timeout_sec = if timeout_sec == 0 { TIMEOUT_SEC } else { timeout_sec };
+        let timeout_sec =
+            if timeout_sec == 0 { TIMEOUT_SEC } else { timeout_sec.min(NOTIFY_TIMEOUT_SEC_MAX) };
+        // On its own: the request has more.
+        let payload = Bytes::copy_from_slice(&payload);
         let before = self.watch.iter().filter(|change| matches!(change, WatchChange::Notify { .. }));
         let id = self.cx.notify_id + before.count() as u64;
-        self.watch.push(WatchChange::Notify {
+        self.push_held(WatchChange::Notify {
             id,
             cookie: step.params.u64_at(0),
             timeout_sec,
             payload,
             user_version: self.view.user_version(),
-        });
+        })?;
         Ok(Bytes::copy_from_slice(&id.to_le_bytes()).into())
     }
 
@@ -179,7 +201,7 @@ impl Run<'_, '_> {
         let mut reader = Reader::new(step.data.clone());
         let change = match <(u64, u64)>::decode(&mut reader) {
             Ok((notify_id, cookie)) => {
-                let reply = Bytes::decode(&mut reader).unwrap_or_default();
+                let reply = Bytes::copy_from_slice(&Bytes::decode(&mut reader).unwrap_or_default());
                 WatchChange::Ack { notify_id, cookie: Some(cookie), reply }
             }
             // Old clients have only the id, where others have a cookie.
@@ -187,8 +209,18 @@ impl Run<'_, '_> {
                 WatchChange::Ack { notify_id: step.params.u64_at(0), cookie: None, reply: Bytes::new() }
             }
         };
-        self.watch.push(change);
+        self.push_held(change)?;
         Ok(Output::default())
+    }
+
+    /// EBUSY where the OSD holds too much for notifications: it has room again when some of them are over.
+    fn push_held(&mut self, change: WatchChange) -> Result<(), Stop> {
+        let held: u64 = self.watch.iter().map(WatchChange::held_bytes).sum();
+        if held + change.held_bytes() > self.cx.notify_room {
+            return Err(Errno::EBUSY.into());
+        }
+        self.watch.push(change);
+        Ok(())
     }
 
     /// In a request that may change the object, one that is not there has no watchers.

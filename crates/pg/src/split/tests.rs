@@ -28,6 +28,7 @@ impl World {
             scrub: &ScrubPolicy::default(),
             recovery: &RecoveryPolicy::default(),
             copying: &crate::Places::default(),
+            notifying: &crate::Budget::default(),
             random: 0,
             effects: &mut effects,
         })

@@ -6,7 +6,7 @@ use store::MemStore;
 use types::{CrushBlob, EntityNum, Epoch, OsdMap, UTime};
 
 use super::*;
-use crate::{Leases, Places, RecoveryPolicy, ScrubPolicy};
+use crate::{Budget, Leases, Places, RecoveryPolicy, ScrubPolicy};
 
 type Replies = (BTreeMap<WatcherKey, Bytes>, Vec<WatcherKey>);
 
@@ -15,6 +15,7 @@ struct World {
     map: OsdMap,
     now: Instant,
     effects: Vec<Effect>,
+    notifying: Budget,
 }
 
 /// The session of a client has its number times ten.
@@ -35,7 +36,13 @@ impl World {
     fn new() -> World {
         let mut map = OsdMap::new([0; 16], UTime::default(), CrushBlob::default());
         map.epoch = Epoch(9);
-        World { watches: Watches::default(), map, now: Instant(0), effects: Vec::new() }
+        World {
+            watches: Watches::default(),
+            map,
+            now: Instant(0),
+            effects: Vec::new(),
+            notifying: Budget::default(),
+        }
     }
 
     fn with<T>(&mut self, act: impl FnOnce(&mut Watches, &mut Ctx<'_>) -> T) -> T {
@@ -49,6 +56,7 @@ impl World {
             scrub: &ScrubPolicy::default(),
             recovery: &RecoveryPolicy::default(),
             copying: &Places::default(),
+            notifying: &self.notifying,
             random: 0,
             effects: &mut self.effects,
         };
@@ -63,7 +71,7 @@ impl World {
     }
 
     fn watch(&mut self, gid: u64, cookie: u64) {
-        self.apply(&client(gid), WatchChange::Watch { cookie, timeout_sec: 30 });
+        self.apply(&client(gid), WatchChange::Watch { cookie, timeout_sec: 30, pings: true });
     }
 
     fn notify(&mut self, gid: u64) -> u64 {
@@ -260,4 +268,40 @@ fn a_new_interval_forgets_everything() {
     world.pass(100);
     world.tick();
     assert!(world.sent().is_empty() && world.expired().is_empty());
+}
+
+#[test]
+fn a_client_that_does_not_ping_watches_for_as_long_as_it_is_connected() {
+    let mut world = World::new();
+    world.apply(&client(1), WatchChange::Watch { cookie: 11, timeout_sec: 30, pings: false });
+    world.watch(2, 22);
+    world.pass(31);
+    assert_eq!(world.expired(), [(2, 22)]);
+    let now = world.now;
+    world.with(|watches, _| watches.on_session_closed(10, now));
+    world.pass(29);
+    assert_eq!(world.expired(), [(2, 22)]);
+    world.pass(1);
+    assert_eq!(world.expired(), [(1, 11), (2, 22)]);
+}
+
+#[test]
+fn what_notifications_hold_is_counted_until_they_are_over() {
+    let mut world = World::new();
+    world.watch(1, 11);
+    world.watch(2, 22);
+    let first = world.notify(3);
+    let held = world.notifying.bytes();
+    assert!(held > 2);
+    world.ack(1, first, None, "one");
+    assert_eq!(world.notifying.bytes(), held + 3);
+    // No second time, nor for what is not known.
+    world.ack(1, first, None, "one");
+    world.ack(1, 7, None, "one");
+    assert_eq!(world.notifying.bytes(), held + 3);
+    world.notify(3);
+    world.ack(2, first, None, "");
+    assert_eq!(world.notifying.bytes(), held);
+    world.with(|watches, _| watches.on_new_interval());
+    assert_eq!(world.notifying.bytes(), 0);
 }

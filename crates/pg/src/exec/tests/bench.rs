@@ -130,6 +130,7 @@ impl Bench {
             pg_num: 1,
             full: None,
             notify_id: 900,
+            notify_room: u64::MAX,
             random_seed: 0,
         };
         let (snapc, total) = (SnapContext::default(), Delta::default());

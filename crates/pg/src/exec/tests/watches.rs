@@ -9,12 +9,13 @@ use super::bench::{Bench, has_changed, plain, step, watch};
 use crate::exec::{WatchChange, remove_watcher};
 
 const UNWATCH: u8 = 0;
+const LEGACY_WATCH: u8 = 1;
 const WATCH: u8 = 3;
 const RECONNECT: u8 = 5;
 const PING: u8 = 7;
 
 fn started(cookie: u64) -> WatchChange {
-    WatchChange::Watch { cookie, timeout_sec: 30 }
+    WatchChange::Watch { cookie, timeout_sec: 30, pings: true }
 }
 
 fn watched() -> Bench {
@@ -55,7 +56,11 @@ fn only_known_watches_reconnect_and_only_connected_ones_ping() {
     assert_eq!(bench.run(vec![watch(PING, 11)]).unwrap().watch, [WatchChange::Ping { cookie: 11 }]);
     bench.cx.origin = EntityNum::client(8);
     assert_eq!(bench.result(vec![watch(RECONNECT, 11)]), -107);
-    assert_eq!(bench.result(vec![watch(99, 11)]), -22);
+    // Ceph takes what it does not know for nothing.
+    let done = bench.run(vec![watch(99, 11)]).unwrap();
+    assert_eq!((done.result, done.watch.len(), has_changed(&done)), (0, 0, false));
+    let legacy = WatchChange::Watch { cookie: 13, timeout_sec: 30, pings: false };
+    assert_eq!(bench.run(vec![watch(LEGACY_WATCH, 13)]).unwrap().watch, [legacy]);
     // A ping of nothing is a read of nothing.
     assert_eq!(Bench::new().run(vec![watch(PING, 1)]).map(|done| done.result), Err(Errno::ENOENT));
 }
@@ -135,4 +140,26 @@ fn acknowledgements_name_a_watch_or_all_of_them() {
     let old = step(OpCode::NOTIFY_ACK, OpParams::from_parts(&[&9u64.to_le_bytes()]), "");
     let done = bench.run(vec![old]).unwrap();
     assert_eq!(done.watch, [WatchChange::Ack { notify_id: 9, cookie: None, reply: Bytes::new() }]);
+}
+
+#[test]
+fn notifications_are_refused_where_there_is_no_room_for_them() {
+    const EBUSY: i32 = -16;
+    let mut bench = Bench::new();
+    bench.put("x");
+    bench.cx.notify_room = 2_000;
+    let notify = |len: usize, timeout: u32| {
+        let data = (1u32, timeout, Bytes::from(vec![1; len])).to_bytes(Features::default());
+        step(OpCode::NOTIFY, OpParams::from_parts(&[&5u64.to_le_bytes()]), data)
+    };
+    assert_eq!(bench.result(vec![notify(1_000, 5)]), 0);
+    assert_eq!(bench.result(vec![notify(1_800, 5)]), EBUSY);
+    assert_eq!(bench.result(vec![notify(100, 5), notify(1_000, 5)]), EBUSY);
+    let ack = |len: usize| {
+        let data = (1u64, 5u64, Bytes::from(vec![1; len])).to_bytes(Features::default());
+        step(OpCode::NOTIFY_ACK, OpParams::default(), data)
+    };
+    assert_eq!((bench.result(vec![ack(1_999)]), bench.result(vec![ack(2_001)])), (0, EBUSY));
+    let done = bench.run(vec![notify(1, u32::MAX)]).unwrap();
+    assert!(matches!(done.watch[0], WatchChange::Notify { timeout_sec: 3_600, .. }));
 }

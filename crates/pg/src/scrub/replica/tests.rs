@@ -36,6 +36,7 @@ fn a_scan_holds_no_more_of_the_index_than_a_step_needs() {
             scrub: &world.scrub,
             recovery: &world.recovery,
             copying: &world.copying,
+            notifying: &world.notifying,
             random: 0,
             effects: &mut world.effects,
         };
