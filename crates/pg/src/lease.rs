@@ -3,8 +3,9 @@
 //! A member, be it the primary or a replica that answers reads, serves only while every other member of the acting set has
 //! heard it lately; when a new interval begins, its primary waits until whoever served before has surely stopped.
 //! Heartbeats carry the leases: a member that answers a ping lets the sender serve for [`LEASE`] from the moment when the
-//! ping left, and remembers until when that may be, by its own clock. Clocks need not agree, only run equally fast. As
-//! all others have to have heard it, whichever of them a later primary asks knows of the lease.
+//! ping left, and remembers for [`LEASE_AT_MOST`] from the moment when it answered, by its own clock, that the sender may.
+//! Clocks need not agree, and run about equally fast: the difference between the two makes up for 3 %. As all others have
+//! to have heard it, whichever of them a later primary asks knows of the lease.
 //!
 //! Authority: `PeeringState::proc_lease`, `prior_readable_until_ub`, `recalc_readable_until` (Octopus and
 //! later), where each PG sends leases of its own.
@@ -20,6 +21,10 @@ use crate::{Ctx, Pg, pg::Phase};
 /// `osd_pool_default_read_lease_ratio` (0.8), so that it has stopped before others say that it is dead. No option changes
 /// either.
 pub const LEASE: Duration = Duration::from_secs(16);
+
+/// How long a member takes a lease that it gave to run, if its own clock is the faster one. NTP has two clocks run apart
+/// by a thousandth at most; one whose host corrects it otherwise, or not at all, may be some times worse.
+pub const LEASE_AT_MOST: Duration = Duration::from_millis(16_500);
 
 /// What heartbeats say, for all PGs of an OSD.
 #[derive(Debug, Default)]
@@ -90,7 +95,7 @@ impl Pg {
     pub(crate) fn lease_after_restart(&mut self, now: Instant) {
         let acted = self.intervals.iter().flat_map(|interval| &interval.acting).chain(&self.members.acting);
         for osd in acted.copied().filter(|osd| osd.is_some() && *osd != self.me).collect::<Vec<_>>() {
-            self.lease.add_prior(osd, now + LEASE);
+            self.lease.add_prior(osd, now + LEASE_AT_MOST);
         }
     }
 
@@ -100,7 +105,7 @@ impl Pg {
         for osd in self.acting_others().filter(|osd| maybe_went_rw || *osd == primary).collect::<Vec<_>>() {
             let followed = self.lease.given.filter(|_| osd == primary);
             if let Some(given) = cx.leases.given.get(&osd).copied().max(followed) {
-                self.lease.add_prior(osd, given + LEASE);
+                self.lease.add_prior(osd, given + LEASE_AT_MOST);
             }
         }
         let prior = std::mem::take(&mut self.lease.prior);

@@ -50,7 +50,7 @@ pub use budget::{Budget, Permit};
 pub use commit_times::CommitTimes;
 pub use event::{Client, Ctx, Effect, Event};
 pub use interval::IntervalStart;
-pub use lease::{LEASE, Leases};
+pub use lease::{LEASE, LEASE_AT_MOST, Leases};
 pub use meta::LoadError;
 pub use op_counts::{OpCounts, Served};
 pub use op_histogram::{BUCKETS, BYTES_QUANT, HISTOGRAMS, NANOS_QUANT, OpHistograms};
