@@ -182,7 +182,6 @@ impl Osd {
 
     /// Calls into a PG and carries out its effects.
     fn with_pg(&mut self, pgid: PgId, cx: &mut Cx<'_>, act: impl FnOnce(&mut Pg, &mut Ctx<'_>)) {
-        // An effect may lead to another PG: that one finds an empty buffer and leaves its own.
         let mut effects = std::mem::take(&mut self.pgs.effects);
         let Some(pg) = self.pgs.pgs.get_mut(&pgid) else { return };
         let mut ctx = Ctx {
@@ -202,15 +201,20 @@ impl Osd {
         if pg.is_removed() {
             self.pgs.take(pgid);
         }
-        for effect in effects.drain(..) {
-            self.pg_effect(pgid, effect, cx);
-        }
+        self.carry_out(pgid, &mut effects, cx);
         self.pgs.effects = effects;
         self.deliver_own_messages(cx);
     }
 
-    /// Has PGs hear what those of this shard have told them, one after the other: if each heard it at once, within the
-    /// call that told it, a conversation would be as deep on the stack as it is long.
+    fn carry_out(&mut self, pgid: PgId, effects: &mut Vec<pg::Effect>, cx: &mut Cx<'_>) {
+        for effect in effects.drain(..) {
+            self.pg_effect(pgid, effect, cx);
+        }
+    }
+
+    /// Has PGs hear what those of this shard have told them, once all is carried out that was wanted before: what comes
+    /// of it, as a change that is sent to replicas, must not overtake that. One after the other: if each heard it at
+    /// once, within the call that told it, a conversation would be as deep on the stack as it is long.
     fn deliver_own_messages(&mut self, cx: &mut Cx<'_>) {
         if self.pgs.own_messages.is_empty() || self.pgs.is_delivering {
             return;
@@ -310,9 +314,7 @@ impl Osd {
         };
         let pg = Pg::create(id, pgid, self.config.whoami, created, start, intervals, &mut ctx);
         self.pgs.pgs.insert(pgid, pg);
-        for effect in effects {
-            self.pg_effect(pgid, effect, cx);
-        }
+        self.carry_out(pgid, &mut effects, cx);
         self.deliver_own_messages(cx);
         let early = std::mem::take(&mut self.pgs.early);
         for (conn, tid, op, permit) in early {

@@ -2,7 +2,9 @@
 
 use messages::{MPgClean, MPgPull, MPgQuery};
 use store::{MemStore, ObjectStore};
-use types::{EntityAddr, EntityAddrVec, EntityNum, HObject, Mutation, PoolId, SnapId, TxnOp, UTime};
+use types::{
+    EntityAddr, EntityAddrVec, EntityNum, HObject, Incremental, Mutation, PoolId, SnapId, TxnOp, UTime,
+};
 
 use super::*;
 use crate::{Event as OsdEvent, Fault};
@@ -93,4 +95,32 @@ fn what_pgs_here_tell_each_other_is_heard_when_the_call_has_ended() {
     assert_eq!(osd.pgs.own_messages.len(), 1);
     osd.pg_event(pgid, Event::Tick, &mut cx);
     assert!(osd.pgs.own_messages.is_empty() && !osd.pgs.is_delivering);
+}
+
+#[test]
+fn what_pgs_here_say_to_each_other_overtakes_nothing() {
+    let [me, other] = [OsdId(0), OsdId(1)];
+    let addrs_of = |osd: OsdId| EntityAddrVec::msgr2(([127, 0, 0, 1], 6_800 + osd.0 as u16).into(), 7);
+    let mut osd = Osd::alone();
+    let mut up = Incremental::new([1; 16], Epoch(1));
+    up.new_max_osd = Some(2);
+    up.new_up_client = [me, other].map(|osd| (osd, addrs_of(osd))).into();
+    up.new_up_cluster = up.new_up_client.clone();
+    osd.map.apply(&up).unwrap();
+    let (pgid, epoch) = (PgId::new(PoolId(2), 5), Epoch(1));
+    let (mut store, mut effects) = (MemStore::new(), Vec::new());
+    let cx = &mut Cx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    // The answer to the first goes to this OSD, too.
+    let pull = pg::Effect::SendOsd(me, MPgPull { pgid, epoch, ..MPgPull::default() }.into());
+    let change = pg::Effect::SendOsd(other, MPgClean { pgid, epoch, remove: false }.into());
+    osd.carry_out(pgid, &mut vec![pull, change], cx);
+    osd.deliver_own_messages(cx);
+    let told: Vec<OsdId> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::SendOsd { osd, .. } => Some(*osd),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, [other, me]);
 }
