@@ -22,7 +22,8 @@ struct Unflushed {
     data: Bytes,
 }
 
-/// The disk, or several: [`crate::DeviceRole::of`] an offset. Commands are executed when [`VirtualDisk::step`] picks them, in any order.
+/// The disk, or several: [`crate::DeviceRole::of`] an offset. Commands are executed when [`VirtualDisk::step`] picks
+/// them, in any order.
 #[derive(Clone, Debug)]
 pub struct VirtualDisk {
     sizes: DeviceSizes,
@@ -216,7 +217,8 @@ impl VirtualDisk {
 
     fn read(&self, offset: u64, len: u64) -> Result<Bytes, DeviceError> {
         let blocks = offset / BLOCK_BYTES as u64..(offset + len).div_ceil(BLOCK_BYTES as u64);
-        if !self.has(offset, len) || self.unreadable.range(blocks).next().is_some() {
+        let mut unreadable = self.unreadable.range(blocks);
+        if !self.has(offset, len) || unreadable.any(|block| !self.is_in_cache(*block)) {
             return Err(DeviceError::Io);
         }
         let mut out = AlignedBuf::zeroed(len as usize);
@@ -233,6 +235,14 @@ impl VirtualDisk {
             }
         }
         Ok(out.into())
+    }
+
+    /// True for a block that was written and not flushed.
+    fn is_in_cache(&self, block: u64) -> bool {
+        let at = block * BLOCK_BYTES as u64;
+        self.unflushed
+            .iter()
+            .any(|write| (write.offset..write.offset + write.data.len() as u64).contains(&at))
     }
 
     fn block(&self, block: u64) -> Bytes {
@@ -266,6 +276,7 @@ impl VirtualDisk {
         for (at, chunk) in data.chunks(BLOCK_BYTES).enumerate() {
             let block = first + at as u64;
             if rng.random_bool(chance) {
+                self.unreadable.remove(&block);
                 self.blocks.insert(block, data.slice_ref(chunk));
             } else if rng.random_bool(0.2) {
                 let torn = torn(&self.block(block), chunk, rng);
@@ -307,4 +318,37 @@ fn torn(old: &[u8], new: &[u8], rng: &mut impl Rng) -> Bytes {
         out.as_mut_slice()[at] ^= 1 << bit;
     }
     out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{SeedableRng, rngs::StdRng};
+
+    use super::*;
+
+    fn read(disk: &mut VirtualDisk) -> Result<Option<Bytes>, DeviceError> {
+        disk.execute(DeviceCommand::Read { token: Token(1), offset: 0, len: BLOCK_BYTES as u64 }).1
+    }
+
+    fn write(disk: &mut VirtualDisk, durable: bool) {
+        let data = Bytes::from(AlignedBuf::from_slice(&[7; BLOCK_BYTES]));
+        let write = DeviceCommand::Write { token: Token(2), offset: 0, data, more: Vec::new(), durable };
+        disk.execute(write).1.unwrap();
+    }
+
+    #[test]
+    fn an_unreadable_block_is_readable_from_the_cache_on_and_for_good_once_that_is_flushed() {
+        for is_flushed in [false, true] {
+            let mut disk = VirtualDisk::new(1 << 20);
+            disk.set_unreadable(100);
+            assert_eq!(read(&mut disk), Err(DeviceError::Io));
+            write(&mut disk, false);
+            assert_eq!(read(&mut disk).unwrap().unwrap()[0], 7);
+            if is_flushed {
+                disk.execute(DeviceCommand::Flush { token: Token(3) }).1.unwrap();
+                disk.crash(&mut StdRng::seed_from_u64(1));
+                assert_eq!(read(&mut disk).unwrap().unwrap()[0], 7);
+            }
+        }
+    }
 }
