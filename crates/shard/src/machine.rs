@@ -158,6 +158,12 @@ impl<C: Copy + Ord + Debug> ShardMachine<C> {
         }
     }
 
+    /// What was read and not handled, and what was handled and not answered. For a runner that spoils it: so the
+    /// simulator proves that it would find a fault of the protocol.
+    pub fn under_way(&mut self) -> (&mut Vec<NetEvent>, &mut Vec<Effect>) {
+        (&mut self.messages, &mut self.effects)
+    }
+
     /// Answers what was handled.
     pub fn execute(&mut self, wire: &mut impl Wire<Conn = C>) {
         let mut effects = std::mem::take(&mut self.effects);

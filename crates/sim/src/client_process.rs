@@ -63,13 +63,13 @@ impl ClientProcess {
 
     pub(crate) fn submit(&mut self, token: Token, request: Request, cx: &mut Cx<'_>) {
         let mut effects = Vec::new();
-        self.client.submit(cx.schedule.now(), cx.schedule.wall(), token, request, &mut effects);
+        self.client.submit(cx.now(), cx.wall(), token, request, &mut effects);
         self.execute(effects, cx);
     }
 
     pub(crate) fn command(&mut self, json: String, cx: &mut Cx<'_>) {
         let mut effects = Vec::new();
-        self.client.command(cx.schedule.now(), Token(0), json, bytes::Bytes::new(), &mut effects);
+        self.client.command(cx.now(), Token(0), json, bytes::Bytes::new(), &mut effects);
         self.execute(effects, cx);
     }
 
@@ -112,7 +112,7 @@ impl ClientProcess {
     fn handle(&mut self, event: Event, cx: &mut Cx<'_>) {
         tracing::trace!(who = cx.who.0, epoch = self.client.map().map(|map| map.epoch.0), ?event);
         let mut effects = Vec::new();
-        self.client.handle(cx.schedule.now(), event, &mut effects);
+        self.client.handle(cx.now(), event, &mut effects);
         self.execute(effects, cx);
     }
 

@@ -7,7 +7,9 @@ use rand::Rng;
 use types::{OsdMap, PgId, PgState, SnapId};
 
 use crate::{
+    canary::Canary,
     model::SNAP_LAST,
+    osd_process::End,
     schedule::{ProcessId, What},
     slot::Slot,
     world::{MON, POOL, World},
@@ -30,8 +32,11 @@ impl World {
 
     /// Something breaks; it is whole again by itself, later.
     pub(crate) fn strike(&mut self) {
+        if self.options.canary == Some(Canary::LongLease) {
+            return self.strand(self.osd_process(0));
+        }
         let osd = self.any_osd();
-        match self.rng.random_range(0..42) {
+        match self.rng.random_range(0..60) {
             0..3 => {
                 let count = self.rng.random_range(1..6);
                 self.note(format!("{count} connections are cut"));
@@ -64,14 +69,21 @@ impl World {
             31..34 => self.toggle_pool(),
             34..37 => self.remove_snap(),
             37..40 => self.part(),
-            _ => self.strand(osd),
+            40..43 => self.strand(osd),
+            43..47 => self.stand_still(osd),
+            47 => self.stand_still(MON),
+            48..52 => self.silence_device(osd),
+            52..54 => self.fail_commands(),
+            _ => self.lose_blocks(),
         }
     }
 
     fn crash_for_a_while(&mut self, processes: &[ProcessId]) {
         for process in processes {
-            self.note(format!("{process:?} crashes"));
-            self.crash(*process);
+            // Where a process is killed alone, the caches of its devices have what was not flushed.
+            let end = [End::PowerCut, End::Killed][self.rng.random_range(0..2)];
+            self.note(format!("{process:?} crashes: {end:?}"));
+            self.end(*process, end);
         }
         for process in processes {
             let down = match self.rng.random_bool(0.5) {
@@ -117,7 +129,7 @@ impl World {
     }
 
     /// The OSD whose device is bad: the same each time, since two may be more than copies can stand.
-    fn bad_osd(&mut self) -> usize {
+    pub(crate) fn bad_osd(&mut self) -> usize {
         *self.rotten.get_or_insert(self.rng.random_range(0..self.osds.len()))
     }
 
@@ -127,7 +139,7 @@ impl World {
         if self.is_clean() {
             let process = self.osd_process(id);
             self.note(format!("osd.{id} loses its device"));
-            self.crash(process);
+            self.end(process, End::PowerCut);
             let empty = match &self.osds[id] {
                 Slot::Down(disk) => self.new_disk(id, disk.key.clone()),
                 Slot::Up(_) | Slot::Moving => return,
@@ -253,7 +265,7 @@ impl World {
             self.toggle_in(process);
         }
         self.note(format!("{process:?} crashes for long"));
-        self.crash(process);
+        self.end(process, End::PowerCut);
         let down = secs(&mut self.rng, 30.0, 120.0);
         self.schedule.after(down, process, What::Start);
     }

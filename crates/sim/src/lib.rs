@@ -2,16 +2,21 @@
 //!
 //! The monitor, the OSDs with their stores, and the clients are the machines that production runs; only the
 //! execution of their effects is virtual. While clients write and read, connections are cut, hosts are partitioned,
-//! processes crash with unflushed writes lost, and bits rot. [`World::run`] checks that
+//! processes stand still, are killed, or crash with unflushed writes lost, devices fail or fall silent, and bits rot.
+//! Each process has a clock of its own. [`World::run`] checks that
 //!
 //! - a client reads what it wrote, snapshots included, at any time;
 //! - a record that one of several clients appends is there exactly once, and never disappears for anyone who has
 //!   seen it or had it acknowledged;
+//! - what several clients are told of changes that they make under conditions fits to one order;
 //! - everything ends: requests, peering, recovery;
 //! - a scrub finds only what rotted, and a repair mends it;
 //! - in the end all copies are equal, to the last bit on every device, and the stores' accounting is right.
 //!
 //! [`hostile`] has what anybody may send, for tests and for fuzzing.
+//!
+//! [`World::silenced`] is about a device that falls silent for good. [`Canary`] has faults that are made on purpose, to be
+//! found.
 //!
 //! [`World::steady`] is a world in which nothing fails, for counting what a request costs.
 //!
@@ -19,8 +24,13 @@
 //!
 //! Invariants: no IO, no clock, no randomness but the seed's.
 
+mod ailments;
+mod canary;
+mod change;
 mod check;
 mod client_process;
+mod clocks;
+mod contested;
 mod faults;
 pub mod hostile;
 mod model;
@@ -31,11 +41,13 @@ mod process;
 mod schedule;
 mod scrubs;
 mod shared;
+mod silence;
 mod slot;
 mod steady;
 mod workload;
 mod world;
 
+pub use canary::Canary;
 pub use scrubs::Damage;
 pub use steady::Load;
 pub use world::{Options, Report, World};

@@ -7,12 +7,10 @@ use client::Response;
 use codec::{Decode, Encode, Features};
 use messages::{OpCode, OpParams, OsdOp};
 use rand::{Rng, rngs::StdRng};
-use types::{Errno, SnapContext, SnapId};
+use types::{Errno, SnapContext, SnapId, UTime};
 
-/// Data that a write may have, in bytes: some go by the journal, some straight to the device.
-const WRITE_BYTES_MAX: usize = 24 << 10;
-/// Objects end somewhere below.
-const OBJECT_BYTES_MAX: u64 = 64 << 10;
+use crate::change::{Change, Guard, Source, step};
+
 /// Snapshots that a client makes of an object, at most.
 const SNAPS_MAX: usize = 4;
 /// The newest snapshot of all.
@@ -21,26 +19,20 @@ pub(crate) const SNAP_LAST: SnapId = SnapId(8);
 /// An object's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
-    data: Vec<u8>,
-    omap: BTreeMap<Bytes, Bytes>,
-}
-
-/// One step of a request that changes the object.
-#[derive(Clone, Debug)]
-enum Change {
-    Write { offset: u64, data: Bytes },
-    WriteFull(Bytes),
-    Append(Bytes),
-    Truncate(u64),
-    Delete,
-    OmapSet(Bytes, Bytes),
-    OmapRemove(Bytes),
+    pub(crate) data: Vec<u8>,
+    pub(crate) xattrs: BTreeMap<Bytes, Bytes>,
+    pub(crate) omap_header: Bytes,
+    pub(crate) omap: BTreeMap<Bytes, Bytes>,
 }
 
 /// The object as its one writer knows it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     head: Option<Content>,
+    /// True after a change from a snapshot that was being removed: the next read tells what the head is.
+    is_vague: bool,
+    /// The head's version as users see it, if it was read since the last change.
+    version: Option<u64>,
     /// The head when each snapshot was made.
     snaps: BTreeMap<SnapId, Option<Content>>,
     /// The newest that was made.
@@ -52,78 +44,10 @@ pub(crate) struct Model {
 /// What a request does, and what must come of it.
 #[derive(Debug)]
 pub(crate) enum Expected {
-    /// All of the object, at the head or a snapshot.
-    Content(Option<Content>),
-    /// The head becomes this, and the result is that.
-    Change(Option<Content>, Result<(), Errno>),
-}
-
-fn step(code: OpCode, params: OpParams, data: Bytes) -> OsdOp {
-    OsdOp { params, data, ..OsdOp::new(code) }
-}
-
-impl Change {
-    fn random(rng: &mut StdRng, stamp: u64) -> Change {
-        // Every write tells itself apart from every other.
-        let data = |rng: &mut StdRng| {
-            let mut data = vec![(stamp % 251) as u8; rng.random_range(1..=WRITE_BYTES_MAX)];
-            data.iter_mut().zip(stamp.to_be_bytes()).for_each(|(to, from)| *to = from);
-            Bytes::from(data)
-        };
-        let key = |rng: &mut StdRng| Bytes::from(format!("key{}", rng.random_range(0..5)));
-        match rng.random_range(0..20) {
-            0..8 => Change::Write { offset: rng.random_range(0..OBJECT_BYTES_MAX), data: data(rng) },
-            8..11 => Change::WriteFull(data(rng)),
-            11..13 => Change::Append(data(rng)),
-            13 => Change::Truncate(rng.random_range(0..OBJECT_BYTES_MAX)),
-            14 => Change::Delete,
-            15..19 => Change::OmapSet(key(rng), Bytes::from(stamp.to_string())),
-            _ => Change::OmapRemove(key(rng)),
-        }
-    }
-
-    fn op(&self) -> OsdOp {
-        let extent = |offset: u64, data: &Bytes| OpParams::extent(offset, data.len() as u64);
-        let encoded = |code, input: Bytes| step(code, OpParams::default(), input);
-        match self {
-            Change::Write { offset, data } => step(OpCode::WRITE, extent(*offset, data), data.clone()),
-            Change::WriteFull(data) => step(OpCode::WRITEFULL, extent(0, data), data.clone()),
-            Change::Append(data) => step(OpCode::APPEND, extent(0, data), data.clone()),
-            Change::Truncate(size) => step(OpCode::TRUNCATE, OpParams::extent(*size, 0), Bytes::new()),
-            Change::Delete => OsdOp::new(OpCode::DELETE),
-            Change::OmapSet(key, value) => {
-                let entries = BTreeMap::from([(key.clone(), value.clone())]);
-                encoded(OpCode::OMAPSETVALS, entries.to_bytes(Features::default()))
-            }
-            Change::OmapRemove(key) => {
-                encoded(OpCode::OMAPRMKEYS, vec![key.clone()].to_bytes(Features::default()))
-            }
-        }
-    }
-
-    fn apply(&self, head: &mut Option<Content>) -> Result<(), Errno> {
-        match self {
-            Change::Write { offset, data } => {
-                let content = &mut head.get_or_insert_default().data;
-                let (start, end) = (*offset as usize, *offset as usize + data.len());
-                content.resize(content.len().max(end), 0);
-                content[start..end].copy_from_slice(data);
-            }
-            Change::WriteFull(data) => head.get_or_insert_default().data = data.to_vec(),
-            Change::Append(data) => head.get_or_insert_default().data.extend_from_slice(data),
-            Change::Truncate(size) => {
-                if let Some(content) = head {
-                    content.data.resize(*size as usize, 0);
-                }
-            }
-            Change::Delete => drop(head.take().ok_or(Errno::ENOENT)?),
-            Change::OmapSet(key, value) => {
-                head.get_or_insert_default().omap.insert(key.clone(), value.clone());
-            }
-            Change::OmapRemove(key) => drop(head.as_mut().ok_or(Errno::ENOENT)?.omap.remove(key)),
-        }
-        Ok(())
-    }
+    /// All of the object, at the head or a snapshot; none if any content is right.
+    Content(SnapId, Option<Option<Content>>),
+    /// The head becomes this, and the result is that, if the snapshot was not being removed meanwhile that it is made of.
+    Change { head: Option<Content>, result: Result<(), Errno>, of: Option<SnapId> },
 }
 
 impl Model {
@@ -136,7 +60,7 @@ impl Model {
     pub(crate) fn make_snap(&mut self) {
         let mut later = (self.newest.0 + 1..=SNAP_LAST.0).map(SnapId);
         let next = later.find(|snap| !self.removed.contains(snap));
-        if let Some(next) = next.filter(|_| self.snaps.len() < SNAPS_MAX) {
+        if let Some(next) = next.filter(|_| self.snaps.len() < SNAPS_MAX && !self.is_vague) {
             self.newest = next;
             self.snaps.insert(next, self.head.clone());
         }
@@ -158,42 +82,84 @@ impl Model {
         self.snaps.keys().copied().chain([SnapId::HEAD]).collect()
     }
 
+    /// True if it has to be read before it can be changed.
+    pub(crate) fn is_vague(&self) -> bool {
+        self.is_vague
+    }
+
+    /// What others may copy: the head, or the object as of `snap`.
+    pub(crate) fn content(&self, snap: SnapId) -> Option<Content> {
+        self.snaps.get(&snap).unwrap_or(&self.head).clone()
+    }
+
     /// A request that reads everything, as of `snap`.
     pub(crate) fn read(&self, snap: SnapId) -> (Vec<OsdOp>, Expected) {
         let all = (Bytes::new(), 1_000u64, Bytes::new()).to_bytes(Features::default());
         let ops = vec![
             step(OpCode::READ, OpParams::extent(0, 0), Bytes::new()),
             step(OpCode::OMAPGETVALS, OpParams::default(), all),
+            OsdOp::new(OpCode::OMAPGETHEADER),
+            OsdOp::new(OpCode::GETXATTRS),
+            OsdOp::new(OpCode::STAT),
         ];
-        let content = self.snaps.get(&snap).unwrap_or(&self.head).clone();
-        (ops, Expected::Content(content))
+        let is_vague = self.is_vague && snap == SnapId::HEAD;
+        (ops, Expected::Content(snap, (!is_vague).then(|| self.content(snap))))
     }
 
-    /// A random request that changes the object, one step or several.
-    pub(crate) fn change(&self, rng: &mut StdRng, stamp: u64) -> (Vec<OsdOp>, Expected) {
+    /// A random request that changes the object, one step or several, perhaps only if it is as it should be, or as it
+    /// should not.
+    pub(crate) fn change(
+        &self,
+        rng: &mut StdRng,
+        stamp: u64,
+        source: Option<&Source>,
+    ) -> (Vec<OsdOp>, Expected) {
         let (mut head, mut result, mut ops) = (self.head.clone(), Ok(()), Vec::new());
-        for part in 0..=rng.random_range(0..3) / 2 {
-            let change = Change::random(rng, stamp * 2 + part);
-            ops.push(change.op());
-            result = result.and_then(|()| change.apply(&mut head));
+        if rng.random_bool(0.25)
+            && let Some(guard) = Guard::random(rng, &self.head, self.version)
+        {
+            ops.push(guard.op());
+            result = guard.holds(&self.head, self.version);
+        }
+        if let Some(source) = source {
+            ops.push(source.op());
+            let taken = source.take(&mut head);
+            result = result.and(taken);
+        } else {
+            for part in 0..=rng.random_range(0..3) / 2 {
+                let change = Change::random(rng, stamp * 2 + part);
+                ops.push(change.op());
+                result = result.and_then(|()| change.apply(&mut head));
+            }
         }
         let head = if result.is_ok() { head } else { self.head.clone() };
-        (ops, Expected::Change(head, result))
+        let of = source.map(Source::snap).filter(|snap| *snap != SnapId::HEAD);
+        (ops, Expected::Change { head, result, of })
     }
 
     /// Compares what came, and takes it as done.
     pub(crate) fn done(&mut self, expected: Expected, response: &Response) -> Result<(), String> {
         match expected {
-            Expected::Content(content) => {
+            Expected::Content(snap, content) => {
                 let found = found(response)?;
-                if found != content {
+                if let Some(content) = content.filter(|content| *content != found) {
                     return Err(format!("read {}, expected {}", brief(&found), brief(&content)));
                 }
+                if snap == SnapId::HEAD {
+                    self.version = found.is_some().then_some(response.user_version);
+                    (self.head, self.is_vague) = (found, false);
+                }
             }
-            Expected::Change(head, result) => {
+            Expected::Change { of: Some(snap), .. } if self.removed.contains(&snap) => {
+                (self.version, self.is_vague) = (None, true);
+            }
+            Expected::Change { head, result, .. } => {
                 let wanted = result.map_or_else(|errno| -errno.0, |()| 0);
                 if response.result != wanted {
                     return Err(format!("a change ended with {}, expected {wanted}", response.result));
+                }
+                if result.is_ok() {
+                    self.version = None;
                 }
                 self.head = head;
             }
@@ -207,15 +173,20 @@ fn found(response: &Response) -> Result<Option<Content>, String> {
     if response.result == -Errno::ENOENT.0 {
         return Ok(None);
     }
-    let [read, omap] = &response.ops[..] else {
+    let [read, omap, header, xattrs, stat] = &response.ops[..] else {
         return Err(format!("a read ended with {} and {} ops", response.result, response.ops.len()));
     };
-    if response.result < 0 || read.result < 0 || omap.result < 0 {
+    if response.result < 0 || response.ops.iter().any(|op| op.result < 0) {
         return Err(format!("a read ended with {}", response.result));
     }
-    let (omap, _) = <(BTreeMap<Bytes, Bytes>, bool)>::from_bytes(omap.data.clone())
-        .map_err(|error| format!("omap: {error}"))?;
-    Ok(Some(Content { data: read.data.to_vec(), omap }))
+    let broken = |error| format!("what was read is not decodable: {error}");
+    let (omap, has_more) = <(BTreeMap<Bytes, Bytes>, bool)>::from_bytes(omap.data.clone()).map_err(broken)?;
+    let xattrs = BTreeMap::from_bytes(xattrs.data.clone()).map_err(broken)?;
+    let (size, _) = <(u64, UTime)>::from_bytes(stat.data.clone()).map_err(broken)?;
+    if has_more || size != read.data.len() as u64 {
+        return Err(format!("{size} bytes by its stat, {} read; more omap: {has_more}", read.data.len()));
+    }
+    Ok(Some(Content { data: read.data.to_vec(), xattrs, omap_header: header.data.clone(), omap }))
 }
 
 /// Enough of a content to tell which write it is of.
@@ -229,5 +200,6 @@ fn brief(content: &Option<Content>) -> String {
         }
     }
     runs.retain(|(_, count)| *count > 8);
-    format!("{} bytes (long runs {runs:?}), omap {:?}", content.data.len(), content.omap)
+    let Content { data, xattrs, omap_header, omap } = content;
+    format!("{} bytes (long runs {runs:?}), xattrs {xattrs:?}, omap {omap_header:?} {omap:?}", data.len())
 }

@@ -110,7 +110,7 @@ impl MonProcess {
 
     fn handle(&mut self, event: Event, cx: &mut Cx<'_>) {
         let mut effects = Vec::new();
-        self.mon.handle(cx.schedule.now(), cx.schedule.wall(), event, &mut effects);
+        self.mon.handle(cx.now(), cx.wall(), event, &mut effects);
         for effect in effects {
             match effect {
                 Effect::Send { conn, tid, message } => {

@@ -309,11 +309,11 @@ impl Wire for SimWire<'_> {
     type Conn = EndId;
 
     fn now(&self) -> Instant {
-        self.schedule.now()
+        self.schedule.now_of(self.who)
     }
 
     fn wall(&self) -> UTime {
-        self.schedule.wall()
+        self.schedule.wall_of(self.who)
     }
 
     #[inline(never)]

@@ -16,11 +16,16 @@ use rand::{
     seq::{IndexedMutRandom, IndexedRandom},
 };
 use shard::{Outcome, ShardMachine};
-use store::{Config as StoreConfig, DeviceCommand, Mount, Store, virtual_disk::VirtualDisk};
+use store::{Config as StoreConfig, DeviceCommand, Mount, MountError, Store, virtual_disk::VirtualDisk};
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Instant, OsdId, Token, Transaction};
 
 use self::turn::Came;
-use crate::{network::EndId, process::Cx, schedule::What};
+use crate::{
+    canary::{Canary, Heard},
+    network::EndId,
+    process::Cx,
+    schedule::What,
+};
 
 const NET_TICK: Duration = Duration::from_millis(200);
 
@@ -41,6 +46,15 @@ pub(crate) fn small_store(rng: &mut StdRng) -> StoreConfig {
     }
 }
 
+/// How a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Its host goes on, and so do the devices' caches.
+    Killed,
+    /// With its host.
+    PowerCut,
+}
+
 /// What outlives the process.
 #[derive(Clone)]
 pub(crate) struct OsdDisk {
@@ -52,6 +66,8 @@ pub(crate) struct OsdDisk {
     pub(crate) config: StoreConfig,
     /// Others compute on its CPUs, too: what comes may wait, and is handled in one turn with what comes then.
     pub(crate) is_busy: bool,
+    /// What it does wrong on purpose.
+    pub(crate) canary: Option<Canary>,
 }
 
 /// One shard of an OSD: what runs on a reactor of its own.
@@ -59,6 +75,8 @@ pub(crate) struct Part {
     pub(crate) machine: ShardMachine<EndId>,
     disk: VirtualDisk,
     came: Came,
+    /// Only kept where it does something wrong.
+    heard: Heard,
 }
 
 /// See the module's page.
@@ -68,6 +86,7 @@ pub(crate) struct OsdProcess {
     key: CryptoKey,
     config: StoreConfig,
     is_busy: bool,
+    canary: Option<Canary>,
     parts: Vec<Part>,
     /// When the last word between two parts arrives: nothing said later may arrive earlier.
     last_cross: BTreeMap<(u16, u16), Instant>,
@@ -75,15 +94,17 @@ pub(crate) struct OsdProcess {
     outcomes: Vec<Outcome>,
     commands: Vec<DeviceCommand>,
     rng: StdRng,
+    /// Why it serves no more.
+    failure: Option<String>,
 }
 
-/// Mounts what a crash has left; the seed chooses the order in which the disk answers.
-pub(crate) fn mount(disk: &mut VirtualDisk, config: StoreConfig, rng: &mut StdRng) -> Store {
-    let mut mount: Mount = Store::mount(disk.bytes(), config);
+/// Mounts what the last life has left; the seed chooses the order in which the disk answers.
+fn mount(disk: &mut VirtualDisk, config: StoreConfig, rng: &mut StdRng) -> Result<Store, MountError> {
+    let mut mount: Mount = Store::mount(disk.sizes(), config);
     loop {
         disk.submit(mount.take_commands());
         if let Some(result) = mount.take() {
-            return result.expect("a store can be mounted after a crash");
+            return result;
         }
         let (token, result) = disk.step(rng).expect("a mount that is not done waits for the disk");
         mount.device_done(token, result);
@@ -93,14 +114,13 @@ pub(crate) fn mount(disk: &mut VirtualDisk, config: StoreConfig, rng: &mut StdRn
 impl Part {
     fn start(
         own: &OsdDisk,
-        mut disk: VirtualDisk,
+        (store, disk): (Store, VirtualDisk),
         shard: Shard,
         addrs: &Addrs,
         mon: &EntityAddrVec,
         rng: &mut StdRng,
     ) -> Part {
         let who = EntityName::new(EntityType::OSD, own.whoami.0.to_string());
-        let store = mount(&mut disk, own.config, rng);
         let config = Config {
             entity_type: EntityType::OSD,
             addrs: addrs.public.clone(),
@@ -130,7 +150,12 @@ impl Part {
             shard,
             seed: rng.random(),
         });
-        Part { machine: ShardMachine::new(osd, store, net, false), disk, came: Came::default() }
+        Part {
+            machine: ShardMachine::new(osd, store, net, false),
+            disk,
+            came: Came::default(),
+            heard: Heard::new(),
+        }
     }
 
     /// Takes the store and its disk out, with nothing outstanding.
@@ -157,21 +182,27 @@ fn socket(addr: &EntityAddr) -> SocketAddr {
 }
 
 impl OsdProcess {
-    /// Starts on what its disks hold.
+    /// Starts on what its disks hold; why it cannot, if they do not let it.
     pub(crate) fn start(
         mut own: OsdDisk,
         addrs: &Addrs,
         mon: &EntityAddrVec,
         rng: &mut StdRng,
         cx: &mut Cx<'_>,
-    ) -> OsdProcess {
+    ) -> Result<OsdProcess, (OsdDisk, String)> {
         let who = cx.who;
+        let mounted: Result<Vec<Store>, MountError> =
+            own.disks.iter_mut().map(|disk| mount(disk, own.config, rng)).collect();
+        let stores = match mounted {
+            Ok(stores) => stores,
+            Err(error) => return Err((own, error.to_string())),
+        };
         let disks = std::mem::take(&mut own.disks);
         let count = disks.len() as u16;
         let part =
             |(index, disk)| Part::start(&own, disk, Shard { index: index as u16, count }, addrs, mon, rng);
-        let parts = disks.into_iter().enumerate().map(part).collect();
-        let OsdDisk { whoami, fsid, key, config, is_busy, .. } = own;
+        let parts = stores.into_iter().zip(disks).enumerate().map(part).collect();
+        let OsdDisk { whoami, fsid, key, config, is_busy, canary, .. } = own;
         let rng = StdRng::from_rng(rng);
         let mut process = OsdProcess {
             whoami,
@@ -179,11 +210,13 @@ impl OsdProcess {
             key,
             config,
             is_busy,
+            canary,
             parts,
             last_cross: BTreeMap::new(),
             outcomes: Vec::new(),
             commands: Vec::new(),
             rng,
+            failure: None,
         };
         addrs.public.0.iter().for_each(|addr| cx.network.listen(who, socket(addr), count));
         for index in 0..count {
@@ -199,15 +232,21 @@ impl OsdProcess {
             cx.schedule.after(NET_TICK, cx.who, What::NetTick);
         }
         cx.who = who;
-        process
+        Ok(process)
     }
 
-    /// The power fails: what was not durable survives in part or not at all.
-    pub(crate) fn crash(mut self) -> OsdDisk {
-        self.parts.iter_mut().for_each(|part| part.disk.crash(&mut self.rng));
+    /// The process ends. If the power fails, what was not durable survives in part or not at all.
+    pub(crate) fn end(mut self, end: End) -> OsdDisk {
+        for part in &mut self.parts {
+            match end {
+                End::PowerCut => part.disk.crash(&mut self.rng),
+                End::Killed => part.disk.kill(&mut self.rng),
+            }
+            part.disk.set_failing(0);
+        }
         let disks = self.parts.into_iter().map(|part| part.disk).collect();
-        let OsdProcess { whoami, fsid, key, config, is_busy, .. } = self;
-        OsdDisk { whoami, fsid, key, disks, config, is_busy }
+        let OsdProcess { whoami, fsid, key, config, is_busy, canary, .. } = self;
+        OsdDisk { whoami, fsid, key, disks, config, is_busy, canary }
     }
 
     /// Some bits on the device are not what was written.
@@ -219,6 +258,26 @@ impl OsdProcess {
             let (byte, bit) = (self.rng.random_range(0..BLOCK_BYTES as u64), self.rng.random_range(0..8));
             part.disk.flip_bit(block + byte, bit);
         }
+    }
+
+    /// Its devices fail so many of a thousand commands, until the process ends.
+    pub(crate) fn fail_commands(&mut self, per_thousand: u32) {
+        self.parts.iter_mut().for_each(|part| part.disk.set_failing(per_thousand));
+    }
+
+    /// Some blocks cannot be read any more: of objects' data, or any.
+    pub(crate) fn lose_blocks(&mut self, is_any: bool) {
+        let Some(part) = self.parts.choose_mut(&mut self.rng) else { return };
+        let offsets = if is_any { part.disk.written_offsets() } else { part.machine.store.data_offsets() };
+        for _ in 0..self.rng.random_range(1..6) {
+            let Some(block) = offsets.choose(&mut self.rng) else { return };
+            part.disk.set_unreadable(*block);
+        }
+    }
+
+    /// Why it serves no more, if it does not.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
     }
 
     /// Something happens to what an OSD has, and nobody notices.

@@ -1,6 +1,6 @@
 //! What all processes have in common: they own connections and are told what happens.
 
-use types::Token;
+use types::{Instant, Token, UTime};
 
 use crate::{
     network::{EndId, Network, SimWire},
@@ -19,7 +19,17 @@ impl Cx<'_> {
         SimWire { who: self.who, schedule: self.schedule, network: self.network }
     }
 
-    pub(crate) fn set_timer(&mut self, token: Token, at: types::Instant) {
+    /// What the process' clock shows.
+    pub(crate) fn now(&self) -> Instant {
+        self.schedule.now_of(self.who)
+    }
+
+    /// What its wall clock shows.
+    pub(crate) fn wall(&self) -> UTime {
+        self.schedule.wall_of(self.who)
+    }
+
+    pub(crate) fn set_timer(&mut self, token: Token, at: Instant) {
         self.schedule.set_timer(self.who, token, at);
     }
 }

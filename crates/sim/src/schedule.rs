@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 use osd::Cross;
 use types::{Instant, Token, UTime};
 
-use crate::network::{Arrival, EndId};
+use crate::{
+    clocks::Clock,
+    network::{Arrival, EndId},
+};
 
 /// Names a process for as long as the world exists, restarts included; or one of the parts that it has
 /// besides the first.
@@ -61,6 +64,22 @@ pub(crate) enum What {
     Heal,
 }
 
+impl What {
+    /// True for what does not happen to a process that stands still.
+    fn needs_cpu(&self) -> bool {
+        match self {
+            What::NetTick
+            | What::Timer(_)
+            | What::Turn
+            | What::Cross(..)
+            | What::Device
+            | What::Ledger
+            | What::Arrival(..) => true,
+            What::Start | What::Work | What::Fault | What::Resize | What::Heal => false,
+        }
+    }
+}
+
 /// When, and in which order at that time.
 type At = (Instant, u64);
 
@@ -71,6 +90,11 @@ pub(crate) struct Schedule {
     next: u64,
     events: BTreeMap<At, (ProcessId, What)>,
     timers: BTreeMap<(ProcessId, Token), At>,
+    clocks: BTreeMap<ProcessId, Clock>,
+    /// Processes, or parts of them, that stand still, and until when.
+    still: BTreeMap<ProcessId, Instant>,
+    /// Parts whose devices answer nothing, and until when.
+    silent: BTreeMap<ProcessId, Instant>,
 }
 
 impl Schedule {
@@ -78,9 +102,55 @@ impl Schedule {
         self.now
     }
 
-    /// The wall clock of all processes.
+    /// What a wall clock would show that is right.
     pub(crate) fn wall(&self) -> UTime {
-        UTime::new(1_790_000_000, 0).plus(Duration::from_nanos(self.now.0))
+        Clock::default().wall(self.now)
+    }
+
+    /// A process has this clock, in all its lives.
+    pub(crate) fn set_clock(&mut self, who: ProcessId, clock: Clock) {
+        self.clocks.insert(who, clock);
+    }
+
+    fn clock_of(&self, who: ProcessId) -> Clock {
+        self.clocks.get(&who.whole()).copied().unwrap_or_default()
+    }
+
+    /// What the clock of a process shows. Never inlined, as all that `bench/instructions` takes off.
+    #[inline(never)]
+    pub(crate) fn now_of(&self, who: ProcessId) -> Instant {
+        self.clock_of(who).now(self.now)
+    }
+
+    /// What its wall clock shows.
+    #[inline(never)]
+    pub(crate) fn wall_of(&self, who: ProcessId) -> UTime {
+        self.clock_of(who).wall(self.now)
+    }
+
+    /// From now on, for so long, a process or a part of it does nothing, and then goes on. Not if some of it stands still
+    /// already: what waits for that would get behind what comes later.
+    pub(crate) fn stand_still(&mut self, who: ProcessId, span: Duration) {
+        let now = self.now;
+        self.still.retain(|_, until| *until >= now);
+        if !self.still.keys().any(|still| still.whole() == who.whole()) {
+            self.still.insert(who, now + span);
+        }
+    }
+
+    /// From now on, for so long, the device of a part answers nothing.
+    pub(crate) fn silence_device(&mut self, who: ProcessId, span: Duration) {
+        self.silent.insert(who, self.now + span);
+    }
+
+    /// Until when this cannot happen to a process.
+    fn hindrance(&self, who: ProcessId, what: &What) -> Option<Instant> {
+        if !what.needs_cpu() {
+            return None;
+        }
+        let still = self.still.get(&who).max(self.still.get(&who.whole()));
+        let silent = self.silent.get(&who).filter(|_| matches!(what, What::Device));
+        still.max(silent).copied().filter(|until| *until >= self.now)
     }
 
     #[inline(never)]
@@ -97,8 +167,13 @@ impl Schedule {
         at
     }
 
-    /// Sets a machine's timer; an earlier one with the same token does not ring.
+    /// Sets a machine's timer, by its own clock; an earlier one with the same token does not ring.
     pub(crate) fn set_timer(&mut self, who: ProcessId, token: Token, at: Instant) {
+        let at = self.clock_of(who).when(at);
+        self.ring(who, token, at);
+    }
+
+    fn ring(&mut self, who: ProcessId, token: Token, at: Instant) {
         let at = self.at(at, who, What::Timer(token));
         if let Some(replaced) = self.timers.insert((who, token), at) {
             self.events.remove(&replaced);
@@ -109,15 +184,24 @@ impl Schedule {
     pub(crate) fn forget(&mut self, who: ProcessId) {
         self.events.retain(|_, (of, _)| of.whole() != who);
         self.timers.retain(|(of, _), _| of.whole() != who);
+        self.still.retain(|of, _| of.whole() != who);
+        self.silent.retain(|of, _| of.whole() != who);
     }
 
     /// The next thing to happen; it is that late then.
     pub(crate) fn pop(&mut self) -> Option<(ProcessId, What)> {
-        let (at, (who, what)) = self.events.pop_first()?;
-        self.now = at.0;
-        if let What::Timer(token) = what {
-            self.timers.remove(&(who, token));
+        loop {
+            let (at, (who, what)) = self.events.pop_first()?;
+            self.now = at.0;
+            if let What::Timer(token) = what {
+                self.timers.remove(&(who, token));
+            }
+            match (self.hindrance(who, &what), what) {
+                (None, what) => return Some((who, what)),
+                // What waits keeps its order.
+                (Some(until), What::Timer(token)) => self.ring(who, token, until + Duration::from_nanos(1)),
+                (Some(until), what) => drop(self.at(until + Duration::from_nanos(1), who, what)),
+            }
         }
-        Some((who, what))
     }
 }

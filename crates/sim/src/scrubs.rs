@@ -11,6 +11,7 @@ use types::{CollId, HObject, Mutation, OsdId, Pairs, PgState, PoolId, ScrubHisto
 
 use crate::{
     Options, World,
+    clocks::WALL_ERROR_MAX,
     osd_process::small_store,
     slot::Slot,
     world::{POOL, Scale},
@@ -79,7 +80,8 @@ impl World {
 
     /// Has every PG repaired, and looks whether that was needed for anything but what rotted.
     pub(crate) fn repair(&mut self) -> Result<(), String> {
-        let since = self.schedule.wall();
+        let since = self.schedule.wall().plus(WALL_ERROR_MAX);
+        self.pass(2 * WALL_ERROR_MAX)?;
         let is_done = move |world: &World| {
             let are_new = world.scrubs().iter().all(|h| h.last_deep_scrub_stamp > since && h.errors() == 0);
             are_new && world.is_clean()
@@ -122,8 +124,8 @@ impl World {
         let mut rng = StdRng::seed_from_u64(damage as u64 * 2 + u64::from(is_on_primary));
         // Whoever picks a victim looks at the index, and cannot wait for it.
         let store = store::Config { index_bytes_max: u64::MAX, ..small_store(&mut rng) };
-        let scale = Scale { osds: 3, shards: 1, is_busy: true, disk_bytes: 64 << 20, store, pg_num: 4 };
-        let mut world = World::of(Options { seed: 1, is_disk_lying: false, is_resized: false }, scale, rng);
+        let scale = Scale { is_busy: true, ..Scale::new(3, store, 4) };
+        let mut world = World::of(Options::new(1), scale, rng);
         let pool = world.set_up()?;
         world.all((0..OBJECTS).map(|at| fill(pool, at)), 8)?;
         world.until("all PGs to be clean", World::is_clean)?;

@@ -7,6 +7,8 @@ use client::Response;
 use messages::{OpCode, OpParams, OsdOp};
 use types::Errno;
 
+use crate::contested::Contested;
+
 /// Bytes of a record.
 const RECORD_BYTES: usize = 16;
 
@@ -26,7 +28,10 @@ struct Shared {
 
 /// All of them; what one client learns binds the others.
 #[derive(Debug, Default)]
-pub(crate) struct SharedObjects(Vec<Shared>);
+pub(crate) struct SharedObjects {
+    appended: Vec<Shared>,
+    pub(crate) contested: Contested,
+}
 
 /// A request under way.
 #[derive(Debug)]
@@ -45,11 +50,12 @@ pub(crate) enum Doing {
 
 impl SharedObjects {
     pub(crate) fn new(count: usize) -> SharedObjects {
-        SharedObjects((0..count).map(|_| Shared::default()).collect())
+        let appended = (0..count).map(|_| Shared::default()).collect();
+        SharedObjects { appended, contested: Contested::default() }
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.0.len()
+        self.appended.len()
     }
 
     pub(crate) fn name(object: usize) -> Bytes {
@@ -57,7 +63,7 @@ impl SharedObjects {
     }
 
     pub(crate) fn append(&mut self, object: usize, client: u64) -> (Vec<OsdOp>, Doing) {
-        let count = self.0[object].begun.entry(client).or_default();
+        let count = self.appended[object].begun.entry(client).or_default();
         *count += 1;
         let record = (client, *count);
         let data = Bytes::from([record.0.to_be_bytes(), record.1.to_be_bytes()].concat());
@@ -67,7 +73,7 @@ impl SharedObjects {
     }
 
     pub(crate) fn read(&self, object: usize) -> (Vec<OsdOp>, Doing) {
-        let Shared { seen, acknowledged, .. } = &self.0[object];
+        let Shared { seen, acknowledged, .. } = &self.appended[object];
         let op = OsdOp { params: OpParams::extent(0, 0), ..OsdOp::new(OpCode::READ) };
         (vec![op], Doing::Read { object, seen: seen.clone(), acknowledged: acknowledged.clone() })
     }
@@ -78,12 +84,12 @@ impl SharedObjects {
                 if response.result != 0 {
                     return Err(format!("append of {record:?} ended with {}", response.result));
                 }
-                self.0[object].acknowledged.insert(record);
+                self.appended[object].acknowledged.insert(record);
             }
             Doing::Read { object, seen, acknowledged } => {
                 let found = records(response)?;
                 check(&found, &seen, &acknowledged).map_err(|why| format!("shared{object}: {why}"))?;
-                let shared = &mut self.0[object];
+                let shared = &mut self.appended[object];
                 let (longer, shorter) = match found.len() > shared.seen.len() {
                     true => (&found, &shared.seen),
                     false => (&shared.seen, &found),

@@ -23,11 +23,20 @@ impl<P, K> Slot<P, K> {
         };
     }
 
-    pub(crate) fn start(&mut self, start: impl FnOnce(K) -> P) {
+    /// Starts what is down; why it stays down, if it cannot start.
+    pub(crate) fn start(&mut self, start: impl FnOnce(K) -> Result<P, (K, String)>) -> Result<(), String> {
+        let mut outcome = Ok(());
         *self = match std::mem::replace(self, Slot::Moving) {
-            Slot::Down(kept) => Slot::Up(start(kept)),
+            Slot::Down(kept) => start(kept).map_or_else(
+                |(kept, why)| {
+                    outcome = Err(why);
+                    Slot::Down(kept)
+                },
+                Slot::Up,
+            ),
             other => other,
         };
+        outcome
     }
 
     pub(crate) fn up_mut(&mut self) -> Option<&mut P> {

@@ -43,9 +43,9 @@ impl World {
     /// Lives through a load, or says what failed. What all OSDs' copies and checksums went over meanwhile is
     /// counted in builds with debug assertions.
     pub fn steady(load: &Load) -> Result<Traffic, String> {
-        let options = Options { seed: 1, is_disk_lying: false, is_resized: false };
+        let options = Options::new(1);
         let store = store::Config { pending_bytes_max: load.pending_bytes_max, ..store::Config::default() };
-        let scale = Scale { osds: OSDS, shards: 1, is_busy: false, disk_bytes: DISK_BYTES, store, pg_num: 4 };
+        let scale = Scale { disk_bytes: DISK_BYTES, ..Scale::new(OSDS, store, 4) };
         let mut world = World::of(options, scale, StdRng::seed_from_u64(options.seed));
         let pool = world.set_up()?;
         let mut rng = StdRng::seed_from_u64(2);

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use client::{Request, Response};
-use messages::osd_flag;
+use messages::{OpCode, osd_flag};
 use rand::{Rng, rngs::StdRng};
 use types::{PoolId, SnapContext, SnapId, Token};
 
 use crate::{
+    change::Source,
+    contested,
     model::{Expected, Model},
     shared::{self, SharedObjects},
 };
@@ -20,7 +22,10 @@ const PROBES_MAX: usize = 200;
 
 enum Doing {
     Own(usize, SnapId, Expected),
+    /// A copy of the second one to the first.
+    Copy(usize, usize, Expected),
     Shared(shared::Doing),
+    Contested(contested::Doing),
 }
 
 /// See the module's page.
@@ -44,6 +49,7 @@ pub(crate) struct Workload {
 enum Target {
     Own(usize, SnapId),
     Shared(usize),
+    Contested,
 }
 
 impl Workload {
@@ -83,7 +89,8 @@ impl Workload {
         let own = self.own.iter().enumerate();
         let own =
             own.flat_map(|(at, model)| model.views().into_iter().map(move |snap| Target::Own(at, snap)));
-        self.final_reads = own.chain((0..shared.count()).map(Target::Shared)).collect();
+        self.final_reads =
+            own.chain((0..shared.count()).map(Target::Shared)).chain([Target::Contested]).collect();
     }
 
     /// True when everything was read.
@@ -101,6 +108,10 @@ impl Workload {
             Target::Shared(object) => {
                 let (ops, doing) = shared.read(object);
                 Some(self.begin(SharedObjects::name(object), ops, Doing::Shared(doing)))
+            }
+            Target::Contested => {
+                let (name, ops, doing) = shared.contested.read();
+                Some(self.begin(name, ops, Doing::Contested(doing)))
             }
         }
     }
@@ -121,9 +132,14 @@ impl Workload {
             };
             return Some(self.begin(SharedObjects::name(object), ops, Doing::Shared(doing)));
         }
+        if self.rng.random_bool(0.2) {
+            let (name, ops, doing) = shared.contested.next(self.client, &mut self.rng);
+            return Some(self.begin(name, ops, Doing::Contested(doing)));
+        }
         let free: Vec<usize> = (0..self.own.len()).filter(|at| !self.busy.contains(at)).collect();
         let at = *free.get(self.rng.random_range(0..free.len().max(1)))?;
         match self.rng.random_range(0..10) {
+            _ if self.own[at].is_vague() => Some(self.own_read(at, SnapId::HEAD)),
             0..3 => {
                 let views = self.own[at].views();
                 let snap = views[self.rng.random_range(0..views.len())];
@@ -133,12 +149,34 @@ impl Workload {
                 if what == 3 {
                     self.own[at].make_snap();
                 }
+                let from = free[self.rng.random_range(0..free.len())];
+                let source = if what == 4 { self.source(at, from) } else { None };
                 let stamp = self.client << 32 | self.next_token;
-                let (ops, expected) = self.own[at].change(&mut self.rng, stamp);
+                let (ops, expected) = self.own[at].change(&mut self.rng, stamp, source.as_ref());
                 self.busy.insert(at);
-                Some(self.begin(self.own_name(at), ops, Doing::Own(at, SnapId::HEAD, expected)))
+                let doing = match source {
+                    Some(Source::Object { .. }) => Doing::Copy(at, from, expected),
+                    Some(Source::Snap(..)) | None => Doing::Own(at, SnapId::HEAD, expected),
+                };
+                Some(self.begin(self.own_name(at), ops, doing))
             }
         }
+    }
+
+    /// What an object may take over: of its own snapshots, or of another object that stays as it is meanwhile.
+    fn source(&mut self, at: usize, from: usize) -> Option<Source> {
+        let model = &self.own[from];
+        let views = model.views();
+        let snap = views[self.rng.random_range(0..views.len())];
+        let content = model.content(snap);
+        if from == at {
+            return (snap != SnapId::HEAD).then_some(Source::Snap(snap, content));
+        }
+        if model.is_vague() {
+            return None;
+        }
+        self.busy.insert(from);
+        Some(Source::Object { pool: self.pool, name: self.own_name(from), snap, content })
     }
 
     fn probe(&mut self, shared: &SharedObjects) -> (Token, Request) {
@@ -164,12 +202,18 @@ impl Workload {
         self.next_token += 1;
         let (snapid, snapc) = match &doing {
             Doing::Own(at, snap, _) => (*snap, self.own[*at].snapc()),
-            Doing::Shared(_) => (SnapId::HEAD, SnapContext::default()),
+            Doing::Copy(at, ..) => (SnapId::HEAD, self.own[*at].snapc()),
+            Doing::Shared(_) | Doing::Contested(_) => (SnapId::HEAD, SnapContext::default()),
         };
         let codes: Vec<_> = ops.iter().map(|op| op.code.name()).collect();
-        // Of reads, many may be answered by any copy.
+        // Of reads, many may be answered by any copy. The calls here write, which their flags may say or not.
+        let is_call = ops.iter().any(|op| op.code == OpCode::CALL);
         let is_read = ops.iter().all(|op| op.code.is_read());
-        let flags = if is_read && self.rng.random_bool(0.7) { osd_flag::BALANCE_READS } else { 0 };
+        let flags = match (is_call, is_read) {
+            (true, _) => [0, osd_flag::WRITE][self.rng.random_range(0..2)],
+            (false, true) if self.rng.random_bool(0.7) => osd_flag::BALANCE_READS,
+            (false, _) => 0,
+        };
         tracing::debug!(client = self.client, token = token.0, ?name, ?snapid, ?codes, flags, "begun");
         self.doing.insert(token, doing);
         (token, Request { snapid, snapc, flags, ..Request::new(self.pool, name, ops) })
@@ -184,7 +228,15 @@ impl Workload {
     ) -> Result<(), String> {
         tracing::debug!(client = self.client, token = token.0, result = response.result, "ended");
         self.probes.remove(&token);
-        match self.doing.remove(&token) {
+        let doing = self.doing.remove(&token);
+        let doing = match doing {
+            Some(Doing::Copy(at, from, expected)) => {
+                self.busy.remove(&from);
+                Some(Doing::Own(at, SnapId::HEAD, expected))
+            }
+            doing => doing,
+        };
+        match doing {
             Some(Doing::Own(at, snap, expected)) => {
                 self.busy.remove(&at);
                 let name = String::from_utf8_lossy(&self.own_name(at)).into_owned();
@@ -194,7 +246,8 @@ impl Workload {
                 self.own[at].done(expected, response).map_err(|why| format!("{name} at {snap:?}: {why}"))
             }
             Some(Doing::Shared(doing)) => shared.done(doing, response),
-            None => Err("a request ended twice".to_owned()),
+            Some(Doing::Contested(doing)) => shared.contested.done(doing, response),
+            Some(Doing::Copy(..)) | None => Err("a request ended twice".to_owned()),
         }
     }
 }

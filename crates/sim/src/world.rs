@@ -4,7 +4,7 @@ mod options;
 mod state;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher},
     net::SocketAddr,
     time::Duration,
@@ -23,11 +23,13 @@ pub(crate) use options::Scale;
 pub use options::{Options, Report};
 
 use crate::{
+    canary::Canary,
     client_process::ClientProcess,
+    clocks::Clock,
     model::SNAP_LAST,
     mon_process::MonProcess,
     network::Network,
-    osd_process::{Addrs, OsdDisk, OsdProcess, small_store},
+    osd_process::{Addrs, End, OsdDisk, OsdProcess, small_store},
     process::{Cx, Process},
     schedule::{ProcessId, Schedule, What},
     shared::SharedObjects,
@@ -37,7 +39,8 @@ use crate::{
 
 pub(crate) const MON: ProcessId = ProcessId(0);
 const FSID: [u8; 16] = [7; 16];
-const DISK_BYTES: u64 = 64 << 20;
+/// How much faster the clock runs of an OSD that trusts its leases for five times as long as it should.
+const SLOW_PPM: i64 = -800_000;
 const SHARED_OBJECTS: usize = 3;
 pub(crate) const POOL: &str = "sim";
 /// Something that never comes is given up then, in virtual time.
@@ -62,8 +65,12 @@ pub struct World {
     pub(crate) network: Network,
     mon: Slot<MonProcess, MemLedger>,
     pub(crate) osds: Vec<Slot<OsdProcess, OsdDisk>>,
-    /// Whose data rots now and then.
+    /// Whose device is bad now and then.
     pub(crate) rotten: Option<usize>,
+    /// OSDs that may end by themselves.
+    pub(crate) ailing: BTreeSet<usize>,
+    /// How often each has, on the device that it has.
+    pub(crate) ends: BTreeMap<usize, u32>,
     /// What the operator wants, by OSD.
     pub(crate) is_out: Vec<bool>,
     clients: Vec<ClientProcess>,
@@ -76,7 +83,7 @@ pub struct World {
     pub(crate) osd_traffic: Traffic,
     hasher: DefaultHasher,
     story: Vec<String>,
-    broken: Option<String>,
+    pub(crate) broken: Option<String>,
 }
 
 impl World {
@@ -103,7 +110,18 @@ impl World {
         let shards = [1, 1, 2, 2, 4][rng.random_range(0..5)];
         let store = small_store(&mut rng);
         let pg_num = if options.is_resized { rng.random_range(4..17) } else { rng.random_range(1..7) };
-        World::of(options, Scale { osds, shards, is_busy: true, disk_bytes: DISK_BYTES, store, pg_num }, rng)
+        let (journal_devices, index_devices) = (rng.random_range(0..8), rng.random_range(0..8));
+        let scale = Scale { journal_devices, index_devices, ..Scale::new(osds, store, pg_num) };
+        let scale = Scale { shards, is_busy: true, ..scale };
+        let mut clocks: Vec<Clock> = (0..=osds).map(|_| Clock::random(&mut rng)).collect();
+        if options.canary == Some(Canary::LongLease) {
+            clocks[1] = clocks[1].drifting(SLOW_PPM);
+        }
+        let mut world = World::of(options, scale, rng);
+        for (process, clock) in clocks.into_iter().enumerate() {
+            world.schedule.set_clock(ProcessId(process), clock);
+        }
+        world
     }
 
     pub(crate) fn of(options: Options, scale: Scale, mut rng: StdRng) -> World {
@@ -116,6 +134,8 @@ impl World {
             mon: Slot::Moving,
             osds: (0..scale.osds).map(|_| Slot::Moving).collect(),
             rotten: None,
+            ailing: BTreeSet::new(),
+            ends: BTreeMap::new(),
             is_out: vec![false; scale.osds],
             clients: Vec::new(),
             workloads: Vec::new(),
@@ -216,20 +236,22 @@ impl World {
     }
 
     pub(crate) fn new_disk(&self, id: usize, key: CryptoKey) -> OsdDisk {
-        let Scale { disk_bytes, shards, is_busy, store: config, .. } = self.scale;
+        let Scale { shards, is_busy, store: config, .. } = self.scale;
+        let sizes = self.scale.device_sizes(id);
         let disk = |shard| {
-            let mut disk = VirtualDisk::new(disk_bytes);
+            let mut disk = VirtualDisk::new(sizes);
             disk.set_lying(self.options.is_disk_lying);
             let (store_uuid, osd) = ([id as u8 + 1; 16], id as u32);
             let identity = StoreIdentity { store_uuid, fsid: FSID, osd, shard, shards };
-            let commands = Store::format(disk_bytes, identity, &config);
+            let commands = Store::format(sizes, identity, &config);
             for command in commands.expect("the disk is large enough") {
                 disk.execute(command).1.expect("the disk takes what lies within it");
             }
             disk
         };
         let disks = (0..shards).map(disk).collect();
-        OsdDisk { whoami: OsdId(id as i32), fsid: FSID, key, disks, config, is_busy }
+        let canary = self.options.canary;
+        OsdDisk { whoami: OsdId(id as i32), fsid: FSID, key, disks, config, is_busy, canary }
     }
 
     pub(crate) fn osd_process(&self, id: usize) -> ProcessId {
@@ -250,7 +272,7 @@ impl World {
         self.story.push(format!("{}.{:03} s: {what}", ms / 1_000, ms % 1_000));
     }
 
-    pub(crate) fn crash(&mut self, who: ProcessId) {
+    pub(crate) fn end(&mut self, who: ProcessId, end: End) {
         let is_up = match who {
             MON => self.mon.up().is_some(),
             ProcessId(at) => self.osds[at - 1].up().is_some(),
@@ -262,13 +284,17 @@ impl World {
         self.schedule.forget(who);
         match who {
             MON => self.mon.crash(MonProcess::crash),
-            ProcessId(at) => self.osds[at - 1].crash(OsdProcess::crash),
+            ProcessId(at) => self.osds[at - 1].crash(|osd| osd.end(end)),
         }
     }
 
     /// Starts what is down.
     fn start(&mut self, who: ProcessId) {
         self.starts += 1;
+        if let Some(id) = who.0.checked_sub(1).filter(|id| self.osds[*id].up().is_none() && self.is_worn(*id))
+        {
+            return self.cannot_start(id, "it has ended too often");
+        }
         let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
         let rng = &mut self.rng;
         match who {
@@ -280,7 +306,10 @@ impl World {
                     is_pool_delete_allowed: true,
                     ..MonOptions::default()
                 };
-                self.mon.start(|ledger| MonProcess::start(ledger, mon_addrs(), options, rng, &mut cx));
+                let outcome = self
+                    .mon
+                    .start(|ledger| Ok(MonProcess::start(ledger, mon_addrs(), options, rng, &mut cx)));
+                outcome.expect("a monitor starts on any ledger");
             }
             ProcessId(at) => {
                 let at_port = |port: u16| EntityAddr::msgr2(address(port + at as u16), self.starts);
@@ -290,7 +319,11 @@ impl World {
                     shards => EntityAddrVec((0..shards).map(|n| at_port(7_000 + 100 * n)).collect()),
                 };
                 let (addrs, mon) = (Addrs { public, cluster }, mon_addrs());
-                self.osds[at - 1].start(|disk| OsdProcess::start(disk, &addrs, &mon, rng, &mut cx));
+                let slot = &mut self.osds[at - 1];
+                let outcome = slot.start(|disk| OsdProcess::start(disk, &addrs, &mon, rng, &mut cx));
+                if let Err(why) = outcome {
+                    self.cannot_start(at - 1, &why);
+                }
             }
         }
     }
@@ -298,6 +331,7 @@ impl World {
     /// Ends every fault.
     fn mend(&mut self) {
         self.network.heal(&mut self.schedule);
+        self.osds.iter_mut().filter_map(Slot::up_mut).for_each(|osd| osd.fail_commands(0));
         for process in 0..=self.osds.len() {
             self.start(ProcessId(process));
         }
@@ -414,7 +448,10 @@ impl World {
         }
         match who.whole().0 {
             0 => {}
-            at if at <= self.osds.len() => self.osd_traffic = self.osd_traffic + (traffic::so_far() - before),
+            at if at <= self.osds.len() => {
+                self.osd_traffic = self.osd_traffic + (traffic::so_far() - before);
+                self.look_after(at - 1);
+            }
             at => self.collect(at - 1 - self.osds.len()),
         }
     }

@@ -74,6 +74,9 @@ impl OsdProcess {
     /// A turn, for all that came.
     #[inline(never)]
     pub(crate) fn turn(&mut self, cx: &mut Cx<'_>) {
+        if self.failure.is_some() {
+            return;
+        }
         let part = &mut self.parts[cx.who.index()];
         part.came.is_due = false;
         for (token, result) in part.came.device.drain(..) {
@@ -87,6 +90,9 @@ impl OsdProcess {
         for (from, cross) in part.came.crossed.drain(..) {
             part.machine.on_cross(from, cross, &cx.wire());
         }
+        if let Some(canary) = self.canary {
+            canary.spoil_messages(&mut part.machine, &mut part.heard, &mut self.rng);
+        }
         part.machine.handle_messages(&mut cx.wire());
         for token in part.came.timers.drain(..) {
             part.machine.on_timer(token, &cx.wire());
@@ -95,21 +101,27 @@ impl OsdProcess {
             part.machine.on_net_tick(&mut cx.wire());
             cx.schedule.after(NET_TICK, cx.who, What::NetTick);
         }
+        if let Some(canary) = self.canary {
+            canary.spoil_effects(&mut part.machine, &part.heard);
+        }
         part.machine.execute(&mut cx.wire());
         while self.drain_store(cx) {}
         self.carry_out(cx);
         let machine = &mut self.parts[cx.who.index()].machine;
-        assert_eq!(machine.store.fault(), None, "the store of {:?} failed", self.whoami);
-        if let Some(fault) = machine.take_fault() {
-            panic!("{:?} finds its own records damaged: {fault}", self.whoami);
-        }
+        let fault = machine.store.fault().map(|fault| format!("its store failed: {fault}"));
+        self.failure = fault.or_else(|| Some(machine.take_fault()?.to_string()));
         machine.net.hold_clients(machine.osd.is_saturated(), &mut cx.wire());
     }
 
     /// True if it is to be done again.
     fn drain_store(&mut self, cx: &mut Cx<'_>) -> bool {
         let part = &mut self.parts[cx.who.index()];
-        let has_more = part.machine.drain_store(&mut self.commands, &mut cx.wire());
+        let has_more = match self.canary {
+            None => part.machine.drain_store(&mut self.commands, &mut cx.wire()),
+            Some(canary) => {
+                canary.drain_store(&mut part.machine, &part.heard, &mut self.commands, &mut cx.wire())
+            }
+        };
         for _ in &self.commands {
             let us = match self.rng.random_range(0..200) {
                 0 => self.rng.random_range(0..50_000),

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use store::DeviceSizes;
+
+use crate::canary::Canary;
+
 /// How a world is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -11,7 +15,23 @@ pub struct Options {
     pub is_disk_lying: bool,
     /// True for a world whose pool begins with many PGs, and gets fewer, or more, again and again.
     pub is_resized: bool,
+    /// What all OSDs do wrong: a world that must lose data, or show it.
+    pub canary: Option<Canary>,
 }
+
+impl Options {
+    /// A world as most are.
+    pub fn new(seed: u64) -> Options {
+        Options { seed, is_disk_lying: false, is_resized: false, canary: None }
+    }
+}
+
+/// Of each shard's main device, in bytes, unless the world is of another scale.
+const DISK_BYTES: u64 = 64 << 20;
+/// Of a journal's device.
+const JOURNAL_DEVICE_BYTES: u64 = 2 << 20;
+/// Of an index's device: in some worlds the index outgrows it.
+const INDEX_DEVICE_BYTES: u64 = 1 << 20;
 
 /// How large a world is.
 #[derive(Clone, Copy, Debug)]
@@ -21,11 +41,41 @@ pub(crate) struct Scale {
     pub(crate) shards: u16,
     /// Others compute on the OSDs' CPUs, too.
     pub(crate) is_busy: bool,
-    /// Of each shard, in bytes.
+    /// Of each shard's main device, in bytes.
     pub(crate) disk_bytes: u64,
+    /// A bit for each OSD whose journals have devices of their own.
+    pub(crate) journal_devices: u8,
+    /// A bit for each OSD whose indexes have devices of their own.
+    pub(crate) index_devices: u8,
     pub(crate) store: store::Config,
     /// Of the pool, at first.
     pub(crate) pg_num: u32,
+}
+
+impl Scale {
+    /// OSDs of one shard and one device each, with CPUs of their own.
+    pub(crate) fn new(osds: usize, store: store::Config, pg_num: u32) -> Scale {
+        Scale {
+            osds,
+            shards: 1,
+            is_busy: false,
+            disk_bytes: DISK_BYTES,
+            journal_devices: 0,
+            index_devices: 0,
+            store,
+            pg_num,
+        }
+    }
+
+    /// Of each shard of an OSD.
+    pub(crate) fn device_sizes(&self, osd: usize) -> DeviceSizes {
+        let of = |osds: u8, bytes: u64| (osds >> osd & 1 == 1).then_some(bytes);
+        DeviceSizes {
+            main: self.disk_bytes,
+            journal: of(self.journal_devices, JOURNAL_DEVICE_BYTES),
+            index: of(self.index_devices, INDEX_DEVICE_BYTES),
+        }
+    }
 }
 
 /// What happened in a world where all went well.

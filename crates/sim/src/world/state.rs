@@ -37,15 +37,20 @@ impl World {
             .pools
             .values()
             .all(|pool| (pool.pg_num, pool.pgp_num) == (pool.pg_num_target, pool.pgp_num_target));
-        is_settled
-            && map.pgs().all(|pgid| {
-                let primary = map.pg_to_up_acting(pgid).acting_primary;
-                let osd = usize::try_from(primary.0).ok().and_then(|id| self.osds.get(id)?.up());
-                let is_current = |part: &&Part| part.machine.osd.map().epoch == map.epoch;
-                let mut parts = osd.into_iter().flat_map(OsdProcess::parts).filter(is_current);
-                let state = parts.find_map(|part| part.machine.osd.led_state(pgid));
-                state.is_some_and(|state| state.has(PgState::ACTIVE.with(PgState::CLEAN)))
-            })
+        is_settled && self.are_all(PgState::ACTIVE.with(PgState::CLEAN))
+    }
+
+    /// True when every PG's primary goes by the newest map, and says that it is like this.
+    pub(crate) fn are_all(&self, wanted: PgState) -> bool {
+        let Some(map) = self.osdmap() else { return false };
+        map.pgs().all(|pgid| {
+            let primary = map.pg_to_up_acting(pgid).acting_primary;
+            let osd = usize::try_from(primary.0).ok().and_then(|id| self.osds.get(id)?.up());
+            let is_current = |part: &&Part| part.machine.osd.map().epoch == map.epoch;
+            let mut parts = osd.into_iter().flat_map(OsdProcess::parts).filter(is_current);
+            let state = parts.find_map(|part| part.machine.osd.led_state(pgid));
+            state.is_some_and(|state| state.has(wanted))
+        })
     }
 
     /// For whoever has to find out why nothing happens.

@@ -1,0 +1,174 @@
+//! An object that all clients change under conditions: what each was told must fit to one order of all changes.
+//!
+//! A counter is added to by a class. A turn is taken by whoever finds it as it was when it was read last. A claim is an
+//! object that only one client can create, which nobody else deletes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use client::Response;
+use codec::{Decode, Encode, Features};
+use messages::{OpCode, OpParams, OsdOp, op_flag};
+use rand::{Rng, rngs::StdRng};
+use types::Errno;
+
+use crate::change::{EQUAL_STRINGS, step, xattr_step};
+
+const COUNTER: &str = "counter";
+const CLAIM: &str = "claim";
+const KEY: &[u8] = b"n";
+const TURN: &[u8] = b"turn";
+
+/// What all clients know together.
+#[derive(Debug, Default)]
+pub(crate) struct Contested {
+    /// What was added to the counter, begun and acknowledged.
+    begun: u64,
+    acknowledged: u64,
+    /// The largest that was read.
+    seen: u64,
+    /// The turn that was read last, and those that were taken, by their client.
+    turn: Bytes,
+    taken: BTreeMap<Bytes, u64>,
+    /// The client whose claim was acknowledged and that has not begun to give it up.
+    holder: Option<u64>,
+    /// Clients that do something about the claim.
+    claiming: BTreeSet<u64>,
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(crate) enum Doing {
+    Add(u64),
+    /// At least this must be found.
+    Read {
+        least: u64,
+    },
+    /// From this one to the next.
+    Take {
+        client: u64,
+        from: Bytes,
+    },
+    Claim(u64),
+    GiveUp(u64),
+}
+
+impl Contested {
+    /// A client's next request, if it has one.
+    pub(crate) fn next(&mut self, client: u64, rng: &mut StdRng) -> (Bytes, Vec<OsdOp>, Doing) {
+        match rng.random_range(0..8) {
+            0..3 => self.add(rng.random_range(1..100)),
+            3 => self.read(),
+            4..6 => self.take(client, rng.random()),
+            _ if self.claiming.contains(&client) => self.read(),
+            _ => self.claim(client),
+        }
+    }
+
+    fn add(&mut self, by: u64) -> (Bytes, Vec<OsdOp>, Doing) {
+        self.begun += by;
+        let input = (Bytes::from_static(KEY), Bytes::from(by.to_string())).to_bytes(Features::default());
+        let (class, method) = ("numops", "add");
+        let lengths = [class.len() as u8, method.len() as u8, 0];
+        let params = OpParams::from_parts(&[&lengths, &(input.len() as u32).to_le_bytes()]);
+        let data = Bytes::from([class.as_bytes(), method.as_bytes(), &input].concat());
+        (Bytes::from(COUNTER), vec![step(OpCode::CALL, params, data)], Doing::Add(by))
+    }
+
+    /// Reads counter and turn.
+    pub(crate) fn read(&self) -> (Bytes, Vec<OsdOp>, Doing) {
+        let all = (Bytes::new(), 1_000u64, Bytes::new()).to_bytes(Features::default());
+        let ops = vec![step(OpCode::OMAPGETVALS, OpParams::default(), all), OsdOp::new(OpCode::GETXATTRS)];
+        (Bytes::from(COUNTER), ops, Doing::Read { least: self.acknowledged.max(self.seen) })
+    }
+
+    fn take(&mut self, client: u64, stamp: u32) -> (Bytes, Vec<OsdOp>, Doing) {
+        let from = self.turn.clone();
+        let next = format!("{client}.{stamp}.{}", self.taken.len());
+        let ops = vec![
+            xattr_step(OpCode::CMPXATTR, TURN, &from, EQUAL_STRINGS),
+            xattr_step(OpCode::SETXATTR, TURN, next.as_bytes(), [0; 2]),
+        ];
+        (Bytes::from(COUNTER), ops, Doing::Take { client, from })
+    }
+
+    fn claim(&mut self, client: u64) -> (Bytes, Vec<OsdOp>, Doing) {
+        self.claiming.insert(client);
+        if self.holder == Some(client) {
+            self.holder = None;
+            return (Bytes::from(CLAIM), vec![OsdOp::new(OpCode::DELETE)], Doing::GiveUp(client));
+        }
+        let create = OsdOp { flags: op_flag::EXCL, ..OsdOp::new(OpCode::CREATE) };
+        (Bytes::from(CLAIM), vec![create], Doing::Claim(client))
+    }
+
+    /// Compares what came, and takes it as done.
+    pub(crate) fn done(&mut self, doing: Doing, response: &Response) -> Result<(), String> {
+        match doing {
+            Doing::Add(by) => {
+                self.acknowledged += by;
+                expect(response, &[Errno(0)])
+            }
+            Doing::Read { least } => self.on_read(least, response),
+            Doing::Take { client, from } => {
+                expect(response, &[Errno(0), Errno::ECANCELED, Errno::ENOENT])?;
+                if response.result != 0 {
+                    return Ok(());
+                }
+                match self.taken.insert(from.clone(), client) {
+                    Some(other) => {
+                        Err(format!("client {client} takes the turn {from:?}, as client {other} did"))
+                    }
+                    None => Ok(()),
+                }
+            }
+            Doing::Claim(client) => {
+                self.claiming.remove(&client);
+                expect(response, &[Errno(0), Errno::EEXIST])?;
+                match self.holder.filter(|_| response.result == 0) {
+                    Some(other) => {
+                        Err(format!("client {client} is told that it has what client {other} holds"))
+                    }
+                    None if response.result == 0 => {
+                        self.holder = Some(client);
+                        Ok(())
+                    }
+                    None => Ok(()),
+                }
+            }
+            Doing::GiveUp(client) => {
+                self.claiming.remove(&client);
+                expect(response, &[Errno(0)])
+            }
+        }
+    }
+
+    fn on_read(&mut self, least: u64, response: &Response) -> Result<(), String> {
+        if response.result == -Errno::ENOENT.0 && least == 0 {
+            return Ok(());
+        }
+        let [omap, xattrs] = &response.ops[..] else {
+            return Err(format!("a read of the counter ended with {}", response.result));
+        };
+        expect(response, &[Errno(0)])?;
+        let broken = |error| format!("what was read is not decodable: {error}");
+        let (omap, _) = <(BTreeMap<Bytes, Bytes>, bool)>::from_bytes(omap.data.clone()).map_err(broken)?;
+        let xattrs = BTreeMap::<Bytes, Bytes>::from_bytes(xattrs.data.clone()).map_err(broken)?;
+        let text = omap.get(KEY).map(|text| String::from_utf8_lossy(text).into_owned());
+        let found =
+            text.map_or(Ok(0), |text| text.parse::<u64>().map_err(|_| format!("it counts {text}")))?;
+        if found < least || found > self.begun {
+            return Err(format!("the counter is {found}, between {least} and {} are right", self.begun));
+        }
+        self.seen = self.seen.max(found);
+        self.turn = xattrs.get(TURN).cloned().unwrap_or_default();
+        Ok(())
+    }
+}
+
+fn expect(response: &Response, right: &[Errno]) -> Result<(), String> {
+    match right.contains(&Errno(-response.result)) {
+        true => Ok(()),
+        false => Err(format!("a request on a contested object ended with {}", response.result)),
+    }
+}
