@@ -3,11 +3,13 @@
 //! A block that is let go of is quarantined: it is allocated again only when a checkpoint that does not
 //! refer to it is durable, so that whatever state a crash falls back to finds its blocks as they were.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use codec::Codec;
 
-use crate::{DeviceRole, run_map::RunMap, space_map::Changes};
+use crate::{
+    DeviceRole,
+    space::{BlockSet, FreeMap, References},
+    space_map::Changes,
+};
 
 /// Consecutive blocks on the device.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,18 +53,13 @@ fn part(block: u64) -> usize {
 #[derive(Debug, Default)]
 pub(crate) struct Space {
     pub(crate) area: Run,
-    /// Free runs: first block, count.
-    pub(crate) free: BTreeMap<u64, u64>,
-    /// Free runs by size: of the main device, and of the index'.
-    by_size: [BTreeSet<(u64, u64)>; 2],
+    /// Free blocks: of the main device, and of the index'.
+    free: [FreeMap; 2],
     /// References beyond the first, of blocks that clones share.
-    pub(crate) shared: RunMap<u32>,
-    /// First block, count.
-    quarantine: BTreeMap<u64, u64>,
+    pub(crate) shared: References,
+    quarantine: BlockSet,
     /// Blocks that lost a reference since the last checkpoint, which still has it.
-    guarded: RunMap<()>,
-    /// Free blocks of the main device, and of the index'.
-    free_counts: [u64; 2],
+    guarded: BlockSet,
     /// Blocks in quarantine, by part as above.
     quarantine_counts: [u64; 2],
     /// Blocks that nobody uses and that are being discarded.
@@ -78,47 +75,48 @@ impl Space {
     /// A space of which nothing is free but `index_area`, which is for the index alone and may be empty.
     pub(crate) fn new(area: Run, index_area: Run) -> Space {
         let reserve_count = (area.count / 32).clamp(64.min(area.count / 4), 1 << 18);
-        let mut space = Space { area, reserve_count, ..Space::default() };
+        let free = [FreeMap::new(area), FreeMap::new(index_area)];
+        let mut space = Space { area, free, reserve_count, ..Space::default() };
         space.free(index_area);
         space
     }
 
     /// Blocks for new data, those in quarantine included.
     pub(crate) fn available_count(&self) -> u64 {
-        (self.free_counts[MAIN] + self.quarantine_counts[MAIN] + self.discard_count)
+        (self.free[MAIN].count() + self.quarantine_counts[MAIN] + self.discard_count)
             .saturating_sub(self.reserve_count)
     }
 
     /// True if new data has little room left that a checkpoint could enlarge.
     pub(crate) fn wants_checkpoint(&self) -> bool {
         let quarantined = self.quarantine_counts[MAIN];
-        quarantined > 0 && quarantined >= self.free_counts[MAIN].saturating_sub(self.reserve_count) / 2
-    }
-
-    fn insert_free(&mut self, run: Run) {
-        self.free.insert(run.start, run.count);
-        self.by_size[part(run.start)].insert((run.count, run.start));
-    }
-
-    fn remove_free(&mut self, start: u64) -> Run {
-        let count = self.free.remove(&start).expect("the run is free");
-        self.by_size[part(start)].remove(&(count, start));
-        Run { start, count }
+        quarantined > 0 && quarantined >= self.free[MAIN].count().saturating_sub(self.reserve_count) / 2
     }
 
     /// All free blocks.
     pub(crate) fn free_count(&self) -> u64 {
-        self.free_counts.iter().sum()
+        self.free_counts().iter().sum()
     }
 
     /// Free blocks of the main device, and of the index'.
     pub(crate) fn free_counts(&self) -> [u64; 2] {
-        self.free_counts
+        self.free.each_ref().map(FreeMap::count)
+    }
+
+    /// Free runs, in order.
+    #[cfg(test)]
+    pub(crate) fn free_runs(&self) -> impl Iterator<Item = Run> {
+        self.free.iter().flat_map(FreeMap::runs)
+    }
+
+    /// What is free of a run of one device, in order.
+    pub(crate) fn free_within(&self, run: Run) -> impl Iterator<Item = Run> {
+        self.free[part(run.start)].within(run)
     }
 
     /// Those that are free with the next checkpoint.
     pub(crate) fn free_counts_after(&self) -> [u64; 2] {
-        [MAIN, INDEX].map(|part| self.free_counts[part] + self.quarantine_counts[part])
+        [MAIN, INDEX].map(|part| self.free[part].count() + self.quarantine_counts[part])
     }
 
     /// Free blocks that what grows leaves beside what checkpoints need.
@@ -143,7 +141,7 @@ impl Space {
         self.keeps_mount_reserve = keeps;
     }
 
-    /// Takes `count` blocks for new data: the smallest free run that holds them all, or the largest ones.
+    /// Takes `count` blocks for new data, in as few runs as [`FreeMap::take`] finds.
     pub(crate) fn allocate(&mut self, count: u64) -> Option<Vec<Run>> {
         self.allocate_above(count, self.reserve_count)
     }
@@ -159,10 +157,10 @@ impl Space {
     }
 
     fn allocate_above(&mut self, count: u64, floor: u64) -> Option<Vec<Run>> {
-        if self.free_counts[MAIN] < count + floor {
+        if self.free[MAIN].count() < count + floor {
             return None;
         }
-        let runs = self.take(count, MAIN)?;
+        let runs = self.free[MAIN].take(count)?;
         runs.iter().for_each(|&run| self.changes.taken(run));
         Some(runs)
     }
@@ -183,68 +181,27 @@ impl Space {
     }
 
     fn take_for_index(&mut self, count: u64) -> Option<Vec<Run>> {
-        if let Some(runs) = self.take(count, INDEX) {
+        if let Some(runs) = self.free[INDEX].take(count) {
             return Some(runs);
         }
-        if self.free_counts[MAIN] < count + self.checkpoint_floor() {
+        if self.free[MAIN].count() < count + self.checkpoint_floor() {
             return None;
         }
-        self.take(count, MAIN)
-    }
-
-    fn take(&mut self, count: u64, part: usize) -> Option<Vec<Run>> {
-        if self.free_counts[part] < count {
-            return None;
-        }
-        let mut out = Vec::new();
-        let mut left = count;
-        while left > 0 {
-            let fit = self.by_size[part].range((left, 0)..).next().or_else(|| self.by_size[part].last());
-            let start = fit?.1;
-            let run = self.remove_free(start);
-            let used = run.count.min(left);
-            if used < run.count {
-                self.insert_free(Run { start: start + used, count: run.count - used });
-            }
-            out.push(Run { start, count: used });
-            left -= used;
-        }
-        self.free_counts[part] -= count;
-        Some(out)
+        self.free[MAIN].take(count)
     }
 
     /// Makes a run free at once.
     pub(crate) fn free(&mut self, run: Run) {
-        if run.count == 0 {
-            return;
-        }
-        let mut merged = run;
-        if let Some((&start, &count)) = self.free.range(..run.start).next_back() {
-            assert!(start + count <= run.start, "block {} is free already", run.start);
-            if start + count == run.start {
-                self.remove_free(start);
-                merged = Run { start, count: count + merged.count };
-            }
-        }
-        if let Some((&start, &count)) = self.free.range(run.start..).next() {
-            assert!(run.end() <= start, "block {start} is free already");
-            if run.end() == start {
-                self.remove_free(start);
-                merged.count += count;
-            }
-        }
-        self.insert_free(merged);
-        self.free_counts[part(run.start)] += run.count;
+        self.free[part(run.start)].free(run);
     }
 
     /// The first of the device's granules that a run is part of and that are free as a whole, at most `max` blocks.
     pub(crate) fn free_granules(&self, run: Run, max: u64) -> Option<Run> {
         let low = run.start / GRANULE_BLOCKS * GRANULE_BLOCKS;
         let high = run.end().next_multiple_of(GRANULE_BLOCKS);
-        let before = self.free.range(..low).next_back();
-        before.into_iter().chain(self.free.range(low..high)).find_map(|(&start, &count)| {
-            let from = start.next_multiple_of(GRANULE_BLOCKS).max(low);
-            let to = ((start + count) / GRANULE_BLOCKS * GRANULE_BLOCKS).min(high);
+        self.free_within(Run { start: low, count: high - low }).find_map(|free| {
+            let from = free.start.next_multiple_of(GRANULE_BLOCKS);
+            let to = free.end() / GRANULE_BLOCKS * GRANULE_BLOCKS;
             (from < to).then(|| Run { start: from, count: to - from }.split_at(max).0)
         })
     }
@@ -267,24 +224,12 @@ impl Space {
 
     /// True if data finds so little room that nothing may wait for a discard.
     pub(crate) fn is_short(&self) -> bool {
-        self.free_counts[MAIN] < self.reserve_count * 2
+        self.free[MAIN].count() < self.reserve_count * 2
     }
 
     /// Takes exactly this run; false if part of it is not free.
     pub(crate) fn reserve(&mut self, run: Run) -> bool {
-        let Some((&start, &count)) = self.free.range(..=run.start).next_back() else { return false };
-        if run.count == 0 || start + count < run.end() {
-            return false;
-        }
-        self.remove_free(start);
-        if start < run.start {
-            self.insert_free(Run { start, count: run.start - start });
-        }
-        if run.end() < start + count {
-            self.insert_free(Run { start: run.end(), count: start + count - run.end() });
-        }
-        self.free_counts[part(run.start)] -= run.count;
-        true
+        self.free[part(run.start)].reserve(run)
     }
 
     /// Takes a run of the space map or the root, as a mount finds it; false if part of it is not free.
@@ -314,16 +259,15 @@ impl Space {
     /// Adds a reference to each block of a run in use.
     pub(crate) fn share(&mut self, run: Run) {
         for (part, count) in self.shared.parts(run) {
-            let count = count.unwrap_or(0);
             self.changes.shares(part, count);
-            self.shared.set(part, Some(count + 1));
+            self.shared.set(part, count + 1);
         }
     }
 
     /// True if no other owner refers to the block, nor comes back if a crash undoes what is not in a
     /// checkpoint.
     pub(crate) fn is_exclusive(&self, block: u64) -> bool {
-        self.shared.get(block).is_none() && self.guarded.get(block).is_none()
+        self.shared.get(block) == 0 && !self.guarded.has(block)
     }
 
     /// Drops a reference to each block of a run; those without any go to quarantine. How many others still have.
@@ -334,13 +278,13 @@ impl Space {
         }
         let mut kept_count = 0;
         for (part, count) in self.shared.parts(run) {
-            let Some(count) = count else {
+            if count == 0 {
                 self.quarantine(part);
                 continue;
-            };
-            self.guarded.set(part, Some(()));
+            }
+            self.guarded.insert(part);
             self.changes.shares(part, count);
-            self.shared.set(part, Some(count - 1).filter(|count| *count > 0));
+            self.shared.set(part, count - 1);
             kept_count += part.count;
         }
         kept_count
@@ -349,12 +293,7 @@ impl Space {
     fn quarantine(&mut self, run: Run) {
         self.quarantine_counts[part(run.start)] += run.count;
         self.changes.mark(run);
-        match self.quarantine.range_mut(..run.start).next_back() {
-            Some((start, count)) if start + *count == run.start => *count += run.count,
-            Some(_) | None => {
-                self.quarantine.insert(run.start, run.count);
-            }
-        }
+        self.quarantine.insert_new(run);
     }
 
     /// A checkpoint begins: what was let go of up to now is given back when it is durable.
@@ -365,9 +304,9 @@ impl Space {
 
     /// The checkpoint came to nothing: what it would have given back waits for the next one.
     pub(crate) fn thaw(&mut self) {
-        let (mut freed, guarded) = self.changes.thaw();
-        self.quarantine.append(&mut freed);
-        guarded.iter().for_each(|(run, ())| self.guarded.set(run, Some(())));
+        let (freed, guarded) = self.changes.thaw();
+        self.quarantine.append(freed);
+        self.guarded.append(guarded);
     }
 
     /// The checkpoint being made lets go of a run of a page.
@@ -393,8 +332,8 @@ impl Space {
         self.quarantine_counts[part(run.start)] -= run.count;
     }
 
-    /// What a checkpoint does not refer to any more, if one is made and durable: first block, count.
-    pub(crate) fn quarantined(&self) -> &BTreeMap<u64, u64> {
-        &self.quarantine
+    /// What a checkpoint does not refer to any more, if one is made and durable.
+    pub(crate) fn quarantined(&self) -> impl Iterator<Item = Run> {
+        self.quarantine.runs()
     }
 }

@@ -6,7 +6,7 @@
 //! something changed are written again. The blocks of the records themselves, and of the root, are in no
 //! record: the root and the superblock refer to them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
@@ -15,7 +15,7 @@ use crate::{
     DeviceRole,
     allocator::{Run, Space},
     device::BLOCK,
-    run_map::RunMap,
+    space::{BlockSet, References},
 };
 
 /// Of a record that lists shared blocks one by one. It is read in any case, and written for a region that has none.
@@ -50,8 +50,8 @@ pub(crate) struct Changes {
     dirty: BTreeSet<u64>,
     /// Set while a checkpoint is made.
     moment: Option<Moment>,
-    /// Blocks of records and root: first block, count.
-    own: BTreeMap<u64, u64>,
+    /// Blocks of records and root.
+    own: BlockSet,
 }
 
 /// The state that the checkpoint being made holds, as far as it is not that of now.
@@ -60,13 +60,13 @@ struct Moment {
     /// Regions to be rendered, and those that are.
     dirty: BTreeSet<u64>,
     rendered: BTreeSet<u64>,
-    /// What is free when the checkpoint is durable: first block, count.
-    freed: BTreeMap<u64, u64>,
+    /// What is free when the checkpoint is durable.
+    freed: BlockSet,
     /// What was allocated for data since.
-    taken: BTreeMap<u64, u64>,
-    /// References beyond the first that blocks had, of those where that has changed since.
-    shared: RunMap<u32>,
-    guarded: RunMap<()>,
+    taken: BlockSet,
+    /// All references that blocks had, of those where that has changed since.
+    references: References,
+    guarded: BlockSet,
 }
 
 /// The index' own device has no map: the directory says what is used.
@@ -87,7 +87,7 @@ impl Changes {
     pub(crate) fn taken(&mut self, run: Run) {
         self.mark(run);
         if let Some(moment) = &mut self.moment {
-            moment.taken.insert(run.start, run.count);
+            moment.taken.insert(run);
         }
     }
 
@@ -99,22 +99,22 @@ impl Changes {
 
     /// A run was allocated for a record or the root.
     pub(crate) fn taken_by_map(&mut self, run: Run) {
-        self.own.insert(run.start, run.count);
+        self.own.insert(run);
     }
 
     /// The count of references beyond the first of a run's blocks is about to change from `count`.
     pub(crate) fn shares(&mut self, run: Run, count: u32) {
         self.mark(run);
         let Some(moment) = &mut self.moment else { return };
-        for (part, known) in moment.shared.parts(run) {
-            if known.is_none() {
-                moment.shared.set(part, Some(count));
+        for (part, known) in moment.references.parts(run) {
+            if known == 0 {
+                moment.references.set(part, count + 1);
             }
         }
     }
 
     /// A checkpoint begins: `freed` is what it does not refer to any more.
-    pub(crate) fn freeze(&mut self, freed: BTreeMap<u64, u64>, guarded: RunMap<()>) {
+    pub(crate) fn freeze(&mut self, freed: BlockSet, guarded: BlockSet) {
         assert!(self.moment.is_none(), "one checkpoint is made at a time");
         let dirty = std::mem::take(&mut self.dirty);
         self.moment = Some(Moment { dirty, freed, guarded, ..Moment::default() });
@@ -123,30 +123,30 @@ impl Changes {
     /// The checkpoint lets go of a run, of a page.
     pub(crate) fn freed_by_index(&mut self, run: Run) {
         let moment = self.moment.as_mut().expect("pages are replaced by checkpoints");
-        moment.freed.insert(run.start, run.count);
+        moment.freed.insert_new(run);
         moment.dirty.extend(regions_of(run));
     }
 
     /// The same for a record or the root.
     pub(crate) fn freed_by_map(&mut self, run: Run) {
-        self.own.remove(&run.start);
+        self.own.remove(run);
         if let Some(moment) = &mut self.moment {
-            moment.freed.insert(run.start, run.count);
+            moment.freed.insert_new(run);
         }
     }
 
     /// A run of a record or root that nobody refers to is free.
     pub(crate) fn forget(&mut self, run: Run) {
-        self.own.remove(&run.start);
+        self.own.remove(run);
     }
 
-    /// The checkpoint is durable: what is free, by first block.
-    pub(crate) fn finish(&mut self) -> BTreeMap<u64, u64> {
+    /// The checkpoint is durable: what is free.
+    pub(crate) fn finish(&mut self) -> BlockSet {
         self.moment.take().map(|moment| moment.freed).unwrap_or_default()
     }
 
     /// The checkpoint comes to nothing: what is let go of still, and the blocks that lost a reference.
-    pub(crate) fn thaw(&mut self) -> (BTreeMap<u64, u64>, RunMap<()>) {
+    pub(crate) fn thaw(&mut self) -> (BlockSet, BlockSet) {
         let Some(moment) = self.moment.take() else { return Default::default() };
         self.dirty.extend(moment.dirty);
         self.dirty.extend(moment.rendered);
@@ -167,15 +167,6 @@ impl Changes {
     }
 }
 
-/// Parts of runs, given by first block and count, within `within`.
-fn parts(runs: &BTreeMap<u64, u64>, within: Run) -> impl Iterator<Item = Run> + '_ {
-    let before = runs.range(..within.start).next_back();
-    before.into_iter().chain(runs.range(within.start..within.end())).filter_map(move |(&start, &count)| {
-        let (low, high) = (start.max(within.start), (start + count).min(within.end()));
-        (low < high).then(|| Run { start: low, count: high - low })
-    })
-}
-
 impl Space {
     /// The blocks of the area that are in a region.
     fn region(&self, region: u64) -> Run {
@@ -189,7 +180,7 @@ impl Space {
     pub(crate) fn records_need(&self) -> u64 {
         let dirty_count = self.changes.dirty_count();
         // What was otherwise when the checkpoint began may have cut a run in three.
-        let then = self.changes.moment.as_ref().map_or(0, |moment| moment.shared.run_count());
+        let then = self.changes.moment.as_ref().map_or(0, |moment| moment.references.run_count());
         let run_count = (self.shared.run_count() + 2 * then) as u64;
         if run_count == 0 {
             return dirty_count;
@@ -208,8 +199,9 @@ impl Space {
         used.set(within.start - base, within.end() - base, true);
         let nothing = Moment::default();
         let moment = self.changes.moment.as_ref().unwrap_or(&nothing);
-        for runs in [&self.free, &self.changes.own, &moment.freed, &moment.taken] {
-            parts(runs, within).for_each(|run| used.set(run.start - base, run.end() - base, false));
+        self.free_within(within).for_each(|run| used.set(run.start - base, run.end() - base, false));
+        for blocks in [&self.changes.own, &moment.freed, &moment.taken] {
+            blocks.within(within).for_each(|run| used.set(run.start - base, run.end() - base, false));
         }
         for run in discarding {
             let (low, high) = (run.start.max(within.start), run.end().min(within.end()));
@@ -217,11 +209,9 @@ impl Space {
                 used.set(low - base, high - base, false);
             }
         }
-        let mut shared = RunMap::default();
-        let then = moment.shared.within(within);
-        for (run, count) in self.shared.within(within).chain(then) {
-            shared.set(run, Some(count).filter(|count| *count > 0));
-        }
+        let mut shared = References::default();
+        let then = moment.references.within(within).map(|(run, count)| (run, count - 1));
+        self.shared.within(within).chain(then).for_each(|(run, count)| shared.set(run, count));
         if used.0.iter().all(|byte| *byte == 0) {
             return Vec::new();
         }
@@ -273,7 +263,7 @@ impl Space {
         }
         for (first, count, references) in shared {
             let run = Run { start: base + u64::from(first), count: u64::from(count) };
-            self.shared.set(run, Some(references).filter(|references| *references > 0));
+            self.shared.set(run, references);
         }
         Ok(())
     }

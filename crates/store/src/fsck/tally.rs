@@ -12,7 +12,7 @@ use crate::{
     index::{Entry, piece_bytes},
     onode::Onode,
     pool_usage::{PoolUsage, PoolUsages},
-    run_map::RunMap,
+    space::References,
 };
 
 /// Sums over entries, and which blocks their data is in.
@@ -29,7 +29,7 @@ pub(crate) struct Tally {
     pools: PoolUsages,
     data: Blocks,
     /// Blocks that were named more than once, and how many times more.
-    again: RunMap<u32>,
+    again: References,
     /// Data where no data may be.
     outside: Vec<Run>,
 }
@@ -44,7 +44,7 @@ impl Tally {
             omap_bytes: 0,
             pools: PoolUsages::default(),
             data: Blocks::new(area),
-            again: RunMap::default(),
+            again: References::default(),
             outside: Vec::new(),
         }
     }
@@ -96,7 +96,7 @@ impl Tally {
             let named = Run { start, count: at - start };
             let parts = if is_again { self.again.parts(named) } else { Vec::new() };
             for (part, count) in parts {
-                self.again.set(part, Some(count.map_or(1, |count| count + 1)));
+                self.again.set(part, count + 1);
                 again_count += part.count;
             }
         }
@@ -121,11 +121,12 @@ impl Tally {
     }
 
     /// Checks on the device of `area` that nothing but data of several objects shares a block, and that all of it is
-    /// claimed, or has data, if `is_complete`.
+    /// claimed, has data or is `free`, if `is_complete`. What is free comes in order: there may be much of it.
     pub(crate) fn overlaps(
         &self,
         area: Run,
         claims: &[(Run, Owner)],
+        free: impl Iterator<Item = Run>,
         is_complete: bool,
         out: &mut Vec<Problem>,
     ) {
@@ -137,18 +138,17 @@ impl Tally {
         edges.sort_unstable();
         let data = self.data.runs().filter(|_| area == self.data.area);
         let mut data = data.flat_map(|run| ends((run, Owner::Data))).peekable();
+        let mut free = free.flat_map(|run| ends((run, Owner::Free))).peekable();
         let mut edges = edges.into_iter().peekable();
         let mut open: Vec<Owner> = Vec::new();
         let mut last = area.start;
-        loop {
-            let is_datas = match (data.peek(), edges.peek()) {
-                (Some(one), Some(other)) => one < other,
-                (Some(_), None) => true,
-                (None, _) => false,
-            };
-            let Some((place, begins, owner)) = (if is_datas { data.next() } else { edges.next() }) else {
+        while let Some(next) = [data.peek(), free.peek(), edges.peek()].into_iter().flatten().min().copied() {
+            let is_next = |edge: &Edge| *edge == next;
+            let from_data = data.next_if(is_next);
+            if from_data.or_else(|| free.next_if(is_next)).or_else(|| edges.next_if(is_next)).is_none() {
                 break;
-            };
+            }
+            let (place, begins, owner) = next;
             judge(Run { start: last, count: place.saturating_sub(last) }, &open, is_complete, out);
             if begins {
                 open.push(owner);
@@ -163,30 +163,22 @@ impl Tally {
 
     /// Checks that data is where data may be, and in as many objects as `shared` says, which has how many there are
     /// beyond one.
-    pub(crate) fn references(&self, shared: &RunMap<u32>, out: &mut Vec<Problem>) {
+    pub(crate) fn references(&self, shared: &References, out: &mut Vec<Problem>) {
         let outside = self.outside.iter().map(|run| run.start * BLOCK);
         out.extend(outside.map(|offset| Problem::Index { what: "place of data", offset }));
-        // Where the runs of one begin or end, or of the other: between two such places all blocks are alike, but for
-        // those that have no data at all.
-        let edges = shared.iter().chain(self.again.iter()).flat_map(|(run, _)| [run.start, run.end()]);
-        let edges: BTreeSet<u64> = edges.collect();
         // Of blocks that follow each other and are alike, the first one is named.
         let mut last = None;
-        for (&start, &end) in edges.iter().zip(edges.iter().skip(1)) {
-            let (extra, again) = (shared.get(start), self.again.get(start));
-            if extra.is_none() && again.is_none() {
-                continue;
-            }
-            let expected = extra.map_or(1, |extra| extra.saturating_add(1));
-            let mut at = start;
-            while at < end {
+        for (run, extra, again) in alike(shared.iter(), self.again.iter()) {
+            let expected = extra.saturating_add(1);
+            let mut at = run.start;
+            while at < run.end() {
                 let has_data = self.data.has(at);
-                let found = again.map_or(u32::from(has_data), |again| again.saturating_add(1));
+                let found = if again > 0 { again.saturating_add(1) } else { u32::from(has_data) };
                 let from = at;
-                at = if again.is_some() {
-                    end
+                at = if again > 0 {
+                    run.end()
                 } else {
-                    (at + 1..end).find(|at| self.data.has(*at) != has_data).unwrap_or(end)
+                    (at + 1..run.end()).find(|at| self.data.has(*at) != has_data).unwrap_or(run.end())
                 };
                 let is_new = last.replace((at, expected, found)) != Some((from, expected, found));
                 if expected != found && is_new {
@@ -195,6 +187,32 @@ impl Tally {
             }
         }
     }
+}
+
+/// Runs of blocks that have one count of `ones` and one of `others`, not both 0, in order as these are.
+fn alike(
+    ones: impl Iterator<Item = (Run, u32)>,
+    others: impl Iterator<Item = (Run, u32)>,
+) -> impl Iterator<Item = (Run, u32, u32)> {
+    let (mut ones, mut others) = (ones.peekable(), others.peekable());
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            while ones.next_if(|(run, _)| run.end() <= at).is_some() {}
+            while others.next_if(|(run, _)| run.end() <= at).is_some() {}
+            let next = [ones.peek(), others.peek()];
+            let edge = |(run, _): &(Run, u32)| if at < run.start { run.start } else { run.end() };
+            let start = at;
+            at = next.into_iter().flatten().map(edge).min()?;
+            let count = |next: Option<&(Run, u32)>| {
+                next.filter(|(run, _)| run.start <= start).map_or(0, |next| next.1)
+            };
+            let counts = next.map(count);
+            if counts != [0, 0] {
+                return Some((Run { start, count: at - start }, counts[0], counts[1]));
+            }
+        }
+    })
 }
 
 /// A place, whether something begins there, and whose.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{allocator::Run, run_map::RunMap};
+use crate::{allocator::Run, space::References};
 
 fn problems(claims: &[(u64, u64, Owner)], shared: &[(u64, u32)], is_complete: bool) -> Vec<String> {
     let area = Run { start: 10, count: 10 };
@@ -7,13 +7,14 @@ fn problems(claims: &[(u64, u64, Owner)], shared: &[(u64, u32)], is_complete: bo
     let run = |&(start, count, owner): &(u64, u64, Owner)| (Run { start, count }, owner);
     let (data, others): (Vec<_>, Vec<_>) =
         claims.iter().map(run).partition(|(_, owner)| *owner == Owner::Data);
+    let (free, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, owner)| *owner == Owner::Free);
     for (run, _) in data {
         tally.add_data(run);
     }
     let mut out = Vec::new();
-    tally.overlaps(area, &others, is_complete, &mut out);
-    let mut known = RunMap::default();
-    shared.iter().for_each(|&(block, count)| known.set(Run { start: block, count: 1 }, Some(count)));
+    tally.overlaps(area, &others, free.into_iter().map(|(run, _)| run), is_complete, &mut out);
+    let mut known = References::default();
+    shared.iter().for_each(|&(block, count)| known.set(Run { start: block, count: 1 }, count));
     tally.references(&known, &mut out);
     out.iter().map(ToString::to_string).collect()
 }

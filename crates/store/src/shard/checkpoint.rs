@@ -11,7 +11,7 @@
 //! durable. A checkpoint that finds no room ends without a superblock: what it has placed stays in the
 //! directory, as pages that no superblock refers to yet, and the next checkpoint goes on from there.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 use codec::{AlignedBuf, BLOCK_BYTES, Encode, Features};
@@ -24,6 +24,7 @@ use crate::{
     index::{PendingPage, PendingPiece, Place, ROOT_MAGIC, Root, blob_crc},
     pending::Pending,
     pool_usage::PoolUsage,
+    space::BlockSet,
     superblock::{Blob, COPIES, ROOT_RUNS_MAX, Superblock},
 };
 
@@ -54,8 +55,8 @@ pub(super) struct Checkpoint {
     /// What was pending when the checkpoint began, and from which byte of the object on it is not rendered.
     pendings: VecDeque<(CollId, HObject, Pending, u64)>,
     pending_blobs: Vec<Blob>,
-    /// Blocks that are to be given back: first block, count.
-    freed: BTreeMap<u64, u64>,
+    /// Blocks that are to be given back.
+    freed: BlockSet,
     /// Placed bytes that wait for their turn.
     writes: VecDeque<(Run, Bytes)>,
     writing_count: usize,
@@ -125,7 +126,7 @@ impl Store {
             sums: (self.index.pools.iter().collect(), self.index.omap_bytes),
             pendings,
             pending_blobs: Vec::new(),
-            freed: BTreeMap::new(),
+            freed: BlockSet::default(),
             writes: VecDeque::new(),
             writing_count: 0,
             stage: Stage::Pages,
@@ -456,8 +457,7 @@ impl Store {
     fn release_step(&mut self) -> bool {
         for _ in 0..RELEASES_MAX {
             let Background::Checkpoint(checkpoint) = &mut self.background else { return false };
-            let Some((start, count)) = checkpoint.freed.pop_first() else { return false };
-            let run = Run { start, count };
+            let Some(run) = checkpoint.freed.pop_first() else { return false };
             self.cache.remove(run);
             self.space.leave_quarantine(run);
             self.space.free(run);

@@ -1,7 +1,7 @@
 //! What must hold after every event.
 
 use super::{Background, Store};
-use crate::{Owner, Problem, allocator::Run, device::BLOCK, fsck::Tally, index::Entry};
+use crate::{Owner, Problem, device::BLOCK, fsck::Tally, index::Entry};
 
 impl Store {
     /// Where on the device data lies, in bytes: for tests that spoil some.
@@ -36,23 +36,21 @@ impl Store {
     pub(super) fn problems(&self, tally: &Tally, is_whole: bool, is_complete: bool) -> Vec<Problem> {
         let mut out = Vec::new();
         let mut claims = Vec::new();
-        let (free, shared, quarantine) = (&self.space.free, &self.space.shared, self.space.quarantined());
         let pages = self.index.directory.blobs().chain(&self.pending_blobs).flat_map(|blob| &blob.runs);
         let records = self.regions.iter().flat_map(|place| &place.blob.runs);
         claims.extend(pages.chain(records).map(|&run| (run, Owner::Page)));
-        let run = |(&start, &count)| Run { start, count };
-        claims.extend(free.iter().map(|free| (run(free), Owner::Free)));
-        claims.extend(quarantine.iter().map(|freed| (run(freed), Owner::Quarantine)));
+        claims.extend(self.space.quarantined().map(|run| (run, Owner::Quarantine)));
         claims.extend(self.discards.runs().map(|run| (run, Owner::Discard)));
         claims.extend(self.superblock.root.runs.iter().map(|&run| (run, Owner::Root)));
         // A checkpoint under way holds blocks that the index does not name yet, or any more.
         let is_idle = matches!(self.background, Background::Idle);
         let areas = [self.superblock.area, self.superblock.index_area];
         for area in areas.into_iter().filter(|area| area.count > 0 && is_whole) {
-            tally.overlaps(area, &claims, is_idle && is_complete, &mut out);
+            let free = self.space.free_within(area);
+            tally.overlaps(area, &claims, free, is_idle && is_complete, &mut out);
         }
         if is_whole {
-            tally.references(shared, &mut out);
+            tally.references(&self.space.shared, &mut out);
         }
         for (what, expected, found) in [
             ("pending bytes", self.pending_bytes, tally.counts.pending_bytes),

@@ -9,7 +9,7 @@ fn nothing_is_written_to_a_root_of_too_many_runs() {
     let mut disk = formatted(DISK_BYTES, &config());
     let mut store = mount(&mut disk, &mut rng).unwrap();
     // Every other block of what is free is taken.
-    let runs: Vec<Run> = store.space.free.iter().map(|(&start, &count)| Run { start, count }).collect();
+    let runs: Vec<Run> = store.space.free_runs().collect();
     for block in runs.into_iter().flat_map(|run| run.start..run.end()).filter(|block| block % 2 == 0) {
         assert!(store.space.reserve(Run { start: block, count: 1 }));
     }

@@ -142,13 +142,13 @@ fn nothing_is_discarded_where_that_is_switched_off() {
 fn what_waits_to_be_discarded_is_bounded_and_forgotten_where_space_is_short() {
     let mut bench = Bench::new();
     let store = &mut bench.store;
-    let (&start, &count) = store.space.free.iter().max_by_key(|(_, count)| **count).unwrap();
+    let Run { start, count } = store.space.free_runs().max_by_key(|run| run.count).unwrap();
     for at in 0..70_000 {
         store.queue_discard(Run { start: start + at % 2 * (count - 16), count: 16 });
     }
     assert_eq!(store.discards.waiting_count(), 64 << 10);
     while !store.space.is_short() {
-        let (&start, &count) = store.space.free.iter().max_by_key(|(_, count)| **count).unwrap();
+        let Run { start, count } = store.space.free_runs().max_by_key(|run| run.count).unwrap();
         assert!(store.space.reserve(Run { start, count: count.min(64) }));
     }
     assert_eq!(bench.turn_after(200_000), [0; 0]);

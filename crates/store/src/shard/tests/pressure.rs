@@ -131,7 +131,7 @@ fn without_room(objects: u32, left: u64, rng: &mut StdRng) -> (Store, VirtualDis
     }
     store.kick();
     settle(&mut store, &mut disk, rng);
-    let free: Vec<Run> = store.space.free.iter().map(|(&start, &count)| Run { start, count }).collect();
+    let free: Vec<Run> = store.space.free_runs().collect();
     free.into_iter().for_each(|run| assert!(store.space.reserve(run)));
     store.space.free(Run { start: store.superblock.area.end() - left, count: left });
     store.start_checkpoint();
