@@ -166,7 +166,7 @@ impl Device {
             blocks.extend(read.into_iter().filter_map(|(_, block)| block.ok().flatten()));
         }
         let label = Store::label(blocks.iter().map(|block| &block[..]));
-        label.context("there is no store on the device, or one of another version")
+        label.context("there is no store on the device that can be used")
     }
 
     /// Starts commands; each ends with an event, or with several, of which [`Device::done`] makes one answer.

@@ -7,7 +7,7 @@ use crate::{DeviceRole, DeviceSizes, StoreIdentity, allocator::Run, device::BLOC
 
 pub(crate) const MAGIC: [u8; 8] = *b"LOLISTOR";
 pub(crate) const LABEL_MAGIC: [u8; 8] = *b"LOLIDEVC";
-const VERSION: u32 = 8;
+pub(crate) const VERSION: u32 = 8;
 /// Magic, version, checksum.
 const HEADER_BYTES: usize = 16;
 /// The blocks of the two copies: far enough apart that one misdirected write does not hit both.
@@ -92,6 +92,11 @@ impl Superblock {
     /// Reads a block; `None` if it is no valid superblock of this version.
     pub(crate) fn from_block(block: &[u8]) -> Option<Superblock> {
         opened(MAGIC, block).filter(Superblock::is_sane)
+    }
+
+    /// The version that a block is of which is a superblock, or at least was when a build of that version wrote it.
+    pub(crate) fn version_of(block: &[u8]) -> Option<u32> {
+        version_of(MAGIC, block)
     }
 
     /// True if that device is one of its own.
@@ -185,14 +190,20 @@ fn sealed(magic: [u8; 8], body: &impl Encode) -> Vec<u8> {
     out
 }
 
-/// Its body, if it is valid and of this version.
-fn opened<T: Decode>(magic: [u8; 8], block: &[u8]) -> Option<T> {
-    if block.len() != BLOCK_BYTES || block[..8] != magic || block[8..12] != VERSION.to_le_bytes() {
+/// Its version, if magic and checksum fit: they are where they are in each version.
+fn version_of(magic: [u8; 8], block: &[u8]) -> Option<u32> {
+    if block.len() != BLOCK_BYTES || block[..8] != magic {
         return None;
     }
     let mut copy = block.to_vec();
     copy[12..16].fill(0);
-    if crc32c(u32::MAX, &copy).to_le_bytes() != block[12..16] {
+    let version = block[8..12].try_into().ok().map(u32::from_le_bytes);
+    version.filter(|_| crc32c(u32::MAX, &copy).to_le_bytes() == block[12..16])
+}
+
+/// Its body, if it is valid and of this version.
+fn opened<T: Decode>(magic: [u8; 8], block: &[u8]) -> Option<T> {
+    if version_of(magic, block)? != VERSION {
         return None;
     }
     T::decode(&mut Reader::new(Bytes::copy_from_slice(&block[HEADER_BYTES..]))).ok()

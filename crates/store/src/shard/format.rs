@@ -6,7 +6,7 @@ use types::Token;
 
 use super::Store;
 use crate::{
-    Config, DeviceCommand, DeviceRole, DeviceSizes,
+    Config, DeviceCommand, DeviceRole, DeviceSizes, MountError,
     allocator::Run,
     device::BLOCK,
     superblock::{Blob, COPIES, DeviceLabel, JOURNAL_START, Superblock},
@@ -44,15 +44,18 @@ const AREA_BLOCKS_MIN: u64 = 128;
 const JOURNAL_BYTES_DEFAULT_MAX: u64 = 512 << 20;
 
 impl Store {
-    /// Reads the label off the superblocks, which are at [`Store::LABEL_OFFSETS`] of the region; `None` if
+    /// Reads the label off the superblocks, which are at [`Store::LABEL_OFFSETS`] of the region; or says why
     /// neither is valid.
-    pub fn label<'a>(blocks: impl IntoIterator<Item = &'a [u8]>) -> Option<Label> {
-        let found = blocks.into_iter().filter_map(Superblock::from_block);
-        let newest = found.max_by_key(|superblock| superblock.sequence)?;
+    pub fn label<'a>(blocks: impl IntoIterator<Item = &'a [u8]>) -> Result<Label, MountError> {
+        let blocks: Vec<&[u8]> = blocks.into_iter().collect();
+        let found = blocks.iter().filter_map(|block| Superblock::from_block(block));
+        let newest = found.max_by_key(|superblock| superblock.sequence).ok_or_else(|| {
+            MountError::of_no_superblock(blocks.iter().filter_map(|block| Superblock::version_of(block)))
+        })?;
         let (main, journal, index) = newest.made_with;
         let part = |role, bytes| newest.has_device(role).then_some(bytes);
         let (journal, index) = (part(DeviceRole::Journal, journal), part(DeviceRole::Index, index));
-        Some(Label { identity: newest.identity(), regions: DeviceSizes { main, journal, index } })
+        Ok(Label { identity: newest.identity(), regions: DeviceSizes { main, journal, index } })
     }
 
     /// Where the superblocks are, in bytes, each [`codec::BLOCK_BYTES`] long.

@@ -48,6 +48,8 @@ pub(super) enum Step {
     Superblocks {
         left: usize,
         best: Option<Superblock>,
+        /// What versions the valid ones have.
+        versions: Vec<u32>,
     },
     /// Whether the other devices are the store's own: reads outstanding, and devices found to be.
     Labels {
@@ -122,7 +124,7 @@ impl Store {
     /// Starts to open the store on its devices.
     pub fn mount(sizes: impl Into<DeviceSizes>, config: Config) -> Mount {
         let sizes = sizes.into();
-        let step = Step::Superblocks { left: COPIES.len(), best: None };
+        let step = Step::Superblocks { left: COPIES.len(), best: None, versions: Vec::new() };
         let mut mount = Mount {
             config,
             sizes,
@@ -165,8 +167,8 @@ impl Mount {
         }
         let next = match (step, result) {
             (Step::Done(result), _) => Ok(Step::Done(result)),
-            (Step::Superblocks { left, best }, result) => {
-                self.superblock_read(token, left, best, result.ok().flatten())
+            (Step::Superblocks { left, best, versions }, result) => {
+                self.superblock_read(token, left, (best, versions), result.ok().flatten())
             }
             (Step::Labels { superblock, left, found }, result) => {
                 self.label_read(superblock, left, found, token, result.ok().flatten())
@@ -226,9 +228,10 @@ impl Mount {
         &mut self,
         token: Token,
         left: usize,
-        best: Option<Superblock>,
+        (best, mut versions): (Option<Superblock>, Vec<u32>),
         data: Option<Bytes>,
     ) -> Result<Step, MountError> {
+        versions.extend(data.as_deref().and_then(Superblock::version_of));
         let found = data.and_then(|data| Superblock::from_block(&data));
         if let (Some(findings), Some(_)) = (&mut self.findings, &found) {
             // The first commands read the copies, in order.
@@ -236,9 +239,9 @@ impl Mount {
         }
         let best = best.into_iter().chain(found).max_by_key(|superblock| superblock.sequence);
         if left > 1 {
-            return Ok(Step::Superblocks { left: left - 1, best });
+            return Ok(Step::Superblocks { left: left - 1, best, versions });
         }
-        let superblock = best.ok_or(MountError::NoSuperblock)?;
+        let superblock = best.ok_or_else(|| MountError::of_no_superblock(versions))?;
         self.check_sizes(&superblock)?;
         self.read_labels(superblock)
     }

@@ -2,15 +2,26 @@
 
 use thiserror::Error;
 
-use crate::{DeviceError, DeviceRole, device::spot};
+use crate::{DeviceError, DeviceRole, device::spot, superblock::VERSION};
 
 /// Why a store cannot be opened. The shard is to be rebuilt from its replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MountError {
-    /// Neither superblock is valid: there is no store, or another version's.
-    #[error("no valid superblock: not a store, or one of another version")]
+    /// Neither superblock is valid: there is no store, or what names it is damaged.
+    #[error("no valid superblock: not a store, or a damaged one")]
     NoSuperblock,
+    /// There is a store, which a build wrote that has another format.
+    #[error(
+        "the store has format {found}, and this build reads format {expected} only: a build that reads it is needed, \
+         or a new store, which the other copies fill"
+    )]
+    Version {
+        /// That of the superblock.
+        found: u32,
+        /// That of this build.
+        expected: u32,
+    },
     /// A device is smaller than the store.
     #[error("the {role} device has {found} bytes, the store needs {expected}")]
     DeviceSize {
@@ -62,4 +73,12 @@ pub enum MountError {
     /// There was no room for the checkpoint that ends a mount.
     #[error("no room for a checkpoint")]
     NoSpace,
+}
+
+impl MountError {
+    /// Why there is no superblock to go by, given the versions of those that are none of this build's.
+    pub(super) fn of_no_superblock(versions: impl IntoIterator<Item = u32>) -> MountError {
+        let newest = versions.into_iter().filter(|version| *version != VERSION).max();
+        newest.map_or(MountError::NoSuperblock, |found| MountError::Version { found, expected: VERSION })
+    }
 }

@@ -149,3 +149,37 @@ fn a_journal_of_which_much_is_unreadable_is_no_end_of_one() {
     (0..17).for_each(|block| disk.set_unreadable(start + block * BLOCK));
     assert_eq!(mount(&mut disk, &mut rng).err(), Some(MountError::Device(crate::DeviceError::Io)));
 }
+
+#[test]
+fn a_store_of_another_format_is_told_from_none() {
+    let mut rng = StdRng::seed_from_u64(4);
+    let disk = formatted(DISK_BYTES, &config());
+    let mut other = VirtualDisk::new(DISK_BYTES);
+    let mut damaged = VirtualDisk::new(DISK_BYTES);
+    let mut blocks = Vec::new();
+    for (number, offset) in Store::LABEL_OFFSETS.into_iter().enumerate() {
+        let read = DeviceCommand::Read { token: Token(1), offset, len: BLOCK };
+        let Ok(Some(block)) = disk.clone().execute(read).1 else { panic!("there is a superblock") };
+        let mut block = block.to_vec();
+        block[8..12].copy_from_slice(&(1_000 + number as u32).to_le_bytes());
+        write_block(&mut damaged, offset, &block);
+        block[12..16].fill(0);
+        let crc = codec::crc32c(u32::MAX, &block);
+        block[12..16].copy_from_slice(&crc.to_le_bytes());
+        write_block(&mut other, offset, &block);
+        blocks.push(block);
+    }
+    let version = MountError::Version { found: 1_001, expected: crate::superblock::VERSION };
+    assert_eq!(mount(&mut other, &mut rng).err(), Some(version));
+    assert_eq!(Store::label(blocks.iter().map(|block| &block[..])).err(), Some(version));
+    assert!(version.to_string().contains("has format 1001, and this build reads format 8"));
+    // Without a checksum that fits nobody says that it is a version.
+    assert_eq!(mount(&mut damaged, &mut rng).err(), Some(MountError::NoSuperblock));
+    assert_eq!(mount(&mut VirtualDisk::new(DISK_BYTES), &mut rng).err(), Some(MountError::NoSuperblock));
+}
+
+fn write_block(disk: &mut VirtualDisk, offset: u64, block: &[u8]) {
+    let data = Bytes::from(codec::AlignedBuf::from_slice(block));
+    let write = DeviceCommand::Write { token: Token(1), offset, data, more: Vec::new(), durable: true };
+    disk.execute(write).1.unwrap();
+}
