@@ -354,7 +354,8 @@ impl Mount {
         store: &mut Store,
         wanted: &mut VecDeque<Key>,
     ) -> Result<bool, MountError> {
-        store.next_token = self.next_token;
+        // The store may have taken more, for pages that it reads again.
+        store.next_token = store.next_token.max(self.next_token);
         while store.page_loads.len() < PAGE_READS_MAX
             && let Some(key) = wanted.pop_front()
         {

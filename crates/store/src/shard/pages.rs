@@ -1,7 +1,8 @@
 //! Index pages that are not in memory: who waits for them, and how they come and go.
 //!
 //! Pages are read one command for each run, and checked as a mount checks them. A page that is not what was
-//! written stops the store: what it named is unknown, and a store that does not know its objects must not serve.
+//! written, however often it is read, stops the store: what it named is unknown, and a store that does not know its
+//! objects must not serve.
 //! Pages leave only at the end of a turn, so what a caller has seen in memory is there until its turn ends.
 
 use std::collections::BTreeMap;
@@ -17,6 +18,8 @@ use crate::{
     superblock::Blob,
 };
 
+/// How often a page is read until it counts as damaged: a device, or the way to it, may fail once.
+const READS_MAX: u32 = 4;
 /// Pages that eviction looks at in one turn.
 const LOOKS_MAX: usize = 32;
 /// Looks that a page that came is worth: one that was used is passed over once.
@@ -40,6 +43,8 @@ struct PageLoad {
     blob: Blob,
     parts: Vec<Option<Bytes>>,
     waiters: Vec<Waiter>,
+    /// How often it was read, this time included.
+    reads: u32,
 }
 
 /// See the module's page.
@@ -118,18 +123,22 @@ impl Store {
             return load.waiters.push(waiter);
         }
         let blob = self.index.directory.page_at(key).place.blob.clone();
-        self.page_loads.count += 1;
         let is_sound = blob.runs.iter().all(|run| self.superblock.holds_index(run)) && blob.is_measured();
         if !is_sound {
             return self.page_is_corrupt(first, &blob, "index reference", vec![waiter]);
         }
-        let load = self.page_loads.count;
-        for (part, &run) in blob.runs.iter().enumerate() {
-            self.read_device(run, Purpose::Page { load, part });
+        self.read_page(PageLoad { first, blob, parts: Vec::new(), waiters: vec![waiter], reads: 1 });
+    }
+
+    fn read_page(&mut self, mut load: PageLoad) {
+        self.page_loads.count += 1;
+        let id = self.page_loads.count;
+        for (part, &run) in load.blob.runs.iter().enumerate() {
+            self.read_device(run, Purpose::Page { load: id, part });
         }
-        let parts = vec![None; blob.runs.len()];
-        self.page_loads.by_page.insert(first.clone(), load);
-        self.page_loads.loads.insert(load, PageLoad { first, blob, parts, waiters: vec![waiter] });
+        load.parts = vec![None; load.blob.runs.len()];
+        self.page_loads.by_page.insert(load.first.clone(), id);
+        self.page_loads.loads.insert(id, load);
     }
 
     pub(super) fn page_read_done(
@@ -139,21 +148,31 @@ impl Store {
         result: Result<Option<Bytes>, DeviceError>,
     ) {
         let Some(load) = self.page_loads.loads.get_mut(&id) else { return };
-        // Unreadable is corrupt.
+        // Unreadable is corrupt, if it stays so.
         load.parts[part] = Some(result.ok().flatten().unwrap_or_default());
         if load.parts.iter().any(Option::is_none) {
             return;
         }
-        let Some(PageLoad { first, blob, parts, waiters }) = self.page_loads.loads.remove(&id) else {
-            return;
-        };
-        self.page_loads.by_page.remove(&first);
+        let Some(load) = self.page_loads.loads.remove(&id) else { return };
+        self.page_loads.by_page.remove(&load.first);
+        let PageLoad { first, blob, parts, waiters, reads } = load;
         let bytes = match <[Option<Bytes>; 1]>::try_from(parts) {
             Ok([only]) => only.unwrap_or_default(),
             Err(parts) => parts.into_iter().flatten().flatten().collect::<Vec<u8>>().into(),
         };
         let bytes = bytes.slice(..bytes.len().min(blob.bytes as usize));
         if bytes.len() != blob.bytes as usize || blob_crc(&bytes) != blob.crc {
+            if reads < READS_MAX {
+                let at = spot(blob.runs.first().map_or(0, |run| run.start) * crate::device::BLOCK);
+                tracing::warn!(at, reads, "an index page is not what was written; it is read again");
+                return self.read_page(PageLoad {
+                    first,
+                    blob,
+                    parts: Vec::new(),
+                    waiters,
+                    reads: reads + 1,
+                });
+            }
             return self.page_is_corrupt(first, &blob, "index page", waiters);
         }
         if self.index.load_page(&first, bytes).is_err() {

@@ -1,7 +1,7 @@
 //! An index of which little is in memory.
 
 use super::*;
-use crate::{IndexMemory, Inspected};
+use crate::{DeviceError, IndexMemory, Inspected};
 
 const OBJECTS: u32 = 1_500;
 
@@ -167,17 +167,45 @@ fn what_waits_for_a_page_is_applied_in_order_and_never_half_seen() {
     assert_eq!(now, expected);
 }
 
-#[test]
-fn a_damaged_page_that_is_read_late_stops_the_store() {
-    let mut rng = StdRng::seed_from_u64(8);
-    let (mut store, mut disk) = filled(&mut rng);
-    store.unmount_after(&mut disk, &mut rng);
-    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+/// A store just mounted, something that is not in its memory, and where on the device the page is that has it.
+fn with_an_absent_page(rng: &mut StdRng) -> (Store, VirtualDisk, Missing, u64) {
+    let (mut store, mut disk) = filled(rng);
+    store.unmount_after(&mut disk, rng);
+    let store = mount_as(small(), &mut disk, rng).unwrap();
     let missing = store.meta(coll(0), &object(100)).unwrap_err();
     let Missing::Index { coll: c, object: o, omap } = missing.clone() else { panic!("{missing:?}") };
     let key = crate::index::Key { coll: c, object: o, omap };
-    let run = store.index.directory.page_at(&key).place.blob.runs[0];
-    disk.flip_bit(run.start * BLOCK + 50, 3);
+    let offset = store.index.directory.page_at(&key).place.blob.runs[0].start * BLOCK;
+    (store, disk, missing, offset)
+}
+
+#[test]
+fn a_page_that_is_read_wrong_some_times_is_read_again() {
+    let mut rng = StdRng::seed_from_u64(8);
+    let (mut store, mut disk, missing, offset) = with_an_absent_page(&mut rng);
+    let mut good = disk.clone();
+    disk.flip_bit(offset + 50, 3);
+    store.load(Token(4), missing);
+    for wrong in 0..3 {
+        let commands = store.take_commands();
+        assert!(!commands.is_empty() && store.take_completions().is_empty());
+        for command in commands {
+            let (token, result) = disk.execute(command);
+            // The device fails, or what comes is not what was written.
+            store.device_done(token, if wrong == 1 { Err(DeviceError::Io) } else { result });
+        }
+    }
+    let done = settle(&mut store, &mut good, &mut rng);
+    assert!(done.contains(&Completion::Loaded(Token(4), Ok(()))));
+    assert!(store.fault().is_none());
+    store.check_invariants();
+}
+
+#[test]
+fn a_damaged_page_that_is_read_late_stops_the_store() {
+    let mut rng = StdRng::seed_from_u64(8);
+    let (mut store, mut disk, missing, offset) = with_an_absent_page(&mut rng);
+    disk.flip_bit(offset + 50, 3);
     store.load(Token(4), missing);
     let done = settle(&mut store, &mut disk, &mut rng);
     assert!(done.contains(&Completion::Loaded(Token(4), Err(ReadError::Device))));
