@@ -30,13 +30,15 @@ use crate::{
 const NET_TICK: Duration = Duration::from_millis(200);
 
 /// Small, so that flushes and checkpoints happen all the time; in many worlds hardly anything of the index stays in
-/// memory.
+/// memory, and collections go some objects at a time.
 pub(crate) fn small_store(rng: &mut StdRng) -> StoreConfig {
     let index_bytes_max = [u64::MAX, 0, 60 << 10][rng.random_range(0..3)];
     let page_bytes_max = [512, 1 << 10, 16 << 10][rng.random_range(0..3)];
+    let step_objects_max = [2, 16, 128][rng.random_range(0..3)];
     StoreConfig {
         index_bytes_max,
         page_bytes_max,
+        step_objects_max,
         journal_bytes: 1 << 20,
         small_write_bytes_max: 16 << 10,
         pending_bytes_max: 64 << 10,

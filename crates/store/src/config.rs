@@ -23,6 +23,8 @@ pub struct Config {
     pub index_bytes_max: u64,
     /// Bytes of an index page; one with more is split. At least 256.
     pub page_bytes_max: usize,
+    /// Objects that are moved or removed at once; larger collections are split, merged and removed in steps.
+    pub step_objects_max: usize,
     /// Whether zeros are written ahead of the journal's first lap: cheaper on a file, of no use on a device.
     pub prepares_journal: bool,
     /// Whether freed space is discarded on the device, as long as it takes that.
@@ -40,6 +42,7 @@ impl Default for Config {
             cache_bytes_max: 64 << 20,
             index_bytes_max: u64::MAX,
             page_bytes_max: 16 << 10,
+            step_objects_max: 128,
             prepares_journal: false,
             discard: true,
         }

@@ -68,7 +68,9 @@ impl MemStore {
                 let moved: Vec<_> = objects.extract_if(split.from..split.to, |_, _| true).collect();
                 let child = self.colls.entry(split.child).or_default();
                 child.extend(moved);
-                apply_mutation(child, split.record, Mutation::OmapSet(split.omap));
+                if !split.omap.is_empty() {
+                    apply_mutation(child, split.record, Mutation::OmapSet(split.omap));
+                }
             }
             TxnOp::Merge(merge) => {
                 let source = self.colls.remove(&merge.source).unwrap_or_default();

@@ -7,7 +7,9 @@ use crate::{DeviceRole, DeviceSizes, StoreIdentity, allocator::Run, device::BLOC
 
 pub(crate) const MAGIC: [u8; 8] = *b"LOLISTOR";
 pub(crate) const LABEL_MAGIC: [u8; 8] = *b"LOLIDEVC";
-pub(crate) const VERSION: u32 = 8;
+pub(crate) const VERSION: u32 = 9;
+/// The one before: its builds do not know that moves between collections may be under way, and its stores have none.
+const OLD_VERSION: u32 = 8;
 /// Magic, version, checksum.
 const HEADER_BYTES: usize = 16;
 /// The blocks of the two copies: far enough apart that one misdirected write does not hit both.
@@ -89,7 +91,7 @@ impl Superblock {
         sealed(MAGIC, self)
     }
 
-    /// Reads a block; `None` if it is no valid superblock of this version.
+    /// Reads a block; `None` if it is no valid superblock of a version that is known.
     pub(crate) fn from_block(block: &[u8]) -> Option<Superblock> {
         opened(MAGIC, block).filter(Superblock::is_sane)
     }
@@ -201,10 +203,34 @@ fn version_of(magic: [u8; 8], block: &[u8]) -> Option<u32> {
     version.filter(|_| crc32c(u32::MAX, &copy).to_le_bytes() == block[12..16])
 }
 
-/// Its body, if it is valid and of this version.
+/// Its body, if it is valid and of a version that is known.
 fn opened<T: Decode>(magic: [u8; 8], block: &[u8]) -> Option<T> {
-    if version_of(magic, block)? != VERSION {
+    if ![VERSION, OLD_VERSION].contains(&version_of(magic, block)?) {
         return None;
     }
     T::decode(&mut Reader::new(Bytes::copy_from_slice(&block[HEADER_BYTES..]))).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Store};
+
+    #[test]
+    fn the_version_before_is_read_and_no_other() {
+        let identity = StoreIdentity { store_uuid: [7; 16], fsid: [8; 16], osd: 3, shard: 0, shards: 1 };
+        let commands = Store::format(64 << 20, identity, &Config::default()).expect("large enough");
+        let block = commands.into_iter().find_map(|command| match command {
+            crate::DeviceCommand::Write { data, .. } if data.starts_with(&MAGIC) => Some(data.to_vec()),
+            _ => None,
+        });
+        let mut block = block.expect("a store begins with its superblock");
+        for (version, is_read) in [(7, false), (OLD_VERSION, true), (VERSION, true), (10, false)] {
+            block[8..12].copy_from_slice(&u32::to_le_bytes(version));
+            block[12..16].fill(0);
+            let crc = crc32c(u32::MAX, &block);
+            block[12..16].copy_from_slice(&crc.to_le_bytes());
+            assert_eq!(Superblock::from_block(&block).is_some(), is_read, "{version}");
+        }
+    }
 }

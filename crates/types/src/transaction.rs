@@ -85,7 +85,7 @@ pub struct CollSplit {
     pub from: HObject,
     /// The first object that stays behind those.
     pub to: HObject,
-    /// An object that the new collection gets besides: what its PG keeps of itself.
+    /// An object that the new collection gets besides, if it has an omap: what its PG keeps of itself.
     pub record: HObject,
     /// That object's omap.
     pub omap: Pairs,

@@ -76,10 +76,10 @@ impl Index {
         if clean.is_empty() { 0 } else { bytes + self.tables_need(clean.len()) }
     }
 
-    /// Bytes of the pages from one key to another, as they are on the device.
-    pub(crate) fn bytes_between(&self, from: &Key, to: &Key) -> u64 {
+    /// Bytes of the first pages from one key to another, as they are on the device.
+    pub(crate) fn bytes_between(&self, from: &Key, to: &Key, pages_max: usize) -> u64 {
         let pages = self.directory.pages_from(from).take_while(|(first, _)| first <= from || first < to);
-        pages.map(|(first, _)| self.page_need(&first)).sum()
+        pages.take(pages_max).map(|(first, _)| self.page_need(&first)).sum()
     }
 
     /// The same of those that have something of an object.

@@ -56,8 +56,13 @@ impl Store {
                 let objects = self.index.colls.get(&coll).into_iter();
                 let range = objects.flat_map(|objects| objects.onodes.range(&split.from..&split.to));
                 let moved: Vec<HObject> = range.map(|(object, _)| object.clone()).collect();
-                moved.iter().for_each(|object| self.move_object(coll, split.child, object, txn));
-                self.mutate(split.child, &split.record, Mutation::OmapSet(split.omap), txn);
+                for object in &moved {
+                    self.remove_object(split.child, object);
+                    self.move_object(coll, split.child, object, txn);
+                }
+                if !split.omap.is_empty() {
+                    self.mutate(split.child, &split.record, Mutation::OmapSet(split.omap), txn);
+                }
             }
             TxnOp::Object(object, Mutation::Remove) => {
                 self.remove_object(coll, &object);

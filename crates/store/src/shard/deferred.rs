@@ -3,26 +3,31 @@
 //! They wait, those of a collection in their order, and so do the collection's later ones; other collections go on.
 //! One that splits a collection, or merges it with another, makes those of the other one wait, too: a barrier stands in
 //! their queue for it.
-//! One that removes a large collection does it in steps ([`super::removal`]).
+//! One that splits, merges or removes a large collection does it in steps ([`super::steps`]), when its turn comes.
 //! To readers a transaction that waits is applied already: what it changes is not at hand until it is, so they
 //! wait for it as they wait for a page, and listings are told what it makes and removes.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use types::{CollId, CollMerge, CollSplit, HObject, Mutation, Token, Transaction, TxnOp};
+use types::{CollId, HObject, Mutation, Token, Transaction, TxnOp};
 
-use super::{Store, growth::Growth, pages::Waiter};
-use crate::{
-    index::{Key, is_resident},
-    journal::Body,
+use super::{
+    Store,
+    growth::Growth,
+    moves::mark,
+    pages::Waiter,
+    steps::{is_move, is_stepwise},
 };
+use crate::index::Key;
 
 /// A transaction that waits.
 #[derive(Debug)]
 pub(super) struct Deferred {
     number: u64,
-    token: Token,
+    /// The caller's; none for what a mount goes on with.
+    token: Option<Token>,
     txn: Transaction,
+    steps: Steps,
     /// Pages being read for it.
     loading: usize,
     pins: Vec<Key>,
@@ -30,6 +35,18 @@ pub(super) struct Deferred {
     pub(super) waiters: Vec<(Token, Key)>,
     /// Where it only waits for the transaction of another collection that makes or removes its own.
     barrier: Option<Barrier>,
+}
+
+/// How a transaction is applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Steps {
+    /// At once.
+    #[default]
+    None,
+    /// In steps, of which none is taken.
+    Planned,
+    /// It moves objects, and is marked as begun.
+    Begun,
 }
 
 /// What stands in the queue of a collection that a transaction of another one makes or removes.
@@ -42,16 +59,26 @@ struct Barrier {
 }
 
 impl Deferred {
-    fn new(number: u64, token: Token, txn: Transaction) -> Deferred {
-        Deferred { number, token, txn, loading: 0, pins: Vec::new(), waiters: Vec::new(), barrier: None }
+    fn new(number: u64, token: Option<Token>, txn: Transaction, steps: Steps) -> Deferred {
+        Deferred {
+            number,
+            token,
+            txn,
+            steps,
+            loading: 0,
+            pins: Vec::new(),
+            waiters: Vec::new(),
+            barrier: None,
+        }
     }
 
     fn changes(&self, object: &HObject) -> bool {
         let is_changed = |op: &TxnOp| match op {
             TxnOp::CreateCollection => false,
             TxnOp::RemoveCollection => true,
-            TxnOp::Split(split) => split.moves(object),
-            TxnOp::Merge(merge) => merge.moves(object),
+            // Listings wait for the mark ([`Store::list_from`]).
+            TxnOp::Split(split) => split.moves(object) || *object == mark(),
+            TxnOp::Merge(merge) => merge.moves(object) || *object == mark(),
             TxnOp::Object(other, _) => other == object,
         };
         self.barrier.is_some() || self.txn.ops.iter().any(is_changed)
@@ -67,7 +94,8 @@ fn other_coll(op: &TxnOp) -> Option<(CollId, bool)> {
     }
 }
 
-fn other_colls(txn: &Transaction) -> impl Iterator<Item = CollId> + '_ {
+/// All of them that a transaction reaches into.
+pub(super) fn other_colls(txn: &Transaction) -> impl Iterator<Item = CollId> + '_ {
     txn.ops.iter().filter_map(other_coll).map(|(coll, _)| coll)
 }
 
@@ -77,6 +105,8 @@ pub(super) struct Waiting {
     colls: BTreeMap<CollId, VecDeque<Deferred>>,
     /// Collections whose first one needs nothing but room, by its number, and how much that one takes.
     held: BTreeMap<u64, (CollId, Growth)>,
+    /// Collections whose first one goes in steps, by its number: nothing that came before it waits.
+    stepping: BTreeMap<u64, CollId>,
     next: u64,
 }
 
@@ -114,6 +144,30 @@ impl Waiting {
         self.held.remove(&number);
     }
 
+    /// The one that goes a step on next, of those that need nothing but that, and its collection.
+    pub(super) fn next_stepping(&self) -> Option<(u64, CollId)> {
+        let mut stepping = self.stepping.iter().filter(|(number, _)| !self.held.contains_key(number));
+        stepping.next().map(|(number, coll)| (*number, *coll))
+    }
+
+    /// True if pages are read for the first one in the collection.
+    pub(super) fn is_first_loading(&self, coll: CollId) -> bool {
+        self.colls.get(&coll).and_then(VecDeque::front).is_some_and(|front| front.loading > 0)
+    }
+
+    /// True if the first one in the collection moves objects and is marked as begun.
+    pub(super) fn is_first_begun(&self, coll: CollId) -> bool {
+        let front = self.colls.get(&coll).and_then(VecDeque::front);
+        front.is_some_and(|front| front.steps == Steps::Begun)
+    }
+
+    /// That is so from now on.
+    pub(super) fn set_first_begun(&mut self, coll: CollId) {
+        if let Some(front) = self.colls.get_mut(&coll).and_then(VecDeque::front_mut) {
+            front.steps = Steps::Begun;
+        }
+    }
+
     /// True if transactions wait that come before this one.
     fn holds_up(&self, txn: &Transaction) -> bool {
         self.colls.contains_key(&txn.coll) || other_colls(txn).any(|other| self.colls.contains_key(&other))
@@ -133,13 +187,10 @@ impl Waiting {
         self.colls.get(&coll)?.iter().filter_map(says).next_back()
     }
 
-    /// What comes to the collection from another one that nobody has looked through yet.
-    pub(super) fn merge_into(&self, coll: CollId) -> Option<&CollMerge> {
-        let mut ops = self.colls.get(&coll)?.iter().flat_map(|deferred| &deferred.txn.ops);
-        ops.find_map(|op| match op {
-            TxnOp::Merge(merge) => Some(&**merge),
-            TxnOp::Split(_) | TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Object(..) => None,
-        })
+    /// True if objects come to the collection, or leave it, when those that wait are applied.
+    pub(super) fn moves_objects(&self, coll: CollId) -> bool {
+        let mut ops = self.colls.get(&coll).into_iter().flatten().flat_map(|deferred| &deferred.txn.ops);
+        ops.any(is_move)
     }
 
     /// True if nobody knows what is in the collection before it has been split off, or merged with another.
@@ -157,13 +208,9 @@ impl Waiting {
         let mut out = Listing::default();
         for op in self.colls.get(&coll)?.iter().flat_map(|deferred| &deferred.txn.ops) {
             match op {
-                // Nobody lists a collection that is to get what another has.
-                TxnOp::CreateCollection | TxnOp::Merge(_) => {}
+                // Nobody lists a collection that is split, or that is to get what another has.
+                TxnOp::CreateCollection | TxnOp::Split(_) | TxnOp::Merge(_) => {}
                 TxnOp::RemoveCollection => out = Listing { hides_rest: true, ..Listing::default() },
-                TxnOp::Split(split) => {
-                    out.objects.retain(|object, _| !split.moves(object));
-                    out.moved.push(split);
-                }
                 TxnOp::Object(object, mutation) => {
                     out.objects.insert(object, *mutation != Mutation::Remove);
                 }
@@ -180,32 +227,35 @@ pub(super) struct Listing<'a> {
     pub(super) objects: BTreeMap<&'a HObject, bool>,
     /// True if no others will be.
     pub(super) hides_rest: bool,
-    /// What goes to other collections.
-    moved: Vec<&'a CollSplit>,
 }
 
 impl Listing<'_> {
-    /// True if objects that are there go elsewhere.
-    pub(super) fn has_moves(&self) -> bool {
-        !self.moved.is_empty()
-    }
-
     /// True for an object that is there, and will be.
     pub(super) fn keeps(&self, object: &HObject) -> bool {
-        !self.objects.contains_key(object) && !self.moved.iter().any(|split| split.moves(object))
+        !self.objects.contains_key(object)
     }
 }
 
 impl Store {
     /// True if the transaction has to wait.
-    pub(super) fn must_defer(&self, txn: &Transaction) -> bool {
+    pub(super) fn must_defer(&mut self, txn: &Transaction) -> bool {
         !self.waiting.is_empty() && self.waiting.holds_up(txn)
-            || !self.index.directory.is_whole()
-                && (self.is_large_removal(txn) || !self.absent_for(txn).is_empty())
             || self.must_hold(txn, None)
+            || self.goes_in_steps(txn)
+            || !self.absent_for(txn).is_empty()
     }
 
     pub(super) fn defer(&mut self, token: Token, txn: Transaction) {
+        let steps = if is_stepwise(&txn) { Steps::Planned } else { Steps::None };
+        self.enqueue(Some(token), txn, steps);
+    }
+
+    /// The same for one that moves objects and that a crash interrupted.
+    pub(super) fn defer_begun(&mut self, txn: Transaction) {
+        self.enqueue(None, txn, Steps::Begun);
+    }
+
+    fn enqueue(&mut self, token: Option<Token>, txn: Transaction, steps: Steps) {
         self.waiting.next += 1;
         let (coll, number) = (txn.coll, self.waiting.next);
         for (other, is_made) in txn.ops.iter().filter_map(other_coll) {
@@ -214,16 +264,18 @@ impl Store {
             let barrier = Deferred {
                 loading: 1,
                 barrier: Some(Barrier { by: coll, is_made }),
-                ..Deferred::new(self.waiting.next, token, empty)
+                ..Deferred::new(self.waiting.next, None, empty, Steps::None)
             };
             self.waiting.colls.entry(other).or_default().push_back(barrier);
         }
         let queue = self.waiting.colls.entry(coll).or_default();
         let is_first = queue.is_empty();
-        queue.push_back(Deferred::new(number, token, txn));
-        // Those behind it need not wait for its pages before theirs are read.
-        if !self.load_for_deferred(coll, number) && is_first {
-            self.hold(coll, number);
+        queue.push_back(Deferred::new(number, token, txn, steps));
+        match steps {
+            // Those behind it need not wait for its pages before theirs are read.
+            Steps::None if !self.load_for_deferred(coll, number) && is_first => self.hold(coll, number),
+            Steps::Planned | Steps::Begun if is_first => self.submit_deferred(coll),
+            Steps::None | Steps::Planned | Steps::Begun => {}
         }
     }
 
@@ -231,17 +283,24 @@ impl Store {
     fn load_for_deferred(&mut self, coll: CollId, number: u64) -> bool {
         let Some(deferred) = self.deferred_mut(coll, number) else { return false };
         let txn = std::mem::replace(&mut deferred.txn, Transaction::new(coll));
-        let absent = self.absent_for_step(&txn);
-        absent.iter().for_each(|key| self.index.pin(key.clone()));
+        let absent = self.absent_for(&txn);
         if let Some(deferred) = self.deferred_mut(coll, number) {
             deferred.txn = txn;
+        }
+        self.read_for_deferred(coll, number, &absent);
+        !absent.is_empty()
+    }
+
+    /// Reads pages that the transaction needs, and keeps them until it, or its next step, is applied.
+    pub(super) fn read_for_deferred(&mut self, coll: CollId, number: u64, absent: &[Key]) {
+        absent.iter().for_each(|key| self.index.pin(key.clone()));
+        if let Some(deferred) = self.deferred_mut(coll, number) {
             deferred.loading = absent.len();
             deferred.pins.extend(absent.iter().cloned());
         }
-        for key in &absent {
+        for key in absent {
             self.want_page(key, Waiter::Deferred(coll, number));
         }
-        !absent.is_empty()
     }
 
     fn deferred_mut(&mut self, coll: CollId, number: u64) -> Option<&mut Deferred> {
@@ -265,10 +324,16 @@ impl Store {
         while self.fault.is_none()
             && let Some(front) = self.waiting.colls.get(&coll).and_then(VecDeque::front)
         {
-            let (loading, number, barrier) = (front.loading, front.number, front.barrier);
+            let (loading, number, barrier, steps) = (front.loading, front.number, front.barrier, front.steps);
             if loading > 0 {
                 // It is the turn of the transaction that makes or removes this collection.
                 return barrier.into_iter().for_each(|barrier| self.submit_deferred(barrier.by));
+            }
+            if steps != Steps::None {
+                if self.may_reach_others(coll) {
+                    self.waiting.stepping.insert(number, coll);
+                }
+                return;
             }
             if self.load_for_deferred(coll, number) || !self.may_reach_others(coll) {
                 return;
@@ -278,28 +343,36 @@ impl Store {
             if is_held {
                 return self.hold(coll, number);
             }
-            if self.remove_some(coll) {
-                continue;
-            }
-            let Some(queue) = self.waiting.colls.get_mut(&coll) else { return };
-            let Some(deferred) = queue.pop_front() else { return };
-            if queue.is_empty() {
-                self.waiting.colls.remove(&coll);
-            }
-            deferred.pins.iter().for_each(|key| self.index.unpin(key));
-            let others: Vec<CollId> = other_colls(&deferred.txn).collect();
-            if deferred.barrier.is_none() {
-                self.submit_now(deferred.token, deferred.txn);
-            }
-            others.into_iter().for_each(|other| self.lift_barrier(other));
-            for (token, key) in deferred.waiters {
-                self.go_on_loading(token, key);
-            }
+            self.submit_first(coll);
+        }
+    }
+
+    /// Submits the first one that waits in a collection.
+    pub(super) fn submit_first(&mut self, coll: CollId) {
+        let Some(queue) = self.waiting.colls.get_mut(&coll) else { return };
+        let Some(mut deferred) = queue.pop_front() else { return };
+        if queue.is_empty() {
+            self.waiting.colls.remove(&coll);
+        }
+        self.waiting.stepping.remove(&deferred.number);
+        deferred.pins.iter().for_each(|key| self.index.unpin(key));
+        let others: Vec<CollId> = other_colls(&deferred.txn).collect();
+        if deferred.steps == Steps::Begun {
+            deferred.txn.ops.insert(0, TxnOp::Object(mark(), Mutation::Remove));
+        }
+        match deferred.token {
+            Some(token) => self.submit_now(token, deferred.txn),
+            None if deferred.barrier.is_none() => self.apply_now(deferred.txn),
+            None => {}
+        }
+        others.into_iter().for_each(|other| self.lift_barrier(other));
+        for (token, key) in deferred.waiters {
+            self.go_on_loading(token, key);
         }
     }
 
     /// The first one in its collection waits for room: what it takes does not change until it goes on.
-    fn hold(&mut self, coll: CollId, number: u64) {
+    pub(super) fn hold(&mut self, coll: CollId, number: u64) {
         let growth = self.first_deferred(coll).map(|txn| self.growth_of(txn)).unwrap_or_default();
         self.waiting.held.insert(number, (coll, growth));
     }
@@ -307,6 +380,19 @@ impl Store {
     /// The first one that waits in a collection.
     pub(super) fn first_deferred(&self, coll: CollId) -> Option<&Transaction> {
         Some(&self.waiting.colls.get(&coll)?.front()?.txn)
+    }
+
+    /// Takes its transaction out, to be given back.
+    pub(super) fn take_first_txn(&mut self, coll: CollId) -> Option<Transaction> {
+        let front = self.waiting.colls.get_mut(&coll)?.front_mut()?;
+        Some(std::mem::replace(&mut front.txn, Transaction::new(coll)))
+    }
+
+    /// Gives it back, or another one in its place.
+    pub(super) fn put_first_txn(&mut self, coll: CollId, txn: Transaction) {
+        if let Some(front) = self.waiting.colls.get_mut(&coll).and_then(VecDeque::front_mut) {
+            front.txn = txn;
+        }
     }
 
     /// Lets go of the pages that were read for it.
@@ -333,84 +419,5 @@ impl Store {
             barrier.loading = 0;
         }
         self.submit_deferred(other);
-    }
-
-    /// A key of each page that the transaction needs and that is not in memory.
-    pub(super) fn absent_for(&self, txn: &Transaction) -> Vec<Key> {
-        let mut out = Vec::new();
-        if !self.index.directory.is_whole() {
-            txn.ops.iter().for_each(|op| self.absent_for_op(txn.coll, op, &mut out));
-            out.sort_unstable();
-            out.dedup();
-        }
-        out
-    }
-
-    /// The same for one out of the journal.
-    pub(super) fn absent_for_body(&self, body: &Body) -> Vec<Key> {
-        let mut out = self.absent_for(&body.txn);
-        let keys = body.directs.iter().map(|direct| Key::of(body.txn.coll, &direct.object));
-        out.extend(keys.filter(|key| self.index.is_absent(key)));
-        out
-    }
-
-    fn absent_for_op(&self, coll: CollId, op: &TxnOp, out: &mut Vec<Key>) {
-        let (object, mutation) = match op {
-            TxnOp::Object(object, mutation) => (object, mutation),
-            TxnOp::CreateCollection => return,
-            TxnOp::RemoveCollection => {
-                let from = Key::of(coll, &HObject::min());
-                return out.extend(self.index.absent_in(&from, |first| first.coll == coll));
-            }
-            TxnOp::Split(split) => {
-                let from = Key::of(coll, &split.from);
-                let is_moved = |first: &Key| first.coll == coll && first.object < split.to;
-                out.extend(self.index.absent_in(&from, is_moved));
-                let from = Key::of(split.child, &HObject::min());
-                return out.extend(self.index.absent_in(&from, |first| first.coll == split.child));
-            }
-            TxnOp::Merge(merge) => {
-                let from = Key::of(merge.source, &HObject::min());
-                out.extend(self.index.absent_in(&from, |first| first.coll == merge.source));
-                let from = Key::of(coll, &merge.from);
-                let is_reached = |first: &Key| first.coll == coll && first.object < merge.to;
-                return out.extend(self.index.absent_in(&from, is_reached));
-            }
-        };
-        if is_resident(object) {
-            return;
-        }
-        let own = |object: &HObject| {
-            let key = Key::of(coll, object);
-            (self.index.get(coll, object).is_none() && self.index.is_absent(&key)).then_some(key)
-        };
-        let omap = |key: &_| {
-            let key = Key::of_omap(coll, object, key);
-            self.index.is_absent(&key).then_some(key)
-        };
-        out.extend(own(object));
-        match mutation {
-            Mutation::Remove | Mutation::OmapClear => self.index.absent_of_object(coll, object, out),
-            Mutation::CloneFrom { source } => {
-                self.index.absent_of_object(coll, object, out);
-                self.index.absent_of_object(coll, source, out);
-            }
-            Mutation::OmapSet(map) => out.extend(map.keys().filter_map(omap)),
-            Mutation::OmapRemove(keys) => out.extend(keys.iter().filter_map(omap)),
-            Mutation::OmapRemoveRange { first, last } if first < last => {
-                let from = Key::of_omap(coll, object, first);
-                let to = Key::of_omap(coll, object, last);
-                out.extend(self.index.absent_in(&from, |page| *page < to));
-            }
-            Mutation::OmapRemoveRange { .. }
-            | Mutation::Touch
-            | Mutation::Write { .. }
-            | Mutation::Zero { .. }
-            | Mutation::Truncate { .. }
-            | Mutation::SetXattrs(_)
-            | Mutation::RemoveXattr(_)
-            | Mutation::ClearXattrs
-            | Mutation::OmapSetHeader(_) => {}
-        }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use bytes::Bytes;
 use types::{CollId, HObject};
 
-use super::{Store, deferred::Listing};
+use super::{Store, deferred::Listing, moves::mark};
 use crate::{
     Missing,
     index::{Key, Value},
@@ -149,20 +149,23 @@ impl Store {
         count_max: usize,
     ) -> Result<Vec<HObject>, Missing> {
         if self.waiting.is_empty() {
-            return self.list_applied(coll, from, count_max);
+            return self.list_applied(coll, from, &HObject::max(), count_max);
         }
         if self.waiting.has_barrier(coll) {
             return Err(Key::of(coll, from).into());
         }
-        if let Some(merge) = self.waiting.merge_into(coll) {
-            return Err(Key::of(coll, &merge.from).into());
+        if self.waiting.moves_objects(coll) {
+            return Err(Key::of(coll, &mark()).into());
         }
         let Some(listing) = self.waiting.listing(coll) else {
-            return self.list_applied(coll, from, count_max);
+            return self.list_applied(coll, from, &HObject::max(), count_max);
         };
-        let Listing { objects, hides_rest, .. } = &listing;
-        let wanted = if listing.has_moves() { usize::MAX } else { count_max.saturating_add(objects.len()) };
-        let applied = if *hides_rest { Vec::new() } else { self.list_applied(coll, from, wanted)? };
+        let Listing { objects, hides_rest } = &listing;
+        let wanted = count_max.saturating_add(objects.len());
+        let applied = match hides_rest {
+            true => Vec::new(),
+            false => self.list_applied(coll, from, &HObject::max(), wanted)?,
+        };
         let end = applied.last().filter(|_| applied.len() == wanted).cloned();
         let coming = objects.iter().filter(|(object, is_there)| {
             **is_there && **object >= from && end.as_ref().is_none_or(|end| **object <= end)
@@ -174,27 +177,32 @@ impl Store {
         Ok(out)
     }
 
-    /// The same without what is not applied yet.
+    /// The same, before `to`, without what is not applied yet.
     pub(super) fn list_applied(
         &self,
         coll: CollId,
         from: &HObject,
+        to: &HObject,
         count_max: usize,
     ) -> Result<Vec<HObject>, Missing> {
+        if from >= to {
+            return Ok(Vec::new());
+        }
         let onodes = self.index.colls.get(&coll).into_iter();
-        let found = onodes.flat_map(|objects| objects.onodes.range(from..)).take(count_max);
+        let found = onodes.flat_map(|objects| objects.onodes.range(from..to)).take(count_max);
         let mut found: Vec<HObject> = found.map(|(object, _)| object.clone()).collect();
         if self.index.directory.is_whole() {
             return Ok(found);
         }
         let start = Key::of(coll, from);
         let packed = self.index.directory.packed_from(&start).map(|raw| raw.key());
-        let packed = packed.take_while(|key| key.coll == coll).filter(|key| key.omap.is_none());
+        let packed = packed.take_while(|key| key.coll == coll && key.object < *to);
+        let packed = packed.filter(|key| key.omap.is_none());
         found.extend(packed.take(count_max).map(|key| key.object.detached()));
         found.sort_unstable();
         found.truncate(count_max);
-        let last = found.last().filter(|_| found.len() == count_max);
-        let is_within = |first: &Key| first.coll == coll && last.is_none_or(|last| first.object <= *last);
+        let last = found.last().filter(|_| found.len() == count_max).unwrap_or(to);
+        let is_within = |first: &Key| first.coll == coll && first.object <= *last && first.object < *to;
         let absent = self.index.absent_listing(&start, is_within).next();
         absent.map_or(Ok(found), |key| Err(key.into()))
     }

@@ -3,7 +3,10 @@
 
 use types::{CollId, HObject, Mutation, Pairs, Transaction, TxnOp};
 
-use super::Store;
+use super::{
+    Store,
+    steps::{STEP_PAGES_MAX, is_stepwise},
+};
 use crate::{
     device::BLOCK,
     index::{Key, is_resident, piece_bytes},
@@ -75,17 +78,19 @@ impl Store {
 
     fn sums_of(&self, txn: &Transaction) -> Sums {
         let mut sums = Sums::default();
+        // What moves in steps takes no more than one of them before a checkpoint gives that back.
+        let pages_max = || if is_stepwise(txn) { STEP_PAGES_MAX } else { usize::MAX };
         for op in &txn.ops {
             match op {
                 TxnOp::CreateCollection | TxnOp::RemoveCollection => {}
                 // Entries that move leave pages with nothing, and fill others.
                 TxnOp::Split(split) => {
                     let (from, to) = (Key::of(txn.coll, &split.from), Key::of(txn.coll, &split.to));
-                    sums.growth.index_bytes += self.index.bytes_between(&from, &to);
+                    sums.growth.index_bytes += self.index.bytes_between(&from, &to, pages_max());
                 }
                 TxnOp::Merge(merge) => {
                     let (from, to) = (Key::of(merge.source, &merge.from), Key::of(merge.source, &merge.to));
-                    sums.growth.index_bytes += self.index.bytes_between(&from, &to);
+                    sums.growth.index_bytes += self.index.bytes_between(&from, &to, pages_max());
                 }
                 TxnOp::Object(object, mutation) if !is_resident(object) => {
                     self.add_mutation(&mut sums, txn.coll, object, mutation);

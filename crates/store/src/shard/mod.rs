@@ -1,5 +1,6 @@
 //! The store proper: a machine whose effects are device commands.
 
+mod absent;
 mod apply;
 mod checkpoint;
 mod deferred;
@@ -14,6 +15,7 @@ mod labels;
 mod lookahead;
 mod mount;
 mod mount_error;
+mod moves;
 mod occupant;
 mod outstanding;
 mod pace;
@@ -21,10 +23,10 @@ mod pages;
 mod pressure;
 mod read;
 mod regions;
-mod removal;
 mod replay;
 mod room;
 mod salvage;
+mod steps;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -117,6 +119,10 @@ pub struct Store {
     uncommitted: VecDeque<(u64, Token)>,
     last_txn: u64,
     committed_txn: u64,
+    /// The last step of what goes in steps ([`steps`]); the next one waits until it is durable.
+    step_txn: u64,
+    /// What may still be moved and removed at once in this turn, in objects.
+    turn_objects_left: usize,
     /// True if the head of the queue found no room in the journal.
     is_journal_full: bool,
     pending_bytes: u64,
@@ -177,6 +183,8 @@ impl Store {
             uncommitted: VecDeque::new(),
             last_txn,
             committed_txn: last_txn,
+            step_txn: last_txn,
+            turn_objects_left: config.step_objects_max,
             is_journal_full: false,
             pending_bytes: 0,
             pending_names: 0,
@@ -225,6 +233,7 @@ impl Store {
 
     /// Ends a turn of the caller's loop: all that was submitted in it leaves in one journal write.
     pub fn kick(&mut self) {
+        self.turn_objects_left = self.config.step_objects_max;
         self.pump_discards();
         if !std::mem::take(&mut self.is_stirred) {
             return;
@@ -232,6 +241,7 @@ impl Store {
         loop {
             self.note_pace();
             self.submit_held();
+            self.step_on();
             self.write_records();
             self.run_background();
             // What ended may have made room.

@@ -11,7 +11,7 @@ use super::{
     MountError, Store,
     inspect::Findings,
     pages::Waiter,
-    replay::{Replay, finish_checkpoint},
+    replay::{Replay, finish_checkpoint, finish_moves},
     salvage::RingRead,
 };
 use crate::{
@@ -35,7 +35,7 @@ pub struct Mount {
     pub(super) sizes: DeviceSizes,
     commands: Vec<DeviceCommand>,
     pub(super) next_token: u64,
-    step: Step,
+    pub(super) step: Step,
     pub(super) ring_reads: BTreeMap<u64, RingRead>,
     /// Blocks of the ring that cannot be read.
     pub(super) bad_blocks: BTreeSet<u64>,
@@ -78,6 +78,8 @@ pub(super) enum Step {
     /// Making durable what the journal was found to hold.
     Flush(Box<Store>),
     Checkpoint(Box<Store>),
+    /// Going on with moves between collections that a crash interrupted.
+    Moves(Box<Store>),
     Done(Option<Result<Box<Store>, MountError>>),
 }
 
@@ -145,7 +147,7 @@ impl Store {
 impl Mount {
     /// The commands to execute, in any order.
     pub fn take_commands(&mut self) -> Vec<DeviceCommand> {
-        if let Step::Checkpoint(store) = &mut self.step {
+        if let Step::Checkpoint(store) | Step::Moves(store) = &mut self.step {
             self.commands.extend(store.take_commands());
         }
         std::mem::take(&mut self.commands)
@@ -163,6 +165,11 @@ impl Mount {
         if let Step::Checkpoint(mut store) = step {
             store.device_done(token, result);
             self.step = finish_checkpoint(store);
+            return;
+        }
+        if let Step::Moves(mut store) = step {
+            store.device_done(token, result);
+            self.step = finish_moves(store);
             return;
         }
         let next = match (step, result) {
@@ -199,6 +206,7 @@ impl Mount {
             (Step::Blobs(blobs), Ok(data)) => self.blob_read(blobs, token, data.unwrap_or_default()),
             (Step::Flush(store), Ok(_)) => Ok(self.flushed(store)),
             (Step::Checkpoint(store), Ok(_)) => Ok(Step::Checkpoint(store)),
+            (Step::Moves(store), Ok(_)) => Ok(Step::Moves(store)),
         };
         self.step = next.unwrap_or_else(|error| Step::Done(Some(Err(error))));
     }

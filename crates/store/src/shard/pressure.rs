@@ -181,6 +181,7 @@ impl Store {
         self.waiting.has_held()
             && self.page_loads.len() == 0
             && self.next_held().is_none()
+            && self.waiting.next_stepping().is_none()
             && self.is_first_held_short()
             && !self.wants_checkpoint()
     }

@@ -168,8 +168,21 @@ impl Mount {
     }
 }
 
+/// What a mount waits for while moves go on that a crash interrupted.
+pub(super) fn finish_moves(store: Box<Store>) -> Step {
+    if let Some(error) = store.fault {
+        return Step::Done(Some(Err(MountError::Device(error))));
+    }
+    if store.is_idle() {
+        return Step::Done(Some(Ok(store)));
+    }
+    // Nobody makes room while it is mounted.
+    let is_stuck = store.outstanding.is_empty();
+    if is_stuck { Step::Done(Some(Err(MountError::NoSpace))) } else { Step::Moves(store) }
+}
+
 /// What a mount waits for while its checkpoint is made.
-pub(super) fn finish_checkpoint(store: Box<Store>) -> Step {
+pub(super) fn finish_checkpoint(mut store: Box<Store>) -> Step {
     if let Some(error) = store.fault {
         return Step::Done(Some(Err(MountError::Device(error))));
     }
@@ -177,7 +190,15 @@ pub(super) fn finish_checkpoint(store: Box<Store>) -> Step {
         super::Background::Flushing(_) | super::Background::Checkpoint(_) => Step::Checkpoint(store),
         // The sequence in memory is the old one until a checkpoint is durable.
         super::Background::Idle if store.superblock.journal_position == 0 && store.is_fresh() => {
-            Step::Done(Some(Ok(store)))
+            match store.resume_moves() {
+                Ok(false) => Step::Done(Some(Ok(store))),
+                Ok(true) => {
+                    store.is_stirred = true;
+                    store.kick();
+                    finish_moves(store)
+                }
+                Err(_) => Step::Done(Some(Err(MountError::Corrupt { what: "move under way" }))),
+            }
         }
         super::Background::Idle => Step::Done(Some(Err(MountError::NoSpace))),
     }

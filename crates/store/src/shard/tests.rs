@@ -19,6 +19,7 @@ mod journal;
 mod paging;
 mod pressure;
 mod room;
+mod steps;
 mod wide;
 
 use super::{Mount, MountError, Store, StoreIdentity};
@@ -133,11 +134,12 @@ fn ask<T>(
     panic!("a load brings what was missing");
 }
 
-/// Settings with which hardly anything of the index is in memory.
+/// Settings with which hardly anything of the index is in memory, and collections go an object or a few at a time.
 fn paged(config: Config, seed: u64) -> Config {
     let index_bytes_max = [0, 10 << 10, 40 << 10][(seed % 3) as usize];
     let page_bytes_max = [256, 512, 2048][(seed / 3 % 3) as usize];
-    Config { index_bytes_max, page_bytes_max, ..config }
+    let step_objects_max = [1, 2, 128][(seed / 2 % 3) as usize];
+    Config { index_bytes_max, page_bytes_max, step_objects_max, ..config }
 }
 
 type AllButData = (Option<ObjectMeta>, Vec<(Bytes, Bytes)>, Bytes, Vec<(Bytes, Bytes)>);

@@ -37,7 +37,7 @@ impl Store {
         self.uncommitted.push_back((self.last_txn, token));
     }
 
-    /// The same for nobody.
+    /// The same for nobody: a part of what somebody waits for.
     pub(super) fn apply_now(&mut self, txn: Transaction) {
         self.last_txn += 1;
         let index = self.last_txn;
