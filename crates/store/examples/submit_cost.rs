@@ -1,5 +1,6 @@
 //! Prints what the pure path of a 4 KiB write costs, device excluded, and how long single calls of the store
-//! take, those that make a checkpoint among them: `cargo run --release -p store --example submit_cost`.
+//! take, those that make a checkpoint, or a step of a split, a merge or a removal, among them: `cargo run --release -p
+//! store --example submit_cost`.
 //!
 //! The device answers durable writes at once, and for each request one of the others: so flushes take their
 //! time, and checkpoints find much that is pending.
@@ -9,35 +10,48 @@ use std::{collections::VecDeque, time::Instant};
 use bytes::Bytes;
 use codec::AlignedBuf;
 use store::{Config, DeviceCommand, ObjectStore, Store, StoreIdentity, virtual_disk::VirtualDisk};
-use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction};
+use types::{
+    CollId, CollMerge, CollSplit, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp,
+};
 
 const WRITES: u64 = 200_000;
 /// Of 4 MiB each: an image of 3 GiB.
 const OBJECTS: u64 = 768;
 const OBJECT_BYTES: usize = 4 << 20;
+/// Small ones that are split off, merged and removed, and the index' memory for that: all of it, or little.
+const MOVED: u64 = 300_000;
+const INDEX_BYTES: [u64; 2] = [u64::MAX, 16 << 20];
 
 fn main() {
-    let bytes = 4 << 30;
     let config = Config { pending_bytes_max: 32 << 20, ..Config::default() };
+    let mut store = made(config).0;
+    let mut device = Device::default();
+    fill(&mut store, &mut device);
+    for depth in [1, 32] {
+        run(&mut store, &mut device, depth);
+    }
+    for index_bytes_max in INDEX_BYTES {
+        resize(Config { index_bytes_max, ..config });
+    }
+}
+
+/// A new store, and its disk.
+fn made(config: Config) -> (Store, VirtualDisk) {
+    let bytes = 4 << 30;
     let mut disk = VirtualDisk::new(bytes);
     let identity = StoreIdentity { store_uuid: [1; 16], fsid: [2; 16], osd: 0, shard: 0, shards: 1 };
     for command in Store::format(bytes, identity, &config).expect("large enough") {
         disk.execute(command).1.expect("the disk works");
     }
     let mut mount = Store::mount(bytes, config);
-    let mut store = loop {
+    loop {
         match mount.take() {
-            Some(store) => break store.expect("it was just formatted"),
+            Some(store) => return (store.expect("it was just formatted"), disk),
             None => mount.take_commands().into_iter().for_each(|command| {
                 let (token, result) = disk.execute(command);
                 mount.device_done(token, result);
             }),
         }
-    };
-    let mut device = Device::default();
-    fill(&mut store, &mut device);
-    for depth in [1, 32] {
-        run(&mut store, &mut device, depth);
     }
 }
 
@@ -46,7 +60,11 @@ fn coll() -> CollId {
 }
 
 fn names() -> Vec<HObject> {
-    (0..OBJECTS)
+    named(OBJECTS)
+}
+
+fn named(count: u64) -> Vec<HObject> {
+    (0..count)
         .map(|n| HObject {
             oid: Bytes::from(format!("rbd_data.1234567890ab.{n:016x}")),
             pool: PoolId(1),
@@ -136,10 +154,8 @@ fn run(store: &mut Store, device: &mut Device, depth: u64) {
         device.calls.push(took);
         device.answer(store, depth);
     }
-    let calls = &mut device.calls;
-    calls.sort_unstable();
-    let slowest: Vec<String> =
-        calls.iter().rev().take(12).map(|nanos| format!("{:.1}", *nanos as f64 / 1e6)).collect();
+    let slowest = slowest(&mut device.calls);
+    let calls = &device.calls;
     let writes = u128::from(WRITES);
     println!(
         "depth {depth}: {} ns per write submitted and journaled, {} ns with flush and checkpoints; \
@@ -147,6 +163,70 @@ fn run(store: &mut Store, device: &mut Device, depth: u64) {
         foreground / writes,
         start.elapsed().as_nanos() / writes,
         calls[calls.len() - calls.len() / 1000 - 1] / 1000,
-        slowest.join(" ")
+        slowest
     );
+}
+
+/// Splits many small objects off, merges them back, and removes all.
+fn resize(config: Config) {
+    let (mut store, mut disk) = made(config);
+    let mut calls = Vec::new();
+    for name in named(MOVED) {
+        let mut txn = Transaction::new(coll());
+        txn.push(&name, Mutation::SetXattrs([(Bytes::from_static(b"_"), Bytes::from(vec![7; 250]))].into()));
+        submit(&mut store, &mut disk, txn, &mut calls);
+    }
+    let (from, to) = (HObject { pool: PoolId(1), ..HObject::default() }, HObject::max());
+    let child = CollId::pg(PgId::new(PoolId(1), 1));
+    let record = HObject { pool: PoolId(-2), ..HObject::default() };
+    let omap = [(Bytes::from_static(b"info"), Bytes::new())].into();
+    let split = TxnOp::Split(Box::new(CollSplit { child, from: from.clone(), to: to.clone(), record, omap }));
+    let merge = TxnOp::Merge(Box::new(CollMerge { source: child, from, to }));
+    for (what, op) in [("split", split), ("merge", merge), ("removal", TxnOp::RemoveCollection)] {
+        let mut txn = Transaction::new(coll());
+        txn.ops.push(op);
+        calls.clear();
+        let start = Instant::now();
+        submit(&mut store, &mut disk, txn, &mut calls);
+        let (took, memory) = (start.elapsed(), store.index_memory());
+        println!(
+            "{what} of {MOVED} objects: {:.2} s in {} calls, index {} MiB of memory, the slowest, in ms: {}",
+            took.as_secs_f64(),
+            calls.len(),
+            memory.bytes >> 20,
+            slowest(&mut calls)
+        );
+    }
+}
+
+/// Submits a transaction to a store whose disk keeps what it gets, until it is committed; how long calls took.
+fn submit(store: &mut Store, disk: &mut VirtualDisk, txn: Transaction, calls: &mut Vec<u128>) {
+    let mut timed = |store: &mut Store, call: &mut dyn FnMut(&mut Store)| {
+        let begin = Instant::now();
+        call(store);
+        calls.push(begin.elapsed().as_nanos());
+    };
+    let mut txn = Some(txn);
+    timed(store, &mut |store| {
+        txn.take().into_iter().for_each(|txn| store.submit(Token(0), txn));
+        store.kick();
+    });
+    while store.uncommitted_count() > 0 {
+        for command in store.take_commands() {
+            let (token, result) = disk.execute(command);
+            let mut result = Some(result);
+            timed(store, &mut |store| {
+                result.take().into_iter().for_each(|done| store.device_done(token, done))
+            });
+        }
+        timed(store, &mut |store| store.kick());
+    }
+    store.take_completions();
+}
+
+/// The longest ones, in milliseconds.
+fn slowest(calls: &mut [u128]) -> String {
+    calls.sort_unstable();
+    let slowest = calls.iter().rev().take(12).map(|nanos| format!("{:.1}", *nanos as f64 / 1e6));
+    slowest.collect::<Vec<String>>().join(" ")
 }
