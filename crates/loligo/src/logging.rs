@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, fmt::writer::BoxMakeWriter};
 
 /// How often it is looked whether the log's file is still where it was.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -19,18 +19,27 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// `LOLIGO_LOG=debug` or `LOLIGO_LOG=info,osd=debug`.
 pub fn start(file: Option<&Path>) -> Result<()> {
     let filter = EnvFilter::try_from_env("LOLIGO_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
-    let Some(path) = file else {
-        log.with_writer(stderr).with_ansi(stderr().is_terminal()).init();
-        return Ok(());
+    let (writer, is_terminal) = match file {
+        Some(path) => (BoxMakeWriter::new(Mutex::new(open_log(path)?)), false),
+        None => (BoxMakeWriter::new(stderr), stderr().is_terminal()),
     };
+    tracing_subscriber::fmt()
+        .with_target(false)
+        // A line that cannot be written is lost. To complain of it on standard error ends a daemon by a panic where
+        // that cannot be written either: a full file system may well hold both.
+        .log_internal_errors(false)
+        .with_writer(writer)
+        .with_ansi(is_terminal)
+        .with_env_filter(filter)
+        .init();
+    Ok(())
+}
+
+fn open_log(path: &Path) -> Result<LogFile> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     }
-    let file =
-        LogFile::open(path, LOOK_INTERVAL).with_context(|| format!("opening the log {}", path.display()))?;
-    log.with_writer(Mutex::new(file)).with_ansi(false).init();
-    Ok(())
+    LogFile::open(path, LOOK_INTERVAL).with_context(|| format!("opening the log {}", path.display()))
 }
 
 /// The end of a file that may be moved away, as `logrotate` does, and is made anew then: no daemon needs to be told.

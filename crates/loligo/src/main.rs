@@ -1,6 +1,11 @@
 //! The command line of Loligo: arguments and wiring only.
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    io::{Write, stderr},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
 
 use clap::{Parser, Subcommand};
 use daemon::KeyType;
@@ -261,7 +266,8 @@ fn main() -> ExitCode {
     match run(args.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("loligo: {error:#}");
+            // Where it cannot be written, the exit status still tells.
+            let _ = writeln!(stderr(), "loligo: {error:#}");
             ExitCode::FAILURE
         }
     }

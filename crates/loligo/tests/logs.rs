@@ -1,0 +1,48 @@
+//! Logs of daemons that cannot start: one that cannot be written changes nothing.
+
+#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
+
+mod cluster;
+
+use std::{fs, path::PathBuf, process::Command};
+
+use cluster::{LOLIGO, temp_dir};
+
+/// An OSD that has no store, with a folder of its own.
+struct Daemon {
+    dir: PathBuf,
+    /// Standard error goes there.
+    stderr: PathBuf,
+}
+
+impl Daemon {
+    fn new() -> Daemon {
+        let dir = temp_dir();
+        Daemon { stderr: dir.join("stderr"), dir }
+    }
+
+    /// Runs it with these lines in its ceph.conf, and with `LOLIGO_LOG` if it is not empty: the exit status.
+    fn run(&self, lines: &str, filter: &str) -> Option<i32> {
+        let conf = self.dir.join("ceph.conf");
+        fs::write(&conf, format!("[global]\nosd data = {}/none\n{lines}\n", self.dir.display())).unwrap();
+        let stderr = fs::File::options().append(true).create(true).open(&self.stderr).unwrap();
+        let mut osd = Command::new(LOLIGO);
+        osd.args(["osd", "--id", "0", "--conf"]).arg(conf).env("LOLIGO_LOG", filter).stderr(stderr);
+        osd.status().unwrap().code()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_written_changes_nothing() {
+    let mut osd = Daemon::new();
+    osd.stderr = "/dev/full".into();
+    for log in ["", "log file = /dev/full"] {
+        assert_eq!(osd.run(log, ""), Some(1), "{log}");
+    }
+}
