@@ -4,8 +4,10 @@ use std::{
     fs::{self, File},
     io::{self, IsTerminal, Write, stderr},
     os::unix::fs::MetadataExt,
+    panic,
     path::{Path, PathBuf},
     sync::Mutex,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -32,6 +34,9 @@ pub fn start(file: Option<&Path>) -> Result<()> {
         .with_ansi(is_terminal)
         .with_env_filter(filter)
         .init();
+    if file.is_some() {
+        log_panics();
+    }
     Ok(())
 }
 
@@ -40,6 +45,16 @@ fn open_log(path: &Path) -> Result<LogFile> {
         fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     }
     LogFile::open(path, LOOK_INTERVAL).with_context(|| format!("opening the log {}", path.display()))
+}
+
+/// Has the log's file say of a panic what standard error says of it anyway.
+fn log_panics() {
+    let say = panic::take_hook();
+    panic::set_hook(Box::new(move |facts| {
+        let name = thread::current().name().unwrap_or("a thread").to_owned();
+        tracing::error!("{name} {}", facts.to_string().replace('\n', " "));
+        say(facts);
+    }));
 }
 
 /// The end of a file that may be moved away, as `logrotate` does, and is made anew then: no daemon needs to be told.
@@ -90,11 +105,33 @@ impl Write for LogFile {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
 
+    use std::env;
+
     use super::*;
 
     #[test]
+    fn a_panic_is_in_the_log() {
+        const FILE: &str = "LOLIGO_TEST_LOG_FILE";
+        // Log and hook are the process': the test is its own child.
+        if let Some(path) = env::var_os(FILE) {
+            start(Some(Path::new(&path))).unwrap();
+            let thread = thread::Builder::new().name("osd.7".to_owned());
+            thread.spawn(|| panic!("what must not be")).unwrap().join().unwrap_err();
+            return;
+        }
+        let path = env::temp_dir().join(format!("loligo-panic-{}.log", std::process::id()));
+        let mut child = std::process::Command::new(env::current_exe().unwrap());
+        child.args(["--exact", "logging::tests::a_panic_is_in_the_log"]).env(FILE, &path);
+        assert!(child.output().unwrap().status.success());
+        let text = fs::read_to_string(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let found = ["ERROR osd.7 panicked at", file!(), "what must not be"].map(|part| text.contains(part));
+        assert_eq!((found, text.lines().count()), ([true; 3], 1), "{text}");
+    }
+
+    #[test]
     fn a_log_that_was_moved_away_is_made_anew() {
-        let folder = std::env::temp_dir().join(format!("loligo-log-{}", std::process::id()));
+        let folder = env::temp_dir().join(format!("loligo-log-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let (path, moved) = (folder.join("log"), folder.join("log.1"));
         let mut log = LogFile::open(&path, Duration::ZERO).unwrap();

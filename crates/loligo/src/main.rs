@@ -208,6 +208,15 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Osd(osd) => daemon::log_file("osd", &osd.id, &osd.conf)?,
     };
     logging::start(log.as_deref())?;
+    let result = execute(command);
+    // Standard error says it, too, which may be all of the log.
+    if let (Err(error), Some(_)) = (&result, log) {
+        tracing::error!("{error:#}");
+    }
+    result
+}
+
+fn execute(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Store(store) => store.run(),
         Command::Up(up) => daemon::up(&daemon::UpOptions {

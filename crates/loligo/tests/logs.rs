@@ -1,4 +1,4 @@
-//! Logs of daemons that cannot start: one that cannot be written changes nothing.
+//! Logs of daemons that cannot start: what their files say, and that one which cannot be written changes nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
 
@@ -30,6 +30,13 @@ impl Daemon {
         osd.args(["osd", "--id", "0", "--conf"]).arg(conf).env("LOLIGO_LOG", filter).stderr(stderr);
         osd.status().unwrap().code()
     }
+
+    /// What it said on standard error since the last time.
+    fn said(&self) -> String {
+        let text = fs::read_to_string(&self.stderr).unwrap();
+        fs::remove_file(&self.stderr).unwrap();
+        text
+    }
 }
 
 impl Drop for Daemon {
@@ -45,4 +52,16 @@ fn a_log_that_cannot_be_written_changes_nothing() {
     for log in ["", "log file = /dev/full"] {
         assert_eq!(osd.run(log, ""), Some(1), "{log}");
     }
+}
+
+#[test]
+fn what_ends_a_daemon_is_in_its_log_and_on_standard_error() {
+    let osd = Daemon::new();
+    let log = osd.dir.join("log");
+    let count = |text: &str| text.matches("none/block does not exist").count();
+    assert_eq!(osd.run(&format!("log file = {}", log.display()), ""), Some(1));
+    let written = fs::read_to_string(log).unwrap();
+    assert_eq!((count(&written), count(&osd.said())), (1, 1), "{written}");
+    osd.run("", "");
+    assert_eq!(count(&osd.said()), 1, "standard error is the log");
 }
