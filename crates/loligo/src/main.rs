@@ -208,6 +208,9 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Osd(osd) => daemon::log_file("osd", &osd.id, &osd.conf)?,
     };
     logging::start(log.as_deref())?;
+    if matches!(command, Command::Up(_) | Command::Mon(_) | Command::Osd(_)) {
+        daemon::raise_limits();
+    }
     let result = execute(command);
     // Standard error says it, too, which may be all of the log.
     if let (Err(error), Some(_)) = (&result, log) {

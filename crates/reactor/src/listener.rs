@@ -7,9 +7,12 @@ use std::{
     time::Duration,
 };
 
-use rustix::net::{
-    AddressFamily, SocketFlags, SocketType, bind, getpeername, getsockname, ipproto, listen, socket_with,
-    sockopt,
+use rustix::{
+    io::Errno,
+    net::{
+        AddressFamily, SocketFlags, SocketType, bind, getpeername, getsockname, ipproto, listen, socket_with,
+        sockopt,
+    },
 };
 
 use crate::{BackendKind, backend::OpKey};
@@ -22,6 +25,9 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// A peer that answers nothing of that for so long, or takes nothing of what is sent to it, is gone.
 const PEER_TIMEOUT: Duration = Duration::from_secs(300);
 
+/// Between two warnings that connections cannot be accepted.
+const FAILURES_LOGGED: Duration = Duration::from_secs(60);
+
 /// A listening socket.
 pub(crate) struct Listener {
     pub(crate) fd: OwnedFd,
@@ -30,6 +36,8 @@ pub(crate) struct Listener {
     pub(crate) accept: Option<OpKey>,
     /// Closed by its owner: goes when the accept has ended.
     pub(crate) closing: bool,
+    /// No sooner is the next failure to accept a warning.
+    warning_at_ns: u64,
 }
 
 impl Listener {
@@ -39,7 +47,25 @@ impl Listener {
         bind(&fd, &address)?;
         listen(&fd, BACKLOG)?;
         let local = local_address(&fd)?;
-        Ok(Listener { fd, local, accept: None, closing: false })
+        Ok(Listener { fd, local, accept: None, closing: false, warning_at_ns: 0 })
+    }
+
+    /// Says that a connection cannot be accepted. It is tried again many times a second, and warned of once a minute.
+    pub(crate) fn log_failure(&mut self, error: Errno, now_ns: u64) {
+        let local = self.local;
+        if self.is_warning_due(now_ns) {
+            tracing::warn!(%error, %local, "cannot accept connections; within a minute this is logged as debug");
+        } else {
+            tracing::debug!(%error, %local, "cannot accept connections");
+        }
+    }
+
+    fn is_warning_due(&mut self, now_ns: u64) -> bool {
+        let is_due = now_ns >= self.warning_at_ns;
+        if is_due {
+            self.warning_at_ns = now_ns + FAILURES_LOGGED.as_nanos() as u64;
+        }
+        is_due
     }
 }
 
@@ -81,6 +107,15 @@ pub(crate) fn peer_address(fd: impl AsFd) -> io::Result<SocketAddr> {
 mod tests {
     use super::*;
     use crate::{Config, Event, Reactor};
+
+    #[test]
+    fn a_failure_that_lasts_is_warned_of_once_a_minute() {
+        let anywhere = "127.0.0.1:0".parse().unwrap();
+        let mut listener = Listener::bind(anywhere, BackendKind::Epoll).unwrap();
+        let tenths = 0..1_201;
+        let due: Vec<u64> = tenths.filter(|tenth| listener.is_warning_due(tenth * 100_000_000)).collect();
+        assert_eq!(due, [0, 600, 1_200]);
+    }
 
     #[test]
     fn both_ends_of_a_connection_notice_when_the_other_is_gone() {

@@ -307,9 +307,11 @@ impl Reactor {
             (true, true, _) => self.forget_listener(listener),
             (true, false, Ok(_)) => self.arm_accept(listener),
             (true, false, Err(error)) => {
-                tracing::warn!(%error, "cannot accept connections");
-                let at = clock::now() + ACCEPT_RETRY.as_nanos() as u64;
-                self.timers.set(TimerKey::Accept(listener), at);
+                let now = clock::now();
+                if let Some(open) = self.listeners.get_mut(listener.0) {
+                    open.log_failure(error, now);
+                }
+                self.timers.set(TimerKey::Accept(listener), now + ACCEPT_RETRY.as_nanos() as u64);
             }
             (false, _, _) => {}
         }
