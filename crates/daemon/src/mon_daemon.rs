@@ -19,6 +19,7 @@ use crate::{
     embedded_ledger::EmbeddedLedger,
     host,
     ledger_thread::LedgerThread,
+    log_levels,
     manager_io::ManagerIo,
     manager_port::ManagerPort,
     metrics_port::MetricsPort,
@@ -62,6 +63,7 @@ fn serve_from(
 ) -> Result<()> {
     let conf = CephConf::read(conf_path)?;
     let who = EntityName::new(EntityType::MON, id);
+    log_levels::follow(&who, |name| conf.option(&who, name));
     let data = conf.require(&who, "mon data")?;
     let contents = ledger.load().context("reading the ledger")?;
     if contents.entries.is_empty() {
@@ -330,6 +332,10 @@ impl Daemon {
             }
             Effect::Close(conn) => self.net.close(conn.0, &mut OnReactor(reactor)),
             Effect::SetTimer(at) => reactor.set_timer(MON_TIMER, at.0),
+            Effect::OptionsChanged => {
+                let who = EntityName::new(EntityType::MON, self.mon.name());
+                log_levels::follow(&who, |name| self.mon.option(name));
+            }
             Effect::Compact => self.ledger.compact(),
             Effect::Propose(txn) => self.ledger.commit(txn),
         }

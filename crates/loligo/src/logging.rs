@@ -1,6 +1,7 @@
 //! Where the log goes: a daemon's `log file` of ceph.conf, else standard error.
 
 use std::{
+    env,
     fs::{self, File},
     io::{self, IsTerminal, Write, stderr},
     os::unix::fs::MetadataExt,
@@ -17,15 +18,24 @@ use tracing_subscriber::{EnvFilter, fmt::writer::BoxMakeWriter};
 /// How often it is looked whether the log's file is still where it was.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The variable that filters the log whatever the options of daemons say.
+const FILTER: &str = "LOLIGO_LOG";
+
 /// Starts logging to the end of `file`, or to standard error without one. `LOLIGO_LOG` filters, as in
-/// `LOLIGO_LOG=debug` or `LOLIGO_LOG=info,osd=debug`.
+/// `LOLIGO_LOG=debug` or `LOLIGO_LOG=info,osd=debug`; without it, the daemons' `debug_*` options do.
 pub fn start(file: Option<&Path>) -> Result<()> {
-    let filter = EnvFilter::try_from_env("LOLIGO_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let wanted = env::var_os(FILTER).filter(|text| !text.is_empty());
+    let wanted = wanted.map(|text| EnvFilter::try_new(text.to_string_lossy()));
+    let (filter, complaint, is_fixed) = match wanted {
+        Some(Ok(filter)) => (filter, None, true),
+        Some(Err(error)) => (EnvFilter::new("info"), Some(error), false),
+        None => (EnvFilter::new("info"), None, false),
+    };
     let (writer, is_terminal) = match file {
         Some(path) => (BoxMakeWriter::new(Mutex::new(open_log(path)?)), false),
         None => (BoxMakeWriter::new(stderr), stderr().is_terminal()),
     };
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_target(false)
         // A line that cannot be written is lost. To complain of it on standard error ends a daemon by a panic where
         // that cannot be written either: a full file system may well hold both.
@@ -33,7 +43,20 @@ pub fn start(file: Option<&Path>) -> Result<()> {
         .with_writer(writer)
         .with_ansi(is_terminal)
         .with_env_filter(filter)
-        .init();
+        .with_filter_reloading();
+    if !is_fixed {
+        let filter = log.reload_handle();
+        daemon::set_log_filter(move |text| {
+            // Neither fails: the text consists of our crates' names, and the log lives as long as the process.
+            if let Ok(new) = EnvFilter::try_new(text) {
+                let _ = filter.reload(new);
+            }
+        });
+    }
+    log.init();
+    if let Some(error) = complaint {
+        tracing::warn!(%error, "{FILTER} is no filter, such as `debug` or `info,osd=debug`, and is not heeded");
+    }
     if file.is_some() {
         log_panics();
     }
@@ -104,8 +127,6 @@ impl Write for LogFile {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
-
-    use std::env;
 
     use super::*;
 

@@ -1,4 +1,5 @@
-//! Logs of daemons that cannot start: what their files say, and that one which cannot be written changes nothing.
+//! Logs of daemons that cannot start: what their files say, how much, and that one which cannot be written changes
+//! nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
 
@@ -64,4 +65,18 @@ fn what_ends_a_daemon_is_in_its_log_and_on_standard_error() {
     assert_eq!((count(&written), count(&osd.said())), (1, 1), "{written}");
     osd.run("", "");
     assert_eq!(count(&osd.said()), 1, "standard error is the log");
+}
+
+#[test]
+fn options_say_how_much_is_logged_unless_the_environment_does() {
+    let osd = Daemon::new();
+    let found = |lines, filter| {
+        osd.run(lines, filter);
+        let said = osd.said();
+        ["the log's filter is info,", "LOLIGO_LOG is no filter"].map(|text| said.contains(text))
+    };
+    assert_eq!(found("", ""), [false, false]);
+    assert_eq!(found("debug osd = 20", ""), [true, false]);
+    assert_eq!(found("debug osd = 20", "info"), [false, false]);
+    assert_eq!(found("debug osd = 20", "osd=loud"), [true, true]);
 }

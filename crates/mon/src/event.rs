@@ -112,6 +112,8 @@ pub enum Effect {
     /// Commit to the ledger; answered with [`Event::LedgerCommitted`], or with [`Event::LeaseLost`] when
     /// that fails. One proposal is in flight at most.
     Propose(LedgerTxn),
+    /// Options have other values: [`crate::Mon::option`] has them.
+    OptionsChanged,
     /// Give back what the ledger's file does not need; answered with [`Event::Compacted`].
     Compact,
     /// Ring [`Event::Timer`] at this time; replaces an earlier timer.

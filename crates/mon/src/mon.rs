@@ -51,6 +51,8 @@ pub struct Mon {
     pub(crate) options: MonOptions,
     /// All options by where they come from.
     pub(crate) settings: Settings,
+    /// The daemon was not yet told that options have other values.
+    has_new_options: bool,
     /// The same of the OSDs, as they report.
     pub(crate) osd_settings: BTreeMap<OsdId, Settings>,
     pub(crate) rng: StdRng,
@@ -110,6 +112,7 @@ impl Mon {
         Mon {
             base_options: options.clone(),
             settings: Settings::from_file(&options.conf),
+            has_new_options: false,
             osd_settings: BTreeMap::new(),
             options,
             rng: rand::SeedableRng::from_seed(seed),
@@ -195,6 +198,9 @@ impl Mon {
         if self.is_booted {
             self.pump_rbd_support(now, wall, effects);
             self.keep_progress();
+        }
+        if mem::take(&mut self.has_new_options) {
+            effects.push(Effect::OptionsChanged);
         }
         self.propose(effects);
     }
@@ -402,6 +408,16 @@ impl Mon {
         (name.kind == EntityType::OSD).then(|| name.id.parse().ok().map(OsdId)).flatten()
     }
 
+    /// The monitor's name: `a` of `mon.a`.
+    pub fn name(&self) -> &str {
+        &self.base_options.name
+    }
+
+    /// The value of an option in force.
+    pub fn option(&self, name: &str) -> Option<String> {
+        self.settings.get(name)
+    }
+
     /// Takes the monitor's own options: what was injected, ceph.conf's, the configuration database's.
     pub(crate) fn apply_config(&mut self) {
         let name = EntityName::new(EntityType::MON, self.base_options.name.clone());
@@ -414,6 +430,7 @@ impl Mon {
             }
         }
         self.op_history.follow(&self.settings);
+        self.has_new_options = true;
     }
 
     /// True once [`Event::Boot`] has brought a ledger that can be read, and until [`Event::LeaseLost`].

@@ -122,6 +122,8 @@ impl MonProcess {
                 | Effect::Run(..)
                 | Effect::Kill(_)
                 | Effect::Compact => panic!("there is no manager"),
+                // The log is the simulator's.
+                Effect::OptionsChanged => {}
                 Effect::Close(conn) => self.net.close(conn.0, &mut cx.wire()),
                 Effect::SetTimer(at) => cx.set_timer(TIMER, at),
                 Effect::Propose(txn) => {

@@ -32,7 +32,7 @@ use crate::{
     clock, cluster,
     device::{Access, Device},
     device_paths::DevicePaths,
-    host,
+    host, log_levels,
     memory::Memory,
     own_addresses,
     stop::Stop,
@@ -96,6 +96,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
     let conf = CephConf::read(conf_path)?;
     let who = EntityName::new(EntityType::OSD, id);
     let whoami = OsdId(id.parse().context("an OSD's id is a number")?);
+    log_levels::follow(&who, |name| conf.option(&who, name));
     let data = conf.require(&who, "osd data")?;
     let mut reactor =
         Reactor::new(reactor::Config { waker: Some(stop.waker()), signals, ..Default::default() })?;

@@ -8,13 +8,14 @@ use osd::{ConnId, Event, Shard};
 use reactor::{Event as IoEvent, ListenerId, Reactor, Signal};
 use shard::{Outcome, ShardMachine};
 use store::DeviceCommand;
-use types::Token;
+use types::{EntityName, EntityType, Token};
 
 use super::links::{Fate, Links, Parcel};
 use crate::{
     admin_socket::AdminSocket,
     clock,
     device::Device,
+    log_levels,
     memory::Memory,
     stop::Stop,
     wire::{OnReactor, wire_event},
@@ -224,7 +225,11 @@ impl ShardDaemon {
             Outcome::ShareAuth => self.share_auth(),
             Outcome::SetTimer(token, at) => reactor.set_timer(token.0, at.0),
             Outcome::OptionsChanged => {
-                let option = |name| self.machine.osd.option(name);
+                let option = |name: &str| self.machine.osd.option(name);
+                if self.shard.is_control() {
+                    let id = self.machine.osd.whoami().to_string();
+                    log_levels::follow(&EntityName::new(EntityType::OSD, id), option);
+                }
                 self.memory.set(option("osd_memory_target"), option("bluestore_cache_size"));
                 self.memory.sizes().apply(&mut self.machine.store);
             }

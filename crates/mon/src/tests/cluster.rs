@@ -31,6 +31,8 @@ pub(crate) struct Cluster {
     pub(crate) is_committing: bool,
     pub(crate) held: Vec<LedgerTxn>,
     pub(crate) closed: Vec<ConnId>,
+    /// How often the monitor said that it has other options.
+    pub(crate) options_changed: u32,
     /// What clients of the manager were told.
     pub(crate) managed: Vec<(u64, Message)>,
     /// What is asked of objects, and runs that are started (arguments) and ended (none).
@@ -77,6 +79,7 @@ impl Cluster {
             is_committing: true,
             held: Vec::new(),
             closed: Vec::new(),
+            options_changed: 0,
             managed: Vec::new(),
             objects: Vec::new(),
             runs: Vec::new(),
@@ -161,6 +164,7 @@ impl Cluster {
                 Effect::Objects(token, request) => self.objects.push((token, request)),
                 Effect::Run(run, args) => self.runs.push((run, Some(args.join(" ")))),
                 Effect::Kill(run) => self.runs.push((run, None)),
+                Effect::OptionsChanged => self.options_changed += 1,
                 Effect::SetTimer(_) => {}
             }
         }

@@ -48,6 +48,21 @@ fn a_monitor_tells_what_every_daemon_tells() {
 }
 
 #[test]
+fn whoever_runs_the_monitor_is_told_of_other_options() {
+    let mut cluster = Cluster::with_rbd();
+    let level = |cluster: &Cluster| cluster.mon.option("debug_mon").unwrap();
+    let before = cluster.options_changed;
+    assert_eq!((before > 0, level(&cluster)), (true, "1/5".to_owned()), "as it boots");
+    cluster.ok(r#"{"prefix":"config set","who":"mon","name":"debug_mon","value":"10"}"#);
+    assert_eq!((cluster.options_changed, level(&cluster)), (before + 1, "10/10".to_owned()));
+    let set = told_json(&mut cluster, r#"{"prefix":"config set","var":"debug_mon","val":["20"]}"#);
+    assert_eq!(set["success"], "debug_mon = '20/20' ");
+    assert_eq!((cluster.options_changed, level(&cluster)), (before + 2, "20/20".to_owned()));
+    cluster.ok(r#"{"prefix":"osd set","key":"noout"}"#);
+    assert_eq!(cluster.options_changed, before + 2);
+}
+
+#[test]
 fn requests_are_remembered_by_how_long_they_took() {
     let mut cluster = Cluster::with_rbd();
     let set = r#"{"prefix":"osd set","key":"noout"}"#;

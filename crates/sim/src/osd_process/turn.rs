@@ -143,7 +143,7 @@ impl OsdProcess {
                 Outcome::Cross(to, cross) => self.cross(to, cross, cx),
                 Outcome::ShareAuth => self.share_auth(cx.who.index()),
                 Outcome::SetTimer(token, at) => cx.set_timer(token, at),
-                // What runs here has no memory to save.
+                // What runs here has no memory to save, and no log of its own.
                 Outcome::OptionsChanged => {}
             }
         }

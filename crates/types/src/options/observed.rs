@@ -3,8 +3,10 @@
 use crate::EntityType;
 
 /// Options that a running OSD looks at.
-pub(super) const OSD: [&str; 42] = [
+pub(super) const OSD: [&str; 44] = [
     "bluestore_cache_size",
+    "debug_ms",
+    "debug_osd",
     // How long a heartbeat takes that `dump_osd_network` shows. What decides is fixed.
     "mon_warn_on_slow_ping_ratio",
     "mon_warn_on_slow_ping_time",
@@ -50,7 +52,9 @@ pub(super) const OSD: [&str; 42] = [
 ];
 
 /// Options that a running monitor looks at.
-pub(super) const MON: [&str; 35] = [
+pub(super) const MON: [&str; 37] = [
+    "debug_mon",
+    "debug_ms",
     "mon_allow_pool_delete",
     "mon_allow_pool_size_one",
     "mon_auth_allow_insecure_key",
