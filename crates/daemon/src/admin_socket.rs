@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use messages::{MCommand, MCommandReply, Message};
 use osd::ConnId;
 use reactor::Waker;
@@ -71,13 +71,20 @@ pub(crate) struct AdminSocket {
 }
 
 impl AdminSocket {
-    /// Listens where `admin socket` says, if it says anything; `waker` wakes the daemon's reactor.
+    /// Listens where `admin socket` says, or where Ceph's daemons do; not if it is empty. `waker` wakes the daemon's
+    /// reactor. Where a socket cannot be made, the daemon does without it.
     pub(crate) fn open(conf: &CephConf, who: &EntityName, waker: Waker) -> Result<Option<AdminSocket>> {
-        let Some(path) = conf.get(who, "admin socket").filter(|path| !path.is_empty()) else {
+        let Some(path) = conf.get_or_default(who, "admin socket").filter(|path| !path.is_empty()) else {
             return Ok(None);
         };
         let path = PathBuf::from(path);
-        let listener = listen(&path).with_context(|| format!("listening at {}", path.display()))?;
+        let listener = match listen(&path) {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::warn!(%error, path = %path.display(), "there is no admin socket (`ceph daemon`)");
+                return Ok(None);
+            }
+        };
         let shared = Arc::new(Shared::new());
         let served = Arc::clone(&shared);
         let thread = reactor::spawn("admin_socket", None, move || {
@@ -208,6 +215,25 @@ mod tests {
         assert_eq!(read(format!("{text}\n").as_bytes()), Ok(text.to_owned()));
         assert_eq!(read(format!("{text}\0more").as_bytes()), Ok(text.to_owned()));
         assert_eq!(read(text.as_bytes()), Err(io::ErrorKind::InvalidData));
+    }
+
+    /// A folder that is not writable, a path that is too long, another cluster's daemon of that name at the usual place.
+    #[test]
+    fn a_socket_that_cannot_be_made_is_done_without() {
+        let dir = std::env::temp_dir().join(format!("loligo-no-admin-socket-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let who = EntityName::parse("osd.0").unwrap();
+        let open = |path: &Path| {
+            let conf = format!("[osd]\nadmin socket = {}\n", path.display());
+            AdminSocket::open(&CephConf::parse(&conf).unwrap(), &who, Waker::new().unwrap()).unwrap()
+        };
+        let (socket, file) = (dir.join("asok"), dir.join("file"));
+        fs::write(&file, "").unwrap();
+        let first = open(&socket);
+        let found = [&socket, &file.join("asok"), Path::new("")].map(|path| open(path).is_some());
+        assert_eq!((first.is_some(), found), (true, [false; 3]));
+        drop(first);
+        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

@@ -42,6 +42,14 @@ impl CephConf {
         self.get_within(who, key, EXPANSIONS_MAX)
     }
 
+    /// The same, or Ceph's default for daemons, where an option has one.
+    pub fn get_or_default(&self, who: &EntityName, key: &str) -> Option<String> {
+        self.get(who, key).or_else(|| {
+            let default = find_option(&option_name(key))?.default_for(true);
+            Some(expand(&default, &|name| self.metavariable(who, name, EXPANSIONS_MAX)))
+        })
+    }
+
     /// The same, with so many values within values.
     fn get_within(&self, who: &EntityName, key: &str, depth: u32) -> Option<String> {
         let key = option_name(key);
@@ -183,6 +191,18 @@ mod tests {
         assert_eq!(get("host"), format!("{host} {}", std::process::id()));
         assert_eq!(get("loop"), "$loop");
         assert_eq!(get("admin socket"), "/var/run/ceph/x");
+    }
+
+    #[test]
+    fn an_option_that_is_not_set_may_have_a_default() {
+        let of = |text: &str, key| {
+            let conf = CephConf::parse(text).unwrap();
+            conf.get_or_default(&EntityName::parse("osd.1").unwrap(), key)
+        };
+        assert_eq!(of("", "admin socket").as_deref(), Some("/var/run/ceph/ceph-osd.1.asok"));
+        assert_eq!(of("run dir = /x", "admin_socket").as_deref(), Some("/x/ceph-osd.1.asok"));
+        assert_eq!(of("admin socket =", "admin socket").as_deref(), Some(""));
+        assert_eq!(of("", "nothing"), None);
     }
 
     #[test]
