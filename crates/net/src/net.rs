@@ -14,6 +14,7 @@ use types::{EntityAddrVec, EntityType, OsdId};
 
 use crate::{Wire, WireEvent, handshakes::Handshakes};
 
+mod mon_reach;
 mod pressure;
 mod tick;
 
@@ -25,6 +26,8 @@ const RETRY: Duration = Duration::from_millis(200);
 const TICKETS_RETRY: Duration = Duration::from_secs(10);
 /// Between two warnings that somebody was not let in: strangers may not fill the log.
 const REFUSALS_LOGGED: Duration = Duration::from_secs(60);
+/// Between two warnings that no monitor is reached.
+const UNREACHED_LOGGED: Duration = Duration::from_secs(60);
 /// A monitor is asked for a sign of life that often.
 const MON_KEEPALIVE: Duration = Duration::from_secs(10);
 /// A monitor that has not said a word for so long since it was asked for one is given up, and dialed again
@@ -96,6 +99,10 @@ struct MonLink<C> {
     keepalive_at_ns: u64,
     /// When it was first asked for a sign of life after the last one; none if it has not been asked since.
     asked_at_ns: Option<u64>,
+    /// Why the connection will come to nothing, where more is known than that it is gone.
+    failure: Option<&'static str>,
+    /// There since no monitor is reached: no sooner is the next failure a warning.
+    warning_at_ns: Option<u64>,
 }
 
 /// All connections of a daemon.
@@ -180,6 +187,8 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             retry_at_ns: 0,
             keepalive_at_ns: 0,
             asked_at_ns: None,
+            failure: None,
+            warning_at_ns: None,
         });
     }
 
@@ -213,10 +222,11 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             }
             WireEvent::Connected(conn) => self.start(conn, wire, out),
             WireEvent::Failed(conn, is_refused) => {
-                if let Some(Link { purpose: Purpose::Osd(osd), .. }) = self.links.get(&conn)
-                    && is_refused
-                {
-                    out.push(NetEvent::OsdRefused(*osd));
+                match self.links.get(&conn).map(|link| link.purpose) {
+                    Some(Purpose::Osd(osd)) if is_refused => out.push(NetEvent::OsdRefused(osd)),
+                    Some(Purpose::Mon) if is_refused => self.note_mon_failure(conn, "nobody listens there"),
+                    Some(Purpose::Mon) => self.note_mon_failure(conn, "it cannot be connected to"),
+                    _ => {}
                 }
                 self.drop_link(conn, wire, out);
             }
@@ -303,6 +313,9 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                 } else {
                     tracing::debug!(%reason, ?purpose, %peer, "connection closed");
                 }
+                if is_refusal {
+                    self.note_mon_failure(conn, "it does not let this daemon in");
+                }
                 // The secret that a ticket is sealed with may be gone before its time.
                 self.wants_tickets |= is_refusal && matches!(purpose, Purpose::Osd(_) | Purpose::Outbound);
             }
@@ -335,6 +348,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                 out.push(NetEvent::Opened(id, end));
             }
             (ConnEvent::Established(_), Purpose::Mon) => {
+                self.on_mon_reached();
                 // With new tickets.
                 self.wants_tickets = false;
                 out.push(NetEvent::MonOpened);
@@ -414,13 +428,15 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                 out.push(NetEvent::Closed(link.id));
             }
             Purpose::Mon => {
+                if link.conn.is_ready() {
+                    out.push(NetEvent::MonClosed);
+                } else {
+                    self.on_mon_unreached(wire.now());
+                }
                 if let Some(mon) = &mut self.mon {
                     mon.link = None;
                     mon.retry_at_ns = retry_at_ns;
                     mon.next += 1;
-                }
-                if link.conn.is_ready() {
-                    out.push(NetEvent::MonClosed);
                 }
             }
             Purpose::Osd(osd) => {

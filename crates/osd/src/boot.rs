@@ -9,6 +9,33 @@ use types::{Epoch, Instant};
 /// The boot message is sent again if the map does not show us up by then.
 const RETRY: Duration = Duration::from_secs(5);
 
+/// An OSD that is not in the map after that long says so in its log,
+const PATIENCE: Duration = Duration::from_secs(30);
+/// and again as often as this.
+const LOGGED: Duration = Duration::from_secs(60);
+
+/// When the log is told that the OSD still waits to be let into the map.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BootWatch {
+    /// There while it waits.
+    due: Option<Instant>,
+}
+
+impl BootWatch {
+    /// True if it has waited for so long that the log is to be told.
+    pub(crate) fn is_due(&mut self, now: Instant, is_waiting: bool) -> bool {
+        if !is_waiting {
+            self.due = None;
+            return false;
+        }
+        let due = *self.due.get_or_insert(now + PATIENCE);
+        if now >= due {
+            self.due = Some(now + LOGGED);
+        }
+        now >= due
+    }
+}
+
 /// How far an OSD is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Boot {
@@ -42,6 +69,11 @@ impl Boot {
         }
     }
 
+    /// True until the map shows it up for the first time, or again.
+    pub(crate) fn is_waiting(self) -> bool {
+        matches!(self, Boot::Starting | Boot::CatchingUp(_) | Boot::Booting { .. })
+    }
+
     /// True when the boot message is due: all maps are there, and it was not sent or went unheard.
     pub(crate) fn is_due(self, now: Instant, map: Epoch) -> bool {
         match self {
@@ -55,6 +87,18 @@ impl Boot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_boot_that_goes_unanswered_is_told_after_half_a_minute_and_then_once_a_minute() {
+        let mut watch = BootWatch::default();
+        let told = |watch: &mut BootWatch, seconds: std::ops::Range<u64>, is_waiting| {
+            let is_told = |second: &u64| watch.is_due(Instant(second * 1_000_000_000), is_waiting);
+            seconds.filter(is_told).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&mut watch, 0..160, true), [30, 90, 150]);
+        assert!(told(&mut watch, 160..400, false).is_empty());
+        assert_eq!(told(&mut watch, 400..440, true), [430], "it was up, and is not");
+    }
 
     #[test]
     fn boot_is_asked_for_once_caught_up_and_again_when_unheard() {

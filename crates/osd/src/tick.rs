@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use messages::{MOSDMarkMeDown, MPGStats, Message};
 use pg::CommitTimes;
-use types::{OsdStat, PgStat};
+use types::{MapFlags, OsdStat, PgStat};
 
 use crate::{
     Cross, Effect, Osd,
@@ -33,6 +33,7 @@ impl Osd {
         }
         self.ask_for_whole_map(cx);
         self.boot_if_due(cx);
+        self.watch_boot(cx);
         self.give_up_waiting(cx);
         self.beat(cx);
         self.tick_pgs(cx);
@@ -40,6 +41,21 @@ impl Osd {
         self.measure_commits(cx);
         self.send_stats_if_due(cx);
         cx.effects.push(Effect::SetTimer(TICK, cx.now + TICK_INTERVAL));
+    }
+
+    /// Says in the log that this OSD is not let into the map: it listens, and serves nobody.
+    fn watch_boot(&mut self, cx: &Cx<'_>) {
+        let is_waiting = self.config.shard.is_control() && self.boot.is_waiting();
+        if self.boot_watch.is_due(cx.now, is_waiting && !self.vitals.is_ill()) {
+            tracing::warn!(
+                osd = self.config.whoami.0,
+                state = self.boot.name(),
+                epoch = self.map.epoch.0,
+                has_monitor = self.has_mon,
+                noup = self.map.has_flag(MapFlags::NOUP),
+                "not marked up yet, so that nobody is served; the cluster log may say why"
+            );
+        }
     }
 
     fn beat(&mut self, cx: &mut Cx<'_>) {

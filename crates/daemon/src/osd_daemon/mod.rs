@@ -228,7 +228,7 @@ impl Setup {
         cluster::write_pid(&self.conf, &self.who)?;
         let place = addrs.public.clone();
         self.start(&mut daemon, addrs, reactor);
-        tracing::info!(%place, shards = shard.count, "{} serves", self.who);
+        tracing::info!(%place, shards = shard.count, "{} listens", self.who);
         let result = daemon.run(reactor, Some(stop));
         cluster::remove_pid(&self.conf, &self.who);
         result

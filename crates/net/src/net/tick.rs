@@ -17,9 +17,11 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             return;
         };
         let host = &mon.hosts[mon.next % mon.hosts.len()];
-        let Some(target) = host.msgr2_addr().copied() else { return };
-        let Some(socket) = target.socket else { return };
         mon.retry_at_ns = now + RETRY.as_nanos() as u64;
+        let found = host.msgr2_addr().and_then(|target| Some((*target, target.socket?)));
+        let Some((target, socket)) = found else {
+            return self.pass_mon_over("it has no address for msgr2", wire.now());
+        };
         if let Some(conn) = wire.connect(socket) {
             mon.link = Some(conn);
             mon.keepalive_at_ns = now + MON_KEEPALIVE.as_nanos() as u64;
@@ -30,6 +32,8 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                 resume: None,
             };
             self.add_link(conn, Purpose::Mon, role, wire);
+        } else {
+            self.pass_mon_over("there is no socket to be had", wire.now());
         }
     }
 
@@ -103,6 +107,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             .map(|(conn, _)| *conn)
             .collect();
         for conn in slow {
+            self.note_mon_failure(conn, "it does not answer");
             wire.close(conn);
             self.drop_link(conn, wire, out);
         }
