@@ -46,8 +46,6 @@ pub struct MonOptions {
     pub is_deprecated_obsolete: bool,
     /// Auth `none` is accepted: everybody is who they say and may do everything.
     pub is_auth_none: bool,
-    /// The version that `ceph version` and `ceph versions` show.
-    pub version: String,
     /// The name of the host, for `mon metadata` and `node ls`.
     pub hostname: String,
     /// The options of ceph.conf, for `tell mon.X config show`.
@@ -79,7 +77,6 @@ impl Default for MonOptions {
             is_insecure_key_allowed: true,
             is_deprecated_obsolete: false,
             is_auth_none: false,
-            version: concat!("loligo version ", env!("CARGO_PKG_VERSION"), " pacific (stable)").to_owned(),
             hostname: "localhost".to_owned(),
             conf: BTreeMap::new(),
             host: BTreeMap::new(),
@@ -88,6 +85,11 @@ impl Default for MonOptions {
 }
 
 impl MonOptions {
+    /// The version that `ceph version` and `ceph versions` show.
+    pub fn version(&self) -> String {
+        types::daemon_version_line(self.git_version)
+    }
+
     /// Copies without which a new pool of that size takes no writes, or one whose size is changed.
     pub fn min_size_of(&self, size: u8) -> u8 {
         if self.pool_size_min > 0 { self.pool_size_min.min(size) } else { size - size / 2 }

@@ -4,6 +4,7 @@
 //! Invariants: plain values; no IO, no clock, no randomness. This crate knows no message and no daemon.
 
 mod addr;
+mod daemon_version;
 mod dump;
 mod errno;
 mod hobject;
@@ -27,6 +28,7 @@ mod version;
 mod xml;
 
 pub use addr::{AddrType, EntityAddr, EntityAddrVec};
+pub use daemon_version::{DAEMON_VERSION, daemon_version_line};
 pub use dump::{PgInfoContext, pretty as pretty_json};
 pub use errno::Errno;
 pub use hobject::{HObject, cmp_reversed_bits};

@@ -300,7 +300,7 @@ impl Setup {
             options: self.conf.all(&self.who),
             hostname: cluster::hostname(),
             features: codec::Features::PACIFIC.0,
-            git_version: crate::host::GIT_VERSION,
+            git_version: host::GIT_VERSION,
             shard,
             seed: net.rng().random(),
         };
@@ -330,13 +330,12 @@ impl Setup {
     fn metadata(&self, device: &Path, shard: Shard) -> BTreeMap<String, String> {
         let mut out = host::facts();
         out.extend(host::device_facts(device));
-        let version = concat!("loligo version ", env!("CARGO_PKG_VERSION"), " pacific (stable)");
         for (key, value) in [
             ("osd_objectstore", "loligo"),
             ("osd_data", &self.data),
             ("loligo_reactors", &shard.count.to_string()),
-            ("ceph_version_short", env!("CARGO_PKG_VERSION")),
-            ("ceph_version", version),
+            ("ceph_version_short", types::DAEMON_VERSION),
+            ("ceph_version", &types::daemon_version_line(host::GIT_VERSION)),
             ("ceph_release", "pacific"),
         ] {
             out.insert(key.to_owned(), value.to_owned());

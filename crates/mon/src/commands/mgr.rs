@@ -136,8 +136,8 @@ fn own_metadata(req: &Request<'_>) -> BTreeMap<String, Value> {
     out.insert("addr".to_owned(), legacy_addr(&req.mon.manager).into());
     out.insert("addrs".to_owned(), req.mon.manager.to_string().into());
     out.insert("ceph_release".to_owned(), "pacific".into());
-    out.insert("ceph_version_short".to_owned(), env!("CARGO_PKG_VERSION").into());
-    out.insert("ceph_version".to_owned(), req.mon.options.version.as_str().into());
+    out.insert("ceph_version_short".to_owned(), types::DAEMON_VERSION.into());
+    out.insert("ceph_version".to_owned(), req.mon.options.version().into());
     out.insert("hostname".to_owned(), req.mon.options.hostname.as_str().into());
     out
 }
@@ -171,6 +171,6 @@ fn count_metadata(req: &mut Request<'_>) -> Reply {
 }
 
 fn versions(req: &mut Request<'_>) -> Reply {
-    let out = json!({req.mon.options.version.clone(): 1});
+    let out = json!({req.mon.options.version(): 1});
     Reply::json(req.args, out)
 }

@@ -227,8 +227,8 @@ fn mon_metadata(req: &Request<'_>, name: &str) -> Map<String, Value> {
     for (key, value) in [
         ("addrs", addrs.unwrap_or_default()),
         ("ceph_release", "pacific".to_owned()),
-        ("ceph_version", options.version.clone()),
-        ("ceph_version_short", env!("CARGO_PKG_VERSION").to_owned()),
+        ("ceph_version", options.version()),
+        ("ceph_version_short", types::DAEMON_VERSION.to_owned()),
         ("hostname", options.hostname.clone()),
     ] {
         all.insert(key.to_owned(), value);
@@ -256,7 +256,7 @@ fn metadata(req: &mut Request<'_>) -> Reply {
 }
 
 fn versions(req: &mut Request<'_>) -> Reply {
-    let out = json!({req.mon.options.version.clone(): req.state().monmap.size()});
+    let out = json!({req.mon.options.version(): req.state().monmap.size()});
     Reply::json(req.args, out)
 }
 

@@ -48,8 +48,8 @@ fn report(req: &mut Request<'_>) -> Reply {
     let mut out = Map::new();
     let mut put = |key: &str, value: Value| out.insert(key.to_owned(), value);
     put("cluster_fingerprint", crate::format::uuid(&req.state().monmap.fsid).into());
-    put("version", env!("CARGO_PKG_VERSION").into());
-    put("commit", "".into());
+    put("version", types::DAEMON_VERSION.into());
+    put("commit", req.mon.options.git_version.into());
     put("timestamp", req.wall.to_string().into());
     put("tag", req.args.list("tags").join(" ").into());
     put("health", req.mon.health().json(true));

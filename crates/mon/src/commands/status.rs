@@ -127,7 +127,7 @@ fn unmute(req: &mut Request<'_>) -> Reply {
 }
 
 fn version(req: &mut Request<'_>) -> Reply {
-    let version = req.mon.options.version.clone();
+    let version = req.mon.options.version();
     Reply::show(req.args, || json!({"version": version}), || format!("{version}\n"))
 }
 
@@ -142,14 +142,14 @@ pub(super) fn osd_versions(mon: &Mon) -> BTreeMap<String, u64> {
     for osd in mon.committed.osdmap.osds() {
         let metadata = mon.committed.osd_metadata.get(&osd);
         let version = metadata.and_then(|m| m.get("ceph_version")).cloned();
-        *out.entry(version.unwrap_or_else(|| mon.options.version.clone())).or_default() += 1;
+        *out.entry(version.unwrap_or_else(|| mon.options.version())).or_default() += 1;
     }
     out
 }
 
 fn versions(req: &mut Request<'_>) -> Reply {
-    let mons = BTreeMap::from([(req.mon.options.version.clone(), req.state().monmap.size() as u64)]);
-    let mgrs = BTreeMap::from([(req.mon.options.version.clone(), 1)]);
+    let mons = BTreeMap::from([(req.mon.options.version(), req.state().monmap.size() as u64)]);
+    let mgrs = BTreeMap::from([(req.mon.options.version(), 1)]);
     let osds = osd_versions(req.mon);
     let mut overall = mons.clone();
     for (version, count) in mgrs.iter().chain(&osds) {

@@ -82,9 +82,6 @@ const fn config_row(at: usize) -> Row {
     Row { sig: CONFIG_COMMANDS[at].0, help: CONFIG_COMMANDS[at].1, module: "mon", perm: "rw", run: config }
 }
 
-/// The number alone, for tools that compare it.
-const VERSION: &str = concat!("16.2.15-loligo-", env!("CARGO_PKG_VERSION"));
-
 fn version(req: &mut Request<'_>) -> Reply {
     req.mon.tell_version(req.args)
 }
@@ -208,7 +205,10 @@ fn sessions(req: &mut Request<'_>) -> Reply {
 impl Mon {
     /// What `tell … version` answers, for the monitor and for the manager's part.
     pub(crate) fn tell_version(&self, args: &super::Args) -> Reply {
-        Reply::json(args, json!({"version": VERSION, "release": "pacific", "release_type": "stable"}))
+        Reply::json(
+            args,
+            json!({"version": types::DAEMON_VERSION, "release": "pacific", "release_type": "stable"}),
+        )
     }
 
     /// Runs a command of this table: for those who may do everything, as in Ceph.

@@ -47,6 +47,26 @@ fn a_monitor_tells_what_every_daemon_tells() {
     assert_eq!(hint, "mon already active; ignoring bootstrap hint\n");
 }
 
+/// Tools read the release of a cluster from any of these.
+#[test]
+fn a_cluster_has_the_same_version_everywhere() {
+    let mut cluster = Cluster::with_rbd();
+    let line = types::daemon_version_line("no_version");
+    assert_eq!(cluster.json(r#"{"prefix":"version"}"#)["version"], line.as_str());
+    let versions = cluster.json(r#"{"prefix":"versions"}"#);
+    assert_eq!(
+        versions["overall"],
+        json!({line.as_str(): 5}),
+        "a monitor, its manager's part and three OSDs"
+    );
+    for prefix in ["mon metadata", "mgr metadata"] {
+        let facts = cluster.json(&json!({"prefix": prefix}).to_string());
+        assert_eq!(facts[0]["ceph_version"], line.as_str());
+        assert_eq!(facts[0]["ceph_version_short"], types::DAEMON_VERSION);
+    }
+    assert_eq!(told_json(&mut cluster, r#"{"prefix":"version"}"#)["version"], types::DAEMON_VERSION);
+}
+
 #[test]
 fn whoever_runs_the_monitor_is_told_of_other_options() {
     let mut cluster = Cluster::with_rbd();

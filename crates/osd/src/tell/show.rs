@@ -1,13 +1,10 @@
 //! What an OSD says of itself.
 
 use serde_json::{Value, json};
-use types::Errno;
+use types::{DAEMON_VERSION, Errno};
 
 use super::{Answer, Call};
 use crate::{Osd, osd::Cx};
-
-/// What this OSD calls itself: Ceph's form, so that clients read a version.
-const VERSION: &str = concat!("16.2.15-loligo-", env!("CARGO_PKG_VERSION"));
 
 pub(super) fn uuid(bytes: &[u8; 16]) -> String {
     let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
@@ -15,7 +12,7 @@ pub(super) fn uuid(bytes: &[u8; 16]) -> String {
 }
 
 pub(super) fn version(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
-    Ok(Some(json!({"version": VERSION, "release": "pacific", "release_type": "stable"})))
+    Ok(Some(json!({"version": DAEMON_VERSION, "release": "pacific", "release_type": "stable"})))
 }
 
 /// Every command with what it does.

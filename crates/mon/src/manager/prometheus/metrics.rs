@@ -100,7 +100,7 @@ fn health(mon: &Mon, page: &mut Page) {
 }
 
 fn monitors(mon: &Mon, page: &mut Page) {
-    let version = mon.options.version.as_str();
+    let version = &mon.options.version();
     let monmap = &mon.committed.monmap;
     let named: Vec<(String, String, String)> = monmap
         .mons()
