@@ -110,7 +110,8 @@ fn mark_up(map: &OsdMap, inc: &mut Incremental, boot: &MOSDBoot) {
     inc.new_xinfo.insert(osd, OsdXInfo { features: boot.features, ..known });
     let state = map.state(osd);
     let may_be_in = !map.has_flag(MapFlags::NOIN) && !map.group_flags(osd).has(OsdState::NOIN);
-    let is_new = !map.exists(osd) || state.has(OsdState::NEW);
+    // What was destroyed is replaced by the store that boots, whether `osd new` has told of it or not.
+    let is_new = !map.exists(osd) || state.has(OsdState::NEW) || state.has(OsdState::DESTROYED);
     if state.has(OsdState::DESTROYED) {
         inc.new_state.insert(osd, OsdState::DESTROYED);
     }

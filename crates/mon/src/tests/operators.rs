@@ -1,8 +1,8 @@
 //! What operators say of single OSDs, nodes and keys.
 
-use super::cluster::Cluster;
-use messages::{MPGStats, PeerPing};
-use types::{EntityName, OsdId, OsdState};
+use super::cluster::{Cluster, boot_message};
+use messages::{MOSDBoot, MPGStats, PeerPing};
+use types::{EntityName, OsdId, OsdState, WEIGHT_IN};
 
 #[test]
 fn flags_of_nodes_and_classes_hold_for_what_is_below() {
@@ -93,6 +93,29 @@ fn a_new_osd_brings_its_secrets_and_takes_them_along() {
     cluster.ok(&passphrase);
     cluster.ok(r#"{"prefix":"osd purge-new","id":7,"yes_i_really_mean_it":true}"#);
     assert_eq!((cluster.refused(&lockbox).0, cluster.refused(&passphrase).0), (-2, -2));
+}
+
+#[test]
+fn an_osd_on_a_new_device_comes_in_under_the_id_of_the_one_that_was_destroyed() {
+    let mut cluster = Cluster::with_rbd();
+    for is_announced in [false, true] {
+        cluster.ok(r#"{"prefix":"osd out","ids":["2"]}"#);
+        cluster.ok(r#"{"prefix":"osd down","ids":["2"]}"#);
+        cluster.ok(r#"{"prefix":"osd destroy","id":2,"yes_i_really_mean_it":true}"#);
+        let uuid = [if is_announced { 9 } else { 8 }; 16];
+        if is_announced {
+            let uuid = "09090909-0909-0909-0909-090909090909";
+            cluster.ok(&format!(r#"{{"prefix":"osd new","uuid":"{uuid}","id":2}}"#));
+        }
+        let caps = r#"["mon","allow profile osd","osd","allow *"]"#;
+        cluster.ok(&format!(r#"{{"prefix":"auth get-or-create","entity":"osd.2","caps":{caps}}}"#));
+        cluster.connect(Cluster::osd_conn(2), "osd.2");
+        let boot = MOSDBoot { uuid, ..boot_message(2, cluster.map().epoch) };
+        cluster.say(Cluster::osd_conn(2), boot);
+        let map = cluster.map();
+        assert!(map.is_up(OsdId(2)) && !map.state(OsdId(2)).has(OsdState::DESTROYED), "{is_announced}");
+        assert_eq!((map.weight(OsdId(2)), map.osd_uuid[2]), (WEIGHT_IN, uuid), "{is_announced}");
+    }
 }
 
 #[test]
