@@ -4,6 +4,7 @@
 
 mod admin_socket;
 mod bench;
+mod bind_ports;
 mod ceph_conf;
 mod client_io;
 mod client_runner;

@@ -1,7 +1,7 @@
 //! Where the monitor plays the manager's part: a listener and connections of its own, since clients dial
 //! managers by their own kind of entity and with their own tickets.
 
-use std::{collections::BTreeMap, io, net::SocketAddr};
+use std::{collections::BTreeMap, net::SocketAddr};
 
 use anyhow::{Context, Result};
 use auth::con_mode;
@@ -13,12 +13,10 @@ use reactor::{ConnId, ListenerId, Reactor};
 use types::{EntityAddr, EntityAddrVec, EntityType, GlobalId};
 
 use crate::{
+    bind_ports::BindPorts,
     clock,
     wire::{Net, OnReactor},
 };
-
-/// `ms_bind_port_min` and `ms_bind_port_max`: where Ceph's daemons other than monitors listen.
-const PORTS: std::ops::RangeInclusive<u16> = 6800..=7300;
 
 /// See the module's page.
 pub(crate) struct ManagerPort {
@@ -32,10 +30,12 @@ impl ManagerPort {
     pub(crate) fn open(
         reactor: &mut Reactor,
         beside: SocketAddr,
+        ports: &BindPorts,
         methods: Vec<u32>,
         mon: &mut Mon,
     ) -> Result<ManagerPort> {
-        let (listener, socket) = listen(reactor, beside).context("no free port for the manager's part")?;
+        let wanted = SocketAddr::new(beside.ip(), 0);
+        let (listener, socket) = ports.listen(reactor, wanted).context("the manager's part")?;
         let nonce = u32::from_le_bytes([0, 1, 2, 3].map(|at| clock::random_seed()[at])).max(1);
         let addrs = EntityAddrVec(vec![EntityAddr::msgr2(socket, nonce)]);
         let config = Config {
@@ -118,16 +118,4 @@ impl ManagerPort {
         }
         said
     }
-}
-
-fn listen(reactor: &mut Reactor, beside: SocketAddr) -> io::Result<(ListenerId, SocketAddr)> {
-    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
-    for port in PORTS {
-        let socket = SocketAddr::new(beside.ip(), port);
-        match reactor.listen(socket) {
-            Ok(listener) => return Ok((listener, socket)),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }

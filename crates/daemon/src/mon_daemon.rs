@@ -13,6 +13,7 @@ use types::{EntityName, EntityType, GlobalId};
 
 use crate::{
     admin_socket::AdminSocket,
+    bind_ports::BindPorts,
     ceph_conf::CephConf,
     clock,
     cluster::{self, hostname},
@@ -97,7 +98,8 @@ fn serve_from(
         ..MonOptions::default()
     };
     let mut mon = Mon::new(options, clock::random_seed());
-    let manager = ManagerPort::open(&mut reactor, socket, methods, &mut mon)?;
+    let ports = BindPorts::read(&conf, &who)?;
+    let manager = ManagerPort::open(&mut reactor, socket, &ports, methods, &mut mon)?;
     let admin = AdminSocket::open(&conf, &who, stop.waker())?;
     let metrics = MetricsPort::default();
     let ledger = LedgerThread::spawn(ledger, stop.waker())?;

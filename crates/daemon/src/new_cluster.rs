@@ -142,6 +142,7 @@ impl NewCluster<'_> {
              [mon.a]\nmon data = {dir}/mon.a\nmon allow pool delete = true\nlog file = {dir}/log/mon.a.log\n\
              admin socket = {dir}/run/$cluster-$name.asok\n\n\
              [osd]\nosd data = {dir}/osd.$id\nlog file = {dir}/log/$name.log\n\
+             ms bind port min = 0\n\
              admin socket = {dir}/run/$cluster-$name.asok\n"
         );
         for osd in 0..self.osds {

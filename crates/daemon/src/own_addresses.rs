@@ -9,7 +9,8 @@ use types::{EntityAddr, EntityName};
 use crate::ceph_conf::CephConf;
 
 /// Where an OSD serves clients: `public addr`, or an address of the machine in `public network`, or the one that the
-/// machine has towards the monitors. Ceph learns the last one from its first monitor. Port 0 is any.
+/// machine has towards the monitors. Ceph learns the last one from its first monitor. Port 0 is any of
+/// [`BindPorts`](crate::bind_ports::BindPorts).
 pub(crate) fn public_addr(conf: &CephConf, who: &EntityName) -> Result<SocketAddr> {
     if let Some(text) = conf.get(who, "public addr") {
         return parse_addr(&text).with_context(|| format!("public addr = {text}"));

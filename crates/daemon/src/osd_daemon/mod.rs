@@ -28,6 +28,7 @@ use self::{
 };
 use crate::{
     admin_socket::AdminSocket,
+    bind_ports::BindPorts,
     ceph_conf::CephConf,
     clock, cluster,
     device::{Access, Device},
@@ -68,6 +69,8 @@ struct Setup {
     is_none: bool,
     /// Where clients find it, before the port is known.
     public: SocketAddr,
+    /// For listeners whose port is not said.
+    ports: BindPorts,
     /// Where other OSDs do.
     cluster_ip: IpAddr,
     uuid: [u8; 16],
@@ -124,6 +127,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
     let public = own_addresses::public_addr(&conf, &who)?;
     let setup = Setup {
         public,
+        ports: BindPorts::read(&conf, &who)?,
         cluster_ip: own_addresses::cluster_ip(&conf, &who, public.ip())?,
         is_none: conf.get(&who, "auth cluster required").is_some_and(|v| v == "none"),
         key: own_key(Path::new(&data), &who)?,
@@ -242,8 +246,7 @@ impl Setup {
         reactor: &mut Reactor,
     ) -> Result<(Addrs, Option<ListenerId>)> {
         let wanted = self.public;
-        let listener = reactor.listen(wanted).with_context(|| format!("listening at {wanted}"))?;
-        let socket = reactor.local_addr(listener).context("the listener has no address")?;
+        let (listener, socket) = self.ports.listen(reactor, wanted)?;
         let mut seed = rand::rngs::StdRng::from_seed(clock::random_seed());
         let nonce = seed.random_range(1..=u32::MAX);
         let public = EntityAddrVec::msgr2(socket, nonce);
@@ -261,9 +264,7 @@ impl Setup {
 
     /// A listener of one shard: other OSDs dial the shard of theirs.
     fn listen_for_osds(&self, reactor: &mut Reactor) -> Result<(ListenerId, SocketAddr)> {
-        let wanted = SocketAddr::new(self.cluster_ip, 0);
-        let listener = reactor.listen(wanted).with_context(|| format!("listening at {wanted}"))?;
-        Ok((listener, reactor.local_addr(listener).context("the listener has no address")?))
+        self.ports.listen(reactor, SocketAddr::new(self.cluster_ip, 0))
     }
 
     /// Mounts a shard's store. To be done before anything listens: a mount looks at its device alone, and
