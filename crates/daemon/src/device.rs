@@ -13,7 +13,7 @@ use store::{
 use types::Token;
 
 use crate::{
-    device_paths::DevicePaths,
+    device_paths::{DevicePaths, Found, is_no_place_for_files, look_at},
     joins::{Joins, take_front},
     lanes::{Lane, region_bytes},
     signatures::{self, Contents, HEAD_BYTES},
@@ -86,13 +86,11 @@ impl Device {
         let mut parts = Vec::new();
         let unmounted = matches!(access, Access::Create(_));
         for (role, path) in paths.all() {
+            let is_there = is_there(path, unmounted).with_context(|| path.display().to_string())?;
             let (size, lock, attempts) = match access {
                 Access::Exclusive => (None, Lock::Exclusive, LOCK_ATTEMPTS),
                 Access::Offline => (None, Lock::Exclusive, LOCK_ATTEMPTS_OFFLINE),
-                Access::Create(_) if path.exists() => (None, Lock::Exclusive, LOCK_ATTEMPTS_OFFLINE),
-                Access::Create(_) if is_no_place_for_files(path) => {
-                    bail!("{} does not exist", path.display())
-                }
+                Access::Create(_) if is_there => (None, Lock::Exclusive, LOCK_ATTEMPTS_OFFLINE),
                 Access::Create(main) => (Some(file_bytes(role, main)), Lock::Exclusive, LOCK_ATTEMPTS),
                 Access::Shared => (None, Lock::Shared, 1),
             };
@@ -382,9 +380,16 @@ impl Device {
     }
 }
 
-/// Below /dev are devices: a file there would fill the memory in which that folder is, and be gone after a restart.
-pub(crate) fn is_no_place_for_files(path: &Path) -> bool {
-    path.starts_with("/dev") && !path.starts_with("/dev/shm")
+/// False where a file may be made, if `makes_files`. Where a device is missing no file takes its place.
+fn is_there(path: &Path, makes_files: bool) -> Result<bool> {
+    match look_at(path)? {
+        Found::Something => Ok(true),
+        Found::LinkTo(target) if !makes_files || is_no_place_for_files(&target) => {
+            bail!("the device is gone: this is a link to {}, which does not exist", target.display())
+        }
+        Found::Nothing if !makes_files || is_no_place_for_files(path) => bail!("this does not exist"),
+        Found::LinkTo(_) | Found::Nothing => Ok(false),
+    }
 }
 
 /// Opens and locks `path`; waits for a process that is just ending.

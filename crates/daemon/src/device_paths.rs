@@ -1,7 +1,7 @@
 //! Where an OSD's devices are: named in ceph.conf, or found in its data folder.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -82,6 +82,46 @@ impl DevicePaths {
     }
 }
 
+/// What is at a device's path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Something to be opened.
+    Something,
+    /// Nothing.
+    Nothing,
+    /// A link, through others or not, whose target is not there: a disk that was taken out, or is not found yet.
+    LinkTo(PathBuf),
+}
+
+/// How many links may lead from one to the next, as in Linux.
+const LINKS_MAX: u32 = 40;
+
+/// Looks at a device's path. That it cannot be looked at, for a permission or a fault, does not say that nothing is there.
+pub(crate) fn look_at(path: &Path) -> io::Result<Found> {
+    match fs::metadata(path) {
+        Ok(_) => return Ok(Found::Something),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(_) => {}
+    }
+    let mut target = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        match fs::read_link(&target) {
+            // The target of a link is meant from the folder that it is in.
+            Ok(next) => target = target.parent().unwrap_or(Path::new("")).join(next),
+            Err(_) => break,
+        }
+    }
+    Ok(if target == path { Found::Nothing } else { Found::LinkTo(target) })
+}
+
+/// Below /dev are devices: a file there would fill the memory in which that folder is, and be gone after a restart.
+pub(crate) fn is_no_place_for_files(path: &Path) -> bool {
+    // Links such as /dev/disk/by-id/x lead to `../../sdb`, others to folders.
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    let is_below = |path: &Path| path.starts_with("/dev") && !path.starts_with("/dev/shm");
+    is_below(path) || folder.is_some_and(|folder| is_below(&folder))
+}
+
 /// Links to the devices that an operator named, in the OSD's data folder, where its start finds them.
 pub(crate) struct Links(Vec<(PathBuf, PathBuf)>);
 
@@ -117,5 +157,42 @@ impl Links {
             link().with_context(|| place.display().to_string())?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_is_gone_is_told_from_one_that_is_not_to_be_seen() {
+        let dir = std::env::temp_dir().join(format!("loligo-paths-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let (file, first, second, disk) =
+            (dir.join("file"), dir.join("first"), dir.join("second"), dir.join("disk"));
+        fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink("second", &first).unwrap();
+        std::os::unix::fs::symlink("/dev/loligo-nosuch", &second).unwrap();
+        std::os::unix::fs::symlink("file", &disk).unwrap();
+        assert_eq!(look_at(&file).unwrap(), Found::Something);
+        assert_eq!(look_at(&disk).unwrap(), Found::Something);
+        assert_eq!(look_at(&dir.join("nothing")).unwrap(), Found::Nothing);
+        let gone = PathBuf::from("/dev/loligo-nosuch");
+        assert_eq!(look_at(&first).unwrap(), Found::LinkTo(gone.clone()));
+        assert!(is_no_place_for_files(&gone) && !is_no_place_for_files(&file));
+        let below = look_at(&file.join("block")).unwrap_err();
+        assert_eq!(below.kind(), io::ErrorKind::NotADirectory);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_link_to_a_folder_of_devices_is_no_place_for_files_either() {
+        let dir = std::env::temp_dir().join(format!("loligo-devices-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let folder = dir.join("disks");
+        std::os::unix::fs::symlink("/dev", &folder).unwrap();
+        assert!(is_no_place_for_files(&folder.join("sdb")));
+        assert!(!is_no_place_for_files(&dir.join("sdb")));
+        fs::remove_dir_all(&dir).unwrap();
     }
 }

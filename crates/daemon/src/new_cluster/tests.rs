@@ -140,8 +140,31 @@ fn no_files_are_made_below_dev() {
     let folder = Folder::new("dev");
     let device = [PathBuf::from("/dev/loligo-nosuch/disk")];
     let new = NewCluster { devices: &device, ..folder.cluster() };
-    fails_with(new.make(), "/dev/loligo-nosuch/disk does not exist");
+    fails_with(new.make(), "/dev/loligo-nosuch/disk: this does not exist");
     assert!(!Path::new("/dev/loligo-nosuch").exists());
+}
+
+#[test]
+fn a_device_that_is_gone_is_no_reason_to_make_a_store_in_its_place() {
+    let folder = Folder::new("gone");
+    folder.cluster().make().unwrap();
+    let block = folder.0.join("osd.0/block");
+    fs::remove_file(&block).unwrap();
+    std::os::unix::fs::symlink("/dev/loligo-nosuch", &block).unwrap();
+    let words = "osd.0/block: the device is gone: this is a link to /dev/loligo-nosuch";
+    let start = || {
+        let stop = crate::stop::Stop::new().unwrap();
+        crate::osd_daemon::serve("0", &folder.0.join("ceph.conf"), &stop, false, &[])
+    };
+    fails_with(start(), words);
+    fails_with(folder.mkfs_osd(false, None), words);
+    assert!(!Path::new("/dev/loligo-nosuch").exists() && block.is_symlink());
+    // What cannot be looked at may be there: `mkfs` is no help.
+    fs::remove_file(&block).unwrap();
+    fs::remove_file(folder.0.join("osd.0/keyring")).unwrap();
+    fs::remove_dir(folder.0.join("osd.0")).unwrap();
+    fs::write(folder.0.join("osd.0"), "").unwrap();
+    fails_with(start(), "osd.0/block: Not a directory");
 }
 
 #[test]

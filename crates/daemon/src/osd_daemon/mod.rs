@@ -32,7 +32,7 @@ use crate::{
     ceph_conf::CephConf,
     clock, cluster,
     device::{Access, Device},
-    device_paths::DevicePaths,
+    device_paths::{DevicePaths, Found, is_no_place_for_files, look_at},
     host, log_levels,
     memory::Memory,
     own_addresses,
@@ -105,7 +105,8 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
         Reactor::new(reactor::Config { waker: Some(stop.waker()), signals, ..Default::default() })?;
     let paths = DevicePaths::read(&conf, &who)?;
     let path = &paths.main;
-    if !path.exists() {
+    let found = look_at(path).with_context(|| path.display().to_string())?;
+    if found == Found::Nothing && !is_no_place_for_files(path) {
         bail!("{} does not exist: run `loligo mkfs osd --id {}` first", path.display(), who.id);
     }
     let mut device = Device::open(&mut reactor, &paths, Access::Exclusive)?;
