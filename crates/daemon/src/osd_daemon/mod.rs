@@ -1,11 +1,11 @@
 //! An OSD as a process: a reactor for each of its shards, and how they find together.
 
 mod links;
+mod own_key;
 mod shard_daemon;
 
 use std::{
     collections::BTreeMap,
-    fs,
     net::{IpAddr, SocketAddr},
     path::Path,
     sync::mpsc,
@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
-use auth::{CryptoKey, Keyring, TicketKeeper, con_mode, method};
+use auth::{CryptoKey, TicketKeeper, con_mode, method};
 use msgr::Config;
 use osd::{ConnId, Event, Fault, Osd, OsdConfig, Shard};
 use rand::{Rng, SeedableRng};
@@ -24,6 +24,7 @@ use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId};
 
 use self::{
     links::{Fate, Links},
+    own_key::own_key,
     shard_daemon::{NET_TIMER, ShardDaemon},
 };
 use crate::{
@@ -131,7 +132,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
         ports: BindPorts::read(&conf, &who)?,
         cluster_ip: own_addresses::cluster_ip(&conf, &who, public.ip())?,
         is_none: conf.get(&who, "auth cluster required").is_some_and(|v| v == "none"),
-        key: own_key(Path::new(&data), &who)?,
+        key: own_key(&conf, Path::new(&data), &who)?,
         whoami,
         data,
         uuid: label.identity.store_uuid,
@@ -173,12 +174,6 @@ fn end_if_stalled(who: &EntityName, error: &anyhow::Error) {
         tracing::error!("{who}: {error:#}");
         std::process::exit(1);
     }
-}
-
-fn own_key(data: &Path, who: &EntityName) -> Result<CryptoKey> {
-    let keyring = fs::read_to_string(data.join("keyring")).context("reading the OSD's keyring")?;
-    let keyring = Keyring::parse(&keyring).context("parsing the OSD's keyring")?;
-    Ok(keyring.0.get(who).with_context(|| format!("the keyring has no {who}"))?.key.clone())
 }
 
 impl Setup {
