@@ -24,6 +24,7 @@ use crate::{
     manager_io::ManagerIo,
     manager_port::ManagerPort,
     metrics_port::MetricsPort,
+    own_addresses,
     stop::Stop,
     wire::{Net, OnReactor, wire_event},
 };
@@ -76,6 +77,9 @@ fn serve_from(
     let socket =
         addrs.msgr2_addr().and_then(|a| a.socket).context("the monitor's address has no msgr2 part")?;
     reactor.listen(socket).with_context(|| format!("listening at {socket}"))?;
+    if !own_addresses::is_in_mon_host(&conf, &who, socket) {
+        tracing::warn!(%socket, "`mon host` does not name this monitor's address, which its monitor map holds");
+    }
     let is_auth_none = conf.get(&who, "auth service required").is_some_and(|v| v == "none");
     let methods = vec![if is_auth_none { method::NONE } else { method::CEPHX }];
     let config = Config {

@@ -30,6 +30,12 @@ pub(crate) fn cluster_ip(conf: &CephConf, who: &EntityName, public: IpAddr) -> R
     Ok(in_network(conf, who, "cluster network")?.unwrap_or(public))
 }
 
+/// True if `mon host` names a monitor that serves at this address, as clients and OSDs look for it.
+pub(crate) fn is_in_mon_host(conf: &CephConf, who: &EntityName, serves: SocketAddr) -> bool {
+    let hosts = conf.mon_hosts(who).unwrap_or_default();
+    hosts.iter().any(|addrs| addrs.0.iter().any(|addr| addr.socket == Some(serves)))
+}
+
 /// An address with or without a port.
 fn parse_addr(text: &str) -> Result<SocketAddr> {
     let alone = || text.parse().map(|ip| SocketAddr::new(ip, 0));
@@ -118,6 +124,16 @@ mod tests {
         assert_eq!(cluster_ip(&conf, &osd(), public).unwrap(), public);
         let conf = CephConf::parse("[osd]\ncluster addr = 10.2.0.1:7000\n").unwrap();
         assert_eq!(cluster_ip(&conf, &osd(), public).unwrap().to_string(), "10.2.0.1");
+    }
+
+    #[test]
+    fn a_monitor_that_has_moved_is_not_in_mon_host() {
+        let conf = CephConf::parse("[global]\nmon host = [v2:10.0.0.1:3300,v1:10.0.0.1:6789]\n").unwrap();
+        let who = EntityName::parse("mon.a").unwrap();
+        let found = ["10.0.0.1:3300", "10.0.0.1:3301", "10.0.0.2:3300"]
+            .map(|text| is_in_mon_host(&conf, &who, text.parse().unwrap()));
+        assert_eq!(found, [true, false, false]);
+        assert!(!is_in_mon_host(&CephConf::default(), &who, "10.0.0.1:3300".parse().unwrap()));
     }
 
     #[test]
