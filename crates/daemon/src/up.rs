@@ -1,35 +1,41 @@
 //! `loligo up`: a whole cluster on this machine, in one process or in several.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{IsTerminal, Write},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
     time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
+use codec::BLOCK_BYTES;
 use reactor::{Event, Reactor};
-use types::KeyType;
+use store::{DeviceRole, Store};
+use types::{EntityName, EntityType, KeyType};
 
-use crate::{cluster, mon_daemon, new_cluster::NewCluster, osd_daemon, stop::Stop};
+use crate::{
+    ceph_conf::CephConf, cluster, device_paths::DevicePaths, mon_daemon, new_cluster::NewCluster, osd_daemon,
+    stop::Stop,
+};
 
 /// Arguments of `loligo up`.
 pub struct UpOptions {
     /// The cluster's folder.
     pub data: PathBuf,
-    /// How many OSDs.
-    pub osds: u32,
+    /// How many OSDs a new cluster has, unless three.
+    pub osds: Option<u32>,
     /// Their devices; files in the folder where there are fewer.
     pub devices: Vec<PathBuf>,
     /// Devices for the OSDs' journals; on their own devices where there are fewer.
     pub journal_devices: Vec<PathBuf>,
     /// Devices for the OSDs' indexes, the same.
     pub index_devices: Vec<PathBuf>,
-    /// Size of the files, in bytes.
-    pub device_bytes: u64,
-    /// The monitor's port; OSDs take those behind it.
-    pub port: u16,
+    /// Size of a new cluster's files, in bytes, unless 20 GiB.
+    pub device_bytes: Option<u64>,
+    /// The port of a new cluster's monitor, unless 3300; OSDs take those behind it.
+    pub port: Option<u16>,
     /// Reactors of each OSD of a new cluster; as many as suit the machine without it.
     pub reactors: Option<u16>,
     /// The devices of a new cluster are taken whatever they hold.
@@ -41,6 +47,10 @@ pub struct UpOptions {
     /// The type of client keys of a new cluster.
     pub key_type: KeyType,
 }
+
+const OSDS_DEFAULT: u32 = 3;
+const DEVICE_BYTES_DEFAULT: u64 = 20 << 30;
+const PORT_DEFAULT: u16 = 3300;
 
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -67,18 +77,23 @@ pub fn up(options: &UpOptions) -> Result<()> {
         Some(text) => parse_cpus(text)?,
         None => Vec::new(),
     };
-    if !conf.exists() {
+    if conf.exists() {
+        for line in differences(options, &conf)? {
+            println!("Warning: {line}");
+        }
+    } else {
+        let osds = options.osds.unwrap_or(OSDS_DEFAULT);
         let cpu_count = if cpus.is_empty() { reactor::available_cpus()?.len() } else { cpus.len() };
-        let suiting = cluster::reactors_for(cpu_count, options.osds as usize);
+        let suiting = cluster::reactors_for(cpu_count, osds as usize);
         let new = NewCluster {
             dir: &options.data,
-            osds: options.osds,
+            osds,
             devices: &options.devices,
             journal_devices: &options.journal_devices,
             index_devices: &options.index_devices,
-            device_bytes: options.device_bytes,
+            device_bytes: options.device_bytes.unwrap_or(DEVICE_BYTES_DEFAULT),
             reactors: options.reactors.unwrap_or(suiting),
-            port: options.port,
+            port: options.port.unwrap_or(PORT_DEFAULT),
             is_forced: options.is_forced,
             key_type: options.key_type,
         };
@@ -107,6 +122,56 @@ pub fn up(options: &UpOptions) -> Result<()> {
         }
     }
     result
+}
+
+/// What was asked for and is otherwise in the cluster that is there: options are for the making of one.
+fn differences(options: &UpOptions, conf: &Path) -> Result<Vec<String>> {
+    let conf = CephConf::read(conf)?;
+    let mon = EntityName::new(EntityType::MON, "a");
+    let monitor = conf.mon_hosts(&mon)?.into_iter().next().and_then(|addrs| addrs.msgr2_addr()?.socket);
+    let osds = existing_osds(&options.data)?;
+    let paths: Vec<DevicePaths> = osds
+        .iter()
+        .map(|id| DevicePaths::read(&conf, &EntityName::new(EntityType::OSD, id)))
+        .collect::<Result<_>>()?;
+    let first = paths.first().map(|paths| paths.main.as_path());
+    let file_bytes = first.and_then(|main| fs::metadata(main).ok()).filter(fs::Metadata::is_file);
+    let mut out = Vec::new();
+    let mut compare = |name: &str, wanted: Option<u64>, found: Option<u64>| {
+        if let (Some(wanted), Some(found)) = (wanted, found)
+            && wanted != found
+        {
+            out.push(format!("--{name} {wanted} is ignored: the cluster was made with {found}"));
+        }
+    };
+    compare("osds", options.osds.map(u64::from), Some(osds.len() as u64));
+    compare("port", options.port.map(u64::from), monitor.map(|socket| u64::from(socket.port())));
+    compare("size", options.device_bytes, file_bytes.map(|found| found.len()));
+    compare("reactors", options.reactors.map(u64::from), first.and_then(reactors_of).map(u64::from));
+    for (name, wanted, role) in [
+        ("device", &options.devices, DeviceRole::Main),
+        ("journal-device", &options.journal_devices, DeviceRole::Journal),
+        ("index-device", &options.index_devices, DeviceRole::Index),
+    ] {
+        for (wanted, paths) in wanted.iter().zip(&paths) {
+            let found = paths.all().find(|(other, _)| *other == role).map(|(_, path)| path);
+            if found != Some(&std::path::absolute(wanted)?) {
+                out.push(format!("--{name} {} is ignored: the cluster is made already", wanted.display()));
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// How many reactors the store at a path was made for, if it can be read.
+fn reactors_of(main: &Path) -> Option<u16> {
+    let file = File::open(main).ok()?;
+    let blocks = Store::LABEL_OFFSETS.into_iter().filter_map(|offset| {
+        let mut block = vec![0; BLOCK_BYTES];
+        file.read_exact_at(&mut block, offset).ok().map(|()| block)
+    });
+    let blocks: Vec<Vec<u8>> = blocks.collect();
+    Store::label(blocks.iter().map(Vec::as_slice)).ok().map(|label| label.identity.shards)
 }
 
 /// Whom keys of that type serve, and how to have others.
@@ -270,6 +335,51 @@ mod tests {
         assert_eq!(found, [true, false, false]);
         assert!(end(ended("exit 1")).is_err());
         assert!(end(ended("kill -KILL $$")).is_ok());
+    }
+
+    #[test]
+    fn options_that_differ_from_the_cluster_that_is_there_are_told() {
+        let dir = std::env::temp_dir().join(format!("loligo-up-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let made = NewCluster {
+            dir: &dir,
+            osds: 1,
+            devices: &[],
+            journal_devices: &[],
+            index_devices: &[],
+            device_bytes: 64 << 20,
+            reactors: 1,
+            port: 3300,
+            is_forced: false,
+            key_type: KeyType::Aes,
+        };
+        made.make().unwrap();
+        let mut options = UpOptions {
+            data: dir.clone(),
+            osds: None,
+            devices: Vec::new(),
+            journal_devices: Vec::new(),
+            index_devices: Vec::new(),
+            device_bytes: Some(64 << 20),
+            port: Some(3300),
+            reactors: Some(1),
+            is_forced: false,
+            is_separate: false,
+            cpus: None,
+            key_type: KeyType::Aes,
+        };
+        let told = |options: &UpOptions| differences(options, &dir.join("ceph.conf")).unwrap();
+        assert!(told(&options).is_empty(), "{:?}", told(&options));
+        options.osds = Some(3);
+        options.reactors = Some(2);
+        options.devices = vec!["/dev/loligo-nosuch".into()];
+        let words = [
+            "--osds 3 is ignored: the cluster was made with 1",
+            "--reactors 2 is ignored: the cluster was made with 1",
+            "--device /dev/loligo-nosuch is ignored: the cluster is made already",
+        ];
+        assert_eq!(told(&options), words);
+        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

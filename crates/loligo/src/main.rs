@@ -46,9 +46,9 @@ struct UpArgs {
     /// Folder of the cluster: its ceph.conf and keyring are for the stock clients.
     #[arg(long, default_value = "loligo-data", value_name = "DIR")]
     data: PathBuf,
-    /// How many OSDs.
-    #[arg(long, default_value_t = 3)]
-    osds: u32,
+    /// How many OSDs a new cluster has; three without it.
+    #[arg(long)]
+    osds: Option<u32>,
     /// Block devices or files for the OSDs, one each; files in the cluster's folder without it.
     #[arg(long, value_name = "PATH", num_args = 1..)]
     device: Vec<PathBuf>,
@@ -59,12 +59,12 @@ struct UpArgs {
     /// the OSD's own device.
     #[arg(long, value_name = "PATH", num_args = 1..)]
     index_device: Vec<PathBuf>,
-    /// Size of an OSD's file (sparse), with K, M, G or T.
-    #[arg(long, default_value = "20G", value_parser = parse_size)]
-    size: u64,
-    /// Port of the monitor; the OSDs take the ports behind it.
-    #[arg(long, default_value_t = 3300)]
-    port: u16,
+    /// Size of an OSD's file (sparse) of a new cluster, with K, M, G or T; 20G without it.
+    #[arg(long, value_parser = parse_size)]
+    size: Option<u64>,
+    /// Port of a new cluster's monitor, 3300 without it; the OSDs take the ports behind it.
+    #[arg(long)]
+    port: Option<u16>,
     /// Reactors (threads with a store each) of every OSD of a new cluster: a power of two, for the life of
     /// its data. Without it one, or more where CPUs abound.
     #[arg(long, value_name = "N")]
