@@ -38,7 +38,7 @@ const JOURNAL_FILE_BYTES_MAX: u64 = (512 << 20) + (128 << 10);
 const FILE_BYTES_MIN: u64 = 16 << 20;
 
 /// Sizes of files that are made: all are sparse.
-fn file_bytes(role: DeviceRole, main: u64) -> u64 {
+pub(crate) fn file_bytes(role: DeviceRole, main: u64) -> u64 {
     match role {
         DeviceRole::Main => main,
         DeviceRole::Journal => (main / 8).clamp(FILE_BYTES_MIN, JOURNAL_FILE_BYTES_MAX),

@@ -19,24 +19,30 @@ pub(crate) struct DevicePaths {
     pub(crate) index: Option<PathBuf>,
 }
 
-/// Devices of its own that an operator names for a new store.
+/// Devices that an operator names for a store.
 #[derive(Clone, Debug, Default)]
-pub struct FastDevices {
-    /// For the journal.
+pub struct NamedDevices {
+    /// The main one.
+    pub main: Option<PathBuf>,
+    /// One for the journal alone.
     pub journal: Option<PathBuf>,
-    /// For the index.
+    /// One for the index.
     pub index: Option<PathBuf>,
 }
 
-impl FastDevices {
+impl NamedDevices {
     /// With their roles.
     fn all(&self) -> impl Iterator<Item = (DeviceRole, &Path)> {
-        let both = [(DeviceRole::Journal, &self.journal), (DeviceRole::Index, &self.index)];
-        both.into_iter().filter_map(|(role, path)| Some((role, path.as_deref()?)))
+        let all = [
+            (DeviceRole::Main, &self.main),
+            (DeviceRole::Journal, &self.journal),
+            (DeviceRole::Index, &self.index),
+        ];
+        all.into_iter().filter_map(|(role, path)| Some((role, path.as_deref()?)))
     }
 }
 
-/// The option, and the name in the data folder, of a device besides the main one.
+/// The option, and the name in the data folder, of a device.
 fn names(role: DeviceRole) -> (&'static str, &'static str) {
     match role {
         DeviceRole::Main => ("loligo device", "block"),
@@ -66,8 +72,11 @@ impl DevicePaths {
     }
 
     /// Takes what an operator named instead of what is linked.
-    pub(crate) fn replace(&mut self, fast: &FastDevices) {
-        for (of_store, named) in [(&mut self.journal, &fast.journal), (&mut self.index, &fast.index)] {
+    pub(crate) fn replace(&mut self, named: &NamedDevices) {
+        if let Some(main) = &named.main {
+            self.main.clone_from(main);
+        }
+        for (of_store, named) in [(&mut self.journal, &named.journal), (&mut self.index, &named.index)] {
             if let Some(named) = named {
                 *of_store = Some(named.clone());
             }
@@ -127,9 +136,9 @@ pub(crate) struct Links(Vec<(PathBuf, PathBuf)>);
 
 impl Links {
     /// That they can be made: nothing but other links is in their place, and ceph.conf names no other devices.
-    pub(crate) fn check(conf: &CephConf, who: &EntityName, fast: &FastDevices) -> Result<Links> {
+    pub(crate) fn check(conf: &CephConf, who: &EntityName, named: &NamedDevices) -> Result<Links> {
         let mut links = Vec::new();
-        for (role, device) in fast.all() {
+        for (role, device) in named.all() {
             let (option, name) = names(role);
             if let Some(path) = conf.get(who, option) {
                 bail!("ceph.conf names {path} as `{option}` of {who}: name it there or here, not in both");

@@ -10,17 +10,19 @@ use anyhow::{Context, Result, bail};
 use auth::{CryptoKey, Keyring, KeyringEntry};
 use mon::{Ledger, MkfsParams};
 use rand::{RngCore, SeedableRng, rngs::StdRng};
-use types::{EntityName, EntityType, KeyType};
+use types::{EntityAddrVec, EntityName, EntityType, KeyType};
 
 use crate::{
     ceph_conf::CephConf,
     clock,
-    cluster::{operator_caps, parse_uuid, reactors_for},
-    device_paths::{DevicePaths, FastDevices, Links},
+    cluster::{format_uuid, operator_caps, parse_uuid, reactors_for},
+    device_paths::{DevicePaths, Links, NamedDevices},
     embedded_ledger::EmbeddedLedger,
-    new_stores::NewStores,
+    file_space::shortage,
+    new_stores::{NewStores, Wanted},
     private,
     undo::Undo,
+    up::about_keys,
 };
 
 /// OSDs of a machine, where nobody tells how many there are.
@@ -38,9 +40,11 @@ pub struct MkfsOptions {
     pub device_bytes: u64,
     /// Reactors of an OSD; as many as suit the machine without it.
     pub reactors: Option<u16>,
-    /// Devices of its own for an OSD's journal and index.
-    pub fast: FastDevices,
-    /// An OSD's devices are taken whatever they hold.
+    /// Devices for an OSD.
+    pub devices: NamedDevices,
+    /// An OSD's uuid, if it has one already.
+    pub uuid: Option<String>,
+    /// An OSD's devices are taken whatever they hold, and files made whatever room there is.
     pub is_forced: bool,
     /// The type of client keys that a monitor's data begins with.
     pub key_type: KeyType,
@@ -52,9 +56,9 @@ pub fn mkfs(options: &MkfsOptions) -> Result<()> {
     if options.kind == "osd" {
         return mkfs_osd(&conf, options);
     }
-    let FastDevices { journal, index } = &options.fast;
-    if journal.is_some() || index.is_some() {
-        bail!("a monitor has no journal or index device");
+    let NamedDevices { main, journal, index } = &options.devices;
+    if main.is_some() || journal.is_some() || index.is_some() || options.uuid.is_some() {
+        bail!("a monitor has neither devices nor a uuid");
     }
     mkfs_mon(&conf, &options.id, options.key_type)
 }
@@ -63,16 +67,28 @@ fn mkfs_osd(conf: &CephConf, options: &MkfsOptions) -> Result<()> {
     let cpus = reactor::available_cpus()?.len();
     let reactors = options.reactors.unwrap_or_else(|| reactors_for(cpus, OSDS_ASSUMED));
     let who = EntityName::new(EntityType::OSD, &options.id);
-    let links = Links::check(conf, &who, &options.fast)?;
+    let uuid = options.uuid.as_deref().map(parse_uuid).transpose()?;
+    if uuid == Some([0; 16]) {
+        bail!("an OSD's uuid is not zero: that stands for none");
+    }
+    let links = Links::check(conf, &who, &options.devices)?;
     let mut paths = DevicePaths::read(conf, &who)?;
-    paths.replace(&options.fast);
+    paths.replace(&options.devices);
+    if !options.is_forced
+        && let Some(shortage) = shortage([&paths], options.device_bytes)?
+    {
+        bail!("{shortage}, and `--force` makes these all the same");
+    }
     let mut undo = Undo::default();
     let mut stores = NewStores::new(options.is_forced)?;
-    stores.add(conf, &who, paths, options.device_bytes, reactors, &mut undo)?;
+    let wanted = Wanted { device_bytes: options.device_bytes, reactors, uuid };
+    stores.add(conf, &who, paths, wanted, &mut undo)?;
+    let described: Vec<String> = stores.describe().collect();
     stores.format()?;
     // Last: an OSD whose devices are refused keeps its links.
     links.make()?;
     undo.keep();
+    described.iter().for_each(|line| println!("{line}"));
     Ok(())
 }
 
@@ -87,7 +103,7 @@ fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType) -> Result<()> {
         bail!("{} exists: a monitor's data is made once", ledger_path.display());
     }
     let fsid = parse_uuid(&conf.require(&who, "fsid")?)?;
-    let mons = conf.mon_hosts(&who)?.into_iter().take(1).map(|addrs| (id.to_owned(), addrs)).collect();
+    let addrs = only_monitor(conf, &who)?;
     let configured = conf.get(&who, "keyring").map(PathBuf::from);
     let mut keys = BTreeMap::new();
     for path in [configured.clone(), Some(data.join("keyring"))].into_iter().flatten() {
@@ -110,11 +126,26 @@ fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType) -> Result<()> {
         conf.get(&who, "osd crush chooseleaf type").and_then(|v| v.parse().ok()).unwrap_or(1);
     let mut seed = [0; 32];
     rng.fill_bytes(&mut seed);
+    let described = format!("mon.{id} of cluster {}: {addrs}", format_uuid(&fsid));
+    let mons = [(id.to_owned(), addrs)].into();
     let params = MkfsParams { fsid, now: clock::wall(), mons, keys, chooseleaf_type, key_type, seed };
     undo.note(&ledger_path);
     EmbeddedLedger::open(&ledger_path)?.commit(&mon::mkfs(&params))?;
     undo.keep();
+    println!("{described}\n{}", about_keys(key_type));
     Ok(())
+}
+
+/// The addresses of the monitor: `mon host` names one alone.
+fn only_monitor(conf: &CephConf, who: &EntityName) -> Result<EntityAddrVec> {
+    let mut monitors = conf.mon_hosts(who)?;
+    match (monitors.pop(), monitors.len()) {
+        (Some(addrs), 0) => Ok(addrs),
+        (_, others) => bail!(
+            "mon host names {} monitors, a cluster has one: brackets hold the addresses of one monitor",
+            others + 1
+        ),
+    }
 }
 
 /// The keys of a keyring file; none if there is none.

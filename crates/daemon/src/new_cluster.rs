@@ -19,7 +19,8 @@ use crate::{
     cluster::{format_uuid, new_uuid, operator_caps},
     device_paths::DevicePaths,
     embedded_ledger::EmbeddedLedger,
-    new_stores::NewStores,
+    file_space::shortage,
+    new_stores::{NewStores, Wanted},
     private,
     undo::Undo,
 };
@@ -68,10 +69,17 @@ impl NewCluster<'_> {
         let keys = self.new_keys(&mut rng);
         let mut undo = Undo::default();
         let mut stores = NewStores::new(self.is_forced)?;
-        for osd in 0..self.osds {
-            let who = EntityName::new(EntityType::OSD, osd.to_string());
-            let paths = DevicePaths::read(&conf, &who)?;
-            stores.add(&conf, &who, paths, self.device_bytes, self.reactors, &mut undo)?;
+        let osds = (0..self.osds).map(|osd| EntityName::new(EntityType::OSD, osd.to_string()));
+        let osds: Vec<(EntityName, DevicePaths)> = osds
+            .map(|who| DevicePaths::read(&conf, &who).map(|paths| (who, paths)))
+            .collect::<Result<_>>()?;
+        // To try something on a small machine much less is written than the files may hold: that is the operator's choice.
+        if let Some(shortage) = shortage(osds.iter().map(|(_, paths)| paths), self.device_bytes)? {
+            println!("Warning: {shortage}");
+        }
+        let wanted = Wanted { device_bytes: self.device_bytes, reactors: self.reactors, uuid: None };
+        for (who, paths) in osds {
+            stores.add(&conf, &who, paths, wanted, &mut undo)?;
         }
         stores.format()?;
         self.make_ledger(dir, fsid, &conf, keys.clone(), &mut undo)?;

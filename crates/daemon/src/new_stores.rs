@@ -28,6 +28,16 @@ pub(crate) struct InUse {
     what: String,
 }
 
+/// What a new store is to be like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// Size of its file if that is made.
+    pub(crate) device_bytes: u64,
+    pub(crate) reactors: u16,
+    /// The OSD's, if it has one already; otherwise one is made.
+    pub(crate) uuid: Option<[u8; 16]>,
+}
+
 /// See the module's page.
 pub(crate) struct NewStores {
     reactor: Reactor,
@@ -49,16 +59,15 @@ impl NewStores {
         conf: &CephConf,
         who: &EntityName,
         paths: DevicePaths,
-        device_bytes: u64,
-        reactors: u16,
+        wanted: Wanted,
         undo: &mut Undo,
     ) -> Result<()> {
+        let Wanted { device_bytes, reactors, uuid } = wanted;
         if !reactors.is_power_of_two() || reactors > osd::SHARDS_MAX {
             bail!("an OSD has 1, 2, 4, 8, 16 or {} reactors, not {reactors}", osd::SHARDS_MAX);
         }
-        let mut rng = StdRng::from_seed(clock::random_seed());
         let identity = StoreIdentity {
-            store_uuid: new_uuid(&mut rng),
+            store_uuid: uuid.unwrap_or_else(|| new_uuid(&mut StdRng::from_seed(clock::random_seed()))),
             fsid: parse_uuid(&conf.require(who, "fsid")?)?,
             osd: who.id.parse().context("an OSD's id is a number")?,
             shard: 0,
@@ -83,6 +92,20 @@ impl NewStores {
         }
         self.stores.push((paths, device, identity));
         Ok(())
+    }
+
+    /// What they are, a line each.
+    pub(crate) fn describe(&self) -> impl Iterator<Item = String> {
+        self.stores.iter().map(|(paths, device, identity)| {
+            let sizes = device.sizes();
+            let devices = paths.all().filter_map(|(role, path)| {
+                let size = format!("{} MiB", sizes.get(role)? >> 20);
+                Some(format!("{role} device {}, {size}; ", path.display()))
+            });
+            let devices: String = devices.collect();
+            let uuid = format_uuid(&identity.store_uuid);
+            format!("osd.{}: {devices}reactors: {}; uuid {uuid}", identity.osd, identity.shards)
+        })
     }
 
     /// Makes them.

@@ -95,9 +95,16 @@ struct MkfsArgs {
     /// ceph.conf of the cluster.
     #[arg(short, long, env = "CEPH_CONF", default_value = "/etc/ceph/ceph.conf")]
     conf: PathBuf,
-    /// Size of the OSD's file if it is to be made, with K, M, G or T.
+    /// Size of the OSD's file (sparse) if it is to be made, with K, M, G or T.
     #[arg(long, default_value = "20G", value_parser = parse_size)]
     size: u64,
+    /// A device or file for the OSD's store, linked as `block` in its data folder. Without it: `loligo device` of
+    /// ceph.conf, or a file in its data folder.
+    #[arg(long, value_name = "PATH")]
+    device: Option<PathBuf>,
+    /// The OSD's uuid, as it was given to `ceph osd new`; a new one without it.
+    #[arg(long, value_name = "UUID")]
+    uuid: Option<String>,
     /// Reactors (threads with a store each) of the OSD: a power of two, for the life of its data. Without it
     /// one, or more where CPUs abound.
     #[arg(long, value_name = "N")]
@@ -110,7 +117,8 @@ struct MkfsArgs {
     /// OSD's own device. Without it: `loligo index device` of ceph.conf, or the OSD's own device.
     #[arg(long, value_name = "PATH")]
     index_device: Option<PathBuf>,
-    /// Take the OSD's devices even if they hold a store, a file system or the like, which is lost.
+    /// Take the OSD's devices even if they hold a store, a file system or the like, which is lost; make its files even
+    /// if their file system has no room for all of them.
     #[arg(long)]
     force: bool,
     /// Type of the keys of a new cluster, for a monitor: aes, which every client knows, or aes256k, for clients
@@ -237,14 +245,19 @@ fn execute(command: Command) -> anyhow::Result<()> {
             key_type: up.key_type,
         }),
         Command::Mkfs(mkfs) => {
-            let fast = daemon::FastDevices { journal: mkfs.journal_device, index: mkfs.index_device };
+            let devices = daemon::NamedDevices {
+                main: mkfs.device,
+                journal: mkfs.journal_device,
+                index: mkfs.index_device,
+            };
             daemon::mkfs(&daemon::MkfsOptions {
                 kind: mkfs.kind,
                 id: mkfs.id,
                 conf: mkfs.conf,
                 device_bytes: mkfs.size,
                 reactors: mkfs.reactors,
-                fast,
+                devices,
+                uuid: mkfs.uuid,
                 is_forced: mkfs.force,
                 key_type: mkfs.key_type,
             })

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use daemon::{DumpOptions, FastDevices, ObjectsOptions, StoreBenchOptions, StoreTarget, Workload};
+use daemon::{DumpOptions, NamedDevices, ObjectsOptions, StoreBenchOptions, StoreTarget, Workload};
 
 /// The commands.
 #[derive(clap::Subcommand)]
@@ -137,8 +137,9 @@ pub(crate) struct ObjectsArgs {
 
 impl From<TargetArgs> for StoreTarget {
     fn from(args: TargetArgs) -> StoreTarget {
-        let fast = FastDevices { journal: args.journal_device, index: args.index_device };
-        StoreTarget { id: args.id, conf: args.conf, device: args.device, reactor: args.reactor, fast }
+        let devices =
+            NamedDevices { main: args.device, journal: args.journal_device, index: args.index_device };
+        StoreTarget { id: args.id, conf: args.conf, reactor: args.reactor, devices }
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, fstat, ftruncate, open, seek},
+    fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, fstat, ftruncate, open, seek, statvfs},
     io::Errno,
 };
 
@@ -43,6 +43,12 @@ pub struct OpenOptions {
     pub size: Option<u64>,
     /// Take this lock, or fail with `WouldBlock` when another open file has one that excludes it.
     pub lock: Lock,
+}
+
+/// Bytes that the file system of `path` has left for users other than root.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let found = statvfs(path)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 /// An open file.

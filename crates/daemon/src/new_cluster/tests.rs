@@ -1,8 +1,12 @@
 use std::os::unix::fs::PermissionsExt;
 
+use reactor::Reactor;
+use store::Label;
+
 use super::*;
 use crate::{
-    device_paths::FastDevices,
+    device::{Access, Device},
+    device_paths::NamedDevices,
     mkfs::{MkfsOptions, mkfs},
 };
 
@@ -33,16 +37,29 @@ impl Folder {
     }
 
     fn mkfs_osd(&self, is_forced: bool, journal: Option<&Path>) -> Result<()> {
-        mkfs(&MkfsOptions {
-            kind: "osd".to_owned(),
-            id: "0".to_owned(),
+        let devices = NamedDevices { journal: journal.map(Path::to_owned), ..NamedDevices::default() };
+        mkfs(&MkfsOptions { devices, is_forced, ..self.mkfs_options("osd", "0") })
+    }
+
+    fn mkfs_options(&self, kind: &str, id: &str) -> MkfsOptions {
+        MkfsOptions {
+            kind: kind.to_owned(),
+            id: id.to_owned(),
             conf: self.0.join("ceph.conf"),
             device_bytes: 64 << 20,
-            reactors: Some(1),
-            fast: FastDevices { journal: journal.map(Path::to_owned), index: None },
-            is_forced,
+            reactors: (kind == "osd").then_some(1),
+            devices: NamedDevices::default(),
+            uuid: None,
+            is_forced: false,
             key_type: KeyType::Aes,
-        })
+        }
+    }
+
+    /// Of the store at a path.
+    fn label(&self, main: &str) -> Label {
+        let mut reactor = Reactor::new(reactor::Config::default()).unwrap();
+        let paths = DevicePaths { main: self.0.join(main), journal: None, index: None };
+        Device::open(&mut reactor, &paths, Access::Offline).unwrap().label(&mut reactor).unwrap()
     }
 
     fn mode(&self, name: &str) -> u32 {
@@ -178,18 +195,7 @@ fn a_monitor_adds_the_operators_key_to_a_keyring() {
     fs::write(folder.0.join("ceph.conf"), text).unwrap();
     let other = "[client.other]\n\tkey = AQAQuQBrA94mIBAAo+GWtvvESSLUPpNJ+huiaA==";
     fs::write(folder.0.join("keyring"), other).unwrap();
-    let make = || {
-        mkfs(&MkfsOptions {
-            kind: "mon".to_owned(),
-            id: "a".to_owned(),
-            conf: folder.0.join("ceph.conf"),
-            device_bytes: 0,
-            reactors: None,
-            fast: FastDevices::default(),
-            is_forced: false,
-            key_type: KeyType::Aes,
-        })
-    };
+    let make = || mkfs(&folder.mkfs_options("mon", "a"));
     make().unwrap();
     let written = fs::read_to_string(folder.0.join("keyring")).unwrap();
     assert!(written.starts_with(&format!("{other}\n[client.admin]\n")), "{written}");
@@ -199,4 +205,56 @@ fn a_monitor_adds_the_operators_key_to_a_keyring() {
     fs::remove_dir_all(folder.0.join("mon.a")).unwrap();
     make().unwrap();
     assert_eq!(fs::read_to_string(folder.0.join("keyring")).unwrap(), written);
+}
+
+#[test]
+fn a_monitor_is_made_where_mon_host_names_it_alone() {
+    let folder = Folder::new("mons");
+    let dir = folder.0.display();
+    let make = |hosts: &str| {
+        let text = format!(
+            "[global]\nfsid = 6e1f6a8e-54b1-4d4f-9c7b-b7c6c9fb9d36\nmon host = {hosts}\n\
+             [mon.a]\nmon data = {dir}/mon.a\n"
+        );
+        fs::write(folder.0.join("ceph.conf"), text).unwrap();
+        mkfs(&folder.mkfs_options("mon", "a"))
+    };
+    fails_with(make("10.0.0.1,10.0.0.2,10.0.0.3"), "mon host names 3 monitors, a cluster has one");
+    assert!(!folder.0.join("mon.a").exists());
+    make("[v2:10.0.0.1:3300,v1:10.0.0.1:6789]").unwrap();
+    // Where stock clients do not look, but beside the monitor's data.
+    assert!(folder.0.join("mon.a/client.admin.keyring").exists());
+}
+
+#[test]
+fn a_store_takes_the_uuid_and_the_device_that_are_named() {
+    let folder = Folder::new("uuid");
+    folder.cluster().make().unwrap();
+    fs::remove_file(folder.0.join("osd.0/block")).unwrap();
+    let uuid = "11111111-2222-4333-8444-555555555555";
+    let devices = NamedDevices { main: Some(folder.0.join("disk")), ..NamedDevices::default() };
+    let options = |uuid: &str| MkfsOptions {
+        uuid: Some(uuid.to_owned()),
+        devices: devices.clone(),
+        ..folder.mkfs_options("osd", "0")
+    };
+    fails_with(mkfs(&options("11111111")), "11111111 is not a uuid");
+    fails_with(mkfs(&options("00000000-0000-0000-0000-000000000000")), "is not zero");
+    mkfs(&options(uuid)).unwrap();
+    assert_eq!(fs::read_link(folder.0.join("osd.0/block")).unwrap(), folder.0.join("disk"));
+    assert_eq!(format_uuid(&folder.label("osd.0/block").identity.store_uuid), uuid);
+}
+
+#[test]
+fn a_file_is_not_made_where_its_file_system_has_no_room_for_it() {
+    let folder = Folder::new("room");
+    folder.cluster().make().unwrap();
+    let block = folder.0.join("osd.0/block");
+    fs::remove_file(&block).unwrap();
+    let device_bytes = reactor::free_bytes(&folder.0).unwrap() / 4096 * 4096 + (8 << 30);
+    let options = |is_forced| MkfsOptions { device_bytes, is_forced, ..folder.mkfs_options("osd", "0") };
+    fails_with(mkfs(&options(false)), "the new files may grow to");
+    assert!(!block.exists());
+    mkfs(&options(true)).unwrap();
+    assert_eq!(fs::metadata(&block).unwrap().len(), device_bytes);
 }

@@ -19,7 +19,7 @@ use crate::{
     ceph_conf::CephConf,
     cluster::format_uuid,
     device::{Access, Device},
-    device_paths::{DevicePaths, FastDevices},
+    device_paths::{DevicePaths, NamedDevices},
     store_owner,
 };
 
@@ -33,12 +33,10 @@ pub struct StoreTarget {
     pub id: Option<String>,
     /// ceph.conf.
     pub conf: PathBuf,
-    /// The device itself.
-    pub device: Option<PathBuf>,
     /// Which of the stores on it, by the number of its reactor; the first, or all of them, without it.
     pub reactor: Option<u16>,
-    /// Its journal and index devices, if it has them.
-    pub fast: FastDevices,
+    /// The device itself, with its journal and index devices, if it has them.
+    pub devices: NamedDevices,
 }
 
 impl StoreTarget {
@@ -53,9 +51,9 @@ impl StoreTarget {
 
     /// The lanes of the wanted stores, by number.
     fn open_all(&self, reactor: &mut Reactor) -> Result<(PathBuf, Vec<(u16, Device)>)> {
-        let (paths, owner) = match (&self.device, &self.id) {
+        let (paths, owner) = match (&self.devices.main, &self.id) {
             (Some(main), _) => {
-                let FastDevices { journal, index } = self.fast.clone();
+                let NamedDevices { journal, index, .. } = self.devices.clone();
                 (DevicePaths { main: main.clone(), journal, index }, None)
             }
             (None, Some(id)) => {
