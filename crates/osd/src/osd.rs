@@ -241,7 +241,8 @@ impl Osd {
     /// Goes by the options that are in force now.
     pub(crate) fn follow_options(&mut self) {
         self.scrub_policy.follow(&self.settings);
-        self.recovery_policy.follow(&self.settings);
+        let shard = self.config.shard;
+        self.recovery_policy.follow(&self.settings, (shard.index, shard.count));
         self.held.with_history(|history| history.follow(&self.settings));
     }
 
@@ -277,6 +278,7 @@ impl Osd {
             Event::Timer(_) => {}
             Event::Stop => self.on_stop(cx),
         }
+        self.give_recovery_turns(cx);
         if self.config.shard.count > 1 {
             self.tell_saturation(cx);
         }

@@ -1,4 +1,4 @@
-//! Recovery as the OSD has to do with it: operators' orders for its PGs.
+//! Recovery as the OSD has to do with it: whose turn it is, and operators' orders for its PGs.
 
 use messages::{LogLevel, MOSDForceRecovery};
 use pg::{Event, GiveUp};
@@ -23,6 +23,13 @@ impl Osd {
         self.cluster_log(LogLevel::INFO, line.clone(), cx);
         self.pg_event(pgid, Event::GiveUp(how), cx);
         Ok(line)
+    }
+
+    /// PGs that waited go on with recovery, as far as something has come to where it was sent.
+    pub(crate) fn give_recovery_turns(&mut self, cx: &mut Cx<'_>) {
+        while let Some((pgid, osd)) = self.recovery_policy.next_turn() {
+            self.pg_event(pgid, Event::RecoveryTurn(osd), cx);
+        }
     }
 
     /// The monitor passes on what an operator wants recovered first, or no more; each shard does so.

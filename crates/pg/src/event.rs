@@ -60,6 +60,8 @@ pub enum Event {
         /// False to take it back.
         is_forced: bool,
     },
+    /// It may go on with recovery: [`RecoveryPolicy::next_turn`] has named it, and this OSD.
+    RecoveryTurn(OsdId),
     /// A second passed, more or less.
     Tick,
     /// The time came that [`Effect::WakeAt`] named.

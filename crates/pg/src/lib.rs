@@ -57,7 +57,7 @@ pub use op_histogram::{BUCKETS, BYTES_QUANT, HISTOGRAMS, NANOS_QUANT, OpHistogra
 pub use op_tracker::{OpHistory, OpRecord, wall_at};
 pub use pg::Pg;
 pub use places::{Place, Places};
-pub use recovery::RecoveryPolicy;
+pub use recovery::{RecoveryPolicy, RecoveryThrottle};
 pub use scrub::{ScrubPolicy, ScrubRequest, ScrubTimes};
 pub use state_history::{AllStateTimes, Instance, PastState, StateTimes, add_state_times};
 pub use unfound::GiveUp;

@@ -105,7 +105,7 @@ impl Pg {
                 self.look_for_all(cx);
                 self.ask_for_unfound(cx);
                 self.forget_offers(is_gone, cx);
-                self.forget_pulls(is_gone, cx);
+                self.forget_gone(is_gone, cx);
                 self.complain_of_unfound(cx);
                 self.trim_snaps(cx);
                 self.tick_proxies(cx);

@@ -338,6 +338,7 @@ impl Pg {
             Event::Scrub(request) => self.on_scrub_request(request),
             Event::GiveUp(how) => self.on_give_up(how, cx),
             Event::ForceRecovery { is_backfill, is_forced } => self.on_force(is_backfill, is_forced, cx),
+            Event::RecoveryTurn(osd) => self.on_recovery_turn(osd, cx),
             Event::Tick => self.on_tick(cx),
             // A scrub under way goes on after each event.
             Event::Wake => self.tick_scrub(cx),

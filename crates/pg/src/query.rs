@@ -149,7 +149,7 @@ impl Pg {
             })
             .collect();
         let state = match (&self.phase, objects.is_empty()) {
-            (Phase::Active, false) if self.recovery.active() == 0 => "NotRecovering",
+            (Phase::Active, false) if self.recovery.is_idle() => "NotRecovering",
             (Phase::Active, false) => "Recovering",
             (Phase::Active, true) => "Active",
             _ => "Peering",

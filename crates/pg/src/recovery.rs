@@ -1,9 +1,11 @@
 //! Recovery: whole objects go to copies that lack them, a few at a time, those first that ops wait for. Large ones go in
-//! parts.
+//! parts. How much is under way is the business of all PGs together: see `throttle.rs`.
 
 mod gather;
 mod part;
 mod policy;
+mod start;
+mod throttle;
 mod toofull;
 mod urgent;
 
@@ -12,26 +14,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use messages::{LogLevel, MPgPull, MPgPush, MPgPushReply, ObjectCursor};
 use store::Completion;
 use types::{
-    EVersion, HObject, MapFlags, Missing, Mutation, OsdId, OsdMap, PgInfo, PgState, SnapId, Token,
-    Transaction, TxnOp,
+    EVersion, HObject, Missing, Mutation, OsdId, OsdMap, PgInfo, PgState, SnapId, Token, Transaction, TxnOp,
 };
 
 use part::{Content, Measure, WHOLE, part_of};
+use throttle::{RecoveryBytes, RecoveryPlace};
 use urgent::Urgent;
 
 pub(crate) use gather::{Gathered, Part};
 pub use policy::RecoveryPolicy;
+pub use throttle::RecoveryThrottle;
 
 use crate::{
-    Ctx, Effect, Pg, Place,
+    Ctx, Effect, Pg,
     errand::object_version,
     meta::MetaChange,
     pg::{Pending, Phase},
 };
 
-/// Objects of one PG on their way at once, as far as the OSD's `osd_recovery_max_active` has room for them.
+/// Objects of one PG on their way at once, as far as the OSD has places for them.
 const ACTIVE_MAX: usize = 8;
-/// The same in a PG that an operator wants recovered before others: these go on as before.
+/// The same in a PG that an operator wants recovered before others.
 const FORCED_ACTIVE_MAX: usize = 64;
 /// Objects on their way that ops wait for: these do not wait for others, which may be large, to arrive.
 const URGENT_ACTIVE_MAX: usize = 8;
@@ -40,8 +43,14 @@ const URGENT_ACTIVE_MAX: usize = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     /// From whom, and its share of what the OSD does.
-    pulling: BTreeMap<HObject, (OsdId, Place)>,
-    pushing: BTreeMap<(OsdId, HObject), Place>,
+    pulling: BTreeMap<HObject, (OsdId, RecoveryPlace)>,
+    pushing: BTreeMap<(OsdId, HObject), RecoveryPlace>,
+    /// What was sent last of an object, pushed or as an answer, and has not come as far as it is known.
+    sent: BTreeMap<(OsdId, HObject), RecoveryBytes>,
+    /// What waits for other bytes to arrive at its OSD.
+    held: Vec<Push>,
+    /// Something could be started, and waits for its turn.
+    is_waiting: bool,
     urgent: Urgent,
     /// Copies here that are as good as none, until good ones have taken their places.
     bad: BTreeSet<HObject>,
@@ -62,6 +71,17 @@ pub(crate) struct Push {
     measure: Measure,
     /// What is at hand for it.
     pub(crate) loads: Vec<Token>,
+    /// How long it was found to be when it had to wait, and whether it waits no more.
+    bytes: usize,
+    has_turn: bool,
+}
+
+impl Push {
+    /// All of an object, or as much of it as goes at once, in whatever version there is.
+    fn new(to: OsdId, object: HObject, measure: Measure) -> Push {
+        let (need, begin) = (EVersion::ZERO, ObjectCursor::default());
+        Push { to, object, need, begin, measure, loads: Vec::new(), bytes: 0, has_turn: false }
+    }
 }
 
 impl Recovery {
@@ -83,6 +103,7 @@ impl Recovery {
         self.pulling.get(object).is_some_and(|(source, _)| *source == osd)
     }
 
+    /// Objects that this PG has on their way.
     pub(crate) fn active(&self) -> usize {
         self.pulling.len() + self.pushing.len()
     }
@@ -97,29 +118,64 @@ impl Recovery {
         self.put_off
     }
 
-    /// How many more objects may be on their way. What ops wait for waits for nothing else, and what an operator wants first
-    /// for no other PG; one object of each PG always may.
-    fn room(&self, is_urgent: bool, policy: &RecoveryPolicy) -> usize {
-        if is_urgent {
-            let active = self.pulling.keys().chain(self.pushing.keys().map(|(_, object)| object));
-            let urgent = active.filter(|object| self.urgent.contains(&object.head())).count();
-            return URGENT_ACTIVE_MAX.saturating_sub(urgent);
-        }
-        let is_forced = self.forced != PgState::default();
-        let most = if is_forced { FORCED_ACTIVE_MAX } else { ACTIVE_MAX };
-        let left = most.saturating_sub(self.active());
-        if is_forced {
-            return left;
-        }
-        left.min(policy.free().max(usize::from(self.active() == 0)))
+    /// True while nothing is on its way, nor could be.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.active() == 0 && !self.is_waiting
+    }
+
+    fn is_forced(&self) -> bool {
+        self.forced != PgState::default()
+    }
+
+    /// How many more objects of this PG may be on their way.
+    fn room(&self) -> usize {
+        let most = if self.is_forced() { FORCED_ACTIVE_MAX } else { ACTIVE_MAX };
+        most.saturating_sub(self.active())
+    }
+
+    /// The same of those that ops wait for, which wait for nothing else.
+    fn urgent_room(&self) -> usize {
+        let active = self.pulling.keys().chain(self.pushing.keys().map(|(_, object)| object));
+        let urgent = active.filter(|object| self.urgent.contains(&object.head())).count();
+        URGENT_ACTIVE_MAX.saturating_sub(urgent)
+    }
+
+    /// The object is not on its way to the OSD any more.
+    fn forget_push(&mut self, to: OsdId, object: &HObject) {
+        let push = (to, object.clone());
+        self.pushing.remove(&push);
+        self.sent.remove(&push);
+        self.held.retain(|push| push.to != to || push.object != *object);
+    }
+
+    /// What is held for the OSD and has waited longest, or an op waits for.
+    fn take_held(&mut self, to: OsdId) -> Option<Push> {
+        let is_urgent = |push: &Push| push.to == to && self.urgent.contains(&push.object.head());
+        let urgent = self.held.iter().position(is_urgent);
+        let at = urgent.or_else(|| self.held.iter().position(|push| push.to == to))?;
+        Some(self.held.remove(at))
     }
 }
 
 impl Pg {
-    /// Those who are gone do not answer what they were asked for: it is asked for again, of whoever has it.
-    pub(crate) fn forget_pulls(&mut self, is_gone: impl Fn(&OsdId) -> bool, cx: &mut Ctx<'_>) {
+    /// Those who are gone do not answer what they were asked for: it is asked for again, of whoever has it. Nor do they
+    /// say that what they were sent has come: they are sent it again.
+    pub(crate) fn forget_gone(&mut self, is_gone: impl Fn(&OsdId) -> bool, cx: &mut Ctx<'_>) {
         self.recovery.pulling.retain(|_, (source, _)| !is_gone(source));
+        self.recovery.pushing.retain(|(to, _), _| !is_gone(to));
+        self.recovery.sent.retain(|(to, _), _| !is_gone(to));
+        self.recovery.held.retain(|push| !is_gone(&push.to));
         self.recover(cx);
+    }
+
+    /// Its turn has come to send to an OSD what it holds, or to begin with another object; with the number of its own OSD,
+    /// to ask others for one.
+    pub(crate) fn on_recovery_turn(&mut self, osd: OsdId, cx: &mut Ctx<'_>) {
+        if let Some(push) = self.recovery.take_held(osd) {
+            self.push(Push { has_turn: true, ..push }, cx);
+        } else if self.phase == Phase::Active && !self.is_clean {
+            self.start(Some(osd), cx);
+        }
     }
 
     /// An operator wants the PG recovered before others, or as others again.
@@ -146,7 +202,12 @@ impl Pg {
 
     /// An op waits for the object.
     pub(crate) fn recover_soon(&mut self, head: &HObject, cx: &mut Ctx<'_>) {
-        self.recovery.urgent.insert(head);
+        if self.recovery.urgent.insert(head) {
+            // What is held of it goes before the rest.
+            for push in self.recovery.held.iter().filter(|push| push.object.head() == *head) {
+                cx.recovery.active.hold(push.to, self.pgid, push.bytes, true);
+            }
+        }
         self.recover(cx);
     }
 
@@ -157,82 +218,15 @@ impl Pg {
         }
         self.give_up_some(cx);
         self.recovery.put_off = self.put_off(cx.map);
-        self.start(true, cx);
-        self.start(false, cx);
+        self.recovery.is_waiting = false;
+        self.start_urgent(cx);
+        self.start(None, cx);
         if self.missing.is_empty() && self.lacked_by(self.members.all()) == 0 {
             self.recovery.forced = PgState::default();
             if self.acts_as_wanted(cx) {
                 self.become_clean(cx);
             }
         }
-    }
-
-    /// Starts what ops wait for, or anything.
-    fn start(&mut self, is_urgent: bool, cx: &mut Ctx<'_>) {
-        let room = self.recovery.room(is_urgent, cx.recovery);
-        for (source, object, version) in self.next_pulls(room, is_urgent, cx) {
-            if !self.recovery.pulling.contains_key(&object) {
-                self.recovery.pulling.insert(object.clone(), (source, cx.recovery.active.take()));
-                let begin = ObjectCursor::default();
-                let message = MPgPull { pgid: self.pgid, epoch: cx.map.epoch, object, version, begin };
-                cx.effects.push(Effect::SendOsd(source, message.into()));
-            }
-        }
-        let room = self.recovery.room(is_urgent, cx.recovery);
-        for push in self.next_pushes(room, is_urgent, cx.map) {
-            if !self.recovery.pushing.contains_key(&push) {
-                self.recovery.pushing.insert(push.clone(), cx.recovery.active.take());
-                let ((to, object), need, begin) = (push, EVersion::ZERO, ObjectCursor::default());
-                let measure = Measure::of_parts(cx.recovery);
-                self.push(Push { to, object, need, begin, measure, loads: Vec::new() }, cx);
-            }
-        }
-    }
-
-    /// The next objects to pull, from whom, urgent ones first. Looks at no more than it must: a PG may
-    /// lack a hundred thousand objects, and this runs after each that came.
-    fn next_pulls(&self, count: usize, is_urgent: bool, cx: &Ctx<'_>) -> Vec<(OsdId, HObject, EVersion)> {
-        let is_held = cx.map.has_flag(MapFlags::NORECOVER) || !toofull::may_recover(cx.map, self.me);
-        let is_all = !is_urgent && !is_held;
-        let urgent = self.recovery.urgent.iter().flat_map(|head| lacked(&self.missing, head));
-        urgent
-            .chain(is_all.then_some(&self.missing).into_iter().flatten())
-            .filter(|(object, _)| !self.recovery.pulling.contains_key(*object))
-            .filter_map(|(object, version)| {
-                Some((self.source_of(object, *version, cx.map)?, object.clone(), *version))
-            })
-            .take(count)
-            .collect()
-    }
-
-    /// The next objects to push, urgent ones first, each of these to all who lack it. What this copy lacks itself is pulled
-    /// before.
-    fn next_pushes(&self, count: usize, is_urgent: bool, map: &OsdMap) -> Vec<(OsdId, HObject)> {
-        let (recovers, fills) =
-            (!is_urgent && !map.has_flag(MapFlags::NORECOVER), !is_urgent && self.may_fill(map));
-        let acting = self.acting_others().map(|osd| (osd, recovers && toofull::may_recover(map, osd)));
-        let targets = self.targets().map(|osd| (osd, fills && toofull::may_backfill(map, osd)));
-        let members = acting.chain(targets);
-        let lacking: Vec<_> =
-            members.filter_map(|(osd, is_all)| Some((osd, is_all, self.peer_missing.get(&osd)?))).collect();
-        let urgent = self.recovery.urgent.iter().flat_map(|head| {
-            let of = move |(osd, missing)| lacked(missing, head).map(move |(object, _)| (osd, object));
-            lacking.iter().map(|(osd, _, missing)| (*osd, *missing)).flat_map(of)
-        });
-        let all = lacking.iter().filter(|(_, is_all, _)| *is_all);
-        let all = all.flat_map(|(osd, _, missing)| missing.keys().map(|object| (*osd, object)));
-        urgent
-            .chain(all)
-            .map(|(osd, object)| (osd, object.clone()))
-            .filter(|push| !self.missing.contains_key(&push.1) && !self.recovery.pushing.contains_key(push))
-            .take(count)
-            .collect()
-    }
-
-    /// Whether an operator lets those be filled who do not act: `nobackfill`, and `norebalance` where no copy is lacking.
-    fn may_fill(&self, map: &OsdMap) -> bool {
-        let is_degraded = self.members.acting_count() < usize::from(self.members.size);
-        !map.has_flag(MapFlags::NOBACKFILL) && (is_degraded || !map.has_flag(MapFlags::NOREBALANCE))
     }
 
     /// An OSD that has this version of the object. Members have all that they are not known to lack.
@@ -307,20 +301,23 @@ impl Pg {
     /// Another OSD asks for an object, or for its next part.
     pub(crate) fn on_pull(&mut self, from: OsdId, message: MPgPull, cx: &mut Ctx<'_>) {
         let MPgPull { object, version: need, begin, .. } = message;
+        // The part before has come. What is asked for again is sent once.
+        self.recovery.sent.remove(&(from, object.clone()));
+        self.recovery.held.retain(|push| push.to != from || push.object != object);
         // What there is in whatever version is to be part of a change.
         let measure = if need == EVersion::ZERO { WHOLE } else { Measure::of_parts(cx.recovery) };
-        self.push(Push { to: from, object, need, begin, measure, loads: Vec::new() }, cx);
+        self.push(Push { need, begin, ..Push::new(from, object, measure) }, cx);
     }
 
     /// Sends an object, or a part of it, once that is at hand.
     fn push(&mut self, mut push: Push, cx: &mut Ctx<'_>) {
         let part = part_of(cx.store, self.coll, &push.object, &push.begin, push.measure);
-        let Content { version, txn, next } = match part {
+        let Content { version, txn, next, bytes } = match part {
             Ok(Some(part)) if self.missing.get(&push.object) != Some(&part.version) => part,
             // It is known to be bad.
             Ok(Some(_)) => {
                 push.loads.into_iter().for_each(|token| cx.store.unload(token));
-                self.recovery.pushing.remove(&(push.to, push.object.clone()));
+                self.recovery.forget_push(push.to, &push.object);
                 return self.on_push_unreadable(push.to, push.object, cx);
             }
             Ok(None) => {
@@ -337,8 +334,19 @@ impl Pg {
             push.begin = ObjectCursor::default();
             return self.push(push, cx);
         }
-        let Push { to, object, begin, loads, .. } = push;
-        loads.into_iter().for_each(|token| cx.store.unload(token));
+        push.loads.drain(..).for_each(|token| cx.store.unload(token));
+        if push.to != self.me {
+            let goes_first = push.has_turn || self.recovery.urgent.contains(&push.object.head());
+            let throttle = &cx.recovery.active;
+            if !throttle.may_send(push.to, bytes, goes_first, cx.recovery.limits()) {
+                throttle.hold(push.to, self.pgid, bytes, goes_first);
+                self.recovery.held.push(Push { bytes, has_turn: false, ..push });
+                return;
+            }
+            let sent = throttle.send(push.to, bytes);
+            self.recovery.sent.insert((push.to, push.object.clone()), sent);
+        }
+        let Push { to, object, begin, .. } = push;
         self.note_recovered_bytes(&txn);
         let message = MPgPush { pgid: self.pgid, epoch: cx.map.epoch, object, version, txn, begin, next };
         cx.effects.push(Effect::SendOsd(to, message.into()));
@@ -349,7 +357,7 @@ impl Pg {
             tracing::error!(pg = %self.pgid, object = %push.object, %error, "an object to push cannot be read");
             if self.lose(&push.object, cx) {
                 push.loads.into_iter().for_each(|token| cx.store.unload(token));
-                self.recovery.pushing.remove(&(push.to, push.object.clone()));
+                self.recovery.forget_push(push.to, &push.object);
                 return self.on_push_unreadable(push.to, push.object, cx);
             }
         }
@@ -360,7 +368,7 @@ impl Pg {
     /// and a good one is to take its place.
     fn on_push_damaged(&mut self, to: OsdId, object: HObject, need: EVersion, cx: &mut Ctx<'_>) {
         tracing::error!(pg = %self.pgid, %object, "what is kept with an object to push cannot be decoded");
-        self.recovery.pushing.remove(&(to, object.clone()));
+        self.recovery.forget_push(to, &object);
         let lacked = || self.peer_missing.get(&to)?.get(&object).copied();
         let wanted = Some(need).filter(|need| *need != EVersion::ZERO).or_else(lacked);
         if let Some(wanted) = wanted.filter(|_| !self.missing.contains_key(&object)) {
@@ -375,7 +383,7 @@ impl Pg {
 
     /// Primary: what it pushed is older than what the other one lacks, as the log has it, so this copy is no good either.
     fn on_push_refused(&mut self, to: OsdId, object: HObject, cx: &mut Ctx<'_>) {
-        self.recovery.pushing.remove(&(to, object.clone()));
+        self.recovery.forget_push(to, &object);
         let need = self.peer_missing.get(&to).and_then(|missing| missing.get(&object)).copied();
         if let Some(need) = need.filter(|_| !self.missing.contains_key(&object)) {
             tracing::error!(pg = %self.pgid, %object, %need, "the copy here is none of this version");
@@ -400,6 +408,11 @@ impl Pg {
     pub(crate) fn on_push(&mut self, from: OsdId, message: MPgPush, cx: &mut Ctx<'_>) {
         let is_part = message.is_part();
         let MPgPush { object, version, txn: pushed, begin, next, .. } = message;
+        if self.is_primary() && version != EVersion::ZERO && from != self.me {
+            // Whoever sent it may send more, whatever becomes of this.
+            let reply = MPgPushReply { pgid: self.pgid, epoch: cx.map.epoch, object: object.clone() };
+            cx.effects.push(Effect::SendOsd(from, reply.into()));
+        }
         let mut offer = (version, pushed);
         if self.on_offer(from, &object, &mut offer, is_part, cx) {
             return;
@@ -466,7 +479,11 @@ impl Pg {
 
     pub(crate) fn on_push_reply(&mut self, from: OsdId, message: MPgPushReply, cx: &mut Ctx<'_>) {
         let object = message.object;
-        self.recovery.pushing.remove(&(from, object.clone()));
+        self.recovery.forget_push(from, &object);
+        if !self.is_primary() {
+            // It came where it was asked for.
+            return;
+        }
         if let Some(missing) = self.peer_missing.get_mut(&from) {
             missing.remove(&object);
         }

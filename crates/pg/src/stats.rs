@@ -45,7 +45,7 @@ impl Pg {
                 state = state.with(filling).with(self.recovery.forced());
             }
             if self.lacked_by_acting() > 0 {
-                let is_stuck = self.unfound_count() > 0 && self.recovery.active() == 0;
+                let is_stuck = self.unfound_count() > 0 && self.recovery.is_idle();
                 let recovery = match () {
                     () if is_stuck => PgState::RECOVERY_UNFOUND,
                     () if put_off.has(PgState::RECOVERY_TOOFULL) => PgState::RECOVERY_TOOFULL,

@@ -213,8 +213,16 @@ impl World {
         act(&mut self.pg, &mut cx)
     }
 
-    /// Hands an event in, and everything that the store finishes and the PG tells itself after it.
+    /// Hands an event in, and everything that comes of it here.
     pub(crate) fn handle(&mut self, event: Event) {
+        self.handle_alone(event);
+        while let Some((_, osd)) = self.recovery.next_turn() {
+            self.handle_alone(Event::RecoveryTurn(osd));
+        }
+    }
+
+    /// The same, where other PGs may have turns: everything that the store finishes and the PG tells itself after it.
+    pub(crate) fn handle_alone(&mut self, event: Event) {
         let mut events = vec![event];
         while let Some(event) = events.pop() {
             self.act(|pg, cx| pg.handle(event, cx));

@@ -65,7 +65,7 @@ pub(super) fn op_queues(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
     Ok(Some(Value::Object((0..osd.config.shard.count).map(queue).collect())))
 }
 
-/// PGs reserve nothing before they recover: `osd_recovery_max_active` limits them.
+/// PGs reserve nothing before they recover: they have turns, as far as `osd_recovery_max_active` goes.
 pub(super) fn recovery_reservations(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
     let max: u64 = osd.settings.get("osd_max_backfills").and_then(|value| value.parse().ok()).unwrap_or(1);
     let none = json!({"max_allowed": max, "min_priority": 0, "queues": [], "in_progress": []});

@@ -54,6 +54,8 @@ pub(super) struct Content {
     pub(super) txn: Transaction,
     /// Where the next part begins; none behind the last one.
     pub(super) next: Option<ObjectCursor>,
+    /// How long it is.
+    pub(super) bytes: usize,
 }
 
 /// The part of an object that begins there. None where what is kept with it cannot be decoded.
@@ -73,7 +75,9 @@ pub(super) fn part_of(
     if begin.is_begin() {
         txn.push(object, Mutation::Remove);
     }
-    let Some(meta) = store.meta(coll, object)? else { return Ok(Some(Content { version, txn, next: None })) };
+    let Some(meta) = store.meta(coll, object)? else {
+        return Ok(Some(Content { version, txn, next: None, bytes: 0 }));
+    };
     if begin.is_begin() {
         txn.push(object, Mutation::Touch);
     }
@@ -82,7 +86,8 @@ pub(super) fn part_of(
     let is_last = draft.put_data(meta.size)? && draft.put_xattrs()? && draft.put_omap()?;
     // Nobody goes on with what has no version: such an object is lost in any case.
     let has_next = !is_last && version != EVersion::ZERO;
-    Ok(Some(Content { version, txn: draft.txn, next: has_next.then_some(draft.at) }))
+    let bytes = draft.bytes;
+    Ok(Some(Content { version, txn: draft.txn, next: has_next.then_some(draft.at), bytes }))
 }
 
 /// A part that is being made. Its methods return false where it is full before all is in it that they put there.

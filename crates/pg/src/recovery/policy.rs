@@ -1,42 +1,85 @@
 //! How much recovery an OSD does at a time: its options, and what its PGs have on their way.
 
-use types::Settings;
+use types::{OsdId, PgId, Settings};
 
-use crate::Places;
+use super::throttle::{Limits, RecoveryThrottle};
+
+/// What may be under way to one OSD, in parts of the largest size: one is written while another comes, and what the
+/// OSD is sent besides, heartbeats included, waits for no more than that. By default it is three of the objects that
+/// images consist of, with what is kept with them.
+const PARTS_PER_OSD: u64 = 2;
 
 /// The options of an OSD about recovery, with Ceph's names and defaults; its PGs share what may be on its way.
 #[derive(Clone)]
 pub struct RecoveryPolicy {
-    /// Objects on their way, of all PGs.
-    pub active: Places,
-    /// `osd_recovery_max_active`; where that is 0, `osd_recovery_max_active_ssd`.
+    /// What is on its way, of all PGs.
+    pub active: RecoveryThrottle,
+    /// `osd_recovery_max_active`; where that is 0, `osd_recovery_max_active_ssd`. This shard's part of it.
     pub active_max: u64,
     /// `osd_async_recovery_min_cost`: who lacks more objects than that is filled before it acts.
     pub fill_first: u64,
     /// `osd_recovery_max_chunk`: an object with more bytes is sent in parts, each of about so many.
     pub part_bytes: u64,
+    /// Shards that have part in what the OSD may send to another one.
+    shards: u16,
 }
 
 impl Default for RecoveryPolicy {
     fn default() -> RecoveryPolicy {
-        RecoveryPolicy { active: Places::default(), active_max: 10, fill_first: 100, part_bytes: 8 << 20 }
+        let active = RecoveryThrottle::default();
+        RecoveryPolicy { active, active_max: 10, fill_first: 100, part_bytes: 8 << 20, shards: 1 }
     }
 }
 
 impl RecoveryPolicy {
-    /// Takes the options that are in force. What is on its way stays so.
-    pub fn follow(&mut self, settings: &Settings) {
+    /// Takes the options that are in force, for shard `index` of `count`: these share nothing but the limits, of which
+    /// each has its part. What is on its way stays so.
+    pub fn follow(&mut self, settings: &Settings, (index, count): (u16, u16)) {
         let unknown = RecoveryPolicy::default();
         let number = |name: &str| settings.get(name).and_then(|text| text.parse::<u64>().ok());
         let of_any = number("osd_recovery_max_active").filter(|most| *most > 0);
-        let most = of_any.or_else(|| number("osd_recovery_max_active_ssd"));
-        self.active_max = most.unwrap_or(unknown.active_max);
+        let most = of_any.or_else(|| number("osd_recovery_max_active_ssd")).unwrap_or(unknown.active_max);
+        let (index, shards) = (u64::from(index), u64::from(count.max(1)));
+        // Without any place a shard's PGs would never recover.
+        self.active_max = (most / shards + u64::from(index < most % shards)).max(1);
         self.fill_first = number("osd_async_recovery_min_cost").unwrap_or(unknown.fill_first);
         self.part_bytes = number("osd_recovery_max_chunk").unwrap_or(unknown.part_bytes);
+        self.shards = count;
+        self.active.look_again();
     }
 
-    /// How many more objects may be sent.
-    pub(crate) fn free(&self) -> usize {
-        usize::try_from(self.active_max.saturating_sub(self.active.taken())).unwrap_or(usize::MAX)
+    /// The next PG whose turn it is to go on, and the OSD for which it is: it is given
+    /// [`Event::RecoveryTurn`](crate::Event::RecoveryTurn). To be asked after whatever PGs have done, until there is
+    /// none.
+    pub fn next_turn(&self) -> Option<(PgId, OsdId)> {
+        self.active.next_turn(self.limits())
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        let bytes = self.part_bytes.saturating_mul(PARTS_PER_OSD) / u64::from(self.shards.max(1));
+        let bytes_per_osd = usize::try_from(bytes).unwrap_or(usize::MAX).max(1);
+        Limits { places: self.active_max, bytes_per_osd }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use types::Settings;
+
+    use super::RecoveryPolicy;
+
+    #[test]
+    fn shards_divide_what_their_osd_may_have_under_way() {
+        let options = [("osd_recovery_max_active", "6"), ("osd_recovery_max_chunk", "1000")];
+        let options = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let settings = Settings::from_file(&options.into());
+        let of = |index, count| {
+            let mut policy = RecoveryPolicy::default();
+            policy.follow(&settings, (index, count));
+            (policy.active_max, policy.limits().bytes_per_osd)
+        };
+        assert_eq!(of(0, 1), (6, 2_000));
+        assert_eq!([0, 1, 2, 3].map(|index| of(index, 4)), [(2, 500), (2, 500), (1, 500), (1, 500)]);
+        assert_eq!(of(7, 8), (1, 250));
     }
 }

@@ -1,7 +1,7 @@
 //! What a primary asks for, and when it has done with it.
 
 use messages::{MPgBadCopy, MPgNotify, Message};
-use types::OsdState;
+use types::{MapFlags, OsdState};
 
 use super::*;
 use crate::{Event, test_world::World};
@@ -172,7 +172,7 @@ fn what_a_full_primary_lacks_waits() {
 }
 
 #[test]
-fn a_pg_has_one_object_on_its_way_when_the_osd_has_enough() {
+fn a_pg_waits_when_the_osd_has_enough_on_its_way() {
     let mut world = World::active();
     let peer = world.peers[0];
     let lacking: Vec<_> = (1..=3).map(|at| (world.object(at), world.version(at))).collect();
@@ -180,15 +180,16 @@ fn a_pg_has_one_object_on_its_way_when_the_osd_has_enough() {
     world.pg.peer_missing.insert(peer, lacking.into_iter().collect());
     world.recovery.active_max = 1;
     let elsewhere = world.recovery.active.take();
-    world.act(|pg, cx| pg.recover(cx));
-    assert_eq!((world.pg.recovery.active(), world.recovery.active.taken()), (1, 2));
+    world.handle(Event::Tick);
+    assert_eq!((world.pg.recovery.active(), world.recovery.active.taken()), (0, 1));
+    assert!(!world.pg.recovery.is_idle());
     // What a request waits for goes all the same.
     let wanted = world.object(3);
     world.act(|pg, cx| pg.recover_soon(&wanted, cx));
-    assert_eq!(world.pg.recovery.active(), 2);
-    drop(elsewhere);
+    assert_eq!((world.pg.recovery.active(), world.recovery.active.taken()), (1, 2));
     world.recovery.active_max = 3;
-    world.act(|pg, cx| pg.recover(cx));
+    drop(elsewhere);
+    world.handle(Event::Tick);
     assert_eq!((world.pg.recovery.active(), world.recovery.active.taken()), (3, 3));
     world.act(|pg, _| pg.recovery.clear());
     assert_eq!(world.recovery.active.taken(), 0);
@@ -398,9 +399,8 @@ fn what_turns_out_to_be_bad_is_not_pushed() {
     let version = world.version(1);
     world.act(|pg, cx| pg.declare_missing(object.clone(), version, cx));
     world.told();
-    let (measure, loads) = (Measure::of_parts(&world.recovery), Vec::new());
-    let (need, begin) = (EVersion::ZERO, ObjectCursor::default());
-    world.act(|pg, cx| pg.push(Push { to: first, object, need, begin, measure, loads }, cx));
+    let push = Push::new(first, object, Measure::of_parts(&world.recovery));
+    world.act(|pg, cx| pg.push(push, cx));
     assert_eq!((pushed(&mut world), world.pg.recovery.pushing.len()), (vec![], 0));
     world.push(second, 1, 1);
     assert_eq!(pushed(&mut world)[0].0, version);

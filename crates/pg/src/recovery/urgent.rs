@@ -13,13 +13,15 @@ pub(super) struct Urgent {
 }
 
 impl Urgent {
-    /// Takes an object in behind the others, unless it is among them.
-    pub(super) fn insert(&mut self, head: &HObject) {
-        if !self.places.contains_key(head) {
+    /// Takes an object in behind the others. False if it is among them.
+    pub(super) fn insert(&mut self, head: &HObject) -> bool {
+        let is_new = !self.places.contains_key(head);
+        if is_new {
             self.last += 1;
             self.in_order.insert(self.last, head.clone());
             self.places.insert(head.clone(), self.last);
         }
+        is_new
     }
 
     /// Nobody waits for it any more.

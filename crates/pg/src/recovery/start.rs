@@ -1,0 +1,129 @@
+//! What is started next: pulls and pushes, as far as this PG, and all PGs of the OSD together, may have more under way.
+
+use std::collections::btree_map::Entry;
+
+use messages::{MPgPull, ObjectCursor};
+use types::{EVersion, HObject, MapFlags, OsdId, OsdMap};
+
+use super::{Measure, Push, lacked, toofull};
+use crate::{Ctx, Effect, Pg};
+
+impl Pg {
+    /// Starts what ops wait for.
+    pub(super) fn start_urgent(&mut self, cx: &mut Ctx<'_>) {
+        for (source, object, version) in self.next_pulls(self.recovery.urgent_room(), true, cx) {
+            self.start_pull(source, object, version, cx);
+        }
+        for (to, object) in self.next_urgent_pushes(self.recovery.urgent_room()) {
+            self.start_push(to, object, cx);
+        }
+    }
+
+    /// Starts anything, or only what goes to the OSD whose turn it is. What may not be started yet waits for a turn.
+    pub(super) fn start(&mut self, turn: Option<OsdId>, cx: &mut Ctx<'_>) {
+        let limits = cx.recovery.limits();
+        let (me, room) = (self.me, self.recovery.room());
+        if turn.is_none_or(|osd| osd == me) {
+            let pulls = cx.recovery.active.room(me, turn.is_some(), limits).min(room);
+            // One more than may be started tells whether there is more.
+            let next = self.next_pulls(room.min(pulls + 1), false, cx);
+            self.wait_if(next.len() > pulls, me, cx);
+            for (source, object, version) in next.into_iter().take(pulls) {
+                self.start_pull(source, object, version, cx);
+            }
+        }
+        for (to, is_all) in self.push_targets(cx.map) {
+            if turn.is_none_or(|osd| osd == to) {
+                let room = self.recovery.room();
+                let pushes = cx.recovery.active.room(to, turn.is_some(), limits).min(room);
+                let next = self.next_pushes(to, is_all, room.min(pushes + 1));
+                self.wait_if(next.len() > pushes, to, cx);
+                for object in next.into_iter().take(pushes) {
+                    self.start_push(to, object, cx);
+                }
+            }
+        }
+    }
+
+    fn wait_if(&mut self, has_more: bool, osd: OsdId, cx: &Ctx<'_>) {
+        if has_more {
+            self.recovery.is_waiting = true;
+            cx.recovery.active.wait(osd, self.pgid, self.recovery.is_forced());
+        }
+    }
+
+    fn start_pull(&mut self, source: OsdId, object: HObject, version: EVersion, cx: &mut Ctx<'_>) {
+        if !self.recovery.pulling.contains_key(&object) {
+            self.recovery.pulling.insert(object.clone(), (source, cx.recovery.active.take()));
+            let begin = ObjectCursor::default();
+            let message = MPgPull { pgid: self.pgid, epoch: cx.map.epoch, object, version, begin };
+            cx.effects.push(Effect::SendOsd(source, message.into()));
+        }
+    }
+
+    fn start_push(&mut self, to: OsdId, object: HObject, cx: &mut Ctx<'_>) {
+        if let Entry::Vacant(place) = self.recovery.pushing.entry((to, object.clone())) {
+            place.insert(cx.recovery.active.take());
+            self.push(Push::new(to, object, Measure::of_parts(cx.recovery)), cx);
+        }
+    }
+
+    /// The next objects to pull, from whom, urgent ones first. Looks at no more than it must: a PG may
+    /// lack a hundred thousand objects, and this runs after each that came.
+    fn next_pulls(&self, count: usize, is_urgent: bool, cx: &Ctx<'_>) -> Vec<(OsdId, HObject, EVersion)> {
+        let is_held = cx.map.has_flag(MapFlags::NORECOVER) || !toofull::may_recover(cx.map, self.me);
+        let is_all = !is_urgent && !is_held;
+        let urgent = self.recovery.urgent.iter().flat_map(|head| lacked(&self.missing, head));
+        urgent
+            .chain(is_all.then_some(&self.missing).into_iter().flatten())
+            .filter(|(object, _)| !self.recovery.pulling.contains_key(*object))
+            .filter_map(|(object, version)| {
+                Some((self.source_of(object, *version, cx.map)?, object.clone(), *version))
+            })
+            .take(count)
+            .collect()
+    }
+
+    /// The next objects to push that ops wait for, each to all who lack it. What this copy lacks itself is pulled
+    /// before.
+    fn next_urgent_pushes(&self, count: usize) -> Vec<(OsdId, HObject)> {
+        let members = self.acting_others().chain(self.targets());
+        let lacking: Vec<_> = members.filter_map(|osd| Some((osd, self.peer_missing.get(&osd)?))).collect();
+        let urgent = self.recovery.urgent.iter().flat_map(|head| {
+            let of = move |(osd, missing)| lacked(missing, head).map(move |(object, _)| (osd, object));
+            lacking.iter().copied().flat_map(of)
+        });
+        urgent
+            .map(|(osd, object)| (osd, object.clone()))
+            .filter(|push| !self.missing.contains_key(&push.1) && !self.recovery.pushing.contains_key(push))
+            .take(count)
+            .collect()
+    }
+
+    /// Members that lack objects, and whether they are sent more than what ops wait for.
+    fn push_targets(&self, map: &OsdMap) -> Vec<(OsdId, bool)> {
+        let (recovers, fills) = (!map.has_flag(MapFlags::NORECOVER), self.may_fill(map));
+        let acting = self.acting_others().map(|osd| (osd, recovers && toofull::may_recover(map, osd)));
+        let targets = self.targets().map(|osd| (osd, fills && toofull::may_backfill(map, osd)));
+        acting.chain(targets).filter(|(osd, _)| self.lacked_by([*osd].into_iter()) > 0).collect()
+    }
+
+    /// The next objects to push to a member, urgent ones first.
+    fn next_pushes(&self, to: OsdId, is_all: bool, count: usize) -> Vec<HObject> {
+        let Some(missing) = self.peer_missing.get(&to) else { return Vec::new() };
+        let urgent = self.recovery.urgent.iter().flat_map(|head| lacked(missing, head));
+        urgent
+            .chain(is_all.then_some(missing).into_iter().flatten())
+            .filter(|(object, _)| !self.missing.contains_key(*object))
+            .map(|(object, _)| object.clone())
+            .filter(|object| !self.recovery.pushing.contains_key(&(to, object.clone())))
+            .take(count)
+            .collect()
+    }
+
+    /// Whether an operator lets those be filled who do not act: `nobackfill`, and `norebalance` where no copy is lacking.
+    fn may_fill(&self, map: &OsdMap) -> bool {
+        let is_degraded = self.members.acting_count() < usize::from(self.members.size);
+        !map.has_flag(MapFlags::NOBACKFILL) && (is_degraded || !map.has_flag(MapFlags::NOREBALANCE))
+    }
+}
