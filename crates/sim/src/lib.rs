@@ -18,7 +18,8 @@
 //! [`World::silenced`] is about a device that falls silent for good. [`Canary`] has faults that are made on purpose, to be
 //! found.
 //!
-//! [`World::steady`] is a world in which nothing fails, for counting what a request costs.
+//! [`World::narrow`] is a world with a slow link, [`World::steady`] one in which nothing fails, for counting what a
+//! request costs.
 //!
 //! The same seed gives the same run, to the last event: [`Report::fingerprint`].
 //!
@@ -35,6 +36,7 @@ mod faults;
 pub mod hostile;
 mod model;
 mod mon_process;
+mod narrow;
 mod network;
 mod osd_process;
 mod process;

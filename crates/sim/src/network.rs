@@ -70,6 +70,8 @@ pub(crate) struct Network {
     divided: BTreeSet<(ProcessId, ProcessId)>,
     /// Processes whose bytes take longer.
     slow: BTreeSet<ProcessId>,
+    /// Processes that receive so many bytes in a second, and when the last ones of what is under way arrive.
+    narrow: BTreeMap<ProcessId, (u64, Instant)>,
 }
 
 fn pair(a: ProcessId, b: ProcessId) -> (ProcessId, ProcessId) {
@@ -86,6 +88,7 @@ impl Network {
             listeners: BTreeMap::new(),
             divided: BTreeSet::new(),
             slow: BTreeSet::new(),
+            narrow: BTreeMap::new(),
         }
     }
 
@@ -123,6 +126,11 @@ impl Network {
         self.slow.insert(who);
     }
 
+    /// What comes to a process, from whomever, shares a link from now on.
+    pub(crate) fn narrow(&mut self, who: ProcessId, bytes_per_second: u64) {
+        self.narrow.insert(who, (bytes_per_second, Instant(0)));
+    }
+
     /// Everything is as it should be.
     pub(crate) fn heal(&mut self, schedule: &mut Schedule) {
         self.divided.clear();
@@ -158,9 +166,13 @@ impl Network {
     fn deliver(&mut self, to: EndId, what: Arrival, schedule: &mut Schedule) {
         let Some(end) = self.ends.get(&to) else { return };
         let (owner, peer) = (end.owner, end.peer_process);
-        let delay = self.delay(owner, peer);
+        let mut at = schedule.now() + self.delay(owner, peer);
+        if let (Some((rate, free)), Arrival::Bytes(bytes)) = (self.narrow.get_mut(&owner.whole()), &what) {
+            at = at.max(*free) + Duration::from_nanos(bytes.len() as u64 * 1_000_000_000 / *rate);
+            *free = at;
+        }
         let Some(end) = self.ends.get_mut(&to) else { return };
-        let at = (schedule.now() + delay).max(end.last_arrival);
+        let at = at.max(end.last_arrival);
         end.last_arrival = at;
         schedule.at(at, owner, What::Arrival(to, what));
     }

@@ -289,7 +289,7 @@ impl World {
     }
 
     /// Starts what is down.
-    fn start(&mut self, who: ProcessId) {
+    pub(crate) fn start(&mut self, who: ProcessId) {
         self.starts += 1;
         if let Some(id) = who.0.checked_sub(1).filter(|id| self.osds[*id].up().is_none() && self.is_worn(*id))
         {
