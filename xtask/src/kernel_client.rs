@@ -2,7 +2,8 @@
 //!
 //! A kernel of Debian's boots in a virtual machine whose root is this machine's own files, read-only, with changes in
 //! memory. Cluster and clients run in there, so nothing needs a network. `xtask/data/kernel_client` has the scripts:
-//! `init.sh` mounts, `guest.sh` starts the cluster and runs `checks.sh` and, if told, Ceph's own workunits for the kernel.
+//! `init.sh` mounts, `guest.sh` starts the cluster and runs `checks.sh` and, if told, Ceph's own workunits for the
+//! kernel.
 
 use std::{
     fs,

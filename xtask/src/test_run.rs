@@ -33,7 +33,7 @@ struct Program {
 /// Builds and runs all tests of the workspace.
 ///
 /// # Errors
-/// When something does not build, or a test fails: all others are run nevertheless.
+/// When something does not build, or a test fails; all other tests are run nevertheless.
 pub(crate) fn run() -> Result<()> {
     let programs = build()?;
     let count = programs.len();
@@ -45,7 +45,8 @@ pub(crate) fn run() -> Result<()> {
         for _ in 0..END_TO_END_LANES {
             scope.spawn(|| lane(&end_to_end, &[], &failed));
         }
-        // What waits goes first when it has something to do: timeouts of stock clients do not care why a daemon is slow.
+        // The end-to-end tests, which mostly wait, go first when they have something to do: timeouts of stock clients
+        // do not care why a daemon is slow.
         scope.spawn(|| lane(&computing, &["nice", "-n", "10"], &failed));
     });
     crate::cargo(&["test", "--workspace", "--doc", "--quiet"])?;
@@ -80,7 +81,7 @@ fn build() -> Result<Vec<Program>> {
 }
 
 impl Program {
-    /// The program that a message of cargo's tells of, if it is one of tests.
+    /// The program that cargo's message reports as built, if it is a test program.
     fn of(message: &Value) -> Option<Program> {
         let executable = message["executable"].as_str()?;
         if message["profile"]["test"] != true {

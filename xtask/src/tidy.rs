@@ -74,6 +74,9 @@ const IO_DEPENDENCIES: &[&str] = &["io-uring", "rustix", "libc", "tokio", "redb"
 /// No file of code may be longer, in lines without tests.
 const FILE_LINES_MAX: usize = 1_000;
 
+/// No comment may be wider; rustfmt sees to the code.
+const COMMENT_COLUMNS_MAX: usize = 120;
+
 pub fn workspace_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
 }
@@ -175,6 +178,11 @@ fn check_file(name: &str, text: &str, out: &mut Vec<String>) {
     if !is_test && code.lines().count() > FILE_LINES_MAX && !name.contains("/generated/") {
         out.push(format!("{name}: more than {FILE_LINES_MAX} lines: split it by meaning"));
     }
+    for (index, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("//") && line.chars().count() > COMMENT_COLUMNS_MAX {
+            out.push(format!("{name}:{}: a comment of more than {COMMENT_COLUMNS_MAX} columns", index + 1));
+        }
+    }
     if !is_test && !text.starts_with("//!") {
         out.push(format!("{name}: a module opens with //! and says what it is"));
     }
@@ -190,7 +198,7 @@ fn check_file(name: &str, text: &str, out: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_words, dependencies, problems, workspace_root};
+    use super::{check_file, check_words, dependencies, problems, workspace_root};
 
     #[test]
     fn the_tree_keeps_the_house_style() {
@@ -203,6 +211,14 @@ mod tests {
         let manifest = "[package]\nname = \"x\"\n[dependencies]\na.workspace = true\n[lints]\nb = 1\n\
                         [target.'cfg(unix)'.dev-dependencies]\n# d\nc = \"1\"\n";
         assert_eq!(dependencies(manifest).collect::<Vec<_>>(), ["a", "c"]);
+    }
+
+    #[test]
+    fn comments_are_no_wider_than_a_screen() {
+        let mut out = Vec::new();
+        let wide = format!("//! Fine.\n    // {}\n    // {}\n", "é".repeat(113), "e".repeat(114));
+        check_file("crates/pg/src/x.rs", &wide, &mut out);
+        assert_eq!(out, ["crates/pg/src/x.rs:3: a comment of more than 120 columns"]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! `cargo xtask ceph-suites ROOT --workunits CEPH`: Ceph's command-line workunits, from a clone or an unpacked source of
-//! Ceph, with the clients in a root, each against a new cluster of ours.
+//! `cargo xtask ceph-suites ROOT --workunits CEPH`: Ceph's command-line workunits, from a clone or an unpacked source
+//! of Ceph, with the clients in a root, each against a new cluster of ours.
 //!
 //! `xtask/data/ceph_workunits.tsv` says which pass, and why others cannot.
 

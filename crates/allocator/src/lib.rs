@@ -66,7 +66,8 @@ unsafe impl GlobalAlloc for Allocator {
 const PURGE_DELAY: c_int = 15;
 /// What mimalloc begins with.
 const PURGE_DELAY_DEFAULT: c_long = 1000;
-/// Long enough for what is allocated again at once, which is much: without any delay a third of the time goes to faults.
+/// Long enough for memory that is allocated again at once, which is much of it: without any delay, page faults take a
+/// third of the time.
 const PURGE_DELAY_EAGER: c_long = 40;
 
 unsafe extern "C" {

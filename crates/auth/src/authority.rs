@@ -12,7 +12,7 @@ use crate::{CryptoKey, RotatingSecrets, cephx};
 
 /// `CEPH_AUTH_*`.
 pub mod method {
-    /// Nobody proves anything.
+    /// Peers prove nothing.
     pub const NONE: u32 = 1;
     /// Shared secrets and tickets.
     pub const CEPHX: u32 = 2;
@@ -26,7 +26,7 @@ pub mod con_mode {
     pub const SECURE: u32 = 2;
 }
 
-/// Why somebody is turned away.
+/// Why a peer is turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AuthError {
     /// The payload makes no sense.
@@ -38,7 +38,7 @@ pub enum AuthError {
     /// The ticket's time is over.
     #[error("ticket expired")]
     Expired,
-    /// What was asked for only a new handshake gives: close the connection.
+    /// Only a new handshake can give what was asked for: close the connection.
     #[error("a new handshake is due")]
     HandshakeDue,
 }
@@ -72,7 +72,7 @@ pub trait Authority {
     fn secrets(&self, service: EntityType) -> Option<&RotatingSecrets>;
 }
 
-/// Who proved to be at the other end.
+/// The peer, as it proved to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The name.
@@ -86,7 +86,7 @@ pub struct Identity {
 /// The end of a successful authentication.
 #[derive(Clone, Debug)]
 pub struct Proof {
-    /// Who.
+    /// The peer.
     pub identity: Identity,
     /// Signs the handshake; none with auth `none`.
     pub session_key: Option<CryptoKey>,

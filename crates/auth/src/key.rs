@@ -29,14 +29,14 @@ pub enum KeyError {
 const MAGIC: u64 = 0xff00_9cad_8826_aa55;
 
 /// What something is sealed for (`CEPHX_KEY_USAGE_*`). Keys of type `aes256k` open nothing that was sealed
-/// for another use; to `aes` keys it is all the same.
+/// for another use; `aes` keys make no difference between uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Usage {
     /// The connection secret in a monitor's AUTH_DONE.
     ConnectionSecret = 0x03,
     /// What the owner of a ticket learns of it.
     TicketSessionKey = 0x04,
-    /// A ticket on its way to who has an old one.
+    /// A ticket on its way to a client that has an old one.
     TicketBlob = 0x05,
     /// The proof that the owner of a ticket knows its session key.
     Authorize = 0x10,

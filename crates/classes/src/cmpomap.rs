@@ -66,7 +66,7 @@ impl How {
         }
     }
 
-    /// The same, where a stored value that is no number compares as different.
+    /// As [`Self::compare`], but a stored value that is no number compares as different.
     fn compare_any(self, given: &Bytes, stored: &Bytes) -> Result<bool, Stop> {
         match self.compare(given, stored) {
             Err(Stop::Refused(Errno::EIO)) => Ok(false),

@@ -41,7 +41,7 @@ fn greeting(name: &Bytes) -> Result<Bytes, Stop> {
     }
 }
 
-/// Who calls, as Ceph prints an `entity_inst_t`.
+/// The caller, as Ceph prints an `entity_inst_t`.
 fn caller(view: &dyn ObjectView) -> Bytes {
     let context = view.context();
     let mut addr = context.origin_addr;

@@ -40,7 +40,7 @@ pub struct Method {
 }
 
 impl Method {
-    /// The same with a result that is not 0.
+    /// This method with another result than 0.
     pub(crate) const fn returning(self, result: i32) -> Method {
         Method { result, ..self }
     }

@@ -22,7 +22,7 @@ pub(crate) struct TestView {
     pub(crate) header: Bytes,
     /// References to any chunk.
     pub(crate) chunk_references: i32,
-    /// What the last method that said so answered besides its output.
+    /// The result of the last method that set one besides its output.
     pub(crate) result: i32,
 }
 

@@ -32,7 +32,7 @@ pub struct ObjectStat {
     pub mtime: UTime,
 }
 
-/// Who called, and what the object's PG knows at the time of the call.
+/// The caller, and what the object's PG knows at the time of the call.
 #[derive(Clone, Debug, Default)]
 pub struct CallContext {
     /// `client.4123` (`cls_get_request_origin`).
@@ -63,11 +63,11 @@ pub struct CallContext {
 ///
 /// Reads of an object that does not exist answer as for an empty one, except [`ObjectView::stat`].
 pub trait ObjectView {
-    /// Who called.
+    /// The caller, and what the object's PG knows.
     fn context(&self) -> &CallContext;
 
-    /// The `seq` of the object's SnapSet (`cls_get_snapset_seq`): also of one that was removed and lives on in clones,
-    /// which is not one that never was. `None` without either.
+    /// The `seq` of the object's SnapSet (`cls_get_snapset_seq`). An object that was removed and lives on in clones
+    /// still has one, unlike an object that never existed. `None` if there is neither an object nor a clone.
     fn snapset_seq(&self) -> Option<SnapId>;
     /// Size and mtime, `None` if the object does not exist.
     fn stat(&mut self) -> Result<Option<ObjectStat>, Stop>;

@@ -8,7 +8,7 @@ use types::{EntityAddrVec, Instant, PoolId, SnapContext, SnapId, Token};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
-/// The flags of reads that any copy may answer; those that say which are as good as those that do not.
+/// The flags of reads that any copy may answer. A flag that says which copy is treated like one that does not.
 pub(crate) const FOR_ANY_COPY: u32 = osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS;
 
 /// Ops on one object, done together.

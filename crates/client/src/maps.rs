@@ -11,7 +11,7 @@ use crate::{Client, Effect, Response, machine::Cx};
 enum Step {
     /// By one epoch.
     Next,
-    /// Over epochs that nobody here has seen.
+    /// Over epochs that this client has not seen.
     Leap,
 }
 

@@ -28,7 +28,7 @@ struct Target {
     bits: u32,
     acting: Vec<OsdId>,
     primary: OsdId,
-    /// Who is asked: the primary, unless any copy may answer.
+    /// The OSD that is asked: the primary, unless any copy may answer.
     osd: OsdId,
 }
 
@@ -38,7 +38,7 @@ impl InFlight {
     }
 }
 
-/// Who of those that act is asked: `choice` decides where any copy may answer.
+/// The OSD of the acting set that is asked: the primary, or the one that `choice` picks where any copy may answer.
 fn choose(acting: &[OsdId], primary: OsdId, choice: Option<u64>) -> OsdId {
     let served: Vec<OsdId> = acting.iter().copied().filter(|osd| osd.is_some()).collect();
     match (choice, served.len() as u64) {
@@ -92,12 +92,12 @@ impl Client {
         }
     }
 
-    /// Whatever was sent may have been forgotten: everything is to be sent again.
+    /// Marks all requests to be sent again: OSDs may have forgotten whatever was sent.
     pub(crate) fn forget_targets(&mut self) {
         self.requests.values_mut().for_each(|flying| flying.target = None);
     }
 
-    /// The same for all, in the order of their submission.
+    /// Finds the targets of all requests, in the order of their submission, and sends those that have a new one.
     pub(crate) fn place_all(&mut self, cx: &mut Cx<'_>) {
         let tids: Vec<u64> = self.requests.keys().copied().collect();
         for tid in tids {

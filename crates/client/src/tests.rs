@@ -282,7 +282,7 @@ fn a_backoff_of_one_object_holds_no_other() {
     let pgid = SpgId { pg, shard: -1 };
     let mut backoff = MOSDBackoff { pgid, epoch: b.map.epoch, op: BackoffOp::BLOCK, id: 3, begin, end };
     b.handle(Event::FromOsd(session, 0, backoff.clone().into()));
-    // Another one of the PG, which nobody wants anything of.
+    // Another object of the PG, for which there is no request.
     let elsewhere = HObject { oid: "z".into(), ..object };
     let other = MOSDBackoff { id: 4, begin: elsewhere.clone(), end: elsewhere, ..backoff.clone() };
     b.handle(Event::FromOsd(session, 0, other.into()));

@@ -17,12 +17,12 @@ struct Block([u8; BLOCK_BYTES]);
 const POOL_BLOCKS_MAX: usize = 2 << 10;
 /// Buffers of fewer blocks are kept by their size.
 const SMALL_BLOCKS_MAX: usize = 16;
-/// Buffers of a size that are left for those who fill only a part: new memory has to be cleared for them, and for nobody
-/// else.
+/// Buffers of each size that are left in the pool for callers that fill only a part: only for those callers does new
+/// memory have to be cleared.
 const SPARE_BUFFERS: usize = 16;
 
 thread_local! {
-    /// Memory of buffers that were dropped on this thread: fresh pages cost more than what is done with them.
+    /// Memory of buffers that were dropped on this thread: fresh pages cost more than the work that is done on them.
     static POOL: RefCell<Pool> =
         const { RefCell::new(Pool { small: [const { Vec::new() }; SMALL_BLOCKS_MAX], large: Vec::new(), blocks: 0 }) };
 }
@@ -87,7 +87,7 @@ impl AlignedBuf {
     /// A buffer of new memory, all zeros.
     fn fresh(count: usize) -> AlignedBuf {
         traffic::cleared(count * BLOCK_BYTES);
-        // Without memory the process ends here as anywhere else.
+        // If there is no memory, the process ends here as it does anywhere else.
         AlignedBuf { blocks: Block::new_vec_zeroed(count).expect("memory for a buffer") }
     }
 
@@ -129,7 +129,7 @@ impl AlignedBuf {
         buf
     }
 
-    /// The same with zeros from byte `at` on.
+    /// This buffer with zeros from byte `at` on.
     fn cleared_from(mut self, at: usize) -> Self {
         let rest = &mut self.as_mut_slice()[at..];
         traffic::cleared(rest.len());

@@ -15,7 +15,7 @@ pub fn crc32c(seed: u32, data: &[u8]) -> u32 {
     uncounted(seed, data)
 }
 
-/// The same, of which [`traffic`] hears nothing.
+/// `ceph_crc32c(seed, data)`, not counted by [`traffic`].
 pub(crate) fn uncounted(seed: u32, data: &[u8]) -> u32 {
     let short = (data.len() <= crc_short::BYTES_MAX).then(|| crc_short::crc32c(seed, data)).flatten();
     short.unwrap_or_else(|| long(seed, data))

@@ -95,7 +95,7 @@ impl<T: Encode> Encode for Vec<T> {
         }
     }
 }
-/// Elements that room is made for before they are seen to be there.
+/// The most elements for which memory is allocated before they have been decoded.
 const ROOM_MAX: usize = 8;
 
 impl<T: Decode> Decode for Vec<T> {
@@ -132,7 +132,7 @@ impl<K: Encode, V: Encode> Encode for BTreeMap<K, V> {
         }
     }
 }
-/// Of a key that comes twice the first value counts, as in Ceph (`denc.h`).
+/// If a key comes twice, its first value counts, as in Ceph (`denc.h`).
 impl<K: Decode + Ord, V: Decode> Decode for BTreeMap<K, V> {
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
         let mut pairs = Vec::<(K, V)>::decode(input)?;

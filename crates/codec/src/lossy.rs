@@ -1,4 +1,4 @@
-//! Text of clients. Ceph takes any bytes for text, so bytes that are not UTF-8 are no reason to refuse a message: its
+//! Text of clients. Ceph takes any bytes as text, so bytes that are not UTF-8 are no reason to refuse a message: its
 //! sender would connect and send it again for ever.
 
 use std::collections::BTreeMap;

@@ -9,13 +9,13 @@ use crate::{
     crc::{crc32c, crc32c_concat, crc32c_of_blocks, crc32c_zeros, uncounted},
 };
 
-/// The seed of a payload's checksum, as of all that Ceph sums but preambles.
+/// The seed of a payload's checksum: Ceph uses it for all checksums but those of preambles.
 const SEED: u32 = u32::MAX;
 
 /// What pieces of zeros are made of.
 static ZEROS: [u8; 16 * BLOCK_BYTES] = [0; 16 * BLOCK_BYTES];
 
-/// What is known of bytes without a look at them. All checksums have all ones as the seed.
+/// The checksums that are known of bytes, so that they need not be read again. All have all ones as the seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sums {
     crc: u32,
@@ -42,8 +42,8 @@ impl Sums {
     }
 }
 
-/// Bytes and, once somebody has computed it, their crc32c: what a connection has checked is not summed again
-/// on the way to the journal, to the replicas and to the bytes' place on the device.
+/// Bytes and, once it has been computed, their crc32c: bytes that a connection has checked are not summed again on the
+/// way to the journal, to the replicas and to their place on the device.
 #[derive(Clone, Debug, Default)]
 pub struct Payload {
     bytes: Bytes,
@@ -146,7 +146,7 @@ impl From<Bytes> for Payload {
     }
 }
 
-/// The same bytes, whatever is known of them.
+/// Payloads with the same bytes are equal, whatever checksums are known of them.
 impl PartialEq for Payload {
     fn eq(&self, other: &Payload) -> bool {
         self.bytes == other.bytes

@@ -79,7 +79,7 @@ impl Reader {
         Ok(self.bytes.slice(at..at + count))
     }
 
-    /// The same in memory of their own.
+    /// Takes `count` bytes as a copy in memory of their own.
     pub fn copy(&mut self, count: usize) -> Result<Bytes, DecodeError> {
         let at = self.skip(count)?;
         Ok(Bytes::copy_from_slice(&self.bytes[at..at + count]))

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use bytes::Bytes;
 
-/// What was encoded is copied out of the thread's buffer up to here; more keeps the memory that it grew to.
+/// Encoded bytes up to this length are copied out of the thread's buffer; longer ones keep the buffer's memory.
 const COPY_BYTES_MAX: usize = 4 << 10;
 
 thread_local! {

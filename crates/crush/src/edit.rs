@@ -48,7 +48,7 @@ pub enum EditError {
 pub struct RuleForm {
     /// Each copy has a place of its own, which stays empty where no device is found.
     pub is_indep: bool,
-    /// Of pools that it serves: 1 replicated, 3 erasure-coded.
+    /// The type of the pools that the rule serves: 1 replicated, 3 erasure-coded.
     pub pool_kind: u8,
     /// The smallest and the largest size of these pools.
     pub sizes: (u8, u8),
@@ -156,7 +156,7 @@ impl CrushMap {
             wanted.push((kind.ok_or_else(|| EditError::NotFound(format!("type {type_name}")))?, name));
         }
         wanted.sort_unstable();
-        // From the lowest up: make what is missing, and hang each below the next.
+        // From the lowest bucket up: make those that are missing, and hang each below the next.
         let mut child = id;
         let mut child_weight = weight;
         for (kind, name) in wanted {
@@ -243,7 +243,7 @@ impl CrushMap {
 
     /// Sums a bucket's weights and passes the sum on to those above.
     fn reweigh_up(&mut self, id: i32) {
-        // A bucket may hang in several places. Nothing is below itself, so that this ends.
+        // A bucket may hang in several places. No bucket is below itself, so this ends.
         let mut open = vec![id];
         while let Some(at) = open.pop() {
             let Some(bucket) = self.bucket_mut(at) else { continue };

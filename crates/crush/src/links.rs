@@ -66,8 +66,8 @@ impl CrushMap {
         Ok(!parents.is_empty() || top.is_none())
     }
 
-    /// True when a rule starts from the item, or from its devices of one class. It may not go then: the next bucket gets
-    /// its id, or that of its shadow, and the rule would start from that one.
+    /// True when a rule starts from the item, or from its devices of one class. The item may not be removed then: the
+    /// next new bucket would get its id, or that of its shadow, and the rule would start from that bucket.
     pub fn is_taken(&self, id: i32) -> bool {
         let is_own = |taken: i32| {
             let mut shadows = self.class_buckets.get(&id).into_iter().flat_map(|by_class| by_class.values());

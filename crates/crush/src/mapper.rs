@@ -8,7 +8,7 @@ use crate::{
     map::{Bucket, BucketAlg, ChooseArg, CrushMap, WEIGHT_ONE, step},
 };
 
-/// `CRUSH_ITEM_NONE`: a place that nobody fills.
+/// `CRUSH_ITEM_NONE`: a place that no item fills.
 pub const ITEM_NONE: i32 = 0x7fff_ffff;
 /// `CRUSH_ITEM_UNDEF`: a place not filled yet.
 const ITEM_UNDEF: i32 = 0x7fff_fffe;
@@ -151,7 +151,7 @@ impl Mapper<'_> {
         self.map.bucket(item).map(|b| i32::from(b.kind))
     }
 
-    /// True for a device that its reweight takes out for this input.
+    /// True for a device that counts as out for this input because of its reweight.
     fn is_out(&self, device: i32) -> bool {
         match usize::try_from(device).ok().and_then(|at| self.weights.get(at)) {
             None | Some(0) => true,

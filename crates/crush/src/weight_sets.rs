@@ -28,8 +28,9 @@ impl CrushMap {
         Some(args.values().map(|arg| arg.weight_set.len()).max().unwrap_or(1))
     }
 
-    /// Gives an item other weights in a set, a weight for each position. Buckets that came after the set get their
-    /// own weights in it by the way. False if nothing changed: nobody holds the item, and all buckets are in the set.
+    /// Gives an item other weights in a set, a weight for each position. Buckets that were made after the set are added
+    /// to it with their own weights. False if nothing changed: no bucket holds the item, and all buckets are in the
+    /// set.
     pub fn reweigh_in_set(&mut self, set: i64, item: i32, weights: &[u32]) -> bool {
         let mut changed = self.complete_weight_set(set, weights.len());
         for parent in self.parents_of(item) {
@@ -48,7 +49,7 @@ impl CrushMap {
         !changed.is_empty()
     }
 
-    /// Takes buckets into a set that are not in it; which they are.
+    /// Adds all buckets that are missing in a set, and returns which these are.
     fn complete_weight_set(&mut self, set: i64, positions: usize) -> Vec<i32> {
         let is_absent = |b: &&Bucket| {
             let arg = key(b.id).and_then(|k| self.choose_args.get(&set)?.get(&k));
@@ -65,7 +66,7 @@ impl CrushMap {
         absent.into_iter().map(|(bucket, _)| bucket).collect()
     }
 
-    /// What is above a bucket weighs in all sets what is below it.
+    /// Updates the buckets above a bucket: in all sets, each weighs what its items weigh.
     fn weight_sets_pass_on(&mut self, id: i32) {
         let mut open = vec![id];
         while let Some(child) = open.pop() {
@@ -105,7 +106,7 @@ impl CrushMap {
         }
     }
 
-    /// The device at `index` of `bucket` got another weight: it is its weight in all sets.
+    /// The device at `index` of `bucket` got another weight, which becomes its weight in all sets.
     pub(crate) fn weight_sets_assign(&mut self, bucket: i32, index: usize, weight: u32) {
         for arg in self.args_of_bucket(bucket) {
             arg.weight_set.iter_mut().filter_map(|w| w.get_mut(index)).for_each(|w| *w = weight);

@@ -1,8 +1,9 @@
-//! `ceph daemon NAME …`: a Unix socket at which a daemon takes commands of whoever may open the file. To the daemon's machine
-//! each command is a session of its own, of somebody who may do everything, with one message.
+//! `ceph daemon NAME …`: a Unix socket at which a daemon takes commands from any process that may open the file. To the
+//! daemon's machine each command is a session of its own, of a client that may do everything, with one message.
 //!
-//! Authority: `AdminSocket::do_accept` (16.2): a request is a JSON document that ends with a zero byte or with its line,
-//! as collectd sends it; its answer a length of four bytes, highest first, and the text; the connection ends with it.
+//! Authority: `AdminSocket::do_accept` (16.2): a request is a JSON document that ends with a zero byte or with its
+//! line, as collectd sends it; its answer a length of four bytes, highest first, and the text; the connection ends with
+//! it.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +27,7 @@ use types::EntityName;
 
 use crate::ceph_conf::CephConf;
 
-/// How long somebody who has connected may take to say what he wants, or to read the answer.
+/// How long a peer that has connected may take to send its command, or to read the answer.
 const PEER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a command may take (`ceph tell osd.N bench` is the longest).
 const COMMAND_PATIENCE: Duration = Duration::from_secs(600);
@@ -41,7 +42,7 @@ struct Request {
 
 /// What the socket's thread and the daemon's share.
 struct Shared {
-    /// None once the socket closes: nobody would answer what comes then.
+    /// None once the socket closes: requests that come then would not be answered.
     requests: Mutex<Option<Vec<Request>>>,
 }
 
@@ -60,12 +61,12 @@ impl Shared {
     }
 }
 
-/// See the module's page.
+/// A daemon's admin socket, with the commands that are not answered yet.
 pub(crate) struct AdminSocket {
     path: PathBuf,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    /// Who waits for the answer to the session with that id.
+    /// Where answers go, by the id of the session.
     waiting: BTreeMap<u64, mpsc::Sender<Vec<u8>>>,
     next: u64,
 }
@@ -122,7 +123,7 @@ impl AdminSocket {
     pub(crate) fn answer(&mut self, id: u64, message: &Message) -> bool {
         let Message::MCommandReply(reply) = message else { return false };
         let Some(answer) = self.waiting.remove(&id) else { return false };
-        // Who asked may have left.
+        // Nothing may wait for the answer any more.
         let _ = answer.send(render(reply));
         true
     }
@@ -145,7 +146,8 @@ impl Drop for AdminSocket {
 }
 
 /// A socket at that path, for its owner only, whatever the umask (which decides for the moment between `bind` and
-/// `chmod`). One that nobody listens at any more gives way; a file of any other kind is the operator's and stays.
+/// `chmod`). A socket at which no process listens any more gives way; a file of any other kind is the operator's and
+/// stays.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -217,7 +219,8 @@ mod tests {
         assert_eq!(read(text.as_bytes()), Err(io::ErrorKind::InvalidData));
     }
 
-    /// A folder that is not writable, a path that is too long, another cluster's daemon of that name at the usual place.
+    /// A folder that is not writable, a path that is too long, another cluster's daemon of that name at the usual
+    /// place.
     #[test]
     fn a_socket_that_cannot_be_made_is_done_without() {
         let dir = std::env::temp_dir().join(format!("loligo-no-admin-socket-{}", std::process::id()));

@@ -31,7 +31,7 @@ impl BindPorts {
         Ok(BindPorts(first..=last))
     }
 
-    /// Listens at a socket: at its port, or for port 0 at the first one of the range that nobody has.
+    /// Listens at a socket: at its port, or for port 0 at the first free one of the range.
     pub(crate) fn listen(
         &self,
         reactor: &mut Reactor,

@@ -42,7 +42,7 @@ impl CephConf {
         self.get_within(who, key, EXPANSIONS_MAX)
     }
 
-    /// The same, or Ceph's default for daemons, where an option has one.
+    /// The value for `who`, or Ceph's default for daemons, where an option has one.
     pub fn get_or_default(&self, who: &EntityName, key: &str) -> Option<String> {
         self.get(who, key).or_else(|| {
             let default = find_option(&option_name(key))?.default_for(true);
@@ -50,7 +50,7 @@ impl CephConf {
         })
     }
 
-    /// The same, with so many values within values.
+    /// The value for `who`, with at most `depth` levels of values within values.
     fn get_within(&self, who: &EntityName, key: &str, depth: u32) -> Option<String> {
         let key = option_name(key);
         let own = who.to_string();

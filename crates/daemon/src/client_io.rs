@@ -1,4 +1,4 @@
-//! The `client` machine with its connections, on a reactor that somebody else owns.
+//! The `client` machine with its connections, on a reactor that its caller owns.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -26,7 +26,7 @@ pub(crate) enum Finished {
     Notified(Box<MWatchNotify>),
 }
 
-/// See the module's page.
+/// A `client` machine with its connections.
 pub(crate) struct ClientIo {
     pub(crate) client: Client,
     net: Net,
@@ -61,8 +61,8 @@ fn new_addrs(net: &mut Net) -> EntityAddrVec {
 }
 
 impl ClientIo {
-    /// A client that begins to connect to the monitors at `hosts`; without a keeper of tickets it says who
-    /// it is and proves nothing. `timer` is a timer of the reactor that nobody else uses.
+    /// A client that begins to connect to the monitors at `hosts`; without a keeper of tickets it gives its name and
+    /// proves nothing. `timer` is a timer of the reactor that nobody else uses.
     pub(crate) fn new(
         hosts: Vec<EntityAddrVec>,
         kind: EntityType,

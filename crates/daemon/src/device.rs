@@ -23,7 +23,7 @@ use crate::{
 /// go of a killed process' files only when its last device command has ended.
 const LOCK_ATTEMPTS: u32 = 100;
 
-/// The same for a command of the operator.
+/// How often a command of the operator tries the lock of a device.
 const LOCK_ATTEMPTS_OFFLINE: u32 = 5;
 
 /// Pause between two attempts.
@@ -52,15 +52,15 @@ pub(crate) type Answer = (Token, Result<Option<Bytes>, DeviceError>);
 /// How a device is opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Access {
-    /// By nobody else at the same time.
+    /// By no other process at the same time.
     Exclusive,
-    /// The same, where the OSD is expected not to run: one that does is not waited for.
+    /// Exclusive, where the OSD is expected not to run: one that does is not waited for.
     Offline,
     /// Exclusive, for a new store: a file of so many bytes is made if there is none, and a block device that is mounted
     /// is refused.
     Create(u64),
-    /// Besides other shards of the same process, after [`Device::share_lock`]. Each shard's open file has a lock of its own,
-    /// as each may have commands in flight when the process is killed.
+    /// Besides other shards of the same process, after [`Device::share_lock`]. Each shard's open file has a lock of its
+    /// own, as each may have commands in flight when the process is killed.
     Shared,
 }
 

@@ -105,7 +105,8 @@ pub(crate) enum Found {
 /// How many links may lead from one to the next, as in Linux.
 const LINKS_MAX: u32 = 40;
 
-/// Looks at a device's path. That it cannot be looked at, for a permission or a fault, does not say that nothing is there.
+/// Looks at a device's path. That it cannot be looked at, for a permission or a fault, does not say that nothing is
+/// there.
 pub(crate) fn look_at(path: &Path) -> io::Result<Found> {
     match fs::metadata(path) {
         Ok(_) => return Ok(Found::Something),
@@ -152,7 +153,7 @@ impl Links {
         Ok(Links(links))
     }
 
-    /// Makes them. Each takes another one's place at a stroke.
+    /// Makes the links. Each replaces an existing one atomically.
     pub(crate) fn make(self) -> Result<()> {
         for (place, device) in self.0 {
             let new = place.with_extension("new");

@@ -15,7 +15,7 @@ const REVISION: TableDefinition<(), u64> = TableDefinition::new("revision");
 /// EIO: what the machine is told of any failure; the log says more.
 const EIO: i32 = 5;
 
-/// See the module's page.
+/// A ledger in a redb file.
 pub(crate) struct EmbeddedLedger {
     database: Database,
 }

@@ -10,7 +10,7 @@ use std::{
 
 use crate::cluster::hostname;
 
-/// The commit that this was built from, where whoever built it told (`scripts/release` does); else Ceph's word for that.
+/// The commit that this was built from, if the build was told it (`scripts/release` does); else Ceph's word for none.
 pub(crate) const GIT_VERSION: &str = match option_env!("LOLIGO_COMMIT") {
     Some(commit) => commit,
     None => "no_version",

@@ -18,7 +18,7 @@ struct Joined {
     result: Result<(), DeviceError>,
 }
 
-/// See the module's page.
+/// Device commands in progress that several file operations execute.
 #[derive(Debug)]
 pub(crate) struct Joins {
     joined: BTreeMap<u64, Joined>,

@@ -1,9 +1,9 @@
 //! How the stores of an OSD divide a device: each has a lane of it, which is one piece of space to the store.
 //!
 //! A lane begins with a region, all of equal length, one after another; they were made with the stores. What is behind
-//! the last of them, because the device has grown, is divided in stripes that go round the lanes. So where a lane's byte
-//! is follows from what never changes: neither the device's size nor how often it grew matters, and no two stores need
-//! agree on when it did. docs/formats/store.md draws it.
+//! the last of them, because the device has grown, is divided in stripes that go round the lanes. So where a lane's
+//! byte is follows from what never changes: neither the device's size nor how often it grew matters, and no two stores
+//! need agree on when it did. docs/formats/store.md draws it.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// All of a device, which a single store has, or whoever looks for one.
+    /// All of a device: for a single store, or for a caller that looks for one.
     pub(crate) fn whole(bytes: u64) -> Lane {
         Lane { index: 0, count: 1, region_bytes: bytes, bytes }
     }
@@ -49,7 +49,8 @@ impl Lane {
         self.bytes
     }
 
-    /// Where on the device a range of the lane is: more than one piece if it crosses the end of the region or of a stripe.
+    /// Where on the device a range of the lane is: more than one piece if it crosses the end of the region or of a
+    /// stripe.
     pub(crate) fn pieces(self, offset: u64, len: u64) -> impl Iterator<Item = Range<u64>> + use<> {
         let end = offset + len;
         let mut at = offset;

@@ -22,7 +22,7 @@ enum Done {
     Compacted(Result<(), LedgerError>),
 }
 
-/// See the module's page. Dropping it waits for what is under way.
+/// The ledger on a thread of its own. Dropping it waits for what is under way.
 pub(crate) struct LedgerThread {
     /// None once it is to end.
     jobs: Option<Sender<Job>>,
@@ -55,7 +55,7 @@ impl LedgerThread {
     fn push(&mut self, job: Job) {
         self.pending_count += 1;
         if let Some(jobs) = &self.jobs {
-            // A thread that has ended is found by whoever asks for the answer.
+            // That the thread has ended shows when its answer is asked for.
             let _ = jobs.send(job);
         }
     }

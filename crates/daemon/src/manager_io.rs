@@ -17,7 +17,7 @@ use crate::{
     rbd_runs::RbdRuns,
 };
 
-/// See the module's page.
+/// The manager's part as a client of its own cluster.
 pub(crate) struct ManagerIo {
     client: ClientIo,
     runs: RbdRuns,

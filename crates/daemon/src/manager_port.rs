@@ -18,7 +18,7 @@ use crate::{
     wire::{Net, OnReactor},
 };
 
-/// See the module's page.
+/// The listener and the connections of the manager's part.
 pub(crate) struct ManagerPort {
     listener: ListenerId,
     net: Net,

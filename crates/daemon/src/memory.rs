@@ -2,10 +2,10 @@
 //!
 //! The target bounds what the process really holds, as the kernel counts it: caches give way before it is reached, and
 //! what they leave is not at once the kernel's again. So a tenth below the target is what is aimed at, and from a
-//! little below that on the allocator is to keep nothing that is free, which costs time. Far from it nobody pays.
-//! The data cache has a quarter of what the target leaves above half a GiB, unless `bluestore_cache_size` says
+//! little below that on the allocator is to keep nothing that is free, which costs time. Far from the target this costs
+//! nothing. The data cache has a quarter of what the target leaves above half a GiB, unless `bluestore_cache_size` says
 //! otherwise, and is the first to give way, down to a modest size. Pages of the store's index may take most of the
-//! rest. Where the kernel allows the process less than the target, that counts, but for a reserve.
+//! rest. Where the kernel allows the process less than the target, that limit, less a reserve, takes its place.
 
 use std::sync::OnceLock;
 
@@ -31,8 +31,8 @@ const CACHE_PART_ABOVE: u64 = 4;
 /// The index begins with so many eighths of the target, has never less than one, and at most six.
 const INDEX_BEGINNING: u64 = 4;
 const INDEX_MAX: u64 = 6;
-/// Parts of the target, in 32ths: above which data gives way, what is aimed at, below which the index grows, from which on
-/// the allocator keeps nothing, and below which it may again.
+/// Parts of the target, in 32ths: above which data gives way, what is aimed at, below which the index grows, from which
+/// on the allocator keeps nothing, and below which it may again.
 const DATA_GIVES_WAY: u64 = 30;
 const AIM: u64 = 29;
 const GROW_BELOW: u64 = 27;
@@ -45,7 +45,8 @@ const CGROUP_TENTHS: u64 = 8;
 /// that for a while.
 static ALLOCATOR: OnceLock<fn(bool)> = OnceLock::new();
 
-/// Says how the allocator of this program is told how eager it is to be in giving memory back. The first word counts.
+/// Sets the function that tells the allocator of this program how eagerly to give memory back. Only the first call
+/// counts.
 pub fn set_allocator(tell: fn(bool)) {
     ALLOCATOR.get_or_init(|| tell);
 }
@@ -91,7 +92,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// That of an OSD with this target, in bytes.
+    /// The memory of an OSD with this target, in bytes.
     pub(crate) fn with_target(bytes: u64) -> Memory {
         let mut memory = Memory::unset();
         memory.apply(Some(bytes), None);

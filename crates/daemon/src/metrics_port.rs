@@ -22,7 +22,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const INDEX: &str = "<!DOCTYPE html>\n<html><head><title>Ceph Exporter</title></head><body><h1>Ceph Exporter</h1>\
                      <p><a href=\"/metrics\">Metrics</a></p></body></html>\n";
 
-/// See the module's page.
+/// The listener and the connections for Prometheus.
 #[derive(Default)]
 pub(crate) struct MetricsPort {
     /// What is asked for, with the listener if the address could be had.

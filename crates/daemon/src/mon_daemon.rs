@@ -55,7 +55,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> R
     serve_from(Box::new(ledger), id, conf_path, stop, signals)
 }
 
-/// The same, from this ledger.
+/// Serves from this ledger until `stop` or, with `signals`, a signal.
 fn serve_from(
     ledger: Box<dyn Ledger + Send>,
     id: &str,

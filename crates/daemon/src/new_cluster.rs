@@ -73,7 +73,8 @@ impl NewCluster<'_> {
         let osds: Vec<(EntityName, DevicePaths)> = osds
             .map(|who| DevicePaths::read(&conf, &who).map(|paths| (who, paths)))
             .collect::<Result<_>>()?;
-        // To try something on a small machine much less is written than the files may hold: that is the operator's choice.
+        // To try something on a small machine much less is written than the files may hold: that is the operator's
+        // choice.
         if let Some(shortage) = shortage(osds.iter().map(|(_, paths)| paths), self.device_bytes)? {
             println!("Warning: {shortage}");
         }

@@ -20,7 +20,7 @@ use crate::{
     undo::Undo,
 };
 
-/// A device that holds something, and nobody said that it may go.
+/// A device that holds something, and the operator did not say that it may go.
 #[derive(Debug, Error)]
 #[error("{path} holds {what}: `--force` gives it up")]
 pub(crate) struct InUse {
@@ -38,7 +38,7 @@ pub(crate) struct Wanted {
     pub(crate) uuid: Option<[u8; 16]>,
 }
 
-/// See the module's page.
+/// The stores that are being made for new OSDs.
 pub(crate) struct NewStores {
     reactor: Reactor,
     /// What devices hold is given up.

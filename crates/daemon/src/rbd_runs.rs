@@ -31,7 +31,7 @@ struct RunOutput {
     error: String,
 }
 
-/// See the module's page.
+/// Runs of the stock `rbd` for the manager's part.
 pub(crate) struct RbdRuns {
     who: EntityName,
     conf: PathBuf,
@@ -65,7 +65,7 @@ impl RunOutput {
 }
 
 impl RbdRuns {
-    /// Runs are `who`, with the key in `keyring`; without one the cluster asks for none.
+    /// Runs that authenticate as `who`, with the key in `keyring`, which is `None` if the cluster asks for no key.
     pub(crate) fn new(who: EntityName, conf: &Path, keyring: Option<PathBuf>) -> RbdRuns {
         RbdRuns { who, conf: conf.to_owned(), keyring, running: BTreeMap::new(), failed: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! What the first bytes of a device say of who uses it.
+//! What the first bytes of a device say about what uses it.
 
 use codec::BLOCK_BYTES;
 use store::{Occupant, Store};
@@ -11,7 +11,7 @@ pub(crate) const HEAD_BYTES: u64 = 128 << 10;
 pub(crate) enum Contents {
     /// A store of ours, or a journal or index of one.
     Store(Occupant),
-    /// What somebody else put there.
+    /// What other software put there.
     Foreign(&'static str),
 }
 
@@ -39,7 +39,7 @@ const SIGNATURES: [(&str, usize, &[u8]); 17] = [
     ("a partition table or boot sector", 510, &[0x55, 0xaa]),
 ];
 
-/// What the first bytes of a device are of; `None` if nobody is known to use it.
+/// What the first bytes of a device belong to; `None` if nothing is known to use it.
 pub(crate) fn contents(head: &[u8]) -> Option<Contents> {
     let label = |offset: &u64| {
         let at = usize::try_from(*offset).ok()?;

@@ -8,7 +8,7 @@ use std::sync::{
 use anyhow::{Context, Result};
 use reactor::Waker;
 
-/// Shared by a daemon's thread and whoever may end it.
+/// A request to end, shared by a daemon's thread and the threads that may end it.
 #[derive(Clone)]
 pub(crate) struct Stop {
     is_asked: Arc<AtomicBool>,

@@ -98,7 +98,7 @@ pub fn up(options: &UpOptions) -> Result<()> {
             key_type: options.key_type,
         };
         new.make().context("making the cluster")?;
-        // Nobody may read it, which is no reason to fail.
+        // The output may have no reader, which is no reason to fail.
         let _ = writeln!(std::io::stdout(), "{}", about_keys(options.key_type));
     }
     let conf = conf.canonicalize()?;
@@ -174,7 +174,7 @@ fn reactors_of(main: &Path) -> Option<u16> {
     Store::label(blocks.iter().map(Vec::as_slice)).ok().map(|label| label.identity.shards)
 }
 
-/// Whom keys of that type serve, and how to have others.
+/// Which clients can use keys of that type, and how to get keys of another type.
 pub fn about_keys(kind: KeyType) -> &'static str {
     match kind {
         KeyType::Aes => {
@@ -246,7 +246,7 @@ fn wait_for_signal(data: &Path, daemons: &mut Vec<(String, Daemon)>) -> Result<(
                 Ok(()) => {}
             }
         }
-        // Whoever read it may be gone: the cluster goes on.
+        // The reader of the output may be gone: the cluster goes on.
         let _ = status.show(&fs::read_to_string(data.join("mon.a/status")).unwrap_or_default());
     }
 }

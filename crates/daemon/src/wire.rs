@@ -13,7 +13,7 @@ use crate::clock;
 /// The connections of a process on a reactor.
 pub(crate) type Net = net::Net<reactor::ConnId>;
 
-/// See the module's page.
+/// A reactor's sockets as a [`Wire`].
 pub(crate) struct OnReactor<'a>(pub(crate) &'a mut Reactor);
 
 impl Wire for OnReactor<'_> {

@@ -1,6 +1,6 @@
-//! What clients with few rights may do: 80 capabilities, each tried with some fifty operations or commands, beside what 16.2.15
-//! answered to the same program; but that grants to write in a namespace or under a prefix of whatever pool suffice for snapshots of
-//! the client's own, as since 18.2.
+//! What clients with few rights may do: 80 capabilities, each tried with some fifty operations or commands, beside what
+//! 16.2.15 answered to the same program; except that grants to write in a namespace or under a prefix, of any pool,
+//! suffice for the client's own snapshots, as since 18.2.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
 

@@ -1,4 +1,5 @@
-//! The calls of those who build on Ceph's clients, in their order: Proxmox, OpenStack (Cinder, Glance, Nova), ceph-csi.
+//! The calls of software that builds on Ceph's clients, in its order: Proxmox, OpenStack (Cinder, Glance, Nova),
+//! ceph-csi.
 
 mod cluster;
 
@@ -144,7 +145,7 @@ fn ceph_csi_keeps_its_journal_and_fences_networks() {
         c.sh(&format!("rados -p rbd setomapval csi.volume.{id} {key} {value}"));
     }
     assert!(c.sh("rados -p rbd getomapval csi.volumes.default csi.volume.pvc-1").out.contains(&id[..8]));
-    // The image, its metadata, its limits, who watches it.
+    // The image, its metadata, its limits, its watchers.
     c.sh("rbd create rbd/csi-vol-1 --size 32 --image-feature layering,exclusive-lock,object-map,fast-diff");
     c.sh("rbd image-meta set rbd/csi-vol-1 csi.storage.k8s.io/pv/name pv-1");
     assert_eq!(c.sh("rbd image-meta get rbd/csi-vol-1 csi.storage.k8s.io/pv/name").out.trim(), "pv-1");

@@ -60,7 +60,7 @@ fn bytes_that_are_no_protocol_close_the_connection() {
                 assert!(is_closed_within(&mut peer, CLOSED_WITHIN), "{name} keeps {:?}", &attack[..9]);
             }
         }
-        // Who has no key learns that, then is closed.
+        // A client without a key is told so, then its connection is closed.
         let mut peer = dial(&addr);
         let asked = [&greeting()[..], &auth_request(&[0x5a; 100])].concat();
         peer.write_all(&asked).unwrap();

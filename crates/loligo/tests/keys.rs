@@ -48,14 +48,14 @@ fn rotation_and_revocation_take_effect() {
     c.sh("ceph auth rotate client.r -o new.keyring");
     assert_ne!(c.run("rbd -n client.r --keyring old.keyring ls").code, 0);
     c.sh("rbd -n client.r --keyring new.keyring info i");
-    // All tickets for services are void at a stroke; who is there goes on, and who comes is let in.
+    // All tickets for services become void at once; connected clients go on, and new ones are let in.
     let bench = c.spawn("rados bench -p rbd 4 write -b 4096 -t 2 --no-cleanup");
     std::thread::sleep(std::time::Duration::from_secs(1));
     c.sh("ceph auth wipe-rotating-service-keys");
     c.sh("rados -p rbd put o new.keyring && rbd -n client.r --keyring new.keyring info i");
     let out = bench.wait_with_output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    // A cluster that lets no `aes` key in says so to who would lock himself out.
+    // An operator who would lock themselves out by forbidding `aes` keys is told so.
     let locked = c.run("ceph mon set auth_allowed_ciphers aes256k");
     assert!(
         locked.code == 22 && locked.err.contains("has a key of type aes: rotate it first"),

@@ -39,7 +39,7 @@ fn a_second_cluster_follows_and_takes_over() {
     let mut daemon = two.spawn("exec rbd-mirror -n client.admin -f --log-file rbd-mirror.log");
     one.sh("rbd mirror image enable journal journal");
     wait_for(&two, "journal", "\"entries_behind_primary\":0");
-    // The primary knows whom it makes snapshots for once the other side has introduced itself.
+    // The primary knows the peer for which it makes snapshots once the other side has introduced itself.
     one.wait("the peer", Duration::from_secs(60), |c| {
         c.json("rbd mirror pool info rbd")["peers"].as_array().is_some_and(|peers| !peers.is_empty())
     });

@@ -1,4 +1,5 @@
-//! What operators do by hand, as Ceph's own command-line workunits do it: admin sockets, keys in files, flags and weights.
+//! What operators do by hand, as Ceph's own command-line workunits do it: admin sockets, keys in files, flags and
+//! weights.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
 

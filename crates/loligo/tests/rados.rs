@@ -287,7 +287,7 @@ fn a_redirect_is_the_object_that_it_leads_to() {
     let missing = c.run(&format!("{to_t} --with-reference"));
     assert!(missing.code != 0 && missing.err.contains("(2) No such file or directory"), "{}", missing.err);
 
-    // Whoever leads the other one, and however large it is.
+    // Whichever OSD is the target's primary, and however large the target is.
     c.sh("head -c 5000000 /dev/urandom > big; for i in 1 2 3 4 5 6; do rados -p base create b$i; \
           rados -p base set-redirect b$i --target-pool tgt big$i; rados -p base put b$i big; \
           rados -p base get b$i out; cmp big out; rados -p tgt get big$i out; cmp big out; done");
@@ -331,7 +331,7 @@ fn a_chunk_is_a_part_of_another_object() {
     c.sh(&set(8, 0));
     assert_eq!(c.sh(&all("get o$i -")).out, "abcdefghijklmnop".repeat(6));
     c.sh(&all("tier-evict o$i"));
-    // Whoever leads the one or the other, and whoever is asked for a copy.
+    // Whichever OSD is either object's primary, and whichever is asked for a copy.
     let evicted = "IJKLMNOPABCDEFGH";
     assert_eq!(c.sh(&all("get o$i -")).out, evicted.repeat(6));
     c.sh(&all("cp o$i c$i"));

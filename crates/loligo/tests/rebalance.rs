@@ -1,4 +1,4 @@
-//! A PG moves to other OSDs while stock clients write to it: those who have its data act until the others have it.
+//! A PG moves to other OSDs while stock clients write to it: the OSDs that have its data act until the others have it.
 
 mod cluster;
 

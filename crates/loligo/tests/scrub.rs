@@ -123,7 +123,7 @@ fn what_all_copies_have_lost_is_unfound_until_it_is_given_up() {
     }
     c.up();
     c.wait_healthy(LIMIT);
-    // A change that reads nothing would do: who reads finds out.
+    // A write that reads nothing would succeed: a read finds the damage.
     assert_ne!(c.run("timeout 3 rados -p p get b got").code, 0);
     let mut waiting = [c.spawn("rados -p p get a got"), c.spawn("rados -p p put b c")];
     c.wait("the health checks", LIMIT, |c| {
@@ -146,7 +146,7 @@ fn what_all_copies_have_lost_is_unfound_until_it_is_given_up() {
     c.sh("ceph pg cancel-force-recovery 2.0");
     c.wait("its end", LIMIT, |c| forced(c).is_null());
     c.sh("ceph osd pool force-recovery p");
-    // Others are served, and those who want what is lost wait.
+    // Other objects are served, and requests for the lost ones wait.
     c.sh("rados -p p get c - | cmp - c; rados -p p put d a; rados -p p ls");
     assert!(waiting.iter_mut().all(|client| client.try_wait().unwrap().is_none()));
     let told = c.sh("ceph pg 2.0 mark_unfound_lost revert");

@@ -1,5 +1,5 @@
-//! An op in words, as operators read it (`MOSDOp::print`, `operator<<(ostream&, const OSDOp&)` of 16.2). Made when somebody
-//! asks: nothing of it is on the way of an op.
+//! An op in words, as operators read it (`MOSDOp::print`, `operator<<(ostream&, const OSDOp&)` of 16.2). The text is
+//! made only when an operator asks for it, not while an op is executed.
 
 use std::fmt::Write;
 

@@ -5,14 +5,14 @@ use codec::{Codec, DecodeError, Encode, Features};
 
 use crate::{RawMessage, table::Body};
 
-/// The words of a command as they came. One that is not UTF-8 makes the whole a command without words, which is none:
-/// the client gets an error. (Replaced characters could make it another command that is one.)
+/// The words of a command as they came. If one is not UTF-8, the command is left without words, which is no valid
+/// command: the client gets an error. (Replacing the bad characters could turn it into another, valid command.)
 pub(crate) fn words(cmd: Vec<Bytes>) -> Vec<String> {
     let texts = cmd.into_iter().map(|word| String::from_utf8(word.into()));
     texts.collect::<Result<_, _>>().unwrap_or_default()
 }
 
-/// The same to send.
+/// The words of a command as they are sent.
 pub(crate) fn word_bytes(cmd: &[String]) -> Vec<Bytes> {
     cmd.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect()
 }

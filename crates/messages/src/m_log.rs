@@ -50,9 +50,9 @@ impl LogLevel {
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 #[codec(version = 5, compat = 5)]
 pub struct LogEntry {
-    /// Who says it.
+    /// The daemon or client that logs the entry, by name.
     pub name: EntityName,
-    /// The same, as a number.
+    /// The daemon or client that logs the entry, as a number.
     pub rank: EntityNum,
     /// Where the speaker listens.
     pub addrs: EntityAddrVec,

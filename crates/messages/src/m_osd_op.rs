@@ -176,7 +176,7 @@ impl MOSDOp {
     }
 }
 
-/// Three u64 of tracing ids that nobody sets.
+/// Three u64 of tracing ids that no sender sets.
 const TRACE_BYTES: usize = 24;
 
 impl Body for MOSDOp {

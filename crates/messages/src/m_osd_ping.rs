@@ -24,7 +24,7 @@ impl PingOp {
 pub struct MOSDPing {
     /// What it says.
     pub op: PingOp,
-    /// Who says it.
+    /// The sender.
     pub from: OsdId,
     /// `up_from` of the sender's incarnation.
     pub up_from: Epoch,

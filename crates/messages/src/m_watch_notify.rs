@@ -10,7 +10,7 @@ use crate::{RawMessage, table::Body};
 pub struct WatchOpcode(pub u8);
 
 impl WatchOpcode {
-    /// To a watcher: somebody notifies.
+    /// To a watcher: a client notifies.
     pub const NOTIFY: WatchOpcode = WatchOpcode(1);
     /// To the notifier: all watchers acknowledged or timed out.
     pub const NOTIFY_COMPLETE: WatchOpcode = WatchOpcode(2);

@@ -163,7 +163,7 @@ pub struct OsdOp {
     pub params: OpParams,
     /// Input or output data.
     pub data: Bytes,
-    /// More output, behind `data`: what is sent as it lies in memory. Always empty in what was received.
+    /// More output, behind `data`, which is sent as it lies in memory. Always empty in received messages.
     pub data_more: Vec<Payload>,
     /// In replies: this op's result, negative errno.
     pub result: i32,

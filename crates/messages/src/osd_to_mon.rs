@@ -12,7 +12,7 @@ use crate::{PerfValues, table::front_only};
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
 pub struct MOSDBoot {
-    /// Who.
+    /// The sender.
     pub osd: OsdId,
     /// The store's uuid; the OSD map must have it for this id.
     pub uuid: [u8; 16],
@@ -36,18 +36,18 @@ front_only!(MOSDBoot);
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
 pub struct MOSDAlive {
-    /// Who.
+    /// The sender.
     pub osd: OsdId,
     /// The epoch that `up_thru` should reach.
     pub want: Epoch,
 }
 front_only!(MOSDAlive);
 
-/// Primaries name who is to act in their PGs for a while; nobody where those who are up are to act.
+/// A primary names the OSDs that are to act in its PGs for a while; none where the up set is to act.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
 pub struct MOSDPGTemp {
-    /// Who asks.
+    /// The OSD that asks.
     pub osd: OsdId,
     /// The acting sets.
     pub acting: BTreeMap<PgId, Vec<OsdId>>,
@@ -58,9 +58,9 @@ front_only!(MOSDPGTemp);
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[codec(version = 2, compat = 1)]
 pub struct MOSDFailure {
-    /// Who tells.
+    /// The OSD that reports.
     pub reporter: OsdId,
-    /// Who failed.
+    /// The OSD that failed.
     pub target: OsdId,
     /// The `up_from` of the incarnation that failed.
     pub target_up_from: Epoch,
@@ -83,7 +83,7 @@ front_only!(MOSDFailure);
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
 pub struct MOSDMarkMeDown {
-    /// Who.
+    /// The sender.
     pub osd: OsdId,
     /// Newest map that it has.
     pub epoch: Epoch,
@@ -109,7 +109,7 @@ pub struct PeerPing {
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 #[codec(version = 6, compat = 1)]
 pub struct MPGStats {
-    /// Who.
+    /// The sender.
     pub osd: OsdId,
     /// Newest map that it has.
     pub epoch: Epoch,
@@ -146,7 +146,7 @@ pub struct PgCreation {
     pub pgid: PgId,
     /// The epoch in which its pool came to be, or in which an operator had it made anew.
     pub created: Epoch,
-    /// Intervals since then that may have taken writes: somebody may have made it, and not have said so.
+    /// Intervals since then that may have taken writes: an OSD may have made the PG, and not have reported it.
     pub intervals: Vec<PgInterval>,
 }
 
@@ -211,7 +211,7 @@ pub struct ImageCounts {
     pub read_bytes: u64,
     /// Nanoseconds from a write's arrival to its answer, all together.
     pub write_ns: u64,
-    /// The same of reads.
+    /// Nanoseconds from a read's arrival to its answer, all together.
     pub read_ns: u64,
 }
 
@@ -219,7 +219,7 @@ pub struct ImageCounts {
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
 pub struct MOSDImageStats {
-    /// Who.
+    /// The sender.
     pub osd: OsdId,
     /// By image.
     pub images: BTreeMap<ImageKey, ImageCounts>,

@@ -1,5 +1,5 @@
 //! What daemons count, under Ceph's names: declared once, shown by `perf dump` and `perf schema`, and reported to the
-//! manager's part, whose module `prometheus` shows it again. What nobody counts is not declared.
+//! manager's part, whose module `prometheus` shows it again. A counter that no daemon counts is not declared.
 //!
 //! Authority: `PerfCountersBuilder`, `PerfCounters::dump_formatted_generic`, `osd_perf_counters.cc`,
 //! `ClusterStatistics` of `Monitor.cc` (16.2).
@@ -184,7 +184,7 @@ impl PerfCounter {
 }
 
 impl PerfLogger {
-    /// Takes away from what only rises what it was at the last reset.
+    /// Subtracts the values at the last reset (`base`) from all counters but gauges.
     pub fn since_reset(&self, values: &mut PerfValues, base: &PerfValues) {
         for counter in self.counters.iter().filter(|counter| counter.kind != PerfKind::Gauge) {
             if let (Some(value), Some(base)) = (values.get_mut(counter.name), base.get(counter.name)) {
@@ -204,7 +204,7 @@ pub fn perf_schema(loggers: &[&PerfLogger]) -> Value {
     Value::Object(loggers.iter().map(section).collect())
 }
 
-/// `perf dump`: all, or what was asked for. An unknown name leaves nothing of what it names.
+/// `perf dump`: all counters, or those of one logger, or of one name. An unknown name leaves the answer without them.
 pub fn perf_dump(all: &[(&PerfLogger, &PerfValues)], logger: Option<&str>, counter: Option<&str>) -> Value {
     let is_wanted = |wanted: Option<&str>, name: &str| wanted.is_none_or(|w| w.is_empty() || w == name);
     let mut out = Map::new();

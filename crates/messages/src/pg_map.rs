@@ -1,4 +1,5 @@
-//! `PGMap`: all statistics as `ceph pg getmap` gives them to Ceph's own tools. Our OSDs report them in a form of their own.
+//! `PGMap`: all statistics as `ceph pg getmap` gives them to Ceph's own tools. Our OSDs report them in a form of their
+//! own.
 //!
 //! Authority: `PGMap::encode`, `pg_stat_t`, `object_stat_sum_t`, `osd_stat_t`, `store_statfs_t` (16.2), and
 //! `testdata/pg_map.bin`.

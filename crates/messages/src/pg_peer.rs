@@ -139,9 +139,9 @@ front_only!(MPgQuery);
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
 pub struct PriorLease {
-    /// Who.
+    /// The member.
     pub osd: OsdId,
-    /// For so many nanoseconds more.
+    /// How many nanoseconds longer it may serve.
     pub left_ns: u64,
 }
 
@@ -157,7 +157,7 @@ pub struct MPgNotify {
     pub info: PgInfo,
     /// What it knows of the past.
     pub intervals: Vec<PgInterval>,
-    /// Who may still serve by what it said.
+    /// The members of earlier intervals that may still serve, as far as the sender knows.
     pub leases: Vec<PriorLease>,
 }
 front_only!(MPgNotify);
@@ -222,7 +222,7 @@ impl ObjectCursor {
     }
 }
 
-/// The primary asks for an object that it lacks, or who gets one for its next part.
+/// The primary asks for an object that it lacks; or the receiver of an object asks for its next part.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 #[codec(version = 2, compat = 1)]
 pub struct MPgPull {
@@ -302,7 +302,7 @@ impl Body for MPgPush {
         self.next.encode(&mut out, Features::PACIFIC);
         raw.front = out.into();
         if self.is_part() {
-            // Who knows of no parts must not take one for the object.
+            // An OSD that does not know of parts must not take one for the whole object.
             raw.compat = PARTS_VERSION;
         }
     }
@@ -353,7 +353,7 @@ pub struct MPgCopyGet {
     pub epoch: Epoch,
     /// The object, or what it was at a snapshot.
     pub object: HObject,
-    /// Who asks.
+    /// The PG whose primary asks.
     pub asker: PgId,
     /// The asker's name for the request.
     pub id: u64,
@@ -363,7 +363,7 @@ front_only!(MPgCopyGet);
 /// The object asked for (the part of `object_copy_data_t`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MPgCopyData {
-    /// Who asked.
+    /// The PG whose primary asked.
     pub pgid: PgId,
     /// The sender's map.
     pub epoch: Epoch,

@@ -7,15 +7,15 @@ use types::{EntityAddr, EntityNum, Epoch, HObject, PgId};
 
 use crate::{MOSDOp, MOSDOpReply, RawMessage, table::Body};
 
-/// A client's request, passed on to the primary of the PG that has the object (what Ceph's OSDs do as each other's clients:
-/// `PrimaryLogPG::do_proxy_read`, `do_proxy_write`).
+/// A client's request, passed on to the primary of the PG that has the object. (Ceph's OSDs do this as clients of each
+/// other: `PrimaryLogPG::do_proxy_read`, `do_proxy_write`.)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MPgProxyOp {
     /// The object's PG.
     pub pgid: PgId,
     /// The sender's map.
     pub epoch: Epoch,
-    /// Who passes it on.
+    /// The PG whose primary passes it on.
     pub asker: PgId,
     /// The sender's name for the request.
     pub id: u64,
@@ -83,7 +83,7 @@ impl Body for MPgProxyOp {
 /// The answer to [`MPgProxyOp`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MPgProxyReply {
-    /// Who asked.
+    /// The PG whose primary passed the request on.
     pub pgid: PgId,
     /// The sender's map.
     pub epoch: Epoch,

@@ -1,4 +1,4 @@
-//! What the copies of a PG say to each other about scrubs, and who asks for one. Names follow the Ceph
+//! What the copies of a PG say to each other about scrubs, and the request for one. Names follow the Ceph
 //! messages of the same part, encodings are ours.
 
 use codec::Codec;

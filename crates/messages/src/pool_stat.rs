@@ -86,7 +86,7 @@ pub struct PoolStat {
     pub stats: ObjectStatCollection,
     /// Entries of the PG logs.
     pub log_size: i64,
-    /// The same, on disk.
+    /// Entries of the PG logs on disk.
     pub ondisk_log_size: i64,
     /// Members of up sets.
     pub up: i32,

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use codec::{Payload, crc32c};
 
 /// The longest front, and the longest payload, that OSDs send each other. A client's request becomes a change of about
-/// its size (`osd_max_write_size` is 90 MiB), all of which may be front. More than 1 GiB is no change, but maybe the list
-/// of a PG's objects, some ten million of them.
+/// its size (`osd_max_write_size` is 90 MiB), all of which may be front. No change exceeds 1 GiB, but the list of a
+/// PG's objects may, if there are some ten million of them.
 pub const PEER_SEGMENT_BYTES_MAX: u32 = 1 << 30;
 
 /// The parts of a message that a connection moves; see `Message` for their meaning.
@@ -19,11 +19,11 @@ pub struct RawMessage {
     pub compat: u16,
     /// Larger is more urgent; clients see Ceph's values (63 to 196).
     pub priority: u16,
-    /// The request's id, echoed by the reply. 0 for what nobody asked for.
+    /// The request's id, echoed by the reply. 0 for a message that no request asked for.
     pub tid: u64,
     /// The encoded struct.
     pub front: Bytes,
-    /// Its checksum, where it is known: that of what goes to several is computed once.
+    /// The front's checksum, where it is known: for a message to several peers it is computed once.
     pub front_crc: Option<u32>,
     /// Unused by all messages here.
     pub middle: Bytes,
@@ -41,7 +41,7 @@ impl RawMessage {
         self.front.len().max(data_bytes) <= PEER_SEGMENT_BYTES_MAX as usize
     }
 
-    /// The same with the front's checksum.
+    /// This message with the front's checksum.
     pub fn sealed(self) -> RawMessage {
         RawMessage { front_crc: Some(crc32c(u32::MAX, &self.front)), ..self }
     }

@@ -184,7 +184,7 @@ messages! {
     MPgLog = 0x8014, v 1/1, prio 127;
     /// Replica to primary: active.
     MPgActivated = 0x8015, v 1/1, prio 127;
-    /// Primary to copy: I lack this object; to who sends one: its next part.
+    /// Primary to copy: I lack this object. Receiver of an object to its sender: send the next part.
     MPgPull = 0x8016, v 1/1, prio 63;
     /// An object, or a part of it.
     MPgPush = 0x8017, v 2/1, prio 63;

@@ -53,8 +53,8 @@ fn service_daemons_make_themselves_known() {
     assert!(matches!(Message::decode(newer).unwrap(), Message::MMgrReport(back) if *back == report));
 }
 
-/// A daemon that closed the connection for one of these would see it again for ever: clients send again what got no
-/// answer.
+/// A daemon that closed the connection for one of these messages would get it again for ever: clients resend messages
+/// that were not answered.
 #[test]
 fn text_of_clients_may_hold_any_bytes() {
     use crate::{MCommand, MGetPoolStats, MMgrCommand, MMonCommand, MMonGetVersion, MMonSubscribe, MPoolOp};

@@ -12,16 +12,16 @@ use crate::{LedgerContents, LedgerError, LedgerTxn, ObjectRequest, Revision, Run
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 
-/// Who is at the other end of a connection, as its authentication proved.
+/// The entity at the other end of a connection, as its authentication proved.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// `client.admin`, `osd.3`, `mon.a`.
     pub name: EntityName,
     /// The global id that the handshake gave it.
     pub global_id: GlobalId,
-    /// Its address, with the nonce of its incarnation. It is the one that the peer says.
+    /// Its address, as the peer itself states it, with the nonce of its incarnation.
     pub addr: EntityAddr,
-    /// From where its connection comes: capabilities may hold for some networks only.
+    /// The address from which its connection comes: capabilities may hold for some networks only.
     pub ip: IpAddr,
     /// Message features that both ends have.
     pub features: u64,
@@ -41,7 +41,7 @@ pub enum Event {
     ConnOpened(ConnId, Box<Peer>),
     /// Its connection is gone.
     ConnClosed(ConnId),
-    /// It says something; `tid` names the request.
+    /// A client or a daemon sends a message; `tid` names the request.
     Received {
         /// From where.
         conn: ConnId,
@@ -50,13 +50,13 @@ pub enum Event {
         /// What.
         message: Message,
     },
-    /// A client says something to the manager.
+    /// A client sends the manager a message.
     ToManager {
         /// From where: a connection of the manager's.
         link: u64,
         /// The request's id, which the answer carries.
         tid: u64,
-        /// Who.
+        /// The client.
         peer: Box<Peer>,
         /// What.
         message: Message,
@@ -71,7 +71,7 @@ pub enum Event {
         run: RunId,
         /// What it exited with; none if it could not be started, or a signal ended it.
         code: Option<i32>,
-        /// The last line that it said of an error.
+        /// The last line that it printed of an error.
         text: String,
     },
     /// [`Effect::Compact`] is done, or failed.
@@ -87,7 +87,7 @@ pub enum Effect {
     Send {
         /// To where.
         conn: ConnId,
-        /// The request that it answers, 0 for what nobody asked for.
+        /// The request that it answers; 0 for a message that no request asked for.
         tid: u64,
         /// What.
         message: Message,
@@ -105,7 +105,7 @@ pub enum Effect {
     },
     /// Do something with an object as [`crate::Mon::manager_name`]; answered with [`Event::ObjectsDone`].
     Objects(Token, ObjectRequest),
-    /// Run the stock `rbd` with these arguments, as the same; ends with [`Event::RunEnded`].
+    /// Run the stock `rbd` with these arguments, as [`crate::Mon::manager_name`]; ends with [`Event::RunEnded`].
     Run(RunId, Vec<String>),
     /// End a run.
     Kill(RunId),

@@ -14,7 +14,7 @@ pub struct Revision(pub u64);
 /// Changes that are committed together, or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LedgerTxn {
-    /// The revision that the proposer knows; a ledger that is elsewhere refuses.
+    /// The revision that the proposer knows; a ledger at another revision refuses.
     pub expected: Revision,
     /// New value by key; none deletes.
     pub ops: BTreeMap<String, Option<Bytes>>,
@@ -33,7 +33,7 @@ pub struct LedgerContents {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LedgerError {
-    /// Somebody else committed in between.
+    /// Another writer committed in between.
     #[error("the ledger is at revision {found:?}, not {expected:?}")]
     Conflict {
         /// The revision proposed upon.
@@ -49,8 +49,8 @@ pub enum LedgerError {
     },
 }
 
-/// An ordered, durable log of committed transactions. Whoever executes the monitor's effects owns one
-/// and turns its answers into events.
+/// An ordered, durable log of committed transactions. The caller that executes the monitor's effects owns one and turns
+/// its answers into events.
 pub trait Ledger {
     /// All that is committed.
     fn load(&self) -> Result<LedgerContents, LedgerError>;

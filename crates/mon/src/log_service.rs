@@ -79,8 +79,8 @@ impl Mon {
         self.answer_when_committed(answer, effects);
     }
 
-    /// Sends a line on the PGs to those who debug. It is of the moment and not kept: an idle cluster writes
-    /// nothing.
+    /// Sends a line on the PGs to the sessions that subscribed to the log's debug level. The line is not kept, so that
+    /// an idle cluster writes nothing.
     pub(crate) fn tell_pgmap(&mut self, wall: UTime, effects: &mut Effects) {
         let debugs = |what: &String| log_level(what) == Some(LogLevel::DEBUG);
         let readers: Vec<ConnId> = self

@@ -35,7 +35,7 @@ pub struct MkfsParams {
     pub seed: [u8; 32],
 }
 
-/// Kinds of daemons that get their keys by a key that is for that alone.
+/// Kinds of daemons whose keys are made with a bootstrap key, which is for that alone.
 const BOOTSTRAP: [&str; 6] = ["mds", "mgr", "osd", "rbd", "rbd-mirror", "rgw"];
 
 /// Capabilities of an entity as mkfs gives them.
@@ -105,7 +105,7 @@ fn add_osdmap(params: &MkfsParams, ops: &mut BTreeMap<String, Option<bytes::Byte
     let profile = profile.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     map.erasure_code_profiles.insert("default".to_owned(), profile);
     let (full, crc) = map.to_bytes_and_crc();
-    // Epoch 1 has an incremental, too, for those who have nothing: it carries the whole map.
+    // Epoch 1 has an incremental, too, for receivers that have no map yet: it carries the whole map.
     let mut inc = Incremental::new(params.fsid, Epoch(1));
     inc.fullmap = full.clone();
     inc.modified = params.now;

@@ -1,7 +1,7 @@
 //! The monitor: committed state, the next state, and the one proposal between them.
 //!
-//! A change is made to the next state, which is what later changes are checked against; it becomes visible,
-//! to the one who asked for it and to everybody else, when the ledger has committed it.
+//! A change is made to the next state, which later changes are checked against. When the ledger has committed it, it
+//! becomes visible, to the peer that asked for it and to all others.
 
 use std::{borrow::Cow, collections::BTreeMap, mem, time::Duration};
 
@@ -35,7 +35,7 @@ const HEALTH_LOG_INTERVAL: Duration = Duration::from_secs(5);
 /// `mgr_tick_period`: debugging readers of the cluster log hear of the PGs that often.
 const PGMAP_LOG_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Changes that are committed together, and who waits for them.
+/// Changes that are committed together, and the answers that wait for them.
 #[derive(Debug, Default)]
 struct Batch {
     ops: BTreeMap<String, Option<Bytes>>,
@@ -47,18 +47,18 @@ struct Batch {
 pub struct Mon {
     /// What the daemon was started with.
     pub(crate) base_options: MonOptions,
-    /// The same with what `settings` say.
+    /// `base_options` with what `settings` say.
     pub(crate) options: MonOptions,
     /// All options by where they come from.
     pub(crate) settings: Settings,
     /// The daemon was not yet told that options have other values.
     has_new_options: bool,
-    /// The same of the OSDs, as they report.
+    /// The options of the OSDs by where they come from, as the OSDs report them.
     pub(crate) osd_settings: BTreeMap<OsdId, Settings>,
     pub(crate) rng: StdRng,
     is_booted: bool,
     revision: Revision,
-    /// What everybody may see.
+    /// The state that every peer may see.
     pub(crate) committed: State,
     /// The committed state with all changes that are proposed or waiting.
     pub(crate) next: State,
@@ -67,23 +67,23 @@ pub struct Mon {
     pub(crate) sessions: BTreeMap<ConnId, Session>,
     pub(crate) osds: OsdService,
     pub(crate) stats: Stats,
-    /// Who waits for the ledger to be compacted, and since when.
+    /// The requests that wait for the ledger to be compacted, and since when.
     pub(crate) compacting: Vec<(ConnId, u64, Instant)>,
-    /// What it was asked.
+    /// The requests that wait for the ledger, and the slow and longest ones of late.
     pub(crate) op_history: OpHistory,
     /// The monotonic clock at the last tick, or at the start.
     ticked_at: Instant,
     /// The monotonic clock at the last event.
     pub(crate) now: Instant,
-    /// When this monitor came to serve.
+    /// When this monitor began to serve.
     pub(crate) started: UTime,
     /// The time of day of the last event.
     pub(crate) wall: UTime,
-    /// Where the manager's part is played; empty when nobody listens there.
+    /// The address at which the manager's part is played; empty when nothing listens there.
     pub(crate) manager: EntityAddrVec,
-    /// Where it is a client of the cluster; empty where it is none.
+    /// The address at which the manager's part is a client of the cluster; empty where it is none.
     pub(crate) manager_client: EntityAddrVec,
-    /// Since when OSDs are known to refuse it.
+    /// Since when the OSDs are known to refuse the manager's part.
     pub(crate) manager_fenced_at: Option<Instant>,
     /// Where metrics are served for Prometheus.
     pub(crate) metrics_served: Option<std::net::SocketAddr>,
@@ -242,7 +242,7 @@ impl Mon {
     }
 
     fn on_committed(&mut self, now: Instant, wall: UTime, revision: Revision, effects: &mut Effects) {
-        // A commit that nobody waits for belongs to a lease that was lost.
+        // A commit without a proposal in flight belongs to a lease that was lost.
         let Some((batch, state)) = self.in_flight.take() else { return };
         self.revision = revision;
         self.op_history.on_committed(now);
@@ -348,7 +348,7 @@ impl Mon {
             }
             Message::MMonCommand(command) => self.on_command(wall, conn, tid, *command, effects),
             Message::MCommand(command) => self.on_tell(wall, conn, tid, *command, effects),
-            // Who lacks the right gets no answer, as from Ceph's monitors.
+            // A peer without the right gets no answer, as from Ceph's monitors.
             Message::MStatfs(question) if self.may(conn, "pg", Right::Read) => {
                 self.on_statfs(conn, tid, &question, effects);
             }
@@ -368,7 +368,7 @@ impl Mon {
         }
     }
 
-    /// What only OSDs say; from anybody else, and from those without the right to be one, it is ignored.
+    /// Messages that only OSDs send; from any other peer, or one without the right to be an OSD, they are ignored.
     fn on_osd_message(
         &mut self,
         now: Instant,

@@ -20,11 +20,11 @@ pub(crate) struct Op {
     begun: Instant,
     /// How long it took, once it is answered.
     took: Option<Duration>,
-    /// It waits for what is proposed, not for what is proposed next.
+    /// It waits for the proposal in flight, not for the next one.
     is_proposed: bool,
 }
 
-/// See the module's page.
+/// The requests that wait for the ledger, the ones that took longest lately, and the slow ones.
 #[derive(Debug, Default)]
 pub(crate) struct OpHistory {
     seq: u64,
@@ -67,8 +67,8 @@ impl OpHistory {
         self.threshold = Duration::from_secs(number("mon_op_history_slow_op_threshold", 10));
     }
 
-    /// A request came and was handled. It is answered unless `is_waiting`: then it is when what is proposed
-    /// (`is_proposed`), or will be next, is committed.
+    /// Notes a request that was handled. It has been answered unless `is_waiting`: then it is answered when the
+    /// proposal in flight (`is_proposed`) or the next one is committed.
     pub(crate) fn note(
         &mut self,
         description: String,
@@ -91,19 +91,19 @@ impl OpHistory {
         if is_waiting { self.waiting.push_back(op) } else { self.end(op, at.0) }
     }
 
-    /// What waits from here on waits for what is proposed.
+    /// The next proposal is in flight now: requests that wait are noted as waiting for it.
     pub(crate) fn on_proposed(&mut self) {
         self.waiting.iter_mut().for_each(|op| op.is_proposed = true);
     }
 
-    /// What was proposed is committed, and answered.
+    /// The proposal in flight is committed, and the requests that waited for it are answered.
     pub(crate) fn on_committed(&mut self, now: Instant) {
         for op in std::mem::take(&mut self.waiting) {
             if op.is_proposed { self.end(op, now) } else { self.waiting.push_back(op) }
         }
     }
 
-    /// Nobody is answered any more.
+    /// The lease is lost: no request that waits is answered any more.
     pub(crate) fn on_lease_lost(&mut self) {
         self.waiting.clear();
     }

@@ -44,7 +44,7 @@ pub struct MonOptions {
     pub is_insecure_key_allowed: bool,
     /// `mon_debug_deprecated_as_obsolete`: commands with a newer name are refused.
     pub is_deprecated_obsolete: bool,
-    /// Auth `none` is accepted: everybody is who they say and may do everything.
+    /// Auth `none` is accepted: peers' names are believed, and every peer may do everything.
     pub is_auth_none: bool,
     /// The name of the host, for `mon metadata` and `node ls`.
     pub hostname: String,
@@ -90,7 +90,8 @@ impl MonOptions {
         types::daemon_version_line(self.git_version)
     }
 
-    /// Copies without which a new pool of that size takes no writes, or one whose size is changed.
+    /// The `min_size` of a pool of that size, when it is made or its size is changed: with fewer copies it takes no
+    /// writes.
     pub fn min_size_of(&self, size: u8) -> u8 {
         if self.pool_size_min > 0 { self.pool_size_min.min(size) } else { size - size / 2 }
     }

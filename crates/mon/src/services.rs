@@ -1,5 +1,5 @@
-//! Service daemons that report to the manager, such as `rbd-mirror` (`ServiceMap`, mgr/ServiceMap.h). Soft:
-//! they make themselves known again when they dial another incarnation.
+//! Service daemons that report to the manager, such as `rbd-mirror` (`ServiceMap`, mgr/ServiceMap.h). Soft state: they
+//! make themselves known again when they dial another incarnation.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,11 +14,11 @@ use crate::{Mon, Peer};
 
 /// `mgr_stats_period`: seconds between reports.
 const REPORT_PERIOD_SEC: u32 = 5;
-/// Above every priority that counters have: nobody evaluates them here.
+/// Above the priority of every counter, so that daemons send none: nothing evaluates them here.
 const NO_COUNTERS: u32 = 100;
 /// `mgr_service_beacon_grace`: a daemon that is silent for longer is gone.
 const GRACE: Duration = Duration::from_secs(60);
-/// Daemons that are kept, and what each may say of itself. Whoever has a key may register some.
+/// The most daemons that are kept, and what each may say of itself: any entity with a key may register some.
 const DAEMONS_MAX: usize = 1_000;
 const FACTS_BYTES_MAX: usize = 64 << 10;
 
@@ -35,7 +35,7 @@ struct Daemon {
     last_beacon: UTime,
 }
 
-/// See the module's page.
+/// The service daemons that have made themselves known.
 #[derive(Debug, Default)]
 pub(crate) struct Services {
     epoch: u64,
@@ -98,7 +98,7 @@ impl Services {
         }
     }
 
-    /// Forgets who is silent.
+    /// Forgets daemons that have been silent for longer than `GRACE`.
     pub(crate) fn tick(&mut self, wall: UTime) {
         let mut is_changed = false;
         for daemons in self.daemons.values_mut() {

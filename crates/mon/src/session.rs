@@ -14,7 +14,7 @@ use crate::{ConnId, Effect, Effects, Mon, Peer, access::Right, format, log_servi
 
 /// Incrementals in one message (`osd_map_message_max`).
 const MAPS_PER_MESSAGE: usize = 40;
-/// Whole maps in one message: each is made anew from the one before it that is kept whole.
+/// Whole maps in one message: each is computed anew from the nearest full map that is kept before it.
 const FULL_MAPS_PER_MESSAGE: u32 = 5;
 
 /// Bytes of a client's hostname, as in DNS.
@@ -23,11 +23,11 @@ const HOSTNAME_BYTES_MAX: usize = 255;
 /// What subscriptions to the cluster log begin with; the level follows.
 pub(crate) const LOG: &str = "log-";
 
-/// Options of clients whose defaults in the table are not those that Ceph's clients have: the latter must be told.
-/// `rbd map` gives its options to the kernel, which speaks msgr1 unless told otherwise.
+/// Options of clients whose defaults in our table differ from those in Ceph's clients, so that clients must be told
+/// ours. `rbd map` gives its options to the kernel, which speaks msgr1 unless told otherwise.
 const CLIENT_DEFAULTS: &[&str] = &["rbd_default_map_options"];
 
-/// Adds them, where the operator has set nothing else.
+/// Adds these options, where the operator has set nothing else.
 fn add_client_defaults(config: &mut BTreeMap<String, String>) {
     for name in CLIENT_DEFAULTS {
         if let Some(info) = find_option(name) {
@@ -65,7 +65,7 @@ impl Session {
         Session { peer, hostname: String::new(), subs: BTreeMap::new(), config_sent: None }
     }
 
-    /// Adds a subscription. Of the cluster log there is one: a new level takes the place of the last.
+    /// Adds a subscription. A session has only one to the cluster log: a new level takes the place of the last.
     pub(crate) fn subscribe(&mut self, what: String, sub: Sub) {
         if what.starts_with(LOG) {
             self.subs.retain(|other, _| *other == what || !other.starts_with(LOG));
@@ -88,15 +88,15 @@ fn is_served(what: &str) -> bool {
     needs_no_right(what) || matches!(what, "mgrmap" | "osdmap") || log_level(what).is_some()
 }
 
-/// What everybody who is let in may subscribe to: a client asks for these two before all else, and could not send the
-/// one command that it may send without them.
+/// True for what every peer that is let in may subscribe to: a client asks for these two before all else, and without
+/// them could not send the one command that it may send.
 fn needs_no_right(what: &str) -> bool {
     matches!(what, "monmap" | "config")
 }
 
 impl Mon {
-    /// Adds subscriptions. Those of who may not read the monitor are dropped without a word, as by Ceph's monitors
-    /// (`Monitor::handle_subscribe`); some maps want more rights when they are sent.
+    /// Adds subscriptions. Those of a peer that may not read the monitor are dropped silently, as by Ceph's monitors
+    /// (`Monitor::handle_subscribe`); some maps take more rights when they are sent.
     pub(crate) fn on_subscribe(&mut self, conn: ConnId, subscribe: MMonSubscribe, effects: &mut Effects) {
         let may_read = self.may(conn, "mon", Right::Read);
         let Some(session) = self.sessions.get_mut(&conn) else { return };
@@ -189,9 +189,9 @@ impl Mon {
         self.send_osdmaps(conn, from, sub.is_onetime, effects);
     }
 
-    /// Sends the maps from `from` on; 0 or an epoch that is not kept gives the newest full map, but an OSD gets all that
-    /// are kept: its PGs walk through them. With `is_one_message` the receiver asks for the rest itself. A client jumps to
-    /// the oldest map that a message says there is, and no further: it is told of none but the newest.
+    /// Sends the maps from `from` on; 0 or an epoch that is not kept gives the newest full map, but an OSD gets all
+    /// that are kept: its PGs walk through them. With `is_one_message` the receiver asks for the rest itself. A client
+    /// skips no further than to the oldest map that a message says there is, so it is told of the newest map alone.
     pub(crate) fn send_osdmaps(
         &self,
         conn: ConnId,
@@ -222,7 +222,7 @@ impl Mon {
         }
     }
 
-    /// Maps that somebody asked for by epoch, as many as are sent at once.
+    /// Maps that a peer asked for by epoch, as many as are sent at once.
     pub(crate) fn osdmaps_by_epoch(&self, wanted: &MMonGetOSDMap) -> MOSDMap {
         let mut message = self.empty_osdmap();
         let range = |first: Epoch, last: Epoch, most: u32| {

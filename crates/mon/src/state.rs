@@ -31,7 +31,7 @@ pub(crate) struct Creating {
 }
 
 impl Creating {
-    /// What was before this epoch is not of the PG that is being made.
+    /// The epoch in which this PG was made: what was before does not belong to the PG that is being made.
     pub(crate) fn created(&self, seed: u32) -> Epoch {
         self.forced.get(&seed).copied().unwrap_or(self.epoch)
     }
@@ -212,7 +212,7 @@ impl State {
         Ok(())
     }
 
-    /// The oldest epoch that subscribers can still be led on from.
+    /// The oldest epoch from which incrementals can still bring a subscriber up to date.
     pub(crate) fn oldest_epoch(&self) -> Epoch {
         self.incrementals.keys().next().copied().unwrap_or(self.osdmap.epoch)
     }

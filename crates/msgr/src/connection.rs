@@ -23,7 +23,7 @@ pub struct Config {
     pub entity_type: EntityType,
     /// Where it listens, as others know it.
     pub addrs: EntityAddrVec,
-    /// Where else it listens: for those who were told so by other ways.
+    /// Where else it listens, for peers that learned of these addresses in other ways.
     pub more_addrs: EntityAddrVec,
     /// OSD id or monitor rank. A client says the global id that it authenticated as instead.
     pub gid: i64,
@@ -35,13 +35,13 @@ pub struct Config {
 
 /// Features announced: what a Pacific daemon announces.
 pub(crate) const FEATURES_SUPPORTED: u64 = Features::PACIFIC.0;
-/// Features demanded: `MSG_ADDR2`. Everything else that we rely on, all clients since Nautilus have.
+/// Features demanded: `MSG_ADDR2`. All clients since Nautilus have everything else that we rely on.
 pub(crate) const FEATURES_REQUIRED: u64 = Features::MSG_ADDR2;
 
-/// Messages of a lossless session that are acknowledged at once; fewer wait for [`Connection::acknowledge`].
-/// An acknowledgement wakes the peer for nothing but to let go of what it could have to send again.
+/// So many messages of a lossless session are acknowledged at once; fewer wait for [`Connection::acknowledge`]. An
+/// acknowledgement wakes the peer only to free messages that it keeps in case it has to send them again.
 const ACK_MESSAGES: u32 = 32;
-/// The same in bytes: what the peer keeps meanwhile.
+/// So many bytes of messages are acknowledged at once: the peer keeps them until then.
 const ACK_BYTES: usize = 1 << 20;
 
 /// Why a connection ends.
@@ -56,21 +56,21 @@ pub enum CloseReason {
     /// A frame came that does not belong here, or makes no sense.
     #[error("unexpected or malformed frame, tag {0}")]
     Protocol(u8),
-    /// The peer is not who it claims to be, or we are not to it.
+    /// The peer is not what it claims to be, or takes us for an impostor.
     #[error("authentication failed: {0}")]
     Auth(#[from] auth::AuthError),
-    /// The signature over the handshake is wrong: somebody changed it on the way.
+    /// The signature over the handshake is wrong: the handshake was changed on the way.
     #[error("the handshake's signature is wrong")]
     Signature,
     /// The peer lacks features, or demands some.
     #[error("features are missing: {0:#x}")]
     Features(u64),
-    /// It dialed somebody else.
+    /// The peer dialed another address than ours.
     #[error("the peer meant another address")]
     WrongAddress,
 }
 
-/// Who is there, after the handshake.
+/// What is known of the peer after the handshake.
 #[derive(Clone, Debug)]
 pub struct Established {
     /// As authentication proved; for a dialer, what the peer says it is.
@@ -126,18 +126,18 @@ pub struct Cx<'a> {
 /// Which end this is.
 #[derive(Clone, Debug)]
 pub enum Role {
-    /// Somebody dialed us.
+    /// The peer dialed us.
     Acceptor {
         /// The dialer's socket.
         peer: SocketAddr,
     },
     /// We dial.
     Dialer {
-        /// Whom, as the map says.
+        /// The peer's address, as the map says.
         target: EntityAddr,
         /// What it is.
         service: EntityType,
-        /// For a session that outlives connections.
+        /// Set for a session that outlives connections.
         resume: Option<Resume>,
     },
 }
@@ -333,7 +333,7 @@ impl Connection {
         match tag {
             Tag::MESSAGE => {
                 let header = Header::from_prefix(first).map_err(|_| malformed)?;
-                // Only who dialed keeps what is not acknowledged.
+                // Only the dialer keeps messages until they are acknowledged.
                 if header.ack_seq > 0 && matches!(self.role, Role::Dialer { .. }) {
                     out.events.push(ConnEvent::Acked(header.ack_seq));
                 }

@@ -77,22 +77,22 @@ const SEED: u32 = u32::MAX;
 const CONTROL_BYTES_MAX: u32 = 64 << 10;
 const FRONT_BYTES_MAX: u32 = 32 << 20;
 const DATA_BYTES_MAX: u32 = 128 << 20;
-/// Both, of whoever is no OSD and talks to a monitor or manager. The longest that stock clients send are CRUSH maps
-/// (less than 1 MiB with 10,000 OSDs), keyrings to be imported (200 bytes an entity), and values of `config-key`
-/// (64 KiB).
+/// Longest front and longest payload from a peer that is no OSD and talks to a monitor or manager. The longest that
+/// stock clients send are CRUSH maps (less than 1 MiB with 10,000 OSDs), keyrings to be imported (200 bytes an entity),
+/// and values of `config-key` (64 KiB).
 const COMMAND_BYTES_MAX: u32 = 16 << 20;
 
 /// What a peer may send, by what it is known to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Limits {
-    /// Nobody is known yet: control frames alone.
+    /// A peer that is not known yet: control frames alone.
     #[default]
     Handshake,
-    /// Whoever has authenticated: messages.
+    /// A peer that has authenticated: messages.
     Any,
-    /// Who gives commands to a monitor or manager.
+    /// A peer that gives commands to a monitor or manager.
     Command,
-    /// An OSD in its session with this one: what clients sent it, in other words, which may be longer.
+    /// An OSD in its session with this one: it sends on what clients sent it, in another form, which may be longer.
     Osd,
 }
 
@@ -328,7 +328,7 @@ fn check_late(status: u8) -> Result<(), FrameError> {
     }
 }
 
-/// The next segment: out of what was received, or in memory of its own.
+/// The next segment: a part of the received bytes, or a copy in memory of its own.
 fn take_segment(rope: &mut Rope, length: u32, is_copied: bool) -> Bytes {
     let length = length as usize;
     let segment = match (length, is_copied) {
@@ -341,8 +341,9 @@ fn take_segment(rope: &mut Rope, length: u32, is_copied: bool) -> Bytes {
 
 /// The segments, and the checksums of the last one. All of the frame is there.
 ///
-/// What is received is soon wanted for what comes next, and names out of a front live long, in logs and indexes. A
-/// message's header is read at once. Large frames have memory of their own, which their payload may keep.
+/// The receive buffer is soon needed for the next bytes, while names out of a front live long, in logs and indexes: so
+/// segments of small frames, and short fronts, are copied. A message's header is not, as it is read at once. Large
+/// frames have memory of their own, which their payload may keep.
 fn crc_segments(
     preamble: &Preamble,
     rope: &mut Rope,
@@ -421,8 +422,8 @@ impl FrameWriter {
         self.frame(tag, payload, (&Bytes::new(), None), &[], out);
     }
 
-    /// A frame of a first segment, a front, whose checksum may be known, and payload in pieces; payload is not copied in
-    /// crc mode.
+    /// A frame of a first segment, a front, whose checksum may be known, and payload in pieces; payload is not copied
+    /// in crc mode.
     pub(crate) fn frame(
         &mut self,
         tag: Tag,

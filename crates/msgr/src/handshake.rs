@@ -34,8 +34,8 @@ const BAD_METHOD: i32 = -95;
 /// EACCES.
 const DENIED: i32 = -13;
 
-/// Bytes received before a peer is authenticated. A handshake takes some 500; a stranger may not fill
-/// memory with requests that are refused one after the other.
+/// Limit of the bytes received before a peer is authenticated. A handshake takes some 500; a stranger must not be able
+/// to fill memory with requests that are refused one after the other.
 const TRANSCRIPT_BYTES_MAX: usize = 256 << 10;
 
 impl Connection {
@@ -100,7 +100,7 @@ impl Connection {
         }
     }
 
-    /// True for what the peer's side of a handshake says, and not ours.
+    /// True for a frame that the peer may send in a handshake, by its role.
     fn may_send(&self, tag: Tag) -> bool {
         let is_dialer_only = matches!(
             tag,
@@ -214,7 +214,7 @@ impl Connection {
             }
             Ok(Step::Done(proof)) => self.send_auth_done(*proof, out),
             Err(error) => {
-                // The client tells its user "permission denied" from this.
+                // From this the client tells its user "permission denied".
                 self.bad_method(method::CEPHX, DENIED, out);
                 Err(error.into())
             }
@@ -222,7 +222,7 @@ impl Connection {
     }
 
     fn send_auth_done(&mut self, proof: Proof, out: &mut Output) -> Result<(), CloseReason> {
-        // What the peer called itself decides over its session: only a daemon's key makes a daemon.
+        // The type that the peer calls itself decides what its session may do: it is believed only with a daemon's key.
         if !matches!(self.peer_type, EntityType::CLIENT) && self.peer_type != proof.identity.name.kind {
             self.bad_method(method::CEPHX, DENIED, out);
             return Err(CloseReason::Auth(auth::AuthError::Denied));
@@ -358,7 +358,7 @@ impl Connection {
         let is_commanded =
             is_acceptor && matches!(self.config.entity_type, EntityType::MON | EntityType::MGR);
         self.reader.ready(match self.peer_type {
-            // Only who sends in a session of OSDs has proved, and said, that it is one.
+            // Only a peer in a session of OSDs has both proved and said that it is an OSD.
             _ if self.cookie.is_some() => Limits::Osd,
             // What it reports grows with its PGs.
             EntityType::OSD => Limits::Any,
@@ -383,8 +383,8 @@ impl Connection {
     ) -> Result<(), CloseReason> {
         let ident: ClientIdent = payload(frame)?;
         let Role::Acceptor { peer } = self.role else { return Err(CloseReason::Protocol(frame.tag.0)) };
-        // The nonce tells apart who had this port before. One that is not known yet, of a monitor in a
-        // configuration file, is 0.
+        // The nonce tells this process from earlier ones at the same port. A nonce that is not known yet, that of a
+        // monitor in a configuration file, is 0.
         let target = ident.target_addr;
         let mut all = self.config.addrs.0.iter().chain(&self.config.more_addrs.0);
         let is_ours =
@@ -402,8 +402,9 @@ impl Connection {
         let is_lossless =
             ident.flags & FLAG_LOSSY == 0 && self.peer_type == EntityType::OSD && ident.cookie != 0;
         if is_lossless {
-            // Whoever has sent anything in a session knows that it is there, and resumes it. This was said before, on a
-            // connection that its dialer gave up, and comes late: to begin anew would take messages twice, or none.
+            // A dialer that has sent anything in a session knows that the session exists, and resumes it. So this
+            // request for a new session is an old one that comes late, from a connection that its dialer has given up:
+            // to begin anew would take messages twice, or none.
             if !cx.sessions.open(ident.cookie) {
                 return Err(CloseReason::Protocol(frame.tag.0));
             }

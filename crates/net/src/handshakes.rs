@@ -1,4 +1,4 @@
-//! The handshakes under way with those who dialed us, and how many there may be.
+//! The handshakes under way with peers that dialed us, and how many there may be.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// clients can come at once; each may hold a descriptor and half a MiB of what was said.
 const HANDSHAKES_MAX: usize = 512;
 
-/// See the module's page.
+/// The handshakes under way with peers that dialed us.
 #[derive(Debug)]
 pub(crate) struct Handshakes<C> {
     /// By number of the connection, which is the order in which they came.
@@ -19,8 +19,8 @@ impl<C: Copy> Handshakes<C> {
         Handshakes { by_id: BTreeMap::new() }
     }
 
-    /// Somebody dialed us. When there are too many, the one that has taken the longest is to be closed:
-    /// whoever leaves handshakes open cannot keep others out.
+    /// A peer dialed us. When there are too many handshakes, the connection of the one that has taken the longest is
+    /// returned, for the caller to close: peers that leave handshakes open cannot keep others out.
     pub(crate) fn begin(&mut self, id: u64, conn: C) -> Option<C> {
         self.by_id.insert(id, conn);
         (self.by_id.len() > HANDSHAKES_MAX)

@@ -18,26 +18,27 @@ mod mon_reach;
 mod pressure;
 mod tick;
 
-/// A handshake takes no longer, or its connection is closed.
+/// A handshake that takes longer than this is given up, and its connection closed.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Between two attempts to reach an OSD or a monitor.
+/// Time between two attempts to reach an OSD or a monitor.
 const RETRY: Duration = Duration::from_millis(200);
-/// Between two requests for new tickets: one may be lost with its connection, or the ticket that came be refused, too.
+/// Time between two requests for new tickets: a request may be lost with its connection, or the new ticket may be
+/// refused, too.
 const TICKETS_RETRY: Duration = Duration::from_secs(10);
-/// Between two warnings that somebody was not let in: strangers may not fill the log.
+/// Time between two warnings that a peer was not let in: strangers must not be able to fill the log.
 const REFUSALS_LOGGED: Duration = Duration::from_secs(60);
-/// Between two warnings that no monitor is reached.
+/// Time between two warnings that no monitor is reached.
 const UNREACHED_LOGGED: Duration = Duration::from_secs(60);
-/// A monitor is asked for a sign of life that often.
+/// Time between two requests to the monitor for a sign of life.
 const MON_KEEPALIVE: Duration = Duration::from_secs(10);
-/// A monitor that has not said a word for so long since it was asked for one is given up, and dialed again
-/// (`mon_client_ping_timeout`): if its host is gone, nobody closes the connection.
+/// A monitor that has said nothing for so long since it was asked is given up, and dialed again
+/// (`mon_client_ping_timeout`): if its host is gone, the connection does not close by itself.
 const MON_SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// What came of an event, for the machine.
 #[derive(Debug)]
 pub enum NetEvent {
-    /// Somebody dialed us and finished the handshake.
+    /// A peer dialed us and finished the handshake.
     Opened(u64, Box<Established>),
     /// A connection that was opened is gone.
     Closed(u64),
@@ -53,11 +54,13 @@ pub enum NetEvent {
     Tickets,
     /// The monitor says which secrets open tickets for this service.
     Secrets(RotatingSecrets),
-    /// An OSD that we dialed answers on that connection, outside of its sessions: not again where the connection is lost.
+    /// An OSD's answer on a connection that we dialed, outside of sessions: if the connection is lost, so is the
+    /// answer.
     FromOsd(OsdId, Message),
-    /// Nobody listens at the OSD's address.
+    /// No process listens at the OSD's address.
     OsdRefused(OsdId),
-    /// The OSD takes nothing, and a message to it had to be dropped. It is said again until it is forgotten.
+    /// The OSD takes nothing, and a message to it had to be dropped. Reported again and again until the OSD is
+    /// forgotten.
     OsdStuck(OsdId),
 }
 
@@ -75,7 +78,7 @@ struct Link {
     conn: Connection,
     purpose: Purpose,
     opened_ns: u64,
-    /// True for whoever is no OSD, once it proved who it is: what it sends may have to wait.
+    /// True for a peer that is no OSD, once it has authenticated: what it sends may have to wait.
     is_client: bool,
     /// It asks for more than the network takes: nothing is received from it meanwhile.
     is_choked: bool,
@@ -86,8 +89,8 @@ struct OsdPeer<C> {
     session: OutSession,
     link: Option<C>,
     retry_at_ns: u64,
-    /// It took so little for so long that a message to it is lost: nothing that waits for its answers could go
-    /// on. What helps is a map in which it is down.
+    /// The OSD took so little for so long that a message to it was dropped: requests that wait for its answer cannot go
+    /// on until a map marks it down.
     is_lost: bool,
 }
 
@@ -118,7 +121,7 @@ pub struct Net<C> {
     mon: Option<MonLink<C>>,
     is_holding_clients: bool,
     part: usize,
-    /// Closed while the machine was speaking: it is told with the next tick.
+    /// Connections that were closed while the machine was sending: the machine is told with the next tick.
     closed: Vec<C>,
     /// Memory for what a connection says.
     events: Vec<ConnEvent>,
@@ -157,7 +160,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         }
     }
 
-    /// Asks the monitor for new tickets with the next tick: those that there are open nothing any more.
+    /// Asks the monitor for new tickets with the next tick: services refuse the current ones.
     pub fn want_tickets(&mut self) {
         self.wants_tickets = true;
     }
@@ -170,8 +173,9 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
     /// For one of several parts of a daemon, which have connections of their own: the part's index, the
     /// addresses besides the daemon's at which others reach a part, and the number of its first connection.
     ///
-    /// OSDs list an address for each part. Part `n` dials the n-th of those that another one lists, counted
-    /// round: a session so leads from one part to one other for as long as both live, which keeps its order.
+    /// OSDs list an address for each part. Part `n` dials the n-th address that another OSD lists (modulo their
+    /// number), so that a session leads from one part to the same other one for as long as both live, which keeps
+    /// messages in order.
     pub fn set_part(&mut self, part: usize, addrs: EntityAddrVec, first_id: u64) {
         self.part = part;
         self.config.more_addrs = addrs;
@@ -192,7 +196,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         });
     }
 
-    /// A generator for whoever needs one besides.
+    /// The random number generator, for callers that need one, too.
     pub fn rng(&mut self) -> &mut StdRng {
         &mut self.rng
     }
@@ -316,7 +320,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                 if is_refusal {
                     self.note_mon_failure(conn, "it does not let this daemon in");
                 }
-                // The secret that a ticket is sealed with may be gone before its time.
+                // The secret that a ticket is sealed with may be gone before the ticket expires.
                 self.wants_tickets |= is_refusal && matches!(purpose, Purpose::Osd(_) | Purpose::Outbound);
             }
             // What was said last may still tell the peer why.
@@ -470,8 +474,8 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         wire.send(conn, output.bytes);
     }
 
-    /// Dials an OSD without a session that outlives the connection. Its id is that of the events that
-    /// follow; none when nobody can be dialed.
+    /// Dials an OSD without a session that outlives the connection. Returns the connection's id, which the events that
+    /// follow carry; none if there is no address to dial.
     pub fn dial(&mut self, addrs: &EntityAddrVec, wire: &mut impl Wire<Conn = C>) -> Option<u64> {
         let target = *addrs.msgr2_addr()?;
         let conn = wire.connect(target.socket?)?;
@@ -506,7 +510,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         let (seq, raw) = match peer.session.push(raw) {
             Ok(numbered) => numbered,
             Err(error @ PushError::TooLong { .. }) => {
-                // What waits for its answer waits on; all else goes on.
+                // A request that waits for the answer to this message keeps waiting; all else goes on.
                 return tracing::error!(osd = osd.0, %error, "a message to an OSD is dropped");
             }
             Err(PushError::TooMany) => {
@@ -539,7 +543,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         }
     }
 
-    /// Closes a connection that somebody dialed.
+    /// Closes a connection that a peer dialed.
     pub fn close(&mut self, id: u64, wire: &mut impl Wire<Conn = C>) {
         if let Some(conn) = self.by_id.remove(&id) {
             self.links.remove(&conn);

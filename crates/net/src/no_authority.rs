@@ -1,9 +1,9 @@
-//! What a process knows of others that accepts nobody: clients.
+//! What a process that accepts no connections, such as a client, knows to authenticate others: nothing.
 
 use auth::{Authority, EntityAuth, RotatingSecrets};
 use types::{EntityName, EntityType};
 
-/// Knows nobody.
+/// An authority that knows no entities and no secrets.
 #[derive(Clone, Copy, Debug)]
 pub struct NoAuthority;
 

@@ -12,7 +12,7 @@ use crate::{Net, Wire};
 /// Secrets are fetched again this often; they rotate once an hour.
 const SECRETS_INTERVAL: Duration = Duration::from_secs(600);
 
-/// See the module's page.
+/// The rotating secrets of a service other than a monitor, by which it authenticates others.
 #[derive(Debug)]
 pub struct ServiceAuth {
     service: EntityType,
@@ -41,7 +41,7 @@ impl Authority for ServiceAuth {
 }
 
 impl ServiceAuth {
-    /// Without secrets yet; with `is_none` everybody is believed and none are needed.
+    /// A service without secrets yet. With `is_none` every peer is believed, and no secrets are needed.
     pub fn new(service: EntityType, is_none: bool) -> ServiceAuth {
         ServiceAuth { service, is_none, secrets: None, is_mon_open: false, secrets_at: Instant(0) }
     }
@@ -86,7 +86,7 @@ impl ServiceAuth {
     ) -> bool {
         let own = net.keeper.as_ref().and_then(|keeper| keeper.secret_id(self.service));
         if own.is_some_and(|id| secrets.get(id).is_none()) {
-            // All secrets were replaced: who else serves like this one opens the own ticket no longer either.
+            // All secrets were replaced: other services of this kind can no longer open our own ticket either.
             net.want_tickets();
         }
         self.secrets = Some(secrets);

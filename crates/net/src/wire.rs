@@ -28,7 +28,7 @@ pub trait Wire {
     /// Bytes queued and not yet taken by the network.
     fn queued_bytes(&self, conn: Self::Conn) -> usize;
 
-    /// A hint: before so many bytes are there, those that are received next are of no use.
+    /// A hint: the bytes that are received next are of no use before there are so many.
     fn expect(&mut self, conn: Self::Conn, bytes: usize);
 
     /// The next bytes that are received are to be those of `part` and all that follow of it, in one piece.
@@ -47,11 +47,11 @@ pub trait Wire {
 /// What a wire reports.
 #[derive(Debug)]
 pub enum WireEvent<C> {
-    /// Somebody connected.
+    /// A peer connected.
     Accepted(C, SocketAddr),
-    /// We did.
+    /// Our own attempt to connect succeeded.
     Connected(C),
-    /// We did not, and the connection is gone; true when nobody listens there.
+    /// Our own attempt to connect failed, and the connection is gone; true when no process listens there.
     Failed(C, bool),
     /// Bytes of the stream, and those that follow where they lie in several pieces.
     Received(C, Bytes, Vec<Bytes>),

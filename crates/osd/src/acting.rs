@@ -1,4 +1,5 @@
-//! What primaries want of the monitor about who acts in their PGs: asked for together, since each answer is a map.
+//! Requests of primaries that the monitor have certain OSDs act in their PGs: sent together, since each answer is a
+//! map.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,14 +12,14 @@ use crate::{
     shard::CONTROL,
 };
 
-/// PGs peer one after the other: so long the first one waits for others.
+/// How long the first request waits for others, as PGs peer one after the other.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// What is to be asked for. It is gone when it was sent: PGs ask again as long as they have to.
+/// Requests to be sent. They are forgotten once they are sent: PGs ask again as long as they have to.
 pub(crate) type ActingWanted = BTreeMap<PgId, Vec<OsdId>>;
 
 impl Osd {
-    /// A PG wants these to act; nobody where those who are up are to.
+    /// A PG wants these OSDs to act; `osds` is empty if those that are up are to act.
     pub(crate) fn want_acting(&mut self, pgid: PgId, osds: Vec<OsdId>, cx: &mut Cx<'_>) {
         if !self.config.shard.is_control() {
             return cx.cross(CONTROL, Cross::WantActing(pgid, osds));

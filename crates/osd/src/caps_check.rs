@@ -44,7 +44,7 @@ impl Need {
                     need.read = true;
                     need.write |= step.params.u8_at(WATCH_OP_AT) != WATCH_PING;
                 }
-                // What an object refers to is changed by these. In Ceph whoever may read may do so.
+                // These ops change what an object refers to. In Ceph a client that may read may do so.
                 OpCode::SET_CHUNK | OpCode::TIER_EVICT => need.write = true,
                 code => {
                     need.read |= code.is_read();

@@ -10,7 +10,7 @@ use crate::{Cross, Effect, Osd, osd::Cx, shard::CONTROL};
 /// Lines kept: without a monitor for long, the oldest go.
 const LINES_MAX: usize = 1_000;
 
-/// See the module's page. Empty on all shards but the control shard.
+/// Lines for the cluster log, kept until the monitor has them. Empty on all shards but the control shard.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterLog {
     lines: VecDeque<LogEntry>,
@@ -48,7 +48,7 @@ impl Osd {
         cx.effects.push(Effect::SendMon(message.into()));
     }
 
-    /// Another session with a monitor: what it may not have comes again.
+    /// In a new session with a monitor, sends again what the monitor may not have.
     pub(crate) fn resend_log(&self, cx: &mut Cx<'_>) {
         if !self.cluster_log.lines.is_empty() {
             self.send_log(self.cluster_log.lines.iter().cloned().collect(), cx);

@@ -15,7 +15,7 @@ use crate::{
     tell::{self, Answer, Call},
 };
 
-/// See the module's page. Empty on all shards but the control shard.
+/// What the control shard keeps for the other shards. Empty on all shards but the control shard.
 #[derive(Default)]
 pub(crate) struct Control {
     /// The last report of each other shard.
@@ -36,7 +36,7 @@ impl Control {
 }
 
 impl Osd {
-    /// True when every other shard has reported: before, sums would be too small.
+    /// True when every other shard has reported: before that, sums would be too small.
     pub(crate) fn has_all_reports(&self) -> bool {
         self.control.reports.len() + 1 == usize::from(self.config.shard.count)
     }
@@ -73,11 +73,12 @@ impl Osd {
         if is_new_peer {
             self.set_heartbeat_peers();
         }
-        // The monitor hears at once of what it says; all of it comes again with our own.
+        // The monitor is told at once what the shard reports; all of it is sent again with our own report.
         self.send_stats(pgs, cx);
     }
 
-    /// A shard's maps end before ours, or a message of somebody names an epoch that it does not have.
+    /// A shard wants newer maps: its maps end before ours, or a message that it got names an epoch that it does not
+    /// have.
     pub(crate) fn on_want_maps(&mut self, from: u16, have: Epoch, cx: &mut Cx<'_>) {
         if have < self.map.epoch {
             let maps = self.maps_since(have, cx);

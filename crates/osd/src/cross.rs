@@ -23,7 +23,7 @@ use crate::{
 pub enum Cross {
     /// A connection of the sender: messages of it follow.
     Opened(ConnId, Box<Peer>),
-    /// It is gone.
+    /// A connection of the sender is gone.
     Closed(ConnId),
     /// A message from it, about a PG of the receiver, or for the control shard.
     Received(ConnId, u64, Message),
@@ -45,7 +45,8 @@ pub enum Cross {
     WantUpThru(Epoch),
     /// To the control shard: these are to act in a PG of the sender's.
     WantActing(PgId, Vec<OsdId>),
-    /// What an OSD said to a PG of the receiver's, whose pool was not known when it came; on a connection that may be gone.
+    /// What an OSD said to a PG of the receiver's, whose pool was not known when it came; on a connection that may be
+    /// gone.
     FromPeer(ConnId, OsdId, Message),
     /// To the control shard: an OSD answers on a connection of the sender.
     FromOsd(OsdId, Message),
@@ -59,7 +60,7 @@ pub enum Cross {
     Gathered(u64, Value),
     /// To the control shard: no client is answered any more.
     Quiesced,
-    /// To the control shard: the sender goes on, and its devices have not answered this.
+    /// To the control shard: the sender's thread goes on; this is what its devices have not answered.
     Vitals(DeviceWaits),
     /// To the control shard: a line for the cluster log.
     ClusterLog(LogLevel, String),
@@ -79,7 +80,7 @@ pub enum Cross {
     LeaseGiven(OsdId, Instant),
     /// From the control shard: count what clients do with images for so many seconds.
     CountImages(u32),
-    /// From the control shard: what have you to answer to this command, which has that number?
+    /// From the control shard: send your part of the answer to this command, which has that number.
     Gather(u64, Box<Map<String, Value>>),
     /// From the control shard: report at once, and say that it was for this number.
     Flush(u64),
@@ -168,7 +169,7 @@ impl Osd {
         }
     }
 
-    /// Tells the other shards of those of the PGs that are theirs.
+    /// Tells each other shard of those of the PGs that belong to it.
     pub(crate) fn cross_pgs(&self, pgs: &[PgId], cross: impl Fn(Vec<PgId>) -> Cross, cx: &mut Cx<'_>) {
         let shard = self.config.shard;
         for other in shard.others() {

@@ -14,7 +14,7 @@ use crate::Cross;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 
-/// Who is at the other end of a connection, as its authentication proved.
+/// The peer at the other end of a connection, as its authentication proved.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// `client.admin`, `osd.3`, `mon.a`.
@@ -32,7 +32,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Whoever is at the OSD's admin socket: the OSD itself.
+    /// The peer at the OSD's admin socket, which counts as the OSD itself.
     pub fn at_admin_socket() -> Peer {
         Peer {
             name: EntityName::new(EntityType::OSD, ""),
@@ -69,7 +69,7 @@ pub enum Event {
     Received(ConnId, u64, Message),
     /// An OSD answers on the connection that this one sends to it on.
     FromOsd(OsdId, Message),
-    /// Nobody listens at the OSD's address.
+    /// Nothing listens at the OSD's address.
     OsdRefused(OsdId),
     /// The OSD takes nothing, and a message to it had to be dropped.
     OsdStuck(OsdId),
@@ -92,11 +92,11 @@ pub enum Effect {
     Send(ConnId, u64, Message),
     /// To an OSD, over a session that survives lost connections.
     SendOsd {
-        /// Who.
+        /// The OSD.
         osd: OsdId,
         /// Its cluster addresses by the newest map.
         addrs: Arc<EntityAddrVec>,
-        /// What; the same memory where several are told the same.
+        /// The message; OSDs that are told the same share its memory.
         message: Arc<RawMessage>,
     },
     /// The OSD is down or has new addresses: drop its session and all that is queued.
@@ -115,7 +115,8 @@ pub enum Effect {
     Failed(Fault),
 }
 
-/// Why an OSD cannot serve what its store holds. Without a PG that is there, it would make it anew, and forget it.
+/// Why an OSD cannot serve what its store holds. If it went on without a PG that the store has, it would make that PG
+/// anew, and forget the old one.
 #[derive(Debug, Error)]
 pub enum Fault {
     /// A PG's record of itself.
@@ -144,8 +145,8 @@ pub enum Fault {
         /// The newest that is kept.
         newest: Epoch,
     },
-    /// A device or a shard's thread does not go on: which one. What holds it may never let go, so that nothing can be
-    /// ended in order.
+    /// A device or a shard's thread does not go on: which one. What blocks it may never end, so an orderly stop is not
+    /// possible.
     #[error("{0}")]
     Stalled(String),
 }

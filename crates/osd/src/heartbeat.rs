@@ -1,4 +1,4 @@
-//! Heartbeats: who of the peers answers, and who is to be reported.
+//! Heartbeats: which peers answer, and which are to be reported.
 //!
 //! Authority: `OSD::heartbeat`, `OSD::handle_osd_ping` for intervals and grace. Ceph uses connections
 //! of their own for heartbeats; ours share the cluster connection, so that a refused or reset
@@ -21,9 +21,10 @@ pub const INTERVAL: Duration = Duration::from_secs(2);
 pub const GRACE: Duration = Duration::from_secs(20);
 /// A report is repeated as long as it holds.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
-/// When nobody looked for so long, it was this OSD that stood still. Peers may have answered, and what they said waits.
+/// If the answers have not been checked for so long, this OSD itself stood still. Peers may have answered, and their
+/// answers still wait to be handled.
 const STALL: Duration = Duration::from_secs(5);
-/// After that nobody is reported for so long: it is heard meanwhile.
+/// After that, no peer is reported for so long: the answers that wait are handled meanwhile.
 const STALL_PATIENCE: Duration = Duration::from_secs(4);
 /// Unanswered pings that are remembered of a peer: those of the grace, twice. Later ones say no more.
 const UNANSWERED_MAX: usize = 20;
@@ -31,7 +32,7 @@ const UNANSWERED_MAX: usize = 20;
 #[derive(Clone, Debug)]
 struct Peer {
     up_from: Epoch,
-    /// When the pings left that it has not answered, oldest first.
+    /// When the pings were sent that the peer has not answered, oldest first.
     unanswered: VecDeque<Instant>,
     reported: Option<Instant>,
     times: PingTimes,
@@ -41,7 +42,7 @@ struct Peer {
 #[derive(Debug, Default)]
 pub struct Heartbeat {
     peers: BTreeMap<OsdId, Peer>,
-    /// When it was last looked whose answers are overdue, and from when on they may be reported.
+    /// When overdue answers were last looked for, and from when on peers may be reported.
     looked: Instant,
     trusted_from: Instant,
 }
@@ -68,7 +69,7 @@ impl Heartbeat {
         self.peers.iter().map(|(osd, peer)| (*osd, &peer.times))
     }
 
-    /// The same in short, of those who answered in the last minutes (Ceph's sixty times `osd_heartbeat_grace`).
+    /// Ping times in short, of the peers that answered in the last minutes (Ceph's sixty times `osd_heartbeat_grace`).
     pub(crate) fn pings(&self, now: Instant) -> Vec<PeerPing> {
         let of = |(osd, times): (OsdId, &PingTimes)| {
             times.last().filter(|(at, _)| now.since(*at) <= GRACE * 60)?;
@@ -80,8 +81,7 @@ impl Heartbeat {
         self.ping_times().filter_map(of).collect()
     }
 
-    /// A peer answered a ping of ours that was sent at `sent`. True when a failure report is to be
-    /// taken back.
+    /// A peer answered a ping of ours that was sent at `sent`. True when a failure report is to be withdrawn.
     pub fn on_reply(&mut self, now: Instant, from: OsdId, sent: Instant) -> bool {
         let Some(peer) = self.peers.get_mut(&from) else { return false };
         peer.times.add(now, now.since(sent));
@@ -167,7 +167,8 @@ mod tests {
         Instant(n * SEC)
     }
 
-    /// One with a peer, that is pinged at each of `pings`, and looks at its answers every second from 0 to before `end`.
+    /// A heartbeat with one peer, which pings it at each of `pings`, and looks at its answers every second from 0 to
+    /// before `end`.
     fn beating(pings: &[u64], end: u64) -> Heartbeat {
         let mut beat = Heartbeat::default();
         beat.set_peers([(OsdId(1), Epoch(5))].into_iter());

@@ -22,7 +22,7 @@ struct Started {
     written: Option<u64>,
 }
 
-/// See the module's page.
+/// The ops on RBD images that are under way, and what was counted since the last report.
 #[derive(Debug, Default)]
 pub(crate) struct ImageIo {
     until: Instant,
@@ -105,14 +105,14 @@ impl Osd {
         }
     }
 
-    /// Nobody is answered on this connection any more.
+    /// Forgets the ops of a connection on which nothing is answered any more.
     pub(crate) fn image_ops_dropped(&mut self, conn: ConnId) {
         if let Some(image_io) = &mut self.image_io {
             image_io.drop_of(conn);
         }
     }
 
-    /// Reports what was counted since the last time; counts no more when nobody asks for it.
+    /// Reports what was counted since the last time; stops counting when the monitor no longer asks for it.
     pub(crate) fn report_images(&mut self, cx: &mut Cx<'_>) {
         let Some(image_io) = &mut self.image_io else { return };
         let images = std::mem::take(&mut image_io.counts);

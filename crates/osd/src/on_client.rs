@@ -36,7 +36,8 @@ impl Osd {
 
     pub(crate) fn on_conn_closed(&mut self, conn: ConnId, cx: &mut Cx<'_>) {
         let Some(session) = self.sessions.remove(&conn) else { return };
-        // Nobody hears answers: what has not reached its PG holds no room that others need.
+        // The client hears no answers any more: its messages that have not reached a PG are dropped, since they hold
+        // room that others need.
         self.waiting.retain(|waiting| waiting.conn != conn || waiting.from.is_some());
         self.pgs.early.retain(|(from, ..)| *from != conn);
         self.image_ops_dropped(conn);
@@ -50,7 +51,7 @@ impl Osd {
         let Some(session) = self.sessions.get(&conn) else { return };
         let permit = self.held.take_at(op.held_bytes(), cx.now);
         if op.epoch > self.map.epoch {
-            // Other grants may be good for something by the map that is awaited.
+            // A client with any grants has to wait: they may be good for something by the map that is awaited.
             if session.peer.caps.are_none() {
                 return self.refuse(conn, tid, &op, Errno::EPERM, cx);
             }
@@ -61,8 +62,9 @@ impl Osd {
             }
             return;
         }
-        // As in Ceph, who may no longer touch objects may list them (`PrimaryLogPG::do_op`). Python's librados takes any
-        // errno for the end of a list, so that the pool would look empty.
+        // As in Ceph, a blocklisted client may still list objects, though it may not touch them
+        // (`PrimaryLogPG::do_op`). Python's librados takes any errno for the end of a list, so that the pool would look
+        // empty.
         let is_listing = || !op.ops.is_empty() && op.ops.iter().all(|step| step.code.is_pg());
         if self.map.is_blocklisted(&session.peer.addr) && !is_listing() {
             return self.refuse(conn, tid, &op, Errno::EBLOCKLISTED, cx);
@@ -74,8 +76,8 @@ impl Osd {
             return;
         }
         if !is_listing() && !self.is_in_its_pg(&op) {
-            // Likewise; or the client errs. An object under another hash than its own is one that nobody else finds, and
-            // that does not go where its PG's objects go when that is split.
+            // Likewise; or the client errs. An object under another hash than its own would not be found by other
+            // clients, and would not go where its PG's objects go when the PG is split.
             return;
         }
         if let Err(errno) = self.check_op(conn, &op) {
@@ -165,7 +167,7 @@ mod tests {
 
     const CONN: ConnId = ConnId(1);
 
-    /// What a client without rights is answered that sends an op for this hash to this PG, of eight.
+    /// The answer to a client without rights that sends an op for this hash to this PG, of eight.
     fn answer(seed: u32, hash: u32, code: OpCode) -> Option<i32> {
         let mut osd = Osd::alone();
         let pool = PoolId(3);

@@ -19,14 +19,14 @@ use crate::{
 
 pub(crate) use whole::WholeMap;
 
-/// Incrementals in one message to somebody who is behind.
+/// Incrementals in one message to a client, OSD or shard that is behind.
 const SHARED_MAX: u32 = 100;
 
 /// How long a client's op waits for its map. A map takes seconds; one that does not come may not exist, and what waits
 /// for it takes room that all clients share.
 const MAP_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Who sent maps.
+/// The sender of maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MapSource {
     /// A monitor, which forgets no map that a PG still needs.
@@ -52,13 +52,13 @@ impl Osd {
         let newest = message.newest;
         let is_healed = self.whole_map.take_if(|wanted| wanted.is_reached(self.map.epoch)).is_some();
         if has_moved {
-            // The other shards learn maps from this one only, behind what it has said of leases: who was
-            // told at an older epoch that this OSD follows is known wherever that epoch ends.
+            // The other shards learn maps from this one only, behind what it has told them of leases: so when an epoch
+            // ends there, they know all peers that were given a lease in it.
             self.cross_all(|| Cross::Maps(Box::new(message.clone())), cx);
             self.after_new_maps(cx);
         }
-        // The message does not connect to what we have, or is not all: a monitor sends the rest by itself, unless it did
-        // before the map that it follows upon was asked for.
+        // The message does not connect to what we have, or is not all. A monitor sends the rest by itself, unless it
+        // sent the rest too early, before the whole map that it builds on was asked for.
         let comes_by_itself = has_moved && source == MapSource::Monitor && !is_healed;
         if newest > self.map.epoch && !comes_by_itself && self.whole_map.is_none() {
             self.want_maps(cx);
@@ -136,7 +136,7 @@ impl Osd {
         let me = self.config.whoami;
         let is_ours = self.map.osd_addrs(me).is_some_and(|addrs| *addrs == self.public_addrs);
         match (self.map.is_up(me) && is_ours, self.boot) {
-            // One message may bring the map that marks it down and the one that has it up again.
+            // One message may bring the map that marks this OSD down and the one that has it up again.
             (true, Boot::Active) => self.boot_epoch = self.map.up_from(me),
             (true, Boot::Booting { .. } | Boot::CatchingUp(_) | Boot::Starting) => {
                 self.boot = Boot::Active;
@@ -202,7 +202,7 @@ impl Osd {
         let me = self.config.whoami;
         let mut peers = self.pgs.peers();
         self.control.reports().for_each(|report| peers.extend(&report.peers));
-        // Few PGs make few peers; neighbours by number see to it that everybody is watched.
+        // Few PGs make few peers: neighbours by number are peers, too, so that every OSD is watched.
         let up: Vec<OsdId> = self.map.osds().filter(|osd| self.map.is_up(*osd)).collect();
         if let Some(at) = up.iter().position(|osd| *osd == me) {
             peers.extend([1, 2].map(|n| up[(at + n) % up.len()]));
@@ -226,9 +226,9 @@ impl Osd {
         true
     }
 
-    /// Closes connections of clients whose ops have waited for a map for too long. Who still wants something sends it
-    /// again. Who is gone would not be noticed otherwise: while too much waits, nothing is read of clients, not even
-    /// their end.
+    /// Closes connections of clients whose ops have waited for a map for too long. A client that still wants something
+    /// sends it again. A client that is gone would not be noticed otherwise: while too much waits, nothing is read from
+    /// clients, not even the end of their connections.
     pub(crate) fn give_up_waiting(&mut self, cx: &mut Cx<'_>) {
         let is_late = |permit: &Permit| cx.now.since(permit.since()) >= MAP_PATIENCE;
         let late = self.waiting.iter().filter(|waiting| waiting.permit.as_ref().is_some_and(is_late));
@@ -247,7 +247,7 @@ impl Osd {
         let ready: std::collections::VecDeque<Waiting> = ready;
         for Waiting { conn, tid, from, message, permit, .. } in ready {
             drop(permit);
-            // Of a pool that was not known yet.
+            // When the message came, its pool may not have been known, and so neither its shard.
             let shard = self.place_of(&message);
             match from {
                 // Its connection may have ended meanwhile; what was received of it has to be heard all the same.
@@ -281,7 +281,7 @@ impl Osd {
     }
 
     /// The next maps for an OSD or a shard that has those up to `have`; from the oldest one on where it is behind that.
-    /// It asks for the rest.
+    /// The receiver asks for the rest.
     pub(crate) fn maps_since(&self, have: Epoch, cx: &Cx<'_>) -> MOSDMap {
         let first = have.next().max(self.maps.oldest);
         let last = Epoch(have.0.saturating_add(SHARED_MAX)).max(first).min(self.map.epoch);

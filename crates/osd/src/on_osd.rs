@@ -37,7 +37,8 @@ impl Osd {
         }
     }
 
-    /// What another OSD says on the connection that this one sends to it on: it is behind, or dead.
+    /// What another OSD answers on the connection over which this one sends to it: that this OSD is behind, or dead by
+    /// the map.
     pub(crate) fn on_answer_of_osd(&mut self, from: OsdId, message: Message, cx: &mut Cx<'_>) {
         if !self.config.shard.is_control() {
             return cx.cross(CONTROL, Cross::FromOsd(from, message));
@@ -58,9 +59,9 @@ impl Osd {
     fn on_ping(&mut self, conn: ConnId, from: OsdId, ping: MOSDPing, cx: &mut Cx<'_>) {
         let me = self.config.whoami;
         match ping.op {
-            // Who cannot serve must not grant the lease that an answer is, nor seem to live.
+            // An OSD that cannot serve must not grant the lease that an answer is, nor seem to live.
             PingOp::PING if self.vitals.is_ill() => {}
-            // Of a life before that of the map: whoever lives now has not asked.
+            // The ping is of a life before the one that the map shows: the peer's present life has not sent it.
             PingOp::PING if self.map.is_up(from) && ping.up_from < self.map.up_from(from) => {}
             PingOp::PING => {
                 let is_dead = self.map.is_down(from) && ping.epoch <= self.map.epoch;
@@ -68,7 +69,8 @@ impl Osd {
                 let reply =
                     MOSDPing { op, from: me, up_from: self.boot_epoch, epoch: self.map.epoch, ..ping };
                 if is_dead {
-                    // Nothing is sent to where the map shows nobody: but it is at the other end of this connection.
+                    // `send_osd` sends nothing to an OSD that the map shows down: the answer goes over the connection
+                    // of the ping.
                     self.send_conn(conn, 0, reply.into(), cx);
                 } else {
                     let now = cx.now;
@@ -78,10 +80,11 @@ impl Osd {
                 }
                 self.share_maps(conn, ping.epoch, cx);
             }
-            // By another clock, so of a life before this one. It would make a lease last too long.
+            // The time stamp is by another clock, so the ping was sent in a life before this one. It would make a lease
+            // last too long.
             PingOp::REPLY if Instant(ping.stamp_ns) > cx.now => {}
             PingOp::REPLY => {
-                // Who has a newer map may follow somebody else.
+                // A peer with a newer map may follow another primary: its answer grants no lease.
                 if ping.epoch <= self.map.epoch {
                     let sent = Instant(ping.stamp_ns);
                     self.leases.on_granted(from, sent);
@@ -103,8 +106,9 @@ impl Osd {
         }
     }
 
-    /// Nobody listens at the address of an OSD that the map shows up, or who does takes nothing. Either way nothing that
-    /// waits for its answers goes on before a map shows it down; but who takes nothing of ours may serve others.
+    /// Nothing listens at the address of an OSD that the map shows up, or that OSD takes nothing. Either way, what
+    /// waits for its answers does not go on before a map shows it down; but an OSD that takes nothing of ours may serve
+    /// others.
     pub(crate) fn on_unreachable_osd(&mut self, osd: OsdId, may_live: bool, cx: &mut Cx<'_>) {
         if !self.config.shard.is_control() {
             return cx.cross(CONTROL, Cross::OsdUnreachable(osd, may_live));
@@ -120,7 +124,7 @@ impl Osd {
         self.send_osds(&[osd], &Arc::new(message.encode(0).sealed()), cx);
     }
 
-    /// The same to several, encoded once.
+    /// Sends one message, encoded once, to several OSDs by the newest map.
     pub(crate) fn send_osds(&mut self, osds: &[OsdId], message: &Arc<RawMessage>, cx: &mut Cx<'_>) {
         for &osd in osds {
             let addrs = self.map.osd_cluster_addrs(osd).filter(|_| self.map.is_up(osd));

@@ -76,8 +76,8 @@ pub(crate) struct Waiting {
 const OPS_MAX: u64 = 1_024;
 /// Their payload (`osd_client_message_size_cap`), in bytes.
 const OP_BYTES_MAX: u64 = 128 << 20;
-/// What a shard may hold of that at least: some of the largest writes that images and objects are made with (4 MiB). One
-/// that is full has all shards stop reading.
+/// What a shard may hold of that at least: some of the largest writes that images and objects are made with (4 MiB). A
+/// full shard makes all shards stop reading.
 const SHARD_OP_BYTES_MIN: u64 = 16 << 20;
 
 /// One object storage daemon, or one shard of it.
@@ -105,7 +105,7 @@ pub struct Osd {
     pub(crate) up_thru_wanted: Epoch,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) leases: Leases,
-    /// Who is to act in PGs, as far as the monitor has not been asked.
+    /// Which OSDs are to act in PGs, as far as the monitor has not been asked.
     pub(crate) acting_wanted: ActingWanted,
     pub(crate) scrub_policy: ScrubPolicy,
     pub(crate) recovery_policy: RecoveryPolicy,
@@ -124,7 +124,7 @@ pub struct Osd {
     /// What takes too long, as of the last look, and when the cluster log was told.
     pub(crate) slow_ops: SlowOps,
     pub(crate) slow_ops_logged: Instant,
-    /// How long changes had taken by the last look, what that made for one, and when to look again.
+    /// The commit times as of the last look, the time per change that they gave, and when to look again.
     pub(crate) commit_times: CommitTimes,
     pub(crate) commit_latency_ns: u64,
     pub(crate) commit_times_due: Instant,
@@ -142,7 +142,7 @@ pub struct Osd {
     pub(crate) claim: Option<Claim>,
 }
 
-/// Timers of the machine have tokens from here on: those of who runs it are below.
+/// Timers of the machine have tokens from here on; those of its runner are below.
 pub const OWN_TIMERS: u64 = u64::MAX - 15;
 /// The timer of [`Osd`].
 pub(crate) const TICK: Token = Token(OWN_TIMERS);
@@ -238,7 +238,7 @@ impl Osd {
         osd
     }
 
-    /// Goes by the options that are in force now.
+    /// Follows the options that are in force now.
     pub(crate) fn follow_options(&mut self) {
         self.scrub_policy.follow(&self.settings);
         let shard = self.config.shard;
@@ -366,7 +366,7 @@ impl Osd {
         let version = MMonGetVersion { handle: BOOT_HANDLE, what: "osdmap".to_owned() };
         cx.effects.push(Effect::SendMon(version.into()));
         self.ask_latest_maps(cx);
-        // Whatever the last session did not carry.
+        // Asks for whatever the last session did not carry.
         self.ask_up_thru(cx);
         self.stats_due = cx.now;
     }

@@ -24,10 +24,10 @@ use crate::{
     shard::CONTROL,
 };
 
-/// Completions of map transactions and the like: nobody waits for them.
+/// The token of map transactions and the like: nothing waits for their completion.
 pub(crate) const MAP_TOKEN: Token = Token(0);
 
-/// See the module's page.
+/// The PGs of this shard, and what it keeps for them.
 #[derive(Default)]
 pub(crate) struct Pgs {
     pgs: BTreeMap<PgId, Pg>,
@@ -36,11 +36,11 @@ pub(crate) struct Pgs {
     last_id: u32,
     /// Ops for PGs that we should lead and that are not here yet.
     pub(crate) early: Vec<(ConnId, u64, Box<MOSDOp>, Permit)>,
-    /// The same that other OSDs have passed on: one that was dropped would come again behind later ones.
+    /// Such ops that other OSDs have passed on: one that was dropped would come again behind later ones.
     early_passed_on: Vec<(OsdId, Box<MPgProxyOp>)>,
     /// OSDs spoken to, and where they were then.
     contacted: BTreeMap<OsdId, Arc<EntityAddrVec>>,
-    /// Who wants to be woken when; the first has a timer.
+    /// The PGs that want to be woken, by the time; the first has a timer.
     wakes: BTreeSet<(Instant, PgId)>,
     /// Empty memory for what a PG wants done.
     effects: Vec<pg::Effect>,
@@ -78,7 +78,7 @@ impl Pgs {
         self.pgs.get(&pgid)
     }
 
-    /// The same, to be asked.
+    /// A PG that is here, to be changed.
     pub(crate) fn get_mut(&mut self, pgid: PgId) -> Option<&mut Pg> {
         self.pgs.get_mut(&pgid)
     }
@@ -120,7 +120,7 @@ impl Pgs {
         Some(pg)
     }
 
-    /// A request for a PG that is not here yet; asked again it is the same.
+    /// Keeps a request for a PG that is not here yet; one that is sent again is kept once.
     fn keep_passed_on(&mut self, from: OsdId, question: Box<MPgProxyOp>) {
         let name = (from, question.asker, question.id);
         if !self.early_passed_on.iter().any(|(from, kept)| (*from, kept.asker, kept.id) == name) {
@@ -139,7 +139,7 @@ impl Pgs {
         self.pgs.values().flat_map(Pg::members).collect()
     }
 
-    /// An OSD is spoken to, which is here: its addresses, shared.
+    /// Notes that an OSD is spoken to at `addrs`, and returns these, shared.
     pub(crate) fn contact(&mut self, osd: OsdId, addrs: &EntityAddrVec) -> Arc<EntityAddrVec> {
         let known = self.contacted.entry(osd).or_default();
         if **known != *addrs {
@@ -148,7 +148,7 @@ impl Pgs {
         Arc::clone(known)
     }
 
-    /// Those of the OSDs spoken to that `is_gone` says are gone; they are not spoken to any more.
+    /// Takes out those of the OSDs spoken to that are gone, as `is_gone` says.
     pub(crate) fn take_contacted(&mut self, is_gone: impl Fn(OsdId) -> bool) -> Vec<OsdId> {
         let gone: Vec<OsdId> = self.contacted.keys().copied().filter(|osd| is_gone(*osd)).collect();
         gone.iter().for_each(|osd| {
@@ -158,7 +158,8 @@ impl Pgs {
     }
 }
 
-/// Who asks for a copy that was here, or for an object of it, waits for an answer: there is none. `epoch` is the newest map's.
+/// The answer to an OSD that asks for a copy that was here, or for an object of it, and waits: there is none. `epoch`
+/// is the newest map's.
 fn answer_without_pg(message: Message, epoch: Epoch) -> Option<Message> {
     match message {
         Message::MPgQuery(query) => {
@@ -168,7 +169,7 @@ fn answer_without_pg(message: Message, epoch: Epoch) -> Option<Message> {
         }
         Message::MPgPull(pull) => {
             let (version, txn) = (EVersion::ZERO, Transaction::new(CollId::pg(pull.pgid)));
-            // With the epoch of the question: later intervals have nothing to do with it.
+            // The answer has the epoch of the question: later intervals have nothing to do with it.
             Some(MPgPush::whole((pull.pgid, pull.epoch), pull.object, version, txn).into())
         }
         _ => None,
@@ -212,9 +213,10 @@ impl Osd {
         }
     }
 
-    /// Has PGs hear what those of this shard have told them, once all is carried out that was wanted before: what comes
-    /// of it, as a change that is sent to replicas, must not overtake that. One after the other: if each heard it at
-    /// once, within the call that told it, a conversation would be as deep on the stack as it is long.
+    /// Delivers what PGs of this shard have told each other, once all that was wanted before is carried out: what comes
+    /// of a message, such as a change that is sent to replicas, must not overtake that. Messages are delivered one
+    /// after the other: if each PG heard its message at once, within the call that told it, the stack would be as deep
+    /// as the conversation is long.
     fn deliver_own_messages(&mut self, cx: &mut Cx<'_>) {
         if self.pgs.own_messages.is_empty() || self.pgs.is_delivering {
             return;
@@ -228,7 +230,8 @@ impl Osd {
 
     fn pg_effect(&mut self, pgid: PgId, effect: pg::Effect, cx: &mut Cx<'_>) {
         match effect {
-            // Answers: see below.
+            // While the OSD stops, answers to requests that other OSDs passed on are dropped, like those to clients
+            // below.
             pg::Effect::SendOsd(_, Message::MPgProxyReply(_))
                 if matches!(self.boot, Boot::Stopping { .. }) => {}
             // One PG here may ask another.
@@ -244,7 +247,7 @@ impl Osd {
                 self.send_osds(&osds, &Arc::new(message.encode(0).sealed()), cx)
             }
             pg::Effect::SendEncoded(osds, message) => self.send_osds(&osds, &message, cx),
-            // The monitor is told that this OSD serves no more: others may do so already.
+            // The monitor is told that this OSD serves no more: other OSDs may serve already.
             pg::Effect::Reply { .. } if matches!(self.boot, Boot::Stopping { .. }) => {}
             pg::Effect::Reply { session, tid, reply } => {
                 self.image_op_ended(ConnId(session), tid, &reply, cx);
@@ -325,7 +328,7 @@ impl Osd {
         }
     }
 
-    /// The monitor knows of nobody who has these PGs.
+    /// The monitor knows of no OSD that has these PGs.
     pub(crate) fn on_pg_create(&mut self, create: MOSDPGCreate, cx: &mut Cx<'_>) {
         for creation in create.pgs {
             let is_primary = self.map.pg_to_up_acting(creation.pgid).acting_primary == self.config.whoami;
@@ -344,7 +347,7 @@ impl Osd {
             if placed.acting_primary == me {
                 self.pgs.early.push((conn, tid, op, permit));
             } else if placed.acting.contains(&me) && op.is_for_any_copy() {
-                // A replica to be: the primary has what the client wants.
+                // This OSD is going to be a replica: the primary has what the client wants.
                 self.refuse(conn, tid, &op, Errno::EAGAIN, cx);
             }
             return;
@@ -384,7 +387,7 @@ impl Osd {
             if !(placed.acting.contains(&me) || placed.up.contains(&me) || placed.acting_primary == me) {
                 return self.answer_without_pg(from, message, cx);
             }
-            // Peers tell of the past.
+            // Peers tell of the past intervals.
             self.make_pg(PgCreation { pgid, created, intervals: Vec::new() }, cx);
         }
         self.pg_event(pgid, Event::Peer(from, message), cx);
@@ -400,7 +403,7 @@ impl Osd {
         let id = (token.0 >> 32) as u32;
         match self.pgs.ids.get(&id).copied() {
             Some(pgid) => self.pg_event(pgid, Event::Store(completion), cx),
-            // It was removed meanwhile, and may have been made anew.
+            // The PG was removed meanwhile, and may have been made anew.
             None => cx.store.unload(token),
         }
     }
@@ -441,7 +444,7 @@ impl Osd {
 
     pub(crate) fn tick_pgs(&mut self, cx: &mut Cx<'_>) {
         self.scrub_policy.is_recovering = self.pgs.primaries().any(Pg::is_recovering);
-        // Scrubs begin with ticks, as many as may at once: whose turn it is comes first.
+        // Scrubs begin with ticks, as many as may run at once: the PG whose turn is next is ticked first.
         let mut ids: Vec<PgId> = self.pgs.ids().collect();
         ids.sort_by_cached_key(|pgid| self.pgs.get(*pgid).map(Pg::scrub_turn));
         for pgid in ids {

@@ -30,7 +30,7 @@ pub(crate) struct PingSummary {
 /// The round trips to one peer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PingTimes {
-    /// By their number modulo [`MINUTES`].
+    /// The minutes, by their number modulo [`MINUTES`].
     minutes: [Minute; MINUTES as usize],
     /// The last answer: when it came, and after how long.
     last: Option<(Instant, Duration)>,
@@ -59,15 +59,15 @@ impl PingTimes {
         self.last
     }
 
-    /// Of the last 1, 5 and 15 minutes, the one that goes on included. Where nothing came of these, it is what
-    /// the last answer was.
+    /// What is said of the last 1, 5 and 15 minutes, the present one included. If no answer came in these, the last
+    /// answer counts.
     pub(crate) fn summaries(&self, now: Instant) -> Option<[PingSummary; 3]> {
         let (_, last) = self.last?;
         Some([1, 5, MINUTES].map(|minutes| self.summary(now, minutes, last)))
     }
 
     fn summary(&self, now: Instant, minutes: u64, last: Duration) -> PingSummary {
-        // The minute that goes on is a part of one: with it, one more.
+        // The present minute is only a part of one, so one more minute is counted.
         let since = minute_of(now).saturating_sub(minutes.min(MINUTES - 1));
         let seen = || self.minutes.iter().filter(|minute| minute.count > 0 && minute.number >= since);
         let count: u32 = seen().map(|minute| minute.count).sum();

@@ -1,4 +1,4 @@
-//! Recovery as the OSD has to do with it: whose turn it is, and operators' orders for its PGs.
+//! Recovery as far as the OSD has to do with it: which PG's turn it is, and operators' orders for its PGs.
 
 use messages::{LogLevel, MOSDForceRecovery};
 use pg::{Event, GiveUp};
@@ -7,8 +7,8 @@ use types::PgId;
 use crate::{Cross, Osd, osd::Cx};
 
 impl Osd {
-    /// Gives up the unfound objects of a PG that this OSD leads. What is done, or why it is not, in the words of
-    /// `PrimaryLogPG::do_command`.
+    /// Gives up the unfound objects of a PG that this OSD leads. Returns what is done, or why it is not, in the words
+    /// of `PrimaryLogPG::do_command`.
     pub(crate) fn give_up(&mut self, pgid: PgId, how: GiveUp, cx: &mut Cx<'_>) -> Result<String, String> {
         let count = self.pgs.get(pgid).map_or(0, pg::Pg::unfound_count);
         if count == 0 {
@@ -39,7 +39,7 @@ impl Osd {
         self.on_force(message, cx);
     }
 
-    /// Those PGs of a list that this shard leads.
+    /// Obeys the order for those PGs of a list that this shard leads.
     pub(crate) fn on_force(&mut self, message: &MOSDForceRecovery, cx: &mut Cx<'_>) {
         let MOSDForceRecovery { is_backfill, is_forced, .. } = *message;
         for pgid in &message.pgs {

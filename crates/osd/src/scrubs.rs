@@ -1,4 +1,4 @@
-//! Scrubs as the OSD has to do with them: the policy that its PGs share, and who asks for one.
+//! Scrubs as far as the OSD has to do with them: the policy that its PGs share, and requests for scrubs.
 
 use messages::MOSDScrub;
 use pg::{Event, ScrubRequest};

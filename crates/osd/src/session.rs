@@ -1,4 +1,4 @@
-//! What an OSD knows of a connected client.
+//! What an OSD knows of a connected client or OSD.
 
 use types::{EntityNum, EntityType, Epoch, OsdId};
 
@@ -7,13 +7,13 @@ use crate::event::Peer;
 /// One connection of a client or an OSD.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// Who it is.
+    /// The peer, as it was authenticated.
     pub(crate) peer: Peer,
     /// The OSD at the other end, if it is one.
     osd: Option<OsdId>,
     /// Newest map that the peer has, as far as we know: what it named or we sent.
     pub(crate) map_epoch: Epoch,
-    /// Bits of the other shards that know of it from us.
+    /// Bits of the other shards that know of this session from us.
     announced: u64,
 }
 
@@ -24,7 +24,7 @@ impl Session {
         Session { peer, osd, map_epoch: Epoch(0), announced: 0 }
     }
 
-    /// Notes that a shard gets to know of it; true the first time.
+    /// Notes that a shard gets to know of this session; true the first time.
     pub(crate) fn announce_to(&mut self, shard: u16) -> bool {
         let bit = 1 << shard;
         let is_new = self.announced & bit == 0;
@@ -32,7 +32,7 @@ impl Session {
         is_new
     }
 
-    /// True if a shard knows of it from us.
+    /// True if a shard knows of this session from us.
     pub(crate) fn is_announced_to(&self, shard: u16) -> bool {
         self.announced & 1 << shard != 0
     }

@@ -100,7 +100,7 @@ mod tests {
             for pgid in (0..first).map(|seed| PgId::new(PoolId(3), seed)) {
                 for child in PgPool::children_of(pgid, first, 77) {
                     assert_eq!(shard.owner(pgid, &before), shard.owner(child, &after), "{first}");
-                    // Who has an older map sends it to the same shard.
+                    // A peer with an older map sends a message to the same shard.
                     assert_eq!(shard.owner(child, &before), shard.owner(child, &after), "{first}");
                 }
             }

@@ -49,7 +49,7 @@ impl SlowOps {
     /// `2 slow requests (by type [ 'delayed' : 2 ] most affected pool [ 'rbd' : 2 ])`.
     fn line(&self, map: &OsdMap) -> String {
         let types: String = self.types.iter().map(|(kind, count)| format!("'{kind}' : {count} ")).collect();
-        // Of several that are as much affected, the first.
+        // If several pools are affected equally, the first one.
         let pool = self.pools.iter().rev().max_by_key(|(_, count)| **count);
         let pool = pool.map(|(id, count)| {
             let name = map.pool_name(*id).map_or_else(|| id.to_string(), ToString::to_string);
@@ -75,7 +75,7 @@ impl Osd {
         let before = self.slow_ops.count;
         self.slow_ops = SlowOps::of(&ops, cx.now);
         if (before == 0) != ops.is_empty() {
-            // The monitor hears at once of what begins and ends.
+            // The monitor is told at once when slow ops begin or end.
             self.stats_changed(cx);
         }
         if !ops.is_empty() && self.settings.get("osd_aggregated_slow_ops_logging").as_deref() == Some("false")

@@ -43,7 +43,7 @@ impl Osd {
         cx.effects.push(Effect::SetTimer(TICK, cx.now + TICK_INTERVAL));
     }
 
-    /// Says in the log that this OSD is not let into the map: it listens, and serves nobody.
+    /// Says in the log that this OSD is not let into the map: it listens, but serves no client.
     fn watch_boot(&mut self, cx: &Cx<'_>) {
         let is_waiting = self.config.shard.is_control() && self.boot.is_waiting();
         if self.boot_watch.is_due(cx.now, is_waiting && !self.vitals.is_ill()) {

@@ -1,10 +1,10 @@
-//! Whether this OSD can serve: its devices answer, and its shards' threads go on. One that cannot must not seem alive to
-//! others, as what they wait for never comes; and one that cannot for long must end.
+//! Whether this OSD can serve: its devices answer, and its shards' threads go on. One that cannot must not seem alive
+//! to others, as what they wait for never comes; and one that cannot for long must end.
 //!
 //! The control shard judges, by what each shard says of itself once a second. Slow is not dead: a device that answers
-//! anything goes on, however long each command takes. Discards do not count, as some devices take very long for them. When
-//! nobody looked for some time, the machine or this thread stood still, and the others may have: what waits counts from
-//! there.
+//! anything goes on, however long each command takes. Discards do not count, as some devices take very long for them.
+//! If the control shard has not looked for some time, the machine or its thread stood still, and the other threads may
+//! have, too: waits count from the moment when it looks again.
 //!
 //! Authority: `osd_op_thread_timeout`, `osd_op_thread_suicide_timeout`.
 
@@ -19,7 +19,7 @@ use crate::{Cross, Effect, Fault, Osd, osd::Cx, shard::CONTROL};
 const PATIENCE: Duration = Duration::from_secs(15);
 /// A thread that has not gone on, or any command that has no answer, for so long: the OSD ends.
 const PATIENCE_AT_MOST: Duration = Duration::from_secs(150);
-/// When nobody looked for so long, it was this thread that stood still.
+/// If this thread has not looked for so long, this thread itself stood still.
 const STALL: Duration = Duration::from_secs(5);
 
 /// What of a shard does not go on.
@@ -76,7 +76,8 @@ impl Vitals {
         self.shards.insert(shard, (now, waits));
     }
 
-    /// Judges. What it must end for, if it must. To be called more often than once in [`STALL`].
+    /// Judges the shards. Returns what the OSD must end for, if it must. To be called more often than once in
+    /// [`STALL`].
     fn look(&mut self, now: Instant) -> Option<Ailment> {
         if now.since(self.looked) >= STALL {
             self.resumed = now;
@@ -105,7 +106,8 @@ impl Vitals {
 }
 
 impl Osd {
-    /// Tells the control shard that this one goes on. The control shard looks whether all do; false if the OSD is to end.
+    /// Tells the control shard that this one goes on. The control shard looks whether all do; false if the OSD is to
+    /// end.
     pub(crate) fn show_vitals(&mut self, cx: &mut Cx<'_>) -> bool {
         let waits = cx.store.device_waits();
         if !self.config.shard.is_control() {

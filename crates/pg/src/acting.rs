@@ -1,11 +1,12 @@
-//! Who acts while copies are filled.
+//! The choice of the acting set while copies are filled.
 //!
-//! Placement says who is up. One of these may be new to the PG, or lack much: as long as others have everything, they
-//! act in its place (`pg_temp`), serve, and fill it. It takes part in every change meanwhile; when it has everything,
-//! it acts. So a PG that moves has as many whole copies as before, and a primary that reads from its own.
+//! Placement gives the up set. An OSD of it may be new to the PG, or lack much: as long as other OSDs have everything,
+//! they act in its place (`pg_temp`), serve clients, and fill its copy. Meanwhile it takes part in every change; once
+//! it has everything, it acts. So a PG that moves has as many whole copies as before, and a primary that reads from its
+//! own copy.
 //!
 //! Authority: `PeeringState::choose_acting`, `calc_replicated_acting`, `choose_async_recovery_replicated` (16.2).
-//! Simpler in one point: who cannot be replaced acts, however much it lacks.
+//! Simpler in one point: an OSD of the up set that no whole copy can replace acts, however much it lacks.
 
 use std::cmp::Reverse;
 
@@ -14,17 +15,18 @@ use types::{OsdId, OsdMap};
 use crate::{Ctx, Effect, Pg, log::Span, pg::Phase};
 
 impl Pg {
-    /// The others that act.
+    /// The other members of the acting set.
     pub(crate) fn acting_others(&self) -> impl Iterator<Item = OsdId> + '_ {
         self.members.acting.iter().copied().filter(|osd| osd.is_some() && *osd != self.me)
     }
 
-    /// Those that are filled and do not act.
+    /// Members that do not act: their copies are filled.
     pub(crate) fn targets(&self) -> impl Iterator<Item = OsdId> + '_ {
         self.members.all().filter(|osd| !self.members.acting.contains(osd))
     }
 
-    /// True where nearly everything is, as far as it has said: the log tells the rest, and that is soon done.
+    /// True if the OSD has nearly everything, as far as it has told: the log tells what it lacks, and recovering that
+    /// does not take long.
     fn is_whole(&self, osd: OsdId, fill_first: u64, map: &OsdMap) -> bool {
         if osd == self.me {
             return self.missing.len() as u64 <= fill_first;
@@ -37,7 +39,8 @@ impl Pg {
         !self.needs_list(Span::of(info)) && info.missing_count + behind <= fill_first
     }
 
-    /// Who is to act: those who are up, if they are whole; in the place of one that is not another that is.
+    /// The acting set that the PG should have: the up set, but with whole copies in the place of those that are not, as
+    /// far as there are any.
     fn wanted_acting(&self, fill_first: u64, map: &OsdMap) -> Vec<OsdId> {
         let (up, acting) = (&self.members.up, &self.members.acting);
         let is_whole = |osd: &OsdId| osd.is_some() && self.is_whole(*osd, fill_first, map);
@@ -46,7 +49,7 @@ impl Pg {
         if lacking.is_empty() && up.len() >= size {
             return up.clone();
         }
-        // Those who act stay: each change of them is a new interval.
+        // OSDs that act already come first: every change of the acting set begins a new interval.
         let mut strays: Vec<OsdId> = self.peer_info.keys().copied().chain([self.me]).collect();
         strays.retain(|osd| !up.contains(osd) && is_whole(osd));
         let newest = |osd: &OsdId| self.peer_info.get(osd).map_or(self.info.last_update, |i| i.last_update);
@@ -63,13 +66,13 @@ impl Pg {
         }
         wanted.extend(lacking.into_iter().filter(|osd| osd.is_some()));
         wanted.truncate(size.max(1));
-        // The same members under the same primary are those who are up.
+        // With the members and the primary of the up set, it is the up set itself, in its order.
         let is_up = wanted.len() == up.len() && wanted.iter().all(|osd| up.contains(osd));
         if is_up && wanted.first() == Some(&self.members.up_primary) { up.clone() } else { wanted }
     }
 
-    /// True if those act who are to, once it is known what every copy has; otherwise the monitor is asked for it, and the
-    /// next map begins another interval.
+    /// True if the acting set is the wanted one, once it is known what every copy has. Otherwise the monitor is asked
+    /// for the wanted one, and the next map begins another interval.
     pub(crate) fn acts_as_wanted(&self, cx: &mut Ctx<'_>) -> bool {
         let wanted = self.wanted_acting(cx.recovery.fill_first, cx.map);
         if wanted == self.members.acting {

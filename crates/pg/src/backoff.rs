@@ -1,4 +1,4 @@
-//! Backoffs: while the PG cannot serve, or not an object, for as long as nobody helps it, clients hold their ops
+//! Backoffs: while the PG, or one of its objects, cannot be served without help from outside, clients hold their ops
 //! instead of having them wait here.
 //!
 //! Authority: `PrimaryLogPG::do_request`, `do_op` and `Session::have_backoff` (16.2). A client's ops leave in one
@@ -88,7 +88,7 @@ impl Pg {
         })
     }
 
-    /// Nobody can serve an object: those who know of backoffs hold their ops of it.
+    /// An object cannot be served: clients that know of backoffs hold their ops on it.
     pub(crate) fn hold_object(&mut self, head: &HObject, cx: &mut Ctx<'_>) {
         for op in self.ops.take_queued(head, |waiting| knows_backoffs(&waiting.client)) {
             self.release(&op, cx);
@@ -121,7 +121,7 @@ impl Pg {
         self.send_backoff(client.session, &scope, backoff.id, BackoffOp::BLOCK, cx);
     }
 
-    /// Lifts those whose reason is gone.
+    /// Lifts backoffs whose reason is gone.
     fn lift(&mut self, cx: &mut Ctx<'_>) {
         let mut backoffs = std::mem::take(&mut self.backoffs.by_session);
         for (session, of_session) in &mut backoffs {

@@ -31,7 +31,7 @@ impl Budget {
         self.take_at(bytes, Instant::default())
     }
 
-    /// The same of an op that came at `since`.
+    /// Counts an op of `bytes` that came at `since`, until the permit is dropped.
     pub fn take_at(&self, bytes: u64, since: Instant) -> Permit {
         self.0.ops.set(self.0.ops.get() + 1);
         self.0.bytes.set(self.0.bytes.get() + bytes);

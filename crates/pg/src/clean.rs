@@ -1,4 +1,5 @@
-//! A PG whose copies all have everything is clean: the past is settled, and copies that nobody needs any more go.
+//! A PG whose copies all have everything is clean: the past is settled, and copies that are no longer needed are
+//! removed.
 //!
 //! Authority: `PeeringState` (Clean, `purge_strays`), 16.2.
 
@@ -35,7 +36,7 @@ impl Pg {
         cx.effects.push(Effect::StatsChanged);
     }
 
-    /// Has a copy removed that nobody needs any more. What it had is no source for anything from here on
+    /// Has a copy removed that is no longer needed. It is no source for any object from here on
     /// (`PeeringState::purge_strays`).
     pub(crate) fn purge_stray(&mut self, osd: OsdId, cx: &mut Ctx<'_>) {
         self.peer_info.remove(&osd);

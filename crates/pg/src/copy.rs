@@ -1,12 +1,11 @@
 //! Copies of objects between PGs: the primary of the copy asks the primary of the source, which may be
 //! this OSD, and holds the request until the contents come.
 //!
-//! Questions may be lost with a session or an interval: they are asked again when the source's PG
-//! changes, or the source is another PG's, and after a while. An answer to a question that nobody waits for any more is
-//! dropped.
+//! Questions may be lost with a session or an interval: they are asked again when the source's PG changes, or the
+//! source is another PG's, and after a while. An answer that no request waits for any more is dropped.
 //!
-//! However much the source is written, it is copied: a question that had to wait once has the source's changes wait
-//! until it is answered.
+//! The source is copied however much it is written: once a question had to wait, the source's next changes wait until
+//! it is answered.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -25,23 +24,23 @@ use crate::{
 
 /// Until a question is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(15);
-/// Questions of others that wait here, at most: they ask again.
+/// Questions of other PGs that wait here, at most: more are dropped, and asked again.
 const ASKED_MAX: usize = 256;
-/// Requests that copy at a time, of all PGs of an OSD, beside one of each PG: each may hold as much as the longest
-/// change, and small ones come and go in no time.
+/// Requests of all PGs of an OSD that may copy at a time, not counting one of each PG: each may hold as much as the
+/// longest change, and small ones come and go in no time.
 const COPYING_MAX: u64 = 8;
 
 /// What a request waits for.
 #[derive(Debug)]
 struct Wanted {
-    /// Object and number of the request, among those that wait for something to be loaded.
+    /// The request's object, and its number among the requests that are put aside there.
     head: HObject,
     load: LoadId,
     subop: u32,
     source: HObject,
     /// What of it is wanted, if not all.
     part: Option<(u32, u32)>,
-    /// Its request's place; without one it is not asked for.
+    /// Its request's place; without one the contents are not asked for.
     place: Option<Box<CopyPlace>>,
     asked: Option<(Instant, Asked)>,
     /// Objects that were only redirects.
@@ -139,10 +138,10 @@ pub(crate) struct CopyQuestion {
     pub(crate) loads: Vec<Token>,
     /// How much of the object's omap was measured.
     measured: MeasuredOmap,
-    /// It had to wait for changes, or for data that they may have changed since. From then on, the object's next changes
-    /// wait for what is loaded for it.
+    /// It had to wait for changes, or for data that they may have changed since. From then on, the object's next
+    /// changes wait for what is loaded for it.
     has_waited: bool,
-    /// They do.
+    /// The object's changes do wait now.
     holds_changes: bool,
 }
 
@@ -152,7 +151,7 @@ impl CopyQuestion {
         CopyQuestion { from, message, at: now, loads, measured, has_waited: false, holds_changes: false }
     }
 
-    /// True if it is this one, put once more.
+    /// True if that is this question, put once more.
     fn is_same(&self, from: OsdId, message: &MPgCopyGet) -> bool {
         (self.from, self.message.asker, self.message.id) == (from, message.asker, message.id)
     }
@@ -174,7 +173,7 @@ pub(crate) fn nothing(asker: PgId, id: u64, cx: &Ctx<'_>) -> MPgCopyData {
     }
 }
 
-/// The copies of a PG, as the one that asks and the one that is asked.
+/// The copies that a PG asks for, and those that it is asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     wanted: BTreeMap<u64, Wanted>,
@@ -190,7 +189,8 @@ pub(crate) struct Copies {
 impl Copies {
     fn want(&mut self, wanted: Wanted, epoch: Epoch) {
         self.count += 1;
-        // An answer to who led the PG here in an earlier life, which counted from 1 as well, is for nobody.
+        // Ids begin with the epoch: before a restart they were counted from 1 as well, and a late answer must match no
+        // new question.
         self.wanted.insert((u64::from(epoch.0) << 32) + self.count, wanted);
     }
 
@@ -198,7 +198,7 @@ impl Copies {
         self.places.taken() == 0 || cx.copying.taken() < COPYING_MAX
     }
 
-    /// What was loaded for questions is not needed any more.
+    /// An interval ends: returns what was loaded for questions, which is not needed any more.
     pub(crate) fn on_new_interval(&mut self) -> Vec<Token> {
         self.wanted.clear();
         self.has_waiting = false;
@@ -222,8 +222,8 @@ impl Pg {
         self.ask_for_copies(cx);
     }
 
-    /// Asks what was not asked, or not of those who are in charge now; first come, first served. Who gets no answer for
-    /// long, or cannot be asked, has others go before.
+    /// Asks for contents that were not asked for yet, or not of the present primary, or too long ago; first come, first
+    /// served. A request that gets no answer for long, or whose source has no primary, lets others go before.
     fn ask_for_copies(&mut self, cx: &mut Ctx<'_>) {
         let (mut nowhere, mut late) = (Vec::new(), Vec::new());
         let has_waiting = std::mem::take(&mut self.copies.has_waiting);
@@ -276,7 +276,7 @@ impl Pg {
         }
     }
 
-    /// The contents that a request waits for.
+    /// The contents came that a request waits for.
     pub(crate) fn on_copy_data(&mut self, data: Box<MPgCopyData>, cx: &mut Ctx<'_>) {
         if let Some(wanted) = self.copies.wanted.remove(&data.id) {
             self.take_copy(wanted, data, cx);
@@ -286,7 +286,7 @@ impl Pg {
 
     fn take_copy(&mut self, mut wanted: Wanted, data: Box<MPgCopyData>, cx: &mut Ctx<'_>) {
         let Some(mut data) = wanted.take(data) else {
-            // Under a new name: what was asked before may be answered twice.
+            // Under a new id: the question before may be answered twice.
             self.copies.want(wanted, cx.map.epoch);
             return self.ask_for_copies(cx);
         };
@@ -297,7 +297,8 @@ impl Pg {
         self.resume_with_copy((&head, load, subop), data, place, cx);
     }
 
-    /// Another PG's primary copies an object of this one. By another map it may be another PG's: who asks learns it.
+    /// Another PG's primary copies an object of this one. By this OSD's map the object may belong to yet another PG:
+    /// the question is dropped then, and the asking primary learns of that by its own map.
     pub(crate) fn on_copy_get(&mut self, from: OsdId, message: MPgCopyGet, cx: &mut Ctx<'_>) {
         let HObject { pool, hash, .. } = message.object;
         let is_here = cx.map.pools.get(&pool).is_some_and(|its| its.pg_of_hash(pool, hash) == self.pgid);
@@ -319,8 +320,8 @@ impl Pg {
         }
     }
 
-    /// Answers those questions whose object is here, and has no change under way. It may be answered what a client may read:
-    /// not by one that others may have taken over from, nor at rest before a merge.
+    /// Answers the questions whose object is here and has no change under way. Only a primary that may serve reads to
+    /// clients answers: not one that others may have taken over from, nor one that rests before a merge.
     pub(crate) fn answer_copies(&mut self, cx: &mut Ctx<'_>) {
         if self.copies.asked.is_empty() || !self.is_serving() || !self.has_lease(cx) {
             return;
@@ -383,7 +384,7 @@ impl Pg {
             asked.loads.drain(..).for_each(|token| cx.store.unload(token));
             tracing::error!(pg = %self.pgid, object = %wanted, "an object to copy cannot be read");
             self.repair(wanted, cx);
-            // It waits until a good copy is here.
+            // The question waits until a good copy is here.
             self.copies.asked.push(asked);
         }
         if held_changes {
@@ -394,7 +395,7 @@ impl Pg {
     /// Asks and answers again what is due.
     pub(crate) fn tick_copies(&mut self, cx: &mut Ctx<'_>) {
         if self.phase == Phase::Active {
-            // Who still wants it asks again.
+            // A primary that still wants the answer asks again.
             let is_old = |asked: &mut CopyQuestion| cx.now >= asked.at + 2 * ASK_AGAIN;
             let old: Vec<_> = self.copies.asked.extract_if(.., is_old).collect();
             old.into_iter().flat_map(|asked| asked.loads).for_each(|token| cx.store.unload(token));

@@ -1,8 +1,8 @@
-//! What a PG does of its own accord and cannot finish at once, as the store has to read part of its index
-//! first: it waits for that and tries again from where it was.
+//! Work of a PG's own that cannot be finished at once, as the store has to read part of its index first: the PG waits
+//! for that and tries again from where it was.
 //!
-//! Each kind is under way once. What was loaded is held until the errand gets on, so that an index far larger
-//! than memory cannot lose with one hand what the other brought.
+//! At most one errand of each kind is under way. What was loaded is held until the errand gets on, so that with an
+//! index far larger than memory one load does not push out what another one brought.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -45,7 +45,7 @@ struct Held {
     loading: usize,
 }
 
-/// See the module's page.
+/// The errands of a PG, and what they have loaded.
 #[derive(Debug, Default)]
 pub(crate) struct Errands {
     held: BTreeMap<Errand, Held>,
@@ -115,8 +115,8 @@ impl Pg {
         }
     }
 
-    /// An interval ends: completions answer nobody any more, and what was loaded for errands, pushes and copies
-    /// may go. An object that was pushed is here, as far as all that comes later in the store is concerned.
+    /// An interval ends: completions answer no request any more, and what was loaded for errands, pushes and copies may
+    /// go. An object that was pushed is here, as far as all that comes later in the store is concerned.
     pub(crate) fn drop_loads(&mut self, cx: &mut Ctx<'_>) {
         let mut loads = self.copies.on_new_interval();
         for pending in self.pending.values_mut() {

@@ -12,7 +12,7 @@ use types::{EntityAddr, EntityNum, Epoch, Instant, OsdId, OsdMap, UTime};
 pub struct Client {
     /// The session: where answers and notifications go.
     pub session: u64,
-    /// Who.
+    /// The client itself.
     pub entity: EntityNum,
     /// Its address, as blocklists and lock owners name it.
     pub addr: EntityAddr,
@@ -27,7 +27,7 @@ pub enum Event {
     NewMap,
     /// A client's operation, permitted and mapped here.
     Op {
-        /// Who wants it.
+        /// The client that wants it.
         client: Client,
         /// The client's number for it.
         tid: u64,
@@ -75,7 +75,7 @@ pub enum Effect {
     SendOsd(OsdId, Message),
     /// Tell several other OSDs the same.
     SendOsds(Vec<OsdId>, Message),
-    /// The same, encoded by who goes on to use what it says.
+    /// Tell several other OSDs the same, encoded already: its contents are still used here.
     SendEncoded(Vec<OsdId>, Arc<RawMessage>),
     /// Answer a client's op.
     Reply {
@@ -92,7 +92,7 @@ pub enum Effect {
     WakeAt(Instant),
     /// Have the monitor record that this OSD lived in the interval that began then.
     WantUpThru(Epoch),
-    /// Have the monitor name who acts in the PG; nobody for those who are up.
+    /// Have the monitor set the PG's acting set; an empty one stands for the up set.
     WantActing(Vec<OsdId>),
     /// Write a line to the cluster log.
     ClusterLog(LogLevel, String),
@@ -112,7 +112,7 @@ pub struct Ctx<'a> {
     pub store: &'a mut dyn ObjectStore,
     /// The newest map.
     pub map: &'a OsdMap,
-    /// What heartbeats say of who may serve.
+    /// The read leases, as heartbeats tell of them.
     pub leases: &'a Leases,
     /// How and how often PGs are scrubbed.
     pub scrub: &'a ScrubPolicy,

@@ -14,8 +14,8 @@ pub struct IntervalStart {
 }
 
 impl IntervalStart {
-    /// Walks back from `map` through `history`, the maps before it, newest first: no further than it
-    /// must. Only `me` as the primary has to know how long it has led.
+    /// Walks back from `map` through `history`, the maps before it, newest first: no further than it must. Only where
+    /// `me` is the primary has it to know how long it has led.
     pub fn find<M: Borrow<OsdMap>>(
         map: &OsdMap,
         history: impl IntoIterator<Item = M>,

@@ -1,11 +1,12 @@
-//! Read leases: a member that nobody hears any more stops serving before others take over.
+//! Read leases: a member that the others no longer hear stops serving before others take over.
 //!
-//! A member, be it the primary or a replica that answers reads, serves only while every other member of the acting set has
-//! heard it lately; when a new interval begins, its primary waits until whoever served before has surely stopped.
-//! Heartbeats carry the leases: a member that answers a ping lets the sender serve for [`LEASE`] from the moment when the
-//! ping left, and remembers for [`LEASE_AT_MOST`] from the moment when it answered, by its own clock, that the sender may.
-//! Clocks need not agree, and run about equally fast: the difference between the two makes up for 3 %. As all others have
-//! to have heard it, whichever of them a later primary asks knows of the lease.
+//! A member, be it the primary or a replica that answers reads, serves only while every other member of the acting set
+//! has heard it lately; when a new interval begins, its primary waits until every member that served before has surely
+//! stopped. Heartbeats carry the leases: a member that answers a ping lets the sender serve for [`LEASE`] from the
+//! moment when the ping left, and remembers for [`LEASE_AT_MOST`] from the moment when it answered, by its own clock,
+//! that the sender may serve. Clocks need not agree, but have to run at about the same rate: the difference between the
+//! two durations makes up for 3 %. Since a member serves only if all others have heard it, any one of them that a later
+//! primary asks knows of the lease.
 //!
 //! Authority: `PeeringState::proc_lease`, `prior_readable_until_ub`, `recalc_readable_until` (Octopus and
 //! later), where each PG sends leases of its own.
@@ -18,20 +19,21 @@ use types::{Instant, OsdId, OsdMap};
 use crate::{Ctx, Pg, pg::Phase};
 
 /// How long a member's word lets another one serve: the grace of heartbeats (20 s) times Ceph's default of
-/// `osd_pool_default_read_lease_ratio` (0.8), so that it has stopped before others say that it is dead. No option changes
-/// either.
+/// `osd_pool_default_read_lease_ratio` (0.8), so that a member that is not heard has stopped before others report it
+/// dead. No option changes either.
 pub const LEASE: Duration = Duration::from_secs(16);
 
-/// How long a member takes a lease that it gave to run, if its own clock is the faster one. NTP has two clocks run apart
-/// by a thousandth at most; one whose host corrects it otherwise, or not at all, may be some times worse.
+/// How long a member assumes a lease that it gave to run, in case its own clock is the faster one. Under NTP two clocks
+/// drift apart by a thousandth at most; a clock that its host corrects otherwise, or not at all, may be several times
+/// worse.
 pub const LEASE_AT_MOST: Duration = Duration::from_millis(16_500);
 
 /// What heartbeats say, for all PGs of an OSD.
 #[derive(Debug, Default)]
 pub struct Leases {
-    /// When the ping left that a peer answered last.
+    /// By peer: when the last ping that it answered left here.
     granted: BTreeMap<OsdId, Instant>,
-    /// When this OSD answered a peer's ping last.
+    /// By peer: when this OSD last answered a ping of it.
     given: BTreeMap<OsdId, Instant>,
 }
 
@@ -51,13 +53,13 @@ impl Leases {
 /// The leases of one PG.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lease {
-    /// Primary: when the activation left that a member has followed.
+    /// Primary, by member: when the activation left that the member has followed.
     granted: BTreeMap<OsdId, Instant>,
-    /// This copy may serve until then, as far as was looked at.
+    /// This copy may serve until then, as of the last look at its leases.
     readable_until: Instant,
-    /// Member: when it told the primary of this interval that it follows.
+    /// Member: when this copy told the primary of this interval that it follows.
     given: Option<Instant>,
-    /// Until when members of earlier intervals may serve, at most.
+    /// Until when, at most, each member of earlier intervals may serve.
     prior: BTreeMap<OsdId, Instant>,
     /// Primary: when its activation left.
     activation_sent: Instant,
@@ -71,13 +73,14 @@ impl Lease {
         *known = (*known).max(until);
     }
 
-    /// What others have to know of those that may still serve.
+    /// The leases of earlier intervals that may still run, as other copies have to know them.
     pub(crate) fn to_tell(&self, now: Instant) -> Vec<PriorLease> {
         let running = self.prior.iter().filter(|(_, until)| **until > now);
         running.map(|(osd, until)| PriorLease { osd: *osd, left_ns: until.0 - now.0 }).collect()
     }
 
-    /// Another copy tells. What it says grows by the time of the way, which errs on the safe side.
+    /// Takes over the leases that another copy tells of. The time that the message took makes them longer, which errs
+    /// on the safe side.
     pub(crate) fn learn(&mut self, told: &[PriorLease], now: Instant) {
         for lease in told {
             self.add_prior(lease.osd, now + Duration::from_nanos(lease.left_ns));
@@ -91,7 +94,8 @@ fn is_over(map: &OsdMap, osd: OsdId) -> bool {
 }
 
 impl Pg {
-    /// After a start: whoever acted when this copy was there last may have a word of it that is forgotten.
+    /// After a start: members of the acting sets that this copy knows of may have leases that it gave and has
+    /// forgotten.
     pub(crate) fn lease_after_restart(&mut self, now: Instant) {
         let acted = self.intervals.iter().flat_map(|interval| &interval.acting).chain(&self.members.acting);
         for osd in acted.copied().filter(|osd| osd.is_some() && *osd != self.me).collect::<Vec<_>>() {
@@ -99,7 +103,8 @@ impl Pg {
         }
     }
 
-    /// The interval ends in which the present members served; replicas did so only if it may have taken writes.
+    /// The interval of the present members ends: remembers until when they may serve. Replicas served only if the
+    /// interval may have taken writes.
     pub(crate) fn end_lease(&mut self, maybe_went_rw: bool, cx: &Ctx<'_>) {
         let primary = self.members.primary;
         for osd in self.acting_others().filter(|osd| maybe_went_rw || *osd == primary).collect::<Vec<_>>() {
@@ -136,7 +141,7 @@ impl Pg {
         })
     }
 
-    /// True when this member may serve now, for all that the others know.
+    /// True when this member may serve now, by the leases that the others gave it.
     pub(crate) fn has_lease(&mut self, cx: &Ctx<'_>) -> bool {
         if cx.now < self.lease.readable_until {
             return true;
@@ -148,12 +153,12 @@ impl Pg {
         self.lease.readable_until =
             self.acting_others().map(|osd| of(&osd)).min().unwrap_or(Instant(u64::MAX));
         let has_lease = cx.now < self.lease.readable_until;
-        // A replica lets nobody wait.
+        // At a replica no client waits for a lease.
         self.lease.is_laggy |= !has_lease && self.is_primary();
         has_lease
     }
 
-    /// Once a second: clients wait no longer when the others are heard again.
+    /// Once a second: clients wait no longer when the other members are heard again.
     pub(crate) fn tick_lease(&mut self, cx: &mut Ctx<'_>) {
         self.check_active(cx);
         if self.phase == Phase::Active && self.lease.is_laggy && self.has_lease(cx) {

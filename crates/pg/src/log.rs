@@ -1,7 +1,8 @@
 //! The PG log: recent changes in order, and what they say of requests that come again.
 //!
-//! No log begins with what only some members have: entries go when all have them durable, so that whoever leads later has
-//! what was before any copy's log. What is not so ([`merge`]) is settled by a list of all objects.
+//! No log begins with changes that only some members have: entries are trimmed once all members have them durable, so
+//! that every later primary has what was before any copy's log. If two logs cannot be reconciled ([`merge`]), the copy
+//! is compared with a list of all objects instead.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -18,7 +19,7 @@ const TRIM_BATCH: usize = 100;
 /// How far a new entry is compared with those before it, in builds that look.
 const COMPARED: usize = 256;
 
-/// See the module's page.
+/// The log of a PG, with an index of the requests in it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PgLog {
     entries: VecDeque<LogEntry>,
@@ -26,8 +27,8 @@ pub(crate) struct PgLog {
     by_reqid: HashMap<ReqId, EVersion, BuildHasherDefault<ReqIdHasher>>,
 }
 
-/// Sums a request's few numbers up at a fraction of what the standard hasher takes. A client that names its requests so
-/// that they meet has each looked for among no more of them than a log has entries.
+/// Hashes a request's few numbers in a fraction of the time that the standard hasher takes. If a client names its
+/// requests so that they collide, each lookup goes through no more of them than a log has entries.
 #[derive(Clone, Default)]
 struct ReqIdHasher(u64);
 
@@ -66,7 +67,7 @@ impl PgLog {
         log
     }
 
-    /// Entries stay for long: their names keep nothing else alive.
+    /// Appends an entry. Entries stay for long, so an entry's name is detached from the buffer that it came in.
     pub(crate) fn push(&mut self, mut entry: LogEntry) {
         entry.object = entry.object.detached();
         debug_assert!(self.entries.back().is_none_or(|last| last.version.version < entry.version.version));
@@ -74,7 +75,7 @@ impl PgLog {
             self.by_reqid.insert(entry.reqid, entry.version);
         }
         if let Some(kept) = entry.lost_to {
-            // Requests that this undoes did nothing: whoever sends them again has them run.
+            // Requests that this undoes did nothing: they run if their clients send them again.
             let undone = self.entries.iter().filter(|e| e.object == entry.object && e.version > kept);
             for reqid in undone.map(|e| e.reqid) {
                 self.by_reqid.remove(&reqid);
@@ -83,8 +84,8 @@ impl PgLog {
         self.entries.push_back(entry);
     }
 
-    /// True when a new entry says truly what was before it, as far as the log tells from `tail` on: who undoes the change goes
-    /// by that. Entries up to the tail may be of logs that were merged, under other versions.
+    /// True when a new entry says truly what was before it, as far as the log tells from `tail` on: undoing the change
+    /// relies on that. Entries up to the tail may come from logs that were merged, under other versions.
     pub(crate) fn is_followed_by(&self, entry: &LogEntry, tail: EVersion) -> bool {
         let recent = self.entries.iter().rev().take(COMPARED).take_while(|last| last.version > tail);
         let before = recent.filter(|last| last.object == entry.object).find(|last| !last.is_error);
@@ -128,8 +129,9 @@ impl PgLog {
         self.entries.range(at..)
     }
 
-    /// Up to where the log should be trimmed, if it is long: not beyond `committed`, which all members have durable. What
-    /// is undone later, or has to be told to others, has to be here (`pg_trim_to`, `min_last_complete_ondisk`).
+    /// Up to where the log should be trimmed, if it is long: not beyond `committed`, which all members have durable.
+    /// The log has to keep what may be undone later, or has to be told to other copies (`pg_trim_to`,
+    /// `min_last_complete_ondisk`).
     pub(crate) fn trim_target(&self, committed: EVersion) -> Option<EVersion> {
         let extra = self.entries.len().checked_sub(ENTRIES_KEPT + TRIM_BATCH)?;
         let target = self.entries.get(extra + TRIM_BATCH - 1)?.version.min(committed);
@@ -176,9 +178,9 @@ impl PgLog {
     }
 }
 
-/// The requests of the logs of two PGs that become one, and what became of them, so that who sends one again is
-/// answered: as many as a log keeps, the newest of each. What they are logged under is before `end`, in their order; it says
-/// nothing of objects, so logs of copies that begin in different places may differ.
+/// The requests in the logs of two PGs that become one, and their results, so that a client that sends one again is
+/// answered: as many as a log keeps, the newest of each. They are logged in their order, under versions before `end`;
+/// these versions say nothing of objects, so the logs of copies that begin in different places may differ.
 pub(crate) fn merge_requests(one: &PgLog, other: &PgLog, end: EVersion) -> PgLog {
     let newest = |log: &'_ PgLog| {
         let is_known = |entry: &&LogEntry| log.by_reqid.get(&entry.reqid) == Some(&entry.version);
@@ -201,7 +203,7 @@ pub(crate) fn merge_requests(one: &PgLog, other: &PgLog, end: EVersion) -> PgLog
     PgLog::from_entries(kept)
 }
 
-/// Where a copy's log is: what it says of is after `tail`, up to `last`.
+/// The range of a copy's log: the changes after `tail`, up to `last`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) tail: EVersion,
@@ -227,9 +229,10 @@ pub(crate) struct Merge {
     pub(crate) missing: Missing,
 }
 
-/// Takes over `theirs`, the end of the authoritative log: what `reach` says, from its `log_tail` (exclusive) to
-/// its `last_update`. `ours` is where our log is. None if theirs does not reach back to what we have, or our log begins with
-/// what is not known to be part of theirs: what was before it might have to be undone, too, and nobody can tell what that is.
+/// Takes over `theirs`, the end of the authoritative log: what `reach` says, from its `log_tail` (exclusive) to its
+/// `last_update`. `ours` is where our log is. None if theirs does not reach back to what we have, or if our log begins
+/// with a change that is not known to be part of theirs: changes before it might have to be undone, too, and the logs
+/// cannot tell which.
 pub(crate) fn merge(log: &mut PgLog, ours: &PgInfo, theirs: &[LogEntry], reach: &PgInfo) -> Option<Merge> {
     let tail = reach.log_tail;
     if ours.last_update < tail || reach.last_update < ours.log_tail {
@@ -447,7 +450,8 @@ mod tests {
         assert_eq!(merged.missing.values().copied().collect::<Vec<_>>(), [EVersion::new(Epoch(2), 3)]);
     }
 
-    /// A primary that nobody hears logs more than it keeps: what it did before its log begins is not undone by that.
+    /// A primary that the others no longer hear logs more than it keeps: what it did before its log begins is not
+    /// undone by merging the logs.
     #[test]
     fn a_log_that_begins_with_what_the_other_does_not_know_is_not_taken_for_common() {
         let ours = PgInfo { log_tail: EVersion::new(Epoch(1), 10), ..info(12, 0) };
@@ -460,7 +464,8 @@ mod tests {
         assert_eq!(merged(&ours, &theirs), None, "epochs count first: theirs ends behind where ours begins");
         // They have written nothing.
         assert_eq!(merged(&ours, &theirs[..1]), None);
-        // They know where it begins: by its entry, by one behind it, as it is the last they have, or since theirs begins later.
+        // They know where our log begins: by that entry, by one behind it, as it is the last that they have, or since
+        // their log begins later.
         let known = [entry(1, 10, "c", 0, false), entry(2, 11, "d", 0, false)];
         assert_eq!(merged(&ours, &known).map(|merged| merged.divergent.len()), Some(2));
         let behind = [entry(1, 11, "a", 0, false), entry(2, 12, "d", 0, false)];

@@ -1,11 +1,11 @@
-//! Merging: the pool has one PG less, and what that one had belongs to the one that it came of.
+//! Merging: the pool has one PG less, and what that PG had now belongs to the PG that it once was split from.
 //!
-//! Before the monitor makes such a map both were whole on the same members, and changed nothing any more
+//! Before the monitor makes such a map, both PGs are whole on the same members, and take no more changes
 //! ([`types::PgPool::is_merging`]): the map names the last version of each. Every OSD that has copies of both at just
-//! these versions merges them by itself, in one transaction; what they lack the merged copy lacks. Any other copy
-//! is of no use to anybody, since all members had everything, and is removed: it can never pass for a whole one.
-//! No log leads across a merge, so who was not there gets a list of all objects. Of the old logs those entries stay, before the
-//! tail, that requests made: whoever sends one again is answered.
+//! these versions merges them by itself, in one transaction; what either of them lacks, the merged copy lacks. Any
+//! other copy is useless, since all members had everything, and is removed: it can never pass for a whole one. No log
+//! reaches across a merge, so a copy that missed it gets a list of all objects. Of the old logs, the entries that
+//! requests made stay, before the tail: a client that sends a request again is answered.
 //!
 //! Authority: `PG::merge_from`, `PeeringState::merge_from`, `PGLog::merge_from`.
 
@@ -14,7 +14,8 @@ use types::{CollMerge, EVersion, HObject, Membership, OsdMap, PgPool, PgTotals, 
 use crate::{Ctx, Pg, log, meta::MetaChange};
 
 impl Pg {
-    /// True where this copy goes by `map`, or gets what another one has: it is cut to more PGs than the pool has.
+    /// True if this copy dates from when the pool had more PGs than in `map`, and is concerned by that: this PG is to
+    /// be merged into another one, or another one into it.
     pub fn is_cut_too_fine(&self, map: &OsdMap) -> bool {
         map.pools.get(&self.pgid.pool).is_some_and(|pool| {
             self.pgid.seed >= pool.pg_num
@@ -22,7 +23,7 @@ impl Pg {
         })
     }
 
-    /// True if this copy and that of `source` are what `map`, the next one, merges.
+    /// True if this copy and that of `source` are at just the versions that `map`, their next one, merges.
     pub fn can_merge(&self, source: &Pg, map: &OsdMap) -> bool {
         let Some(pool) = map.pools.get(&self.pgid.pool) else { return false };
         let merge = &pool.last_pg_merge_meta;
@@ -36,8 +37,8 @@ impl Pg {
             && self.info.last_update == merge.target_version
     }
 
-    /// Takes over all that `source` has, and enters the interval that begins with that. [`Pg::can_merge`] has said that
-    /// they fit.
+    /// Takes over all that `source` has, and enters the interval that begins with that. The caller has checked
+    /// [`Pg::can_merge`].
     pub fn merge(&mut self, mut source: Pg, cx: &mut Ctx<'_>) {
         let Some(pool) = cx.map.pools.get(&self.pgid.pool) else { return };
         tracing::info!(pg = %self.pgid, source = %source.pgid, epoch = cx.map.epoch.0, "merges");
@@ -53,7 +54,7 @@ impl Pg {
         let mut change = MetaChange::default();
         self.log.iter().for_each(|entry| change.unlog(entry.version));
         let newest = self.info.last_update.version.max(source.info.last_update.version);
-        // Room for what is kept of both logs.
+        // Leaves room for the versions of the entries that are kept of both logs.
         let version = EVersion::new(cx.map.epoch, newest + log::ENTRIES_KEPT as u64 + 1);
         self.log = log::merge_requests(&self.log, &source.log, version);
         self.log.iter().for_each(|entry| change.log(entry));
@@ -70,7 +71,7 @@ impl Pg {
         ours.is_estimated |= theirs.is_estimated;
         ours.last_user_version = ours.last_user_version.max(theirs.last_user_version);
         ours.scrubs = ours.scrubs.of_both(theirs.scrubs);
-        // What one of them still has to trim is trimmed again.
+        // Snapshots that one of them still has to trim are trimmed again in both.
         ours.purged_snaps = ours.purged_snaps.intersection(&theirs.purged_snaps);
         if let Some(purged) = cx.map.new_purged_snaps.get(&self.pgid.pool) {
             ours.purged_snaps.union_with(purged);
@@ -80,7 +81,7 @@ impl Pg {
         self.enter_interval(at, Membership::of(cx.map, self.pgid), change, txn, cx);
     }
 
-    /// Removes a copy that is cut too fine and that cannot be merged: nobody needs it.
+    /// Removes a copy that is cut too fine and cannot be merged: it is not needed.
     pub fn discard(&mut self, cx: &mut Ctx<'_>) {
         let (pg, epoch) = (self.pgid, cx.map.epoch.0);
         tracing::info!(%pg, epoch, last_update = ?self.info.last_update, "a copy goes that was not merged");

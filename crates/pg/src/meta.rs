@@ -159,14 +159,14 @@ pub(crate) struct Loaded {
     pub(crate) gathered: Vec<HObject>,
 }
 
-/// Why a PG's record cannot be used. A copy of which part is forgotten would answer for what it does not know, so
-/// none of it is.
+/// Why a PG's record cannot be used. A copy that used only part of its record would answer for what it does not know,
+/// so none of it is used.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// It must be loaded first, which is the case for no mounted store.
+    /// It would have to be loaded first, which is never so in a mounted store.
     #[error("it is not in memory")]
     Missing(store::Missing),
-    /// An entry of it is none: other versions of this software wrote it, or it is damaged.
+    /// An entry of it cannot be decoded: another version of this software wrote it, or it is damaged.
     #[error("its entry {key:?} is not readable: {error}")]
     Damaged {
         /// The entry.
@@ -182,8 +182,8 @@ impl From<store::Missing> for LoadError {
     }
 }
 
-/// Reads the record of the PG in `coll`; none where there is no PG. Its last update is what the log ends with, or later:
-/// see [`MetaChange::info`].
+/// Reads the record of the PG in `coll`; none where there is no PG. Its last update is what the log ends with, or
+/// later: see [`MetaChange::info`].
 pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loaded>, LoadError> {
     const PAGE: usize = 1_024;
     let mut out = Loaded::default();

@@ -1,5 +1,5 @@
-//! What requests of clients there were, as `perf dump` tells it. One is counted when it is answered, so that its time is
-//! known; those that are refused are not.
+//! Counts of clients' requests, as `perf dump` tells them. A request is counted when it is answered, so that its time
+//! is known; refused ones are not counted.
 
 use std::{iter::Sum, ops::AddAssign};
 

@@ -1,5 +1,5 @@
-//! How long requests of clients took, by their size: Ceph's two-dimensional histograms. Of their 4,096 cells a PG uses few,
-//! so it keeps only those.
+//! How long requests of clients took, by their size: Ceph's two-dimensional histograms. A PG uses few of their 4,096
+//! cells, so it keeps only those.
 //!
 //! Authority: `OSD::create_logger`, `PrimaryLogPG::log_op_stats`, `PerfHistogram` (16.2).
 

@@ -55,7 +55,7 @@ impl Pg {
     pub(crate) fn take(&mut self, waiting: WaitingOp, is_replica_read: bool, cx: &mut Ctx<'_>) {
         let pool = cx.map.pools.get(&self.pgid.pool);
         if pool.is_some_and(|pool| pool.flags.has(PoolFlags::EIO)) {
-            // Who knows the flag fails its ops itself, in the order in which it sent them.
+            // A client that knows the flag fails its ops itself, in the order in which it sent them.
             if waiting.op.flags & osd_flag::SUPPORTSPOOLEIO == 0 {
                 self.refuse(&waiting, Errno::EIO, cx);
             }
@@ -94,7 +94,7 @@ impl Pg {
         }
     }
 
-    /// True if nothing but ops that came before can keep a read or a change of the object.
+    /// True if a read or a change of the object can only be held up by ops that came before it.
     fn is_unhindered(&mut self, head: &HObject, is_change: bool, cx: &Ctx<'_>) -> bool {
         self.is_serving()
             && !self.must_recover(head, is_change)
@@ -102,7 +102,7 @@ impl Pg {
             && self.has_lease(cx)
     }
 
-    /// True if a copy has to be whole before: this one for a read, all for a change.
+    /// True if the object has to be recovered first: on this copy for a read, on all copies for a change.
     fn must_recover(&self, head: &HObject, is_change: bool) -> bool {
         if is_change { self.is_degraded(head) } else { self.is_missing(head) }
     }
@@ -167,7 +167,7 @@ impl Pg {
                 return self.refuse(&waiting, Errno::EAGAIN, cx);
             }
         } else if !self.has_lease(cx) {
-            // What was loaded for it stays: its turn comes again.
+            // What was loaded for the request stays loaded: its turn comes again.
             let ops = self.ops.objects.entry(head.clone()).or_default();
             return ops.queue.push_front(waiting);
         }
@@ -175,7 +175,7 @@ impl Pg {
         if scrub::is_listing(&waiting.op) {
             return self.answer_scrub_listing(&waiting, cx);
         }
-        // Most reads that lack anything lack this: they run once instead of twice.
+        // Most reads that lack data lack only this: loading it first has them run once instead of twice.
         if let Some((offset, len)) = exec::plain_read(&waiting.op).filter(|_| waiting.loads.is_empty())
             && let Some(missing) = cx.store.lacks(self.coll, head, offset, len)
         {
@@ -185,8 +185,8 @@ impl Pg {
         if waiting.is_ordered && self.log.find(&reqid).is_some() {
             return self.answer_duplicate(&reqid, waiting, cx);
         }
-        // That its client may send changes was seen when it came. It may have been shut out since, and others may rely on
-        // nothing of it being done any more.
+        // That the client may send changes was checked when the request came. The client may have been blocklisted
+        // since, and others may rely on no request of it being carried out any more.
         let has_waited = waiting.reached != cx.now;
         if has_waited && waiting.is_ordered && cx.map.is_blocklisted(&waiting.client.addr) {
             return self.refuse(&waiting, Errno::EBLOCKLISTED, cx);
@@ -216,7 +216,7 @@ impl Pg {
         (waiting.copied, waiting.asked) = (context.copied, context.asked);
         match outcome {
             Err(Blocked::Missing(missing)) => self.load_for(head, waiting, missing, cx),
-            // Only a primary asks others.
+            // Only a primary asks other PGs.
             Err(Blocked::Copy { .. }) if !self.is_primary() => self.refuse(&waiting, Errno::EAGAIN, cx),
             Err(Blocked::Copy { subop, source, part }) => {
                 self.copy_for(head, waiting, subop, (source, part), cx)
@@ -233,8 +233,9 @@ impl Pg {
         }
     }
 
-    /// Runs a request's ops. What they copy from a pool that is not there, or ask of it, is answered at once: told as other
-    /// answers are, it would have this request and those behind it run inside each other, as deep as there are many.
+    /// Runs a request's ops. If they copy from a pool that does not exist, or ask it for something, that is answered
+    /// here at once: delivered like other answers, it would run this request and those behind it nested in each other,
+    /// as deep as there are many.
     fn execute(&self, context: &mut OpContext, op: &MOSDOp, cx: &Ctx<'_>) -> Result<Executed, Blocked> {
         let is_nowhere = |pool: PoolId| self.is_primary() && !cx.map.pools.contains_key(&pool);
         loop {
@@ -283,12 +284,13 @@ impl Pg {
         Some(*waiting)
     }
 
-    /// What was put aside goes on, unless a copy of its object was found to be bad meanwhile, or a scrub has come to
-    /// the object, which waits for no change that may take its time: then it is the first to run afterwards.
+    /// A request that was put aside goes on, unless a copy of its object was found to be bad meanwhile, or a scrub
+    /// holds the object, as scrubs do not wait for a change that may take long: then the request is the first to run
+    /// afterwards.
     fn go_on(&mut self, head: &HObject, mut waiting: WaitingOp, cx: &mut Ctx<'_>) {
         let is_held = waiting.is_ordered && self.scrubs.holds(head);
         if self.is_primary() && (is_held || self.must_recover(head, waiting.is_ordered)) {
-            // That may take its time, and others copy as well.
+            // That may take a while, and other requests want to copy as well.
             waiting.forget_copies();
             self.ops.objects.entry(head.clone()).or_default().queue.push_front(waiting);
         } else {
@@ -309,7 +311,7 @@ impl Pg {
         self.fetch_copy((head, load, subop), source, place, cx);
     }
 
-    /// The contents came that a request copies.
+    /// The contents arrived that a request copies.
     pub(crate) fn resume_with_copy(
         &mut self,
         (head, load, subop): (&HObject, LoadId, u32),
@@ -354,8 +356,8 @@ impl Pg {
         }
     }
 
-    /// True while a change of the object is not durable everywhere. Its next ones wait until who copies it is answered,
-    /// so that this comes to an end however much is written.
+    /// True while a change of the object is not durable everywhere. The object's next changes then wait until the PG
+    /// that copies it is answered, so that this happens however much is written.
     pub(crate) fn hold_changes_for_copy(&mut self, head: &HObject) -> bool {
         let Some(ops) = self.ops.objects.get_mut(head).filter(|ops| ops.in_flight > 0) else { return false };
         ops.is_asked_for = true;
@@ -367,7 +369,7 @@ impl Pg {
         self.ops.objects.entry(head.clone()).or_default().reads_for_copies += 1;
     }
 
-    /// What was read for a copy is here, or cannot be.
+    /// The object was read for a copy, or could not be: its changes go on.
     pub(crate) fn release_changes_for_read(&mut self, head: &HObject, cx: &mut Ctx<'_>) {
         if let Some(ops) = self.ops.objects.get_mut(head) {
             ops.reads_for_copies = ops.reads_for_copies.saturating_sub(1);
@@ -432,7 +434,8 @@ impl Pg {
             replay_version: version,
             ..reply_for(&waiting.op, cx.map.epoch)
         };
-        // Of what changes the object, watchers hear after the client has its answer, of all else before: as with Ceph.
+        // As with Ceph, watchers hear of a request that changes the object after its client is answered, of any other
+        // before.
         if staged.as_ref().is_none_or(|staged| staged.txn.ops.is_empty()) {
             self.change_watches(head, &waiting.client, std::mem::take(&mut watch), cx);
         }
@@ -461,7 +464,8 @@ impl Pg {
         self.ops.in_flight.push_back(change);
     }
 
-    /// A change that nobody asked for: trimming, watches that end. When it is durable, the object refers to these no more.
+    /// Submits a change that no client asked for: trimming, watches that end. Once it is durable, the object's
+    /// references to `given_back` are given back.
     pub(crate) fn submit_internal(
         &mut self,
         head: &HObject,
@@ -476,8 +480,8 @@ impl Pg {
         self.put_in_flight(change);
     }
 
-    /// True if the object may be changed now though no request asks for it, beside changes that are in flight: what was
-    /// asked of it before may be answered either way.
+    /// True if the object may be changed now without a request, beside changes that are in flight: earlier requests may
+    /// be answered by its state before or after that.
     pub(crate) fn may_change_unasked(&self, head: &HObject) -> bool {
         let is_change_loading = self.ops.objects.get(head).is_some_and(|ops| ops.is_change_loading);
         !self.scrubs.holds(head) && !is_change_loading

@@ -1,9 +1,9 @@
 //! Peering: after every change of the acting set the primary finds the newest log, takes it over, and
 //! has the replicas take it over, before anything is served.
 //!
-//! Authority: `PeeringState` (GetInfo, GetLog, WaitUpThru, Activating). Simpler than Ceph's in two
-//! points: a member that the log does not reach gets an object list instead of a backfill; replicas compute
-//! themselves what they lack. Who acts while members are filled is `acting.rs`'.
+//! Authority: `PeeringState` (GetInfo, GetLog, WaitUpThru, Activating). Simpler than Ceph's in two points: a member
+//! that the log does not reach gets an object list instead of a backfill; replicas compute themselves what they lack.
+//! Which OSDs act while members are filled is decided in `acting.rs`.
 
 mod activate;
 
@@ -34,7 +34,7 @@ impl Pg {
         let Some(pool) = cx.map.pools.get(&self.pgid.pool) else { return self.remove(cx) };
         self.info.pg_num = pool.pg_num;
         if let Some(purged) = cx.map.new_purged_snaps.get(&self.pgid.pool) {
-            // The map forgets them: whoever leads later must know that they are removed.
+            // The map forgets purged snapshots: a later primary must still know that they are removed.
             self.info.purged_snaps.union_with(purged);
         }
         let Some(members) = self.members.next(at, cx.map, self.pgid) else {
@@ -43,8 +43,8 @@ impl Pg {
         self.enter_interval(at, members, MetaChange::default(), Transaction::new(self.coll), cx);
     }
 
-    /// Another interval begins, with these members; `at` is the map before. What is to become durable along with that may
-    /// come with it.
+    /// Begins another interval with these members; `at` is the epoch of the map before. `change` and `txn` may bring
+    /// what is to become durable along with it.
     pub(crate) fn enter_interval(
         &mut self,
         at: Epoch,
@@ -76,8 +76,8 @@ impl Pg {
     }
 
     fn on_map_same_interval(&mut self, cx: &mut Ctx<'_>) {
-        // A copy that began a new life does not answer what the last one was asked, nor need it have what that one told of. One
-        // that acts begins a new interval with that; others do not.
+        // An OSD that began a new life does not answer what its earlier one was asked, nor need its copy have what that
+        // one told of. If the OSD acts, its new life begins a new interval; otherwise it does not.
         let map = cx.map;
         let is_new = |osd: &OsdId| map.up_from(*osd) == map.epoch;
         match &mut self.phase {
@@ -165,7 +165,7 @@ impl Pg {
         self.members.all().filter(|osd| *osd != self.me)
     }
 
-    /// Asks everybody who may have been part of the PG since it was last clean.
+    /// Asks every OSD that may have been part of the PG since it was last clean.
     fn get_info(&mut self, cx: &mut Ctx<'_>) {
         let past = self.intervals.iter().flat_map(|i| i.acting.iter().copied());
         let asked: BTreeSet<OsdId> = past
@@ -205,7 +205,7 @@ impl Pg {
         if query.wants_log {
             let asker = Span { tail: query.tail, last: query.since };
             let reply = if self.is_activating(from) {
-                // What it was sent to be activated by does not reach it.
+                // The log that the replica was sent to be activated by does not reach back to what it has.
                 self.log_with_list(cx)
             } else {
                 self.log_for(asker, false, cx)
@@ -232,13 +232,13 @@ impl Pg {
         match &mut self.phase {
             Phase::GetInfo { waiting } => {
                 waiting.remove(&from);
-                // What was learned of the past may add somebody to ask.
+                // What was learned of past intervals may add OSDs to ask.
                 if waiting.is_empty() {
                     self.get_info(cx);
                 }
             }
             Phase::Down => self.get_info(cx),
-            // It has lost its copy since it told of it, and with that the log: another's is the best.
+            // That OSD has lost its copy since it told of it, and the log with it: another copy's log is the best now.
             Phase::GetLog { from: source } if *source == from && had_more => self.get_info(cx),
             Phase::Active if !self.is_clean => {
                 self.look_for_all(cx);
@@ -295,16 +295,18 @@ impl Pg {
         members.chain([self.info.last_update]).min().unwrap_or_default()
     }
 
-    /// True where the log tells all that a copy that has `since` lacks. The newest change need not be in it: it
-    /// may be one of an object that went to another PG by a split.
+    /// True where the log tells everything that a copy at version `since` lacks. The newest change need not be in the
+    /// log: it may be one of an object that went to another PG by a split.
     fn is_reached(&self, since: EVersion) -> bool {
-        // What is older is there for those who ask again, of the logs that PGs had before they were merged.
+        // Entries older than the tail are from the logs that PGs had before they were merged, and serve clients that
+        // repeat a request.
         let is_logged = since == self.info.last_update || self.log.contains(since);
         since == self.info.log_tail || since > self.info.log_tail && is_logged
     }
 
-    /// True where the log is not enough for a copy whose log is there: it does not reach that far back, or the other log begins
-    /// with what is not known here, so that nobody can tell what that copy had done before ([`log::merge`]).
+    /// True where the log is not enough for a copy that has the log `theirs`: ours does not reach that far back, or
+    /// theirs begins with a version that is not known here, so that it cannot be told what that copy had done before
+    /// ([`log::merge`]).
     pub(crate) fn needs_list(&self, theirs: Span) -> bool {
         let begin = if self.is_reached(theirs.last) { theirs.last } else { self.info.log_tail };
         let is_known = |tail| tail <= begin || tail == self.info.last_update || self.log.contains(tail);
@@ -316,8 +318,8 @@ impl Pg {
         if self.needs_list(theirs) { self.scan_objects(cx.store) } else { Ok(()) }
     }
 
-    /// The log for a copy whose log is there: the entries behind it, all where it may diverge, or an
-    /// object list where the log is not enough.
+    /// The log to send to a copy that has the log `theirs`: the entries behind it, all entries where it may diverge, or
+    /// an object list where the log is not enough.
     fn log_for(&self, theirs: Span, is_activation: bool, cx: &Ctx<'_>) -> MPgLog {
         let since = theirs.last;
         let is_reached = self.is_reached(since);
@@ -346,8 +348,8 @@ impl Pg {
         log
     }
 
-    /// All objects with their versions: those at hand, and those that are missing. Where the version of one at hand cannot
-    /// be decoded, the log may know it; else it is zero.
+    /// All objects with their versions: those at hand, and those that are missing. If the version of one at hand cannot
+    /// be decoded, it is the one that the log knows, or else zero.
     fn object_versions(&self) -> ObjectVersions {
         let logged = |object: &HObject| {
             let last = self.log.iter().rev().find(|entry| entry.object == *object && !entry.is_error);
@@ -370,7 +372,7 @@ impl Pg {
         self.history.note_event();
         self.learn_intervals(message.intervals.clone(), message.info.last_epoch_clean);
         self.peer_missing.insert(from, message.missing.clone());
-        // A log that does not reach this copy is none to go on from: the PG stays where it is.
+        // The PG cannot go on from a log that does not reach this copy: it stays where it is.
         if let Ok(()) = self.take_over(&message, Pending::Nothing, cx) {
             self.after_log(cx);
         }
@@ -390,8 +392,8 @@ impl Pg {
         self.look_up(merged.iter().flat_map(|merged| merged.missing.keys()), cx.store)
     }
 
-    /// Makes another copy's log ours; what we lack becomes missing. `pending` tells of its durability. An error leaves all
-    /// as it is.
+    /// Makes another copy's log ours; what we lack becomes missing. `pending` says what its durability means. An error
+    /// leaves everything as it is.
     fn take_over(
         &mut self,
         message: &MPgLog,
@@ -405,7 +407,7 @@ impl Pg {
             None => log::merge(&mut self.log, &self.info, &message.entries, &message.info),
         };
         let Some(Merge { divergent, added, deleted, missing }) = merged else {
-            // A copy that went on from here would serve what never was.
+            // A copy that went on from here would serve a state that never existed.
             tracing::error!(pg = %self.pgid, "a log that does not reach this copy came without an object list");
             return Err(LogOutOfReach);
         };
@@ -418,11 +420,12 @@ impl Pg {
         }
         for (object, need) in missing {
             if need == EVersion::ZERO {
-                // Of an object list whose sender cannot decode what it keeps with the object: what is here may be good.
+                // In an object list, zero says that the sender cannot decode what it keeps with the object: what is
+                // here may be good.
                 continue;
             }
             let have = self.known_version(&object);
-            // A copy that lacks the very version that it has, has it in a bad state.
+            // If the version that counts as missing is the very one that this copy has, the object here is bad.
             let is_bad = self.missing.get(&object) == Some(&have);
             if have == need && !is_bad {
                 // What is here already is not missing.
@@ -432,7 +435,7 @@ impl Pg {
                 continue;
             }
             if have != need && (is_bad || divergent.contains(&have)) {
-                // Nobody shall take it for good later, as a version of the past.
+                // It must not be taken for a good version of the past later.
                 txn.push(&object, Mutation::Remove);
             }
             change.missing(&object, Some(need));
@@ -477,7 +480,7 @@ impl Pg {
             is_wanted
         });
         merged.missing = wanted;
-        // Nobody can tell how much of it came to nothing.
+        // It is not known which of the old entries came to nothing, so all count as divergent.
         merged.divergent = self.log.rewind(EVersion::ZERO).into_iter().map(|entry| entry.version).collect();
         self.info.log_tail = message.info.log_tail;
         for entry in &message.entries {
@@ -487,7 +490,7 @@ impl Pg {
         Some(merged)
     }
 
-    /// The PG's log is known, and what every copy has.
+    /// Goes on once the PG's log is known, and what every copy has.
     pub(crate) fn after_log(&mut self, cx: &mut Ctx<'_>) {
         if !self.acts_as_wanted(cx) {
             self.enter(Phase::WaitActing, cx);

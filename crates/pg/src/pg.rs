@@ -43,14 +43,14 @@ pub(crate) enum Phase {
     Replica,
     /// Primary: asks all that may know something.
     GetInfo {
-        /// Who has not answered.
+        /// OSDs that have not answered.
         waiting: BTreeSet<OsdId>,
     },
     /// Primary: an interval that may have taken writes has no member left to ask.
     Down,
     /// Primary: asked the best copy for its log.
     GetLog {
-        /// Who.
+        /// The OSD that was asked.
         from: OsdId,
     },
     /// Primary: others are to act, as the map will say.
@@ -59,7 +59,7 @@ pub(crate) enum Phase {
     WaitUpThru,
     /// Primary: replicas take over the log.
     Activating {
-        /// Who has not.
+        /// Members that have not confirmed that.
         waiting: BTreeSet<OsdId>,
         /// Our own record of it is durable.
         is_durable: bool,
@@ -81,7 +81,7 @@ pub(crate) enum Pending {
     Activated,
     /// A pushed object is here.
     Pushed { from: OsdId, object: HObject },
-    /// A part of one is.
+    /// A part of a pushed object is here.
     Gathered(Box<Part>),
     /// An object to push is being read.
     PushRead(Box<Push>),
@@ -93,7 +93,7 @@ pub(crate) enum Pending {
     ScrubLoad { is_anew: bool },
     /// An op waits for what it lacks: of its object or a clone.
     OpLoad { head: HObject, load: LoadId, wanted: HObject },
-    /// Nobody waits.
+    /// Nothing waits for it.
     Nothing,
 }
 
@@ -309,8 +309,8 @@ impl Pg {
         &self.info.purged_snaps
     }
 
-    /// Whose scrub begins first: the least. One that was ordered comes before all that are only due, the one whose
-    /// last scrub is longest ago before the others.
+    /// The PG's place in the order of scrubs, the least first: scrubs that were ordered come before those that are only
+    /// due, and among equals the PG whose last scrub is longest ago comes first.
     pub fn scrub_turn(&self) -> (bool, types::UTime) {
         (!self.scrubs.is_ordered(), self.info.scrubs.last_scrub_stamp)
     }

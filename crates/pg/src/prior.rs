@@ -1,5 +1,5 @@
-//! The past that has to be known before a PG may serve: intervals that may have taken writes, who can tell of them,
-//! and whom it waits for.
+//! The past that has to be known before a PG may serve: intervals that may have taken writes, the OSDs that can tell of
+//! them, and those that the PG waits for.
 //!
 //! Authority: `PastIntervals::PriorSet`, `PeeringState::Down` (16.2).
 
@@ -11,8 +11,8 @@ use types::{OsdId, OsdMap, PgInterval};
 use crate::{Pg, pg::Phase};
 
 impl Pg {
-    /// Intervals that may have taken writes since the last activation that anybody knows of who is up. Who knew of one, and is
-    /// down, has what was written before; nobody else need have it.
+    /// Intervals that may have taken writes since the last activation that any OSD that is up knows of. An OSD that
+    /// knows of a later activation and is down has what was written before it; no other need have that.
     fn open_intervals(&self, map: &OsdMap) -> impl Iterator<Item = &PgInterval> {
         let up = self.peer_info.iter().filter(|(osd, _)| map.is_up(**osd));
         let started = up.map(|(_, info)| info.last_epoch_started).max().unwrap_or_default();
@@ -20,7 +20,7 @@ impl Pg {
         self.intervals.iter().filter(move |interval| interval.last >= started)
     }
 
-    /// True when a member of the interval has told what it has, or one was given up (`osd lost`) since it began.
+    /// True when a member of the interval has told what it has, or was given up (`osd lost`) since the interval began.
     fn is_told(&self, interval: &PgInterval, map: &OsdMap) -> bool {
         let is_lost = |osd: OsdId| map.exists(osd) && map.info(osd).lost_at > interval.first;
         interval.acting.iter().any(|osd| *osd == self.me || self.is_probed(*osd, map) || is_lost(*osd))
@@ -31,7 +31,7 @@ impl Pg {
         self.open_intervals(map).all(|interval| self.is_told(interval, map))
     }
 
-    /// Members of intervals, as far as these may matter, who are down.
+    /// Members of the open intervals that are down.
     fn away(&self, map: &OsdMap) -> BTreeSet<OsdId> {
         let members = self.open_intervals(map).flat_map(|interval| interval.acting.iter().copied());
         members.filter(|osd| osd.is_some() && map.is_down(*osd)).collect()
@@ -120,8 +120,8 @@ mod tests {
         world.say(osd, MPgNotify { pgid, epoch, info, intervals, leases }.into());
     }
 
-    /// A PG of two that begins an interval while one that led before is up, and one that led before that is not. Who led
-    /// before, and when.
+    /// A PG of two that begins an interval while an OSD that led before is up, and one that led before that is down.
+    /// Returns these two, and when the first one led.
     fn led_by_others() -> (World, OsdId, OsdId, Epoch) {
         let mut world = World::of(2);
         let begun = world.map.epoch;

@@ -1,11 +1,11 @@
-//! What a PG asks of another one for its clients: requests on objects that are redirected, and references. The primary of
-//! the one asks the primary of the other, which may be this OSD, and answers the client when it has its answer.
+//! What a PG asks of another one for its clients: requests on objects that are redirected, and references. The primary
+//! of the one asks the primary of the other, which may be this OSD, and answers the client when it has its answer.
 //!
 //! A request that is passed on keeps its client's name, so the other PG knows it when it comes again, by whatever way.
-//! It waits at no object here: what a client sends in order is passed on in order, and objects that refer to each other do
-//! not wait for each other. Questions may be lost with an interval: they are asked again when the other PG is led
-//! by somebody else, and after a while. Whoever is asked again while it is at it does nothing, and an answer that nobody waits
-//! for is dropped.
+//! It waits at no object here: what a client sends in order is passed on in order, and objects that refer to each other
+//! do not wait for each other. Questions may be lost with an interval: they are asked again when the other PG gets
+//! another primary, and after a while. A primary that is asked again while the question is open ignores that, and an
+//! answer that nothing waits for is dropped.
 //!
 //! Authority: `PrimaryLogPG::do_proxy_read`, `do_proxy_write`, `refcount_manifest` (16.2).
 
@@ -30,22 +30,23 @@ use crate::{
 
 /// Until a question is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(15);
-/// Objects that may lead a request, or a copy, on to the next, one after the other.
+/// How many objects, one after the other, may lead a request, or a copy, on to the next.
 pub(crate) const REDIRECTS_MAX: usize = 8;
 
-/// What an answer may carry that is passed back: more fits no message between OSDs.
+/// Bytes of data that an answer may carry that is passed back: more does not fit into a message between OSDs.
 const PASSED_BACK_BYTES_MAX: usize = PEER_SEGMENT_BYTES_MAX as usize / 2;
 
-/// The session of requests that no client of this OSD sent: none has it.
+/// The session of requests that another PG passed on: no client's session has this number.
 const NO_SESSION: u64 = u64::MAX;
 
-/// Flags of a client's request that count where it is passed on to. That the client knows of pools that fail all requests
-/// (`SUPPORTSPOOLEIO`) is none: it fails by itself what it sends to such a pool, which is another one.
+/// Flags of a client's request that also count at the object that it is passed on to. `SUPPORTSPOOLEIO` (the client
+/// knows of pools that fail all requests) does not: such a client fails its own requests to such a pool, but this one
+/// it sent to another pool.
 const KEPT_FOR_READS: u32 =
     osd_flag::RWORDERED | osd_flag::ORDERSNAP | osd_flag::ENFORCE_SNAPC | osd_flag::MAP_SNAP_CLONE;
 const KEPT_FOR_CHANGES: u32 = osd_flag::RETURNVEC | osd_flag::FULL_TRY | osd_flag::FULL_FORCE;
 
-/// Who gets the answer to a request that was passed on to this PG.
+/// Where the answer goes to a request that was passed on to this PG.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PassedOn {
     from: OsdId,
@@ -64,11 +65,11 @@ impl PassedOn {
 /// What becomes of an answer.
 #[derive(Debug)]
 enum Purpose {
-    /// It is this request's.
+    /// It answers this request.
     Request(Box<WaitingOp>),
-    /// An op of a request needs it, which is number `load` of those that wait at `head`.
+    /// An op of a request needs it: of number `load` of the requests that wait at `head`.
     Step { head: HObject, load: LoadId, question: u32 },
-    /// Nothing.
+    /// No request waits for it.
     Nobody,
 }
 
@@ -85,11 +86,11 @@ struct Question {
     asked: Option<(Instant, Asked)>,
 }
 
-/// Whom a question was put to. Where any of it differs, the PG may have dropped what it held.
+/// The primary that a question was put to. If any of this has changed, the PG may have dropped the question.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) pgid: PgId,
-    /// Of its pool: a PG that splits begins anew.
+    /// Number of PGs of its pool: a PG that splits begins anew.
     pg_num: u32,
     placed: UpActing,
     /// Since when the primary has been up.
@@ -97,7 +98,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Whom a question about `target` is to be put to by this map; none without its pool.
+    /// The primary that a question about `target` is to be put to by this map; none without its pool.
     pub(crate) fn of(target: &HObject, map: &OsdMap) -> Option<Asked> {
         let (_, pgid) = map.object_to_pg(target.pool, &target.nspace, &target.key, &target.oid)?;
         let placed = map.pg_to_up_acting(pgid);
@@ -110,7 +111,7 @@ impl Asked {
     }
 }
 
-/// The questions of a PG, as the one that asks and the one that is asked.
+/// The questions that a PG asks, and those that it is asked.
 #[derive(Debug, Default)]
 pub(crate) struct Proxies {
     questions: BTreeMap<u64, Question>,
@@ -120,8 +121,8 @@ pub(crate) struct Proxies {
 }
 
 impl Proxies {
-    /// An interval ends. Requests that were passed on begin again; what waits at objects does so by itself, and references
-    /// are given back if this OSD leads on.
+    /// An interval ends. The requests that were passed on begin again, and are returned; those that wait at objects
+    /// begin again by themselves. References are still given back if this OSD remains primary.
     fn on_new_interval(&mut self, is_primary: bool) -> Vec<WaitingOp> {
         let mut requests = Vec::new();
         for (id, question) in std::mem::take(&mut self.questions) {
@@ -164,9 +165,9 @@ fn addressed(op: MOSDOp, target: &HObject) -> MOSDOp {
 }
 
 impl Pg {
-    /// An interval ends: what waits goes on in the next one if this OSD leads it (see `Ops::on_new_interval`). The rest is
-    /// sent again, but for reads that a replica has begun: clients wait for these for as long as the same OSDs act, which
-    /// they may do in the next interval, too.
+    /// An interval ends: waiting requests go on in the next one if this OSD leads it (see `Ops::on_new_interval`).
+    /// Clients send the rest again, except for reads that a replica has begun, which are refused: clients wait for
+    /// these as long as the same OSDs act, and that may be so in the next interval, too.
     pub(crate) fn ops_end_interval(&mut self, is_primary: bool, cx: &mut Ctx<'_>) {
         let passed_on = self.proxies.on_new_interval(is_primary);
         let dropped = self.ops.on_new_interval(passed_on, self.info.primary_since, is_primary);
@@ -181,7 +182,7 @@ impl Pg {
         }
     }
 
-    /// The request is one on `target`.
+    /// Passes a request on to `target`, as its object redirects it there.
     pub(crate) fn pass_on(&mut self, head: &HObject, waiting: WaitingOp, target: HObject, cx: &mut Ctx<'_>) {
         let mut path = waiting.passed_on.as_ref().map_or_else(Vec::new, |passed_on| passed_on.path.clone());
         path.push(head.clone());
@@ -200,8 +201,8 @@ impl Pg {
         self.put_question(Question { purpose, target, client, addr, tid, path, op, asked: None }, cx);
     }
 
-    /// An op of a request asks `target` for something, in its client's name: asked again it is the same question, whose
-    /// number is below 2^15.
+    /// An op of a request asks `target` for something, in its client's name. `question` is below 2^15, and names the
+    /// same question when it is asked again.
     pub(crate) fn ask_for(
         &mut self,
         head: &HObject,
@@ -222,7 +223,7 @@ impl Pg {
             ..addressed(without_ops(&waiting.op), &target)
         };
         waiting.is_asking = true;
-        // The answer may take its time, and others copy as well.
+        // The answer may take a while, and other requests want to copy as well.
         waiting.forget_copies();
         let load = self.put_aside(head, waiting);
         let purpose = Purpose::Step { head: head.clone(), load, question };
@@ -258,13 +259,14 @@ impl Pg {
 
     fn put_question(&mut self, question: Question, cx: &mut Ctx<'_>) {
         self.proxies.count += 1;
-        // An answer to who led the PG here in an earlier life, which counted from 1 as well, is for nobody.
+        // Ids begin with the epoch: before a restart they were counted from 1 as well, and a late answer must match no
+        // new question.
         let id = (u64::from(cx.map.epoch.0) << 32) + self.proxies.count;
         self.proxies.questions.insert(id, question);
         self.ask_others(cx);
     }
 
-    /// Asks what was not asked, or not of those who are in charge now; all in order.
+    /// Sends, in order, the questions that were not sent yet, or not to the present primary, or too long ago.
     pub(crate) fn ask_others(&mut self, cx: &mut Ctx<'_>) {
         let mut without_pool = Vec::new();
         for (id, question) in &mut self.proxies.questions {
@@ -338,7 +340,7 @@ impl Pg {
             return;
         }
         let is_blocklisted = cx.map.is_blocklisted(&addr);
-        // What knows no backoffs is never told to hold.
+        // A client that knows no backoffs is never told to hold.
         let client = Client { session: NO_SESSION, entity: client, addr, features: 0 };
         let bytes = op.ops.iter().map(|step| step.data.len() as u64).sum();
         let permit = Budget::default().take_at(bytes, cx.now);
@@ -351,7 +353,7 @@ impl Pg {
         self.take(waiting, false, cx);
     }
 
-    /// Answers a request, whoever sent it here.
+    /// Answers a request: to its client, or to the PG that passed it on.
     pub(crate) fn reply(&mut self, waiting: &WaitingOp, reply: Box<MOSDOpReply>, cx: &mut Ctx<'_>) {
         waiting.answered(cx.now);
         let Some(passed_on) = &waiting.passed_on else {
@@ -369,7 +371,7 @@ impl Pg {
         cx.effects.push(Effect::SendOsd(from, message.into()));
     }
 
-    /// Asks again what is due.
+    /// Asks questions again that are due.
     pub(crate) fn tick_proxies(&mut self, cx: &mut Ctx<'_>) {
         if self.phase == Phase::Active && !self.proxies.questions.is_empty() {
             self.ask_others(cx);

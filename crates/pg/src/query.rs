@@ -122,7 +122,7 @@ impl Pg {
         self.might_have().into_iter().map(one).collect()
     }
 
-    /// `ceph pg ID list_unfound`: objects that nobody who is up can supply.
+    /// `ceph pg ID list_unfound`: objects that no OSD that is up can supply.
     pub fn list_unfound(&self, map: &OsdMap) -> Value {
         let objects: Vec<Value> = self
             .unfound

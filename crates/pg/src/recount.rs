@@ -1,6 +1,6 @@
 //! What the PG holds, counted anew: a split leaves it estimated.
 //!
-//! The primary counts object by object while the PG serves; what changes among those that it has passed is noted.
+//! The primary counts object by object while the PG serves; changes of objects that it has passed are noted.
 
 use types::{HObject, PgTotals, SnapId};
 

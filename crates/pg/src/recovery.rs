@@ -1,5 +1,5 @@
-//! Recovery: whole objects go to copies that lack them, a few at a time, those first that ops wait for. Large ones go in
-//! parts. How much is under way is the business of all PGs together: see `throttle.rs`.
+//! Recovery: whole objects are sent to copies that lack them, a few at a time, those first that ops wait for. Large
+//! ones are sent in parts. All PGs together share the limits on what is under way: see `throttle.rs`.
 
 mod gather;
 mod part;
@@ -34,7 +34,7 @@ use crate::{
 
 /// Objects of one PG on their way at once, as far as the OSD has places for them.
 const ACTIVE_MAX: usize = 8;
-/// The same in a PG that an operator wants recovered before others.
+/// Objects of one PG on their way at once if an operator wants it recovered before others.
 const FORCED_ACTIVE_MAX: usize = 64;
 /// Objects on their way that ops wait for: these do not wait for others, which may be large, to arrive.
 const URGENT_ACTIVE_MAX: usize = 8;
@@ -42,17 +42,17 @@ const URGENT_ACTIVE_MAX: usize = 8;
 /// What is on its way.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
-    /// From whom, and its share of what the OSD does.
+    /// By object: the OSD that it is pulled from, and its place among what this OSD recovers.
     pulling: BTreeMap<HObject, (OsdId, RecoveryPlace)>,
     pushing: BTreeMap<(OsdId, HObject), RecoveryPlace>,
-    /// What was sent last of an object, pushed or as an answer, and has not come as far as it is known.
+    /// By target and object: what was sent last, as a push or to answer a pull, and is not known to have arrived.
     sent: BTreeMap<(OsdId, HObject), RecoveryBytes>,
-    /// What waits for other bytes to arrive at its OSD.
+    /// Pushes that wait for other bytes to arrive at their OSD.
     held: Vec<Push>,
     /// Something could be started, and waits for its turn.
     is_waiting: bool,
     urgent: Urgent,
-    /// Copies here that are as good as none, until good ones have taken their places.
+    /// Objects whose copies here are bad, until good ones have taken their places.
     bad: BTreeSet<HObject>,
     /// `FORCED_RECOVERY`, `FORCED_BACKFILL`: what an operator has said, until the PG is clean.
     forced: PgState,
@@ -69,9 +69,9 @@ pub(crate) struct Push {
     need: EVersion,
     begin: ObjectCursor,
     measure: Measure,
-    /// What is at hand for it.
+    /// What was loaded for it.
     pub(crate) loads: Vec<Token>,
-    /// How long it was found to be when it had to wait, and whether it waits no more.
+    /// Its length, found when it had to wait; and whether its turn to be sent has come.
     bytes: usize,
     has_turn: bool,
 }
@@ -133,7 +133,7 @@ impl Recovery {
         most.saturating_sub(self.active())
     }
 
-    /// The same of those that ops wait for, which wait for nothing else.
+    /// How many more objects that ops wait for may be on their way: these wait for no others.
     fn urgent_room(&self) -> usize {
         let active = self.pulling.keys().chain(self.pushing.keys().map(|(_, object)| object));
         let urgent = active.filter(|object| self.urgent.contains(&object.head())).count();
@@ -148,7 +148,7 @@ impl Recovery {
         self.held.retain(|push| push.to != to || push.object != *object);
     }
 
-    /// What is held for the OSD and has waited longest, or an op waits for.
+    /// The next push of those held for the OSD: one that an op waits for, or else the one that has waited longest.
     fn take_held(&mut self, to: OsdId) -> Option<Push> {
         let is_urgent = |push: &Push| push.to == to && self.urgent.contains(&push.object.head());
         let urgent = self.held.iter().position(is_urgent);
@@ -158,8 +158,8 @@ impl Recovery {
 }
 
 impl Pg {
-    /// Those who are gone do not answer what they were asked for: it is asked for again, of whoever has it. Nor do they
-    /// say that what they were sent has come: they are sent it again.
+    /// OSDs that are gone do not answer pulls: the objects are pulled again, from any OSD that has them. Nor do they
+    /// confirm what they were sent: it is sent again.
     pub(crate) fn forget_gone(&mut self, is_gone: impl Fn(&OsdId) -> bool, cx: &mut Ctx<'_>) {
         self.recovery.pulling.retain(|_, (source, _)| !is_gone(source));
         self.recovery.pushing.retain(|(to, _), _| !is_gone(to));
@@ -168,8 +168,8 @@ impl Pg {
         self.recover(cx);
     }
 
-    /// Its turn has come to send to an OSD what it holds, or to begin with another object; with the number of its own OSD,
-    /// to ask others for one.
+    /// The PG's turn has come to send to an OSD what it holds for it, or to begin with another object; with the id of
+    /// its own OSD, to pull an object from others.
     pub(crate) fn on_recovery_turn(&mut self, osd: OsdId, cx: &mut Ctx<'_>) {
         if let Some(push) = self.recovery.take_held(osd) {
             self.push(Push { has_turn: true, ..push }, cx);
@@ -178,7 +178,7 @@ impl Pg {
         }
     }
 
-    /// An operator wants the PG recovered before others, or as others again.
+    /// An operator wants the PG recovered before others, or takes that back.
     pub(crate) fn on_force(&mut self, is_backfill: bool, is_forced: bool, cx: &mut Ctx<'_>) {
         let bit = if is_backfill { PgState::FORCED_BACKFILL } else { PgState::FORCED_RECOVERY };
         if is_forced && self.phase == Phase::Active && !self.is_clean {
@@ -239,15 +239,15 @@ impl Pg {
         self.peer_info.iter().find(has_it).map(|(osd, _)| *osd)
     }
 
-    /// This copy of the object cannot be read: another one is to take its place. False where it is not known, or not at hand,
-    /// which version that has to be.
+    /// This copy of the object cannot be read: a good copy has to take its place. False if the version that this has to
+    /// be is not known, or not at hand.
     fn lose(&mut self, object: &HObject, cx: &mut Ctx<'_>) -> bool {
         if self.missing.contains_key(object) {
-            // It was an older version that somebody asked for.
+            // The object is missing already: another OSD asked for an older version.
             return true;
         }
         match object_version(cx.store, self.coll, object) {
-            // There is none that has no version, nor could any copy be the right one.
+            // An object without a version does not exist, nor could any copy of it be the right one.
             Ok(EVersion::ZERO) | Err(_) => false,
             Ok(version) => {
                 self.declare_missing(object.clone(), version, cx);
@@ -257,10 +257,10 @@ impl Pg {
         }
     }
 
-    /// Who reads for a client, or for another PG, found the object unreadable: it waits for another copy. Only a
-    /// primary that serves reads for them, and what was under way ends with its interval.
+    /// A read for a client or for another PG found this copy unreadable: the request waits until a good copy has been
+    /// recovered. Only a primary that serves does such reads, and those under way end with its interval.
     pub(crate) fn repair(&mut self, object: &HObject, cx: &mut Ctx<'_>) {
-        // Where its version is not at hand, who reads finds the object unreadable once more.
+        // If the version is not at hand, the next read finds the object unreadable once more.
         if self.lose(object, cx) {
             let others = self.peer_info.keys().filter(|osd| self.members.contains(**osd));
             let others: Vec<String> = others.map(ToString::to_string).collect();
@@ -276,7 +276,7 @@ impl Pg {
         }
     }
 
-    /// An object is where it belongs on one more copy.
+    /// One more copy has the object now.
     fn after_recovered(&mut self, object: &HObject, cx: &mut Ctx<'_>) {
         let head = object.head();
         self.counters.objects_recovered += 1;
@@ -287,7 +287,7 @@ impl Pg {
         self.run_object(&head, cx);
     }
 
-    /// Primary: that much data goes to a copy that lacks it, or came for the own one.
+    /// Primary: counts the data that goes to a copy that lacks it, or that came for its own copy.
     fn note_recovered_bytes(&mut self, pushed: &Transaction) {
         if self.is_primary() {
             let data = pushed.ops.iter().map(|op| match op {
@@ -301,10 +301,10 @@ impl Pg {
     /// Another OSD asks for an object, or for its next part.
     pub(crate) fn on_pull(&mut self, from: OsdId, message: MPgPull, cx: &mut Ctx<'_>) {
         let MPgPull { object, version: need, begin, .. } = message;
-        // The part before has come. What is asked for again is sent once.
+        // The part before has arrived. What is still held for an earlier pull of the object is not sent as well.
         self.recovery.sent.remove(&(from, object.clone()));
         self.recovery.held.retain(|push| push.to != from || push.object != object);
-        // What there is in whatever version is to be part of a change.
+        // A pull of whatever version there is wants the whole object, to make it part of a change.
         let measure = if need == EVersion::ZERO { WHOLE } else { Measure::of_parts(cx.recovery) };
         self.push(Push { need, begin, ..Push::new(from, object, measure) }, cx);
     }
@@ -364,8 +364,8 @@ impl Pg {
         self.push(push, cx);
     }
 
-    /// What this copy keeps with the object cannot be decoded, so it is as bad as one that cannot be read: it is not spread,
-    /// and a good one is to take its place.
+    /// What this copy keeps with the object cannot be decoded, so it is as bad as one that cannot be read: it is not
+    /// sent to others, and a good copy has to take its place.
     fn on_push_damaged(&mut self, to: OsdId, object: HObject, need: EVersion, cx: &mut Ctx<'_>) {
         tracing::error!(pg = %self.pgid, %object, "what is kept with an object to push cannot be decoded");
         self.recovery.forget_push(to, &object);
@@ -375,13 +375,14 @@ impl Pg {
             self.declare_missing(object.clone(), wanted, cx);
             cx.effects.push(Effect::StatsChanged);
         }
-        // A primary that pushes of its own accord pulls with its next turn.
+        // A primary that pushes of its own accord pulls a good copy with its next turn.
         if !self.is_primary() || to == self.me {
             self.on_push_unreadable(to, object, cx);
         }
     }
 
-    /// Primary: what it pushed is older than what the other one lacks, as the log has it, so this copy is no good either.
+    /// Primary: what it pushed is older than the version that the replica lacks by the log, so the primary's own copy
+    /// is no good either.
     fn on_push_refused(&mut self, to: OsdId, object: HObject, cx: &mut Ctx<'_>) {
         self.recovery.forget_push(to, &object);
         let need = self.peer_missing.get(&to).and_then(|missing| missing.get(&object)).copied();
@@ -393,7 +394,7 @@ impl Pg {
         self.recover(cx);
     }
 
-    /// What was to be pushed is lost here: its primary looks for another copy.
+    /// The object to be pushed is lost here: the primary looks for another copy.
     fn on_push_unreadable(&mut self, to: OsdId, object: HObject, cx: &mut Ctx<'_>) {
         if self.is_primary() && to != self.me {
             return self.recover(cx);
@@ -403,13 +404,13 @@ impl Pg {
         cx.effects.push(Effect::SendOsd(to, message.into()));
     }
 
-    /// An object came that this copy lacks; with version zero, word that the sender lacks it as well, and could do nothing
-    /// with what was pushed there, if that was so.
+    /// An object came that this copy lacks. Version zero says that the sender lacks it as well, and could not use what
+    /// was pushed there, if anything was.
     pub(crate) fn on_push(&mut self, from: OsdId, message: MPgPush, cx: &mut Ctx<'_>) {
         let is_part = message.is_part();
         let MPgPush { object, version, txn: pushed, begin, next, .. } = message;
         if self.is_primary() && version != EVersion::ZERO && from != self.me {
-            // Whoever sent it may send more, whatever becomes of this.
+            // The sender may send more, whatever becomes of this.
             let reply = MPgPushReply { pgid: self.pgid, epoch: cx.map.epoch, object: object.clone() };
             cx.effects.push(Effect::SendOsd(from, reply.into()));
         }
@@ -421,8 +422,8 @@ impl Pg {
         if version == EVersion::ZERO && self.recovery.pushing.contains_key(&(from, object.clone())) {
             return self.on_push_refused(from, object, cx);
         }
-        // A primary takes nothing but what it is pulling from there. Others answer late what they were asked for before:
-        // what there is in whatever version, or what is pulled from somebody else by now.
+        // A primary takes only what it is pulling from the sender. Anything else is a late answer: whatever version
+        // there was, or an object that is pulled from another OSD by now.
         if self.is_primary() && !self.recovery.is_pulled_from(&object, from) {
             return;
         }
@@ -467,7 +468,7 @@ impl Pg {
             self.copies_repaired += 1;
             cx.effects.push(Effect::StatsChanged);
         }
-        // Only now: what is missing and not being pulled is pulled.
+        // Only now: an object that is missing and not being pulled would be pulled again.
         self.recovery.pulling.remove(&object);
         if self.is_primary() {
             self.after_recovered(&object, cx);
@@ -481,7 +482,7 @@ impl Pg {
         let object = message.object;
         self.recovery.forget_push(from, &object);
         if !self.is_primary() {
-            // It came where it was asked for.
+            // What was pulled from this copy has arrived.
             return;
         }
         if let Some(missing) = self.peer_missing.get_mut(&from) {
@@ -490,7 +491,7 @@ impl Pg {
         self.after_recovered(&object, cx);
     }
 
-    /// Objects that those of these OSDs lack who are others than this one.
+    /// Objects that these OSDs lack, not counting this one.
     pub(crate) fn lacked_by(&self, osds: impl Iterator<Item = OsdId>) -> u64 {
         osds.filter_map(|osd| self.peer_missing.get(&osd)).map(|missing| missing.len() as u64).sum()
     }

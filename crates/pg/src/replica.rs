@@ -28,7 +28,7 @@ impl Staged {
 }
 
 impl Pg {
-    /// Orders a change: log, own store, replicas. Its version, and who has to confirm it.
+    /// Orders a change: log, own store, replicas. Returns its version, and the replicas that have to confirm it.
     pub(crate) fn replicate(&mut self, staged: Staged, cx: &mut Ctx<'_>) -> (EVersion, Vec<OsdId>) {
         assert!(!self.members.is_merging, "a PG that is about to be merged stays as it is");
         let Staged { mut txn, mut log, delta } = staged;
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use crate::test_world::World;
 
-    /// A primary that nobody hears does not trim what the others do not have, however much it logs.
+    /// A primary that the others do not hear does not trim what they do not have, however much it logs.
     #[test]
     fn logs_are_trimmed_up_to_what_all_members_have() {
         let mut world = World::active();

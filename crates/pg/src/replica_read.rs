@@ -1,25 +1,27 @@
-//! Reads that a replica answers, for clients that say that any copy may (`BALANCE_READS`, `LOCALIZE_READS`).
+//! Reads that a replica answers, for clients that say that any copy may answer (`BALANCE_READS`, `LOCALIZE_READS`).
 //!
-//! Nobody may read what is older than what anybody was told, nor what somebody else may still fail to find. So a replica
-//! answers only
-//! - in an interval in which the primary serves, by its word: then nobody serves any more by an earlier interval, and
-//!   all that was acknowledged before is in this copy's log;
-//! - while it has a lease of all other members, as the primary needs one (`lease.rs`): then nobody serves by a later one;
-//! - what it does not lack, and what has no change that may not be durable on all members: what was acknowledged is, so
-//!   it is here; what is here alone could be undone, or another copy may still answer what was before.
+//! No client may read a state older than one that any client was told of, nor one that another client may still fail to
+//! find. So a replica answers only
+//! - in an interval in which the primary has said that it serves: then no member of an earlier interval serves any
+//!   more, and all that was acknowledged before is in this copy's log;
+//! - while it has a lease of all other members, as the primary needs one (`lease.rs`): then no member of a later
+//!   interval serves yet;
+//! - for objects that it does not lack, and whose changes are all known to be durable on all members: an acknowledged
+//!   change is durable there, so it is here; a change that is here alone could be undone, or another copy may still
+//!   answer with what was before it.
 //!
-//! Everything else it refuses with EAGAIN, and clients ask the primary. It runs reads as the primary does (`ops.rs`), and
-//! looks at these conditions again whenever one goes on.
+//! Everything else it refuses with EAGAIN, and clients ask the primary. It runs reads as the primary does (`ops.rs`),
+//! and checks these conditions again whenever a read goes on.
 //!
-//! Authority: `PrimaryLogPG::do_op`, `PeeringState::can_serve_replica_read` (16.2). That the primary tells how far all are
-//! without a change that carries it, too, is of later releases (`MOSDPGPCT`).
+//! Authority: `PrimaryLogPG::do_op`, `PeeringState::can_serve_replica_read` (16.2). That the primary also tells how far
+//! all members are when no change carries it comes from later releases (`MOSDPGPCT`).
 
 use messages::{LogLevel, MPgBadCopy, MPgCommitted};
 use types::{EVersion, Errno, HObject, OsdId};
 
 use crate::{Ctx, Effect, Pg, errand::object_version, exec, ops::WaitingOp, pg::Phase};
 
-/// Up to which change all members have all durable.
+/// The change up to which all members have everything durable.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Committed {
     /// As far as this copy knows; none until the primary serves in this interval.
@@ -88,8 +90,8 @@ impl Pg {
         self.log.after(to).all(|entry| entry.object.head() != *head)
     }
 
-    /// Replica: a client's read found the object unreadable. The primary answers the client, and puts a good copy in the
-    /// place of this one.
+    /// Replica: a client's read found the object unreadable. The primary answers the client, and replaces this copy by
+    /// a good one.
     pub(crate) fn complain_of_copy(&mut self, waiting: &WaitingOp, object: &HObject, cx: &mut Ctx<'_>) {
         if !self.missing.contains_key(object) {
             let (pgid, epoch, object) = (self.pgid, cx.map.epoch, object.clone());
@@ -99,14 +101,14 @@ impl Pg {
         self.refuse(waiting, Errno::EAGAIN, cx);
     }
 
-    /// Primary: a replica's copy cannot be read. Changes that were ordered before reach the replica before the word that
-    /// it lacks the object.
+    /// Primary: a replica's copy cannot be read. Changes that were ordered before this reach the replica before the
+    /// word that it lacks the object.
     pub(crate) fn on_copy_unreadable(&mut self, from: OsdId, object: HObject, cx: &mut Ctx<'_>) {
         let lacks = self.peer_missing.get(&from).is_some_and(|missing| missing.contains_key(&object));
         if self.phase != Phase::Active || lacks || self.missing.contains_key(&object) {
             return;
         }
-        // Where the version is not at hand, the next read that finds the copy unreadable brings the word again.
+        // Where the version is not at hand, the next read that finds the copy unreadable has it reported again.
         let Ok(version) = object_version(cx.store, self.coll, &object) else { return };
         if version == EVersion::ZERO {
             return;

@@ -1,9 +1,9 @@
 //! Splitting: the pool has more PGs, and some of this one's objects belong to new ones, its children.
 //!
-//! Every copy does it by itself as it comes to the map that says so, acting or not: what it holds, logged and
-//! lacks is divided by the hashes of the objects. A child begins with its parent's past, so whoever looks for its
-//! objects asks those who had them before; the same epoch begins a new interval for all of them, and clients send
-//! again. One transaction carries it all: after a crash it has happened, or happens when the map comes again.
+//! Every copy, acting or not, splits by itself as it comes to the map that says so: what it holds, has logged and lacks
+//! is divided by the hashes of the objects. A child begins with its parent's past intervals, so its primary asks the
+//! OSDs that had its objects before; the same epoch begins a new interval for all of them, and clients send again. One
+//! transaction carries it all: after a crash it has happened, or happens when the map comes again.
 //!
 //! Authority: `PG::split_into`, `PGLog::split_into`, `pg_t::is_split`.
 
@@ -31,8 +31,8 @@ impl Pg {
         }
     }
 
-    /// Parts with its children, each with the id of its tokens. They are as this PG is: at the map that it saw
-    /// last, or not resumed yet; `Ctx::map` is the one that splits it.
+    /// Splits off its children, each given with the id of its tokens. They are in the state of this PG: at the map that
+    /// it saw last, or not resumed yet; `Ctx::map` is the one that splits it.
     pub fn split(&mut self, children: &[(u32, PgId)], cx: &mut Ctx<'_>) -> Vec<Pg> {
         let Some(pool) = cx.map.pools.get(&self.pgid.pool) else { return Vec::new() };
         let (before, pg_num, epoch) = (self.info.pg_num, pool.pg_num, cx.map.epoch);
@@ -60,7 +60,7 @@ impl Pg {
         self.info.last_epoch_split = epoch;
         self.info.is_estimated = true;
         let mut txn = Transaction::new(self.coll);
-        // Behind all objects, they would go to a child that does not know of them.
+        // As they are behind all objects, they would go to a child that does not know of them.
         self.forget_all_gathered(&mut change, &mut txn);
         let mut out = Vec::new();
         for &(id, pgid) in children {
@@ -91,7 +91,7 @@ impl Pg {
         child
     }
 
-    /// The step that makes it.
+    /// The step of the parent's transaction that makes this child.
     fn split_off(&mut self, pg_num: u32) -> TxnOp {
         let mut change = MetaChange::default();
         change.info(&self.info, &mut self.kept);
@@ -110,7 +110,7 @@ impl Pg {
     }
 }
 
-/// The part of what was counted that a PG with so many more bits has, about: hashes are spread evenly.
+/// About what a PG with so many more bits has of the whole: hashes are spread evenly.
 fn part_of(whole: PgTotals, bits: u32) -> PgTotals {
     let part = |count: u64| count.checked_shr(bits).unwrap_or(0);
     PgTotals { objects: part(whole.objects), clones: part(whole.clones), bytes: part(whole.bytes) }

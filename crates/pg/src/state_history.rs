@@ -1,5 +1,5 @@
-//! Which of Ceph's states of peering a PG was in, and when: for `dump_pgstate_history` and `dump_pg_recovery_stats`. Only
-//! what changes a state pays for it.
+//! Which of Ceph's states of peering a PG was in, and when: for `dump_pgstate_history` and `dump_pg_recovery_stats`.
+//! Only events that change a state bear a cost for it.
 //!
 //! Authority: `PGStateHistory`, `NamedState`, `PGRecoveryStats` (16.2). Ceph's states lie in each other, and each is
 //! entered and left by itself; so do these.
@@ -75,7 +75,7 @@ pub fn add_state_times(all: &mut AllStateTimes, more: &AllStateTimes) {
     more.iter().for_each(|(name, times)| all.entry(name).or_default().add(times));
 }
 
-/// See the module's page.
+/// The states of peering that a PG was in, and when.
 #[derive(Debug, Default)]
 pub(crate) struct StateHistory {
     past: VecDeque<Instance>,

@@ -36,7 +36,7 @@ impl Pg {
             state = state.with(PgState::REMAPPED);
         }
         if self.phase == Phase::Active {
-            // Looked at after each event: where those act who are up there is nobody to look for.
+            // This runs after each event: if the up set acts, there is no other target to look at.
             let is_filling = is_remapped && self.lacked_by(self.targets()) > 0;
             let put_off = self.recovery.put_off();
             if is_filling {
@@ -89,7 +89,7 @@ impl Pg {
     fn stamp(&mut self, state: PgState, wall: UTime) {
         let stamps = &mut self.stamps;
         if stamps.others == PgTimes::default() {
-            // What it was before it was loaded is not known: what it is not, it is not since then.
+            // The states before the PG was loaded are not known: any that it is not in now counts as left at this time.
             stamps.others = PgTimes::at(wall);
             (stamps.active, stamps.clean) = (wall, wall);
         }
@@ -118,20 +118,21 @@ impl Pg {
         }
     }
 
-    /// Copies that are not there, and those that are not where they belong.
+    /// Counts copies of objects that are lacking (degraded), and those that are not where they belong (misplaced).
     fn degraded_and_misplaced(&self, objects: u64) -> (u64, u64) {
         let acting = self.acting_others().count() as u64 + u64::from(self.members.acting.contains(&self.me));
         let absent = u64::from(self.members.size).saturating_sub(acting);
         let strays = self.members.acting.iter().filter(|osd| !self.members.up.contains(osd)).count() as u64;
         let to_fill = self.lacked_by(self.targets());
-        // Who acts without being up stands for one that is filled; with the others a copy comes that nobody has.
+        // Each OSD that acts without being up stands in for one that is filled; filling any others adds copies that do
+        // not exist yet.
         let misplaced = to_fill.min(strays * objects);
         let more = (self.targets().count() as u64).saturating_sub(strays);
         let absent = absent.saturating_sub(more) * objects + (to_fill - misplaced);
         (self.lacked_by_acting() + absent, misplaced)
     }
 
-    /// Who acts and lacks objects.
+    /// OSDs that act and lack objects.
     fn lacking(&self) -> Vec<OsdId> {
         let own = (!self.missing.is_empty()).then_some(self.me);
         let lacks = |osd: &OsdId| self.peer_missing.get(osd).is_some_and(|missing| !missing.is_empty());

@@ -20,7 +20,7 @@ use crate::{
     pg::Phase,
 };
 
-/// See the module's page.
+/// A PG on a store, with all that it needs of an OSD.
 pub(crate) struct World {
     pub(crate) map: OsdMap,
     pub(crate) store: MemStore,
@@ -43,7 +43,7 @@ impl World {
         World::of(3)
     }
 
-    /// The same of so many members.
+    /// The primary of an active PG of `size` members with three objects, which all of them have.
     pub(crate) fn of(size: u8) -> World {
         let mut world = World::filled(size, 0);
         world.activate_all();
@@ -80,7 +80,7 @@ impl World {
         Event::Op { client: client(), tid, op: self.request(at, ops), permit: Budget::default().take(0) }
     }
 
-    /// The same of a write.
+    /// What tells the PG that a client writes an object.
     pub(crate) fn writing(&self, at: u64, tid: u64) -> Event {
         self.asking(at, tid, vec![write()])
     }
@@ -221,7 +221,8 @@ impl World {
         }
     }
 
-    /// The same, where other PGs may have turns: everything that the store finishes and the PG tells itself after it.
+    /// Hands an event in where other PGs may have turns, and then everything that the store finishes and the PG tells
+    /// itself.
     pub(crate) fn handle_alone(&mut self, event: Event) {
         let mut events = vec![event];
         while let Some(event) = events.pop() {
@@ -270,7 +271,7 @@ impl World {
         self.say(from, MPgPush::whole((pgid, epoch), object, version, txn).into());
     }
 
-    /// Nobody's copy of the object can be read.
+    /// This copy of the object cannot be read.
     pub(crate) fn lose(&mut self, at: u64) {
         let object = self.object(at);
         self.act(|pg, cx| pg.repair(&object, cx));

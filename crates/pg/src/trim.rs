@@ -71,7 +71,7 @@ impl Pg {
             if trimming.from.is_none() {
                 self.trim_busy(&mut trimming, room, cx);
             }
-            // Whoever may lead next has to have the changes before anybody relies on them.
+            // Any later primary has to have the changes before the snapshots count as purged.
             if trimming.has_seen_all() && !self.has_change_under_way_until(trimming.last) {
                 self.info.purged_snaps.union_with(&trimming.removed);
                 self.removed_snaps = None;

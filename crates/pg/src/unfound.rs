@@ -2,7 +2,7 @@
 //! comes up or an operator gives them up.
 //!
 //! An object that is given up is changed like any other: the change is logged, and goes to all copies, with what the
-//! object was before in the newest version that somebody still has, or with its removal. A request that the change
+//! object was before in the newest version that any copy still has, or with its removal. A request that the change
 //! undoes has no effect any more; sent again, it runs again (`log.rs`).
 //!
 //! Authority: `MissingLoc`, `PrimaryLogPG::primary_error`, `mark_all_unfound_lost`,
@@ -29,9 +29,9 @@ const PER_TURN: usize = 64;
 /// What becomes of unfound objects (`ceph pg ID mark_unfound_lost`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GiveUp {
-    /// They are what they were before, as far as a copy of that is left; else they are gone.
+    /// They become what they were before, if a copy of that is left; else they are removed.
     Revert,
-    /// They are gone.
+    /// They are removed.
     Delete,
 }
 
@@ -43,7 +43,7 @@ struct Older {
     content: Transaction,
 }
 
-/// What the copies have of an object that is to be what it was before.
+/// What the copies offer of an object that is to become what it was before.
 #[derive(Debug, Default)]
 struct Offers {
     waiting: BTreeSet<OsdId>,
@@ -101,13 +101,13 @@ impl Pg {
         map.is_up(osd) && self.peer_info.contains_key(&osd)
     }
 
-    /// True when nobody is left who may have what is unfound: all have said what they have, or will not come back.
+    /// True when no OSD is left that may have what is unfound: all have said what they have, or will not come back.
     pub fn is_all_probed(&self, map: &OsdMap) -> bool {
         let is_gone = |osd: OsdId| !map.exists(osd) || map.info(osd).lost_at > map.info(osd).up_from;
         self.might_have().into_iter().all(|osd| self.is_probed(osd, map) || is_gone(osd))
     }
 
-    /// Who has this object, or may have it, has changed.
+    /// Looks for an object again, as the OSDs that have it, or may have it, have changed.
     pub(crate) fn look_for(&mut self, object: &HObject, cx: &mut Ctx<'_>) {
         if self.phase != Phase::Active {
             return;
@@ -124,7 +124,7 @@ impl Pg {
         }
     }
 
-    /// Who may have objects has changed, or who is up.
+    /// Looks for all missing objects again, as the OSDs that may have them, or those that are up, have changed.
     pub(crate) fn look_for_all(&mut self, cx: &mut Ctx<'_>) {
         let before = std::mem::take(&mut self.unfound.objects);
         let lacks_source =
@@ -139,8 +139,8 @@ impl Pg {
         self.unfound.objects = now;
     }
 
-    /// Asks those who may have what is unfound and have not said what they have, as they were down when the PG peered. One
-    /// that has kept its copy tells by itself; one that has not says so only when it is asked.
+    /// Asks OSDs that may have what is unfound and have not said what they have, as they were down when the PG peered.
+    /// An OSD that has kept its copy tells by itself; one that has lost it says so only when it is asked.
     pub(crate) fn ask_for_unfound(&self, cx: &mut Ctx<'_>) {
         if self.unfound.objects.is_empty() {
             return;
@@ -200,7 +200,7 @@ impl Pg {
         self.unfound.offers.insert(object, Offers { waiting, best: None });
     }
 
-    /// What a copy has of an object; version zero, if it has nothing. False when it was not asked for that.
+    /// A copy says what it has of an object; version zero, if it has nothing. False if it was not asked for that.
     pub(crate) fn on_offer(
         &mut self,
         from: OsdId,
@@ -214,7 +214,8 @@ impl Pg {
             return false;
         }
         if is_part {
-            // It would be a change, which goes to all copies at once. Somebody has it: that it is gone would be wrong.
+            // It would have to be one change, which goes to all copies at once. As a copy has the object, removing it
+            // would be wrong.
             self.unfound.offers.remove(object);
             self.unfound.given_up.remove(object);
             let line =
@@ -223,8 +224,8 @@ impl Pg {
             return true;
         }
         let version = offer.0;
-        // What members have is of the history that they took over. Others may have what came to nothing: the log has
-        // to know it. The version that is lost is offered by whoever has it in a bad state.
+        // What members have belongs to the history that they took over. Other OSDs may have versions that came to
+        // nothing: the log has to know theirs. A copy that has the lost version itself in a bad state offers that, too.
         let is_lost = self.missing.get(object).is_none_or(|need| version >= *need);
         let was_so = !is_lost && (self.members.contains(from) || self.log.contains(version));
         let is_best = version > offers.best.as_ref().map_or(EVersion::ZERO, |best| best.version);
@@ -240,7 +241,7 @@ impl Pg {
         true
     }
 
-    /// Those who are gone do not answer.
+    /// OSDs that are gone do not answer.
     pub(crate) fn forget_offers(&mut self, is_gone: impl Fn(&OsdId) -> bool, cx: &mut Ctx<'_>) {
         self.unfound.offers.values_mut().for_each(|offers| offers.waiting.retain(|osd| !is_gone(osd)));
         for object in self.unfound.offers.keys().cloned().collect::<Vec<_>>() {
@@ -261,7 +262,8 @@ impl Pg {
     fn become_older(&mut self, object: &HObject, older: Option<Older>, cx: &mut Ctx<'_>) {
         let Some(need) = self.missing.get(object).copied() else { return self.unfound.remove(object) };
         if self.members.is_merging {
-            // Not merged before it is whole: who gives up does so again when the monitor has called that off.
+            // A PG that is about to be merged takes no changes: the object is given up again when the monitor has
+            // called that off.
             return;
         }
         let at = self.next_version(cx);
@@ -298,7 +300,7 @@ impl Pg {
     }
 }
 
-/// What the PG keeps with an object, of a transaction that makes the object.
+/// The object info in a transaction that makes the object.
 fn info_in(content: &Transaction) -> Option<ObjectInfo> {
     let xattr = |op: &TxnOp| match op {
         TxnOp::Object(_, Mutation::SetXattrs(xattrs)) => xattrs.get(INFO_XATTR).cloned(),

@@ -1,5 +1,5 @@
-//! Watches and notifications of a PG, while it leads: sessions, timeouts, answers. Who watches an
-//! object is kept with the object; this is what has to be remembered besides.
+//! Watches and notifications of a PG, while it leads: sessions, timeouts, answers. An object's watchers are kept with
+//! the object; this is what has to be remembered besides.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -58,7 +58,7 @@ struct Notify {
     held: Vec<Permit>,
 }
 
-/// Who watches an object, as operators see it.
+/// A watcher of an object, as operators see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watcher {
     /// The client's global id.
@@ -80,7 +80,7 @@ pub(crate) struct Watches {
 }
 
 impl Pg {
-    /// Who watches which object.
+    /// All watchers, with the objects that they watch.
     pub fn watchers(&self) -> impl Iterator<Item = (&HObject, Watcher)> {
         self.watches.watches.iter().flat_map(|(object, watches)| {
             watches.iter().map(move |((client, cookie), watch)| {
@@ -125,7 +125,7 @@ impl Watches {
         }
     }
 
-    /// What the next notification is called. Ids of one primary's time do not meet those of the next.
+    /// The id of the next notification. Ids of one primary's time do not collide with those of the next.
     pub(crate) fn next_id(&self, cx: &Ctx<'_>) -> u64 {
         u64::from(cx.map.epoch.0) << 32 | (self.count + 1)
     }
@@ -229,7 +229,7 @@ impl Watches {
         self.answer_for(watcher, head, cx);
     }
 
-    /// A watcher is gone: nobody waits for it any more.
+    /// A watcher is gone: no notification waits for it any more.
     fn answer_for(&mut self, watcher: WatcherKey, head: &HObject, cx: &mut Ctx<'_>) {
         let ids: Vec<u64> =
             self.notifies.iter().filter(|(_, n)| n.object == *head).map(|(id, _)| *id).collect();
@@ -262,7 +262,7 @@ impl Watches {
         cx.effects.push(Effect::Tell(notify.notifier.session, message.into()));
     }
 
-    /// Watches whose time is over, or whose client may do nothing any more.
+    /// Watches whose time is over, or whose client is blocklisted.
     fn expired(&self, cx: &Ctx<'_>) -> Vec<(HObject, WatcherKey)> {
         let is_over = |watch: &Watch| watch.is_over(cx.now) || cx.map.is_blocklisted(&watch.addr);
         let all = self.watches.iter().flat_map(|(o, ws)| ws.iter().map(move |(w, watch)| (o, w, watch)));

@@ -23,7 +23,7 @@ pub(crate) struct WatchedStore {
     held: BTreeMap<Token, Missing>,
     /// The most that was held at a time.
     pub(crate) held_max: usize,
-    /// Answers to loads that nobody has heard yet.
+    /// Answers to loads that the PG has not been given yet.
     pub(crate) loaded: VecDeque<Completion>,
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-/// See the module's page. Numbers begin anew after 2³².
+/// A queue of values by consecutive numbers, which begin anew after 2³².
 #[derive(Debug)]
 pub(crate) struct Window<T> {
     /// The number of the first slot.

@@ -1,8 +1,8 @@
-//! A queue from one reactor to another: one sends, one receives, nobody locks. It wakes the receiver only when that
-//! sleeps, and once for all that a turn sent.
+//! A queue from one reactor to another, with one sender, one receiver and no lock. It wakes the receiver only when the
+//! receiver sleeps, and once for all that a turn sent.
 //!
-//! What they share has room for a fixed number of values. What finds none waits at the sender, in order, and without a
-//! limit of the queue's own: a sender that is behind is to take in nothing that makes it send more.
+//! The two share memory with room for a fixed number of values. A value that finds no room waits at the sender, in
+//! order, and without a limit of the queue's own: a sender that is behind must take in nothing that makes it send more.
 #![allow(unsafe_code, reason = "a slot's owner is known by the two positions only")]
 
 use std::{
@@ -109,8 +109,7 @@ impl<T: Send> Sender<T> {
         }
     }
 
-    /// True while values wait for room: whoever makes them should make fewer. This reactor is woken when
-    /// there is room.
+    /// True while values wait for room: the caller should make fewer. This reactor is woken when there is room.
     pub fn is_behind(&self) -> bool {
         !self.behind.is_empty()
     }

@@ -1,9 +1,9 @@
 //! Whether a reactor that was woken lets others run first.
 //!
-//! Where CPUs are scarce, the first of several events wakes a reactor, which takes the CPU from who was about to make the
-//! others: it goes to sleep again after little work, and so do they. Who yields first finds more to do. Where a CPU
-//! is idle nothing is won, and where somebody computes on all of them much is lost, so this keeps accounts of what
-//! yielding took and brought.
+//! Where CPUs are scarce, the first of several events wakes a reactor, which takes the CPU from the threads that were
+//! about to cause the others: it goes to sleep again after little work, and so do they. A reactor that yields first
+//! finds more to do. Where a CPU is idle nothing is won, and where other processes compute on all of them much is lost,
+//! so this keeps accounts of what yielding took and brought.
 
 /// What an event that comes meanwhile may take, in nanoseconds.
 const WORTH_NS: i64 = 100_000;
@@ -15,7 +15,7 @@ const WAKE_NS: i64 = 100;
 /// More is not made up for.
 const DEBT_NS_MAX: i64 = 2_000_000;
 
-/// See the module's page.
+/// An account of what yielding took and brought.
 #[derive(Debug, Default)]
 pub(crate) struct Courtesy {
     /// Nanoseconds: what events were worth, without what waiting for them took.

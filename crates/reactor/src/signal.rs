@@ -8,7 +8,7 @@ use std::{
     ptr,
 };
 
-/// What somebody wants of the process.
+/// What a signal asks of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGINT: Ctrl-C.

@@ -1,7 +1,7 @@
 //! A shard of an OSD as a whole: its machine, its store and its connections, and the stages of a turn.
 //!
-//! Who runs it owns sockets, timers, the device and the queues to other shards: the daemon on a reactor, or the
-//! simulator. A turn of either goes by these stages, each for all that came:
+//! Its runner, the daemon on a reactor or the simulator, owns sockets, timers, the device and the queues to other
+//! shards. A turn of either goes by these stages, each for all that came:
 //!
 //! 1. what came is read: [`ShardMachine::on_wire`], and `device_done` of the store;
 //! 2. it is handled: [`ShardMachine::on_cross`], [`ShardMachine::handle_messages`], timers;

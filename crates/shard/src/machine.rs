@@ -9,7 +9,7 @@ use osd::{ConnId, Cross, Effect, Event, Fault, Osd, Peer};
 use store::{Completion, DeviceCommand, Store};
 use types::{EntityType, GlobalId, Instant, Token};
 
-/// What a turn leaves to those who run the shard, to be carried out in order.
+/// What a turn leaves to the shard's runner, to be carried out in order.
 #[derive(Debug)]
 pub enum Outcome {
     /// To the session of [`ShardMachine::on_command`].
@@ -24,11 +24,11 @@ pub enum Outcome {
     OptionsChanged,
 }
 
-/// See the crate's page. `C` names a connection of the [`Wire`].
+/// A shard of an OSD as a whole: its machine, its store and its connections. `C` names a connection of the [`Wire`].
 pub struct ShardMachine<C> {
     /// The PGs and all that is around them.
     pub osd: Osd,
-    /// Where they keep what they have.
+    /// Where the PGs keep what they have.
     pub store: Store,
     /// The connections.
     pub net: Net<C>,
@@ -46,7 +46,8 @@ pub struct ShardMachine<C> {
 }
 
 impl<C: Copy + Ord + Debug> ShardMachine<C> {
-    /// A shard that was not told [`Event::Started`] yet. With `is_none` all are believed to be who they say.
+    /// A shard that was not told [`Event::Started`] yet. With `is_none`, all peers are believed to be what they say
+    /// they are.
     pub fn new(osd: Osd, store: Store, net: Net<C>, is_none: bool) -> ShardMachine<C> {
         ShardMachine {
             osd,
@@ -123,7 +124,7 @@ impl<C: Copy + Ord + Debug> ShardMachine<C> {
         }
     }
 
-    /// The other shards learn of it before the machine asks to be marked up: others may come as soon as it is.
+    /// The other shards learn of it before the machine asks to be marked up: peers may connect as soon as it is up.
     fn on_auth(&mut self, is_ready: bool, wire: &impl Wire<Conn = C>) {
         self.outcomes.push(Outcome::ShareAuth);
         if is_ready {
@@ -151,15 +152,15 @@ impl<C: Copy + Ord + Debug> ShardMachine<C> {
         self.handle(Event::Received(session, 0, command.into()), wire);
     }
 
-    /// What comes of it is to be executed.
+    /// Handles an event; what comes of it is to be executed.
     pub fn handle(&mut self, event: Event, wire: &impl Wire<Conn = C>) {
         if !self.is_stopped {
             self.osd.handle(wire.now(), wire.wall(), event, &mut self.store, &mut self.effects);
         }
     }
 
-    /// What was read and not handled, and what was handled and not answered. For a runner that spoils it: so the
-    /// simulator proves that it would find a fault of the protocol.
+    /// What was read and not handled, and what was handled and not answered. For the simulator, which spoils it to
+    /// prove that it would find a fault of the protocol.
     pub fn under_way(&mut self) -> (&mut Vec<NetEvent>, &mut Vec<Effect>) {
         (&mut self.messages, &mut self.effects)
     }
@@ -215,12 +216,12 @@ impl<C: Copy + Ord + Debug> ShardMachine<C> {
         std::mem::swap(&mut self.outcomes, into);
     }
 
-    /// The own tickets and secrets, for another shard.
+    /// This shard's own tickets and secrets, for another shard.
     pub fn own_auth(&self) -> Option<(&TicketKeeper, Option<&RotatingSecrets>)> {
         Some((self.net.keeper.as_ref()?, self.authority.own_secrets()))
     }
 
-    /// Takes what another shard has got.
+    /// Takes over the tickets and secrets that another shard has got.
     pub fn set_auth(&mut self, keeper: TicketKeeper, secrets: Option<RotatingSecrets>) {
         self.net.keeper = Some(keeper);
         if let Some(secrets) = secrets {
@@ -228,7 +229,7 @@ impl<C: Copy + Ord + Debug> ShardMachine<C> {
         }
     }
 
-    /// Why it must end and serve nothing before, once.
+    /// Why the OSD must end, and serve nothing before; told once.
     pub fn take_fault(&mut self) -> Option<Fault> {
         self.fault.take()
     }

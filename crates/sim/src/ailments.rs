@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    /// Looks whether an OSD has ended by itself; it starts again.
+    /// Checks whether an OSD has ended by itself, and has it started again.
     pub(crate) fn look_after(&mut self, id: usize) {
         let Some(why) = self.osds[id].up().and_then(OsdProcess::failure).map(str::to_owned) else { return };
         let process = self.osd_process(id);

@@ -17,13 +17,13 @@ use crate::network::{EndId, SimWire};
 /// What all OSDs of a world do wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Canary {
-    /// The primary takes a change for durable on all replicas when it has sent it to them.
+    /// The primary considers a change durable on all replicas as soon as it has sent it to them.
     EarlyAck,
     /// A replica now and then leaves out what a change does to data, and acknowledges it.
     LostWrite,
     /// A request that is sent again is done again.
     DoneTwice,
-    /// An OSD trusts its leases for five times as long as those that gave them.
+    /// An OSD trusts its leases for five times as long as the OSDs that gave them do.
     LongLease,
 }
 
@@ -70,7 +70,7 @@ impl Canary {
         }
     }
 
-    /// The store's turn, whose effects [`ShardMachine::drain_store`] would execute.
+    /// The store's turn, as [`ShardMachine::drain_store`] takes it, but with this fault in the effects.
     pub(crate) fn drain_store(
         self,
         machine: &mut ShardMachine<EndId>,

@@ -1,4 +1,4 @@
-//! What a client does to an object of its own, and what must come of it.
+//! What a client does to an object of its own, and what the result must be.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use types::{Errno, PoolId, SnapId};
 
 use crate::model::Content;
 
-/// Data that a write may have, in bytes: some go by the journal, some straight to the device.
+/// The most data of a write, in bytes: some writes go through the journal, some straight to the device.
 const WRITE_BYTES_MAX: usize = 24 << 10;
 /// Objects end somewhere below.
 const OBJECT_BYTES_MAX: u64 = 64 << 10;
@@ -180,7 +180,7 @@ fn put(head: &mut Option<Content>, offset: u64, data: &[u8]) {
     content[start..end].copy_from_slice(data);
 }
 
-/// What has to hold for the rest of a request to be done.
+/// The condition under which the rest of a request is executed.
 #[derive(Clone, Debug)]
 pub(crate) enum Guard {
     Xattr(Bytes, Bytes),

@@ -19,7 +19,7 @@ struct Copy {
     omap: Vec<(Bytes, Bytes)>,
 }
 
-/// A store and its disk, with nobody else at them.
+/// A store and its disk, which nothing else uses.
 struct Resting {
     store: Store,
     disk: VirtualDisk,
@@ -128,7 +128,7 @@ impl World {
 }
 
 impl Copy {
-    /// What of it is not as in `other`.
+    /// The part of this copy that differs from `other`.
     fn difference(&self, other: &Copy) -> Option<&'static str> {
         match (self.data == other.data, self.xattrs == other.xattrs, self.omap == other.omap) {
             (false, ..) => Some("data"),

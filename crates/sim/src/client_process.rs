@@ -19,7 +19,7 @@ use crate::{
 const TIMER: Token = Token(1);
 const NET_TICK: Duration = Duration::from_millis(50);
 
-/// See the module's page.
+/// A client that does its workload's requests.
 pub(crate) struct ClientProcess {
     pub(crate) client: Client,
     net: Net<EndId>,
@@ -73,7 +73,7 @@ impl ClientProcess {
         self.execute(effects, cx);
     }
 
-    /// Asks the monitor for a change of a pool. Nobody asks again, should that get lost.
+    /// Asks the monitor for a change of a pool. The request is not repeated if it gets lost.
     pub(crate) fn pool_op(&mut self, op: MPoolOp, cx: &mut Cx<'_>) {
         self.net.send_mon(0, &op.into(), &mut cx.wire());
     }

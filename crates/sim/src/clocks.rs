@@ -9,9 +9,9 @@ use types::{Instant, UTime};
 const BEGIN: u32 = 1_790_000_000;
 /// At first, no wall clock is further ahead of, or behind, what it should show.
 const WALL_ERROR_BEGIN: Duration = Duration::from_secs(2);
-/// Nor further than this, ever: as far as they drift in a world.
+/// No wall clock is ever further off than this: as far as clocks drift in a world.
 pub(crate) const WALL_ERROR_MAX: Duration = Duration::from_secs(3);
-/// No clock runs faster or slower than by this: what NTP corrects at most, in parts per million.
+/// No clock runs faster or slower by more than this, in parts per million: the most that NTP corrects.
 const DRIFT_PPM_MAX: i64 = 500;
 const MILLION: i128 = 1_000_000;
 

@@ -1,7 +1,7 @@
 //! An object that all clients change under conditions: what each was told must fit to one order of all changes.
 //!
-//! A counter is added to by a class. A turn is taken by whoever finds it as it was when it was read last. A claim is an
-//! object that only one client can create, which nobody else deletes.
+//! A class method adds to a counter. A client takes a turn if it finds the turn as it was when it was read last. A
+//! claim is an object that only one client can create, and that no other client deletes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

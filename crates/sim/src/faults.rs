@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// Nobody hears a process, nor it anybody.
+    /// Cuts a process off from all others, in both directions.
     fn isolate(&mut self, process: ProcessId) {
         self.note(format!("{process:?} is cut off"));
         for other in (0..self.process_count()).map(ProcessId).filter(|other| *other != process) {
@@ -104,7 +104,7 @@ impl World {
         self.schedule.after(heal, MON, What::Heal);
     }
 
-    /// Two OSDs do not hear each other; everybody else hears both.
+    /// Two OSDs do not hear each other; all other processes hear both.
     fn part(&mut self) {
         let (one, other) = (self.any_osd(), self.any_osd());
         if one != other {
@@ -115,7 +115,7 @@ impl World {
         }
     }
 
-    /// An OSD and a client hear nobody but each other: what it answers this client, nobody else can set right.
+    /// An OSD and a client hear only each other: no other OSD can correct what this one answers the client.
     fn strand(&mut self, osd: ProcessId) {
         let clients = 1 + self.osds.len()..self.process_count();
         let client = ProcessId(self.rng.random_range(clients));
@@ -128,7 +128,8 @@ impl World {
         self.schedule.after(heal, MON, What::Heal);
     }
 
-    /// The OSD whose device is bad: the same each time, since two may be more than copies can stand.
+    /// The OSD whose device is bad. It is always the same one, since two bad devices may be more than the copies can
+    /// stand.
     pub(crate) fn bad_osd(&mut self) -> usize {
         *self.rotten.get_or_insert(self.rng.random_range(0..self.osds.len()))
     }
@@ -150,7 +151,7 @@ impl World {
         }
     }
 
-    /// A pool that nobody uses is made, or deleted: PGs come and go.
+    /// Makes or deletes a pool that no client uses, so that PGs come and go.
     fn toggle_pool(&mut self) {
         let Some(map) = self.osdmap() else { return };
         if map.pool_by_name(OTHER_POOL).is_none() {
@@ -186,8 +187,8 @@ impl World {
         }
     }
 
-    /// What nobody can supply is given up, once everybody is up: by the rules of [`World::spoil`] it is what no client
-    /// was told of, since whoever was told had it on an OSD that does not rot.
+    /// Gives up objects that no OSD can supply, once all OSDs are up. By the rules of [`World::spoil`], no client was
+    /// told of what is given up: anything that a client was told of is also on an OSD that does not rot.
     pub(crate) fn give_up_unfound(&mut self) -> Result<(), String> {
         /// Time for PGs to find out what they lack.
         const LOOKING: Duration = Duration::from_secs(60);
@@ -227,8 +228,8 @@ impl World {
         self.schedule.after(heal, MON, What::Heal);
     }
 
-    /// An operator wants more PGs, or fewer; they are split and then moved, or moved and then merged, while other things
-    /// break.
+    /// An operator wants more PGs, or fewer; they are split and then moved, or moved and then merged, while other
+    /// things break.
     pub(crate) fn resize(&mut self) {
         let numbers = |map: &OsdMap| {
             let (_, pool) = map.pool_by_name(POOL)?;
@@ -241,7 +242,7 @@ impl World {
             true => self.rng.random_range(least..is),
             false => (is + self.rng.random_range(1..=2 * is)).min(PG_NUM_MAX),
         };
-        // With the placement that there is, or with one of its own.
+        // With the placement that is there already, or with one of its own.
         let vars = if self.rng.random_bool(0.8) { &["pg_num"][..] } else { &["pgp_num", "pg_num"] };
         self.note(format!("the pool is to have {pg_num} PGs"));
         for var in vars {

@@ -1,4 +1,4 @@
-//! What anybody may send: the bodies of the fuzz targets in `fuzz/`, which any compiler builds and tests run with
+//! What any peer may send: the bodies of the fuzz targets in `fuzz/`, which any compiler builds and tests run with
 //! random input. Nothing panics.
 
 use std::collections::BTreeMap;

@@ -13,10 +13,10 @@
 //! - a scrub finds only what rotted, and a repair mends it;
 //! - in the end all copies are equal, to the last bit on every device, and the stores' accounting is right.
 //!
-//! [`hostile`] has what anybody may send, for tests and for fuzzing.
+//! [`hostile`] has what any peer may send, for tests and for fuzzing.
 //!
-//! [`World::silenced`] is about a device that falls silent for good. [`Canary`] has faults that are made on purpose, to be
-//! found.
+//! [`World::silenced`] is about a device that falls silent for good. [`Canary`] has faults that are made on purpose, to
+//! be found.
 //!
 //! [`World::narrow`] is a world with a slow link, [`World::steady`] one in which nothing fails, for counting what a
 //! request costs.

@@ -46,7 +46,8 @@ pub(crate) struct Model {
 pub(crate) enum Expected {
     /// All of the object, at the head or a snapshot; none if any content is right.
     Content(SnapId, Option<Option<Content>>),
-    /// The head becomes this, and the result is that, if the snapshot was not being removed meanwhile that it is made of.
+    /// The head becomes `head` and the result is `result`, unless the snapshot `of`, from which the head is made, was
+    /// being removed meanwhile.
     Change { head: Option<Content>, result: Result<(), Errno>, of: Option<SnapId> },
 }
 
@@ -66,7 +67,7 @@ impl Model {
         }
     }
 
-    /// The snapshot is being removed: nobody knows what a read of it finds.
+    /// The snapshot is being removed: what a read of it finds is not known.
     pub(crate) fn forget_snap(&mut self, snap: SnapId) {
         self.snaps.remove(&snap);
         self.removed.insert(snap);

@@ -18,7 +18,7 @@ use crate::{
 const TIMER: Token = Token(1);
 const NET_TICK: Duration = Duration::from_millis(250);
 
-/// See the module's page.
+/// The monitor, with a ledger that takes its time.
 pub(crate) struct MonProcess {
     pub(crate) mon: Mon,
     net: Net<EndId>,
@@ -116,7 +116,7 @@ impl MonProcess {
                 Effect::Send { conn, tid, message } => {
                     self.net.send(conn.0, tid, &message, &mut cx.wire());
                 }
-                // Nobody plays the manager's part here, and no operator tells the monitor anything.
+                // There is no manager here, and no operator gives the monitor commands.
                 Effect::SendManager { .. }
                 | Effect::Objects(..)
                 | Effect::Run(..)

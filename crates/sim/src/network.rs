@@ -28,7 +28,7 @@ pub(crate) struct EndId(u64);
 pub(crate) enum Arrival {
     /// The dialer's request reaches the address.
     Knock(SocketAddr),
-    /// It was taken, or nobody listens.
+    /// True if the connection was taken, false if no process listens.
     Answer(bool),
     Bytes(Bytes),
     Close,
@@ -59,12 +59,12 @@ struct End {
     gather: Option<Gather>,
 }
 
-/// See the module's page.
+/// A network of byte streams that delays, divides and cuts.
 pub(crate) struct Network {
     rng: StdRng,
     next: u64,
     ends: BTreeMap<EndId, End>,
-    /// Who listens, and how many parts of it take connections in turns.
+    /// The process that listens at each address, and how many of its parts take connections in turns.
     listeners: BTreeMap<SocketAddr, (ProcessId, u16)>,
     /// Pairs of processes (the smaller id first) that do not hear each other.
     divided: BTreeSet<(ProcessId, ProcessId)>,
@@ -126,7 +126,7 @@ impl Network {
         self.slow.insert(who);
     }
 
-    /// What comes to a process, from whomever, shares a link from now on.
+    /// From now on, all bytes that come to a process, from any other, share a link.
     pub(crate) fn narrow(&mut self, who: ProcessId, bytes_per_second: u64) {
         self.narrow.insert(who, (bytes_per_second, Instant(0)));
     }
@@ -183,7 +183,7 @@ impl Network {
         if self.rng.random_bool(0.5)
             && let Some(peer) = self.ends.get_mut(&peer)
         {
-            // Overtaken by the close, it reaches nobody.
+            // The close overtakes the bytes under way, which are lost.
             peer.last_arrival = schedule.now();
         }
         self.deliver(peer, Arrival::Close, schedule);
@@ -310,7 +310,7 @@ impl Network {
     }
 }
 
-/// The network as one process has it. What it does for the process is never inlined: `bench/instructions` takes it off.
+/// The network as one process sees it. Its work for the process is never inlined, as `bench/instructions` subtracts it.
 pub(crate) struct SimWire<'a> {
     pub(crate) who: ProcessId,
     pub(crate) schedule: &'a mut Schedule,

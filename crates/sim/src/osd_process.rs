@@ -66,7 +66,7 @@ pub(crate) struct OsdDisk {
     /// One for each shard.
     pub(crate) disks: Vec<VirtualDisk>,
     pub(crate) config: StoreConfig,
-    /// Others compute on its CPUs, too: what comes may wait, and is handled in one turn with what comes then.
+    /// Other processes use its CPUs, too: events may have to wait, and are then handled in one turn with later ones.
     pub(crate) is_busy: bool,
     /// What it does wrong on purpose.
     pub(crate) canary: Option<Canary>,
@@ -81,7 +81,7 @@ pub(crate) struct Part {
     heard: Heard,
 }
 
-/// See the module's page.
+/// An OSD of one or several shards, each with its store on a virtual disk.
 pub(crate) struct OsdProcess {
     whoami: OsdId,
     fsid: [u8; 16],
@@ -90,7 +90,7 @@ pub(crate) struct OsdProcess {
     is_busy: bool,
     canary: Option<Canary>,
     parts: Vec<Part>,
-    /// When the last word between two parts arrives: nothing said later may arrive earlier.
+    /// When the last message between two parts arrives: no message that is sent later may arrive earlier.
     last_cross: BTreeMap<(u16, u16), Instant>,
     /// Kept for their memory, as in production.
     outcomes: Vec<Outcome>,
@@ -100,7 +100,7 @@ pub(crate) struct OsdProcess {
     failure: Option<String>,
 }
 
-/// Mounts what the last life has left; the seed chooses the order in which the disk answers.
+/// Mounts the store as the last process left it; the seed chooses the order in which the disk answers.
 fn mount(disk: &mut VirtualDisk, config: StoreConfig, rng: &mut StdRng) -> Result<Store, MountError> {
     let mut mount: Mount = Store::mount(disk.sizes(), config);
     loop {
@@ -184,7 +184,7 @@ fn socket(addr: &EntityAddr) -> SocketAddr {
 }
 
 impl OsdProcess {
-    /// Starts on what its disks hold; why it cannot, if they do not let it.
+    /// Starts the OSD on what its disks hold. Returns why it cannot start, if they do not allow it.
     pub(crate) fn start(
         mut own: OsdDisk,
         addrs: &Addrs,
@@ -282,16 +282,16 @@ impl OsdProcess {
         self.failure.as_deref()
     }
 
-    /// Something happens to what an OSD has, and nobody notices.
+    /// Changes what an OSD has stored without its knowledge.
     pub(crate) fn damage(&mut self, txn: Transaction) {
         let (count, Some(first)) = (self.parts.len() as u16, self.parts.first()) else { return };
         let shard = Shard { index: 0, count }.owner(txn.coll.0, first.machine.osd.map());
         let part = &mut self.parts[usize::from(shard)];
-        // Nobody waits for a token like this.
+        // No request waits for a token like this.
         store::ObjectStore::submit(&mut part.machine.store, Token(0), txn);
     }
 
-    /// An operator at the OSD's admin socket, who does not wait for the answer.
+    /// An operator gives a command at the OSD's admin socket, and does not wait for the answer.
     pub(crate) fn command(&mut self, json: String, cx: &mut Cx<'_>) {
         let command = MCommand { cmd: vec![json], ..MCommand::default() };
         let (session, machine) = (ConnId::local(0), &mut self.parts[cx.who.index()].machine);

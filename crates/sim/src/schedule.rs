@@ -65,7 +65,7 @@ pub(crate) enum What {
 }
 
 impl What {
-    /// True for what does not happen to a process that stands still.
+    /// True for an event that does not happen to a process that stands still.
     fn needs_cpu(&self) -> bool {
         match self {
             What::NetTick
@@ -83,7 +83,7 @@ impl What {
 /// When, and in which order at that time.
 type At = (Instant, u64);
 
-/// See the module's page.
+/// Virtual time, and what happens when.
 #[derive(Default)]
 pub(crate) struct Schedule {
     now: Instant,
@@ -128,8 +128,8 @@ impl Schedule {
         self.clock_of(who).wall(self.now)
     }
 
-    /// From now on, for so long, a process or a part of it does nothing, and then goes on. Not if some of it stands still
-    /// already: what waits for that would get behind what comes later.
+    /// From now on, for `span`, a process or a part of it does nothing, and then goes on. This has no effect if some of
+    /// the process stands still already: events that wait for that would get behind later ones.
     pub(crate) fn stand_still(&mut self, who: ProcessId, span: Duration) {
         let now = self.now;
         self.still.retain(|_, until| *until >= now);

@@ -17,14 +17,14 @@ use crate::{
     world::{POOL, Scale},
 };
 
-/// An order may get lost with a session: it is given again after so long.
+/// The operator's order to scrub may get lost with a session: it is repeated after so long.
 const ORDER_AGAIN: Duration = Duration::from_secs(40);
 /// So often.
 const ORDERS_MAX: usize = 12;
 /// Objects of a world that is damaged.
 const OBJECTS: usize = 60;
 
-/// What happens to one copy of an object without anybody noticing.
+/// What happens to one copy of an object, unnoticed at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// It is gone.
@@ -46,7 +46,7 @@ impl Damage {
     pub const ALL: [Damage; 6] =
         [Damage::Removed, Damage::Rewritten, Damage::Cut, Damage::Xattr, Damage::Omap, Damage::Info];
 
-    /// True where a scrub that does not read everything must find it.
+    /// True for damage that even a scrub that does not read all data must find.
     pub fn is_shallow(self) -> bool {
         !matches!(self, Damage::Rewritten | Damage::Omap)
     }
@@ -78,7 +78,7 @@ impl World {
         self.command(format!(r#"{{"prefix":"osd pool {kind}","who":["{POOL}"]}}"#));
     }
 
-    /// Has every PG repaired, and looks whether that was needed for anything but what rotted.
+    /// Has every PG repaired, and checks that nothing needed repair except what rotted.
     pub(crate) fn repair(&mut self) -> Result<(), String> {
         let since = self.schedule.wall().plus(WALL_ERROR_MAX);
         self.pass(2 * WALL_ERROR_MAX)?;
@@ -122,7 +122,7 @@ impl World {
     /// if it must be, and gone after a repair. What went wrong, if anything did.
     pub fn damaged(damage: Damage, is_on_primary: bool) -> Result<(), String> {
         let mut rng = StdRng::seed_from_u64(damage as u64 * 2 + u64::from(is_on_primary));
-        // Whoever picks a victim looks at the index, and cannot wait for it.
+        // The search for a victim looks at the index, and cannot wait until it is loaded.
         let store = store::Config { index_bytes_max: u64::MAX, ..small_store(&mut rng) };
         let scale = Scale { is_busy: true, ..Scale::new(3, store, 4) };
         let mut world = World::of(Options::new(1), scale, rng);
@@ -162,7 +162,7 @@ impl World {
         Some((*osd, coll, object))
     }
 
-    /// Has the pool scrubbed, and looks whether something is found that must be, or must not.
+    /// Has the pool scrubbed, and checks that damage is found if it must be, and none if it must not.
     fn order(&mut self, kind: &str, must_find: Option<bool>) -> Result<(), String> {
         let since = self.schedule.wall();
         self.command(format!(r#"{{"prefix":"osd pool {kind}","who":["{POOL}"]}}"#));

@@ -1,4 +1,4 @@
-//! Objects to which all clients append: nobody knows the order, but everybody must see one.
+//! Objects to which all clients append: the order is not known in advance, but all clients must see the same one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::contested::Contested;
 /// Bytes of a record.
 const RECORD_BYTES: usize = 16;
 
-/// A record's name: its client, and the how manieth it is there.
+/// A record's name: its client, and its number among that client's records.
 type Record = (u64, u64);
 
 /// One object.

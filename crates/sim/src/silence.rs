@@ -11,7 +11,7 @@ use types::{OsdId, PoolId};
 
 use crate::{Options, World, osd_process::small_store, world::Scale};
 
-/// Whose device it is.
+/// The OSD whose device falls silent.
 const OSD: usize = 1;
 /// The device is never heard again.
 const FOR_EVER: Duration = Duration::from_secs(1_000_000);

@@ -23,7 +23,7 @@ impl<P, K> Slot<P, K> {
         };
     }
 
-    /// Starts what is down; why it stays down, if it cannot start.
+    /// Starts the process if it is down. Returns why it stays down, if it cannot start.
     pub(crate) fn start(&mut self, start: impl FnOnce(K) -> Result<P, (K, String)>) -> Result<(), String> {
         let mut outcome = Ok(());
         *self = match std::mem::replace(self, Slot::Moving) {

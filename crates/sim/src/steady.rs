@@ -1,6 +1,6 @@
 //! A world in which nothing breaks: a client writes or reads blocks as an RBD client does.
 //!
-//! What it is for is counting: the instructions of the machines per request, `bench/instructions`.
+//! It serves to count the instructions of the machines per request: `bench/instructions`.
 
 use std::collections::BTreeSet;
 

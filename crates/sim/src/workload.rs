@@ -16,8 +16,8 @@ use crate::{
 };
 
 const OWN_OBJECTS: usize = 6;
-/// Probes in flight, at most. Many wait for OSDs that the client does not hear, for as long as a division may last: others
-/// shall still reach the one that it hears.
+/// Probes in flight, at most. Many wait for OSDs that the client does not hear, for as long as a division lasts; the
+/// limit is high enough for others to reach the OSD that it does hear.
 const PROBES_MAX: usize = 200;
 
 enum Doing {
@@ -28,14 +28,14 @@ enum Doing {
     Contested(contested::Doing),
 }
 
-/// See the module's page.
+/// What one client does: random requests on objects of its own and on shared ones.
 pub(crate) struct Workload {
     client: u64,
     pool: PoolId,
     rng: StdRng,
     own: Vec<Model>,
     busy: BTreeSet<usize>,
-    /// Reads of shared objects that any copy may answer, besides what it does else.
+    /// Reads of shared objects that any copy may answer, besides the client's other requests.
     probes: BTreeSet<Token>,
     doing: BTreeMap<Token, Doing>,
     next_token: u64,
@@ -206,7 +206,7 @@ impl Workload {
             Doing::Shared(_) | Doing::Contested(_) => (SnapId::HEAD, SnapContext::default()),
         };
         let codes: Vec<_> = ops.iter().map(|op| op.code.name()).collect();
-        // Of reads, many may be answered by any copy. The calls here write, which their flags may say or not.
+        // Many reads may be answered by any copy. The class calls here write, whether their flags say so or not.
         let is_call = ops.iter().any(|op| op.code == OpCode::CALL);
         let is_read = ops.iter().all(|op| op.code.is_read());
         let flags = match (is_call, is_read) {

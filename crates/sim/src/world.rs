@@ -39,13 +39,13 @@ use crate::{
 
 pub(crate) const MON: ProcessId = ProcessId(0);
 const FSID: [u8; 16] = [7; 16];
-/// How much faster the clock runs of an OSD that trusts its leases for five times as long as it should.
+/// How much faster the clock of an OSD runs that trusts its leases for five times as long as it should.
 const SLOW_PPM: i64 = -800_000;
 const SHARED_OBJECTS: usize = 3;
 pub(crate) const POOL: &str = "sim";
-/// Something that never comes is given up then, in virtual time.
+/// How long the world waits for something, in virtual time, before it gives up.
 const PATIENCE: Duration = Duration::from_secs(900);
-/// So many things may happen within [`PATIENCE`]: more is a circle.
+/// How many events may happen within [`PATIENCE`]: more means that the world goes round in circles.
 const EVENTS_MAX: u64 = 3_000_000;
 
 /// What clients do at present.
@@ -65,7 +65,7 @@ pub struct World {
     pub(crate) network: Network,
     mon: Slot<MonProcess, MemLedger>,
     pub(crate) osds: Vec<Slot<OsdProcess, OsdDisk>>,
-    /// Whose device is bad now and then.
+    /// The OSD whose device is bad now and then.
     pub(crate) rotten: Option<usize>,
     /// OSDs that may end by themselves.
     pub(crate) ailing: BTreeSet<usize>,
@@ -87,7 +87,7 @@ pub struct World {
 }
 
 impl World {
-    /// Lives through the world of a seed; what went wrong, with its story, if anything did.
+    /// Lives through the world of a seed. If anything goes wrong, returns what, with the story of the world.
     pub fn run(options: Options) -> Result<Report, String> {
         let mut world = World::new(options);
         let outcome = world.live();
@@ -494,7 +494,7 @@ impl World {
 
     pub(crate) fn until(&mut self, what: &str, is_there: impl Fn(&World) -> bool) -> Result<(), String> {
         let (limit, events) = (self.schedule.now() + PATIENCE, self.events);
-        // The condition may be dear: it is looked at now and then.
+        // The condition may be expensive to check: it is checked only now and then.
         while !is_there(self) {
             for _ in 0..16 {
                 self.step();

@@ -1,4 +1,5 @@
-//! Worlds by the hundred. `SIM_SEEDS=N` chooses how many, `SIM_SEED=S` lives through one and tells of it (name the test, too).
+//! Worlds by the hundred. `SIM_SEEDS=N` chooses how many, `SIM_SEED=S` lives through one and tells of it (name the
+//! test, too).
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -58,7 +59,7 @@ fn failures(seeds: std::ops::Range<u64>, world: impl Fn(u64) -> Options + Sync) 
     failed.into_iter().map(|(_, why)| why).collect()
 }
 
-/// Lives through the worlds that were asked for, `seeds` unless somebody says how many.
+/// Lives through the worlds that were asked for, `seeds` of them unless the environment says how many.
 fn lose_nothing(seeds: u64, world: impl Fn(u64) -> Options + Sync) {
     if let Some(seed) = variable("SIM_SEED") {
         let level = std::env::var("SIM_LOG").unwrap_or_else(|_| "info".to_owned());

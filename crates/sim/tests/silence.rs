@@ -1,4 +1,4 @@
-//! A device that answers nothing holds up nobody for long.
+//! A device that answers nothing holds up no request for long.
 
 #[test]
 fn an_osd_without_its_device_plays_dead_and_ends() {

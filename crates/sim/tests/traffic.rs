@@ -26,8 +26,8 @@ fn the_bytes_of_a_write_are_gone_over_a_few_times() {
     }
 }
 
-/// What was checked when it came from the device is sent as it lies there, with the checksum that it has there. A
-/// pass is the clearing of the virtual disk's answer.
+/// Bytes that were checked when they came from the device are sent as they lie there, with the checksum that they have
+/// there. A pass is the clearing of the virtual disk's answer.
 #[test]
 fn the_bytes_of_a_read_are_gone_over_once() {
     let passes = passes(Load::new(false, REQUESTS, 1));

@@ -114,12 +114,12 @@ impl Space {
         self.free[part(run.start)].within(run)
     }
 
-    /// Those that are free with the next checkpoint.
+    /// Blocks that are free after the next checkpoint, of the main device and of the index'.
     pub(crate) fn free_counts_after(&self) -> [u64; 2] {
         [MAIN, INDEX].map(|part| self.free[part].count() + self.quarantine_counts[part])
     }
 
-    /// Free blocks that what grows leaves beside what checkpoints need.
+    /// Free blocks that growing data must leave, beside what checkpoints need.
     pub(crate) fn growth_floor(&self) -> u64 {
         self.reserve_count / 2
     }
@@ -135,8 +135,8 @@ impl Space {
         if self.keeps_mount_reserve { self.mount_reserve() } else { 0 }
     }
 
-    /// From now on checkpoints leave that, or not: as the one that ends a mount, and one after another that found no
-    /// room.
+    /// Says whether checkpoints leave the mount reserve from now on. The one that ends a mount does not, nor does one
+    /// that follows another that found no room.
     pub(crate) fn keep_mount_reserve(&mut self, keeps: bool) {
         self.keeps_mount_reserve = keeps;
     }
@@ -146,12 +146,13 @@ impl Space {
         self.allocate_above(count, self.reserve_count)
     }
 
-    /// The same for data that is pending: as each checkpoint would write it again, it may have part of the reserve.
+    /// Takes `count` blocks for pending data: as each checkpoint would write it again, it may take part of the reserve.
     pub(crate) fn allocate_pending(&mut self, count: u64) -> Option<Vec<Run>> {
         self.allocate_above(count, self.growth_floor())
     }
 
-    /// The same for blocks of which a checkpoint would write as much again and again: down to what it leaves.
+    /// Takes `count` blocks for pending data that is whole blocks, of which each checkpoint would otherwise write as
+    /// much: all free blocks but those that the next checkpoint leaves.
     pub(crate) fn allocate_whole(&mut self, count: u64) -> Option<Vec<Run>> {
         self.allocate_above(count, self.checkpoint_floor())
     }
@@ -173,7 +174,8 @@ impl Space {
         Some(runs)
     }
 
-    /// The same for records of the space map and the root.
+    /// Takes `count` blocks for records of the space map or the root: of the index' own device, or else of the main
+    /// one, from the reserve too.
     pub(crate) fn allocate_map(&mut self, count: u64) -> Option<Vec<Run>> {
         let runs = self.take_for_index(count)?;
         runs.iter().for_each(|&run| self.changes.taken_by_map(run));
@@ -270,7 +272,8 @@ impl Space {
         self.shared.get(block) == 0 && !self.guarded.has(block)
     }
 
-    /// Drops a reference to each block of a run; those without any go to quarantine. How many others still have.
+    /// Drops a reference to each block of a run; blocks without any left go to quarantine. Returns how many blocks
+    /// still have one.
     pub(crate) fn release(&mut self, run: Run) -> u64 {
         if self.shared.within(run).next().is_none() {
             self.quarantine(run);
@@ -315,7 +318,7 @@ impl Space {
         self.changes.freed_by_index(run);
     }
 
-    /// The same for a record of the space map or the root.
+    /// The checkpoint being made lets go of a run of a record of the space map, or of the root.
     pub(crate) fn release_map(&mut self, run: Run) {
         self.quarantine_counts[part(run.start)] += run.count;
         self.changes.freed_by_map(run);
@@ -327,7 +330,7 @@ impl Space {
         self.free(run);
     }
 
-    /// Takes a run that a durable checkpoint let go of out of the account, before it is freed.
+    /// Takes a run of which a durable checkpoint let go out of the count of quarantined blocks, before it is freed.
     pub(crate) fn leave_quarantine(&mut self, run: Run) {
         self.quarantine_counts[part(run.start)] -= run.count;
     }

@@ -2,10 +2,10 @@
 //!
 //! What a read brought is one segment, kept and evicted as one. A new segment is on probation: only if it is read again
 //! before it reaches the end of a short queue, or soon after, does it move to the main one, where it stays while it is
-//! read (S3-FIFO: Yang et al., SOSP 2023). So one pass over much data evicts nothing that is used; nor does it take more
-//! memory than that queue has, for memory that nothing was in before costs more than reading the device once more.
-//! Pinned segments stay. In no queue, and here only as long as somebody needs them, are those on their way to the device
-//! and what large reads brought, which the device serves nearly as cheaply.
+//! read (S3-FIFO: Yang et al., SOSP 2023). So one pass over much data evicts nothing that is in use. Nor does it take
+//! more memory than that queue has: filling memory that was not used before costs more than reading the device once
+//! more. Pinned segments stay. Segments on their way to the device, and what large reads brought, which the device
+//! serves nearly as cheaply, are in no queue and stay only as long as they are needed.
 
 use std::{
     cell::Cell,
@@ -130,7 +130,7 @@ impl Cache {
         self.segments.len()
     }
 
-    /// Lets everything go that nobody needs at present.
+    /// Lets go of everything that is not needed at present.
     pub(crate) fn clear(&mut self) {
         let free = self.segments.iter().filter(|(_, segment)| segment.is_free());
         for device in free.map(|(device, _)| *device).collect::<Vec<_>>() {
@@ -167,12 +167,12 @@ impl Cache {
         self.find(device).is_some_and(|(_, segment)| segment.stay == Stay::UntilWritten)
     }
 
-    /// The same of what has to stay until [`Cache::unpin`] of its run.
+    /// Puts blocks in that have to stay until [`Cache::unpin`] of their run.
     pub(crate) fn insert_pinned(&mut self, device: u64, data: Bytes, crcs: Vec<u32>, stay: Stay) {
         self.put(device, data, crcs, (stay, 1));
     }
 
-    /// Puts blocks in. [`Cache::evict`] is for the caller to call, who may want to pin them first.
+    /// Puts blocks in. The caller calls [`Cache::evict`] itself, as it may want to pin them first.
     pub(crate) fn insert(&mut self, device: u64, data: Bytes, crcs: Vec<u32>, stay: Stay) {
         self.put(device, data, crcs, (stay, 0));
     }
@@ -303,7 +303,7 @@ impl Cache {
             left = Self::behind(left, at);
             let Some(segment) = self.segments.get_mut(&at.start) else { continue };
             match (segment.pins, segment.stay) {
-                // What was just written is rarely read soon; who reads it, brings it.
+                // What was just written is rarely read soon; a read that needs it loads it again.
                 (0, _) => self.forget(at.start),
                 (_, Stay::UntilWritten) => segment.stay = Stay::WhilePinned,
                 (_, Stay::Cached | Stay::WhilePinned) => {}

@@ -104,9 +104,9 @@ impl DeviceSizes {
     }
 }
 
-/// A command for the devices: [`DeviceRole::of`] tells for which one, by its offset. Offsets and lengths are whole blocks of 4 KiB; the memory of a write is
-/// aligned to a block. Commands in flight may be executed in any order. Each is answered by
-/// `device_done` with its token, which is the store's own.
+/// A command for the devices: [`DeviceRole::of`] tells for which one, by its offset. Offsets and lengths are whole
+/// blocks of 4 KiB; the memory of a write is aligned to a block. Commands in flight may be executed in any order. Each
+/// is answered by `device_done` with its token, which is the store's own.
 #[derive(Clone, Debug)]
 pub enum DeviceCommand {
     /// Answered with `len` bytes.
@@ -126,7 +126,7 @@ pub enum DeviceCommand {
         offset: u64,
         /// Whole blocks of aligned memory.
         data: Bytes,
-        /// The same, where the memory is not in one piece.
+        /// The rest of the data, where it is not in one piece of memory: whole blocks of aligned memory, too.
         more: Vec<Bytes>,
         /// True if the data must survive a power cut when the command is answered (`RWF_DSYNC`).
         durable: bool,

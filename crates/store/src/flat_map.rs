@@ -77,7 +77,7 @@ impl<K: Ord, V> FlatMap<K, V> {
         self.pairs[..self.pairs.partition_point(|(other, _)| other <= key)].last()
     }
 
-    /// The same, to be changed.
+    /// The last entry with a key up to this one, to be changed.
     pub(crate) fn last_upto_mut(&mut self, key: &K) -> Option<&mut (K, V)> {
         let end = self.pairs.partition_point(|(other, _)| other <= key);
         self.pairs[..end].last_mut()

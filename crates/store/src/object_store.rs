@@ -128,8 +128,8 @@ pub trait ObjectStore {
     /// Starts loading what is missing; [`Completion::Loaded`] follows.
     fn load(&mut self, token: Token, missing: Missing);
 
-    /// Like [`ObjectStore::load`] of data, but from the device though memory may have it: so a scrub learns
-    /// whether it can be read there.
+    /// Like [`ObjectStore::load`] of data, but from the device even if memory has it: so a scrub learns whether the
+    /// device can read it.
     fn load_anew(&mut self, token: Token, coll: CollId, object: &HObject, offset: u64, len: u64);
 
     /// Lets go of what `load(token, …)` brought; a no-op for unknown tokens.
@@ -148,13 +148,13 @@ pub trait ObjectStore {
         len: u64,
     ) -> Result<Vec<Payload>, Missing>;
 
-    /// What a read of the same is sure to lack, found by a look at its first block: who reads once may have that
-    /// loaded before he tries. None where only trying tells.
+    /// What a read of this range would certainly miss, found by a look at its first block, so that the caller can have
+    /// it loaded before the first attempt. `None` where only an attempt tells.
     fn lacks(&self, _coll: CollId, _object: &HObject, _offset: u64, _len: u64) -> Option<Missing> {
         None
     }
 
-    /// The same in one piece.
+    /// Data of `[offset, offset + len)`, as [`ObjectStore::read_pieces`] has it, in one piece.
     fn read(&self, coll: CollId, object: &HObject, offset: u64, len: u64) -> Result<Bytes, Missing> {
         Ok(Payload::joined(self.read_pieces(coll, object, offset, len)?).into_bytes())
     }
@@ -214,13 +214,14 @@ pub trait ObjectStore {
     /// Space used and free.
     fn usage(&self) -> StoreUsage;
 
-    /// What is in memory that could be read again.
+    /// What is in memory and could be read again.
     fn cached(&self) -> Cached;
 
-    /// Lets go of it when the turn ends, as far as nobody needs it then. Nothing else goes on meanwhile.
+    /// Lets go of what [`ObjectStore::cached`] counts when the turn ends, as far as it is not needed then. Nothing else
+    /// goes on meanwhile.
     fn drop_cache(&mut self);
 
-    /// What each pool takes of it, those that take nothing left out, in order.
+    /// What each pool takes of the store, in order, without pools that take nothing.
     fn pool_usage(&self) -> Vec<(PoolId, PoolStatfs)>;
 
     /// What its devices have not answered; nothing where all is in memory.

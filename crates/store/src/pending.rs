@@ -119,7 +119,7 @@ impl Pending {
         self.parts(from, to).map(|(offset, part, piece)| (offset, &piece.data[part], piece.txn))
     }
 
-    /// The same parts, shared: offset, bytes with what is known of them.
+    /// Parts of pieces in `[from, to)`, without a copy: offset, bytes with their checksum if it is known.
     pub(crate) fn payloads(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, Payload)> {
         self.parts(from, to).map(|(offset, part, piece)| {
             let is_whole = part.len() == piece.data.len();

@@ -2,8 +2,8 @@
 //!
 //! Invariant: the count is a function of the entries, and of which blocks they share. A block of an object is occupied
 //! if it is mapped, or if bytes of it are pending, which will have a block of their own; a block of the device that
-//! several objects of the pool share counts once. So a flush changes nothing but where it moves a block that is shared, a
-//! crash brings back the count with the entries, and a walk can check it (`fsck`).
+//! several objects of the pool share counts once. So a flush changes the count only where it moves a shared block, a
+//! crash restores the count together with the entries, and a walk over them can check it (`fsck`).
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -29,7 +29,8 @@ impl PoolUsage {
         PoolUsage::within(onode, 0..u64::MAX)
     }
 
-    /// The same, but pending bytes only of some blocks: enough to tell by how much a change of those blocks changes it.
+    /// An object's data, as if it shared none, with the pending bytes of these blocks only: enough to tell by how much
+    /// a change of those blocks changes the count.
     pub(crate) fn within(onode: &Onode, blocks: Range<u64>) -> PoolUsage {
         let occupied = onode.extents.count() + loose_blocks(onode, blocks);
         let stored_bytes = (occupied * BLOCK).wrapping_sub(bytes_behind_end(onode));
@@ -151,7 +152,7 @@ impl PoolUsages {
         }
     }
 
-    /// The same for what is gone.
+    /// An object's omap shrank by so many bytes.
     pub(crate) fn remove_omap(&mut self, coll: CollId, object: &HObject, bytes: u64) {
         self.add_omap(coll, object, bytes.wrapping_neg());
     }

@@ -40,7 +40,7 @@ struct Region {
 
 /// Blocks of the region that have more than one reference, and how many more.
 type SharedBlocks = Vec<(u32, u32)>;
-/// The same where those that follow each other have as many: the first one, how many blocks, references.
+/// Shared blocks as runs of neighbours with equally many references: first block, number of blocks, references.
 type SharedRuns = Vec<(u32, u32, u32)>;
 
 /// What changes the map.
@@ -127,7 +127,7 @@ impl Changes {
         moment.dirty.extend(regions_of(run));
     }
 
-    /// The same for a record or the root.
+    /// The checkpoint lets go of a run, of a record or of the root.
     pub(crate) fn freed_by_map(&mut self, run: Run) {
         self.own.remove(run);
         if let Some(moment) = &mut self.moment {

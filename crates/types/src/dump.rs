@@ -149,7 +149,7 @@ pub struct PgInfoContext<'a> {
     pub pgid: PgId,
     /// Statistics of this copy; none of a peer's are known.
     pub stat: &'a PgStat,
-    /// Since when the interval lasts (`same_interval_since`).
+    /// The first epoch of the current interval (`same_interval_since`).
     pub since: u32,
     /// Since when the primary leads (`same_primary_since`).
     pub primary_since: u32,

@@ -80,12 +80,12 @@ impl HObject {
         }
     }
 
-    /// The same object at another snapshot.
+    /// This object at another snapshot.
     pub fn with_snap(&self, snap: SnapId) -> HObject {
         HObject { snap, ..self.clone() }
     }
 
-    /// The same in memory of its own, so that it keeps no larger piece alive.
+    /// A copy in memory of its own, which keeps no larger piece of memory alive.
     pub fn detached(&self) -> HObject {
         let own = |name: &Bytes| if name.is_empty() { Bytes::new() } else { Bytes::copy_from_slice(name) };
         HObject { oid: own(&self.oid), key: own(&self.key), nspace: own(&self.nspace), ..*self }
@@ -123,7 +123,7 @@ impl HObject {
     }
 }
 
-/// Most names that are compared are the same, and many of those the same memory.
+/// Most names that are compared are equal, and many of those share their memory.
 fn cmp_bytes(a: &Bytes, b: &Bytes) -> Ordering {
     let is_same = a.len() == b.len() && (a.is_empty() || a.as_ptr() == b.as_ptr());
     if is_same { Ordering::Equal } else { a.cmp(b) }

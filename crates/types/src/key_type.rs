@@ -45,7 +45,7 @@ impl KeyType {
         }
     }
 
-    /// False for a type whose tickets can be forged by who has any key of it (CVE-2025-30156).
+    /// False for a type whose tickets can be forged by anyone with any key of that type (CVE-2025-30156).
     pub fn is_secure(self) -> bool {
         self == KeyType::Aes256k
     }

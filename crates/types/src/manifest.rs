@@ -6,10 +6,11 @@ use codec::{Decode, DecodeError, Encode, Features, Reader};
 
 use crate::HObject;
 
-/// `object_manifest_t`: where an object's contents are. Encoded as Ceph does; an object without a manifest has none here.
+/// `object_manifest_t`: where an object's contents are. The encoding is Ceph's; an object without a manifest has no
+/// value of this type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectManifest {
-    /// `TYPE_REDIRECT`: all of it is this object, in whatever pool, whose requests it passes on.
+    /// `TYPE_REDIRECT`: all contents are in this object, in whatever pool; requests are passed on to it.
     Redirect(HObject),
     /// `TYPE_CHUNKED`: these parts of it, by their offset in bytes, are parts of other objects.
     Chunked(ChunkMap),

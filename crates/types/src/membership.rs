@@ -13,7 +13,7 @@ pub struct Membership {
     pub up_primary: OsdId,
     /// Acting set.
     pub acting: Vec<OsdId>,
-    /// Who leads.
+    /// The acting set's primary.
     pub primary: OsdId,
     /// Copies that the pool wants.
     pub size: u8,
@@ -26,8 +26,8 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// The PG's members by `map`. Before it was split off a PG was where the one is that it came of. Empty when
-    /// there is no pool.
+    /// The PG's members by `map`. A PG that is not split off yet in `map` is placed with the PG that it will come from.
+    /// Empty when there is no pool.
     pub fn of(map: &OsdMap, pgid: PgId) -> Membership {
         let Some(pool) = map.pools.get(&pgid.pool) else { return Membership::default() };
         let pgid = PgPool::ancestor_of(pgid, pool.pg_num);
@@ -44,7 +44,7 @@ impl Membership {
         }
     }
 
-    /// Everybody who is to have what the PG has: who acts, and who is up and does not act yet.
+    /// All OSDs that are to have what the PG has: the acting set, and those of the up set that do not act yet.
     pub fn all(&self) -> impl Iterator<Item = OsdId> + '_ {
         let filled = self.up.iter().filter(|osd| !self.acting.contains(osd));
         self.acting.iter().chain(filled).copied().filter(|osd| osd.is_some())
@@ -61,22 +61,23 @@ impl Membership {
         self.acting.contains(&osd) || self.up.contains(&osd)
     }
 
-    /// True while others act than those who are up (`REMAPPED`).
+    /// True while the acting set differs from the up set (`REMAPPED`).
     pub fn is_remapped(&self) -> bool {
         self.acting != self.up
     }
 
-    /// The membership by `map`, if not this one goes on, which was last seen `at` an earlier epoch: another, or the same
-    /// with a member that was started anew.
+    /// The membership by `map` if a new interval has begun since the epoch `at`, in which this one was last seen:
+    /// because the membership differs, or because a member was started anew. `None` while this one goes on.
     pub fn next(&self, at: Epoch, map: &OsdMap, pgid: PgId) -> Option<Membership> {
         let next = Membership::of(map, pgid);
         let is_restarted = self.all().any(|osd| map.up_from(osd) > at);
         (next != *self || is_restarted).then_some(next)
     }
 
-    /// Where the interval in which `map` is began at the latest if the map before it, `at`, is the one before that; at the
-    /// earliest if maps between are gone: when the last of the members was started. What began then and has an `up_thru`
-    /// since may have taken writes.
+    /// The first epoch of the interval that contains `map`, given that the map seen before is that of epoch `at`. If
+    /// that is the epoch right before `map`, this is the latest epoch at which the interval can have begun. If maps
+    /// between are gone, it is the earliest: when the last of the members was started. An interval that began then and
+    /// has an `up_thru` since may have taken writes.
     pub fn begin(&self, at: Epoch, map: &OsdMap) -> Epoch {
         if at.next() == map.epoch {
             return map.epoch;
@@ -87,7 +88,7 @@ impl Membership {
     /// The interval from `first` to `last`, that this membership ruled. `map` is the first map after it:
     /// its `up_thru` says whether the primary was known to live in it.
     pub fn close(&self, first: Epoch, last: Epoch, map: &OsdMap) -> PgInterval {
-        // An OSD that counts twice here only makes the interval one to ask about.
+        // If an OSD counts twice here, the only effect is that peering asks about this interval, too.
         let is_enough = self.acting.iter().filter(|o| o.is_some()).count() >= usize::from(self.min_size);
         let lived = self.primary.is_some()
             && map.up_thru(self.primary) >= first

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-/// A map of few entries, as the attributes and omap entries are that a transaction sets: in the order of the keys, each of
-/// which is there once.
+/// A map of few entries, such as the attributes or omap entries that a transaction sets. Entries are in the order of
+/// their keys, and each key is there once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pairs(Vec<(Bytes, Bytes)>);
 

@@ -18,27 +18,27 @@ pub struct LogEntry {
     pub prior_version: EVersion,
     /// True when the object is gone after it.
     pub is_delete: bool,
-    /// The request, default for changes that nobody asked for.
+    /// The request; the default for changes that no client asked for.
     pub reqid: ReqId,
     /// The object's version as users see it.
     pub user_version: u64,
-    /// The request's result, for those who ask again.
+    /// The request's result, for a client that sends the request again.
     pub result: i32,
     /// When, by the client's clock.
     pub mtime: UTime,
-    /// The request failed and changed nothing: the entry is there for those who ask again.
+    /// The request failed and changed nothing: the entry is there to answer a client that sends the request again.
     #[codec(since = 2)]
     pub is_error: bool,
-    /// Result and output of each op, for those who ask again, if the request wanted them.
+    /// Result and output of each op, if the request wanted them, for a client that sends the request again.
     #[codec(since = 2)]
     pub returns: Vec<(i32, bytes::Bytes)>,
-    /// The object's newest changes are lost: it is what it was in this version, zero if it is gone.
+    /// The object's newest changes are lost: it is back at this version, or gone if this is zero.
     #[codec(since = 3)]
     pub lost_to: Option<EVersion>,
 }
 
-/// What a PG holds at its `last_update`, objects counted that a copy still lacks: part of the history
-/// that copies agree on, so that nobody has to count.
+/// What a PG holds at its `last_update`, including objects that a copy still lacks. It is part of the history that
+/// copies agree on, so that no OSD has to count.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PgTotals {
     /// Objects, clones included.
@@ -81,13 +81,13 @@ pub struct PgInfo {
     /// When the PG was scrubbed, and what was found.
     #[codec(since = 4)]
     pub scrubs: ScrubHistory,
-    /// The pool's number of PGs that what the copy holds is cut to; 0 for what the map says.
+    /// The pool's number of PGs by which the copy's objects are split; 0 for the number in the map.
     #[codec(since = 5)]
     pub pg_num: u32,
-    /// The epoch in which the PG was split last, or came of a split (`last_epoch_split`); 0 for never.
+    /// The epoch in which the PG was split last, or was made by a split (`last_epoch_split`); 0 for never.
     #[codec(since = 5)]
     pub last_epoch_split: Epoch,
-    /// True while `totals` are a part of what was counted before a split.
+    /// True while `totals` are only a share of what was counted before a split.
     #[codec(since = 5)]
     pub is_estimated: bool,
     /// The highest version that users saw of an object of the PG: an object that is deleted and made again, or
@@ -185,9 +185,9 @@ pub struct PgInterval {
     pub first: Epoch,
     /// Last epoch.
     pub last: Epoch,
-    /// Who acted.
+    /// The acting set.
     pub acting: Vec<OsdId>,
-    /// Who led.
+    /// The primary.
     pub primary: OsdId,
     /// True when it may have taken writes: enough members, and the map says that the primary lived.
     pub maybe_went_rw: bool,

@@ -42,7 +42,7 @@ impl ScrubHistory {
         if age(&other) > age(&self) { other } else { self }
     }
 
-    /// Of two PGs that become one: what is due for one of them is due.
+    /// The scrub history of two PGs that become one: a scrub that is due for one of them is due.
     pub fn of_both(self, other: ScrubHistory) -> ScrubHistory {
         ScrubHistory {
             last_scrub: self.last_scrub.min(other.last_scrub),

@@ -24,7 +24,7 @@ pub enum Mutation {
         /// Bytes.
         len: u64,
     },
-    /// Sets the size; what is cut off is gone, what is added reads as zeros.
+    /// Sets the size; bytes that are cut off are gone, bytes that are added read as zeros.
     Truncate {
         /// New size in bytes.
         size: u64,
@@ -53,7 +53,7 @@ pub enum Mutation {
     /// Sets the omap header.
     OmapSetHeader(Bytes),
     /// Makes this object a copy of `source` as it is at this point of the transaction: data, xattrs,
-    /// omap. What was here before is gone.
+    /// omap. What this object held before is gone.
     CloneFrom {
         /// The object copied, in the same collection.
         source: Box<HObject>,
@@ -67,11 +67,11 @@ pub enum TxnOp {
     CreateCollection,
     /// Removes the collection with all its objects.
     RemoveCollection,
-    /// Moves objects of the collection to one that this makes.
+    /// Moves objects of the collection to a new one, which this op makes.
     Split(Box<CollSplit>),
-    /// Moves objects of another collection to this one, and removes that.
+    /// Moves objects of another collection to this one, and removes the other collection.
     Merge(Box<CollMerge>),
-    /// Changes an object, which comes into being if it was not there.
+    /// Changes an object, which is made if it does not exist.
     Object(HObject, Mutation),
 }
 
@@ -106,12 +106,12 @@ pub struct CollMerge {
     pub source: CollId,
     /// The first object that moves, or where it would be.
     pub from: HObject,
-    /// The first object behind those that move. What is not among them goes with the collection.
+    /// The first object behind those that move. Objects outside of the range are removed with the collection.
     pub to: HObject,
 }
 
 impl CollMerge {
-    /// True for what comes from the other collection.
+    /// True for an object that is moved from the other collection.
     pub fn moves(&self, object: &HObject) -> bool {
         (&self.from..&self.to).contains(&object)
     }
@@ -187,8 +187,8 @@ impl Transaction {
         }
     }
 
-    /// The part of that before the ops, for who encodes these one by one. The last four bytes are the number
-    /// of ops, little-endian.
+    /// Encodes the part of a transaction before its ops, for a caller that encodes the ops one by one. The last four
+    /// bytes are the number of ops, little-endian.
     pub fn encode_front(coll: CollId, op_count: u32, meta: &mut Vec<u8>) {
         let f = Features::default();
         FORMAT.encode(meta, f);
@@ -219,11 +219,11 @@ const OPS_ADDED: usize = 2;
 /// Room for pairs: few have more.
 const PAIRS_ROOM: usize = 64;
 
-/// More than what there is before the ops.
+/// More than the bytes before the ops.
 const FRONT_BYTES: usize = 64;
-/// More than what an op has of a fixed length.
+/// More than the bytes of an op's fields of fixed length.
 const FIXED_BYTES: usize = 64;
-/// The same of a name.
+/// More than the bytes of an object name's fields of fixed length.
 const NAME_FIXED_BYTES: usize = 64;
 /// The lengths of a key and its value.
 const PAIR_BYTES: usize = 8;
@@ -390,7 +390,7 @@ mod name_part {
     pub(super) const ALL: u8 = KEY | NSPACE | SNAP | MAX;
 }
 
-/// The object's name without what most have not: no transaction goes without one.
+/// The object's name without the fields that most names do not have: every transaction holds at least one name.
 fn encode_name(object: &HObject, out: &mut Vec<u8>) {
     use name_part::*;
     let f = Features::default();
@@ -429,7 +429,7 @@ fn decode_name(meta: &mut Reader) -> Result<HObject, DecodeError> {
     })
 }
 
-/// Bytes in memory of their own: they stay for long, and would keep all alive that they came with.
+/// Bytes in memory of their own: they stay for long, and would otherwise keep everything alive that they came with.
 fn decode_own(meta: &mut Reader) -> Result<Bytes, DecodeError> {
     let count = meta.count(1)?;
     meta.copy(count)

@@ -50,7 +50,7 @@ impl fmt::Display for EVersion {
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[codec(version = 2, compat = 2)]
 pub struct ReqId {
-    /// Who asked (`client.4123`).
+    /// The client that sent the request (`client.4123`).
     pub name: EntityNum,
     /// The client's transaction id.
     pub tid: u64,

@@ -83,8 +83,8 @@ const ROOTS: &[(&str, &str)] = &[
     ("versions", "version"),
 ];
 
-/// The same by the command to a single daemon (`ceph tell osd.N`). What is not here, as the commands of options, is
-/// called as its command.
+/// Root elements of answers to commands to a single daemon (`ceph tell osd.N`), by command. For a command that is not
+/// listed, such as those for options, the root element has the command's name.
 const DAEMON_ROOTS: &[(&str, &str)] = &[
     ("bench", "osd_bench_results"),
     ("cache drop", "cache_drop"),
@@ -270,7 +270,7 @@ pub fn xml(prefix: &str, value: &Value, is_pretty: bool) -> String {
     written(root_of(prefix), value, is_pretty)
 }
 
-/// The same of a single daemon's answer.
+/// A single daemon's answer to a command as XML, on one line or indented by one.
 pub fn daemon_xml(prefix: &str, value: &Value, is_pretty: bool) -> String {
     written(find(DAEMON_ROOTS, prefix).unwrap_or(prefix), value, is_pretty)
 }

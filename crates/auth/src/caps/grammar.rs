@@ -151,7 +151,7 @@ pub(super) fn list(text: &str, mut grant: impl FnMut(&mut Text<'_>) -> Option<()
     }
 }
 
-/// From where a grant may be used. One that makes no sense is nowhere, as with Ceph.
+/// The network from which a grant may be used. As with Ceph, a text that makes no sense stands for no network at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Network(Option<(IpAddr, u8)>);
 

@@ -11,7 +11,7 @@ struct Grant<T> {
     network: Option<Network>,
 }
 
-/// See the module's page.
+/// What a capability on monitors or managers grants: rights on targets, some only for peers of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Grants<T>(Vec<Grant<T>>);
 
@@ -26,7 +26,7 @@ impl<T> Grants<T> {
         self.0.push(Grant { target, rights, network });
     }
 
-    /// What of them holds for a peer at `ip`. Grants for networks hold in no other way.
+    /// The grants that hold for a peer at `ip`. Grants for networks hold in no other way.
     pub(super) fn at(mut self, ip: IpAddr) -> Self {
         self.0.retain(|grant| grant.network.is_none_or(|network| network.contains(ip)));
         self.0.iter_mut().for_each(|grant| grant.network = None);

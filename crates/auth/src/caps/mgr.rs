@@ -94,7 +94,7 @@ impl MgrCaps {
         Ok(())
     }
 
-    /// What of it holds for a peer at `ip`. Grants for networks hold in no other way.
+    /// The part of the capability that holds for a peer at `ip`. Grants for networks hold in no other way.
     pub fn at(self, ip: IpAddr) -> MgrCaps {
         MgrCaps(self.0.at(ip))
     }

@@ -25,7 +25,7 @@ pub enum CapsError {
         /// The part that was not understood.
         at: String,
     },
-    /// A profile that there is not, or not with these arguments.
+    /// A profile that does not exist, or that does not take these arguments.
     #[error("{0}")]
     Profile(String),
 }

@@ -13,7 +13,7 @@ use super::{
 /// What a command needs.
 #[derive(Clone, Debug)]
 pub struct MonAccess<'a> {
-    /// Who asks (`osd.3`).
+    /// The entity that asks (`osd.3`).
     pub entity: &'a str,
     /// The service (`osd`, `mon`, `auth`, …) that the command belongs to.
     pub service: &'a str,
@@ -35,7 +35,7 @@ pub(super) enum Target {
     All,
     Service(String),
     Command(String, Limits),
-    /// A command on the keys `daemon-private/ENTITY/…` of who asks.
+    /// A command on the caller's own keys, `daemon-private/ENTITY/…`.
     OwnKeys(&'static str),
 }
 
@@ -64,7 +64,7 @@ impl MonCaps {
         Ok(MonCaps(grants))
     }
 
-    /// What of it holds for a peer at `ip`. Grants for networks hold in no other way.
+    /// The part of the capability that holds for a peer at `ip`. Grants for networks hold in no other way.
     pub fn at(self, ip: IpAddr) -> MonCaps {
         MonCaps(self.0.at(ip))
     }

@@ -27,8 +27,8 @@ fn reads(services: &[&str]) -> Vec<(Target, u8)> {
     services.iter().map(|service| on(service, R)).collect()
 }
 
-/// Fencing of a dead client whose exclusive lock is taken over; the command by both of its names. Of Ceph's, it also
-/// fences whole networks, and all clients of a machine by the nonce 0: no client of images needs to.
+/// Fencing of a dead client whose exclusive lock is taken over; the command by both of its names. Ceph's profile also
+/// lets a client fence whole networks, and all clients of a machine by the nonce 0: no client of images needs to.
 fn fencing() -> [(Target, u8); 2] {
     [("osd blocklist", "blocklistop"), ("osd blacklist", "blacklistop")].map(|(name, op)| {
         let one = [(op, equal("add")), ("addr", Constraint::Incarnation), ("range", Constraint::Absent)];
@@ -71,7 +71,7 @@ pub(super) fn profile_grants(name: &str) -> Vec<(Target, u8)> {
     grants
 }
 
-/// What a profile grants to whoever has it.
+/// What a profile grants to any entity that has it.
 fn shared_grants(name: &str) -> Vec<(Target, u8)> {
     let rw = R | W;
     match name {

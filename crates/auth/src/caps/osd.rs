@@ -61,7 +61,7 @@ struct Scope {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Spec {
     rights: u8,
-    /// A class that may be called, and its only method that may be.
+    /// A class that may be called, and the only method of it that may be called, if one is named.
     class: Option<(String, Option<String>)>,
 }
 
@@ -92,7 +92,7 @@ impl OsdCaps {
         Ok(OsdCaps { grants })
     }
 
-    /// What of it holds for a peer at `ip`. Grants for networks hold in no other way.
+    /// The part of the capability that holds for a peer at `ip`. Grants for networks hold in no other way.
     pub fn at(mut self, ip: IpAddr) -> OsdCaps {
         self.grants.retain(|grant| grant.network.is_none_or(|network| network.contains(ip)));
         self.grants.iter_mut().for_each(|grant| grant.network = None);

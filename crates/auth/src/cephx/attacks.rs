@@ -43,8 +43,8 @@ fn overheard(osd: &mut TestAuthority, keeper: &TicketKeeper, rng: &mut StdRng) -
     [first, second]
 }
 
-/// CVE-2018-1128: who had seen an authorizer could use it again. CVE-2020-25660: a later release took one
-/// without the answer to a challenge.
+/// CVE-2018-1128: an attacker who had seen an authorizer could use it again. CVE-2020-25660: a later release accepted
+/// an authorizer without the answer to a challenge.
 #[test]
 fn authorizers_are_good_for_one_connection() {
     let (mut mon, mut osd, mut keeper, mut rng) = cluster();
@@ -53,7 +53,7 @@ fn authorizers_are_good_for_one_connection() {
     for replay in [[&first, &second], [&second, &second], [&first, &first], [&second, &first]] {
         assert_eq!(hears(&replay, &mut osd, &mut rng).unwrap_err(), AuthError::Denied);
     }
-    // Nor do two of them together say more.
+    // Two overheard connections together do not help either.
     let [_, other] = overheard(&mut osd, &keeper, &mut rng);
     assert_eq!(hears(&[&first, &other], &mut osd, &mut rng).unwrap_err(), AuthError::Denied);
 }
@@ -76,7 +76,7 @@ fn proof(key: &CryptoKey, challenge: &Bytes, old_ticket: TicketBlob) -> Bytes {
     Bytes::from(out)
 }
 
-/// Who says to be `name` and to own `global_id`: the id that it gets.
+/// A client claims to be `name` and to own `global_id`. Returns the global id that the monitor gives it.
 fn claims(
     (name, key): (&EntityName, &CryptoKey),
     global_id: u64,
@@ -92,8 +92,8 @@ fn claims(
     }
 }
 
-/// CVE-2021-20288: who had any key got the global id of anybody for the asking, and with it was taken for him
-/// by OSDs that blocklist and fence by it.
+/// CVE-2021-20288: a client with any key got another client's global id by asking for it. OSDs, which blocklist and
+/// fence by that id, then took it for the other client.
 #[test]
 fn a_global_id_is_reclaimed_with_its_own_ticket_only() {
     let (mut mon, _, mut victim, mut rng) = cluster();
@@ -113,7 +113,7 @@ fn a_global_id_is_reclaimed_with_its_own_ticket_only() {
     for ticket in [TicketBlob::default(), stolen.clone(), own_ticket.clone(), noise] {
         assert_eq!(claims((&eve, &key), target, ticket, &mut mon, &mut rng), Err(AuthError::Denied));
     }
-    // Nor does the owner of a ticket get another id with it, nor anybody one without the key.
+    // The owner of a ticket does not get another id with it, and nobody gets the victim's id without the victim's key.
     assert_eq!(claims((&eve, &key), 99, own_ticket.clone(), &mut mon, &mut rng), Err(AuthError::Denied));
     let name = victim.name().clone();
     assert_eq!(claims((&name, &key), target, stolen, &mut mon, &mut rng), Err(AuthError::Denied));
@@ -160,7 +160,7 @@ fn tickets_cannot_be_changed() {
     }
 }
 
-/// The same CVE's answer: sealed for one use, bytes are good for no other, and never look the same twice.
+/// The answer to CVE-2025-30156: bytes sealed for one use open for no other, and never look the same twice.
 #[test]
 fn what_is_sealed_for_one_use_opens_for_no_other() {
     let mut rng = StdRng::seed_from_u64(3);
@@ -181,8 +181,8 @@ fn what_is_sealed_for_one_use_opens_for_no_other() {
     assert!(uses.iter().all(|usage| key.open::<Authorize>(*usage, &sealed).is_err()));
 }
 
-/// The type of its key is the entity's own: who knows half of an `aes256k` secret gains nothing by calling it
-/// an `aes` key.
+/// The type of an entity's key is fixed with the entity: an attacker who knows half of an `aes256k` secret gains
+/// nothing by calling it an `aes` key.
 #[test]
 fn a_key_is_not_taken_for_one_of_the_other_type() {
     let (mut mon, _, keeper, mut rng) = cluster();

@@ -112,7 +112,7 @@ impl TicketKeeper {
 pub enum ClientStep {
     /// Send AUTH_REQUEST_MORE with this payload.
     More(Bytes),
-    /// The server is who it should be.
+    /// The server has proved to be the one that it should be.
     Done {
         /// Signs the handshake.
         session_key: CryptoKey,

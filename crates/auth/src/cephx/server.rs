@@ -108,14 +108,14 @@ fn give_tickets(
         entity.key = authority.pending_key(&name).filter(is_proof).ok_or(AuthError::Denied)?;
         authority.note_pending_key_used(&name);
     }
-    // As with Ceph: who has no capability on monitors has no business in the cluster.
+    // As with Ceph, an entity without a capability on monitors is not let into the cluster.
     let caps = entity.caps.get("mon").filter(|caps| !caps.is_empty()).cloned().ok_or(AuthError::Denied)?;
     let old = open_ticket(&asked.old_ticket, EntityType::AUTH, authority).filter(|old| old.name == name);
     let global_id = match (&old, asked_global_id) {
         (_, 0) => authority.next_global_id(),
         // An expired ticket is proof enough while its secret is kept: a client that slept may go on.
         (Some(old), asked) if old.global_id == asked => asked,
-        // Nobody takes over a global id without proof of its ticket (CVE-2021-20288).
+        // A client cannot take over a global id without proof of its ticket (CVE-2021-20288).
         _ => return Err(AuthError::Denied),
     };
     let old_key = old.map(|old| old.session_key);
@@ -242,8 +242,8 @@ fn take_ticket(
     if !authorize.have_challenge || authorize.server_challenge_plus_one != challenge.wrapping_add(1) {
         return Err(AuthError::Denied);
     }
-    // When it expires is not asked, as in Ceph: the monitor wrote that by its own clock, and a host whose clock is
-    // ahead would turn everybody away. The ticket ends with the secret that opened it.
+    // As in Ceph, the ticket's expiry is not checked: the monitor wrote it by its own clock, and a host whose clock is
+    // ahead would turn all clients away. The ticket ends with the secret that opened it.
     let secret = connection_secret(mode, rng);
     let nonce_plus_one = authorize.nonce.wrapping_add(1);
     let sealed = if secret.is_empty() {

@@ -50,7 +50,7 @@ pub(super) struct ServiceTicketRequest {
     pub(super) keys: u32,
 }
 
-/// `CephXServiceTicket`: what the owner learns of a ticket, sealed with a key of his.
+/// `CephXServiceTicket`: what the owner learns of a ticket, sealed with one of the owner's keys.
 #[derive(Codec, Clone)]
 #[codec(version_byte = 1)]
 pub(super) struct ServiceTicket {

@@ -20,7 +20,7 @@ fn check_size(view: &mut dyn ObjectView, soft_bytes_max: u64) -> Result<u64, Sto
 
 pub(super) fn guard_append(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let soft_bytes_max: u64 = input(bytes)?;
-    // An object that is not there has room, whatever the limit.
+    // An object that does not exist has room, whatever the limit.
     if view.stat()?.is_some() {
         check_size(view, soft_bytes_max)?;
     }

@@ -1,4 +1,4 @@
-//! Tags of a journal: who wrote which entries. Those that no client needs any more are forgotten.
+//! Tags of a journal: they say which client wrote which entries. Tags that no client needs any more are removed.
 
 use std::collections::BTreeMap;
 

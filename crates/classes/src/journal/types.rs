@@ -42,7 +42,7 @@ impl Client {
 /// `Tag::TAG_CLASS_NEW`: asks for a class of its own.
 pub(super) const TAG_CLASS_NEW: u64 = u64::MAX;
 
-/// `Tag`: who wrote the entries that carry its number.
+/// `Tag`: says which client wrote the entries that carry its number.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
 pub(super) struct Tag {

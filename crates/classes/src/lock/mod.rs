@@ -36,7 +36,7 @@ fn xattr_name(name: &[u8]) -> Vec<u8> {
     [PREFIX, name].concat()
 }
 
-/// Who calls, as lockers are named.
+/// The caller, in the form in which lockers are named.
 fn caller(view: &dyn ObjectView, cookie: &Bytes) -> LockerId {
     LockerId { locker: view.context().origin, cookie: cookie.clone() }
 }

@@ -82,7 +82,7 @@ pub(super) fn object_map_update(view: &mut dyn ObjectView, bytes: &Bytes) -> Res
     Ok(Bytes::new())
 }
 
-/// The image got a snapshot: what exists is clean until it is written again.
+/// The image got a snapshot: objects that exist are clean until they are written again.
 pub(super) fn object_map_snap_add(view: &mut dyn ObjectView, _: &Bytes) -> Result<Bytes, Stop> {
     let mut map = read_map(view)?;
     let before = map.clone();

@@ -23,7 +23,7 @@ pub(super) type Reservations = BTreeMap<u32, Reservation>;
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 #[codec(version = 2, compat = 1)]
 pub(super) struct Urgent {
-    /// What is reserved, with what entries take besides their data.
+    /// The bytes reserved, including those that entries take besides their data.
     pub(super) reserved_bytes: u64,
     pub(super) last_id: u32,
     pub(super) reservations: Reservations,

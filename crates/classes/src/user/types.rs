@@ -135,7 +135,7 @@ pub(super) struct Header {
 #[codec(version = 1, compat = 1)]
 pub(super) struct SetBucketsOp {
     pub(super) entries: Vec<Entry>,
-    /// They may be new; else those that are not there are left out.
+    /// True if the entries may be new; otherwise entries that are not there are left out.
     pub(super) add: bool,
     pub(super) time: UTime,
 }

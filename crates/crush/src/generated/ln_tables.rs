@@ -2,7 +2,7 @@
 //! Read out of Ceph 16.2.15's libceph-common; `ln::tests` recomputes all but the irregular entries.
 
 /// For k = 0..=128: 2^48 / (1 + k/128) rounded up, then 2^48 * log2(1 + k/128) rounded down.
-/// The very last entry is not the rounded value; it is what everybody uses.
+/// The very last entry is not the rounded value; it is the one that every Ceph client uses.
 pub(crate) const RH_LH: [u64; 258] = [
     0x1000000000000,
     0x0,
@@ -264,7 +264,7 @@ pub(crate) const RH_LH: [u64; 258] = [
     0xffff00000000,
 ];
 
-/// For k = 0..256: about 2^48 * log2(1 + k/2^15), with irregularities that everybody shares.
+/// For k = 0..256: about 2^48 * log2(1 + k/2^15), with irregularities that every Ceph client shares.
 pub(crate) const LL: [u64; 256] = [
     0x0,
     0x2e2a60a00,

@@ -48,7 +48,7 @@ pub(crate) enum Outcome {
     Nothing,
 }
 
-/// See the module's page.
+/// One of the two clusters.
 pub(crate) struct Cluster {
     runner: ClientRunner,
     kind: Kind,

@@ -25,7 +25,7 @@ const VOLATILE: &[&str] = &[
     "timeindex.list",
 ];
 
-/// How what came of a step in the second cluster differs from what came of it in the first.
+/// How a step's outcome in the second cluster differs from that in the first.
 pub(crate) fn outcomes(step: &Step, outcomes: &[Option<Outcome>; 2]) -> Option<String> {
     match (step, outcomes) {
         (_, [None, None]) => None,
@@ -48,7 +48,7 @@ pub(crate) fn outcomes(step: &Step, outcomes: &[Option<Outcome>; 2]) -> Option<S
     }
 }
 
-/// The same for what came to watchers and notifiers.
+/// How the messages to watchers and notifiers differ between the two clusters.
 pub(crate) fn notifications(notified: &[Vec<MWatchNotify>; 2]) -> Option<String> {
     let [real, ours] = notified;
     let kinds = |all: &[MWatchNotify]| all.iter().map(|message| message.opcode.0).collect::<Vec<_>>();

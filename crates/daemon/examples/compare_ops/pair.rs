@@ -17,7 +17,7 @@ pub(crate) struct Found {
     pub(crate) notified: [Vec<MWatchNotify>; 2],
 }
 
-/// See the module's page.
+/// The two clusters side by side.
 pub(crate) struct Pair {
     clusters: [Cluster; 2],
     /// Objects of other runs are other objects.

@@ -55,7 +55,8 @@ pub(crate) struct Round {
     pub(crate) elapsed: Duration,
     /// Nanoseconds.
     pub(crate) latency: Histogram<u64>,
-    /// CPU time of all OSDs together, until [`SETTLE`] after the last request; none where their processes are not known.
+    /// CPU time of all OSDs together, until [`SETTLE`] after the last request; none where their processes are not
+    /// known.
     pub(crate) osd_cpu: Option<Duration>,
     /// CPU time of this process.
     pub(crate) own_cpu: Option<Duration>,

@@ -64,7 +64,7 @@ pub(super) fn table(options: &BenchOptions, rounds: &[Round], is_cpu_of_all: boo
     out
 }
 
-/// The same for programs, a document on one line.
+/// The rounds for programs: a JSON document on one line.
 pub(super) fn json(options: &BenchOptions, rounds: &[Round], is_cpu_of_all: bool) -> String {
     let of_round = |round: &Round| {
         json!({

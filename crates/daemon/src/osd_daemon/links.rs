@@ -14,8 +14,9 @@ use osd::Cross;
 use reactor::{Receiver, Sender, Socket, Waker, channel};
 
 /// Values between two shards before the sender takes no more of its clients. Behind these wait then, at most, what the
-/// ops lead to that it holds already (`Osd::is_saturated` has their limit), and what other OSDs send for PGs of the other
-/// shard: changes and questions without an answer yet, each of an op, a recovery or a scrub, which have limits there.
+/// ops lead to that it holds already (`Osd::is_saturated` has their limit), and what other OSDs send for PGs of the
+/// other shard: changes and questions without an answer yet, each of an op, a recovery or a scrub, which have limits
+/// there.
 const CAPACITY: usize = 256;
 /// Values taken from one shard in a turn: its own sockets and disk wait no longer.
 const PER_TURN: usize = CAPACITY;
@@ -38,7 +39,7 @@ pub(super) struct Fate {
 }
 
 impl Fate {
-    /// One that nobody has met yet.
+    /// The fate of an OSD none of whose shards has failed.
     pub(super) fn new(wakers: Arc<[Waker]>) -> Fate {
         Fate { has_failed: Arc::default(), wakers }
     }
@@ -62,7 +63,7 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// Those of all shards, which have these wakers.
+    /// The links of all shards, which have these wakers.
     pub(super) fn between(wakers: &[Waker]) -> Vec<Links> {
         let empty = |_| Links { senders: Vec::new(), receivers: Vec::new() };
         let mut all: Vec<Links> = wakers.iter().map(empty).collect();
@@ -83,7 +84,7 @@ impl Links {
         sender.expect("shards know how many they are, and do not write to themselves").send(parcel);
     }
 
-    /// Ends a turn: what was queued leaves, and who sleeps is woken.
+    /// Ends a turn: what was queued leaves, and receivers that sleep are woken.
     pub(super) fn flush(&mut self) {
         self.senders.iter_mut().flatten().for_each(Sender::flush);
     }

@@ -52,7 +52,7 @@ pub fn run(id: &str, conf: &Path, cpus: Vec<usize>) -> Result<()> {
     handle.join().map_err(|_| anyhow!("the OSD's thread ended with a panic"))?
 }
 
-/// Where an OSD is reached: by all, and by other OSDs at an address for each shard.
+/// Where an OSD is reached: by all peers, and by other OSDs at an address for each shard.
 #[derive(Clone, Debug)]
 struct Addrs {
     public: EntityAddrVec,
@@ -72,7 +72,7 @@ struct Setup {
     public: SocketAddr,
     /// For listeners whose port is not said.
     ports: BindPorts,
-    /// Where other OSDs do.
+    /// Where other OSDs find it.
     cluster_ip: IpAddr,
     uuid: [u8; 16],
     device_bytes: u64,
@@ -167,8 +167,8 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
     results.into_iter().collect()
 }
 
-/// Ends the process if a device or a thread stands still: such a thread cannot be joined, nor may memory be let go of that
-/// a device still uses.
+/// Ends the process if a device or a thread stands still: such a thread cannot be joined, nor may memory be let go of
+/// that a device still uses.
 fn end_if_stalled(who: &EntityName, error: &anyhow::Error) {
     if matches!(error.downcast_ref(), Some(Fault::Stalled(_))) {
         tracing::error!("{who}: {error:#}");
@@ -263,8 +263,8 @@ impl Setup {
         self.ports.listen(reactor, SocketAddr::new(self.cluster_ip, 0))
     }
 
-    /// Mounts a shard's store. To be done before anything listens: a mount looks at its device alone, and
-    /// who connects meanwhile would be forgotten.
+    /// Mounts a shard's store. To be done before anything listens: a mount looks at its device's events alone, so a
+    /// connection that arrives meanwhile would be forgotten.
     fn mount(&self, shard: Shard, device: &Device, reactor: &mut Reactor) -> Result<Mounted> {
         let memory = Memory::read(&self.conf, &self.who)?.for_shard(shard);
         let mut device = device.lanes(shard.index, shard.count, &self.regions);

@@ -27,7 +27,7 @@ const NET_TICK: Duration = Duration::from_millis(200);
 const MEMORY_TIMER: u64 = osd::OWN_TIMERS - 2;
 const MEMORY_TICK: Duration = Duration::from_millis(40);
 
-/// See the module's page.
+/// One shard of an OSD on its reactor.
 pub(super) struct ShardDaemon {
     pub(super) machine: ShardMachine<reactor::ConnId>,
     pub(super) shard: Shard,
@@ -37,11 +37,11 @@ pub(super) struct ShardDaemon {
     pub(super) commands: Vec<DeviceCommand>,
     pub(super) links: Links,
     pub(super) parcels: Vec<(u16, Parcel)>,
-    /// Whose connections are handed out to all shards in turns: those of clients.
+    /// The clients' listener, whose connections are handed out to all shards in turns.
     pub(super) public: Option<ListenerId>,
     /// The control shard's, if the OSD has one.
     pub(super) admin: Option<AdminSocket>,
-    /// Who gets the next connection.
+    /// The shard that gets the next connection.
     pub(super) next_shard: u16,
     pub(super) fate: Fate,
 }
@@ -140,7 +140,7 @@ impl ShardDaemon {
         }
     }
 
-    /// Gives a connection to the shard whose turn it is.
+    /// Gives a connection to the next shard in turn.
     fn hand_out(&mut self, conn: reactor::ConnId, peer: SocketAddr, reactor: &mut Reactor) {
         let to = self.next_shard;
         self.next_shard = (to + 1) % self.shard.count;

@@ -10,7 +10,7 @@ use crate::{
     device::{Answer, Device},
 };
 
-/// See the module's page.
+/// A store with its device on a reactor.
 pub(super) struct Driven {
     pub(super) reactor: Reactor,
     pub(super) device: Device,

@@ -13,7 +13,7 @@ const INDEX_BYTES: u64 = 64 << 20;
 /// Holds what a question needs until it is answered.
 const QUESTION: Token = Token(1);
 
-/// See the module's page.
+/// A store that is only looked at, with its device on a reactor.
 pub(super) struct Inspection {
     reactor: Reactor,
     device: Device,

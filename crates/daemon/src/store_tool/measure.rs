@@ -49,7 +49,7 @@ pub(super) struct Measured {
     elapsed: Duration,
     window: Duration,
     latency: Latencies,
-    /// The same, by what the store did when they ended.
+    /// Latencies by what the store did when requests ended.
     by_activity: BTreeMap<Activity, Latencies>,
     windows: Vec<Window>,
 }

@@ -63,7 +63,7 @@ impl StoreTarget {
             (None, None) => bail!("name the OSD with --id or its device with --device"),
         };
         let mut device = Device::open(reactor, &paths, Access::Offline)?;
-        // Without a label there is one store at most, and whoever opens it says what is wrong.
+        // Without a label there is one store at most, and opening it tells what is wrong.
         let label = device.label(reactor).ok();
         if let (Some(label), Some((who, conf))) = (&label, &owner) {
             store_owner::check(&label.identity, conf, who, &paths.main)?;

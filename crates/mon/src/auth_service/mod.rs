@@ -38,8 +38,8 @@ impl Mon {
         }
     }
 
-    /// Throws the secrets of all services away, and with them all tickets for services; what proves clients to
-    /// monitors stays. The services that are there are told once it is committed.
+    /// Throws away the secrets of all services, and with them all tickets for services; the secrets behind clients'
+    /// tickets for the monitors stay. Services with a session are told when the change is committed.
     pub(crate) fn wipe_secrets(&mut self, wall: UTime) {
         for service in SERVICES.into_iter().filter(|service| *service != EntityType::AUTH) {
             let mut secrets = self.next.rotating.get(&service).cloned().unwrap_or_default();
@@ -59,7 +59,7 @@ impl Mon {
         self.put(keys::MONMAP.to_owned(), value(&monmap));
     }
 
-    /// Sends every OSD its secrets, as if it had asked: it does so by itself only every few minutes.
+    /// Sends every OSD its secrets, as if it had asked: an OSD by itself asks only every few minutes.
     pub(crate) fn send_secrets(&mut self, wall: UTime, effects: &mut Effects) {
         let osds = self.sessions.iter().filter(|(_, s)| s.peer.name.kind == EntityType::OSD);
         for conn in osds.map(|(conn, _)| *conn).collect::<Vec<_>>() {
@@ -104,7 +104,7 @@ impl Mon {
 
     /// Writes an entity to the database.
     pub(crate) fn put_entity(&mut self, name: &EntityName, entity: &EntityAuth) {
-        // What an earlier one of that name left behind is not the new one's.
+        // A second key left behind by an earlier entity of this name does not belong to the new one.
         if !self.next.entities.contains_key(name) {
             self.put_pending_key(name, None);
         }
@@ -136,7 +136,7 @@ impl Mon {
         true
     }
 
-    /// Second keys that somebody has used take the place of the first ones.
+    /// Makes second keys that their entities have used the first ones.
     pub(crate) fn commit_used_keys(&mut self) {
         for name in std::mem::take(&mut self.used_pending_keys) {
             self.commit_pending_key(&name);
@@ -158,7 +158,8 @@ impl Authority for Mon {
         self.options.is_auth_none
     }
 
-    /// Who has a key of a type that is not allowed is not let in, as if the key were wrong.
+    /// The entity of this name. One whose key is of a type that is not allowed is turned away, as if its key were
+    /// wrong.
     fn entity(&self, name: &EntityName) -> Option<EntityAuth> {
         let entity = self.committed.entities.get(name)?;
         self.committed.monmap.allows_key_type(entity.key.kind()).then(|| entity.clone())
@@ -177,7 +178,7 @@ impl Authority for Mon {
         self.next_global_id
     }
 
-    /// None, which turns everybody away, while no global id could be given out.
+    /// None, so that every peer is turned away, while no global id can be given out.
     fn secrets(&self, service: EntityType) -> Option<&RotatingSecrets> {
         if self.is_ready() { self.committed.rotating.get(&service) } else { None }
     }

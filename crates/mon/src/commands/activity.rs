@@ -1,5 +1,5 @@
-//! What goes on, of a pool or of all: the parts of `ceph -s` and `ceph osd pool stats` that are there only while they say
-//! something.
+//! What goes on, in a pool or in all: the parts of `ceph -s` and `ceph osd pool stats` that are there only while they
+//! say something.
 //!
 //! Authority: `PGMapDigest::recovery_summary`, `recovery_rate_summary`, `client_io_rate_summary` (16.2).
 

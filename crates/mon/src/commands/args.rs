@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// Arguments by name. Values may come as text or as what they are: clients differ.
+/// Arguments by name. Clients differ: some send values as text, some in their own JSON type.
 #[derive(Clone, Debug)]
 pub(crate) struct Args(Map<String, Value>);
 
@@ -17,12 +17,12 @@ fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// A command in the words that logs and lists of requests may have. What an option or a key is set to may be a secret:
-/// of that only the name is told, in Ceph's form (`MMonCommand::print`).
+/// A command as logs and lists of requests may show it. What an option or a key is set to may be a secret: then only
+/// the name is shown, in Ceph's form (`MMonCommand::print`).
 pub(crate) fn words_for_logs(cmd: &[String]) -> String {
     let args = Args::parse(cmd);
     let named = args.as_ref().and_then(|args| match args.prefix() {
-        // A daemon that is told to set an option gets its name as a variable's.
+        // A command to a daemon to set an option calls the option's name `var`.
         "config set" => Some((args, if args.has("name") { "name" } else { "var" })),
         "config-key set" | "config-key put" => Some((args, "key")),
         _ => None,
@@ -93,8 +93,8 @@ impl Args {
         self.text(name).is_some_and(|text| text != "false" && text != "0" && !text.is_empty())
     }
 
-    /// Every argument as text, for capabilities; several values as `[A,B]`. Of the capabilities that a command gives,
-    /// each is an argument of its own, `caps_mon` and so on (`Monitor::_generate_command_map`).
+    /// Every argument as text, for capabilities; several values as `[A,B]`. Where a command gives capabilities, each of
+    /// these is an argument of its own, `caps_mon` and so on (`Monitor::_generate_command_map`).
     pub(crate) fn texts(&self) -> BTreeMap<String, String> {
         let given = self.list("caps");
         let caps = given.chunks_exact(2).map(|pair| (format!("caps_{}", pair[0]), pair[1].clone()));

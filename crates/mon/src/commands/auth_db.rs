@@ -125,7 +125,7 @@ fn listed<'a>(req: &'a Request<'_>) -> impl Iterator<Item = (&'a EntityName, &'a
     req.state().entities.iter().filter(|(name, _)| name.kind != EntityType::MON || !name.id.is_empty())
 }
 
-/// A key as JSON or as text. Some callers compare it as it is: JSON on one line has no line break behind it.
+/// A key as JSON or as text. Some callers compare the output as it is: JSON on one line has no line break behind it.
 pub(super) fn show(req: &Request<'_>, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Reply {
     let mut reply = Reply::show(req.args, json, text);
     if req.args.text("format").as_deref() == Some("json") {
@@ -198,7 +198,7 @@ fn export(req: &mut Request<'_>) -> Reply {
                 )
                 .with_status(format!("export auth(key={})", entity.key.to_base64()))
             }
-            // The stock monitor shows the key that is none.
+            // The stock monitor shows an empty key.
             Ok((_, None)) => Reply::fail(Errno::ENOENT, "no key for auth(key=AAAAAAAAAAAAAAAA)"),
             Err(reply) => reply,
         };
@@ -387,7 +387,8 @@ fn set_caps(req: &mut Request<'_>) -> Reply {
     Reply::done(format!("updated caps for {name}"))
 }
 
-/// A new key with the same capabilities; tickets that the old one got live on until they expire.
+/// Gives an entity a new key with the same capabilities; tickets that were got with the old key live on until they
+/// expire.
 fn rotate(req: &mut Request<'_>) -> Reply {
     let name = match entity_arg(req) {
         Ok(name) => name,
@@ -430,12 +431,12 @@ fn import(req: &mut Request<'_>) -> Reply {
             return reply.with_status(status);
         }
     };
-    // What capabilities say is not looked at, as in Ceph: those that make no sense give no rights.
+    // The text of capabilities is not checked, as in Ceph: those that make no sense give no rights.
     if ring.0.values().any(|entry| entry.caps.is_empty()) {
         return Reply::fail(Errno::EINVAL, "auth import: no caps supplied");
     }
     for (name, entry) in ring.0 {
-        // The file says all of an entity.
+        // The file says everything about an entity, so a second key goes.
         req.mon.put_pending_key(&name, None);
         req.mon.put_entity(&name, &EntityAuth { key: entry.key, caps: entry.caps });
     }

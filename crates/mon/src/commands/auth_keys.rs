@@ -1,4 +1,4 @@
-//! Types of secret keys: which are taken and made, and the services' own.
+//! Types of secret keys: which types are accepted and made, and those of the services.
 
 use auth::{CryptoKey, RotatingSecrets};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// `mon set auth_… VALUE`. What would lock out the one who asks, or an OSD, is refused.
+/// `mon set auth_… VALUE`. A value that would lock out the caller, or an OSD, is refused.
 fn set(req: &mut Request<'_>) -> Reply {
     let (name, text) =
         (req.args.text("name").unwrap_or_default(), req.args.text("value").unwrap_or_default());
@@ -76,7 +76,7 @@ fn secrets_json(service: EntityType, secrets: &RotatingSecrets) -> Value {
     json!({"entity": entity_json(service, "*"), "secrets": {"max_ver": newest, "keys": keys}})
 }
 
-/// Which types of keys there are, of entities and services; the secrets themselves are not shown.
+/// The types of keys of entities and services; the secrets themselves are not shown.
 fn dump_keys(req: &mut Request<'_>) -> Reply {
     if !req.args.has_format() {
         let why = "format type \"plain\" not supported by this command; try json";

@@ -1,4 +1,4 @@
-//! A second key that takes an entity's first one's place as soon as it is used: `auth get-or-create-pending`.
+//! A second key of an entity, which takes the first one's place as soon as it is used: `auth get-or-create-pending`.
 //!
 //! Authority: `AuthMonitor::prepare_command`, `KeyServer::note_used_pending_key` (17.2).
 

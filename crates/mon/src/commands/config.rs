@@ -46,7 +46,7 @@ pub(super) fn option_name(text: &str) -> String {
     text.replace(' ', "_")
 }
 
-/// The value as it is kept, and why not.
+/// The value as it is kept, or why it is refused.
 fn checked_value(name: &str, text: &str) -> Result<String, Reply> {
     match balancer::may_be(name, text).or_else(|| prometheus::may_be(name, text)) {
         Some(true) => return Ok(text.to_owned()),
@@ -116,7 +116,7 @@ fn reset(req: &mut Request<'_>) -> Reply {
     let mut back: BTreeMap<String, Option<String>> = BTreeMap::new();
     let after = (Bound::Excluded(wanted), Bound::Unbounded);
     for version in versions(&req.mon.next).range(after).rev() {
-        // What was trimmed cannot be undone; what Ceph counts from starts at an empty database.
+        // Change sets that were trimmed cannot be undone; Ceph's versions start from an empty database.
         let Some(set) = load_changes(&req.mon.next, *version) else { continue };
         back.extend(set.changes.into_iter().map(|(key, Change { before, .. })| (key, before)));
     }
@@ -125,7 +125,7 @@ fn reset(req: &mut Request<'_>) -> Reply {
     Reply::default()
 }
 
-/// Takes the options of a file that the database has no other value for; the rest is given back.
+/// Takes over a file's options for which the database has no other value; gives the rest back.
 fn assimilate(req: &mut Request<'_>) -> Reply {
     let text = String::from_utf8_lossy(req.input).into_owned();
     let conf = match parse_conf(&text) {

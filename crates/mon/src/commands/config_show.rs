@@ -71,7 +71,7 @@ fn list(req: &Request<'_>, all: &[OptionShown<'_>]) -> Reply {
             out["value"] = json!(value);
             out["source"] = json!(level.as_str());
         }
-        // Defaults are overridden by everything: that is not said.
+        // Every source overrides defaults, so an overridden default is not shown.
         let overridden = shown.overridden().map(|(l, v)| json!({"source": l.as_str(), "value": v}));
         let overridden: Vec<Value> = overridden.collect();
         if !overridden.is_empty() {

@@ -136,7 +136,7 @@ fn dump(req: &mut Request<'_>) -> Reply {
     Reply::show(req.args, || lines.iter().map(one).collect(), || table(&lines, indent))
 }
 
-/// True for the sides that Ceph's defaults for daemons are for.
+/// True for the kinds of entities that Ceph's defaults for daemons are for.
 fn is_daemon(kind: EntityType) -> bool {
     [EntityType::MON, EntityType::OSD, EntityType::MGR, EntityType::MDS].contains(&kind)
 }
@@ -207,7 +207,7 @@ fn ls(req: &mut Request<'_>) -> Reply {
 
 fn log(req: &mut Request<'_>) -> Reply {
     let wanted = usize::try_from(req.args.int("num").unwrap_or(LOG_DEFAULT)).unwrap_or(0);
-    // Of the first nothing is known, nor of what was too long ago.
+    // Nothing is known of the first version, nor of those that were trimmed.
     let versions = versions(req.state()).into_iter().rev().take(wanted);
     let of =
         |version| load_changes(req.state(), version).unwrap_or(ChangeSet { version, ..ChangeSet::default() });

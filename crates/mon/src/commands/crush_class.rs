@@ -104,7 +104,7 @@ fn set_class(req: &mut Request<'_>) -> Reply {
     Reply::done(format!("set osd(s) {} to class '{class}'", list(&osds)))
 }
 
-/// OSDs that do not exist are passed over, with a word.
+/// OSDs that do not exist are skipped, and named in the answer.
 fn rm_class(req: &mut Request<'_>) -> Reply {
     let (mut osds, mut unknown) = (Vec::new(), String::new());
     for text in req.args.list("ids") {

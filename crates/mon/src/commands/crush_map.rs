@@ -122,7 +122,7 @@ pub(super) fn refused(error: &EditError) -> Reply {
     Reply::fail(errno, error.to_string())
 }
 
-/// The map with all that is pending, to be edited.
+/// The CRUSH map with all pending changes, to be edited.
 pub(super) fn pending(req: &Request<'_>) -> CrushMap {
     req.next_map().crush.map().clone()
 }
@@ -131,7 +131,7 @@ pub(super) fn text(req: &Request<'_>, name: &str) -> String {
     req.args.text(name).unwrap_or_default()
 }
 
-/// Pairs of type and bucket of `args`, up to a word that is none, and the way they are printed.
+/// Pairs of type and bucket of `args`, up to a word that is no such pair, and the way they are printed.
 fn location_arg(req: &Request<'_>) -> (Vec<(String, String)>, String) {
     let args = req.args.list("args");
     // Clients split at spaces or leave that to the monitor.
@@ -144,7 +144,7 @@ fn location_arg(req: &Request<'_>) -> (Vec<(String, String)>, String) {
     (out, shown)
 }
 
-/// The same, for items that must be somewhere.
+/// Pairs of type and bucket as `location_arg` reads them, for items that must have a place.
 fn place_arg(req: &Request<'_>) -> Result<(Vec<(String, String)>, String), Reply> {
     let (location, shown) = location_arg(req);
     match location.is_empty() {
@@ -368,7 +368,7 @@ fn reweight_subtree(req: &mut Request<'_>) -> Reply {
     }
 }
 
-/// Sums always hold here; a weight that is set to itself sums anew.
+/// Sums are always right here; setting a weight to itself computes them anew.
 fn reweight_all(req: &mut Request<'_>) -> Reply {
     let mut crush = pending(req);
     let devices: Vec<(String, u32)> = (crush.names.iter())
@@ -486,7 +486,7 @@ fn setcrushmap(req: &mut Request<'_>) -> Reply {
     if let Some(why) = why_not_placed(&crush, req.next_map()) {
         return Reply::fail(Errno::EINVAL, why);
     }
-    // The bytes are kept as they came: they may hold what this version does not know.
+    // The bytes are kept as they came: they may hold parts that this version does not know.
     let bytes = req.input.clone();
     req.mon.change_osdmap(req.wall, |_, inc| inc.crush = bytes);
     Reply::done((version + 1).to_string())

@@ -330,7 +330,7 @@ fn rules_of_class(req: &mut Request<'_>) -> Reply {
     Reply::show(req.args, || json!(names), || names.iter().map(|name| format!("{name}\n")).collect())
 }
 
-/// The one that can be asked for alone.
+/// The one tunable that can be asked for alone.
 fn get_tunable(req: &mut Request<'_>) -> Reply {
     let version = req.map().crush.map().tunables.straw_calc_version;
     Reply::show(req.args, || json!({"straw_calc_version": version}), || format!("{version}\n"))

@@ -42,7 +42,7 @@ fn profile(req: &mut Request<'_>) -> Reply {
     Reply::done(format!("adjusted tunables profile to {profile}"))
 }
 
-/// There is one that may be set by itself.
+/// Sets the one tunable that may be set by itself.
 fn set_tunable(req: &mut Request<'_>) -> Reply {
     let tunable = text(req, "tunable");
     let Some(version) = req.args.int("value").and_then(|value| u8::try_from(value).ok()).filter(|v| *v <= 2)

@@ -147,7 +147,7 @@ fn reweight_set(req: &mut Request<'_>, mut crush: CrushMap, set: i64, weights: &
     };
     let count = weights.len();
     if crush.weight_set_positions(set) != Some(count) {
-        // Ceph says so of every bucket that it looks into, and finds the item in none.
+        // Ceph says this of every bucket that it looks into, and finds the item in none.
         let of = |bucket: &Bucket| format!("weight_set_positions != {count} for bucket {}", bucket.id);
         let buckets: String = crush.all_buckets().map(of).collect();
         return Reply::fail(Errno::ENOENT, format!("{buckets}item {item} not found in crush map"));

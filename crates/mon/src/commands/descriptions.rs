@@ -50,7 +50,7 @@ impl Row {
         self.words().collect::<Vec<_>>().join(" ")
     }
 
-    /// The same, without a copy.
+    /// The command's words as they stand in the table, without a copy.
     pub(crate) fn prefix_text(&self) -> &'static str {
         match self.sig.find(" name=") {
             Some(end) => &self.sig[..end],
@@ -87,7 +87,7 @@ impl Row {
                 param.keys.iter().map(|(k, v)| ((*k).to_owned(), Value::from(*v))).collect();
             sig.push(object.into());
         }
-        // It is the capabilities on the manager that count there.
+        // There, the capabilities on the manager count.
         let flags = match self.prefix_text() {
             "iostat" => FLAG_MGR | FLAG_POLL,
             _ if is_served(self) => FLAG_MGR,
@@ -113,7 +113,7 @@ fn check_value(param: &Param<'_>, name: &str, kind: &str, value: &str) -> Result
         }
         "CephChoices" => {
             let mut choices = param.get("strings").unwrap_or_default().split('|');
-            // Ceph's own tests give an option that need not be given with no value.
+            // Ceph's own tests pass an optional argument without a value.
             let is_none = value.is_empty() && param.get("req") == Some("false");
             if is_none || choices.any(|choice| choice == value) { Ok(()) } else { Err(bad()) }
         }

@@ -1,5 +1,5 @@
-//! Profiles for erasure-coded pools, and rules made from them. There are no such pools yet: what is written down
-//! here is checked as Ceph checks it, so that tools which prepare profiles and rules go on.
+//! Profiles for erasure-coded pools, and rules made from them. There are no such pools yet: what is recorded here is
+//! checked as Ceph checks it, so that tools which prepare profiles and rules can go on.
 //!
 //! Authority: `OSDMonitor::parse_erasure_code_profile`, `normalize_profile`, `ErasureCode::sanity_check_k_m` (16.2).
 

@@ -1,7 +1,7 @@
 //! PGs that operators want recovered before others. The OSDs that lead them are told.
 //!
-//! Authority: `DaemonServer::_handle_command` (16.2). Nothing is backfilled here; what that is called with Ceph is
-//! recovery, of PGs in need of it.
+//! Authority: `DaemonServer::_handle_command` (16.2). Nothing is backfilled here; what Ceph calls backfill is recovery
+//! here, of PGs in need of it.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ impl Order {
         }
     }
 
-    /// Why it makes no sense for a PG, if so.
+    /// Why the order makes no sense for a PG, if it does not.
     fn objection(self, stat: &PgStat) -> Option<String> {
         let (what, doing, bit, busy) = match self.is_backfill {
             false => (
@@ -104,7 +104,7 @@ fn cancel_backfill(req: &mut Request<'_>) -> Reply {
     run(req, Order { is_backfill: true, is_forced: false })
 }
 
-/// The PGs that the request names; what it names that is not there.
+/// The PGs that the request names, and a text on those that do not exist.
 fn named(req: &Request<'_>) -> Result<(Vec<PgId>, String), Reply> {
     let map = req.map();
     let mut pgs = Vec::new();

@@ -1,5 +1,5 @@
-//! File systems: there are none, which is what dashboards and storage plugins are told when they ask. What would make
-//! one is not supported; what names one is answered as by a Ceph that has none of that name.
+//! File systems: there are none, and dashboards and storage plugins that ask are told so. Commands that would make one
+//! are not supported; commands that name one are answered as by a Ceph that has none of that name.
 
 use serde_json::{Value, json};
 use types::{EntityName, Errno};
@@ -211,7 +211,7 @@ pub(super) fn compat() -> Value {
     json!({"compat": {}, "ro_compat": {}, "incompat": incompat})
 }
 
-/// The same in a line.
+/// What metadata servers must understand, in one line.
 pub(super) fn compat_text() -> String {
     let incompat: Vec<String> = INCOMPAT.iter().map(|(at, text)| format!("{at}={text}")).collect();
     format!("compat={{}},rocompat={{}},incompat={{{}}}", incompat.join(","))
@@ -247,7 +247,7 @@ fn dump(req: &mut Request<'_>) -> Reply {
     Reply::show(req.args, fsmap, text).with_status(format!("dumped fsmap epoch {FSMAP_EPOCH}"))
 }
 
-/// The one that is named.
+/// The file system that the command names.
 fn name(req: &Request<'_>) -> String {
     req.args.text("fs_name").unwrap_or_default()
 }

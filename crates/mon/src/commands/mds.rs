@@ -122,12 +122,12 @@ fn not_there(who: &str) -> String {
     format!("MDS named '{who}' does not exist, or is not up")
 }
 
-/// Of nobody.
+/// Counts over metadata servers, of which there are none.
 fn counted(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, json!({}))
 }
 
-/// Nobody misses who is not there.
+/// Any server may be stopped, as there are none.
 fn ok_to_stop(req: &mut Request<'_>) -> Reply {
     Reply::done(format!("should be safe to stop [{}]", req.args.list("ids").join(",")))
 }
@@ -158,18 +158,18 @@ fn freeze(req: &mut Request<'_>) -> Reply {
     Reply::fail(Errno::EINVAL, not_there(&role(req)))
 }
 
-/// It is nobody's.
+/// Sets the state of no server.
 fn set_state(_: &mut Request<'_>) -> Reply {
     Reply::default()
 }
 
-/// Who is not there has failed already.
+/// A server that does not exist cannot fail.
 fn fail(req: &mut Request<'_>) -> Reply {
     let who = role(req);
     Reply::done(format!("MDS named '{who}' does not exist, is not up or you lack the permission to see."))
 }
 
-/// Why a role is nobody's.
+/// Why no server has a role.
 fn no_role(role: &str) -> &'static str {
     if role.contains(':') { "Invalid filesystem" } else { "No filesystem selected" }
 }

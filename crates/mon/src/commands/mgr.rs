@@ -85,7 +85,7 @@ fn dump(req: &mut Request<'_>) -> Reply {
         "active_addr": legacy_addr(&map.active_addrs),
         "active_change": map.active_change.to_string(),
         "active_mgr_features": map.active_mgr_features,
-        // Its part is played even where nobody is told of an address.
+        // The manager's part is played even where clients are told of no address.
         "available": true,
         "standbys": [],
         "modules": req.mon.committed.mgr_modules.as_ref(),
@@ -98,7 +98,7 @@ fn dump(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, out)
 }
 
-/// Modules that are clients of the cluster: objects are the business of one.
+/// Modules that are clients of the cluster: only one module works on objects.
 fn active_clients(mon: &crate::Mon) -> Value {
     if mon.manager_client.0.is_empty() {
         return json!([]);
@@ -155,7 +155,7 @@ fn metadata(req: &mut Request<'_>) -> Reply {
     }
 }
 
-/// There is no other manager to take over: as in a Ceph with one, it goes on as soon as it has failed.
+/// There is no other manager to take over: as in a Ceph with only one, it goes on as soon as it has failed.
 fn fail(req: &mut Request<'_>) -> Reply {
     let name = req.mon.options.name.clone();
     match req.args.text("who").filter(|who| *who != name) {

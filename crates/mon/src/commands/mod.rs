@@ -128,19 +128,19 @@ const OBSOLETE: [&str; 14] = [
     "mds remove_data_pool",
     "mds newfs",
 ];
-/// The words for those, and for deprecated ones where the operator wants none.
+/// The answer to obsolete commands, and to deprecated ones where the operator wants none.
 const IS_OBSOLETE: &str = "command is obsolete; please check usage and/or man page";
 
 /// A command as its function sees it.
 pub(crate) struct Request<'a> {
     pub(crate) mon: &'a mut Mon,
     pub(crate) wall: UTime,
-    /// Who asks.
+    /// The peer that asks.
     pub(crate) peer: &'a Peer,
     pub(crate) args: &'a Args,
     /// What `-i FILE` gave.
     pub(crate) input: &'a Bytes,
-    /// Who waits for the answer, where one may come later.
+    /// The caller that waits for the answer, where the answer may come later.
     pub(crate) caller: Option<&'a Caller>,
 }
 
@@ -287,7 +287,7 @@ impl Mon {
         }
     }
 
-    /// Answers a command: when what it changed is committed, and not at all where the answer comes later.
+    /// Answers a command when what it changed is committed; not at all where the answer comes later.
     pub(crate) fn answer(&mut self, caller: Caller, reply: Reply, is_change: bool, effects: &mut Effects) {
         self.send_orders(effects);
         if reply.is_later {
@@ -301,8 +301,8 @@ impl Mon {
         }
     }
 
-    /// Tells OSDs what commands want of them, on every session in the OSD's name: which of them leads nowhere any more,
-    /// or to a tool with its key, is not known, and an order that comes twice is one.
+    /// Sends OSDs what commands want of them, on every session in the OSD's name: it is not known which of these is
+    /// dead, or belongs to a tool with the OSD's key, and an order that comes twice counts once.
     fn send_orders(&mut self, effects: &mut Effects) {
         for (osd, message) in std::mem::take(&mut self.orders) {
             let conns = self.sessions.keys().filter(|conn| self.osd_of(**conn) == Some(osd));
@@ -347,8 +347,8 @@ impl Mon {
         (self.run_row(row, wall, &peer, Some(caller), &args, input), row.is_change())
     }
 
-    /// Runs a command whose sender may and whose arguments fit. None says that it is done if the OSD map could not be
-    /// changed so.
+    /// Runs a command that its sender may run and whose arguments fit. If the OSD map could not be changed as the
+    /// command wanted, the answer is an error, whatever the command itself answered.
     pub(crate) fn run_row(
         &mut self,
         row: &Row,
@@ -358,7 +358,7 @@ impl Mon {
         args: &Args,
         input: &Bytes,
     ) -> Reply {
-        // What something else ran into is not this one's.
+        // A refusal of some other change is not this command's.
         self.osds.take_refused();
         let reply = (row.run)(&mut Request { mon: self, wall, peer, args, input, caller });
         match self.osds.take_refused() {
@@ -382,7 +382,7 @@ impl Mon {
         MonCaps::parse(&self.caps_of(peer, service)).is_ok_and(|caps| caps.at(peer.ip).allows(&access))
     }
 
-    /// True for those whose capabilities on monitors leave nothing out.
+    /// True for a peer whose capabilities on monitors leave nothing out.
     pub(crate) fn may_do_everything(&self, peer: &Peer) -> bool {
         let (entity, arguments) = (peer.name.to_string(), std::collections::BTreeMap::new());
         let access = MonAccess {
@@ -397,8 +397,8 @@ impl Mon {
         MonCaps::parse(&self.caps_of(peer, "mon")).is_ok_and(|caps| caps.at(peer.ip).allows(&access))
     }
 
-    /// The capability text of a peer on a service, as the database has it at this moment; with auth `none`, where names are
-    /// believed, that protects nothing, so everything is allowed.
+    /// The capability text of a peer on a service, as the database has it at this moment; with auth `none`, where names
+    /// are believed, capabilities protect nothing, so everything is allowed.
     pub(crate) fn caps_of(&self, peer: &Peer, service: &str) -> String {
         if peer.name.kind == EntityType::MON || self.options.is_auth_none {
             return "allow *".to_owned();

@@ -83,7 +83,7 @@ fn name_arg(req: &Request<'_>) -> String {
     req.args.text("name").unwrap_or_default()
 }
 
-/// Every feature that is known is on, and none goes off again.
+/// Every known feature is on, and none can be turned off.
 fn feature_set(req: &mut Request<'_>) -> Reply {
     let name = req.args.text("feature_name").unwrap_or_default();
     if !MON_FEATURES.contains(&name.as_str()) {
@@ -112,7 +112,7 @@ fn set_strategy(req: &mut Request<'_>) -> Reply {
     Reply::done("")
 }
 
-/// The monitor that is named, in a cluster that elects in a way that knows of such monitors.
+/// The monitor that is named, if the cluster's election strategy knows disallowed leaders.
 fn leader_arg(req: &Request<'_>) -> Result<String, Reply> {
     let monmap = &req.mon.next.monmap;
     if monmap.strategy == MonMap::STRATEGY_CLASSIC {

@@ -340,7 +340,7 @@ fn ok_to_rm(req: &mut Request<'_>) -> Reply {
     if !monmap.mon_info.contains_key(&name) {
         return Reply::done(format!("mon.{name} does not exist"));
     }
-    // All that are in the map are in quorum; one alone would leave none.
+    // All monitors in the map are in quorum; removing the only one would leave none.
     if monmap.size() > 1 {
         return Reply::done(format!("safe to remove mon.{name}"));
     }

@@ -123,7 +123,7 @@ fn flag_of(key: &str) -> Option<MapFlags> {
 }
 
 fn change_flag(req: &mut Request<'_>, key: &str, is_set: bool) -> Reply {
-    // `full` is among the choices and follows from the OSDs alone.
+    // `full` is among the choices, but follows from the OSDs alone.
     let Some(flag) = flag_of(key).filter(|_| key != "full") else {
         return Reply::fail(Errno::EINVAL, format!("unrecognized flag '{key}'"));
     };
@@ -246,7 +246,7 @@ fn blacklist(req: &mut Request<'_>) -> Reply {
     change_blocklist(req, "blacklistop")
 }
 
-/// What is to be done is the argument that the command has for it: a capability may limit that one.
+/// Adds or removes an entry, as the argument `op` of the command says: a capability may limit that very argument.
 fn change_blocklist(req: &mut Request<'_>, op: &str) -> Reply {
     let op = req.args.text(op).unwrap_or_default();
     match req.args.text("range").as_deref() {
@@ -302,7 +302,7 @@ fn setmaxosd(req: &mut Request<'_>) -> Reply {
     Reply::done(format!("set new max_osd = {max}"))
 }
 
-/// Who is connected and lacks features of a release, by kind and features.
+/// The connected peers that lack features of a release, by kind and features.
 fn older_peers(req: &Request<'_>, release: Release) -> Vec<String> {
     let peers = || req.mon.sessions.values().map(|session| &session.peer);
     let mut lines = Vec::new();

@@ -35,7 +35,7 @@ struct Listing {
     /// How full the OSDs are that take part.
     mean: f64,
     pgs: BTreeMap<OsdId, u64>,
-    /// Share of the data that each OSD is to have, of those listed.
+    /// The share of the data that each of the listed OSDs is to have.
     reweights: Vec<(f64, f64)>,
 }
 
@@ -49,7 +49,7 @@ enum Wanted {
 }
 
 impl Wanted {
-    /// By the name of a bucket or device, else of a class, else of a pool; none if it is nothing of that.
+    /// What a name stands for: a bucket or device, else a class, else a pool; none if it is none of these.
     fn parse(map: &OsdMap, name: &str) -> Option<Wanted> {
         let crush = map.crush.map();
         let with_all_below =
@@ -122,7 +122,7 @@ impl Listing {
         Listing { mean, total, pgs: pgs_per_osd(map), reweights, lines, stray }
     }
 
-    /// How full in terms of the mean.
+    /// How full an OSD is, relative to the mean.
     fn var(&self, percent: f64) -> f64 {
         if self.mean == 0.0 { 1.0 } else { percent / self.mean }
     }
@@ -140,7 +140,7 @@ impl Listing {
     }
 }
 
-/// Nobody has to say what kind of name it is that the listing is filtered by.
+/// The operator need not say which kind of name the listing is filtered by.
 fn df(req: &mut Request<'_>) -> Reply {
     let is_tree = req.args.text("output_method").as_deref() == Some("tree");
     let mon = &*req.mon;

@@ -1,5 +1,5 @@
-//! What the monitors may not do with single OSDs, with all below a CRUSH node, or with a device class: `noup`, `nodown`,
-//! `noin`, `noout`.
+//! What the monitors may not do with single OSDs, with all below a CRUSH node, or with a device class: `noup`,
+//! `nodown`, `noin`, `noout`.
 //!
 //! Authority: `OSDMonitor::prepare_command_impl` of `osd set-group` and `osd add-noup` (16.2).
 
@@ -98,7 +98,7 @@ fn one_flag(req: &mut Request<'_>) -> Reply {
     }
 }
 
-/// Sets or clears the flags of OSDs, CRUSH nodes and device classes; what cannot be found is told.
+/// Sets or clears the flags of OSDs, CRUSH nodes and device classes; the answer names those that cannot be found.
 fn change(req: &mut Request<'_>, flags: OsdState, who: &[String], is_set: bool) -> Reply {
     let (mut osds, mut nodes, mut classes) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut told = String::new();
@@ -127,7 +127,7 @@ fn change(req: &mut Request<'_>, flags: OsdState, who: &[String], is_set: bool) 
         told.push_str(&format!("osd.{osd} does not exist. "));
     }
     req.mon.change_osdmap(req.wall, |map, inc| {
-        // State bits travel as what toggles.
+        // An incremental holds the state bits that toggle.
         let toggled = |osd: &OsdId| {
             let now = map.state(*osd);
             OsdState(now.0 ^ now.with(flags, is_set).0)

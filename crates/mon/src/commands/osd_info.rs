@@ -336,7 +336,7 @@ fn blocklist_ls(req: &mut Request<'_>) -> Reply {
     };
     let mut reply = Reply::show(req.args, json, text);
     if req.args.has_format() && !ranges.is_empty() {
-        // A second document behind the first, as Ceph has it.
+        // A second document follows the first, as in Ceph.
         let json = || ranges.iter().map(|(range, until)| entry("range", range.legacy_str(), until)).collect();
         let second = Reply::show(req.args, json, String::new);
         let first = reply.output.trim_ascii_end().len();

@@ -116,7 +116,7 @@ fn ids_arg(req: &Request<'_>) -> Result<(Vec<OsdId>, String), Reply> {
         if !map.exists(osd) {
             missing.push_str(&format!("osd.{osd} does not exist. "));
         } else if !osds.contains(&osd) {
-            // Changes toggle bits of its state: a second one would toggle what the first has left.
+            // Changes toggle bits of an OSD's state: a second change would undo the first.
             osds.push(osd);
         }
     }
@@ -175,7 +175,7 @@ fn mark_out(req: &mut Request<'_>) -> Reply {
     )
 }
 
-/// What is down already may be declared dead all the same: nobody has to wait for it any longer.
+/// Marks OSDs down. One that is down already may still be declared dead, so that no OSD has to wait for it any longer.
 fn mark_down(req: &mut Request<'_>) -> Reply {
     let gone = if req.args.flag("definitely_dead") { Gone::Dead } else { Gone::Silent };
     let (osds, mut text) = match ids_arg(req) {
@@ -201,7 +201,7 @@ fn mark_down(req: &mut Request<'_>) -> Reply {
     Reply::done(text)
 }
 
-/// Marks OSDs down for good: one that runs ends when it learns of it.
+/// Marks OSDs down for good: a running OSD ends when it learns of it.
 fn stop(req: &mut Request<'_>) -> Reply {
     let (osds, mut text) = match ids_arg(req) {
         Ok(found) => found,
@@ -270,7 +270,7 @@ fn new(req: &mut Request<'_>) -> Reply {
         return Reply::fail(Errno::EINVAL, why);
     }
     if let Some(secrets) = secrets {
-        // As it is looked for later: `shown` may have other letters.
+        // In the form in which it is looked up later: `shown` may have other letters.
         let uuid = uuid.as_ref().map(format::uuid).unwrap_or_default();
         if let Err(reply) = secrets.write(req, id, &uuid) {
             return reply;
@@ -280,7 +280,7 @@ fn new(req: &mut Request<'_>) -> Reply {
         if id.0 >= map.max_osd {
             inc.new_max_osd = Some(id.0 + 1);
         }
-        // Bits are toggled: one that never was up before it was destroyed is new already.
+        // Bits are toggled: an OSD that was never up before it was destroyed is new already.
         let wanted = OsdState::EXISTS | OsdState::NEW;
         inc.new_state.insert(id, OsdState(map.state(id).0 ^ wanted.0));
         if let Some(uuid) = uuid {
@@ -312,7 +312,7 @@ fn rm(req: &mut Request<'_>) -> Reply {
 /// Takes an OSD out of the map; its place in CRUSH stays.
 fn forget(req: &mut Request<'_>, osd: OsdId) {
     req.mon.change_osdmap(req.wall, |map, inc| {
-        // Bits are toggled: EXISTS, and everything else that is set goes with it.
+        // Bits are toggled: EXISTS goes, and every other bit that is set goes with it.
         inc.new_state.insert(osd, map.state(osd));
         inc.new_weight.insert(osd, 0);
     });
@@ -356,7 +356,7 @@ fn force_create_pg(req: &mut Request<'_>) -> Reply {
     }
 }
 
-/// Unless forced, only an OSD that nothing needs any more may go; and it has to be down.
+/// Unless forced, only an OSD that nothing needs any more may be removed; and it has to be down.
 fn is_sure(req: &Request<'_>, osd: OsdId) -> Result<(), Reply> {
     let is_forced = req.args.flag("yes_i_really_mean_it") || req.args.flag("force");
     if !is_forced && let Some(refusal) = super::osd_safety::why_not_destroy(req, osd) {
@@ -393,7 +393,7 @@ fn destroy(req: &mut Request<'_>) -> Reply {
     Reply::done(format!("destroyed osd.{osd}"))
 }
 
-/// An OSD that never was up may go without more ado.
+/// An OSD that was never up may be removed without further conditions.
 fn purge_new(req: &mut Request<'_>) -> Reply {
     let text = req.args.text("id").unwrap_or_default();
     let Some(osd) = parse_osd(&text) else {

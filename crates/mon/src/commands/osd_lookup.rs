@@ -1,4 +1,4 @@
-//! OSDs one by one: their line of the map, who is below a bucket, who blocks peering, where they run.
+//! OSDs one by one: their line of the map, which OSDs are below a bucket, which ones block peering, where they run.
 
 use std::collections::BTreeMap;
 
@@ -71,8 +71,8 @@ fn info(req: &mut Request<'_>) -> Reply {
     Reply::show(req.args, json, || map.osds().map(|osd| osd_line(map, osd)).collect())
 }
 
-/// Which report an OSD's statistics are from. As in Ceph, nothing where a document is asked for, and 0 of an OSD that
-/// has not reported.
+/// The number of the report that an OSD's statistics are from. As in Ceph, nothing where a document is asked for, and 0
+/// for an OSD that has not reported.
 fn last_stat_seq(req: &mut Request<'_>) -> Reply {
     let text = req.args.text("id").unwrap_or_default();
     let Some(osd) = parse_osd(&text) else {
@@ -102,7 +102,7 @@ fn ls_tree(req: &mut Request<'_>) -> Reply {
     Reply::show(req.args, || json!(devices), || devices.iter().map(|id| format!("{id}\n")).collect())
 }
 
-/// How many PGs that peer wait for each OSD.
+/// How many peering PGs wait for each OSD.
 fn blocked_by(req: &mut Request<'_>) -> Reply {
     let mut counts: BTreeMap<OsdId, u64> = BTreeMap::new();
     for osd in super::pg::all_stats(req.mon).iter().flat_map(|stat| &stat.blocked_by) {

@@ -46,8 +46,9 @@ fn ids<'a>(osds: impl IntoIterator<Item = &'a OsdId>) -> Vec<i32> {
     osds.into_iter().map(|osd| osd.0).collect()
 }
 
-/// True for a member that can serve alone: it is not known to lack an object, which the OSDs that are to be stopped
-/// may be the last to have. Where copies are lacking and nobody says by whom, only the primary's are counted on.
+/// True for a member that can serve alone: it is not known to lack an object, of which the OSDs that are to be stopped
+/// may have the last copy. Where copies are lacking and the report does not say which members lack them, only the
+/// primary is relied on.
 fn has_all(stat: &PgStat, osd: OsdId) -> bool {
     let is_lacking = [PgState::RECOVERING, PgState::RECOVERY_TOOFULL, PgState::RECOVERY_UNFOUND]
         .iter()
@@ -115,12 +116,12 @@ impl StopReport {
     }
 }
 
-/// Adds OSDs near the first one, bucket by bucket upwards, up to `max` of which all may be stopped at once. As soon as
-/// one of a bucket may not be, wider ones are not looked at.
+/// Adds OSDs near the first one, bucket by bucket upwards, up to `max` OSDs that may all be stopped at once. As soon as
+/// an OSD in a bucket may not be stopped, wider buckets are not looked at.
 fn widen(map: &OsdMap, stats: &[PgStat], osds: &mut BTreeSet<OsdId>, max: usize) {
     let crush = map.crush.map();
     let Some(mut at) = osds.first().map(|osd| osd.0) else { return };
-    // A map that is a tree has no more levels than buckets.
+    // A CRUSH tree has no more levels than buckets.
     for _ in crush.all_buckets() {
         let Some(parent) = crush.parent_of(at) else { return };
         at = parent;
@@ -177,7 +178,7 @@ fn safe_to_destroy(req: &mut Request<'_>) -> Reply {
     };
     let judged = judge(req, &osds);
     if req.args.has_format() {
-        // Asked for a format, the answer is in the document, not in the result.
+        // Where a format is asked for, the answer is in the document, not in the result.
         let out = json!({
             "safe_to_destroy": judged.safe,
             "active": judged.active,
@@ -232,7 +233,7 @@ pub(super) fn why_not_destroy(req: &Request<'_>, osd: OsdId) -> Option<Reply> {
     (reply.result != 0).then_some(reply)
 }
 
-/// The answer in words: `EBUSY` while PGs are there, `EAGAIN` while nobody can tell.
+/// The answer in words: `EBUSY` while PGs are there, `EAGAIN` while the state of some is not known.
 fn verdict(judged: &Judged) -> Reply {
     let Judged { safe, active, affected, missing, stored } = judged;
     let list = |ids: &[i32]| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");

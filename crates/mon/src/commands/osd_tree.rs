@@ -28,7 +28,7 @@ pub(super) const ROWS: &[Row] = &[
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) id: i32,
-    /// The bucket on whose account it is here.
+    /// The bucket because of which the node is listed here.
     pub(super) parent: Option<i32>,
     pub(super) depth: usize,
     /// CRUSH weight, 1.0 for a TiB.

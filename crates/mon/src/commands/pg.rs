@@ -101,7 +101,7 @@ fn stat(req: &mut Request<'_>) -> Reply {
     Reply::show(req.args, json, || pgmap_line(mon) + "\n")
 }
 
-/// What `pg stat` prints, and what a debugging reader of the cluster log gets every two seconds.
+/// What `pg stat` prints, and what a session that debugs gets from the cluster log every two seconds.
 pub(crate) fn pgmap_line(mon: &Mon) -> String {
     let map = &mon.committed.osdmap;
     let devices = mon.stats.all_devices(map);
@@ -292,7 +292,7 @@ fn dump_stuck(req: &mut Request<'_>) -> Reply {
     let threshold = threshold.map_or_else(|| req.mon.stuck_threshold(), Duration::from_secs);
     let is_stuck = |stat: &PgStat| {
         kinds.iter().any(|kind| {
-            // When it was otherwise last.
+            // When the PG was last in another state.
             let (is_so, last) = match kind.as_str() {
                 "inactive" => (!stat.state.has(PgState::ACTIVE), stat.last_active),
                 "unclean" => (!stat.state.has(PgState::CLEAN), stat.last_clean),
@@ -320,7 +320,7 @@ fn debug(req: &mut Request<'_>) -> Reply {
         _ => all_stats(req.mon).iter().any(|stat| stat.state.has(PgState::DEGRADED)),
     };
     let text = if is_so { "TRUE\n" } else { "FALSE\n" };
-    // As with 16.2, a document follows where one is asked for, and says nothing of it.
+    // As with 16.2, a document follows where one is asked for, but does not hold the answer.
     let document = Reply::show(req.args, || json!({"pg_ready": true}), String::new).output;
     Reply::text([text.as_bytes(), &document].concat())
 }

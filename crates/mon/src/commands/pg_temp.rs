@@ -113,7 +113,7 @@ fn set_primary(req: &mut Request<'_>, pg: PgId, osd: OsdId) -> Reply {
     Reply::done(format!("set {pg} primary_temp mapping to {osd}"))
 }
 
-/// Another acting set until the PG asks for the right one: that begins an interval.
+/// Sets another acting set, until the PG asks for the right one: that begins an interval.
 fn repeer(req: &mut Request<'_>) -> Reply {
     let pg = match pg_arg(req, "'") {
         Ok(pg) => pg,

@@ -1,4 +1,5 @@
-//! `ceph osd pool autoscale-status`: what pools hold of their part of the cluster, and how many PGs they should have.
+//! `ceph osd pool autoscale-status`: how much of their part of the cluster pools hold, and how many PGs they should
+//! have.
 
 use serde_json::{Value, json};
 use types::{MapFlags, OsdMap, PgPool, PoolFlags};

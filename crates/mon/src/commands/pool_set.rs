@@ -164,7 +164,8 @@ fn may_change_pgs(pool: &PgPool, var: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What `pg_num` moves to, and `pgp_num` with it unless that goes its own way. PGs of different reactors are not merged.
+/// Sets what `pg_num` moves to, and `pgp_num` with it unless that was set apart. PGs of different reactors are not
+/// merged.
 fn set_pg_num(req: &Request<'_>, id: PoolId, pool: &mut PgPool, text: &str) -> Result<(), Refusal> {
     may_change_pgs(pool, "pg_num")?;
     let n = number(text)?;
@@ -173,7 +174,7 @@ fn set_pg_num(req: &Request<'_>, id: PoolId, pool: &mut PgPool, text: &str) -> R
     }
     let wanted = u32::try_from(n).unwrap_or(0);
     check_pg_num_range(wanted)?;
-    // Too many are not too many to become less.
+    // A pool with too many PGs may still get fewer.
     if wanted > pool.pg_num_target {
         check_pg_sum(req.next_map(), &req.mon.options, Some(id), wanted, pool.size)?;
     }
@@ -261,7 +262,7 @@ fn set_flag(pool: &mut PgPool, name: &str, is_set: bool, is_sure: bool) -> Resul
     Ok(())
 }
 
-/// Refuses values that Ceph refuses of options that are kept for clients.
+/// For options that are only kept for clients, refuses the values that Ceph refuses.
 fn check_option(pool: &PgPool, name: &str, text: &str) -> Result<(), Refusal> {
     let refuse = |why: String| Err((Errno::EINVAL, why));
     let is_one_of = |known: &[&str]| text == "unset" || known.contains(&text);
@@ -318,7 +319,7 @@ fn csum_number(text: &str) -> Option<i64> {
     i64::try_from(at).ok().map(|at| at + 1)
 }
 
-/// Where clients that split objects put the chunks; OSDs here split none. By the pool's name.
+/// Sets the pool to which clients that split objects write the chunks, by its name; OSDs here split no objects.
 fn set_dedup_tier(map: &OsdMap, pool: &mut PgPool, text: &str) -> Result<(), Refusal> {
     if number(text).is_ok() {
         return Err((Errno::EINVAL, "expecting value 'pool name'".to_owned()));
@@ -389,7 +390,7 @@ fn value_of(map: &OsdMap, pool: &PgPool, var: &str) -> Option<Value> {
     })
 }
 
-/// All settings of `get all`, options that are set behind.
+/// All settings of `get all`, with the options that are set at the end.
 fn all_vars(pool: &PgPool) -> Vec<&str> {
     let mut vars = vec!["size", "min_size", "pg_num", "pgp_num", "crush_rule"];
     vars.extend(FLAGS);

@@ -115,7 +115,7 @@ pub(super) fn pool_json(map: &OsdMap, id: PoolId, pool: &PgPool) -> Value {
     out
 }
 
-/// `pg_pool_t::get_cache_mode_name`; the others cannot be set.
+/// `pg_pool_t::get_cache_mode_name`; other modes cannot be set.
 fn cache_mode(pool: &PgPool) -> &'static str {
     match pool.cache_mode {
         0 => "none",
@@ -124,7 +124,7 @@ fn cache_mode(pool: &PgPool) -> &'static str {
     }
 }
 
-/// The settings of cache tiers, which nobody uses here, and of erasure codes.
+/// The settings of cache tiers and of erasure codes, neither of which is used here.
 fn tier_json(pool: &PgPool) -> Value {
     json!({
         "tier_of": pool.tier_of.0,
@@ -154,7 +154,7 @@ fn tier_json(pool: &PgPool) -> Value {
     })
 }
 
-/// ` pg_num_target 64`, where that is not what is.
+/// ` pg_num_target 64`, where the target differs from the number that the pool has.
 fn target(name: &str, wanted: u32, found: u32) -> String {
     if wanted == found { String::new() } else { format!(" {name} {wanted}") }
 }
@@ -229,7 +229,7 @@ pub(super) fn pool_line(map: &OsdMap, id: PoolId, pool: &PgPool) -> String {
     out
 }
 
-/// The same as [`pool_json`] but for the name of the id: this listing calls it `pool_id`.
+/// A pool as [`pool_json`] shows it, but this listing calls the id `pool_id`.
 fn detail_json(map: &OsdMap, id: PoolId, pool: &PgPool) -> Value {
     let rename = |(key, value)| if key == "pool" { ("pool_id".to_owned(), value) } else { (key, value) };
     match pool_json(map, id, pool) {

@@ -16,17 +16,17 @@ pub(crate) struct Reply {
     pub(crate) status: String,
     /// Goes to stdout.
     pub(crate) output: Bytes,
-    /// This is no answer yet: it comes when the work is done.
+    /// This is not the answer yet: it comes when the work is done.
     pub(crate) is_later: bool,
 }
 
 impl Reply {
-    /// It is done; `status` says what.
+    /// A command that is done; `status` says what.
     pub(crate) fn done(status: impl Into<String>) -> Reply {
         Reply { status: status.into(), ..Reply::default() }
     }
 
-    /// It is refused.
+    /// A command that is refused.
     pub(crate) fn fail(errno: Errno, status: impl Into<String>) -> Reply {
         Reply { result: errno.negated(), status: status.into(), ..Reply::default() }
     }
@@ -58,7 +58,7 @@ impl Reply {
         Reply::show(args, || json, || plain)
     }
 
-    /// The same with a line for the operator.
+    /// This reply with a line for the operator.
     pub(crate) fn with_status(self, status: impl Into<String>) -> Reply {
         Reply { status: status.into(), ..self }
     }

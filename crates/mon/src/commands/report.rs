@@ -1,4 +1,4 @@
-//! `ceph report`: all that is known of the cluster in one document, for those who are asked for help.
+//! `ceph report`: all that is known of the cluster in one document, for operators to send when they ask for help.
 //!
 //! Its parts are what other commands answer; the line for the operator holds a checksum of the document.
 

@@ -1,4 +1,4 @@
-//! Orders to scrub: PGs, all that an OSD leads, all of a pool. The OSDs that lead them are told.
+//! Orders to scrub single PGs, all that an OSD leads, or all of a pool. The OSDs that lead them are told.
 //!
 //! Authority: `DaemonServer::_handle_command` (16.2), for the words of the answers.
 

@@ -85,7 +85,8 @@ fn mute(req: &mut Request<'_>) -> Reply {
     Reply::done("")
 }
 
-/// Seconds of `30s`, `5m`, `2h 30m`, `1day`: numbers, each with its unit; the last may do without one (`parse_timespan`).
+/// Seconds of `30s`, `5m`, `2h 30m`, `1day`: numbers, each with its unit; the last may do without one
+/// (`parse_timespan`).
 fn parse_ttl(text: &str) -> Result<u64, &'static str> {
     let mut rest = text.trim_ascii_start();
     let mut sum = 0u64;
@@ -191,13 +192,13 @@ fn time_sync(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, out)
 }
 
-/// Monitors do not elect here: the lease says who leads.
+/// Monitors do not hold elections here: the holder of the lease leads.
 pub(super) const ELECTION_EPOCH: u64 = 3;
 
 fn node_ls(req: &mut Request<'_>) -> Reply {
     let mut osds: BTreeMap<String, Vec<i32>> = BTreeMap::new();
     for osd in req.map().osds() {
-        // One that never was up is nowhere.
+        // An OSD that was never up has no host.
         if let Some(host) = req.state().osd_metadata.get(&osd).and_then(|facts| facts.get("hostname")) {
             osds.entry(host.clone()).or_default().push(osd.0);
         }
@@ -229,7 +230,7 @@ pub(super) fn pgs_by_state(mon: &Mon) -> Vec<(String, usize)> {
     out
 }
 
-/// PGs that are not active, of all.
+/// The part of all PGs that is not active.
 fn inactive_ratio(mon: &Mon) -> f64 {
     let map = &mon.committed.osdmap;
     let (mut all, mut inactive) = (0u32, 0u32);

@@ -1,4 +1,4 @@
-//! The cluster in two short lines, for whoever watches `loligo up`.
+//! The cluster in two short lines, for operators who watch `loligo up`.
 
 use super::status::pgs_by_state;
 use crate::{Mon, format};

@@ -92,14 +92,14 @@ fn help(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, Value::Object(rows.collect()))
 }
 
-/// Those that wait for the ledger.
+/// Shows the requests that wait for the ledger.
 fn ops(req: &mut Request<'_>) -> Reply {
     let out = req.mon.op_history.dump_waiting(req.mon.now);
     Reply::json(req.args, out)
 }
 
-/// Lines are in the log when they are written, none are kept besides, and a log that was moved away is made anew
-/// without a word.
+/// Nothing to flush or reopen: lines are in the log as soon as they are written, no recent ones are kept besides, and a
+/// log that was moved away is silently made anew.
 fn log_is_well(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, json!({}))
 }
@@ -109,7 +109,7 @@ fn heap(_: &mut Request<'_>) -> Reply {
     Reply::fail(Errno::EOPNOTSUPP, "could not issue heap profiler command -- not using tcmalloc!")
 }
 
-/// It never left.
+/// The monitor never left the quorum.
 fn quorum_enter(_: &mut Request<'_>) -> Reply {
     Reply::text("started responding to quorum, initiated new election\n")
 }
@@ -211,12 +211,12 @@ impl Mon {
         )
     }
 
-    /// Runs a command of this table: for those who may do everything, as in Ceph.
+    /// Runs a command of this table, for peers that may do everything, as in Ceph.
     pub(super) fn run_tell(&mut self, wall: UTime, conn: ConnId, cmd: &[String], input: &Bytes) -> Reply {
         let Some(peer) = self.sessions.get(&conn).map(|s| s.peer.clone()) else {
             return Reply::fail(Errno::EACCES, "access denied");
         };
-        // First of all: not even the table of commands is for everybody.
+        // This comes first: not even the table of commands is for every peer.
         if !self.may_do_everything(&peer) {
             return Reply::fail(Errno::EACCES, "insufficient caps");
         }

@@ -1,4 +1,4 @@
-//! `ceph tell mon.X …`: what every daemon of Ceph has, and what is left of it in a cluster of one monitor.
+//! `ceph tell mon.X …`: commands that every daemon of Ceph has, and what is left of them in a cluster of one monitor.
 //!
 //! Authority: `CephContextHook::call`, `Monitor::do_admin_command`, `ConnectionTracker::dump`, `mempool::dump` (16.2).
 
@@ -77,12 +77,12 @@ fn socket_version(_: &mut Request<'_>) -> Reply {
     Reply::text("2")
 }
 
-/// As a stock monitor on a machine without `smartctl`, which is what would ask the device.
+/// Answers as a stock monitor does on a machine without `smartctl`, the tool that asks the device.
 fn smart(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, json!({}))
 }
 
-/// Monitors count nothing in histograms; their sections are shown all the same.
+/// Monitors here keep no histograms; their sections are shown all the same.
 fn histograms(req: &mut Request<'_>) -> Reply {
     let wanted = req.args.text("logger").filter(|name| !name.is_empty());
     let sections = [&CLUSTER_PERF, &MON_PERF].map(|logger| logger.name);
@@ -91,7 +91,7 @@ fn histograms(req: &mut Request<'_>) -> Reply {
     Reply::json(req.args, out.into())
 }
 
-/// A monitor scores its connections to others: there are none.
+/// A monitor scores its connections to other monitors: there are none.
 fn scores(req: &mut Request<'_>) -> Reply {
     let number = |name: &str| req.mon.settings.get(name).and_then(|value| value.parse::<u64>().ok());
     let (rank, epoch) = (0, status::ELECTION_EPOCH);
@@ -110,12 +110,12 @@ fn reset_scores(_: &mut Request<'_>) -> Reply {
     Reply::default()
 }
 
-/// There is no time in a monitor's life here when it looks for others.
+/// A monitor here never has to look for others.
 fn peer_hint(_: &mut Request<'_>) -> Reply {
     Reply::text("mon already active; ignoring bootstrap hint\n")
 }
 
-/// It takes a while.
+/// Compacts the ledger, which takes a while.
 fn compact(_: &mut Request<'_>) -> Reply {
     Reply::later()
 }

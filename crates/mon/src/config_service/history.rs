@@ -30,7 +30,7 @@ pub(crate) struct Change {
 pub(crate) struct ChangeSet {
     pub(crate) version: u64,
     pub(crate) stamp: UTime,
-    /// What it was, where the command says so: `reset to 5`.
+    /// What the command did, where it says so: `reset to 5`.
     pub(crate) name: String,
     /// By key, `osd/osd_memory_target`.
     pub(crate) changes: BTreeMap<String, Change>,
@@ -99,7 +99,7 @@ impl Mon {
         self.change_config(wall, "", changes);
     }
 
-    /// Changes the database and writes down what was changed, be it nothing: versions are counted by commands.
+    /// Changes the database and records what was changed, even if that is nothing: each command makes a version.
     pub(crate) fn change_config(&mut self, wall: UTime, name: &str, changes: BTreeMap<String, Change>) {
         let version = last_version(&self.next).saturating_add(1);
         let header = value(&(wall, name.to_owned()));

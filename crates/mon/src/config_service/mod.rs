@@ -1,4 +1,4 @@
-//! The configuration database: options by section and mask, pushed to whoever they concern.
+//! The configuration database: options by section and mask, pushed to the daemons and clients that they concern.
 //!
 //! Authority: `ConfigMap` and `ConfigMonitor` of 16.2, and what `ceph config` prints there.
 
@@ -15,7 +15,7 @@ use crate::{Mon, state::Config};
 pub(crate) use history::{Change, ChangeSet, changes_from, last_version, load as load_changes, versions};
 pub(crate) use target::Target;
 
-/// Where somebody is, for masks.
+/// Where a daemon or client is, for masks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Place {
     /// CRUSH type to bucket: host, rack, ….
@@ -24,7 +24,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The place of `name`; who is no OSD is where its host is.
+    /// The place of `name`: an OSD's own, else that of its host.
     pub(crate) fn of(map: &OsdMap, name: &EntityName, hostname: &str) -> Place {
         let crush = map.crush.map();
         let device = name.id.parse::<i32>().ok().filter(|_| name.kind == EntityType::OSD);
@@ -40,7 +40,7 @@ impl Place {
     }
 }
 
-/// An option as it holds for somebody.
+/// An option as it holds for one daemon or client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Applied<'a> {
     /// Section and mask, as they are kept.
@@ -89,7 +89,7 @@ pub(crate) fn applied<'a>(
 }
 
 impl Mon {
-    /// The committed options for `name`, who speaks from `hostname`.
+    /// The committed options for `name`, which connects from `hostname`.
     pub(crate) fn config_of(&self, name: &EntityName, hostname: &str) -> BTreeMap<String, String> {
         let state = &self.committed;
         if state.config.is_empty() {
@@ -101,8 +101,8 @@ impl Mon {
     }
 }
 
-/// A key of the database behind `config/`: who, and the option. Options of the manager's modules have
-/// slashes in their names.
+/// Splits what follows `config/` in a key of the database: the section with its mask, and the option. Options of the
+/// manager's modules have slashes in their names.
 pub(crate) fn split_key(key: &str) -> (&str, &str) {
     match (key.find("/mgr/"), key.rsplit_once('/')) {
         (Some(at), _) => (&key[..at], &key[at + 1..]),

@@ -1,4 +1,4 @@
-//! Whom an option is for: `osd`, `client.rbd`, `osd/host:a`, `class:ssd`, `osd/rack:r/class:hdd`.
+//! What an option applies to: `osd`, `client.rbd`, `osd/host:a`, `class:ssd`, `osd/rack:r/class:hdd`.
 
 use std::{collections::BTreeMap, fmt};
 

@@ -1,6 +1,6 @@
 //! Secret keys of a type that can be forged (CVE-2025-30156), as Ceph's checks `AUTH_INSECURE_*`.
 //!
-//! Of clients' keys nothing is said in a cluster that prefers `aes`: it was told whom it has to serve.
+//! Clients' keys are not reported in a cluster that prefers `aes`: its operator has said which clients it has to serve.
 
 use types::{EntityName, EntityType, KeyType};
 

@@ -72,7 +72,7 @@ impl Mon {
             .insert("RECENT_CRASH".into(), Check { severity: Severity::Warn, summary, count, detail });
     }
 
-    /// Writes to the cluster log what began to be wrong and what is right again.
+    /// Writes to the cluster log which checks were raised or changed, and which ones cleared.
     pub(crate) fn tick_health_log(&mut self, wall: UTime) {
         let checks = self.health().checks;
         let log = |mon: &mut Mon, code: &str, line: String| match checks.get(code).map(|c| c.severity) {

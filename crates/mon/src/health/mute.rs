@@ -15,7 +15,8 @@ use crate::{Mon, format, keys, state::value};
 /// Bytes of a mute as earlier versions wrote it: the time of its end alone.
 const OLD_LEN: usize = 8;
 
-/// A monitor that begins is given so long to hear of everything; what it has not heard of by then is as it looks.
+/// How long a monitor that has just started waits for reports on everything; after that, checks are judged by what is
+/// known.
 const SETTLING: Duration = Duration::from_secs(60);
 
 /// One check that is muted, as the ledger keeps it.
@@ -24,11 +25,11 @@ const SETTLING: Duration = Duration::from_secs(60);
 pub(crate) struct Mute {
     /// When it ends; 0 for never.
     pub(crate) until: UTime,
-    /// It stays, whatever becomes of the check.
+    /// The mute stays even if the check clears or gets worse.
     pub(crate) is_sticky: bool,
-    /// What the check said; nothing where it is sticky.
+    /// The check's summary; empty for a sticky mute.
     pub(crate) summary: String,
-    /// How many things it was about; the least since then.
+    /// The check's count; the lowest since the check was muted.
     pub(crate) count: u64,
 }
 
@@ -67,7 +68,7 @@ impl Mute {
         format!("(MUTED{ttl}{}) ", if self.is_sticky { ", STICKY" } else { "" })
     }
 
-    /// What becomes of it as the check stands: why it ends, or the count that it goes on with.
+    /// Judges the mute by the check as it is now: why the mute ends, or the count that it goes on with.
     fn judge(&self, code: &str, health: &Health) -> Result<u64, String> {
         let Some(check) = health.checks.get(code) else { return Err("health alert cleared".to_owned()) };
         let count = check.count as u64;
@@ -81,12 +82,12 @@ impl Mute {
 }
 
 impl Mon {
-    /// Mutes end when their time is over; others than sticky ones also when the check ends or gets worse.
+    /// Ends mutes whose time is over, and those that are not sticky also when the check clears or gets worse.
     pub(crate) fn tick_mutes(&mut self, wall: UTime) {
         if self.next.mutes.is_empty() {
             return;
         }
-        // Before that, checks come and go with what is not known.
+        // Before that, checks come and go merely because reports are still missing.
         let is_settled = self.stats.knows_all(&self.committed.osdmap) || wall.since(self.started) >= SETTLING;
         let health = is_settled.then(|| self.health());
         for (code, mute) in self.next.mutes.as_ref().clone() {

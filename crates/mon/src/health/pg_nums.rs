@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Mon {
-    /// What the autoscaler would change of pools that it is to warn of.
+    /// Warns of changes that the autoscaler would make to pools for which it is only to warn.
     pub(super) fn check_pg_nums(&self, health: &mut Health) {
         let map = &self.committed.osdmap;
         if !map.pools.values().any(|pool| pool.pg_autoscale_mode == AutoscaleMode::WARN) {
@@ -37,7 +37,7 @@ impl Mon {
         }
     }
 
-    /// What operators expect of pools: too much, or the same in two ways.
+    /// Warns of targets that operators set for pools: too much, or the same in two ways.
     pub(super) fn check_targets(&self, health: &mut Health) {
         let map = &self.committed.osdmap;
         if map.pools.values().all(|pool| number(pool, "target_size_bytes") == 0.0) {

@@ -7,12 +7,12 @@ use types::{PgId, PgStat, PgState, UTime};
 use super::{Health, Severity, plural, ratio_text};
 use crate::{Mon, format};
 
-/// What it means to be in a state, and since when a PG has to be in it to be told of.
+/// What a PG state means, and how long a PG has to be in it to be reported.
 struct Response {
     consequence: Consequence,
     word: &'static str,
     state: PgState,
-    /// When the PG was last otherwise; at once without.
+    /// When the PG was last not in this state; without it, the state is reported at once.
     last_otherwise: Option<fn(&PgStat) -> UTime>,
 }
 
@@ -62,7 +62,7 @@ const fn stuck(
 const RESPONSES: [Response; 11] = {
     use Consequence::{BackfillFull, Damaged, Degraded, RecoveryFull, Unavailable};
     [
-        // The one that matters when a PG is not in it.
+        // The one state that matters when a PG is not in it.
         stuck(Unavailable, "inactive", PgState::ACTIVE, |stat| stat.last_active),
         at_once(Unavailable, "down", PgState::DOWN),
         at_once(Damaged, "recovery_unfound", PgState::RECOVERY_UNFOUND),
@@ -78,7 +78,7 @@ const RESPONSES: [Response; 11] = {
 };
 
 impl Response {
-    /// What is said of a PG for which it matters `now`.
+    /// The line of detail on a PG for which the state matters `now`.
     fn line(&self, pg: PgId, stat: &PgStat, now: UTime, threshold: Duration) -> Option<String> {
         let is_inverted = self.state == PgState::ACTIVE;
         if stat.state.has(self.state) == is_inverted {
@@ -107,9 +107,9 @@ impl Response {
 /// PGs with one consequence.
 #[derive(Default)]
 struct Causes {
-    /// How many are in which state: by its place in [`RESPONSES`].
+    /// How many PGs are in each state, by the state's index in [`RESPONSES`].
     counts: BTreeMap<usize, usize>,
-    /// What is said of each, by the last of its states.
+    /// The line of detail on each PG, by the last of its states.
     lines: BTreeMap<PgId, String>,
 }
 
@@ -146,7 +146,7 @@ impl Mon {
         self.check_objects(unfound, health);
     }
 
-    /// For how long a PG is in a state until it is stuck.
+    /// How long a PG has to be in a state to count as stuck.
     pub(crate) fn stuck_threshold(&self) -> Duration {
         let secs = self.settings.get("mon_pg_stuck_threshold").and_then(|text| text.parse().ok());
         Duration::from_secs(secs.unwrap_or(0))

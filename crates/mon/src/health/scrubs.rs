@@ -34,7 +34,7 @@ impl Mon {
         for stat in self.stats.pgs() {
             let Some(pool) = self.committed.osdmap.pools.get(&stat.pgid.pool) else { continue };
             let scrubs = &stat.scrubs;
-            // A PG that nobody has looked at yet has no history to be judged by.
+            // A PG that was never scrubbed has no history to be judged by.
             if scrubs.last_scrub_stamp.sec == 0 {
                 continue;
             }
@@ -97,7 +97,7 @@ struct AgeMax {
     pool_option: &'static str,
     /// In seconds.
     interval: f64,
-    /// So much of the interval is added; 0: nobody is to be warned.
+    /// This part of the interval is added; 0 turns the warning off.
     ratio: f64,
 }
 

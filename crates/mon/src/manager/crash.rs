@@ -37,7 +37,7 @@ const DAYS_SINCE_1970: i64 = 2_932_896;
 /// Bytes of a report; Ceph's have a few kilobytes.
 const REPORT_BYTES_MAX: usize = 256 << 10;
 
-/// Reads a report that was kept. The key may have been set by hand: what is no object is no report.
+/// Reads a report that was kept. The key may have been set by hand: anything but a JSON object is no report.
 fn read(text: &[u8]) -> Option<Value> {
     serde_json::from_slice(text).ok().filter(Value::is_object)
 }
@@ -86,7 +86,8 @@ fn age(report: &Value, now: UTime) -> Duration {
     text(report, "timestamp").and_then(time_of).map_or(Duration::MAX, |at| now.since(at))
 }
 
-/// Which crashes are the same: by the functions on the stack and by what was asserted, without its place and time.
+/// A text that is the same for the same crash: made from the functions on the stack and the assertion, without its
+/// place and time.
 fn signature(report: &Value) -> Option<String> {
     let mut hash = Sha256::new();
     for frame in report.get("backtrace")?.as_array()?.iter().filter_map(Value::as_str) {
@@ -200,7 +201,7 @@ fn rm(req: &mut Request<'_>) -> Reply {
 
 fn prune(req: &mut Request<'_>) -> Reply {
     let Some(count) = req.args.int("keep") else { return refused("keep argument must be integer") };
-    // Ceph computes a date: that of which there is none is an error.
+    // Ceph computes a date: where there is no such date, that is an error.
     let today = i64::from(req.wall.sec / 86_400);
     let date = today.checked_sub(count).filter(|date| (-DAYS_BEFORE_1970..=DAYS_SINCE_1970).contains(date));
     if date.is_none() {

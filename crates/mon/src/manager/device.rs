@@ -1,4 +1,4 @@
-//! The manager's devices: which drives the OSDs say that they are on, and how long each is expected to live.
+//! The manager's devices: the drives that the OSDs report to be on, and how long each is expected to live.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ fn key_of(devid: &str) -> String {
 /// A drive.
 #[derive(Default)]
 struct Device {
-    /// Hosts and what they call it.
+    /// The hosts that have the drive, and its name on each.
     places: BTreeSet<(String, String)>,
     daemons: BTreeSet<String>,
     /// From when to when it is expected to fail, and since when that is known.
@@ -195,7 +195,7 @@ fn rm_life(req: &mut Request<'_>) -> Reply {
     Reply::default()
 }
 
-/// An orchestrator switches lights, and there is none.
+/// Only an orchestrator could switch lights, and there is none.
 fn lights(_: &mut Request<'_>) -> Reply {
     Reply::module(python_sorted(&json!({"fault": [], "ident": []})))
 }

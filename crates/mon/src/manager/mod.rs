@@ -1,5 +1,5 @@
-//! The manager's part (`ceph-mgr`), which the monitor plays: clients dial it at an address of its own, that
-//! the manager map names, and send it the commands that Ceph's manager and its modules serve.
+//! The manager's part (`ceph-mgr`), which the monitor plays: clients dial it at an address of its own, which the
+//! manager map names, and send it the commands that Ceph's manager and its modules serve.
 
 /// The table of a module's commands: signature, permission, help, what answers.
 macro_rules! module_rows {
@@ -91,7 +91,7 @@ const FENCED: Duration = Duration::from_secs(5);
 const NO_CAPS: &str = "access denied: does your client key have mgr caps? See \
                        http://docs.ceph.com/en/latest/mgr/administrator/#client-authentication";
 
-/// Who waits for the answer to a command that takes longer.
+/// The client that waits for the answer to a command that takes longer.
 #[derive(Clone, Debug)]
 pub(crate) enum Caller {
     /// A session of the monitor; the command is echoed.
@@ -112,12 +112,13 @@ impl Caller {
 
 /// Commands are checked like the monitor's, with the capability on the manager.
 impl Mon {
-    /// The manager listens here. Clients learn it by subscription; without an address nobody does.
+    /// Sets the address at which the manager's part listens. Clients learn it by subscription, so without an address
+    /// none connects.
     pub fn set_manager(&mut self, addrs: EntityAddrVec) {
         self.manager = addrs;
     }
 
-    /// The manager's part is a client of the cluster at this address.
+    /// Sets the address at which the manager's part is a client of the cluster.
     pub fn set_manager_client(&mut self, addrs: &EntityAddrVec) {
         if self.manager_client != *addrs {
             self.manager_client = addrs.clone();
@@ -125,12 +126,13 @@ impl Mon {
         }
     }
 
-    /// True while OSDs refuse the manager's part, as an operator has blocklisted its address.
+    /// True while OSDs refuse the manager's part, because an operator has blocklisted its address.
     pub(crate) fn is_manager_fenced(&self) -> bool {
         self.committed.osdmap.is_any_blocklisted(&self.manager_client)
     }
 
-    /// True when the manager's part is to go on under another address. Not at once: whoever fences it means it.
+    /// True when the manager's part is to go on under another address. It waits first, as an operator who fences it
+    /// wants it to stop.
     pub fn wants_new_manager_client(&mut self, now: Instant) -> bool {
         if !self.is_manager_fenced() {
             return false;
@@ -139,7 +141,7 @@ impl Mon {
         now.since(since) >= FENCED
     }
 
-    /// `client.mgr.x`: as whom the manager's part is a client of the cluster.
+    /// The entity as which the manager's part is a client of the cluster, `client.mgr.x`.
     pub fn manager_name(&self) -> EntityName {
         EntityName::new(EntityType::CLIENT, format!("mgr.{}", self.base_options.name))
     }
@@ -157,19 +159,20 @@ impl Mon {
         }
         let caps = [("mon", "profile rbd"), ("osd", "profile rbd")];
         let caps = caps.map(|(service, text)| (service.to_owned(), text.to_owned())).into();
-        // The stock `rbd` is to know it.
+        // The stock `rbd` has to know the key's type.
         let key = self.new_key(self.next.monmap.preferred_key_type(), wall);
         self.put_entity(&name, &EntityAuth { key, caps });
     }
 
-    /// The manager map of this monitor's life is newer than those of its earlier ones, whatever its clock says. Its epoch
-    /// is at least the second in which that life begins: a ledger that was put back from a copy knows less than clients.
+    /// The manager map of this monitor's life is newer than those of its earlier lives, whatever its clock says. Its
+    /// epoch is at least the second in which this life begins: a ledger that was restored from a copy knows fewer
+    /// epochs than clients do.
     pub(crate) fn begin_mgrmap(&mut self, wall: UTime) {
         let epoch = self.next.mgr_epoch.next().max(Epoch(wall.sec));
         self.put(keys::MGR_EPOCH.to_owned(), value(&epoch));
     }
 
-    /// The manager map says something else: those who have subscribed to it hear of that.
+    /// The manager map has changed: its subscribers are told.
     pub(crate) fn change_mgrmap(&mut self) {
         let epoch = self.next.mgr_epoch.next();
         self.put(keys::MGR_EPOCH.to_owned(), value(&epoch));
@@ -198,7 +201,7 @@ impl Mon {
         MMgrMap { mgrmap: self.mgrmap() }.into()
     }
 
-    /// Answers what a client says to the manager.
+    /// Answers a message from a client to the manager.
     pub(crate) fn on_manager_message(
         &mut self,
         wall: UTime,
@@ -319,7 +322,7 @@ pub(crate) fn is_served(row: &Row) -> bool {
         || COMMANDS.contains(&prefix)
 }
 
-/// Who may dial the manager: whoever has a ticket for it.
+/// Lets clients dial the manager: any client with a ticket for it may.
 pub struct ManagerAuthority<'a>(pub &'a Mon);
 
 impl Authority for ManagerAuthority<'_> {

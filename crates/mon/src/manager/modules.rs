@@ -1,4 +1,4 @@
-//! The manager's modules: which there are, which commands are whose, and which an operator has enabled.
+//! The manager's modules: which ones there are, the commands of each, and which ones an operator has enabled.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -189,7 +189,7 @@ pub(crate) fn always_on() -> Vec<&'static str> {
     MODULES.iter().filter(|module| module.kind == AlwaysOn).map(|module| module.name).collect()
 }
 
-/// The same as the manager map has it.
+/// The modules that are always on, by release, as the manager map has them.
 pub(crate) fn always_on_by_release() -> BTreeMap<u32, BTreeSet<String>> {
     [(RELEASE, always_on().into_iter().map(str::to_owned).collect())].into()
 }
@@ -237,7 +237,7 @@ fn enable(req: &mut Request<'_>) -> Reply {
     match module.map(|module| module.kind) {
         Some(AlwaysOn) => return Reply::done(format!("module '{name}' is already enabled (always-on)")),
         Some(Optional) => {}
-        // As in Ceph, one that cannot run may be enabled all the same, and does nothing.
+        // As in Ceph, a module that cannot run may be enabled all the same, and does nothing.
         Some(Absent) | None if req.args.flag("force") => {}
         Some(Absent) | None => {
             let text =

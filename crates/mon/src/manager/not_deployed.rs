@@ -1,5 +1,5 @@
-//! Modules of things that a cluster of ours never has: an orchestrator, telemetry. They answer what
-//! Ceph's answer where none is set up.
+//! Modules for things that a Loligo cluster never has: an orchestrator, telemetry. They answer as Ceph's modules do
+//! where none is set up.
 
 use serde_json::json;
 use types::Errno;

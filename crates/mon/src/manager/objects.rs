@@ -1,5 +1,5 @@
-//! Objects as the manager's modules read and write them. A module's work is plain code over what was read so
-//! far; where something is missing it names that and begins again when it is there, as object classes do in OSDs.
+//! Objects as the manager's modules read and write them. A module's work is plain code over what was read so far; where
+//! an object is missing, the work names it and begins again when it has been read, as object classes do in OSDs.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ impl Place {
     }
 }
 
-/// Ops on one object, which whoever executes the monitor's effects sends to the OSDs.
+/// Ops on one object, which the caller that executes the monitor's effects sends to the OSDs.
 #[derive(Clone, Debug)]
 pub struct ObjectRequest {
     /// The pool.
@@ -98,7 +98,7 @@ pub(crate) enum Stop {
     Refused(Errno, String),
 }
 
-/// What is missing so far: work that looks at many things goes on to the next one, so that all that they lack is read
+/// What is missing so far: work that looks at many objects goes on to the next one, so that all that is missing is read
 /// together.
 #[derive(Debug, Default)]
 pub(crate) struct Missing(Vec<ReadKey>);
@@ -147,7 +147,7 @@ impl View<'_> {
         }
     }
 
-    /// What a method of the class `rbd` gives; none where that says ENOENT.
+    /// What a method of the class `rbd` gives; none where it fails with ENOENT.
     pub(crate) fn call<T: Decode>(
         &self,
         place: &Place,
@@ -177,7 +177,7 @@ impl View<'_> {
     }
 }
 
-/// Sets a key of an object's omap, which is made.
+/// Sets a key of an object's omap; the object is made if it is missing.
 pub(crate) fn set_omap(place: &Place, oid: &str, key: String, value: String) -> ObjectRequest {
     let pairs = BTreeMap::from([(key, Bytes::from(value))]);
     change(place, oid, OpCode::OMAPSETVALS, &pairs)

@@ -15,7 +15,7 @@ use crate::{
 const PGS_PER_OSD: f64 = 100.0;
 /// A pool without `pg_num_min` has at least so many PGs.
 const PG_NUM_MIN: u32 = 32;
-/// What is not further off is good enough, as a factor.
+/// A number of PGs that is off by no more than this factor is good enough.
 const THRESHOLD: f64 = 3.0;
 
 /// What the module says of a pool.
@@ -44,7 +44,7 @@ pub(crate) struct Advice {
     pub(crate) ideal: f64,
     /// PGs that the pool should have.
     pub(crate) pg_num: u32,
-    /// True when that is far from what the pool moves to, as far as all is known that it depends on.
+    /// True when `pg_num` is far from the number that the pool moves to, as far as all that it depends on is known.
     pub(crate) is_far: bool,
 }
 
@@ -79,7 +79,7 @@ struct Root {
     is_known: bool,
     ratios: f64,
     bytes: f64,
-    /// PGs that nobody has taken, copies counted.
+    /// PGs that no pool has taken, copies counted.
     left: f64,
     /// Pools that have not taken any yet.
     pools: usize,
@@ -126,8 +126,8 @@ fn nearest_power_of_two(n: f64) -> u32 {
 }
 
 impl Mon {
-    /// What the module says of every pool that it can say something of: those that share OSDs with pools below another
-    /// bucket are left alone, and those without space. Pools that will grow large come last.
+    /// What the module says of every pool that it can judge: pools that share OSDs with pools below another bucket are
+    /// left alone, and those without space. Pools that will grow large come last.
     pub(crate) fn pg_advice(&self) -> Vec<(&PgPool, Advice)> {
         let map = &self.committed.osdmap;
         let mut roots = self.roots(map);
@@ -144,7 +144,7 @@ impl Mon {
             let (taken, is_known) = (root.take(part), root.is_known);
             out.push((pool, advice.concluded(pool, part, taken, is_known)));
         };
-        // Pools take by what they hold; those that will grow large share the rest, the ones that need more than an
+        // Pools take PGs by what they hold; those that will grow large share the rest, the ones that need more than an
         // equal part first.
         for (pool, advice) in small {
             let part = advice.ratio();
@@ -169,7 +169,8 @@ impl Mon {
         out
     }
 
-    /// What pools share, by the bucket that their rules start from; without buckets whose OSDs others have as well.
+    /// What pools share, by the bucket that their rules start from; without buckets whose OSDs are below other such
+    /// buckets as well.
     fn roots(&self, map: &OsdMap) -> BTreeMap<i32, Root> {
         let mut roots: BTreeMap<i32, Root> = BTreeMap::new();
         for (id, pool) in &map.pools {
@@ -237,7 +238,7 @@ impl Mon {
         })
     }
 
-    /// Has pools that are left to the module move to what it advises, as far as they can.
+    /// Has the pools that are left to the module move to the number of PGs that it advises, as far as they can.
     pub(crate) fn tick_pg_autoscaler(&mut self, wall: UTime) {
         let is_on = |pool: &PgPool| pool.pg_autoscale_mode == AutoscaleMode::ON;
         if !self.next.osdmap.pools.values().any(is_on)
@@ -254,7 +255,7 @@ impl Mon {
         if wanted.is_empty() {
             return;
         }
-        // Each is judged with those before it.
+        // Each pool is judged together with those before it.
         let mut map = OsdMap::clone(&self.next.osdmap);
         let mut changed = BTreeMap::new();
         for (id, pg_num) in wanted {
@@ -268,7 +269,7 @@ impl Mon {
         }
     }
 
-    /// The pool with what it is to move to, if `osd pool set` would allow that.
+    /// The pool with the `pg_num` that it is to move to, if `osd pool set` would allow that.
     fn with_pg_num(&self, map: &OsdMap, id: PoolId, pg_num: u32) -> Option<PgPool> {
         let pool = map.pools.get(&id).filter(|pool| !pool.flags.has(PoolFlags::NOPGCHANGE))?;
         let wanted = pg_num.max(least_pg_num(map, pool));
@@ -292,7 +293,7 @@ impl Advice {
         self.is_far && self.mode == AutoscaleMode::ON
     }
 
-    /// With the part of its root's PGs that the pool gets, and how many these are with all copies.
+    /// The advice with the part of its root's PGs that the pool gets, and how many these are with all copies.
     fn concluded(mut self, pool: &PgPool, part: f64, taken: f64, is_known: bool) -> Advice {
         self.ideal = taken / f64::from(pool.size.max(1)) * self.bias;
         let min = Some(number(pool, "pg_num_min") as u32).filter(|min| *min > 0).unwrap_or(PG_NUM_MIN);

@@ -43,7 +43,7 @@ const COMPLETED_MAX: usize = 50;
 /// The length of the bar.
 const BAR_WIDTH: usize = 28;
 
-/// Who made an event, and what it is about.
+/// The maker of an event, and what the event is about.
 pub(crate) enum Origin {
     /// A module, and its references.
     Module(&'static str, Value),
@@ -58,7 +58,7 @@ struct Event {
     fraction: f64,
 }
 
-/// See the module's page.
+/// Events that go on, and those that have ended.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     events: BTreeMap<String, Event>,
@@ -96,7 +96,7 @@ impl Progress {
         event.fraction = event.fraction.max(fraction);
     }
 
-    /// Sets an event back to its begin; one that never got beyond it is none.
+    /// Sets an event back to its beginning; an event that never got beyond it is dropped.
     pub(crate) fn set_back(&mut self, id: &str) {
         self.events.retain(|event_id, event| event_id != id || event.fraction > 0.0);
         if let Some(event) = self.events.get_mut(id) {

@@ -1,4 +1,4 @@
-//! The manager's module `status`: what runs where, for humans.
+//! The manager's module `status`: which daemons run where, for humans.
 
 use types::Errno;
 

@@ -1,5 +1,5 @@
 //! The manager's module `volumes`: there are no file systems to have subvolumes in. Commands answer as those of a Ceph
-//! that has none.
+//! without file systems.
 
 use types::Errno;
 

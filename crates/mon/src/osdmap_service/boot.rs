@@ -28,8 +28,9 @@ impl Mon {
         if map.has_flag(MapFlags::NOUP) || map.group_flags(osd).has(OsdState::NOUP) {
             return;
         }
-        // An OSD boots when it has the newest map there is. One that does not know the last map that marked it up asked
-        // before that one: it may be of a life that is over, whose word comes late. If it lives, it asks again.
+        // An OSD asks to be marked up once it has the newest map. A request that does not know the last map that marked
+        // the OSD up was sent before that map: it may come late, from an earlier life of the OSD. If the OSD lives, it
+        // asks again.
         if boot.newest_map < map.up_from(osd) {
             self.send_osdmaps(conn, boot.newest_map.next(), false, effects);
             return;
@@ -43,7 +44,7 @@ impl Mon {
                 inc.new_state.insert(osd, OsdState::UP);
             });
         }
-        // One that was only marked down has not moved.
+        // An OSD that was only marked down has not moved.
         let is_start = map.osd_addrs(osd) != Some(&boot.public_addrs);
         if is_start || map.crush.map().parent_of(osd.0).is_none() {
             self.place_in_crush(wall, boot);
@@ -69,7 +70,7 @@ impl Mon {
 
     pub(crate) fn on_osd_alive(&mut self, wall: UTime, alive: &MOSDAlive) {
         let map = &self.next.osdmap;
-        // A want from the future is a lie or of another cluster's life.
+        // An epoch from the future is a lie, or comes from another life of the cluster.
         if map.is_up(alive.osd) && alive.want > map.up_thru(alive.osd) && alive.want <= map.epoch {
             self.change_osdmap(wall, |_, inc| {
                 inc.new_up_thru.insert(alive.osd, alive.want);
@@ -86,8 +87,8 @@ impl Mon {
         effects: &mut Effects,
     ) {
         let osd = request.osd;
-        // It asks as one that its map shows up. Without the map that marked it up this is of an earlier life: it must not
-        // have the present one taken for dead.
+        // The sender's map shows it up. A request that does not know the map that marked the OSD up comes from an
+        // earlier life, and must not have the present one taken for dead.
         if request.epoch >= self.next.osdmap.up_from(osd) {
             self.mark_down(wall, osd, Gone::Dead, format!("osd.{osd} marked itself down"));
         }
@@ -110,7 +111,7 @@ fn mark_up(map: &OsdMap, inc: &mut Incremental, boot: &MOSDBoot) {
     inc.new_xinfo.insert(osd, OsdXInfo { features: boot.features, ..known });
     let state = map.state(osd);
     let may_be_in = !map.has_flag(MapFlags::NOIN) && !map.group_flags(osd).has(OsdState::NOIN);
-    // What was destroyed is replaced by the store that boots, whether `osd new` has told of it or not.
+    // The store that boots replaces a destroyed OSD, whether or not `osd new` announced it.
     let is_new = !map.exists(osd) || state.has(OsdState::NEW) || state.has(OsdState::DESTROYED);
     if state.has(OsdState::DESTROYED) {
         inc.new_state.insert(osd, OsdState::DESTROYED);

@@ -1,7 +1,7 @@
 //! PGs that no OSD has reported active since they were made, or made anew: their primaries are told to make them.
 //!
-//! Somebody may have made one, and have taken writes, and be down before the monitor heard of it: the primary is
-//! told of the intervals in which that may be, as of a PG that it has been away from.
+//! An OSD may have made such a PG, taken writes, and gone down before the monitor heard of it: the primary is told the
+//! intervals in which that may have happened, as for a PG that it was away from.
 //!
 //! Authority: `OSDMonitor::update_pending_pgs`, `creating_pgs_t` (16.2).
 
@@ -56,7 +56,7 @@ impl Mon {
         self.put(keys::creating(pool), value(&creating));
     }
 
-    /// Has a PG made anew that is lost; false if it is being made.
+    /// Has a lost PG made anew; false if it is being made.
     pub(crate) fn force_create(&mut self, pg: PgId) -> bool {
         let epoch = self.next.osdmap.epoch;
         let mut creating = self.next.creating.get(&pg.pool).cloned().unwrap_or_default();

@@ -15,8 +15,8 @@ type Location = Vec<(String, String)>;
 
 impl Mon {
     /// Hangs an OSD below the buckets in which it starts, unless operators look after its place
-    /// (`osd_crush_update_on_start`). One that was there before keeps its weight and its class; a new one weighs its size
-    /// in TiB.
+    /// (`osd_crush_update_on_start`). One that was there before keeps its weight and its class; a new one weighs its
+    /// size in TiB.
     pub(super) fn place_in_crush(&mut self, wall: UTime, boot: &MOSDBoot) {
         let osd = boot.osd;
         let host = boot.metadata.get("hostname").map_or("localhost", String::as_str);
@@ -69,7 +69,7 @@ fn default_location(host: &str) -> Location {
     [("root", "default"), ("host", host)].map(|(kind, name)| (kind.to_owned(), name.to_owned())).into()
 }
 
-/// Reads `root=default rack=a host=b`; none where that names nothing, or in another way.
+/// Reads `root=default rack=a host=b`; none where the text names no bucket, or has another form.
 fn parse_location(text: &str) -> Option<Location> {
     let parts = text.split([';', ',', ' ', '\t']).filter(|part| !part.is_empty());
     let pair = |part: &str| {
@@ -79,8 +79,8 @@ fn parse_location(text: &str) -> Option<Location> {
     parts.map(pair).collect::<Option<Location>>().filter(|location| !location.is_empty())
 }
 
-/// True when the lowest of these buckets holds the OSD, wherever that one is, and whatever others hold it. Types that
-/// the map does not know say nothing.
+/// True when the lowest of these buckets holds the OSD, wherever that bucket is, and whatever others hold the OSD.
+/// Types that the map does not know are ignored.
 fn is_in(crush: &CrushMap, osd: OsdId, location: &Location) -> bool {
     let known = location
         .iter()

@@ -12,13 +12,14 @@ use crate::Mon;
 /// What is known of an OSD that is marked down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gone {
-    /// Nobody hears it. It may live and serve those who do.
+    /// It is not heard from any more. It may be alive and serve the clients that reach it.
     Silent,
-    /// It serves nobody any more (`dead_epoch`): who takes over does not have to wait until it stops.
+    /// It no longer serves any client (`dead_epoch`): an OSD that takes over does not have to wait until it stops.
     Dead,
 }
 
-/// How long a report holds without being repeated: OSDs repeat theirs every 5 s, and what takes one back may be lost.
+/// How long a report holds without being repeated: OSDs repeat theirs every 5 s, and the message that takes one back
+/// may be lost.
 const REPORT_HOLDS: Duration = Duration::from_secs(30);
 
 /// One reporter's word on a silent OSD.
@@ -28,18 +29,18 @@ pub(super) struct Report {
     since: Instant,
     /// When it was said last.
     repeated: Instant,
-    /// The reporter's life in which it said so (`up_from`): it knows nothing of that in the next one, and takes
-    /// nothing back.
+    /// The reporter's life in which it said so (`up_from`): in its next life the reporter knows nothing of the report,
+    /// and does not take it back.
     reporter_up_from: Epoch,
 }
 
 impl Report {
-    /// True while the reporter lives that made it.
+    /// True while the reporter is in the life in which it made the report.
     pub(super) fn counts(&self, map: &OsdMap, reporter: OsdId) -> bool {
         map.is_up(reporter) && map.up_from(reporter) == self.reporter_up_from
     }
 
-    /// True while it does, and was repeated of late.
+    /// True while the report counts and was repeated lately.
     fn holds(&self, now: Instant, map: &OsdMap, reporter: OsdId) -> bool {
         self.counts(map, reporter) && now.since(self.repeated) < REPORT_HOLDS
     }
@@ -94,7 +95,7 @@ impl Mon {
         let report = Report { since, repeated: now, reporter_up_from: map.up_from(failure.reporter) };
         let reports = self.osds.failures.entry(target).or_default();
         reports.retain(|reporter, report| report.holds(now, map, *reporter));
-        // One that is repeated says no more than the first.
+        // A repeated report says no more than the first, whose start of the silence stays.
         reports.entry(failure.reporter).or_insert(report).repeated = now;
         self.check_failure(now, wall, target);
     }
@@ -116,12 +117,12 @@ impl Mon {
         }
     }
 
-    /// True if so many reporters, in so many places, cannot err together. All OSDs of a host miss the others when it is
-    /// cut off: it takes reporters of several hosts, as far as there are any besides the target's own.
+    /// True if there are enough reporters, in enough places, not to err together. All OSDs of a host miss the others
+    /// when it is cut off, so it takes reporters of several hosts, as far as there are any besides the target's own.
     fn are_enough(&self, reporters: &[OsdId], target: OsdId) -> bool {
         let map = &self.next.osdmap;
         let least = self.options.osd_down_reporters_min.max(1);
-        // Of two, one is left to miss the other.
+        // Of two OSDs, only one is left to miss the other.
         let reporters_needed = if map.num_up() < 3 { 1 } else { least };
         if reporters.len() < reporters_needed {
             return false;
@@ -155,7 +156,7 @@ impl Mon {
         true
     }
 
-    /// Looks at all reports again: time has passed.
+    /// Judges all reports again, as time has passed.
     pub(super) fn tick_failures(&mut self, now: Instant, wall: UTime) {
         for target in self.osds.failures.keys().copied().collect::<Vec<_>>() {
             self.check_failure(now, wall, target);
@@ -163,7 +164,7 @@ impl Mon {
     }
 }
 
-/// Writes that an OSD goes down, or of one that is down already, what is known of it now.
+/// Writes that an OSD goes down or, if it is down already, what is known of it now.
 pub(crate) fn take_down(map: &OsdMap, inc: &mut Incremental, osd: OsdId, gone: Gone) {
     let known = map.xinfo(osd);
     let is_up = map.is_up(osd);

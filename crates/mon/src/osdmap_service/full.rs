@@ -23,7 +23,7 @@ impl Mon {
             if changed != OsdState(0) {
                 changes.insert(osd, changed);
             }
-            // One that is out gets no data of any pool, and keeps no writer back.
+            // An OSD that is out gets no data of any pool, and holds no writer back.
             if map.is_in(osd) {
                 now.insert(osd, state);
             }

@@ -1,4 +1,4 @@
-//! The OSD map: who is up and in, pools and their snapshots, placement.
+//! The OSD map: which OSDs are up and in, pools and their snapshots, placement.
 
 mod boot;
 mod creating;
@@ -29,11 +29,12 @@ use crate::{
     state::{State, value},
 };
 
-/// A full map is written so many times among the epochs that are kept.
+/// How many full maps are written among the epochs that are kept.
 const FULL_MAPS: u32 = 20;
 
-/// What OSDs that were up get after the monitor's start, besides `mon_osd_report_timeout`: when a machine or a network
-/// comes back, they have to find out that their connections are dead, and to get through to the monitor again.
+/// The extra time that OSDs which were up get after the monitor's start, besides `mon_osd_report_timeout`: when a
+/// machine or a network comes back, they have to find out that their connections are dead, and to get through to the
+/// monitor again.
 const FIRST_GRACE: Duration = Duration::from_secs(120);
 
 /// What the service remembers but does not decide from alone: gone after a restart.
@@ -47,7 +48,7 @@ pub(crate) struct OsdService {
     down_since: BTreeMap<OsdId, Instant>,
     /// When the last OSDs were told to create PGs.
     creates_sent: Option<Instant>,
-    /// What maps tell of PGs that are to be made.
+    /// What the maps tell of the past of PGs that are to be made.
     creating_past: BTreeMap<types::PgId, creating::Past>,
     /// For pools with PGs that prepare to be merged: since when.
     merging_since: BTreeMap<types::PoolId, UTime>,
@@ -58,7 +59,7 @@ pub(crate) struct OsdService {
 }
 
 impl OsdService {
-    /// Every OSD that is up gets the time of a report from here on, and more.
+    /// The state at a monitor's start: each OSD that is up gets `FIRST_GRACE` on top of the usual time to report.
     pub(crate) fn started(now: Instant, state: &State) -> OsdService {
         let map = &state.osdmap;
         OsdService {
@@ -68,10 +69,11 @@ impl OsdService {
         }
     }
 
-    /// The monitor itself stood still for so long, up to now: nobody was silent, or down, for that.
+    /// The monitor itself stood still for so long, up to now: that time does not count as an OSD's silence or time
+    /// down.
     pub(crate) fn stood_still(&mut self, now: Instant, gap: Duration) {
         for at in self.last_report.values_mut().chain(self.down_since.values_mut()) {
-            // What has come in since is not of before.
+            // What came in since is moved to now at most; a time that is later already stays.
             *at = (*at + gap).min(now.max(*at));
         }
     }
@@ -88,8 +90,8 @@ impl OsdService {
 }
 
 impl Mon {
-    /// Makes the next epoch of the OSD map. `change` gets the map so far and fills in what changes. What would give no
-    /// valid map, as a CRUSH tree that is too deep, changes nothing, and a command that wants it is refused
+    /// Makes the next epoch of the OSD map. `change` gets the map so far and fills in what changes. A change that would
+    /// give no valid map, such as a CRUSH tree that is too deep, is not made, and a command that wants it is refused
     /// ([`Mon::run_row`]).
     pub(crate) fn change_osdmap(&mut self, wall: UTime, change: impl FnOnce(&OsdMap, &mut Incremental)) {
         let before = self.next.osdmap.clone();
@@ -102,7 +104,8 @@ impl Mon {
             after.apply(inc).map(|()| after)
         };
         let after = apply(&inc).and_then(|after| {
-            // Not in one map more: until then a PG whose primary was set by hand, and is down, would have none.
+            // They go in this same map: for one map more, a PG whose primary was set by hand, and is down, would have
+            // no primary.
             let over = pg_temp::primaries_over(&after);
             if over.is_empty() {
                 return Ok(after);
@@ -128,7 +131,7 @@ impl Mon {
         }
     }
 
-    /// The oldest map that may tell a PG who took writes; zero while one has not been heard of.
+    /// The oldest map that may still tell a PG which OSDs took writes; zero while some PG has not been reported.
     fn oldest_osdmap_needed(&self) -> Epoch {
         let map = &self.next.osdmap;
         let needs = |pg: types::PgId| {
@@ -140,8 +143,8 @@ impl Mon {
         map.pgs().map(needs).min().unwrap_or(map.epoch)
     }
 
-    /// Drops what is older than the last full map that still has enough epochs behind it, and all that PGs need: a copy
-    /// that was away for long walks through them, and so learns who wrote meanwhile.
+    /// Drops the maps older than the last full map that still has enough epochs behind it, and all that PGs need: a
+    /// copy that was away for long walks through them to learn which OSDs took writes meanwhile.
     fn trim_osdmaps(&mut self, newest: Epoch) {
         let wanted = Epoch(newest.0.saturating_sub(self.options.osdmap_epochs_min));
         let wanted = wanted.min(self.oldest_osdmap_needed());
@@ -156,7 +159,7 @@ impl Mon {
         }
     }
 
-    /// Follows a committed change: what is remembered of OSDs, health lines, PGs to create.
+    /// Follows a committed change of the map: what is remembered of OSDs, lines on health, PGs to create.
     pub(crate) fn on_osdmap_changed(
         &mut self,
         now: Instant,

@@ -1,12 +1,12 @@
-//! A pool gets fewer PGs, one at a time. The last one is merged into the one that it came of: a first map
-//! (`pg_num_pending`) has both begin an interval in which they change nothing; when both are clean there, on the same OSDs, a
-//! second one takes the PG away. If that does not come about soon, a third one lets them go on as before.
+//! A pool gets fewer PGs, one at a time. The last PG is merged into the one that it was split from: a first map
+//! (`pg_num_pending`) has both begin an interval in which they change nothing; when both are clean in it, on the same
+//! OSDs, a second map takes the last PG away. If that does not come about soon, another map lets both go on as before.
 //!
-//! What carries the weight is what the second map rests on ([`Mon::merged`]): every member of both had everything, at the
-//! versions that the map names, and none of them can have got a newer one since.
+//! The merge loses nothing because of what the second map rests on ([`Mon::merged`]): every member of both PGs had
+//! everything, at the versions that the map names, and none of them can have got a newer one since.
 //!
-//! Authority: `OSDMonitor::prepare_pg_ready_to_merge`, `DaemonServer::adjust_pgs`. There OSDs say by a message that they are
-//! ready; here the monitor sees it in what they report anyway.
+//! Authority: `OSDMonitor::prepare_pg_ready_to_merge`, `DaemonServer::adjust_pgs`. In Ceph the OSDs send a message when
+//! they are ready; here the monitor sees it in what they report anyway.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Mon {
         Some(Step::Change(pool))
     }
 
-    /// Two PGs of the pool wait to be merged: they are, or go on as before.
+    /// The next step for two PGs of the pool that wait to be merged: they are merged, or go on as before.
     pub(super) fn merge_step(&self, map: &OsdMap, id: PoolId, pool: &PgPool, wall: UTime) -> Option<Step> {
         let (source, target) = pool.next_merge(id)?;
         let is_wanted = pool.pg_num_target < pool.pg_num && pool.pg_num_pending == source.seed;
@@ -74,8 +74,8 @@ impl Mon {
         Some(Step::Change(pool))
     }
 
-    /// The pool after the merge, if both PGs were reported clean and waiting since the pool changed last, which began that,
-    /// and their members have been the same, and have lived, since.
+    /// The pool after the merge, if both PGs were reported clean and waiting since the pool's last change, which began
+    /// the merge, and if their members have been the same, and alive, since then.
     fn merged(
         &self,
         map: &OsdMap,
@@ -112,7 +112,7 @@ impl Mon {
     }
 }
 
-/// Those who have both PGs, if they are all that the pool wants, and nobody acts for others.
+/// The OSDs that have both PGs, if they are as many as the pool wants and no others act in their place.
 fn members_of_both(map: &OsdMap, pool: &PgPool, source: PgId, target: PgId) -> Option<Vec<OsdId>> {
     let (one, other) = (map.pg_to_up_acting(source), map.pg_to_up_acting(target));
     let is_settled = one.up == one.acting
@@ -121,7 +121,7 @@ fn members_of_both(map: &OsdMap, pool: &PgPool, source: PgId, target: PgId) -> O
     (is_settled && one == other).then_some(one.acting)
 }
 
-/// How many PGs the pool has to keep, as some OSD has so many reactors: each has PGs of its own.
+/// How many PGs the pool has to keep, given the OSD with the most reactors: each reactor has PGs of its own.
 pub(crate) fn least_pg_num(map: &OsdMap, pool: &PgPool) -> u32 {
     let reactors = |osd| map.osd_cluster_addrs(osd).map_or(1, |addrs| addrs.0.len() as u32);
     map.osds().map(reactors).max().unwrap_or(1).min(pool.first_pg_num()).max(1)

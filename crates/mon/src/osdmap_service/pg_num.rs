@@ -1,6 +1,6 @@
-//! Numbers of PGs move to what is wanted: first `pg_num`, when all PGs of the pool are there to be split, then
-//! `pgp_num`, a little at a time, since that moves data. Where there are to be fewer, `pgp_num` goes first, so that PGs are where
-//! those are that they are merged with (`pg_merge.rs`).
+//! Pools' numbers of PGs move to what is wanted: first `pg_num`, when all PGs of the pool exist and can be split, then
+//! `pgp_num`, a little at a time, since that moves data. When a pool is to have fewer PGs, `pgp_num` goes first, so
+//! that each PG lies where the PG is that it is merged with (`pg_merge.rs`).
 //!
 //! Authority: `DaemonServer::adjust_pgs`, which Ceph's manager runs.
 
@@ -51,7 +51,7 @@ impl Mon {
             return self.merge_step(map, id, pool, wall);
         }
         if pool.pg_num_target > pool.pg_num {
-            // What its OSDs have not made yet they could not split.
+            // The OSDs could not split PGs that they have not made yet.
             let is_made = !self.next.creating.contains_key(&id);
             let is_ready = is_made && map.pgs_of(id).all(|pg| self.is_now(map, pg, PgState::ACTIVE));
             return is_ready.then(|| Step::Change(split(map, pool)));
@@ -69,8 +69,8 @@ impl Mon {
         Some(Step::Change(PgPool { pgp_num: pgp_num_wanted.clamp(low, high), ..pool.clone() }))
     }
 
-    /// True if the PG was reported to be in that state, by an OSD that is up. What was reported before the pool changed last
-    /// is not of the pool as it is.
+    /// True if the PG was reported to be in that state, by an OSD that is up. Reports from before the pool's last
+    /// change do not count.
     pub(super) fn is_now(&self, map: &OsdMap, pg: PgId, state: PgState) -> bool {
         let last_step = map.pools.get(&pg.pool).map_or(map.epoch, |pool| pool.last_change);
         self.stats.pg(pg).is_some_and(|stat| {

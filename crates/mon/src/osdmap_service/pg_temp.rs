@@ -9,7 +9,8 @@ use types::{OsdId, OsdMap, PgId, UTime};
 use crate::Mon;
 
 impl Mon {
-    /// A primary names who is to act. One that does not know the newest members yet asks again when it does.
+    /// A primary names the OSDs that are to act for its PG. A primary that does not know the newest members yet asks
+    /// again when it does.
     pub(crate) fn on_pg_temp(&mut self, wall: UTime, temp: MOSDPGTemp) {
         let map = self.next.osdmap.clone();
         let changed: Vec<(PgId, Vec<OsdId>)> = temp
@@ -22,7 +23,8 @@ impl Mon {
         self.change_pg_temp(wall, changed);
     }
 
-    /// Ends those that name nobody any more.
+    /// Ends temporary acting sets that have no effect any more: the PG is gone, none of the OSDs is up, or the set is
+    /// the same as the up set.
     pub(super) fn tick_pg_temp(&mut self, wall: UTime) {
         let map = self.next.osdmap.clone();
         let is_over = |pg: &PgId, osds: &[OsdId]| {
@@ -42,8 +44,8 @@ impl Mon {
     }
 }
 
-/// Primaries that were set by hand and whose time is over in `map`: the PG is gone, or the OSD is not up, and so nobody
-/// would lead, or the OSD leads anyway.
+/// Temporary primaries, set by hand, that are to end in `map`: the PG is gone, the OSD is not up and so the PG would
+/// have no primary, or the OSD leads anyway.
 pub(super) fn primaries_over(map: &OsdMap) -> Vec<PgId> {
     if map.primary_temp.is_empty() {
         return Vec::new();
@@ -55,7 +57,7 @@ pub(super) fn primaries_over(map: &OsdMap) -> Vec<PgId> {
     over.map(|(pg, _)| *pg).collect()
 }
 
-/// True for the PG's primary: who led before knows less.
+/// True if the OSD is the PG's acting primary: an earlier primary knows less.
 fn leads(map: &OsdMap, pg: PgId, osd: OsdId) -> bool {
     map.pg_to_up_acting(pg).acting_primary == osd
 }

@@ -37,14 +37,15 @@ impl Mon {
         self.answer_when_committed(Effect::Send { conn, tid, message: reply.into() }, effects);
     }
 
-    /// Snapshots of its own may take whoever may write to the pool; everything else is the monitors'.
+    /// Any peer that may write to the pool may make and remove self-managed snapshots; everything else takes
+    /// capabilities on the monitors.
     fn may_pool_op(&self, conn: ConnId, op: &MPoolOp) -> bool {
         let Some(session) = self.sessions.get(&conn) else { return false };
         let caps = |service: &str| self.caps_of(&session.peer, service);
         let is_unmanaged =
             matches!(op.op, PoolOpCode::CREATE_UNMANAGED_SNAP | PoolOpCode::DELETE_UNMANAGED_SNAP);
         let pool_name = self.next.osdmap.pool_name(PoolId(i64::from(op.pool))).filter(|_| is_unmanaged);
-        // Only this has the name of a command that grants can be for.
+        // Only these have the name of a command that capabilities can grant.
         let command = if is_unmanaged { "osd pool op unmanaged-snap" } else { "" };
         let arguments = pool_name.map(|name| ("poolname".to_owned(), name.to_owned())).into_iter().collect();
         let entity = session.peer.name.to_string();
@@ -69,7 +70,7 @@ impl Mon {
         // Commands could name nothing that is not UTF-8, nor maps show it.
         let name = std::str::from_utf8(&op.name).map_err(|_| Errno::EINVAL)?;
         if op.op == PoolOpCode::CREATE {
-            // It may be asked again for what was done: clients look for themselves whether there is one.
+            // A client may ask again for what was already done: clients check themselves whether there is such a pool.
             if self.next.osdmap.pool_by_name(name).is_some() {
                 return Ok(None);
             }
@@ -179,9 +180,10 @@ impl Mon {
             pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
             let mut removed = IntervalSet::new();
             removed.insert(snap.0, 1);
-            // The number that this takes never is a snapshot. With it, the numbers of snapshots that are made and removed
-            // one after another become one interval, here and in each PG, instead of one each for ever. (Snapshots of
-            // the whole pool leave theirs out: clones are named by it, as it is the sequence number of later changes.)
+            // The number that this takes never is a snapshot. With it, the numbers of snapshots that are made and
+            // removed one after another become one interval, here and in each PG, instead of one each for ever.
+            // (Snapshots of the whole pool leave theirs out: clones are named by it, as it is the sequence number of
+            // later changes.)
             removed.insert(pool.snap_seq.0, 1);
             self.put_pool(wall, id, pool, &removed);
         }

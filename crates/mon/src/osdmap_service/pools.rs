@@ -11,7 +11,7 @@ use crate::{Mon, MonOptions};
 /// The most PGs that a pool may have.
 const PG_NUM_MAX: u32 = 65_536;
 
-/// A rule, as the one who wants a pool names it.
+/// A CRUSH rule, as the request for a pool names it.
 #[derive(Clone, Debug)]
 pub(crate) enum RuleRef {
     /// By its name.
@@ -88,7 +88,7 @@ fn new_pool(map: &OsdMap, options: &MonOptions, params: &PoolParams, wall: UTime
 pub(crate) enum Misfit {
     /// There is no such rule.
     NoRule,
-    /// It is one of old, whose number and ruleset are not the same.
+    /// It is an old rule, whose number and ruleset differ.
     OtherRuleset,
     /// It is for another kind of pools.
     OtherKind,
@@ -110,7 +110,7 @@ pub(crate) fn misfit(crush: &CrushMap, rule: u8, kind: PoolType, size: u8) -> Op
     }
 }
 
-/// Refuses a rule that does not place a pool, in the words for who changes the pool.
+/// Refuses a rule that does not place a pool, with the text for the operator who changes the pool.
 pub(crate) fn fits(crush: &CrushMap, rule: u8, kind: PoolType, size: u8) -> Result<(), Refusal> {
     let text = match misfit(crush, rule, kind, size) {
         None => return Ok(()),

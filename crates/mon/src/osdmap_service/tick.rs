@@ -1,5 +1,5 @@
-//! What time alone decides: OSDs that fell silent, that stay down, blocklist entries that expire, full
-//! flags and quotas of pools, snapshots that are purged. What pools' numbers of PGs move to is `pg_num`'s.
+//! What time alone decides: OSDs that fell silent, that stay down, blocklist entries that expire, full flags and quotas
+//! of pools, snapshots that are purged. Pools' numbers of PGs are moved by `pg_num.rs`.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ impl Mon {
         }
     }
 
-    /// OSDs without a report for too long: nobody may be left to miss them.
+    /// Marks down OSDs that have not reported for too long: there may be no other OSD left to miss them.
     fn tick_silent(&mut self, now: Instant, wall: UTime) {
         let timeout = self.options.osd_report_timeout;
         let silent: Vec<OsdId> = self
@@ -61,7 +61,7 @@ impl Mon {
             if !map.exists(osd) || map.is_up(osd) || map.is_out(osd) || now.since(since) < interval {
                 continue;
             }
-            // As Ceph counts: those that are in before this one goes, without the ones that went just now.
+            // As in Ceph, the OSDs that are in are counted before this one goes, without those that just went.
             let in_before = self.next.osdmap.num_in() as f64;
             let is_floor = in_before / (map.num_osds().max(1) as f64) < self.options.osd_in_ratio_min;
             if map.group_flags(osd).has(OsdState::NOOUT) || is_floor {
@@ -85,8 +85,8 @@ impl Mon {
         }
     }
 
-    /// True if the OSD is below a bucket of the type `mon_osd_down_out_subtree_limit`, or a larger one, in which all OSDs
-    /// are down: it comes back as a whole, or an operator has to decide what becomes of it
+    /// True if the OSD is below a bucket of the type `mon_osd_down_out_subtree_limit`, or a larger one, in which all
+    /// OSDs are down: it comes back as a whole, or an operator has to decide what becomes of it
     /// (`OSDMap::containing_subtree_is_down`).
     fn is_subtree_down(&self, map: &OsdMap, osd: OsdId) -> bool {
         let crush = map.crush.map();
@@ -123,7 +123,7 @@ impl Mon {
         let is_over = (pool.quota_bytes_max > 0 && sum.bytes >= pool.quota_bytes_max)
             || (pool.quota_objects_max > 0 && sum.objects >= pool.quota_objects_max);
         let both = PoolFlags::FULL | PoolFlags::FULL_QUOTA;
-        // What was reported proves that a quota is reached; that it is not, only reports on all PGs do.
+        // What was reported can prove that a quota is reached; only reports on all PGs prove that it is not.
         let has_quota = pool.quota_bytes_max > 0 || pool.quota_objects_max > 0;
         if has_quota && !is_over && !self.stats.knows_pool(&self.next.osdmap, id) {
             return;
@@ -143,13 +143,14 @@ impl Mon {
         }
     }
 
-    /// Removed snapshots are purged when every PG of the pool has trimmed them, however many more are removed meanwhile.
+    /// Removed snapshots are purged when every PG of the pool has trimmed them, however many more are removed
+    /// meanwhile.
     fn tick_purge(&mut self, wall: UTime) {
         let map = self.next.osdmap.clone();
         let mut purged = BTreeMap::new();
         for (id, queue) in &map.removed_snaps_queue {
             let trimmed = match map.pools.get(id) {
-                // A PG that another one was merged into has more to trim than was said of it before.
+                // A PG that another one was merged into has more to trim than was reported before.
                 Some(pool) => self.stats.trimmed(&map, *id, queue, pool.last_force_op_resend),
                 None => queue.clone(),
             };

@@ -1,7 +1,7 @@
-//! Upmaps that say nothing any more, or what a rule forbids, leave the map.
+//! Drops upmaps that have no effect any more, or that a rule forbids, from the map.
 //!
-//! Authority: `OSDMap::check_pg_upmaps`, `clean_pg_upmaps`, `CrushWrapper::verify_upmap` (16.2). Ceph looks as it makes a map, so that
-//! the map comes without them; here the next one is.
+//! Authority: `OSDMap::check_pg_upmaps`, `clean_pg_upmaps`, `CrushWrapper::verify_upmap` (16.2). Ceph checks them as it
+//! makes a map, which then comes without them; here the next map does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::{Mon, stats::rule_weights};
 type Pairs = Vec<(OsdId, OsdId)>;
 
 impl Mon {
-    /// Once for each map drops the upmaps, or pairs of them, that have no effect, or none that the pool's rule allows.
+    /// Once for each map, drops the upmaps, or pairs of them, that have no effect, or one that the pool's rule forbids.
     pub(super) fn tick_upmaps(&mut self, wall: UTime) {
         let epoch = self.next.osdmap.epoch;
         if std::mem::replace(&mut self.osds.upmaps_seen, epoch) == epoch {

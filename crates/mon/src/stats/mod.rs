@@ -22,7 +22,7 @@ use crate::Mon;
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
     pgs: BTreeMap<PgId, PgStat>,
-    /// PGs that nobody reported yet, and since when they are known.
+    /// PGs that no OSD has reported yet, and since when they are known.
     unreported: BTreeMap<PgId, UTime>,
     osds: BTreeMap<OsdId, OsdStat>,
     /// What pools take of each OSD.
@@ -64,7 +64,7 @@ impl Mon {
             let known = self.stats.pgs.get(&stat.pgid);
             if known.is_none_or(|known| age(known) <= age(&stat)) {
                 if let Some(known) = known {
-                    // A new primary does not know what the PG was under the one before.
+                    // A new primary does not know which states the PG was in under its predecessor.
                     stat.last_active = stat.last_active.max(known.last_active);
                     stat.last_clean = stat.last_clean.max(known.last_clean);
                     stat.times = stat.times.max(known.times);
@@ -112,7 +112,7 @@ impl Stats {
         self.pgs.values()
     }
 
-    /// The same to be changed, by tests.
+    /// All reports on PGs, for tests to change.
     #[cfg(test)]
     pub(crate) fn pgs_mut(&mut self) -> impl Iterator<Item = &mut PgStat> {
         self.pgs.values_mut()
@@ -184,7 +184,8 @@ impl Stats {
         self.pgs.values().fold(PgStatSum::default(), |sum, stat| add(sum, stat.sum))
     }
 
-    /// The removed snapshots in `queue` that every PG of the pool has trimmed, as it was reported in map `since` or later.
+    /// The removed snapshots in `queue` that every PG of the pool has trimmed, as it was reported in map `since` or
+    /// later.
     pub(crate) fn trimmed(
         &self,
         map: &OsdMap,

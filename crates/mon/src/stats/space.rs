@@ -24,12 +24,13 @@ pub(crate) struct PoolSpace {
     pub(crate) max_avail: u64,
     /// Space on the devices for that.
     pub(crate) avail_raw: u64,
-    /// `used` of `used` and what is free for the pool.
+    /// The part that `used` is of `used` and the pool's free space together.
     pub(crate) used_ratio: f64,
 }
 
 impl Stats {
-    /// Sum of the devices of all OSDs that are in: an OSD that is out holds nothing for anybody (`PGMap::stat_osd_out`).
+    /// Sum of the devices of all OSDs that are in: an OSD that is out holds nothing for anybody
+    /// (`PGMap::stat_osd_out`).
     pub(crate) fn all_devices(&self, map: &OsdMap) -> OsdStat {
         self.devices(map.osds().filter(|osd| map.is_in(*osd)))
     }
@@ -66,7 +67,7 @@ pub(crate) fn pool_space(stats: &Stats, map: &OsdMap, id: PoolId, pool: &PgPool)
     PoolSpace { stored, stored_omap, stored_raw, used, used_omap, max_avail, avail_raw, used_ratio }
 }
 
-/// Which part of the copies that should exist is there.
+/// The part of the copies that should exist which do exist.
 fn there(copies: u64, degraded: u64) -> f64 {
     if copies == 0 { 1.0 } else { copies.saturating_sub(degraded) as f64 / copies as f64 }
 }
@@ -90,7 +91,7 @@ pub(crate) fn rule_weights(crush: &CrushMap, rule: u8, map: &OsdMap) -> BTreeMap
     takes(crush, rule).flat_map(|bucket| weights_below(crush, bucket, map)).collect()
 }
 
-/// The parts that the OSDs have of what a rule places below each bucket that it takes: together 1 for each of these
+/// The OSDs' shares of what a rule places below each bucket that it takes: together 1 for each of these buckets
 /// (`CrushWrapper::get_rule_weight_osd_map`).
 pub(crate) fn rule_shares(crush: &CrushMap, rule: u8, map: &OsdMap) -> BTreeMap<OsdId, f64> {
     let mut out = BTreeMap::new();

@@ -30,8 +30,8 @@ fn subscribe(cluster: &mut Cluster, conn: ConnId, names: &[&str]) -> Vec<Message
     heard(cluster, conn)
 }
 
-/// CVE-2018-10861: pools and their snapshots were made and deleted by messages whose sender's capabilities
-/// nobody looked at.
+/// CVE-2018-10861: pools and their snapshots were made and deleted by messages without a check of the sender's
+/// capabilities.
 #[test]
 fn pool_operations_want_the_right_to_write() {
     let mut cluster = Cluster::with_rbd();
@@ -94,7 +94,7 @@ fn names_that_are_no_text_are_refused() {
         });
         assert_eq!(code, Some(-22), "{op:?}");
     }
-    // Of a command that is no text, no words are left.
+    // A command that is no text is logged without any words.
     let tid = cluster.say(ADMIN, MMonCommand { fsid: FSID, ..MMonCommand::default() });
     let refused = |(_, t, message): &(_, u64, Message)| {
         *t == tid && matches!(message, Message::MMonCommandAck(ack) if ack.result == -22)
@@ -102,8 +102,8 @@ fn names_that_are_no_text_are_refused() {
     assert!(cluster.sent.iter().any(refused));
 }
 
-/// CVE-2018-14662: who could read anything could read the configuration keys, disks' passphrases among them.
-/// CVE-2026-50152: they came by a subscription, too.
+/// CVE-2018-14662: a client that could read anything could read the configuration keys, disks' passphrases among them.
+/// CVE-2026-50152: a client got them by a subscription, too.
 #[test]
 fn configuration_keys_are_for_those_who_may_do_everything() {
     let mut cluster = Cluster::with_rbd();
@@ -127,7 +127,7 @@ fn configuration_keys_are_for_those_who_may_do_everything() {
     assert!(subscribe(&mut cluster, ADMIN, &["kv:"]).is_empty());
 }
 
-/// CVE-2020-10736: daemons ran commands, and took options, of any client that was authenticated.
+/// CVE-2020-10736: daemons ran commands and took options from any client that was authenticated.
 #[test]
 fn daemons_obey_none_but_those_who_may_do_everything() {
     let mut cluster = Cluster::with_rbd();
@@ -153,7 +153,7 @@ fn daemons_obey_none_but_those_who_may_do_everything() {
     assert!(reply.result < 0, "{command}");
 }
 
-/// The same for maps, statistics and the cluster log: a session alone gives no right to them.
+/// Maps, statistics and the cluster log: a session alone gives no right to them.
 #[test]
 fn messages_want_the_right_to_their_service() {
     let mut cluster = Cluster::with_rbd();
@@ -179,15 +179,15 @@ fn messages_want_the_right_to_their_service() {
     };
     cluster.say(weak, MLog { fsid: FSID, entries: vec![entry], ..MLog::default() });
     assert!(!cluster.text(r#"{"prefix":"log last"}"#).contains("all is well"));
-    // One whose right comes later gets the map when it asks again.
+    // A client that gets the right later gets the map when it asks again.
     cluster.ok(r#"{"prefix":"auth caps","entity":"client.weak","caps":["mon","allow r"]}"#);
     assert!(heard(&mut cluster, weak).is_empty());
     let maps = subscribe(&mut cluster, weak, &["osdmap"]);
     assert!(matches!(maps[..], [Message::MOSDMap(_)]), "{maps:?}");
 }
 
-/// Who may not read the monitor gets no maps and no versions, whatever else it may do; but the monitor map and its own
-/// options, with which every client begins.
+/// A client that may not read the monitor gets no maps and no versions, whatever else it may do, except the monitor map
+/// and its own options, with which every client begins.
 #[test]
 fn subscriptions_want_the_right_to_read_the_monitor() {
     let names = |messages: &[Message]| -> Vec<&str> { messages.iter().map(Message::name).collect() };
@@ -217,7 +217,7 @@ fn subscriptions_want_the_right_to_read_the_monitor() {
     }
 }
 
-/// What a peer says of its address is its own word.
+/// The address that a peer states is not proven.
 #[test]
 fn networks_of_capabilities_are_those_that_connections_come_from() {
     let mut cluster = Cluster::with_rbd();
@@ -237,7 +237,8 @@ fn networks_of_capabilities_are_those_that_connections_come_from() {
     }
 }
 
-/// Who may fence a dead client may not fence a network, nor take back what was fenced, in whatever way it is said.
+/// A client that may fence a dead client may not fence a network, nor take back what was fenced, in whatever form it
+/// asks.
 #[test]
 fn clients_of_images_fence_one_client_at_a_time() {
     let mut cluster = Cluster::with_rbd();

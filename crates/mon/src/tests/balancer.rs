@@ -1,4 +1,4 @@
-//! The balancer: what it moves, when, and what of it operators order.
+//! The balancer: what it moves, when, and which parts of it operators control.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

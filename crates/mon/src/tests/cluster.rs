@@ -1,4 +1,4 @@
-//! A monitor with a ledger, connections and OSDs that say what real ones would.
+//! A monitor with a ledger, connections and OSDs that send what real ones would.
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
@@ -89,7 +89,7 @@ impl Cluster {
         cluster
     }
 
-    /// The same with three OSDs up and a pool `rbd` whose PGs are clean.
+    /// A new cluster with three OSDs up and a pool `rbd` whose PGs are clean.
     pub(crate) fn with_rbd() -> Cluster {
         let mut cluster = Cluster::new();
         (0..3).for_each(|id| cluster.boot_osd(id));
@@ -103,7 +103,7 @@ impl Cluster {
         cluster
     }
 
-    /// As an operator who means to delete pools.
+    /// Allows pools to be deleted, as an operator who means to delete some would.
     pub(crate) fn allow_pool_delete(&mut self) {
         self.ok(r#"{"prefix":"config set","who":"mon","name":"mon_allow_pool_delete","value":"true"}"#);
     }
@@ -132,7 +132,7 @@ impl Cluster {
         wall(self.now)
     }
 
-    /// Who is at the other end of a connection.
+    /// The peer at the other end of a connection.
     pub(crate) fn peer(&self, conn: ConnId) -> Peer {
         self.mon.sessions[&conn].peer.clone()
     }

@@ -85,7 +85,7 @@ fn a_file_is_taken_in() {
     assert_eq!(bad.result, -22);
 }
 
-/// Keys of the history are keys like others: whoever may write them makes no work for the monitor.
+/// Keys of the history are keys like others: a client that may write them must not make work for the monitor.
 #[test]
 fn a_forged_version_is_one_version() {
     let mut cluster = Cluster::new();

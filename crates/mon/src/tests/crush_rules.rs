@@ -8,8 +8,8 @@ fn set_pool(var: &str, val: &str) -> String {
     format!(r#"{{"prefix":"osd pool set","pool":"rbd","var":"{var}","val":"{val}"}}"#)
 }
 
-/// The map with rules of its own: number 1 for erasure-coded pools, 2 for those of four copies and more, 3 for those of one
-/// and two.
+/// The map with rules of its own: number 1 for erasure-coded pools, 2 for those of four copies and more, 3 for those of
+/// one and two.
 fn with_rules(cluster: &Cluster) -> CrushMap {
     let mut crush = cluster.map().crush.map().clone();
     for (name, pool_kind, sizes) in [("coded", 3, (1, 10)), ("large", 1, (4, 10)), ("small", 1, (1, 2))] {

@@ -94,7 +94,7 @@ fn what_names_a_file_system_or_makes_one_is_refused() {
     assert!(!cluster.text(r#"{"prefix":"auth ls"}"#).contains("client.a\n"));
 }
 
-/// Nothing of it is lost: the pools' deletion must be allowed, and the operator must mean it.
+/// A volume is not lost by accident: deletion of pools must be allowed, and the operator must confirm it.
 #[test]
 fn removal_of_a_volume_is_guarded_as_that_of_its_pools() {
     let mut cluster = Cluster::new();

@@ -35,7 +35,7 @@ fn keys_are_of_the_type_that_is_asked_for_or_preferred() {
     assert_eq!(refused, (-22, "invalid key type: des".to_owned()));
 }
 
-/// A cluster goes over to `aes256k`: warned of what is left, and nothing gets back in with what was.
+/// A cluster changes to `aes256k`: it warns of the keys that are left, and no entity gets back in with its old key.
 #[test]
 fn there_is_no_way_back_by_a_weaker_key() {
     let mut cluster = Cluster::new();
@@ -81,7 +81,8 @@ fn there_is_no_way_back_by_a_weaker_key() {
     }
 }
 
-/// Wiped secrets are of the type that is set now, are in nobody's ticket, and reach the OSDs at once.
+/// Wiped secrets are replaced by secrets of the type that is set now, which are in no client's ticket and reach the
+/// OSDs at once.
 #[test]
 fn rotating_secrets_are_wiped() {
     let mut cluster = Cluster::new();
@@ -118,7 +119,7 @@ fn rotating_secrets_are_wiped() {
     assert!(!keys.to_string().contains(&key_of(&mut cluster, "client.admin").to_base64()));
 }
 
-/// A key that was to take the place of an entity's own is not one of the next entity of that name.
+/// A second key of a deleted entity does not become a key of the next entity of that name.
 #[test]
 fn a_pending_key_goes_with_its_entity() {
     let name = EntityName::parse("osd.1").unwrap();

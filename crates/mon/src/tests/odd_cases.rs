@@ -1,4 +1,5 @@
-//! What operators are told who name what is not there, or say half of it; expectations are Ceph's of 16.2 and 18.2.
+//! What operators are told when they name something that does not exist, or say only half of it; expectations are
+//! Ceph's of 16.2 and 18.2.
 
 use std::time::Duration;
 

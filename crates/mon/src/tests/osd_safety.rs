@@ -8,7 +8,7 @@ use types::{OsdId, PgId, PgStat, PgState, PoolId};
 
 use super::cluster::Cluster;
 
-/// The stop of the only one that has everything is the end of the PG.
+/// Stopping the only OSD that has everything makes the PG unavailable.
 #[test]
 fn an_osd_is_needed_by_pgs_whose_other_members_lack_objects() {
     let mut cluster = Cluster::with_rbd();

@@ -158,7 +158,7 @@ fn a_host_that_is_cut_off_brings_nobody_down() {
     let mut cluster = on_hosts(&[&[0, 1, 2], &[3, 4], &[5, 6]]);
     assert!(!report(&mut cluster, &[0, 1, 2], 3));
     assert!(report(&mut cluster, &[5], 3), "a second host");
-    // Two of the target's own host are in one place, but may tell with another one.
+    // Two OSDs of the target's own host are in one place, but may count together with one elsewhere.
     assert!(!report(&mut cluster, &[0, 1], 2));
     assert!(report(&mut cluster, &[4], 2));
     cluster
@@ -354,7 +354,7 @@ fn an_osd_that_starts_on_another_host_moves_there() {
     assert_eq!(start(&mut cluster, "other"), ["host=h", "rack=s", "root=default"]);
     cluster.say(Cluster::osd_conn(1), report("osd_crush_update_on_start", "true"));
     assert_eq!(start(&mut cluster, "vm"), ["host=vm", "root=default"]);
-    // One that was marked down and lives has not moved.
+    // An OSD that was marked down and lives has not moved.
     let addrs = cluster.map().osd_addrs(OsdId(1)).cloned().unwrap();
     cluster.ok(r#"{"prefix":"osd crush set","id":"osd.1","weight":2.0,"args":["root=default","host=h"]}"#);
     cluster.ok(r#"{"prefix":"osd down","ids":["1"]}"#);
@@ -633,7 +633,7 @@ fn maps_are_kept_that_a_pg_needs_which_is_not_clean() {
     cluster.report_all();
     pass_epochs(&mut cluster, 200);
     assert!(cluster.mon.committed.full_map(down).is_some());
-    // Nobody has told the new monitor what is clean.
+    // No OSD has told the new monitor yet what is clean.
     cluster.restart();
     pass_epochs(&mut cluster, 100);
     assert!(cluster.mon.committed.full_map(down).is_some());

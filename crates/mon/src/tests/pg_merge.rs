@@ -1,4 +1,4 @@
-//! Pools that get fewer PGs: one after the other goes, and only when it is whole.
+//! Pools that get fewer PGs: one PG after the other goes, and only when it is whole.
 
 use std::time::Duration;
 

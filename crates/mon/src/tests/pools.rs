@@ -454,7 +454,7 @@ fn whoever_makes_a_pg_knows_who_may_have_made_it_before() {
     let first = before.acting_primary;
     let told = creation(&cluster, first, pg).unwrap();
     assert_eq!((told.created, told.intervals), (created, vec![]));
-    // It serves, and is gone before anybody hears that the PG is there.
+    // The OSD serves, and is gone before the monitor hears that the PG exists.
     cluster.say(Cluster::osd_conn(first.0), MOSDAlive { osd: first, want: created });
     cluster.ok(&format!(r#"{{"prefix":"osd down","ids":["{first}"]}}"#));
     let last = Epoch(cluster.map().epoch.0 - 1);

@@ -197,7 +197,7 @@ fn a_task_is_kept_until_it_is_done() {
     assert!(world.omaps[&at].contains_key("0000000000000001"));
     let (run, args) = world.last_run();
     assert_eq!(args.as_deref(), Some("flatten --pool rbd --image child"));
-    // Who asks twice is told of the same task.
+    // A client that asks twice is told of the same task.
     let again: Value = serde_json::from_str(&world.text(FLATTEN)).unwrap();
     assert_eq!(again["id"], added["id"]);
     assert!(world.text(r#"{"prefix":"progress json"}"#).contains("\"progress\": 0.0"), "it has begun");

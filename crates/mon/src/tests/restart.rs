@@ -129,7 +129,7 @@ fn what_no_osd_has_reported_yet_is_as_it_was() {
     cluster.restart();
     cluster.pass(Duration::from_secs(5));
     is_as_it_was(&cluster);
-    // Some reports are not all.
+    // Reports on some of the PGs do not suffice.
     (0..2).for_each(|id| cluster.connect(Cluster::osd_conn(id), &format!("osd.{id}")));
     cluster.report_all();
     cluster.mon.stats.pgs_mut().for_each(|stat| stat.sum.bytes = 0);

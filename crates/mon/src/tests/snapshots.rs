@@ -45,7 +45,7 @@ fn snapshots_are_purged_that_all_pgs_have_trimmed_while_more_are_removed() {
     remove(&mut cluster, last);
     for _ in 0..5 {
         cluster.report_all();
-        // Before anybody looks at the reports there is something to trim again.
+        // Before the monitor looks at the reports there is something to trim again.
         let next = make(&mut cluster);
         remove(&mut cluster, next);
         cluster.pass(Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! Attacks that worked on Ceph's messenger, by somebody who sits between two honest ends.
+//! Attacks that worked on Ceph's messenger, by an attacker between two honest ends.
 
 use codec::{Decode, Encode, Features};
 
@@ -21,7 +21,7 @@ fn rewritten(bytes: &[u8], mut change: impl FnMut(Tag, &mut Bytes)) -> Vec<u8> {
     out.concat()
 }
 
-/// Both ends can do both modes and the client prefers encryption; somebody changes what it says.
+/// Both ends can do both modes and the client prefers encryption; an attacker changes what is said.
 fn handshake(change: impl Fn(Tag, &mut Bytes)) -> (Result<(), CloseReason>, Pair) {
     let mut pair = Pair::new(method::CEPHX, con_mode::SECURE, EntityType::MON, 12);
     let modes = vec![con_mode::SECURE, con_mode::CRC];
@@ -58,8 +58,8 @@ fn handshake(change: impl Fn(Tag, &mut Bytes)) -> (Result<(), CloseReason>, Pair
     (Ok(()), pair)
 }
 
-/// CVE-2018-1129: signatures did not cover all of what they stood for. Here somebody takes encryption out of
-/// what the client offers, and the server's agreement to it says so.
+/// CVE-2018-1129: signatures did not cover all of what they stood for. Here an attacker removes encryption from what
+/// the client offers, and makes the server's agreement say the same.
 #[test]
 fn a_handshake_that_was_changed_on_the_way_fails() {
     let (outcome, pair) = handshake(|_, _| {});
@@ -110,7 +110,7 @@ fn no_two_frames_are_sealed_alike() {
     assert!(apart(&first, &pair.wires[1]));
 }
 
-/// The same, of the counter in the nonce: past 32 bits it goes on.
+/// The counter in the nonce goes on past 32 bits.
 #[test]
 fn nonces_go_on_past_four_thousand_million_frames() {
     let mut secret = [7u8; 64];
@@ -127,7 +127,7 @@ fn nonces_go_on_past_four_thousand_million_frames() {
     assert!(sealed.into_iter().all(|mut frame| reader.open(&mut frame)));
 }
 
-/// What was overheard is taken neither twice nor in another order, nor by the end that said it.
+/// Frames that an attacker overheard are accepted neither twice nor in another order, nor by the end that sent them.
 #[test]
 fn frames_are_taken_once_and_in_their_order() {
     let decrypt = Err(CloseReason::Frame(FrameError::Decrypt));

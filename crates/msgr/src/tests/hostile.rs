@@ -19,7 +19,7 @@ fn hello(kind: EntityType) -> Vec<u8> {
     [&crate::control::BANNER[..], &frame(Tag::HELLO, &hello)].concat()
 }
 
-/// An acceptor to which nobody honest talks.
+/// An acceptor whose peers are all hostile.
 fn acceptor(auth: u32) -> Pair {
     let mut pair = Pair::new(auth, con_mode::CRC, EntityType::MON, 6);
     pair.wires = Default::default();

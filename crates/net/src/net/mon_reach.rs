@@ -12,8 +12,8 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         }
     }
 
-    /// An attempt at a session with the monitor whose turn it is came to nothing. The first failure is a warning, and
-    /// one a minute. True if it was.
+    /// An attempt at a session with the monitor whose turn it is has failed. The first failure is logged as a warning,
+    /// and then one a minute. True if this one was.
     pub(super) fn on_mon_unreached(&mut self, now: Instant) -> bool {
         let Some(mon) = &mut self.mon else { return false };
         let why = mon.failure.take().unwrap_or("it closes the connection before there is a session");

@@ -1,5 +1,5 @@
-//! Who has to wait: clients while the machine holds enough of what they sent, and each one that asks for more than the
-//! network takes.
+//! Which clients have to wait: all of them while the machine holds enough of what they sent, and each one that asks for
+//! more than the network takes.
 
 use crate::{
     Wire,
@@ -28,8 +28,9 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         }
     }
 
-    /// After something was said: true for a peer that makes us say so much more than it takes that its connection is to
-    /// be closed. What we ask of others is bounded by who asks; answers are not, if nobody reads them.
+    /// Called after something was sent: true for a peer that makes us send so much more than it takes that its
+    /// connection is to be closed. What we ask of others is bounded at its source; answers are not, if the peer does
+    /// not read them.
     pub(super) fn is_overfull(&mut self, conn: C, wire: &mut impl Wire<Conn = C>) -> bool {
         let queued = wire.queued_bytes(conn);
         if queued <= QUEUED_BYTES_HIGH {
@@ -60,7 +61,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         }
     }
 
-    /// Several times a second: nobody waits for ever, whatever the wire has said.
+    /// Called several times a second, so that no client waits for ever, whatever the wire has reported.
     pub(super) fn release_all(&mut self, wire: &mut impl Wire<Conn = C>) {
         let choked = self.links.iter().filter(|(_, link)| link.is_choked).map(|(conn, _)| *conn);
         for conn in choked.collect::<Vec<_>>() {

@@ -10,8 +10,8 @@ use types::EntityAddr;
 use self::pair::{DIALED, End, Pair, config, ping};
 use super::{pressure::QUEUED_BYTES_MAX, *};
 
-/// Where a message to it had to be dropped, an OSD is given up until the map says something new of it, so that
-/// nobody waits for an answer that cannot come.
+/// An OSD to which a message had to be dropped is given up until the map says something new of it, so that no request
+/// waits for an answer that cannot come.
 #[test]
 fn an_osd_that_takes_nothing_is_reported_until_it_is_forgotten() {
     let mut net: Net<u32> = Net::new(config(EntityType::OSD), None, [1; 32]);

@@ -69,7 +69,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         self.send_mon(0, &request.into(), wire);
     }
 
-    /// Lets peers go of messages that they keep for lost connections.
+    /// Acknowledges messages, so that peers need not keep them for lost connections any longer.
     fn acknowledge(&mut self, wire: &mut impl Wire<Conn = C>) {
         for (conn, link) in &mut self.links {
             let mut output = Output::default();

@@ -24,7 +24,7 @@ struct Connected {
 }
 
 impl Connected {
-    /// With `name`, that may do this.
+    /// A new OSD with a connection to the peer `name`, which has these capabilities.
     fn with(name: EntityName, caps: OsdCaps) -> Connected {
         let mut it = Connected { osd: Osd::alone(), store: MemStore::new(), now: Instant(1) };
         let addr = EntityAddr::default();
@@ -48,7 +48,7 @@ impl Connected {
         effects
     }
 
-    /// The peer sends so many messages of the next epoch; true if it is shown the door.
+    /// The peer sends so many messages of the next epoch; true if its connection is closed.
     fn flood(&mut self, count: usize, message: impl Fn(Epoch) -> Message) -> bool {
         let future = self.osd.map.epoch.next();
         let tell = |tid| self.tell(Event::Received(CONN, tid, message(future)));
@@ -84,7 +84,8 @@ fn nothing_that_an_osd_sends_ahead_of_its_map_is_lost() {
     assert_eq!(it.waiting(), (WAITING_MAX + 1, 0));
 }
 
-/// Of a pool that is not known nobody can tell which shard has a PG: what an OSD said of it may wait at another one.
+/// While a pool is not known, it cannot be told which shard has its PG: what an OSD said of the PG may wait at another
+/// one.
 #[test]
 fn what_waited_at_the_wrong_shard_is_passed_on_though_its_connection_is_gone() {
     let mut it = Connected::osd();
@@ -167,7 +168,7 @@ struct Following {
 }
 
 impl Following {
-    /// One that has the first map.
+    /// An OSD that has the first map.
     fn new() -> Following {
         let mut map = OsdMap::new([1; 16], UTime::default(), CrushBlob::default());
         map.epoch = Epoch(1);
@@ -178,7 +179,8 @@ impl Following {
         it
     }
 
-    /// The monitor makes the next map; how to come there. Told wrong, the map seems to be another one.
+    /// Makes the monitor's next map, and returns the incremental that leads there. With `is_wrong`, its checksum is
+    /// that of another map.
     fn next(&mut self, is_wrong: bool) -> (Epoch, Bytes) {
         let mut inc = Incremental::new([1; 16], self.map.epoch.next());
         inc.new_max_osd = Some(self.map.epoch.0 as i32);
@@ -187,7 +189,7 @@ impl Following {
         (inc.epoch, inc.to_bytes(Features::PACIFIC))
     }
 
-    /// The monitor sends maps; what the OSD asks for.
+    /// The monitor sends maps; returns what the OSD asks for.
     fn hear(&mut self, maps: MOSDMap) -> Vec<Asked> {
         let maps = MOSDMap { fsid: [1; 16], oldest: Epoch(1), newest: self.map.epoch, ..maps };
         self.handle(Event::FromMon(maps.into()))

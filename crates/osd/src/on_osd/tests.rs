@@ -53,7 +53,7 @@ struct Running {
 }
 
 impl Running {
-    /// One that knows the maps up to `epoch`, has a monitor, and hears of `peer`.
+    /// An OSD that knows the maps up to `epoch`, has a monitor, and hears from `peer`.
     fn new(whoami: OsdId, peer: OsdId, epoch: u32) -> Running {
         let mut osd = Osd::alone();
         osd.config.whoami = whoami;
@@ -111,7 +111,7 @@ fn who_was_marked_down_hears_of_it_from_those_that_it_pings() {
     assert_eq!(to_mon, ["MMonSubscribe", "MOSDBoot"]);
 }
 
-/// Its pings name its life: those of an earlier one are not answered.
+/// An OSD's pings name its present life: those of an earlier life are not answered.
 #[test]
 fn who_learns_at_once_that_it_was_down_and_is_up_goes_by_its_new_life() {
     let mut a = Running::new(A, B, 2);

@@ -1,5 +1,5 @@
-//! PGs walk through maps, one by one: from those that they saw last when they are loaded, and into each new one. On the way they
-//! are split and merged.
+//! PGs walk through maps, one by one: from those that they saw last when they are loaded, and into each new one. On the
+//! way they are split and merged.
 
 use pg::{Event, Pg};
 use types::{CollId, PgId, Transaction, TxnOp};
@@ -42,7 +42,8 @@ impl Osd {
             for pg in ready {
                 let pgid = pg.pgid();
                 self.pgs.pgs.insert(pgid, pg);
-                // Its last map may be older than all that are left, and have had more PGs, or fewer.
+                // The PG's last map may be older than all that are kept, and its pool may have had more PGs in it, or
+                // fewer.
                 if self.pgs.get(pgid).is_some_and(|pg| pg.is_cut_too_fine(&self.map)) {
                     self.with_pg(pgid, cx, |pg, ctx| pg.discard(ctx));
                     continue;
@@ -63,7 +64,7 @@ impl Osd {
         Ok(())
     }
 
-    /// Parts a PG whose pool has more PGs in the newest map than it knew from its children; which ones.
+    /// Splits a PG whose pool has more PGs in the newest map than the PG knew, and returns its children.
     fn split_pg(&mut self, pgid: PgId, cx: &mut Cx<'_>) -> Vec<PgId> {
         let children = self.pgs.get(pgid).map_or_else(Vec::new, |pg| pg.children(&self.map));
         if children.is_empty() {
@@ -80,7 +81,8 @@ impl Osd {
         children
     }
 
-    /// Merges a PG whose pool has one PG less in the newest map with that one, or lets it go. False if it stays what it is.
+    /// Where the pool has one PG less in the newest map, merges that PG into this one, or lets this one go. False if
+    /// the PG stays what it is.
     fn merge_pg(&mut self, pgid: PgId, cx: &mut Cx<'_>) -> bool {
         if !self.pgs.get(pgid).is_some_and(|pg| pg.is_cut_too_fine(&self.map)) {
             return false;
@@ -100,7 +102,7 @@ impl Osd {
 
     /// Walks every PG into the newest map.
     pub(crate) fn advance_pgs(&mut self, cx: &mut Cx<'_>) {
-        // Clients send again to whoever leads now.
+        // Clients send their ops again to the new primary.
         let (map, me) = (&self.map, self.config.whoami);
         let is_ours = |pgid| map.pg_to_up_acting(pgid).acting_primary == me;
         self.pgs.early.retain(|(_, _, op, _)| is_ours(op.pgid));

@@ -1,7 +1,7 @@
-//! `cache status`, `dump_mempools`: what is in memory that could be read again.
+//! `cache status`, `dump_mempools`: what memory holds that could be read from the device again.
 //!
 //! Authority: `OSD::asok_command`, `mempool::dump` (16.2). Ceph's names are for what is nearest to them here; pools of
-//! memory that nobody accounts for here are left out.
+//! memory that are not accounted for here are left out.
 
 use serde_json::{Map, Value, json};
 use store::{Cached, Held};

@@ -45,7 +45,7 @@ impl Osd {
         cx.effects.push(Effect::SendMon(message.into()));
     }
 
-    /// Goes by other options from now on, and says so.
+    /// Follows other options from now on, and says so.
     pub(crate) fn on_settings_changed(&mut self, cx: &mut Cx<'_>) {
         self.follow_options();
         cx.effects.push(Effect::OptionsChanged);

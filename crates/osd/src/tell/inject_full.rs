@@ -1,4 +1,5 @@
-//! `ceph tell osd.N injectfull`: the OSD reports a fuller device than it has, so that operators can see what happens then.
+//! `ceph tell osd.N injectfull`: the OSD reports a fuller device than it has, so that operators can see what happens
+//! then.
 //!
 //! Authority: `OSDService::set_injectfull`, `OSDService::check_full_status` (16.2).
 

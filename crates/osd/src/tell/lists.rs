@@ -11,7 +11,7 @@ use types::{EntityAddr, EntityType, Errno, UTime};
 use super::{Answer, Call};
 use crate::{Osd, osd::Cx};
 
-/// A command that every shard has a part of the answer to, as a list.
+/// Runs a command to which every shard has a part of the answer, as a list.
 pub(super) fn gather(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
     osd.gather(call, cx)
 }
@@ -44,7 +44,7 @@ pub(super) fn joined(parts: Vec<Value>) -> Vec<Value> {
     parts.into_iter().flat_map(list).collect()
 }
 
-/// The same of pools, whose PGs more than one shard may have: each once, in order.
+/// The lists of pools of all shards as one: each pool once, in order, as more than one shard may have its PGs.
 pub(super) fn merge_pools(parts: Vec<Value>) -> Value {
     let pools: BTreeSet<i64> = joined(parts).iter().filter_map(Value::as_i64).collect();
     json!(pools)
@@ -56,7 +56,7 @@ pub(super) fn blocklist(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
     let addresses: Value = osd.map.blocklist.iter().map(entry).collect();
     let networks: Value = osd.map.range_blocklist.0.iter().map(entry).collect();
     let mut text = super::render(&call.args, &addresses);
-    // Of one line each, they are in one line.
+    // If each document is one line, both are in the same line.
     if call.text("format").as_deref() == Some("json") {
         text.truncate(text.trim_end().len());
     }
@@ -72,8 +72,8 @@ pub(super) fn send_beacon(osd: &mut Osd, _: &Call, cx: &mut Cx<'_>) -> Answer {
     Ok(Some(Value::Null))
 }
 
-/// Lines are in the log when they are written, none are kept besides, and a log that was moved away is made anew
-/// without a word.
+/// Nothing is to be done for the log: its lines are in the file when they are written, none are kept besides, and a
+/// file that was moved away is made anew without a command.
 pub(super) fn log_is_well(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
     Ok(Some(json!({})))
 }

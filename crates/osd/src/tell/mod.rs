@@ -43,7 +43,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// One with these arguments, of nobody who is answered.
+    /// A call with these arguments, without a caller to be answered.
     pub(crate) fn of(args: Map<String, Value>) -> Call {
         Call { args, conn: ConnId(0), tid: 0 }
     }
@@ -368,7 +368,7 @@ pub(crate) fn pg_of(command: &MCommand) -> Option<PgId> {
 }
 
 impl Osd {
-    /// What this shard has to say to a command that all have a part in.
+    /// This shard's part of the answer to a command that all shards answer together.
     pub(crate) fn part_of(&mut self, call: &Call, cx: &mut Cx<'_>) -> Value {
         match call.prefix() {
             "cache status" => cache::status(cx.store.cached()),

@@ -10,7 +10,7 @@ use types::Errno;
 use super::{Answer, Call};
 use crate::{Osd, osd::Cx};
 
-/// What of counters belongs to the OSD itself and not to its PGs.
+/// The counters that belong to the OSD itself and not to its PGs.
 #[derive(Debug, Default)]
 pub(crate) struct Perf {
     /// Messages with maps, and maps in them.
@@ -20,7 +20,7 @@ pub(crate) struct Perf {
     pub(crate) delayed_for_map: u64,
     /// What all counters were at the last reset.
     base: PerfValues,
-    /// The same of histograms.
+    /// What the histograms were at the last reset.
     pub(super) histograms_base: pg::OpHistograms,
 }
 
@@ -81,7 +81,7 @@ impl Osd {
         served(&mut values, "op_r", counts.reads);
         served(&mut values, "op_w", counts.writes);
         served(&mut values, "op_rw", counts.both);
-        // What reads brings nothing, and what only changes reads nothing.
+        // Reads bring no data in, and requests that only write send none out.
         values.remove("op_r_in_bytes");
         values.remove("op_w_out_bytes");
         let subop = PerfValue { sum: counts.subops.nanos, count: counts.subops.count };
@@ -113,7 +113,7 @@ impl Osd {
         values
     }
 
-    /// Those that the manager gets.
+    /// The counters that the manager gets.
     pub(crate) fn useful_perf(&self, cx: &Cx<'_>) -> PerfValues {
         let values = self.perf_values(cx);
         let useful = OSD_PERF.counters.iter().filter(|counter| counter.priority >= PERF_USEFUL);

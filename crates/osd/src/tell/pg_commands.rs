@@ -36,7 +36,7 @@ pub(super) fn list_unfound(osd: &mut Osd, call: &Call, _: &mut Cx<'_>) -> Answer
     Ok(osd.pgs.get(pgid).map(|pg| pg.list_unfound(&osd.map)))
 }
 
-/// Gives up what nobody can supply (`PrimaryLogPG::do_command`).
+/// Gives up the objects that no OSD can supply (`PrimaryLogPG::do_command`).
 pub(super) fn mark_unfound_lost(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
     let pgid = pg_of(osd, call)?;
     let how = match call.text("mulcmd").as_deref() {
@@ -69,8 +69,8 @@ pub(super) fn deep_scrub(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer 
     scrub(osd, call, true, cx)
 }
 
-/// How old a PG's last scrub is made: a little more than the interval, so that no chance puts the next one off. Seconds
-/// and interval may be as long as a number gets.
+/// The age that a PG's last scrub is given: a little more than the interval, so that random delays do not put the next
+/// one off. Seconds and interval may be as long as a number gets.
 pub(super) fn age(seconds: Option<u64>, interval: Duration) -> Duration {
     seconds.map_or(interval, Duration::from_secs).saturating_add(Duration::from_secs(100))
 }

@@ -1,4 +1,4 @@
-//! `dump_scrubs`, `dump_scrub_reservations`: which PGs are to be scrubbed when, and what of scrubs is under way.
+//! `dump_scrubs`, `dump_scrub_reservations`: which PGs are to be scrubbed when, and which scrub slots are taken.
 //!
 //! Authority: `OSD::asok_command`, `OSD::dumps_scrub_jobs` (16.2).
 

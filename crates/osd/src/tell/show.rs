@@ -21,12 +21,12 @@ pub(super) fn help(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
     Ok(Some(Value::Object(shown.map(|row| (row.prefix().to_owned(), row.help.into())).collect())))
 }
 
-/// In the words of a Ceph that is built without tcmalloc, with the errno that its own tests know.
+/// Refuses in the words of a Ceph that is built without tcmalloc, with the errno that Ceph's own tests know.
 pub(super) fn heap(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
     Err((Errno::EINVAL, "tcmalloc not enabled, can't use heap profiler commands\n".to_owned()))
 }
 
-/// The same of the profiler for CPUs.
+/// Answers as a Ceph that is built without the profiler for CPUs.
 pub(super) fn cpu_profiler(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
     osd.answer_text(call, "cpu_profiler support not linked in".to_owned(), cx);
     Ok(None)
@@ -42,7 +42,7 @@ pub(super) fn socket_version(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Ans
     Ok(None)
 }
 
-/// As a stock OSD on a machine without `smartctl`, which is what would ask the devices.
+/// Answers as a stock OSD on a machine without `smartctl`, the program that asks the devices.
 pub(super) fn smart(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
     Ok(Some(json!({})))
 }
@@ -72,7 +72,7 @@ pub(super) fn recovery_reservations(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> 
     Ok(Some(json!({"local_reservations": none, "remote_reservations": none})))
 }
 
-/// What was acknowledged is durable: nobody has to wait.
+/// What was acknowledged is durable: there is nothing to wait for.
 pub(super) fn flush_journal(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
     Ok(Some(Value::Null))
 }

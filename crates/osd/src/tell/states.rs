@@ -10,7 +10,7 @@ use types::UTime;
 
 use crate::Osd;
 
-/// Of this shard's PGs.
+/// The state histories of this shard's PGs.
 pub(super) fn history(osd: &Osd) -> Value {
     osd.pgs.all().map(of_pg).collect()
 }

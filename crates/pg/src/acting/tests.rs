@@ -1,11 +1,11 @@
-//! Who is to act, by what every copy has.
+//! The acting set that is wanted, by what every copy has.
 
 use types::{EVersion, OsdId, PgInfo};
 
 use crate::{Effect, pg::Phase, test_world::World};
 
-/// A primary of three changes, another OSD that has them, and one that has nothing; who has more to catch up with than
-/// two changes is filled before it acts.
+/// A primary with three changes, another OSD that has them, and one that has nothing. A copy that lacks more than two
+/// changes is filled before it acts.
 fn primary() -> (World, OsdId, OsdId) {
     let mut world = World::of(2);
     let (me, whole) = (world.pg.me, world.peers[0]);
@@ -18,7 +18,7 @@ fn primary() -> (World, OsdId, OsdId) {
     (world, whole, new)
 }
 
-/// Who is to act of those who are up, while others act.
+/// The acting set that is wanted for this up set while `acting` acts.
 fn wanted(world: &mut World, up: &[OsdId], acting: &[OsdId]) -> Vec<OsdId> {
     (world.pg.members.up, world.pg.members.acting) = (up.to_vec(), acting.to_vec());
     (world.pg.members.up_primary, world.pg.members.primary) = (up[0], acting[0]);
@@ -31,7 +31,7 @@ fn who_has_everything_stands_for_who_has_not() {
     let (mut world, whole, new) = primary();
     let me = world.pg.me;
     assert_eq!(wanted(&mut world, &[me, new], &[me, new]), [me, whole]);
-    // It stays so, and nobody else leads, though another one is to.
+    // The acting set stays so under its primary, even where the up set has another primary.
     assert_eq!(wanted(&mut world, &[me, new], &[me, whole]), [me, whole]);
     assert_eq!(wanted(&mut world, &[new, me], &[me, whole]), [me, whole]);
     assert_eq!(wanted(&mut world, &[new, whole], &[me, whole]), [me, whole]);
@@ -59,7 +59,7 @@ fn who_cannot_be_replaced_acts_and_does_not_lead() {
     world.pg.peer_info.remove(&whole);
     assert_eq!(wanted(&mut world, &[me, new], &[me, new]), [me, new]);
     assert_eq!(wanted(&mut world, &[new, me], &[new, me]), [me, new]);
-    // Nobody has everything.
+    // No copy has everything.
     let lacking: Vec<_> = (1..=3).map(|at| (world.object(at), world.version(at))).collect();
     world.pg.missing.extend(lacking);
     assert_eq!(wanted(&mut world, &[new, me], &[new, me]), [new, me]);

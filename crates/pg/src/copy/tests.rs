@@ -1,4 +1,4 @@
-//! Who is asked for an object's contents, and who answers when.
+//! Which primary is asked for an object's contents, and when it answers.
 
 use std::collections::BTreeSet;
 
@@ -318,8 +318,8 @@ fn commit_on(store: &mut WatchedStore, world: &mut World, version: EVersion) {
     }
 }
 
-/// The primary of a store whose data has to be loaded is asked for its first object, which is written all the time: until
-/// it has the writes wait.
+/// A primary whose store has to load data is asked for its first object, which is written all the time, until it holds
+/// the writes back.
 fn copied_while_written() -> (WatchedStore, World, MPgCopyGet) {
     let mut world = World::active();
     let mut store = WatchedStore::cold(std::mem::replace(&mut world.store, MemStore::new()));
@@ -464,7 +464,7 @@ fn a_source_that_does_not_answer_has_others_go_before() {
     world.handle(Event::Tick);
     let next = questions(&mut world);
     assert_eq!(next.iter().map(|asked| &asked.object).collect::<Vec<_>>(), [&source]);
-    // Nobody waits for the answer to the first any more.
+    // No request waits for the answer to the first question any more.
     answer(&mut world, &first[0], 10);
     assert!(world.replicated().is_empty());
     answer(&mut world, &next[0], 10);

@@ -1,9 +1,10 @@
-//! Objects with parts that are parts of others (`TYPE_CHUNKED`). Such a chunk is in the object, too, until it is evicted;
-//! then it is read from the other object. A change of the object takes in first what was evicted, and what it changes is
-//! a chunk no more.
+//! Objects with parts, called chunks, that are parts of other objects (`TYPE_CHUNKED`). The object itself also has a
+//! chunk's data until the chunk is evicted; from then on it is read from the other object. A change of the object first
+//! takes in what was evicted, and what it changes is a chunk no more.
 //!
-//! References are counted by the other object, in class `cas`. Of an object, its head and its clones in their order, a chunk
-//! counts once for as long as it is the same from one to the next: a clone is made, and removed, without telling anybody.
+//! References are counted by the other object, in class `cas`. Along an object's clones and head, in their order, a
+//! chunk counts once for as long as it is the same from one to the next: so a clone can be made, and removed, without
+//! telling the other object.
 //!
 //! Authority: `do_osd_ops` (SET_CHUNK, TIER_EVICT, TIER_PROMOTE), `maybe_handle_manifest_detail`,
 //! `object_manifest_t::calc_refs_to_*` (16.2, and of 18.2 that each chunk is evicted by itself).
@@ -18,7 +19,8 @@ use types::{Chunk, ChunkMap, Errno, HObject, Mutation, ObjectManifest, SnapId, T
 
 use super::{CopySource, Output, Run, copy, snap_context};
 
-/// True for ops after which the object has the same contents as before, wherever they are: no snapshot needs to keep them.
+/// True for ops that leave an object's contents as they were, in whichever object these are kept: no snapshot needs to
+/// keep them.
 pub(super) fn keeps_contents(code: OpCode) -> bool {
     matches!(code, OpCode::SET_CHUNK | OpCode::TIER_PROMOTE | OpCode::TIER_FLUSH | OpCode::TIER_EVICT)
 }
@@ -42,7 +44,7 @@ pub(super) fn references<'a>(
     counts
 }
 
-/// References that are no more, each by itself.
+/// References that are lost; an object that loses several is named several times.
 pub(super) fn lost(before: BTreeMap<HObject, i64>, after: &BTreeMap<HObject, i64>) -> Vec<HObject> {
     let lost = |(target, count): (HObject, i64)| {
         let fewer = count - after.get(&target).copied().unwrap_or(0);
@@ -51,7 +53,7 @@ pub(super) fn lost(before: BTreeMap<HObject, i64>, after: &BTreeMap<HObject, i64
     before.into_iter().flat_map(lost).collect()
 }
 
-/// What a copy has of the bytes from `start` on, with zeros where it has none.
+/// A copy's bytes from `start` on, with zeros where it has none.
 fn bytes_of(copied: &MPgCopyData, start: u32, length: u32) -> Payload {
     let (start, end) = (u64::from(start), u64::from(start) + u64::from(length));
     let mut content = vec![0; length as usize];
@@ -71,7 +73,7 @@ pub(super) fn content_of(chunk: &Chunk, copied: &MPgCopyData) -> Payload {
     bytes_of(copied, chunk.offset, chunk.length)
 }
 
-/// All of a copy's changes are of one object.
+/// The object of a copy's changes, which are all of one.
 fn object_of(copied: &MPgCopyData) -> Option<HObject> {
     copied.txn.ops.iter().find_map(|op| match op {
         TxnOp::Object(object, _) => Some(object.clone()),
@@ -123,7 +125,7 @@ impl Run<'_, '_> {
             return Err(Errno::EINVAL.into());
         }
         if self.view.is_head_of(&target) {
-            // It would wait for itself.
+            // The object would wait for itself.
             return Err(Errno::EINVAL.into());
         }
         let end = offset.checked_add(length).filter(|end| *end <= self.view.size()).ok_or(Errno::ERANGE)?;
@@ -142,7 +144,8 @@ impl Run<'_, '_> {
         Ok(Output::default())
     }
 
-    /// Makes these the object's chunks instead of those `before`, once what they are parts of knows.
+    /// Makes `chunks` the object's chunks instead of those `before`, once the objects that they are parts of know of
+    /// the references.
     pub(super) fn refer_to(&mut self, before: &ChunkMap, chunks: ChunkMap) -> Result<(), Stop> {
         if before.is_empty() && chunks.is_empty() {
             return Ok(());
@@ -161,7 +164,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// The object has what the others have, instead of what it had itself; they stay its chunks.
+    /// Takes in what the other objects have, instead of what the object had itself; the parts stay its chunks.
     pub(super) fn promote_chunks(&mut self, mut chunks: ChunkMap) -> Result<Output, Stop> {
         for (offset, chunk) in &mut chunks {
             self.view.take_in(*offset, chunk)?;
@@ -172,7 +175,7 @@ impl Run<'_, '_> {
         Ok(Output::default())
     }
 
-    /// All chunks are the other objects' alone.
+    /// Evicts all chunks: only the other objects have their data then.
     pub(super) fn tier_evict(&mut self) -> Result<Output, Stop> {
         self.view.check_exists()?;
         let Some(mut chunks) = self.view.info.chunks().cloned() else { return Err(Errno::EINVAL.into()) };

@@ -93,7 +93,8 @@ pub(crate) fn data_writes(
     ranges.into_iter().map(write).collect()
 }
 
-/// What an entry of an omap, or an xattr, takes in memory beside its bytes: two handles, and its place among the others.
+/// What an entry of an omap, or an xattr, takes in memory beside its bytes: two handles, and its place among the
+/// others.
 const ENTRY_BYTES: usize = 100;
 
 /// What a copy takes in memory, or more.
@@ -106,8 +107,9 @@ pub(crate) fn held_bytes(txn: &Transaction) -> usize {
     txn.bytes_at_most() + txn.ops.iter().map(entries).sum::<usize>() * ENTRY_BYTES
 }
 
-/// How far an object's omap was found to be none too large for a copy. What was passed is not passed again when
-/// something has to be loaded; it may change meanwhile, which the length of the whole copy tells in the end.
+/// How far an object's omap has been measured, and found not too large for a copy. Entries that were measured are not
+/// measured again when something has to be loaded; they may change meanwhile, but the length of the whole copy is
+/// checked in the end.
 #[derive(Debug, Default)]
 pub(crate) struct MeasuredOmap {
     /// The last key.
@@ -209,7 +211,7 @@ pub(crate) fn copy_out(
     Ok(())
 }
 
-/// A copy of it would be one of something else.
+/// Refuses to copy the object: the copy would be one of something else.
 fn refuse_damaged(object: &HObject, data: &mut MPgCopyData) -> Result<(), store::Missing> {
     tracing::error!(%object, "what is kept with an object to copy cannot be decoded");
     data.result = Errno::EIO.negated();

@@ -1,5 +1,5 @@
 //! COPY_GET: an object piece by piece, with what the log knows of the requests that changed it. Ceph's OSDs ask each
-//! other so for what they copy (`PrimaryLogPG::do_copy_get`); between ours see `copy`.
+//! other this way for what they copy (`PrimaryLogPG::do_copy_get`); for what ours do, see `copy`.
 
 use std::collections::BTreeMap;
 
@@ -53,9 +53,9 @@ struct CopyData {
     omap: Bytes,
     cursor: Cursor,
     omap_header: Bytes,
-    /// Of a clone, newest first.
+    /// The snapshots of a clone, newest first.
     snaps: Vec<SnapId>,
-    /// Of a head.
+    /// The snapshot sequence of a head (`SnapSet::seq`).
     snap_seq: SnapId,
     /// Which of the digests count: none.
     flags: u32,
@@ -118,7 +118,8 @@ pub(crate) fn past_of<'a>(
     past.take(REQUESTS_MAX).collect()
 }
 
-/// The answer where the object is not there: its past (`fill_in_copy_get_noent`). None if `op` begins otherwise.
+/// The answer where the object is not there: its past (`fill_in_copy_get_noent`). None if `op` does not begin with
+/// COPY_GET.
 pub(super) fn of_nothing(cx: &OpContext, op: &MOSDOp) -> Option<Executed> {
     let mut ops = without_data(op);
     let first = ops.first_mut().filter(|step| step.code == OpCode::COPY_GET)?;
@@ -130,7 +131,7 @@ pub(super) fn of_nothing(cx: &OpContext, op: &MOSDOp) -> Option<Executed> {
 }
 
 impl Run<'_, '_> {
-    /// In a request that may change the object, one that is not there is an empty one, but for its xattrs.
+    /// In a request that may change the object, one that does not exist passes for an empty one, but for its xattrs.
     pub(super) fn copy_get(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         let mut input = Reader::new(step.data.clone());
         let mut cursor = Cursor::decode(&mut input).map_err(|_| Errno::EINVAL)?;

@@ -172,7 +172,7 @@ impl Run<'_, '_> {
         let (offset, len) = (step.params.offset(), step.params.length());
         let reaches_end = self.view.exists() && offset.saturating_add(len) >= self.view.size();
         if reaches_end && offset < OBJECT_BYTES_MAX && len <= OBJECT_BYTES_MAX {
-            // It is a truncation, and may well reach beyond the largest object.
+            // Such a range truncates the object, and may well reach beyond the largest one.
             self.view.zero(offset, self.view.size().saturating_sub(offset))?;
         } else {
             self.view.zero(offset, len)?;
@@ -200,7 +200,7 @@ impl Run<'_, '_> {
         Ok(Output::default())
     }
 
-    /// What is written is on its way to the disk anyway: a change of nothing.
+    /// Written data is on its way to the disk anyway: the op counts as a change, and changes nothing.
     pub(super) fn start_sync(&mut self) -> Result<Output, Stop> {
         if self.view.exists() {
             self.view.touch();

@@ -1,10 +1,10 @@
-//! Objects that refer to another one instead of having anything themselves: requests for them are passed on, as a whole,
-//! to the primary of the PG that has the other one (see `proxy`). Reference counts are the target's own business: where a
-//! redirect asks for one, the class `cas` of the target is told.
+//! Objects that refer to another one instead of having anything themselves: requests for them are passed on, as a
+//! whole, to the primary of the PG that has the other one (see `proxy`). Reference counts are the target's own
+//! business: where a redirect asks for one, the class `cas` of the target is told.
 //!
-//! Authority: `PrimaryLogPG::maybe_handle_manifest_detail`, `do_osd_ops` (16.2), and what 16.2.15 was seen to do. Where a
-//! redirect ends an OSD of Ceph (eviction, clones for snapshots), ours refuses, or has the clone refer to the same object.
-//! Objects of which only parts are others' are in `chunks`.
+//! Authority: `PrimaryLogPG::maybe_handle_manifest_detail`, `do_osd_ops` (16.2), and what 16.2.15 was seen to do. Where
+//! a redirect ends an OSD of Ceph (eviction, clones for snapshots), ours refuses, or has the clone refer to the same
+//! object. Objects of which only parts are in other objects are in `chunks`.
 
 use bytes::Bytes;
 use classes::{ObjectView, Stop};
@@ -67,7 +67,7 @@ pub(super) fn pass_on(manifest: &Manifest, view: &View<'_>, op: &MOSDOp) -> Opti
     if !view.exists() || is_of_manifest(op) || (view.size() != 0 && !request::is_ordered(op)) {
         return None;
     }
-    // Whoever watches is told by the PG that it spoke to.
+    // A watcher is notified by the PG that it sent its watch to: these ops are not passed on.
     let is_watch =
         |code| matches!(code, OpCode::WATCH | OpCode::NOTIFY | OpCode::NOTIFY_ACK | OpCode::LIST_WATCHERS);
     if op.ops.iter().any(|step| is_watch(step.code)) {
@@ -173,7 +173,7 @@ impl Run<'_, '_> {
 }
 
 impl CopySource {
-    /// An object of a manifest: whatever it is when it is read.
+    /// The object that a manifest refers to, in whatever state it is when it is read.
     pub(super) fn of(object: &HObject) -> CopySource {
         let HObject { oid, key, nspace, pool, .. } = object.clone();
         let locator = ObjectLocator { pool, key, nspace, ..ObjectLocator::default() };

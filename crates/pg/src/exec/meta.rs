@@ -149,7 +149,7 @@ impl Run<'_, '_> {
         let wanted: BTreeMap<Bytes, (Bytes, i32)> = input(&mut Reader::new(step.data.clone()))?;
         for (key, (given, op)) in wanted {
             let stored = self.view.omap_get(&key)?.unwrap_or_default();
-            // Of the comparisons of xattrs only these: equal, greater, less.
+            // Only these of the comparisons of xattrs are supported: equal, greater, less.
             let op = u8::try_from(op).ok().filter(|op| [1, 3, 5].contains(op)).ok_or(Errno::EINVAL)?;
             if !compare(op, &given, &stored)? {
                 return Err(Errno::ECANCELED.into());
@@ -159,7 +159,7 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn omap_set(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        // As in Ceph, also where the keys cannot be read; of a key that comes twice the last value counts.
+        // As in Ceph, the object is made even if the keys cannot be read; if a key comes twice, the last value counts.
         self.view.make_exist();
         let entries: Vec<(Bytes, Bytes)> = input(&mut Reader::new(step.data.clone()))?;
         self.view.omap_set(entries.into_iter().collect())?;

@@ -66,9 +66,9 @@ pub(crate) struct OpContext {
     pub(crate) wall: UTime,
     /// The request, as the log names it.
     pub(crate) reqid: ReqId,
-    /// Who asks.
+    /// The sender of the request.
     pub(crate) origin: EntityNum,
-    /// From where.
+    /// Its address.
     pub(crate) origin_addr: EntityAddr,
     /// The version that the next change gets.
     pub(crate) next_version: EVersion,
@@ -82,21 +82,22 @@ pub(crate) struct OpContext {
     pub(crate) connected: BTreeSet<u64>,
     /// Objects that the PG has and this copy lacks, for listings.
     pub(crate) missing: BTreeSet<HObject>,
-    /// What the request's copies are of, by the number of the op, or of the chunk (`View::chunk_content`).
+    /// What was copied for the request, by the number of the op, or of the chunk (`View::chunk_content`).
     pub(crate) copied: BTreeMap<u32, Box<MPgCopyData>>,
-    /// What the request had to ask of other objects, by the number of the question: the results.
+    /// The results of what the request had to ask of other objects, by the number of the question.
     pub(crate) asked: BTreeMap<u32, i32>,
-    /// The object's last requests, newest first, for who asks for them.
+    /// The object's last requests, newest first, if the request asks for them (COPY_GET).
     pub(crate) past: Vec<PastRequest>,
     /// PGs of the pool.
     pub(crate) pg_num: u32,
-    /// The pool is full: what a change that makes it larger is refused with.
+    /// If the pool is full, the error for changes that make it larger.
     pub(crate) full: Option<Errno>,
-    /// What the request's first notification is called; later ones are counted on.
+    /// The id of the request's first notification; later ones count on from it.
     pub(crate) notify_id: u64,
-    /// Bytes that notifications which the request begins, and its answers to such, may hold until they are over.
+    /// Bytes that the notifications that the request begins, and its answers to notifications, may hold until they are
+    /// over.
     pub(crate) notify_room: u64,
-    /// For classes that want random bits.
+    /// The seed for classes that want random bits.
     pub(crate) random_seed: u64,
 }
 
@@ -123,7 +124,7 @@ pub(crate) enum Blocked {
         /// What.
         step: Box<OsdOp>,
     },
-    /// The request is another object's.
+    /// Pass the request on to another object.
     PassOn {
         /// The object.
         target: HObject,
@@ -176,7 +177,7 @@ pub(crate) struct Executed {
     pub(crate) staged: Option<Staged>,
     /// What it did to watches.
     pub(crate) watch: Vec<WatchChange>,
-    /// Who watches the object by what is kept with it.
+    /// The object's watchers, by what is kept with it.
     pub(crate) watchers: Vec<KnownWatch>,
     /// The object's version for the reply.
     pub(crate) user_version: u64,
@@ -254,8 +255,8 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
     Ok(done)
 }
 
-/// What a change that makes its pool larger is refused with. Clients that do not want to try wait until there is
-/// space, and send again.
+/// The error that refuses a change that makes its pool larger. Clients that do not want to try (FULL_TRY) wait until
+/// there is space, and send again.
 fn full(cx: &OpContext, op: &MOSDOp) -> Option<Errno> {
     let tries = op.flags & osd_flag::FULL_TRY != 0 && op.flags & osd_flag::FULL_FORCE == 0;
     cx.full.filter(|_| tries)
@@ -314,7 +315,7 @@ fn finish(
             return done;
         }
     } else {
-        // A request that is repeated could not be answered with the same data: none has any.
+        // A repeat of the request could not be answered with the same data, so the first answer has none either.
         done.ops.iter_mut().for_each(OsdOp::clear_data);
         done.result = 0;
     }
@@ -332,8 +333,8 @@ fn finish(
     done
 }
 
-/// What is kept of a change that failed, or came to nothing: sent again, it gets the same answer, whatever came
-/// meanwhile (`record_write_error`).
+/// What is logged of a change that failed, or changed nothing: if it is sent again, it gets the same answer, whatever
+/// happened meanwhile (`record_write_error`).
 fn only_logged(cx: &OpContext, op: &MOSDOp, done: &Executed) -> Staged {
     let mut entry = LogEntry {
         version: cx.next_version,

@@ -16,11 +16,12 @@ pub(crate) const USER_XATTR: u8 = b'u';
 /// What there is of an xattr that a PG keeps with an object.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Kept<T> {
-    /// Nothing.
+    /// There is no such xattr.
     Absent,
-    /// This.
+    /// What it says.
     Known(T),
-    /// Bytes that cannot be decoded. They are no nothing: whoever took them for that would overwrite what the object is.
+    /// Bytes that cannot be decoded. They must not pass for [`Kept::Absent`]: a change on that ground would overwrite
+    /// what the object is.
     Undecodable,
 }
 
@@ -72,7 +73,8 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// A redirect's target, if it has to be told when the object does not refer to it any more. Of chunks, see `chunks`.
+    /// A redirect's target, if it has to be told when the object does not refer to it any more. Of chunks, see
+    /// `chunks`.
     pub(crate) fn counted(&self) -> Option<HObject> {
         match &self.manifest {
             ObjectManifest::Redirect(target) => self.has_reference.then(|| target.clone()),

@@ -22,7 +22,7 @@ impl Filter {
     /// Reads the filter in front of a listing's cursor.
     pub(super) fn decode(input: &mut Reader) -> Result<Filter, Errno> {
         let mut next = || Bytes::decode(input).map_err(|_| Errno::EINVAL);
-        // A class and a method that nobody uses.
+        // A class and a method, which are not used.
         let (_, _) = (next()?, next()?);
         let kind = next()?;
         if kind != "plain" {

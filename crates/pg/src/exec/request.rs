@@ -89,7 +89,7 @@ pub(super) fn is_class(class: &[u8]) -> bool {
 
 /// Refuses what no object can be asked.
 pub(super) fn check(op: &MOSDOp) -> Result<(), Errno> {
-    // What Ceph never came to do.
+    // A flag that Ceph never came to support.
     if op.flags & osd_flag::PARALLELEXEC != 0 {
         return Err(Errno::EINVAL);
     }
@@ -116,7 +116,7 @@ pub(super) fn check(op: &MOSDOp) -> Result<(), Errno> {
             return Err(Errno::E2BIG);
         }
     }
-    // The list of snapshots is asked of all of them together, and nothing else is.
+    // LIST_SNAPS is asked of all snapshots together, and no other op is.
     let is_of_all = op.snapid == SnapId::DIR;
     if op.ops.iter().any(|step| (step.code == OpCode::LIST_SNAPS) != is_of_all) {
         return Err(Errno::EINVAL);

@@ -33,8 +33,8 @@ struct ListedSnaps {
 }
 
 impl SnapSet {
-    /// Takes a clone out: what the older one shared with it, it shares with the next newer only as far
-    /// as that did.
+    /// Takes a clone out. The next older clone then shares with the next newer one what both shared with the clone that
+    /// is gone.
     fn remove_clone(&mut self, index: usize) -> CloneInfo {
         let gone = self.clones.remove(index);
         if let Some(older) = index.checked_sub(1).and_then(|i| self.clones.get_mut(i)) {
@@ -125,8 +125,8 @@ impl From<store::Missing> for Untrimmed {
     }
 }
 
-/// Looks for the next object from `from` on with a clone that serves a snapshot of `removed` (true: it is
-/// removed), and takes those snapshots from all its clones. One with something that cannot be decoded is left alone:
+/// Looks for the next object from `from` on with a clone that serves a removed snapshot (one for which `removed` is
+/// true), and takes those snapshots from all its clones. An object with something that cannot be decoded is left alone:
 /// what there is to trim is not known.
 pub(crate) fn trim_step(
     store: &dyn ObjectStore,
@@ -163,7 +163,8 @@ pub(crate) fn trim_step(
     }
 }
 
-/// The same of one object; none if there is nothing to trim, as far as anybody can tell.
+/// Takes removed snapshots from the clones of one object; none if there is nothing to trim, or if what is kept with the
+/// object cannot be decoded.
 pub(crate) fn trim_object(
     store: &dyn ObjectStore,
     coll: CollId,
@@ -256,7 +257,7 @@ fn trim_clones(
         }
         let gone = snapset.remove_clone(index);
         let object = head.with_snap(gone.id);
-        // Where the change comes to nothing the clone is wanted again.
+        // If the change comes to nothing, the clone is needed again.
         let gone_info = info_of(gone.id)?;
         let prior_version = gone_info.version;
         gone_chunks.insert(gone.id, gone_info.chunks().cloned());

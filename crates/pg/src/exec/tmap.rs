@@ -36,7 +36,7 @@ impl Run<'_, '_> {
         Ok(self.view.read(0, size)?.into())
     }
 
-    /// Kept as it came, if its keys are in order: who reads it searches for them.
+    /// The map is kept as it came if its keys are in order, because readers search for keys in it.
     pub(super) fn tmap_put(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         let (header, entries): (Bytes, Vec<(Bytes, Bytes)>) =
             Decode::from_bytes(step.data.clone()).map_err(|_| Errno::EINVAL)?;

@@ -26,12 +26,12 @@ pub(crate) enum WatchChange {
         /// False for a client that gives no signs of life: its connection is one.
         pings: bool,
     },
-    /// It does not any more.
+    /// The client no longer watches.
     Unwatch {
         /// The watch.
         cookie: u64,
     },
-    /// It is alive.
+    /// The watcher gives a sign of life.
     Ping {
         /// The watch.
         cookie: u64,
@@ -63,7 +63,7 @@ pub(crate) enum WatchChange {
 }
 
 impl WatchChange {
-    /// What it holds until its notification is over.
+    /// Bytes that it holds until its notification is over.
     pub(crate) fn held_bytes(&self) -> u64 {
         match self {
             WatchChange::Notify { payload, .. } => NOTIFY_BYTES + payload.len() as u64,
@@ -75,7 +75,7 @@ impl WatchChange {
         }
     }
 
-    /// The turn that Ceph's OSDs carry it out in, among those of one request (`do_osd_op_effects`).
+    /// Its place in the order in which Ceph's OSDs carry out the effects of one request (`do_osd_op_effects`).
     pub(super) fn rank(&self) -> u8 {
         match self {
             WatchChange::Ping { .. } => 0,
@@ -98,7 +98,7 @@ pub(crate) struct KnownWatch {
     pub(crate) addr: EntityAddr,
 }
 
-/// Who watches the object before the request.
+/// The object's watchers before the request.
 pub(super) fn known(view: &View<'_>) -> Vec<KnownWatch> {
     let watchers = view.info.watchers.iter();
     watchers
@@ -169,7 +169,7 @@ impl Run<'_, '_> {
                 self.view.touch();
                 self.watch.push(WatchChange::Unwatch { cookie });
             }
-            // Nor does Ceph do anything of what it does not know.
+            // Like Ceph, does nothing about ops and watches that it does not know.
             _ => {}
         }
         Ok(Output::default())
@@ -183,7 +183,7 @@ impl Run<'_, '_> {
         let (_version, timeout_sec, payload) = parts.unwrap_or((0, 0, Bytes::new()));
         let timeout_sec =
             if timeout_sec == 0 { TIMEOUT_SEC } else { timeout_sec.min(NOTIFY_TIMEOUT_SEC_MAX) };
-        // On its own: the request has more.
+        // In memory of its own: that of the request holds more.
         let payload = Bytes::copy_from_slice(&payload);
         let before = self.watch.iter().filter(|change| matches!(change, WatchChange::Notify { .. }));
         let id = self.cx.notify_id + before.count() as u64;

@@ -54,7 +54,7 @@ fn what_was_split_is_whole_again() {
     assert!(!world.store.collection_exists(types::CollId::pg(other)));
     assert_eq!(pg.missing.len() as u64, OBJECTS / 10);
     assert_eq!((pg.info.totals.objects, pg.info.totals.bytes), (2 * OBJECTS, OBJECTS * (OBJECTS + 1)));
-    // Who sends a request again is answered, whichever of the two it was for.
+    // A client that sends a request again is answered, whichever of the two PGs it was for.
     let reqid = |tid| ReqId { tid, ..ReqId::default() };
     assert!((1..=OBJECTS).all(|tid| pg.log.find(&reqid(tid)).is_some()));
     // No log leads here from before.
@@ -89,7 +89,7 @@ fn a_copy_that_is_not_at_the_version_is_not_merged() {
     assert!(!pg.can_merge(&child, &world.map));
     pg.info.last_update.version -= 1;
     assert!(pg.can_merge(&child, &world.map));
-    // Maps between are gone: nobody knows what was merged in them.
+    // The maps between are gone: what was merged in them is not known.
     world.map.epoch = world.map.epoch.next();
     assert!(!pg.can_merge(&child, &world.map));
     assert!(pg.is_cut_too_fine(&world.map) && child.is_cut_too_fine(&world.map));

@@ -1,6 +1,6 @@
 //! What operators see of single ops: those in flight, and the slowest of those that were answered.
 //!
-//! An op in flight costs the times that are kept with it; it is described when somebody asks. One that is answered
+//! An op in flight costs the times that are kept with it; it is described when an operator asks. One that is answered
 //! is described only if it was slower than all but a few of the last minutes.
 //!
 //! Authority: `OpTracker`, `OpHistory`, `TrackedOp`, `OpRequest::_dump` (16.2).
@@ -22,9 +22,9 @@ pub use history::OpHistory;
 pub struct OpRecord {
     /// `osd_op(client.4123.0:7 1.0 1:…:::foo:head [write 0~4096] …)`.
     pub description: String,
-    /// Whose it is, `client.4123`.
+    /// The client that sent it, `client.4123`.
     pub client: String,
-    /// From where.
+    /// The client's address.
     pub client_addr: String,
     /// The client's number of it.
     pub tid: u64,

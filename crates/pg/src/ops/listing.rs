@@ -1,4 +1,5 @@
-//! What operators see of the ops that a PG holds: which there are and what each waits for. Found out when somebody asks.
+//! What operators see of the ops that a PG holds: which there are and what each waits for. It is worked out when an
+//! operator asks.
 
 use types::{HObject, Instant, OsdId};
 
@@ -40,7 +41,7 @@ impl WaitingOp {
 }
 
 impl InFlight {
-    /// A request that it answers, and whom it waits for.
+    /// The record of a request that the change answers, with the OSDs that it waits for.
     fn record(&self, waiting: &WaitingOp, me: OsdId, others: &str) -> OpRecord {
         let record = waiting.record("waiting for sub ops");
         let record = record.with(format!("waiting for subops from {others}"), waiting.started);

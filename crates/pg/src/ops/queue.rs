@@ -26,11 +26,11 @@ pub(crate) struct WaitingOp {
     pub(super) copied: BTreeMap<u32, Box<MPgCopyData>>,
     /// Its place among the requests that copy, once it has one.
     pub(crate) place: Option<Box<CopyPlace>>,
-    /// What other objects answered, the same way.
+    /// What other objects answered, by the number of the question.
     pub(super) asked: BTreeMap<u32, i32>,
     /// True while it waits for another object's answer to an op of it.
     pub(crate) is_asking: bool,
-    /// Who passed it on, if the client did not send it here.
+    /// The PG that passed it on, if the client did not send it here.
     pub(crate) passed_on: Option<Box<PassedOn>>,
     /// Its share of what the OSD holds, and when it came.
     pub(super) permit: Permit,
@@ -62,7 +62,7 @@ impl WaitingOp {
         }
     }
 
-    /// True for what another object asks of this one, in no order with what clients ask.
+    /// True for a request that another object makes of this one: it has no order among clients' requests.
     pub(crate) fn is_reference(&self) -> bool {
         self.passed_on.is_some() && exec::is_reference(&self.op)
     }
@@ -73,7 +73,7 @@ impl WaitingOp {
         self.place = None;
     }
 
-    /// What was loaded for it is not held any more.
+    /// Forgets what was loaded for it, which is not held any more.
     pub(crate) fn forget_loads(&mut self) {
         self.loads.clear();
     }
@@ -93,9 +93,9 @@ pub(super) struct ObjectOps {
     pub(super) is_change_loading: bool,
     /// Changes that are not durable everywhere.
     pub(super) in_flight: usize,
-    /// Another PG copies the object, and waits for those: no further one starts.
+    /// Another PG copies the object, and waits for these changes: no further one starts.
     pub(super) is_asked_for: bool,
-    /// Other PGs' copies that the object is read for, and that have waited long enough: no further change starts.
+    /// Copies by other PGs that the object is read for, and that had to wait before: no further change starts.
     pub(super) reads_for_copies: usize,
 }
 
@@ -112,8 +112,8 @@ impl ObjectOps {
         }
     }
 
-    /// Where in the queue a reference is that may pass all others, because what has begun waits for another object: that
-    /// one may wait for this reference. What has begun runs anew afterwards.
+    /// The place in the queue of a reference that may pass all other ops: an op that has begun waits for another
+    /// object, and that object may wait for this reference. The op that has begun runs anew afterwards.
     pub(super) fn passing(&self) -> Option<usize> {
         let is_asking = !self.loading.is_empty() && self.loading.iter().all(|(_, begun)| begun.is_asking);
         if is_asking { self.queue.iter().position(WaitingOp::is_reference) } else { None }
@@ -142,9 +142,9 @@ pub(super) struct InFlight {
 #[derive(Debug, Default)]
 pub(crate) struct Ops {
     pub(super) objects: BTreeMap<HObject, ObjectOps>,
-    /// Came while the PG does not serve.
+    /// Ops that came while the PG does not serve.
     pub(super) early: VecDeque<WaitingOp>,
-    /// In the order of their versions.
+    /// Changes that are not durable everywhere, in the order of their versions.
     pub(super) in_flight: VecDeque<InFlight>,
     last_load: LoadId,
 }
@@ -176,7 +176,7 @@ impl Ops {
         dropped
     }
 
-    /// Changes that nobody asked for and that are not durable everywhere.
+    /// Changes that no client asked for and that are not durable everywhere.
     pub(crate) fn unasked_in_flight(&self) -> usize {
         self.in_flight.iter().filter(|change| change.reqid == ReqId::default()).count()
     }

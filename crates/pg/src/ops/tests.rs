@@ -37,7 +37,7 @@ fn watch(what: u8) -> OsdOp {
     }
 }
 
-/// Who heard what since it was asked last.
+/// Which session was told what since the last call.
 fn heard(world: &mut World) -> Vec<(u64, &'static str)> {
     let effects = std::mem::take(&mut world.effects).into_iter();
     let told = effects.filter_map(|effect| match effect {
@@ -67,7 +67,7 @@ fn watchers_hear_of_a_change_after_its_client_has_the_answer_and_of_all_else_bef
     let create = OsdOp::new(OpCode::CREATE);
     ask(&mut world, 8, 2, vec![OsdOp::new(OpCode::NOTIFY), create]);
     assert_eq!(heard(&mut world), [(8, "answer"), (7, "notify")]);
-    // The one that does not watch any more keeps nobody waiting.
+    // A client that no longer watches keeps no notification waiting.
     ask(&mut world, 7, 2, vec![watch(0)]);
     assert_eq!(heard(&mut world), [(7, "answer"), (8, "complete"), (8, "complete")]);
     // What has failed does nothing to watches.

@@ -48,7 +48,7 @@ impl Pg {
         self.submit(Pending::Activated, txn, cx);
     }
 
-    /// True for the primary, which is another OSD.
+    /// True if `from` is the primary, and another OSD than this one.
     pub(crate) fn is_activator(&self, from: OsdId) -> bool {
         from == self.members.primary && !self.is_primary()
     }
@@ -65,7 +65,8 @@ impl Pg {
         match self.take_over(&message, Pending::ReplicaActivated { primary: from }, cx) {
             Ok(()) => self.enter(Phase::Replica, cx),
             Err(LogOutOfReach) => {
-                // It follows no primary whose log it does not have. The primary learns that it needs a list.
+                // A replica follows no primary whose log it does not have. By this question the primary learns that it
+                // needs a list.
                 self.enter(Phase::Idle, cx);
                 self.ask_log(from, self.info.last_update, cx);
             }

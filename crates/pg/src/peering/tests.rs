@@ -119,7 +119,7 @@ fn a_source_that_lost_its_copy_does_not_keep_a_primary_waiting() {
     assert!(matches!(world.pg.phase, Phase::Activating { .. }), "{:?}", world.pg.phase);
 }
 
-/// Neither is a good copy given up for one whose version nobody knows, nor one taken for good whose version is not known.
+/// A good copy is not given up for one of unknown version, nor is a copy of unknown version taken for good.
 #[test]
 fn versions_that_cannot_be_decoded_are_not_followed() {
     let mut world = World::replica();
@@ -160,7 +160,7 @@ fn lists(world: &mut World) -> Vec<bool> {
 fn a_copy_whose_log_begins_with_what_nobody_knows_gets_a_list() {
     let mut world = World::active();
     let (pgid, epoch, peers) = (world.pg.pgid, world.map.epoch, world.peers.clone());
-    // It changed much that came to nothing, in an earlier epoch.
+    // The other copy made many changes in an earlier epoch that came to nothing.
     let before = |at| EVersion::new(Epoch(epoch.0 - 1), at);
     let strange = PgInfo { log_tail: before(7), last_update: before(9), ..PgInfo::default() };
     let known = PgInfo { log_tail: world.version(2), last_update: before(9), ..PgInfo::default() };
@@ -181,7 +181,7 @@ fn a_replica_that_a_log_does_not_reach_asks_for_a_list_and_gets_it() {
     let mut replica = World::replica();
     let primary = replica.peers[0];
     replica.activate(9, Vec::new(), 9, None);
-    // It is none: a change would be made to what the primary does not know.
+    // It is no replica yet: a change would be made to contents that the primary does not know.
     assert_eq!((&replica.pg.phase, replica.pg.info.last_update), (&Phase::Idle, replica.version(3)));
     let told = replica.told();
     let [(to, Message::MPgQuery(query))] = &told[..] else { panic!("it asks: {told:?}") };

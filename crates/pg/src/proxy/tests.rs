@@ -1,4 +1,4 @@
-//! Requests on a redirect: where they go, how often, and who hears of it.
+//! Requests on a redirect: where they go, how often, and which client or PG is answered.
 
 use bytes::Bytes;
 use codec::{Encode, Features};
@@ -69,7 +69,7 @@ fn ask_with(world: &mut World, at: u64, tid: u64, flags: u32, step: OsdOp) {
     world.handle(Event::Op { client, tid, op: Box::new(op), permit: Budget::default().take(0) });
 }
 
-/// What was asked of other PGs, and whom, since it was asked last.
+/// The questions put to other PGs since the last call, each with the OSD that was asked.
 fn asked(world: &mut World) -> Vec<(OsdId, MPgProxyOp)> {
     let told = world.told().into_iter();
     let asked = told.filter_map(|(osds, message)| match message {
@@ -137,7 +137,7 @@ fn a_request_goes_to_the_other_pg_in_its_clients_name_and_its_answer_to_the_clie
     assert_eq!(change.path, [world.object(1)]);
     answer(&mut world, question, 0, b"old");
     answer(&mut world, change, -17, b"");
-    // Who answers twice is heard once.
+    // Of two answers only the first one counts.
     answer(&mut world, change, 0, b"");
     assert_eq!(heard(&mut world), [(6, 0, Bytes::from_static(b"old")), (5, -17, Bytes::new())]);
     assert!(world.pg.log.iter().all(|entry| entry.reqid.tid == 0), "the other PG remembers it");
@@ -164,7 +164,7 @@ fn a_question_is_asked_again_after_a_while_and_done_once() {
     commit(&mut world);
     let answers: Vec<_> = world.told().into_iter().map(|(osds, message)| (osds, message.name())).collect();
     assert_eq!(answers, [(vec![from], "MPgProxyReply")]);
-    // It knows the request, whoever passes it on.
+    // The PG knows the request, whichever OSD passes it on.
     question.id += 1;
     world.say(world.peers[1], question.into());
     let answers: Vec<_> = world.told().into_iter().map(|(osds, message)| (osds, message.name())).collect();
@@ -202,7 +202,7 @@ fn a_pool_that_fails_all_requests_fails_what_is_passed_on_to_it() {
 fn a_new_interval_begins_again_what_was_passed_on() {
     let (mut world, _) = passing_on();
     let before = asked(&mut world);
-    // Somebody else's, which waits here.
+    // Another PG's request, which waits here.
     let mut theirs = before[0].1.clone();
     readdress(&mut theirs, &world);
     theirs.tid = 77;

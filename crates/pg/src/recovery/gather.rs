@@ -1,5 +1,5 @@
-//! Parts of large objects are put together beside the copy that they replace, which stays what it is until the last part
-//! puts them in its place: it may be an older version that somebody has to go back to.
+//! Parts of large objects are put together beside the copy that they replace, which stays what it is until the last
+//! part puts them in its place: it may be an older version that the PG has to go back to.
 //!
 //! The receiver asks for a part when the one before is durable, so that one of each object is under way. What is put
 //! together goes when its interval ends, or when the PG is loaded the next time: the PG's record names it from the
@@ -54,7 +54,8 @@ fn place_beside(object: &HObject) -> HObject {
 }
 
 impl Pg {
-    /// A part came of an object that this copy lacks: what makes it durable. None for one that nobody waits for.
+    /// A part came of an object that this copy lacks: returns what makes the part durable; none for one that was not
+    /// asked for.
     pub(super) fn gather(
         &mut self,
         from: OsdId,
@@ -114,14 +115,14 @@ impl Pg {
         }
     }
 
-    /// The same of all objects.
+    /// Removes what was put together of all objects.
     pub(crate) fn forget_all_gathered(&mut self, change: &mut MetaChange, txn: &mut Transaction) {
         for object in self.gathered.0.keys().cloned().collect::<Vec<_>>() {
             self.forget_gathered(&object, change, txn);
         }
     }
 
-    /// Nobody goes on with what is under way.
+    /// Ends all that is being put together: it does not go on.
     pub(crate) fn drop_gathered(&mut self, cx: &mut Ctx<'_>) {
         if !self.gathered.0.is_empty() {
             let (mut change, mut txn) = (MetaChange::default(), Transaction::new(self.coll));

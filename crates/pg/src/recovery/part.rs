@@ -84,7 +84,7 @@ pub(super) fn part_of(
     let (at, bytes) = (begin.clone(), 0);
     let mut draft = Draft { store, coll, object, measure, bytes, at, txn };
     let is_last = draft.put_data(meta.size)? && draft.put_xattrs()? && draft.put_omap()?;
-    // Nobody goes on with what has no version: such an object is lost in any case.
+    // An object without a version is sent no further: it is lost in any case.
     let has_next = !is_last && version != EVersion::ZERO;
     let bytes = draft.bytes;
     Ok(Some(Content { version, txn: draft.txn, next: has_next.then_some(draft.at), bytes }))

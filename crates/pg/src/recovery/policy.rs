@@ -16,7 +16,7 @@ pub struct RecoveryPolicy {
     pub active: RecoveryThrottle,
     /// `osd_recovery_max_active`; where that is 0, `osd_recovery_max_active_ssd`. This shard's part of it.
     pub active_max: u64,
-    /// `osd_async_recovery_min_cost`: who lacks more objects than that is filled before it acts.
+    /// `osd_async_recovery_min_cost`: an OSD that lacks more objects than that is filled before it acts.
     pub fill_first: u64,
     /// `osd_recovery_max_chunk`: an object with more bytes is sent in parts, each of about so many.
     pub part_bytes: u64,
@@ -49,8 +49,8 @@ impl RecoveryPolicy {
     }
 
     /// The next PG whose turn it is to go on, and the OSD for which it is: it is given
-    /// [`Event::RecoveryTurn`](crate::Event::RecoveryTurn). To be asked after whatever PGs have done, until there is
-    /// none.
+    /// [`Event::RecoveryTurn`](crate::Event::RecoveryTurn). The caller asks for it after anything that PGs have done,
+    /// until there is none.
     pub fn next_turn(&self) -> Option<(PgId, OsdId)> {
         self.active.next_turn(self.limits())
     }

@@ -1,4 +1,5 @@
-//! What is started next: pulls and pushes, as far as this PG, and all PGs of the OSD together, may have more under way.
+//! The choice of the next pulls and pushes, as far as the limits of this PG, and of all PGs of the OSD together, allow
+//! more.
 
 use std::collections::btree_map::Entry;
 
@@ -68,8 +69,8 @@ impl Pg {
         }
     }
 
-    /// The next objects to pull, from whom, urgent ones first. Looks at no more than it must: a PG may
-    /// lack a hundred thousand objects, and this runs after each that came.
+    /// The next objects to pull, with the OSDs to pull them from, urgent ones first. Looks at no more than it must: a
+    /// PG may lack a hundred thousand objects, and this runs after each that came.
     fn next_pulls(&self, count: usize, is_urgent: bool, cx: &Ctx<'_>) -> Vec<(OsdId, HObject, EVersion)> {
         let is_held = cx.map.has_flag(MapFlags::NORECOVER) || !toofull::may_recover(cx.map, self.me);
         let is_all = !is_urgent && !is_held;
@@ -84,8 +85,8 @@ impl Pg {
             .collect()
     }
 
-    /// The next objects to push that ops wait for, each to all who lack it. What this copy lacks itself is pulled
-    /// before.
+    /// The next objects to push that ops wait for, each to all members that lack it. What this copy lacks itself is
+    /// pulled before.
     fn next_urgent_pushes(&self, count: usize) -> Vec<(OsdId, HObject)> {
         let members = self.acting_others().chain(self.targets());
         let lacking: Vec<_> = members.filter_map(|osd| Some((osd, self.peer_missing.get(&osd)?))).collect();
@@ -121,7 +122,8 @@ impl Pg {
             .collect()
     }
 
-    /// Whether an operator lets those be filled who do not act: `nobackfill`, and `norebalance` where no copy is lacking.
+    /// Whether the operator's flags allow filling members that do not act: `nobackfill`, and `norebalance` where no
+    /// copy is lacking.
     fn may_fill(&self, map: &OsdMap) -> bool {
         let is_degraded = self.members.acting_count() < usize::from(self.members.size);
         !map.has_flag(MapFlags::NOBACKFILL) && (is_degraded || !map.has_flag(MapFlags::NOREBALANCE))

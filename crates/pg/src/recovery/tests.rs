@@ -107,7 +107,7 @@ fn flags_hold_back_what_no_request_waits_for() {
     for (flag, does_act) in
         [(MapFlags::NORECOVER, true), (MapFlags::NOBACKFILL, false), (MapFlags::NOREBALANCE, false)]
     {
-        // Who does not act is filled.
+        // A member that does not act is filled.
         world.pg.members.acting = world.pg.members.up.clone();
         world.pg.members.acting.retain(|osd| *osd != peer || does_act);
         world.pg.members.size = world.pg.members.acting.len() as u8;
@@ -150,7 +150,7 @@ fn osds_that_are_too_full_are_given_only_what_requests_wait_for() {
         world.act(|pg, cx| pg.recover(cx));
         assert_eq!((world.pg.recovery.active(), world.pg.state().has(told)), (2, false));
     }
-    // Who acts is only held back by its last reserve.
+    // An OSD that acts is held back only by its last reserve of space.
     world.pg.members.acting = acting;
     world.pg.recovery.clear();
     world.map.osd_state[at] = up.with(OsdState::BACKFILLFULL, true);
@@ -222,7 +222,7 @@ fn what_ops_wait_for_waits_for_nothing_else_and_goes_in_their_order() {
     }
     let both = |object: &HObject| peers.iter().map(|peer| (*peer, object.clone())).collect::<Vec<_>>();
     assert_eq!(pushed(&mut world), objects[..4].iter().flat_map(both).collect::<Vec<_>>());
-    // Others come that sort before: who came first has its turn first.
+    // Objects come that sort before: the one that came first still has its turn first.
     let late = world.object(50);
     world.act(|pg, cx| pg.recover_soon(&late, cx));
     for peer in &peers {
@@ -264,7 +264,7 @@ fn a_bad_copy_that_is_given_up_is_not_repaired() {
     assert_eq!((world.stored(1), world.pg.copies_repaired()), (0, 0));
 }
 
-/// The first push of an object that somebody is sent: its version and the length of its transaction.
+/// The first push of an object that was sent to any OSD: its version and the length of its transaction.
 fn pushed(world: &mut World) -> Vec<(EVersion, usize)> {
     let told = world.told().into_iter();
     let pushes = told.filter_map(|(_, message)| match message {
@@ -304,7 +304,7 @@ fn a_replica_whose_info_cannot_be_decoded_says_that_it_lacks_the_object() {
         version,
         ..MPgPull::default()
     };
-    // Whoever asks for any version there is.
+    // A pull of whatever version there is.
     let any = pull(&world, EVersion::ZERO);
     world.say(primary, any.into());
     assert_eq!((pushed(&mut world), world.missing()), (vec![(EVersion::ZERO, 0)], vec![]));

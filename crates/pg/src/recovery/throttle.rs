@@ -1,7 +1,7 @@
 //! What all PGs of an OSD, or of a shard of it, have under way of recovery: objects, and bytes to each other OSD. PGs
-//! that may not go on wait here, and have their turns one after the other. It knows PGs by their ids alone.
+//! that may not go on wait here, and have their turns one after the other. The throttle knows PGs by their ids alone.
 //!
-//! Nobody reserves anything on another OSD, so no two OSDs can wait for each other.
+//! No OSD reserves anything on another one, so no two OSDs can wait for each other.
 
 use std::{
     cell::RefCell,
@@ -27,19 +27,19 @@ pub(crate) struct Limits {
 #[derive(Default)]
 struct State {
     places: u64,
-    /// Those OSDs alone that something is under way to, or waits for.
+    /// Only OSDs that something is under way to, or waits to be sent to.
     lanes: BTreeMap<OsdId, Lane>,
-    /// Whose turn it was last.
+    /// The OSD whose turn it was last.
     served: Option<OsdId>,
-    /// Something has changed since nobody could go on.
+    /// Something has changed since no PG could go on.
     is_due: bool,
 }
 
-/// What goes to one OSD; in the lane of this one is what it asks others for, which has no bytes here.
+/// What goes to one OSD. The lane of this OSD itself has what it pulls from others, which has no bytes here.
 #[derive(Default)]
 struct Lane {
     bytes: usize,
-    /// What has a place, or is an answer, and waits for others to arrive.
+    /// Pushes that have a place, or answer a pull, and wait for others to arrive.
     held: VecDeque<Held>,
     /// PGs that wait to begin with an object, those first that an operator wants first.
     waiting: VecDeque<(PgId, bool)>,
@@ -116,7 +116,7 @@ impl RecoveryThrottle {
         held.insert(at, Held { pgid, bytes, goes_first });
     }
 
-    /// How many objects a PG may begin to send to an OSD: one in its turn while others wait, none before it.
+    /// How many objects a PG may begin to send to an OSD. While other PGs wait: one in its turn, none before it.
     pub(super) fn room(&self, osd: OsdId, has_turn: bool, limits: Limits) -> usize {
         let state = self.0.borrow();
         let free = usize::try_from(limits.places.saturating_sub(state.places)).unwrap_or(usize::MAX);
@@ -150,7 +150,8 @@ impl RecoveryThrottle {
         self.0.borrow_mut().is_due = true;
     }
 
-    /// Whose turn it is, and for which OSD. It waits no more; OSDs have their turns one after the other, too.
+    /// The PG whose turn it is, and the OSD for which it is. The PG waits no more; OSDs have their turns one after the
+    /// other, too.
     pub(super) fn next_turn(&self, limits: Limits) -> Option<(PgId, OsdId)> {
         let mut state = self.0.borrow_mut();
         if !state.is_due {

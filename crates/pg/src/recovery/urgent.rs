@@ -1,10 +1,11 @@
-//! What ops wait for, in the order in which they began to: whoever came first goes first, however many come after.
+//! Objects that ops wait for, in the order in which ops began to wait: the first one goes first, however many come
+//! after.
 
 use std::collections::BTreeMap;
 
 use types::HObject;
 
-/// See the module's page.
+/// The objects that ops wait for, in order.
 #[derive(Debug, Default)]
 pub(super) struct Urgent {
     in_order: BTreeMap<u64, HObject>,
@@ -24,7 +25,7 @@ impl Urgent {
         is_new
     }
 
-    /// Nobody waits for it any more.
+    /// No op waits for the object any more.
     pub(super) fn remove(&mut self, head: &HObject) {
         if let Some(place) = self.places.remove(head) {
             self.in_order.remove(&place);

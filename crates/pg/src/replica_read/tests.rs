@@ -130,7 +130,7 @@ fn only_reads_are_for_any_copy() {
         answer(world, op).map(|(result, _)| result)
     };
     assert_eq!(ask(&mut world, flags, OpCode::STAT), Some(0));
-    // Nobody who wants these from a replica is left alone.
+    // Clients that want these from a replica are refused, not left without an answer.
     for code in [OpCode::NOTIFY, OpCode::PGLS, OpCode::CACHE_FLUSH] {
         assert_eq!(ask(&mut world, flags, code), Some(EAGAIN), "{code:?}");
     }
@@ -171,7 +171,7 @@ fn what_it_has_begun_is_left_to_the_primary_when_an_interval_begins() {
     world.effects.clear();
     world.act(|pg, cx| pg.start_interval(cx));
     assert!(has_refused(&world) && world.pg.is_object_idle(&world.object(1)));
-    // What comes for it then is for nobody.
+    // What is loaded for it then is not used.
     world.effects.clear();
     world.handle(Event::Store(Completion::Loaded(token, Ok(()))));
     assert!(!world.effects.iter().any(|effect| matches!(effect, Effect::Reply { .. })));

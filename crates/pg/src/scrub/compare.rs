@@ -29,7 +29,7 @@ struct Selected<'a> {
     object: &'a ScrubObject,
 }
 
-/// Compares all copies of all objects. What there is of each, as far as anybody can tell.
+/// Compares all copies of all objects. Returns what there is of each, as far as any copy tells.
 pub(super) fn compare<'a>(
     maps: &'a Maps,
     me: OsdId,
@@ -170,7 +170,7 @@ impl<'a> Comparison<'a, '_> {
     }
 }
 
-/// What is wrong with a copy by itself: errors, in words, and its record where that can be read.
+/// What is wrong with a copy regardless of others: its errors, these in words, and its record where that can be read.
 fn examine(copy: &ScrubObject) -> (u64, Vec<&'static str>, ObjectInfo) {
     let (mut errors, mut words) = (0, Vec::new());
     let mut wrong = |error: u64, text| {

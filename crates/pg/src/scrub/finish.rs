@@ -55,7 +55,7 @@ impl Pg {
             line.push_str(&format!(", {fixed} fixed"));
         }
         say(level, line);
-        // Nobody knows which errors were mended, unless all were.
+        // Which errors were mended is not known, unless all were.
         let is_all_fixed = is_repair && fixed == errors;
         // Of what was deleted since there is nothing left to replace.
         let is_mended = !bad.is_empty() || run.verdict.deleted > 0;
@@ -107,7 +107,8 @@ impl Pg {
         cx.scrub.is_auto_repair && is_due_one && bad > 0 && bad <= cx.scrub.auto_repair_errors_max
     }
 
-    /// What the PG is said to hold, if all was counted and that is something else.
+    /// The line for the cluster log on totals that differ from what was counted; none if they agree, or not everything
+    /// was counted.
     fn stat_mismatch(&self, run: &Run) -> Option<String> {
         let (got, known) = (run.verdict.totals, self.info.totals);
         if got == known || run.verdict.is_partial {

@@ -59,9 +59,9 @@ pub(crate) struct Scrubs {
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     request: ScrubRequest,
-    /// True for the one that looks whether a repair has helped.
+    /// True for the scrub that checks whether a repair has helped.
     is_check: bool,
-    /// True for a repair that nobody asked for.
+    /// True for a repair that no operator asked for.
     is_automatic: bool,
 }
 
@@ -88,7 +88,8 @@ impl Scrubs {
         self.run.is_some()
     }
 
-    /// A change of objects that are done is counted with them, and what was found of these is told of what they are then.
+    /// Takes note of a change: it is counted if its object was already looked at, and what was found of that object is
+    /// told of what the object is then.
     pub(crate) fn on_change(&mut self, head: &HObject, log: &[LogEntry], delta: Delta) {
         if let Some(run) = &mut self.run {
             run.on_change(head, log, delta);

@@ -29,7 +29,7 @@ pub struct ScrubPolicy {
     pub stride: u64,
     /// `osd_scrub_sleep`: between chunks.
     pub sleep: Duration,
-    /// `osd_scrub_extended_sleep`: the same of a scrub that was due, at a time when none may begin.
+    /// `osd_scrub_extended_sleep`: between chunks of a scrub that was due, at a time when none may begin.
     pub extended_sleep: Duration,
     /// What is more is a large omap.
     pub omap_max: OmapMax,

@@ -30,7 +30,7 @@ impl Pg {
         self.recover(cx);
     }
 
-    /// A replica is to have a good copy in the place of a bad one.
+    /// Has a replica's bad copy replaced by a good one.
     pub(crate) fn replace_copy(&mut self, osd: OsdId, object: HObject, version: EVersion, cx: &mut Ctx<'_>) {
         self.peer_missing.entry(osd).or_default().insert(object.clone(), version);
         let message = MPgBadCopy { pgid: self.pgid, epoch: cx.map.epoch, object, version };
@@ -46,7 +46,7 @@ impl Pg {
         }
     }
 
-    /// This copy of an object is as good as none.
+    /// Counts this copy of an object as missing, as it is bad.
     pub(crate) fn declare_missing(&mut self, object: HObject, version: EVersion, cx: &mut Ctx<'_>) {
         let mut change = MetaChange::default();
         change.missing(&object, Some(version));

@@ -36,8 +36,8 @@ impl Pg {
         let (coll, pool) = (self.coll, self.pgid.pool);
         let Some(mut scan) = self.scrubs.scan.take() else { return };
         let step = scan.step(cx.store, coll, pool);
-        // What was loaded before is looked through, or hashed. Else it is held beside what comes now, as one step may need
-        // both.
+        // What was loaded before has been looked through, or hashed, and may go. Otherwise it is held beside what comes
+        // now, as one step may need both.
         if scan.take_got_on() || !matches!(step, Step::Load(_)) {
             scan.held.drain(..).for_each(|token| cx.store.unload(token));
         }

@@ -1,7 +1,7 @@
 //! Slots: a scrub takes one on every member before it begins, so that an OSD has no more to do with scrubs at a time
-//! than `osd_max_scrubs`, whether it leads them or not. Who has none says so at once; the primary then gives back what
-//! it has and tries again later, after a time left to chance, so that primaries that want the same slots do not meet
-//! again.
+//! than `osd_max_scrubs`, whether it leads them or not. A member that has none left says so at once; the primary then
+//! gives back what it has and tries again later, after a time left to chance, so that primaries that want the same
+//! slots do not meet again.
 //!
 //! Authority: `LocalReservation`, `ReplicaReservations`, `ReservedByRemotePrimary` (16.2).
 
@@ -20,7 +20,7 @@ const RETRY_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Slots {
     id: u64,
-    /// Who has not answered.
+    /// Members that have not answered.
     waiting: BTreeSet<OsdId>,
     _own: Place,
 }

@@ -61,7 +61,7 @@ impl Run {
         }
     }
 
-    /// Where it is: from, to, and whom it waits for.
+    /// Where the scrub is: from, to, and the OSDs that it waits for.
     pub(super) fn place(&self) -> (String, String, Vec<String>) {
         let end = self.chunk.as_ref().map_or(&self.at, |chunk| &chunk.end).to_string();
         let waiting = self.chunk.iter().flat_map(|chunk| &chunk.waiting).map(ToString::to_string);
@@ -118,7 +118,7 @@ impl Pg {
                 Next::Choose if self.choose_chunk(cx) => {}
                 Next::Choose => return,
                 Next::Ask => self.ask_for_maps(cx),
-                // Whoever waits has its turn; the next event brings the chunk back.
+                // The waiting change has its turn; the next event brings the chunk back.
                 Next::GiveWay => return self.give_way(cx),
                 Next::Compare => self.compare_chunk(cx),
             }
@@ -322,7 +322,7 @@ mod tests {
         };
         let said: Vec<_> = world.effects.iter().filter_map(said).collect();
         assert!(said.len() == 2 && said[0].contains("too much to be compared"), "{said:?}");
-        // Nothing is wrong with copies that nobody has seen, nor with what the PG is said to hold.
+        // Copies that were not seen are not reported as wrong, nor is what the PG is said to hold.
         assert_eq!((world.pg.info.scrubs.shallow_errors, world.pg.info.totals), (1, totals));
         assert!(world.missing().is_empty() && told_bad(&mut world).is_empty());
     }
@@ -345,7 +345,7 @@ mod tests {
         let (object, version) = (world.object(1), world.version(4));
         assert_eq!(world.missing(), [(object.clone(), 4)]);
         assert_eq!(told_bad(&mut world), [(vec![world.peers[0]], object.clone(), version)]);
-        // Who has it sends it as it is.
+        // The replica that has it sends it as it is.
         world.push(world.peers[1], 1, 4);
         assert_eq!((world.missing(), world.pg.unfound_count(), world.stored(1)), (vec![], 0, 4));
         assert_eq!(world.pg.peer_missing[&world.peers[0]].get(&object), Some(&version));
@@ -382,7 +382,7 @@ mod tests {
         world.handle(Event::Wake);
         let told = world.told();
         assert!(told.iter().any(|(_, message)| matches!(message, Message::MOSDRepScrub(_))), "{told:?}");
-        // What it waited for comes: it waits for the chunk, which gives way.
+        // What the change waited for comes: now it waits for the chunk, which gives way.
         world.act(|pg, cx| pg.resume_with_answer(&head, load, 0, 0, cx));
         assert_eq!((world.replicated().len(), world.stored(1)), (0, 1));
         world.handle(Event::Wake);

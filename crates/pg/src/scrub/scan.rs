@@ -15,17 +15,17 @@ use crate::exec::USER_XATTR;
 const LIST_STEP: usize = 64;
 /// Omap entries hashed at once.
 const OMAP_STEP: usize = 512;
-/// A longer value of an xattr is told by its sum. What all objects of a chunk have goes in one message, and values may be
-/// as long as requests.
+/// An xattr's value that is longer is told by its checksum: what all objects of a chunk have goes in one message, and
+/// values may be as long as requests.
 const XATTR_BYTES_MAX: usize = 4 << 10;
-/// Of an object's xattrs so many bytes are told; what comes behind, by one sum.
+/// Of an object's xattrs so many bytes are told; the rest is told by one checksum.
 const XATTRS_BYTES_MAX: usize = 256 << 10;
-/// The same of a clone's: an object may have thousands of clones, and all of them are in one chunk.
+/// Of a clone's xattrs fewer bytes are told: an object may have thousands of clones, and all of them are in one chunk.
 const CLONE_XATTRS_BYTES_MAX: usize = 8 << 10;
-/// What is told of a chunk at most: the primary holds as much of every copy, and a message has an end. Some 15,000
-/// clones with xattrs that long have room.
+/// What a copy tells of a chunk, at most: the primary holds as much of every copy, and messages are limited. There is
+/// room for some 15,000 clones with xattrs that long.
 const MAP_BYTES_MAX: usize = 128 << 20;
-/// What an object takes beside its name and its xattrs, or more.
+/// What an object takes in a message at most, besides its name and its xattrs.
 const OBJECT_BYTES: usize = 200;
 
 /// What a scan waits for.
@@ -39,7 +39,7 @@ pub(super) enum Step {
     Done,
 }
 
-/// See the module's page.
+/// A scan of the objects in a range: what this copy has of them.
 #[derive(Debug)]
 pub(crate) struct Scan {
     /// The primary, and its name for the request.
@@ -122,7 +122,7 @@ impl Scan {
         self.told > MAP_BYTES_MAX
     }
 
-    /// Goes on as far as it can. `pool` is the clients' objects' pool: the PG's own record is none of them.
+    /// Goes on as far as it can. `pool` is that of clients' objects: the PG's own record is not among them.
     pub(super) fn step(&mut self, store: &dyn ObjectStore, coll: CollId, pool: PoolId) -> Step {
         while !self.is_too_much() {
             let step = match self.current.is_some() {

@@ -13,9 +13,9 @@ use super::{
 /// An object of which some copies are bad.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct BadCopies {
-    /// Who does not have it.
+    /// OSDs that do not have it.
     pub(super) missing: BTreeSet<OsdId>,
-    /// Who has something else.
+    /// OSDs that have something else.
     pub(super) inconsistent: BTreeSet<OsdId>,
     /// The version of the good ones.
     pub(super) version: EVersion,
@@ -32,7 +32,7 @@ impl BadCopies {
     }
 }
 
-/// See the module's page. Of a chunk, or of all chunks so far.
+/// The findings of a scrub: of a chunk, or of all chunks so far.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     pub(super) log: Vec<(LogLevel, String)>,

@@ -218,8 +218,8 @@ pub(super) struct ScrubLsResult {
     pub(super) values: Vec<Bytes>,
 }
 
-/// An object's xattrs by Ceph's names; its own records, if they can be read, as Ceph encodes them. Of long ones, what is
-/// known of them, in words.
+/// An object's xattrs by Ceph's names; its own records, if they can be read, as Ceph encodes them. Of long ones, what
+/// is known of them, in words.
 fn ceph_xattrs(object: &ScrubObject) -> BTreeMap<Bytes, Bytes> {
     let xattr = |(name, value): (&Bytes, &Bytes)| match &name[..] {
         INFO_XATTR => {

@@ -1,4 +1,4 @@
-//! Trimming of snapshots: when it is done, and who is told.
+//! Trimming of snapshots: when it is done, and which OSDs are told.
 
 use bytes::Bytes;
 use codec::{Encode, Features};
@@ -164,7 +164,7 @@ fn replicas_learn_what_is_purged_from_the_primary_and_from_the_map() {
     let (pgid, epoch) = (world.pg.pgid, world.map.epoch);
     let info = MPgInfo { pgid, epoch, purged_snaps: snaps(5), ..MPgInfo::default() };
     world.say(world.peers[0], info.into());
-    // One who is of an older release says nothing of them.
+    // A primary of an older release says nothing of them.
     world.say(world.peers[0], MPgInfo { pgid, epoch, ..MPgInfo::default() }.into());
     assert_eq!(*world.pg.purged_snaps(), snaps(5));
     world.map.epoch = world.map.epoch.next();

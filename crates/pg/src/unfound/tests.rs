@@ -21,7 +21,7 @@ fn an_object_is_unfound_when_the_last_copy_turns_out_bad() {
     assert!(world.pg.is_all_probed(&world.map) && !world.pg.is_unfound(&world.object(2)));
     let listed = world.pg.list_unfound(&world.map);
     assert_eq!((&listed["num_unfound"], &listed["objects"][0]["oid"]["oid"]), (&1.into(), &"o1".into()));
-    // Somebody who was away comes and has all: it is pulled, and found.
+    // An OSD that was away comes back and has everything: the object is found, and pulled.
     let (pgid, epoch, info) = (world.pg.pgid, world.map.epoch, world.pg.info.clone());
     let up: Vec<OsdId> = world.map.osds().filter(|osd| world.map.is_up(*osd)).collect();
     let stray = up.into_iter().find(|osd| *osd != world.pg.me && !world.peers.contains(osd));
@@ -40,7 +40,7 @@ fn what_is_given_up_is_what_it_was_before_or_gone() {
         (GiveUp::Revert, [0, 0], 0),
         (GiveUp::Revert, [1, 0], 1),
         (GiveUp::Revert, [1, 2], 2),
-        // Nobody knows this version.
+        // The log does not know this version.
         (GiveUp::Revert, [9, 0], 0),
         // The very version that is lost, where it is bad.
         (GiveUp::Revert, [3, 1], 1),

@@ -15,15 +15,15 @@ const HEAD: usize = 9;
 pub enum FrameKind {
     /// To a primary: make this block durable.
     Write,
-    /// The same, and write it to its place some time.
+    /// To a primary: make this block durable, and write it to its place some time.
     WriteInPlace,
     /// To a primary: read a block.
     Read,
-    /// The same, of one that is in memory.
+    /// To a primary: read a block that is in memory.
     ReadFromMemory,
-    /// To a replica.
+    /// To a replica: make this block durable.
     Replicate,
-    /// The same, and write it to its place some time.
+    /// To a replica: make this block durable, and write it to its place some time.
     ReplicateInPlace,
     /// A replica's answer.
     Replicated,

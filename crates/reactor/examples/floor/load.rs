@@ -18,7 +18,7 @@ use crate::frames::{BLOCK, FrameKind, Inboxes};
 pub enum Kind {
     /// Three durable copies.
     Write,
-    /// The same, and each put in its place.
+    /// Three durable copies, each also written to its place.
     WriteInPlace,
     /// One from the disk.
     Read,

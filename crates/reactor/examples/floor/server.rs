@@ -36,7 +36,7 @@ pub fn make_file(path: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Who waits for a block to be durable.
+/// What waits for a block to be durable.
 enum Waiter {
     /// A client's write, by its number here.
     Own(u64),

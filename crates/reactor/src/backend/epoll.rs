@@ -31,7 +31,7 @@ const ROUNDS_MAX: usize = 16;
 /// Edges fetched at once.
 const EDGES_MAX: usize = 256;
 
-/// What is known about a descriptor between edges, and who waits for the next one.
+/// What is known about a descriptor between edges, and which requests wait for the next one.
 #[derive(Default)]
 struct Interest {
     reader: Option<OpKey>,
@@ -255,7 +255,8 @@ fn run(owner: Owner, request: &mut Request, scratch: &mut [MaybeUninit<u8>]) -> 
     }
 }
 
-/// A file has no edge that could be waited for: who asked tries again, whatever kept it.
+/// The outcome of a file operation. A file has no edge to wait for: any error is reported, and trying again is left to
+/// the caller.
 fn of_file(result: Result<usize, Errno>) -> Outcome {
     Outcome::Done(result.map(|count| count as u32), None)
 }

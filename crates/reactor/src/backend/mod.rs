@@ -22,7 +22,7 @@ mod uring;
 /// Names a request in flight.
 pub(crate) type OpKey = SlotId;
 
-/// Whom a completion is for.
+/// What a completion is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Owner {
     Accept(ListenerId),

@@ -1,7 +1,8 @@
 //! The ring of provided buffers that multishot receives take their memory from.
 //!
-//! What the kernel has filled is handed out as it is, and comes back when it is dropped. Whoever keeps it long
-//! keeps it from the kernel: so at most half of the buffers are out at a time, and what comes then is copied.
+//! A buffer that the kernel has filled is handed out as it is, and comes back when it is dropped. A caller that keeps
+//! it long withholds it from the kernel: so at most half of the buffers are out at a time, and what arrives beyond is
+//! copied.
 #![allow(unsafe_code, reason = "memory shared with the kernel")]
 
 use std::{

@@ -88,7 +88,7 @@ impl Harness {
         (client, server)
     }
 
-    /// The same, when something has come through; the accepted end then takes no more.
+    /// Two ends of a connection through which something has come; the accepted end then takes no more.
     fn paused_pair(&mut self) -> (ConnId, ConnId) {
         let (client, server) = self.pair();
         self.reactor.send(client, Bytes::from(pattern(0, 100)));

@@ -138,7 +138,7 @@ impl OsdProcess {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         for outcome in outcomes.drain(..) {
             match outcome {
-                // Nobody waits for it.
+                // No operator waits for it.
                 Outcome::Answer(..) => {}
                 Outcome::Cross(to, cross) => self.cross(to, cross, cx),
                 Outcome::ShareAuth => self.share_auth(cx.who.index()),

@@ -15,7 +15,7 @@ pub struct Options {
     pub is_disk_lying: bool,
     /// True for a world whose pool begins with many PGs, and gets fewer, or more, again and again.
     pub is_resized: bool,
-    /// What all OSDs do wrong: a world that must lose data, or show it.
+    /// A fault that all OSDs have: such a world must lose data, or show the fault.
     pub canary: Option<Canary>,
 }
 

@@ -1,4 +1,4 @@
-//! How the world is: whoever looks changes nothing.
+//! The state of the world, which these queries do not change.
 
 use types::{OsdId, PgState};
 
@@ -40,7 +40,7 @@ impl World {
         is_settled && self.are_all(PgState::ACTIVE.with(PgState::CLEAN))
     }
 
-    /// True when every PG's primary goes by the newest map, and says that it is like this.
+    /// True when every PG's primary has the newest map, and says that the PG is in the state `wanted`.
     pub(crate) fn are_all(&self, wanted: PgState) -> bool {
         let Some(map) = self.osdmap() else { return false };
         map.pgs().all(|pgid| {
@@ -53,7 +53,7 @@ impl World {
         })
     }
 
-    /// For whoever has to find out why nothing happens.
+    /// The state as text, to find out why nothing happens.
     pub(super) fn state(&self) -> String {
         let mut out = String::new();
         if let Some(mon) = self.mon.up() {

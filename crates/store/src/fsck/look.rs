@@ -1,7 +1,7 @@
 //! Looking at a store's entries page by page, in order, and at their data.
 //!
-//! Pages that are not in memory are read some ahead, looked at and forgotten. With all data, that of a page is read, in
-//! the order of the device, before the next page is looked at.
+//! Pages that are not in memory are read a few ahead, looked at and forgotten. A deep walk also reads a page's data, in
+//! the order of the device, before it looks at the next page.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,7 +25,7 @@ const READS_MAX: usize = 8;
 /// Blocks of one of them.
 const READ_BLOCKS_MAX: usize = 1024;
 
-/// See the module's page.
+/// A walk over a store's entries, page by page, and over their data if it is a deep one.
 #[derive(Debug)]
 pub(super) struct Look {
     inspected: Inspected,

@@ -1,7 +1,8 @@
-//! Checking a store that nobody runs, without changing it.
+//! Checking a store that no OSD runs, without changing it.
 //!
 //! What is read is read by the mount's own readers; what is checked is what a running store relies on. Entries are
-//! looked at page by page, so memory is that of the directory and of a bit for each block, however many objects there are.
+//! looked at page by page, so memory is that of the directory and of a bit for each block, however many objects there
+//! are.
 
 mod look;
 mod problem;
@@ -50,7 +51,7 @@ pub struct StoreCounts {
 pub struct FsckReport {
     /// What is wrong; the store is sound if there is nothing.
     pub problems: Vec<Problem>,
-    /// What is as a crash may leave it, and goes with the next start.
+    /// What a crash may leave behind, and the next start clears up.
     pub notes: Vec<String>,
     /// What there is.
     pub counts: StoreCounts,
@@ -71,8 +72,8 @@ enum Step {
 }
 
 impl Fsck {
-    /// Starts to check the store on a device; `is_deep` reads all data, too. Of the index no more is kept in memory than
-    /// `config` says.
+    /// Starts to check the store on a device; `is_deep` reads all data, too. Of the index no more is kept in memory
+    /// than `config` says.
     pub fn new(sizes: impl Into<DeviceSizes>, config: Config, is_deep: bool) -> Fsck {
         let mount = Box::new(Store::inspect(sizes, config));
         Fsck { is_deep, step: Step::Open(mount) }

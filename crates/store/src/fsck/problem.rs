@@ -7,7 +7,7 @@ use types::{CollId, HObject, PoolId};
 
 use crate::{MountError, ReadError, device::spot};
 
-/// Who uses a block of the data area.
+/// What uses a block of the data area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
     /// Data of an object, or of several that share it.
@@ -16,11 +16,11 @@ pub enum Owner {
     Page,
     /// The index' root.
     Root,
-    /// Nobody: the block is free.
+    /// Nothing: the block is free.
     Free,
-    /// Nobody any more: the block is free after the next checkpoint.
+    /// Nothing any more: the block is free after the next checkpoint.
     Quarantine,
-    /// Nobody: the block is being discarded.
+    /// Nothing: the block is being discarded.
     Discard,
 }
 
@@ -90,7 +90,7 @@ pub enum Problem {
         /// The count.
         found: u64,
     },
-    /// What a pool takes is not what a count finds.
+    /// The recorded usage of a pool differs from what a count finds.
     #[error("{what} of pool {pool}: the store says {expected}, there are {found}")]
     Pool {
         /// Which one.

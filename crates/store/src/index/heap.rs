@@ -1,9 +1,9 @@
 //! Memory for the bytes of index pages: large chunks that are filled one after another.
 //!
-//! Pages leave in any order. By themselves, among others of the allocator, each would leave a hole that hardly
-//! anything fits, and a process that let go of most of them would keep nearly all of its memory. Of a chunk it is known how
-//! much of it is left: one that is empty goes back as a whole, and what is left of sparse ones is copied to
-//! the chunk being filled, a little at a time ([`super::Directory::compact`]).
+//! Pages leave in any order. If each had an allocation of its own, it would leave a hole that hardly anything fits, and
+//! a process that let go of most pages would keep nearly all of its memory. The heap knows how much of each chunk is
+//! still in use: an empty chunk is given back as a whole, and what is left of sparse ones is copied to the chunk being
+//! filled, a little at a time ([`super::Directory::compact`]).
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl Chunk {
     }
 }
 
-/// See the module's page.
+/// Chunks of memory that hold the bytes of index pages.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
     chunks: BTreeMap<u64, Chunk>,
@@ -64,7 +64,7 @@ impl std::ops::Deref for Piece {
 }
 
 impl Heap {
-    /// The same bytes in a chunk.
+    /// A copy of the bytes in a chunk.
     pub(super) fn put(&mut self, bytes: &[u8]) -> Piece {
         if self.open.capacity() < bytes.len() {
             // The chunk that was filled may be empty again.

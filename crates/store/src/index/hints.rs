@@ -1,7 +1,7 @@
 //! Where pages were found last, for keys like the one that is looked for: what is written changes few places, again
 //! and again, and each change asks for its page.
 //!
-//! A hint may be wrong, as pages come and go: who takes one looks whether that page answers for the key.
+//! A hint may be wrong, as pages come and go: the caller checks whether that page answers for the key.
 
 use std::cell::Cell;
 
@@ -24,8 +24,8 @@ impl Hints {
         size_of_val(&*self.0)
     }
 
-    /// The hint for a key: the same one for omap keys that differ in their last two bytes only, as those of a log do that
-    /// follow each other.
+    /// The hint for a key: the same one for omap keys that differ in their last two bytes only, as those of a log do
+    /// that follow each other.
     pub(super) fn of(&self, key: KeyRef<'_>) -> &Cell<At> {
         let mut hash = u64::from(key.coll.0.seed) ^ u64::from(key.object.hash) << 32 ^ key.object.snap.0;
         if let Some(omap) = key.omap {

@@ -4,9 +4,9 @@
 //! last checkpoint began. A checkpoint freezes the dirty pages and renders them one by one, while changes
 //! go on: before a frozen page changes, it is rendered as it is ([`render`]). So what a checkpoint writes is
 //! the state of the moment in which it began. Pages need not be in memory ([`paging`]), and what is in memory is an
-//! entry by itself only if somebody has asked for it or changed it: the others are a page's bytes ([`packed`]).
-//! What is written changes few places again and again: pages are looked for where they were found last ([`hints`]), and an
-//! omap's ends are at hand ([`omap`]).
+//! entry by itself only if it was asked for or changed: the others are a page's bytes ([`packed`]). What is written
+//! changes few places again and again: pages are looked for where they were found last ([`hints`]), and an omap's ends
+//! are at hand ([`omap`]).
 
 mod directory;
 mod heap;
@@ -66,7 +66,7 @@ impl Key {
         is_resident(&self.object)
     }
 
-    /// The same in memory of its own, so that it keeps no larger piece alive.
+    /// A copy of the key in memory of its own, so that it keeps no larger piece alive.
     pub(crate) fn detached(&self) -> Key {
         let omap = self.omap.as_deref().map(Bytes::copy_from_slice);
         Key { coll: self.coll, object: self.object.detached(), omap }
@@ -85,7 +85,7 @@ impl Key {
     }
 }
 
-/// The same, borrowed: to look for a place takes no memory.
+/// A borrowed [`Key`], so that looking for a place takes no memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyRef<'a> {
     pub(crate) coll: CollId,
@@ -120,7 +120,7 @@ pub(crate) struct Objects {
 
 /// Memory of an object's entry beside what it holds, about: its name, its place in the map and their slack.
 const ONODE_BYTES: u64 = 450;
-/// The same of an omap entry.
+/// Memory of an omap entry beside what it holds, about.
 const OMAP_BYTES: u64 = 130;
 
 #[derive(Debug)]

@@ -55,8 +55,8 @@ impl Index {
         bytes.next_multiple_of(BLOCK)
     }
 
-    /// What the pages of these keys take that are not dirty, with their tables; keys of one page are told soonest where
-    /// they follow each other.
+    /// What those pages of these keys that are not dirty take, with their tables. Fastest where keys of one page follow
+    /// each other.
     pub(crate) fn clean_need(&self, keys: impl Iterator<Item = Key>) -> u64 {
         let (mut clean, mut bytes) = (BTreeSet::new(), 0);
         let mut last: Option<(Key, Option<Key>)> = None;
@@ -82,7 +82,7 @@ impl Index {
         pages.take(pages_max).map(|(first, _)| self.page_need(&first)).sum()
     }
 
-    /// The same of those that have something of an object.
+    /// Bytes of the pages that hold something of an object, as they are on the device.
     pub(crate) fn bytes_of_object(&self, coll: CollId, object: &HObject) -> u64 {
         let from = Key::of(coll, object);
         let is_of_it = |first: &Key| first.coll == coll && first.object == *object;
@@ -103,7 +103,7 @@ impl Index {
         self.need.bytes() + self.frozen_need.bytes() + 2 * of_tables
     }
 
-    /// The same of what the one being made has still to place, tables and root included.
+    /// Bytes that the checkpoint being made has still to place for the index, about, tables and root included.
     pub(crate) fn frozen_need(&self) -> u64 {
         if self.frozen_count == 0 {
             return 0;
@@ -112,7 +112,7 @@ impl Index {
         self.frozen_need.bytes() / count * left.min(count) + self.tables_need(self.frozen_count)
     }
 
-    /// What the tables of so many pages take, which may all be others', and the root.
+    /// What the tables of so many pages, which may all be in different tables, and the root take.
     fn tables_need(&self, page_count: usize) -> u64 {
         let table_count = self.directory.table_count();
         let of_one = (self.directory.page_count() / table_count.max(1) + 1) as u64 * REFERENCE_BYTES;

@@ -1,9 +1,9 @@
 //! The omap of an object, as far as it is in memory by itself: an ordered map whose ends are at hand.
 //!
 //! A PG's log is one, and every write adds an entry at its end and takes one from its beginning. A B-tree looks for
-//! the place from its root, which costs a dozen keys that are in no cache, and one that only grows at its end leaves its
-//! nodes half empty. Here entries lie in runs of at most [`RUN_MAX`]; the first and the last one are looked at first.
-//! Behind the log there is what the PG keeps beside it: its end is the last entry but one.
+//! the place from its root, which costs a dozen keys that are in no cache, and one that only grows at its end leaves
+//! its nodes half empty. Here entries lie in runs of at most [`RUN_MAX`]; the first and the last one are looked at
+//! first. Behind the log there is what the PG keeps beside it: its end is the last entry but one.
 
 use std::{cmp::Ordering, collections::VecDeque, ops::Bound};
 

@@ -16,7 +16,7 @@ use super::{
 /// Set in the place of an entry that was taken out.
 const TAKEN: u32 = 1 << 31;
 
-/// See the module's page.
+/// A page's bytes, and which of its entries are still in them.
 #[derive(Debug)]
 pub(crate) struct Packed {
     piece: Piece,
@@ -54,7 +54,7 @@ impl Packed {
         Packed { piece: Piece::loose(bytes), starts, left }
     }
 
-    /// The same with its bytes in the heap.
+    /// This page with its bytes copied to the heap.
     pub(super) fn stored(self, heap: &mut Heap) -> Packed {
         Packed { piece: heap.put(&self.piece), ..self }
     }

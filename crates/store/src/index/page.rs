@@ -146,7 +146,7 @@ pub(crate) enum Entry<'a> {
 }
 
 impl Value {
-    /// The same as a page's entry, of the key that it came with.
+    /// This value as a page's entry, with the key that it came with.
     pub(crate) fn entry<'a>(&'a self, key: &'a Key) -> Entry<'a> {
         match (self, &key.omap) {
             (Value::Onode(onode), _) => Entry::Onode(onode),

@@ -1,5 +1,5 @@
-//! The first keys of pages that follow each other, in one piece of memory: most say no more than a collection and
-//! a hash ([`Key::between`]), and there is one for every few dozen objects.
+//! The first keys of pages that follow each other, in one piece of memory: most hold no more than a collection and a
+//! hash ([`Key::between`]), and there is one for every few dozen objects.
 
 use std::cmp::Ordering;
 
@@ -16,7 +16,7 @@ const SNAP: u8 = 1 << 2;
 const OMAP: u8 = 1 << 3;
 const MAX: u8 = 1 << 4;
 
-/// See the module's page.
+/// The first keys of pages that follow each other, in one piece of memory.
 #[derive(Debug, Default)]
 pub(super) struct PageKeys {
     bytes: Vec<u8>,

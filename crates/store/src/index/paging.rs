@@ -3,9 +3,9 @@
 //! A page that is read stays as its bytes; an entry of it becomes one by itself when it is asked for or changes. An
 //! object's entry that is found in memory tells that its page is there. Only where nothing is found, or where
 //! a range is asked for, the directory is looked at, and not even then while all entries are in memory by themselves.
-//! So an index that is used as a whole costs nothing more. A page leaves as a whole: never one that changed since the last durable
-//! checkpoint, that somebody holds, whose objects have pending bytes (those are not part of pages), or with entries
-//! that stay.
+//! So an index that is used as a whole costs nothing more. A page leaves as a whole: never one that changed since the
+//! last durable checkpoint, that a caller holds, whose objects have pending bytes (those are not part of pages), or
+//! with entries that stay.
 
 use std::ops::Bound;
 
@@ -26,7 +26,7 @@ impl Index {
         self.directory.packed_bytes() + self.unpacked_memory()
     }
 
-    /// What of it is what.
+    /// What is in memory by kind: onodes, omap entries, pages.
     pub(crate) fn cached(&self) -> Cached {
         let (onodes, omap) = (self.onode_count, self.omap_count);
         Cached {
@@ -103,7 +103,7 @@ impl Index {
         self.insert(key, value);
     }
 
-    /// Makes the entry of a key one by itself, if it is in its page's bytes. False if it is not.
+    /// Takes the entry of a key out of its page's bytes and makes it one by itself. False if it is not in such bytes.
     pub(crate) fn unpack<'a>(&mut self, key: impl Into<KeyRef<'a>>) -> bool {
         let key = key.into();
         if self.directory.packed_count() == 0 || is_resident(key.object) {
@@ -115,7 +115,7 @@ impl Index {
         is_found
     }
 
-    /// The same with all entries from a key on that `is_within` says count.
+    /// Takes out of their pages' bytes all entries from a key on for which `is_within` holds.
     fn unpack_from(&mut self, from: &Key, is_within: impl Fn(&Key) -> bool) {
         if self.directory.packed_count() > 0 {
             let found = self.directory.take_packed_from(from, is_within);
@@ -123,7 +123,7 @@ impl Index {
         }
     }
 
-    /// The same with an object and its omap.
+    /// Takes the entries of an object and its omap out of their pages' bytes.
     pub(crate) fn unpack_object(&mut self, coll: CollId, object: &HObject) {
         // Nothing of what stays in memory is packed.
         if is_resident(object) {
@@ -133,17 +133,17 @@ impl Index {
         self.unpack_from(&from, |key| key.coll == coll && key.object == *object);
     }
 
-    /// The same with a collection.
+    /// Takes all entries of a collection out of their pages' bytes.
     pub(crate) fn unpack_coll(&mut self, coll: CollId) {
         self.unpack_from(&Key::of(coll, &HObject::min()), |key| key.coll == coll);
     }
 
-    /// The same with objects of a range, the second one excluded, and their omaps.
+    /// Takes the entries of the objects in `[from, to)` and of their omaps out of their pages' bytes.
     pub(crate) fn unpack_objects(&mut self, coll: CollId, from: &HObject, to: &HObject) {
         self.unpack_from(&Key::of(coll, from), |key| key.coll == coll && key.object < *to);
     }
 
-    /// The same with a page.
+    /// Takes all entries of a page out of its bytes.
     pub(super) fn unpack_page(&mut self, first: &Key) {
         let next = self.directory.page_after(first);
         self.unpack_from(first, |key| next.as_ref().is_none_or(|next| key < next));
@@ -157,7 +157,7 @@ impl Index {
         self.get(coll, object)
     }
 
-    /// A copy of the object's entry, if its page is in memory: for who looks at all of them once.
+    /// A copy of the object's entry, if its page is in memory: for a caller that looks at all objects once.
     pub(crate) fn peek(&self, coll: CollId, object: &HObject) -> Option<Onode> {
         let in_page = || match self.packed_value(&Key::of(coll, object))? {
             Value::Onode(onode) => Some(onode),
@@ -227,7 +227,7 @@ impl Index {
         absent.map(move |(first, _)| first.max(from.clone()))
     }
 
-    /// The same for pages with objects' own entries: those with nothing but one object's omap are passed over.
+    /// As `absent_in`, for pages with objects' own entries: those with nothing but one object's omap are passed over.
     pub(crate) fn absent_listing<'a>(
         &'a self,
         from: &'a Key,
@@ -261,8 +261,8 @@ impl Index {
         }
     }
 
-    /// Looks at the page whose turn it is and evicts it if it may go and was not used since the last look. False if
-    /// there is none. `durable` is the number of the superblock on the device.
+    /// Looks at the next page in turn and evicts it if it may go and was not used since the last look. False if there
+    /// is no page. `durable` is the number of the superblock on the device.
     pub(crate) fn evict_step(&mut self, durable: u64) -> bool {
         let Some(first) = self.directory.loaded_after(&self.hand) else { return false };
         let next = self.directory.page_after(&first);

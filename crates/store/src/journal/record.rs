@@ -181,7 +181,7 @@ impl Header {
         Header::peek_any(bytes, store_uuid).filter(|header| header.epoch == epoch)
     }
 
-    /// The same for a record of any epoch.
+    /// Reads a header that claims to belong to this store, of any epoch; the record may still be torn.
     pub(crate) fn peek_any(bytes: &Bytes, store_uuid: [u8; 16]) -> Option<Header> {
         let header = Header::from_prefix(bytes.clone()).ok()?;
         let is_ours = header.magic == MAGIC && header.store_uuid == store_uuid;

@@ -20,7 +20,7 @@ impl Store {
         out
     }
 
-    /// The same for one out of the journal.
+    /// A key of each page that a transaction out of the journal needs and that is not in memory.
     pub(super) fn absent_for_body(&self, body: &Body) -> Vec<Key> {
         let mut out = self.absent_for(&body.txn);
         let keys = body.directs.iter().map(|direct| Key::of(body.txn.coll, &direct.object));

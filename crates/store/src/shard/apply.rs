@@ -176,7 +176,7 @@ impl Store {
         let kept_count = self.space.release(run);
         self.index.pools.unshare(coll, kept_count);
         if kept_count == 0 {
-            // Nobody will read them, though the space is free with the next checkpoint only.
+            // They will not be read again, though their space is free with the next checkpoint only.
             self.cache.remove(run);
         }
     }

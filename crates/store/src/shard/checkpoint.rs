@@ -30,14 +30,14 @@ use crate::{
 
 /// Writes in flight at once: few, as requests go on meanwhile.
 const WRITES_MAX: usize = 8;
-/// The same while requests wait for it.
+/// Writes in flight at once while requests wait for the checkpoint.
 const WRITES_MAX_URGENT: usize = 32;
 /// Parts rendered in one call.
 const STEPS_MAX: usize = 2;
-/// The same while requests wait for it.
+/// Parts rendered in one call while requests wait for the checkpoint.
 const STEPS_MAX_URGENT: usize = 8;
 /// The part of the index' memory beyond which pages that are written stay as their bytes, and the part that entries by
-/// themselves may have: an allocator keeps much of what the most of them ever took.
+/// themselves may have: an allocator keeps much of what they took at their most.
 const PACKED_PART: u64 = 2;
 const UNPACKED_PART: u64 = 8;
 /// Runs given back in one call.
@@ -70,13 +70,13 @@ enum Stage {
     Tables,
     SpaceMap,
     Root,
-    /// All is rendered; what is on its way is waited for.
+    /// All is rendered; the checkpoint waits for the writes under way.
     Wait,
     Flush,
     Superblock,
-    /// It is durable; what it does not refer to is given back.
+    /// The checkpoint is durable; blocks to which it does not refer are given back.
     Release,
-    /// There was no room; what is on its way is waited for.
+    /// There was no room; the checkpoint waits for the writes under way.
     NoSpace,
 }
 
@@ -97,12 +97,12 @@ pub(super) enum For {
     Index,
     /// The map of used space, which does not show its own blocks.
     Map,
-    /// The same, of so many runs at most: the superblock lists them.
+    /// The root, of so many runs at most, as the superblock lists them; the map does not show its blocks either.
     Root(usize),
 }
 
 impl Store {
-    /// Takes the state as it is.
+    /// Starts a checkpoint of the state as it is now.
     pub(super) fn start_checkpoint(&mut self) {
         self.index.freeze();
         let pendings = self.pending_objects.iter().filter_map(|(coll, object)| {
@@ -134,7 +134,7 @@ impl Store {
         self.pump_checkpoint();
     }
 
-    /// Goes on, as far as a call may take.
+    /// Goes on with the checkpoint, as far as one call may take.
     pub(super) fn pump_checkpoint(&mut self) {
         let is_urgent = self.waiting.has_held();
         let writes_max = if is_urgent { WRITES_MAX_URGENT } else { WRITES_MAX };
@@ -144,7 +144,7 @@ impl Store {
             let Background::Checkpoint(checkpoint) = &self.background else { return };
             let (stage, writing_count) = (checkpoint.stage, checkpoint.writing_count);
             match stage {
-                // What is in flight comes back and goes on.
+                // The checkpoint goes on when the writes in flight come back.
                 Stage::Pages | Stage::Pendings | Stage::Tables | Stage::SpaceMap | Stage::Root => {
                     if writing_count >= writes_max || writing_count > 0 && step >= steps_max {
                         return;
@@ -374,7 +374,7 @@ impl Store {
         if let For::Root(runs_max) = part_of
             && runs.len() > runs_max
         {
-            // Nothing is on its way to them yet: others may have them at once.
+            // No write is on its way to these blocks yet: they may be reused at once.
             runs.into_iter().for_each(|run| self.space.free_map(run));
             return Err(NoSpace);
         }

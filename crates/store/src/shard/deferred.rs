@@ -1,11 +1,11 @@
 //! Transactions that need index pages which are not in memory, or room for more changes ([`super::pressure`]).
 //!
-//! They wait, those of a collection in their order, and so do the collection's later ones; other collections go on.
-//! One that splits a collection, or merges it with another, makes those of the other one wait, too: a barrier stands in
-//! their queue for it.
-//! One that splits, merges or removes a large collection does it in steps ([`super::steps`]), when its turn comes.
-//! To readers a transaction that waits is applied already: what it changes is not at hand until it is, so they
-//! wait for it as they wait for a page, and listings are told what it makes and removes.
+//! They wait in the order of their collection, and so do the collection's later transactions; other collections go on.
+//! A transaction that splits a collection, or merges it with another, makes the transactions of the other collection
+//! wait, too: a barrier stands in their queue for it. A transaction that splits, merges or removes a large collection
+//! does it in steps ([`super::steps`]), when its turn comes. To readers a transaction that waits is applied already:
+//! what it changes is not at hand until it is, so they wait for it as they wait for a page, and listings are told what
+//! it makes and removes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -43,7 +43,7 @@ enum Steps {
     /// At once.
     #[default]
     None,
-    /// In steps, of which none is taken.
+    /// In steps, none of which has been taken.
     Planned,
     /// It moves objects, and is marked as begun.
     Begun,
@@ -99,13 +99,13 @@ pub(super) fn other_colls(txn: &Transaction) -> impl Iterator<Item = CollId> + '
     txn.ops.iter().filter_map(other_coll).map(|(coll, _)| coll)
 }
 
-/// See the module's page.
+/// The transactions that wait, in one queue for each collection.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     colls: BTreeMap<CollId, VecDeque<Deferred>>,
-    /// Collections whose first one needs nothing but room, by its number, and how much that one takes.
+    /// Collections whose first transaction needs nothing but room, by its number, and how much it takes.
     held: BTreeMap<u64, (CollId, Growth)>,
-    /// Collections whose first one goes in steps, by its number: nothing that came before it waits.
+    /// Collections whose first transaction goes in steps, by its number: nothing that came before it waits.
     stepping: BTreeMap<u64, CollId>,
     next: u64,
 }
@@ -119,49 +119,49 @@ impl Waiting {
         self.colls.values().map(VecDeque::len).sum()
     }
 
-    /// True if some wait for room.
+    /// True if transactions wait for room.
     pub(super) fn has_held(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// True if some have waited for room longer.
+    /// True if another transaction has waited for room longer than this one.
     pub(super) fn has_held_before(&self, number: u64) -> bool {
         self.held.first_key_value().is_some_and(|(first, _)| *first < number)
     }
 
-    /// Collections whose first one waits for room, by its number, and how much that one takes.
+    /// Collections whose first transaction waits for room, by its number, and how much it takes.
     pub(super) fn held(&self) -> impl Iterator<Item = (u64, CollId, &Growth)> + '_ {
         self.held.iter().map(|(number, (coll, growth))| (*number, *coll, growth))
     }
 
-    /// What the one takes that has waited longest for room.
+    /// What the transaction takes that has waited longest for room.
     pub(super) fn first_growth(&self) -> Option<&Growth> {
         self.held.first_key_value().map(|(_, (_, growth))| growth)
     }
 
-    /// That one need not wait any more.
+    /// The transaction with this number need not wait for room any more.
     pub(super) fn let_go(&mut self, number: u64) {
         self.held.remove(&number);
     }
 
-    /// The one that goes a step on next, of those that need nothing but that, and its collection.
+    /// The transaction whose step is next, of those that do not wait for room, and its collection.
     pub(super) fn next_stepping(&self) -> Option<(u64, CollId)> {
         let mut stepping = self.stepping.iter().filter(|(number, _)| !self.held.contains_key(number));
         stepping.next().map(|(number, coll)| (*number, *coll))
     }
 
-    /// True if pages are read for the first one in the collection.
+    /// True if pages are being read for the first transaction of the collection.
     pub(super) fn is_first_loading(&self, coll: CollId) -> bool {
         self.colls.get(&coll).and_then(VecDeque::front).is_some_and(|front| front.loading > 0)
     }
 
-    /// True if the first one in the collection moves objects and is marked as begun.
+    /// True if the first transaction of the collection moves objects and is marked as begun.
     pub(super) fn is_first_begun(&self, coll: CollId) -> bool {
         let front = self.colls.get(&coll).and_then(VecDeque::front);
         front.is_some_and(|front| front.steps == Steps::Begun)
     }
 
-    /// That is so from now on.
+    /// Marks the first transaction of the collection as begun.
     pub(super) fn set_first_begun(&mut self, coll: CollId) {
         if let Some(front) = self.colls.get_mut(&coll).and_then(VecDeque::front_mut) {
             front.steps = Steps::Begun;
@@ -178,7 +178,7 @@ impl Waiting {
         self.colls.get(&coll).is_some_and(|queue| queue.iter().any(|deferred| deferred.changes(object)))
     }
 
-    /// Whether the collection will be there; none if nothing that waits says so.
+    /// Whether the collection will exist; `None` if no waiting transaction decides that.
     pub(super) fn makes_coll(&self, coll: CollId) -> Option<bool> {
         let says = |deferred: &Deferred| match deferred.barrier {
             Some(barrier) => Some(barrier.is_made),
@@ -193,7 +193,7 @@ impl Waiting {
         ops.any(is_move)
     }
 
-    /// True if nobody knows what is in the collection before it has been split off, or merged with another.
+    /// True if the contents of the collection are unknown until it has been split off, or merged with another.
     pub(super) fn has_barrier(&self, coll: CollId) -> bool {
         self.colls.get(&coll).is_some_and(|queue| queue.iter().any(|deferred| deferred.barrier.is_some()))
     }
@@ -203,12 +203,12 @@ impl Waiting {
         self.colls.keys().copied()
     }
 
-    /// What those that wait do to a listing.
+    /// What waiting transactions do to a listing of the collection.
     pub(super) fn listing(&self, coll: CollId) -> Option<Listing<'_>> {
         let mut out = Listing::default();
         for op in self.colls.get(&coll)?.iter().flat_map(|deferred| &deferred.txn.ops) {
             match op {
-                // Nobody lists a collection that is split, or that is to get what another has.
+                // A collection that is split, or that is to get the objects of another, is not listed.
                 TxnOp::CreateCollection | TxnOp::Split(_) | TxnOp::Merge(_) => {}
                 TxnOp::RemoveCollection => out = Listing { hides_rest: true, ..Listing::default() },
                 TxnOp::Object(object, mutation) => {
@@ -250,7 +250,7 @@ impl Store {
         self.enqueue(Some(token), txn, steps);
     }
 
-    /// The same for one that moves objects and that a crash interrupted.
+    /// Queues a transaction that moves objects and that a crash interrupted: no caller waits for its commit.
     pub(super) fn defer_begun(&mut self, txn: Transaction) {
         self.enqueue(None, txn, Steps::Begun);
     }
@@ -319,7 +319,7 @@ impl Store {
         self.submit_deferred(coll);
     }
 
-    /// Submits those that wait for nothing any more.
+    /// Submits the transactions of the collection that need not wait any more.
     pub(super) fn submit_deferred(&mut self, coll: CollId) {
         while self.fault.is_none()
             && let Some(front) = self.waiting.colls.get(&coll).and_then(VecDeque::front)

@@ -1,8 +1,8 @@
 //! Telling the device what holds nothing of value: TRIM, or a hole in a file.
 //!
 //! A device that discards does other things later: discarded as they were freed, objects of 4 MiB that were overwritten
-//! cost writes a third of their bandwidth. So free space is free at once, most of it is soon used again, and what is not
-//! is discarded when the device has nothing else to do, or when it has been free for long.
+//! cost writes a third of their bandwidth. So free space can be used at once, and most of it soon is. The rest is
+//! discarded when the device has nothing else to do, or when it has been free for long.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -29,7 +29,7 @@ const WAITING_MAX: usize = 64 << 10;
 pub(super) struct Discards {
     /// With when it was freed, the oldest first. Some of it may be in use again.
     waiting: VecDeque<(Instant, Run)>,
-    /// What nobody may use meanwhile.
+    /// Blocks that must not be used meanwhile.
     in_flight: Vec<Run>,
     /// When the device was last given something else to do.
     busy_at: Instant,

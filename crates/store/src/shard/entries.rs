@@ -45,7 +45,8 @@ impl Store {
         Ok(found)
     }
 
-    /// One attribute. Who looks at those of many objects, once, need not have their entries taken out of their pages.
+    /// One attribute, read from its page's bytes if the object's entry is there: a caller that looks at many objects
+    /// once need not have all their entries taken out of their pages.
     pub(super) fn xattr_at(
         &self,
         coll: CollId,
@@ -84,8 +85,8 @@ impl Store {
         Ok(found)
     }
 
-    /// What is missing of all omap entries from a key on. Who wants all of them is told before any is looked at: it
-    /// would be for nothing, once for each page.
+    /// What is missing of all omap entries from a key on. A caller that wants all of them learns it before any entry is
+    /// looked at: else it would look in vain, once for each missing page.
     fn absent_omap(&self, coll: CollId, object: &HObject, from: Bound<&[u8]>) -> Option<Missing> {
         if self.index.directory.is_whole() && self.waiting.is_empty() {
             return None;
@@ -177,7 +178,7 @@ impl Store {
         Ok(out)
     }
 
-    /// The same, before `to`, without what is not applied yet.
+    /// Objects of a collection in `[from, to)`, without regard to transactions that are not applied yet.
     pub(super) fn list_applied(
         &self,
         coll: CollId,

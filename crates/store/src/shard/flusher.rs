@@ -23,9 +23,9 @@ const JOBS_MAX: usize = 4;
 const JOB_BLOCKS_MAX: usize = 64;
 /// Writes in flight while little is pending; doubled for each quarter of `pending_bytes_max`.
 const WRITES_MIN: usize = 4;
-/// That many times at most.
+/// Doublings at most.
 const DOUBLINGS_MAX: u64 = 6;
-/// What has no room is tried again if the others of so many parts are less by one.
+/// Blocks that found no room are tried again if the flush reduced what is pending by one of so many parts.
 const AGAIN_PARTS: u64 = 8;
 /// Doublings while the journal, or requests, wait for the flush.
 const DOUBLINGS_URGENT: u64 = 4;
@@ -43,7 +43,7 @@ pub(super) struct Flushing {
     /// What was pending at its start, and whether some of it has found no room.
     bytes: u64,
     lacked_room: bool,
-    /// What is pending of blocks on their way to new places.
+    /// Pending bytes of blocks on their way to new places.
     placing_bytes: u64,
 }
 
@@ -62,7 +62,7 @@ struct Job {
     upto: u64,
     generation: u64,
     moves: Vec<Move>,
-    /// What is pending of those that have new places.
+    /// Pending bytes of the blocks that have new places.
     placing_bytes: u64,
 }
 
@@ -77,7 +77,7 @@ struct Move {
 /// A block put together from what is pending and what was there.
 struct Merged {
     block: u64,
-    /// In memory that a device takes.
+    /// In aligned memory, as a device takes it.
     bytes: Payload,
     /// Where it may be written over.
     in_place: Option<u64>,

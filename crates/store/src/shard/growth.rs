@@ -1,5 +1,5 @@
-//! What a transaction takes of the device, told before it is applied: one that finds no room for that waits
-//! ([`super::room`]), however large it is.
+//! What a transaction takes of the device, estimated before it is applied: a transaction for which there is no room
+//! waits ([`super::room`]), however large it is.
 
 use types::{CollId, HObject, Mutation, Pairs, Transaction, TxnOp};
 
@@ -33,7 +33,7 @@ impl Growth {
         Growth { direct_bytes, ..Growth::default() }
     }
 
-    /// The same without new space for large writes.
+    /// This growth with the data of large writes pending, which then takes no new space for itself.
     pub(super) fn as_pending(self) -> Growth {
         let pending_bytes = self.pending_bytes + self.direct_bytes;
         Growth { direct_bytes: 0, pending_bytes, ..self }

@@ -98,8 +98,8 @@ impl Store {
     }
 
     /// Starts to look at the store on a device. Damage of the index does not end it but is noted; what is
-    /// left out is missing in what [`Mount::take_inspected`] gives. Nothing is written. Pages of the index are read when they
-    /// are asked for, unless there is room for all.
+    /// left out is missing in what [`Mount::take_inspected`] gives. Nothing is written. Pages of the index are read
+    /// when they are asked for, unless there is room for all.
     pub fn inspect(sizes: impl Into<DeviceSizes>, config: crate::Config) -> Mount {
         let mut mount = Store::mount(sizes, config);
         mount.findings = Some(Box::default());
@@ -117,7 +117,7 @@ impl Mount {
 }
 
 impl Inspected {
-    /// Lets go of index pages that nobody holds, until they take no more memory than they may.
+    /// Lets go of index pages that are not held, until they take no more memory than they may.
     pub fn forget(&mut self) {
         self.store.look_again();
         self.store.evict_pages();
@@ -171,7 +171,7 @@ impl Inspected {
 
     /// Compares the books with what all entries come to.
     pub(crate) fn judge(&self, tally: &Tally, report: &mut FsckReport) {
-        // Without part of the index nobody knows what the rest of the space is.
+        // Without part of the index it is unknown what the rest of the space holds.
         let is_complete = report.problems.is_empty();
         report.problems.extend(self.store.problems(tally, true, is_complete));
         report.counts = StoreCounts {

@@ -72,7 +72,7 @@ enum Purpose {
     Discard(Run),
 }
 
-/// What goes on behind the requests; one thing at a time.
+/// Background work; one kind at a time.
 #[derive(Debug)]
 enum Background {
     Idle,
@@ -119,14 +119,14 @@ pub struct Store {
     uncommitted: VecDeque<(u64, Token)>,
     last_txn: u64,
     committed_txn: u64,
-    /// The last step of what goes in steps ([`steps`]); the next one waits until it is durable.
+    /// The last step of a transaction that goes in steps ([`steps`]); the next one waits until it is durable.
     step_txn: u64,
     /// What may still be moved and removed at once in this turn, in objects.
     turn_objects_left: usize,
     /// True if the head of the queue found no room in the journal.
     is_journal_full: bool,
     pending_bytes: u64,
-    /// Bytes of pages of pending bytes that tell whose the pieces are.
+    /// Bytes that pages of pending bytes need to name the objects of the pieces.
     pending_names: u64,
     /// What was pending when the last flush had ended, and whether it left some for want of room.
     pending_bytes_left: u64,
@@ -214,13 +214,13 @@ impl Store {
         std::mem::take(&mut self.commands)
     }
 
-    /// The same, into `into`, which is empty: its memory is used for the next ones.
+    /// Puts the commands to execute into `into`, which must be empty: its memory is used for the next ones.
     pub fn swap_commands(&mut self, into: &mut Vec<DeviceCommand>) {
         debug_assert!(into.is_empty(), "commands are executed once");
         std::mem::swap(&mut self.commands, into);
     }
 
-    /// What [`Store::take_completions`] gives, the same way.
+    /// Puts what [`Store::take_completions`] gives into `into`, which must be empty.
     pub fn swap_completions(&mut self, into: &mut Vec<Completion>) {
         debug_assert!(into.is_empty(), "completions are handled once");
         std::mem::swap(&mut self.completions, into);
@@ -251,7 +251,7 @@ impl Store {
         }
         self.evict_pages();
         self.cache.evict();
-        // Those that wait for room go on as time goes by.
+        // Transactions that wait for room go on as time goes by.
         self.is_stirred = self.waiting.has_held() || self.has_more_to_evict() || self.cache.is_above_limit();
     }
 
@@ -413,7 +413,7 @@ impl Store {
         self.pump_flush();
         let is_ending = matches!(&self.background, Background::Checkpoint(last) if last.is_durable());
         self.pump_checkpoint();
-        // Nobody else may come to start what is wanted next.
+        // There may be no other event to start what is wanted next.
         if is_ending && matches!(self.background, Background::Idle) {
             self.start_background();
             self.pump_flush();

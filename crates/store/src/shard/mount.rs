@@ -188,7 +188,7 @@ impl Mount {
                 replay.store.device_done(token, result);
                 self.replay_window(replay, wanted)
             }
-            // Unreadable is corrupt: an inspection goes on without it.
+            // What cannot be read counts as corrupt: an inspection goes on without it.
             (Step::Blobs(blobs), Err(_)) if self.findings.is_some() => {
                 self.blob_read(blobs, token, Bytes::new())
             }
@@ -225,7 +225,7 @@ impl Mount {
         self.commands.push(DeviceCommand::Flush { token });
     }
 
-    /// What is wrong ends a mount; an inspection notes it and goes on.
+    /// Corruption ends a mount; an inspection notes it and goes on.
     pub(super) fn corrupt(&mut self, what: &'static str, block: u64) -> Result<(), MountError> {
         let Some(findings) = &mut self.findings else { return Err(MountError::Corrupt { what }) };
         findings.problems.push(Problem::Index { what, offset: block * BLOCK });
@@ -419,7 +419,7 @@ impl Store {
         firsts.chain(pieces).collect()
     }
 
-    /// Gives objects back what was pending of them. False if something makes no sense.
+    /// Gives objects back their pending bytes. False if something makes no sense.
     fn load_pending(&mut self, page: PendingPage) -> bool {
         let mut is_sound = true;
         for PendingPiece { coll, object, offset, data } in page.pieces {

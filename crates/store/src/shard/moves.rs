@@ -1,10 +1,10 @@
-//! Splits and merges in steps ([`super::steps`]): what makes them one change whenever the power fails.
+//! Splits and merges in steps ([`super::steps`]): what makes them one change, whenever the power may fail.
 //!
-//! The first step writes the transaction itself, as far as it is not done, into the omap of an object of its collection that
-//! nobody else has, the *mark*, together with what comes before the first move in it. So from there on it has happened,
-//! though not all of it is done: a mount that finds a mark goes on with it before the store serves. Each step moves a
-//! range of objects and begins where the last one ended; the last one is the transaction itself with the rest of the
-//! range, and removes the mark. A mount begins at the range's start, where nothing is left.
+//! The first step does what comes before the first move in the transaction. With it, it writes the rest of the
+//! transaction into the omap of an object of the collection that is used for nothing else, the *mark*. From then on the
+//! transaction has happened, though not all of it is done: a mount that finds a mark goes on with it before the store
+//! serves. Each step moves a range of objects and begins where the last one ended; the last one is the transaction
+//! itself with the rest of the range, and removes the mark. A mount begins at the range's start, where nothing is left.
 
 use bytes::{Buf, Bytes};
 use codec::{Decode, DecodeError, Encode, Features, Reader};

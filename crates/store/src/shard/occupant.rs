@@ -1,9 +1,9 @@
-//! Who uses a device, for whoever is about to make a store on it.
+//! Which OSD uses a device, for a caller that is about to make a store on it.
 
 use super::Store;
 use crate::superblock::{DeviceLabel, LABEL_MAGIC, MAGIC, Superblock};
 
-/// Who uses a device, by one of its labels.
+/// Which OSD uses a device, according to one of its labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occupant {
     /// That OSD of that cluster.

@@ -16,8 +16,8 @@ struct Command {
     since: Instant,
 }
 
-/// Tokens grow, and most commands are answered soon: the few between the oldest and the newest that are not are found by
-/// halving. An answered one keeps its place until those before it are.
+/// The commands that devices have not answered, in the order of their tokens, which grow; a binary search finds one. An
+/// answered command keeps its place until all before it are answered.
 #[derive(Debug, Default)]
 pub(super) struct Outstanding {
     commands: VecDeque<(u64, Option<Command>)>,
@@ -36,7 +36,7 @@ impl Outstanding {
         self.commands.push_back((token, Some(Command { purpose, role, since: now })));
     }
 
-    /// It is answered; what it was for, if it was not answered before.
+    /// Notes that a command is answered, and says what it was for; `None` if it was answered before.
     pub(super) fn remove(&mut self, token: u64, now: Instant) -> Option<Purpose> {
         let at = self.commands.binary_search_by_key(&token, |(token, _)| *token).ok()?;
         let command = self.commands[at].1.take();

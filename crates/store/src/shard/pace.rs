@@ -1,9 +1,9 @@
-//! How fast transactions go on that change pages while pages are cleaned: so that each waits a little, and none until
-//! a checkpoint ends.
+//! How fast transactions that change pages go on while a checkpoint cleans pages: each waits a little, and none until
+//! the checkpoint ends.
 //!
 //! A checkpoint takes about as long as the one before it. So the room that it leaves for changes is given out evenly
-//! over that time, the last quarter of it slower, as this one may take longer. It pays no heed to what takes how long:
-//! pages, the device's flush, the superblock.
+//! over that time, the last quarter of it slower, as this one may take longer. It does not distinguish what takes how
+//! long: pages, the device's flush, the superblock.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) enum Phase {
     Made,
 }
 
-/// See the module's page.
+/// Spreads the room for changed pages over the time that a checkpoint takes.
 #[derive(Debug)]
 pub(super) struct Pace {
     now: Instant,

@@ -1,4 +1,4 @@
-//! Index pages that are not in memory: who waits for them, and how they come and go.
+//! Index pages that are not in memory: what waits for them, and how they come and go.
 //!
 //! Pages are read one command for each run, and checked as a mount checks them. A page that is not what was
 //! written, however often it is read, stops the store: what it named is unknown, and a store that does not know its
@@ -18,14 +18,14 @@ use crate::{
     superblock::Blob,
 };
 
-/// How often a page is read until it counts as damaged: a device, or the way to it, may fail once.
+/// How often a page is read before it counts as damaged: a device, or the path to it, may fail once.
 const READS_MAX: u32 = 4;
 /// Pages that eviction looks at in one turn.
 const LOOKS_MAX: usize = 32;
-/// Looks that a page that came is worth: one that was used is passed over once.
+/// Looks that eviction gains for each page that is read: a page that was used is passed over once.
 const LOOKS_PER_PAGE: usize = 4;
 
-/// Who goes on when a page is there.
+/// What waits for a page and goes on when it is in memory.
 #[derive(Debug)]
 pub(super) enum Waiter {
     /// A caller's load of what the key names.
@@ -47,7 +47,7 @@ struct PageLoad {
     reads: u32,
 }
 
-/// See the module's page.
+/// Index pages that are being read, and those that callers keep in memory.
 #[derive(Debug, Default)]
 pub(super) struct PageLoads {
     by_page: BTreeMap<Key, u64>,
@@ -86,7 +86,7 @@ impl PageLoads {
 }
 
 impl Store {
-    /// Loads what a key names for a caller, who holds it by its token.
+    /// Loads what a key names for a caller, whose token keeps it in memory.
     pub(super) fn load_index(&mut self, token: Token, key: Key) {
         self.pin_for(token, &key);
         self.go_on_loading(token, key);
@@ -148,7 +148,7 @@ impl Store {
         result: Result<Option<Bytes>, DeviceError>,
     ) {
         let Some(load) = self.page_loads.loads.get_mut(&id) else { return };
-        // Unreadable is corrupt, if it stays so.
+        // A page that stays unreadable counts as corrupt.
         load.parts[part] = Some(result.ok().flatten().unwrap_or_default());
         if load.parts.iter().any(Option::is_none) {
             return;
@@ -191,7 +191,7 @@ impl Store {
     fn page_is_corrupt(&mut self, first: Key, blob: &Blob, what: &'static str, waiters: Vec<Waiter>) {
         let block = blob.runs.first().map_or(0, |run| run.start);
         self.page_loads.corrupt.push((what, block));
-        // Who only looks goes on without it.
+        // An inspection, which only looks, goes on without the page.
         self.index.directory.set_loaded(&first, true);
         for waiter in waiters {
             if let Waiter::Load(token, _) = waiter {
@@ -230,20 +230,20 @@ impl Store {
         self.index.directory.is_sparse() || self.index.memory() > self.config.index_bytes_max
     }
 
-    /// Pages may go that might not before.
+    /// Notes that pages may leave now that had to stay before.
     pub(super) fn look_again(&mut self) {
         self.page_loads.looks = 2 * self.index.directory.loaded_count();
     }
 
-    /// Clean data and pages leave when the turn ends.
+    /// Has clean data and pages leave when the turn ends.
     pub(super) fn drop_at_turn_end(&mut self) {
         self.page_loads.is_dropping = true;
         self.is_stirred = true;
     }
 
-    /// Every page leaves that may.
+    /// Evicts every page that may leave.
     fn evict_all(&mut self) {
-        // Two looks: what was used since the last one stays at the first.
+        // Two looks at each page: one that was used since the last look stays at the first.
         for _ in 0..2 * self.index.directory.loaded_count() {
             if !self.index.evict_step(self.superblock.sequence) {
                 return;

@@ -4,8 +4,8 @@
 //!
 //! They wait as those do that need pages ([`super::deferred`]), and the oldest goes on first. A checkpoint and a flush
 //! need nothing of them, so these end. From where a checkpoint begins on, room for changes is given out evenly over the
-//! time that it takes ([`super::pace`]): so everybody waits a little, and nobody until its end. At least one goes on
-//! with each journal write. What the OSD keeps for itself never waits. Room on the device is [`super::room`]'s.
+//! time that it takes ([`super::pace`]): so every transaction waits a little, and none until its end. At least one goes
+//! on with each journal write. What the OSD keeps for itself never waits. Room on the device is [`super::room`]'s.
 
 use types::{CollId, Instant, Transaction, TxnOp};
 
@@ -14,22 +14,22 @@ use crate::index::is_resident;
 
 /// Quarters of the index' memory that changed pages may take, those of a checkpoint being made included.
 const CHANGED_QUARTERS: u64 = 3;
-/// The eighths of that at which a checkpoint begins, which nobody waits below: as long as the index has room it may be
-/// later, since each checkpoint writes a page once, however many of its entries have changed.
+/// The eighths of that at which a checkpoint begins, and below which no transaction waits: as long as the index has
+/// room it may be later, since each checkpoint writes a page once, however many of its entries have changed.
 const BEGIN_EIGHTHS: u64 = 3;
 const BEGIN_EIGHTHS_WITH_ROOM: u64 = 5;
 /// What may change until what has changed is frozen, and while a checkpoint is made, in eighths.
 const BEFORE_EIGHTHS: u64 = 2;
 const MEANWHILE_EIGHTHS: u64 = 3;
-/// The part of it that entries may have which changed: they are by themselves, and an allocator keeps much of what the
-/// most of them ever took.
+/// The part of it that changed entries may have: each has memory of its own, and an allocator keeps much of what they
+/// took at their most.
 const ENTRIES_PART: u64 = 3;
 /// Pending bytes beyond which transactions wait, in times of `pending_bytes_max`: a flush begins long before, but not
 /// while a checkpoint is made.
 const PENDING_TIMES: u64 = 2;
-/// The same where flushes leave more and more: then only what is removed goes on.
+/// Pending bytes beyond which only removals go on, in times of `pending_bytes_max`: flushes may leave more and more.
 const PENDING_TIMES_AT_MOST: u64 = 4;
-/// Changed pages that there is always room for.
+/// Changed pages for which there is always room.
 const PAGES_MIN: u64 = 16;
 
 impl Store {
@@ -39,7 +39,7 @@ impl Store {
         (self.config.index_bytes_max / 4 * CHANGED_QUARTERS).max(least)
     }
 
-    /// Memory of changed pages that nobody waits below.
+    /// Memory of changed pages below which no transaction waits.
     fn changed_bytes_free(&self) -> u64 {
         let has_room = self.index.memory() < self.config.index_bytes_max / 4 * CHANGED_QUARTERS;
         self.changed_bytes_max() / 8 * if has_room { BEGIN_EIGHTHS_WITH_ROOM } else { BEGIN_EIGHTHS }
@@ -54,8 +54,8 @@ impl Store {
             || self.index.changed_memory() > self.changed_bytes_max() / ENTRIES_PART
     }
 
-    /// Tells how late it is: by that it knows how long checkpoints take, and when the device has nothing to do. To be
-    /// called before [`Store::kick`].
+    /// Tells the store the time, by which it knows how long checkpoints take, and when the device has nothing to do. To
+    /// be called before [`Store::kick`].
     pub fn set_time(&mut self, now: Instant) {
         self.pace.set_time(now);
     }
@@ -72,7 +72,7 @@ impl Store {
         self.pace.enter(phase);
     }
 
-    /// True if what changes more has to wait. Not where checkpoints find no room, as only what is removed makes some.
+    /// True if further changes have to wait. Not where checkpoints find no room, as only removals make some.
     pub(super) fn is_pressed(&self) -> bool {
         !self.has_no_room
             && !self.is_opening
@@ -85,7 +85,7 @@ impl Store {
         self.pending_bytes > self.pending_bytes_left.saturating_add(max)
     }
 
-    /// True if so much is pending, whatever flushes leave, that memory is more than anything may add to.
+    /// True if so much is pending, whatever flushes leave, that no transaction may add to it.
     pub(super) fn has_too_much_pending(&self) -> bool {
         self.pending_bytes > self.config.pending_bytes_max.saturating_mul(PENDING_TIMES_AT_MOST)
     }
@@ -97,7 +97,7 @@ impl Store {
         self.index.dirty_memory() + self.index.frozen_memory() > self.changed_bytes_max()
     }
 
-    /// True if more pages have changed than are due by now, and those who changed them have not been answered.
+    /// True if more pages have changed than are due by now, and some transactions have not reached the journal yet.
     fn is_ahead(&self) -> bool {
         if self.config.index_bytes_max == u64::MAX {
             return false;
@@ -122,8 +122,8 @@ impl Store {
         txn.ops.iter().all(|op| matches!(op, TxnOp::Object(object, _) if is_resident(object)))
     }
 
-    /// True if a transaction has to wait for room, in memory or on the device. `has_waited`: the number by which it
-    /// waits already; those that have waited longer come first, unless they wait for what this one makes.
+    /// True if a transaction has to wait for room, in memory or on the device. `has_waited`: its number, if it waits
+    /// already; transactions that have waited longer come first, unless they wait for room that this one makes.
     pub(super) fn must_hold(&self, txn: &Transaction, has_waited: Option<u64>) -> bool {
         !Store::is_own(txn) && self.must_wait(txn, self.finds_no_room(txn), has_waited)
     }
@@ -140,7 +140,8 @@ impl Store {
         is_behind || finds_no_room || self.is_pressed()
     }
 
-    /// The collection whose first transaction has waited longest for room that there is, and that one's number.
+    /// The collection whose first transaction has waited longest for room that there is now, and the number of that
+    /// transaction.
     pub(super) fn next_held(&self) -> Option<(u64, CollId)> {
         if !self.waiting.has_held() {
             return None;
@@ -166,7 +167,7 @@ impl Store {
         next.map(|(number, coll, _)| (number, coll))
     }
 
-    /// Those that wait for room go on, as far as there is room.
+    /// Lets transactions that wait for room go on, as far as there is room.
     pub(super) fn submit_held(&mut self) {
         while self.fault.is_none()
             && let Some((number, coll)) = self.next_held()

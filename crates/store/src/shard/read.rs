@@ -266,7 +266,7 @@ impl ObjectStore for Store {
         self.is_stirred = true;
         match missing {
             Missing::Index { coll, object, omap } => self.load_index(token, Key { coll, object, omap }),
-            // Without its entry nobody knows where the data is: the caller asks again.
+            // Without the object's entry it is not known where its data is: the caller asks again.
             Missing::Data { coll, object, .. } if self.onode_at(coll, &object).is_err() => {
                 self.load_index(token, Key::of(coll, &object));
             }

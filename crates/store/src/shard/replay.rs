@@ -168,7 +168,7 @@ impl Mount {
     }
 }
 
-/// What a mount waits for while moves go on that a crash interrupted.
+/// The next step of a mount while moves go on that a crash interrupted.
 pub(super) fn finish_moves(store: Box<Store>) -> Step {
     if let Some(error) = store.fault {
         return Step::Done(Some(Err(MountError::Device(error))));
@@ -176,12 +176,12 @@ pub(super) fn finish_moves(store: Box<Store>) -> Step {
     if store.is_idle() {
         return Step::Done(Some(Ok(store)));
     }
-    // Nobody makes room while it is mounted.
+    // Nothing makes room during a mount.
     let is_stuck = store.outstanding.is_empty();
     if is_stuck { Step::Done(Some(Err(MountError::NoSpace))) } else { Step::Moves(store) }
 }
 
-/// What a mount waits for while its checkpoint is made.
+/// The next step of a mount while its checkpoint is made.
 pub(super) fn finish_checkpoint(mut store: Box<Store>) -> Step {
     if let Some(error) = store.fault {
         return Step::Done(Some(Err(MountError::Device(error))));

@@ -2,15 +2,16 @@
 //! full, and gives nothing back of what is removed.
 //!
 //! A checkpoint writes changed pages, and what is pending without a place, while all that it replaces is still held. So
-//! what that will take is known about ([`crate::index`]) and weighed against the free space: a checkpoint begins long before
-//! they are equal, and what grows waits when it would need half of what there is, its own size ([`super::growth`])
-//! included. It may wait until something is removed, and all that is behind it in its collection waits with it; the
-//! cluster is told that the device is full long before, and what clients write is refused. What removes waits only while
-//! a checkpoint is due that would else find no room. So a checkpoint always finds some, and the next mount's does, too:
-//! that one writes in one go what the running store had written with the checkpoint being made, and what has changed since.
+//! the store estimates how much that will take ([`crate::index`]) and weighs it against the free space: a checkpoint
+//! begins long before they are equal, and what grows waits when it would need half of what there is, its own size
+//! ([`super::growth`]) included. It may wait until something is removed, and all that is behind it in its collection
+//! waits with it; long before that the cluster is told that the device is full, and clients' writes are refused. A
+//! transaction that removes something waits only while a checkpoint is due that would find no room otherwise. So a
+//! checkpoint always finds some, and the next mount's does, too: that one writes in one go what the running store had
+//! written with the checkpoint being made, and what has changed since.
 //!
-//! What is pending without a place is written by each checkpoint, twice at a time. So whole blocks of it go to places as
-//! long as the next checkpoint finds its room without: they take no more there, and only once.
+//! What is pending without a place is written by each checkpoint, twice at a time. So whole blocks of it go to places
+//! as long as the next checkpoint finds its room without: they take no more there, and only once.
 //!
 //! An index device holds no data. So what is written, at once or when it is flushed, is weighed against the main device
 //! alone, and so is what a checkpoint needs for the index beyond what is free on the index' own.
@@ -29,9 +30,9 @@ use crate::{
 /// begins where there is hardly any such room.
 const BEGIN_PART: u64 = 4;
 const BEGIN_PART_OF_ALL: u64 = 8;
-/// Checkpoints that what has changed must leave room for before more may grow.
+/// Checkpoints for which changes must leave room before anything may grow.
 const GROWTH_TIMES: u64 = 2;
-/// Quarters of the free space that a checkpoint may need before what removes has to wait for it.
+/// Quarters of the free space that a checkpoint may need before removals have to wait for it.
 const REMOVAL_QUARTERS: u64 = 3;
 /// Index pages that may change when what is under way to its place is there: those of its objects, and of tables.
 const PLACING_PAGES: u64 = 8;
@@ -49,7 +50,7 @@ impl Free {
         Free { main, index }
     }
 
-    /// How much of what is for the index goes to the main device.
+    /// How many bytes of the index find no room on its own device and go to the main device.
     fn spilt(self, index_bytes: u64) -> u64 {
         index_bytes.saturating_sub(self.index)
     }
@@ -69,7 +70,7 @@ impl Store {
         self.pending_names = self.pending_names + names(after) - names(before);
     }
 
-    /// True if what there is is many times what anything here may need, and growth: mostly that is all there is to know.
+    /// True if the free space is many times what checkpoints and this growth may need: mostly no closer look is needed.
     fn has_plenty(&self, growth: &Growth) -> bool {
         let pending = pages_bytes(self.pending_bytes + self.pending_names + growth.pending_bytes) + BLOCK;
         let index = self.index.need_at_most() + self.space.records_need() * BLOCK + growth.index_bytes;
@@ -89,8 +90,8 @@ impl Store {
         if left == 0 { 0 } else { pages_bytes(left + self.pending_names) }
     }
 
-    /// True if so many bytes hold what is pending in the next two checkpoints: one writes it while the last one's is
-    /// still held. What the last durable one has is held already.
+    /// True if so many bytes suffice for what is pending in the next two checkpoints: the second writes it while that
+    /// of the first is still held. What the last durable checkpoint has is held already.
     fn holds_pending(&self, room: u64, growing: u64, placed: u64) -> bool {
         let bytes = self.pending_need(growing, placed);
         if 2 * bytes <= room {
@@ -112,7 +113,7 @@ impl Store {
         self.space.growth_floor() * BLOCK
     }
 
-    /// True if what grows, by so much, finds room on the device.
+    /// True if there is room on the device for this growth.
     fn may_grow(&self, growth: &Growth) -> bool {
         self.may_grow_in(self.free(), self.index_need(), growth)
     }
@@ -123,7 +124,7 @@ impl Store {
         free.main.checked_sub(kept).is_some_and(|room| self.holds_pending(room, growth.pending_bytes, 0))
     }
 
-    /// True if what takes so much has to wait for room on the device.
+    /// True if a transaction with this growth has to wait for room on the device.
     pub(super) fn is_short_of_room(&self, growth: &Growth) -> bool {
         let finds_none = || {
             !self.has_plenty(growth)
@@ -133,7 +134,7 @@ impl Store {
         !self.is_opening && (self.has_too_much_pending() || finds_none())
     }
 
-    /// True if room on the device is what the first one waits for of those that wait.
+    /// True if the transaction that has waited longest waits for room on the device.
     pub(super) fn is_first_held_short(&self) -> bool {
         self.waiting.first_growth().is_some_and(|growth| self.is_short_of_room(growth))
     }
@@ -147,7 +148,7 @@ impl Store {
         !self.is_opening && !self.has_no_room && index_need > 0 && !has_room()
     }
 
-    /// True if a checkpoint is wanted so that it finds room, or makes some for those that wait.
+    /// True if a checkpoint is wanted now so that it still finds room, or makes room for transactions that wait.
     pub(super) fn wants_room(&self) -> bool {
         let held = self.waiting.first_growth();
         if self.has_plenty(held.unwrap_or(&Growth::default())) {
@@ -169,15 +170,15 @@ impl Store {
                 && (fresh_pending > 0 || held.is_some_and(|growth| self.would_help(growth)))
     }
 
-    /// True if what grows by so much would find room behind a checkpoint.
+    /// True if this growth would find room after a checkpoint.
     fn would_help(&self, growth: &Growth) -> bool {
         let after = Free::of(self.space.free_counts_after());
         let fits = |growth: Growth| self.may_grow_in(after, 0, &growth);
         fits(*growth) || fits(growth.as_pending())
     }
 
-    /// Takes new space for a large write; none if that must not be. The reserve is for those that would need it twice
-    /// if they were pending.
+    /// Takes new space for a large write; `None` if it must not have any. The reserve is for writes that would need it
+    /// twice if they were pending.
     pub(super) fn allocate_data(&mut self, count: u64) -> Option<Vec<Run>> {
         let growth = Growth::of_data(count * BLOCK);
         let may_grow = self.may_grow(&growth);

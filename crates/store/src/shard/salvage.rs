@@ -1,9 +1,10 @@
 //! Reading the journal where the device cannot read all of it.
 //!
-//! A block that was being written when the power failed may be unreadable for good. What is read as a whole fails with it,
-//! so it is read block by block then, and what is unreadable counts as zeros: no record, as if it had been torn. If
-//! records that were durable follow, that is a gap as any ([`super::lookahead`]). More blocks than a device leaves so at a
-//! power cut are a device that fails: they may have held the journal's end, and nothing behind them would tell.
+//! A block that was being written when the power failed may be unreadable for good. A larger read that includes it
+//! fails, so the journal is then read block by block, and an unreadable block counts as zeros: no record, as if it had
+//! been torn. If records that were durable follow, that is a gap like any other ([`super::lookahead`]). More unreadable
+//! blocks than a power cut leaves mean that the device fails: they may have held the journal's end, and nothing behind
+//! them would tell.
 
 use bytes::Bytes;
 use codec::BLOCK_BYTES;

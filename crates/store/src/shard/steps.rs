@@ -1,10 +1,10 @@
 //! Splits, merges and removals of collections go some objects at a time, however large the collections are.
 //!
-//! Such a transaction waits at the head of its collection's queue ([`super::deferred`]) while others are made and applied
-//! that move or remove its first objects, each a transaction of its own in the journal; when little is left, it is
-//! submitted itself. One step is taken when the one before it is durable, so requests to other collections go on
-//! between them; and one collection is worked on at a time, the one that has waited longest, so no more than the pages of
-//! one step are held. What is small and at hand goes at once, up to a step's worth in a turn.
+//! Such a transaction waits at the head of its collection's queue ([`super::deferred`]) while others are made and
+//! applied that move or remove its first objects, each a transaction of its own in the journal; when little is left, it
+//! is submitted itself. One step is taken when the one before it is durable, so requests to other collections go on
+//! between them; and one collection is worked on at a time, the one that has waited longest, so no more than the pages
+//! of one step are held. What is small and at hand goes at once, up to a step's worth in a turn.
 //!
 //! To readers all of it has happened from the start: they wait for what moves ([`super::moves`] says what a crash
 //! leaves), and a collection that is removed is gone. After a crash a part of that may be left, without its first
@@ -34,9 +34,9 @@ struct Span<'a> {
 
 /// What a transaction needs next.
 pub(super) enum Step {
-    /// Pages have to be read to tell, or to do it.
+    /// Pages, which have to be read to find the step or to take it.
     Read(Vec<Key>),
-    /// Not all of it.
+    /// A part of what is left.
     Part(Part),
     /// All that is left, which counts as so many objects.
     Rest(usize),
@@ -57,7 +57,7 @@ pub(super) fn is_move(op: &TxnOp) -> bool {
     matches!(op, TxnOp::Split(_) | TxnOp::Merge(_))
 }
 
-/// True if the transaction may go in steps: nothing in it comes between them.
+/// True if the transaction may go in steps: no other op lies between its moves.
 pub(super) fn is_stepwise(txn: &Transaction) -> bool {
     let Some(first) = txn.ops.iter().position(is_move) else {
         return txn.ops.first() == Some(&TxnOp::RemoveCollection);
@@ -73,7 +73,7 @@ pub(super) fn is_stepwise(txn: &Transaction) -> bool {
         && !others.contains(&txn.coll)
 }
 
-/// What goes in steps of a transaction for which that holds.
+/// The spans of objects that a stepwise transaction moves or removes.
 fn spans<'a>(txn: &'a Transaction, end: &'a HObject) -> impl Iterator<Item = Span<'a>> {
     let coll = txn.coll;
     txn.ops.iter().enumerate().filter_map(move |(op, what)| match what {
@@ -128,8 +128,8 @@ impl Store {
         if absent.is_empty() { Step::Rest(count) } else { Step::Read(absent) }
     }
 
-    /// The first objects of a span, no more than a step's; what they count, and whether they are all. Or the pages
-    /// without which there is no telling.
+    /// The first objects of a span, no more than a step takes; what they count, and whether they are all of it. Or the
+    /// pages that have to be read to tell.
     fn part_of(&self, span: Span<'_>) -> Result<(Part, usize, bool), Vec<Key>> {
         let Span { coll, target, from, to, op } = span;
         let begin = Key::of(coll, &from);
@@ -172,8 +172,7 @@ impl Store {
         out
     }
 
-    /// Goes a step on with the transaction that has waited longest of those that go in steps, if the last step is
-    /// durable.
+    /// Takes the next step of the stepwise transaction that has waited longest, if the last step is durable.
     pub(super) fn step_on(&mut self) {
         let is_ending = matches!(self.unmount, Unmount::Flushed | Unmount::Done);
         if self.fault.is_some() || is_ending || self.step_txn > self.committed_txn {

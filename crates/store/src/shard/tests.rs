@@ -380,7 +380,7 @@ fn what_was_read_stays_unless_it_is_much() {
         store.submit(Token(1), txn);
         store.unmount_after(&mut disk, &mut rng);
         let mut store = mount(&mut disk, &mut rng).unwrap();
-        // Who asks for more than there is gets what there is.
+        // A read that reaches beyond the object's end gets what there is.
         let found = read(&mut store, &mut disk, &mut rng, coll(0), &object(0), (0, 4 << 20));
         assert_eq!(found, Ok(Bytes::from(vec![5; bytes])));
         assert_eq!(store.cached().data.bytes, if is_kept { bytes as u64 } else { 0 }, "{bytes} bytes");

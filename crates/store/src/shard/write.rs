@@ -31,13 +31,14 @@ impl Store {
         }
     }
 
-    /// Applies a transaction whose index pages are in memory, for a caller who waits for its commit.
+    /// Applies a transaction whose index pages are in memory, for a caller that waits for its commit.
     pub(super) fn submit_now(&mut self, token: Token, txn: Transaction) {
         self.apply_now(txn);
         self.uncommitted.push_back((self.last_txn, token));
     }
 
-    /// The same for nobody: a part of what somebody waits for.
+    /// Applies a transaction whose index pages are in memory and for whose commit no caller waits: it is part of one
+    /// that a caller waits for.
     pub(super) fn apply_now(&mut self, txn: Transaction) {
         self.last_txn += 1;
         let index = self.last_txn;
@@ -172,13 +173,13 @@ impl Store {
     }
 }
 
-/// The same bytes in memory that a device takes.
+/// The bytes as a device takes them: whole blocks in aligned memory, copied only if they are not there yet.
 fn align(data: Bytes) -> Bytes {
     if is_of_blocks(&data) { data } else { AlignedBuf::from_slice(&data).into() }
 }
 
-/// The same in memory that may be kept: of just that size, and of whole blocks where there are any, so that it
-/// goes to the journal, and to its place, as it is. What came with its checksum was alone in its message and has
+/// The data in memory that may be kept: of just its size, and in whole blocks where there are any, so that it goes to
+/// the journal, and to its place, as it is. What came with its checksum was alone in its message and has
 /// such memory already. The journal needs the checksum of all.
 fn kept(mut data: Payload) -> Payload {
     if data.known_crc().is_some() && is_of_blocks(&data) {

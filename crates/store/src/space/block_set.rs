@@ -59,12 +59,12 @@ impl BlockSet {
         self.within(Run { start: 0, count: u64::MAX })
     }
 
-    /// Those of a run, in order.
+    /// The blocks of a run that are in the set, in order.
     pub(crate) fn within(&self, run: Run) -> impl Iterator<Item = Run> {
         joined(self.pieces_within(run).map(|piece| (piece, ()))).map(|(run, ())| run)
     }
 
-    /// The same, cut at the borders of groups.
+    /// The blocks of a run that are in the set, in order, cut at the borders of groups.
     fn pieces_within(&self, run: Run) -> impl Iterator<Item = Run> {
         let groups = groups_of(run).map(|groups| self.groups.range(groups)).into_iter().flatten();
         groups.flat_map(move |(&group, blocks)| {

@@ -29,7 +29,7 @@ pub(crate) struct FreeMap {
     found_at: [u16; CLASSES],
     /// The runs that are in more than one group: at most one begins in each. First block, count.
     wide: BTreeMap<u64, u64>,
-    /// The same by count.
+    /// The runs that are in more than one group, by size: count, first block.
     wide_by_size: BTreeSet<(u64, u64)>,
     count: u64,
 }

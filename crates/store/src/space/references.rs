@@ -30,12 +30,12 @@ impl References {
         self.within(Run { start: 0, count: u64::MAX })
     }
 
-    /// The same of a part of the blocks.
+    /// Runs of blocks with equal counts that are not 0, within a run, in order.
     pub(crate) fn within(&self, run: Run) -> impl Iterator<Item = (Run, u32)> {
         joined(self.pieces_within(run))
     }
 
-    /// The same, cut at the borders of groups.
+    /// Runs of blocks with equal counts that are not 0, within a run, cut at the borders of groups.
     fn pieces_within(&self, run: Run) -> impl Iterator<Item = (Run, u32)> {
         let groups = groups_of(run).map(|groups| self.groups.range(groups)).into_iter().flatten();
         groups.flat_map(move |(&group, counts)| {

@@ -37,14 +37,14 @@ pub struct ConfigReply {
     pub status: String,
     /// The document.
     pub output: Value,
-    /// Options were set: whoever goes by them looks again.
+    /// Options were set: the daemon has to read again those that it uses.
     pub is_changed: bool,
 }
 
 /// A refusal: errno and the line for the operator.
 type Refusal = (Errno, String);
 
-/// A value in JSON: as what it is.
+/// An option's value in JSON, in the type of its option.
 fn typed(info: Option<&OptionInfo>, text: &str) -> Value {
     let number = |parsed: Option<Value>| parsed.unwrap_or_else(|| text.into());
     match info.map(|info| info.kind) {
@@ -84,7 +84,7 @@ pub fn option_json(info: &OptionInfo) -> Value {
     out
 }
 
-/// Who goes by the settings.
+/// The daemon that goes by the settings.
 pub struct ConfigOwner<'a> {
     /// `osd.0`.
     pub name: &'a str,
@@ -144,7 +144,7 @@ impl ConfigOwner<'_> {
         }
     }
 
-    /// `NAME = 'VALUE' `, and whether anybody looks at it.
+    /// `NAME = 'VALUE' `, and a note if no code of the daemon observes the option.
     fn report(&self, name: &str, value: &str) -> String {
         let tail = if (self.is_observed)(name) { "" } else { "(not observed, change may require restart) " };
         format!("{name} = '{value}' {tail}")

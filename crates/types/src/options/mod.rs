@@ -81,7 +81,7 @@ pub struct OptionInfo {
     flags: &'static str,
     /// The value unless one is set.
     pub default: &'static str,
-    /// The same for daemons, where it differs.
+    /// The default for daemons, where it differs.
     pub daemon_default: &'static str,
     /// The smallest value, where there is one.
     pub min: &'static str,
@@ -109,7 +109,7 @@ impl OptionInfo {
         })
     }
 
-    /// It is needed to find the monitors, so that they do not keep it.
+    /// The option is needed to find the monitors, so the monitors do not keep it.
     pub fn is_local(&self) -> bool {
         self.flags.contains('n')
     }

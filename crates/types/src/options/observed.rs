@@ -1,4 +1,5 @@
-//! Which daemons go by which options while they run. `docs/compatibility.md` lists the same, as a test sees to.
+//! Which daemons go by which options while they run. `docs/compatibility.md` has the same list; a test compares the
+//! two.
 
 use crate::EntityType;
 

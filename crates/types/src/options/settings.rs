@@ -44,7 +44,7 @@ pub enum OptionSetError {
     /// There is no such option.
     #[error("unrecognized option")]
     Unknown,
-    /// It is taken at start only.
+    /// The option is taken at start only.
     #[error("Configuration option '{0}' may not be modified at runtime")]
     NotAtRuntime(String),
     /// The value does not fit.
@@ -63,7 +63,7 @@ impl OptionSetError {
     }
 }
 
-/// See the module's page.
+/// The options of one daemon: their values by where they come from, of which the strongest wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Values by name, then by where they come from; those of unknown options stay as they are written.
@@ -152,7 +152,7 @@ impl Settings {
         self.values.retain(|_, levels| !levels.is_empty());
     }
 
-    /// Sets an option of the running daemon; its value as it is kept.
+    /// Sets an option of the running daemon. Returns the value as it is kept.
     pub fn inject(&mut self, name: &str, text: &str) -> Result<String, OptionSetError> {
         let info = find_option(name).ok_or(OptionSetError::Unknown)?;
         let value = info.normalize(text)?;
@@ -163,7 +163,7 @@ impl Settings {
         Ok(value)
     }
 
-    /// Takes an injected value back; the value that holds then. None where nothing was injected.
+    /// Takes an injected value back. Returns the value that holds then, or `None` where nothing was injected.
     pub fn uninject(&mut self, name: &str) -> Option<String> {
         self.values.get_mut(name)?.remove(&OptionLevel::Override)?;
         self.values.retain(|_, levels| !levels.is_empty());

@@ -16,13 +16,13 @@ pub struct UpActing {
     pub up: Vec<OsdId>,
     /// The first of them by affinity; [`OsdId::NONE`] without one.
     pub up_primary: OsdId,
-    /// Who serves: `up` but for temporary mappings.
+    /// The OSDs that serve the PG: `up` unless a temporary mapping says otherwise.
     pub acting: Vec<OsdId>,
-    /// Who orders the writes; [`OsdId::NONE`] without one.
+    /// The OSD that orders the writes; [`OsdId::NONE`] without one.
     pub acting_primary: OsdId,
 }
 
-/// Nowhere.
+/// A PG that no OSD serves.
 impl Default for UpActing {
     fn default() -> Self {
         UpActing { up: Vec::new(), up_primary: OsdId::NONE, acting: Vec::new(), acting_primary: OsdId::NONE }
@@ -180,7 +180,7 @@ impl OsdMap {
             a >= PRIMARY_AFFINITY_DEFAULT || (crush_hash32_2(seed, osd.0 as u32) >> 16) < a
         };
         let willing = up.iter().position(|osd| *osd != OsdId::HOLE && accepts(*osd));
-        // Nobody is willing: the first that could.
+        // No OSD accepts by its affinity: the first one that there is.
         let Some(place) = willing.or_else(|| up.iter().position(|osd| *osd != OsdId::HOLE)) else {
             return OsdId::NONE;
         };
@@ -192,9 +192,9 @@ impl OsdMap {
     }
 }
 
-/// Takes out OSDs that are named again: one holds one copy. Only those whom an operator named can be. Ceph refuses
-/// them where it is told and places by what it was told otherwise; the primary is the same. Of an erasure-coded pool an
-/// OSD may have several parts.
+/// Removes OSDs that are named more than once: an OSD holds one copy. Only OSDs that an operator named can be repeated.
+/// Ceph refuses such a mapping in the command that sets it, but places by it if it is there by other ways; the primary
+/// is the same. In an erasure-coded pool an OSD may have several parts.
 fn drop_repeated(pool: &PgPool, osds: &mut Vec<OsdId>) {
     if !pool.can_shift_osds() {
         return;

@@ -133,7 +133,7 @@ pub struct OsdMap {
     pub removed_snaps_queue: BTreeMap<PoolId, IntervalSet>,
     /// [`OsdState`] bits (NOUP to NOOUT) of whole CRUSH nodes.
     pub crush_node_flags: BTreeMap<i32, OsdState>,
-    /// The same of device classes.
+    /// [`OsdState`] bits (NOUP to NOOUT) of whole device classes.
     pub device_class_flags: BTreeMap<i32, OsdState>,
 }
 

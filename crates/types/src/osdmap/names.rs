@@ -164,7 +164,7 @@ bit_names! {
 }
 
 impl OsdState {
-    /// What operators set of OSDs, of CRUSH nodes and of device classes.
+    /// The flags that operators set on OSDs, on CRUSH nodes and on device classes.
     pub const GROUP: OsdState = OsdState(1 << 8 | 1 << 9 | 1 << 10 | 1 << 11);
 }
 
@@ -205,7 +205,7 @@ bit_names! {
         CREATING = 15, "creating";
         /// Clients' operations fail with EIO.
         EIO = 16, "eio";
-        /// The pool is expected to hold much: it begins with many PGs.
+        /// The pool is expected to hold much data: it begins with many PGs.
         BULK = 17, "bulk";
     }
 }

@@ -368,7 +368,7 @@ impl PgPool {
 
     /// Changes the number of PGs.
     pub fn set_pg_num(&mut self, pg_num: u32) {
-        // PGs that come later come of those that are left.
+        // PGs that are made later are split off those that are left.
         let first = PoolOptValue::Int(i64::from(self.first_pg_num().min(pg_num)));
         self.opts.0.insert(PoolOptKey::FIRST_PG_NUM, first);
         self.pg_num = pg_num;
@@ -383,13 +383,13 @@ impl PgPool {
         (before..after).filter(is_child).map(move |seed| PgId::new(pg.pool, seed))
     }
 
-    /// The PG that this one came of, or is, of the first `count` ones.
+    /// The PG among the first `count` ones that this one is, or was split off.
     pub fn ancestor_of(pg: PgId, count: u32) -> PgId {
         PgId::new(pg.pool, ceph_stable_mod(pg.seed, count, mask_of(count)))
     }
 
-    /// The PG that goes next as the number of PGs becomes smaller, and the one that gets what it has; none while there is
-    /// but one. PGs are merged one by one, those that were split off last first.
+    /// The PG that is merged next as the number of PGs shrinks, and the PG that it is merged into; none if there is
+    /// only one PG. PGs are merged one by one, those that were split off last first.
     pub fn next_merge(&self, pool: PoolId) -> Option<(PgId, PgId)> {
         let left = self.pg_num.checked_sub(1).filter(|left| *left > 0)?;
         let source = PgId::new(pool, left);

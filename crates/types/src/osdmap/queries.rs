@@ -17,7 +17,8 @@ impl OsdMap {
         self.at(osd).map_or(OsdState::default(), |at| self.osd_state[at])
     }
 
-    /// What of [`OsdState::GROUP`] holds for an OSD: by itself, by the nodes above it, by its device class.
+    /// The flags of [`OsdState::GROUP`] that hold for an OSD: its own, those of the nodes above it, those of its device
+    /// class.
     pub fn group_flags(&self, osd: OsdId) -> OsdState {
         let mut flags = OsdState(self.state(osd).0 & OsdState::GROUP.0);
         let crush = self.crush.map();

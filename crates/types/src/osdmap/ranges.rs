@@ -9,7 +9,7 @@ use codec::{Decode, DecodeError, Encode, Features, Reader};
 
 use crate::{AddrType, EntityAddr, UTime};
 
-/// Bytes that stretch mode takes before the ranges in a full map and in an incremental: it is off.
+/// Bytes that the fields of stretch mode, which is off, take before the ranges in a full map and in an incremental.
 const STRETCH_BYTES: usize = 1 + 3 * 4 + 4;
 const STRETCH_CHANGE_BYTES: usize = 1 + STRETCH_BYTES;
 

@@ -1,4 +1,4 @@
-//! The frame that full and incremental maps share: an outer envelope around a section for everybody,
+//! The frame that full and incremental maps share: an outer envelope around a section for all receivers,
 //! a section for OSDs only, and checksums. The sections are declared once, as lists of fields in wire order.
 
 use codec::{Decode, DecodeError, Encode, Features, Reader};

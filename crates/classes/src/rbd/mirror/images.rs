@@ -69,7 +69,7 @@ pub(in crate::rbd) fn mirror_image_set(view: &mut dyn ObjectView, bytes: &Bytes)
         None if view.omap_get(&global_key(&image.global_id))?.is_some() => {
             return Err(Errno::EEXIST.into());
         }
-        // Somebody else ended its mirroring meanwhile.
+        // Another client ended the image's mirroring meanwhile.
         None if image.state == image_state::DISABLING => return Err(Errno::ENOENT.into()),
         None => {}
     }

@@ -180,7 +180,7 @@ pub(in crate::rbd) fn mirror_image_status_get_summary(
     output(&counts)
 }
 
-/// Removes what those reported who do not watch any more.
+/// Removes the statuses whose reporters do not watch the object any more.
 pub(in crate::rbd) fn mirror_image_status_remove_down(
     view: &mut dyn ObjectView,
     _: &Bytes,
@@ -200,7 +200,7 @@ pub(in crate::rbd) fn mirror_image_status_remove_down(
     Ok(Bytes::new())
 }
 
-/// Who replays the image here; `None` if that one is gone.
+/// The instance that replays the image here; `None` if it does not watch the object any more.
 fn instance_of(view: &mut dyn ObjectView, image: &[u8]) -> Result<Option<Instance>, Stop> {
     let kept: KeptStatus = read(view, &key(image, b""))?;
     let instance = (kept.origin, kept.addr);

@@ -133,8 +133,8 @@ impl Encode for Status {
 /// `entity_inst_t`: a client at an address.
 pub(super) type Instance = (EntityNum, EntityAddr);
 
-/// A status as it is kept (`MirrorImageSiteStatusOnDisk`; the encoding is ours): who reported it decides
-/// whether it is up, by watching the object still.
+/// A status as it is kept (`MirrorImageSiteStatusOnDisk`; the encoding is ours), with its reporter: the status counts
+/// as up while the reporter still watches the object.
 #[derive(Codec, Clone, Debug)]
 #[codec(version = 1, compat = 1)]
 pub(super) struct KeptStatus {

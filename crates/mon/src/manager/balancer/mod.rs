@@ -1,5 +1,5 @@
-//! The manager's module `balancer`: how evenly PGs, objects and bytes lie on the OSDs, and upmaps that make it more even,
-//! by plans that an operator orders or by itself.
+//! The manager's module `balancer`: how evenly PGs, objects and bytes lie on the OSDs, and upmaps that make it more
+//! even, by plans that an operator orders or by itself.
 //!
 //! Authority: `pybind/mgr/balancer/module.py` (16.2), whose words and limits these are. Of its modes there is `upmap`.
 
@@ -67,7 +67,7 @@ struct Look {
     is_even: bool,
 }
 
-/// See the module's page. Plans and what came of looks are gone after a restart, as with Ceph.
+/// The balancer's plans, and what came of its looks: both are gone after a restart, as with Ceph.
 #[derive(Debug, Default)]
 pub(crate) struct Balancer {
     plans: BTreeMap<String, Plan>,
@@ -90,7 +90,7 @@ impl Mon {
         self.module_option(name).and_then(|text| text.parse().ok()).unwrap_or(default)
     }
 
-    /// Once in a while looks for something to move, and moves it.
+    /// Once in a while looks for copies to move, and moves them.
     pub(crate) fn tick_balancer(&mut self, now: Instant, wall: UTime) {
         let sleep = Duration::try_from_secs_f64(self.balancer_number(SLEEP, 60.0)).unwrap_or_default();
         if self.balancer.due.is_some_and(|due| now < due) {
@@ -103,7 +103,8 @@ impl Mon {
             return;
         }
         let mut pools: Vec<PoolId> = self.committed.osdmap.pools.keys().copied().collect();
-        // So that one that always finds something to move does not keep the others from their turn.
+        // The next pool comes first, so that a pool with always something to move does not keep the others from their
+        // turn.
         let next = pools.partition_point(|pool| *pool <= self.balancer.first);
         pools.rotate_left(next);
         self.balancer.first = pools.first().copied().unwrap_or_default();
@@ -119,7 +120,7 @@ impl Mon {
             Ok(_) => (CREATED.to_owned(), false),
             Err((errno, why)) => (why.clone(), *errno == Errno::EALREADY),
         };
-        // The machine has no clock that goes on during a call.
+        // The state machine's clock does not move during a call.
         self.balancer.last = Look { started: wall.to_string(), took: Duration::ZERO, result, is_even };
         plan
     }
@@ -149,7 +150,7 @@ impl Mon {
         Ok(Plan { epoch: map.epoch.0, pools, changes })
     }
 
-    /// Nothing is moved while copies lack something, or many are on their way.
+    /// Refuses to move anything while copies lack something, or many are on their way.
     fn may_move(&self, map: &OsdMap) -> Result<(), (Errno, String)> {
         let (mut all, mut unknown, mut inactive) = (0u32, 0u32, 0u32);
         for pg in map.pgs() {
@@ -185,7 +186,7 @@ impl Mon {
 }
 
 impl Plan {
-    /// As a change of the map, as far as its PGs are still there.
+    /// Writes the plan as a change of the map, as far as its PGs still exist.
     fn write(&self, map: &OsdMap, inc: &mut Incremental) {
         for (pg, pairs) in self.changes.iter().filter(|(pg, _)| map.pg_exists(**pg)) {
             if pairs.is_empty() {

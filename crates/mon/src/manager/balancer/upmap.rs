@@ -1,4 +1,5 @@
-//! Which copies to move so that each OSD has its share of a pool's PGs: upmaps to make, change or drop, a few at a time.
+//! Which copies to move so that each OSD has its share of a pool's PGs: upmaps to make, change or drop, a few at a
+//! time.
 //!
 //! A copy moves to where the pool's rule might have placed it: below what the rule takes, in the same buckets down to
 //! the last level at which the rule chooses, and there in one that has no copy yet.
@@ -41,8 +42,8 @@ impl Domains<'_> {
         };
         let mut chosen: Vec<(i32, i32)> =
             steps.iter().filter(|s| chooses(s.op)).map(|s| (s.arg2, s.arg1)).collect();
-        // Choosing one OSD below what was chosen asks for nothing more. Where there are several, a copy stays in its
-        // bucket, as another one would be one too many.
+        // Choosing one OSD below the bucket that was chosen asks for nothing more. Where there are several buckets, a
+        // copy stays in its own, as another one would be one too many.
         if chosen.len() > 1 && chosen.last() == Some(&(0, 1)) {
             chosen.pop();
         }
@@ -88,7 +89,7 @@ impl Place {
         (raw.len() == at.len()).then_some(Place { raw, at })
     }
 
-    /// The same with one copy moved.
+    /// These places with one copy moved.
     fn with(&self, from: OsdId, to: OsdId) -> Place {
         let mut out = self.clone();
         if let Some(place) = out.at.iter_mut().find(|osd| **osd == from) {
@@ -97,8 +98,8 @@ impl Place {
         out
     }
 
-    /// The pairs that bring the copies there, in an order in which none is moved to where another one still is; nothing
-    /// where there is no such order.
+    /// The pairs that bring the copies there, in an order in which no copy moves to an OSD that still has another one;
+    /// none where there is no such order.
     fn pairs(&self) -> Option<Vec<Pair>> {
         let moved = self.raw.iter().zip(&self.at).filter(|(from, to)| from != to && **to != OsdId::HOLE);
         let mut left: Vec<Pair> = moved.map(|(from, to)| (*from, *to)).collect();
@@ -123,7 +124,7 @@ struct Layout<'a> {
 }
 
 /// What to change of the pool's upmaps so that no OSD has more than `max_deviation` PGs too many or too few: at most
-/// `max_changes` PGs, with the pairs that they are to have, none where the upmap goes.
+/// `max_changes` PGs, with the pairs that they are to have; no pairs where the upmap is removed.
 pub(crate) fn plan(
     map: &OsdMap,
     id: PoolId,
@@ -156,7 +157,7 @@ impl Layout<'_> {
                 *has += 1.0;
             }
         }
-        // What an operator has placed as a whole stays, and counts.
+        // A PG that an operator has placed as a whole stays there, and counts.
         let movable = map.pgs_of(id).filter(|pg| !map.pg_upmap.contains_key(pg));
         let places = movable.filter_map(|pg| Some((pg, Place::of(map, pg)?))).collect();
         Some(Layout { domains: Domains::of(crush, pool.crush_rule)?, places, shares })
@@ -166,8 +167,8 @@ impl Layout<'_> {
         self.shares.get(&osd).map(|(has, share)| has - share)
     }
 
-    /// Moves one copy from an OSD that has too many to one that has too few, if an OSD is further off than it may be; the
-    /// PG that it was of.
+    /// Moves one copy from an OSD that has too many to one that has too few, if an OSD is further off than it may be;
+    /// gives the PG of that copy.
     fn improve(&mut self, max_deviation: f64) -> Option<PgId> {
         let mut by_need: Vec<(OsdId, f64)> =
             self.shares.iter().map(|(osd, (has, share))| (*osd, has - share)).collect();
@@ -176,14 +177,14 @@ impl Layout<'_> {
             return None;
         }
         let (pg, from, to) = by_need.iter().rev().find_map(|(from, _)| {
-            // What was moved before goes back first: so upmaps do not pile up.
+            // Copies that were moved before go back first, so that upmaps do not pile up.
             self.way_back(*from).or_else(|| self.way_on(*from, &by_need))
         })?;
         self.relocate(pg, from, to);
         Some(pg)
     }
 
-    /// True where a copy less here and one more there makes the pool more even.
+    /// True where moving a copy from the first OSD to the second makes the pool more even.
     fn evens(&self, from: OsdId, to: OsdId) -> bool {
         let off = |osd| self.deviation(osd);
         matches!((off(from), off(to)), (Some(from), Some(to)) if from > 0.0 && from - to > 1.0)

@@ -1,4 +1,5 @@
-//! What the cluster measures, from its maps and the statistics that came in, under the names that Ceph's module gives it.
+//! What the cluster measures, from its maps and the statistics that came in, under the names that Ceph's module gives
+//! it.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The manager's module `prometheus`: what the cluster measures, as Prometheus scrapes it, and where. The socket and what is
-//! said over HTTP are the daemon's.
+//! The manager's module `prometheus`: what the cluster measures, as Prometheus scrapes it, and where. The socket and
+//! the HTTP exchange are the daemon's part.
 //!
 //! Authority: `pybind/mgr/prometheus/module.py` (16.2), whose names of metrics, labels and options these are.
 
@@ -52,7 +52,7 @@ impl Mon {
         Some(SocketAddr::new(address, port))
     }
 
-    /// Metrics are served at this address; none where nobody listens.
+    /// Notes the address at which metrics are served; none where they are not served.
     pub fn set_metrics_served(&mut self, at: Option<SocketAddr>) {
         if std::mem::replace(&mut self.metrics_served, at) != at && self.is_booted() {
             self.change_mgrmap();

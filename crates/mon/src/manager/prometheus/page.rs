@@ -7,7 +7,7 @@ use std::fmt::Write;
 pub(super) enum Kind {
     /// May rise and fall.
     Gauge,
-    /// Only rises, until whoever counts starts anew.
+    /// Only rises, until the daemon that counts restarts.
     Counter,
     /// Facts in labels, and flags.
     Untyped,
@@ -23,7 +23,7 @@ impl Kind {
     }
 }
 
-/// See the module's page.
+/// A page of families in Prometheus' text format.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     text: String,

@@ -105,7 +105,7 @@ pub(super) enum Change {
     Begin(Task, bool),
     Found(Kind, Found),
     Answer(Caller, Reply),
-    /// The same, and from now on OSDs count what images do.
+    /// The caller is answered, and from now on OSDs count what images do.
     CountImages(Caller, Reply),
     /// Images by their ids.
     Names(Place, BTreeMap<String, String>),
@@ -122,7 +122,7 @@ impl Plan {
 
 fn take(req: &mut Request<'_>) -> Reply {
     let Some(caller) = req.caller.cloned() else { return Reply::fail(Errno::EINVAL, "not here") };
-    // Who asks the monitor was asked for its capabilities there.
+    // A caller that asks the monitor had its capabilities checked there.
     let caps = match &caller {
         Caller::Mon { .. } => "allow *".to_owned(),
         Caller::Manager { .. } => req.mon.caps_of(req.peer, "mgr"),
@@ -178,7 +178,7 @@ impl Command {
         })
     }
 
-    /// What is to be done, from what was read so far.
+    /// What is to be done, given what was read so far.
     pub(super) fn plan(
         &self,
         view: View<'_>,

@@ -60,7 +60,7 @@ const MIRRORING_ENABLED: u8 = 1;
 const MODE_SNAPSHOT: u8 = 1;
 const MIRROR_MODE_IMAGE: u32 = 1;
 
-/// Of `SnapshotInfo` what says whether it is a mirror snapshot, and of what state.
+/// The part of `SnapshotInfo` that says whether it is a mirror snapshot, and in what state.
 struct SnapshotKind(Option<u8>);
 
 /// `SNAPSHOT_NAMESPACE_TYPE_MIRROR`, `MIRROR_SNAPSHOT_STATE_PRIMARY`.
@@ -102,7 +102,7 @@ fn header(id: &str) -> String {
     format!("rbd_header.{id}")
 }
 
-/// What is kept as the id of an image by its name, be the image whole or not.
+/// The id that is kept for an image's name, whether or not the image is whole.
 pub(super) fn named_id(view: View<'_>, place: &Place, name: &str) -> Result<Option<String>, Stop> {
     view.call(place, format!("rbd_id.{name}"), "get_id", &NoInput)
 }
@@ -125,7 +125,7 @@ pub(super) fn has_parent(view: View<'_>, place: &Place, id: &str) -> Result<bool
     if !spec.is_some_and(|spec| spec.pool >= 0 && !spec.image_id.is_empty()) {
         return Ok(false);
     }
-    // A flattened image whose snapshots have a parent has one no more.
+    // A flattened image whose snapshots have a parent has none itself any more.
     let overlap: Option<Option<u64>> = view.call(place, header(id), "parent_overlap_get", &SnapId::HEAD)?;
     Ok(overlap.flatten().is_some())
 }

@@ -1,5 +1,5 @@
-//! The work of the module, in one queue for each pool: what is done in a pool builds on what was done before, and a
-//! pool that does not answer holds up no other. What needs no pool has a queue of its own.
+//! The work of the module, in one queue for each pool: work in a pool builds on what was done there before, and a pool
+//! that does not answer holds up no other. Work that needs no pool has a queue of its own.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -62,17 +62,17 @@ pub(super) enum Progress {
     Failed(Work, Errno),
 }
 
-/// See the module's page.
+/// The queues, by pool.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     by_pool: BTreeMap<LaneId, Lane>,
-    /// What failed, and when it is tried again.
+    /// Work that failed, and when it is tried again.
     later: Vec<(UTime, Work)>,
     next_token: u64,
 }
 
 impl Lanes {
-    /// Without any work. Answers to what was asked before are nobody's.
+    /// The queues without any work. Answers to what was asked before find no job and are dropped.
     pub(super) fn anew(&self) -> Lanes {
         Lanes { next_token: self.next_token, ..Lanes::default() }
     }
@@ -96,7 +96,7 @@ impl Lanes {
         self.lane(work.lane()).queue.push_back(Job { work, reads: Reads::new() });
     }
 
-    /// The same, unless it waits already.
+    /// Queues a piece of work, unless the same work waits already.
     pub(super) fn enqueue_once(&mut self, work: Work) {
         if !self.lane(work.lane()).queue.iter().any(|job| job.work.is_same(&work)) {
             self.enqueue(work);
@@ -108,7 +108,7 @@ impl Lanes {
         self.later.push((wall.plus(RETRY_INTERVAL), work));
     }
 
-    /// Goes on with what was put off.
+    /// Queues the work that was put off and is due again.
     pub(super) fn resume(&mut self, wall: UTime) {
         let (due, later) = std::mem::take(&mut self.later).into_iter().partition(|(at, _)| *at <= wall);
         self.later = later;
@@ -134,7 +134,7 @@ impl Lanes {
         self.lane(Some(pool)).is_loaded = true;
     }
 
-    /// Drops the queues of pools that are gone; what waited in them.
+    /// Drops the queues of pools that are gone; gives the work that waited in them.
     pub(super) fn retain(&mut self, is_there: impl Fn(PoolId) -> bool) -> Vec<Work> {
         let gone: Vec<LaneId> =
             self.by_pool.keys().filter(|id| id.is_some_and(|pool| !is_there(pool))).copied().collect();
@@ -171,7 +171,7 @@ impl Lanes {
         effects: &mut Effects,
     ) {
         let token = self.ask(first, effects);
-        // What it read is of no use any more.
+        // What the job read is of no use any more.
         job.reads.clear();
         let lane = self.lane(id);
         lane.queue.push_front(job);
@@ -184,7 +184,8 @@ impl Lanes {
         Token(self.next_token)
     }
 
-    /// Takes an answer to the first job of some queue. What was asked for before the lease was lost is nobody's.
+    /// Takes an answer to the first job of some queue. An answer to what was asked before the lease was lost finds no
+    /// job.
     pub(super) fn answered(
         &mut self,
         token: Token,
@@ -203,7 +204,7 @@ impl Lanes {
                 Some(Progress::Going)
             }
             Waiting::Write(_, change, mut writes) => match (result, writes.pop_front()) {
-                // That an object is not there does not matter to those who change it.
+                // An object that does not exist is no error for a write.
                 (Err(errno), _) if errno != Errno::ENOENT => {
                     Some(Progress::Failed(lane.queue.pop_front()?.work, errno))
                 }

@@ -1,9 +1,9 @@
 //! The manager's module `rbd_support`: tasks on images in the background, schedules of trash purges and of mirror
 //! snapshots, and what images do.
 //!
-//! What the module knows of images it reads from their objects; what it does with them the stock `rbd` does, which
-//! whoever executes the monitor's effects starts as the manager's entity. Commands and the module's own work wait
-//! in a queue for each pool (`lanes.rs`), since each builds on what the one before it wrote.
+//! The module reads what it knows of images from their objects; for what it does with them it runs the stock `rbd`,
+//! which the caller that executes the monitor's effects starts as the manager's entity. Commands and the module's own
+//! work wait in a queue for each pool (`lanes.rs`), since each builds on what the one before it wrote.
 
 mod add_task;
 mod commands;
@@ -38,7 +38,7 @@ use crate::{Effect, Effects, Mon, commands::Reply};
 pub(crate) use commands::ROWS;
 pub use runs::RunId;
 
-/// How often pools are looked through for schedules and for what they are for.
+/// How often pools are looked through for schedules and for their targets.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Commands that wait for a pool; more are told to try again.
@@ -61,7 +61,7 @@ enum Work {
     Command(Box<Command>),
     /// Looks up the names of images.
     Names(Place),
-    /// Changes an object; that it is not there does not matter.
+    /// Changes an object; it does not matter if the object does not exist.
     Write(ObjectRequest),
     /// Sees whether the image in a place is still the one that a task was added for.
     Begin(Place, Box<Task>),
@@ -88,7 +88,7 @@ impl Work {
     }
 }
 
-/// See the module's page.
+/// The module's tasks, schedules and statistics of images, and the work that waits.
 #[derive(Debug)]
 pub(crate) struct RbdSupport {
     looked_at: Option<Instant>,
@@ -125,7 +125,7 @@ impl RbdSupport {
         }
     }
 
-    /// The module ends: what it started is ended too.
+    /// The module ends: the runs that it started are ended, too.
     pub(crate) fn stop(&mut self) -> impl Iterator<Item = Effect> + use<> {
         let (lanes, runs) = (self.lanes.anew(), self.runs.anew());
         let before = std::mem::replace(self, RbdSupport { lanes, runs, ..RbdSupport::default() });
@@ -156,7 +156,8 @@ fn load(view: View<'_>, pool: PoolId) -> Result<Plan, Stop> {
     Ok(Plan::of(Change::Loaded(pool, tasks)))
 }
 
-/// Whether the image of a task's name is the one that it was added for. Where there is none, `rbd` says so.
+/// Whether the image of a task's name is still the one that the task was added for. Where there is no image, `rbd` says
+/// so.
 fn begin(view: View<'_>, place: &Place, task: &Task) -> Result<Plan, Stop> {
     let Some(name) = &task.refs.image_name else { return Ok(Plan::of(Change::Begin(task.clone(), true))) };
     let found = image::named_id(view, place, name)?;
@@ -268,7 +269,7 @@ impl Mon {
                 return;
             }
             Work::Begin(..) => self.on_task_ended(wall, Some(errno), &text),
-            // A key that stayed would have its task run again.
+            // If the key stayed, its task would run again.
             work @ (Work::Load(_) | Work::Write(_)) => {
                 tracing::warn!("rbd_support: {work:?}: {text}; it is tried again");
                 self.rbd_support.lanes.put_off(wall, work);
@@ -334,7 +335,7 @@ impl Mon {
                     self.set_module_option(wall, kind.option(), text);
                 }
                 self.rbd_support.schedules(kind).set(now, named, schedule);
-                // That for everything is an option, which the ledger keeps.
+                // The schedule for everything is an option, which the ledger keeps.
                 self.answer_when_committed(answer, effects);
             }
         }

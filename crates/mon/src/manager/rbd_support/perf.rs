@@ -1,5 +1,5 @@
-//! What images do: `rbd perf image stats` and `counters`, which `rbd perf image iotop` and `iostat` ask for. OSDs
-//! count while somebody has asked within the last minute.
+//! What images do: `rbd perf image stats` and `counters`, which `rbd perf image iotop` and `iostat` ask for. OSDs count
+//! only if a client has asked within the last minute.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,13 +19,13 @@ use crate::{
 /// Counters in the order in which they are shown.
 pub(super) const COUNTERS: [&str; 6] =
     ["write_ops", "read_ops", "write_bytes", "read_bytes", "write_latency", "read_latency"];
-/// For so long after the last question OSDs go on counting.
+/// How long OSDs go on counting after the last question.
 const EXPIRY: Duration = Duration::from_secs(60);
 /// `mgr_stats_period`: counts are taken together that often.
 const PERIOD: Duration = Duration::from_secs(5);
 /// What OSDs are told: some periods, so that a lost session does not matter.
 const QUERY_SECONDS: u32 = 15;
-/// Rates are shown of counts that are no further apart.
+/// The longest time between counts of which a rate is shown.
 const RATE_WINDOW_SECONDS: u64 = 60;
 /// Images in an answer.
 const SHOWN_MAX: usize = 64;
@@ -54,7 +54,7 @@ struct Followed {
     sum: Numbers,
 }
 
-/// See the module's page.
+/// The images that are followed, and their counters.
 #[derive(Debug, Default)]
 pub(super) struct Perf {
     asked_at: Option<Instant>,
@@ -89,7 +89,7 @@ impl Followed {
 }
 
 impl Perf {
-    /// Somebody asks: true if OSDs do not count yet.
+    /// A client asks: true if OSDs do not count yet.
     pub(super) fn ask(&mut self, now: Instant) -> bool {
         self.asked_at.replace(now).is_none()
     }
@@ -125,7 +125,7 @@ impl Perf {
         }
     }
 
-    /// Names of a place are known: images that have none there are gone.
+    /// Takes in the names of a place: images that have no name there are gone.
     pub(super) fn set_names(&mut self, place: Place, names: BTreeMap<String, String>) {
         self.images.retain(|key, _| place_of(key) != place || names.contains_key(&key.id));
         self.names.insert(place, names);
@@ -190,12 +190,12 @@ pub(super) fn look_up(view: View<'_>, place: &Place) -> Result<BTreeMap<String, 
 }
 
 impl Mon {
-    /// An OSD has counted.
+    /// Takes in what an OSD has counted.
     pub(crate) fn on_image_stats(&mut self, report: MOSDImageStats) {
         self.rbd_support.perf.take(report);
     }
 
-    /// Every OSD is asked to count.
+    /// Asks every OSD to count.
     pub(super) fn ask_for_images(&self, effects: &mut Effects) {
         let osds: Vec<_> =
             self.sessions.keys().copied().filter(|conn| self.osd_of(*conn).is_some()).collect();
@@ -205,7 +205,7 @@ impl Mon {
         }
     }
 
-    /// Every second: ends a period when it is over, and forgets all when nobody asks any more.
+    /// Every second: ends a period when it is over, and forgets everything when no client has asked for a while.
     pub(super) fn tick_perf(&mut self, now: Instant, wall: UTime, effects: &mut Effects) {
         let perf = &mut self.rbd_support.perf;
         let Some(asked_at) = perf.asked_at else { return };

@@ -33,7 +33,7 @@ enum Purpose {
     Scheduled(Vec<String>),
 }
 
-/// See the module's page.
+/// The runs of `rbd` that go on, and those that wait for their turn.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     next: u64,
@@ -64,7 +64,7 @@ impl Runs {
         self.running.iter().find(|(_, purpose)| matches!(purpose, Purpose::Task)).map(|(id, _)| *id)
     }
 
-    /// Something is due.
+    /// Queues a run of what is due.
     pub(super) fn schedule(&mut self, kind: Kind, pool: &str, level: Level, name: &str) {
         let words: &[&str] = match kind {
             Kind::TrashPurge => &["trash", "purge", "--no-progress"],
@@ -92,7 +92,7 @@ impl Mon {
     pub(super) fn start_runs(&mut self, wall: UTime, effects: &mut Effects) {
         let support = &mut self.rbd_support;
         if let Some(task) = support.tasks.start(wall) {
-            // In a pool that is gone there is nothing to look at.
+            // A pool that is gone has no image to look at.
             match self.committed.osdmap.pool_by_name(&task.refs.pool) {
                 Some((pool, _)) => {
                     let place = Place::new(pool, &task.refs.nspace);
@@ -108,7 +108,7 @@ impl Mon {
         }
     }
 
-    /// A task runs, unless it was cancelled meanwhile, or its image is another one by now.
+    /// Runs a task, unless it was cancelled meanwhile, or its image is another one by now.
     pub(super) fn begin_task(&mut self, wall: UTime, task: &Task, is_same: bool, effects: &mut Effects) {
         let is_canceled = self.rbd_support.tasks.running().is_none_or(|task| task.is_canceled);
         if is_canceled || !is_same {
@@ -116,7 +116,7 @@ impl Mon {
             return;
         }
         self.rbd_support.runs.start(Purpose::Task, task.command(), effects);
-        // `rbd` tells whole percents only, the first of a large image after a while.
+        // `rbd` reports whole percents only, and the first one of a large image only after a while.
         let refs = Origin::Module("rbd_support", task.refs.to_value());
         self.progress.update(wall, &task.id, &task.message, refs, 0.0);
     }
@@ -175,7 +175,7 @@ impl Mon {
                 self.progress.set_back(&task.id);
                 return;
             }
-            // Its key and its event are gone since it was cancelled.
+            // The task's key and its event have been gone since it was cancelled.
             Ended::Canceled => return,
             Ended::Gone(why) => {
                 self.progress.update(wall, &task.id, &task.message, refs, 0.0);

@@ -1,5 +1,5 @@
-//! When something is to be done: intervals with start times. Times of day are UTC, as a manager's are that runs
-//! in that time zone.
+//! When something is to be done: intervals with start times. Times of day are UTC, as with a manager that runs in that
+//! time zone.
 
 use std::collections::BTreeSet;
 

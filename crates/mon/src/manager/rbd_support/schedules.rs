@@ -1,6 +1,6 @@
 //! The schedules of one kind, and what is due: trash is purged by pool and namespace, mirror snapshots are made by
-//! image. Schedules are kept where Ceph keeps them: that for everything as an option, others in an object of
-//! their pool.
+//! image. Schedules are kept where Ceph keeps them: the one for everything as an option, others in an object of their
+//! pool.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,11 +64,11 @@ pub(super) struct Found {
     pool: PoolId,
     by_level: ByLevel,
     targets: BTreeMap<Level, String>,
-    /// Keys of schedules for what is gone.
+    /// Removals of the keys of schedules for what is gone.
     pub(super) stale: Vec<ObjectRequest>,
 }
 
-/// See the module's page.
+/// The schedules of one kind, and what comes due by them.
 #[derive(Debug)]
 pub(super) struct Schedules {
     pub(super) kind: Kind,
@@ -140,7 +140,7 @@ impl Schedules {
         let level = target.nearest(|level| self.by_level.contains_key(level));
         let schedule = level.and_then(|level| self.by_level.get(&level));
         let next = schedule.and_then(|(_, schedule)| schedule.next_run(now));
-        // Only what is later is queued, so that what is taken out of the queue is not due again at once.
+        // Only what is due later is queued, so that what is taken out of the queue is not due again at once.
         if let Some(at) = next.filter(|at| *at > now) {
             self.due.insert((at, target.clone()));
         }
@@ -171,7 +171,7 @@ impl Schedules {
         self.by_level.get(level).map(|(_, schedule)| schedule.clone())
     }
 
-    /// How a schedule is kept in the pool; none for that of everything, which is an option.
+    /// The write that keeps a schedule in its pool; none for the schedule of everything, which is an option.
     pub(super) fn save(&self, level: &Level, schedule: &Schedule) -> Option<ObjectRequest> {
         let place = Place::new(level.pool?, "");
         Some(if schedule.is_empty() {
@@ -296,7 +296,7 @@ mod tests {
         let status =
             schedules.status(&level(2, None), &OsdMap::clone(&crate::state::State::default().osdmap));
         assert_eq!(status["scheduled"][0]["schedule_time"], "1970-01-02 00:10:00");
-        // Without its own schedule, a pool follows that of everything.
+        // A pool without a schedule of its own follows the one for everything.
         let none = Schedule::default();
         schedules.set(Minute(1440), NamedLevel { level: level(2, None), name: "p/".into() }, none);
         assert_eq!(ids(schedules.take_due(Minute(2879))), [""; 0]);

@@ -163,7 +163,7 @@ impl NamedLevel {
         Ok(NamedLevel { level, name })
     }
 
-    /// Reads the key of a kept schedule; none for one of what is gone.
+    /// Reads the key of a kept schedule; none if what it was for is gone.
     pub(super) fn from_id(view: View<'_>, id: &str, levels: Levels) -> Result<Option<NamedLevel>, Stop> {
         let mut parts = id.splitn(3, '/');
         let pool = parts.next().and_then(|pool| pool.parse().ok()).map(PoolId);

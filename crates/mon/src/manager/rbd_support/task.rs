@@ -39,7 +39,7 @@ impl Action {
     }
 }
 
-/// What a task is about: two with the same are one.
+/// What a task is about: two tasks with the same refs are one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refs {
     pub(super) action: Action,
@@ -76,8 +76,8 @@ impl Refs {
         })
     }
 
-    /// True when a task with these is what `asked` asks for. Who asks may not know the image's id: the image
-    /// may be gone by now.
+    /// True when a task with these refs is what `asked` asks for. The client that asks may not know the image's id: the
+    /// image may be gone by now.
     pub(super) fn answers(&self, asked: &Refs) -> bool {
         let mut own = self.clone();
         if asked.image_id.is_none() {
@@ -87,17 +87,17 @@ impl Refs {
     }
 }
 
-/// See the module's page.
+/// A task, with its state.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Task {
     pub(super) sequence: u64,
     pub(super) id: String,
     pub(super) message: String,
     pub(super) refs: Refs,
-    /// Why it is tried again.
+    /// Why the task is tried again.
     pub(super) retry_message: Option<String>,
     pub(super) retry_attempts: u32,
-    /// Not before.
+    /// The task is not tried again before this time.
     pub(super) retry_at: Option<UTime>,
     /// From 0 to 1 while it runs.
     pub(super) progress: Option<f64>,
@@ -163,10 +163,12 @@ impl Task {
         Some(Task::new(value.get("sequence")?.as_u64()?, string("id")?, string("message")?, refs))
     }
 
-    /// True for a task that was found where it belongs, under its own key. Who may write there can leave any task, and
-    /// the manager, who runs it, may do more than he: it must not lead out of the pool and namespace.
+    /// True for a task that was found where it belongs, under its own key. A client that may write to that object can
+    /// leave any task there, and the manager, which runs it, may do more than that client: the task must not lead out
+    /// of the pool and namespace.
     pub(super) fn belongs(&self, pool: &str, nspace: &str, key: &str) -> bool {
-        // In an image's name `rbd` takes these for the end of a pool's or a namespace's, and the start of a snapshot's.
+        // In an image's name, `rbd` takes these for the end of a pool's or a namespace's name, and the start of a
+        // snapshot's.
         let is_plain = |name: &String| !name.contains(['/', '@']);
         self.refs.pool == pool
             && self.refs.nspace == nspace
@@ -174,7 +176,8 @@ impl Task {
             && self.key() == key
     }
 
-    /// The arguments of `rbd` that do it. Names are given apart, so that none is taken for a part of another.
+    /// The arguments with which `rbd` does the task. Names are given separately, so that none is taken for a part of
+    /// another.
     pub(super) fn command(&self) -> Vec<String> {
         let words: &[&str] = match self.refs.action {
             Action::Flatten => &["flatten"],

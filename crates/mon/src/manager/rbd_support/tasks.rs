@@ -1,5 +1,5 @@
-//! The tasks that are there, in the order in which they were added, and what comes of running them. One runs at a
-//! time; one that fails is tried again, later and later.
+//! The tasks that exist, in the order in which they were added, and what comes of running them. One runs at a time; a
+//! task that fails is tried again, later and later.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -12,7 +12,7 @@ use super::task::{Action, Refs, Task};
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 const RETRY_INTERVAL_MAX: Duration = Duration::from_secs(300);
-/// Ended tasks that are remembered, for those who ask twice.
+/// Ended tasks that are remembered, for clients that ask twice.
 const COMPLETED_MAX: usize = 50;
 
 type Key = (u64, String);
@@ -21,10 +21,10 @@ fn key_of(task: &Task) -> Key {
     (task.sequence, task.id.clone())
 }
 
-/// See the module's page.
+/// The tasks that exist, and those that ended lately.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
-    /// By number and id: what pools keep may have the same numbers.
+    /// By number and id: tasks that different pools keep may have the same numbers.
     by_sequence: BTreeMap<Key, Task>,
     completed: VecDeque<Task>,
     /// The newest number given.
@@ -76,7 +76,7 @@ impl Tasks {
     /// The number of the next task. It is used once, even if that task cannot be kept.
     pub(super) fn take_sequence(&mut self) -> u64 {
         loop {
-            // Only what a pool keeps can have the last number there is; behind it they begin anew.
+            // Only a task that a pool keeps can have the last number there is; behind it the numbers begin anew.
             self.sequence = self.sequence.wrapping_add(1);
             let mut from = self.by_sequence.range((self.sequence, String::new())..);
             if from.next().is_none_or(|((taken, _), _)| *taken != self.sequence) {
@@ -93,14 +93,14 @@ impl Tasks {
         self.all().find(|task| task.id == id)
     }
 
-    /// A task that is there, or has ended, with what was asked for.
+    /// A task that exists, or has ended, with the refs that were asked for.
     pub(super) fn find(&self, asked: &Refs) -> Option<&Task> {
         self.all()
             .find(|task| task.refs.answers(asked))
             .or_else(|| self.completed.iter().rev().find(|task| task.refs.answers(asked)))
     }
 
-    /// The next task to run, which is taken as running from now on.
+    /// The next task to run, which counts as running from now on.
     pub(super) fn start(&mut self, now: UTime) -> Option<Task> {
         if self.running.is_some() {
             return None;
@@ -122,7 +122,7 @@ impl Tasks {
         }
     }
 
-    /// Forgets a task; one that runs stays until it has ended. True when that one must be stopped.
+    /// Forgets a task; one that runs stays until it has ended. True when the running task must be stopped.
     pub(super) fn cancel(&mut self, task: &Task) -> bool {
         let key = key_of(task);
         if self.running.as_ref() == Some(&key) {
@@ -135,7 +135,7 @@ impl Tasks {
         false
     }
 
-    /// The run has ended: `errno` is none where it succeeded, and `detail` what it said last.
+    /// The run has ended: `errno` is none where it succeeded, and `detail` is what `rbd` said last.
     pub(super) fn end(&mut self, now: UTime, errno: Option<Errno>, detail: &str) -> Option<(Task, Ended)> {
         let key = self.running.take()?;
         let task = self.by_sequence.get_mut(&key)?;
@@ -204,7 +204,7 @@ mod tests {
             all.end(at(41), Some(Errno::EINVAL), "").unwrap().1,
             Ended::Gone(Some("Image does not have parent"))
         );
-        // What succeeded is found again by who asks twice; what failed is not.
+        // A client that asks twice finds a task that succeeded, but not one that failed.
         let asked = |image: &str| {
             let mut refs = tasks(1).by_id("id1").unwrap().refs.clone();
             (refs.image_name, refs.image_id) = (Some(image.to_owned()), None);

@@ -147,7 +147,7 @@ impl Pair {
         self.nets[side].on_event(event, &mut self.ends[side], &mut self.authority, &mut self.told[side]);
     }
 
-    /// Until nobody has anything to say.
+    /// Runs until neither end has anything to say.
     pub(super) fn run(&mut self) {
         while let Some(side) = (0..2).find(|side| !self.ends[1 - side].said.is_empty()) {
             for (conn, bytes) in mem::take(&mut self.ends[1 - side].said) {

@@ -61,7 +61,7 @@ impl Side {
     }
 }
 
-/// Somebody with tickets, the monitor that gave them, and an OSD that is to open them.
+/// A peer with tickets, the monitor that gave them, and an OSD that is to open them.
 struct Trio {
     own: Side,
     mon: Side,
@@ -106,7 +106,7 @@ impl Trio {
         }
     }
 
-    /// Time passes, the connections are looked after, and everybody hears what is said.
+    /// Time passes, the connections are looked after, and all three hear what is said.
     fn pass(&mut self, ms: u64) {
         for side in [&mut self.own, &mut self.mon, &mut self.osd] {
             side.end.now = side.end.now + Duration::from_millis(ms);

@@ -197,7 +197,7 @@ impl Bench {
         self.store.submit(Token(0), txn);
     }
 
-    /// Does for a copy what the PG does, of objects here.
+    /// Fetches for a copy what the PG would fetch, from objects of this bench.
     fn fetch(&mut self, subop: u32, source: &CopySource, part: Option<(u32, u32)>) {
         let object = HObject {
             oid: source.oid.clone(),

@@ -1,5 +1,5 @@
-//! Objects with parts that are parts of others. What is answered was seen with 16.2.15, but for what it evicts: there an
-//! object is evicted as a whole, and only if all of it is chunks.
+//! Objects with parts that are parts of others. What is answered was seen with 16.2.15, but for what it evicts: there
+//! an object is evicted as a whole, and only if all of it is chunks.
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Features};

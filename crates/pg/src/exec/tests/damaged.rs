@@ -47,7 +47,7 @@ fn nothing_goes_back_to_it() {
     assert_eq!(bench.result(vec![snap(OpCode::ROLLBACK, 5)]), 0);
 }
 
-/// What it refers to is not known, so nobody can tell what nobody refers to any more.
+/// What the damaged clone refers to is not known, so it cannot be told which references are lost.
 #[test]
 fn references_beside_it_are_not_counted() {
     let mut bench = Bench::new();

@@ -95,7 +95,7 @@ fn truncations_and_writes_pass_each_other() {
     // The write knows of a truncation to 4 that has not come.
     assert_eq!(bench.result(vec![truncated(extent(OpCode::WRITE, 1, "x"), 2, 4)]), 0);
     assert_eq!(bench.read(), Ok(Bytes::from("0x23")));
-    // It comes, and has been done.
+    // The truncation comes, and has been done already.
     assert_eq!(bench.result(vec![truncated(range(OpCode::TRUNCATE, 4, 0), 2, 4)]), 0);
     // A write from before it may not bring back what was cut off.
     assert_eq!(bench.result(vec![truncated(extent(OpCode::WRITE, 2, "abcdef"), 1, 0)]), 0);
@@ -364,7 +364,7 @@ fn changes_answer_with_data_only_when_asked_to() {
     bench.return_outputs();
     let done = bench.run(ops()).unwrap();
     assert_eq!(done.ops[1].data, "yata");
-    // Who asks again gets the same.
+    // A client that repeats the request gets the same.
     let kept = done.staged.unwrap().log.pop().unwrap().returns;
     assert_eq!(kept.iter().map(|(_, data)| data.as_ref()).collect::<Vec<_>>(), [&b""[..], b"yata", b""]);
     let long =

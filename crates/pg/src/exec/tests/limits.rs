@@ -109,7 +109,7 @@ fn a_request_reads_so_much_and_no_more() {
     let mut bench = sized(100 * MIB);
     let reads = |count| vec![range(OpCode::READ, 0, 0); count];
     assert_eq!((bench.result(reads(5)), bench.result(reads(6))), (0, EMSGSIZE));
-    // What an op may fail does not have the rest go on; nor do comparisons read without end.
+    // Nor does the rest go on if the op may fail; and comparisons do not read without end either.
     let may_fail = |op: OsdOp| OsdOp { flags: op_flag::FAILOK, ..op };
     assert_eq!(bench.result(vec![may_fail(range(OpCode::READ, 0, 0)); 6]), EMSGSIZE);
     assert_eq!(bench.result(vec![may_fail(range(OpCode::CMPEXT, 0, 100 * MIB)); 6]), EMSGSIZE);
@@ -167,7 +167,7 @@ fn an_object_has_so_many_bytes_of_xattrs_and_no_more() {
     assert_eq!(bench.result(vec![set("d")]), EFBIG);
     assert_eq!(bench.result(vec![step(OpCode::OMAPSETHEADER, OpParams::default(), value.to_owned())]), EFBIG);
     assert_eq!(bench.result(vec![xattr(OpCode::GETXATTR, "d", "")]), -61);
-    // One in the place of another, and whatever makes it less.
+    // An xattr may replace another of its size, and whatever leaves the object less is allowed.
     assert_eq!(bench.result(vec![set("c"), extent(OpCode::WRITE, 0, "x")]), 0);
     assert_eq!(bench.result(vec![xattr(OpCode::RMXATTR, "a", ""), set("d")]), 0);
     assert_eq!(bench.result(vec![plain(OpCode::DELETE), set("a")]), 0);

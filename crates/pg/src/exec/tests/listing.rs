@@ -90,7 +90,7 @@ fn listings_show_what_is_still_to_be_recovered() {
 fn old_listings_have_names_and_locators_only() {
     let mut bench = example();
     type Old = (u8, HObject, Vec<(Bytes, Bytes)>);
-    // They know no name for all namespaces.
+    // The old listings know no name for all namespaces.
     for (nspace, count) in [("", 3), ("ns", 2), ("\x01", 0)] {
         let request = request(&bench, OpCode::PGLS, nspace, &HObject::min(), 10);
         let done = bench.execute(&request).unwrap();

@@ -1,4 +1,5 @@
-//! Objects that refer to others. What is expected was seen with 16.2.15, but for snapshots of redirects, which end its OSDs.
+//! Objects that refer to others. What is expected was seen with 16.2.15, but for snapshots of redirects, which end its
+//! OSDs.
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Features};
@@ -59,7 +60,7 @@ fn requests_for_a_redirect_are_passed_on_and_it_keeps_nothing_but_xattrs() {
         assert_eq!(blocked(&bench, SnapId::HEAD, ops), passed_on());
     }
     assert_eq!(blocked(&bench, SnapId::DIR, vec![plain(OpCode::LIST_SNAPS)]), passed_on());
-    // Who watches is told by the primary that it spoke to.
+    // A watcher is notified by the primary that it sent its watch to.
     assert_eq!(blocked(&bench, SnapId::HEAD, vec![watch(3, 1)]), Blocked::Refused(Errno::EOPNOTSUPP));
     assert_eq!(bench.result(vec![plain(OpCode::TIER_FLUSH)]), Errno::EBUSY.negated());
     assert_eq!(bench.result(vec![plain(OpCode::TIER_EVICT)]), Errno::EINVAL.negated());
@@ -104,7 +105,7 @@ fn a_reference_is_asked_for_first_and_given_back() {
     bench.cx.asked.insert(0, 0);
     assert_eq!(bench.result(vec![counted()]), 0);
     assert!(info(&bench).manifest.unwrap().has_reference);
-    // It has to be given back before the object may refer to another one.
+    // A reference has to be given back before the object may refer to another one.
     assert_eq!(bench.result(vec![redirect()]), Errno::EINVAL.negated());
     assert_eq!(bench.run(vec![plain(OpCode::UNSET_MANIFEST)]).unwrap().given_back, [target()]);
 

@@ -129,7 +129,7 @@ fn deleted_objects_live_on_in_snapshots() {
     let snaps = list(&mut bench).unwrap();
     assert_eq!((snaps.clones.len(), snaps.clones[2].size), (3, 12));
     assert_eq!(bench.total, Delta { objects: 4, clones: 3, bytes: 32 });
-    // It may come back; what it was does not.
+    // The object may come back; its old contents do not.
     bench.put("new");
     assert_eq!(bench.read(), Ok(Bytes::from("new")));
     assert_eq!(bench.read_at(SnapId(3)), Ok(Bytes::from("0123456789")));
@@ -176,7 +176,7 @@ fn rollback_makes_the_head_what_it_was() {
     assert_eq!(bench.read(), Err(Errno::ENOENT));
     assert_eq!(bench.result(vec![snap(OpCode::ROLLBACK, 5)]), 0);
     assert_eq!(bench.read(), Ok(Bytes::from("01ab456789")));
-    // One after the last change: it is that already.
+    // A snapshot that was made after the last change: the head already is what it was then.
     assert_eq!(bench.result(vec![snap(OpCode::ROLLBACK, 9)]), 0);
     assert_eq!(bench.read(), Ok(Bytes::from("01ab456789")));
 }
@@ -218,7 +218,7 @@ fn trim_all(bench: &mut Bench, removed: &[u64]) -> (usize, Vec<HObject>) {
             TrimStep::Change(_, staged, lost) => {
                 changes += 1;
                 given_back.extend(lost);
-                // Whoever takes such a change back has to know what there was.
+                // Taking such a change back requires the version that there was.
                 for entry in staged.log.iter().filter(|entry| entry.is_delete) {
                     let info = bench.store.xattr(bench.cx.coll, &entry.object, INFO_XATTR).unwrap().unwrap();
                     assert_eq!(entry.prior_version, ObjectInfo::from_bytes(info).unwrap().version);
@@ -278,7 +278,8 @@ fn pools_snapshots_come_from_the_map() {
     assert_eq!(bench.read_at(SnapId(4)), Ok(Bytes::from("old")));
 }
 
-/// Whether ops on the object write what it has of snapshots, which must be there afterwards in any case.
+/// Whether ops on the object write its `SnapSet`, which must be there afterwards in any case, unless the object is
+/// deleted.
 fn writes_snapset(bench: &mut Bench, ops: Vec<OsdOp>) -> bool {
     let staged = bench.run(ops).unwrap().staged.unwrap();
     let kept = bench.store.xattr(bench.cx.coll, &Bench::object("o"), SNAPSET_XATTR).unwrap();

@@ -54,11 +54,12 @@ fn a_map_out_of_order_is_kept_in_order() {
     let (sorted, kept) = put(&[("a", "1"), ("b", "2"), ("c", "3")]);
     assert_eq!(kept, sorted);
     assert_eq!(put(&[("c", "3"), ("a", "1"), ("b", "2")]).1, sorted);
-    // Of a key that comes twice the last value counts.
+    // If a key comes twice, the last value counts.
     assert_eq!(put(&[("c", "3"), ("a", "0"), ("b", "2"), ("a", "1")]).1, sorted);
 }
 
-/// Observed: a request that only reads is refused before it is run, another one goes on behind the map.
+/// Observed: a request that only reads is refused before it is run; one that may change the object goes on after the
+/// TMAPGET.
 #[test]
 fn no_object_has_an_empty_map_where_it_may_be_made() {
     assert_eq!(Bench::new().result(vec![plain(OpCode::TMAPGET)]), -2);

@@ -26,7 +26,7 @@ fn overlaps(at: u64, chunk: &Chunk, offset: u64, end: u64) -> bool {
 }
 
 impl View<'_> {
-    /// What the chunk at `at` is, from the other object.
+    /// The contents of the chunk at `at`, from the other object.
     fn chunk_content(&mut self, at: u64, chunk: &Chunk) -> Result<Payload, Stop> {
         if self.rollbacks > ROLLBACKS_MAX {
             return Err(self.refuse(Errno::EOPNOTSUPP));
@@ -42,7 +42,7 @@ impl View<'_> {
         }
     }
 
-    /// Has what was evicted from `offset` to before `end` at hand, as the object does not have it.
+    /// Brings what was evicted from `offset` to before `end`, as the object does not have it, so that ops can read it.
     pub(super) fn bring_chunks(&mut self, offset: u64, end: u64) -> Result<(), Stop> {
         let Some(chunks) = self.info.chunks() else { return Ok(()) };
         let is_wanted = |(at, chunk): &(&u64, &Chunk)| chunk.is_missing && overlaps(**at, chunk, offset, end);
@@ -55,7 +55,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Writes to the object what the chunk at `at` is.
+    /// Writes the contents of the chunk at `at` to the object.
     pub(in crate::exec) fn take_in(&mut self, at: u64, chunk: &Chunk) -> Result<(), Stop> {
         let data = self.chunk_content(at, chunk)?;
         self.changed.insert(at, data.len() as u64);
@@ -64,8 +64,8 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Bytes are about to change: chunks among them are chunks no more. Of one that was evicted, what does not change is
-    /// taken in.
+    /// To be called before bytes change: chunks that they touch are chunks no more. An evicted chunk of which only a
+    /// part changes is taken in first.
     pub(super) fn own(&mut self, offset: u64, len: u64) -> Result<(), Stop> {
         let Some(chunks) = self.info.chunks() else { return Ok(()) };
         let end = offset.saturating_add(len);
@@ -84,14 +84,14 @@ impl View<'_> {
         Ok(())
     }
 
-    /// All of the object is about to change.
+    /// Forgets all chunks, as all of the object is about to change.
     pub(super) fn drop_chunks(&mut self) {
         if self.info.chunks().is_some() {
             self.info.manifest = None;
         }
     }
 
-    /// The object does not have these bytes any more, which are a chunk.
+    /// Drops the object's own bytes of a chunk.
     pub(in crate::exec) fn evict(&mut self, offset: u64, len: u64) {
         self.changed.insert(offset, len);
         self.mutations.push(Mutation::Zero { offset, len });
@@ -111,7 +111,7 @@ impl View<'_> {
         })
     }
 
-    /// References of the object's states to objects with this name.
+    /// How often the object's states refer to objects with this name.
     pub(super) fn count_references(&mut self, oid: &[u8]) -> Result<i32, Stop> {
         let clones = self.snapset.clones.iter().map(|clone| self.chunks_of(&self.head.with_snap(clone.id)));
         let mut states: Vec<Option<ChunkMap>> = self.stopped(clones.collect())?;
@@ -144,7 +144,8 @@ impl View<'_> {
         Ok(references(states))
     }
 
-    /// What the object would refer to more often than with the chunks `before`, if these were its chunks: each as often.
+    /// The objects that this one would refer to more often with `chunks` than with the chunks `before`: each as often
+    /// as it gains references.
     pub(in crate::exec) fn new_references(
         &mut self,
         before: &ChunkMap,
@@ -159,12 +160,13 @@ impl View<'_> {
         self.stopped(new)
     }
 
-    /// The object refers to `target` once more than before the request.
+    /// Notes that the object refers to `target` once more than before the request.
     pub(in crate::exec) fn note_reference(&mut self, target: HObject) {
         *self.taken.entry(target).or_default() += 1;
     }
 
-    /// What the object's states do not refer to any more, after all ops, is to be told.
+    /// To be called after all ops: notes which objects the object's states do not refer to any more, as these are to be
+    /// told.
     pub(in crate::exec) fn settle_chunks(&mut self, has_clone: bool) -> Result<(), Blocked> {
         let (old, new) = (self.old_info.chunks(), self.info.chunks().filter(|_| self.exists));
         if old == new && self.taken.is_empty() {
@@ -186,7 +188,7 @@ impl View<'_> {
             && snapc.snaps.first().is_some_and(|s| *s > self.snapset.seq)
     }
 
-    /// True if the head's contents are the same, wherever they are.
+    /// True if the head's contents stay the same, in whichever object they are kept.
     pub(in crate::exec) fn is_same_for_snaps(&self, op: &MOSDOp) -> bool {
         let was_redirect = self
             .old_info

@@ -24,16 +24,16 @@ use omap::Omap;
 pub(super) use stage::Change;
 
 /// What the ops of a request may stage, all together: as much as a change of one object, less room for what goes with
-/// it in a message to another OSD. Ops can stage many times what they bring, by repeating it, or by writing anew and
-/// anew what a few bytes change.
+/// it in a message to another OSD. Ops can stage many times the data that they bring, by repeating it, or by rewriting
+/// much for a few changed bytes, again and again.
 const STAGED_BYTES_MAX: u64 = OBJECT_BYTES_MAX - (1 << 20);
 
 /// What the ops of a request may read and answer, all together: the largest object some times over, which no client
 /// asks for. Ops can ask for the same again and again.
 pub(super) const OUTPUT_BYTES_MAX: u64 = 4 * OBJECT_BYTES_MAX;
 
-/// What an object's xattrs, with their names, and the header of its omap take, all together: the store keeps them in one
-/// piece, in memory whenever the object is used.
+/// What an object's xattrs, with their names, and the header of its omap take, all together: the store keeps them in
+/// one piece, in memory whenever the object is used.
 const ATTRIBUTES_BYTES_MAX: u64 = 64 << 20;
 
 /// Changed data, in the order of the changes.
@@ -43,7 +43,7 @@ enum Piece {
     Zero(u64, u64),
 }
 
-/// See the module's page.
+/// One object as the ops of one request see it: what is stored, overlaid with what they changed.
 pub(super) struct View<'a> {
     store: &'a dyn ObjectStore,
     coll: CollId,
@@ -123,8 +123,8 @@ impl<'a> View<'a> {
         let is_head = matches!(snapid, SnapId::HEAD | SnapId::DIR);
         let is_gone = info.as_ref().is_none_or(|i: &ObjectInfo| i.is_whiteout);
         if !is_head && snapid <= snapset.seq {
-            // Of a snapshot that is removed, clones are nobody's any more. (The head is what it was, also for readers at
-            // a removed snapshot that is newer than its last change.)
+            // Clones do not serve a removed snapshot any more. (The head does: readers at a removed snapshot that is
+            // newer than the head's last change still see it.)
             let clone = snapset.clone_of(snapid).filter(|_| !cx.removed_snaps.contains(snapid.0));
             base = clone.map(|clone| head.with_snap(clone));
             info = match &base {
@@ -243,7 +243,7 @@ impl<'a> View<'a> {
         Stop::Missing
     }
 
-    /// The same for what a chunk has of another object.
+    /// Stops for the part of another object that a chunk refers to.
     fn want_chunk(&mut self, id: u32, chunk: &Chunk) -> Stop {
         let (source, part) = (CopySource::of(&chunk.target), Some((chunk.offset, chunk.length)));
         self.missing = Some(Blocked::Copy { subop: id, source, part });
@@ -365,8 +365,8 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// True for a request that gave the object an xattr, or a header of its omap, and leaves it more of them than an
-    /// object may have. One that only takes some away may go on.
+    /// True if the request set an xattr, or the omap header, and leaves the object more of them than an object may
+    /// have. A request that only removes some may go on.
     pub(super) fn has_too_many_attributes(&self) -> Result<bool, Blocked> {
         let header = self.omap_head.as_ref().filter(|header| !header.is_empty());
         if header.is_none() && self.xattrs.values().all(Option::is_none) {
@@ -390,8 +390,8 @@ impl<'a> View<'a> {
         Ok(sum > ATTRIBUTES_BYTES_MAX)
     }
 
-    /// Counts what an op puts into memory for its answer; if that is too much for one request, all of it is refused
-    /// with EMSGSIZE: ops that may fail would have the rest go on.
+    /// Counts what an op puts into memory for its answer; if that is too much for one request, the whole request is
+    /// refused with EMSGSIZE: if only the op failed, and it may fail, the rest would go on.
     pub(super) fn spend(&mut self, bytes: u64) -> Result<(), Stop> {
         self.output_bytes = self.output_bytes.saturating_add(bytes);
         if self.output_bytes > OUTPUT_BYTES_MAX { Err(self.refuse(Errno::EMSGSIZE)) } else { Ok(()) }
@@ -404,10 +404,10 @@ impl<'a> View<'a> {
         self.place(offset, data)
     }
 
-    /// Writes `data` as often as it takes to fill `len` bytes, of which it is a whole part. It is not multiplied in
-    /// memory, but put into several writes.
+    /// Writes `data` as often as it takes to fill `len` bytes, which are a multiple of its length. It is not multiplied
+    /// in memory, but put into several writes.
     pub(super) fn put_repeated(&mut self, offset: u64, len: u64, data: &Bytes) -> Result<(), Stop> {
-        /// What one write has: longer than what clients repeat in everyday life, so that it stays one write.
+        /// The length of one write: more than clients usually fill, so that such a fill stays one write.
         const RUN_BYTES: usize = 4 << 20;
         self.check_range(offset, len)?;
         self.charge(usize::try_from(len).unwrap_or(usize::MAX))?;
@@ -489,7 +489,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Makes the head what `clone` is, which has the chunks that are returned; the head has none.
+    /// Makes the head what `clone` is, and returns the clone's chunks; the head has none.
     pub(super) fn roll_back_to(&mut self, clone: SnapId) -> Result<ChunkMap, Stop> {
         let source = self.head.with_snap(clone);
         let result = self.store.meta(self.coll, &source);
@@ -499,7 +499,7 @@ impl<'a> View<'a> {
         let info: Option<ObjectInfo> = self.stopped(decode_xattr(bytes))?;
         let chunks = info.as_ref().and_then(ObjectInfo::chunks).cloned();
         if chunks.is_none() && info.is_some_and(|info| info.manifest.is_some()) {
-            // It has nothing of its own to go back to.
+            // The clone has no contents of its own to go back to.
             return Err(Errno::EOPNOTSUPP.into());
         }
         self.drop_chunks();

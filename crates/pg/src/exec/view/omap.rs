@@ -1,13 +1,13 @@
 //! What a request did to the omap of its object, over what is stored.
 //!
-//! Removed ranges are kept as ranges: removing reads nothing, however much there is to remove, and nobody reads what
-//! was removed either.
+//! Removed ranges are kept as ranges: removing reads nothing, however much there is to remove, and later reads skip
+//! what was removed.
 
 use std::{collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
 
-/// See the module's page.
+/// The changes that a request made to the omap of its object.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Omap {
     /// Entries that were set, or, without a value, removed one by one.

@@ -81,7 +81,8 @@ impl View<'_> {
         let at = stage.at;
         if change.is_user_change {
             let seen = self.info.user_version.max(cx.last_user_version);
-            // Behind the highest number that there is, which a redirect may bring along, versions are the PG's.
+            // After the highest number that there is, which a redirect may bring along, the PG's version is taken
+            // instead.
             self.info.user_version = at.version.max(seen.wrapping_add(1));
         }
         let user_version = self.info.user_version;
@@ -135,8 +136,8 @@ impl View<'_> {
         txn.push(&self.head, Mutation::SetXattrs(system));
     }
 
-    /// Clones the head if snapshots were made since its last change, and notes what of the newest clone
-    /// is the head's no more.
+    /// Clones the head if snapshots were made since its last change, and notes what the newest clone no longer shares
+    /// with the head.
     fn keep_for_snaps(&mut self, snapc: &SnapContext, mtime: UTime, stage: &mut Stage) {
         let seq = self.snapset.seq;
         let snaps: Vec<SnapId> = snapc.snaps.iter().copied().take_while(|s| *s > seq).collect();

@@ -40,7 +40,8 @@ fn pair() -> [World; 2] {
     [primary, replica]
 }
 
-/// What one says to the other arrives: the parts. Ends before the part of this number, or when nothing is said any more.
+/// Delivers what the two say to each other, and counts the parts. Ends before the part of this number, or when nothing
+/// is said any more.
 fn talk([primary, replica]: &mut [World; 2], parts_max: usize) -> usize {
     let (first, second) = (primary.pg.me, replica.pg.me);
     let mut parts = 0;
@@ -187,7 +188,7 @@ fn a_part_that_does_not_follow_is_left_alone() {
     assert_eq!((replica.stored(1), leftovers(replica), replica.missing().len()), (1, 1, 1));
 }
 
-/// Who sends it needs not have lost anything: whoever reads the pieces has it in order.
+/// The sender need not have lost anything: the receiver puts the pieces together in order.
 #[test]
 fn the_primary_pulls_in_parts_as_well() {
     let [mut primary, mut replica] = pair();

@@ -115,7 +115,7 @@ fn pgs_share_the_places_and_have_turns() {
     }
     assert!(many.is_done());
     assert_eq!((many.taken(), many.bytes(), many.order.len()), (0, 0, 64 * 3));
-    // Whoever came first took what was free; from then on nobody has two turns where another one has none.
+    // The first PGs took what was free; from then on no PG has two turns before another one has had one.
     let mut turns = [0; 64];
     many.order[4..].iter().for_each(|at| turns[*at] += 1);
     let early = many.order[4..4 + 63].iter().copied().collect::<BTreeSet<_>>();
@@ -241,7 +241,7 @@ fn a_primary_says_at_once_that_what_it_asked_for_has_come() {
     world.told();
     world.push(source, 1, 1);
     assert_eq!(replies(&mut world), 1);
-    // Nor does what nobody waits for any more keep the source from sending.
+    // An object that is no longer waited for does not keep the source from sending either.
     world.push(source, 1, 1);
     assert_eq!(replies(&mut world), 1);
 }

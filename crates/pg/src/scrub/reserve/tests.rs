@@ -1,11 +1,11 @@
-//! Who gets a slot, who gives it back, and when it is tried again.
+//! Which members get a slot, which give it back, and when it is tried again.
 
 use super::*;
 use crate::{Event, ScrubRequest, test_world::World};
 
 const ORDER: Event = Event::Scrub(ScrubRequest { is_deep: false, is_repair: false });
 
-/// What is said of slots, to whom; the request's id.
+/// What is said of slots, to which OSDs, and the request's id.
 fn said(world: &mut World) -> Vec<(Vec<OsdId>, ScrubReserveStep, u64)> {
     let told = world.told().into_iter();
     told.filter_map(|(osds, message)| match message {

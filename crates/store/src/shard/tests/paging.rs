@@ -258,7 +258,7 @@ fn record() -> HObject {
     HObject { oid: Bytes::from_static(b"record"), pool: PoolId(-2), ..HObject::default() }
 }
 
-/// The same with what an OSD keeps of each collection, after a stop in order.
+/// A filled store that also has what an OSD keeps of each collection, after an orderly stop.
 fn recorded(rng: &mut StdRng) -> (Store, VirtualDisk) {
     let (mut store, mut disk) = filled(rng);
     for c in [0, 1] {
