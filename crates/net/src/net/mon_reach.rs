@@ -13,19 +13,17 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
     }
 
     /// An attempt at a session with the monitor whose turn it is has failed. The first failure is logged as a warning,
-    /// and then one a minute. True if this one was.
-    pub(super) fn on_mon_unreached(&mut self, now: Instant) -> bool {
-        let Some(mon) = &mut self.mon else { return false };
+    /// and then one a minute.
+    pub(super) fn on_mon_unreached(&mut self, now: Instant) {
+        let Some(mon) = &mut self.mon else { return };
         let why = mon.failure.take().unwrap_or("it closes the connection before there is a session");
         let addrs = &mon.hosts[mon.next % mon.hosts.len()];
-        let is_due = mon.warning_at_ns.is_none_or(|at| now.0 >= at);
-        if is_due {
+        if mon.warning_at_ns.is_none_or(|at| now.0 >= at) {
             mon.warning_at_ns = Some(now.0 + UNREACHED_LOGGED.as_nanos() as u64);
             tracing::warn!(%addrs, why, "the monitor is not reached; trying on");
         } else {
             tracing::debug!(%addrs, why, "the monitor is not reached");
         }
-        is_due
     }
 
     /// There is a session with one.
