@@ -10,6 +10,8 @@ pub(crate) const LABEL_MAGIC: [u8; 8] = *b"LOLIDEVC";
 pub(crate) const VERSION: u32 = 9;
 /// The one before: its builds do not know that moves between collections may be under way, and its stores have none.
 const OLD_VERSION: u32 = 8;
+/// Those that this build reads.
+pub(crate) const READ_VERSIONS: [u32; 2] = [OLD_VERSION, VERSION];
 /// Magic, version, checksum.
 const HEADER_BYTES: usize = 16;
 /// The blocks of the two copies: far enough apart that one misdirected write does not hit both.
@@ -205,7 +207,7 @@ fn version_of(magic: [u8; 8], block: &[u8]) -> Option<u32> {
 
 /// Its body, if it is valid and of a version that is known.
 fn opened<T: Decode>(magic: [u8; 8], block: &[u8]) -> Option<T> {
-    if ![VERSION, OLD_VERSION].contains(&version_of(magic, block)?) {
+    if !READ_VERSIONS.contains(&version_of(magic, block)?) {
         return None;
     }
     T::decode(&mut Reader::new(Bytes::copy_from_slice(&block[HEADER_BYTES..]))).ok()

@@ -2,7 +2,11 @@
 
 use thiserror::Error;
 
-use crate::{DeviceError, DeviceRole, device::spot, superblock::VERSION};
+use crate::{
+    DeviceError, DeviceRole,
+    device::spot,
+    superblock::{READ_VERSIONS, VERSION},
+};
 
 /// Why a store cannot be opened. The shard is to be rebuilt from its replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -13,7 +17,7 @@ pub enum MountError {
     NoSuperblock,
     /// There is a store, which a build wrote that has another format.
     #[error(
-        "the store has format {found}, and this build reads format {expected} only: a build that reads it is needed, \
+        "the store has format {found}, which this build (format {expected}) does not read: a build that does is needed, \
          or a new store, which the other copies fill"
     )]
     Version {
@@ -78,7 +82,7 @@ pub enum MountError {
 impl MountError {
     /// Why there is no superblock to go by, given the versions of those that are none of this build's.
     pub(super) fn of_no_superblock(versions: impl IntoIterator<Item = u32>) -> MountError {
-        let newest = versions.into_iter().filter(|version| *version != VERSION).max();
+        let newest = versions.into_iter().filter(|version| !READ_VERSIONS.contains(version)).max();
         newest.map_or(MountError::NoSuperblock, |found| MountError::Version { found, expected: VERSION })
     }
 }

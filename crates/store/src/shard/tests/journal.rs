@@ -172,7 +172,7 @@ fn a_store_of_another_format_is_told_from_none() {
     let version = MountError::Version { found: 1_001, expected: crate::superblock::VERSION };
     assert_eq!(mount(&mut other, &mut rng).err(), Some(version));
     assert_eq!(Store::label(blocks.iter().map(|block| &block[..])).err(), Some(version));
-    let text = format!("has format 1001, and this build reads format {}", crate::superblock::VERSION);
+    let text = format!("has format 1001, which this build (format {})", crate::superblock::VERSION);
     assert!(version.to_string().contains(&text), "{version}");
     // Without a checksum that fits nobody says that it is a version.
     assert_eq!(mount(&mut damaged, &mut rng).err(), Some(MountError::NoSuperblock));
