@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -76,7 +77,8 @@ impl NewCluster<'_> {
         // To try something on a small machine much less is written than the files may hold: that is the operator's
         // choice.
         if let Some(shortage) = shortage(osds.iter().map(|(_, paths)| paths), self.device_bytes)? {
-            println!("Warning: {shortage}");
+            // The output may have no reader, which is no reason to fail.
+            let _ = writeln!(std::io::stdout(), "Warning: {shortage}");
         }
         let wanted = Wanted { device_bytes: self.device_bytes, reactors: self.reactors, uuid: None };
         for (who, paths) in osds {

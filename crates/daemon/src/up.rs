@@ -1,22 +1,26 @@
 //! `loligo up`: a whole cluster on this machine, in one process or in several.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{IsTerminal, Write},
-    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
     time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
-use codec::BLOCK_BYTES;
 use reactor::{Event, Reactor};
-use store::{DeviceRole, Store};
+use store::DeviceRole;
 use types::{EntityName, EntityType, KeyType};
 
 use crate::{
-    ceph_conf::CephConf, cluster, device_paths::DevicePaths, mon_daemon, new_cluster::NewCluster, osd_daemon,
+    ceph_conf::CephConf,
+    cluster,
+    device::{Access, Device},
+    device_paths::DevicePaths,
+    mon_daemon,
+    new_cluster::NewCluster,
+    osd_daemon,
     stop::Stop,
 };
 
@@ -79,7 +83,8 @@ pub fn up(options: &UpOptions) -> Result<()> {
     };
     if conf.exists() {
         for line in differences(options, &conf)? {
-            println!("Warning: {line}");
+            // The output may have no reader, which is no reason to fail.
+            let _ = writeln!(std::io::stdout(), "Warning: {line}");
         }
     } else {
         let osds = options.osds.unwrap_or(OSDS_DEFAULT);
@@ -134,8 +139,8 @@ fn differences(options: &UpOptions, conf: &Path) -> Result<Vec<String>> {
         .iter()
         .map(|id| DevicePaths::read(&conf, &EntityName::new(EntityType::OSD, id)))
         .collect::<Result<_>>()?;
-    let first = paths.first().map(|paths| paths.main.as_path());
-    let file_bytes = first.and_then(|main| fs::metadata(main).ok()).filter(fs::Metadata::is_file);
+    let first = paths.first();
+    let file_bytes = first.and_then(|paths| fs::metadata(&paths.main).ok()).filter(fs::Metadata::is_file);
     let mut out = Vec::new();
     let mut compare = |name: &str, wanted: Option<u64>, found: Option<u64>| {
         if let (Some(wanted), Some(found)) = (wanted, found)
@@ -163,15 +168,11 @@ fn differences(options: &UpOptions, conf: &Path) -> Result<Vec<String>> {
     Ok(out)
 }
 
-/// How many reactors the store at a path was made for, if it can be read.
-fn reactors_of(main: &Path) -> Option<u16> {
-    let file = File::open(main).ok()?;
-    let blocks = Store::LABEL_OFFSETS.into_iter().filter_map(|offset| {
-        let mut block = vec![0; BLOCK_BYTES];
-        file.read_exact_at(&mut block, offset).ok().map(|()| block)
-    });
-    let blocks: Vec<Vec<u8>> = blocks.collect();
-    Store::label(blocks.iter().map(Vec::as_slice)).ok().map(|label| label.identity.shards)
+/// How many reactors a store was made for, if it can be read.
+fn reactors_of(paths: &DevicePaths) -> Option<u16> {
+    let mut reactor = Reactor::new(reactor::Config::default()).ok()?;
+    let label = Device::open(&mut reactor, paths, Access::Offline).ok()?.label(&mut reactor).ok()?;
+    Some(label.identity.shards)
 }
 
 /// Which clients can use keys of that type, and how to get keys of another type.
