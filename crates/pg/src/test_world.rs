@@ -197,10 +197,22 @@ impl World {
 
     /// Calls into the PG.
     pub(crate) fn act<T>(&mut self, act: impl FnOnce(&mut Pg, &mut Ctx<'_>) -> T) -> T {
+        let mut store = std::mem::replace(&mut self.store, MemStore::new());
+        let out = self.act_on(&mut store, act);
+        self.store = store;
+        out
+    }
+
+    /// Calls into the PG on another store.
+    pub(crate) fn act_on<T>(
+        &mut self,
+        store: &mut dyn ObjectStore,
+        act: impl FnOnce(&mut Pg, &mut Ctx<'_>) -> T,
+    ) -> T {
         let mut cx = Ctx {
             now: self.now,
             wall: UTime::default(),
-            store: &mut self.store,
+            store,
             map: &self.map,
             leases: &self.leases,
             scrub: &self.scrub,

@@ -9,7 +9,7 @@ use messages::{
     op_flag,
 };
 use store::{Completion, MemStore, ObjectStore, ReadError};
-use types::{Chunk, EVersion, IntervalSet, Mutation, PgInfo, PoolId, SnapId, UTime, object_hash};
+use types::{Chunk, EVersion, IntervalSet, Mutation, PgInfo, PoolId, SnapId, object_hash};
 
 use super::*;
 use crate::{
@@ -282,29 +282,11 @@ fn a_source_that_is_written_all_the_time_is_copied_too() {
     assert_eq!(world.pg.info.last_update, world.version(7));
 }
 
-/// Calls into the PG on this store.
-fn act_on(store: &mut WatchedStore, world: &mut World, act: impl FnOnce(&mut Pg, &mut Ctx<'_>)) {
-    let mut cx = Ctx {
-        now: world.now,
-        wall: UTime::default(),
-        store,
-        map: &world.map,
-        leases: &world.leases,
-        scrub: &world.scrub,
-        recovery: &world.recovery,
-        copying: &world.copying,
-        notifying: &world.notifying,
-        random: 0,
-        effects: &mut world.effects,
-    };
-    act(&mut world.pg, &mut cx);
-}
-
 /// Hands an event in, and what the store has committed after it; what it has loaded is for later.
 fn handle_on(store: &mut WatchedStore, world: &mut World, event: Event) {
     let mut events = vec![event];
     while let Some(event) = events.pop() {
-        act_on(store, world, |pg, cx| pg.handle(event, cx));
+        world.act_on(store, |pg, cx| pg.handle(event, cx));
         events.extend(store.committed().into_iter().map(Event::Store));
     }
 }
@@ -375,7 +357,7 @@ fn writes_that_wait_for_a_copy_go_on_whatever_becomes_of_it() {
 
     // The interval ends.
     let (mut store, mut world, _) = copied_while_written();
-    act_on(&mut store, &mut world, |pg, cx| pg.start_interval(cx));
+    world.act_on(&mut store, |pg, cx| pg.start_interval(cx));
     let (pgid, epoch, missing) = (world.pg.pgid, world.map.epoch, types::Missing::new());
     let info = PgInfo { last_update: world.version(4), ..PgInfo::default() };
     for peer in world.peers.clone() {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use messages::Message;
 use store::{MemStore, ObjectStore};
-use types::{HObject, Mutation, Token, Transaction, UTime};
+use types::{HObject, Mutation, Token, Transaction};
 
 use super::*;
 use crate::{Event, test_world::World, watched_store::WatchedStore};
@@ -27,20 +27,7 @@ fn a_scan_holds_no_more_of_the_index_than_a_step_needs() {
     let mut next = Some(Event::Peer(world.peers[0], request.into()));
     let mut loads = 0u64;
     while let Some(event) = next {
-        let mut cx = Ctx {
-            now: world.now,
-            wall: UTime::default(),
-            store: &mut store,
-            map: &world.map,
-            leases: &world.leases,
-            scrub: &world.scrub,
-            recovery: &world.recovery,
-            copying: &world.copying,
-            notifying: &world.notifying,
-            random: 0,
-            effects: &mut world.effects,
-        };
-        world.pg.handle(event, &mut cx);
+        world.act_on(&mut store, |pg, cx| pg.handle(event, cx));
         next = store.loaded.pop_front().map(Event::Store);
         loads += u64::from(next.is_some());
     }
