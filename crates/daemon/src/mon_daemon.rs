@@ -363,7 +363,6 @@ mod tests {
     use std::{net::TcpListener, path::PathBuf};
 
     use mon::{LedgerError, LedgerTxn, MemLedger, Revision};
-    use types::KeyType;
 
     use super::*;
     use crate::new_cluster::NewCluster;
@@ -386,18 +385,7 @@ mod tests {
         // Its own is closed by the time that the monitor listens.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let dir = std::env::temp_dir().join(format!("loligo-mon-{name}-{}", std::process::id()));
-        let new = NewCluster {
-            dir: &dir,
-            osds: 0,
-            devices: &[],
-            journal_devices: &[],
-            index_devices: &[],
-            device_bytes: 0,
-            reactors: 1,
-            port,
-            is_forced: false,
-            key_type: KeyType::Aes,
-        };
+        let new = NewCluster { osds: 0, port, ..NewCluster::small(&dir) };
         new.make().unwrap();
         let contents = EmbeddedLedger::open(&dir.join("mon.a/ledger.redb")).unwrap().load().unwrap();
         (dir, contents)

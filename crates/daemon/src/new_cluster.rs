@@ -57,6 +57,25 @@ pub(crate) struct NewCluster<'a> {
     pub(crate) key_type: KeyType,
 }
 
+#[cfg(test)]
+impl<'a> NewCluster<'a> {
+    /// One with a small OSD in a file.
+    pub(crate) fn small(dir: &'a Path) -> NewCluster<'a> {
+        NewCluster {
+            dir,
+            osds: 1,
+            devices: &[],
+            journal_devices: &[],
+            index_devices: &[],
+            device_bytes: 64 << 20,
+            reactors: 1,
+            port: 3300,
+            is_forced: false,
+            key_type: KeyType::Aes,
+        }
+    }
+}
+
 impl NewCluster<'_> {
     /// Makes the folder with everything in it, or nothing of it.
     pub(crate) fn make(&self) -> Result<()> {

@@ -342,19 +342,7 @@ mod tests {
     fn options_that_differ_from_the_cluster_that_is_there_are_told() {
         let dir = std::env::temp_dir().join(format!("loligo-up-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
-        let made = NewCluster {
-            dir: &dir,
-            osds: 1,
-            devices: &[],
-            journal_devices: &[],
-            index_devices: &[],
-            device_bytes: 64 << 20,
-            reactors: 1,
-            port: 3300,
-            is_forced: false,
-            key_type: KeyType::Aes,
-        };
-        made.make().unwrap();
+        NewCluster::small(&dir).make().unwrap();
         let mut options = UpOptions {
             data: dir.clone(),
             osds: None,

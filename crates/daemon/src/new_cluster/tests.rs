@@ -22,18 +22,7 @@ impl Folder {
 
     /// One OSD.
     fn cluster(&self) -> NewCluster<'_> {
-        NewCluster {
-            dir: &self.0,
-            osds: 1,
-            devices: &[],
-            journal_devices: &[],
-            index_devices: &[],
-            device_bytes: 64 << 20,
-            reactors: 1,
-            port: 3300,
-            is_forced: false,
-            key_type: KeyType::Aes,
-        }
+        NewCluster::small(&self.0)
     }
 
     fn mkfs_osd(&self, is_forced: bool, journal: Option<&Path>) -> Result<()> {
