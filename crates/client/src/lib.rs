@@ -7,12 +7,14 @@
 //! Invariants: no IO, no clock. This crate knows no OSD or monitor of ours: it works with Ceph, too.
 
 mod commands;
+mod connected;
 mod event;
 mod machine;
 mod maps;
 mod requests;
 mod sessions;
 
+pub use connected::{ConnectedClient, Outcome};
 pub use event::{CommandReply, Effect, Event, Request, Response, SessionId};
 pub use machine::{Client, ClientConfig};
 pub use sessions::REDIAL_AFTER;

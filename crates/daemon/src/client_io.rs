@@ -1,13 +1,12 @@
-//! The `client` machine with its connections, on a reactor that its caller owns.
+//! The client with its connections, on a reactor that its caller owns.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use auth::{Keyring, TicketKeeper, con_mode, method};
-use client::{Client, ClientConfig, CommandReply, Effect, Event, Request, Response, SessionId};
-use messages::MWatchNotify;
+use client::{Client, ClientConfig, ConnectedClient, Outcome, Request};
 use msgr::Config;
-use net::{NetEvent, NoAuthority, WireEvent};
+use net::WireEvent;
 use rand::Rng;
 use reactor::{ConnId, Reactor};
 use types::{EntityAddrVec, EntityName, EntityType, Instant, Token};
@@ -19,24 +18,12 @@ use crate::{
     wire::{Net, OnReactor},
 };
 
-/// What has ended, or has come to a watcher.
-pub(crate) enum Finished {
-    Request(Token, Response),
-    Command(CommandReply),
-    Notified(Box<MWatchNotify>),
-}
-
-/// A `client` machine with its connections.
+/// A client with its connections, on a reactor.
 pub(crate) struct ClientIo {
-    pub(crate) client: Client,
-    net: Net,
+    client: ConnectedClient<ConnId>,
     addrs: EntityAddrVec,
     /// The reactor's timer that is the client's.
     timer: u64,
-    links: BTreeMap<SessionId, u64>,
-    sessions: BTreeMap<u64, SessionId>,
-    effects: Vec<Effect>,
-    finished: Vec<Finished>,
 }
 
 /// The client's key: from the keyring that ceph.conf names, or from one of Ceph's usual places.
@@ -79,18 +66,13 @@ impl ClientIo {
         };
         let mut net = Net::new(config, keeper, clock::random_seed());
         let addrs = new_addrs(&mut net);
-        net.keep_mon_session(hosts);
         let config = ClientConfig { hostname: hostname(), features: codec::Features::PACIFIC.0 };
-        ClientIo {
-            client: Client::new(config),
-            net,
-            addrs,
-            timer,
-            links: BTreeMap::new(),
-            sessions: BTreeMap::new(),
-            effects: Vec::new(),
-            finished: Vec::new(),
-        }
+        ClientIo { client: ConnectedClient::new(config, net, hosts), addrs, timer }
+    }
+
+    /// The machine.
+    pub(crate) fn client(&self) -> &Client {
+        self.client.client()
     }
 
     /// As what OSDs know this client.
@@ -101,128 +83,53 @@ impl ClientIo {
     /// Goes on under another address, as OSDs refuse this one for good: with new sessions to them, over which
     /// everything is sent again that has no answer.
     pub(crate) fn change_addrs(&mut self, reactor: &mut Reactor) {
-        self.addrs = new_addrs(&mut self.net);
-        self.sessions.clear();
-        for (session, link) in std::mem::take(&mut self.links) {
-            self.net.close(link, &mut OnReactor(reactor));
-            self.handle(Event::SessionClosed(session), reactor);
-        }
+        self.addrs = new_addrs(self.client.net());
+        self.act(reactor, |client, wire| client.close_sessions(wire));
     }
 
     /// Starts a request.
     pub(crate) fn submit(&mut self, token: Token, request: Request, reactor: &mut Reactor) {
-        let mut effects = std::mem::take(&mut self.effects);
-        self.client.submit(clock::now(), clock::wall(), token, request, &mut effects);
-        self.execute(effects, reactor);
+        self.act(reactor, |client, wire| client.submit(token, request, wire));
     }
 
     /// Starts a command of JSON.
     pub(crate) fn command(&mut self, json: String, reactor: &mut Reactor) {
-        let mut effects = std::mem::take(&mut self.effects);
-        self.client.command(clock::now(), Token(0), json, bytes::Bytes::new(), &mut effects);
-        self.execute(effects, reactor);
+        self.act(reactor, |client, wire| client.command(json, wire));
     }
 
     /// What has ended since.
-    pub(crate) fn take_finished(&mut self) -> Vec<Finished> {
-        std::mem::take(&mut self.finished)
+    pub(crate) fn take_outcomes(&mut self) -> Vec<Outcome> {
+        self.client.take_outcomes()
     }
 
     /// True for what concerns a connection of this client.
     pub(crate) fn owns(&self, conn: ConnId) -> bool {
-        self.net.owns(conn)
+        self.client.owns(conn)
     }
 
     /// Several times a second.
     pub(crate) fn tick(&mut self, reactor: &mut Reactor) {
-        let mut out = Vec::new();
-        self.net.tick(&mut OnReactor(reactor), &mut out);
-        self.on_net(out, reactor);
+        self.act(reactor, |client, wire| client.tick(wire));
     }
 
     /// The client's timer rang.
     pub(crate) fn on_timer(&mut self, reactor: &mut Reactor) {
-        self.handle(Event::Timer, reactor);
+        self.act(reactor, |client, wire| client.on_timer(wire));
     }
 
     /// Something happened to a connection of this client.
     pub(crate) fn on_event(&mut self, event: WireEvent<ConnId>, reactor: &mut Reactor) {
-        let mut out = Vec::new();
-        self.net.on_event(event, &mut OnReactor(reactor), &mut NoAuthority, &mut out);
-        self.on_net(out, reactor);
+        self.act(reactor, |client, wire| client.on_wire(event, wire));
     }
 
-    fn on_net(&mut self, events: Vec<NetEvent>, reactor: &mut Reactor) {
-        for event in events {
-            match event {
-                NetEvent::MonOpened => self.handle(Event::MonOpened, reactor),
-                NetEvent::FromMon(tid, message) => self.handle(Event::FromMon(tid, message), reactor),
-                NetEvent::Opened(link, _) => {
-                    if let Some(session) = self.sessions.get(&link) {
-                        self.handle(Event::SessionOpened(*session), reactor);
-                    }
-                }
-                NetEvent::Closed(link) => {
-                    if let Some(session) = self.sessions.remove(&link) {
-                        self.links.remove(&session);
-                        self.handle(Event::SessionClosed(session), reactor);
-                    }
-                }
-                NetEvent::Received(link, tid, message) => {
-                    if let Some(session) = self.sessions.get(&link) {
-                        self.handle(Event::FromOsd(*session, tid, message), reactor);
-                    }
-                }
-                NetEvent::MonClosed
-                | NetEvent::Tickets
-                | NetEvent::Secrets(_)
-                | NetEvent::FromOsd(..)
-                | NetEvent::OsdRefused(_)
-                | NetEvent::OsdStuck(_) => {}
-            }
-        }
-    }
-
-    fn handle(&mut self, event: Event, reactor: &mut Reactor) {
-        let mut effects = std::mem::take(&mut self.effects);
-        self.client.handle(clock::now(), event, &mut effects);
-        self.execute(effects, reactor);
-    }
-
-    fn execute(&mut self, mut effects: Vec<Effect>, reactor: &mut Reactor) {
-        for effect in effects.drain(..) {
-            match effect {
-                Effect::SendMon(tid, message) => {
-                    self.net.send_mon(tid, &message, &mut OnReactor(reactor));
-                }
-                Effect::Dial(session, addrs) => self.dial(session, &addrs, reactor),
-                Effect::Close(session) => {
-                    if let Some(link) = self.links.remove(&session) {
-                        self.sessions.remove(&link);
-                        self.net.close(link, &mut OnReactor(reactor));
-                    }
-                }
-                Effect::Send(session, tid, message) => {
-                    if let Some(link) = self.links.get(&session) {
-                        self.net.send(*link, tid, &message, &mut OnReactor(reactor));
-                    }
-                }
-                Effect::SetTimer(Instant(at)) => reactor.set_timer(self.timer, at),
-                Effect::Done(token, response) => self.finished.push(Finished::Request(token, response)),
-                Effect::CommandDone(_, reply) => self.finished.push(Finished::Command(reply)),
-                Effect::Notified(notify) => self.finished.push(Finished::Notified(notify)),
-            }
-        }
-        self.effects = effects;
-    }
-
-    fn dial(&mut self, session: SessionId, addrs: &EntityAddrVec, reactor: &mut Reactor) {
-        match self.net.dial(addrs, &mut OnReactor(reactor)) {
-            Some(link) => {
-                self.links.insert(session, link);
-                self.sessions.insert(link, session);
-            }
-            None => self.handle(Event::SessionClosed(session), reactor),
+    fn act(
+        &mut self,
+        reactor: &mut Reactor,
+        act: impl FnOnce(&mut ConnectedClient<ConnId>, &mut OnReactor<'_>),
+    ) {
+        act(&mut self.client, &mut OnReactor(reactor));
+        if let Some(Instant(at)) = self.client.take_timer() {
+            reactor.set_timer(self.timer, at);
         }
     }
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use auth::TicketKeeper;
-use client::{Client, CommandReply, Request, Response};
+use client::{Client, CommandReply, Outcome, Request, Response};
 use messages::MWatchNotify;
 use reactor::{Event as IoEvent, Reactor};
 use types::{EntityName, EntityType, Token};
 
 use crate::{
     ceph_conf::CephConf,
-    client_io::{ClientIo, Finished, find_keyring},
+    client_io::{ClientIo, find_keyring},
     clock,
     wire::wire_event,
 };
@@ -60,7 +60,7 @@ impl ClientRunner {
 
     /// The machine.
     pub fn client(&self) -> &Client {
-        &self.io.client
+        self.io.client()
     }
 
     /// Starts a request.
@@ -72,8 +72,8 @@ impl ClientRunner {
     pub fn command(&mut self, json: String) -> Result<CommandReply> {
         self.io.command(json, &mut self.reactor);
         loop {
-            for finished in self.turn()? {
-                if let Finished::Command(reply) = finished {
+            for outcome in self.turn()? {
+                if let Outcome::CommandDone(reply) = outcome {
                     return Ok(reply);
                 }
             }
@@ -87,8 +87,8 @@ impl ClientRunner {
         self.submit(token, request);
         let start = clock::now();
         while clock::now().since(start) <= patience {
-            for finished in self.turn()? {
-                if let Finished::Request(done, response) = finished
+            for outcome in self.turn()? {
+                if let Outcome::Done(done, response) = outcome
                     && done == token
                 {
                     return Ok(Some(response));
@@ -109,7 +109,7 @@ impl ClientRunner {
     }
 
     /// Waits for something to happen; what has ended by then.
-    pub(crate) fn turn(&mut self) -> Result<Vec<Finished>> {
+    pub(crate) fn turn(&mut self) -> Result<Vec<Outcome>> {
         let mut io_events = std::mem::take(&mut self.io_events);
         self.reactor.poll(None, &mut io_events)?;
         for event in io_events.drain(..) {
@@ -128,9 +128,9 @@ impl ClientRunner {
         }
         self.io_events = io_events;
         let (mut ended, mut notified) = (Vec::new(), Vec::new());
-        for finished in self.io.take_finished() {
-            match finished {
-                Finished::Notified(notify) => notified.push(*notify),
+        for outcome in self.io.take_outcomes() {
+            match outcome {
+                Outcome::Notified(notify) => notified.push(*notify),
                 other => ended.push(other),
             }
         }

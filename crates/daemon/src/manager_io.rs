@@ -5,17 +5,13 @@ use std::path::Path;
 
 use anyhow::Result;
 use auth::{Keyring, KeyringEntry, TicketKeeper};
-use client::{Request, Response};
+use client::{Outcome, Request, Response};
 use mon::{Event, Mon, ObjectRequest, RunId};
 use net::WireEvent;
 use reactor::{ConnId, Reactor};
 use types::{EntityAddrVec, EntityType, Errno, Token};
 
-use crate::{
-    client_io::{ClientIo, Finished},
-    private::write_secret,
-    rbd_runs::RbdRuns,
-};
+use crate::{client_io::ClientIo, private::write_secret, rbd_runs::RbdRuns};
 
 /// The manager's part as a client of its own cluster.
 pub(crate) struct ManagerIo {
@@ -88,11 +84,11 @@ impl ManagerIo {
 
     /// Objects that were read or written.
     pub(crate) fn take_finished(&mut self) -> Vec<Event> {
-        let done = |finished| match finished {
-            Finished::Request(token, response) => Some(Event::ObjectsDone(token, outcome(response))),
-            Finished::Command(_) | Finished::Notified(_) => None,
+        let done = |outcome| match outcome {
+            Outcome::Done(token, response) => Some(Event::ObjectsDone(token, read(response))),
+            Outcome::CommandDone(_) | Outcome::Notified(_) => None,
         };
-        self.client.take_finished().into_iter().filter_map(done).collect()
+        self.client.take_outcomes().into_iter().filter_map(done).collect()
     }
 
     /// What runs say, and which have ended.
@@ -101,7 +97,7 @@ impl ManagerIo {
     }
 }
 
-fn outcome(mut response: Response) -> Result<bytes::Bytes, Errno> {
+fn read(mut response: Response) -> Result<bytes::Bytes, Errno> {
     if response.result < 0 {
         return Err(Errno(-response.result));
     }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use auth::CryptoKey;
-use client::{Request, Response};
+use client::{Outcome, Request, Response};
 use codec::traffic::{self, Traffic};
 use messages::{MPoolOp, PoolOpCode};
 use mon::{Ledger, MemLedger, MkfsParams, MonOptions, mkfs};
@@ -97,7 +97,7 @@ impl World {
         Ok(Report {
             events: world.events,
             requests,
-            replica_answers: world.clients.iter().map(|client| client.client.replica_answers()).sum(),
+            replica_answers: world.clients.iter().map(|client| client.replica_answers()).sum(),
             elapsed: Duration::from_nanos(world.schedule.now().0),
             fingerprint: world.hasher.finish(),
             story: world.story,
@@ -230,7 +230,7 @@ impl World {
         self.until("OSDs to be up", World::is_all_up)?;
         let pg_num = self.scale.pg_num;
         self.command(format!(r#"{{"prefix":"osd pool create","pool":"{POOL}","pg_num":{pg_num}}}"#));
-        let pool_of = |client: &ClientProcess| Some(client.client.map()?.pool_by_name(POOL)?.0);
+        let pool_of = |client: &ClientProcess| Some(client.map()?.pool_by_name(POOL)?.0);
         self.until("the pool", move |w| w.clients.iter().all(|client| pool_of(client).is_some()))?;
         self.clients.first().and_then(pool_of).ok_or("there is no client".to_owned())
     }
@@ -381,8 +381,11 @@ impl World {
     }
 
     /// What has ended of a client without a workload.
-    pub(crate) fn take_ended(&mut self, client: usize) -> Vec<(Token, Response)> {
-        std::mem::take(&mut self.clients[client].ended)
+    pub(crate) fn take_ended(&mut self, client: usize) -> impl Iterator<Item = (Token, Response)> {
+        self.clients[client].take_outcomes().into_iter().filter_map(|outcome| match outcome {
+            Outcome::Done(token, response) => Some((token, response)),
+            Outcome::CommandDone(_) | Outcome::Notified(_) => None,
+        })
     }
 
     fn with(&mut self, who: ProcessId, act: impl FnOnce(&mut dyn Process, &mut Cx<'_>)) {
@@ -475,14 +478,17 @@ impl World {
 
     fn collect(&mut self, client: usize) {
         let Some(workload) = self.workloads.get_mut(client) else { return };
-        for (token, response) in std::mem::take(&mut self.clients[client].ended) {
-            if let Err(why) = workload.done(token, &response, &mut self.shared) {
-                self.broken.get_or_insert(format!("client {}: {why}", client + 1));
-            }
-        }
-        for reply in std::mem::take(&mut self.clients[client].replies) {
-            if reply.result < 0 {
-                self.broken.get_or_insert(format!("a command failed: {}", reply.status));
+        for outcome in self.clients[client].take_outcomes() {
+            match outcome {
+                Outcome::Done(token, response) => {
+                    if let Err(why) = workload.done(token, &response, &mut self.shared) {
+                        self.broken.get_or_insert(format!("client {}: {why}", client + 1));
+                    }
+                }
+                Outcome::CommandDone(reply) if reply.result < 0 => {
+                    self.broken.get_or_insert(format!("a command failed: {}", reply.status));
+                }
+                Outcome::CommandDone(_) | Outcome::Notified(_) => {}
             }
         }
     }

@@ -14,13 +14,13 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use client::Request;
+use client::{Outcome, Request};
 use hdrhistogram::Histogram;
 use messages::{OpCode, OpParams, OsdOp};
 use rand::{SeedableRng, rngs::StdRng};
 use types::{EntityName, EntityType, OsdId, PoolId, Token};
 
-use crate::{ceph_conf::CephConf, client_io::Finished, client_runner::ClientRunner, clock};
+use crate::{ceph_conf::CephConf, client_runner::ClientRunner, clock};
 
 pub use workload::Workload;
 
@@ -185,8 +185,8 @@ impl Bench<'_> {
                 self.runner.submit(Token(next), self.object_request(next, op.clone()));
                 next += 1;
             }
-            for finished in self.runner.turn()? {
-                let Finished::Request(_, response) = finished else { continue };
+            for outcome in self.runner.turn()? {
+                let Outcome::Done(_, response) = outcome else { continue };
                 if response.result < 0 {
                     bail!("{:?} of an object: error {}", op.code, -response.result);
                 }
@@ -234,8 +234,8 @@ impl Bench<'_> {
             if started.is_empty() {
                 break;
             }
-            for finished in self.runner.turn()? {
-                let Finished::Request(token, response) = finished else { continue };
+            for outcome in self.runner.turn()? {
+                let Outcome::Done(token, response) = outcome else { continue };
                 if response.result < 0 {
                     bail!("a request ended with error {}", -response.result);
                 }
