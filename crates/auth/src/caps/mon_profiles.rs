@@ -54,7 +54,9 @@ fn bootstrap_rbd(profile: &str) -> Vec<(Target, u8)> {
     reads(&["mon"]).into_iter().chain([command("auth get-or-create", &with)]).collect()
 }
 
-/// A new key for a daemon of one kind, with these capabilities. As in Ceph, those on other services are not looked at.
+/// A new key for a daemon of one kind, with these capabilities. As in Ceph, those on other services are not looked at,
+/// and an entity that exists with these capabilities is shown with its key: a deployment that is run again gets the
+/// same key, and the caller may give a new key as much.
 fn bootstrap(entity: &str, caps: &[(&str, &str)]) -> Vec<(Target, u8)> {
     let caps = caps.iter().map(|(name, text)| (*name, equal(text)));
     let with: Vec<_> = [("entity", prefix(entity))].into_iter().chain(caps).collect();

@@ -94,17 +94,21 @@ impl Args {
     }
 
     /// Every argument as text, for capabilities; several values as `[A,B]`. Where a command gives capabilities, each of
-    /// these is an argument of its own, `caps_mon` and so on (`Monitor::_generate_command_map`).
+    /// these is an argument of its own, `caps_mon` and so on (`Monitor::_generate_command_map`). These names come from
+    /// `caps` alone: a client that could give them itself would meet a profile's conditions with words that the command
+    /// never looks at.
     pub(crate) fn texts(&self) -> BTreeMap<String, String> {
+        const CAPS: &str = "caps_";
         let given = self.list("caps");
-        let caps = given.chunks_exact(2).map(|pair| (format!("caps_{}", pair[0]), pair[1].clone()));
+        let caps = given.chunks_exact(2).map(|pair| (format!("{CAPS}{}", pair[0]), pair[1].clone()));
         let text = |value: &Value| match value {
             Value::Array(items) => {
                 Some(format!("[{}]", items.iter().filter_map(text_of).collect::<Vec<_>>().join(",")))
             }
             one => text_of(one),
         };
-        let given = self.0.iter().filter_map(|(name, value)| Some((name.clone(), text(value)?)));
+        let given = self.0.iter().filter(|(name, _)| !name.starts_with(CAPS));
+        let given = given.filter_map(|(name, value)| Some((name.clone(), text(value)?)));
         given.chain(caps).collect()
     }
 }
@@ -124,6 +128,9 @@ mod tests {
         );
         let odd = r#"{"prefix":"auth get-or-create","caps":["mon"],"entity":"mgr.x"}"#;
         let texts = Args::parse(&[odd.to_owned()]).expect("a command").texts();
+        assert!(!texts.contains_key("caps_mon"), "{texts:?}");
+        let forged = r#"{"prefix":"auth get-or-create","entity":"mgr.x","caps_mon":"allow profile mgr"}"#;
+        let texts = Args::parse(&[forged.to_owned()]).expect("a command").texts();
         assert!(!texts.contains_key("caps_mon"), "{texts:?}");
     }
 

@@ -237,6 +237,58 @@ fn networks_of_capabilities_are_those_that_connections_come_from() {
     }
 }
 
+/// The capabilities that a bootstrap key may give are those that the command gives: words of the same names that the
+/// command never looks at open no entity.
+#[test]
+fn bootstrap_keys_read_no_key_but_what_they_may_make() {
+    let mut cluster = Cluster::with_rbd();
+    for (name, victim, caps) in [
+        ("rbd", "client.admin", &[("mon", "profile rbd"), ("osd", "profile rbd")][..]),
+        ("rbd-mirror", "client.admin", &[("mon", "profile rbd-mirror"), ("osd", "profile rbd")]),
+        ("mgr", "mgr.strong", &[("mon", "allow profile mgr")]),
+        ("mds", "mds.strong", &[("mon", "allow profile mds"), ("osd", "allow rwx"), ("mds", "allow")]),
+        ("rgw", "client.rgw.strong", &[("mon", "allow rw"), ("osd", "allow rwx")]),
+    ] {
+        if victim != "client.admin" {
+            let made = r#""caps":["mon","allow *","osd","allow *"]"#;
+            cluster.ok(&format!(r#"{{"prefix":"auth get-or-create","entity":"{victim}",{made}}}"#));
+        }
+        let conn = ConnId(60);
+        enter(
+            &mut cluster,
+            conn.0,
+            &format!("client.b-{name}"),
+            &format!(r#""mon","profile bootstrap-{name}""#),
+        );
+        let forged: Vec<String> = caps.iter().map(|(s, text)| format!(r#""caps_{s}":"{text}""#)).collect();
+        let given: Vec<String> = caps.iter().map(|(s, text)| format!(r#""{s}","{text}""#)).collect();
+        let (forged, given) = (forged.join(","), given.join(","));
+        let new = format!("{}new-{name}", victim.trim_end_matches("admin").trim_end_matches("strong"));
+        let mut ask = |prefix: &str, entity: &str, rest: &str| {
+            let command = format!(r#"{{"prefix":"auth {prefix}","entity":"{entity}",{rest}}}"#);
+            let ack = cluster.try_command(conn, &command, b"").unwrap();
+            (ack.result, ack.output)
+        };
+        for prefix in ["get-or-create", "get-or-create-key"] {
+            for rest in [
+                forged.clone(),
+                format!(r#"{forged},"caps":[]"#),
+                format!(r#"{forged},"caps":["mgr","allow *"]"#),
+            ] {
+                let (result, output) = ask(prefix, victim, &rest);
+                assert_eq!((result, output.len()), (-13, 0), "{name}: {prefix} {rest}");
+            }
+        }
+        // With what the profile may give, an entity that has something else stays closed.
+        let given = format!(r#""caps":[{given}]"#);
+        let (result, output) = ask("get-or-create", victim, &given);
+        assert_eq!((result, output.len()), (-22, 0), "{name}");
+        let (result, first) = ask("get-or-create", &new, &given);
+        assert!(result == 0 && !first.is_empty(), "{name}");
+        assert_eq!(ask("get-or-create", &new, &given), (0, first), "{name}: asked again");
+    }
+}
+
 /// A client that may fence a dead client may not fence a network, nor take back what was fenced, in whatever form it
 /// asks.
 #[test]
