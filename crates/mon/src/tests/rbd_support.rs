@@ -284,6 +284,73 @@ fn capabilities_reach_as_far_as_they_say() {
 }
 
 #[test]
+fn schedules_are_for_those_who_may_touch_the_level() {
+    let mut world = World::new();
+    world.cluster.ok(r#"{"prefix":"osd pool create","pool":"other","pg_num":8}"#);
+    world.cluster.ok(r#"{"prefix":"osd pool application enable","pool":"other","app":"rbd"}"#);
+    let admin = world.cluster.peer(ADMIN);
+    let mut user = |name: &str, caps: &str| {
+        let caps = format!(r#""caps":["mgr","{caps}"]"#);
+        world.cluster.ok(&format!(r#"{{"prefix":"auth add","entity":"client.{name}",{caps}}}"#));
+        Peer { name: EntityName::parse(&format!("client.{name}")).unwrap(), ..admin.clone() }
+    };
+    let vms = user("vms", "profile rbd pool=other");
+    let tenant = user("tenant", "profile rbd pool=other namespace=n");
+    let all = user("all", "profile rbd");
+    for (peer, level, pool, nspace, is_granted) in [
+        (&vms, "", "", "", false),
+        (&vms, "rbd/", "rbd", "", false),
+        (&vms, "rbd/nope/", "rbd", "nope", false),
+        (&vms, "other/", "other", "", true),
+        (&tenant, "other/", "other", "", false),
+        (&tenant, "other//", "other", "", false),
+        (&all, "", "", "", true),
+        (&all, "rbd/", "rbd", "", true),
+    ] {
+        for what in ["trash purge", "mirror snapshot"] {
+            for verb in ["add", "list", "status", "remove"] {
+                let command = format!(
+                    r#"{{"prefix":"rbd {what} schedule {verb}","level_spec":"{level}","interval":"1d"}}"#
+                );
+                let reply = world.ask_as(peer, &command);
+                if is_granted {
+                    assert_eq!(reply.result, 0, "{}: {command}: {}", peer.name, reply.status);
+                } else {
+                    let text = format!("not authorized on pool={pool}, namespace={nspace}");
+                    assert_eq!((reply.result, &*reply.status), (-13, &*text), "{}: {command}", peer.name);
+                }
+            }
+        }
+    }
+    // The namespace is looked for.
+    let reply =
+        world.ask_as(&tenant, r#"{"prefix":"rbd trash purge schedule list","level_spec":"other/n/"}"#);
+    let text = "Invalid level spec other/n/: namespace n does not exist";
+    assert_eq!((reply.result, &*reply.status), (-22, text));
+}
+
+#[test]
+fn a_schedule_holds_for_the_pool_that_keeps_it() {
+    let mut world = World::new();
+    world.cluster.ok(r#"{"prefix":"osd pool create","pool":"other","pg_num":8}"#);
+    world.cluster.ok(r#"{"prefix":"osd pool application enable","pool":"other","app":"rbd"}"#);
+    // Both pools keep the same here.
+    let kept = Bytes::from(r#"[{"interval":"10m","start_time":null}]"#);
+    let keys = ["1", "7"].map(|pool| (pool.to_owned(), kept.clone()));
+    let at = (String::new(), "rbd_trash_purge_schedule".to_owned());
+    world.omaps.insert(at.clone(), BTreeMap::from(keys));
+    world.silent = Some(PoolId(1));
+    world.pass(61);
+    assert_eq!(world.text(r#"{"prefix":"rbd trash purge schedule list"}"#), "{}\n");
+    assert_eq!(world.omaps[&at].len(), 2, "they are left alone");
+    world.silent = None;
+    world.pass(61);
+    let listed: Value =
+        serde_json::from_str(&world.text(r#"{"prefix":"rbd trash purge schedule list"}"#)).unwrap();
+    assert_eq!(listed.as_object().unwrap().keys().collect::<Vec<_>>(), ["1"]);
+}
+
+#[test]
 fn trash_is_purged_when_it_is_due() {
     let mut world = World::new();
     let add = |level: &str, interval: &str| {

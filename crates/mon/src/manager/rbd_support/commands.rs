@@ -13,7 +13,7 @@ use super::{
     perf::COUNTERS,
     schedule::{Interval, Schedule, StartTime},
     schedules::{Found, Kind},
-    spec::{ImageSpec, NamedLevel},
+    spec::{ImageSpec, LevelSpec, NamedLevel},
     task::{self, Action, Task},
 };
 use crate::{
@@ -161,12 +161,23 @@ impl Command {
         self.args.prefix().starts_with("rbd task add ")
     }
 
-    /// True when the sender's capabilities reach into a namespace.
-    fn may_touch(&self, pool: &str, nspace: &str) -> bool {
-        let arguments = BTreeMap::from([
-            ("pool".to_owned(), pool.to_owned()),
-            ("namespace".to_owned(), nspace.to_owned()),
-        ]);
+    /// Refuses what the sender's capabilities do not reach.
+    fn check_may_touch(&self, pool: Option<&str>, nspace: Option<&str>) -> Result<(), Stop> {
+        if self.may_touch(pool, nspace) {
+            return Ok(());
+        }
+        let (pool, nspace) = (pool.unwrap_or_default(), nspace.unwrap_or_default());
+        let text = format!("not authorized on pool={pool}, namespace={nspace}");
+        Err(Stop::Refused(Errno::EACCES, text))
+    }
+
+    /// True when the sender's capabilities reach into a namespace, into all namespaces of a pool (none is named), or
+    /// into all pools.
+    fn may_touch(&self, pool: Option<&str>, nspace: Option<&str>) -> bool {
+        // What is not named does not meet a limit, not even one to the namespace without a name.
+        let named = [("pool", pool), ("namespace", nspace)].into_iter();
+        let arguments: BTreeMap<String, String> =
+            named.filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect();
         self.caps.allows(&MgrAccess {
             service: MODULE_SERVICE,
             module: "rbd_support",
@@ -231,10 +242,7 @@ impl Command {
         if (pool.is_empty() && !spec.is_empty()) || nspace.contains('/') {
             return Err(Stop::Refused(Errno::EINVAL, format!("Invalid pool spec: {spec}")));
         }
-        if !self.may_touch(pool, nspace) {
-            let text = format!("not authorized on pool={pool}, namespace={nspace}");
-            return Err(Stop::Refused(Errno::EACCES, text));
-        }
+        self.check_may_touch(Some(pool), Some(nspace))?;
         let mut within = (None, None);
         if !spec.is_empty() {
             let found = view.map.pool_by_name(pool).map(|(id, _)| id);
@@ -258,10 +266,7 @@ impl Command {
     fn add(&self, view: View<'_>, mon: &mut Mon, action: Action) -> Result<Plan, Stop> {
         let argument = if action == Action::TrashRemove { "image_id_spec" } else { "image_spec" };
         let spec = ImageSpec::parse(&self.text(argument))?;
-        if !self.may_touch(&spec.pool, &spec.nspace) {
-            let text = format!("not authorized on pool={}, namespace={}", spec.pool, spec.nspace);
-            return Err(Stop::Refused(Errno::EACCES, text));
-        }
+        self.check_may_touch(Some(&spec.pool), Some(&spec.nspace))?;
         let tasks = &mut mon.rbd_support.tasks;
         let (place, message, refs) = match add_task::wanted(view, tasks, action, &spec)? {
             Wanted::Known(task) => return Ok(self.answer(Reply::module(task.to_text()))),
@@ -276,7 +281,7 @@ impl Command {
     /// A task that the sender may know of.
     fn find<'a>(&self, mon: &'a Mon, id: &str) -> Result<&'a Task, Stop> {
         let task = mon.rbd_support.tasks.by_id(id);
-        let task = task.filter(|task| self.may_touch(&task.refs.pool, &task.refs.nspace));
+        let task = task.filter(|task| self.may_touch(Some(&task.refs.pool), Some(&task.refs.nspace)));
         task.ok_or_else(|| match mon.rbd_support.lanes.are_all_loaded() {
             true => Stop::Refused(Errno::ENOENT, format!("No such task {id}")),
             false => Stop::Refused(Errno::EAGAIN, NOT_READY.to_owned()),
@@ -297,12 +302,15 @@ impl Command {
             return Ok(self.show(&self.find(mon, &id)?.to_value()));
         }
         let tasks = mon.rbd_support.tasks.all();
-        let visible = tasks.filter(|task| self.may_touch(&task.refs.pool, &task.refs.nspace));
+        let visible = tasks.filter(|task| self.may_touch(Some(&task.refs.pool), Some(&task.refs.nspace)));
         Ok(self.show(&visible.map(Task::to_value).collect()))
     }
 
     fn schedule(&self, view: View<'_>, mon: &mut Mon, kind: Kind, verb: &str) -> Result<Plan, Stop> {
-        let named = NamedLevel::from_name(view, &self.text("level_spec"), kind.levels())?;
+        let text = self.text("level_spec");
+        let spec = LevelSpec::parse(&text, kind.levels())?;
+        self.check_may_touch(spec.pool, spec.nspace)?;
+        let named = NamedLevel::find(view, spec, kind.levels())?;
         let schedules = mon.rbd_support.schedules(kind);
         match verb {
             "list" => return Ok(self.show(&schedules.list(&named.level))),

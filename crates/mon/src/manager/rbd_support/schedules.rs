@@ -90,6 +90,12 @@ impl Schedules {
         let mut missing = Missing::default();
         let place = Place::new(pool, "");
         for (id, text) in view.omap(&place, kind.oid())? {
+            // A client that may write into this pool has no say in another. Such a key may also have come with a copy
+            // of the other pool's objects.
+            if Level::pool_of(&id).is_some_and(|named| named != pool) {
+                tracing::debug!("{} of pool {pool}: {id} is another pool's", kind.oid());
+                continue;
+            }
             let schedule = Schedule::from_text(&String::from_utf8_lossy(&text));
             let Some(named) = missing.pass(NamedLevel::from_id(view, &id, kind.levels()))? else { continue };
             match (named, schedule) {

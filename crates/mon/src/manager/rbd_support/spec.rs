@@ -77,6 +77,11 @@ impl Level {
         parts.into_iter().flatten().collect::<Vec<_>>().join("/")
     }
 
+    /// The pool in the key of a kept schedule, if the key begins with one.
+    pub(super) fn pool_of(id: &str) -> Option<PoolId> {
+        id.split('/').next().and_then(|pool| pool.parse().ok()).map(PoolId)
+    }
+
     /// The levels that `self` lies in, itself first.
     fn ancestors(&self) -> impl Iterator<Item = Level> {
         let Level { pool, nspace, image } = self.clone();
@@ -114,27 +119,48 @@ pub(super) enum Levels {
     MirroredImages,
 }
 
-impl NamedLevel {
-    /// Reads a name and looks up what it names.
-    pub(super) fn from_name(view: View<'_>, text: &str, levels: Levels) -> Result<NamedLevel, Stop> {
+/// A level as commands name it, before anything is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LevelSpec<'a> {
+    text: &'a str,
+    /// None for everything.
+    pub(super) pool: Option<&'a str>,
+    /// None for a whole pool; empty for the namespace without a name.
+    pub(super) nspace: Option<&'a str>,
+    image: Option<&'a str>,
+}
+
+impl<'a> LevelSpec<'a> {
+    /// Reads a name of one of `levels`.
+    pub(super) fn parse(text: &'a str, levels: Levels) -> Result<LevelSpec<'a>, Stop> {
         let refused = |why: String| invalid(format!("Invalid level spec {text}: {why}"));
         let unparsed = || refused(format!("failed to parse {text}"));
         if text.is_empty() {
-            return Ok(NamedLevel::default());
+            return Ok(LevelSpec { text, pool: None, nspace: None, image: None });
         }
-        let (pool_name, rest) =
-            text.split_once('/').filter(|(pool, _)| !pool.is_empty()).ok_or_else(unparsed)?;
-        let (nspace, image_name) = match rest.split_once('/') {
+        let (pool, rest) = text.split_once('/').filter(|(pool, _)| !pool.is_empty()).ok_or_else(unparsed)?;
+        let (nspace, image) = match rest.split_once('/') {
             Some((nspace, image)) => (Some(nspace), image),
             None => (None, rest),
         };
-        if image_name.contains(['/', '@']) {
+        if image.contains(['/', '@']) {
             return Err(unparsed());
         }
-        let image_name = (!image_name.is_empty()).then_some(image_name);
-        if image_name.is_some() && levels == Levels::Namespaces {
+        let image = (!image.is_empty()).then_some(image);
+        if image.is_some() && levels == Levels::Namespaces {
             return Err(refused(format!("invalid name {text}: image level is not allowed")));
         }
+        // An image without a namespace is in the one without a name.
+        Ok(LevelSpec { text, pool: Some(pool), nspace: nspace.or(image.map(|_| "")), image })
+    }
+}
+
+impl NamedLevel {
+    /// Looks up what a command names.
+    pub(super) fn find(view: View<'_>, spec: LevelSpec<'_>, levels: Levels) -> Result<NamedLevel, Stop> {
+        let text = spec.text;
+        let refused = |why: String| invalid(format!("Invalid level spec {text}: {why}"));
+        let Some(pool_name) = spec.pool else { return Ok(NamedLevel::default()) };
         let Some((pool, facts)) = view.map.pool_by_name(pool_name) else {
             return Err(refused(format!("pool {pool_name} does not exist")));
         };
@@ -142,14 +168,12 @@ impl NamedLevel {
             return Err(refused(format!("{pool_name} is not an RBD pool")));
         }
         let mut level = Level { pool: Some(pool), ..Level::default() };
-        if nspace.is_none() && image_name.is_none() {
-            return Ok(NamedLevel { level, name: text.to_owned() });
-        }
-        let place = Place::new(pool, nspace.unwrap_or_default());
+        let Some(nspace) = spec.nspace else { return Ok(NamedLevel { level, name: text.to_owned() }) };
+        let place = Place::new(pool, nspace);
         check_namespace(view, &place, levels).map_err(|stop| in_level(text, stop))?;
         level.nspace = Some(place.nspace.clone());
         let mut name = text.to_owned();
-        if let Some(image_name) = image_name {
+        if let Some(image_name) = spec.image {
             let id = image::id_of(view, &place, image_name)?;
             let id = id.ok_or_else(|| refused(format!("image {image_name} does not exist")))?;
             if !image::is_mirrored_by_snapshots(view, &place, &id)? {
@@ -165,11 +189,9 @@ impl NamedLevel {
 
     /// Reads the key of a kept schedule; none if what it was for is gone.
     pub(super) fn from_id(view: View<'_>, id: &str, levels: Levels) -> Result<Option<NamedLevel>, Stop> {
-        let mut parts = id.splitn(3, '/');
-        let pool = parts.next().and_then(|pool| pool.parse().ok()).map(PoolId);
-        let Some((pool, pool_name)) = pool.and_then(|pool| Some((pool, view.map.pool_name(pool)?))) else {
-            return Ok(None);
-        };
+        let named = Level::pool_of(id).and_then(|pool| Some((pool, view.map.pool_name(pool)?)));
+        let Some((pool, pool_name)) = named else { return Ok(None) };
+        let mut parts = id.splitn(3, '/').skip(1);
         let (nspace, image) = (parts.next(), parts.next());
         let level =
             Level { pool: Some(pool), nspace: nspace.map(str::to_owned), image: image.map(str::to_owned) };
