@@ -54,21 +54,29 @@ impl Mon {
     fn tick_down_out(&mut self, now: Instant, wall: UTime) {
         let interval = self.options.osd_down_out_interval;
         let map = self.next.osdmap.clone();
+        // The interval begins anew when an OSD is taken in again, or is no longer kept in by a flag of its group: the
+        // operator knew that it was down.
+        for (osd, since) in &mut self.osds.down_since {
+            if map.is_out(*osd) || map.group_flags(*osd).has(OsdState::NOOUT) {
+                *since = now;
+            }
+        }
         if interval.is_zero() || map.has_flag(MapFlags::NOOUT) {
             return;
         }
         for (osd, since) in self.osds.down_since.clone() {
-            if !map.exists(osd) || map.is_up(osd) || map.is_out(osd) || now.since(since) < interval {
+            if !map.exists(osd) || map.is_up(osd) || now.since(since) < interval {
                 continue;
             }
             // As in Ceph, the OSDs that are in are counted before this one goes, without those that just went.
             let in_before = self.next.osdmap.num_in() as f64;
             let is_floor = in_before / (map.num_osds().max(1) as f64) < self.options.osd_in_ratio_min;
-            if map.group_flags(osd).has(OsdState::NOOUT) || is_floor {
+            if is_floor {
                 continue;
             }
+            // An OSD that goes out, too: it may be taken in before the next look.
+            self.osds.down_since.insert(osd, now);
             if self.is_subtree_down(&map, osd) {
-                self.osds.down_since.insert(osd, now);
                 continue;
             }
             self.log_info(

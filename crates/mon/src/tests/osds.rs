@@ -482,6 +482,38 @@ fn without_a_limit_whole_buckets_go_out() {
     assert!(cluster.map().is_out(OsdId(0)), "a host is smaller than a rack");
 }
 
+/// The operator who takes an OSD in that is down knows that it is; it has ten minutes from then on.
+#[test]
+fn an_osd_that_is_taken_in_while_it_is_down_has_its_time() {
+    let mut cluster = Cluster::with_rbd();
+    let is_in = |cluster: &Cluster| cluster.map().is_in(OsdId(2));
+    cluster.ok(r#"{"prefix":"osd down","ids":["2"]}"#);
+    cluster.ok(r#"{"prefix":"osd set","key":"nodown"}"#);
+    cluster.pass(Duration::from_secs(599));
+    assert!(is_in(&cluster));
+    while is_in(&cluster) {
+        cluster.pass(Duration::from_secs(1));
+    }
+    // At once, and again much later.
+    for secs in [0, 700] {
+        cluster.pass(Duration::from_secs(secs));
+        cluster.ok(r#"{"prefix":"osd in","ids":["2"]}"#);
+        cluster.pass(Duration::from_secs(590));
+        assert!(is_in(&cluster), "{secs}");
+        cluster.pass(Duration::from_secs(20));
+        assert!(!is_in(&cluster), "{secs}");
+    }
+    // A flag of its group kept it in.
+    cluster.ok(r#"{"prefix":"osd set-group","flags":"noout","who":["osd.2"]}"#);
+    cluster.ok(r#"{"prefix":"osd in","ids":["2"]}"#);
+    cluster.pass(Duration::from_secs(700));
+    cluster.ok(r#"{"prefix":"osd unset-group","flags":"noout","who":["osd.2"]}"#);
+    cluster.pass(Duration::from_secs(590));
+    assert!(is_in(&cluster));
+    cluster.pass(Duration::from_secs(20));
+    assert!(!is_in(&cluster));
+}
+
 #[test]
 fn alive_moves_up_thru_and_never_into_the_future() {
     let mut cluster = Cluster::with_rbd();
