@@ -108,7 +108,7 @@ fn mark_up(map: &OsdMap, inc: &mut Incremental, boot: &MOSDBoot) {
     inc.new_hb_front_up.insert(osd, boot.public_addrs.clone());
     inc.new_uuid.insert(osd, boot.uuid);
     let known = map.osd_xinfo.get(osd.0 as usize).copied().unwrap_or_default();
-    inc.new_xinfo.insert(osd, OsdXInfo { features: boot.features, ..known });
+    let mut xinfo = OsdXInfo { features: boot.features, ..known };
     let state = map.state(osd);
     let may_be_in = !map.has_flag(MapFlags::NOIN) && !map.group_flags(osd).has(OsdState::NOIN);
     // The store that boots replaces a destroyed OSD, whether or not `osd new` announced it.
@@ -119,7 +119,10 @@ fn mark_up(map: &OsdMap, inc: &mut Incremental, boot: &MOSDBoot) {
     if may_be_in && map.weight(osd) == 0 && (is_new || state.has(OsdState::AUTOOUT)) {
         let weight = if known.old_weight > 0 { known.old_weight } else { WEIGHT_IN };
         inc.new_weight.insert(osd, weight);
+        // The weight from before holds again. This entry takes effect after the weight, which clears it, too.
+        xinfo.old_weight = 0;
     }
+    inc.new_xinfo.insert(osd, xinfo);
 }
 
 /// `ceph osd metadata` as Ceph's OSDs fill it, as far as the boot message tells.

@@ -515,6 +515,20 @@ fn an_osd_that_is_taken_in_while_it_is_down_has_its_time() {
 }
 
 #[test]
+fn the_weight_from_before_an_osd_went_out_is_used_once() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd reweight","id":"2","weight":"0.5"}"#);
+    cluster.ok(r#"{"prefix":"osd down","ids":["2"]}"#);
+    cluster.ok(r#"{"prefix":"osd set","key":"nodown"}"#);
+    cluster.pass(Duration::from_secs(610));
+    let weights =
+        |cluster: &Cluster| (cluster.map().weight(OsdId(2)), cluster.map().xinfo(OsdId(2)).old_weight);
+    assert_eq!(weights(&cluster), (0, 0x8000));
+    cluster.boot_osd(2);
+    assert_eq!(weights(&cluster), (0x8000, 0));
+}
+
+#[test]
 fn alive_moves_up_thru_and_never_into_the_future() {
     let mut cluster = Cluster::with_rbd();
     let epoch = cluster.map().epoch;
