@@ -103,7 +103,8 @@ fn check_value(param: &Param<'_>, name: &str, kind: &str, value: &str) -> Result
     match kind {
         "CephInt" | "CephFloat" => {
             let number: f64 = value.parse().map_err(|_| bad())?;
-            if kind == "CephInt" && value.parse::<i64>().is_err() {
+            // What is no number lies within every range.
+            if !number.is_finite() || (kind == "CephInt" && value.parse::<i64>().is_err()) {
                 return Err(bad());
             }
             let (low, high) = bounds.unwrap_or_default();

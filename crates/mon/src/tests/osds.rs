@@ -529,6 +529,19 @@ fn the_weight_from_before_an_osd_went_out_is_used_once() {
 }
 
 #[test]
+fn a_weight_is_a_number() {
+    let mut cluster = Cluster::with_rbd();
+    let before = cluster.map().epoch;
+    for weight in ["nan", "NaN", "-nan", "inf", "1e999"] {
+        for command in ["osd reweight", "osd primary-affinity"] {
+            let command = format!(r#"{{"prefix":"{command}","id":"2","weight":"{weight}"}}"#);
+            assert_eq!(cluster.refused(&command).0, -22, "{command}");
+        }
+    }
+    assert_eq!(cluster.map().epoch, before);
+}
+
+#[test]
 fn alive_moves_up_thru_and_never_into_the_future() {
     let mut cluster = Cluster::with_rbd();
     let epoch = cluster.map().epoch;
