@@ -15,7 +15,13 @@ use types::{
     PoolId, UTime,
 };
 
-use crate::{LedgerContents, config_service::split_key, health::Mute, keys};
+use crate::{
+    LedgerContents,
+    config_service::split_key,
+    health::Mute,
+    keys,
+    manager::crash::{self, Crash, Crashes},
+};
 
 /// PGs of a pool that no OSD has reported active.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +65,8 @@ pub(crate) struct State {
     pub(crate) config: Arc<Config>,
     /// Configuration keys; the configuration database is among them, as `config/WHO/NAME`.
     pub(crate) config_keys: Arc<BTreeMap<String, Bytes>>,
+    /// What the reports of crashes among the configuration keys say.
+    pub(crate) crashes: Arc<Crashes>,
     pub(crate) log: Arc<VecDeque<LogEntry>>,
     pub(crate) osd_metadata: Arc<BTreeMap<OsdId, BTreeMap<String, String>>>,
     pub(crate) creating: Arc<BTreeMap<PoolId, Creating>>,
@@ -85,6 +93,7 @@ impl Default for State {
             global_id_limit: 0,
             config: Arc::default(),
             config_keys: Arc::default(),
+            crashes: Arc::default(),
             log: Arc::default(),
             osd_metadata: Arc::default(),
             creating: Arc::default(),
@@ -165,7 +174,13 @@ impl State {
                 config.retain(|_, section| !section.is_empty());
                 set(&mut self.config_keys, key.to_owned(), text.map(Bytes::from));
             }
-            keys::CONFIG_KEY => set(&mut self.config_keys, rest.to_owned(), value.cloned()),
+            keys::CONFIG_KEY => {
+                if let Some(id) = rest.strip_prefix(crash::FOLDER) {
+                    let read = value.and_then(|report| Crash::read(report));
+                    set(&mut self.crashes, id.to_owned(), read.map(Arc::new));
+                }
+                set(&mut self.config_keys, rest.to_owned(), value.cloned());
+            }
             keys::LOG => {
                 let log = Arc::make_mut(&mut self.log);
                 match decode::<LogEntry>(value)? {

@@ -1,6 +1,6 @@
 //! The manager's module `crash`: reports of crashed daemons, kept as configuration keys, where Ceph keeps them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -25,7 +25,8 @@ module_rows! {
     "crash archive-all" "w" "Acknowledge all new crashes and silence health warning(s)" archive_all
 }
 
-const FOLDER: &str = "mgr/crash/crash/";
+/// Where reports are kept.
+pub(crate) const FOLDER: &str = "mgr/crash/crash/";
 const DAY: Duration = Duration::from_secs(86_400);
 /// `warn_recent_interval`: for how long a crash is a warning.
 const RECENT: Duration = Duration::from_secs(14 * 86_400);
@@ -36,6 +37,48 @@ const DAYS_BEFORE_1970: i64 = 719_162;
 const DAYS_SINCE_1970: i64 = 2_932_896;
 /// Bytes of a report; Ceph's have a few kilobytes.
 const REPORT_BYTES_MAX: usize = 256 << 10;
+
+/// Reports that are kept; the oldest go first. A daemon that cannot start reports a crash with each attempt.
+const REPORTS_MAX: usize = 1_000;
+/// Characters of a name or time in lines on health.
+const NAME_CHARS_MAX: usize = 255;
+
+/// What a report says in lines and counts. It is read once, when the ledger takes the report: health is asked for all
+/// the time.
+#[derive(Clone, Debug)]
+pub(crate) struct Crash {
+    entity: String,
+    host: String,
+    process: String,
+    timestamp: String,
+    at: Option<UTime>,
+    is_archived: bool,
+}
+
+/// What is known of reports, by their ids.
+pub(crate) type Crashes = BTreeMap<String, Arc<Crash>>;
+
+impl Crash {
+    /// Reads a report; nothing that is none.
+    pub(crate) fn read(report: &[u8]) -> Option<Crash> {
+        let report = read(report)?;
+        let part = |key, other| -> String {
+            text(&report, key).unwrap_or(other).chars().take(NAME_CHARS_MAX).collect()
+        };
+        Some(Crash {
+            entity: part("entity_name", "unidentified daemon"),
+            host: part("utsname_hostname", "(unknown)"),
+            process: part("process_name", "unknown"),
+            timestamp: part("timestamp", "unknown time"),
+            at: text(&report, "timestamp").and_then(time_of),
+            is_archived: report.get("archived").is_some(),
+        })
+    }
+
+    fn age(&self, now: UTime) -> Duration {
+        self.at.map_or(Duration::MAX, |at| now.since(at))
+    }
+}
 
 /// Reads a report that was kept. The key may have been set by hand: anything but a JSON object is no report.
 fn read(text: &[u8]) -> Option<Value> {
@@ -82,10 +125,6 @@ fn time_of(text: &str) -> Option<UTime> {
     u32::try_from(secs).ok().filter(|_| fits).map(|secs| UTime::new(secs, micros.min(999_999) * 1000))
 }
 
-fn age(report: &Value, now: UTime) -> Duration {
-    text(report, "timestamp").and_then(time_of).map_or(Duration::MAX, |at| now.since(at))
-}
-
 /// A text that is the same for the same crash: made from the functions on the stack and the assertion, without its
 /// place and time.
 fn signature(report: &Value) -> Option<String> {
@@ -116,6 +155,17 @@ fn find(req: &Request<'_>) -> Result<(String, Value), Reply> {
     let report = found.and_then(|text| read(text));
     let missing = || refused(format!("crash info: {id} not found"));
     report.map(|report| (id.clone(), report)).ok_or_else(missing)
+}
+
+/// Removes the oldest of too many reports. Those without a time that can be read count as oldest.
+fn drop_oldest(mon: &mut Mon) {
+    let crashes = Arc::clone(&mon.next.crashes);
+    let over = crashes.len().saturating_sub(REPORTS_MAX);
+    if over > 0 {
+        let mut by_age: Vec<_> = crashes.iter().map(|(id, crash)| (crash.at, id)).collect();
+        by_age.sort_unstable();
+        by_age.into_iter().take(over).for_each(|(_, id)| keep(mon, id, None));
+    }
 }
 
 fn keep(mon: &mut Mon, id: &str, report: Option<&Value>) {
@@ -188,6 +238,7 @@ fn post(req: &mut Request<'_>) -> Reply {
     let id = text(&report, "crash_id").unwrap_or_default().to_owned();
     if !req.mon.next.config_keys.contains_key(&format!("{FOLDER}{id}")) {
         keep(req.mon, &id, Some(&report));
+        drop_oldest(req.mon);
     }
     Reply::default()
 }
@@ -208,9 +259,9 @@ fn prune(req: &mut Request<'_>) -> Reply {
         return refused("date value out of range");
     }
     let limit = DAY * u32::try_from(count).unwrap_or(0);
-    for (id, report) in all(&req.mon.next.config_keys) {
-        if age(&report, req.wall) >= limit {
-            keep(req.mon, &id, None);
+    for (id, crash) in Arc::clone(&req.mon.next.crashes).iter() {
+        if crash.age(req.wall) >= limit {
+            keep(req.mon, id, None);
         }
     }
     Reply::default()
@@ -219,20 +270,17 @@ fn prune(req: &mut Request<'_>) -> Reply {
 impl Mon {
     /// Reports that are very old are not kept.
     pub(crate) fn tick_crashes(&mut self, wall: UTime) {
-        let is_old = |report: &Value| {
-            text(report, "timestamp").and_then(time_of).is_some_and(|at| wall.since(at) >= RETAINED)
-        };
-        let old: Vec<String> =
-            all(&self.next.config_keys).into_iter().filter(|(_, r)| is_old(r)).map(|(id, _)| id).collect();
-        old.iter().for_each(|id| keep(self, id, None));
+        let is_old = |crash: &Crash| crash.at.is_some_and(|at| wall.since(at) >= RETAINED);
+        let crashes = Arc::clone(&self.next.crashes);
+        crashes.iter().filter(|(_, crash)| is_old(crash)).for_each(|(id, _)| keep(self, id, None));
     }
 }
 
 fn stat(req: &mut Request<'_>) -> Reply {
-    let reports = all(&req.state().config_keys);
-    let mut lines = vec![format!("{} crashes recorded", reports.len())];
+    let crashes = &req.state().crashes;
+    let mut lines = vec![format!("{} crashes recorded", crashes.len())];
     for count in [1, 3, 7] {
-        let old = reports.iter().filter(|(_, report)| age(report, req.wall) >= DAY * count);
+        let old = crashes.iter().filter(|(_, crash)| crash.age(req.wall) >= DAY * count);
         let ids: Vec<&str> = old.map(|(id, _)| id.as_str()).collect();
         let heading = (!ids.is_empty()).then(|| format!("{} older than {count} days old:\n", ids.len()));
         lines.push(heading.unwrap_or_default() + &ids.join("\n"));
@@ -244,9 +292,9 @@ fn json_report(req: &mut Request<'_>) -> Reply {
     if req.args.int("hours").is_none() {
         return refused("<hours> argument must be integer");
     }
-    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    for report in all(&req.state().config_keys).values() {
-        *counts.entry(text(report, "process_name").unwrap_or("unknown").to_owned()).or_default() += 1;
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for crash in req.state().crashes.values() {
+        *counts.entry(&crash.process).or_default() += 1;
     }
     Reply::done(python_line(&json!(counts)))
 }
@@ -279,18 +327,10 @@ fn archive_all(req: &mut Request<'_>) -> Reply {
 impl Mon {
     /// Crashes that nobody has acknowledged: a line of detail for each.
     pub(crate) fn recent_crashes(&self, now: UTime) -> Vec<String> {
-        let reports = all(&self.committed.config_keys);
-        let new = reports.values().filter(|r| r.get("archived").is_none() && age(r, now) < RECENT);
-        let line = |report: &Value| {
-            let part = |key, other| text(report, key).unwrap_or(other).to_owned();
-            format!(
-                "{} crashed on host {} at {}",
-                part("entity_name", "unidentified daemon"),
-                part("utsname_hostname", "(unknown)"),
-                part("timestamp", "unknown time")
-            )
-        };
-        new.map(line).collect()
+        let crashes = self.committed.crashes.values();
+        let new = crashes.filter(|crash| !crash.is_archived && crash.age(now) < RECENT);
+        new.map(|crash| format!("{} crashed on host {} at {}", crash.entity, crash.host, crash.timestamp))
+            .collect()
     }
 }
 

@@ -232,6 +232,41 @@ fn crashes_are_kept_and_a_warning_until_they_are_acknowledged() {
 }
 
 #[test]
+fn only_the_newest_crashes_are_kept() {
+    let mut cluster = Cluster::with_rbd();
+    let post = |cluster: &mut Cluster, at: u32| {
+        let (minute, second) = (at / 60, at % 60);
+        // Ids are in no order.
+        let report = format!(
+            r#"{{"crash_id":"{}","timestamp":"2026-09-20T00:{minute:02}:{second:02}.0Z","entity_name":"{}"}}"#,
+            at * 7_919 % 100_003,
+            "e".repeat(300),
+        );
+        let ack = cluster.try_command(ADMIN, r#"{"prefix":"crash post"}"#, report.as_bytes()).unwrap();
+        assert_eq!(ack.result, 0, "{}", ack.status);
+    };
+    let has = |cluster: &Cluster, at: u32| {
+        let id = (at * 7_919 % 100_003).to_string();
+        let key = format!("mgr/crash/crash/{id}");
+        let state = &cluster.mon.committed;
+        assert_eq!(state.crashes.contains_key(&id), state.config_keys.contains_key(&key));
+        state.config_keys.contains_key(&key)
+    };
+    (1..=1_000).for_each(|at| post(&mut cluster, at));
+    assert!(has(&cluster, 1));
+    post(&mut cluster, 1_001);
+    assert!(!has(&cluster, 1) && has(&cluster, 2) && has(&cluster, 1_001));
+    // One that is older than all that are kept is not.
+    post(&mut cluster, 0);
+    assert!(!has(&cluster, 0) && has(&cluster, 2));
+    assert!(cluster.text(r#"{"prefix":"crash stat"}"#).starts_with("1000 crashes recorded"));
+    cluster.restart();
+    let lines = cluster.mon.recent_crashes(cluster.wall());
+    assert_eq!(lines.len(), 1_000);
+    assert!(lines[0].starts_with(&format!("{} crashed on host (unknown) at 2026-09-20T", "e".repeat(255))));
+}
+
+#[test]
 fn what_somebody_else_has_kept_for_a_module_is_no_report() {
     let mut cluster = Cluster::with_rbd();
     for (key, val) in [
