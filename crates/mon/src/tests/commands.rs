@@ -186,6 +186,23 @@ fn the_report_holds_what_other_commands_answer() {
     assert_eq!(doc["osd_metadata"].as_array().map(Vec::len), Some(3));
 }
 
+/// Ceph's consumers read one document of addresses, and one of networks if another one follows.
+#[test]
+fn networks_that_are_blocklisted_are_a_document_of_their_own() {
+    let mut cluster = Cluster::new();
+    let ls = r#"{"prefix":"osd blocklist ls","format":"json"}"#;
+    let documents = |text: String| -> Vec<Value> {
+        serde_json::Deserializer::from_str(&text).into_iter().collect::<Result<_, _>>().unwrap()
+    };
+    let add = r#"{"prefix":"osd blocklist","blocklistop":"add","addr":"10.0.0.5:0/7"}"#;
+    cluster.ok(add);
+    let [addrs] = &documents(cluster.text(ls))[..] else { panic!("one document") };
+    assert_eq!(addrs[0]["addr"], "10.0.0.5:0/7");
+    cluster.ok(&add.replace(":0/7", "/24").replace("\"addr\"", "\"range\":\"range\",\"addr\""));
+    let [addrs, ranges] = &documents(cluster.text(ls))[..] else { panic!("two documents") };
+    assert_eq!((addrs.as_array().unwrap().len(), &ranges[0]["range"]), (1, &"10.0.0.5:0/24".into()));
+}
+
 #[test]
 fn networks_are_blocklisted() {
     let mut cluster = Cluster::new();
