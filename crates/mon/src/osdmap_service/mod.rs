@@ -31,6 +31,9 @@ use crate::{
 
 /// How many full maps are written among the epochs that are kept.
 const FULL_MAPS: u32 = 20;
+/// The most full maps that are kept. While a PG is not clean, the history of the map grows without end, and full maps
+/// are by far the larger part of it.
+const FULL_MAPS_MAX: usize = 2 * FULL_MAPS as usize;
 
 /// The extra time that OSDs which were up get after the monitor's start, besides `mon_osd_report_timeout`: when a
 /// machine or a network comes back, they have to find out that their connections are dead, and to get through to the
@@ -128,6 +131,7 @@ impl Mon {
         if epoch.0.is_multiple_of((self.options.osdmap_epochs_min / FULL_MAPS).max(1)) {
             self.put(keys::osdmap_full(epoch), Some(full));
             self.trim_osdmaps(epoch);
+            self.thin_full_maps();
         }
     }
 
@@ -156,6 +160,18 @@ impl Mon {
         }
         for epoch in fulls {
             self.put(keys::osdmap_full(epoch), None);
+        }
+    }
+
+    /// Drops full maps among the older ones, so that those that stay lie about equally far apart: a map between them is
+    /// computed from the one before it. The first stays, as nothing leads to it.
+    fn thin_full_maps(&mut self) {
+        while self.next.fulls.len() > FULL_MAPS_MAX {
+            let epochs: Vec<Epoch> = self.next.fulls.keys().copied().collect();
+            let older = &epochs[..=epochs.len() - FULL_MAPS as usize];
+            let gap_without = |at: &[Epoch]| at[2].0 - at[0].0;
+            let Some(at) = older.windows(3).min_by_key(|at| gap_without(at)) else { return };
+            self.put(keys::osdmap_full(at[1]), None);
         }
     }
 

@@ -692,6 +692,16 @@ fn maps_are_kept_that_a_pg_needs_which_is_not_clean() {
     cluster.report_all();
     pass_epochs(&mut cluster, 200);
     assert!(cluster.mon.committed.full_map(down).is_some());
+    pass_epochs(&mut cluster, 1_000);
+    // Full maps become fewer, about equally far apart; the maps between them can still be had.
+    let fulls: Vec<Epoch> = cluster.mon.committed.fulls.keys().copied().collect();
+    assert!(fulls.len() <= 40 && fulls[0] < down, "{fulls:?}");
+    let gaps: Vec<u32> = fulls.windows(2).map(|at| at[1].0 - at[0].0).collect();
+    assert!(gaps.iter().all(|gap| *gap <= 200), "{gaps:?}");
+    let oldest = cluster.mon.committed.oldest_epoch();
+    for epoch in (oldest.0..=cluster.map().epoch.0).step_by(97).map(Epoch) {
+        assert_eq!(cluster.mon.committed.full_map(epoch).map(|map| map.epoch), Some(epoch));
+    }
     // No OSD has told the new monitor yet what is clean.
     cluster.restart();
     pass_epochs(&mut cluster, 100);
