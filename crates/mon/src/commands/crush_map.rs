@@ -4,7 +4,7 @@ use codec::Decode;
 use crush::{CrushMap, EditError, RuleForm};
 use types::{Errno, OsdId, OsdMap};
 
-use super::{Reply, Request, Row, status::parse_osd};
+use super::{Reply, Request, Row, named::osd_id_arg};
 use crate::osdmap_service::{Misfit, misfit};
 
 pub(super) const ROWS: &[Row] = &[
@@ -259,8 +259,7 @@ fn weight_arg(req: &Request<'_>) -> Result<f64, Reply> {
 type Placement = (OsdId, f64, Vec<(String, String)>, String);
 
 fn placement(req: &Request<'_>) -> Result<Placement, Reply> {
-    let id = text(req, "id");
-    let osd = parse_osd(&id).ok_or_else(|| Reply::fail(Errno::EINVAL, format!("osd id {id} is invalid")))?;
+    let osd = osd_id_arg(req)?;
     if !req.next_map().exists(osd) {
         let create = match req.args.prefix() {
             "osd crush create-or-move" => " create",

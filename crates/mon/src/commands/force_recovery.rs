@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use messages::MOSDForceRecovery;
 use types::{Errno, OsdId, PgId, PgStat, PgState};
 
-use super::{Reply, Request, Row, pg::all_stats, scrub::row};
+use super::{Reply, Request, Row, named::pool_named, pg::all_stats, scrub::row};
 
 pub(super) const ROWS: &[Row] = &[
     row("pg force-recovery name=pgid,type=CephPgid,n=N", "force recovery of <pgid> first", force_recovery),
@@ -109,10 +109,7 @@ fn named(req: &Request<'_>) -> Result<(Vec<PgId>, String), Reply> {
     let map = req.map();
     let mut pgs = Vec::new();
     for name in req.args.list("who") {
-        match map.pool_by_name(&name) {
-            Some((pool, _)) => pgs.extend(map.pgs_of(pool)),
-            None => return Err(Reply::fail(Errno::ENOENT, format!("unrecognized pool '{name}'"))),
-        }
+        pgs.extend(map.pgs_of(pool_named(map, &name)?));
     }
     let mut unknown = String::new();
     for text in req.args.list("pgid") {

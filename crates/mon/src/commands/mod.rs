@@ -25,6 +25,7 @@ mod mds;
 mod mgr;
 mod mon_change;
 mod mon_info;
+mod named;
 mod osd_change;
 mod osd_df;
 mod osd_dump;

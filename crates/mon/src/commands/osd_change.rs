@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use types::{AddrType, EntityAddr, EntityType, Errno, Incremental, MapFlags, OsdId, Release, UTime};
+use types::{AddrType, EntityAddr, EntityType, Errno, Incremental, MapFlags, Release, UTime};
 
-use super::{Reply, Request, Row, status::parse_osd};
+use super::{Reply, Request, Row, named::osd_arg};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -153,20 +153,8 @@ fn unpause(req: &mut Request<'_>) -> Reply {
     change_flag(req, "pause", false)
 }
 
-/// The existing OSD that the argument `id` names.
-pub(super) fn osd_arg(req: &Request<'_>) -> Result<OsdId, Reply> {
-    let text = req.args.text("id").unwrap_or_default();
-    let osd =
-        parse_osd(&text).ok_or_else(|| Reply::fail(Errno::EINVAL, format!("osd id {text} is invalid")))?;
-    if req.next_map().exists(osd) {
-        Ok(osd)
-    } else {
-        Err(Reply::fail(Errno::ENOENT, format!("osd.{osd} does not exist")))
-    }
-}
-
 fn reweight(req: &mut Request<'_>) -> Reply {
-    let osd = match osd_arg(req) {
+    let osd = match osd_arg(req, req.next_map()) {
         Ok(osd) => osd,
         Err(reply) => return reply,
     };
@@ -179,7 +167,7 @@ fn reweight(req: &mut Request<'_>) -> Reply {
 }
 
 fn primary_affinity(req: &mut Request<'_>) -> Reply {
-    let osd = match osd_arg(req) {
+    let osd = match osd_arg(req, req.next_map()) {
         Ok(osd) => osd,
         Err(reply) => return reply,
     };

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use codec::{Encode, Features};
 use serde_json::{Map, Value, json};
-use types::{Epoch, Errno, OsdId, PoolId, UTime};
+use types::{Epoch, Errno, OsdId, UTime};
 
 use super::{
     Reply, Request, Row,
     mon_info::addrs_json,
-    status::{flags_line, osd_line, osd_versions, parse_osd, remapped},
+    named::osd_arg,
+    status::{flags_line, osd_line, osd_versions, remapped},
 };
 use crate::format::{self, Align, TextTable};
 
@@ -167,20 +168,8 @@ fn getmaxosd(req: &mut Request<'_>) -> Reply {
     Reply::show(req.args, || json!({"epoch": epoch, "max_osd": max}), text)
 }
 
-/// The OSD that the argument `id` names.
-fn osd_arg(req: &Request<'_>) -> Result<OsdId, Reply> {
-    let text = req.args.text("id").unwrap_or_default();
-    let osd =
-        parse_osd(&text).ok_or_else(|| Reply::fail(Errno::EINVAL, format!("osd id {text} is invalid")))?;
-    if req.map().exists(osd) {
-        Ok(osd)
-    } else {
-        Err(Reply::fail(Errno::ENOENT, format!("osd.{osd} does not exist")))
-    }
-}
-
 fn find(req: &mut Request<'_>) -> Reply {
-    let osd = match osd_arg(req) {
+    let osd = match osd_arg(req, req.map()) {
         Ok(osd) => osd,
         Err(reply) => return reply,
     };
@@ -215,7 +204,7 @@ fn metadata_of(req: &Request<'_>, osd: OsdId) -> Value {
 
 fn metadata(req: &mut Request<'_>) -> Reply {
     let out = if req.args.has("id") {
-        match osd_arg(req) {
+        match osd_arg(req, req.map()) {
             Ok(osd) => metadata_of(req, osd),
             Err(reply) => return reply,
         }
@@ -238,15 +227,6 @@ fn count_metadata(req: &mut Request<'_>) -> Reply {
 fn versions(req: &mut Request<'_>) -> Reply {
     let out = json!(osd_versions(req.mon));
     Reply::json(req.args, out)
-}
-
-/// The pool that the argument `pool` names, by name.
-pub(super) fn pool_arg(req: &Request<'_>, map: &types::OsdMap) -> Result<(PoolId, String), Reply> {
-    let name = req.args.text("pool").unwrap_or_default();
-    match map.pool_by_name(&name) {
-        Some((id, _)) => Ok((id, name)),
-        None => Err(Reply::fail(Errno::ENOENT, format!("unrecognized pool '{name}'"))),
-    }
 }
 
 fn map_object(req: &mut Request<'_>) -> Reply {

@@ -5,7 +5,7 @@ use types::{Errno, OsdId, OsdState, PgId, WEIGHT_IN};
 
 use super::{
     Reply, Request, Row,
-    osd_change::osd_arg,
+    named::{invalid_osd_id, osd_arg, osd_id_arg},
     osd_secrets::{OsdSecrets, drop_secrets},
     status::parse_osd,
 };
@@ -239,7 +239,7 @@ fn new(req: &mut Request<'_>) -> Reply {
     let wanted = match req.args.text("id").map(|text| (parse_osd(&text), text)) {
         None => None,
         Some((Some(osd), _)) if osd.0 < types::OSD_COUNT_MAX => Some(osd),
-        Some((_, text)) => return Reply::fail(Errno::EINVAL, format!("osd id {text} is invalid")),
+        Some((_, text)) => return invalid_osd_id(&text),
     };
     let secrets = match OsdSecrets::parse(req.input) {
         Ok(secrets) => secrets.filter(|_| is_new),
@@ -324,7 +324,7 @@ fn lost(req: &mut Request<'_>) -> Reply {
         let text = "are you SURE?  this might mean real, permanent data loss.  pass --yes-i-really-mean-it if you really do.";
         return Reply::fail(Errno::EPERM, text);
     }
-    let osd = match osd_arg(req) {
+    let osd = match osd_arg(req, req.next_map()) {
         Ok(osd) => osd,
         Err(reply) => return reply,
     };
@@ -373,9 +373,9 @@ fn is_sure(req: &Request<'_>, osd: OsdId) -> Result<(), Reply> {
 }
 
 fn destroy(req: &mut Request<'_>) -> Reply {
-    let text = req.args.text("id").unwrap_or_default();
-    let Some(osd) = parse_osd(&text) else {
-        return Reply::fail(Errno::EINVAL, format!("osd id {text} is invalid"));
+    let osd = match osd_id_arg(req) {
+        Ok(osd) => osd,
+        Err(reply) => return reply,
     };
     if !req.next_map().exists(osd) {
         return Reply::done(format!("osd.{osd} does not exist"));
@@ -395,9 +395,9 @@ fn destroy(req: &mut Request<'_>) -> Reply {
 
 /// An OSD that was never up may be removed without further conditions.
 fn purge_new(req: &mut Request<'_>) -> Reply {
-    let text = req.args.text("id").unwrap_or_default();
-    let Some(osd) = parse_osd(&text) else {
-        return Reply::fail(Errno::EINVAL, format!("osd id {text} is invalid"));
+    let osd = match osd_id_arg(req) {
+        Ok(osd) => osd,
+        Err(reply) => return reply,
     };
     if !req.args.flag("yes_i_really_mean_it") {
         let why = "Are you SURE?  Did you verify with 'ceph osd safe-to-destroy'?  This will mean real, permanent data loss, as well as deletion of cephx and lockbox keys. Pass --yes-i-really-mean-it if you really do.";
@@ -410,9 +410,9 @@ fn purge_new(req: &mut Request<'_>) -> Reply {
 }
 
 fn purge(req: &mut Request<'_>) -> Reply {
-    let text = req.args.text("id").unwrap_or_default();
-    let Some(osd) = parse_osd(&text) else {
-        return Reply::fail(Errno::EINVAL, format!("osd id {text} is invalid"));
+    let osd = match osd_id_arg(req) {
+        Ok(osd) => osd,
+        Err(reply) => return reply,
     };
     if !req.next_map().exists(osd) {
         return Reply::done(format!("osd.{osd} does not exist"));

@@ -7,6 +7,7 @@ use types::{Errno, OsdId};
 
 use super::{
     Reply, Request, Row,
+    named::osd_id_arg,
     osd_dump::{osd_json, osd_line},
     osd_info::map_arg,
     status::parse_osd,
@@ -74,9 +75,9 @@ fn info(req: &mut Request<'_>) -> Reply {
 /// The number of the report that an OSD's statistics are from. As in Ceph, nothing where a document is asked for, and 0
 /// for an OSD that has not reported.
 fn last_stat_seq(req: &mut Request<'_>) -> Reply {
-    let text = req.args.text("id").unwrap_or_default();
-    let Some(osd) = parse_osd(&text) else {
-        return Reply::fail(Errno::EINVAL, format!("osd id {text} is invalid"));
+    let osd = match osd_id_arg(req) {
+        Ok(osd) => osd,
+        Err(reply) => return reply,
     };
     match req.args.has_format() {
         true => Reply::default(),

@@ -2,7 +2,7 @@
 
 use types::{Errno, OsdId, PgId};
 
-use super::{Reply, Request, Row, status::parse_osd};
+use super::{Reply, Request, Row, named::placed_osd};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -46,15 +46,6 @@ fn pg_arg(req: &Request<'_>, quote: &str) -> Result<PgId, Reply> {
     }
 }
 
-/// An OSD that exists.
-fn osd_of(req: &Request<'_>, text: &str) -> Result<OsdId, Reply> {
-    let osd = parse_osd(text).ok_or_else(|| Reply::fail(Errno::EINVAL, format!("invalid osd id {text}")))?;
-    match req.next_map().exists(osd) {
-        true => Ok(osd),
-        false => Err(Reply::fail(Errno::ENOENT, format!("osd.{osd} does not exist"))),
-    }
-}
-
 /// Writes a temporary acting set; an empty one ends it.
 fn set_temp(req: &mut Request<'_>, pg: PgId, osds: Vec<OsdId>) {
     req.mon.change_osdmap(req.wall, |_, inc| {
@@ -67,7 +58,8 @@ fn pg_temp(req: &mut Request<'_>) -> Reply {
         Ok(pg) => pg,
         Err(reply) => return reply,
     };
-    let osds: Result<Vec<OsdId>, Reply> = req.args.list("id").iter().map(|text| osd_of(req, text)).collect();
+    let osds: Result<Vec<OsdId>, Reply> =
+        req.args.list("id").iter().map(|text| placed_osd(req.next_map(), text)).collect();
     let osds = match osds {
         Ok(osds) => osds,
         Err(reply) => return reply,
@@ -93,7 +85,7 @@ fn pg_temp(req: &mut Request<'_>) -> Reply {
 
 fn primary_temp(req: &mut Request<'_>) -> Reply {
     let text = req.args.text("id").unwrap_or_default();
-    match pg_arg(req, "").and_then(|pg| Ok((pg, osd_of(req, &text)?))) {
+    match pg_arg(req, "").and_then(|pg| Ok((pg, placed_osd(req.next_map(), &text)?))) {
         Ok((pg, osd)) => set_primary(req, pg, osd),
         Err(reply) => reply,
     }

@@ -2,7 +2,10 @@
 
 use types::{AutoscaleMode, Errno, PgPool, PoolId, PoolOptKey, PoolOptValue, PoolOpts};
 
-use super::{Reply, Request, Row, osd_info::pool_arg};
+use super::{
+    Reply, Request, Row,
+    named::{no_pool, pool_arg},
+};
 use crate::osdmap_service::{PoolParams, RuleRef};
 
 pub(super) const ROWS: &[Row] = &[
@@ -171,7 +174,7 @@ fn rename(req: &mut Request<'_>) -> Reply {
             Some(_) => Reply::done(format!(
                 "pool '{from}' does not exist; pool '{to}' does -- assuming successful rename"
             )),
-            None => Reply::fail(Errno::ENOENT, format!("unrecognized pool '{from}'")),
+            None => Reply::fail(Errno::ENOENT, no_pool(&from)),
         };
     };
     if to.is_empty() || req.next_map().pool_by_name(&to).is_some() {

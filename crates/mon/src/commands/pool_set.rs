@@ -5,7 +5,7 @@ use types::{AutoscaleMode, Errno, OsdMap, PgPool, PoolFlags, PoolId, PoolOptKey,
 
 use super::{
     Reply, Request, Row,
-    osd_info::pool_arg,
+    named::{no_pool, pool_arg},
     pool_change::{parse_scaled, pending_pool, put_pool},
 };
 use crate::{
@@ -324,8 +324,7 @@ fn set_dedup_tier(map: &OsdMap, pool: &mut PgPool, text: &str) -> Result<(), Ref
     if number(text).is_ok() {
         return Err((Errno::EINVAL, "expecting value 'pool name'".to_owned()));
     }
-    let (id, _) =
-        map.pool_by_name(text).ok_or_else(|| (Errno::ENOENT, format!("unrecognized pool '{text}'")))?;
+    let (id, _) = map.pool_by_name(text).ok_or_else(|| (Errno::ENOENT, no_pool(text)))?;
     set_option(pool, "dedup_tier", &id.0.to_string())
 }
 

@@ -3,7 +3,11 @@
 use serde_json::{Map, Value, json};
 use types::{Errno, OsdMap, PgPool, PoolId};
 
-use super::{Reply, Request, Row, activity, osd_info::pool_arg, status::io_lines};
+use super::{
+    Reply, Request, Row, activity,
+    named::{pool_arg, pool_named},
+    status::io_lines,
+};
 use crate::{format, health::ratio_text};
 
 pub(super) const ROWS: &[Row] = &[
@@ -254,9 +258,9 @@ fn stats(req: &mut Request<'_>) -> Reply {
     let wanted = req.args.text("pool_name").filter(|name| !name.is_empty());
     let pools: Vec<(PoolId, String)> = match &wanted {
         None => map.pool_name.iter().map(|(id, name)| (*id, name.clone())).collect(),
-        Some(name) => match map.pool_by_name(name) {
-            Some((id, _)) => vec![(id, name.clone())],
-            None => return Reply::fail(Errno::ENOENT, format!("unrecognized pool '{name}'")),
+        Some(name) => match pool_named(map, name) {
+            Ok(id) => vec![(id, name.clone())],
+            Err(reply) => return reply,
         },
     };
     let mon = &*req.mon;

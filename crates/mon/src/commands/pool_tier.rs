@@ -5,7 +5,7 @@ use types::{Errno, OsdMap, PgPool, PoolFlags, PoolId};
 
 use super::{
     Reply, Request, Row,
-    osd_info::pool_arg,
+    named::{no_pool, pool_arg},
     pool_change::{pending_pool, put_pool},
 };
 
@@ -70,7 +70,7 @@ const MODE_READONLY: u8 = 3;
 fn tier_arg(req: &Request<'_>, arg: &str) -> Result<(PoolId, String, PgPool), Reply> {
     let name = req.args.text(arg).unwrap_or_default();
     let found = req.next_map().pool_by_name(&name).map(|(id, pool)| (id, name.clone(), pool.clone()));
-    found.ok_or_else(|| Reply::fail(Errno::ENOENT, format!("unrecognized pool '{name}'")))
+    found.ok_or_else(|| Reply::fail(Errno::ENOENT, no_pool(&name)))
 }
 
 /// Refuses what would chain tiers, or make a tier of a pool that has snapshots of its own.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use messages::MOSDScrub;
 use types::{Errno, OsdId, PgId};
 
-use super::{Reply, Request, Row, status::parse_osd};
+use super::{Reply, Request, Row, named::pool_named, status::parse_osd};
 use crate::Mon;
 
 /// A row of an order for PGs.
@@ -164,9 +164,9 @@ fn pools(req: &mut Request<'_>, kind: Kind) -> Reply {
     let map = req.map();
     let mut pgs = Vec::new();
     for name in req.args.list("who") {
-        match map.pool_by_name(&name) {
-            Some((pool, _)) => pgs.extend(map.pgs_of(pool)),
-            None => return Reply::fail(Errno::ENOENT, format!("unrecognized pool '{name}'")),
+        match pool_named(map, &name) {
+            Ok(pool) => pgs.extend(map.pgs_of(pool)),
+            Err(reply) => return reply,
         }
     }
     req.mon.order_scrub(pgs.into_iter(), kind);

@@ -2,9 +2,9 @@
 //!
 //! Authority: `OSDMonitor::prepare_command_impl` (`osd pg-upmap`, `osd pg-upmap-items`), 16.2.
 
-use types::{Errno, Incremental, OsdId, PgId, Release};
+use types::{Errno, Incremental, PgId, Release};
 
-use super::{Reply, Request, Row, status::parse_osd};
+use super::{Reply, Request, Row, named::placed_osd};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -53,15 +53,6 @@ fn upmap_pg(req: &Request<'_>) -> Result<PgId, Reply> {
     Ok(pg)
 }
 
-/// An OSD of an upmap, which exists.
-fn upmap_osd(req: &Request<'_>, text: &str) -> Result<OsdId, Reply> {
-    let osd = parse_osd(text).ok_or_else(|| Reply::fail(Errno::EINVAL, format!("invalid osd id {text}")))?;
-    if !req.next_map().exists(osd) {
-        return Err(Reply::fail(Errno::ENOENT, format!("osd.{osd} does not exist")));
-    }
-    Ok(osd)
-}
-
 /// How many copies the pool of an upmap wants, and how many it needs.
 fn sizes(req: &Request<'_>, pg: PgId) -> (usize, usize) {
     let pool = req.next_map().pools.get(&pg.pool);
@@ -89,7 +80,7 @@ fn set_items(req: &mut Request<'_>) -> Result<Reply, Reply> {
     }
     let (mut items, mut skipped) = (Vec::new(), String::new());
     for pair in ids.chunks_exact(2) {
-        let (from, to) = (upmap_osd(req, &pair[0])?, upmap_osd(req, &pair[1])?);
+        let (from, to) = (placed_osd(req.next_map(), &pair[0])?, placed_osd(req.next_map(), &pair[1])?);
         if from == to {
             skipped.push_str(&format!("from osd.{from} == to osd.{to}, "));
         } else if items.contains(&(from, to)) {
@@ -142,7 +133,7 @@ fn set_upmap(req: &mut Request<'_>) -> Result<Reply, Reply> {
     }
     let (mut osds, mut skipped) = (Vec::new(), String::new());
     for text in ids {
-        let osd = upmap_osd(req, &text)?;
+        let osd = placed_osd(req.next_map(), &text)?;
         if osds.contains(&osd) {
             skipped.push_str(&format!("osd.{osd} already exists, "));
         } else {

@@ -316,3 +316,27 @@ fn features_that_clients_lack_are_not_required_by_mistake() {
     cluster.ok(r#"{"prefix":"osd set-require-min-compat-client","version":"jewel"}"#);
     cluster.ok(&set.replacen('}', r#","yes_i_really_mean_it":true}"#, 1));
 }
+
+#[test]
+fn what_is_not_there_is_refused_in_the_same_words() {
+    let mut cluster = Cluster::with_rbd();
+    for command in ["osd find", "osd lost", "osd reweight", "osd metadata", "osd destroy", "osd crush set"] {
+        let rest = r#""weight":"1","args":["root=default"],"yes_i_really_mean_it":true"#;
+        let ask = |id: &str| format!(r#"{{"prefix":"{command}","id":"{id}",{rest}}}"#);
+        assert_eq!(cluster.refused(&ask("x")), (-22, "osd id x is invalid".to_owned()), "{command}");
+        if !matches!(command, "osd destroy" | "osd crush set") {
+            assert_eq!(cluster.refused(&ask("7")), (-2, "osd.7 does not exist".to_owned()), "{command}");
+        }
+    }
+    for (command, argument) in [
+        ("osd pool get", r#""pool":"no""#),
+        ("osd pool stats", r#""pool_name":"no""#),
+        ("osd pool scrub", r#""who":["no"]"#),
+        ("osd pool force-recovery", r#""who":["no"]"#),
+        ("osd pool rename", r#""srcpool":"no","destpool":"none""#),
+        ("osd tier add", r#""pool":"no","tierpool":"rbd""#),
+    ] {
+        let command = format!(r#"{{"prefix":"{command}",{argument},"var":"size"}}"#);
+        assert_eq!(cluster.refused(&command), (-2, "unrecognized pool 'no'".to_owned()), "{command}");
+    }
+}
