@@ -1,8 +1,8 @@
 //! Clients' ops: order per object, duplicates, execution, answers.
 //!
 //! Per object, ops run in the order in which they came. A change may start while earlier ones are not
-//! durable yet; a read waits for them; nothing passes an op that waits for something to be loaded or
-//! recovered.
+//! durable yet; a read waits for them, and so does a request that changes nothing though its client says
+//! that it writes; nothing passes an op that waits for something to be loaded or recovered.
 //!
 //! A replica runs reads, too, where it may (`replica_read.rs`): those have no order.
 
@@ -117,7 +117,7 @@ impl Pg {
         }
         while let Some(ops) = self.ops.objects.get_mut(head) {
             let Some(front) = ops.queue.front() else { break };
-            let (at, is_change) = if ops.may_start(front.is_ordered) {
+            let (at, is_change) = if ops.may_start(front) {
                 (0, front.is_ordered)
             } else {
                 let Some(at) = ops.passing() else { return };

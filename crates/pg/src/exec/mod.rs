@@ -40,7 +40,9 @@ pub(crate) use object_info::Manifest;
 pub(crate) use object_info::{
     CloneInfo, INFO_XATTR, Kept, ObjectInfo, SNAPSET_XATTR, SnapSet, USER_XATTR, info_at,
 };
-pub(crate) use request::{is_for_any_copy, is_ordered, is_pure_read, may_write, plain_read};
+pub(crate) use request::{
+    is_for_any_copy, is_ordered, is_pure_read, may_run_over_changes, may_write, plain_read,
+};
 pub(crate) use snaps::{TrimStep, trim_object, trim_step};
 pub(crate) use watch::{KnownWatch, WatchChange, remove_watcher};
 
@@ -240,9 +242,11 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
         && view.grows()
         && let Some(errno) = full(cx, op)
     {
-        // What its reads had found comes with the refusal.
+        // What its reads had found comes with the refusal, and may still be undone: the refusal waits until it cannot.
         done.watch.clear();
-        return Ok(Executed { result: errno.negated(), user_version: 0, ..done });
+        (done.result, done.user_version) = (errno.negated(), 0);
+        done.staged = Some(only_logged(cx, op, &done));
+        return Ok(done);
     }
     if done.result >= 0 && view.has_too_many_attributes()? {
         done.result = Errno::EFBIG.negated();
@@ -312,6 +316,7 @@ fn finish(
         }
         if done.result < 0 {
             done.watch.clear();
+            done.staged = Some(only_logged(cx, op, &done));
             return done;
         }
     } else {

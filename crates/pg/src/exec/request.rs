@@ -60,6 +60,13 @@ pub(crate) fn is_ordered(op: &MOSDOp) -> bool {
     op.may_write() || may_write(op)
 }
 
+/// True for an ordered request that may run over changes that can still be undone: a change, since its answer comes
+/// after theirs, or pings, which tell nothing of what was changed. What only reads must not find those changes: clients
+/// say of such requests, too, that they write.
+pub(crate) fn may_run_over_changes(op: &MOSDOp) -> bool {
+    may_write(op) || op.ops.iter().all(|step| step.code == OpCode::WATCH)
+}
+
 /// Where a request reads that does nothing but read at one place of a head: offset and length.
 pub(crate) fn plain_read(op: &MOSDOp) -> Option<(u64, u64)> {
     let [step] = &op.ops[..] else { return None };

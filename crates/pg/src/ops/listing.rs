@@ -80,7 +80,7 @@ impl Pg {
         let is_change = waiting.is_ordered;
         if self.phase != Phase::Active {
             "waiting for active"
-        } else if !ops.may_start(is_change) {
+        } else if !ops.may_start(waiting) {
             "waiting for rw locks"
         } else if is_change && self.scrubs.holds(head) {
             "waiting for scrub"

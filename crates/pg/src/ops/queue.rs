@@ -104,9 +104,10 @@ impl ObjectOps {
         self.queue.is_empty() && self.loading.is_empty() && self.in_flight == 0 && self.reads_for_copies == 0
     }
 
-    pub(super) fn may_start(&self, is_change: bool) -> bool {
-        if is_change {
-            self.loading.is_empty() && !self.is_asked_for && self.reads_for_copies == 0
+    pub(super) fn may_start(&self, waiting: &WaitingOp) -> bool {
+        if waiting.is_ordered {
+            let is_hindered = !self.loading.is_empty() || self.is_asked_for || self.reads_for_copies > 0;
+            !is_hindered && (self.in_flight == 0 || exec::may_run_over_changes(&waiting.op))
         } else {
             self.in_flight == 0 && !self.is_change_loading
         }

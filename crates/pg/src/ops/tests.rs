@@ -183,3 +183,43 @@ fn a_watcher_that_comes_back_at_the_last_moment_stays() {
     world.handle(Event::Tick);
     assert_eq!(world.pg.watchers().count(), 1);
 }
+
+/// librados marks every request of its write operations as one that writes, guards alone included.
+#[test]
+fn a_request_that_only_reads_waits_for_changes_in_flight_whatever_its_client_calls_it() {
+    let mut world = World::active();
+    let marked = |world: &World, tid: u64, ops: Vec<OsdOp>| {
+        let mut event = world.asking(1, tid, ops);
+        if let Event::Op { op, .. } = &mut event {
+            op.flags |= osd_flag::WRITE;
+        }
+        event
+    };
+    let read = || vec![OsdOp { params: OpParams::extent(0, 3), ..OsdOp::new(OpCode::READ) }];
+    world.write(1, 1);
+    let ping = marked(&world, 2, vec![watch(7)]);
+    world.handle(ping);
+    assert_eq!(heard(&mut world), [(1, "error")], "a ping waits for nothing");
+    let guard = marked(&world, 3, read());
+    world.handle(guard);
+    // What comes later keeps its place behind it.
+    world.write(1, 4);
+    assert_eq!(heard(&mut world), []);
+    let version = world.pg.info.last_update;
+    confirm_all(&mut world);
+    let replies: Vec<u64> = std::mem::take(&mut world.effects)
+        .into_iter()
+        .filter_map(|effect| match effect {
+            Effect::Reply { tid, reply, .. } if reply.result >= 0 => Some(tid),
+            _ => None,
+        })
+        .collect();
+    assert_eq!((replies, world.pg.info.last_update.version), (vec![1, 3], version.version + 1));
+}
+
+fn confirm_all(world: &mut World) {
+    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
+    for peer in world.peers.clone() {
+        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
+    }
+}

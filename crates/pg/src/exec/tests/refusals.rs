@@ -103,7 +103,11 @@ fn what_reads_found_comes_with_a_full_pools_refusal() {
     bench.flags = osd_flag::FULL_TRY;
     let done = bench.run(vec![range(OpCode::READ, 0, 2), extent(OpCode::WRITE, 2, "xyz")]).unwrap();
     assert_eq!((done.result, &done.ops[0].data[..], done.user_version), (-122, &b"01"[..], 0));
-    assert!(done.staged.is_none(), "it may be tried again");
+    let staged = done.staged.unwrap();
+    assert!(
+        staged.txn.ops.is_empty() && staged.log[0].is_error,
+        "it is answered when what it read is durable"
+    );
 }
 
 /// Observed in a pool without tiers.
