@@ -14,6 +14,7 @@ mod control;
 mod cross;
 mod event;
 mod heartbeat;
+mod held_back;
 mod image_io;
 mod map_store;
 mod on_client;

@@ -7,6 +7,7 @@ use types::{Epoch, Errno, MapFlags, PgId};
 use crate::{
     ConnId, Cross, Osd,
     caps_check::Need,
+    held_back::tries_when_full,
     osd::{Cx, Waiting},
 };
 
@@ -83,7 +84,7 @@ impl Osd {
         if let Err(errno) = self.check_op(conn, &op) {
             return self.refuse(conn, tid, &op, errno, cx);
         }
-        if self.is_paused(&op) {
+        if self.is_paused(&op) || self.held_back.drops(&op) {
             // Clients hold such ops back themselves and send them again once the flag goes.
             return;
         }
@@ -125,10 +126,9 @@ impl Osd {
 
     fn is_paused(&self, op: &MOSDOp) -> bool {
         let is_write = op.may_write();
-        let is_full_try = op.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0;
         (is_write && self.map.has_flag(MapFlags::PAUSEWR))
             || (!is_write && self.map.has_flag(MapFlags::PAUSERD))
-            || (is_write && !is_full_try && self.map.is_full(op.pgid.pool))
+            || (is_write && !tries_when_full(op) && self.map.is_full(op.pgid.pool))
     }
 
     /// Answers an op with an errno and no data.

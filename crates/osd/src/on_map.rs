@@ -127,6 +127,7 @@ impl Osd {
         let mut txn = MapStore::transaction(cx.store);
         self.maps.push(&mut txn, map.epoch, full, incremental);
         cx.store.submit(crate::pgs::MAP_TOKEN, txn);
+        self.held_back.follow(Some(&self.map), &map);
         self.map = map;
         self.advance_pgs(cx);
     }

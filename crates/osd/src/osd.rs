@@ -18,6 +18,7 @@ use crate::{
     cluster_log::ClusterLog,
     control::Control,
     heartbeat::Heartbeat,
+    held_back::HeldBack,
     image_io::ImageIo,
     map_store::MapStore,
     on_map::{MapSource, WholeMap},
@@ -111,6 +112,7 @@ pub struct Osd {
     pub(crate) recovery_policy: RecoveryPolicy,
     pub(crate) cluster_log: ClusterLog,
     pub(crate) held: Budget,
+    pub(crate) held_back: HeldBack,
     /// Requests that copy objects.
     pub(crate) copying: Places,
     /// Notifications that are not over.
@@ -214,6 +216,7 @@ impl Osd {
             recovery_policy: RecoveryPolicy::default(),
             cluster_log: ClusterLog::default(),
             held: Budget::default(),
+            held_back: HeldBack::default(),
             copying: Places::default(),
             notifying: Budget::default(),
             saturated: 0,
@@ -345,6 +348,7 @@ impl Osd {
         if let Err(fault) = self.load_pgs(cx) {
             return cx.effects.push(Effect::Failed(fault));
         }
+        self.held_back.follow(None, &self.map);
         if !self.config.shard.is_control() {
             cx.cross(CONTROL, Cross::WantMaps(self.map.epoch));
         }

@@ -1,0 +1,115 @@
+//! Since when clients hold changes back, by the map: while changes are paused, or there is no room for them.
+//!
+//! Changes that come meanwhile are dropped, and their clients send them again once the flag goes. A later change of the
+//! same client may be on its way all that time. It is dropped as well, even if it comes when the flag is gone: carried
+//! out now, it would be overwritten by the earlier one. So all that was sent by a map from before the flag is dropped
+//! (Ceph does so for want of room, by `last_epoch_marked_full`).
+//!
+//! A restart ends all sessions, and clients send again, in order, all that is not answered: what was dropped before is
+//! of no account any more, and a flag that holds then counts as one that begins.
+
+use std::collections::BTreeMap;
+
+use messages::{MOSDOp, osd_flag};
+use types::{Epoch, MapFlags, OsdMap, PoolId};
+
+/// The epochs in which flags last began that have clients hold changes back.
+#[derive(Debug, Default)]
+pub(crate) struct HeldBack {
+    paused: Epoch,
+    /// Of pools, for want of room or by their quota.
+    full: BTreeMap<PoolId, Epoch>,
+    /// The newest of all.
+    newest: Epoch,
+}
+
+impl HeldBack {
+    /// The newest map is `map`, after `before`; none after a restart.
+    pub(crate) fn follow(&mut self, before: Option<&OsdMap>, map: &OsdMap) {
+        // Where maps were skipped, a flag may have gone and come back.
+        let before = before.filter(|before| map.epoch == before.epoch.next());
+        let begins = |holds: &dyn Fn(&OsdMap) -> bool| holds(map) && !before.is_some_and(holds);
+        if begins(&|map| map.has_flag(MapFlags::PAUSEWR)) {
+            (self.paused, self.newest) = (map.epoch, map.epoch);
+        }
+        self.full.retain(|pool, _| map.pools.contains_key(pool));
+        for pool in map.pools.keys() {
+            if begins(&|map| map.is_full(*pool)) {
+                self.full.insert(*pool, map.epoch);
+                self.newest = map.epoch;
+            }
+        }
+    }
+
+    /// True for a change that its client sends again: it was sent before the client knew that it has to hold it.
+    pub(crate) fn drops(&self, op: &MOSDOp) -> bool {
+        if op.epoch >= self.newest || !op.may_write() {
+            return false;
+        }
+        let full = || self.full.get(&op.pgid.pool).copied().unwrap_or_default();
+        op.epoch < self.paused || (!tries_when_full(op) && op.epoch < full())
+    }
+}
+
+/// True for a request whose client does not hold it back for want of room.
+pub(crate) fn tries_when_full(op: &MOSDOp) -> bool {
+    op.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use messages::{OpCode, OsdOp};
+    use types::{CrushBlob, PgId, PgPool, PoolFlags, PoolType, UTime};
+
+    use super::*;
+
+    const POOL: PoolId = PoolId(3);
+
+    fn map(epoch: u32, flags: MapFlags, is_full: bool) -> OsdMap {
+        let mut map = OsdMap::new([1; 16], UTime::default(), CrushBlob::default());
+        (map.epoch, map.flags) = (Epoch(epoch), flags);
+        let mut pool = PgPool::new(PoolType::REPLICATED, 3, 2, 0, 8);
+        if is_full {
+            pool.flags = PoolFlags::FULL;
+        }
+        map.pools.insert(POOL, pool);
+        map
+    }
+
+    fn op(epoch: u32, pool: PoolId, flags: u32) -> MOSDOp {
+        let ops = vec![OsdOp::new(if flags & osd_flag::READ == 0 { OpCode::WRITE } else { OpCode::READ })];
+        MOSDOp { pgid: PgId::new(pool, 0), epoch: Epoch(epoch), flags, ops, ..MOSDOp::default() }
+    }
+
+    fn after(maps: &[OsdMap]) -> HeldBack {
+        let mut held = HeldBack::default();
+        maps.windows(2).for_each(|pair| held.follow(Some(&pair[0]), &pair[1]));
+        held
+    }
+
+    #[test]
+    fn changes_from_before_a_pause_are_dropped_when_it_is_over_too() {
+        let none = MapFlags::default();
+        let held = after(&[map(5, none, false), map(6, MapFlags::PAUSEWR, false), map(7, none, false)]);
+        assert!(held.drops(&op(5, POOL, 0)) && held.drops(&op(5, POOL, osd_flag::FULL_TRY)));
+        assert!(!held.drops(&op(7, POOL, 0)));
+        assert!(!held.drops(&op(5, POOL, osd_flag::READ)), "reads change nothing");
+    }
+
+    #[test]
+    fn changes_from_before_their_pool_was_full_are_dropped_when_it_has_room_too() {
+        let none = MapFlags::default();
+        let held = after(&[map(5, none, false), map(6, none, true), map(7, none, true), map(8, none, false)]);
+        assert!(held.drops(&op(5, POOL, 0)));
+        assert!(!held.drops(&op(5, PoolId(4), 0)), "another pool's");
+        assert!(!held.drops(&op(6, POOL, 0)), "its client knew");
+        assert!(
+            !held.drops(&op(5, POOL, osd_flag::FULL_TRY)) && !held.drops(&op(5, POOL, osd_flag::FULL_FORCE))
+        );
+        // What may have been between two maps.
+        assert!(after(&[map(5, none, true), map(8, none, true), map(9, none, false)]).drops(&op(7, POOL, 0)));
+        let mut restarted = HeldBack::default();
+        restarted.follow(None, &map(8, none, true));
+        assert!(restarted.drops(&op(7, POOL, 0)));
+    }
+}
