@@ -92,7 +92,7 @@ impl Pg {
     pub(crate) fn hold_object(&mut self, head: &HObject, cx: &mut Ctx<'_>) {
         for op in self.ops.take_queued(head, |waiting| knows_backoffs(&waiting.client)) {
             self.release(&op, cx);
-            self.hold(&op.client, Scope::Object(head.clone()), cx);
+            self.hold(&op, Scope::Object(head.clone()), cx);
         }
     }
 
@@ -102,7 +102,7 @@ impl Pg {
             let waiting = self.ops.take_early(|waiting| knows_backoffs(&waiting.client));
             for op in waiting {
                 self.release(&op, cx);
-                self.hold(&op.client, Scope::Pg, cx);
+                self.hold(&op, Scope::Pg, cx);
             }
         }
         if !self.backoffs.by_session.is_empty() {
@@ -110,7 +110,13 @@ impl Pg {
         }
     }
 
-    fn hold(&mut self, client: &Client, scope: Scope, cx: &mut Ctx<'_>) {
+    /// The client of an op that was dropped is to hold it.
+    fn hold(&mut self, dropped: &WaitingOp, scope: Scope, cx: &mut Ctx<'_>) {
+        let client = &dropped.client;
+        if dropped.is_abandoned {
+            // The end of its session has been: a backoff in it would stay.
+            return;
+        }
         let of_session = self.backoffs.by_session.entry(client.session).or_default();
         if of_session.contains_key(&scope) {
             return;

@@ -6,6 +6,7 @@
 //!
 //! A replica runs reads, too, where it may (`replica_read.rs`): those have no order.
 
+mod abandoned;
 mod answer;
 mod listing;
 mod queue;
@@ -437,7 +438,8 @@ impl Pg {
         // As with Ceph, watchers hear of a request that changes the object after its client is answered, of any other
         // before.
         if staged.as_ref().is_none_or(|staged| staged.txn.ops.is_empty()) {
-            self.change_watches(head, &waiting.client, std::mem::take(&mut watch), cx);
+            let client = (&waiting.client, waiting.is_abandoned);
+            self.change_watches(head, client, std::mem::take(&mut watch), cx);
         }
         let Some(staged) = staged else {
             self.note_served(&waiting.op, &reply.ops, false, waiting.nanos_until(cx.now));

@@ -329,10 +329,7 @@ impl Pg {
             Event::NewMap => self.on_map(cx),
             Event::Op { client, tid, op, permit } => self.on_op(client, tid, op, permit, cx),
             Event::BackoffAck { session, id } => self.backoffs.on_ack(session, id),
-            Event::SessionClosed(session) => {
-                self.watches.on_session_closed(session, cx.now);
-                self.backoffs.on_session_closed(session);
-            }
+            Event::SessionClosed(session) => self.on_session_closed(session, cx),
             Event::Peer(from, message) => self.on_peer(from, message, cx),
             Event::Store(completion) => self.on_store(completion, cx),
             Event::Scrub(request) => self.on_scrub_request(request),

@@ -137,6 +137,14 @@ impl Proxies {
         requests
     }
 
+    /// Requests that were passed on, to be changed.
+    pub(crate) fn requests_mut(&mut self) -> impl Iterator<Item = &mut WaitingOp> {
+        self.questions.values_mut().filter_map(|question| match &mut question.purpose {
+            Purpose::Request(waiting) => Some(&mut **waiting),
+            Purpose::Step { .. } | Purpose::Nobody => None,
+        })
+    }
+
     /// Requests that were passed on.
     pub(crate) fn requests(&self) -> impl Iterator<Item = &WaitingOp> {
         self.questions.values().filter_map(|question| match &question.purpose {

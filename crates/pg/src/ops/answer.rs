@@ -76,11 +76,13 @@ impl Pg {
         // Answers leave in the order of the changes.
         while let Some(done) = self.ops.pop_durable() {
             self.note_committed(done.version);
-            let client = match done.requests.first() {
-                Some((asked, _)) if !done.watch.is_empty() => Some(asked.client.clone()),
+            // The others are the same request, sent again: the client is where it sent it last.
+            let client = match done.requests.last() {
+                Some((asked, _)) if !done.watch.is_empty() => {
+                    Some((asked.client.clone(), asked.is_abandoned))
+                }
                 Some(_) | None => None,
             };
-            // The others are the same request, sent again.
             if let Some((asked, reply)) = done.requests.first() {
                 self.note_served(&asked.op, &reply.ops, true, asked.nanos_until(cx.now));
             }
@@ -88,8 +90,8 @@ impl Pg {
                 self.reply(&asked, reply, cx);
             }
             self.give_back(&done.object, done.given_back, done.version, cx);
-            if let Some(client) = client {
-                self.change_watches(&done.object, &client, done.watch, cx);
+            if let Some((client, is_abandoned)) = client {
+                self.change_watches(&done.object, (&client, is_abandoned), done.watch, cx);
             }
             if let Some(ops) = self.ops.objects.get_mut(&done.object) {
                 ops.in_flight -= 1;
@@ -106,12 +108,16 @@ impl Pg {
     pub(super) fn change_watches(
         &mut self,
         head: &HObject,
-        client: &Client,
+        (client, is_abandoned): (&Client, bool),
         changes: Vec<WatchChange>,
         cx: &mut Ctx<'_>,
     ) {
         for change in changes {
             self.watches.apply(head, client, change, cx);
+        }
+        if is_abandoned {
+            // What watches there are of the session now came after it.
+            self.watches.on_session_closed(client.session, cx.now);
         }
     }
 }

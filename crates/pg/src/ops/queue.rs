@@ -30,6 +30,8 @@ pub(crate) struct WaitingOp {
     pub(super) asked: BTreeMap<u32, i32>,
     /// True while it waits for another object's answer to an op of it.
     pub(crate) is_asking: bool,
+    /// True once its client's session is gone.
+    pub(crate) is_abandoned: bool,
     /// The PG that passed it on, if the client did not send it here.
     pub(crate) passed_on: Option<Box<PassedOn>>,
     /// Its share of what the OSD holds, and when it came.
@@ -55,6 +57,7 @@ impl WaitingOp {
             place: None,
             asked,
             is_asking,
+            is_abandoned: false,
             passed_on,
             permit,
             reached,

@@ -223,3 +223,77 @@ fn confirm_all(world: &mut World) {
         world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
     }
 }
+
+#[test]
+fn a_watch_whose_session_ended_before_it_began_is_over_in_its_time() {
+    // A client that does not ping.
+    const LEGACY_WATCH: u8 = 1;
+    let mut world = World::active();
+    world.ask(1, 1, vec![watch(LEGACY_WATCH)]);
+    world.handle(Event::SessionClosed(1));
+    confirm_all(&mut world);
+    assert_eq!(world.pg.watchers().count(), 1);
+    world.now = world.now + std::time::Duration::from_secs(60);
+    world.hear_all();
+    world.handle(Event::Tick);
+    assert_eq!(world.pg.watchers().count(), 0);
+}
+
+#[test]
+fn a_watch_that_was_sent_again_is_the_new_sessions() {
+    let mut world = World::active();
+    world.ask(1, 1, vec![watch(1)]);
+    world.handle(Event::SessionClosed(1));
+    let mut again = world.asking(1, 1, vec![watch(1)]);
+    if let Event::Op { client, .. } = &mut again {
+        client.session = 2;
+    }
+    world.handle(again);
+    confirm_all(&mut world);
+    world.now = world.now + std::time::Duration::from_secs(60);
+    world.hear_all();
+    world.handle(Event::Tick);
+    assert_eq!(world.pg.watchers().count(), 1);
+}
+
+#[test]
+fn requests_of_a_session_that_ends_are_dropped_unless_they_have_begun() {
+    let mut world = World::active();
+    let budget = Budget::default();
+    let asking = |world: &World, tid: u64, ops: Vec<OsdOp>, session: u64| {
+        let mut event = world.asking(1, tid, ops);
+        if let Event::Op { client, permit, .. } = &mut event {
+            (client.session, *permit) = (session, budget.take(0));
+        }
+        event
+    };
+    let early = world.waiting(2, 9);
+    world.pg.ops.early.push_back(early);
+    // A read waits for the change, and the next change for the read.
+    let create = || vec![OsdOp::new(OpCode::CREATE)];
+    for (tid, ops, session) in [(1, create(), 1), (2, vec![OsdOp::new(OpCode::STAT)], 1), (3, create(), 2)] {
+        let event = asking(&world, tid, ops, session);
+        world.handle(event);
+    }
+    assert_eq!((budget.ops(), world.replicated().len()), (3, 1));
+    world.handle(Event::SessionClosed(1));
+    assert_eq!((budget.ops(), world.replicated().len(), world.pg.ops.early.len()), (2, 1, 0));
+    confirm_all(&mut world);
+    assert_eq!(heard(&mut world), [(1, "answer"), (2, "answer")]);
+}
+
+#[test]
+fn no_backoff_is_left_to_a_session_that_has_ended() {
+    let mut world = World::active();
+    let mut begun = world.waiting(1, 1);
+    begun.client.features = codec::Features::RADOS_BACKOFF;
+    begun.asked.insert(0, 0);
+    world.pg.ops.early.push_back(begun);
+    world.handle(Event::SessionClosed(1));
+    assert!(world.pg.ops.early[0].is_abandoned);
+    world.pg.phase = Phase::Down;
+    world.handle(Event::Tick);
+    assert!(world.pg.ops.early.is_empty());
+    let is_told = |effect: &Effect| matches!(effect, Effect::Tell(..));
+    assert!(!world.effects.iter().any(is_told));
+}
