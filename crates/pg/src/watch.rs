@@ -117,9 +117,12 @@ impl Watches {
 
     /// Watchers that an object has had since before this PG led: each has its time to come back.
     pub(crate) fn learn(&mut self, head: &HObject, known: &[KnownWatch], now: Instant) {
+        if known.is_empty() {
+            return;
+        }
+        let watches = self.watches.entry(head.clone()).or_default();
         for KnownWatch { watcher, timeout_sec, addr } in known {
             let timeout = Duration::from_secs(u64::from(*timeout_sec));
-            let watches = self.watches.entry(head.clone()).or_default();
             let watch = Watch { session: None, timeout, expires: now + timeout, addr: *addr, pings: true };
             watches.entry(*watcher).or_insert(watch);
         }

@@ -104,7 +104,7 @@ pub(super) fn known(view: &View<'_>) -> Vec<KnownWatch> {
     watchers
         .map(|(watcher, info)| KnownWatch {
             watcher: *watcher,
-            timeout_sec: info.timeout_sec,
+            timeout_sec: info.timeout_sec.min(TIMEOUT_SEC_MAX),
             addr: info.addr,
         })
         .collect()
@@ -119,8 +119,12 @@ const RECONNECT: u8 = 5;
 /// `osd_client_watch_timeout`, and `osd_default_notify_timeout`.
 const TIMEOUT_SEC: u32 = 30;
 
-/// The longest that a notification waits for its watchers. Clients ask for seconds.
-const NOTIFY_TIMEOUT_SEC_MAX: u32 = 3_600;
+/// The longest that a watch lasts without a sign of life, or that a notification waits for watchers. Clients ask for
+/// seconds.
+const TIMEOUT_SEC_MAX: u32 = 3_600;
+
+/// Watchers of an object, at most: all of them are kept with it, and written with each change of it.
+const WATCHERS_MAX: usize = 4_096;
 
 /// Memory of a notification beside its payload, about.
 const NOTIFY_BYTES: u64 = 512;
@@ -147,12 +151,15 @@ impl Run<'_, '_> {
         let (cookie, op) = (step.params.u64_at(0), step.params.u8_at(16));
         let timeout_sec = match step.params.u32_at(21) {
             0 => TIMEOUT_SEC,
-            given => given,
+            given => given.min(TIMEOUT_SEC_MAX),
         };
         let key = (self.cx.origin.num as u64, cookie);
         let is_known = self.view.info.watchers.contains_key(&key);
         match op {
             WATCH | LEGACY_WATCH => {
+                if !is_known && self.view.info.watchers.len() >= WATCHERS_MAX {
+                    return Err(Errno::EBUSY.into());
+                }
                 if !is_known {
                     let info = WatchInfo { addr: self.cx.origin_addr, timeout_sec };
                     self.view.info.watchers.insert(key, info);
@@ -181,8 +188,7 @@ impl Run<'_, '_> {
         let mut reader = Reader::new(step.data.clone());
         let parts = <(u32, u32, Bytes)>::decode(&mut reader);
         let (_version, timeout_sec, payload) = parts.unwrap_or((0, 0, Bytes::new()));
-        let timeout_sec =
-            if timeout_sec == 0 { TIMEOUT_SEC } else { timeout_sec.min(NOTIFY_TIMEOUT_SEC_MAX) };
+        let timeout_sec = if timeout_sec == 0 { TIMEOUT_SEC } else { timeout_sec.min(TIMEOUT_SEC_MAX) };
         // In memory of its own: that of the request holds more.
         let payload = Bytes::copy_from_slice(&payload);
         let before = self.watch.iter().filter(|change| matches!(change, WatchChange::Notify { .. }));

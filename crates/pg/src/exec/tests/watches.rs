@@ -163,3 +163,15 @@ fn notifications_are_refused_where_there_is_no_room_for_them() {
     let done = bench.run(vec![notify(1, u32::MAX)]).unwrap();
     assert!(matches!(done.watch[0], WatchChange::Notify { timeout_sec: 3_600, .. }));
 }
+
+#[test]
+fn watches_last_an_hour_at_most_and_an_object_has_so_many_and_no_more() {
+    let mut bench = watched();
+    let long =
+        OpParams::from_parts(&[&12u64.to_le_bytes(), &[0; 8], &[WATCH], &[0; 4], &u32::MAX.to_le_bytes()]);
+    let done = bench.run(vec![step(OpCode::WATCH, long, "")]).unwrap();
+    assert_eq!(done.watch, [WatchChange::Watch { cookie: 12, timeout_sec: 3_600, pings: true }]);
+    assert_eq!(bench.result((100..4_194).map(|cookie| watch(WATCH, cookie)).collect()), 0);
+    assert_eq!(bench.result(vec![watch(WATCH, 4_194)]), Errno::EBUSY.negated());
+    assert_eq!(bench.result(vec![watch(WATCH, 4_193), watch(UNWATCH, 11), watch(WATCH, 4_194)]), 0);
+}
