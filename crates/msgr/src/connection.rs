@@ -269,10 +269,23 @@ impl Connection {
                 self.on_handshake(frame, cx, out)?;
             }
         }
+        Ok(())
+    }
+
+    /// Acknowledges what was received of a lossless session if that is much; to be called when the owner of the
+    /// connection has taken what [`Connection::receive`] brought.
+    pub fn acknowledge_much(&mut self, out: &mut Output) {
         if self.unacked_count >= ACK_MESSAGES || self.unacked_bytes >= ACK_BYTES {
             self.acknowledge(out);
         }
-        Ok(())
+    }
+
+    /// The owner could not take the last `count` messages: if they are of a lossless session, whose cookie is returned,
+    /// they count as not received, and the peer sends them again over its next connection. This one is to be closed.
+    pub fn take_back(&mut self, count: u64, sessions: &mut InSessions) -> Option<u64> {
+        let cookie = self.cookie.filter(|_| matches!(self.role, Role::Acceptor { .. }))?;
+        sessions.take_back(cookie, count);
+        Some(cookie)
     }
 
     /// Acknowledges what was received of a lossless session and is not acknowledged yet; to be called

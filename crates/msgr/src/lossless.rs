@@ -149,6 +149,18 @@ impl InSessions {
         Some(session.last)
     }
 
+    /// The last `count` messages count as not received.
+    pub(crate) fn take_back(&mut self, cookie: u64, count: u64) {
+        if let Some(session) = self.by_cookie.get_mut(&cookie) {
+            session.last = session.last.saturating_sub(count);
+        }
+    }
+
+    /// Forgets a session: its sender begins another one, without what this one still had.
+    pub fn forget(&mut self, cookie: u64) {
+        self.by_cookie.remove(&cookie);
+    }
+
     /// Notes a message.
     pub(crate) fn receive(&mut self, cookie: u64, seq: u64) -> Arrival {
         match self.by_cookie.get_mut(&cookie) {

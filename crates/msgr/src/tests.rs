@@ -154,6 +154,7 @@ impl Pair {
             sessions,
         };
         let result = self.ends[side].receive([chunk], &mut cx, &mut out);
+        self.ends[side].acknowledge_much(&mut out);
         if let Some(part) = self.ends[side].take_partial() {
             self.wires[side].splice(..0, part.have.concat());
             self.whole[side] = Some((part.bytes, part.align_at));

@@ -59,8 +59,8 @@ pub enum NetEvent {
     FromOsd(OsdId, Message),
     /// No process listens at the OSD's address.
     OsdRefused(OsdId),
-    /// The OSD takes nothing, and a message to it had to be dropped. Reported again and again until the OSD is
-    /// forgotten.
+    /// The OSD takes nothing, and a message to it had to be dropped; or it sends one that does not decode, and all that
+    /// it sends later waits behind that. Reported again and again until the OSD is forgotten.
     OsdStuck(OsdId),
 }
 
@@ -80,6 +80,8 @@ struct Link {
     opened_ns: u64,
     /// True for a peer that is no OSD, once it has authenticated: what it sends may have to wait.
     is_client: bool,
+    /// The OSD that dialed us, once it has authenticated.
+    dialer: Option<OsdId>,
     /// It asks for more than the network takes: nothing is received from it meanwhile.
     is_choked: bool,
 }
@@ -117,6 +119,8 @@ pub struct Net<C> {
     handshakes: Handshakes<C>,
     next_id: u64,
     sessions: InSessions,
+    /// OSDs that sent what does not decode, with the sessions in which it waits.
+    undecodable: BTreeMap<OsdId, u64>,
     osds: BTreeMap<OsdId, OsdPeer<C>>,
     mon: Option<MonLink<C>>,
     is_holding_clients: bool,
@@ -147,6 +151,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             handshakes: Handshakes::new(),
             next_id: 1,
             sessions: InSessions::default(),
+            undecodable: BTreeMap::new(),
             osds: BTreeMap::new(),
             mon: None,
             is_holding_clients: false,
@@ -286,6 +291,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             purpose,
             opened_ns: wire.now().0,
             is_client: false,
+            dialer: None,
             is_choked: false,
         };
         self.links.insert(conn, link);
@@ -303,10 +309,22 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         if !output.bytes.is_empty() {
             wire.send(conn, output.bytes);
         }
-        for event in output.events.drain(..) {
-            self.on_conn_event(conn, event, wire, out);
+        let mut events = output.events.drain(..);
+        while let Some(event) = events.next() {
+            if !self.on_conn_event(conn, event, wire, out) {
+                let later = events.as_slice().iter().filter(|event| matches!(event, ConnEvent::Message(_)));
+                self.refuse_undecodable(conn, 1 + later.count() as u64, wire, out);
+            }
         }
+        drop(events);
         self.events = output.events;
+        if let Some(link) = self.links.get_mut(&conn) {
+            let mut answer = Output::default();
+            link.conn.acknowledge_much(&mut answer);
+            if !answer.bytes.is_empty() {
+                wire.send(conn, answer.bytes);
+            }
+        }
         if let Err(reason) = result {
             if let Some(link) = self.links.get(&conn) {
                 let (purpose, peer) = (link.purpose, link.conn.socket());
@@ -332,18 +350,39 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         }
     }
 
+    /// A message does not decode, the first of the last `count` of its connection, which is closed. In a session that
+    /// outlives it, none of them counts as received: OSDs rely on hearing all in order, and would take a message behind
+    /// one that is lost for the proof that they have both. So the session is stuck until the map says something new of
+    /// the sender.
+    fn refuse_undecodable(
+        &mut self,
+        conn: C,
+        count: u64,
+        wire: &mut impl Wire<Conn = C>,
+        out: &mut Vec<NetEvent>,
+    ) {
+        let Some(link) = self.links.get_mut(&conn) else { return };
+        if let (Some(cookie), Some(osd)) = (link.conn.take_back(count, &mut self.sessions), link.dialer) {
+            self.undecodable.insert(osd, cookie);
+        }
+        wire.close(conn);
+        self.drop_link(conn, wire, out);
+    }
+
+    /// False for a message that does not decode.
     fn on_conn_event(
         &mut self,
         conn: C,
         event: ConnEvent,
         wire: &mut impl Wire<Conn = C>,
         out: &mut Vec<NetEvent>,
-    ) {
-        let Some(link) = self.links.get_mut(&conn) else { return };
+    ) -> bool {
+        let Some(link) = self.links.get_mut(&conn) else { return true };
         let (id, purpose) = (link.id, link.purpose);
         match (event, purpose) {
             (ConnEvent::Established(end), Purpose::Inbound | Purpose::Outbound) => {
                 link.is_client = end.entity_type != EntityType::OSD && purpose == Purpose::Inbound;
+                link.dialer = osd_of(&end).filter(|_| purpose == Purpose::Inbound);
                 if link.is_client && self.is_holding_clients {
                     wire.pause_receive(conn, true);
                 }
@@ -369,8 +408,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                     }
                     (Err(error), _) => {
                         tracing::warn!(kind, %error, "a message does not decode; closing its connection");
-                        wire.close(conn);
-                        self.drop_link(conn, wire, out);
+                        return false;
                     }
                 }
             }
@@ -387,6 +425,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             }
             (ConnEvent::Acked(_) | ConnEvent::SessionReset, _) => {}
         }
+        true
     }
 
     fn on_auth_reply(&mut self, reply: MAuthReply, wire: &impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
@@ -535,8 +574,11 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         }
     }
 
-    /// Drops the session with an OSD and all that waits in it.
+    /// Drops the session with an OSD and all that waits in it; and the OSD's own session, if it is stuck.
     pub fn forget_osd(&mut self, osd: OsdId, wire: &mut impl Wire<Conn = C>) {
+        if let Some(cookie) = self.undecodable.remove(&osd) {
+            self.sessions.forget(cookie);
+        }
         if let Some(conn) = self.osds.remove(&osd).and_then(|peer| peer.link) {
             self.links.remove(&conn);
             wire.close(conn);
@@ -574,6 +616,13 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             );
         }
     }
+}
+
+/// The OSD at the other end, if it is one.
+fn osd_of(end: &Established) -> Option<OsdId> {
+    let name = &end.identity.name;
+    let is_osd = end.entity_type == EntityType::OSD && name.kind == EntityType::OSD;
+    is_osd.then(|| name.id.parse().ok().map(OsdId)).flatten()
 }
 
 #[cfg(test)]

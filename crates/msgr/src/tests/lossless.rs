@@ -187,6 +187,20 @@ fn a_stream_is_acknowledged_now_and_then() {
     assert!(world.session.unacked_count() > 0);
 }
 
+#[test]
+fn messages_that_are_taken_back_come_again() {
+    let mut world = World::new(con_mode::CRC, 5);
+    world.dial();
+    world.settle();
+    (0..3).for_each(|_| world.push());
+    world.settle();
+    assert_eq!(world.pair.ends[1].take_back(2, &mut world.pair.sessions), Some(77));
+    world.dial();
+    world.settle();
+    assert_eq!(world.delivered, [0, 1, 2, 1, 2]);
+    assert_eq!(world.pair.ends[0].take_back(1, &mut world.pair.dialer_sessions), None);
+}
+
 /// A client's request may all be metadata, and become a change that is longer than what a client may send as such.
 #[test]
 fn a_session_carries_what_no_client_may_send() {

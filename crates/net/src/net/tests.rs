@@ -83,3 +83,36 @@ fn who_does_not_take_its_answers_is_closed_and_that_is_told() {
     pair.nets[1].tick(&mut pair.ends[1], &mut pair.told[1]);
     assert!(matches!(pair.told[1][..], [NetEvent::Closed(closed)] if closed == id), "{:?}", pair.told[1]);
 }
+
+/// Nothing behind it may be taken for the proof that it was heard.
+#[test]
+fn what_does_not_decode_blocks_its_session_until_its_sender_is_forgotten() {
+    const DIALER: OsdId = OsdId(1);
+    let mut pair = Pair::new(EntityType::OSD);
+    pair.talk();
+    // An MOSDOp without anything.
+    pair.say_raw(RawMessage { kind: 42, version: 8, ..ping().encode(0) });
+    pair.say();
+    pair.run_at_once();
+    assert!(matches!(pair.told[1][..], [NetEvent::Closed(_)]), "{:?}", pair.told[1]);
+    pair.nets[1].tick(&mut pair.ends[1], &mut pair.told[1]);
+    assert!(matches!(pair.told[1][..], [_, NetEvent::OsdStuck(DIALER)]), "{:?}", pair.told[1]);
+    // Over the next connection the same comes again.
+    pair.told[1].clear();
+    pair.reconnect(2);
+    assert!(matches!(pair.told[1][..], [NetEvent::Opened(..), NetEvent::Closed(_)]), "{:?}", pair.told[1]);
+    pair.nets[1].forget_osd(DIALER, &mut pair.ends[1]);
+    pair.told[1].clear();
+    pair.reconnect(3);
+    assert!(pair.told[1].is_empty(), "its sender hears that the session is over: {:?}", pair.told[1]);
+    pair.say();
+    pair.reconnect(4);
+    assert!(
+        matches!(pair.told[1][..], [NetEvent::Opened(..), NetEvent::Received(_, _, Message::MPing(_))]),
+        "{:?}",
+        pair.told[1]
+    );
+    pair.told[1].clear();
+    pair.nets[1].tick(&mut pair.ends[1], &mut pair.told[1]);
+    assert!(pair.told[1].is_empty());
+}

@@ -97,7 +97,9 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             self.dial_osd(osd, wire);
         }
         let lost = self.osds.iter().filter(|(_, peer)| peer.is_lost);
-        out.extend(lost.map(|(osd, _)| NetEvent::OsdStuck(*osd)));
+        out.extend(
+            lost.map(|(osd, _)| osd).chain(self.undecodable.keys()).map(|osd| NetEvent::OsdStuck(*osd)),
+        );
         let now = wire.now().0;
         let limit = now.saturating_sub(HANDSHAKE_TIMEOUT.as_nanos() as u64);
         let slow: Vec<C> = self

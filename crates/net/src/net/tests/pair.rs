@@ -138,9 +138,32 @@ impl Pair {
         }
     }
 
+    /// The first one dials again, under this number.
+    pub(super) fn reconnect(&mut self, conn: u32) {
+        self.event(0, WireEvent::Closed(conn - 1));
+        self.ends[0].now = self.ends[0].now + Duration::from_secs(1);
+        self.tick();
+        self.event(1, WireEvent::Accepted(conn, "127.0.0.1:50000".parse().unwrap()));
+        self.event(0, WireEvent::Connected(conn));
+        self.run();
+    }
+
     pub(super) fn say(&mut self) {
-        let raw = Arc::new(ping().encode(0));
-        self.nets[0].send_osd(DIALED, self.addrs.clone(), raw, &mut self.ends[0]);
+        self.say_raw(ping().encode(0));
+    }
+
+    pub(super) fn say_raw(&mut self, raw: RawMessage) {
+        self.nets[0].send_osd(DIALED, self.addrs.clone(), Arc::new(raw), &mut self.ends[0]);
+    }
+
+    /// All that the first one has said reaches the second one at once.
+    pub(super) fn run_at_once(&mut self) {
+        let said = mem::take(&mut self.ends[0].said);
+        let conn = said[0].0;
+        let mut bytes = said.into_iter().flat_map(|(_, bytes)| bytes);
+        let first = bytes.next().unwrap();
+        self.event(1, WireEvent::Received(conn, first, bytes.collect()));
+        self.run();
     }
 
     pub(super) fn event(&mut self, side: usize, event: WireEvent<u32>) {
