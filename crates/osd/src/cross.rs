@@ -125,7 +125,9 @@ impl Osd {
             return shard.index;
         }
         match message {
-            Message::MOSDOp(op) => shard.owner(op.pgid, map),
+            // A client's ops wait here for the map that has their pool: if they waited in the shard that seems to be
+            // theirs, later ones could pass them on the way to the right one.
+            Message::MOSDOp(op) => shard.known_owner(op.pgid, map).unwrap_or(shard.index),
             Message::MOSDBackoff(backoff) => shard.owner(backoff.pgid.pg, map),
             Message::MCommand(command) => tell::pg_of(command).map_or(CONTROL, |pgid| shard.owner(pgid, map)),
             Message::MPing(_) => shard.index,
@@ -262,5 +264,28 @@ impl Osd {
             commit_times: self.pgs.commit_times(),
         };
         cx.cross(CONTROL, Cross::Report(Box::new(report)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use messages::MOSDOp;
+    use types::{PgId, PgPool, PoolId, PoolType};
+
+    use super::*;
+    use crate::Shard;
+
+    #[test]
+    fn ops_wait_in_the_shard_that_they_came_to_until_their_pool_is_known() {
+        let mut osd = Osd::alone();
+        osd.config.shard = Shard { index: 1, count: 4 };
+        let pgid = PgId::new(PoolId(3), 6);
+        let op = Message::MOSDOp(Box::new(MOSDOp { pgid, ..MOSDOp::default() }));
+        assert_eq!(osd.place_of(&op), 1);
+        let mut pool = PgPool::new(PoolType::REPLICATED, 3, 2, 0, 2);
+        pool.set_pg_num(8);
+        osd.map.pools.insert(PoolId(3), pool);
+        // It came of PG 0.
+        assert_eq!((osd.place_of(&op), osd.config.shard.owner(PgId::new(PoolId(3), 0), &osd.map)), (3, 3));
     }
 }

@@ -28,8 +28,18 @@ impl Shard {
     /// The shard that a PG belongs to, whatever the map says that has its pool. Pools begin at different shards,
     /// so that small ones spread; a PG that came of a split is where the pool's first PG is that it came of.
     pub fn owner(self, pgid: PgId, map: &OsdMap) -> u16 {
-        let first = map.pools.get(&pgid.pool).map(|pool| PgPool::ancestor_of(pgid, pool.first_pg_num()));
-        let place = first.unwrap_or(pgid).seed.wrapping_add(pgid.pool.0 as u32);
+        self.known_owner(pgid, map).unwrap_or_else(|| self.place_of_first(pgid))
+    }
+
+    /// The shard that a PG belongs to, if the map has its pool: without the pool it is not known what split it came of.
+    pub(crate) fn known_owner(self, pgid: PgId, map: &OsdMap) -> Option<u16> {
+        let pool = map.pools.get(&pgid.pool)?;
+        Some(self.place_of_first(PgPool::ancestor_of(pgid, pool.first_pg_num())))
+    }
+
+    /// The shard of a PG that its pool began with.
+    fn place_of_first(self, pgid: PgId) -> u16 {
+        let place = pgid.seed.wrapping_add(pgid.pool.0 as u32);
         (place % u32::from(self.count)) as u16
     }
 
