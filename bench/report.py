@@ -30,13 +30,23 @@ def ratio(ours, theirs, key):
     return statistics.median(a[key] / max(b[key], 1e-9) for a, b in zip(ours, theirs))
 
 
-def ratio_table(rows):
-    out = ["| row | IOPS or MiB/s | mean | p99 | p99.9 | OSD CPU per IO | OSD RSS |", "|---|---|---|---|---|---|---|"]
+def ratio_table(rows, keys):
+    """The ratios of the rows' values by these keys, each with its title; no key stands for what a row's speed is in."""
+    out = ["| row | " + " | ".join(title for _, title in keys) + " |", "|---" * (1 + len(keys)) + "|"]
     for name, pair in rows.items():
-        ours, theirs = pair["Loligo"], pair["Ceph"]
-        cells = [speed_key(name), "mean_us", "p99_us", "p999_us", "cpu_us", "rss_mib"]
-        out.append(f"| {name} | " + " | ".join(f"{ratio(ours, theirs, key):.2f}×" for key in cells) + " |")
+        cells = [f"{ratio(pair['Loligo'], pair['Ceph'], key or speed_key(name)):.2f}×" for key, _ in keys]
+        out.append(f"| {name} | " + " | ".join(cells) + " |")
     return out
+
+
+def rbd_ratio_table(rows):
+    return ratio_table(rows, [(None, "IOPS or MiB/s"), ("mean_us", "mean"), ("p99_us", "p99"), ("p999_us", "p99.9"),
+                              ("cpu_us", "OSD CPU per IO"), ("rss_mib", "OSD RSS")])
+
+
+def own_ratio_table(rows):
+    return ratio_table(rows, [("iops", "IOPS"), ("p50_us", "p50"), ("p99_us", "p99"), ("p99_9_us", "p99.9"),
+                              ("osd_cpu_us", "OSD CPU per IO"), ("own_cpu_us", "client CPU per IO")])
 
 
 def value_table(rows):
@@ -160,12 +170,14 @@ def render(result):
         "Values are the median of the rounds, with the least and the largest.", "",
         "### Loligo / Ceph", "",
         "Medians of the ratios of each round. More is better in the first column, less in the others.", "",
-        *ratio_table(result["rbd"]), "",
+        *rbd_ratio_table(result["rbd"]), "",
         "### fio through librbd", "", *value_table(result["rbd"]), "",
     ]
     if result["own"]:
         out += ["### `loligo bench`, the same client for both", "",
                 "Without librbd's own time: 4 KiB at random over 32 objects of 4 MiB.", "",
+                "Loligo / Ceph, medians of the ratios of each round:", "",
+                *own_ratio_table(result["own"]), "",
                 *own_table(result["own"]), "",
                 "### The limits of the machine", "",
                 "Writes of 4 KiB with `loligo bench`, beside what the disk would do at the same depth if it did each",
