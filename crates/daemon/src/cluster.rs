@@ -83,7 +83,7 @@ pub(crate) fn reactors_for(cpus: usize, osds: usize) -> u16 {
     1 << power.min(REACTORS_DEFAULT_MAX.ilog2())
 }
 
-/// More than this are of no use to a single NVMe device.
+/// A guess: nobody has measured on an NVMe device from how many reactors on more are of no use to it.
 const REACTORS_DEFAULT_MAX: u16 = 8;
 
 #[cfg(test)]
