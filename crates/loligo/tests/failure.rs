@@ -4,35 +4,34 @@ mod cluster;
 
 use std::time::Duration;
 
-use cluster::Cluster;
+use cluster::{
+    Cluster,
+    load::{Load, fio_verify, write_everywhere},
+};
 
-const VERIFY: &str = "fio --name=v --ioengine=rbd --clientname=admin --pool=rbd --rbdname=img --bs=4k --iodepth=16 \
-                      --size=64M --verify=crc32c --verify_fatal=1 --verify_state_save=0 --randrepeat=1 --randseed=7 \
-                      --rw=randwrite";
+/// Writes, or with options the check, of an image that is as large in each test.
+fn fio(seed: usize, options: &str) -> String {
+    fio_verify("rbd", "64M", seed, options)
+}
 
 #[test]
 fn io_goes_on_without_one_osd_and_it_catches_up() {
     for (victim, features) in [("osd.0", "--image-feature layering"), ("osd.2", "")] {
         let mut c = Cluster::start();
         c.sh(&format!("rbd create --size 64M {features} img"));
-        let mut fio = c.spawn(&format!("timeout 170 {VERIFY} --do_verify=0 --rate_iops=1500"));
-        std::thread::sleep(Duration::from_secs(3));
+        let mut load = Load::start(&c, "rbd", &fio(7, "--do_verify=0 --rate_iops=1000"));
+        load.wait_for_writes(&c, 1_000);
         c.kill(victim);
-        c.wait("mark-down", Duration::from_secs(30), |c| {
-            c.json("ceph osd stat")["num_up_osds"].as_u64() == Some(2)
-        });
-        std::thread::sleep(Duration::from_secs(2));
+        c.wait_up_osds(2);
+        // Nothing that waited for the victim to come back would get here: neither a write to any PG, nor fio's.
+        write_everywhere(&c, "rbd");
+        load.wait_for_writes(&c, 1_000);
+        assert_eq!(c.up_osds(), 2);
         c.restart(victim);
-        let output = fio.wait().unwrap();
-        assert!(output.success(), "fio failed\n{}", c.logs());
+        load.finish(&c);
         c.wait_healthy(Duration::from_secs(60));
-        c.sh(&format!("{VERIFY} --verify_only=1"));
-        let listed = c.sh("rados -p rbd ls --all").out.lines().count() as u64;
-        c.wait("totals that agree with what is there", Duration::from_secs(30), |c| {
-            let df = c.json("ceph df");
-            let rbd = df["pools"].as_array().and_then(|pools| pools.iter().find(|p| p["name"] == "rbd"));
-            rbd.and_then(|p| p["stats"]["objects"].as_u64()) == Some(listed)
-        });
+        c.sh(&fio(7, "--verify_only=1"));
+        c.listed_once("rbd");
     }
 }
 
@@ -41,25 +40,23 @@ fn each_osd_dies_in_turn_and_what_it_caught_up_is_right() {
     let mut c = Cluster::start_with(3, &["--separate", "--reactors", "2"]);
     c.sh("rbd create --size 64M img");
     for (round, victim) in ["osd.0", "osd.1", "osd.2"].into_iter().enumerate() {
-        // Other bytes each time: what an earlier round left does not pass. No cache: fio waits for the OSDs.
-        let job = VERIFY.replace("--randseed=7", &format!("--randseed={}", 20 + round));
-        let job = format!("env CEPH_ARGS=--rbd_cache=false {job}");
-        let mut fio = c.spawn(&format!("timeout 170 {job} --do_verify=0 --rate=6m"));
-        std::thread::sleep(Duration::from_secs(2));
+        // Other bytes each time: what an earlier round left does not pass.
+        let seed = 20 + round;
+        let mut load = Load::start(&c, "rbd", &fio(seed, "--do_verify=0 --rate=6m"));
+        load.wait_for_writes(&c, 1_000);
         c.kill(victim);
         // From a restart that nobody noticed to one after the mark-down.
         std::thread::sleep(Duration::from_secs(3 * round as u64));
+        load.assert_running();
         c.restart(victim);
-        assert!(fio.wait().unwrap().success(), "fio failed\n{}", c.logs());
+        load.finish(&c);
         c.wait_healthy(Duration::from_secs(60));
         // Now the victim is the primary of what its successor led.
         let other = ["osd.1", "osd.2", "osd.0"][round];
         c.kill(other);
-        c.sh(&format!("timeout 110 {job} --verify_only=1"));
+        c.sh(&fio(seed, "--verify_only=1"));
         c.restart(other);
-        c.wait("all OSDs", Duration::from_secs(30), |c| {
-            c.json("ceph osd stat")["num_up_osds"].as_u64() == Some(3)
-        });
+        c.wait_up_osds(3);
         c.wait_healthy(Duration::from_secs(60));
     }
 }
@@ -70,12 +67,10 @@ fn writes_wait_while_too_few_osds_live() {
     c.sh("echo before > note; rados -p rbd put note note");
     let pid = c.pid("osd.2");
     assert_eq!(c.sh("ceph osd stop osd.2").err.trim(), "stop osd.2.");
-    assert_eq!(c.json("ceph osd stat")["num_up_osds"].as_u64(), Some(2), "it is down at once");
+    assert_eq!(c.up_osds(), 2, "it is down at once");
     c.wait_end(pid);
     c.kill("osd.1");
-    c.wait("mark-down", Duration::from_secs(30), |c| {
-        c.json("ceph osd stat")["num_up_osds"].as_u64() == Some(1)
-    });
+    c.wait_up_osds(1);
     let log = "--log-to-stderr --debug-objecter=20 --debug-ms=0";
     let mut put =
         c.spawn(&format!("echo after > note; timeout 60 rados {log} -p rbd put note note 2> put.log"));
@@ -95,10 +90,10 @@ fn writes_wait_while_too_few_osds_live() {
 fn every_acknowledged_write_survives_a_crash_of_everything() {
     let mut c = Cluster::start();
     c.sh("rbd create --size 64M --image-feature layering img");
-    c.sh(&format!("{VERIFY} --do_verify=0"));
+    c.sh(&fio(7, "--do_verify=0"));
     c.sh("echo kept > note; rados -p rbd put note note");
     c.crash_all();
-    c.sh(&format!("{VERIFY} --verify_only=1"));
+    c.sh(&fio(7, "--verify_only=1"));
     assert_eq!(c.sh("rados -p rbd get note -").out, "kept\n");
     c.stop();
     c.up();
@@ -113,9 +108,8 @@ fn a_pg_waits_for_the_osd_that_wrote_alone_until_it_is_given_up() {
     c.sh("echo before > note; rados -p p put both note");
     let stats = |c: &Cluster| c.json("ceph pg ls-by-pool p")["pg_stats"][0].clone();
     let [ahead, behind] = [0, 1].map(|at| format!("osd.{}", stats(&c)["acting"][at]));
-    let ups = |count: u64| move |c: &Cluster| c.json("ceph osd stat")["num_up_osds"].as_u64() == Some(count);
     c.kill(&behind);
-    c.wait("mark-down", Duration::from_secs(30), ups(2));
+    c.wait_up_osds(2);
     c.sh("timeout 60 rados -p p put alone note");
     c.kill(&ahead);
     c.sh(&format!("ceph osd down {ahead}"));

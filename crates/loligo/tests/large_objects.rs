@@ -46,9 +46,7 @@ fn they_reach_all_copies_and_those_that_were_away() {
     assert_eq!(c.sh("/usr/bin/python3 fill.py").out, "filled\n");
     for victim in ["osd.0", "osd.1", "osd.2"] {
         c.kill(victim);
-        c.wait("mark-down", Duration::from_secs(30), |c| {
-            c.json("ceph osd stat")["num_up_osds"].as_u64() == Some(2)
-        });
+        c.wait_up_osds(2);
         assert_eq!(c.sh("/usr/bin/python3 change.py").out, "changed\n");
         c.restart(victim);
         c.wait_healthy(Duration::from_secs(120));

@@ -2,13 +2,16 @@
 
 mod cluster;
 
-use std::{thread, time::Duration};
+use std::time::Duration;
 
-use cluster::Cluster;
+use cluster::{
+    Cluster,
+    load::{Load, fio_verify},
+};
 
-const FIO: &str = "fio --name=v --ioengine=rbd --clientname=admin --pool=shrink --rbdname=img --bs=4k --iodepth=16 \
-                   --size=32M --verify=crc32c --verify_fatal=1 --verify_state_save=0 --randrepeat=1 --randseed=7 \
-                   --rw=randwrite";
+fn fio(options: &str) -> String {
+    fio_verify("shrink", "32M", 7, options)
+}
 
 fn number(c: &Cluster, var: &str) -> Option<u64> {
     c.json(&format!("ceph osd pool get shrink {var}"))[var].as_u64()
@@ -26,19 +29,21 @@ fn pgs_are_merged_under_load_while_an_osd_dies() {
     c.sh("for n in 1 2 3 4 5 6 7 8 9; do echo $n > in; rados -p shrink put o$n in; done");
     c.sh("rbd snap create shrink/img@before");
     c.wait_healthy(Duration::from_secs(60));
-    let mut fio = c.spawn(&format!("timeout 170 {FIO} --do_verify=0 --rate_iops=500"));
-    thread::sleep(Duration::from_secs(1));
+    let mut load = Load::start(&c, "shrink", &fio("--do_verify=0 --rate_iops=300"));
+    load.wait_for_writes(&c, 300);
     assert!(c.sh("ceph osd pool set shrink pg_num 3").err.contains("set pool"), "in Ceph's words");
     assert!(c.sh("ceph osd pool ls detail").out.contains(" pg_num_target 3 pgp_num_target 3 "));
     c.wait("a merge", Duration::from_secs(60), |c| number(c, "pg_num").is_some_and(|n| n < 10));
+    load.assert_running();
     c.kill("osd.1");
-    thread::sleep(Duration::from_secs(3));
+    c.wait_up_osds(2);
+    load.wait_for_writes(&c, 300);
     c.restart("osd.1");
-    assert!(fio.wait().unwrap().success(), "fio failed\n{}", c.logs());
+    load.finish(&c);
     c.wait("the last merge", Duration::from_secs(150), |c| number(c, "pg_num") == Some(3));
     c.wait_healthy(Duration::from_secs(60));
     assert_eq!(number(&c, "pgp_num"), Some(3));
-    c.sh(&format!("{FIO} --verify_only=1"));
+    c.sh(&fio("--verify_only=1"));
     check_objects(&c);
     c.sh("rbd snap rollback --no-progress shrink/img@before && rbd snap rm --no-progress shrink/img@before");
 

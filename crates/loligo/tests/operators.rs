@@ -274,9 +274,7 @@ cluster.shutdown()
     c.wait("a client", Duration::from_secs(30), |c| c.dir().join("asleep").exists());
     c.sh("echo kept > note; rados -p rbd put note note");
     c.kill("osd.1");
-    c.wait("mark-down", Duration::from_secs(30), |c| {
-        c.json("ceph osd stat")["num_up_osds"].as_u64() == Some(2)
-    });
+    c.wait_up_osds(2);
     let before = c.json("ceph osd dump")["epoch"].as_u64().unwrap();
     let first = |c: &Cluster| c.json("ceph report")["osdmap_first_committed"].as_u64().unwrap();
     let pass =

@@ -4,7 +4,7 @@ mod cluster;
 
 use std::{collections::BTreeSet, thread, time::Duration};
 
-use cluster::Cluster;
+use cluster::{Cluster, load::Load};
 use serde_json::Value;
 
 fn osds(value: &Value) -> Vec<i64> {
@@ -37,16 +37,20 @@ fn who_has_the_data_acts_until_the_others_have_it() {
     let after: Vec<i64> = (0..4).filter(|osd| !before.contains(osd)).collect();
     let first = c.json("ceph osd dump")["epoch"].as_u64().unwrap();
 
-    let mut load =
-        c.spawn("timeout 100 rados -p moved bench 10 write -b 4096 -t 4 --no-cleanup --run-name new");
+    let bench = "timeout 100 rados -p moved bench 12 write -b 4096 -t 4 --no-cleanup --run-name new";
+    let mut load = Load::start(&c, "moved", bench);
+    load.wait_for_writes(&c, 100);
     let pairs: Vec<String> = before.iter().zip(&after).map(|(from, to)| format!("{from} {to}")).collect();
     c.sh(&format!("ceph osd pg-upmap-items {name} {}", pairs.join(" ")));
+    // A while, so that the new OSDs are being filled.
     thread::sleep(Duration::from_millis(500));
+    load.assert_running();
     let filled = format!("osd.{}", after[1]);
     c.kill(&filled);
     thread::sleep(Duration::from_secs(1));
+    load.assert_running();
     c.restart(&filled);
-    assert!(load.wait().unwrap().success(), "rados bench failed\n{}", c.logs());
+    load.finish(&c);
     wait_for(&c, &after);
 
     let last = c.json("ceph osd dump")["epoch"].as_u64().unwrap();

@@ -4,11 +4,14 @@ mod cluster;
 
 use std::{thread, time::Duration};
 
-use cluster::Cluster;
+use cluster::{
+    Cluster,
+    load::{Load, fio_verify},
+};
 
-const FIO: &str = "fio --name=v --ioengine=rbd --clientname=admin --pool=grow --rbdname=img --bs=4k --iodepth=16 \
-                   --size=32M --verify=crc32c --verify_fatal=1 --verify_state_save=0 --randrepeat=1 --randseed=7 \
-                   --rw=randwrite";
+fn fio(options: &str) -> String {
+    fio_verify("grow", "32M", 7, options)
+}
 
 fn pg_num(c: &Cluster, var: &str) -> Option<u64> {
     c.json(&format!("ceph osd pool get grow {var}"))[var].as_u64()
@@ -28,22 +31,26 @@ fn a_pool_is_split_under_load_while_an_osd_dies() {
     c.sh("ceph osd pool create grow 1 && rbd pool init grow && rbd create --size 32M grow/img");
     c.sh("for n in 1 2 3 4 5 6 7 8 9; do echo $n > in; rados -p grow put o$n in; done");
     c.sh("rbd snap create grow/img@before");
-    let mut fio = c.spawn(&format!("timeout 170 {FIO} --do_verify=0 --rate_iops=700"));
-    thread::sleep(Duration::from_secs(2));
+    let mut load = Load::start(&c, "grow", &fio("--do_verify=0 --rate_iops=400"));
+    load.wait_for_writes(&c, 500);
     assert!(c.sh("ceph osd pool set grow pg_num 12").err.contains("set pool"), "in Ceph's words");
+    // A while, so that splits are under way.
     thread::sleep(Duration::from_secs(1));
+    load.assert_running();
     c.kill("osd.1");
     thread::sleep(Duration::from_secs(1));
     c.restart("osd.1");
     c.wait("the split", Duration::from_secs(60), |c| pg_num(c, "pg_num") == Some(12));
+    load.assert_running();
     c.kill("osd.2");
-    // It comes back to a pool that has been split further meanwhile.
+    // It comes back to a pool that has been split further meanwhile, and written to.
     c.sh("ceph osd pool set grow pg_num 16");
-    thread::sleep(Duration::from_secs(2));
+    c.wait_up_osds(2);
+    load.wait_for_writes(&c, 300);
     c.restart("osd.2");
-    assert!(fio.wait().unwrap().success(), "fio failed\n{}", c.logs());
+    load.finish(&c);
     wait_grown(&c, 16);
-    c.sh(&format!("{FIO} --verify_only=1"));
+    c.sh(&fio("--verify_only=1"));
     c.sh("for n in 1 2 3 4 5 6 7 8 9; do rados -p grow get o$n out; test $(cat out) = $n; done");
     c.sh("rbd snap rollback --no-progress grow/img@before && rbd snap rm --no-progress grow/img@before");
 

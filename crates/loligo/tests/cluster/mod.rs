@@ -4,6 +4,8 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
 
+pub mod load;
+
 use std::{
     fs,
     io::Write,
@@ -128,6 +130,16 @@ impl Cluster {
         }
     }
 
+    /// How many OSDs are up by the newest OSDMap.
+    pub fn up_osds(&self) -> u64 {
+        self.json("ceph osd stat")["num_up_osds"].as_u64().expect("the monitor counts OSDs")
+    }
+
+    /// Waits until so many OSDs are up: for a mark-down, or until those that were started again are back.
+    pub fn wait_up_osds(&self, count: u64) {
+        self.wait(&format!("{count} OSDs up"), Duration::from_secs(30), |c| c.up_osds() == count);
+    }
+
     /// Runs a shell command with CEPH_CONF set, in the cluster's folder.
     pub fn run(&self, command: &str) -> Ran {
         self.run_limited(command, Duration::from_secs(120))
@@ -190,7 +202,7 @@ impl Cluster {
     }
 
     /// Runs `program`, which must end well after about `seconds`, while one OSD after the other is killed and
-    /// started again.
+    /// started again: one at least.
     pub fn run_while_osds_come_and_go(&mut self, program: &str, seed: u64, seconds: u64) {
         let start = Instant::now();
         let mut running = self.spawn(&format!("{program} > program.out 2>&1"));
@@ -198,13 +210,12 @@ impl Cluster {
             // A life of some seconds each; the last one has time to come back before the program ends.
             thread::sleep(Duration::from_secs(3));
             if start.elapsed().as_secs() + 4 > seconds {
+                assert!(round > 0, "{seconds} s are too few for an OSD to go");
                 break;
             }
             let victim = format!("osd.{}", (seed + round) % 3);
             self.kill(&victim);
-            self.wait("mark-down", Duration::from_secs(30), |c| {
-                c.json("ceph osd stat")["num_up_osds"].as_u64() == Some(2)
-            });
+            self.wait_up_osds(2);
             self.restart(&victim);
             self.wait_healthy(Duration::from_secs(60));
         }
