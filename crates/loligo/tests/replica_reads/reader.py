@@ -2,7 +2,8 @@
 
     reader.py COUNT OBJECT FLAGS    reads an object so often; prints what it found
     reader.py check SECONDS         writes and reads objects at once; fails when a read finds what is older than what any
-                                    client knew when the read began, or what nobody has written yet
+                                    client knew when the read began, or what nobody has written yet; and when no read
+                                    met a write of its object
 """
 import ctypes
 import sys
@@ -46,7 +47,7 @@ class Client:
 
 
 def check(seconds):
-    end, wrong, counts = time.time() + seconds, [], [0, 0]
+    end, wrong, counts = time.time() + seconds, [], [0, 0, 0]
     begun, known = [0] * OBJECTS, [0] * OBJECTS
     locks = [threading.Lock() for _ in range(OBJECTS)]
     clients = [Client() for _ in range(3)]
@@ -77,12 +78,15 @@ def check(seconds):
         # What one client was told binds all others.
         known[at] = max(known[at], found)
         counts[1] += 1
+        counts[2] += begun[at] > least
 
     acts = [write] * 2 + [read] * READERS
     threads = [threading.Thread(target=work, args=(number, act)) for number, act in enumerate(acts)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
-    print(f"{counts[0]} writes, {counts[1]} reads")
+    print(f"{counts[0]} writes, {counts[1]} reads, {counts[2]} of them of what was being overwritten")
+    if not wrong and not all(counts):
+        wrong.append("nothing was read that was being overwritten: this proves nothing")
     sys.exit("\n".join(wrong) or 0)
 
 
