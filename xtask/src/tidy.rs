@@ -77,6 +77,12 @@ const FILE_LINES_MAX: usize = 1_000;
 /// No comment may be wider; rustfmt sees to the code.
 const COMMENT_COLUMNS_MAX: usize = 120;
 
+/// The document that has a table of the environment that tests read.
+const CONTRIBUTING: &str = "CONTRIBUTING.md";
+
+/// How names of the environment begin that are the project's own.
+const ENVIRONMENT: &[&str] = &["LOLIGO_", "SIM_", "STORE_"];
+
 pub fn workspace_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
 }
@@ -85,6 +91,7 @@ pub fn workspace_root() -> PathBuf {
 pub fn problems(root: &Path) -> Result<Vec<String>> {
     let mut out = Vec::new();
     check_arrows(root, &mut out)?;
+    let told = fs::read_to_string(root.join(CONTRIBUTING)).context(CONTRIBUTING)?;
     let mut long_functions = Vec::new();
     for name in tracked_files(root)? {
         // What is no text has neither words nor lines; what was deleted is still tracked until that is staged.
@@ -95,6 +102,7 @@ pub fn problems(root: &Path) -> Result<Vec<String>> {
         check_words(&name, &text, &mut out);
         if name.ends_with(".rs") {
             check_file(&name, &text, &mut out);
+            check_environment(&name, &text, &told, &mut out);
             long_functions.extend(long_functions::found(&name, &text));
         }
     }
@@ -172,6 +180,18 @@ fn check_words(name: &str, text: &str, out: &mut Vec<String>) {
     }
 }
 
+/// Code reads no variable of the environment that `told` does not name. What macros read, only builds know.
+fn check_environment(name: &str, text: &str, told: &str, out: &mut Vec<String>) {
+    let pieces = || text.split("(\"");
+    for (_, after) in pieces().zip(pieces().skip(1)).filter(|(before, _)| !before.ends_with('!')) {
+        let variable = after.split('"').next().unwrap_or_default();
+        let is_own = ENVIRONMENT.iter().any(|prefix| variable.starts_with(prefix));
+        if is_own && !told.contains(&format!("`{variable}")) {
+            out.push(format!("{name}: {CONTRIBUTING} does not name {variable}"));
+        }
+    }
+}
+
 fn check_file(name: &str, text: &str, out: &mut Vec<String>) {
     let is_test = name.contains("/tests/") || name.ends_with("tests.rs") || name.contains("/examples/");
     let code = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(text);
@@ -198,7 +218,7 @@ fn check_file(name: &str, text: &str, out: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_file, check_words, dependencies, problems, workspace_root};
+    use super::{check_environment, check_file, check_words, dependencies, problems, workspace_root};
 
     #[test]
     fn the_tree_keeps_the_house_style() {
@@ -219,6 +239,15 @@ mod tests {
         let wide = format!("//! Fine.\n    // {}\n    // {}\n", "é".repeat(113), "e".repeat(114));
         check_file("crates/pg/src/x.rs", &wide, &mut out);
         assert_eq!(out, ["crates/pg/src/x.rs:3: a comment of more than 120 columns"]);
+    }
+
+    #[test]
+    fn variables_that_tests_read_are_told_of() {
+        let mut out = Vec::new();
+        let [known, unknown] = ["SIM_KNOWN", "SIM_UNKNOWN"];
+        let text = format!("number(\"{known}\", 1); var(\"{unknown}\"); var(\"HOME\"); env!(\"{unknown}\")");
+        check_environment("x.rs", &text, "| `SIM_KNOWN` |", &mut out);
+        assert_eq!(out, ["x.rs: CONTRIBUTING.md does not name SIM_UNKNOWN"]);
     }
 
     #[test]
