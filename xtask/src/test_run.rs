@@ -4,7 +4,7 @@
 //! come back or for a grace to run out, the others compute: side by side they take half as long.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     path::PathBuf,
     process::{Command, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -40,19 +40,36 @@ pub(crate) fn run() -> Result<()> {
     let (end_to_end, computing): (VecDeque<_>, VecDeque<_>) =
         programs.into_iter().partition(|program| program.package == END_TO_END);
     let (end_to_end, computing) = (Mutex::new(end_to_end), Mutex::new(computing));
-    let failed = Mutex::new(Vec::new());
+    let outcome = Mutex::new(Outcome::default());
     thread::scope(|scope| {
         for _ in 0..END_TO_END_LANES {
-            scope.spawn(|| lane(&end_to_end, &[], &failed));
+            scope.spawn(|| lane(&end_to_end, &[], &outcome));
         }
         // The end-to-end tests, which mostly wait, go first when they have something to do: timeouts of stock clients
         // do not care why a daemon is slow.
-        scope.spawn(|| lane(&computing, &["nice", "-n", "10"], &failed));
+        scope.spawn(|| lane(&computing, &["nice", "-n", "10"], &outcome));
     });
     crate::cargo(&["test", "--workspace", "--doc", "--quiet"])?;
-    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Outcome { failed, skipped } = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!("{} of {count} test programs passed", count - failed.len());
+    for line in skipped {
+        println!("{line}");
+    }
     if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+}
+
+/// What the programs that have run came to.
+#[derive(Default)]
+struct Outcome {
+    /// The names of those that failed.
+    failed: Vec<String>,
+    /// What was not tested here, and why: in all that passed, nobody would see it.
+    skipped: BTreeSet<String>,
+}
+
+/// The program's lines that say what it does not test here. Tests write them past libtest, to standard error.
+fn skipped<'a>(name: &'a str, said: &'a str) -> impl Iterator<Item = String> + 'a {
+    said.lines().filter(|line| line.starts_with("SKIPPED: ")).map(move |line| format!("{line} ({name})"))
 }
 
 /// The test programs, built.
@@ -96,7 +113,7 @@ impl Program {
 }
 
 /// Runs programs of `queue` one after the other until there are none; what each says comes in one piece.
-fn lane(queue: &Mutex<VecDeque<Program>>, with: &[&str], failed: &Mutex<Vec<String>>) {
+fn lane(queue: &Mutex<VecDeque<Program>>, with: &[&str], outcome: &Mutex<Outcome>) {
     // A statement of its own: the queue is free while the program runs.
     while let Some(program) = { locked(queue).pop_front() } {
         let start = Instant::now();
@@ -115,12 +132,25 @@ fn lane(queue: &Mutex<VecDeque<Program>>, with: &[&str], failed: &Mutex<Vec<Stri
             Err(error) => (error.to_string(), false),
         };
         println!("     Running {} ({:.0} s)\n{said}", program.name, start.elapsed().as_secs_f64());
+        let mut outcome = locked(outcome);
+        outcome.skipped.extend(skipped(&program.name, &said));
         if !is_good {
-            locked(failed).push(program.name);
+            outcome.failed.push(program.name);
         }
     }
 }
 
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::skipped;
+
+    #[test]
+    fn what_tests_skip_is_found_in_what_they_say() {
+        let said = "running 2 tests\nSKIPPED: x: no y\ntest z ... ok\nnot SKIPPED: w\n";
+        assert_eq!(skipped("p tests/x.rs", said).collect::<Vec<_>>(), ["SKIPPED: x: no y (p tests/x.rs)"]);
+    }
 }

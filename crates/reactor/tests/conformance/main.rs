@@ -6,7 +6,7 @@ mod files;
 mod loops;
 mod network;
 
-use std::time::Duration;
+use std::{io::Write, time::Duration};
 
 use bytes::Bytes;
 use reactor::{BackendKind, Config, ConnId, Event, ListenerId, Reactor, clock};
@@ -22,7 +22,9 @@ fn on_both(test: impl Fn(Config)) {
             Ok(reactor) => drop(reactor),
             Err(error) => {
                 assert_eq!(backend, BackendKind::IoUring, "epoll is everywhere: {error}");
-                eprintln!("SKIPPED on {backend:?}, which is not available here: {error}");
+                // Past the harness, which keeps to itself what a test prints that passes.
+                let why = format!("SKIPPED: {backend:?}, which is not available here: {error}\n");
+                std::io::stderr().write_all(why.as_bytes()).unwrap();
                 continue;
             }
         }

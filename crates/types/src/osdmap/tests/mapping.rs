@@ -1,5 +1,7 @@
 //! Placement against what stock Ceph computed.
 
+use std::io::Write;
+
 use super::*;
 
 /// Parses `[1,0,2]` or `[1, 0, 2]`.
@@ -68,9 +70,10 @@ fn osdmaptool(args: &[&str]) -> Option<String> {
             Some(String::from_utf8(output.stdout).unwrap())
         }
         Err(error) => {
-            eprintln!(
-                "SKIPPED: osdmaptool does not run ({error}); mappings were not compared with stock Ceph"
-            );
+            // Past the harness, which keeps to itself what a test prints that passes.
+            let why =
+                format!("SKIPPED: osdmaptool does not run ({error}): mappings are not compared with its\n");
+            std::io::stderr().write_all(why.as_bytes()).unwrap();
             None
         }
     }
