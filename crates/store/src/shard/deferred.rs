@@ -139,6 +139,12 @@ impl Waiting {
         self.held.first_key_value().map(|(_, (_, growth))| growth)
     }
 
+    /// What the transactions take that have begun to move objects and wait for room.
+    pub(super) fn held_steps(&self) -> impl Iterator<Item = &Growth> + '_ {
+        let held = self.stepping.keys().filter_map(|number| self.held.get(number));
+        held.filter(|(coll, _)| self.is_first_begun(*coll)).map(|(_, growth)| growth)
+    }
+
     /// The transaction with this number need not wait for room any more.
     pub(super) fn let_go(&mut self, number: u64) {
         self.held.remove(&number);

@@ -125,7 +125,16 @@ impl Store {
     /// True if a transaction has to wait for room, in memory or on the device. `has_waited`: its number, if it waits
     /// already; transactions that have waited longer come first, unless they wait for room that this one makes.
     pub(super) fn must_hold(&self, txn: &Transaction, has_waited: Option<u64>) -> bool {
+        if has_waited.is_some() && self.waiting.is_first_begun(txn.coll) {
+            return self.must_hold_step(&self.growth_of(txn));
+        }
         !Store::is_own(txn) && self.must_wait(txn, self.finds_no_room(txn), has_waited)
+    }
+
+    /// True if a transaction that has begun to move objects has to wait before its next step. What others took
+    /// meanwhile does not keep it from its end: its collections' readers wait for that, and a mount has to reach it.
+    fn must_hold_step(&self, growth: &Growth) -> bool {
+        self.is_pressed() || self.is_short_for_step(growth)
     }
 
     fn must_wait(&self, txn: &Transaction, finds_no_room: bool, has_waited: Option<u64>) -> bool {
@@ -147,6 +156,9 @@ impl Store {
             return None;
         }
         let may_go = |coll: CollId, number: u64, growth: &Growth| {
+            if self.waiting.is_first_begun(coll) {
+                return !self.must_hold_step(growth);
+            }
             self.first_deferred(coll).is_none_or(|txn| {
                 Store::is_own(txn) || !self.must_wait(txn, self.is_short_of_room(growth), Some(number))
             })
@@ -159,7 +171,7 @@ impl Store {
         if may_go(coll, number, growth) {
             return Some((number, coll));
         }
-        // Only what makes room overtakes.
+        // Only what makes room overtakes, and what has begun to move objects.
         if !self.is_short_of_room(growth) {
             return None;
         }

@@ -6,9 +6,11 @@
 //! begins long before they are equal, and what grows waits when it would need half of what there is, its own size
 //! ([`super::growth`]) included. It may wait until something is removed, and all that is behind it in its collection
 //! waits with it; long before that the cluster is told that the device is full, and clients' writes are refused. A
-//! transaction that removes something waits only while a checkpoint is due that would find no room otherwise. So a
-//! checkpoint always finds some, and the next mount's does, too: that one writes in one go what the running store had
-//! written with the checkpoint being made, and what has changed since.
+//! transaction that removes something waits only while a checkpoint is due that would find no room otherwise. So does
+//! one that has begun to move objects ([`super::moves`]), as a mount cannot end before it has: a step takes little, and
+//! the checkpoint behind it gives most of that back. So a checkpoint always finds some room, and the next mount's does,
+//! too: that one writes in one go what the running store had written with the checkpoint being made, and what has
+//! changed since.
 //!
 //! What is pending without a place is written by each checkpoint, twice at a time. So whole blocks of it go to places
 //! as long as the next checkpoint finds its room without: they take no more there, and only once.
@@ -32,7 +34,7 @@ const BEGIN_PART: u64 = 4;
 const BEGIN_PART_OF_ALL: u64 = 8;
 /// Checkpoints for which changes must leave room before anything may grow.
 const GROWTH_TIMES: u64 = 2;
-/// Quarters of the free space that a checkpoint may need before removals have to wait for it.
+/// Quarters of the free space that a checkpoint may need before removals, and moves that have begun, wait for it.
 const REMOVAL_QUARTERS: u64 = 3;
 /// Index pages that may change when what is under way to its place is there: those of its objects, and of tables.
 const PLACING_PAGES: u64 = 8;
@@ -142,10 +144,26 @@ impl Store {
     /// True if a checkpoint has to make sure of its room before even more is removed.
     pub(super) fn is_short_for_removals(&self) -> bool {
         let index_need = self.index_need();
-        let room =
-            self.free_bytes().saturating_sub(self.space.mount_reserve() * BLOCK) / 4 * REMOVAL_QUARTERS;
-        let has_room = || room.checked_sub(index_need).is_some_and(|room| self.holds_pending(room, 0, 0));
+        let has_room = || self.leaves_room(self.free_bytes(), index_need, 0);
         !self.is_opening && !self.has_no_room && index_need > 0 && !has_room()
+    }
+
+    /// True if a checkpoint behind the next step of a move that has begun might find no room.
+    pub(super) fn is_short_for_step(&self, growth: &Growth) -> bool {
+        !self.is_opening
+            && !self.has_plenty(growth)
+            && !self.has_room_for_step(self.free_bytes(), self.index_need(), growth)
+    }
+
+    fn has_room_for_step(&self, free_bytes: u64, index_need: u64, growth: &Growth) -> bool {
+        self.leaves_room(free_bytes, index_need + growth.index_bytes, growth.as_pending().pending_bytes)
+    }
+
+    /// True if checkpoints that need so much for the index, and so much more for what is pending, leave some of so much
+    /// free space.
+    fn leaves_room(&self, free_bytes: u64, index_need: u64, growing: u64) -> bool {
+        let room = free_bytes.saturating_sub(self.space.mount_reserve() * BLOCK) / 4 * REMOVAL_QUARTERS;
+        room.checked_sub(index_need).is_some_and(|room| self.holds_pending(room, growing, 0))
     }
 
     /// True if a checkpoint is wanted now so that it still finds room, or makes room for transactions that wait.
@@ -168,6 +186,13 @@ impl Store {
             || self.is_short_for_removals()
             || self.is_first_held_short()
                 && (fresh_pending > 0 || held.is_some_and(|growth| self.would_help(growth)))
+            || self.waiting.held_steps().any(|growth| self.would_help_step(growth))
+    }
+
+    /// True if a move that has begun waits for room that a checkpoint would make.
+    fn would_help_step(&self, growth: &Growth) -> bool {
+        let free_after = self.space.free_counts_after().iter().sum::<u64>() * BLOCK;
+        self.is_short_for_step(growth) && self.has_room_for_step(free_after, 0, growth)
     }
 
     /// True if this growth would find room after a checkpoint.

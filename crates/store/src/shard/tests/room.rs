@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use crate::shard::{Background, moves::mark};
 
 const BYTES: u64 = 16 << 20;
 
@@ -296,4 +297,74 @@ fn a_mount_places_what_is_pending_where_it_just_fits() {
     assert!(store.pending_bytes < BLOCK, "{} of {bytes}", store.pending_bytes);
     store.unmount_after(&mut disk, &mut rng);
     assert_eq!(store.superblock.is_clean, 1);
+}
+
+/// A collection of small objects, half of which go to another one.
+fn splitting(filler: &mut Filler, store: &mut Store, disk: &mut VirtualDisk, rng: &mut StdRng) -> usize {
+    let count = 480;
+    for number in 0..count {
+        let mut txn = Transaction::new(coll(5));
+        let pairs = [(Bytes::from("x"), Bytes::from(vec![number as u8; 300]))].into();
+        txn.push(&object(number), Mutation::SetXattrs(pairs));
+        filler.next += 1;
+        filler.under_way.insert(u64::from(filler.next), Default::default());
+        filler.submit(store, txn);
+        filler.settle(store, disk, rng);
+    }
+    let mut names: Vec<HObject> = (0..count).map(object).collect();
+    names.sort_unstable();
+    let from = names[names.len() / 2].clone();
+    let mut txn = Transaction::new(coll(5));
+    txn.ops.push(TxnOp::Split(Box::new(CollSplit {
+        child: coll(6),
+        from,
+        to: HObject::max(),
+        record: HObject { pool: PoolId(-1), ..object(1) },
+        omap: Default::default(),
+    })));
+    filler.next += 1;
+    filler.under_way.insert(u64::from(filler.next), Default::default());
+    filler.submit(store, txn);
+    names.len() / 2
+}
+
+#[test]
+fn a_split_that_has_begun_ends_on_a_device_that_others_fill() {
+    for seed in crash::seeds(8) {
+        let index_bytes_max = if seed % 4 < 2 { u64::MAX } else { 128 << 10 };
+        let config = Config { step_objects_max: 1, index_bytes_max, ..small_journal() };
+        let mut rng = StdRng::seed_from_u64(seed);
+        let (mut store, mut disk, mut filler) = nearly_full(config, 500 << 10, &mut rng);
+        let moving = splitting(&mut filler, &mut store, &mut disk, &mut rng);
+        let moved = |store: &Store| store.index.colls.get(&coll(6)).map_or(0, |objects| objects.onodes.len());
+        while moved(&store) == 0 {
+            filler.step(&mut store, &mut disk, &mut rng, 1);
+        }
+        // Until what others write waits, and no checkpoint would help it.
+        let is_full = |store: &Store| {
+            let is_idle = matches!(store.background, Background::Idle) && !store.wants_checkpoint();
+            is_idle && store.waiting.has_held() && store.next_held().is_none()
+        };
+        while !is_full(&store) {
+            if filler.under_way.len() < 8 {
+                let txn = filler.put(&[68 << 10]);
+                filler.submit(&mut store, txn);
+            }
+            filler.step(&mut store, &mut disk, &mut rng, 1);
+        }
+        // With little memory for the index, others may wait so long for that that the split is faster.
+        let is_under_way = store.waiting.is_first_begun(coll(5));
+        assert!(is_under_way || index_bytes_max < u64::MAX, "seed {seed}: {} moved", moved(&store));
+        if seed % 2 == 0 {
+            store = filler.crash(store, &mut disk, &mut rng, config);
+        } else {
+            assert!(!filler.settle(&mut store, &mut disk, &mut rng), "the device is full");
+        }
+        let found = ask(&mut store, &mut disk, &mut rng, |s| s.list(coll(6), &HObject::min(), usize::MAX));
+        assert_eq!(found.unwrap().len(), moving, "seed {seed}");
+        assert!(!store.waiting.is_first_begun(coll(5)) && store.index.get(coll(5), &mark()).is_none());
+        store.check_invariants();
+        store.unmount_after(&mut disk, &mut rng);
+        assert_eq!(crash::fsck(config, &mut disk, &mut rng).problems, []);
+    }
 }
