@@ -1,5 +1,7 @@
 //! Whether a store's devices are all there and its own.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use types::Token;
 
@@ -16,17 +18,17 @@ const LABELLED: [DeviceRole; 2] = [DeviceRole::Journal, DeviceRole::Index];
 
 impl Mount {
     pub(super) fn read_labels(&mut self, superblock: Superblock) -> Result<Step, MountError> {
-        let mut left = 0;
+        let mut reading = BTreeMap::new();
         for role in LABELLED.into_iter().filter(|role| superblock.has_device(*role)) {
             for block in COPIES {
-                self.read(Run { start: role.base_block() + block, count: 1 });
-                left += 1;
+                let token = self.read(Run { start: role.base_block() + block, count: 1 });
+                reading.insert(token, role);
             }
         }
-        if left == 0 {
+        if reading.is_empty() {
             return self.devices_known(superblock);
         }
-        Ok(Step::Labels { superblock: Box::new(superblock), left, found: Vec::new() })
+        Ok(Step::Labels { superblock: Box::new(superblock), reading, found: Vec::new() })
     }
 
     /// The devices are as many as they were and not smaller.
@@ -52,23 +54,20 @@ impl Mount {
     pub(super) fn label_read(
         &mut self,
         superblock: Box<Superblock>,
-        left: usize,
+        mut reading: BTreeMap<u64, DeviceRole>,
         mut found: Vec<(DeviceRole, Option<DeviceLabel>)>,
         token: Token,
         data: Option<Bytes>,
     ) -> Result<Step, MountError> {
-        // Labels are read behind the superblocks, two a device.
-        let at = (token.0 as usize - 1 - COPIES.len()) / COPIES.len();
-        let role = LABELLED.into_iter().filter(|role| superblock.has_device(*role)).nth(at);
-        if let Some(role) = role {
+        if let Some(role) = reading.remove(&token.0) {
             let label = data.and_then(|data| DeviceLabel::from_block(&data));
             if let (Some(findings), None) = (&mut self.findings, &label) {
                 findings.problems.push(Problem::Index { what: "label of a device", offset: role.base() });
             }
             found.push((role, label));
         }
-        if left > 1 {
-            return Ok(Step::Labels { superblock, left: left - 1, found });
+        if !reading.is_empty() {
+            return Ok(Step::Labels { superblock, reading, found });
         }
         for role in LABELLED.into_iter().filter(|role| superblock.has_device(*role)) {
             let own = DeviceLabel::new(&superblock, role);

@@ -10,14 +10,14 @@ use types::Token;
 use super::{
     MountError, Store,
     inspect::Findings,
-    pages::Waiter,
+    pages::{READS_MAX, Waiter},
     replay::{Replay, finish_checkpoint, finish_moves},
     salvage::RingRead,
 };
 use crate::{
     Config, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, Problem,
     allocator::{Run, Space},
-    device::BLOCK,
+    device::{BLOCK, spot},
     index::{Directory, Index, Key, PendingPage, PendingPiece, Place, Root, Table, blob_crc, stays},
     pool_usage::PoolUsages,
     superblock::{Blob, COPIES, DeviceLabel, Superblock},
@@ -46,7 +46,8 @@ pub struct Mount {
 #[derive(Debug)]
 pub(super) enum Step {
     Superblocks {
-        left: usize,
+        /// The copies being read: by token, which one, and how often that was read.
+        reading: BTreeMap<u64, (usize, u32)>,
         best: Option<Superblock>,
         /// What versions the valid ones have.
         versions: Vec<u32>,
@@ -54,7 +55,8 @@ pub(super) enum Step {
     /// Whether the other devices are the store's own: reads outstanding, and devices found to be.
     Labels {
         superblock: Box<Superblock>,
-        left: usize,
+        /// The role of the device that each token reads.
+        reading: BTreeMap<u64, DeviceRole>,
         found: Vec<(DeviceRole, Option<DeviceLabel>)>,
     },
     Blobs(Box<Blobs>),
@@ -126,20 +128,19 @@ impl Store {
     /// Starts to open the store on its devices.
     pub fn mount(sizes: impl Into<DeviceSizes>, config: Config) -> Mount {
         let sizes = sizes.into();
-        let step = Step::Superblocks { left: COPIES.len(), best: None, versions: Vec::new() };
         let mut mount = Mount {
             config,
             sizes,
             commands: Vec::new(),
             next_token: 1,
-            step,
+            step: Step::Done(None),
             ring_reads: BTreeMap::new(),
             bad_blocks: BTreeSet::new(),
             findings: None,
         };
-        for block in COPIES {
-            mount.read(Run { start: block, count: 1 });
-        }
+        let copies = COPIES.iter().enumerate();
+        let reading = copies.map(|(copy, &block)| (mount.read(Run { start: block, count: 1 }), (copy, 1)));
+        mount.step = Step::Superblocks { reading: reading.collect(), best: None, versions: Vec::new() };
         mount
     }
 }
@@ -174,11 +175,11 @@ impl Mount {
         }
         let next = match (step, result) {
             (Step::Done(result), _) => Ok(Step::Done(result)),
-            (Step::Superblocks { left, best, versions }, result) => {
-                self.superblock_read(token, left, (best, versions), result.ok().flatten())
+            (Step::Superblocks { reading, best, versions }, result) => {
+                self.superblock_read(token, reading, (best, versions), result)
             }
-            (Step::Labels { superblock, left, found }, result) => {
-                self.label_read(superblock, left, found, token, result.ok().flatten())
+            (Step::Labels { superblock, reading, found }, result) => {
+                self.label_read(superblock, reading, found, token, result.ok().flatten())
             }
             (Step::Pages { mut store, wanted, pendings }, result) => {
                 store.device_done(token, result);
@@ -235,19 +236,32 @@ impl Mount {
     fn superblock_read(
         &mut self,
         token: Token,
-        left: usize,
+        mut reading: BTreeMap<u64, (usize, u32)>,
         (best, mut versions): (Option<Superblock>, Vec<u32>),
-        data: Option<Bytes>,
+        result: Result<Option<Bytes>, DeviceError>,
     ) -> Result<Step, MountError> {
+        let Some((copy, reads)) = reading.remove(&token.0) else {
+            return Ok(Step::Superblocks { reading, best, versions });
+        };
+        // Without the newest copy the older one would count, and what was done since would be missing.
+        if let Err(error) = result
+            && reads < READS_MAX
+        {
+            let at = spot(COPIES[copy] * BLOCK);
+            tracing::warn!(%error, at, reads, "a superblock cannot be read; it is read again");
+            let token = self.read(Run { start: COPIES[copy], count: 1 });
+            reading.insert(token, (copy, reads + 1));
+            return Ok(Step::Superblocks { reading, best, versions });
+        }
+        let data = result.ok().flatten();
         versions.extend(data.as_deref().and_then(Superblock::version_of));
         let found = data.and_then(|data| Superblock::from_block(&data));
         if let (Some(findings), Some(_)) = (&mut self.findings, &found) {
-            // The first commands read the copies, in order.
-            findings.copies[(token.0 - 1) as usize] = true;
+            findings.copies[copy] = true;
         }
         let best = best.into_iter().chain(found).max_by_key(|superblock| superblock.sequence);
-        if left > 1 {
-            return Ok(Step::Superblocks { left: left - 1, best, versions });
+        if !reading.is_empty() {
+            return Ok(Step::Superblocks { reading, best, versions });
         }
         let superblock = best.ok_or_else(|| MountError::of_no_superblock(versions))?;
         self.check_sizes(&superblock)?;

@@ -18,8 +18,8 @@ use crate::{
     superblock::Blob,
 };
 
-/// How often a page is read before it counts as damaged: a device, or the path to it, may fail once.
-const READS_MAX: u32 = 4;
+/// How often a page, or a superblock, is read before it counts as damaged: a device, or the path to it, may fail once.
+pub(super) const READS_MAX: u32 = 4;
 /// Pages that eviction looks at in one turn.
 const LOOKS_MAX: usize = 32;
 /// Looks that eviction gains for each page that is read: a page that was used is passed over once.

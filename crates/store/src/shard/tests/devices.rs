@@ -1,7 +1,7 @@
 //! Devices that grow, are several, or are the wrong ones.
 
 use super::*;
-use crate::DeviceRole;
+use crate::{DeviceCommand, DeviceError, DeviceRole, superblock::COPIES};
 
 const BOTH: DeviceSizes = DeviceSizes { main: DISK_BYTES, journal: Some(2 << 20), index: Some(2 << 20) };
 
@@ -155,4 +155,33 @@ fn a_roomy_index_device_is_no_room_for_data() {
     store.kick();
     let done = settle(&mut store, &mut disk, &mut rng);
     assert_eq!(done, [1, 999].map(|token| Completion::Committed(Token(token))), "there is room again");
+}
+
+#[test]
+fn a_superblock_that_cannot_be_read_once_counts() {
+    for (failures, is_newest) in [(3, true), (4, false)] {
+        let mut rng = StdRng::seed_from_u64(5);
+        let mut disk = formatted(DISK_BYTES, &config());
+        let mut store = used(&mut disk, &mut rng);
+        store.unmount_after(&mut disk, &mut rng);
+        let newest = store.superblock.sequence;
+        let place = COPIES[(newest % COPIES.len() as u64) as usize] * BLOCK;
+        let mut left = failures;
+        let mut inspection = Store::inspect(disk.sizes(), config());
+        let inspected = loop {
+            if let Some(result) = inspection.take_inspected() {
+                break result.unwrap();
+            }
+            for command in inspection.take_commands() {
+                let is_there = matches!(command, DeviceCommand::Read { offset, .. } if offset == place);
+                let (token, result) = disk.execute(command);
+                let fails = is_there && left > 0;
+                left -= u32::from(fails);
+                inspection.device_done(token, if fails { Err(DeviceError::Io) } else { result });
+            }
+        };
+        assert_eq!(left, 0);
+        assert_eq!(inspected.superblock().sequence == newest, is_newest);
+        assert_eq!(inspected.valid_copies() == [true; 2], is_newest);
+    }
 }
