@@ -100,10 +100,11 @@ impl Ring {
         self.zeros = None;
     }
 
-    /// True if a record of `count` blocks would meet zeros on their way to the same place.
+    /// True if a record of `count` blocks would meet zeros on their way to the same place, or pass them: records of the
+    /// next lap would meet them.
     pub(crate) fn waits_for_zeros(&self, count: u64) -> bool {
         let position = place(self.head, count, self.block_count);
-        self.zeros.as_ref().is_some_and(|zeros| position < zeros.end && zeros.start < position + count)
+        self.zeros.as_ref().is_some_and(|zeros| zeros.start < position + count)
     }
 
     /// Where the next record goes, and its sequence number.
@@ -163,4 +164,21 @@ impl Ring {
 pub(crate) fn place(head: u64, count: u64, block_count: u64) -> u64 {
     let room = block_count - head % block_count;
     if count <= room { head } else { head + room }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_record_meets_or_passes_zeros_on_their_way() {
+        let mut ring = Ring::new(300, 0);
+        assert_eq!(ring.wants_zeros(), Some((GAP_BLOCKS, 300 - GAP_BLOCKS)));
+        assert!(ring.reserve(100, 1).is_some());
+        assert!(!ring.waits_for_zeros(GAP_BLOCKS - 100) && ring.waits_for_zeros(GAP_BLOCKS - 99));
+        // Too long for what is left before the ring's end: it would be on the next lap, where all follows that comes.
+        assert!(ring.waits_for_zeros(250));
+        ring.zeros_done();
+        assert!(!ring.waits_for_zeros(250));
+    }
 }
