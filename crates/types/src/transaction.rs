@@ -227,6 +227,8 @@ const FIXED_BYTES: usize = 64;
 const NAME_FIXED_BYTES: usize = 64;
 /// The lengths of a key and its value.
 const PAIR_BYTES: usize = 8;
+/// Where an extent may end: far beyond any object, and so that what is computed from it does not overflow.
+const OBJECT_END_MAX: u64 = 1 << 62;
 
 fn name_bytes(object: &HObject) -> usize {
     NAME_FIXED_BYTES + object.oid.len() + object.key.len() + object.nspace.len()
@@ -444,6 +446,14 @@ fn encode_pairs(pairs: &Pairs, out: &mut Vec<u8>) {
     }
 }
 
+/// `len`, if so many bytes from `offset` on are where an object may have data.
+fn within_reach(offset: u64, len: u64) -> Result<u64, DecodeError> {
+    match offset.checked_add(len) {
+        Some(end) if end <= OBJECT_END_MAX => Ok(len),
+        end => Err(DecodeError::Invalid { what: "extent of an object", value: end.unwrap_or(u64::MAX) }),
+    }
+}
+
 /// Keys are got by `key`; values are in memory of their own.
 fn decode_pairs(
     meta: &mut Reader,
@@ -520,15 +530,15 @@ impl Mutation {
             tag::TOUCH => Mutation::Touch,
             tag::WRITE => {
                 let (offset, len) = <(u64, u64)>::decode(meta)?;
-                let len = usize::try_from(len)
+                let len = usize::try_from(within_reach(offset, len)?)
                     .map_err(|_| DecodeError::Invalid { what: "write length", value: len })?;
                 Mutation::Write { offset, data: payload.take(len)?.into() }
             }
             tag::ZERO => {
                 let (offset, len) = Decode::decode(meta)?;
-                Mutation::Zero { offset, len }
+                Mutation::Zero { offset, len: within_reach(offset, len)? }
             }
-            tag::TRUNCATE => Mutation::Truncate { size: Decode::decode(meta)? },
+            tag::TRUNCATE => Mutation::Truncate { size: within_reach(0, Decode::decode(meta)?)? },
             tag::REMOVE => Mutation::Remove,
             // Most names are known where they come.
             tag::SET_XATTRS => Mutation::SetXattrs(decode_pairs(meta, Reader::take)?),
@@ -550,6 +560,30 @@ impl Mutation {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_extent_that_no_object_has_is_refused() {
+        let decode = |tag: u8, fields: &[u64]| {
+            let meta = fields.iter().flat_map(|field| field.to_le_bytes()).collect::<Vec<u8>>();
+            let payload = Bytes::from_static(&[1; 16]);
+            Mutation::decode_fields(tag, &mut Reader::new(meta.into()), &mut Reader::new(payload))
+        };
+        let end = OBJECT_END_MAX;
+        for (tag, fields) in [
+            (tag::WRITE, vec![end - 15, 16]),
+            (tag::WRITE, vec![u64::MAX, 16]),
+            (tag::ZERO, vec![end, 1]),
+            (tag::ZERO, vec![1, u64::MAX]),
+            (tag::TRUNCATE, vec![end + 1]),
+        ] {
+            let found = decode(tag, &fields);
+            let is_refused = matches!(found, Err(DecodeError::Invalid { what: "extent of an object", .. }));
+            assert!(is_refused, "{tag} {fields:?}: {found:?}");
+        }
+        assert!(decode(tag::WRITE, &[end - 16, 16]).is_ok());
+        assert_eq!(decode(tag::ZERO, &[0, end]), Ok(Mutation::Zero { offset: 0, len: end }));
+        assert_eq!(decode(tag::TRUNCATE, &[end]), Ok(Mutation::Truncate { size: end }));
+    }
 
     #[test]
     fn an_unknown_mutation_is_refused() {
