@@ -1,6 +1,6 @@
 //! Device commands that are not answered, by token.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use types::Instant;
 
@@ -17,29 +17,38 @@ struct Command {
 }
 
 /// The commands that devices have not answered, in the order of their tokens, which grow; a binary search finds one. An
-/// answered command keeps its place until all before it are answered.
+/// answered command keeps its place until all before it are answered. A discard, which may take much longer than all
+/// others, is not among them.
 #[derive(Debug, Default)]
 pub(super) struct Outstanding {
     commands: VecDeque<(u64, Option<Command>)>,
+    discards: BTreeMap<u64, Command>,
     /// When each device answered last.
     answered: [Instant; DeviceRole::ALL.len()],
 }
 
 impl Outstanding {
     pub(super) fn is_empty(&self) -> bool {
-        self.commands.is_empty()
+        self.commands.is_empty() && self.discards.is_empty()
     }
 
     /// A command is given out, with a larger token than all before it.
     pub(super) fn insert(&mut self, token: u64, purpose: Purpose, role: DeviceRole, now: Instant) {
         debug_assert!(self.commands.back().is_none_or(|(last, _)| *last < token), "tokens grow");
-        self.commands.push_back((token, Some(Command { purpose, role, since: now })));
+        let command = Command { purpose, role, since: now };
+        if matches!(command.purpose, Purpose::Discard(_)) {
+            self.discards.insert(token, command);
+        } else {
+            self.commands.push_back((token, Some(command)));
+        }
     }
 
     /// Notes that a command is answered, and says what it was for; `None` if it was answered before.
     pub(super) fn remove(&mut self, token: u64, now: Instant) -> Option<Purpose> {
-        let at = self.commands.binary_search_by_key(&token, |(token, _)| *token).ok()?;
-        let command = self.commands[at].1.take();
+        let command = match self.commands.binary_search_by_key(&token, |(token, _)| *token) {
+            Ok(at) => self.commands[at].1.take(),
+            Err(_) => self.discards.remove(&token),
+        };
         while matches!(self.commands.front(), Some((_, None))) {
             self.commands.pop_front();
         }
@@ -52,9 +61,7 @@ impl Outstanding {
     pub(super) fn waits(&self) -> DeviceWaits {
         let mut oldest = [None; DeviceRole::ALL.len()];
         for command in self.commands.iter().filter_map(|(_, command)| command.as_ref()) {
-            if !matches!(command.purpose, Purpose::Discard(_)) {
-                oldest[command.role as usize].get_or_insert(command.since);
-            }
+            oldest[command.role as usize].get_or_insert(command.since);
         }
         let all = || DeviceRole::ALL.into_iter().filter_map(|role| Some((role, oldest[role as usize]?)));
         let silent = all().map(|(role, since)| (role, since.max(self.answered[role as usize])));
@@ -83,6 +90,20 @@ mod tests {
         }
         assert!(outstanding.is_empty());
         assert_eq!(outstanding.waits(), DeviceWaits::default());
+    }
+
+    #[test]
+    fn a_discard_that_is_not_answered_keeps_no_places() {
+        let mut outstanding = Outstanding::default();
+        let discard = Purpose::Discard(Run { start: 0, count: 1 });
+        outstanding.insert(1, discard, DeviceRole::Main, Instant(1));
+        for token in 2..100 {
+            outstanding.insert(token, Purpose::JournalZeros, DeviceRole::Main, Instant(2));
+            assert!(outstanding.remove(token, Instant(3)).is_some());
+            assert!(outstanding.commands.is_empty() && !outstanding.is_empty());
+        }
+        assert!(matches!(outstanding.remove(1, Instant(4)), Some(Purpose::Discard(_))));
+        assert!(outstanding.remove(1, Instant(4)).is_none() && outstanding.is_empty());
     }
 
     #[test]
