@@ -99,8 +99,12 @@ impl Uring {
             Err(error) if !is_transient(&error) => return Err(error),
             _ => {}
         }
-        self.reap(out);
+        let blocked = self.reap(out);
+        // Before anything is queued again, so that the kernel has the whole queue.
         self.end_brief(out);
+        for key in blocked {
+            self.be_patient(key);
+        }
         Ok(())
     }
 
@@ -133,11 +137,11 @@ impl Uring {
             *is_brief = false;
         }
         let entry = entry(request).user_data(pack(key));
-        self.brief.retain(|brief| *brief != key);
         self.push(&entry);
     }
 
-    fn reap(&mut self, out: &mut Vec<Completion>) {
+    /// Takes what was completed. Returns the brief sends that met a full socket.
+    fn reap(&mut self, out: &mut Vec<Completion>) -> Vec<OpKey> {
         let mut blocked = Vec::new();
         for entry in self.uring.completion() {
             if entry.user_data() == CANCEL {
@@ -153,6 +157,7 @@ impl Uring {
                 count => Ok(count as u32),
             };
             if let (Request::Send { is_brief: true, .. }, Err(Errno::AGAIN)) = (&*request, result) {
+                self.brief.retain(|brief| *brief != key);
                 blocked.push(key);
                 continue;
             }
@@ -168,9 +173,7 @@ impl Uring {
             }
             out.push(Completion { owner, result, data, request });
         }
-        for key in blocked {
-            self.be_patient(key);
-        }
+        blocked
     }
 }
 
@@ -308,5 +311,59 @@ fn entry(request: &mut Request) -> squeue::Entry {
             .offset(*offset)
             .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
             .build(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{ErrorKind, Read, Write},
+        os::{fd::AsRawFd, unix::net::UnixStream},
+    };
+
+    use super::*;
+    use crate::backend::batch::Batch;
+
+    fn send(uring: &mut Uring, socket: &UnixStream, conn: u32) {
+        let owner = Owner::Send(crate::ConnId(SlotId { index: conn, generation: 0 }));
+        let batch = Batch::new([bytes::Bytes::from_static(b"reply")]);
+        uring.submit(owner, Request::Send { socket: socket.as_raw_fd(), batch, is_brief: true });
+    }
+
+    /// The connections whose sends have ended.
+    fn ended(uring: &mut Uring, wait: Option<Duration>) -> Vec<u32> {
+        let mut out = Vec::new();
+        uring.poll(wait, &mut out).unwrap();
+        out.iter()
+            .map(|completion| match completion.owner {
+                Owner::Send(conn) => conn.0.index,
+                _ => panic!("only sends were submitted"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_brief_send_is_told_beside_one_that_meets_a_full_socket() {
+        let mut uring = match Uring::new(&Config::default()) {
+            Ok(uring) => uring,
+            Err(error) => return eprintln!("SKIPPED: io_uring is not available here: {error}"),
+        };
+        let (free, _peer) = UnixStream::pair().unwrap();
+        let (mut full, mut reader) = UnixStream::pair().unwrap();
+        full.set_nonblocking(true).unwrap();
+        let filled = full.write_all(&vec![0; 64 << 20]).map_err(|error| error.kind());
+        assert_eq!(filled, Err(ErrorKind::WouldBlock));
+        full.set_nonblocking(false).unwrap();
+        send(&mut uring, &free, 1);
+        send(&mut uring, &full, 2);
+        assert_eq!(ended(&mut uring, Some(Duration::ZERO)), [1]);
+        // The other one ends when the peer reads.
+        let mut buffer = vec![0; 1 << 20];
+        assert!(reader.read(&mut buffer).unwrap() > 0);
+        let mut left = 1000;
+        while ended(&mut uring, Some(Duration::from_millis(100))).is_empty() {
+            left -= 1;
+            assert!(left > 0, "the send ends");
+        }
     }
 }
