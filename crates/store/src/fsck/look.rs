@@ -9,7 +9,7 @@ use bytes::Bytes;
 use codec::{BLOCK_BYTES, crc32c};
 use types::{CollId, HObject, Token};
 
-use super::{FsckReport, Problem, Tally};
+use super::{FsckReport, Problem, Tally, bad_data::BadData};
 use crate::{
     DeviceCommand, DeviceError, Inspected, ReadError,
     device::BLOCK,
@@ -21,7 +21,7 @@ use crate::{
 /// Pages read ahead.
 const PAGES_MAX: usize = 32;
 /// Reads in flight while data is verified.
-const READS_MAX: usize = 8;
+pub(super) const READS_MAX: usize = 8;
 /// Blocks of one of them.
 const READ_BLOCKS_MAX: usize = 1024;
 
@@ -32,7 +32,7 @@ pub(super) struct Look {
     is_deep: bool,
     report: FsckReport,
     /// Problems of data: they say nothing about the index.
-    bad_data: Vec<Problem>,
+    bad_data: BadData,
     tally: Tally,
     commands: Vec<DeviceCommand>,
     /// The page to be asked for next.
@@ -81,7 +81,7 @@ impl Look {
             tally: inspected.store.tally(),
             inspected,
             is_deep,
-            bad_data: Vec::new(),
+            bad_data: BadData::default(),
             commands: Vec::new(),
             next: Some(Key::min()),
             pages: VecDeque::new(),
@@ -125,7 +125,7 @@ impl Look {
     fn finish(&mut self) -> FsckReport {
         let mut report = std::mem::take(&mut self.report);
         self.inspected.judge(&self.tally, &mut report);
-        report.problems.append(&mut self.bad_data);
+        report.problems.extend(std::mem::take(&mut self.bad_data).into_problems());
         report
     }
 
@@ -228,8 +228,7 @@ impl Look {
                 Some(_) => ReadError::Corrupt { offset },
                 None => ReadError::Device,
             };
-            let (coll, object) = (piece.coll, piece.object.clone());
-            self.bad_data.push(Problem::Data { coll, object, error, offset });
+            self.bad_data.note(piece.coll, &piece.object, error, offset);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! looked at page by page, so memory is that of the directory and of a bit for each block, however many objects there
 //! are.
 
+mod bad_data;
 mod look;
 mod problem;
 mod tally;

@@ -5,7 +5,10 @@ use std::fmt;
 use thiserror::Error;
 use types::{CollId, HObject, PoolId};
 
-use crate::{MountError, ReadError, device::spot};
+use crate::{
+    MountError, ReadError,
+    device::{BLOCK, spot},
+};
 
 /// What uses a block of the data area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,8 +105,8 @@ pub enum Problem {
         /// The count.
         found: u64,
     },
-    /// A block of an object is not what was written, or unreadable.
-    #[error("object {object} of {}.{:x}: {error}", coll.0.pool.0, coll.0.seed)]
+    /// Consecutive blocks of an object are not what was written, or unreadable.
+    #[error("object {object} of {}.{:x}: {error}{}", coll.0.pool.0, coll.0.seed, extent(*offset, *bytes))]
     Data {
         /// Its collection.
         coll: CollId,
@@ -113,5 +116,18 @@ pub enum Problem {
         error: ReadError,
         /// Byte offset in the object.
         offset: u64,
+        /// How much.
+        bytes: u64,
     },
+    /// More blocks of objects are not what was written, or unreadable, than are named.
+    #[error("{blocks} more blocks of objects have a checksum mismatch, or cannot be read")]
+    MoreData {
+        /// How many.
+        blocks: u64,
+    },
+}
+
+/// Where a problem's blocks are, if it has more than the one that its error names.
+fn extent(offset: u64, bytes: u64) -> String {
+    if bytes > BLOCK { format!(", {bytes} bytes from byte {offset} on") } else { String::new() }
 }
