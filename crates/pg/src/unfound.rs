@@ -168,8 +168,12 @@ impl Pg {
         self.recover(cx);
     }
 
-    /// Goes on giving up, a few objects at a time.
+    /// Goes on giving up, a few objects at a time. A PG that is about to be merged takes no changes: what is unfound is
+    /// given up again when the monitor has called that off.
     pub(crate) fn give_up_some(&mut self, cx: &mut Ctx<'_>) {
+        if self.members.is_merging {
+            return;
+        }
         for _ in 0..PER_TURN {
             if self.unfound.offers.len() >= REVERTS_MAX {
                 return;
@@ -261,11 +265,6 @@ impl Pg {
     /// Makes the object what it was in an older version, or nothing, on all copies.
     fn become_older(&mut self, object: &HObject, older: Option<Older>, cx: &mut Ctx<'_>) {
         let Some(need) = self.missing.get(object).copied() else { return self.unfound.remove(object) };
-        if self.members.is_merging {
-            // A PG that is about to be merged takes no changes: the object is given up again when the monitor has
-            // called that off.
-            return;
-        }
         let at = self.next_version(cx);
         let mut txn = Transaction::new(self.coll);
         let mut entry = LogEntry {

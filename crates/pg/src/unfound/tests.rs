@@ -198,3 +198,16 @@ fn what_is_offered_when_nobody_asks_any_more_is_not_taken() {
     let is_reply = |message: &Message| matches!(message, Message::MPgPushReply(_));
     assert!(world.stored(3) == 0 && world.told().iter().all(|(_, message)| is_reply(message)));
 }
+
+#[test]
+fn nothing_is_given_up_while_the_pg_is_about_to_be_merged() {
+    for how in [GiveUp::Revert, GiveUp::Delete] {
+        let mut world = World::active();
+        world.lose(3);
+        world.told();
+        world.pg.members.is_merging = true;
+        world.handle(Event::GiveUp(how));
+        let asked = world.told().into_iter().any(|(_, message)| matches!(message, Message::MPgPull(_)));
+        assert!(!asked && world.pg.unfound_count() == 1, "it would be asked for again and again");
+    }
+}
