@@ -115,21 +115,29 @@ impl Pg {
         }
     }
 
+    /// An object that was pushed is here, as far as all that comes later in the store is concerned.
+    pub(crate) fn count_pushed(&mut self) {
+        for pending in self.pending.values_mut() {
+            if let Pending::Pushed { object, .. } = pending {
+                self.missing.remove(object);
+            }
+        }
+    }
+
     /// An interval ends: completions answer no request any more, and what was loaded for errands, pushes and copies may
-    /// go. An object that was pushed is here, as far as all that comes later in the store is concerned.
+    /// go.
     pub(crate) fn drop_loads(&mut self, cx: &mut Ctx<'_>) {
+        self.count_pushed();
         let mut loads = self.copies.on_new_interval();
         for pending in self.pending.values_mut() {
             match std::mem::replace(pending, Pending::Nothing) {
                 Pending::PushRead(push) => loads.extend(push.loads),
                 Pending::CopyRead { asked, .. } => loads.extend(asked.loads),
-                Pending::Pushed { object, .. } => {
-                    self.missing.remove(&object);
-                }
                 Pending::LocalCommit(..)
                 | Pending::ReplicaCommit { .. }
                 | Pending::ReplicaActivated { .. }
                 | Pending::Activated
+                | Pending::Pushed { .. }
                 | Pending::Gathered(_)
                 | Pending::Errand(_)
                 | Pending::ScrubLoad { .. }

@@ -37,6 +37,7 @@ impl Pg {
         let Some(pool) = cx.map.pools.get(&self.pgid.pool) else { return Vec::new() };
         let (before, pg_num, epoch) = (self.info.pg_num, pool.pg_num, cx.map.epoch);
         tracing::info!(pg = %self.pgid, before, pg_num, epoch = epoch.0, "splits");
+        self.count_pushed();
         let owner = |object: &HObject| {
             let owner = PgPool::ancestor_of(PgId::new(self.pgid.pool, object.hash), pg_num);
             (owner != self.pgid).then_some(owner)

@@ -201,3 +201,15 @@ fn what_a_split_estimates_is_counted_while_things_change() {
     assert_eq!(pg.info.totals, totals_of(&objects, sizes.sum::<u64>() + 7));
     assert!(!pg.info.is_estimated && pg.recount.is_none());
 }
+
+#[test]
+fn what_was_pushed_is_not_missing_after_a_split() {
+    let (mut world, mut pg) = filled();
+    for object in pg.missing.keys().cloned().collect::<Vec<_>>() {
+        // The store has not answered yet.
+        pg.token(Pending::Pushed { from: OsdId(1), object });
+    }
+    world.grow(4);
+    let children = split(&mut world, &mut pg);
+    assert!(!children.is_empty() && children.iter().chain([&pg]).all(|pg| pg.missing.is_empty()));
+}
