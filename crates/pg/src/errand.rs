@@ -125,7 +125,8 @@ impl Pg {
     }
 
     /// An interval ends: completions answer no request any more, and what was loaded for errands, pushes and copies may
-    /// go.
+    /// go. Of what other copies have said, only the requests that they pass on outlive an interval
+    /// ([`Pg::on_peer_message`]): they keep their place before those that come later.
     pub(crate) fn drop_loads(&mut self, cx: &mut Ctx<'_>) {
         self.count_pushed();
         let mut loads = self.copies.on_new_interval();
@@ -145,7 +146,9 @@ impl Pg {
                 | Pending::Nothing => {}
             }
         }
-        let errands = std::mem::take(&mut self.errands);
+        let mut errands = std::mem::take(&mut self.errands);
+        errands.peers.retain(|(_, message)| matches!(message, Message::MPgProxyOp(_)));
+        self.errands.peers = errands.peers;
         loads.extend(errands.held.into_values().flat_map(|held| held.tokens));
         loads.into_iter().for_each(|token| cx.store.unload(token));
     }
@@ -179,7 +182,7 @@ impl Pg {
         self.run_peers(cx);
     }
 
-    fn run_peers(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn run_peers(&mut self, cx: &mut Ctx<'_>) {
         while !self.is_waiting(Errand::Peer)
             && let Some((from, message)) = self.errands.peers.pop_front()
         {

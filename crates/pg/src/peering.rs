@@ -153,6 +153,7 @@ impl Pg {
             info: self.own_info(),
             intervals: self.intervals.clone(),
             leases: self.lease.to_tell(cx.now),
+        self.run_peers(cx);
         }
     }
 

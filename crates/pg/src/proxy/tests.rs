@@ -341,3 +341,30 @@ fn who_was_blocklisted_since_it_asked_is_refused() {
     assert_eq!(reply.reply.result, Errno::EBLOCKLISTED.negated());
     assert!(world.pg.proxies.open.is_empty());
 }
+
+#[test]
+fn what_is_passed_on_keeps_its_order_when_an_interval_begins_while_it_waits() {
+    let (mut world, _) = passing_on();
+    let mut first = asked(&mut world).remove(0).1;
+    readdress(&mut first, &world);
+    let from = world.peers[0];
+    let second = MPgProxyOp { id: first.id + 1, tid: first.tid + 1, ..first.clone() };
+    // Another copy's message waits for the index.
+    let (coll, object) = (world.pg.coll, world.object(1));
+    let lacking = store::Missing::Index { coll, object, omap: None };
+    world.act(|pg, cx| pg.wait(crate::errand::Errand::Peer, vec![lacking], cx));
+    world.act(|pg, cx| pg.handle(Event::Peer(from, first.clone().into()), cx));
+    // A map begins another interval with the same primary, which the asker does not have yet.
+    world.map.epoch = world.map.epoch.next();
+    world.map.osd_info[usize::try_from(world.peers[1].0).unwrap()].up_from = world.map.epoch;
+    world.map.osd_info[usize::try_from(world.pg.me.0).unwrap()].up_thru = world.map.epoch;
+    world.handle(Event::NewMap);
+    world.say(from, second.clone().into());
+    // Then it asks all again.
+    world.say(from, first.into());
+    world.say(from, second.into());
+    world.told();
+    world.activate_all();
+    let tids: Vec<u64> = world.replicated().iter().map(|entry| entry.reqid.tid).collect();
+    assert_eq!(tids, [5, 6]);
+}
