@@ -297,10 +297,20 @@ impl Osd {
         IntervalStart::find(&self.map, history, pgid, self.config.whoami)
     }
 
-    fn make_pg(&mut self, creation: PgCreation, cx: &mut Cx<'_>) {
-        let PgCreation { pgid, created, intervals } = creation;
-        let id = self.pgs.new_id(pgid);
+    /// Makes a PG that is not here, given what was known of its past in the epoch `told_at`. If another interval has
+    /// begun since, nothing is made: a PG that does not know all of its past could serve without what was written
+    /// then. A copy tells again when it comes to the new interval, its primary activates again, and the monitor repeats
+    /// what it has made.
+    fn make_pg(&mut self, creation: PgCreation, told_at: Epoch, cx: &mut Cx<'_>) {
+        let PgCreation { pgid, created, mut intervals } = creation;
         let start = self.interval_start(pgid, created, cx);
+        if told_at < start.since {
+            tracing::debug!(pg = %pgid, told_at = told_at.0, since = start.since.0, "told of an earlier interval");
+            return;
+        }
+        // Later ones are closed as the PG walks through their maps.
+        intervals.retain(|interval| interval.last < start.since);
+        let id = self.pgs.new_id(pgid);
         let mut effects = Vec::new();
         let mut ctx = Ctx {
             now: cx.now,
@@ -333,7 +343,7 @@ impl Osd {
         for creation in create.pgs {
             let is_primary = self.map.pg_to_up_acting(creation.pgid).acting_primary == self.config.whoami;
             if !self.pgs.pgs.contains_key(&creation.pgid) && is_primary {
-                self.make_pg(creation, cx);
+                self.make_pg(creation, create.epoch, cx);
             }
         }
         self.stats_due = cx.now;
@@ -362,9 +372,13 @@ impl Osd {
         self.pg_event(pgid, Event::Op { client, tid, op, permit }, cx);
     }
 
-    /// Another OSD's message about a PG; an OSD that should have the PG and does not, makes it.
+    /// Another OSD's message about a PG. An OSD that should have the PG and does not, makes it if the sender knows the
+    /// PG's past: if it is a copy that tells its primary what it has, or the primary that activates this copy. A
+    /// question makes no PG, nor does the answer of an OSD that has no copy.
+    ///
+    /// Authority: `OSD::handle_pg_query_nopg`, `MOSDPGNotify2::get_create_info`, `MOSDPGLog::get_create_info` (16.2).
     pub(crate) fn pg_peer_message(&mut self, from: OsdId, message: Message, cx: &mut Cx<'_>) {
-        let Some((pgid, _)) = pg_peer_target(&message) else { return };
+        let Some((pgid, epoch)) = pg_peer_target(&message) else { return };
         if !self.pgs.pgs.contains_key(&pgid) {
             if let Message::MPgProxyOp(question) = message {
                 if self.map.pg_to_up_acting(pgid).acting_primary == self.config.whoami {
@@ -372,23 +386,25 @@ impl Osd {
                 }
                 return;
             }
-            let created = match &message {
-                Message::MPgQuery(query) => query.created,
-                Message::MPgNotify(notify) => notify.info.created,
-                Message::MPgLog(log) if log.is_activation => log.info.created,
-                Message::MPgPull(_) => return self.answer_without_pg(from, message, cx),
+            let (created, intervals) = match &message {
+                Message::MPgQuery(_) | Message::MPgPull(_) => {
+                    return self.answer_without_pg(from, message, cx);
+                }
+                // Every copy is in some interval.
+                Message::MPgNotify(notify) if notify.info.since != Epoch(0) => {
+                    (notify.info.created, notify.intervals.clone())
+                }
+                Message::MPgLog(log) if log.is_activation => (log.info.created, log.intervals.clone()),
                 _ => return,
             };
-            if !self.map.pg_exists(pgid) {
-                return;
-            }
             let placed = self.map.pg_to_up_acting(pgid);
             let me = self.config.whoami;
-            if !(placed.acting.contains(&me) || placed.up.contains(&me) || placed.acting_primary == me) {
-                return self.answer_without_pg(from, message, cx);
+            let is_member =
+                placed.acting.contains(&me) || placed.up.contains(&me) || placed.acting_primary == me;
+            if !is_member || !self.map.pg_exists(pgid) {
+                return;
             }
-            // Peers tell of the past intervals.
-            self.make_pg(PgCreation { pgid, created, intervals: Vec::new() }, cx);
+            self.make_pg(PgCreation { pgid, created, intervals }, epoch, cx);
         }
         self.pg_event(pgid, Event::Peer(from, message), cx);
     }

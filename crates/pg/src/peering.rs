@@ -27,6 +27,11 @@ use crate::{
 #[derive(Debug)]
 struct LogOutOfReach;
 
+/// By this the best log is chosen (`PeeringState::find_best_info`).
+fn rank(info: &PgInfo) -> (Epoch, EVersion) {
+    (info.last_epoch_started, info.last_update)
+}
+
 impl Pg {
     pub(crate) fn on_map(&mut self, cx: &mut Ctx<'_>) {
         self.history.note_event();
@@ -85,9 +90,12 @@ impl Pg {
                 waiting.retain(|osd| cx.map.is_up(*osd));
                 let told = self.peer_info.extract_if(.., |osd, _| is_new(osd)).map(|(osd, _)| osd);
                 waiting.extend(told);
+                // What was learned of past intervals may add OSDs to ask.
+                if waiting.is_empty() {
+                    return self.get_info(cx);
+                }
                 let again: Vec<OsdId> = waiting.iter().copied().filter(is_new).collect();
                 again.into_iter().for_each(|osd| self.ask_info(osd, cx));
-                self.check_infos(cx);
             }
             Phase::GetLog { from } if is_new(from) || !cx.map.is_up(*from) => {
                 let from = *from;
@@ -143,6 +151,7 @@ impl Pg {
             let notify = self.notify(cx);
             cx.effects.push(Effect::SendOsd(self.members.primary, notify.into()));
         }
+        self.run_peers(cx);
         cx.effects.push(Effect::StatsChanged);
     }
 
@@ -153,7 +162,6 @@ impl Pg {
             info: self.own_info(),
             intervals: self.intervals.clone(),
             leases: self.lease.to_tell(cx.now),
-        self.run_peers(cx);
         }
     }
 
@@ -223,12 +231,12 @@ impl Pg {
             return;
         }
         self.history.note_event();
-        self.learn_intervals(notify.intervals, notify.info.last_epoch_clean);
+        let has_learned = self.learn_intervals(notify.intervals, notify.info.last_epoch_clean);
         self.lease.learn(&notify.leases, cx.now);
         self.info.scrubs = self.info.scrubs.newer(notify.info.scrubs);
-        let reached = |info: &PgInfo| (info.last_epoch_started, info.last_update);
-        let now = reached(&notify.info);
-        let had_more = self.peer_info.insert(from, notify.info).is_some_and(|info| reached(&info) > now);
+        let now = rank(&notify.info);
+        let had_more = self.peer_info.insert(from, notify.info).is_some_and(|info| rank(&info) > now);
+        let outranks = |info: &PgInfo| now > rank(info) && cx.map.is_up(from);
         let is_settled = self.is_settled();
         match &mut self.phase {
             Phase::GetInfo { waiting } => {
@@ -241,6 +249,13 @@ impl Pg {
             Phase::Down => self.get_info(cx),
             // That OSD has lost its copy since it told of it, and the log with it: another copy's log is the best now.
             Phase::GetLog { from: source } if *source == from && had_more => self.get_info(cx),
+            // The past is not what it seemed to be, and neither may the best log be.
+            Phase::GetLog { from: source }
+                if has_learned || self.peer_info.get(source).is_some_and(outranks) =>
+            {
+                self.get_info(cx)
+            }
+            Phase::WaitActing | Phase::WaitUpThru if has_learned || outranks(&self.info) => self.get_info(cx),
             Phase::Active if !self.is_clean => {
                 self.look_for_all(cx);
                 self.recover(cx);
@@ -256,20 +271,6 @@ impl Pg {
         }
     }
 
-    pub(crate) fn learn_intervals(&mut self, theirs: Vec<types::PgInterval>, clean: Epoch) {
-        self.info.last_epoch_clean = self.info.last_epoch_clean.max(clean);
-        for interval in theirs {
-            let is_known =
-                self.intervals.iter().any(|i| i.first == interval.first && i.last == interval.last);
-            if !is_known && interval.last < self.info.since {
-                self.intervals.push(interval);
-            }
-        }
-        let clean = self.info.last_epoch_clean;
-        self.intervals.retain(|i| i.last >= clean);
-        self.intervals.sort_by_key(|i| i.first);
-    }
-
     fn check_infos(&mut self, cx: &mut Ctx<'_>) {
         let Phase::GetInfo { waiting } = &self.phase else { return };
         if !waiting.is_empty() {
@@ -279,7 +280,6 @@ impl Pg {
             self.enter(Phase::Down, cx);
             return;
         }
-        let rank = |info: &PgInfo| (info.last_epoch_started, info.last_update);
         let best = self.peer_info.iter().filter(|(o, _)| cx.map.is_up(**o)).max_by_key(|(_, i)| rank(i));
         match best.map(|(osd, info)| (*osd, rank(info))) {
             Some((from, theirs)) if theirs > rank(&self.info) => {
@@ -371,11 +371,14 @@ impl Pg {
             return;
         }
         self.history.note_event();
-        self.learn_intervals(message.intervals.clone(), message.info.last_epoch_clean);
+        let has_learned = self.learn_intervals(message.intervals.clone(), message.info.last_epoch_clean);
         self.peer_missing.insert(from, message.missing.clone());
         // The PG cannot go on from a log that does not reach this copy: it stays where it is.
         if let Ok(()) = self.take_over(&message, Pending::Nothing, cx) {
-            self.after_log(cx);
+            match has_learned {
+                true => self.get_info(cx),
+                false => self.after_log(cx),
+            }
         }
     }
 

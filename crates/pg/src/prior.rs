@@ -6,11 +6,27 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use types::{OsdId, OsdMap, PgInterval};
+use types::{Epoch, OsdId, OsdMap, PgInterval};
 
 use crate::{Pg, pg::Phase};
 
 impl Pg {
+    /// Adds past intervals that another copy knows of, and forgets those that ended before the PG was clean in epoch
+    /// `clean`. True if one was not known.
+    pub(crate) fn learn_intervals(&mut self, theirs: Vec<PgInterval>, clean: Epoch) -> bool {
+        let clean = self.info.last_epoch_clean.max(clean);
+        self.info.last_epoch_clean = clean;
+        let since = self.info.since;
+        self.intervals.retain(|interval| interval.last >= clean);
+        let span = |interval: &PgInterval| (interval.first, interval.last);
+        let known: Vec<(Epoch, Epoch)> = self.intervals.iter().map(span).collect();
+        let is_past = |interval: &PgInterval| interval.last >= clean && interval.last < since;
+        self.intervals.extend(theirs.into_iter().filter(is_past));
+        self.intervals.sort_by_key(span);
+        self.intervals.dedup_by_key(|interval| span(interval));
+        self.intervals.iter().any(|interval| known.binary_search(&span(interval)).is_err())
+    }
+
     /// Intervals that may have taken writes since the last activation that any OSD that is up knows of. An OSD that
     /// knows of a later activation and is down has what was written before it; no other need have that.
     fn open_intervals(&self, map: &OsdMap) -> impl Iterator<Item = &PgInterval> {
@@ -107,7 +123,7 @@ impl Pg {
 #[cfg(test)]
 mod tests {
     use messages::{MPgNotify, Message};
-    use types::{Epoch, PgInfo, PgState};
+    use types::{PgInfo, PgState};
 
     use super::*;
     use crate::{Event, test_world::World};
@@ -236,5 +252,29 @@ mod tests {
             assert_eq!(world.pg.phase == Phase::Down, is_down, "lost in epoch {lost_at}");
         }
         assert!(world.pg.blocked_by(&world.map).is_empty());
+    }
+
+    /// From epoch to epoch, by these OSDs.
+    fn interval(first: u32, last: u32, acting: &[i32]) -> PgInterval {
+        let acting: Vec<OsdId> = acting.iter().copied().map(OsdId).collect();
+        let (first, last, primary) = (Epoch(first), Epoch(last), acting[0]);
+        PgInterval { first, last, acting, primary, maybe_went_rw: true }
+    }
+
+    #[test]
+    fn what_is_known_of_the_past_is_not_learned_again() {
+        let mut world = World::active();
+        world.pg.info.last_epoch_clean = Epoch(0);
+        let at = world.pg.info.since.0;
+        let theirs = vec![
+            interval(at - 9, at - 8, &[0, 1]),
+            interval(at - 7, at - 6, &[0, 1]),
+            interval(at, at, &[3]),
+        ];
+        let learn = |world: &mut World, clean: u32| world.pg.learn_intervals(theirs.clone(), Epoch(clean));
+        assert!(learn(&mut world, 0));
+        assert_eq!(world.pg.intervals, theirs[..2], "the present one is not over");
+        assert!(!learn(&mut world, 0));
+        assert!(!learn(&mut world, at - 5) && world.pg.intervals.is_empty());
     }
 }

@@ -1,9 +1,12 @@
 //! What is said where a PG is not.
 
-use messages::{MPgClean, MPgPull, MPgQuery};
+use bytes::Bytes;
+use codec::Decode;
+use messages::{MOSDMap, MPgClean, MPgPull, MPgQuery};
 use store::{MemStore, ObjectStore};
 use types::{
-    EntityAddr, EntityAddrVec, EntityNum, HObject, Incremental, Mutation, PoolId, SnapId, TxnOp, UTime,
+    EntityAddr, EntityAddrVec, EntityNum, HObject, Incremental, Mutation, PgInterval, PoolId, SnapId, TxnOp,
+    UTime,
 };
 
 use super::*;
@@ -73,7 +76,7 @@ fn nothing_is_left_of_a_pg_that_goes() {
     let (mut osd, mut store, mut effects) = (Osd::alone(), MemStore::new(), Vec::new());
     let mut cx = Cx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
     let pgid = PgId::new(PoolId(2), 5);
-    osd.make_pg(PgCreation { pgid, created: Epoch(1), intervals: Vec::new() }, &mut cx);
+    osd.make_pg(PgCreation { pgid, created: Epoch(1), intervals: Vec::new() }, Epoch(9), &mut cx);
     assert_eq!((osd.pgs.len(), osd.pgs.ids.len()), (1, 1));
     let token = Token(u64::from(osd.pgs.last_id) << 32);
     // Its pool is not there.
@@ -87,7 +90,7 @@ fn what_pgs_here_tell_each_other_is_heard_when_the_call_has_ended() {
     let (mut osd, mut store, mut effects) = (Osd::alone(), MemStore::new(), Vec::new());
     let mut cx = Cx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
     let pgid = PgId::new(PoolId(2), 5);
-    osd.make_pg(PgCreation { pgid, created: Epoch(1), intervals: Vec::new() }, &mut cx);
+    osd.make_pg(PgCreation { pgid, created: Epoch(1), intervals: Vec::new() }, Epoch(9), &mut cx);
     let me = osd.config.whoami;
     let query = MPgQuery { pgid, epoch: Epoch(9), ..MPgQuery::default() };
     osd.pg_effect(pgid, pg::Effect::SendOsd(me, query.into()), &mut cx);
@@ -123,4 +126,77 @@ fn what_pgs_here_say_to_each_other_overtakes_nothing() {
         })
         .collect();
     assert_eq!(told, [other, me]);
+}
+
+/// An OSD, by a map in which it is to have a PG alone that it does not have; and another OSD that is up.
+fn without_its_pg() -> (Osd, PgId, OsdId) {
+    const MAPS: &[u8] = include_bytes!("../../../messages/testdata/osd_map_41_s2c_005.front.bin");
+    let maps = MOSDMap::from_bytes(Bytes::from_static(MAPS)).unwrap();
+    let mut osd = Osd::alone();
+    osd.map = Osd::decode_full(maps.fulls.values().next_back().unwrap().clone()).unwrap();
+    let pool = *osd.map.pools.keys().next().unwrap();
+    osd.map.pools.get_mut(&pool).unwrap().size = 1;
+    let pgid = PgId::new(pool, 0);
+    let me = osd.map.pg_to_up_acting(pgid).acting_primary;
+    osd.config.whoami = me;
+    // A map says that it lives: without a past, the PG would serve at once, empty.
+    let epoch = osd.map.epoch;
+    osd.map.osd_info[me.0 as usize].up_thru = epoch;
+    let other = osd.map.osds().find(|other| osd.map.is_up(*other) && *other != me).unwrap();
+    (osd, pgid, other)
+}
+
+/// What a copy tells that took writes alone before the present interval.
+fn told(osd: &Osd, pgid: PgId, by: OsdId, epoch: Epoch) -> MPgNotify {
+    let (first, last) = (Epoch(osd.map.epoch.0 - 2), Epoch(osd.map.epoch.0 - 1));
+    let interval = PgInterval { first, last, acting: vec![by], primary: by, maybe_went_rw: true };
+    let info = PgInfo {
+        since: epoch,
+        last_epoch_started: first,
+        last_update: EVersion::new(first, 5),
+        ..PgInfo::default()
+    };
+    MPgNotify { pgid, epoch, info, intervals: vec![interval], leases: Vec::new() }
+}
+
+fn asked_for_log(effects: &[Effect]) -> Vec<OsdId> {
+    let sent = effects.iter().filter_map(|effect| match effect {
+        Effect::SendOsd { osd, message, .. } => Some((*osd, Message::decode((**message).clone()).unwrap())),
+        _ => None,
+    });
+    let is_asked = |message: &Message| matches!(message, Message::MPgQuery(query) if query.wants_log);
+    sent.filter(|(_, message)| is_asked(message)).map(|(osd, _)| osd).collect()
+}
+
+#[test]
+fn a_pg_that_a_copy_tells_of_knows_its_past_from_the_first_moment() {
+    let (mut osd, pgid, other) = without_its_pg();
+    let (mut store, mut effects) = (MemStore::new(), Vec::new());
+    let mut cx = Cx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    let notify = told(&osd, pgid, other, osd.map.epoch);
+    osd.pg_peer_message(other, notify.into(), &mut cx);
+    assert_eq!(asked_for_log(&effects), [other]);
+}
+
+#[test]
+fn a_pg_is_not_made_by_what_does_not_know_its_past() {
+    let (mut osd, pgid, other) = without_its_pg();
+    let (mut store, mut effects) = (MemStore::new(), Vec::new());
+    let mut cx = Cx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    let newest = osd.map.epoch;
+    let query = Message::from(MPgQuery { pgid, epoch: newest, ..MPgQuery::default() });
+    // The answer of an OSD without a copy, and what a copy tells that has not come to this interval.
+    let empty = answer_without_pg(query.clone(), newest).unwrap();
+    let stale = told(&osd, pgid, other, Epoch(newest.0 - 1));
+    for message in [query, empty, stale.into()] {
+        osd.pg_peer_message(other, message, &mut cx);
+        assert_eq!((osd.pgs.len(), osd.pgs.ids.len()), (0, 0));
+    }
+    let creation = PgCreation { pgid, created: Epoch(1), intervals: Vec::new() };
+    for (epoch, count) in [(Epoch(newest.0 - 1), 0), (newest, 1)] {
+        osd.on_pg_create(MOSDPGCreate { epoch, pgs: vec![creation.clone()] }, &mut cx);
+        assert_eq!(osd.pgs.len(), count);
+    }
+    // The question was answered.
+    assert!(matches!(&effects[..], [Effect::SendOsd { osd, .. }, ..] if *osd == other));
 }

@@ -1,7 +1,7 @@
 //! What a replica makes of its primary's log: which of its own contents are good.
 
 use messages::{MOSDRepOp, MPgActivated, MPgBadCopy, MPgNotify, MPgPush, MPgQuery, Message};
-use types::{EVersion, Epoch, LogEntry, PgInfo, PgTotals};
+use types::{EVersion, Epoch, LogEntry, OsdId, PgInfo, PgInterval, PgTotals};
 
 use crate::{Event, pg::Phase, test_world::World};
 
@@ -238,4 +238,83 @@ fn a_primary_whose_log_begins_with_what_nobody_knows_asks_for_a_list_and_gets_it
         world.say(world.peers[0], query.into());
         assert_eq!(lists(&mut world), [needs_list]);
     }
+}
+
+/// A primary that has heard all members, and waits for the map to say that it lives.
+fn waiting_for_the_map() -> World {
+    let mut world = World::of(2);
+    world.map.epoch = Epoch(world.map.epoch.0 + 5);
+    // It begins anew.
+    world.map.osd_info[usize::try_from(world.peers[0].0).unwrap()].up_from = world.map.epoch;
+    world.handle(Event::NewMap);
+    world.pg.intervals.clear();
+    let (pgid, epoch, peers) = (world.pg.pgid, world.map.epoch, world.peers.clone());
+    for peer in peers {
+        let info = PgInfo { last_update: world.pg.info.last_update, ..PgInfo::default() };
+        let (intervals, leases) = (Vec::new(), Vec::new());
+        world.say(peer, MPgNotify { pgid, epoch, info, intervals, leases }.into());
+    }
+    assert_eq!(world.pg.phase, Phase::WaitUpThru);
+    world.told();
+    world
+}
+
+/// The map says that the primary lives.
+fn show_alive(world: &mut World) {
+    world.map.epoch = world.map.epoch.next();
+    world.map.osd_info[usize::try_from(world.pg.me.0).unwrap()].up_thru = world.map.epoch;
+    world.handle(Event::NewMap);
+}
+
+/// In the epoch before the present interval, these took writes alone.
+fn led_by(world: &World, acting: Vec<OsdId>) -> PgInterval {
+    let first = Epoch(world.pg.info.since.0 - 1);
+    let primary = acting[0];
+    PgInterval { first, last: first, acting, primary, maybe_went_rw: true }
+}
+
+fn up_stray(world: &World) -> OsdId {
+    let is_stray = |osd: &OsdId| world.map.is_up(*osd) && !world.pg.members.contains(*osd);
+    world.map.osds().find(is_stray).expect("a map with more OSDs than copies")
+}
+
+#[test]
+fn a_log_that_is_heard_of_late_is_still_the_best() {
+    for is_told_of_by_map in [true, false] {
+        let mut world = waiting_for_the_map();
+        let stray = up_stray(&world);
+        let (pgid, epoch, leases) = (world.pg.pgid, world.map.epoch, Vec::new());
+        let interval = led_by(&world, vec![stray]);
+        let info = PgInfo {
+            last_epoch_started: interval.first,
+            last_update: EVersion::new(interval.first, 4),
+            ..PgInfo::default()
+        };
+        let intervals = if is_told_of_by_map { vec![interval] } else { Vec::new() };
+        world.say(stray, MPgNotify { pgid, epoch, info, intervals, leases }.into());
+        assert_eq!(world.pg.phase, Phase::GetLog { from: stray });
+        show_alive(&mut world);
+        assert_eq!(world.pg.phase, Phase::GetLog { from: stray });
+    }
+}
+
+#[test]
+fn an_interval_that_is_heard_of_late_is_asked_about() {
+    let mut world = waiting_for_the_map();
+    let (pgid, epoch, peer) = (world.pg.pgid, world.map.epoch, world.peers[0]);
+    let away = OsdId(world.map.max_osd);
+    let tell = |world: &mut World, intervals: Vec<PgInterval>| {
+        let info = PgInfo { last_update: world.pg.info.last_update, ..PgInfo::default() };
+        world.say(peer, MPgNotify { pgid, epoch, info, intervals, leases: Vec::new() }.into());
+    };
+    // Members have told what they know of this one.
+    let known = led_by(&world, vec![peer]);
+    tell(&mut world, vec![known]);
+    assert_eq!(world.pg.phase, Phase::WaitUpThru);
+    let first = Epoch(world.pg.info.since.0 - 2);
+    let unknown = PgInterval { first, last: first, ..led_by(&world, vec![away]) };
+    tell(&mut world, vec![unknown]);
+    assert_eq!(world.pg.phase, Phase::Down);
+    show_alive(&mut world);
+    assert_eq!((&world.pg.phase, world.pg.blocked_by(&world.map)), (&Phase::Down, vec![away]));
 }
