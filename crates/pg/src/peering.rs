@@ -20,6 +20,7 @@ use crate::{
     log::{self, Merge, Span},
     meta::MetaChange,
     pg::{Pending, Phase},
+    prior::forget_superseded,
     replica_read::Committed,
 };
 
@@ -63,6 +64,7 @@ impl Pg {
         let maybe_went_rw = past.maybe_went_rw;
         if maybe_went_rw {
             self.intervals.push(past);
+            forget_superseded(&mut self.intervals);
         }
         if members.primary != self.members.primary
             || members.bits != self.members.bits

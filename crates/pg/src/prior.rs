@@ -10,6 +10,25 @@ use types::{Epoch, OsdId, OsdMap, PgInterval};
 
 use crate::{Pg, pg::Phase};
 
+/// Drops intervals, of a list in their order, of which later ones say all: the OSDs of one later interval were all
+/// members of this one, too, so what tells the PG of that interval tells it of this one, and each member of this one is
+/// a member of a later one, so no OSD is forgotten that may have something ([`Pg::might_have`]). Hence the list does
+/// not grow with every restart while the PG is not clean (`pi_compact_rep::add_interval`).
+pub(crate) fn forget_superseded(intervals: &mut Vec<PgInterval>) {
+    let mut kept: Vec<PgInterval> = Vec::with_capacity(intervals.len());
+    for interval in intervals.drain(..).rev() {
+        let osds = |interval: &PgInterval| interval.acting.clone().into_iter().filter(|osd| osd.is_some());
+        let later = || kept.iter().filter(|later| later.last >= interval.last);
+        let is_told_by = |later: &PgInterval| osds(later).all(|osd| interval.acting.contains(&osd));
+        let is_named = |osd: OsdId| later().any(|later| later.acting.contains(&osd));
+        if !(later().any(is_told_by) && osds(&interval).all(is_named)) {
+            kept.push(interval);
+        }
+    }
+    kept.reverse();
+    *intervals = kept;
+}
+
 impl Pg {
     /// Adds past intervals that another copy knows of, and forgets those that ended before the PG was clean in epoch
     /// `clean`. True if one was not known.
@@ -24,6 +43,7 @@ impl Pg {
         self.intervals.extend(theirs.into_iter().filter(is_past));
         self.intervals.sort_by_key(span);
         self.intervals.dedup_by_key(|interval| span(interval));
+        forget_superseded(&mut self.intervals);
         self.intervals.iter().any(|interval| known.binary_search(&span(interval)).is_err())
     }
 
@@ -262,6 +282,25 @@ mod tests {
     }
 
     #[test]
+    fn intervals_go_of_which_later_ones_say_all() {
+        let firsts = |mut intervals: Vec<PgInterval>| {
+            forget_superseded(&mut intervals);
+            intervals.iter().map(|interval| interval.first.0).collect::<Vec<_>>()
+        };
+        // OSDs come and go.
+        let restarts = (0..100).map(|at| interval(at, at, [&[0, 1, 2][..], &[0, 1]][at as usize % 2]));
+        assert_eq!(firsts(restarts.collect()), [98, 99]);
+        // What OSD 2 may have is nowhere else.
+        assert_eq!(firsts(vec![interval(1, 1, &[0, 1, 2]), interval(2, 2, &[0, 1])]), [1, 2]);
+        // Nothing that OSD 3 tells says what OSDs 0 and 1 wrote.
+        assert_eq!(firsts(vec![interval(1, 1, &[0, 1]), interval(2, 2, &[0, 1, 3])]), [1, 2]);
+        // The later one may end before, where copies have skipped maps.
+        assert_eq!(firsts(vec![interval(1, 9, &[0, 1]), interval(2, 3, &[0, 1])]), [1, 2]);
+        assert_eq!(firsts(vec![interval(1, 3, &[0, 1]), interval(2, 3, &[1, 0])]), [2]);
+        assert_eq!(firsts(vec![interval(1, 1, &[0, i32::MAX]), interval(2, 3, &[0, i32::MAX])]), [2]);
+    }
+
+    #[test]
     fn what_is_known_of_the_past_is_not_learned_again() {
         let mut world = World::active();
         world.pg.info.last_epoch_clean = Epoch(0);
@@ -273,7 +312,7 @@ mod tests {
         ];
         let learn = |world: &mut World, clean: u32| world.pg.learn_intervals(theirs.clone(), Epoch(clean));
         assert!(learn(&mut world, 0));
-        assert_eq!(world.pg.intervals, theirs[..2], "the present one is not over");
+        assert_eq!(world.pg.intervals, [theirs[1].clone()], "the present one is not over");
         assert!(!learn(&mut world, 0));
         assert!(!learn(&mut world, at - 5) && world.pg.intervals.is_empty());
     }
