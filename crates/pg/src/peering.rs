@@ -236,6 +236,7 @@ impl Pg {
         let has_learned = self.learn_intervals(notify.intervals, notify.info.last_epoch_clean);
         self.lease.learn(&notify.leases, cx.now);
         self.info.scrubs = self.info.scrubs.newer(notify.info.scrubs);
+        self.learn_purged_snaps(&notify.info.purged_snaps);
         let now = rank(&notify.info);
         let had_more = self.peer_info.insert(from, notify.info).is_some_and(|info| rank(&info) > now);
         let outranks = |info: &PgInfo| now > rank(info) && cx.map.is_up(from);
@@ -452,8 +453,7 @@ impl Pg {
             added.iter().map(|entry| entry.user_version).fold(message.info.last_user_version, u64::max);
         self.info.last_user_version = self.info.last_user_version.max(seen);
         self.info.last_epoch_started = self.info.last_epoch_started.max(message.info.last_epoch_started);
-        self.info.purged_snaps = message.info.purged_snaps.clone();
-        self.removed_snaps = None;
+        self.learn_purged_snaps(&message.info.purged_snaps);
         self.info.totals = message.info.totals;
         self.info.scrubs = self.info.scrubs.newer(message.info.scrubs);
         self.info.is_estimated = message.info.is_estimated;

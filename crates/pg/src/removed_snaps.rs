@@ -37,6 +37,14 @@ impl Pg {
         removed
     }
 
+    /// Another copy knows that these snapshots are purged. Then they are for every copy: each later primary has the
+    /// changes that removed their clones. Snapshots that only this copy knows of stay purged, as the map may have
+    /// forgotten them.
+    pub(crate) fn learn_purged_snaps(&mut self, purged: &IntervalSet) {
+        self.info.purged_snaps.union_with(purged);
+        self.removed_snaps = None;
+    }
+
     /// The snapshots of the pool, where it has them itself.
     pub(crate) fn pool_snapc(&self, cx: &Ctx<'_>) -> Option<types::SnapContext> {
         let pool = cx.map.pools.get(&self.pgid.pool)?;

@@ -132,7 +132,7 @@ impl Pg {
         if from == self.members.primary && self.phase == Phase::Replica {
             self.info.scrubs = message.history;
             self.info.totals = message.totals;
-            self.info.purged_snaps.union_with(&message.purged_snaps);
+            self.learn_purged_snaps(&message.purged_snaps);
             self.keep_info(cx);
         }
     }

@@ -318,3 +318,24 @@ fn an_interval_that_is_heard_of_late_is_asked_about() {
     show_alive(&mut world);
     assert_eq!((&world.pg.phase, world.pg.blocked_by(&world.map)), (&Phase::Down, vec![away]));
 }
+
+#[test]
+fn what_any_copy_knows_to_be_purged_stays_purged() {
+    let snaps = |snap: u64| {
+        let mut snaps = types::IntervalSet::new();
+        snaps.insert(snap, 1);
+        snaps
+    };
+    let mut world = World::replica();
+    world.pg.info.purged_snaps = snaps(5);
+    // The primary has not heard of it.
+    world.activate(3, Vec::new(), 3, None);
+    assert_eq!(*world.pg.purged_snaps(), snaps(5));
+
+    let mut world = World::active();
+    let (pgid, epoch, peer) = (world.pg.pgid, world.map.epoch, world.peers[0]);
+    let info = PgInfo { purged_snaps: snaps(7), ..world.pg.info.clone() };
+    let (intervals, leases) = (Vec::new(), Vec::new());
+    world.say(peer, MPgNotify { pgid, epoch, info, intervals, leases }.into());
+    assert_eq!(*world.pg.purged_snaps(), snaps(7));
+}
