@@ -188,8 +188,16 @@ impl Pg {
         {
             match self.ready_for(from, &message, cx) {
                 Ok(()) => {
+                    // What the primary knows of the objects for an activation stays true whatever else others say.
+                    let is_about_objects = match &message {
+                        Message::MPgLog(_) => true,
+                        Message::MPgQuery(query) => query.wants_log,
+                        _ => false,
+                    };
                     self.on_peer_message(from, message, cx);
-                    self.forget_versions();
+                    if is_about_objects {
+                        self.forget_versions();
+                    }
                     self.let_go(Errand::Peer, cx);
                 }
                 Err(lacking) => {

@@ -339,3 +339,15 @@ fn what_any_copy_knows_to_be_purged_stays_purged() {
     world.say(peer, MPgNotify { pgid, epoch, info, intervals, leases }.into());
     assert_eq!(*world.pg.purged_snaps(), snaps(7));
 }
+
+#[test]
+fn other_messages_do_not_make_the_scan_for_an_activation_begin_anew() {
+    let mut world = World::active();
+    let (pgid, epoch, peers) = (world.pg.pgid, world.map.epoch, world.peers.clone());
+    world.act(|pg, cx| pg.scan_objects(cx.store)).unwrap();
+    let query = MPgQuery { pgid, epoch, ..MPgQuery::default() };
+    world.say(peers[0], query.into());
+    assert_eq!(world.pg.known_objects().count(), 3);
+    world.say(peers[0], MPgQuery { wants_log: true, ..query }.into());
+    assert_eq!(world.pg.known_objects().count(), 0, "what was read is of one moment");
+}
