@@ -16,6 +16,7 @@ struct Copy {
     object: HObject,
     data: Bytes,
     xattrs: Vec<(Bytes, Bytes)>,
+    omap_header: Bytes,
     omap: Vec<(Bytes, Bytes)>,
 }
 
@@ -64,6 +65,7 @@ impl Resting {
                 Ok(Copy {
                     data: self.read(|store| store.read(coll, &object, 0, u64::MAX))?,
                     xattrs: self.read(|store| store.xattrs(coll, &object))?,
+                    omap_header: self.read(|store| store.omap_header(coll, &object))?,
                     omap: self.read(|store| store.omap_range(coll, &object, Bound::Unbounded, usize::MAX))?,
                     object,
                 })
@@ -130,12 +132,13 @@ impl World {
 impl Copy {
     /// The part of this copy that differs from `other`.
     fn difference(&self, other: &Copy) -> Option<&'static str> {
-        match (self.data == other.data, self.xattrs == other.xattrs, self.omap == other.omap) {
-            (false, ..) => Some("data"),
-            (_, false, _) => Some("xattrs"),
-            (_, _, false) => Some("omap"),
-            _ => None,
-        }
+        let parts = [
+            ("data", self.data == other.data),
+            ("xattrs", self.xattrs == other.xattrs),
+            ("omap header", self.omap_header == other.omap_header),
+            ("omap", self.omap == other.omap),
+        ];
+        parts.into_iter().find(|(_, is_same)| !is_same).map(|(part, _)| part)
     }
 }
 

@@ -27,30 +27,39 @@ pub(crate) struct Contested {
     acknowledged: u64,
     /// The largest that was read.
     seen: u64,
-    /// The turn that was read last, and those that were taken, by their client.
+    /// The turn that was read last.
     turn: Bytes,
-    taken: BTreeMap<Bytes, u64>,
+    /// The turns that were taken, each with its client and how many were taken before it was known.
+    taken: BTreeMap<Bytes, (u64, usize)>,
+    /// Turns that clients were told not to have brought about.
+    refused: BTreeSet<Bytes>,
     /// The client whose claim was acknowledged and that has not begun to give it up.
     holder: Option<u64>,
-    /// Clients that do something about the claim.
-    claiming: BTreeSet<u64>,
+    /// Clients that give up what they hold.
+    giving_up: BTreeSet<u64>,
+    /// Clients that claim: true if another client may have held the claim meanwhile.
+    claiming: BTreeMap<u64, bool>,
 }
 
 /// A request under way.
 #[derive(Debug)]
 pub(crate) enum Doing {
     Add(u64),
-    /// At least this must be found.
+    /// At least this must be found, and none of the first so many turns that were taken.
     Read {
         least: u64,
+        taken: usize,
     },
     /// From this one to the next.
     Take {
         client: u64,
         from: Bytes,
+        next: Bytes,
     },
     Claim(u64),
     GiveUp(u64),
+    /// Whether the claim is held, when nothing is under way.
+    ReadClaim,
 }
 
 impl Contested {
@@ -60,7 +69,7 @@ impl Contested {
             0..3 => self.add(rng.random_range(1..100)),
             3 => self.read(),
             4..6 => self.take(client, rng.random()),
-            _ if self.claiming.contains(&client) => self.read(),
+            _ if self.claiming.contains_key(&client) || self.giving_up.contains(&client) => self.read(),
             _ => self.claim(client),
         }
     }
@@ -79,25 +88,34 @@ impl Contested {
     pub(crate) fn read(&self) -> (Bytes, Vec<OsdOp>, Doing) {
         let all = (Bytes::new(), 1_000u64, Bytes::new()).to_bytes(Features::default());
         let ops = vec![step(OpCode::OMAPGETVALS, OpParams::default(), all), OsdOp::new(OpCode::GETXATTRS)];
-        (Bytes::from(COUNTER), ops, Doing::Read { least: self.acknowledged.max(self.seen) })
+        let (least, taken) = (self.acknowledged.max(self.seen), self.taken.len());
+        (Bytes::from(COUNTER), ops, Doing::Read { least, taken })
+    }
+
+    /// Looks for the claim, when all else has ended.
+    pub(crate) fn read_claim(&self) -> (Bytes, Vec<OsdOp>, Doing) {
+        (Bytes::from(CLAIM), vec![OsdOp::new(OpCode::STAT)], Doing::ReadClaim)
     }
 
     fn take(&mut self, client: u64, stamp: u32) -> (Bytes, Vec<OsdOp>, Doing) {
         let from = self.turn.clone();
-        let next = format!("{client}.{stamp}.{}", self.taken.len());
+        let next = Bytes::from(format!("{client}.{stamp}.{}", self.taken.len()));
         let ops = vec![
             xattr_step(OpCode::CMPXATTR, TURN, &from, EQUAL_STRINGS),
-            xattr_step(OpCode::SETXATTR, TURN, next.as_bytes(), [0; 2]),
+            xattr_step(OpCode::SETXATTR, TURN, &next, [0; 2]),
         ];
-        (Bytes::from(COUNTER), ops, Doing::Take { client, from })
+        (Bytes::from(COUNTER), ops, Doing::Take { client, from, next })
     }
 
     fn claim(&mut self, client: u64) -> (Bytes, Vec<OsdOp>, Doing) {
-        self.claiming.insert(client);
         if self.holder == Some(client) {
             self.holder = None;
+            self.giving_up.insert(client);
             return (Bytes::from(CLAIM), vec![OsdOp::new(OpCode::DELETE)], Doing::GiveUp(client));
         }
+        let may_be_held = self.holder.is_some() || !self.giving_up.is_empty() || !self.claiming.is_empty();
+        self.claiming.values_mut().for_each(|may_be_held| *may_be_held = true);
+        self.claiming.insert(client, may_be_held);
         let create = OsdOp { flags: op_flag::EXCL, ..OsdOp::new(OpCode::CREATE) };
         (Bytes::from(CLAIM), vec![create], Doing::Claim(client))
     }
@@ -109,22 +127,23 @@ impl Contested {
                 self.acknowledged += by;
                 expect(response, &[Errno(0)])
             }
-            Doing::Read { least } => self.on_read(least, response),
-            Doing::Take { client, from } => {
+            Doing::Read { least, taken } => self.on_read(least, taken, response),
+            Doing::Take { client, from, next } => {
                 expect(response, &[Errno(0), Errno::ECANCELED, Errno::ENOENT])?;
                 if response.result != 0 {
-                    return Ok(());
+                    self.refused.insert(next);
+                    return self.check_turn();
                 }
-                match self.taken.insert(from.clone(), client) {
-                    Some(other) => {
+                match self.taken.insert(from.clone(), (client, self.taken.len())) {
+                    Some((other, _)) => {
                         Err(format!("client {client} takes the turn {from:?}, as client {other} did"))
                     }
                     None => Ok(()),
                 }
             }
             Doing::Claim(client) => {
-                self.claiming.remove(&client);
-                expect(response, &[Errno(0), Errno::EEXIST])?;
+                let may_be_held = self.claiming.remove(&client).unwrap_or_default();
+                expect(response, if may_be_held { &[Errno(0), Errno::EEXIST] } else { &[Errno(0)] })?;
                 match self.holder.filter(|_| response.result == 0) {
                     Some(other) => {
                         Err(format!("client {client} is told that it has what client {other} holds"))
@@ -137,14 +156,25 @@ impl Contested {
                 }
             }
             Doing::GiveUp(client) => {
-                self.claiming.remove(&client);
+                self.giving_up.remove(&client);
                 expect(response, &[Errno(0)])
+            }
+            Doing::ReadClaim => {
+                expect(response, &[if self.holder.is_some() { Errno(0) } else { Errno::ENOENT }])
             }
         }
     }
 
-    fn on_read(&mut self, least: u64, response: &Response) -> Result<(), String> {
-        if response.result == -Errno::ENOENT.0 && least == 0 {
+    /// What was read last is nothing that a client was told not to have done.
+    fn check_turn(&self) -> Result<(), String> {
+        match self.refused.contains(&self.turn) {
+            true => Err(format!("the turn is {:?}, which was refused", self.turn)),
+            false => Ok(()),
+        }
+    }
+
+    fn on_read(&mut self, least: u64, taken: usize, response: &Response) -> Result<(), String> {
+        if response.result == -Errno::ENOENT.0 && least == 0 && taken == 0 {
             return Ok(());
         }
         let [omap, xattrs] = &response.ops[..] else {
@@ -162,7 +192,11 @@ impl Contested {
         }
         self.seen = self.seen.max(found);
         self.turn = xattrs.get(TURN).cloned().unwrap_or_default();
-        Ok(())
+        if let Some((client, before)) = self.taken.get(&self.turn).filter(|(_, before)| *before < taken) {
+            let turn = &self.turn;
+            return Err(format!("the turn is {turn:?}, which client {client} took as number {before}"));
+        }
+        self.check_turn()
     }
 }
 

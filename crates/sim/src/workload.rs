@@ -50,6 +50,7 @@ enum Target {
     Own(usize, SnapId),
     Shared(usize),
     Contested,
+    Claim,
 }
 
 impl Workload {
@@ -89,8 +90,8 @@ impl Workload {
         let own = self.own.iter().enumerate();
         let own =
             own.flat_map(|(at, model)| model.views().into_iter().map(move |snap| Target::Own(at, snap)));
-        self.final_reads =
-            own.chain((0..shared.count()).map(Target::Shared)).chain([Target::Contested]).collect();
+        let shared = (0..shared.count()).map(Target::Shared);
+        self.final_reads = own.chain(shared).chain([Target::Contested, Target::Claim]).collect();
     }
 
     /// True when everything was read.
@@ -111,6 +112,10 @@ impl Workload {
             }
             Target::Contested => {
                 let (name, ops, doing) = shared.contested.read();
+                Some(self.begin(name, ops, Doing::Contested(doing)))
+            }
+            Target::Claim => {
+                let (name, ops, doing) = shared.contested.read_claim();
                 Some(self.begin(name, ops, Doing::Contested(doing)))
             }
         }
