@@ -36,6 +36,9 @@ impl World {
             return self.strand(self.osd_process(0));
         }
         let osd = self.any_osd();
+        if self.options.copies.is_some() {
+            return self.strike_whole_devices(osd);
+        }
         match self.rng.random_range(0..60) {
             0..3 => {
                 let count = self.rng.random_range(1..6);
@@ -75,6 +78,35 @@ impl World {
             48..52 => self.silence_device(osd),
             52..54 => self.fail_commands(),
             _ => self.lose_blocks(),
+        }
+    }
+
+    /// What may happen where one device may have the only copy of what clients were told of.
+    fn strike_whole_devices(&mut self, osd: ProcessId) {
+        match self.rng.random_range(0..20) {
+            0..6 => self.crash_for_a_while(&[osd]),
+            6..9 => self.toggle_in(osd),
+            9..16 => self.move_pgs(osd),
+            16 => self.part(),
+            17 => self.isolate(osd),
+            18 => self.split(),
+            _ => self.stand_still(osd),
+        }
+    }
+
+    /// An OSD crashes, or not, and others go on alone; these are taken out, and others in, so that PGs move with all
+    /// their members.
+    fn move_pgs(&mut self, osd: ProcessId) {
+        if self.rng.random_bool(0.6) {
+            self.crash_for_a_while(&[osd]);
+        }
+        for id in 0..self.osds.len() {
+            if self.rng.random_bool(0.5) {
+                self.toggle_in(self.osd_process(id));
+            }
+        }
+        if self.is_out.iter().all(|is_out| *is_out) {
+            self.toggle_in(osd);
         }
     }
 

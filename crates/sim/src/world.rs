@@ -107,6 +107,8 @@ impl World {
     fn new(options: Options) -> World {
         let mut rng = StdRng::seed_from_u64(options.seed);
         let osds = [3, 3, 3, 4, 5][rng.random_range(0..5)];
+        // The OSDs that PGs move to are others.
+        let osds = if options.copies.is_some() { osds.max(4) } else { osds };
         let shards = [1, 1, 2, 2, 4][rng.random_range(0..5)];
         let store = small_store(&mut rng);
         let pg_num = if options.is_resized { rng.random_range(4..17) } else { rng.random_range(1..7) };
@@ -159,9 +161,13 @@ impl World {
         }
         self.make_snaps(pool)?;
         self.phase = Phase::Working;
-        let span = if self.options.is_resized { 20..120 } else { 5..60 };
+        let (span, faults) = match &self.options {
+            Options { copies: Some(_), .. } => (20..90, 4..12),
+            Options { is_resized: true, .. } => (20..120, 1..6),
+            _ => (5..60, 1..6),
+        };
         let working = Duration::from_secs(self.rng.random_range(span));
-        for _ in 0..self.rng.random_range(1..6) {
+        for _ in 0..self.rng.random_range(faults) {
             let at = working.mul_f64(self.rng.random_range(0.0..1.0));
             self.schedule.after(at, MON, What::Fault);
         }
@@ -229,7 +235,8 @@ impl World {
         }
         self.until("OSDs to be up", World::is_all_up)?;
         let pg_num = self.scale.pg_num;
-        self.command(format!(r#"{{"prefix":"osd pool create","pool":"{POOL}","pg_num":{pg_num}}}"#));
+        let size = self.options.copies.map_or(String::new(), |copies| format!(r#","size":{copies}"#));
+        self.command(format!(r#"{{"prefix":"osd pool create","pool":"{POOL}","pg_num":{pg_num}{size}}}"#));
         let pool_of = |client: &ClientProcess| Some(client.map()?.pool_by_name(POOL)?.0);
         self.until("the pool", move |w| w.clients.iter().all(|client| pool_of(client).is_some()))?;
         self.clients.first().and_then(pool_of).ok_or("there is no client".to_owned())
@@ -304,6 +311,7 @@ impl World {
                     // Short enough for copies that were away to find maps gone.
                     osdmap_epochs_min: 20,
                     is_pool_delete_allowed: true,
+                    is_pool_size_one_allowed: true,
                     ..MonOptions::default()
                 };
                 let outcome = self

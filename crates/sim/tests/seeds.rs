@@ -13,6 +13,7 @@ const SEEDS: u64 = 240;
 /// By so many worlds each fault that is made on purpose has shown.
 const CANARY_SEEDS: u64 = 40;
 const RESIZED_SEEDS: u64 = 50;
+const MOVED_SEEDS: u64 = 60;
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -24,6 +25,12 @@ fn lying(seed: u64) -> Options {
 
 fn resized(seed: u64) -> Options {
     Options { is_resized: true, ..Options::new(seed) }
+}
+
+/// Most pools have two copies, some have a single one.
+fn moved(seed: u64) -> Options {
+    let copies = if seed.is_multiple_of(4) { 1 } else { 2 };
+    Options { copies: Some(copies), ..Options::new(seed) }
 }
 
 fn live(options: Options) -> Result<Report, String> {
@@ -80,6 +87,11 @@ fn worlds_lose_nothing() {
 #[test]
 fn worlds_whose_pools_change_their_number_of_pgs_lose_nothing() {
     lose_nothing(RESIZED_SEEDS, resized);
+}
+
+#[test]
+fn worlds_whose_pgs_move_while_one_copy_is_enough_lose_nothing() {
+    lose_nothing(MOVED_SEEDS, moved);
 }
 
 #[test]

@@ -15,6 +15,9 @@ pub struct Options {
     pub is_disk_lying: bool,
     /// True for a world whose pool begins with many PGs, and gets fewer, or more, again and again.
     pub is_resized: bool,
+    /// Copies in a pool that takes writes with one of them, in a world where PGs move to other OSDs all the time, and
+    /// no device fails. None for a pool of three that takes writes with two.
+    pub copies: Option<u8>,
     /// A fault that all OSDs have: such a world must lose data, or show the fault.
     pub canary: Option<Canary>,
 }
@@ -22,7 +25,7 @@ pub struct Options {
 impl Options {
     /// A world as most are.
     pub fn new(seed: u64) -> Options {
-        Options { seed, is_disk_lying: false, is_resized: false, canary: None }
+        Options { seed, is_disk_lying: false, is_resized: false, copies: None, canary: None }
     }
 }
 
