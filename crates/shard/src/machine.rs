@@ -194,6 +194,14 @@ impl<C: Copy + Ord + Debug> ShardMachine<C> {
     /// Gives the store its turn, and puts what the device is to do into `commands`, which is empty. True if more came
     /// of it, and the store is to have another turn when those are submitted.
     pub fn drain_store(&mut self, commands: &mut Vec<DeviceCommand>, wire: &mut impl Wire<Conn = C>) -> bool {
+        let has_more = self.run_store(commands, wire);
+        self.execute(wire);
+        has_more
+    }
+
+    /// [`Self::drain_store`], before what came of it is answered ([`Self::execute`]). For the simulator, which spoils
+    /// the answers.
+    pub fn run_store(&mut self, commands: &mut Vec<DeviceCommand>, wire: &impl Wire<Conn = C>) -> bool {
         self.store.set_time(wire.now());
         if !self.is_stopped {
             self.store.kick();
@@ -206,7 +214,6 @@ impl<C: Copy + Ord + Debug> ShardMachine<C> {
             self.handle(Event::Store(completion), wire);
         }
         self.completions = completions;
-        self.execute(wire);
         has_more
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use codec::Payload;
 use messages::{MOSDRepOp, MOSDRepOpReply, Message, RawMessage};
 use net::{NetEvent, Wire};
-use osd::{Effect, Event};
+use osd::Effect;
 use rand::{Rng, rngs::StdRng};
 use shard::ShardMachine;
 use store::DeviceCommand;
@@ -70,7 +70,7 @@ impl Canary {
         }
     }
 
-    /// The store's turn, as [`ShardMachine::drain_store`] takes it, but with this fault in the effects.
+    /// [`ShardMachine::drain_store`], but with this fault in the effects.
     pub(crate) fn drain_store(
         self,
         machine: &mut ShardMachine<EndId>,
@@ -78,14 +78,7 @@ impl Canary {
         commands: &mut Vec<DeviceCommand>,
         wire: &mut SimWire<'_>,
     ) -> bool {
-        machine.store.set_time(wire.now());
-        machine.store.kick();
-        machine.store.swap_commands(commands);
-        let completions = machine.store.take_completions();
-        let has_more = !completions.is_empty();
-        for completion in completions {
-            machine.handle(Event::Store(completion), wire);
-        }
+        let has_more = machine.run_store(commands, wire);
         self.spoil_effects(machine, heard);
         machine.execute(wire);
         has_more

@@ -219,7 +219,12 @@ struct ListedSnaps {
 
 /// Clones tell truly where they are the same as what is next newer.
 fn check_overlaps(bench: &mut Bench, head: &Model) {
-    let Ok(done) = bench.at(SnapId::DIR, vec![plain(OpCode::LIST_SNAPS)]) else { return };
+    let done = match bench.at(SnapId::DIR, vec![plain(OpCode::LIST_SNAPS)]) {
+        Ok(done) => done,
+        // Neither a head nor a clone.
+        Err(Errno::ENOENT) => return,
+        Err(errno) => panic!("{errno:?}"),
+    };
     let listed = ListedSnaps::from_bytes(done.ops[0].data.clone()).unwrap().clones;
     for pair in listed.windows(2) {
         let older = read_all(bench, pair[0].snaps[0]).unwrap().data;
