@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use codec::Payload;
 use messages::{MOSDRepOp, MOSDRepOpReply, Message, RawMessage};
-use net::{NetEvent, Wire};
+use net::NetEvent;
 use osd::Effect;
 use rand::{Rng, rngs::StdRng};
 use shard::ShardMachine;
