@@ -85,7 +85,7 @@ pub struct Identity {
 
 /// The end of a successful authentication.
 #[derive(Clone, Debug)]
-pub struct Proof {
+pub struct Authenticated {
     /// The peer.
     pub identity: Identity,
     /// Signs the handshake; none with auth `none`.
@@ -98,11 +98,11 @@ pub struct Proof {
 
 /// What comes next.
 #[derive(Debug)]
-pub enum Step {
+pub enum AuthStep {
     /// Send AUTH_REPLY_MORE with this payload and wait.
     More(Bytes),
     /// Send AUTH_DONE.
-    Done(Box<Proof>),
+    Done(Box<Authenticated>),
 }
 
 /// `AUTH_MODE_*`: what the first byte of an authentication request says.
@@ -130,7 +130,7 @@ impl ServerAuth {
         now: UTime,
         rng: &mut dyn RngCore,
         authority: &mut dyn Authority,
-    ) -> Result<Step, AuthError> {
+    ) -> Result<AuthStep, AuthError> {
         if let Some(server) = &mut self.cephx {
             return server.more(payload, self.mode, now, rng, authority);
         }
@@ -153,12 +153,12 @@ impl ServerAuth {
 }
 
 /// Auth `none`: the name is believed, and everything is allowed.
-fn none(reader: &mut Reader, authority: &mut dyn Authority) -> Result<Step, AuthError> {
+fn none(reader: &mut Reader, authority: &mut dyn Authority) -> Result<AuthStep, AuthError> {
     let malformed = |_| AuthError::Malformed;
     let name = EntityName::decode(reader).map_err(malformed)?;
     let asked = u64::decode(reader).map_err(malformed)?;
     let global_id = if asked == 0 { authority.next_global_id() } else { asked };
-    Ok(Step::Done(Box::new(Proof {
+    Ok(AuthStep::Done(Box::new(Authenticated {
         identity: Identity { name, global_id, caps: "allow *".to_owned() },
         session_key: None,
         connection_secret: Bytes::new(),

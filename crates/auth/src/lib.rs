@@ -12,7 +12,9 @@ mod key;
 mod keyring;
 mod rotating;
 
-pub use authority::{AuthError, Authority, EntityAuth, Identity, Proof, ServerAuth, Step, con_mode, method};
+pub use authority::{
+    AuthError, AuthStep, Authenticated, Authority, EntityAuth, Identity, ServerAuth, con_mode, method,
+};
 pub use caps::{
     CapsError, ClassCall, MgrAccess, MgrCaps, MonAccess, MonCaps, OsdAccess, OsdCaps, check_mds_caps,
 };

@@ -57,7 +57,7 @@ pub(crate) fn cluster() -> (TestAuthority, TestAuthority, TicketKeeper, StdRng) 
     (mon, osd, TicketKeeper::new(name, key), rng)
 }
 
-/// Runs a whole handshake; the server's proof and the client's end.
+/// Runs a whole handshake; what the server authenticated, and the client's end.
 pub(crate) fn shake(
     service: EntityType,
     mode: u32,
@@ -65,21 +65,21 @@ pub(crate) fn shake(
     authority: &mut TestAuthority,
     keeper: &mut TicketKeeper,
     rng: &mut StdRng,
-) -> Result<(Box<Proof>, Bytes), AuthError> {
+) -> Result<(Box<Authenticated>, Bytes), AuthError> {
     let mut server = ServerAuth::new(method::CEPHX, mode);
     let (mut client, mut payload) = ClientAuth::start(service, keeper, rng)?;
     loop {
         match server.step(payload, now, rng, authority)? {
-            Step::More(reply) => match client.more(&reply, keeper, rng)? {
+            AuthStep::More(reply) => match client.more(&reply, keeper, rng)? {
                 ClientStep::More(next) => payload = next,
                 ClientStep::Done { .. } => unreachable!("the server is not done"),
             },
-            Step::Done(proof) => {
-                let id = proof.identity.global_id;
-                match client.done(id, proof.payload.clone(), now, keeper)? {
+            AuthStep::Done(authenticated) => {
+                let id = authenticated.identity.global_id;
+                match client.done(id, authenticated.payload.clone(), now, keeper)? {
                     ClientStep::Done { session_key, connection_secret } => {
-                        assert_eq!(Some(session_key), proof.session_key);
-                        return Ok((proof, connection_secret));
+                        assert_eq!(Some(session_key), authenticated.session_key);
+                        return Ok((authenticated, connection_secret));
                     }
                     ClientStep::More(_) => unreachable!("the client is done"),
                 }
@@ -95,14 +95,18 @@ fn tickets_open_the_way_to_an_osd() {
         shake(EntityType::OSD, 1, NOW, &mut osd, &mut keeper, &mut rng).unwrap_err(),
         AuthError::Denied
     );
-    let (proof, secret) =
+    let (authenticated, secret) =
         shake(EntityType::MON, con_mode::SECURE, NOW, &mut mon, &mut keeper, &mut rng).unwrap();
-    assert_eq!((proof.identity.caps.as_str(), secret.len()), ("profile osd", 64));
-    assert_eq!(proof.connection_secret, secret);
+    assert_eq!((authenticated.identity.caps.as_str(), secret.len()), ("profile osd", 64));
+    assert_eq!(authenticated.connection_secret, secret);
     for mode in [con_mode::CRC, con_mode::SECURE] {
-        let (proof, secret) = shake(EntityType::OSD, mode, NOW, &mut osd, &mut keeper, &mut rng).unwrap();
-        assert_eq!((proof.identity.global_id, proof.identity.caps.as_str()), (101, "allow *"));
-        assert_eq!(proof.connection_secret, secret);
+        let (authenticated, secret) =
+            shake(EntityType::OSD, mode, NOW, &mut osd, &mut keeper, &mut rng).unwrap();
+        assert_eq!(
+            (authenticated.identity.global_id, authenticated.identity.caps.as_str()),
+            (101, "allow *")
+        );
+        assert_eq!(authenticated.connection_secret, secret);
     }
     // The OSD's clock may be ahead. What ends a ticket is the end of its secret.
     let later = NOW.plus(SERVICE_TICKET_TTL * 24);
@@ -119,8 +123,8 @@ fn tickets_open_the_way_to_an_osd() {
 fn a_global_id_is_kept_with_proof_only() {
     let (mut mon, _, mut keeper, mut rng) = cluster();
     shake(EntityType::MON, 1, NOW, &mut mon, &mut keeper, &mut rng).unwrap();
-    let (proof, _) = shake(EntityType::MON, 1, NOW, &mut mon, &mut keeper, &mut rng).unwrap();
-    assert_eq!(proof.identity.global_id, 101);
+    let (authenticated, _) = shake(EntityType::MON, 1, NOW, &mut mon, &mut keeper, &mut rng).unwrap();
+    assert_eq!(authenticated.identity.global_id, 101);
     mon.secrets.insert(EntityType::AUTH, {
         let mut other = RotatingSecrets::default();
         other.rotate(EntityType::AUTH, KeyType::Aes256k, NOW, &mut rng);
@@ -208,8 +212,8 @@ fn a_long_session_keeps_its_tickets_and_its_global_id() {
     let asked = Bytes::from_static(&[0, 1]);
     let due = answer_mauth(&name, keeper.global_id(), asked, now, &mut rng, &mon).unwrap_err();
     assert_eq!(due, AuthError::HandshakeDue);
-    let (proof, _) = shake(EntityType::MON, 1, now, &mut mon, &mut keeper, &mut rng).unwrap();
-    assert_eq!(proof.identity.global_id, 101);
+    let (authenticated, _) = shake(EntityType::MON, 1, now, &mut mon, &mut keeper, &mut rng).unwrap();
+    assert_eq!(authenticated.identity.global_id, 101);
     assert!(!keeper.needs_renewal(EntityType::AUTH, now));
 }
 

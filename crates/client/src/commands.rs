@@ -4,7 +4,7 @@ use bytes::Bytes;
 use messages::{MMonCommand, MMonCommandAck};
 use types::{Instant, Token};
 
-use crate::{Client, CommandReply, Effect, machine::Cx};
+use crate::{Client, CommandReply, Effect, machine::Ctx};
 
 /// A command without its answer.
 pub(crate) struct PendingCommand {
@@ -26,10 +26,10 @@ impl Client {
     ) {
         let tid = self.take_tid();
         self.commands.insert(tid, PendingCommand { token, cmd, input });
-        self.send_command(tid, &mut Cx { now, effects });
+        self.send_command(tid, &mut Ctx { now, effects });
     }
 
-    fn send_command(&self, tid: u64, cx: &mut Cx<'_>) {
+    fn send_command(&self, tid: u64, ctx: &mut Ctx<'_>) {
         // The map tells which cluster this is; the monitor refuses commands for another one.
         let (Some(map), Some(pending)) = (&self.map, self.commands.get(&tid)) else { return };
         let message = MMonCommand {
@@ -38,18 +38,18 @@ impl Client {
             input: pending.input.clone(),
             ..MMonCommand::default()
         };
-        cx.effects.push(Effect::SendMon(tid, message.into()));
+        ctx.effects.push(Effect::SendMon(tid, message.into()));
     }
 
-    pub(crate) fn resend_commands(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn resend_commands(&mut self, ctx: &mut Ctx<'_>) {
         for tid in self.commands.keys() {
-            self.send_command(*tid, cx);
+            self.send_command(*tid, ctx);
         }
     }
 
-    pub(crate) fn on_command_ack(&mut self, tid: u64, ack: MMonCommandAck, cx: &mut Cx<'_>) {
+    pub(crate) fn on_command_ack(&mut self, tid: u64, ack: MMonCommandAck, ctx: &mut Ctx<'_>) {
         let Some(pending) = self.commands.remove(&tid) else { return };
         let reply = CommandReply { result: ack.result, status: ack.status, output: ack.output };
-        cx.effects.push(Effect::CommandDone(pending.token, reply));
+        ctx.effects.push(Effect::CommandDone(pending.token, reply));
     }
 }

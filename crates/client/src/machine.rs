@@ -36,7 +36,7 @@ pub struct Client {
 }
 
 /// What every handler gets.
-pub(crate) struct Cx<'a> {
+pub(crate) struct Ctx<'a> {
     pub(crate) now: Instant,
     pub(crate) effects: &'a mut Vec<Effect>,
 }
@@ -84,19 +84,19 @@ impl Client {
     ) {
         let tid = self.take_tid();
         self.requests.insert(tid, InFlight::new(token, wall, request));
-        self.place(tid, &mut Cx { now, effects });
+        self.place(tid, &mut Ctx { now, effects });
     }
 
     /// Handles one event.
     pub fn handle(&mut self, now: Instant, event: Event, effects: &mut Vec<Effect>) {
-        let cx = &mut Cx { now, effects };
+        let ctx = &mut Ctx { now, effects };
         match event {
-            Event::MonOpened => self.on_mon_opened(cx),
-            Event::FromMon(tid, message) => self.on_mon(tid, message, cx),
-            Event::SessionOpened(id) => self.on_session_opened(id, cx),
-            Event::SessionClosed(id) => self.on_session_closed(id, cx),
-            Event::FromOsd(id, tid, message) => self.on_osd(id, tid, message, cx),
-            Event::Timer => self.on_timer(cx),
+            Event::MonOpened => self.on_mon_opened(ctx),
+            Event::FromMon(tid, message) => self.on_mon(tid, message, ctx),
+            Event::SessionOpened(id) => self.on_session_opened(id, ctx),
+            Event::SessionClosed(id) => self.on_session_closed(id, ctx),
+            Event::FromOsd(id, tid, message) => self.on_osd(id, tid, message, ctx),
+            Event::Timer => self.on_timer(ctx),
         }
     }
 
@@ -110,30 +110,30 @@ impl Client {
         self.map.as_ref().map_or(Epoch(0), |map| map.epoch)
     }
 
-    fn on_mon_opened(&mut self, cx: &mut Cx<'_>) {
-        self.subscribe(cx);
-        self.resend_commands(cx);
+    fn on_mon_opened(&mut self, ctx: &mut Ctx<'_>) {
+        self.subscribe(ctx);
+        self.resend_commands(ctx);
         let checks: Vec<u64> = self.pool_checks.keys().copied().collect();
         for check in checks {
-            self.ask_version(check, cx);
+            self.ask_version(check, ctx);
         }
     }
 
-    fn on_mon(&mut self, tid: u64, message: Message, cx: &mut Cx<'_>) {
+    fn on_mon(&mut self, tid: u64, message: Message, ctx: &mut Ctx<'_>) {
         match message {
-            Message::MOSDMap(maps) => self.on_maps(&maps, cx),
-            Message::MMonCommandAck(ack) => self.on_command_ack(tid, *ack, cx),
-            Message::MMonGetVersionReply(reply) => self.on_version(*reply, cx),
+            Message::MOSDMap(maps) => self.on_maps(&maps, ctx),
+            Message::MMonCommandAck(ack) => self.on_command_ack(tid, *ack, ctx),
+            Message::MMonGetVersionReply(reply) => self.on_version(*reply, ctx),
             other => tracing::debug!(message = other.name(), "the monitor says what is of no use here"),
         }
     }
 
-    fn on_osd(&mut self, id: SessionId, tid: u64, message: Message, cx: &mut Cx<'_>) {
+    fn on_osd(&mut self, id: SessionId, tid: u64, message: Message, ctx: &mut Ctx<'_>) {
         match message {
-            Message::MOSDOpReply(reply) => self.on_reply(id, tid, *reply, cx),
-            Message::MOSDMap(maps) => self.on_maps(&maps, cx),
-            Message::MOSDBackoff(backoff) => self.on_backoff(id, *backoff, cx),
-            Message::MWatchNotify(notify) => cx.effects.push(Effect::Notified(notify)),
+            Message::MOSDOpReply(reply) => self.on_reply(id, tid, *reply, ctx),
+            Message::MOSDMap(maps) => self.on_maps(&maps, ctx),
+            Message::MOSDBackoff(backoff) => self.on_backoff(id, *backoff, ctx),
+            Message::MWatchNotify(notify) => ctx.effects.push(Effect::Notified(notify)),
             other => tracing::debug!(message = other.name(), "an OSD says what is of no use here"),
         }
     }

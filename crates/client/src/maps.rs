@@ -4,7 +4,7 @@ use codec::Decode;
 use messages::{MMonGetVersion, MMonGetVersionReply, MMonSubscribe, MOSDMap, SubscribeItem};
 use types::{Errno, Incremental, OsdMap};
 
-use crate::{Client, Effect, Response, machine::Cx};
+use crate::{Client, Effect, Response, machine::Ctx};
 
 /// How the map moved on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,15 +17,15 @@ enum Step {
 
 impl Client {
     /// Asks for every map from the next one on.
-    pub(crate) fn subscribe(&self, cx: &mut Cx<'_>) {
+    pub(crate) fn subscribe(&self, ctx: &mut Ctx<'_>) {
         let epoch = self.epoch();
         let start = if epoch.0 == 0 { 0 } else { u64::from(epoch.next().0) };
         let what = [("osdmap".to_owned(), SubscribeItem { start, flags: 0 })].into();
         let message = MMonSubscribe { what, hostname: self.config.hostname.clone() };
-        cx.effects.push(Effect::SendMon(0, message.into()));
+        ctx.effects.push(Effect::SendMon(0, message.into()));
     }
 
-    pub(crate) fn on_maps(&mut self, message: &MOSDMap, cx: &mut Cx<'_>) {
+    pub(crate) fn on_maps(&mut self, message: &MOSDMap, ctx: &mut Ctx<'_>) {
         let before = self.epoch();
         if self.map.as_ref().is_some_and(|map| map.fsid != message.fsid) {
             tracing::warn!("a map of another cluster is ignored");
@@ -37,15 +37,15 @@ impl Client {
             if step == Step::Leap {
                 self.forget_targets();
             }
-            self.drop_dead_sessions(cx);
-            self.place_all(cx);
+            self.drop_dead_sessions(ctx);
+            self.place_all(ctx);
         }
         if self.epoch() == before && message.newest > before {
             // The message does not connect to what is here.
-            self.subscribe(cx);
+            self.subscribe(ctx);
         }
         if before.0 == 0 && self.epoch() > before {
-            self.resend_commands(cx);
+            self.resend_commands(ctx);
         }
     }
 
@@ -70,20 +70,20 @@ impl Client {
     }
 
     /// A pool that is not in the map may be newer than the map: the monitor knows.
-    pub(crate) fn check_pool(&mut self, tid: u64, cx: &mut Cx<'_>) {
+    pub(crate) fn check_pool(&mut self, tid: u64, ctx: &mut Ctx<'_>) {
         if self.pool_checks.values().all(|checked| *checked != tid) {
             let handle = self.take_tid();
             self.pool_checks.insert(handle, tid);
-            self.ask_version(handle, cx);
+            self.ask_version(handle, ctx);
         }
     }
 
-    pub(crate) fn ask_version(&self, handle: u64, cx: &mut Cx<'_>) {
+    pub(crate) fn ask_version(&self, handle: u64, ctx: &mut Ctx<'_>) {
         let question = MMonGetVersion { handle, what: "osdmap".to_owned() };
-        cx.effects.push(Effect::SendMon(handle, question.into()));
+        ctx.effects.push(Effect::SendMon(handle, question.into()));
     }
 
-    pub(crate) fn on_version(&mut self, reply: MMonGetVersionReply, cx: &mut Cx<'_>) {
+    pub(crate) fn on_version(&mut self, reply: MMonGetVersionReply, ctx: &mut Ctx<'_>) {
         let Some(tid) = self.pool_checks.get(&reply.handle).copied() else { return };
         if u64::from(self.epoch().0) < reply.version {
             // Asked again when the map is here: the request is placed anew then.
@@ -94,7 +94,7 @@ impl Client {
         let is_gone = |map: &OsdMap, pool| !map.pools.contains_key(&pool);
         let Some(request) = self.requests.get(&tid) else { return };
         if self.map.as_ref().is_some_and(|map| is_gone(map, request.request.pool)) {
-            self.finish(tid, Response { result: -Errno::ENOENT.0, ..Response::default() }, cx);
+            self.finish(tid, Response { result: -Errno::ENOENT.0, ..Response::default() }, ctx);
         }
     }
 }

@@ -3,7 +3,7 @@
 use messages::{MOSDOp, MOSDOpReply, ObjectLocator, osd_flag};
 use types::{Errno, HObject, MapFlags, OsdId, OsdMap, PgId, ReqId, SnapId, Token, UTime};
 
-use crate::{Client, Effect, Request, Response, SessionId, event::FOR_ANY_COPY, machine::Cx};
+use crate::{Client, Effect, Request, Response, SessionId, event::FOR_ANY_COPY, machine::Ctx};
 
 /// A request that has not ended.
 pub(crate) struct InFlight {
@@ -77,10 +77,10 @@ fn is_paused(map: &OsdMap, request: &Request) -> bool {
 
 impl Client {
     /// Finds a request's target and sends it there if that is a new one.
-    pub(crate) fn place(&mut self, tid: u64, cx: &mut Cx<'_>) {
+    pub(crate) fn place(&mut self, tid: u64, ctx: &mut Ctx<'_>) {
         let (Some(map), Some(flying)) = (&self.map, self.requests.get_mut(&tid)) else { return };
         if !map.pools.contains_key(&flying.request.pool) {
-            self.check_pool(tid, cx);
+            self.check_pool(tid, ctx);
             return;
         }
         let is_for_any = flying.request.is_for_any_copy() && !flying.is_primarys;
@@ -88,7 +88,7 @@ impl Client {
         let wanted = target_of(map, &flying.request, choice).filter(|_| !is_paused(map, &flying.request));
         if wanted != flying.target {
             flying.target = wanted;
-            self.send(tid, cx);
+            self.send(tid, ctx);
         }
     }
 
@@ -98,15 +98,15 @@ impl Client {
     }
 
     /// Finds the targets of all requests, in the order of their submission, and sends those that have a new one.
-    pub(crate) fn place_all(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn place_all(&mut self, ctx: &mut Ctx<'_>) {
         let tids: Vec<u64> = self.requests.keys().copied().collect();
         for tid in tids {
-            self.place(tid, cx);
+            self.place(tid, ctx);
         }
         // Connections that were dropped with their OSD's address took their requests along.
         let lost: Vec<OsdId> = self.targets().filter(|osd| !self.sessions.contains_key(osd)).collect();
         for osd in lost {
-            self.resend_to(osd, cx);
+            self.resend_to(osd, ctx);
         }
     }
 
@@ -115,8 +115,8 @@ impl Client {
     }
 
     /// Sends everything that goes to `osd` (again).
-    pub(crate) fn resend_to(&mut self, osd: OsdId, cx: &mut Cx<'_>) {
-        self.resend_where(|target| target.osd == osd, cx);
+    pub(crate) fn resend_to(&mut self, osd: OsdId, ctx: &mut Ctx<'_>) {
+        self.resend_where(|target| target.osd == osd, ctx);
     }
 
     /// Sends what goes to some objects of a PG (again).
@@ -125,25 +125,25 @@ impl Client {
         osd: OsdId,
         pg: PgId,
         is_wanted: impl Fn(&HObject) -> bool,
-        cx: &mut Cx<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
-        self.resend_where(|target| target.osd == osd && target.pg == pg && is_wanted(&target.object), cx);
+        self.resend_where(|target| target.osd == osd && target.pg == pg && is_wanted(&target.object), ctx);
     }
 
-    fn resend_where(&mut self, goes: impl Fn(&Target) -> bool, cx: &mut Cx<'_>) {
+    fn resend_where(&mut self, goes: impl Fn(&Target) -> bool, ctx: &mut Ctx<'_>) {
         let all = self.requests.iter();
         let tids: Vec<u64> = all
             .filter(|(_, flying)| flying.target.as_ref().is_some_and(&goes))
             .map(|(tid, _)| *tid)
             .collect();
         for tid in tids {
-            self.send(tid, cx);
+            self.send(tid, ctx);
         }
     }
 
-    fn send(&mut self, tid: u64, cx: &mut Cx<'_>) {
+    fn send(&mut self, tid: u64, ctx: &mut Ctx<'_>) {
         let Some(target) = self.requests.get(&tid).and_then(|flying| flying.target.clone()) else { return };
-        let Some(session) = self.session_to(target.osd, cx) else { return };
+        let Some(session) = self.session_to(target.osd, ctx) else { return };
         if self.is_backed_off(target.osd, target.pg, &target.object) {
             return;
         }
@@ -177,10 +177,10 @@ impl Client {
             front_bytes: 0,
         };
         flying.attempts += 1;
-        cx.effects.push(Effect::Send(session, tid, message.into()));
+        ctx.effects.push(Effect::Send(session, tid, message.into()));
     }
 
-    pub(crate) fn on_reply(&mut self, id: SessionId, tid: u64, reply: MOSDOpReply, cx: &mut Cx<'_>) {
+    pub(crate) fn on_reply(&mut self, id: SessionId, tid: u64, reply: MOSDOpReply, ctx: &mut Ctx<'_>) {
         let Some(flying) = self.requests.get(&tid) else { return };
         let is_from_target = flying.target.as_ref().is_some_and(|target| self.is_open(id, target.osd));
         // An answer to an earlier attempt may be of an interval that is over: the newest one decides.
@@ -188,25 +188,25 @@ impl Client {
         if is_from_target && is_newest {
             let is_replicas = flying.target.as_ref().is_some_and(|target| target.osd != target.primary);
             if is_replicas && reply.result == Errno::EAGAIN.negated() {
-                return self.ask_primary(tid, cx);
+                return self.ask_primary(tid, ctx);
             }
             self.replica_answers += u64::from(is_replicas);
             let MOSDOpReply { result, ops, user_version, .. } = reply;
-            self.finish(tid, Response { result, ops, user_version }, cx);
+            self.finish(tid, Response { result, ops, user_version }, ctx);
         }
     }
 
     /// The copy that was asked does not answer: the primary does.
-    fn ask_primary(&mut self, tid: u64, cx: &mut Cx<'_>) {
+    fn ask_primary(&mut self, tid: u64, ctx: &mut Ctx<'_>) {
         let Some(flying) = self.requests.get_mut(&tid) else { return };
         (flying.is_primarys, flying.target) = (true, None);
-        self.place(tid, cx);
+        self.place(tid, ctx);
     }
 
     /// Ends a request.
-    pub(crate) fn finish(&mut self, tid: u64, response: Response, cx: &mut Cx<'_>) {
+    pub(crate) fn finish(&mut self, tid: u64, response: Response, ctx: &mut Ctx<'_>) {
         if let Some(flying) = self.requests.remove(&tid) {
-            cx.effects.push(Effect::Done(flying.token, response));
+            ctx.effects.push(Effect::Done(flying.token, response));
         }
     }
 }

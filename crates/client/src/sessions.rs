@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use messages::{BackoffOp, MOSDBackoff};
 use types::{EntityAddrVec, HObject, Instant, OsdId, PgId};
 
-use crate::{Client, Effect, SessionId, machine::Cx};
+use crate::{Client, Effect, SessionId, machine::Ctx};
 
 /// An OSD that refused or closed a connection is dialed again after this time.
 pub const REDIAL_AFTER: Duration = Duration::from_millis(200);
@@ -41,14 +41,14 @@ impl Held {
 
 impl Client {
     /// The open connection to `osd`; none while it is being made, which this sees to.
-    pub(crate) fn session_to(&mut self, osd: OsdId, cx: &mut Cx<'_>) -> Option<SessionId> {
+    pub(crate) fn session_to(&mut self, osd: OsdId, ctx: &mut Ctx<'_>) -> Option<SessionId> {
         if let Some(session) = self.sessions.get(&osd) {
             return (session.state == State::Open).then_some(session.id);
         }
         let addrs = self.map.as_ref()?.osd_addrs(osd)?.clone();
         let id = SessionId(self.next_session);
         self.next_session += 1;
-        cx.effects.push(Effect::Dial(id, addrs.clone()));
+        ctx.effects.push(Effect::Dial(id, addrs.clone()));
         let session = Session { id, addrs, state: State::Dialing, backoffs: BTreeMap::new() };
         self.sessions.insert(osd, session);
         None
@@ -69,51 +69,51 @@ impl Client {
         self.sessions.get(&osd).is_some_and(|session| session.id == id)
     }
 
-    pub(crate) fn on_session_opened(&mut self, id: SessionId, cx: &mut Cx<'_>) {
+    pub(crate) fn on_session_opened(&mut self, id: SessionId, ctx: &mut Ctx<'_>) {
         let Some(osd) = self.osd_of(id) else { return };
         if let Some(session) = self.sessions.get_mut(&osd) {
             session.state = State::Open;
         }
-        self.resend_to(osd, cx);
+        self.resend_to(osd, ctx);
     }
 
-    pub(crate) fn on_session_closed(&mut self, id: SessionId, cx: &mut Cx<'_>) {
+    pub(crate) fn on_session_closed(&mut self, id: SessionId, ctx: &mut Ctx<'_>) {
         let Some(osd) = self.osd_of(id) else { return };
-        let redial_at = cx.now + REDIAL_AFTER;
+        let redial_at = ctx.now + REDIAL_AFTER;
         if let Some(session) = self.sessions.get_mut(&osd) {
             session.state = State::Lost { redial_at };
             session.backoffs.clear();
         }
         if !self.is_timer_set {
             self.is_timer_set = true;
-            cx.effects.push(Effect::SetTimer(redial_at));
+            ctx.effects.push(Effect::SetTimer(redial_at));
         }
     }
 
     /// Forgets lost connections whose time has come, and dials those that requests wait for.
-    pub(crate) fn on_timer(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn on_timer(&mut self, ctx: &mut Ctx<'_>) {
         self.is_timer_set = false;
         let mut due = Vec::new();
         let mut next: Option<Instant> = None;
         for (osd, session) in &self.sessions {
             match session.state {
-                State::Lost { redial_at } if redial_at <= cx.now => due.push(*osd),
+                State::Lost { redial_at } if redial_at <= ctx.now => due.push(*osd),
                 State::Lost { redial_at } => next = Some(next.map_or(redial_at, |at| at.min(redial_at))),
                 State::Dialing | State::Open => {}
             }
         }
         for osd in due {
             self.sessions.remove(&osd);
-            self.resend_to(osd, cx);
+            self.resend_to(osd, ctx);
         }
         if let Some(at) = next {
             self.is_timer_set = true;
-            cx.effects.push(Effect::SetTimer(at));
+            ctx.effects.push(Effect::SetTimer(at));
         }
     }
 
     /// Ends connections to OSDs that are down or have moved.
-    pub(crate) fn drop_dead_sessions(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn drop_dead_sessions(&mut self, ctx: &mut Ctx<'_>) {
         let Some(map) = &self.map else { return };
         let is_dead = |osd: OsdId, session: &Session| {
             !map.is_up(osd) || map.osd_addrs(osd).is_none_or(|addrs| *addrs != session.addrs)
@@ -126,13 +126,13 @@ impl Client {
             .collect();
         for osd in dead {
             if let Some(session) = self.sessions.remove(&osd) {
-                cx.effects.push(Effect::Close(session.id));
+                ctx.effects.push(Effect::Close(session.id));
             }
         }
     }
 
     /// An OSD asks to hold or to go on with the requests to some objects of a PG.
-    pub(crate) fn on_backoff(&mut self, id: SessionId, message: MOSDBackoff, cx: &mut Cx<'_>) {
+    pub(crate) fn on_backoff(&mut self, id: SessionId, message: MOSDBackoff, ctx: &mut Ctx<'_>) {
         let Some(osd) = self.osd_of(id) else { return };
         let Some(session) = self.sessions.get_mut(&osd) else { return };
         let pg = message.pgid.pg;
@@ -141,11 +141,11 @@ impl Client {
                 let held = Held { begin: message.begin.clone(), end: message.end.clone() };
                 session.backoffs.insert((pg, message.id), held);
                 let ack = MOSDBackoff { op: BackoffOp::ACK_BLOCK, ..message };
-                cx.effects.push(Effect::Send(id, 0, ack.into()));
+                ctx.effects.push(Effect::Send(id, 0, ack.into()));
             }
             BackoffOp::UNBLOCK => {
                 if let Some(held) = session.backoffs.remove(&(pg, message.id)) {
-                    self.resend_of_pg(osd, pg, |object| held.contains(object), cx);
+                    self.resend_of_pg(osd, pg, |object| held.contains(object), ctx);
                 }
             }
             _ => {}

@@ -14,9 +14,9 @@ use types::Token;
 
 use crate::{
     device_paths::{DevicePaths, Found, is_no_place_for_files, look_at},
-    joins::{Joins, take_front},
-    lanes::{Lane, region_bytes},
+    device_share::{DeviceShare, region_bytes},
     signatures::{self, Contents, HEAD_BYTES},
+    split_commands::{SplitCommands, take_front},
 };
 
 /// How often the lock of a device is tried before another process is said to have it: the kernel lets
@@ -64,20 +64,20 @@ pub(crate) enum Access {
     Shared,
 }
 
-/// One of the files or block devices of a store, or a shard's lane of it.
+/// One of the files or block devices of a store, or a shard's share of it.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     role: DeviceRole,
     file: FileId,
-    lane: Lane,
+    share: DeviceShare,
     is_block_device: bool,
 }
 
-/// The open devices of an OSD, or a shard's lanes of them.
+/// The open devices of an OSD, or a shard's shares of them.
 pub(crate) struct Device {
     parts: Vec<Part>,
     /// Commands that more than one file operation executes.
-    joins: Joins,
+    split_commands: SplitCommands,
 }
 
 impl Device {
@@ -98,9 +98,9 @@ impl Device {
             let file = open_when_unlocked(reactor, path, options, attempts)?;
             let bytes = reactor.size(file).with_context(|| path.display().to_string())?;
             let is_block_device = reactor.is_block_device(file);
-            parts.push(Part { role, file, lane: Lane::whole(bytes), is_block_device });
+            parts.push(Part { role, file, share: DeviceShare::whole(bytes), is_block_device });
         }
-        Ok(Device { parts, joins: Joins::new() })
+        Ok(Device { parts, split_commands: SplitCommands::new() })
     }
 
     /// Lets the process' other shards open it, too; other processes are still kept off.
@@ -108,15 +108,15 @@ impl Device {
         self.parts.iter().try_for_each(|part| Ok(reactor.share_lock(part.file)?))
     }
 
-    /// The lanes of one shard of `count`, whose regions were made with so many bytes. What the devices have grown by
+    /// The shares of one shard of `count`, whose regions were made with so many bytes. What the devices have grown by
     /// since is divided; all of it is a single store's.
-    pub(crate) fn lanes(&self, shard: u16, count: u16, regions: &DeviceSizes) -> Device {
-        let lane = |part: &Part| {
-            let bytes = part.lane.bytes();
+    pub(crate) fn shares(&self, shard: u16, count: u16, regions: &DeviceSizes) -> Device {
+        let share = |part: &Part| {
+            let bytes = part.share.bytes();
             let region = regions.get(part.role).filter(|_| count > 1).unwrap_or(bytes);
-            Part { lane: Lane::new(shard, count, region, bytes), ..*part }
+            Part { share: DeviceShare::new(shard, count, region, bytes), ..*part }
         };
-        Device { parts: self.parts.iter().map(lane).collect(), joins: Joins::new() }
+        Device { parts: self.parts.iter().map(share).collect(), split_commands: SplitCommands::new() }
     }
 
     /// Bytes of the main device.
@@ -126,7 +126,7 @@ impl Device {
 
     /// Bytes of all.
     pub(crate) fn sizes(&self) -> DeviceSizes {
-        let bytes = |role| self.part(role).map(|part| part.lane.bytes());
+        let bytes = |role| self.part(role).map(|part| part.share.bytes());
         DeviceSizes {
             main: bytes(DeviceRole::Main).unwrap_or(0),
             journal: bytes(DeviceRole::Journal),
@@ -147,11 +147,11 @@ impl Device {
     ) -> (FileId, impl Iterator<Item = (u64, Range<u64>)> + use<>) {
         let (role, at) = DeviceRole::of(offset);
         let part = self.part(role).expect("a store uses the devices that it was mounted with");
-        let (file, lane) = (part.file, part.lane);
-        let count = lane.pieces(at, len).count();
-        let several = (count > 1).then(|| self.joins.split(token.0, count));
+        let (file, share) = (part.file, part.share);
+        let count = share.pieces(at, len).count();
+        let several = (count > 1).then(|| self.split_commands.split(token.0, count));
         let tokens = several.into_iter().flatten().chain((count <= 1).then_some(token.0));
-        (file, tokens.zip(lane.pieces(at, len)))
+        (file, tokens.zip(share.pieces(at, len)))
     }
 
     /// What the first store on it tells of itself.
@@ -186,7 +186,7 @@ impl Device {
                     self.write(token, offset, more, durable, reactor);
                 }
                 DeviceCommand::Flush { token } => {
-                    let tokens = self.joins.split(token.0, self.parts.len());
+                    let tokens = self.split_commands.split(token.0, self.parts.len());
                     self.parts.iter().zip(tokens).for_each(|(part, token)| reactor.sync(part.file, token));
                 }
                 DeviceCommand::Discard { token, offset, len } => {
@@ -227,7 +227,7 @@ impl Device {
             tracing::error!(%error, "the device failed");
             DeviceError::Io
         });
-        let (token, result) = self.joins.done(token, result)?;
+        let (token, result) = self.split_commands.done(token, result)?;
         Some((Token(token), result.map(Some)))
     }
 
@@ -241,8 +241,8 @@ impl Device {
     /// What is on each part, as far as its first bytes tell.
     pub(crate) fn contents(&mut self, reactor: &mut Reactor) -> Result<Vec<(DeviceRole, Contents)>> {
         let mut out = Vec::new();
-        for Part { role, lane, .. } in self.parts.clone() {
-            let len = HEAD_BYTES.min(lane.bytes() / BLOCK_BYTES as u64 * BLOCK_BYTES as u64);
+        for Part { role, share, .. } in self.parts.clone() {
+            let len = HEAD_BYTES.min(share.bytes() / BLOCK_BYTES as u64 * BLOCK_BYTES as u64);
             if len == 0 {
                 continue;
             }
@@ -298,7 +298,7 @@ impl Device {
             let mut own = StoreIdentity { shard: index, ..identity };
             // What strays into another region is not taken for its own there.
             own.store_uuid[15] ^= index as u8;
-            self.lanes(index, count, &regions).format_region(own, reactor)?;
+            self.shares(index, count, &regions).format_region(own, reactor)?;
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ use crate::{
     dir = dir.display(),
     found = found.display()
 )]
-pub(crate) struct Remains {
+pub(crate) struct PartialClusterError {
     dir: PathBuf,
     found: PathBuf,
 }
@@ -81,7 +81,7 @@ impl NewCluster<'_> {
     pub(crate) fn make(&self) -> Result<()> {
         fs::create_dir_all(self.dir.join("run")).with_context(|| format!("making {}", self.dir.display()))?;
         let dir = &self.dir.canonicalize()?;
-        self.refuse_remains(dir)?;
+        self.refuse_partial_cluster(dir)?;
         let mut rng = StdRng::from_seed(clock::random_seed());
         let fsid = new_uuid(&mut rng);
         let conf_text = self.conf_text(dir, &fsid);
@@ -117,11 +117,11 @@ impl NewCluster<'_> {
     }
 
     /// A folder that has a cluster's keys or ledger but no ceph.conf has lost it: nothing of it is replaced.
-    fn refuse_remains(&self, dir: &Path) -> Result<(), Remains> {
+    fn refuse_partial_cluster(&self, dir: &Path) -> Result<(), PartialClusterError> {
         let osds = (0..self.osds).map(|osd| dir.join(format!("osd.{osd}/keyring")));
         let others = ["mon.a/ledger.redb", "mon.a/keyring", "keyring"].map(|name| dir.join(name));
         match others.into_iter().chain(osds).find(|path| path.exists()) {
-            Some(found) => Err(Remains { dir: dir.to_owned(), found }),
+            Some(found) => Err(PartialClusterError { dir: dir.to_owned(), found }),
             None => Ok(()),
         }
     }

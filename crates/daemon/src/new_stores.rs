@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 use rand::{SeedableRng, rngs::StdRng};
 use reactor::Reactor;
-use store::{Occupant, StoreIdentity};
+use store::{DeviceOwner, StoreIdentity};
 use thiserror::Error;
 use types::EntityName;
 
@@ -122,10 +122,10 @@ fn refuse_contents(paths: &DevicePaths, device: &mut Device, reactor: &mut React
     let Some((role, found)) = device.contents(reactor)?.into_iter().next() else { return Ok(()) };
     let path = paths.all().find(|(other, _)| *other == role).map(|(_, path)| path.display().to_string());
     let what = match found {
-        Contents::Store(Occupant::Osd { fsid, osd }) => {
+        Contents::Store(DeviceOwner::Osd { fsid, osd }) => {
             format!("the store of osd.{osd} of cluster {}", format_uuid(&fsid))
         }
-        Contents::Store(Occupant::Unknown) => "a store of another version, or a damaged one".to_owned(),
+        Contents::Store(DeviceOwner::Unknown) => "a store of another version, or a damaged one".to_owned(),
         Contents::Foreign(what) => what.to_owned(),
     };
     Err(InUse { path: path.unwrap_or_default(), what }.into())

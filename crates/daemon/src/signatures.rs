@@ -1,7 +1,7 @@
 //! What the first bytes of a device say about what uses it.
 
 use codec::BLOCK_BYTES;
-use store::{Occupant, Store};
+use store::{DeviceOwner, Store};
 
 /// Bytes from the start of a device that are looked at: all signatures and labels are within.
 pub(crate) const HEAD_BYTES: u64 = 128 << 10;
@@ -10,7 +10,7 @@ pub(crate) const HEAD_BYTES: u64 = 128 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
     /// A store of ours, or a journal or index of one.
-    Store(Occupant),
+    Store(DeviceOwner),
     /// What other software put there.
     Foreign(&'static str),
 }
@@ -43,13 +43,13 @@ const SIGNATURES: [(&str, usize, &[u8]); 17] = [
 pub(crate) fn contents(head: &[u8]) -> Option<Contents> {
     let label = |offset: &u64| {
         let at = usize::try_from(*offset).ok()?;
-        Store::occupant(head.get(at..at + BLOCK_BYTES)?)
+        Store::device_owner(head.get(at..at + BLOCK_BYTES)?)
     };
-    let occupants = || Store::LABEL_OFFSETS.iter().filter_map(label);
+    let device_owners = || Store::LABEL_OFFSETS.iter().filter_map(label);
     // A label that can be read says more than its damaged copy.
-    let readable = occupants().find(|occupant| *occupant != Occupant::Unknown);
-    if let Some(occupant) = readable.or_else(|| occupants().next()) {
-        return Some(Contents::Store(occupant));
+    let readable = device_owners().find(|device_owner| *device_owner != DeviceOwner::Unknown);
+    if let Some(device_owner) = readable.or_else(|| device_owners().next()) {
+        return Some(Contents::Store(device_owner));
     }
     let is_there = |at: usize, mark: &[u8]| head.get(at..).is_some_and(|tail| tail.starts_with(mark));
     SIGNATURES.iter().find(|(_, at, mark)| is_there(*at, mark)).map(|(what, ..)| Contents::Foreign(what))
@@ -80,11 +80,11 @@ mod tests {
             let store::DeviceCommand::Write { offset, data, .. } = command else { continue };
             head[offset as usize..offset as usize + data.len()].copy_from_slice(&data);
         }
-        let own = Some(Contents::Store(Occupant::Osd { fsid: [2; 16], osd: 7 }));
+        let own = Some(Contents::Store(DeviceOwner::Osd { fsid: [2; 16], osd: 7 }));
         assert_eq!(contents(&head), own);
         head[100] ^= 1;
         assert_eq!(contents(&head), own);
         head[(16 << 12) + 100] ^= 1;
-        assert_eq!(contents(&head), Some(Contents::Store(Occupant::Unknown)));
+        assert_eq!(contents(&head), Some(Contents::Store(DeviceOwner::Unknown)));
     }
 }

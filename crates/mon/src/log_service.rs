@@ -4,7 +4,7 @@ use messages::{LogEntry, LogLevel, MLog, MLogAck, PaxosHeader};
 use types::{EntityName, EntityNum, EntityType, UTime};
 
 use crate::{
-    ConnId, Effect, Effects, Mon, access::Right, commands::pgmap_line, format, keys, session::LOG,
+    ConnId, Effect, Effects, Mon, access::Right, commands::pgmap_line, format, ledger_keys, session::LOG,
     state::value,
 };
 
@@ -60,10 +60,10 @@ impl Mon {
         format::cut(&mut entry.channel, CHANNEL_BYTES_MAX);
         entry.addrs.0.truncate(ADDRS_MAX);
         tracing::info!(target: "cluster", "{} {} : {}", entry.name, entry.level.tag(), entry.message);
-        self.put(keys::log(self.log_seq), value(&entry));
+        self.put(ledger_keys::log(self.log_seq), value(&entry));
         while self.next.log.len() > LINES_MAX {
             let Some(oldest) = self.next.log.front().map(|e| e.seq) else { break };
-            self.put(keys::log(oldest), None);
+            self.put(ledger_keys::log(oldest), None);
         }
     }
 

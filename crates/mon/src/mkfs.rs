@@ -10,7 +10,7 @@ use types::{EntityAddrVec, EntityName, EntityType, Epoch, Incremental, KeyType, 
 use crate::{
     LedgerTxn, Revision,
     auth_service::{GLOBAL_IDS_PER_BATCH, SERVICES},
-    keys,
+    ledger_keys,
     state::value,
 };
 
@@ -67,10 +67,10 @@ pub fn mkfs(params: &MkfsParams) -> LedgerTxn {
     }
     if params.key_type.is_secure() {
         monmap.set_key_types([params.key_type], params.key_type);
-        let option = format!("{}/mon/mon_auth_allow_insecure_key", keys::CONFIG);
+        let option = format!("{}/mon/mon_auth_allow_insecure_key", ledger_keys::CONFIG);
         ops.insert(option, value(&"false".to_owned()));
     }
-    ops.insert(keys::MONMAP.to_owned(), value(&monmap));
+    ops.insert(ledger_keys::MONMAP.to_owned(), value(&monmap));
 
     let mut entities = params.keys.clone();
     let bootstrap = BOOTSTRAP.map(|kind| format!("client.bootstrap-{kind}"));
@@ -80,14 +80,14 @@ pub fn mkfs(params: &MkfsParams) -> LedgerTxn {
     }
     for (name, key) in entities {
         let caps = default_caps(&name);
-        ops.insert(keys::auth(&name), value(&(key, caps)));
+        ops.insert(ledger_keys::auth(&name), value(&(key, caps)));
     }
     for service in SERVICES {
         let mut secrets = RotatingSecrets::default();
         secrets.rotate(service, monmap.service_key_type(), params.now, &mut rng);
-        ops.insert(keys::rotating(service), value(&secrets));
+        ops.insert(ledger_keys::rotating(service), value(&secrets));
     }
-    ops.insert(keys::GLOBAL_ID.to_owned(), value(&GLOBAL_IDS_PER_BATCH));
+    ops.insert(ledger_keys::GLOBAL_ID.to_owned(), value(&GLOBAL_IDS_PER_BATCH));
     add_osdmap(params, &mut ops);
     LedgerTxn { expected: Revision(0), ops }
 }
@@ -110,6 +110,6 @@ fn add_osdmap(params: &MkfsParams, ops: &mut BTreeMap<String, Option<bytes::Byte
     inc.fullmap = full.clone();
     inc.modified = params.now;
     inc.full_crc = crc;
-    ops.insert(keys::osdmap_full(Epoch(1)), Some(full));
-    ops.insert(keys::osdmap_inc(Epoch(1)), value(&inc));
+    ops.insert(ledger_keys::osdmap_full(Epoch(1)), Some(full));
+    ops.insert(ledger_keys::osdmap_inc(Epoch(1)), value(&inc));
 }

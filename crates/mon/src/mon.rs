@@ -13,11 +13,11 @@ use types::{EntityAddrVec, EntityName, EntityType, Instant, OsdId, Settings, UTi
 use crate::{
     ConnId, Effect, Effects, Event, LedgerContents, LedgerTxn, MonOptions, Revision,
     access::Right,
-    commands, keys,
+    commands, ledger_keys,
     manager::{balancer::Balancer, progress::Progress, rbd_support::RbdSupport},
     op_history::{self, OpHistory},
     osdmap_service::OsdService,
-    services::Services,
+    service_map::ServiceMap,
     session::Session,
     state::{State, value},
     stats::Stats,
@@ -87,7 +87,7 @@ pub struct Mon {
     pub(crate) manager_fenced_at: Option<Instant>,
     /// Where metrics are served for Prometheus.
     pub(crate) metrics_served: Option<std::net::SocketAddr>,
-    pub(crate) services: Services,
+    pub(crate) service_map: ServiceMap,
     pub(crate) rbd_support: RbdSupport,
     /// What OSDs are to be told.
     pub(crate) orders: Vec<(OsdId, Message)>,
@@ -135,7 +135,7 @@ impl Mon {
             manager_client: EntityAddrVec::default(),
             manager_fenced_at: None,
             metrics_served: None,
-            services: Services::default(),
+            service_map: ServiceMap::default(),
             rbd_support: RbdSupport::default(),
             orders: Vec::new(),
             progress: Progress::default(),
@@ -218,7 +218,7 @@ impl Mon {
         self.stats.follow(&self.committed.osdmap, wall);
         self.is_booted = true;
         self.apply_config();
-        self.services = Services::started(wall);
+        self.service_map = ServiceMap::started(wall);
         self.osds = OsdService::started(now, &self.committed);
         self.load_progress();
         self.balancer = Balancer::default();
@@ -305,11 +305,11 @@ impl Mon {
 
     /// Changes a configuration key; those of the configuration database are options.
     pub(crate) fn put_config_key(&mut self, key: &str, data: Option<Bytes>) {
-        if keys::is_config(key) {
+        if ledger_keys::is_config(key) {
             let text = data.map(|data| String::from_utf8_lossy(&data).into_owned());
             self.put(key.to_owned(), text.and_then(|text| value(&text)));
         } else {
-            self.put(keys::config_key(key), data);
+            self.put(ledger_keys::config_key(key), data);
         }
     }
 
@@ -449,7 +449,7 @@ impl Mon {
         self.tick_creating(now, effects);
         self.stats.sample(now);
         self.tick_mutes(wall);
-        self.services.tick(wall);
+        self.service_map.tick(wall);
         if !self.manager.0.is_empty() {
             self.tick_rbd_support(now, wall, effects);
             self.tick_balancer(now, wall);

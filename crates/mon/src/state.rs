@@ -19,7 +19,7 @@ use crate::{
     LedgerContents,
     config_service::split_key,
     health::Mute,
-    keys,
+    ledger_keys,
     manager::crash::{self, Crash, Crashes},
 };
 
@@ -138,7 +138,7 @@ impl State {
     pub(crate) fn apply(&mut self, key: &str, value: Option<&Bytes>) -> Result<(), DecodeError> {
         let (folder, rest) = key.split_once('/').unwrap_or((key, ""));
         match folder {
-            keys::MONMAP => {
+            ledger_keys::MONMAP => {
                 let mut monmap: MonMap = decode(value)?.unwrap_or_default();
                 // Written before there was a choice: every key was `aes`.
                 if monmap.auth_allowed_ciphers.is_empty() {
@@ -146,23 +146,23 @@ impl State {
                 }
                 self.monmap = Arc::new(monmap);
             }
-            keys::OSDMAP_FULL => self.apply_full(keys::epoch(rest).ok_or(bad_key(key))?, value)?,
-            keys::OSDMAP_INC => self.apply_incremental(keys::epoch(rest).ok_or(bad_key(key))?, value)?,
-            keys::AUTH => {
+            ledger_keys::OSDMAP_FULL => self.apply_full(epoch(key, rest)?, value)?,
+            ledger_keys::OSDMAP_INC => self.apply_incremental(epoch(key, rest)?, value)?,
+            ledger_keys::AUTH => {
                 let name = EntityName::parse(rest).ok_or(bad_key(key))?;
                 let entity = decode::<(CryptoKey, BTreeMap<String, String>)>(value)?;
                 set(&mut self.entities, name, entity.map(|(key, caps)| EntityAuth { key, caps }));
             }
-            keys::PENDING_KEYS => {
+            ledger_keys::PENDING_KEYS => {
                 let name = EntityName::parse(rest).ok_or(bad_key(key))?;
                 set(&mut self.pending_keys, name, decode(value)?);
             }
-            keys::ROTATING => {
+            ledger_keys::ROTATING => {
                 let service = EntityType::parse(rest).ok_or(bad_key(key))?;
                 set(&mut self.rotating, service, decode(value)?);
             }
-            keys::GLOBAL_ID => self.global_id_limit = decode(value)?.unwrap_or(0),
-            keys::CONFIG => {
+            ledger_keys::GLOBAL_ID => self.global_id_limit = decode(value)?.unwrap_or(0),
+            ledger_keys::CONFIG => {
                 let (who, name) = split_key(rest);
                 let text = decode::<String>(value)?;
                 let config = Arc::make_mut(&mut self.config);
@@ -174,14 +174,14 @@ impl State {
                 config.retain(|_, section| !section.is_empty());
                 set(&mut self.config_keys, key.to_owned(), text.map(Bytes::from));
             }
-            keys::CONFIG_KEY => {
+            ledger_keys::CONFIG_KEY => {
                 if let Some(id) = rest.strip_prefix(crash::FOLDER) {
                     let read = value.and_then(|report| Crash::read(report));
                     set(&mut self.crashes, id.to_owned(), read.map(Arc::new));
                 }
                 set(&mut self.config_keys, rest.to_owned(), value.cloned());
             }
-            keys::LOG => {
+            ledger_keys::LOG => {
                 let log = Arc::make_mut(&mut self.log);
                 match decode::<LogEntry>(value)? {
                     Some(entry) => log.push_back(entry),
@@ -191,14 +191,14 @@ impl State {
                     }
                 }
             }
-            keys::OSD_METADATA => {
+            ledger_keys::OSD_METADATA => {
                 set(&mut self.osd_metadata, OsdId(rest.parse().map_err(|_| bad_key(key))?), decode(value)?);
             }
-            keys::CREATING => set(&mut self.creating, pool(key, rest)?, decode(value)?),
-            keys::REMOVED_SNAPS => set(&mut self.removed_snaps, pool(key, rest)?, decode(value)?),
-            keys::MGR_MODULES => self.mgr_modules = Arc::new(decode(value)?.unwrap_or_default()),
-            keys::MGR_EPOCH => self.mgr_epoch = decode(value)?.unwrap_or_default(),
-            keys::MUTES => set(&mut self.mutes, rest.to_owned(), value.map(Mute::read).transpose()?),
+            ledger_keys::CREATING => set(&mut self.creating, pool(key, rest)?, decode(value)?),
+            ledger_keys::REMOVED_SNAPS => set(&mut self.removed_snaps, pool(key, rest)?, decode(value)?),
+            ledger_keys::MGR_MODULES => self.mgr_modules = Arc::new(decode(value)?.unwrap_or_default()),
+            ledger_keys::MGR_EPOCH => self.mgr_epoch = decode(value)?.unwrap_or_default(),
+            ledger_keys::MUTES => set(&mut self.mutes, rest.to_owned(), value.map(Mute::read).transpose()?),
             _ => {}
         }
         Ok(())
@@ -245,6 +245,10 @@ impl State {
         }
         Some(map)
     }
+}
+
+fn epoch(key: &str, rest: &str) -> Result<Epoch, DecodeError> {
+    ledger_keys::epoch(rest).ok_or(bad_key(key))
 }
 
 fn pool(key: &str, rest: &str) -> Result<PoolId, DecodeError> {

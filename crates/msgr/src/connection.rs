@@ -110,7 +110,7 @@ pub struct Output {
 }
 
 /// What a connection may use during a call.
-pub struct Cx<'a> {
+pub struct Ctx<'a> {
     /// Wall clock.
     pub wall: UTime,
     /// Challenges and nonces.
@@ -252,7 +252,7 @@ impl Connection {
     pub fn receive(
         &mut self,
         pieces: impl IntoIterator<Item = Bytes>,
-        cx: &mut Cx<'_>,
+        ctx: &mut Ctx<'_>,
         out: &mut Output,
     ) -> Result<(), CloseReason> {
         pieces.into_iter().for_each(|piece| self.reader.push(piece));
@@ -264,9 +264,9 @@ impl Connection {
             let transcript = is_open.then_some(&mut self.received);
             let Some(frame) = self.reader.next(transcript)? else { break };
             if self.is_ready() {
-                self.on_frame(frame, cx, out)?;
+                self.on_frame(frame, ctx, out)?;
             } else {
-                self.on_handshake(frame, cx, out)?;
+                self.on_handshake(frame, ctx, out)?;
             }
         }
         Ok(())
@@ -340,7 +340,7 @@ impl Connection {
         }
     }
 
-    fn on_frame(&mut self, frame: Frame, cx: &mut Cx<'_>, out: &mut Output) -> Result<(), CloseReason> {
+    fn on_frame(&mut self, frame: Frame, ctx: &mut Ctx<'_>, out: &mut Output) -> Result<(), CloseReason> {
         let Frame { segments: [first, front, middle, data], data_sums, tag } = frame;
         let malformed = CloseReason::Protocol(tag.0);
         match tag {
@@ -350,7 +350,7 @@ impl Connection {
                 if header.ack_seq > 0 && matches!(self.role, Role::Dialer { .. }) {
                     out.events.push(ConnEvent::Acked(header.ack_seq));
                 }
-                match self.accept_seq(header.seq, front.len() + data.len(), cx) {
+                match self.accept_seq(header.seq, front.len() + data.len(), ctx) {
                     Arrival::New => {}
                     Arrival::Again => return Ok(()),
                     Arrival::Gap => return Err(CloseReason::Protocol(tag.0)),
@@ -384,13 +384,13 @@ impl Connection {
     }
 
     /// Counts a message.
-    fn accept_seq(&mut self, seq: u64, bytes: usize, cx: &mut Cx<'_>) -> Arrival {
+    fn accept_seq(&mut self, seq: u64, bytes: usize, ctx: &mut Ctx<'_>) -> Arrival {
         let is_acceptor = matches!(self.role, Role::Acceptor { .. });
         match self.cookie {
             Some(cookie) if is_acceptor => {
                 self.unacked_count += 1;
                 self.unacked_bytes += bytes;
-                let arrival = cx.sessions.receive(cookie, seq);
+                let arrival = ctx.sessions.receive(cookie, seq);
                 if arrival == Arrival::New {
                     self.in_seq = seq;
                 }

@@ -1,7 +1,8 @@
 //! The handshake: banner, hello, authentication, signatures, identification.
 
 use auth::{
-    ClientAuth, ClientStep, Identity, Proof, ServerAuth, Step, con_mode, is_signature, method, signature,
+    AuthStep, Authenticated, ClientAuth, ClientStep, Identity, ServerAuth, con_mode, is_signature, method,
+    signature,
 };
 use bytes::Bytes;
 use codec::{Decode, Encode, Features};
@@ -9,7 +10,7 @@ use types::{AddrType, EntityAddr, EntityAddrVec, EntityName, EntityType};
 
 use crate::{
     connection::{
-        AuthState, CloseReason, ConnEvent, Connection, Cx, Established, FEATURES_REQUIRED,
+        AuthState, CloseReason, ConnEvent, Connection, Ctx, Established, FEATURES_REQUIRED,
         FEATURES_SUPPORTED, Output, Role, State,
     },
     control::{
@@ -63,7 +64,7 @@ impl Connection {
     pub(crate) fn on_handshake(
         &mut self,
         frame: Frame,
-        cx: &mut Cx<'_>,
+        ctx: &mut Ctx<'_>,
         out: &mut Output,
     ) -> Result<(), CloseReason> {
         let unexpected = CloseReason::Protocol(frame.tag.0);
@@ -71,24 +72,24 @@ impl Connection {
             return Err(unexpected);
         }
         match (&self.state, frame.tag) {
-            (State::Hello, Tag::HELLO) => self.on_hello(&frame, cx, out),
+            (State::Hello, Tag::HELLO) => self.on_hello(&frame, ctx, out),
             (State::Auth(AuthState::AcceptorStart), Tag::AUTH_REQUEST) => {
-                self.on_auth_request(&frame, cx, out)
+                self.on_auth_request(&frame, ctx, out)
             }
             (State::Auth(AuthState::Acceptor(_)), Tag::AUTH_REQUEST_MORE) => {
                 let more: AuthMore = payload(&frame)?;
-                self.auth_step(more.payload, cx, out)
+                self.auth_step(more.payload, ctx, out)
             }
             (State::Auth(AuthState::Dialer(_)), Tag::AUTH_REPLY_MORE) => {
-                self.on_auth_reply_more(&frame, cx, out)
+                self.on_auth_reply_more(&frame, ctx, out)
             }
-            (State::Auth(AuthState::Dialer(_)), Tag::AUTH_DONE) => self.on_auth_done(&frame, cx, out),
+            (State::Auth(AuthState::Dialer(_)), Tag::AUTH_DONE) => self.on_auth_done(&frame, ctx, out),
             (State::Auth(AuthState::Dialer(_)), Tag::AUTH_BAD_METHOD) => {
-                self.on_auth_bad_method(&frame, cx, out)
+                self.on_auth_bad_method(&frame, ctx, out)
             }
             (State::Signature(_), Tag::AUTH_SIGNATURE) => self.on_signature(&frame, out),
-            (State::Ident(_), Tag::CLIENT_IDENT) => self.on_client_ident(&frame, cx, out),
-            (State::Ident(_), Tag::SESSION_RECONNECT) => self.on_reconnect(&frame, cx, out),
+            (State::Ident(_), Tag::CLIENT_IDENT) => self.on_client_ident(&frame, ctx, out),
+            (State::Ident(_), Tag::SESSION_RECONNECT) => self.on_reconnect(&frame, ctx, out),
             (State::Ident(_), Tag::SERVER_IDENT) => self.on_server_ident(&frame, out),
             (State::Ident(_), Tag::SESSION_RECONNECT_OK) => self.on_reconnect_ok(&frame, out),
             (State::Ident(_), Tag::SESSION_RESET) => {
@@ -110,7 +111,7 @@ impl Connection {
         is_either || is_dialer_only == matches!(self.role, Role::Acceptor { .. })
     }
 
-    fn on_hello(&mut self, frame: &Frame, cx: &mut Cx<'_>, out: &mut Output) -> Result<(), CloseReason> {
+    fn on_hello(&mut self, frame: &Frame, ctx: &mut Ctx<'_>, out: &mut Output) -> Result<(), CloseReason> {
         let hello: Hello = payload(frame)?;
         self.seen_as = hello.peer_addr;
         let Role::Dialer { service, .. } = self.role else {
@@ -122,22 +123,22 @@ impl Connection {
             return Err(CloseReason::WrongAddress);
         }
         let wanted = self.config.methods.first().copied().unwrap_or(method::CEPHX);
-        self.request_auth(wanted, service, cx, out)
+        self.request_auth(wanted, service, ctx, out)
     }
 
     fn request_auth(
         &mut self,
         wanted: u32,
         service: EntityType,
-        cx: &mut Cx<'_>,
+        ctx: &mut Ctx<'_>,
         out: &mut Output,
     ) -> Result<(), CloseReason> {
         let (auth, request) = if wanted == method::CEPHX {
-            let keeper = cx.keeper.as_deref().ok_or(auth::AuthError::Denied)?;
-            let (auth, request) = ClientAuth::start(service, keeper, cx.rng)?;
+            let keeper = ctx.keeper.as_deref().ok_or(auth::AuthError::Denied)?;
+            let (auth, request) = ClientAuth::start(service, keeper, ctx.rng)?;
             (Some(auth), request)
         } else {
-            (None, self.none_request(service, cx))
+            (None, self.none_request(service, ctx))
         };
         let request =
             AuthRequest { method: wanted, preferred_modes: self.config.modes.clone(), payload: request };
@@ -150,7 +151,7 @@ impl Connection {
     fn on_auth_bad_method(
         &mut self,
         frame: &Frame,
-        cx: &mut Cx<'_>,
+        ctx: &mut Ctx<'_>,
         out: &mut Output,
     ) -> Result<(), CloseReason> {
         let bad: AuthBadMethod = payload(frame)?;
@@ -158,14 +159,14 @@ impl Connection {
         let Role::Dialer { service, .. } = self.role else { return Err(denied) };
         let later = self.config.methods.iter().skip_while(|m| **m != bad.method).skip(1);
         match later.copied().find(|m| bad.allowed_methods.contains(m)) {
-            Some(next) if bad.result == BAD_METHOD => self.request_auth(next, service, cx, out),
+            Some(next) if bad.result == BAD_METHOD => self.request_auth(next, service, ctx, out),
             _ => Err(denied),
         }
     }
 
     /// Auth `none`: a mode byte, the name, and a global id.
-    fn none_request(&self, service: EntityType, cx: &Cx<'_>) -> Bytes {
-        let keeper = cx.keeper.as_deref();
+    fn none_request(&self, service: EntityType, ctx: &Ctx<'_>) -> Bytes {
+        let keeper = ctx.keeper.as_deref();
         let name = keeper.map(|k| k.name().clone()).unwrap_or_default();
         let mode: u8 = if service == EntityType::MON { 10 } else { 1 };
         let mut out = vec![mode];
@@ -177,7 +178,7 @@ impl Connection {
     fn on_auth_request(
         &mut self,
         frame: &Frame,
-        cx: &mut Cx<'_>,
+        ctx: &mut Ctx<'_>,
         out: &mut Output,
     ) -> Result<(), CloseReason> {
         let request: AuthRequest = payload(frame)?;
@@ -190,7 +191,7 @@ impl Connection {
         };
         self.mode = *mode;
         self.state = State::Auth(AuthState::Acceptor(ServerAuth::new(request.method, *mode)));
-        self.auth_step(request.payload, cx, out)
+        self.auth_step(request.payload, ctx, out)
     }
 
     fn bad_method(&mut self, method: u32, result: i32, out: &mut Output) {
@@ -203,16 +204,16 @@ impl Connection {
         self.control(Tag::AUTH_BAD_METHOD, &bytes(&reply), out);
     }
 
-    fn auth_step(&mut self, payload: Bytes, cx: &mut Cx<'_>, out: &mut Output) -> Result<(), CloseReason> {
+    fn auth_step(&mut self, payload: Bytes, ctx: &mut Ctx<'_>, out: &mut Output) -> Result<(), CloseReason> {
         let State::Auth(AuthState::Acceptor(server)) = &mut self.state else {
             return Err(CloseReason::Protocol(Tag::AUTH_REQUEST_MORE.0));
         };
-        match server.step(payload, cx.wall, cx.rng, cx.authority) {
-            Ok(Step::More(payload)) => {
+        match server.step(payload, ctx.wall, ctx.rng, ctx.authority) {
+            Ok(AuthStep::More(payload)) => {
                 self.control(Tag::AUTH_REPLY_MORE, &bytes(&AuthMore { payload }), out);
                 Ok(())
             }
-            Ok(Step::Done(proof)) => self.send_auth_done(*proof, out),
+            Ok(AuthStep::Done(authenticated)) => self.send_auth_done(*authenticated, out),
             Err(error) => {
                 // From this the client tells its user "permission denied".
                 self.bad_method(method::CEPHX, DENIED, out);
@@ -221,19 +222,23 @@ impl Connection {
         }
     }
 
-    fn send_auth_done(&mut self, proof: Proof, out: &mut Output) -> Result<(), CloseReason> {
+    fn send_auth_done(&mut self, authenticated: Authenticated, out: &mut Output) -> Result<(), CloseReason> {
         // The type that the peer calls itself decides what its session may do: it is believed only with a daemon's key.
-        if !matches!(self.peer_type, EntityType::CLIENT) && self.peer_type != proof.identity.name.kind {
+        if !matches!(self.peer_type, EntityType::CLIENT) && self.peer_type != authenticated.identity.name.kind
+        {
             self.bad_method(method::CEPHX, DENIED, out);
             return Err(CloseReason::Auth(auth::AuthError::Denied));
         }
-        let done =
-            AuthDone { global_id: proof.identity.global_id, con_mode: self.mode, payload: proof.payload };
+        let done = AuthDone {
+            global_id: authenticated.identity.global_id,
+            con_mode: self.mode,
+            payload: authenticated.payload,
+        };
         self.control(Tag::AUTH_DONE, &bytes(&done), out);
-        self.session_key = proof.session_key;
-        self.state = State::Signature(Box::new(proof.identity));
+        self.session_key = authenticated.session_key;
+        self.state = State::Signature(Box::new(authenticated.identity));
         if self.mode == con_mode::SECURE {
-            let pair = Cipher::pair(&proof.connection_secret).ok_or(auth::AuthError::Malformed)?;
+            let pair = Cipher::pair(&authenticated.connection_secret).ok_or(auth::AuthError::Malformed)?;
             self.writer.secure(pair.0);
             self.reader.secure(pair.1);
         }
@@ -249,21 +254,26 @@ impl Connection {
     fn on_auth_reply_more(
         &mut self,
         frame: &Frame,
-        cx: &mut Cx<'_>,
+        ctx: &mut Ctx<'_>,
         out: &mut Output,
     ) -> Result<(), CloseReason> {
         let more: AuthMore = payload(frame)?;
         let State::Auth(AuthState::Dialer(Some(auth))) = &mut self.state else {
             return Err(CloseReason::Protocol(frame.tag.0));
         };
-        let keeper = cx.keeper.as_deref().ok_or(auth::AuthError::Denied)?;
-        if let ClientStep::More(payload) = auth.more(&more.payload, keeper, cx.rng)? {
+        let keeper = ctx.keeper.as_deref().ok_or(auth::AuthError::Denied)?;
+        if let ClientStep::More(payload) = auth.more(&more.payload, keeper, ctx.rng)? {
             self.control(Tag::AUTH_REQUEST_MORE, &bytes(&AuthMore { payload }), out);
         }
         Ok(())
     }
 
-    fn on_auth_done(&mut self, frame: &Frame, cx: &mut Cx<'_>, out: &mut Output) -> Result<(), CloseReason> {
+    fn on_auth_done(
+        &mut self,
+        frame: &Frame,
+        ctx: &mut Ctx<'_>,
+        out: &mut Output,
+    ) -> Result<(), CloseReason> {
         let done: AuthDone = payload(frame)?;
         if !self.config.modes.contains(&done.con_mode) {
             return Err(CloseReason::Protocol(frame.tag.0));
@@ -271,9 +281,9 @@ impl Connection {
         self.mode = done.con_mode;
         let mut secret = Bytes::new();
         if let State::Auth(AuthState::Dialer(Some(auth))) = &mut self.state {
-            let keeper = cx.keeper.as_deref_mut().ok_or(auth::AuthError::Denied)?;
+            let keeper = ctx.keeper.as_deref_mut().ok_or(auth::AuthError::Denied)?;
             if let ClientStep::Done { session_key, connection_secret } =
-                auth.done(done.global_id, done.payload, cx.wall, keeper)?
+                auth.done(done.global_id, done.payload, ctx.wall, keeper)?
             {
                 self.session_key = Some(session_key);
                 secret = connection_secret;
@@ -378,7 +388,7 @@ impl Connection {
     fn on_client_ident(
         &mut self,
         frame: &Frame,
-        cx: &mut Cx<'_>,
+        ctx: &mut Ctx<'_>,
         out: &mut Output,
     ) -> Result<(), CloseReason> {
         let ident: ClientIdent = payload(frame)?;
@@ -405,7 +415,7 @@ impl Connection {
             // A dialer that has sent anything in a session knows that the session exists, and resumes it. So this
             // request for a new session is an old one that comes late, from a connection that its dialer has given up:
             // to begin anew would take messages twice, or none.
-            if !cx.sessions.open(ident.cookie) {
+            if !ctx.sessions.open(ident.cookie) {
                 return Err(CloseReason::Protocol(frame.tag.0));
             }
             self.cookie = Some(ident.cookie);
@@ -433,9 +443,14 @@ impl Connection {
         Ok(())
     }
 
-    fn on_reconnect(&mut self, frame: &Frame, cx: &mut Cx<'_>, out: &mut Output) -> Result<(), CloseReason> {
+    fn on_reconnect(
+        &mut self,
+        frame: &Frame,
+        ctx: &mut Ctx<'_>,
+        out: &mut Output,
+    ) -> Result<(), CloseReason> {
         let asked: SessionReconnect = payload(frame)?;
-        let known = (self.peer_type == EntityType::OSD).then(|| cx.sessions.resume(asked.client_cookie));
+        let known = (self.peer_type == EntityType::OSD).then(|| ctx.sessions.resume(asked.client_cookie));
         let Some(last) = known.flatten() else {
             self.control(Tag::SESSION_RESET, &[1], out);
             return Ok(());

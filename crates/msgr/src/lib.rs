@@ -12,7 +12,7 @@ mod handshake;
 mod lossless;
 mod rope;
 
-pub use connection::{CloseReason, Config, ConnEvent, Connection, Cx, Established, Output, Role};
+pub use connection::{CloseReason, Config, ConnEvent, Connection, Ctx, Established, Output, Role};
 pub use frame::{FrameError, PartialFrame, Tag};
 pub use lossless::{InSessions, OutSession, PushError, Resume};
 

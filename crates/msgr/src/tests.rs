@@ -146,14 +146,14 @@ impl Pair {
         }
         let mut out = Output::default();
         let sessions = if side == 1 { &mut self.sessions } else { &mut self.dialer_sessions };
-        let mut cx = Cx {
+        let mut ctx = Ctx {
             wall: NOW,
             rng: &mut self.rng,
             authority: &mut self.keys,
             keeper: (side == 0).then_some(&mut self.keeper),
             sessions,
         };
-        let result = self.ends[side].receive([chunk], &mut cx, &mut out);
+        let result = self.ends[side].receive([chunk], &mut ctx, &mut out);
         self.ends[side].acknowledge_much(&mut out);
         if let Some(part) = self.ends[side].take_partial() {
             self.wires[side].splice(..0, part.have.concat());

@@ -6,7 +6,7 @@ use auth::{Authority, RotatingSecrets, TicketKeeper};
 use bytes::Bytes;
 use messages::{MAuthReply, Message, RawMessage};
 use msgr::{
-    CloseReason, Config, ConnEvent, Connection, Cx, Established, InSessions, OutSession, Output, PushError,
+    CloseReason, Config, ConnEvent, Connection, Ctx, Established, InSessions, OutSession, Output, PushError,
     Role,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -267,14 +267,14 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             mon.asked_at_ns = None;
         }
         let mut output = Output { events: std::mem::take(&mut self.events), ..Output::default() };
-        let mut cx = Cx {
+        let mut ctx = Ctx {
             wall: wire.wall(),
             rng: &mut self.rng,
             authority,
             keeper: self.keeper.as_mut(),
             sessions: &mut self.sessions,
         };
-        let result = link.conn.receive(bytes, &mut cx, &mut output);
+        let result = link.conn.receive(bytes, &mut ctx, &mut output);
         match link.conn.take_partial() {
             Some(part) => wire.expect_frame(conn, part),
             None => wire.expect(conn, link.conn.bytes_wanted()),

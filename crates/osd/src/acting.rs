@@ -7,8 +7,8 @@ use messages::MOSDPGTemp;
 use types::{OsdId, PgId};
 
 use crate::{
-    Cross, Effect, Osd,
-    osd::{ACTING, Cx},
+    Effect, Osd, ShardMessage,
+    osd::{ACTING, Ctx},
     shard::CONTROL,
 };
 
@@ -20,22 +20,22 @@ pub(crate) type ActingWanted = BTreeMap<PgId, Vec<OsdId>>;
 
 impl Osd {
     /// A PG wants these OSDs to act; `osds` is empty if those that are up are to act.
-    pub(crate) fn want_acting(&mut self, pgid: PgId, osds: Vec<OsdId>, cx: &mut Cx<'_>) {
+    pub(crate) fn want_acting(&mut self, pgid: PgId, osds: Vec<OsdId>, ctx: &mut Ctx<'_>) {
         if !self.config.shard.is_control() {
-            return cx.cross(CONTROL, Cross::WantActing(pgid, osds));
+            return ctx.send_shard(CONTROL, ShardMessage::WantActing(pgid, osds));
         }
         if self.acting_wanted.is_empty() {
-            cx.effects.push(Effect::SetTimer(ACTING, cx.now + GATHER));
+            ctx.effects.push(Effect::SetTimer(ACTING, ctx.now + GATHER));
         }
         self.acting_wanted.insert(pgid, osds);
     }
 
     /// Asks the monitor.
-    pub(crate) fn send_acting_wanted(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn send_acting_wanted(&mut self, ctx: &mut Ctx<'_>) {
         let acting = std::mem::take(&mut self.acting_wanted);
         if !acting.is_empty() {
             let message = MOSDPGTemp { osd: self.config.whoami, acting };
-            cx.effects.push(Effect::SendMon(message.into()));
+            ctx.effects.push(Effect::SendMon(message.into()));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use messages::{LogEntry, LogLevel, MLog, MLogAck};
 use types::{EntityName, EntityNum, EntityType};
 
-use crate::{Cross, Effect, Osd, osd::Cx, shard::CONTROL};
+use crate::{Effect, Osd, ShardMessage, osd::Ctx, shard::CONTROL};
 
 /// Lines kept: without a monitor for long, the oldest go.
 const LINES_MAX: usize = 1_000;
@@ -19,23 +19,23 @@ pub(crate) struct ClusterLog {
 
 impl Osd {
     /// Writes a line to the cluster log.
-    pub(crate) fn cluster_log(&mut self, level: LogLevel, message: String, cx: &mut Cx<'_>) {
+    pub(crate) fn cluster_log(&mut self, level: LogLevel, message: String, ctx: &mut Ctx<'_>) {
         if !self.config.shard.is_control() {
-            return cx.cross(CONTROL, Cross::ClusterLog(level, message));
+            return ctx.send_shard(CONTROL, ShardMessage::ClusterLog(level, message));
         }
         self.cluster_log.last += 1;
         let entry = LogEntry {
             name: EntityName::new(EntityType::OSD, self.config.whoami.to_string()),
             rank: EntityNum { kind: EntityType::OSD.0, num: i64::from(self.config.whoami.0) },
             addrs: self.public_addrs.clone(),
-            stamp: cx.wall,
+            stamp: ctx.wall,
             seq: self.cluster_log.last,
             level,
             message,
             channel: "cluster".to_owned(),
         };
         if self.has_mon {
-            self.send_log(vec![entry.clone()], cx);
+            self.send_log(vec![entry.clone()], ctx);
         }
         self.cluster_log.lines.push_back(entry);
         if self.cluster_log.lines.len() > LINES_MAX {
@@ -43,15 +43,15 @@ impl Osd {
         }
     }
 
-    fn send_log(&self, entries: Vec<LogEntry>, cx: &mut Cx<'_>) {
+    fn send_log(&self, entries: Vec<LogEntry>, ctx: &mut Ctx<'_>) {
         let message = MLog { fsid: self.config.fsid, entries, ..MLog::default() };
-        cx.effects.push(Effect::SendMon(message.into()));
+        ctx.effects.push(Effect::SendMon(message.into()));
     }
 
     /// In a new session with a monitor, sends again what the monitor may not have.
-    pub(crate) fn resend_log(&self, cx: &mut Cx<'_>) {
+    pub(crate) fn resend_log(&self, ctx: &mut Ctx<'_>) {
         if !self.cluster_log.lines.is_empty() {
-            self.send_log(self.cluster_log.lines.iter().cloned().collect(), cx);
+            self.send_log(self.cluster_log.lines.iter().cloned().collect(), ctx);
         }
     }
 

@@ -8,7 +8,7 @@ use pg::LoadError;
 use thiserror::Error;
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, GlobalId, OsdId, PgId, Token};
 
-use crate::Cross;
+use crate::ShardMessage;
 
 /// A connection of this daemon; ids are never reused. The high bits name the shard whose reactor has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,7 +76,7 @@ pub enum Event {
     /// A store request finished.
     Store(store::Completion),
     /// Another shard of this OSD says.
-    Cross(u16, Cross),
+    ShardMessage(u16, ShardMessage),
     /// A timer of [`Effect::SetTimer`] rang.
     Timer(Token),
     /// SIGTERM or Ctrl-C: stop in order.
@@ -104,7 +104,7 @@ pub enum Effect {
     /// Close a connection; no [`Event::ConnClosed`] follows.
     Close(ConnId),
     /// To another shard of this OSD, in the order of these effects.
-    Cross(u16, Cross),
+    ShardMessage(u16, ShardMessage),
     /// Ring [`Event::Timer`] at this time; replaces a timer of the same token.
     SetTimer(Token, types::Instant),
     /// Options have other values: [`crate::Osd::option`] has them.

@@ -2,7 +2,7 @@
 //!
 //! [`Osd::handle`] takes one event and appends effects; transactions go directly to the store that it is given. An
 //! OSD may consist of several such machines, each a [`Shard`] with PGs, connections and a store of its own: what
-//! concerns another one leaves as [`Effect::Cross`] and arrives there as [`Event::Cross`].
+//! concerns another one leaves as [`Effect::ShardMessage`] and arrives there as [`Event::ShardMessage`].
 //!
 //! Invariants: no IO, no clock, no randomness of its own; it knows no socket and no device.
 
@@ -11,11 +11,9 @@ mod boot;
 mod caps_check;
 mod cluster_log;
 mod control;
-mod cross;
 mod event;
 mod heartbeat;
 mod held_back;
-mod image_io;
 mod map_store;
 mod on_client;
 mod on_map;
@@ -23,17 +21,19 @@ mod on_osd;
 mod osd;
 mod pgs;
 mod ping_times;
+mod rbd_perf;
 mod recovery;
 mod scrubs;
 mod session;
 mod shard;
+mod shard_message;
 mod slow_ops;
 mod tell;
 mod tick;
-mod vitals;
+mod watchdog;
 
-pub use cross::{Cross, Report};
 pub use event::{ConnId, Effect, Event, Fault, Peer};
 pub use osd::{OWN_TIMERS, Osd, OsdConfig};
 pub use shard::{SHARDS_MAX, Shard};
+pub use shard_message::{Report, ShardMessage};
 pub use slow_ops::SlowOps;

@@ -2,7 +2,7 @@
 //! between them, an object each.
 
 use bytes::Bytes;
-use store::{Missing, ObjectStore};
+use store::{NotCached, ObjectStore};
 use types::{CollId, Epoch, HObject, Mutation, PoolId, SnapId, Transaction, TxnOp};
 
 /// Maps kept behind the newest one: PGs that were away walk through them.
@@ -39,8 +39,8 @@ pub struct MapStore {
 impl MapStore {
     /// Reads the bounds. The objects are small and of the OSD's own collection, whose index is
     /// loaded at mount.
-    pub fn load(store: &dyn ObjectStore) -> Result<MapStore, Missing> {
-        let read = |name: &[u8]| -> Result<Epoch, Missing> {
+    pub fn load(store: &dyn ObjectStore) -> Result<MapStore, NotCached> {
+        let read = |name: &[u8]| -> Result<Epoch, NotCached> {
             let value = store.omap_get(CollId::META, &bounds_object(), name)?;
             let bytes = value.and_then(|v| v.first_chunk::<4>().copied()).unwrap_or_default();
             Ok(Epoch(u32::from_le_bytes(bytes)))
@@ -49,12 +49,12 @@ impl MapStore {
     }
 
     /// The encoded full map of `epoch`.
-    pub fn full(&self, store: &dyn ObjectStore, epoch: Epoch) -> Result<Option<Bytes>, Missing> {
+    pub fn full(&self, store: &dyn ObjectStore, epoch: Epoch) -> Result<Option<Bytes>, NotCached> {
         store.omap_get(CollId::META, &full_object(epoch), b"map")
     }
 
     /// The encoded incremental that leads to `epoch`.
-    pub fn incremental(&self, store: &dyn ObjectStore, epoch: Epoch) -> Result<Option<Bytes>, Missing> {
+    pub fn incremental(&self, store: &dyn ObjectStore, epoch: Epoch) -> Result<Option<Bytes>, NotCached> {
         store.omap_get(CollId::META, &incremental_object(epoch), b"map")
     }
 

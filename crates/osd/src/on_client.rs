@@ -5,61 +5,61 @@ use messages::{BackoffOp, MOSDBackoff, MOSDOp, MOSDOpReply, Message, osd_flag};
 use types::{Epoch, Errno, MapFlags, PgId};
 
 use crate::{
-    ConnId, Cross, Osd,
+    ConnId, Osd, ShardMessage,
     caps_check::Need,
     held_back::tries_when_full,
-    osd::{Cx, Waiting},
+    osd::{Ctx, Waiting},
 };
 
 impl Osd {
     /// A client's or an OSD's message, for this shard or another one.
-    pub(crate) fn on_received(&mut self, conn: ConnId, tid: u64, message: Message, cx: &mut Cx<'_>) {
+    pub(crate) fn on_received(&mut self, conn: ConnId, tid: u64, message: Message, ctx: &mut Ctx<'_>) {
         match self.place_of(&message) {
-            shard if shard == self.config.shard.index => self.on_own_message(conn, tid, message, cx),
-            shard => self.pass_on(shard, conn, tid, message, cx),
+            shard if shard == self.config.shard.index => self.on_own_message(conn, tid, message, ctx),
+            shard => self.pass_on(shard, conn, tid, message, ctx),
         }
     }
 
     /// A client's or an OSD's message for this shard.
-    pub(crate) fn on_own_message(&mut self, conn: ConnId, tid: u64, message: Message, cx: &mut Cx<'_>) {
+    pub(crate) fn on_own_message(&mut self, conn: ConnId, tid: u64, message: Message, ctx: &mut Ctx<'_>) {
         let Some(session) = self.sessions.get(&conn) else { return };
         if let Some(from) = session.osd() {
-            return self.on_osd_message((conn, from), tid, message, cx);
+            return self.on_osd_message((conn, from), tid, message, ctx);
         }
         match message {
-            Message::MOSDOp(op) => self.on_op(conn, tid, op, cx),
-            Message::MOSDBackoff(backoff) => self.on_backoff(conn, &backoff, cx),
-            Message::MCommand(command) => self.on_tell(conn, tid, &command, cx),
+            Message::MOSDOp(op) => self.on_op(conn, tid, op, ctx),
+            Message::MOSDBackoff(backoff) => self.on_backoff(conn, &backoff, ctx),
+            Message::MCommand(command) => self.on_tell(conn, tid, &command, ctx),
             Message::MPing(_) => {}
             other => tracing::debug!(message = other.name(), "ignored from a client"),
         }
     }
 
-    pub(crate) fn on_conn_closed(&mut self, conn: ConnId, cx: &mut Cx<'_>) {
+    pub(crate) fn on_conn_closed(&mut self, conn: ConnId, ctx: &mut Ctx<'_>) {
         let Some(session) = self.sessions.remove(&conn) else { return };
         // The client hears no answers any more: its messages that have not reached a PG are dropped, since they hold
         // room that others need.
         self.waiting.retain(|waiting| waiting.conn != conn || waiting.from.is_some());
         self.pgs.early.retain(|(from, ..)| *from != conn);
         self.image_ops_dropped(conn);
-        self.pgs_session_closed(conn, cx);
+        self.pgs_session_closed(conn, ctx);
         for shard in self.config.shard.others().filter(|shard| session.is_announced_to(*shard)) {
-            cx.cross(shard, Cross::Closed(conn));
+            ctx.send_shard(shard, ShardMessage::Closed(conn));
         }
     }
 
-    fn on_op(&mut self, conn: ConnId, tid: u64, op: Box<MOSDOp>, cx: &mut Cx<'_>) {
+    fn on_op(&mut self, conn: ConnId, tid: u64, op: Box<MOSDOp>, ctx: &mut Ctx<'_>) {
         let Some(session) = self.sessions.get(&conn) else { return };
-        let permit = self.held.take_at(op.held_bytes(), cx.now);
+        let permit = self.held.take_at(op.held_bytes(), ctx.now);
         if op.epoch > self.map.epoch {
             // A client with any grants has to wait: they may be good for something by the map that is awaited.
             if session.peer.caps.are_none() {
-                return self.refuse(conn, tid, &op, Errno::EPERM, cx);
+                return self.refuse(conn, tid, &op, Errno::EPERM, ctx);
             }
             let (epoch, message) = (op.epoch, Message::MOSDOp(op));
             let waiting = Waiting { epoch, conn, tid, from: None, message, permit: Some(permit) };
-            if !self.wait_for_map(waiting, cx) {
-                self.close_conn(conn, cx);
+            if !self.wait_for_map(waiting, ctx) {
+                self.close_conn(conn, ctx);
             }
             return;
         }
@@ -68,10 +68,10 @@ impl Osd {
         // empty.
         let is_listing = || !op.ops.is_empty() && op.ops.iter().all(|step| step.code.is_pg());
         if self.map.is_blocklisted(&session.peer.addr) && !is_listing() {
-            return self.refuse(conn, tid, &op, Errno::EBLOCKLISTED, cx);
+            return self.refuse(conn, tid, &op, Errno::EBLOCKLISTED, ctx);
         }
         let epoch = op.epoch;
-        self.share_maps(conn, epoch, cx);
+        self.share_maps(conn, epoch, ctx);
         if !self.map.pg_exists(op.pgid) {
             // The pool is gone, or has fewer PGs than the client thinks: its next map tells it.
             return;
@@ -82,19 +82,19 @@ impl Osd {
             return;
         }
         if let Err(errno) = self.check_op(conn, &op) {
-            return self.refuse(conn, tid, &op, errno, cx);
+            return self.refuse(conn, tid, &op, errno, ctx);
         }
         if self.is_paused(&op) || self.held_back.drops(&op) {
             // Clients hold such ops back themselves and send them again once the flag goes.
             return;
         }
-        self.image_op_started(conn, tid, &op, cx);
-        self.pg_op(conn, tid, op, permit, cx);
+        self.image_op_started(conn, tid, &op, ctx);
+        self.pg_op(conn, tid, op, permit, ctx);
     }
 
-    fn on_backoff(&mut self, conn: ConnId, backoff: &MOSDBackoff, cx: &mut Cx<'_>) {
+    fn on_backoff(&mut self, conn: ConnId, backoff: &MOSDBackoff, ctx: &mut Ctx<'_>) {
         if backoff.op == BackoffOp::ACK_BLOCK {
-            self.pg_event(backoff.pgid.pg, pg::Event::BackoffAck { session: conn.0, id: backoff.id }, cx);
+            self.pg_event(backoff.pgid.pg, pg::Event::BackoffAck { session: conn.0, id: backoff.id }, ctx);
         }
     }
 
@@ -132,10 +132,10 @@ impl Osd {
     }
 
     /// Answers an op with an errno and no data.
-    pub(crate) fn refuse(&mut self, conn: ConnId, tid: u64, op: &MOSDOp, errno: Errno, cx: &mut Cx<'_>) {
+    pub(crate) fn refuse(&mut self, conn: ConnId, tid: u64, op: &MOSDOp, errno: Errno, ctx: &mut Ctx<'_>) {
         let reply = refusal(op, errno, self.map.epoch);
-        self.image_op_ended(conn, tid, &reply, cx);
-        self.send_conn(conn, tid, reply.into(), cx);
+        self.image_op_ended(conn, tid, &reply, ctx);
+        self.send_conn(conn, tid, reply.into(), ctx);
     }
 }
 

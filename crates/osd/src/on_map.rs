@@ -10,10 +10,10 @@ use pg::Permit;
 use types::{EntityType, Epoch, OsdId, OsdMap, OsdState};
 
 use crate::{
-    ConnId, Cross, Effect, Osd,
+    ConnId, Effect, Osd, ShardMessage,
     boot::Boot,
     map_store::MapStore,
-    osd::{Cx, WAITING_MAX, Waiting},
+    osd::{Ctx, WAITING_MAX, Waiting},
     shard::CONTROL,
 };
 
@@ -39,7 +39,7 @@ pub(crate) enum MapSource {
 
 impl Osd {
     /// Takes the maps of a message.
-    pub(crate) fn on_osd_map(&mut self, source: MapSource, message: MOSDMap, cx: &mut Cx<'_>) {
+    pub(crate) fn on_osd_map(&mut self, source: MapSource, message: MOSDMap, ctx: &mut Ctx<'_>) {
         if message.fsid != self.config.fsid {
             tracing::warn!("a map of another cluster is ignored");
             return;
@@ -47,39 +47,39 @@ impl Osd {
         self.perf.map_messages += 1;
         self.perf.map_epochs += (message.incrementals.len() + message.fulls.len()) as u64;
         let before = self.map.epoch;
-        while self.take_next_map(source, &message, cx) {}
+        while self.take_next_map(source, &message, ctx) {}
         let has_moved = self.map.epoch > before;
         let newest = message.newest;
         let is_healed = self.whole_map.take_if(|wanted| wanted.is_reached(self.map.epoch)).is_some();
         if has_moved {
             // The other shards learn maps from this one only, behind what it has told them of leases: so when an epoch
             // ends there, they know all peers that were given a lease in it.
-            self.cross_all(|| Cross::Maps(Box::new(message.clone())), cx);
-            self.after_new_maps(cx);
+            self.send_other_shards(|| ShardMessage::Maps(Box::new(message.clone())), ctx);
+            self.after_new_maps(ctx);
         }
         // The message does not connect to what we have, or is not all. A monitor sends the rest by itself, unless it
         // sent the rest too early, before the whole map that it builds on was asked for.
         let comes_by_itself = has_moved && source == MapSource::Monitor && !is_healed;
         if newest > self.map.epoch && !comes_by_itself && self.whole_map.is_none() {
-            self.want_maps(cx);
+            self.want_maps(ctx);
         }
     }
 
     /// Asks for the maps from the next one on.
-    fn want_maps(&self, cx: &mut Cx<'_>) {
+    fn want_maps(&self, ctx: &mut Ctx<'_>) {
         if !self.config.shard.is_control() {
-            cx.cross(CONTROL, Cross::WantMaps(self.map.epoch));
+            ctx.send_shard(CONTROL, ShardMessage::WantMaps(self.map.epoch));
         } else if self.has_mon {
-            self.subscribe(cx);
+            self.subscribe(ctx);
         }
     }
 
     /// Applies the next epoch of `message`, if it has it.
-    fn take_next_map(&mut self, source: MapSource, message: &MOSDMap, cx: &mut Cx<'_>) -> bool {
+    fn take_next_map(&mut self, source: MapSource, message: &MOSDMap, ctx: &mut Ctx<'_>) -> bool {
         let next = self.map.epoch.next();
         let step = if self.map.epoch.0 == 0 { None } else { message.incrementals.get(&next) };
         if let Some(bytes) = step {
-            return self.take_incremental(bytes.clone(), cx);
+            return self.take_incremental(bytes.clone(), ctx);
         }
         // Maps that are skipped may have had intervals in which others took writes.
         if source == MapSource::Osd && self.map.epoch.0 != 0 {
@@ -88,15 +88,15 @@ impl Osd {
         let newer = message.fulls.iter().rev().find(|(epoch, _)| **epoch > self.map.epoch);
         let Some((_, bytes)) = newer else { return false };
         let Some(map) = Osd::decode_full(bytes.clone()) else { return false };
-        self.install(map, bytes.clone(), None, cx);
+        self.install(map, bytes.clone(), None, ctx);
         true
     }
 
-    fn take_incremental(&mut self, bytes: Bytes, cx: &mut Cx<'_>) -> bool {
+    fn take_incremental(&mut self, bytes: Bytes, ctx: &mut Ctx<'_>) -> bool {
         match self.map_after(&bytes) {
-            Some((map, full)) => self.install(map, full, Some(bytes), cx),
+            Some((map, full)) => self.install(map, full, Some(bytes), ctx),
             None => {
-                self.want_whole_map(self.map.epoch.next(), cx);
+                self.want_whole_map(self.map.epoch.next(), ctx);
                 return false;
             }
         }
@@ -123,17 +123,17 @@ impl Osd {
     }
 
     /// Makes `map` the newest: stored first, then walked through by every PG.
-    fn install(&mut self, map: OsdMap, full: Bytes, incremental: Option<Bytes>, cx: &mut Cx<'_>) {
-        let mut txn = MapStore::transaction(cx.store);
+    fn install(&mut self, map: OsdMap, full: Bytes, incremental: Option<Bytes>, ctx: &mut Ctx<'_>) {
+        let mut txn = MapStore::transaction(ctx.store);
         self.maps.push(&mut txn, map.epoch, full, incremental);
-        cx.store.submit(crate::pgs::MAP_TOKEN, txn);
+        ctx.store.submit(crate::pgs::MAP_TOKEN, txn);
         self.held_back.follow(Some(&self.map), &map);
         self.map = map;
-        self.advance_pgs(cx);
+        self.advance_pgs(ctx);
     }
 
     /// What the newest map says of this OSD.
-    fn follow_own_state(&mut self, cx: &mut Cx<'_>) {
+    fn follow_own_state(&mut self, ctx: &mut Ctx<'_>) {
         let me = self.config.whoami;
         let is_ours = self.map.osd_addrs(me).is_some_and(|addrs| *addrs == self.public_addrs);
         match (self.map.is_up(me) && is_ours, self.boot) {
@@ -146,8 +146,8 @@ impl Osd {
             }
             (false, Boot::Active) if self.map.state(me).has(OsdState::STOP) => {
                 tracing::info!(osd = me.0, epoch = self.map.epoch.0, "stopped by an operator");
-                self.boot = Boot::Stopping { deadline: cx.now };
-                self.finish_stop(cx);
+                self.boot = Boot::Stopping { deadline: ctx.now };
+                self.finish_stop(ctx);
             }
             (false, Boot::Active) => {
                 tracing::warn!(
@@ -157,29 +157,29 @@ impl Osd {
                 );
                 self.boot = Boot::CatchingUp(self.map.epoch);
             }
-            (false, Boot::Stopping { .. }) => self.finish_stop(cx),
+            (false, Boot::Stopping { .. }) => self.finish_stop(ctx),
             _ => {}
         }
-        self.boot_if_due(cx);
+        self.boot_if_due(ctx);
         self.set_heartbeat_peers();
     }
 
-    fn after_new_maps(&mut self, cx: &mut Cx<'_>) {
+    fn after_new_maps(&mut self, ctx: &mut Ctx<'_>) {
         if self.config.shard.is_control() {
-            self.follow_own_state(cx);
+            self.follow_own_state(ctx);
         }
-        self.forget_down_osds(cx);
-        self.retry_waiting(cx);
-        self.answer_latest_maps(cx);
-        self.stats_due = cx.now;
+        self.forget_down_osds(ctx);
+        self.retry_waiting(ctx);
+        self.answer_latest_maps(ctx);
+        self.stats_due = ctx.now;
     }
 
     /// Sends the boot message when it is due.
-    pub(crate) fn boot_if_due(&mut self, cx: &mut Cx<'_>) {
-        if !self.has_mon || self.vitals.is_ill() || !self.boot.is_due(cx.now, self.map.epoch) {
+    pub(crate) fn boot_if_due(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.has_mon || self.watchdog.is_stalled() || !self.boot.is_due(ctx.now, self.map.epoch) {
             return;
         }
-        self.boot = Boot::Booting { asked: cx.now };
+        self.boot = Boot::Booting { asked: ctx.now };
         let message = MOSDBoot {
             osd: self.config.whoami,
             uuid: self.config.uuid,
@@ -190,12 +190,12 @@ impl Osd {
             metadata: self.config.metadata.clone(),
             features: self.config.features,
         };
-        cx.effects.push(Effect::SendMon(message.into()));
+        ctx.effects.push(Effect::SendMon(message.into()));
     }
 
-    fn forget_down_osds(&mut self, cx: &mut Cx<'_>) {
+    fn forget_down_osds(&mut self, ctx: &mut Ctx<'_>) {
         for osd in self.pgs.take_contacted(|osd| !self.map.is_up(osd)) {
-            cx.effects.push(Effect::ForgetOsd(osd));
+            ctx.effects.push(Effect::ForgetOsd(osd));
         }
     }
 
@@ -215,7 +215,7 @@ impl Osd {
     }
 
     /// Keeps a message until its map is there. False when it is a client's, and too many wait.
-    pub(crate) fn wait_for_map(&mut self, waiting: Waiting, cx: &mut Cx<'_>) -> bool {
+    pub(crate) fn wait_for_map(&mut self, waiting: Waiting, ctx: &mut Ctx<'_>) -> bool {
         // What another OSD sent counts as received, and is not sent again: nothing of it may be lost. Its own clients'
         // ops and its recovery, of which both there is a bounded part at a time, bound how much that can be.
         if waiting.from.is_none() && self.waiting.len() >= WAITING_MAX {
@@ -223,25 +223,25 @@ impl Osd {
         }
         self.perf.delayed_for_map += 1;
         self.waiting.push_back(waiting);
-        self.want_maps(cx);
+        self.want_maps(ctx);
         true
     }
 
     /// Closes connections of clients whose ops have waited for a map for too long. A client that still wants something
     /// sends it again. A client that is gone would not be noticed otherwise: while too much waits, nothing is read from
     /// clients, not even the end of their connections.
-    pub(crate) fn give_up_waiting(&mut self, cx: &mut Cx<'_>) {
-        let is_late = |permit: &Permit| cx.now.since(permit.since()) >= MAP_PATIENCE;
+    pub(crate) fn give_up_waiting(&mut self, ctx: &mut Ctx<'_>) {
+        let is_late = |permit: &Permit| ctx.now.since(permit.since()) >= MAP_PATIENCE;
         let late = self.waiting.iter().filter(|waiting| waiting.permit.as_ref().is_some_and(is_late));
         let conns: BTreeSet<ConnId> = late.map(|waiting| waiting.conn).collect();
         for conn in conns {
             tracing::warn!(conn = conn.0, "a client's map does not come; closing its connection");
             self.waiting.retain(|waiting| waiting.conn != conn || waiting.from.is_some());
-            self.close_conn(conn, cx);
+            self.close_conn(conn, ctx);
         }
     }
 
-    fn retry_waiting(&mut self, cx: &mut Cx<'_>) {
+    fn retry_waiting(&mut self, ctx: &mut Ctx<'_>) {
         let waiting = std::mem::take(&mut self.waiting);
         let (ready, later) = waiting.into_iter().partition(|w| w.epoch <= self.map.epoch);
         self.waiting = later;
@@ -253,17 +253,17 @@ impl Osd {
             match from {
                 // Its connection may have ended meanwhile; what was received of it has to be heard all the same.
                 Some(osd) if shard != self.config.shard.index => {
-                    cx.cross(shard, Cross::FromPeer(conn, osd, message));
+                    ctx.send_shard(shard, ShardMessage::FromPeer(conn, osd, message));
                 }
-                Some(osd) => self.pg_peer_message(osd, message, cx),
-                None if shard != self.config.shard.index => self.pass_on(shard, conn, tid, message, cx),
-                None => self.on_own_message(conn, tid, message, cx),
+                Some(osd) => self.pg_peer_message(osd, message, ctx),
+                None if shard != self.config.shard.index => self.pass_on(shard, conn, tid, message, ctx),
+                None => self.on_own_message(conn, tid, message, ctx),
             }
         }
     }
 
     /// Sends a client or OSD that named `its_epoch` the maps that it lacks, once each.
-    pub(crate) fn share_maps(&mut self, conn: ConnId, its_epoch: Epoch, cx: &mut Cx<'_>) {
+    pub(crate) fn share_maps(&mut self, conn: ConnId, its_epoch: Epoch, ctx: &mut Ctx<'_>) {
         let newest = self.map.epoch;
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         let have = session.map_epoch.max(its_epoch);
@@ -275,23 +275,23 @@ impl Osd {
         // A client needs the newest map alone, and jumps to it if that is the oldest it is told of.
         let is_far = newest.0 - have.0 > SHARED_MAX || have < self.maps.oldest;
         let message = match session.osd().is_none() && is_far {
-            true => self.one_map(newest, cx),
-            false => self.maps_since(have, cx),
+            true => self.one_map(newest, ctx),
+            false => self.maps_since(have, ctx),
         };
-        self.send_conn(conn, 0, Message::from(message), cx);
+        self.send_conn(conn, 0, Message::from(message), ctx);
     }
 
     /// The next maps for an OSD or a shard that has those up to `have`; from the oldest one on where it is behind that.
     /// The receiver asks for the rest.
-    pub(crate) fn maps_since(&self, have: Epoch, cx: &Cx<'_>) -> MOSDMap {
+    pub(crate) fn maps_since(&self, have: Epoch, ctx: &Ctx<'_>) -> MOSDMap {
         let first = have.next().max(self.maps.oldest);
         let last = Epoch(have.0.saturating_add(SHARED_MAX)).max(first).min(self.map.epoch);
         let mut message = match have < self.maps.oldest {
-            true => self.one_map(first, cx),
+            true => self.one_map(first, ctx),
             false => self.no_map(),
         };
         for epoch in (first.0..=last.0).map(Epoch) {
-            if let Ok(Some(bytes)) = self.maps.incremental(cx.store, epoch) {
+            if let Ok(Some(bytes)) = self.maps.incremental(ctx.store, epoch) {
                 message.incrementals.insert(epoch, bytes);
             }
         }
@@ -303,8 +303,8 @@ impl Osd {
         MOSDMap { fsid, oldest, newest, ..MOSDMap::default() }
     }
 
-    pub(crate) fn one_map(&self, epoch: Epoch, cx: &Cx<'_>) -> MOSDMap {
-        let full = self.maps.full(cx.store, epoch).ok().flatten();
+    pub(crate) fn one_map(&self, epoch: Epoch, ctx: &Ctx<'_>) -> MOSDMap {
+        let full = self.maps.full(ctx.store, epoch).ok().flatten();
         let fulls = full.map(|bytes| (epoch, bytes)).into_iter().collect();
         MOSDMap { fulls, oldest: epoch, ..self.no_map() }
     }

@@ -6,10 +6,10 @@ use messages::{MOSDFailure, MOSDPing, Message, PingOp, RawMessage, pg_peer_targe
 use types::{Instant, OsdId};
 
 use crate::{
-    ConnId, Cross, Effect, Osd,
+    ConnId, Effect, Osd, ShardMessage,
     heartbeat::Heartbeat,
     on_map::MapSource,
-    osd::{Cx, Waiting},
+    osd::{Ctx, Waiting},
     shard::CONTROL,
 };
 
@@ -19,18 +19,18 @@ impl Osd {
         (conn, from): (ConnId, OsdId),
         tid: u64,
         message: Message,
-        cx: &mut Cx<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
         match message {
-            Message::MOSDPing(ping) => self.on_ping(conn, from, *ping, cx),
+            Message::MOSDPing(ping) => self.on_ping(conn, from, *ping, ctx),
             message => match pg_peer_target(&message).map(|(_, epoch)| epoch) {
                 Some(epoch) if epoch > self.map.epoch => {
                     let waiting = Waiting { epoch, conn, tid, from: Some(from), message, permit: None };
-                    self.wait_for_map(waiting, cx);
+                    self.wait_for_map(waiting, ctx);
                 }
                 Some(epoch) => {
-                    self.share_maps(conn, epoch, cx);
-                    self.pg_peer_message(from, message, cx);
+                    self.share_maps(conn, epoch, ctx);
+                    self.pg_peer_message(from, message, ctx);
                 }
                 None => tracing::debug!(message = message.name(), osd = from.0, "ignored from an OSD"),
             },
@@ -39,15 +39,15 @@ impl Osd {
 
     /// What another OSD answers on the connection over which this one sends to it: that this OSD is behind, or dead by
     /// the map.
-    pub(crate) fn on_answer_of_osd(&mut self, from: OsdId, message: Message, cx: &mut Cx<'_>) {
+    pub(crate) fn on_answer_of_osd(&mut self, from: OsdId, message: Message, ctx: &mut Ctx<'_>) {
         if !self.config.shard.is_control() {
-            return cx.cross(CONTROL, Cross::FromOsd(from, message));
+            return ctx.send_shard(CONTROL, ShardMessage::FromOsd(from, message));
         }
         match message {
-            Message::MOSDMap(maps) => self.on_osd_map(MapSource::Osd, *maps, cx),
+            Message::MOSDMap(maps) => self.on_osd_map(MapSource::Osd, *maps, ctx),
             Message::MOSDPing(ping) if ping.op == PingOp::YOU_DIED => {
                 if self.has_mon {
-                    self.subscribe(cx);
+                    self.subscribe(ctx);
                 }
             }
             other => {
@@ -56,11 +56,11 @@ impl Osd {
         }
     }
 
-    fn on_ping(&mut self, conn: ConnId, from: OsdId, ping: MOSDPing, cx: &mut Cx<'_>) {
+    fn on_ping(&mut self, conn: ConnId, from: OsdId, ping: MOSDPing, ctx: &mut Ctx<'_>) {
         let me = self.config.whoami;
         match ping.op {
             // An OSD that cannot serve must not grant the lease that an answer is, nor seem to live.
-            PingOp::PING if self.vitals.is_ill() => {}
+            PingOp::PING if self.watchdog.is_stalled() => {}
             // The ping is of a life before the one that the map shows: the peer's present life has not sent it.
             PingOp::PING if self.map.is_up(from) && ping.up_from < self.map.up_from(from) => {}
             PingOp::PING => {
@@ -71,26 +71,26 @@ impl Osd {
                 if is_dead {
                     // `send_osd` sends nothing to an OSD that the map shows down: the answer goes over the connection
                     // of the ping.
-                    self.send_conn(conn, 0, reply.into(), cx);
+                    self.send_conn(conn, 0, reply.into(), ctx);
                 } else {
-                    let now = cx.now;
+                    let now = ctx.now;
                     self.leases.on_given(from, now);
-                    self.cross_all(|| Cross::LeaseGiven(from, now), cx);
-                    self.send_osd(from, reply.into(), cx);
+                    self.send_other_shards(|| ShardMessage::LeaseGiven(from, now), ctx);
+                    self.send_osd(from, reply.into(), ctx);
                 }
-                self.share_maps(conn, ping.epoch, cx);
+                self.share_maps(conn, ping.epoch, ctx);
             }
             // The time stamp is by another clock, so the ping was sent in a life before this one. It would make a lease
             // last too long.
-            PingOp::REPLY if Instant(ping.stamp_ns) > cx.now => {}
+            PingOp::REPLY if Instant(ping.stamp_ns) > ctx.now => {}
             PingOp::REPLY => {
                 // A peer with a newer map may follow another primary: its answer grants no lease.
                 if ping.epoch <= self.map.epoch {
                     let sent = Instant(ping.stamp_ns);
                     self.leases.on_granted(from, sent);
-                    self.cross_all(|| Cross::LeaseGranted(from, sent), cx);
+                    self.send_other_shards(|| ShardMessage::LeaseGranted(from, sent), ctx);
                 }
-                if self.heartbeat.on_reply(cx.now, from, Instant(ping.stamp_ns)) {
+                if self.heartbeat.on_reply(ctx.now, from, Instant(ping.stamp_ns)) {
                     let report = Heartbeat::failure(
                         me,
                         from,
@@ -99,7 +99,7 @@ impl Osd {
                         false,
                         self.map.epoch,
                     );
-                    cx.effects.push(Effect::SendMon(MOSDFailure { is_failed: false, ..report }.into()));
+                    ctx.effects.push(Effect::SendMon(MOSDFailure { is_failed: false, ..report }.into()));
                 }
             }
             other => tracing::debug!(op = other.0, "an unknown heartbeat"),
@@ -109,27 +109,27 @@ impl Osd {
     /// Nothing listens at the address of an OSD that the map shows up, or that OSD takes nothing. Either way, what
     /// waits for its answers does not go on before a map shows it down; but an OSD that takes nothing of ours may serve
     /// others.
-    pub(crate) fn on_unreachable_osd(&mut self, osd: OsdId, may_live: bool, cx: &mut Cx<'_>) {
+    pub(crate) fn on_unreachable_osd(&mut self, osd: OsdId, may_live: bool, ctx: &mut Ctx<'_>) {
         if !self.config.shard.is_control() {
-            return cx.cross(CONTROL, Cross::OsdUnreachable(osd, may_live));
+            return ctx.send_shard(CONTROL, ShardMessage::OsdUnreachable(osd, may_live));
         }
-        let Some(up_from) = self.heartbeat.on_refused(cx.now, osd) else { return };
+        let Some(up_from) = self.heartbeat.on_refused(ctx.now, osd) else { return };
         let me = self.config.whoami;
         let report = Heartbeat::failure(me, osd, up_from, Duration::ZERO, true, self.map.epoch);
-        cx.effects.push(Effect::SendMon(MOSDFailure { may_live, ..report }.into()));
+        ctx.effects.push(Effect::SendMon(MOSDFailure { may_live, ..report }.into()));
     }
 
     /// Sends to an OSD by the newest map; dropped when that shows it down.
-    pub(crate) fn send_osd(&mut self, osd: OsdId, message: Message, cx: &mut Cx<'_>) {
-        self.send_osds(&[osd], &Arc::new(message.encode(0).sealed()), cx);
+    pub(crate) fn send_osd(&mut self, osd: OsdId, message: Message, ctx: &mut Ctx<'_>) {
+        self.send_osds(&[osd], &Arc::new(message.encode(0).sealed()), ctx);
     }
 
     /// Sends one message, encoded once, to several OSDs by the newest map.
-    pub(crate) fn send_osds(&mut self, osds: &[OsdId], message: &Arc<RawMessage>, cx: &mut Cx<'_>) {
+    pub(crate) fn send_osds(&mut self, osds: &[OsdId], message: &Arc<RawMessage>, ctx: &mut Ctx<'_>) {
         for &osd in osds {
             let addrs = self.map.osd_cluster_addrs(osd).filter(|_| self.map.is_up(osd));
             let Some(addrs) = addrs.map(|addrs| self.pgs.contact(osd, addrs)) else { continue };
-            cx.effects.push(Effect::SendOsd { osd, addrs, message: Arc::clone(message) });
+            ctx.effects.push(Effect::SendOsd { osd, addrs, message: Arc::clone(message) });
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use messages::{MMonGetVersion, MMonSubscribe, Message, SubscribeItem};
-use pg::{Budget, CommitTimes, Leases, Permit, Places, RecoveryPolicy, ScrubPolicy};
+use pg::{CommitTimes, Leases, OpThrottle, Permit, RecoveryPolicy, ScrubPolicy, Slots};
 use rand::{SeedableRng, rngs::StdRng};
 use store::{Completion, ObjectStore};
 use types::{
@@ -12,22 +12,22 @@ use types::{
 };
 
 use crate::{
-    ConnId, Cross, Effect, Event, Peer, Shard,
+    ConnId, Effect, Event, Peer, Shard, ShardMessage,
     acting::ActingWanted,
     boot::{Boot, BootWatch},
     cluster_log::ClusterLog,
     control::Control,
     heartbeat::Heartbeat,
     held_back::HeldBack,
-    image_io::ImageIo,
     map_store::MapStore,
     on_map::{MapSource, WholeMap},
     pgs::Pgs,
+    rbd_perf::ImagePerf,
     session::Session,
     shard::CONTROL,
     slow_ops::SlowOps,
-    tell::{BOOT_HANDLE, Bench, Claim, LatestMaps, Perf, is_bench_token},
-    vitals::Vitals,
+    tell::{BOOT_HANDLE, Bench, InjectedFull, LatestMaps, Perf, is_bench_token},
+    watchdog::Watchdog,
 };
 
 /// What an OSD is told at its start.
@@ -87,7 +87,7 @@ pub struct Osd {
     /// All options by where they come from.
     pub(crate) settings: Settings,
     /// There while images are counted.
-    pub(crate) image_io: Option<Box<ImageIo>>,
+    pub(crate) image_perf: Option<Box<ImagePerf>>,
     pub(crate) rng: StdRng,
     pub(crate) maps: MapStore,
     pub(crate) map: OsdMap,
@@ -111,18 +111,18 @@ pub struct Osd {
     pub(crate) scrub_policy: ScrubPolicy,
     pub(crate) recovery_policy: RecoveryPolicy,
     pub(crate) cluster_log: ClusterLog,
-    pub(crate) held: Budget,
+    pub(crate) held: OpThrottle,
     pub(crate) held_back: HeldBack,
     /// Requests that copy objects.
-    pub(crate) copying: Places,
+    pub(crate) copying: Slots,
     /// Notifications that are not over.
-    pub(crate) notifying: Budget,
+    pub(crate) notifying: OpThrottle,
     /// Bits of the other shards that want clients to wait.
     pub(crate) saturated: u64,
     /// Whether the others know that clients have to wait for this shard.
     pub(crate) has_told_full: bool,
     pub(crate) control: Control,
-    pub(crate) vitals: Vitals,
+    pub(crate) watchdog: Watchdog,
     /// What takes too long, as of the last look, and when the cluster log was told.
     pub(crate) slow_ops: SlowOps,
     pub(crate) slow_ops_logged: Instant,
@@ -141,7 +141,7 @@ pub struct Osd {
     /// The benchmark under way.
     pub(crate) bench: Option<Bench>,
     /// How full an operator makes this OSD seem.
-    pub(crate) claim: Option<Claim>,
+    pub(crate) injected_full: Option<InjectedFull>,
 }
 
 /// Timers of the machine have tokens from here on; those of its runner are below.
@@ -154,17 +154,17 @@ pub(crate) const WAKE: Token = Token(OWN_TIMERS + 1);
 pub(crate) const ACTING: Token = Token(OWN_TIMERS + 2);
 
 /// What every handler may use.
-pub(crate) struct Cx<'a> {
+pub(crate) struct Ctx<'a> {
     pub(crate) now: Instant,
     pub(crate) wall: UTime,
     pub(crate) store: &'a mut dyn ObjectStore,
     pub(crate) effects: &'a mut Vec<Effect>,
 }
 
-impl Cx<'_> {
+impl Ctx<'_> {
     /// Tells another shard.
-    pub(crate) fn cross(&mut self, shard: u16, cross: Cross) {
-        self.effects.push(Effect::Cross(shard, cross));
+    pub(crate) fn send_shard(&mut self, shard: u16, message: ShardMessage) {
+        self.effects.push(Effect::ShardMessage(shard, message));
     }
 }
 
@@ -194,7 +194,7 @@ impl Osd {
         let settings = Settings::from_file(&config.options);
         let mut osd = Osd {
             settings,
-            image_io: None,
+            image_perf: None,
             config,
             rng,
             maps: MapStore::default(),
@@ -215,14 +215,14 @@ impl Osd {
             scrub_policy: ScrubPolicy::default(),
             recovery_policy: RecoveryPolicy::default(),
             cluster_log: ClusterLog::default(),
-            held: Budget::default(),
+            held: OpThrottle::default(),
             held_back: HeldBack::default(),
-            copying: Places::default(),
-            notifying: Budget::default(),
+            copying: Slots::default(),
+            notifying: OpThrottle::default(),
             saturated: 0,
             has_told_full: false,
             control: Control::default(),
-            vitals: Vitals::default(),
+            watchdog: Watchdog::default(),
             slow_ops: SlowOps::default(),
             slow_ops_logged: Instant(0),
             commit_times: CommitTimes::default(),
@@ -235,7 +235,7 @@ impl Osd {
             latest_maps: LatestMaps::default(),
             bench: None,
             whole_map: None,
-            claim: None,
+            injected_full: None,
         };
         osd.follow_options();
         osd
@@ -259,31 +259,31 @@ impl Osd {
         store: &mut dyn ObjectStore,
         effects: &mut Vec<Effect>,
     ) {
-        let cx = &mut Cx { now, wall, store, effects };
+        let ctx = &mut Ctx { now, wall, store, effects };
         match event {
             Event::Started { public_addrs, cluster_addrs } => {
-                self.on_started(public_addrs, cluster_addrs, cx)
+                self.on_started(public_addrs, cluster_addrs, ctx)
             }
-            Event::MonOpened => self.on_mon_opened(cx),
-            Event::MonClosed => self.on_mon_closed(cx),
-            Event::FromMon(message) => self.on_mon_message(message, cx),
+            Event::MonOpened => self.on_mon_opened(ctx),
+            Event::MonClosed => self.on_mon_closed(ctx),
+            Event::FromMon(message) => self.on_mon_message(message, ctx),
             Event::ConnOpened(conn, peer) => self.on_conn_opened(conn, *peer),
-            Event::ConnClosed(conn) => self.on_conn_closed(conn, cx),
-            Event::Received(conn, tid, message) => self.on_received(conn, tid, message, cx),
-            Event::FromOsd(osd, message) => self.on_answer_of_osd(osd, message, cx),
-            Event::OsdRefused(osd) => self.on_unreachable_osd(osd, false, cx),
-            Event::OsdStuck(osd) => self.on_unreachable_osd(osd, true, cx),
-            Event::Store(completion) => self.on_store(completion, cx),
-            Event::Cross(from, cross) => self.on_cross(from, cross, cx),
-            Event::Timer(TICK) => self.on_tick(cx),
-            Event::Timer(WAKE) => self.wake_pgs(cx),
-            Event::Timer(ACTING) => self.send_acting_wanted(cx),
+            Event::ConnClosed(conn) => self.on_conn_closed(conn, ctx),
+            Event::Received(conn, tid, message) => self.on_received(conn, tid, message, ctx),
+            Event::FromOsd(osd, message) => self.on_answer_of_osd(osd, message, ctx),
+            Event::OsdRefused(osd) => self.on_unreachable_osd(osd, false, ctx),
+            Event::OsdStuck(osd) => self.on_unreachable_osd(osd, true, ctx),
+            Event::Store(completion) => self.on_store(completion, ctx),
+            Event::ShardMessage(from, message) => self.on_shard_message(from, message, ctx),
+            Event::Timer(TICK) => self.on_tick(ctx),
+            Event::Timer(WAKE) => self.wake_pgs(ctx),
+            Event::Timer(ACTING) => self.send_acting_wanted(ctx),
             Event::Timer(_) => {}
-            Event::Stop => self.on_stop(cx),
+            Event::Stop => self.on_stop(ctx),
         }
-        self.give_recovery_turns(cx);
+        self.give_recovery_turns(ctx);
         if self.config.shard.count > 1 {
-            self.tell_saturation(cx);
+            self.tell_saturation(ctx);
         }
     }
 
@@ -340,88 +340,88 @@ impl Osd {
         self.scrub_policy.slots.taken()
     }
 
-    fn on_started(&mut self, public_addrs: EntityAddrVec, cluster_addrs: EntityAddrVec, cx: &mut Cx<'_>) {
-        self.started = cx.now;
+    fn on_started(&mut self, public_addrs: EntityAddrVec, cluster_addrs: EntityAddrVec, ctx: &mut Ctx<'_>) {
+        self.started = ctx.now;
         self.public_addrs = public_addrs;
         self.cluster_addrs = cluster_addrs;
-        self.maps = MapStore::load(cx.store).expect("the OSD's own collection is loaded at mount");
-        if let Err(fault) = self.load_pgs(cx) {
-            return cx.effects.push(Effect::Failed(fault));
+        self.maps = MapStore::load(ctx.store).expect("the OSD's own collection is loaded at mount");
+        if let Err(fault) = self.load_pgs(ctx) {
+            return ctx.effects.push(Effect::Failed(fault));
         }
         self.held_back.follow(None, &self.map);
         if !self.config.shard.is_control() {
-            cx.cross(CONTROL, Cross::WantMaps(self.map.epoch));
+            ctx.send_shard(CONTROL, ShardMessage::WantMaps(self.map.epoch));
         }
-        cx.effects.push(Effect::SetTimer(TICK, cx.now));
+        ctx.effects.push(Effect::SetTimer(TICK, ctx.now));
     }
 
     pub(crate) fn on_conn_opened(&mut self, conn: ConnId, peer: Peer) {
         self.sessions.insert(conn, Session::new(peer));
     }
 
-    fn on_mon_opened(&mut self, cx: &mut Cx<'_>) {
+    fn on_mon_opened(&mut self, ctx: &mut Ctx<'_>) {
         self.has_mon = true;
         if self.boot != Boot::Active {
             self.boot = Boot::Starting;
         }
-        self.subscribe(cx);
-        self.subscribe_config(cx);
-        self.resend_log(cx);
+        self.subscribe(ctx);
+        self.subscribe_config(ctx);
+        self.resend_log(ctx);
         let version = MMonGetVersion { handle: BOOT_HANDLE, what: "osdmap".to_owned() };
-        cx.effects.push(Effect::SendMon(version.into()));
-        self.ask_latest_maps(cx);
+        ctx.effects.push(Effect::SendMon(version.into()));
+        self.ask_latest_maps(ctx);
         // Asks for whatever the last session did not carry.
-        self.ask_up_thru(cx);
-        self.stats_due = cx.now;
+        self.ask_up_thru(ctx);
+        self.stats_due = ctx.now;
     }
 
-    fn on_mon_closed(&mut self, cx: &mut Cx<'_>) {
+    fn on_mon_closed(&mut self, ctx: &mut Ctx<'_>) {
         self.has_mon = false;
         if matches!(self.boot, Boot::Stopping { .. }) {
-            self.finish_stop(cx);
+            self.finish_stop(ctx);
         }
     }
 
     /// Asks the monitor for every map from the next one on.
-    pub(crate) fn subscribe(&self, cx: &mut Cx<'_>) {
+    pub(crate) fn subscribe(&self, ctx: &mut Ctx<'_>) {
         let start = if self.map.epoch.0 == 0 { 0 } else { u64::from(self.map.epoch.0) + 1 };
         let message = MMonSubscribe {
             what: [("osdmap".to_owned(), SubscribeItem { start, flags: 0 })].into(),
             hostname: String::new(),
         };
-        cx.effects.push(Effect::SendMon(message.into()));
+        ctx.effects.push(Effect::SendMon(message.into()));
     }
 
-    fn on_mon_message(&mut self, message: Message, cx: &mut Cx<'_>) {
+    fn on_mon_message(&mut self, message: Message, ctx: &mut Ctx<'_>) {
         match message {
-            Message::MOSDMap(maps) => self.on_osd_map(MapSource::Monitor, *maps, cx),
+            Message::MOSDMap(maps) => self.on_osd_map(MapSource::Monitor, *maps, ctx),
             Message::MMonGetVersionReply(reply) => {
-                self.on_latest_map(&reply, cx);
+                self.on_latest_map(&reply, ctx);
                 if self.boot == Boot::Starting {
                     let newest = Epoch(u32::try_from(reply.version).unwrap_or(u32::MAX));
                     self.boot = Boot::CatchingUp(newest);
-                    self.boot_if_due(cx);
+                    self.boot_if_due(ctx);
                 }
             }
-            Message::MOSDImageQuery(query) => self.on_image_query(*query, cx),
-            Message::MOSDPGCreate(create) => self.distribute_pg_create(&create, cx),
-            Message::MOSDScrub(message) => self.distribute_scrub(&message, cx),
-            Message::MOSDForceRecovery(message) => self.distribute_force(&message, cx),
+            Message::MOSDImageQuery(query) => self.on_image_query(*query, ctx),
+            Message::MOSDPGCreate(create) => self.distribute_pg_create(&create, ctx),
+            Message::MOSDScrub(message) => self.distribute_scrub(&message, ctx),
+            Message::MOSDForceRecovery(message) => self.distribute_force(&message, ctx),
             Message::MLogAck(ack) => self.on_log_ack(&ack),
             Message::MConfig(message) => {
                 self.settings.set_mon(&message.config);
-                self.on_settings_changed(cx);
+                self.on_settings_changed(ctx);
             }
-            Message::MOSDMarkMeDown(ack) if ack.is_ack => self.finish_stop(cx),
+            Message::MOSDMarkMeDown(ack) if ack.is_ack => self.finish_stop(ctx),
             other => tracing::debug!(message = other.name(), "ignored from the monitor"),
         }
     }
 
-    fn on_store(&mut self, completion: Completion, cx: &mut Cx<'_>) {
+    fn on_store(&mut self, completion: Completion, ctx: &mut Ctx<'_>) {
         match completion {
-            Completion::Committed(token) if is_bench_token(token) => self.on_bench_committed(token, cx),
-            Completion::Committed(token) => self.pg_committed(token, cx),
-            Completion::Loaded(token, result) => self.pg_loaded(token, result, cx),
+            Completion::Committed(token) if is_bench_token(token) => self.on_bench_committed(token, ctx),
+            Completion::Committed(token) => self.pg_committed(token, ctx),
+            Completion::Loaded(token, result) => self.pg_loaded(token, result, ctx),
         }
     }
 

@@ -10,7 +10,7 @@ use std::{
 use messages::{
     MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, MPgProxyOp, MPgPush, Message, PgCreation, pg_peer_target,
 };
-use pg::{Client, CommitTimes, Ctx, Event, IntervalStart, OpCounts, OpHistograms, Permit, Pg};
+use pg::{Client, CommitTimes, Ctx as PgCtx, Event, IntervalStart, OpCounts, OpHistograms, Permit, Pg};
 use rand::RngCore;
 use store::{Completion, ReadError};
 use types::{
@@ -18,9 +18,9 @@ use types::{
 };
 
 use crate::{
-    ConnId, Cross, Effect, Osd,
+    ConnId, Effect, Osd, ShardMessage,
     boot::Boot,
-    osd::{Cx, WAKE},
+    osd::{Ctx, WAKE},
     shard::CONTROL,
 };
 
@@ -177,18 +177,18 @@ fn answer_without_pg(message: Message, epoch: Epoch) -> Option<Message> {
 }
 
 impl Osd {
-    pub(crate) fn pg_event(&mut self, pgid: PgId, event: Event, cx: &mut Cx<'_>) {
-        self.with_pg(pgid, cx, |pg, ctx| pg.handle(event, ctx));
+    pub(crate) fn pg_event(&mut self, pgid: PgId, event: Event, ctx: &mut Ctx<'_>) {
+        self.with_pg(pgid, ctx, |pg, pg_ctx| pg.handle(event, pg_ctx));
     }
 
     /// Calls into a PG and carries out its effects.
-    fn with_pg(&mut self, pgid: PgId, cx: &mut Cx<'_>, act: impl FnOnce(&mut Pg, &mut Ctx<'_>)) {
+    fn with_pg(&mut self, pgid: PgId, ctx: &mut Ctx<'_>, act: impl FnOnce(&mut Pg, &mut PgCtx<'_>)) {
         let mut effects = std::mem::take(&mut self.pgs.effects);
         let Some(pg) = self.pgs.pgs.get_mut(&pgid) else { return };
-        let mut ctx = Ctx {
-            now: cx.now,
-            wall: cx.wall,
-            store: cx.store,
+        let mut pg_ctx = PgCtx {
+            now: ctx.now,
+            wall: ctx.wall,
+            store: ctx.store,
             map: &self.map,
             leases: &self.leases,
             scrub: &self.scrub_policy,
@@ -198,18 +198,18 @@ impl Osd {
             random: self.rng.next_u64(),
             effects: &mut effects,
         };
-        act(pg, &mut ctx);
+        act(pg, &mut pg_ctx);
         if pg.is_removed() {
             self.pgs.take(pgid);
         }
-        self.carry_out(pgid, &mut effects, cx);
+        self.carry_out(pgid, &mut effects, ctx);
         self.pgs.effects = effects;
-        self.deliver_own_messages(cx);
+        self.deliver_own_messages(ctx);
     }
 
-    fn carry_out(&mut self, pgid: PgId, effects: &mut Vec<pg::Effect>, cx: &mut Cx<'_>) {
+    fn carry_out(&mut self, pgid: PgId, effects: &mut Vec<pg::Effect>, ctx: &mut Ctx<'_>) {
         for effect in effects.drain(..) {
-            self.pg_effect(pgid, effect, cx);
+            self.pg_effect(pgid, effect, ctx);
         }
     }
 
@@ -217,18 +217,18 @@ impl Osd {
     /// of a message, such as a change that is sent to replicas, must not overtake that. Messages are delivered one
     /// after the other: if each PG heard its message at once, within the call that told it, the stack would be as deep
     /// as the conversation is long.
-    fn deliver_own_messages(&mut self, cx: &mut Cx<'_>) {
+    fn deliver_own_messages(&mut self, ctx: &mut Ctx<'_>) {
         if self.pgs.own_messages.is_empty() || self.pgs.is_delivering {
             return;
         }
         self.pgs.is_delivering = true;
         while let Some(message) = self.pgs.own_messages.pop_front() {
-            self.pg_peer_message(self.config.whoami, message, cx);
+            self.pg_peer_message(self.config.whoami, message, ctx);
         }
         self.pgs.is_delivering = false;
     }
 
-    fn pg_effect(&mut self, pgid: PgId, effect: pg::Effect, cx: &mut Cx<'_>) {
+    fn pg_effect(&mut self, pgid: PgId, effect: pg::Effect, ctx: &mut Ctx<'_>) {
         match effect {
             // While the OSD stops, answers to requests that other OSDs passed on are dropped, like those to clients
             // below.
@@ -239,61 +239,61 @@ impl Osd {
                 let shard = self.place_of(&message);
                 match shard == self.config.shard.index {
                     true => self.pgs.own_messages.push_back(message),
-                    false => cx.cross(shard, Cross::OwnPeer(message)),
+                    false => ctx.send_shard(shard, ShardMessage::OwnPeer(message)),
                 }
             }
-            pg::Effect::SendOsd(osd, message) => self.send_osd(osd, message, cx),
+            pg::Effect::SendOsd(osd, message) => self.send_osd(osd, message, ctx),
             pg::Effect::SendOsds(osds, message) => {
-                self.send_osds(&osds, &Arc::new(message.encode(0).sealed()), cx)
+                self.send_osds(&osds, &Arc::new(message.encode(0).sealed()), ctx)
             }
-            pg::Effect::SendEncoded(osds, message) => self.send_osds(&osds, &message, cx),
+            pg::Effect::SendEncoded(osds, message) => self.send_osds(&osds, &message, ctx),
             // The monitor is told that this OSD serves no more: other OSDs may serve already.
             pg::Effect::Reply { .. } if matches!(self.boot, Boot::Stopping { .. }) => {}
             pg::Effect::Reply { session, tid, reply } => {
-                self.image_op_ended(ConnId(session), tid, &reply, cx);
-                self.send_conn(ConnId(session), tid, Message::MOSDOpReply(reply), cx);
+                self.image_op_ended(ConnId(session), tid, &reply, ctx);
+                self.send_conn(ConnId(session), tid, Message::MOSDOpReply(reply), ctx);
             }
             pg::Effect::Tell(session, message) => {
-                self.send_conn(ConnId(session), 0, message, cx);
+                self.send_conn(ConnId(session), 0, message, ctx);
             }
-            pg::Effect::ClusterLog(level, line) => self.cluster_log(level, line, cx),
+            pg::Effect::ClusterLog(level, line) => self.cluster_log(level, line, ctx),
             pg::Effect::WakeAt(at) => {
                 self.pgs.wakes.insert((at, pgid));
-                self.set_wake_timer(cx);
+                self.set_wake_timer(ctx);
             }
-            pg::Effect::WantUpThru(want) => self.want_up_thru(want, cx),
-            pg::Effect::WantActing(osds) => self.want_acting(pgid, osds, cx),
-            pg::Effect::StatsChanged | pg::Effect::Removed => self.stats_changed(cx),
+            pg::Effect::WantUpThru(want) => self.want_up_thru(want, ctx),
+            pg::Effect::WantActing(osds) => self.want_acting(pgid, osds, ctx),
+            pg::Effect::StatsChanged | pg::Effect::Removed => self.stats_changed(ctx),
         }
     }
 
     /// A PG waits for the map to say that this OSD lived in epoch `want`.
-    pub(crate) fn want_up_thru(&mut self, want: Epoch, cx: &mut Cx<'_>) {
+    pub(crate) fn want_up_thru(&mut self, want: Epoch, ctx: &mut Ctx<'_>) {
         if want <= self.up_thru_wanted {
             return;
         }
         self.up_thru_wanted = want;
         match self.config.shard.is_control() {
-            true => self.ask_up_thru(cx),
-            false => cx.cross(CONTROL, Cross::WantUpThru(want)),
+            true => self.ask_up_thru(ctx),
+            false => ctx.send_shard(CONTROL, ShardMessage::WantUpThru(want)),
         }
     }
 
     /// Asks the monitor to record that this OSD lives, as long as a PG waits for that.
-    pub(crate) fn ask_up_thru(&self, cx: &mut Cx<'_>) {
+    pub(crate) fn ask_up_thru(&self, ctx: &mut Ctx<'_>) {
         if self.up_thru_wanted > self.map.up_thru(self.config.whoami) {
             let alive = MOSDAlive { osd: self.config.whoami, want: self.up_thru_wanted };
-            cx.effects.push(Effect::SendMon(alive.into()));
+            ctx.effects.push(Effect::SendMon(alive.into()));
         }
     }
 
     /// Where the present interval of a PG that is new here began: every copy keeps the intervals that may
     /// have taken writes, and only an interval's beginning tells.
-    fn interval_start(&self, pgid: PgId, created: Epoch, cx: &Cx<'_>) -> IntervalStart {
+    fn interval_start(&self, pgid: PgId, created: Epoch, ctx: &Ctx<'_>) -> IntervalStart {
         let oldest = created.max(self.maps.oldest);
         let older = (oldest.0..self.map.epoch.0).rev().map(Epoch);
         let history =
-            older.map_while(|epoch| Osd::decode_full(self.maps.full(&*cx.store, epoch).ok().flatten()?));
+            older.map_while(|epoch| Osd::decode_full(self.maps.full(&*ctx.store, epoch).ok().flatten()?));
         IntervalStart::find(&self.map, history, pgid, self.config.whoami)
     }
 
@@ -301,9 +301,9 @@ impl Osd {
     /// begun since, nothing is made: a PG that does not know all of its past could serve without what was written
     /// then. A copy tells again when it comes to the new interval, its primary activates again, and the monitor repeats
     /// what it has made.
-    fn make_pg(&mut self, creation: PgCreation, told_at: Epoch, cx: &mut Cx<'_>) {
+    fn make_pg(&mut self, creation: PgCreation, told_at: Epoch, ctx: &mut Ctx<'_>) {
         let PgCreation { pgid, created, mut intervals } = creation;
-        let start = self.interval_start(pgid, created, cx);
+        let start = self.interval_start(pgid, created, ctx);
         if told_at < start.since {
             tracing::debug!(pg = %pgid, told_at = told_at.0, since = start.since.0, "told of an earlier interval");
             return;
@@ -312,10 +312,10 @@ impl Osd {
         intervals.retain(|interval| interval.last < start.since);
         let id = self.pgs.new_id(pgid);
         let mut effects = Vec::new();
-        let mut ctx = Ctx {
-            now: cx.now,
-            wall: cx.wall,
-            store: cx.store,
+        let mut pg_ctx = PgCtx {
+            now: ctx.now,
+            wall: ctx.wall,
+            store: ctx.store,
             map: &self.map,
             leases: &self.leases,
             scrub: &self.scrub_policy,
@@ -325,32 +325,39 @@ impl Osd {
             random: self.rng.next_u64(),
             effects: &mut effects,
         };
-        let pg = Pg::create(id, pgid, self.config.whoami, created, start, intervals, &mut ctx);
+        let pg = Pg::create(id, pgid, self.config.whoami, created, start, intervals, &mut pg_ctx);
         self.pgs.pgs.insert(pgid, pg);
-        self.carry_out(pgid, &mut effects, cx);
-        self.deliver_own_messages(cx);
+        self.carry_out(pgid, &mut effects, ctx);
+        self.deliver_own_messages(ctx);
         let early = std::mem::take(&mut self.pgs.early);
         for (conn, tid, op, permit) in early {
-            self.pg_op(conn, tid, op, permit, cx);
+            self.pg_op(conn, tid, op, permit, ctx);
         }
         for (from, question) in std::mem::take(&mut self.pgs.early_passed_on) {
-            self.pg_peer_message(from, Message::MPgProxyOp(question), cx);
+            self.pg_peer_message(from, Message::MPgProxyOp(question), ctx);
         }
     }
 
     /// The monitor knows of no OSD that has these PGs.
-    pub(crate) fn on_pg_create(&mut self, create: MOSDPGCreate, cx: &mut Cx<'_>) {
+    pub(crate) fn on_pg_create(&mut self, create: MOSDPGCreate, ctx: &mut Ctx<'_>) {
         for creation in create.pgs {
             let is_primary = self.map.pg_to_up_acting(creation.pgid).acting_primary == self.config.whoami;
             if !self.pgs.pgs.contains_key(&creation.pgid) && is_primary {
-                self.make_pg(creation, create.epoch, cx);
+                self.make_pg(creation, create.epoch, ctx);
             }
         }
-        self.stats_due = cx.now;
+        self.stats_due = ctx.now;
     }
 
     /// A client's op, permitted, for a PG of the newest map.
-    pub(crate) fn pg_op(&mut self, conn: ConnId, tid: u64, op: Box<MOSDOp>, permit: Permit, cx: &mut Cx<'_>) {
+    pub(crate) fn pg_op(
+        &mut self,
+        conn: ConnId,
+        tid: u64,
+        op: Box<MOSDOp>,
+        permit: Permit,
+        ctx: &mut Ctx<'_>,
+    ) {
         let pgid = op.pgid;
         if !self.pgs.pgs.contains_key(&pgid) {
             let (me, placed) = (self.config.whoami, self.map.pg_to_up_acting(pgid));
@@ -358,7 +365,7 @@ impl Osd {
                 self.pgs.early.push((conn, tid, op, permit));
             } else if placed.acting.contains(&me) && op.is_for_any_copy() {
                 // This OSD is going to be a replica: the primary has what the client wants.
-                self.refuse(conn, tid, &op, Errno::EAGAIN, cx);
+                self.refuse(conn, tid, &op, Errno::EAGAIN, ctx);
             }
             return;
         }
@@ -369,7 +376,7 @@ impl Osd {
             addr: session.peer.addr,
             features: session.peer.features,
         };
-        self.pg_event(pgid, Event::Op { client, tid, op, permit }, cx);
+        self.pg_event(pgid, Event::Op { client, tid, op, permit }, ctx);
     }
 
     /// Another OSD's message about a PG. An OSD that should have the PG and does not, makes it if the sender knows the
@@ -377,7 +384,7 @@ impl Osd {
     /// question makes no PG, nor does the answer of an OSD that has no copy.
     ///
     /// Authority: `OSD::handle_pg_query_nopg`, `MOSDPGNotify2::get_create_info`, `MOSDPGLog::get_create_info` (16.2).
-    pub(crate) fn pg_peer_message(&mut self, from: OsdId, message: Message, cx: &mut Cx<'_>) {
+    pub(crate) fn pg_peer_message(&mut self, from: OsdId, message: Message, ctx: &mut Ctx<'_>) {
         let Some((pgid, epoch)) = pg_peer_target(&message) else { return };
         if !self.pgs.pgs.contains_key(&pgid) {
             if let Message::MPgProxyOp(question) = message {
@@ -388,7 +395,7 @@ impl Osd {
             }
             let (created, intervals) = match &message {
                 Message::MPgQuery(_) | Message::MPgPull(_) => {
-                    return self.answer_without_pg(from, message, cx);
+                    return self.answer_without_pg(from, message, ctx);
                 }
                 // Every copy is in some interval.
                 Message::MPgNotify(notify) if notify.info.since != Epoch(0) => {
@@ -404,73 +411,73 @@ impl Osd {
             if !is_member || !self.map.pg_exists(pgid) {
                 return;
             }
-            self.make_pg(PgCreation { pgid, created, intervals }, epoch, cx);
+            self.make_pg(PgCreation { pgid, created, intervals }, epoch, ctx);
         }
-        self.pg_event(pgid, Event::Peer(from, message), cx);
+        self.pg_event(pgid, Event::Peer(from, message), ctx);
     }
 
-    fn answer_without_pg(&mut self, from: OsdId, message: Message, cx: &mut Cx<'_>) {
+    fn answer_without_pg(&mut self, from: OsdId, message: Message, ctx: &mut Ctx<'_>) {
         if let Some(answer) = answer_without_pg(message, self.map.epoch) {
-            self.send_osd(from, answer, cx);
+            self.send_osd(from, answer, ctx);
         }
     }
 
-    fn pg_completion(&mut self, token: Token, completion: Completion, cx: &mut Cx<'_>) {
+    fn pg_completion(&mut self, token: Token, completion: Completion, ctx: &mut Ctx<'_>) {
         let id = (token.0 >> 32) as u32;
         match self.pgs.ids.get(&id).copied() {
-            Some(pgid) => self.pg_event(pgid, Event::Store(completion), cx),
+            Some(pgid) => self.pg_event(pgid, Event::Store(completion), ctx),
             // The PG was removed meanwhile, and may have been made anew.
-            None => cx.store.unload(token),
+            None => ctx.store.unload(token),
         }
     }
 
-    pub(crate) fn pg_committed(&mut self, token: Token, cx: &mut Cx<'_>) {
+    pub(crate) fn pg_committed(&mut self, token: Token, ctx: &mut Ctx<'_>) {
         if token != MAP_TOKEN {
-            self.pg_completion(token, Completion::Committed(token), cx);
+            self.pg_completion(token, Completion::Committed(token), ctx);
         }
     }
 
-    pub(crate) fn pg_loaded(&mut self, token: Token, result: Result<(), ReadError>, cx: &mut Cx<'_>) {
-        self.pg_completion(token, Completion::Loaded(token, result), cx);
+    pub(crate) fn pg_loaded(&mut self, token: Token, result: Result<(), ReadError>, ctx: &mut Ctx<'_>) {
+        self.pg_completion(token, Completion::Loaded(token, result), ctx);
     }
 
-    pub(crate) fn pgs_session_closed(&mut self, conn: ConnId, cx: &mut Cx<'_>) {
+    pub(crate) fn pgs_session_closed(&mut self, conn: ConnId, ctx: &mut Ctx<'_>) {
         for pgid in self.pgs.ids().collect::<Vec<_>>() {
-            self.pg_event(pgid, Event::SessionClosed(conn.0), cx);
+            self.pg_event(pgid, Event::SessionClosed(conn.0), ctx);
         }
     }
 
-    fn set_wake_timer(&self, cx: &mut Cx<'_>) {
+    fn set_wake_timer(&self, ctx: &mut Ctx<'_>) {
         if let Some((at, _)) = self.pgs.wakes.first() {
-            cx.effects.push(Effect::SetTimer(WAKE, *at));
+            ctx.effects.push(Effect::SetTimer(WAKE, *at));
         }
     }
 
     /// Wakes the PGs whose time has come.
-    pub(crate) fn wake_pgs(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn wake_pgs(&mut self, ctx: &mut Ctx<'_>) {
         while let Some((at, pgid)) = self.pgs.wakes.pop_first() {
-            if at > cx.now {
+            if at > ctx.now {
                 self.pgs.wakes.insert((at, pgid));
                 break;
             }
-            self.pg_event(pgid, Event::Wake, cx);
+            self.pg_event(pgid, Event::Wake, ctx);
         }
-        self.set_wake_timer(cx);
+        self.set_wake_timer(ctx);
     }
 
-    pub(crate) fn tick_pgs(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn tick_pgs(&mut self, ctx: &mut Ctx<'_>) {
         self.scrub_policy.is_recovering = self.pgs.primaries().any(Pg::is_recovering);
         // Scrubs begin with ticks, as many as may run at once: the PG whose turn is next is ticked first.
         let mut ids: Vec<PgId> = self.pgs.ids().collect();
         ids.sort_by_cached_key(|pgid| self.pgs.get(*pgid).map(Pg::scrub_turn));
         for pgid in ids {
-            self.pg_event(pgid, Event::Tick, cx);
+            self.pg_event(pgid, Event::Tick, ctx);
         }
     }
 
-    pub(crate) fn primary_pg_stats(&mut self, cx: &Cx<'_>) -> Vec<PgStat> {
+    pub(crate) fn primary_pg_stats(&mut self, ctx: &Ctx<'_>) -> Vec<PgStat> {
         let primaries = self.pgs.pgs.values_mut().filter(|pg| pg.is_primary());
-        primaries.map(|pg| pg.stat(&self.map, cx.wall)).collect()
+        primaries.map(|pg| pg.stat(&self.map, ctx.wall)).collect()
     }
 
     /// PGs of all shards that this OSD leads, as far as they have reported.

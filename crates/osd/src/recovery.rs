@@ -4,12 +4,12 @@ use messages::{LogLevel, MOSDForceRecovery};
 use pg::{Event, GiveUp};
 use types::PgId;
 
-use crate::{Cross, Osd, osd::Cx};
+use crate::{Osd, ShardMessage, osd::Ctx};
 
 impl Osd {
     /// Gives up the unfound objects of a PG that this OSD leads. Returns what is done, or why it is not, in the words
     /// of `PrimaryLogPG::do_command`.
-    pub(crate) fn give_up(&mut self, pgid: PgId, how: GiveUp, cx: &mut Cx<'_>) -> Result<String, String> {
+    pub(crate) fn give_up(&mut self, pgid: PgId, how: GiveUp, ctx: &mut Ctx<'_>) -> Result<String, String> {
         let count = self.pgs.get(pgid).map_or(0, pg::Pg::unfound_count);
         if count == 0 {
             return Ok("pg has no unfound objects".to_owned());
@@ -20,30 +20,30 @@ impl Osd {
             ));
         }
         let line = format!("pg has {count} objects unfound and apparently lost marking");
-        self.cluster_log(LogLevel::INFO, line.clone(), cx);
-        self.pg_event(pgid, Event::GiveUp(how), cx);
+        self.cluster_log(LogLevel::INFO, line.clone(), ctx);
+        self.pg_event(pgid, Event::GiveUp(how), ctx);
         Ok(line)
     }
 
     /// PGs that waited go on with recovery, as far as something has come to where it was sent.
-    pub(crate) fn give_recovery_turns(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn give_recovery_turns(&mut self, ctx: &mut Ctx<'_>) {
         while let Some((pgid, osd)) = self.recovery_policy.next_turn() {
-            self.pg_event(pgid, Event::RecoveryTurn(osd), cx);
+            self.pg_event(pgid, Event::RecoveryTurn(osd), ctx);
         }
     }
 
     /// The monitor passes on what an operator wants recovered first, or no more; each shard does so.
-    pub(crate) fn distribute_force(&mut self, message: &MOSDForceRecovery, cx: &mut Cx<'_>) {
-        let of = |pgs| Cross::Force(Box::new(MOSDForceRecovery { pgs, ..message.clone() }));
-        self.cross_pgs(&message.pgs, of, cx);
-        self.on_force(message, cx);
+    pub(crate) fn distribute_force(&mut self, message: &MOSDForceRecovery, ctx: &mut Ctx<'_>) {
+        let of = |pgs| ShardMessage::Force(Box::new(MOSDForceRecovery { pgs, ..message.clone() }));
+        self.send_shards_of(&message.pgs, of, ctx);
+        self.on_force(message, ctx);
     }
 
     /// Obeys the order for those PGs of a list that this shard leads.
-    pub(crate) fn on_force(&mut self, message: &MOSDForceRecovery, cx: &mut Cx<'_>) {
+    pub(crate) fn on_force(&mut self, message: &MOSDForceRecovery, ctx: &mut Ctx<'_>) {
         let MOSDForceRecovery { is_backfill, is_forced, .. } = *message;
         for pgid in &message.pgs {
-            self.pg_event(*pgid, Event::ForceRecovery { is_backfill, is_forced }, cx);
+            self.pg_event(*pgid, Event::ForceRecovery { is_backfill, is_forced }, ctx);
         }
     }
 }

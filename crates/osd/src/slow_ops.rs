@@ -8,7 +8,7 @@ use messages::LogLevel;
 use pg::{OpRecord, wall_at};
 use types::{Instant, OsdMap, PoolId};
 
-use crate::{Osd, osd::Cx};
+use crate::{Osd, osd::Ctx};
 
 /// Between two lines in the cluster log.
 const LOG_INTERVAL: Duration = Duration::from_secs(5);
@@ -61,29 +61,29 @@ impl SlowOps {
 
 impl Osd {
     /// Looks for slow ops, and forgets answered ones that are too old to be shown.
-    pub(crate) fn tick_ops(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn tick_ops(&mut self, ctx: &mut Ctx<'_>) {
         let (complaint, is_enabled) = self.held.with_history(|history| {
-            history.expire(cx.now);
+            history.expire(ctx.now);
             (history.complaint, history.is_enabled)
         });
         let too_old =
-            Instant(cx.now.0.saturating_sub(u64::try_from(complaint.as_nanos()).unwrap_or(u64::MAX)));
-        let ops = match is_enabled && self.held.ops() > 0 && cx.now.since(self.started) >= complaint {
+            Instant(ctx.now.0.saturating_sub(u64::try_from(complaint.as_nanos()).unwrap_or(u64::MAX)));
+        let ops = match is_enabled && self.held.ops() > 0 && ctx.now.since(self.started) >= complaint {
             true => self.ops_until(too_old),
             false => Vec::new(),
         };
         let before = self.slow_ops.count;
-        self.slow_ops = SlowOps::of(&ops, cx.now);
+        self.slow_ops = SlowOps::of(&ops, ctx.now);
         if (before == 0) != ops.is_empty() {
             // The monitor is told at once when slow ops begin or end.
-            self.stats_changed(cx);
+            self.stats_changed(ctx);
         }
         if !ops.is_empty() && self.settings.get("osd_aggregated_slow_ops_logging").as_deref() == Some("false")
         {
-            self.log_each(&ops, cx);
+            self.log_each(&ops, ctx);
         }
         if self.config.shard.is_control() {
-            self.log_slow_ops(cx);
+            self.log_slow_ops(ctx);
         }
     }
 
@@ -94,27 +94,27 @@ impl Osd {
         all
     }
 
-    fn log_slow_ops(&mut self, cx: &mut Cx<'_>) {
+    fn log_slow_ops(&mut self, ctx: &mut Ctx<'_>) {
         let all = self.all_slow_ops();
         let is_each = self.settings.get("osd_aggregated_slow_ops_logging").as_deref() == Some("false");
-        if all.count > 0 && !is_each && cx.now >= self.slow_ops_logged + LOG_INTERVAL {
-            self.slow_ops_logged = cx.now;
+        if all.count > 0 && !is_each && ctx.now >= self.slow_ops_logged + LOG_INTERVAL {
+            self.slow_ops_logged = ctx.now;
             let line = all.line(&self.map);
-            self.cluster_log(LogLevel::WARN, line, cx);
+            self.cluster_log(LogLevel::WARN, line, ctx);
         }
     }
 
-    fn log_each(&mut self, ops: &[OpRecord], cx: &mut Cx<'_>) {
-        if cx.now < self.slow_ops_logged + LOG_INTERVAL {
+    fn log_each(&mut self, ops: &[OpRecord], ctx: &mut Ctx<'_>) {
+        if ctx.now < self.slow_ops_logged + LOG_INTERVAL {
             return;
         }
-        self.slow_ops_logged = cx.now;
+        self.slow_ops_logged = ctx.now;
         let most = self.held.with_history(|history| history.log_threshold);
         for op in ops.iter().take(most) {
-            let initiated = wall_at(op.since(), cx.now, cx.wall);
+            let initiated = wall_at(op.since(), ctx.now, ctx.wall);
             let line =
                 format!("slow request {} initiated {initiated} currently {}", op.description, op.flag_point);
-            self.cluster_log(LogLevel::WARN, line, cx);
+            self.cluster_log(LogLevel::WARN, line, ctx);
         }
     }
 }

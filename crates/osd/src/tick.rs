@@ -7,10 +7,10 @@ use pg::CommitTimes;
 use types::{MapFlags, OsdStat, PgStat};
 
 use crate::{
-    Cross, Effect, Osd,
+    Effect, Osd, ShardMessage,
     boot::Boot,
     heartbeat::{self, Heartbeat},
-    osd::{Cx, TICK},
+    osd::{Ctx, TICK},
 };
 
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
@@ -22,31 +22,31 @@ const STATS_INTERVAL_BUSY: Duration = Duration::from_millis(500);
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Osd {
-    pub(crate) fn on_tick(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
         if let Boot::Stopping { deadline } = self.boot
-            && cx.now >= deadline
+            && ctx.now >= deadline
         {
-            return self.finish_stop(cx);
+            return self.finish_stop(ctx);
         }
-        if !self.show_vitals(cx) {
+        if !self.report_liveness(ctx) {
             return;
         }
-        self.ask_for_whole_map(cx);
-        self.boot_if_due(cx);
-        self.watch_boot(cx);
-        self.give_up_waiting(cx);
-        self.beat(cx);
-        self.tick_pgs(cx);
-        self.tick_ops(cx);
-        self.measure_commits(cx);
-        self.send_stats_if_due(cx);
-        cx.effects.push(Effect::SetTimer(TICK, cx.now + TICK_INTERVAL));
+        self.ask_for_whole_map(ctx);
+        self.boot_if_due(ctx);
+        self.watch_boot(ctx);
+        self.give_up_waiting(ctx);
+        self.beat(ctx);
+        self.tick_pgs(ctx);
+        self.tick_ops(ctx);
+        self.measure_commits(ctx);
+        self.send_stats_if_due(ctx);
+        ctx.effects.push(Effect::SetTimer(TICK, ctx.now + TICK_INTERVAL));
     }
 
     /// Says in the log that this OSD is not let into the map: it listens, but serves no client.
-    fn watch_boot(&mut self, cx: &Cx<'_>) {
+    fn watch_boot(&mut self, ctx: &Ctx<'_>) {
         let is_waiting = self.config.shard.is_control() && self.boot.is_waiting();
-        if self.boot_watch.is_due(cx.now, is_waiting && !self.vitals.is_ill()) {
+        if self.boot_watch.is_due(ctx.now, is_waiting && !self.watchdog.is_stalled()) {
             tracing::warn!(
                 osd = self.config.whoami.0,
                 state = self.boot.name(),
@@ -58,66 +58,66 @@ impl Osd {
         }
     }
 
-    fn beat(&mut self, cx: &mut Cx<'_>) {
+    fn beat(&mut self, ctx: &mut Ctx<'_>) {
         if self.boot != Boot::Active {
             return;
         }
         let me = self.config.whoami;
-        let seconds = cx.now.since(self.started).as_secs();
-        if seconds.is_multiple_of(heartbeat::INTERVAL.as_secs()) && !self.vitals.is_ill() {
-            self.heartbeat.on_pinged(cx.now);
-            let ping = Heartbeat::ping(cx.now, me, self.boot_epoch, self.map.epoch);
+        let seconds = ctx.now.since(self.started).as_secs();
+        if seconds.is_multiple_of(heartbeat::INTERVAL.as_secs()) && !self.watchdog.is_stalled() {
+            self.heartbeat.on_pinged(ctx.now);
+            let ping = Heartbeat::ping(ctx.now, me, self.boot_epoch, self.map.epoch);
             for osd in self.heartbeat.peers().collect::<Vec<_>>() {
-                self.send_osd(osd, ping.into(), cx);
+                self.send_osd(osd, ping.into(), ctx);
             }
         }
-        for (osd, up_from, silent) in self.heartbeat.overdue(cx.now) {
+        for (osd, up_from, silent) in self.heartbeat.overdue(ctx.now) {
             tracing::warn!(osd = osd.0, silent_ms = silent.as_millis() as u64, "no heartbeat");
             let report = Heartbeat::failure(me, osd, up_from, silent, false, self.map.epoch);
-            cx.effects.push(Effect::SendMon(report.into()));
+            ctx.effects.push(Effect::SendMon(report.into()));
         }
     }
 
     /// Finds out how long changes took since it looked last.
-    fn measure_commits(&mut self, cx: &Cx<'_>) {
-        if cx.now < self.commit_times_due {
+    fn measure_commits(&mut self, ctx: &Ctx<'_>) {
+        if ctx.now < self.commit_times_due {
             return;
         }
-        self.commit_times_due = cx.now + STATS_INTERVAL;
+        self.commit_times_due = ctx.now + STATS_INTERVAL;
         let others = self.control.reports().map(|report| report.commit_times);
         let times: CommitTimes = others.chain([self.pgs.commit_times()]).sum();
         self.commit_latency_ns = times.mean_since(std::mem::replace(&mut self.commit_times, times));
     }
 
     /// PGs changed: report soon.
-    pub(crate) fn stats_changed(&mut self, cx: &Cx<'_>) {
-        self.stats_due = self.stats_due.min(cx.now + STATS_INTERVAL_BUSY);
+    pub(crate) fn stats_changed(&mut self, ctx: &Ctx<'_>) {
+        self.stats_due = self.stats_due.min(ctx.now + STATS_INTERVAL_BUSY);
     }
 
-    pub(crate) fn send_stats_if_due(&mut self, cx: &mut Cx<'_>) {
-        if cx.now < self.stats_due {
+    pub(crate) fn send_stats_if_due(&mut self, ctx: &mut Ctx<'_>) {
+        if ctx.now < self.stats_due {
             return;
         }
-        self.report_images(cx);
+        self.report_images(ctx);
         if !self.config.shard.is_control() {
-            self.stats_due = cx.now + STATS_INTERVAL;
-            return self.report(cx);
+            self.stats_due = ctx.now + STATS_INTERVAL;
+            return self.report(ctx);
         }
-        let mut pgs = self.primary_pg_stats(cx);
+        let mut pgs = self.primary_pg_stats(ctx);
         pgs.extend(self.control.reports().flat_map(|report| report.pgs.iter().cloned()));
-        if self.send_stats(pgs, cx) {
-            self.stats_due = cx.now + STATS_INTERVAL;
+        if self.send_stats(pgs, ctx) {
+            self.stats_due = ctx.now + STATS_INTERVAL;
         }
     }
 
     /// Reports on `pgs` and the OSD; false if that is not possible at present.
-    pub(crate) fn send_stats(&mut self, pgs: Vec<PgStat>, cx: &mut Cx<'_>) -> bool {
+    pub(crate) fn send_stats(&mut self, pgs: Vec<PgStat>, ctx: &mut Ctx<'_>) -> bool {
         if !self.has_mon || self.boot != Boot::Active || !self.has_all_reports() {
             return false;
         }
-        let (stat, pool_stat) = (self.osd_stat(cx), self.pool_usage(cx));
+        let (stat, pool_stat) = (self.osd_stat(ctx), self.pool_usage(ctx));
         let slow = self.all_slow_ops();
-        let perf = self.useful_perf(cx);
+        let perf = self.useful_perf(ctx);
         self.reports_made += 1;
         let stats = MPGStats {
             osd: self.config.whoami,
@@ -129,9 +129,9 @@ impl Osd {
             oldest_slow_op_sec: slow.oldest_sec,
             perf,
             seq: self.report_seq(),
-            pings: self.heartbeat.pings(cx.now),
+            pings: self.heartbeat.pings(ctx.now),
         };
-        cx.effects.push(Effect::SendMon(Message::from(stats)));
+        ctx.effects.push(Effect::SendMon(Message::from(stats)));
         true
     }
 
@@ -140,8 +140,8 @@ impl Osd {
         u64::from(self.boot_epoch.0) << 32 | u64::from(self.reports_made)
     }
 
-    fn osd_stat(&mut self, cx: &Cx<'_>) -> OsdStat {
-        let usage = self.usage(cx);
+    fn osd_stat(&mut self, ctx: &Ctx<'_>) -> OsdStat {
+        let usage = self.usage(ctx);
         let mut stat = OsdStat {
             kb: usage.total_bytes >> 10,
             kb_used: usage.total_bytes.saturating_sub(usage.available_bytes) >> 10,
@@ -158,31 +158,31 @@ impl Osd {
             copies_repaired: self.pgs.copies_repaired()
                 + self.control.reports().map(|report| report.copies_repaired).sum::<u64>(),
         };
-        self.apply_claim(&mut stat);
+        self.apply_injected_full(&mut stat);
         stat
     }
 
-    pub(crate) fn on_stop(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn on_stop(&mut self, ctx: &mut Ctx<'_>) {
         if !self.has_mon || self.boot != Boot::Active {
-            return self.finish_stop(cx);
+            return self.finish_stop(ctx);
         }
-        self.boot = Boot::Stopping { deadline: cx.now + STOP_PATIENCE };
+        self.boot = Boot::Stopping { deadline: ctx.now + STOP_PATIENCE };
         // The monitor is told when no shard answers clients any more.
         self.control.unquiet = self.config.shard.count - 1;
         match self.control.unquiet {
-            0 => self.mark_me_down(cx),
-            _ => self.cross_all(|| Cross::Quiesce, cx),
+            0 => self.mark_me_down(ctx),
+            _ => self.send_other_shards(|| ShardMessage::Quiesce, ctx),
         }
     }
 
-    pub(crate) fn mark_me_down(&self, cx: &mut Cx<'_>) {
+    pub(crate) fn mark_me_down(&self, ctx: &mut Ctx<'_>) {
         let message = MOSDMarkMeDown { osd: self.config.whoami, epoch: self.map.epoch, is_ack: false };
-        cx.effects.push(Effect::SendMon(message.into()));
+        ctx.effects.push(Effect::SendMon(message.into()));
     }
 
-    pub(crate) fn finish_stop(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn finish_stop(&mut self, ctx: &mut Ctx<'_>) {
         tracing::info!(osd = self.config.whoami.0, "stopped in order");
-        self.cross_all(|| Cross::Stop, cx);
-        cx.effects.push(Effect::Stopped);
+        self.send_other_shards(|| ShardMessage::Stop, ctx);
+        ctx.effects.push(Effect::Stopped);
     }
 }

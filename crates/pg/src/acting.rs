@@ -73,13 +73,13 @@ impl Pg {
 
     /// True if the acting set is the wanted one, once it is known what every copy has. Otherwise the monitor is asked
     /// for the wanted one, and the next map begins another interval.
-    pub(crate) fn acts_as_wanted(&self, cx: &mut Ctx<'_>) -> bool {
-        let wanted = self.wanted_acting(cx.recovery.fill_first, cx.map);
+    pub(crate) fn acts_as_wanted(&self, ctx: &mut Ctx<'_>) -> bool {
+        let wanted = self.wanted_acting(ctx.recovery.fill_first, ctx.map);
         if wanted == self.members.acting {
             return true;
         }
         let temporary = if wanted == self.members.up { Vec::new() } else { wanted };
-        cx.effects.push(Effect::WantActing(temporary));
+        ctx.effects.push(Effect::WantActing(temporary));
         false
     }
 }

@@ -89,29 +89,29 @@ impl Pg {
     }
 
     /// An object cannot be served: clients that know of backoffs hold their ops on it.
-    pub(crate) fn hold_object(&mut self, head: &HObject, cx: &mut Ctx<'_>) {
+    pub(crate) fn hold_object(&mut self, head: &HObject, ctx: &mut Ctx<'_>) {
         for op in self.ops.take_queued(head, |waiting| knows_backoffs(&waiting.client)) {
-            self.release(&op, cx);
-            self.hold(&op, Scope::Object(head.clone()), cx);
+            self.release(&op, ctx);
+            self.hold(&op, Scope::Object(head.clone()), ctx);
         }
     }
 
     /// After every event: tells clients to hold or to go on, as the PG's phase is now.
-    pub(crate) fn settle_backoffs(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn settle_backoffs(&mut self, ctx: &mut Ctx<'_>) {
         if self.must_back_off() {
             let waiting = self.ops.take_early(|waiting| knows_backoffs(&waiting.client));
             for op in waiting {
-                self.release(&op, cx);
-                self.hold(&op, Scope::Pg, cx);
+                self.release(&op, ctx);
+                self.hold(&op, Scope::Pg, ctx);
             }
         }
         if !self.backoffs.by_session.is_empty() {
-            self.lift(cx);
+            self.lift(ctx);
         }
     }
 
     /// The client of an op that was dropped is to hold it.
-    fn hold(&mut self, dropped: &WaitingOp, scope: Scope, cx: &mut Ctx<'_>) {
+    fn hold(&mut self, dropped: &WaitingOp, scope: Scope, ctx: &mut Ctx<'_>) {
         let client = &dropped.client;
         if dropped.is_abandoned {
             // The end of its session has been: a backoff in it would stay.
@@ -124,11 +124,11 @@ impl Pg {
         self.backoffs.last_id += 1;
         let backoff = Backoff { id: self.backoffs.last_id, state: State::Told };
         of_session.insert(scope.clone(), backoff);
-        self.send_backoff(client.session, &scope, backoff.id, BackoffOp::BLOCK, cx);
+        self.send_backoff(client.session, &scope, backoff.id, BackoffOp::BLOCK, ctx);
     }
 
     /// Lifts backoffs whose reason is gone.
-    fn lift(&mut self, cx: &mut Ctx<'_>) {
+    fn lift(&mut self, ctx: &mut Ctx<'_>) {
         let mut backoffs = std::mem::take(&mut self.backoffs.by_session);
         for (session, of_session) in &mut backoffs {
             of_session.retain(|scope, backoff| {
@@ -139,7 +139,7 @@ impl Pg {
                 if must_hold || backoff.state == State::Lifted {
                     return true;
                 }
-                self.send_backoff(*session, scope, backoff.id, BackoffOp::UNBLOCK, cx);
+                self.send_backoff(*session, scope, backoff.id, BackoffOp::UNBLOCK, ctx);
                 let is_over = backoff.state == State::Holds;
                 backoff.state = State::Lifted;
                 !is_over
@@ -149,15 +149,15 @@ impl Pg {
         self.backoffs.by_session = backoffs;
     }
 
-    fn send_backoff(&self, session: u64, scope: &Scope, id: u64, op: BackoffOp, cx: &mut Ctx<'_>) {
+    fn send_backoff(&self, session: u64, scope: &Scope, id: u64, op: BackoffOp, ctx: &mut Ctx<'_>) {
         let (begin, end) = match scope {
             Scope::Pg => HObject::range_of(self.pgid, self.info.pg_num),
             // Both ends the same: that object alone.
             Scope::Object(head) => (head.clone(), head.clone()),
         };
         let pgid = SpgId::replicated(self.pgid);
-        let message = MOSDBackoff { pgid, epoch: cx.map.epoch, op, id, begin, end };
-        cx.effects.push(Effect::Tell(session, message.into()));
+        let message = MOSDBackoff { pgid, epoch: ctx.map.epoch, op, id, begin, end };
+        ctx.effects.push(Effect::Tell(session, message.into()));
     }
 }
 

@@ -10,16 +10,16 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use messages::{MPgCopyData, MPgCopyGet};
-use store::Missing;
+use store::NotCached;
 use types::{ChunkMap, CollId, Epoch, Errno, HObject, Instant, OsdId, PgId, Token, Transaction};
 
 use crate::{
-    Ctx, Effect, Pg, Place, Places,
+    Ctx, Effect, Pg, Slot, Slots,
     exec::{self, CopySource, MeasuredOmap},
     ops::LoadId,
     pg::{Pending, Phase},
     proxy::{Asked, REDIRECTS_MAX},
-    replica::CHANGE_BYTES_MAX,
+    replication::CHANGE_BYTES_MAX,
 };
 
 /// Until a question is asked again.
@@ -40,8 +40,8 @@ struct Wanted {
     source: HObject,
     /// What of it is wanted, if not all.
     part: Option<(u32, u32)>,
-    /// Its request's place; without one the contents are not asked for.
-    place: Option<Box<CopyPlace>>,
+    /// Its request's slot; without one the contents are not asked for.
+    slot: Option<Box<CopySlot>>,
     asked: Option<(Instant, Asked)>,
     /// Objects that were only redirects.
     passed: usize,
@@ -65,7 +65,7 @@ impl Wanted {
 
     /// Why these contents may not wait for a chunk of theirs.
     fn refusal(&self, data: &MPgCopyData) -> Option<Errno> {
-        let copied = self.place.as_ref().map_or(0, |place| place.bytes);
+        let copied = self.slot.as_ref().map_or(0, |slot| slot.bytes);
         let held = self.partial.iter().chain([data]).map(|held| exec::held_bytes(&held.txn)).sum::<usize>();
         match self.partial.len() {
             REDIRECTS_MAX.. => Some(Errno::ELOOP),
@@ -110,16 +110,16 @@ impl Wanted {
     }
 }
 
-/// A request's place among those that copy, from its first question until it is answered.
+/// A request's slot among those that copy, from its first question until it is answered.
 #[derive(Debug)]
-pub(crate) struct CopyPlace {
-    _of_osd: Place,
-    _of_pg: Place,
+pub(crate) struct CopySlot {
+    _of_osd: Slot,
+    _of_pg: Slot,
     /// What was copied for it.
     bytes: usize,
 }
 
-impl CopyPlace {
+impl CopySlot {
     /// Counts what was copied; false if that takes more than any change is long.
     pub(crate) fn has_room_for(&mut self, data: &MPgCopyData) -> bool {
         self.bytes = self.bytes.saturating_add(exec::held_bytes(&data.txn));
@@ -158,10 +158,10 @@ impl CopyQuestion {
 }
 
 /// The answer about an object that is not there.
-pub(crate) fn nothing(asker: PgId, id: u64, cx: &Ctx<'_>) -> MPgCopyData {
+pub(crate) fn nothing(asker: PgId, id: u64, ctx: &Ctx<'_>) -> MPgCopyData {
     MPgCopyData {
         pgid: asker,
-        epoch: cx.map.epoch,
+        epoch: ctx.map.epoch,
         id,
         result: Errno::ENOENT.negated(),
         user_version: 0,
@@ -177,9 +177,9 @@ pub(crate) fn nothing(asker: PgId, id: u64, cx: &Ctx<'_>) -> MPgCopyData {
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     wanted: BTreeMap<u64, Wanted>,
-    /// Requests that have a place.
-    places: Places,
-    /// Some request waits for a place.
+    /// Requests that have a slot.
+    slots: Slots,
+    /// Some request waits for a slot.
     has_waiting: bool,
     /// Questions, each with what was loaded for it.
     asked: Vec<CopyQuestion>,
@@ -194,8 +194,8 @@ impl Copies {
         self.wanted.insert((u64::from(epoch.0) << 32) + self.count, wanted);
     }
 
-    fn has_place(&self, cx: &Ctx<'_>) -> bool {
-        self.places.taken() == 0 || cx.copying.taken() < COPYING_MAX
+    fn has_slot(&self, ctx: &Ctx<'_>) -> bool {
+        self.slots.taken() == 0 || ctx.copying.taken() < COPYING_MAX
     }
 
     /// An interval ends: returns what was loaded for questions, which is not needed any more.
@@ -213,95 +213,95 @@ impl Pg {
         &mut self,
         (head, load, subop): (&HObject, LoadId, u32),
         (source, part): (CopySource, Option<(u32, u32)>),
-        place: Option<Box<CopyPlace>>,
-        cx: &mut Ctx<'_>,
+        slot: Option<Box<CopySlot>>,
+        ctx: &mut Ctx<'_>,
     ) {
         let (head, source, partial) = (head.clone(), source.into_object(), Vec::new());
-        let wanted = Wanted { head, load, subop, source, part, place, asked: None, passed: 0, partial };
-        self.copies.want(wanted, cx.map.epoch);
-        self.ask_for_copies(cx);
+        let wanted = Wanted { head, load, subop, source, part, slot, asked: None, passed: 0, partial };
+        self.copies.want(wanted, ctx.map.epoch);
+        self.ask_for_copies(ctx);
     }
 
     /// Asks for contents that were not asked for yet, or not of the present primary, or too long ago; first come, first
     /// served. A request that gets no answer for long, or whose source has no primary, lets others go before.
-    fn ask_for_copies(&mut self, cx: &mut Ctx<'_>) {
+    fn ask_for_copies(&mut self, ctx: &mut Ctx<'_>) {
         let (mut nowhere, mut late) = (Vec::new(), Vec::new());
         let has_waiting = std::mem::take(&mut self.copies.has_waiting);
         let ids: Vec<u64> = self.copies.wanted.keys().copied().collect();
         for id in ids {
-            let has_place = self.copies.has_place(cx);
+            let has_slot = self.copies.has_slot(ctx);
             let Some(wanted) = self.copies.wanted.get_mut(&id) else { continue };
-            let Some(asked) = Asked::of(&wanted.source, cx.map) else {
+            let Some(asked) = Asked::of(&wanted.source, ctx.map) else {
                 nowhere.extend(self.copies.wanted.remove(&id));
                 continue;
             };
             let (pgid, primary) = (asked.pgid, asked.primary());
             let before = wanted.asked.as_ref().filter(|(_, before)| *before == asked);
-            if before.is_some_and(|(at, _)| cx.now < *at + ASK_AGAIN) {
+            if before.is_some_and(|(at, _)| ctx.now < *at + ASK_AGAIN) {
                 continue;
             }
             let is_late = before.is_some() && has_waiting;
-            if wanted.place.is_some() && (is_late || !primary.is_some()) {
-                // Its place is free at once.
+            if wanted.slot.is_some() && (is_late || !primary.is_some()) {
+                // Its slot is free at once.
                 late.extend(self.copies.wanted.remove(&id).map(|wanted| (wanted.head, wanted.load)));
                 continue;
             }
             if !primary.is_some() {
                 continue;
             }
-            if wanted.place.is_none() && !has_place {
+            if wanted.slot.is_none() && !has_slot {
                 self.copies.has_waiting = true;
                 continue;
             }
-            let place =
-                || CopyPlace { _of_osd: cx.copying.take(), _of_pg: self.copies.places.take(), bytes: 0 };
-            wanted.place.get_or_insert_with(|| Box::new(place()));
-            wanted.asked = Some((cx.now, asked));
+            let slot =
+                || CopySlot { _of_osd: ctx.copying.take(), _of_pg: self.copies.slots.take(), bytes: 0 };
+            wanted.slot.get_or_insert_with(|| Box::new(slot()));
+            wanted.asked = Some((ctx.now, asked));
             let object = wanted.source.clone();
-            let message = MPgCopyGet { pgid, epoch: cx.map.epoch, object, asker: self.pgid, id };
-            cx.effects.push(Effect::SendOsd(primary, message.into()));
+            let message = MPgCopyGet { pgid, epoch: ctx.map.epoch, object, asker: self.pgid, id };
+            ctx.effects.push(Effect::SendOsd(primary, message.into()));
         }
         for wanted in nowhere {
-            self.take_copy(wanted, Box::new(nothing(self.pgid, 0, cx)), cx);
+            self.take_copy(wanted, Box::new(nothing(self.pgid, 0, ctx)), ctx);
         }
         for (head, load) in late {
-            self.copy_anew(&head, load, cx);
+            self.copy_anew(&head, load, ctx);
         }
     }
 
-    /// Asks for what waits for a place, if there is one.
-    pub(crate) fn ask_for_waiting_copies(&mut self, cx: &mut Ctx<'_>) {
-        if self.copies.has_waiting && self.copies.has_place(cx) {
-            self.ask_for_copies(cx);
+    /// Asks for what waits for a slot, if there is one.
+    pub(crate) fn ask_for_waiting_copies(&mut self, ctx: &mut Ctx<'_>) {
+        if self.copies.has_waiting && self.copies.has_slot(ctx) {
+            self.ask_for_copies(ctx);
         }
     }
 
     /// The contents came that a request waits for.
-    pub(crate) fn on_copy_data(&mut self, data: Box<MPgCopyData>, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_copy_data(&mut self, data: Box<MPgCopyData>, ctx: &mut Ctx<'_>) {
         if let Some(wanted) = self.copies.wanted.remove(&data.id) {
-            self.take_copy(wanted, data, cx);
-            self.ask_for_waiting_copies(cx);
+            self.take_copy(wanted, data, ctx);
+            self.ask_for_waiting_copies(ctx);
         }
     }
 
-    fn take_copy(&mut self, mut wanted: Wanted, data: Box<MPgCopyData>, cx: &mut Ctx<'_>) {
+    fn take_copy(&mut self, mut wanted: Wanted, data: Box<MPgCopyData>, ctx: &mut Ctx<'_>) {
         let Some(mut data) = wanted.take(data) else {
             // Under a new id: the question before may be answered twice.
-            self.copies.want(wanted, cx.map.epoch);
-            return self.ask_for_copies(cx);
+            self.copies.want(wanted, ctx.map.epoch);
+            return self.ask_for_copies(ctx);
         };
-        let Wanted { head, load, subop, part, place, .. } = wanted;
+        let Wanted { head, load, subop, part, slot, .. } = wanted;
         if let Some((start, length)) = part {
             exec::keep_part(&mut data, start, length);
         }
-        self.resume_with_copy((&head, load, subop), data, place, cx);
+        self.resume_with_copy((&head, load, subop), data, slot, ctx);
     }
 
     /// Another PG's primary copies an object of this one. By this OSD's map the object may belong to yet another PG:
     /// the question is dropped then, and the asking primary learns of that by its own map.
-    pub(crate) fn on_copy_get(&mut self, from: OsdId, message: MPgCopyGet, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_copy_get(&mut self, from: OsdId, message: MPgCopyGet, ctx: &mut Ctx<'_>) {
         let HObject { pool, hash, .. } = message.object;
-        let is_here = cx.map.pools.get(&pool).is_some_and(|its| its.pg_of_hash(pool, hash) == self.pgid);
+        let is_here = ctx.map.pools.get(&pool).is_some_and(|its| its.pg_of_hash(pool, hash) == self.pgid);
         if is_here && self.is_primary() && self.copies.asked.len() < ASKED_MAX {
             let reads = self.pending.values_mut().filter_map(|pending| match pending {
                 Pending::CopyRead { asked, .. } => Some(asked),
@@ -309,62 +309,62 @@ impl Pg {
             });
             if let Some(known) = { reads }.find(|asked| asked.is_same(from, &message)) {
                 // What it needs is on the way.
-                known.at = cx.now;
+                known.at = ctx.now;
                 return;
             }
             match self.copies.asked.iter_mut().find(|asked| asked.is_same(from, &message)) {
-                Some(known) => known.at = cx.now,
-                None => self.copies.asked.push(CopyQuestion::new(from, message, cx.now)),
+                Some(known) => known.at = ctx.now,
+                None => self.copies.asked.push(CopyQuestion::new(from, message, ctx.now)),
             }
-            self.answer_copies(cx);
+            self.answer_copies(ctx);
         }
     }
 
     /// Answers the questions whose object is here and has no change under way. Only a primary that may serve reads to
     /// clients answers: not one that others may have taken over from, nor one that rests before a merge.
-    pub(crate) fn answer_copies(&mut self, cx: &mut Ctx<'_>) {
-        if self.copies.asked.is_empty() || !self.is_serving() || !self.has_lease(cx) {
+    pub(crate) fn answer_copies(&mut self, ctx: &mut Ctx<'_>) {
+        if self.copies.asked.is_empty() || !self.is_serving() || !self.has_lease(ctx) {
             return;
         }
         for mut asked in std::mem::take(&mut self.copies.asked) {
             let head = asked.message.object.head();
             if self.is_missing(&head) {
-                self.recover_soon(&head, cx);
+                self.recover_soon(&head, ctx);
                 self.copies.asked.push(asked);
             } else if self.hold_changes_for_copy(&head) {
                 asked.has_waited = true;
                 self.copies.asked.push(asked);
             } else {
-                self.answer_copy(asked, cx);
+                self.answer_copy(asked, ctx);
             }
         }
     }
 
-    fn answer_copy(&mut self, mut asked: CopyQuestion, cx: &mut Ctx<'_>) {
+    fn answer_copy(&mut self, mut asked: CopyQuestion, ctx: &mut Ctx<'_>) {
         let message = &asked.message;
-        let mut data = nothing(message.asker, message.id, cx);
-        let is_removed = self.removed_snaps(cx).contains(message.object.snap.0);
+        let mut data = nothing(message.asker, message.id, ctx);
+        let is_removed = self.removed_snaps(ctx).contains(message.object.snap.0);
         let measured = &mut asked.measured;
         if let Err(missing) =
-            exec::copy_out(cx.store, self.coll, &message.object, is_removed, measured, &mut data)
+            exec::copy_out(ctx.store, self.coll, &message.object, is_removed, measured, &mut data)
         {
             // Data that changes while it is loaded has to be loaded again.
             asked.holds_changes = asked.has_waited;
-            asked.has_waited |= matches!(missing, Missing::Data { .. });
+            asked.has_waited |= matches!(missing, NotCached::Data { .. });
             if asked.holds_changes {
                 self.hold_changes_for_read(&asked.message.object.head());
             }
             let (asked, wanted) = (Box::new(asked), missing.object().clone());
             let token = self.token(Pending::CopyRead { asked, wanted });
-            return cx.store.load(token, missing);
+            return ctx.store.load(token, missing);
         }
         let CopyQuestion { from, loads, .. } = asked;
-        loads.into_iter().for_each(|token| cx.store.unload(token));
+        loads.into_iter().for_each(|token| ctx.store.unload(token));
         if exec::held_bytes(&data.txn) > CHANGE_BYTES_MAX {
             // The request that it is for would be refused, and it may be longer than any message.
-            data = MPgCopyData { result: Errno::EMSGSIZE.negated(), ..nothing(data.pgid, data.id, cx) };
+            data = MPgCopyData { result: Errno::EMSGSIZE.negated(), ..nothing(data.pgid, data.id, ctx) };
         }
-        cx.effects.push(Effect::SendOsd(from, data.into()));
+        ctx.effects.push(Effect::SendOsd(from, data.into()));
     }
 
     /// What a question needed is loaded, or cannot be: of the object, or of the clone that is read in its place.
@@ -373,34 +373,34 @@ impl Pg {
         mut asked: CopyQuestion,
         wanted: &HObject,
         is_loaded: bool,
-        cx: &mut Ctx<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
         let head = asked.message.object.head();
         let held_changes = std::mem::take(&mut asked.holds_changes);
         if is_loaded {
             self.copies.asked.push(asked);
-            self.answer_copies(cx);
+            self.answer_copies(ctx);
         } else {
-            asked.loads.drain(..).for_each(|token| cx.store.unload(token));
+            asked.loads.drain(..).for_each(|token| ctx.store.unload(token));
             tracing::error!(pg = %self.pgid, object = %wanted, "an object to copy cannot be read");
-            self.repair(wanted, cx);
+            self.repair(wanted, ctx);
             // The question waits until a good copy is here.
             self.copies.asked.push(asked);
         }
         if held_changes {
-            self.release_changes_for_read(&head, cx);
+            self.release_changes_for_read(&head, ctx);
         }
     }
 
     /// Asks and answers again what is due.
-    pub(crate) fn tick_copies(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn tick_copies(&mut self, ctx: &mut Ctx<'_>) {
         if self.phase == Phase::Active {
             // A primary that still wants the answer asks again.
-            let is_old = |asked: &mut CopyQuestion| cx.now >= asked.at + 2 * ASK_AGAIN;
+            let is_old = |asked: &mut CopyQuestion| ctx.now >= asked.at + 2 * ASK_AGAIN;
             let old: Vec<_> = self.copies.asked.extract_if(.., is_old).collect();
-            old.into_iter().flat_map(|asked| asked.loads).for_each(|token| cx.store.unload(token));
-            self.ask_for_copies(cx);
-            self.answer_copies(cx);
+            old.into_iter().flat_map(|asked| asked.loads).for_each(|token| ctx.store.unload(token));
+            self.ask_for_copies(ctx);
+            self.answer_copies(ctx);
         }
     }
 }

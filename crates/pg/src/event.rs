@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Budget, GiveUp, Leases, Permit, Places, RecoveryPolicy, ScrubPolicy, ScrubRequest};
+use crate::{GiveUp, Leases, OpThrottle, Permit, RecoveryPolicy, ScrubPolicy, ScrubRequest, Slots};
 use messages::{LogLevel, MOSDOp, MOSDOpReply, Message, RawMessage};
 use store::{Completion, ObjectStore};
 use types::{EntityAddr, EntityNum, Epoch, Instant, OsdId, OsdMap, UTime};
@@ -119,9 +119,9 @@ pub struct Ctx<'a> {
     /// How much recovery the OSD does at a time.
     pub recovery: &'a RecoveryPolicy,
     /// Requests of all its PGs that copy objects.
-    pub copying: &'a Places,
+    pub copying: &'a Slots,
     /// Notifications of all its PGs that are not over.
-    pub notifying: &'a Budget,
+    pub notifying: &'a OpThrottle,
     /// Random bits for this call.
     pub random: u64,
     /// Where effects go.

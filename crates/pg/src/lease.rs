@@ -105,16 +105,16 @@ impl Pg {
 
     /// The interval of the present members ends: remembers until when they may serve. Replicas served only if the
     /// interval may have taken writes.
-    pub(crate) fn end_lease(&mut self, maybe_went_rw: bool, cx: &Ctx<'_>) {
+    pub(crate) fn end_lease(&mut self, maybe_went_rw: bool, ctx: &Ctx<'_>) {
         let primary = self.members.primary;
         for osd in self.acting_others().filter(|osd| maybe_went_rw || *osd == primary).collect::<Vec<_>>() {
             let followed = self.lease.given.filter(|_| osd == primary);
-            if let Some(given) = cx.leases.given.get(&osd).copied().max(followed) {
+            if let Some(given) = ctx.leases.given.get(&osd).copied().max(followed) {
                 self.lease.add_prior(osd, given + LEASE_AT_MOST);
             }
         }
         let prior = std::mem::take(&mut self.lease.prior);
-        let prior = prior.into_iter().filter(|(_, until)| *until > cx.now).collect();
+        let prior = prior.into_iter().filter(|(_, until)| *until > ctx.now).collect();
         self.lease = Lease { prior, ..Lease::default() };
     }
 
@@ -135,35 +135,35 @@ impl Pg {
 
     /// True when no member of an earlier interval serves any more: it has answered in this one, or is
     /// known to be dead, or its time has passed.
-    pub(crate) fn is_prior_lease_over(&self, cx: &Ctx<'_>) -> bool {
+    pub(crate) fn is_prior_lease_over(&self, ctx: &Ctx<'_>) -> bool {
         self.lease.prior.iter().all(|(osd, until)| {
-            cx.now >= *until || *osd == self.me || self.peer_info.contains_key(osd) || is_over(cx.map, *osd)
+            ctx.now >= *until || *osd == self.me || self.peer_info.contains_key(osd) || is_over(ctx.map, *osd)
         })
     }
 
     /// True when this member may serve now, by the leases that the others gave it.
-    pub(crate) fn has_lease(&mut self, cx: &Ctx<'_>) -> bool {
-        if cx.now < self.lease.readable_until {
+    pub(crate) fn has_lease(&mut self, ctx: &Ctx<'_>) -> bool {
+        if ctx.now < self.lease.readable_until {
             return true;
         }
         let of = |osd: &OsdId| {
-            let granted = cx.leases.granted.get(osd).max(self.lease.granted.get(osd));
+            let granted = ctx.leases.granted.get(osd).max(self.lease.granted.get(osd));
             granted.map_or(Instant(0), |sent| *sent + LEASE)
         };
         self.lease.readable_until =
             self.acting_others().map(|osd| of(&osd)).min().unwrap_or(Instant(u64::MAX));
-        let has_lease = cx.now < self.lease.readable_until;
+        let has_lease = ctx.now < self.lease.readable_until;
         // At a replica no client waits for a lease.
         self.lease.is_laggy |= !has_lease && self.is_primary();
         has_lease
     }
 
     /// Once a second: clients wait no longer when the other members are heard again.
-    pub(crate) fn tick_lease(&mut self, cx: &mut Ctx<'_>) {
-        self.check_active(cx);
-        if self.phase == Phase::Active && self.lease.is_laggy && self.has_lease(cx) {
+    pub(crate) fn tick_lease(&mut self, ctx: &mut Ctx<'_>) {
+        self.check_active(ctx);
+        if self.phase == Phase::Active && self.lease.is_laggy && self.has_lease(ctx) {
             self.lease.is_laggy = false;
-            self.run_all_objects(cx);
+            self.run_all_objects(ctx);
         }
     }
 }

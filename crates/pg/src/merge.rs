@@ -39,10 +39,10 @@ impl Pg {
 
     /// Takes over all that `source` has, and enters the interval that begins with that. The caller has checked
     /// [`Pg::can_merge`].
-    pub fn merge(&mut self, mut source: Pg, cx: &mut Ctx<'_>) {
-        let Some(pool) = cx.map.pools.get(&self.pgid.pool) else { return };
-        tracing::info!(pg = %self.pgid, source = %source.pgid, epoch = cx.map.epoch.0, "merges");
-        source.let_go_of_all(cx);
+    pub fn merge(&mut self, mut source: Pg, ctx: &mut Ctx<'_>) {
+        let Some(pool) = ctx.map.pools.get(&self.pgid.pool) else { return };
+        tracing::info!(pg = %self.pgid, source = %source.pgid, epoch = ctx.map.epoch.0, "merges");
+        source.let_go_of_all(ctx);
         let (from, to) = HObject::range_of(source.pgid, source.info.pg_num);
         let mut txn = Transaction::new(self.coll);
         txn.ops.push(TxnOp::Merge(Box::new(CollMerge {
@@ -55,14 +55,14 @@ impl Pg {
         self.log.iter().for_each(|entry| change.unlog(entry.version));
         let newest = self.info.last_update.version.max(source.info.last_update.version);
         // Leaves room for the versions of the entries that are kept of both logs.
-        let version = EVersion::new(cx.map.epoch, newest + log::ENTRIES_KEPT as u64 + 1);
+        let version = EVersion::new(ctx.map.epoch, newest + log::ENTRIES_KEPT as u64 + 1);
         self.log = log::merge_requests(&self.log, &source.log, version);
         self.log.iter().for_each(|entry| change.log(entry));
         for (object, need) in std::mem::take(&mut source.missing) {
             change.missing(&object, Some(need));
             self.missing.insert(object, need);
         }
-        let at = std::mem::replace(&mut self.info.epoch, cx.map.epoch);
+        let at = std::mem::replace(&mut self.info.epoch, ctx.map.epoch);
         let (ours, theirs) = (&mut self.info, &source.info);
         ours.pg_num = pool.pg_num;
         (ours.last_update, ours.log_tail) = (version, version);
@@ -73,19 +73,19 @@ impl Pg {
         ours.scrubs = ours.scrubs.of_both(theirs.scrubs);
         // Snapshots that one of them still has to trim are trimmed again in both.
         ours.purged_snaps = ours.purged_snaps.intersection(&theirs.purged_snaps);
-        if let Some(purged) = cx.map.new_purged_snaps.get(&self.pgid.pool) {
+        if let Some(purged) = ctx.map.new_purged_snaps.get(&self.pgid.pool) {
             ours.purged_snaps.union_with(purged);
         }
         self.removed_snaps = None;
         self.learn_intervals(source.intervals, pool.last_pg_merge_meta.last_epoch_clean);
-        self.enter_interval(at, Membership::of(cx.map, self.pgid), change, txn, cx);
+        self.enter_interval(at, Membership::of(ctx.map, self.pgid), change, txn, ctx);
     }
 
     /// Removes a copy that is cut too fine and cannot be merged: it is not needed.
-    pub fn discard(&mut self, cx: &mut Ctx<'_>) {
-        let (pg, epoch) = (self.pgid, cx.map.epoch.0);
+    pub fn discard(&mut self, ctx: &mut Ctx<'_>) {
+        let (pg, epoch) = (self.pgid, ctx.map.epoch.0);
         tracing::info!(%pg, epoch, last_update = ?self.info.last_update, "a copy goes that was not merged");
-        self.remove(cx);
+        self.remove(ctx);
     }
 }
 

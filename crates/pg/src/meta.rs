@@ -165,7 +165,7 @@ pub(crate) struct Loaded {
 pub enum LoadError {
     /// It would have to be loaded first, which is never so in a mounted store.
     #[error("it is not in memory")]
-    Missing(store::Missing),
+    NotCached(store::NotCached),
     /// An entry of it cannot be decoded: another version of this software wrote it, or it is damaged.
     #[error("its entry {key:?} is not readable: {error}")]
     Damaged {
@@ -176,9 +176,9 @@ pub enum LoadError {
     },
 }
 
-impl From<store::Missing> for LoadError {
-    fn from(missing: store::Missing) -> Self {
-        LoadError::Missing(missing)
+impl From<store::NotCached> for LoadError {
+    fn from(missing: store::NotCached) -> Self {
+        LoadError::NotCached(missing)
     }
 }
 

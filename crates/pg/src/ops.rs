@@ -23,7 +23,7 @@ pub(crate) use queue::{LoadId, Ops, WaitingOp};
 use self::queue::{InFlight, ObjectOps};
 use crate::{
     Client, Ctx, Permit, Pg,
-    copy::{CopyPlace, nothing},
+    copy::{CopySlot, nothing},
     exec::{self, Blocked, CopySource, Executed, OpContext, Staged},
     pg::{Pending, Phase},
     scrub, watch,
@@ -40,67 +40,67 @@ impl Pg {
         tid: u64,
         op: Box<MOSDOp>,
         permit: Permit,
-        cx: &mut Ctx<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
-        let waiting = WaitingOp::new(client, tid, op, permit, cx.now);
+        let waiting = WaitingOp::new(client, tid, op, permit, ctx.now);
         let is_replica_read = self.is_replica_read(&waiting);
         // A client that mapped the object to another primary sends again.
         let is_for_primary = self.is_primary() && waiting.op.epoch >= self.info.primary_since;
         if !is_replica_read && (!is_for_primary || self.is_held_back(&waiting)) {
             return;
         }
-        self.take(waiting, is_replica_read, cx);
+        self.take(waiting, is_replica_read, ctx);
     }
 
     /// A request that this copy has to answer.
-    pub(crate) fn take(&mut self, waiting: WaitingOp, is_replica_read: bool, cx: &mut Ctx<'_>) {
-        let pool = cx.map.pools.get(&self.pgid.pool);
+    pub(crate) fn take(&mut self, waiting: WaitingOp, is_replica_read: bool, ctx: &mut Ctx<'_>) {
+        let pool = ctx.map.pools.get(&self.pgid.pool);
         if pool.is_some_and(|pool| pool.flags.has(PoolFlags::EIO)) {
             // A client that knows the flag fails its ops itself, in the order in which it sent them.
             if waiting.op.flags & osd_flag::SUPPORTSPOOLEIO == 0 {
-                self.refuse(&waiting, Errno::EIO, cx);
+                self.refuse(&waiting, Errno::EIO, ctx);
             }
         } else if is_replica_read {
-            self.run(&exec::head_of(&waiting.op), waiting, cx);
+            self.run(&exec::head_of(&waiting.op), waiting, ctx);
         } else if self.is_serving() {
-            self.enqueue(waiting, cx);
+            self.enqueue(waiting, ctx);
         } else {
             self.ops.early.push_back(waiting);
         }
     }
 
     /// Runs what came before the PG served.
-    pub(crate) fn run_waiting_ops(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn run_waiting_ops(&mut self, ctx: &mut Ctx<'_>) {
         if !self.is_serving() {
             return;
         }
         for waiting in std::mem::take(&mut self.ops.early) {
-            self.enqueue(waiting, cx);
+            self.enqueue(waiting, ctx);
         }
     }
 
-    fn enqueue(&mut self, waiting: WaitingOp, cx: &mut Ctx<'_>) {
+    fn enqueue(&mut self, waiting: WaitingOp, ctx: &mut Ctx<'_>) {
         let head = exec::head_of(&waiting.op);
         // Mostly nothing is under way on the object: there is no need to stand in a queue.
         let is_idle = !self.ops.objects.contains_key(&head);
-        if is_idle && self.is_unhindered(&head, waiting.is_ordered, cx) {
-            self.run(&head, waiting, cx);
+        if is_idle && self.is_unhindered(&head, waiting.is_ordered, ctx) {
+            self.run(&head, waiting, ctx);
             return self.forget_idle(&head);
         }
         let may_pass = waiting.is_reference();
         let ops = self.ops.objects.entry(head.clone()).or_default();
         ops.queue.push_back(waiting);
         if ops.queue.len() == 1 || may_pass {
-            self.run_object(&head, cx);
+            self.run_object(&head, ctx);
         }
     }
 
     /// True if a read or a change of the object can only be held up by ops that came before it.
-    fn is_unhindered(&mut self, head: &HObject, is_change: bool, cx: &Ctx<'_>) -> bool {
+    fn is_unhindered(&mut self, head: &HObject, is_change: bool, ctx: &Ctx<'_>) -> bool {
         self.is_serving()
             && !self.must_recover(head, is_change)
             && !(is_change && self.scrubs.holds(head))
-            && self.has_lease(cx)
+            && self.has_lease(ctx)
     }
 
     /// True if the object has to be recovered first: on this copy for a read, on all copies for a change.
@@ -109,11 +109,11 @@ impl Pg {
     }
 
     /// Starts the object's ops, as many as may start.
-    pub(crate) fn run_object(&mut self, head: &HObject, cx: &mut Ctx<'_>) {
+    pub(crate) fn run_object(&mut self, head: &HObject, ctx: &mut Ctx<'_>) {
         if self.phase == Phase::Replica {
             return self.forget_idle(head);
         }
-        if !self.is_serving() || !self.has_lease(cx) {
+        if !self.is_serving() || !self.has_lease(ctx) {
             return;
         }
         while let Some(ops) = self.ops.objects.get_mut(head) {
@@ -129,14 +129,14 @@ impl Pg {
             }
             if self.must_recover(head, is_change) {
                 if self.is_unfound(head) {
-                    self.hold_object(head, cx);
+                    self.hold_object(head, ctx);
                 }
-                return self.recover_soon(head, cx);
+                return self.recover_soon(head, ctx);
             }
             let Some(waiting) = self.ops.objects.get_mut(head).and_then(|o| o.queue.remove(at)) else {
                 return;
             };
-            self.run(head, waiting, cx);
+            self.run(head, waiting, ctx);
         }
         self.forget_idle(head);
     }
@@ -148,101 +148,101 @@ impl Pg {
     }
 
     /// Starts everything that may start.
-    pub(crate) fn run_all_objects(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn run_all_objects(&mut self, ctx: &mut Ctx<'_>) {
         for head in self.ops.objects.keys().cloned().collect::<Vec<_>>() {
-            self.run_object(&head, cx);
+            self.run_object(&head, ctx);
         }
     }
 
     /// Starts what may be started of objects from one to before another.
-    pub(crate) fn run_objects_between(&mut self, start: &HObject, end: &HObject, cx: &mut Ctx<'_>) {
+    pub(crate) fn run_objects_between(&mut self, start: &HObject, end: &HObject, ctx: &mut Ctx<'_>) {
         let within = self.ops.objects.range(start..end).map(|(head, _)| head.clone());
         for head in within.collect::<Vec<_>>() {
-            self.run_object(&head, cx);
+            self.run_object(&head, ctx);
         }
     }
 
-    fn run(&mut self, head: &HObject, mut waiting: WaitingOp, cx: &mut Ctx<'_>) {
+    fn run(&mut self, head: &HObject, mut waiting: WaitingOp, ctx: &mut Ctx<'_>) {
         if !self.is_primary() {
-            if !self.can_serve_replica_read(&waiting, cx) {
-                return self.refuse(&waiting, Errno::EAGAIN, cx);
+            if !self.can_serve_replica_read(&waiting, ctx) {
+                return self.refuse(&waiting, Errno::EAGAIN, ctx);
             }
-        } else if !self.has_lease(cx) {
+        } else if !self.has_lease(ctx) {
             // What was loaded for the request stays loaded: its turn comes again.
             let ops = self.ops.objects.entry(head.clone()).or_default();
             return ops.queue.push_front(waiting);
         }
-        waiting.started = cx.now;
+        waiting.started = ctx.now;
         if scrub::is_listing(&waiting.op) {
-            return self.answer_scrub_listing(&waiting, cx);
+            return self.answer_scrub_listing(&waiting, ctx);
         }
         // Most reads that lack data lack only this: loading it first has them run once instead of twice.
         if let Some((offset, len)) = exec::plain_read(&waiting.op).filter(|_| waiting.loads.is_empty())
-            && let Some(missing) = cx.store.lacks(self.coll, head, offset, len)
+            && let Some(missing) = ctx.store.lacks(self.coll, head, offset, len)
         {
-            return self.load_for(head, waiting, missing, cx);
+            return self.load_for(head, waiting, missing, ctx);
         }
         let reqid = reqid_of(&waiting.client, waiting.tid, &waiting.op);
         if waiting.is_ordered && self.log.find(&reqid).is_some() {
-            return self.answer_duplicate(&reqid, waiting, cx);
+            return self.answer_duplicate(&reqid, waiting, ctx);
         }
         // That the client may send changes was checked when the request came. The client may have been blocklisted
         // since, and others may rely on no request of it being carried out any more.
-        let has_waited = waiting.reached != cx.now;
-        if has_waited && waiting.is_ordered && cx.map.is_blocklisted(&waiting.client.addr) {
-            return self.refuse(&waiting, Errno::EBLOCKLISTED, cx);
+        let has_waited = waiting.reached != ctx.now;
+        if has_waited && waiting.is_ordered && ctx.map.is_blocklisted(&waiting.client.addr) {
+            return self.refuse(&waiting, Errno::EBLOCKLISTED, ctx);
         }
         let mut context = OpContext {
             coll: self.coll,
-            wall: cx.wall,
+            wall: ctx.wall,
             reqid,
             origin: waiting.client.entity,
             origin_addr: waiting.client.addr,
-            next_version: self.next_version(cx),
+            next_version: self.next_version(ctx),
             last_user_version: self.info.last_user_version,
-            pool_snapc: self.pool_snapc(cx),
-            removed_snaps: self.removed_snaps(cx),
+            pool_snapc: self.pool_snapc(ctx),
+            removed_snaps: self.removed_snaps(ctx),
             connected: self.watches.connected(head, &waiting.client),
             missing: self.missing_for(&waiting.op),
             copied: std::mem::take(&mut waiting.copied),
             asked: std::mem::take(&mut waiting.asked),
             past: exec::past_of(head, &waiting.op, self.log.iter().rev()),
             pg_num: self.info.pg_num,
-            full: self.full(cx),
-            notify_id: self.watches.next_id(cx),
-            notify_room: watch::NOTIFIES_BYTES_MAX.saturating_sub(cx.notifying.bytes()),
-            random_seed: cx.random ^ waiting.tid,
+            full: self.full(ctx),
+            notify_id: self.watches.next_id(ctx),
+            notify_room: watch::NOTIFIES_BYTES_MAX.saturating_sub(ctx.notifying.bytes()),
+            random_seed: ctx.random ^ waiting.tid,
         };
-        let outcome = self.execute(&mut context, &waiting.op, cx);
+        let outcome = self.execute(&mut context, &waiting.op, ctx);
         (waiting.copied, waiting.asked) = (context.copied, context.asked);
         match outcome {
-            Err(Blocked::Missing(missing)) => self.load_for(head, waiting, missing, cx),
+            Err(Blocked::NotCached(missing)) => self.load_for(head, waiting, missing, ctx),
             // Only a primary asks other PGs.
-            Err(Blocked::Copy { .. }) if !self.is_primary() => self.refuse(&waiting, Errno::EAGAIN, cx),
+            Err(Blocked::Copy { .. }) if !self.is_primary() => self.refuse(&waiting, Errno::EAGAIN, ctx),
             Err(Blocked::Copy { subop, source, part }) => {
-                self.copy_for(head, waiting, subop, (source, part), cx)
+                self.copy_for(head, waiting, subop, (source, part), ctx)
             }
             Err(Blocked::Ask { question, target, step }) => {
-                self.ask_for(head, waiting, question, target, *step, cx)
+                self.ask_for(head, waiting, question, target, *step, ctx)
             }
-            Err(Blocked::PassOn { target }) => self.pass_on(head, waiting, target, cx),
-            Err(Blocked::Refused(errno)) => self.refuse(&waiting, errno, cx),
+            Err(Blocked::PassOn { target }) => self.pass_on(head, waiting, target, ctx),
+            Err(Blocked::Refused(errno)) => self.refuse(&waiting, errno, ctx),
             Ok(done) if done.staged.as_ref().is_some_and(Staged::is_too_long) => {
-                self.refuse(&waiting, Errno::EMSGSIZE, cx)
+                self.refuse(&waiting, Errno::EMSGSIZE, ctx)
             }
-            Ok(done) => self.finish(head, waiting, done, reqid, cx),
+            Ok(done) => self.finish(head, waiting, done, reqid, ctx),
         }
     }
 
     /// Runs a request's ops. If they copy from a pool that does not exist, or ask it for something, that is answered
     /// here at once: delivered like other answers, it would run this request and those behind it nested in each other,
     /// as deep as there are many.
-    fn execute(&self, context: &mut OpContext, op: &MOSDOp, cx: &Ctx<'_>) -> Result<Executed, Blocked> {
-        let is_nowhere = |pool: PoolId| self.is_primary() && !cx.map.pools.contains_key(&pool);
+    fn execute(&self, context: &mut OpContext, op: &MOSDOp, ctx: &Ctx<'_>) -> Result<Executed, Blocked> {
+        let is_nowhere = |pool: PoolId| self.is_primary() && !ctx.map.pools.contains_key(&pool);
         loop {
-            match exec::execute(cx.store, context, op) {
+            match exec::execute(ctx.store, context, op) {
                 Err(Blocked::Copy { subop, source, .. }) if is_nowhere(source.locator.pool) => {
-                    context.copied.insert(subop, Box::new(nothing(self.pgid, 0, cx)));
+                    context.copied.insert(subop, Box::new(nothing(self.pgid, 0, ctx)));
                 }
                 Err(Blocked::Ask { question, target, .. }) if is_nowhere(target.pool) => {
                     context.asked.insert(question, Errno::ENOENT.negated());
@@ -253,10 +253,10 @@ impl Pg {
     }
 
     /// What growing is refused with, while the pool is full.
-    fn full(&self, cx: &Ctx<'_>) -> Option<Errno> {
-        let is_over_quota = cx.map.pools.get(&self.pgid.pool)?.flags.has(PoolFlags::FULL_QUOTA);
+    fn full(&self, ctx: &Ctx<'_>) -> Option<Errno> {
+        let is_over_quota = ctx.map.pools.get(&self.pgid.pool)?.flags.has(PoolFlags::FULL_QUOTA);
         let errno = if is_over_quota { Errno::EDQUOT } else { Errno::ENOSPC };
-        cx.map.is_full(self.pgid.pool).then_some(errno)
+        ctx.map.is_full(self.pgid.pool).then_some(errno)
     }
 
     /// Objects that a listing must name though they are not here yet.
@@ -288,14 +288,14 @@ impl Pg {
     /// A request that was put aside goes on, unless a copy of its object was found to be bad meanwhile, or a scrub
     /// holds the object, as scrubs do not wait for a change that may take long: then the request is the first to run
     /// afterwards.
-    fn go_on(&mut self, head: &HObject, mut waiting: WaitingOp, cx: &mut Ctx<'_>) {
+    fn go_on(&mut self, head: &HObject, mut waiting: WaitingOp, ctx: &mut Ctx<'_>) {
         let is_held = waiting.is_ordered && self.scrubs.holds(head);
         if self.is_primary() && (is_held || self.must_recover(head, waiting.is_ordered)) {
             // That may take a while, and other requests want to copy as well.
             waiting.forget_copies();
             self.ops.objects.entry(head.clone()).or_default().queue.push_front(waiting);
         } else {
-            self.run(head, waiting, cx);
+            self.run(head, waiting, ctx);
         }
     }
 
@@ -305,11 +305,11 @@ impl Pg {
         mut waiting: WaitingOp,
         subop: u32,
         source: (CopySource, Option<(u32, u32)>),
-        cx: &mut Ctx<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
-        let place = waiting.place.take();
+        let slot = waiting.slot.take();
         let load = self.put_aside(head, waiting);
-        self.fetch_copy((head, load, subop), source, place, cx);
+        self.fetch_copy((head, load, subop), source, slot, ctx);
     }
 
     /// The contents arrived that a request copies.
@@ -317,27 +317,27 @@ impl Pg {
         &mut self,
         (head, load, subop): (&HObject, LoadId, u32),
         data: Box<MPgCopyData>,
-        mut place: Option<Box<CopyPlace>>,
-        cx: &mut Ctx<'_>,
+        mut slot: Option<Box<CopySlot>>,
+        ctx: &mut Ctx<'_>,
     ) {
         let Some(mut waiting) = self.take_back(head, load) else { return };
-        let fits = place.as_mut().is_none_or(|place| place.has_room_for(&data));
-        waiting.place = place;
+        let fits = slot.as_mut().is_none_or(|slot| slot.has_room_for(&data));
+        waiting.slot = slot;
         if fits {
             waiting.copied.insert(subop, data);
-            self.go_on(head, waiting, cx);
+            self.go_on(head, waiting, ctx);
         } else {
-            self.refuse(&waiting, Errno::EMSGSIZE, cx);
+            self.refuse(&waiting, Errno::EMSGSIZE, ctx);
         }
-        self.run_object(head, cx);
+        self.run_object(head, ctx);
     }
 
-    /// A request that copies gives others its place, and begins anew.
-    pub(crate) fn copy_anew(&mut self, head: &HObject, load: LoadId, cx: &mut Ctx<'_>) {
+    /// A request that copies gives others its slot, and begins anew.
+    pub(crate) fn copy_anew(&mut self, head: &HObject, load: LoadId, ctx: &mut Ctx<'_>) {
         if let Some(mut waiting) = self.take_back(head, load) {
             waiting.forget_copies();
-            self.go_on(head, waiting, cx);
-            self.run_object(head, cx);
+            self.go_on(head, waiting, ctx);
+            self.run_object(head, ctx);
         }
     }
 
@@ -348,12 +348,12 @@ impl Pg {
         load: LoadId,
         question: u32,
         result: i32,
-        cx: &mut Ctx<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
         if let Some(mut waiting) = self.take_back(head, load) {
             waiting.asked.insert(question, result);
-            self.go_on(head, waiting, cx);
-            self.run_object(head, cx);
+            self.go_on(head, waiting, ctx);
+            self.run_object(head, ctx);
         }
     }
 
@@ -371,11 +371,11 @@ impl Pg {
     }
 
     /// The object was read for a copy, or could not be: its changes go on.
-    pub(crate) fn release_changes_for_read(&mut self, head: &HObject, cx: &mut Ctx<'_>) {
+    pub(crate) fn release_changes_for_read(&mut self, head: &HObject, ctx: &mut Ctx<'_>) {
         if let Some(ops) = self.ops.objects.get_mut(head) {
             ops.reads_for_copies = ops.reads_for_copies.saturating_sub(1);
         }
-        self.run_object(head, cx);
+        self.run_object(head, ctx);
     }
 
     /// True while this change, or one before it, is not durable everywhere.
@@ -383,11 +383,11 @@ impl Pg {
         self.ops.in_flight.front().is_some_and(|first| first.version <= version)
     }
 
-    fn load_for(&mut self, head: &HObject, waiting: WaitingOp, missing: store::Missing, cx: &mut Ctx<'_>) {
+    fn load_for(&mut self, head: &HObject, waiting: WaitingOp, missing: store::NotCached, ctx: &mut Ctx<'_>) {
         let load = self.put_aside(head, waiting);
         let wanted = missing.object().clone();
         let token = self.token(Pending::OpLoad { head: head.clone(), load, wanted });
-        cx.store.load(token, missing);
+        ctx.store.load(token, missing);
     }
 
     pub(crate) fn on_op_loaded(
@@ -396,35 +396,42 @@ impl Pg {
         load: LoadId,
         wanted: &HObject,
         completion: Completion,
-        cx: &mut Ctx<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
         let Completion::Loaded(token, result) = completion else { return };
-        let Some(mut waiting) = self.take_back(head, load) else { return cx.store.unload(token) };
+        let Some(mut waiting) = self.take_back(head, load) else { return ctx.store.unload(token) };
         waiting.loads.push(token);
         match result {
-            Ok(()) => self.go_on(head, waiting, cx),
+            Ok(()) => self.go_on(head, waiting, ctx),
             Err(error) => {
                 let what = if matches!(error, ReadError::Corrupt { .. }) { "corrupt" } else { "unreadable" };
                 tracing::error!(pg = %self.pgid, object = %wanted, %error, "{what} data");
                 if !self.is_primary() {
-                    self.complain_of_copy(&waiting, wanted, cx);
+                    self.complain_of_copy(&waiting, wanted, ctx);
                     return self.forget_idle(head);
                 }
-                self.release(&waiting, cx);
+                self.release(&waiting, ctx);
                 waiting.forget_loads();
                 waiting.forget_copies();
-                self.repair(wanted, cx);
+                self.repair(wanted, ctx);
                 self.ops.objects.entry(head.clone()).or_default().queue.push_front(waiting);
             }
         }
-        self.run_object(head, cx);
+        self.run_object(head, ctx);
     }
 
-    fn finish(&mut self, head: &HObject, waiting: WaitingOp, done: Executed, reqid: ReqId, cx: &mut Ctx<'_>) {
-        self.release(&waiting, cx);
+    fn finish(
+        &mut self,
+        head: &HObject,
+        waiting: WaitingOp,
+        done: Executed,
+        reqid: ReqId,
+        ctx: &mut Ctx<'_>,
+    ) {
+        self.release(&waiting, ctx);
         let Executed { ops, result, staged, mut watch, watchers, user_version, version, given_back } = done;
         if self.is_primary() {
-            self.watches.learn(head, &watchers, cx.now);
+            self.watches.learn(head, &watchers, ctx.now);
         }
         self.watches.count(&watch);
         self.count(&waiting.op, &ops, staged.is_some());
@@ -433,19 +440,19 @@ impl Pg {
             ops,
             user_version,
             replay_version: version,
-            ..reply_for(&waiting.op, cx.map.epoch)
+            ..reply_for(&waiting.op, ctx.map.epoch)
         };
         // As with Ceph, watchers hear of a request that changes the object after its client is answered, of any other
         // before.
         if staged.as_ref().is_none_or(|staged| staged.txn.ops.is_empty()) {
             let client = (&waiting.client, waiting.is_abandoned);
-            self.change_watches(head, client, std::mem::take(&mut watch), cx);
+            self.change_watches(head, client, std::mem::take(&mut watch), ctx);
         }
         let Some(staged) = staged else {
-            self.note_served(&waiting.op, &reply.ops, false, waiting.nanos_until(cx.now));
-            return self.reply(&waiting, Box::new(reply), cx);
+            self.note_served(&waiting.op, &reply.ops, false, waiting.nanos_until(ctx.now));
+            return self.reply(&waiting, Box::new(reply), ctx);
         };
-        let (version, members) = self.replicate(staged, cx);
+        let (version, members) = self.replicate(staged, ctx);
         reply.replay_version = version;
         let (object, requests) = (head.clone(), vec![(waiting, Box::new(reply))]);
         let committed = Instant::default();
@@ -473,9 +480,9 @@ impl Pg {
         head: &HObject,
         staged: Staged,
         given_back: Vec<HObject>,
-        cx: &mut Ctx<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
-        let (version, waiting) = self.replicate(staged, cx);
+        let (version, waiting) = self.replicate(staged, ctx);
         let (object, reqid) = (head.clone(), ReqId::default());
         let (requests, watch, committed) = (Vec::new(), Vec::new(), Instant::default());
         let change = InFlight { version, waiting, object, reqid, requests, watch, given_back, committed };

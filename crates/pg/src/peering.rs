@@ -19,8 +19,8 @@ use crate::{
     Ctx, Effect, Pg,
     log::{self, Merge, Span},
     meta::MetaChange,
+    past_intervals::forget_superseded,
     pg::{Pending, Phase},
-    prior::forget_superseded,
     replica_read::Committed,
 };
 
@@ -34,19 +34,19 @@ fn rank(info: &PgInfo) -> (Epoch, EVersion) {
 }
 
 impl Pg {
-    pub(crate) fn on_map(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_map(&mut self, ctx: &mut Ctx<'_>) {
         self.history.note_event();
-        let at = std::mem::replace(&mut self.info.epoch, cx.map.epoch);
-        let Some(pool) = cx.map.pools.get(&self.pgid.pool) else { return self.remove(cx) };
+        let at = std::mem::replace(&mut self.info.epoch, ctx.map.epoch);
+        let Some(pool) = ctx.map.pools.get(&self.pgid.pool) else { return self.remove(ctx) };
         self.info.pg_num = pool.pg_num;
-        if let Some(purged) = cx.map.new_purged_snaps.get(&self.pgid.pool) {
+        if let Some(purged) = ctx.map.new_purged_snaps.get(&self.pgid.pool) {
             // The map forgets purged snapshots: a later primary must still know that they are removed.
             self.info.purged_snaps.union_with(purged);
         }
-        let Some(members) = self.members.next(at, cx.map, self.pgid) else {
-            return self.on_map_same_interval(cx);
+        let Some(members) = self.members.next(at, ctx.map, self.pgid) else {
+            return self.on_map_same_interval(ctx);
         };
-        self.enter_interval(at, members, MetaChange::default(), Transaction::new(self.coll), cx);
+        self.enter_interval(at, members, MetaChange::default(), Transaction::new(self.coll), ctx);
     }
 
     /// Begins another interval with these members; `at` is the epoch of the map before. `change` and `txn` may bring
@@ -57,10 +57,10 @@ impl Pg {
         members: Membership,
         mut change: MetaChange,
         mut txn: Transaction,
-        cx: &mut Ctx<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
-        let last = Epoch(cx.map.epoch.0 - 1);
-        let past = self.members.close(self.info.since, last, cx.map);
+        let last = Epoch(ctx.map.epoch.0 - 1);
+        let past = self.members.close(self.info.since, last, ctx.map);
         let maybe_went_rw = past.maybe_went_rw;
         if maybe_went_rw {
             self.intervals.push(past);
@@ -68,69 +68,69 @@ impl Pg {
         }
         if members.primary != self.members.primary
             || members.bits != self.members.bits
-            || cx.map.up_from(members.primary) > at
+            || ctx.map.up_from(members.primary) > at
         {
-            self.info.primary_since = cx.map.epoch;
+            self.info.primary_since = ctx.map.epoch;
         }
-        self.end_lease(maybe_went_rw, cx);
-        self.info.since = members.begin(at, cx.map);
+        self.end_lease(maybe_went_rw, ctx);
+        self.info.since = members.begin(at, ctx.map);
         self.members = members;
         change.info(&self.info, &mut self.kept);
         change.intervals(&self.intervals);
         change.into_txn(&mut txn);
-        self.submit(Pending::Nothing, txn, cx);
-        self.start_interval(cx);
+        self.submit(Pending::Nothing, txn, ctx);
+        self.start_interval(ctx);
     }
 
-    fn on_map_same_interval(&mut self, cx: &mut Ctx<'_>) {
+    fn on_map_same_interval(&mut self, ctx: &mut Ctx<'_>) {
         // An OSD that began a new life does not answer what its earlier one was asked, nor need its copy have what that
         // one told of. If the OSD acts, its new life begins a new interval; otherwise it does not.
-        let map = cx.map;
+        let map = ctx.map;
         let is_new = |osd: &OsdId| map.up_from(*osd) == map.epoch;
         match &mut self.phase {
             Phase::GetInfo { waiting } => {
-                waiting.retain(|osd| cx.map.is_up(*osd));
+                waiting.retain(|osd| ctx.map.is_up(*osd));
                 let told = self.peer_info.extract_if(.., |osd, _| is_new(osd)).map(|(osd, _)| osd);
                 waiting.extend(told);
                 // What was learned of past intervals may add OSDs to ask.
                 if waiting.is_empty() {
-                    return self.get_info(cx);
+                    return self.get_info(ctx);
                 }
                 let again: Vec<OsdId> = waiting.iter().copied().filter(is_new).collect();
-                again.into_iter().for_each(|osd| self.ask_info(osd, cx));
+                again.into_iter().for_each(|osd| self.ask_info(osd, ctx));
             }
-            Phase::GetLog { from } if is_new(from) || !cx.map.is_up(*from) => {
+            Phase::GetLog { from } if is_new(from) || !ctx.map.is_up(*from) => {
                 let from = *from;
                 self.peer_info.remove(&from);
-                self.get_info(cx);
+                self.get_info(ctx);
             }
             Phase::Down => {
                 self.peer_info.retain(|osd, _| !is_new(osd));
-                self.get_info(cx);
+                self.get_info(ctx);
             }
-            Phase::WaitActing => self.after_log(cx),
-            Phase::WaitUpThru => self.check_up_thru(cx),
+            Phase::WaitActing => self.after_log(ctx),
+            Phase::WaitUpThru => self.check_up_thru(ctx),
             Phase::Active => {
                 let is_gone = |osd: &OsdId| is_new(osd) || !map.is_up(*osd);
-                self.look_for_all(cx);
-                self.ask_for_unfound(cx);
-                self.forget_offers(is_gone, cx);
-                self.forget_gone(is_gone, cx);
-                self.complain_of_unfound(cx);
-                self.trim_snaps(cx);
-                self.tick_proxies(cx);
+                self.look_for_all(ctx);
+                self.ask_for_unfound(ctx);
+                self.forget_offers(is_gone, ctx);
+                self.forget_gone(is_gone, ctx);
+                self.complain_of_unfound(ctx);
+                self.trim_snaps(ctx);
+                self.tick_proxies(ctx);
                 // Clients that were blocklisted learn that from their watches before they notice otherwise.
-                self.tick_watches(cx);
+                self.tick_watches(ctx);
             }
             Phase::Idle | Phase::Replica | Phase::GetLog { .. } | Phase::Activating { .. } => {}
         }
     }
 
     /// Begins anew in the interval of the newest map.
-    pub(crate) fn start_interval(&mut self, cx: &mut Ctx<'_>) {
-        self.ops_end_interval(self.is_primary(), cx);
+    pub(crate) fn start_interval(&mut self, ctx: &mut Ctx<'_>) {
+        self.ops_end_interval(self.is_primary(), ctx);
         self.phase = Phase::Idle;
-        self.history.restart(cx.map.epoch, cx.wall);
+        self.history.restart(ctx.map.epoch, ctx.wall);
         self.committed = Committed::default();
         self.peer_info.clear();
         self.peer_missing.clear();
@@ -140,30 +140,30 @@ impl Pg {
         self.trimming = None;
         self.recount = None;
         let loads = self.scrubs.on_new_interval();
-        loads.into_iter().for_each(|token| cx.store.unload(token));
-        self.drop_loads(cx);
-        self.drop_gathered(cx);
+        loads.into_iter().for_each(|token| ctx.store.unload(token));
+        self.drop_loads(ctx);
+        self.drop_gathered(ctx);
         self.watches.on_new_interval();
         if self.is_primary() {
-            self.get_info(cx);
+            self.get_info(ctx);
         } else {
-            self.enter(Phase::Idle, cx);
+            self.enter(Phase::Idle, ctx);
         }
         if !self.is_primary() && self.members.primary.is_some() {
-            let notify = self.notify(cx);
-            cx.effects.push(Effect::SendOsd(self.members.primary, notify.into()));
+            let notify = self.notify(ctx);
+            ctx.effects.push(Effect::SendOsd(self.members.primary, notify.into()));
         }
-        self.run_peers(cx);
-        cx.effects.push(Effect::StatsChanged);
+        self.run_peers(ctx);
+        ctx.effects.push(Effect::StatsChanged);
     }
 
-    fn notify(&self, cx: &Ctx<'_>) -> MPgNotify {
+    fn notify(&self, ctx: &Ctx<'_>) -> MPgNotify {
         MPgNotify {
             pgid: self.pgid,
-            epoch: cx.map.epoch,
+            epoch: ctx.map.epoch,
             info: self.own_info(),
             intervals: self.intervals.clone(),
-            leases: self.lease.to_tell(cx.now),
+            leases: self.lease.to_tell(ctx.now),
         }
     }
 
@@ -177,93 +177,95 @@ impl Pg {
     }
 
     /// Asks every OSD that may have been part of the PG since it was last clean.
-    fn get_info(&mut self, cx: &mut Ctx<'_>) {
+    fn get_info(&mut self, ctx: &mut Ctx<'_>) {
         let past = self.intervals.iter().flat_map(|i| i.acting.iter().copied());
         let asked: BTreeSet<OsdId> = past
             .chain(self.others())
-            .filter(|o| o.is_some() && *o != self.me && cx.map.is_up(*o) && !self.peer_info.contains_key(o))
+            .filter(|o| o.is_some() && *o != self.me && ctx.map.is_up(*o) && !self.peer_info.contains_key(o))
             .collect();
-        asked.iter().for_each(|osd| self.ask_info(*osd, cx));
-        self.enter(Phase::GetInfo { waiting: asked }, cx);
-        self.check_infos(cx);
+        asked.iter().for_each(|osd| self.ask_info(*osd, ctx));
+        self.enter(Phase::GetInfo { waiting: asked }, ctx);
+        self.check_infos(ctx);
     }
 
-    pub(crate) fn ask_info(&self, osd: OsdId, cx: &mut Ctx<'_>) {
+    pub(crate) fn ask_info(&self, osd: OsdId, ctx: &mut Ctx<'_>) {
         let query = MPgQuery {
             pgid: self.pgid,
-            epoch: cx.map.epoch,
+            epoch: ctx.map.epoch,
             created: self.info.created,
             ..MPgQuery::default()
         };
-        cx.effects.push(Effect::SendOsd(osd, query.into()));
+        ctx.effects.push(Effect::SendOsd(osd, query.into()));
     }
 
     /// Asks for what a copy has logged after `since`, or more.
-    fn ask_log(&self, osd: OsdId, since: EVersion, cx: &mut Ctx<'_>) {
+    fn ask_log(&self, osd: OsdId, since: EVersion, ctx: &mut Ctx<'_>) {
         let query = MPgQuery {
             pgid: self.pgid,
-            epoch: cx.map.epoch,
+            epoch: ctx.map.epoch,
             created: self.info.created,
             wants_log: true,
             since,
             tail: self.info.log_tail,
         };
-        cx.effects.push(Effect::SendOsd(osd, query.into()));
+        ctx.effects.push(Effect::SendOsd(osd, query.into()));
     }
 
     /// Answers the primary; a copy that does not exist yet answers with an empty info.
-    pub(crate) fn on_query(&mut self, from: OsdId, query: MPgQuery, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_query(&mut self, from: OsdId, query: MPgQuery, ctx: &mut Ctx<'_>) {
         if query.wants_log {
             let asker = Span { tail: query.tail, last: query.since };
             let reply = if self.is_activating(from) {
                 // The log that the replica was sent to be activated by does not reach back to what it has.
-                self.log_with_list(cx)
+                self.log_with_list(ctx)
             } else {
-                self.log_for(asker, false, cx)
+                self.log_for(asker, false, ctx)
             };
-            cx.effects.push(Effect::SendOsd(from, reply.into()));
+            ctx.effects.push(Effect::SendOsd(from, reply.into()));
             return;
         }
-        let notify = self.notify(cx);
-        cx.effects.push(Effect::SendOsd(from, notify.into()));
+        let notify = self.notify(ctx);
+        ctx.effects.push(Effect::SendOsd(from, notify.into()));
     }
 
-    pub(crate) fn on_notify(&mut self, from: OsdId, notify: MPgNotify, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_notify(&mut self, from: OsdId, notify: MPgNotify, ctx: &mut Ctx<'_>) {
         if !self.is_primary() {
             return;
         }
         self.history.note_event();
         let has_learned = self.learn_intervals(notify.intervals, notify.info.last_epoch_clean);
-        self.lease.learn(&notify.leases, cx.now);
+        self.lease.learn(&notify.leases, ctx.now);
         self.info.scrubs = self.info.scrubs.newer(notify.info.scrubs);
         self.learn_purged_snaps(&notify.info.purged_snaps);
         let now = rank(&notify.info);
         let had_more = self.peer_info.insert(from, notify.info).is_some_and(|info| rank(&info) > now);
-        let outranks = |info: &PgInfo| now > rank(info) && cx.map.is_up(from);
+        let outranks = |info: &PgInfo| now > rank(info) && ctx.map.is_up(from);
         let is_settled = self.is_settled();
         match &mut self.phase {
             Phase::GetInfo { waiting } => {
                 waiting.remove(&from);
                 // What was learned of past intervals may add OSDs to ask.
                 if waiting.is_empty() {
-                    self.get_info(cx);
+                    self.get_info(ctx);
                 }
             }
-            Phase::Down => self.get_info(cx),
+            Phase::Down => self.get_info(ctx),
             // That OSD has lost its copy since it told of it, and the log with it: another copy's log is the best now.
-            Phase::GetLog { from: source } if *source == from && had_more => self.get_info(cx),
+            Phase::GetLog { from: source } if *source == from && had_more => self.get_info(ctx),
             // The past is not what it seemed to be, and neither may the best log be.
             Phase::GetLog { from: source }
                 if has_learned || self.peer_info.get(source).is_some_and(outranks) =>
             {
-                self.get_info(cx)
+                self.get_info(ctx)
             }
-            Phase::WaitActing | Phase::WaitUpThru if has_learned || outranks(&self.info) => self.get_info(cx),
+            Phase::WaitActing | Phase::WaitUpThru if has_learned || outranks(&self.info) => {
+                self.get_info(ctx)
+            }
             Phase::Active if !self.is_clean => {
-                self.look_for_all(cx);
-                self.recover(cx);
+                self.look_for_all(ctx);
+                self.recover(ctx);
             }
-            Phase::Active if is_settled && !self.members.contains(from) => self.purge_stray(from, cx),
+            Phase::Active if is_settled && !self.members.contains(from) => self.purge_stray(from, ctx),
             Phase::Idle
             | Phase::Replica
             | Phase::GetLog { .. }
@@ -274,22 +276,22 @@ impl Pg {
         }
     }
 
-    fn check_infos(&mut self, cx: &mut Ctx<'_>) {
+    fn check_infos(&mut self, ctx: &mut Ctx<'_>) {
         let Phase::GetInfo { waiting } = &self.phase else { return };
         if !waiting.is_empty() {
             return;
         }
-        if !self.is_past_told(cx.map) {
-            self.enter(Phase::Down, cx);
+        if !self.is_past_told(ctx.map) {
+            self.enter(Phase::Down, ctx);
             return;
         }
-        let best = self.peer_info.iter().filter(|(o, _)| cx.map.is_up(**o)).max_by_key(|(_, i)| rank(i));
+        let best = self.peer_info.iter().filter(|(o, _)| ctx.map.is_up(**o)).max_by_key(|(_, i)| rank(i));
         match best.map(|(osd, info)| (*osd, rank(info))) {
             Some((from, theirs)) if theirs > rank(&self.info) => {
-                self.enter(Phase::GetLog { from }, cx);
-                self.ask_log(from, self.oldest_needed(), cx);
+                self.enter(Phase::GetLog { from }, ctx);
+                self.ask_log(from, self.oldest_needed(), ctx);
             }
-            _ => self.after_log(cx),
+            _ => self.after_log(ctx),
         }
     }
 
@@ -318,13 +320,13 @@ impl Pg {
     }
 
     /// Whether [`Pg::log_for`] can be called now.
-    pub(crate) fn ready_for_log(&mut self, theirs: Span, cx: &Ctx<'_>) -> Result<(), Vec<store::Missing>> {
-        if self.needs_list(theirs) { self.scan_objects(cx.store) } else { Ok(()) }
+    pub(crate) fn ready_for_log(&mut self, theirs: Span, ctx: &Ctx<'_>) -> Result<(), Vec<store::NotCached>> {
+        if self.needs_list(theirs) { self.scan_objects(ctx.store) } else { Ok(()) }
     }
 
     /// The log to send to a copy that has the log `theirs`: the entries behind it, all entries where it may diverge, or
     /// an object list where the log is not enough.
-    fn log_for(&self, theirs: Span, is_activation: bool, cx: &Ctx<'_>) -> MPgLog {
+    fn log_for(&self, theirs: Span, is_activation: bool, ctx: &Ctx<'_>) -> MPgLog {
         let since = theirs.last;
         let is_reached = self.is_reached(since);
         let entries: Vec<LogEntry> = if is_reached {
@@ -335,7 +337,7 @@ impl Pg {
         let tail = if is_reached { since } else { self.info.log_tail };
         MPgLog {
             pgid: self.pgid,
-            epoch: cx.map.epoch,
+            epoch: ctx.map.epoch,
             info: PgInfo { log_tail: tail, ..self.own_info() },
             entries,
             objects: self.needs_list(theirs).then(|| self.object_versions()),
@@ -346,8 +348,8 @@ impl Pg {
     }
 
     /// The whole log and an object list, for a copy to be activated whatever it has.
-    fn log_with_list(&self, cx: &Ctx<'_>) -> MPgLog {
-        let mut log = self.log_for(Span::default(), true, cx);
+    fn log_with_list(&self, ctx: &Ctx<'_>) -> MPgLog {
+        let mut log = self.log_for(Span::default(), true, ctx);
         log.objects.get_or_insert_with(|| self.object_versions());
         log
     }
@@ -369,7 +371,7 @@ impl Pg {
     }
 
     /// The best copy's log came.
-    pub(crate) fn on_log(&mut self, from: OsdId, message: MPgLog, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_log(&mut self, from: OsdId, message: MPgLog, ctx: &mut Ctx<'_>) {
         if self.phase != (Phase::GetLog { from }) {
             return;
         }
@@ -377,10 +379,10 @@ impl Pg {
         let has_learned = self.learn_intervals(message.intervals.clone(), message.info.last_epoch_clean);
         self.peer_missing.insert(from, message.missing.clone());
         // The PG cannot go on from a log that does not reach this copy: it stays where it is.
-        if let Ok(()) = self.take_over(&message, Pending::Nothing, cx) {
+        if let Ok(()) = self.take_over(&message, Pending::Nothing, ctx) {
             match has_learned {
-                true => self.get_info(cx),
-                false => self.after_log(cx),
+                true => self.get_info(ctx),
+                false => self.after_log(ctx),
             }
         }
     }
@@ -389,14 +391,14 @@ impl Pg {
     pub(crate) fn ready_to_take_over(
         &mut self,
         message: &MPgLog,
-        cx: &Ctx<'_>,
-    ) -> Result<(), Vec<store::Missing>> {
+        ctx: &Ctx<'_>,
+    ) -> Result<(), Vec<store::NotCached>> {
         if message.objects.is_some() {
-            return self.scan_objects(cx.store);
+            return self.scan_objects(ctx.store);
         }
         let mut log = self.log.clone();
         let merged = log::merge(&mut log, &self.info, &message.entries, &message.info);
-        self.look_up(merged.iter().flat_map(|merged| merged.missing.keys()), cx.store)
+        self.look_up(merged.iter().flat_map(|merged| merged.missing.keys()), ctx.store)
     }
 
     /// Makes another copy's log ours; what we lack becomes missing. `pending` says what its durability means. An error
@@ -405,7 +407,7 @@ impl Pg {
         &mut self,
         message: &MPgLog,
         pending: Pending,
-        cx: &mut Ctx<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Result<(), LogOutOfReach> {
         let mut change = MetaChange::default();
         let mut txn = Transaction::new(self.coll);
@@ -460,7 +462,7 @@ impl Pg {
         change.info(&self.info, &mut self.kept);
         change.intervals(&self.intervals);
         change.into_txn(&mut txn);
-        self.submit(pending, txn, cx);
+        self.submit(pending, txn, ctx);
         Ok(())
     }
 
@@ -497,16 +499,16 @@ impl Pg {
     }
 
     /// Goes on once the PG's log is known, and what every copy has.
-    pub(crate) fn after_log(&mut self, cx: &mut Ctx<'_>) {
-        if !self.acts_as_wanted(cx) {
-            self.enter(Phase::WaitActing, cx);
+    pub(crate) fn after_log(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.acts_as_wanted(ctx) {
+            self.enter(Phase::WaitActing, ctx);
             return;
         }
-        self.enter(Phase::WaitUpThru, cx);
-        if cx.map.up_thru(self.me) < self.info.since {
-            cx.effects.push(Effect::WantUpThru(self.info.since));
+        self.enter(Phase::WaitUpThru, ctx);
+        if ctx.map.up_thru(self.me) < self.info.since {
+            ctx.effects.push(Effect::WantUpThru(self.info.since));
         }
-        self.check_up_thru(cx);
+        self.check_up_thru(ctx);
     }
 
     /// True with enough members to take writes.

@@ -16,7 +16,7 @@ use crate::{
     CommitTimes, Ctx, Event, OpCounts, OpHistograms,
     backoff::Backoffs,
     copy::{Copies, CopyQuestion},
-    errand::{Errand, Errands},
+    index_wait::{IndexWait, IndexWaits},
     interval::IntervalStart,
     lease::Lease,
     log::{PgLog, Span},
@@ -87,8 +87,8 @@ pub(crate) enum Pending {
     PushRead(Box<Push>),
     /// An object that another PG copies is being read, the same way: it, or a clone.
     CopyRead { asked: Box<CopyQuestion>, wanted: HObject },
-    /// An errand waits for part of the index.
-    Errand(Errand),
+    /// Work waits for part of the index.
+    IndexWait(IndexWait),
     /// A scrub looks through objects; `is_anew`: by what the device has.
     ScrubLoad { is_anew: bool },
     /// An op waits for what it lacks: of its object or a clone.
@@ -123,7 +123,7 @@ pub struct Pg {
     pub(crate) watches: Watches,
     pub(crate) copies: Copies,
     pub(crate) proxies: Proxies,
-    pub(crate) errands: Errands,
+    pub(crate) index_waits: IndexWaits,
     pub(crate) scrubs: Scrubs,
     pub(crate) pending: Window<Pending>,
     /// What it has done since it was loaded; what it holds is in `info.totals`.
@@ -180,7 +180,7 @@ impl Pg {
             watches: Watches::default(),
             copies: Copies::default(),
             proxies: Proxies::default(),
-            errands: Errands::default(),
+            index_waits: IndexWaits::default(),
             scrubs: Scrubs::default(),
             pending: Window::default(),
             counters: PgStatSum::default(),
@@ -210,24 +210,24 @@ impl Pg {
         created: Epoch,
         start: IntervalStart,
         past: Vec<PgInterval>,
-        cx: &mut Ctx<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Pg {
         let mut pg = Pg::new(id, pgid, me);
         pg.intervals = past;
         pg.info.created = created;
-        pg.info.epoch = cx.map.epoch;
+        pg.info.epoch = ctx.map.epoch;
         pg.info.since = start.since;
         pg.info.primary_since = start.primary_since;
-        pg.info.pg_num = cx.map.pools.get(&pgid.pool).map_or(0, |pool| pool.pg_num);
+        pg.info.pg_num = ctx.map.pools.get(&pgid.pool).map_or(0, |pool| pool.pg_num);
         let mut txn = Transaction::new(pg.coll);
         txn.ops.push(TxnOp::CreateCollection);
         let mut change = MetaChange::default();
         change.info(&pg.info, &mut pg.kept);
         change.intervals(&pg.intervals);
         change.into_txn(&mut txn);
-        pg.submit(Pending::Nothing, txn, cx);
-        pg.members = Membership::of(cx.map, pgid);
-        pg.start_interval(cx);
+        pg.submit(Pending::Nothing, txn, ctx);
+        pg.members = Membership::of(ctx.map, pgid);
+        pg.start_interval(ctx);
         pg
     }
 
@@ -248,20 +248,20 @@ impl Pg {
     }
 
     /// After [`Pg::load`]: takes its place in the map that it saw last, or in the oldest that there is.
-    pub fn resume(&mut self, cx: &mut Ctx<'_>) {
-        self.members = Membership::of(cx.map, self.pgid);
+    pub fn resume(&mut self, ctx: &mut Ctx<'_>) {
+        self.members = Membership::of(ctx.map, self.pgid);
         if self.info.pg_num == 0 {
-            self.info.pg_num = cx.map.pools.get(&self.pgid.pool).map_or(0, |pool| pool.pg_num);
+            self.info.pg_num = ctx.map.pools.get(&self.pgid.pool).map_or(0, |pool| pool.pg_num);
         }
         // The interval goes on where it was left, unless the map of then is not there any more: its beginning tells
         // later whether it took writes.
-        let at = std::mem::replace(&mut self.info.epoch, cx.map.epoch);
-        if at != cx.map.epoch || self.info.since == Epoch(0) {
-            self.info.since = self.members.begin(at, cx.map);
-            self.info.primary_since = cx.map.epoch;
+        let at = std::mem::replace(&mut self.info.epoch, ctx.map.epoch);
+        if at != ctx.map.epoch || self.info.since == Epoch(0) {
+            self.info.since = self.members.begin(at, ctx.map);
+            self.info.primary_since = ctx.map.epoch;
         }
-        self.lease_after_restart(cx.now);
-        self.start_interval(cx);
+        self.lease_after_restart(ctx.now);
+        self.start_interval(ctx);
     }
 
     /// The last map that it saw.
@@ -321,75 +321,75 @@ impl Pg {
     }
 
     /// Handles one event.
-    pub fn handle(&mut self, event: Event, cx: &mut Ctx<'_>) {
+    pub fn handle(&mut self, event: Event, ctx: &mut Ctx<'_>) {
         if self.is_removed {
             return;
         }
         match event {
-            Event::NewMap => self.on_map(cx),
-            Event::Op { client, tid, op, permit } => self.on_op(client, tid, op, permit, cx),
+            Event::NewMap => self.on_map(ctx),
+            Event::Op { client, tid, op, permit } => self.on_op(client, tid, op, permit, ctx),
             Event::BackoffAck { session, id } => self.backoffs.on_ack(session, id),
-            Event::SessionClosed(session) => self.on_session_closed(session, cx),
-            Event::Peer(from, message) => self.on_peer(from, message, cx),
-            Event::Store(completion) => self.on_store(completion, cx),
+            Event::SessionClosed(session) => self.on_session_closed(session, ctx),
+            Event::Peer(from, message) => self.on_peer(from, message, ctx),
+            Event::Store(completion) => self.on_store(completion, ctx),
             Event::Scrub(request) => self.on_scrub_request(request),
-            Event::GiveUp(how) => self.on_give_up(how, cx),
-            Event::ForceRecovery { is_backfill, is_forced } => self.on_force(is_backfill, is_forced, cx),
-            Event::RecoveryTurn(osd) => self.on_recovery_turn(osd, cx),
-            Event::Tick => self.on_tick(cx),
+            Event::GiveUp(how) => self.on_give_up(how, ctx),
+            Event::ForceRecovery { is_backfill, is_forced } => self.on_force(is_backfill, is_forced, ctx),
+            Event::RecoveryTurn(osd) => self.on_recovery_turn(osd, ctx),
+            Event::Tick => self.on_tick(ctx),
             // A scrub under way goes on after each event.
-            Event::Wake => self.tick_scrub(cx),
+            Event::Wake => self.tick_scrub(ctx),
         }
-        self.drive_scrub(cx);
-        self.settle_backoffs(cx);
-        self.note_state(cx);
+        self.drive_scrub(ctx);
+        self.settle_backoffs(ctx);
+        self.note_state(ctx);
     }
 
     /// Submits `txn`; `pending` says what its completion means.
-    pub(crate) fn submit(&mut self, pending: Pending, txn: Transaction, cx: &mut Ctx<'_>) {
+    pub(crate) fn submit(&mut self, pending: Pending, txn: Transaction, ctx: &mut Ctx<'_>) {
         let token = self.token(pending);
-        cx.store.submit(token, txn);
+        ctx.store.submit(token, txn);
     }
 
     pub(crate) fn token(&mut self, pending: Pending) -> Token {
         Token(u64::from(self.id) << 32 | u64::from(self.pending.push(pending)))
     }
 
-    fn on_store(&mut self, completion: Completion, cx: &mut Ctx<'_>) {
+    fn on_store(&mut self, completion: Completion, ctx: &mut Ctx<'_>) {
         let (Completion::Committed(token) | Completion::Loaded(token, _)) = completion;
         let Some(pending) = self.pending.take(token.0 as u32) else {
-            cx.store.unload(token);
+            ctx.store.unload(token);
             return;
         };
         match pending {
             Pending::LocalCommit(version, since) => {
-                self.commit_times.note(cx.now.since(since));
-                self.on_commit(self.me, version, cx);
+                self.commit_times.note(ctx.now.since(since));
+                self.on_commit(self.me, version, ctx);
             }
             Pending::ReplicaCommit { primary, version, since } => {
-                self.commit_times.note(cx.now.since(since));
-                self.op_counts.subops.note(cx.now.since(since));
-                self.reply_rep_op(primary, version, cx);
+                self.commit_times.note(ctx.now.since(since));
+                self.op_counts.subops.note(ctx.now.since(since));
+                self.reply_rep_op(primary, version, ctx);
             }
-            Pending::ReplicaActivated { primary } => self.reply_activated(primary, cx),
-            Pending::Activated => self.on_activation_durable(cx),
-            Pending::Pushed { from, object } => self.on_push_durable(from, object, cx),
-            Pending::Gathered(part) => self.on_part_durable(*part, cx),
+            Pending::ReplicaActivated { primary } => self.reply_activated(primary, ctx),
+            Pending::Activated => self.on_activation_durable(ctx),
+            Pending::Pushed { from, object } => self.on_push_durable(from, object, ctx),
+            Pending::Gathered(part) => self.on_part_durable(*part, ctx),
             Pending::PushRead(mut push) => {
                 push.loads.push(token);
-                self.on_push_read(*push, completion, cx);
+                self.on_push_read(*push, completion, ctx);
             }
             Pending::CopyRead { mut asked, wanted } => {
                 asked.loads.push(token);
                 let is_loaded = matches!(completion, Completion::Loaded(_, Ok(())));
-                self.on_copy_read(*asked, &wanted, is_loaded, cx);
+                self.on_copy_read(*asked, &wanted, is_loaded, ctx);
             }
-            Pending::Errand(errand) => self.on_errand_loaded(errand, completion, cx),
-            Pending::ScrubLoad { is_anew } => self.on_scrub_loaded(is_anew, completion, cx),
+            Pending::IndexWait(wait) => self.on_index_loaded(wait, completion, ctx),
+            Pending::ScrubLoad { is_anew } => self.on_scrub_loaded(is_anew, completion, ctx),
             Pending::OpLoad { head, load, wanted } => {
-                self.on_op_loaded(&head, load, &wanted, completion, cx);
+                self.on_op_loaded(&head, load, &wanted, completion, ctx);
             }
-            Pending::Nothing => cx.store.unload(token),
+            Pending::Nothing => ctx.store.unload(token),
         }
     }
 
@@ -398,17 +398,17 @@ impl Pg {
         &mut self,
         from: OsdId,
         message: &Message,
-        cx: &Ctx<'_>,
-    ) -> Result<(), Vec<store::Missing>> {
+        ctx: &Ctx<'_>,
+    ) -> Result<(), Vec<store::NotCached>> {
         match message {
             _ if !self.is_of_interval(message) => Ok(()),
-            Message::MPgQuery(m) if m.wants_log && self.is_activating(from) => self.scan_objects(cx.store),
+            Message::MPgQuery(m) if m.wants_log && self.is_activating(from) => self.scan_objects(ctx.store),
             Message::MPgQuery(m) if m.wants_log => {
-                self.ready_for_log(Span { tail: m.tail, last: m.since }, cx)
+                self.ready_for_log(Span { tail: m.tail, last: m.since }, ctx)
             }
             Message::MPgLog(m) if m.is_activation && !self.is_activator(from) => Ok(()),
             Message::MPgLog(m) if !m.is_activation && self.phase != (Phase::GetLog { from }) => Ok(()),
-            Message::MPgLog(m) => self.ready_to_take_over(m, cx),
+            Message::MPgLog(m) => self.ready_to_take_over(m, ctx),
             _ => Ok(()),
         }
     }
@@ -418,82 +418,82 @@ impl Pg {
         messages::pg_peer_target(message).is_some_and(|(_, epoch)| epoch >= self.info.since)
     }
 
-    pub(crate) fn on_peer_message(&mut self, from: OsdId, message: Message, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_peer_message(&mut self, from: OsdId, message: Message, ctx: &mut Ctx<'_>) {
         // A client's request outlives an interval if its primary does.
         let is_request = matches!(message, Message::MPgProxyOp(_));
         if !is_request && !self.is_of_interval(&message) {
             return;
         }
         match message {
-            Message::MPgProxyOp(m) => self.on_proxy_op(from, *m, cx),
-            Message::MPgProxyReply(m) => self.on_proxy_reply(*m, cx),
-            Message::MOSDRepOp(m) => self.on_rep_op(from, *m, cx),
-            Message::MOSDRepOpReply(m) => self.on_commit(from, m.version, cx),
-            Message::MPgQuery(m) => self.on_query(from, *m, cx),
-            Message::MPgNotify(m) => self.on_notify(from, *m, cx),
-            Message::MPgLog(m) if m.is_activation => self.on_activate(from, *m, cx),
-            Message::MPgLog(m) => self.on_log(from, *m, cx),
-            Message::MPgActivated(m) => self.on_activated(from, *m, cx),
-            Message::MPgPull(m) => self.on_pull(from, *m, cx),
-            Message::MPgPush(m) => self.on_push(from, *m, cx),
-            Message::MPgPushReply(m) => self.on_push_reply(from, *m, cx),
-            Message::MPgClean(m) => self.on_clean(from, *m, cx),
-            Message::MPgCopyGet(m) => self.on_copy_get(from, *m, cx),
-            Message::MPgCopyData(m) => self.on_copy_data(m, cx),
-            Message::MOSDRepScrub(m) => self.on_rep_scrub(from, *m, cx),
+            Message::MPgProxyOp(m) => self.on_proxy_op(from, *m, ctx),
+            Message::MPgProxyReply(m) => self.on_proxy_reply(*m, ctx),
+            Message::MOSDRepOp(m) => self.on_rep_op(from, *m, ctx),
+            Message::MOSDRepOpReply(m) => self.on_commit(from, m.version, ctx),
+            Message::MPgQuery(m) => self.on_query(from, *m, ctx),
+            Message::MPgNotify(m) => self.on_notify(from, *m, ctx),
+            Message::MPgLog(m) if m.is_activation => self.on_activate(from, *m, ctx),
+            Message::MPgLog(m) => self.on_log(from, *m, ctx),
+            Message::MPgActivated(m) => self.on_activated(from, *m, ctx),
+            Message::MPgPull(m) => self.on_pull(from, *m, ctx),
+            Message::MPgPush(m) => self.on_push(from, *m, ctx),
+            Message::MPgPushReply(m) => self.on_push_reply(from, *m, ctx),
+            Message::MPgClean(m) => self.on_clean(from, *m, ctx),
+            Message::MPgCopyGet(m) => self.on_copy_get(from, *m, ctx),
+            Message::MPgCopyData(m) => self.on_copy_data(m, ctx),
+            Message::MOSDRepScrub(m) => self.on_rep_scrub(from, *m, ctx),
             Message::MOSDRepScrubMap(m) => self.on_rep_scrub_map(from, *m),
-            Message::MPgInfo(m) => self.on_info(from, *m, cx),
+            Message::MPgInfo(m) => self.on_info(from, *m, ctx),
             Message::MPgCommitted(m) => self.on_committed(from, &m),
-            Message::MOSDScrubReserve(m) => self.on_scrub_reserve(from, *m, cx),
-            Message::MPgBadCopy(m) => self.on_bad_copy(from, *m, cx),
+            Message::MOSDScrubReserve(m) => self.on_scrub_reserve(from, *m, ctx),
+            Message::MPgBadCopy(m) => self.on_bad_copy(from, *m, ctx),
             _ => {}
         }
     }
 
-    fn on_tick(&mut self, cx: &mut Ctx<'_>) {
-        self.tick_watches(cx);
-        self.tick_copies(cx);
-        self.tick_proxies(cx);
-        self.tick_lease(cx);
+    fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
+        self.tick_watches(ctx);
+        self.tick_copies(ctx);
+        self.tick_proxies(ctx);
+        self.tick_lease(ctx);
         if self.phase == Phase::WaitActing {
             // What the monitor was asked for may have been lost.
-            self.after_log(cx);
+            self.after_log(ctx);
         }
         if self.phase == Phase::Active {
-            self.tell_committed(cx);
-            self.recover(cx);
-            self.trim_snaps(cx);
-            self.tick_scrub(cx);
-            self.recount(cx);
+            self.tell_committed(ctx);
+            self.recover(ctx);
+            self.trim_snaps(ctx);
+            self.tick_scrub(ctx);
+            self.recount(ctx);
         }
     }
 
     /// Makes the PG's info durable, whenever that is.
-    pub(crate) fn keep_info(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn keep_info(&mut self, ctx: &mut Ctx<'_>) {
         let mut change = MetaChange::default();
         change.info(&self.info, &mut self.kept);
         let mut txn = Transaction::new(self.coll);
         change.into_txn(&mut txn);
-        self.submit(Pending::Nothing, txn, cx);
+        self.submit(Pending::Nothing, txn, ctx);
     }
 
     /// Ends all that is under way.
-    pub(crate) fn let_go_of_all(&mut self, cx: &mut Ctx<'_>) {
-        self.ops_end_interval(false, cx);
+    pub(crate) fn let_go_of_all(&mut self, ctx: &mut Ctx<'_>) {
+        self.ops_end_interval(false, ctx);
         let loads = self.scrubs.on_new_interval();
-        loads.into_iter().for_each(|token| cx.store.unload(token));
-        self.drop_loads(cx);
-        self.drop_gathered(cx);
+        loads.into_iter().for_each(|token| ctx.store.unload(token));
+        self.drop_loads(ctx);
+        self.drop_gathered(ctx);
     }
 
     /// Removes everything of the PG from this OSD.
-    pub(crate) fn remove(&mut self, cx: &mut Ctx<'_>) {
-        self.let_go_of_all(cx);
+    pub(crate) fn remove(&mut self, ctx: &mut Ctx<'_>) {
+        self.let_go_of_all(ctx);
         let mut txn = Transaction::new(self.coll);
         txn.ops.push(TxnOp::RemoveCollection);
-        self.submit(Pending::Nothing, txn, cx);
+        self.submit(Pending::Nothing, txn, ctx);
         self.is_removed = true;
-        cx.effects.push(crate::Effect::Removed);
+        ctx.effects.push(crate::Effect::Removed);
     }
 
     /// True for a primary that takes what clients want, and does what has to be done meanwhile. One that is about to be
@@ -503,7 +503,7 @@ impl Pg {
     }
 
     /// The version of the next change.
-    pub(crate) fn next_version(&self, cx: &Ctx<'_>) -> EVersion {
-        EVersion::new(cx.map.epoch, self.info.last_update.version + 1)
+    pub(crate) fn next_version(&self, ctx: &Ctx<'_>) -> EVersion {
+        EVersion::new(ctx.map.epoch, self.info.last_update.version + 1)
     }
 }

@@ -23,7 +23,7 @@ use types::{
 };
 
 use crate::{
-    Budget, Client, Ctx, Effect, Pg, exec,
+    Client, Ctx, Effect, OpThrottle, Pg, exec,
     ops::{LoadId, WaitingOp, reply_for},
     pg::Phase,
 };
@@ -176,37 +176,37 @@ impl Pg {
     /// An interval ends: waiting requests go on in the next one if this OSD leads it (see `Ops::on_new_interval`).
     /// Clients send the rest again, except for reads that a replica has begun, which are refused: clients wait for
     /// these as long as the same OSDs act, and that may be so in the next interval, too.
-    pub(crate) fn ops_end_interval(&mut self, is_primary: bool, cx: &mut Ctx<'_>) {
+    pub(crate) fn ops_end_interval(&mut self, is_primary: bool, ctx: &mut Ctx<'_>) {
         let passed_on = self.proxies.on_new_interval(is_primary);
         let dropped = self.ops.on_new_interval(passed_on, self.info.primary_since, is_primary);
         self.proxies.open = self.ops.early_passed_on().map(PassedOn::name).collect();
         let was_replica = self.phase == Phase::Replica;
         for waiting in dropped {
             if was_replica && self.is_replica_read(&waiting) {
-                self.refuse(&waiting, Errno::EAGAIN, cx);
+                self.refuse(&waiting, Errno::EAGAIN, ctx);
             } else {
-                self.release(&waiting, cx);
+                self.release(&waiting, ctx);
             }
         }
     }
 
     /// Passes a request on to `target`, as its object redirects it there.
-    pub(crate) fn pass_on(&mut self, head: &HObject, waiting: WaitingOp, target: HObject, cx: &mut Ctx<'_>) {
+    pub(crate) fn pass_on(&mut self, head: &HObject, waiting: WaitingOp, target: HObject, ctx: &mut Ctx<'_>) {
         let mut path = waiting.passed_on.as_ref().map_or_else(Vec::new, |passed_on| passed_on.path.clone());
         path.push(head.clone());
         if !self.is_primary() {
-            return self.refuse(&waiting, Errno::EAGAIN, cx);
+            return self.refuse(&waiting, Errno::EAGAIN, ctx);
         }
         if path.len() > REDIRECTS_MAX || path.iter().any(|passed| passed.head() == target.head()) {
-            return self.refuse(&waiting, Errno::ELOOP, cx);
+            return self.refuse(&waiting, Errno::ELOOP, ctx);
         }
         let mut waiting = Box::new(waiting);
-        self.release(&waiting, cx);
+        self.release(&waiting, ctx);
         waiting.forget_loads();
         let op = redirected(&waiting.op, &target);
         let (client, addr, tid) = (waiting.client.entity, waiting.client.addr, waiting.tid);
         let purpose = Purpose::Request(waiting);
-        self.put_question(Question { purpose, target, client, addr, tid, path, op, asked: None }, cx);
+        self.put_question(Question { purpose, target, client, addr, tid, path, op, asked: None }, ctx);
     }
 
     /// An op of a request asks `target` for something, in its client's name. `question` is below 2^15, and names the
@@ -218,7 +218,7 @@ impl Pg {
         question: u32,
         target: HObject,
         step: OsdOp,
-        cx: &mut Ctx<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
         let (client, addr, tid) = (waiting.client.entity, waiting.client.addr, waiting.tid);
         let op = MOSDOp {
@@ -236,7 +236,7 @@ impl Pg {
         let load = self.put_aside(head, waiting);
         let purpose = Purpose::Step { head: head.clone(), load, question };
         let path = vec![head.clone()];
-        self.put_question(Question { purpose, target, client, addr, tid, path, op, asked: None }, cx);
+        self.put_question(Question { purpose, target, client, addr, tid, path, op, asked: None }, ctx);
     }
 
     /// `source` does not refer to these objects any more, as of a change that all members have durable.
@@ -245,7 +245,7 @@ impl Pg {
         source: &HObject,
         targets: Vec<HObject>,
         version: EVersion,
-        cx: &mut Ctx<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
         for (index, target) in (0u64..).zip(targets) {
             // Named after the change, which is no other PG's.
@@ -257,29 +257,29 @@ impl Pg {
                 client_inc: version.epoch.0,
                 ops: vec![exec::reference(source, false)],
                 snapid: SnapId::HEAD,
-                mtime: cx.wall,
+                mtime: ctx.wall,
                 ..addressed(MOSDOp::default(), &target)
             };
             let (purpose, addr, path) = (Purpose::Nobody, EntityAddr::default(), vec![source.clone()]);
-            self.put_question(Question { purpose, target, client, addr, tid, path, op, asked: None }, cx);
+            self.put_question(Question { purpose, target, client, addr, tid, path, op, asked: None }, ctx);
         }
     }
 
-    fn put_question(&mut self, question: Question, cx: &mut Ctx<'_>) {
+    fn put_question(&mut self, question: Question, ctx: &mut Ctx<'_>) {
         self.proxies.count += 1;
         // Ids begin with the epoch: before a restart they were counted from 1 as well, and a late answer must match no
         // new question.
-        let id = (u64::from(cx.map.epoch.0) << 32) + self.proxies.count;
+        let id = (u64::from(ctx.map.epoch.0) << 32) + self.proxies.count;
         self.proxies.questions.insert(id, question);
-        self.ask_others(cx);
+        self.ask_others(ctx);
     }
 
     /// Sends, in order, the questions that were not sent yet, or not to the present primary, or too long ago.
-    pub(crate) fn ask_others(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn ask_others(&mut self, ctx: &mut Ctx<'_>) {
         let mut without_pool = Vec::new();
         for (id, question) in &mut self.proxies.questions {
             let target = &question.target;
-            let Some(asked) = Asked::of(target, cx.map) else {
+            let Some(asked) = Asked::of(target, ctx.map) else {
                 without_pool.push(*id);
                 continue;
             };
@@ -287,41 +287,41 @@ impl Pg {
             let is_asked = question
                 .asked
                 .as_ref()
-                .is_some_and(|(at, before)| cx.now < *at + ASK_AGAIN && *before == asked);
-            if is_asked || !primary.is_some() || is_paused(&question.op, target, cx) {
+                .is_some_and(|(at, before)| ctx.now < *at + ASK_AGAIN && *before == asked);
+            if is_asked || !primary.is_some() || is_paused(&question.op, target, ctx) {
                 continue;
             }
-            question.asked = Some((cx.now, asked));
+            question.asked = Some((ctx.now, asked));
             let message = MPgProxyOp {
                 pgid,
-                epoch: cx.map.epoch,
+                epoch: ctx.map.epoch,
                 asker: self.pgid,
                 id: *id,
                 client: question.client,
                 addr: question.addr,
                 tid: question.tid,
                 path: question.path.clone(),
-                op: MOSDOp { pgid, epoch: cx.map.epoch, ..question.op.clone() },
+                op: MOSDOp { pgid, epoch: ctx.map.epoch, ..question.op.clone() },
             };
-            cx.effects.push(Effect::SendOsd(primary, message.into()));
+            ctx.effects.push(Effect::SendOsd(primary, message.into()));
         }
         for id in without_pool {
             let reply = MOSDOpReply { result: Errno::ENOENT.negated(), ..MOSDOpReply::default() };
-            self.on_answer(id, reply, cx);
+            self.on_answer(id, reply, ctx);
         }
     }
 
     /// Another PG answers.
-    pub(crate) fn on_proxy_reply(&mut self, message: MPgProxyReply, cx: &mut Ctx<'_>) {
-        self.on_answer(message.id, message.reply, cx);
+    pub(crate) fn on_proxy_reply(&mut self, message: MPgProxyReply, ctx: &mut Ctx<'_>) {
+        self.on_answer(message.id, message.reply, ctx);
     }
 
-    fn on_answer(&mut self, id: u64, reply: MOSDOpReply, cx: &mut Ctx<'_>) {
+    fn on_answer(&mut self, id: u64, reply: MOSDOpReply, ctx: &mut Ctx<'_>) {
         let Some(question) = self.proxies.questions.remove(&id) else { return };
         match question.purpose {
-            Purpose::Request(waiting) => self.answer_passed_on(&waiting, reply, cx),
+            Purpose::Request(waiting) => self.answer_passed_on(&waiting, reply, ctx),
             Purpose::Step { head, load, question } => {
-                self.resume_with_answer(&head, load, question, reply.result, cx)
+                self.resume_with_answer(&head, load, question, reply.result, ctx)
             }
             Purpose::Nobody if reply.result < 0 => {
                 let (target, result) = (&question.target, reply.result);
@@ -331,42 +331,42 @@ impl Pg {
         }
     }
 
-    fn answer_passed_on(&mut self, waiting: &WaitingOp, answer: MOSDOpReply, cx: &mut Ctx<'_>) {
+    fn answer_passed_on(&mut self, waiting: &WaitingOp, answer: MOSDOpReply, ctx: &mut Ctx<'_>) {
         let MOSDOpReply { result, ops, user_version, .. } = answer;
         let ops = if ops.is_empty() { exec::without_data(&waiting.op) } else { ops };
-        let reply = MOSDOpReply { result, ops, user_version, ..reply_for(&waiting.op, cx.map.epoch) };
+        let reply = MOSDOpReply { result, ops, user_version, ..reply_for(&waiting.op, ctx.map.epoch) };
         let is_change = waiting.is_ordered;
-        self.note_served(&waiting.op, &reply.ops, is_change, waiting.nanos_until(cx.now));
-        self.reply(waiting, Box::new(reply), cx);
+        self.note_served(&waiting.op, &reply.ops, is_change, waiting.nanos_until(ctx.now));
+        self.reply(waiting, Box::new(reply), ctx);
     }
 
     /// Another PG's primary passes a request on.
-    pub(crate) fn on_proxy_op(&mut self, from: OsdId, message: MPgProxyOp, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_proxy_op(&mut self, from: OsdId, message: MPgProxyOp, ctx: &mut Ctx<'_>) {
         let MPgProxyOp { asker, id, client, addr, tid, path, op, .. } = message;
         let is_for_primary = self.is_primary() && op.epoch >= self.info.primary_since;
         if !is_for_primary || !self.proxies.open.insert((from, asker, id)) {
             return;
         }
-        let is_blocklisted = cx.map.is_blocklisted(&addr);
+        let is_blocklisted = ctx.map.is_blocklisted(&addr);
         // A client that knows no backoffs is never told to hold.
         let client = Client { session: NO_SESSION, entity: client, addr, features: 0 };
         let bytes = op.ops.iter().map(|step| step.data.len() as u64).sum();
-        let permit = Budget::default().take_at(bytes, cx.now);
-        let mut waiting = WaitingOp::new(client, tid, Box::new(op), permit, cx.now);
+        let permit = OpThrottle::default().take_at(bytes, ctx.now);
+        let mut waiting = WaitingOp::new(client, tid, Box::new(op), permit, ctx.now);
         waiting.passed_on = Some(Box::new(PassedOn { from, asker, id, path }));
         if is_blocklisted {
             // Its request may have been on the way since before that.
-            return self.refuse(&waiting, Errno::EBLOCKLISTED, cx);
+            return self.refuse(&waiting, Errno::EBLOCKLISTED, ctx);
         }
-        self.take(waiting, false, cx);
+        self.take(waiting, false, ctx);
     }
 
     /// Answers a request: to its client, or to the PG that passed it on.
-    pub(crate) fn reply(&mut self, waiting: &WaitingOp, reply: Box<MOSDOpReply>, cx: &mut Ctx<'_>) {
-        waiting.answered(cx.now);
+    pub(crate) fn reply(&mut self, waiting: &WaitingOp, reply: Box<MOSDOpReply>, ctx: &mut Ctx<'_>) {
+        waiting.answered(ctx.now);
         let Some(passed_on) = &waiting.passed_on else {
             let (session, tid) = (waiting.client.session, waiting.tid);
-            return cx.effects.push(Effect::Reply { session, tid, reply });
+            return ctx.effects.push(Effect::Reply { session, tid, reply });
         };
         let (from, asker, id) = passed_on.name();
         self.proxies.open.remove(&(from, asker, id));
@@ -375,14 +375,14 @@ impl Pg {
             reply.ops = exec::without_data(&waiting.op);
             reply.result = Errno::EMSGSIZE.negated();
         }
-        let message = MPgProxyReply { pgid: asker, epoch: cx.map.epoch, id, reply };
-        cx.effects.push(Effect::SendOsd(from, message.into()));
+        let message = MPgProxyReply { pgid: asker, epoch: ctx.map.epoch, id, reply };
+        ctx.effects.push(Effect::SendOsd(from, message.into()));
     }
 
     /// Asks questions again that are due.
-    pub(crate) fn tick_proxies(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn tick_proxies(&mut self, ctx: &mut Ctx<'_>) {
         if self.phase == Phase::Active && !self.proxies.questions.is_empty() {
-            self.ask_others(cx);
+            self.ask_others(ctx);
         }
     }
 }
@@ -394,13 +394,13 @@ fn without_ops(op: &MOSDOp) -> MOSDOp {
 }
 
 /// True while clients hold such requests back themselves.
-fn is_paused(op: &MOSDOp, target: &HObject, cx: &Ctx<'_>) -> bool {
+fn is_paused(op: &MOSDOp, target: &HObject, ctx: &Ctx<'_>) -> bool {
     match op.may_write() {
         true => {
             let tries = op.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0;
-            cx.map.has_flag(MapFlags::PAUSEWR) || (cx.map.is_full(target.pool) && !tries)
+            ctx.map.has_flag(MapFlags::PAUSEWR) || (ctx.map.is_full(target.pool) && !tries)
         }
-        false => cx.map.has_flag(MapFlags::PAUSERD),
+        false => ctx.map.has_flag(MapFlags::PAUSERD),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use types::{HObject, PgTotals, SnapId};
 
-use crate::{Ctx, Effect, Pg, errand::Errand, exec::Delta};
+use crate::{Ctx, Effect, Pg, exec::Delta, index_wait::IndexWait};
 
 /// Objects looked at in one go.
 const STEP: usize = 256;
@@ -34,18 +34,18 @@ impl Recount {
 
 impl Pg {
     /// Goes on counting, if the totals are estimated and everything is here.
-    pub(crate) fn recount(&mut self, cx: &mut Ctx<'_>) {
-        if !self.info.is_estimated || !self.is_clean || self.is_waiting(Errand::Recount) {
+    pub(crate) fn recount(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.info.is_estimated || !self.is_clean || self.is_waiting(IndexWait::Recount) {
             return;
         }
         let mut recount = self.recount.take().unwrap_or_else(Recount::new);
         for _ in 0..GOES {
-            match self.count_step(&mut recount, STEP, cx) {
-                Ok(true) => return self.set_totals(recount.so_far, cx),
-                Ok(false) => self.let_go(Errand::Recount, cx),
+            match self.count_step(&mut recount, STEP, ctx) {
+                Ok(true) => return self.set_totals(recount.so_far, ctx),
+                Ok(false) => self.let_go(IndexWait::Recount, ctx),
                 Err(missing) => {
                     self.recount = Some(recount);
-                    return self.wait(Errand::Recount, vec![missing], cx);
+                    return self.wait(IndexWait::Recount, vec![missing], ctx);
                 }
             }
         }
@@ -57,10 +57,10 @@ impl Pg {
         &self,
         recount: &mut Recount,
         mut step: usize,
-        cx: &Ctx<'_>,
-    ) -> Result<bool, store::Missing> {
+        ctx: &Ctx<'_>,
+    ) -> Result<bool, store::NotCached> {
         let (objects, is_last) = loop {
-            let mut objects = cx.store.list(self.coll, &recount.from, step)?;
+            let mut objects = ctx.store.list(self.coll, &recount.from, step)?;
             let is_last = objects.len() < step;
             // Clones come before their head.
             while !is_last && objects.last().is_some_and(|object| !object.is_head()) {
@@ -73,7 +73,7 @@ impl Pg {
         };
         let mut counted = recount.so_far;
         for object in objects.iter().filter(|object| object.pool == self.pgid.pool) {
-            let Some(meta) = cx.store.meta(self.coll, object)? else { continue };
+            let Some(meta) = ctx.store.meta(self.coll, object)? else { continue };
             counted.objects += 1;
             counted.clones += u64::from(!object.is_head());
             counted.bytes += meta.size;
@@ -85,11 +85,11 @@ impl Pg {
         Ok(is_last)
     }
 
-    fn set_totals(&mut self, totals: PgTotals, cx: &mut Ctx<'_>) {
-        self.let_go(Errand::Recount, cx);
+    fn set_totals(&mut self, totals: PgTotals, ctx: &mut Ctx<'_>) {
+        self.let_go(IndexWait::Recount, ctx);
         self.info.totals = totals;
         self.info.is_estimated = false;
-        self.keep_info(cx);
-        cx.effects.push(Effect::StatsChanged);
+        self.keep_info(ctx);
+        ctx.effects.push(Effect::StatsChanged);
     }
 }

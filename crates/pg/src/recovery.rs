@@ -18,7 +18,7 @@ use types::{
 };
 
 use part::{Content, Measure, WHOLE, part_of};
-use throttle::{RecoveryBytes, RecoveryPlace};
+use throttle::{RecoveryBytes, RecoverySlot};
 use urgent::Urgent;
 
 pub(crate) use gather::{Gathered, Part};
@@ -27,12 +27,12 @@ pub use throttle::RecoveryThrottle;
 
 use crate::{
     Ctx, Effect, Pg,
-    errand::object_version,
+    index_wait::object_version,
     meta::MetaChange,
     pg::{Pending, Phase},
 };
 
-/// Objects of one PG on their way at once, as far as the OSD has places for them.
+/// Objects of one PG on their way at once, as far as the OSD has slots for them.
 const ACTIVE_MAX: usize = 8;
 /// Objects of one PG on their way at once if an operator wants it recovered before others.
 const FORCED_ACTIVE_MAX: usize = 64;
@@ -42,9 +42,9 @@ const URGENT_ACTIVE_MAX: usize = 8;
 /// What is on its way.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
-    /// By object: the OSD that it is pulled from, and its place among what this OSD recovers.
-    pulling: BTreeMap<HObject, (OsdId, RecoveryPlace)>,
-    pushing: BTreeMap<(OsdId, HObject), RecoveryPlace>,
+    /// By object: the OSD that it is pulled from, and its slot among what this OSD recovers.
+    pulling: BTreeMap<HObject, (OsdId, RecoverySlot)>,
+    pushing: BTreeMap<(OsdId, HObject), RecoverySlot>,
     /// By target and object: what was sent last, as a push or to answer a pull, and is not known to have arrived.
     sent: BTreeMap<(OsdId, HObject), RecoveryBytes>,
     /// Pushes that wait for other bytes to arrive at their OSD.
@@ -160,30 +160,30 @@ impl Recovery {
 impl Pg {
     /// OSDs that are gone do not answer pulls: the objects are pulled again, from any OSD that has them. Nor do they
     /// confirm what they were sent: it is sent again.
-    pub(crate) fn forget_gone(&mut self, is_gone: impl Fn(&OsdId) -> bool, cx: &mut Ctx<'_>) {
+    pub(crate) fn forget_gone(&mut self, is_gone: impl Fn(&OsdId) -> bool, ctx: &mut Ctx<'_>) {
         self.recovery.pulling.retain(|_, (source, _)| !is_gone(source));
         self.recovery.pushing.retain(|(to, _), _| !is_gone(to));
         self.recovery.sent.retain(|(to, _), _| !is_gone(to));
         self.recovery.held.retain(|push| !is_gone(&push.to));
-        self.recover(cx);
+        self.recover(ctx);
     }
 
     /// The PG's turn has come to send to an OSD what it holds for it, or to begin with another object; with the id of
     /// its own OSD, to pull an object from others.
-    pub(crate) fn on_recovery_turn(&mut self, osd: OsdId, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_recovery_turn(&mut self, osd: OsdId, ctx: &mut Ctx<'_>) {
         if let Some(push) = self.recovery.take_held(osd) {
-            self.push(Push { has_turn: true, ..push }, cx);
+            self.push(Push { has_turn: true, ..push }, ctx);
         } else if self.phase == Phase::Active && !self.is_clean {
-            self.start(Some(osd), cx);
+            self.start(Some(osd), ctx);
         }
     }
 
     /// An operator wants the PG recovered before others, or takes that back.
-    pub(crate) fn on_force(&mut self, is_backfill: bool, is_forced: bool, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_force(&mut self, is_backfill: bool, is_forced: bool, ctx: &mut Ctx<'_>) {
         let bit = if is_backfill { PgState::FORCED_BACKFILL } else { PgState::FORCED_RECOVERY };
         if is_forced && self.phase == Phase::Active && !self.is_clean {
             self.recovery.forced = self.recovery.forced.with(bit);
-            self.recover(cx);
+            self.recover(ctx);
         } else if !is_forced {
             self.recovery.forced = PgState(self.recovery.forced.0 & !bit.0);
         }
@@ -201,30 +201,30 @@ impl Pg {
     }
 
     /// An op waits for the object.
-    pub(crate) fn recover_soon(&mut self, head: &HObject, cx: &mut Ctx<'_>) {
+    pub(crate) fn recover_soon(&mut self, head: &HObject, ctx: &mut Ctx<'_>) {
         if self.recovery.urgent.insert(head) {
             // What is held of it goes before the rest.
             for push in self.recovery.held.iter().filter(|push| push.object.head() == *head) {
-                cx.recovery.active.hold(push.to, self.pgid, push.bytes, true);
+                ctx.recovery.active.hold(push.to, self.pgid, push.bytes, true);
             }
         }
-        self.recover(cx);
+        self.recover(ctx);
     }
 
     /// Starts what may be started; the PG is clean when nothing is left.
-    pub(crate) fn recover(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn recover(&mut self, ctx: &mut Ctx<'_>) {
         if self.phase != Phase::Active || self.is_clean {
             return;
         }
-        self.give_up_some(cx);
-        self.recovery.put_off = self.put_off(cx.map);
+        self.give_up_some(ctx);
+        self.recovery.put_off = self.put_off(ctx.map);
         self.recovery.is_waiting = false;
-        self.start_urgent(cx);
-        self.start(None, cx);
+        self.start_urgent(ctx);
+        self.start(None, ctx);
         if self.missing.is_empty() && self.lacked_by(self.members.all()) == 0 {
             self.recovery.forced = PgState::default();
-            if self.acts_as_wanted(cx) {
-                self.become_clean(cx);
+            if self.acts_as_wanted(ctx) {
+                self.become_clean(ctx);
             }
         }
     }
@@ -241,17 +241,17 @@ impl Pg {
 
     /// This copy of the object cannot be read: a good copy has to take its place. False if the version that this has to
     /// be is not known, or not at hand.
-    fn lose(&mut self, object: &HObject, cx: &mut Ctx<'_>) -> bool {
+    fn lose(&mut self, object: &HObject, ctx: &mut Ctx<'_>) -> bool {
         if self.missing.contains_key(object) {
             // The object is missing already: another OSD asked for an older version.
             return true;
         }
-        match object_version(cx.store, self.coll, object) {
+        match object_version(ctx.store, self.coll, object) {
             // An object without a version does not exist, nor could any copy of it be the right one.
             Ok(EVersion::ZERO) | Err(_) => false,
             Ok(version) => {
-                self.declare_missing(object.clone(), version, cx);
-                cx.effects.push(Effect::StatsChanged);
+                self.declare_missing(object.clone(), version, ctx);
+                ctx.effects.push(Effect::StatsChanged);
                 true
             }
         }
@@ -259,9 +259,9 @@ impl Pg {
 
     /// A read for a client or for another PG found this copy unreadable: the request waits until a good copy has been
     /// recovered. Only a primary that serves does such reads, and those under way end with its interval.
-    pub(crate) fn repair(&mut self, object: &HObject, cx: &mut Ctx<'_>) {
+    pub(crate) fn repair(&mut self, object: &HObject, ctx: &mut Ctx<'_>) {
         // If the version is not at hand, the next read finds the object unreadable once more.
-        if self.lose(object, cx) {
+        if self.lose(object, ctx) {
             let others = self.peer_info.keys().filter(|osd| self.members.contains(**osd));
             let others: Vec<String> = others.map(ToString::to_string).collect();
             let (pgid, others) = (self.pgid, others.join(","));
@@ -270,21 +270,21 @@ impl Pg {
                 false => format!("will try copies on {others}"),
             };
             let line = format!("{pgid} missing primary copy of {object}, {what_now}");
-            cx.effects.push(Effect::ClusterLog(LogLevel::ERROR, line));
+            ctx.effects.push(Effect::ClusterLog(LogLevel::ERROR, line));
             self.counters.objects_repaired += 1;
-            self.recover_soon(&object.head(), cx);
+            self.recover_soon(&object.head(), ctx);
         }
     }
 
     /// One more copy has the object now.
-    fn after_recovered(&mut self, object: &HObject, cx: &mut Ctx<'_>) {
+    fn after_recovered(&mut self, object: &HObject, ctx: &mut Ctx<'_>) {
         let head = object.head();
         self.counters.objects_recovered += 1;
         if !self.is_degraded(&head) {
             self.recovery.urgent.remove(&head);
         }
-        self.recover(cx);
-        self.run_object(&head, cx);
+        self.recover(ctx);
+        self.run_object(&head, ctx);
     }
 
     /// Primary: counts the data that goes to a copy that lacks it, or that came for its own copy.
@@ -299,46 +299,46 @@ impl Pg {
     }
 
     /// Another OSD asks for an object, or for its next part.
-    pub(crate) fn on_pull(&mut self, from: OsdId, message: MPgPull, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_pull(&mut self, from: OsdId, message: MPgPull, ctx: &mut Ctx<'_>) {
         let MPgPull { object, version: need, begin, .. } = message;
         // The part before has arrived. What is still held for an earlier pull of the object is not sent as well.
         self.recovery.sent.remove(&(from, object.clone()));
         self.recovery.held.retain(|push| push.to != from || push.object != object);
         // A pull of whatever version there is wants the whole object, to make it part of a change.
-        let measure = if need == EVersion::ZERO { WHOLE } else { Measure::of_parts(cx.recovery) };
-        self.push(Push { need, begin, ..Push::new(from, object, measure) }, cx);
+        let measure = if need == EVersion::ZERO { WHOLE } else { Measure::of_parts(ctx.recovery) };
+        self.push(Push { need, begin, ..Push::new(from, object, measure) }, ctx);
     }
 
     /// Sends an object, or a part of it, once that is at hand.
-    fn push(&mut self, mut push: Push, cx: &mut Ctx<'_>) {
-        let part = part_of(cx.store, self.coll, &push.object, &push.begin, push.measure);
+    fn push(&mut self, mut push: Push, ctx: &mut Ctx<'_>) {
+        let part = part_of(ctx.store, self.coll, &push.object, &push.begin, push.measure);
         let Content { version, txn, next, bytes } = match part {
             Ok(Some(part)) if self.missing.get(&push.object) != Some(&part.version) => part,
             // It is known to be bad.
             Ok(Some(_)) => {
-                push.loads.into_iter().for_each(|token| cx.store.unload(token));
+                push.loads.into_iter().for_each(|token| ctx.store.unload(token));
                 self.recovery.forget_push(push.to, &push.object);
-                return self.on_push_unreadable(push.to, push.object, cx);
+                return self.on_push_unreadable(push.to, push.object, ctx);
             }
             Ok(None) => {
-                push.loads.into_iter().for_each(|token| cx.store.unload(token));
-                return self.on_push_damaged(push.to, push.object, push.need, cx);
+                push.loads.into_iter().for_each(|token| ctx.store.unload(token));
+                return self.on_push_damaged(push.to, push.object, push.need, ctx);
             }
             Err(missing) => {
                 let token = self.token(Pending::PushRead(Box::new(push)));
-                return cx.store.load(token, missing);
+                return ctx.store.load(token, missing);
             }
         };
         if !push.begin.is_begin() && version != push.need {
             // It has changed since the part before: all of it is sent again.
             push.begin = ObjectCursor::default();
-            return self.push(push, cx);
+            return self.push(push, ctx);
         }
-        push.loads.drain(..).for_each(|token| cx.store.unload(token));
+        push.loads.drain(..).for_each(|token| ctx.store.unload(token));
         if push.to != self.me {
             let goes_first = push.has_turn || self.recovery.urgent.contains(&push.object.head());
-            let throttle = &cx.recovery.active;
-            if !throttle.may_send(push.to, bytes, goes_first, cx.recovery.limits()) {
+            let throttle = &ctx.recovery.active;
+            if !throttle.may_send(push.to, bytes, goes_first, ctx.recovery.limits()) {
                 throttle.hold(push.to, self.pgid, bytes, goes_first);
                 self.recovery.held.push(Push { bytes, has_turn: false, ..push });
                 return;
@@ -348,79 +348,79 @@ impl Pg {
         }
         let Push { to, object, begin, .. } = push;
         self.note_recovered_bytes(&txn);
-        let message = MPgPush { pgid: self.pgid, epoch: cx.map.epoch, object, version, txn, begin, next };
-        cx.effects.push(Effect::SendOsd(to, message.into()));
+        let message = MPgPush { pgid: self.pgid, epoch: ctx.map.epoch, object, version, txn, begin, next };
+        ctx.effects.push(Effect::SendOsd(to, message.into()));
     }
 
-    pub(crate) fn on_push_read(&mut self, push: Push, completion: Completion, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_push_read(&mut self, push: Push, completion: Completion, ctx: &mut Ctx<'_>) {
         if let Completion::Loaded(_, Err(error)) = completion {
             tracing::error!(pg = %self.pgid, object = %push.object, %error, "an object to push cannot be read");
-            if self.lose(&push.object, cx) {
-                push.loads.into_iter().for_each(|token| cx.store.unload(token));
+            if self.lose(&push.object, ctx) {
+                push.loads.into_iter().for_each(|token| ctx.store.unload(token));
                 self.recovery.forget_push(push.to, &push.object);
-                return self.on_push_unreadable(push.to, push.object, cx);
+                return self.on_push_unreadable(push.to, push.object, ctx);
             }
         }
-        self.push(push, cx);
+        self.push(push, ctx);
     }
 
     /// What this copy keeps with the object cannot be decoded, so it is as bad as one that cannot be read: it is not
     /// sent to others, and a good copy has to take its place.
-    fn on_push_damaged(&mut self, to: OsdId, object: HObject, need: EVersion, cx: &mut Ctx<'_>) {
+    fn on_push_damaged(&mut self, to: OsdId, object: HObject, need: EVersion, ctx: &mut Ctx<'_>) {
         tracing::error!(pg = %self.pgid, %object, "what is kept with an object to push cannot be decoded");
         self.recovery.forget_push(to, &object);
         let lacked = || self.peer_missing.get(&to)?.get(&object).copied();
         let wanted = Some(need).filter(|need| *need != EVersion::ZERO).or_else(lacked);
         if let Some(wanted) = wanted.filter(|_| !self.missing.contains_key(&object)) {
-            self.declare_missing(object.clone(), wanted, cx);
-            cx.effects.push(Effect::StatsChanged);
+            self.declare_missing(object.clone(), wanted, ctx);
+            ctx.effects.push(Effect::StatsChanged);
         }
         // A primary that pushes of its own accord pulls a good copy with its next turn.
         if !self.is_primary() || to == self.me {
-            self.on_push_unreadable(to, object, cx);
+            self.on_push_unreadable(to, object, ctx);
         }
     }
 
     /// Primary: what it pushed is older than the version that the replica lacks by the log, so the primary's own copy
     /// is no good either.
-    fn on_push_refused(&mut self, to: OsdId, object: HObject, cx: &mut Ctx<'_>) {
+    fn on_push_refused(&mut self, to: OsdId, object: HObject, ctx: &mut Ctx<'_>) {
         self.recovery.forget_push(to, &object);
         let need = self.peer_missing.get(&to).and_then(|missing| missing.get(&object)).copied();
         if let Some(need) = need.filter(|_| !self.missing.contains_key(&object)) {
             tracing::error!(pg = %self.pgid, %object, %need, "the copy here is none of this version");
-            self.declare_missing(object, need, cx);
-            cx.effects.push(Effect::StatsChanged);
+            self.declare_missing(object, need, ctx);
+            ctx.effects.push(Effect::StatsChanged);
         }
-        self.recover(cx);
+        self.recover(ctx);
     }
 
     /// The object to be pushed is lost here: the primary looks for another copy.
-    fn on_push_unreadable(&mut self, to: OsdId, object: HObject, cx: &mut Ctx<'_>) {
+    fn on_push_unreadable(&mut self, to: OsdId, object: HObject, ctx: &mut Ctx<'_>) {
         if self.is_primary() && to != self.me {
-            return self.recover(cx);
+            return self.recover(ctx);
         }
         let (version, txn) = (EVersion::ZERO, Transaction::new(self.coll));
-        let message = MPgPush::whole((self.pgid, cx.map.epoch), object, version, txn);
-        cx.effects.push(Effect::SendOsd(to, message.into()));
+        let message = MPgPush::whole((self.pgid, ctx.map.epoch), object, version, txn);
+        ctx.effects.push(Effect::SendOsd(to, message.into()));
     }
 
     /// An object came that this copy lacks. Version zero says that the sender lacks it as well, and could not use what
     /// was pushed there, if anything was.
-    pub(crate) fn on_push(&mut self, from: OsdId, message: MPgPush, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_push(&mut self, from: OsdId, message: MPgPush, ctx: &mut Ctx<'_>) {
         let is_part = message.is_part();
         let MPgPush { object, version, txn: pushed, begin, next, .. } = message;
         if self.is_primary() && version != EVersion::ZERO && from != self.me {
             // The sender may send more, whatever becomes of this.
-            let reply = MPgPushReply { pgid: self.pgid, epoch: cx.map.epoch, object: object.clone() };
-            cx.effects.push(Effect::SendOsd(from, reply.into()));
+            let reply = MPgPushReply { pgid: self.pgid, epoch: ctx.map.epoch, object: object.clone() };
+            ctx.effects.push(Effect::SendOsd(from, reply.into()));
         }
         let mut offer = (version, pushed);
-        if self.on_offer(from, &object, &mut offer, is_part, cx) {
+        if self.on_offer(from, &object, &mut offer, is_part, ctx) {
             return;
         }
         let pushed = offer.1;
         if version == EVersion::ZERO && self.recovery.pushing.contains_key(&(from, object.clone())) {
-            return self.on_push_refused(from, object, cx);
+            return self.on_push_refused(from, object, ctx);
         }
         // A primary takes only what it is pulling from the sender. Anything else is a late answer: whatever version
         // there was, or an object that is pulled from another OSD by now.
@@ -436,19 +436,19 @@ impl Pg {
             if let Some(need) = self.missing.get(&object).copied() {
                 if !self.is_primary() {
                     tracing::error!(pg = %self.pgid, %object, %need, %version, "what the primary has is not what is lacking");
-                    return self.on_push_unreadable(from, object, cx);
+                    return self.on_push_unreadable(from, object, ctx);
                 }
                 tracing::error!(pg = %self.pgid, %object, "a copy that should have the object does not");
                 self.peer_missing.entry(from).or_default().insert(object.clone(), need);
-                self.look_for(&object, cx);
-                return self.recover(cx);
+                self.look_for(&object, ctx);
+                return self.recover(ctx);
             }
-            return self.on_push_durable(from, object, cx);
+            return self.on_push_durable(from, object, ctx);
         }
         self.note_recovered_bytes(&pushed);
         if is_part {
             if let Some((pending, txn)) = self.gather(from, &object, version, (&begin, next), pushed) {
-                self.submit(pending, txn, cx);
+                self.submit(pending, txn, ctx);
             }
             return;
         }
@@ -458,27 +458,27 @@ impl Pg {
         change.missing(&object, None);
         self.forget_gathered(&object, &mut change, &mut txn);
         change.into_txn(&mut txn);
-        self.submit(Pending::Pushed { from, object }, txn, cx);
+        self.submit(Pending::Pushed { from, object }, txn, ctx);
     }
 
-    pub(crate) fn on_push_durable(&mut self, from: OsdId, object: HObject, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_push_durable(&mut self, from: OsdId, object: HObject, ctx: &mut Ctx<'_>) {
         self.missing.remove(&object);
         self.unfound.remove(&object);
         if self.recovery.bad.remove(&object) {
             self.copies_repaired += 1;
-            cx.effects.push(Effect::StatsChanged);
+            ctx.effects.push(Effect::StatsChanged);
         }
         // Only now: an object that is missing and not being pulled would be pulled again.
         self.recovery.pulling.remove(&object);
         if self.is_primary() {
-            self.after_recovered(&object, cx);
+            self.after_recovered(&object, ctx);
         } else {
-            let reply = MPgPushReply { pgid: self.pgid, epoch: cx.map.epoch, object };
-            cx.effects.push(Effect::SendOsd(from, reply.into()));
+            let reply = MPgPushReply { pgid: self.pgid, epoch: ctx.map.epoch, object };
+            ctx.effects.push(Effect::SendOsd(from, reply.into()));
         }
     }
 
-    pub(crate) fn on_push_reply(&mut self, from: OsdId, message: MPgPushReply, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_push_reply(&mut self, from: OsdId, message: MPgPushReply, ctx: &mut Ctx<'_>) {
         let object = message.object;
         self.recovery.forget_push(from, &object);
         if !self.is_primary() {
@@ -488,7 +488,7 @@ impl Pg {
         if let Some(missing) = self.peer_missing.get_mut(&from) {
             missing.remove(&object);
         }
-        self.after_recovered(&object, cx);
+        self.after_recovered(&object, ctx);
     }
 
     /// Objects that these OSDs lack, not counting this one.

@@ -22,18 +22,18 @@ impl Pg {
 
     /// All removed snapshots. The map forgets one when all PGs have purged it; a client that has not heard of
     /// it may still name it.
-    pub(crate) fn removed_snaps(&mut self, cx: &Ctx<'_>) -> Arc<IntervalSet> {
+    pub(crate) fn removed_snaps(&mut self, ctx: &Ctx<'_>) -> Arc<IntervalSet> {
         if let Some((epoch, removed)) = &self.removed_snaps
-            && *epoch == cx.map.epoch
+            && *epoch == ctx.map.epoch
         {
             return removed.clone();
         }
         let mut removed = self.info.purged_snaps.clone();
-        if let Some(queue) = cx.map.removed_snaps_queue.get(&self.pgid.pool) {
+        if let Some(queue) = ctx.map.removed_snaps_queue.get(&self.pgid.pool) {
             removed.union_with(queue);
         }
         let removed = Arc::new(removed);
-        self.removed_snaps = Some((cx.map.epoch, removed.clone()));
+        self.removed_snaps = Some((ctx.map.epoch, removed.clone()));
         removed
     }
 
@@ -46,8 +46,8 @@ impl Pg {
     }
 
     /// The snapshots of the pool, where it has them itself.
-    pub(crate) fn pool_snapc(&self, cx: &Ctx<'_>) -> Option<types::SnapContext> {
-        let pool = cx.map.pools.get(&self.pgid.pool)?;
+    pub(crate) fn pool_snapc(&self, ctx: &Ctx<'_>) -> Option<types::SnapContext> {
+        let pool = ctx.map.pools.get(&self.pgid.pool)?;
         if !pool.is_pool_snaps_mode() {
             return None;
         }

@@ -19,7 +19,7 @@
 use messages::{LogLevel, MPgBadCopy, MPgCommitted};
 use types::{EVersion, Errno, HObject, OsdId};
 
-use crate::{Ctx, Effect, Pg, errand::object_version, exec, ops::WaitingOp, pg::Phase};
+use crate::{Ctx, Effect, Pg, exec, index_wait::object_version, ops::WaitingOp, pg::Phase};
 
 /// The change up to which all members have everything durable.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,7 +48,7 @@ impl Pg {
     }
 
     /// Primary: tells the replicas what no change has told them.
-    pub(crate) fn tell_committed(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn tell_committed(&mut self, ctx: &mut Ctx<'_>) {
         let Some(committed_to) = self.committed.to.filter(|_| self.committed.told != self.committed.to)
         else {
             return;
@@ -56,8 +56,8 @@ impl Pg {
         self.committed.told = self.committed.to;
         let others: Vec<OsdId> = self.acting_others().collect();
         if !others.is_empty() {
-            let message = MPgCommitted { pgid: self.pgid, epoch: cx.map.epoch, committed_to };
-            cx.effects.push(Effect::SendOsds(others, message.into()));
+            let message = MPgCommitted { pgid: self.pgid, epoch: ctx.map.epoch, committed_to };
+            ctx.effects.push(Effect::SendOsds(others, message.into()));
         }
     }
 
@@ -73,7 +73,7 @@ impl Pg {
     }
 
     /// True when this replica may answer a read of the object now.
-    pub(crate) fn can_serve_replica_read(&mut self, waiting: &WaitingOp, cx: &Ctx<'_>) -> bool {
+    pub(crate) fn can_serve_replica_read(&mut self, waiting: &WaitingOp, ctx: &Ctx<'_>) -> bool {
         let head = exec::head_of(&waiting.op);
         self.phase == Phase::Replica
             && !self.members.is_merging
@@ -81,7 +81,7 @@ impl Pg {
             && exec::is_pure_read(&waiting.op)
             && self.is_committed(&head)
             && !self.is_missing(&head)
-            && self.has_lease(cx)
+            && self.has_lease(ctx)
     }
 
     /// True when all members are known to have all changes of the object, and of its clones.
@@ -92,33 +92,33 @@ impl Pg {
 
     /// Replica: a client's read found the object unreadable. The primary answers the client, and replaces this copy by
     /// a good one.
-    pub(crate) fn complain_of_copy(&mut self, waiting: &WaitingOp, object: &HObject, cx: &mut Ctx<'_>) {
+    pub(crate) fn complain_of_copy(&mut self, waiting: &WaitingOp, object: &HObject, ctx: &mut Ctx<'_>) {
         if !self.missing.contains_key(object) {
-            let (pgid, epoch, object) = (self.pgid, cx.map.epoch, object.clone());
+            let (pgid, epoch, object) = (self.pgid, ctx.map.epoch, object.clone());
             let message = MPgBadCopy { pgid, epoch, object, version: EVersion::ZERO };
-            cx.effects.push(Effect::SendOsd(self.members.primary, message.into()));
+            ctx.effects.push(Effect::SendOsd(self.members.primary, message.into()));
         }
-        self.refuse(waiting, Errno::EAGAIN, cx);
+        self.refuse(waiting, Errno::EAGAIN, ctx);
     }
 
     /// Primary: a replica's copy cannot be read. Changes that were ordered before this reach the replica before the
     /// word that it lacks the object.
-    pub(crate) fn on_copy_unreadable(&mut self, from: OsdId, object: HObject, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_copy_unreadable(&mut self, from: OsdId, object: HObject, ctx: &mut Ctx<'_>) {
         let lacks = self.peer_missing.get(&from).is_some_and(|missing| missing.contains_key(&object));
         if self.phase != Phase::Active || lacks || self.missing.contains_key(&object) {
             return;
         }
         // Where the version is not at hand, the next read that finds the copy unreadable has it reported again.
-        let Ok(version) = object_version(cx.store, self.coll, &object) else { return };
+        let Ok(version) = object_version(ctx.store, self.coll, &object) else { return };
         if version == EVersion::ZERO {
             return;
         }
         let line = format!("{} missing copy of {object} on osd.{from}, will push it", self.pgid);
-        cx.effects.push(Effect::ClusterLog(LogLevel::ERROR, line));
+        ctx.effects.push(Effect::ClusterLog(LogLevel::ERROR, line));
         self.counters.objects_repaired += 1;
-        self.replace_copy(from, object, version, cx);
+        self.replace_copy(from, object, version, ctx);
         self.is_clean = false;
-        self.recover(cx);
+        self.recover(ctx);
     }
 }
 

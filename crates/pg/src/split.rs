@@ -33,9 +33,9 @@ impl Pg {
 
     /// Splits off its children, each given with the id of its tokens. They are in the state of this PG: at the map that
     /// it saw last, or not resumed yet; `Ctx::map` is the one that splits it.
-    pub fn split(&mut self, children: &[(u32, PgId)], cx: &mut Ctx<'_>) -> Vec<Pg> {
-        let Some(pool) = cx.map.pools.get(&self.pgid.pool) else { return Vec::new() };
-        let (before, pg_num, epoch) = (self.info.pg_num, pool.pg_num, cx.map.epoch);
+    pub fn split(&mut self, children: &[(u32, PgId)], ctx: &mut Ctx<'_>) -> Vec<Pg> {
+        let Some(pool) = ctx.map.pools.get(&self.pgid.pool) else { return Vec::new() };
+        let (before, pg_num, epoch) = (self.info.pg_num, pool.pg_num, ctx.map.epoch);
         tracing::info!(pg = %self.pgid, before, pg_num, epoch = epoch.0, "splits");
         self.count_pushed();
         let owner = |object: &HObject| {
@@ -78,7 +78,7 @@ impl Pg {
         }
         change.info(&self.info, &mut self.kept);
         change.into_txn(&mut txn);
-        self.submit(Pending::Nothing, txn, cx);
+        self.submit(Pending::Nothing, txn, ctx);
         out
     }
 

@@ -70,17 +70,17 @@ impl Pg {
     }
 
     /// Notes a change of state and reports it.
-    pub(crate) fn note_state(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn note_state(&mut self, ctx: &mut Ctx<'_>) {
         let state = self.state();
         if state != self.stamps.state {
             // Until now it was in the one before.
-            self.stamp(self.stamps.state, cx.wall);
-            self.stamp(state, cx.wall);
+            self.stamp(self.stamps.state, ctx.wall);
+            self.stamp(state, ctx.wall);
             self.stamps.state = state;
-            self.stamps.change = cx.wall;
-            self.history.enter(state_name(&self.phase, state), cx.map.epoch, cx.wall);
+            self.stamps.change = ctx.wall;
+            self.history.enter(state_name(&self.phase, state), ctx.map.epoch, ctx.wall);
             if self.is_primary() {
-                cx.effects.push(Effect::StatsChanged);
+                ctx.effects.push(Effect::StatsChanged);
             }
         }
     }
@@ -174,8 +174,8 @@ impl Pg {
     }
 
     /// It does something else from here on.
-    pub(crate) fn enter(&mut self, phase: Phase, cx: &Ctx<'_>) {
-        self.history.enter(state_name(&phase, self.stamps.state), cx.map.epoch, cx.wall);
+    pub(crate) fn enter(&mut self, phase: Phase, ctx: &Ctx<'_>) {
+        self.history.enter(state_name(&phase, self.stamps.state), ctx.map.epoch, ctx.wall);
         self.phase = phase;
     }
 

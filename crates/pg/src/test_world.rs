@@ -13,7 +13,7 @@ use types::{
 };
 
 use crate::{
-    Budget, Client, Ctx, Effect, Event, IntervalStart, Leases, Pg, Places, RecoveryPolicy, ScrubPolicy,
+    Client, Ctx, Effect, Event, IntervalStart, Leases, OpThrottle, Pg, RecoveryPolicy, ScrubPolicy, Slots,
     exec::{INFO_XATTR, ObjectInfo},
     interval::tests::captured,
     ops::WaitingOp,
@@ -30,8 +30,8 @@ pub(crate) struct World {
     pub(crate) peers: Vec<OsdId>,
     pub(crate) now: Instant,
     pub(crate) recovery: RecoveryPolicy,
-    pub(crate) copying: Places,
-    pub(crate) notifying: Budget,
+    pub(crate) copying: Slots,
+    pub(crate) notifying: OpThrottle,
     pub(crate) random: u64,
     pub(crate) scrub: ScrubPolicy,
     pub(crate) leases: Leases,
@@ -77,7 +77,7 @@ impl World {
 
     /// What tells the PG that a client does something with an object.
     pub(crate) fn asking(&self, at: u64, tid: u64, ops: Vec<OsdOp>) -> Event {
-        Event::Op { client: client(), tid, op: self.request(at, ops), permit: Budget::default().take(0) }
+        Event::Op { client: client(), tid, op: self.request(at, ops), permit: OpThrottle::default().take(0) }
     }
 
     /// What tells the PG that a client writes an object.
@@ -87,7 +87,13 @@ impl World {
 
     /// A client's write that is to be put aside.
     pub(crate) fn waiting(&self, at: u64, tid: u64) -> WaitingOp {
-        WaitingOp::new(client(), tid, self.request(at, vec![write()]), Budget::default().take(0), self.now)
+        WaitingOp::new(
+            client(),
+            tid,
+            self.request(at, vec![write()]),
+            OpThrottle::default().take(0),
+            self.now,
+        )
     }
 
     fn request(&self, at: u64, ops: Vec<OsdOp>) -> Box<MOSDOp> {
@@ -133,13 +139,13 @@ impl World {
             peers,
             now: Instant(u64::MAX / 2),
             recovery: RecoveryPolicy::default(),
-            copying: Places::default(),
-            notifying: Budget::default(),
+            copying: Slots::default(),
+            notifying: OpThrottle::default(),
             random: 0,
             scrub: ScrubPolicy::default(),
             leases: Leases::default(),
         };
-        world.act(|pg, cx| *pg = Pg::create(1, pgid, me, epoch, start, Vec::new(), cx));
+        world.act(|pg, ctx| *pg = Pg::create(1, pgid, me, epoch, start, Vec::new(), ctx));
         for at in 1..=3 {
             let entry = world.entry(at, at, 0);
             world.pg.info.last_update = entry.version;
@@ -187,7 +193,7 @@ impl World {
 
     /// The version of an object in the store; 0 without one.
     pub(crate) fn stored(&self, at: u64) -> u64 {
-        crate::errand::object_version(&self.store, self.pg.coll, &self.object(at)).unwrap().version
+        crate::index_wait::object_version(&self.store, self.pg.coll, &self.object(at)).unwrap().version
     }
 
     /// Objects that are missing here, with the versions that are needed.
@@ -209,7 +215,7 @@ impl World {
         store: &mut dyn ObjectStore,
         act: impl FnOnce(&mut Pg, &mut Ctx<'_>) -> T,
     ) -> T {
-        let mut cx = Ctx {
+        let mut ctx = Ctx {
             now: self.now,
             wall: UTime::default(),
             store,
@@ -222,7 +228,7 @@ impl World {
             random: self.random,
             effects: &mut self.effects,
         };
-        act(&mut self.pg, &mut cx)
+        act(&mut self.pg, &mut ctx)
     }
 
     /// Hands an event in, and everything that comes of it here.
@@ -238,7 +244,7 @@ impl World {
     pub(crate) fn handle_alone(&mut self, event: Event) {
         let mut events = vec![event];
         while let Some(event) = events.pop() {
-            self.act(|pg, cx| pg.handle(event, cx));
+            self.act(|pg, ctx| pg.handle(event, ctx));
             events.extend(self.store.complete().into_iter().map(Event::Store));
             let me = self.pg.me;
             let is_own = |effect: &mut Effect| matches!(effect, Effect::SendOsd(osd, _) if *osd == me);
@@ -286,7 +292,7 @@ impl World {
     /// This copy of the object cannot be read.
     pub(crate) fn lose(&mut self, at: u64) {
         let object = self.object(at);
-        self.act(|pg, cx| pg.repair(&object, cx));
+        self.act(|pg, ctx| pg.repair(&object, ctx));
         // What cannot be read is as good as gone.
         let mut gone = Transaction::new(self.pg.coll);
         gone.push(&object, Mutation::Remove);

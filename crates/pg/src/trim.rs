@@ -12,8 +12,8 @@ use types::{EVersion, HObject, IntervalSet, SnapId};
 
 use crate::{
     Ctx, Pg,
-    errand::Errand,
     exec::{self, TrimStep},
+    index_wait::IndexWait,
 };
 
 /// Objects changed, or pages of objects looked at, in one tick.
@@ -55,49 +55,49 @@ impl Pg {
     }
 
     /// Removes clones that only removed snapshots need, one object at a time.
-    pub(crate) fn trim_snaps(&mut self, cx: &mut Ctx<'_>) {
-        if !self.is_clean || !self.is_serving() || self.is_waiting(Errand::Trim) {
+    pub(crate) fn trim_snaps(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.is_clean || !self.is_serving() || self.is_waiting(IndexWait::Trim) {
             return;
         }
         // A snapshot removed meanwhile waits for the next pass: this one is past some of its clones.
         let started = self.trimming.take().or_else(|| {
-            let removed = self.snaps_to_trim(cx.map);
+            let removed = self.snaps_to_trim(ctx.map);
             (!removed.is_empty()).then(|| Trimming::of(removed))
         });
         let Some(mut trimming) = started else { return };
-        if self.has_lease(cx) {
+        if self.has_lease(ctx) {
             let room = IN_FLIGHT_MAX.saturating_sub(self.ops.unasked_in_flight());
-            let room = self.trim_on(&mut trimming, room, cx);
+            let room = self.trim_on(&mut trimming, room, ctx);
             if trimming.from.is_none() {
-                self.trim_busy(&mut trimming, room, cx);
+                self.trim_busy(&mut trimming, room, ctx);
             }
             // Any later primary has to have the changes before the snapshots count as purged.
             if trimming.has_seen_all() && !self.has_change_under_way_until(trimming.last) {
                 self.info.purged_snaps.union_with(&trimming.removed);
                 self.removed_snaps = None;
-                self.keep_info(cx);
-                return self.share_info(cx);
+                self.keep_info(ctx);
+                return self.share_info(ctx);
             }
         }
         self.trimming = Some(trimming);
     }
 
     /// Goes on with the pass, with so many changes at most. How many of these are left.
-    fn trim_on(&mut self, trimming: &mut Trimming, mut room: usize, cx: &mut Ctx<'_>) -> usize {
+    fn trim_on(&mut self, trimming: &mut Trimming, mut room: usize, ctx: &mut Ctx<'_>) -> usize {
         for _ in 0..STEPS {
             let Some(from) = &trimming.from else { break };
-            let (at, removed) = (self.next_version(cx), &trimming.removed);
-            let step = match exec::trim_step(cx.store, self.coll, from, &|s| removed.contains(s.0), at) {
+            let (at, removed) = (self.next_version(ctx), &trimming.removed);
+            let step = match exec::trim_step(ctx.store, self.coll, from, &|s| removed.contains(s.0), at) {
                 Ok(step) => step,
                 Err(missing) => {
-                    self.wait(Errand::Trim, vec![missing], cx);
+                    self.wait(IndexWait::Trim, vec![missing], ctx);
                     break;
                 }
             };
-            self.let_go(Errand::Trim, cx);
+            self.let_go(IndexWait::Trim, ctx);
             match step {
                 TrimStep::Change(head, staged, given_back) if room > 0 && self.may_change_unasked(&head) => {
-                    self.submit_internal(&head, *staged, given_back, cx);
+                    self.submit_internal(&head, *staged, given_back, ctx);
                     trimming.last = self.info.last_update;
                     room -= 1;
                 }
@@ -114,7 +114,7 @@ impl Pg {
     }
 
     /// Looks again at the objects that were busy.
-    fn trim_busy(&mut self, trimming: &mut Trimming, mut room: usize, cx: &mut Ctx<'_>) {
+    fn trim_busy(&mut self, trimming: &mut Trimming, mut room: usize, ctx: &mut Ctx<'_>) {
         for head in trimming.busy.iter().cloned().collect::<Vec<_>>() {
             if room == 0 {
                 break;
@@ -122,19 +122,19 @@ impl Pg {
             if !self.may_change_unasked(&head) {
                 continue;
             }
-            let (at, removed) = (self.next_version(cx), &trimming.removed);
-            match exec::trim_object(cx.store, self.coll, &head, &|s| removed.contains(s.0), at) {
+            let (at, removed) = (self.next_version(ctx), &trimming.removed);
+            match exec::trim_object(ctx.store, self.coll, &head, &|s| removed.contains(s.0), at) {
                 Ok(Some((staged, given_back))) => {
-                    self.submit_internal(&head, staged, given_back, cx);
+                    self.submit_internal(&head, staged, given_back, ctx);
                     trimming.last = self.info.last_update;
                     room -= 1;
                 }
                 Ok(None) => {
                     trimming.busy.remove(&head);
                 }
-                Err(missing) => return self.wait(Errand::Trim, vec![missing], cx),
+                Err(missing) => return self.wait(IndexWait::Trim, vec![missing], ctx),
             }
-            self.let_go(Errand::Trim, cx);
+            self.let_go(IndexWait::Trim, ctx);
         }
     }
 }

@@ -108,69 +108,69 @@ impl Pg {
     }
 
     /// Looks for an object again, as the OSDs that have it, or may have it, have changed.
-    pub(crate) fn look_for(&mut self, object: &HObject, cx: &mut Ctx<'_>) {
+    pub(crate) fn look_for(&mut self, object: &HObject, ctx: &mut Ctx<'_>) {
         if self.phase != Phase::Active {
             return;
         }
         let need = self.missing.get(object);
-        if need.is_some_and(|need| self.source_of(object, *need, cx.map).is_none()) {
+        if need.is_some_and(|need| self.source_of(object, *need, ctx.map).is_none()) {
             if self.unfound.objects.insert(object.clone()) {
-                cx.effects.push(Effect::StatsChanged);
-                self.ask_for_unfound(cx);
+                ctx.effects.push(Effect::StatsChanged);
+                self.ask_for_unfound(ctx);
             }
         } else if self.unfound.objects.contains(object) {
             self.unfound.remove(object);
-            cx.effects.push(Effect::StatsChanged);
+            ctx.effects.push(Effect::StatsChanged);
         }
     }
 
     /// Looks for all missing objects again, as the OSDs that may have them, or those that are up, have changed.
-    pub(crate) fn look_for_all(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn look_for_all(&mut self, ctx: &mut Ctx<'_>) {
         let before = std::mem::take(&mut self.unfound.objects);
         let lacks_source =
-            |(object, need): &(&HObject, &EVersion)| self.source_of(object, **need, cx.map).is_none();
+            |(object, need): &(&HObject, &EVersion)| self.source_of(object, **need, ctx.map).is_none();
         let now: BTreeSet<HObject> =
             self.missing.iter().filter(lacks_source).map(|(object, _)| object.clone()).collect();
         self.unfound.given_up.retain(|object, _| now.contains(object));
         self.unfound.offers.retain(|object, _| now.contains(object));
         if now != before {
-            cx.effects.push(Effect::StatsChanged);
+            ctx.effects.push(Effect::StatsChanged);
         }
         self.unfound.objects = now;
     }
 
     /// Asks OSDs that may have what is unfound and have not said what they have, as they were down when the PG peered.
     /// An OSD that has kept its copy tells by itself; one that has lost it says so only when it is asked.
-    pub(crate) fn ask_for_unfound(&self, cx: &mut Ctx<'_>) {
+    pub(crate) fn ask_for_unfound(&self, ctx: &mut Ctx<'_>) {
         if self.unfound.objects.is_empty() {
             return;
         }
         for osd in self.might_have() {
-            if cx.map.is_up(osd) && !self.peer_info.contains_key(&osd) {
-                self.ask_info(osd, cx);
+            if ctx.map.is_up(osd) && !self.peer_info.contains_key(&osd) {
+                self.ask_info(osd, ctx);
             }
         }
     }
 
     /// The map changed: says what an operator has to know.
-    pub(crate) fn complain_of_unfound(&self, cx: &mut Ctx<'_>) {
+    pub(crate) fn complain_of_unfound(&self, ctx: &mut Ctx<'_>) {
         let count = self.unfound.count();
-        if count > 0 && self.is_all_probed(cx.map) {
+        if count > 0 && self.is_all_probed(ctx.map) {
             let line = format!("{} has {count} objects unfound and apparently lost", self.pgid);
-            cx.effects.push(Effect::ClusterLog(LogLevel::ERROR, line));
+            ctx.effects.push(Effect::ClusterLog(LogLevel::ERROR, line));
         }
     }
 
     /// An operator gives up what is unfound.
-    pub(crate) fn on_give_up(&mut self, how: GiveUp, cx: &mut Ctx<'_>) {
-        self.complain_of_unfound(cx);
+    pub(crate) fn on_give_up(&mut self, how: GiveUp, ctx: &mut Ctx<'_>) {
+        self.complain_of_unfound(ctx);
         self.unfound.given_up = self.unfound.objects.iter().map(|object| (object.clone(), how)).collect();
-        self.recover(cx);
+        self.recover(ctx);
     }
 
     /// Goes on giving up, a few objects at a time. A PG that is about to be merged takes no changes: what is unfound is
     /// given up again when the monitor has called that off.
-    pub(crate) fn give_up_some(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn give_up_some(&mut self, ctx: &mut Ctx<'_>) {
         if self.members.is_merging {
             return;
         }
@@ -185,21 +185,21 @@ impl Pg {
                 return;
             }
             match how {
-                GiveUp::Delete => self.become_older(&object, None, cx),
-                GiveUp::Revert => self.ask_for_older(object, cx),
+                GiveUp::Delete => self.become_older(&object, None, ctx),
+                GiveUp::Revert => self.ask_for_older(object, ctx),
             }
         }
     }
 
     /// Asks all copies, this one included, for what they have of the object.
-    fn ask_for_older(&mut self, object: HObject, cx: &mut Ctx<'_>) {
+    fn ask_for_older(&mut self, object: HObject, ctx: &mut Ctx<'_>) {
         let peers = self.peer_info.iter().filter(|(_, info)| info.last_update > EVersion::ZERO);
-        let peers = peers.map(|(osd, _)| *osd).filter(|osd| cx.map.is_up(*osd));
+        let peers = peers.map(|(osd, _)| *osd).filter(|osd| ctx.map.is_up(*osd));
         let waiting: BTreeSet<OsdId> = peers.chain([self.me]).collect();
         for osd in &waiting {
-            let (pgid, epoch, object) = (self.pgid, cx.map.epoch, object.clone());
+            let (pgid, epoch, object) = (self.pgid, ctx.map.epoch, object.clone());
             let message = MPgPull { pgid, epoch, object, ..MPgPull::default() };
-            cx.effects.push(Effect::SendOsd(*osd, message.into()));
+            ctx.effects.push(Effect::SendOsd(*osd, message.into()));
         }
         self.unfound.offers.insert(object, Offers { waiting, best: None });
     }
@@ -211,7 +211,7 @@ impl Pg {
         object: &HObject,
         offer: &mut (EVersion, Transaction),
         is_part: bool,
-        cx: &mut Ctx<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> bool {
         let Some(offers) = self.unfound.offers.get_mut(object) else { return false };
         if !offers.waiting.remove(&from) {
@@ -224,7 +224,7 @@ impl Pg {
             self.unfound.given_up.remove(object);
             let line =
                 format!("{} {object} is too large to become what it was, and stays unfound", self.pgid);
-            cx.effects.push(Effect::ClusterLog(LogLevel::ERROR, line));
+            ctx.effects.push(Effect::ClusterLog(LogLevel::ERROR, line));
             return true;
         }
         let version = offer.0;
@@ -241,31 +241,31 @@ impl Pg {
             let content = std::mem::replace(&mut offer.1, Transaction::new(self.coll));
             offers.best = Some(Older { version, info: Box::new(info), content });
         }
-        self.settle_offers(object, cx);
+        self.settle_offers(object, ctx);
         true
     }
 
     /// OSDs that are gone do not answer.
-    pub(crate) fn forget_offers(&mut self, is_gone: impl Fn(&OsdId) -> bool, cx: &mut Ctx<'_>) {
+    pub(crate) fn forget_offers(&mut self, is_gone: impl Fn(&OsdId) -> bool, ctx: &mut Ctx<'_>) {
         self.unfound.offers.values_mut().for_each(|offers| offers.waiting.retain(|osd| !is_gone(osd)));
         for object in self.unfound.offers.keys().cloned().collect::<Vec<_>>() {
-            self.settle_offers(&object, cx);
+            self.settle_offers(&object, ctx);
         }
     }
 
-    fn settle_offers(&mut self, object: &HObject, cx: &mut Ctx<'_>) {
+    fn settle_offers(&mut self, object: &HObject, ctx: &mut Ctx<'_>) {
         if self.unfound.offers.get(object).is_some_and(|offers| offers.waiting.is_empty())
             && let Some(offers) = self.unfound.offers.remove(object)
         {
-            self.become_older(object, offers.best, cx);
-            self.recover(cx);
+            self.become_older(object, offers.best, ctx);
+            self.recover(ctx);
         }
     }
 
     /// Makes the object what it was in an older version, or nothing, on all copies.
-    fn become_older(&mut self, object: &HObject, older: Option<Older>, cx: &mut Ctx<'_>) {
+    fn become_older(&mut self, object: &HObject, older: Option<Older>, ctx: &mut Ctx<'_>) {
         let Some(need) = self.missing.get(object).copied() else { return self.unfound.remove(object) };
-        let at = self.next_version(cx);
+        let at = self.next_version(ctx);
         let mut txn = Transaction::new(self.coll);
         let mut entry = LogEntry {
             version: at,
@@ -273,7 +273,7 @@ impl Pg {
             prior_version: need,
             is_delete: older.is_none(),
             lost_to: Some(older.as_ref().map_or(EVersion::ZERO, |older| older.version)),
-            mtime: cx.wall,
+            mtime: ctx.wall,
             ..LogEntry::default()
         };
         match older {
@@ -294,8 +294,8 @@ impl Pg {
         // What the PG held of the lost version is not known.
         self.recount = None;
         let staged = Staged { txn, log: vec![entry], delta: Delta::default() };
-        self.submit_internal(&object.head(), staged, Vec::new(), cx);
-        cx.effects.push(Effect::StatsChanged);
+        self.submit_internal(&object.head(), staged, Vec::new(), ctx);
+        ctx.effects.push(Effect::StatsChanged);
     }
 }
 

@@ -13,8 +13,8 @@ use types::{EntityAddr, Errno, HObject, Instant};
 
 use crate::{
     Client, Ctx, Effect, Permit, Pg,
-    errand::Errand,
     exec::{self, KnownWatch, WatchChange},
+    index_wait::IndexWait,
 };
 
 /// What an OSD holds for notifications that are not over, payloads and replies: more than any one of them has. A client
@@ -129,8 +129,8 @@ impl Watches {
     }
 
     /// The id of the next notification. Ids of one primary's time do not collide with those of the next.
-    pub(crate) fn next_id(&self, cx: &Ctx<'_>) -> u64 {
-        u64::from(cx.map.epoch.0) << 32 | (self.count + 1)
+    pub(crate) fn next_id(&self, ctx: &Ctx<'_>) -> u64 {
+        u64::from(ctx.map.epoch.0) << 32 | (self.count + 1)
     }
 
     /// A request ran that does this to watches, now or later: its notifications have their names.
@@ -140,33 +140,33 @@ impl Watches {
     }
 
     /// Carries out what an op did to watches.
-    pub(crate) fn apply(&mut self, head: &HObject, client: &Client, change: WatchChange, cx: &mut Ctx<'_>) {
+    pub(crate) fn apply(&mut self, head: &HObject, client: &Client, change: WatchChange, ctx: &mut Ctx<'_>) {
         let gid = client.entity.num as u64;
         let bytes = change.held_bytes();
         match change {
             WatchChange::Watch { cookie, timeout_sec, pings } => {
                 let timeout = Duration::from_secs(u64::from(timeout_sec));
-                let (session, expires) = (Some(client.session), cx.now + timeout);
+                let (session, expires) = (Some(client.session), ctx.now + timeout);
                 let watch = Watch { session, timeout, expires, addr: client.addr, pings };
                 let known = self.watches.entry(head.clone()).or_default().insert((gid, cookie), watch);
                 // On the same connection it has them.
                 if known.is_none_or(|known| known.session != Some(client.session)) {
-                    self.repeat_notifies(head, (gid, cookie), client.session, cx);
+                    self.repeat_notifies(head, (gid, cookie), client.session, ctx);
                 }
             }
-            WatchChange::Unwatch { cookie } => self.end((gid, cookie), head, false, cx),
-            WatchChange::Disconnect(watcher) => self.end(watcher, head, true, cx),
+            WatchChange::Unwatch { cookie } => self.end((gid, cookie), head, false, ctx),
+            WatchChange::Disconnect(watcher) => self.end(watcher, head, true, ctx),
             WatchChange::Ping { cookie } => {
                 let watch = self.watches.get_mut(head).and_then(|w| w.get_mut(&(gid, cookie)));
                 if let Some(watch) = watch {
                     watch.session = Some(client.session);
-                    watch.expires = cx.now + watch.timeout;
+                    watch.expires = ctx.now + watch.timeout;
                 }
             }
             WatchChange::Notify { id, cookie, timeout_sec, payload, user_version } => {
                 let waiting: BTreeSet<WatcherKey> =
                     self.watches.get(head).into_iter().flat_map(BTreeMap::keys).copied().collect();
-                let held = cx.notifying.take(bytes + waiting.len() as u64 * WATCHER_BYTES);
+                let held = ctx.notifying.take(bytes + waiting.len() as u64 * WATCHER_BYTES);
                 let notify = Notify {
                     object: head.clone(),
                     notifier: client.clone(),
@@ -175,10 +175,10 @@ impl Watches {
                     user_version,
                     waiting,
                     replies: BTreeMap::new(),
-                    expires: cx.now + Duration::from_secs(u64::from(timeout_sec)),
+                    expires: ctx.now + Duration::from_secs(u64::from(timeout_sec)),
                     held: vec![held],
                 };
-                self.notify(id, notify, cx);
+                self.notify(id, notify, ctx);
             }
             WatchChange::Ack { notify_id, cookie, reply } => {
                 if let Some(notify) = self.notifies.get_mut(&notify_id) {
@@ -188,35 +188,35 @@ impl Watches {
                         notify.replies.insert(watcher, reply.clone());
                     }
                     if notify.waiting.len() < waited {
-                        notify.held.push(cx.notifying.take(bytes));
+                        notify.held.push(ctx.notifying.take(bytes));
                     }
-                    self.complete(notify_id, cx);
+                    self.complete(notify_id, ctx);
                 }
             }
         }
     }
 
     /// A watcher that came back hears of notifications that still wait for it.
-    fn repeat_notifies(&self, head: &HObject, watcher: WatcherKey, session: u64, cx: &mut Ctx<'_>) {
+    fn repeat_notifies(&self, head: &HObject, watcher: WatcherKey, session: u64, ctx: &mut Ctx<'_>) {
         for (id, notify) in &self.notifies {
             if notify.object == *head && notify.waiting.contains(&watcher) {
-                cx.effects.push(Effect::Tell(session, notify.message(*id, watcher).into()));
+                ctx.effects.push(Effect::Tell(session, notify.message(*id, watcher).into()));
             }
         }
     }
 
-    fn notify(&mut self, id: u64, notify: Notify, cx: &mut Ctx<'_>) {
+    fn notify(&mut self, id: u64, notify: Notify, ctx: &mut Ctx<'_>) {
         for (watcher, watch) in self.watches.get(&notify.object).into_iter().flatten() {
             if let Some(session) = watch.session {
-                cx.effects.push(Effect::Tell(session, notify.message(id, *watcher).into()));
+                ctx.effects.push(Effect::Tell(session, notify.message(id, *watcher).into()));
             }
         }
         self.notifies.insert(id, notify);
-        self.complete(id, cx);
+        self.complete(id, ctx);
     }
 
     /// A watch is over; `is_told` if the client does not know yet.
-    fn end(&mut self, watcher: WatcherKey, head: &HObject, is_told: bool, cx: &mut Ctx<'_>) {
+    fn end(&mut self, watcher: WatcherKey, head: &HObject, is_told: bool, ctx: &mut Ctx<'_>) {
         let watch = self.watches.get_mut(head).and_then(|watches| watches.remove(&watcher));
         if self.watches.get(head).is_some_and(BTreeMap::is_empty) {
             self.watches.remove(head);
@@ -227,25 +227,25 @@ impl Watches {
                 cookie: watcher.1,
                 ..MWatchNotify::default()
             };
-            cx.effects.push(Effect::Tell(session, message.into()));
+            ctx.effects.push(Effect::Tell(session, message.into()));
         }
-        self.answer_for(watcher, head, cx);
+        self.answer_for(watcher, head, ctx);
     }
 
     /// A watcher is gone: no notification waits for it any more.
-    fn answer_for(&mut self, watcher: WatcherKey, head: &HObject, cx: &mut Ctx<'_>) {
+    fn answer_for(&mut self, watcher: WatcherKey, head: &HObject, ctx: &mut Ctx<'_>) {
         let ids: Vec<u64> =
             self.notifies.iter().filter(|(_, n)| n.object == *head).map(|(id, _)| *id).collect();
         for id in ids {
             if self.notifies.get_mut(&id).is_some_and(|n| n.waiting.remove(&watcher)) {
-                self.complete(id, cx);
+                self.complete(id, ctx);
             }
         }
     }
 
     /// Tells the notifier when all answered or the time is over.
-    fn complete(&mut self, id: u64, cx: &mut Ctx<'_>) {
-        let is_done = |n: &Notify| n.waiting.is_empty() || cx.now >= n.expires;
+    fn complete(&mut self, id: u64, ctx: &mut Ctx<'_>) {
+        let is_done = |n: &Notify| n.waiting.is_empty() || ctx.now >= n.expires;
         if !self.notifies.get(&id).is_some_and(is_done) {
             return;
         }
@@ -262,12 +262,12 @@ impl Watches {
             replies: (notify.replies, timed_out).to_bytes(Features::default()),
             ..MWatchNotify::default()
         };
-        cx.effects.push(Effect::Tell(notify.notifier.session, message.into()));
+        ctx.effects.push(Effect::Tell(notify.notifier.session, message.into()));
     }
 
     /// Watches whose time is over, or whose client is blocklisted.
-    fn expired(&self, cx: &Ctx<'_>) -> Vec<(HObject, WatcherKey)> {
-        let is_over = |watch: &Watch| watch.is_over(cx.now) || cx.map.is_blocklisted(&watch.addr);
+    fn expired(&self, ctx: &Ctx<'_>) -> Vec<(HObject, WatcherKey)> {
+        let is_over = |watch: &Watch| watch.is_over(ctx.now) || ctx.map.is_blocklisted(&watch.addr);
         let all = self.watches.iter().flat_map(|(o, ws)| ws.iter().map(move |(w, watch)| (o, w, watch)));
         all.filter(|(_, _, watch)| is_over(watch)).map(|(o, w, _)| (o.clone(), *w)).collect()
     }
@@ -289,30 +289,30 @@ impl Notify {
 
 impl Pg {
     /// Ends watches and notifications whose time is over.
-    pub(crate) fn tick_watches(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn tick_watches(&mut self, ctx: &mut Ctx<'_>) {
         for id in self.watches.notifies.keys().copied().collect::<Vec<_>>() {
-            self.watches.complete(id, cx);
+            self.watches.complete(id, ctx);
         }
-        if self.members.is_merging || self.is_waiting(Errand::Watches) {
+        if self.members.is_merging || self.is_waiting(IndexWait::Watches) {
             return;
         }
-        for (head, watcher) in self.watches.expired(cx) {
+        for (head, watcher) in self.watches.expired(ctx) {
             // One that came back is not known here before its change is durable.
             let comes_back = self.is_changing_watches(&head);
             if comes_back || !self.may_change_unasked(&head) || self.is_degraded(&head) {
                 continue;
             }
-            let at = self.next_version(cx);
-            match exec::remove_watcher(cx.store, self.coll, &head, watcher, at) {
-                Ok(Some(staged)) => self.submit_internal(&head, staged, Vec::new(), cx),
+            let at = self.next_version(ctx);
+            match exec::remove_watcher(ctx.store, self.coll, &head, watcher, at) {
+                Ok(Some(staged)) => self.submit_internal(&head, staged, Vec::new(), ctx),
                 Ok(None) => {}
                 Err(missing) => {
-                    return self.wait(Errand::Watches, vec![missing], cx);
+                    return self.wait(IndexWait::Watches, vec![missing], ctx);
                 }
             }
-            self.watches.end(watcher, &head, true, cx);
+            self.watches.end(watcher, &head, true, ctx);
         }
-        self.let_go(Errand::Watches, cx);
+        self.let_go(IndexWait::Watches, ctx);
     }
 }
 

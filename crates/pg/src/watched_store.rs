@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use codec::Payload;
-use store::{Cached, Completion, MemStore, Missing, ObjectMeta, ObjectStore, StoreUsage};
+use store::{Cached, Completion, MemStore, NotCached, ObjectMeta, ObjectStore, StoreUsage};
 use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction, TxnOp};
 
 /// Counts what of omap it is asked for, and what is held of it.
@@ -20,7 +20,7 @@ pub(crate) struct WatchedStore {
     warm: Option<BTreeSet<HObject>>,
     /// Omap entries that were read.
     pub(crate) omap_read: Cell<usize>,
-    held: BTreeMap<Token, Missing>,
+    held: BTreeMap<Token, NotCached>,
     /// The most that was held at a time.
     pub(crate) held_max: usize,
     /// Answers to loads that the PG has not been given yet.
@@ -65,8 +65,8 @@ impl ObjectStore for WatchedStore {
         }
         self.store.submit(token, txn);
     }
-    fn load(&mut self, token: Token, missing: Missing) {
-        if let (Some(warm), Missing::Data { object, .. }) = (&mut self.warm, &missing) {
+    fn load(&mut self, token: Token, missing: NotCached) {
+        if let (Some(warm), NotCached::Data { object, .. }) = (&mut self.warm, &missing) {
             warm.insert(object.clone());
         }
         self.held.insert(token, missing);
@@ -79,28 +79,40 @@ impl ObjectStore for WatchedStore {
     fn unload(&mut self, token: Token) {
         self.held.remove(&token);
     }
-    fn meta(&self, coll: CollId, object: &HObject) -> Result<Option<ObjectMeta>, Missing> {
+    fn meta(&self, coll: CollId, object: &HObject) -> Result<Option<ObjectMeta>, NotCached> {
         self.store.meta(coll, object)
     }
-    fn read_pieces(&self, coll: CollId, o: &HObject, offset: u64, len: u64) -> Result<Vec<Payload>, Missing> {
+    fn read_pieces(
+        &self,
+        coll: CollId,
+        o: &HObject,
+        offset: u64,
+        len: u64,
+    ) -> Result<Vec<Payload>, NotCached> {
         if self.warm.as_ref().is_some_and(|warm| !warm.contains(o)) {
-            return Err(Missing::Data { coll, object: o.clone(), offset, len });
+            return Err(NotCached::Data { coll, object: o.clone(), offset, len });
         }
         self.store.read_pieces(coll, o, offset, len)
     }
-    fn extents(&self, coll: CollId, o: &HObject, offset: u64, len: u64) -> Result<Vec<(u64, u64)>, Missing> {
+    fn extents(
+        &self,
+        coll: CollId,
+        o: &HObject,
+        offset: u64,
+        len: u64,
+    ) -> Result<Vec<(u64, u64)>, NotCached> {
         self.store.extents(coll, o, offset, len)
     }
-    fn xattr(&self, coll: CollId, object: &HObject, name: &[u8]) -> Result<Option<Bytes>, Missing> {
+    fn xattr(&self, coll: CollId, object: &HObject, name: &[u8]) -> Result<Option<Bytes>, NotCached> {
         self.store.xattr(coll, object, name)
     }
-    fn xattrs(&self, coll: CollId, object: &HObject) -> Result<Vec<(Bytes, Bytes)>, Missing> {
+    fn xattrs(&self, coll: CollId, object: &HObject) -> Result<Vec<(Bytes, Bytes)>, NotCached> {
         self.store.xattrs(coll, object)
     }
-    fn omap_header(&self, coll: CollId, object: &HObject) -> Result<Bytes, Missing> {
+    fn omap_header(&self, coll: CollId, object: &HObject) -> Result<Bytes, NotCached> {
         self.store.omap_header(coll, object)
     }
-    fn omap_get(&self, coll: CollId, object: &HObject, key: &[u8]) -> Result<Option<Bytes>, Missing> {
+    fn omap_get(&self, coll: CollId, object: &HObject, key: &[u8]) -> Result<Option<Bytes>, NotCached> {
         self.omap_read.set(self.omap_read.get() + 1);
         self.store.omap_get(coll, object, key)
     }
@@ -110,13 +122,13 @@ impl ObjectStore for WatchedStore {
         object: &HObject,
         from: Bound<&[u8]>,
         count_max: usize,
-    ) -> Result<Vec<(Bytes, Bytes)>, Missing> {
+    ) -> Result<Vec<(Bytes, Bytes)>, NotCached> {
         if self.is_paged {
             let omap = match from {
                 Bound::Included(key) | Bound::Excluded(key) => Some(Bytes::copy_from_slice(key)),
                 Bound::Unbounded => None,
             };
-            let wanted = Missing::Index { coll, object: object.clone(), omap };
+            let wanted = NotCached::Index { coll, object: object.clone(), omap };
             if !self.held.values().any(|held| *held == wanted) {
                 return Err(wanted);
             }
@@ -125,7 +137,7 @@ impl ObjectStore for WatchedStore {
         self.omap_read.set(self.omap_read.get() + found.len());
         Ok(found)
     }
-    fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, Missing> {
+    fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, NotCached> {
         self.store.list(coll, from, count_max)
     }
     fn collections(&self) -> Vec<CollId> {

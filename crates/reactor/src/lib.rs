@@ -15,7 +15,6 @@ mod channel;
 pub mod clock;
 mod config;
 mod connection;
-mod courtesy;
 mod descriptors;
 mod event;
 mod file;
@@ -27,6 +26,7 @@ mod slab;
 mod thread;
 mod timers;
 mod wake;
+mod yielding;
 
 use std::os::fd::RawFd;
 

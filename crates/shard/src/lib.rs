@@ -4,7 +4,7 @@
 //! shards. A turn of either goes by these stages, each for all that came:
 //!
 //! 1. what came is read: [`ShardMachine::on_wire`], and `device_done` of the store;
-//! 2. it is handled: [`ShardMachine::on_cross`], [`ShardMachine::handle_messages`], timers;
+//! 2. it is handled: [`ShardMachine::on_shard_message`], [`ShardMachine::handle_messages`], timers;
 //! 3. it is answered: [`ShardMachine::execute`], whose [`Outcome`]s are for the runner to carry out;
 //! 4. the store gets its turn: [`ShardMachine::drain_store`].
 //!

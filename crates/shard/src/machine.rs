@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use auth::{OsdCaps, RotatingSecrets, TicketKeeper};
 use messages::{MCommand, Message};
 use net::{Net, NetEvent, ServiceAuth, Wire, WireEvent};
-use osd::{ConnId, Cross, Effect, Event, Fault, Osd, Peer};
+use osd::{ConnId, Effect, Event, Fault, Osd, Peer, ShardMessage};
 use store::{Completion, DeviceCommand, Store};
 use types::{EntityType, GlobalId, Instant, Token};
 
@@ -15,7 +15,7 @@ pub enum Outcome {
     /// To the session of [`ShardMachine::on_command`].
     Answer(ConnId, Message),
     /// To another shard of this OSD.
-    Cross(u16, Cross),
+    ShardMessage(u16, ShardMessage),
     /// Each other shard is to have the tickets and secrets that this one has: [`ShardMachine::own_auth`].
     ShareAuth,
     /// [`ShardMachine::on_timer`] at this time; replaces a timer of the same token.
@@ -70,8 +70,8 @@ impl<C: Copy + Ord + Debug> ShardMachine<C> {
     }
 
     /// Handles what another shard said.
-    pub fn on_cross(&mut self, from: u16, cross: Cross, wire: &impl Wire<Conn = C>) {
-        self.handle(Event::Cross(from, cross), wire);
+    pub fn on_shard_message(&mut self, from: u16, message: ShardMessage, wire: &impl Wire<Conn = C>) {
+        self.handle(Event::ShardMessage(from, message), wire);
     }
 
     /// Handles what was read.
@@ -178,7 +178,7 @@ impl<C: Copy + Ord + Debug> ShardMachine<C> {
                 Effect::SendOsd { osd, addrs, message } => self.net.send_osd(osd, addrs, message, wire),
                 Effect::ForgetOsd(osd) => self.net.forget_osd(osd, wire),
                 Effect::Close(conn) => self.net.close(conn.0, wire),
-                Effect::Cross(to, cross) => self.outcomes.push(Outcome::Cross(to, cross)),
+                Effect::ShardMessage(to, message) => self.outcomes.push(Outcome::ShardMessage(to, message)),
                 Effect::SetTimer(token, at) => self.outcomes.push(Outcome::SetTimer(token, at)),
                 Effect::OptionsChanged => self.outcomes.push(Outcome::OptionsChanged),
                 Effect::Stopped => {

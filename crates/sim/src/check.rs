@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, ops::Bound};
 use bytes::Bytes;
 use osd::Shard;
 use rand::{SeedableRng, rngs::StdRng};
-use store::{Missing, ObjectStore, Store, virtual_disk::VirtualDisk};
+use store::{NotCached, ObjectStore, Store, virtual_disk::VirtualDisk};
 use types::{CollId, HObject, PgId, Token, UpActing};
 
 use crate::world::{POOL, World};
@@ -31,7 +31,7 @@ const TOKEN: Token = Token(u64::MAX);
 
 impl Resting {
     /// Answers a read, loading what it misses.
-    fn read<T>(&mut self, read: impl Fn(&Store) -> Result<T, Missing>) -> Result<T, String> {
+    fn read<T>(&mut self, read: impl Fn(&Store) -> Result<T, NotCached>) -> Result<T, String> {
         for _ in 0..10_000 {
             match read(&self.store) {
                 Ok(found) => {

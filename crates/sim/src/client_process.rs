@@ -12,8 +12,8 @@ use types::{EntityAddrVec, EntityName, EntityType, OsdMap, Token};
 
 use crate::{
     network::{EndId, SimWire},
-    process::{Cx, Process},
-    schedule::What,
+    process::{Ctx, Process},
+    schedule::Scheduled,
 };
 
 const TIMER: Token = Token(1);
@@ -30,7 +30,7 @@ impl ClientProcess {
         mon: EntityAddrVec,
         addrs: EntityAddrVec,
         rng: &mut StdRng,
-        cx: &mut Cx<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> ClientProcess {
         let who = EntityName::new(EntityType::CLIENT, "admin");
         let config = Config {
@@ -43,7 +43,7 @@ impl ClientProcess {
         };
         let net = Net::new(config, Some(TicketKeeper::new(who, key)), rng.random());
         let config = ClientConfig { hostname: "sim".to_owned(), features: codec::Features::PACIFIC.0 };
-        cx.schedule.after(NET_TICK, cx.who, What::NetTick);
+        ctx.schedule.after(NET_TICK, ctx.who, Scheduled::NetTick);
         ClientProcess { client: ConnectedClient::new(config, net, vec![mon]) }
     }
 
@@ -52,17 +52,17 @@ impl ClientProcess {
         self.client.client().map()
     }
 
-    pub(crate) fn submit(&mut self, token: Token, request: Request, cx: &mut Cx<'_>) {
-        self.act(cx, |client, wire| client.submit(token, request, wire));
+    pub(crate) fn submit(&mut self, token: Token, request: Request, ctx: &mut Ctx<'_>) {
+        self.act(ctx, |client, wire| client.submit(token, request, wire));
     }
 
-    pub(crate) fn command(&mut self, json: String, cx: &mut Cx<'_>) {
-        self.act(cx, |client, wire| client.command(json, wire));
+    pub(crate) fn command(&mut self, json: String, ctx: &mut Ctx<'_>) {
+        self.act(ctx, |client, wire| client.command(json, wire));
     }
 
     /// Asks the monitor for a change of a pool. The request is not repeated if it gets lost.
-    pub(crate) fn pool_op(&mut self, op: MPoolOp, cx: &mut Cx<'_>) {
-        self.act(cx, |client, wire| client.tell_mon(&op.into(), wire));
+    pub(crate) fn pool_op(&mut self, op: MPoolOp, ctx: &mut Ctx<'_>) {
+        self.act(ctx, |client, wire| client.tell_mon(&op.into(), wire));
     }
 
     /// Requests that others than primaries answered.
@@ -75,27 +75,27 @@ impl ClientProcess {
         self.client.take_outcomes()
     }
 
-    fn act(&mut self, cx: &mut Cx<'_>, act: impl FnOnce(&mut ConnectedClient<EndId>, &mut SimWire<'_>)) {
-        act(&mut self.client, &mut cx.wire());
+    fn act(&mut self, ctx: &mut Ctx<'_>, act: impl FnOnce(&mut ConnectedClient<EndId>, &mut SimWire<'_>)) {
+        act(&mut self.client, &mut ctx.wire());
         if let Some(at) = self.client.take_timer() {
-            cx.set_timer(TIMER, at);
+            ctx.set_timer(TIMER, at);
         }
     }
 }
 
 impl Process for ClientProcess {
-    fn on_arrival(&mut self, end: EndId, cx: &mut Cx<'_>) {
-        while let Some(event) = cx.network.take(end) {
-            self.act(cx, |client, wire| client.on_wire(event, wire));
+    fn on_arrival(&mut self, end: EndId, ctx: &mut Ctx<'_>) {
+        while let Some(event) = ctx.network.take(end) {
+            self.act(ctx, |client, wire| client.on_wire(event, wire));
         }
     }
 
-    fn on_net_tick(&mut self, cx: &mut Cx<'_>) {
-        self.act(cx, |client, wire| client.tick(wire));
-        cx.schedule.after(NET_TICK, cx.who, What::NetTick);
+    fn on_net_tick(&mut self, ctx: &mut Ctx<'_>) {
+        self.act(ctx, |client, wire| client.tick(wire));
+        ctx.schedule.after(NET_TICK, ctx.who, Scheduled::NetTick);
     }
 
-    fn on_timer(&mut self, _: Token, cx: &mut Cx<'_>) {
-        self.act(cx, |client, wire| client.on_timer(wire));
+    fn on_timer(&mut self, _: Token, ctx: &mut Ctx<'_>) {
+        self.act(ctx, |client, wire| client.on_timer(wire));
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     canary::Canary,
     model::SNAP_LAST,
     osd_process::End,
-    schedule::{ProcessId, What},
+    schedule::{ProcessId, Scheduled},
     slot::Slot,
     world::{MON, POOL, World},
 };
@@ -61,7 +61,7 @@ impl World {
                 self.note(format!("{osd:?} is slow"));
                 self.network.slow_down(osd);
                 let heal = secs(&mut self.rng, 0.5, 20.0);
-                self.schedule.after(heal, MON, What::Heal);
+                self.schedule.after(heal, MON, Scheduled::Heal);
             }
             14..16 => self.toggle_in(osd),
             16..18 => self.split(),
@@ -122,7 +122,7 @@ impl World {
                 true => secs(&mut self.rng, 0.05, 3.0),
                 false => secs(&mut self.rng, 3.0, 45.0),
             };
-            self.schedule.after(down, *process, What::Start);
+            self.schedule.after(down, *process, Scheduled::Start);
         }
     }
 
@@ -133,7 +133,7 @@ impl World {
             self.network.divide(process, other);
         }
         let heal = secs(&mut self.rng, 0.5, 45.0);
-        self.schedule.after(heal, MON, What::Heal);
+        self.schedule.after(heal, MON, Scheduled::Heal);
     }
 
     /// Two OSDs do not hear each other; all other processes hear both.
@@ -143,7 +143,7 @@ impl World {
             self.note(format!("{one:?} and {other:?} do not hear each other"));
             self.network.divide(one, other);
             let heal = secs(&mut self.rng, 0.5, 45.0);
-            self.schedule.after(heal, MON, What::Heal);
+            self.schedule.after(heal, MON, Scheduled::Heal);
         }
     }
 
@@ -157,7 +157,7 @@ impl World {
             self.network.divide(client, other);
         }
         let heal = secs(&mut self.rng, 20.0, 60.0);
-        self.schedule.after(heal, MON, What::Heal);
+        self.schedule.after(heal, MON, Scheduled::Heal);
     }
 
     /// The OSD whose device is bad. It is always the same one, since two bad devices may be more than the copies can
@@ -179,7 +179,7 @@ impl World {
             };
             self.osds[id] = Slot::Down(empty);
             let down = secs(&mut self.rng, 0.05, 45.0);
-            self.schedule.after(down, process, What::Start);
+            self.schedule.after(down, process, Scheduled::Start);
         }
     }
 
@@ -257,7 +257,7 @@ impl World {
             self.network.divide(one, other);
         }
         let heal = secs(&mut self.rng, 0.5, 60.0);
-        self.schedule.after(heal, MON, What::Heal);
+        self.schedule.after(heal, MON, Scheduled::Heal);
     }
 
     /// An operator wants more PGs, or fewer; they are split and then moved, or moved and then merged, while other
@@ -300,7 +300,7 @@ impl World {
         self.note(format!("{process:?} crashes for long"));
         self.end(process, End::PowerCut);
         let down = secs(&mut self.rng, 30.0, 120.0);
-        self.schedule.after(down, process, What::Start);
+        self.schedule.after(down, process, Scheduled::Start);
     }
 
     /// An operator takes an OSD out, or in again.

@@ -7,7 +7,7 @@ use auth::{Authority, EntityAuth, RotatingSecrets, con_mode, method};
 use bytes::Bytes;
 use codec::crc32c;
 use messages::{Message, RawMessage};
-use msgr::{Config, Connection, Cx, InSessions, Output, Role};
+use msgr::{Config, Connection, Ctx, InSessions, Output, Role};
 use rand::{SeedableRng, rngs::StdRng};
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, UTime};
 
@@ -75,8 +75,9 @@ pub fn connection(input: &[u8]) {
     let mut sessions = InSessions::default();
     let mut feed = |bytes: Vec<u8>| {
         let wall = UTime::default();
-        let mut cx = Cx { wall, rng: &mut rng, authority: &mut keys, keeper: None, sessions: &mut sessions };
-        conn.receive([Bytes::from(bytes)], &mut cx, &mut Output::default()).is_ok()
+        let mut ctx =
+            Ctx { wall, rng: &mut rng, authority: &mut keys, keeper: None, sessions: &mut sessions };
+        conn.receive([Bytes::from(bytes)], &mut ctx, &mut Output::default()).is_ok()
     };
     let start = match how % 3 {
         0 => Vec::new(),

@@ -15,36 +15,36 @@
 //!
 //! [`hostile`] has what any peer may send, for tests and for fuzzing.
 //!
-//! [`World::silenced`] is about a device that falls silent for good. [`Canary`] has faults that are made on purpose, to
-//! be found.
+//! [`World::hung_device`] is about a device that falls silent for good. [`Canary`] has faults that are made on purpose,
+//! to be found.
 //!
-//! [`World::narrow`] is a world with a slow link, [`World::steady`] one in which nothing fails, for counting what a
+//! [`World::slow_link`] is a world with a slow link, [`World::steady`] one in which nothing fails, for counting what a
 //! request costs.
 //!
 //! The same seed gives the same run, to the last event: [`Report::fingerprint`].
 //!
 //! Invariants: no IO, no clock, no randomness but the seed's.
 
-mod ailments;
 mod canary;
 mod change;
 mod check;
 mod client_process;
 mod clocks;
-mod contested;
+mod conditional_objects;
+mod device_faults;
 mod faults;
 pub mod hostile;
+mod hung_device;
 mod model;
 mod mon_process;
-mod narrow;
 mod network;
 mod osd_process;
 mod process;
 mod schedule;
 mod scrubs;
 mod shared;
-mod silence;
 mod slot;
+mod slow_link;
 mod steady;
 mod workload;
 mod world;

@@ -11,8 +11,8 @@ use types::{EntityAddrVec, EntityType, GlobalId, Token};
 
 use crate::{
     network::EndId,
-    process::{Cx, Process},
-    schedule::What,
+    process::{Ctx, Process},
+    schedule::Scheduled,
 };
 
 const TIMER: Token = Token(1);
@@ -35,7 +35,7 @@ impl MonProcess {
         addrs: EntityAddrVec,
         options: MonOptions,
         rng: &mut StdRng,
-        cx: &mut Cx<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> MonProcess {
         let config = Config {
             entity_type: EntityType::MON,
@@ -54,11 +54,11 @@ impl MonProcess {
             rng: StdRng::from_rng(rng),
         };
         if let Some(socket) = addrs.msgr2_addr().and_then(|addr| addr.socket) {
-            cx.network.listen(cx.who, socket, 1);
+            ctx.network.listen(ctx.who, socket, 1);
         }
-        process.handle(Event::Boot(Box::new(contents)), cx);
-        process.handle(Event::Timer, cx);
-        cx.schedule.after(NET_TICK, cx.who, What::NetTick);
+        process.handle(Event::Boot(Box::new(contents)), ctx);
+        process.handle(Event::Timer, ctx);
+        ctx.schedule.after(NET_TICK, ctx.who, Scheduled::NetTick);
         process
     }
 
@@ -73,13 +73,13 @@ impl MonProcess {
     }
 
     /// The ledger has committed.
-    pub(crate) fn on_ledger(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn on_ledger(&mut self, ctx: &mut Ctx<'_>) {
         let Some(txn) = self.proposed.take() else { return };
         let revision = self.ledger.commit(&txn).expect("nobody else writes the ledger");
-        self.handle(Event::LedgerCommitted(revision), cx);
+        self.handle(Event::LedgerCommitted(revision), ctx);
     }
 
-    fn on_net(&mut self, events: Vec<NetEvent>, cx: &mut Cx<'_>) {
+    fn on_net(&mut self, events: Vec<NetEvent>, ctx: &mut Ctx<'_>) {
         for event in events {
             match event {
                 NetEvent::Opened(id, end) => {
@@ -90,11 +90,11 @@ impl MonProcess {
                         ip: end.socket.ip(),
                         features: end.features,
                     };
-                    self.handle(Event::ConnOpened(ConnId(id), Box::new(peer)), cx);
+                    self.handle(Event::ConnOpened(ConnId(id), Box::new(peer)), ctx);
                 }
-                NetEvent::Closed(id) => self.handle(Event::ConnClosed(ConnId(id)), cx),
+                NetEvent::Closed(id) => self.handle(Event::ConnClosed(ConnId(id)), ctx),
                 NetEvent::Received(id, tid, message) => {
-                    self.handle(Event::Received { conn: ConnId(id), tid, message }, cx);
+                    self.handle(Event::Received { conn: ConnId(id), tid, message }, ctx);
                 }
                 NetEvent::MonOpened
                 | NetEvent::MonClosed
@@ -108,13 +108,13 @@ impl MonProcess {
         }
     }
 
-    fn handle(&mut self, event: Event, cx: &mut Cx<'_>) {
+    fn handle(&mut self, event: Event, ctx: &mut Ctx<'_>) {
         let mut effects = Vec::new();
-        self.mon.handle(cx.now(), cx.wall(), event, &mut effects);
+        self.mon.handle(ctx.now(), ctx.wall(), event, &mut effects);
         for effect in effects {
             match effect {
                 Effect::Send { conn, tid, message } => {
-                    self.net.send(conn.0, tid, &message, &mut cx.wire());
+                    self.net.send(conn.0, tid, &message, &mut ctx.wire());
                 }
                 // There is no manager here, and no operator gives the monitor commands.
                 Effect::SendManager { .. }
@@ -124,12 +124,12 @@ impl MonProcess {
                 | Effect::Compact => panic!("there is no manager"),
                 // The log is the simulator's.
                 Effect::OptionsChanged => {}
-                Effect::Close(conn) => self.net.close(conn.0, &mut cx.wire()),
-                Effect::SetTimer(at) => cx.set_timer(TIMER, at),
+                Effect::Close(conn) => self.net.close(conn.0, &mut ctx.wire()),
+                Effect::SetTimer(at) => ctx.set_timer(TIMER, at),
                 Effect::Propose(txn) => {
                     assert!(self.proposed.replace(txn).is_none(), "one proposal at a time");
                     let delay = Duration::from_micros(self.rng.random_range(100..20_000));
-                    cx.schedule.after(delay, cx.who, What::Ledger);
+                    ctx.schedule.after(delay, ctx.who, Scheduled::Ledger);
                 }
             }
         }
@@ -137,22 +137,22 @@ impl MonProcess {
 }
 
 impl Process for MonProcess {
-    fn on_arrival(&mut self, end: EndId, cx: &mut Cx<'_>) {
-        while let Some(event) = cx.network.take(end) {
+    fn on_arrival(&mut self, end: EndId, ctx: &mut Ctx<'_>) {
+        while let Some(event) = ctx.network.take(end) {
             let mut out = Vec::new();
-            self.net.on_event(event, &mut cx.wire(), &mut self.mon, &mut out);
-            self.on_net(out, cx);
+            self.net.on_event(event, &mut ctx.wire(), &mut self.mon, &mut out);
+            self.on_net(out, ctx);
         }
     }
 
-    fn on_net_tick(&mut self, cx: &mut Cx<'_>) {
+    fn on_net_tick(&mut self, ctx: &mut Ctx<'_>) {
         let mut out = Vec::new();
-        self.net.tick(&mut cx.wire(), &mut out);
-        self.on_net(out, cx);
-        cx.schedule.after(NET_TICK, cx.who, What::NetTick);
+        self.net.tick(&mut ctx.wire(), &mut out);
+        self.on_net(out, ctx);
+        ctx.schedule.after(NET_TICK, ctx.who, Scheduled::NetTick);
     }
 
-    fn on_timer(&mut self, _: Token, cx: &mut Cx<'_>) {
-        self.handle(Event::Timer, cx);
+    fn on_timer(&mut self, _: Token, ctx: &mut Ctx<'_>) {
+        self.handle(Event::Timer, ctx);
     }
 }

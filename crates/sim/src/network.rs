@@ -17,7 +17,7 @@ use rand::{Rng, seq::IndexedRandom};
 use rand::{SeedableRng, rngs::StdRng};
 use types::{Instant, UTime};
 
-use crate::schedule::{ProcessId, Schedule, What};
+use crate::schedule::{ProcessId, Schedule, Scheduled};
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,7 +71,7 @@ pub(crate) struct Network {
     /// Processes whose bytes take longer.
     slow: BTreeSet<ProcessId>,
     /// Processes that receive so many bytes in a second, and when the last ones of what is under way arrive.
-    narrow: BTreeMap<ProcessId, (u64, Instant)>,
+    slow_links: BTreeMap<ProcessId, (u64, Instant)>,
 }
 
 fn pair(a: ProcessId, b: ProcessId) -> (ProcessId, ProcessId) {
@@ -88,7 +88,7 @@ impl Network {
             listeners: BTreeMap::new(),
             divided: BTreeSet::new(),
             slow: BTreeSet::new(),
-            narrow: BTreeMap::new(),
+            slow_links: BTreeMap::new(),
         }
     }
 
@@ -127,8 +127,8 @@ impl Network {
     }
 
     /// From now on, all bytes that come to a process, from any other, share a link.
-    pub(crate) fn narrow(&mut self, who: ProcessId, bytes_per_second: u64) {
-        self.narrow.insert(who, (bytes_per_second, Instant(0)));
+    pub(crate) fn limit_link(&mut self, who: ProcessId, bytes_per_second: u64) {
+        self.slow_links.insert(who, (bytes_per_second, Instant(0)));
     }
 
     /// Everything is as it should be.
@@ -147,7 +147,7 @@ impl Network {
 
     fn wake(&self, id: EndId, schedule: &mut Schedule) {
         if let Some(end) = self.ends.get(&id) {
-            schedule.after(Duration::ZERO, end.owner, What::Arrival(id, Arrival::Wake));
+            schedule.after(Duration::ZERO, end.owner, Scheduled::Arrival(id, Arrival::Wake));
         }
     }
 
@@ -167,14 +167,15 @@ impl Network {
         let Some(end) = self.ends.get(&to) else { return };
         let (owner, peer) = (end.owner, end.peer_process);
         let mut at = schedule.now() + self.delay(owner, peer);
-        if let (Some((rate, free)), Arrival::Bytes(bytes)) = (self.narrow.get_mut(&owner.whole()), &what) {
+        if let (Some((rate, free)), Arrival::Bytes(bytes)) = (self.slow_links.get_mut(&owner.whole()), &what)
+        {
             at = at.max(*free) + Duration::from_nanos(bytes.len() as u64 * 1_000_000_000 / *rate);
             *free = at;
         }
         let Some(end) = self.ends.get_mut(&to) else { return };
         let at = at.max(end.last_arrival);
         end.last_arrival = at;
-        schedule.at(at, owner, What::Arrival(to, what));
+        schedule.at(at, owner, Scheduled::Arrival(to, what));
     }
 
     /// The connection breaks; what was under way may be lost.
@@ -238,7 +239,7 @@ impl Network {
                 end.peer = Some(dialer);
                 end.peer_process = Some(from);
             }
-            schedule.after(Duration::ZERO, listener, What::Arrival(accepted, Arrival::Answer(true)));
+            schedule.after(Duration::ZERO, listener, Scheduled::Arrival(accepted, Arrival::Answer(true)));
         }
         self.deliver(dialer, Arrival::Answer(listener.is_some()), schedule);
     }

@@ -23,8 +23,8 @@ use self::turn::Came;
 use crate::{
     canary::{Canary, Heard},
     network::EndId,
-    process::Cx,
-    schedule::What,
+    process::Ctx,
+    schedule::Scheduled,
 };
 
 const NET_TICK: Duration = Duration::from_millis(200);
@@ -91,7 +91,7 @@ pub(crate) struct OsdProcess {
     canary: Option<Canary>,
     parts: Vec<Part>,
     /// When the last message between two parts arrives: no message that is sent later may arrive earlier.
-    last_cross: BTreeMap<(u16, u16), Instant>,
+    last_shard_message: BTreeMap<(u16, u16), Instant>,
     /// Kept for their memory, as in production.
     outcomes: Vec<Outcome>,
     commands: Vec<DeviceCommand>,
@@ -190,9 +190,9 @@ impl OsdProcess {
         addrs: &Addrs,
         mon: &EntityAddrVec,
         rng: &mut StdRng,
-        cx: &mut Cx<'_>,
+        ctx: &mut Ctx<'_>,
     ) -> Result<OsdProcess, (OsdDisk, String)> {
-        let who = cx.who;
+        let who = ctx.who;
         let mounted: Result<Vec<Store>, MountError> =
             own.disks.iter_mut().map(|disk| mount(disk, own.config, rng)).collect();
         let stores = match mounted {
@@ -214,26 +214,26 @@ impl OsdProcess {
             is_busy,
             canary,
             parts,
-            last_cross: BTreeMap::new(),
+            last_shard_message: BTreeMap::new(),
             outcomes: Vec::new(),
             commands: Vec::new(),
             rng,
             failure: None,
         };
-        addrs.public.0.iter().for_each(|addr| cx.network.listen(who, socket(addr), count));
+        addrs.public.0.iter().for_each(|addr| ctx.network.listen(who, socket(addr), count));
         for index in 0..count {
-            cx.who = who.part(index);
+            ctx.who = who.part(index);
             // One shard alone needs no address besides.
             if let Some(addr) = addrs.cluster.0.get(usize::from(index)).filter(|_| count > 1) {
-                cx.network.listen(cx.who, socket(addr), 1);
+                ctx.network.listen(ctx.who, socket(addr), 1);
             }
             let started =
                 Event::Started { public_addrs: addrs.public.clone(), cluster_addrs: addrs.cluster.clone() };
-            process.parts[usize::from(index)].machine.handle(started, &cx.wire());
-            process.turn(cx);
-            cx.schedule.after(NET_TICK, cx.who, What::NetTick);
+            process.parts[usize::from(index)].machine.handle(started, &ctx.wire());
+            process.turn(ctx);
+            ctx.schedule.after(NET_TICK, ctx.who, Scheduled::NetTick);
         }
-        cx.who = who;
+        ctx.who = who;
         Ok(process)
     }
 
@@ -292,12 +292,12 @@ impl OsdProcess {
     }
 
     /// An operator gives a command at the OSD's admin socket, and does not wait for the answer.
-    pub(crate) fn command(&mut self, json: String, cx: &mut Cx<'_>) {
+    pub(crate) fn command(&mut self, json: String, ctx: &mut Ctx<'_>) {
         let command = MCommand { cmd: vec![json], ..MCommand::default() };
-        let (session, machine) = (ConnId::local(0), &mut self.parts[cx.who.index()].machine);
-        machine.on_command(session, command, &cx.wire());
-        machine.handle(Event::ConnClosed(session), &cx.wire());
-        self.turn(cx);
+        let (session, machine) = (ConnId::local(0), &mut self.parts[ctx.who.index()].machine);
+        machine.on_command(session, command, &ctx.wire());
+        machine.handle(Event::ConnClosed(session), &ctx.wire());
+        self.turn(ctx);
     }
 
     /// The shards.

@@ -8,13 +8,13 @@ use crate::{
 };
 
 /// What a process may use during a call.
-pub(crate) struct Cx<'a> {
+pub(crate) struct Ctx<'a> {
     pub(crate) who: ProcessId,
     pub(crate) schedule: &'a mut Schedule,
     pub(crate) network: &'a mut Network,
 }
 
-impl Cx<'_> {
+impl Ctx<'_> {
     pub(crate) fn wire(&mut self) -> SimWire<'_> {
         SimWire { who: self.who, schedule: self.schedule, network: self.network }
     }
@@ -37,11 +37,11 @@ impl Cx<'_> {
 /// A daemon or a client that runs.
 pub(crate) trait Process {
     /// Something reached one of its ends: [`Network::take`] has what.
-    fn on_arrival(&mut self, end: EndId, cx: &mut Cx<'_>);
+    fn on_arrival(&mut self, end: EndId, ctx: &mut Ctx<'_>);
 
     /// Several times a second.
-    fn on_net_tick(&mut self, cx: &mut Cx<'_>);
+    fn on_net_tick(&mut self, ctx: &mut Ctx<'_>);
 
     /// A timer of its machine.
-    fn on_timer(&mut self, token: Token, cx: &mut Cx<'_>);
+    fn on_timer(&mut self, token: Token, ctx: &mut Ctx<'_>);
 }

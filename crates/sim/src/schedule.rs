@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use osd::Cross;
+use osd::ShardMessage;
 use types::{Instant, Token, UTime};
 
 use crate::{
@@ -37,7 +37,7 @@ impl ProcessId {
 
 /// Something that happens.
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum Scheduled {
     /// The process' connections are looked after.
     NetTick,
     /// A timer of its machine.
@@ -47,7 +47,7 @@ pub(crate) enum What {
     /// It gets a CPU for what came.
     Turn,
     /// Another shard of it says.
-    Cross(u16, Box<Cross>),
+    ShardMessage(u16, Box<ShardMessage>),
     /// Its ledger commits.
     Ledger,
     /// The network delivers to one of its ends.
@@ -64,18 +64,20 @@ pub(crate) enum What {
     Heal,
 }
 
-impl What {
+impl Scheduled {
     /// True for an event that does not happen to a process that stands still.
     fn needs_cpu(&self) -> bool {
         match self {
-            What::NetTick
-            | What::Timer(_)
-            | What::Turn
-            | What::Cross(..)
-            | What::Device
-            | What::Ledger
-            | What::Arrival(..) => true,
-            What::Start | What::Work | What::Fault | What::Resize | What::Heal => false,
+            Scheduled::NetTick
+            | Scheduled::Timer(_)
+            | Scheduled::Turn
+            | Scheduled::ShardMessage(..)
+            | Scheduled::Device
+            | Scheduled::Ledger
+            | Scheduled::Arrival(..) => true,
+            Scheduled::Start | Scheduled::Work | Scheduled::Fault | Scheduled::Resize | Scheduled::Heal => {
+                false
+            }
         }
     }
 }
@@ -88,7 +90,7 @@ type At = (Instant, u64);
 pub(crate) struct Schedule {
     now: Instant,
     next: u64,
-    events: BTreeMap<At, (ProcessId, What)>,
+    events: BTreeMap<At, (ProcessId, Scheduled)>,
     timers: BTreeMap<(ProcessId, Token), At>,
     clocks: BTreeMap<ProcessId, Clock>,
     /// Processes, or parts of them, that stand still, and until when.
@@ -144,22 +146,22 @@ impl Schedule {
     }
 
     /// Until when this cannot happen to a process.
-    fn hindrance(&self, who: ProcessId, what: &What) -> Option<Instant> {
+    fn hindrance(&self, who: ProcessId, what: &Scheduled) -> Option<Instant> {
         if !what.needs_cpu() {
             return None;
         }
         let still = self.still.get(&who).max(self.still.get(&who.whole()));
-        let silent = self.silent.get(&who).filter(|_| matches!(what, What::Device));
+        let silent = self.silent.get(&who).filter(|_| matches!(what, Scheduled::Device));
         still.max(silent).copied().filter(|until| *until >= self.now)
     }
 
     #[inline(never)]
-    pub(crate) fn after(&mut self, delay: Duration, who: ProcessId, what: What) -> At {
+    pub(crate) fn after(&mut self, delay: Duration, who: ProcessId, what: Scheduled) -> At {
         self.at(self.now + delay, who, what)
     }
 
     #[inline(never)]
-    pub(crate) fn at(&mut self, at: Instant, who: ProcessId, what: What) -> At {
+    pub(crate) fn at(&mut self, at: Instant, who: ProcessId, what: Scheduled) -> At {
         self.next += 1;
         // A machine that wants something done at once gets its turn, and time goes on.
         let at = (at.max(self.now + Duration::from_nanos(1)), self.next);
@@ -174,7 +176,7 @@ impl Schedule {
     }
 
     fn ring(&mut self, who: ProcessId, token: Token, at: Instant) {
-        let at = self.at(at, who, What::Timer(token));
+        let at = self.at(at, who, Scheduled::Timer(token));
         if let Some(replaced) = self.timers.insert((who, token), at) {
             self.events.remove(&replaced);
         }
@@ -189,17 +191,19 @@ impl Schedule {
     }
 
     /// The next thing to happen; it is that late then.
-    pub(crate) fn pop(&mut self) -> Option<(ProcessId, What)> {
+    pub(crate) fn pop(&mut self) -> Option<(ProcessId, Scheduled)> {
         loop {
             let (at, (who, what)) = self.events.pop_first()?;
             self.now = at.0;
-            if let What::Timer(token) = what {
+            if let Scheduled::Timer(token) = what {
                 self.timers.remove(&(who, token));
             }
             match (self.hindrance(who, &what), what) {
                 (None, what) => return Some((who, what)),
                 // What waits keeps its order.
-                (Some(until), What::Timer(token)) => self.ring(who, token, until + Duration::from_nanos(1)),
+                (Some(until), Scheduled::Timer(token)) => {
+                    self.ring(who, token, until + Duration::from_nanos(1))
+                }
                 (Some(until), what) => drop(self.at(until + Duration::from_nanos(1), who, what)),
             }
         }

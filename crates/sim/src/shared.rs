@@ -7,7 +7,7 @@ use client::Response;
 use messages::{OpCode, OpParams, OsdOp};
 use types::Errno;
 
-use crate::contested::Contested;
+use crate::conditional_objects::ConditionalObjects;
 
 /// Bytes of a record.
 const RECORD_BYTES: usize = 16;
@@ -30,12 +30,12 @@ struct Shared {
 #[derive(Debug, Default)]
 pub(crate) struct SharedObjects {
     appended: Vec<Shared>,
-    pub(crate) contested: Contested,
+    pub(crate) conditional: ConditionalObjects,
 }
 
 /// A request under way.
 #[derive(Debug)]
-pub(crate) enum Doing {
+pub(crate) enum InFlightOp {
     Append {
         object: usize,
         record: Record,
@@ -51,7 +51,7 @@ pub(crate) enum Doing {
 impl SharedObjects {
     pub(crate) fn new(count: usize) -> SharedObjects {
         let appended = (0..count).map(|_| Shared::default()).collect();
-        SharedObjects { appended, contested: Contested::default() }
+        SharedObjects { appended, conditional: ConditionalObjects::default() }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -62,31 +62,31 @@ impl SharedObjects {
         Bytes::from(format!("shared{object}"))
     }
 
-    pub(crate) fn append(&mut self, object: usize, client: u64) -> (Vec<OsdOp>, Doing) {
+    pub(crate) fn append(&mut self, object: usize, client: u64) -> (Vec<OsdOp>, InFlightOp) {
         let count = self.appended[object].begun.entry(client).or_default();
         *count += 1;
         let record = (client, *count);
         let data = Bytes::from([record.0.to_be_bytes(), record.1.to_be_bytes()].concat());
         let params = OpParams::extent(0, data.len() as u64);
         let op = OsdOp { params, data, ..OsdOp::new(OpCode::APPEND) };
-        (vec![op], Doing::Append { object, record })
+        (vec![op], InFlightOp::Append { object, record })
     }
 
-    pub(crate) fn read(&self, object: usize) -> (Vec<OsdOp>, Doing) {
+    pub(crate) fn read(&self, object: usize) -> (Vec<OsdOp>, InFlightOp) {
         let Shared { seen, acknowledged, .. } = &self.appended[object];
         let op = OsdOp { params: OpParams::extent(0, 0), ..OsdOp::new(OpCode::READ) };
-        (vec![op], Doing::Read { object, seen: seen.clone(), acknowledged: acknowledged.clone() })
+        (vec![op], InFlightOp::Read { object, seen: seen.clone(), acknowledged: acknowledged.clone() })
     }
 
-    pub(crate) fn done(&mut self, doing: Doing, response: &Response) -> Result<(), String> {
-        match doing {
-            Doing::Append { object, record } => {
+    pub(crate) fn done(&mut self, in_flight: InFlightOp, response: &Response) -> Result<(), String> {
+        match in_flight {
+            InFlightOp::Append { object, record } => {
                 if response.result != 0 {
                     return Err(format!("append of {record:?} ended with {}", response.result));
                 }
                 self.appended[object].acknowledged.insert(record);
             }
-            Doing::Read { object, seen, acknowledged } => {
+            InFlightOp::Read { object, seen, acknowledged } => {
                 let found = records(response)?;
                 check(&found, &seen, &acknowledged).map_err(|why| format!("shared{object}: {why}"))?;
                 let shared = &mut self.appended[object];

@@ -10,7 +10,7 @@ use types::{PoolId, SnapContext, SnapId, Token};
 
 use crate::{
     change::Source,
-    contested,
+    conditional_objects,
     model::{Expected, Model},
     shared::{self, SharedObjects},
 };
@@ -20,12 +20,12 @@ const OWN_OBJECTS: usize = 6;
 /// limit is high enough for others to reach the OSD that it does hear.
 const PROBES_MAX: usize = 200;
 
-enum Doing {
+enum InFlightOp {
     Own(usize, SnapId, Expected),
     /// A copy of the second one to the first.
     Copy(usize, usize, Expected),
-    Shared(shared::Doing),
-    Contested(contested::Doing),
+    Shared(shared::InFlightOp),
+    Conditional(conditional_objects::InFlightOp),
 }
 
 /// What one client does: random requests on objects of its own and on shared ones.
@@ -37,7 +37,7 @@ pub(crate) struct Workload {
     busy: BTreeSet<usize>,
     /// Reads of shared objects that any copy may answer, besides the client's other requests.
     probes: BTreeSet<Token>,
-    doing: BTreeMap<Token, Doing>,
+    in_flight: BTreeMap<Token, InFlightOp>,
     next_token: u64,
     /// Requests in flight, at most.
     depth: usize,
@@ -49,7 +49,7 @@ pub(crate) struct Workload {
 enum Target {
     Own(usize, SnapId),
     Shared(usize),
-    Contested,
+    Conditional,
     Claim,
 }
 
@@ -63,7 +63,7 @@ impl Workload {
             own: vec![Model::default(); OWN_OBJECTS],
             busy: BTreeSet::new(),
             probes: BTreeSet::new(),
-            doing: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             next_token: 1,
             depth,
             final_reads: Vec::new(),
@@ -72,7 +72,7 @@ impl Workload {
 
     /// Requests that have not ended.
     pub(crate) fn in_flight(&self) -> usize {
-        self.doing.len()
+        self.in_flight.len()
     }
 
     /// Requests that were begun.
@@ -91,32 +91,32 @@ impl Workload {
         let own =
             own.flat_map(|(at, model)| model.views().into_iter().map(move |snap| Target::Own(at, snap)));
         let shared = (0..shared.count()).map(Target::Shared);
-        self.final_reads = own.chain(shared).chain([Target::Contested, Target::Claim]).collect();
+        self.final_reads = own.chain(shared).chain([Target::Conditional, Target::Claim]).collect();
     }
 
     /// True when everything was read.
     pub(crate) fn is_finished(&self) -> bool {
-        self.final_reads.is_empty() && self.doing.is_empty()
+        self.final_reads.is_empty() && self.in_flight.is_empty()
     }
 
     /// The next of the reads at the end.
     pub(crate) fn next_read(&mut self, shared: &SharedObjects) -> Option<(Token, Request)> {
-        if self.doing.len() >= self.depth {
+        if self.in_flight.len() >= self.depth {
             return None;
         }
         match self.final_reads.pop()? {
             Target::Own(at, snap) => Some(self.own_read(at, snap)),
             Target::Shared(object) => {
-                let (ops, doing) = shared.read(object);
-                Some(self.begin(SharedObjects::name(object), ops, Doing::Shared(doing)))
+                let (ops, in_flight) = shared.read(object);
+                Some(self.begin(SharedObjects::name(object), ops, InFlightOp::Shared(in_flight)))
             }
-            Target::Contested => {
-                let (name, ops, doing) = shared.contested.read();
-                Some(self.begin(name, ops, Doing::Contested(doing)))
+            Target::Conditional => {
+                let (name, ops, in_flight) = shared.conditional.read();
+                Some(self.begin(name, ops, InFlightOp::Conditional(in_flight)))
             }
             Target::Claim => {
-                let (name, ops, doing) = shared.contested.read_claim();
-                Some(self.begin(name, ops, Doing::Contested(doing)))
+                let (name, ops, in_flight) = shared.conditional.read_claim();
+                Some(self.begin(name, ops, InFlightOp::Conditional(in_flight)))
             }
         }
     }
@@ -126,20 +126,20 @@ impl Workload {
         if self.rng.random_bool(0.3) && self.probes.len() < PROBES_MAX {
             return Some(self.probe(shared));
         }
-        if self.doing.len() - self.probes.len() >= self.depth {
+        if self.in_flight.len() - self.probes.len() >= self.depth {
             return None;
         }
         if self.rng.random_bool(0.25) {
             let object = self.rng.random_range(0..shared.count());
-            let (ops, doing) = match self.rng.random_bool(0.6) {
+            let (ops, in_flight) = match self.rng.random_bool(0.6) {
                 true => shared.append(object, self.client),
                 false => shared.read(object),
             };
-            return Some(self.begin(SharedObjects::name(object), ops, Doing::Shared(doing)));
+            return Some(self.begin(SharedObjects::name(object), ops, InFlightOp::Shared(in_flight)));
         }
         if self.rng.random_bool(0.2) {
-            let (name, ops, doing) = shared.contested.next(self.client, &mut self.rng);
-            return Some(self.begin(name, ops, Doing::Contested(doing)));
+            let (name, ops, in_flight) = shared.conditional.next(self.client, &mut self.rng);
+            return Some(self.begin(name, ops, InFlightOp::Conditional(in_flight)));
         }
         let free: Vec<usize> = (0..self.own.len()).filter(|at| !self.busy.contains(at)).collect();
         let at = *free.get(self.rng.random_range(0..free.len().max(1)))?;
@@ -159,11 +159,11 @@ impl Workload {
                 let stamp = self.client << 32 | self.next_token;
                 let (ops, expected) = self.own[at].change(&mut self.rng, stamp, source.as_ref());
                 self.busy.insert(at);
-                let doing = match source {
-                    Some(Source::Object { .. }) => Doing::Copy(at, from, expected),
-                    Some(Source::Snap(..)) | None => Doing::Own(at, SnapId::HEAD, expected),
+                let in_flight = match source {
+                    Some(Source::Object { .. }) => InFlightOp::Copy(at, from, expected),
+                    Some(Source::Snap(..)) | None => InFlightOp::Own(at, SnapId::HEAD, expected),
                 };
-                Some(self.begin(self.own_name(at), ops, doing))
+                Some(self.begin(self.own_name(at), ops, in_flight))
             }
         }
     }
@@ -186,8 +186,8 @@ impl Workload {
 
     fn probe(&mut self, shared: &SharedObjects) -> (Token, Request) {
         let object = self.rng.random_range(0..shared.count());
-        let (ops, doing) = shared.read(object);
-        let (token, request) = self.begin(SharedObjects::name(object), ops, Doing::Shared(doing));
+        let (ops, in_flight) = shared.read(object);
+        let (token, request) = self.begin(SharedObjects::name(object), ops, InFlightOp::Shared(in_flight));
         self.probes.insert(token);
         (token, Request { flags: osd_flag::BALANCE_READS, ..request })
     }
@@ -199,16 +199,16 @@ impl Workload {
     fn own_read(&mut self, at: usize, snap: SnapId) -> (Token, Request) {
         let (ops, expected) = self.own[at].read(snap);
         self.busy.insert(at);
-        self.begin(self.own_name(at), ops, Doing::Own(at, snap, expected))
+        self.begin(self.own_name(at), ops, InFlightOp::Own(at, snap, expected))
     }
 
-    fn begin(&mut self, name: Bytes, ops: Vec<messages::OsdOp>, doing: Doing) -> (Token, Request) {
+    fn begin(&mut self, name: Bytes, ops: Vec<messages::OsdOp>, in_flight: InFlightOp) -> (Token, Request) {
         let token = Token(self.next_token);
         self.next_token += 1;
-        let (snapid, snapc) = match &doing {
-            Doing::Own(at, snap, _) => (*snap, self.own[*at].snapc()),
-            Doing::Copy(at, ..) => (SnapId::HEAD, self.own[*at].snapc()),
-            Doing::Shared(_) | Doing::Contested(_) => (SnapId::HEAD, SnapContext::default()),
+        let (snapid, snapc) = match &in_flight {
+            InFlightOp::Own(at, snap, _) => (*snap, self.own[*at].snapc()),
+            InFlightOp::Copy(at, ..) => (SnapId::HEAD, self.own[*at].snapc()),
+            InFlightOp::Shared(_) | InFlightOp::Conditional(_) => (SnapId::HEAD, SnapContext::default()),
         };
         let codes: Vec<_> = ops.iter().map(|op| op.code.name()).collect();
         // Many reads may be answered by any copy. The class calls here write, whether their flags say so or not.
@@ -220,7 +220,7 @@ impl Workload {
             (false, _) => 0,
         };
         tracing::debug!(client = self.client, token = token.0, ?name, ?snapid, ?codes, flags, "begun");
-        self.doing.insert(token, doing);
+        self.in_flight.insert(token, in_flight);
         (token, Request { snapid, snapc, flags, ..Request::new(self.pool, name, ops) })
     }
 
@@ -233,16 +233,16 @@ impl Workload {
     ) -> Result<(), String> {
         tracing::debug!(client = self.client, token = token.0, result = response.result, "ended");
         self.probes.remove(&token);
-        let doing = self.doing.remove(&token);
-        let doing = match doing {
-            Some(Doing::Copy(at, from, expected)) => {
+        let in_flight = self.in_flight.remove(&token);
+        let in_flight = match in_flight {
+            Some(InFlightOp::Copy(at, from, expected)) => {
                 self.busy.remove(&from);
-                Some(Doing::Own(at, SnapId::HEAD, expected))
+                Some(InFlightOp::Own(at, SnapId::HEAD, expected))
             }
-            doing => doing,
+            in_flight => in_flight,
         };
-        match doing {
-            Some(Doing::Own(at, snap, expected)) => {
+        match in_flight {
+            Some(InFlightOp::Own(at, snap, expected)) => {
                 self.busy.remove(&at);
                 let name = String::from_utf8_lossy(&self.own_name(at)).into_owned();
                 if !self.own[at].has(snap) {
@@ -250,9 +250,9 @@ impl Workload {
                 }
                 self.own[at].done(expected, response).map_err(|why| format!("{name} at {snap:?}: {why}"))
             }
-            Some(Doing::Shared(doing)) => shared.done(doing, response),
-            Some(Doing::Contested(doing)) => shared.contested.done(doing, response),
-            Some(Doing::Copy(..)) | None => Err("a request ended twice".to_owned()),
+            Some(InFlightOp::Shared(in_flight)) => shared.done(in_flight, response),
+            Some(InFlightOp::Conditional(in_flight)) => shared.conditional.done(in_flight, response),
+            Some(InFlightOp::Copy(..)) | None => Err("a request ended twice".to_owned()),
         }
     }
 }

@@ -30,8 +30,8 @@ use crate::{
     mon_process::MonProcess,
     network::Network,
     osd_process::{Addrs, End, OsdDisk, OsdProcess, small_store},
-    process::{Cx, Process},
-    schedule::{ProcessId, Schedule, What},
+    process::{Ctx, Process},
+    schedule::{ProcessId, Schedule, Scheduled},
     shared::SharedObjects,
     slot::Slot,
     workload::Workload,
@@ -68,7 +68,7 @@ pub struct World {
     /// The OSD whose device is bad now and then.
     pub(crate) rotten: Option<usize>,
     /// OSDs that may end by themselves.
-    pub(crate) ailing: BTreeSet<usize>,
+    pub(crate) faulty: BTreeSet<usize>,
     /// How often each has, on the device that it has.
     pub(crate) ends: BTreeMap<usize, u32>,
     /// What the operator wants, by OSD.
@@ -136,7 +136,7 @@ impl World {
             mon: Slot::Moving,
             osds: (0..scale.osds).map(|_| Slot::Moving).collect(),
             rotten: None,
-            ailing: BTreeSet::new(),
+            faulty: BTreeSet::new(),
             ends: BTreeMap::new(),
             is_out: vec![false; scale.osds],
             clients: Vec::new(),
@@ -157,7 +157,7 @@ impl World {
         for client in 0..self.clients.len() {
             let rng = StdRng::from_rng(&mut self.rng);
             self.workloads.push(Workload::new(client as u64 + 1, pool, rng));
-            self.schedule.after(Duration::ZERO, self.client_process(client), What::Work);
+            self.schedule.after(Duration::ZERO, self.client_process(client), Scheduled::Work);
         }
         self.make_snaps(pool)?;
         self.phase = Phase::Working;
@@ -169,12 +169,12 @@ impl World {
         let working = Duration::from_secs(self.rng.random_range(span));
         for _ in 0..self.rng.random_range(faults) {
             let at = working.mul_f64(self.rng.random_range(0.0..1.0));
-            self.schedule.after(at, MON, What::Fault);
+            self.schedule.after(at, MON, Scheduled::Fault);
         }
         if self.options.is_resized {
             for _ in 0..self.rng.random_range(1..4) {
                 let at = working.mul_f64(self.rng.random_range(0.0..0.6));
-                self.schedule.after(at, MON, What::Resize);
+                self.schedule.after(at, MON, Scheduled::Resize);
             }
         }
         self.pass(working)?;
@@ -229,8 +229,8 @@ impl World {
         for client in 0..self.rng.random_range(1..4) {
             let who = self.client_process(client);
             let addrs = EntityAddrVec::msgr2(([127, 0, 0, 1], 0).into(), 1_000 + client as u32);
-            let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
-            let process = ClientProcess::start(admin.clone(), mon_addrs(), addrs, &mut self.rng, &mut cx);
+            let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
+            let process = ClientProcess::start(admin.clone(), mon_addrs(), addrs, &mut self.rng, &mut ctx);
             self.clients.push(process);
         }
         self.until("OSDs to be up", World::is_all_up)?;
@@ -302,7 +302,7 @@ impl World {
         {
             return self.cannot_start(id, "it has ended too often");
         }
-        let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+        let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
         let rng = &mut self.rng;
         match who {
             MON => {
@@ -316,7 +316,7 @@ impl World {
                 };
                 let outcome = self
                     .mon
-                    .start(|ledger| Ok(MonProcess::start(ledger, mon_addrs(), options, rng, &mut cx)));
+                    .start(|ledger| Ok(MonProcess::start(ledger, mon_addrs(), options, rng, &mut ctx)));
                 outcome.expect("a monitor starts on any ledger");
             }
             ProcessId(at) => {
@@ -328,7 +328,7 @@ impl World {
                 };
                 let (addrs, mon) = (Addrs { public, cluster }, mon_addrs());
                 let slot = &mut self.osds[at - 1];
-                let outcome = slot.start(|disk| OsdProcess::start(disk, &addrs, &mon, rng, &mut cx));
+                let outcome = slot.start(|disk| OsdProcess::start(disk, &addrs, &mon, rng, &mut ctx));
                 if let Err(why) = outcome {
                     self.cannot_start(at - 1, &why);
                 }
@@ -351,16 +351,16 @@ impl World {
     /// An operator's command, by the first client.
     pub(crate) fn command(&mut self, json: String) {
         let who = self.client_process(0);
-        let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
-        self.clients[0].command(json, &mut cx);
+        let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
+        self.clients[0].command(json, &mut ctx);
     }
 
     /// An operator's command at an OSD's admin socket.
     pub(crate) fn osd_command(&mut self, id: usize, json: String) {
         let who = self.osd_process(id);
-        let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+        let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
         if let Some(osd) = self.osds[id].up_mut() {
-            osd.command(json, &mut cx);
+            osd.command(json, &mut ctx);
         }
     }
 
@@ -368,9 +368,9 @@ impl World {
     pub(crate) fn pool_op(&mut self, op: PoolOpCode, snapid: SnapId) {
         let Some(pool) = self.osdmap().and_then(|map| Some(map.pool_by_name(POOL)?.0)) else { return };
         let who = self.client_process(0);
-        let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+        let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
         let op = MPoolOp { fsid: FSID, pool: pool.0 as u32, op, snapid, ..MPoolOp::default() };
-        self.clients[0].pool_op(op, &mut cx);
+        self.clients[0].pool_op(op, &mut ctx);
     }
 
     /// Clients may make as many snapshots as they do.
@@ -384,8 +384,8 @@ impl World {
     /// A client's request.
     pub(crate) fn submit(&mut self, client: usize, token: Token, request: Request) {
         let who = self.client_process(client);
-        let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
-        self.clients[client].submit(token, request, &mut cx);
+        let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
+        self.clients[client].submit(token, request, &mut ctx);
     }
 
     /// What has ended of a client without a workload.
@@ -396,15 +396,15 @@ impl World {
         })
     }
 
-    fn with(&mut self, who: ProcessId, act: impl FnOnce(&mut dyn Process, &mut Cx<'_>)) {
-        let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+    fn with(&mut self, who: ProcessId, act: impl FnOnce(&mut dyn Process, &mut Ctx<'_>)) {
+        let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
         let process: Option<&mut dyn Process> = match who.whole().0 {
             0 => self.mon.up_mut().map(|p| p as &mut dyn Process),
             at if at <= self.osds.len() => self.osds[at - 1].up_mut().map(|p| p as &mut dyn Process),
             at => self.clients.get_mut(at - 1 - self.osds.len()).map(|p| p as &mut dyn Process),
         };
         if let Some(process) = process {
-            act(process, &mut cx);
+            act(process, &mut ctx);
         }
     }
 
@@ -415,47 +415,47 @@ impl World {
         let before = traffic::so_far();
         (self.schedule.now(), who.0, std::mem::discriminant(&what)).hash(&mut self.hasher);
         match what {
-            What::NetTick => self.with(who, |process, cx| process.on_net_tick(cx)),
-            What::Timer(token) => self.with(who, |process, cx| process.on_timer(token, cx)),
-            What::Device => {
-                let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+            Scheduled::NetTick => self.with(who, |process, ctx| process.on_net_tick(ctx)),
+            Scheduled::Timer(token) => self.with(who, |process, ctx| process.on_timer(token, ctx)),
+            Scheduled::Device => {
+                let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
                 if let Some(osd) = self.osds[who.whole().0 - 1].up_mut() {
-                    osd.on_device(&mut cx);
+                    osd.on_device(&mut ctx);
                 }
             }
-            What::Turn => {
-                let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+            Scheduled::Turn => {
+                let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
                 if let Some(osd) = self.osds[who.whole().0 - 1].up_mut() {
-                    osd.turn(&mut cx);
+                    osd.turn(&mut ctx);
                 }
             }
-            What::Cross(from, cross) => {
-                let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+            Scheduled::ShardMessage(from, message) => {
+                let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
                 if let Some(osd) = self.osds[who.whole().0 - 1].up_mut() {
-                    osd.on_cross(from, *cross, &mut cx);
+                    osd.on_shard_message(from, *message, &mut ctx);
                 }
             }
-            What::Ledger => {
-                let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+            Scheduled::Ledger => {
+                let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
                 if let Some(mon) = self.mon.up_mut() {
-                    mon.on_ledger(&mut cx);
+                    mon.on_ledger(&mut ctx);
                 }
             }
-            What::Arrival(end, arrival) => {
+            Scheduled::Arrival(end, arrival) => {
                 self.network.arrive(end, arrival, &mut self.schedule);
-                self.with(who, |process, cx| process.on_arrival(end, cx));
+                self.with(who, |process, ctx| process.on_arrival(end, ctx));
             }
-            What::Start => {
+            Scheduled::Start => {
                 self.note(format!("{who:?} starts"));
                 self.start(who);
             }
-            What::Fault => self.strike(),
-            What::Resize => self.resize(),
-            What::Heal => {
+            Scheduled::Fault => self.strike(),
+            Scheduled::Resize => self.resize(),
+            Scheduled::Heal => {
                 self.note("the network is whole".to_owned());
                 self.network.heal(&mut self.schedule);
             }
-            What::Work => self.work(who),
+            Scheduled::Work => self.work(who),
         }
         match who.whole().0 {
             0 => {}
@@ -476,12 +476,12 @@ impl World {
             Phase::Working => workload.next(&mut self.shared),
             Phase::Reading => workload.next_read(&self.shared),
         };
-        let mut cx = Cx { who, schedule: &mut self.schedule, network: &mut self.network };
+        let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
         if let Some((token, request)) = next {
-            self.clients[client].submit(token, request, &mut cx);
+            self.clients[client].submit(token, request, &mut ctx);
         }
         let pause = Duration::from_micros(self.rng.random_range(0..150_000));
-        self.schedule.after(pause, who, What::Work);
+        self.schedule.after(pause, who, Scheduled::Work);
     }
 
     fn collect(&mut self, client: usize) {

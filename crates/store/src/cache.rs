@@ -15,7 +15,7 @@ use std::{
 use bytes::Bytes;
 use codec::BLOCK_BYTES;
 
-use crate::{allocator::Run, device::BLOCK};
+use crate::{device::BLOCK, space::Run};
 
 /// The share of the probation queue in a full cache: one of so many parts.
 const PROBATION_PART: u64 = 10;
@@ -33,7 +33,7 @@ const REST_PART: u64 = 2;
 
 /// Why blocks come here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stay {
+pub(crate) enum Retention {
     /// They were read, and may be read again.
     Cached,
     /// They were read, and go with the last pin.
@@ -50,7 +50,7 @@ struct Segment {
     /// The buffer of which this is a part, with others or alone; `None` if it is the whole of it.
     part_of: Option<u64>,
     pins: u32,
-    stay: Stay,
+    retention: Retention,
     is_main: bool,
     /// Reads since it was queued, those for which it was loaded left out.
     reads: Cell<u8>,
@@ -64,7 +64,7 @@ impl Segment {
     }
 
     fn is_free(&self) -> bool {
-        self.pins == 0 && self.stay == Stay::Cached
+        self.pins == 0 && self.retention == Retention::Cached
     }
 }
 
@@ -164,25 +164,25 @@ impl Cache {
 
     /// True if the block is on its way to the device, which does not have it yet.
     pub(crate) fn is_writing(&self, device: u64) -> bool {
-        self.find(device).is_some_and(|(_, segment)| segment.stay == Stay::UntilWritten)
+        self.find(device).is_some_and(|(_, segment)| segment.retention == Retention::UntilWritten)
     }
 
     /// Puts blocks in that have to stay until [`Cache::unpin`] of their run.
-    pub(crate) fn insert_pinned(&mut self, device: u64, data: Bytes, crcs: Vec<u32>, stay: Stay) {
-        self.put(device, data, crcs, (stay, 1));
+    pub(crate) fn insert_pinned(&mut self, device: u64, data: Bytes, crcs: Vec<u32>, retention: Retention) {
+        self.put(device, data, crcs, (retention, 1));
     }
 
     /// Puts blocks in. The caller calls [`Cache::evict`] itself, as it may want to pin them first.
-    pub(crate) fn insert(&mut self, device: u64, data: Bytes, crcs: Vec<u32>, stay: Stay) {
-        self.put(device, data, crcs, (stay, 0));
+    pub(crate) fn insert(&mut self, device: u64, data: Bytes, crcs: Vec<u32>, retention: Retention) {
+        self.put(device, data, crcs, (retention, 0));
     }
 
-    fn put(&mut self, device: u64, data: Bytes, crcs: Vec<u32>, (stay, pins): (Stay, u32)) {
+    fn put(&mut self, device: u64, data: Bytes, crcs: Vec<u32>, (retention, pins): (Retention, u32)) {
         debug_assert_eq!(data.len(), crcs.len() * BLOCK_BYTES);
         self.remove(Run { start: device, count: crcs.len() as u64 });
         let is_main = self.ghost_set.remove(&device);
         let reads = Cell::new(0);
-        let segment = Segment { data, crcs, part_of: None, pins, stay, is_main, reads, tick: 0 };
+        let segment = Segment { data, crcs, part_of: None, pins, retention, is_main, reads, tick: 0 };
         self.enqueue(device, segment);
     }
 
@@ -191,7 +191,7 @@ impl Cache {
     }
 
     fn enqueue(&mut self, device: u64, mut segment: Segment) {
-        if segment.stay == Stay::Cached {
+        if segment.retention == Retention::Cached {
             self.next_tick += 1;
             segment.tick = self.next_tick;
             let queue = self.queue(segment.is_main);
@@ -206,7 +206,7 @@ impl Cache {
     /// Takes a segment out, which may come back.
     fn take(&mut self, device: u64) -> Option<Segment> {
         let segment = self.segments.remove(&device)?;
-        if segment.stay == Stay::Cached {
+        if segment.retention == Retention::Cached {
             let queue = self.queue(segment.is_main);
             queue.places.remove(&segment.tick);
             queue.block_count -= segment.count();
@@ -302,11 +302,11 @@ impl Cache {
         while let Some(at) = self.first_in(left) {
             left = Self::behind(left, at);
             let Some(segment) = self.segments.get_mut(&at.start) else { continue };
-            match (segment.pins, segment.stay) {
+            match (segment.pins, segment.retention) {
                 // What was just written is rarely read soon; a read that needs it loads it again.
                 (0, _) => self.forget(at.start),
-                (_, Stay::UntilWritten) => segment.stay = Stay::WhilePinned,
-                (_, Stay::Cached | Stay::WhilePinned) => {}
+                (_, Retention::UntilWritten) => segment.retention = Retention::WhilePinned,
+                (_, Retention::Cached | Retention::WhilePinned) => {}
             }
         }
     }
@@ -328,7 +328,7 @@ impl Cache {
     pub(crate) fn unpin(&mut self, run: Run) {
         // Mostly the segment is as it was.
         if let Some(segment) = self.segments.get_mut(&run.start).filter(|at| at.count() == run.count)
-            && (segment.pins > 1 || segment.stay != Stay::WhilePinned)
+            && (segment.pins > 1 || segment.retention != Retention::WhilePinned)
         {
             segment.pins = segment.pins.saturating_sub(1);
             return;
@@ -338,7 +338,7 @@ impl Cache {
             left = Self::behind(left, at);
             let Some(segment) = self.segments.get_mut(&at.start) else { continue };
             segment.pins = segment.pins.saturating_sub(1);
-            if segment.pins == 0 && segment.stay == Stay::WhilePinned {
+            if segment.pins == 0 && segment.retention == Retention::WhilePinned {
                 self.forget(at.start);
             }
         }
@@ -399,7 +399,7 @@ fn part(segment: &Segment, low: usize, high: usize) -> Segment {
         crcs: segment.crcs[low..high].to_vec(),
         part_of: segment.part_of,
         pins: segment.pins,
-        stay: segment.stay,
+        retention: segment.retention,
         is_main: segment.is_main,
         reads: segment.reads.clone(),
         tick: 0,

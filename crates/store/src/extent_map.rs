@@ -2,7 +2,7 @@
 
 use codec::{Decode, DecodeError, Encode, Features, Reader};
 
-use crate::{allocator::Run, flat_map::FlatMap};
+use crate::{flat_map::FlatMap, space::Run};
 
 /// Blocks of one extent at most, which bounds the cost of splitting one.
 const EXTENT_BLOCKS_MAX: usize = 1024;

@@ -6,7 +6,6 @@
 //!
 //! Invariants: no IO, no clock; completions come back as events. The store knows no message and no PG.
 
-mod allocator;
 mod cache;
 mod config;
 mod device;
@@ -15,26 +14,25 @@ mod flat_map;
 mod fsck;
 mod index;
 mod journal;
+mod machine;
 mod mem_store;
 mod object_store;
 mod onode;
 mod pending;
 mod pool_usage;
 mod runs;
-mod shard;
 mod space;
-mod space_map;
 mod superblock;
 pub mod virtual_disk;
 
 pub use config::Config;
 pub use device::{DeviceCommand, DeviceError, DeviceRole, DeviceSizes, DeviceWaits};
 pub use fsck::{Fsck, FsckReport, Owner, Problem, StoreCounts};
+pub use machine::{
+    Activity, DeviceOwner, IndexMemory, Inspected, JournalRecord, Label, LayoutExtent, Mount, MountError,
+    ObjectLayout, Replayed, Store, StoreIdentity, SuperblockInfo,
+};
 pub use mem_store::MemStore;
 pub use object_store::{
-    Cached, Completion, Held, MetaWith, Missing, ObjectMeta, ObjectStore, ReadError, StoreUsage,
-};
-pub use shard::{
-    Activity, IndexMemory, Inspected, JournalRecord, Label, LayoutExtent, Mount, MountError, ObjectLayout,
-    Occupant, Replayed, Store, StoreIdentity, SuperblockInfo,
+    Cached, Completion, MemoryUse, MetaWith, NotCached, ObjectMeta, ObjectStore, ReadError, StoreUsage,
 };

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use codec::Payload;
 use types::{CollId, HObject, Mutation, PoolId, PoolStatfs, Token, Transaction, TxnOp};
 
-use crate::{Cached, Completion, Missing, ObjectMeta, ObjectStore, StoreUsage};
+use crate::{Cached, Completion, NotCached, ObjectMeta, ObjectStore, StoreUsage};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct MemObject {
@@ -135,7 +135,7 @@ impl ObjectStore for MemStore {
         self.done.push_back(Completion::Committed(token));
     }
 
-    fn load(&mut self, token: Token, _: Missing) {
+    fn load(&mut self, token: Token, _: NotCached) {
         self.done.push_back(Completion::Loaded(token, Ok(())));
     }
 
@@ -145,7 +145,7 @@ impl ObjectStore for MemStore {
 
     fn unload(&mut self, _: Token) {}
 
-    fn meta(&self, coll: CollId, object: &HObject) -> Result<Option<ObjectMeta>, Missing> {
+    fn meta(&self, coll: CollId, object: &HObject) -> Result<Option<ObjectMeta>, NotCached> {
         Ok(self.object(coll, object).map(|o| ObjectMeta { size: o.data.len() as u64 }))
     }
 
@@ -155,7 +155,7 @@ impl ObjectStore for MemStore {
         object: &HObject,
         offset: u64,
         len: u64,
-    ) -> Result<Vec<Payload>, Missing> {
+    ) -> Result<Vec<Payload>, NotCached> {
         let Some(found) = self.object(coll, object) else { return Ok(Vec::new()) };
         let size = found.data.len() as u64;
         let end = offset.saturating_add(len).min(size);
@@ -169,26 +169,26 @@ impl ObjectStore for MemStore {
         object: &HObject,
         offset: u64,
         len: u64,
-    ) -> Result<Vec<(u64, u64)>, Missing> {
+    ) -> Result<Vec<(u64, u64)>, NotCached> {
         let size = self.object(coll, object).map_or(0, |o| o.data.len() as u64);
         let end = offset.saturating_add(len).min(size);
         Ok(if offset < end { vec![(offset, end - offset)] } else { Vec::new() })
     }
 
-    fn xattr(&self, coll: CollId, object: &HObject, name: &[u8]) -> Result<Option<Bytes>, Missing> {
+    fn xattr(&self, coll: CollId, object: &HObject, name: &[u8]) -> Result<Option<Bytes>, NotCached> {
         Ok(self.object(coll, object).and_then(|o| o.xattrs.get(name).cloned()))
     }
 
-    fn xattrs(&self, coll: CollId, object: &HObject) -> Result<Vec<(Bytes, Bytes)>, Missing> {
+    fn xattrs(&self, coll: CollId, object: &HObject) -> Result<Vec<(Bytes, Bytes)>, NotCached> {
         let found = self.object(coll, object);
         Ok(found.map_or_else(Vec::new, |o| o.xattrs.clone().into_iter().collect()))
     }
 
-    fn omap_header(&self, coll: CollId, object: &HObject) -> Result<Bytes, Missing> {
+    fn omap_header(&self, coll: CollId, object: &HObject) -> Result<Bytes, NotCached> {
         Ok(self.object(coll, object).map(|o| o.omap_header.clone()).unwrap_or_default())
     }
 
-    fn omap_get(&self, coll: CollId, object: &HObject, key: &[u8]) -> Result<Option<Bytes>, Missing> {
+    fn omap_get(&self, coll: CollId, object: &HObject, key: &[u8]) -> Result<Option<Bytes>, NotCached> {
         Ok(self.object(coll, object).and_then(|o| o.omap.get(key).cloned()))
     }
 
@@ -198,13 +198,13 @@ impl ObjectStore for MemStore {
         object: &HObject,
         from: Bound<&[u8]>,
         count_max: usize,
-    ) -> Result<Vec<(Bytes, Bytes)>, Missing> {
+    ) -> Result<Vec<(Bytes, Bytes)>, NotCached> {
         let Some(found) = self.object(coll, object) else { return Ok(Vec::new()) };
         let range = found.omap.range::<[u8], _>((from, Bound::Unbounded));
         Ok(range.take(count_max).map(|(k, v)| (k.clone(), v.clone())).collect())
     }
 
-    fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, Missing> {
+    fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, NotCached> {
         let Some(objects) = self.colls.get(&coll) else { return Ok(Vec::new()) };
         Ok(objects.range(from..).take(count_max).map(|(oid, _)| oid.clone()).collect())
     }

@@ -12,7 +12,7 @@ use crate::DeviceWaits;
 /// What must be loaded before a read can be answered: the caller passes it to
 /// [`ObjectStore::load`] and tries again when that completes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum NotCached {
     /// The object's entry in the index (metadata, xattrs, omap).
     Index {
         /// Where.
@@ -35,10 +35,10 @@ pub enum Missing {
     },
 }
 
-impl Missing {
+impl NotCached {
     /// Of which object.
     pub fn object(&self) -> &HObject {
-        let (Missing::Index { object, .. } | Missing::Data { object, .. }) = self;
+        let (NotCached::Index { object, .. } | NotCached::Data { object, .. }) = self;
         object
     }
 }
@@ -70,7 +70,7 @@ pub type MetaWith = (ObjectMeta, [Option<Bytes>; 2]);
 
 /// How many there are of something in memory, and what they take there, about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct MemoryUse {
     /// How many.
     pub items: u64,
     /// Their bytes.
@@ -81,13 +81,13 @@ pub struct Held {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cached {
     /// Clean data, in pieces as they were read or written.
-    pub data: Held,
+    pub data: MemoryUse,
     /// Objects whose entries are decoded.
-    pub onodes: Held,
+    pub onodes: MemoryUse,
     /// Decoded omap entries, with what all decoded entries hold.
-    pub omap: Held,
+    pub omap: MemoryUse,
     /// Index pages as their bytes.
-    pub pages: Held,
+    pub pages: MemoryUse,
 }
 
 /// Space of a store, in bytes.
@@ -118,7 +118,7 @@ pub enum Completion {
 ///
 /// A submitted transaction is visible to reads at once (applied) and durable when its
 /// [`Completion::Committed`] is reported (committed), in the order of submission. Reads answer from
-/// what is in memory or name what is [`Missing`]; they never wait.
+/// what is in memory or name what is [`NotCached`]; they never wait.
 pub trait ObjectStore {
     /// Applies `txn` and starts making it durable. The caller must have room ([`StoreUsage`]) and, for
     /// the partial changes that need it, the index entries loaded (a preceding read of the object's
@@ -126,7 +126,7 @@ pub trait ObjectStore {
     fn submit(&mut self, token: Token, txn: Transaction);
 
     /// Starts loading what is missing; [`Completion::Loaded`] follows.
-    fn load(&mut self, token: Token, missing: Missing);
+    fn load(&mut self, token: Token, missing: NotCached);
 
     /// Like [`ObjectStore::load`] of data, but from the device even if memory has it: so a scrub learns whether the
     /// device can read it.
@@ -136,7 +136,7 @@ pub trait ObjectStore {
     fn unload(&mut self, token: Token);
 
     /// The object's facts, `None` if it does not exist.
-    fn meta(&self, coll: CollId, object: &HObject) -> Result<Option<ObjectMeta>, Missing>;
+    fn meta(&self, coll: CollId, object: &HObject) -> Result<Option<ObjectMeta>, NotCached>;
 
     /// Data of `[offset, offset + len)`, cut at the object's size; holes are zeros. Empty if the
     /// object does not exist. In the pieces in which memory has it, with the checksums that are known.
@@ -146,16 +146,16 @@ pub trait ObjectStore {
         object: &HObject,
         offset: u64,
         len: u64,
-    ) -> Result<Vec<Payload>, Missing>;
+    ) -> Result<Vec<Payload>, NotCached>;
 
     /// What a read of this range would certainly miss, found by a look at its first block, so that the caller can have
     /// it loaded before the first attempt. `None` where only an attempt tells.
-    fn lacks(&self, _coll: CollId, _object: &HObject, _offset: u64, _len: u64) -> Option<Missing> {
+    fn lacks(&self, _coll: CollId, _object: &HObject, _offset: u64, _len: u64) -> Option<NotCached> {
         None
     }
 
     /// Data of `[offset, offset + len)`, as [`ObjectStore::read_pieces`] has it, in one piece.
-    fn read(&self, coll: CollId, object: &HObject, offset: u64, len: u64) -> Result<Bytes, Missing> {
+    fn read(&self, coll: CollId, object: &HObject, offset: u64, len: u64) -> Result<Bytes, NotCached> {
         Ok(Payload::joined(self.read_pieces(coll, object, offset, len)?).into_bytes())
     }
 
@@ -167,10 +167,10 @@ pub trait ObjectStore {
         object: &HObject,
         offset: u64,
         len: u64,
-    ) -> Result<Vec<(u64, u64)>, Missing>;
+    ) -> Result<Vec<(u64, u64)>, NotCached>;
 
     /// One xattr.
-    fn xattr(&self, coll: CollId, object: &HObject, name: &[u8]) -> Result<Option<Bytes>, Missing>;
+    fn xattr(&self, coll: CollId, object: &HObject, name: &[u8]) -> Result<Option<Bytes>, NotCached>;
 
     /// Two xattrs with the object's facts, found with one look; `None` if it does not exist.
     fn meta_with(
@@ -178,20 +178,20 @@ pub trait ObjectStore {
         coll: CollId,
         object: &HObject,
         names: [&[u8]; 2],
-    ) -> Result<Option<MetaWith>, Missing> {
+    ) -> Result<Option<MetaWith>, NotCached> {
         let Some(meta) = self.meta(coll, object)? else { return Ok(None) };
         let [one, other] = names;
         Ok(Some((meta, [self.xattr(coll, object, one)?, self.xattr(coll, object, other)?])))
     }
 
     /// All xattrs by name.
-    fn xattrs(&self, coll: CollId, object: &HObject) -> Result<Vec<(Bytes, Bytes)>, Missing>;
+    fn xattrs(&self, coll: CollId, object: &HObject) -> Result<Vec<(Bytes, Bytes)>, NotCached>;
 
     /// The omap header, empty if never set.
-    fn omap_header(&self, coll: CollId, object: &HObject) -> Result<Bytes, Missing>;
+    fn omap_header(&self, coll: CollId, object: &HObject) -> Result<Bytes, NotCached>;
 
     /// One omap value.
-    fn omap_get(&self, coll: CollId, object: &HObject, key: &[u8]) -> Result<Option<Bytes>, Missing>;
+    fn omap_get(&self, coll: CollId, object: &HObject, key: &[u8]) -> Result<Option<Bytes>, NotCached>;
 
     /// Up to `count_max` omap entries from `from` on, ascending by key.
     fn omap_range(
@@ -200,10 +200,10 @@ pub trait ObjectStore {
         object: &HObject,
         from: Bound<&[u8]>,
         count_max: usize,
-    ) -> Result<Vec<(Bytes, Bytes)>, Missing>;
+    ) -> Result<Vec<(Bytes, Bytes)>, NotCached>;
 
     /// Up to `count_max` objects of the collection from `from` on (inclusive), in order.
-    fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, Missing>;
+    fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, NotCached>;
 
     /// All collections, ascending.
     fn collections(&self) -> Vec<CollId>;

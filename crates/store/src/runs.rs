@@ -4,7 +4,7 @@ use std::{iter, ops::Deref, option, slice, vec};
 
 use codec::{Decode, DecodeError, Encode, Features, Reader};
 
-use crate::allocator::Run;
+use crate::space::Run;
 
 /// Runs in order. On the device they are a list as any.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use codec::{BLOCK_BYTES, Codec, Decode, Encode, Features, Reader, crc32c};
 
-use crate::{DeviceRole, DeviceSizes, StoreIdentity, allocator::Run, device::BLOCK, runs::Runs};
+use crate::{DeviceRole, DeviceSizes, StoreIdentity, device::BLOCK, runs::Runs, space::Run};
 
 pub(crate) const MAGIC: [u8; 8] = *b"LOLISTOR";
 pub(crate) const LABEL_MAGIC: [u8; 8] = *b"LOLIDEVC";

@@ -7,7 +7,7 @@ use types::{EntityName, EntityType, KeyType};
 
 use super::types::{Authenticate, Authorize, GET_AUTH_SESSION_KEY, TicketBlob, TicketInfo, fold_challenges};
 use crate::{
-    AuthError, ClientAuth, ClientStep, CryptoKey, EntityAuth, RotatingSecrets, ServerAuth, Step,
+    AuthError, AuthStep, ClientAuth, ClientStep, CryptoKey, EntityAuth, RotatingSecrets, ServerAuth,
     TicketKeeper, con_mode,
     key::Usage,
     method,
@@ -19,7 +19,7 @@ fn server() -> ServerAuth {
 }
 
 /// Takes `said` one after the other, as one connection would; the last answer.
-fn hears(said: &[&Bytes], authority: &mut TestAuthority, rng: &mut StdRng) -> Result<Step, AuthError> {
+fn hears(said: &[&Bytes], authority: &mut TestAuthority, rng: &mut StdRng) -> Result<AuthStep, AuthError> {
     let mut server = server();
     let mut last = Err(AuthError::Malformed);
     for payload in said {
@@ -35,11 +35,11 @@ fn hears(said: &[&Bytes], authority: &mut TestAuthority, rng: &mut StdRng) -> Re
 fn overheard(osd: &mut TestAuthority, keeper: &TicketKeeper, rng: &mut StdRng) -> [Bytes; 2] {
     let mut server = server();
     let (mut client, first) = ClientAuth::start(EntityType::OSD, keeper, rng).unwrap();
-    let Step::More(challenge) = server.step(first.clone(), NOW, rng, osd).unwrap() else {
+    let AuthStep::More(challenge) = server.step(first.clone(), NOW, rng, osd).unwrap() else {
         panic!("no challenge")
     };
     let ClientStep::More(second) = client.more(&challenge, keeper, rng).unwrap() else { panic!("no answer") };
-    assert!(matches!(server.step(second.clone(), NOW, rng, osd), Ok(Step::Done(_))));
+    assert!(matches!(server.step(second.clone(), NOW, rng, osd), Ok(AuthStep::Done(_))));
     [first, second]
 }
 
@@ -85,10 +85,10 @@ fn claims(
     rng: &mut StdRng,
 ) -> Result<u64, AuthError> {
     let mut server = server();
-    let Step::More(challenge) = server.step(hello(name, global_id), NOW, rng, mon)? else { panic!() };
+    let AuthStep::More(challenge) = server.step(hello(name, global_id), NOW, rng, mon)? else { panic!() };
     match server.step(proof(key, &challenge, ticket), NOW, rng, mon)? {
-        Step::Done(proof) => Ok(proof.identity.global_id),
-        Step::More(_) => panic!("nothing is left to say"),
+        AuthStep::Done(authenticated) => Ok(authenticated.identity.global_id),
+        AuthStep::More(_) => panic!("nothing is left to say"),
     }
 }
 

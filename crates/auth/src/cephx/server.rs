@@ -10,7 +10,7 @@ use super::types::{
     TicketBlob, TicketInfo, fold_challenges,
 };
 use crate::{
-    AuthError, Authority, CryptoKey, EntityAuth, Identity, Proof, Step, con_mode, key::Usage,
+    AuthError, AuthStep, Authenticated, Authority, CryptoKey, EntityAuth, Identity, con_mode, key::Usage,
     rotating::ticket_ttl,
 };
 
@@ -35,14 +35,14 @@ impl Server {
         request: Bytes,
         rng: &mut dyn RngCore,
         authority: &mut dyn Authority,
-    ) -> Result<(Server, Step), AuthError> {
+    ) -> Result<(Server, AuthStep), AuthError> {
         let challenge: u64 = rng.random();
         let mut reader = Reader::new(request);
         if is_mon {
             let name = EntityName::decode(&mut reader).map_err(|_| MALFORMED)?;
             let asked_global_id = u64::decode(&mut reader).map_err(|_| MALFORMED)?;
             let payload = Challenge { server_challenge: challenge }.to_bytes(Features::default());
-            return Ok((Server::Mon { name, asked_global_id, challenge }, Step::More(payload)));
+            return Ok((Server::Mon { name, asked_global_id, challenge }, AuthStep::More(payload)));
         }
         let (ticket, _) = open_authorizer(&mut reader, authority)?;
         let payload = ticket.session_key.seal(
@@ -50,7 +50,7 @@ impl Server {
             &Challenge { server_challenge: challenge },
             rng,
         );
-        Ok((Server::Service { challenge }, Step::More(payload)))
+        Ok((Server::Service { challenge }, AuthStep::More(payload)))
     }
 
     /// Takes the answer to the challenge.
@@ -61,7 +61,7 @@ impl Server {
         now: UTime,
         rng: &mut dyn RngCore,
         authority: &mut dyn Authority,
-    ) -> Result<Step, AuthError> {
+    ) -> Result<AuthStep, AuthError> {
         let mut reader = Reader::new(payload);
         match self {
             Server::Mon { name, asked_global_id, challenge } => {
@@ -95,7 +95,7 @@ fn give_tickets(
     now: UTime,
     rng: &mut dyn RngCore,
     authority: &mut dyn Authority,
-) -> Result<Step, AuthError> {
+) -> Result<AuthStep, AuthError> {
     let request = u16::decode(reader).map_err(|_| MALFORMED)?;
     if request != GET_AUTH_SESSION_KEY {
         return Err(MALFORMED);
@@ -138,7 +138,7 @@ fn give_tickets(
     out.extend_from_slice(&auth_ticket);
     session_key.seal(Usage::ConnectionSecret, &secret, rng).to_bytes(f).encode(&mut out, f);
     extra.encode(&mut out, f);
-    Ok(Step::Done(Box::new(Proof {
+    Ok(AuthStep::Done(Box::new(Authenticated {
         identity: Identity { name, global_id, caps },
         session_key: Some(session_key),
         connection_secret: secret,
@@ -235,7 +235,7 @@ fn take_ticket(
     mode: u32,
     rng: &mut dyn RngCore,
     authority: &mut dyn Authority,
-) -> Result<Step, AuthError> {
+) -> Result<AuthStep, AuthError> {
     let _mode = u8::decode(reader).map_err(|_| MALFORMED)?;
     let (info, authorize) = open_authorizer(reader, authority)?;
     // Without the challenge an authorizer could be replayed (CVE-2018-1128).
@@ -252,7 +252,7 @@ fn take_ticket(
         let reply = AuthorizeReply { nonce_plus_one, connection_secret: secret.clone() };
         info.session_key.seal(Usage::AuthorizeReply, &reply, rng)
     };
-    Ok(Step::Done(Box::new(Proof {
+    Ok(AuthStep::Done(Box::new(Authenticated {
         identity: Identity { name: info.name, global_id: info.global_id, caps: info.caps },
         session_key: Some(info.session_key),
         connection_secret: secret,

@@ -1,8 +1,8 @@
 //! An OSD as a process: a reactor for each of its shards, and how they find together.
 
-mod links;
 mod own_key;
 mod shard_daemon;
+mod shard_queues;
 
 use std::{
     collections::BTreeMap,
@@ -23,9 +23,9 @@ use store::{Config as StoreConfig, DeviceSizes, Store};
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId};
 
 use self::{
-    links::{Fate, Links},
     own_key::own_key,
     shard_daemon::{NET_TIMER, ShardDaemon},
+    shard_queues::{ShardQueues, SharedFailure},
 };
 use crate::{
     admin_socket::AdminSocket,
@@ -78,7 +78,7 @@ struct Setup {
     device_bytes: u64,
     /// Of each shard's regions, as they were made.
     regions: DeviceSizes,
-    fate: Fate,
+    failure: SharedFailure,
 }
 
 /// A shard's store.
@@ -138,23 +138,23 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
         uuid: label.identity.store_uuid,
         device_bytes: device.main_bytes(),
         regions: label.regions,
-        fate: Fate::new(wakers.iter().cloned().collect()),
+        failure: SharedFailure::new(wakers.iter().cloned().collect()),
         conf,
         who,
     };
-    let mut links = Links::between(&wakers);
-    let others = links.drain(1..).zip(1..).zip(&wakers[1..]);
+    let mut queues = ShardQueues::between(&wakers);
+    let others = queues.drain(1..).zip(1..).zip(&wakers[1..]);
     let others: Vec<Starting> = others
-        .map(|((links, index), waker)| {
+        .map(|((queues, index), waker)| {
             let cpu = cpus.get(usize::from(index) % cpus.len().max(1)).copied();
-            setup.spawn(Shard { index, count }, links, waker.clone(), cpu)
+            setup.spawn(Shard { index, count }, queues, waker.clone(), cpu)
         })
         .collect::<Result<_>>()?;
-    let own = links.pop().expect("the control shard's are the first of at least one");
+    let own = queues.pop().expect("the control shard's are the first of at least one");
     let result = setup.serve_control(Shard { index: 0, count }, own, device, &mut reactor, &others, stop);
     if let Err(error) = &result {
         end_if_stalled(&setup.who, error);
-        setup.fate.fail();
+        setup.failure.fail();
     }
     let mut results = vec![result];
     for Starting { thread, addrs, .. } in others {
@@ -178,7 +178,7 @@ fn end_if_stalled(who: &EntityName, error: &anyhow::Error) {
 
 impl Setup {
     /// Starts a shard's thread.
-    fn spawn(&self, shard: Shard, links: Links, waker: Waker, cpu: Option<usize>) -> Result<Starting> {
+    fn spawn(&self, shard: Shard, queues: ShardQueues, waker: Waker, cpu: Option<usize>) -> Result<Starting> {
         let (listening, listens) = mpsc::channel();
         let (addrs, told) = mpsc::channel();
         let setup = self.clone();
@@ -191,16 +191,16 @@ impl Setup {
             listening.send(socket)?;
             // Without them the control shard has failed, and says why.
             let Ok(addrs) = told.recv() else { return Ok(()) };
-            let mut daemon = setup.daemon(shard, links, mounted, &addrs)?;
+            let mut daemon = setup.daemon(shard, queues, mounted, &addrs)?;
             setup.start(&mut daemon, addrs, &mut reactor);
             daemon.run(&mut reactor, None)
         };
-        let fate = self.fate.clone();
+        let failure = self.failure.clone();
         let name = format!("osd.{}.{}", self.whoami, shard.index);
         let thread = reactor::spawn(&name, cpu, move || {
             let result = serve();
             if result.is_err() {
-                fate.fail();
+                failure.fail();
             }
             result
         })?;
@@ -210,7 +210,7 @@ impl Setup {
     fn serve_control(
         &self,
         shard: Shard,
-        links: Links,
+        queues: ShardQueues,
         device: Device,
         reactor: &mut Reactor,
         others: &[Starting],
@@ -218,7 +218,7 @@ impl Setup {
     ) -> Result<()> {
         let mounted = self.mount(shard, &device, reactor)?;
         let (addrs, public) = self.listen(shard, others, reactor)?;
-        let mut daemon = self.daemon(shard, links, mounted, &addrs)?;
+        let mut daemon = self.daemon(shard, queues, mounted, &addrs)?;
         daemon.admin = AdminSocket::open(&self.conf, &self.who, stop.waker())?;
         daemon.public = public;
         daemon.machine.net.keep_mon_session(self.conf.mon_hosts(&self.who)?);
@@ -267,7 +267,7 @@ impl Setup {
     /// connection that arrives meanwhile would be forgotten.
     fn mount(&self, shard: Shard, device: &Device, reactor: &mut Reactor) -> Result<Mounted> {
         let memory = Memory::read(&self.conf, &self.who)?.for_shard(shard);
-        let mut device = device.lanes(shard.index, shard.count, &self.regions);
+        let mut device = device.shares(shard.index, shard.count, &self.regions);
         let discard = self.conf.option(&self.who, "bdev_enable_discard").as_deref() == Some("true");
         let config = memory.configure(StoreConfig { discard, ..device.store_config() });
         let store = device.mount(reactor, config).with_context(|| format!("shard {}", shard.index))?;
@@ -275,7 +275,13 @@ impl Setup {
     }
 
     /// A shard on its store.
-    fn daemon(&self, shard: Shard, links: Links, mounted: Mounted, addrs: &Addrs) -> Result<ShardDaemon> {
+    fn daemon(
+        &self,
+        shard: Shard,
+        queues: ShardQueues,
+        mounted: Mounted,
+        addrs: &Addrs,
+    ) -> Result<ShardDaemon> {
         let Mounted { device, memory, store } = mounted;
         let keeper = TicketKeeper::new(self.who.clone(), self.key.clone());
         let config = Config {
@@ -308,12 +314,12 @@ impl Setup {
             memory,
             outcomes: Vec::new(),
             commands: Vec::new(),
-            links,
-            parcels: Vec::new(),
+            queues,
+            items: Vec::new(),
             public: None,
             admin: None,
             next_shard: 0,
-            fate: self.fate.clone(),
+            failure: self.failure.clone(),
         })
     }
 

@@ -10,7 +10,7 @@ use shard::{Outcome, ShardMachine};
 use store::DeviceCommand;
 use types::{EntityName, EntityType, Token};
 
-use super::links::{Fate, Links, Parcel};
+use super::shard_queues::{ShardItem, ShardQueues, SharedFailure};
 use crate::{
     admin_socket::AdminSocket,
     clock,
@@ -35,15 +35,15 @@ pub(super) struct ShardDaemon {
     pub(super) memory: Memory,
     pub(super) outcomes: Vec<Outcome>,
     pub(super) commands: Vec<DeviceCommand>,
-    pub(super) links: Links,
-    pub(super) parcels: Vec<(u16, Parcel)>,
+    pub(super) queues: ShardQueues,
+    pub(super) items: Vec<(u16, ShardItem)>,
     /// The clients' listener, whose connections are handed out to all shards in turns.
     pub(super) public: Option<ListenerId>,
     /// The control shard's, if the OSD has one.
     pub(super) admin: Option<AdminSocket>,
     /// The shard that gets the next connection.
     pub(super) next_shard: u16,
-    pub(super) fate: Fate,
+    pub(super) failure: SharedFailure,
 }
 
 impl ShardDaemon {
@@ -57,21 +57,21 @@ impl ShardDaemon {
         loop {
             self.drain_store(reactor);
             self.carry_out(reactor);
-            self.links.flush();
+            self.queues.flush();
             if let Some(fault) = self.machine.store.fault() {
                 bail!("the store failed and stopped: {fault}");
             }
             if let Some(fault) = self.machine.take_fault() {
                 return Err(fault).context("the OSD cannot serve");
             }
-            if self.fate.has_failed() {
+            if self.failure.has_failed() {
                 bail!("another shard of this OSD failed: its log says why");
             }
             let is_over = self.machine.is_stopped() && self.machine.store.is_unmounted();
-            if is_over && !self.links.is_behind() {
+            if is_over && !self.queues.is_behind() {
                 return Ok(());
             }
-            let is_held = self.machine.osd.is_saturated() || self.links.is_behind();
+            let is_held = self.machine.osd.is_saturated() || self.queues.is_behind();
             self.machine.net.hold_clients(is_held, &mut OnReactor(reactor));
             reactor.poll(has_more.then_some(Duration::ZERO), &mut io_events)?;
             for event in io_events.drain(..) {
@@ -147,27 +147,29 @@ impl ShardDaemon {
         if to == self.shard.index {
             self.machine.on_wire(WireEvent::Accepted(conn, peer), &mut OnReactor(reactor));
         } else if let Some(socket) = reactor.take_socket(conn) {
-            self.links.send(to, Parcel::Connection(socket, peer));
+            self.queues.send(to, ShardItem::Connection(socket, peer));
         }
     }
 
     /// What the other shards have sent. True if there may be more.
     fn receive_parcels(&mut self, reactor: &mut Reactor) -> bool {
-        let mut parcels = std::mem::take(&mut self.parcels);
-        let has_more = self.links.receive(&mut parcels);
-        for (from, parcel) in parcels.drain(..) {
-            match parcel {
-                Parcel::Cross(cross) => self.machine.on_cross(from, cross, &OnReactor(reactor)),
-                Parcel::Connection(socket, peer) => {
+        let mut items = std::mem::take(&mut self.items);
+        let has_more = self.queues.receive(&mut items);
+        for (from, item) in items.drain(..) {
+            match item {
+                ShardItem::Message(message) => {
+                    self.machine.on_shard_message(from, message, &OnReactor(reactor))
+                }
+                ShardItem::Connection(socket, peer) => {
                     let conn = reactor.adopt(socket);
                     self.machine.on_wire(WireEvent::Accepted(conn, peer), &mut OnReactor(reactor));
                 }
-                Parcel::Auth(keeper, secrets) => {
+                ShardItem::Auth(keeper, secrets) => {
                     self.machine.set_auth(*keeper, secrets.map(|secrets| *secrets))
                 }
             }
         }
-        self.parcels = parcels;
+        self.items = items;
         has_more
     }
 
@@ -176,7 +178,7 @@ impl ShardDaemon {
         let Some((keeper, secrets)) = self.machine.own_auth() else { return };
         for to in (0..self.shard.count).filter(|to| *to != self.shard.index) {
             let secrets = secrets.cloned().map(Box::new);
-            self.links.send(to, Parcel::Auth(Box::new(keeper.clone()), secrets));
+            self.queues.send(to, ShardItem::Auth(Box::new(keeper.clone()), secrets));
         }
     }
 
@@ -221,7 +223,7 @@ impl ShardDaemon {
                     self.machine.handle(Event::ConnClosed(session), &OnReactor(reactor));
                 }
             }
-            Outcome::Cross(to, cross) => self.links.send(to, Parcel::Cross(cross)),
+            Outcome::ShardMessage(to, message) => self.queues.send(to, ShardItem::Message(message)),
             Outcome::ShareAuth => self.share_auth(),
             Outcome::SetTimer(token, at) => reactor.set_timer(token.0, at.0),
             Outcome::OptionsChanged => {

@@ -13,8 +13,8 @@ use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Token, TxnOp, prett
 
 use super::{
     StoreTarget,
-    driven::Driven,
     measure::{self, Clocked, Round},
+    store_runner::StoreRunner,
 };
 use crate::{Workload, clock};
 
@@ -55,8 +55,8 @@ pub fn store_bench(target: &StoreTarget, options: &StoreBenchOptions) -> Result<
     let mut reactor = Reactor::new(reactor::Config::default())?;
     let (_, device) = target.open(&mut reactor)?;
     let config = Config { cache_bytes_max: CACHE_BYTES, ..device.store_config() };
-    let driven = Driven::mount(reactor, device, config)?;
-    let mut bench = Bench { driven, objects: options.objects, rng: StdRng::seed_from_u64(1) };
+    let runner = StoreRunner::mount(reactor, device, config)?;
+    let mut bench = Bench { runner, objects: options.objects, rng: StdRng::seed_from_u64(1) };
     let outcome = bench.run(options);
     // Also after an error: the store is to be as it was.
     bench.end()?;
@@ -70,7 +70,7 @@ pub fn store_bench(target: &StoreTarget, options: &StoreBenchOptions) -> Result<
 }
 
 struct Bench {
-    driven: Driven,
+    runner: StoreRunner,
     objects: u64,
     rng: StdRng,
 }
@@ -89,7 +89,7 @@ impl Bench {
         let deepest = options.depths.iter().copied().max().unwrap_or(1) as u64;
         // Each overwrite takes new space before the old is free.
         let needed = (self.objects * 2 + deepest) * OBJECT_BYTES;
-        let available = self.driven.store.usage().available_bytes;
+        let available = self.runner.store.usage().available_bytes;
         if available < needed {
             bail!("{needed} bytes must be free for {} objects, {available} are", self.objects);
         }
@@ -103,7 +103,7 @@ impl Bench {
                 rounds.push(self.store_round(workload, block_bytes, depth, options.duration)?);
             }
         }
-        self.driven.settle()?;
+        self.runner.settle()?;
         // The raw rounds come last, as they write over the objects' blocks behind the store's back.
         for (workload, block_bytes) in chosen {
             let places = self.places(block_bytes);
@@ -120,7 +120,7 @@ impl Bench {
     }
 
     fn submit(&mut self, token: Token, ops: Vec<TxnOp>) {
-        self.driven.submit(token, COLLECTION, ops);
+        self.runner.submit(token, COLLECTION, ops);
     }
 
     fn fill(&mut self) -> Result<()> {
@@ -128,11 +128,11 @@ impl Bench {
         for number in 0..self.objects {
             let write = Mutation::Write { offset: 0, data: data.clone().into() };
             self.submit(Token(number), vec![TxnOp::Object(object(number), write)]);
-            while self.driven.store.uncommitted_count() as u64 >= FILL_DEPTH {
-                self.driven.turn()?;
+            while self.runner.store.uncommitted_count() as u64 >= FILL_DEPTH {
+                self.runner.turn()?;
             }
         }
-        self.driven.settle()
+        self.runner.settle()
     }
 
     /// A place: object and offset.
@@ -161,10 +161,10 @@ impl Bench {
                     self.submit(token, vec![TxnOp::Object(object, write)]);
                     continue;
                 }
-                match self.driven.store.read(COLLECTION, &object, offset, block_bytes) {
-                    Ok(_) => clocked.end(token, self.driven.store.activity())?,
+                match self.runner.store.read(COLLECTION, &object, offset, block_bytes) {
+                    Ok(_) => clocked.end(token, self.runner.store.activity())?,
                     Err(missing) => {
-                        self.driven.store.load(token, missing);
+                        self.runner.store.load(token, missing);
                         reads.insert(token, (object, offset));
                     }
                 }
@@ -172,21 +172,21 @@ impl Bench {
             if clocked.in_flight() == 0 {
                 break;
             }
-            for completion in self.driven.turn()? {
+            for completion in self.runner.turn()? {
                 match completion {
-                    Completion::Committed(token) => clocked.end(token, self.driven.store.activity())?,
+                    Completion::Committed(token) => clocked.end(token, self.runner.store.activity())?,
                     Completion::Loaded(token, result) => {
                         result.context("reading what the bench wrote")?;
                         let Some((object, offset)) = reads.get(&token) else { continue };
-                        if let Err(missing) = self.driven.store.read(COLLECTION, object, *offset, block_bytes)
+                        if let Err(missing) = self.runner.store.read(COLLECTION, object, *offset, block_bytes)
                         {
                             // A block went to another place while it was read.
-                            self.driven.store.load(token, missing);
+                            self.runner.store.load(token, missing);
                             continue;
                         }
                         reads.remove(&token);
-                        clocked.end(token, self.driven.store.activity())?;
-                        self.driven.store.unload(token);
+                        clocked.end(token, self.runner.store.activity())?;
+                        self.runner.store.unload(token);
                     }
                 }
             }
@@ -198,7 +198,7 @@ impl Bench {
     fn places(&self, block_bytes: u64) -> Vec<u64> {
         let mut out = Vec::new();
         // The whole index is in memory.
-        let layout = |number| self.driven.store.layout(COLLECTION, &object(number)).ok().flatten();
+        let layout = |number| self.runner.store.layout(COLLECTION, &object(number)).ok().flatten();
         for layout in (0..self.objects).filter_map(layout) {
             for extent in layout.extents {
                 let bytes = (extent.crcs.len() * BLOCK_BYTES) as u64;
@@ -234,11 +234,11 @@ impl Bench {
                     DeviceCommand::Read { token, offset, len: block_bytes }
                 });
             }
-            self.driven.device.submit(commands, &mut self.driven.reactor);
+            self.runner.device.submit(commands, &mut self.runner.reactor);
             if clocked.in_flight() == 0 {
                 break;
             }
-            for (token, result) in self.driven.device.wait(&mut self.driven.reactor)? {
+            for (token, result) in self.runner.device.wait(&mut self.runner.reactor)? {
                 result?;
                 clocked.end(token, Activity::Idle)?;
             }
@@ -249,8 +249,8 @@ impl Bench {
     /// Removes the objects and stops the store in order.
     fn end(&mut self) -> Result<()> {
         self.submit(Token(0), vec![TxnOp::RemoveCollection]);
-        self.driven.settle()?;
-        self.driven.unmount()
+        self.runner.settle()?;
+        self.runner.unmount()
     }
 }
 

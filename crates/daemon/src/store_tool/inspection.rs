@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use reactor::Reactor;
-use store::{Completion, Config, Inspected, Missing, Mount, ObjectStore, Store};
+use store::{Completion, Config, Inspected, Mount, NotCached, ObjectStore, Store};
 use types::Token;
 
 use super::StoreTarget;
@@ -38,7 +38,7 @@ impl Inspection {
     }
 
     /// Asks until it is answered, and has read what is missing meanwhile.
-    pub(super) fn ask<T>(&mut self, question: impl Fn(&Store) -> Result<T, Missing>) -> Result<T> {
+    pub(super) fn ask<T>(&mut self, question: impl Fn(&Store) -> Result<T, NotCached>) -> Result<T> {
         loop {
             match question(&self.inspected.store) {
                 Ok(answer) => {
@@ -51,7 +51,7 @@ impl Inspection {
         }
     }
 
-    fn load(&mut self, missing: Missing) -> Result<()> {
+    fn load(&mut self, missing: NotCached) -> Result<()> {
         let what = missing.object().to_string();
         let store = &mut self.inspected.store;
         store.load(QUESTION, missing);

@@ -1,11 +1,11 @@
 //! An operator's commands on the store of an OSD that does not run.
 
 mod bench;
-mod driven;
 mod dump;
 mod inspection;
 mod measure;
 mod objects;
+mod store_runner;
 
 use std::{fmt::Write, path::PathBuf};
 
@@ -40,7 +40,7 @@ pub struct StoreTarget {
 }
 
 impl StoreTarget {
-    /// Opens and locks the device: an OSD that runs has it locked. The wanted store's lane of it.
+    /// Opens and locks the device: an OSD that runs has it locked. The wanted store's share of it.
     fn open(&self, reactor: &mut Reactor) -> Result<(PathBuf, Device)> {
         let (path, stores) = self.open_all(reactor)?;
         match stores.into_iter().next() {
@@ -49,7 +49,7 @@ impl StoreTarget {
         }
     }
 
-    /// The lanes of the wanted stores, by number.
+    /// The shares of the wanted stores, by number.
     fn open_all(&self, reactor: &mut Reactor) -> Result<(PathBuf, Vec<(u16, Device)>)> {
         let (paths, owner) = match (&self.devices.main, &self.id) {
             (Some(main), _) => {
@@ -72,7 +72,7 @@ impl StoreTarget {
         let count = label.map_or(1, |label| label.identity.shards);
         let regions = label.map_or(device.sizes(), |label| label.regions);
         let wanted = (0..count).filter(|index| self.reactor.is_none_or(|wanted| wanted == *index));
-        Ok((paths.main, wanted.map(|index| (index, device.lanes(index, count, &regions))).collect()))
+        Ok((paths.main, wanted.map(|index| (index, device.shares(index, count, &regions))).collect()))
     }
 }
 

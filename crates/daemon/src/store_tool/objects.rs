@@ -18,8 +18,8 @@ use store::{Completion, ObjectStore, StoreIdentity};
 use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Transaction, TxnOp, pretty_json};
 
 use super::{
-    driven::Driven,
     measure::{Clocked, Round},
+    store_runner::StoreRunner,
 };
 use crate::{
     Workload, clock,
@@ -59,7 +59,7 @@ pub struct ObjectsOptions {
 }
 
 struct Run {
-    driven: Driven,
+    runner: StoreRunner,
     memory: Memory,
     objects: u64,
     peak_bytes: u64,
@@ -115,22 +115,22 @@ fn measure(options: &ObjectsOptions) -> Result<Value> {
         }
     }
     out["rounds"] = rounds.into();
-    let Run { driven, memory, .. } = run;
-    let (reactor, device) = driven.into_parts()?;
+    let Run { runner, memory, .. } = run;
+    let (reactor, device) = runner.into_parts()?;
     let (mut run, ms) = Run::mount(reactor, device, memory, options.objects)?;
-    let replayed = run.driven.store.replayed();
+    let replayed = run.runner.store.replayed();
     out["mount_after_kill"] = json!({
         "ms": ms,
         "journal_bytes": replayed.bytes,
         "transactions": replayed.transactions,
-        "pages_read": run.driven.store.index_memory().reads,
+        "pages_read": run.runner.store.index_memory().reads,
         "memory": run.memory_json(),
     });
-    run.driven.unmount()?;
-    let Run { driven, memory, .. } = run;
-    let (reactor, device) = driven.into_parts()?;
+    run.runner.unmount()?;
+    let Run { runner, memory, .. } = run;
+    let (reactor, device) = runner.into_parts()?;
     let (run, ms) = Run::mount(reactor, device, memory, options.objects)?;
-    out["mount_after_stop"] = json!({"ms": ms, "pages_read": run.driven.store.index_memory().reads});
+    out["mount_after_stop"] = json!({"ms": ms, "pages_read": run.runner.store.index_memory().reads});
     Ok(out)
 }
 
@@ -149,15 +149,15 @@ impl Run {
     fn mount(reactor: Reactor, device: Device, memory: Memory, objects: u64) -> Result<(Run, f64)> {
         let config = memory.configure(device.store_config());
         let begin = clock::now();
-        let driven = Driven::mount(reactor, device, config)?;
+        let runner = StoreRunner::mount(reactor, device, config)?;
         let (rng, looked) = (StdRng::seed_from_u64(1), clock::now());
         let ms = looked.since(begin).as_secs_f64() * 1e3;
-        Ok((Run { driven, memory, objects, peak_bytes: 0, looked, rng }, ms))
+        Ok((Run { runner, memory, objects, peak_bytes: 0, looked, rng }, ms))
     }
 
     fn turn(&mut self) -> Result<Vec<Completion>> {
         self.look();
-        self.driven.turn()
+        self.runner.turn()
     }
 
     /// Keeps to the memory target.
@@ -167,13 +167,13 @@ impl Run {
         }
         self.looked = clock::now();
         self.peak_bytes = self.peak_bytes.max(reactor::resident_bytes().unwrap_or_default());
-        self.memory.govern(&mut self.driven.store);
+        self.memory.govern(&mut self.runner.store);
     }
 
     /// Memory now, and the most since the last call.
     fn memory_json(&mut self) -> Value {
         let resident = reactor::resident_bytes().unwrap_or_default();
-        let (index, peak) = (self.driven.store.index_memory(), self.peak_bytes.max(resident));
+        let (index, peak) = (self.runner.store.index_memory(), self.peak_bytes.max(resident));
         self.peak_bytes = 0;
         json!({
             "resident_bytes": resident,
@@ -190,7 +190,7 @@ impl Run {
     fn fill_turn(&mut self, clocked: &mut Clocked) -> Result<()> {
         for completion in self.turn()? {
             if let Completion::Committed(token) = completion {
-                clocked.end(token, self.driven.store.activity())?;
+                clocked.end(token, self.runner.store.activity())?;
             }
         }
         Ok(())
@@ -221,7 +221,7 @@ impl Run {
                     Mutation::Truncate { size: OBJECT_BYTES }
                 },
             );
-            self.driven.store.submit(clocked.start(), txn);
+            self.runner.store.submit(clocked.start(), txn);
             while clocked.in_flight() >= FILL_DEPTH {
                 self.fill_turn(&mut clocked)?;
             }
@@ -233,7 +233,7 @@ impl Run {
             }
         }
         let latency = clocked.finish().latency_json();
-        self.driven.settle()?;
+        self.runner.settle()?;
         Ok((parts, latency))
     }
 
@@ -244,7 +244,7 @@ impl Run {
         let data = Bytes::from(vec![7; OBJECT_BYTES as usize]);
         let with_data = self.objects.div_ceil(DATA_PART);
         let count = if is_hot { HOT_OBJECTS.min(with_data) } else { with_data };
-        let reads_before = self.driven.store.index_memory().reads;
+        let reads_before = self.runner.store.index_memory().reads;
         let end = clock::now() + options.duration;
         let mut asked = Vec::new();
         loop {
@@ -254,24 +254,24 @@ impl Run {
             }
             for (token, (coll, object)) in asked.drain(..) {
                 let found = if is_write {
-                    self.driven.store.xattr(coll, &object, b"_").map(drop)
+                    self.runner.store.xattr(coll, &object, b"_").map(drop)
                 } else {
-                    self.driven.store.read(coll, &object, 0, OBJECT_BYTES).map(drop)
+                    self.runner.store.read(coll, &object, 0, OBJECT_BYTES).map(drop)
                 };
                 match found {
                     Err(missing) => {
-                        self.driven.store.load(token, missing);
+                        self.runner.store.load(token, missing);
                         waiting.insert(token, (coll, object));
                     }
                     Ok(()) if is_write => {
-                        self.driven.store.unload(token);
+                        self.runner.store.unload(token);
                         let mut txn = Transaction::new(coll);
                         txn.push(&object, Mutation::Write { offset: 0, data: data.clone().into() });
-                        self.driven.store.submit(token, txn);
+                        self.runner.store.submit(token, txn);
                     }
                     Ok(()) => {
-                        self.driven.store.unload(token);
-                        clocked.end(token, self.driven.store.activity())?;
+                        self.runner.store.unload(token);
+                        clocked.end(token, self.runner.store.activity())?;
                     }
                 }
             }
@@ -285,7 +285,7 @@ impl Run {
             }
             for completion in self.turn()? {
                 match completion {
-                    Completion::Committed(token) => clocked.end(token, self.driven.store.activity())?,
+                    Completion::Committed(token) => clocked.end(token, self.runner.store.activity())?,
                     Completion::Loaded(token, result) => {
                         result.context("reading what was written")?;
                         asked.extend(waiting.remove(&token).map(|place| (token, place)));
@@ -297,7 +297,7 @@ impl Run {
         let (block_bytes, depth, measured) = (OBJECT_BYTES, options.depth, clocked.finish());
         let requests = measured.requests();
         let mut out = Round { target: "store", workload, block_bytes, depth, measured }.json();
-        let pages = self.driven.store.index_memory().reads - reads_before;
+        let pages = self.runner.store.index_memory().reads - reads_before;
         out["objects"] = json!(if is_hot { "in memory" } else { "any" });
         out["pages_read_per_request"] = json!(pages as f64 / (requests as f64).max(1.0));
         out["memory"] = self.memory_json();

@@ -8,7 +8,7 @@ use auth::{
 use messages::{MAuth, MAuthReply};
 use types::{EntityName, EntityType, Errno, GlobalId, KeyType, MonMap, UTime};
 
-use crate::{ConnId, Effect, Effects, Mon, keys, state::value};
+use crate::{ConnId, Effect, Effects, Mon, ledger_keys, state::value};
 
 /// Global ids that are reserved by one ledger entry: an id is given out only below the committed limit.
 pub(crate) const GLOBAL_IDS_PER_BATCH: u64 = 10_000;
@@ -28,12 +28,12 @@ impl Mon {
     pub(crate) fn tick_auth(&mut self, wall: UTime) {
         if self.next_global_id + GLOBAL_IDS_PER_BATCH / 2 > self.next.global_id_limit {
             let limit = self.next.global_id_limit.max(self.next_global_id) + GLOBAL_IDS_PER_BATCH;
-            self.put(keys::GLOBAL_ID.to_owned(), value(&limit));
+            self.put(ledger_keys::GLOBAL_ID.to_owned(), value(&limit));
         }
         for service in SERVICES {
             let mut secrets = self.next.rotating.get(&service).cloned().unwrap_or_default();
             if secrets.rotate(service, self.next.monmap.service_key_type(), wall, &mut self.rng) {
-                self.put(keys::rotating(service), value(&secrets));
+                self.put(ledger_keys::rotating(service), value(&secrets));
             }
         }
     }
@@ -45,7 +45,7 @@ impl Mon {
             let mut secrets = self.next.rotating.get(&service).cloned().unwrap_or_default();
             secrets.wipe();
             secrets.rotate(service, self.next.monmap.service_key_type(), wall, &mut self.rng);
-            self.put(keys::rotating(service), value(&secrets));
+            self.put(ledger_keys::rotating(service), value(&secrets));
         }
         let mut monmap = MonMap::clone(&self.next.monmap);
         monmap.auth_epoch = monmap.auth_epoch.next();
@@ -56,7 +56,7 @@ impl Mon {
     pub(crate) fn put_monmap(&mut self, mut monmap: MonMap, wall: UTime) {
         monmap.epoch = monmap.epoch.next();
         monmap.last_changed = wall;
-        self.put(keys::MONMAP.to_owned(), value(&monmap));
+        self.put(ledger_keys::MONMAP.to_owned(), value(&monmap));
     }
 
     /// Sends every OSD its secrets, as if it had asked: an OSD by itself asks only every few minutes.
@@ -108,21 +108,21 @@ impl Mon {
         if !self.next.entities.contains_key(name) {
             self.put_pending_key(name, None);
         }
-        self.put(keys::auth(name), value(&(entity.key.clone(), entity.caps.clone())));
+        self.put(ledger_keys::auth(name), value(&(entity.key.clone(), entity.caps.clone())));
     }
 
     /// Takes an entity out, with its second key.
     pub(crate) fn drop_entity(&mut self, name: &EntityName) {
         self.put_pending_key(name, None);
         if self.next.entities.contains_key(name) {
-            self.put(keys::auth(name), None);
+            self.put(ledger_keys::auth(name), None);
         }
     }
 
     /// Writes an entity's second key, or takes it out.
     pub(crate) fn put_pending_key(&mut self, name: &EntityName, key: Option<&CryptoKey>) {
         if key.is_some() || self.next.pending_keys.contains_key(name) {
-            self.put(keys::pending_key(name), key.and_then(value));
+            self.put(ledger_keys::pending_key(name), key.and_then(value));
         }
     }
 

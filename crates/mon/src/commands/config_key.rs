@@ -7,7 +7,7 @@ use serde_json::json;
 use types::Errno;
 
 use super::{Reply, Request, Row};
-use crate::keys;
+use crate::ledger_keys;
 
 /// `mon_config_key_max_entry_size`.
 const KEY_BYTES_MAX: usize = 64 << 10;
@@ -55,7 +55,7 @@ fn set(req: &mut Request<'_>) -> Reply {
         );
         return Reply::fail(Errno::EFBIG, text);
     }
-    if keys::is_config(&key) && std::str::from_utf8(&data).is_err() {
+    if ledger_keys::is_config(&key) && std::str::from_utf8(&data).is_err() {
         return Reply::fail(Errno::EINVAL, "the value of an option is text");
     }
     req.mon.put_config_key(&key, Some(data));

@@ -5,7 +5,7 @@ use crush::{CrushMap, EditError, RuleForm};
 use types::{Errno, OsdId, OsdMap};
 
 use super::{Reply, Request, Row, named::osd_id_arg};
-use crate::osdmap_service::{Misfit, misfit};
+use crate::osdmap_service::{RuleMismatch, rule_mismatch};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -448,16 +448,15 @@ fn rule_rm(req: &mut Request<'_>) -> Reply {
 
 /// A pool that this map would not place any more, and why (`OSDMap::validate_crush_rules`).
 fn why_not_placed(crush: &CrushMap, map: &OsdMap) -> Option<String> {
-    let (id, pool, why) = map
-        .pools
-        .iter()
-        .find_map(|(id, pool)| Some((id, pool, misfit(crush, pool.crush_rule, pool.kind, pool.size)?)))?;
+    let (id, pool, why) = map.pools.iter().find_map(|(id, pool)| {
+        Some((id, pool, rule_mismatch(crush, pool.crush_rule, pool.kind, pool.size)?))
+    })?;
     let (rule, size) = (pool.crush_rule, pool.size);
     Some(match why {
-        Misfit::NoRule => format!("pool {id} references crush_rule {rule} but it is not present"),
-        Misfit::OtherRuleset => format!("rule {rule} mask ruleset does not match rule id"),
-        Misfit::OtherKind => format!("pool {id} type does not match rule {rule}"),
-        Misfit::TooSmall | Misfit::TooLarge => {
+        RuleMismatch::NoRule => format!("pool {id} references crush_rule {rule} but it is not present"),
+        RuleMismatch::OtherRuleset => format!("rule {rule} mask ruleset does not match rule id"),
+        RuleMismatch::OtherKind => format!("pool {id} type does not match rule {rule}"),
+        RuleMismatch::TooSmall | RuleMismatch::TooLarge => {
             let (least, most) = crush.rule(rule).map_or((0, 0), |rule| (rule.min_size, rule.max_size));
             format!(
                 "pool {id} size {size} does not fall within rule {rule} min_size {least} and max_size {most}"

@@ -118,11 +118,11 @@ fn stat(req: &mut Request<'_>) -> Reply {
 }
 
 fn service_dump(req: &mut Request<'_>) -> Reply {
-    Reply::json(req.args, req.mon.services.dump())
+    Reply::json(req.args, req.mon.service_map.dump())
 }
 
 fn service_status(req: &mut Request<'_>) -> Reply {
-    Reply::json(req.args, req.mon.services.status())
+    Reply::json(req.args, req.mon.service_map.status())
 }
 
 fn services(req: &mut Request<'_>) -> Reply {

@@ -10,8 +10,8 @@ use super::{
     status::parse_osd,
 };
 use crate::{
-    format, keys,
-    osdmap_service::{Gone, take_down},
+    format, ledger_keys,
+    osdmap_service::{DownKind, take_down},
 };
 
 pub(super) const ROWS: &[Row] = &[
@@ -177,7 +177,7 @@ fn mark_out(req: &mut Request<'_>) -> Reply {
 
 /// Marks OSDs down. One that is down already may still be declared dead, so that no OSD has to wait for it any longer.
 fn mark_down(req: &mut Request<'_>) -> Reply {
-    let gone = if req.args.flag("definitely_dead") { Gone::Dead } else { Gone::Silent };
+    let kind = if req.args.flag("definitely_dead") { DownKind::Dead } else { DownKind::Silent };
     let (osds, mut text) = match ids_arg(req) {
         Ok(found) => found,
         Err(reply) => return reply,
@@ -189,13 +189,13 @@ fn mark_down(req: &mut Request<'_>) -> Reply {
             true => format!("osd.{osd} is already down. "),
             false => format!("marked down osd.{osd}. "),
         });
-        if !is_down || gone == Gone::Dead {
+        if !is_down || kind == DownKind::Dead {
             todo.push(osd);
         }
     }
     if !todo.is_empty() {
         req.mon.change_osdmap(req.wall, |map, inc| {
-            todo.iter().for_each(|osd| take_down(map, inc, *osd, gone));
+            todo.iter().for_each(|osd| take_down(map, inc, *osd, kind));
         });
     }
     Reply::done(text)
@@ -316,7 +316,7 @@ fn forget(req: &mut Request<'_>, osd: OsdId) {
         inc.new_state.insert(osd, map.state(osd));
         inc.new_weight.insert(osd, 0);
     });
-    req.mon.put(keys::osd_metadata(osd), None);
+    req.mon.put(ledger_keys::osd_metadata(osd), None);
 }
 
 fn lost(req: &mut Request<'_>) -> Reply {

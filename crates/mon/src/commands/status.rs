@@ -9,7 +9,7 @@ use super::{Reply, Request, Row, activity};
 use crate::{
     Mon, format,
     health::{Mute, ratio_text},
-    keys,
+    ledger_keys,
     state::value,
 };
 
@@ -81,7 +81,7 @@ fn mute(req: &mut Request<'_>) -> Reply {
         };
         (mute.summary, mute.count) = (check.summary, check.count as u64);
     }
-    req.mon.put(keys::mute(&code), value(&mute));
+    req.mon.put(ledger_keys::mute(&code), value(&mute));
     Reply::done("")
 }
 
@@ -122,7 +122,7 @@ fn unmute(req: &mut Request<'_>) -> Reply {
         None => req.mon.next.mutes.keys().cloned().collect(),
     };
     for code in codes {
-        req.mon.put(keys::mute(&code), None);
+        req.mon.put(ledger_keys::mute(&code), None);
     }
     Reply::done("")
 }
@@ -318,7 +318,7 @@ fn status_json(mon: &Mon, wall: UTime) -> Value {
         "pgmap": pgmap_summary(mon),
         "fsmap": {"epoch": 1, "by_rank": [], "up:standby": 0},
         "mgrmap": {"available": true, "num_standbys": 0, "modules": [], "services": {}},
-        "servicemap": mon.services.dump(),
+        "servicemap": mon.service_map.dump(),
         "progress_events": {},
     })
 }
@@ -373,7 +373,7 @@ fn status_text(mon: &Mon, wall: UTime) -> String {
         ("mgr".to_owned(), format!("{}(active, since {age})", mon.options.name)),
         ("osd".to_owned(), osd_line(map, wall) + &remapped(map)),
     ];
-    services.extend(mon.services.lines());
+    services.extend(mon.service_map.lines());
     let width = services.iter().map(|(name, _)| name.len() + 1).max().unwrap_or_default();
     services[2].1.push_str(&flags_line(map, &" ".repeat(4 + width + 1)));
     let lines = services.iter().map(|(name, line)| format!("\n    {:<width$} {line}", format!("{name}:")));

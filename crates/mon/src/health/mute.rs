@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use types::UTime;
 
 use super::Health;
-use crate::{Mon, format, keys, state::value};
+use crate::{Mon, format, ledger_keys, state::value};
 
 /// Bytes of a mute as earlier versions wrote it: the time of its end alone.
 const OLD_LEN: usize = 8;
@@ -101,10 +101,10 @@ impl Mon {
             match verdict {
                 Err(why) => {
                     self.log_info(wall, format!("Health alert mute {code} cleared ({why})"));
-                    self.put(keys::mute(&code), None);
+                    self.put(ledger_keys::mute(&code), None);
                 }
                 Ok(count) if count != mute.count => {
-                    self.put(keys::mute(&code), value(&Mute { count, ..mute }));
+                    self.put(ledger_keys::mute(&code), value(&Mute { count, ..mute }));
                 }
                 Ok(_) => {}
             }

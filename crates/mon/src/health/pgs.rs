@@ -9,7 +9,7 @@ use crate::{Mon, format};
 
 /// What a PG state means, and how long a PG has to be in it to be reported.
 struct Response {
-    consequence: Consequence,
+    check: PgHealthCheck,
     word: &'static str,
     state: PgState,
     /// When the PG was last not in this state; without it, the state is reported at once.
@@ -17,7 +17,7 @@ struct Response {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Consequence {
+enum PgHealthCheck {
     /// Requests may wait.
     Unavailable,
     /// Fewer copies than there should be.
@@ -27,40 +27,40 @@ enum Consequence {
     RecoveryFull,
 }
 
-impl Consequence {
-    fn check(self) -> (&'static str, Severity, &'static str) {
+impl PgHealthCheck {
+    fn summary(self) -> (&'static str, Severity, &'static str) {
         match self {
-            Consequence::Unavailable => ("PG_AVAILABILITY", Severity::Warn, "Reduced data availability"),
-            Consequence::Degraded => ("PG_DEGRADED", Severity::Warn, "Degraded data redundancy"),
-            Consequence::BackfillFull => (
+            PgHealthCheck::Unavailable => ("PG_AVAILABILITY", Severity::Warn, "Reduced data availability"),
+            PgHealthCheck::Degraded => ("PG_DEGRADED", Severity::Warn, "Degraded data redundancy"),
+            PgHealthCheck::BackfillFull => (
                 "PG_BACKFILL_FULL",
                 Severity::Warn,
                 "Low space hindering backfill (add storage if this doesn't resolve itself)",
             ),
-            Consequence::Damaged => ("PG_DAMAGED", Severity::Err, "Possible data damage"),
-            Consequence::RecoveryFull => ("PG_RECOVERY_FULL", Severity::Err, "Full OSDs blocking recovery"),
+            PgHealthCheck::Damaged => ("PG_DAMAGED", Severity::Err, "Possible data damage"),
+            PgHealthCheck::RecoveryFull => ("PG_RECOVERY_FULL", Severity::Err, "Full OSDs blocking recovery"),
         }
     }
 }
 
 /// A state that matters at once.
-const fn at_once(consequence: Consequence, word: &'static str, state: PgState) -> Response {
-    Response { consequence, word, state, last_otherwise: None }
+const fn at_once(check: PgHealthCheck, word: &'static str, state: PgState) -> Response {
+    Response { check, word, state, last_otherwise: None }
 }
 
 /// One that matters when a PG is stuck in it.
 const fn stuck(
-    consequence: Consequence,
+    check: PgHealthCheck,
     word: &'static str,
     state: PgState,
     since: fn(&PgStat) -> UTime,
 ) -> Response {
-    Response { consequence, word, state, last_otherwise: Some(since) }
+    Response { check, word, state, last_otherwise: Some(since) }
 }
 
 /// States that matter (`PGMap::get_health_checks`), in the order of their bits, in which Ceph names them.
 const RESPONSES: [Response; 11] = {
-    use Consequence::{BackfillFull, Damaged, Degraded, RecoveryFull, Unavailable};
+    use PgHealthCheck::{BackfillFull, Damaged, Degraded, RecoveryFull, Unavailable};
     [
         // The one state that matters when a PG is not in it.
         stuck(Unavailable, "inactive", PgState::ACTIVE, |stat| stat.last_active),
@@ -104,7 +104,7 @@ impl Response {
     }
 }
 
-/// PGs with one consequence.
+/// PGs that one check reports.
 #[derive(Default)]
 struct Causes {
     /// How many PGs are in each state, by the state's index in [`RESPONSES`].
@@ -117,13 +117,13 @@ impl Mon {
     pub(super) fn check_pgs(&self, health: &mut Health) {
         let map = &self.committed.osdmap;
         let threshold = self.stuck_threshold();
-        let mut causes: BTreeMap<Consequence, Causes> = BTreeMap::new();
+        let mut causes: BTreeMap<PgHealthCheck, Causes> = BTreeMap::new();
         let mut unfound = Vec::new();
         for pg in map.pgs() {
             let stat = self.stats.stat_of(map, pg, self.is_creating(pg));
             for (at, response) in RESPONSES.iter().enumerate() {
                 if let Some(line) = response.line(pg, &stat, self.wall, threshold) {
-                    let causes = causes.entry(response.consequence).or_default();
+                    let causes = causes.entry(response.check).or_default();
                     *causes.counts.entry(at).or_default() += 1;
                     causes.lines.insert(pg, line);
                 }
@@ -133,9 +133,9 @@ impl Mon {
             }
         }
         let total = self.stats.total();
-        for (consequence, causes) in causes {
-            let (code, severity, text) = consequence.check();
-            let copies = (consequence == Consequence::Degraded && total.degraded > 0)
+        for (check, causes) in causes {
+            let (code, severity, text) = check.summary();
+            let copies = (check == PgHealthCheck::Degraded && total.degraded > 0)
                 .then(|| ratio_text(total.degraded, total.object_copies, "degraded"));
             let states =
                 causes.counts.iter().map(|(at, n)| format!("{n} pg{} {}", plural(*n), RESPONSES[*at].word));

@@ -36,7 +36,7 @@ use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, Instant, UTime}
 use crate::{
     ConnId, Effect, Effects, Mon, Peer,
     commands::{Args, Reply, Row, describe, find_row, rows, tell, words_for_logs},
-    keys,
+    ledger_keys,
     state::value,
 };
 
@@ -169,13 +169,13 @@ impl Mon {
     /// epochs than clients do.
     pub(crate) fn begin_mgrmap(&mut self, wall: UTime) {
         let epoch = self.next.mgr_epoch.next().max(Epoch(wall.sec));
-        self.put(keys::MGR_EPOCH.to_owned(), value(&epoch));
+        self.put(ledger_keys::MGR_EPOCH.to_owned(), value(&epoch));
     }
 
     /// The manager map has changed: its subscribers are told.
     pub(crate) fn change_mgrmap(&mut self) {
         let epoch = self.next.mgr_epoch.next();
-        self.put(keys::MGR_EPOCH.to_owned(), value(&epoch));
+        self.put(ledger_keys::MGR_EPOCH.to_owned(), value(&epoch));
     }
 
     /// The manager map.

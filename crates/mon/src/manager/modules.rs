@@ -8,7 +8,7 @@ use types::Errno;
 use crate::{
     Mon,
     commands::{Reply, Request, Row},
-    keys,
+    ledger_keys,
     state::value,
 };
 
@@ -228,7 +228,7 @@ fn named(req: &Request<'_>) -> (String, Option<&'static Module>) {
 }
 
 fn put_modules(mon: &mut Mon, modules: &BTreeSet<String>) {
-    mon.put(keys::MGR_MODULES.to_owned(), value(modules));
+    mon.put(ledger_keys::MGR_MODULES.to_owned(), value(modules));
     mon.change_mgrmap();
 }
 

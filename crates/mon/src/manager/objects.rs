@@ -101,9 +101,9 @@ pub(crate) enum Stop {
 /// What is missing so far: work that looks at many objects goes on to the next one, so that all that is missing is read
 /// together.
 #[derive(Debug, Default)]
-pub(crate) struct Missing(Vec<ReadKey>);
+pub(crate) struct UnreadObjects(Vec<ReadKey>);
 
-impl Missing {
+impl UnreadObjects {
     /// What was found, unless it must be read first.
     pub(crate) fn pass<T>(&mut self, found: Result<T, Stop>) -> Result<Option<T>, Stop> {
         match found {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use messages::{MOSDAlive, MOSDBoot, MOSDMarkMeDown};
 use types::{Incremental, Instant, MapFlags, OsdMap, OsdState, OsdXInfo, UTime, WEIGHT_IN};
 
-use super::failure::Gone;
-use crate::{ConnId, Effect, Effects, Mon, keys, state::value};
+use super::failure::DownKind;
+use crate::{ConnId, Effect, Effects, Mon, ledger_keys, state::value};
 
 impl Mon {
     /// Marks an OSD up, and makes its place in the map when it is new.
@@ -50,7 +50,7 @@ impl Mon {
             self.place_in_crush(wall, boot);
         }
         self.change_osdmap(wall, |map, inc| mark_up(map, inc, boot));
-        self.put(keys::osd_metadata(osd), value(&metadata_of(boot)));
+        self.put(ledger_keys::osd_metadata(osd), value(&metadata_of(boot)));
         self.log_info(wall, format!("osd.{osd} {} boot", boot.public_addrs));
     }
 
@@ -90,7 +90,7 @@ impl Mon {
         // The sender's map shows it up. A request that does not know the map that marked the OSD up comes from an
         // earlier life, and must not have the present one taken for dead.
         if request.epoch >= self.next.osdmap.up_from(osd) {
-            self.mark_down(wall, osd, Gone::Dead, format!("osd.{osd} marked itself down"));
+            self.mark_down(wall, osd, DownKind::Dead, format!("osd.{osd} marked itself down"));
         }
         let ack = MOSDMarkMeDown { is_ack: true, ..*request };
         self.answer_when_committed(Effect::Send { conn, tid, message: ack.into() }, effects);

@@ -11,7 +11,7 @@ use messages::{MOSDPGCreate, Message, PgCreation};
 use types::{Epoch, Incremental, Instant, Membership, OsdId, OsdMap, PgId, PgInterval, PgState, PoolId};
 
 use crate::{
-    ConnId, Effect, Effects, Mon, keys,
+    ConnId, Effect, Effects, Mon, ledger_keys,
     state::{Creating, value},
 };
 
@@ -53,7 +53,7 @@ impl Mon {
         let mut creating =
             self.next.creating.get(&pool).cloned().unwrap_or(Creating { epoch, ..Creating::default() });
         creating.seeds.extend(first..count);
-        self.put(keys::creating(pool), value(&creating));
+        self.put(ledger_keys::creating(pool), value(&creating));
     }
 
     /// Has a lost PG made anew; false if it is being made.
@@ -63,7 +63,7 @@ impl Mon {
         let is_new = creating.seeds.insert(pg.seed);
         if is_new {
             creating.forced.insert(pg.seed, epoch);
-            self.put(keys::creating(pg.pool), value(&creating));
+            self.put(ledger_keys::creating(pg.pool), value(&creating));
         }
         is_new
     }
@@ -132,7 +132,7 @@ impl Mon {
     fn forget_created(&mut self) {
         for (pool, creating) in self.next.creating.clone().iter() {
             if !self.next.osdmap.pools.contains_key(pool) {
-                self.put(keys::creating(*pool), None);
+                self.put(ledger_keys::creating(*pool), None);
                 continue;
             }
             let mut left = creating.clone();
@@ -143,9 +143,9 @@ impl Mon {
             });
             left.forced.retain(|seed, _| left.seeds.contains(seed));
             if left.seeds.is_empty() {
-                self.put(keys::creating(*pool), None);
+                self.put(ledger_keys::creating(*pool), None);
             } else if left != *creating {
-                self.put(keys::creating(*pool), value(&left));
+                self.put(ledger_keys::creating(*pool), value(&left));
             }
         }
     }

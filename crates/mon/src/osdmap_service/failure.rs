@@ -11,7 +11,7 @@ use crate::Mon;
 
 /// What is known of an OSD that is marked down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gone {
+pub(crate) enum DownKind {
     /// It is not heard from any more. It may be alive and serve the clients that reach it.
     Silent,
     /// It no longer serves any client (`dead_epoch`): an OSD that takes over does not have to wait until it stops.
@@ -82,13 +82,13 @@ impl Mon {
             if !self.may_mark_down() {
                 return;
             }
-            let (gone, what) = match failure.may_live {
-                true => (Gone::Silent, "takes no messages"),
-                false => (Gone::Dead, "connection refused"),
+            let (kind, what) = match failure.may_live {
+                true => (DownKind::Silent, "takes no messages"),
+                false => (DownKind::Dead, "connection refused"),
             };
             let why =
                 format!("osd.{target} failed ({what}, reported immediately by osd.{})", failure.reporter);
-            self.mark_down(wall, target, gone, why);
+            self.mark_down(wall, target, kind, why);
             return;
         }
         let since = Instant(now.0.saturating_sub(failure.failed_for_ms.saturating_mul(1_000_000)));
@@ -113,7 +113,7 @@ impl Mon {
         if self.are_enough(&reporters, target) && self.may_mark_down() {
             let (count, silent) = (reporters.len(), now.since(since).as_secs());
             let why = format!("osd.{target} failed ({count} reporters, silent for {silent} s)");
-            self.mark_down(wall, target, Gone::Silent, why);
+            self.mark_down(wall, target, DownKind::Silent, why);
         }
     }
 
@@ -145,13 +145,13 @@ impl Mon {
     }
 
     /// Marks an OSD down unless an operator forbade it. True when it was.
-    pub(crate) fn mark_down(&mut self, wall: UTime, osd: OsdId, gone: Gone, why: String) -> bool {
+    pub(crate) fn mark_down(&mut self, wall: UTime, osd: OsdId, kind: DownKind, why: String) -> bool {
         let map = &self.next.osdmap;
         if !map.is_up(osd) || map.has_flag(MapFlags::NODOWN) || map.group_flags(osd).has(OsdState::NODOWN) {
             return false;
         }
         self.log_info(wall, why);
-        self.change_osdmap(wall, |map, inc| take_down(map, inc, osd, gone));
+        self.change_osdmap(wall, |map, inc| take_down(map, inc, osd, kind));
         self.osds.failures.remove(&osd);
         true
     }
@@ -165,13 +165,13 @@ impl Mon {
 }
 
 /// Writes that an OSD goes down or, if it is down already, what is known of it now.
-pub(crate) fn take_down(map: &OsdMap, inc: &mut Incremental, osd: OsdId, gone: Gone) {
+pub(crate) fn take_down(map: &OsdMap, inc: &mut Incremental, osd: OsdId, kind: DownKind) {
     let known = map.xinfo(osd);
     let is_up = map.is_up(osd);
     if is_up {
         inc.new_state.insert(osd, OsdState::UP);
     }
-    if gone == Gone::Dead {
+    if kind == DownKind::Dead {
         let down_stamp = if is_up { inc.modified } else { known.down_stamp };
         inc.new_xinfo.insert(osd, OsdXInfo { dead_epoch: inc.epoch, down_stamp, ..known });
     }

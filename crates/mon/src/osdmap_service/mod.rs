@@ -20,12 +20,14 @@ use std::{
 
 use types::{ApplyError, Epoch, Incremental, Instant, OsdId, OsdMap, UTime};
 
-pub(crate) use failure::{Gone, take_down};
+pub(crate) use failure::{DownKind, take_down};
 pub(crate) use pg_merge::least_pg_num;
-pub(crate) use pools::{Misfit, PoolParams, RuleRef, check_pg_num_range, check_pg_sum, fits, misfit};
+pub(crate) use pools::{
+    PoolParams, RuleMismatch, RuleRef, check_pg_num_range, check_pg_sum, fits, rule_mismatch,
+};
 
 use crate::{
-    Effects, Mon, keys,
+    Effects, Mon, ledger_keys,
     state::{State, value},
 };
 
@@ -127,9 +129,9 @@ impl Mon {
         let (full, crc) = after.to_bytes_and_crc();
         inc.full_crc = crc;
         let epoch = inc.epoch;
-        self.put(keys::osdmap_inc(epoch), value(&inc));
+        self.put(ledger_keys::osdmap_inc(epoch), value(&inc));
         if epoch.0.is_multiple_of((self.options.osdmap_epochs_min / FULL_MAPS).max(1)) {
-            self.put(keys::osdmap_full(epoch), Some(full));
+            self.put(ledger_keys::osdmap_full(epoch), Some(full));
             self.trim_osdmaps(epoch);
             self.thin_full_maps();
         }
@@ -156,10 +158,10 @@ impl Mon {
         let incs: Vec<Epoch> = self.next.incrementals.range(..=base).map(|(e, _)| *e).collect();
         let fulls: Vec<Epoch> = self.next.fulls.range(..base).map(|(e, _)| *e).collect();
         for epoch in incs {
-            self.put(keys::osdmap_inc(epoch), None);
+            self.put(ledger_keys::osdmap_inc(epoch), None);
         }
         for epoch in fulls {
-            self.put(keys::osdmap_full(epoch), None);
+            self.put(ledger_keys::osdmap_full(epoch), None);
         }
     }
 
@@ -171,7 +173,7 @@ impl Mon {
             let older = &epochs[..=epochs.len() - FULL_MAPS as usize];
             let gap_without = |at: &[Epoch]| at[2].0 - at[0].0;
             let Some(at) = older.windows(3).min_by_key(|at| gap_without(at)) else { return };
-            self.put(keys::osdmap_full(at[1]), None);
+            self.put(ledger_keys::osdmap_full(at[1]), None);
         }
     }
 

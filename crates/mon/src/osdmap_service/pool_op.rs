@@ -6,7 +6,7 @@ use messages::{MPoolOp, MPoolOpReply, PaxosHeader, PoolOpCode};
 use types::{Errno, IntervalSet, PgPool, PoolFlags, PoolId, PoolSnapInfo, SnapId, UTime};
 
 use super::{PoolParams, RuleRef};
-use crate::{ConnId, Effect, Effects, Mon, keys, state::value};
+use crate::{ConnId, Effect, Effects, Mon, ledger_keys, state::value};
 
 type OpResult = Result<Option<Bytes>, Errno>;
 
@@ -108,7 +108,7 @@ impl Mon {
         if !removed.is_empty() {
             let mut all = self.next.removed_snaps.get(&id).cloned().unwrap_or_default();
             all.union_with(removed);
-            self.put(keys::removed_snaps(id), value(&all));
+            self.put(ledger_keys::removed_snaps(id), value(&all));
         }
     }
 

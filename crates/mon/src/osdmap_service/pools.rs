@@ -85,7 +85,7 @@ fn new_pool(map: &OsdMap, options: &MonOptions, params: &PoolParams, wall: UTime
 ///
 /// Authority: `CrushWrapper::check_crush_rule`, `OSDMap::validate_crush_rules` (16.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Misfit {
+pub(crate) enum RuleMismatch {
     /// There is no such rule.
     NoRule,
     /// It is an old rule, whose number and ruleset differ.
@@ -99,26 +99,26 @@ pub(crate) enum Misfit {
 }
 
 /// Whether the rule with this number places pools of that kind and size.
-pub(crate) fn misfit(crush: &CrushMap, rule: u8, kind: PoolType, size: u8) -> Option<Misfit> {
-    let Some(found) = crush.rule(rule) else { return Some(Misfit::NoRule) };
+pub(crate) fn rule_mismatch(crush: &CrushMap, rule: u8, kind: PoolType, size: u8) -> Option<RuleMismatch> {
+    let Some(found) = crush.rule(rule) else { return Some(RuleMismatch::NoRule) };
     match () {
-        () if found.ruleset != rule => Some(Misfit::OtherRuleset),
-        () if found.kind != kind.0 => Some(Misfit::OtherKind),
-        () if size < found.min_size => Some(Misfit::TooSmall),
-        () if size > found.max_size => Some(Misfit::TooLarge),
+        () if found.ruleset != rule => Some(RuleMismatch::OtherRuleset),
+        () if found.kind != kind.0 => Some(RuleMismatch::OtherKind),
+        () if size < found.min_size => Some(RuleMismatch::TooSmall),
+        () if size > found.max_size => Some(RuleMismatch::TooLarge),
         () => None,
     }
 }
 
 /// Refuses a rule that does not place a pool, with the text for the operator who changes the pool.
 pub(crate) fn fits(crush: &CrushMap, rule: u8, kind: PoolType, size: u8) -> Result<(), Refusal> {
-    let text = match misfit(crush, rule, kind, size) {
+    let text = match rule_mismatch(crush, rule, kind, size) {
         None => return Ok(()),
-        Some(Misfit::NoRule) => format!("crush rule {rule} does not exist"),
-        Some(Misfit::OtherRuleset) => format!("rule {rule} mask ruleset does not match rule id"),
-        Some(Misfit::OtherKind) => format!("crush rule {rule} type does not match pool"),
-        Some(Misfit::TooSmall) => "pool size is smaller than the crush rule min size".to_owned(),
-        Some(Misfit::TooLarge) => "pool size is bigger than the crush rule max size".to_owned(),
+        Some(RuleMismatch::NoRule) => format!("crush rule {rule} does not exist"),
+        Some(RuleMismatch::OtherRuleset) => format!("rule {rule} mask ruleset does not match rule id"),
+        Some(RuleMismatch::OtherKind) => format!("crush rule {rule} type does not match pool"),
+        Some(RuleMismatch::TooSmall) => "pool size is smaller than the crush rule min size".to_owned(),
+        Some(RuleMismatch::TooLarge) => "pool size is bigger than the crush rule max size".to_owned(),
     };
     Err((Errno::EINVAL, text))
 }
@@ -192,8 +192,8 @@ impl Mon {
             return Err((Errno::EPERM, text.to_owned()));
         }
         self.change_osdmap(wall, |map, inc| remove_pool(map, inc, id));
-        self.put(crate::keys::creating(id), None);
-        self.put(crate::keys::removed_snaps(id), None);
+        self.put(crate::ledger_keys::creating(id), None);
+        self.put(crate::ledger_keys::removed_snaps(id), None);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use types::{EntityAddr, Instant, MapFlags, OsdId, OsdMap, OsdState, PgPool, PoolFlags, PoolId, UTime};
 
-use super::failure::Gone;
+use super::failure::DownKind;
 use crate::Mon;
 
 impl Mon {
@@ -45,7 +45,7 @@ impl Mon {
             self.mark_down(
                 wall,
                 osd,
-                Gone::Silent,
+                DownKind::Silent,
                 format!("osd.{osd} marked down after no report for {secs} seconds"),
             );
         }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use auth::{ClientAuth, ClientStep, Keyring, ServerAuth, Step, signature};
+use auth::{AuthStep, ClientAuth, ClientStep, Keyring, ServerAuth, signature};
 use codec::Decode;
 
 use super::*;
@@ -190,16 +190,19 @@ fn server_accepts(
     authority.secrets.insert(EntityType::AUTH, rotating);
     let drawn = challenge.last_chunk::<8>().map(|b| u64::from_le_bytes(*b)).unwrap();
     let mut server = ServerAuth::new(method::CEPHX, con_mode::CRC);
-    let Step::More(ours) = server.step(request.clone(), NOW, &mut script([drawn]), &mut authority).unwrap()
+    let AuthStep::More(ours) =
+        server.step(request.clone(), NOW, &mut script([drawn]), &mut authority).unwrap()
     else {
         panic!("a client is challenged");
     };
     assert_eq!(ours, challenge);
-    let Step::Done(proof) = server.step(answer.clone(), NOW, &mut script([]), &mut authority).unwrap() else {
+    let AuthStep::Done(authenticated) =
+        server.step(answer.clone(), NOW, &mut script([]), &mut authority).unwrap()
+    else {
         panic!("its answer ends it");
     };
     assert_eq!(
-        (proof.identity.name.to_string(), proof.identity.caps),
+        (authenticated.identity.name.to_string(), authenticated.identity.caps),
         ("client.admin".into(), "allow *".into())
     );
 }

@@ -94,14 +94,14 @@ impl World {
         let Some((ghost, late)) = self.ghosts.pop() else { return };
         let current = std::mem::replace(&mut self.pair.ends[1], ghost);
         let mut out = Output::default();
-        let mut cx = Cx {
+        let mut ctx = Ctx {
             wall: NOW,
             rng: &mut self.pair.rng,
             authority: &mut self.pair.keys,
             keeper: None,
             sessions: &mut self.pair.sessions,
         };
-        let result = self.pair.ends[1].receive([Bytes::from(late)], &mut cx, &mut out);
+        let result = self.pair.ends[1].receive([Bytes::from(late)], &mut ctx, &mut out);
         // Only the beginning of a session that has begun is refused.
         assert!([Ok(()), Err(CloseReason::Protocol(Tag::CLIENT_IDENT.0))].contains(&result), "{result:?}");
         for event in out.events {

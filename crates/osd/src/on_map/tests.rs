@@ -100,10 +100,10 @@ fn what_waited_at_the_wrong_shard_is_passed_on_though_its_connection_is_gone() {
     it.osd.map.pools.insert(pool, split);
     it.osd.map.epoch = epoch;
     let (mut effects, store) = (Vec::new(), &mut it.store);
-    it.osd.retry_waiting(&mut Cx { now: it.now, wall: UTime::default(), store, effects: &mut effects });
+    it.osd.retry_waiting(&mut Ctx { now: it.now, wall: UTime::default(), store, effects: &mut effects });
     let passed = matches!(
         &effects[..],
-        [Effect::Cross(1, Cross::FromPeer(CONN, OsdId(1), Message::MPgClean(passed)))] if passed.pgid.seed == 1
+        [Effect::ShardMessage(1, ShardMessage::FromPeer(CONN, OsdId(1), Message::MPgClean(passed)))] if passed.pgid.seed == 1
     );
     assert!(passed, "{effects:?}");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use messages::MMonGetOSDMap;
 use types::{Epoch, Instant};
 
-use crate::{Cross, Effect, Osd, osd::Cx, shard::CONTROL};
+use crate::{Effect, Osd, ShardMessage, osd::Ctx, shard::CONTROL};
 
 /// Between two requests for the same map: one that is as bad as its incremental must not be asked for at once.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -27,32 +27,32 @@ impl WholeMap {
 
 impl Osd {
     /// The map of `epoch` cannot be had from its incremental.
-    pub(crate) fn want_whole_map(&mut self, epoch: Epoch, cx: &mut Cx<'_>) {
+    pub(crate) fn want_whole_map(&mut self, epoch: Epoch, ctx: &mut Ctx<'_>) {
         if self.whole_map.is_none_or(|wanted| wanted.epoch != epoch) {
-            self.whole_map = Some(WholeMap { epoch, due: cx.now });
+            self.whole_map = Some(WholeMap { epoch, due: ctx.now });
         }
-        self.ask_for_whole_map(cx);
+        self.ask_for_whole_map(ctx);
     }
 
     /// Asks for the map that is wanted, if it is time.
-    pub(crate) fn ask_for_whole_map(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn ask_for_whole_map(&mut self, ctx: &mut Ctx<'_>) {
         let is_control = self.config.shard.is_control();
-        let Some(wanted) = self.whole_map.as_mut().filter(|wanted| cx.now >= wanted.due) else { return };
+        let Some(wanted) = self.whole_map.as_mut().filter(|wanted| ctx.now >= wanted.due) else { return };
         if !is_control {
-            cx.cross(CONTROL, Cross::WantWholeMap(wanted.epoch));
+            ctx.send_shard(CONTROL, ShardMessage::WantWholeMap(wanted.epoch));
         } else if self.has_mon {
-            cx.effects.push(Effect::SendMon(MMonGetOSDMap::whole(wanted.epoch).into()));
+            ctx.effects.push(Effect::SendMon(MMonGetOSDMap::whole(wanted.epoch).into()));
         } else {
             return;
         }
-        wanted.due = cx.now + PATIENCE;
+        wanted.due = ctx.now + PATIENCE;
     }
 
     /// The control shard has every map that it passed on.
-    pub(crate) fn on_want_whole_map(&self, from: u16, epoch: Epoch, cx: &mut Cx<'_>) {
+    pub(crate) fn on_want_whole_map(&self, from: u16, epoch: Epoch, ctx: &mut Ctx<'_>) {
         if epoch <= self.map.epoch {
-            let map = self.one_map(epoch, cx);
-            cx.cross(from, Cross::Maps(Box::new(map)));
+            let map = self.one_map(epoch, ctx);
+            ctx.send_shard(from, ShardMessage::Maps(Box::new(map)));
         }
     }
 }

@@ -128,7 +128,9 @@ fn only_the_control_shard_heeds_what_others_answer() {
     let mut a = Running::new(A, B, 2);
     a.osd.config.shard = crate::Shard { index: 1, count: 2 };
     let effects = a.handle(Event::FromOsd(B, maps().into()));
-    let crossed = effects.iter().any(|effect| matches!(effect, Effect::Cross(CONTROL, Cross::FromOsd(B, _))));
+    let crossed = effects
+        .iter()
+        .any(|effect| matches!(effect, Effect::ShardMessage(CONTROL, ShardMessage::FromOsd(B, _))));
     assert!(crossed && a.osd.map.epoch == Epoch(2));
 }
 
@@ -185,7 +187,10 @@ fn answers_to_pings_that_have_not_left_grant_nothing() {
     let now = a.now.0;
     let mut grants = |stamp_ns| {
         let effects = a.handle(Event::Received(CONN, 0, ping(PingOp::REPLY, B, 2, stamp_ns).into()));
-        effects.iter().filter(|effect| matches!(effect, Effect::Cross(1, Cross::LeaseGranted(..)))).count()
+        effects
+            .iter()
+            .filter(|effect| matches!(effect, Effect::ShardMessage(1, ShardMessage::LeaseGranted(..))))
+            .count()
     };
     assert_eq!([now, now + 1].map(&mut grants), [1, 0]);
 }
@@ -215,7 +220,7 @@ fn who_cannot_serve_answers_and_sends_no_pings_and_does_not_boot() {
         for _ in 0..seconds {
             a.now = a.now + Duration::from_secs(1);
             if is_alive {
-                a.handle(Event::Cross(1, Cross::Vitals(Default::default())));
+                a.handle(Event::ShardMessage(1, ShardMessage::Liveness(Default::default())));
             }
             sent += beats_to(B, &a.handle(Event::Timer(crate::osd::TICK)));
             let ping = ping(PingOp::PING, B, 2, 900);
@@ -232,6 +237,6 @@ fn who_cannot_serve_answers_and_sends_no_pings_and_does_not_boot() {
     };
     a.osd.boot = Boot::CatchingUp(Epoch(2));
     assert!(!has_booted(a.handle(Event::Timer(crate::osd::TICK))));
-    a.handle(Event::Cross(1, Cross::Vitals(Default::default())));
+    a.handle(Event::ShardMessage(1, ShardMessage::Liveness(Default::default())));
     assert!(has_booted(a.handle(Event::Timer(crate::osd::TICK))));
 }

@@ -74,29 +74,29 @@ fn an_osd_whose_pg_has_an_unreadable_record_does_not_begin() {
 #[test]
 fn nothing_is_left_of_a_pg_that_goes() {
     let (mut osd, mut store, mut effects) = (Osd::alone(), MemStore::new(), Vec::new());
-    let mut cx = Cx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    let mut ctx = Ctx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
     let pgid = PgId::new(PoolId(2), 5);
-    osd.make_pg(PgCreation { pgid, created: Epoch(1), intervals: Vec::new() }, Epoch(9), &mut cx);
+    osd.make_pg(PgCreation { pgid, created: Epoch(1), intervals: Vec::new() }, Epoch(9), &mut ctx);
     assert_eq!((osd.pgs.len(), osd.pgs.ids.len()), (1, 1));
     let token = Token(u64::from(osd.pgs.last_id) << 32);
     // Its pool is not there.
-    osd.pg_event(pgid, Event::NewMap, &mut cx);
+    osd.pg_event(pgid, Event::NewMap, &mut ctx);
     assert_eq!((osd.pgs.len(), osd.pgs.ids.len()), (0, 0));
-    osd.pg_committed(token, &mut cx);
+    osd.pg_committed(token, &mut ctx);
 }
 
 #[test]
 fn what_pgs_here_tell_each_other_is_heard_when_the_call_has_ended() {
     let (mut osd, mut store, mut effects) = (Osd::alone(), MemStore::new(), Vec::new());
-    let mut cx = Cx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    let mut ctx = Ctx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
     let pgid = PgId::new(PoolId(2), 5);
-    osd.make_pg(PgCreation { pgid, created: Epoch(1), intervals: Vec::new() }, Epoch(9), &mut cx);
+    osd.make_pg(PgCreation { pgid, created: Epoch(1), intervals: Vec::new() }, Epoch(9), &mut ctx);
     let me = osd.config.whoami;
     let query = MPgQuery { pgid, epoch: Epoch(9), ..MPgQuery::default() };
-    osd.pg_effect(pgid, pg::Effect::SendOsd(me, query.into()), &mut cx);
+    osd.pg_effect(pgid, pg::Effect::SendOsd(me, query.into()), &mut ctx);
     // Else each answer would be heard inside of the call that asked.
     assert_eq!(osd.pgs.own_messages.len(), 1);
-    osd.pg_event(pgid, Event::Tick, &mut cx);
+    osd.pg_event(pgid, Event::Tick, &mut ctx);
     assert!(osd.pgs.own_messages.is_empty() && !osd.pgs.is_delivering);
 }
 
@@ -112,12 +112,12 @@ fn what_pgs_here_say_to_each_other_overtakes_nothing() {
     osd.map.apply(&up).unwrap();
     let (pgid, epoch) = (PgId::new(PoolId(2), 5), Epoch(1));
     let (mut store, mut effects) = (MemStore::new(), Vec::new());
-    let cx = &mut Cx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    let ctx = &mut Ctx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
     // The answer to the first goes to this OSD, too.
     let pull = pg::Effect::SendOsd(me, MPgPull { pgid, epoch, ..MPgPull::default() }.into());
     let change = pg::Effect::SendOsd(other, MPgClean { pgid, epoch, remove: false }.into());
-    osd.carry_out(pgid, &mut vec![pull, change], cx);
-    osd.deliver_own_messages(cx);
+    osd.carry_out(pgid, &mut vec![pull, change], ctx);
+    osd.deliver_own_messages(ctx);
     let told: Vec<OsdId> = effects
         .iter()
         .filter_map(|effect| match effect {
@@ -172,9 +172,9 @@ fn asked_for_log(effects: &[Effect]) -> Vec<OsdId> {
 fn a_pg_that_a_copy_tells_of_knows_its_past_from_the_first_moment() {
     let (mut osd, pgid, other) = without_its_pg();
     let (mut store, mut effects) = (MemStore::new(), Vec::new());
-    let mut cx = Cx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    let mut ctx = Ctx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
     let notify = told(&osd, pgid, other, osd.map.epoch);
-    osd.pg_peer_message(other, notify.into(), &mut cx);
+    osd.pg_peer_message(other, notify.into(), &mut ctx);
     assert_eq!(asked_for_log(&effects), [other]);
 }
 
@@ -182,19 +182,19 @@ fn a_pg_that_a_copy_tells_of_knows_its_past_from_the_first_moment() {
 fn a_pg_is_not_made_by_what_does_not_know_its_past() {
     let (mut osd, pgid, other) = without_its_pg();
     let (mut store, mut effects) = (MemStore::new(), Vec::new());
-    let mut cx = Cx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    let mut ctx = Ctx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
     let newest = osd.map.epoch;
     let query = Message::from(MPgQuery { pgid, epoch: newest, ..MPgQuery::default() });
     // The answer of an OSD without a copy, and what a copy tells that has not come to this interval.
     let empty = answer_without_pg(query.clone(), newest).unwrap();
     let stale = told(&osd, pgid, other, Epoch(newest.0 - 1));
     for message in [query, empty, stale.into()] {
-        osd.pg_peer_message(other, message, &mut cx);
+        osd.pg_peer_message(other, message, &mut ctx);
         assert_eq!((osd.pgs.len(), osd.pgs.ids.len()), (0, 0));
     }
     let creation = PgCreation { pgid, created: Epoch(1), intervals: Vec::new() };
     for (epoch, count) in [(Epoch(newest.0 - 1), 0), (newest, 1)] {
-        osd.on_pg_create(MOSDPGCreate { epoch, pgs: vec![creation.clone()] }, &mut cx);
+        osd.on_pg_create(MOSDPGCreate { epoch, pgs: vec![creation.clone()] }, &mut ctx);
         assert_eq!(osd.pgs.len(), count);
     }
     // The question was answered.

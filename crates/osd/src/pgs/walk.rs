@@ -5,19 +5,19 @@ use pg::{Event, Pg};
 use types::{CollId, PgId, Transaction, TxnOp};
 
 use super::MAP_TOKEN;
-use crate::{Fault, Osd, osd::Cx};
+use crate::{Fault, Osd, osd::Ctx};
 
 impl Osd {
     /// Loads the PGs in the store, and walks each from the map that it saw last to the newest.
     ///
     /// # Errors
     /// When one of them, or a map on the way, is not readable.
-    pub(crate) fn load_pgs(&mut self, cx: &mut Cx<'_>) -> Result<(), Fault> {
+    pub(crate) fn load_pgs(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Fault> {
         let me = self.config.whoami;
         let mut loaded = Vec::new();
-        for coll in cx.store.collections().into_iter().filter(|c| *c != CollId::META) {
+        for coll in ctx.store.collections().into_iter().filter(|c| *c != CollId::META) {
             let id = self.pgs.new_id(coll.0);
-            match Pg::load(id, coll.0, me, cx.store) {
+            match Pg::load(id, coll.0, me, ctx.store) {
                 Ok(Some(pg)) => loaded.push(pg),
                 Ok(None) => {
                     // A PG's record goes first when it is removed.
@@ -25,7 +25,7 @@ impl Osd {
                     self.pgs.ids.remove(&id);
                     let mut txn = Transaction::new(coll);
                     txn.ops.push(TxnOp::RemoveCollection);
-                    cx.store.submit(MAP_TOKEN, txn);
+                    ctx.store.submit(MAP_TOKEN, txn);
                 }
                 Err(error) => return Err(Fault::PgRecord { pgid: coll.0, error }),
             }
@@ -34,9 +34,9 @@ impl Osd {
         let oldest = loaded.iter().map(Pg::epoch).min().unwrap_or(newest).max(self.maps.oldest);
         let mut epoch = oldest;
         while epoch.0 != 0 && epoch <= newest {
-            let bytes = self.maps.full(cx.store, epoch).ok().flatten();
+            let bytes = self.maps.full(ctx.store, epoch).ok().flatten();
             self.map = bytes.and_then(Osd::decode_full).ok_or(Fault::Map { epoch })?;
-            self.advance_pgs(cx);
+            self.advance_pgs(ctx);
             let (ready, later): (Vec<Pg>, Vec<Pg>) = loaded.into_iter().partition(|pg| pg.epoch() <= epoch);
             loaded = later;
             for pg in ready {
@@ -45,12 +45,12 @@ impl Osd {
                 // The PG's last map may be older than all that are kept, and its pool may have had more PGs in it, or
                 // fewer.
                 if self.pgs.get(pgid).is_some_and(|pg| pg.is_cut_too_fine(&self.map)) {
-                    self.with_pg(pgid, cx, |pg, ctx| pg.discard(ctx));
+                    self.with_pg(pgid, ctx, |pg, pg_ctx| pg.discard(pg_ctx));
                     continue;
                 }
-                let children = self.split_pg(pgid, cx);
+                let children = self.split_pg(pgid, ctx);
                 for pgid in children.into_iter().chain([pgid]) {
-                    self.with_pg(pgid, cx, |pg, ctx| pg.resume(ctx));
+                    self.with_pg(pgid, ctx, |pg, pg_ctx| pg.resume(pg_ctx));
                 }
             }
             epoch = epoch.next();
@@ -65,7 +65,7 @@ impl Osd {
     }
 
     /// Splits a PG whose pool has more PGs in the newest map than the PG knew, and returns its children.
-    fn split_pg(&mut self, pgid: PgId, cx: &mut Cx<'_>) -> Vec<PgId> {
+    fn split_pg(&mut self, pgid: PgId, ctx: &mut Ctx<'_>) -> Vec<PgId> {
         let children = self.pgs.get(pgid).map_or_else(Vec::new, |pg| pg.children(&self.map));
         if children.is_empty() {
             return children;
@@ -73,7 +73,7 @@ impl Osd {
         let numbered: Vec<(u32, PgId)> =
             children.iter().map(|child| (self.pgs.new_id(*child), *child)).collect();
         let mut split = Vec::new();
-        self.with_pg(pgid, cx, |pg, ctx| split = pg.split(&numbered, ctx));
+        self.with_pg(pgid, ctx, |pg, pg_ctx| split = pg.split(&numbered, pg_ctx));
         for child in split {
             let known = self.pgs.pgs.insert(child.pgid(), child);
             assert!(known.is_none(), "a PG is where the one was that it came of, and only there");
@@ -83,7 +83,7 @@ impl Osd {
 
     /// Where the pool has one PG less in the newest map, merges that PG into this one, or lets this one go. False if
     /// the PG stays what it is.
-    fn merge_pg(&mut self, pgid: PgId, cx: &mut Cx<'_>) -> bool {
+    fn merge_pg(&mut self, pgid: PgId, ctx: &mut Ctx<'_>) -> bool {
         if !self.pgs.get(pgid).is_some_and(|pg| pg.is_cut_too_fine(&self.map)) {
             return false;
         }
@@ -94,25 +94,25 @@ impl Osd {
             (None, _) | (_, None) => false,
         });
         match source.and_then(|source| self.pgs.take(source)) {
-            Some(source) => self.with_pg(pgid, cx, |pg, ctx| pg.merge(source, ctx)),
-            None => self.with_pg(pgid, cx, |pg, ctx| pg.discard(ctx)),
+            Some(source) => self.with_pg(pgid, ctx, |pg, pg_ctx| pg.merge(source, pg_ctx)),
+            None => self.with_pg(pgid, ctx, |pg, pg_ctx| pg.discard(pg_ctx)),
         }
         true
     }
 
     /// Walks every PG into the newest map.
-    pub(crate) fn advance_pgs(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn advance_pgs(&mut self, ctx: &mut Ctx<'_>) {
         // Clients send their ops again to the new primary.
         let (map, me) = (&self.map, self.config.whoami);
         let is_ours = |pgid| map.pg_to_up_acting(pgid).acting_primary == me;
         self.pgs.early.retain(|(_, _, op, _)| is_ours(op.pgid));
         self.pgs.early_passed_on.retain(|(_, question)| is_ours(question.pgid));
         for pgid in self.pgs.ids().collect::<Vec<_>>() {
-            if self.merge_pg(pgid, cx) {
+            if self.merge_pg(pgid, ctx) {
                 continue;
             }
-            for pgid in self.split_pg(pgid, cx).into_iter().chain([pgid]) {
-                self.pg_event(pgid, Event::NewMap, cx);
+            for pgid in self.split_pg(pgid, ctx).into_iter().chain([pgid]) {
+                self.pg_event(pgid, Event::NewMap, ctx);
             }
         }
     }

@@ -11,7 +11,7 @@ use serde_json::json;
 use types::{CollId, Errno, HObject, Instant, Mutation, PoolId, SnapId, Token, Transaction};
 
 use super::{Answer, Call, Refusal, render};
-use crate::{ConnId, Osd, osd::Cx, pgs::MAP_TOKEN};
+use crate::{ConnId, Osd, osd::Ctx, pgs::MAP_TOKEN};
 
 /// Blocks below this are small.
 const SMALL_BYTES: u64 = 1 << 20;
@@ -81,7 +81,7 @@ fn check(osd: &Osd, count: u64, size: u64) -> Result<(), Refusal> {
     Err((Errno::EINVAL, why))
 }
 
-pub(super) fn start(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+pub(super) fn start(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> Answer {
     let count = call.int("count").unwrap_or(1 << 30);
     let object_size = call.int("object_size").unwrap_or(0);
     let object_num = call.int("object_num").unwrap_or(0);
@@ -93,7 +93,7 @@ pub(super) fn start(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
     if osd.bench.is_some() {
         return Err((Errno::EBUSY, "a benchmark is running".to_owned()));
     }
-    if cx.store.usage().available_bytes / 2 < count.min(OBJECTS_MAX * size) {
+    if ctx.store.usage().available_bytes / 2 < count.min(OBJECTS_MAX * size) {
         return Err((Errno::ENOSPC, "not enough space for the benchmark".to_owned()));
     }
     // Not zeros: a device may be quicker with them.
@@ -108,13 +108,13 @@ pub(super) fn start(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
         block: block.into(),
         object_num: objects.clamp(1, OBJECTS_MAX),
         object_size: object_size.max(size),
-        started: cx.now,
+        started: ctx.now,
         submitted: 0,
         committed: 0,
         last: None,
         seconds: 0.0,
     });
-    osd.bench_step(cx);
+    osd.bench_step(ctx);
     Ok(None)
 }
 
@@ -152,34 +152,34 @@ impl Bench {
 
 impl Osd {
     /// One of the benchmark's transactions is durable.
-    pub(crate) fn on_bench_committed(&mut self, token: Token, cx: &mut Cx<'_>) {
+    pub(crate) fn on_bench_committed(&mut self, token: Token, ctx: &mut Ctx<'_>) {
         let Some(bench) = &mut self.bench else { return };
         if bench.last == Some(token.0) {
-            return self.finish_bench(cx);
+            return self.finish_bench(ctx);
         }
         bench.committed += bench.block_bytes();
         if bench.committed >= bench.count {
-            let elapsed: Duration = cx.now.since(bench.started);
+            let elapsed: Duration = ctx.now.since(bench.started);
             bench.seconds = elapsed.as_secs_f64().max(1e-9);
         }
-        self.bench_step(cx);
+        self.bench_step(ctx);
     }
 
-    fn bench_step(&mut self, cx: &mut Cx<'_>) {
+    fn bench_step(&mut self, ctx: &mut Ctx<'_>) {
         let Some(bench) = &mut self.bench else { return };
         let window = IN_FLIGHT_BYTES.min(IN_FLIGHT_MAX * bench.block_bytes()).max(bench.block_bytes());
         while bench.submitted < bench.count && bench.submitted - bench.committed < window {
             let txn = bench.next_write();
-            cx.store.submit(Token(1), txn);
+            ctx.store.submit(Token(1), txn);
         }
         if bench.committed >= bench.count && bench.last.is_none() {
             bench.last = Some(2);
             let txn = bench.cleanup();
-            cx.store.submit(Token(2), txn);
+            ctx.store.submit(Token(2), txn);
         }
     }
 
-    fn finish_bench(&mut self, cx: &mut Cx<'_>) {
+    fn finish_bench(&mut self, ctx: &mut Ctx<'_>) {
         let Some(bench) = self.bench.take() else { return };
         let rate = bench.count as f64 / bench.seconds.max(1e-9);
         let out = json!({
@@ -190,6 +190,6 @@ impl Osd {
             "iops": rate / bench.block_bytes() as f64,
         });
         let reply = MCommandReply { output: render(&bench.args, &out).into(), ..MCommandReply::default() };
-        self.send_conn(bench.conn, bench.tid, reply.into(), cx);
+        self.send_conn(bench.conn, bench.tid, reply.into(), ctx);
     }
 }

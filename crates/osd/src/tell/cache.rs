@@ -4,7 +4,7 @@
 //! memory that are not accounted for here are left out.
 
 use serde_json::{Map, Value, json};
-use store::{Cached, Held};
+use store::{Cached, MemoryUse};
 
 /// A shard's part. PGs keep nothing of an object between two requests, as Ceph does in object contexts.
 pub(super) fn status(cached: Cached) -> Value {
@@ -23,8 +23,8 @@ pub(super) fn mempools(cached: Cached) -> Value {
         ("bluestore_cache_meta", cached.pages),
         ("bluestore_cache_other", cached.omap),
     ];
-    let show = |held: Held| json!({"items": held.items, "bytes": held.bytes});
-    let total = pools.iter().fold(Held::default(), |sum, (_, held)| Held {
+    let show = |held: MemoryUse| json!({"items": held.items, "bytes": held.bytes});
+    let total = pools.iter().fold(MemoryUse::default(), |sum, (_, held)| MemoryUse {
         items: sum.items + held.items,
         bytes: sum.bytes + held.bytes,
     });
@@ -58,8 +58,8 @@ mod tests {
     #[test]
     fn numbers_of_shards_are_added() {
         let cached = Cached {
-            data: Held { items: 2, bytes: 8192 },
-            onodes: Held { items: 3, bytes: 600 },
+            data: MemoryUse { items: 2, bytes: 8192 },
+            onodes: MemoryUse { items: 3, bytes: 600 },
             ..Cached::default()
         };
         let all = sum(vec![status(cached), status(cached)]);

@@ -5,7 +5,7 @@ use serde_json::Value;
 use types::{CONFIG_COMMANDS, ConfigOwner, EntityType, is_observed};
 
 use super::{Call, Refusal, Row, show::uuid};
-use crate::{Cross, Effect, Osd, osd::Cx};
+use crate::{Effect, Osd, ShardMessage, osd::Ctx};
 
 const fn row(at: usize) -> Row {
     Row { sig: CONFIG_COMMANDS[at].0, help: CONFIG_COMMANDS[at].1, run }
@@ -14,7 +14,7 @@ const fn row(at: usize) -> Row {
 pub(super) const ROWS: [Row; 8] = [row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)];
 
 /// One of the commands that every daemon has.
-fn run(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Result<Option<Value>, Refusal> {
+fn run(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> Result<Option<Value>, Refusal> {
     let (name, fsid) = (format!("osd.{}", osd.config.whoami), uuid(&osd.config.fsid));
     let owner =
         ConfigOwner { name: &name, fsid: &fsid, is_observed: &|name| is_observed(EntityType::OSD, name) };
@@ -24,9 +24,9 @@ fn run(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Result<Option<Value>, Ref
     };
     let reply = answer?;
     if reply.is_changed {
-        osd.on_settings_changed(cx);
+        osd.on_settings_changed(ctx);
     }
-    osd.answer_with(call, reply.status, &reply.output, cx);
+    osd.answer_with(call, reply.status, &reply.output, ctx);
     Ok(None)
 }
 
@@ -37,22 +37,22 @@ impl Osd {
     }
 
     /// Asks the monitors for the options that they keep for this OSD, now and whenever they change.
-    pub(crate) fn subscribe_config(&self, cx: &mut Cx<'_>) {
+    pub(crate) fn subscribe_config(&self, ctx: &mut Ctx<'_>) {
         let message = MMonSubscribe {
             what: [("config".to_owned(), SubscribeItem { start: 0, flags: 0 })].into(),
             hostname: self.config.hostname.clone(),
         };
-        cx.effects.push(Effect::SendMon(message.into()));
+        ctx.effects.push(Effect::SendMon(message.into()));
     }
 
     /// Follows other options from now on, and says so.
-    pub(crate) fn on_settings_changed(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn on_settings_changed(&mut self, ctx: &mut Ctx<'_>) {
         self.follow_options();
-        cx.effects.push(Effect::OptionsChanged);
-        self.cross_all(|| Cross::Settings(Box::new(self.settings.clone())), cx);
+        ctx.effects.push(Effect::OptionsChanged);
+        self.send_other_shards(|| ShardMessage::Settings(Box::new(self.settings.clone())), ctx);
         let (config, ignored_config) = self.settings.to_wire();
         let daemon_name = self.config.whoami.to_string();
         let report = MMgrOpen { daemon_name, config, ignored_config, ..MMgrOpen::default() };
-        cx.effects.push(Effect::SendMon(report.into()));
+        ctx.effects.push(Effect::SendMon(report.into()));
     }
 }

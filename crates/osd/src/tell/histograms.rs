@@ -6,7 +6,7 @@ use pg::{BUCKETS, BYTES_QUANT, HISTOGRAMS, NANOS_QUANT, OpHistograms};
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Call};
-use crate::{Osd, osd::Cx};
+use crate::{Osd, osd::Ctx};
 
 /// The section that they are in.
 const SECTION: &str = "osd";
@@ -45,7 +45,7 @@ fn axis(name: &str, quant: u64) -> Value {
     })
 }
 
-pub(super) fn dump(osd: &mut Osd, call: &Call, _: &mut Cx<'_>) -> Answer {
+pub(super) fn dump(osd: &mut Osd, call: &Call, _: &mut Ctx<'_>) -> Answer {
     let mut counted = osd.all_histograms();
     counted.since(&osd.perf.histograms_base);
     // Ceph calls them so, and counts nanoseconds.
@@ -53,7 +53,7 @@ pub(super) fn dump(osd: &mut Osd, call: &Call, _: &mut Cx<'_>) -> Answer {
     wanted(call, |at, _| json!({"axes": axes, "values": counted.rows(at)}))
 }
 
-pub(super) fn schema(_: &mut Osd, call: &Call, _: &mut Cx<'_>) -> Answer {
+pub(super) fn schema(_: &mut Osd, call: &Call, _: &mut Ctx<'_>) -> Answer {
     wanted(call, |_, help| {
         json!({
             "type": 26,

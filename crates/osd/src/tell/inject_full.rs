@@ -7,50 +7,50 @@ use serde_json::Value;
 use types::OsdStat;
 
 use super::{Answer, Call};
-use crate::{Osd, osd::Cx};
+use crate::{Osd, osd::Ctx};
 
-/// A claim, and for how many more reports it holds; [`None`] for ever.
+/// How full the OSD says it is, and for how many more reports; [`None`] for ever.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Claim {
-    kind: Fullness,
+pub(crate) struct InjectedFull {
+    kind: FullLevel,
     reports: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Fullness {
+enum FullLevel {
     Near,
     Backfill,
     Full,
 }
 
-pub(super) fn run(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+pub(super) fn run(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> Answer {
     let kind = match call.text("type").as_deref() {
         Some("none") => None,
-        Some("nearfull") => Some(Fullness::Near),
-        Some("backfillfull") => Some(Fullness::Backfill),
+        Some("nearfull") => Some(FullLevel::Near),
+        Some("backfillfull") => Some(FullLevel::Backfill),
         // The monitors do not tell these two apart.
-        Some("full" | "failsafe") | None => Some(Fullness::Full),
+        Some("full" | "failsafe") | None => Some(FullLevel::Full),
         Some(_) => {
             let text = "Invalid type use (none, nearfull, backfillfull, full, failsafe)";
             return Ok(Some(Value::from(text)));
         }
     };
-    osd.claim = kind.map(|kind| Claim { kind, reports: call.int("count") });
+    osd.injected_full = kind.map(|kind| InjectedFull { kind, reports: call.int("count") });
     // At once, not with the next report.
-    osd.stats_due = cx.now;
-    osd.send_stats_if_due(cx);
+    osd.stats_due = ctx.now;
+    osd.send_stats_if_due(ctx);
     Ok(Some(Value::Null))
 }
 
 impl Osd {
-    /// Makes a report say what is claimed.
-    pub(crate) fn apply_claim(&mut self, stat: &mut OsdStat) {
-        let Some(claim) = &mut self.claim else { return };
-        if let Some(left) = &mut claim.reports {
+    /// Makes a report say what was injected.
+    pub(crate) fn apply_injected_full(&mut self, stat: &mut OsdStat) {
+        let Some(injected) = &mut self.injected_full else { return };
+        if let Some(left) = &mut injected.reports {
             match left.checked_sub(1) {
                 Some(rest) => *left = rest,
                 None => {
-                    self.claim = None;
+                    self.injected_full = None;
                     return;
                 }
             }
@@ -58,10 +58,10 @@ impl Osd {
         let (near, backfill, full) =
             (self.map.nearfull_ratio, self.map.backfillfull_ratio, self.map.full_ratio);
         // Between the ratio that is reached and the next one.
-        let used = match claim.kind {
-            Fullness::Near => near + (backfill - near).max(0.0) / 2.0,
-            Fullness::Backfill => backfill + (full - backfill).max(0.0) / 2.0,
-            Fullness::Full => full + (1.0 - full).max(0.0) / 2.0,
+        let used = match injected.kind {
+            FullLevel::Near => near + (backfill - near).max(0.0) / 2.0,
+            FullLevel::Backfill => backfill + (full - backfill).max(0.0) / 2.0,
+            FullLevel::Full => full + (1.0 - full).max(0.0) / 2.0,
         };
         stat.kb_used = ((stat.kb as f64 * f64::from(used)) as u64).min(stat.kb);
         stat.kb_avail = stat.kb - stat.kb_used;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use types::{Epoch, Errno};
 
 use super::{Answer, Call};
-use crate::{Effect, Osd, osd::Cx};
+use crate::{Effect, Osd, osd::Ctx};
 
 /// Callers that wait, at most: each is an operator's command.
 const WAITING_MAX: usize = 1_000;
@@ -22,29 +22,29 @@ pub(crate) struct LatestMaps {
 /// The handle of the question that is asked at the start (`Osd::on_mon_opened`); these have higher ones.
 pub(crate) const BOOT_HANDLE: u64 = 1;
 
-pub(super) fn wait(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+pub(super) fn wait(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> Answer {
     let latest = &mut osd.latest_maps;
     if latest.waiting.len() >= WAITING_MAX {
         return Err((Errno::EAGAIN, "too many wait for a map".to_owned()));
     }
     latest.last_handle = latest.last_handle.max(BOOT_HANDLE) + 1;
     latest.waiting.push((latest.last_handle, None, call.clone()));
-    osd.ask_latest_maps(cx);
+    osd.ask_latest_maps(ctx);
     Ok(None)
 }
 
 impl Osd {
     /// Asks the monitor for the epochs that callers wait to hear of: where there is no monitor, once there is one.
-    pub(crate) fn ask_latest_maps(&self, cx: &mut Cx<'_>) {
+    pub(crate) fn ask_latest_maps(&self, ctx: &mut Ctx<'_>) {
         let unknown = self.latest_maps.waiting.iter().filter(|(_, epoch, _)| epoch.is_none());
         for (handle, ..) in unknown.filter(|_| self.has_mon) {
             let question = MMonGetVersion { handle: *handle, what: "osdmap".to_owned() };
-            cx.effects.push(Effect::SendMon(question.into()));
+            ctx.effects.push(Effect::SendMon(question.into()));
         }
     }
 
     /// The monitor names its newest map.
-    pub(crate) fn on_latest_map(&mut self, reply: &MMonGetVersionReply, cx: &mut Cx<'_>) {
+    pub(crate) fn on_latest_map(&mut self, reply: &MMonGetVersionReply, ctx: &mut Ctx<'_>) {
         if reply.handle == BOOT_HANDLE {
             return;
         }
@@ -55,18 +55,18 @@ impl Osd {
             *epoch = Some(newest);
         }
         if newest > self.map.epoch {
-            self.subscribe(cx);
+            self.subscribe(ctx);
         }
-        self.answer_latest_maps(cx);
+        self.answer_latest_maps(ctx);
     }
 
     /// Answers those whose map is here.
-    pub(crate) fn answer_latest_maps(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn answer_latest_maps(&mut self, ctx: &mut Ctx<'_>) {
         let have = self.map.epoch;
         let is_here = |epoch: &Option<Epoch>| epoch.is_some_and(|epoch| epoch <= have);
         let ready: Vec<_> = self.latest_maps.waiting.extract_if(.., |(_, epoch, _)| is_here(epoch)).collect();
         for (_, _, call) in ready {
-            self.answer_tell(&call, Ok(Some(Value::Null)), cx);
+            self.answer_tell(&call, Ok(Some(Value::Null)), ctx);
         }
     }
 }

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use types::{EntityAddr, EntityType, Errno, UTime};
 
 use super::{Answer, Call};
-use crate::{Osd, osd::Cx};
+use crate::{Osd, osd::Ctx};
 
 /// Runs a command to which every shard has a part of the answer, as a list.
-pub(super) fn gather(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
-    osd.gather(call, cx)
+pub(super) fn gather(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> Answer {
+    osd.gather(call, ctx)
 }
 
 /// The watchers that this shard knows.
@@ -51,7 +51,7 @@ pub(super) fn merge_pools(parts: Vec<Value>) -> Value {
 }
 
 /// Two documents, one behind the other: addresses, then networks.
-pub(super) fn blocklist(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+pub(super) fn blocklist(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> Answer {
     let entry = |(addr, until): (&EntityAddr, &UTime)| json!({"entity_addr_t": addr.dump(), "expire_time": until.to_string()});
     let addresses: Value = osd.map.blocklist.iter().map(entry).collect();
     let networks: Value = osd.map.range_blocklist.0.iter().map(entry).collect();
@@ -61,25 +61,25 @@ pub(super) fn blocklist(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
         text.truncate(text.trim_end().len());
     }
     text.push_str(&super::render(&call.args, &networks));
-    osd.answer_text(call, text, cx);
+    osd.answer_text(call, text, ctx);
     Ok(None)
 }
 
 /// Tells the monitor at once how it is.
-pub(super) fn send_beacon(osd: &mut Osd, _: &Call, cx: &mut Cx<'_>) -> Answer {
-    osd.stats_due = cx.now;
-    osd.send_stats_if_due(cx);
+pub(super) fn send_beacon(osd: &mut Osd, _: &Call, ctx: &mut Ctx<'_>) -> Answer {
+    osd.stats_due = ctx.now;
+    osd.send_stats_if_due(ctx);
     Ok(Some(Value::Null))
 }
 
 /// Nothing is to be done for the log: its lines are in the file when they are written, none are kept besides, and a
 /// file that was moved away is made anew without a command.
-pub(super) fn log_is_well(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
+pub(super) fn log_is_well(_: &mut Osd, _: &Call, _: &mut Ctx<'_>) -> Answer {
     Ok(Some(json!({})))
 }
 
 /// A line of an operator's in the cluster log.
-pub(super) fn cluster_log(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+pub(super) fn cluster_log(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> Answer {
     let message = call.list("message").join(" ");
     if message.is_empty() {
         return Err((Errno::EINVAL, "ignoring empty log message".to_owned()));
@@ -91,6 +91,6 @@ pub(super) fn cluster_log(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer
         "debug" => LogLevel::DEBUG,
         other => return Err((Errno::EINVAL, format!("unknown level '{other}'"))),
     };
-    osd.cluster_log(level, message, cx);
+    osd.cluster_log(level, message, ctx);
     Ok(Some(Value::Null))
 }

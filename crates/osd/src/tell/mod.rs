@@ -21,10 +21,10 @@ use messages::{MCommand, MCommandReply};
 use serde_json::{Map, Value, json};
 use types::{Errno, PgId};
 
-use crate::{ConnId, Osd, osd::Cx};
+use crate::{ConnId, Osd, osd::Ctx};
 
 pub(crate) use bench::{Bench, is_bench_token};
-pub(crate) use inject_full::Claim;
+pub(crate) use inject_full::InjectedFull;
 pub(crate) use latest_map::{BOOT_HANDLE, LatestMaps};
 pub(crate) use perf::Perf;
 
@@ -88,7 +88,7 @@ struct Row {
     /// Words, then arguments as `name=N,type=T[,key=value…]`.
     sig: &'static str,
     help: &'static str,
-    run: fn(&mut Osd, &Call, &mut Cx<'_>) -> Answer,
+    run: fn(&mut Osd, &Call, &mut Ctx<'_>) -> Answer,
 }
 
 /// The argument of commands that show ops.
@@ -369,10 +369,10 @@ pub(crate) fn pg_of(command: &MCommand) -> Option<PgId> {
 
 impl Osd {
     /// This shard's part of the answer to a command that all shards answer together.
-    pub(crate) fn part_of(&mut self, call: &Call, cx: &mut Cx<'_>) -> Value {
+    pub(crate) fn part_of(&mut self, call: &Call, ctx: &mut Ctx<'_>) -> Value {
         match call.prefix() {
-            "cache status" => cache::status(cx.store.cached()),
-            "dump_mempools" => cache::mempools(cx.store.cached()),
+            "cache status" => cache::status(ctx.store.cached()),
+            "dump_mempools" => cache::mempools(ctx.store.cached()),
             "dump_pgstate_history" => states::history(self),
             "dump_pg_recovery_stats" => states::times(self),
             "reset_pg_recovery_stats" => {
@@ -384,28 +384,28 @@ impl Osd {
                 Value::Null
             }
             "cache drop" | "flush_store_cache" => {
-                cx.store.drop_cache();
+                ctx.store.drop_cache();
                 Value::Null
             }
             "dump_watchers" => lists::watchers(self),
             "get_mapped_pools" => lists::mapped_pools(self),
             "dump_scrubs" => scrubs::jobs(self),
             "dump_scrub_reservations" => scrubs::reservations(self),
-            _ => ops::part(self, call, cx),
+            _ => ops::part(self, call, ctx),
         }
     }
 
-    pub(crate) fn on_tell(&mut self, conn: ConnId, tid: u64, command: &MCommand, cx: &mut Cx<'_>) {
+    pub(crate) fn on_tell(&mut self, conn: ConnId, tid: u64, command: &MCommand, ctx: &mut Ctx<'_>) {
         let may = self.sessions.get(&conn).is_some_and(|s| s.peer.caps.allows_all());
         let call = Call { args: args_of(command), conn, tid };
         let answer = match may {
-            true => self.tell(&call, cx),
+            true => self.tell(&call, ctx),
             false => Err((Errno::EACCES, String::new())),
         };
-        self.answer_tell(&call, answer, cx);
+        self.answer_tell(&call, answer, ctx);
     }
 
-    fn tell(&mut self, call: &Call, cx: &mut Cx<'_>) -> Answer {
+    fn tell(&mut self, call: &Call, ctx: &mut Ctx<'_>) -> Answer {
         let Some(prefix) = call.args.get("prefix").and_then(Value::as_str).map(str::to_owned) else {
             return Err((Errno::EINVAL, "command not understood".to_owned()));
         };
@@ -414,32 +414,32 @@ impl Osd {
         }
         // Several rows may share a prefix and differ in a choice; they run the same function.
         match rows().find(|row| row.prefix() == prefix) {
-            Some(row) => (row.run)(self, call, cx),
+            Some(row) => (row.run)(self, call, ctx),
             None => Err((Errno::EINVAL, format!("unknown command prefix {prefix}"))),
         }
     }
 
     /// Sends a document and a line for the operator.
-    fn answer_with(&self, call: &Call, status: String, output: &Value, cx: &mut Cx<'_>) {
+    fn answer_with(&self, call: &Call, status: String, output: &Value, ctx: &mut Ctx<'_>) {
         let output = render(&call.args, output).into();
         let reply = MCommandReply { status, output, ..MCommandReply::default() };
-        self.send_conn(call.conn, call.tid, reply.into(), cx);
+        self.send_conn(call.conn, call.tid, reply.into(), ctx);
     }
 
     /// Sends output that is not one document.
-    fn answer_text(&self, call: &Call, output: String, cx: &mut Cx<'_>) {
+    fn answer_text(&self, call: &Call, output: String, ctx: &mut Ctx<'_>) {
         let reply = MCommandReply { output: output.into(), ..MCommandReply::default() };
-        self.send_conn(call.conn, call.tid, reply.into(), cx);
+        self.send_conn(call.conn, call.tid, reply.into(), ctx);
     }
 
     /// Sends a line for the operator.
-    fn answer_line(&self, call: &Call, status: String, cx: &mut Cx<'_>) {
+    fn answer_line(&self, call: &Call, status: String, ctx: &mut Ctx<'_>) {
         let reply = MCommandReply { status, ..MCommandReply::default() };
-        self.send_conn(call.conn, call.tid, reply.into(), cx);
+        self.send_conn(call.conn, call.tid, reply.into(), ctx);
     }
 
     /// Sends an answer, unless it comes later.
-    pub(crate) fn answer_tell(&self, call: &Call, answer: Answer, cx: &mut Cx<'_>) {
+    pub(crate) fn answer_tell(&self, call: &Call, answer: Answer, ctx: &mut Ctx<'_>) {
         let reply = match answer {
             Ok(None) => return,
             Ok(Some(Value::Null)) => MCommandReply::default(),
@@ -450,7 +450,7 @@ impl Osd {
                 MCommandReply { result: errno.negated(), status, ..MCommandReply::default() }
             }
         };
-        self.send_conn(call.conn, call.tid, reply.into(), cx);
+        self.send_conn(call.conn, call.tid, reply.into(), ctx);
     }
 }
 

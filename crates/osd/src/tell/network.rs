@@ -11,7 +11,7 @@ use types::OsdId;
 use super::{Answer, Call};
 use crate::{
     Osd,
-    osd::Cx,
+    osd::Ctx,
     ping_times::{PingSummary, PingTimes},
 };
 
@@ -19,7 +19,7 @@ use crate::{
 const STALE: Duration = Duration::from_secs(3_600);
 
 /// Peers whose mean of 1, 5 or 15 minutes is `value` milliseconds at least, the slowest first.
-pub(super) fn dump(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+pub(super) fn dump(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> Answer {
     // As with 16.2, less than none is none.
     let wanted = call.text("value").and_then(|text| text.parse::<i64>().ok());
     let wanted = wanted.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0)));
@@ -28,7 +28,7 @@ pub(super) fn dump(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
         .heartbeat
         .ping_times()
         .filter_map(|(peer, times)| {
-            let (slowest, entry) = entry(osd.config.whoami, peer, times, cx)?;
+            let (slowest, entry) = entry(osd.config.whoami, peer, times, ctx)?;
             (slowest >= threshold).then_some((slowest, entry))
         })
         .collect();
@@ -43,17 +43,17 @@ fn millis(of: Duration) -> Value {
 }
 
 /// The slowest mean of a peer, and what is shown of it.
-fn entry(from: OsdId, to: OsdId, times: &PingTimes, cx: &Cx<'_>) -> Option<(Duration, Value)> {
+fn entry(from: OsdId, to: OsdId, times: &PingTimes, ctx: &Ctx<'_>) -> Option<(Duration, Value)> {
     let (at, last) = times.last()?;
-    let summaries = times.summaries(cx.now)?;
-    let ago = cx.now.since(at);
+    let summaries = times.summaries(ctx.now)?;
+    let ago = ctx.now.since(at);
     let of = |what: fn(&PingSummary) -> Duration| {
         let [one, five, fifteen] = summaries.each_ref().map(|summary| millis(what(summary)));
         json!({"1min": one, "5min": five, "15min": fifteen})
     };
     let slowest = summaries.iter().map(|summary| summary.average).max()?;
     let entry = json!({
-        "last update": pg::wall_at(at, cx.now, cx.wall).asctime(),
+        "last update": pg::wall_at(at, ctx.now, ctx.wall).asctime(),
         "stale": ago > STALE,
         "from osd": from.0,
         "to osd": to.0,

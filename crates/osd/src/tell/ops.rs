@@ -8,34 +8,34 @@ use serde_json::{Value, json};
 use types::{Errno, Instant};
 
 use super::{Answer, Call};
-use crate::{Osd, osd::Cx};
+use crate::{Osd, osd::Ctx};
 
 /// What is answered while nothing is tracked.
 const DISABLED: &str = "op_tracker tracking is not enabled now, so no ops are tracked currently, even those get stuck. \
     Please enable \"osd_enable_op_tracker\", and the tracker will start to track new ops received afterwards.";
 
 /// Any of these commands: every shard has a part of the answer.
-pub(super) fn dump(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+pub(super) fn dump(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> Answer {
     if !osd.held.with_history(|history| history.is_enabled) {
         return Err((Errno::EINVAL, DISABLED.to_owned()));
     }
-    osd.gather(call, cx)
+    osd.gather(call, ctx)
 }
 
 /// A part of such an answer.
-pub(super) fn part(osd: &Osd, call: &Call, cx: &Cx<'_>) -> Value {
+pub(super) fn part(osd: &Osd, call: &Call, ctx: &Ctx<'_>) -> Value {
     let history = |act: &dyn Fn(&pg::OpHistory) -> Value| osd.held.with_history(|history| act(history));
     let mut out = match call.prefix() {
-        "dump_historic_ops" => history(&|history| history.dump(false, cx.now, cx.wall)),
-        "dump_historic_ops_by_duration" => history(&|history| history.dump(true, cx.now, cx.wall)),
-        "dump_historic_slow_ops" => history(&|history| history.dump_slow(cx.now, cx.wall)),
+        "dump_historic_ops" => history(&|history| history.dump(false, ctx.now, ctx.wall)),
+        "dump_historic_ops_by_duration" => history(&|history| history.dump(true, ctx.now, ctx.wall)),
+        "dump_historic_slow_ops" => history(&|history| history.dump_slow(ctx.now, ctx.wall)),
         prefix => {
             let complaint = osd.held.with_history(|history| history.complaint);
             let age = if prefix == "dump_blocked_ops" { complaint.as_nanos() } else { 0 };
-            let until = Instant(cx.now.0.saturating_sub(u64::try_from(age).unwrap_or(u64::MAX)));
+            let until = Instant(ctx.now.0.saturating_sub(u64::try_from(age).unwrap_or(u64::MAX)));
             let mut ops = osd.ops_until(until);
             ops.sort_by_key(OpRecord::since);
-            let ops: Vec<Value> = ops.iter().map(|op| op.to_json(cx.now, cx.wall)).collect();
+            let ops: Vec<Value> = ops.iter().map(|op| op.to_json(ctx.now, ctx.wall)).collect();
             let mut out = json!({"ops": ops});
             if prefix == "dump_blocked_ops" {
                 out["complaint_time"] = match complaint.subsec_nanos() {

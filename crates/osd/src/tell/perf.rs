@@ -8,7 +8,7 @@ use serde_json::json;
 use types::Errno;
 
 use super::{Answer, Call};
-use crate::{Osd, osd::Cx};
+use crate::{Osd, osd::Ctx};
 
 /// The counters that belong to the OSD itself and not to its PGs.
 #[derive(Debug, Default)]
@@ -24,29 +24,29 @@ pub(crate) struct Perf {
     pub(super) histograms_base: pg::OpHistograms,
 }
 
-pub(super) fn dump(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
-    let values = osd.perf_values(cx);
+pub(super) fn dump(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> Answer {
+    let values = osd.perf_values(ctx);
     let (logger, counter) = (call.text("logger"), call.text("counter"));
     Ok(Some(perf_dump(&[(&OSD_PERF, &values)], logger.as_deref(), counter.as_deref())))
 }
 
-pub(super) fn schema(_: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
+pub(super) fn schema(_: &mut Osd, _: &Call, _: &mut Ctx<'_>) -> Answer {
     Ok(Some(perf_schema(&[&OSD_PERF])))
 }
 
-pub(super) fn reset(osd: &mut Osd, call: &Call, cx: &mut Cx<'_>) -> Answer {
+pub(super) fn reset(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> Answer {
     let Some(name) = call.text("var") else {
         return Err((Errno::EINVAL, "missing required parameter var(<string>)".to_owned()));
     };
     if name == "all" || name == OSD_PERF.name {
-        osd.perf.base = osd.perf_since_start(cx);
+        osd.perf.base = osd.perf_since_start(ctx);
         osd.perf.histograms_base = osd.all_histograms();
     }
     Ok(Some(perf_reset_answer(&[&OSD_PERF], &name)))
 }
 
 /// The devices that its host knows below its store.
-pub(super) fn list_devices(osd: &mut Osd, _: &Call, _: &mut Cx<'_>) -> Answer {
+pub(super) fn list_devices(osd: &mut Osd, _: &Call, _: &mut Ctx<'_>) -> Answer {
     let fact = |name: &str| osd.config.metadata.get(name).map(String::as_str).unwrap_or_default();
     let ids: Vec<(&str, &str)> =
         fact("device_ids").split(',').filter_map(|pair| pair.split_once('=')).collect();
@@ -72,8 +72,8 @@ fn served(values: &mut PerfValues, prefix: &str, of: Served) {
 
 impl Osd {
     /// All counters as they would be without a reset.
-    fn perf_since_start(&self, cx: &Cx<'_>) -> PerfValues {
-        let usage = self.usage(cx);
+    fn perf_since_start(&self, ctx: &Ctx<'_>) -> PerfValues {
+        let usage = self.usage(ctx);
         let reports = self.control.reports().map(|report| report.op_counts);
         let counts: OpCounts = reports.chain([self.pgs.op_counts()]).sum();
         let mut values = PerfValues::new();
@@ -107,15 +107,15 @@ impl Osd {
     }
 
     /// All counters since the last reset.
-    fn perf_values(&self, cx: &Cx<'_>) -> PerfValues {
-        let mut values = self.perf_since_start(cx);
+    fn perf_values(&self, ctx: &Ctx<'_>) -> PerfValues {
+        let mut values = self.perf_since_start(ctx);
         OSD_PERF.since_reset(&mut values, &self.perf.base);
         values
     }
 
     /// The counters that the manager gets.
-    pub(crate) fn useful_perf(&self, cx: &Cx<'_>) -> PerfValues {
-        let values = self.perf_values(cx);
+    pub(crate) fn useful_perf(&self, ctx: &Ctx<'_>) -> PerfValues {
+        let values = self.perf_values(ctx);
         let useful = OSD_PERF.counters.iter().filter(|counter| counter.priority >= PERF_USEFUL);
         useful
             .filter_map(|counter| values.get_key_value(counter.name))

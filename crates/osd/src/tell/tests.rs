@@ -31,9 +31,10 @@ fn commands_are_answered_as_listed() {
             assert!(served.contains(&shown(sig)), "{sig} is listed and not served");
             continue;
         }
-        let mut cx = Cx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+        let mut ctx =
+            Ctx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
         let call = Call::of([("prefix".to_owned(), prefix.into())].into_iter().collect());
-        let refused = osd.tell(&call, &mut cx).expect_err(prefix).0;
+        let refused = osd.tell(&call, &mut ctx).expect_err(prefix).0;
         let listed = match errno {
             "EINVAL" => Errno::EINVAL,
             "EPERM" => Errno::EPERM,

@@ -23,7 +23,7 @@ fn wanted(world: &mut World, up: &[OsdId], acting: &[OsdId]) -> Vec<OsdId> {
     (world.pg.members.up, world.pg.members.acting) = (up.to_vec(), acting.to_vec());
     (world.pg.members.up_primary, world.pg.members.primary) = (up[0], acting[0]);
     let fill_first = world.recovery.fill_first;
-    world.act(|pg, cx| pg.wanted_acting(fill_first, cx.map))
+    world.act(|pg, ctx| pg.wanted_acting(fill_first, ctx.map))
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn those_who_are_up_take_over_when_they_have_everything() {
     let lacking = (world.object(1), world.version(1));
     world.pg.peer_missing.entry(new).or_default().extend([lacking]);
     let asked = |world: &mut World| {
-        world.act(|pg, cx| pg.recover(cx));
+        world.act(|pg, ctx| pg.recover(ctx));
         let effects = std::mem::take(&mut world.effects).into_iter();
         effects.filter_map(|e| if let Effect::WantActing(osds) = e { Some(osds) } else { None }).next()
     };

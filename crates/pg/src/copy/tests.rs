@@ -102,7 +102,7 @@ fn an_omap_counts_with_what_its_entries_take() {
 fn what_is_not_there_cannot_be_lacking() {
     let mut world = World::active();
     let object = world.object(9);
-    world.act(|pg, cx| pg.repair(&object, cx));
+    world.act(|pg, ctx| pg.repair(&object, ctx));
     assert_eq!((world.missing(), world.pg.counters.objects_repaired), (vec![], 0));
 }
 
@@ -172,7 +172,7 @@ fn a_source_is_asked_for_where_it_is_by_the_newest_map() {
     let mut pgids = BTreeSet::from([first.pgid]);
     for _ in 0..8 {
         world.map.pools.get_mut(&source.pool).unwrap().pg_num *= 2;
-        world.act(|pg, cx| pg.tick_copies(cx));
+        world.act(|pg, ctx| pg.tick_copies(ctx));
         let again = questions(&mut world);
         let (_, pgid) = world.map.object_to_pg(source.pool, b"", b"", &source.oid).unwrap();
         assert_eq!(again.iter().map(|again| (again.pgid, again.id)).collect::<Vec<_>>(), [(pgid, first.id)]);
@@ -286,7 +286,7 @@ fn a_source_that_is_written_all_the_time_is_copied_too() {
 fn handle_on(store: &mut WatchedStore, world: &mut World, event: Event) {
     let mut events = vec![event];
     while let Some(event) = events.pop() {
-        world.act_on(store, |pg, cx| pg.handle(event, cx));
+        world.act_on(store, |pg, ctx| pg.handle(event, ctx));
         events.extend(store.committed().into_iter().map(Event::Store));
     }
 }
@@ -357,7 +357,7 @@ fn writes_that_wait_for_a_copy_go_on_whatever_becomes_of_it() {
 
     // The interval ends.
     let (mut store, mut world, _) = copied_while_written();
-    world.act_on(&mut store, |pg, cx| pg.start_interval(cx));
+    world.act_on(&mut store, |pg, ctx| pg.start_interval(ctx));
     let (pgid, epoch, missing) = (world.pg.pgid, world.map.epoch, types::Missing::new());
     let info = PgInfo { last_update: world.version(4), ..PgInfo::default() };
     for peer in world.peers.clone() {
@@ -390,7 +390,7 @@ fn answer_with(
     omap: Vec<(Bytes, Bytes)>,
     missing: ChunkMap,
 ) {
-    let mut data = world.act(|pg, cx| nothing(pg.pgid, question.id, cx));
+    let mut data = world.act(|pg, ctx| nothing(pg.pgid, question.id, ctx));
     (data.result, data.missing) = (0, missing);
     let write = Mutation::Write { offset: 0, data: Bytes::from(vec![7; size]).into() };
     data.txn.push(&question.object, write);
@@ -406,7 +406,7 @@ fn small_entries(count: u32) -> impl Iterator<Item = (Bytes, Bytes)> {
 #[test]
 fn so_many_requests_copy_at_a_time() {
     let mut world = World::active();
-    world.copying = Places::default();
+    world.copying = Slots::default();
     let elsewhere_held: Vec<_> = (0..COPYING_MAX - 2).map(|_| world.copying.take()).collect();
     let source = elsewhere(&world, 1);
     (1..=5).for_each(|at| copying(&mut world, at, &source));
@@ -535,8 +535,8 @@ fn a_request_that_waits_for_something_else_gives_others_its_place() {
 
     let head = world.object(2);
     let mut waiting = world.waiting(2, 9);
-    let (of_osd, of_pg) = (world.copying.take(), Places::default().take());
-    waiting.place = Some(Box::new(CopyPlace { _of_osd: of_osd, _of_pg: of_pg, bytes: 0 }));
+    let (of_osd, of_pg) = (world.copying.take(), Slots::default().take());
+    waiting.slot = Some(Box::new(CopySlot { _of_osd: of_osd, _of_pg: of_pg, bytes: 0 }));
     let token = world.act(|pg, _| {
         let load = pg.put_aside(&head, waiting);
         pg.token(Pending::OpLoad { wanted: head.clone(), head, load })

@@ -150,7 +150,7 @@ impl Run<'_, '_> {
         if before.is_empty() && chunks.is_empty() {
             return Ok(());
         }
-        let has_clone = self.view.needs_clone(self.op, &snap_context(self.cx, self.op));
+        let has_clone = self.view.needs_clone(self.op, &snap_context(self.ctx, self.op));
         let new = self.view.new_references(before, &chunks, has_clone)?;
         for (number, target) in (0..).zip(new) {
             let result = self.ask(number, &target)?;

@@ -14,7 +14,7 @@ use super::{
     Output, Run,
     object_info::{Kept, SnapSet, USER_XATTR, info_at, snapset_at},
 };
-use crate::replica::CHANGE_BYTES_MAX;
+use crate::replication::CHANGE_BYTES_MAX;
 
 /// `CEPH_OSD_COPY_FROM_FLAG_TRUNCATE_SEQ`, and all flags of COPY_FROM2.
 const FLAG_TRUNCATE: u8 = 32;
@@ -52,7 +52,7 @@ impl Run<'_, '_> {
             return Err(Errno::EINVAL.into());
         }
         let subop = self.view.subop();
-        let Some(copied) = self.cx.copied.get(&subop) else {
+        let Some(copied) = self.ctx.copied.get(&subop) else {
             return Err(self.view.want_copy(subop, source));
         };
         if copied.result < 0 {
@@ -79,7 +79,7 @@ pub(crate) fn data_writes(
     coll: CollId,
     object: &HObject,
     ranges: Vec<(u64, u64)>,
-) -> Result<Vec<Mutation>, store::Missing> {
+) -> Result<Vec<Mutation>, store::NotCached> {
     let (Some((begin, _)), Some((last, len))) = (ranges.first(), ranges.last()) else {
         return Ok(Vec::new());
     };
@@ -128,7 +128,7 @@ impl MeasuredOmap {
         store: &dyn ObjectStore,
         coll: CollId,
         object: &HObject,
-    ) -> Result<bool, store::Missing> {
+    ) -> Result<bool, store::NotCached> {
         while !self.is_whole && self.bytes <= CHANGE_BYTES_MAX {
             let from = self.last.as_ref().map_or(Bound::Unbounded, |last| Bound::Excluded(&last[..]));
             let page = store.omap_range(coll, object, from, MeasuredOmap::PAGE)?;
@@ -151,7 +151,7 @@ pub(crate) fn copy_out(
     is_snap_removed: bool,
     measured: &mut MeasuredOmap,
     data: &mut MPgCopyData,
-) -> Result<(), store::Missing> {
+) -> Result<(), store::NotCached> {
     data.txn = Transaction::new(coll);
     data.result = Errno::ENOENT.negated();
     let head = object.head();
@@ -212,7 +212,7 @@ pub(crate) fn copy_out(
 }
 
 /// Refuses to copy the object: the copy would be one of something else.
-fn refuse_damaged(object: &HObject, data: &mut MPgCopyData) -> Result<(), store::Missing> {
+fn refuse_damaged(object: &HObject, data: &mut MPgCopyData) -> Result<(), store::NotCached> {
     tracing::error!(%object, "what is kept with an object to copy cannot be decoded");
     data.result = Errno::EIO.negated();
     Ok(())

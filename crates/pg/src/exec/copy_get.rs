@@ -120,11 +120,11 @@ pub(crate) fn past_of<'a>(
 
 /// The answer where the object is not there: its past (`fill_in_copy_get_noent`). None if `op` does not begin with
 /// COPY_GET.
-pub(super) fn of_nothing(cx: &OpContext, op: &MOSDOp) -> Option<Executed> {
+pub(super) fn of_nothing(ctx: &OpContext, op: &MOSDOp) -> Option<Executed> {
     let mut ops = without_data(op);
     let first = ops.first_mut().filter(|step| step.code == OpCode::COPY_GET)?;
     let mut past = CopyData::default();
-    past.name_requests(&cx.past);
+    past.name_requests(&ctx.past);
     first.data = past.to_bytes(Features::default());
     first.result = Errno::ENOENT.negated();
     Some(Executed { ops, result: Errno::ENOENT.negated(), ..Executed::default() })
@@ -163,7 +163,7 @@ impl Run<'_, '_> {
             self.copy_omap(&mut cursor, left, &mut out)?;
         }
         if cursor.has_attrs && cursor.has_data && cursor.has_omap && self.view.clone_info().is_none() {
-            out.name_requests(&self.cx.past);
+            out.name_requests(&self.ctx.past);
         }
         out.cursor = cursor;
         Ok(out.to_bytes(Features::default()).into())

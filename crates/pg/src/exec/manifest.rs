@@ -111,7 +111,7 @@ impl Run<'_, '_> {
             return Err(self.view.refuse(Errno::EOPNOTSUPP));
         }
         let question = number << ASKING_OPS_BITS | subop;
-        match self.cx.asked.get(&question) {
+        match self.ctx.asked.get(&question) {
             Some(result) => Ok(*result),
             None => {
                 let step = reference(self.view.head(), true);
@@ -145,7 +145,7 @@ impl Run<'_, '_> {
         };
         let own = self.view.xattrs()?;
         let subop = self.view.subop();
-        let Some(copied) = self.cx.copied.get(&subop) else {
+        let Some(copied) = self.ctx.copied.get(&subop) else {
             return Err(self.view.want_copy(subop, source));
         };
         if copied.result < 0 {

@@ -107,7 +107,7 @@ pub(crate) struct OpContext {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Blocked {
     /// Load this and run again.
-    Missing(store::Missing),
+    NotCached(store::NotCached),
     /// Fetch this object's contents and run again.
     Copy {
         /// Which op copies it, or which chunk it is for.
@@ -190,25 +190,25 @@ pub(crate) struct Executed {
 }
 
 /// Runs the ops of `op`.
-pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> Result<Executed, Blocked> {
+pub(crate) fn execute(store: &dyn ObjectStore, ctx: &OpContext, op: &MOSDOp) -> Result<Executed, Blocked> {
     if op.ops.iter().any(|step| step.code.is_pg()) {
-        return pgls::execute(store, cx, op);
+        return pgls::execute(store, ctx, op);
     }
     request::check(op).map_err(Blocked::Refused)?;
-    let snapc = snap_context(cx, op);
+    let snapc = snap_context(ctx, op);
     let call = CallContext {
-        origin: cx.origin,
-        origin_addr: cx.origin_addr,
-        now: cx.wall,
+        origin: ctx.origin,
+        origin_addr: ctx.origin_addr,
+        now: ctx.wall,
         features: op.features,
         min_compat_client: 16,
         snapc: snapc.clone(),
-        random_seed: cx.random_seed,
+        random_seed: ctx.random_seed,
         object_bytes_max: OBJECT_BYTES_MAX,
         ..CallContext::default()
     };
     let is_of_all = op.snapid == SnapId::DIR;
-    let mut view = View::open(store, cx, op.head(), op.snapid, call)?;
+    let mut view = View::open(store, ctx, op.head(), op.snapid, call)?;
     if let Some(manifest) = &view.info.manifest
         && let Some(blocked) = manifest::pass_on(manifest, &view, op)
     {
@@ -222,10 +222,10 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
             return Err(Blocked::Refused(Errno::EINVAL));
         }
     } else if !view.exists() && !(view.is_whiteout() && (is_of_all || tier::is_of_cache(op))) {
-        return copy_get::of_nothing(cx, op).ok_or(Blocked::Refused(Errno::ENOENT));
+        return copy_get::of_nothing(ctx, op).ok_or(Blocked::Refused(Errno::ENOENT));
     }
     let watchers = watch::known(&view);
-    let mut run = Run::new(&mut view, cx, op);
+    let mut run = Run::new(&mut view, ctx, op);
     let (ops, result) = run.all()?;
     let Run { watch, is_user_change, is_undirtied, .. } = run;
     let mut done = Executed {
@@ -240,12 +240,12 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
     };
     if done.result >= 0
         && view.grows()
-        && let Some(errno) = full(cx, op)
+        && let Some(errno) = full(ctx, op)
     {
         // What its reads had found comes with the refusal, and may still be undone: the refusal waits until it cannot.
         done.watch.clear();
         (done.result, done.user_version) = (errno.negated(), 0);
-        done.staged = Some(only_logged(cx, op, &done));
+        done.staged = Some(only_logged(ctx, op, &done));
         return Ok(done);
     }
     if done.result >= 0 && view.has_too_many_attributes()? {
@@ -254,25 +254,25 @@ pub(crate) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
     if done.result >= 0 && view.is_changed() {
         view.settle_chunks(view.needs_clone(op, &snapc))?;
     }
-    let mut done = finish(view, cx, op, &snapc, done, is_user_change, is_undirtied);
+    let mut done = finish(view, ctx, op, &snapc, done, is_user_change, is_undirtied);
     done.watch.sort_by_key(WatchChange::rank);
     Ok(done)
 }
 
 /// The error that refuses a change that makes its pool larger. Clients that do not want to try (FULL_TRY) wait until
 /// there is space, and send again.
-fn full(cx: &OpContext, op: &MOSDOp) -> Option<Errno> {
+fn full(ctx: &OpContext, op: &MOSDOp) -> Option<Errno> {
     let tries = op.flags & osd_flag::FULL_TRY != 0 && op.flags & osd_flag::FULL_FORCE == 0;
-    cx.full.filter(|_| tries)
+    ctx.full.filter(|_| tries)
 }
 
 /// The snapshots that a change has to respect.
-fn snap_context(cx: &OpContext, op: &MOSDOp) -> SnapContext {
-    match &cx.pool_snapc {
+fn snap_context(ctx: &OpContext, op: &MOSDOp) -> SnapContext {
+    match &ctx.pool_snapc {
         Some(of_pool) if op.flags & osd_flag::ENFORCE_SNAPC == 0 => of_pool.clone(),
         Some(_) | None => {
             let mut snapc = op.snapc.clone();
-            snapc.snaps.retain(|snap| !cx.removed_snaps.contains(snap.0));
+            snapc.snaps.retain(|snap| !ctx.removed_snaps.contains(snap.0));
             snapc
         }
     }
@@ -280,7 +280,7 @@ fn snap_context(cx: &OpContext, op: &MOSDOp) -> SnapContext {
 
 fn finish(
     mut view: View<'_>,
-    cx: &OpContext,
+    ctx: &OpContext,
     op: &MOSDOp,
     snapc: &SnapContext,
     mut done: Executed,
@@ -294,16 +294,16 @@ fn finish(
         }
         if done.result == Errno::ENOENT.negated() {
             // No version of the object that may come is lower.
-            done.user_version = cx.last_user_version;
+            done.user_version = ctx.last_user_version;
         }
         if may_write(op) {
-            done.staged = Some(only_logged(cx, op, &done));
+            done.staged = Some(only_logged(ctx, op, &done));
         }
         return done;
     }
     if !view.is_changed() {
         if may_write(op) {
-            done.staged = Some(only_logged(cx, op, &done));
+            done.staged = Some(only_logged(ctx, op, &done));
         }
         return done;
     }
@@ -316,7 +316,7 @@ fn finish(
         }
         if done.result < 0 {
             done.watch.clear();
-            done.staged = Some(only_logged(cx, op, &done));
+            done.staged = Some(only_logged(ctx, op, &done));
             return done;
         }
     } else {
@@ -329,7 +329,7 @@ fn finish(
     done.watch.extend(view.take_disconnected().into_iter().map(WatchChange::Disconnect));
     let is_same_for_snaps = view.is_same_for_snaps(op);
     let change = Change { mtime: op.mtime, is_user_change, is_same_for_snaps, result: done.result };
-    let (mut staged, user_version) = view.stage(cx, snapc, change);
+    let (mut staged, user_version) = view.stage(ctx, snapc, change);
     if let Some(entry) = staged.log.last_mut().filter(|_| returns_output) {
         entry.returns = done.ops.iter().map(|step| (step.result, step.copied_data())).collect();
     }
@@ -340,11 +340,11 @@ fn finish(
 
 /// What is logged of a change that failed, or changed nothing: if it is sent again, it gets the same answer, whatever
 /// happened meanwhile (`record_write_error`).
-fn only_logged(cx: &OpContext, op: &MOSDOp, done: &Executed) -> Staged {
+fn only_logged(ctx: &OpContext, op: &MOSDOp, done: &Executed) -> Staged {
     let mut entry = LogEntry {
-        version: cx.next_version,
+        version: ctx.next_version,
         object: head_of(op),
-        reqid: cx.reqid,
+        reqid: ctx.reqid,
         user_version: done.user_version,
         result: done.result,
         mtime: op.mtime,
@@ -359,7 +359,7 @@ fn only_logged(cx: &OpContext, op: &MOSDOp, done: &Executed) -> Staged {
         };
         entry.returns = done.ops.iter().map(|step| (step.result, kept(step))).collect();
     }
-    Staged { txn: Transaction::new(cx.coll), log: vec![entry], delta: Delta::default() }
+    Staged { txn: Transaction::new(ctx.coll), log: vec![entry], delta: Delta::default() }
 }
 
 /// The ops of a request as an answer echoes them.
@@ -374,7 +374,7 @@ pub(crate) fn without_data(op: &MOSDOp) -> Vec<OsdOp> {
 /// One run over the ops.
 struct Run<'r, 's> {
     view: &'r mut View<'s>,
-    cx: &'r OpContext,
+    ctx: &'r OpContext,
     op: &'r MOSDOp,
     watch: Vec<WatchChange>,
     /// Some op counts as a change that users see, and gives the object a new user version.
@@ -437,10 +437,10 @@ fn keeps_result(code: OpCode) -> bool {
 }
 
 impl<'r, 's> Run<'r, 's> {
-    fn new(view: &'r mut View<'s>, cx: &'r OpContext, op: &'r MOSDOp) -> Run<'r, 's> {
+    fn new(view: &'r mut View<'s>, ctx: &'r OpContext, op: &'r MOSDOp) -> Run<'r, 's> {
         Run {
             view,
-            cx,
+            ctx,
             op,
             watch: Vec::new(),
             is_user_change: false,

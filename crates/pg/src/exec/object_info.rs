@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use codec::{Codec, Decode};
-use store::{Missing, ObjectStore};
+use store::{NotCached, ObjectStore};
 use types::{ChunkMap, CollId, EVersion, EntityAddr, HObject, IntervalSet, ObjectManifest, SnapId, UTime};
 
 /// The xattr of [`ObjectInfo`].
@@ -26,7 +26,12 @@ pub(crate) enum Kept<T> {
 }
 
 impl<T: Decode> Kept<T> {
-    fn of(store: &dyn ObjectStore, coll: CollId, object: &HObject, xattr: &[u8]) -> Result<Kept<T>, Missing> {
+    fn of(
+        store: &dyn ObjectStore,
+        coll: CollId,
+        object: &HObject,
+        xattr: &[u8],
+    ) -> Result<Kept<T>, NotCached> {
         Ok(match store.xattr(coll, object, xattr)?.map(T::from_bytes) {
             None => Kept::Absent,
             Some(Ok(value)) => Kept::Known(value),
@@ -40,7 +45,7 @@ pub(crate) fn info_at(
     store: &dyn ObjectStore,
     coll: CollId,
     object: &HObject,
-) -> Result<Kept<ObjectInfo>, Missing> {
+) -> Result<Kept<ObjectInfo>, NotCached> {
     Kept::of(store, coll, object, INFO_XATTR)
 }
 
@@ -49,7 +54,7 @@ pub(crate) fn snapset_at(
     store: &dyn ObjectStore,
     coll: CollId,
     head: &HObject,
-) -> Result<Kept<SnapSet>, Missing> {
+) -> Result<Kept<SnapSet>, NotCached> {
     Kept::of(store, coll, head, SNAPSET_XATTR)
 }
 

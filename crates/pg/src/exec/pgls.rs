@@ -48,7 +48,7 @@ impl Encode for OldResponse {
     }
 }
 
-pub(super) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> Result<Executed, Blocked> {
+pub(super) fn execute(store: &dyn ObjectStore, ctx: &OpContext, op: &MOSDOp) -> Result<Executed, Blocked> {
     if op.ops.len() > LISTINGS_MAX {
         return Err(Blocked::Refused(Errno::EMSGSIZE));
     }
@@ -56,7 +56,7 @@ pub(super) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
     ops.iter_mut().for_each(|step| step.data = Bytes::new());
     let mut result = 0;
     for (index, step) in op.ops.iter().enumerate() {
-        match one(store, cx, op, step)? {
+        match one(store, ctx, op, step)? {
             Ok((data, is_end)) => {
                 ops[index].data = data;
                 result = i32::from(is_end);
@@ -67,14 +67,14 @@ pub(super) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
             }
         }
     }
-    let version = EVersion { version: cx.next_version.version.saturating_sub(1), ..cx.next_version };
+    let version = EVersion { version: ctx.next_version.version.saturating_sub(1), ..ctx.next_version };
     Ok(Executed {
         ops,
         result,
         staged: None,
         watch: Vec::new(),
         watchers: Vec::new(),
-        user_version: cx.last_user_version,
+        user_version: ctx.last_user_version,
         version,
         given_back: Vec::new(),
     })
@@ -83,7 +83,7 @@ pub(super) fn execute(store: &dyn ObjectStore, cx: &OpContext, op: &MOSDOp) -> R
 /// One op's output, and whether the PG ends there.
 fn one(
     store: &dyn ObjectStore,
-    cx: &OpContext,
+    ctx: &OpContext,
     op: &MOSDOp,
     step: &OsdOp,
 ) -> Result<Result<(Bytes, bool), Errno>, Blocked> {
@@ -105,13 +105,13 @@ fn one(
         Err(errno) => return Ok(Err(errno)),
     };
     let Ok(cursor) = HObject::decode(&mut input) else { return Ok(Err(Errno::EINVAL)) };
-    let (first, end) = HObject::range_of(op.pgid, cx.pg_num);
+    let (first, end) = HObject::range_of(op.pgid, ctx.pg_num);
     let is_outside = (!cursor.is_max && cursor >= end) || (cursor != HObject::min() && cursor < first);
     if is_outside && !is_old {
         return Ok(Err(Errno::EINVAL));
     }
     let count = step.params.u64_at(0).clamp(1, COUNT_MAX) as usize;
-    let (mut response, is_end) = list(store, cx, op, cursor, count, &wanted)?;
+    let (mut response, is_end) = list(store, ctx, op, cursor, count, &wanted)?;
     if !is_old {
         return Ok(Ok((response.to_bytes(Features::default()), is_end)));
     }
@@ -149,7 +149,7 @@ fn wanted(op: &MOSDOp, input: &mut Reader, is_filtered: bool, is_old: bool) -> R
 /// Heads from `cursor` on, of those wanted.
 fn list(
     store: &dyn ObjectStore,
-    cx: &OpContext,
+    ctx: &OpContext,
     op: &MOSDOp,
     cursor: HObject,
     count: usize,
@@ -159,11 +159,11 @@ fn list(
     let mut at = cursor.max(first);
     let mut entries = Vec::new();
     for _ in 0..PAGES_MAX {
-        let stored = store.list(cx.coll, &at, count + 1).map_err(Blocked::Missing)?;
+        let stored = store.list(ctx.coll, &at, count + 1).map_err(Blocked::NotCached)?;
         let is_last = stored.len() <= count;
         let end = stored.last().filter(|_| !is_last).cloned().unwrap_or_else(HObject::max);
         // What is still to be recovered is there as far as clients can tell.
-        let missing = cx.missing.range(at.clone()..=end).cloned();
+        let missing = ctx.missing.range(at.clone()..=end).cloned();
         // What is put together of parts has no pool of clients.
         let stored = stored.into_iter().filter(|object| object.pool == op.pgid.pool);
         for object in stored.chain(missing).collect::<BTreeSet<_>>() {
@@ -171,13 +171,13 @@ fn list(
                 return Ok((Response { handle: object, entries }, false));
             }
             at = object.with_snap(SnapId(object.snap.0.saturating_add(1)));
-            if is_listed(store, cx, wanted, &object)? {
+            if is_listed(store, ctx, wanted, &object)? {
                 entries.push(Entry { nspace: object.nspace, oid: object.oid, locator: object.key });
             }
         }
         if is_last {
             // A client that lists a pool goes on from there, until it gets the maximum.
-            let (_, end) = HObject::range_of(op.pgid, cx.pg_num);
+            let (_, end) = HObject::range_of(op.pgid, ctx.pg_num);
             return Ok((Response { handle: end, entries }, true));
         }
     }
@@ -188,7 +188,7 @@ fn list(
 /// too, until the snapshots are gone.
 fn is_listed(
     store: &dyn ObjectStore,
-    cx: &OpContext,
+    ctx: &OpContext,
     wanted: &Wanted,
     object: &HObject,
 ) -> Result<bool, Blocked> {
@@ -197,8 +197,8 @@ fn is_listed(
     }
     match &wanted.filter {
         // What is not here cannot be looked at.
-        Some(_) if cx.missing.contains(object) => Ok(false),
-        Some(filter) => filter.passes(store, cx.coll, object).map_err(Blocked::Missing),
+        Some(_) if ctx.missing.contains(object) => Ok(false),
+        Some(filter) => filter.passes(store, ctx.coll, object).map_err(Blocked::NotCached),
         None => Ok(true),
     }
 }

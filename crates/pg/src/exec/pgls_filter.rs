@@ -44,7 +44,7 @@ impl Filter {
         store: &dyn ObjectStore,
         coll: CollId,
         object: &HObject,
-    ) -> Result<bool, store::Missing> {
+    ) -> Result<bool, store::NotCached> {
         match &self.xattr {
             Some(name) => Ok(store.xattr(coll, object, name)?.is_some_and(|value| value == self.value)),
             None => Ok(self.value.is_empty()),

@@ -51,7 +51,7 @@ impl Run<'_, '_> {
         let mut snapset = self.view.snapset.clone();
         for index in (0..snapset.clones.len()).rev() {
             let snaps = &mut snapset.clones[index].snaps;
-            snaps.retain(|snap| !self.cx.removed_snaps.contains(snap.0));
+            snaps.retain(|snap| !self.ctx.removed_snaps.contains(snap.0));
             if snaps.is_empty() {
                 snapset.remove_clone(index);
             }
@@ -79,7 +79,7 @@ impl Run<'_, '_> {
     pub(super) fn rollback(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         let snap = step.params.snap();
         let is_of_head = snap > self.view.snapset.seq && self.view.exists();
-        match self.view.snapset.clone_of(snap).filter(|_| !self.cx.removed_snaps.contains(snap.0)) {
+        match self.view.snapset.clone_of(snap).filter(|_| !self.ctx.removed_snaps.contains(snap.0)) {
             // Nothing was written since: the head is what it was.
             _ if is_of_head => self.view.touch(),
             Some(clone) => {
@@ -114,14 +114,14 @@ const TRIM_CLONES_MAX: usize = 64;
 /// Why an object was not trimmed.
 enum Untrimmed {
     /// This has to be loaded first.
-    Missing(store::Missing),
+    NotCached(store::NotCached),
     /// What is kept with the object, or with one of its clones, cannot be decoded.
     Damaged,
 }
 
-impl From<store::Missing> for Untrimmed {
-    fn from(missing: store::Missing) -> Untrimmed {
-        Untrimmed::Missing(missing)
+impl From<store::NotCached> for Untrimmed {
+    fn from(missing: store::NotCached) -> Untrimmed {
+        Untrimmed::NotCached(missing)
     }
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn trim_step(
     from: &HObject,
     removed: &dyn Fn(SnapId) -> bool,
     at: EVersion,
-) -> Result<TrimStep, store::Missing> {
+) -> Result<TrimStep, store::NotCached> {
     let objects = store.list(coll, from, TRIM_SCAN)?;
     let is_last = objects.len() < TRIM_SCAN;
     let mut damaged = None;
@@ -148,7 +148,7 @@ pub(crate) fn trim_step(
             Ok(Some((staged, given_back))) => {
                 return Ok(TrimStep::Change(head, Box::new(staged), given_back));
             }
-            Err(Untrimmed::Missing(missing)) => return Err(missing),
+            Err(Untrimmed::NotCached(missing)) => return Err(missing),
             Err(Untrimmed::Damaged) => {
                 complain(&head);
                 damaged = Some(head);
@@ -171,10 +171,10 @@ pub(crate) fn trim_object(
     head: &HObject,
     removed: &dyn Fn(SnapId) -> bool,
     at: EVersion,
-) -> Result<Option<(Staged, Vec<HObject>)>, store::Missing> {
+) -> Result<Option<(Staged, Vec<HObject>)>, store::NotCached> {
     match trim(store, coll, head, removed, at) {
         Ok(trimmed) => Ok(trimmed),
-        Err(Untrimmed::Missing(missing)) => Err(missing),
+        Err(Untrimmed::NotCached(missing)) => Err(missing),
         Err(Untrimmed::Damaged) => {
             complain(head);
             Ok(None)

@@ -153,7 +153,7 @@ impl Run<'_, '_> {
             0 => TIMEOUT_SEC,
             given => given.min(TIMEOUT_SEC_MAX),
         };
-        let key = (self.cx.origin.num as u64, cookie);
+        let key = (self.ctx.origin.num as u64, cookie);
         let is_known = self.view.info.watchers.contains_key(&key);
         match op {
             WATCH | LEGACY_WATCH => {
@@ -161,7 +161,7 @@ impl Run<'_, '_> {
                     return Err(Errno::EBUSY.into());
                 }
                 if !is_known {
-                    let info = WatchInfo { addr: self.cx.origin_addr, timeout_sec };
+                    let info = WatchInfo { addr: self.ctx.origin_addr, timeout_sec };
                     self.view.info.watchers.insert(key, info);
                     self.view.touch();
                 }
@@ -169,7 +169,7 @@ impl Run<'_, '_> {
             }
             RECONNECT | WATCH_PING if !is_known => return Err(Errno::ENOTCONN.into()),
             RECONNECT => self.watch.push(WatchChange::Watch { cookie, timeout_sec, pings: true }),
-            WATCH_PING if !self.cx.connected.contains(&cookie) => return Err(Errno::ETIMEDOUT.into()),
+            WATCH_PING if !self.ctx.connected.contains(&cookie) => return Err(Errno::ETIMEDOUT.into()),
             WATCH_PING => self.watch.push(WatchChange::Ping { cookie }),
             UNWATCH if is_known => {
                 self.view.info.watchers.remove(&key);
@@ -192,7 +192,7 @@ impl Run<'_, '_> {
         // In memory of its own: that of the request holds more.
         let payload = Bytes::copy_from_slice(&payload);
         let before = self.watch.iter().filter(|change| matches!(change, WatchChange::Notify { .. }));
-        let id = self.cx.notify_id + before.count() as u64;
+        let id = self.ctx.notify_id + before.count() as u64;
         self.push_held(WatchChange::Notify {
             id,
             cookie: step.params.u64_at(0),
@@ -222,7 +222,7 @@ impl Run<'_, '_> {
     /// EBUSY where the OSD holds too much for notifications: it has room again when some of them are over.
     fn push_held(&mut self, change: WatchChange) -> Result<(), Stop> {
         let held: u64 = self.watch.iter().map(WatchChange::held_bytes).sum();
-        if held + change.held_bytes() > self.cx.notify_room {
+        if held + change.held_bytes() > self.ctx.notify_room {
             return Err(Errno::EBUSY.into());
         }
         self.watch.push(change);
@@ -252,7 +252,7 @@ pub(crate) fn remove_watcher(
     head: &HObject,
     watcher: (u64, u64),
     at: EVersion,
-) -> Result<Option<Staged>, store::Missing> {
+) -> Result<Option<Staged>, store::NotCached> {
     let info = store.xattr(coll, head, INFO_XATTR)?.and_then(|b| ObjectInfo::from_bytes(b).ok());
     let Some(mut info) = info.filter(|i| i.watchers.contains_key(&watcher)) else { return Ok(None) };
     info.watchers.remove(&watcher);

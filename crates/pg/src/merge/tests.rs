@@ -12,7 +12,7 @@ fn parted() -> (World, Pg, Pg) {
     world.grow(4);
     let mut child = split(&mut world, &mut pg).remove(0);
     for pg in [&mut pg, &mut child] {
-        world.with(|cx| pg.handle(Event::NewMap, cx));
+        world.with(|ctx| pg.handle(Event::NewMap, ctx));
     }
     assert_eq!(child.pgid.seed, 3);
     (world, pg, child)
@@ -43,7 +43,7 @@ fn what_was_split_is_whole_again() {
     shrink(&mut world, &pg, &child);
     assert!(pg.is_cut_too_fine(&world.map) && child.is_cut_too_fine(&world.map));
     assert!(pg.can_merge(&child, &world.map));
-    world.with(|cx| pg.merge(child, cx));
+    world.with(|ctx| pg.merge(child, ctx));
     assert!(!pg.is_cut_too_fine(&world.map));
 
     let found = world.objects(pg.pgid);
@@ -93,7 +93,7 @@ fn a_copy_that_is_not_at_the_version_is_not_merged() {
     world.map.epoch = world.map.epoch.next();
     assert!(!pg.can_merge(&child, &world.map));
     assert!(pg.is_cut_too_fine(&world.map) && child.is_cut_too_fine(&world.map));
-    world.with(|cx| child.discard(cx));
+    world.with(|ctx| child.discard(ctx));
     assert!(child.is_removed() && world.objects(child.pgid).is_empty());
 }
 

@@ -6,10 +6,10 @@ use messages::{MOSDRepOpReply, ObjectLocator, OpCode, OpParams, OsdOp};
 use types::{EntityAddr, EntityNum, Settings, SnapId};
 
 use super::*;
-use crate::{Budget, Event, test_world::World};
+use crate::{Event, OpThrottle, test_world::World};
 
 /// A client's request on the first object, which comes at this moment.
-fn ask(world: &mut World, held: &Budget, tid: u64, op: OsdOp) {
+fn ask(world: &mut World, held: &OpThrottle, tid: u64, op: OsdOp) {
     let entity = EntityNum::client(7);
     let client = Client { session: 1, entity, addr: EntityAddr::default(), features: 0 };
     let pool = world.pg.pgid.pool;
@@ -48,7 +48,7 @@ fn points(world: &World) -> Vec<(u64, String)> {
 #[test]
 fn ops_in_flight_tell_what_they_wait_for() {
     let mut world = World::active();
-    let (held, before) = (Budget::default(), world.now);
+    let (held, before) = (OpThrottle::default(), world.now);
     ask(&mut world, &held, 1, write(b"abc"));
     world.now = world.now + Duration::from_secs(2);
     ask(&mut world, &held, 2, OsdOp::new(OpCode::STAT));
@@ -84,7 +84,7 @@ fn ops_in_flight_tell_what_they_wait_for() {
 #[test]
 fn answered_ops_are_remembered_when_they_were_slower_than_others() {
     let mut world = World::active();
-    let held = Budget::default();
+    let held = OpThrottle::default();
     let file = [("osd_op_history_size", "2"), ("osd_op_history_slow_op_threshold", "4")];
     let file: BTreeMap<String, String> =
         file.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -119,7 +119,7 @@ fn answered_ops_are_remembered_when_they_were_slower_than_others() {
 
 #[test]
 fn nothing_is_described_that_is_not_remembered() {
-    let held = Budget::default();
+    let held = OpThrottle::default();
     held.with_history(|history| history.is_enabled = false);
     held.take_at(0, Instant(0)).answered(Instant(u64::MAX / 2), || unreachable!("the tracker is off"));
 }

@@ -11,8 +11,8 @@ use crate::{Ctx, Pg};
 
 impl Pg {
     /// A client's session is gone.
-    pub(crate) fn on_session_closed(&mut self, session: u64, cx: &mut Ctx<'_>) {
-        self.watches.on_session_closed(session, cx.now);
+    pub(crate) fn on_session_closed(&mut self, session: u64, ctx: &mut Ctx<'_>) {
+        self.watches.on_session_closed(session, ctx.now);
         self.backoffs.on_session_closed(session);
         self.proxies
             .requests_mut()
@@ -20,10 +20,10 @@ impl Pg {
             .for_each(|w| w.is_abandoned = true);
         let (dropped, heads) = self.ops.on_session_closed(session);
         for waiting in dropped {
-            self.release(&waiting, cx);
+            self.release(&waiting, ctx);
         }
         for head in heads {
-            self.run_object(&head, cx);
+            self.run_object(&head, ctx);
         }
     }
 }

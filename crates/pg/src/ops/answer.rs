@@ -22,30 +22,30 @@ pub(crate) fn reply_for(op: &MOSDOp, epoch: Epoch) -> MOSDOpReply {
 
 impl Pg {
     /// Lets go of what was loaded for an op.
-    pub(crate) fn release(&mut self, waiting: &WaitingOp, cx: &mut Ctx<'_>) {
-        waiting.loads.iter().for_each(|token| cx.store.unload(*token));
+    pub(crate) fn release(&mut self, waiting: &WaitingOp, ctx: &mut Ctx<'_>) {
+        waiting.loads.iter().for_each(|token| ctx.store.unload(*token));
     }
 
-    pub(crate) fn refuse(&mut self, waiting: &WaitingOp, errno: Errno, cx: &mut Ctx<'_>) {
+    pub(crate) fn refuse(&mut self, waiting: &WaitingOp, errno: Errno, ctx: &mut Ctx<'_>) {
         let reply = MOSDOpReply {
             // Refusals do not say more than the request.
             flags: u64::from(waiting.op.flags),
             result: errno.negated(),
             ops: without_data(&waiting.op),
-            ..reply_for(&waiting.op, cx.map.epoch)
+            ..reply_for(&waiting.op, ctx.map.epoch)
         };
-        self.release(waiting, cx);
-        self.reply(waiting, Box::new(reply), cx);
+        self.release(waiting, ctx);
+        self.reply(waiting, Box::new(reply), ctx);
     }
 
-    pub(super) fn answer_scrub_listing(&mut self, waiting: &WaitingOp, cx: &mut Ctx<'_>) {
+    pub(super) fn answer_scrub_listing(&mut self, waiting: &WaitingOp, ctx: &mut Ctx<'_>) {
         let (result, ops) = self.list_scrub_results(&waiting.op);
-        let reply = MOSDOpReply { result, ops, ..reply_for(&waiting.op, cx.map.epoch) };
-        self.reply(waiting, Box::new(reply), cx);
+        let reply = MOSDOpReply { result, ops, ..reply_for(&waiting.op, ctx.map.epoch) };
+        self.reply(waiting, Box::new(reply), ctx);
     }
 
     /// Answers a request that was done before, or joins the one that is under way.
-    pub(super) fn answer_duplicate(&mut self, reqid: &ReqId, waiting: WaitingOp, cx: &mut Ctx<'_>) {
+    pub(super) fn answer_duplicate(&mut self, reqid: &ReqId, waiting: WaitingOp, ctx: &mut Ctx<'_>) {
         let Some(entry) = self.log.find(reqid) else { return };
         let mut ops = without_data(&waiting.op);
         for (step, (result, data)) in ops.iter_mut().zip(&entry.returns) {
@@ -56,21 +56,21 @@ impl Pg {
             ops,
             replay_version: entry.version,
             user_version: entry.user_version,
-            ..reply_for(&waiting.op, cx.map.epoch)
+            ..reply_for(&waiting.op, ctx.map.epoch)
         });
-        self.release(&waiting, cx);
+        self.release(&waiting, ctx);
         match self.ops.in_flight.iter_mut().find(|f| f.reqid == *reqid) {
             Some(in_flight) => in_flight.requests.push((waiting, reply)),
-            None => self.reply(&waiting, reply, cx),
+            None => self.reply(&waiting, reply, ctx),
         }
     }
 
     /// A member has the change of `version`, and all before, durable.
-    pub(crate) fn on_commit(&mut self, from: OsdId, version: EVersion, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_commit(&mut self, from: OsdId, version: EVersion, ctx: &mut Ctx<'_>) {
         for in_flight in self.ops.in_flight.iter_mut().take_while(|change| change.version <= version) {
             in_flight.waiting.retain(|osd| *osd != from);
             if from == self.me && in_flight.committed == Instant::default() {
-                in_flight.committed = cx.now;
+                in_flight.committed = ctx.now;
             }
         }
         // Answers leave in the order of the changes.
@@ -84,25 +84,25 @@ impl Pg {
                 Some(_) | None => None,
             };
             if let Some((asked, reply)) = done.requests.first() {
-                self.note_served(&asked.op, &reply.ops, true, asked.nanos_until(cx.now));
+                self.note_served(&asked.op, &reply.ops, true, asked.nanos_until(ctx.now));
             }
             for (asked, reply) in done.requests {
-                self.reply(&asked, reply, cx);
+                self.reply(&asked, reply, ctx);
             }
-            self.give_back(&done.object, done.given_back, done.version, cx);
+            self.give_back(&done.object, done.given_back, done.version, ctx);
             if let Some((client, is_abandoned)) = client {
-                self.change_watches(&done.object, (&client, is_abandoned), done.watch, cx);
+                self.change_watches(&done.object, (&client, is_abandoned), done.watch, ctx);
             }
             if let Some(ops) = self.ops.objects.get_mut(&done.object) {
                 ops.in_flight -= 1;
                 if ops.in_flight == 0 && std::mem::take(&mut ops.is_asked_for) {
-                    self.answer_copies(cx);
+                    self.answer_copies(ctx);
                 }
             }
-            self.run_object(&done.object, cx);
+            self.run_object(&done.object, ctx);
         }
-        self.answer_copies(cx);
-        self.ask_for_waiting_copies(cx);
+        self.answer_copies(ctx);
+        self.ask_for_waiting_copies(ctx);
     }
 
     pub(super) fn change_watches(
@@ -110,14 +110,14 @@ impl Pg {
         head: &HObject,
         (client, is_abandoned): (&Client, bool),
         changes: Vec<WatchChange>,
-        cx: &mut Ctx<'_>,
+        ctx: &mut Ctx<'_>,
     ) {
         for change in changes {
-            self.watches.apply(head, client, change, cx);
+            self.watches.apply(head, client, change, ctx);
         }
         if is_abandoned {
             // What watches there are of the session now came after it.
-            self.watches.on_session_closed(client.session, cx.now);
+            self.watches.on_session_closed(client.session, ctx.now);
         }
     }
 }

@@ -7,7 +7,7 @@ use types::{EVersion, Epoch, HObject, Instant, OsdId, ReqId, Token};
 
 use crate::{
     Client, Permit,
-    copy::CopyPlace,
+    copy::CopySlot,
     exec::{self, WatchChange},
     proxy::PassedOn,
 };
@@ -24,8 +24,8 @@ pub(crate) struct WaitingOp {
     pub(super) loads: Vec<Token>,
     /// What it copies, by the number of its op.
     pub(super) copied: BTreeMap<u32, Box<MPgCopyData>>,
-    /// Its place among the requests that copy, once it has one.
-    pub(crate) place: Option<Box<CopyPlace>>,
+    /// Its slot among the requests that copy, once it has one.
+    pub(crate) slot: Option<Box<CopySlot>>,
     /// What other objects answered, by the number of the question.
     pub(super) asked: BTreeMap<u32, i32>,
     /// True while it waits for another object's answer to an op of it.
@@ -54,7 +54,7 @@ impl WaitingOp {
             is_ordered,
             loads,
             copied,
-            place: None,
+            slot: None,
             asked,
             is_asking,
             is_abandoned: false,
@@ -70,10 +70,10 @@ impl WaitingOp {
         self.passed_on.is_some() && exec::is_reference(&self.op)
     }
 
-    /// Gives up what was copied for it, and its place: it begins anew.
+    /// Gives up what was copied for it, and its slot: it begins anew.
     pub(crate) fn forget_copies(&mut self) {
         self.copied.clear();
-        self.place = None;
+        self.slot = None;
     }
 
     /// Forgets what was loaded for it, which is not held any more.

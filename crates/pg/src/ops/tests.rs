@@ -5,7 +5,7 @@ use messages::{MOSDRepOpReply, MPgPushReply, Message, ObjectLocator, OpCode, OpP
 use types::{EntityAddr, EntityNum};
 
 use super::*;
-use crate::{Budget, Effect, Event, test_world::World};
+use crate::{Effect, Event, OpThrottle, test_world::World};
 
 const WATCH: u8 = 3;
 
@@ -23,7 +23,7 @@ fn ask(world: &mut World, gid: u64, tid: u64, ops: Vec<OsdOp>) {
         snapid: types::SnapId::HEAD,
         ..MOSDOp::default()
     };
-    world.handle(Event::Op { client, tid, op: Box::new(op), permit: Budget::default().take(0) });
+    world.handle(Event::Op { client, tid, op: Box::new(op), permit: OpThrottle::default().take(0) });
     let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
     for peer in world.peers.clone() {
         world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
@@ -118,13 +118,13 @@ fn a_change_that_was_put_aside_waits_for_copies_that_were_found_bad_meanwhile() 
         snapid: types::SnapId::HEAD,
         ..MOSDOp::default()
     };
-    let waiting = WaitingOp::new(client, 1, Box::new(op), Budget::default().take(0), world.now);
+    let waiting = WaitingOp::new(client, 1, Box::new(op), OpThrottle::default().take(0), world.now);
     let bad = world.version(1);
-    world.act(|pg, cx| {
+    world.act(|pg, ctx| {
         let load = pg.put_aside(&head, waiting);
         pg.is_clean = false;
-        pg.replace_copy(peer, head.clone(), bad, cx);
-        pg.resume_with_answer(&head, load, 0, 0, cx);
+        pg.replace_copy(peer, head.clone(), bad, ctx);
+        pg.resume_with_answer(&head, load, 0, 0, ctx);
     });
     assert_eq!((world.replicated().len(), world.stored(1)), (0, 1));
     let (pgid, epoch) = (world.pg.pgid, world.map.epoch);
@@ -259,7 +259,7 @@ fn a_watch_that_was_sent_again_is_the_new_sessions() {
 #[test]
 fn requests_of_a_session_that_ends_are_dropped_unless_they_have_begun() {
     let mut world = World::active();
-    let budget = Budget::default();
+    let budget = OpThrottle::default();
     let asking = |world: &World, tid: u64, ops: Vec<OsdOp>, session: u64| {
         let mut event = world.asking(1, tid, ops);
         if let Event::Op { client, permit, .. } = &mut event {

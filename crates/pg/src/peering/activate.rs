@@ -8,17 +8,17 @@ use types::{OsdId, Transaction};
 use super::LogOutOfReach;
 use crate::{
     Ctx, Effect, Pg,
-    errand::Errand,
+    index_wait::IndexWait,
     log::Span,
     meta::MetaChange,
     pg::{Pending, Phase},
 };
 
 impl Pg {
-    pub(crate) fn check_up_thru(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn check_up_thru(&mut self, ctx: &mut Ctx<'_>) {
         if self.phase != Phase::WaitUpThru
-            || self.is_waiting(Errand::Activate)
-            || cx.map.up_thru(self.me) < self.info.since
+            || self.is_waiting(IndexWait::Activate)
+            || ctx.map.up_thru(self.me) < self.info.since
             || !self.has_min_size()
         {
             return;
@@ -27,25 +27,25 @@ impl Pg {
         let log_of = |osd: &OsdId| self.peer_info.get(osd).map_or(Span::default(), Span::of);
         let logs: Vec<(OsdId, Span)> = waiting.iter().map(|osd| (*osd, log_of(osd))).collect();
         for (_, theirs) in &logs {
-            if let Err(lacking) = self.ready_for_log(*theirs, cx) {
-                return self.wait(Errand::Activate, lacking, cx);
+            if let Err(lacking) = self.ready_for_log(*theirs, ctx) {
+                return self.wait(IndexWait::Activate, lacking, ctx);
             }
         }
         for (osd, theirs) in logs {
-            let message = self.log_for(theirs, true, cx);
-            cx.effects.push(Effect::SendOsd(osd, message.into()));
+            let message = self.log_for(theirs, true, ctx);
+            ctx.effects.push(Effect::SendOsd(osd, message.into()));
         }
         self.forget_versions();
-        self.let_go(Errand::Activate, cx);
-        self.ask_leases(cx.now);
-        self.enter(Phase::Activating { waiting, is_durable: false }, cx);
-        self.info.last_epoch_started = cx.map.epoch;
+        self.let_go(IndexWait::Activate, ctx);
+        self.ask_leases(ctx.now);
+        self.enter(Phase::Activating { waiting, is_durable: false }, ctx);
+        self.info.last_epoch_started = ctx.map.epoch;
         let mut change = MetaChange::default();
         change.info(&self.info, &mut self.kept);
         change.intervals(&self.intervals);
         let mut txn = Transaction::new(self.coll);
         change.into_txn(&mut txn);
-        self.submit(Pending::Activated, txn, cx);
+        self.submit(Pending::Activated, txn, ctx);
     }
 
     /// True if `from` is the primary, and another OSD than this one.
@@ -54,21 +54,21 @@ impl Pg {
     }
 
     /// Replica: the primary's log is ours from here on.
-    pub(crate) fn on_activate(&mut self, from: OsdId, mut message: MPgLog, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_activate(&mut self, from: OsdId, mut message: MPgLog, ctx: &mut Ctx<'_>) {
         if !self.is_activator(from) {
             return;
         }
         self.history.note_event();
         self.intervals = std::mem::take(&mut message.intervals);
         self.info.last_epoch_clean = self.info.last_epoch_clean.max(message.info.last_epoch_clean);
-        message.info.last_epoch_started = cx.map.epoch;
-        match self.take_over(&message, Pending::ReplicaActivated { primary: from }, cx) {
-            Ok(()) => self.enter(Phase::Replica, cx),
+        message.info.last_epoch_started = ctx.map.epoch;
+        match self.take_over(&message, Pending::ReplicaActivated { primary: from }, ctx) {
+            Ok(()) => self.enter(Phase::Replica, ctx),
             Err(LogOutOfReach) => {
                 // A replica follows no primary whose log it does not have. By this question the primary learns that it
                 // needs a list.
-                self.enter(Phase::Idle, cx);
-                self.ask_log(from, self.info.last_update, cx);
+                self.enter(Phase::Idle, ctx);
+                self.ask_log(from, self.info.last_update, ctx);
             }
         }
     }
@@ -78,43 +78,43 @@ impl Pg {
         matches!(&self.phase, Phase::Activating { waiting, .. } if waiting.contains(&osd))
     }
 
-    pub(crate) fn reply_activated(&mut self, primary: OsdId, cx: &mut Ctx<'_>) {
-        self.give_lease(cx.now);
+    pub(crate) fn reply_activated(&mut self, primary: OsdId, ctx: &mut Ctx<'_>) {
+        self.give_lease(ctx.now);
         let missing = self.missing.clone();
-        let reply = MPgActivated { pgid: self.pgid, epoch: cx.map.epoch, missing };
-        cx.effects.push(Effect::SendOsd(primary, reply.into()));
+        let reply = MPgActivated { pgid: self.pgid, epoch: ctx.map.epoch, missing };
+        ctx.effects.push(Effect::SendOsd(primary, reply.into()));
     }
 
-    pub(crate) fn on_activated(&mut self, from: OsdId, message: MPgActivated, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_activated(&mut self, from: OsdId, message: MPgActivated, ctx: &mut Ctx<'_>) {
         self.history.note_event();
         let Phase::Activating { waiting, .. } = &mut self.phase else { return };
         waiting.remove(&from);
         self.take_lease(from);
         self.peer_missing.insert(from, message.missing);
-        self.check_active(cx);
+        self.check_active(ctx);
     }
 
-    pub(crate) fn on_activation_durable(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_activation_durable(&mut self, ctx: &mut Ctx<'_>) {
         self.history.note_event();
         if let Phase::Activating { is_durable, .. } = &mut self.phase {
             *is_durable = true;
         }
-        self.check_active(cx);
+        self.check_active(ctx);
     }
 
-    pub(crate) fn check_active(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn check_active(&mut self, ctx: &mut Ctx<'_>) {
         let Phase::Activating { waiting, is_durable: true } = &self.phase else { return };
         // A tick looks again.
-        if !waiting.is_empty() || !self.is_prior_lease_over(cx) {
+        if !waiting.is_empty() || !self.is_prior_lease_over(ctx) {
             return;
         }
-        self.enter(Phase::Active, cx);
+        self.enter(Phase::Active, ctx);
         // All members have the log that they were activated by.
         self.note_committed(self.info.last_update);
-        self.tell_committed(cx);
-        cx.effects.push(Effect::StatsChanged);
-        self.look_for_all(cx);
-        self.recover(cx);
-        self.run_waiting_ops(cx);
+        self.tell_committed(ctx);
+        ctx.effects.push(Effect::StatsChanged);
+        self.look_for_all(ctx);
+        self.recover(ctx);
+        self.run_waiting_ops(ctx);
     }
 }

@@ -89,12 +89,12 @@ fn what_was_pushed_is_good_whether_it_is_durable_or_not_when_the_interval_ends()
     let (pgid, epoch, object) = (world.pg.pgid, world.map.epoch, world.object(2));
     let (version, txn, primary) = (world.version(4), world.content(2, 4), world.peers[0]);
     let push = MPgPush::whole((pgid, epoch), object, version, txn);
-    world.act(|pg, cx| pg.handle(Event::Peer(primary, push.into()), cx));
+    world.act(|pg, ctx| pg.handle(Event::Peer(primary, push.into()), ctx));
     assert_eq!((world.missing().len(), world.stored(2)), (1, 4));
     // The primary begins a new life before the store has answered.
     world.map.epoch = world.map.epoch.next();
     world.map.osd_info[usize::try_from(primary.0).unwrap()].up_from = world.map.epoch;
-    world.act(|pg, cx| pg.handle(Event::NewMap, cx));
+    world.act(|pg, ctx| pg.handle(Event::NewMap, ctx));
     let list = vec![(world.object(2), version)];
     world.activate(9, Vec::new(), 9, Some(list));
     assert_eq!((world.missing(), world.stored(2)), (vec![], 4));
@@ -107,7 +107,7 @@ fn a_source_that_lost_its_copy_does_not_keep_a_primary_waiting() {
     let notify = |info: PgInfo| MPgNotify { pgid, epoch, info, intervals: Vec::new(), leases: Vec::new() };
     let mine = PgInfo { last_update: world.pg.info.last_update, ..PgInfo::default() };
     let newer = PgInfo { last_epoch_started: epoch, last_update: world.version(4), ..PgInfo::default() };
-    world.act(|pg, cx| pg.start_interval(cx));
+    world.act(|pg, ctx| pg.start_interval(ctx));
     world.say(peers[0], notify(newer.clone()).into());
     world.say(peers[1], notify(mine).into());
     assert_eq!(world.pg.phase, Phase::GetLog { from: peers[0] });
@@ -135,7 +135,7 @@ fn the_log_knows_versions_that_cannot_be_decoded() {
     let mut world = World::active();
     world.damage(3);
     let lists = |world: &mut World| {
-        world.act(|pg, cx| pg.scan_objects(cx.store)).unwrap();
+        world.act(|pg, ctx| pg.scan_objects(ctx.store)).unwrap();
         let all = world.pg.object_versions();
         world.pg.forget_versions();
         all.into_iter().map(|(_, version)| version.version).collect::<Vec<_>>()
@@ -165,7 +165,7 @@ fn a_copy_whose_log_begins_with_what_nobody_knows_gets_a_list() {
     let strange = PgInfo { log_tail: before(7), last_update: before(9), ..PgInfo::default() };
     let known = PgInfo { log_tail: world.version(2), last_update: before(9), ..PgInfo::default() };
     for (info, needs_list) in [(strange, true), (known, false)] {
-        world.act(|pg, cx| pg.start_interval(cx));
+        world.act(|pg, ctx| pg.start_interval(ctx));
         world.told();
         let same = PgInfo { last_update: world.version(3), ..PgInfo::default() };
         for (peer, info) in peers.iter().zip([info, same]) {
@@ -189,7 +189,7 @@ fn a_replica_that_a_log_does_not_reach_asks_for_a_list_and_gets_it() {
 
     let mut world = World::active();
     let (pgid, epoch, peers) = (world.pg.pgid, world.map.epoch, world.peers.clone());
-    world.act(|pg, cx| pg.start_interval(cx));
+    world.act(|pg, ctx| pg.start_interval(ctx));
     world.told();
     let info = PgInfo { last_update: world.version(3), ..PgInfo::default() };
     for peer in &peers {
@@ -218,7 +218,7 @@ fn a_primary_whose_log_begins_with_what_nobody_knows_asks_for_a_list_and_gets_it
     let (pgid, epoch, peers) = (world.pg.pgid, world.map.epoch, world.peers.clone());
     let tail = EVersion::new(Epoch(epoch.0 - 1), 7);
     world.pg.info.log_tail = tail;
-    world.act(|pg, cx| pg.start_interval(cx));
+    world.act(|pg, ctx| pg.start_interval(ctx));
     world.told();
     for (peer, last_epoch_started) in peers.into_iter().zip([epoch, Epoch(0)]) {
         let info = PgInfo { last_epoch_started, last_update: world.version(4), ..PgInfo::default() };
@@ -344,7 +344,7 @@ fn what_any_copy_knows_to_be_purged_stays_purged() {
 fn other_messages_do_not_make_the_scan_for_an_activation_begin_anew() {
     let mut world = World::active();
     let (pgid, epoch, peers) = (world.pg.pgid, world.map.epoch, world.peers.clone());
-    world.act(|pg, cx| pg.scan_objects(cx.store)).unwrap();
+    world.act(|pg, ctx| pg.scan_objects(ctx.store)).unwrap();
     let query = MPgQuery { pgid, epoch, ..MPgQuery::default() };
     world.say(peers[0], query.into());
     assert_eq!(world.pg.known_objects().count(), 3);

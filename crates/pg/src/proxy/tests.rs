@@ -66,7 +66,7 @@ fn ask_with(world: &mut World, at: u64, tid: u64, flags: u32, step: OsdOp) {
         client_inc: 9,
         ..MOSDOp::default()
     };
-    world.handle(Event::Op { client, tid, op: Box::new(op), permit: Budget::default().take(0) });
+    world.handle(Event::Op { client, tid, op: Box::new(op), permit: OpThrottle::default().take(0) });
 }
 
 /// The questions put to other PGs since the last call, each with the OSD that was asked.
@@ -208,7 +208,7 @@ fn a_new_interval_begins_again_what_was_passed_on() {
     theirs.tid = 77;
     world.say(world.peers[0], theirs.clone().into());
     world.told();
-    world.act(|pg, cx| pg.start_interval(cx));
+    world.act(|pg, ctx| pg.start_interval(ctx));
     world.activate_all();
     commit(&mut world);
     let again = asked(&mut world);
@@ -219,7 +219,7 @@ fn a_new_interval_begins_again_what_was_passed_on() {
     answer(&mut world, &again[0].1, 0, b"");
     assert_eq!(heard(&mut world).len(), 1);
     // With another primary it is not here any more, and may come again.
-    world.act(|pg, cx| pg.ops_end_interval(false, cx));
+    world.act(|pg, ctx| pg.ops_end_interval(false, ctx));
     assert!(world.pg.proxies.open.is_empty() && world.pg.proxies.questions.is_empty());
 }
 
@@ -307,7 +307,7 @@ fn a_pg_that_splits_is_asked_again() {
     for _ in 0..8 {
         let pool = world.map.pools.get_mut(&target.pool).unwrap();
         pool.pg_num *= 2;
-        world.act(|pg, cx| pg.ask_others(cx));
+        world.act(|pg, ctx| pg.ask_others(ctx));
         let again = asked(&mut world);
         assert_eq!(again.len(), 1);
         assert_eq!(again[0].1.id, first.id);
@@ -351,9 +351,9 @@ fn what_is_passed_on_keeps_its_order_when_an_interval_begins_while_it_waits() {
     let second = MPgProxyOp { id: first.id + 1, tid: first.tid + 1, ..first.clone() };
     // Another copy's message waits for the index.
     let (coll, object) = (world.pg.coll, world.object(1));
-    let lacking = store::Missing::Index { coll, object, omap: None };
-    world.act(|pg, cx| pg.wait(crate::errand::Errand::Peer, vec![lacking], cx));
-    world.act(|pg, cx| pg.handle(Event::Peer(from, first.clone().into()), cx));
+    let lacking = store::NotCached::Index { coll, object, omap: None };
+    world.act(|pg, ctx| pg.wait(crate::index_wait::IndexWait::Peer, vec![lacking], ctx));
+    world.act(|pg, ctx| pg.handle(Event::Peer(from, first.clone().into()), ctx));
     // A map begins another interval with the same primary, which the asker does not have yet.
     world.map.epoch = world.map.epoch.next();
     world.map.osd_info[usize::try_from(world.peers[1].0).unwrap()].up_from = world.map.epoch;

@@ -94,11 +94,11 @@ impl Pg {
     }
 
     /// A part is durable: the next one is asked for, unless another one has come since.
-    pub(crate) fn on_part_durable(&mut self, part: Part, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_part_durable(&mut self, part: Part, ctx: &mut Ctx<'_>) {
         if self.gathered.0.get(&part.object).and_then(Option::as_ref) == Some(&part) {
             let Part { from, object, version, next } = part;
-            let message = MPgPull { pgid: self.pgid, epoch: cx.map.epoch, object, version, begin: next };
-            cx.effects.push(Effect::SendOsd(from, message.into()));
+            let message = MPgPull { pgid: self.pgid, epoch: ctx.map.epoch, object, version, begin: next };
+            ctx.effects.push(Effect::SendOsd(from, message.into()));
         }
     }
 
@@ -123,12 +123,12 @@ impl Pg {
     }
 
     /// Ends all that is being put together: it does not go on.
-    pub(crate) fn drop_gathered(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn drop_gathered(&mut self, ctx: &mut Ctx<'_>) {
         if !self.gathered.0.is_empty() {
             let (mut change, mut txn) = (MetaChange::default(), Transaction::new(self.coll));
             self.forget_all_gathered(&mut change, &mut txn);
             change.into_txn(&mut txn);
-            self.submit(Pending::Nothing, txn, cx);
+            self.submit(Pending::Nothing, txn, ctx);
         }
     }
 }

@@ -9,13 +9,13 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 use messages::ObjectCursor;
-use store::{Missing, ObjectStore};
+use store::{NotCached, ObjectStore};
 use types::{CollId, EVersion, HObject, Mutation, Transaction};
 
 use crate::{
     RecoveryPolicy,
     exec::{self, Kept},
-    replica::CHANGE_BYTES_MAX,
+    replication::CHANGE_BYTES_MAX,
 };
 
 /// Entries of an omap that are read together.
@@ -65,7 +65,7 @@ pub(super) fn part_of(
     object: &HObject,
     begin: &ObjectCursor,
     measure: Measure,
-) -> Result<Option<Content>, Missing> {
+) -> Result<Option<Content>, NotCached> {
     let version = match exec::info_at(store, coll, object)? {
         Kept::Known(info) => info.version,
         Kept::Absent => EVersion::ZERO,
@@ -106,7 +106,7 @@ impl Draft<'_> {
         self.bytes >= self.measure.most
     }
 
-    fn put_data(&mut self, size: u64) -> Result<bool, Missing> {
+    fn put_data(&mut self, size: u64) -> Result<bool, NotCached> {
         if self.at.has_data {
             return Ok(true);
         }
@@ -130,7 +130,7 @@ impl Draft<'_> {
         Ok(true)
     }
 
-    fn put_xattrs(&mut self) -> Result<bool, Missing> {
+    fn put_xattrs(&mut self) -> Result<bool, NotCached> {
         if self.at.has_xattrs {
             return Ok(true);
         }
@@ -157,7 +157,7 @@ impl Draft<'_> {
         Ok(true)
     }
 
-    fn put_omap(&mut self) -> Result<bool, Missing> {
+    fn put_omap(&mut self) -> Result<bool, NotCached> {
         let mut pairs = Vec::new();
         let is_last = loop {
             let from = self.at.omap.as_deref().map_or(Bound::Unbounded, Bound::Excluded);

@@ -40,7 +40,7 @@ impl RecoveryPolicy {
         let of_any = number("osd_recovery_max_active").filter(|most| *most > 0);
         let most = of_any.or_else(|| number("osd_recovery_max_active_ssd")).unwrap_or(unknown.active_max);
         let (index, shards) = (u64::from(index), u64::from(count.max(1)));
-        // Without any place a shard's PGs would never recover.
+        // Without any slot a shard's PGs would never recover.
         self.active_max = (most / shards + u64::from(index < most % shards)).max(1);
         self.fill_first = number("osd_async_recovery_min_cost").unwrap_or(unknown.fill_first);
         self.part_bytes = number("osd_recovery_max_chunk").unwrap_or(unknown.part_bytes);
@@ -58,7 +58,7 @@ impl RecoveryPolicy {
     pub(super) fn limits(&self) -> Limits {
         let bytes = self.part_bytes.saturating_mul(PARTS_PER_OSD) / u64::from(self.shards.max(1));
         let bytes_per_osd = usize::try_from(bytes).unwrap_or(usize::MAX).max(1);
-        Limits { places: self.active_max, bytes_per_osd }
+        Limits { slots: self.active_max, bytes_per_osd }
     }
 }
 

@@ -11,75 +11,75 @@ use crate::{Ctx, Effect, Pg};
 
 impl Pg {
     /// Starts what ops wait for.
-    pub(super) fn start_urgent(&mut self, cx: &mut Ctx<'_>) {
-        for (source, object, version) in self.next_pulls(self.recovery.urgent_room(), true, cx) {
-            self.start_pull(source, object, version, cx);
+    pub(super) fn start_urgent(&mut self, ctx: &mut Ctx<'_>) {
+        for (source, object, version) in self.next_pulls(self.recovery.urgent_room(), true, ctx) {
+            self.start_pull(source, object, version, ctx);
         }
         for (to, object) in self.next_urgent_pushes(self.recovery.urgent_room()) {
-            self.start_push(to, object, cx);
+            self.start_push(to, object, ctx);
         }
     }
 
     /// Starts anything, or only what goes to the OSD whose turn it is. What may not be started yet waits for a turn.
-    pub(super) fn start(&mut self, turn: Option<OsdId>, cx: &mut Ctx<'_>) {
-        let limits = cx.recovery.limits();
+    pub(super) fn start(&mut self, turn: Option<OsdId>, ctx: &mut Ctx<'_>) {
+        let limits = ctx.recovery.limits();
         let (me, room) = (self.me, self.recovery.room());
         if turn.is_none_or(|osd| osd == me) {
-            let pulls = cx.recovery.active.room(me, turn.is_some(), limits).min(room);
+            let pulls = ctx.recovery.active.room(me, turn.is_some(), limits).min(room);
             // One more than may be started tells whether there is more.
-            let next = self.next_pulls(room.min(pulls + 1), false, cx);
-            self.wait_if(next.len() > pulls, me, cx);
+            let next = self.next_pulls(room.min(pulls + 1), false, ctx);
+            self.wait_if(next.len() > pulls, me, ctx);
             for (source, object, version) in next.into_iter().take(pulls) {
-                self.start_pull(source, object, version, cx);
+                self.start_pull(source, object, version, ctx);
             }
         }
-        for (to, is_all) in self.push_targets(cx.map) {
+        for (to, is_all) in self.push_targets(ctx.map) {
             if turn.is_none_or(|osd| osd == to) {
                 let room = self.recovery.room();
-                let pushes = cx.recovery.active.room(to, turn.is_some(), limits).min(room);
+                let pushes = ctx.recovery.active.room(to, turn.is_some(), limits).min(room);
                 let next = self.next_pushes(to, is_all, room.min(pushes + 1));
-                self.wait_if(next.len() > pushes, to, cx);
+                self.wait_if(next.len() > pushes, to, ctx);
                 for object in next.into_iter().take(pushes) {
-                    self.start_push(to, object, cx);
+                    self.start_push(to, object, ctx);
                 }
             }
         }
     }
 
-    fn wait_if(&mut self, has_more: bool, osd: OsdId, cx: &Ctx<'_>) {
+    fn wait_if(&mut self, has_more: bool, osd: OsdId, ctx: &Ctx<'_>) {
         if has_more {
             self.recovery.is_waiting = true;
-            cx.recovery.active.wait(osd, self.pgid, self.recovery.is_forced());
+            ctx.recovery.active.wait(osd, self.pgid, self.recovery.is_forced());
         }
     }
 
-    fn start_pull(&mut self, source: OsdId, object: HObject, version: EVersion, cx: &mut Ctx<'_>) {
+    fn start_pull(&mut self, source: OsdId, object: HObject, version: EVersion, ctx: &mut Ctx<'_>) {
         if !self.recovery.pulling.contains_key(&object) {
-            self.recovery.pulling.insert(object.clone(), (source, cx.recovery.active.take()));
+            self.recovery.pulling.insert(object.clone(), (source, ctx.recovery.active.take()));
             let begin = ObjectCursor::default();
-            let message = MPgPull { pgid: self.pgid, epoch: cx.map.epoch, object, version, begin };
-            cx.effects.push(Effect::SendOsd(source, message.into()));
+            let message = MPgPull { pgid: self.pgid, epoch: ctx.map.epoch, object, version, begin };
+            ctx.effects.push(Effect::SendOsd(source, message.into()));
         }
     }
 
-    fn start_push(&mut self, to: OsdId, object: HObject, cx: &mut Ctx<'_>) {
+    fn start_push(&mut self, to: OsdId, object: HObject, ctx: &mut Ctx<'_>) {
         if let Entry::Vacant(place) = self.recovery.pushing.entry((to, object.clone())) {
-            place.insert(cx.recovery.active.take());
-            self.push(Push::new(to, object, Measure::of_parts(cx.recovery)), cx);
+            place.insert(ctx.recovery.active.take());
+            self.push(Push::new(to, object, Measure::of_parts(ctx.recovery)), ctx);
         }
     }
 
     /// The next objects to pull, with the OSDs to pull them from, urgent ones first. Looks at no more than it must: a
     /// PG may lack a hundred thousand objects, and this runs after each that came.
-    fn next_pulls(&self, count: usize, is_urgent: bool, cx: &Ctx<'_>) -> Vec<(OsdId, HObject, EVersion)> {
-        let is_held = cx.map.has_flag(MapFlags::NORECOVER) || !toofull::may_recover(cx.map, self.me);
+    fn next_pulls(&self, count: usize, is_urgent: bool, ctx: &Ctx<'_>) -> Vec<(OsdId, HObject, EVersion)> {
+        let is_held = ctx.map.has_flag(MapFlags::NORECOVER) || !toofull::may_recover(ctx.map, self.me);
         let is_all = !is_urgent && !is_held;
         let urgent = self.recovery.urgent.iter().flat_map(|head| lacked(&self.missing, head));
         urgent
             .chain(is_all.then_some(&self.missing).into_iter().flatten())
             .filter(|(object, _)| !self.recovery.pulling.contains_key(*object))
             .filter_map(|(object, version)| {
-                Some((self.source_of(object, *version, cx.map)?, object.clone(), *version))
+                Some((self.source_of(object, *version, ctx.map)?, object.clone(), *version))
             })
             .take(count)
             .collect()

@@ -15,12 +15,12 @@ fn an_object_is_pulled_once() {
     let mut world = World::active();
     let (pgid, epoch, object) = (world.pg.pgid, world.map.epoch, world.object(1));
     let (version, txn, peer) = (world.version(1), world.content(1, 1), world.peers[0]);
-    world.act(|pg, cx| pg.repair(&object, cx));
+    world.act(|pg, ctx| pg.repair(&object, ctx));
     assert_eq!(pulls(&mut world), 1);
     // It came, and is not durable.
     let push = MPgPush::whole((pgid, epoch), object, version, txn);
-    world.act(|pg, cx| pg.handle(Event::Peer(peer, push.into()), cx));
-    world.act(|pg, cx| pg.handle(Event::Tick, cx));
+    world.act(|pg, ctx| pg.handle(Event::Peer(peer, push.into()), ctx));
+    world.act(|pg, ctx| pg.handle(Event::Tick, ctx));
     assert_eq!((pulls(&mut world), world.missing().len()), (0, 1));
     world.handle(Event::Tick);
     assert!(
@@ -36,7 +36,7 @@ fn what_is_pushed_counts_as_recovered() {
     let (pgid, epoch, object, peer) = (world.pg.pgid, world.map.epoch, world.object(1), world.peers[0]);
     world.pg.is_clean = false;
     world.pg.peer_missing.insert(peer, [(object.clone(), world.version(1))].into());
-    world.act(|pg, cx| pg.recover(cx));
+    world.act(|pg, ctx| pg.recover(ctx));
     world.say(peer, MPgPushReply { pgid, epoch, object }.into());
     let counted = world.pg.counters();
     assert_eq!((counted.objects_recovered, counted.bytes_recovered), (1, 10));
@@ -79,7 +79,7 @@ fn who_does_not_have_what_is_pulled_is_passed_over() {
         let pulls = told.filter(|(_, message)| matches!(message, Message::MPgPull(_)));
         pulls.flat_map(|(osds, _)| osds).collect::<Vec<_>>()
     };
-    world.act(|pg, cx| pg.repair(&object, cx));
+    world.act(|pg, ctx| pg.repair(&object, ctx));
     let one = asked(&mut world);
     assert!(one.len() == 1);
     world.push(one[0], 1, 0);
@@ -113,12 +113,12 @@ fn flags_hold_back_what_no_request_waits_for() {
         world.pg.members.size = world.pg.members.acting.len() as u8;
         world.pg.recovery.clear();
         world.map.flags = flag;
-        world.act(|pg, cx| pg.recover(cx));
+        world.act(|pg, ctx| pg.recover(ctx));
         assert_eq!(pushed(&mut world), []);
-        world.act(|pg, cx| pg.recover_soon(&second, cx));
+        world.act(|pg, ctx| pg.recover_soon(&second, ctx));
         assert_eq!(pushed(&mut world), std::slice::from_ref(&second));
         world.map.flags = MapFlags::default();
-        world.act(|pg, cx| pg.recover(cx));
+        world.act(|pg, ctx| pg.recover(ctx));
         assert_eq!(pushed(&mut world), std::slice::from_ref(&first));
     }
 }
@@ -142,19 +142,19 @@ fn osds_that_are_too_full_are_given_only_what_requests_wait_for() {
         world.pg.members.acting.retain(|osd| *osd != peer || does_act);
         world.pg.recovery.clear();
         world.map.osd_state[at] = up.with(state, true);
-        world.act(|pg, cx| pg.recover(cx));
+        world.act(|pg, ctx| pg.recover(ctx));
         assert_eq!((world.pg.recovery.active(), world.pg.state().has(told)), (0, true));
-        world.act(|pg, cx| pg.recover_soon(&second, cx));
+        world.act(|pg, ctx| pg.recover_soon(&second, ctx));
         assert_eq!(world.pg.recovery.active(), 1);
         world.map.osd_state[at] = up;
-        world.act(|pg, cx| pg.recover(cx));
+        world.act(|pg, ctx| pg.recover(ctx));
         assert_eq!((world.pg.recovery.active(), world.pg.state().has(told)), (2, false));
     }
     // An OSD that acts is held back only by its last reserve of space.
     world.pg.members.acting = acting;
     world.pg.recovery.clear();
     world.map.osd_state[at] = up.with(OsdState::BACKFILLFULL, true);
-    world.act(|pg, cx| pg.recover(cx));
+    world.act(|pg, ctx| pg.recover(ctx));
     assert_eq!(world.pg.recovery.active(), 2);
 }
 
@@ -165,9 +165,9 @@ fn what_a_full_primary_lacks_waits() {
     world.map.osd_state[me] = world.map.osd_state[me].with(OsdState::FULL, true);
     world.pg.missing.insert(object.clone(), world.version(1));
     world.pg.is_clean = false;
-    world.act(|pg, cx| pg.recover(cx));
+    world.act(|pg, ctx| pg.recover(ctx));
     assert_eq!((pulls(&mut world), world.pg.state().has(PgState::RECOVERY_TOOFULL)), (0, true));
-    world.act(|pg, cx| pg.recover_soon(&object, cx));
+    world.act(|pg, ctx| pg.recover_soon(&object, ctx));
     assert_eq!(pulls(&mut world), 1);
 }
 
@@ -185,7 +185,7 @@ fn a_pg_waits_when_the_osd_has_enough_on_its_way() {
     assert!(!world.pg.recovery.is_idle());
     // What a request waits for goes all the same.
     let wanted = world.object(3);
-    world.act(|pg, cx| pg.recover_soon(&wanted, cx));
+    world.act(|pg, ctx| pg.recover_soon(&wanted, ctx));
     assert_eq!((world.pg.recovery.active(), world.recovery.active.taken()), (1, 2));
     world.recovery.active_max = 3;
     drop(elsewhere);
@@ -214,17 +214,17 @@ fn what_ops_wait_for_waits_for_nothing_else_and_goes_in_their_order() {
         });
         pushes.collect::<Vec<_>>()
     };
-    world.act(|pg, cx| pg.recover(cx));
+    world.act(|pg, ctx| pg.recover(ctx));
     assert_eq!(pushed(&mut world).len(), ACTIVE_MAX);
     let objects = [79, 78, 60, 59, 58].map(|at| world.object(at));
     for object in &objects {
-        world.act(|pg, cx| pg.recover_soon(object, cx));
+        world.act(|pg, ctx| pg.recover_soon(object, ctx));
     }
     let both = |object: &HObject| peers.iter().map(|peer| (*peer, object.clone())).collect::<Vec<_>>();
     assert_eq!(pushed(&mut world), objects[..4].iter().flat_map(both).collect::<Vec<_>>());
     // Objects come that sort before: the one that came first still has its turn first.
     let late = world.object(50);
-    world.act(|pg, cx| pg.recover_soon(&late, cx));
+    world.act(|pg, ctx| pg.recover_soon(&late, ctx));
     for peer in &peers {
         world.say(*peer, MPgPushReply { pgid, epoch, object: objects[0].clone() }.into());
     }
@@ -248,7 +248,7 @@ fn a_copy_counts_as_repaired_where_a_good_one_takes_its_place() {
 
     let mut world = World::active();
     let object = world.object(1);
-    world.act(|pg, cx| pg.repair(&object, cx));
+    world.act(|pg, ctx| pg.repair(&object, ctx));
     world.push(world.peers[0], 1, 1);
     assert_eq!(world.pg.copies_repaired(), 1);
 }
@@ -354,7 +354,7 @@ fn a_primary_whose_push_is_refused_looks_for_a_good_copy() {
 fn a_primary_takes_only_what_it_pulls_from_there() {
     let mut world = World::active();
     let object = world.object(1);
-    world.act(|pg, cx| pg.repair(&object, cx));
+    world.act(|pg, ctx| pg.repair(&object, ctx));
     let source = world.pg.recovery.pulling[&object].0;
     let other = world.peers.iter().copied().find(|peer| *peer != source).unwrap();
     for version in [0, 1] {
@@ -397,10 +397,10 @@ fn what_turns_out_to_be_bad_is_not_pushed() {
     let permit = world.recovery.active.take();
     world.pg.recovery.pushing.insert((first, object.clone()), permit);
     let version = world.version(1);
-    world.act(|pg, cx| pg.declare_missing(object.clone(), version, cx));
+    world.act(|pg, ctx| pg.declare_missing(object.clone(), version, ctx));
     world.told();
     let push = Push::new(first, object, Measure::of_parts(&world.recovery));
-    world.act(|pg, cx| pg.push(push, cx));
+    world.act(|pg, ctx| pg.push(push, ctx));
     assert_eq!((pushed(&mut world), world.pg.recovery.pushing.len()), (vec![], 0));
     world.push(second, 1, 1);
     assert_eq!(pushed(&mut world)[0].0, version);

@@ -20,26 +20,26 @@ pub struct RecoveryThrottle(Rc<RefCell<State>>);
 /// How much may be under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    pub(crate) places: u64,
+    pub(crate) slots: u64,
     pub(crate) bytes_per_osd: usize,
 }
 
 #[derive(Default)]
 struct State {
-    places: u64,
+    slots: u64,
     /// Only OSDs that something is under way to, or waits to be sent to.
-    lanes: BTreeMap<OsdId, Lane>,
+    queues: BTreeMap<OsdId, TargetQueue>,
     /// The OSD whose turn it was last.
     served: Option<OsdId>,
     /// Something has changed since no PG could go on.
     is_due: bool,
 }
 
-/// What goes to one OSD. The lane of this OSD itself has what it pulls from others, which has no bytes here.
+/// What goes to one OSD. The queue of this OSD itself has what it pulls from others, which has no bytes here.
 #[derive(Default)]
-struct Lane {
+struct TargetQueue {
     bytes: usize,
-    /// Pushes that have a place, or answer a pull, and wait for others to arrive.
+    /// Pushes that have a slot, or answer a pull, and wait for others to arrive.
     held: VecDeque<Held>,
     /// PGs that wait to begin with an object, those first that an operator wants first.
     waiting: VecDeque<(PgId, bool)>,
@@ -52,7 +52,7 @@ struct Held {
     goes_first: bool,
 }
 
-impl Lane {
+impl TargetQueue {
     /// True if so many bytes may follow. An object that is larger than the limit goes alone.
     fn fits(&self, bytes: usize, max: usize) -> bool {
         self.bytes == 0 || self.bytes.saturating_add(bytes) <= max
@@ -76,41 +76,42 @@ impl Lane {
 }
 
 impl RecoveryThrottle {
-    /// Takes a place of an object until it is dropped.
-    pub(crate) fn take(&self) -> RecoveryPlace {
-        self.0.borrow_mut().places += 1;
-        RecoveryPlace(self.clone())
+    /// Takes a slot of an object until it is dropped.
+    pub(crate) fn take(&self) -> RecoverySlot {
+        self.0.borrow_mut().slots += 1;
+        RecoverySlot(self.clone())
     }
 
-    /// Places that are taken.
+    /// Slots that are taken.
     pub fn taken(&self) -> u64 {
-        self.0.borrow().places
+        self.0.borrow().slots
     }
 
     /// Bytes under way to an OSD.
     pub fn bytes_to(&self, osd: OsdId) -> usize {
-        self.0.borrow().lanes.get(&osd).map_or(0, |lane| lane.bytes)
+        self.0.borrow().queues.get(&osd).map_or(0, |queue| queue.bytes)
     }
 
     /// Counts what is sent to an OSD, until it is dropped.
     pub(crate) fn send(&self, osd: OsdId, bytes: usize) -> RecoveryBytes {
-        self.0.borrow_mut().lanes.entry(osd).or_default().bytes += bytes;
+        self.0.borrow_mut().queues.entry(osd).or_default().bytes += bytes;
         RecoveryBytes { throttle: self.clone(), osd, bytes }
     }
 
     /// Whether so much may be sent now. What goes first does not wait for what is held.
     pub(super) fn may_send(&self, osd: OsdId, bytes: usize, goes_first: bool, limits: Limits) -> bool {
         let state = self.0.borrow();
-        let may =
-            |lane: &Lane| lane.fits(bytes, limits.bytes_per_osd) && (goes_first || lane.held.is_empty());
-        state.lanes.get(&osd).is_none_or(may)
+        let may = |queue: &TargetQueue| {
+            queue.fits(bytes, limits.bytes_per_osd) && (goes_first || queue.held.is_empty())
+        };
+        state.queues.get(&osd).is_none_or(may)
     }
 
     /// A PG holds so much for an OSD until it has its turn.
     pub(super) fn hold(&self, osd: OsdId, pgid: PgId, bytes: usize, goes_first: bool) {
         let mut state = self.0.borrow_mut();
         state.is_due = true;
-        let held = &mut state.lanes.entry(osd).or_default().held;
+        let held = &mut state.queues.entry(osd).or_default().held;
         let first = held.iter().take_while(|held| held.goes_first).count();
         let at = if goes_first { first } else { held.len() };
         held.insert(at, Held { pgid, bytes, goes_first });
@@ -119,9 +120,9 @@ impl RecoveryThrottle {
     /// How many objects a PG may begin to send to an OSD. While other PGs wait: one in its turn, none before it.
     pub(super) fn room(&self, osd: OsdId, has_turn: bool, limits: Limits) -> usize {
         let state = self.0.borrow();
-        let free = usize::try_from(limits.places.saturating_sub(state.places)).unwrap_or(usize::MAX);
-        let is_open = state.lanes.get(&osd).is_none_or(|lane| lane.is_open(limits.bytes_per_osd));
-        let others_wait = state.lanes.values().any(|lane| lane.may_start_one(limits));
+        let free = usize::try_from(limits.slots.saturating_sub(state.slots)).unwrap_or(usize::MAX);
+        let is_open = state.queues.get(&osd).is_none_or(|queue| queue.is_open(limits.bytes_per_osd));
+        let others_wait = state.queues.values().any(|queue| queue.may_start_one(limits));
         match (is_open, others_wait, has_turn) {
             (false, ..) | (_, true, false) => 0,
             (_, true, true) => free.min(1),
@@ -132,16 +133,16 @@ impl RecoveryThrottle {
     /// The PG wants to begin with another object for this OSD: it gets a turn, once.
     pub(super) fn wait(&self, osd: OsdId, pgid: PgId, is_forced: bool) {
         let mut state = self.0.borrow_mut();
-        let lane = state.lanes.entry(osd).or_default();
-        if !lane.is_waiting.insert(pgid) {
-            if !is_forced || lane.waiting.contains(&(pgid, true)) {
+        let queue = state.queues.entry(osd).or_default();
+        if !queue.is_waiting.insert(pgid) {
+            if !is_forced || queue.waiting.contains(&(pgid, true)) {
                 return;
             }
-            lane.waiting.retain(|(known, _)| *known != pgid);
+            queue.waiting.retain(|(known, _)| *known != pgid);
         }
-        let first = lane.waiting.iter().take_while(|(_, is_forced)| *is_forced).count();
-        let at = if is_forced { first } else { lane.waiting.len() };
-        lane.waiting.insert(at, (pgid, is_forced));
+        let first = queue.waiting.iter().take_while(|(_, is_forced)| *is_forced).count();
+        let at = if is_forced { first } else { queue.waiting.len() };
+        queue.waiting.insert(at, (pgid, is_forced));
         state.is_due = true;
     }
 
@@ -157,25 +158,28 @@ impl RecoveryThrottle {
         if !state.is_due {
             return None;
         }
-        let has_place = state.places < limits.places;
+        let has_slot = state.slots < limits.slots;
         let (after, until) = match state.served {
             Some(served) => (Bound::Excluded(served), Bound::Included(served)),
             None => (Bound::Unbounded, Bound::Unbounded),
         };
-        let lanes =
-            state.lanes.range((after, Bound::Unbounded)).chain(state.lanes.range((Bound::Unbounded, until)));
-        let may = |lane: &Lane| lane.may_send_held(limits) || has_place && lane.may_start_one(limits);
-        let Some(osd) = { lanes }.find(|(_, lane)| may(lane)).map(|(osd, _)| *osd) else {
+        let queues = state
+            .queues
+            .range((after, Bound::Unbounded))
+            .chain(state.queues.range((Bound::Unbounded, until)));
+        let may =
+            |queue: &TargetQueue| queue.may_send_held(limits) || has_slot && queue.may_start_one(limits);
+        let Some(osd) = { queues }.find(|(_, queue)| may(queue)).map(|(osd, _)| *osd) else {
             state.is_due = false;
             return None;
         };
         state.served = Some(osd);
-        let lane = state.lanes.get_mut(&osd)?;
-        let pgid = match lane.held.pop_front() {
+        let queue = state.queues.get_mut(&osd)?;
+        let pgid = match queue.held.pop_front() {
             Some(held) => held.pgid,
             None => {
-                let (pgid, _) = lane.waiting.pop_front()?;
-                lane.is_waiting.remove(&pgid);
+                let (pgid, _) = queue.waiting.pop_front()?;
+                queue.is_waiting.remove(&pgid);
                 pgid
             }
         };
@@ -186,19 +190,19 @@ impl RecoveryThrottle {
 
 impl State {
     fn forget_idle(&mut self, osd: OsdId) {
-        if self.lanes.get(&osd).is_some_and(Lane::is_idle) {
-            self.lanes.remove(&osd);
+        if self.queues.get(&osd).is_some_and(TargetQueue::is_idle) {
+            self.queues.remove(&osd);
         }
     }
 }
 
-/// The place of an object on its way, given back when it is dropped.
-pub(crate) struct RecoveryPlace(RecoveryThrottle);
+/// The slot of an object on its way, given back when it is dropped.
+pub(crate) struct RecoverySlot(RecoveryThrottle);
 
-impl Drop for RecoveryPlace {
+impl Drop for RecoverySlot {
     fn drop(&mut self) {
         let mut state = self.0.0.borrow_mut();
-        state.places -= 1;
+        state.slots -= 1;
         state.is_due = true;
     }
 }
@@ -213,8 +217,8 @@ pub(crate) struct RecoveryBytes {
 impl Drop for RecoveryBytes {
     fn drop(&mut self) {
         let mut state = self.throttle.0.borrow_mut();
-        if let Some(lane) = state.lanes.get_mut(&self.osd) {
-            lane.bytes -= self.bytes;
+        if let Some(queue) = state.queues.get_mut(&self.osd) {
+            queue.bytes -= self.bytes;
         }
         state.forget_idle(self.osd);
         state.is_due = true;
@@ -227,9 +231,9 @@ impl fmt::Debug for RecoveryThrottle {
     }
 }
 
-impl fmt::Debug for RecoveryPlace {
+impl fmt::Debug for RecoverySlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RecoveryPlace")
+        f.write_str("RecoverySlot")
     }
 }
 

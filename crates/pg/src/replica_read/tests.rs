@@ -6,7 +6,7 @@ use store::{Completion, ReadError};
 use types::{EntityAddr, EntityNum, Epoch, Instant, PgTotals, SnapId, Token};
 
 use super::*;
-use crate::{Budget, Client, Event, LEASE, LEASE_AT_MOST, Leases, pg::Pending, test_world::World};
+use crate::{Client, Event, LEASE, LEASE_AT_MOST, Leases, OpThrottle, pg::Pending, test_world::World};
 
 const EAGAIN: i32 = -Errno::EAGAIN.0;
 
@@ -60,7 +60,7 @@ fn request(world: &World, flags: u32, at: u64, ops: Vec<OsdOp>) -> MOSDOp {
 fn answer(world: &mut World, op: MOSDOp) -> Option<(i32, Bytes)> {
     let (entity, addr) = (EntityNum::client(7), EntityAddr::default());
     let client = Client { session: 7, entity, addr, features: 0 };
-    world.handle(Event::Op { client, tid: 1, op: Box::new(op), permit: Budget::default().take(0) });
+    world.handle(Event::Op { client, tid: 1, op: Box::new(op), permit: OpThrottle::default().take(0) });
     let mut answers = world.effects.extract_if(.., |effect| matches!(effect, Effect::Reply { .. }));
     match (answers.next(), answers.next()) {
         (Some(Effect::Reply { reply, .. }), None) => Some((reply.result, reply.ops[0].copied_data())),
@@ -117,7 +117,7 @@ fn what_may_not_be_everywhere_is_left_to_the_primary() {
 fn what_it_lacks_is_left_to_the_primary() {
     let mut world = serving();
     let (object, version) = (world.object(2), world.version(2));
-    world.act(|pg, cx| pg.declare_missing(object, version, cx));
+    world.act(|pg, ctx| pg.declare_missing(object, version, ctx));
     assert_eq!((balanced(&mut world, 1), balanced(&mut world, 2).0), (found(1), EAGAIN));
 }
 
@@ -148,7 +148,7 @@ fn loading(world: &mut World) -> Token {
     let op = request(world, osd_flag::BALANCE_READS, 1, vec![read()]);
     let (entity, addr) = (EntityNum::client(7), EntityAddr::default());
     let client = Client { session: 7, entity, addr, features: 0 };
-    let waiting = WaitingOp::new(client, 1, Box::new(op), Budget::default().take(0), Instant::default());
+    let waiting = WaitingOp::new(client, 1, Box::new(op), OpThrottle::default().take(0), Instant::default());
     let (head, wanted) = (world.object(1), world.object(1));
     world.act(|pg, _| {
         let load = pg.put_aside(&head, waiting);
@@ -169,7 +169,7 @@ fn what_it_has_begun_is_left_to_the_primary_when_an_interval_begins() {
     let mut world = serving();
     let token = loading(&mut world);
     world.effects.clear();
-    world.act(|pg, cx| pg.start_interval(cx));
+    world.act(|pg, ctx| pg.start_interval(ctx));
     assert!(has_refused(&world) && world.pg.is_object_idle(&world.object(1)));
     // What is loaded for it then is not used.
     world.effects.clear();
@@ -179,7 +179,7 @@ fn what_it_has_begun_is_left_to_the_primary_when_an_interval_begins() {
     let mut world = World::active();
     loading(&mut world);
     world.pg.members.primary = world.peers[0];
-    world.act(|pg, cx| pg.start_interval(cx));
+    world.act(|pg, ctx| pg.start_interval(ctx));
     assert!(!has_refused(&world) && world.pg.is_object_idle(&world.object(1)));
 }
 
@@ -240,7 +240,7 @@ fn the_primary_tells_how_far_all_are() {
 #[test]
 fn a_new_interval_takes_all_back() {
     let mut world = serving();
-    world.act(|pg, cx| pg.start_interval(cx));
+    world.act(|pg, ctx| pg.start_interval(ctx));
     assert_eq!(balanced(&mut world, 1).0, EAGAIN);
     world.activate(3, Vec::new(), 3, None);
     let (pgid, epoch) = (world.pg.pgid, world.map.epoch);
@@ -258,16 +258,16 @@ fn those_who_answered_a_replica_make_later_primaries_wait_for_it() {
     leases.on_given(replica, now);
     world.leases = leases;
     world.now = now + LEASE / 2;
-    world.act(|pg, cx| pg.end_lease(true, cx));
+    world.act(|pg, ctx| pg.end_lease(true, ctx));
     let told = world.pg.lease.to_tell(world.now);
     assert_eq!(told.iter().map(|lease| lease.osd).collect::<Vec<_>>(), [replica]);
     world.pg.peer_info.clear();
-    assert!(!world.act(|pg, cx| pg.is_prior_lease_over(cx)));
+    assert!(!world.act(|pg, ctx| pg.is_prior_lease_over(ctx)));
     world.now = now + LEASE;
-    assert!(!world.act(|pg, cx| pg.is_prior_lease_over(cx)), "its clock may be slower");
+    assert!(!world.act(|pg, ctx| pg.is_prior_lease_over(ctx)), "its clock may be slower");
     world.now = now + LEASE_AT_MOST;
-    assert!(world.act(|pg, cx| pg.is_prior_lease_over(cx)));
+    assert!(world.act(|pg, ctx| pg.is_prior_lease_over(ctx)));
     // Where no writes were taken, no replica served.
-    world.act(|pg, cx| pg.end_lease(false, cx));
+    world.act(|pg, ctx| pg.end_lease(false, ctx));
     assert!(world.pg.lease.to_tell(now).is_empty() && primary != replica);
 }

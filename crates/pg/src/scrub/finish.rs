@@ -10,11 +10,11 @@ use super::{ScrubRequest, Wanted, run::Run};
 use crate::{Ctx, Effect, Pg};
 
 impl Pg {
-    pub(super) fn finish_scrub(&mut self, cx: &mut Ctx<'_>) {
+    pub(super) fn finish_scrub(&mut self, ctx: &mut Ctx<'_>) {
         let Some(mut run) = self.scrubs.run.take() else { return };
-        self.release_slots(cx);
+        self.release_slots(ctx);
         let (pgid, mode) = (self.pgid, run.mode());
-        let mut say = |level, line| cx.effects.push(Effect::ClusterLog(level, line));
+        let mut say = |level, line| ctx.effects.push(Effect::ClusterLog(level, line));
         let mut fixed = 0;
         if self.info.is_estimated && !run.verdict.is_partial {
             self.info.totals = run.verdict.totals;
@@ -37,7 +37,7 @@ impl Pg {
                 format!("{pgid} {mode} {missing} missing, {inconsistent} inconsistent objects"),
             );
         }
-        let is_too_much = run.is_automatic && bad.len() as u64 > cx.scrub.auto_repair_errors_max;
+        let is_too_much = run.is_automatic && bad.len() as u64 > ctx.scrub.auto_repair_errors_max;
         let is_repair = run.request.is_repair && !is_too_much;
         if is_repair {
             fixed += bad.values().map(super::verdict::BadCopies::count).sum::<u64>() + run.verdict.deleted;
@@ -61,19 +61,19 @@ impl Pg {
         let is_mended = !bad.is_empty() || run.verdict.deleted > 0;
         let has_failed =
             (is_repair && errors > 0 && !is_mended && !is_all_fixed) || (run.is_check && errors > 0);
-        self.remember_scrub(&run, is_all_fixed, cx);
+        self.remember_scrub(&run, is_all_fixed, ctx);
         self.scrubs.has_failed = has_failed;
         if is_repair && is_mended {
             if !is_all_fixed {
                 let request = ScrubRequest { is_deep: true, is_repair: false };
                 self.scrubs.wanted = Some(Wanted { request, is_check: true, is_automatic: false });
             }
-            self.replace_bad_copies(bad, cx);
-        } else if self.may_repair_by_itself(&run, bad.len() as u64, cx) {
+            self.replace_bad_copies(bad, ctx);
+        } else if self.may_repair_by_itself(&run, bad.len() as u64, ctx) {
             let request = ScrubRequest { is_deep: true, is_repair: true };
             self.scrubs.wanted = Some(Wanted { request, is_check: false, is_automatic: true });
         }
-        cx.effects.push(Effect::StatsChanged);
+        ctx.effects.push(Effect::StatsChanged);
     }
 
     /// What `ceph pg ID query` says of the scrub under way.
@@ -102,9 +102,9 @@ impl Pg {
     }
 
     /// `osd_scrub_auto_repair`: a scrub that was due and found little has it mended.
-    fn may_repair_by_itself(&self, run: &Run, bad: u64, cx: &Ctx<'_>) -> bool {
+    fn may_repair_by_itself(&self, run: &Run, bad: u64, ctx: &Ctx<'_>) -> bool {
         let is_due_one = !run.is_ordered && !run.request.is_repair;
-        cx.scrub.is_auto_repair && is_due_one && bad > 0 && bad <= cx.scrub.auto_repair_errors_max
+        ctx.scrub.is_auto_repair && is_due_one && bad > 0 && bad <= ctx.scrub.auto_repair_errors_max
     }
 
     /// The line for the cluster log on totals that differ from what was counted; none if they agree, or not everything
@@ -129,27 +129,27 @@ impl Pg {
     }
 
     /// Takes down when the PG was scrubbed and what was found, on all copies.
-    fn remember_scrub(&mut self, run: &Run, is_all_fixed: bool, cx: &mut Ctx<'_>) {
+    fn remember_scrub(&mut self, run: &Run, is_all_fixed: bool, ctx: &mut Ctx<'_>) {
         let (shallow, deep) = match is_all_fixed {
             true => (0, 0),
             false => (run.verdict.shallow_errors, run.verdict.deep_errors),
         };
         let history = &mut self.info.scrubs;
         history.last_scrub = self.info.last_update;
-        history.last_scrub_stamp = cx.wall;
+        history.last_scrub_stamp = ctx.wall;
         history.shallow_errors = shallow;
         if run.request.is_deep {
             history.last_deep_scrub = self.info.last_update;
-            history.last_deep_scrub_stamp = cx.wall;
+            history.last_deep_scrub_stamp = ctx.wall;
             history.deep_errors = deep;
             history.omap_keys = run.verdict.omap_keys;
             history.omap_bytes = run.verdict.omap_bytes;
             history.large_omap_objects = run.verdict.large_omap_objects;
         }
         if shallow == 0 && (!run.request.is_deep || deep == 0) {
-            history.last_clean_scrub_stamp = cx.wall;
+            history.last_clean_scrub_stamp = ctx.wall;
         }
-        self.keep_info(cx);
-        self.share_info(cx);
+        self.keep_info(ctx);
+        self.share_info(ctx);
     }
 }

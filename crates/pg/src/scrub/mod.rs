@@ -159,13 +159,13 @@ impl Pg {
     }
 
     /// Begins a scrub that was ordered, or that is due.
-    pub(crate) fn tick_scrub(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn tick_scrub(&mut self, ctx: &mut Ctx<'_>) {
         if !self.is_serving() {
             return;
         }
         if self.info.scrubs == types::ScrubHistory::default() {
-            self.info.scrubs = policy::begun(types::EVersion::ZERO, cx.wall);
+            self.info.scrubs = policy::begun(types::EVersion::ZERO, ctx.wall);
         }
-        self.prepare_scrub(cx);
+        self.prepare_scrub(ctx);
     }
 }

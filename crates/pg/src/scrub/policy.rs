@@ -6,7 +6,7 @@ use types::{
     EVersion, MapFlags, OsdMap, PgId, PgPool, PoolFlags, PoolOptValue, ScrubHistory, Settings, UTime,
 };
 
-use crate::Places;
+use crate::Slots;
 
 const DAY: u32 = 24 * 60 * 60;
 
@@ -14,7 +14,7 @@ const DAY: u32 = 24 * 60 * 60;
 #[derive(Clone)]
 pub struct ScrubPolicy {
     /// Scrubs under way, those of other primaries included.
-    pub slots: Places,
+    pub slots: Slots,
     /// `osd_max_scrubs`.
     pub max_scrubs: u64,
     /// True while objects of the OSD's PGs are on their way to where they are missing.
@@ -57,7 +57,7 @@ impl Default for ScrubPolicy {
     fn default() -> ScrubPolicy {
         let day = Duration::from_secs(u64::from(DAY));
         ScrubPolicy {
-            slots: Places::default(),
+            slots: Slots::default(),
             max_scrubs: 1,
             is_recovering: false,
             is_during_recovery: false,

@@ -13,50 +13,50 @@ use crate::{
 };
 
 impl Pg {
-    pub(super) fn replace_bad_copies(&mut self, bad: BTreeMap<HObject, BadCopies>, cx: &mut Ctx<'_>) {
+    pub(super) fn replace_bad_copies(&mut self, bad: BTreeMap<HObject, BadCopies>, ctx: &mut Ctx<'_>) {
         for (object, bad) in bad {
             let version = bad.version;
             self.counters.objects_repaired += bad.count();
             let me = self.me;
             for osd in bad.all().filter(|osd| *osd != me) {
-                self.replace_copy(osd, object.clone(), version, cx);
+                self.replace_copy(osd, object.clone(), version, ctx);
             }
             if bad.all().any(|osd| osd == self.me) {
-                self.declare_missing(object, version, cx);
+                self.declare_missing(object, version, ctx);
             }
         }
         self.scrubs.is_repairing = true;
         self.is_clean = false;
-        self.recover(cx);
+        self.recover(ctx);
     }
 
     /// Has a replica's bad copy replaced by a good one.
-    pub(crate) fn replace_copy(&mut self, osd: OsdId, object: HObject, version: EVersion, cx: &mut Ctx<'_>) {
+    pub(crate) fn replace_copy(&mut self, osd: OsdId, object: HObject, version: EVersion, ctx: &mut Ctx<'_>) {
         self.peer_missing.entry(osd).or_default().insert(object.clone(), version);
-        let message = MPgBadCopy { pgid: self.pgid, epoch: cx.map.epoch, object, version };
-        cx.effects.push(Effect::SendOsd(osd, message.into()));
+        let message = MPgBadCopy { pgid: self.pgid, epoch: ctx.map.epoch, object, version };
+        ctx.effects.push(Effect::SendOsd(osd, message.into()));
     }
 
     /// A replica's copy is bad, as the primary has found, or the replica itself.
-    pub(crate) fn on_bad_copy(&mut self, from: OsdId, message: MPgBadCopy, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_bad_copy(&mut self, from: OsdId, message: MPgBadCopy, ctx: &mut Ctx<'_>) {
         if from == self.members.primary && self.phase == Phase::Replica {
-            self.declare_missing(message.object, message.version, cx);
+            self.declare_missing(message.object, message.version, ctx);
         } else if self.is_primary() && self.members.acting.contains(&from) {
-            self.on_copy_unreadable(from, message.object, cx);
+            self.on_copy_unreadable(from, message.object, ctx);
         }
     }
 
     /// Counts this copy of an object as missing, as it is bad.
-    pub(crate) fn declare_missing(&mut self, object: HObject, version: EVersion, cx: &mut Ctx<'_>) {
+    pub(crate) fn declare_missing(&mut self, object: HObject, version: EVersion, ctx: &mut Ctx<'_>) {
         let mut change = MetaChange::default();
         change.missing(&object, Some(version));
         let mut txn = Transaction::new(self.coll);
         change.into_txn(&mut txn);
-        self.submit(Pending::Nothing, txn, cx);
+        self.submit(Pending::Nothing, txn, ctx);
         self.missing.insert(object.clone(), version);
         self.recovery.note_bad(&object);
         self.is_clean = false;
-        self.look_for(&object, cx);
+        self.look_for(&object, ctx);
     }
 
     /// Every copy has everything again.

@@ -12,74 +12,74 @@ use crate::{
 
 impl Pg {
     /// The primary wants to know what is here.
-    pub(crate) fn on_rep_scrub(&mut self, from: OsdId, message: MOSDRepScrub, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_rep_scrub(&mut self, from: OsdId, message: MOSDRepScrub, ctx: &mut Ctx<'_>) {
         if from == self.members.primary && self.phase == Phase::Replica {
             let MOSDRepScrub { id, start, end, is_deep, .. } = message;
-            self.start_scan(Scan::new(from, id, start, end, is_deep.then_some(cx.scrub.stride)), cx);
+            self.start_scan(Scan::new(from, id, start, end, is_deep.then_some(ctx.scrub.stride)), ctx);
         }
     }
 
     /// Looks through a range. What was looked through before is wanted no more.
-    pub(super) fn start_scan(&mut self, scan: Scan, cx: &mut Ctx<'_>) {
-        self.end_scan(cx);
+    pub(super) fn start_scan(&mut self, scan: Scan, ctx: &mut Ctx<'_>) {
+        self.end_scan(ctx);
         self.scrubs.scan = Some(scan);
-        self.go_on_scanning(cx);
+        self.go_on_scanning(ctx);
     }
 
-    pub(super) fn end_scan(&mut self, cx: &mut Ctx<'_>) {
+    pub(super) fn end_scan(&mut self, ctx: &mut Ctx<'_>) {
         if let Some(scan) = self.scrubs.scan.take() {
-            scan.held.into_iter().for_each(|token| cx.store.unload(token));
+            scan.held.into_iter().for_each(|token| ctx.store.unload(token));
         }
     }
 
-    fn go_on_scanning(&mut self, cx: &mut Ctx<'_>) {
+    fn go_on_scanning(&mut self, ctx: &mut Ctx<'_>) {
         let (coll, pool) = (self.coll, self.pgid.pool);
         let Some(mut scan) = self.scrubs.scan.take() else { return };
-        let step = scan.step(cx.store, coll, pool);
+        let step = scan.step(ctx.store, coll, pool);
         // What was loaded before has been looked through, or hashed, and may go. Otherwise it is held beside what comes
         // now, as one step may need both.
         if scan.take_got_on() || !matches!(step, Step::Load(_)) {
-            scan.held.drain(..).for_each(|token| cx.store.unload(token));
+            scan.held.drain(..).for_each(|token| ctx.store.unload(token));
         }
         match step {
             Step::Load(missing) => {
                 let token = self.token(Pending::ScrubLoad { is_anew: false });
                 scan.waiting = Some(token);
-                cx.store.load(token, missing);
+                ctx.store.load(token, missing);
             }
             Step::LoadAnew(object, offset, len) => {
                 let token = self.token(Pending::ScrubLoad { is_anew: true });
                 scan.waiting = Some(token);
-                cx.store.load_anew(token, coll, &object, offset, len);
+                ctx.store.load_anew(token, coll, &object, offset, len);
             }
-            Step::Done => return self.tell_scan(scan, cx),
+            Step::Done => return self.tell_scan(scan, ctx),
         }
         self.scrubs.scan = Some(scan);
     }
 
     /// Something that a scan waits for is there.
-    pub(crate) fn on_scrub_loaded(&mut self, is_anew: bool, completion: Completion, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_scrub_loaded(&mut self, is_anew: bool, completion: Completion, ctx: &mut Ctx<'_>) {
         let Completion::Loaded(token, result) = completion else { return };
         let Some(scan) = self.scrubs.scan.as_mut().filter(|scan| scan.waiting == Some(token)) else {
-            return cx.store.unload(token);
+            return ctx.store.unload(token);
         };
         scan.held.push(token);
         scan.waiting = None;
         if is_anew {
             scan.on_loaded_anew(result.is_ok());
         }
-        self.go_on_scanning(cx);
+        self.go_on_scanning(ctx);
     }
 
-    fn tell_scan(&mut self, mut scan: Scan, cx: &mut Ctx<'_>) {
+    fn tell_scan(&mut self, mut scan: Scan, ctx: &mut Ctx<'_>) {
         let (id, objects) = (scan.id, scan.take());
         if scan.asker == self.me {
             return self.on_scrub_map(self.me, id, objects);
         }
-        let (pgid, epoch, is_too_much) = (self.pgid, cx.map.epoch, objects.is_none());
+        let (pgid, epoch, is_too_much) = (self.pgid, ctx.map.epoch, objects.is_none());
         let objects = objects.unwrap_or_default();
         let message = MOSDRepScrubMap { pgid, epoch, id, objects, is_too_much };
-        cx.effects.push(Effect::SendOsd(scan.asker, message.into()));
+        ctx.effects.push(Effect::SendOsd(scan.asker, message.into()));
     }
 }
 

@@ -11,27 +11,27 @@ use messages::{MOSDScrubReserve, ScrubReserveStep};
 use types::{Instant, OsdId, PgState};
 
 use super::Wanted;
-use crate::{Ctx, Effect, Pg, Place, pg::Phase};
+use crate::{Ctx, Effect, Pg, Slot, pg::Phase};
 
 /// A scrub that was refused a slot tries again within this time.
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// The slots of one scrub, as its primary has them.
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(super) struct Reservation {
     id: u64,
     /// Members that have not answered.
     waiting: BTreeSet<OsdId>,
-    _own: Place,
+    _own: Slot,
 }
 
 /// What a PG has to do with slots.
 #[derive(Debug, Default)]
 pub(super) struct Reservations {
     /// Primary: for the scrub under way, or for one that is to begin.
-    slots: Option<Slots>,
+    slots: Option<Reservation>,
     /// Replica: for the primary's scrub.
-    granted: Option<Place>,
+    granted: Option<Slot>,
     /// Primary: it was refused, and does not try before then.
     retry_at: Instant,
 }
@@ -44,99 +44,106 @@ impl Pg {
     }
 
     /// Begins a scrub that was ordered, or that is due: with its slots.
-    pub(super) fn prepare_scrub(&mut self, cx: &mut Ctx<'_>) {
+    pub(super) fn prepare_scrub(&mut self, ctx: &mut Ctx<'_>) {
         let reservations = &self.scrubs.reservations;
         if reservations.slots.is_some()
-            || cx.now < reservations.retry_at
-            || !cx.scrub.has_slot()
-            || self.next_scrub(cx).is_none()
+            || ctx.now < reservations.retry_at
+            || !ctx.scrub.has_slot()
+            || self.next_scrub(ctx).is_none()
         {
             return;
         }
         self.scrubs.next_id += 1;
         let waiting: BTreeSet<OsdId> = self.acting_others().collect();
-        let slots = Slots { id: self.scrubs.next_id, waiting: waiting.clone(), _own: cx.scrub.slots.take() };
-        self.tell_slots(&slots, waiting, ScrubReserveStep::REQUEST, cx);
+        let slots =
+            Reservation { id: self.scrubs.next_id, waiting: waiting.clone(), _own: ctx.scrub.slots.take() };
+        self.tell_slots(&slots, waiting, ScrubReserveStep::REQUEST, ctx);
         self.scrubs.reservations.slots = Some(slots);
-        self.begin_if_reserved(cx);
+        self.begin_if_reserved(ctx);
     }
 
     /// The scrub to do next, and whether it was asked for; none in a PG that is not clean.
-    fn next_scrub(&self, cx: &Ctx<'_>) -> Option<(Wanted, bool)> {
+    fn next_scrub(&self, ctx: &Ctx<'_>) -> Option<(Wanted, bool)> {
         if !self.is_serving() || !self.state().has(PgState::CLEAN) {
             return None;
         }
         if let Some(wanted) = self.scrubs.wanted {
             return Some((wanted, true));
         }
-        let request = cx.scrub.due(&self.info.scrubs, self.pgid, cx.map, cx.wall)?;
+        let request = ctx.scrub.due(&self.info.scrubs, self.pgid, ctx.map, ctx.wall)?;
         Some((Wanted { request, is_check: false, is_automatic: false }, false))
     }
 
-    fn begin_if_reserved(&mut self, cx: &mut Ctx<'_>) {
+    fn begin_if_reserved(&mut self, ctx: &mut Ctx<'_>) {
         if self.scrubs.reservations.slots.as_ref().is_some_and(|slots| slots.waiting.is_empty()) {
-            match self.next_scrub(cx) {
+            match self.next_scrub(ctx) {
                 Some((next, is_ordered)) => {
                     self.scrubs.wanted = None;
-                    self.begin_scrub(next, is_ordered, cx);
+                    self.begin_scrub(next, is_ordered, ctx);
                 }
-                None => self.release_slots(cx),
+                None => self.release_slots(ctx),
             }
         }
     }
 
     /// Gives back what the scrub has, or has asked for.
-    pub(super) fn release_slots(&mut self, cx: &mut Ctx<'_>) {
+    pub(super) fn release_slots(&mut self, ctx: &mut Ctx<'_>) {
         if let Some(slots) = self.scrubs.reservations.slots.take() {
-            self.tell_slots(&slots, self.acting_others().collect(), ScrubReserveStep::RELEASE, cx);
+            self.tell_slots(&slots, self.acting_others().collect(), ScrubReserveStep::RELEASE, ctx);
         }
     }
 
-    fn tell_slots(&self, slots: &Slots, to: BTreeSet<OsdId>, step: ScrubReserveStep, cx: &mut Ctx<'_>) {
+    fn tell_slots(
+        &self,
+        slots: &Reservation,
+        to: BTreeSet<OsdId>,
+        step: ScrubReserveStep,
+        ctx: &mut Ctx<'_>,
+    ) {
         if !to.is_empty() {
-            let message = MOSDScrubReserve { pgid: self.pgid, epoch: cx.map.epoch, id: slots.id, step };
-            cx.effects.push(Effect::SendOsds(to.into_iter().collect(), message.into()));
+            let message = MOSDScrubReserve { pgid: self.pgid, epoch: ctx.map.epoch, id: slots.id, step };
+            ctx.effects.push(Effect::SendOsds(to.into_iter().collect(), message.into()));
         }
     }
 
-    pub(crate) fn on_scrub_reserve(&mut self, from: OsdId, message: MOSDScrubReserve, cx: &mut Ctx<'_>) {
+    pub(crate) fn on_scrub_reserve(&mut self, from: OsdId, message: MOSDScrubReserve, ctx: &mut Ctx<'_>) {
         match message.step {
             ScrubReserveStep::REQUEST | ScrubReserveStep::RELEASE => {
-                self.on_slot_wanted(from, message, cx);
+                self.on_slot_wanted(from, message, ctx);
             }
-            ScrubReserveStep::GRANT | ScrubReserveStep::REJECT => self.on_slot_answer(from, message, cx),
+            ScrubReserveStep::GRANT | ScrubReserveStep::REJECT => self.on_slot_answer(from, message, ctx),
             _ => {}
         }
     }
 
     /// Replica: the primary wants a slot, or none any more.
-    fn on_slot_wanted(&mut self, from: OsdId, message: MOSDScrubReserve, cx: &mut Ctx<'_>) {
+    fn on_slot_wanted(&mut self, from: OsdId, message: MOSDScrubReserve, ctx: &mut Ctx<'_>) {
         if from != self.members.primary || self.phase != Phase::Replica {
             return;
         }
         self.scrubs.reservations.granted = None;
         if message.step == ScrubReserveStep::REQUEST {
-            let granted = cx.scrub.has_slot().then(|| cx.scrub.slots.take());
+            let granted = ctx.scrub.has_slot().then(|| ctx.scrub.slots.take());
             let step = if granted.is_some() { ScrubReserveStep::GRANT } else { ScrubReserveStep::REJECT };
             self.scrubs.reservations.granted = granted;
-            let reply = MOSDScrubReserve { epoch: cx.map.epoch, step, ..message };
-            cx.effects.push(Effect::SendOsd(from, reply.into()));
+            let reply = MOSDScrubReserve { epoch: ctx.map.epoch, step, ..message };
+            ctx.effects.push(Effect::SendOsd(from, reply.into()));
         }
     }
 
     /// Primary: a replica has a slot, or none.
-    fn on_slot_answer(&mut self, from: OsdId, message: MOSDScrubReserve, cx: &mut Ctx<'_>) {
+    fn on_slot_answer(&mut self, from: OsdId, message: MOSDScrubReserve, ctx: &mut Ctx<'_>) {
         let reservations = &mut self.scrubs.reservations;
         let Some(slots) = reservations.slots.as_mut().filter(|slots| slots.id == message.id) else { return };
         if !slots.waiting.remove(&from) {
             return;
         }
         if message.step == ScrubReserveStep::GRANT {
-            return self.begin_if_reserved(cx);
+            return self.begin_if_reserved(ctx);
         }
-        reservations.retry_at = cx.now + Duration::from_nanos(cx.random % RETRY_MAX.as_nanos() as u64);
-        cx.effects.push(Effect::WakeAt(reservations.retry_at));
-        self.release_slots(cx);
+        reservations.retry_at = ctx.now + Duration::from_nanos(ctx.random % RETRY_MAX.as_nanos() as u64);
+        ctx.effects.push(Effect::WakeAt(reservations.retry_at));
+        self.release_slots(ctx);
     }
 }
 

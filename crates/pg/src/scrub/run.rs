@@ -13,7 +13,7 @@ use super::{
     snapsets,
     verdict::Verdict,
 };
-use crate::{Ctx, Effect, Pg, errand::Errand, exec::Delta, pg::Phase};
+use crate::{Ctx, Effect, Pg, exec::Delta, index_wait::IndexWait, pg::Phase};
 
 /// A scrub under way.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ enum Next {
 }
 
 impl Pg {
-    pub(super) fn begin_scrub(&mut self, wanted: Wanted, is_ordered: bool, cx: &mut Ctx<'_>) {
+    pub(super) fn begin_scrub(&mut self, wanted: Wanted, is_ordered: bool, ctx: &mut Ctx<'_>) {
         let run = Run {
             request: wanted.request,
             is_ordered,
@@ -100,43 +100,43 @@ impl Pg {
             preemptions: 0,
             is_hindering: false,
             verdict: Verdict::default(),
-            rest_until: cx.now,
+            rest_until: ctx.now,
         };
         let line = format!("{} {} starts", self.pgid, run.mode());
-        cx.effects.push(Effect::ClusterLog(LogLevel::DEBUG, line));
+        ctx.effects.push(Effect::ClusterLog(LogLevel::DEBUG, line));
         self.scrubs.results = Some(Results::default());
         self.scrubs.has_failed = false;
         self.scrubs.run = Some(run);
     }
 
     /// Goes on with the scrub under way, as far as it can: after each event.
-    pub(crate) fn drive_scrub(&mut self, cx: &mut Ctx<'_>) {
+    pub(crate) fn drive_scrub(&mut self, ctx: &mut Ctx<'_>) {
         while self.scrubs.run.is_some() {
-            match self.next_scrub_step(cx) {
+            match self.next_scrub_step(ctx) {
                 Next::Wait => return,
-                Next::Finish => return self.finish_scrub(cx),
-                Next::Choose if self.choose_chunk(cx) => {}
+                Next::Finish => return self.finish_scrub(ctx),
+                Next::Choose if self.choose_chunk(ctx) => {}
                 Next::Choose => return,
-                Next::Ask => self.ask_for_maps(cx),
+                Next::Ask => self.ask_for_maps(ctx),
                 // The waiting change has its turn; the next event brings the chunk back.
-                Next::GiveWay => return self.give_way(cx),
-                Next::Compare => self.compare_chunk(cx),
+                Next::GiveWay => return self.give_way(ctx),
+                Next::Compare => self.compare_chunk(ctx),
             }
         }
     }
 
-    fn next_scrub_step(&self, cx: &Ctx<'_>) -> Next {
+    fn next_scrub_step(&self, ctx: &Ctx<'_>) -> Next {
         let Some(run) = &self.scrubs.run else { return Next::Wait };
         if self.phase != Phase::Active {
             return Next::Wait;
         }
         match &run.chunk {
             // What is being recovered has copies that differ.
-            None if !self.is_clean || self.is_waiting(Errand::Scrub) => Next::Wait,
+            None if !self.is_clean || self.is_waiting(IndexWait::Scrub) => Next::Wait,
             None if run.at.is_max => Next::Finish,
-            None if cx.now < run.rest_until => Next::Wait,
+            None if ctx.now < run.rest_until => Next::Wait,
             None => Next::Choose,
-            Some(_) if run.is_hindering && run.preemptions < cx.scrub.max_preemptions => Next::GiveWay,
+            Some(_) if run.is_hindering && run.preemptions < ctx.scrub.max_preemptions => Next::GiveWay,
             Some(chunk) if !chunk.is_asked => Next::Ask,
             Some(chunk) if chunk.waiting.is_empty() => Next::Compare,
             Some(_) => Next::Wait,
@@ -144,14 +144,14 @@ impl Pg {
     }
 
     /// Picks the objects to look at next, and has changes of them wait. False if that has to wait.
-    fn choose_chunk(&mut self, cx: &mut Ctx<'_>) -> bool {
+    fn choose_chunk(&mut self, ctx: &mut Ctx<'_>) -> bool {
         let Some(run) = &self.scrubs.run else { return false };
-        let mut count = cx.scrub.chunk_size(run.preemptions);
+        let mut count = ctx.scrub.chunk_size(run.preemptions);
         let end = loop {
-            let listed = match cx.store.list(self.coll, &run.at, count + 1) {
+            let listed = match ctx.store.list(self.coll, &run.at, count + 1) {
                 Ok(listed) => listed,
                 Err(missing) => {
-                    self.wait(Errand::Scrub, vec![missing], cx);
+                    self.wait(IndexWait::Scrub, vec![missing], ctx);
                     return false;
                 }
             };
@@ -163,7 +163,7 @@ impl Pg {
                 Some(_) => count *= 2,
             }
         };
-        self.let_go(Errand::Scrub, cx);
+        self.let_go(IndexWait::Scrub, ctx);
         self.scrubs.next_id += 1;
         let id = self.scrubs.next_id;
         let (waiting, maps) = (BTreeSet::new(), BTreeMap::new());
@@ -176,7 +176,7 @@ impl Pg {
     }
 
     /// Asks all copies what they have, this one included.
-    fn ask_for_maps(&mut self, cx: &mut Ctx<'_>) {
+    fn ask_for_maps(&mut self, ctx: &mut Ctx<'_>) {
         let members: BTreeSet<OsdId> =
             self.members.acting.iter().copied().filter(|osd| osd.is_some()).collect();
         let Some(run) = &mut self.scrubs.run else { return };
@@ -186,25 +186,25 @@ impl Pg {
         let (id, start, end, is_deep) = (chunk.id, run.at.clone(), chunk.end.clone(), run.request.is_deep);
         let others: Vec<OsdId> = members.into_iter().filter(|osd| *osd != self.me).collect();
         if !others.is_empty() {
-            let (pgid, epoch) = (self.pgid, cx.map.epoch);
+            let (pgid, epoch) = (self.pgid, ctx.map.epoch);
             let (start, end) = (start.clone(), end.clone());
             let message = MOSDRepScrub { pgid, epoch, id, start, end, is_deep };
-            cx.effects.push(Effect::SendOsds(others, message.into()));
+            ctx.effects.push(Effect::SendOsds(others, message.into()));
         }
-        self.start_scan(Scan::new(self.me, id, start, end, is_deep.then_some(cx.scrub.stride)), cx);
+        self.start_scan(Scan::new(self.me, id, start, end, is_deep.then_some(ctx.scrub.stride)), ctx);
     }
 
     /// Lets the change run that waits for the chunk; a smaller one comes in its place.
-    fn give_way(&mut self, cx: &mut Ctx<'_>) {
+    fn give_way(&mut self, ctx: &mut Ctx<'_>) {
         if let Some(run) = &mut self.scrubs.run {
             run.preemptions += 1;
         }
-        self.release_chunk(false, cx);
+        self.release_chunk(false, ctx);
     }
 
     /// Ends a chunk. Its objects' changes run: with a chunk that is counted they change the count.
-    fn release_chunk(&mut self, is_counted: bool, cx: &mut Ctx<'_>) {
-        self.end_scan(cx);
+    fn release_chunk(&mut self, is_counted: bool, ctx: &mut Ctx<'_>) {
+        self.end_scan(ctx);
         let Some(run) = &mut self.scrubs.run else { return };
         run.is_hindering = false;
         if let Some(chunk) = run.chunk.take() {
@@ -212,7 +212,7 @@ impl Pg {
             if is_counted {
                 run.at = chunk.end.clone();
             }
-            self.run_objects_between(&start, &chunk.end, cx);
+            self.run_objects_between(&start, &chunk.end, ctx);
         }
     }
 
@@ -234,7 +234,7 @@ impl Pg {
     }
 
     /// All copies have told.
-    fn compare_chunk(&mut self, cx: &mut Ctx<'_>) {
+    fn compare_chunk(&mut self, ctx: &mut Ctx<'_>) {
         // A copy that was found unreadable meanwhile is being replaced: all of it again.
         if self.is_clean {
             let Some(run) = &mut self.scrubs.run else { return };
@@ -252,24 +252,24 @@ impl Pg {
             let sound = compare::compare(&maps, self.me, self.pgid, &mut run.verdict);
             let missing = run.verdict.missing_text();
             snapsets::check(&sound, self.pgid, mode, &missing, &mut run.verdict);
-            sound.values().for_each(|object| run.verdict.note_omap(object, self.pgid, cx.scrub.omap_max));
+            sound.values().for_each(|object| run.verdict.note_omap(object, self.pgid, ctx.scrub.omap_max));
             for (level, line) in run.verdict.log.drain(..) {
-                cx.effects.push(Effect::ClusterLog(level, line));
+                ctx.effects.push(Effect::ClusterLog(level, line));
             }
             if let Some(results) = &mut self.scrubs.results {
                 results.take(&mut run.verdict);
             }
-            self.release_chunk(true, cx);
+            self.release_chunk(true, ctx);
             if let Some(run) = &mut self.scrubs.run {
                 run.preemptions = 0;
-                let rest = cx.scrub.rest(run.is_ordered, cx.wall);
+                let rest = ctx.scrub.rest(run.is_ordered, ctx.wall);
                 if !rest.is_zero() {
-                    run.rest_until = cx.now + rest;
-                    cx.effects.push(Effect::WakeAt(run.rest_until));
+                    run.rest_until = ctx.now + rest;
+                    ctx.effects.push(Effect::WakeAt(run.rest_until));
                 }
             }
         } else {
-            self.release_chunk(false, cx);
+            self.release_chunk(false, ctx);
         }
     }
 }
@@ -286,8 +286,8 @@ mod tests {
     fn found_bad() -> World {
         let mut world = World::active();
         let request = ScrubRequest { is_deep: true, is_repair: true };
-        world.act(|pg, cx| {
-            pg.begin_scrub(Wanted { request, is_check: false, is_automatic: false }, true, cx);
+        world.act(|pg, ctx| {
+            pg.begin_scrub(Wanted { request, is_check: false, is_automatic: false }, true, ctx);
         });
         let (object, version) = (world.object(1), world.version(1));
         let inconsistent = [world.pg.me, world.peers[0]].into();
@@ -301,8 +301,8 @@ mod tests {
     fn what_is_too_much_to_be_told_is_left_out_and_said() {
         let mut world = World::active();
         let request = ScrubRequest { is_deep: false, is_repair: true };
-        world.act(|pg, cx| {
-            pg.begin_scrub(Wanted { request, is_check: false, is_automatic: false }, true, cx);
+        world.act(|pg, ctx| {
+            pg.begin_scrub(Wanted { request, is_check: false, is_automatic: false }, true, ctx);
         });
         world.handle(Event::Wake);
         let asked = world.told().into_iter().find_map(|(_, message)| match message {
@@ -376,14 +376,14 @@ mod tests {
         let (head, waiting) = (world.object(1), world.waiting(1, 9));
         let load = world.act(|pg, _| pg.put_aside(&head, waiting));
         let request = ScrubRequest::default();
-        world.act(|pg, cx| {
-            pg.begin_scrub(Wanted { request, is_check: false, is_automatic: false }, true, cx);
+        world.act(|pg, ctx| {
+            pg.begin_scrub(Wanted { request, is_check: false, is_automatic: false }, true, ctx);
         });
         world.handle(Event::Wake);
         let told = world.told();
         assert!(told.iter().any(|(_, message)| matches!(message, Message::MOSDRepScrub(_))), "{told:?}");
         // What the change waited for comes: now it waits for the chunk, which gives way.
-        world.act(|pg, cx| pg.resume_with_answer(&head, load, 0, 0, cx));
+        world.act(|pg, ctx| pg.resume_with_answer(&head, load, 0, 0, ctx));
         assert_eq!((world.replicated().len(), world.stored(1)), (0, 1));
         world.handle(Event::Wake);
         assert_eq!((world.replicated().len(), world.stored(1)), (1, 4));

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, ops::Bound};
 
 use bytes::Bytes;
 use codec::{Encode, Features, crc32c};
-use store::{Missing, ObjectStore};
+use store::{NotCached, ObjectStore};
 use types::{CollId, HObject, OsdId, PoolId, ScrubObject, Token, XattrSum};
 
 use crate::exec::USER_XATTR;
@@ -32,7 +32,7 @@ const OBJECT_BYTES: usize = 200;
 #[derive(Debug)]
 pub(super) enum Step {
     /// Load this, then go on.
-    Load(Missing),
+    Load(NotCached),
     /// Load this part of the object's data from the device, then go on.
     LoadAnew(HObject, u64, u64),
     /// [`Scan::take`] has all.
@@ -195,8 +195,8 @@ impl Scan {
                 return Err(Step::LoadAnew(object, current.offset, len));
             }
             let data = store.read(coll, &object, current.offset, len).map_err(|missing| match missing {
-                Missing::Data { .. } => Step::LoadAnew(object.clone(), current.offset, len),
-                Missing::Index { .. } => Step::Load(missing),
+                NotCached::Data { .. } => Step::LoadAnew(object.clone(), current.offset, len),
+                NotCached::Index { .. } => Step::Load(missing),
             })?;
             current.data_crc = crc32c(current.data_crc, &data);
             current.offset += len;
@@ -220,7 +220,7 @@ impl Partial {
         store: &dyn ObjectStore,
         coll: CollId,
         object: &HObject,
-    ) -> Result<bool, Missing> {
+    ) -> Result<bool, NotCached> {
         if !self.is_header_done {
             let header = store.omap_header(coll, object)?;
             self.omap_crc = crc32c(self.omap_crc, &header);
@@ -243,7 +243,7 @@ impl Partial {
 }
 
 /// What the index says of an object; none if there is no such.
-fn begin(store: &dyn ObjectStore, coll: CollId, object: &HObject) -> Result<Option<ScrubObject>, Missing> {
+fn begin(store: &dyn ObjectStore, coll: CollId, object: &HObject) -> Result<Option<ScrubObject>, NotCached> {
     let Some(meta) = store.meta(coll, object)? else { return Ok(None) };
     let mut out = ScrubObject {
         object: object.clone(),

@@ -27,8 +27,8 @@ impl World {
             leases: &Leases::default(),
             scrub: &ScrubPolicy::default(),
             recovery: &RecoveryPolicy::default(),
-            copying: &crate::Places::default(),
-            notifying: &crate::Budget::default(),
+            copying: &crate::Slots::default(),
+            notifying: &crate::OpThrottle::default(),
             random: 0,
             effects: &mut effects,
         })
@@ -56,7 +56,7 @@ pub(crate) fn filled() -> (World, Pg) {
     let epoch = map.epoch;
     let mut world = World { map, store: MemStore::new(), me, pool };
     let start = IntervalStart { since: epoch, primary_since: epoch };
-    let mut pg = world.with(|cx| Pg::create(1, pgid, me, epoch, start, Vec::new(), cx));
+    let mut pg = world.with(|ctx| Pg::create(1, pgid, me, epoch, start, Vec::new(), ctx));
     let mut txn = Transaction::new(pg.coll);
     let mut change = MetaChange::default();
     for at in 0..OBJECTS {
@@ -99,7 +99,7 @@ fn totals_of(objects: &[HObject], bytes: u64) -> PgTotals {
 /// Splits as the OSD does.
 pub(crate) fn split(world: &mut World, pg: &mut Pg) -> Vec<Pg> {
     let children: Vec<(u32, PgId)> = (2..).zip(pg.children(&world.map)).collect();
-    world.with(|cx| pg.split(&children, cx))
+    world.with(|ctx| pg.split(&children, ctx))
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn parent_and_children_begin_an_interval_and_remember_the_one_before() {
     world.grow(4);
     let children = split(&mut world, &mut pg);
     for mut pg in children.into_iter().chain([pg]) {
-        world.with(|cx| pg.handle(Event::NewMap, cx));
+        world.with(|ctx| pg.handle(Event::NewMap, ctx));
         assert_eq!((pg.info.since, pg.info.primary_since), (world.map.epoch, world.map.epoch));
         let last = pg.intervals.last().unwrap();
         assert_eq!((last.last, &last.acting, last.maybe_went_rw), (before, &acting, true));
@@ -164,11 +164,11 @@ fn a_child_that_was_split_off_before_a_crash_remembers_its_parents_members() {
     let child = PgId::new(world.pool, 3);
     let mut loaded = Pg::load(9, child, world.me, &world.store).unwrap().unwrap();
     let new = std::mem::replace(&mut world.map, old);
-    world.with(|cx| loaded.resume(cx));
+    world.with(|ctx| loaded.resume(ctx));
     assert_eq!(loaded.members.acting, acting);
     world.map = new;
     assert!(loaded.children(&world.map).is_empty());
-    world.with(|cx| loaded.handle(Event::NewMap, cx));
+    world.with(|ctx| loaded.handle(Event::NewMap, ctx));
     assert_eq!((loaded.info.since, loaded.intervals.len()), (world.map.epoch, pg.intervals.len()));
 }
 
@@ -178,7 +178,7 @@ fn a_pool_that_grew_elsewhere_leaves_a_pg_alone() {
     world.grow(3);
     // The new one comes of the other one.
     assert_eq!(pg.children(&world.map), []);
-    world.with(|cx| pg.handle(Event::NewMap, cx));
+    world.with(|ctx| pg.handle(Event::NewMap, ctx));
     assert_eq!((pg.info.since, pg.info.pg_num), (Epoch(world.map.epoch.0 - 1), 3));
 }
 
@@ -189,14 +189,14 @@ fn what_a_split_estimates_is_counted_while_things_change() {
     split(&mut world, &mut pg);
     pg.is_clean = true;
     let mut recount = crate::recount::Recount::new();
-    assert!(!world.with(|cx| pg.count_step(&mut recount, 64, cx)).unwrap());
+    assert!(!world.with(|ctx| pg.count_step(&mut recount, 64, ctx)).unwrap());
     // The first object is counted, the last one is not.
     let objects = world.objects(pg.pgid);
     let grown = crate::exec::Delta { bytes: 7, ..crate::exec::Delta::default() };
     recount.note(&objects.first().unwrap().head(), grown);
     recount.note(&objects.last().unwrap().head(), grown);
     pg.recount = Some(recount);
-    world.with(|cx| pg.recount(cx));
+    world.with(|ctx| pg.recount(ctx));
     let sizes = objects.iter().map(|object| world.store.meta(pg.coll, object).unwrap().unwrap().size);
     assert_eq!(pg.info.totals, totals_of(&objects, sizes.sum::<u64>() + 7));
     assert!(!pg.info.is_estimated && pg.recount.is_none());

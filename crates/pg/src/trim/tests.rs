@@ -136,7 +136,7 @@ fn an_object_that_is_busy_keeps_no_clones_of_others() {
     // As long as anything is left the snapshot is not purged.
     world.handle(Event::Tick);
     assert!(trimmed(&mut world) == 0 && world.pg.state().has(PgState::SNAPTRIM));
-    world.act(|pg, cx| pg.resume_with_answer(&head, load, 0, 0, cx));
+    world.act(|pg, ctx| pg.resume_with_answer(&head, load, 0, 0, ctx));
     world.replicated();
     world.handle(Event::Tick);
     assert_eq!(trimmed(&mut world), 1);

@@ -11,7 +11,7 @@ fn an_object_is_unfound_when_the_last_copy_turns_out_bad() {
     let mut world = World::of(2);
     let object = world.object(1);
     let (state, unfound) = (PgState::RECOVERY_UNFOUND, |world: &World| world.pg.unfound_count());
-    world.act(|pg, cx| pg.repair(&object, cx));
+    world.act(|pg, ctx| pg.repair(&object, ctx));
     assert!(unfound(&world) == 0 && world.pg.state().has(PgState::RECOVERING), "the others are asked");
     for peer in world.peers.clone() {
         assert_eq!(unfound(&world), 0);
@@ -61,7 +61,7 @@ fn what_is_given_up_is_what_it_was_before_or_gone() {
         let [entry] = &entries[..] else { panic!("{entries:?}") };
         assert_eq!((&entry.object, entry.is_delete), (&object, kept == 0));
         assert_eq!(entry.lost_to.map(|version| version.version), Some(kept));
-        let at = crate::errand::object_version(&world.store, world.pg.coll, &object).unwrap();
+        let at = crate::index_wait::object_version(&world.store, world.pg.coll, &object).unwrap();
         assert_eq!(at, if kept == 0 { EVersion::ZERO } else { entry.version }, "{how:?} {offers:?}");
         assert!(world.pg.info.is_estimated && world.pg.missing.is_empty());
         assert_eq!(entry.version.epoch, Epoch(world.map.epoch.0));

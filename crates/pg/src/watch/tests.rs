@@ -6,7 +6,7 @@ use store::MemStore;
 use types::{CrushBlob, EntityNum, Epoch, OsdMap, UTime};
 
 use super::*;
-use crate::{Budget, Leases, Places, RecoveryPolicy, ScrubPolicy};
+use crate::{Leases, OpThrottle, RecoveryPolicy, ScrubPolicy, Slots};
 
 type Replies = (BTreeMap<WatcherKey, Bytes>, Vec<WatcherKey>);
 
@@ -15,7 +15,7 @@ struct World {
     map: OsdMap,
     now: Instant,
     effects: Vec<Effect>,
-    notifying: Budget,
+    notifying: OpThrottle,
 }
 
 /// The session of a client has its number times ten.
@@ -41,13 +41,13 @@ impl World {
             map,
             now: Instant(0),
             effects: Vec::new(),
-            notifying: Budget::default(),
+            notifying: OpThrottle::default(),
         }
     }
 
     fn with<T>(&mut self, act: impl FnOnce(&mut Watches, &mut Ctx<'_>) -> T) -> T {
         let mut store = MemStore::new();
-        let mut cx = Ctx {
+        let mut ctx = Ctx {
             now: self.now,
             wall: UTime::default(),
             store: &mut store,
@@ -55,18 +55,18 @@ impl World {
             leases: &Leases::default(),
             scrub: &ScrubPolicy::default(),
             recovery: &RecoveryPolicy::default(),
-            copying: &Places::default(),
+            copying: &Slots::default(),
             notifying: &self.notifying,
             random: 0,
             effects: &mut self.effects,
         };
-        act(&mut self.watches, &mut cx)
+        act(&mut self.watches, &mut ctx)
     }
 
     fn apply(&mut self, client: &Client, change: WatchChange) {
-        self.with(|watches, cx| {
+        self.with(|watches, ctx| {
             watches.count(std::slice::from_ref(&change));
-            watches.apply(&head(), client, change, cx);
+            watches.apply(&head(), client, change, ctx);
         });
     }
 
@@ -76,7 +76,7 @@ impl World {
 
     fn notify(&mut self, gid: u64) -> u64 {
         let payload = Bytes::from("hi");
-        let id = self.with(|watches, cx| watches.next_id(cx));
+        let id = self.with(|watches, ctx| watches.next_id(ctx));
         let change = WatchChange::Notify { id, cookie: 5, timeout_sec: 10, payload, user_version: 77 };
         self.apply(&client(gid), change);
         id
@@ -96,12 +96,12 @@ impl World {
     }
 
     fn expired(&mut self) -> Vec<WatcherKey> {
-        self.with(|watches, cx| watches.expired(cx)).into_iter().map(|(_, watcher)| watcher).collect()
+        self.with(|watches, ctx| watches.expired(ctx)).into_iter().map(|(_, watcher)| watcher).collect()
     }
 
     fn tick(&mut self) {
         let ids: Vec<u64> = self.watches.notifies.keys().copied().collect();
-        self.with(|watches, cx| ids.iter().for_each(|id| watches.complete(*id, cx)));
+        self.with(|watches, ctx| ids.iter().for_each(|id| watches.complete(*id, ctx)));
     }
 
     fn pass(&mut self, seconds: u64) {
@@ -228,7 +228,7 @@ fn watchers_from_before_this_primary_have_their_time_to_come_back() {
     assert!(world.sent().is_empty(), "it waits for the one that may come back");
     world.pass(5);
     assert_eq!(world.expired(), [(1, 11)]);
-    world.with(|watches, cx| watches.end((1, 11), &head(), true, cx));
+    world.with(|watches, ctx| watches.end((1, 11), &head(), true, ctx));
     assert_eq!(completion(&world.sent()).1, 0);
 }
 

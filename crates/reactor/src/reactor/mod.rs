@@ -13,12 +13,12 @@ use crate::{
     buffer::Pool,
     clock,
     connection::Connection,
-    courtesy::Courtesy,
     file::File,
     listener::Listener,
     signal,
     slab::Slab,
     timers::Timers,
+    yielding::YieldBudget,
 };
 
 /// Bytes of a read from an eventfd and from a signalfd.
@@ -60,7 +60,7 @@ pub struct Reactor {
     completions: Vec<Completion>,
     spin: Duration,
     close_patience: Duration,
-    courtesy: Courtesy,
+    yield_budget: YieldBudget,
     /// The last turn had events.
     was_active: bool,
     /// io_uring lets only the thread that made a ring use it.
@@ -87,7 +87,7 @@ impl Reactor {
             completions: Vec::new(),
             spin: config.spin,
             close_patience: config.close_patience,
-            courtesy: Courtesy::default(),
+            yield_budget: YieldBudget::default(),
             was_active: false,
             not_send: PhantomData,
         };
@@ -158,7 +158,7 @@ impl Reactor {
         // A wake-up between here and the kernel's sleep writes the eventfd, which ends the sleep.
         let wait = if self.waker.prepare_sleep() { wait } else { Some(Duration::ZERO) };
         self.backend.poll(wait, out)?;
-        if self.courtesy.is_due() { self.let_others_run(out) } else { Ok(()) }
+        if self.yield_budget.is_due() { self.let_others_run(out) } else { Ok(()) }
     }
 
     /// Yields the CPU once, and takes what was completed meanwhile, too.
@@ -166,7 +166,7 @@ impl Reactor {
         let (since, before) = (clock::now(), out.len());
         thread::yield_now();
         self.backend.poll(Some(Duration::ZERO), out)?;
-        self.courtesy.learn(clock::now() - since, out.len() - before);
+        self.yield_budget.learn(clock::now() - since, out.len() - before);
         Ok(())
     }
 

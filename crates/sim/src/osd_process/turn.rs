@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use osd::Cross;
+use osd::ShardMessage;
 use rand::Rng;
 use shard::Outcome;
 use store::DeviceError;
@@ -14,8 +14,8 @@ use types::Token;
 use super::{NET_TICK, OsdProcess};
 use crate::{
     network::EndId,
-    process::{Cx, Process},
-    schedule::What,
+    process::{Ctx, Process},
+    schedule::Scheduled,
 };
 
 /// Of a device to its store.
@@ -26,7 +26,7 @@ type Answer = (Token, Result<Option<Bytes>, DeviceError>);
 pub(super) struct Came {
     ends: Vec<EndId>,
     device: Vec<Answer>,
-    crossed: Vec<(u16, Cross)>,
+    shard_messages: Vec<(u16, ShardMessage)>,
     timers: Vec<Token>,
     is_net_tick: bool,
     /// The turn is on the schedule.
@@ -42,84 +42,84 @@ impl Came {
 
 impl OsdProcess {
     /// The device executes one of its commands.
-    pub(crate) fn on_device(&mut self, cx: &mut Cx<'_>) {
-        let part = &mut self.parts[cx.who.index()];
+    pub(crate) fn on_device(&mut self, ctx: &mut Ctx<'_>) {
+        let part = &mut self.parts[ctx.who.index()];
         part.came.device.extend(part.disk.step(&mut self.rng));
-        self.wake(cx);
+        self.wake(ctx);
     }
 
     /// Another shard's word arrives.
-    pub(crate) fn on_cross(&mut self, from: u16, cross: Cross, cx: &mut Cx<'_>) {
-        self.parts[cx.who.index()].came.crossed.push((from, cross));
-        self.wake(cx);
+    pub(crate) fn on_shard_message(&mut self, from: u16, message: ShardMessage, ctx: &mut Ctx<'_>) {
+        self.parts[ctx.who.index()].came.shard_messages.push((from, message));
+        self.wake(ctx);
     }
 
     /// Something came: there is a turn for it, at once or, on a busy CPU, later.
-    fn wake(&mut self, cx: &mut Cx<'_>) {
-        let came = &mut self.parts[cx.who.index()].came;
+    fn wake(&mut self, ctx: &mut Ctx<'_>) {
+        let came = &mut self.parts[ctx.who.index()].came;
         if came.is_due {
             return;
         }
         if !self.is_busy || self.rng.random_bool(0.4) {
-            return self.turn(cx);
+            return self.turn(ctx);
         }
         came.is_due = true;
         let us = match self.rng.random_range(0..200) {
             0 => self.rng.random_range(0..30_000),
             _ => self.rng.random_range(1..500),
         };
-        cx.schedule.after(Duration::from_micros(us), cx.who, What::Turn);
+        ctx.schedule.after(Duration::from_micros(us), ctx.who, Scheduled::Turn);
     }
 
     /// A turn, for all that came.
     #[inline(never)]
-    pub(crate) fn turn(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn turn(&mut self, ctx: &mut Ctx<'_>) {
         if self.failure.is_some() {
             return;
         }
-        let part = &mut self.parts[cx.who.index()];
+        let part = &mut self.parts[ctx.who.index()];
         part.came.is_due = false;
         for (token, result) in part.came.device.drain(..) {
             part.machine.store.device_done(token, result);
         }
         for end in part.came.ends.drain(..) {
-            while let Some(event) = cx.network.take(end) {
-                part.machine.on_wire(event, &mut cx.wire());
+            while let Some(event) = ctx.network.take(end) {
+                part.machine.on_wire(event, &mut ctx.wire());
             }
         }
-        for (from, cross) in part.came.crossed.drain(..) {
-            part.machine.on_cross(from, cross, &cx.wire());
+        for (from, message) in part.came.shard_messages.drain(..) {
+            part.machine.on_shard_message(from, message, &ctx.wire());
         }
         if let Some(canary) = self.canary {
             canary.spoil_messages(&mut part.machine, &mut part.heard, &mut self.rng);
         }
-        part.machine.handle_messages(&mut cx.wire());
+        part.machine.handle_messages(&mut ctx.wire());
         for token in part.came.timers.drain(..) {
-            part.machine.on_timer(token, &cx.wire());
+            part.machine.on_timer(token, &ctx.wire());
         }
         if std::mem::take(&mut part.came.is_net_tick) {
-            part.machine.on_net_tick(&mut cx.wire());
-            cx.schedule.after(NET_TICK, cx.who, What::NetTick);
+            part.machine.on_net_tick(&mut ctx.wire());
+            ctx.schedule.after(NET_TICK, ctx.who, Scheduled::NetTick);
         }
         if let Some(canary) = self.canary {
             canary.spoil_effects(&mut part.machine, &part.heard);
         }
-        part.machine.execute(&mut cx.wire());
-        while self.drain_store(cx) {}
-        self.carry_out(cx);
-        let machine = &mut self.parts[cx.who.index()].machine;
+        part.machine.execute(&mut ctx.wire());
+        while self.drain_store(ctx) {}
+        self.carry_out(ctx);
+        let machine = &mut self.parts[ctx.who.index()].machine;
         let fault = machine.store.fault().map(|fault| format!("its store failed: {fault}"));
         self.failure = fault.or_else(|| Some(machine.take_fault()?.to_string()));
-        machine.net.hold_clients(machine.osd.is_saturated(), &mut cx.wire());
+        machine.net.hold_clients(machine.osd.is_saturated(), &mut ctx.wire());
     }
 
     /// True if it is to be done again.
-    fn drain_store(&mut self, cx: &mut Cx<'_>) -> bool {
-        let part = &mut self.parts[cx.who.index()];
+    fn drain_store(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        let part = &mut self.parts[ctx.who.index()];
         let has_more = match self.canary {
-            None => part.machine.drain_store(&mut self.commands, &mut cx.wire()),
+            None => part.machine.drain_store(&mut self.commands, &mut ctx.wire()),
             Some(canary) => {
-                canary.drain_store(&mut part.machine, &part.heard, &mut self.commands, &mut cx.wire())
+                canary.drain_store(&mut part.machine, &part.heard, &mut self.commands, &mut ctx.wire())
             }
         };
         for _ in &self.commands {
@@ -127,22 +127,22 @@ impl OsdProcess {
                 0 => self.rng.random_range(0..50_000),
                 _ => self.rng.random_range(10..300),
             };
-            cx.schedule.after(Duration::from_micros(us), cx.who, What::Device);
+            ctx.schedule.after(Duration::from_micros(us), ctx.who, Scheduled::Device);
         }
         part.disk.submit(self.commands.drain(..));
         has_more
     }
 
-    fn carry_out(&mut self, cx: &mut Cx<'_>) {
-        self.parts[cx.who.index()].machine.swap_outcomes(&mut self.outcomes);
+    fn carry_out(&mut self, ctx: &mut Ctx<'_>) {
+        self.parts[ctx.who.index()].machine.swap_outcomes(&mut self.outcomes);
         let mut outcomes = std::mem::take(&mut self.outcomes);
         for outcome in outcomes.drain(..) {
             match outcome {
                 // No operator waits for it.
                 Outcome::Answer(..) => {}
-                Outcome::Cross(to, cross) => self.cross(to, cross, cx),
-                Outcome::ShareAuth => self.share_auth(cx.who.index()),
-                Outcome::SetTimer(token, at) => cx.set_timer(token, at),
+                Outcome::ShardMessage(to, message) => self.send_shard(to, message, ctx),
+                Outcome::ShareAuth => self.share_auth(ctx.who.index()),
+                Outcome::SetTimer(token, at) => ctx.set_timer(token, at),
                 // What runs here has no memory to save, and no log of its own.
                 Outcome::OptionsChanged => {}
             }
@@ -159,32 +159,32 @@ impl OsdProcess {
         }
     }
 
-    fn cross(&mut self, to: u16, cross: Cross, cx: &mut Cx<'_>) {
-        let from = cx.who.index() as u16;
+    fn send_shard(&mut self, to: u16, message: ShardMessage, ctx: &mut Ctx<'_>) {
+        let from = ctx.who.index() as u16;
         let us = match self.rng.random_range(0..200) {
             0 => self.rng.random_range(0..20_000),
             _ => self.rng.random_range(1..30),
         };
-        let last = self.last_cross.entry((from, to)).or_default();
+        let last = self.last_shard_message.entry((from, to)).or_default();
         // Things of one time happen in the order in which they were scheduled.
-        *last = (cx.schedule.now() + Duration::from_micros(us)).max(*last);
-        cx.schedule.at(*last, cx.who.part(to), What::Cross(from, Box::new(cross)));
+        *last = (ctx.schedule.now() + Duration::from_micros(us)).max(*last);
+        ctx.schedule.at(*last, ctx.who.part(to), Scheduled::ShardMessage(from, Box::new(message)));
     }
 }
 
 impl Process for OsdProcess {
-    fn on_arrival(&mut self, end: EndId, cx: &mut Cx<'_>) {
-        self.parts[cx.who.index()].came.ends.push(end);
-        self.wake(cx);
+    fn on_arrival(&mut self, end: EndId, ctx: &mut Ctx<'_>) {
+        self.parts[ctx.who.index()].came.ends.push(end);
+        self.wake(ctx);
     }
 
-    fn on_net_tick(&mut self, cx: &mut Cx<'_>) {
-        self.parts[cx.who.index()].came.is_net_tick = true;
-        self.wake(cx);
+    fn on_net_tick(&mut self, ctx: &mut Ctx<'_>) {
+        self.parts[ctx.who.index()].came.is_net_tick = true;
+        self.wake(ctx);
     }
 
-    fn on_timer(&mut self, token: Token, cx: &mut Cx<'_>) {
-        self.parts[cx.who.index()].came.timers.push(token);
-        self.wake(cx);
+    fn on_timer(&mut self, token: Token, ctx: &mut Ctx<'_>) {
+        self.parts[ctx.who.index()].came.timers.push(token);
+        self.wake(ctx);
     }
 }

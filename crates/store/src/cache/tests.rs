@@ -6,7 +6,7 @@ use super::*;
 
 fn put(cache: &mut Cache, device: u64, count: usize) {
     let crcs = (0..count).map(|at| device as u32 + at as u32).collect();
-    cache.insert(device, Bytes::from(vec![device as u8; count * BLOCK_BYTES]), crcs, Stay::Cached);
+    cache.insert(device, Bytes::from(vec![device as u8; count * BLOCK_BYTES]), crcs, Retention::Cached);
     cache.evict();
 }
 
@@ -80,7 +80,7 @@ fn what_is_held_of_a_buffer_keeps_its_memory_until_it_goes() {
 fn what_a_large_read_brought_is_here_while_somebody_holds_it() {
     let mut cache = Cache::new(100 * BLOCK);
     let data = Bytes::from(vec![1; 10 * BLOCK_BYTES]);
-    cache.insert(10, data, (10..20).collect(), Stay::WhilePinned);
+    cache.insert(10, data, (10..20).collect(), Retention::WhilePinned);
     let held: Vec<_> = (0..2).map(|_| cache.pin(Run { start: 10, count: 10 })).collect();
     for (left, runs) in held.into_iter().enumerate().rev() {
         assert!(has(&cache, 10) && has(&cache, 19));
@@ -129,7 +129,7 @@ fn the_pinned_and_the_unwritten_stay() {
     let mut cache = Cache::new(4 * BLOCK);
     put(&mut cache, 1, 2);
     assert_eq!(cache.pin(Run { start: 2, count: 1 }), [Run { start: 1, count: 2 }]);
-    cache.insert(50, Bytes::from(vec![1; BLOCK_BYTES]), vec![50], Stay::UntilWritten);
+    cache.insert(50, Bytes::from(vec![1; BLOCK_BYTES]), vec![50], Retention::UntilWritten);
     (100..200).for_each(|device| put(&mut cache, device, 1));
     assert!(has(&cache, 1) && has(&cache, 50));
     cache.unpin(Run { start: 1, count: 2 });
@@ -147,10 +147,10 @@ fn check(cache: &Cache) {
         assert!(*start >= end, "segments overlap");
         end = start + segment.count();
         assert_eq!(segment.data.len(), segment.crcs.len() * BLOCK_BYTES);
-        let queue = match (segment.stay, segment.is_main) {
-            (Stay::Cached, false) => Some((0, &cache.probation)),
-            (Stay::Cached, true) => Some((1, &cache.main)),
-            (Stay::WhilePinned | Stay::UntilWritten, _) => None,
+        let queue = match (segment.retention, segment.is_main) {
+            (Retention::Cached, false) => Some((0, &cache.probation)),
+            (Retention::Cached, true) => Some((1, &cache.main)),
+            (Retention::WhilePinned | Retention::UntilWritten, _) => None,
         };
         counts[queue.map_or(2, |(at, _)| at)] += segment.count();
         assert!(queue.is_none_or(|(_, queue)| queue.places.get(&segment.tick) == Some(start)));
@@ -159,7 +159,7 @@ fn check(cache: &Cache) {
         }
     }
     assert_eq!(counts, [cache.probation.block_count, cache.main.block_count, cache.passing_count]);
-    let queued = cache.segments.values().filter(|segment| segment.stay == Stay::Cached).count();
+    let queued = cache.segments.values().filter(|segment| segment.retention == Retention::Cached).count();
     assert_eq!(cache.probation.places.len() + cache.main.places.len(), queued);
     let known: BTreeMap<u64, u64> =
         cache.broken.iter().map(|(id, broken)| (*id, broken.used_count)).collect();
@@ -178,13 +178,14 @@ fn accounts_are_right_whatever_is_done() {
             let run = Run { start: rng.random_range(0..400), count: rng.random_range(1..40) };
             match rng.random_range(0..8) {
                 0..=2 => {
-                    let stay = [Stay::Cached, Stay::WhilePinned, Stay::UntilWritten][rng.random_range(0..3)];
+                    let retention = [Retention::Cached, Retention::WhilePinned, Retention::UntilWritten]
+                        [rng.random_range(0..3)];
                     let crcs = (run.start..run.end()).map(|block| block as u32).collect();
                     cache.insert(
                         run.start,
                         Bytes::from(vec![0; run.count as usize * BLOCK_BYTES]),
                         crcs,
-                        stay,
+                        retention,
                     );
                     pins.extend(cache.pin(run));
                 }

@@ -3,7 +3,7 @@
 
 use types::{CollId, HObject};
 
-use super::{Problem, look::READS_MAX};
+use super::{Problem, walk::READS_MAX};
 use crate::{ReadError, device::BLOCK};
 
 /// Problems that are named.

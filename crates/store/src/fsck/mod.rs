@@ -5,17 +5,17 @@
 //! are.
 
 mod bad_data;
-mod look;
 mod problem;
-mod tally;
+mod totals;
+mod walk;
 
 use bytes::Bytes;
 use types::Token;
 
 pub use problem::{Owner, Problem};
-pub(crate) use tally::Tally;
+pub(crate) use totals::Totals;
 
-use self::look::Look;
+use self::walk::Walk;
 use crate::{Config, DeviceCommand, DeviceError, DeviceSizes, Mount, Store};
 
 /// What a store holds. Bytes unless said otherwise.
@@ -68,7 +68,7 @@ pub struct Fsck {
 #[derive(Debug)]
 enum Step {
     Open(Box<Mount>),
-    Look(Box<Look>),
+    Walk(Box<Walk>),
     Done(Option<FsckReport>),
 }
 
@@ -84,7 +84,7 @@ impl Fsck {
     pub fn take_commands(&mut self) -> Vec<DeviceCommand> {
         match &mut self.step {
             Step::Open(mount) => mount.take_commands(),
-            Step::Look(look) => look.take_commands(),
+            Step::Walk(walk) => walk.take_commands(),
             Step::Done(_) => Vec::new(),
         }
     }
@@ -96,7 +96,7 @@ impl Fsck {
                 mount.device_done(token, result);
                 match mount.take_inspected() {
                     Some(Ok(inspected)) => {
-                        self.step = Step::Look(Box::new(Look::new(inspected, self.is_deep)));
+                        self.step = Step::Walk(Box::new(Walk::new(inspected, self.is_deep)));
                     }
                     Some(Err(error)) => {
                         let problems = vec![Problem::Unmountable(error)];
@@ -105,11 +105,11 @@ impl Fsck {
                     None => {}
                 }
             }
-            Step::Look(look) => look.read_done(token, result),
+            Step::Walk(walk) => walk.read_done(token, result),
             Step::Done(_) => {}
         }
-        if let Step::Look(look) = &mut self.step
-            && let Some(report) = look.go_on()
+        if let Step::Walk(walk) = &mut self.step
+            && let Some(report) = walk.go_on()
         {
             self.step = Step::Done(Some(report));
         }
@@ -119,7 +119,7 @@ impl Fsck {
     pub fn take(&mut self) -> Option<FsckReport> {
         match &mut self.step {
             Step::Done(report) => report.take(),
-            Step::Open(_) | Step::Look(_) => None,
+            Step::Open(_) | Step::Walk(_) => None,
         }
     }
 }

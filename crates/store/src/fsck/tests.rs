@@ -1,21 +1,21 @@
 use super::*;
-use crate::{allocator::Run, space::References};
+use crate::space::{References, Run};
 
 fn problems(claims: &[(u64, u64, Owner)], shared: &[(u64, u32)], is_complete: bool) -> Vec<String> {
     let area = Run { start: 10, count: 10 };
-    let mut tally = Tally::new(area);
+    let mut totals = Totals::new(area);
     let run = |&(start, count, owner): &(u64, u64, Owner)| (Run { start, count }, owner);
     let (data, others): (Vec<_>, Vec<_>) =
         claims.iter().map(run).partition(|(_, owner)| *owner == Owner::Data);
     let (free, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, owner)| *owner == Owner::Free);
     for (run, _) in data {
-        tally.add_data(run);
+        totals.add_data(run);
     }
     let mut out = Vec::new();
-    tally.overlaps(area, &others, free.into_iter().map(|(run, _)| run), is_complete, &mut out);
+    totals.overlaps(area, &others, free.into_iter().map(|(run, _)| run), is_complete, &mut out);
     let mut known = References::default();
     shared.iter().for_each(|&(block, count)| known.set(Run { start: block, count: 1 }, count));
-    tally.references(&known, &mut out);
+    totals.references(&known, &mut out);
     out.iter().map(ToString::to_string).collect()
 }
 

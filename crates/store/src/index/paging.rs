@@ -18,7 +18,7 @@ use super::{
     packed::Packed,
     page::{Entry, Value, decode_entry, open_page},
 };
-use crate::{Cached, Held, onode::Onode};
+use crate::{Cached, MemoryUse, onode::Onode};
 
 impl Index {
     /// Memory held for pages, about.
@@ -30,10 +30,13 @@ impl Index {
     pub(crate) fn cached(&self) -> Cached {
         let (onodes, omap) = (self.onode_count, self.omap_count);
         Cached {
-            data: Held::default(),
-            onodes: Held { items: onodes, bytes: onodes * ONODE_BYTES },
-            omap: Held { items: omap, bytes: omap * OMAP_BYTES + self.heap_bytes },
-            pages: Held { items: self.directory.packed_count() as u64, bytes: self.directory.packed_bytes() },
+            data: MemoryUse::default(),
+            onodes: MemoryUse { items: onodes, bytes: onodes * ONODE_BYTES },
+            omap: MemoryUse { items: omap, bytes: omap * OMAP_BYTES + self.heap_bytes },
+            pages: MemoryUse {
+                items: self.directory.packed_count() as u64,
+                bytes: self.directory.packed_bytes(),
+            },
         }
     }
 

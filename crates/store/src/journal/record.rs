@@ -4,7 +4,7 @@ use bytes::Bytes;
 use codec::{AlignedBuf, BLOCK_BYTES, Codec, Decode, DecodeError, Encode, Features, Payload, Reader, crc32c};
 use types::{CollId, HObject, Transaction, TxnOp};
 
-use crate::allocator::Run;
+use crate::space::Run;
 
 const MAGIC: u32 = 0x4a4c_4f4c;
 /// Bytes of the header; the descriptions follow at once.

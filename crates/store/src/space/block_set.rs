@@ -2,8 +2,7 @@
 
 use std::{collections::BTreeMap, iter};
 
-use super::{GROUP_BLOCKS, base, group::Group, groups_of, joined, part_in, split};
-use crate::allocator::Run;
+use super::{GROUP_BLOCKS, Run, base, group::Group, groups_of, joined, part_in, split};
 
 /// Blocks, wherever on the devices they are.
 #[derive(Clone, Debug, Default)]

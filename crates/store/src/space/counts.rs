@@ -1,7 +1,6 @@
 //! Counts for the blocks of one group.
 
-use super::GROUP_BLOCKS;
-use crate::allocator::Run;
+use super::{GROUP_BLOCKS, Run};
 
 /// A list of more runs than that becomes an array: of bytes, that would be twice as large.
 const LISTED_MAX: usize = 512;

@@ -6,12 +6,11 @@ use std::{
 };
 
 use super::{
-    GROUP_BLOCKS, base,
+    GROUP_BLOCKS, Run, base,
     group::Group,
     size_index::{CLASSES, SizeIndex, class_of, fewest_of, most_of},
     split,
 };
-use crate::allocator::Run;
 
 /// How many groups are looked through for a run that may be there: groups are known by classes of sizes.
 const TRIES_MAX: usize = 4;

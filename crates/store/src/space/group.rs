@@ -1,7 +1,6 @@
 //! A set of the blocks of one group.
 
-use super::GROUP_BLOCKS;
-use crate::allocator::Run;
+use super::{GROUP_BLOCKS, Run};
 
 const WORD_BITS: u64 = u64::BITS as u64;
 const WORDS: usize = (GROUP_BLOCKS / WORD_BITS) as usize;

@@ -1,22 +1,23 @@
-//! Sets of blocks and counts by block, in memory that the device bounds, whatever pieces its blocks are in.
-//!
-//! Blocks are taken in groups. What a group holds is a sorted list of runs while these are few, and an array over all
-//! of the group's blocks when they are many. They know nothing of what the blocks are for.
+//! Which blocks are free or shared: the allocator, its map on the device, and the sets of blocks and counts by block
+//! that both are made of, in memory that the device bounds, whatever pieces its blocks are in.
+//! Sets take blocks in groups. What a group holds is a sorted list of runs while these are few, and an array over all
+//! of the group's blocks when they are many. Sets and counts know nothing of what the blocks are for.
 
+mod allocator;
 mod block_set;
 mod counts;
 mod free;
 mod group;
+mod map;
 mod references;
 mod size_index;
 
+pub(crate) use allocator::{Run, Space};
 pub(crate) use block_set::BlockSet;
 pub(crate) use free::FreeMap;
 pub(crate) use references::References;
 
 use std::ops::RangeInclusive;
-
-use crate::allocator::Run;
 
 /// Blocks of a group: 32 MiB. A larger one would take longer to look through, a smaller one has more that is there for
 /// each group.

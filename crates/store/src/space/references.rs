@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{GROUP_BLOCKS, base, counts::Counts, groups_of, joined, part_in, split};
-use crate::allocator::Run;
+use super::{GROUP_BLOCKS, Run, base, counts::Counts, groups_of, joined, part_in, split};
 
 /// Counts by block; 0 where nothing else is said.
 #[derive(Clone, Debug, Default)]

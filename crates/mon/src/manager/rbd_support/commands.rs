@@ -9,8 +9,8 @@ use types::{Errno, Instant, PoolId, UTime};
 use super::{
     NOT_READY,
     add_task::{self, Wanted},
-    lanes::LaneId,
     perf::COUNTERS,
+    pool_queues::QueueId,
     schedule::{Interval, Schedule, StartTime},
     schedules::{Found, Kind},
     spec::{ImageSpec, LevelSpec, NamedLevel},
@@ -82,7 +82,7 @@ rows! {
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) caller: Caller,
-    pub(super) lane: LaneId,
+    pub(super) queue: QueueId,
     args: Args,
     caps: MgrCaps,
     is_write: bool,
@@ -130,12 +130,12 @@ fn take(req: &mut Request<'_>) -> Reply {
     let caps = MgrCaps::parse(&caps).unwrap_or_default().at(req.peer.ip);
     let row = ROWS.iter().find(|row| row.prefix_text() == req.args.prefix());
     let is_write = row.is_some_and(Row::is_change);
-    let lane = lane_of(req.mon, req.args, is_write);
-    req.mon.take_rbd_command(Command { caller, lane, args: req.args.clone(), caps, is_write })
+    let queue = queue_of(req.mon, req.args, is_write);
+    req.mon.take_rbd_command(Command { caller, queue, args: req.args.clone(), caps, is_write })
 }
 
 /// The pool that a command works in; none for what is answered without objects.
-fn lane_of(mon: &Mon, args: &Args, is_write: bool) -> LaneId {
+fn queue_of(mon: &Mon, args: &Args, is_write: bool) -> QueueId {
     let text = |name| args.text(name).unwrap_or_default();
     let prefix = args.prefix();
     let pool = if prefix.starts_with("rbd task add ") {
@@ -282,7 +282,7 @@ impl Command {
     fn find<'a>(&self, mon: &'a Mon, id: &str) -> Result<&'a Task, Stop> {
         let task = mon.rbd_support.tasks.by_id(id);
         let task = task.filter(|task| self.may_touch(Some(&task.refs.pool), Some(&task.refs.nspace)));
-        task.ok_or_else(|| match mon.rbd_support.lanes.are_all_loaded() {
+        task.ok_or_else(|| match mon.rbd_support.queues.are_all_loaded() {
             true => Stop::Refused(Errno::ENOENT, format!("No such task {id}")),
             false => Stop::Refused(Errno::EAGAIN, NOT_READY.to_owned()),
         })

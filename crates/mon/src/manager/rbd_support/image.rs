@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use codec::{Codec, Decode, DecodeError, Reader};
 use types::{Errno, PoolId, SnapId};
 
-use crate::manager::objects::{Missing, NoInput, Place, Stop, View};
+use crate::manager::objects::{NoInput, Place, Stop, UnreadObjects, View};
 
 /// Entries of one listing.
 const LIST_MAX: u64 = 1024;
@@ -222,7 +222,7 @@ pub(super) fn mirrored_primaries(view: View<'_>, place: &Place) -> Result<BTreeM
         return Ok(out);
     }
     let mut names = names(view, place)?;
-    let mut missing = Missing::default();
+    let mut missing = UnreadObjects::default();
     for id in mirrored.into_keys() {
         let is_one = is_mirrored_by_snapshots(view, place, &id)
             .and_then(|is_mirrored| Ok(is_mirrored && is_primary(view, place, &id)?));

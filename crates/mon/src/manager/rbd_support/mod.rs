@@ -3,13 +3,13 @@
 //!
 //! The module reads what it knows of images from their objects; for what it does with them it runs the stock `rbd`,
 //! which the caller that executes the monitor's effects starts as the manager's entity. Commands and the module's own
-//! work wait in a queue for each pool (`lanes.rs`), since each builds on what the one before it wrote.
+//! work wait in a queue for each pool (`pool_queues.rs`), since each builds on what the one before it wrote.
 
 mod add_task;
 mod commands;
 mod image;
-mod lanes;
 mod perf;
+mod pool_queues;
 mod runs;
 mod schedule;
 mod schedules;
@@ -24,15 +24,15 @@ use types::{Errno, Instant, PoolId, Token, UTime};
 
 use self::{
     commands::{Change, Command, Plan},
-    lanes::{LaneId, Lanes, Progress},
     perf::Perf,
+    pool_queues::{PoolQueues, Progress, QueueId},
     runs::Runs,
     schedule::{Minute, Schedule},
     schedules::{Kind, Schedules, rbd_pools},
     task::Task,
     tasks::Tasks,
 };
-use super::objects::{Missing, ObjectRequest, Place, Stop, View};
+use super::objects::{ObjectRequest, Place, Stop, UnreadObjects, View};
 use crate::{Effect, Effects, Mon, commands::Reply};
 
 pub(crate) use commands::ROWS;
@@ -69,10 +69,10 @@ enum Work {
 
 impl Work {
     /// The queue that it belongs into.
-    fn lane(&self) -> LaneId {
+    fn queue(&self) -> QueueId {
         match self {
             Work::Load(pool) | Work::Look(_, pool) => Some(*pool),
-            Work::Command(command) => command.lane,
+            Work::Command(command) => command.queue,
             Work::Names(place) | Work::Begin(place, _) => Some(place.pool),
             Work::Write(request) => Some(request.pool),
         }
@@ -94,7 +94,7 @@ pub(crate) struct RbdSupport {
     looked_at: Option<Instant>,
     /// Pools that it looks at.
     pools: Vec<PoolId>,
-    lanes: Lanes,
+    queues: PoolQueues,
     tasks: Tasks,
     trash: Schedules,
     mirror: Schedules,
@@ -107,7 +107,7 @@ impl Default for RbdSupport {
         RbdSupport {
             looked_at: None,
             pools: Vec::new(),
-            lanes: Lanes::default(),
+            queues: PoolQueues::default(),
             tasks: Tasks::default(),
             trash: Schedules::new(Kind::TrashPurge),
             mirror: Schedules::new(Kind::MirrorSnapshot),
@@ -127,8 +127,8 @@ impl RbdSupport {
 
     /// The module ends: the runs that it started are ended, too.
     pub(crate) fn stop(&mut self) -> impl Iterator<Item = Effect> + use<> {
-        let (lanes, runs) = (self.lanes.anew(), self.runs.anew());
-        let before = std::mem::replace(self, RbdSupport { lanes, runs, ..RbdSupport::default() });
+        let (queues, runs) = (self.queues.anew(), self.runs.anew());
+        let before = std::mem::replace(self, RbdSupport { queues, runs, ..RbdSupport::default() });
         before.runs.into_ids().map(Effect::Kill)
     }
 }
@@ -138,7 +138,7 @@ fn load(view: View<'_>, pool: PoolId) -> Result<Plan, Stop> {
     let mut tasks = Vec::new();
     let mut namespaces = image::namespaces(view, pool)?;
     namespaces.insert(0, String::new());
-    let mut missing = Missing::default();
+    let mut missing = UnreadObjects::default();
     let name = view.map.pool_name(pool).unwrap_or_default();
     for nspace in namespaces {
         let kept = missing.pass(view.omap(&Place::new(pool, &nspace), task::OID))?;
@@ -169,14 +169,14 @@ impl Mon {
     /// Every second, while the manager's part is played.
     pub(crate) fn tick_rbd_support(&mut self, now: Instant, wall: UTime, effects: &mut Effects) {
         self.follow_pools(wall, effects);
-        self.rbd_support.lanes.resume(wall);
+        self.rbd_support.queues.resume(wall);
         if self.rbd_support.looked_at.is_none_or(|at| now.since(at) >= LOOK_INTERVAL) {
             self.rbd_support.looked_at = Some(now);
             for kind in [Kind::TrashPurge, Kind::MirrorSnapshot] {
                 let global = self.module_option(kind.option()).and_then(Schedule::from_text);
                 self.rbd_support.schedules(kind).set_global(Minute::of(wall), global);
                 for pool in self.rbd_support.pools.clone() {
-                    self.rbd_support.lanes.enqueue_once(Work::Look(kind, pool));
+                    self.rbd_support.queues.enqueue_once(Work::Look(kind, pool));
                 }
             }
         }
@@ -197,13 +197,13 @@ impl Mon {
         let map = std::sync::Arc::clone(&self.committed.osdmap);
         let pools = rbd_pools(&map);
         if pools != self.rbd_support.pools {
-            self.rbd_support.lanes.open(&pools);
+            self.rbd_support.queues.open(&pools);
             for kind in [Kind::TrashPurge, Kind::MirrorSnapshot] {
                 self.rbd_support.schedules(kind).retain(&pools);
             }
             self.rbd_support.pools = pools;
         }
-        for work in self.rbd_support.lanes.retain(|pool| map.pools.contains_key(&pool)) {
+        for work in self.rbd_support.queues.retain(|pool| map.pools.contains_key(&pool)) {
             let text = "[errno 2] RADOS object not found (the pool is gone)".to_owned();
             match work {
                 Work::Load(_) | Work::Write(_) => {}
@@ -214,28 +214,28 @@ impl Mon {
 
     /// Takes a command in, which is answered later.
     fn take_rbd_command(&mut self, command: Command) -> Reply {
-        if self.rbd_support.lanes.len(command.lane) >= COMMANDS_MAX {
+        if self.rbd_support.queues.len(command.queue) >= COMMANDS_MAX {
             return Reply::fail(Errno::EAGAIN, NOT_READY);
         }
-        self.rbd_support.lanes.enqueue(Work::Command(Box::new(command)));
+        self.rbd_support.queues.enqueue(Work::Command(Box::new(command)));
         Reply::later()
     }
 
     /// Goes on with the work that waits, as far as it does not wait for objects.
     pub(crate) fn pump_rbd_support(&mut self, now: Instant, wall: UTime, effects: &mut Effects) {
-        while let Some((id, job)) = self.rbd_support.lanes.take() {
+        while let Some((id, job)) = self.rbd_support.queues.take() {
             let map = std::sync::Arc::clone(&self.committed.osdmap);
             match self.attempt(now, wall, View { map: &map, reads: &job.reads }, &job.work) {
                 Ok(plan) => {
                     let mut writes: VecDeque<ObjectRequest> = plan.writes.into();
                     match writes.pop_front() {
                         Some(first) => {
-                            self.rbd_support.lanes.write(id, job, first, writes, plan.change, effects);
+                            self.rbd_support.queues.write(id, job, first, writes, plan.change, effects);
                         }
                         None => self.make_change(wall, plan.change, effects),
                     }
                 }
-                Err(Stop::Missing(keys)) => self.rbd_support.lanes.read(id, job, keys, effects),
+                Err(Stop::Missing(keys)) => self.rbd_support.queues.read(id, job, keys, effects),
                 Err(Stop::Refused(errno, text)) => self.refuse(wall, job.work, errno, text, effects),
             }
         }
@@ -250,7 +250,7 @@ impl Mon {
                 Ok(Plan { writes, change: Change::Found(*kind, found) })
             }
             Work::Command(command)
-                if command.adds_task() && !self.rbd_support.lanes.is_loaded(command.lane) =>
+                if command.adds_task() && !self.rbd_support.queues.is_loaded(command.queue) =>
             {
                 Err(Stop::Refused(Errno::EAGAIN, NOT_READY.to_owned()))
             }
@@ -272,7 +272,7 @@ impl Mon {
             // If the key stayed, its task would run again.
             work @ (Work::Load(_) | Work::Write(_)) => {
                 tracing::warn!("rbd_support: {work:?}: {text}; it is tried again");
-                self.rbd_support.lanes.put_off(wall, work);
+                self.rbd_support.queues.put_off(wall, work);
                 return;
             }
             other @ (Work::Look(..) | Work::Names(_)) => tracing::warn!("rbd_support: {other:?}: {text}"),
@@ -288,7 +288,7 @@ impl Mon {
         result: Result<Bytes, Errno>,
         effects: &mut Effects,
     ) {
-        match self.rbd_support.lanes.answered(token, result, effects) {
+        match self.rbd_support.queues.answered(token, result, effects) {
             Some(Progress::Done(change)) => self.make_change(wall, change, effects),
             Some(Progress::Failed(work, errno)) => {
                 let text = format!("[errno {}] RADOS error ({})", errno.0, errno.text());
@@ -304,7 +304,7 @@ impl Mon {
         match change {
             Change::Nothing => {}
             Change::Loaded(pool, tasks) => {
-                self.rbd_support.lanes.set_loaded(pool);
+                self.rbd_support.queues.set_loaded(pool);
                 tasks.into_iter().for_each(|task| self.rbd_support.tasks.add(task));
             }
             Change::Begin(task, is_same) => self.begin_task(wall, &task, is_same, effects),

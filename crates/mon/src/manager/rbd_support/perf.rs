@@ -223,7 +223,7 @@ impl Mon {
         }
         perf.end_period(wall);
         for place in std::mem::take(&mut perf.wanted) {
-            self.rbd_support.lanes.enqueue_once(Work::Names(place));
+            self.rbd_support.queues.enqueue_once(Work::Names(place));
         }
         self.ask_for_images(effects);
     }

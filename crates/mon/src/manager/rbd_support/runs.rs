@@ -96,7 +96,7 @@ impl Mon {
             match self.committed.osdmap.pool_by_name(&task.refs.pool) {
                 Some((pool, _)) => {
                     let place = Place::new(pool, &task.refs.nspace);
-                    support.lanes.enqueue(Work::Begin(place, Box::new(task)));
+                    support.queues.enqueue(Work::Begin(place, Box::new(task)));
                 }
                 None => support.runs.start(Purpose::Task, task.command(), effects),
             }
@@ -187,7 +187,7 @@ impl Mon {
         }
         if let Some((pool, _)) = self.committed.osdmap.pool_by_name(&task.refs.pool) {
             let place = Place::new(pool, &task.refs.nspace);
-            self.rbd_support.lanes.enqueue(Work::Write(remove_omap(&place, task::OID, vec![task.key()])));
+            self.rbd_support.queues.enqueue(Work::Write(remove_omap(&place, task::OID, vec![task.key()])));
         }
     }
 }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     format::python_sorted,
-    manager::objects::{Missing, ObjectRequest, Place, Stop, View, remove_omap, set_omap},
+    manager::objects::{ObjectRequest, Place, Stop, UnreadObjects, View, remove_omap, set_omap},
 };
 
 /// What is scheduled.
@@ -87,7 +87,7 @@ impl Schedules {
     pub(super) fn look(&self, view: View<'_>, pool: PoolId) -> Result<Found, Stop> {
         let kind = self.kind;
         let (mut by_level, mut gone) = (ByLevel::new(), Vec::new());
-        let mut missing = Missing::default();
+        let mut missing = UnreadObjects::default();
         let place = Place::new(pool, "");
         for (id, text) in view.omap(&place, kind.oid())? {
             // A client that may write into this pool has no say in another. Such a key may also have come with a copy
@@ -241,7 +241,7 @@ impl Schedules {
 /// What schedules of a pool may be for, with names.
 fn look_for_targets(kind: Kind, view: View<'_>, pool: PoolId) -> Result<BTreeMap<Level, String>, Stop> {
     let mut targets = BTreeMap::new();
-    let mut missing = Missing::default();
+    let mut missing = UnreadObjects::default();
     let pool_name = view.map.pool_name(pool).unwrap_or_default();
     let mut namespaces = image::namespaces(view, pool)?;
     namespaces.insert(0, String::new());

@@ -22,7 +22,7 @@ pub(super) const POOL: PoolId = PoolId(1);
 
 pub(super) struct Bench {
     pub(super) store: MemStore,
-    pub(super) cx: OpContext,
+    pub(super) ctx: OpContext,
     pub(super) snapc: SnapContext,
     pub(super) flags: u32,
     pub(super) total: Delta,
@@ -112,7 +112,7 @@ impl Bench {
         let mut txn = Transaction::new(coll);
         txn.ops.push(TxnOp::CreateCollection);
         store.submit(Token(0), txn);
-        let cx = OpContext {
+        let ctx = OpContext {
             coll,
             wall: UTime::default(),
             reqid: ReqId::default(),
@@ -134,7 +134,7 @@ impl Bench {
             random_seed: 0,
         };
         let (snapc, total) = (SnapContext::default(), Delta::default());
-        Bench { store, cx, snapc, flags: 0, total }
+        Bench { store, ctx, snapc, flags: 0, total }
     }
 
     pub(super) fn object(name: &str) -> HObject {
@@ -158,9 +158,9 @@ impl Bench {
     pub(super) fn apply(&mut self, done: &Executed) {
         if let Some(staged) = &done.staged {
             let last = staged.log.last().expect("a change is logged");
-            self.cx.next_version = EVersion { version: last.version.version + 1, ..last.version };
+            self.ctx.next_version = EVersion { version: last.version.version + 1, ..last.version };
             let seen = staged.log.iter().map(|entry| entry.user_version);
-            self.cx.last_user_version = seen.fold(self.cx.last_user_version, u64::max);
+            self.ctx.last_user_version = seen.fold(self.ctx.last_user_version, u64::max);
             self.total.objects += staged.delta.objects;
             self.total.clones += staged.delta.clones;
             self.total.bytes += staged.delta.bytes;
@@ -169,7 +169,7 @@ impl Bench {
     }
 
     pub(super) fn execute(&mut self, op: &MOSDOp) -> Result<Executed, Errno> {
-        match execute(&self.store, &self.cx, op) {
+        match execute(&self.store, &self.ctx, op) {
             Ok(mut done) => {
                 self.apply(&done);
                 // As a client gets them.
@@ -185,14 +185,14 @@ impl Bench {
                 self.execute(op)
             }
             Err(Blocked::PassOn { .. } | Blocked::Ask { .. }) => Err(Errno::EXDEV),
-            Err(Blocked::Missing(missing)) => panic!("all is in memory, not so {missing:?}"),
+            Err(Blocked::NotCached(missing)) => panic!("all is in memory, not so {missing:?}"),
         }
     }
 
     /// What the PG keeps with an object cannot be decoded from now on.
     pub(super) fn damage(&mut self, object: &HObject, xattr: &'static [u8]) {
         let pair = (Bytes::from_static(xattr), Bytes::from_static(b"?"));
-        let mut txn = Transaction::new(self.cx.coll);
+        let mut txn = Transaction::new(self.ctx.coll);
         txn.push(object, Mutation::SetXattrs([pair].into()));
         self.store.submit(Token(0), txn);
     }
@@ -206,14 +206,14 @@ impl Bench {
             snap: source.snap,
             ..HObject::default()
         };
-        let mut data = copy_data(self.cx.coll);
-        let is_removed = self.cx.removed_snaps.contains(object.snap.0);
+        let mut data = copy_data(self.ctx.coll);
+        let is_removed = self.ctx.removed_snaps.contains(object.snap.0);
         let measured = &mut MeasuredOmap::default();
-        copy_out(&self.store, self.cx.coll, &object, is_removed, measured, &mut data).unwrap();
+        copy_out(&self.store, self.ctx.coll, &object, is_removed, measured, &mut data).unwrap();
         if let Some((start, length)) = part {
             keep_part(&mut data, start, length);
         }
-        self.cx.copied.insert(subop, Box::new(data));
+        self.ctx.copied.insert(subop, Box::new(data));
     }
 
     /// Runs ops on the object `o` at a snapshot.
@@ -253,7 +253,7 @@ impl Bench {
     }
 
     pub(super) fn remove_snap(&mut self, id: u64) {
-        Arc::make_mut(&mut self.cx.removed_snaps).insert(id, 1);
+        Arc::make_mut(&mut self.ctx.removed_snaps).insert(id, 1);
     }
 
     pub(super) fn return_outputs(&mut self) {

@@ -34,7 +34,7 @@ fn replay(exchanges: &[(u32, u32)]) {
     for (request, reply) in exchanges {
         let (request, expect) = exchange(*request, *reply);
         if expect.replay_version != EVersion::ZERO {
-            bench.cx.next_version = expect.replay_version;
+            bench.ctx.next_version = expect.replay_version;
         }
         let done = bench.execute(&request).unwrap_or_else(|errno| panic!("{request:?}: {errno:?}"));
         assert_eq!(done.ops, expect.ops, "{request:?}");
@@ -71,14 +71,14 @@ fn watchers_and_notifiers_get_the_replies_that_they_got() {
     let (watch, _) = exchange(59, 60);
     let mut put = watch.clone();
     put.ops = vec![messages::OsdOp::new(messages::OpCode::CREATE)];
-    bench.cx.next_version = EVersion::new(Epoch(93), 84);
+    bench.ctx.next_version = EVersion::new(Epoch(93), 84);
     bench.execute(&put).unwrap();
-    bench.cx.next_version = EVersion::new(Epoch(93), 85);
+    bench.ctx.next_version = EVersion::new(Epoch(93), 85);
     for (request, reply) in [(59, 60), (62, 63), (64, 65)] {
         let (request, expect) = exchange(request, reply);
         // What a notification is called is the cluster's own.
         if let Ok(id) = <[u8; 8]>::try_from(&expect.ops[0].data[..]) {
-            bench.cx.notify_id = u64::from_le_bytes(id);
+            bench.ctx.notify_id = u64::from_le_bytes(id);
         }
         let done = bench.execute(&request).unwrap();
         assert_eq!((done.ops, done.result, done.user_version), (expect.ops, 0, 84));

@@ -39,14 +39,14 @@ pub(super) fn granted(bench: &mut Bench, snapid: SnapId, ops: Vec<OsdOp>) -> (Ex
     let mut asked = Vec::new();
     loop {
         let request = bench.request("o", snapid, ops.clone());
-        if let Err(Blocked::Ask { question, target, .. }) = execute(&bench.store, &bench.cx, &request) {
-            assert_eq!(bench.cx.asked.insert(question, 0), None);
+        if let Err(Blocked::Ask { question, target, .. }) = execute(&bench.store, &bench.ctx, &request) {
+            assert_eq!(bench.ctx.asked.insert(question, 0), None);
             asked.push(target);
             continue;
         }
         let done = bench.execute(&request).unwrap();
-        bench.cx.asked.clear();
-        bench.cx.copied.clear();
+        bench.ctx.asked.clear();
+        bench.ctx.copied.clear();
         return (done, asked);
     }
 }
@@ -57,7 +57,7 @@ fn evict(bench: &mut Bench) {
 
 fn chunks(bench: &Bench, snapid: SnapId) -> ChunkMap {
     let object = Bench::object("o").with_snap(snapid);
-    let info = bench.store.xattr(bench.cx.coll, &object, INFO_XATTR).unwrap().unwrap();
+    let info = bench.store.xattr(bench.ctx.coll, &object, INFO_XATTR).unwrap().unwrap();
     ObjectInfo::from_bytes(info).unwrap().chunks().cloned().unwrap_or_default()
 }
 
@@ -75,10 +75,10 @@ fn what_cannot_be_a_chunk_is_refused() {
     assert_eq!(bench.result(vec![plain(OpCode::SET_CHUNK)]), Errno::EINVAL.negated());
     assert_eq!(bench.result(vec![set_chunk(0, 4, "o", 8)]), Errno::EINVAL.negated());
     // The other object has to be there.
-    bench.cx.asked.insert(0, Errno::ENOENT.negated());
+    bench.ctx.asked.insert(0, Errno::ENOENT.negated());
     assert_eq!(bench.result(vec![set_chunk(0, 4, "t", 8)]), Errno::ENOENT.negated());
     assert_eq!(chunks(&bench, SnapId::HEAD), ChunkMap::new());
-    bench.cx.asked.clear();
+    bench.ctx.asked.clear();
     assert_eq!(granted(&mut bench, SnapId::HEAD, vec![set_chunk(4, 4, "t", 8)]).1, [target("t")]);
     for (offset, len) in [(4, 4), (2, 4), (7, 2), (0, 16)] {
         let overlap = set_chunk(offset, len, "t", 0);
@@ -97,13 +97,13 @@ fn what_is_evicted_is_read_from_the_other_object() {
     granted(&mut bench, SnapId::HEAD, vec![set_chunk(4, 4, "t", 8)]);
     granted(&mut bench, SnapId::HEAD, vec![set_chunk(8, 2, "t", 0)]);
     evict(&mut bench);
-    let raw = bench.store.read_pieces(bench.cx.coll, &Bench::object("o"), 0, 16).unwrap();
+    let raw = bench.store.read_pieces(bench.ctx.coll, &Bench::object("o"), 0, 16).unwrap();
     assert_eq!(codec::Payload::joined(raw).as_ref(), b"abcd\0\0\0\0\0\0klmnop");
     assert_eq!(bench.read().unwrap(), "abcdIJKLABklmnop");
-    bench.cx.copied.clear();
+    bench.ctx.copied.clear();
     let part = bench.run(vec![range(OpCode::READ, 0, 4)]).unwrap();
     assert_eq!(
-        (&part.ops[0].data[..], bench.cx.copied.len()),
+        (&part.ops[0].data[..], bench.ctx.copied.len()),
         (&b"abcd"[..], 0),
         "asks for no more than is read"
     );
@@ -150,7 +150,7 @@ fn without_the_other_object_what_was_evicted_cannot_be_read() {
     let gone = bench.request("t", SnapId::HEAD, vec![plain(OpCode::DELETE)]);
     bench.execute(&gone).unwrap();
     assert_eq!(bench.read().unwrap_err(), Errno::ENOENT);
-    bench.cx.copied.clear();
+    bench.ctx.copied.clear();
     assert_eq!(bench.result(vec![extent(OpCode::WRITE, 6, "xy")]), Errno::ENOENT.negated());
     assert_eq!(bench.result(vec![extent(OpCode::WRITE, 0, "xy")]), 0);
     assert_eq!(bench.result(vec![extent(OpCode::WRITEFULL, 0, "whole")]), 0);
@@ -174,7 +174,7 @@ fn snapshots_share_their_references() {
     assert_eq!(granted(&mut bench, SnapId::HEAD, vec![extent(OpCode::WRITE, 4, "x")]).0.given_back, []);
     assert_eq!(bench.read().unwrap(), "1bcdxJKLijklmnop");
     assert_eq!(bench.read_at(SnapId(2)).unwrap(), "1bcdIJKLijklmnop");
-    bench.cx.copied.clear();
+    bench.ctx.copied.clear();
     assert_eq!(bench.read_at(SnapId(1)).unwrap(), "abcdefghijklmnop");
     let count = |bench: &mut Bench| {
         let name = Bytes::from_static(b"t").to_bytes(Features::default());
@@ -256,7 +256,7 @@ fn of_a_chunks_object_no_more_is_kept_than_the_chunk() {
     granted(&mut bench, SnapId::HEAD, vec![set_chunk(4, 4, "t", 8)]);
     evict(&mut bench);
     assert_eq!(bench.read().unwrap(), "abcdIJKLijklmnop");
-    let kept = bench.cx.copied.values().flat_map(|copied| &copied.txn.ops);
+    let kept = bench.ctx.copied.values().flat_map(|copied| &copied.txn.ops);
     let bytes = kept.map(|op| match op {
         TxnOp::Object(_, Mutation::Write { data, .. }) => data.len(),
         _ => 100,

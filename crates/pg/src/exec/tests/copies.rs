@@ -48,22 +48,22 @@ fn copies_have_the_contents_and_the_version() {
 #[test]
 fn what_comes_after_a_copy_that_was_deleted_is_newer_than_it_was() {
     let mut bench = Bench::new();
-    bench.cx.next_version.version = 1_000;
+    bench.ctx.next_version.version = 1_000;
     let version = source(&mut bench);
     assert!(version >= 1_000);
     // As if the source were of another PG.
-    (bench.cx.next_version.version, bench.cx.last_user_version) = (1, 0);
+    (bench.ctx.next_version.version, bench.ctx.last_user_version) = (1, 0);
     assert_eq!(bench.run(vec![copy_from("s", SnapId::HEAD, 0)]).unwrap().user_version, version);
     assert_eq!(bench.result(vec![plain(OpCode::DELETE)]), 0);
-    let deleted = bench.cx.last_user_version;
+    let deleted = bench.ctx.last_user_version;
     assert!(deleted > version);
     let refused = bench.run(vec![plain(OpCode::DELETE)]).unwrap();
     assert_eq!((refused.result, refused.user_version), (Errno::ENOENT.negated(), deleted));
     assert!(bench.run(vec![extent(OpCode::WRITE, 0, "again")]).unwrap().user_version > deleted);
     // Behind the highest number that there is, versions are the PG's.
-    bench.cx.last_user_version = u64::MAX;
+    bench.ctx.last_user_version = u64::MAX;
     assert_eq!(bench.result(vec![plain(OpCode::DELETE)]), 0);
-    let at = bench.cx.next_version.version;
+    let at = bench.ctx.next_version.version;
     assert_eq!(bench.run(vec![extent(OpCode::WRITE, 0, "last")]).unwrap().user_version, at);
 }
 
@@ -73,11 +73,11 @@ fn copies_can_be_of_a_snapshot_and_of_a_version() {
     source(&mut bench);
     let version = source(&mut bench);
     assert_eq!(bench.result(vec![copy_from("s", SnapId::HEAD, version)]), 0);
-    bench.cx.copied.clear();
+    bench.ctx.copied.clear();
     assert_eq!(bench.result(vec![copy_from("s", SnapId::HEAD, version - 1)]), -34);
-    bench.cx.copied.clear();
+    bench.ctx.copied.clear();
     assert_eq!(bench.result(vec![copy_from("s", SnapId::HEAD, version + 1)]), -75);
-    bench.cx.copied.clear();
+    bench.ctx.copied.clear();
     bench.make_snap(4);
     let request = bench.request("s", SnapId::HEAD, vec![extent(OpCode::WRITEFULL, 0, "new")]);
     bench.execute(&request).unwrap();

@@ -51,7 +51,7 @@ fn bench() -> Bench {
     );
     request.mtime = mtime("whole");
     bench.execute(&request).unwrap();
-    bench.cx.past = vec![past(2, 1, None)];
+    bench.ctx.past = vec![past(2, 1, None)];
     bench
 }
 
@@ -74,7 +74,7 @@ fn an_object_comes_whole_or_in_pieces() {
     assert_answer(&mut bench, head, copy_get(false, 0, false, "", false, 5), "five bytes");
     assert_answer(&mut bench, head, copy_get(true, 25, false, "", false, 8), "data and omap");
     assert_answer(&mut bench, head, copy_get(true, 32, true, "a", false, 40), "rest of omap");
-    bench.cx.past.insert(0, past(23, 0, Some(-17)));
+    bench.ctx.past.insert(0, past(23, 0, Some(-17)));
     assert_answer(&mut bench, head, copy_get(true, 32, true, "", true, 400), "nothing left");
 }
 
@@ -91,7 +91,7 @@ fn a_snapshot_comes_with_the_snapshots_of_its_clone() {
 fn what_is_not_there_has_a_past() {
     let mut bench = Bench::new();
     for (requests, what) in [(vec![], "never there"), (vec![past(20, 3, None), past(19, 2, None)], "gone")] {
-        bench.cx.past = requests;
+        bench.ctx.past = requests;
         let done = bench.run(vec![copy_get(false, 0, false, "", false, 1 << 20)]).unwrap();
         assert_eq!((done.result, done.ops[0].result, done.user_version), (-2, -2, 0));
         assert_eq!(done.ops[0].data, captured(what), "{what}");
@@ -99,7 +99,7 @@ fn what_is_not_there_has_a_past() {
     // As the second op it is refused as any other.
     let second = vec![plain(OpCode::STAT), copy_get(false, 0, false, "", false, 1 << 20)];
     assert_eq!(bench.run(second).unwrap_err(), Errno::ENOENT);
-    bench.cx.past.clear();
+    bench.ctx.past.clear();
     for (has_attrs, result) in [(true, 0), (false, -2)] {
         let copy = copy_get(has_attrs, 0, false, "", false, 20);
         let done = bench.run(vec![copy, plain(OpCode::SETALLOCHINT)]).unwrap();

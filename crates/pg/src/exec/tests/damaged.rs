@@ -16,8 +16,8 @@ const EIO: i32 = -5;
 
 /// All objects with all that is kept with them.
 fn kept(bench: &Bench) -> Vec<(HObject, Vec<(bytes::Bytes, bytes::Bytes)>)> {
-    let objects = bench.store.list(bench.cx.coll, &HObject::min(), 99).unwrap();
-    let xattrs = |object: &HObject| bench.store.xattrs(bench.cx.coll, object).unwrap().into_iter().collect();
+    let objects = bench.store.list(bench.ctx.coll, &HObject::min(), 99).unwrap();
+    let xattrs = |object: &HObject| bench.store.xattrs(bench.ctx.coll, object).unwrap().into_iter().collect();
     objects.into_iter().map(|object| (object.clone(), xattrs(&object))).collect()
 }
 

@@ -79,8 +79,8 @@ fn listings_show_no_clones_and_what_snapshots_still_have() {
 #[test]
 fn listings_show_what_is_still_to_be_recovered() {
     let mut bench = example();
-    bench.cx.missing.insert(Bench::object("bb"));
-    bench.cx.missing.insert(Bench::object("z"));
+    bench.ctx.missing.insert(Bench::object("bb"));
+    bench.ctx.missing.insert(Bench::object("z"));
     for count in [1, 2, 100] {
         assert_eq!(names(&mut bench, "", count), ["a", "b", "bb", "c", "z"]);
     }
@@ -110,7 +110,7 @@ fn bad_listings_are_invalid() {
     assert_eq!(bench.execute(&filter).unwrap().result, Errno::EINVAL.negated());
     let mut beyond = request(&bench, OpCode::PGNLS, "", &Bench::object("a"), 10);
     beyond.pgid.seed = 1;
-    bench.cx.pg_num = 2;
+    bench.ctx.pg_num = 2;
     assert_eq!(bench.execute(&beyond).unwrap().result, Errno::EINVAL.negated());
 }
 

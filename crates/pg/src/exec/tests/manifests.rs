@@ -30,7 +30,7 @@ fn redirect() -> OsdOp {
 
 fn blocked(bench: &Bench, snapid: SnapId, ops: Vec<OsdOp>) -> Blocked {
     let request = bench.request("o", snapid, ops);
-    execute(&bench.store, &bench.cx, &request).expect_err("it does not run here")
+    execute(&bench.store, &bench.ctx, &request).expect_err("it does not run here")
 }
 
 fn passed_on() -> Blocked {
@@ -38,7 +38,7 @@ fn passed_on() -> Blocked {
 }
 
 fn info(bench: &Bench) -> ObjectInfo {
-    let bytes = bench.store.xattr(bench.cx.coll, &Bench::object("o"), INFO_XATTR).unwrap();
+    let bytes = bench.store.xattr(bench.ctx.coll, &Bench::object("o"), INFO_XATTR).unwrap();
     ObjectInfo::from_bytes(bytes.expect("the object is there")).unwrap()
 }
 
@@ -99,10 +99,10 @@ fn a_reference_is_asked_for_first_and_given_back() {
     assert_eq!((asked, step.code), (target(), OpCode::CALL));
     assert_eq!(&step.data[..16], b"caschunk_get_ref");
     // Without the other object it comes to nothing.
-    bench.cx.asked.insert(0, Errno::ENOENT.negated());
+    bench.ctx.asked.insert(0, Errno::ENOENT.negated());
     assert_eq!(bench.run(vec![counted()]).unwrap_err(), Errno::ENOENT);
     assert_eq!(bench.read().unwrap(), "data");
-    bench.cx.asked.insert(0, 0);
+    bench.ctx.asked.insert(0, 0);
     assert_eq!(bench.result(vec![counted()]), 0);
     assert!(info(&bench).manifest.unwrap().has_reference);
     // A reference has to be given back before the object may refer to another one.
@@ -125,7 +125,7 @@ fn a_promoted_redirect_is_an_object_of_its_own() {
     for (name, value) in [("x", "mine"), ("y", "mine")] {
         assert_eq!(bench.result(vec![xattr(OpCode::SETXATTR, name, value)]), 0);
     }
-    bench.cx.asked.insert(0, 0);
+    bench.ctx.asked.insert(0, 0);
     assert_eq!(bench.result(vec![set_redirect(POOL, "s", op_flag::WITH_REFERENCE)]), 0);
     let done = bench.run(vec![plain(OpCode::TIER_PROMOTE)]).unwrap();
     assert_eq!((done.result, done.given_back.len()), (0, 1));

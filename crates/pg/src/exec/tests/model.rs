@@ -243,8 +243,8 @@ fn check_overlaps(bench: &mut Bench, head: &Model) {
 
 /// Totals that the log's changes add up to are those of what is stored.
 fn check_totals(bench: &Bench) {
-    let objects = bench.store.list(bench.cx.coll, &HObject::min(), usize::MAX).unwrap();
-    let size = |o: &HObject| bench.store.meta(bench.cx.coll, o).unwrap().unwrap().size as i64;
+    let objects = bench.store.list(bench.ctx.coll, &HObject::min(), usize::MAX).unwrap();
+    let size = |o: &HObject| bench.store.meta(bench.ctx.coll, o).unwrap().unwrap().size as i64;
     assert_eq!(bench.total.objects, objects.len() as i64);
     assert_eq!(bench.total.bytes, objects.iter().map(size).sum::<i64>());
     assert_eq!(bench.total.clones, objects.iter().filter(|o| !o.is_head()).count() as i64);
@@ -289,7 +289,7 @@ fn snapshots_show_what_was_whatever_happens_after() {
         }
         removed.extend(snaps.keys());
         trim(&mut bench, &removed);
-        let left = bench.store.list(bench.cx.coll, &HObject::min(), 9).unwrap().len();
+        let left = bench.store.list(bench.ctx.coll, &HObject::min(), 9).unwrap().len();
         assert_eq!(left, usize::from(model.is_some()), "seed {seed}");
     }
 }

@@ -36,7 +36,7 @@ fn remove(first: u64, last: u64) -> OsdOp {
 /// Runs ops on the object, which stays as it is: how many omap entries were read, and the last op's output.
 fn cost(bench: &Bench, ops: Vec<OsdOp>) -> (usize, Bytes) {
     let store = WatchedStore::over(bench.store.clone());
-    let done = execute(&store, &bench.cx, &bench.request("o", SnapId::HEAD, ops)).unwrap();
+    let done = execute(&store, &bench.ctx, &bench.request("o", SnapId::HEAD, ops)).unwrap();
     assert!(done.ops.iter().all(|op| op.result >= 0), "{:?}", done.ops);
     (store.omap_read.get(), done.ops.last().unwrap().data.clone())
 }
@@ -104,7 +104,7 @@ fn a_copy_of_too_large_an_omap_reads_no_more_than_it_could_have() {
         assert_eq!(bench.result(vec![set]), 0);
     }
     let store = WatchedStore::over(bench.store.clone());
-    let (object, mut data) = (Bench::object("o"), copy_data(bench.cx.coll));
-    copy_out(&store, bench.cx.coll, &object, false, &mut MeasuredOmap::default(), &mut data).unwrap();
+    let (object, mut data) = (Bench::object("o"), copy_data(bench.ctx.coll));
+    copy_out(&store, bench.ctx.coll, &object, false, &mut MeasuredOmap::default(), &mut data).unwrap();
     assert_eq!((data.result, store.omap_read.get()), (Errno::EMSGSIZE.negated(), 256));
 }

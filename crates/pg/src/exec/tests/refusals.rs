@@ -70,7 +70,7 @@ fn a_full_pool_takes_what_does_not_make_it_larger() {
     for errno in [Errno::ENOSPC, Errno::EDQUOT] {
         let mut bench = Bench::new();
         bench.put("0123");
-        bench.cx.full = Some(errno);
+        bench.ctx.full = Some(errno);
         bench.flags = osd_flag::FULL_TRY;
         assert_eq!(bench.result(vec![extent(OpCode::WRITE, 2, "xyz")]), errno.negated());
         assert_eq!(bench.result(vec![extent(OpCode::WRITE, 0, "xyz")]), 0);
@@ -88,7 +88,7 @@ fn a_full_pool_makes_the_clones_that_snapshots_want() {
     let mut bench = Bench::new();
     bench.put("0123");
     bench.make_snap(1);
-    bench.cx.full = Some(Errno::EDQUOT);
+    bench.ctx.full = Some(Errno::EDQUOT);
     bench.flags = osd_flag::FULL_TRY;
     assert_eq!(bench.result(vec![extent(OpCode::WRITE, 0, "xyz")]), 0);
     assert_eq!(bench.result(vec![snap(OpCode::ROLLBACK, 1)]), 0);
@@ -99,7 +99,7 @@ fn a_full_pool_makes_the_clones_that_snapshots_want() {
 fn what_reads_found_comes_with_a_full_pools_refusal() {
     let mut bench = Bench::new();
     bench.put("0123");
-    bench.cx.full = Some(Errno::EDQUOT);
+    bench.ctx.full = Some(Errno::EDQUOT);
     bench.flags = osd_flag::FULL_TRY;
     let done = bench.run(vec![range(OpCode::READ, 0, 2), extent(OpCode::WRITE, 2, "xyz")]).unwrap();
     assert_eq!((done.result, &done.ops[0].data[..], done.user_version), (-122, &b"01"[..], 0));

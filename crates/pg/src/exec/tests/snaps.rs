@@ -110,7 +110,7 @@ fn at_a_removed_snapshot_after_its_last_change_an_object_is_what_it_is() {
     // A copy sees the same.
     let copy = bench.request("copy", SnapId::HEAD, vec![copy_from("o", SnapId(9), 0)]);
     assert_eq!(bench.execute(&copy).unwrap().result, 0);
-    bench.cx.copied.clear();
+    bench.ctx.copied.clear();
     bench.put("z");
     assert_eq!(bench.read_at(SnapId(9)), Err(Errno::ENOENT));
     let copy = bench.request("copy", SnapId::HEAD, vec![copy_from("o", SnapId(9), 0)]);
@@ -212,7 +212,7 @@ fn trim_all(bench: &mut Bench, removed: &[u64]) -> (usize, Vec<HObject>) {
     let (mut from, mut changes, mut given_back) = (HObject::min(), 0, Vec::new());
     loop {
         let is_removed = |snap: SnapId| removed.contains(&snap.0);
-        match trim_step(&bench.store, bench.cx.coll, &from, &is_removed, bench.cx.next_version).unwrap() {
+        match trim_step(&bench.store, bench.ctx.coll, &from, &is_removed, bench.ctx.next_version).unwrap() {
             TrimStep::Done => return (changes, given_back),
             TrimStep::Continue(next) => from = next,
             TrimStep::Change(_, staged, lost) => {
@@ -220,10 +220,10 @@ fn trim_all(bench: &mut Bench, removed: &[u64]) -> (usize, Vec<HObject>) {
                 given_back.extend(lost);
                 // Taking such a change back requires the version that there was.
                 for entry in staged.log.iter().filter(|entry| entry.is_delete) {
-                    let info = bench.store.xattr(bench.cx.coll, &entry.object, INFO_XATTR).unwrap().unwrap();
+                    let info = bench.store.xattr(bench.ctx.coll, &entry.object, INFO_XATTR).unwrap().unwrap();
                     assert_eq!(entry.prior_version, ObjectInfo::from_bytes(info).unwrap().version);
                 }
-                bench.cx.next_version.version += staged.log.len() as u64;
+                bench.ctx.next_version.version += staged.log.len() as u64;
                 bench.total.objects += staged.delta.objects;
                 bench.total.clones += staged.delta.clones;
                 bench.total.bytes += staged.delta.bytes;
@@ -255,7 +255,7 @@ fn the_last_clone_takes_a_deleted_head_with_it() {
     assert_eq!(bench.result(vec![plain(OpCode::DELETE)]), 0);
     assert_eq!(trim(&mut bench, &[2, 3, 5]), 1);
     assert_eq!(bench.total, Delta::default());
-    assert_eq!(bench.store.list(bench.cx.coll, &HObject::min(), 9).unwrap(), []);
+    assert_eq!(bench.store.list(bench.ctx.coll, &HObject::min(), 9).unwrap(), []);
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn what_a_snapshot_shows_stays_when_the_head_is_written_in_the_same_request() {
 fn pools_snapshots_come_from_the_map() {
     let mut bench = Bench::new();
     bench.put("old");
-    bench.cx.pool_snapc = Some(types::SnapContext { seq: SnapId(4), snaps: vec![SnapId(4)] });
+    bench.ctx.pool_snapc = Some(types::SnapContext { seq: SnapId(4), snaps: vec![SnapId(4)] });
     bench.put("new");
     assert_eq!(bench.read_at(SnapId(4)), Ok(Bytes::from("old")));
 }
@@ -282,7 +282,7 @@ fn pools_snapshots_come_from_the_map() {
 /// deleted.
 fn writes_snapset(bench: &mut Bench, ops: Vec<OsdOp>) -> bool {
     let staged = bench.run(ops).unwrap().staged.unwrap();
-    let kept = bench.store.xattr(bench.cx.coll, &Bench::object("o"), SNAPSET_XATTR).unwrap();
+    let kept = bench.store.xattr(bench.ctx.coll, &Bench::object("o"), SNAPSET_XATTR).unwrap();
     assert_eq!(kept.is_some(), !staged.log[0].is_delete);
     staged.txn.ops.iter().any(|op| match op {
         TxnOp::Object(_, Mutation::SetXattrs(map)) => map.contains_key(SNAPSET_XATTR),

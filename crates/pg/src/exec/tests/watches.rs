@@ -52,9 +52,9 @@ fn only_known_watches_reconnect_and_only_connected_ones_ping() {
     assert_eq!(bench.result(vec![watch(RECONNECT, 12)]), -107);
     assert_eq!(bench.result(vec![watch(PING, 12)]), -107);
     assert_eq!(bench.result(vec![watch(PING, 11)]), -110);
-    bench.cx.connected.insert(11);
+    bench.ctx.connected.insert(11);
     assert_eq!(bench.run(vec![watch(PING, 11)]).unwrap().watch, [WatchChange::Ping { cookie: 11 }]);
-    bench.cx.origin = EntityNum::client(8);
+    bench.ctx.origin = EntityNum::client(8);
     assert_eq!(bench.result(vec![watch(RECONNECT, 11)]), -107);
     // Ceph takes what it does not know for nothing.
     let done = bench.run(vec![watch(99, 11)]).unwrap();
@@ -79,14 +79,14 @@ fn watches_that_end_by_themselves_leave_the_version_alone() {
     let mut bench = watched();
     let before = bench.run(vec![plain(OpCode::STAT)]).unwrap();
     let head = Bench::object("o");
-    let staged = remove_watcher(&bench.store, bench.cx.coll, &head, (7, 11), bench.cx.next_version);
+    let staged = remove_watcher(&bench.store, bench.ctx.coll, &head, (7, 11), bench.ctx.next_version);
     let staged = staged.unwrap().unwrap();
-    bench.cx.next_version.version += 1;
+    bench.ctx.next_version.version += 1;
     store::ObjectStore::submit(&mut bench.store, types::Token(0), staged.txn);
     let after = bench.run(vec![plain(OpCode::STAT)]).unwrap();
     assert_eq!((after.user_version, &after.ops), (before.user_version, &before.ops));
     assert!(after.watchers.is_empty());
-    let again = remove_watcher(&bench.store, bench.cx.coll, &head, (7, 11), bench.cx.next_version);
+    let again = remove_watcher(&bench.store, bench.ctx.coll, &head, (7, 11), bench.ctx.next_version);
     assert!(again.unwrap().is_none());
 }
 
@@ -147,7 +147,7 @@ fn notifications_are_refused_where_there_is_no_room_for_them() {
     const EBUSY: i32 = -16;
     let mut bench = Bench::new();
     bench.put("x");
-    bench.cx.notify_room = 2_000;
+    bench.ctx.notify_room = 2_000;
     let notify = |len: usize, timeout: u32| {
         let data = (1u32, timeout, Bytes::from(vec![1; len])).to_bytes(Features::default());
         step(OpCode::NOTIFY, OpParams::from_parts(&[&5u64.to_le_bytes()]), data)

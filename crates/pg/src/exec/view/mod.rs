@@ -102,7 +102,7 @@ type HeadParts = (Option<ObjectMeta>, Option<ObjectInfo>, Option<SnapSet>);
 
 /// What the store has of a head, besides contents.
 fn look_at_head(store: &dyn ObjectStore, coll: CollId, head: &HObject) -> Result<HeadParts, Blocked> {
-    let found = store.meta_with(coll, head, [INFO_XATTR, SNAPSET_XATTR]).map_err(Blocked::Missing)?;
+    let found = store.meta_with(coll, head, [INFO_XATTR, SNAPSET_XATTR]).map_err(Blocked::NotCached)?;
     let Some((meta, [info, snapset])) = found else { return Ok((None, None, None)) };
     Ok((Some(meta), decode_xattr(info)?, decode_xattr(snapset)?))
 }
@@ -111,12 +111,12 @@ impl<'a> View<'a> {
     /// Opens `head` at `snapid`; the object need not exist (`find_object_context`).
     pub(super) fn open(
         store: &'a dyn ObjectStore,
-        cx: &'a OpContext,
+        ctx: &'a OpContext,
         head: HObject,
         snapid: SnapId,
         mut call: CallContext,
     ) -> Result<View<'a>, Blocked> {
-        let (coll, miss) = (cx.coll, Blocked::Missing);
+        let (coll, miss) = (ctx.coll, Blocked::NotCached);
         let (mut meta, mut info, kept_snapset) = look_at_head(store, coll, &head)?;
         let snapset = kept_snapset.clone().unwrap_or_default();
         let mut base = None;
@@ -125,7 +125,7 @@ impl<'a> View<'a> {
         if !is_head && snapid <= snapset.seq {
             // Clones do not serve a removed snapshot any more. (The head does: readers at a removed snapshot that is
             // newer than the head's last change still see it.)
-            let clone = snapset.clone_of(snapid).filter(|_| !cx.removed_snaps.contains(snapid.0));
+            let clone = snapset.clone_of(snapid).filter(|_| !ctx.removed_snaps.contains(snapid.0));
             base = clone.map(|clone| head.with_snap(clone));
             info = match &base {
                 Some(clone) => decode_xattr(store.xattr(coll, clone, INFO_XATTR).map_err(miss)?)?,
@@ -142,7 +142,7 @@ impl<'a> View<'a> {
         let exists = meta.is_some();
         let size = meta.map_or(0, |m| m.size);
         let info = info.unwrap_or_default();
-        call.current_version = cx.next_version.version.saturating_sub(1);
+        call.current_version = ctx.next_version.version.saturating_sub(1);
         Ok(View {
             store,
             coll,
@@ -171,7 +171,7 @@ impl<'a> View<'a> {
             disconnected: Vec::new(),
             given_back: Vec::new(),
             taken: BTreeMap::new(),
-            copied: &cx.copied,
+            copied: &ctx.copied,
             method_result: 0,
             rollbacks: 0,
             missing: None,
@@ -328,9 +328,9 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    fn need<T>(&mut self, result: Result<T, store::Missing>) -> Result<T, Stop> {
+    fn need<T>(&mut self, result: Result<T, store::NotCached>) -> Result<T, Stop> {
         result.map_err(|missing| {
-            self.missing = Some(Blocked::Missing(missing));
+            self.missing = Some(Blocked::NotCached(missing));
             Stop::Missing
         })
     }
@@ -376,14 +376,14 @@ impl<'a> View<'a> {
         let given = self.xattrs.iter().filter_map(|(name, value)| Some(bytes(name, value.as_ref()?)));
         let mut sum: u64 = given.sum();
         if let Some(base) = self.base.as_ref().filter(|_| !self.are_xattrs_new) {
-            let kept = self.store.xattrs(self.coll, base).map_err(Blocked::Missing)?;
+            let kept = self.store.xattrs(self.coll, base).map_err(Blocked::NotCached)?;
             let kept = kept.iter().filter(|(name, _)| !self.xattrs.contains_key(name));
             sum += kept.map(|(name, value)| bytes(name, value)).sum::<u64>();
         }
         sum += match (&self.omap_head, &self.base) {
             (Some(header), _) => header.len() as u64,
             (None, Some(base)) if !self.omap.is_new() => {
-                self.store.omap_header(self.coll, base).map_err(Blocked::Missing)?.len() as u64
+                self.store.omap_header(self.coll, base).map_err(Blocked::NotCached)?.len() as u64
             }
             (None, _) => 0,
         };

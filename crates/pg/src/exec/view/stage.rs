@@ -63,15 +63,15 @@ impl View<'_> {
     /// needs the old state (`make_writeable`, `finish_ctx`). The reply's user version comes with it.
     pub(in crate::exec) fn stage(
         mut self,
-        cx: &OpContext,
+        ctx: &OpContext,
         snapc: &SnapContext,
         change: Change,
     ) -> (Staged, u64) {
         let txn = Transaction::new(self.coll);
         let log = Vec::with_capacity(1);
-        let mut stage = Stage { txn, log, delta: Delta::default(), at: cx.next_version };
+        let mut stage = Stage { txn, log, delta: Delta::default(), at: ctx.next_version };
         if self.clone_info().is_some() {
-            return self.stage_clone(cx, change, stage);
+            return self.stage_clone(ctx, change, stage);
         }
         if change.is_same_for_snaps {
             self.differ_from_newest_clone();
@@ -80,7 +80,7 @@ impl View<'_> {
         }
         let at = stage.at;
         if change.is_user_change {
-            let seen = self.info.user_version.max(cx.last_user_version);
+            let seen = self.info.user_version.max(ctx.last_user_version);
             // After the highest number that there is, which a redirect may bring along, the PG's version is taken
             // instead.
             self.info.user_version = at.version.max(seen.wrapping_add(1));
@@ -102,7 +102,7 @@ impl View<'_> {
             object: self.head.clone(),
             prior_version,
             is_delete: is_gone,
-            reqid: cx.reqid,
+            reqid: ctx.reqid,
             user_version,
             result: change.result,
             mtime: change.mtime,
@@ -155,7 +155,7 @@ impl View<'_> {
     }
 
     /// A change of a clone, which is one of where its contents are.
-    fn stage_clone(mut self, cx: &OpContext, change: Change, mut stage: Stage) -> (Staged, u64) {
+    fn stage_clone(mut self, ctx: &OpContext, change: Change, mut stage: Stage) -> (Staged, u64) {
         let (object, at) = (self.base.take().unwrap_or_else(|| self.head.clone()), stage.at);
         for mutation in std::mem::take(&mut self.mutations) {
             stage.txn.push(&object, mutation);
@@ -167,7 +167,7 @@ impl View<'_> {
             version: at,
             object,
             prior_version: self.old_info.version,
-            reqid: cx.reqid,
+            reqid: ctx.reqid,
             user_version: self.info.user_version,
             result: change.result,
             mtime: change.mtime,

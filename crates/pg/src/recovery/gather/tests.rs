@@ -36,7 +36,7 @@ fn pair() -> [World; 2] {
     replica.pg.missing.insert(object.clone(), need);
     primary.pg.is_clean = false;
     primary.pg.peer_missing.insert(replica.pg.me, [(object, need)].into());
-    primary.act(|pg, cx| pg.recover(cx));
+    primary.act(|pg, ctx| pg.recover(ctx));
     [primary, replica]
 }
 
@@ -115,7 +115,7 @@ fn what_is_put_together_goes_with_its_interval() {
     talk(&mut worlds, 3);
     let [_, replica] = &mut worlds;
     assert_eq!(leftovers(replica), 1);
-    replica.act(|pg, cx| pg.start_interval(cx));
+    replica.act(|pg, ctx| pg.start_interval(ctx));
     assert_eq!((replica.stored(1), leftovers(replica), kept(replica)), (1, 0, vec![]));
     assert!(replica.pg.missing.contains_key(&replica.object(1)));
 }
@@ -128,7 +128,7 @@ fn what_is_put_together_goes_when_its_pg_is_loaded() {
     let (pgid, me) = (replica.pg.pgid, replica.pg.me);
     replica.pg = Pg::load(1, pgid, me, &replica.store).unwrap().unwrap();
     assert_eq!(leftovers(replica), 1);
-    replica.act(|pg, cx| pg.resume(cx));
+    replica.act(|pg, ctx| pg.resume(ctx));
     assert_eq!((leftovers(replica), kept(replica)), (0, vec![]));
 }
 
@@ -168,7 +168,7 @@ fn an_object_that_changes_meanwhile_is_sent_again_from_the_beginning() {
     primary.pg.peer_missing.insert(me, [(object.clone(), need)].into());
     // The part that was held back is asked for again.
     let last = replica.pg.gathered.0[&object].clone().unwrap();
-    replica.act(|pg, cx| pg.on_part_durable(last, cx));
+    replica.act(|pg, ctx| pg.on_part_durable(last, ctx));
     talk(&mut worlds, usize::MAX);
     let [primary, replica] = &worlds;
     assert!(content(primary, &object) == content(replica, &object));

@@ -140,14 +140,14 @@ fn what_an_op_waits_for_needs_no_place_and_is_sent_before_what_is_held() {
     many.lack(5);
     assert_eq!((many.sent.len(), many.taken()), (2, 5));
     let object = many.worlds[7].object(3);
-    many.worlds[7].act(|pg, cx| pg.recover_soon(&object, cx));
+    many.worlds[7].act(|pg, ctx| pg.recover_soon(&object, ctx));
     assert_eq!((many.sent.len(), many.taken()), (2, 6));
     many.arrive();
     assert_eq!(many.sent[1..], [(7, object)]);
     // An op comes to wait for what is held: it goes before others that are.
     let object = many.worlds[0].object(5);
     assert_eq!(many.worlds[0].pg.recovery.held.len(), 3);
-    many.worlds[0].act(|pg, cx| pg.recover_soon(&object, cx));
+    many.worlds[0].act(|pg, ctx| pg.recover_soon(&object, ctx));
     many.arrive();
     assert_eq!(many.sent[1..], [(0, object)]);
     while !many.sent.is_empty() {
@@ -187,7 +187,7 @@ fn places_and_bytes_come_back_with_the_interval_and_with_the_pg() {
     (0..4).for_each(|at| many.worlds[at].handle_alone(Event::NewMap));
     assert_eq!((many.taken(), many.bytes()), (0, 0));
     many.handle(0, Event::Tick);
-    assert!(many.worlds[0].recovery.active.0.borrow().lanes.is_empty());
+    assert!(many.worlds[0].recovery.active.0.borrow().queues.is_empty());
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_member_that_begins_a_new_life_is_sent_all_again() {
     many.lack(3);
     let target = many.target();
     assert_eq!((many.taken(), many.sent.len()), (3, 2));
-    many.worlds[0].act(|pg, cx| pg.forget_gone(|osd| *osd == target, cx));
+    many.worlds[0].act(|pg, ctx| pg.forget_gone(|osd| *osd == target, ctx));
     many.handle(0, Event::Tick);
     assert_eq!((many.taken(), many.sent.len()), (3, 4));
 }
@@ -232,7 +232,7 @@ fn a_source_sends_what_it_is_asked_for_as_it_arrives() {
 fn a_primary_says_at_once_that_what_it_asked_for_has_come() {
     let mut world = World::active();
     let object = world.object(1);
-    world.act(|pg, cx| pg.repair(&object, cx));
+    world.act(|pg, ctx| pg.repair(&object, ctx));
     let source = world.pg.recovery.pulling[&object].0;
     let replies = |world: &mut World| {
         let told = world.told().into_iter();

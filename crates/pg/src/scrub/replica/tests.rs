@@ -27,7 +27,7 @@ fn a_scan_holds_no_more_of_the_index_than_a_step_needs() {
     let mut next = Some(Event::Peer(world.peers[0], request.into()));
     let mut loads = 0u64;
     while let Some(event) = next {
-        world.act_on(&mut store, |pg, cx| pg.handle(event, cx));
+        world.act_on(&mut store, |pg, ctx| pg.handle(event, ctx));
         next = store.loaded.pop_front().map(Event::Store);
         loads += u64::from(next.is_some());
     }

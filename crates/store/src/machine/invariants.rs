@@ -1,0 +1,74 @@
+//! What must hold after every event.
+
+use super::{Background, Store};
+use crate::{Owner, Problem, device::BLOCK, fsck::Totals, index::Entry};
+
+impl Store {
+    /// Where on the device data lies, in bytes: for tests that spoil some.
+    pub fn data_offsets(&self) -> Vec<u64> {
+        let mut out = Vec::new();
+        self.index.each_entry(|_, _, entry| {
+            if let Entry::Onode(onode) = entry {
+                let blocks = onode.extents.runs().flat_map(|run| run.start..run.end());
+                out.extend(blocks.map(|block| block * BLOCK));
+            }
+        });
+        out
+    }
+
+    /// Asserts that the books agree; walks everything, for tests.
+    pub fn check_invariants(&self) {
+        self.index.check_pages();
+        let mut totals = self.totals();
+        self.index.each_entry(|coll, object, entry| totals.add(coll, object, entry));
+        let problems = self.problems(&totals, self.index.directory.is_loaded(), true);
+        assert!(problems.is_empty(), "the store's books do not agree: {problems:?}");
+    }
+
+    /// To count this store's entries with.
+    pub(crate) fn totals(&self) -> Totals {
+        Totals::new(self.superblock.area)
+    }
+
+    /// Where the books do not agree with what entries come to: every block is referred to as often as the allocator
+    /// thinks, none is free and in use at once, none is lost if `is_complete`, and the counters match. Without all
+    /// entries (`is_whole`) there are sums that cannot be checked.
+    pub(super) fn problems(&self, totals: &Totals, is_whole: bool, is_complete: bool) -> Vec<Problem> {
+        let mut out = Vec::new();
+        let mut claims = Vec::new();
+        let pages = self.index.directory.blobs().chain(&self.pending_blobs).flat_map(|blob| &blob.runs);
+        let records = self.regions.iter().flat_map(|place| &place.blob.runs);
+        claims.extend(pages.chain(records).map(|&run| (run, Owner::Page)));
+        claims.extend(self.space.quarantined().map(|run| (run, Owner::Quarantine)));
+        claims.extend(self.discards.runs().map(|run| (run, Owner::Discard)));
+        claims.extend(self.superblock.root.runs.iter().map(|&run| (run, Owner::Root)));
+        // A checkpoint under way holds blocks that the index does not name yet, or any more.
+        let is_idle = matches!(self.background, Background::Idle);
+        let areas = [self.superblock.area, self.superblock.index_area];
+        for area in areas.into_iter().filter(|area| area.count > 0 && is_whole) {
+            let free = self.space.free_within(area);
+            totals.overlaps(area, &claims, free, is_idle && is_complete, &mut out);
+        }
+        if is_whole {
+            totals.references(&self.space.shared, &mut out);
+        }
+        for (what, expected, found) in [
+            ("pending bytes", self.pending_bytes, totals.counts.pending_bytes),
+            ("names of pending pieces", self.pending_names, totals.pending_names),
+            ("objects with pending bytes", self.pending_objects.len() as u64, totals.pending_objects),
+        ] {
+            if expected != found {
+                out.push(Problem::Count { what, expected, found });
+            }
+        }
+        // Sums of everything can be checked where everything is.
+        if is_whole && is_complete {
+            let (what, expected, found) = ("omap bytes", self.index.omap_bytes, totals.omap_bytes);
+            if expected != found {
+                out.push(Problem::Count { what, expected, found });
+            }
+            totals.pool_usages(&self.index.pools, &mut out);
+        }
+        out
+    }
+}

@@ -1,0 +1,223 @@
+//! Changed pages that come faster than a slow disk takes them.
+
+use super::*;
+use crate::space::Run;
+
+const COLLECTIONS: u32 = 4;
+
+fn small() -> Config {
+    Config { index_bytes_max: 256 << 10, page_bytes_max: 1 << 10, ..config() }
+}
+
+fn put(number: u32) -> Transaction {
+    let mut txn = Transaction::new(coll(number % COLLECTIONS));
+    txn.ops.push(TxnOp::CreateCollection);
+    txn.push(&object(number), Mutation::SetXattrs([(Bytes::from("n"), Bytes::from(vec![1; 100]))].into()));
+    txn
+}
+
+/// A change of what the OSD keeps for itself, in a collection of its own.
+fn put_own(number: u32) -> Transaction {
+    let mut txn = Transaction::new(coll(100));
+    let own = HObject { pool: PoolId(-1), ..object(0) };
+    txn.push(&own, Mutation::OmapSet([(Bytes::from(format!("{number:08}")), Bytes::from("x"))].into()));
+    txn
+}
+
+/// What changed pages take, and may take.
+fn changed(store: &Store) -> (u64, u64) {
+    let bytes = store.index.dirty_memory() + store.index.frozen_memory();
+    (bytes, store.changed_bytes_max())
+}
+
+/// Answers some commands and takes the numbers of what is committed.
+fn answer(store: &mut Store, disk: &mut VirtualDisk, rng: &mut StdRng, count: usize) -> Vec<u64> {
+    for _ in 0..count {
+        disk.submit(store.take_commands());
+        let Some((token, result)) = disk.step(rng) else { break };
+        store.device_done(token, result);
+    }
+    let committed = |done| match done {
+        Completion::Committed(token) => Some(token.0),
+        Completion::Loaded(..) => None,
+    };
+    store.take_completions().into_iter().filter_map(committed).collect()
+}
+
+#[test]
+fn writers_wait_while_many_pages_are_changed() {
+    let mut rng = StdRng::seed_from_u64(21);
+    let mut disk = formatted(64 << 20, &small());
+    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+    let (mut most, mut held) = (0, 0);
+    let mut committed: Vec<u64> = Vec::new();
+    let mut txn = Transaction::new(coll(100));
+    txn.ops.push(TxnOp::CreateCollection);
+    store.submit(Token(2_000_000), txn);
+    let mut own_left = Vec::new();
+    for number in 0..6_000 {
+        store.submit(Token(u64::from(number)), put(number));
+        if number % 50 == 0 && store.waiting.has_held() {
+            held += 1;
+            let token = u64::from(number) + 1_000_000;
+            store.submit(Token(token), put_own(number));
+            assert!(!store.waiting.colls().any(|c| c == coll(100)), "its own records never wait");
+            own_left.push(token);
+        }
+        if number % 8 == 0 {
+            store.kick();
+        }
+        // The disk does less than a command for each transaction.
+        let count = usize::from(rng.random_bool(0.5));
+        committed.extend(answer(&mut store, &mut disk, &mut rng, count));
+        let (bytes, max) = changed(&store);
+        most = most.max(bytes);
+        assert!(bytes <= max + max / 4, "{number}: {bytes} of {max}");
+    }
+    assert!(held > 20 && most > small().index_bytes_max / 4, "{held} {most}");
+    store.kick();
+    while store.uncommitted_count() > 0 {
+        committed.extend(answer(&mut store, &mut disk, &mut rng, 1));
+    }
+    own_left.iter().for_each(|token| assert!(committed.contains(token)));
+    // In order within a collection, and none is lost.
+    for c in 0..COLLECTIONS {
+        let of_coll =
+            committed.iter().filter(|n| **n < 1_000_000 && **n % u64::from(COLLECTIONS) == u64::from(c));
+        let of_coll: Vec<u64> = of_coll.copied().collect();
+        assert!(of_coll.is_sorted() && of_coll.len() == 6_000 / COLLECTIONS as usize);
+    }
+    store.check_invariants();
+}
+
+#[test]
+fn a_power_cut_while_writers_wait_loses_nothing_that_was_committed() {
+    for seed in 0..12 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut disk = formatted(64 << 20, &small());
+        let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+        let mut committed = Vec::new();
+        let mut number = 0;
+        let mut left = rng.random_range(0..2_000);
+        while !store.waiting.has_held() || left > 0 {
+            left -= i32::from(store.waiting.has_held()).min(left);
+            store.submit(Token(u64::from(number)), put(number));
+            store.kick();
+            let count = rng.random_range(0..3);
+            committed.extend(answer(&mut store, &mut disk, &mut rng, count));
+            number += 1;
+        }
+        disk.submit(store.take_commands());
+        disk.crash(&mut rng);
+        assert_eq!(crash::fsck(small(), &mut disk, &mut rng).problems, []);
+        let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+        store.check_invariants();
+        for number in committed {
+            let (c, o) = (coll(number as u32 % COLLECTIONS), object(number as u32));
+            let found = ask(&mut store, &mut disk, &mut rng, |s| s.meta(c, &o));
+            assert!(found.unwrap().is_some(), "seed {seed}: {number} was committed");
+        }
+    }
+}
+
+/// A store that has changed pages, whose free space is gone by a bug but for some blocks, and whose checkpoint has
+/// found no room.
+fn without_room(objects: u32, left: u64, rng: &mut StdRng) -> (Store, VirtualDisk) {
+    let config = Config { journal_bytes: 512 << 10, ..small() };
+    let mut disk = formatted(8 << 20, &config);
+    let mut store = mount_as(config, &mut disk, rng).unwrap();
+    for number in 0..objects {
+        store.submit(Token(u64::from(number)), put(number));
+    }
+    store.kick();
+    settle(&mut store, &mut disk, rng);
+    let free: Vec<Run> = store.space.free_runs().collect();
+    free.into_iter().for_each(|run| assert!(store.space.reserve(run)));
+    store.space.free(Run { start: store.superblock.area.end() - left, count: left });
+    store.start_checkpoint();
+    settle(&mut store, &mut disk, rng);
+    assert!(store.has_no_room);
+    (store, disk)
+}
+
+fn remove(number: u32) -> Transaction {
+    let mut txn = Transaction::new(coll(number % COLLECTIONS));
+    txn.push(&object(number), Mutation::Remove);
+    txn
+}
+
+#[test]
+fn where_there_is_no_room_for_a_checkpoint_what_removes_does_not_wait_for_one() {
+    let mut rng = StdRng::seed_from_u64(23);
+    let (mut store, mut disk) = without_room(100, 0, &mut rng);
+    for number in 0..50 {
+        store.submit(Token(u64::from(number)), remove(number));
+    }
+    store.kick();
+    assert!(!store.waiting.has_held());
+    assert_eq!(settle(&mut store, &mut disk, &mut rng).len(), 50);
+    // An end without a checkpoint, which is none in order.
+    store.unmount();
+    settle(&mut store, &mut disk, &mut rng);
+    assert!(store.is_unmounted());
+    assert_eq!(store.superblock.is_clean, 0);
+}
+
+#[test]
+fn a_store_ends_though_it_has_no_room_to_commit_all() {
+    let mut rng = StdRng::seed_from_u64(24);
+    let (mut store, mut disk) = without_room(100, 0, &mut rng);
+    let mut number = 0;
+    while !store.is_journal_full {
+        store.submit(Token(u64::from(number)), put_own(number));
+        store.kick();
+        settle(&mut store, &mut disk, &mut rng);
+        number += 1;
+        assert!(number < 10_000, "the journal is small");
+    }
+    store.unmount();
+    settle(&mut store, &mut disk, &mut rng);
+    assert!(store.is_unmounted() && store.uncommitted_count() > 0);
+}
+
+#[test]
+fn after_a_checkpoint_without_room_the_next_one_may_take_what_is_a_mounts() {
+    let mut rng = StdRng::seed_from_u64(25);
+    // Enough for a page, and what leads to it, but not above the reserve.
+    let (mut store, mut disk) = without_room(2, 7, &mut rng);
+    assert!(store.space.mount_reserve() >= 7);
+    store.start_checkpoint();
+    settle(&mut store, &mut disk, &mut rng);
+    assert!(!store.has_no_room);
+}
+
+#[test]
+fn what_flushes_leave_is_bounded_and_what_is_removed_goes_on() {
+    let mut rng = StdRng::seed_from_u64(26);
+    let mut disk = formatted(DISK_BYTES, &config());
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    let small = |number: u32| {
+        let mut txn = Transaction::new(coll(0));
+        let data = Bytes::from(vec![number as u8; 30_000]);
+        txn.push(&object(number), Mutation::Write { offset: 0, data: data.into() });
+        txn
+    };
+    let max = config().pending_bytes_max;
+    let mut number = 0;
+    while !store.must_hold(&small(number), None) {
+        store.submit_now(Token(1), small(number));
+        number += 1;
+        // As if no flush found a place for any of it.
+        store.pending_bytes_left = store.pending_bytes;
+        assert!(store.pending_bytes < 5 * max, "{}", store.pending_bytes);
+    }
+    assert!(store.pending_bytes > 4 * max);
+    assert!(!store.must_hold(&remove(0), None));
+    // A flush finds some.
+    store.submit(Token(2), small(number));
+    assert!(store.waiting.has_held());
+    store.pending_lacks_room = true;
+    store.start_checkpoint();
+    let done = settle(&mut store, &mut disk, &mut rng);
+    assert!(done.contains(&Completion::Committed(Token(2))), "it found room behind the checkpoint");
+}
