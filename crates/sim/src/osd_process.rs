@@ -43,6 +43,7 @@ pub(crate) fn small_store(rng: &mut StdRng) -> StoreConfig {
         small_write_bytes_max: 16 << 10,
         pending_bytes_max: 64 << 10,
         cache_bytes_max: 64 << 10,
+        reading_bytes_max: 64 << 10,
         prepares_journal: true,
         ..StoreConfig::default()
     }

@@ -18,6 +18,8 @@ pub struct Config {
     pub pending_bytes_max: u64,
     /// Bytes of clean data blocks kept in memory.
     pub cache_bytes_max: u64,
+    /// Bytes of data that are read from the device at a time for those who ask for it; a longer read goes alone.
+    pub reading_bytes_max: u64,
     /// Bytes of memory for index pages that can be read again: they give way beyond it. What a transaction or a
     /// reader needs, what changed and what the OSD keeps for itself is in memory whatever this says.
     pub index_bytes_max: u64,
@@ -40,6 +42,7 @@ impl Default for Config {
             record_bytes_max: 4 << 20,
             pending_bytes_max: 64 << 20,
             cache_bytes_max: 64 << 20,
+            reading_bytes_max: 64 << 20,
             index_bytes_max: u64::MAX,
             page_bytes_max: 16 << 10,
             step_objects_max: 128,

@@ -3,6 +3,7 @@
 mod apply;
 mod checkpoint;
 mod checkpoint_room;
+mod data_reads;
 mod deferred;
 mod device_owner;
 mod discard;
@@ -43,8 +44,16 @@ pub use pages::IndexMemory;
 pub use replay::Replayed;
 
 use self::{
-    checkpoint::Checkpoint, deferred::Waiting, discard::Discards, flusher::Flushing,
-    outstanding::Outstanding, pages::PageLoads, read::Load, throttle_rate::ThrottleRate, write::Queued,
+    checkpoint::Checkpoint,
+    data_reads::{DataRead, DataReads},
+    deferred::Waiting,
+    discard::Discards,
+    flusher::Flushing,
+    outstanding::Outstanding,
+    pages::PageLoads,
+    read::Load,
+    throttle_rate::ThrottleRate,
+    write::Queued,
 };
 use crate::{
     Completion, Config, DeviceCommand, DeviceError, DeviceRole,
@@ -62,7 +71,7 @@ enum Purpose {
     Journal { sequence: u64 },
     JournalZeros,
     Direct { txn: u64, run: Run },
-    Load { load: u64, read: usize },
+    Load(DataRead),
     Page { load: u64, part: usize },
     FlushRead { job: u64, read: usize },
     FlushWrite { job: u64 },
@@ -141,6 +150,7 @@ pub struct Store {
     background: Background,
     throttle_rate: ThrottleRate,
     loads: BTreeMap<u64, Load>,
+    data_reads: DataReads,
     page_loads: PageLoads,
     /// True while it is mounted, or looked at.
     is_opening: bool,
@@ -197,6 +207,7 @@ impl Store {
             background: Background::Idle,
             throttle_rate: ThrottleRate::default(),
             loads: BTreeMap::new(),
+            data_reads: DataReads::default(),
             page_loads: PageLoads::default(),
             is_opening: true,
             pins: BTreeMap::new(),
@@ -260,7 +271,10 @@ impl Store {
         let Some(purpose) = self.outstanding.remove(token.0, self.throttle_rate.now()) else { return };
         self.is_stirred = true;
         match purpose {
-            Purpose::Load { load, read } => return self.load_done(load, read, result),
+            Purpose::Load(read) => {
+                self.data_read_done(read);
+                return self.load_done(read, result);
+            }
             Purpose::Page { load, part } => {
                 self.page_read_done(load, part, result);
                 // What waited for the page may be written; a mount goes on by itself.
@@ -294,8 +308,7 @@ impl Store {
             Purpose::CheckpointWrite => self.checkpoint_write_done(),
             Purpose::CheckpointFlush => self.checkpoint_flushed(),
             Purpose::CheckpointSuperblock => self.checkpoint_done(),
-            Purpose::Load { .. } | Purpose::Page { .. } | Purpose::FlushRead { .. } | Purpose::Discard(_) => {
-            }
+            Purpose::Load(_) | Purpose::Page { .. } | Purpose::FlushRead { .. } | Purpose::Discard(_) => {}
         }
         self.kick();
     }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use codec::{BLOCK_BYTES, Payload, crc32c, crc32c_of_blocks};
 use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction};
 
-use super::{Purpose, Store};
+use super::{Store, data_reads::DataRead};
 use crate::{
     Cached, Completion, DeviceError, DeviceWaits, MemoryUse, MetaWith, NotCached, ObjectMeta, ObjectStore,
     ReadError, StoreUsage, cache::Retention, device::BLOCK, extent_map::Mapped, index::Key, onode::Onode,
@@ -159,13 +159,17 @@ impl Store {
         self.next_token += 1;
         for (read, part) in reads.iter().enumerate() {
             let run = Run { start: part.device, count: part.crcs.len() as u64 };
-            self.read_device(run, Purpose::Load { load, read });
+            self.read_data(DataRead { load, read, run });
         }
         let reads_left = reads.len();
         self.loads.insert(load, Load { token, coll, object, retention, reads, reads_left, result: Ok(()) });
     }
 
-    pub(super) fn load_done(&mut self, id: u64, read: usize, result: Result<Option<Bytes>, DeviceError>) {
+    pub(super) fn load_done(
+        &mut self,
+        DataRead { load: id, read, .. }: DataRead,
+        result: Result<Option<Bytes>, DeviceError>,
+    ) {
         let Some(mut load) = self.loads.remove(&id) else { return };
         let part = &load.reads[read];
         match result {

@@ -12,6 +12,7 @@ mod checkpoint;
 mod checkpoint_room;
 mod clones;
 mod crash;
+mod data_reads;
 mod devices;
 mod discard;
 mod fragmentation;
@@ -35,6 +36,7 @@ fn config() -> Config {
         journal_bytes: 1 << 20,
         pending_bytes_max: 128 << 10,
         cache_bytes_max: 256 << 10,
+        reading_bytes_max: 16 << 10,
         ..Config::default()
     }
 }
