@@ -107,6 +107,9 @@ pub struct Output {
     pub bytes: Vec<Bytes>,
     /// To learn, in order.
     pub events: Vec<ConnEvent>,
+    /// Much was received that is not acknowledged: [`Connection::acknowledge`] is to be called once the owner of the
+    /// connection has taken the events.
+    pub is_ack_due: bool,
 }
 
 /// What a connection may use during a call.
@@ -269,15 +272,8 @@ impl Connection {
                 self.on_handshake(frame, ctx, out)?;
             }
         }
+        out.is_ack_due = self.unacked_count >= ACK_MESSAGES || self.unacked_bytes >= ACK_BYTES;
         Ok(())
-    }
-
-    /// Acknowledges what was received of a lossless session if that is much; to be called when the owner of the
-    /// connection has taken what [`Connection::receive`] brought.
-    pub fn acknowledge_much(&mut self, out: &mut Output) {
-        if self.unacked_count >= ACK_MESSAGES || self.unacked_bytes >= ACK_BYTES {
-            self.acknowledge(out);
-        }
     }
 
     /// The owner could not take the last `count` messages: if they are of a lossless session, whose cookie is returned,

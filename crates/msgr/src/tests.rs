@@ -154,7 +154,9 @@ impl Pair {
             sessions,
         };
         let result = self.ends[side].receive([chunk], &mut ctx, &mut out);
-        self.ends[side].acknowledge_much(&mut out);
+        if out.is_ack_due {
+            self.ends[side].acknowledge(&mut out);
+        }
         if let Some(part) = self.ends[side].take_partial() {
             self.wires[side].splice(..0, part.have.concat());
             self.whole[side] = Some((part.bytes, part.align_at));

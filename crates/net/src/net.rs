@@ -318,12 +318,12 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         }
         drop(events);
         self.events = output.events;
-        if let Some(link) = self.links.get_mut(&conn) {
+        if output.is_ack_due
+            && let Some(link) = self.links.get_mut(&conn)
+        {
             let mut answer = Output::default();
-            link.conn.acknowledge_much(&mut answer);
-            if !answer.bytes.is_empty() {
-                wire.send(conn, answer.bytes);
-            }
+            link.conn.acknowledge(&mut answer);
+            wire.send(conn, answer.bytes);
         }
         if let Err(reason) = result {
             if let Some(link) = self.links.get(&conn) {
