@@ -1,9 +1,9 @@
-//! Since when clients hold changes back, by the map: while changes are paused, or there is no room for them.
+//! Since when clients hold changes back for want of room, by the map.
 //!
 //! Changes that come meanwhile are dropped, and their clients send them again once the flag goes. A later change of the
 //! same client may be on its way all that time. It is dropped as well, even if it comes when the flag is gone: carried
 //! out now, it would be overwritten by the earlier one. So all that was sent by a map from before the flag is dropped
-//! (Ceph does so for want of room, by `last_epoch_marked_full`).
+//! (as in Ceph, by `last_epoch_marked_full`).
 //!
 //! A restart ends all sessions, and clients send again, in order, all that is not answered: what was dropped before is
 //! of no account any more, and a flag that holds then counts as one that begins.
@@ -11,13 +11,11 @@
 use std::collections::BTreeMap;
 
 use messages::{MOSDOp, osd_flag};
-use types::{Epoch, MapFlags, OsdMap, PoolId};
+use types::{Epoch, OsdMap, PoolId};
 
-/// The epochs in which flags last began that have clients hold changes back.
+/// The epochs in which pools last began to be full.
 #[derive(Debug, Default)]
 pub(crate) struct HeldBack {
-    paused: Epoch,
-    /// Of pools, for want of room or by their quota.
     full: BTreeMap<PoolId, Epoch>,
     /// The newest of all.
     newest: Epoch,
@@ -28,13 +26,9 @@ impl HeldBack {
     pub(crate) fn follow(&mut self, before: Option<&OsdMap>, map: &OsdMap) {
         // Where maps were skipped, a flag may have gone and come back.
         let before = before.filter(|before| map.epoch == before.epoch.next());
-        let begins = |holds: &dyn Fn(&OsdMap) -> bool| holds(map) && !before.is_some_and(holds);
-        if begins(&|map| map.has_flag(MapFlags::PAUSEWR)) {
-            (self.paused, self.newest) = (map.epoch, map.epoch);
-        }
         self.full.retain(|pool, _| map.pools.contains_key(pool));
         for pool in map.pools.keys() {
-            if begins(&|map| map.is_full(*pool)) {
+            if map.is_full(*pool) && !before.is_some_and(|before| before.is_full(*pool)) {
                 self.full.insert(*pool, map.epoch);
                 self.newest = map.epoch;
             }
@@ -43,11 +37,10 @@ impl HeldBack {
 
     /// True for a change that its client sends again: it was sent before the client knew that it has to hold it.
     pub(crate) fn drops(&self, op: &MOSDOp) -> bool {
-        if op.epoch >= self.newest || !op.may_write() {
-            return false;
-        }
-        let full = || self.full.get(&op.pgid.pool).copied().unwrap_or_default();
-        op.epoch < self.paused || (!tries_when_full(op) && op.epoch < full())
+        op.epoch < self.newest
+            && op.may_write()
+            && !tries_when_full(op)
+            && self.full.get(&op.pgid.pool).is_some_and(|began| op.epoch < *began)
     }
 }
 
@@ -65,9 +58,9 @@ mod tests {
 
     const POOL: PoolId = PoolId(3);
 
-    fn map(epoch: u32, flags: MapFlags, is_full: bool) -> OsdMap {
+    fn map(epoch: u32, is_full: bool) -> OsdMap {
         let mut map = OsdMap::new([1; 16], UTime::default(), CrushBlob::default());
-        (map.epoch, map.flags) = (Epoch(epoch), flags);
+        map.epoch = Epoch(epoch);
         let mut pool = PgPool::new(PoolType::REPLICATED, 3, 2, 0, 8);
         if is_full {
             pool.flags = PoolFlags::FULL;
@@ -88,28 +81,19 @@ mod tests {
     }
 
     #[test]
-    fn changes_from_before_a_pause_are_dropped_when_it_is_over_too() {
-        let none = MapFlags::default();
-        let held = after(&[map(5, none, false), map(6, MapFlags::PAUSEWR, false), map(7, none, false)]);
-        assert!(held.drops(&op(5, POOL, 0)) && held.drops(&op(5, POOL, osd_flag::FULL_TRY)));
-        assert!(!held.drops(&op(7, POOL, 0)));
-        assert!(!held.drops(&op(5, POOL, osd_flag::READ)), "reads change nothing");
-    }
-
-    #[test]
     fn changes_from_before_their_pool_was_full_are_dropped_when_it_has_room_too() {
-        let none = MapFlags::default();
-        let held = after(&[map(5, none, false), map(6, none, true), map(7, none, true), map(8, none, false)]);
+        let held = after(&[map(5, false), map(6, true), map(7, true), map(8, false)]);
         assert!(held.drops(&op(5, POOL, 0)));
         assert!(!held.drops(&op(5, PoolId(4), 0)), "another pool's");
         assert!(!held.drops(&op(6, POOL, 0)), "its client knew");
+        assert!(!held.drops(&op(5, POOL, osd_flag::READ)), "reads change nothing");
         assert!(
             !held.drops(&op(5, POOL, osd_flag::FULL_TRY)) && !held.drops(&op(5, POOL, osd_flag::FULL_FORCE))
         );
         // What may have been between two maps.
-        assert!(after(&[map(5, none, true), map(8, none, true), map(9, none, false)]).drops(&op(7, POOL, 0)));
+        assert!(after(&[map(5, true), map(8, true), map(9, false)]).drops(&op(7, POOL, 0)));
         let mut restarted = HeldBack::default();
-        restarted.follow(None, &map(8, none, true));
+        restarted.follow(None, &map(8, true));
         assert!(restarted.drops(&op(7, POOL, 0)));
     }
 }

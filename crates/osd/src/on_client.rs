@@ -2,7 +2,7 @@
 
 use auth::OsdAccess;
 use messages::{BackoffOp, MOSDBackoff, MOSDOp, MOSDOpReply, Message, osd_flag};
-use types::{Epoch, Errno, MapFlags, PgId};
+use types::{Epoch, Errno, PgId};
 
 use crate::{
     ConnId, Osd, ShardMessage,
@@ -84,7 +84,7 @@ impl Osd {
         if let Err(errno) = self.check_op(conn, &op) {
             return self.refuse(conn, tid, &op, errno, ctx);
         }
-        if self.is_paused(&op) || self.held_back.drops(&op) {
+        if self.lacks_room(&op) || self.held_back.drops(&op) {
             // Clients hold such ops back themselves and send them again once the flag goes.
             return;
         }
@@ -124,11 +124,10 @@ impl Osd {
         self.map.pools.get(&pool).is_some_and(|its| its.pg_of_hash(pool, op.hash) == op.pgid)
     }
 
-    fn is_paused(&self, op: &MOSDOp) -> bool {
-        let is_write = op.may_write();
-        (is_write && self.map.has_flag(MapFlags::PAUSEWR))
-            || (!is_write && self.map.has_flag(MapFlags::PAUSERD))
-            || (is_write && !tries_when_full(op) && self.map.is_full(op.pgid.pool))
+    /// True for a change of a pool without room whose client should hold it back. A pause (`osd pause`) is for clients
+    /// to keep, as with Ceph: they would not all send again what is dropped here (the kernel's do not).
+    fn lacks_room(&self, op: &MOSDOp) -> bool {
+        op.may_write() && !tries_when_full(op) && self.map.is_full(op.pgid.pool)
     }
 
     /// Answers an op with an errno and no data.
