@@ -380,3 +380,27 @@ elif sys.argv[1] == 'remove':
     remove(base, 'o')
 base.close(); tgt.close(); c.shutdown()
 ";
+
+/// A client that does not know of a pause yet; what it sends is answered. One that knows waits.
+const PAUSE: &str = r"
+import rados, subprocess
+c = rados.Rados(conffile='ceph.conf'); c.connect(); i = c.open_ioctx('rbd')
+i.write_full('a', b'1')
+subprocess.run(['ceph', 'osd', 'pause'], check=True, capture_output=True)
+early = i.aio_write_full('a', b'2'); early.wait_for_complete()
+d = rados.Rados(conffile='ceph.conf'); d.connect(); j = d.open_ioctx('rbd')
+late = j.aio_write_full('a', b'3')
+print(early.get_return_value(), late.is_complete())
+subprocess.run(['ceph', 'osd', 'unpause'], check=True, capture_output=True)
+late.wait_for_complete()
+print(late.get_return_value(), i.read('a'))
+for ioctx, cluster in ((i, c), (j, d)):
+    ioctx.close(); cluster.shutdown()
+";
+
+#[test]
+fn a_pause_is_kept_by_clients_alone() {
+    let c = Cluster::start();
+    std::fs::write(c.dir().join("pause.py"), PAUSE).unwrap();
+    assert_eq!(c.sh("timeout 60 /usr/bin/python3 pause.py").out, "0 False\n0 b'3'\n");
+}
