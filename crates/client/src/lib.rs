@@ -1,6 +1,8 @@
 //! A RADOS client as a pure machine: gets maps from the monitor, sends requests to the primaries of their PGs, and
 //! resends them after a map change or a lost connection.
 //!
+//! [`Client`] is the machine; [`ConnectedClient`] is the machine with its connections, over any wire.
+//!
 //! For our own tools, the load generator and tests; users' programs bring their own librados. Authority: Ceph's
 //! `osdc/Objecter.cc` for when a request is sent again.
 //!

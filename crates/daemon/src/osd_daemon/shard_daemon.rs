@@ -77,7 +77,7 @@ impl ShardDaemon {
             for event in io_events.drain(..) {
                 later.extend(self.on_io(event, reactor));
             }
-            has_more = self.receive_parcels(reactor);
+            has_more = self.receive_items(reactor);
             self.machine.handle_messages(&mut OnReactor(reactor));
             // After what had come before it was time: a word of a peer counts if it is there.
             for event in later.drain(..) {
@@ -152,7 +152,7 @@ impl ShardDaemon {
     }
 
     /// What the other shards have sent. True if there may be more.
-    fn receive_parcels(&mut self, reactor: &mut Reactor) -> bool {
+    fn receive_items(&mut self, reactor: &mut Reactor) -> bool {
         let mut items = std::mem::take(&mut self.items);
         let has_more = self.queues.receive(&mut items);
         for (from, item) in items.drain(..) {
