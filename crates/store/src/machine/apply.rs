@@ -157,14 +157,14 @@ impl Store {
             change(onode, &mut freed);
             (before, sums(onode))
         });
-        self.count_pending(object, before.0, after.0);
+        self.pending.count(object, before.0, after.0);
         self.index.pools.add(coll, after.1.minus(before.1));
         match (before.0.bytes == 0, after.0.bytes == 0) {
             (true, false) => {
-                self.pending_objects.insert((coll, object.clone()));
+                self.pending.objects.insert((coll, object.clone()));
             }
             (false, true) => {
-                self.pending_objects.remove(&(coll, object.clone()));
+                self.pending.objects.remove(&(coll, object.clone()));
             }
             (true, true) | (false, false) => {}
         }
@@ -208,12 +208,12 @@ impl Store {
         let Some(onode) = self.index.remove(coll, object) else { return };
         self.forget_data(coll, object, &onode);
         if !onode.pending.is_empty() {
-            self.pending_objects.remove(&(coll, object.clone()));
+            self.pending.objects.remove(&(coll, object.clone()));
         }
     }
 
     fn forget_data(&mut self, coll: CollId, object: &HObject, onode: &Onode) {
-        self.count_pending(object, onode.pending.amount(), Amount::default());
+        self.pending.count(object, onode.pending.amount(), Amount::default());
         self.index.pools.remove(coll, PoolUsage::of(onode));
         onode.extents.runs().for_each(|run| self.release(coll, run));
     }
@@ -223,8 +223,8 @@ impl Store {
         self.index.unpack_object(from, object);
         let omap = self.index.omap(from, object).cloned().unwrap_or_default();
         let Some(mut moved) = self.index.remove(from, object) else { return };
-        if self.pending_objects.remove(&(from, object.clone())) {
-            self.pending_objects.insert((to, object.clone()));
+        if self.pending.objects.remove(&(from, object.clone())) {
+            self.pending.objects.insert((to, object.clone()));
         }
         // A flush that is under way does not find it any more.
         moved.pending.stamp(txn);
@@ -243,9 +243,9 @@ impl Store {
         self.remove_object(coll, target);
         found.extents.runs().for_each(|run| self.share(coll, run));
         self.index.pools.add(coll, PoolUsage::of(&found));
-        self.count_pending(target, Amount::default(), found.pending.amount());
+        self.pending.count(target, Amount::default(), found.pending.amount());
         if !found.pending.is_empty() {
-            self.pending_objects.insert((coll, target.clone()));
+            self.pending.objects.insert((coll, target.clone()));
         }
         let index: &mut Index = &mut self.index;
         let mut pending = found.pending;

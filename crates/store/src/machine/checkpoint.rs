@@ -104,7 +104,7 @@ impl Store {
     /// Starts a checkpoint of the state as it is now.
     pub(super) fn start_checkpoint(&mut self) {
         self.index.freeze();
-        let pendings = self.pending_objects.iter().filter_map(|(coll, object)| {
+        let pendings = self.pending.objects.iter().filter_map(|(coll, object)| {
             Some((*coll, object.clone(), self.index.get(*coll, object)?.pending.clone(), 0))
         });
         let pendings = pendings.collect();
@@ -223,7 +223,7 @@ impl Store {
             Stage::Tables if self.render_table()? => return Ok(()),
             Stage::Tables => {
                 // The map is to show them as free.
-                let gone = std::mem::take(&mut self.pending_blobs);
+                let gone = std::mem::take(&mut self.pending.blobs);
                 let runs = gone.into_iter().flat_map(|blob| blob.runs);
                 runs.for_each(|run| self.space.release_index(run));
                 Stage::SpaceMap
@@ -437,7 +437,7 @@ impl Store {
         checkpoint.stage = Stage::Release;
         checkpoint.freed = self.space.changes.finish();
         self.superblock = checkpoint.superblock.clone();
-        self.pending_blobs = std::mem::take(&mut checkpoint.pending_blobs);
+        self.pending.blobs = std::mem::take(&mut checkpoint.pending_blobs);
         self.index.checkpointed();
         self.has_no_room = false;
         self.space.keep_mount_reserve(true);
@@ -467,7 +467,7 @@ impl Store {
 
     fn end_checkpoint(&mut self) {
         self.background = Background::Idle;
-        self.has_room_again = std::mem::take(&mut self.pending_lacks_room);
+        self.pending.has_room_again = std::mem::take(&mut self.pending.lacks_room);
         if self.unmount == Unmount::Flushed {
             self.unmount = Unmount::Done;
         }

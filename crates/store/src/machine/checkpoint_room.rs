@@ -18,15 +18,10 @@
 //! An index device holds no data. So what is written, at once or when it is flushed, is weighed against the main device
 //! alone, and so is what a checkpoint needs for the index beyond what is free on the index' own.
 
-use types::{HObject, Mutation, Transaction, TxnOp};
+use types::{Mutation, Transaction, TxnOp};
 
-use super::{Store, checkpoint::PENDING_PAGE_BYTES, space_estimate::SpaceEstimate};
-use crate::{
-    device::BLOCK,
-    index::{is_resident, piece_bytes},
-    pending::Amount,
-    space::Run,
-};
+use super::{Store, space_estimate::SpaceEstimate};
+use crate::{device::BLOCK, index::is_resident, space::Run};
 
 /// The part of the room left for growth beyond which a checkpoint begins, and the part of all free space at which it
 /// begins where there is hardly any such room.
@@ -65,16 +60,9 @@ impl Store {
         if need == 0 { 0 } else { need + self.space.records_need() * BLOCK }
     }
 
-    /// Counts what is pending of an object.
-    pub(super) fn count_pending(&mut self, object: &HObject, before: Amount, after: Amount) {
-        let names = |amount: Amount| amount.pieces * piece_bytes(object);
-        self.pending_bytes = self.pending_bytes + after.bytes - before.bytes;
-        self.pending_names = self.pending_names + names(after) - names(before);
-    }
-
     /// True if the free space is many times what checkpoints and this growth may need: mostly no closer look is needed.
     fn has_plenty(&self, growth: &SpaceEstimate) -> bool {
-        let pending = pages_bytes(self.pending_bytes + self.pending_names + growth.pending_bytes) + BLOCK;
+        let pending = self.pending.need(growth.pending_bytes, 0) + BLOCK;
         let index = self.index.need_at_most() + self.space.records_need() * BLOCK + growth.index_bytes;
         let free = self.free();
         let need = free.spilt(8 * index) + 8 * (growth.direct_bytes + pending);
@@ -84,23 +72,6 @@ impl Store {
             "then nothing is short"
         );
         has_plenty
-    }
-
-    /// Bytes that a checkpoint begun now needs for what is pending, but for `placed` bytes of it, and for so many more.
-    pub(super) fn pending_need(&self, growing: u64, placed: u64) -> u64 {
-        let left = (self.pending_bytes + growing).saturating_sub(placed);
-        if left == 0 { 0 } else { pages_bytes(left + self.pending_names) }
-    }
-
-    /// True if so many bytes suffice for what is pending in the next two checkpoints: the second writes it while that
-    /// of the first is still held. What the last durable checkpoint has is held already.
-    fn holds_pending(&self, room: u64, growing: u64, placed: u64) -> bool {
-        let bytes = self.pending_need(growing, placed);
-        if 2 * bytes <= room {
-            return true;
-        }
-        let held = self.pending_blobs.iter().map(|blob| u64::from(blob.bytes).next_multiple_of(BLOCK));
-        2 * bytes - held.sum::<u64>().min(bytes) <= room
     }
 
     fn free_bytes(&self) -> u64 {
@@ -123,7 +94,7 @@ impl Store {
     fn may_grow_in(&self, free: Free, index_need: u64, growth: &SpaceEstimate) -> bool {
         let index = free.spilt(GROWTH_TIMES * (index_need + growth.index_bytes));
         let kept = self.growth_floor() + index + growth.direct_bytes;
-        free.main.checked_sub(kept).is_some_and(|room| self.holds_pending(room, growth.pending_bytes, 0))
+        free.main.checked_sub(kept).is_some_and(|room| self.pending.fits(room, growth.pending_bytes, 0))
     }
 
     /// True if a transaction with this growth has to wait for room on the device.
@@ -163,7 +134,7 @@ impl Store {
     /// free space.
     fn leaves_room(&self, free_bytes: u64, index_need: u64, growing: u64) -> bool {
         let room = free_bytes.saturating_sub(self.space.mount_reserve() * BLOCK) / 4 * REMOVAL_QUARTERS;
-        room.checked_sub(index_need).is_some_and(|room| self.holds_pending(room, growing, 0))
+        room.checked_sub(index_need).is_some_and(|room| self.pending.fits(room, growing, 0))
     }
 
     /// True if a checkpoint is wanted now so that it still finds room, or makes room for transactions that wait.
@@ -173,7 +144,7 @@ impl Store {
             return false;
         }
         let dirty_need = self.index.dirty_need();
-        let fresh_pending = self.pending_bytes.saturating_sub(self.pending_bytes_left);
+        let fresh_pending = self.pending.fresh_bytes();
         if self.has_no_room || dirty_need + fresh_pending == 0 {
             return false;
         }
@@ -219,7 +190,7 @@ impl Store {
         let (bytes, left) = (count * BLOCK, placed + placing);
         let kept = self.growth_floor() + self.index_need() + bytes;
         let room = self.free_bytes().checked_sub(kept);
-        if room.is_some_and(|room| self.holds_pending(room, 0, left))
+        if room.is_some_and(|room| self.pending.fits(room, 0, left))
             && let Some(runs) = self.space.allocate_pending(count)
         {
             return Some(runs);
@@ -227,15 +198,10 @@ impl Store {
         // Whole blocks take no more than they would in each checkpoint from now on: the next one finds its room as it
         // does without, and all others have more.
         let pages = PLACING_PAGES * (self.config.page_bytes_max as u64).next_multiple_of(BLOCK);
-        let next = self.index_need() + pages + self.pending_need(0, left);
+        let next = self.index_need() + pages + self.pending.need(0, left);
         let kept = self.space.checkpoint_floor() * BLOCK + next + bytes;
         if bytes <= placed && kept <= self.free_bytes() { self.space.allocate_whole(count) } else { None }
     }
-}
-
-/// Bytes on the device of pages of pending bytes.
-fn pages_bytes(bytes: u64) -> u64 {
-    bytes.next_multiple_of(BLOCK) + bytes / PENDING_PAGE_BYTES as u64 * BLOCK
 }
 
 /// True if the transaction gives space back, and takes none but for what the OSD keeps for itself.

@@ -88,10 +88,10 @@ struct Merged {
 impl Store {
     /// Goes once over all objects with pending bytes.
     pub(super) fn start_flush(&mut self, is_checkpoint_next: bool) {
-        self.has_room_again = false;
-        let queue = self.pending_objects.iter().map(|(coll, object)| (*coll, object.clone(), 0)).collect();
+        self.pending.has_room_again = false;
+        let queue = self.pending.objects.iter().map(|(coll, object)| (*coll, object.clone(), 0)).collect();
         let flushing =
-            Flushing { queue, is_checkpoint_next, bytes: self.pending_bytes, ..Flushing::default() };
+            Flushing { queue, is_checkpoint_next, bytes: self.pending.bytes, ..Flushing::default() };
         self.background = Background::Flushing(flushing);
     }
 
@@ -119,13 +119,13 @@ impl Store {
             return false;
         }
         // What went over old blocks needs no room in a checkpoint any more: there may be some for the rest.
-        let is_much_less = self.pending_bytes < flushing.bytes / AGAIN_PARTS * (AGAIN_PARTS - 1);
+        let is_much_less = self.pending.bytes < flushing.bytes / AGAIN_PARTS * (AGAIN_PARTS - 1);
         if flushing.lacked_room && is_much_less {
             self.start_flush(flushing.is_checkpoint_next);
             return true;
         }
-        self.pending_bytes_left = self.pending_bytes;
-        self.pending_lacks_room = flushing.lacked_room;
+        self.pending.left_bytes = self.pending.bytes;
+        self.pending.lacks_room = flushing.lacked_room;
         if flushing.is_checkpoint_next {
             self.start_checkpoint();
         } else {
@@ -136,7 +136,7 @@ impl Store {
     }
 
     fn issue_flush_writes(&mut self) {
-        let quarters = self.pending_bytes * 4 / self.config.pending_bytes_max.max(1);
+        let quarters = self.pending.bytes * 4 / self.config.pending_bytes_max.max(1);
         let is_urgent = self.is_journal_full || self.waiting.has_held() || self.unmount != Unmount::No;
         let doublings = quarters.max(if is_urgent { DOUBLINGS_URGENT } else { 0 }).min(DOUBLINGS_MAX);
         let writes_max = WRITES_MIN << doublings;
@@ -323,10 +323,10 @@ impl Store {
             }
             (before, onode.pending.amount())
         });
-        self.count_pending(&job.object, before, after);
+        self.pending.count(&job.object, before, after);
         let coll = job.coll;
         if after.bytes == 0 {
-            self.pending_objects.remove(&(coll, job.object));
+            self.pending.objects.remove(&(coll, job.object));
         }
         // What was pending in a hole counted already.
         freed.into_iter().for_each(|run| self.release(coll, run));

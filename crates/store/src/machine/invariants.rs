@@ -36,7 +36,7 @@ impl Store {
     pub(super) fn problems(&self, totals: &Totals, is_whole: bool, is_complete: bool) -> Vec<Problem> {
         let mut out = Vec::new();
         let mut claims = Vec::new();
-        let pages = self.index.directory.blobs().chain(&self.pending_blobs).flat_map(|blob| &blob.runs);
+        let pages = self.index.directory.blobs().chain(&self.pending.blobs).flat_map(|blob| &blob.runs);
         let records = self.regions.iter().flat_map(|place| &place.blob.runs);
         claims.extend(pages.chain(records).map(|&run| (run, Owner::Page)));
         claims.extend(self.space.quarantined().map(|run| (run, Owner::Quarantine)));
@@ -53,9 +53,9 @@ impl Store {
             totals.references(&self.space.shared, &mut out);
         }
         for (what, expected, found) in [
-            ("pending bytes", self.pending_bytes, totals.counts.pending_bytes),
-            ("names of pending pieces", self.pending_names, totals.pending_names),
-            ("objects with pending bytes", self.pending_objects.len() as u64, totals.pending_objects),
+            ("pending bytes", self.pending.bytes, totals.counts.pending_bytes),
+            ("names of pending pieces", self.pending.names_bytes, totals.pending_names),
+            ("objects with pending bytes", self.pending.objects.len() as u64, totals.pending_objects),
         ] {
             if expected != found {
                 out.push(Problem::Count { what, expected, found });

@@ -21,6 +21,7 @@ mod mount_error;
 mod moves;
 mod outstanding;
 mod pages;
+mod pending_totals;
 mod read;
 mod regions;
 mod replay;
@@ -30,10 +31,10 @@ mod throttle_rate;
 mod write;
 mod write_throttle;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use types::{CollId, HObject, Token};
+use types::Token;
 
 pub use device_owner::DeviceOwner;
 pub use format::{Label, StoreIdentity};
@@ -51,6 +52,7 @@ use self::{
     flusher::Flushing,
     outstanding::Outstanding,
     pages::PageLoads,
+    pending_totals::PendingTotals,
     read::Load,
     throttle_rate::ThrottleRate,
     write::Queued,
@@ -62,7 +64,7 @@ use crate::{
     index::{Index, Place},
     journal::Ring,
     space::{Run, Space},
-    superblock::{Blob, Superblock},
+    superblock::Superblock,
 };
 
 /// What a device command was for.
@@ -134,17 +136,7 @@ pub struct Store {
     turn_objects_left: usize,
     /// True if the head of the queue found no room in the journal.
     is_journal_full: bool,
-    pending_bytes: u64,
-    /// Bytes that pages of pending bytes need to name the objects of the pieces.
-    pending_names: u64,
-    /// What was pending when the last flush had ended, and whether it left some for want of room.
-    pending_bytes_left: u64,
-    pending_lacks_room: bool,
-    /// True if a checkpoint has given space back since, and no flush has begun.
-    has_room_again: bool,
-    pending_objects: BTreeSet<(CollId, HObject)>,
-    /// Where the last checkpoint keeps what was pending.
-    pending_blobs: Vec<Blob>,
+    pending: PendingTotals,
     /// Where the records of the space map are, by region.
     regions: Vec<Place>,
     background: Background,
@@ -196,13 +188,7 @@ impl Store {
             step_txn: last_txn,
             turn_objects_left: config.step_objects_max,
             is_journal_full: false,
-            pending_bytes: 0,
-            pending_names: 0,
-            pending_bytes_left: 0,
-            pending_lacks_room: false,
-            has_room_again: false,
-            pending_objects: BTreeSet::new(),
-            pending_blobs: Vec::new(),
+            pending: PendingTotals::default(),
             regions: Vec::new(),
             background: Background::Idle,
             throttle_rate: ThrottleRate::default(),
@@ -454,8 +440,8 @@ impl Store {
     /// True if much is pending that was not just looked at, or may find room now. Flushed blocks stay covered by the
     /// journal until the next checkpoint.
     fn wants_flush(&self) -> bool {
-        let (bytes, max) = (self.pending_bytes, self.config.pending_bytes_max);
-        bytes > max / 2 && (self.has_room_again || bytes > self.pending_bytes_left + max / 8)
+        let (bytes, max) = (self.pending.bytes, self.config.pending_bytes_max);
+        bytes > max / 2 && (self.pending.has_room_again || bytes > self.pending.left_bytes + max / 8)
     }
 
     fn wants_checkpoint(&self) -> bool {

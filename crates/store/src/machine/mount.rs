@@ -364,7 +364,7 @@ impl Mount {
         let place = |blob| Place { blob, sequence: superblock.sequence };
         let regions = root.regions.into_iter().map(place).collect();
         let mut store = Store::new(self.config, superblock, index, space);
-        store.pending_blobs = root.pendings;
+        store.pending.blobs = root.pendings;
         store.regions = regions;
         let wanted = store.pages_to_begin_with(&pendings);
         self.pages_read(Box::new(store), wanted, pendings)
@@ -406,7 +406,7 @@ impl Mount {
             if !store.load_pending(page) {
                 self.corrupt(
                     "pending data",
-                    store.pending_blobs[at].runs.first().map_or(0, |run| run.start),
+                    store.pending.blobs[at].runs.first().map_or(0, |run| run.start),
                 )?;
             }
         }
@@ -446,8 +446,8 @@ impl Store {
             let before = onode.pending.amount();
             onode.pending.insert(offset, data.into(), 0);
             let after = onode.pending.amount();
-            self.count_pending(&object, before, after);
-            self.pending_objects.insert((coll, object));
+            self.pending.count(&object, before, after);
+            self.pending.objects.insert((coll, object));
         }
         is_sound
     }

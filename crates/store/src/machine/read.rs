@@ -413,7 +413,7 @@ impl ObjectStore for Store {
     fn usage(&self) -> StoreUsage {
         StoreUsage {
             total_bytes: self.superblock.device_bytes,
-            available_bytes: (self.space.available_count() * BLOCK).saturating_sub(self.pending_bytes),
+            available_bytes: (self.space.available_count() * BLOCK).saturating_sub(self.pending.bytes),
             data_bytes: self.index.pools.blocks().saturating_mul(BLOCK),
             omap_bytes: self.index.omap_bytes,
             meta_bytes: self.superblock.area.start * BLOCK + self.index.directory.bytes(),

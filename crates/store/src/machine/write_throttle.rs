@@ -85,12 +85,12 @@ impl Store {
     /// What the last flush left may stay for long: blocks that cannot be read, or that have no room.
     fn is_full_of_pending(&self) -> bool {
         let max = self.config.pending_bytes_max.saturating_mul(PENDING_TIMES);
-        self.pending_bytes > self.pending_bytes_left.saturating_add(max)
+        self.pending.bytes > self.pending.left_bytes.saturating_add(max)
     }
 
     /// True if so much is pending, whatever flushes leave, that no transaction may add to it.
     pub(super) fn has_too_much_pending(&self) -> bool {
-        self.pending_bytes > self.config.pending_bytes_max.saturating_mul(PENDING_TIMES_AT_MOST)
+        self.pending.bytes > self.config.pending_bytes_max.saturating_mul(PENDING_TIMES_AT_MOST)
     }
 
     fn is_full_of_changes(&self) -> bool {

@@ -267,11 +267,10 @@ fn the_names_of_small_pieces_are_counted() {
         let txn = filler.put_pieces(1_000);
         filler.submit(&mut store, txn);
     }
-    let counted = store.pending_need(0, 0);
+    let counted = store.pending.need(0, 0);
     store.start_checkpoint();
     filler.settle(&mut store, &mut disk, &mut rng);
-    let written: u64 =
-        store.pending_blobs.iter().map(|blob| u64::from(blob.bytes).next_multiple_of(BLOCK)).sum();
+    let written = store.pending.held_bytes();
     assert!(written > 300_000 && (written..written * 3 / 2).contains(&counted), "{written} of {counted}");
 }
 
@@ -294,7 +293,7 @@ fn a_mount_places_what_is_pending_where_it_just_fits() {
         assert!(left > 0, "it is committed");
     }
     let mut store = filler.crash(store, &mut disk, &mut rng, config);
-    assert!(store.pending_bytes < BLOCK, "{} of {bytes}", store.pending_bytes);
+    assert!(store.pending.bytes < BLOCK, "{} of {bytes}", store.pending.bytes);
     store.unmount_after(&mut disk, &mut rng);
     assert_eq!(store.superblock.is_clean, 1);
 }

@@ -142,7 +142,7 @@ fn a_roomy_index_device_is_no_room_for_data() {
         write(&mut store, number, 200_000);
         store.kick();
         settle(&mut store, &mut disk, &mut rng);
-        assert!(store.pending_bytes < 4 * config().pending_bytes_max, "{number}: {}", store.pending_bytes);
+        assert!(store.pending.bytes < 4 * config().pending_bytes_max, "{number}: {}", store.pending.bytes);
     }
     assert!(store.waiting.has_held() && !store.has_no_room);
     store.check_invariants();

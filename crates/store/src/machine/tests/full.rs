@@ -74,9 +74,9 @@ fn fill(
         beyond += u32::from(store.is_at_an_end());
         assert!(!store.has_no_room, "{name}: a checkpoint found no room");
         assert!(
-            store.pending_bytes < 4 * config.pending_bytes_max,
+            store.pending.bytes < 4 * config.pending_bytes_max,
             "{name}: {} pending",
-            store.pending_bytes
+            store.pending.bytes
         );
         assert!(number < 100_000, "{name}: the device is small");
     }

@@ -208,15 +208,15 @@ fn what_flushes_leave_is_bounded_and_what_is_removed_goes_on() {
         store.submit_now(Token(1), small(number));
         number += 1;
         // As if no flush found a place for any of it.
-        store.pending_bytes_left = store.pending_bytes;
-        assert!(store.pending_bytes < 5 * max, "{}", store.pending_bytes);
+        store.pending.left_bytes = store.pending.bytes;
+        assert!(store.pending.bytes < 5 * max, "{}", store.pending.bytes);
     }
-    assert!(store.pending_bytes > 4 * max);
+    assert!(store.pending.bytes > 4 * max);
     assert!(!store.must_hold(&remove(0), None));
     // A flush finds some.
     store.submit(Token(2), small(number));
     assert!(store.waiting.has_held());
-    store.pending_lacks_room = true;
+    store.pending.lacks_room = true;
     store.start_checkpoint();
     let done = settle(&mut store, &mut disk, &mut rng);
     assert!(done.contains(&Completion::Committed(Token(2))), "it found room behind the checkpoint");
