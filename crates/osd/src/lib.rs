@@ -7,6 +7,7 @@
 //! Invariants: no IO, no clock, no randomness of its own; it knows no socket and no device.
 
 mod acting;
+mod admission;
 mod boot;
 mod caps_check;
 mod cluster_log;
@@ -28,6 +29,7 @@ mod session;
 mod shard;
 mod shard_message;
 mod slow_ops;
+mod stats_report;
 mod tell;
 mod tick;
 mod watchdog;

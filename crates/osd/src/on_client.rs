@@ -50,7 +50,7 @@ impl Osd {
 
     fn on_op(&mut self, conn: ConnId, tid: u64, op: Box<MOSDOp>, ctx: &mut Ctx<'_>) {
         let Some(session) = self.sessions.get(&conn) else { return };
-        let permit = self.held.take_at(op.held_bytes(), ctx.now);
+        let permit = self.admission.requests.take_at(op.held_bytes(), ctx.now);
         if op.epoch > self.map.epoch {
             // A client with any grants has to wait: they may be good for something by the map that is awaited.
             if session.peer.caps.are_none() {
@@ -84,7 +84,7 @@ impl Osd {
         if let Err(errno) = self.check_op(conn, &op) {
             return self.refuse(conn, tid, &op, errno, ctx);
         }
-        if self.lacks_room(&op) || self.held_back.drops(&op) {
+        if self.lacks_room(&op) || self.admission.held_back.drops(&op) {
             // Clients hold such ops back themselves and send them again once the flag goes.
             return;
         }

@@ -127,7 +127,7 @@ impl Osd {
         let mut txn = MapStore::transaction(ctx.store);
         self.maps.push(&mut txn, map.epoch, full, incremental);
         ctx.store.submit(crate::pgs::MAP_TOKEN, txn);
-        self.held_back.follow(Some(&self.map), &map);
+        self.admission.held_back.follow(Some(&self.map), &map);
         self.map = map;
         self.advance_pgs(ctx);
     }
@@ -171,7 +171,7 @@ impl Osd {
         self.forget_down_osds(ctx);
         self.retry_waiting(ctx);
         self.answer_latest_maps(ctx);
-        self.stats_due = ctx.now;
+        self.stats_report.at_once(ctx.now);
     }
 
     /// Sends the boot message when it is due.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use messages::{MMonGetVersion, MMonSubscribe, Message, SubscribeItem};
-use pg::{CommitTimes, Leases, OpThrottle, Permit, RecoveryPolicy, ScrubPolicy, Slots};
+use pg::{Leases, Permit, RecoveryPolicy, ScrubPolicy};
 use rand::{SeedableRng, rngs::StdRng};
 use store::{Completion, ObjectStore};
 use types::{
@@ -14,11 +14,11 @@ use types::{
 use crate::{
     ConnId, Effect, Event, Peer, Shard, ShardMessage,
     acting::ActingWanted,
+    admission::Admission,
     boot::{Boot, BootWatch},
     cluster_log::ClusterLog,
     control::Control,
     heartbeat::Heartbeat,
-    held_back::HeldBack,
     map_store::MapStore,
     on_map::{MapSource, WholeMap},
     pgs::Pgs,
@@ -26,6 +26,7 @@ use crate::{
     session::Session,
     shard::CONTROL,
     slow_ops::SlowOps,
+    stats_report::StatsReport,
     tell::{BOOT_HANDLE, Bench, InjectedFull, LatestMaps, Perf, is_bench_token},
     watchdog::Watchdog,
 };
@@ -73,14 +74,6 @@ pub(crate) struct Waiting {
     pub(crate) permit: Option<Permit>,
 }
 
-/// Clients' ops that the OSD holds at a time, at most (`osd_client_message_cap`): deep enough for any device.
-const OPS_MAX: u64 = 1_024;
-/// Their payload (`osd_client_message_size_cap`), in bytes.
-const OP_BYTES_MAX: u64 = 128 << 20;
-/// What a shard may hold of that at least: some of the largest writes that images and objects are made with (4 MiB). A
-/// full shard makes all shards stop reading.
-const SHARD_OP_BYTES_MIN: u64 = 16 << 20;
-
 /// One object storage daemon, or one shard of it.
 pub struct Osd {
     pub(crate) config: OsdConfig,
@@ -111,28 +104,13 @@ pub struct Osd {
     pub(crate) scrub_policy: ScrubPolicy,
     pub(crate) recovery_policy: RecoveryPolicy,
     pub(crate) cluster_log: ClusterLog,
-    pub(crate) held: OpThrottle,
-    pub(crate) held_back: HeldBack,
-    /// Requests that copy objects.
-    pub(crate) copying: Slots,
-    /// Notifications that are not over.
-    pub(crate) notifying: OpThrottle,
-    /// Bits of the other shards that want clients to wait.
-    pub(crate) saturated: u64,
-    /// Whether the others know that clients have to wait for this shard.
-    pub(crate) has_told_full: bool,
+    pub(crate) admission: Admission,
     pub(crate) control: Control,
     pub(crate) watchdog: Watchdog,
     /// What takes too long, as of the last look, and when the cluster log was told.
     pub(crate) slow_ops: SlowOps,
     pub(crate) slow_ops_logged: Instant,
-    /// The commit times as of the last look, the time per change that they gave, and when to look again.
-    pub(crate) commit_times: CommitTimes,
-    pub(crate) commit_latency_ns: u64,
-    pub(crate) commit_times_due: Instant,
-    pub(crate) stats_due: Instant,
-    /// Reports to the monitor, counted.
-    pub(crate) reports_made: u32,
+    pub(crate) stats_report: StatsReport,
     pub(crate) started: Instant,
     /// What it counts.
     pub(crate) perf: Perf,
@@ -215,21 +193,12 @@ impl Osd {
             scrub_policy: ScrubPolicy::default(),
             recovery_policy: RecoveryPolicy::default(),
             cluster_log: ClusterLog::default(),
-            held: OpThrottle::default(),
-            held_back: HeldBack::default(),
-            copying: Slots::default(),
-            notifying: OpThrottle::default(),
-            saturated: 0,
-            has_told_full: false,
+            admission: Admission::default(),
             control: Control::default(),
             watchdog: Watchdog::default(),
             slow_ops: SlowOps::default(),
             slow_ops_logged: Instant(0),
-            commit_times: CommitTimes::default(),
-            commit_latency_ns: 0,
-            commit_times_due: Instant(0),
-            stats_due: Instant(0),
-            reports_made: 0,
+            stats_report: StatsReport::default(),
             started: Instant(0),
             perf: Perf::default(),
             latest_maps: LatestMaps::default(),
@@ -246,7 +215,7 @@ impl Osd {
         self.scrub_policy.follow(&self.settings);
         let shard = self.config.shard;
         self.recovery_policy.follow(&self.settings, (shard.index, shard.count));
-        self.held.with_history(|history| history.follow(&self.settings));
+        self.admission.requests.with_history(|history| history.follow(&self.settings));
     }
 
     /// Handles one event. `wall` is the wall clock; transactions are submitted to `store`, whose
@@ -300,14 +269,7 @@ impl Osd {
     /// True while clients have to wait: it holds as much of theirs as it wants to. Messages of OSDs and
     /// monitors are always welcome.
     pub fn is_saturated(&self) -> bool {
-        self.saturated != 0 || self.is_full()
-    }
-
-    /// True while this shard holds as much of clients as it wants to.
-    pub(crate) fn is_full(&self) -> bool {
-        let shards = u64::from(self.config.shard.count);
-        let bytes_max = (OP_BYTES_MAX / shards).max(SHARD_OP_BYTES_MIN);
-        self.held.ops() >= OPS_MAX / shards || self.held.bytes() >= bytes_max
+        self.admission.is_saturated(self.config.shard.count)
     }
 
     /// The PGs that it holds.
@@ -348,7 +310,7 @@ impl Osd {
         if let Err(fault) = self.load_pgs(ctx) {
             return ctx.effects.push(Effect::Failed(fault));
         }
-        self.held_back.follow(None, &self.map);
+        self.admission.held_back.follow(None, &self.map);
         if !self.config.shard.is_control() {
             ctx.send_shard(CONTROL, ShardMessage::WantMaps(self.map.epoch));
         }
@@ -372,7 +334,7 @@ impl Osd {
         self.ask_latest_maps(ctx);
         // Asks for whatever the last session did not carry.
         self.ask_up_thru(ctx);
-        self.stats_due = ctx.now;
+        self.stats_report.at_once(ctx.now);
     }
 
     fn on_mon_closed(&mut self, ctx: &mut Ctx<'_>) {
@@ -437,22 +399,5 @@ impl Osd {
         <Incremental as codec::Decode>::from_bytes(bytes)
             .inspect_err(|error| tracing::error!(%error, "an incremental map does not decode"))
             .ok()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_shard_is_full_with_one_large_write() {
-        let mut osd = Osd::alone();
-        osd.config.shard.count = 32;
-        let mut held = vec![osd.held.take(8 << 20)];
-        assert!(!osd.is_full());
-        held.push(osd.held.take(8 << 20));
-        assert!(osd.is_full());
-        osd.config.shard.count = 4;
-        assert!(!osd.is_full(), "a quarter of all");
     }
 }

@@ -193,8 +193,8 @@ impl Osd {
             leases: &self.leases,
             scrub: &self.scrub_policy,
             recovery: &self.recovery_policy,
-            copying: &self.copying,
-            notifying: &self.notifying,
+            copying: &self.admission.copying,
+            notifying: &self.admission.notifying,
             random: self.rng.next_u64(),
             effects: &mut effects,
         };
@@ -320,8 +320,8 @@ impl Osd {
             leases: &self.leases,
             scrub: &self.scrub_policy,
             recovery: &self.recovery_policy,
-            copying: &self.copying,
-            notifying: &self.notifying,
+            copying: &self.admission.copying,
+            notifying: &self.admission.notifying,
             random: self.rng.next_u64(),
             effects: &mut effects,
         };
@@ -346,7 +346,7 @@ impl Osd {
                 self.make_pg(creation, create.epoch, ctx);
             }
         }
-        self.stats_due = ctx.now;
+        self.stats_report.at_once(ctx.now);
     }
 
     /// A client's op, permitted, for a PG of the newest map.

@@ -197,10 +197,7 @@ impl Osd {
             ShardMessage::Send(conn, tid, message) => ctx.effects.push(Effect::Send(conn, tid, message)),
             ShardMessage::Close(conn) => self.close_conn(conn, ctx),
             ShardMessage::OwnPeer(message) => self.pg_peer_message(self.config.whoami, message, ctx),
-            ShardMessage::Saturated(is_saturated) => {
-                let bit = 1u64 << from;
-                self.saturated = if is_saturated { self.saturated | bit } else { self.saturated & !bit };
-            }
+            ShardMessage::Saturated(is_full) => self.admission.on_shard_full(from, is_full),
             ShardMessage::Report(report) => self.on_report(from, *report, ctx),
             ShardMessage::WantMaps(have) => self.on_want_maps(from, have, ctx),
             ShardMessage::WantWholeMap(epoch) => self.on_want_whole_map(from, epoch, ctx),
@@ -246,9 +243,7 @@ impl Osd {
 
     /// Tells the others when clients have to wait for this shard, and when no more.
     pub(crate) fn tell_saturation(&mut self, ctx: &mut Ctx<'_>) {
-        let is_full = self.is_full();
-        if is_full != self.has_told_full {
-            self.has_told_full = is_full;
+        if let Some(is_full) = self.admission.news(self.config.shard.count) {
             self.send_other_shards(|| ShardMessage::Saturated(is_full), ctx);
         }
     }
@@ -261,7 +256,7 @@ impl Osd {
             peers: self.pgs.peers(),
             usage: ctx.store.usage(),
             pool_usage: ctx.store.pool_usage(),
-            ops: self.held.ops(),
+            ops: self.admission.requests.ops(),
             copies_repaired: self.pgs.copies_repaired(),
             op_counts: self.pgs.op_counts(),
             histograms: self.pgs.histograms(),

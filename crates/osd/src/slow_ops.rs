@@ -62,16 +62,18 @@ impl SlowOps {
 impl Osd {
     /// Looks for slow ops, and forgets answered ones that are too old to be shown.
     pub(crate) fn tick_ops(&mut self, ctx: &mut Ctx<'_>) {
-        let (complaint, is_enabled) = self.held.with_history(|history| {
+        let (complaint, is_enabled) = self.admission.requests.with_history(|history| {
             history.expire(ctx.now);
             (history.complaint, history.is_enabled)
         });
         let too_old =
             Instant(ctx.now.0.saturating_sub(u64::try_from(complaint.as_nanos()).unwrap_or(u64::MAX)));
-        let ops = match is_enabled && self.held.ops() > 0 && ctx.now.since(self.started) >= complaint {
-            true => self.ops_until(too_old),
-            false => Vec::new(),
-        };
+        let ops =
+            match is_enabled && self.admission.requests.ops() > 0 && ctx.now.since(self.started) >= complaint
+            {
+                true => self.ops_until(too_old),
+                false => Vec::new(),
+            };
         let before = self.slow_ops.count;
         self.slow_ops = SlowOps::of(&ops, ctx.now);
         if (before == 0) != ops.is_empty() {
@@ -109,7 +111,7 @@ impl Osd {
             return;
         }
         self.slow_ops_logged = ctx.now;
-        let most = self.held.with_history(|history| history.log_threshold);
+        let most = self.admission.requests.with_history(|history| history.log_threshold);
         for op in ops.iter().take(most) {
             let initiated = wall_at(op.since(), ctx.now, ctx.wall);
             let line =

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use messages::{MOSDMarkMeDown, MPGStats, Message};
-use pg::CommitTimes;
 use types::{MapFlags, OsdStat, PgStat};
 
 use crate::{
@@ -14,10 +13,6 @@ use crate::{
 };
 
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
-/// Statistics without any change; the monitor's sign of life of an OSD.
-const STATS_INTERVAL: Duration = Duration::from_secs(5);
-/// Between two reports while PGs change all the time.
-const STATS_INTERVAL_BUSY: Duration = Duration::from_millis(500);
 /// An orderly stop waits this long for the monitor's word.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -78,35 +73,31 @@ impl Osd {
         }
     }
 
-    /// Finds out how long changes took since it looked last.
     fn measure_commits(&mut self, ctx: &Ctx<'_>) {
-        if ctx.now < self.commit_times_due {
-            return;
-        }
-        self.commit_times_due = ctx.now + STATS_INTERVAL;
-        let others = self.control.reports().map(|report| report.commit_times);
-        let times: CommitTimes = others.chain([self.pgs.commit_times()]).sum();
-        self.commit_latency_ns = times.mean_since(std::mem::replace(&mut self.commit_times, times));
+        let (control, pgs) = (&self.control, &self.pgs);
+        self.stats_report.measure_commits(ctx.now, || {
+            control.reports().map(|report| report.commit_times).chain([pgs.commit_times()]).sum()
+        });
     }
 
     /// PGs changed: report soon.
     pub(crate) fn stats_changed(&mut self, ctx: &Ctx<'_>) {
-        self.stats_due = self.stats_due.min(ctx.now + STATS_INTERVAL_BUSY);
+        self.stats_report.soon(ctx.now);
     }
 
     pub(crate) fn send_stats_if_due(&mut self, ctx: &mut Ctx<'_>) {
-        if ctx.now < self.stats_due {
+        if !self.stats_report.is_due(ctx.now) {
             return;
         }
         self.report_images(ctx);
         if !self.config.shard.is_control() {
-            self.stats_due = ctx.now + STATS_INTERVAL;
+            self.stats_report.went_out(ctx.now);
             return self.report(ctx);
         }
         let mut pgs = self.primary_pg_stats(ctx);
         pgs.extend(self.control.reports().flat_map(|report| report.pgs.iter().cloned()));
         if self.send_stats(pgs, ctx) {
-            self.stats_due = ctx.now + STATS_INTERVAL;
+            self.stats_report.went_out(ctx.now);
         }
     }
 
@@ -118,7 +109,7 @@ impl Osd {
         let (stat, pool_stat) = (self.osd_stat(ctx), self.pool_usage(ctx));
         let slow = self.all_slow_ops();
         let perf = self.useful_perf(ctx);
-        self.reports_made += 1;
+        self.stats_report.count();
         let stats = MPGStats {
             osd: self.config.whoami,
             epoch: self.map.epoch,
@@ -137,7 +128,7 @@ impl Osd {
 
     /// The number of the last report: larger than all before, whatever process of this OSD made them.
     pub(crate) fn report_seq(&self) -> u64 {
-        u64::from(self.boot_epoch.0) << 32 | u64::from(self.reports_made)
+        self.stats_report.seq(self.boot_epoch)
     }
 
     fn osd_stat(&mut self, ctx: &Ctx<'_>) -> OsdStat {
@@ -150,8 +141,8 @@ impl Osd {
             kb_used_meta: usage.meta_bytes >> 10,
             kb_avail: usage.available_bytes >> 10,
             // What is durable can be read: applying takes no time of its own, as with BlueStore.
-            commit_latency_ns: self.commit_latency_ns,
-            apply_latency_ns: self.commit_latency_ns,
+            commit_latency_ns: self.stats_report.commit_latency_ns(),
+            apply_latency_ns: self.stats_report.commit_latency_ns(),
             pg_count: self.pg_count() as u32,
             primary_pg_count: self.primary_pg_count() as u32,
             heartbeat_peers: self.heartbeat.peers().collect(),

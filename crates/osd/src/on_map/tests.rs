@@ -58,7 +58,7 @@ impl Connected {
 
     /// Messages that wait for a map, and what is held for clients.
     fn waiting(&self) -> (usize, u64) {
-        (self.osd.waiting.len(), self.osd.held.ops())
+        (self.osd.waiting.len(), self.osd.admission.requests.ops())
     }
 }
 
@@ -122,7 +122,7 @@ fn a_client_too_far_ahead_is_shown_the_door() {
 fn who_is_gone_does_not_keep_others_waiting() {
     let mut it = Connected::client();
     it.flood(2_000, op);
-    let permit = it.osd.held.take(5);
+    let permit = it.osd.admission.requests.take(5);
     it.osd.pgs.early.push((CONN, 1, Box::default(), permit));
     assert!(it.osd.is_saturated());
     it.tell(Event::ConnClosed(CONN));

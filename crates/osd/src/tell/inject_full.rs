@@ -37,7 +37,7 @@ pub(super) fn run(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> Answer {
     };
     osd.injected_full = kind.map(|kind| InjectedFull { kind, reports: call.int("count") });
     // At once, not with the next report.
-    osd.stats_due = ctx.now;
+    osd.stats_report.at_once(ctx.now);
     osd.send_stats_if_due(ctx);
     Ok(Some(Value::Null))
 }

@@ -67,7 +67,7 @@ pub(super) fn blocklist(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> Answer
 
 /// Tells the monitor at once how it is.
 pub(super) fn send_beacon(osd: &mut Osd, _: &Call, ctx: &mut Ctx<'_>) -> Answer {
-    osd.stats_due = ctx.now;
+    osd.stats_report.at_once(ctx.now);
     osd.send_stats_if_due(ctx);
     Ok(Some(Value::Null))
 }

@@ -16,7 +16,7 @@ const DISABLED: &str = "op_tracker tracking is not enabled now, so no ops are tr
 
 /// Any of these commands: every shard has a part of the answer.
 pub(super) fn dump(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> Answer {
-    if !osd.held.with_history(|history| history.is_enabled) {
+    if !osd.admission.requests.with_history(|history| history.is_enabled) {
         return Err((Errno::EINVAL, DISABLED.to_owned()));
     }
     osd.gather(call, ctx)
@@ -24,13 +24,14 @@ pub(super) fn dump(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> Answer {
 
 /// A part of such an answer.
 pub(super) fn part(osd: &Osd, call: &Call, ctx: &Ctx<'_>) -> Value {
-    let history = |act: &dyn Fn(&pg::OpHistory) -> Value| osd.held.with_history(|history| act(history));
+    let history =
+        |act: &dyn Fn(&pg::OpHistory) -> Value| osd.admission.requests.with_history(|history| act(history));
     let mut out = match call.prefix() {
         "dump_historic_ops" => history(&|history| history.dump(false, ctx.now, ctx.wall)),
         "dump_historic_ops_by_duration" => history(&|history| history.dump(true, ctx.now, ctx.wall)),
         "dump_historic_slow_ops" => history(&|history| history.dump_slow(ctx.now, ctx.wall)),
         prefix => {
-            let complaint = osd.held.with_history(|history| history.complaint);
+            let complaint = osd.admission.requests.with_history(|history| history.complaint);
             let age = if prefix == "dump_blocked_ops" { complaint.as_nanos() } else { 0 };
             let until = Instant(ctx.now.0.saturating_sub(u64::try_from(age).unwrap_or(u64::MAX)));
             let mut ops = osd.ops_until(until);

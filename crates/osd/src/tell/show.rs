@@ -109,7 +109,7 @@ pub(super) fn flush_pg_stats(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> A
 impl Osd {
     /// All shards have reported: so does the OSD, and answers.
     pub(crate) fn finish_flush(&mut self, call: &Call, ctx: &mut Ctx<'_>) {
-        self.stats_due = ctx.now;
+        self.stats_report.at_once(ctx.now);
         self.send_stats_if_due(ctx);
         self.answer_text(call, self.report_seq().to_string(), ctx);
     }
