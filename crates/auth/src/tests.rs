@@ -160,7 +160,7 @@ fn tickets_renew_and_secrets_come_over_the_session() {
     let request = mauth_request_tickets(&keeper, &mut rng).unwrap();
     let reply = answer_mauth(&name, keeper.global_id(), request, later, &mut rng, &mon).unwrap();
     assert_eq!(keeper.take_mauth_reply(reply, later).unwrap(), None);
-    assert!(keeper.has_ticket(EntityType::OSD, later));
+    assert!(!keeper.needs_renewal(EntityType::OSD, later));
     let reply = answer_mauth(&name, 101, mauth_request_rotating(), later, &mut rng, &mon).unwrap();
     osd.secrets.insert(EntityType::OSD, keeper.take_mauth_reply(reply, later).unwrap().unwrap());
     shake(EntityType::OSD, 1, later, &mut osd, &mut keeper, &mut rng).unwrap();
@@ -168,6 +168,23 @@ fn tickets_renew_and_secrets_come_over_the_session() {
     mon.entities.insert(client.clone(), mon.entities[&name].clone());
     let denied = answer_mauth(&client, 5, mauth_request_rotating(), later, &mut rng, &mon).unwrap_err();
     assert_eq!(denied, AuthError::Denied);
+}
+
+/// A monitor that was away for days has none of the secrets any more that the ticket is sealed with.
+#[test]
+fn without_its_ticket_an_id_is_not_asked_for_again() {
+    let (mut mon, mut osd, mut keeper, mut rng) = cluster();
+    shake(EntityType::MON, 1, NOW, &mut mon, &mut keeper, &mut rng).unwrap();
+    osd.secrets = mon.secrets.clone();
+    let secrets = mon.secrets.get_mut(&EntityType::AUTH).unwrap();
+    secrets.wipe();
+    secrets.rotate(EntityType::AUTH, KeyType::Aes256k, NOW, &mut rng);
+    let denied = shake(EntityType::MON, 1, NOW, &mut mon, &mut keeper, &mut rng).unwrap_err();
+    assert_eq!(denied, AuthError::Denied);
+    keeper.forget_auth_ticket();
+    shake(EntityType::OSD, 1, NOW, &mut osd, &mut keeper, &mut rng).unwrap();
+    shake(EntityType::MON, 1, NOW, &mut mon, &mut keeper, &mut rng).unwrap();
+    shake(EntityType::OSD, 1, NOW, &mut osd, &mut keeper, &mut rng).unwrap();
 }
 
 #[test]

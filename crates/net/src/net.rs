@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use auth::{Authority, RotatingSecrets, TicketKeeper};
 use bytes::Bytes;
-use messages::{MAuthReply, Message, RawMessage};
+use messages::{Message, RawMessage};
 use msgr::{
     CloseReason, Config, ConnEvent, Connection, Ctx, Established, InSessions, OutSession, Output, PushError,
     Role,
@@ -14,6 +14,7 @@ use types::{EntityAddrVec, EntityType, OsdId};
 
 use crate::{Wire, WireEvent, handshakes::Handshakes};
 
+mod mon_auth;
 mod mon_reach;
 mod pressure;
 mod tick;
@@ -338,6 +339,9 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                 if is_refusal {
                     self.note_mon_failure(conn, "it does not let this daemon in");
                 }
+                if is_refusal && purpose == Purpose::Mon {
+                    self.begin_as_another();
+                }
                 // The secret that a ticket is sealed with may be gone before the ticket expires.
                 self.wants_tickets |= is_refusal && matches!(purpose, Purpose::Osd(_) | Purpose::Outbound);
             }
@@ -400,7 +404,9 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             (ConnEvent::Message(raw), purpose) => {
                 let (kind, tid) = (raw.kind, raw.tid);
                 match (Message::decode(raw), purpose) {
-                    (Ok(Message::MAuthReply(reply)), Purpose::Mon) => self.on_auth_reply(*reply, wire, out),
+                    (Ok(Message::MAuthReply(reply)), Purpose::Mon) => {
+                        self.on_auth_reply(conn, *reply, wire, out)
+                    }
                     (Ok(message), Purpose::Mon) => out.push(NetEvent::FromMon(tid, message)),
                     (Ok(message), Purpose::Osd(osd)) => out.push(NetEvent::FromOsd(osd, message)),
                     (Ok(message), Purpose::Inbound | Purpose::Outbound) => {
@@ -426,20 +432,6 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             (ConnEvent::Acked(_) | ConnEvent::SessionReset, _) => {}
         }
         true
-    }
-
-    fn on_auth_reply(&mut self, reply: MAuthReply, wire: &impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
-        let Some(keeper) = self.keeper.as_mut() else { return };
-        match keeper.take_mauth_reply(reply.payload, wire.wall()) {
-            Ok(Some(secrets)) => out.push(NetEvent::Secrets(secrets)),
-            Ok(None) => {
-                self.wants_tickets = false;
-                out.push(NetEvent::Tickets);
-            }
-            Err(error) => {
-                tracing::error!(%error, "the monitor's authentication answer is not usable");
-            }
-        }
     }
 
     fn resume_osd(&mut self, osd: OsdId, conn: C, end: &Established, wire: &mut impl Wire<Conn = C>) {
@@ -600,7 +592,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         let Some(target) = peer.addrs.msgr2_addrs().nth(self.part % parts).copied() else { return };
         let Some(socket) = target.socket.filter(|_| now >= peer.retry_at_ns) else { return };
         let has_ticket = self.config.methods.first() != Some(&auth::method::CEPHX)
-            || self.keeper.as_ref().is_some_and(|k| k.has_ticket(EntityType::OSD, wire.wall()));
+            || self.keeper.as_ref().is_some_and(|keeper| keeper.has_ticket(EntityType::OSD));
         if !has_ticket {
             return;
         }

@@ -17,7 +17,6 @@ use crate::{AuthError, CryptoKey, key::Usage};
 struct Ticket {
     session_key: CryptoKey,
     blob: TicketBlob,
-    expires: UTime,
     /// Three quarters of its life are over then.
     renew_after: UTime,
 }
@@ -47,9 +46,21 @@ impl TicketKeeper {
         self.global_id
     }
 
-    /// True when there is a ticket for `service` that is valid at `now`.
-    pub fn has_ticket(&self, service: EntityType, now: UTime) -> bool {
-        self.tickets.get(&service).is_some_and(|t| t.expires > now)
+    /// True when there is a ticket for `service`. The service decides how long it takes the ticket: this host's clock
+    /// does not.
+    pub fn has_ticket(&self, service: EntityType) -> bool {
+        self.tickets.contains_key(&service)
+    }
+
+    /// Forgets the ticket by which the owner proves its global id to the monitors: the next handshake with one asks for
+    /// another id. The tickets to services stay, with the id that they were given for.
+    pub fn forget_auth_ticket(&mut self) {
+        self.tickets.remove(&EntityType::AUTH);
+    }
+
+    /// The id to ask a monitor for; 0 for a new one, as a monitor refuses an id without the ticket that proves it.
+    fn asked_global_id(&self) -> u64 {
+        if self.has_ticket(EntityType::AUTH) { self.global_id } else { 0 }
     }
 
     /// True when a ticket is past three quarters of its life, or missing. The one for
@@ -99,8 +110,8 @@ impl TicketKeeper {
             }
             let blob = TicketBlob::from_prefix(blob).map_err(malformed)?;
             let life = std::time::Duration::new(u64::from(learned.validity.sec), learned.validity.nsec);
-            let (expires, renew_after) = (now.plus(life), now.plus(life * 3 / 4));
-            let ticket = Ticket { session_key: learned.session_key, blob, expires, renew_after };
+            let renew_after = now.plus(life * 3 / 4);
+            let ticket = Ticket { session_key: learned.session_key, blob, renew_after };
             self.tickets.insert(service, ticket);
         }
         Ok(())
@@ -146,7 +157,7 @@ impl ClientAuth {
         if service == EntityType::MON {
             MODE_MON.encode(&mut out, f);
             keeper.name.encode(&mut out, f);
-            keeper.global_id.encode(&mut out, f);
+            keeper.asked_global_id().encode(&mut out, f);
         } else {
             auth.session_key = Some(keeper.ticket(service).ok_or(AuthError::Denied)?.0.clone());
             out = auth.authorizer(keeper, None, rng)?;

@@ -3,6 +3,7 @@
 use std::mem;
 
 use auth::{CryptoKey, EntityAuth, answer_mauth};
+use messages::{MAuth, MAuthReply};
 use types::{EntityName, KeyType, UTime};
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
 use crate::{NoAuthority, ServiceAuth};
 
 const DIALED: OsdId = OsdId(3);
-/// The connection to the monitor; later ones lead to the OSD.
+/// The first connection to the monitor.
 const TO_MON: u32 = 1;
 
 /// What a monitor knows that gives tickets to one entity.
@@ -126,8 +127,8 @@ impl Trio {
     }
 
     fn hear(&mut self, conn: u32, event: WireEvent<u32>) {
-        match conn {
-            TO_MON => self.mon.event(event, &mut self.monitor),
+        match self.own.net.links.get(&conn).map(|link| link.purpose) {
+            Some(Purpose::Mon) => self.mon.event(event, &mut self.monitor),
             _ => self.osd.event(event, &mut self.opens),
         }
     }
@@ -159,12 +160,19 @@ impl Trio {
         self.connect(dialed);
     }
 
+    fn asked(&mut self) -> Vec<(u64, Box<MAuth>)> {
+        let request = |event| match event {
+            NetEvent::Received(id, _, Message::MAuth(request)) => (id, request),
+            other => panic!("{other:?}"),
+        };
+        mem::take(&mut self.mon.told).into_iter().map(request).collect()
+    }
+
     /// The monitor answers what it was asked; how often that was.
     fn answer(&mut self) -> usize {
-        let asked = mem::take(&mut self.mon.told);
+        let asked = self.asked();
         let count = asked.len();
-        for event in asked {
-            let NetEvent::Received(id, _, Message::MAuth(request)) = event else { panic!("{event:?}") };
+        for (id, request) in asked {
             let (name, wall) = (EntityName::new(EntityType::CLIENT, "1"), self.mon.end.wall());
             let name = self.own.net.keeper.as_ref().map_or(name, |keeper| keeper.name().clone());
             let payload =
@@ -237,4 +245,43 @@ fn secrets_that_do_not_open_the_own_ticket_make_it_be_replaced() {
         trio.pass(250);
         assert_eq!(trio.answer(), requests);
     }
+}
+
+/// The monitor was away for days, or its clock leapt.
+#[test]
+fn an_osd_that_can_no_longer_prove_its_id_is_let_in_under_another() {
+    for (kind, is_let_in) in [(EntityType::OSD, true), (EntityType::CLIENT, false)] {
+        let mut trio = Trio::new(kind);
+        trio.replace_secrets(EntityType::AUTH);
+        trio.own.event(WireEvent::Closed(TO_MON), &mut NoAuthority);
+        assert!(matches!(mem::take(&mut trio.own.told)[..], [NetEvent::MonClosed]));
+        for _ in 0..5 {
+            trio.pass(250);
+        }
+        let is_open = matches!(trio.own.told[..], [NetEvent::MonOpened]);
+        assert_eq!(is_open, is_let_in, "{kind:?}: {:?}", trio.own.told);
+    }
+}
+
+/// Without a monitor, OSDs keep the secrets that open the tickets.
+#[test]
+fn a_ticket_that_nobody_renews_opens_as_long_as_its_secret_is_kept() {
+    let mut trio = Trio::new(EntityType::OSD);
+    trio.pass(3 * 3_600_000);
+    assert_eq!(trio.asked().len(), 1);
+    trio.say();
+    assert!(trio.is_open());
+}
+
+#[test]
+fn who_is_refused_tickets_begins_another_session_with_the_monitor() {
+    let mut trio = Trio::new(EntityType::OSD);
+    trio.own.net.want_tickets();
+    trio.pass(250);
+    let [(id, _)] = trio.asked()[..] else { panic!("asked once") };
+    let reply = MAuthReply { result: -13, ..MAuthReply::default() };
+    trio.mon.net.send(id, 0, &reply.into(), &mut trio.mon.end);
+    trio.run();
+    trio.pass(250);
+    assert!(matches!(trio.own.told[..], [NetEvent::MonClosed, NetEvent::MonOpened]), "{:?}", trio.own.told);
 }
