@@ -53,9 +53,9 @@ pub enum FrameError {
         /// Its length.
         bytes: u32,
     },
-    /// The sender gave up inside the frame.
-    #[error("frame aborted by the sender")]
-    Aborted,
+    /// The epilogue does not say whether the sender completed the frame.
+    #[error("malformed epilogue")]
+    Epilogue,
     /// An encrypted frame does not decrypt.
     #[error("decryption failed")]
     Decrypt,
@@ -68,7 +68,9 @@ const INLINE_BYTES: usize = 48;
 const SECURE_PREAMBLE_BYTES: usize = PREAMBLE_BYTES + INLINE_BYTES + TAG_BYTES;
 const EPILOGUE_BYTES: usize = 13;
 const SECURE_EPILOGUE_BYTES: usize = 16;
+/// How a frame ended, in the epilogue: its sender completed it, or gave it up and filled it with zeros.
 const LATE_COMPLETE: u8 = 0x0e;
+const LATE_ABORTED: u8 = 0x01;
 const SEED: u32 = u32::MAX;
 
 /// Longest segments: of control frames (all that there is before a session) and message headers, then
@@ -268,8 +270,19 @@ impl FrameReader {
         Some(PartialFrame { have: self.rope.take_all(), bytes, align_at })
     }
 
-    /// The next whole frame, and the bytes that it took on the wire (for the handshake's signature).
-    pub(crate) fn next(&mut self, transcript: Option<&mut Vec<u8>>) -> Result<Option<Frame>, FrameError> {
+    /// The next whole frame, and the bytes that it took on the wire (for the handshake's signature). A message that its
+    /// sender gave up is passed over, as if it had not been sent: the Linux kernel revokes requests half sent.
+    pub(crate) fn next(&mut self, mut transcript: Option<&mut Vec<u8>>) -> Result<Option<Frame>, FrameError> {
+        while let Some(begun) = self.take_whole()? {
+            if let Some(frame) = self.finish(begun, transcript.as_deref_mut())? {
+                return Ok(Some(frame));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The frame under way, or the next one, if all of it is there.
+    fn take_whole(&mut self) -> Result<Option<Begun>, FrameError> {
         let begun = match self.begun.take() {
             Some(begun) => begun,
             None => match self.begin()? {
@@ -282,19 +295,29 @@ impl FrameReader {
             self.begun = Some(begun);
             return Ok(None);
         }
+        Ok(Some(begun))
+    }
+
+    /// Takes the rest of a frame, all of which is there; none if its sender gave it up.
+    fn finish(
+        &mut self,
+        begun: Begun,
+        transcript: Option<&mut Vec<u8>>,
+    ) -> Result<Option<Frame>, FrameError> {
         let Begun { preamble, raw, inline } = begun;
+        let rest_bytes = preamble.rest_bytes(self.cipher.is_some());
         if let Some(transcript) = transcript {
             transcript.extend_from_slice(&raw);
             self.rope.append_to(rest_bytes, transcript);
         }
-        let (segments, data_sums) = match &mut self.cipher {
+        let parts = match &mut self.cipher {
             None => crc_segments(&preamble, &mut self.rope)?,
             Some(cipher) => {
                 let rest = self.rope.take(rest_bytes).unwrap_or_default();
-                (secure_segments(&preamble, inline, rest, cipher)?, None)
+                secure_segments(&preamble, inline, rest, cipher)?.map(|segments| (segments, None))
             }
         };
-        Ok(Some(Frame { tag: Tag(preamble.tag), segments, data_sums }))
+        Ok(parts.map(|(segments, data_sums)| Frame { tag: Tag(preamble.tag), segments, data_sums }))
     }
 
     /// Takes a preamble, if it is there.
@@ -321,12 +344,17 @@ fn open(cipher: &mut Cipher, sealed: &[u8]) -> Result<Bytes, FrameError> {
     if cipher.open(&mut buffer) { Ok(Bytes::from(buffer)) } else { Err(FrameError::Decrypt) }
 }
 
-fn check_late(status: u8) -> Result<(), FrameError> {
+/// False for a frame that its sender gave up.
+fn is_complete(status: u8) -> Result<bool, FrameError> {
     match status & 0x0f {
-        LATE_COMPLETE => Ok(()),
-        _ => Err(FrameError::Aborted),
+        LATE_COMPLETE => Ok(true),
+        LATE_ABORTED => Ok(false),
+        _ => Err(FrameError::Epilogue),
     }
 }
+
+/// A frame's segments, and the checksums of the last one where it has any.
+type SummedSegments = ([Bytes; SEGMENTS_MAX], Option<Sums>);
 
 /// The next segment: a part of the received bytes, or a copy in memory of its own.
 fn take_segment(rope: &mut Rope, length: u32, is_copied: bool) -> Bytes {
@@ -339,15 +367,12 @@ fn take_segment(rope: &mut Rope, length: u32, is_copied: bool) -> Bytes {
     segment.unwrap_or_default()
 }
 
-/// The segments, and the checksums of the last one. All of the frame is there.
+/// The segments, and the checksums of the last one. All of the frame is there; none if its sender gave it up.
 ///
 /// The receive buffer is soon needed for the next bytes, while names out of a front live long, in logs and indexes: so
 /// segments of small frames, and short fronts, are copied. A message's header is not, as it is read at once. Large
 /// frames have memory of their own, which their payload may keep.
-fn crc_segments(
-    preamble: &Preamble,
-    rope: &mut Rope,
-) -> Result<([Bytes; SEGMENTS_MAX], Option<Sums>), FrameError> {
+fn crc_segments(preamble: &Preamble, rope: &mut Rope) -> Result<Option<SummedSegments>, FrameError> {
     let is_small = preamble.rest_bytes(false) < LARGE_FRAME_BYTES;
     let lengths = preamble.lengths;
     let first = take_segment(rope, lengths[0], is_small && Tag(preamble.tag) != Tag::MESSAGE);
@@ -355,7 +380,7 @@ fn crc_segments(
         return Err(FrameError::Crc);
     }
     if preamble.count == 1 {
-        return Ok(([first, Bytes::new(), Bytes::new(), Bytes::new()], None));
+        return Ok(Some(([first, Bytes::new(), Bytes::new(), Bytes::new()], None)));
     }
     let front = take_segment(rope, lengths[1], is_small || lengths[1] as usize <= COPIED_FRONT_BYTES_MAX);
     let middle = take_segment(rope, lengths[2], is_small);
@@ -364,28 +389,28 @@ fn crc_segments(
     let sum = if is_small { Sums::of } else { Sums::by_block };
     let data_sums = (!data.is_empty()).then(|| sum(&data));
     let data_crc = data_sums.as_ref().map_or(SEED, Sums::crc);
-    let epilogue: [u8; EPILOGUE_BYTES] = rope.take_array().ok_or(FrameError::Aborted)?;
-    let (status, sums) = epilogue.split_first().ok_or(FrameError::Aborted)?;
-    check_late(*status)?;
+    let epilogue: [u8; EPILOGUE_BYTES] = rope.take_array().ok_or(FrameError::Epilogue)?;
+    let (status, sums) = epilogue.split_first().ok_or(FrameError::Epilogue)?;
     let crcs = [crc32c(SEED, &front), crc32c(SEED, &middle), data_crc];
     let is_sound = |(sum, crc): (&[u8; 4], &u32)| u32::from_le_bytes(*sum) == *crc;
     if !sums.as_chunks().0.iter().zip(&crcs).take(preamble.count - 1).all(is_sound) {
         return Err(FrameError::Crc);
     }
-    Ok(([first, front, middle, data], data_sums))
+    Ok(is_complete(*status)?.then_some(([first, front, middle, data], data_sums)))
 }
 
+/// The segments; none if the sender gave the frame up.
 fn secure_segments(
     preamble: &Preamble,
     inline: Bytes,
     rest: Bytes,
     cipher: &mut Cipher,
-) -> Result<[Bytes; SEGMENTS_MAX], FrameError> {
+) -> Result<Option<[Bytes; SEGMENTS_MAX]>, FrameError> {
     let mut segments: [Bytes; SEGMENTS_MAX] = Default::default();
     let first = preamble.lengths[0] as usize;
     segments[0] = inline.slice(..first.min(INLINE_BYTES));
     if rest.is_empty() {
-        return Ok(segments);
+        return Ok(Some(segments));
     }
     let mut plain = open(cipher, &rest)?;
     let mut take = |length: usize| {
@@ -399,10 +424,8 @@ fn secure_segments(
     for (segment, length) in segments.iter_mut().zip(preamble.lengths).take(preamble.count).skip(1) {
         *segment = take(length as usize);
     }
-    if preamble.count > 1 {
-        check_late(plain[0])?;
-    }
-    Ok(segments)
+    let is_whole = preamble.count == 1 || is_complete(plain[0])?;
+    Ok(is_whole.then_some(segments))
 }
 
 /// Makes frames.

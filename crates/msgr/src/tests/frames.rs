@@ -142,15 +142,33 @@ fn a_small_payload_leaves_the_receive_buffer_for_aligned_memory() {
     assert!((got.as_ptr() as usize).is_multiple_of(4096));
 }
 
+/// The sender filled what it had not sent with zeros, and summed those.
 #[test]
-fn an_aborted_frame_is_refused() {
+fn a_frame_that_its_sender_gave_up_is_passed_over() {
+    let (mut writer, mut reader) = ends(false);
+    let mut aborted = encode(&mut writer, b"header", b"fro\0\0", &[vec![0; 300]]);
+    let late = aborted.len() - 13;
+    aborted[late] = 0x01;
+    let whole = encode(&mut writer, b"another", b"front", &[]);
+    for piece in [aborted.clone(), aborted, whole].concat().chunks(100) {
+        reader.push(Bytes::copy_from_slice(piece));
+        if let Some(frame) = reader.next(None).unwrap() {
+            assert_eq!((&frame.segments[0][..], &frame.segments[1][..]), (&b"another"[..], &b"front"[..]));
+            return;
+        }
+    }
+    panic!("the frame behind them is lost");
+}
+
+#[test]
+fn an_epilogue_that_says_neither_is_refused() {
     let (mut writer, mut reader) = ends(false);
     let mut wire = encode(&mut writer, b"header", b"front", &[]);
     let late = wire.len() - 13;
-    for status in [0x01, 0x00, 0x0f] {
+    for status in [0x00, 0x0f] {
         wire[late] = status;
         reader.push(Bytes::from(wire.clone()));
-        assert!(matches!(reader.next(None), Err(FrameError::Aborted)));
+        assert!(matches!(reader.next(None), Err(FrameError::Epilogue)));
         (_, reader) = ends(false);
     }
 }
