@@ -276,10 +276,15 @@ impl Connection {
         Ok(())
     }
 
+    /// The cookie of the lossless session in which the peer sends, if it is one.
+    pub fn session(&self) -> Option<u64> {
+        self.cookie.filter(|_| matches!(self.role, Role::Acceptor { .. }))
+    }
+
     /// The owner could not take the last `count` messages: if they are of a lossless session, whose cookie is returned,
     /// they count as not received, and the peer sends them again over its next connection. This one is to be closed.
     pub fn take_back(&mut self, count: u64, sessions: &mut InSessions) -> Option<u64> {
-        let cookie = self.cookie.filter(|_| matches!(self.role, Role::Acceptor { .. }))?;
+        let cookie = self.session()?;
         sessions.take_back(cookie, count);
         Some(cookie)
     }

@@ -60,8 +60,9 @@ pub enum NetEvent {
     FromOsd(OsdId, Message),
     /// No process listens at the OSD's address.
     OsdRefused(OsdId),
-    /// The OSD takes nothing, and a message to it had to be dropped; or it sends one that does not decode, and all that
-    /// it sends later waits behind that. Reported again and again until the OSD is forgotten.
+    /// The OSD takes nothing, or has forgotten what it was sent, and a message to it had to be dropped; or it sends one
+    /// that does not decode or is not known, and all that it sends later waits behind that. Reported again and again
+    /// until the OSD is forgotten.
     OsdStuck(OsdId),
 }
 
@@ -120,7 +121,7 @@ pub struct Net<C> {
     handshakes: Handshakes<C>,
     next_id: u64,
     sessions: InSessions,
-    /// OSDs that sent what does not decode, with the sessions in which it waits.
+    /// OSDs that sent what does not decode or is not known, with the sessions in which it waits.
     undecodable: BTreeMap<OsdId, u64>,
     osds: BTreeMap<OsdId, OsdPeer<C>>,
     mon: Option<MonLink<C>>,
@@ -354,10 +355,10 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         }
     }
 
-    /// A message does not decode, the first of the last `count` of its connection, which is closed. In a session that
-    /// outlives it, none of them counts as received: OSDs rely on hearing all in order, and would take a message behind
-    /// one that is lost for the proof that they have both. So the session is stuck until the map says something new of
-    /// the sender.
+    /// A message does not decode, or another OSD's is not known here: the first of the last `count` of its connection,
+    /// which is closed. In a session that outlives it, none of them counts as received: OSDs rely on hearing all in
+    /// order, and would take a message behind one that is lost for the proof that they have both. So the session is
+    /// stuck until the map says something new of the sender.
     fn refuse_undecodable(
         &mut self,
         conn: C,
@@ -373,7 +374,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         self.drop_link(conn, wire, out);
     }
 
-    /// False for a message that does not decode.
+    /// False for a message that cannot be taken.
     fn on_conn_event(
         &mut self,
         conn: C,
@@ -402,21 +403,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             }
             (ConnEvent::Established(end), Purpose::Osd(osd)) => self.resume_osd(osd, conn, &end, wire),
             (ConnEvent::Message(raw), purpose) => {
-                let (kind, tid) = (raw.kind, raw.tid);
-                match (Message::decode(raw), purpose) {
-                    (Ok(Message::MAuthReply(reply)), Purpose::Mon) => {
-                        self.on_auth_reply(conn, *reply, wire, out)
-                    }
-                    (Ok(message), Purpose::Mon) => out.push(NetEvent::FromMon(tid, message)),
-                    (Ok(message), Purpose::Osd(osd)) => out.push(NetEvent::FromOsd(osd, message)),
-                    (Ok(message), Purpose::Inbound | Purpose::Outbound) => {
-                        out.push(NetEvent::Received(id, tid, message))
-                    }
-                    (Err(error), _) => {
-                        tracing::warn!(kind, %error, "a message does not decode; closing its connection");
-                        return false;
-                    }
-                }
+                return self.on_message(conn, (id, purpose), raw, wire, out);
             }
             (ConnEvent::Acked(seq), Purpose::Osd(osd)) => {
                 if let Some(peer) = self.osds.get_mut(&osd) {
@@ -432,6 +419,47 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             (ConnEvent::Acked(_) | ConnEvent::SessionReset, _) => {}
         }
         true
+    }
+
+    /// False for a message that cannot be taken.
+    fn on_message(
+        &mut self,
+        conn: C,
+        (id, purpose): (u64, Purpose),
+        raw: RawMessage,
+        wire: &mut impl Wire<Conn = C>,
+        out: &mut Vec<NetEvent>,
+    ) -> bool {
+        let (kind, tid) = (raw.kind, raw.tid);
+        match (Message::decode(raw), purpose) {
+            (Ok(Message::MAuthReply(reply)), Purpose::Mon) => self.on_auth_reply(conn, *reply, wire, out),
+            // As in any message, there may be something in it that later ones rely on.
+            (Ok(Message::Unknown(raw)), Purpose::Inbound) if self.is_in_session(conn) => {
+                let (version, compat) = (raw.version, raw.compat);
+                tracing::warn!(
+                    kind,
+                    version,
+                    compat,
+                    "an OSD's message is not known; closing its connection"
+                );
+                return false;
+            }
+            (Ok(message), Purpose::Mon) => out.push(NetEvent::FromMon(tid, message)),
+            (Ok(message), Purpose::Osd(osd)) => out.push(NetEvent::FromOsd(osd, message)),
+            (Ok(message), Purpose::Inbound | Purpose::Outbound) => {
+                out.push(NetEvent::Received(id, tid, message))
+            }
+            (Err(error), _) => {
+                tracing::warn!(kind, %error, "a message does not decode; closing its connection");
+                return false;
+            }
+        }
+        true
+    }
+
+    /// True for a connection that an OSD in a session with this one sends over.
+    fn is_in_session(&self, conn: C) -> bool {
+        self.links.get(&conn).is_some_and(|link| link.conn.session().is_some())
     }
 
     fn resume_osd(&mut self, osd: OsdId, conn: C, end: &Established, wire: &mut impl Wire<Conn = C>) {

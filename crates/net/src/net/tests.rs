@@ -84,14 +84,25 @@ fn who_does_not_take_its_answers_is_closed_and_that_is_told() {
     assert!(matches!(pair.told[1][..], [NetEvent::Closed(closed)] if closed == id), "{:?}", pair.told[1]);
 }
 
-/// Nothing behind it may be taken for the proof that it was heard.
+const DIALER: OsdId = OsdId(1);
+
+/// An MOSDOp without anything.
+fn undecodable() -> RawMessage {
+    RawMessage { kind: 42, version: 8, ..ping().encode(0) }
+}
+
 #[test]
-fn what_does_not_decode_blocks_its_session_until_its_sender_is_forgotten() {
-    const DIALER: OsdId = OsdId(1);
+fn what_cannot_be_taken_blocks_its_session_until_its_sender_is_forgotten() {
+    blocks_its_session(undecodable());
+    blocks_its_session(RawMessage { kind: u16::MAX, ..ping().encode(0) });
+    blocks_its_session(RawMessage { version: 99, compat: 99, ..ping().encode(0) });
+}
+
+/// Nothing behind it may be taken for the proof that it was heard.
+fn blocks_its_session(raw: RawMessage) {
     let mut pair = Pair::new(EntityType::OSD);
     pair.talk();
-    // An MOSDOp without anything.
-    pair.say_raw(RawMessage { kind: 42, version: 8, ..ping().encode(0) });
+    pair.say_raw(raw);
     pair.say();
     pair.run_at_once();
     assert!(matches!(pair.told[1][..], [NetEvent::Closed(_)]), "{:?}", pair.told[1]);
@@ -115,4 +126,16 @@ fn what_does_not_decode_blocks_its_session_until_its_sender_is_forgotten() {
     pair.told[1].clear();
     pair.nets[1].tick(&mut pair.ends[1], &mut pair.told[1]);
     assert!(pair.told[1].is_empty());
+}
+
+/// It need not know all that a newer OSD says.
+#[test]
+fn a_monitor_hears_what_it_does_not_know() {
+    let mut pair = Pair::new(EntityType::MON);
+    pair.follow();
+    let unknown = Message::Unknown(Box::new(RawMessage { kind: u16::MAX, ..ping().encode(0) }));
+    pair.nets[0].send_mon(0, &unknown, &mut pair.ends[0]);
+    pair.run();
+    let heard = &pair.told[1][..];
+    assert!(matches!(heard, [_, NetEvent::Received(_, _, Message::Unknown(_))]), "{heard:?}");
 }
