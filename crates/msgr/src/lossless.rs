@@ -77,9 +77,8 @@ impl OutSession {
         }
     }
 
-    /// The acceptor forgot the session: what was not acknowledged is renumbered from 1 on and sent in a
-    /// new one with this cookie. Its receiver has a new life, to which old messages mean nothing: they
-    /// are dropped.
+    /// The acceptor forgot the session: a new one with this cookie begins, without what was not acknowledged in this
+    /// one. The caller sees to it that nothing waits for that.
     pub fn reset(&mut self, cookie: u64) {
         *self = OutSession::new(cookie);
     }
@@ -110,7 +109,7 @@ pub(crate) enum Arrival {
 struct InSession {
     /// The last number received.
     last: u64,
-    /// When it was last opened or resumed, as a count of both.
+    /// When something was last heard in it, as a count of all that was.
     used: u64,
 }
 
@@ -121,8 +120,8 @@ pub struct InSessions {
     uses: u64,
 }
 
-/// Sessions remembered; a cluster has far fewer OSDs. Those are forgotten that were not resumed for the
-/// longest time.
+/// Sessions remembered; a cluster has far fewer OSDs. Those are forgotten in which nothing was heard for the longest
+/// time.
 const SESSIONS_MAX: usize = 10_000;
 
 impl InSessions {
@@ -163,13 +162,16 @@ impl InSessions {
 
     /// Notes a message.
     pub(crate) fn receive(&mut self, cookie: u64, seq: u64) -> Arrival {
-        match self.by_cookie.get_mut(&cookie) {
-            Some(session) if seq <= session.last => Arrival::Again,
-            Some(session) if seq == session.last + 1 => {
-                session.last = seq;
-                Arrival::New
-            }
-            Some(_) | None => Arrival::Gap,
+        let Some(session) = self.by_cookie.get_mut(&cookie) else { return Arrival::Gap };
+        self.uses += 1;
+        session.used = self.uses;
+        if seq <= session.last {
+            return Arrival::Again;
         }
+        if seq > session.last + 1 {
+            return Arrival::Gap;
+        }
+        session.last = seq;
+        Arrival::New
     }
 }

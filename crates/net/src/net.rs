@@ -93,8 +93,8 @@ struct OsdPeer<C> {
     session: OutSession,
     link: Option<C>,
     retry_at_ns: u64,
-    /// The OSD took so little for so long that a message to it was dropped: requests that wait for its answer cannot go
-    /// on until a map marks it down.
+    /// A message to the OSD was dropped: it took so little for so long, or it forgot the session. Requests that wait
+    /// for its answer cannot go on until a map marks it down.
     is_lost: bool,
 }
 
@@ -388,6 +388,13 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             (ConnEvent::Established(end), Purpose::Inbound | Purpose::Outbound) => {
                 link.is_client = end.entity_type != EntityType::OSD && purpose == Purpose::Inbound;
                 link.dialer = osd_of(&end).filter(|_| purpose == Purpose::Inbound);
+                if let (Some(osd), Some(cookie)) = (link.dialer, link.conn.session())
+                    && self.undecodable.get(&osd).is_some_and(|stuck| *stuck != cookie)
+                {
+                    // The OSD, or this part of it, has begun anew. If another part of it is stuck still, it dials
+                    // again and is noted again.
+                    self.undecodable.remove(&osd);
+                }
                 if link.is_client && self.is_holding_clients {
                     wire.pause_receive(conn, true);
                 }
@@ -413,6 +420,10 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             (ConnEvent::SessionReset, Purpose::Osd(osd)) => {
                 let cookie = self.rng.random_range(1..=u64::MAX);
                 if let Some(peer) = self.osds.get_mut(&osd) {
+                    if peer.session.unacked_count() > 0 {
+                        tracing::error!(osd = osd.0, "an OSD has forgotten its session; giving it up");
+                        peer.is_lost = true;
+                    }
                     peer.session.reset(cookie);
                 }
             }

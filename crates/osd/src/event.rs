@@ -71,7 +71,7 @@ pub enum Event {
     FromOsd(OsdId, Message),
     /// Nothing listens at the OSD's address.
     OsdRefused(OsdId),
-    /// The OSD takes nothing, and a message to it had to be dropped.
+    /// A message to the OSD had to be dropped, or one from it cannot be taken. Repeated until [`Effect::ForgetOsd`].
     OsdStuck(OsdId),
     /// A store request finished.
     Store(store::Completion),
@@ -99,7 +99,7 @@ pub enum Effect {
         /// The message; OSDs that are told the same share its memory.
         message: Arc<RawMessage>,
     },
-    /// The OSD is down or has new addresses: drop its session and all that is queued.
+    /// The life in which the OSD was spoken to is over, or this OSD's own: drop its session and all that is queued.
     ForgetOsd(OsdId),
     /// Close a connection; no [`Event::ConnClosed`] follows.
     Close(ConnId),

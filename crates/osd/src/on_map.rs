@@ -128,6 +128,7 @@ impl Osd {
         self.maps.push(&mut txn, map.epoch, full, incremental);
         ctx.store.submit(crate::pgs::MAP_TOKEN, txn);
         self.admission.held_back.follow(Some(&self.map), &map);
+        self.end_sessions(&map, ctx);
         self.map = map;
         self.advance_pgs(ctx);
     }
@@ -168,7 +169,6 @@ impl Osd {
         if self.config.shard.is_control() {
             self.follow_own_state(ctx);
         }
-        self.forget_down_osds(ctx);
         self.retry_waiting(ctx);
         self.answer_latest_maps(ctx);
         self.stats_report.at_once(ctx.now);
@@ -193,8 +193,14 @@ impl Osd {
         ctx.effects.push(Effect::SendMon(message.into()));
     }
 
-    fn forget_down_osds(&mut self, ctx: &mut Ctx<'_>) {
-        for osd in self.pgs.take_contacted(|osd| !self.map.is_up(osd)) {
+    /// Drops the sessions with OSDs whose lives are over with `map`, before anything is said in their next lives. If
+    /// this OSD's own life is over, it drops all: what waits in them is of that life, and a peer that gave one of them
+    /// up with that life would drop what is said in the next one.
+    fn end_sessions(&mut self, map: &OsdMap, ctx: &mut Ctx<'_>) {
+        let before = &self.map;
+        let is_over = |osd| before.is_up(osd) && !(map.is_up(osd) && map.up_from(osd) == before.up_from(osd));
+        let is_own = is_over(self.config.whoami);
+        for osd in self.pgs.take_contacted(|osd| is_own || is_over(osd)) {
             ctx.effects.push(Effect::ForgetOsd(osd));
         }
     }

@@ -106,6 +106,15 @@ impl Osd {
         }
     }
 
+    /// The session with an OSD is stuck. The end of the OSD's life ends that; it may have come before anything was said
+    /// to the OSD from here.
+    pub(crate) fn on_stuck_osd(&mut self, osd: OsdId, ctx: &mut Ctx<'_>) {
+        match self.map.is_up(osd) {
+            true => self.on_unreachable_osd(osd, true, ctx),
+            false => ctx.effects.push(Effect::ForgetOsd(osd)),
+        }
+    }
+
     /// Nothing listens at the address of an OSD that the map shows up, or that OSD takes nothing. Either way, what
     /// waits for its answers does not go on before a map shows it down; but an OSD that takes nothing of ours may serve
     /// others.

@@ -241,7 +241,7 @@ impl Osd {
             Event::Received(conn, tid, message) => self.on_received(conn, tid, message, ctx),
             Event::FromOsd(osd, message) => self.on_answer_of_osd(osd, message, ctx),
             Event::OsdRefused(osd) => self.on_unreachable_osd(osd, false, ctx),
-            Event::OsdStuck(osd) => self.on_unreachable_osd(osd, true, ctx),
+            Event::OsdStuck(osd) => self.on_stuck_osd(osd, ctx),
             Event::Store(completion) => self.on_store(completion, ctx),
             Event::ShardMessage(from, message) => self.on_shard_message(from, message, ctx),
             Event::Timer(TICK) => self.on_tick(ctx),

@@ -116,6 +116,8 @@ fn blocks_its_session(raw: RawMessage) {
     pair.told[1].clear();
     pair.reconnect(3);
     assert!(pair.told[1].is_empty(), "its sender hears that the session is over: {:?}", pair.told[1]);
+    // The sender's map says, too, that it was marked down.
+    pair.nets[0].forget_osd(DIALED, &mut pair.ends[0]);
     pair.say();
     pair.reconnect(4);
     assert!(
@@ -126,6 +128,43 @@ fn blocks_its_session(raw: RawMessage) {
     pair.told[1].clear();
     pair.nets[1].tick(&mut pair.ends[1], &mut pair.told[1]);
     assert!(pair.told[1].is_empty());
+}
+
+#[test]
+fn a_stuck_osd_that_begins_anew_is_reported_no_more() {
+    let mut pair = Pair::new(EntityType::OSD);
+    pair.talk();
+    pair.say_raw(undecodable());
+    pair.run();
+    let reports = |pair: &mut Pair| {
+        pair.told[1].clear();
+        pair.nets[1].tick(&mut pair.ends[1], &mut pair.told[1]);
+        pair.told[1].iter().filter(|event| matches!(event, NetEvent::OsdStuck(DIALER))).count()
+    };
+    assert_eq!(reports(&mut pair), 1);
+    pair.nets[0].forget_osd(DIALED, &mut pair.ends[0]);
+    pair.say();
+    pair.reconnect(2);
+    assert_eq!(reports(&mut pair), 0);
+}
+
+/// A request may wait for the answer to what was lost with the session.
+#[test]
+fn an_osd_that_forgot_a_session_with_something_in_it_is_reported_until_it_is_forgotten() {
+    let mut pair = Pair::new(EntityType::OSD);
+    pair.talk();
+    pair.nets[1].sessions = InSessions::default();
+    pair.say();
+    pair.reconnect(2);
+    pair.tick();
+    assert!(matches!(pair.told[0][..], [NetEvent::OsdStuck(DIALED)]), "{:?}", pair.told[0]);
+    pair.nets[0].forget_osd(DIALED, &mut pair.ends[0]);
+    pair.told.iter_mut().for_each(Vec::clear);
+    pair.say();
+    pair.reconnect(3);
+    assert!(matches!(pair.told[1][..], [NetEvent::Opened(..), NetEvent::Received(..)]), "{:?}", pair.told[1]);
+    pair.tick();
+    assert!(pair.told[0].is_empty(), "{:?}", pair.told[0]);
 }
 
 /// It need not know all that a newer OSD says.

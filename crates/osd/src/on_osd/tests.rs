@@ -212,6 +212,28 @@ fn who_takes_nothing_is_reported_at_once_and_not_as_dead() {
 }
 
 #[test]
+fn the_stuck_session_of_an_osd_that_is_down_is_dropped() {
+    let mut b = Running::new(B, A, 3);
+    let effects = b.handle(Event::OsdStuck(A));
+    assert!(matches!(effects[..], [Effect::ForgetOsd(A)]), "{effects:?}");
+}
+
+/// A is marked down, and up again, while both run.
+#[test]
+fn sessions_end_with_a_life_at_either_end() {
+    for (me, peer) in [(A, B), (B, A)] {
+        let mut it = Running::new(me, peer, 2);
+        it.now = it.now + Duration::from_secs(2);
+        assert_eq!(beats_to(peer, &it.handle(Event::Timer(crate::osd::TICK))), 1);
+        let effects = it.handle(Event::FromMon(maps().into()));
+        assert_eq!(it.osd.map.epoch, Epoch(4));
+        let forgets =
+            effects.iter().filter(|effect| matches!(effect, Effect::ForgetOsd(osd) if *osd == peer));
+        assert_eq!(forgets.count(), 1, "{effects:?}");
+    }
+}
+
+#[test]
 fn who_cannot_serve_answers_and_sends_no_pings_and_does_not_boot() {
     let mut a = Running::new(A, B, 2);
     a.osd.config.shard = crate::Shard { index: 0, count: 2 };
