@@ -12,6 +12,8 @@ pub(crate) struct InFlight {
     mtime: UTime,
     pub(crate) request: Request,
     target: Option<Target>,
+    /// The map says that it waits. What its target was sent before may still be answered.
+    is_paused: bool,
     /// How often it was sent.
     attempts: i32,
     /// A replica has sent it to the primary.
@@ -34,7 +36,7 @@ struct Target {
 
 impl InFlight {
     pub(crate) fn new(token: Token, mtime: UTime, request: Request) -> InFlight {
-        InFlight { token, mtime, request, target: None, attempts: 0, is_primarys: false }
+        InFlight { token, mtime, request, target: None, is_paused: false, attempts: 0, is_primarys: false }
     }
 }
 
@@ -76,7 +78,7 @@ fn is_paused(map: &OsdMap, request: &Request) -> bool {
 }
 
 impl Client {
-    /// Finds a request's target and sends it there if that is a new one.
+    /// Finds a request's target and sends it there if that is a new one, or if the request had to wait until now.
     pub(crate) fn place(&mut self, tid: u64, ctx: &mut Ctx<'_>) {
         let (Some(map), Some(flying)) = (&self.map, self.requests.get_mut(&tid)) else { return };
         if !map.pools.contains_key(&flying.request.pool) {
@@ -85,9 +87,14 @@ impl Client {
         }
         let is_for_any = flying.request.is_for_any_copy() && !flying.is_primarys;
         let choice = is_for_any.then_some(tid);
-        let wanted = target_of(map, &flying.request, choice).filter(|_| !is_paused(map, &flying.request));
+        let wanted = target_of(map, &flying.request, choice);
+        let is_paused = is_paused(map, &flying.request);
+        let was_paused = std::mem::replace(&mut flying.is_paused, is_paused);
         if wanted != flying.target {
-            flying.target = wanted;
+            // Nothing was sent to the new target, so nothing is taken from it while the request waits.
+            flying.target = wanted.filter(|_| !is_paused);
+            self.send(tid, ctx);
+        } else if was_paused {
             self.send(tid, ctx);
         }
     }
@@ -142,7 +149,8 @@ impl Client {
     }
 
     fn send(&mut self, tid: u64, ctx: &mut Ctx<'_>) {
-        let Some(target) = self.requests.get(&tid).and_then(|flying| flying.target.clone()) else { return };
+        let Some(flying) = self.requests.get(&tid).filter(|flying| !flying.is_paused) else { return };
+        let Some(target) = flying.target.clone() else { return };
         let Some(session) = self.session_to(target.osd, ctx) else { return };
         if self.is_backed_off(target.osd, target.pg, &target.object) {
             return;

@@ -242,6 +242,59 @@ fn writes_wait_while_the_cluster_is_paused() {
     assert_eq!(b.sent().len(), 2);
 }
 
+/// An OSD answers what it was sent before the pause.
+#[test]
+fn a_request_that_a_pause_meets_in_flight_takes_its_answer() {
+    for is_answered in [true, false] {
+        let mut b = Bench::new();
+        b.submit(1, b.pool(), "a", OpCode::CREATE);
+        b.handle(Event::SessionOpened(SessionId(1)));
+        let sent = b.sent();
+        b.map.flags.0 |= types::MapFlags::PAUSEWR.0;
+        b.publish();
+        assert!(b.sent().is_empty());
+        if is_answered {
+            b.reply(&sent[0]);
+            assert_eq!(b.done(), [(1, 5)]);
+            continue;
+        }
+        b.handle(Event::SessionClosed(SessionId(1)));
+        b.now = b.now + REDIAL_AFTER;
+        b.handle(Event::Timer);
+        assert!(b.dialed().is_empty(), "it waits");
+        b.map.flags.0 &= !types::MapFlags::PAUSEWR.0;
+        b.publish();
+        let [session] = b.dialed()[..] else { panic!("{:?}", b.effects) };
+        b.handle(Event::SessionOpened(session));
+        assert_eq!(b.sent()[0].2.retry_attempt, 1);
+        b.reply(&b.sent()[0].clone());
+        assert_eq!(b.done(), [(1, 5)]);
+    }
+}
+
+/// The interval in which it was asked is over.
+#[test]
+fn a_paused_request_takes_no_answer_of_an_earlier_interval() {
+    let mut b = Bench::new();
+    b.submit(1, b.pool(), "a", OpCode::CREATE);
+    b.handle(Event::SessionOpened(SessionId(1)));
+    let sent = b.sent();
+    b.map.flags.0 |= types::MapFlags::PAUSEWR.0;
+    b.publish();
+    let primary = b.primary("a");
+    let (_, pg) = b.map.object_to_pg(b.pool(), b"", b"", b"a").unwrap();
+    let member = *b.map.pg_to_up_acting(pg).acting.iter().find(|osd| **osd != primary).unwrap();
+    b.map.osd_state[member.0 as usize] = OsdState(b.map.osd_state[member.0 as usize].0 & !OsdState::UP.0);
+    b.publish();
+    b.reply(&sent[0]);
+    assert!(b.done().is_empty());
+    b.map.flags.0 &= !types::MapFlags::PAUSEWR.0;
+    b.publish();
+    let again = b.sent();
+    b.reply(&again[0]);
+    assert_eq!(b.done(), [(1, 5)]);
+}
+
 #[test]
 fn a_backoff_holds_requests_until_it_is_lifted() {
     let mut b = Bench::new();
