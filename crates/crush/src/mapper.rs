@@ -127,6 +127,8 @@ impl Mapper<'_> {
             let (mut out, mut out_leaves) = (Vec::new(), Vec::new());
             if is_firstn {
                 self.firstn(bucket, wanted, &mut out, room, Some(&mut out_leaves));
+                // A device that turned out to be out may be left behind the last item.
+                out_leaves.truncate(out.len());
             } else {
                 let size = room.min(count as usize);
                 out = vec![ITEM_UNDEF; size];

@@ -190,6 +190,27 @@ fn weights_and_shadows_follow_changes() {
     assert_eq!(back, map);
 }
 
+/// Root `default` with three devices, and a rule that chooses them by leaf.
+fn three_leaves() -> CrushMap {
+    let mut map = CrushMap::initial();
+    for osd in 0..3 {
+        let location = [("root".to_owned(), "default".to_owned())];
+        map.place_device(osd, &format!("osd.{osd}"), WEIGHT_ONE, &location).unwrap();
+    }
+    map.add_simple_rule("r", "default", "osd", None, RuleForm::REPLICATED).unwrap();
+    map.rules[0].as_mut().unwrap().steps[1].op = step::CHOOSELEAF_FIRSTN;
+    map
+}
+
+#[test]
+fn a_device_that_is_out_is_no_leaf() {
+    let map = three_leaves();
+    for x in 0..1_000 {
+        let chosen = map.do_rule(0, x, 3, &[WEIGHT_ONE, WEIGHT_ONE, 0], None);
+        assert!(chosen.len() == 2 && !chosen.contains(&2), "{x}: {chosen:?}");
+    }
+}
+
 #[test]
 fn a_cycle_is_refused() {
     let mut map = generated(3, 1, &mut Random(1));

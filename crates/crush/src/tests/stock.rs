@@ -36,10 +36,13 @@ impl Drop for Dir {
     }
 }
 
-fn mappings(file: &Path, rule: usize, count: usize, last: u32) -> String {
+fn mappings(file: &Path, rule: usize, count: usize, last: u32, reweights: &[(usize, f64)]) -> String {
     let mut tool = Command::new("crushtool");
     tool.arg("-i").arg(file).args(["--test", "--show-mappings", "--min-x", "0"]);
     tool.args(["--max-x", &last.to_string(), "--rule", &rule.to_string(), "--num-rep", &count.to_string()]);
+    for (osd, weight) in reweights {
+        tool.args(["--weight", &osd.to_string(), &weight.to_string()]);
+    }
     String::from_utf8(tool.output().unwrap().stdout).unwrap()
 }
 
@@ -91,7 +94,7 @@ fn maps_built_by_crushtool_map_alike() {
             std::fs::write(&file, map.to_bytes(Features::PACIFIC)).unwrap();
             for rule in 0..map.rules.len() {
                 for count in [1, 3, 6] {
-                    let text = mappings(&file, rule, count, 2_999);
+                    let text = mappings(&file, rule, count, 2_999, &[]);
                     total += check_mappings(&map, &text, &vec![WEIGHT_ONE; osds as usize], count, false);
                 }
             }
@@ -125,10 +128,59 @@ fn weight_sets_map_alike() {
         std::fs::write(&file, map.to_bytes(Features::PACIFIC)).unwrap();
         for rule in 0..4 {
             for count in [2, 5] {
-                let text = mappings(&file, rule, count, 9_999);
+                let text = mappings(&file, rule, count, 9_999, &[]);
                 total += check_mappings(&map, &text, &vec![WEIGHT_ONE; osds as usize], count, true);
             }
         }
     }
     assert_eq!(total, 3 * 4 * 2 * 10_000);
+}
+
+/// A map of one root with that many devices, and rules that choose them by leaf.
+fn flat(osds: i32) -> CrushMap {
+    let mut map = CrushMap::initial();
+    for osd in 0..osds {
+        let location = [("root".to_owned(), "default".to_owned())];
+        map.place_device(osd, &format!("osd.{osd}"), WEIGHT_ONE, &location).unwrap();
+    }
+    let take = map.id_of("default").unwrap();
+    let of = |op, arg1| Step { op, arg1, arg2: 0 };
+    for choose in [step::CHOOSELEAF_FIRSTN, step::CHOOSELEAF_INDEP] {
+        let steps = vec![of(step::TAKE, take), of(choose, 0), of(step::EMIT, 0)];
+        let ruleset = map.rules.len() as u8;
+        map.rules.push(Some(Rule { ruleset, kind: 1, min_size: 1, max_size: 10, steps }));
+    }
+    map
+}
+
+/// Reweights of any size, zero included, in maps with hardly enough devices.
+#[test]
+fn leaves_that_are_out_map_alike() {
+    if !is_tool_here() {
+        return;
+    }
+    let dir = Dir::new("leaves");
+    let file = dir.0.join("map");
+    let mut random = Random(5);
+    let mut total = 0;
+    let legacy = Tunables::default().of_profile("legacy").unwrap();
+    for (osds, tunables) in [(3, Tunables::default()), (4, legacy), (6, Tunables::default()), (9, legacy)] {
+        let map = CrushMap { tunables, ..flat(osds) };
+        std::fs::write(&file, map.to_bytes(Features::PACIFIC)).unwrap();
+        for _ in 0..4 {
+            let fraction = |random: &mut Random| [0.0, 0.0, 0.25, 0.5, 1.0][random.below(5) as usize];
+            // The tool shows nothing where all are out.
+            let mut reweights = vec![(0, 1.0)];
+            reweights.extend((1..osds as usize).map(|osd| (osd, fraction(&mut random))));
+            let weights: Vec<u32> =
+                reweights.iter().map(|(_, weight)| (weight * f64::from(WEIGHT_ONE)) as u32).collect();
+            for rule in 0..2 {
+                for count in [3, 5] {
+                    let text = mappings(&file, rule, count, 999, &reweights);
+                    total += check_mappings(&map, &text, &weights, count, false);
+                }
+            }
+        }
+    }
+    assert_eq!(total, 4 * 4 * 2 * 2 * 1_000);
 }
