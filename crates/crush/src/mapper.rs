@@ -1,6 +1,6 @@
 //! Rules: from an input to the devices that hold it (`crush_do_rule`).
 
-use std::collections::BTreeMap;
+use std::{cell::Cell, collections::BTreeMap};
 
 use crate::{
     choose::{choose, permuted},
@@ -13,6 +13,10 @@ pub const ITEM_NONE: i32 = 0x7fff_ffff;
 /// `CRUSH_ITEM_UNDEF`: a place not filled yet.
 const ITEM_UNDEF: i32 = 0x7fff_fffe;
 
+/// The most work for one input. A map may ask for any number of attempts, and stock clients make them all; what asks
+/// for this many finds nothing in a useful time. A choice among 10,000 devices at once may still be made 1,600 times.
+const WORK_MAX: u64 = 1 << 24;
+
 /// What stays the same during one rule.
 struct Mapper<'a> {
     map: &'a CrushMap,
@@ -20,6 +24,8 @@ struct Mapper<'a> {
     x: u32,
     args: Option<&'a BTreeMap<u32, ChooseArg>>,
     tries: Tries,
+    /// The work that may still be done.
+    left: Cell<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -44,9 +50,9 @@ struct Wanted {
 }
 
 impl CrushMap {
-    /// The devices that rule `rule` chooses for input `x`: at most `count`, [`ITEM_NONE`] where a
-    /// position of an `indep` rule stays empty. `weights` are the devices' reweights (16.16), `args`
-    /// other weights for the buckets. Empty for a rule that does not exist.
+    /// The devices that rule `rule` chooses for input `x`: at most `count`, [`ITEM_NONE`] where a position of an
+    /// `indep` rule stays empty. `weights` are the devices' reweights (16.16), `args` other weights for the buckets.
+    /// Empty for a rule that does not exist. A rule that would try on for seconds ends with what it has found.
     pub fn do_rule(
         &self,
         rule: u8,
@@ -55,7 +61,32 @@ impl CrushMap {
         weights: &[u32],
         args: Option<&BTreeMap<u32, ChooseArg>>,
     ) -> Vec<i32> {
-        let Some(rule) = self.rule(rule) else { return Vec::new() };
+        self.mapper(x, weights, args, WORK_MAX).run(rule, count)
+    }
+
+    /// The work of [`do_rule`](Self::do_rule) with these arguments: the items that it weighs, and its attempts.
+    /// [`None`] if it takes `limit` or more.
+    pub fn rule_work(
+        &self,
+        rule: u8,
+        x: u32,
+        count: usize,
+        weights: &[u32],
+        args: Option<&BTreeMap<u32, ChooseArg>>,
+        limit: u64,
+    ) -> Option<u64> {
+        let mut mapper = self.mapper(x, weights, args, limit);
+        mapper.run(rule, count);
+        (!mapper.is_spent()).then(|| limit - mapper.left.get())
+    }
+
+    fn mapper<'a>(
+        &'a self,
+        x: u32,
+        weights: &'a [u32],
+        args: Option<&'a BTreeMap<u32, ChooseArg>>,
+        work_max: u64,
+    ) -> Mapper<'a> {
         let t = &self.tunables;
         let tries = Tries {
             // The tunable counts retries.
@@ -66,25 +97,7 @@ impl CrushMap {
             vary_r: u32::from(t.chooseleaf_vary_r),
             is_stable: t.chooseleaf_stable != 0,
         };
-        let mut mapper = Mapper { map: self, weights, x, args, tries };
-        let (mut working, mut result) = (Vec::new(), Vec::new());
-        for s in &rule.steps {
-            match s.op {
-                step::TAKE if self.can_take(s.arg1) => working = vec![s.arg1],
-                step::EMIT => {
-                    let room = count - result.len();
-                    result.extend(working.drain(..).take(room));
-                }
-                step::CHOOSE_FIRSTN
-                | step::CHOOSELEAF_FIRSTN
-                | step::CHOOSE_INDEP
-                | step::CHOOSELEAF_INDEP => {
-                    working = mapper.choose_step(s.op, s.arg1, s.arg2, &working, count);
-                }
-                op => mapper.tries.set(op, s.arg1),
-            }
-        }
-        result
+        Mapper { map: self, weights, x, args, tries, left: Cell::new(work_max) }
     }
 
     fn can_take(&self, id: i32) -> bool {
@@ -108,6 +121,37 @@ impl Tries {
 }
 
 impl Mapper<'_> {
+    fn run(&mut self, rule: u8, count: usize) -> Vec<i32> {
+        let Some(rule) = self.map.rule(rule) else { return Vec::new() };
+        let (mut working, mut result) = (Vec::new(), Vec::new());
+        for s in &rule.steps {
+            match s.op {
+                step::TAKE if self.map.can_take(s.arg1) => working = vec![s.arg1],
+                step::EMIT => {
+                    let room = count - result.len();
+                    result.extend(working.drain(..).take(room));
+                }
+                step::CHOOSE_FIRSTN
+                | step::CHOOSELEAF_FIRSTN
+                | step::CHOOSE_INDEP
+                | step::CHOOSELEAF_INDEP => {
+                    working = self.choose_step(s.op, s.arg1, s.arg2, &working, count);
+                }
+                op => self.tries.set(op, s.arg1),
+            }
+        }
+        result
+    }
+
+    /// Counts the work of one choice in a bucket, or of an attempt that finds it empty.
+    fn spend(&self, bucket: &Bucket) {
+        self.left.set(self.left.get().saturating_sub(bucket.items.len() as u64 + 1));
+    }
+
+    fn is_spent(&self) -> bool {
+        self.left.get() == 0
+    }
+
     /// A choose step: for each bucket at hand, `number` items of type `kind` below it.
     fn choose_step(&self, op: u32, number: i32, kind: i32, working: &[i32], result_max: usize) -> Vec<i32> {
         let is_firstn = matches!(op, step::CHOOSE_FIRSTN | step::CHOOSELEAF_FIRSTN);
@@ -175,7 +219,7 @@ impl Mapper<'_> {
         let first = if self.tries.is_stable { 0 } else { out.len() as u32 };
         let mut room = room;
         for rep in first..wanted.count {
-            if room == 0 {
+            if room == 0 || self.is_spent() {
                 break;
             }
             if let Some(item) = self.firstn_one(top, wanted, rep, out, room, leaves.as_deref_mut()) {
@@ -200,6 +244,10 @@ impl Mapper<'_> {
             let (mut bucket, mut failed_local) = (top, 0u32);
             // Down through the hierarchy; back to the top after a failure that is not retried here.
             loop {
+                self.spend(bucket);
+                if self.is_spent() {
+                    return None;
+                }
                 let r = rep.wrapping_add(wanted.parent_r).wrapping_add(failed_total);
                 let item = match self.firstn_item(bucket, r, failed_local, out.len()) {
                     Some(item) => {
@@ -304,7 +352,7 @@ impl Mapper<'_> {
             leaves[places.clone()].fill(ITEM_UNDEF);
         }
         for failed in 0..wanted.tries {
-            if !out[places.clone()].contains(&ITEM_UNDEF) {
+            if self.is_spent() || !out[places.clone()].contains(&ITEM_UNDEF) {
                 break;
             }
             for place in places.clone() {
@@ -335,7 +383,8 @@ impl Mapper<'_> {
     ) {
         let mut bucket = top;
         loop {
-            if bucket.items.is_empty() {
+            self.spend(bucket);
+            if self.is_spent() || bucket.items.is_empty() {
                 return;
             }
             // Positions must not repeat each other's attempts in a bucket whose size they divide.

@@ -211,6 +211,45 @@ fn a_device_that_is_out_is_no_leaf() {
     }
 }
 
+/// Changes to a map of three devices after which a rule would try for longer than anybody waits.
+type Endless = (&'static str, fn(&mut CrushMap));
+
+const ENDLESS: [Endless; 5] = [
+    ("tries", |map| map.tunables.choose_total_tries = u32::MAX),
+    ("local tries", |map| map.tunables.choose_local_tries = u32::MAX),
+    ("fallback tries", |map| map.tunables.choose_local_fallback_tries = u32::MAX),
+    ("replicas", |map| map.rules[0].as_mut().unwrap().steps[1].arg1 = i32::MAX),
+    ("an empty root", |map| {
+        (0..3).for_each(|osd| map.remove_item(&format!("osd.{osd}")).unwrap());
+        map.tunables.choose_total_tries = u32::MAX;
+    }),
+];
+
+#[test]
+fn a_rule_that_asks_for_any_number_of_attempts_ends() {
+    for (what, change) in ENDLESS {
+        for op in [step::CHOOSE_FIRSTN, step::CHOOSELEAF_FIRSTN, step::CHOOSE_INDEP, step::CHOOSELEAF_INDEP] {
+            let mut map = three_leaves();
+            map.rules[0].as_mut().unwrap().steps[1].op = op;
+            change(&mut map);
+            let found = |chosen: Vec<i32>| chosen.into_iter().filter(|osd| *osd != ITEM_NONE).count();
+            let count = found(map.do_rule(0, 1, 5, &[WEIGHT_ONE; 3], None));
+            assert_eq!(count, if what == "an empty root" { 0 } else { 3 }, "{what} {op}");
+        }
+    }
+}
+
+#[test]
+fn the_work_of_a_rule_is_what_it_weighs_and_tries() {
+    let map = three_leaves();
+    let work = |count, limit| map.rule_work(0, 1, count, &[WEIGHT_ONE; 3], None, limit);
+    // A choice among three items, as one attempt.
+    assert_eq!((work(1, 100), work(1, 5), work(1, 4)), (Some(4), Some(4), None));
+    // The fourth replica uses up the tries.
+    assert!(work(4, 10_000).unwrap() >= 4 * (3 + 51));
+    assert_eq!(map.rule_work(9, 1, 1, &[], None, 5), Some(0), "there is no such rule");
+}
+
 #[test]
 fn a_cycle_is_refused() {
     let mut map = generated(3, 1, &mut Random(1));

@@ -99,20 +99,7 @@ proptest! {
                 let place = place % bytes.len();
                 bytes[place] = *value;
             }
-            let Ok(mut map) = CrushMap::from_bytes(Bytes::from(bytes)) else { continue };
-            // Huge numbers of tries are legal and slow; what they do is the same.
-            map.tunables.choose_total_tries = map.tunables.choose_total_tries.min(50);
-            map.tunables.choose_local_tries = map.tunables.choose_local_tries.min(50);
-            map.tunables.choose_local_fallback_tries = map.tunables.choose_local_fallback_tries.min(50);
-            for rule in map.rules.iter_mut().flatten() {
-                for step in &mut rule.steps {
-                    if step.op >= step::SET_CHOOSE_TRIES || step.op == step::CHOOSELEAF_INDEP {
-                        step.arg1 = step.arg1.min(100);
-                    } else if step.op != step::TAKE {
-                        step.arg1 = step.arg1.min(1_000);
-                    }
-                }
-            }
+            let Ok(map) = CrushMap::from_bytes(Bytes::from(bytes)) else { continue };
             for rule in 0..4 {
                 let chosen = map.do_rule(rule, seed, 3, &[WEIGHT_ONE; 12], map.choose_args_of(-1));
                 prop_assert!(chosen.len() <= 3);

@@ -4,7 +4,7 @@ use codec::Decode;
 use crush::{CrushMap, EditError, RuleForm};
 use types::{Errno, OsdId, OsdMap};
 
-use super::{Reply, Request, Row, named::osd_id_arg};
+use super::{Reply, Request, Row, crush_smoke::endless_rule, named::osd_id_arg};
 use crate::osdmap_service::{RuleMismatch, rule_mismatch};
 
 pub(super) const ROWS: &[Row] = &[
@@ -483,6 +483,10 @@ fn setcrushmap(req: &mut Request<'_>) -> Reply {
     }
     if let Some(why) = why_not_placed(&crush, req.next_map()) {
         return Reply::fail(Errno::EINVAL, why);
+    }
+    if let Some(rule) = endless_rule(&crush, req.next_map()) {
+        let why = format!("crush smoke test failed with -110: rule {rule} takes too long");
+        return Reply::fail(Errno::ETIMEDOUT, why);
     }
     // The bytes are kept as they came: they may hold parts that this version does not know.
     let bytes = req.input.clone();

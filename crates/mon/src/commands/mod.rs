@@ -13,6 +13,7 @@ mod crush_class;
 mod crush_links;
 mod crush_map;
 mod crush_show;
+mod crush_smoke;
 mod crush_tunables;
 mod crush_weight_sets;
 mod descriptions;

@@ -1,6 +1,6 @@
 //! Rules by which pools could not be placed.
 
-use crush::{CrushMap, RuleForm};
+use crush::{CrushMap, RuleForm, Step, step};
 
 use super::cluster::{ADMIN, Cluster};
 
@@ -74,6 +74,34 @@ fn a_crush_map_that_does_not_place_a_pool_is_refused() {
         assert_eq!(set_map(&mut cluster, changed(change)), (-22, why.to_owned()));
     }
     assert_eq!(set_map(&mut cluster, crush.clone()).0, 0);
+}
+
+#[test]
+fn a_crush_map_whose_rules_find_no_end_is_refused() {
+    type Change = fn(&mut CrushMap);
+    let mut cluster = Cluster::with_rbd();
+    let crush = with_rules(&cluster);
+    let cases: [(Change, u8); 3] = [
+        (
+            |crush| {
+                let steps = &mut crush.rules[2].as_mut().unwrap().steps;
+                steps.insert(0, Step { op: step::SET_CHOOSE_TRIES, arg1: 100_000_000, arg2: 0 });
+            },
+            2,
+        ),
+        (|crush| crush.rules[2].as_mut().unwrap().steps[1].arg1 = 2_000_000_000, 2),
+        (|crush| crush.tunables.choose_local_fallback_tries = u32::MAX, 0),
+    ];
+    for (change, rule) in cases {
+        let mut changed = crush.clone();
+        change(&mut changed);
+        let why = format!("crush smoke test failed with -110: rule {rule} takes too long");
+        assert_eq!(set_map(&mut cluster, changed), (-110, why));
+    }
+    // Tries that many clusters set are none too many, also for more copies than there are OSDs.
+    let mut patient = crush;
+    patient.tunables.choose_total_tries = 1_000;
+    assert_eq!(set_map(&mut cluster, patient).0, 0);
 }
 
 #[test]
