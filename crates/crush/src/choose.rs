@@ -77,7 +77,8 @@ fn straw2(bucket: &Bucket, own: &[u32], x: u32, r: u32, arg: Option<&ChooseArg>,
             0 => i64::MIN,
             weight => {
                 let u = crush_hash32_3(x, *id as u32, r) & 0xffff;
-                (crush_ln(u) as i64 - LN_ONE) / i64::from(weight)
+                // Signed, as in Ceph: a weight that no command sets draws the longest straw there.
+                (crush_ln(u) as i64 - LN_ONE) / i64::from(weight as i32)
             }
         };
         if at == 0 || draw > best_draw {

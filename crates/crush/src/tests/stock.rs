@@ -184,3 +184,20 @@ fn leaves_that_are_out_map_alike() {
     }
     assert_eq!(total, 4 * 4 * 2 * 2 * 1_000);
 }
+
+/// Stock takes weights for signed numbers, also those that no command sets.
+#[test]
+fn weights_beyond_the_largest_signed_number_map_alike() {
+    if !is_tool_here() {
+        return;
+    }
+    let dir = Dir::new("weights");
+    let file = dir.0.join("map");
+    let mut map = flat(6);
+    let root = map.roots()[0];
+    let item_weights = vec![WEIGHT_ONE, 0x7fff_ffff, 0x8000_0000, 0x9000_0000, 0xffff_ffff, 0];
+    map.buckets[(-1 - root) as usize].as_mut().unwrap().alg = BucketAlg::Straw2 { item_weights };
+    std::fs::write(&file, map.to_bytes(Features::PACIFIC)).unwrap();
+    let text = mappings(&file, 0, 4, 999, &[]);
+    assert_eq!(check_mappings(&map, &text, &[WEIGHT_ONE; 6], 4, false), 1_000);
+}

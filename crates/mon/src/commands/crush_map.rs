@@ -246,12 +246,18 @@ fn is_at(crush: &CrushMap, id: i32, wanted: &[(String, String)]) -> bool {
     place.first().is_some_and(|parent| wanted.contains(parent)) && wanted.iter().all(|w| place.contains(w))
 }
 
-/// A weight that fits into the map.
+/// A weight that fits into the map: clients take it for a signed number.
 fn weight_arg(req: &Request<'_>) -> Result<f64, Reply> {
     let weight = req.args.float("weight").unwrap_or(0.0);
-    match weight * ONE < f64::from(u32::MAX) {
-        true => Ok(weight),
-        false => Err(Reply::fail(Errno::EOVERFLOW, "(75) Value too large for defined data type")),
+    fixed_weight(weight).map(|_| weight)
+}
+
+/// The weight as maps have it, if they can.
+pub(super) fn fixed_weight(weight: f64) -> Result<u32, Reply> {
+    let fixed = (weight * ONE) as u32;
+    match i32::try_from(fixed) {
+        Ok(_) => Ok(fixed),
+        Err(_) => Err(Reply::fail(Errno::EOVERFLOW, "(75) Value too large for defined data type")),
     }
 }
 

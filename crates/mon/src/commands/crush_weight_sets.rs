@@ -5,7 +5,7 @@ use types::{Errno, PoolId, Release};
 
 use super::{
     Reply, Request, Row,
-    crush_map::{pending, text},
+    crush_map::{fixed_weight, pending, text},
 };
 
 pub(super) const ROWS: &[Row] = &[
@@ -117,7 +117,10 @@ fn reweight(req: &mut Request<'_>) -> Reply {
     let Some(positions) = crush.weight_set_positions(pool) else {
         return Reply::fail(Errno::ENOENT, format!("no weight-set for pool '{}'", text(req, "pool")));
     };
-    let weights = weights(req);
+    let weights = match weights(req) {
+        Ok(weights) => weights,
+        Err(reply) => return reply,
+    };
     if weights.len() != positions {
         return Reply::fail(Errno::EINVAL, format!("must specify exact {positions} weight values"));
     }
@@ -129,15 +132,16 @@ fn reweight_compat(req: &mut Request<'_>) -> Reply {
     if crush.weight_set_positions(COMPAT_SET).is_none() {
         return Reply::fail(Errno::ENOENT, "no backward-compatible weight-set");
     }
-    let weights = weights(req);
-    reweight_set(req, crush, COMPAT_SET, &weights)
+    match weights(req) {
+        Ok(weights) => reweight_set(req, crush, COMPAT_SET, &weights),
+        Err(reply) => reply,
+    }
 }
 
 /// The weights that are given, as CRUSH maps count them.
-fn weights(req: &Request<'_>) -> Vec<u32> {
+fn weights(req: &Request<'_>) -> Result<Vec<u32>, Reply> {
     let given = req.args.list("weight");
-    let numbers = given.iter().filter_map(|text| text.parse::<f64>().ok());
-    numbers.map(|weight| (weight * f64::from(crush::WEIGHT_ONE)) as u32).collect()
+    given.iter().filter_map(|text| text.parse::<f64>().ok()).map(fixed_weight).collect()
 }
 
 fn reweight_set(req: &mut Request<'_>, mut crush: CrushMap, set: i64, weights: &[u32]) -> Reply {

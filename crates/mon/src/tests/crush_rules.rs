@@ -105,6 +105,22 @@ fn a_crush_map_whose_rules_find_no_end_is_refused() {
 }
 
 #[test]
+fn weights_that_clients_take_for_negative_are_refused() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd crush weight-set create-compat"}"#);
+    for (command, name) in [("osd crush reweight", "name"), ("osd crush weight-set reweight-compat", "item")]
+    {
+        let with = |weight: &str| {
+            let list = if name == "item" { format!("[{weight}]") } else { weight.to_owned() };
+            format!(r#"{{"prefix":"{command}","{name}":"osd.0","weight":{list}}}"#)
+        };
+        let why = "(75) Value too large for defined data type".to_owned();
+        assert_eq!(cluster.refused(&with("32768.0")), (-75, why));
+        cluster.ok(&with("32767.5"));
+    }
+}
+
+#[test]
 fn a_bucket_whose_class_a_rule_takes_stays() {
     let mut cluster = Cluster::with_rbd();
     for command in [
