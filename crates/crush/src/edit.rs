@@ -107,8 +107,8 @@ impl CrushMap {
         Ok(self.new_bucket(name, kind))
     }
 
-    /// Puts a device at `location` (type name to bucket name), or moves it there; buckets named there
-    /// that do not exist are made. `weight` is 16.16.
+    /// Puts a device at `location` (type name to bucket name), or moves it there: into the nearest bucket named there
+    /// that exists, with those below it made. `weight` is 16.16.
     pub fn place_device(
         &mut self,
         device: i32,
@@ -137,7 +137,7 @@ impl CrushMap {
         Ok(())
     }
 
-    /// Moves a device or a bucket, with all below it, to `location`.
+    /// Moves a device or a bucket, with all below it, to `location`, which is read as by `place_device`.
     pub fn move_item(&mut self, name: &str, location: &[(String, String)]) -> Result<(), EditError> {
         let id = self.find(name)?;
         let weight = self.item_weight(id).or_else(|| self.bucket(id).map(|b| b.weight)).unwrap_or(0);
@@ -182,7 +182,8 @@ impl CrushMap {
             } else if child == id {
                 self.set_item_weight(bucket, child, child_weight);
             }
-            if !is_new && self.parent_of(bucket).is_some() {
+            // A bucket that exists stays where it is, also where that is below nothing (`CrushWrapper::insert_item`).
+            if !is_new {
                 break;
             }
             child_weight = self.bucket(bucket).map_or(0, |b| b.weight);

@@ -251,6 +251,22 @@ fn the_work_of_a_rule_is_what_it_weighs_and_tries() {
 }
 
 #[test]
+fn a_bucket_that_exists_stays_where_it_is() {
+    let mut map = generated(3, 1, &mut Random(1));
+    let at = |kind: &str, name: &str| (kind.to_owned(), name.to_owned());
+    map.add_bucket("spare", "host").unwrap();
+    map.add_bucket("apart", "rack").unwrap();
+    let below = |map: &CrushMap, name: &str| map.location(map.id_of(name).unwrap());
+    map.place_device(3, "osd.3", WEIGHT_ONE, &[at("host", "spare"), at("root", "default")]).unwrap();
+    assert_eq!((below(&map, "osd.3"), below(&map, "spare")), (vec![at("host", "spare")], Vec::new()));
+    map.move_item("h0", &[at("rack", "apart"), at("root", "default")]).unwrap();
+    assert_eq!((below(&map, "h0"), below(&map, "apart")), (vec![at("rack", "apart")], Vec::new()));
+    // One that is made comes below the next.
+    map.move_item("h0", &[at("rack", "fresh"), at("root", "default")]).unwrap();
+    assert_eq!(below(&map, "h0"), [at("rack", "fresh"), at("root", "default")]);
+}
+
+#[test]
 fn a_cycle_is_refused() {
     let mut map = generated(3, 1, &mut Random(1));
     let (root, host) = (map.id_of("default").unwrap(), map.id_of("h0").unwrap());

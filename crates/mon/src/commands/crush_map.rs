@@ -5,7 +5,7 @@ use crush::{CrushMap, EditError, RuleForm};
 use types::{Errno, OsdId, OsdMap};
 
 use super::{Reply, Request, Row, crush_smoke::endless_rule, named::osd_id_arg};
-use crate::osdmap_service::{RuleMismatch, rule_mismatch};
+use crate::osdmap_service::{RuleMismatch, is_in, rule_mismatch};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -237,13 +237,7 @@ pub(super) fn put_at(
 }
 
 fn move_item(req: &mut Request<'_>) -> Reply {
-    put_at(req, is_at, CrushMap::move_item, "moved")
-}
-
-/// True when the item hangs below the nearest of the wanted buckets, and that below the others.
-fn is_at(crush: &CrushMap, id: i32, wanted: &[(String, String)]) -> bool {
-    let place = crush.location(id);
-    place.first().is_some_and(|parent| wanted.contains(parent)) && wanted.iter().all(|w| place.contains(w))
+    put_at(req, is_in, CrushMap::move_item, "moved")
 }
 
 /// A weight that fits into the map: clients take it for a signed number.
@@ -311,7 +305,7 @@ fn create_or_move(req: &mut Request<'_>) -> Reply {
     };
     let mut crush = pending(req);
     let name = format!("osd.{osd}");
-    if is_at(&crush, osd.0, &location) {
+    if is_in(&crush, osd.0, &location) {
         return Reply::done(format!(
             "create-or-move updated item name '{name}' weight {weight} at location {shown} to crush map"
         ));

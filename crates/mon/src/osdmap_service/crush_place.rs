@@ -31,7 +31,7 @@ impl Mon {
             return;
         };
         let mut crush = self.next.osdmap.crush.map().clone();
-        if is_in(&crush, osd, &location) {
+        if is_in(&crush, osd.0, &location) {
             return;
         }
         let known = crush.item_weight(osd.0);
@@ -79,12 +79,12 @@ fn parse_location(text: &str) -> Option<Location> {
     parts.map(pair).collect::<Option<Location>>().filter(|location| !location.is_empty())
 }
 
-/// True when the lowest of these buckets holds the OSD, wherever that bucket is, and whatever others hold the OSD.
-/// Types that the map does not know are ignored.
-fn is_in(crush: &CrushMap, osd: OsdId, location: &Location) -> bool {
+/// True when the lowest of these buckets holds the item, wherever that bucket is, and whatever others hold the item.
+/// Types that the map does not know are ignored (`CrushWrapper::check_item_loc`).
+pub(crate) fn is_in(crush: &CrushMap, id: i32, location: &[(String, String)]) -> bool {
     let known = location
         .iter()
         .filter_map(|(kind, name)| Some((crush.type_of(kind).filter(|kind| *kind > 0)?, name)));
     let lowest = known.min_by_key(|(kind, _)| *kind).and_then(|(_, name)| crush.id_of(name));
-    lowest.is_some_and(|bucket| crush.parents_of(osd.0).contains(&bucket))
+    lowest.is_some_and(|bucket| crush.parents_of(id).contains(&bucket))
 }

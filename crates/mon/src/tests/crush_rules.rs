@@ -165,6 +165,22 @@ fn a_tree_that_no_map_may_have_is_refused() {
 }
 
 #[test]
+fn a_bucket_below_one_without_a_place_is_where_it_was_moved() {
+    let mut cluster = Cluster::with_rbd();
+    for (name, kind) in [("apart", "rack"), ("h9", "host")] {
+        cluster.ok(&format!(r#"{{"prefix":"osd crush add-bucket","name":"{name}","type":"{kind}"}}"#));
+    }
+    let to = r#"{"prefix":"osd crush move","name":"h9","args":["root=default","rack=apart"]}"#;
+    assert!(cluster.ok(to).starts_with("moved item"));
+    let crush = cluster.map().crush.map();
+    let place = |name: &str| crush.location(crush.id_of(name).unwrap());
+    assert_eq!((place("h9"), place("apart")), (vec![("rack".to_owned(), "apart".to_owned())], Vec::new()));
+    let epoch = cluster.map().epoch;
+    assert!(cluster.ok(to).starts_with("no need to move item"));
+    assert_eq!(cluster.map().epoch, epoch);
+}
+
+#[test]
 fn a_device_keeps_its_name() {
     let mut cluster = Cluster::with_rbd();
     let rename = |from: &str, to: &str| {
