@@ -317,6 +317,18 @@ impl CrushMap {
         self.all_buckets().find(|b| !self.is_shadow(b.id) && b.items.contains(&id)).map(|b| b.id)
     }
 
+    /// For each item the bucket that holds it, as [`parent_of`](Self::parent_of) tells it, and its index there: for
+    /// callers that ask for many items.
+    pub fn holders(&self) -> BTreeMap<i32, (i32, usize)> {
+        let mut out = BTreeMap::new();
+        for bucket in self.all_buckets().filter(|b| !self.is_shadow(b.id)) {
+            for (at, item) in bucket.items.iter().enumerate() {
+                out.entry(*item).or_insert((bucket.id, at));
+            }
+        }
+        out
+    }
+
     /// The weight of an item in the bucket that holds it.
     pub fn item_weight(&self, id: i32) -> Option<u32> {
         let parent = self.bucket(self.parent_of(id)?)?;

@@ -37,6 +37,19 @@ fn a_bucket_in_two_places_weighs_in_both() {
 }
 
 #[test]
+fn all_holders_are_the_parents_of_each() {
+    let mut map = two_hosts();
+    map.link_bucket("h0", &place("root", "other")).unwrap();
+    let holders = map.holders();
+    for id in map.names.keys().filter(|id| !map.is_shadow(**id)) {
+        let held = holders.get(id).copied();
+        assert_eq!(held.map(|(bucket, _)| bucket), map.parent_of(*id), "{id}");
+        let weight = held.map(|(bucket, at)| map.bucket(bucket).unwrap().item_weight(at));
+        assert_eq!(weight, map.item_weight(*id), "{id}");
+    }
+}
+
+#[test]
 fn a_bucket_stays_that_a_rule_starts_from() {
     let mut map = two_hosts();
     for root in ["fast", "plain", "idle"] {

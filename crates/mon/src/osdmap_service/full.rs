@@ -31,8 +31,10 @@ impl Mon {
         if !changes.is_empty() {
             self.change_osdmap(wall, |_, inc| inc.new_state.extend(changes));
         }
+        let mut of_rules = BTreeMap::new();
         for (id, pool) in &map.pools {
-            let osds = rule_weights(map.crush.map(), pool.crush_rule, &map);
+            let of_rule = |rule| rule_weights(map.crush.map(), rule, &map);
+            let osds = of_rules.entry(pool.crush_rule).or_insert_with_key(|rule| of_rule(*rule));
             let has = |state| osds.keys().any(|osd| now.get(osd) == Some(&state));
             let flag = match () {
                 () if has(OsdState::FULL) => PoolFlags::FULL,

@@ -12,6 +12,9 @@ use crate::{Mon, stats::rule_weights};
 
 type Pairs = Vec<(OsdId, OsdId)>;
 
+/// What holds each item of the CRUSH map, by [`CrushMap::holders`].
+type Holders = BTreeMap<i32, (i32, usize)>;
+
 impl Mon {
     /// Once for each map, drops the upmaps, or pairs of them, that have no effect, or one that the pool's rule forbids.
     pub(super) fn tick_upmaps(&mut self, wall: UTime) {
@@ -20,6 +23,10 @@ impl Mon {
             return;
         }
         let map = self.next.osdmap.clone();
+        if map.pg_upmap.is_empty() && map.pg_upmap_items.is_empty() {
+            return;
+        }
+        let holders = map.crush.map().holders();
         let mut weights = BTreeMap::new();
         let mut over: BTreeSet<PgId> = BTreeSet::new();
         let mut left: BTreeMap<PgId, Pairs> = BTreeMap::new();
@@ -36,7 +43,8 @@ impl Mon {
             let placed = map.pg_to_raw_upmap(*pg);
             let is_usable = |osd: &OsdId| of_rule.get(osd).is_some_and(|weight| *weight > 0.0);
             let is_redundant = map.pg_upmap.get(pg).is_some_and(|osds| *osds == raw);
-            if is_redundant || !placed.iter().all(is_usable) || !suits_rule(map.crush.map(), pool, &placed) {
+            let suits = || suits_rule(map.crush.map(), &holders, pool, &placed);
+            if is_redundant || !placed.iter().all(is_usable) || !suits() {
                 over.insert(*pg);
             } else if let Some(pairs) = map.pg_upmap_items.get(pg) {
                 let mut kept = pairs.clone();
@@ -61,11 +69,11 @@ impl Mon {
 
 /// True where each of these OSDs is in a bucket of its own, of the type that the rule chooses leaves in, and in no more
 /// others than the rule chooses.
-fn suits_rule(crush: &CrushMap, pool: &PgPool, placed: &[OsdId]) -> bool {
+fn suits_rule(crush: &CrushMap, holders: &Holders, pool: &PgPool, placed: &[OsdId]) -> bool {
     let Some(rule) = crush.rule(pool.crush_rule) else { return true };
     rule.steps.iter().filter(|step| step.arg2 > 0).all(|chosen| {
         let mut buckets: Vec<i32> =
-            placed.iter().filter_map(|osd| bucket_of(crush, *osd, chosen.arg2)).collect();
+            placed.iter().filter_map(|osd| bucket_of(crush, holders, *osd, chosen.arg2)).collect();
         buckets.sort_unstable();
         buckets.dedup();
         match chosen.op {
@@ -80,10 +88,10 @@ fn suits_rule(crush: &CrushMap, pool: &PgPool, placed: &[OsdId]) -> bool {
 }
 
 /// The bucket of that type that holds the OSD.
-fn bucket_of(crush: &CrushMap, osd: OsdId, kind: i32) -> Option<i32> {
+fn bucket_of(crush: &CrushMap, holders: &Holders, osd: OsdId, kind: i32) -> Option<i32> {
     let mut at = osd.0;
     while i32::from(crush.bucket(at).map_or(0, |bucket| bucket.kind)) != kind {
-        at = crush.parent_of(at)?;
+        at = holders.get(&at)?.0;
     }
     Some(at)
 }

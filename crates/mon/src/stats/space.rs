@@ -88,15 +88,17 @@ fn avail_raw(stats: &Stats, map: &OsdMap, pool: &PgPool) -> u64 {
 
 /// Weights of the OSDs that a rule places data on.
 pub(crate) fn rule_weights(crush: &CrushMap, rule: u8, map: &OsdMap) -> BTreeMap<OsdId, f64> {
-    takes(crush, rule).flat_map(|bucket| weights_below(crush, bucket, map)).collect()
+    let holders = crush.holders();
+    takes(crush, rule).flat_map(|bucket| weights_below(crush, &holders, bucket, map)).collect()
 }
 
 /// The OSDs' shares of what a rule places below each bucket that it takes: together 1 for each of these buckets
 /// (`CrushWrapper::get_rule_weight_osd_map`).
 pub(crate) fn rule_shares(crush: &CrushMap, rule: u8, map: &OsdMap) -> BTreeMap<OsdId, f64> {
+    let holders = crush.holders();
     let mut out = BTreeMap::new();
     for bucket in takes(crush, rule) {
-        let weights = weights_below(crush, bucket, map);
+        let weights = weights_below(crush, &holders, bucket, map);
         let sum: f64 = weights.iter().map(|(_, weight)| weight).sum();
         for (osd, weight) in weights {
             *out.entry(osd).or_default() += if sum > 0.0 { weight / sum } else { 0.0 };
@@ -111,11 +113,19 @@ fn takes(crush: &CrushMap, rule: u8) -> impl Iterator<Item = i32> {
     steps.filter(|step| step.op == step::TAKE).map(|step| step.arg1)
 }
 
-fn weights_below(crush: &CrushMap, bucket: i32, map: &OsdMap) -> Vec<(OsdId, f64)> {
+/// The weights of the OSDs below a bucket; `holders` are the map's.
+fn weights_below(
+    crush: &CrushMap,
+    holders: &BTreeMap<i32, (i32, usize)>,
+    bucket: i32,
+    map: &OsdMap,
+) -> Vec<(OsdId, f64)> {
     let mut devices = Vec::new();
     crush.devices_below(bucket, &mut devices);
     let weight = |device: i32| {
-        let weight = f64::from(crush.item_weight(device).unwrap_or(0)) / f64::from(crush::WEIGHT_ONE);
+        let held =
+            holders.get(&device).and_then(|(bucket, at)| Some(crush.bucket(*bucket)?.item_weight(*at)));
+        let weight = f64::from(held.unwrap_or(0)) / f64::from(crush::WEIGHT_ONE);
         weight * f64::from(map.weight_fraction(OsdId(device)))
     };
     devices.into_iter().map(|device| (OsdId(device), weight(device))).collect()

@@ -46,6 +46,11 @@ const CHANGES: &str = "mgr/balancer/upmap_max_optimizations";
 /// The part of all copies that may be misplaced when more are moved (`target_max_misplaced_ratio`).
 const MISPLACED_MAX: f64 = 0.05;
 
+/// The moves that one look considers, which takes less than a second: the monitor does nothing else meanwhile. In a
+/// large cluster that cannot be more even there are more. Those that help most come first, and the next look begins
+/// with another pool.
+const MOVES_MAX: usize = 1 << 21;
+
 const NOTHING_BETTER: &str = "Unable to find further optimization, or pool(s) pg_num is decreasing, or \
                               distribution is already perfect";
 const CREATED: &str = "Optimization plan created successfully";
@@ -138,9 +143,9 @@ impl Mon {
         self.may_move(map)?;
         let deviation = self.balancer_number(DEVIATION, 5.0).max(1.0);
         let mut left = self.balancer_number(CHANGES, 10.0) as usize;
-        let mut changes = BTreeMap::new();
+        let (mut changes, mut moves_left) = (BTreeMap::new(), MOVES_MAX);
         for pool in &pools {
-            let found = upmap::plan(map, *pool, deviation, left);
+            let found = upmap::plan(map, *pool, deviation, left, &mut moves_left);
             left -= found.len();
             changes.extend(found);
         }

@@ -17,22 +17,33 @@ use crate::stats::rule_shares;
 pub(crate) type Pair = (OsdId, OsdId);
 
 /// What a pool's rule asks of an OSD in the place of another.
-struct Domains<'a> {
-    crush: &'a CrushMap,
-    /// What each `take` of the rule may choose.
-    taken: Vec<BTreeSet<OsdId>>,
-    /// The types of buckets that it chooses, outermost first; 0 for OSDs.
-    kinds: Vec<i32>,
+struct Domains {
+    seats: BTreeMap<OsdId, Seat>,
 }
 
-impl Domains<'_> {
-    fn of(crush: &CrushMap, rule: u8) -> Option<Domains<'_>> {
+/// Where an OSD is, as far as the rule asks.
+#[derive(Default)]
+struct Seat {
+    /// Which of the rule's `take`s may choose it.
+    takes: Vec<usize>,
+    /// The buckets that hold it, of the types that the rule chooses, outermost first, without the last.
+    outer: Vec<Option<i32>>,
+    /// The bucket of the last type, or the OSD itself: it has one copy of a PG at most.
+    domain: Option<i32>,
+}
+
+impl Domains {
+    fn of(crush: &CrushMap, rule: u8) -> Option<Domains> {
         let steps = &crush.rule(rule)?.steps;
-        let mut taken = Vec::new();
-        for take in steps.iter().filter(|s| s.op == step::TAKE) {
+        let holders = crush.holders();
+        let devices = holders.keys().filter(|item| **item >= 0);
+        let mut seats: BTreeMap<OsdId, Seat> = devices.map(|id| (OsdId(*id), Seat::default())).collect();
+        for (index, take) in steps.iter().filter(|s| s.op == step::TAKE).enumerate() {
             let mut devices = Vec::new();
             crush.devices_below(take.arg1, &mut devices);
-            taken.push(devices.into_iter().map(OsdId).collect());
+            for device in devices {
+                seats.entry(OsdId(device)).or_default().takes.push(index);
+            }
         }
         let chooses = |op| {
             matches!(
@@ -49,27 +60,32 @@ impl Domains<'_> {
         }
         let mut kinds: Vec<i32> = chosen.into_iter().map(|(kind, _)| kind).collect();
         kinds.dedup();
-        Some(Domains { crush, taken, kinds })
-    }
-
-    /// The bucket of that type that holds the OSD.
-    fn domain(&self, osd: OsdId, kind: i32) -> Option<i32> {
-        let mut at = osd.0;
-        while kind != 0 && i32::from(self.crush.bucket(at).map_or(0, |bucket| bucket.kind)) != kind {
-            at = self.crush.parent_of(at)?;
+        // The bucket of that type that holds the OSD.
+        let bucket_of = |osd: OsdId, kind: i32| {
+            let mut at = osd.0;
+            while kind != 0 && i32::from(crush.bucket(at).map_or(0, |bucket| bucket.kind)) != kind {
+                at = holders.get(&at)?.0;
+            }
+            Some(at)
+        };
+        if let Some((last, outer)) = kinds.split_last() {
+            for (osd, seat) in &mut seats {
+                seat.outer = outer.iter().map(|kind| bucket_of(*osd, *kind)).collect();
+                seat.domain = bucket_of(*osd, *last);
+            }
         }
-        Some(at)
+        Some(Domains { seats })
     }
 
-    /// True where `to` may stand for `from` among `at`.
-    fn may_replace(&self, at: &[OsdId], from: OsdId, to: OsdId) -> bool {
-        let Some((last, outer)) = self.kinds.split_last() else { return false };
-        let is_taken = self.taken.iter().any(|osds| osds.contains(&from) && osds.contains(&to));
-        let stays = outer.iter().all(|kind| self.domain(from, *kind) == self.domain(to, *kind));
-        let domain = self.domain(to, *last);
-        let is_free =
-            at.iter().filter(|osd| **osd != from).all(|osd| *osd != to && self.domain(*osd, *last) != domain);
-        is_taken && stays && domain.is_some() && is_free
+    fn domain(&self, osd: OsdId) -> Option<i32> {
+        self.seats.get(&osd)?.domain
+    }
+
+    /// The domain in which `to` may stand for `from`, for PGs that have no other copy there.
+    fn new_domain(&self, from: OsdId, to: OsdId) -> Option<i32> {
+        let (from, to) = (self.seats.get(&from)?, self.seats.get(&to)?);
+        let is_taken = from.takes.iter().any(|take| to.takes.contains(take));
+        if is_taken && from.outer == to.outer { to.domain } else { None }
     }
 }
 
@@ -115,34 +131,54 @@ impl Place {
     }
 }
 
+/// A copy that may be moved.
+struct Movable<'a> {
+    pg: PgId,
+    place: &'a Place,
+    /// The domains of the PG's other copies.
+    others: Vec<Option<i32>>,
+}
+
+impl Movable<'_> {
+    /// True where the other copies leave the domain of `to` free, and upmaps can say that the copy moves there.
+    fn fits(&self, from: OsdId, to: OsdId, domain: i32) -> bool {
+        !self.others.contains(&Some(domain)) && self.place.with(from, to).pairs().is_some()
+    }
+}
+
 /// How a pool's PGs lie, and what was changed of that.
-struct Layout<'a> {
-    domains: Domains<'a>,
+struct Layout {
+    domains: Domains,
     places: BTreeMap<PgId, Place>,
+    /// The PGs of `places` that have a copy on the OSD.
+    pgs_on: BTreeMap<OsdId, BTreeSet<PgId>>,
     /// Copies that an OSD has, and those that are its share.
     shares: BTreeMap<OsdId, (f64, f64)>,
 }
 
 /// What to change of the pool's upmaps so that no OSD has more than `max_deviation` PGs too many or too few: at most
-/// `max_changes` PGs, with the pairs that they are to have; no pairs where the upmap is removed.
+/// `max_changes` PGs, with the pairs that they are to have; no pairs where the upmap is removed. Considers `moves_left`
+/// moves at most, and takes those that it considered off.
 pub(crate) fn plan(
     map: &OsdMap,
     id: PoolId,
     max_deviation: f64,
     max_changes: usize,
+    moves_left: &mut usize,
 ) -> BTreeMap<PgId, Vec<Pair>> {
     let mut changed = BTreeMap::new();
-    let Some(mut layout) = Layout::of(map, id) else { return changed };
+    let Some(mut layout) = Layout::of(map, id, max_deviation) else { return changed };
     while changed.len() < max_changes {
-        let Some(pg) = layout.improve(max_deviation) else { break };
+        let Some(pg) = layout.improve(max_deviation, moves_left) else { break };
         changed.insert(pg, layout.places.get(&pg).and_then(Place::pairs).unwrap_or_default());
     }
     changed.retain(|pg, pairs| map.pg_upmap_items.get(pg).map_or(&[][..], |items| items) != &pairs[..]);
     changed
 }
 
-impl Layout<'_> {
-    fn of(map: &OsdMap, id: PoolId) -> Option<Layout<'_>> {
+impl Layout {
+    /// How the pool's PGs lie; none where no OSD is further off its share than it may be.
+    fn of(map: &OsdMap, id: PoolId, max_deviation: f64) -> Option<Layout> {
         // PGs that are to be merged are where the pool places them.
         let pool = map.pools.get(&id).filter(|pool| pool.pg_num <= pool.pg_num_target)?;
         let crush = map.crush.map();
@@ -157,58 +193,102 @@ impl Layout<'_> {
                 *has += 1.0;
             }
         }
+        if is_even(&shares, max_deviation) {
+            return None;
+        }
         // A PG that an operator has placed as a whole stays there, and counts.
         let movable = map.pgs_of(id).filter(|pg| !map.pg_upmap.contains_key(pg));
-        let places = movable.filter_map(|pg| Some((pg, Place::of(map, pg)?))).collect();
-        Some(Layout { domains: Domains::of(crush, pool.crush_rule)?, places, shares })
-    }
-
-    fn deviation(&self, osd: OsdId) -> Option<f64> {
-        self.shares.get(&osd).map(|(has, share)| has - share)
+        let places: BTreeMap<PgId, Place> =
+            movable.filter_map(|pg| Some((pg, Place::of(map, pg)?))).collect();
+        let mut pgs_on: BTreeMap<OsdId, BTreeSet<PgId>> = BTreeMap::new();
+        for (pg, place) in &places {
+            place.at.iter().for_each(|osd| {
+                pgs_on.entry(*osd).or_default().insert(*pg);
+            });
+        }
+        let domains = Domains::of(crush, pool.crush_rule)?;
+        Some(Layout { domains, places, pgs_on, shares })
     }
 
     /// Moves one copy from an OSD that has too many to one that has too few, if an OSD is further off than it may be;
     /// gives the PG of that copy.
-    fn improve(&mut self, max_deviation: f64) -> Option<PgId> {
+    fn improve(&mut self, max_deviation: f64, moves_left: &mut usize) -> Option<PgId> {
+        if is_even(&self.shares, max_deviation) {
+            return None;
+        }
         let mut by_need: Vec<(OsdId, f64)> =
             self.shares.iter().map(|(osd, (has, share))| (*osd, has - share)).collect();
         by_need.sort_by(|a, b| a.1.total_cmp(&b.1));
-        if by_need.iter().all(|(_, off)| off.abs() <= max_deviation) {
-            return None;
-        }
-        let (pg, from, to) = by_need.iter().rev().find_map(|(from, _)| {
+        let (pg, from, to) = by_need.iter().rev().find_map(|(from, off)| {
+            if *moves_left == 0 {
+                return None;
+            }
+            let copies = self.copies_on(*from);
             // Copies that were moved before go back first, so that upmaps do not pile up.
-            self.way_back(*from).or_else(|| self.way_on(*from, &by_need))
+            let found = self
+                .way_back(&copies, *from, *off, moves_left)
+                .or_else(|| self.way_on(&copies, *from, *off, &by_need, moves_left));
+            found.map(|(pg, to)| (pg, *from, to))
         })?;
         self.relocate(pg, from, to);
         Some(pg)
     }
 
-    /// True where moving a copy from the first OSD to the second makes the pool more even.
-    fn evens(&self, from: OsdId, to: OsdId) -> bool {
-        let off = |osd| self.deviation(osd);
-        matches!((off(from), off(to)), (Some(from), Some(to)) if from > 0.0 && from - to > 1.0)
+    fn copies_on(&self, osd: OsdId) -> Vec<Movable<'_>> {
+        let copy = |pg: &PgId| {
+            let place = self.places.get(pg)?;
+            let others = place.at.iter().filter(|other| **other != osd);
+            Some(Movable {
+                pg: *pg,
+                place,
+                others: others.map(|other| self.domains.domain(*other)).collect(),
+            })
+        };
+        self.pgs_on.get(&osd).into_iter().flatten().filter_map(copy).collect()
     }
 
-    /// True where the copy may be moved, and upmaps can say so.
-    fn fits(&self, place: &Place, from: OsdId, to: OsdId) -> bool {
-        place.at.contains(&from)
-            && self.domains.may_replace(&place.at, from, to)
-            && place.with(from, to).pairs().is_some()
+    /// Moves back a copy that upmaps brought to this OSD.
+    fn way_back(
+        &self,
+        copies: &[Movable<'_>],
+        from: OsdId,
+        off: f64,
+        moves_left: &mut usize,
+    ) -> Option<(PgId, OsdId)> {
+        for copy in copies {
+            *moves_left = moves_left.checked_sub(1)?;
+            let mut ways = copy.place.raw.iter().zip(&copy.place.at);
+            let Some((to, _)) = ways.find(|(raw, at)| **at == from && raw != at) else { continue };
+            let Some((has, share)) = self.shares.get(to) else { continue };
+            if evens(off, has - share)
+                && let Some(domain) = self.domains.new_domain(from, *to)
+                && copy.fits(from, *to, domain)
+            {
+                return Some((copy.pg, *to));
+            }
+        }
+        None
     }
 
-    fn way_back(&self, from: OsdId) -> Option<(PgId, OsdId, OsdId)> {
-        self.places.iter().find_map(|(pg, place)| {
-            let (to, _) = place.raw.iter().zip(&place.at).find(|(raw, at)| **at == from && raw != at)?;
-            (self.evens(from, *to) && self.fits(place, from, *to)).then_some((*pg, from, *to))
-        })
-    }
-
-    fn way_on(&self, from: OsdId, by_need: &[(OsdId, f64)]) -> Option<(PgId, OsdId, OsdId)> {
-        by_need.iter().filter(|(to, _)| self.evens(from, *to)).find_map(|(to, _)| {
-            let found = self.places.iter().find(|(_, place)| self.fits(place, from, *to));
-            found.map(|(pg, _)| (*pg, from, *to))
-        })
+    /// Moves a copy on to the OSD that lacks most.
+    fn way_on(
+        &self,
+        copies: &[Movable<'_>],
+        from: OsdId,
+        off: f64,
+        by_need: &[(OsdId, f64)],
+        moves_left: &mut usize,
+    ) -> Option<(PgId, OsdId)> {
+        for (to, _) in by_need.iter().take_while(|(_, to_off)| evens(off, *to_off)) {
+            let Some(domain) = self.domains.new_domain(from, *to) else { continue };
+            for copy in copies {
+                *moves_left = moves_left.checked_sub(1)?;
+                if copy.fits(from, *to, domain) {
+                    return Some((copy.pg, *to));
+                }
+            }
+        }
+        None
     }
 
     fn relocate(&mut self, pg: PgId, from: OsdId, to: OsdId) {
@@ -220,7 +300,21 @@ impl Layout<'_> {
         if let Some(place) = self.places.get_mut(&pg) {
             *place = place.with(from, to);
         }
+        if let Some(pgs) = self.pgs_on.get_mut(&from) {
+            pgs.remove(&pg);
+        }
+        self.pgs_on.entry(to).or_default().insert(pg);
     }
+}
+
+/// True where no OSD has more copies too many or too few than it may have.
+fn is_even(shares: &BTreeMap<OsdId, (f64, f64)>, max_deviation: f64) -> bool {
+    shares.values().all(|(has, share)| (has - share).abs() <= max_deviation)
+}
+
+/// True where moving a copy makes a pool more even, from an OSD that is so far off its share to one that is so far off.
+fn evens(from: f64, to: f64) -> bool {
+    from > 0.0 && from - to > 1.0
 }
 
 #[cfg(test)]
@@ -239,5 +333,39 @@ mod tests {
         assert_eq!(place.with(OsdId(2), OsdId(5)).pairs(), Some(vec![pair(1, 5), pair(2, 4)]));
         assert_eq!(place.with(OsdId(4), OsdId(1)).pairs(), None, "two cannot change places");
         assert_eq!(Place { raw: osds([1, 2]), at: osds([1, 2]) }.pairs(), Some(Vec::new()));
+    }
+
+    /// Two hosts with two OSDs each; eight PGs are on the first OSD of each, and many on the second host alone.
+    fn uneven() -> Layout {
+        let seat = |osd: i32| Seat { takes: vec![0], outer: Vec::new(), domain: Some(-2 - osd / 2) };
+        let domains = Domains { seats: (0..4).map(|osd| (OsdId(osd), seat(osd))).collect() };
+        let pg = |seed| PgId::new(PoolId(1), seed);
+        let place = |at: &[i32]| {
+            let at: Vec<OsdId> = at.iter().copied().map(OsdId).collect();
+            Place { raw: at.clone(), at }
+        };
+        let on_both = (0..8).map(|seed| (pg(seed), place(&[0, 2])));
+        let places: BTreeMap<PgId, Place> =
+            on_both.chain((8..100).map(|seed| (pg(seed), place(&[2])))).collect();
+        let mut pgs_on: BTreeMap<OsdId, BTreeSet<PgId>> = BTreeMap::new();
+        for (pg, place) in &places {
+            place.at.iter().for_each(|osd| {
+                pgs_on.entry(*osd).or_default().insert(*pg);
+            });
+        }
+        let share = |osd, has, share| (OsdId(osd), (has, share));
+        let shares = [share(0, 8.0, 5.0), share(1, 0.0, 3.0), share(2, 100.0, 100.0), share(3, 0.0, 0.0)];
+        Layout { domains, places, pgs_on, shares: shares.into() }
+    }
+
+    #[test]
+    fn a_look_considers_copies_of_osds_with_too_many_and_a_limited_number() {
+        // Eight copies that may go back, and then one that may go on, to the OSD beside.
+        let (mut layout, mut moves_left) = (uneven(), 9);
+        let moved = layout.improve(1.0, &mut moves_left).unwrap();
+        assert_eq!((layout.places[&moved].at[0], moves_left), (OsdId(1), 0));
+        assert_eq!(layout.pgs_on[&OsdId(1)], BTreeSet::from([moved]));
+        assert!(!layout.pgs_on[&OsdId(0)].contains(&moved));
+        assert_eq!(uneven().improve(1.0, &mut 8), None);
     }
 }
