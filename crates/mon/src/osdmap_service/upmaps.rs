@@ -1,7 +1,7 @@
 //! Drops upmaps that have no effect any more, or that a rule forbids, from the map.
 //!
-//! Authority: `OSDMap::check_pg_upmaps`, `clean_pg_upmaps`, `CrushWrapper::verify_upmap` (16.2). Ceph checks them as it
-//! makes a map, which then comes without them; here the next map does.
+//! Authority: `OSDMap::check_pg_upmaps`, `clean_pg_upmaps`, `CrushWrapper::verify_upmap` (16.2; the size as in newer
+//! ones). Ceph checks them as it makes a map, which then comes without them; here the next map does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +42,9 @@ impl Mon {
             raw.retain(|osd| map.exists(*osd));
             let placed = map.pg_to_raw_upmap(*pg);
             let is_usable = |osd: &OsdId| of_rule.get(osd).is_some_and(|weight| *weight > 0.0);
-            let is_redundant = map.pg_upmap.get(pg).is_some_and(|osds| *osds == raw);
+            // An upmap of fewer OSDs than the pool has copies would leave the PG undersized for good.
+            let size = usize::from(pool.size);
+            let is_redundant = map.pg_upmap.get(pg).is_some_and(|osds| *osds == raw || osds.len() != size);
             let suits = || suits_rule(map.crush.map(), &holders, pool, &placed);
             if is_redundant || !placed.iter().all(is_usable) || !suits() {
                 over.insert(*pg);

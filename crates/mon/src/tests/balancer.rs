@@ -208,3 +208,28 @@ fn upmaps_without_effect_and_such_as_the_rule_forbids_leave_the_map() {
     cluster.pass(Duration::from_secs(10));
     assert_eq!(cluster.map().epoch, epoch, "a map is looked at once");
 }
+
+#[test]
+fn an_upmap_of_another_size_than_the_pool_leaves_the_map() {
+    let mut cluster = cluster(BY_HOST);
+    let pgs: Vec<_> = cluster.map().pgs_of(POOL).take(2).collect();
+    let set = |cluster: &mut Cluster, pg, osds: &[i32]| {
+        let ids: Vec<String> = osds.iter().map(|osd| format!("\"{osd}\"")).collect();
+        cluster.ok(&format!(r#"{{"prefix":"osd pg-upmap","pgid":"{pg}","id":[{}]}}"#, ids.join(",")));
+        cluster.pass(Duration::from_secs(10));
+    };
+    // None of these is where the rule places the PG.
+    let placed = |cluster: &Cluster, pg| cluster.map().pg_to_raw_osds(pg);
+    let other = |cluster: &Cluster, pg| -> Vec<i32> {
+        let mut osds: Vec<i32> = placed(cluster, pg).iter().map(|osd| osd.0).collect();
+        osds[0] ^= 1;
+        osds
+    };
+    let (whole, short) = (other(&cluster, pgs[0]), other(&cluster, pgs[1]));
+    set(&mut cluster, pgs[0], &whole);
+    set(&mut cluster, pgs[1], &short[..2]);
+    assert_eq!(cluster.map().pg_upmap.keys().copied().collect::<Vec<_>>(), pgs[..1]);
+    cluster.ok(r#"{"prefix":"osd pool set","pool":"p","var":"size","val":"4"}"#);
+    cluster.pass(Duration::from_secs(10));
+    assert!(cluster.map().pg_upmap.is_empty());
+}
