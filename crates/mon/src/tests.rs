@@ -16,6 +16,7 @@ mod operators;
 mod osd_safety;
 mod osds;
 mod pg_merge;
+mod pg_stats;
 mod pg_temp;
 mod pools;
 mod prometheus;

@@ -1,5 +1,6 @@
 //! What OSDs report of their PGs and devices. Soft state: a new monitor learns it within seconds.
 
+mod counters;
 mod rates;
 mod requests;
 mod space;
@@ -17,11 +18,16 @@ pub(crate) use requests::{signed, stat_sum};
 pub(crate) use space::{PoolSpace, pool_space, rule_shares, rule_weights};
 
 use crate::Mon;
+use counters::{Counted, Counters, Reporter};
+use rates::Activity;
 
 /// Statistics as they came in.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
+    /// The last report on each PG. Its counters are those of all its primaries since the first report.
     pgs: BTreeMap<PgId, PgStat>,
+    /// The counters in that report as the primary gave them.
+    counted: BTreeMap<PgId, Counted>,
     /// PGs that no OSD has reported yet, and since when they are known.
     unreported: BTreeMap<PgId, UTime>,
     osds: BTreeMap<OsdId, OsdStat>,
@@ -35,6 +41,7 @@ pub(crate) struct Stats {
     pings: BTreeMap<OsdId, Vec<PeerPing>>,
     /// The number of each OSD's last report.
     seqs: BTreeMap<OsdId, u64>,
+    activity: Activity,
     samples: VecDeque<rates::Sample>,
     /// Counts reports: the version of the statistics.
     pub(crate) version: u64,
@@ -56,6 +63,7 @@ impl Mon {
             0 => self.stats.slow_ops.remove(&report.osd),
             count => self.stats.slow_ops.insert(report.osd, (count, report.oldest_slow_op_sec)),
         };
+        let reporter = Reporter::new(report.osd, report.seq);
         for mut stat in report.pgs {
             if !self.committed.osdmap.pg_exists(stat.pgid) {
                 continue;
@@ -63,7 +71,12 @@ impl Mon {
             let age = |s: &PgStat| (s.reported_epoch, s.reported_seq);
             let known = self.stats.pgs.get(&stat.pgid);
             if known.is_none_or(|known| age(known) <= age(&stat)) {
-                if let Some(known) = known {
+                let counted = Counted::new(reporter, &stat.sum);
+                let before = self.stats.counted.insert(stat.pgid, counted);
+                if let (Some(known), Some(before)) = (known, before) {
+                    let done = counted.since(&before);
+                    stat.sum = Counters::of(&known.sum).plus(done).in_sum(stat.sum);
+                    self.stats.activity.note(stat.pgid.pool, report.osd, done);
                     // A new primary does not know which states the PG was in under its predecessor.
                     stat.last_active = stat.last_active.max(known.last_active);
                     stat.last_clean = stat.last_clean.max(known.last_clean);
@@ -207,9 +220,19 @@ impl Stats {
         left
     }
 
-    /// Drops the PGs that the map no longer has, and notes those that are new.
+    /// Drops the PGs that the map no longer has, and notes those that are new. What a PG that was merged has done
+    /// counts for the one that it was merged into.
     pub(crate) fn follow(&mut self, map: &OsdMap, wall: UTime) {
-        self.pgs.retain(|pg, _| map.pg_exists(*pg));
+        let gone: Vec<PgId> = self.pgs.keys().copied().filter(|pg| !map.pg_exists(*pg)).collect();
+        for pg in gone {
+            let Some(gone) = self.pgs.remove(&pg) else { continue };
+            let target = map.pools.get(&pg.pool).map(|pool| pool.pg_of_hash(pg.pool, pg.seed));
+            if let Some(into) = target.and_then(|target| self.pgs.get_mut(&target)) {
+                into.sum = Counters::of(&into.sum).plus(Counters::of(&gone.sum)).in_sum(into.sum);
+            }
+        }
+        self.counted.retain(|pg, _| map.pg_exists(*pg));
+        self.activity.follow(map);
         self.unreported.retain(|pg, _| map.pg_exists(*pg));
         for pg in map.pgs().filter(|pg| !self.pgs.contains_key(pg)) {
             self.unreported.entry(pg).or_insert(wall);
@@ -218,6 +241,7 @@ impl Stats {
 
     pub(crate) fn forget_osd(&mut self, osd: OsdId) {
         self.osds.remove(&osd);
+        self.activity.forget_osd(osd);
         self.pool_statfs.remove(&osd);
         self.slow_ops.remove(&osd);
         self.perf.remove(&osd);

@@ -1,21 +1,46 @@
-//! Client and recovery rates: differences of totals over the last seconds.
+//! Client and recovery rates: what was done in the last seconds.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use types::{Instant, OsdId, PgStatSum, PoolId};
+use types::{Instant, OsdId, OsdMap, PoolId};
 
-use super::Stats;
+use super::{Stats, counters::Counters};
 
 /// Samples kept; they are a second apart. OSDs report every few seconds, so a window must span some.
 const SAMPLES: usize = 8;
 
-/// Totals at one time.
+/// What has been done since this monitor hears of it: the differences between reports alone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Activity {
+    pools: BTreeMap<PoolId, Counters>,
+    /// By the OSDs that led the PGs.
+    osds: BTreeMap<OsdId, Counters>,
+}
+
+impl Activity {
+    /// A PG of the pool, led by the OSD, has done this.
+    pub(super) fn note(&mut self, pool: PoolId, osd: OsdId, done: Counters) {
+        let of_pool = self.pools.entry(pool).or_default();
+        *of_pool = of_pool.plus(done);
+        let of_osd = self.osds.entry(osd).or_default();
+        *of_osd = of_osd.plus(done);
+    }
+
+    /// Drops the pools that the map no longer has.
+    pub(super) fn follow(&mut self, map: &OsdMap) {
+        self.pools.retain(|pool, _| map.pools.contains_key(pool));
+    }
+
+    pub(super) fn forget_osd(&mut self, osd: OsdId) {
+        self.osds.remove(&osd);
+    }
+}
+
+/// What had been done at one time.
 #[derive(Debug)]
 pub(super) struct Sample {
     at: Instant,
-    pools: BTreeMap<PoolId, PgStatSum>,
-    /// Of the PGs that each OSD leads.
-    osds: BTreeMap<OsdId, PgStatSum>,
+    activity: Activity,
 }
 
 /// Per second.
@@ -30,27 +55,21 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    fn add(&mut self, before: &PgStatSum, after: &PgStatSum, window: Duration) {
-        let per_sec = |a: u64, b: u64| (b.saturating_sub(a) as f64 / window.as_secs_f64()) as u64;
-        self.read_bytes += per_sec(before.read_bytes, after.read_bytes);
-        self.write_bytes += per_sec(before.write_bytes, after.write_bytes);
-        self.reads += per_sec(before.reads, after.reads);
-        self.writes += per_sec(before.writes, after.writes);
-        self.recovered_bytes += per_sec(before.bytes_recovered, after.bytes_recovered);
-        self.recovered_objects += per_sec(before.objects_recovered, after.objects_recovered);
+    fn add(&mut self, done: Counters, window: Duration) {
+        let per_sec = |count: u64| (count as f64 / window.as_secs_f64()) as u64;
+        self.read_bytes += per_sec(done.read_bytes);
+        self.write_bytes += per_sec(done.write_bytes);
+        self.reads += per_sec(done.reads);
+        self.writes += per_sec(done.writes);
+        self.recovered_bytes += per_sec(done.bytes_recovered);
+        self.recovered_objects += per_sec(done.objects_recovered);
     }
 }
 
 impl Stats {
-    /// Remembers the totals of this moment.
+    /// Remembers what has been done by now.
     pub(crate) fn sample(&mut self, now: Instant) {
-        let mut sample = Sample { at: now, pools: BTreeMap::new(), osds: BTreeMap::new() };
-        for (pg, stat) in &self.pgs {
-            let pool = sample.pools.entry(pg.pool).or_default();
-            *pool = super::add(*pool, stat.sum);
-            let osd = sample.osds.entry(stat.acting_primary).or_default();
-            *osd = super::add(*osd, stat.sum);
-        }
+        let sample = Sample { at: now, activity: self.activity.clone() };
         self.samples.push_back(sample);
         while self.samples.len() > SAMPLES {
             self.samples.pop_front();
@@ -68,22 +87,21 @@ impl Stats {
     pub(crate) fn rates(&self, pool: Option<PoolId>) -> Rates {
         let mut out = Rates::default();
         let Some((first, last, window)) = self.window() else { return out };
-        for (id, after) in last.pools.iter().filter(|(id, _)| pool.is_none_or(|p| p == **id)) {
-            // A pool without an earlier sample has just been reported: its totals are no activity.
-            if let Some(before) = first.pools.get(id) {
-                out.add(before, after, window);
-            }
+        for (id, after) in last.activity.pools.iter().filter(|(id, _)| pool.is_none_or(|p| p == **id)) {
+            let before = first.activity.pools.get(id).copied().unwrap_or_default();
+            out.add(after.since(before), window);
         }
         out
     }
 
-    /// The rates of the PGs that an OSD leads. What it took over meanwhile shows as activity for some seconds.
+    /// The rates of the PGs that an OSD leads.
     pub(crate) fn osd_rates(&self, osd: OsdId) -> Rates {
         let mut out = Rates::default();
         if let Some((first, last, window)) = self.window()
-            && let (Some(before), Some(after)) = (first.osds.get(&osd), last.osds.get(&osd))
+            && let Some(after) = last.activity.osds.get(&osd)
         {
-            out.add(before, after, window);
+            let before = first.activity.osds.get(&osd).copied().unwrap_or_default();
+            out.add(after.since(before), window);
         }
         out
     }

@@ -54,6 +54,7 @@ fn about_to_merge() -> Cluster {
 fn a_pool_shrinks_by_a_pg_at_a_time_each_whole_and_at_rest() {
     let mut cluster = Cluster::with_rbd();
     cluster.ok(r#"{"prefix":"osd pool set","pool":"rbd","var":"pg_autoscale_mode","val":"off"}"#);
+    cluster.mon.stats.pgs_mut().for_each(|stat| stat.sum.reads = 5);
     assert_eq!(cluster.ok(&set_pg_num(5)), "set pool 1 pg_num to 5");
     let line = cluster.text(r#"{"prefix":"osd dump"}"#);
     assert!(line.contains(" pg_num 8 pgp_num 8 pg_num_target 5 pgp_num_target 5 autoscale"), "{line}");
@@ -82,6 +83,7 @@ fn a_pool_shrinks_by_a_pg_at_a_time_each_whole_and_at_rest() {
     for expected in [[7, 6, 5], [6, 6, 5], [6, 5, 5], [5, 5, 5], [5, 5, 5]] {
         assert_eq!(step(&mut cluster), expected);
     }
+    assert_eq!(cluster.mon.stats.total().reads, 40, "what merged PGs have done is still counted");
     assert_eq!(cluster.ok(r#"{"prefix":"osd pool get","pool":"rbd","var":"pg_num"}"#), "");
     assert_eq!(cluster.text(r#"{"prefix":"osd pool get","pool":"rbd","var":"pg_num"}"#), "pg_num: 5\n");
 }

@@ -1,0 +1,79 @@
+//! What the PGs of a pool have done, while their primaries change.
+
+use std::time::Duration;
+
+use messages::MPGStats;
+use serde_json::json;
+use types::{OsdId, PgId, PgStat, PgStatSum, PgState, PoolId};
+
+use super::cluster::Cluster;
+
+const POOL: PoolId = PoolId(1);
+
+/// The OSD, which came up in epoch `up_from`, reports that it leads the PG and has read so many bytes.
+fn report(cluster: &mut Cluster, seed: u32, osd: i32, up_from: u64, read_bytes: u64) {
+    cluster.pass(Duration::from_secs(1));
+    let (osd, epoch) = (OsdId(osd), cluster.map().epoch);
+    let sum = PgStatSum { read_bytes, reads: read_bytes / 100, ..PgStatSum::default() };
+    let pg = PgStat {
+        pgid: PgId::new(POOL, seed),
+        state: PgState::ACTIVE,
+        reported_epoch: epoch,
+        reported_seq: cluster.now.0,
+        acting_primary: osd,
+        sum,
+        ..PgStat::default()
+    };
+    let seq = up_from << 32;
+    cluster.say(Cluster::osd_conn(osd.0), MPGStats { osd, epoch, pgs: vec![pg], seq, ..MPGStats::default() });
+}
+
+fn read_bytes(cluster: &mut Cluster) -> u64 {
+    cluster.json(r#"{"prefix":"df","detail":"detail"}"#)["pools"][0]["stats"]["rd_bytes"].as_u64().unwrap()
+}
+
+fn rates(cluster: &mut Cluster) -> serde_json::Value {
+    cluster.json(r#"{"prefix":"osd pool stats"}"#)[0]["client_io_rate"].clone()
+}
+
+#[test]
+fn counters_of_a_pool_do_not_fall_when_primaries_change() {
+    let mut cluster = Cluster::with_rbd();
+    let gib = 1u64 << 30;
+    report(&mut cluster, 0, 0, 1, 0);
+    report(&mut cluster, 0, 0, 1, 70 * gib);
+    // The sums are those of all primaries; each of them counts for itself.
+    let mut seen = Vec::new();
+    for (osd, up_from, bytes) in [(1, 1, 500), (1, 1, 800), (0, 1, 70 * gib), (0, 9, 200), (0, 9, 1_000)] {
+        report(&mut cluster, 0, osd, up_from, bytes);
+        seen.push(read_bytes(&mut cluster) - 70 * gib);
+    }
+    assert_eq!(seen, [0, 300, 300, 300, 1_100]);
+    // The oldest sample is as old as the second report; that a primary came back is no activity.
+    cluster.pass(Duration::from_secs(8));
+    report(&mut cluster, 0, 1, 1, 900);
+    report(&mut cluster, 0, 0, 9, 1_000);
+    cluster.pass(Duration::from_secs(2));
+    assert_eq!(rates(&mut cluster), json!({}));
+    report(&mut cluster, 0, 0, 9, 8_000);
+    cluster.pass(Duration::from_secs(1));
+    assert_eq!(
+        rates(&mut cluster),
+        json!({"read_bytes_sec": 1_000, "read_op_per_sec": 10, "write_op_per_sec": 0})
+    );
+    let shown = cluster.text(r#"{"prefix":"osd status"}"#);
+    let of = |id: &str| shown.lines().find(|line| line.trim_start().starts_with(id)).unwrap().to_owned();
+    assert!(of("0  ").contains(" 1000 ") && !of("1  ").contains(" 1000 "), "{shown}");
+}
+
+#[test]
+fn a_monitor_that_has_just_begun_takes_old_totals_for_no_activity() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.restart();
+    (0..3).for_each(|id| cluster.connect(Cluster::osd_conn(id), &format!("osd.{id}")));
+    for seed in 0..4 {
+        report(&mut cluster, seed, 0, 1, 1 << 40);
+    }
+    cluster.pass(Duration::from_secs(1));
+    assert_eq!((read_bytes(&mut cluster), rates(&mut cluster)), (4 << 40, json!({})));
+}
