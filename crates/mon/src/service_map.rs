@@ -146,6 +146,12 @@ impl ServiceMap {
         services.map(|(name, d)| (name.clone(), Value::Object(d.iter().map(daemon).collect()))).collect()
     }
 
+    /// What the daemons of a service have told of themselves, by name.
+    pub(crate) fn facts(&self, service: &str) -> impl Iterator<Item = (&str, &ServiceFacts)> {
+        let daemons = self.daemons.get(service).into_iter().flatten();
+        daemons.map(|(name, daemon)| (name.as_str(), &daemon.metadata))
+    }
+
     /// Lines of `ceph -s`: a service, and how many of its daemons are active.
     pub(crate) fn lines(&self) -> Vec<(String, String)> {
         let line = |(name, daemons): (&String, &BTreeMap<String, Daemon>)| (name.clone(), summary(daemons));

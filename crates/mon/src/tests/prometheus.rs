@@ -2,13 +2,36 @@
 
 use std::collections::BTreeMap;
 
-use messages::{MPGStats, PerfValue};
+use messages::{MMgrOpen, MOSDBoot, MPGStats, PerfValue};
 use types::OsdId;
 
-use super::cluster::Cluster;
+use super::cluster::{ADMIN, Cluster, boot_message};
 
 /// Families of a 16.2.15 and their types, without those of its own parts.
 const FAMILIES: &str = include_str!("../../testdata/prometheus_families.txt");
+
+/// How the names of its families begin that are not served here: of what is not counted, and of parts that do not
+/// exist.
+const ABSENT: &[&str] = &[
+    "ceph_disk_occupation_human",
+    "ceph_fs_metadata",
+    "ceph_mds_metadata",
+    "ceph_mon_election_",
+    "ceph_mon_num_elections",
+    "ceph_mon_session_",
+    "ceph_osd_numpg_removing",
+    "ceph_osd_op_prepare_latency_",
+    "ceph_osd_op_process_latency_",
+    "ceph_osd_op_r_prepare_latency_",
+    "ceph_osd_op_r_process_latency_",
+    "ceph_osd_op_rw_prepare_latency_",
+    "ceph_osd_op_rw_process_latency_",
+    "ceph_osd_op_w_prepare_latency_",
+    "ceph_osd_op_w_process_latency_",
+    "ceph_osd_recovery_",
+    "ceph_prometheus_collect_duration_seconds_",
+    "ceph_rgw_metadata",
+];
 
 fn set(name: &str, value: &str) -> String {
     format!(r#"{{"prefix":"config set","who":"mgr","name":"mgr/prometheus/{name}","value":"{value}"}}"#)
@@ -53,6 +76,10 @@ fn families_have_the_names_and_types_that_ceph_gives_them() {
         assert_eq!(theirs.get(name), Some(&kind), "{name}");
         assert!(types.insert(name, kind).is_none(), "{name} twice");
     }
+    let is_absent = |name: &str| ABSENT.iter().any(|absent| name.starts_with(absent));
+    for name in theirs.keys() {
+        assert_ne!(types.contains_key(name), is_absent(name), "{name}");
+    }
     // Samples stand below their families.
     let mut family = "";
     for line in page.lines().filter(|line| !line.is_empty() && !line.starts_with("# HELP ")) {
@@ -71,9 +98,53 @@ fn families_have_the_names_and_types_that_ceph_gives_them() {
         "ceph_pg_active{pool_id=\"1\"} 8.0",
         "ceph_mgr_module_status{name=\"prometheus\"} 0.0",
         "ceph_mgr_module_status{name=\"balancer\"} 2.0",
+        "ceph_mgr_module_can_run{name=\"iostat\"} 1.0",
+        "ceph_daemon_health_metrics{type=\"SLOW_OPS\",ceph_daemon=\"osd.2\"} 0.0",
     ] {
         assert!(page.lines().any(|have| have == line), "{line} is missing from {page}");
     }
+}
+
+#[test]
+fn osds_that_are_down_are_still_told_of() {
+    let mut cluster = Cluster::with_rbd();
+    let facts = [("hostname", "h1"), ("bluestore_bdev_dev_node", "/dev/sda")];
+    let metadata = facts.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    cluster.ok(r#"{"prefix":"osd down","ids":["1"]}"#);
+    let boot = MOSDBoot { metadata, ..boot_message(1, cluster.map().epoch) };
+    cluster.say(Cluster::osd_conn(1), boot);
+    cluster.ok(r#"{"prefix":"osd set","key":"noup"}"#);
+    cluster.ok(r#"{"prefix":"osd down","ids":["1","2"]}"#);
+    cluster.ok(r#"{"prefix":"osd crush rm","name":"osd.2"}"#);
+    cluster.ok(r#"{"prefix":"osd create"}"#);
+    let page = cluster.mon.metrics();
+    let of = |family: &str| {
+        let is_it = |line: &&str| line.starts_with(&format!("ceph_{family}{{"));
+        page.lines().filter(is_it).collect::<Vec<_>>()
+    };
+    let hosts: Vec<bool> = of("osd_metadata").iter().map(|line| line.contains("hostname=\"h1\"")).collect();
+    assert_eq!(hosts, [false, true], "osd.2 has no place, osd.3 was never up");
+    assert!(matches!(&of("disk_occupation")[..], [line] if line.contains("instance=\"h1\"")), "{page}");
+    assert_eq!(of("osd_up").len(), 4);
+    assert_eq!(of("daemon_health_metrics").len(), 1, "of one that is up");
+}
+
+#[test]
+fn daemons_that_mirror_are_told_of() {
+    let mut cluster = Cluster::with_rbd();
+    let facts = [("id", "a"), ("instance_id", "4107"), ("hostname", "h"), ("ceph_version", "v")];
+    let facts = facts.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let open = MMgrOpen {
+        daemon_name: "4107".to_owned(),
+        service_name: "rbd-mirror".to_owned(),
+        service: Some((facts, BTreeMap::new())),
+        ..MMgrOpen::default()
+    };
+    let daemon = cluster.peer(ADMIN);
+    cluster.manage(&daemon, open);
+    let line = "ceph_rbd_mirror_metadata{ceph_daemon=\"rbd-mirror.4107\",id=\"a\",instance_id=\"4107\",\
+                hostname=\"h\",ceph_version=\"v\"} 1.0";
+    assert!(cluster.mon.metrics().lines().any(|have| have == line));
 }
 
 #[test]

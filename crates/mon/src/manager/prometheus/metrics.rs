@@ -68,6 +68,8 @@ pub(super) fn page(mon: &Mon) -> String {
     osds(mon, &mut page);
     daemons::counters(mon, &mut page);
     daemons::disks(mon, &mut page);
+    daemons::health(mon, &mut page);
+    daemons::mirrors(mon, &mut page);
     space(mon, &mut page);
     pools(mon, &mut page);
     pg_states(mon, &mut page);
@@ -128,6 +130,10 @@ fn monitors(mon: &Mon, page: &mut Page) {
     page.sample(&labels, 1.0);
     page.family("mgr_status", Gauge, "1 for the manager that is active");
     page.sample(&[("ceph_daemon", &manager)], 1.0);
+    page.family("mgr_module_can_run", Gauge, "1 for a module that can be enabled");
+    for name in modules::available() {
+        page.sample(&[("name", name)], 1.0);
+    }
     page.family("mgr_module_status", Gauge, "Modules: 0 is off, 1 on, 2 always on");
     for (name, running) in modules::all(mon) {
         let value = match running {
@@ -148,16 +154,14 @@ fn osds(mon: &Mon, page: &mut Page) {
     let map = &mon.committed.osdmap;
     let named: Vec<(OsdId, String)> = map.osds().map(|osd| (osd, format!("osd.{osd}"))).collect();
     page.family("osd_metadata", Untyped, "OSDs");
-    for (osd, name) in named.iter().filter(|(osd, _)| map.is_up(*osd)) {
-        let fact = |key: &str| -> String {
-            let facts = mon.committed.osd_metadata.get(osd);
-            facts.and_then(|facts| facts.get(key)).cloned().unwrap_or_default()
-        };
+    for (osd, name) in &named {
+        let Some((facts, class)) = daemons::facts(mon, *osd) else { continue };
+        let fact = |key: &str| facts.get(key).cloned().unwrap_or_default();
         let labels = [
             ("back_iface", fact("back_iface")),
             ("ceph_daemon", name.clone()),
             ("cluster_addr", ip_of(map.osd_cluster_addrs(*osd))),
-            ("device_class", map.crush.map().device_class(osd.0).unwrap_or_default().to_owned()),
+            ("device_class", class.to_owned()),
             ("front_iface", fact("front_iface")),
             ("hostname", fact("hostname")),
             ("objectstore", fact("osd_objectstore")),
