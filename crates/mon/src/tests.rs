@@ -26,4 +26,5 @@ mod scrubs;
 mod snapshots;
 mod surface;
 mod tell;
+mod trees;
 mod upmaps;

@@ -1,5 +1,7 @@
 //! The CRUSH hierarchy as a tree: `osd tree`, and the walk that `osd df tree` and `osd crush tree` share.
 
+use std::collections::BTreeSet;
+
 use crush::{COMPAT_SET, CrushMap};
 use serde_json::{Map, Value, json};
 use types::{Errno, OsdId, OsdMap, OsdState, PRIMARY_AFFINITY_DEFAULT, PoolId};
@@ -57,11 +59,18 @@ fn visit(crush: &CrushMap, id: i32, parent: Option<i32>, depth: usize, weight: f
     let mut below: Vec<(i32, f64)> = (bucket.items.iter().enumerate())
         .map(|(at, item)| (*item, f64::from(bucket.item_weight(at)) / ONE))
         .collect();
-    let key = |id: i32| (crush.device_class(id).unwrap_or_default().to_owned(), name_of(crush, id));
-    below.sort_by_key(|(id, _)| key(*id));
+    below.sort_by_key(|(id, _)| sort_key(crush, *id));
     out.push(Node { id, parent, depth, weight, children: below.iter().map(|(id, _)| *id).collect() });
     for (item, weight) in below {
         visit(crush, item, Some(id), depth + 1, weight, out);
+    }
+}
+
+/// What those below a bucket are sorted by (`CrushTreeDumper::Dumper`): devices by class and number, buckets by name.
+fn sort_key(crush: &CrushMap, id: i32) -> String {
+    match id {
+        0.. => format!("{}_osd.{id:08}", crush.device_class(id).unwrap_or_default()),
+        _ => format!("_{}", name_of(crush, id)),
     }
 }
 
@@ -168,17 +177,18 @@ pub(super) fn reweight(map: &OsdMap, osd: OsdId) -> f64 {
     f64::from(map.weight_fraction(osd))
 }
 
-/// True when the OSD is in one of the states asked for.
+/// True when the OSD is in one of the states asked for, or none is (`OSDTreePlainDumper::should_dump_leaf`). One that
+/// only the CRUSH map has is down and out.
 fn is_wanted(map: &OsdMap, osd: OsdId, states: &[String]) -> bool {
     let fits = |state: &str| match state {
         "up" => map.is_up(osd),
-        "down" => map.exists(osd) && map.is_down(osd),
+        "down" => map.is_down(osd),
         "in" => map.is_in(osd),
-        "out" => map.exists(osd) && map.is_out(osd),
+        "out" => map.is_out(osd),
         "destroyed" => map.state(osd).has(OsdState::DESTROYED),
         _ => false,
     };
-    states.is_empty() || states.iter().all(|state| fits(state))
+    states.is_empty() || states.iter().any(|state| fits(state))
 }
 
 fn tree(req: &mut Request<'_>) -> Reply {
@@ -230,6 +240,8 @@ fn show(req: &Request<'_>, map: &OsdMap, roots: &[i32], with_stray: bool) -> Rep
             below.iter().any(|id| is_wanted(map, OsdId(*id), &states))
         };
         nodes.retain(keep);
+        let shown: BTreeSet<i32> = nodes.iter().map(|node| node.id).collect();
+        nodes.iter_mut().for_each(|node| node.children.retain(|child| shown.contains(child)));
     }
     let mut stray = if with_stray { stray(map) } else { Vec::new() };
     stray.retain(|node| is_wanted(map, OsdId(node.id), &states));
