@@ -152,6 +152,22 @@ impl ServiceMap {
         daemons.map(|(name, daemon)| (name.as_str(), &daemon.metadata))
     }
 
+    /// How many daemons of each service run each version. Services that are parts of Ceph itself are counted where the
+    /// cluster's maps have them.
+    pub(crate) fn versions(&self) -> impl Iterator<Item = (&str, BTreeMap<String, u64>)> {
+        const PARTS: [&str; 5] = ["client", "mds", "mgr", "mon", "osd"];
+        self.daemons.iter().filter(|(service, _)| !PARTS.contains(&service.as_str())).map(
+            |(service, daemons)| {
+                let mut counts = BTreeMap::new();
+                for daemon in daemons.values() {
+                    let version = daemon.metadata.get("ceph_version").map_or("unknown", String::as_str);
+                    *counts.entry(version.to_owned()).or_default() += 1;
+                }
+                (service.as_str(), counts)
+            },
+        )
+    }
+
     /// Lines of `ceph -s`: a service, and how many of its daemons are active.
     pub(crate) fn lines(&self) -> Vec<(String, String)> {
         let line = |(name, daemons): (&String, &BTreeMap<String, Daemon>)| (name.clone(), summary(daemons));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use types::{Errno, MapFlags, OsdId, OsdMap, Release, UTime};
+use types::{Errno, MapFlags, OsdId, OsdMap, PgState, Release, UTime};
 
 use super::{Reply, Request, Row, activity};
 use crate::{
@@ -153,10 +153,19 @@ fn versions(req: &mut Request<'_>) -> Reply {
     let mgrs = BTreeMap::from([(req.mon.options.version(), 1)]);
     let osds = osd_versions(req.mon);
     let mut overall = mons.clone();
-    for (version, count) in mgrs.iter().chain(&osds) {
-        *overall.entry(version.clone()).or_default() += count;
+    let mut count_all = |versions: &BTreeMap<String, u64>| {
+        for (version, count) in versions {
+            *overall.entry(version.clone()).or_default() += count;
+        }
+    };
+    count_all(&mgrs);
+    count_all(&osds);
+    let mut out = json!({"mon": mons, "mgr": mgrs, "osd": osds, "mds": {}});
+    for (service, versions) in req.mon.service_map.versions() {
+        count_all(&versions);
+        out[service] = json!(versions);
     }
-    let out = json!({"mon": mons, "mgr": mgrs, "osd": osds, "mds": {}, "overall": overall});
+    out["overall"] = json!(overall);
     Reply::json(req.args, out)
 }
 
@@ -230,16 +239,18 @@ pub(super) fn pgs_by_state(mon: &Mon) -> Vec<(String, usize)> {
     out
 }
 
-/// The part of all PGs that is not active.
-fn inactive_ratio(mon: &Mon) -> f64 {
+/// The parts of all PGs that are unknown, and that are known and not active (`PGMapDigest::print_summary`).
+fn unavailable_ratios(mon: &Mon) -> [f64; 2] {
     let map = &mon.committed.osdmap;
-    let (mut all, mut inactive) = (0u32, 0u32);
+    let (mut all, mut unknown, mut inactive) = (0u32, 0u32, 0u32);
     for pg in map.pgs() {
         all += 1;
-        let state = mon.stats.state_of(map, pg, false);
-        inactive += u32::from(!state.has(types::PgState::ACTIVE));
+        match mon.stats.state_of(map, pg, mon.is_creating(pg)) {
+            PgState(0) => unknown += 1,
+            state => inactive += u32::from(!state.has(PgState::ACTIVE)),
+        }
     }
-    if all == 0 { 0.0 } else { f64::from(inactive) / f64::from(all) }
+    [unknown, inactive].map(|part| if all == 0 { 0.0 } else { f64::from(part) / f64::from(all) })
 }
 
 /// Seconds of the last change, as `status` gives it.
@@ -283,9 +294,11 @@ pub(super) fn pgmap_summary(mon: &Mon) -> Value {
         "bytes_avail": devices.kb_avail << 10,
         "bytes_total": devices.kb << 10,
     });
-    let inactive = inactive_ratio(mon);
-    if inactive > 0.0 {
-        out["inactive_pgs_ratio"] = format::number(inactive);
+    for (name, ratio) in ["unknown_pgs_ratio", "inactive_pgs_ratio"].into_iter().zip(unavailable_ratios(mon))
+    {
+        if ratio > 0.0 {
+            out[name] = format::number(ratio);
+        }
     }
     if let Some(out) = out.as_object_mut() {
         out.extend(activity::recovery(&total));
@@ -302,6 +315,7 @@ fn status(req: &mut Request<'_>) -> Reply {
 
 fn status_json(mon: &Mon, wall: UTime) -> Value {
     let monmap = &mon.committed.monmap;
+    let mgrmap = mon.mgrmap();
     json!({
         "fsid": format::uuid(&monmap.fsid),
         "health": mon.health().json(false),
@@ -317,9 +331,9 @@ fn status_json(mon: &Mon, wall: UTime) -> Value {
         "osdmap": osdmap_summary(&mon.committed.osdmap),
         "pgmap": pgmap_summary(mon),
         "fsmap": {"epoch": 1, "by_rank": [], "up:standby": 0},
-        "mgrmap": {"available": true, "num_standbys": 0, "modules": [], "services": {}},
+        "mgrmap": {"available": true, "num_standbys": 0, "modules": mgrmap.modules, "services": mgrmap.services},
         "servicemap": mon.service_map.dump(),
-        "progress_events": {},
+        "progress_events": mon.progress.shown(wall),
     })
 }
 
@@ -402,9 +416,10 @@ fn status_text(mon: &Mon, wall: UTime) -> String {
 
 fn pg_lines(mon: &Mon) -> Vec<String> {
     let mut out = Vec::new();
-    let inactive = inactive_ratio(mon);
-    if inactive > 0.0 {
-        out.push(format!("{:.3}% pgs not active", inactive * 100.0));
+    for (what, ratio) in ["unknown", "not active"].into_iter().zip(unavailable_ratios(mon)) {
+        if ratio > 0.0 {
+            out.push(format!("{:.3}% pgs {what}", ratio * 100.0));
+        }
     }
     let total = mon.stats.total();
     for (part, what) in [(total.degraded, "degraded"), (total.misplaced, "misplaced")] {

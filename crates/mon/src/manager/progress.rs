@@ -42,6 +42,9 @@ const ENABLED: &str = "mgr/progress/enabled";
 const COMPLETED_MAX: usize = 50;
 /// The length of the bar.
 const BAR_WIDTH: usize = 28;
+/// How far it is indented in `progress`, and in `status`.
+const INDENT: usize = 4;
+const STATUS_INDENT: usize = 6;
 
 /// The maker of an event, and what the event is about.
 pub(crate) enum Origin {
@@ -142,11 +145,28 @@ impl Progress {
     }
 }
 
+impl Progress {
+    /// The events that go on, as `ceph status` has them; those of `rbd_support` are not for its plain text.
+    pub(crate) fn shown(&self, now: UTime) -> Value {
+        let one = |event: &Event| {
+            let message = event.two_lines(now, STATUS_INDENT);
+            json!({"message": message, "progress": event.fraction, "add_to_ceph_s": false})
+        };
+        self.events.iter().map(|(id, event)| (id.clone(), one(event))).collect()
+    }
+}
+
 impl Event {
-    fn to_value(&self, now: UTime) -> Value {
+    fn two_lines(&self, now: UTime, indent: usize) -> String {
+        two_lines(&self.message, now.since(self.started), self.fraction, self.remaining_sec(now), indent)
+    }
+
+    fn remaining_sec(&self, now: UTime) -> Option<u64> {
         let elapsed = now.since(self.started).as_secs_f64();
-        let remaining =
-            (self.fraction > 0.0).then(|| (elapsed * (1.0 - self.fraction) / self.fraction) as u64);
+        (self.fraction > 0.0).then(|| (elapsed * (1.0 - self.fraction) / self.fraction) as u64)
+    }
+
+    fn to_value(&self, now: UTime) -> Value {
         json!({
             "id": self.id,
             "message": self.message,
@@ -154,19 +174,20 @@ impl Event {
             "refs": self.refs,
             "progress": self.fraction,
             "started_at": seconds(self.started),
-            "time_remaining": remaining,
+            "time_remaining": self.remaining_sec(now),
         })
     }
 }
 
-/// A message and how long since, and a bar with what remains.
-fn two_lines(message: &str, age: Duration, fraction: f64, remaining: Option<u64>) -> String {
+/// A message and how long since, and an indented bar with what remains.
+fn two_lines(message: &str, age: Duration, fraction: f64, remaining: Option<u64>, indent: usize) -> String {
     let done = ((fraction * BAR_WIDTH as f64) as usize).min(BAR_WIDTH);
     let bar = "=".repeat(done) + &".".repeat(BAR_WIDTH - done);
     let remaining = remaining
         .filter(|secs| *secs > 0)
         .map(|secs| format!("(remaining: {})", format::timespan(Duration::from_secs(secs))));
-    format!("{message} ({})\n    [{bar}] {}\n", format::timespan(age), remaining.unwrap_or_default())
+    let (age, indent) = (format::timespan(age), " ".repeat(indent));
+    format!("{message} ({age})\n{indent}[{bar}] {}", remaining.unwrap_or_default())
 }
 
 fn list(req: &mut Request<'_>) -> Reply {
@@ -178,8 +199,8 @@ fn list(req: &mut Request<'_>) -> Reply {
     let mut events: Vec<&Event> = progress.events.values().collect();
     events.sort_by_key(|event| std::cmp::Reverse(event.started));
     for event in events {
-        let remaining = event.to_value(now)["time_remaining"].as_u64();
-        out.push_str(&two_lines(&event.message, now.since(event.started), event.fraction, remaining));
+        out.push_str(&event.two_lines(now, INDENT));
+        out.push('\n');
     }
     if !progress.completed.is_empty() {
         out.push('\n');
@@ -190,7 +211,7 @@ fn list(req: &mut Request<'_>) -> Reply {
         let age = Duration::try_from_secs_f64(secs).unwrap_or(Duration::MAX);
         let how = if ghost["failed"] == true { "Failed" } else { "Complete" };
         let message = ghost["message"].as_str().unwrap_or_default();
-        out.push_str(&format!("[{how}]: {}", two_lines(message, age, 1.0, None)));
+        out.push_str(&format!("[{how}]: {}\n", two_lines(message, age, 1.0, None, INDENT)));
     }
     Reply::text(out)
 }

@@ -82,6 +82,9 @@ fn subscribers_hear_of_each_change_of_the_manager_map() {
     let served = Some("127.0.0.1:9283".parse().unwrap());
     cluster.mon.set_metrics_served(served);
     cluster.pass(Duration::from_secs(1));
+    let shown = cluster.json(r#"{"prefix":"status"}"#)["mgrmap"].clone();
+    assert_eq!(shown["modules"], serde_json::json!(enabled.modules));
+    assert_eq!(shown["services"], serde_json::json!({"prometheus": "http://127.0.0.1:9283/"}));
     let [told] = &maps(&mut cluster)[..] else { panic!("one map") };
     assert!(told.epoch > enabled.epoch && told.services["prometheus"] == "http://127.0.0.1:9283/");
     cluster.mon.set_metrics_served(served);
@@ -153,6 +156,10 @@ fn service_daemons_are_listed_while_they_report() {
     let dump = json(&mut cluster, "service dump");
     assert_eq!(dump["services"]["rbd-mirror"]["daemons"]["4107"]["metadata"]["hostname"], "h");
     assert!(cluster.text(r#"{"prefix":"status"}"#).contains("rbd-mirror: 1 daemon active (1 hosts)"));
+    let versions = json(&mut cluster, "versions");
+    let kinds: Vec<&String> = versions.as_object().unwrap().keys().collect();
+    assert_eq!(kinds, ["mon", "mgr", "osd", "mds", "rbd-mirror", "overall"]);
+    assert_eq!((&versions["rbd-mirror"]["unknown"], &versions["overall"]["unknown"]), (&1.into(), &1.into()));
     let report = MMgrReport {
         daemon_name: daemon_name.clone(),
         service_name: service_name.clone(),

@@ -77,3 +77,24 @@ fn a_monitor_that_has_just_begun_takes_old_totals_for_no_activity() {
     cluster.pass(Duration::from_secs(1));
     assert_eq!((read_bytes(&mut cluster), rates(&mut cluster)), (4 << 40, json!({})));
 }
+
+#[test]
+fn pgs_that_no_osd_has_reported_are_unknown_and_not_inactive() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.restart();
+    (0..3).for_each(|id| cluster.connect(Cluster::osd_conn(id), &format!("osd.{id}")));
+    let ratios = |cluster: &mut Cluster| {
+        let shown = cluster.json(r#"{"prefix":"status"}"#)["pgmap"].clone();
+        ["unknown_pgs_ratio", "inactive_pgs_ratio"]
+            .map(|name| shown.get(name).and_then(|ratio| ratio.as_f64()))
+    };
+    assert_eq!(ratios(&mut cluster), [Some(1.0), None]);
+    report(&mut cluster, 0, 0, 1, 0);
+    assert_eq!(ratios(&mut cluster), [Some(0.875), None]);
+    cluster.ok(r#"{"prefix":"osd pool create","pool":"new","pg_num":8}"#);
+    assert_eq!(ratios(&mut cluster), [Some(0.4375), Some(0.5)], "those of a new pool are being made");
+    let text = cluster.text(r#"{"prefix":"status"}"#);
+    assert!(text.contains("pgs:     43.750% pgs unknown\n             50.000% pgs not active\n"), "{text}");
+    cluster.report_all();
+    assert_eq!(ratios(&mut cluster), [None, None]);
+}

@@ -204,6 +204,11 @@ fn a_task_is_kept_until_it_is_done() {
     world.cluster.event(Event::RunProgress(run, 0.5));
     assert_eq!(world.tasks()[0]["progress"], 0.5);
     assert!(world.text(r#"{"prefix":"progress json"}"#).contains("\"progress\": 0.5"));
+    let shown = world.cluster.json(r#"{"prefix":"status"}"#)["progress_events"].clone();
+    let bar = format!(" (0s)\n      [{}{}] ", "=".repeat(14), ".".repeat(14));
+    let message = format!("Flattening image rbd/child{bar}");
+    let id = added["id"].as_str().unwrap();
+    assert_eq!(shown, serde_json::json!({id: {"message": message, "progress": 0.5, "add_to_ceph_s": false}}));
     // The monitor is restarted: the task begins again.
     world.cluster.restart();
     world.cluster.mon.set_manager(addr(6800));
