@@ -76,6 +76,7 @@ use crate::{
 pub(crate) use args::{Args, words_for_logs};
 pub(crate) use descriptions::{Row, all as describe};
 pub(crate) use fs::NO_FILE_SYSTEMS;
+pub(crate) use osd_dump::state_names;
 pub(crate) use pg::pgmap_line;
 pub(crate) use ping::pong;
 pub(crate) use reply::Reply;

@@ -126,7 +126,7 @@ fn map_json(map: &OsdMap) -> Value {
 }
 
 /// Names of the bits, all of them lower case, sorted as Ceph's set of names is.
-fn state_names(state: OsdState) -> Vec<&'static str> {
+pub(crate) fn state_names(state: OsdState) -> Vec<&'static str> {
     let mut names: Vec<&str> = state.names().collect();
     names.sort_unstable();
     names

@@ -1,10 +1,13 @@
 //! The manager's module `status`: which daemons run where, for humans.
 
-use types::Errno;
+use serde_json::{Value, json};
+use types::{Errno, OsdId};
 
 use crate::{
-    commands::{Reply, Request, Row},
-    format::{Align, TextTable},
+    Mon,
+    commands::{Reply, Request, Row, state_names},
+    format::{Align, TextTable, python_line, python_sorted},
+    stats::Rates,
 };
 
 pub(crate) const ROWS: &[Row] = &[
@@ -55,6 +58,59 @@ fn osd_status(req: &mut Request<'_>) -> Reply {
         crush.devices_below(id, &mut below);
         wanted = Some(below);
     }
+    let osds = map.osds().filter(|osd| wanted.as_ref().is_none_or(|wanted| wanted.contains(&osd.0)));
+    let lines: Vec<Line> = osds.map(|osd| Line::of(mon, osd)).collect();
+    match req.args.text("format").as_deref() {
+        Some("json") => Reply::module(python_line(&json(&lines))),
+        Some("json-pretty") => Reply::module(python_sorted(&json(&lines))),
+        Some(_) | None => Reply::text(table(&lines)),
+    }
+}
+
+/// What is told of an OSD.
+struct Line {
+    osd: OsdId,
+    host: String,
+    used_bytes: u64,
+    avail_bytes: u64,
+    rates: Rates,
+    state: Vec<&'static str>,
+}
+
+impl Line {
+    fn of(mon: &Mon, osd: OsdId) -> Line {
+        let host = mon.committed.osd_metadata.get(&osd).and_then(|facts| facts.get("hostname"));
+        let stat = mon.stats.osd(osd);
+        Line {
+            osd,
+            host: host.cloned().unwrap_or_default(),
+            used_bytes: stat.map_or(0, |stat| stat.kb_used << 10),
+            avail_bytes: stat.map_or(0, |stat| stat.kb_avail << 10),
+            rates: mon.stats.osd_rates(osd),
+            state: state_names(mon.committed.osdmap.state(osd)),
+        }
+    }
+}
+
+/// As later releases print it (that of 16.2 has no JSON), which give bytes under the names of KiB.
+fn json(lines: &[Line]) -> Value {
+    let one = |line: &Line| {
+        json!({
+            "id": line.osd.0,
+            "host name": line.host,
+            "kb used": line.used_bytes,
+            "kb available": line.avail_bytes,
+            "write ops rate": line.rates.writes,
+            "write byte rate": line.rates.write_bytes,
+            "read ops rate": line.rates.reads,
+            "read byte rate": line.rates.read_bytes,
+            "state": line.state,
+        })
+    };
+    json!({"OSDs": lines.iter().map(one).collect::<Vec<_>>()})
+}
+
+fn table(lines: &[Line]) -> String {
     let (l, r) = (Align::Left, Align::Right);
     let headings = [
         ("ID", r),
@@ -68,26 +124,21 @@ fn osd_status(req: &mut Request<'_>) -> Reply {
         ("STATE", l),
     ];
     let mut table = TextTable::default().columns(&headings);
-    for osd in map.osds().filter(|osd| wanted.as_ref().is_none_or(|wanted| wanted.contains(&osd.0))) {
-        let host = mon.committed.osd_metadata.get(&osd).and_then(|facts| facts.get("hostname"));
-        let stat = mon.stats.osd(osd);
-        let rates = mon.stats.osd_rates(osd);
-        let bytes = |kb: Option<u64>| five_wide(kb.unwrap_or(0) << 10, 1024);
-        let state = if map.is_up(osd) { "exists,up" } else { "exists" };
+    for line in lines {
         table.row(vec![
-            osd.0.to_string(),
-            host.cloned().unwrap_or_default(),
-            bytes(stat.map(|stat| stat.kb_used)),
-            bytes(stat.map(|stat| stat.kb_avail)),
-            five_wide(rates.writes, 1000),
-            five_wide(rates.write_bytes, 1024),
-            five_wide(rates.reads, 1000),
-            five_wide(rates.read_bytes, 1024),
-            state.to_owned(),
+            line.osd.0.to_string(),
+            line.host.clone(),
+            five_wide(line.used_bytes, 1024),
+            five_wide(line.avail_bytes, 1024),
+            five_wide(line.rates.writes, 1000),
+            five_wide(line.rates.write_bytes, 1024),
+            five_wide(line.rates.reads, 1000),
+            five_wide(line.rates.read_bytes, 1024),
+            line.state.join(","),
         ]);
     }
     // The last column is as far from the line's end as the others are from each other.
-    Reply::text(table.render().replace('\n', "  \n"))
+    table.render().replace('\n', "  \n")
 }
 
 /// There are no file systems.

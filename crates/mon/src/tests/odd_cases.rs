@@ -166,6 +166,16 @@ fn what_is_not_there_has_nothing_in_it() {
     let again = cluster.ok(r#"{"prefix":"osd pool rename","srcpool":"gone","destpool":"rbd"}"#);
     assert_eq!(again, "pool 'gone' does not exist; pool 'rbd' does -- assuming successful rename");
     // A module's own way to fail.
+    cluster.ok(r#"{"prefix":"osd set","key":"noup"}"#);
+    cluster.ok(r#"{"prefix":"osd down","ids":["1"]}"#);
+    cluster.ok(r#"{"prefix":"osd destroy","id":"1","yes_i_really_mean_it":true}"#);
+    let shown = cluster.json(r#"{"prefix":"osd status"}"#);
+    assert_eq!(shown["OSDs"][1]["state"], json!(["destroyed", "exists"]));
+    assert_eq!(
+        (&shown["OSDs"][0]["kb used"], &shown["OSDs"][0]["host name"]),
+        (&json!(1u64 << 30), &json!("vm"))
+    );
+    assert!(cluster.text(r#"{"prefix":"osd status"}"#).contains("destroyed,exists"));
     let unknown = cluster.try_command(ADMIN, r#"{"prefix":"osd status","bucket":"none"}"#, b"").unwrap();
     assert_eq!((unknown.result, &unknown.output[..]), (2, &b"Bucket 'none' not found\n"[..]));
 }
