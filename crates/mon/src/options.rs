@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use types::AutoscaleMode;
+
 /// Settings of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MonOptions {
@@ -36,6 +38,8 @@ pub struct MonOptions {
     pub pool_size_min: u8,
     /// `osd_pool_default_pg_num`.
     pub pool_pg_num: u32,
+    /// `osd_pool_default_pg_autoscale_mode`.
+    pub pool_autoscale_mode: AutoscaleMode,
     /// `mon_allow_pool_size_one`.
     pub is_pool_size_one_allowed: bool,
     /// `mon_allow_pool_delete`.
@@ -72,6 +76,7 @@ impl Default for MonOptions {
             pool_size: 3,
             pool_size_min: 0,
             pool_pg_num: 32,
+            pool_autoscale_mode: AutoscaleMode::OFF,
             is_pool_size_one_allowed: false,
             is_pool_delete_allowed: false,
             is_insecure_key_allowed: true,
@@ -128,6 +133,9 @@ impl MonOptions {
             "osd_pool_default_size" => put(&mut self.pool_size, value),
             "osd_pool_default_min_size" => put(&mut self.pool_size_min, value),
             "osd_pool_default_pg_num" => put(&mut self.pool_pg_num, value),
+            "osd_pool_default_pg_autoscale_mode" => {
+                AutoscaleMode::parse(value).map(|mode| self.pool_autoscale_mode = mode).is_some()
+            }
             "mon_allow_pool_size_one" => put_bool(&mut self.is_pool_size_one_allowed),
             "mon_allow_pool_delete" => put_bool(&mut self.is_pool_delete_allowed),
             "mon_debug_deprecated_as_obsolete" => put_bool(&mut self.is_deprecated_obsolete),

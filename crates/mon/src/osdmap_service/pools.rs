@@ -73,7 +73,7 @@ fn new_pool(map: &OsdMap, options: &MonOptions, params: &PoolParams, wall: UTime
     let mut pool = PgPool::new(PoolType::REPLICATED, size, options.min_size_of(size), rule, pg_num);
     (pool.pgp_num, pool.pgp_num_target) = (pgp_num, pgp_num);
     pool.create_time = wall;
-    pool.pg_autoscale_mode = params.autoscale.unwrap_or(AutoscaleMode::OFF);
+    pool.pg_autoscale_mode = params.autoscale.unwrap_or(options.pool_autoscale_mode);
     if params.is_bulk {
         pool.flags = pool.flags.with(PoolFlags::BULK, true);
     }

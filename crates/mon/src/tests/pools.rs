@@ -630,3 +630,15 @@ fn a_new_size_is_as_safe_as_that_of_a_new_pool() {
     cluster.ok(&set("mon_max_pg_per_osd", "4"));
     cluster.ok(&set_pool("size", "2"));
 }
+
+#[test]
+fn pools_begin_in_the_mode_that_is_set_unless_told_otherwise() {
+    let mut cluster = Cluster::with_rbd();
+    let name = r#""who":"mon","name":"osd_pool_default_pg_autoscale_mode""#;
+    cluster.ok(&format!(r#"{{"prefix":"config set",{name},"value":"warn"}}"#));
+    cluster.ok(r#"{"prefix":"osd pool create","pool":"a"}"#);
+    cluster.ok(r#"{"prefix":"osd pool create","pool":"b","autoscale_mode":"on"}"#);
+    let modes = cluster.map().pools.values().map(|pool| pool.pg_autoscale_mode.name());
+    assert_eq!(modes.collect::<Vec<_>>(), ["off", "warn", "on"]);
+    assert_eq!(cluster.refused(&format!(r#"{{"prefix":"config set",{name},"value":"maybe"}}"#)).0, -22);
+}

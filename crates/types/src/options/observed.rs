@@ -53,7 +53,7 @@ pub(super) const OSD: [&str; 44] = [
 ];
 
 /// Options that a running monitor looks at.
-pub(super) const MON: [&str; 37] = [
+pub(super) const MON: [&str; 38] = [
     "debug_mon",
     "debug_ms",
     "mon_allow_pool_delete",
@@ -88,6 +88,7 @@ pub(super) const MON: [&str; 37] = [
     "osd_deep_scrub_interval",
     "osd_heartbeat_grace",
     "osd_pool_default_min_size",
+    "osd_pool_default_pg_autoscale_mode",
     "osd_pool_default_pg_num",
     "osd_pool_default_size",
     "osd_scrub_max_interval",
