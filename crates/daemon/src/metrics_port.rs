@@ -15,8 +15,13 @@ const HEAD_BYTES_MAX: usize = 8 << 10;
 /// Connections at a time; more are closed.
 const CONNECTIONS_MAX: usize = 64;
 
-/// A request that is not whole by then is none: it would hold one of the places.
+/// A request that is not whole by then is none, nor is one that is answered and whose answer is not taken: it would
+/// hold one of the places.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// For so long a page serves all requests: it is made on the monitor's thread.
+const PAGE_AGE_MAX: Duration = Duration::from_secs(1);
+/// An address that could not be had is tried again after that.
+const LISTEN_RETRY: Duration = Duration::from_secs(5);
 
 /// What a browser shows.
 const INDEX: &str = "<!DOCTYPE html>\n<html><head><title>Ceph Exporter</title></head><body><h1>Ceph Exporter</h1>\
@@ -25,13 +30,53 @@ const INDEX: &str = "<!DOCTYPE html>\n<html><head><title>Ceph Exporter</title></
 /// The listener and the connections for Prometheus.
 #[derive(Default)]
 pub(crate) struct MetricsPort {
-    /// What is asked for, with the listener if the address could be had.
-    open: Option<(SocketAddr, Option<ListenerId>)>,
+    open: Option<Open>,
     requests: Requests<ConnId>,
+    page: KeptPage,
 }
 
-/// What has come of each request, and since when it comes.
-struct Requests<C>(BTreeMap<C, (Instant, Vec<u8>)>);
+/// The address that is asked for.
+#[derive(Clone, Copy)]
+struct Open {
+    socket: SocketAddr,
+    /// None if the address could not be had.
+    listener: Option<ListenerId>,
+    tried_at: Instant,
+}
+
+impl Open {
+    /// True when there is nothing to do: this is wanted, and it is served or was tried lately.
+    fn is_settled(&self, wanted: Option<SocketAddr>, now: Instant) -> bool {
+        let is_tried = self.listener.is_some() || now.since(self.tried_at) < LISTEN_RETRY;
+        wanted == Some(self.socket) && is_tried
+    }
+}
+
+/// The page that was made last, and when.
+#[derive(Default)]
+struct KeptPage(Option<(Instant, String)>);
+
+impl KeptPage {
+    /// The page, made anew when it is too old.
+    fn get(&mut self, now: Instant, make: impl FnOnce() -> String) -> &str {
+        let is_fresh = self.0.as_ref().is_some_and(|(made, _)| now.since(*made) < PAGE_AGE_MAX);
+        if !is_fresh {
+            self.0 = Some((now, make()));
+        }
+        self.0.as_ref().map_or("", |(_, page)| page)
+    }
+}
+
+/// How far a connection is.
+enum Progress {
+    /// What has come of its request.
+    Asking(Vec<u8>),
+    /// The answer is on its way.
+    Answered,
+}
+
+/// All connections, and since when each is as far as it is.
+struct Requests<C>(BTreeMap<C, (Instant, Progress)>);
 
 impl<C> Default for Requests<C> {
     fn default() -> Self {
@@ -44,16 +89,21 @@ impl<C: Copy + Ord> Requests<C> {
     fn begin(&mut self, conn: C, now: Instant) -> bool {
         let has_room = self.0.len() < CONNECTIONS_MAX;
         if has_room {
-            self.0.insert(conn, (now, Vec::new()));
+            self.0.insert(conn, (now, Progress::Asking(Vec::new())));
         }
         has_room
     }
 
-    /// More of a request came: all that there is of it.
+    /// More of a request came: all that there is of it. What comes after the answer is of no interest.
     fn add(&mut self, conn: C, pieces: impl IntoIterator<Item = Bytes>) -> Option<&[u8]> {
-        let (_, head) = self.0.get_mut(&conn)?;
+        let (_, Progress::Asking(head)) = self.0.get_mut(&conn)? else { return None };
         pieces.into_iter().for_each(|piece| head.extend_from_slice(&piece));
         Some(head)
+    }
+
+    /// The answer is sent. It holds the connection's place until the connection is closed.
+    fn answered(&mut self, conn: C, now: Instant) {
+        self.0.insert(conn, (now, Progress::Answered));
     }
 
     fn end(&mut self, conn: C) {
@@ -77,28 +127,37 @@ impl<C: Copy + Ord> Requests<C> {
 impl MetricsPort {
     /// Several times a second: listens where the monitor wants it, and ends requests that take too long.
     pub(crate) fn tick(&mut self, mon: &mut Mon, reactor: &mut Reactor) {
-        self.requests.take_overdue(clock::now()).into_iter().for_each(|conn| reactor.close(conn));
+        let now = clock::now();
+        self.requests.take_overdue(now).into_iter().for_each(|conn| reactor.close(conn));
         let wanted = mon.metrics_socket();
-        if wanted == self.open.map(|(socket, _)| socket) {
+        if self.open.map_or(wanted.is_none(), |open| open.is_settled(wanted, now)) {
             return;
         }
-        if let Some((_, Some(listener))) = self.open.take() {
+        let before = self.open.take();
+        if let Some(listener) = before.and_then(|open| open.listener) {
             reactor.close_listener(listener);
         }
         self.open = wanted.map(|socket| {
             let listener = reactor.listen(socket);
-            if let Err(error) = &listener {
-                tracing::error!(%error, %socket, "the module prometheus cannot listen");
+            let is_again = before.is_some_and(|open| open.socket == socket);
+            match &listener {
+                Ok(_) => {}
+                Err(error) if is_again => {
+                    tracing::debug!(%error, %socket, "the module prometheus cannot listen")
+                }
+                Err(error) => tracing::error!(
+                    %error, %socket, "the module prometheus cannot listen; it will be tried every few seconds"
+                ),
             }
-            (socket, listener.ok())
+            Open { socket, listener: listener.ok(), tried_at: now }
         });
-        mon.set_metrics_served(self.open.and_then(|(socket, listener)| listener.map(|_| socket)));
+        mon.set_metrics_served(self.open.filter(|open| open.listener.is_some()).map(|open| open.socket));
     }
 
     /// True for what concerns a connection of this port; `accepted_by` is the listener of a new one.
     pub(crate) fn owns(&self, event: &WireEvent<ConnId>, accepted_by: Option<ListenerId>) -> bool {
         match accepted_by {
-            Some(_) => self.open.is_some_and(|(_, listener)| listener == accepted_by),
+            Some(_) => self.open.is_some_and(|open| open.listener == accepted_by),
             None => self.requests.0.contains_key(&event.conn()),
         }
     }
@@ -112,9 +171,11 @@ impl MetricsPort {
                 }
             }
             WireEvent::Received(conn, bytes, more) => {
+                let now = clock::now();
                 let head = self.requests.add(conn, std::iter::once(bytes).chain(more));
-                if let Some(answer) = head.and_then(|head| answer(head, || mon.metrics())) {
-                    self.requests.end(conn);
+                let page = &mut self.page;
+                if let Some(answer) = head.and_then(|head| answer(head, || page.get(now, || mon.metrics()))) {
+                    self.requests.answered(conn, now);
                     reactor.send(conn, answer);
                     reactor.close_when_sent(conn);
                 }
@@ -128,7 +189,7 @@ impl MetricsPort {
 }
 
 /// The answer to a request, once its head is there.
-fn answer(head: &[u8], metrics: impl FnOnce() -> String) -> Option<Bytes> {
+fn answer<'a>(head: &[u8], metrics: impl FnOnce() -> &'a str) -> Option<Bytes> {
     if !head.windows(4).any(|end| end == b"\r\n\r\n") {
         return (head.len() > HEAD_BYTES_MAX)
             .then(|| response("431 Request Header Fields Too Large", "", ""));
@@ -144,10 +205,10 @@ fn answer(head: &[u8], metrics: impl FnOnce() -> String) -> Option<Bytes> {
     };
     let (kind, body) = match target.split('?').next().unwrap_or_default() {
         "/metrics" => ("text/plain; version=0.0.4; charset=utf-8", metrics()),
-        "/" => ("text/html; charset=utf-8", INDEX.to_owned()),
+        "/" => ("text/html; charset=utf-8", INDEX),
         _ => return Some(response("404 Not Found", "", "")),
     };
-    let whole = response("200 OK", kind, &body);
+    let whole = response("200 OK", kind, body);
     Some(if is_head { whole.slice(..whole.len() - body.len()) } else { whole })
 }
 
@@ -165,7 +226,7 @@ mod tests {
     use super::*;
 
     fn check(request: &str, begins: &str, ends: &str) {
-        let text = answer(request.as_bytes(), || "ceph_x 1.0\n".to_owned()).expect("a whole request");
+        let text = answer(request.as_bytes(), || "ceph_x 1.0\n").expect("a whole request");
         let text = String::from_utf8_lossy(&text).into_owned();
         assert!(text.starts_with(begins) && text.ends_with(ends), "{request:?}: {text}");
     }
@@ -183,7 +244,7 @@ mod tests {
         check("GET /other HTTP/1.1\r\n\r\n", "HTTP/1.1 404 ", "\r\n\r\n");
         check("POST /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 405 ", "\r\n\r\n");
         check("\r\n\r\n", "HTTP/1.1 405 ", "\r\n\r\n");
-        assert!(answer(b"GET /metrics HTTP/1.1\r\nHost:", String::new).is_none());
+        assert!(answer(b"GET /metrics HTTP/1.1\r\nHost:", || "").is_none());
         check(&"x".repeat(HEAD_BYTES_MAX + 1), "HTTP/1.1 431 ", "\r\n\r\n");
     }
 
@@ -198,10 +259,35 @@ mod tests {
         requests.add(1, [Bytes::from_static(b"GET / HT"), Bytes::from_static(b"TP/1.1\r\n")]);
         let head = requests.add(1, [Bytes::from_static(b"\r\n")]);
         assert_eq!(head, Some(&b"GET / HTTP/1.1\r\n\r\n"[..]));
-        requests.end(1);
-        assert_eq!(requests.add(1, []), None);
+        requests.answered(1, start + Duration::from_secs(60));
+        assert_eq!(requests.add(1, [Bytes::from_static(b"GET")]), None, "one request");
+        assert!(!requests.begin(CONNECTIONS_MAX, start), "the answer is on its way");
         assert!(requests.take_overdue(start + (REQUEST_TIMEOUT - Duration::from_nanos(1))).is_empty());
         assert_eq!(requests.take_overdue(start + (REQUEST_TIMEOUT + Duration::from_secs(2))), [0, 2]);
+        requests.end(1);
         assert!(requests.begin(1, start));
+        requests.answered(1, start);
+        assert_eq!(
+            requests.take_overdue(start + REQUEST_TIMEOUT),
+            [1],
+            "the client does not take the answer"
+        );
+    }
+
+    #[test]
+    fn a_page_serves_all_requests_within_a_second() {
+        let (mut page, start) = (KeptPage::default(), Instant(7));
+        assert_eq!(page.get(start, || "a".to_owned()), "a");
+        assert_eq!(page.get(start + (PAGE_AGE_MAX - Duration::from_nanos(1)), || "b".to_owned()), "a");
+        assert_eq!(page.get(start + PAGE_AGE_MAX, || "c".to_owned()), "c");
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_had_is_tried_again() {
+        let socket = |port| Some(SocketAddr::from(([127, 0, 0, 1], port)));
+        let open = Open { socket: socket(1).unwrap(), listener: None, tried_at: Instant(7) };
+        assert!(open.is_settled(socket(1), Instant(7) + (LISTEN_RETRY - Duration::from_nanos(1))));
+        assert!(!open.is_settled(socket(1), Instant(7) + LISTEN_RETRY));
+        assert!(!open.is_settled(socket(2), Instant(7)) && !open.is_settled(None, Instant(7)));
     }
 }
