@@ -9,6 +9,7 @@ use std::{
     hash::{BuildHasherDefault, Hasher},
 };
 
+use bytes::Bytes;
 use types::{EVersion, HObject, LogEntry, Missing, PgId, PgInfo, ReqId};
 
 /// Entries kept, an even number (`osd_max_pg_log_entries` is larger; a copy that was away longer gets an object list).
@@ -67,9 +68,13 @@ impl PgLog {
         log
     }
 
-    /// Appends an entry. Entries stay for long, so an entry's name is detached from the buffer that it came in.
+    /// Appends an entry. Entries stay for long, so an entry's name and outputs are detached from the buffer that it
+    /// came in, which is the whole message of a change.
     pub(crate) fn push(&mut self, mut entry: LogEntry) {
         entry.object = entry.object.detached();
+        for (_, output) in entry.returns.iter_mut().filter(|(_, output)| !output.is_empty()) {
+            *output = Bytes::copy_from_slice(output);
+        }
         debug_assert!(self.entries.back().is_none_or(|last| last.version.version < entry.version.version));
         if entry.reqid != ReqId::default() {
             self.by_reqid.insert(entry.reqid, entry.version);
@@ -286,7 +291,7 @@ pub(crate) fn merge(log: &mut PgLog, ours: &PgInfo, theirs: &[LogEntry], reach: 
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
+    use codec::{Decode, Encode, Features, Reader};
     use types::Epoch;
 
     use super::*;
@@ -338,6 +343,20 @@ mod tests {
         assert_eq!(names(&merged.deleted), [b"n"]);
         let needs: Vec<_> = merged.missing.iter().map(|(o, v)| (o.oid.clone(), v.version)).collect();
         assert_eq!(needs, [(Bytes::from_static(b"a"), 1), (Bytes::from_static(b"b"), 2)]);
+    }
+
+    #[test]
+    fn an_entry_keeps_nothing_of_the_message_that_it_came_in() {
+        let returns = vec![(0, Bytes::from_static(b"output")), (0, Bytes::new())];
+        let sent = LogEntry { returns, ..entry(1, 1, "a", 0, false) };
+        let mut message = sent.to_bytes(Features::default()).to_vec();
+        message.resize(message.len() + (1 << 20), 7);
+        let message = Bytes::from(message);
+        let received = LogEntry::decode(&mut Reader::new(message.clone())).unwrap();
+        assert!(!message.is_unique());
+        let log = PgLog::from_entries(vec![received]);
+        assert_eq!(log.iter().next(), Some(&sent));
+        assert!(message.is_unique());
     }
 
     #[test]
