@@ -15,6 +15,8 @@ use super::{Executed, OpContext, Output, Run, without_data};
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// Entries of an omap that are looked at together.
 const OMAP_PAGE: usize = 256;
+/// Entries of an omap in one answer, at most: looking at them counts besides their bytes.
+const OMAP_COUNT_MAX: u32 = 1 << 18;
 /// Requests of the object that an answer names, at most.
 const REQUESTS_MAX: usize = 10;
 
@@ -187,7 +189,7 @@ impl Run<'_, '_> {
         }
         let (mut count, mut entries, mut left) = (0u32, Vec::new(), left);
         let mut last = cursor.omap_offset.clone();
-        while !cursor.has_omap && left > 0 {
+        while !cursor.has_omap && left > 0 && count < OMAP_COUNT_MAX {
             let (page, has_more) = self.view.omap_page(&last, b"", OMAP_PAGE)?;
             for (key, value) in page {
                 count += 1;

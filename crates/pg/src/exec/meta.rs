@@ -8,7 +8,7 @@ use codec::{Decode, Encode, Features, Reader};
 use messages::OsdOp;
 use types::Errno;
 
-use super::{OBJECT_BYTES_MAX, Output, Run, view::OUTPUT_BYTES_MAX};
+use super::{OBJECT_BYTES_MAX, Output, Run};
 
 /// `osd_max_omap_entries_per_request`.
 const OMAP_COUNT_MAX: u64 = 1024;
@@ -127,13 +127,9 @@ impl Run<'_, '_> {
 
     pub(super) fn omap_values_by_keys(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         let keys: BTreeSet<Bytes> = input(&mut Reader::new(step.data.clone()))?;
-        let (mut found, mut bytes) = (BTreeMap::new(), 0);
+        let mut found = BTreeMap::new();
         for key in keys {
             if let Some(value) = self.view.omap_get(&key)? {
-                bytes += (key.len() + value.len()) as u64;
-                if bytes > OUTPUT_BYTES_MAX {
-                    return Err(self.view.refuse(Errno::EMSGSIZE));
-                }
                 found.insert(key, value);
             }
         }

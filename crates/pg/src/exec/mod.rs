@@ -456,7 +456,9 @@ impl<'r, 's> Run<'r, 's> {
         let mut ops = without_data(op);
         let mut result = 0;
         for (index, step) in op.ops.iter().enumerate() {
-            self.view.set_subop(index as u32);
+            if self.view.begin_op(index as u32, step.code == OpCode::CALL).is_err() {
+                return Err(self.view.take_missing());
+            }
             self.is_user_change |= step.code.is_write() && !is_hidden_change(step.code);
             let outcome = self.one(step);
             if let Ok(output) = &outcome

@@ -7,7 +7,7 @@ use codec::{Decode, Encode, Features};
 use messages::{OpCode, OpParams, OsdOp, op_flag};
 use types::{HObject, Mutation, TxnOp, UTime};
 
-use super::bench::{Bench, call, encoded, extent, plain, range, step, xattr};
+use super::bench::{Bench, call, compared_xattr, encoded, extent, plain, range, step, xattr};
 
 const MIB: u64 = 1 << 20;
 const EFBIG: i32 = -27;
@@ -131,7 +131,98 @@ fn what_is_answered_besides_data_counts_too() {
     let mut bench = Bench::new();
     assert_eq!(bench.result(vec![xattr(OpCode::SETXATTR, "a", &"v".repeat(60 << 20))]), 0);
     let all = |count| vec![plain(OpCode::GETXATTRS); count];
-    assert_eq!((bench.result(all(8)), bench.result(all(9))), (0, EMSGSIZE));
+    assert_eq!((bench.result(all(4)), bench.result(all(5))), (0, EMSGSIZE));
+}
+
+/// An op that answers little, or fails, has looked at what it was asked to look at.
+#[test]
+fn a_request_looks_at_so_much_and_no_more() {
+    let may_fail = |op: OsdOp| OsdOp { flags: op_flag::FAILOK, ..op };
+    let mut bench = Bench::new();
+    let value: &str = &"v".repeat(60 << 20);
+    assert_eq!(bench.result(vec![xattr(OpCode::SETXATTR, "lock.n", value)]), 0);
+    let compare = compared_xattr(OpCode::CMPXATTR, "lock.n", b"", 1, 1);
+    assert_eq!(bench.result(vec![may_fail(compare.clone()); 8]), 0);
+    assert_eq!(bench.result(vec![may_fail(compare); 9]), EMSGSIZE);
+    assert_eq!(bench.result(vec![may_fail(call("lock", "list_locks", b"")); 9]), EMSGSIZE);
+
+    let mut bench = Bench::new();
+    let entry = BTreeMap::from([(Bytes::from("k"), Bytes::from(vec![7; 80 << 20]))]);
+    assert_eq!(bench.result(vec![encoded(OpCode::OMAPSETVALS, entry)]), 0);
+    let wanted = BTreeMap::from([(Bytes::from("k"), (Bytes::new(), 1i32))]);
+    let compare = may_fail(encoded(OpCode::OMAP_CMP, wanted));
+    assert_eq!((bench.result(vec![compare.clone(); 6]), bench.result(vec![compare; 7])), (0, EMSGSIZE));
+}
+
+#[test]
+fn entries_that_a_request_removed_count_when_it_looks_for_others() {
+    let mut bench = Bench::new();
+    let keys: Vec<Bytes> = (0..20_000).map(|at| Bytes::from(format!("{at:05}"))).collect();
+    let entries: BTreeMap<Bytes, Bytes> = keys.iter().map(|key| (key.clone(), Bytes::new())).collect();
+    assert_eq!(bench.result(vec![encoded(OpCode::OMAPSETVALS, entries)]), 0);
+    let list = encoded(OpCode::OMAPGETKEYS, (Bytes::new(), 1u64));
+    let removing =
+        |count| [vec![encoded(OpCode::OMAPRMKEYS, keys.clone())], vec![list.clone(); count]].concat();
+    // Each list looks at what is stored, and at what was removed.
+    assert_eq!((bench.result(removing(30)), bench.result(removing(20))), (EMSGSIZE, 0));
+    // The second time, nothing is stored.
+    assert_eq!((bench.result(removing(40)), bench.result(removing(60))), (0, EMSGSIZE));
+}
+
+/// A pool has many mirrored images, and a method that sums up their states looks for those of each.
+#[test]
+fn a_method_may_look_for_many_entries_that_are_not_there() {
+    let mut bench = Bench::new();
+    let image = |at: u64| {
+        let fields = [&4u32.to_le_bytes()[..], format!("{at:04}").as_bytes(), &[1]].concat();
+        [&[1, 1][..], &(fields.len() as u32).to_le_bytes(), &fields].concat()
+    };
+    let entries: BTreeMap<Bytes, Bytes> =
+        (0..9_999).map(|at| (Bytes::from(format!("image_{at:04}")), Bytes::from(image(at)))).collect();
+    let others = (0..1_000).map(|at| (Bytes::from(format!("s{at:04}")), Bytes::new()));
+    let entries: BTreeMap<Bytes, Bytes> = entries.into_iter().chain(others).collect();
+    assert_eq!(bench.result(vec![encoded(OpCode::OMAPSETVALS, entries)]), 0);
+    let summary = call("rbd", "mirror_image_status_get_summary", b"");
+    // As for a pool of 150,000.
+    assert_eq!(bench.result(vec![summary.clone(); 15]), 0);
+    assert_eq!(bench.result(vec![summary; 60]), EMSGSIZE);
+}
+
+#[test]
+fn as_many_ops_as_a_request_may_have_may_read_a_little() {
+    let mut bench = Bench::new();
+    bench.put("x");
+    assert_eq!(bench.result(vec![range(OpCode::READ, 0, 1); 65_535]), 0);
+    // Lists of many entries are longer than what they answer.
+    let entries: BTreeMap<Bytes, Bytes> =
+        (0..1024).map(|at| (Bytes::from(format!("{at}")), Bytes::new())).collect();
+    assert_eq!(bench.result(vec![encoded(OpCode::OMAPSETVALS, entries)]), 0);
+    let list = encoded(OpCode::OMAPGETKEYS, (Bytes::new(), 1024u64));
+    assert_eq!((bench.result(vec![list.clone(); 500]), bench.result(vec![list; 1100])), (0, EMSGSIZE));
+}
+
+/// The statuses of many images may be one and the same.
+#[test]
+fn a_method_that_gets_the_same_large_entry_again_and_again_is_refused() {
+    let mut bench = Bench::new();
+    let f = Features::default();
+    let enveloped = |fields: Vec<u8>| [&[1, 1][..], &(fields.len() as u32).to_le_bytes(), &fields].concat();
+    let text = |text: &[u8]| [&(text.len() as u32).to_le_bytes(), text].concat();
+    let image = Bytes::from(enveloped([text(b"g"), vec![1]].concat()));
+    let mut entries: BTreeMap<Bytes, Bytes> =
+        (0..100).map(|at| (Bytes::from(format!("image_{at:02}")), image.clone())).collect();
+    entries.insert(Bytes::from("global_g"), Bytes::from(text(b"00")));
+    assert_eq!(bench.result(vec![encoded(OpCode::OMAPSETVALS, entries)]), 0);
+    let status = |description: usize| {
+        let description = text(&vec![b'd'; description]);
+        let status =
+            enveloped([vec![4], description, UTime::default().to_bytes(f).to_vec(), vec![1]].concat());
+        call("rbd", "mirror_image_status_set", &[text(b"g"), status].concat())
+    };
+    let list = |count: u64| call("rbd", "mirror_image_status_list", &(Bytes::new(), count).to_bytes(f));
+    assert_eq!((bench.result(vec![status(1 << 20)]), bench.result(vec![list(100)])), (0, 0));
+    assert_eq!((bench.result(vec![status(80 << 20)]), bench.result(vec![list(100)])), (0, EMSGSIZE));
+    assert_eq!(bench.result(vec![list(3)]), 0);
 }
 
 #[test]

@@ -30,7 +30,15 @@ const STAGED_BYTES_MAX: u64 = OBJECT_BYTES_MAX - (1 << 20);
 
 /// What the ops of a request may read and answer, all together: the largest object some times over, which no client
 /// asks for. Ops can ask for the same again and again.
-pub(super) const OUTPUT_BYTES_MAX: u64 = 4 * OBJECT_BYTES_MAX;
+const OUTPUT_BYTES_MAX: u64 = 4 * OBJECT_BYTES_MAX;
+
+/// What an op counts, whatever it reads and answers: the largest number of ops, 65,535, uses up half of the budget.
+const OP_BYTES: u64 = 4 << 10;
+
+/// What looking at an entry of the omap, at an xattr or at a watcher counts, beside its bytes. It takes more time than
+/// its bytes let expect, and memory while a method holds it. So a request looks at a million of them, which takes about
+/// a second.
+const LOOK_BYTES: u64 = 512;
 
 /// What an object's xattrs, with their names, and the header of its omap take, all together: the store keeps them in
 /// one piece, in memory whenever the object is used.
@@ -75,7 +83,7 @@ pub(super) struct View<'a> {
     mutations: Vec<Mutation>,
     /// Data, xattrs and omap that were staged so far, copies left out: a copy is one object and never repeated.
     staged_bytes: u64,
-    /// Data that was read, chunks that were brought, and what was answered besides.
+    /// Data, omap entries and xattrs that were read, chunks that were brought, and what was answered besides.
     output_bytes: u64,
     /// Something counts as a change, though the contents are the same.
     is_touched: bool,
@@ -196,8 +204,11 @@ impl<'a> View<'a> {
         self.info.user_version
     }
 
-    pub(super) fn set_subop(&mut self, index: u32) {
+    /// Begins the next op. A method may look at all watchers.
+    pub(super) fn begin_op(&mut self, index: u32, is_call: bool) -> Result<(), Stop> {
         self.call.subop = index;
+        self.spend(OP_BYTES)?;
+        self.spend_looks(if is_call { self.info.watchers.len() } else { 0 })
     }
 
     pub(super) fn is_changed(&self) -> bool {
@@ -390,11 +401,16 @@ impl<'a> View<'a> {
         Ok(sum > ATTRIBUTES_BYTES_MAX)
     }
 
-    /// Counts what an op puts into memory for its answer; if that is too much for one request, the whole request is
-    /// refused with EMSGSIZE: if only the op failed, and it may fail, the rest would go on.
+    /// Counts what an op reads, or puts into memory for its answer; if that is too much for one request, the whole
+    /// request is refused with EMSGSIZE: if only the op failed, and it may fail, the rest would go on.
     pub(super) fn spend(&mut self, bytes: u64) -> Result<(), Stop> {
         self.output_bytes = self.output_bytes.saturating_add(bytes);
         if self.output_bytes > OUTPUT_BYTES_MAX { Err(self.refuse(Errno::EMSGSIZE)) } else { Ok(()) }
+    }
+
+    /// Counts entries that an op looks at.
+    fn spend_looks(&mut self, count: usize) -> Result<(), Stop> {
+        self.spend((count as u64).saturating_mul(LOOK_BYTES))
     }
 
     /// Writes `data`, with what is known of it.

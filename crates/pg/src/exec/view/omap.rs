@@ -80,10 +80,10 @@ impl Omap {
         }
     }
 
-    /// Entries that were set, from a place on.
-    pub(super) fn set_from(&self, from: Bound<&[u8]>) -> impl Iterator<Item = (&Bytes, &Bytes)> {
+    /// Entries that were set, or, without a value, removed one by one, from a place on.
+    pub(super) fn changes_from(&self, from: Bound<&[u8]>) -> impl Iterator<Item = (&Bytes, Option<&Bytes>)> {
         let range = self.entries.range::<[u8], _>((from, Bound::Unbounded));
-        range.filter_map(|(key, value)| Some((key, value.as_ref()?)))
+        range.map(|(key, value)| (key, value.as_ref()))
     }
 }
 
@@ -120,7 +120,10 @@ mod tests {
         omap.set(&BTreeMap::from([(key("b"), key("new"))]));
         assert_eq!(omap.known(b"b"), Some(Some(key("new"))));
         assert_eq!((omap.known(b"f"), omap.known(b"x")), (None, Some(Some(key("kept")))));
-        let set: Vec<_> = omap.set_from(Bound::Unbounded).map(|(key, _)| key.clone()).collect();
-        assert_eq!(set, [key("b"), key("x")]);
+        omap.remove(&[key("c")]);
+        let changes: Vec<_> =
+            omap.changes_from(Bound::Unbounded).map(|(key, value)| (key.clone(), value.cloned())).collect();
+        let set = |at, value| (key(at), Some(key(value)));
+        assert_eq!(changes, [set("b", "new"), (key("c"), None), set("x", "kept")]);
     }
 }

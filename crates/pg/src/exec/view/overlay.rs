@@ -21,6 +21,11 @@ fn user_name(name: &[u8]) -> Bytes {
     Bytes::from([&[USER_XATTR], name].concat())
 }
 
+/// Where the entries with a prefix behind a key begin: with the prefix itself, where that lies behind the key.
+fn begin_of<'a>(after: &'a [u8], prefix: &'a [u8]) -> Bound<&'a [u8]> {
+    if prefix > after { Bound::Included(prefix) } else { Bound::Excluded(after) }
+}
+
 impl View<'_> {
     /// As `read`, in the pieces in which memory has the data.
     pub(in crate::exec) fn read_pieces(&mut self, offset: u64, len: u64) -> Result<Vec<Payload>, Stop> {
@@ -102,6 +107,9 @@ impl View<'_> {
             from = self.omap.past_removed(from);
             let result = self.store.omap_range(self.coll, &base, from.as_ref().map(|key| &key[..]), count);
             let page = self.need(result)?;
+            // Of those behind the prefix, the first one tells.
+            let looks = page.iter().take_while(|(key, _)| key.starts_with(prefix)).count() + 1;
+            self.spend_looks(looks)?;
             let is_last = page.len() < count;
             for (key, value) in page {
                 if !key.starts_with(prefix) {
@@ -119,19 +127,32 @@ impl View<'_> {
         }
     }
 
-    /// Up to `count_max` entries with a prefix behind a key, in order, and whether there are more.
+    /// Up to `count_max` entries with a prefix behind a key, in order, and whether there are more. Counts the entries
+    /// that it looks at, those that the request removed included.
     pub(in crate::exec) fn omap_page(
         &mut self,
         after: &[u8],
         prefix: &[u8],
         count_max: usize,
     ) -> Result<(Vec<(Bytes, Bytes)>, bool), Stop> {
-        // From the prefix itself on, where that lies behind `after`.
-        let from = if prefix > after { Bound::Included(prefix) } else { Bound::Excluded(after) };
+        let from = begin_of(after, prefix);
         let wanted = count_max.saturating_add(1);
         let mut all: BTreeMap<Bytes, Bytes> = self.stored_omap(from, prefix, wanted)?.into_iter().collect();
-        let changed = self.omap.set_from(from).take_while(|(key, _)| key.starts_with(prefix)).take(wanted);
-        all.extend(changed.map(|(key, value)| (key.clone(), value.clone())));
+        // Behind as many stored entries as are wanted, changes do not matter.
+        let end = if all.len() < wanted { None } else { all.last_key_value().map(|(key, _)| key.clone()) };
+        let is_within = |key: &Bytes| key.starts_with(prefix) && end.as_ref().is_none_or(|end| key <= end);
+        let (mut looks, mut set_count) = (0, 0);
+        for (key, value) in self.omap.changes_from(from).take_while(|(key, _)| is_within(key)) {
+            looks += 1;
+            if let Some(value) = value {
+                all.insert(key.clone(), value.clone());
+                set_count += 1;
+            }
+            if set_count == wanted {
+                break;
+            }
+        }
+        self.spend_looks(looks)?;
         let mut out: Vec<(Bytes, Bytes)> = all.into_iter().take(wanted).collect();
         let has_more = out.len() > count_max;
         out.truncate(count_max);
@@ -184,16 +205,16 @@ impl ObjectView for View<'_> {
 
     fn xattr(&mut self, name: &[u8]) -> Result<Option<Bytes>, Stop> {
         let name = user_name(name);
-        if let Some(value) = self.xattrs.get(&name) {
-            return Ok(value.clone());
-        }
-        match self.base.clone().filter(|_| !self.are_xattrs_new) {
-            Some(base) => {
-                let result = self.store.xattr(self.coll, &base, &name);
-                self.need(result)
+        let value = match (self.xattrs.get(&name), self.base.as_ref().filter(|_| !self.are_xattrs_new)) {
+            (Some(value), _) => value.clone(),
+            (None, Some(base)) => {
+                let result = self.store.xattr(self.coll, base, &name);
+                self.need(result)?
             }
-            None => Ok(None),
-        }
+            (None, None) => None,
+        };
+        self.spend(value.as_ref().map_or(0, Bytes::len) as u64)?;
+        Ok(value)
     }
 
     fn xattrs(&mut self) -> Result<BTreeMap<Bytes, Bytes>, Stop> {
@@ -208,34 +229,37 @@ impl ObjectView for View<'_> {
                 None => all.remove(name),
             };
         }
+        self.spend_looks(all.len())?;
+        self.spend(all.iter().map(|(name, value)| (name.len() + value.len()) as u64).sum())?;
         let users = all.into_iter().filter(|(name, _)| name.first() == Some(&USER_XATTR));
         Ok(users.map(|(name, value)| (name.slice(1..), value)).collect())
     }
 
     fn omap_header(&mut self) -> Result<Bytes, Stop> {
-        if let Some(header) = &self.omap_head {
-            return Ok(header.clone());
-        }
-        match self.base.clone().filter(|_| !self.omap.is_new()) {
-            Some(base) => {
-                let result = self.store.omap_header(self.coll, &base);
-                self.need(result)
+        let header = match (&self.omap_head, self.base.as_ref().filter(|_| !self.omap.is_new())) {
+            (Some(header), _) => header.clone(),
+            (None, Some(base)) => {
+                let result = self.store.omap_header(self.coll, base);
+                self.need(result)?
             }
-            None => Ok(Bytes::new()),
-        }
+            (None, None) => Bytes::new(),
+        };
+        self.spend(header.len() as u64)?;
+        Ok(header)
     }
 
     fn omap_get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Stop> {
-        if let Some(known) = self.omap.known(key) {
-            return Ok(known);
-        }
-        match self.base.clone() {
-            Some(base) => {
-                let result = self.store.omap_get(self.coll, &base, key);
-                self.need(result)
+        let value = match (self.omap.known(key), self.base.as_ref()) {
+            (Some(known), _) => known,
+            (None, Some(base)) => {
+                let result = self.store.omap_get(self.coll, base, key);
+                self.need(result)?
             }
-            None => Ok(None),
-        }
+            (None, None) => None,
+        };
+        self.spend_looks(1)?;
+        self.spend(value.as_ref().map_or(0, Bytes::len) as u64)?;
+        Ok(value)
     }
 
     fn watchers(&self) -> Vec<(EntityNum, EntityAddr)> {
@@ -251,7 +275,7 @@ impl ObjectView for View<'_> {
         self.method_result = result;
     }
 
-    /// Counts what it lists: a method holds all of it, which may be much more than what it answers.
+    /// Counts the bytes of what it lists, too: a method holds all of it, which may be much more than what it answers.
     fn omap_list(
         &mut self,
         after: &[u8],
