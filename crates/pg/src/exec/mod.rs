@@ -58,6 +58,9 @@ use view::{Change, View};
 pub(crate) const OBJECT_BYTES_MAX: u64 = 128 << 20;
 /// `osd_max_write_op_reply_len`: what a change may answer besides its result.
 const CHANGE_OUTPUT_BYTES_MAX: usize = 64;
+/// Ops whose results and outputs a log entry keeps. A PG's log has thousands of entries, in memory: with this many of
+/// the largest, some 25 MiB in all. Clients of Ceph that ask for outputs send a few ops.
+const LOGGED_RETURNS_MAX: usize = 64;
 
 /// What an execution may know besides the object.
 #[derive(Clone, Debug)]
@@ -339,7 +342,8 @@ fn finish(
 }
 
 /// What is logged of a change that failed, or changed nothing: if it is sent again, it gets the same answer, whatever
-/// happened meanwhile (`record_write_error`).
+/// happened meanwhile (`record_write_error`). Of a request with more ops than the log keeps returns of, that is the
+/// result alone.
 fn only_logged(ctx: &OpContext, op: &MOSDOp, done: &Executed) -> Staged {
     let mut entry = LogEntry {
         version: ctx.next_version,
@@ -351,7 +355,8 @@ fn only_logged(ctx: &OpContext, op: &MOSDOp, done: &Executed) -> Staged {
         is_error: true,
         ..LogEntry::default()
     };
-    if done.result < 0 || op.flags & osd_flag::RETURNVEC != 0 {
+    let is_wanted = done.result < 0 || op.flags & osd_flag::RETURNVEC != 0;
+    if is_wanted && done.ops.len() <= LOGGED_RETURNS_MAX {
         // Logs are no place for large outputs.
         let kept = |step: &OsdOp| match step.data_bytes() <= CHANGE_OUTPUT_BYTES_MAX {
             true => step.copied_data(),

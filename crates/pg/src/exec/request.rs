@@ -6,6 +6,8 @@ use classes::{Method, registry};
 use messages::{MOSDOp, OpCode, OsdOp, osd_flag};
 use types::{Errno, SnapId};
 
+use super::LOGGED_RETURNS_MAX;
+
 /// `osd_max_object_name_len`, of names and locator keys.
 const NAME_BYTES_MAX: usize = 2048;
 /// `osd_max_object_namespace_len`.
@@ -118,6 +120,10 @@ pub(super) fn check(op: &MOSDOp) -> Result<(), Errno> {
         }
         if op.ops.iter().map(|step| step.data.len()).sum::<usize>() > DATA_BYTES_MAX {
             return Err(Errno::EMSGSIZE);
+        }
+        // The log keeps what such a request answers.
+        if op.flags & osd_flag::RETURNVEC != 0 && op.ops.len() > LOGGED_RETURNS_MAX {
+            return Err(Errno::E2BIG);
         }
         if op.ops.len() > COPIES_MAX && op.ops.iter().filter(|step| copies(step.code)).count() > COPIES_MAX {
             return Err(Errno::E2BIG);

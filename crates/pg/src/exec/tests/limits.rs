@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use codec::{Decode, Encode, Features};
 use messages::{OpCode, OpParams, OsdOp, op_flag};
-use types::{HObject, Mutation, TxnOp, UTime};
+use types::{Errno, HObject, Mutation, TxnOp, UTime};
 
 use super::bench::{Bench, call, compared_xattr, encoded, extent, plain, range, step, xattr};
+use crate::exec::Executed;
 
 const MIB: u64 = 1 << 20;
 const EFBIG: i32 = -27;
@@ -283,4 +284,25 @@ fn a_request_lists_a_pg_so_often_and_no_more() {
     let mut bench = Bench::new();
     let list = step(OpCode::PGNLS, OpParams::default(), HObject::min().to_bytes(Features::default()));
     assert_eq!((bench.result(vec![list.clone(); 16]), bench.result(vec![list; 17])), (1, EMSGSIZE));
+}
+
+/// The log keeps the results and outputs of so many ops, and no more.
+#[test]
+fn a_request_that_wants_outputs_of_its_change_has_so_many_ops() {
+    let kept = |done: Executed| done.staged.unwrap().log.pop().unwrap().returns.len();
+    let mut bench = Bench::new();
+    let creations = |count| vec![plain(OpCode::CREATE); count];
+    assert_eq!(kept(bench.run(creations(1_000)).unwrap()), 0);
+    // Of a failure, the answer says which op it was, if there are not too many.
+    let failing = |count: usize| {
+        [vec![plain(OpCode::STAT); count - 1], vec![OsdOp { flags: op_flag::EXCL, ..plain(OpCode::CREATE) }]]
+            .concat()
+    };
+    assert_eq!(kept(bench.run(failing(64)).unwrap()), 64);
+    assert_eq!(kept(bench.run(failing(65)).unwrap()), 0);
+    bench.return_outputs();
+    assert_eq!(kept(bench.run(creations(64)).unwrap()), 64);
+    assert_eq!(bench.run(creations(65)).err(), Some(Errno::E2BIG));
+    // What only reads is not logged.
+    assert_eq!(bench.result(vec![plain(OpCode::STAT); 65]), 0);
 }
