@@ -16,11 +16,17 @@ const ENTRY_MARK: u16 = 0xBEEF;
 pub(crate) const OVERHEAD: u64 = 10;
 /// `QUEUE_HEAD_SIZE_1K`: the head without urgent data.
 const HEAD_BYTES: u64 = 1024;
+/// Entries in one list: each takes memory besides its data, and may have none. A longer list says that there are more.
+/// RGW asks for 1,024 at a time.
+const LIST_COUNT_MAX: u64 = 1 << 16;
 /// Read at once when entries are listed.
 const READ_BYTES: u64 = 64 << 10;
 
-fn framed(mark: u16, data: &[u8]) -> Bytes {
-    Bytes::from([&mark.to_le_bytes(), &(data.len() as u64).to_le_bytes()[..], data].concat())
+/// Puts a mark, a length and the data behind `out`.
+fn frame(out: &mut Vec<u8>, mark: u16, data: &[u8]) {
+    out.extend_from_slice(&mark.to_le_bytes());
+    out.extend_from_slice(&(data.len() as u64).to_le_bytes());
+    out.extend_from_slice(data);
 }
 
 /// Mark and length; EINVAL for another mark.
@@ -45,11 +51,12 @@ impl Head {
 
     /// EINVAL if it does not fit before the ring, whose entries it would overwrite.
     pub(crate) fn save(&self, view: &mut dyn ObjectView) -> Result<(), Stop> {
-        let head = framed(HEAD_MARK, &self.to_bytes(Features::PACIFIC));
+        let mut head = Vec::new();
+        frame(&mut head, HEAD_MARK, &self.to_bytes(Features::PACIFIC));
         if head.len() as u64 > self.begin {
             return Err(Errno::EINVAL.into());
         }
-        view.write(0, head)
+        view.write(0, head.into())
     }
 
     /// Makes a queue in an object that exists and has none.
@@ -133,12 +140,13 @@ impl Head {
 
     /// Appends entries, all in one write; ENOSPC without room for all of them.
     pub(crate) fn append(&mut self, view: &mut dyn ObjectView, entries: &[Bytes]) -> Result<(), Stop> {
-        let framed: Vec<Bytes> = entries.iter().map(|data| framed(ENTRY_MARK, data)).collect();
-        let mut bytes = Bytes::from(framed.concat());
-        let len = bytes.len() as u64;
+        let len = entries.iter().map(|data| OVERHEAD + data.len() as u64).sum();
         if len > self.free() {
             return Err(Errno::ENOSPC.into());
         }
+        let mut bytes = Vec::with_capacity(len as usize);
+        entries.iter().for_each(|data| frame(&mut bytes, ENTRY_MARK, data));
+        let mut bytes = Bytes::from(bytes);
         for (offset, len) in self.parts(self.tail, len).into_iter().filter(|(_, len)| *len > 0) {
             view.write(offset, bytes.split_to(len as usize))?;
         }
@@ -148,28 +156,48 @@ impl Head {
 
     /// Entries from a marker on, or from the oldest one.
     pub(crate) fn list(&self, view: &mut dyn ObjectView, op: &ListOp) -> Result<ListReply, Stop> {
+        let mut entries = Vec::new();
+        let op = ListOp { max: op.max.min(LIST_COUNT_MAX), ..op.clone() };
+        let end = self.walk(view, &op, |data, at| entries.push(Entry { data, marker: at.text() }))?;
+        Ok(ListReply { is_truncated: end != self.tail, next_marker: end.text(), entries })
+    }
+
+    /// How many entries there are from the oldest one to before a marker.
+    pub(crate) fn count(&self, view: &mut dyn ObjectView, end_marker: &Bytes) -> Result<u64, Stop> {
+        let op = ListOp { max: u64::MAX, end_marker: end_marker.clone(), ..ListOp::default() };
+        let mut count = 0;
+        self.walk(view, &op, |_, _| count += 1)?;
+        Ok(count)
+    }
+
+    /// Calls `each` with the entries that a list asks for, and their places, in order, and says where they end.
+    fn walk(
+        &self,
+        view: &mut dyn ObjectView,
+        op: &ListOp,
+        mut each: impl FnMut(Bytes, Marker),
+    ) -> Result<Marker, Stop> {
         let asked = Marker::parse(&op.start_marker).unwrap_or_default();
         let mut at = if asked.offset == 0 { self.front } else { asked };
         let until = if op.end_marker.is_empty() { self.tail } else { Marker::parse(&op.end_marker)? };
         let is_inside = (self.begin..self.end).contains(&at.offset) && until.offset <= self.end;
         let reach = self.distance(at, until).filter(|len| is_inside && *len <= self.capacity());
         let mut left = reach.ok_or(Errno::EINVAL)?;
-        let mut reply = ListReply::default();
+        let mut count = 0;
         // What was read and not looked at yet, from `at` on.
         let mut window = Bytes::new();
-        while left > 0 && (reply.entries.len() as u64) < op.max {
+        while left > 0 && count < op.max {
             self.fill(view, &mut window, at, OVERHEAD, left)?;
             let len = parse_frame(&window, ENTRY_MARK)?;
             let whole = len.checked_add(OVERHEAD).filter(|whole| *whole <= left).ok_or(Errno::EINVAL)?;
             self.fill(view, &mut window, at, whole, left)?;
             let data = window.split_to(whole as usize).slice(OVERHEAD as usize..);
-            reply.entries.push(Entry { data, marker: at.text() });
+            each(data, at);
+            count += 1;
             at = self.advance(at, whole);
             left -= whole;
         }
-        reply.is_truncated = at != self.tail;
-        reply.next_marker = at.text();
-        Ok(reply)
+        Ok(at)
     }
 
     /// Drops the entries before a marker.

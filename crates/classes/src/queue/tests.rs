@@ -79,3 +79,17 @@ fn a_head_that_does_not_fit_before_the_ring_is_refused() {
     assert_eq!(init(0, 1024), Err(Errno::EINVAL));
     assert!(init(1024, 1024).is_ok());
 }
+
+/// However many there are: entries without data take memory, too.
+#[test]
+fn a_list_has_so_many_entries_and_says_that_there_are_more() {
+    let mut view = queue(1 << 20);
+    enqueue(&mut view, &[""; 70_000]).unwrap();
+    let first = list(&mut view, u64::MAX, Bytes::new());
+    assert_eq!((first.entries.len(), first.is_truncated), (65_536, true));
+    let rest = list(&mut view, u64::MAX, first.next_marker);
+    assert_eq!((rest.entries.len(), rest.is_truncated), (4_464, false));
+    // There is room for 34,857 more.
+    assert_eq!(enqueue(&mut view, &[""; 34_858]), Err(Errno::ENOSPC));
+    enqueue(&mut view, &[""; 34_857]).unwrap();
+}

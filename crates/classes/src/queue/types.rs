@@ -72,7 +72,7 @@ pub(crate) struct EnqueueOp {
 }
 
 /// `cls_queue_list_op`.
-#[derive(Codec, Default)]
+#[derive(Codec, Clone, Default)]
 #[codec(version = 2, compat = 1)]
 pub(crate) struct ListOp {
     pub(crate) max: u64,

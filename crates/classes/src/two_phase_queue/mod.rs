@@ -21,7 +21,7 @@ use crate::{
     method::{self, row},
     queue::{
         self, OVERHEAD,
-        types::{Head, InitOp, ListOp},
+        types::{Head, InitOp},
     },
 };
 
@@ -171,10 +171,7 @@ fn remove_entries(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Sto
     let (mut head, mut urgent) = load(view)?;
     let removed = match head.used() {
         0 => 0,
-        _ => {
-            let upto = ListOp { max: u64::MAX, end_marker: op.end_marker.clone(), ..ListOp::default() };
-            head.list(view, &upto)?.entries.len()
-        }
+        _ => head.count(view, &op.end_marker)?,
     };
     head.remove(view, &op.end_marker)?;
     let removed = u32::try_from(removed).unwrap_or(u32::MAX);

@@ -2,7 +2,10 @@ use bytes::Bytes;
 use codec::{Decode, Encode, Features};
 use types::{Errno, UTime};
 
-use super::types::{CommitOp, ExpireOp, ReservationId, ReservationsReply, ReserveOp, StatsReply};
+use super::{
+    URGENT_BYTES_MAX,
+    types::{CommitOp, ExpireOp, RemoveOp, ReservationId, ReservationsReply, ReserveOp, StatsReply},
+};
 use crate::{queue::types::InitOp, test_view::TestView};
 
 /// The input of methods that take none.
@@ -56,6 +59,21 @@ fn more_reservations_than_the_head_has_room_for_are_kept() {
         call(&mut view, "2pc_queue_commit", &commit).unwrap();
     }
     assert_eq!(reservations(&mut view), 0);
+}
+
+#[test]
+fn all_entries_that_are_removed_are_counted_however_many() {
+    let mut view = queue(1 << 20);
+    let op = ReserveOp { bytes: 1, entries: 70_001 };
+    let reply = call(&mut view, "2pc_queue_reserve", &op).unwrap();
+    let ReservationId { id } = ReservationId::from_bytes(reply).unwrap();
+    let commit = CommitOp { id, entries: vec![Bytes::new(); 70_001] };
+    call(&mut view, "2pc_queue_commit", &commit).unwrap();
+    // The last entry stays.
+    let end_marker = Bytes::from(format!("0/{}", URGENT_BYTES_MAX + 1_024 + 700_000));
+    call(&mut view, "2pc_queue_remove_entries", &RemoveOp { end_marker }).unwrap();
+    let stats = StatsReply::from_bytes(call(&mut view, "2pc_queue_get_topic_stats", &NOTHING).unwrap());
+    assert_eq!(stats.unwrap(), StatsReply { bytes: 10, entries: 1 });
 }
 
 #[test]
