@@ -7,8 +7,8 @@
 use bytes::Bytes;
 use codec::{Codec, Decode, DecodeError, Encode, Features, Reader, crc32c};
 
-const PER_BYTE: u64 = 4;
-const BLOCK_BYTES: usize = 4096;
+pub(super) const PER_BYTE: u64 = 4;
+pub(super) const BLOCK_BYTES: usize = 4096;
 /// Length field, envelope, element count.
 pub(super) const HEADER_BYTES: u64 = 4 + 6 + 8;
 
@@ -29,6 +29,20 @@ pub(super) struct BitVector {
 }
 
 impl BitVector {
+    /// A part of a vector that begins with a block.
+    pub(super) fn of_blocks(data: Vec<u8>) -> BitVector {
+        BitVector { count: data.len() as u64 * PER_BYTE, data }
+    }
+
+    pub(super) fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// The crc of each block.
+    pub(super) fn crcs(&self) -> impl Iterator<Item = u32> {
+        self.data.chunks(BLOCK_BYTES).map(|block| crc32c(0, block))
+    }
+
     pub(super) fn len(&self) -> u64 {
         self.count
     }
@@ -65,35 +79,16 @@ impl BitVector {
         let mut footer = Vec::new();
         if with_crcs {
             crc32c(0, &self.header()).encode(&mut footer, f);
-            let crcs: Vec<u32> = self.data.chunks(BLOCK_BYTES).map(|block| crc32c(0, block)).collect();
-            crcs.encode(&mut footer, f);
+            self.crcs().collect::<Vec<u32>>().encode(&mut footer, f);
         }
         Bytes::from(footer).encode(&mut out, f);
         Bytes::from(out)
-    }
-
-    /// The bytes of an encoded vector with crcs that elements `first..end` lie in, and their crcs:
-    /// (offset, bytes) each.
-    pub(super) fn changed(&self, first: u64, end: u64) -> [(u64, Bytes); 2] {
-        let (from, to) =
-            ((first / PER_BYTE) as usize, (end.div_ceil(PER_BYTE) as usize).min(self.data.len()));
-        let (block, block_end) = (from / BLOCK_BYTES, to.div_ceil(BLOCK_BYTES));
-        let blocks = self.data.chunks(BLOCK_BYTES).take(block_end).skip(block);
-        let crcs: Vec<u8> = blocks.flat_map(|b| crc32c(0, b).to_le_bytes()).collect();
-        // Behind the data: the footer's length, the header's crc, the count of crcs.
-        let crcs_at = HEADER_BYTES + self.data.len() as u64 + 4 + 4 + 4 + block as u64 * 4;
-        let data = Bytes::copy_from_slice(&self.data[from..to]);
-        [(HEADER_BYTES + from as u64, data), (crcs_at, Bytes::from(crcs))]
     }
 }
 
 impl Decode for BitVector {
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        let header = Bytes::decode(input)?;
-        let count = Header::from_prefix(header.clone())?.count;
-        if count > COUNT_MAX {
-            return Err(DecodeError::Invalid { what: "object map size", value: count });
-        }
+        let (count, header) = decode_header(input)?;
         let data = input.take(count.div_ceil(PER_BYTE) as usize)?;
         let mut footer = Reader::new(Bytes::decode(input)?);
         if footer.remaining() > 0 {
@@ -107,7 +102,16 @@ impl Decode for BitVector {
     }
 }
 
-fn check_crc(expected: u32, bytes: &[u8]) -> Result<(), DecodeError> {
+/// The count of elements, and what the header's crc is of.
+pub(super) fn decode_header(input: &mut Reader) -> Result<(u64, Bytes), DecodeError> {
+    let header = Bytes::decode(input)?;
+    match Header::from_prefix(header.clone())?.count {
+        count if count > COUNT_MAX => Err(DecodeError::Invalid { what: "object map size", value: count }),
+        count => Ok((count, header)),
+    }
+}
+
+pub(super) fn check_crc(expected: u32, bytes: &[u8]) -> Result<(), DecodeError> {
     match crc32c(0, bytes) {
         crc if crc == expected => Ok(()),
         crc => Err(DecodeError::Invalid { what: "object map crc", value: u64::from(crc) }),

@@ -4,6 +4,7 @@
 //! inputs and outputs are Ceph's bytes. Of what they keep in omap, keys are Ceph's, and values but for those of
 //! snapshots and parents in image headers.
 
+mod bit_blocks;
 mod bit_vector;
 mod children;
 mod copyup;

@@ -4,7 +4,10 @@ use bytes::Bytes;
 use codec::Decode;
 use types::Errno;
 
-use super::bit_vector::{BitVector, COUNT_MAX};
+use super::{
+    bit_blocks::Blocks,
+    bit_vector::{BitVector, COUNT_MAX},
+};
 use crate::{ObjectView, Stop, keys::input};
 
 const EXISTS: u8 = 1;
@@ -54,13 +57,7 @@ pub(super) fn object_map_update(view: &mut dyn ObjectView, bytes: &Bytes) -> Res
     if view.stat()?.is_none() {
         return Err(Errno::ENOENT.into());
     }
-    let mut map = match read_map(view) {
-        Err(Stop::Refused(Errno::ENOENT)) => return Err(Errno::EINVAL.into()),
-        other => other?,
-    };
-    if first >= end || end > map.len() {
-        return Err(Errno::ERANGE.into());
-    }
+    let mut blocks = Blocks::read(view, first, end)?;
     let matches = |old: u8| match filter {
         None => true,
         Some(EXISTS) => old == EXISTS || old == EXISTS_CLEAN,
@@ -68,16 +65,14 @@ pub(super) fn object_map_update(view: &mut dyn ObjectView, bytes: &Bytes) -> Res
     };
     let mut is_changed = false;
     for index in first..end {
-        let old = map.get(index);
+        let old = blocks.get(index);
         if old != state && matches(old) {
-            map.set(index, state);
+            blocks.set(index, state);
             is_changed = true;
         }
     }
     if is_changed {
-        for (offset, bytes) in map.changed(first, end) {
-            view.write(offset, bytes)?;
-        }
+        blocks.write(view, first, end)?;
     }
     Ok(Bytes::new())
 }

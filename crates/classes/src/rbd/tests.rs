@@ -55,6 +55,48 @@ fn object_map_updates_are_written_as_a_save_would() {
     assert_eq!(view.call("rbd", "object_map_resize", bytes((10u64, 0u8))).unwrap_err(), Errno::ESTALE);
 }
 
+/// An update costs what it changes, not the whole map.
+#[test]
+fn object_map_updates_look_at_nothing_but_what_they_change() {
+    const COUNT: u64 = 40_000;
+    let update = |view: &mut TestView, first: u64, end: u64| {
+        view.call("rbd", "object_map_update", bytes(((first, end), 1u8, None::<u8>))).map(|_| ())
+    };
+    let sound = {
+        let mut view = TestView::default();
+        view.call("rbd", "object_map_resize", bytes((COUNT, 0u8))).unwrap();
+        view
+    };
+    let damaged = |at: usize| {
+        let mut view = sound.clone();
+        view.data[at] ^= 1;
+        view
+    };
+    // The second of three blocks, and its crc.
+    for at in [18 + 5_000, 18 + 10_000 + 12 + 4] {
+        let mut view = damaged(at);
+        assert_eq!(update(&mut view, 0, 16_384), Ok(()));
+        assert_eq!(update(&mut view, 32_768, COUNT), Ok(()));
+        assert_eq!(update(&mut view, 16_383, 16_385), Err(Errno::EINVAL));
+    }
+    // The header, and its crc.
+    for at in [4, 18 + 10_000 + 4] {
+        assert_eq!(update(&mut damaged(at), 0, 1), Err(Errno::EINVAL));
+    }
+    for len in [0, 17, 18, 5_000, 18 + 10_000, 18 + 10_000 + 11, sound.data.len() - 1] {
+        let mut view = sound.clone();
+        view.data.truncate(len);
+        assert_eq!(update(&mut view, COUNT - 1, COUNT), Err(Errno::EINVAL), "{len}");
+    }
+    assert_eq!(update(&mut sound.clone(), 5, 5), Err(Errno::ERANGE));
+    assert_eq!(update(&mut TestView::default(), 0, 1), Err(Errno::ENOENT));
+    // A map without crcs stays one.
+    let bare = BitVector::from_bytes(Bytes::from(sound.data)).unwrap().to_bytes(false);
+    let mut view = TestView { exists: true, data: bare.to_vec(), ..TestView::default() };
+    update(&mut view, 3, 5).unwrap();
+    assert_eq!((view.data.len(), &view.data[18..20]), (bare.len(), &[1, 0x40][..]));
+}
+
 #[test]
 fn features_guard_themselves() {
     let mut view = image(0x3d);
