@@ -7,7 +7,7 @@ use types::Errno;
 
 use crate::{
     ObjectView, Stop,
-    keys::{check_exists, find, input, list, output, read, remove, walk, write, write_raw},
+    keys::{check_exists, find, input, list, output, read, remove, write, write_raw},
 };
 
 const NAME: &[u8] = b"name_";
@@ -167,12 +167,8 @@ pub(super) fn namespace_remove(view: &mut dyn ObjectView, bytes: &Bytes) -> Resu
 pub(super) fn namespace_list(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let (after, count_max): (Bytes, u64) = input(bytes)?;
     check_exists(view)?;
-    let mut names: Vec<Bytes> = Vec::new();
-    walk(view, NAME, &after, |name, _| {
-        names.push(Bytes::copy_from_slice(name));
-        Ok((names.len() as u64) < count_max)
-    })?;
-    output(&names)
+    let found: BTreeMap<Bytes, Nothing> = list(view, NAME, &after, count_max)?;
+    output(&found.into_keys().collect::<Vec<_>>())
 }
 
 /// An entry whose key says it all.

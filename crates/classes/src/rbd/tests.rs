@@ -98,6 +98,20 @@ fn object_map_updates_look_at_nothing_but_what_they_change() {
 }
 
 #[test]
+fn namespaces_are_listed_as_many_as_are_asked_for() {
+    let mut view = TestView { exists: true, ..TestView::default() };
+    for name in ["a", "b", "c"] {
+        view.call("rbd", "namespace_add", bytes(name.to_owned())).unwrap();
+    }
+    let mut list = |after: &str, count: u64| {
+        let out = view.call("rbd", "namespace_list", bytes((after.to_owned(), count))).unwrap();
+        <Vec<Bytes>>::from_bytes(out).unwrap()
+    };
+    assert_eq!([list("", 0), list("", 1), list("", 2)].map(|names| names.len()), [0, 1, 2]);
+    assert_eq!(list("a", 9), ["b", "c"]);
+}
+
+#[test]
 fn features_guard_themselves() {
     let mut view = image(0x3d);
     let out = view.call("rbd", "get_features", bytes((SnapId::HEAD, true))).unwrap();
