@@ -8,6 +8,8 @@ use types::Errno;
 
 use crate::{ObjectView, Stop};
 
+/// A list of more entries has those that it may look at brought first. Clients ask for as many at a time, or for all.
+const SHORT_LIST: u64 = 1024;
 /// Entries read at a time while walking through a prefix.
 const PAGE: usize = 64;
 
@@ -79,6 +81,16 @@ pub(crate) fn remove_if_any(view: &mut dyn ObjectView, key: &[u8]) -> Result<(),
     }
 }
 
+/// Calls `each` with every entry under `prefix`, in order.
+pub(crate) fn walk_all(
+    view: &mut dyn ObjectView,
+    prefix: &[u8],
+    mut each: impl FnMut(&[u8], Bytes) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    view.omap_bring(b"", prefix)?;
+    walk(view, prefix, b"", |key, value| each(key, value).map(|()| true))
+}
+
 /// Calls `each` with every entry under `prefix` after `prefix + after`, in order, until it says false.
 pub(crate) fn walk(
     view: &mut dyn ObjectView,
@@ -120,6 +132,9 @@ pub(crate) fn list<T: Decode>(
     let mut out = BTreeMap::new();
     if count_max == 0 {
         return Ok(out);
+    }
+    if count_max > SHORT_LIST {
+        view.omap_bring(&[prefix, after].concat(), prefix)?;
     }
     walk(view, prefix, after, |key, value| {
         let value = T::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?;

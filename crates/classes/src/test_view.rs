@@ -18,6 +18,8 @@ pub(crate) struct TestView {
     pub(crate) omap: BTreeMap<Bytes, Bytes>,
     /// The omap would have to be loaded first.
     pub(crate) is_omap_absent: bool,
+    /// Prefixes whose entries methods had brought.
+    pub(crate) brought: Vec<Bytes>,
     pub(crate) watchers: Vec<(EntityNum, EntityAddr)>,
     pub(crate) header: Bytes,
     /// References to any chunk.
@@ -99,6 +101,10 @@ impl ObjectView for TestView {
             .collect();
         let has_more = all.len() > count_max;
         Ok((all.into_iter().take(count_max).collect(), has_more))
+    }
+    fn omap_bring(&mut self, _after: &[u8], prefix: &[u8]) -> Result<(), Stop> {
+        self.brought.push(Bytes::copy_from_slice(prefix));
+        Ok(())
     }
     fn create(&mut self, exclusive: bool) -> Result<(), Stop> {
         if self.exists && exclusive {

@@ -95,6 +95,9 @@ pub trait ObjectView {
         prefix: &[u8],
         count_max: usize,
     ) -> Result<(Vec<(Bytes, Bytes)>, bool), Stop>;
+    /// Sees to it that all entries with a key greater than `after` that starts with `prefix` are in memory. A method
+    /// that looks at many of them asks for them first: otherwise it would run again for each part of them that is not.
+    fn omap_bring(&mut self, after: &[u8], prefix: &[u8]) -> Result<(), Stop>;
 
     /// Makes the object exist; EEXIST if it does and `exclusive`.
     fn create(&mut self, exclusive: bool) -> Result<(), Stop>;

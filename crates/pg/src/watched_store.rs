@@ -137,6 +137,12 @@ impl ObjectStore for WatchedStore {
         self.omap_read.set(self.omap_read.get() + found.len());
         Ok(found)
     }
+    /// All that is missing is named by the object.
+    fn lacks_omap(&self, coll: CollId, o: &HObject, _: Bound<&[u8]>, _: &[u8]) -> Option<NotCached> {
+        let wanted = NotCached::Index { coll, object: o.clone(), omap: None };
+        let is_held = !self.is_paged || self.held.values().any(|held| *held == wanted);
+        (!is_held).then_some(wanted)
+    }
     fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, NotCached> {
         self.store.list(coll, from, count_max)
     }

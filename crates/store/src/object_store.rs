@@ -202,6 +202,18 @@ pub trait ObjectStore {
         count_max: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, NotCached>;
 
+    /// What is missing of the omap entries from `from` on that start with `prefix`: a caller that reads all of them in
+    /// parts has it loaded first, as it would begin anew for each part.
+    fn lacks_omap(
+        &self,
+        _coll: CollId,
+        _object: &HObject,
+        _from: Bound<&[u8]>,
+        _prefix: &[u8],
+    ) -> Option<NotCached> {
+        None
+    }
+
     /// Up to `count_max` objects of the collection from `from` on (inclusive), in order.
     fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, NotCached>;
 

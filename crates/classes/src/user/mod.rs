@@ -17,7 +17,7 @@ use types::{
 
 use crate::{
     Method, ObjectView, Stop,
-    keys::{find, input, output, remove, walk, write},
+    keys::{find, input, output, remove, walk_all, write},
     method::{self, row},
     time_key,
 };
@@ -143,9 +143,9 @@ fn get_header(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
 fn reset_user_stats(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let op: TimeOp = input(bytes)?;
     let mut stats = Stats::default();
-    walk(view, b"", b"", |_, value| {
+    walk_all(view, b"", |_, value| {
         stats.add(&Entry::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?);
-        Ok(true)
+        Ok(())
     })?;
     store_header(view, &Header { stats, last_stats_update: op.time, ..Header::default() })?;
     Ok(Bytes::new())

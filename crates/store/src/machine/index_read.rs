@@ -85,9 +85,16 @@ impl Store {
         Ok(found)
     }
 
-    /// What is missing of all omap entries from a key on. A caller that wants all of them learns it before any entry is
-    /// looked at: else it would look in vain, once for each missing page.
-    fn absent_omap(&self, coll: CollId, object: &HObject, from: Bound<&[u8]>) -> Option<NotCached> {
+    /// What is missing of all omap entries with a prefix from a key on, which has the prefix or lies before it. A
+    /// caller that wants all of them learns it before any entry is looked at: else it would look in vain, once for each
+    /// missing page.
+    pub(super) fn absent_omap(
+        &self,
+        coll: CollId,
+        object: &HObject,
+        from: Bound<&[u8]>,
+        prefix: &[u8],
+    ) -> Option<NotCached> {
         if self.index.directory.is_whole() && self.waiting.is_empty() {
             return None;
         }
@@ -95,8 +102,11 @@ impl Store {
         if self.is_waited_for(coll, object) {
             return Some(start.into());
         }
-        let is_of_object = |first: &Key| first.coll == coll && first.object == *object;
-        self.index.absent_in(&start, is_of_object).next().map(NotCached::from)
+        let is_before_end = |omap: &Bytes| **omap < *prefix || omap.starts_with(prefix);
+        let is_within = |first: &Key| {
+            first.coll == coll && first.object == *object && first.omap.as_ref().is_none_or(is_before_end)
+        };
+        self.index.absent_in(&start, is_within).next().map(NotCached::from)
     }
 
     /// Omap entries from a key on.
@@ -108,7 +118,7 @@ impl Store {
         count_max: usize,
     ) -> Result<Vec<Pair>, NotCached> {
         if count_max == usize::MAX
-            && let Some(missing) = self.absent_omap(coll, object, from)
+            && let Some(missing) = self.absent_omap(coll, object, from, b"")
         {
             return Err(missing);
         }

@@ -396,6 +396,16 @@ impl ObjectStore for Store {
         self.omap_from(coll, object, from, count_max)
     }
 
+    fn lacks_omap(
+        &self,
+        coll: CollId,
+        object: &HObject,
+        from: Bound<&[u8]>,
+        prefix: &[u8],
+    ) -> Option<NotCached> {
+        self.absent_omap(coll, object, from, prefix)
+    }
+
     fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, NotCached> {
         self.list_from(coll, from, count_max)
     }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     ObjectView, Stop,
-    keys::{check_exists, find, input, next, optional, output, read, remove, walk, write},
+    keys::{check_exists, find, input, next, optional, output, read, remove, walk, walk_all, write},
 };
 
 const LOCAL: &[u8] = b"status_global_";
@@ -64,6 +64,17 @@ fn status_of(
     })?;
     let is_there = local.is_some() || !remotes.is_empty();
     Ok(is_there.then_some(Status { local, remotes }))
+}
+
+/// Has the statuses brought, if those of many images are looked at: they may be anywhere among all.
+fn bring(view: &mut dyn ObjectView, image_count: usize) -> Result<(), Stop> {
+    /// So few, that a method may run again for each.
+    const FEW: usize = 64;
+    if image_count > FEW {
+        view.omap_bring(b"", LOCAL)?;
+        view.omap_bring(b"", REMOTE)?;
+    }
+    Ok(())
 }
 
 /// Removes all sites' statuses of an image.
@@ -124,6 +135,7 @@ pub(in crate::rbd) fn mirror_image_status_list(
     check_exists(view)?;
     let watchers = watchers(view);
     let images = images(view, &after, count_max)?;
+    bring(view, images.len())?;
     let mut statuses: BTreeMap<Bytes, Status> = BTreeMap::new();
     for (id, image) in &images {
         if let Some(status) = status_of(view, &image.global_id, &watchers)? {
@@ -173,7 +185,9 @@ pub(in crate::rbd) fn mirror_image_status_get_summary(
     let uuids = senders().map(|peer| peer.mirror_uuid.clone()).collect();
     let watchers = watchers(view);
     let mut counts: BTreeMap<u8, i32> = BTreeMap::new();
-    for image in images(view, b"", u64::MAX)?.values() {
+    let images = images(view, b"", u64::MAX)?;
+    bring(view, images.len())?;
+    for image in images.values() {
         let status = status_of(view, &image.global_id, &watchers)?.unwrap_or_default();
         *counts.entry(summary_of(&status, way, &uuids)).or_default() += 1;
     }
@@ -188,12 +202,12 @@ pub(in crate::rbd) fn mirror_image_status_remove_down(
     let watchers = watchers(view);
     let mut down = Vec::new();
     for prefix in [LOCAL, REMOTE] {
-        walk(view, prefix, b"", |rest, value| {
+        walk_all(view, prefix, |rest, value| {
             let kept = KeptStatus::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?;
             if !watchers.contains(&(kept.origin, kept.addr)) {
                 down.push([prefix, rest].concat());
             }
-            Ok(true)
+            Ok(())
         })?;
     }
     down.iter().try_for_each(|key| remove(view, key))?;
@@ -224,6 +238,7 @@ pub(in crate::rbd) fn mirror_image_instance_list(
     check_exists(view)?;
     let mut instances: BTreeMap<Bytes, Instance> = BTreeMap::new();
     let images: BTreeMap<Bytes, Image> = images(view, &after, u64::MAX)?;
+    bring(view, images.len())?;
     for (id, image) in images {
         if instances.len() as u64 >= count_max {
             break;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use codec::{Decode, Encode, Features};
 use types::{EntityAddr, EntityNum, Errno, SnapId, UTime};
 
-use super::types::{Image, MirrorNamespace, Peer, direction};
+use super::types::{Image, MirrorNamespace, Peer, direction, image_state};
 use crate::{
     Stop,
     rbd::types::{SnapshotInfo, SnapshotNamespace, namespace},
@@ -189,4 +189,29 @@ fn the_remote_namespace_is_fixed_while_a_pool_mirrors() {
     assert_eq!(view.call("rbd", "mirror_remote_namespace_get", "").unwrap(), text("ns2"));
     view.call("rbd", "mirror_mode_set", bytes(0u32)).unwrap();
     assert_eq!(view.call("rbd", "mirror_remote_namespace_get", "").unwrap_err(), Errno::ENOENT);
+}
+
+/// Otherwise a method would run again for each part that is not in memory, over all the parts before it.
+#[test]
+fn what_is_said_of_many_images_is_brought_before_it_is_looked_at() {
+    let mut view = pool();
+    for at in 0..65u32 {
+        let image = Image { global_id: format!("g{at}").into(), state: image_state::ENABLED, mode: 0 };
+        view.call("rbd", "mirror_image_set", bytes((format!("i{at}"), image))).unwrap();
+    }
+    let brought = |view: &mut TestView, name: &str, input: Bytes| {
+        view.brought.clear();
+        view.call("rbd", name, input).unwrap();
+        std::mem::take(&mut view.brought)
+    };
+    let statuses = ["status_global_", "remote_status_global_"];
+    let list = |count: u64| bytes((String::new(), count));
+    assert_eq!(brought(&mut view, "mirror_image_status_list", list(64)), [""; 0]);
+    assert_eq!(brought(&mut view, "mirror_image_status_list", list(65)), statuses);
+    assert_eq!(brought(&mut view, "mirror_image_status_remove_down", Bytes::new()), statuses);
+    let all = [&["image_"], &statuses[..]].concat();
+    assert_eq!(brought(&mut view, "mirror_image_status_get_summary", Bytes::new()), all);
+    assert_eq!(brought(&mut view, "mirror_image_instance_list", list(1)), all);
+    assert_eq!(brought(&mut view, "mirror_image_list", list(1_024)), [""; 0]);
+    assert_eq!(brought(&mut view, "mirror_image_list", list(1_025)), ["image_"]);
 }

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use codec::{Codec, Decode, Encode, Features};
 use messages::{OpCode, OsdOp};
+use store::NotCached;
 use types::{Errno, SnapId, UTime};
 
 use super::bench::{Bench, call, copy_data, encoded, plain};
 use crate::{
-    exec::{MeasuredOmap, copy_out, execute},
+    exec::{Blocked, MeasuredOmap, copy_out, execute},
     watched_store::WatchedStore,
 };
 
@@ -92,6 +93,27 @@ fn many_removed_keys_are_passed_over_in_steps() {
     let (read, found) = cost(&bench, vec![encoded(OpCode::OMAPRMKEYS, keys), list]);
     assert_eq!(listed(found), [key(4_000), key(4_001)]);
     assert!(read < 4_300, "{read} were read");
+}
+
+/// Each part that has to be loaded makes the request run again.
+#[test]
+fn a_method_that_looks_at_many_entries_has_them_loaded_first() {
+    let mut bench = filled(5_000);
+    let all: BTreeMap<Bytes, Bytes> =
+        (0..5_000).map(|at| (Bytes::from(format!("metadata_{at:04}")), Bytes::from_static(b"v"))).collect();
+    assert_eq!(bench.result(vec![encoded(OpCode::OMAPSETVALS, all)]), 0);
+    let store = WatchedStore::paged(bench.store.clone());
+    let list =
+        |count: u64| call("rbd", "metadata_list", &(Bytes::new(), count).to_bytes(Features::default()));
+    let run = |ops| execute(&store, &bench.ctx, &bench.request("o", SnapId::HEAD, ops));
+    let missing = NotCached::Index { coll: bench.ctx.coll, object: Bench::object("o"), omap: None };
+    assert_eq!(run(vec![list(5_000)]).err(), Some(Blocked::NotCached(missing.clone())));
+    // What the request itself made is at hand.
+    let anew = vec![plain(OpCode::DELETE), plain(OpCode::CREATE), list(5_000)];
+    assert_eq!(run(anew).map(|done| done.result), Ok(0));
+    // A short list looks for itself.
+    let Err(Blocked::NotCached(other)) = run(vec![list(5)]) else { panic!("the omap has to be loaded") };
+    assert_ne!(other, missing);
 }
 
 #[test]

@@ -294,6 +294,12 @@ impl ObjectView for View<'_> {
         }
     }
 
+    fn omap_bring(&mut self, after: &[u8], prefix: &[u8]) -> Result<(), Stop> {
+        let Some(base) = self.base.as_ref().filter(|_| !self.omap.is_new()) else { return Ok(()) };
+        let missing = self.store.lacks_omap(self.coll, base, begin_of(after, prefix), prefix);
+        self.need(missing.map_or(Ok(()), Err))
+    }
+
     fn create(&mut self, exclusive: bool) -> Result<(), Stop> {
         if self.exists && exclusive {
             return Err(Errno::EEXIST.into());

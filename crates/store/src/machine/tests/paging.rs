@@ -349,3 +349,37 @@ fn a_power_cut_while_a_large_collection_goes_leaves_it_whole_or_without_its_reco
     }
     assert!(is_committed && halves > 2, "{halves}");
 }
+
+/// So that a reader of many entries begins anew for each of their pages, at little cost, and for no other page.
+#[test]
+fn what_is_missing_of_omap_entries_with_a_prefix_is_known_without_reading_them() {
+    let mut rng = StdRng::seed_from_u64(17);
+    let (mut store, mut disk) = filled(&mut rng);
+    let key = |prefix: char, at: u32| Bytes::from(format!("{prefix}_{at:03}"));
+    for prefix in ['a', 'b', 'c'] {
+        let entries = (0..200).map(|at| (key(prefix, at), data(at)));
+        let mut txn = Transaction::new(coll(0));
+        txn.push(&object(0), Mutation::OmapSet(entries.collect()));
+        store.submit(Token(1), txn);
+        store.kick();
+        settle(&mut store, &mut disk, &mut rng);
+    }
+    store.unmount_after(&mut disk, &mut rng);
+    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+    let (c, o) = (coll(0), object(0));
+    let lacks = |store: &Store, from: &[u8]| store.lacks_omap(c, &o, Bound::Excluded(from), b"b_");
+    let mut loads = 0;
+    while let Some(missing) = lacks(&store, b"b_") {
+        let NotCached::Index { omap: Some(omap), .. } = &missing else { panic!("{missing:?}") };
+        assert!(omap.starts_with(b"b_"), "{omap:?}");
+        loads += 1;
+        store.load(Token(100 + loads), missing);
+        settle(&mut store, &mut disk, &mut rng);
+    }
+    assert!(loads > 10, "{loads}");
+    assert_eq!(lacks(&store, b"b_100"), None);
+    for at in 0..200 {
+        assert_eq!(store.omap_get(c, &o, &key('b', at)), Ok(Some(data(at))));
+    }
+    assert!([key('a', 100), key('c', 100)].iter().all(|key| store.omap_get(c, &o, key).is_err()));
+}
