@@ -39,3 +39,4 @@ pub use osd::{OWN_TIMERS, Osd, OsdConfig};
 pub use shard::{SHARDS_MAX, Shard};
 pub use shard_message::{Report, ShardMessage};
 pub use slow_ops::SlowOps;
+pub use watchdog::PATIENCE_AT_MOST;

@@ -6,6 +6,9 @@
 //! If the control shard has not looked for some time, the machine or its thread stood still, and the other threads may
 //! have, too: waits count from the moment when it looks again.
 //!
+//! Once the OSD is stopped, no shard hears of another any more: each judges the devices that its own store is being
+//! unmounted from.
+//!
 //! Authority: `osd_op_thread_timeout`, `osd_op_thread_suicide_timeout`.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
@@ -18,7 +21,7 @@ use crate::{Effect, Fault, Osd, ShardMessage, osd::Ctx, shard::CONTROL};
 /// A device that has answered nothing, or a thread that has not gone on, for so long: the OSD withholds heartbeats.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// A thread that has not gone on, or any command that has no answer, for so long: the OSD ends.
-const PATIENCE_AT_MOST: Duration = Duration::from_secs(150);
+pub const PATIENCE_AT_MOST: Duration = Duration::from_secs(150);
 /// If this thread has not looked for so long, this thread itself stood still.
 const STALL: Duration = Duration::from_secs(5);
 
@@ -123,6 +126,15 @@ impl Osd {
     pub(crate) fn on_liveness(&mut self, from: u16, waits: DeviceWaits, ctx: &Ctx<'_>) {
         self.watchdog.heard(ctx.now, from, waits);
     }
+
+    /// Looks whether this shard's devices answer while its store is being unmounted; why the OSD is to end, if they do
+    /// not. To be called several times a second once the OSD is stopped.
+    pub fn watch_unmount(&mut self, now: Instant, waits: DeviceWaits) -> Option<Fault> {
+        let own = self.config.shard.index;
+        self.watchdog.shards.retain(|shard, _| *shard == own);
+        self.watchdog.heard(now, own, waits);
+        self.watchdog.look(now).map(|stall| Fault::Stalled(stall.to_string()))
+    }
 }
 
 #[cfg(test)]
@@ -195,6 +207,18 @@ mod tests {
         let mut watchdog = Watchdog::default();
         let says = |now, _| Some(if now < 130 { silent(110) } else { DeviceWaits::default() });
         assert_eq!(watch(&mut watchdog, 110..200, says), ((125..130).collect(), None));
+    }
+
+    #[test]
+    fn a_shard_that_unmounts_looks_at_its_own_devices_alone() {
+        let mut osd = Osd::alone();
+        osd.watchdog.heard(sec(99), 1, silent(99));
+        let mut ended = (100..1_000).filter_map(|now| {
+            let waits = if now < 110 { DeviceWaits::default() } else { silent(110) };
+            Some((now, osd.watch_unmount(sec(now), waits)?.to_string()))
+        });
+        let words = "the main device of shard 0 has not answered for 150 s";
+        assert_eq!(ended.next(), Some((260, words.to_owned())));
     }
 
     #[test]

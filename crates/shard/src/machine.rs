@@ -6,7 +6,7 @@ use auth::{OsdCaps, RotatingSecrets, TicketKeeper};
 use messages::{MCommand, Message};
 use net::{Net, NetEvent, ServiceAuth, Wire, WireEvent};
 use osd::{ConnId, Effect, Event, Fault, Osd, Peer, ShardMessage};
-use store::{Completion, DeviceCommand, Store};
+use store::{Completion, DeviceCommand, ObjectStore, Store};
 use types::{EntityType, GlobalId, Instant, Token};
 
 /// What a turn leaves to the shard's runner, to be carried out in order.
@@ -137,8 +137,12 @@ impl<C: Copy + Ord + Debug> ShardMachine<C> {
         self.handle(Event::Timer(token), wire);
     }
 
-    /// Looks after the connections, several times a second.
+    /// Looks after the connections, and after a store that is being unmounted, several times a second.
     pub fn on_net_tick(&mut self, wire: &mut impl Wire<Conn = C>) {
+        if self.is_stopped {
+            let stall = self.osd.watch_unmount(wire.now(), self.store.device_waits());
+            self.fault = self.fault.take().or(stall);
+        }
         self.net.tick(wire, &mut self.messages);
         self.handle_messages(wire);
         self.authority.renew(&mut self.net, wire);
@@ -246,3 +250,6 @@ impl<C: Copy + Ord + Debug> ShardMachine<C> {
         self.is_stopped
     }
 }
+
+#[cfg(test)]
+mod tests;
