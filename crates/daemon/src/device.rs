@@ -5,11 +5,13 @@ use std::{io::ErrorKind, ops::Range, path::Path, thread, time::Duration};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use codec::BLOCK_BYTES;
-use reactor::{Event, FileId, Lock, OpenOptions, Reactor};
+use osd::{Fault, PATIENCE_AT_MOST};
+use reactor::{Event, FileId, Lock, OpenOptions, Reactor, Signal};
 use store::{
     Config as StoreConfig, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, IndexMemory, Label, Mount,
     Replayed, Store, StoreIdentity,
 };
+use thiserror::Error;
 use types::Token;
 
 use crate::{
@@ -36,6 +38,24 @@ const FORMAT_DISCARD_BYTES: u64 = 1 << 30;
 const JOURNAL_FILE_BYTES_MAX: u64 = (512 << 20) + (128 << 10);
 /// The smallest journal or index file that is made.
 const FILE_BYTES_MIN: u64 = 16 << 20;
+
+/// How long a wait for a device lasts before it counts: a machine that stands still meanwhile adds no more.
+const SILENCE_STEP: Duration = Duration::from_secs(1);
+
+/// A signal asked the process to end while it waited for a device, before it served anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("stopped by a signal before its store was mounted")]
+pub(crate) struct Interrupted;
+
+impl Interrupted {
+    /// Fails for such a signal.
+    pub(crate) fn check(event: &Event) -> Result<(), Interrupted> {
+        match event {
+            Event::Signal(Signal::Interrupt | Signal::Terminate) => Err(Interrupted),
+            _ => Ok(()),
+        }
+    }
+}
 
 /// Sizes of files that are made: all are sparse.
 pub(crate) fn file_bytes(role: DeviceRole, main: u64) -> u64 {
@@ -160,7 +180,7 @@ impl Device {
         for offset in Store::LABEL_OFFSETS {
             let token = Token(offset);
             self.submit(vec![DeviceCommand::Read { token, offset, len: BLOCK_BYTES as u64 }], reactor);
-            let read = self.wait(reactor)?;
+            let read = self.wait_at_most(PATIENCE_AT_MOST, reactor)?;
             blocks.extend(read.into_iter().filter_map(|(_, block)| block.ok().flatten()));
         }
         let label = Store::label(blocks.iter().map(|block| &block[..]));
@@ -317,15 +337,45 @@ impl Device {
         Ok(())
     }
 
-    /// Waits for at least one command; all that are done by then.
+    /// Waits for at least one command, however long it takes; all that are done by then.
     pub(crate) fn wait(&mut self, reactor: &mut Reactor) -> Result<Vec<Answer>> {
-        let (mut events, mut done) = (Vec::new(), Vec::new());
-        while done.is_empty() {
-            reactor.poll(None, &mut events)?;
-            for event in events.drain(..) {
-                if let Event::FileDone { token, result, .. } = event {
-                    done.extend(self.done(token, result));
-                }
+        loop {
+            let done = self.poll(None, reactor)?;
+            if !done.is_empty() {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// As [`Device::wait`], unless no command is done for so long: [`Fault::Stalled`].
+    fn wait_at_most(&mut self, patience: Duration, reactor: &mut Reactor) -> Result<Vec<Answer>> {
+        let step = SILENCE_STEP.min(patience);
+        let mut silent = Duration::ZERO;
+        while silent < patience {
+            let begin = reactor::clock::now();
+            let done = self.poll(Some(step), reactor)?;
+            if !done.is_empty() {
+                return Ok(done);
+            }
+            silent += Duration::from_nanos(reactor::clock::now() - begin).min(step);
+        }
+        let text = format!("the device has not answered for {} s", patience.as_secs());
+        Err(Fault::Stalled(text).into())
+    }
+
+    fn poll(&mut self, timeout: Option<Duration>, reactor: &mut Reactor) -> Result<Vec<Answer>> {
+        let mut events = Vec::new();
+        reactor.poll(timeout, &mut events)?;
+        Ok(self.answers(events)?)
+    }
+
+    /// What events say of commands. Nothing else is waited for but signals.
+    fn answers(&mut self, events: Vec<Event>) -> Result<Vec<Answer>, Interrupted> {
+        let mut done = Vec::new();
+        for event in events {
+            Interrupted::check(&event)?;
+            if let Event::FileDone { token, result, .. } = event {
+                done.extend(self.done(token, result));
             }
         }
         Ok(done)
@@ -351,7 +401,7 @@ impl Device {
             if in_flight == 0 {
                 bail!("the store waits for nothing and does not end");
             }
-            for (token, result) in self.wait(reactor)? {
+            for (token, result) in self.wait_at_most(PATIENCE_AT_MOST, reactor)? {
                 in_flight -= 1;
                 device_done(machine, token, result);
             }
@@ -441,6 +491,24 @@ mod tests {
         fn drop(&mut self) {
             fs::remove_dir_all(&self.0).unwrap();
         }
+    }
+
+    fn no_device() -> Device {
+        Device { parts: Vec::new(), split_commands: SplitCommands::new() }
+    }
+
+    #[test]
+    fn a_signal_ends_the_wait_for_a_device() {
+        let answers = |signal| no_device().answers(vec![Event::Signal(signal)]);
+        assert_eq!(answers(Signal::Terminate), Err(Interrupted));
+        assert_eq!(answers(Signal::Interrupt), Err(Interrupted));
+        assert_eq!(answers(Signal::Hangup), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_device_that_never_answers_is_not_waited_for_for_ever() {
+        let error = no_device().wait_at_most(Duration::from_millis(1), &mut reactor()).unwrap_err();
+        assert!(matches!(error.downcast_ref(), Some(Fault::Stalled(_))), "{error:#}");
     }
 
     #[test]

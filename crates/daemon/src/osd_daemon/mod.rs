@@ -1,5 +1,6 @@
 //! An OSD as a process: a reactor for each of its shards, and how they find together.
 
+mod end_limit;
 mod own_key;
 mod shard_daemon;
 mod shard_queues;
@@ -8,14 +9,15 @@ use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr},
     path::Path,
-    sync::mpsc,
+    sync::mpsc::{self, RecvTimeoutError},
     thread::JoinHandle,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, anyhow, bail};
 use auth::{CryptoKey, TicketKeeper, con_mode, method};
 use msgr::Config;
-use osd::{ConnId, Event, Fault, Osd, OsdConfig, Shard};
+use osd::{ConnId, Event, Osd, OsdConfig, Shard};
 use rand::{Rng, SeedableRng};
 use reactor::{ListenerId, Reactor, Waker};
 use shard::ShardMachine;
@@ -23,6 +25,7 @@ use store::{Config as StoreConfig, DeviceSizes, Store};
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId};
 
 use self::{
+    end_limit::EndLimit,
     own_key::own_key,
     shard_daemon::{NET_TIMER, ShardDaemon},
     shard_queues::{ShardQueues, SharedFailure},
@@ -32,7 +35,7 @@ use crate::{
     bind_ports::BindPorts,
     ceph_conf::CephConf,
     clock, cluster,
-    device::{Access, Device},
+    device::{Access, Device, Interrupted},
     device_paths::{DevicePaths, Found, is_no_place_for_files, look_at},
     host, log_levels,
     memory::Memory,
@@ -41,6 +44,9 @@ use crate::{
     store_owner,
     wire::{Net, OnReactor},
 };
+
+/// How often the control shard looks for signals while it waits for the other shards' mounts.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs OSD `id` until a signal. Its reactors are pinned to `cpus` in turns, if there are any.
 pub fn run(id: &str, conf: &Path, cpus: Vec<usize>) -> Result<()> {
@@ -99,19 +105,37 @@ struct Starting {
 pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus: &[usize]) -> Result<()> {
     let conf = CephConf::read(conf_path)?;
     let who = EntityName::new(EntityType::OSD, id);
-    let whoami = OsdId(id.parse().context("an OSD's id is a number")?);
     log_levels::follow(&who, |name| conf.option(&who, name));
-    let data = conf.require(&who, "osd data")?;
+    // Goes behind the reactor, which waits for its device commands.
+    let end_limit = EndLimit::new(who.clone());
     let mut reactor =
         Reactor::new(reactor::Config { waker: Some(stop.waker()), signals, ..Default::default() })?;
+    let result = serve_shards(conf, who, stop, cpus, &mut reactor, &end_limit);
+    if let Err(error) = &result {
+        end_limit.begin(error);
+    }
+    result
+}
+
+/// Serves on `reactor`, the control shard's, and on one for each other shard.
+fn serve_shards(
+    conf: CephConf,
+    who: EntityName,
+    stop: &Stop,
+    cpus: &[usize],
+    reactor: &mut Reactor,
+    end_limit: &EndLimit,
+) -> Result<()> {
+    let whoami = OsdId(who.id.parse().context("an OSD's id is a number")?);
+    let data = conf.require(&who, "osd data")?;
     let paths = DevicePaths::read(&conf, &who)?;
     let path = &paths.main;
     let found = look_at(path).with_context(|| path.display().to_string())?;
     if found == Found::Nothing && !is_no_place_for_files(path) {
         bail!("{} does not exist: run `loligo mkfs osd --id {}` first", path.display(), who.id);
     }
-    let mut device = Device::open(&mut reactor, &paths, Access::Exclusive)?;
-    let label = device.label(&mut reactor)?;
+    let mut device = Device::open(reactor, &paths, Access::Exclusive)?;
+    let label = device.label(reactor)?;
     store_owner::check(&label.identity, &conf, &who, path)?;
     let count = label.identity.shards;
     let is_sane = count.is_power_of_two() && count <= osd::SHARDS_MAX;
@@ -120,7 +144,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
         bail!("{} does not hold the {count} stores that it says it does", path.display());
     }
     if count > 1 {
-        device.share_lock(&mut reactor)?;
+        device.share_lock(reactor)?;
     }
     let mut wakers = vec![stop.waker()];
     for _ in 1..count {
@@ -138,7 +162,7 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
         uuid: label.identity.store_uuid,
         device_bytes: device.main_bytes(),
         regions: label.regions,
-        failure: SharedFailure::new(wakers.iter().cloned().collect()),
+        failure: SharedFailure::new(wakers.iter().cloned().collect(), end_limit.clone()),
         conf,
         who,
     };
@@ -151,10 +175,9 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
         })
         .collect::<Result<_>>()?;
     let own = queues.pop().expect("the control shard's are the first of at least one");
-    let result = setup.serve_control(Shard { index: 0, count }, own, device, &mut reactor, &others, stop);
+    let result = setup.serve_control(Shard { index: 0, count }, own, device, reactor, &others, stop);
     if let Err(error) = &result {
-        end_if_stalled(&setup.who, error);
-        setup.failure.fail();
+        setup.failure.fail(error);
     }
     let mut results = vec![result];
     for Starting { thread, addrs, .. } in others {
@@ -167,13 +190,23 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
     results.into_iter().collect()
 }
 
-/// Ends the process if a device or a thread stands still: such a thread cannot be joined, nor may memory be let go of
-/// that a device still uses.
-fn end_if_stalled(who: &EntityName, error: &anyhow::Error) {
-    if matches!(error.downcast_ref(), Some(Fault::Stalled(_))) {
-        tracing::error!("{who}: {error:#}");
-        std::process::exit(1);
+/// Where the other shards listen, in their order: each says so when its store is mounted. Nothing listens here before,
+/// so signals are the only events that matter.
+fn wait_for_others(others: &[Starting], reactor: &mut Reactor) -> Result<Vec<SocketAddr>> {
+    let (mut sockets, mut events) = (Vec::new(), Vec::new());
+    for other in others {
+        sockets.push(loop {
+            match other.listens.recv_timeout(SIGNAL_INTERVAL) {
+                Ok(socket) => break socket,
+                Err(RecvTimeoutError::Disconnected) => bail!("a shard failed at its start"),
+                Err(RecvTimeoutError::Timeout) => {
+                    reactor.poll(Some(Duration::ZERO), &mut events)?;
+                    events.drain(..).try_for_each(|event| Interrupted::check(&event))?;
+                }
+            }
+        });
     }
+    Ok(sockets)
 }
 
 impl Setup {
@@ -182,25 +215,28 @@ impl Setup {
         let (listening, listens) = mpsc::channel();
         let (addrs, told) = mpsc::channel();
         let setup = self.clone();
-        let serve = move || -> Result<()> {
-            let mut reactor = Reactor::new(reactor::Config { waker: Some(waker), ..Default::default() })?;
+        let serve = move |reactor: &mut Option<Reactor>| -> Result<()> {
+            let config = reactor::Config { waker: Some(waker), ..Default::default() };
+            let reactor = reactor.insert(Reactor::new(config)?);
             let paths = DevicePaths::read(&setup.conf, &setup.who)?;
-            let device = Device::open(&mut reactor, &paths, Access::Shared)?;
-            let mounted = setup.mount(shard, &device, &mut reactor)?;
-            let (_, socket) = setup.listen_for_osds(&mut reactor)?;
+            let device = Device::open(reactor, &paths, Access::Shared)?;
+            let mounted = setup.mount(shard, &device, reactor)?;
+            let (_, socket) = setup.listen_for_osds(reactor)?;
             listening.send(socket)?;
             // Without them the control shard has failed, and says why.
             let Ok(addrs) = told.recv() else { return Ok(()) };
             let mut daemon = setup.daemon(shard, queues, mounted, &addrs)?;
-            setup.start(&mut daemon, addrs, &mut reactor);
-            daemon.run(&mut reactor, None)
+            setup.start(&mut daemon, addrs, reactor);
+            daemon.run(reactor, None)
         };
         let failure = self.failure.clone();
         let name = format!("osd.{}.{}", self.whoami, shard.index);
         let thread = reactor::spawn(&name, cpu, move || {
-            let result = serve();
-            if result.is_err() {
-                failure.fail();
+            // Outlives the rest: as it goes it waits for the device commands under way, which may have a limit by then.
+            let mut reactor = None;
+            let result = serve(&mut reactor);
+            if let Err(error) = &result {
+                failure.fail(error);
             }
             result
         })?;
@@ -217,7 +253,8 @@ impl Setup {
         stop: &Stop,
     ) -> Result<()> {
         let mounted = self.mount(shard, &device, reactor)?;
-        let (addrs, public) = self.listen(shard, others, reactor)?;
+        let others_listen = wait_for_others(others, reactor)?;
+        let (addrs, public) = self.listen(shard, others_listen, reactor)?;
         let mut daemon = self.daemon(shard, queues, mounted, &addrs)?;
         daemon.admin = AdminSocket::open(&self.conf, &self.who, stop.waker())?;
         daemon.public = public;
@@ -234,11 +271,12 @@ impl Setup {
         result
     }
 
-    /// Listens for clients, and with several shards, or a network of their own, for other OSDs besides.
+    /// Listens for clients, and with several shards, or a network of their own, for other OSDs besides, as the other
+    /// shards do at `others`.
     fn listen(
         &self,
         shard: Shard,
-        others: &[Starting],
+        others: Vec<SocketAddr>,
         reactor: &mut Reactor,
     ) -> Result<(Addrs, Option<ListenerId>)> {
         let wanted = self.public;
@@ -250,11 +288,8 @@ impl Setup {
             return Ok((Addrs { cluster: public.clone(), public }, None));
         }
         let (_, own) = self.listen_for_osds(reactor)?;
-        let mut sockets = vec![own];
-        for other in others {
-            sockets.push(other.listens.recv().map_err(|_| anyhow!("a shard failed at its start"))?);
-        }
-        let cluster = sockets.into_iter().map(|socket| EntityAddr::msgr2(socket, nonce)).collect();
+        let sockets = std::iter::once(own).chain(others);
+        let cluster = sockets.map(|socket| EntityAddr::msgr2(socket, nonce)).collect();
         Ok((Addrs { public, cluster: EntityAddrVec(cluster) }, Some(listener)))
     }
 

@@ -13,6 +13,8 @@ use auth::{RotatingSecrets, TicketKeeper};
 use osd::ShardMessage;
 use reactor::{Receiver, Sender, Socket, Waker, channel};
 
+use super::end_limit::EndLimit;
+
 /// Values between two shards before the sender takes no more of its clients. Behind these wait then, at most, what the
 /// ops lead to that it holds already (`Osd::is_saturated` has their limit), and what other OSDs send for PGs of the
 /// other shard: changes and questions without an answer yet, each of an op, a recovery or a scrub, which have limits
@@ -36,16 +38,18 @@ pub(super) enum ShardItem {
 pub(super) struct SharedFailure {
     has_failed: Arc<AtomicBool>,
     wakers: Arc<[Waker]>,
+    end_limit: EndLimit,
 }
 
 impl SharedFailure {
     /// Of an OSD none of whose shards has failed.
-    pub(super) fn new(wakers: Arc<[Waker]>) -> SharedFailure {
-        SharedFailure { has_failed: Arc::default(), wakers }
+    pub(super) fn new(wakers: Arc<[Waker]>, end_limit: EndLimit) -> SharedFailure {
+        SharedFailure { has_failed: Arc::default(), wakers, end_limit }
     }
 
-    /// Ends the others.
-    pub(super) fn fail(&self) {
+    /// Ends the others, for that error of a shard, within the limit.
+    pub(super) fn fail(&self, error: &anyhow::Error) {
+        self.end_limit.begin(error);
         self.has_failed.store(true, Ordering::Release);
         self.wakers.iter().for_each(Waker::wake);
     }
