@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use codec::BLOCK_BYTES;
 use osd::{Fault, PATIENCE_AT_MOST};
-use reactor::{Event, FileId, Lock, OpenOptions, Reactor, Signal};
+use reactor::{Event, FileId, FileOperation, Lock, OpenOptions, Reactor, Signal};
 use store::{
     Config as StoreConfig, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, IndexMemory, Label, Mount,
     Replayed, Store, StoreIdentity,
@@ -241,7 +241,8 @@ impl Device {
     /// What an event says of a command; nothing while other operations of it have not ended.
     pub(crate) fn done(&mut self, token: u64, result: Result<Bytes, reactor::FileError>) -> Option<Answer> {
         let result = result.map_err(|error| {
-            if error.source.kind() == ErrorKind::Unsupported {
+            // Of all others the store takes it for a failure, which is not to be silent.
+            if error.operation == FileOperation::Discard && error.source.kind() == ErrorKind::Unsupported {
                 return DeviceError::Unsupported;
             }
             tracing::error!(%error, "the device failed");
@@ -509,6 +510,19 @@ mod tests {
     fn a_device_that_never_answers_is_not_waited_for_for_ever() {
         let error = no_device().wait_at_most(Duration::from_millis(1), &mut reactor()).unwrap_err();
         assert!(matches!(error.downcast_ref(), Some(Fault::Stalled(_))), "{error:#}");
+    }
+
+    #[test]
+    fn only_a_discard_may_be_unsupported() {
+        let answer = |operation| {
+            let source = ErrorKind::Unsupported.into();
+            let error = reactor::FileError { operation, path: String::new(), offset: 0, source };
+            no_device().done(1, Err(error)).unwrap().1
+        };
+        assert_eq!(answer(FileOperation::Discard), Err(DeviceError::Unsupported));
+        for operation in [FileOperation::Read, FileOperation::Write, FileOperation::Sync] {
+            assert_eq!(answer(operation), Err(DeviceError::Io));
+        }
     }
 
     #[test]
