@@ -129,14 +129,15 @@ fn expand(text: &str, value_of: &dyn Fn(&str) -> Option<String>) -> String {
     out + rest
 }
 
-/// `[v2:1.2.3.4:3300,v1:1.2.3.4:6789],5.6.7.8:3300 9.9.9.9`: brackets hold one monitor's addresses.
+/// `[v2:1.2.3.4:3300,v1:1.2.3.4:6789],5.6.7.8:3300 [v2:[fd00::1]:3300/0]`: brackets hold one monitor's addresses, and
+/// within them the address of one that has IPv6.
 fn parse_mon_host(text: &str) -> Result<Vec<EntityAddrVec>> {
     let mut out = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {
         let (group, tail) = match rest.strip_prefix("[v") {
             Some(_) => {
-                let end = rest.find(']').context("a bracket is not closed")?;
+                let end = closing_bracket(rest).context("a bracket is not closed")?;
                 (&rest[1..end], &rest[end + 1..])
             }
             None => rest.split_at(rest.find([',', ' ', ';']).unwrap_or(rest.len())),
@@ -147,12 +148,30 @@ fn parse_mon_host(text: &str) -> Result<Vec<EntityAddrVec>> {
     Ok(out)
 }
 
+/// Where the bracket that a text begins with is closed.
+fn closing_bracket(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    text.find(|c: char| {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0
+    })
+}
+
 /// The port of msgr2 where none is given.
 const MSGR2_PORT: u16 = 3300;
+/// The port of msgr1, whose addresses need not name their protocol (`MonMap::_add_ambiguous_addr`).
+const MSGR1_PORT: u16 = 6789;
 
 fn parse_mon_addr(text: &str) -> Result<EntityAddr> {
     let mut addr = EntityAddr::parse(text.trim()).with_context(|| format!("{text} is not an address"))?;
     if addr.kind == AddrType::ANY {
+        if addr.socket.is_some_and(|socket| socket.port() == MSGR1_PORT) {
+            bail!("{text} is an address of msgr1, which is not served: name a port of msgr2, as v2:IP:PORT");
+        }
         addr.kind = AddrType::MSGR2;
     }
     if let Some(socket) = addr.socket.filter(|s| s.port() == 0) {
@@ -228,6 +247,22 @@ mod tests {
         );
         assert_eq!(parse("127.0.0.1:40000 127.0.0.1:40001").len(), 2);
         assert!(parse_mon_host("[v2:1.2.3.4:1").is_err());
+        // With IPv6, the first as `ceph config generate-minimal-conf` writes it.
+        assert_eq!(parse("[v2:[::1]:3300/0]"), ["v2:[::1]:3300/0"]);
+        assert_eq!(
+            parse("[v2:[fd00::1]:3300,v1:[fd00::1]:6789],v2:[fd00::2]:3300 [fd00::3]"),
+            ["[v2:[fd00::1]:3300/0,v1:[fd00::1]:6789/0]", "v2:[fd00::2]:3300/0", "v2:[fd00::3]:3300/0"]
+        );
+        assert!(parse_mon_host("[v2:[fd00::1]:3300").is_err());
+    }
+
+    #[test]
+    fn an_address_of_msgr1_is_not_taken_for_one_of_msgr2() {
+        for text in ["10.0.0.1:6789", "[fd00::1]:6789"] {
+            let error = parse_mon_host(text).unwrap_err().to_string();
+            assert!(error.contains("msgr1, which is not served"), "{error}");
+        }
+        parse_mon_host("v2:10.0.0.1:6789").unwrap();
     }
 
     #[test]

@@ -78,7 +78,10 @@ impl EntityAddr {
         };
         let socket = match socket.parse::<SocketAddr>() {
             Ok(socket) => socket,
-            Err(_) => SocketAddr::new(socket.trim_matches(['[', ']']).parse::<IpAddr>().ok()?, 0),
+            Err(_) => {
+                let ip = socket.strip_prefix('[').map_or(Some(socket), |inner| inner.strip_suffix(']'))?;
+                SocketAddr::new(ip.parse::<IpAddr>().ok()?, 0)
+            }
         };
         Some(EntityAddr { kind, nonce, socket: Some(socket) })
     }

@@ -44,6 +44,9 @@ fn address_round_trips_and_prints() {
     let labelled = SocketAddrV6::new(Ipv6Addr::LOCALHOST, 6800, 0x12345, 0);
     let labelled = EntityAddr::msgr2(labelled.into(), 1);
     assert_eq!(EntityAddr::from_bytes(labelled.to_bytes(Features::default())).unwrap(), labelled);
+    let ip = |text| EntityAddr::parse(text).map(|addr| addr.to_string());
+    assert_eq!(ip("v2:[::1]").as_deref(), Some("v2:[::1]:0/0"));
+    assert_eq!(["v2:[::1", "v2:::1]", "[[::1]]", "v2:1.2.3.4]"].map(ip), [const { None }; 4]);
 }
 
 #[test]
