@@ -26,6 +26,12 @@ fn io(error: impl std::fmt::Display) -> LedgerError {
 }
 
 impl EmbeddedLedger {
+    /// Opens the file if it exists. A daemon makes none: that would stand in the way of `mkfs`.
+    pub(crate) fn find(path: &Path) -> Result<Option<EmbeddedLedger>> {
+        let is_there = path.try_exists().with_context(|| path.display().to_string())?;
+        is_there.then(|| EmbeddedLedger::open(path)).transpose()
+    }
+
     /// Opens the file, made if it does not exist. It holds every key: its owner's alone, whatever the umask says.
     pub(crate) fn open(path: &Path) -> Result<EmbeddedLedger> {
         private::make_file(path)?;

@@ -99,7 +99,10 @@ fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType) -> Result<()> {
     undo.note(&data);
     private::make_folder(&data)?;
     let ledger_path = data.join("ledger.redb");
-    if ledger_path.exists() {
+    // One without entries is of an attempt that was cut off.
+    if let Some(ledger) = EmbeddedLedger::find(&ledger_path)?
+        && !ledger.load()?.entries.is_empty()
+    {
         bail!("{} exists: a monitor's data is made once", ledger_path.display());
     }
     let fsid = parse_uuid(&conf.require(&who, "fsid")?)?;

@@ -51,8 +51,13 @@ pub fn run(id: &str, conf: &Path, cpu: Option<usize>) -> Result<()> {
 pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> Result<()> {
     let conf = CephConf::read(conf_path)?;
     let data = conf.require(&EntityName::new(EntityType::MON, id), "mon data")?;
-    let ledger = EmbeddedLedger::open(&Path::new(&data).join("ledger.redb"))?;
+    let ledger = EmbeddedLedger::find(&Path::new(&data).join("ledger.redb"))?;
+    let ledger = ledger.with_context(|| no_cluster(&data, id))?;
     serve_from(Box::new(ledger), id, conf_path, stop, signals)
+}
+
+fn no_cluster(data: &str, id: &str) -> String {
+    format!("{data} has no cluster yet: run `loligo mkfs mon --id {id}` first")
 }
 
 /// Serves from this ledger until `stop` or, with `signals`, a signal.
@@ -69,7 +74,7 @@ fn serve_from(
     let data = conf.require(&who, "mon data")?;
     let contents = ledger.load().context("reading the ledger")?;
     if contents.entries.is_empty() {
-        bail!("{data} has no cluster yet: run `loligo mkfs mon --id {id}` first");
+        bail!(no_cluster(&data, id));
     }
     let mut reactor =
         Reactor::new(reactor::Config { waker: Some(stop.waker()), signals, ..Default::default() })?;

@@ -197,6 +197,29 @@ fn a_monitor_adds_the_operators_key_to_a_keyring() {
 }
 
 #[test]
+fn a_monitor_that_was_started_too_early_can_be_made() {
+    let folder = Folder::new("early");
+    let dir = folder.0.display();
+    let text = format!(
+        "[global]\nfsid = 6e1f6a8e-54b1-4d4f-9c7b-b7c6c9fb9d36\nmon host = 127.0.0.1:1\n\
+         [mon.a]\nmon data = {dir}/mon.a\n"
+    );
+    fs::write(folder.0.join("ceph.conf"), text).unwrap();
+    fs::create_dir(folder.0.join("mon.a")).unwrap();
+    let ledger = folder.0.join("mon.a/ledger.redb");
+    let stop = crate::stop::Stop::new().unwrap();
+    let start = || crate::mon_daemon::serve("a", &folder.0.join("ceph.conf"), &stop, false);
+    fails_with(start(), "mon.a has no cluster yet: run `loligo mkfs mon --id a` first");
+    assert!(!ledger.exists());
+    // As an attempt that was cut off leaves it.
+    drop(EmbeddedLedger::open(&ledger).unwrap());
+    fails_with(start(), "mon.a has no cluster yet");
+    mkfs(&folder.mkfs_options("mon", "a")).unwrap();
+    assert!(!EmbeddedLedger::open(&ledger).unwrap().load().unwrap().entries.is_empty());
+    fails_with(mkfs(&folder.mkfs_options("mon", "a")), "a monitor's data is made once");
+}
+
+#[test]
 fn a_monitor_is_made_where_mon_host_names_it_alone() {
     let folder = Folder::new("mons");
     let dir = folder.0.display();
