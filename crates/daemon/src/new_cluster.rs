@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use auth::{CryptoKey, Keyring, KeyringEntry};
 use mon::{Ledger, MkfsParams};
 use rand::{SeedableRng, rngs::StdRng};
@@ -79,8 +79,13 @@ impl<'a> NewCluster<'a> {
 impl NewCluster<'_> {
     /// Makes the folder with everything in it, or nothing of it.
     pub(crate) fn make(&self) -> Result<()> {
+        self.check_ports()?;
         fs::create_dir_all(self.dir.join("run")).with_context(|| format!("making {}", self.dir.display()))?;
         let dir = &self.dir.canonicalize()?;
+        check_path(dir)?;
+        for device in [self.devices, self.journal_devices, self.index_devices].concat() {
+            check_path(&std::path::absolute(device)?)?;
+        }
         self.refuse_partial_cluster(dir)?;
         let mut rng = StdRng::from_seed(clock::random_seed());
         let fsid = new_uuid(&mut rng);
@@ -113,6 +118,20 @@ impl NewCluster<'_> {
         undo.note(&conf_path);
         fs::write(&conf_path, conf_text).with_context(|| conf_path.display().to_string())?;
         undo.keep();
+        Ok(())
+    }
+
+    /// The OSDs have the ports behind the monitor's.
+    fn check_ports(&self) -> Result<()> {
+        let last = u64::from(self.port) + u64::from(self.osds);
+        if last > u64::from(u16::MAX) {
+            bail!(
+                "--port {}: with {} OSDs the ports end at {last}, above {}",
+                self.port,
+                self.osds,
+                u16::MAX
+            );
+        }
         Ok(())
     }
 
@@ -190,6 +209,16 @@ impl NewCluster<'_> {
             }
         }
         out
+    }
+}
+
+/// Refuses a path that would be read from ceph.conf as another: what begins a comment, an escape or a metavariable
+/// there, and ends of lines, cannot be part of it.
+fn check_path(path: &Path) -> Result<()> {
+    let is_special = |c: char| matches!(c, '#' | ';' | '\\' | '$') || c.is_control();
+    match path.to_str() {
+        Some(text) if text.trim_end() == text && !text.contains(is_special) => Ok(()),
+        _ => bail!("{path:?} cannot stand in ceph.conf: use a path without #, ;, \\ and $"),
     }
 }
 

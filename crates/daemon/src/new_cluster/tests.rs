@@ -220,6 +220,20 @@ fn a_monitor_that_was_started_too_early_can_be_made() {
 }
 
 #[test]
+fn what_ceph_conf_cannot_hold_is_refused() {
+    let folder = Folder::new("odd");
+    let new = NewCluster { osds: 2, port: 65_534, ..folder.cluster() };
+    fails_with(new.make(), "--port 65534: with 2 OSDs the ports end at 65536");
+    for name in ["a#b", "a;b", "a\\b", "$id", "a\nb"] {
+        let dir = folder.0.join(name);
+        fails_with(NewCluster::small(&dir).make(), "cannot stand in ceph.conf");
+        let devices = [dir];
+        fails_with(NewCluster { devices: &devices, ..folder.cluster() }.make(), "cannot stand in ceph.conf");
+    }
+    NewCluster::small(&folder.0.join("a b'c=d")).make().unwrap();
+}
+
+#[test]
 fn a_monitor_is_made_where_mon_host_names_it_alone() {
     let folder = Folder::new("mons");
     let dir = folder.0.display();
