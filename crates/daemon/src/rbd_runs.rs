@@ -91,7 +91,8 @@ impl RbdRuns {
             command.arg("--keyring").arg(keyring);
         }
         command.args(args).env_remove("CEPH_ARGS");
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = reactor::spawn_child(&mut command)?;
         let stderr = child.stderr.take().ok_or(ErrorKind::BrokenPipe)?;
         reactor::set_nonblocking(&stderr)?;
         Ok(Run { child, stderr, output: RunOutput::default() })

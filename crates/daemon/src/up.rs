@@ -303,9 +303,10 @@ fn has_failed(status: ExitStatus) -> bool {
 fn end(daemon: Daemon) -> Result<()> {
     match daemon {
         Daemon::Process(mut child) => {
-            if child.try_wait()?.is_none() {
-                let pid = child.id().to_string();
-                Command::new("kill").args(["-TERM", &pid]).status().context("sending SIGTERM")?;
+            if child.try_wait()?.is_none()
+                && let Err(error) = reactor::terminate(&child)
+            {
+                tracing::warn!(%error, "a daemon cannot be asked to stop, and is waited for all the same");
             }
             // One that was killed by hand is no error of this process.
             match child.wait()? {

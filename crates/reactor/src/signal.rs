@@ -67,9 +67,8 @@ pub fn block_signals() -> io::Result<()> {
     }
 }
 
-/// Undoes [`block_signals`] in this thread: for a child process about to be executed, or to let a
-/// second Ctrl-C kill.
-pub fn unblock_signals() -> io::Result<()> {
+/// Undoes [`block_signals`] in this thread: for a child process about to be executed.
+pub(crate) fn unblock_signals() -> io::Result<()> {
     // SAFETY: as in `block_signals`.
     match unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &signals(), ptr::null_mut()) } {
         0 => Ok(()),
