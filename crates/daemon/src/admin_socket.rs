@@ -15,7 +15,7 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
-    thread::JoinHandle,
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -23,9 +23,9 @@ use anyhow::Result;
 use messages::{MCommand, MCommandReply, Message};
 use osd::ConnId;
 use reactor::Waker;
-use types::EntityName;
+use types::{EntityName, Instant};
 
-use crate::ceph_conf::CephConf;
+use crate::{ceph_conf::CephConf, clock};
 
 /// How long a peer that has connected may take to send its command, or to read the answer.
 const PEER_PATIENCE: Duration = Duration::from_secs(5);
@@ -33,6 +33,11 @@ const PEER_PATIENCE: Duration = Duration::from_secs(5);
 const COMMAND_PATIENCE: Duration = Duration::from_secs(600);
 /// Bytes of a request.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
+
+/// Pause after a connection that could not be accepted: the reason, such as no descriptor left, may last.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Between two warnings of that.
+const FAILURES_LOGGED: Duration = Duration::from_secs(60);
 
 /// A request, and where its answer goes.
 struct Request {
@@ -89,12 +94,18 @@ impl AdminSocket {
         let shared = Arc::new(Shared::new());
         let served = Arc::clone(&shared);
         let thread = reactor::spawn("admin_socket", None, move || {
+            let mut failures = AcceptFailures::default();
             for stream in listener.incoming() {
                 if served.lock().is_none() {
                     return;
                 }
-                if let Err(error) = stream.and_then(|stream| serve(stream, &served, &waker)) {
-                    tracing::info!(%error, "a command at the admin socket has no answer");
+                match stream.map(|stream| serve(stream, &served, &waker)) {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::info!(%error, "a command at the admin socket has no answer"),
+                    Err(error) => {
+                        failures.log(&error, clock::now());
+                        thread::sleep(ACCEPT_PAUSE);
+                    }
                 }
             }
         })?;
@@ -142,6 +153,31 @@ impl Drop for AdminSocket {
         }
         // It may be gone already: its folder belongs to the operator.
         let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Connections that could not be accepted.
+#[derive(Default)]
+struct AcceptFailures {
+    /// No sooner is the next one a warning.
+    warning_at: Instant,
+}
+
+impl AcceptFailures {
+    fn log(&mut self, error: &io::Error, now: Instant) {
+        if self.is_warning_due(now) {
+            tracing::warn!(%error, "the admin socket accepts no connections; within a minute this is logged as debug");
+        } else {
+            tracing::debug!(%error, "the admin socket accepts no connections");
+        }
+    }
+
+    fn is_warning_due(&mut self, now: Instant) -> bool {
+        let is_due = now >= self.warning_at;
+        if is_due {
+            self.warning_at = now + FAILURES_LOGGED;
+        }
+        is_due
     }
 }
 
@@ -217,6 +253,15 @@ mod tests {
         assert_eq!(read(format!("{text}\n").as_bytes()), Ok(text.to_owned()));
         assert_eq!(read(format!("{text}\0more").as_bytes()), Ok(text.to_owned()));
         assert_eq!(read(text.as_bytes()), Err(io::ErrorKind::InvalidData));
+    }
+
+    #[test]
+    fn connections_that_cannot_be_accepted_are_warned_of_once_a_minute() {
+        let mut failures = AcceptFailures::default();
+        let tenths = 0..1_201;
+        let due: Vec<u64> =
+            tenths.filter(|tenth| failures.is_warning_due(Instant(tenth * 100_000_000))).collect();
+        assert_eq!(due, [0, 600, 1_200]);
     }
 
     /// A folder that is not writable, a path that is too long, another cluster's daemon of that name at the usual
