@@ -57,9 +57,13 @@ impl Pg {
     }
 
     /// True when a member of the interval has told what it has, or was given up (`osd lost`) since the interval began.
+    /// Also true when no member exists any more: an operator who removed them all (`osd purge`) gave them up for good,
+    /// and there is none left to come back, or to be marked lost.
     fn is_told(&self, interval: &PgInterval, map: &OsdMap) -> bool {
         let is_lost = |osd: OsdId| map.exists(osd) && map.info(osd).lost_at > interval.first;
-        interval.acting.iter().any(|osd| *osd == self.me || self.is_probed(*osd, map) || is_lost(*osd))
+        let mut members = interval.acting.iter().copied().filter(|osd| osd.is_some());
+        members.clone().any(|osd| osd == self.me || self.is_probed(osd, map) || is_lost(osd))
+            || !members.any(|osd| map.exists(osd))
     }
 
     /// True when no writes can be lost by serving with what was told.
@@ -102,8 +106,8 @@ impl Pg {
         });
         if self.phase == Phase::Down {
             let untold = self.open_intervals(map).filter(|interval| !self.is_told(interval, map));
-            let wanted: BTreeSet<OsdId> =
-                untold.flat_map(|interval| interval.acting.iter().copied()).collect();
+            let members = untold.flat_map(|interval| interval.acting.iter().copied());
+            let wanted: BTreeSet<OsdId> = members.filter(|osd| map.exists(*osd)).collect();
             let one = |osd: &OsdId| {
                 json!({
                     "osd": osd.0,
@@ -163,7 +167,7 @@ mod tests {
         let begun = world.map.epoch;
         let members = [world.pg.me, world.peers[0]];
         let stray = world.map.osds().find(|osd| world.map.is_up(*osd) && !members.contains(osd)).unwrap();
-        let away = OsdId(world.map.max_osd);
+        let away = world.add_down_osd();
         let interval = |nth: u32, acting: Vec<OsdId>| {
             let (first, primary) = (Epoch(begun.0 + nth), acting[0]);
             PgInterval { first, last: first, acting, primary, maybe_went_rw: true }
@@ -272,6 +276,37 @@ mod tests {
             assert_eq!(world.pg.phase == Phase::Down, is_down, "lost in epoch {lost_at}");
         }
         assert!(world.pg.blocked_by(&world.map).is_empty());
+    }
+
+    #[test]
+    fn a_pg_waits_for_none_that_was_purged_but_for_those_that_remain_of_its_interval() {
+        for (is_lost_first, has_other) in [(false, false), (true, false), (false, true)] {
+            let (mut world, purged) = left_behind();
+            let other = world.add_down_osd();
+            if has_other {
+                world.pg.intervals[0].acting.push(other);
+            }
+            let at = usize::try_from(purged.0).unwrap();
+            if is_lost_first {
+                world.map.osd_info[at].lost_at = world.pg.intervals[0].first.next();
+            }
+            world.map.epoch = world.map.epoch.next();
+            world.handle(Event::NewMap);
+            assert_eq!(world.pg.phase == Phase::Down, !is_lost_first);
+            // `osd purge` leaves nothing of it in the map, not even that it was lost.
+            world.map.osd_state[at] = types::OsdState::default();
+            world.map.osd_info[at] = types::OsdInfo::default();
+            world.map.epoch = world.map.epoch.next();
+            world.handle(Event::NewMap);
+            assert_eq!(world.pg.phase == Phase::Down, has_other, "lost before: {is_lost_first}");
+            world.act(|pg, ctx| pg.start_interval(ctx));
+            assert_eq!(world.pg.phase == Phase::Down, has_other, "lost before: {is_lost_first}");
+            if has_other {
+                let shown = world.pg.peering_json("now", &world.map);
+                let blocking = shown["peering_blocked_by"].as_array().unwrap();
+                assert_eq!(blocking.iter().map(|by| &by["osd"]).collect::<Vec<_>>(), [&json!(other.0)]);
+            }
+        }
     }
 
     /// From epoch to epoch, by these OSDs.

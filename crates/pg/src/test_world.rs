@@ -256,6 +256,14 @@ impl World {
         }
     }
 
+    /// Another OSD, which exists and is down.
+    pub(crate) fn add_down_osd(&mut self) -> OsdId {
+        let osd = OsdId(self.map.max_osd);
+        self.map.set_max_osd(osd.0 + 1);
+        self.map.osd_state[usize::try_from(osd.0).unwrap()] = types::OsdState::EXISTS;
+        osd
+    }
+
     /// All others answer a ping.
     pub(crate) fn hear_all(&mut self) {
         self.peers.iter().for_each(|peer| self.leases.on_granted(*peer, self.now));

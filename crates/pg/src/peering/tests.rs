@@ -302,7 +302,7 @@ fn a_log_that_is_heard_of_late_is_still_the_best() {
 fn an_interval_that_is_heard_of_late_is_asked_about() {
     let mut world = waiting_for_the_map();
     let (pgid, epoch, peer) = (world.pg.pgid, world.map.epoch, world.peers[0]);
-    let away = OsdId(world.map.max_osd);
+    let away = world.add_down_osd();
     let tell = |world: &mut World, intervals: Vec<PgInterval>| {
         let info = PgInfo { last_update: world.pg.info.last_update, ..PgInfo::default() };
         world.say(peer, MPgNotify { pgid, epoch, info, intervals, leases: Vec::new() }.into());
