@@ -258,6 +258,22 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_that_finds_maps_gone_claims_nothing_of_those_that_it_did_not_see() {
+        let mut world = World::of(2);
+        let (pgid, at, since) = (world.pg.pgid, world.map.epoch, world.pg.info.since);
+        let is_up = |world: &World, osd: &OsdId| world.map.is_up(*osd) && *osd != world.pg.me;
+        let others: Vec<OsdId> = world.map.osds().filter(|osd| is_up(&world, osd)).take(2).collect();
+        let primary = usize::try_from(world.pg.members.primary.0).unwrap();
+        world.map.osd_info[primary].up_from = since;
+        world.map.osd_info[primary].up_thru = since;
+        world.map.epoch = Epoch(at.0 + 100);
+        world.map.pg_temp.insert(pgid, others);
+        world.handle(Event::NewMap);
+        let spans: Vec<_> = world.pg.intervals.iter().map(|seen| (seen.first, seen.last)).collect();
+        assert_eq!(spans, [(since, at)], "others may have led in the maps between, and the PG been clean");
+    }
+
+    #[test]
     fn a_pg_waits_for_who_may_have_led_alone_until_it_is_given_up() {
         let (mut world, other) = left_behind();
         assert_eq!((&world.pg.phase, world.pg.state()), (&Phase::Down, PgState::DOWN));

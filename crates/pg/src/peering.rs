@@ -59,8 +59,9 @@ impl Pg {
         mut txn: Transaction,
         ctx: &mut Ctx<'_>,
     ) {
-        let last = Epoch(ctx.map.epoch.0 - 1);
-        let past = self.members.close(self.info.since, last, ctx.map);
+        // Where maps are gone, the present members are known to have led only up to the last map before. An interval up
+        // to the next map could pass for one after the PG was last clean, and a primary would wait for its members.
+        let past = self.members.close(self.info.since, at, ctx.map);
         let maybe_went_rw = past.maybe_went_rw;
         if maybe_went_rw {
             self.intervals.push(past);
