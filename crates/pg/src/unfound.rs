@@ -13,11 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use codec::{Decode, Encode, Features};
 use messages::{LogLevel, MPgPull};
-use types::{EVersion, HObject, LogEntry, Mutation, OsdId, OsdMap, SnapId, Transaction, TxnOp};
+use types::{
+    EVersion, HObject, IntervalSet, LogEntry, Mutation, OsdId, OsdMap, Pairs, SnapId, Transaction, TxnOp,
+};
 
 use crate::{
     Ctx, Effect, Pg,
-    exec::{Delta, INFO_XATTR, ObjectInfo, Staged},
+    exec::{Delta, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet, Staged},
     pg::Phase,
 };
 
@@ -40,7 +42,26 @@ pub enum GiveUp {
 struct Older {
     version: EVersion,
     info: Box<ObjectInfo>,
+    /// Of a head that has one, and that can be decoded.
+    snapset: Option<SnapSet>,
     content: Transaction,
+}
+
+impl Older {
+    /// As a copy offers it; none where its info cannot be decoded.
+    fn of(version: EVersion, content: Transaction) -> Option<Older> {
+        let info = Box::new(ObjectInfo::from_bytes(xattr_in(&content, INFO_XATTR)?).ok()?);
+        let snapset = xattr_in(&content, SNAPSET_XATTR).and_then(|bytes| SnapSet::from_bytes(bytes).ok());
+        Some(Older { version, info, snapset, content })
+    }
+
+    /// Leaves out clones that were trimmed since, as none of them is left; a snapshot that is purged is never trimmed
+    /// again. False if that leaves nothing: the head was only there for its clones.
+    fn leave_out(&mut self, purged: &IntervalSet) -> bool {
+        let Some(snapset) = &mut self.snapset else { return true };
+        snapset.leave_out(purged);
+        !(self.info.is_whiteout && snapset.clones.is_empty())
+    }
 }
 
 /// What the copies offer of an object that is to become what it was before.
@@ -236,10 +257,10 @@ impl Pg {
         // What cannot be decoded is no offer.
         if was_so
             && is_best
-            && let Some(info) = info_in(&offer.1)
+            && let Some(older) =
+                Older::of(version, std::mem::replace(&mut offer.1, Transaction::new(self.coll)))
         {
-            let content = std::mem::replace(&mut offer.1, Transaction::new(self.coll));
-            offers.best = Some(Older { version, info: Box::new(info), content });
+            offers.best = Some(older);
         }
         self.settle_offers(object, ctx);
         true
@@ -266,6 +287,7 @@ impl Pg {
     fn become_older(&mut self, object: &HObject, older: Option<Older>, ctx: &mut Ctx<'_>) {
         let Some(need) = self.missing.get(object).copied() else { return self.unfound.remove(object) };
         let at = self.next_version(ctx);
+        let older = older.and_then(|mut older| older.leave_out(&self.info.purged_snaps).then_some(older));
         let mut txn = Transaction::new(self.coll);
         let mut entry = LogEntry {
             version: at,
@@ -277,12 +299,16 @@ impl Pg {
             ..LogEntry::default()
         };
         match older {
-            Some(Older { mut info, content, .. }) => {
+            Some(Older { mut info, snapset, content, .. }) => {
                 (info.prior_version, info.version) = (need, at);
                 entry.user_version = info.user_version;
                 txn.append(content);
-                let pair = (Bytes::from_static(INFO_XATTR), info.to_bytes(Features::default()));
-                txn.push(object, Mutation::SetXattrs([pair].into()));
+                let f = Features::default();
+                let mut system = Pairs::from([(Bytes::from_static(INFO_XATTR), info.to_bytes(f))]);
+                if let Some(snapset) = snapset {
+                    system.insert(Bytes::from_static(SNAPSET_XATTR), snapset.to_bytes(f));
+                }
+                txn.push(object, Mutation::SetXattrs(system));
             }
             None => txn.push(object, Mutation::Remove),
         }
@@ -299,18 +325,17 @@ impl Pg {
     }
 }
 
-/// The object info in a transaction that makes the object.
-fn info_in(content: &Transaction) -> Option<ObjectInfo> {
+/// An xattr in a transaction that makes the object.
+fn xattr_in(content: &Transaction, name: &[u8]) -> Option<Bytes> {
     let xattr = |op: &TxnOp| match op {
-        TxnOp::Object(_, Mutation::SetXattrs(xattrs)) => xattrs.get(INFO_XATTR).cloned(),
+        TxnOp::Object(_, Mutation::SetXattrs(xattrs)) => xattrs.get(name).cloned(),
         TxnOp::Object(..)
         | TxnOp::CreateCollection
         | TxnOp::RemoveCollection
         | TxnOp::Split(_)
         | TxnOp::Merge(_) => None,
     };
-    let bytes = content.ops.iter().find_map(xattr)?;
-    ObjectInfo::from_bytes(bytes).ok()
+    content.ops.iter().find_map(xattr)
 }
 
 #[cfg(test)]

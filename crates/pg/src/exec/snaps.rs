@@ -7,7 +7,9 @@ use classes::{ObjectView, Stop};
 use codec::{Codec, Encode, Features};
 use messages::OsdOp;
 use store::ObjectStore;
-use types::{ChunkMap, CollId, EVersion, Errno, HObject, LogEntry, Mutation, SnapId, Transaction};
+use types::{
+    ChunkMap, CollId, EVersion, Errno, HObject, IntervalSet, LogEntry, Mutation, SnapId, Transaction,
+};
 
 use super::{
     Delta, Output, Run, Staged,
@@ -42,6 +44,17 @@ impl SnapSet {
         }
         gone
     }
+
+    /// Leaves out snapshots that are removed, and clones that no other snapshot needs.
+    pub(crate) fn leave_out(&mut self, removed: &IntervalSet) {
+        for index in (0..self.clones.len()).rev() {
+            let snaps = &mut self.clones[index].snaps;
+            snaps.retain(|snap| !removed.contains(snap.0));
+            if snaps.is_empty() {
+                self.remove_clone(index);
+            }
+        }
+    }
 }
 
 impl Run<'_, '_> {
@@ -49,13 +62,7 @@ impl Run<'_, '_> {
     /// librbd reads at the newest snapshot that is listed with a clone.
     pub(super) fn list_snaps(&mut self) -> Result<Output, Stop> {
         let mut snapset = self.view.snapset.clone();
-        for index in (0..snapset.clones.len()).rev() {
-            let snaps = &mut snapset.clones[index].snaps;
-            snaps.retain(|snap| !self.ctx.removed_snaps.contains(snap.0));
-            if snaps.is_empty() {
-                snapset.remove_clone(index);
-            }
-        }
+        snapset.leave_out(&self.ctx.removed_snaps);
         if !self.view.exists() && snapset.clones.is_empty() {
             return Err(Errno::ENOENT.into());
         }

@@ -1,10 +1,11 @@
 //! A primary whose copies are bad: what is unfound, what it asks, and what becomes of it.
 
 use messages::{MPgNotify, Message};
+use store::ObjectStore;
 use types::{Epoch, PgInfo, PgInterval, PgState};
 
 use super::*;
-use crate::{Event, test_world::World};
+use crate::{Event, exec::CloneInfo, test_world::World};
 
 #[test]
 fn an_object_is_unfound_when_the_last_copy_turns_out_bad() {
@@ -108,6 +109,46 @@ fn an_older_version_counts_however_old_it_is_where_it_is_a_members() {
         let entries = world.replicated();
         let lost_to: Vec<_> = entries.iter().map(|entry| (&entry.object, entry.lost_to)).collect();
         assert_eq!(lost_to, [(&object, Some(world.version(kept)))], "{who} has it");
+    }
+}
+
+#[test]
+fn a_head_that_becomes_older_names_no_clone_that_was_trimmed_since() {
+    let clone = |id: u64, snaps: &[u64]| CloneInfo {
+        id: SnapId(id),
+        snaps: snaps.iter().copied().map(SnapId).collect(),
+        ..CloneInfo::default()
+    };
+    let of = |clones: Vec<CloneInfo>| SnapSet { seq: SnapId(5), clones };
+    for (is_whiteout, clones, left) in [
+        (false, vec![clone(2, &[2]), clone(5, &[5, 4])], Some(vec![clone(5, &[5])])),
+        (false, vec![clone(2, &[2])], Some(vec![])),
+        (true, vec![clone(2, &[2])], None),
+        (true, vec![clone(2, &[2]), clone(5, &[5])], Some(vec![clone(5, &[5])])),
+    ] {
+        let mut world = World::active();
+        world.lose(3);
+        world.replicated();
+        let mut purged = IntervalSet::new();
+        [2, 4].into_iter().for_each(|snap| purged.insert(snap, 1));
+        world.pg.learn_purged_snaps(&purged);
+        world.handle(Event::GiveUp(GiveUp::Revert));
+        let (pgid, epoch, object, version) =
+            (world.pg.pgid, world.map.epoch, world.object(3), world.version(1));
+        let mut txn = world.content(3, 1);
+        let info = ObjectInfo { version, is_whiteout, ..ObjectInfo::default() };
+        let f = Features::default();
+        let system = [(INFO_XATTR, info.to_bytes(f)), (SNAPSET_XATTR, of(clones).to_bytes(f))];
+        let system = system.map(|(name, value)| (Bytes::from_static(name), value));
+        *txn.ops.last_mut().unwrap() = TxnOp::Object(object.clone(), Mutation::SetXattrs(system.into()));
+        let peers = world.peers.clone();
+        world.say(peers[0], messages::MPgPush::whole((pgid, epoch), object.clone(), version, txn).into());
+        world.push(peers[1], 3, 0);
+        let entries = world.replicated();
+        let [entry] = &entries[..] else { panic!("{entries:?}") };
+        assert_eq!(entry.is_delete, left.is_none());
+        let kept = world.store.xattr(world.pg.coll, &object, SNAPSET_XATTR).unwrap();
+        assert_eq!(kept.map(|bytes| SnapSet::from_bytes(bytes).unwrap()), left.map(of));
     }
 }
 
