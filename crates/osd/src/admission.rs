@@ -1,6 +1,6 @@
 //! What clients may have in this OSD at a time: requests, what these copy and notify of; and when clients have to wait.
 
-use pg::{OpThrottle, Slots};
+use pg::{OpThrottle, ReadSlots, Slots};
 
 use crate::held_back::HeldBack;
 
@@ -21,6 +21,8 @@ pub(crate) struct Admission {
     pub(crate) held_back: HeldBack,
     /// Requests that copy objects.
     pub(crate) copying: Slots,
+    /// Requests that keep what they have loaded while they load more.
+    pub(crate) reading: ReadSlots,
     /// Notifications that are not over.
     pub(crate) notifying: OpThrottle,
     /// Bits of the other shards that want clients to wait.

@@ -250,6 +250,7 @@ impl Osd {
             Event::Timer(_) => {}
             Event::Stop => self.on_stop(ctx),
         }
+        self.give_read_turns(ctx);
         self.give_recovery_turns(ctx);
         if self.config.shard.count > 1 {
             self.tell_saturation(ctx);

@@ -194,6 +194,7 @@ impl Osd {
             scrub: &self.scrub_policy,
             recovery: &self.recovery_policy,
             copying: &self.admission.copying,
+            reading: &self.admission.reading,
             notifying: &self.admission.notifying,
             random: self.rng.next_u64(),
             effects: &mut effects,
@@ -205,6 +206,13 @@ impl Osd {
         self.carry_out(pgid, &mut effects, ctx);
         self.pgs.effects = effects;
         self.deliver_own_messages(ctx);
+    }
+
+    /// Requests go on that waited until others let go of what they had loaded.
+    pub(crate) fn give_read_turns(&mut self, ctx: &mut Ctx<'_>) {
+        while let Some(pgid) = self.admission.reading.next_turn() {
+            self.pg_event(pgid, Event::ReadTurn, ctx);
+        }
     }
 
     fn carry_out(&mut self, pgid: PgId, effects: &mut Vec<pg::Effect>, ctx: &mut Ctx<'_>) {
@@ -321,6 +329,7 @@ impl Osd {
             scrub: &self.scrub_policy,
             recovery: &self.recovery_policy,
             copying: &self.admission.copying,
+            reading: &self.admission.reading,
             notifying: &self.admission.notifying,
             random: self.rng.next_u64(),
             effects: &mut effects,

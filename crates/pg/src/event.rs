@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{GiveUp, Leases, OpThrottle, Permit, RecoveryPolicy, ScrubPolicy, ScrubRequest, Slots};
+use crate::{
+    GiveUp, Leases, OpThrottle, Permit, ReadSlots, RecoveryPolicy, ScrubPolicy, ScrubRequest, Slots,
+};
 use messages::{LogLevel, MOSDOp, MOSDOpReply, Message, RawMessage};
 use store::{Completion, ObjectStore};
 use types::{EntityAddr, EntityNum, Epoch, Instant, OsdId, OsdMap, UTime};
@@ -62,6 +64,8 @@ pub enum Event {
     },
     /// It may go on with recovery: [`RecoveryPolicy::next_turn`] has named it, and this OSD.
     RecoveryTurn(OsdId),
+    /// One of its requests may load more than one thing: [`ReadSlots::next_turn`] has named the PG.
+    ReadTurn,
     /// A second passed, more or less.
     Tick,
     /// The time came that [`Effect::WakeAt`] named.
@@ -120,6 +124,8 @@ pub struct Ctx<'a> {
     pub recovery: &'a RecoveryPolicy,
     /// Requests of all its PGs that copy objects.
     pub copying: &'a Slots,
+    /// Requests of all its PGs that keep what they have loaded while they load more.
+    pub reading: &'a ReadSlots,
     /// Notifications of all its PGs that are not over.
     pub notifying: &'a OpThrottle,
     /// Random bits for this call.

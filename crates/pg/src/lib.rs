@@ -27,6 +27,7 @@ mod peering;
 mod pg;
 mod proxy;
 mod query;
+mod read_slots;
 mod recount;
 mod recovery;
 mod removed_snaps;
@@ -56,6 +57,7 @@ pub use op_histogram::{BUCKETS, BYTES_QUANT, HISTOGRAMS, NANOS_QUANT, OpHistogra
 pub use op_throttle::{OpThrottle, Permit};
 pub use op_tracker::{OpHistory, OpRecord, wall_at};
 pub use pg::Pg;
+pub use read_slots::ReadSlots;
 pub use recovery::{RecoveryPolicy, RecoveryThrottle};
 pub use scrub::{ScrubPolicy, ScrubRequest, ScrubTimes};
 pub use slots::{Slot, Slots};

@@ -9,15 +9,16 @@
 mod abandoned;
 mod answer;
 mod listing;
+mod loading;
 mod queue;
 
 use std::collections::BTreeSet;
 
 use messages::{MOSDOp, MOSDOpReply, MPgCopyData, OsdOp, osd_flag};
-use store::{Completion, ReadError};
 use types::{EVersion, Errno, HObject, Instant, PoolFlags, PoolId, ReqId};
 
 pub(crate) use answer::reply_for;
+pub(crate) use loading::let_go_of_much;
 pub(crate) use queue::{LoadId, Ops, WaitingOp};
 
 use self::queue::{InFlight, ObjectOps};
@@ -25,7 +26,7 @@ use crate::{
     Client, Ctx, Permit, Pg,
     copy::{CopySlot, nothing},
     exec::{self, Blocked, CopySource, Executed, OpContext, Staged},
-    pg::{Pending, Phase},
+    pg::Phase,
     scrub, watch,
 };
 
@@ -168,9 +169,9 @@ impl Pg {
                 return self.refuse(&waiting, Errno::EAGAIN, ctx);
             }
         } else if !self.has_lease(ctx) {
-            // What was loaded for the request stays loaded: its turn comes again.
-            let ops = self.ops.objects.entry(head.clone()).or_default();
-            return ops.queue.push_front(waiting);
+            // Most of what was loaded for requests stays loaded: their turn comes again.
+            let_go_of_much(&mut waiting, ctx);
+            return self.ops.objects.entry(head.clone()).or_default().queue.push_front(waiting);
         }
         waiting.started = ctx.now;
         if scrub::is_listing(&waiting.op) {
@@ -293,6 +294,7 @@ impl Pg {
         if self.is_primary() && (is_held || self.must_recover(head, waiting.is_ordered)) {
             // That may take a while, and other requests want to copy as well.
             waiting.forget_copies();
+            let_go_of_much(&mut waiting, ctx);
             self.ops.objects.entry(head.clone()).or_default().queue.push_front(waiting);
         } else {
             self.run(head, waiting, ctx);
@@ -308,6 +310,7 @@ impl Pg {
         ctx: &mut Ctx<'_>,
     ) {
         let slot = waiting.slot.take();
+        let_go_of_much(&mut waiting, ctx);
         let load = self.put_aside(head, waiting);
         self.fetch_copy((head, load, subop), source, slot, ctx);
     }
@@ -383,52 +386,16 @@ impl Pg {
         self.ops.in_flight.front().is_some_and(|first| first.version <= version)
     }
 
-    fn load_for(&mut self, head: &HObject, waiting: WaitingOp, missing: store::NotCached, ctx: &mut Ctx<'_>) {
-        let load = self.put_aside(head, waiting);
-        let wanted = missing.object().clone();
-        let token = self.token(Pending::OpLoad { head: head.clone(), load, wanted });
-        ctx.store.load(token, missing);
-    }
-
-    pub(crate) fn on_op_loaded(
-        &mut self,
-        head: &HObject,
-        load: LoadId,
-        wanted: &HObject,
-        completion: Completion,
-        ctx: &mut Ctx<'_>,
-    ) {
-        let Completion::Loaded(token, result) = completion else { return };
-        let Some(mut waiting) = self.take_back(head, load) else { return ctx.store.unload(token) };
-        waiting.loads.push(token);
-        match result {
-            Ok(()) => self.go_on(head, waiting, ctx),
-            Err(error) => {
-                let what = if matches!(error, ReadError::Corrupt { .. }) { "corrupt" } else { "unreadable" };
-                tracing::error!(pg = %self.pgid, object = %wanted, %error, "{what} data");
-                if !self.is_primary() {
-                    self.complain_of_copy(&waiting, wanted, ctx);
-                    return self.forget_idle(head);
-                }
-                self.release(&waiting, ctx);
-                waiting.forget_loads();
-                waiting.forget_copies();
-                self.repair(wanted, ctx);
-                self.ops.objects.entry(head.clone()).or_default().queue.push_front(waiting);
-            }
-        }
-        self.run_object(head, ctx);
-    }
-
     fn finish(
         &mut self,
         head: &HObject,
-        waiting: WaitingOp,
+        mut waiting: WaitingOp,
         done: Executed,
         reqid: ReqId,
         ctx: &mut Ctx<'_>,
     ) {
         self.release(&waiting, ctx);
+        waiting.forget_loads();
         let Executed { ops, result, staged, mut watch, watchers, user_version, version, given_back } = done;
         if self.is_primary() {
             self.watches.learn(head, &watchers, ctx.now);

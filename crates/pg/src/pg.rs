@@ -336,6 +336,7 @@ impl Pg {
             Event::GiveUp(how) => self.on_give_up(how, ctx),
             Event::ForceRecovery { is_backfill, is_forced } => self.on_force(is_backfill, is_forced, ctx),
             Event::RecoveryTurn(osd) => self.on_recovery_turn(osd, ctx),
+            Event::ReadTurn => self.on_read_turn(ctx),
             Event::Tick => self.on_tick(ctx),
             // A scrub under way goes on after each event.
             Event::Wake => self.tick_scrub(ctx),

@@ -24,7 +24,7 @@ use types::{
 
 use crate::{
     Client, Ctx, Effect, OpThrottle, Pg, exec,
-    ops::{LoadId, WaitingOp, reply_for},
+    ops::{LoadId, WaitingOp, let_go_of_much, reply_for},
     pg::Phase,
 };
 
@@ -180,6 +180,8 @@ impl Pg {
         let passed_on = self.proxies.on_new_interval(is_primary);
         let dropped = self.ops.on_new_interval(passed_on, self.info.primary_since, is_primary);
         self.proxies.open = self.ops.early_passed_on().map(PassedOn::name).collect();
+        // The PG may not serve for long.
+        self.ops.early_mut().for_each(|waiting| let_go_of_much(waiting, ctx));
         let was_replica = self.phase == Phase::Replica;
         for waiting in dropped {
             if was_replica && self.is_replica_read(&waiting) {
@@ -233,6 +235,7 @@ impl Pg {
         waiting.is_asking = true;
         // The answer may take a while, and other requests want to copy as well.
         waiting.forget_copies();
+        let_go_of_much(&mut waiting, ctx);
         let load = self.put_aside(head, waiting);
         let purpose = Purpose::Step { head: head.clone(), load, question };
         let path = vec![head.clone()];

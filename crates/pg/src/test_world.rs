@@ -13,7 +13,8 @@ use types::{
 };
 
 use crate::{
-    Client, Ctx, Effect, Event, IntervalStart, Leases, OpThrottle, Pg, RecoveryPolicy, ScrubPolicy, Slots,
+    Client, Ctx, Effect, Event, IntervalStart, Leases, OpThrottle, Pg, ReadSlots, RecoveryPolicy,
+    ScrubPolicy, Slots,
     exec::{INFO_XATTR, ObjectInfo},
     interval::tests::captured,
     ops::WaitingOp,
@@ -31,6 +32,7 @@ pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) recovery: RecoveryPolicy,
     pub(crate) copying: Slots,
+    pub(crate) reading: ReadSlots,
     pub(crate) notifying: OpThrottle,
     pub(crate) random: u64,
     pub(crate) scrub: ScrubPolicy,
@@ -140,6 +142,7 @@ impl World {
             now: Instant(u64::MAX / 2),
             recovery: RecoveryPolicy::default(),
             copying: Slots::default(),
+            reading: ReadSlots::default(),
             notifying: OpThrottle::default(),
             random: 0,
             scrub: ScrubPolicy::default(),
@@ -224,6 +227,7 @@ impl World {
             scrub: &self.scrub,
             recovery: &self.recovery,
             copying: &self.copying,
+            reading: &self.reading,
             notifying: &self.notifying,
             random: self.random,
             effects: &mut self.effects,
@@ -234,6 +238,9 @@ impl World {
     /// Hands an event in, and everything that comes of it here.
     pub(crate) fn handle(&mut self, event: Event) {
         self.handle_alone(event);
+        while self.reading.next_turn().is_some() {
+            self.handle_alone(Event::ReadTurn);
+        }
         while let Some((_, osd)) = self.recovery.next_turn() {
             self.handle_alone(Event::RecoveryTurn(osd));
         }

@@ -45,7 +45,7 @@ impl Pg {
     }
 
     /// Answers a request that was done before, or joins the one that is under way.
-    pub(super) fn answer_duplicate(&mut self, reqid: &ReqId, waiting: WaitingOp, ctx: &mut Ctx<'_>) {
+    pub(super) fn answer_duplicate(&mut self, reqid: &ReqId, mut waiting: WaitingOp, ctx: &mut Ctx<'_>) {
         let Some(entry) = self.log.find(reqid) else { return };
         let mut ops = without_data(&waiting.op);
         for (step, (result, data)) in ops.iter_mut().zip(&entry.returns) {
@@ -59,6 +59,7 @@ impl Pg {
             ..reply_for(&waiting.op, ctx.map.epoch)
         });
         self.release(&waiting, ctx);
+        waiting.forget_loads();
         match self.ops.in_flight.iter_mut().find(|f| f.reqid == *reqid) {
             Some(in_flight) => in_flight.requests.push((waiting, reply)),
             None => self.reply(&waiting, reply, ctx),

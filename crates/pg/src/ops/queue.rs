@@ -6,7 +6,7 @@ use messages::{MOSDOp, MOSDOpReply, MPgCopyData};
 use types::{EVersion, Epoch, HObject, Instant, OsdId, ReqId, Token};
 
 use crate::{
-    Client, Permit,
+    Client, Permit, Slot,
     copy::CopySlot,
     exec::{self, WatchChange},
     proxy::PassedOn,
@@ -22,6 +22,10 @@ pub(crate) struct WaitingOp {
     pub(crate) is_ordered: bool,
     /// What was loaded for it, held until it ends.
     pub(super) loads: Vec<Token>,
+    /// How much data `loads` hold, with what is being loaded.
+    pub(super) loaded_bytes: u64,
+    /// Its slot among the requests that keep much while they load more, once it has one.
+    pub(super) read_slot: Option<Slot>,
     /// What it copies, by the number of its op.
     pub(super) copied: BTreeMap<u32, Box<MPgCopyData>>,
     /// Its slot among the requests that copy, once it has one.
@@ -53,6 +57,8 @@ impl WaitingOp {
             op,
             is_ordered,
             loads,
+            loaded_bytes: 0,
+            read_slot: None,
             copied,
             slot: None,
             asked,
@@ -79,6 +85,7 @@ impl WaitingOp {
     /// Forgets what was loaded for it, which is not held any more.
     pub(crate) fn forget_loads(&mut self) {
         self.loads.clear();
+        (self.loaded_bytes, self.read_slot) = (0, None);
     }
 }
 
@@ -150,6 +157,8 @@ pub(crate) struct Ops {
     pub(super) early: VecDeque<WaitingOp>,
     /// Changes that are not durable everywhere, in the order of their versions.
     pub(super) in_flight: VecDeque<InFlight>,
+    /// Requests that were put aside until they get a slot to load more, first come, first served.
+    pub(super) readers: VecDeque<(HObject, LoadId)>,
     last_load: LoadId,
 }
 
@@ -172,6 +181,7 @@ impl Ops {
             all.extend(ops.queue);
         }
         all.extend(std::mem::take(&mut self.early));
+        self.readers.clear();
         let stays = |waiting: &mut WaitingOp| is_primary && waiting.op.epoch >= primary_since;
         let dropped = all.extract_if(.., |waiting| !stays(waiting)).collect();
         // The PG may not serve for long.
@@ -191,10 +201,21 @@ impl Ops {
         self.last_load
     }
 
+    /// The name of the request that was put aside last.
+    #[cfg(test)]
+    pub(super) fn last_load(&self) -> LoadId {
+        self.last_load
+    }
+
     /// Takes out the first change in flight, once it is durable everywhere.
     pub(super) fn pop_durable(&mut self) -> Option<InFlight> {
         self.in_flight.front().filter(|first| first.waiting.is_empty())?;
         self.in_flight.pop_front()
+    }
+
+    /// All that wait for the PG to serve.
+    pub(crate) fn early_mut(&mut self) -> impl Iterator<Item = &mut WaitingOp> {
+        self.early.iter_mut()
     }
 
     /// What was passed on to this PG, of all that waits for it to serve.

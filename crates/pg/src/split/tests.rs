@@ -28,6 +28,7 @@ impl World {
             scrub: &ScrubPolicy::default(),
             recovery: &RecoveryPolicy::default(),
             copying: &crate::Slots::default(),
+            reading: &crate::ReadSlots::default(),
             notifying: &crate::OpThrottle::default(),
             random: 0,
             effects: &mut effects,

@@ -6,7 +6,7 @@ use store::MemStore;
 use types::{CrushBlob, EntityNum, Epoch, OsdMap, UTime};
 
 use super::*;
-use crate::{Leases, OpThrottle, RecoveryPolicy, ScrubPolicy, Slots};
+use crate::{Leases, OpThrottle, ReadSlots, RecoveryPolicy, ScrubPolicy, Slots};
 
 type Replies = (BTreeMap<WatcherKey, Bytes>, Vec<WatcherKey>);
 
@@ -56,6 +56,7 @@ impl World {
             scrub: &ScrubPolicy::default(),
             recovery: &RecoveryPolicy::default(),
             copying: &Slots::default(),
+            reading: &ReadSlots::default(),
             notifying: &self.notifying,
             random: 0,
             effects: &mut self.effects,

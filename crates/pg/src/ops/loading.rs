@@ -1,0 +1,207 @@
+//! Requests that lack data, or a part of the index: they are put aside while the store loads it, and begin anew.
+//!
+//! Each keeps what it has loaded until it ends, as it needs all of that at once. A client may ask for the largest
+//! object several times over in one request, piece by piece, and send many such requests: few of them may keep much
+//! while they load more ([`crate::ReadSlots`]), and none while it waits for anything else.
+
+use store::{Completion, NotCached, ReadError};
+use types::HObject;
+
+use super::{LoadId, WaitingOp};
+use crate::{Ctx, Pg, pg::Pending};
+
+/// What any request may keep while it loads more, in bytes. Requests of RBD and others that are not made to be large
+/// take less.
+const KEPT_BYTES_MAX: u64 = 1 << 20;
+
+/// Lets go of what was loaded for a request that waits for something else now, maybe for long, if that is much: it is
+/// loaded again when the request runs. The slot goes, too, as what the request waits for may need one itself.
+pub(crate) fn let_go_of_much(waiting: &mut WaitingOp, ctx: &mut Ctx<'_>) {
+    if waiting.loaded_bytes > KEPT_BYTES_MAX || waiting.read_slot.is_some() {
+        let_go(waiting, ctx);
+    }
+}
+
+fn let_go(waiting: &mut WaitingOp, ctx: &mut Ctx<'_>) {
+    waiting.loads.iter().for_each(|token| ctx.store.unload(*token));
+    waiting.forget_loads();
+}
+
+impl Pg {
+    pub(super) fn load_for(
+        &mut self,
+        head: &HObject,
+        mut waiting: WaitingOp,
+        missing: NotCached,
+        ctx: &mut Ctx<'_>,
+    ) {
+        if let NotCached::Data { len, .. } = &missing {
+            let kept = waiting.loaded_bytes;
+            waiting.loaded_bytes = kept.saturating_add(*len);
+            if kept > 0 && waiting.loaded_bytes > KEPT_BYTES_MAX && waiting.read_slot.is_none() {
+                waiting.read_slot = ctx.reading.take();
+                if waiting.read_slot.is_none() {
+                    let_go(&mut waiting, ctx);
+                    let load = self.put_aside(head, waiting);
+                    self.ops.readers.push_back((head.clone(), load));
+                    return ctx.reading.wait(self.pgid);
+                }
+            }
+        }
+        let load = self.put_aside(head, waiting);
+        let wanted = missing.object().clone();
+        let token = self.token(Pending::OpLoad { head: head.clone(), load, wanted });
+        ctx.store.load(token, missing);
+    }
+
+    /// There is a slot for the request that has waited longest for one. Those that an interval has ended are gone.
+    pub(crate) fn on_read_turn(&mut self, ctx: &mut Ctx<'_>) {
+        while let Some((head, load)) = self.ops.readers.pop_front() {
+            if let Some(mut waiting) = self.take_back(&head, load) {
+                waiting.read_slot = Some(ctx.reading.take_in_turn());
+                self.go_on(&head, waiting, ctx);
+                return self.run_object(&head, ctx);
+            }
+        }
+    }
+
+    pub(crate) fn on_op_loaded(
+        &mut self,
+        head: &HObject,
+        load: LoadId,
+        wanted: &HObject,
+        completion: Completion,
+        ctx: &mut Ctx<'_>,
+    ) {
+        let Completion::Loaded(token, result) = completion else { return };
+        let Some(mut waiting) = self.take_back(head, load) else { return ctx.store.unload(token) };
+        waiting.loads.push(token);
+        match result {
+            Ok(()) => self.go_on(head, waiting, ctx),
+            Err(error) => {
+                let what = if matches!(error, ReadError::Corrupt { .. }) { "corrupt" } else { "unreadable" };
+                tracing::error!(pg = %self.pgid, object = %wanted, %error, "{what} data");
+                if !self.is_primary() {
+                    self.complain_of_copy(&waiting, wanted, ctx);
+                    return self.forget_idle(head);
+                }
+                let_go(&mut waiting, ctx);
+                waiting.forget_copies();
+                self.repair(wanted, ctx);
+                self.ops.objects.entry(head.clone()).or_default().queue.push_front(waiting);
+            }
+        }
+        self.run_object(head, ctx);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use messages::{MOSDOp, ObjectLocator, OpCode, OsdOp};
+    use store::MemStore;
+    use types::{EntityAddr, EntityNum, SnapId};
+
+    use super::*;
+    use crate::{Client, Effect, Event, OpThrottle, test_world::World, watched_store::WatchedStore};
+
+    const LARGE: u64 = 64 << 20;
+
+    fn reader(world: &World, tid: u64) -> WaitingOp {
+        let op = MOSDOp {
+            pgid: world.pg.pgid,
+            epoch: world.map.epoch,
+            locator: ObjectLocator { pool: world.pg.pgid.pool, ..ObjectLocator::default() },
+            oid: world.object(1).oid,
+            ops: vec![OsdOp::new(OpCode::STAT)],
+            snapid: SnapId::HEAD,
+            ..MOSDOp::default()
+        };
+        let (entity, addr) = (EntityNum::client(1), EntityAddr::default());
+        let client = Client { session: 1, entity, addr, features: 0 };
+        WaitingOp::new(client, tid, Box::new(op), OpThrottle::default().take(0), world.now)
+    }
+
+    fn data(world: &World, len: u64) -> NotCached {
+        NotCached::Data { coll: world.pg.coll, object: world.object(1), offset: 0, len }
+    }
+
+    /// So many requests load this much twice. What is held of the first loads while the second ones are under way.
+    fn load_twice(world: &mut World, store: &mut WatchedStore, count: u64, len: u64) -> usize {
+        let head = world.object(1);
+        for tid in 1..=count {
+            let (waiting, first, second) = (reader(world, tid), data(world, len), data(world, len));
+            world.act_on(store, |pg, ctx| pg.load_for(&head, waiting, first, ctx));
+            let Some(Completion::Loaded(token, _)) = store.loaded.pop_back() else { panic!("a load") };
+            world.act_on(store, |pg, ctx| {
+                let load = pg.ops.last_load();
+                let mut waiting = pg.take_back(&head, load).unwrap();
+                waiting.loads.push(token);
+                pg.load_for(&head, waiting, second, ctx);
+            });
+        }
+        store.held_count() - store.loaded.len()
+    }
+
+    fn answered(world: &mut World) -> usize {
+        let effects = std::mem::take(&mut world.effects).into_iter();
+        effects.filter(|effect| matches!(effect, Effect::Reply { .. })).count()
+    }
+
+    /// Everything that was loaded comes.
+    fn finish_loads(world: &mut World, store: &mut WatchedStore) {
+        while let Some(completion) = store.loaded.pop_front() {
+            world.act_on(store, |pg, ctx| pg.handle(Event::Store(completion), ctx));
+        }
+    }
+
+    fn cold(world: &mut World) -> WatchedStore {
+        WatchedStore::over(std::mem::replace(&mut world.store, MemStore::new()))
+    }
+
+    #[test]
+    fn few_requests_keep_much_while_they_load_more_and_all_are_answered() {
+        let mut world = World::active();
+        let mut store = cold(&mut world);
+        assert_eq!(load_twice(&mut world, &mut store, 9, LARGE), 4);
+        assert_eq!((world.reading.taken(), world.reading.next_turn()), (4, None));
+        finish_loads(&mut world, &mut store);
+        assert_eq!((answered(&mut world), store.held_count(), world.reading.taken()), (4, 0, 0));
+        while world.reading.next_turn().is_some() {
+            world.act_on(&mut store, |pg, ctx| pg.handle(Event::ReadTurn, ctx));
+        }
+        assert_eq!((answered(&mut world), store.held_count(), world.reading.taken()), (5, 0, 0));
+        assert!(world.pg.is_object_idle(&world.object(1)));
+    }
+
+    #[test]
+    fn requests_that_keep_little_need_no_slot() {
+        let mut world = World::active();
+        let mut store = cold(&mut world);
+        assert_eq!(load_twice(&mut world, &mut store, 9, KEPT_BYTES_MAX / 2), 9);
+        assert_eq!(world.reading.taken(), 0);
+        finish_loads(&mut world, &mut store);
+        assert_eq!((answered(&mut world), store.held_count()), (9, 0));
+    }
+
+    #[test]
+    fn what_waits_for_a_lease_or_another_interval_keeps_little() {
+        let mut world = World::active();
+        let mut store = cold(&mut world);
+        load_twice(&mut world, &mut store, 5, LARGE);
+        // Without a lease nothing runs.
+        world.now = world.now + std::time::Duration::from_secs(60);
+        finish_loads(&mut world, &mut store);
+        assert_eq!((answered(&mut world), store.held_count(), world.reading.taken()), (0, 0, 0));
+
+        let mut world = World::active();
+        let mut store = cold(&mut world);
+        load_twice(&mut world, &mut store, 5, LARGE);
+        world.act_on(&mut store, |pg, ctx| pg.start_interval(ctx));
+        // What arrives now is for no request any more.
+        finish_loads(&mut world, &mut store);
+        assert_eq!((store.held_count(), world.reading.taken()), (0, 0));
+        assert!(world.reading.next_turn().is_some(), "the turn of the one that waited");
+        world.act_on(&mut store, |pg, ctx| pg.handle(Event::ReadTurn, ctx));
+        assert_eq!(world.reading.taken(), 0);
+    }
+}
