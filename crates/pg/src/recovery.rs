@@ -27,8 +27,8 @@ pub use throttle::RecoveryThrottle;
 
 use crate::{
     Ctx, Effect, Pg,
-    index_wait::object_version,
     meta::MetaChange,
+    object_versions::object_version,
     pg::{Pending, Phase},
 };
 

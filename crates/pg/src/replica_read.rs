@@ -19,7 +19,7 @@
 use messages::{LogLevel, MPgBadCopy, MPgCommitted};
 use types::{EVersion, Errno, HObject, OsdId};
 
-use crate::{Ctx, Effect, Pg, exec, index_wait::object_version, ops::WaitingOp, pg::Phase};
+use crate::{Ctx, Effect, Pg, exec, object_versions::object_version, ops::WaitingOp, pg::Phase};
 
 /// The change up to which all members have everything durable.
 #[derive(Clone, Copy, Debug, Default)]

@@ -196,7 +196,7 @@ impl World {
 
     /// The version of an object in the store; 0 without one.
     pub(crate) fn stored(&self, at: u64) -> u64 {
-        crate::index_wait::object_version(&self.store, self.pg.coll, &self.object(at)).unwrap().version
+        crate::object_versions::object_version(&self.store, self.pg.coll, &self.object(at)).unwrap().version
     }
 
     /// Objects that are missing here, with the versions that are needed.

@@ -62,7 +62,7 @@ fn what_is_given_up_is_what_it_was_before_or_gone() {
         let [entry] = &entries[..] else { panic!("{entries:?}") };
         assert_eq!((&entry.object, entry.is_delete), (&object, kept == 0));
         assert_eq!(entry.lost_to.map(|version| version.version), Some(kept));
-        let at = crate::index_wait::object_version(&world.store, world.pg.coll, &object).unwrap();
+        let at = crate::object_versions::object_version(&world.store, world.pg.coll, &object).unwrap();
         assert_eq!(at, if kept == 0 { EVersion::ZERO } else { entry.version }, "{how:?} {offers:?}");
         assert!(world.pg.info.is_estimated && world.pg.missing.is_empty());
         assert_eq!(entry.version.epoch, Epoch(world.map.epoch.0));
