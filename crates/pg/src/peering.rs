@@ -123,6 +123,8 @@ impl Pg {
                 // Clients that were blocklisted learn that from their watches before they notice otherwise.
                 self.tick_watches(ctx);
             }
+            // The primary may have told this OSD's last life that the copy is not needed.
+            Phase::Idle if is_new(&self.me) => self.tell_primary(ctx),
             Phase::Idle | Phase::Replica | Phase::GetLog { .. } | Phase::Activating { .. } => {}
         }
     }
@@ -150,12 +152,17 @@ impl Pg {
         } else {
             self.enter(Phase::Idle, ctx);
         }
+        self.tell_primary(ctx);
+        self.run_peers(ctx);
+        ctx.effects.push(Effect::StatsChanged);
+    }
+
+    /// Tells the primary, which is another OSD, of this copy.
+    fn tell_primary(&self, ctx: &mut Ctx<'_>) {
         if !self.is_primary() && self.members.primary.is_some() {
             let notify = self.notify(ctx);
             ctx.effects.push(Effect::SendOsd(self.members.primary, notify.into()));
         }
-        self.run_peers(ctx);
-        ctx.effects.push(Effect::StatsChanged);
     }
 
     fn notify(&self, ctx: &Ctx<'_>) -> MPgNotify {

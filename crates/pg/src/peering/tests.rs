@@ -351,3 +351,26 @@ fn other_messages_do_not_make_the_scan_for_an_activation_begin_anew() {
     world.say(peers[0], MPgQuery { wants_log: true, ..query }.into());
     assert_eq!(world.pg.known_objects().count(), 0, "what was read is of one moment");
 }
+
+#[test]
+fn a_copy_that_is_no_member_tells_the_primary_of_itself_in_each_life_of_its_osd() {
+    let mut world = World::replica();
+    world.map.pools.get_mut(&world.pg.pgid.pool).unwrap().size = 2;
+    world.pg.members = types::Membership::of(&world.map, world.pg.pgid);
+    world.pg.me = up_stray(&world);
+    world.pg.phase = Phase::Idle;
+    let lives_on = |world: &mut World, is_new_life: bool| {
+        world.map.epoch = world.map.epoch.next();
+        if is_new_life {
+            let me = usize::try_from(world.pg.me.0).unwrap();
+            world.map.osd_info[me].up_from = world.map.epoch;
+        }
+        world.handle(Event::NewMap);
+        let told = world.told().into_iter();
+        told.filter(|(_, message)| matches!(message, Message::MPgNotify(_))).map(|(osds, _)| osds).collect()
+    };
+    let told: Vec<Vec<OsdId>> = lives_on(&mut world, false);
+    assert!(told.is_empty(), "the primary knows it");
+    let told: Vec<Vec<OsdId>> = lives_on(&mut world, true);
+    assert_eq!(told, [vec![world.pg.members.primary]]);
+}
