@@ -8,6 +8,7 @@
 
 mod acting;
 mod admission;
+mod at_rest;
 mod boot;
 mod caps_check;
 mod cluster_log;

@@ -298,11 +298,6 @@ impl Osd {
         self.pgs.all().map(|pg| (pg.pgid(), pg.purged_snaps()))
     }
 
-    /// Scrubs that this shard has to do with, as primary or replica.
-    pub fn scrubs_under_way(&self) -> u64 {
-        self.scrub_policy.slots.taken()
-    }
-
     fn on_started(&mut self, public_addrs: EntityAddrVec, cluster_addrs: EntityAddrVec, ctx: &mut Ctx<'_>) {
         self.started = ctx.now;
         self.public_addrs = public_addrs;

@@ -87,6 +87,11 @@ impl Pgs {
         self.pgs.len()
     }
 
+    /// Requests that wait for PGs to be here, and messages that wait to be delivered.
+    pub(crate) fn early_count(&self) -> usize {
+        self.early.len() + self.early_passed_on.len() + self.own_messages.len()
+    }
+
     /// Copies that could not be read and were replaced.
     pub(crate) fn copies_repaired(&self) -> u64 {
         self.copies_repaired_before + self.pgs.values().map(Pg::copies_repaired).sum::<u64>()

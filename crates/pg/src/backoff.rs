@@ -46,6 +46,11 @@ pub(crate) struct Backoffs {
 }
 
 impl Backoffs {
+    /// Sessions that have some.
+    pub(crate) fn session_count(&self) -> usize {
+        self.by_session.len()
+    }
+
     pub(crate) fn on_session_closed(&mut self, session: u64) {
         self.by_session.remove(&session);
     }

@@ -198,6 +198,11 @@ impl Copies {
         self.slots.taken() == 0 || ctx.copying.taken() < COPYING_MAX
     }
 
+    /// Copies that are asked for, here and elsewhere, and slots.
+    pub(crate) fn count(&self) -> usize {
+        self.wanted.len() + self.asked.len() + self.slots.taken() as usize
+    }
+
     /// An interval ends: returns what was loaded for questions, which is not needed any more.
     pub(crate) fn on_new_interval(&mut self) -> Vec<Token> {
         self.wanted.clear();

@@ -45,6 +45,13 @@ pub(crate) struct IndexWaits {
     held: BTreeMap<IndexWait, Held>,
 }
 
+impl IndexWaits {
+    /// What is loaded or being loaded.
+    pub(crate) fn count(&self) -> usize {
+        self.held.values().map(|held| held.tokens.len() + held.loading).sum()
+    }
+}
+
 impl Pg {
     /// True while the store loads for it.
     pub(crate) fn is_waiting(&self, wait: IndexWait) -> bool {

@@ -122,6 +122,11 @@ impl PgLog {
         self.position(version).is_some()
     }
 
+    /// The requests that are known, and the changes that they made.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = (ReqId, EVersion)> + '_ {
+        self.by_reqid.iter().map(|(reqid, version)| (*reqid, *version))
+    }
+
     /// The change that a request made.
     pub(crate) fn find(&self, reqid: &ReqId) -> Option<&LogEntry> {
         let at = self.position(*self.by_reqid.get(reqid)?)?;

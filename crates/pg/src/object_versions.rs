@@ -39,7 +39,10 @@ impl Versions {
 
 /// The version of an object at hand; zero without one, or where what is kept with it cannot be decoded: a good copy is
 /// to take its place.
-pub(crate) fn object_version(
+///
+/// # Errors
+/// When it has to be loaded first.
+pub fn object_version(
     store: &dyn ObjectStore,
     coll: types::CollId,
     object: &HObject,

@@ -15,6 +15,10 @@ use crate::{Ctx, Pg, index_wait::IndexWait};
 pub(crate) struct PeerQueue(VecDeque<(OsdId, Message)>);
 
 impl PeerQueue {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Of what other copies have said, only the requests that they pass on outlive an interval
     /// ([`Pg::on_peer_message`]): they keep their place before those that come later.
     pub(crate) fn on_new_interval(&mut self) {

@@ -137,6 +137,11 @@ impl Proxies {
         requests
     }
 
+    /// Questions that are not answered, here and elsewhere.
+    pub(crate) fn count(&self) -> usize {
+        self.questions.len() + self.open.len()
+    }
+
     /// Requests that were passed on, to be changed.
     pub(crate) fn requests_mut(&mut self) -> impl Iterator<Item = &mut WaitingOp> {
         self.questions.values_mut().filter_map(|question| match &mut question.purpose {

@@ -108,6 +108,11 @@ impl Recovery {
         self.pulling.len() + self.pushing.len()
     }
 
+    /// Objects on their way or that wait for that, and bad copies.
+    pub(crate) fn count(&self) -> usize {
+        self.active() + self.sent.len() + self.held.len() + self.urgent.iter().count() + self.bad.len()
+    }
+
     /// What an operator has said.
     pub(crate) fn forced(&self) -> PgState {
         self.forced

@@ -92,6 +92,11 @@ impl Pg {
 }
 
 impl Watches {
+    /// Notifications that are not over.
+    pub(crate) fn notify_count(&self) -> usize {
+        self.notifies.len()
+    }
+
     /// Clients watch and notify again with the next primary.
     pub(crate) fn on_new_interval(&mut self) {
         self.watches.clear();

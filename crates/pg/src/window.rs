@@ -37,6 +37,11 @@ impl<T> Window<T> {
         value
     }
 
+    /// How many values are there.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.iter().flatten().count()
+    }
+
     /// All values, oldest first.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().flatten()

@@ -23,6 +23,9 @@ pub enum Canary {
     LostWrite,
     /// A request that is sent again is done again.
     DoneTwice,
+    /// Once everything is mended, disks say that unflushed writes are durable: only what is on them in the end shows
+    /// it.
+    LateLie,
     /// An OSD trusts its leases for five times as long as the OSDs that gave them do.
     LongLease,
 }
@@ -66,7 +69,7 @@ impl Canary {
                     messages.iter().filter_map(|event| done_again(event, rng)).collect();
                 messages.extend(again);
             }
-            Canary::EarlyAck | Canary::LongLease => {}
+            Canary::EarlyAck | Canary::LongLease | Canary::LateLie => {}
         }
     }
 

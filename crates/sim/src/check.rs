@@ -1,77 +1,43 @@
-//! After everything is mended: all copies of a PG are equal, and every store's books agree.
+//! After everything is mended: nothing is held any more, and what the disks have is what must be there. All copies of a
+//! PG are equal, so are their logs, and every store's books agree.
 
-use std::{collections::BTreeSet, ops::Bound};
+use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
-use osd::Shard;
-use rand::{SeedableRng, rngs::StdRng};
-use store::{NotCached, ObjectStore, Store, virtual_disk::VirtualDisk};
-use types::{CollId, HObject, PgId, Token, UpActing};
+use osd::Osd;
+use pg::{Pg, PgRecord};
+use types::{OsdId, OsdMap, PgId, UpActing};
 
-use crate::world::{POOL, World};
+use crate::{
+    osd_process::{End, OsdDisk},
+    records,
+    resting::{self, Copy, RestingOsd},
+    world::{POOL, World},
+};
 
-/// All of an object on one OSD.
-#[derive(Debug)]
-struct Copy {
-    object: HObject,
-    data: Bytes,
-    xattrs: Vec<(Bytes, Bytes)>,
-    omap_header: Bytes,
-    omap: Vec<(Bytes, Bytes)>,
+/// What OSDs had in memory of their PGs, which their stores must have, too.
+type Records = BTreeMap<(OsdId, PgId), PgRecord>;
+
+/// Things held that a report names, at most.
+const NAMED_MAX: usize = 12;
+
+/// True for an OSD that is to have the PG.
+fn is_member(map: &OsdMap, osd: OsdId, pgid: PgId) -> bool {
+    let UpActing { up, acting, .. } = map.pg_to_up_acting(pgid);
+    map.pg_exists(pgid) && (up.contains(&osd) || acting.contains(&osd))
 }
 
-/// A store and its disk, which nothing else uses.
-struct Resting {
-    store: Store,
-    disk: VirtualDisk,
-    rng: StdRng,
-}
-
-const TOKEN: Token = Token(u64::MAX);
-
-impl Resting {
-    /// Answers a read, loading what it misses.
-    fn read<T>(&mut self, read: impl Fn(&Store) -> Result<T, NotCached>) -> Result<T, String> {
-        for _ in 0..10_000 {
-            match read(&self.store) {
-                Ok(found) => {
-                    self.store.unload(TOKEN);
-                    return Ok(found);
-                }
-                Err(missing) => self.store.load(TOKEN, missing),
-            }
-            loop {
-                self.store.kick();
-                self.disk.submit(self.store.take_commands());
-                let Some((token, result)) = self.disk.step(&mut self.rng) else { break };
-                self.store.device_done(token, result);
-            }
-            for completion in self.store.take_completions() {
-                if let store::Completion::Loaded(_, Err(error)) = completion {
-                    return Err(error.to_string());
-                }
-            }
-        }
-        Err("a load does not bring what is missing".to_owned())
-    }
-
-    /// The clients' objects of a PG; what the PG keeps of itself is each copy's own.
-    fn copies(&mut self, pgid: PgId) -> Result<Vec<Copy>, String> {
-        let coll = CollId::pg(pgid);
-        let objects = self.read(|store| store.list(coll, &HObject::min(), usize::MAX))?;
-        let objects = objects.into_iter().filter(|object| object.pool == pgid.pool);
-        objects
-            .map(|object| {
-                Ok(Copy {
-                    data: self.read(|store| store.read(coll, &object, 0, u64::MAX))?,
-                    xattrs: self.read(|store| store.xattrs(coll, &object))?,
-                    omap_header: self.read(|store| store.omap_header(coll, &object))?,
-                    omap: self.read(|store| store.omap_range(coll, &object, Bound::Unbounded, usize::MAX))?,
-                    object,
-                })
-            })
-            .collect()
-    }
+/// What a shard's machine holds, or a PG of it that is not to be there.
+fn held<'a>(osd: &'a Osd, map: &'a OsdMap) -> impl Iterator<Item = String> + 'a {
+    let me = osd.whoami();
+    let of_pg = move |pg: &'a Pg| {
+        let what = move |(what, count)| format!("osd.{} {}: {count} {what}", me.0, pg.pgid());
+        let is_stray = !is_member(map, me, pg.pgid());
+        let stray = is_stray.then(|| format!("osd.{} has {}, of which it is no member", me.0, pg.pgid()));
+        pg.held().map(what).chain(stray)
+    };
+    osd.held()
+        .map(move |(what, count)| format!("osd.{}: {count} {what}", me.0))
+        .chain(osd.pgs().flat_map(of_pg))
 }
 
 impl World {
@@ -88,66 +54,108 @@ impl World {
         sets.len() <= 1
     }
 
-    /// True when no OSD has to do with a scrub.
-    pub(crate) fn are_slots_free(&self) -> bool {
-        self.parts().all(|part| part.machine.osd.scrubs_under_way() == 0)
+    /// What is held of requests and of work under way.
+    fn held(&self) -> impl Iterator<Item = String> {
+        let of_store = |(id, what, count): (OsdId, &str, usize)| {
+            (count > 0).then(|| format!("osd.{}: {count} {what} of its store", id.0))
+        };
+        let map = self.osdmap();
+        self.parts().flat_map(move |part| {
+            let (osd, store) = (&part.machine.osd, &part.machine.store);
+            let kinds = [("changes", store.uncommitted_count()), ("loads", store.held_loads())];
+            let of_stores = kinds.map(|(what, count)| (osd.whoami(), what, count)).into_iter();
+            of_stores.filter_map(of_store).chain(map.into_iter().flat_map(|map| held(osd, map)))
+        })
     }
 
-    /// Ends all OSDs and compares what they have.
+    /// Requests have ended and all PGs are clean: all that was held for them is given back, copies that are not needed
+    /// go, and all changes become durable.
+    fn come_to_rest(&mut self) -> Result<(), String> {
+        let is_at_rest = |world: &World| world.held().next().is_none();
+        let rested = self.until("everything to be given back", is_at_rest);
+        rested.map_err(|why| format!("{why}; held: {:#?}", self.held().take(NAMED_MAX).collect::<Vec<_>>()))
+    }
+
+    fn records(&self) -> Records {
+        let of_osd = |osd: &Osd| {
+            let me = osd.whoami();
+            osd.pgs().map(move |pg| ((me, pg.pgid()), pg.record())).collect::<Vec<_>>()
+        };
+        self.parts().flat_map(|part| of_osd(&part.machine.osd)).collect()
+    }
+
+    /// Cuts the power of all hosts, and compares what their disks have.
     pub(crate) fn compare_copies(&mut self) -> Result<(), String> {
+        self.come_to_rest()?;
         let map = self.osdmap().ok_or("the monitor is down")?.clone();
-        let osds = self.take_osds();
-        let mut stores: Vec<Vec<Resting>> = Vec::new();
-        for osd in osds {
-            let mut shards = Vec::new();
-            for (store, disk) in osd.into_stores() {
-                store.check_invariants();
-                shards.push(Resting { store, disk, rng: StdRng::seed_from_u64(1) });
-            }
-            stores.push(shards);
+        let records = self.records();
+        let rotten = self.rotten;
+        let disks = self.take_osds().into_iter().map(|osd| osd.end(End::PowerCut));
+        let mount = |own: OsdDisk| {
+            let is_bad = rotten.is_some_and(|id| own.whoami == OsdId(id as i32));
+            RestingOsd::mount(own, is_bad)
+        };
+        let mut osds = disks.map(mount).collect::<Result<Vec<_>, _>>()?;
+        for osd in osds.iter().filter(|osd| osd.is_there()) {
+            check_collections(osd, &map, &records)?;
         }
-        for pgid in map.pgs() {
-            let UpActing { up, acting, .. } = map.pg_to_up_acting(pgid);
-            if acting != up && up.len() == usize::from(map.pools[&pgid.pool].size) {
-                return Err(format!("{pgid}: {acting:?} act for {up:?}, who have everything"));
-            }
-            let mut first = None;
-            for osd in &acting {
-                let shards = stores.get_mut(osd.0 as usize).ok_or("an OSD of the acting set is down")?;
-                let count = shards.len() as u16;
-                let store = &mut shards[usize::from(Shard { index: 0, count }.owner(pgid, &map))];
-                let copies = store.copies(pgid).map_err(|why| format!("{pgid} on osd.{}: {why}", osd.0))?;
-                let (_, reference) = first.get_or_insert_with(|| (*osd, Vec::new()));
-                if *osd == acting[0] {
-                    *reference = copies;
-                } else if let Some(what) = difference(reference, &copies) {
-                    return Err(format!("{pgid}: {what}"));
-                }
-            }
-        }
-        Ok(())
+        map.pgs().try_for_each(|pgid| compare(pgid, &mut osds, &map, &records))
     }
 }
 
-impl Copy {
-    /// The part of this copy that differs from `other`.
-    fn difference(&self, other: &Copy) -> Option<&'static str> {
-        let parts = [
-            ("data", self.data == other.data),
-            ("xattrs", self.xattrs == other.xattrs),
-            ("omap header", self.omap_header == other.omap_header),
-            ("omap", self.omap == other.omap),
-        ];
-        parts.into_iter().find(|(_, is_same)| !is_same).map(|(part, _)| part)
+/// An OSD has the collections of its PGs, each in the store of its shard, and no others.
+fn check_collections(osd: &RestingOsd, map: &OsdMap, records: &Records) -> Result<(), String> {
+    let me = osd.whoami;
+    let known = records.range((me, PgId::default())..).take_while(|((of, _), _)| *of == me);
+    let known: BTreeSet<(usize, PgId)> =
+        known.map(|((_, pgid), _)| (osd.shard_of(*pgid, map), *pgid)).collect();
+    let found: BTreeSet<(usize, PgId)> = osd.pgs().collect();
+    match known.symmetric_difference(&found).next() {
+        Some((shard, pgid)) => Err(format!(
+            "osd.{} has a collection of {pgid} in shard {shard}: {}; such a PG: {}",
+            me.0,
+            found.contains(&(*shard, *pgid)),
+            known.contains(&(*shard, *pgid))
+        )),
+        None => Ok(()),
     }
 }
 
-fn difference(one: &[Copy], other: &[Copy]) -> Option<String> {
-    let names = |copies: &[Copy]| copies.iter().map(|c| c.object.to_string()).collect::<Vec<_>>();
-    if names(one) != names(other) {
-        return Some(format!("copies have other objects: {:?} and {:?}", names(one), names(other)));
+/// The members of a PG have the same.
+fn compare(pgid: PgId, osds: &mut [RestingOsd], map: &OsdMap, records: &Records) -> Result<(), String> {
+    let UpActing { up, acting, .. } = map.pg_to_up_acting(pgid);
+    let has_all = up.len() == usize::from(map.pools[&pgid.pool].size);
+    if acting != up && has_all {
+        return Err(format!("{pgid}: {acting:?} act for {up:?}, which have everything"));
     }
-    one.iter()
-        .zip(other)
-        .find_map(|(a, b)| Some(format!("copies of {} differ in their {}", a.object, a.difference(b)?)))
+    let mut first: Option<(PgRecord, Vec<Copy>)> = None;
+    for member in &acting {
+        let osd = osds.iter_mut().find(|osd| osd.whoami == *member);
+        let osd = osd.ok_or("an OSD of the acting set is down")?;
+        if !osd.is_there() {
+            continue;
+        }
+        let at = |why: String| format!("{pgid} on osd.{}: {why}", member.0);
+        let (record, copies) = match osd.copy(pgid, map) {
+            Ok(copy) => copy,
+            Err(_) if osd.has_lost_index => continue,
+            Err(why) => return Err(at(why)),
+        };
+        let memory = records.get(&(*member, pgid)).ok_or_else(|| at("there is no such PG".to_owned()))?;
+        let objects = copies.iter().map(|copy| (&copy.object, copy.version)).collect();
+        let wrong = records::not_kept(memory, &record);
+        let wrong = wrong.or_else(|| records::left_over(&record).filter(|_| has_all));
+        if let Some(why) = wrong.or_else(|| records::unlike_log(&record, &objects)) {
+            return Err(at(why));
+        }
+        let Some((first_record, first_copies)) = &first else {
+            first = Some((record, copies));
+            continue;
+        };
+        let objects = resting::difference(first_copies, &copies);
+        if let Some(what) = objects.or_else(|| records::difference(first_record, &record)) {
+            return Err(format!("{pgid}: {what}"));
+        }
+    }
+    Ok(())
 }

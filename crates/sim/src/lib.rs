@@ -11,12 +11,14 @@
 //! - what several clients are told of changes that they make under conditions fits to one order;
 //! - everything ends: requests, peering, recovery;
 //! - a scrub finds only what rotted, and a repair mends it;
-//! - in the end all copies are equal, to the last bit on every device, and the stores' accounting is right.
+//! - in the end nothing is held any more, and no copy is left where none is needed;
+//! - what the disks have then is sound when the power fails: all copies are equal, to the last bit on every device, so
+//!   are their logs, which tell the truth about the objects, and the stores' accounting is right.
 //!
 //! [`hostile`] has what any peer may send, for tests and for fuzzing.
 //!
-//! [`World::hung_device`] is about a device that falls silent for good. [`Canary`] has faults that are made on purpose,
-//! to be found.
+//! [`World::hung_device`] is about a device that falls silent for good. [`Canary`] and [`Remnant`] are faults that are
+//! made on purpose, to be found.
 //!
 //! [`World::slow_link`] is a world with a slow link, [`World::steady`] one in which nothing fails, for counting what a
 //! request costs.
@@ -40,6 +42,9 @@ mod mon_process;
 mod network;
 mod osd_process;
 mod process;
+mod records;
+mod remnants;
+mod resting;
 mod schedule;
 mod scrubs;
 mod shared;
@@ -50,6 +55,7 @@ mod workload;
 mod world;
 
 pub use canary::Canary;
+pub use remnants::Remnant;
 pub use scrubs::Damage;
 pub use steady::Load;
 pub use world::{Options, Report, World};

@@ -102,7 +102,11 @@ pub(crate) struct OsdProcess {
 }
 
 /// Mounts the store as the last process left it; the seed chooses the order in which the disk answers.
-fn mount(disk: &mut VirtualDisk, config: StoreConfig, rng: &mut StdRng) -> Result<Store, MountError> {
+pub(crate) fn mount(
+    disk: &mut VirtualDisk,
+    config: StoreConfig,
+    rng: &mut StdRng,
+) -> Result<Store, MountError> {
     let mut mount: Mount = Store::mount(disk.sizes(), config);
     loop {
         disk.submit(mount.take_commands());
@@ -158,18 +162,6 @@ impl Part {
             disk,
             came: Came::default(),
             heard: Heard::new(),
-        }
-    }
-
-    /// Takes the store and its disk out, with nothing outstanding.
-    fn into_store(mut self, rng: &mut StdRng) -> (Store, VirtualDisk) {
-        loop {
-            self.machine.store.kick();
-            self.disk.submit(self.machine.store.take_commands());
-            match self.came.pop_device().or_else(|| self.disk.step(rng)) {
-                Some((token, result)) => self.machine.store.device_done(token, result),
-                None => return (self.machine.store, self.disk),
-            }
         }
     }
 }
@@ -268,6 +260,11 @@ impl OsdProcess {
         self.parts.iter_mut().for_each(|part| part.disk.set_failing(per_thousand));
     }
 
+    /// From now on its disks say that writes are durable that are not.
+    pub(crate) fn lie(&mut self) {
+        self.parts.iter_mut().for_each(|part| part.disk.set_lying(true));
+    }
+
     /// Some blocks cannot be read any more: of objects' data, or any.
     pub(crate) fn lose_blocks(&mut self, is_any: bool) {
         let Some(part) = self.parts.choose_mut(&mut self.rng) else { return };
@@ -304,10 +301,5 @@ impl OsdProcess {
     /// The shards.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
-    }
-
-    /// Takes the stores and their disks out of the OSD, with nothing outstanding.
-    pub(crate) fn into_stores(mut self) -> Vec<(Store, VirtualDisk)> {
-        self.parts.into_iter().map(|part| part.into_store(&mut self.rng)).collect()
     }
 }

@@ -180,7 +180,7 @@ impl World {
 }
 
 /// A request that makes an object with all that one can have.
-fn fill(pool: PoolId, at: usize) -> Request {
+pub(crate) fn fill(pool: PoolId, at: usize) -> Request {
     let data = Bytes::from(vec![at as u8; 9_000]);
     let f = Features::default();
     let omap = BTreeMap::from([(Bytes::from_static(b"key"), Bytes::from_static(b"value"))]);

@@ -194,7 +194,6 @@ impl World {
         self.until("removed snapshots to be trimmed", is_trimmed)?;
         self.until("all copies to know of them", World::is_purge_known)?;
         self.repair()?;
-        self.until("slots of scrubs to be free", World::are_slots_free)?;
         self.compare_copies()
     }
 
@@ -345,6 +344,9 @@ impl World {
         }
         for id in 0..self.osds.len() {
             self.command(format!(r#"{{"prefix":"osd in","ids":["{id}"]}}"#));
+        }
+        if self.options.canary == Some(Canary::LateLie) {
+            self.osds.iter_mut().filter_map(Slot::up_mut).for_each(OsdProcess::lie);
         }
     }
 

@@ -140,6 +140,11 @@ fn disks_that_lie_are_found_out() {
 }
 
 #[test]
+fn disks_that_lie_only_in_the_end_are_found_out() {
+    assert_found_out(&["after the power cut, the store of osd."], spoiled(Canary::LateLie));
+}
+
+#[test]
 fn changes_that_are_acknowledged_too_early_are_found_out() {
     assert_found_out(&LOST, spoiled(Canary::EarlyAck));
 }

@@ -190,6 +190,11 @@ impl Ops {
         dropped
     }
 
+    /// Objects with ops, ops that wait for the PG to serve, and changes that are not durable everywhere.
+    pub(crate) fn count(&self) -> usize {
+        self.objects.len() + self.early.len() + self.in_flight.len()
+    }
+
     /// Changes that no client asked for and that are not durable everywhere.
     pub(crate) fn unasked_in_flight(&self) -> usize {
         self.in_flight.iter().filter(|change| change.reqid == ReqId::default()).count()

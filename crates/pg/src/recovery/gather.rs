@@ -33,6 +33,11 @@ impl Gathered {
         Gathered(objects.into_iter().map(|object| (object, None)).collect())
     }
 
+    /// The objects.
+    pub(crate) fn objects(&self) -> impl ExactSizeIterator<Item = &HObject> {
+        self.0.keys()
+    }
+
     /// True for the part that follows the last one that came, or for one that begins anew.
     fn expects(&self, from: OsdId, object: &HObject, version: EVersion, begin: &ObjectCursor) -> bool {
         let last = self.0.get(object).and_then(Option::as_ref);

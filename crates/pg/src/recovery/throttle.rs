@@ -87,6 +87,11 @@ impl RecoveryThrottle {
         self.0.borrow().slots
     }
 
+    /// OSDs that something is under way to, or waits to be sent to.
+    pub fn targets(&self) -> usize {
+        self.0.borrow().queues.len()
+    }
+
     /// Bytes under way to an OSD.
     pub fn bytes_to(&self, osd: OsdId) -> usize {
         self.0.borrow().queues.get(&osd).map_or(0, |queue| queue.bytes)

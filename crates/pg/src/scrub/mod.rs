@@ -83,6 +83,12 @@ impl Scrubs {
         }
     }
 
+    /// What was ordered and has not begun, what is under way from here, and what is held for it.
+    pub(crate) fn count(&self) -> usize {
+        let held = self.scan.as_ref().map_or(0, |scan| scan.held.len());
+        usize::from(self.wanted.is_some()) + usize::from(self.run.is_some()) + held
+    }
+
     /// True while the PG is scrubbed from here.
     pub(crate) fn is_under_way(&self) -> bool {
         self.run.is_some()

@@ -33,13 +33,6 @@ pub(super) struct Came {
     is_due: bool,
 }
 
-impl Came {
-    /// An answer of the device that the store does not know of.
-    pub(super) fn pop_device(&mut self) -> Option<Answer> {
-        self.device.pop()
-    }
-}
-
 impl OsdProcess {
     /// The device executes one of its commands.
     pub(crate) fn on_device(&mut self, ctx: &mut Ctx<'_>) {

@@ -337,6 +337,11 @@ impl Store {
             && matches!(self.background, Background::Idle)
     }
 
+    /// What is being loaded, and tokens that were not unloaded.
+    pub fn held_loads(&self) -> usize {
+        self.loads.len() + self.pins.len() + self.page_loads.pinning_count()
+    }
+
     /// What the store does beside requests.
     pub fn activity(&self) -> Activity {
         match self.background {

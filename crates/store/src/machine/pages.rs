@@ -79,6 +79,11 @@ pub struct IndexMemory {
 }
 
 impl PageLoads {
+    /// Tokens that keep pages in memory.
+    pub(super) fn pinning_count(&self) -> usize {
+        self.pins.len()
+    }
+
     /// How many are under way.
     pub(super) fn len(&self) -> usize {
         self.loads.len()

@@ -1,0 +1,191 @@
+//! Stores that nothing uses any more: the power has failed, and they are mounted as they are found.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+use osd::Shard;
+use pg::{Pg, PgRecord};
+use rand::{SeedableRng, rngs::StdRng};
+use store::{
+    Completion, Config, Fsck, FsckReport, NotCached, ObjectStore, Problem, Store, virtual_disk::VirtualDisk,
+};
+use types::{CollId, EVersion, HObject, OsdId, OsdMap, PgId, Token};
+
+use crate::osd_process::{OsdDisk, mount};
+
+const TOKEN: Token = Token(u64::MAX);
+
+/// All of an object on one OSD.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    pub(crate) object: HObject,
+    /// What the PG says that it is.
+    pub(crate) version: EVersion,
+    data: Bytes,
+    xattrs: Vec<(Bytes, Bytes)>,
+    omap_header: Bytes,
+    omap: Vec<(Bytes, Bytes)>,
+}
+
+impl Copy {
+    /// The part of this copy that differs from `other`.
+    fn difference(&self, other: &Copy) -> Option<&'static str> {
+        let parts = [
+            ("data", self.data == other.data),
+            ("xattrs", self.xattrs == other.xattrs),
+            ("omap header", self.omap_header == other.omap_header),
+            ("omap", self.omap == other.omap),
+        ];
+        parts.into_iter().find(|(_, is_same)| !is_same).map(|(part, _)| part)
+    }
+}
+
+/// How the objects of two copies of a PG differ.
+pub(crate) fn difference(one: &[Copy], other: &[Copy]) -> Option<String> {
+    let names = |copies: &[Copy]| copies.iter().map(|c| c.object.to_string()).collect::<Vec<_>>();
+    if names(one) != names(other) {
+        return Some(format!("copies have other objects: {:?} and {:?}", names(one), names(other)));
+    }
+    one.iter()
+        .zip(other)
+        .find_map(|(a, b)| Some(format!("copies of {} differ in their {}", a.object, a.difference(b)?)))
+}
+
+/// A store and its disk.
+struct Resting {
+    store: Store,
+    disk: VirtualDisk,
+    rng: StdRng,
+}
+
+/// The stores of an OSD.
+pub(crate) struct RestingOsd {
+    pub(crate) whoami: OsdId,
+    /// One for each shard; none where a bad device has lost what a mount needs.
+    shards: Vec<Resting>,
+    /// A bad device has lost parts of an index: not everything can be read.
+    pub(crate) has_lost_index: bool,
+}
+
+fn fsck(disk: &mut VirtualDisk, config: Config, rng: &mut StdRng) -> FsckReport {
+    let mut fsck = Fsck::new(disk.sizes(), config, true);
+    loop {
+        if let Some(report) = fsck.take() {
+            return report;
+        }
+        disk.submit(fsck.take_commands());
+        let (token, result) = disk.step(rng).expect("a check that is not done waits for the disk");
+        fsck.device_done(token, result);
+    }
+}
+
+/// True for what a device may have done to a store by itself.
+fn is_loss(problem: &Problem) -> bool {
+    use Problem::{Data, Index, MoreData, Unmountable};
+    matches!(problem, Data { .. } | MoreData { .. } | Index { .. } | Unmountable(_))
+}
+
+impl RestingOsd {
+    /// Checks and mounts what the end of the OSD has left. A bad device may have lost something; else all has to be
+    /// sound.
+    pub(crate) fn mount(own: OsdDisk, is_bad: bool) -> Result<RestingOsd, String> {
+        let OsdDisk { whoami, disks, config, .. } = own;
+        let why = |what: String| format!("after the power cut, the store of osd.{}: {what}", whoami.0);
+        let mut osd = RestingOsd { whoami, shards: Vec::new(), has_lost_index: false };
+        for mut disk in disks {
+            let mut rng = StdRng::seed_from_u64(1);
+            let problems = fsck(&mut disk, config, &mut rng).problems;
+            if let Some(problem) = problems.iter().find(|problem| !is_bad || !is_loss(problem)) {
+                return Err(why(problem.to_string()));
+            }
+            osd.has_lost_index |= problems.iter().any(|problem| matches!(problem, Problem::Index { .. }));
+            match mount(&mut disk, config, &mut rng) {
+                Ok(store) => osd.shards.push(Resting { store, disk, rng }),
+                Err(_) if is_bad => return Ok(RestingOsd { shards: Vec::new(), ..osd }),
+                Err(error) => return Err(why(error.to_string())),
+            }
+        }
+        if !osd.has_lost_index {
+            osd.shards.iter().for_each(|shard| shard.store.check_invariants());
+        }
+        Ok(osd)
+    }
+
+    /// False if its devices have lost too much.
+    pub(crate) fn is_there(&self) -> bool {
+        !self.shards.is_empty()
+    }
+
+    /// The PGs that have a collection here, each in its shard.
+    pub(crate) fn pgs(&self) -> impl Iterator<Item = (usize, PgId)> {
+        let of = |(index, shard): (usize, &Resting)| {
+            let colls = shard.store.collections().into_iter().filter(|coll| *coll != CollId::META);
+            colls.map(move |coll| (index, coll.0)).collect::<Vec<_>>()
+        };
+        self.shards.iter().enumerate().flat_map(of)
+    }
+
+    /// The shard of a PG.
+    pub(crate) fn shard_of(&self, pgid: PgId, map: &OsdMap) -> usize {
+        usize::from(Shard { index: 0, count: self.shards.len() as u16 }.owner(pgid, map))
+    }
+
+    /// What a copy of a PG keeps of itself, and its objects.
+    pub(crate) fn copy(&mut self, pgid: PgId, map: &OsdMap) -> Result<(PgRecord, Vec<Copy>), String> {
+        let at = self.shard_of(pgid, map);
+        let shard = self.shards.get_mut(at).ok_or("there is no such shard")?;
+        let pg = Pg::load(1, pgid, self.whoami, &shard.store).map_err(|error| error.to_string())?;
+        Ok((pg.ok_or("there is no copy")?.record(), shard.copies(pgid)?))
+    }
+}
+
+impl Resting {
+    /// Answers a read, loading what it misses.
+    fn read<T>(&mut self, read: impl Fn(&Store) -> Result<T, NotCached>) -> Result<T, String> {
+        for _ in 0..10_000 {
+            match read(&self.store) {
+                Ok(found) => {
+                    self.store.unload(TOKEN);
+                    return Ok(found);
+                }
+                Err(missing) => self.store.load(TOKEN, missing),
+            }
+            loop {
+                self.store.kick();
+                self.disk.submit(self.store.take_commands());
+                let Some((token, result)) = self.disk.step(&mut self.rng) else { break };
+                self.store.device_done(token, result);
+            }
+            for completion in self.store.take_completions() {
+                if let Completion::Loaded(_, Err(error)) = completion {
+                    return Err(error.to_string());
+                }
+            }
+        }
+        Err("a load does not bring what is missing".to_owned())
+    }
+
+    /// The clients' objects of a PG. Besides them there is nothing in its collection but the PG's own record, before
+    /// all objects of pools.
+    fn copies(&mut self, pgid: PgId) -> Result<Vec<Copy>, String> {
+        let coll = CollId::pg(pgid);
+        let objects = self.read(|store| store.list(coll, &HObject::min(), usize::MAX))?;
+        let is_record = |object: &HObject| object.oid == "pgmeta" && object.pool.0 < 0;
+        if let Some(other) = objects.iter().find(|object| object.pool != pgid.pool && !is_record(object)) {
+            return Err(format!("left beside its objects: {other}"));
+        }
+        let objects = objects.into_iter().filter(|object| object.pool == pgid.pool);
+        objects
+            .map(|object| {
+                Ok(Copy {
+                    version: self.read(|store| pg::object_version(store, coll, &object))?,
+                    data: self.read(|store| store.read(coll, &object, 0, u64::MAX))?,
+                    xattrs: self.read(|store| store.xattrs(coll, &object))?,
+                    omap_header: self.read(|store| store.omap_header(coll, &object))?,
+                    omap: self.read(|store| store.omap_range(coll, &object, Bound::Unbounded, usize::MAX))?,
+                    object,
+                })
+            })
+            .collect()
+    }
+}
