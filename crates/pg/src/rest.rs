@@ -36,6 +36,11 @@ impl Pg {
         }
     }
 
+    /// How many objects this copy lacks.
+    pub fn missing_count(&self) -> usize {
+        self.missing.len()
+    }
+
     /// What this copy holds of requests and of work under way, by kind. A clean PG holds nothing once all requests have
     /// ended.
     pub fn held(&self) -> impl Iterator<Item = (&'static str, usize)> {

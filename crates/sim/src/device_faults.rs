@@ -62,10 +62,10 @@ impl World {
         }
     }
 
-    /// Blocks of a device cannot be read any more, while other copies are whole.
+    /// Blocks of a device cannot be read any more, while there are whole copies besides.
     pub(crate) fn lose_blocks(&mut self) {
         let id = self.bad_osd();
-        if self.is_clean() {
+        if self.is_whole_without(id) {
             let is_any = self.rng.random_bool(0.4);
             self.note(format!(
                 "blocks of osd.{id} are not readable, {}",

@@ -39,7 +39,7 @@ impl World {
         if self.options.copies.is_some() {
             return self.strike_whole_devices(osd);
         }
-        match self.rng.random_range(0..60) {
+        match self.rng.random_range(0..63) {
             0..3 => {
                 let count = self.rng.random_range(1..6);
                 self.note(format!("{count} connections are cut"));
@@ -77,20 +77,22 @@ impl World {
             47 => self.stand_still(MON),
             48..52 => self.silence_device(osd),
             52..54 => self.fail_commands(),
-            _ => self.lose_blocks(),
+            54..60 => self.lose_blocks(),
+            _ => self.place_anew(),
         }
     }
 
     /// What may happen where one device may have the only copy of what clients were told of.
     fn strike_whole_devices(&mut self, osd: ProcessId) {
-        match self.rng.random_range(0..20) {
+        match self.rng.random_range(0..23) {
             0..6 => self.crash_for_a_while(&[osd]),
             6..9 => self.toggle_in(osd),
             9..16 => self.move_pgs(osd),
             16 => self.part(),
             17 => self.isolate(osd),
             18 => self.split(),
-            _ => self.stand_still(osd),
+            19 => self.stand_still(osd),
+            _ => self.place_anew(),
         }
     }
 
@@ -208,10 +210,10 @@ impl World {
         self.pool_op(PoolOpCode::DELETE_UNMANAGED_SNAP, snap);
     }
 
-    /// Data rots, while other copies are whole.
+    /// Data rots, while there are whole copies besides.
     fn spoil(&mut self) {
         let id = self.bad_osd();
-        if self.is_clean() {
+        if self.is_whole_without(id) {
             self.note(format!("data of osd.{id} rots"));
             if let Slot::Up(osd) = &mut self.osds[id] {
                 osd.rot();

@@ -40,6 +40,7 @@ mod hung_device;
 mod model;
 mod mon_process;
 mod network;
+mod operator;
 mod osd_process;
 mod process;
 mod records;

@@ -1,5 +1,6 @@
 //! The state of the world, which these queries do not change.
 
+use osd::Osd;
 use types::{OsdId, PgState};
 
 use super::World;
@@ -51,6 +52,25 @@ impl World {
             let state = parts.find_map(|part| part.machine.osd.led_state(pgid));
             state.is_some_and(|state| state.has(wanted))
         })
+    }
+
+    /// True when every PG serves, and has a member besides an OSD that lacks nothing. What clients are told of later is
+    /// on another OSD, too: a pool takes writes with two copies where devices fail.
+    pub(crate) fn is_whole_without(&self, id: usize) -> bool {
+        let Some(map) = self.osdmap() else { return false };
+        let is_whole = |osd: &Osd, pgid| {
+            let mut copies = osd.pgs().filter(|pg| pg.pgid() == pgid);
+            copies.any(|pg| pg.missing_count() == 0)
+        };
+        let has_whole = |pgid| {
+            let acting = map.pg_to_up_acting(pgid).acting;
+            let others = self
+                .parts()
+                .map(|part| &part.machine.osd)
+                .filter(|osd| osd.whoami() != OsdId(id as i32) && acting.contains(&osd.whoami()));
+            { others }.any(|osd| is_whole(osd, pgid))
+        };
+        self.are_all(PgState::ACTIVE) && map.pgs().all(has_whole)
     }
 
     /// The state as text, to find out why nothing happens.
