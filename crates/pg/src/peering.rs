@@ -142,7 +142,7 @@ impl Pg {
         self.is_clean = false;
         self.trimming = None;
         self.recount = None;
-        let loads = self.scrubs.on_new_interval();
+        let loads = self.scrubs.on_new_interval(self.is_primary());
         loads.into_iter().for_each(|token| ctx.store.unload(token));
         self.drop_loads(ctx);
         self.drop_gathered(ctx);

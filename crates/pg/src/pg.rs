@@ -487,7 +487,7 @@ impl Pg {
     /// Ends all that is under way.
     pub(crate) fn let_go_of_all(&mut self, ctx: &mut Ctx<'_>) {
         self.ops_end_interval(false, ctx);
-        let loads = self.scrubs.on_new_interval();
+        let loads = self.scrubs.on_new_interval(false);
         loads.into_iter().for_each(|token| ctx.store.unload(token));
         self.drop_loads(ctx);
         self.drop_gathered(ctx);

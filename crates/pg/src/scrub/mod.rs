@@ -118,17 +118,18 @@ impl Scrubs {
         state
     }
 
-    /// Ends what is under way, with what was loaded for it; what was ordered stays ordered.
+    /// Ends what is under way, with what was loaded for it. What a primary was ordered stays ordered while it leads:
+    /// one that leads again later would begin what nobody waits for any more.
     #[must_use]
-    pub(crate) fn on_new_interval(&mut self) -> Vec<Token> {
-        let wanted = self.wanted.or_else(|| {
+    pub(crate) fn on_new_interval(&mut self, is_primary: bool) -> Vec<Token> {
+        let ordered = self.wanted.or_else(|| {
             self.run.as_ref().filter(|run| run.is_ordered).map(|run| Wanted {
                 request: run.request,
                 is_check: run.is_check,
                 is_automatic: run.is_automatic,
             })
         });
-        let scan = self.scan.take();
+        let (scan, wanted) = (self.scan.take(), ordered.filter(|_| is_primary));
         *self = Scrubs { wanted, next_id: self.next_id, ..Scrubs::default() };
         scan.map_or_else(Vec::new, |scan| scan.held)
     }

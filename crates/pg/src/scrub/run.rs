@@ -371,6 +371,19 @@ mod tests {
     }
 
     #[test]
+    fn what_was_ordered_stays_ordered_as_long_as_its_primary_leads() {
+        let mut world = World::active();
+        world.pg.on_scrub_request(ScrubRequest::default());
+        world.act(|pg, ctx| pg.start_interval(ctx));
+        assert!(world.pg.scrubs.wanted.is_some());
+        let others = world.peers.clone();
+        world.map.pg_temp.insert(world.pg.pgid, others);
+        world.map.epoch = world.map.epoch.next();
+        world.handle(Event::NewMap);
+        assert!(!world.pg.is_primary() && world.pg.scrubs.wanted.is_none());
+    }
+
+    #[test]
     fn a_change_that_waits_for_another_pg_keeps_no_scrub_waiting() {
         let mut world = World::active();
         let (head, waiting) = (world.object(1), world.waiting(1, 9));
