@@ -27,6 +27,7 @@ mod past_intervals;
 mod peer_queue;
 mod peering;
 mod pg;
+mod pg_stats;
 mod proxy;
 mod query;
 mod read_slots;

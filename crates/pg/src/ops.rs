@@ -416,7 +416,7 @@ impl Pg {
             self.change_watches(head, client, std::mem::take(&mut watch), ctx);
         }
         let Some(staged) = staged else {
-            self.note_served(&waiting.op, &reply.ops, false, waiting.nanos_until(ctx.now));
+            self.stats.note_served(&waiting.op, &reply.ops, false, waiting.nanos_until(ctx.now));
             return self.reply(&waiting, Box::new(reply), ctx);
         };
         let (version, members) = self.replicate(staged, ctx);
@@ -476,11 +476,11 @@ impl Pg {
 
     fn count(&mut self, op: &MOSDOp, ops: &[OsdOp], is_write: bool) {
         if is_write {
-            self.counters.writes += 1;
-            self.counters.write_bytes += op.ops.iter().map(|s| s.data.len() as u64).sum::<u64>();
+            self.stats.sum.writes += 1;
+            self.stats.sum.write_bytes += op.ops.iter().map(|s| s.data.len() as u64).sum::<u64>();
         } else {
-            self.counters.reads += 1;
-            self.counters.read_bytes += ops.iter().map(|s| s.data_bytes() as u64).sum::<u64>();
+            self.stats.sum.reads += 1;
+            self.stats.sum.read_bytes += ops.iter().map(|s| s.data_bytes() as u64).sum::<u64>();
         }
     }
 }

@@ -9,11 +9,11 @@ use messages::Message;
 use store::{Completion, ObjectStore};
 use types::{
     CollId, EVersion, Epoch, HObject, Instant, IntervalSet, Membership, Missing, OsdId, PgId, PgInfo,
-    PgInterval, PgStatSum, Token, Transaction, TxnOp, UTime,
+    PgInterval, Token, Transaction, TxnOp,
 };
 
 use crate::{
-    CommitTimes, Ctx, Event, OpCounts, OpHistograms,
+    Ctx, Event,
     backoff::Backoffs,
     copy::{Copies, CopyQuestion},
     index_wait::{IndexWait, IndexWaits},
@@ -24,6 +24,7 @@ use crate::{
     object_versions::Versions,
     ops::{LoadId, Ops},
     peer_queue::PeerQueue,
+    pg_stats::PgStats,
     proxy::Proxies,
     recount::Recount,
     recovery::{Gathered, Part, Push, Recovery},
@@ -130,32 +131,14 @@ pub struct Pg {
     pub(crate) versions: Versions,
     pub(crate) scrubs: Scrubs,
     pub(crate) pending: Window<Pending>,
-    /// What it has done since it was loaded; what it holds is in `info.totals`.
-    pub(crate) counters: PgStatSum,
-    pub(crate) commit_times: CommitTimes,
-    pub(crate) op_counts: OpCounts,
-    pub(crate) histograms: OpHistograms,
+    pub(crate) stats: PgStats,
     pub(crate) history: StateHistory,
-    /// Copies here that could not be read and are replaced, since it was loaded.
-    pub(crate) copies_repaired: u64,
     pub(crate) trimming: Option<Trimming>,
     /// Snapshots that are removed, as of an epoch: what the map says, and those purged before.
     pub(crate) removed_snaps: Option<(Epoch, Arc<IntervalSet>)>,
     pub(crate) recount: Option<Recount>,
     pub(crate) is_clean: bool,
-    pub(crate) reported_seq: u64,
-    pub(crate) stamps: Stamps,
     is_removed: bool,
-}
-
-/// When the PG was last in each kind of state.
-#[derive(Debug, Default)]
-pub(crate) struct Stamps {
-    pub(crate) state: types::PgState,
-    pub(crate) change: UTime,
-    pub(crate) active: UTime,
-    pub(crate) clean: UTime,
-    pub(crate) others: types::PgTimes,
 }
 
 impl Pg {
@@ -189,18 +172,12 @@ impl Pg {
             versions: Versions::default(),
             scrubs: Scrubs::default(),
             pending: Window::default(),
-            counters: PgStatSum::default(),
-            commit_times: CommitTimes::default(),
-            op_counts: OpCounts::default(),
-            histograms: OpHistograms::default(),
+            stats: PgStats::default(),
             history: StateHistory::default(),
-            copies_repaired: 0,
             trimming: None,
             removed_snaps: None,
             recount: None,
             is_clean: false,
-            reported_seq: 0,
-            stamps: Stamps::default(),
             is_removed: false,
         }
     }
@@ -297,7 +274,7 @@ impl Pg {
 
     /// Copies here that could not be read and were replaced from other OSDs, since it was loaded.
     pub fn copies_repaired(&self) -> u64 {
-        self.copies_repaired
+        self.stats.copies_repaired
     }
 
     /// True while objects are on their way to copies that lack them.
@@ -370,12 +347,12 @@ impl Pg {
         };
         match pending {
             Pending::LocalCommit(version, since) => {
-                self.commit_times.note(ctx.now.since(since));
+                self.stats.commit_times.note(ctx.now.since(since));
                 self.on_commit(self.me, version, ctx);
             }
             Pending::ReplicaCommit { primary, version, since } => {
-                self.commit_times.note(ctx.now.since(since));
-                self.op_counts.subops.note(ctx.now.since(since));
+                self.stats.commit_times.note(ctx.now.since(since));
+                self.stats.ops.subops.note(ctx.now.since(since));
                 self.reply_rep_op(primary, version, ctx);
             }
             Pending::ReplicaActivated { primary } => self.reply_activated(primary, ctx),

@@ -344,7 +344,7 @@ impl Pg {
         let ops = if ops.is_empty() { exec::without_data(&waiting.op) } else { ops };
         let reply = MOSDOpReply { result, ops, user_version, ..reply_for(&waiting.op, ctx.map.epoch) };
         let is_change = waiting.is_ordered;
-        self.note_served(&waiting.op, &reply.ops, is_change, waiting.nanos_until(ctx.now));
+        self.stats.note_served(&waiting.op, &reply.ops, is_change, waiting.nanos_until(ctx.now));
         self.reply(waiting, Box::new(reply), ctx);
     }
 

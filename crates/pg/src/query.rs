@@ -73,7 +73,7 @@ impl Pg {
     }
 
     fn recovery_json(&self, map: &OsdMap) -> Value {
-        let entered = self.stamps.change.to_string();
+        let entered = self.stats.stamps.change.to_string();
         let mut state = json!({"name": self.phase.name(), "enter_time": entered});
         match &self.phase {
             Phase::Active | Phase::Activating { .. } => {

@@ -276,7 +276,7 @@ impl Pg {
             };
             let line = format!("{pgid} missing primary copy of {object}, {what_now}");
             ctx.effects.push(Effect::ClusterLog(LogLevel::ERROR, line));
-            self.counters.objects_repaired += 1;
+            self.stats.sum.objects_repaired += 1;
             self.recover_soon(&object.head(), ctx);
         }
     }
@@ -284,7 +284,7 @@ impl Pg {
     /// One more copy has the object now.
     fn after_recovered(&mut self, object: &HObject, ctx: &mut Ctx<'_>) {
         let head = object.head();
-        self.counters.objects_recovered += 1;
+        self.stats.sum.objects_recovered += 1;
         if !self.is_degraded(&head) {
             self.recovery.urgent.remove(&head);
         }
@@ -299,7 +299,7 @@ impl Pg {
                 TxnOp::Object(_, Mutation::Write { data, .. }) => data.len() as u64,
                 _ => 0,
             });
-            self.counters.bytes_recovered += data.sum::<u64>();
+            self.stats.sum.bytes_recovered += data.sum::<u64>();
         }
     }
 
@@ -470,7 +470,7 @@ impl Pg {
         self.missing.remove(&object);
         self.unfound.remove(&object);
         if self.recovery.bad.remove(&object) {
-            self.copies_repaired += 1;
+            self.stats.copies_repaired += 1;
             ctx.effects.push(Effect::StatsChanged);
         }
         // Only now: an object that is missing and not being pulled would be pulled again.

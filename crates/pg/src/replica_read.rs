@@ -115,7 +115,7 @@ impl Pg {
         }
         let line = format!("{} missing copy of {object} on osd.{from}, will push it", self.pgid);
         ctx.effects.push(Effect::ClusterLog(LogLevel::ERROR, line));
-        self.counters.objects_repaired += 1;
+        self.stats.sum.objects_repaired += 1;
         self.replace_copy(from, object, version, ctx);
         self.is_clean = false;
         self.recover(ctx);

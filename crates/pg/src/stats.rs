@@ -1,12 +1,9 @@
 //! The PG's state and totals, as monitors hear of them.
 
-use messages::{MOSDOp, OsdOp};
-use types::{OsdId, OsdMap, PgStat, PgStatSum, PgState, PgTimes, PgTotals, UTime};
+use types::{OsdId, OsdMap, PgStat, PgStatSum, PgState, PgTotals, UTime};
 
 use crate::{
-    AllStateTimes, CommitTimes, Ctx, Effect, Instance, OpCounts, OpHistograms, Pg,
-    op_histogram::{R_OUT, RW_IN, RW_OUT, W_IN},
-    pg::Phase,
+    AllStateTimes, CommitTimes, Ctx, Effect, Instance, OpCounts, OpHistograms, Pg, pg::Phase,
     state_history::state_name,
 };
 
@@ -72,49 +69,11 @@ impl Pg {
     /// Notes a change of state and reports it.
     pub(crate) fn note_state(&mut self, ctx: &mut Ctx<'_>) {
         let state = self.state();
-        if state != self.stamps.state {
-            // Until now it was in the one before.
-            self.stamp(self.stamps.state, ctx.wall);
-            self.stamp(state, ctx.wall);
-            self.stamps.state = state;
-            self.stamps.change = ctx.wall;
+        if self.stats.stamps.enter(state, ctx.wall) {
             self.history.enter(state_name(&self.phase, state), ctx.map.epoch, ctx.wall);
             if self.is_primary() {
                 ctx.effects.push(Effect::StatsChanged);
             }
-        }
-    }
-
-    /// It is in this state now.
-    fn stamp(&mut self, state: PgState, wall: UTime) {
-        let stamps = &mut self.stamps;
-        if stamps.others == PgTimes::default() {
-            // The states before the PG was loaded are not known: any that it is not in now counts as left at this time.
-            stamps.others = PgTimes::at(wall);
-            (stamps.active, stamps.clean) = (wall, wall);
-        }
-        let was = stamps.state;
-        if state.has(PgState::ACTIVE) {
-            stamps.active = wall;
-            if !was.has(PgState::ACTIVE) {
-                stamps.others.became_active = wall;
-            }
-        }
-        let has_peered = |state: PgState| state.has(PgState::ACTIVE) || state.has(PgState::PEERED);
-        if has_peered(state) {
-            stamps.others.peered = wall;
-            if !has_peered(was) {
-                stamps.others.became_peered = wall;
-            }
-        }
-        if state.has(PgState::CLEAN) {
-            stamps.clean = wall;
-        }
-        if !state.has(PgState::DEGRADED) {
-            stamps.others.undegraded = wall;
-        }
-        if !state.has(PgState::UNDERSIZED) {
-            stamps.others.fullsized = wall;
         }
     }
 
@@ -141,41 +100,27 @@ impl Pg {
 
     /// What it has done since it was loaded, whether it led or not.
     pub fn counters(&self) -> PgStatSum {
-        self.counters
+        self.stats.sum
     }
 
     /// How long its changes took to become durable here, since it was loaded.
     pub fn commit_times(&self) -> CommitTimes {
-        self.commit_times
+        self.stats.commit_times
     }
 
     /// Requests that it answered since it was loaded, whether it led or not.
     pub fn op_counts(&self) -> OpCounts {
-        self.op_counts
+        self.stats.ops
     }
 
     /// How long those took, by their size.
     pub fn histograms(&self) -> &OpHistograms {
-        &self.histograms
-    }
-
-    /// Counts a request that is answered with `ops` after `nanos`.
-    #[inline]
-    pub(crate) fn note_served(&mut self, op: &MOSDOp, ops: &[OsdOp], is_change: bool, nanos: u64) {
-        let of = self.op_counts.note(op, ops, is_change, nanos);
-        match (of.is_read, of.is_change) {
-            (true, true) => {
-                self.histograms.note(RW_IN, nanos, of.in_bytes);
-                self.histograms.note(RW_OUT, nanos, of.out_bytes);
-            }
-            (false, true) => self.histograms.note(W_IN, nanos, of.in_bytes),
-            (_, false) => self.histograms.note(R_OUT, nanos, of.out_bytes),
-        }
+        &self.stats.histograms
     }
 
     /// It does something else from here on.
     pub(crate) fn enter(&mut self, phase: Phase, ctx: &Ctx<'_>) {
-        self.history.enter(state_name(&phase, self.stamps.state), ctx.map.epoch, ctx.wall);
+        self.history.enter(state_name(&phase, self.stats.stamps.state), ctx.map.epoch, ctx.wall);
         self.phase = phase;
     }
 
@@ -201,12 +146,12 @@ impl Pg {
 
     /// What the primary reports.
     pub fn stat(&mut self, map: &OsdMap, wall: UTime) -> PgStat {
-        self.reported_seq += 1;
+        self.stats.reported_seq += 1;
         let state = self.state();
-        self.stamp(state, wall);
+        self.stats.stamps.note(state, wall);
         let size = u64::from(self.members.size);
         let PgTotals { objects, clones, bytes } = self.info.totals;
-        let mut sum = PgStatSum { objects, clones, bytes, ..self.counters };
+        let mut sum = PgStatSum { objects, clones, bytes, ..self.stats.sum };
         sum.object_copies = sum.objects * size;
         let scrubs = self.info.scrubs;
         (sum.shallow_scrub_errors, sum.deep_scrub_errors) = (scrubs.shallow_errors, scrubs.deep_errors);
@@ -220,7 +165,7 @@ impl Pg {
             state,
             version: self.info.last_update,
             reported_epoch: map.epoch,
-            reported_seq: self.reported_seq,
+            reported_seq: self.stats.reported_seq,
             up: self.members.up.clone(),
             acting: self.members.acting.clone(),
             up_primary: self.members.up_primary,
@@ -231,16 +176,16 @@ impl Pg {
             last_epoch_clean: self.info.last_epoch_clean,
             mapping_epoch: self.info.since,
             last_fresh: wall,
-            last_change: self.stamps.change,
-            last_active: self.stamps.active,
-            last_clean: self.stamps.clean,
+            last_change: self.stats.stamps.change,
+            last_active: self.stats.stamps.active,
+            last_clean: self.stats.stamps.clean,
             snaptrimq_len: self.snaps_to_trim(map).size(),
             sum,
             scrubs,
             blocked_by: self.blocked_by(map),
             purged_snaps: self.trimmed_snaps(map),
             lacking: self.lacking(),
-            times: self.stamps.others,
+            times: self.stats.stamps.others,
         }
     }
 }

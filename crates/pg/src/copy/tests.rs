@@ -103,7 +103,7 @@ fn what_is_not_there_cannot_be_lacking() {
     let mut world = World::active();
     let object = world.object(9);
     world.act(|pg, ctx| pg.repair(&object, ctx));
-    assert_eq!((world.missing(), world.pg.counters.objects_repaired), (vec![], 0));
+    assert_eq!((world.missing(), world.pg.stats.sum.objects_repaired), (vec![], 0));
 }
 
 #[test]

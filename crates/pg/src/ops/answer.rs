@@ -85,7 +85,7 @@ impl Pg {
                 Some(_) | None => None,
             };
             if let Some((asked, reply)) = done.requests.first() {
-                self.note_served(&asked.op, &reply.ops, true, asked.nanos_until(ctx.now));
+                self.stats.note_served(&asked.op, &reply.ops, true, asked.nanos_until(ctx.now));
             }
             for (asked, reply) in done.requests {
                 self.reply(&asked, reply, ctx);

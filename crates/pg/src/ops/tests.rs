@@ -82,7 +82,7 @@ fn what_is_read_is_counted_in_whatever_pieces_it_goes_out() {
     let params = OpParams::from_parts(&[&0u64.to_le_bytes(), &100u64.to_le_bytes()]);
     ask(&mut world, 7, 1, vec![OsdOp { params, ..OsdOp::new(OpCode::READ) }]);
     assert_eq!(heard(&mut world), [(7, "answer")]);
-    let counters = world.pg.counters;
+    let counters = world.pg.stats.sum;
     assert_eq!((counters.reads, counters.read_bytes, counters.write_bytes), (1, 10, 0));
 }
 

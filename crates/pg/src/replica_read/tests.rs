@@ -88,7 +88,7 @@ fn it_serves_once_the_primary_does_and_while_all_others_have_heard_it() {
     let op = request(&world, osd_flag::LOCALIZE_READS, 1, vec![read()]);
     assert_eq!(answer(&mut world, op), Some(found(1)));
     assert_eq!(balanced(&mut world, 4).0, -Errno::ENOENT.0);
-    assert_eq!(world.pg.counters.reads, 2);
+    assert_eq!(world.pg.stats.sum.reads, 2);
     world.now = world.now + LEASE;
     assert_eq!(balanced(&mut world, 1).0, EAGAIN, "nobody has heard it for long");
     // All others have to.

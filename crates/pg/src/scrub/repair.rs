@@ -16,7 +16,7 @@ impl Pg {
     pub(super) fn replace_bad_copies(&mut self, bad: BTreeMap<HObject, BadCopies>, ctx: &mut Ctx<'_>) {
         for (object, bad) in bad {
             let version = bad.version;
-            self.counters.objects_repaired += bad.count();
+            self.stats.sum.objects_repaired += bad.count();
             let me = self.me;
             for osd in bad.all().filter(|osd| *osd != me) {
                 self.replace_copy(osd, object.clone(), version, ctx);

@@ -3,7 +3,7 @@
 use messages::MOSDRepOpReply;
 
 use super::*;
-use crate::test_world::World;
+use crate::{op_histogram::W_IN, test_world::World};
 
 #[test]
 fn states_are_told_by_the_names_of_ceph() {
