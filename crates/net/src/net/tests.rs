@@ -5,6 +5,8 @@ mod pair;
 mod pressure;
 mod tickets;
 
+use std::sync::Arc;
+
 use types::EntityAddr;
 
 use self::pair::{DIALED, End, Pair, config, ping};

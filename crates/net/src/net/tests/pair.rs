@@ -1,10 +1,11 @@
 //! Two daemons, one of which has dialed the other, and the bytes between them.
 
-use std::{collections::VecDeque, mem, net::SocketAddr};
+use std::{collections::VecDeque, mem, net::SocketAddr, sync::Arc};
 
 use auth::CryptoKey;
 use messages::{MPing, Pong};
 use msgr::PartialFrame;
+use rand::Rng;
 use types::{EntityAddr, EntityName, Instant, KeyType, UTime};
 
 use super::*;

@@ -1,6 +1,6 @@
 //! Tickets that grow old, and tickets that open nothing any more.
 
-use std::mem;
+use std::{mem, sync::Arc};
 
 use auth::{CryptoKey, EntityAuth, answer_mauth};
 use messages::{MAuth, MAuthReply};
