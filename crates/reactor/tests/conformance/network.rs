@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use reactor::{Config, ConnId, Event, Reactor, spawn};
+use reactor::{Config, ConnId, Event, Reactor, clock, spawn};
 
 use super::{Harness, PATIENCE, joined, on_both, pattern};
 
@@ -268,11 +268,19 @@ fn who_never_reads_cannot_keep_a_connection_that_is_to_be_closed() {
         let mut harness = Harness::new(Config { close_patience: Duration::from_millis(50), ..config });
         let (client, server) = harness.paused_pair();
         harness.reactor.send(client, Bytes::from(vec![1; 64 << 20]));
-        harness.reactor.close_when_sent(client);
         harness.run_for(Duration::from_millis(20));
         assert!(harness.reactor.queued_bytes(client) > 0, "the peer does not read");
-        // To ask again gives no more time.
         harness.reactor.close_when_sent(client);
+        // To ask again gives no more time: with it, this would never end.
+        let deadline = clock::now() + PATIENCE.as_nanos() as u64;
+        while !harness
+            .run_for(Duration::from_millis(5))
+            .iter()
+            .any(|event| matches!(event, Event::Closed { .. }))
+        {
+            assert!(clock::now() < deadline, "it waits for as long as it is asked to close");
+            harness.reactor.close_when_sent(client);
+        }
         assert_eq!(harness.closed(client), "Error(Kind(TimedOut))");
         assert_eq!(harness.reactor.queued_bytes(client), 0);
         harness.reactor.close(server);
