@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use types::{EntityNum, SnapId};
 
-use crate::{MOSDOp, OpCode, OsdOp};
+use crate::{MOSDOp, OpCode, OsdOp, watch_op};
 
 /// Names of `CEPH_OSD_FLAG_*`, by bit.
 const FLAGS: [&str; 28] = [
@@ -80,11 +80,11 @@ fn op_name(code: OpCode) -> String {
 
 fn watch_name(what: u8) -> &'static str {
     match what {
-        0 => "unwatch",
-        1 => "watch-legacy",
-        3 => "watch",
-        5 => "reconnect",
-        7 => "ping",
+        watch_op::UNWATCH => "unwatch",
+        watch_op::LEGACY_WATCH => "watch-legacy",
+        watch_op::WATCH => "watch",
+        watch_op::RECONNECT => "reconnect",
+        watch_op::PING => "ping",
         _ => "???",
     }
 }
@@ -120,7 +120,7 @@ impl OsdOp {
             OpCode::TRUNCATE => write!(out, " {}", params.offset()),
             OpCode::MASKTRUNC | OpCode::TRIMTRUNC => write!(out, " {}@{}", truncation.0, truncation.1),
             OpCode::ROLLBACK => write!(out, " {}", params.snap()),
-            OpCode::WATCH => write!(out, " {} cookie {}", watch_name(params.u8_at(16)), params.u64_at(0)),
+            OpCode::WATCH => write!(out, " {} cookie {}", watch_name(self.watch_op()), params.u64_at(0)),
             OpCode::NOTIFY => write!(out, " cookie {}", params.u64_at(0)),
             OpCode::COPY_GET => write!(out, " max {}", params.u64_at(0)),
             OpCode::COPY_FROM | OpCode::COPY_FROM2 => write!(out, " ver {}", params.u64_at(8)),
@@ -131,9 +131,8 @@ impl OsdOp {
                 write!(out, " {} ({})", words(0..params.u32_at(0) as usize), params.u32_at(4))
             }
             OpCode::CALL => {
-                let class = usize::from(params.u8_at(0));
-                let method = class + usize::from(params.u8_at(1));
-                write!(out, " {}.{}", words(0..class), words(class..method))
+                let (class, method) = self.call_names().unwrap_or_default();
+                write!(out, " {}.{}", class.escape_ascii(), method.escape_ascii())
             }
             OpCode::PGLS | OpCode::PGLS_FILTER | OpCode::PGNLS | OpCode::PGNLS_FILTER => {
                 write!(out, " start_epoch {}", params.u32_at(8))

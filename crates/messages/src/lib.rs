@@ -62,7 +62,7 @@ pub use m_ping::{MPing, Pong};
 pub use m_pool_op::{MPoolOp, MPoolOpReply, PoolOpCode};
 pub use m_statfs::{MStatfs, MStatfsReply};
 pub use m_watch_notify::{MWatchNotify, WatchOpcode};
-pub use osd_op::{OpCode, OpParams, OsdOp, op_flag};
+pub use osd_op::{OpCode, OpParams, OsdOp, op_flag, watch_op};
 pub use osd_to_mon::{
     ImageCounts, ImageKey, MOSDAlive, MOSDBoot, MOSDFailure, MOSDForceRecovery, MOSDImageQuery,
     MOSDImageStats, MOSDMarkMeDown, MOSDPGCreate, MOSDPGTemp, MPGStats, PeerPing, PgCreation,

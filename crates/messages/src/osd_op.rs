@@ -70,6 +70,12 @@ impl OpCode {
         self.0 & 0x1000 != 0
     }
 
+    /// True for ops that change the object though their mode does not say so. They change what it refers to, and may
+    /// be asked of clones, too (`may_cache`).
+    pub fn changes_despite_its_mode(self) -> bool {
+        matches!(self, OpCode::SET_CHUNK | OpCode::TIER_EVICT)
+    }
+
     /// True for ops on a PG instead of an object.
     pub fn is_pg(self) -> bool {
         self.0 & 0x0f00 == 0x0500
@@ -84,6 +90,16 @@ pub mod op_flag {
     pub const FAILOK: u32 = 2;
     /// What becomes part of an object's manifest is told of the reference.
     pub const WITH_REFERENCE: u32 = 0x80;
+}
+
+/// `CEPH_OSD_WATCH_OP_*`: what a WATCH wants.
+#[allow(missing_docs, reason = "Ceph's own names")]
+pub mod watch_op {
+    pub const UNWATCH: u8 = 0;
+    pub const LEGACY_WATCH: u8 = 1;
+    pub const WATCH: u8 = 3;
+    pub const RECONNECT: u8 = 5;
+    pub const PING: u8 = 7;
 }
 
 /// The 28-byte union of `ceph_osd_op`, raw: which member counts depends on the opcode.
@@ -178,6 +194,27 @@ impl OsdOp {
         OsdOp { code, ..OsdOp::default() }
     }
 
+    /// What a WATCH wants, of [`watch_op`].
+    pub fn watch_op(&self) -> u8 {
+        self.params.u8_at(16)
+    }
+
+    /// Class and method of a CALL, before its input in the data. None if the data is too short for them.
+    pub fn call_names(&self) -> Option<(&[u8], &[u8])> {
+        let (class_len, method_len) = (usize::from(self.params.u8_at(0)), usize::from(self.params.u8_at(1)));
+        Some(self.data.get(..class_len + method_len)?.split_at(class_len))
+    }
+
+    /// True for what may change its object by itself: whether a CALL does, its method says. Capabilities and execution
+    /// both go by this, so that no client changes what it may only read.
+    pub fn may_change(&self) -> bool {
+        match self.code {
+            // A ping changes nothing; to watch and to end watching changes the object's record.
+            OpCode::WATCH => self.watch_op() != watch_op::PING,
+            code => code.is_write() || code.changes_despite_its_mode(),
+        }
+    }
+
     /// Bytes of its data.
     pub fn data_bytes(&self) -> usize {
         self.data.len() + self.data_more.iter().map(|piece| piece.len()).sum::<usize>()
@@ -229,5 +266,39 @@ impl OsdOp {
             ops.push(OsdOp { code, flags, params, data: data.take(bytes)?, ..OsdOp::default() });
         }
         Ok(ops)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ops_change_their_object_by_their_mode_but_for_a_few() {
+        let change = |code| OsdOp::new(code).may_change();
+        for code in [OpCode::WRITE, OpCode::TMAPUP, OpCode::SET_CHUNK, OpCode::TIER_EVICT] {
+            assert!(change(code), "{code:?}");
+        }
+        for code in [OpCode::READ, OpCode::CALL, OpCode::CACHE_EVICT, OpCode::TIER_FLUSH, OpCode::NOTIFY] {
+            assert!(!change(code), "{code:?}");
+        }
+        let watch = |kind: u8| {
+            let params = OpParams::from_parts(&[&[0; 16], &[kind]]);
+            OsdOp { params, ..OsdOp::new(OpCode::WATCH) }.may_change()
+        };
+        assert_eq!([0, 1, 3, 5, 7, 9].map(watch), [true, true, true, true, false, true]);
+    }
+
+    #[test]
+    fn a_call_names_its_class_and_method() {
+        let call = |class: u8, method: u8| {
+            let (params, data) =
+                (OpParams::from_parts(&[&[class, method]]), Bytes::from_static(b"rbdget_idx"));
+            let op = OsdOp { params, data, ..OsdOp::new(OpCode::CALL) };
+            op.call_names().map(|(class, method)| (class.to_vec(), method.to_vec()))
+        };
+        assert_eq!(call(3, 6), Some((b"rbd".to_vec(), b"get_id".to_vec())));
+        assert_eq!(call(3, 7), Some((b"rbd".to_vec(), b"get_idx".to_vec())));
+        assert_eq!((call(3, 8), call(11, 0), call(255, 255)), (None, None, None));
     }
 }

@@ -15,42 +15,26 @@ pub(crate) struct Need {
     pub(crate) classes: Vec<ClassCall>,
 }
 
-/// Where a watch op says what it wants, and `CEPH_OSD_WATCH_OP_PING`.
-const WATCH_OP_AT: usize = 16;
-const WATCH_PING: u8 = 7;
-
 impl Need {
-    /// What `op` needs. A method that does not exist needs nothing: its execution refuses it.
+    /// What `op` needs. A method that does not exist, or whose name is cut off, needs nothing: its execution refuses
+    /// it.
     pub(crate) fn of(op: &MOSDOp) -> Need {
         let mut need = Need::default();
         for step in &op.ops {
-            match step.code {
-                OpCode::CALL => {
-                    let (class_len, method_len) =
-                        (usize::from(step.params.u8_at(0)), usize::from(step.params.u8_at(1)));
-                    let class = step.data.get(..class_len).unwrap_or_default();
-                    let name = step.data.get(class_len..class_len + method_len).unwrap_or_default();
-                    if let Some(method) = registry::find(class, name) {
-                        need.classes.push(ClassCall {
-                            class: method.class,
-                            method: method.name,
-                            read: method.flags & classes::method::RD != 0,
-                            write: method.is_write(),
-                        });
-                    }
-                }
-                // A ping changes nothing; to watch and to end watching changes the object's record.
-                OpCode::WATCH => {
-                    need.read = true;
-                    need.write |= step.params.u8_at(WATCH_OP_AT) != WATCH_PING;
-                }
-                // These ops change what an object refers to. In Ceph a client that may read may do so.
-                OpCode::SET_CHUNK | OpCode::TIER_EVICT => need.write = true,
-                code => {
-                    need.read |= code.is_read();
-                    need.write |= code.is_write();
-                }
+            if step.code == OpCode::CALL {
+                let method = step.call_names().and_then(|(class, name)| registry::find(class, name));
+                need.classes.extend(method.map(|method| ClassCall {
+                    class: method.class,
+                    method: method.name,
+                    read: method.flags & classes::method::RD != 0,
+                    write: method.is_write(),
+                }));
+                continue;
             }
+            // What a watch does depends on those that the object has.
+            need.read |= step.code.is_read() || step.code == OpCode::WATCH;
+            // In Ceph a client that may only read may change what an object refers to; not here.
+            need.write |= step.may_change();
         }
         need
     }
@@ -59,7 +43,7 @@ impl Need {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use messages::{OpParams, OsdOp};
+    use messages::{OpParams, OsdOp, watch_op};
 
     use super::*;
 
@@ -87,13 +71,20 @@ mod tests {
     #[test]
     fn who_may_only_read_cannot_watch() {
         let watch = |kind: u8| {
-            let params = OpParams::from_parts(&[&[0; WATCH_OP_AT], &[kind]]);
+            let params = OpParams::from_parts(&[&[0; 16], &[kind]]);
             let step = OsdOp { code: OpCode::WATCH, params, ..OsdOp::default() };
             Need::of(&MOSDOp { ops: vec![step], ..MOSDOp::default() })
         };
-        for kind in [0, 1, 3, 5] {
+        for kind in [watch_op::UNWATCH, watch_op::LEGACY_WATCH, watch_op::WATCH, watch_op::RECONNECT] {
             assert_eq!(watch(kind), Need { read: true, write: true, ..Need::default() });
         }
-        assert_eq!(watch(WATCH_PING), Need { read: true, ..Need::default() });
+        assert_eq!(watch(watch_op::PING), Need { read: true, ..Need::default() });
+    }
+
+    #[test]
+    fn what_executes_as_a_change_needs_the_right_to_write() {
+        for code in OpCode::ALL.iter().copied().filter(|code| *code != OpCode::CALL) {
+            assert_eq!(need(code, "", "").write, OsdOp::new(code).may_change(), "{code:?}");
+        }
     }
 }

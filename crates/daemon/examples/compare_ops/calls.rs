@@ -54,10 +54,9 @@ pub(crate) fn of(class: &str, method: &str, input: &[u8]) -> OsdOp {
 
 /// Class and method of a call.
 pub(crate) fn name(op: &OsdOp) -> String {
-    let (class, method) = (usize::from(op.params.u8_at(0)), usize::from(op.params.u8_at(1)));
-    match op.data.get(..class + method) {
-        Some(text) => {
-            format!("{}.{}", String::from_utf8_lossy(&text[..class]), String::from_utf8_lossy(&text[class..]))
+    match op.call_names() {
+        Some((class, method)) => {
+            format!("{}.{}", String::from_utf8_lossy(class), String::from_utf8_lossy(method))
         }
         None => "broken".to_owned(),
     }

@@ -21,22 +21,13 @@ pub(super) const COPIES_MAX: usize = 16;
 /// Classes that a stock OSD loads; one of these that is not here is not supported, any other forbidden.
 const LOADABLE_CLASSES: &str = "cephfs otp rgw rgw_gc fifo";
 
-/// `CEPH_OSD_WATCH_OP_PING`: changes nothing, and yet keeps its place among the changes.
-pub(super) const WATCH_PING: u8 = 7;
-
 /// True for a request that may change its object. Clients do not say so of every class call: it is the
 /// method that counts.
 pub(crate) fn may_write(op: &MOSDOp) -> bool {
     op.ops.iter().any(|step| match step.code {
         OpCode::CALL => find_method(step).is_ok_and(|(method, _)| method.is_write()),
-        OpCode::WATCH => step.params.u8_at(16) != WATCH_PING,
-        code => code.is_write() || is_of_any_state(code),
+        _ => step.may_change(),
     })
-}
-
-/// True for what changes the object though its mode does not say so, and may be asked of clones, too (`may_cache`).
-fn is_of_any_state(code: OpCode) -> bool {
-    matches!(code, OpCode::SET_CHUNK | OpCode::TIER_EVICT)
 }
 
 /// True for ops for which another object's contents are fetched, whatever state theirs is in.
@@ -79,16 +70,13 @@ pub(crate) fn plain_read(op: &MOSDOp) -> Option<(u64, u64)> {
 
 /// The method that an op calls, and its input.
 pub(super) fn find_method(step: &OsdOp) -> Result<(&'static Method, Bytes), Errno> {
-    let (class_len, name_len) = (usize::from(step.params.u8_at(0)), usize::from(step.params.u8_at(1)));
-    let input_len = step.params.u32_at(3) as usize;
-    let name_end = class_len + name_len;
-    if name_end.checked_add(input_len).is_none_or(|end| end > step.data.len()) {
-        return Err(Errno::EINVAL);
-    }
-    let (class, name) = (&step.data[..class_len], &step.data[class_len..name_end]);
+    let (class, name) = step.call_names().ok_or(Errno::EINVAL)?;
+    let (input_at, input_len) = (class.len() + name.len(), step.params.u32_at(3) as usize);
+    let input_end = input_at.checked_add(input_len).filter(|end| *end <= step.data.len());
+    let input_end = input_end.ok_or(Errno::EINVAL)?;
     let method = registry::find(class, name)
         .ok_or_else(|| if is_class(class) { Errno::EOPNOTSUPP } else { Errno::EPERM })?;
-    Ok((method, step.data.slice(name_end..name_end + input_len)))
+    Ok((method, step.data.slice(input_at..input_end)))
 }
 
 /// True for a class that an OSD has, or would have if Ceph's were all here.
@@ -115,7 +103,7 @@ pub(super) fn check(op: &MOSDOp) -> Result<(), Errno> {
         return Err(Errno::ENAMETOOLONG);
     }
     if may_write(op) {
-        if op.snapid != SnapId::HEAD && !op.ops.iter().all(|step| is_of_any_state(step.code)) {
+        if op.snapid != SnapId::HEAD && !op.ops.iter().all(|step| step.code.changes_despite_its_mode()) {
             return Err(Errno::EINVAL);
         }
         if op.ops.iter().map(|step| step.data.len()).sum::<usize>() > DATA_BYTES_MAX {

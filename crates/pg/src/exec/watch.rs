@@ -3,14 +3,13 @@
 use bytes::Bytes;
 use classes::Stop;
 use codec::{Codec, Decode, Encode, Features, Reader};
-use messages::OsdOp;
+use messages::{OsdOp, watch_op};
 use store::ObjectStore;
 use types::{CollId, EVersion, EntityAddr, EntityNum, Errno, HObject, LogEntry, Mutation, Transaction};
 
 use super::{
     Delta, Output, Run, Staged,
     object_info::{INFO_XATTR, ObjectInfo, WatchInfo},
-    request::WATCH_PING,
     view::View,
 };
 
@@ -110,12 +109,6 @@ pub(super) fn known(view: &View<'_>) -> Vec<KnownWatch> {
         .collect()
 }
 
-/// `CEPH_OSD_WATCH_OP_*`.
-const UNWATCH: u8 = 0;
-const LEGACY_WATCH: u8 = 1;
-const WATCH: u8 = 3;
-const RECONNECT: u8 = 5;
-
 /// `osd_client_watch_timeout`, and `osd_default_notify_timeout`.
 const TIMEOUT_SEC: u32 = 30;
 
@@ -148,7 +141,7 @@ struct Watchers {
 impl Run<'_, '_> {
     pub(super) fn watch(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         self.view.check_exists()?;
-        let (cookie, op) = (step.params.u64_at(0), step.params.u8_at(16));
+        let (cookie, op) = (step.params.u64_at(0), step.watch_op());
         let timeout_sec = match step.params.u32_at(21) {
             0 => TIMEOUT_SEC,
             given => given.min(TIMEOUT_SEC_MAX),
@@ -156,7 +149,7 @@ impl Run<'_, '_> {
         let key = (self.ctx.origin.num as u64, cookie);
         let is_known = self.view.info.watchers.contains_key(&key);
         match op {
-            WATCH | LEGACY_WATCH => {
+            watch_op::WATCH | watch_op::LEGACY_WATCH => {
                 if !is_known && self.view.info.watchers.len() >= WATCHERS_MAX {
                     return Err(Errno::EBUSY.into());
                 }
@@ -165,13 +158,13 @@ impl Run<'_, '_> {
                     self.view.info.watchers.insert(key, info);
                     self.view.touch();
                 }
-                self.watch.push(WatchChange::Watch { cookie, timeout_sec, pings: op == WATCH });
+                self.watch.push(WatchChange::Watch { cookie, timeout_sec, pings: op == watch_op::WATCH });
             }
-            RECONNECT | WATCH_PING if !is_known => return Err(Errno::ENOTCONN.into()),
-            RECONNECT => self.watch.push(WatchChange::Watch { cookie, timeout_sec, pings: true }),
-            WATCH_PING if !self.ctx.connected.contains(&cookie) => return Err(Errno::ETIMEDOUT.into()),
-            WATCH_PING => self.watch.push(WatchChange::Ping { cookie }),
-            UNWATCH if is_known => {
+            watch_op::RECONNECT | watch_op::PING if !is_known => return Err(Errno::ENOTCONN.into()),
+            watch_op::RECONNECT => self.watch.push(WatchChange::Watch { cookie, timeout_sec, pings: true }),
+            watch_op::PING if !self.ctx.connected.contains(&cookie) => return Err(Errno::ETIMEDOUT.into()),
+            watch_op::PING => self.watch.push(WatchChange::Ping { cookie }),
+            watch_op::UNWATCH if is_known => {
                 self.view.info.watchers.remove(&key);
                 self.view.touch();
                 self.watch.push(WatchChange::Unwatch { cookie });

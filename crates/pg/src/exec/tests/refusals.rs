@@ -220,3 +220,12 @@ fn a_class_may_say_why_it_refuses() {
     let done = Bench::new().run(vec![call("hello", "write_return_data", b"input")]).unwrap();
     assert_eq!((done.result, done.ops[0].data.as_ref()), (-22, &b"too much input data!"[..]));
 }
+
+#[test]
+fn requests_may_write_whose_ops_may_change_the_object() {
+    let bench = Bench::new();
+    for code in OpCode::ALL.iter().copied().filter(|code| *code != OpCode::CALL) {
+        let request = bench.request("o", SnapId::HEAD, vec![OsdOp::new(OpCode::STAT), OsdOp::new(code)]);
+        assert_eq!(crate::exec::may_write(&request), OsdOp::new(code).may_change(), "{code:?}");
+    }
+}
